@@ -1,0 +1,30 @@
+package model
+
+import "time"
+
+// Chunk is one compiled definition of a check: all that an agent needs to run it
+// and all that the view needs to judge its results, whatever the check looks like
+// later. Chunks are content-addressed, shared by every node that runs them, and
+// kept while the journal, a snapshot or a spool can name them.
+type Chunk struct {
+	ID   ChunkID
+	Hash [16]byte // first half of SHA-256 of the encoded body (wire.AppendChunk)
+
+	Check        CheckID
+	Namespace    NamespaceID // of the check
+	CheckName    string
+	Command      *Command // exactly one of Command and Probe
+	Probe        *Probe
+	Interval     time.Duration // zero with Cron
+	Cron         string
+	TimeZone     string
+	Timeout      time.Duration
+	TTL          time.Duration // zero: none
+	Env          map[string]string
+	RunAs        string
+	MaxOutput    int
+	FailAfter    uint32      // at least 1
+	RecoverAfter uint32      // at least 1
+	Severities   [4]Severity // by Status
+	Handlers     []string    // told when a problem opens and closes
+}

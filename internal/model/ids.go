@@ -1,0 +1,34 @@
+package model
+
+import (
+	"github.com/cespare/xxhash/v2"
+	"github.com/google/uuid"
+)
+
+// Numeric ids are given once by the intent store and never used again. The wire,
+// the journal and snapshots hold ids; names live in intent. Zero means none.
+type (
+	// NodeID is the number of a node.
+	NodeID uint32
+	// CheckID is the number of a check resource; it survives edits of the check.
+	CheckID uint32
+	// ChunkID is the number of one compiled definition of a check (see Chunk): a
+	// new one for every edit that changes what an agent runs or how it is judged.
+	ChunkID uint32
+	// NamespaceID is the number of a namespace.
+	NamespaceID uint32
+)
+
+// ServerNode is the node the server speaks of when it reports about itself.
+const ServerNode NodeID = 1
+
+// Partition says which 1/256 of the fleet a node belongs to.
+type Partition uint8
+
+// Partitions is fixed for ever: it is part of the journal's format.
+const Partitions = 256
+
+// PartitionOf returns xxhash64 of the node's sixteen id bytes, modulo Partitions.
+func PartitionOf(node uuid.UUID) Partition {
+	return Partition(xxhash.Sum64(node[:]) % Partitions)
+}

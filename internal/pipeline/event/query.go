@@ -1,0 +1,76 @@
+package event
+
+import (
+	"context"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// State is a copy of one event state, in ids. It owns its memory.
+type State struct {
+	Node         model.NodeID
+	Check        model.CheckID
+	Chunk        model.ChunkID // that judged it last
+	Namespace    model.NamespaceID
+	Status       model.Status
+	Severity     model.Severity
+	Expired      bool   // status is the deadline's
+	Failing      uint32 // not-OK results in a row, for failAfter
+	Passing      uint32
+	Occurrences  uint32
+	StateChanges uint32
+	HistoryLen   uint8
+	History      uint64 // two bits each, newest in the lowest
+	Results      uint64
+	Lost         uint64
+	Stream       uint64
+	Number       uint64
+	Received     int64 // Unix ns
+	Executed     int64
+	LastOK       int64
+	Changed      int64
+	Duration     time.Duration
+	Output       string
+	Problem      *model.Problem
+}
+
+// Query selects states. Zero fields select everything; the rest are intersected.
+type Query struct {
+	Namespaces []model.NamespaceID
+	Nodes      []model.NodeID // nil: all; empty, not nil: none
+	Checks     []model.CheckID
+	Statuses   []model.Status
+	Problems   bool // only those with an open problem
+	// Match is asked last, for what no index answers (CEL). It must not keep the state.
+	Match func(*State) (bool, error)
+	// MatchWithin ends the search after this long with a partial page and a token.
+	MatchWithin time.Duration
+	Limit       int
+	After       string // token of the page before
+}
+
+// Page is a part of the answer, worst first: severity descending, then partition,
+// node and check.
+type Page struct {
+	States  []State
+	Next    string // token, empty at the end
+	Partial bool   // ended by MatchWithin, not by Limit
+}
+
+// Counts is how many states there are by status, for `muster status`.
+type Counts struct {
+	States   uint64
+	ByStatus [4]uint64
+	Problems uint64
+}
+
+// Reader is what the API needs of the view.
+type Reader interface {
+	Get(node model.NodeID, check model.CheckID) (State, bool)
+	List(ctx context.Context, q Query) (Page, error)
+	Counts(namespace model.NamespaceID) Counts // zero: all namespaces
+	// Watch streams states as they change (status, problem or output), from now
+	// on. A slow reader gets the newest state of each event, not every one.
+	Watch(ctx context.Context, q Query) (<-chan State, error)
+}

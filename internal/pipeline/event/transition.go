@@ -1,0 +1,43 @@
+package event
+
+import (
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// TransitionKind says what changed.
+type TransitionKind uint8
+
+const (
+	// StatusChanged: a result (or a deadline) changed the status of an event.
+	StatusChanged TransitionKind = 1
+	// ProblemOpened and ProblemClosed follow the StatusChanged that caused them.
+	ProblemOpened TransitionKind = 2
+	ProblemClosed TransitionKind = 3
+	// ResultsLost: an agent's spool gave up results of this check.
+	ResultsLost TransitionKind = 4
+	// LateResult: a result older than the present state: history only.
+	LateResult TransitionKind = 5
+)
+
+// Transition is one change that reactions must hear of, exactly once, in order per
+// partition. It owns its memory.
+type Transition struct {
+	At        journal.Position // of the commit that caused it
+	Index     uint32           // order within (commit, partition), from 0
+	Partition model.Partition
+	Kind      TransitionKind
+	Node      model.NodeID
+	Namespace model.NamespaceID
+	Check     model.CheckID
+	Chunk     model.ChunkID
+	Status    model.Status
+	Previous  model.Status
+	Severity  model.Severity
+	Received  int64 // Unix ns, journal time
+	Executed  int64 // Unix ns
+	Output    string
+	Problem   *model.Problem // for ProblemOpened and ProblemClosed
+	Count     uint64         // for ResultsLost
+	Expired   bool           // caused by a deadline
+}

@@ -1,0 +1,229 @@
+package wire
+
+import (
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Subprotocol is the WebSocket subprotocol and the TLS ALPN name of agents.
+const Subprotocol = "muster.v1"
+
+// Protocol is the version that Hello and Welcome carry.
+const Protocol = 1
+
+// Limits of the protocol itself; a server may ask for less in Welcome.
+const (
+	MaxFrame   = 1 << 20 // bytes
+	MaxSignals = 1000    // per Batch
+)
+
+// Kind is the field number of a message inside the Frame envelope.
+type Kind uint8
+
+const (
+	KindHello      Kind = 1
+	KindWelcome    Kind = 2
+	KindRefuse     Kind = 3
+	KindAssignment Kind = 4
+	KindHolding    Kind = 5
+	KindBatch      Kind = 6
+	KindAck        Kind = 7
+	KindRun        Kind = 8
+	KindSlow       Kind = 9
+	KindBye        Kind = 10
+)
+
+// Lane orders what an agent holds: live goes first.
+type Lane uint8
+
+const (
+	Live    Lane = 0
+	Backlog Lane = 1
+)
+
+// StreamID is random, made with the agent's spool. Signals are numbered per
+// (node, stream, lane), from 1 without holes.
+type StreamID uint64
+
+// StreamKey names one numbering of one node.
+type StreamKey struct {
+	Stream StreamID
+	Lane   Lane
+}
+
+// StreamHeld is what an agent still holds of a stream.
+type StreamHeld struct {
+	StreamKey
+	First, Last uint64 // numbers; First > Last: nothing
+	OldestAgeMs uint64
+}
+
+// StreamLast is the last number kept of a stream.
+type StreamLast struct {
+	StreamKey
+	Last uint64
+}
+
+// Hello opens a session.
+type Hello struct {
+	Protocol    uint32
+	Node        uuid.UUID
+	Name        string // wanted
+	MachineID   string
+	BootID      string
+	Session     uint64 // random, of this connection
+	Version     string // of the agent
+	OS, Arch    string
+	Generation  Generation // of the assignment held; zero: none
+	Assignment  [32]byte   // its hash
+	Incarnation uint64     // last seen
+	Streams     []StreamHeld
+	Labels      map[string]string // from the agent's configuration
+	Facts       map[string]string
+	Groups      []string // self-declared
+	ClockUnixMs int64    // the agent's wall clock now
+	Backlog     uint64   // signals spooled
+}
+
+// Generation orders assignments: by Epoch (the journal's incarnation), then
+// Revision (of the intent). An agent refuses a lower one than it holds.
+type Generation struct {
+	Epoch    uint64
+	Revision uint64
+}
+
+// Less orders generations.
+func (g Generation) Less(h Generation) bool {
+	return g.Epoch < h.Epoch || g.Epoch == h.Epoch && g.Revision < h.Revision
+}
+
+// Welcome accepts a session.
+type Welcome struct {
+	Protocol      uint32
+	Name          string       // given
+	Node          model.NodeID // number given
+	ServerUnixMs  int64
+	Incarnation   uint64
+	Last          []StreamLast // last numbers kept of the streams that Hello named
+	KeepaliveMs   uint32
+	MaxFrame      uint32
+	MaxUnacked    uint32 // bytes in flight
+	MaxOutput     uint32 // bytes of one result
+	ResultsPerSec uint32 // zero: no limit
+	Servers       []string
+	VersionWanted string
+}
+
+// Refuse ends a session or its attempt.
+type Refuse struct {
+	Code     string // one word: revoked, duplicate, limited, protocol, malformed, hole, …
+	Sentence string // what happened, for people
+	RetryMs  uint32 // zero: do not retry by yourself
+	Type     string // what the operator must type to mend it
+}
+
+// Assignment tells an agent what to do: whole, or as a difference to Base.
+type Assignment struct {
+	Generation Generation
+	Hash       [32]byte // of the assignment after this message; see AssignmentHash
+	Base       [32]byte // zero: whole
+	Add        []AssignedChunk
+	Remove     []model.ChunkID
+	Properties []Property // all of them, whenever any changed
+	HasProps   bool       // whether Properties is meaningful
+	Signature  []byte     // Ed25519 over SignedBytes(node, generation, hash)
+}
+
+// AssignedChunk carries one definition; Body is an encoded chunk.
+type AssignedChunk struct {
+	ID   model.ChunkID
+	Body []byte
+}
+
+// Property is a value for substitution: Value is JSON. Error replaces the value
+// where the chain has a conflict on this node.
+type Property struct {
+	Name  string
+	Value []byte
+	Error string
+}
+
+// Holding confirms an assignment.
+type Holding struct {
+	Generation Generation
+	Hash       [32]byte
+}
+
+// Batch carries consecutive signals of one stream: First, First+1, ….
+type Batch struct {
+	StreamKey
+	First   uint64
+	NowMs   uint64 // the sender's clock at sending; a signal's age is NowMs - AtMs
+	Signals []Signal
+	Gap     *Gap // instead of Signals: covers First … Gap.Last
+}
+
+// SignalKind is the field number of a signal inside Batch.
+type SignalKind uint8
+
+const (
+	SignalResult    SignalKind = 10
+	SignalKeepalive SignalKind = 11
+	// 12 value block, 13 report, 14 inventory: later.
+)
+
+// Signal is a result or a keepalive (only AtMs is set for the latter).
+type Signal struct {
+	Kind       SignalKind
+	Chunk      model.ChunkID
+	Status     model.Status
+	AtMs       uint64 // when the run ended, on the sender's clock (see Batch.NowMs)
+	DurationMs uint32
+	Output     []byte
+	Cut        uint64 // bytes of output that were cut away
+}
+
+// Gap says what the spool gave up, so that the numbers still have no holes.
+type Gap struct {
+	Last   uint64
+	Reason string
+	Counts []GapCount
+}
+
+// GapCount is how many results of one chunk were given up.
+type GapCount struct {
+	Chunk model.ChunkID
+	Count uint64
+}
+
+// Ack confirms what is kept, and names what is refused for good.
+type Ack struct {
+	Last    []StreamLast
+	Refused []Refused
+}
+
+// Refused is a signal that the server will never keep: it is dropped and counted.
+type Refused struct {
+	StreamKey
+	Number uint64
+	Code   string
+	Reason string
+}
+
+// Run asks for one run now, out of schedule.
+type Run struct {
+	Chunk model.ChunkID
+}
+
+// Slow asks for larger, rarer batches: linger at least this long.
+type Slow struct {
+	LingerMs uint32
+	Reason   string
+}
+
+// Bye announces an end: a drain (from the server) or a planned stop (from the agent).
+type Bye struct {
+	Reason  string
+	RetryMs uint32
+}

@@ -1,0 +1,69 @@
+package wire
+
+import "github.com/muster-fleet/muster/internal/model"
+
+// RecordKind is the first byte of every journal entry of the server.
+type RecordKind uint8
+
+const (
+	// RecordBatch: a Batch as the agent sent it, with the node that sent it.
+	RecordBatch RecordKind = 1
+	// RecordSession: a session began or ended (a mark).
+	RecordSession RecordKind = 2
+	// RecordStarted: the server began to listen after not listening (a mark, section All).
+	RecordStarted RecordKind = 3
+	// RecordIntent: an intent revision is in force (a mark, section All).
+	RecordIntent RecordKind = 4
+	// RecordForget: event states that are expected no more (a mark).
+	RecordForget RecordKind = 5
+	// RecordAction: what an operator did (resolve, delete).
+	RecordAction RecordKind = 6
+	// RecordOwn: a result of the server about itself or about a node.
+	RecordOwn RecordKind = 7
+)
+
+// Record is one journal entry, decoded. Which fields are set depends on Kind.
+type Record struct {
+	Kind  RecordKind
+	Node  model.NodeID // Batch, Session, Forget (zero: all nodes), Action, Own
+	Batch []byte       // Batch: the encoded wire.Batch, still to be decoded
+
+	Session *SessionMark
+	Forget  *ForgetMark
+	Action  *Action
+	Own     *OwnResult
+	Intent  int64 // revision
+}
+
+// SessionMark is written before Welcome and after the end of a session.
+type SessionMark struct {
+	Session     uint64
+	Begun       bool // else ended
+	Clean       bool // ended by Bye: a planned stop is not a death
+	Namespace   model.NamespaceID
+	KeepaliveMs uint32
+	TimeoutMs   uint32
+	Backlog     uint64 // signals still spooled, from Hello
+}
+
+// ForgetMark says that results of a check, or of a node, are expected no more.
+type ForgetMark struct {
+	Check model.CheckID // zero: all checks of the node
+	Gone  bool          // the resource itself is deleted: leave a tombstone
+}
+
+// Action is what an operator did to an event; written before the API answers.
+type Action struct {
+	Verb  string // resolve | delete
+	Check model.CheckID
+	By    string
+	Note  string
+}
+
+// OwnResult is a result without an agent: the server about itself (node
+// model.ServerNode) or on a node's behalf. It is judged by the chunk.
+type OwnResult struct {
+	Chunk  model.ChunkID
+	Status model.Status
+	Output []byte
+}
