@@ -1,0 +1,83 @@
+package intent
+
+import (
+	"context"
+	"time"
+)
+
+// Store keeps rows and their changes. All of one Commit is one transaction.
+// Implementations: SQLite and PostgreSQL. Safe for concurrent use.
+type Store interface {
+	// Commit writes all rows or none, gives ids to new ones, records the changes and
+	// returns the new revision. Every Put and Delete states the revision it expects
+	// of the row (Expect); a difference is a model.Conflict.
+	Commit(ctx context.Context, by Who, writes []Write) (Committed, error)
+	// Get returns a model.NotFound error where there is no such row.
+	Get(ctx context.Context, key Key) (Row, error)
+	// List returns rows of a kind in key order, after the key After, at most Limit.
+	List(ctx context.Context, q ListQuery) ([]Row, error)
+	// Changes returns what was recorded after a revision, oldest first.
+	Changes(ctx context.Context, after int64, limit int) ([]Change, error)
+	// Revision is the newest.
+	Revision(ctx context.Context) (int64, error)
+	Close() error
+}
+
+// Key names a row. Kinds with a capital are resources; lower-case kinds are ours
+// (user, token, session, chunk, secret, …) and leave no body in the record of changes.
+type Key struct {
+	Kind      string
+	Namespace string // empty for Namespace and for our own kinds
+	Name      string
+}
+
+// Row is one stored thing. Body is JSON.
+type Row struct {
+	Key
+	ID       uint32 // numeric, per kind, never used again
+	Revision int64
+	Created  time.Time
+	Updated  time.Time
+	Body     []byte
+}
+
+// Write is a Put (Body set) or a Delete (Body nil).
+type Write struct {
+	Key
+	Body   []byte
+	Expect int64 // revision the row must have; 0: must not exist; -1: whatever
+}
+
+// Committed is the outcome: the rows as written, in the order of the writes.
+type Committed struct {
+	Revision int64
+	Rows     []Row
+}
+
+// Who says who changed something, whence and why.
+type Who struct {
+	User   string // or "server", "agent:<uid>"
+	Whence string // remote address, or "local"
+	Why    string // the message given with -m
+	Owner  string
+}
+
+// Change is one recorded write.
+type Change struct {
+	Revision int64     `json:"revision"`
+	At       time.Time `json:"at"`
+	Who      Who       `json:"who"`
+	Key      Key       `json:"key"`
+	ID       uint32    `json:"id"`
+	Op       string    `json:"op"`               // create, update, delete
+	Before   []byte    `json:"before,omitempty"` // JSON bodies of resources
+	After    []byte    `json:"after,omitempty"`
+}
+
+// ListQuery selects rows of one kind.
+type ListQuery struct {
+	Kind      string
+	Namespace string // empty: all
+	After     Key
+	Limit     int // zero: all
+}
