@@ -1,0 +1,11 @@
+// Package link is the agent's end of the wire: it finds a server, opens a session,
+// sends what the spool holds and hands over what the server says.
+//
+// Two layers. Session (session.go) is one connection as a state machine without
+// goroutine or timer of its own: its owner reads, sends and ticks. The load tester
+// holds tens of thousands of them. Run (run.go) is what a real agent uses: one
+// Session after another with reconnects, lingering, keepalives and resending from a
+// Source. Start reading at session.go.
+//
+// Run owns two goroutines: the pump (its caller) and a reader per connection.
+package link

@@ -1,0 +1,54 @@
+package muster
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Node is what a session needs to know of a machine. It is answered from memory:
+// a restart makes every agent of the fleet ask within seconds.
+type Node struct {
+	ID        model.NodeID
+	Name      string
+	Namespace model.NamespaceID
+	Revoked   bool // its certificate is no longer accepted
+
+	Keepalive time.Duration // how often it must be heard of; zero: Limits.Keepalive
+	Timeout   time.Duration // after which it is missed; zero: Limits.Timeout
+
+	ResultsPerSec          float64 // of this node; zero: Limits.NodeResultsPerSec
+	NamespaceResultsPerSec float64 // of all nodes of its namespace; zero: no limit
+	OutputBytes            int     // longest output of one result; zero: Limits.OutputBytes
+}
+
+// Nodes finds machines by their immutable id.
+type Nodes interface {
+	Lookup(uid uuid.UUID) (Node, bool)
+	// Seen hands on what an agent said of itself (facts, labels, groups, version). It
+	// must not block; hello is the caller's afterwards.
+	Seen(node Node, hello *wire.Hello)
+}
+
+// View is what sessions need of the event view.
+type View interface {
+	// LastNumbers waits until the view has applied commit after, and returns the last
+	// number kept of every stream of the node.
+	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)
+	// Admit says whether a result may create or update its event state. It is asked
+	// only for chunks outside the node's present assignment and for nodes whose
+	// assignment is larger than Limits.StatesPerNode. An empty code admits.
+	Admit(node model.NodeID, chunk *model.Chunk) (code, reason string)
+}
+
+// Shed is a sudden loss of sessions.
+type Shed struct {
+	Lost   int           // sessions that ended without Bye …
+	Before int           // … of this many at the window's beginning
+	Window time.Duration // … within this long
+}

@@ -1,0 +1,15 @@
+// Package muster is the way in for Muster's own agents: the server's side of the
+// agent protocol (docs/protocol/agent.md).
+//
+// A TCP connection comes in at listener.go, which tells agents (ALPN muster.v1,
+// client certificate) from people (everybody else, handed to an http.Server). An
+// agent's connection becomes a session (session.go): Hello is answered in
+// handshake.go, batches go to the journal in batch.go, acknowledgements and
+// assignments leave through outbox.go.
+//
+// Goroutines: one reader per connection; a fixed number of writers shared by all
+// sessions (outbox.go); one housekeeper (pings, idle sessions, Slow). Locks, in
+// order: registry, then session; the journal calls Committed with neither held.
+// A frame on the hot path allocates nothing and touches: the session's lock, two
+// token buckets, the journal's queue.
+package muster
