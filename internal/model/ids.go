@@ -22,6 +22,13 @@ type (
 // ServerNode is the node the server speaks of when it reports about itself.
 const ServerNode NodeID = 1
 
+// KeepaliveCheck is the event of a node itself: OK while it is heard of. It is no
+// resource and no chunk judges it. Ids below FirstCheck are reserved for such.
+const (
+	KeepaliveCheck CheckID = 1
+	FirstCheck     CheckID = 1000 // intent gives ids to checks from here on
+)
+
 // Partition says which 1/256 of the fleet a node belongs to.
 type Partition uint8
 
