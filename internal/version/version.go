@@ -1,0 +1,55 @@
+// Package version says which build this is.
+package version
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+var version = "dev" // set by the linker: see Makefile
+
+// Info is what `muster version -o json` and /api/v1/version show.
+type Info struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	Time    string `json:"time,omitempty"` // of the commit
+	Dirty   bool   `json:"dirty,omitempty"`
+	Go      string `json:"go"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+}
+
+// Get reads the build's own record.
+func Get() Info {
+	info := Info{Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return info
+	}
+	for _, s := range build.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			info.Commit = s.Value
+		case "vcs.time":
+			info.Time = s.Value
+		case "vcs.modified":
+			info.Dirty = s.Value == "true"
+		}
+	}
+	return info
+}
+
+func (i Info) String() string {
+	commit := i.Commit
+	if len(commit) > 12 {
+		commit = commit[:12]
+	}
+	if i.Dirty {
+		commit += "+changes"
+	}
+	if commit != "" {
+		commit = " (" + commit + ")"
+	}
+	return fmt.Sprintf("muster %s%s %s %s/%s", i.Version, commit, i.Go, i.OS, i.Arch)
+}

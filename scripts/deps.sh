@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# The Debian packages that tests use. `deps.sh missing` lists what is not there,
+# `deps.sh install` installs it.
+set -eu
+have() {
+  case "$1" in
+    monitoring-plugins-basic) test -x /usr/lib/nagios/plugins/check_disk ;;
+    postgresql) compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ;;
+    gcc) command -v gcc >/dev/null ;;
+    strace) command -v strace >/dev/null ;;
+  esac
+}
+missing() { for p in monitoring-plugins-basic postgresql gcc strace; do have "$p" || echo "$p"; done; }
+case "${1:-missing}" in
+  missing) missing ;;
+  install)
+    want=$(missing | tr '\n' ' ')
+    [ -z "${want// /}" ] && { echo "deps: all there"; exit 0; }
+    echo "deps: installing $want"
+    sudo=; [ "$(id -u)" = 0 ] || sudo=sudo
+    export DEBIAN_FRONTEND=noninteractive
+    $sudo apt-get update -qq
+    # The cluster that the package would start is not needed: tests make their own.
+    $sudo mkdir -p /etc/postgresql-common
+    [ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' | $sudo tee /etc/postgresql-common/createcluster.conf >/dev/null
+    # shellcheck disable=SC2086
+    $sudo apt-get install -y -qq --no-install-recommends libc6-dev $want >/dev/null
+    ;;
+  *) echo "usage: deps.sh missing|install" >&2; exit 2 ;;
+esac
