@@ -1,0 +1,40 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"strings"
+)
+
+// check finds what is wrong with the settings together.
+func (s *Server) check() []error {
+	var problems []error
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if s.KeepaliveTimeout <= s.KeepaliveInterval {
+		bad("keepalive-timeout (%s) must be longer than keepalive-interval (%s)", s.KeepaliveTimeout, s.KeepaliveInterval)
+	}
+	if s.JournalBudget < 64<<20 {
+		bad("journal-budget (%s) must be at least 64MiB", s.JournalBudget)
+	}
+	if s.JournalReserve >= s.JournalBudget {
+		bad("journal-reserve (%s) must be smaller than journal-budget (%s)", s.JournalReserve, s.JournalBudget)
+	}
+	if s.MaxFrame > s.MaxUnacked {
+		bad("max-frame (%s) must not be larger than max-unacked (%s)", s.MaxFrame, s.MaxUnacked)
+	}
+	if s.ListenPlain != "" {
+		host, _, err := net.SplitHostPort(s.ListenPlain)
+		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			bad("listen-plain (%s) must be a loopback address such as 127.0.0.1:8445: agents are believed there without proof", s.ListenPlain)
+		}
+	}
+	switch strings.ToLower(s.LogLevel) {
+	case "debug", "info", "warn", "error":
+	default:
+		bad("log-level %q: want debug, info, warn or error", s.LogLevel)
+	}
+	if s.LogFormat != "text" && s.LogFormat != "json" {
+		bad("log-format %q: want text or json", s.LogFormat)
+	}
+	return problems
+}

@@ -1,0 +1,43 @@
+package config
+
+import "github.com/muster-fleet/muster/internal/model"
+
+// Server is everything that can be set. A field marked reload:"yes" is read again
+// on SIGHUP; every other one needs a restart.
+type Server struct {
+	Data    string `name:"data" default:"./muster-data" doc:"Folder for everything that Muster keeps."`
+	Journal string `name:"journal" doc:"Folder of the journal, to place it on a disk of its own. Default: journal in the data folder."`
+
+	Listen       string   `name:"listen" default:":8443" doc:"Address for people and, unless listen-agents is set, for agents."`
+	ListenAgents string   `name:"listen-agents" doc:"A separate address for agents."`
+	ListenAdmin  string   `name:"listen-admin" default:"127.0.0.1:8444" doc:"Address for /metrics, /livez, /readyz and pprof. It has no authentication: keep it local. off: none."`
+	ListenPlain  string   `name:"listen-plain" doc:"Address for agents without TLS, for measurements. Loopback only: whoever connects is believed."`
+	Advertise    []string `name:"advertise" doc:"Names and addresses in the server's certificate and in join tokens. Default: localhost, host name, full name and addresses of this machine."`
+
+	IntentDB  string `name:"intent-db" doc:"Where intent is kept: a postgres:// address. Default: intent.db (SQLite) in the data folder."`
+	HistoryDB string `name:"history-db" doc:"Where history and the outbox are kept: a postgres:// address. Default: history.db (SQLite) in the data folder."`
+
+	JournalBudget    model.Size     `name:"journal-budget" default:"4GiB" doc:"What the journal may use on disk. Near it agents are slowed down; nothing is deleted early."`
+	JournalReserve   model.Size     `name:"journal-reserve" default:"256MiB" doc:"Disk space held back, so that a full disk still allows snapshots and clean-up."`
+	SnapshotCycle    model.Duration `name:"snapshot-cycle" default:"60s" doc:"Time in which every partition is snapshotted once."`
+	HistoryRetention model.Duration `name:"history-retention" default:"90d" doc:"How long history is kept."`
+
+	KeepaliveInterval model.Duration `name:"keepalive-interval" default:"20s" doc:"How often an agent says that it is there, when it has nothing else to say."`
+	KeepaliveTimeout  model.Duration `name:"keepalive-timeout" default:"120s" doc:"Silence after which a node is reported."`
+	ReconnectGrace    model.Duration `name:"reconnect-grace" default:"90s" doc:"Added to the deadlines of nodes without a session after the server did not listen."`
+
+	MaxFrame      model.Size `name:"max-frame" default:"1MiB" doc:"Largest frame an agent may send."`
+	MaxUnacked    model.Size `name:"max-unacked" default:"1MiB" doc:"Bytes that one agent may have on the way, unacknowledged."`
+	MaxOutput     model.Size `name:"max-output" default:"1MiB" doc:"Largest output of one result; a larger one is refused."`
+	NodeStates    int        `name:"node-states" default:"1000" doc:"Event states that one node may have."`
+	NodeRate      float64    `name:"node-rate" default:"1000" unit:"results/s" doc:"Results that one node may send on average."`
+	NamespaceRate float64    `name:"namespace-rate" default:"0" unit:"results/s" doc:"Results that the nodes of one namespace may send together; 0: no limit."`
+	MaxLabels     int        `name:"max-labels" default:"64" doc:"Labels that one node may have."`
+	ReactQueue    int        `name:"react-queue" default:"131072" unit:"items" doc:"Changes that may wait for the history store; beyond it they are made again from the journal."`
+
+	AdminPasswordFile string `name:"admin-password-file" doc:"File with the password of the first administrator. Default: one is made and shown once."`
+
+	LogLevel  string `name:"log-level" default:"info" reload:"yes" doc:"debug, info, warn or error."`
+	LogFormat string `name:"log-format" default:"text" doc:"text or json."`
+	LogFile   string `name:"log-file" doc:"File for the log. Default: standard error; for muster up, muster.log in the data folder."`
+}

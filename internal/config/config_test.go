@@ -1,0 +1,89 @@
+package config
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+var update = flag.Bool("update", false, "write the reference page")
+
+const referencePage = "../../docs/reference/configuration.md"
+
+func TestReferencePageIsUpToDate(t *testing.T) {
+	if *update {
+		if err := os.WriteFile(referencePage, []byte(Reference()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := os.ReadFile(referencePage)
+	if err != nil || string(page) != Reference() {
+		t.Fatalf("%s is not what the code says (%v): run make docs", referencePage, err)
+	}
+}
+
+func load(t *testing.T, env map[string]string, args ...string) (*Server, error) {
+	t.Helper()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	Flags(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return Load(flags, func(key string) string { return env[key] })
+}
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "muster.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestFlagsWinOverEnvironmentOverFileOverDefaults(t *testing.T) {
+	path := file(t, "log-level: debug\nlisten: ':1'\nnode-states: 7\nadvertise: [a, b]\nkeepalive-timeout: 3m\n")
+	s, err := load(t, map[string]string{"MUSTER_LISTEN": ":2", "MUSTER_NODE_STATES": "8"}, "--config", path, "--node-states", "9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.LogLevel != "debug" || s.Listen != ":2" || s.NodeStates != 9 || len(s.Advertise) != 2 ||
+		time.Duration(s.KeepaliveTimeout) != 3*time.Minute || s.JournalBudget != 4<<30 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+func TestEveryProblemIsReportedAtOnceWithItsPlace(t *testing.T) {
+	path := file(t, "listn: ':1'\nkeepalive-timeout: 5\nlog-level: loud\n")
+	_, err := load(t, map[string]string{"MUSTER_NODE_STATES": "many"}, "--config", path, "--listen-plain", "0.0.0.0:1")
+	if model.ClassOf(err) != model.Invalid {
+		t.Fatalf("got %v", err)
+	}
+	for _, want := range []string{
+		path + `:1: unknown setting "listn"; did you mean "listen"?`,
+		path + `:2: keepalive-timeout: duration "5" has no unit`,
+		`environment MUSTER_NODE_STATES: node-states: "many"`,
+		"listen-plain", "loopback", `log-level "loud"`,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("missing %q in:\n%v", want, err)
+		}
+	}
+}
+
+func TestPasswordsAreNotShown(t *testing.T) {
+	s, err := load(t, nil, "--intent-db", "postgres://muster:secret@db/muster")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Settings()["intent-db"]; got != "postgres://…@db/muster" {
+		t.Fatalf("got %q", got)
+	}
+}

@@ -1,0 +1,222 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Field is one setting, read from the tags.
+type Field struct {
+	Name, Default, Unit, Doc string
+	Reload                   bool
+	index                    int
+}
+
+// Env is the environment variable of the setting.
+func (f Field) Env() string { return "MUSTER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")) }
+
+// Fields lists all settings in the order of the struct.
+func Fields() []Field {
+	t := reflect.TypeFor[Server]()
+	fields := make([]Field, 0, t.NumField())
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		fields = append(fields, Field{
+			Name: tag.Get("name"), Default: tag.Get("default"), Unit: tag.Get("unit"),
+			Doc: tag.Get("doc"), Reload: tag.Get("reload") == "yes", index: i,
+		})
+	}
+	return fields
+}
+
+// Flags adds a flag for every setting, and --config.
+func Flags(flags *pflag.FlagSet) {
+	flags.String("config", "", "file with settings (YAML); see docs/reference/configuration.md")
+	for _, f := range Fields() {
+		usage := f.Doc
+		if f.Unit != "" {
+			usage += " In " + f.Unit + "."
+		}
+		flags.String(f.Name, f.Default, usage)
+		flags.Lookup(f.Name).DefValue = f.Default
+	}
+}
+
+// Load merges defaults, the file named by --config or MUSTER_CONFIG, the
+// environment and the flags. The error names every problem with its place.
+func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
+	s := &Server{}
+	var problems []error
+	set := func(f Field, text, where string) {
+		if err := setField(reflect.ValueOf(s).Elem().Field(f.index), text); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %s: %w", where, f.Name, err))
+		}
+	}
+	for _, f := range Fields() {
+		if f.Default != "" {
+			set(f, f.Default, "default")
+		}
+	}
+	path, _ := flags.GetString("config")
+	if path == "" {
+		path = getenv("MUSTER_CONFIG")
+	}
+	if path != "" {
+		problems = append(problems, readFile(path, set)...)
+	}
+	for _, f := range Fields() {
+		if text := getenv(f.Env()); text != "" {
+			set(f, text, "environment "+f.Env())
+		}
+		if flags.Changed(f.Name) {
+			text, _ := flags.GetString(f.Name)
+			set(f, text, "flag --"+f.Name)
+		}
+	}
+	problems = append(problems, s.check()...)
+	if len(problems) > 0 {
+		return nil, model.Errorf(model.Invalid, "configuration: %w", errors.Join(problems...)).
+			WithHint("all settings: muster server --help, docs/reference/configuration.md")
+	}
+	return s, nil
+}
+
+func readFile(path string, set func(f Field, text, where string)) []error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return []error{fmt.Errorf("read configuration: %w", err)}
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return []error{fmt.Errorf("%s: %w", path, err)}
+	}
+	if len(doc.Content) == 0 {
+		return nil
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return []error{fmt.Errorf("%s:%d: want lines of the form name: value", path, root.Line)}
+	}
+	byName := map[string]Field{}
+	for _, f := range Fields() {
+		byName[f.Name] = f
+	}
+	var problems []error
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		where := fmt.Sprintf("%s:%d", path, key.Line)
+		f, ok := byName[key.Value]
+		switch {
+		case !ok:
+			problems = append(problems, fmt.Errorf("%s: unknown setting %q%s", where, key.Value, nearest(key.Value)))
+		case value.Kind == yaml.SequenceNode:
+			items := make([]string, len(value.Content))
+			for j, item := range value.Content {
+				items[j] = item.Value
+			}
+			set(f, strings.Join(items, ","), where)
+		case value.Kind == yaml.ScalarNode:
+			set(f, value.Value, where)
+		default:
+			problems = append(problems, fmt.Errorf("%s: %s: want a single value", where, f.Name))
+		}
+	}
+	return problems
+}
+
+func nearest(name string) string {
+	names := make([]string, 0)
+	for _, f := range Fields() {
+		names = append(names, f.Name)
+	}
+	if near := model.Nearest(name, names); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
+}
+
+func setField(v reflect.Value, text string) error {
+	switch p := v.Addr().Interface().(type) {
+	case *string:
+		*p = text
+	case *[]string:
+		*p = nil
+		for item := range strings.SplitSeq(text, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				*p = append(*p, item)
+			}
+		}
+	case *model.Size:
+		size, err := model.ParseSize(text)
+		if err != nil {
+			return err
+		}
+		*p = size
+	case *model.Duration:
+		d, err := model.ParseDuration(text)
+		if err != nil {
+			return err
+		}
+		*p = d
+	case *int:
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return fmt.Errorf("%q: want a whole number, 0 or more", text)
+		}
+		*p = n
+	case *float64:
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil || n < 0 {
+			return fmt.Errorf("%q: want a number, 0 or more", text)
+		}
+		*p = n
+	default:
+		panic(fmt.Sprintf("BUG: config: no way to read a %s", v.Type()))
+	}
+	return nil
+}
+
+// Settings renders what is in force, by name; every value is safe to show except
+// the passwords inside database addresses, which are hidden.
+func (s *Server) Settings() map[string]string {
+	out := map[string]string{}
+	for _, f := range Fields() {
+		text := fmt.Sprint(reflect.ValueOf(s).Elem().Field(f.index).Interface())
+		if at := strings.LastIndex(text, "@"); strings.HasPrefix(text, "postgres") && at > 0 {
+			text = "postgres://…" + text[at:]
+		}
+		out[f.Name] = text
+	}
+	return out
+}
+
+// Reference writes docs/reference/configuration.md.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString("# Configuration of the server\n\nFlags win over the environment, that over the file (`--config FILE`, YAML, `name: value`),\nthat over the defaults. Unknown names are errors. This page is generated from the code.\n\n")
+	b.WriteString("| setting | default | meaning | restart |\n|---|---|---|---|\n")
+	for _, f := range Fields() {
+		restart, doc := "yes", f.Doc
+		if f.Reload {
+			restart = "no: SIGHUP"
+		}
+		if f.Unit != "" {
+			doc += " In " + f.Unit + "."
+		}
+		def := ""
+		if f.Default != "" {
+			def = "`" + f.Default + "`"
+		}
+		fmt.Fprintf(&b, "| `--%s`<br>`%s` | %s | %s | %s |\n", f.Name, f.Env(), def, doc, restart)
+	}
+	return b.String()
+}
