@@ -1,0 +1,278 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Template is a string in which {{ .props.x | default "y" }} stands for a property
+// of the node. That is the one variable there is; it is expanded on the agent.
+//
+// A path goes on into a JSON object: .props.disk.warn is the member "warn" of the
+// property "disk". {{ "{{" }} writes two braces that mean nothing.
+type Template struct {
+	parts []templatePart
+	names []string
+}
+
+type templatePart struct {
+	literal string   // when path is nil
+	path    []string // property, then members
+	column  int      // of the braces, from 1, in bytes
+	deflt   *string
+	quote   shellQuote
+}
+
+// TemplateError says where a template is wrong: Column counts bytes from 1.
+type TemplateError struct {
+	Column int
+	Reason string
+}
+
+func (e *TemplateError) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Reason) }
+
+// MissingError says that a template cannot be expanded on this node, and which
+// property is at fault.
+type MissingError struct {
+	Property string // the path as written, without .props
+	Reason   string
+}
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("property %q %s", e.Property, e.Reason)
+}
+
+// PropertyValues answers what a node's property is: its value as JSON, or the error
+// that stands in its place (a conflict between two groups). ok is false when unset.
+type PropertyValues func(name string) (value []byte, conflict string, ok bool)
+
+// ParseTemplate reads a template. With shell, every value will be quoted for the
+// POSIX shell, and a variable in a place where that cannot be done safely is an
+// error. Errors are *TemplateError.
+func ParseTemplate(text string, shell bool) (*Template, error) {
+	t := &Template{}
+	scan := shellScan{on: shell}
+	for at := 0; at < len(text); {
+		open := strings.Index(text[at:], "{{")
+		if open < 0 {
+			t.literal(text[at:])
+			break
+		}
+		t.literal(text[at : at+open])
+		scan.advance(text[at : at+open])
+		start := at + open
+		end, part, err := parseAction(text, start)
+		if err != nil {
+			return nil, err
+		}
+		if part.path == nil {
+			t.literal(part.literal)
+			scan.advance(part.literal)
+		} else {
+			if part.quote, err = scan.variable(start + 1); err != nil {
+				return nil, err
+			}
+			t.parts = append(t.parts, part)
+			if !slices.Contains(t.names, part.path[0]) {
+				t.names = append(t.names, part.path[0])
+			}
+		}
+		at = end
+	}
+	return t, nil
+}
+
+func (t *Template) literal(s string) {
+	if s == "" {
+		return
+	}
+	if n := len(t.parts); n > 0 && t.parts[n-1].path == nil {
+		t.parts[n-1].literal += s
+		return
+	}
+	t.parts = append(t.parts, templatePart{literal: s})
+}
+
+// Names lists the properties used, each once, in order of appearance. The members of
+// an object are not named: .props.a.b uses "a".
+func (t *Template) Names() []string { return t.names }
+
+// Expand returns the text with values in place. The error is a *MissingError.
+func (t *Template) Expand(values PropertyValues) (string, error) {
+	if len(t.parts) == 0 {
+		return "", nil
+	}
+	if len(t.parts) == 1 && t.parts[0].path == nil {
+		return t.parts[0].literal, nil
+	}
+	var b strings.Builder
+	for i := range t.parts {
+		p := &t.parts[i]
+		if p.path == nil {
+			b.WriteString(p.literal)
+			continue
+		}
+		value, err := p.value(values)
+		if err != nil {
+			return "", err
+		}
+		if p.quote != quoteNone && strings.IndexByte(value, 0) >= 0 {
+			return "", &MissingError{strings.Join(p.path, "."), "holds a zero byte, which no command can be given"}
+		}
+		p.quote.write(&b, value)
+	}
+	return b.String(), nil
+}
+
+func (p *templatePart) value(values PropertyValues) (string, error) {
+	raw, conflict, ok := values(p.path[0])
+	if conflict != "" {
+		return "", &MissingError{p.path[0], "has no value here: " + conflict}
+	}
+	for _, member := range p.path[1:] {
+		if !ok {
+			break
+		}
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &object); err != nil {
+			return "", &MissingError{strings.Join(p.path, "."), fmt.Sprintf("cannot be read: the value above %q is no JSON object", member)}
+		}
+		raw, ok = object[member]
+	}
+	if !ok || string(bytes.TrimSpace(raw)) == "null" {
+		if p.deflt != nil {
+			return *p.deflt, nil
+		}
+		return "", &MissingError{strings.Join(p.path, "."), "is not set and has no default"}
+	}
+	return propertyText(raw), nil
+}
+
+// propertyText is a JSON value as it stands in a command: a string without its
+// quotes, anything else as compact JSON.
+func propertyText(raw []byte) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	var compact bytes.Buffer
+	if json.Compact(&compact, raw) == nil {
+		return compact.String()
+	}
+	return string(raw)
+}
+
+// PropertyNameError says why a name cannot be reached by {{ .props.name }}; nil if it can.
+func PropertyNameError(name string) error {
+	if name == "" {
+		return fmt.Errorf("a property needs a name")
+	}
+	for i := range len(name) {
+		if !isPathByte(name[i]) {
+			return fmt.Errorf("property name %q: %q cannot stand in {{ .props.… }}; use letters, digits, _ and - (a dot goes into a JSON object)", name, name[i])
+		}
+	}
+	return nil
+}
+
+func isPathByte(c byte) bool {
+	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// parseAction reads one {{ … }} that begins at start and returns where it ends. A
+// part without path is literal text.
+func parseAction(text string, start int) (end int, part templatePart, err error) {
+	fail := func(at int, format string, args ...any) (int, templatePart, error) {
+		return 0, templatePart{}, &TemplateError{at + 1, fmt.Sprintf(format, args...)}
+	}
+	at := skipSpace(text, start+2)
+	if at < len(text) && (text[at] == '"' || text[at] == '`') {
+		value, next, ok := quotedString(text, at)
+		if !ok {
+			return fail(at, "string without end")
+		}
+		at = skipSpace(text, next)
+		if !strings.HasPrefix(text[at:], "}}") {
+			return fail(at, `want }} after the string`)
+		}
+		return at + 2, templatePart{literal: value}, nil
+	}
+	const prefix = ".props."
+	if !strings.HasPrefix(text[at:], prefix) {
+		return fail(start, `the one variable is {{ .props.name | default "…" }}; for literal braces write {{ "{{" }}`)
+	}
+	part.column = start + 1
+	at += len(prefix)
+	for {
+		word := at
+		for at < len(text) && isPathByte(text[at]) {
+			at++
+		}
+		if at == word {
+			return fail(at, "want the name of a property here")
+		}
+		part.path = append(part.path, text[word:at])
+		if at >= len(text) || text[at] != '.' {
+			break
+		}
+		at++
+	}
+	at = skipSpace(text, at)
+	if at < len(text) && text[at] == '|' {
+		at = skipSpace(text, at+1)
+		word := at
+		for at < len(text) && isPathByte(text[at]) {
+			at++
+		}
+		if text[word:at] != "default" {
+			return fail(word, `after | only default "…" may stand`)
+		}
+		at = skipSpace(text, at)
+		value, next, ok := defaultValue(text, at)
+		if !ok {
+			return fail(at, `want the default in quotes: default "…"`)
+		}
+		part.deflt, at = &value, skipSpace(text, next)
+	}
+	if !strings.HasPrefix(text[at:], "}}") {
+		return fail(at, "want }} here")
+	}
+	return at + 2, part, nil
+}
+
+func skipSpace(text string, at int) int {
+	for at < len(text) && (text[at] == ' ' || text[at] == '\t' || text[at] == '\n' || text[at] == '\r') {
+		at++
+	}
+	return at
+}
+
+func quotedString(text string, at int) (value string, next int, ok bool) {
+	prefix, err := strconv.QuotedPrefix(text[at:])
+	if err != nil {
+		return "", 0, false
+	}
+	value, err = strconv.Unquote(prefix)
+	return value, at + len(prefix), err == nil
+}
+
+// defaultValue reads a quoted string, a number, true or false.
+func defaultValue(text string, at int) (value string, next int, ok bool) {
+	if at < len(text) && (text[at] == '"' || text[at] == '`') {
+		return quotedString(text, at)
+	}
+	next = at
+	for next < len(text) && (isPathByte(text[next]) || text[next] == '.' || text[next] == '+') {
+		next++
+	}
+	value = text[at:next]
+	if value == "true" || value == "false" {
+		return value, next, true
+	}
+	_, err := strconv.ParseFloat(value, 64)
+	return value, next, err == nil && value != ""
+}
