@@ -1,0 +1,71 @@
+// Package testenv helps tests that need something of the machine: a Debian
+// package, root, the folder of real files by others.
+package testenv
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// LeftOut skips the test and puts it on the list that `make check` prints at its
+// end: what was left out, why, and the command that makes it run.
+func LeftOut(t testing.TB, why, command string) {
+	t.Helper()
+	line := fmt.Sprintf("%s: %s. To run it: %s", t.Name(), why, command)
+	if path := os.Getenv("MUSTER_LEFT_OUT"); path != "" {
+		if f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+			fmt.Fprintln(f, line)
+			f.Close()
+		}
+	}
+	t.Skip("left out: " + line)
+}
+
+// Program returns the path of a program, searched for in PATH and the given
+// folders (glob patterns), or leaves the test out.
+func Program(t testing.TB, name, debianPackage string, folders ...string) string {
+	t.Helper()
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	for _, folder := range folders {
+		if found, _ := filepath.Glob(filepath.Join(folder, name)); len(found) > 0 {
+			return found[len(found)-1]
+		}
+	}
+	LeftOut(t, name+" is not installed", "sudo apt-get install "+debianPackage)
+	return ""
+}
+
+// Plugin returns the path of a Nagios plug-in, or leaves the test out.
+func Plugin(t testing.TB, name string) string {
+	t.Helper()
+	return Program(t, name, "monitoring-plugins-basic", "/usr/lib/nagios/plugins", "/usr/lib64/nagios/plugins")
+}
+
+// Root leaves the test out unless it runs as root on Linux.
+func Root(t testing.TB) {
+	t.Helper()
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		LeftOut(t, "it needs root on Linux", "sudo make check")
+	}
+}
+
+// Data returns the folder of real files by others (MUSTER_TESTDATA, default
+// ../shared/data beside the checkout), or leaves the test out.
+func Data(t testing.TB) string {
+	t.Helper()
+	path := os.Getenv("MUSTER_TESTDATA")
+	if path == "" {
+		_, self, _, _ := runtime.Caller(0)
+		path = filepath.Join(filepath.Dir(self), "../../../shared/data")
+	}
+	if _, err := os.Stat(path); err != nil {
+		LeftOut(t, "the folder of real files is absent", "MUSTER_TESTDATA=<folder> make check")
+	}
+	return path
+}
