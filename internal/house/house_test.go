@@ -1,0 +1,215 @@
+// Package house holds the house rules that a machine can check: which way imports
+// point, that every package says what it is, and that the map in ARCHITECTURE.md
+// leads to places that exist.
+package house
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/muster-fleet/muster/"
+
+// layers orders the rooms: a package may import only packages of its own layer's
+// number or lower. app and what starts it see everything.
+var layers = map[string]int{
+	"internal/version": 0, "internal/model": 0, "internal/queue": 0, "internal/testenv": 0,
+	"internal/wire": 1, "internal/journal": 1, "internal/expect": 1, "internal/config": 1,
+	"internal/pki": 2, "internal/store": 2, "internal/intent": 2,
+	"internal/plan": 3, "internal/pipeline": 4, "internal/react": 5,
+	"internal/source": 6, "internal/agent": 6,
+	"internal/client": 7, "internal/api": 7, "internal/load": 7,
+	"internal/cli": 8, "internal/app": 9, "internal/house": 9, "cmd": 10, "test": 10, "bench": 10,
+}
+
+// apart names pairs that must never meet, although their layers would allow it.
+var apart = [][2]string{
+	{"internal/agent", "internal/source"}, {"internal/agent", "internal/store"},
+	{"internal/agent", "internal/intent"}, {"internal/agent", "internal/plan"},
+	{"internal/agent", "internal/pipeline"}, {"internal/source", "internal/agent"},
+	{"internal/source", "internal/store"}, {"internal/pipeline", "internal/intent"},
+	{"internal/pipeline", "internal/plan"}, {"internal/model", "internal/queue"},
+	{"internal/model", "internal/version"}, {"internal/cli", "internal/source"},
+	{"internal/cli", "internal/journal"}, {"internal/cli", "internal/store"},
+}
+
+func layerOf(path string) (string, int, bool) {
+	for p := path; p != "."; p = filepath.Dir(p) {
+		if n, ok := layers[p]; ok {
+			return p, n, true
+		}
+	}
+	return "", 0, false
+}
+
+type file struct {
+	path string // from the root
+	ast  *ast.File
+}
+
+func goFiles(t *testing.T) []file {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []file
+	set := token.NewFileSet()
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "bin") && path != root {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		f, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		files = append(files, file{rel, f})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if strings.HasSuffix(f.path, "_test.go") {
+			continue // tests may join any rooms
+		}
+		room, layer, ok := layerOf(filepath.Dir(f.path))
+		if !ok {
+			t.Errorf("%s: the room %s is not on the list of layers in this test", f.path, filepath.Dir(f.path))
+			continue
+		}
+		for _, imp := range f.ast.Imports {
+			path, ours := strings.CutPrefix(strings.Trim(imp.Path.Value, `"`), module)
+			if !ours {
+				continue
+			}
+			other, otherLayer, _ := layerOf(path)
+			if otherLayer > layer {
+				t.Errorf("%s imports %s: imports point from the outside in (layer %d → %d)", f.path, path, layer, otherLayer)
+			}
+			for _, pair := range apart {
+				if room == pair[0] && other == pair[1] {
+					t.Errorf("%s imports %s: these two must not know each other", f.path, path)
+				}
+			}
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	documented := map[string]bool{}
+	for _, f := range goFiles(t) {
+		if strings.HasSuffix(f.path, "_test.go") {
+			continue
+		}
+		dir := filepath.Dir(f.path)
+		documented[dir] = documented[dir] || f.ast.Doc != nil
+	}
+	for dir, ok := range documented {
+		if !ok {
+			t.Errorf("%s: no file has a package comment", dir)
+		}
+	}
+}
+
+func TestNothingStartsByItself(t *testing.T) {
+	for _, f := range goFiles(t) {
+		for _, d := range f.ast.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+				t.Errorf("%s: init(): start things where they can be seen", f.path)
+			}
+		}
+	}
+}
+
+func TestNoSleepsInTests(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if !strings.HasSuffix(f.path, "_test.go") || strings.HasPrefix(f.path, "internal/house") {
+			continue
+		}
+		src, err := os.ReadFile(filepath.Join("../..", f.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(src)
+		if strings.Contains(text, "time.Sleep(") && !strings.Contains(text, "synctest") && !strings.Contains(text, "house: sleeps because") {
+			t.Errorf("%s: time.Sleep in a test: wait for the condition, or use testing/synctest", f.path)
+		}
+	}
+}
+
+// A stop on the map: `internal/x/y.go:Name` or `internal/x/y.go:Type.Method`.
+var mapStop = regexp.MustCompile("`((?:internal|cmd)/[a-zA-Z0-9_/.-]+\\.go):([A-Za-z0-9_.]+)`")
+
+func TestTheMapLeadsToPlacesThatExist(t *testing.T) {
+	page, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := map[string]bool{}
+	for _, f := range goFiles(t) {
+		for _, d := range f.ast.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				name := d.Name.Name
+				if d.Recv != nil {
+					name = receiver(d.Recv.List[0].Type) + "." + name
+				}
+				places[f.path+":"+name] = true
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					if s, ok := s.(*ast.TypeSpec); ok {
+						places[f.path+":"+s.Name.Name] = true
+					}
+				}
+			}
+		}
+	}
+	stops := mapStop.FindAllStringSubmatch(string(page), -1)
+	if len(stops) < 10 {
+		t.Fatalf("only %d stops on the map", len(stops))
+	}
+	var missing []string
+	for _, stop := range stops {
+		if !places[stop[1]+":"+stop[2]] {
+			missing = append(missing, stop[0])
+		}
+	}
+	sort.Strings(missing)
+	for _, stop := range missing {
+		t.Errorf("ARCHITECTURE.md: %s does not exist", stop)
+	}
+}
+
+func receiver(expr ast.Expr) string {
+	switch e := expr.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.IndexListExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return "?"
+}
