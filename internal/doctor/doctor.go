@@ -1,0 +1,323 @@
+// Package doctor looks at a machine and a data folder as somebody would who knows
+// where installations hurt: each finding is one line with what was measured, what
+// is needed and the command that mends it. It changes nothing but a few scratch
+// bytes in the data folder. Start reading at Examine.
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Verdict orders findings.
+type Verdict string
+
+const (
+	Fine Verdict = "ok"
+	Warn Verdict = "warn" // works, but not well, or not for long
+	Bad  Verdict = "bad"  // does not work
+)
+
+// Finding is one line.
+type Finding struct {
+	Verdict  Verdict `json:"verdict"`
+	What     string  `json:"what"`
+	Measured string  `json:"measured"`
+	Needed   string  `json:"needed,omitempty"`
+	Mend     string  `json:"mend,omitempty"` // the command to type
+}
+
+// Patient is what is examined.
+type Patient struct {
+	Data    string // data folder; need not exist
+	Journal string // its journal folder, if apart
+	Budget  int64  // bytes the journal may use
+	Agents  int    // sessions planned for
+	URL     string // of the server; empty: not asked
+	CA      []byte // PEM, to trust at URL
+}
+
+// Examine makes all findings, in a fixed order.
+func Examine(ctx context.Context, p Patient) []Finding {
+	var out []Finding
+	for _, examine := range []func(context.Context, Patient) []Finding{
+		openFiles, kernelQueues, portRange, memory, disk, syncs, clock, certificates, reachable,
+	} {
+		out = append(out, examine(ctx, p)...)
+	}
+	return out
+}
+
+// Worst is the verdict of all findings together.
+func Worst(findings []Finding) Verdict {
+	worst := Fine
+	for _, f := range findings {
+		if f.Verdict == Bad || f.Verdict == Warn && worst == Fine {
+			worst = f.Verdict
+		}
+	}
+	return worst
+}
+
+func openFiles(_ context.Context, p Patient) []Finding {
+	soft, hard := fileLimits()
+	if hard == 0 {
+		return nil
+	}
+	need := uint64(p.Agents + 1000)
+	f := Finding{Fine, "open files", fmt.Sprintf("%d now, %d at most (raised by itself)", soft, hard), fmt.Sprintf("%d for %d agents", need, p.Agents), ""}
+	if hard < need {
+		f.Verdict, f.Mend = Bad, fmt.Sprintf("systemctl edit muster: [Service] LimitNOFILE=%d", need*2)
+	}
+	return []Finding{f}
+}
+
+func kernelQueues(_ context.Context, p Patient) []Finding {
+	var out []Finding
+	for _, q := range []struct{ file, key string }{
+		{"/proc/sys/net/core/somaxconn", "net.core.somaxconn"},
+		{"/proc/sys/net/ipv4/tcp_max_syn_backlog", "net.ipv4.tcp_max_syn_backlog"},
+	} {
+		have, ok := readInt(q.file)
+		if !ok {
+			continue
+		}
+		need := int64(min(max(p.Agents/4, 1024), 16384))
+		f := Finding{Fine, q.key, strconv.FormatInt(have, 10), fmt.Sprintf("%d, so that all agents may reconnect at once", need), ""}
+		if have < need {
+			f.Verdict, f.Mend = Warn, fmt.Sprintf("sysctl -w %s=%d", q.key, need)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func portRange(context.Context, Patient) []Finding {
+	data, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		return nil
+	}
+	var low, high int
+	if _, err := fmt.Sscan(string(data), &low, &high); err != nil {
+		return nil
+	}
+	f := Finding{Fine, "local ports", fmt.Sprintf("%d (%d–%d)", high-low+1, low, high), "matters only to load tests and proxies on this machine", ""}
+	if high-low < 20000 {
+		f.Verdict, f.Mend = Warn, "sysctl -w net.ipv4.ip_local_port_range='15000 65000'"
+	}
+	return []Finding{f}
+}
+
+func memory(_ context.Context, p Patient) []Finding {
+	available, ok := memoryAvailable()
+	if !ok {
+		return nil
+	}
+	need := int64(256<<20) + int64(p.Agents)*(30_000+40*600)
+	f := Finding{Fine, "memory", size(available) + " available", fmt.Sprintf("about %s for %d agents with 40 checks", size(need), p.Agents), ""}
+	if available < need {
+		f.Verdict, f.Mend = Warn, "give the machine more memory, or the server fewer agents"
+	}
+	out := []Finding{f}
+	if limit := debug.SetMemoryLimit(-1); limit > 0 && limit < 1<<60 {
+		out = append(out, Finding{Fine, "memory limit (GOMEMLIMIT)", size(limit), "", ""})
+	}
+	return out
+}
+
+func disk(_ context.Context, p Patient) []Finding {
+	folder := existing(p.journalFolder())
+	free, kind, err := diskFree(folder)
+	if err != nil {
+		return []Finding{{Bad, "disk", err.Error(), "", "check that " + folder + " can be read"}}
+	}
+	used := folderSize(p.journalFolder())
+	need := p.Budget - used + 1<<30
+	f := Finding{Fine, "free disk", size(free) + " in " + folder, size(max(need, 0)) + " to fill the journal's budget, and some air", ""}
+	if free < need {
+		f.Verdict, f.Mend = Warn, fmt.Sprintf("free some disk, or start with --journal-budget %dMiB", max(free/2>>20, 64))
+	}
+	out := []Finding{f}
+	k := Finding{Fine, "file system", kind, "local: ext4, xfs, btrfs, zfs", ""}
+	switch kind {
+	case "nfs", "cifs", "fuse":
+		k.Verdict, k.Mend = Bad, "place --data on a local disk: locks and fsync cannot be trusted here"
+	case "tmpfs", "overlay":
+		k.Verdict, k.Mend = Warn, "place --data on a disk that survives a restart"
+	}
+	return append(out, k)
+}
+
+// syncs measures what every acknowledgement waits for.
+func syncs(ctx context.Context, p Patient) []Finding {
+	folder := existing(p.journalFolder())
+	file, err := os.CreateTemp(folder, ".doctor-")
+	if err != nil {
+		return []Finding{{Bad, "data folder", err.Error(), "writable", "chown it to the user that runs Muster"}}
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	block := make([]byte, 16<<10)
+	times := make([]time.Duration, 0, 100)
+	for began := time.Now(); len(times) < 100 && time.Since(began) < 2*time.Second && ctx.Err() == nil; {
+		if _, err := file.Write(block); err != nil {
+			return []Finding{{Bad, "write to the data folder", err.Error(), "", "free some disk"}}
+		}
+		start := time.Now()
+		if err := datasync(file); err != nil {
+			return []Finding{{Bad, "fdatasync", err.Error(), "", "check the disk: dmesg | tail"}}
+		}
+		times = append(times, time.Since(start))
+	}
+	slices.Sort(times)
+	p50, p99 := times[len(times)/2], times[len(times)*99/100]
+	f := Finding{Fine, "fdatasync", fmt.Sprintf("p50 %s, p99 %s", round(p50), round(p99)), "p99 below 50ms: every acknowledgement waits for one", ""}
+	if p99 > 50*time.Millisecond {
+		f.Verdict, f.Mend = Warn, "place the journal on a faster disk: --journal DIR"
+	}
+	return []Finding{f}
+}
+
+func clock(context.Context, Patient) []Finding {
+	synced, ok := clockSynchronised()
+	if !ok {
+		return nil
+	}
+	if !synced {
+		return []Finding{{Warn, "clock", "not synchronised by the kernel's reckoning", "synchronised; ages are measured without it, but times are shown by it", "timedatectl set-ntp true"}}
+	}
+	return []Finding{{Fine, "clock", "synchronised", "", ""}}
+}
+
+func certificates(_ context.Context, p Patient) []Finding {
+	var out []Finding
+	files, _ := filepath.Glob(filepath.Join(p.Data, "pki", "*.pem"))
+	more, _ := filepath.Glob(filepath.Join(p.Data, "pki", "*.crt"))
+	for _, path := range append(files, more...) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			out = append(out, Finding{Bad, "certificate " + filepath.Base(path), err.Error(), "readable", "chown it to the user that runs Muster"})
+			continue
+		}
+		block, _ := pem.Decode(data)
+		if block == nil || block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			out = append(out, Finding{Bad, "certificate " + filepath.Base(path), err.Error(), "", "restore it from a backup of " + p.Data})
+			continue
+		}
+		left := time.Until(cert.NotAfter)
+		f := Finding{Fine, "certificate " + filepath.Base(path), fmt.Sprintf("valid for %d days", int(left.Hours()/24)), "", ""}
+		if left < 7*24*time.Hour {
+			f.Verdict, f.Needed, f.Mend = Warn, "renewed by the running server well before its end", "restart the server; it renews its own certificate"
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func reachable(ctx context.Context, p Patient) []Finding {
+	if p.URL == "" {
+		return nil
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(p.CA) {
+		pool = nil
+	}
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(p.URL, "/")+"/readyz", nil)
+	if err != nil {
+		return []Finding{{Bad, "server", err.Error(), "a URL", "muster login https://HOST:8443"}}
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		mend := "start it: muster up, or systemctl start muster"
+		var unknown x509.UnknownAuthorityError
+		var host x509.HostnameError
+		switch {
+		case errors.As(err, &unknown):
+			mend = "another CA answers there: muster login " + p.URL
+		case errors.As(err, &host):
+			mend = "start the server with --advertise " + req.URL.Hostname()
+		}
+		return []Finding{{Bad, "server", err.Error(), p.URL + " answers", mend}}
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return []Finding{{Bad, "server", p.URL + " is not ready: " + resp.Status, "ready", "muster status"}}
+	}
+	return []Finding{{Fine, "server", p.URL + " is ready", "", ""}}
+}
+
+func (p Patient) journalFolder() string {
+	if p.Journal != "" {
+		return p.Journal
+	}
+	return filepath.Join(p.Data, "journal")
+}
+
+// existing is the nearest folder above path that is there.
+func existing(path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "."
+	}
+	for {
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return path
+		}
+		parent := filepath.Dir(path)
+		if parent == path {
+			return path
+		}
+		path = parent
+	}
+}
+
+func folderSize(path string) (total int64) {
+	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			if info, err := d.Info(); err == nil {
+				total += info.Size()
+			}
+		}
+		return nil
+	})
+	return total
+}
+
+func readInt(path string) (int64, bool) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+	return n, err == nil
+}
+
+func size(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d KiB", n>>10)
+}
+
+func round(d time.Duration) time.Duration { return d.Round(d/100 + time.Microsecond) }

@@ -1,0 +1,67 @@
+package doctor
+
+import (
+	"bufio"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+func fileLimits() (soft, hard uint64) {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return 0, 0
+	}
+	return limit.Cur, limit.Max
+}
+
+// memoryAvailable is the smaller of what the kernel could give and what the control
+// group still allows.
+func memoryAvailable() (int64, bool) {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	var available int64
+	for scanner := bufio.NewScanner(f); scanner.Scan(); {
+		if rest, ok := strings.CutPrefix(scanner.Text(), "MemAvailable:"); ok {
+			kb, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			available = kb << 10
+		}
+	}
+	limit, limited := readInt("/sys/fs/cgroup/memory.max")
+	used, known := readInt("/sys/fs/cgroup/memory.current")
+	if limited && known && limit-used < available {
+		available = limit - used
+	}
+	return available, available > 0
+}
+
+var fileSystems = map[int64]string{
+	unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs",
+	0x2fc12fc1: "zfs", unix.TMPFS_MAGIC: "tmpfs", unix.OVERLAYFS_SUPER_MAGIC: "overlay",
+	unix.NFS_SUPER_MAGIC: "nfs", unix.SMB2_SUPER_MAGIC: "cifs", unix.FUSE_SUPER_MAGIC: "fuse",
+}
+
+func diskFree(path string) (free int64, kind string, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return 0, "", err
+	}
+	kind, ok := fileSystems[int64(st.Type)]
+	if !ok {
+		kind = "type 0x" + strconv.FormatInt(int64(st.Type), 16)
+	}
+	return int64(st.Bavail) * int64(st.Bsize), kind, nil
+}
+
+func datasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
+
+func clockSynchronised() (synced, known bool) {
+	var tx unix.Timex
+	state, err := unix.Adjtimex(&tx)
+	return state != unix.TIME_ERROR, err == nil
+}
