@@ -164,7 +164,8 @@ type Batch struct {
 	Gap     *Gap // instead of Signals: covers First … Gap.Last
 }
 
-// SignalKind is the field number of a signal inside Batch.
+// SignalKind is the field number of the oneof inside Signal. Zero: of a kind that
+// this version does not know.
 type SignalKind uint8
 
 const (

@@ -1,0 +1,191 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// AppendAssignment writes a whole frame.
+func AppendAssignment(dst []byte, a *Assignment) []byte {
+	dst, start := begin(dst, uint32(KindAssignment))
+	dst = appendGeneration(dst, 1, a.Generation)
+	dst = appendHash(dst, 2, &a.Hash)
+	dst = appendHash(dst, 3, &a.Base)
+	for i := range a.Add {
+		var in int
+		dst, in = begin(dst, 4)
+		dst = appendUint(dst, 1, uint64(a.Add[i].ID))
+		dst = appendBytes(dst, 2, a.Add[i].Body)
+		dst = end(dst, in)
+	}
+	if len(a.Remove) > 0 { // packed
+		var in int
+		dst, in = begin(dst, 5)
+		for _, id := range a.Remove {
+			dst = binary.AppendUvarint(dst, uint64(id))
+		}
+		dst = end(dst, in)
+	}
+	for i := range a.Properties {
+		p := &a.Properties[i]
+		var in int
+		dst, in = begin(dst, 6)
+		dst = appendString(dst, 1, p.Name)
+		dst = appendBytes(dst, 2, p.Value)
+		dst = appendString(dst, 3, p.Error)
+		dst = end(dst, in)
+	}
+	dst = appendBool(dst, 7, a.HasProps)
+	dst = appendBytes(dst, 8, a.Signature)
+	return end(dst, start)
+}
+
+// Decode fills a from the body of a frame. Chunk bodies, property values and the
+// signature alias the input.
+func (a *Assignment) Decode(body []byte) error {
+	*a = Assignment{Add: a.Add[:0], Remove: a.Remove[:0], Properties: a.Properties[:0]}
+	f := fields{message: "Assignment", rest: body}
+	for f.next() {
+		switch f.num {
+		case 1:
+			a.Generation = f.generation("generation")
+		case 2:
+			f.fixed("hash", a.Hash[:])
+		case 3:
+			f.fixed("base", a.Base[:])
+		case 4:
+			if f.room("add", len(a.Add), maxChunks) {
+				a.Add = append(a.Add, f.assigned())
+			}
+		case 5:
+			a.Remove = f.removed(a.Remove)
+		case 6:
+			if f.room("properties", len(a.Properties), maxProps) {
+				a.Properties = append(a.Properties, f.property())
+			}
+		case 7:
+			a.HasProps = f.bool("has_properties")
+		case 8:
+			a.Signature = f.raw("signature", maxName)
+		}
+	}
+	return f.err
+}
+
+func (f *fields) assigned() (c AssignedChunk) {
+	in := f.nested("add", "AssignedChunk")
+	for in.next() {
+		switch in.num {
+		case 1:
+			c.ID = model.ChunkID(in.uint32("id"))
+		case 2:
+			c.Body = in.raw("body", maxBody)
+		}
+	}
+	f.done(&in)
+	return c
+}
+
+// removed takes both forms of a repeated number, packed or one by one.
+func (f *fields) removed(list []model.ChunkID) []model.ChunkID {
+	if f.typ == typeVarint {
+		if f.room("remove", len(list), maxChunks) {
+			list = append(list, model.ChunkID(f.uint32("remove")))
+		}
+		return list
+	}
+	data := f.raw("remove", MaxFrame)
+	for i := 0; i < len(data) && f.room("remove", len(list), maxChunks); {
+		var v uint64
+		if v, i = uvarint(data, i); i < 0 || v > 1<<32-1 {
+			f.fail("remove", "not a number of 32 bits")
+			break
+		}
+		list = append(list, model.ChunkID(v))
+	}
+	return list
+}
+
+func (f *fields) property() (p Property) {
+	in := f.nested("properties", "Property")
+	for in.next() {
+		switch in.num {
+		case 1:
+			p.Name = in.string("name", maxName)
+		case 2:
+			p.Value = in.raw("value", maxBody)
+		case 3:
+			p.Error = in.string("error", maxText)
+		}
+	}
+	f.done(&in)
+	return p
+}
+
+// AppendHolding writes a whole frame.
+func AppendHolding(dst []byte, h *Holding) []byte {
+	dst, start := begin(dst, uint32(KindHolding))
+	dst = appendGeneration(dst, 1, h.Generation)
+	dst = appendHash(dst, 2, &h.Hash)
+	return end(dst, start)
+}
+
+// Decode fills h from the body of a frame.
+func (h *Holding) Decode(body []byte) error {
+	*h = Holding{}
+	f := fields{message: "Holding", rest: body}
+	for f.next() {
+		switch f.num {
+		case 1:
+			h.Generation = f.generation("generation")
+		case 2:
+			f.fixed("hash", h.Hash[:])
+		}
+	}
+	return f.err
+}
+
+// AssignmentHash names what a node holds. chunks ascend by id and carry their
+// hashes; properties ascend by name. Server and agent compute it alike:
+// docs/protocol/README.md has the layout.
+func AssignmentHash(chunks []*model.Chunk, properties []Property) (sum [32]byte) {
+	h := sha256.New()
+	h.Write([]byte("muster.v1 assignment\n"))
+	var buf [20]byte
+	writeCount(h, len(chunks))
+	for _, c := range chunks {
+		binary.BigEndian.PutUint32(buf[:4], uint32(c.ID))
+		copy(buf[4:], c.Hash[:])
+		h.Write(buf[:])
+	}
+	writeCount(h, len(properties))
+	for i := range properties {
+		p := &properties[i]
+		for _, part := range [...][]byte{[]byte(p.Name), p.Value, []byte(p.Error)} {
+			writeCount(h, len(part))
+			h.Write(part)
+		}
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+func writeCount(h hash.Hash, n int) {
+	var buf [4]byte
+	binary.BigEndian.PutUint32(buf[:], uint32(n))
+	h.Write(buf[:])
+}
+
+// SignedBytes is what the signature of an assignment covers: for whom, which
+// generation, and the hash of what is then held.
+func SignedBytes(node uuid.UUID, gen Generation, hash [32]byte) []byte {
+	b := append([]byte("muster.v1 signed assignment\n"), node[:]...)
+	b = binary.BigEndian.AppendUint64(b, gen.Epoch)
+	b = binary.BigEndian.AppendUint64(b, gen.Revision)
+	return append(b, hash[:]...)
+}

@@ -1,0 +1,80 @@
+package wire
+
+import (
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func hundred() *Batch {
+	b := &Batch{StreamKey: StreamKey{Stream: 0x1122334455667788}, First: 1 << 20, NowMs: 864_000_500}
+	for i := range 100 {
+		out := make([]byte, 100)
+		for j := range out {
+			out[j] = 'a' + byte((i+j)%26)
+		}
+		b.Signals = append(b.Signals, Signal{Kind: SignalResult, Chunk: model.ChunkID(1000 + i), Status: model.Status(i % 4), AtMs: 864_000_000 + uint64(i), DurationMs: 12, Output: out})
+	}
+	return b
+}
+
+func perSignal(b *testing.B, n int) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/signal")
+}
+
+func BenchmarkReadBatch(b *testing.B) {
+	_, body, _ := FrameKind(AppendBatch(nil, hundred()))
+	var r BatchReader
+	var s Signal
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := r.Reset(body); err != nil {
+			b.Fatal(err)
+		}
+		n := 0
+		for r.Next(&s) {
+			n++
+		}
+		if n != 100 {
+			b.Fatal(n, r.Err())
+		}
+	}
+	perSignal(b, 100)
+}
+
+func BenchmarkAppendSignal(b *testing.B) {
+	batch := hundred()
+	var buf []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = buf[:0]
+		for i := range batch.Signals {
+			buf = AppendSignal(buf, &batch.Signals[i])
+		}
+	}
+	perSignal(b, 100)
+}
+
+func BenchmarkAppendBatch(b *testing.B) {
+	batch := hundred()
+	var buf []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = AppendBatch(buf[:0], batch)
+	}
+	perSignal(b, 100)
+}
+
+func BenchmarkResendBatch(b *testing.B) {
+	batch := hundred()
+	var signals, buf []byte
+	for i := range batch.Signals {
+		signals = AppendSignal(signals, &batch.Signals[i])
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = AppendBatchHeader(buf[:0], batch.StreamKey, batch.First, batch.NowMs, len(signals))
+		buf = append(buf, signals...)
+	}
+	perSignal(b, 100)
+}

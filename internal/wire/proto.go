@@ -1,0 +1,327 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// ErrMalformed is wrapped by every decoding error of this package.
+var ErrMalformed = errors.New("malformed")
+
+// Protobuf's wire types.
+const (
+	typeVarint  = 0
+	typeFixed64 = 1
+	typeBytes   = 2
+	typeFixed32 = 5
+)
+
+// Appending. A zero value is left out, as proto3 has it.
+
+func appendTag(dst []byte, field, typ uint32) []byte {
+	return binary.AppendUvarint(dst, uint64(field<<3|typ))
+}
+
+func appendUint(dst []byte, field uint32, v uint64) []byte {
+	if v == 0 {
+		return dst
+	}
+	return binary.AppendUvarint(appendTag(dst, field, typeVarint), v)
+}
+
+func appendBool(dst []byte, field uint32, v bool) []byte {
+	if !v {
+		return dst
+	}
+	return append(appendTag(dst, field, typeVarint), 1)
+}
+
+func appendFixed64(dst []byte, field uint32, v uint64) []byte {
+	if v == 0 {
+		return dst
+	}
+	return binary.LittleEndian.AppendUint64(appendTag(dst, field, typeFixed64), v)
+}
+
+func appendBytes(dst []byte, field uint32, v []byte) []byte {
+	if len(v) == 0 {
+		return dst
+	}
+	dst = binary.AppendUvarint(appendTag(dst, field, typeBytes), uint64(len(v)))
+	return append(dst, v...)
+}
+
+func appendString(dst []byte, field uint32, v string) []byte {
+	if v == "" {
+		return dst
+	}
+	return appendItem(dst, field, v)
+}
+
+// appendItem writes an element of a repeated field: also when it is empty.
+func appendItem(dst []byte, field uint32, v string) []byte {
+	if !utf8.ValidString(v) {
+		v = strings.ToValidUTF8(v, "\uFFFD")
+	}
+	dst = binary.AppendUvarint(appendTag(dst, field, typeBytes), uint64(len(v)))
+	return append(dst, v...)
+}
+
+// appendHash leaves an all-zero hash out.
+func appendHash(dst []byte, field uint32, hash *[32]byte) []byte {
+	if *hash == [32]byte{} {
+		return dst
+	}
+	return appendBytes(dst, field, hash[:])
+}
+
+// appendMap writes the entries by ascending key, so that equal maps are equal bytes.
+func appendMap(dst []byte, field uint32, m map[string]string) []byte {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		var start int
+		dst, start = begin(dst, field)
+		dst = appendString(dst, 1, k)
+		dst = appendString(dst, 2, m[k])
+		dst = end(dst, start)
+	}
+	return dst
+}
+
+// begin opens a nested message: it writes the tag and one byte for the length,
+// which end widens where the message turns out to need more.
+func begin(dst []byte, field uint32) (_ []byte, start int) {
+	dst = append(appendTag(dst, field, typeBytes), 0)
+	return dst, len(dst)
+}
+
+func end(dst []byte, start int) []byte {
+	size := len(dst) - start
+	if size < 0x80 {
+		dst[start-1] = byte(size)
+		return dst
+	}
+	var room [binary.MaxVarintLen64]byte
+	n := binary.PutUvarint(room[:], uint64(size))
+	dst = append(dst, room[1:n]...)
+	copy(dst[start-1+n:], dst[start:start+size])
+	copy(dst[start-1:], room[:n])
+	return dst
+}
+
+// sizeVarint is how many bytes a varint takes.
+func sizeVarint(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
+
+// sizeUint is what appendUint writes for a field below 16.
+func sizeUint(v uint64) int {
+	if v == 0 {
+		return 0
+	}
+	return 1 + sizeVarint(v)
+}
+
+// uvarint reads a varint at data[i:]; n is the place after it, or negative.
+func uvarint(data []byte, i int) (v uint64, n int) {
+	if i < len(data) && data[i] < 0x80 {
+		return uint64(data[i]), i + 1
+	}
+	return uvarintLong(data, i)
+}
+
+func uvarintLong(data []byte, i int) (v uint64, n int) {
+	for shift := uint(0); i < len(data) && shift < 64; shift += 7 {
+		b := data[i]
+		i++
+		if b < 0x80 {
+			if shift == 63 && b > 1 {
+				return 0, -1
+			}
+			return v | uint64(b)<<shift, i
+		}
+		v |= uint64(b&0x7f) << shift
+	}
+	return 0, -1
+}
+
+// fields walks the fields of one message. After next, num and typ say what is
+// there and value or bytes hold it; the typed readers below check it. The first
+// thing wrong ends the walk and stays in err.
+type fields struct {
+	message string
+	rest    []byte
+	num     uint64
+	typ     uint8
+	value   uint64
+	bytes   []byte // aliases the input
+	err     error
+}
+
+func (f *fields) next() bool {
+	if len(f.rest) == 0 || f.err != nil {
+		return false
+	}
+	tag, i := uvarint(f.rest, 0)
+	if i < 0 || tag>>3 == 0 || tag>>3 > 1<<29-1 {
+		f.err = fmt.Errorf("decode %s: %w field tag", f.message, ErrMalformed)
+		return false
+	}
+	f.num, f.typ, f.bytes = tag>>3, uint8(tag&7), nil
+	switch f.typ {
+	case typeVarint:
+		f.value, i = uvarint(f.rest, i)
+	case typeFixed64:
+		if len(f.rest)-i >= 8 {
+			f.value = binary.LittleEndian.Uint64(f.rest[i:])
+			i += 8
+		} else {
+			i = -1
+		}
+	case typeFixed32:
+		if len(f.rest)-i >= 4 {
+			f.value = uint64(binary.LittleEndian.Uint32(f.rest[i:]))
+			i += 4
+		} else {
+			i = -1
+		}
+	case typeBytes:
+		var size uint64
+		size, i = uvarint(f.rest, i)
+		if i >= 0 && size <= uint64(len(f.rest)-i) {
+			f.bytes = f.rest[i : i+int(size) : i+int(size)]
+			i += int(size)
+		} else {
+			i = -1
+		}
+	default: // groups are not ours
+		i = -1
+	}
+	if i < 0 {
+		f.err = fmt.Errorf("decode %s: %w field %d", f.message, ErrMalformed, f.num)
+		return false
+	}
+	f.rest = f.rest[i:]
+	return true
+}
+
+func (f *fields) fail(name, format string, args ...any) {
+	if f.err == nil {
+		f.err = fmt.Errorf("decode %s.%s: %w: %s", f.message, name, ErrMalformed, fmt.Sprintf(format, args...))
+	}
+}
+
+func (f *fields) expect(name string, typ uint8) bool {
+	if f.typ != typ {
+		f.fail(name, "wire type %d, want %d", f.typ, typ)
+		return false
+	}
+	return true
+}
+
+func (f *fields) uint(name string, limit uint64) uint64 {
+	if !f.expect(name, typeVarint) {
+		return 0
+	}
+	if f.value > limit {
+		f.fail(name, "%d, at most %d", f.value, limit)
+		return 0
+	}
+	return f.value
+}
+
+func (f *fields) uint32(name string) uint32 { return uint32(f.uint(name, 1<<32-1)) }
+func (f *fields) uint64(name string) uint64 { return f.uint(name, 1<<64-1) }
+func (f *fields) int64(name string) int64   { return int64(f.uint(name, 1<<64-1)) }
+func (f *fields) bool(name string) bool     { return f.uint(name, 1<<64-1) != 0 }
+
+func (f *fields) fixed64(name string) uint64 {
+	if !f.expect(name, typeFixed64) {
+		return 0
+	}
+	return f.value
+}
+
+// raw returns bytes that alias the input.
+func (f *fields) raw(name string, limit int) []byte {
+	if !f.expect(name, typeBytes) {
+		return nil
+	}
+	if len(f.bytes) > limit {
+		f.fail(name, "%d bytes, at most %d", len(f.bytes), limit)
+		return nil
+	}
+	return f.bytes
+}
+
+func (f *fields) string(name string, limit int) string {
+	b := f.raw(name, limit)
+	if !utf8.Valid(b) {
+		f.fail(name, "not UTF-8")
+		return ""
+	}
+	return string(b)
+}
+
+// fixed copies bytes of exactly one length into dst.
+func (f *fields) fixed(name string, dst []byte) {
+	if !f.expect(name, typeBytes) {
+		return
+	}
+	if len(f.bytes) != len(dst) {
+		f.fail(name, "%d bytes, want %d", len(f.bytes), len(dst))
+		return
+	}
+	copy(dst, f.bytes)
+}
+
+// nested returns a walk over a message field.
+func (f *fields) nested(name, message string) fields {
+	if !f.expect(name, typeBytes) {
+		return fields{}
+	}
+	return fields{message: message, rest: f.bytes}
+}
+
+// done carries what went wrong in a nested walk to the outer one.
+func (f *fields) done(inner *fields) {
+	if f.err == nil {
+		f.err = inner.err
+	}
+}
+
+// room says whether a list with have elements may grow, and fails where not.
+func (f *fields) room(name string, have, limit int) bool {
+	if have >= limit {
+		f.fail(name, "more than %d", limit)
+	}
+	return f.err == nil
+}
+
+// entry reads one entry of a map into m, which it makes where needed.
+func (f *fields) entry(name string, m *map[string]string, limit int) {
+	if !f.room(name, len(*m), limit) {
+		return
+	}
+	var key, value string
+	in := f.nested(name, f.message+"."+name)
+	for in.next() {
+		switch in.num {
+		case 1:
+			key = in.string("key", maxKey)
+		case 2:
+			value = in.string("value", maxValue)
+		}
+	}
+	f.done(&in)
+	if f.err != nil {
+		return
+	}
+	if *m == nil {
+		*m = make(map[string]string)
+	}
+	(*m)[key] = value
+}

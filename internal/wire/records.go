@@ -1,0 +1,176 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Journal records: one byte of RecordKind, then a body. A batch's body is the
+// node's number as a varint and the encoded Batch to the end, so that keeping a
+// batch is a copy; the others are the messages of docs/protocol/records.proto.
+
+// AppendRecord writes one journal entry.
+func AppendRecord(dst []byte, r *Record) []byte {
+	switch r.Kind {
+	case RecordBatch:
+		return append(AppendBatchRecord(dst, r.Node), r.Batch...)
+	case RecordSession:
+		dst = append(dst, byte(r.Kind))
+		dst = appendUint(dst, 1, uint64(r.Node))
+		m := r.Session
+		dst = appendFixed64(dst, 2, m.Session)
+		dst = appendBool(dst, 3, m.Begun)
+		dst = appendBool(dst, 4, m.Clean)
+		dst = appendUint(dst, 5, uint64(m.Namespace))
+		dst = appendUint(dst, 6, uint64(m.KeepaliveMs))
+		dst = appendUint(dst, 7, uint64(m.TimeoutMs))
+		return appendUint(dst, 8, m.Backlog)
+	case RecordStarted:
+		return append(dst, byte(r.Kind))
+	case RecordIntent:
+		return appendUint(append(dst, byte(r.Kind)), 1, uint64(r.Intent))
+	case RecordForget:
+		dst = append(dst, byte(r.Kind))
+		dst = appendUint(dst, 1, uint64(r.Node))
+		dst = appendUint(dst, 2, uint64(r.Forget.Check))
+		return appendBool(dst, 3, r.Forget.Gone)
+	case RecordAction:
+		dst = append(dst, byte(r.Kind))
+		dst = appendUint(dst, 1, uint64(r.Node))
+		dst = appendString(dst, 2, r.Action.Verb)
+		dst = appendUint(dst, 3, uint64(r.Action.Check))
+		dst = appendString(dst, 4, r.Action.By)
+		return appendString(dst, 5, r.Action.Note)
+	case RecordOwn:
+		dst = append(dst, byte(r.Kind))
+		dst = appendUint(dst, 1, uint64(r.Node))
+		dst = appendUint(dst, 2, uint64(r.Own.Chunk))
+		dst = appendUint(dst, 3, uint64(r.Own.Status))
+		return appendBytes(dst, 4, r.Own.Output)
+	}
+	panic(fmt.Sprintf("BUG: append record of kind %d", r.Kind))
+}
+
+// AppendBatchRecord writes the head of a RecordBatch; the caller appends the body
+// of the agent's frame as it came.
+func AppendBatchRecord(dst []byte, node model.NodeID) []byte {
+	return binary.AppendUvarint(append(dst, byte(RecordBatch)), uint64(node))
+}
+
+// Decode reads one journal entry. Batch and Own.Output alias data. A kind that we
+// do not know is an error: the journal is never older than the program that wrote it.
+func (r *Record) Decode(data []byte) error {
+	*r = Record{}
+	if len(data) == 0 {
+		return fmt.Errorf("decode record: %w: empty", ErrMalformed)
+	}
+	r.Kind = RecordKind(data[0])
+	f := fields{rest: data[1:]}
+	switch r.Kind {
+	case RecordBatch:
+		node, n := uvarint(data, 1)
+		if n < 0 || node > 1<<32-1 {
+			return fmt.Errorf("decode BatchRecord.node: %w", ErrMalformed)
+		}
+		r.Node, r.Batch = model.NodeID(node), data[n:]
+	case RecordSession:
+		f.message = "SessionRecord"
+		r.decodeSession(&f)
+	case RecordStarted:
+		f.message = "StartedRecord"
+		for f.next() {
+		}
+	case RecordIntent:
+		f.message = "IntentRecord"
+		for f.next() {
+			if f.num == 1 {
+				r.Intent = f.int64("revision")
+			}
+		}
+	case RecordForget:
+		f.message = "ForgetRecord"
+		r.Forget = &ForgetMark{}
+		for f.next() {
+			switch f.num {
+			case 1:
+				r.Node = model.NodeID(f.uint32("node"))
+			case 2:
+				r.Forget.Check = model.CheckID(f.uint32("check"))
+			case 3:
+				r.Forget.Gone = f.bool("gone")
+			}
+		}
+	case RecordAction:
+		f.message = "ActionRecord"
+		r.decodeAction(&f)
+	case RecordOwn:
+		f.message = "OwnRecord"
+		r.decodeOwn(&f)
+	default:
+		return fmt.Errorf("decode record: %w: kind %d is not known", ErrMalformed, data[0])
+	}
+	return f.err
+}
+
+func (r *Record) decodeSession(f *fields) {
+	m := &SessionMark{}
+	r.Session = m
+	for f.next() {
+		switch f.num {
+		case 1:
+			r.Node = model.NodeID(f.uint32("node"))
+		case 2:
+			m.Session = f.fixed64("session")
+		case 3:
+			m.Begun = f.bool("begun")
+		case 4:
+			m.Clean = f.bool("clean")
+		case 5:
+			m.Namespace = model.NamespaceID(f.uint32("namespace"))
+		case 6:
+			m.KeepaliveMs = f.uint32("keepalive_ms")
+		case 7:
+			m.TimeoutMs = f.uint32("timeout_ms")
+		case 8:
+			m.Backlog = f.uint64("backlog")
+		}
+	}
+}
+
+func (r *Record) decodeAction(f *fields) {
+	a := &Action{}
+	r.Action = a
+	for f.next() {
+		switch f.num {
+		case 1:
+			r.Node = model.NodeID(f.uint32("node"))
+		case 2:
+			a.Verb = f.string("verb", maxName)
+		case 3:
+			a.Check = model.CheckID(f.uint32("check"))
+		case 4:
+			a.By = f.string("by", maxText)
+		case 5:
+			a.Note = f.string("note", maxBody)
+		}
+	}
+}
+
+func (r *Record) decodeOwn(f *fields) {
+	o := &OwnResult{}
+	r.Own = o
+	for f.next() {
+		switch f.num {
+		case 1:
+			r.Node = model.NodeID(f.uint32("node"))
+		case 2:
+			o.Chunk = model.ChunkID(f.uint32("chunk"))
+		case 3:
+			o.Status = model.Status(f.uint("status", uint64(model.Unknown)))
+		case 4:
+			o.Output = f.raw("output", MaxFrame)
+		}
+	}
+}
