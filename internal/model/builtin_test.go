@@ -1,0 +1,18 @@
+package model
+
+import "testing"
+
+func TestBuiltinChecksAndChunksAnswerToTheirNames(t *testing.T) {
+	for _, id := range []CheckID{KeepaliveCheck, SessionsCheck, JournalCheck, HistoryCheck} {
+		name := BuiltinCheckName(id)
+		if name == "" || BuiltinCheck(name) != id {
+			t.Errorf("check %d: name %q leads to %d", id, name, BuiltinCheck(name))
+		}
+		if c := BuiltinChunkOf(BuiltinChunk(id)); c == nil || c.Check != id || c.CheckName != name {
+			t.Errorf("check %d: chunk %+v", id, c)
+		}
+	}
+	if BuiltinChunkOf(5) != nil || BuiltinChunkOf(firstBuiltinChunk) != nil || BuiltinCheck("disk") != 0 {
+		t.Error("what is not built in must not be found")
+	}
+}
