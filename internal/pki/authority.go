@@ -1,48 +1,276 @@
 package pki
 
 import (
+	"crypto"
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Lives of certificates. A node's is as long as the CA's: an agent may be switched
+// off for a year, and who must go is revoked by its node, not by a date.
+const (
+	caLife     = 20 * 365 * 24 * time.Hour
+	serverLife = 397 * 24 * time.Hour
+	backdate   = time.Hour // machines whose clocks are behind
+)
+
+// Files under the authority's folder.
+const (
+	caFile        = "ca.crt"
+	caKeyFile     = "ca.key"
+	serverFile    = "server.crt"
+	serverKeyFile = "server.key"
+	signKeyFile   = "assignments.key"
 )
 
 // Authority is the server's CA with its server certificate and the key that signs
 // assignments.
-type Authority struct{}
+type Authority struct {
+	dir   string
+	names []string
+	now   func() time.Time
+
+	ca      *x509.Certificate
+	caKey   *ecdsa.PrivateKey
+	signKey ed25519.PrivateKey
+	pool    *x509.CertPool
+
+	mu     sync.Mutex // guards server
+	server *tls.Certificate
+}
 
 // Open reads the authority from dir, or makes it on the first start (files 0600,
 // folder 0700). names are the DNS names and IP addresses of the server certificate;
 // it is made anew when they change or two thirds of its life are over.
 func Open(dir string, names []string, now func() time.Time) (*Authority, error) {
-	return nil, errors.New("not yet")
+	if now == nil {
+		now = time.Now
+	}
+	a := &Authority{dir: dir, names: slices.Compact(slices.Sorted(slices.Values(names))), now: now}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make folder of the CA: %w", err)
+	}
+	if err := a.openCA(); err != nil {
+		return nil, err
+	}
+	if err := a.openSigningKey(); err != nil {
+		return nil, err
+	}
+	a.pool = x509.NewCertPool()
+	a.pool.AddCert(a.ca)
+	_, err := a.GetCertificate(nil)
+	return a, err
+}
+
+func (a *Authority) openCA() error {
+	cert, key, err := a.load(caFile, caKeyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		cert, key, err = a.makeCA()
+	}
+	if err != nil {
+		return model.Errorf(model.Unavailable, "open the server's CA in %s: %w", a.dir, err).
+			WithHint("bring %s and %s back from a backup; a new CA means that every agent must enrol again", caFile, caKeyFile)
+	}
+	a.ca, a.caKey = cert, key
+	return nil
+}
+
+func (a *Authority) makeCA() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	// A key without its certificate (or the other way round) is damage, not a first start.
+	for _, name := range []string{caFile, caKeyFile} {
+		if _, err := os.Stat(filepath.Join(a.dir, name)); err == nil {
+			return nil, nil, fmt.Errorf("%s is there, but not the other file of the pair", name)
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	der, err := a.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "Muster CA"}, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}, caLife, &key.PublicKey, nil, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := a.store(caFile, caKeyFile, der, key); err != nil {
+		return nil, nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	return cert, key, err
+}
+
+func (a *Authority) openSigningKey() error {
+	path := filepath.Join(a.dir, signKeyFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			return fmt.Errorf("make the key that signs assignments: %w", err)
+		}
+		a.signKey = key
+		return writeKey(path, key)
+	}
+	if err == nil {
+		var key crypto.PrivateKey
+		if key, err = parseKey(data); err == nil {
+			var ok bool
+			if a.signKey, ok = key.(ed25519.PrivateKey); ok {
+				return nil
+			}
+			err = errors.New("not an Ed25519 key")
+		}
+	}
+	return fmt.Errorf("read the key that signs assignments %s: %w", path, err)
+}
+
+// sign completes a template: serial number, times, and the CA's signature.
+func (a *Authority) sign(t *x509.Certificate, life time.Duration, pub crypto.PublicKey, parent *x509.Certificate, key *ecdsa.PrivateKey) ([]byte, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 126))
+	if err != nil {
+		return nil, err
+	}
+	t.SerialNumber = serial
+	t.NotBefore = a.now().Add(-backdate)
+	t.NotAfter = a.now().Add(life)
+	if parent == nil {
+		parent = t
+	} else if t.NotAfter.After(parent.NotAfter) {
+		t.NotAfter = parent.NotAfter
+	}
+	return x509.CreateCertificate(rand.Reader, t, parent, pub, key)
 }
 
 // Pool holds the CA alone.
-func (a *Authority) Pool() *x509.CertPool { return nil }
+func (a *Authority) Pool() *x509.CertPool { return a.pool }
 
 // CAPEM is the CA certificate.
-func (a *Authority) CAPEM() []byte { return nil }
+func (a *Authority) CAPEM() []byte { return certPEM(a.ca.Raw) }
 
 // CASum is the SHA-256 of the CA certificate (DER), by which join tokens pin it.
-func (a *Authority) CASum() [32]byte { return [32]byte{} }
+func (a *Authority) CASum() [32]byte { return sha256.Sum256(a.ca.Raw) }
 
 // SigningKey signs assignments.
-func (a *Authority) SigningKey() ed25519.PrivateKey { return nil }
+func (a *Authority) SigningKey() ed25519.PrivateKey { return a.signKey }
 
-// GetCertificate is for tls.Config; it renews the server certificate when due.
+// GetCertificate is for tls.Config; it renews the server certificate when due. The
+// chain includes the CA, so that an agent with only a join token can check its hash.
 func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return nil, errors.New("not yet")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.server != nil && a.fresh(a.server.Leaf) {
+		return a.server, nil
+	}
+	cert, key, err := a.load(serverFile, serverKeyFile)
+	if err != nil || !a.fresh(cert) {
+		if cert, key, err = a.makeServer(); err != nil {
+			return nil, fmt.Errorf("make the server's certificate: %w", err)
+		}
+	}
+	a.server = &tls.Certificate{Certificate: [][]byte{cert.Raw, a.ca.Raw}, PrivateKey: key, Leaf: cert}
+	return a.server, nil
+}
+
+// fresh says whether a server certificate still serves: our CA's, our names, and
+// less than two thirds of its life over.
+func (a *Authority) fresh(cert *x509.Certificate) bool {
+	left := cert.NotAfter.Sub(a.now())
+	return cert.CheckSignatureFrom(a.ca) == nil && slices.Equal(namesOf(cert), a.names) &&
+		left > cert.NotAfter.Sub(cert.NotBefore)/3 && !a.now().Before(cert.NotBefore)
+}
+
+func namesOf(cert *x509.Certificate) []string {
+	names := slices.Clone(cert.DNSNames)
+	for _, ip := range cert.IPAddresses {
+		names = append(names, ip.String())
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (a *Authority) makeServer() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "Muster server"}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, name := range a.names {
+		if ip := net.ParseIP(name); ip != nil {
+			t.IPAddresses = append(t.IPAddresses, ip)
+		} else {
+			t.DNSNames = append(t.DNSNames, name)
+		}
+	}
+	der, err := a.sign(t, serverLife, &key.PublicKey, a.ca, a.caKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := a.store(serverFile, serverKeyFile, der, key); err != nil {
+		return nil, nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	return cert, key, err
 }
 
 // IssueNode signs a node's request (DER): whatever names it asks for, the
 // certificate says only muster:node:<uid>.
-func (a *Authority) IssueNode(csr []byte, uid uuid.UUID) (certPEM []byte, err error) {
-	return nil, errors.New("not yet")
+func (a *Authority) IssueNode(csr []byte, uid uuid.UUID) ([]byte, error) {
+	request, err := x509.ParseCertificateRequest(csr)
+	if err != nil {
+		return nil, model.Errorf(model.Invalid, "certificate request: %w", err)
+	}
+	if err := request.CheckSignature(); err != nil {
+		return nil, model.Errorf(model.Invalid, "certificate request: %w", err)
+	}
+	if key, ok := request.PublicKey.(*ecdsa.PublicKey); !ok || key.Curve != elliptic.P256() {
+		return nil, model.Errorf(model.Invalid, "certificate request: want an ECDSA key on P-256")
+	}
+	der, err := a.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "Muster node"}, URIs: []*url.URL{nodeURI(uid)},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, caLife, request.PublicKey, a.ca, a.caKey)
+	if err != nil {
+		return nil, fmt.Errorf("sign certificate of node %s: %w", uid, err)
+	}
+	return certPEM(der), nil
+}
+
+func nodeURI(uid uuid.UUID) *url.URL {
+	return &url.URL{Scheme: "muster", Opaque: "node:" + uid.String()}
 }
 
 // NodeOf is the node id in a certificate's URI name.
-func NodeOf(cert *x509.Certificate) (uuid.UUID, error) { return uuid.Nil, errors.New("not yet") }
+func NodeOf(cert *x509.Certificate) (uuid.UUID, error) {
+	if len(cert.URIs) == 1 && cert.URIs[0].Scheme == "muster" {
+		if text, ok := cutNode(cert.URIs[0].Opaque); ok {
+			if uid, err := uuid.Parse(text); err == nil {
+				return uid, nil
+			}
+		}
+	}
+	return uuid.Nil, errors.New("certificate names no node (want one URI muster:node:<uuid>)")
+}

@@ -2,15 +2,21 @@ package pki
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // EnrolPath is where a machine without a certificate asks for one.
 const EnrolPath = "/agent/v1/enrol"
+
+// maxEnrol bounds request and answer, in bytes.
+const maxEnrol = 256 << 10
 
 // EnrolRequest is what a machine says when it joins.
 type EnrolRequest struct {
@@ -48,18 +54,75 @@ type Enroller struct {
 	Servers   []string
 }
 
-func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) {}
-
-// EnrolConfig is the agent's side of it.
-type EnrolConfig struct {
-	Token    Token
-	StateDir string
-	Request  EnrolRequest                                                      // Secret and CSR are filled in
-	Dial     func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer; link.Dialer for proxies
+// problem is an error as RFC 9457 writes it.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
 }
 
-// Enrol makes a key, has it certified and keeps the identity in StateDir. It sends
-// nothing to a server that does not show the token's CA.
-func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
-	return nil, errors.New("not yet")
+// ServeHTTP enrols one machine.
+func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var request EnrolRequest
+	var answer EnrolAnswer
+	err := error(model.Errorf(model.Invalid, "enrolment is a POST"))
+	if r.Method == http.MethodPost {
+		err = json.NewDecoder(http.MaxBytesReader(w, r.Body, maxEnrol)).Decode(&request)
+		var large *http.MaxBytesError
+		switch {
+		case errors.As(err, &large):
+			err = model.Errorf(model.TooLarge, "enrolment request is longer than %d bytes", maxEnrol)
+		case err != nil:
+			err = model.Errorf(model.Invalid, "enrolment request: %w", err)
+		default:
+			answer, err = e.Enrol(r.Context(), request)
+		}
+	}
+	if err == nil {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer)
+		return
+	}
+	class := model.ClassOf(err)
+	p := problem{Type: "about:blank#" + class.Label(), Title: "enrolment refused", Status: class.HTTP(), Detail: err.Error()}
+	var said *model.Error
+	if errors.As(err, &said) {
+		p.Detail, p.Hint = said.Message, said.Hint
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(class.HTTP())
+	_ = json.NewEncoder(w).Encode(p)
 }
+
+// Enrol makes a machine a node: the token is verified and counted first, so that a
+// wrong one costs no signature and leaves no node.
+func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer, error) {
+	token, err := e.Tokens.Use(ctx, tokenID(request.Secret), func(t JoinToken) error {
+		return t.verify(request.Secret, e.Authority.now())
+	})
+	if model.ClassOf(err) == model.NotFound {
+		err = errUnknownToken()
+	}
+	if err != nil {
+		return EnrolAnswer{}, err
+	}
+	uid := uuid.New()
+	cert, err := e.Authority.IssueNode(request.CSR, uid)
+	if err != nil {
+		return EnrolAnswer{}, err
+	}
+	request.Secret, request.CSR = nil, nil
+	name, err := e.Registrar.Register(ctx, uid, token, request)
+	if err != nil {
+		return EnrolAnswer{}, err
+	}
+	return EnrolAnswer{
+		Node: uid, Name: name, Namespace: token.Namespace, Certificate: cert, CA: e.Authority.CAPEM(),
+		ServerKey: publicKey(e.Authority.signKey), Servers: e.Servers,
+	}, nil
+}
+
+// enrolTimeout is how long one server has to answer.
+const enrolTimeout = 30 * time.Second

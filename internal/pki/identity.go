@@ -1,23 +1,107 @@
 package pki
 
 import (
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/google/uuid"
 )
+
+// identityFile holds everything, so that one rename makes a machine a node.
+const identityFile = "identity.json"
 
 // Identity is what an enrolled agent holds.
 type Identity struct {
 	Node        uuid.UUID
 	Name        string
+	Namespace   string
 	Certificate tls.Certificate
 	CA          *x509.CertPool
 	ServerKey   ed25519.PublicKey
 	Servers     []string // as given at enrolment
 }
 
+// stored is identityFile.
+type stored struct {
+	EnrolAnswer
+	Key []byte `json:"key"` // PEM
+}
+
+// keep checks what the server answered and writes it with the key.
+func keep(dir string, key *ecdsa.PrivateKey, answer *EnrolAnswer, t Token) (*Identity, error) {
+	pem, err := keyPEM(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode the agent's key: %w", err)
+	}
+	if len(answer.Servers) == 0 {
+		answer.Servers = t.Addresses
+	}
+	s := &stored{EnrolAnswer: *answer, Key: pem}
+	id, err := s.identity()
+	if err != nil {
+		return nil, fmt.Errorf("check the server's answer: %w", err)
+	}
+	ca, err := parseCert(answer.CA)
+	if err != nil || sha256.Sum256(ca.Raw) != t.CA {
+		return nil, errors.New("check the server's answer: its CA is not the join token's")
+	}
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode the identity: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the agent's folder: %w", err)
+	}
+	return id, writeFile(filepath.Join(dir, identityFile), data)
+}
+
+func (s *stored) identity() (*Identity, error) {
+	cert, err := tls.X509KeyPair(s.Certificate, s.Key)
+	if err != nil {
+		return nil, err
+	}
+	node, err := NodeOf(cert.Leaf)
+	if err != nil {
+		return nil, err
+	}
+	if node != s.Node {
+		return nil, errors.New("the certificate is another node's")
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(s.CA) {
+		return nil, errors.New("no CA certificate")
+	}
+	if len(s.ServerKey) != ed25519.PublicKeySize {
+		return nil, errors.New("no key that signs assignments")
+	}
+	return &Identity{
+		Node: s.Node, Name: s.Name, Namespace: s.Namespace, Certificate: cert, CA: pool,
+		ServerKey: ed25519.PublicKey(s.ServerKey), Servers: s.Servers,
+	}, nil
+}
+
 // LoadIdentity reads what Enrol kept; the error is fs.ErrNotExist before enrolment.
-func LoadIdentity(stateDir string) (*Identity, error) { return nil, errors.New("not yet") }
+func LoadIdentity(stateDir string) (*Identity, error) {
+	path := filepath.Join(stateDir, identityFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var s stored
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, fmt.Errorf("read identity %s: %w", path, err)
+	}
+	id, err := s.identity()
+	if err != nil {
+		return nil, fmt.Errorf("read identity %s: %w", path, err)
+	}
+	return id, nil
+}

@@ -1,10 +1,21 @@
 package pki
 
 import (
-	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
 )
+
+const tokenPrefix = "mj1."
 
 // Token lets machines enrol: mj1.<base64url>. It tells the agent where the server
 // is and which CA to trust before anything is sent.
@@ -15,10 +26,40 @@ type Token struct {
 	Expiry    time.Time // zero: never
 }
 
-func (t Token) String() string { return "" }
+// String is the token as people copy it: CA, secret, expiry (Unix seconds, 8 bytes)
+// and the addresses separated by commas.
+func (t Token) String() string {
+	b := append(t.CA[:len(t.CA):len(t.CA)], t.Secret[:]...)
+	var expiry int64
+	if !t.Expiry.IsZero() {
+		expiry = t.Expiry.Unix()
+	}
+	b = binary.BigEndian.AppendUint64(b, uint64(expiry))
+	b = append(b, strings.Join(t.Addresses, ",")...)
+	return tokenPrefix + base64.RawURLEncoding.EncodeToString(b)
+}
 
 // ParseToken reads what String wrote; the error says what is wrong with it.
-func ParseToken(text string) (Token, error) { return Token{}, errors.New("not yet") }
+func ParseToken(text string) (Token, error) {
+	encoded, ok := strings.CutPrefix(strings.TrimSpace(text), tokenPrefix)
+	if !ok {
+		return Token{}, model.Errorf(model.Invalid, "join token: it begins with %q", tokenPrefix).
+			WithHint("make one on the server: muster token create")
+	}
+	b, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil || len(b) <= 72 {
+		return Token{}, model.Errorf(model.Invalid, "join token is cut short or mistyped").
+			WithHint("copy the whole line that muster token create printed")
+	}
+	var t Token
+	copy(t.CA[:], b)
+	copy(t.Secret[:], b[32:])
+	if expiry := int64(binary.BigEndian.Uint64(b[64:])); expiry != 0 {
+		t.Expiry = time.Unix(expiry, 0).UTC()
+	}
+	t.Addresses = strings.Split(string(b[72:]), ",")
+	return t, nil
+}
 
 // JoinToken is what the server keeps of a token: never the secret, only its hash.
 type JoinToken struct {
@@ -35,18 +76,55 @@ type JoinToken struct {
 	Note      string            `json:"note,omitempty"`
 }
 
-// Tokens keeps join tokens. Use is atomic: of two machines with the last use of a
-// token, one is refused.
-type Tokens interface {
-	Create(ctx context.Context, t JoinToken) error
-	List(ctx context.Context) ([]JoinToken, error)
-	Delete(ctx context.Context, id string) error
-	// Use finds the token by id, calls check with it and counts one use if check
-	// returns nil.
-	Use(ctx context.Context, id string, check func(JoinToken) error) (JoinToken, error)
+// NewToken makes a token and what the server keeps of it: keep's ID, Hash and
+// Created are filled in.
+func (a *Authority) NewToken(addresses []string, keep JoinToken) (Token, JoinToken, error) {
+	if len(addresses) == 0 {
+		return Token{}, JoinToken{}, errors.New("make join token: no address for agents is known")
+	}
+	for _, address := range addresses {
+		if address == "" || strings.ContainsAny(address, ", ") {
+			return Token{}, JoinToken{}, fmt.Errorf("make join token: address %q", address)
+		}
+	}
+	t := Token{Addresses: addresses, CA: a.CASum(), Expiry: keep.Expires}
+	if _, err := rand.Read(t.Secret[:]); err != nil {
+		return Token{}, JoinToken{}, fmt.Errorf("make join token: %w", err)
+	}
+	keep.ID, keep.Hash = tokenID(t.Secret[:]), secretHash(t.Secret[:])
+	keep.Created, keep.Uses = a.now().UTC(), 0
+	return t, keep, nil
 }
 
-// NewToken makes a token and what the server keeps of it.
-func (a *Authority) NewToken(addresses []string, keep JoinToken) (Token, JoinToken, error) {
-	return Token{}, JoinToken{}, errors.New("not yet")
+// tokenID names a token. It shows a part of a hash with another prefix than the one
+// that is compared, so it helps nobody to guess.
+func tokenID(secret []byte) string {
+	sum := sha256.Sum256(append([]byte("muster join token id\n"), secret...))
+	return hex.EncodeToString(sum[:8])
+}
+
+func secretHash(secret []byte) []byte {
+	sum := sha256.Sum256(append([]byte("muster join token\n"), secret...))
+	return sum[:]
+}
+
+// verify says whether the secret opens this token now. The comparison takes the same
+// time whatever is wrong with the secret.
+func (t *JoinToken) verify(secret []byte, now time.Time) error {
+	switch {
+	case subtle.ConstantTimeCompare(t.Hash, secretHash(secret)) != 1:
+		return errUnknownToken()
+	case !t.Expires.IsZero() && !now.Before(t.Expires):
+		return model.Errorf(model.Unauthenticated, "join token %s expired at %s", t.ID, t.Expires.Format(time.RFC3339)).
+			WithHint("make a new one on the server: muster token create")
+	case t.MaxUses > 0 && t.Uses >= t.MaxUses:
+		return model.Errorf(model.Unauthenticated, "join token %s was used %d times, its limit", t.ID, t.Uses).
+			WithHint("make a new one on the server: muster token create")
+	}
+	return nil
+}
+
+func errUnknownToken() error {
+	return model.Errorf(model.Unauthenticated, "the server does not know this join token").
+		WithHint("make one on the server: muster token create")
 }

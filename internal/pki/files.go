@@ -1,0 +1,112 @@
+package pki
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const uriPrefix = "node:"
+
+func cutNode(opaque string) (string, bool) { return strings.CutPrefix(opaque, uriPrefix) }
+
+func certPEM(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func parseCert(data []byte) (*x509.Certificate, error) {
+	block, _ := pem.Decode(data)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return nil, errors.New("no PEM certificate")
+	}
+	return x509.ParseCertificate(block.Bytes)
+}
+
+func parseKey(data []byte) (crypto.PrivateKey, error) {
+	block, _ := pem.Decode(data)
+	if block == nil || block.Type != "PRIVATE KEY" {
+		return nil, errors.New("no PEM private key")
+	}
+	return x509.ParsePKCS8PrivateKey(block.Bytes)
+}
+
+func keyPEM(key crypto.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+func writeKey(path string, key crypto.PrivateKey) error {
+	data, err := keyPEM(key)
+	if err != nil {
+		return fmt.Errorf("write key %s: %w", path, err)
+	}
+	return writeFile(path, data)
+}
+
+// writeFile replaces a file as a whole: beside, synced, renamed, folder synced.
+func writeFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // 0600
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// load reads a pair and checks that they belong together.
+func (a *Authority) load(certName, keyName string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	data, err := os.ReadFile(filepath.Join(a.dir, certName))
+	if err != nil {
+		return nil, nil, err
+	}
+	cert, err := parseCert(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", certName, err)
+	}
+	if data, err = os.ReadFile(filepath.Join(a.dir, keyName)); err != nil {
+		return nil, nil, err
+	}
+	parsed, err := parseKey(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", keyName, err)
+	}
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok || !key.PublicKey.Equal(cert.PublicKey) {
+		return nil, nil, fmt.Errorf("%s does not belong to %s", keyName, certName)
+	}
+	return cert, key, nil
+}
+
+// store writes the key first: a crash in between leaves no certificate, and the
+// pair of a CA is then made anew only by hand, that of a server by itself.
+func (a *Authority) store(certName, keyName string, der []byte, key *ecdsa.PrivateKey) error {
+	if err := writeKey(filepath.Join(a.dir, keyName), key); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(a.dir, certName), certPEM(der))
+}

@@ -1,0 +1,210 @@
+package pki
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io/fs"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// memTokens is a map with the store's promise: Use is atomic.
+type memTokens struct {
+	mu   sync.Mutex
+	rows map[string]JoinToken
+}
+
+func (m *memTokens) Create(_ context.Context, t JoinToken) error { m.rows[t.ID] = t; return nil }
+func (m *memTokens) List(context.Context) ([]JoinToken, error)   { return nil, nil }
+func (m *memTokens) Delete(_ context.Context, id string) error   { delete(m.rows, id); return nil }
+func (m *memTokens) Use(_ context.Context, id string, check func(JoinToken) error) (JoinToken, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t, ok := m.rows[id]
+	if !ok {
+		return t, model.Errorf(model.NotFound, "no token %s", id)
+	}
+	if err := check(t); err != nil {
+		return t, err
+	}
+	t.Uses++
+	m.rows[id] = t
+	return t, nil
+}
+
+type registrar struct{ got []uuid.UUID }
+
+func (r *registrar) Register(_ context.Context, uid uuid.UUID, _ JoinToken, q EnrolRequest) (string, error) {
+	r.got = append(r.got, uid)
+	return q.Name, nil
+}
+
+func open(t *testing.T, dir string, now func() time.Time, names ...string) *Authority {
+	t.Helper()
+	a, err := Open(dir, names, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// enrolServer serves enrolment over TLS with the authority's own certificate.
+func enrolServer(t *testing.T, a *Authority) (*memTokens, *registrar, string) {
+	tokens, nodes := &memTokens{rows: map[string]JoinToken{}}, &registrar{}
+	s := httptest.NewUnstartedServer(&Enroller{Authority: a, Tokens: tokens, Registrar: nodes})
+	s.TLS = &tls.Config{GetCertificate: a.GetCertificate}
+	s.StartTLS()
+	s.TLS.Certificates = nil // httptest's own
+	t.Cleanup(s.Close)
+	return tokens, nodes, s.Listener.Addr().String()
+}
+
+func TestEnrol(t *testing.T) {
+	a := open(t, t.TempDir(), nil, "127.0.0.1")
+	tokens, nodes, addr := enrolServer(t, a)
+	token, keep, err := a.NewToken([]string{addr}, JoinToken{Namespace: "default", MaxUses: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = tokens.Create(t.Context(), keep)
+
+	parsed, err := ParseToken(token.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "agent")
+	if _, err := LoadIdentity(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("before enrolment: %v", err)
+	}
+	id, err := Enrol(t.Context(), EnrolConfig{Token: parsed, StateDir: dir, Request: EnrolRequest{Name: "web01"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := LoadIdentity(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Node != id.Node || len(nodes.got) != 1 || nodes.got[0] != id.Node || again.Name != "web01" {
+		t.Fatalf("identity %+v, registered %v", again, nodes.got)
+	}
+	if !again.ServerKey.Equal(a.SigningKey().Public()) {
+		t.Fatal("another signing key")
+	}
+	if info, _ := os.Stat(filepath.Join(dir, identityFile)); info.Mode().Perm() != 0o600 {
+		t.Fatalf("identity file is %v", info.Mode())
+	}
+	// The one use is spent.
+	_, err = Enrol(t.Context(), EnrolConfig{Token: parsed, StateDir: t.TempDir()})
+	if model.ClassOf(err) != model.Unauthenticated || !strings.Contains(err.Error(), "its limit") {
+		t.Fatalf("second use: %v", err)
+	}
+}
+
+func TestEnrolRefusals(t *testing.T) {
+	clock := time.Now()
+	a := open(t, t.TempDir(), func() time.Time { return clock }, "127.0.0.1")
+	tokens, nodes, addr := enrolServer(t, a)
+	other := open(t, t.TempDir(), nil, "127.0.0.1")
+	good, keep, _ := a.NewToken([]string{addr}, JoinToken{Expires: clock.Add(time.Hour)})
+	_ = tokens.Create(t.Context(), keep)
+
+	wrongSecret := good
+	wrongSecret.Secret[0]++
+	wrongCA := good
+	wrongCA.CA = other.CASum()
+	unexpired := good // an agent whose clock is behind; the server's decides
+	unexpired.Expiry = time.Time{}
+	for _, c := range []struct {
+		name  string
+		token Token
+		at    time.Duration
+		want  string
+	}{
+		{"unknown secret", wrongSecret, 0, "does not know this join token"},
+		{"another server", wrongCA, 0, "not the one that the join token was made for"},
+		{"expired here", good, 2 * time.Hour, "expired"},
+		{"expired there", unexpired, 2 * time.Hour, "expired"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			start := clock
+			clock = clock.Add(c.at)
+			defer func() { clock = start }()
+			now := func() time.Time { return clock }
+			if c.name == "expired there" {
+				now = nil
+			}
+			_, err := Enrol(t.Context(), EnrolConfig{Token: c.token, StateDir: t.TempDir(), Now: now})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	if len(nodes.got) != 0 {
+		t.Fatalf("registered %v", nodes.got)
+	}
+}
+
+func TestAuthorityIsKept(t *testing.T) {
+	dir := t.TempDir()
+	clock := time.Now()
+	now := func() time.Time { return clock }
+	a := open(t, dir, now, "muster.example", "10.0.0.1")
+	first, _ := a.GetCertificate(nil)
+	b := open(t, dir, now, "10.0.0.1", "muster.example")
+	second, _ := b.GetCertificate(nil)
+	if a.CASum() != b.CASum() || !a.SigningKey().Equal(b.SigningKey()) {
+		t.Fatal("another authority after a restart")
+	}
+	if !first.Leaf.Equal(second.Leaf) {
+		t.Fatal("the server certificate was made anew without need")
+	}
+	renamed, _ := open(t, dir, now, "other.example").GetCertificate(nil)
+	if renamed.Leaf.Equal(first.Leaf) || renamed.Leaf.VerifyHostname("other.example") != nil {
+		t.Fatal("names changed, the certificate did not")
+	}
+	c := open(t, dir, now, "other.example")
+	clock = clock.Add(serverLife * 3 / 4)
+	renewed, _ := c.GetCertificate(nil)
+	if renewed.Leaf.Equal(renamed.Leaf) {
+		t.Fatal("not renewed after three quarters of its life")
+	}
+	// Half of a pair is damage: never a new CA by accident.
+	if err := os.Remove(filepath.Join(dir, caFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, nil, now); err == nil || !strings.Contains(err.Error(), "backup") {
+		t.Fatalf("CA certificate lost: %v", err)
+	}
+}
+
+func TestParseTokenRefuses(t *testing.T) {
+	for _, text := range []string{"", "mj1.", "mj2.AAAA", "mj1.!!", "mj1.AAAA"} {
+		if _, err := ParseToken(text); model.ClassOf(err) != model.Invalid {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func FuzzParseToken(f *testing.F) {
+	f.Add(Token{Addresses: []string{"a:1", "[::1]:2"}, Expiry: time.Unix(1e9, 0)}.String())
+	f.Add("mj1.AAAA")
+	f.Fuzz(func(t *testing.T, text string) {
+		token, err := ParseToken(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseToken(token.String()); err != nil || again.String() != token.String() {
+			t.Fatalf("%q: %v", text, err)
+		}
+	})
+}

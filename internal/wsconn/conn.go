@@ -1,0 +1,265 @@
+package wsconn
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/gobwas/ws"
+)
+
+const (
+	// Headroom is what a buffer given to Write leaves free at its front.
+	Headroom = ws.MaxHeaderSize
+
+	// small is the buffer of an idle connection. A frame that fits is read by one
+	// system call and handled where it lies: a batch of eight results does.
+	small = 1024
+)
+
+// Op is a message's kind.
+type Op = ws.OpCode
+
+// Kinds of messages that Read returns. A close ends Read with a *CloseError.
+const (
+	Binary = ws.OpBinary
+	Ping   = ws.OpPing
+	Pong   = ws.OpPong
+)
+
+// ErrTooLarge: a frame longer than the reader allows.
+var ErrTooLarge = errors.New("frame is too large")
+
+// ErrProtocol: the peer breaks RFC 6455, or uses a part of it that we do not speak.
+var ErrProtocol = errors.New("not the WebSocket of this protocol")
+
+// CloseError is the peer's close frame.
+type CloseError struct {
+	Code   uint16
+	Reason string
+}
+
+func (e *CloseError) Error() string {
+	return fmt.Sprintf("closed by the peer (%d) %s", e.Code, e.Reason)
+}
+
+// Conn is one connection after the opening handshake.
+type Conn struct {
+	nc     net.Conn
+	client bool // masks what it writes
+
+	wmu      sync.Mutex
+	timeout  time.Duration // of one write
+	deadline int64         // write deadline set on nc, Unix ns; moved rarely, see write
+
+	buffers *Buffers
+	big     *[]byte // pooled, while the last message is too long for the small buffer
+	from    int     // unread bytes of buf
+	to      int
+	header  [ws.MaxHeaderSize]byte
+	buf     [small]byte
+}
+
+// Options are shared by many connections.
+type Options struct {
+	Timeout time.Duration // of one write; from one to two of it pass before a write fails
+	Buffers *Buffers
+}
+
+func newConn(nc net.Conn, client bool, o Options) *Conn {
+	return &Conn{nc: nc, client: client, timeout: o.Timeout, buffers: o.Buffers}
+}
+
+// NetConn is the connection below (TCP or TLS).
+func (c *Conn) NetConn() net.Conn { return c.nc }
+
+// Close closes the connection below, without a close frame.
+func (c *Conn) Close() error { return c.nc.Close() }
+
+// Read waits for the next message of at most limit bytes. The payload is valid until
+// the next Read. Pings are answered before they are returned. No buffer but the
+// small one is held while it waits.
+func (c *Conn) Read(limit int) (Op, []byte, error) {
+	c.release()
+	h, err := ws.ReadHeaderBuffer((*buffered)(c), c.header[:])
+	if err != nil {
+		return 0, nil, err
+	}
+	switch {
+	case h.Rsv != 0, h.Masked == c.client, !h.Fin, h.OpCode != ws.OpBinary && !h.OpCode.IsControl(),
+		h.OpCode.IsReserved(), h.OpCode.IsControl() && h.Length > ws.MaxControlFramePayloadSize:
+		return 0, nil, ErrProtocol
+	case h.Length > int64(limit):
+		return 0, nil, ErrTooLarge
+	}
+	payload, err := c.payload(int(h.Length))
+	if err != nil {
+		return 0, nil, err
+	}
+	if h.Masked {
+		ws.Cipher(payload, h.Mask, 0)
+	}
+	switch h.OpCode {
+	case ws.OpClose:
+		code, reason := ws.ParseCloseFrameData(payload)
+		_ = c.WriteClose(uint16(max(code, ws.StatusNormalClosure)), "")
+		return 0, nil, &CloseError{Code: uint16(code), Reason: reason}
+	case ws.OpPing:
+		if err := c.control(ws.OpPong, payload); err != nil {
+			return 0, nil, err
+		}
+	}
+	return h.OpCode, payload, nil
+}
+
+// payload returns the next n bytes: in the small buffer when they fit behind what is
+// there already, else in a pooled one.
+func (c *Conn) payload(n int) ([]byte, error) {
+	have := c.to - c.from
+	if n <= have {
+		p := c.buf[c.from : c.from+n]
+		c.from += n
+		return p, nil
+	}
+	if n <= len(c.buf) {
+		copy(c.buf[:], c.buf[c.from:c.to])
+		c.from, c.to = 0, have
+		got, err := io.ReadAtLeast(c.nc, c.buf[have:], n-have)
+		if err != nil {
+			return nil, err
+		}
+		c.from, c.to = n, have+got
+		return c.buf[:n], nil
+	}
+	c.big = c.buffers.get(n)
+	p := (*c.big)[:n]
+	copy(p, c.buf[c.from:c.to])
+	c.from, c.to = 0, 0
+	_, err := io.ReadFull(c.nc, p[have:])
+	return p, err
+}
+
+func (c *Conn) release() {
+	if c.big != nil {
+		c.buffers.put(c.big)
+		c.big = nil
+	}
+}
+
+// buffered reads through the small buffer.
+type buffered Conn
+
+func (c *buffered) Read(p []byte) (int, error) {
+	if c.from == c.to {
+		n, err := c.nc.Read(c.buf[:])
+		if n == 0 {
+			return 0, err
+		}
+		c.from, c.to = 0, n
+	}
+	n := copy(p, c.buf[c.from:c.to])
+	c.from += n
+	return n, nil
+}
+
+// Write sends one binary message: frame[Headroom:]. The room before it is scratch
+// for the header, so that a frame is one write without a copy; a client masks the
+// message where it lies. After an error the connection is of no more use.
+func (c *Conn) Write(frame []byte) error { return c.write(ws.OpBinary, frame) }
+
+// Ping sends a ping.
+func (c *Conn) Ping() error { return c.control(ws.OpPing, nil) }
+
+// WriteClose sends a close frame; the connection stays open for the peer's answer.
+func (c *Conn) WriteClose(code uint16, reason string) error {
+	body := ws.NewCloseFrameBody(ws.StatusCode(code), reason[:min(len(reason), 120)])
+	return c.control(ws.OpClose, body)
+}
+
+func (c *Conn) control(op Op, payload []byte) error {
+	frame := make([]byte, Headroom+len(payload))
+	copy(frame[Headroom:], payload)
+	return c.write(op, frame)
+}
+
+func (c *Conn) write(op Op, frame []byte) error {
+	payload := frame[Headroom:]
+	n := len(payload)
+	size := 2
+	switch {
+	case n > 65535:
+		size = 10
+	case n > 125:
+		size = 4
+	}
+	if c.client {
+		size += 4
+	}
+	frame = frame[Headroom-size:]
+	frame[0] = 0x80 | byte(op)
+	switch {
+	case n > 65535:
+		frame[1] = 127
+		binary.BigEndian.PutUint64(frame[2:], uint64(n))
+	case n > 125:
+		frame[1] = 126
+		binary.BigEndian.PutUint16(frame[2:], uint16(n))
+	default:
+		frame[1] = byte(n)
+	}
+	if c.client {
+		frame[1] |= 0x80
+		var mask [4]byte
+		binary.LittleEndian.PutUint32(mask[:], rand.Uint32())
+		copy(frame[size-4:], mask[:])
+		ws.Cipher(payload, mask, 0)
+	}
+	c.wmu.Lock()
+	defer c.wmu.Unlock()
+	if err := c.moveDeadline(); err != nil {
+		return err
+	}
+	_, err := c.nc.Write(frame)
+	return err
+}
+
+// moveDeadline sets the write deadline between one and two timeouts ahead: a timer
+// is touched once per timeout, not once per frame.
+func (c *Conn) moveDeadline() error {
+	now := time.Now()
+	if c.deadline-now.UnixNano() > int64(c.timeout) {
+		return nil
+	}
+	at := now.Add(2 * c.timeout)
+	c.deadline = at.UnixNano()
+	return c.nc.SetWriteDeadline(at)
+}
+
+// Buffers are what messages longer than the small buffer are read into, pooled by
+// power of two. The zero value is ready.
+type Buffers struct{ pools [21]sync.Pool } // 2^0 … 2^20
+
+func (b *Buffers) get(n int) *[]byte {
+	class := bits.Len(uint(n - 1))
+	if class >= len(b.pools) {
+		p := make([]byte, n)
+		return &p
+	}
+	if p, ok := b.pools[class].Get().(*[]byte); ok {
+		return p
+	}
+	p := make([]byte, 1<<class)
+	return &p
+}
+
+func (b *Buffers) put(p *[]byte) {
+	if class := bits.Len(uint(cap(*p) - 1)); class < len(b.pools) && cap(*p) == 1<<class {
+		b.pools[class].Put(p)
+	}
+}
