@@ -1,0 +1,65 @@
+package sqldb_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/store/pgtest"
+	"github.com/muster-fleet/muster/internal/store/sqldb"
+)
+
+func TestBothEnginesKeepThePromises(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) { promises(t, filepath.Join(t.TempDir(), "a b?.db")) })
+	t.Run("postgresql", func(t *testing.T) { promises(t, pgtest.Start(t).Database(t)) })
+}
+
+func promises(t *testing.T, dsn string) {
+	steps := []string{`CREATE TABLE t (id {serial}, k {text} NOT NULL, v {blob}); CREATE INDEX t_k ON t (k);`}
+	ctx := t.Context()
+	db, err := sqldb.Open(ctx, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for range 2 { // the second time there is nothing to do
+		if err := db.Migrate(ctx, "test", steps); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop := errors.New("stop")
+	for _, outcome := range []error{nil, stop} {
+		err := db.Write(ctx, func(tx *sqldb.Tx) error {
+			for _, k := range []string{"b", "a", "A"} {
+				if _, err := tx.Exec(ctx, `INSERT INTO t (k, v) VALUES (?, ?)`, k, []byte{0, 255}); err != nil {
+					return err
+				}
+			}
+			return outcome
+		})
+		if !errors.Is(err, outcome) {
+			t.Fatalf("got %v, want %v", err, outcome)
+		}
+	}
+	rows, err := db.Query(ctx, `SELECT k, v FROM t WHERE k >= ? ORDER BY k`, "A")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var got strings.Builder
+	for rows.Next() {
+		var k string
+		var v []byte
+		if err := rows.Scan(&k, &v); err != nil || len(v) != 2 {
+			t.Fatal(err, v)
+		}
+		got.WriteString(k)
+	}
+	if got.String() != "Aab" {
+		t.Fatalf("got %q: want one set of rows, ordered by bytes", got.String())
+	}
+	if err := db.Migrate(ctx, "test", nil); err == nil || !strings.Contains(err.Error(), "newer Muster") {
+		t.Fatalf("a newer schema must be refused, got %v", err)
+	}
+}
