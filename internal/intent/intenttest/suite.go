@@ -1,0 +1,212 @@
+// Package intenttest is the conformance suite of intent.Store: whatever keeps
+// intent passes it.
+package intenttest
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+var who = intent.Who{User: "ada", Whence: "127.0.0.1", Why: "because", Owner: "team"}
+
+func put(kind, ns, name, body string, expect int64) intent.Write {
+	return intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Body: []byte(body), Expect: expect}
+}
+
+func del(kind, ns, name string, expect int64) intent.Write {
+	return intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Expect: expect}
+}
+
+// Run checks every promise of Store. open opens the same store again each time it is
+// called within one test; fresh makes a new empty one.
+func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
+	ctx := t.Context()
+	commit := func(t *testing.T, s intent.Store, writes ...intent.Write) intent.Committed {
+		t.Helper()
+		c, err := s.Commit(ctx, who, writes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+
+	t.Run("what is written is read, with its id, revision and times", func(t *testing.T) {
+		open := fresh(t)
+		s := open()
+		c := commit(t, s, put("Check", "default", "disk", `{"a":1}`, 0), put("Check", "default", "load", `{}`, 0))
+		if c.Revision != 1 || len(c.Rows) != 2 || c.Rows[0].ID != uint32(model.FirstCheck) || c.Rows[1].ID != uint32(model.FirstCheck)+1 {
+			t.Fatalf("%+v", c)
+		}
+		c = commit(t, s, put("Check", "default", "disk", `{"a":2}`, 1))
+		s.Close()
+		s = open()
+		defer s.Close()
+		row, err := s.Get(ctx, c.Rows[0].Key)
+		if err != nil || string(row.Body) != `{"a":2}` || row.Revision != 2 || row.ID != uint32(model.FirstCheck) || row.Created.After(row.Updated) || row.Created.IsZero() {
+			t.Fatalf("%+v, %v", row, err)
+		}
+		if r, err := s.Revision(ctx); err != nil || r != 2 {
+			t.Fatal(r, err)
+		}
+		if _, err := s.Get(ctx, intent.Key{Kind: "Check", Namespace: "default", Name: "dis"}); model.ClassOf(err) != model.NotFound {
+			t.Fatalf("got %v, want NotFound", err)
+		}
+	})
+
+	t.Run("all of one commit or nothing", func(t *testing.T) {
+		s := fresh(t)()
+		defer s.Close()
+		commit(t, s, put("Group", "default", "a", `{}`, 0))
+		for name, bad := range map[string]intent.Write{
+			"exists already":    put("Group", "default", "a", `{}`, 0),
+			"wrong revision":    put("Group", "default", "a", `{}`, 7),
+			"deleted since":     put("Group", "default", "gone", `{}`, 3),
+			"delete, changed":   del("Group", "default", "a", 9),
+			"delete, not there": del("Group", "default", "gone", -1),
+		} {
+			if _, err := s.Commit(ctx, who, []intent.Write{put("Group", "default", "b", `{}`, 0), bad}); err == nil {
+				t.Errorf("%s: no error", name)
+			} else if c := model.ClassOf(err); c != model.Conflict && c != model.NotFound {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, err := s.Get(ctx, intent.Key{Kind: "Group", Namespace: "default", Name: "b"}); model.ClassOf(err) != model.NotFound {
+			t.Fatalf("half a commit was kept: %v", err)
+		}
+		if r, _ := s.Revision(ctx); r != 1 {
+			t.Fatalf("revision %d, want 1", r)
+		}
+	})
+
+	t.Run("ids are never used again", func(t *testing.T) {
+		open := fresh(t)
+		s := open()
+		first := commit(t, s, put("Node", "default", "a", `{}`, 0)).Rows[0].ID
+		commit(t, s, del("Node", "default", "a", -1))
+		s.Close()
+		s = open()
+		defer s.Close()
+		second := commit(t, s, put("Node", "default", "a", `{}`, 0)).Rows[0].ID
+		if first != 1000 || second != 1001 {
+			t.Fatalf("ids %d and %d, want 1000 and 1001", first, second)
+		}
+		c := commit(t, s, put("Namespace", "", "default", `{}`, 0), put("Namespace", "", "shared", `{}`, 0), put("Namespace", "", "x", `{}`, 0))
+		if c.Rows[0].ID != 1 || c.Rows[1].ID != 2 || c.Rows[2].ID != 1000 {
+			t.Fatalf("%+v", c.Rows)
+		}
+	})
+
+	t.Run("lists are in key order and page by the last key", func(t *testing.T) {
+		s := fresh(t)()
+		defer s.Close()
+		names := []string{"B", "a", "a-b", "a.b", "ab", "é"}
+		var writes []intent.Write
+		for _, ns := range []string{"y", "x"} {
+			for i := range names {
+				writes = append(writes, put("Group", ns, names[len(names)-1-i], `{}`, 0))
+			}
+		}
+		commit(t, s, writes...)
+		var got []string
+		var after intent.Key
+		for {
+			page, err := s.List(ctx, intent.ListQuery{Kind: "Group", After: after, Limit: 5})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			for _, row := range page {
+				got = append(got, row.Namespace+"/"+row.Name)
+			}
+			after = page[len(page)-1].Key
+		}
+		var want []string
+		for _, ns := range []string{"x", "y"} {
+			for _, n := range names {
+				want = append(want, ns+"/"+n)
+			}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("got  %v\nwant %v", got, want)
+		}
+		if one, err := s.List(ctx, intent.ListQuery{Kind: "Group", Namespace: "y"}); err != nil || len(one) != len(names) {
+			t.Fatal(len(one), err)
+		}
+	})
+
+	t.Run("every change is recorded with who, whence, why and the difference", func(t *testing.T) {
+		s := fresh(t)()
+		defer s.Close()
+		commit(t, s, put("Check", "default", "a", `{"v":1}`, 0), put("user", "", "ada", `{"hash":"secret"}`, 0))
+		commit(t, s, put("Check", "default", "a", `{"v":2}`, -1))
+		commit(t, s, del("Check", "default", "a", 2))
+		changes, err := s.Changes(ctx, 0, 0)
+		if err != nil || len(changes) != 4 {
+			t.Fatalf("%d changes, %v", len(changes), err)
+		}
+		for i, want := range []struct{ op, before, after string }{
+			{"create", "", `{"v":1}`}, {"create", "", ""}, {"update", `{"v":1}`, `{"v":2}`}, {"delete", `{"v":2}`, ""},
+		} {
+			c := changes[i]
+			if c.Op != want.op || string(c.Before) != want.before || string(c.After) != want.after || c.Who != who || c.At.IsZero() || c.ID == 0 {
+				t.Errorf("change %d: %+v, want %+v", i, c, want)
+			}
+		}
+		// A page never ends in the middle of a revision.
+		page, err := s.Changes(ctx, 0, 1)
+		if err != nil || len(page) != 2 {
+			t.Fatalf("page of %d, %v; want the whole first revision", len(page), err)
+		}
+		if rest, err := s.Changes(ctx, 2, 10); err != nil || len(rest) != 1 {
+			t.Fatal(len(rest), err)
+		}
+	})
+
+	t.Run("writers at the same time: each revision once, one winner per expectation", func(t *testing.T) {
+		s := fresh(t)()
+		defer s.Close()
+		commit(t, s, put("Group", "default", "g", `{}`, 0))
+		var wg sync.WaitGroup
+		wins := make(chan int64, 16)
+		for i := range 16 {
+			wg.Go(func() {
+				c, err := s.Commit(context.WithoutCancel(ctx), who, []intent.Write{put("Group", "default", "g", fmt.Sprintf(`{"by":%d}`, i), 1)})
+				switch {
+				case err == nil:
+					wins <- c.Revision
+				case model.ClassOf(err) != model.Conflict:
+					t.Errorf("got %v, want a conflict", err)
+				}
+			})
+		}
+		wg.Wait()
+		close(wins)
+		if len(wins) != 1 {
+			t.Fatalf("%d winners", len(wins))
+		}
+	})
+
+	t.Run("a fleet in one commit", func(t *testing.T) {
+		s := fresh(t)()
+		defer s.Close()
+		n := 10_000
+		if testing.Short() {
+			n = 2_000
+		}
+		writes := make([]intent.Write, n)
+		for i := range writes {
+			writes[i] = put("Node", "default", fmt.Sprintf("node%05d", i), `{"uid":"x"}`, 0)
+		}
+		if c := commit(t, s, writes...); c.Rows[n-1].ID != uint32(999+n) {
+			t.Fatalf("last id %d", c.Rows[n-1].ID)
+		}
+	})
+}

@@ -1,0 +1,325 @@
+package intent
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/sqldb"
+)
+
+// sqlStore is Store on SQLite and on PostgreSQL. Names compare byte by byte in both.
+type sqlStore struct {
+	db  *sqldb.DB
+	now func() time.Time
+}
+
+var schema = []string{`
+	CREATE TABLE intent_rows (
+		kind {text} NOT NULL, namespace {text} NOT NULL, name {text} NOT NULL,
+		id BIGINT NOT NULL, revision BIGINT NOT NULL,
+		created BIGINT NOT NULL, updated BIGINT NOT NULL, body {blob} NOT NULL,
+		PRIMARY KEY (kind, namespace, name));
+	CREATE TABLE intent_changes (
+		revision BIGINT NOT NULL, part BIGINT NOT NULL, at BIGINT NOT NULL,
+		who {text} NOT NULL, whence {text} NOT NULL, why {text} NOT NULL, owner {text} NOT NULL,
+		kind {text} NOT NULL, namespace {text} NOT NULL, name {text} NOT NULL,
+		id BIGINT NOT NULL, op {text} NOT NULL, before_body {blob}, after_body {blob},
+		PRIMARY KEY (revision, part));
+	CREATE TABLE intent_ids (kind {text} PRIMARY KEY, last BIGINT NOT NULL);
+	CREATE TABLE intent_revision (one BIGINT PRIMARY KEY, revision BIGINT NOT NULL);
+	INSERT INTO intent_revision (one, revision) VALUES (1, 0);
+`}
+
+// OpenStore opens the intent store at dsn (see sqldb.Open) and brings its schema up
+// to date. now is for the times of changes.
+func OpenStore(ctx context.Context, dsn string, now func() time.Time) (Store, error) {
+	db, err := sqldb.Open(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Migrate(ctx, "intent", schema); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &sqlStore{db: db, now: now}, nil
+}
+
+func (s *sqlStore) Close() error { return s.db.Close() }
+
+// firstID keeps the small numbers of some kinds for what is built in.
+func firstID(kind string) uint32 {
+	switch kind {
+	case "Check":
+		return uint32(model.FirstCheck)
+	case "Node", "Namespace":
+		return 1000
+	}
+	return 1
+}
+
+// fixedID gives the namespaces of the first start their numbers.
+func fixedID(key Key) uint32 {
+	if key.Kind == "Namespace" {
+		switch key.Name {
+		case model.DefaultNamespaceName:
+			return uint32(model.DefaultNamespace)
+		case model.SharedNamespaceName:
+			return uint32(model.SharedNamespace)
+		}
+	}
+	return 0
+}
+
+// isResource: kinds with a capital are resources, whose bodies are recorded with
+// every change; the others are ours and may hold secrets.
+func isResource(kind string) bool { return kind != "" && kind[0] >= 'A' && kind[0] <= 'Z' }
+
+// Commit takes the revision first: its row is the lock that orders writers.
+func (s *sqlStore) Commit(ctx context.Context, by Who, writes []Write) (Committed, error) {
+	var out Committed
+	at := s.now().UTC()
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		out = Committed{Rows: make([]Row, 0, len(writes))}
+		err := tx.QueryRow(ctx, `UPDATE intent_revision SET revision = revision + 1 WHERE one = 1 RETURNING revision`).Scan(&out.Revision)
+		if err != nil {
+			return fmt.Errorf("take a revision: %w", err)
+		}
+		w, err := newWriter(ctx, tx, out.Revision, at, by)
+		if err != nil {
+			return err
+		}
+		defer w.close()
+		for i, write := range writes {
+			row, err := w.write(ctx, i, write)
+			if err != nil {
+				return err
+			}
+			out.Rows = append(out.Rows, row)
+		}
+		return w.keepIDs(ctx)
+	})
+	if err != nil {
+		return Committed{}, err
+	}
+	return out, nil
+}
+
+// writer holds the statements of one commit: a bulk load writes tens of thousands of rows.
+type writer struct {
+	tx                       *sqldb.Tx
+	revision                 int64
+	at                       time.Time
+	by                       Who
+	get, put, remove, change *sql.Stmt
+	ids                      map[string]uint32 // last given, per kind
+}
+
+func newWriter(ctx context.Context, tx *sqldb.Tx, revision int64, at time.Time, by Who) (*writer, error) {
+	w := &writer{tx: tx, revision: revision, at: at, by: by, ids: map[string]uint32{}}
+	for _, p := range []struct {
+		to   **sql.Stmt
+		text string
+	}{
+		{&w.get, `SELECT id, revision, created, body FROM intent_rows WHERE kind = ? AND namespace = ? AND name = ?`},
+		{&w.put, `INSERT INTO intent_rows (kind, namespace, name, id, revision, created, updated, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (kind, namespace, name) DO UPDATE SET revision = excluded.revision, updated = excluded.updated, body = excluded.body`},
+		{&w.remove, `DELETE FROM intent_rows WHERE kind = ? AND namespace = ? AND name = ?`},
+		{&w.change, `INSERT INTO intent_changes (revision, part, at, who, whence, why, owner, kind, namespace, name, id, op, before_body, after_body)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+	} {
+		stmt, err := tx.Prepare(ctx, p.text)
+		if err != nil {
+			w.close()
+			return nil, fmt.Errorf("prepare: %w", err)
+		}
+		*p.to = stmt
+	}
+	return w, nil
+}
+
+func (w *writer) close() {
+	for _, stmt := range []*sql.Stmt{w.get, w.put, w.remove, w.change} {
+		if stmt != nil {
+			stmt.Close()
+		}
+	}
+}
+
+func (w *writer) write(ctx context.Context, part int, write Write) (Row, error) {
+	key := write.Key
+	row := Row{Key: key, Revision: w.revision, Created: w.at, Updated: w.at, Body: write.Body}
+	var created int64
+	var revision int64
+	var before []byte
+	err := w.get.QueryRowContext(ctx, key.Kind, key.Namespace, key.Name).Scan(&row.ID, &revision, &created, &before)
+	exists := err == nil
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return Row{}, fmt.Errorf("read %s: %w", key, err)
+	}
+	if err := expected(write, exists, revision); err != nil {
+		return Row{}, err
+	}
+	op := "create"
+	switch {
+	case write.Body == nil && !exists:
+		return Row{}, model.Errorf(model.NotFound, "%s does not exist", key)
+	case write.Body == nil:
+		op = "delete"
+		row.Created = time.Unix(0, created).UTC()
+		_, err = w.remove.ExecContext(ctx, key.Kind, key.Namespace, key.Name)
+	case exists:
+		op = "update"
+		row.Created = time.Unix(0, created).UTC()
+	default:
+		row.ID, err = w.nextID(ctx, key)
+	}
+	if err == nil && write.Body != nil {
+		_, err = w.put.ExecContext(ctx, key.Kind, key.Namespace, key.Name, int64(row.ID), row.Revision,
+			row.Created.UnixNano(), row.Updated.UnixNano(), write.Body)
+	}
+	if err != nil {
+		return Row{}, fmt.Errorf("%s %s: %w", op, key, err)
+	}
+	var after []byte
+	if isResource(key.Kind) {
+		after = write.Body
+	} else {
+		before = nil
+	}
+	_, err = w.change.ExecContext(ctx, w.revision, part, w.at.UnixNano(), w.by.User, w.by.Whence, w.by.Why, w.by.Owner,
+		key.Kind, key.Namespace, key.Name, int64(row.ID), op, before, after)
+	if err != nil {
+		return Row{}, fmt.Errorf("record %s of %s: %w", op, key, err)
+	}
+	return row, nil
+}
+
+func expected(write Write, exists bool, revision int64) error {
+	switch {
+	case write.Expect < 0 || exists && write.Expect == revision || !exists && write.Expect == 0:
+		return nil
+	case !exists:
+		return model.Errorf(model.Conflict, "%s was deleted since you read it", write.Key).WithHint("read it again, then repeat your change")
+	case write.Expect == 0:
+		return model.Errorf(model.Conflict, "%s exists already (revision %d)", write.Key, revision)
+	}
+	return model.Errorf(model.Conflict, "%s was changed since you read it: it is at revision %d, you had %d", write.Key, revision, write.Expect).
+		WithHint("read it again, then repeat your change")
+}
+
+func (w *writer) nextID(ctx context.Context, key Key) (uint32, error) {
+	if id := fixedID(key); id != 0 {
+		return id, nil
+	}
+	last, known := w.ids[key.Kind]
+	if !known {
+		last = firstID(key.Kind) - 1
+		err := w.tx.QueryRow(ctx, `SELECT last FROM intent_ids WHERE kind = ?`, key.Kind).Scan(&last)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return 0, fmt.Errorf("read the last id: %w", err)
+		}
+	}
+	if last == ^uint32(0) {
+		return 0, model.Errorf(model.Limited, "all numbers for kind %s are used up", key.Kind)
+	}
+	w.ids[key.Kind] = last + 1
+	return last + 1, nil
+}
+
+func (w *writer) keepIDs(ctx context.Context) error {
+	for kind, last := range w.ids {
+		_, err := w.tx.Exec(ctx, `INSERT INTO intent_ids (kind, last) VALUES (?, ?) ON CONFLICT (kind) DO UPDATE SET last = excluded.last`, kind, int64(last))
+		if err != nil {
+			return fmt.Errorf("keep the last id of %s: %w", kind, err)
+		}
+	}
+	return nil
+}
+
+func (s *sqlStore) Get(ctx context.Context, key Key) (Row, error) {
+	row := Row{Key: key}
+	var created, updated int64
+	err := s.db.QueryRow(ctx, `SELECT id, revision, created, updated, body FROM intent_rows WHERE kind = ? AND namespace = ? AND name = ?`,
+		key.Kind, key.Namespace, key.Name).Scan(&row.ID, &row.Revision, &created, &updated, &row.Body)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Row{}, model.Errorf(model.NotFound, "%s does not exist", key)
+	}
+	if err != nil {
+		return Row{}, fmt.Errorf("read %s: %w", key, err)
+	}
+	row.Created, row.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()
+	return row, nil
+}
+
+func (s *sqlStore) List(ctx context.Context, q ListQuery) ([]Row, error) {
+	query := `SELECT namespace, name, id, revision, created, updated, body FROM intent_rows
+		WHERE kind = ? AND (namespace > ? OR (namespace = ? AND name > ?))`
+	args := []any{q.Kind, q.After.Namespace, q.After.Namespace, q.After.Name}
+	if q.Namespace != "" {
+		query += ` AND namespace = ?`
+		args = append(args, q.Namespace)
+	}
+	query += ` ORDER BY namespace, name`
+	if q.Limit > 0 {
+		query += ` LIMIT ?`
+		args = append(args, q.Limit)
+	}
+	rows, err := s.db.Query(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", q.Kind, err)
+	}
+	defer rows.Close()
+	var out []Row
+	for rows.Next() {
+		row := Row{Key: Key{Kind: q.Kind}}
+		var created, updated int64
+		if err := rows.Scan(&row.Namespace, &row.Name, &row.ID, &row.Revision, &created, &updated, &row.Body); err != nil {
+			return nil, fmt.Errorf("list %s: %w", q.Kind, err)
+		}
+		row.Created, row.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()
+		out = append(out, row)
+	}
+	return out, rows.Err()
+}
+
+func (s *sqlStore) Changes(ctx context.Context, after int64, limit int) ([]Change, error) {
+	query := `SELECT revision, at, who, whence, why, owner, kind, namespace, name, id, op, before_body, after_body
+		FROM intent_changes WHERE revision > ? ORDER BY revision, part`
+	args := []any{after}
+	if limit > 0 {
+		// Whole revisions only: a reader goes on after the last one it got.
+		query = `SELECT revision, at, who, whence, why, owner, kind, namespace, name, id, op, before_body, after_body
+			FROM intent_changes WHERE revision > ? AND revision <= (SELECT COALESCE(MAX(revision), 0) FROM
+				(SELECT revision FROM intent_changes WHERE revision > ? ORDER BY revision, part LIMIT ?) AS page)
+			ORDER BY revision, part`
+		args = append(args, after, limit)
+	}
+	rows, err := s.db.Query(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read changes after revision %d: %w", after, err)
+	}
+	defer rows.Close()
+	var out []Change
+	for rows.Next() {
+		var c Change
+		var at int64
+		if err := rows.Scan(&c.Revision, &at, &c.Who.User, &c.Who.Whence, &c.Who.Why, &c.Who.Owner,
+			&c.Key.Kind, &c.Key.Namespace, &c.Key.Name, &c.ID, &c.Op, &c.Before, &c.After); err != nil {
+			return nil, fmt.Errorf("read changes after revision %d: %w", after, err)
+		}
+		c.At = time.Unix(0, at).UTC()
+		out = append(out, c)
+	}
+	return out, rows.Err()
+}
+
+func (s *sqlStore) Revision(ctx context.Context) (int64, error) {
+	var revision int64
+	if err := s.db.QueryRow(ctx, `SELECT revision FROM intent_revision WHERE one = 1`).Scan(&revision); err != nil {
+		return 0, fmt.Errorf("read the revision: %w", err)
+	}
+	return revision, nil
+}
