@@ -1,0 +1,136 @@
+package expect
+
+// Engine holds at most one deadline per id. Times are nanoseconds of listening
+// time; zero means none.
+//
+// Deadlines are refreshed far more often than they pass, so a refresh to a later
+// time is a store: the id's entry in the heap stays where it is and is moved on
+// when its old time comes. Invariant: an id with a deadline has an entry in the
+// heap at that time or before it. The zero value is ready.
+type Engine struct {
+	due   []int64 // by id: the deadline
+	armed []int64 // by id: time of its one entry that counts; zero: none
+	heap  []entry // a binary min-heap by time
+}
+
+type entry struct {
+	at int64
+	id uint32
+}
+
+// Set gives the id a deadline (at > 0), replacing the one before.
+func (e *Engine) Set(id uint32, at int64) {
+	if int(id) >= len(e.due) {
+		e.grow(int(id) + 1)
+	}
+	e.due[id] = at
+	if a := e.armed[id]; a != 0 && a <= at {
+		return
+	}
+	e.armed[id] = at
+	e.push(entry{at, id})
+}
+
+// Clear takes the id's deadline away.
+func (e *Engine) Clear(id uint32) {
+	if int(id) < len(e.due) {
+		e.due[id] = 0
+	}
+}
+
+// Due returns the id's deadline, zero for none.
+func (e *Engine) Due(id uint32) int64 {
+	if int(id) >= len(e.due) {
+		return 0
+	}
+	return e.due[id]
+}
+
+// Next is a time before which nothing is due, zero for never. It may be earlier
+// than the earliest deadline.
+func (e *Engine) Next() int64 {
+	if len(e.heap) == 0 {
+		return 0
+	}
+	return e.heap[0].at
+}
+
+// Expired appends to dst every id whose deadline is at or before now, and clears
+// those deadlines. The order is arbitrary (it depends on what happened before):
+// who needs the same order after a restore sorts.
+func (e *Engine) Expired(now int64, dst []uint32) []uint32 {
+	for len(e.heap) > 0 && e.heap[0].at <= now {
+		top := e.pop()
+		if e.armed[top.id] != top.at {
+			continue // an earlier entry of the id took its place
+		}
+		e.armed[top.id] = 0
+		switch due := e.due[top.id]; {
+		case due == 0:
+		case due <= now:
+			e.due[top.id] = 0
+			dst = append(dst, top.id)
+		default:
+			e.armed[top.id] = due
+			e.push(entry{due, top.id})
+		}
+	}
+	return dst
+}
+
+// Entries is the size of the heap: at least the number of deadlines.
+func (e *Engine) Entries() int { return len(e.heap) }
+
+func (e *Engine) grow(n int) {
+	if n > cap(e.due) {
+		// A quarter more at a time: at a million states slack is memory.
+		size := n + n/4 + 16
+		e.due = append(make([]int64, 0, size), e.due...)
+		e.armed = append(make([]int64, 0, size), e.armed...)
+	}
+	e.due = e.due[:n]
+	e.armed = e.armed[:n]
+}
+
+func (e *Engine) push(x entry) {
+	if len(e.heap) == cap(e.heap) {
+		e.heap = append(make([]entry, 0, len(e.heap)+len(e.heap)/4+16), e.heap...)
+	}
+	e.heap = append(e.heap, x)
+	i := len(e.heap) - 1
+	for i > 0 {
+		parent := (i - 1) / 2
+		if e.heap[parent].at <= x.at {
+			break
+		}
+		e.heap[i] = e.heap[parent]
+		i = parent
+	}
+	e.heap[i] = x
+}
+
+func (e *Engine) pop() entry {
+	top := e.heap[0]
+	last := len(e.heap) - 1
+	x := e.heap[last]
+	e.heap = e.heap[:last]
+	i := 0
+	for {
+		child := 2*i + 1
+		if child >= last {
+			break
+		}
+		if child+1 < last && e.heap[child+1].at < e.heap[child].at {
+			child++
+		}
+		if x.at <= e.heap[child].at {
+			break
+		}
+		e.heap[i] = e.heap[child]
+		i = child
+	}
+	if last > 0 {
+		e.heap[i] = x
+	}
+	return top
+}

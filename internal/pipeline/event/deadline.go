@@ -1,0 +1,74 @@
+package event
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// expire acts on what should have come by the commit's listening time: keepalives
+// first, because the silence of a node explains that of its checks.
+func (w *worker) expire(p *partition) {
+	if next := p.deadlines.Next(); next == 0 || next > w.listening {
+		return
+	}
+	ids := p.deadlines.Expired(w.listening, w.expired[:0])
+	w.expired = ids
+	// The engine's order depends on its past; that of a view must not.
+	slices.SortFunc(ids, func(a, b uint32) int {
+		x, y := p.slots.at(a), p.slots.at(b)
+		if k := cmp.Compare(rank(x), rank(y)); k != 0 {
+			return k
+		}
+		return cmp.Or(cmp.Compare(p.nodes[x.node].id, p.nodes[y.node].id), cmp.Compare(x.check, y.check))
+	})
+	for _, id := range ids {
+		if s := p.slots.at(id); s.check == model.KeepaliveCheck {
+			w.missed(p, id, s)
+		} else {
+			w.overdue(p, id, s)
+		}
+	}
+}
+
+func rank(s *slot) int {
+	if s.check == model.KeepaliveCheck {
+		return 0
+	}
+	return 1
+}
+
+// missed reports a node that was not heard of.
+func (w *worker) missed(p *partition, id uint32, s *slot) {
+	w.view.metrics.keepaliveExpired.Inc()
+	n := &p.nodes[s.node]
+	w.text = fmt.Appendf(w.text[:0], "no keepalive for %s (last heard %s)",
+		model.Duration(n.timeout), unixNano(n.heard).Format(time.RFC3339))
+	w.judge(p, id, s, w.keepalive(), verdict{status: model.Critical, executed: w.received, output: w.text, expired: true})
+}
+
+// overdue reports a check without a result in time, unless something explains it.
+func (w *worker) overdue(p *partition, id uint32, s *slot) {
+	n := &p.nodes[s.node]
+	if n.backlogUntil > w.listening {
+		p.deadlines.Set(id, n.backlogUntil) // see caughtUp
+		return
+	}
+	if n.stopped {
+		return // see awake
+	}
+	if k, ok := n.find(model.KeepaliveCheck); ok && p.slots.at(k).status != model.OK {
+		return // see awake
+	}
+	c := w.chunk(s.chunk)
+	if c == nil || c.TTL == 0 {
+		return
+	}
+	w.view.metrics.ttlExpired.Inc()
+	w.text = fmt.Appendf(w.text[:0], "no result for %s (TTL); last run %s",
+		model.Duration(c.TTL), unixNano(s.executed).Format(time.RFC3339))
+	w.judge(p, id, s, c, verdict{status: model.Unknown, executed: s.executed, output: w.text, expired: true})
+}

@@ -1,0 +1,109 @@
+package event
+
+import (
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// absentKey names what is expected no more; a zero field means all.
+type absentKey struct {
+	node  model.NodeID
+	check model.CheckID
+}
+
+// absence is what a forget leaves behind, so that results still under way do not
+// bring back what they speak of.
+type absence struct {
+	at   int64 // receive time of the forget
+	gone bool  // the resource is deleted: its id never comes back
+}
+
+const (
+	// settle is how long after a forget agents may still run what they were told
+	// before; a run after that means that the check is wanted again.
+	settle = 30 * time.Second
+	// remember is how long an absence is kept: longer than a spool may hold a result.
+	remember = 30 * 24 * time.Hour
+)
+
+// forget removes event states that are expected no more.
+func (w *worker) forget(p *partition, id model.NodeID, m *wire.ForgetMark) {
+	for key, a := range p.absent {
+		if w.received-a.at > int64(remember) {
+			delete(p.absent, key)
+		}
+	}
+	if id == 0 && m.Check == 0 {
+		w.view.opts.Logger.Error("BUG: a forget that names neither node nor check", "commit", w.pos.Number)
+		return
+	}
+	p.absent[absentKey{id, m.Check}] = absence{w.received, m.Gone}
+	if id == 0 {
+		for list := p.byCheck[m.Check]; len(list) > 0; list = p.byCheck[m.Check] {
+			p.removeState(list[len(list)-1])
+		}
+		return
+	}
+	n, ok := p.findNode(id)
+	switch {
+	case !ok:
+	case m.Check != 0:
+		if s, found := p.nodes[n].find(m.Check); found {
+			p.removeState(s)
+		}
+	case m.Gone:
+		p.removeNode(n)
+	default:
+		node := &p.nodes[n]
+		for len(node.states) > 0 {
+			p.removeState(node.states[len(node.states)-1].slot)
+		}
+		node.timeout, node.session = 0, 0 // until its next session
+	}
+}
+
+// gone says whether the node is deleted.
+func (w *worker) gone(p *partition, node model.NodeID) bool {
+	return len(p.absent) > 0 && p.absent[absentKey{node: node}].gone
+}
+
+// absent says whether a run may not make a state that is not there.
+func (w *worker) absent(p *partition, node model.NodeID, check model.CheckID, executed int64) bool {
+	if len(p.absent) == 0 {
+		return false
+	}
+	for _, key := range [...]absentKey{{node, check}, {node, 0}, {0, check}} {
+		if a, ok := p.absent[key]; ok && (a.gone || executed <= a.at+int64(settle)) {
+			return true
+		}
+	}
+	return false
+}
+
+// action applies what an operator did to an event.
+func (w *worker) action(p *partition, id model.NodeID, a *wire.Action) {
+	n, ok := p.findNode(id)
+	if !ok {
+		return
+	}
+	slot, ok := p.nodes[n].find(a.Check)
+	if !ok {
+		return
+	}
+	switch a.Verb {
+	case "delete": // comes back with the next result
+		p.removeState(slot)
+	case "resolve":
+		s := p.slots.at(slot)
+		w.text = append(append(w.text[:0], "resolved by "...), a.By...)
+		if a.Note != "" {
+			w.text = append(append(w.text, ": "...), a.Note...)
+		}
+		p.deadlines.Clear(slot) // armed again by the next result or sign of life
+		w.judge(p, slot, s, w.chunk(s.chunk), verdict{status: model.OK, executed: s.executed, output: w.text, byHand: true})
+	default:
+		w.view.opts.Logger.Error("BUG: an action that the view does not know", "commit", w.pos.Number, "verb", a.Verb)
+	}
+}

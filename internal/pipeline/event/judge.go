@@ -1,0 +1,119 @@
+package event
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// verdict is a new status for a state, from a result, a deadline or an operator.
+type verdict struct {
+	status   model.Status
+	executed int64
+	output   []byte
+	expired  bool // by a deadline: no number of further results is awaited
+	byHand   bool // by an operator: likewise
+}
+
+// judge gives a state its next status: counters, history, the problem, and what
+// reactions must hear. c is nil only where a chunk is no longer known (resolving by
+// hand): then the last one's number stays.
+func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdict) {
+	failAfter, recoverAfter, severity := uint32(1), uint32(1), model.DefaultSeverity(v.status)
+	if c != nil {
+		failAfter, recoverAfter, severity = max(c.FailAfter, 1), max(c.RecoverAfter, 1), c.Severities[v.status&3]
+		s.chunk = c.ID
+	}
+	severity = min(severity, model.Disaster)
+	first, previous := s.historyLen == 0, s.status
+	changed := previous != v.status
+	failing := v.status != model.OK
+
+	switch {
+	case first:
+		s.changed, s.occurrences, s.streak = w.received, 0, 0
+	case changed:
+		s.changed, s.occurrences = w.received, 0
+		s.stateChanges++
+		if failing != (previous != model.OK) {
+			s.streak = 0
+		}
+	}
+	s.occurrences++
+	s.streak++
+	s.remember(v.status)
+	s.received, s.executed = w.received, v.executed
+	if !failing {
+		s.lastOK = v.executed
+	}
+	s.flags &^= flagExpired
+	if v.expired {
+		s.flags |= flagExpired
+	}
+	p.mark(id, s, v.status, severity)
+	s.output = p.outputs.set(s.output, v.output)
+
+	var text string
+	if changed {
+		if t := w.emit(p, StatusChanged, s); t != nil {
+			text = string(v.output)
+			t.Previous, t.Output = previous, text
+		}
+	}
+	open := s.flags&flagOpen != 0
+	switch {
+	case failing && !open && (s.streak >= failAfter || v.expired):
+		w.openProblem(p, id, s, string(v.output))
+	case failing && open:
+		if was := p.problems[id]; severity > was.Severity {
+			worse := *was
+			worse.Status, worse.Severity = v.status, severity
+			p.setProblem(id, s, &worse)
+		}
+	case !failing && open && (s.streak >= recoverAfter || v.byHand):
+		w.closeProblem(p, id, s, string(v.output))
+	}
+	w.view.watchers.changed(p, id)
+}
+
+func (w *worker) openProblem(p *partition, id uint32, s *slot, output string) {
+	problem := &model.Problem{
+		ID:     problemID(w.pos, p.nodes[s.node].id, s.check, w.order),
+		NodeID: p.nodes[s.node].id, CheckID: s.check, Chunk: s.chunk,
+		Status: s.status, Severity: s.severity,
+		Opened: unixNano(w.received), Output: output,
+	}
+	p.setProblem(id, s, problem)
+	if t := w.emit(p, ProblemOpened, s); t != nil {
+		t.Output, t.Problem = output, problem
+	}
+}
+
+func (w *worker) closeProblem(p *partition, id uint32, s *slot, output string) {
+	closed := *p.problems[id]
+	closed.Closed = unixNano(w.received)
+	p.setProblem(id, s, nil)
+	if t := w.emit(p, ProblemClosed, s); t != nil {
+		t.Output, t.Problem = output, &closed
+	}
+}
+
+// problemID derives an id from where in the journal the problem opened: the same
+// after any replay, and no other's. Sixteen characters, easy to select and to say.
+func problemID(at journal.Position, node model.NodeID, check model.CheckID, index uint32) string {
+	var b [28]byte
+	binary.BigEndian.PutUint64(b[0:], at.Log)
+	binary.BigEndian.PutUint64(b[8:], at.Number)
+	binary.BigEndian.PutUint32(b[16:], uint32(node))
+	binary.BigEndian.PutUint32(b[20:], uint32(check))
+	binary.BigEndian.PutUint32(b[24:], index)
+	sum := sha256.Sum256(b[:])
+	const alphabet = "abcdefghijkmnpqrstuvwxyz23456789" // without l, o, 0, 1
+	return base32.NewEncoding(alphabet).EncodeToString(sum[:10])
+}
+
+func unixNano(ns int64) time.Time { return time.Unix(0, ns).UTC() }

@@ -1,0 +1,237 @@
+package event
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/muster-fleet/muster/internal/expect"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// partition is 1/256 of the fleet: its nodes, their event states and the indexes
+// over them. Only its worker changes it; everybody holds mu while looking, for
+// microseconds, and calls nobody outside this package meanwhile.
+type partition struct {
+	view *View
+	id   model.Partition
+
+	mu sync.Mutex
+	at journal.Position // the last commit that touched it
+
+	nodes     []node
+	freeNodes []uint32
+	order     []uint32 // of nodes, by node id: the order of every list and snapshot
+
+	slots     slab
+	outputs   outputs
+	deadlines expect.Engine             // by slot
+	problems  map[uint32]*model.Problem // open ones, by slot; replaced, never changed
+	absent    map[absentKey]absence
+
+	byStatus   [4]bitset
+	bySeverity [6]bitset
+	open       bitset
+	byCheck    map[model.CheckID][]uint32
+	counts     map[model.NamespaceID]*Counts
+}
+
+func newPartition(v *View, id model.Partition) *partition {
+	return &partition{
+		view: v, id: id,
+		problems: map[uint32]*model.Problem{},
+		absent:   map[absentKey]absence{},
+		byCheck:  map[model.CheckID][]uint32{},
+		counts:   map[model.NamespaceID]*Counts{},
+	}
+}
+
+// findNode returns the node's index.
+func (p *partition) findNode(id model.NodeID) (uint32, bool) {
+	at, ok := p.searchNode(id)
+	if !ok {
+		return 0, false
+	}
+	return p.order[at], true
+}
+
+func (p *partition) searchNode(id model.NodeID) (at int, ok bool) {
+	low, high := 0, len(p.order)
+	for low < high {
+		mid := int(uint(low+high) >> 1)
+		if p.nodes[p.order[mid]].id < id {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low, low < len(p.order) && p.nodes[p.order[low]].id == id
+}
+
+// addNode makes a node that is not there yet.
+func (p *partition) addNode(id model.NodeID, ns model.NamespaceID) uint32 {
+	at, found := p.searchNode(id)
+	if found {
+		panic("BUG: node added twice")
+	}
+	var n uint32
+	if last := len(p.freeNodes); last > 0 {
+		n = p.freeNodes[last-1]
+		p.freeNodes = p.freeNodes[:last-1]
+	} else {
+		p.nodes = append(p.nodes, node{})
+		n = uint32(len(p.nodes) - 1)
+	}
+	p.nodes[n] = node{id: id, namespace: ns}
+	p.order = slices.Insert(p.order, at, n)
+	p.view.places.set(id, p.id)
+	return n
+}
+
+// removeNode takes the node with everything it has.
+func (p *partition) removeNode(n uint32) {
+	for len(p.nodes[n].states) > 0 {
+		p.removeState(p.nodes[n].states[len(p.nodes[n].states)-1].slot)
+	}
+	at, _ := p.searchNode(p.nodes[n].id)
+	p.order = slices.Delete(p.order, at, at+1)
+	p.view.places.remove(p.nodes[n].id)
+	p.nodes[n] = node{}
+	p.freeNodes = append(p.freeNodes, n)
+}
+
+// addState makes an empty state, OK and without history, of a check that the node
+// does not have yet.
+func (p *partition) addState(n uint32, check model.CheckID) (uint32, *slot) {
+	id := p.slots.take()
+	s := p.slots.at(id)
+	*s = slot{check: check, node: n}
+	p.nodes[n].insert(check, id)
+	p.byStatus[s.status].add(id)
+	p.bySeverity[s.severity].add(id)
+	p.byCheck[check] = append(p.byCheck[check], id)
+	ns := p.nodes[n].namespace
+	c := p.count(ns)
+	c.States++
+	c.ByStatus[s.status]++
+	p.view.totals.counter(ns).Add(1)
+	return id, s
+}
+
+func (p *partition) removeState(id uint32) {
+	s := p.slots.at(id)
+	ns := p.nodes[s.node].namespace
+	c := p.count(ns)
+	c.States--
+	c.ByStatus[s.status]--
+	if s.flags&flagOpen != 0 {
+		c.Problems--
+	}
+	p.view.totals.counter(ns).Add(-1)
+
+	p.nodes[s.node].remove(s.check)
+	p.byStatus[s.status].remove(id)
+	p.bySeverity[s.severity].remove(id)
+	p.open.remove(id)
+	list := p.byCheck[s.check]
+	if i := slices.Index(list, id); len(list) == 1 {
+		delete(p.byCheck, s.check)
+	} else {
+		list[i] = list[len(list)-1]
+		p.byCheck[s.check] = list[:len(list)-1]
+	}
+	delete(p.problems, id)
+	p.deadlines.Clear(id)
+	p.outputs.drop(s.output)
+	p.slots.give(id)
+}
+
+// mark gives a state another status and severity, in the indexes too.
+func (p *partition) mark(id uint32, s *slot, status model.Status, severity model.Severity) {
+	if s.status != status {
+		c := p.count(p.nodes[s.node].namespace)
+		c.ByStatus[s.status]--
+		c.ByStatus[status]++
+		p.byStatus[s.status].remove(id)
+		p.byStatus[status].add(id)
+		s.status = status
+	}
+	if s.severity != severity {
+		p.bySeverity[s.severity].remove(id)
+		p.bySeverity[severity].add(id)
+		s.severity = severity
+	}
+}
+
+// setProblem opens (or replaces) the problem of a state; nil closes it.
+func (p *partition) setProblem(id uint32, s *slot, problem *model.Problem) {
+	c := p.count(p.nodes[s.node].namespace)
+	switch was := s.flags&flagOpen != 0; {
+	case problem != nil:
+		p.problems[id] = problem
+		if !was {
+			s.flags |= flagOpen
+			p.open.add(id)
+			c.Problems++
+		}
+	case was:
+		delete(p.problems, id)
+		s.flags &^= flagOpen
+		p.open.remove(id)
+		c.Problems--
+	}
+}
+
+// moveNode gives the node another namespace.
+func (p *partition) moveNode(n uint32, ns model.NamespaceID) {
+	node := &p.nodes[n]
+	from, to := p.count(node.namespace), p.count(ns)
+	for _, e := range node.states {
+		s := p.slots.at(e.slot)
+		from.States--
+		to.States++
+		from.ByStatus[s.status]--
+		to.ByStatus[s.status]++
+		if s.flags&flagOpen != 0 {
+			from.Problems--
+			to.Problems++
+		}
+	}
+	p.view.totals.counter(node.namespace).Add(-int64(len(node.states)))
+	p.view.totals.counter(ns).Add(int64(len(node.states)))
+	node.namespace = ns
+}
+
+func (p *partition) count(ns model.NamespaceID) *Counts {
+	c := p.counts[ns]
+	if c == nil {
+		c = new(Counts)
+		p.counts[ns] = c
+	}
+	return c
+}
+
+// load copies a state out, all but its output.
+func (p *partition) load(id uint32, dst *State) {
+	s := p.slots.at(id)
+	n := &p.nodes[s.node]
+	*dst = State{
+		Node: n.id, Check: s.check, Chunk: s.chunk, Namespace: n.namespace,
+		Status: s.status, Severity: s.severity, Expired: s.flags&flagExpired != 0,
+		Occurrences: s.occurrences, StateChanges: s.stateChanges,
+		HistoryLen: s.historyLen, History: s.history,
+		Results: s.results, Lost: s.lost, Stream: s.stream, Number: s.number,
+		Received: s.received, Executed: s.executed, LastOK: s.lastOK, Changed: s.changed,
+		Duration: millis(s.durationMs),
+		Problem:  p.problems[id],
+	}
+	if s.status == model.OK {
+		dst.Passing = s.streak
+	} else {
+		dst.Failing = s.streak
+	}
+	if s.check == model.KeepaliveCheck && s.status == model.OK && !n.stopped {
+		// A sign of life is a store in the node, not a result (see node.heard).
+		dst.Received, dst.Executed, dst.LastOK = n.heard, n.heard, n.heard
+	}
+}

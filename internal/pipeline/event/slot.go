@@ -1,0 +1,79 @@
+package event
+
+import (
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// slot is one event state as it lies in memory: no pointers, so that the garbage
+// collector never looks inside. Times are Unix nanoseconds of the journal.
+type slot struct {
+	results  uint64
+	lost     uint64
+	history  uint64 // two bits each, newest in the lowest
+	stream   uint64
+	number   uint64
+	received int64
+	executed int64
+	lastOK   int64
+	changed  int64
+
+	check        model.CheckID
+	chunk        model.ChunkID
+	node         uint32 // index into partition.nodes
+	streak       uint32 // in a row on this side of OK: passing where status is OK, else failing
+	occurrences  uint32
+	stateChanges uint32
+	durationMs   uint32
+	output       outputRef
+
+	status     model.Status
+	severity   model.Severity
+	historyLen uint8
+	flags      slotFlags
+}
+
+type slotFlags uint8
+
+const (
+	flagExpired slotFlags = 1 << iota // the status is a deadline's
+	flagOpen                          // there is an open problem
+	flagBacklog                       // the last result came in the backlog lane
+)
+
+const slabSlots = 64
+
+// slab holds slots in pages that never move.
+type slab struct {
+	pages []*[slabSlots]slot
+	free  []uint32
+	high  uint32 // slots ever taken
+}
+
+func (s *slab) at(i uint32) *slot { return &s.pages[i/slabSlots][i%slabSlots] }
+
+func (s *slab) take() uint32 {
+	if n := len(s.free); n > 0 {
+		i := s.free[n-1]
+		s.free = s.free[:n-1]
+		return i
+	}
+	if int(s.high) == len(s.pages)*slabSlots {
+		s.pages = append(s.pages, new([slabSlots]slot))
+	}
+	s.high++
+	return s.high - 1
+}
+
+func (s *slab) give(i uint32) {
+	*s.at(i) = slot{}
+	s.free = append(s.free, i)
+}
+
+const historyMask = 1<<(2*model.HistoryDepth) - 1
+
+func (s *slot) remember(status model.Status) {
+	s.history = (s.history<<2 | uint64(status)) & historyMask
+	if s.historyLen < model.HistoryDepth {
+		s.historyLen++
+	}
+}

@@ -1,0 +1,152 @@
+package event
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// watchPending bounds the events that wait for one reader.
+const watchPending = 1 << 16
+
+// watchers are those who want to hear of changes.
+type watchers struct {
+	some atomic.Bool // spares the workers a lock while nobody watches
+	mu   sync.RWMutex
+	list []*watcher
+}
+
+// watcher collects which events changed; what they are now is read when its reader
+// has time, so that a slow one gets the newest state of each.
+type watcher struct {
+	query query
+	wake  chan struct{} // capacity 1
+
+	mu      sync.Mutex
+	pending map[absentKey]struct{}
+	queue   []absentKey // in order of the first change
+	overrun bool
+}
+
+// changed notes a change of the state, under the partition's lock.
+func (x *watchers) changed(p *partition, id uint32) {
+	if !x.some.Load() {
+		return
+	}
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for _, w := range x.list {
+		w.note(p, id)
+	}
+}
+
+func (w *watcher) note(p *partition, id uint32) {
+	s := p.slots.at(id)
+	if !w.query.admitsIDs(p, s) {
+		return
+	}
+	key := absentKey{p.nodes[s.node].id, s.check}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.pending[key]; ok || w.overrun {
+		return
+	}
+	if len(w.queue) == watchPending {
+		w.overrun = true
+	} else {
+		w.pending[key] = struct{}{}
+		w.queue = append(w.queue, key)
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take swaps the pending events out.
+func (w *watcher) take(into []absentKey) (keys []absentKey, overrun bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	keys, w.queue = w.queue, into[:0]
+	clear(w.pending)
+	return keys, w.overrun
+}
+
+// Watch implements Reader. The channel is closed when ctx ends, when Match fails, or
+// when so many events changed while the reader was busy that it must list again.
+// Status and Problems of the query are asked of the newest state.
+func (v *View) Watch(ctx context.Context, q Query) (<-chan State, error) {
+	compiled, err := v.compile(q)
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{query: compiled, wake: make(chan struct{}, 1), pending: map[absentKey]struct{}{}}
+	v.watchers.mu.Lock()
+	v.watchers.list = append(v.watchers.list, w)
+	v.watchers.some.Store(true)
+	v.watchers.mu.Unlock()
+	out := make(chan State)
+	go func() {
+		defer close(out)
+		defer v.watchers.remove(w)
+		v.serveWatch(ctx, w, out)
+	}()
+	return out, nil
+}
+
+func (v *View) serveWatch(ctx context.Context, w *watcher, out chan<- State) {
+	var keys []absentKey
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.wake:
+		}
+		var overrun bool
+		keys, overrun = w.take(keys)
+		if overrun {
+			v.metrics.watchEnded.Inc()
+			return
+		}
+		for _, key := range keys {
+			s, ok := v.Get(key.node, key.check)
+			if !ok || !w.query.admitsState(&s) {
+				continue
+			}
+			if w.query.Match != nil {
+				if ok, err := w.query.Match(&s); err != nil {
+					return
+				} else if !ok {
+					continue
+				}
+			}
+			select {
+			case out <- s:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+func (x *watchers) remove(w *watcher) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.list = slices.DeleteFunc(x.list, func(o *watcher) bool { return o == w })
+	x.some.Store(len(x.list) > 0)
+}
+
+// admitsIDs asks what does not change while an event waits for its reader.
+func (q *query) admitsIDs(p *partition, s *slot) bool {
+	n := &p.nodes[s.node]
+	return q.admitsNode(n.id) && q.admitsNamespace(n.namespace) && q.admitsCheck(s.check)
+}
+
+// admitsState asks the rest of what the indexes answer in a list.
+func (q *query) admitsState(s *State) bool {
+	return (!q.Problems || s.Problem != nil) &&
+		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, model.Status(s.Status)))
+}
