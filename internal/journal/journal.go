@@ -115,4 +115,6 @@ var (
 	ErrClosed = errors.New("journal is closed")
 	// ErrGone: the position is below what is still held, or of another incarnation.
 	ErrGone = errors.New("journal position is gone")
+	// ErrAhead: the position is above the head: what it came from is not of this log.
+	ErrAhead = errors.New("journal position is ahead of the journal")
 )

@@ -1,0 +1,49 @@
+package journal
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// DamageError says that bytes which were on disk are not there any more: more than
+// a crash can do.
+type DamageError struct {
+	File   string
+	Offset int64
+	First  uint64 // first commit that cannot be read
+	Last   uint64 // last one
+	After  time.Time
+	Before time.Time // receive times around the loss; zero: unknown
+	Reason error
+}
+
+func (e *DamageError) Error() string {
+	lost := fmt.Sprintf("commit %d", e.First)
+	if e.Last > e.First {
+		lost = fmt.Sprintf("commits %d to %d", e.First, e.Last)
+	}
+	between := ""
+	if !e.After.IsZero() && !e.Before.IsZero() {
+		between = fmt.Sprintf(", received between %s and %s",
+			e.After.UTC().Format(time.RFC3339), e.Before.UTC().Format(time.RFC3339))
+	}
+	return fmt.Sprintf("journal is damaged: %s at offset %d: %v; lost: %s%s",
+		e.File, e.Offset, e.Reason, lost, between)
+}
+
+func (e *DamageError) Unwrap() error { return e.Reason }
+
+// forPeople adds what to type.
+func (e *DamageError) forPeople(o *Options) error {
+	return model.Errorf(model.Internal, "%w", error(e)).WithHint(
+		"restore the folder from a backup, or go on without what is lost: %s", o.RepairCommand)
+}
+
+func instant(unixNanos int64) time.Time {
+	if unixNanos == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, unixNanos)
+}

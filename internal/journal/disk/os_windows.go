@@ -1,0 +1,16 @@
+package disk
+
+import "golang.org/x/sys/windows"
+
+// syncDir does nothing: NTFS journals names itself and has no call for it.
+func syncDir(string) error { return nil }
+
+func free(dir string) (int64, error) {
+	path, err := windows.UTF16PtrFromString(dir)
+	if err != nil {
+		return 0, err
+	}
+	var room uint64
+	err = windows.GetDiskFreeSpaceEx(path, &room, nil, nil)
+	return int64(room), err
+}

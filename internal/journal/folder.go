@@ -1,0 +1,214 @@
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// formatFile says what the folder is. It is text, so that a person can read it.
+const formatFile = "FORMAT"
+
+// lockFile keeps a second process away.
+const lockFile = "LOCK"
+
+// folder is the content of FORMAT.
+type folder struct {
+	incarnation Incarnation
+	partitions  int
+	stores      map[string]int
+	ancestors   []ancestor // oldest first
+}
+
+// ancestor is a former life: commits up to last are shared with it.
+type ancestor struct {
+	Incarnation
+	last uint64
+}
+
+// known says whether a commit may carry the incarnation.
+func (f *folder) known(id uint64) bool {
+	if id == f.incarnation.ID {
+		return true
+	}
+	for _, a := range f.ancestors {
+		if a.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *folder) encode() []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "muster journal %d\n", version)
+	fmt.Fprintf(&b, "partitions %d\n", f.partitions)
+	names := make([]string, 0, len(f.stores))
+	for name := range f.stores {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		fmt.Fprintf(&b, "store %s %d\n", name, f.stores[name])
+	}
+	for _, a := range f.ancestors {
+		fmt.Fprintf(&b, "ancestor %016x %d %d\n", a.ID, a.Epoch, a.last)
+	}
+	fmt.Fprintf(&b, "incarnation %016x %d\n", f.incarnation.ID, f.incarnation.Epoch)
+	fmt.Fprintf(&b, "crc %08x\n", crc32.Checksum([]byte(b.String()), castagnoli))
+	return []byte(b.String())
+}
+
+var errFormat = errors.New("its content is damaged")
+
+func parseFolder(data []byte) (*folder, error) {
+	f := &folder{stores: map[string]int{}}
+	text := string(data)
+	at := strings.LastIndex(text, "crc ")
+	var sum uint32
+	if at < 0 || len(text) != at+len("crc 00000000\n") {
+		return nil, errFormat
+	}
+	if _, err := fmt.Sscanf(text[at:], "crc %08x\n", &sum); err != nil || sum != crc32.Checksum(data[:at], castagnoli) {
+		return nil, errFormat
+	}
+	for line := range strings.Lines(text[:at]) {
+		word, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		var err error
+		switch word {
+		case "muster":
+			var v int
+			if _, err = fmt.Sscanf(rest, "journal %d", &v); err == nil && v > version {
+				return nil, errVersion
+			}
+		case "partitions":
+			_, err = fmt.Sscanf(rest, "%d", &f.partitions)
+		case "store":
+			var name string
+			var v int
+			_, err = fmt.Sscanf(rest, "%s %d", &name, &v)
+			f.stores[name] = v
+		case "ancestor":
+			var a ancestor
+			_, err = fmt.Sscanf(rest, "%x %d %d", &a.ID, &a.Epoch, &a.last)
+			f.ancestors = append(f.ancestors, a)
+		case "incarnation":
+			_, err = fmt.Sscanf(rest, "%x %d", &f.incarnation.ID, &f.incarnation.Epoch)
+		}
+		if err != nil {
+			return nil, errFormat
+		}
+	}
+	if f.incarnation.ID == 0 {
+		return nil, errFormat
+	}
+	return f, nil
+}
+
+// readFolder reads FORMAT; nil without an error where there is none.
+func readFolder(fsys disk.FS, dir string) (*folder, error) {
+	path := filepath.Join(dir, formatFile)
+	data, err := disk.ReadFile(fsys, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", path, err)
+	}
+	f, err := parseFolder(data)
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", path, err)
+	}
+	return f, nil
+}
+
+func (f *folder) save(fsys disk.FS, dir string) error {
+	if err := disk.WriteFile(fsys, dir, formatFile, f.encode()); err != nil {
+		return fmt.Errorf("write %q: %w", filepath.Join(dir, formatFile), err)
+	}
+	return nil
+}
+
+// check compares with what this version of the program expects.
+func (f *folder) check(o *Options, dir string) (changed bool, err error) {
+	if f.partitions != o.Partitions {
+		return false, model.Errorf(model.Conflict,
+			"journal folder %q has %d partitions, this program wants %d", dir, f.partitions, o.Partitions).
+			WithHint("the number is fixed when a folder is made; start with an empty folder")
+	}
+	for name, v := range o.Stores {
+		switch have := f.stores[name]; {
+		case have > v:
+			return false, model.Errorf(model.Conflict,
+				"%s in %q have format %d, this program knows up to %d", name, dir, have, v).
+				WithHint("install the version of Muster that wrote them, or a later one")
+		case have < v:
+			f.stores[name], changed = v, true
+		}
+	}
+	return changed, nil
+}
+
+// renew gives the folder a new incarnation; last is the last commit it shares with
+// the present one (zero: it is new).
+func (f *folder) renew(o *Options, last uint64) error {
+	var id [8]byte
+	if _, err := io.ReadFull(o.Rand, id[:]); err != nil {
+		return fmt.Errorf("draw an incarnation: %w", err)
+	}
+	if f.incarnation.ID != 0 {
+		f.ancestors = append(f.ancestors, ancestor{f.incarnation, last})
+	}
+	f.incarnation = Incarnation{
+		ID:    binary.LittleEndian.Uint64(id[:]) | 1, // never zero
+		Epoch: max(uint64(o.Clock.Wall()/int64(time.Second)), f.incarnation.Epoch+1),
+	}
+	return nil
+}
+
+// lock takes the folder for this process.
+func lock(o *Options, dir string) (io.Closer, error) {
+	held, err := o.FS.Lock(filepath.Join(dir, lockFile))
+	var other *disk.LockedError
+	if errors.As(err, &other) {
+		who := "another process"
+		if other.PID != 0 {
+			who = fmt.Sprintf("process %d", other.PID)
+		}
+		return nil, model.Errorf(model.Conflict, "journal folder %q is in use by %s", dir, who).
+			WithHint("stop that one, or choose another folder with --data")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock journal folder %q: %w", dir, err)
+	}
+	return held, nil
+}
+
+// NewIncarnation begins a new life of the data: for a copy restored from a backup,
+// before it is opened. What it holds stays readable by its old positions; what the
+// first life wrote after the backup is not confused with what this one will write.
+func NewIncarnation(dir string, o Options) (Incarnation, error) {
+	o.Tick, o.Reserve, o.Deliver = -1, -1, nil
+	l, err := Open(dir, o)
+	if err != nil {
+		return Incarnation{}, err
+	}
+	err = l.folder.renew(&l.opts, l.Head().Number)
+	if err == nil {
+		err = l.folder.save(l.opts.FS, dir)
+	}
+	if closeErr := l.Close(); err == nil {
+		err = closeErr
+	}
+	return l.folder.incarnation, err
+}

@@ -1,0 +1,300 @@
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"time"
+)
+
+// The bytes of a log, little-endian. docs/journal-format.md is the same in words;
+// testdata holds golden bytes. A segment file is a segment header and then commits
+// back to back. Nothing written is ever changed.
+
+// version of the segment's and the commit's format.
+const version = 1
+
+const (
+	segmentHeaderSize = 64
+	commitHeaderSize  = 64
+
+	segmentMagic = uint64('M') | 'U'<<8 | 'S'<<16 | 'T'<<24 | 'E'<<32 | 'R'<<40 | 'J'<<48 | version<<56
+	commitMagic  = uint32('M') | 'J'<<8 | 'C'<<16 | version<<24
+
+	// maxBody bounds what a header can make a reader allocate.
+	maxBody = 2*MaxAppend + 64<<10
+	maxRaw  = 2 * MaxAppend
+)
+
+// flags of a commit.
+const (
+	// flagLost: Repair put this commit in the place of damaged ones. Its body is
+	// the number of the first one lost and the chain value for the next commit.
+	flagLost = 1 << 0
+	// flagsKnown are those a reader of this version understands.
+	flagsKnown = flagLost
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checkpoint is what a commit needs to know of the one before.
+type checkpoint struct {
+	number    uint64
+	chain     uint32 // CRC of that commit
+	received  int64
+	listening time.Duration
+}
+
+// segmentHeader begins a file; before is the state that its first commit follows.
+//
+//	 0 u64 magic with version
+//	 8 u32 CRC32C of bytes 12 … 64
+//	12 u32 chain: the CRC of the commit before
+//	16 u64 incarnation at the file's creation
+//	24 u64 epoch of it
+//	32 u64 number of the first commit
+//	40 i64 receive time of the commit before
+//	48 i64 listening time of the commit before
+//	56 u64 zero
+type segmentHeader struct {
+	incarnation Incarnation
+	before      checkpoint
+}
+
+func (h segmentHeader) append(dst []byte) []byte {
+	at := len(dst)
+	le := binary.LittleEndian
+	dst = le.AppendUint64(dst, segmentMagic)
+	dst = le.AppendUint32(dst, 0)
+	dst = le.AppendUint32(dst, h.before.chain)
+	dst = le.AppendUint64(dst, h.incarnation.ID)
+	dst = le.AppendUint64(dst, h.incarnation.Epoch)
+	dst = le.AppendUint64(dst, h.before.number+1)
+	dst = le.AppendUint64(dst, uint64(h.before.received))
+	dst = le.AppendUint64(dst, uint64(h.before.listening))
+	dst = le.AppendUint64(dst, 0)
+	le.PutUint32(dst[at+8:], crc32.Checksum(dst[at+12:], castagnoli))
+	return dst
+}
+
+// Reasons why bytes are not a commit.
+var (
+	errShort     = errors.New("the file ends inside it")
+	errHeader    = errors.New("its header is damaged")
+	errChecksum  = errors.New("its checksum does not match")
+	errOrder     = errors.New("it does not continue the commit before")
+	errMalformed = errors.New("its checksum is right but its content is not: written by a faulty version")
+	errVersion   = errors.New("written by a newer version of Muster")
+)
+
+func parseSegmentHeader(b []byte) (h segmentHeader, err error) {
+	le := binary.LittleEndian
+	switch {
+	case len(b) < segmentHeaderSize:
+		return h, errShort
+	case le.Uint64(b)&^(0xff<<56) != segmentMagic&^(0xff<<56):
+		return h, errHeader
+	case crc32.Checksum(b[12:segmentHeaderSize], castagnoli) != le.Uint32(b[8:]):
+		return h, errHeader
+	case b[7] > version:
+		return h, errVersion
+	case b[7] != version || le.Uint64(b[24:]) > 1<<62 || le.Uint64(b[32:]) == 0:
+		return h, errHeader
+	}
+	h.before.chain = le.Uint32(b[12:])
+	h.incarnation.ID = le.Uint64(b[16:])
+	h.incarnation.Epoch = le.Uint64(b[24:])
+	h.before.number = le.Uint64(b[32:]) - 1
+	h.before.received = int64(le.Uint64(b[40:]))
+	h.before.listening = time.Duration(le.Uint64(b[48:]))
+	return h, nil
+}
+
+// header is the fixed part of a commit.
+//
+//	 0 u32 magic with version
+//	 4 u32 CRC32C of bytes 12 … 64 and of the body; the next commit's chain
+//	 8 u32 CRC32C of bytes 12 … 64, so that a length is believed before it is used
+//	12 u32 chain: the CRC of the commit before
+//	16 u64 incarnation
+//	24 u64 number
+//	32 i64 receive time, Unix nanoseconds
+//	40 i64 listening time, nanoseconds
+//	48 u32 length of the body: section table and compressed entries
+//	52 u32 length of the entries before compression
+//	56 u32 number of entries
+//	60 u16 number of sections
+//	62 u16 flags
+type header struct {
+	crc         uint32
+	chain       uint32
+	incarnation uint64
+	number      uint64
+	received    int64
+	listening   time.Duration
+	body        uint32
+	raw         uint32
+	entries     uint32
+	sections    uint16
+	flags       uint16
+}
+
+// put writes the header over b[:commitHeaderSize] and seals the commit: b is the
+// header and the body.
+func (h *header) put(b []byte) {
+	le := binary.LittleEndian
+	h.body = uint32(len(b) - commitHeaderSize)
+	le.PutUint32(b, commitMagic)
+	le.PutUint32(b[12:], h.chain)
+	le.PutUint64(b[16:], h.incarnation)
+	le.PutUint64(b[24:], h.number)
+	le.PutUint64(b[32:], uint64(h.received))
+	le.PutUint64(b[40:], uint64(h.listening))
+	le.PutUint32(b[48:], h.body)
+	le.PutUint32(b[52:], h.raw)
+	le.PutUint32(b[56:], h.entries)
+	le.PutUint16(b[60:], h.sections)
+	le.PutUint16(b[62:], h.flags)
+	own := crc32.Checksum(b[12:commitHeaderSize], castagnoli)
+	h.crc = crc32.Update(own, castagnoli, b[commitHeaderSize:])
+	le.PutUint32(b[8:], own)
+	le.PutUint32(b[4:], h.crc)
+}
+
+// parseHeader reads the fixed part; its own CRC holds when err is nil.
+func parseHeader(b []byte) (h header, err error) {
+	le := binary.LittleEndian
+	switch {
+	case len(b) < commitHeaderSize:
+		return h, errShort
+	case le.Uint32(b)&^(0xff<<24) != commitMagic&^(0xff<<24):
+		return h, errHeader
+	case crc32.Checksum(b[12:commitHeaderSize], castagnoli) != le.Uint32(b[8:]):
+		return h, errHeader
+	}
+	h = header{
+		crc:         le.Uint32(b[4:]),
+		chain:       le.Uint32(b[12:]),
+		incarnation: le.Uint64(b[16:]),
+		number:      le.Uint64(b[24:]),
+		received:    int64(le.Uint64(b[32:])),
+		listening:   time.Duration(le.Uint64(b[40:])),
+		body:        le.Uint32(b[48:]),
+		raw:         le.Uint32(b[52:]),
+		entries:     le.Uint32(b[56:]),
+		sections:    le.Uint16(b[60:]),
+		flags:       le.Uint16(b[62:]),
+	}
+	switch {
+	case b[3] > version || h.flags&^flagsKnown != 0:
+		return h, errVersion
+	case b[3] != version:
+		return h, errHeader
+	case h.body > maxBody || h.raw > maxRaw || h.sections > uint16(All)+1:
+		return h, errMalformed
+	}
+	return h, nil
+}
+
+// sealed says whether header and body belong together.
+func (h *header) sealed(headerBytes, body []byte) bool {
+	own := binary.LittleEndian.Uint32(headerBytes[8:])
+	return crc32.Update(own, castagnoli, body) == h.crc
+}
+
+// first is the lowest number that the commit stands for, and next the chain value
+// that the following commit must carry: plain but for a commit put in by Repair.
+func (h *header) first(body []byte) (first uint64, next uint32, err error) {
+	if h.flags&flagLost == 0 {
+		return h.number, h.crc, nil
+	}
+	if len(body) != lostBodySize || h.entries != 0 || h.sections != 0 || h.raw != 0 {
+		return 0, 0, errMalformed
+	}
+	le := binary.LittleEndian
+	return le.Uint64(body), le.Uint32(body[8:]), nil
+}
+
+const lostBodySize = 12
+
+// span is one row of the section table: where the section's entries stand.
+type span struct {
+	section    Section
+	count      uint32
+	start, end uint32 // in the raw entries
+}
+
+// appendTable encodes the rows: section as the difference to the one before,
+// count, raw length.
+func appendTable(dst []byte, spans []span) []byte {
+	before := uint64(0)
+	for _, s := range spans {
+		dst = binary.AppendUvarint(dst, uint64(s.section)-before)
+		dst = binary.AppendUvarint(dst, uint64(s.count))
+		dst = binary.AppendUvarint(dst, uint64(s.end-s.start))
+		before = uint64(s.section)
+	}
+	return dst
+}
+
+// parseTable decodes the rows that stand before the entries in body and returns
+// what follows them.
+func parseTable(spans []span, h *header, body []byte) ([]span, []byte, error) {
+	section, start, count := uint64(0), uint64(0), uint64(0)
+	for i := range int(h.sections) {
+		var row [3]uint64
+		for k := range row {
+			value, n := binary.Uvarint(body)
+			if n <= 0 || value > maxRaw {
+				return spans, nil, errMalformed
+			}
+			row[k], body = value, body[n:]
+		}
+		section += row[0]
+		if section > uint64(All) || i > 0 && row[0] == 0 || row[1] == 0 {
+			return spans, nil, errMalformed
+		}
+		count += row[1]
+		end := start + row[2]
+		if end > uint64(h.raw) || row[2] < row[1] {
+			return spans, nil, errMalformed
+		}
+		spans = append(spans, span{
+			section: Section(section), count: uint32(row[1]),
+			start: uint32(start), end: uint32(end),
+		})
+		start = end
+	}
+	if start != uint64(h.raw) || count != uint64(h.entries) {
+		return spans, nil, errMalformed
+	}
+	return spans, body, nil
+}
+
+// eachEntry walks the entries of one section: a length and so many bytes, each.
+func eachEntry(raw []byte, count uint32, fn func([]byte) error) error {
+	for range count {
+		size, n := binary.Uvarint(raw)
+		if n <= 0 || size > uint64(len(raw)-n) {
+			return errMalformed
+		}
+		if err := fn(raw[n : n+int(size) : n+int(size)]); err != nil {
+			return err
+		}
+		raw = raw[n+int(size):]
+	}
+	if len(raw) != 0 {
+		return errMalformed
+	}
+	return nil
+}
+
+// uvarintLen is the size of an entry's length.
+func uvarintLen(n int) int {
+	size := 1
+	for n >= 0x80 {
+		n >>= 7
+		size++
+	}
+	return size
+}

@@ -1,0 +1,122 @@
+// Package memfs is a file system in memory that can crash: what was not synced is
+// lost, files and names alike. For tests only: it stands on Pebble's vfs.
+package memfs
+
+import (
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/cockroachdb/errors/oserror"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/muster-fleet/muster/internal/journal/disk"
+)
+
+// FS is a crashable disk.FS. Names begin with "/".
+type FS struct{ mem *vfs.MemFS }
+
+var _ disk.FS = (*FS)(nil)
+
+// New makes an empty file system.
+func New() *FS { return &FS{mem: vfs.NewCrashableMem()} }
+
+// Crash is what a machine would find after losing power now: all that was synced,
+// and of the rest each block and name with the given probability. Locks are gone.
+func (f *FS) Crash(keepPercent int, seed uint64) *FS {
+	return &FS{mem: f.mem.CrashClone(vfs.CrashCloneCfg{
+		UnsyncedDataPercent: keepPercent,
+		RNG:                 rand.New(rand.NewPCG(seed, 1)),
+	})}
+}
+
+const category = vfs.WriteCategoryUnspecified
+
+// Create implements disk.FS.
+func (f *FS) Create(name string) (disk.File, error) { return wrap(f.mem.Create(name, category)) }
+
+// Open implements disk.FS.
+func (f *FS) Open(name string) (disk.File, error) { return wrap(f.mem.Open(name)) }
+
+// OpenWrite implements disk.FS.
+func (f *FS) OpenWrite(name string) (disk.File, error) {
+	if _, err := f.mem.Stat(name); err != nil {
+		return nil, notExist(err)
+	}
+	return wrap(f.mem.OpenReadWrite(name, category))
+}
+
+// Remove implements disk.FS.
+func (f *FS) Remove(name string) error { return notExist(f.mem.Remove(name)) }
+
+// Rename implements disk.FS.
+func (f *FS) Rename(oldName, newName string) error { return notExist(f.mem.Rename(oldName, newName)) }
+
+// List implements disk.FS.
+func (f *FS) List(dir string) ([]string, error) {
+	names, err := f.mem.List(dir)
+	slices.Sort(names)
+	return names, notExist(err)
+}
+
+// MkdirAll implements disk.FS.
+func (f *FS) MkdirAll(dir string) error { return f.mem.MkdirAll(dir, 0o700) }
+
+// SyncDir implements disk.FS.
+func (f *FS) SyncDir(dir string) error {
+	d, err := f.mem.OpenDir(dir)
+	if err != nil {
+		return notExist(err)
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// Free implements disk.FS: there is always room.
+func (f *FS) Free(string) (int64, error) { return 1 << 50, nil }
+
+// Lock implements disk.FS.
+func (f *FS) Lock(name string) (io.Closer, error) {
+	held, err := f.mem.Lock(name)
+	if err != nil {
+		return nil, &disk.LockedError{Name: name}
+	}
+	return held, nil
+}
+
+// file adapts the shapes of the calls.
+type file struct{ vfs.File }
+
+func wrap(f vfs.File, err error) (disk.File, error) {
+	if err != nil {
+		return nil, notExist(err)
+	}
+	return file{f}, nil
+}
+
+// WriteAt gives vfs a copy, which it may change.
+func (f file) WriteAt(p []byte, offset int64) (int, error) {
+	return f.File.WriteAt(slices.Clone(p), offset)
+}
+
+func (f file) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (f file) Allocate(size int64) error {
+	_, err := f.WriteAt(make([]byte, 1), size-1)
+	return err
+}
+
+// notExist makes vfs's error known to errors.Is.
+func notExist(err error) error {
+	if oserror.IsNotExist(err) {
+		return &fs.PathError{Op: "memfs", Path: err.Error(), Err: fs.ErrNotExist}
+	}
+	return err
+}

@@ -1,0 +1,103 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+)
+
+// Read implements Journal. Each commit is checked against the one before while it
+// is read; damage is a *DamageError.
+func (l *Log) Read(ctx context.Context, from Position, fn func(Commit) error) error {
+	from, err := l.Resolve(from)
+	if err != nil {
+		return err
+	}
+	segments, head, err := l.readable(from.Number)
+	if err != nil {
+		return err
+	}
+	for _, s := range segments {
+		if err := l.readSegment(ctx, &s, from.Number, min(s.last, head), fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readable copies what a reader needs of the segments that hold commits above from.
+func (l *Log) readable(from uint64) ([]segment, uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return nil, 0, ErrClosed
+	case from > l.head.number:
+		return nil, 0, ErrAhead
+	case from+1 < l.segments[0].first:
+		return nil, 0, ErrGone
+	}
+	var list []segment
+	for _, s := range l.segments {
+		if s.last > from && s.last >= s.first {
+			list = append(list, *s) // marks are only ever appended to
+		}
+	}
+	return list, l.head.number, nil
+}
+
+func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, fn func(Commit) error) error {
+	file, err := l.opts.FS.Open(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ErrGone // cut since
+	}
+	if err != nil {
+		return fmt.Errorf("read journal: %w", err)
+	}
+	defer file.Close()
+	w, err := newWalker(file, l.folder.known)
+	if err == nil {
+		if at, known := s.seek(from + 1); known && at > segmentHeaderSize {
+			w.offset, w.free = at, true
+		}
+		w.limit = to + 1
+	}
+	for err == nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var h header
+		var raw []byte
+		if h, raw, err = w.next(); err != nil || h.number <= from {
+			continue
+		}
+		if err := l.hand(h, raw, fn); err != nil {
+			return err
+		}
+	}
+	switch bad := (errBad{}); {
+	case errors.Is(err, io.EOF) && w.before.number >= to:
+		return nil
+	case errors.Is(err, io.EOF):
+		err = errShort
+	case !errors.As(err, &bad):
+		return fmt.Errorf("read journal segment %q: %w", s.path, err)
+	}
+	return (&DamageError{
+		File: s.path, Offset: w.offset, First: w.before.number + 1, Last: to,
+		After: instant(w.before.received), Reason: err,
+	}).forPeople(&l.opts)
+}
+
+// hand gives one commit that was read to fn.
+func (l *Log) hand(h header, raw []byte, fn func(Commit) error) error {
+	c := newCommit(&l.commits)
+	defer c.Release()
+	c.log = l.folder.incarnation.ID
+	if err := c.parse(h, raw[commitHeaderSize:]); err != nil {
+		return fmt.Errorf("read commit %d: %w", h.number, err)
+	}
+	return fn(c)
+}

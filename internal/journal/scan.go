@@ -1,0 +1,144 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"github.com/muster-fleet/muster/internal/journal/disk"
+)
+
+// window reads a file forward through one buffer.
+type window struct {
+	file disk.File
+	size int64 // of the file, when opened
+	buf  []byte
+	at   int64 // offset of buf[0]
+}
+
+const windowSize = 256 << 10
+
+// peek returns n bytes at offset, valid until the next peek; errShort where the
+// file ends before.
+func (w *window) peek(offset int64, n int) ([]byte, error) {
+	if offset+int64(n) > w.size {
+		return nil, errShort
+	}
+	if offset < w.at || offset+int64(n) > w.at+int64(len(w.buf)) {
+		want := int(min(int64(max(n, windowSize)), w.size-offset))
+		w.buf = grow(w.buf, want)
+		read, err := w.file.ReadAt(w.buf, offset)
+		w.buf, w.at = w.buf[:read], offset
+		if read < n {
+			if err == nil || errors.Is(err, io.EOF) {
+				err = errShort
+			}
+			w.buf = w.buf[:0]
+			return nil, err
+		}
+	}
+	from := int(offset - w.at)
+	return w.buf[from : from+n : from+n], nil
+}
+
+// walker goes through the commits of one segment and checks each against the one
+// before.
+type walker struct {
+	window
+	known  func(incarnation uint64) bool
+	offset int64      // of the next commit
+	before checkpoint // state the next commit must continue
+	limit  uint64     // first number of the next segment: what stands at or above it was given up
+	free   bool       // do not check that the next commit continues before (after a jump)
+}
+
+// errBad wraps why the bytes at the walker's offset are no commit that can stand
+// there.
+type errBad struct{ reason error }
+
+func (e errBad) Error() string { return e.reason.Error() }
+func (e errBad) Unwrap() error { return e.reason }
+
+// next returns the next commit, valid until the call after; io.EOF at the end of
+// the segment; errBad where something else stands; other errors are the disk's.
+// raw is header and body together.
+func (w *walker) next() (h header, raw []byte, err error) {
+	if w.before.number+1 >= w.limit && !w.free || w.offset == w.size {
+		return h, nil, io.EOF
+	}
+	h, raw, err = w.look(w.offset)
+	if err != nil {
+		return h, nil, err
+	}
+	first, chain, err := h.first(raw[commitHeaderSize:])
+	if err != nil {
+		return h, nil, errBad{err}
+	}
+	switch {
+	case w.free:
+	case first != w.before.number+1 || h.number < first || h.chain != w.before.chain,
+		h.received < w.before.received, h.listening < w.before.listening:
+		return h, nil, errBad{errOrder}
+	}
+	w.free = false
+	w.offset += int64(len(raw))
+	w.before = checkpoint{number: h.number, chain: chain, received: h.received, listening: h.listening}
+	return h, raw, nil
+}
+
+// look reads a commit at offset and checks it by itself.
+func (w *walker) look(offset int64) (h header, raw []byte, err error) {
+	raw, err = w.peek(offset, commitHeaderSize)
+	if err == nil {
+		h, err = parseHeader(raw)
+	}
+	if err == nil && !w.known(h.incarnation) {
+		err = errOrder
+	}
+	if err == nil {
+		raw, err = w.peek(offset, commitHeaderSize+int(h.body))
+	}
+	if err == nil && !h.sealed(raw, raw[commitHeaderSize:]) {
+		err = errChecksum
+	}
+	switch {
+	case err == nil:
+		return h, raw, nil
+	case errors.Is(err, errShort), errors.Is(err, errHeader), errors.Is(err, errOrder),
+		errors.Is(err, errChecksum), errors.Is(err, errMalformed):
+		return h, nil, errBad{err}
+	}
+	return h, nil, err // the disk's, or errVersion: nothing to mend by dropping bytes
+}
+
+// skip looks behind bad bytes for the next commit that is whole and has a number
+// above the walker's, and moves there. One whole commit behind bad bytes means
+// damage: a commit is written only when the one before is on disk.
+func (w *walker) skip() (h header, found bool, err error) {
+	magic := binary.LittleEndian.AppendUint32(nil, commitMagic)
+	for at := w.offset + 1; at+commitHeaderSize <= w.size; {
+		chunk, err := w.peek(at, int(min(windowSize, w.size-at)))
+		if err != nil {
+			return h, false, err
+		}
+		i := bytes.Index(chunk, magic)
+		if i < 0 {
+			at += int64(max(1, len(chunk)-len(magic)+1))
+			continue
+		}
+		at += int64(i)
+		h, raw, err := w.look(at)
+		if err == nil {
+			first, _, err := h.first(raw[commitHeaderSize:])
+			if err == nil && first > w.before.number && h.number < w.limit {
+				w.offset, w.free = at, true
+				return h, true, nil
+			}
+		} else if bad := (errBad{}); !errors.As(err, &bad) {
+			return h, false, err
+		}
+		at++
+	}
+	return h, false, nil
+}

@@ -1,0 +1,238 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal/disk"
+)
+
+// writer is the committer's way to the disk.
+type writer struct {
+	grouper grouper
+	bytes   []byte        // the commit being written
+	mono    time.Duration // clock at the last stamp
+	holds   bool          // the last commit has entries
+
+	file     disk.File // open segment; nil: the next commit opens one
+	offset   int64     // where its next commit goes
+	reserved bool      // the reserve is there
+	blocked  time.Time // since when; zero: not
+	broken   error     // acknowledged bytes were found gone: nothing goes on until a restart
+}
+
+// ErrBudget is Stats.Blocked while the log is as large as it may be.
+var ErrBudget = errors.New("journal is at its size budget: waiting for snapshots, history and reactions to let go of its tail")
+
+// write makes a commit durable and returns its offset. It does not give up: while
+// the disk refuses it waits and tries again, until the log closes.
+func (l *Log) write(data []byte, number uint64) (offset int64, err error) {
+	for {
+		offset, err = l.tryWrite(data, number)
+		if err == nil {
+			l.unblock()
+			return offset, nil
+		}
+		l.block(err)
+		if !l.pause() {
+			return 0, ErrClosed
+		}
+	}
+}
+
+func (l *Log) tryWrite(data []byte, number uint64) (offset int64, err error) {
+	w := &l.writer
+	if w.broken != nil {
+		return 0, w.broken
+	}
+	if err := l.takeReserve(); err != nil {
+		return 0, err
+	}
+	if w.file != nil && w.offset > segmentHeaderSize && w.offset+int64(len(data)) > l.opts.SegmentSize {
+		_ = w.close() // all of it is synced
+	}
+	if err := l.checkBudget(int64(len(data))); err != nil {
+		return 0, err
+	}
+	if w.file == nil {
+		if err := l.roll(number); err != nil {
+			l.dropReserve(err)
+			return 0, err
+		}
+	}
+	if _, err := w.file.WriteAt(data, w.offset); err != nil {
+		if disk.IsFull(err) {
+			l.dropReserve(err) // the same bytes go to the same place later
+			return 0, err
+		}
+		return 0, l.abandon(err)
+	}
+	err = w.file.SyncData()
+	l.count(func(s *Stats) { s.Syncs++ })
+	l.opts.Metrics.synced()
+	if err != nil {
+		l.dropReserve(err)
+		return 0, l.abandon(err)
+	}
+	offset = w.offset
+	w.offset += int64(len(data))
+	return offset, nil
+}
+
+// roll begins a segment with the commit number. Its header appears whole or not at
+// all: once the segments before are cut, it alone knows where the log stands.
+func (l *Log) roll(number uint64) error {
+	name := segmentName(number)
+	h := segmentHeader{incarnation: l.folder.incarnation, before: l.head}
+	if err := disk.WriteFile(l.opts.FS, l.dir, name, h.append(nil)); err != nil {
+		return fmt.Errorf("begin journal segment: %w", err)
+	}
+	s := &segment{
+		path: filepath.Join(l.dir, name), first: number, last: number - 1,
+		end: segmentHeaderSize, disk: segmentHeaderSize,
+	}
+	file, err := l.opts.FS.OpenWrite(s.path)
+	if err != nil {
+		return fmt.Errorf("begin journal segment: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.segments); n > 0 && l.segments[n-1].first == number {
+		l.stats.SizeBytes -= l.segments[n-1].disk // it never held a commit
+		l.segments = l.segments[:n-1]
+	}
+	l.segments = append(l.segments, s)
+	l.stats.SizeBytes += s.disk
+	l.writer.file, l.writer.offset = file, segmentHeaderSize
+	return nil
+}
+
+// abandon gives up the open segment after a failed write or sync: the kernel may
+// have dropped the pages and call them clean, so this descriptor is never synced
+// again. What was acknowledged from the segment is read back and checked; the
+// commit in hand goes into a new segment.
+func (l *Log) abandon(cause error) error {
+	_ = l.writer.close()
+	l.mu.Lock()
+	s := *l.segments[len(l.segments)-1]
+	l.mu.Unlock()
+	if err := l.verifyAgain(&s); err != nil {
+		l.opts.Logger.Error("journal segment lost acknowledged commits after a failed sync",
+			"file", s.path, "err", err, "cause", cause)
+		l.writer.broken = err
+		return err
+	}
+	l.mu.Lock()
+	last := l.segments[len(l.segments)-1]
+	l.stats.SizeBytes += s.disk - last.disk
+	last.disk = s.disk
+	l.mu.Unlock()
+	l.opts.Logger.Error("journal segment given up after a failed write", "file", s.path, "err", cause)
+	return cause
+}
+
+// verifyAgain reads a segment from its start to its last acknowledged commit.
+func (l *Log) verifyAgain(s *segment) error {
+	file, err := l.opts.FS.Open(s.path)
+	if err != nil {
+		if s.last < s.first {
+			return nil // nothing was acknowledged from it
+		}
+		return fmt.Errorf("verify journal segment: %w", err)
+	}
+	defer file.Close()
+	w, err := newWalker(file, l.folder.known)
+	s.disk = w.size
+	if s.last < s.first {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("verify journal segment %q: %w", s.path, err)
+	}
+	w.limit = s.last + 1
+	for err == nil {
+		_, _, err = w.next()
+	}
+	if errors.Is(err, io.EOF) && w.before.number == s.last {
+		return nil
+	}
+	if errors.Is(err, io.EOF) {
+		err = errShort
+	}
+	return (&DamageError{
+		File: s.path, Offset: w.offset, First: w.before.number + 1, Last: s.last, Reason: err,
+	}).forPeople(&l.opts)
+}
+
+// checkBudget refuses to grow beyond the budget. Where even the segment being
+// written is below the cut, it is closed and dropped.
+func (l *Log) checkBudget(more int64) error {
+	l.mu.Lock()
+	over := l.stats.SizeBytes+more+segmentHeaderSize > l.opts.Budget
+	droppable := l.cut == l.head.number && l.head.number > 0 && l.segments[len(l.segments)-1].disk > segmentHeaderSize
+	l.mu.Unlock()
+	if !over {
+		return nil
+	}
+	if !droppable {
+		return ErrBudget
+	}
+	_ = l.writer.close()
+	if err := l.roll(l.head.number + 1); err != nil {
+		return err
+	}
+	if err := l.Cut(Position{Log: l.folder.incarnation.ID, Number: l.head.number}); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (w *writer) close() error {
+	if w.file == nil {
+		return nil
+	}
+	file := w.file
+	w.file = nil
+	return file.Close()
+}
+
+// block says why nothing is being committed.
+func (l *Log) block(err error) {
+	w := &l.writer
+	if w.blocked.IsZero() {
+		w.blocked = time.Now()
+		l.opts.Logger.Error("journal cannot commit, will go on by itself", "err", err)
+	}
+	l.count(func(s *Stats) { s.Blocked = err; l.opts.Metrics.gauges(s) })
+}
+
+func (l *Log) unblock() {
+	w := &l.writer
+	if w.blocked.IsZero() {
+		return
+	}
+	l.opts.Logger.Info("journal commits again", "after", time.Since(w.blocked))
+	w.blocked = time.Time{}
+	l.count(func(s *Stats) { s.Blocked = nil })
+}
+
+// pause waits before the next attempt; false: the log closes.
+func (l *Log) pause() bool {
+	retry := time.NewTimer(l.opts.Retry)
+	defer retry.Stop()
+	select {
+	case <-retry.C:
+		return true
+	case <-l.closing:
+		return false
+	}
+}
+
+func (l *Log) count(change func(*Stats)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(&l.stats)
+}
