@@ -1,0 +1,82 @@
+package schedule
+
+import (
+	"container/heap"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/adhocore/gronx"
+	"github.com/cespare/xxhash/v2"
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Phase is the offset of a check within its interval on one node: fixed by the two ids.
+func Phase(node uuid.UUID, check model.CheckID, interval time.Duration) time.Duration {
+	if interval <= 0 {
+		return 0
+	}
+	var key [20]byte
+	copy(key[:], node[:])
+	binary.LittleEndian.PutUint32(key[16:], uint32(check))
+	return time.Duration(xxhash.Sum64(key[:]) % uint64(interval))
+}
+
+// nextOnGrid is the first time after now at which the clock modulo interval is phase.
+func nextOnGrid(now, interval, phase time.Duration) time.Duration {
+	next := now - now%interval + phase
+	if next <= now {
+		next += interval
+	}
+	return next
+}
+
+// ParseCron checks five fields and the zone (empty: the machine's).
+func ParseCron(expr, zone string) (*time.Location, error) {
+	if len(strings.Fields(expr)) != 5 && !strings.HasPrefix(expr, "@") || !gronx.IsValid(expr) {
+		return nil, fmt.Errorf("cron %q: want five fields (minute hour day month weekday), such as \"*/5 8-18 * * 1-5\"", expr)
+	}
+	if zone == "" {
+		return time.Local, nil
+	}
+	location, err := time.LoadLocation(zone)
+	if err != nil {
+		return nil, fmt.Errorf("time zone %q: %w", zone, err)
+	}
+	return location, nil
+}
+
+// nextCron is the first tick after now on the wall clock. A time that daylight saving
+// skips is passed over; one that it repeats counts twice where the expression does
+// not name the hour, as the wall clock has it.
+func nextCron(expr string, location *time.Location, now time.Time) (time.Time, error) {
+	return gronx.NextTickAfter(expr, now.In(location), false)
+}
+
+// dueHeap orders entries by when they are due.
+type dueHeap []*entry
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].due < h[j].due }
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+func (h *dueHeap) Push(x any) {
+	e := x.(*entry)
+	e.index = len(*h)
+	*h = append(*h, e)
+}
+func (h *dueHeap) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	e.index = -1
+	return e
+}
+
+var _ heap.Interface = (*dueHeap)(nil)

@@ -1,0 +1,279 @@
+package schedule
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+var node = uuid.MustParse("6b1b36a5-2a4c-4d6c-8f0e-2f7f7b1f9a01")
+
+// world is a scheduler on clocks that the test moves: all times are those of a
+// synctest bubble, the wall clock may be set.
+type world struct {
+	*Scheduler
+	t      *testing.T
+	mu     sync.Mutex
+	began  time.Time
+	set    time.Duration // what somebody moved the wall clock by
+	slept  time.Duration // boot clock ahead of timers (suspend)
+	starts map[model.CheckID][]time.Duration
+	stop   func()
+}
+
+func begin(t *testing.T, cfg Config) *world {
+	w := &world{t: t, began: time.Now(), starts: map[model.CheckID][]time.Duration{}}
+	cfg.Node = node
+	cfg.Boot = w.boot
+	cfg.Now = func() time.Time { w.mu.Lock(); defer w.mu.Unlock(); return time.Now().Add(w.set + w.slept) }
+	w.Scheduler = New(cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- w.Run(ctx) }()
+	w.stop = func() { cancel(); <-done }
+	return w
+}
+
+func (w *world) boot() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Since(w.began) + w.slept + 1000*time.Hour
+}
+
+func (w *world) job(id model.CheckID, interval, takes time.Duration) Job {
+	return Job{Check: id, Interval: interval, Do: func(ctx context.Context) {
+		w.mu.Lock()
+		w.starts[id] = append(w.starts[id], time.Since(w.began))
+		w.mu.Unlock()
+		select {
+		case <-time.After(takes):
+		case <-ctx.Done():
+		}
+	}}
+}
+
+func (w *world) apply(jobs ...Job) {
+	w.t.Helper()
+	if err := w.Set(jobs); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) runs(id model.CheckID) []time.Duration {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]time.Duration(nil), w.starts[id]...)
+}
+
+func TestStartsSpreadAndKeepTheirPhase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := begin(t, Config{MaxConcurrent: 4})
+		defer w.stop()
+		var jobs []Job
+		for id := range model.CheckID(60) {
+			jobs = append(jobs, w.job(id+10, time.Minute, 10*time.Millisecond))
+		}
+		w.apply(jobs...)
+		time.Sleep(10 * time.Second)
+		for _, j := range jobs {
+			if n := len(w.runs(j.Check)); n < 1 || n > 2 {
+				t.Fatalf("check %d ran %d times in the first 10 s", j.Check, n)
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		seconds := map[time.Duration]int{}
+		for _, j := range jobs {
+			runs := w.runs(j.Check)
+			late := runs[len(runs)-9:]
+			for i := 1; i < len(late); i++ {
+				if gap := late[i] - late[i-1]; gap != time.Minute {
+					t.Fatalf("check %d: gap of %v", j.Check, gap)
+				}
+			}
+			seconds[late[0]%time.Minute/time.Second]++
+		}
+		for second, n := range seconds {
+			if n > 6 {
+				t.Errorf("%d of 60 checks start in second %v", n, second)
+			}
+		}
+		before := w.runs(10)
+		w.apply(w.job(10, time.Minute, time.Second)) // a new definition; the others go
+		time.Sleep(time.Minute)
+		after := w.runs(10)
+		if len(after) != len(before)+1 || after[len(before)]-before[len(before)-1] != time.Minute {
+			t.Errorf("phase was not kept: %v then %v", before[len(before)-2:], after[len(before):])
+		}
+		if n := w.Stats().Jobs; n != 1 {
+			t.Errorf("%d jobs left", n)
+		}
+	})
+}
+
+func TestSamePhaseAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var grids []time.Duration
+		for range 2 {
+			w := begin(t, Config{})
+			w.began = w.began.Add(-time.Since(w.began))
+			w.apply(w.job(7, time.Minute, 0))
+			time.Sleep(3 * time.Minute)
+			runs := w.runs(7)
+			grids = append(grids, runs[len(runs)-1]%time.Minute)
+			w.stop()
+		}
+		if grids[0] != grids[1] {
+			t.Errorf("phases differ: %v", grids)
+		}
+	})
+}
+
+func TestNeverTwoRunsOfOneCheckAndBoundedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := begin(t, Config{MaxConcurrent: 2})
+		defer w.stop()
+		var mu sync.Mutex
+		going, most, own := 0, 0, map[model.CheckID]int{}
+		var jobs []Job
+		for id := range model.CheckID(6) {
+			jobs = append(jobs, Job{Check: id, Interval: 10 * time.Second, Do: func(context.Context) {
+				mu.Lock()
+				going++
+				own[id]++
+				most = max(most, going)
+				if own[id] > 1 {
+					t.Errorf("check %d runs twice at once", id)
+				}
+				mu.Unlock()
+				time.Sleep(15 * time.Second)
+				mu.Lock()
+				going--
+				own[id]--
+				mu.Unlock()
+			}})
+		}
+		w.apply(jobs...)
+		time.Sleep(5 * time.Minute)
+		s := w.Stats()
+		if most != 2 || s.Skipped == 0 || s.Late == 0 || s.Running != 2 {
+			t.Errorf("most at once %d, %+v", most, s)
+		}
+	})
+}
+
+func TestWallClockJumpsDoNotTouchIntervals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := begin(t, Config{})
+		defer w.stop()
+		cron := w.job(2, 0, 0)
+		cron.Cron, cron.Zone = "0 * * * *", "UTC"
+		w.apply(w.job(1, time.Minute, 0), cron) // the bubble begins at midnight UTC
+		for _, jump := range []time.Duration{time.Hour, -2 * time.Hour, time.Hour} {
+			time.Sleep(10 * time.Minute)
+			w.mu.Lock()
+			w.set += jump
+			w.mu.Unlock()
+			before := len(w.runs(1))
+			time.Sleep(10 * time.Minute)
+			if n := len(w.runs(1)) - before; n != 10 {
+				t.Errorf("%d runs in 10 minutes after a jump of %v", n, jump)
+			}
+		}
+		// Wall: 0:00→0:10, 1:10 (one passed tick runs once) →1:30, 23:30 → 23:50, 0:50 (again one) → 1:00.
+		if runs := w.runs(2); len(runs) != 3 {
+			t.Errorf("cron ran at %v", runs)
+		}
+	})
+}
+
+func TestSleepOfTheMachineMakesNoBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := begin(t, Config{})
+		defer w.stop()
+		w.apply(w.job(1, time.Minute, 0))
+		time.Sleep(5 * time.Minute)
+		before := len(w.runs(1))
+		w.mu.Lock()
+		w.slept = 8 * time.Hour // timers stood still, the boot clock did not
+		w.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		if n := len(w.runs(1)) - before; n < 5 || n > 6 {
+			t.Errorf("%d runs in the 5 minutes after a sleep", n)
+		}
+		if m := w.Stats().Missed; m < 478 || m > 480 {
+			t.Errorf("missed %d", m)
+		}
+	})
+}
+
+func TestRunNowAndStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := begin(t, Config{Grace: 3 * time.Second})
+		w.apply(w.job(1, 24*time.Hour, time.Hour))
+		time.Sleep(11 * time.Second)
+		if n := len(w.runs(1)); n != 1 {
+			t.Fatalf("a new daily check ran %d times within 11 s", n)
+		}
+		if !w.RunNow(1) || w.RunNow(9) {
+			t.Error("RunNow: wrong answer")
+		}
+		if n := len(w.runs(1)); n != 1 || w.Stats().Skipped != 1 {
+			t.Error("started while running")
+		}
+		began := time.Now()
+		w.stop() // the run would take an hour: it is ended after the grace
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("stop took %v", took)
+		}
+	})
+}
+
+func TestCron(t *testing.T) {
+	paris, err := ParseCron("30 2 * * *", "Europe/Paris")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ expr, from, want string }{
+		{"30 2 * * *", "2026-03-27T12:00:00+01:00", "2026-03-28T02:30:00+01:00"},
+		{"30 2 * * *", "2026-03-28T12:00:00+01:00", "2026-03-30T02:30:00+02:00"}, // 02:30 does not exist on the 29th
+		{"*/15 * * * *", "2026-11-21T08:07:30+01:00", "2026-11-21T08:15:00+01:00"},
+		{"0 9 * * 1-5", "2026-11-21T08:00:00+01:00", "2026-11-23T09:00:00+01:00"},
+	} {
+		from, _ := time.Parse(time.RFC3339, c.from)
+		got, err := nextCron(c.expr, paris, from)
+		if err != nil || got.Format(time.RFC3339) != c.want {
+			t.Errorf("%s after %s: %s (%v), want %s", c.expr, c.from, got.Format(time.RFC3339), err, c.want)
+		}
+	}
+	for _, bad := range []string{"", "* * * *", "61 * * * *", "a b c d e", "* * * * * *"} {
+		if _, err := ParseCron(bad, ""); err == nil {
+			t.Errorf("%q accepted", bad)
+		}
+	}
+	if _, err := ParseCron("* * * * *", "Mars/Olympus"); err == nil {
+		t.Error("zone accepted")
+	}
+}
+
+func BenchmarkTurn(b *testing.B) {
+	s := New(Config{Node: node})
+	var jobs []Job
+	for id := range model.CheckID(1000) {
+		jobs = append(jobs, Job{Check: id, Interval: time.Hour, Do: func(context.Context) {}})
+	}
+	if err := s.Set(jobs); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		s.turn()
+	}
+	b.ReportMetric(float64(len(jobs)), "checks")
+}

@@ -1,0 +1,393 @@
+package schedule
+
+import (
+	"container/heap"
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+const (
+	// lateAfter is how much later than due a run may start before it is counted late.
+	lateAfter = time.Second
+	// cronLook is how often the wall clock is looked at while there are cron checks, to
+	// notice that somebody set it.
+	cronLook = 30 * time.Second
+	// clockSet is how far the wall clock must move against the boot clock to count as set.
+	clockSet = 2 * time.Second
+)
+
+// Config is what a Scheduler needs.
+type Config struct {
+	Node          uuid.UUID
+	MaxConcurrent int                  // default: CPUs, at least 2
+	FirstWithin   time.Duration        // a new check runs once within this; default 10 s
+	CronSplay     time.Duration        // cron checks start up to this later, by hash; default 0
+	Boot          func() time.Duration // a clock that never jumps; default: time since New
+	Now           func() time.Time     // the wall clock, for cron alone; default time.Now
+	Grace         time.Duration        // running commands may take this long to end at a stop; default 5 s
+}
+
+// Job is one check as the scheduler sees it. The check's id is its identity: a Job
+// with the same id replaces the one before and keeps its phase.
+type Job struct {
+	Check    model.CheckID
+	Interval time.Duration // zero with Cron
+	Cron     string
+	Zone     string
+	Do       func(context.Context)
+}
+
+// Stats are counters since the start, and gauges now.
+type Stats struct {
+	Started uint64 // runs
+	Skipped uint64 // due while the run before was still going or waiting
+	Late    uint64 // started more than a second after they were due
+	Missed  uint64 // due times passed over because the machine slept
+	Running int
+	Queued  int // due, waiting for one of MaxConcurrent places
+	Jobs    int
+}
+
+type entry struct {
+	job      Job
+	location *time.Location // cron
+	phase    time.Duration
+	due      time.Duration // on the boot clock
+	dueWall  time.Time     // cron
+	index    int           // in the heap; -1: not there
+	busy     bool          // running or queued
+	queuedAt time.Duration // when it became due
+	removed  bool
+}
+
+// Scheduler runs the checks of one node.
+type Scheduler struct {
+	cfg  Config
+	wake chan struct{}
+
+	mu      sync.Mutex
+	entries map[model.CheckID]*entry
+	heap    dueHeap
+	ready   []*entry // due, in order, waiting for a place; each entry at most once
+	cron    int      // how many entries are cron
+	offset  time.Duration
+	running int
+	open    bool // Run is active and not stopping
+	runCtx  context.Context
+	idle    chan struct{} // closed when the last run has ended after the stop
+	stats   Stats
+}
+
+// New makes a scheduler without checks.
+func New(cfg Config) *Scheduler {
+	if cfg.MaxConcurrent <= 0 {
+		cfg.MaxConcurrent = max(2, runtime.GOMAXPROCS(0))
+	}
+	if cfg.FirstWithin <= 0 {
+		cfg.FirstWithin = 10 * time.Second
+	}
+	if cfg.Boot == nil {
+		began := time.Now()
+		cfg.Boot = func() time.Duration { return time.Since(began) }
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Grace <= 0 {
+		cfg.Grace = 5 * time.Second
+	}
+	s := &Scheduler{cfg: cfg, wake: make(chan struct{}, 1), entries: map[model.CheckID]*entry{}}
+	s.offset = s.wallOffset()
+	return s
+}
+
+// wallOffset is wall clock less boot clock: it changes only when the wall clock is set.
+func (s *Scheduler) wallOffset() time.Duration {
+	return time.Duration(s.cfg.Now().UnixNano()) - s.cfg.Boot()
+}
+
+// Set replaces the list of checks. Those whose id and times stay keep their next run;
+// one whose times changed keeps its phase; a run that is going on ends undisturbed.
+func (s *Scheduler) Set(jobs []Job) error {
+	locations := make([]*time.Location, len(jobs))
+	for i, j := range jobs {
+		if j.Cron == "" {
+			continue
+		}
+		location, err := ParseCron(j.Cron, j.Zone)
+		if err != nil {
+			return err
+		}
+		locations[i] = location
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.cfg.Boot()
+	keep := make(map[model.CheckID]bool, len(jobs))
+	for i, j := range jobs {
+		keep[j.Check] = true
+		e, known := s.entries[j.Check]
+		if !known {
+			e = &entry{index: -1}
+			s.entries[j.Check] = e
+		}
+		same := known && e.job.Interval == j.Interval && e.job.Cron == j.Cron && e.job.Zone == j.Zone
+		if known && e.job.Cron != "" {
+			s.cron--
+		}
+		if j.Cron != "" {
+			s.cron++
+		}
+		e.job, e.location = j, locations[i]
+		if same {
+			continue
+		}
+		e.phase = Phase(s.cfg.Node, j.Check, max(j.Interval, s.cfg.CronSplay))
+		s.plan(e, now)
+		if !known && j.Cron == "" {
+			s.planFirst(e, now)
+		}
+		s.push(e)
+	}
+	for id, e := range s.entries {
+		if !keep[id] {
+			s.remove(id, e)
+		}
+	}
+	s.nudge()
+	return nil
+}
+
+// plan sets when the entry is due next.
+func (s *Scheduler) plan(e *entry, now time.Duration) {
+	if e.job.Cron == "" {
+		e.due = nextOnGrid(now, max(e.job.Interval, time.Millisecond), e.phase)
+		return
+	}
+	wall := s.cfg.Now()
+	next, err := nextCron(e.job.Cron, e.location, wall)
+	if err != nil { // never again: 30 February
+		next = wall.Add(365 * 24 * time.Hour)
+	}
+	e.dueWall = next
+	e.due = now + next.Sub(wall) + e.splay(s.cfg.CronSplay)
+}
+
+func (e *entry) splay(limit time.Duration) time.Duration {
+	if limit <= 0 {
+		return 0
+	}
+	return e.phase % limit
+}
+
+// planFirst brings the first run of a new check forward, unless its time comes soon anyway.
+func (s *Scheduler) planFirst(e *entry, now time.Duration) {
+	within := min(e.job.Interval, s.cfg.FirstWithin)
+	if first := now + Phase(s.cfg.Node, e.job.Check, within); first < e.due {
+		e.due = first
+	}
+}
+
+func (s *Scheduler) push(e *entry) {
+	if e.index >= 0 {
+		heap.Fix(&s.heap, e.index)
+		return
+	}
+	heap.Push(&s.heap, e)
+}
+
+func (s *Scheduler) remove(id model.CheckID, e *entry) {
+	delete(s.entries, id)
+	e.removed = true
+	if e.job.Cron != "" {
+		s.cron--
+	}
+	if e.index >= 0 {
+		heap.Remove(&s.heap, e.index)
+	}
+}
+
+// RunNow starts a check out of turn; its regular times stay. ok is false for a check
+// that is not here. A check that runs already is not started a second time.
+func (s *Scheduler) RunNow(check model.CheckID) (ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.entries[check]
+	if ok && s.open {
+		s.enqueue(e, s.cfg.Boot())
+		s.startReady()
+	}
+	return ok
+}
+
+// Run starts checks until ctx ends, then waits up to Grace for those that run, ends
+// them, and returns when the last is gone.
+func (s *Scheduler) Run(ctx context.Context) error {
+	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	s.mu.Lock()
+	s.open, s.runCtx, s.idle = true, runCtx, make(chan struct{})
+	s.mu.Unlock()
+
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.stop(cancel)
+			return nil
+		case <-s.wake:
+		case <-timer.C:
+		}
+		timer.Reset(s.turn())
+	}
+}
+
+// turn starts what is due and says how long to sleep.
+func (s *Scheduler) turn() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.cfg.Boot()
+	s.followWallClock(now)
+	for len(s.heap) > 0 && s.heap[0].due <= now {
+		e := s.heap[0]
+		s.enqueue(e, e.due)
+		was := e.due
+		s.plan(e, now)
+		if e.job.Cron == "" {
+			s.passOver(e, was, now)
+		}
+		heap.Fix(&s.heap, 0)
+	}
+	s.startReady()
+	sleep := time.Hour
+	if s.cron > 0 {
+		sleep = cronLook
+	}
+	if len(s.heap) > 0 {
+		sleep = min(sleep, s.heap[0].due-s.cfg.Boot())
+	}
+	return max(sleep, 0)
+}
+
+// passOver counts the due times that nobody saw, and moves a second run that would
+// follow the first one of a new check at once.
+func (s *Scheduler) passOver(e *entry, was, now time.Duration) {
+	if missed := (now - was) / max(e.job.Interval, time.Millisecond); missed > 0 {
+		s.stats.Missed += uint64(missed)
+	}
+	onGrid := (was-e.phase)%max(e.job.Interval, time.Millisecond) == 0
+	if !onGrid && e.due-now < e.job.Interval/2 {
+		e.due += e.job.Interval
+	}
+}
+
+// followWallClock plans cron checks anew when somebody set the clock. What became
+// due by the leap runs once.
+func (s *Scheduler) followWallClock(now time.Duration) {
+	if s.cron == 0 {
+		return
+	}
+	offset := s.wallOffset()
+	if leap := offset - s.offset; leap < clockSet && leap > -clockSet {
+		return
+	}
+	s.offset = offset
+	wall := s.cfg.Now()
+	for _, e := range s.entries {
+		if e.job.Cron == "" {
+			continue
+		}
+		if e.dueWall.After(wall) {
+			s.plan(e, now)
+		} else {
+			e.due = now
+		}
+		s.push(e)
+	}
+}
+
+// enqueue puts an entry among the ready ones, unless it runs or waits already.
+func (s *Scheduler) enqueue(e *entry, due time.Duration) {
+	if e.busy {
+		s.stats.Skipped++
+		return
+	}
+	e.busy, e.queuedAt = true, due
+	s.ready = append(s.ready, e)
+}
+
+// startReady fills the free places.
+func (s *Scheduler) startReady() {
+	for s.open && s.running < s.cfg.MaxConcurrent && len(s.ready) > 0 {
+		e := s.ready[0]
+		s.ready[0] = nil
+		s.ready = s.ready[1:]
+		if e.removed {
+			e.busy = false
+			continue
+		}
+		if s.cfg.Boot()-e.queuedAt > lateAfter {
+			s.stats.Late++
+		}
+		s.stats.Started++
+		s.running++
+		go s.work(e, e.job.Do, s.runCtx)
+	}
+}
+
+func (s *Scheduler) work(e *entry, do func(context.Context), ctx context.Context) {
+	do(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.busy = false
+	s.running--
+	s.startReady()
+	if !s.open && s.running == 0 {
+		close(s.idle)
+	}
+}
+
+func (s *Scheduler) stop(cancel context.CancelFunc) {
+	s.mu.Lock()
+	s.open = false
+	for _, e := range s.ready {
+		e.busy = false
+	}
+	s.ready = nil
+	idle := s.idle
+	if s.running == 0 {
+		close(idle)
+	}
+	s.mu.Unlock()
+	grace := time.NewTimer(s.cfg.Grace)
+	defer grace.Stop()
+	select {
+	case <-idle:
+	case <-grace.C:
+		cancel()
+		<-idle
+	}
+}
+
+func (s *Scheduler) nudge() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Stats reports counters and gauges.
+func (s *Scheduler) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.stats
+	out.Running, out.Queued, out.Jobs = s.running, len(s.ready), len(s.entries)
+	return out
+}
