@@ -274,7 +274,9 @@ func (s *Signal) decodeResult(data []byte) error {
 				return resultError("output")
 			}
 			i = n + int(size)
-			s.Output = data[n:i:i]
+			if size > 0 {
+				s.Output = data[n:i:i]
+			}
 		case tagCut:
 			if s.Cut, i = uvarint(data, i+1); i < 0 {
 				return resultError("cut")

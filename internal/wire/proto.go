@@ -64,7 +64,7 @@ func appendString(dst []byte, field uint32, v string) []byte {
 	return appendItem(dst, field, v)
 }
 
-// appendItem writes an element of a repeated field: also when it is empty.
+// appendItem writes an element of a repeated field or of a map: also when it is empty.
 func appendItem(dst []byte, field uint32, v string) []byte {
 	if !utf8.ValidString(v) {
 		v = strings.ToValidUTF8(v, "\uFFFD")
@@ -86,8 +86,8 @@ func appendMap(dst []byte, field uint32, m map[string]string) []byte {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		var start int
 		dst, start = begin(dst, field)
-		dst = appendString(dst, 1, k)
-		dst = appendString(dst, 2, m[k])
+		dst = appendItem(dst, 1, k)
+		dst = appendItem(dst, 2, m[k])
 		dst = end(dst, start)
 	}
 	return dst
@@ -134,16 +134,21 @@ func uvarint(data []byte, i int) (v uint64, n int) {
 }
 
 func uvarintLong(data []byte, i int) (v uint64, n int) {
-	for shift := uint(0); i < len(data) && shift < 64; shift += 7 {
-		b := data[i]
-		i++
+	if i >= len(data) {
+		return 0, -1
+	}
+	data = data[i:]
+	v = uint64(data[0]) - 0x80
+	for k := 1; k < len(data) && k < 10; k++ {
+		b := uint64(data[k])
+		v += b << (7 * k)
 		if b < 0x80 {
-			if shift == 63 && b > 1 {
+			if k == 9 && b > 1 {
 				return 0, -1
 			}
-			return v | uint64(b)<<shift, i
+			return v, i + k + 1
 		}
-		v |= uint64(b&0x7f) << shift
+		v -= 0x80 << (7 * k)
 	}
 	return 0, -1
 }
@@ -253,6 +258,9 @@ func (f *fields) raw(name string, limit int) []byte {
 	if len(f.bytes) > limit {
 		f.fail(name, "%d bytes, at most %d", len(f.bytes), limit)
 		return nil
+	}
+	if len(f.bytes) == 0 {
+		return nil // as if it were absent
 	}
 	return f.bytes
 }

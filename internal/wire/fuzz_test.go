@@ -1,0 +1,182 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Every fuzz target holds: no panic, errors wrap ErrMalformed, and what decodes,
+// encoded again, decodes to the same.
+
+func fuzzBodies(f *testing.F, kind Kind) {
+	for _, g := range golden() {
+		if k, body, err := FrameKind(g.bytes); err == nil && (k == kind || kind == 0) {
+			if kind == 0 {
+				body = g.bytes
+			}
+			f.Add(body)
+			f.Add(body[:len(body)*2/3])
+		}
+	}
+}
+
+func fuzzMessage[T any, P interface {
+	*T
+	Decode([]byte) error
+}](f *testing.F, kind Kind, app func([]byte, P) []byte) {
+	fuzzBodies(f, kind)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		v := P(new(T))
+		if err := v.Decode(body); err != nil {
+			if !errors.Is(err, ErrMalformed) {
+				t.Fatalf("error of no class: %v", err)
+			}
+			return
+		}
+		frame := app(nil, v)
+		if len(frame) > MaxFrame {
+			return
+		}
+		k, again, err := FrameKind(frame)
+		if err != nil || k != kind {
+			t.Fatalf("own frame: kind %d, %v", k, err)
+		}
+		w := P(new(T))
+		if err := w.Decode(again); err != nil {
+			t.Fatalf("own bytes: %v", err)
+		}
+		if !reflect.DeepEqual(v, w) {
+			t.Fatalf("got  %+v\nwant %+v", w, v)
+		}
+	})
+}
+
+func FuzzHello(f *testing.F)      { fuzzMessage(f, KindHello, AppendHello) }
+func FuzzWelcome(f *testing.F)    { fuzzMessage(f, KindWelcome, AppendWelcome) }
+func FuzzRefuse(f *testing.F)     { fuzzMessage(f, KindRefuse, AppendRefuse) }
+func FuzzAssignment(f *testing.F) { fuzzMessage(f, KindAssignment, AppendAssignment) }
+func FuzzHolding(f *testing.F)    { fuzzMessage(f, KindHolding, AppendHolding) }
+func FuzzAck(f *testing.F)        { fuzzMessage(f, KindAck, AppendAck) }
+func FuzzRun(f *testing.F)        { fuzzMessage(f, KindRun, AppendRun) }
+func FuzzSlow(f *testing.F)       { fuzzMessage(f, KindSlow, AppendSlow) }
+func FuzzBye(f *testing.F)        { fuzzMessage(f, KindBye, AppendBye) }
+
+// A signal of an unknown kind decodes, but is nothing that we would encode.
+func FuzzBatch(f *testing.F) {
+	fuzzBodies(f, KindBatch)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var r BatchReader
+		if err := r.Reset(body); err != nil {
+			if !errors.Is(err, ErrMalformed) {
+				t.Fatalf("error of no class: %v", err)
+			}
+			return
+		}
+		if r.Last() < r.First {
+			t.Fatalf("covers %d to %d", r.First, r.Last())
+		}
+		var s Signal
+		var signals []byte
+		n, known := 0, true
+		for r.Next(&s) {
+			n++
+			known = known && s.Kind != 0
+			signals = AppendSignal(signals, &s)
+		}
+		if r.Err() != nil {
+			if !errors.Is(r.Err(), ErrMalformed) {
+				t.Fatalf("error of no class: %v", r.Err())
+			}
+			return
+		}
+		if n != r.Signals {
+			t.Fatalf("%d signals, the header counted %d", n, r.Signals)
+		}
+		var b, again Batch
+		if err := b.Decode(body); err != nil || len(b.Signals) != n {
+			t.Fatalf("whole: %d signals, %v", len(b.Signals), err)
+		}
+		if !known || n == 0 {
+			return
+		}
+		whole := AppendBatch(nil, &b)
+		parts := append(AppendBatchHeader(nil, b.StreamKey, b.First, b.NowMs, len(signals)), signals...)
+		if !bytes.Equal(whole, parts) {
+			t.Fatalf("whole %x\nparts %x", whole, parts)
+		}
+		_, encoded, err := FrameKind(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.Decode(encoded); err != nil || !reflect.DeepEqual(b, again) {
+			t.Fatalf("got  %+v %v\nwant %+v", again, err, b)
+		}
+	})
+}
+
+func FuzzFrame(f *testing.F) {
+	fuzzBodies(f, 0)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		kind, body, err := FrameKind(data)
+		if err != nil {
+			if !errors.Is(err, ErrMalformed) {
+				t.Fatalf("error of no class: %v", err)
+			}
+			return
+		}
+		if kind == 0 || kind > 15 || len(body) > len(data) {
+			t.Fatalf("kind %d, %d bytes of %d", kind, len(body), len(data))
+		}
+	})
+}
+
+func FuzzChunk(f *testing.F) {
+	f.Add(AppendChunk(nil, goldenChunk()))
+	f.Add(AppendChunk(nil, &model.Chunk{Probe: &model.Probe{Name: "tcp", Args: map[string]string{"address": "localhost:22"}}, Cron: "*/5 * * * *"}))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		c, err := DecodeChunk(3, body)
+		if err != nil {
+			if !errors.Is(err, ErrMalformed) {
+				t.Fatalf("error of no class: %v", err)
+			}
+			return
+		}
+		again := AppendChunk(nil, c)
+		d, err := DecodeChunk(3, again)
+		if err != nil {
+			t.Fatalf("own bytes: %v", err)
+		}
+		d.Hash = c.Hash // of other bytes, where the input was not in our order
+		if !reflect.DeepEqual(c, d) {
+			t.Fatalf("got  %+v\nwant %+v", d, c)
+		}
+	})
+}
+
+func FuzzRecord(f *testing.F) {
+	for _, g := range golden() {
+		if strings.Contains(g.name, "record") {
+			f.Add(g.bytes)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var r, again Record
+		if err := r.Decode(data); err != nil {
+			if !errors.Is(err, ErrMalformed) {
+				t.Fatalf("error of no class: %v", err)
+			}
+			return
+		}
+		if err := again.Decode(AppendRecord(nil, &r)); err != nil {
+			t.Fatalf("own bytes: %v", err)
+		}
+		if !reflect.DeepEqual(r, again) {
+			t.Fatalf("got  %+v\nwant %+v", again, r)
+		}
+	})
+}

@@ -1,0 +1,165 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+var goldenNode = uuid.MustParse("0192f0c4-7e2a-7b1d-9c55-3f6a1e0d4b21")
+
+func goldenChunk() *model.Chunk {
+	return &model.Chunk{
+		ID: 17, Check: 5, Namespace: 2, CheckName: "disk",
+		Command:  &model.Command{Shell: `check_disk -w {{ .props.disk_warn | default "20%" }} -c 10% -p /`},
+		Interval: time.Minute, Timeout: time.Minute, TTL: 3 * time.Minute,
+		Env: map[string]string{"LC_ALL": "C", "PATH": "/usr/lib/nagios/plugins:/usr/bin"}, MaxOutput: 65536,
+		FailAfter: 3, RecoverAfter: 1, Severities: [4]model.Severity{0, 2, 4, 3}, Handlers: []string{"on-call"},
+	}
+}
+
+// golden is one example of each message and record, in the order of a session.
+func golden() []struct {
+	name    string
+	message string
+	bytes   []byte
+} {
+	chunk := goldenChunk()
+	body := AppendChunk(nil, chunk)
+	chunk.Hash = ChunkHash(body)
+	props := []Property{{Name: "disk_warn", Value: []byte(`"15%"`)}, {Name: "site", Error: "groups east and west disagree"}}
+	gen := Generation{Epoch: 1764000000, Revision: 42}
+	hash := AssignmentHash([]*model.Chunk{chunk}, props)
+	live := StreamKey{Stream: 0x0123456789abcdef, Lane: Live}
+	back := StreamKey{Stream: 0x0123456789abcdef, Lane: Backlog}
+	batch := &Batch{StreamKey: live, First: 901, NowMs: 7200500, Signals: []Signal{
+		{Kind: SignalResult, Chunk: 17, Status: model.Warning, AtMs: 7200123, DurationMs: 31, Output: []byte("DISK WARNING - 14% free on /|/=86%;85;90")},
+		{Kind: SignalKeepalive, AtMs: 7200500},
+		{Kind: SignalResult, Chunk: 18, AtMs: 7200400, DurationMs: 2, Output: []byte("OK \xff not UTF-8"), Cut: 1 << 20},
+	}}
+	batchFrame := AppendBatch(nil, batch)
+	_, batchBody, _ := FrameKind(batchFrame)
+	record := func(r Record) []byte { return AppendRecord(nil, &r) }
+	return []struct {
+		name    string
+		message string
+		bytes   []byte
+	}{
+		{"01-hello", "Frame", AppendHello(nil, &Hello{Protocol: Protocol, Node: goldenNode, Name: "web01", MachineID: "5b0c1f0e9d3a4c27",
+			BootID: "6f1d", Session: 0xfeedface, Version: "0.1.0", OS: "linux", Arch: "amd64", Generation: gen, Assignment: hash,
+			Incarnation: 0xabad1dea, Streams: []StreamHeld{{StreamKey: live, First: 901, Last: 903, OldestAgeMs: 377},
+				{StreamKey: back, First: 55, Last: 54}},
+			Labels: map[string]string{"env": "prod", "role": "web"}, Facts: map[string]string{"kernel": "6.12.48"},
+			Groups: []string{"web"}, ClockUnixMs: 1764007200500, Backlog: 3})},
+		{"02-welcome", "Frame", AppendWelcome(nil, &Welcome{Protocol: Protocol, Name: "web01", Node: 214, ServerUnixMs: 1764007200600,
+			Incarnation: 0xabad1dea, Last: []StreamLast{{StreamKey: live, Last: 900}, {StreamKey: back, Last: 54}}, KeepaliveMs: 20000,
+			MaxFrame: MaxFrame, MaxUnacked: 4 << 20, MaxOutput: 65536, ResultsPerSec: 1000, Servers: []string{"muster.example:7780"}})},
+		{"03-refuse", "Frame", AppendRefuse(nil, &Refuse{Code: "revoked", Sentence: "this node was removed by ada on 2026-11-20",
+			Type: "muster-agent enrol --force"})},
+		{"04-assignment-whole", "Frame", AppendAssignment(nil, &Assignment{Generation: gen, Hash: hash,
+			Add: []AssignedChunk{{ID: 17, Body: body}}, Properties: props, HasProps: true, Signature: bytes.Repeat([]byte{0x5a}, 64)})},
+		{"05-assignment-difference", "Frame", AppendAssignment(nil, &Assignment{Generation: Generation{gen.Epoch, 43}, Hash: [32]byte{1},
+			Base: hash, Remove: []model.ChunkID{17, 300}, Signature: bytes.Repeat([]byte{0x5b}, 64)})},
+		{"06-holding", "Frame", AppendHolding(nil, &Holding{Generation: gen, Hash: hash})},
+		{"07-batch", "Frame", batchFrame},
+		{"08-batch-gap", "Frame", AppendBatch(nil, &Batch{StreamKey: back, First: 55, NowMs: 7200900, Gap: &Gap{Last: 1054,
+			Reason: "spool full", Counts: []GapCount{{Chunk: 17, Count: 600}, {Chunk: 18, Count: 400}}}})},
+		{"09-ack", "Frame", AppendAck(nil, &Ack{Last: []StreamLast{{StreamKey: live, Last: 903}},
+			Refused: []Refused{{StreamKey: live, Number: 903, Code: "limited", Reason: "output of 70000 bytes, at most 65536"}}})},
+		{"10-run", "Frame", AppendRun(nil, &Run{Chunk: 17})},
+		{"11-slow", "Frame", AppendSlow(nil, &Slow{LingerMs: 2000, Reason: "disk full"})},
+		{"12-bye", "Frame", AppendBye(nil, &Bye{Reason: "draining", RetryMs: 5000})},
+		{"13-chunk", "Chunk", body},
+		{"20-record-batch", "", append(AppendBatchRecord(nil, 214), batchBody...)},
+		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,
+			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},
+		{"22-record-started", "StartedRecord", record(Record{Kind: RecordStarted})},
+		{"23-record-intent", "IntentRecord", record(Record{Kind: RecordIntent, Intent: 42})},
+		{"24-record-forget", "ForgetRecord", record(Record{Kind: RecordForget, Node: 214, Forget: &ForgetMark{Check: 5, Gone: true}})},
+		{"25-record-action", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "resolve", Check: 5, By: "ada", Note: "replaced the disk"}})},
+		{"26-record-own", "OwnRecord", record(Record{Kind: RecordOwn, Node: model.ServerNode, Own: &OwnResult{Chunk: 2, Status: model.Critical, Output: []byte("journal at 92 % of its budget")}})},
+	}
+}
+
+// Golden files hold the message as text and its bytes in hex, for people who write
+// another agent. They change only together with a protocol number.
+func TestGoldenBytes(t *testing.T) {
+	find := definition(t)
+	for _, g := range golden() {
+		path := filepath.Join("testdata", "golden", g.name+".txt")
+		var out strings.Builder
+		if g.message != "" {
+			pkg, body := "muster.v1.", g.bytes
+			if strings.HasSuffix(g.message, "Record") {
+				pkg, body = "muster.journal.v1.", g.bytes[1:]
+			}
+			m := dynamicpb.NewMessage(find(pkg + g.message))
+			if err := proto.Unmarshal(body, m); err != nil {
+				t.Fatalf("%s: %v", g.name, err)
+			}
+			text := prototext.MarshalOptions{Multiline: true}.Format(m)
+			// The library varies its spaces on purpose.
+			out.WriteString(strings.ReplaceAll(strings.TrimSpace(text), ":  ", ": ") + "\n\n")
+		}
+		for line := range slices.Chunk(g.bytes, 32) {
+			out.WriteString(hex.EncodeToString(line) + "\n")
+		}
+		if *update {
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(out.String()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); got != string(want) {
+			t.Errorf("%s: bytes of the protocol changed\ngot:\n%s\nwant:\n%s", g.name, got, want)
+		}
+	}
+}
+
+func TestHashesAndSignedBytes(t *testing.T) {
+	chunk := goldenChunk()
+	chunk.Hash = ChunkHash(AppendChunk(nil, chunk))
+	sum := AssignmentHash([]*model.Chunk{chunk}, []Property{{Name: "disk_warn", Value: []byte(`"15%"`)}})
+	signed := SignedBytes(goldenNode, Generation{1764000000, 42}, sum)
+	got := hex.EncodeToString(chunk.Hash[:]) + "\n" + hex.EncodeToString(sum[:]) + "\n" + hex.EncodeToString(signed) + "\n"
+	path := filepath.Join("testdata", "golden", "30-hashes.txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+	// What stands in one property must not be able to stand in two.
+	a := AssignmentHash(nil, []Property{{Name: "ab", Value: []byte("c")}})
+	if b := AssignmentHash(nil, []Property{{Name: "a", Value: []byte("bc")}}); a == b {
+		t.Error("two assignments, one hash")
+	}
+}
