@@ -65,6 +65,7 @@ func (v *View) Restore(id model.Partition, at journal.Position, body []byte) err
 	}
 	p.at = at
 	old.adopt(p)
+	v.log.Store(at.Log)
 	return nil
 }
 

@@ -66,9 +66,7 @@ func newWorker(v *View, number int) *worker {
 }
 
 func (w *worker) run(ctx context.Context) error {
-	for i, p := range w.owned { // what Restore brought
-		w.next[i], w.from[i] = p.deadlines.Next(), p.at.Number
-	}
+	w.restored()
 	for {
 		select {
 		case <-ctx.Done():
@@ -80,6 +78,13 @@ func (w *worker) run(ctx context.Context) error {
 				return err
 			}
 		}
+	}
+}
+
+// restored takes note of what Restore brought.
+func (w *worker) restored() {
+	for i, p := range w.owned {
+		w.next[i], w.from[i] = p.deadlines.Next(), p.at.Number
 	}
 }
 

@@ -1,0 +1,174 @@
+package event
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// commit is a journal.Commit in memory.
+type commit struct {
+	pos       journal.Position
+	received  int64
+	listening time.Duration
+	sections  []journal.Section
+	entries   map[journal.Section][][]byte
+}
+
+func (c *commit) Position() journal.Position  { return c.pos }
+func (c *commit) Received() int64             { return c.received }
+func (c *commit) Listening() time.Duration    { return c.listening }
+func (c *commit) Sections() []journal.Section { return c.sections }
+func (c *commit) Retain()                     {}
+func (c *commit) Release()                    {}
+func (c *commit) Entries(s journal.Section, fn func([]byte) error) error {
+	for _, data := range c.entries[s] {
+		if err := fn(data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *commit) add(s journal.Section, r *wire.Record) { c.addBytes(s, wire.AppendRecord(nil, r)) }
+
+func (c *commit) addBytes(s journal.Section, data []byte) {
+	if c.entries == nil {
+		c.entries = map[journal.Section][][]byte{}
+	}
+	if at, found := slices.BinarySearch(c.sections, s); !found {
+		c.sections = slices.Insert(c.sections, at, s)
+	}
+	c.entries[s] = append(c.entries[s], data)
+}
+
+func (c *commit) batch(t testing.TB, node model.NodeID, b *wire.Batch) {
+	t.Helper()
+	_, body, err := wire.FrameKind(wire.AppendBatch(nil, b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.add(section(node), &wire.Record{Kind: wire.RecordBatch, Node: node, Batch: body})
+}
+
+// section puts the nodes of tests into partitions by their number.
+func section(node model.NodeID) journal.Section { return journal.Section(node % model.Partitions) }
+
+const (
+	epoch   = int64(1_800_000_000_000_000_000)
+	testLog = 7
+)
+
+func newCommit(number uint64, listening, down time.Duration) *commit {
+	return &commit{
+		pos: journal.Position{Log: testLog, Number: number}, listening: listening,
+		received: epoch + int64(listening+down),
+	}
+}
+
+// running is a view whose workers run until the test ends.
+type running struct {
+	*View
+	t       testing.TB
+	mu      sync.Mutex
+	emitted []Transition
+}
+
+func run(t testing.TB, o Options, restore func(*View)) *running {
+	t.Helper()
+	r := &running{t: t}
+	o.Emit = func(list []Transition) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.emitted = append(r.emitted, list...)
+	}
+	r.View = New(o)
+	if restore != nil {
+		restore(r.View)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// apply delivers the commits and waits until they are applied.
+func (r *running) apply(commits ...*commit) {
+	r.t.Helper()
+	for _, c := range commits {
+		r.Deliver(c)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := r.WaitApplied(ctx, commits[len(commits)-1].pos); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *running) take() []Transition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := r.emitted
+	r.emitted = nil
+	return list
+}
+
+// check holds the partition's indexes against its slots.
+func (p *partition) check(t testing.TB) {
+	t.Helper()
+	states := 0
+	counts := map[model.NamespaceID]Counts{}
+	for _, n := range p.order {
+		for _, e := range p.nodes[n].states {
+			s := p.slots.at(e.slot)
+			states++
+			if s.node != n || s.check != e.check {
+				t.Fatalf("slot %d is of node %d check %d, want %d %d", e.slot, s.node, s.check, n, e.check)
+			}
+			for st := range p.byStatus {
+				if p.byStatus[st].has(e.slot) != (s.status == model.Status(st)) {
+					t.Fatalf("index of status %d is wrong for slot %d", st, e.slot)
+				}
+			}
+			for sev := range p.bySeverity {
+				if p.bySeverity[sev].has(e.slot) != (s.severity == model.Severity(sev)) {
+					t.Fatalf("index of severity %d is wrong for slot %d", sev, e.slot)
+				}
+			}
+			open := s.flags&flagOpen != 0
+			if p.open.has(e.slot) != open || (p.problems[e.slot] != nil) != open {
+				t.Fatalf("index of problems is wrong for slot %d", e.slot)
+			}
+			if !slices.Contains(p.byCheck[s.check], e.slot) {
+				t.Fatalf("index of check %d misses slot %d", s.check, e.slot)
+			}
+			c := counts[p.nodes[n].namespace]
+			c.States++
+			c.ByStatus[s.status]++
+			if open {
+				c.Problems++
+			}
+			counts[p.nodes[n].namespace] = c
+		}
+	}
+	if sum := p.byStatus[0].count + p.byStatus[1].count + p.byStatus[2].count + p.byStatus[3].count; sum != states {
+		t.Fatalf("%d states, %d in the index of status", states, sum)
+	}
+	for ns, c := range p.counts {
+		if *c != counts[ns] {
+			t.Fatalf("namespace %d counts %+v, want %+v", ns, *c, counts[ns])
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package event
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// drawChunks makes two definitions for each of four checks.
+func drawChunks(t *rapid.T) map[model.ChunkID]*model.Chunk {
+	chunks := map[model.ChunkID]*model.Chunk{}
+	for id := model.ChunkID(10); id < 18; id++ {
+		c := &model.Chunk{
+			ID: id, Check: model.CheckID(1000 + id%4), Namespace: 1,
+			FailAfter: rapid.Uint32Range(0, 3).Draw(t, "failAfter"), RecoverAfter: rapid.Uint32Range(0, 2).Draw(t, "recoverAfter"),
+			TTL: time.Duration(rapid.IntRange(0, 3).Draw(t, "ttl")) * time.Minute,
+		}
+		for s := range c.Severities {
+			c.Severities[s] = model.DefaultSeverity(model.Status(s))
+		}
+		chunks[id] = c
+	}
+	return chunks
+}
+
+// drawJournal makes a random journal over six nodes in four partitions.
+func drawJournal(t *rapid.T, tb testing.TB) []*commit {
+	var commits []*commit
+	var at, down time.Duration
+	numbers := map[string]uint64{}
+	id := rapid.Uint32Range(1, 6)
+	for number := range rapid.IntRange(1, 40).Draw(t, "commits") {
+		at += time.Duration(rapid.IntRange(0, 90).Draw(t, "seconds")) * time.Second
+		c := newCommit(uint64(number+1), at, down)
+		for range rapid.IntRange(0, 6).Draw(t, "entries") {
+			node := model.NodeID(id.Draw(t, "node"))
+			sec := journal.Section(node % 4)
+			check := model.CheckID(rapid.Uint32Range(1000, 1003).Draw(t, "check"))
+			switch rapid.IntRange(0, 15).Draw(t, "kind") {
+			case 0, 1:
+				c.add(sec, &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{
+					Session: rapid.Uint64Range(1, 2).Draw(t, "session"), Begun: rapid.Bool().Draw(t, "begun"),
+					Clean: rapid.Bool().Draw(t, "clean"), Namespace: model.NamespaceID(rapid.Uint32Range(1, 2).Draw(t, "ns")),
+					TimeoutMs: 60_000, Backlog: rapid.Uint64Range(0, 3).Draw(t, "backlog"),
+				}})
+			case 2:
+				c.add(journal.All, &wire.Record{Kind: wire.RecordStarted})
+				down += time.Minute
+			case 3:
+				m := &wire.ForgetMark{Check: check, Gone: rapid.IntRange(0, 5).Draw(t, "gone") == 0}
+				switch rapid.IntRange(0, 4).Draw(t, "of") {
+				case 0:
+					c.add(journal.All, &wire.Record{Kind: wire.RecordForget, Forget: m})
+				case 1:
+					m.Check = 0
+					fallthrough
+				default:
+					c.add(sec, &wire.Record{Kind: wire.RecordForget, Node: node, Forget: m})
+				}
+			case 4:
+				c.add(sec, &wire.Record{Kind: wire.RecordAction, Node: node, Action: &wire.Action{
+					Verb: rapid.SampledFrom([]string{"resolve", "delete"}).Draw(t, "verb"), Check: check, By: "ann",
+				}})
+			case 5:
+				c.add(sec, &wire.Record{Kind: wire.RecordOwn, Node: node, Own: &wire.OwnResult{
+					Chunk: model.ChunkID(rapid.Uint32Range(10, 18).Draw(t, "chunk")), Status: model.Status(rapid.IntRange(0, 3).Draw(t, "status")),
+				}})
+			case 6:
+				c.add(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: int64(number)})
+			default:
+				key := wire.StreamKey{Stream: wire.StreamID(rapid.Uint64Range(1, 20).Draw(t, "stream")), Lane: wire.Lane(rapid.IntRange(0, 1).Draw(t, "lane"))}
+				of := fmt.Sprint(node, key)
+				b := &wire.Batch{StreamKey: key, First: numbers[of] + 1, NowMs: 1 << 40}
+				if rapid.IntRange(0, 9).Draw(t, "again") == 0 {
+					b.First = max(b.First, 3) - 2
+				}
+				if rapid.IntRange(0, 9).Draw(t, "gap") == 0 {
+					b.Gap = &wire.Gap{Last: b.First + 2, Reason: "full", Counts: []wire.GapCount{{Chunk: 11, Count: 3}}}
+					numbers[of] = max(numbers[of], b.Gap.Last)
+				} else {
+					for range rapid.IntRange(1, 4).Draw(t, "signals") {
+						s := wire.Signal{
+							Kind: wire.SignalResult, Chunk: model.ChunkID(rapid.Uint32Range(10, 18).Draw(t, "chunk")),
+							Status: model.Status(rapid.IntRange(0, 3).Draw(t, "status")),
+							AtMs:   b.NowMs - uint64(rapid.IntRange(0, 200_000).Draw(t, "age")),
+							Output: []byte(rapid.StringN(0, 300, 300).Draw(t, "output")),
+						}
+						if rapid.IntRange(0, 9).Draw(t, "keepalive") == 0 {
+							s = wire.Signal{Kind: wire.SignalKeepalive, AtMs: b.NowMs}
+						}
+						b.Signals = append(b.Signals, s)
+					}
+					numbers[of] = max(numbers[of], b.First+uint64(len(b.Signals))-1)
+				}
+				_, body, err := wire.FrameKind(wire.AppendBatch(nil, b))
+				if err != nil {
+					tb.Fatal(err)
+				}
+				c.add(sec, &wire.Record{Kind: wire.RecordBatch, Node: node, Batch: body})
+			}
+		}
+		commits = append(commits, c)
+	}
+	return commits
+}
+
+// ran is a view without goroutines of its own.
+type ran struct {
+	*View
+	emitted map[model.Partition][]Transition
+}
+
+func replay(tb testing.TB, chunks map[model.ChunkID]*model.Chunk, workers int, after journal.Position, restore func(*View), commits []*commit) *ran {
+	r := &ran{emitted: map[model.Partition][]Transition{}}
+	r.View = New(Options{
+		Workers: workers, StatesPerNode: 4, EmitAfter: after,
+		Chunks: func(id model.ChunkID) *model.Chunk { return chunks[id] },
+		Emit: func(list []Transition) {
+			for _, t := range list {
+				r.emitted[t.Partition] = append(r.emitted[t.Partition], t)
+			}
+		},
+	})
+	if restore != nil {
+		restore(r.View)
+	}
+	r.continueWith(tb, commits)
+	return r
+}
+
+func (r *ran) continueWith(tb testing.TB, commits []*commit) {
+	for _, w := range r.workers {
+		w.restored()
+		for _, c := range commits {
+			if err := w.apply(c); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+	for _, p := range r.partitions[:4] {
+		p.check(tb)
+	}
+}
+
+func same(t *rapid.T, what string, a, b *View) {
+	for p := range model.Partition(4) {
+		if a.Hash(p) != b.Hash(p) {
+			x, _ := a.Snapshot(p, nil)
+			y, _ := b.Snapshot(p, nil)
+			t.Fatalf("%s: partition %d differs\n%q\n%q", what, p, x, y)
+		}
+	}
+}
+
+func key(t Transition) string {
+	id := ""
+	if t.Problem != nil {
+		id = t.Problem.ID
+	}
+	return fmt.Sprint(t.At, t.Index, t.Kind, t.Node, t.Namespace, t.Check, t.Chunk, t.Status, t.Previous, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, id)
+}
+
+func keys(list []Transition, after journal.Position) (out []string) {
+	for _, t := range list {
+		if order, _ := t.At.Compare(after); order > 0 {
+			out = append(out, key(t))
+		}
+	}
+	return out
+}
+
+// Whatever the journal holds: the view is the same with one worker, with four, and
+// from snapshots taken anywhere, each partition's at another place; and so are the
+// transitions after the place up to which reactions have taken theirs.
+func TestEveryWayToTheSameView(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		chunks := drawChunks(rt)
+		commits := drawJournal(rt, t)
+		whole := replay(t, chunks, 1, journal.Position{}, nil, commits)
+		same(rt, "four workers", whole.View, replay(t, chunks, 4, journal.Position{}, nil, commits).View)
+
+		type saved struct {
+			body []byte
+			at   journal.Position
+		}
+		var snapshots [4]saved
+		lowest, highest := uint64(len(commits)), uint64(0)
+		for p := range snapshots {
+			k := rapid.IntRange(0, len(commits)).Draw(rt, "snapshot")
+			part := replay(t, chunks, 2, journal.Position{}, nil, commits[:k])
+			snapshots[p].body, snapshots[p].at = part.Snapshot(model.Partition(p), nil)
+			if snapshots[p].at.Number != uint64(k) {
+				rt.Fatalf("snapshot after commit %d says %d", k, snapshots[p].at.Number)
+			}
+			lowest, highest = min(lowest, uint64(k)), max(highest, uint64(k))
+		}
+		reacted := journal.Position{Log: testLog, Number: highest}
+		again := replay(t, chunks, 2, reacted, func(v *View) {
+			for p, s := range snapshots {
+				if err := v.Restore(model.Partition(p), s.at, s.body); err != nil {
+					rt.Fatal(err)
+				}
+			}
+		}, commits[lowest:])
+		same(rt, "snapshots", whole.View, again.View)
+		for p := range model.Partition(4) {
+			if want, got := keys(whole.emitted[p], reacted), keys(again.emitted[p], journal.Position{}); !slices.Equal(want, got) {
+				rt.Fatalf("partition %d: transitions\n%q, want\n%q", p, got, want)
+			}
+		}
+		compareLists(rt, whole.View)
+	})
+}
+
+// compareLists holds pages against the obvious way: all states, filtered and sorted.
+func compareLists(t *rapid.T, v *View) {
+	var all []State
+	for _, p := range v.partitions {
+		for _, n := range p.order {
+			for _, e := range p.nodes[n].states {
+				s, ok := v.Get(p.nodes[n].id, e.check)
+				if !ok {
+					t.Fatalf("no state of node %d check %d", p.nodes[n].id, e.check)
+				}
+				all = append(all, s)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b State) int { return int(b.Severity) - int(a.Severity) })
+	q := Query{
+		Limit:      rapid.IntRange(1, 4).Draw(t, "limit"),
+		Problems:   rapid.Bool().Draw(t, "problems"),
+		Namespaces: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) model.NamespaceID { return model.NamespaceID(rapid.IntRange(0, 3).Draw(t, "ns")) }), 0, 2).Draw(t, "namespaces"),
+		Checks:     rapid.SliceOfN(rapid.Custom(func(t *rapid.T) model.CheckID { return model.CheckID(rapid.IntRange(999, 1004).Draw(t, "c")) }), 0, 3).Draw(t, "checks"),
+		Statuses:   rapid.SliceOfN(rapid.Custom(func(t *rapid.T) model.Status { return model.Status(rapid.IntRange(0, 3).Draw(t, "s")) }), 0, 3).Draw(t, "statuses"),
+	}
+	if rapid.Bool().Draw(t, "byNode") {
+		q.Nodes = []model.NodeID{}
+		for range rapid.IntRange(0, 3).Draw(t, "nodes") {
+			q.Nodes = append(q.Nodes, model.NodeID(rapid.IntRange(0, 7).Draw(t, "n")))
+		}
+	}
+	if rapid.Bool().Draw(t, "match") {
+		q.Match = func(s *State) (bool, error) { return len(s.Output)%2 == 0, nil }
+		q.MatchWithin = time.Nanosecond // a partial page per partition
+	}
+	var want []string
+	for _, s := range all {
+		if (!q.Problems || s.Problem != nil) && (len(q.Namespaces) == 0 || slices.Contains(q.Namespaces, s.Namespace)) &&
+			(len(q.Checks) == 0 || slices.Contains(q.Checks, s.Check)) && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, s.Status)) &&
+			(q.Nodes == nil || slices.Contains(q.Nodes, s.Node)) && (q.Match == nil || len(s.Output)%2 == 0) {
+			want = append(want, fmt.Sprint(s))
+		}
+	}
+	var got []string
+	for {
+		page, err := v.List(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range page.States {
+			got = append(got, fmt.Sprint(s))
+		}
+		if page.Next == "" {
+			break
+		}
+		q.After = page.Next
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("%+v lists\n%q, want\n%q", q, got, want)
+	}
+}

@@ -1,0 +1,327 @@
+package event
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Each file of testdata/*.txt is a story: what the journal said and what the view
+// made of it. One line is one step; testdata/README.md lists the words.
+func TestStories(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no stories", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			f, err := os.Open(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			s := newStory(t)
+			scanner := bufio.NewScanner(f)
+			for line := 1; scanner.Scan(); line++ {
+				s.where = fmt.Sprintf("%s:%d", file, line)
+				s.step(scanner.Text())
+			}
+			s.flush()
+			for _, p := range s.view.partitions {
+				p.check(t)
+			}
+		})
+	}
+}
+
+type story struct {
+	t       *testing.T
+	where   string
+	view    *running
+	chunks  map[model.ChunkID]*model.Chunk
+	number  uint64
+	at      time.Duration
+	down    time.Duration
+	commit  *commit
+	streams map[string]uint64
+}
+
+func newStory(t *testing.T) *story {
+	s := &story{t: t, chunks: map[model.ChunkID]*model.Chunk{}, streams: map[string]uint64{}}
+	s.view = run(t, Options{Workers: 2, StatesPerNode: 5, Chunks: func(id model.ChunkID) *model.Chunk { return s.chunks[id] }}, nil)
+	return s
+}
+
+func (s *story) fatalf(format string, args ...any) {
+	s.t.Helper()
+	s.t.Fatalf("%s: %s", s.where, fmt.Sprintf(format, args...))
+}
+
+func (s *story) flush() {
+	if s.commit != nil {
+		s.view.apply(s.commit)
+		s.commit = nil
+	}
+}
+
+// words are a line's first word, its plain arguments and its key=value ones.
+type words struct {
+	s     *story
+	verb  string
+	plain []string
+	named map[string]string
+}
+
+func (s *story) parse(line string) (w words) {
+	w.s, w.named = s, map[string]string{}
+	if i := strings.Index(line, "#"); i >= 0 {
+		line = line[:i]
+	}
+	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
+		end := strings.IndexAny(line, " \"")
+		if end < 0 {
+			end = len(line)
+		}
+		word := line[:end]
+		if end < len(line) && line[end] == '"' {
+			quoted, err := strconv.QuotedPrefix(line[end:])
+			if err != nil {
+				s.fatalf("%v", err)
+			}
+			text, _ := strconv.Unquote(quoted)
+			word, end = word+text, end+len(quoted)
+		}
+		line = line[end:]
+		if key, value, ok := strings.Cut(word, "="); ok {
+			w.named[key] = value
+		} else if w.verb == "" {
+			w.verb = word
+		} else {
+			w.plain = append(w.plain, word)
+		}
+	}
+	return w
+}
+
+func (w words) num(key string, preset uint64) uint64 {
+	text, ok := w.named[key]
+	if !ok {
+		return preset
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		w.s.fatalf("%s: %v", key, err)
+	}
+	return n
+}
+
+func (w words) dur(key string, preset time.Duration) time.Duration {
+	text, ok := w.named[key]
+	if !ok {
+		return preset
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		w.s.fatalf("%s: %v", key, err)
+	}
+	return d
+}
+
+func (w words) has(word string) bool {
+	for _, p := range w.plain {
+		if p == word {
+			return true
+		}
+	}
+	return false
+}
+
+// event reads NODE/CHECK; "keepalive" is a check.
+func (w words) event() (model.NodeID, model.CheckID) {
+	node, check, _ := strings.Cut(w.plain[0], "/")
+	n, _ := strconv.ParseUint(node, 10, 32)
+	if check == "keepalive" {
+		return model.NodeID(n), model.KeepaliveCheck
+	}
+	c, _ := strconv.ParseUint(check, 10, 32)
+	return model.NodeID(n), model.CheckID(c)
+}
+
+func (w words) status(key string) model.Status {
+	st, ok := model.ParseStatus(w.named[key])
+	if !ok {
+		w.s.fatalf("no status %q", w.named[key])
+	}
+	return st
+}
+
+func (s *story) step(line string) {
+	w := s.parse(line)
+	var node model.NodeID
+	var check model.CheckID
+	if len(w.plain) > 0 {
+		node, check = w.event()
+	}
+	mark := func(r *wire.Record) {
+		sec := section(node)
+		if node == 0 {
+			sec = journal.All
+		}
+		r.Node = node
+		s.commit.add(sec, r)
+	}
+	switch w.verb {
+	case "":
+	case "chunk":
+		id := model.ChunkID(node)
+		c := &model.Chunk{
+			ID: id, Check: model.CheckID(w.num("check", 0)), Namespace: 1, TTL: w.dur("ttl", 0),
+			FailAfter: uint32(w.num("failAfter", 1)), RecoverAfter: uint32(w.num("recoverAfter", 1)),
+		}
+		for st := range c.Severities {
+			c.Severities[st] = model.Severity(w.num(strings.ToLower(model.Status(st).String()), uint64(model.DefaultSeverity(model.Status(st)))))
+		}
+		s.chunks[id] = c
+	case "at":
+		s.flush()
+		d, err := time.ParseDuration(w.plain[0])
+		if err != nil {
+			s.fatalf("%v", err)
+		}
+		s.at, s.number = d, s.number+1
+		s.commit = newCommit(s.number, d, s.down)
+	case "down":
+		d, err := time.ParseDuration(w.plain[0])
+		if err != nil {
+			s.fatalf("%v", err)
+		}
+		s.down += d
+	case "begin", "end":
+		mark(&wire.Record{Kind: wire.RecordSession, Session: &wire.SessionMark{
+			Session: w.num("session", 1), Begun: w.verb == "begin", Clean: w.has("clean"),
+			Namespace: model.NamespaceID(w.num("namespace", 1)), Backlog: w.num("backlog", 0),
+			TimeoutMs: uint32(w.dur("timeout", 0) / time.Millisecond),
+		}})
+	case "result", "keepalive", "gap":
+		s.batch(w, node)
+	case "started":
+		mark(&wire.Record{Kind: wire.RecordStarted})
+	case "forget":
+		mark(&wire.Record{Kind: wire.RecordForget, Forget: &wire.ForgetMark{Check: check, Gone: w.has("gone")}})
+	case "resolve", "delete":
+		mark(&wire.Record{Kind: wire.RecordAction, Action: &wire.Action{Verb: w.verb, Check: check, By: w.named["by"], Note: w.named["note"]}})
+	case "own":
+		mark(&wire.Record{Kind: wire.RecordOwn, Own: &wire.OwnResult{
+			Chunk: model.ChunkID(w.num("chunk", 0)), Status: w.status("status"), Output: []byte(w.named["output"])}})
+	case "state":
+		s.flush()
+		s.expect(w, node, check)
+	case "none":
+		s.flush()
+		if got, ok := s.view.Get(node, check); ok {
+			s.fatalf("there is a state: %+v", got)
+		}
+	case "emitted":
+		s.flush()
+		got := []string{}
+		for _, t := range s.view.take() {
+			got = append(got, describe(&t))
+		}
+		if want := strings.Join(w.plain, " "); strings.Join(got, " ") != want {
+			s.fatalf("emitted %q, want %q", strings.Join(got, " "), want)
+		}
+	default:
+		s.fatalf("unknown word %q", w.verb)
+	}
+}
+
+// describe is a transition in a word, such as 3/1000:OK>CRITICAL.
+func describe(t *Transition) string {
+	event := fmt.Sprintf("%d/%d", t.Node, t.Check)
+	switch t.Kind {
+	case StatusChanged:
+		return fmt.Sprintf("%s:%s>%s", event, t.Previous, t.Status)
+	case ProblemOpened:
+		return event + ":opened"
+	case ProblemClosed:
+		return event + ":closed"
+	case ResultsLost:
+		return fmt.Sprintf("%s:lost(%d)", event, t.Count)
+	case LateResult:
+		return fmt.Sprintf("%s:late(%s)", event, t.Status)
+	}
+	return "?"
+}
+
+func (s *story) batch(w words, node model.NodeID) {
+	key := wire.StreamKey{Stream: wire.StreamID(w.num("stream", 1))}
+	if w.named["lane"] == "backlog" {
+		key.Lane = wire.Backlog
+	}
+	numbering := fmt.Sprint(node, key)
+	b := &wire.Batch{StreamKey: key, First: w.num("number", s.streams[numbering]+1), NowMs: 1 << 40}
+	at := b.NowMs - uint64(w.dur("age", 0)/time.Millisecond)
+	last := b.First
+	switch w.verb {
+	case "keepalive":
+		b.Signals = []wire.Signal{{Kind: wire.SignalKeepalive, AtMs: at}}
+	case "gap":
+		last = w.num("last", b.First)
+		b.Gap = &wire.Gap{Last: last, Reason: "spool is full", Counts: []wire.GapCount{
+			{Chunk: model.ChunkID(w.num("chunk", 0)), Count: last - b.First + 1}}}
+	default:
+		b.Signals = []wire.Signal{{
+			Kind: wire.SignalResult, Chunk: model.ChunkID(w.num("chunk", 0)), Status: w.status("status"),
+			AtMs: at, DurationMs: 250, Output: []byte(w.named["output"]),
+		}}
+	}
+	s.streams[numbering] = last
+	s.commit.batch(s.t, node, b)
+}
+
+func (s *story) expect(w words, node model.NodeID, check model.CheckID) {
+	got, ok := s.view.Get(node, check)
+	if !ok {
+		s.fatalf("there is no state")
+	}
+	since := func(ns int64) string {
+		if ns == 0 {
+			return "never"
+		}
+		return time.Duration(ns - epoch).String()
+	}
+	history := make([]byte, got.HistoryLen)
+	for i := range history {
+		history[len(history)-1-i] = '0' + byte(got.History>>(2*i)&3)
+	}
+	values := map[string]string{
+		"status": got.Status.String(), "severity": strconv.Itoa(int(got.Severity)), "output": got.Output,
+		"occurrences": fmt.Sprint(got.Occurrences), "changes": fmt.Sprint(got.StateChanges),
+		"results": fmt.Sprint(got.Results), "lost": fmt.Sprint(got.Lost), "history": string(history),
+		"stream": fmt.Sprint(got.Stream), "number": fmt.Sprint(got.Number),
+		"received": since(got.Received), "executed": since(got.Executed), "lastOK": since(got.LastOK), "changed": since(got.Changed),
+		"expired": fmt.Sprint(got.Expired), "namespace": fmt.Sprint(got.Namespace),
+		"failing": fmt.Sprint(got.Failing), "passing": fmt.Sprint(got.Passing), "problem": "none",
+	}
+	if got.Problem != nil {
+		values["problem"] = fmt.Sprintf("%s/%d", got.Problem.Status, got.Problem.Severity)
+	}
+	for key, want := range w.named {
+		have, known := values[key]
+		if !known {
+			s.fatalf("unknown field %q", key)
+		}
+		if have != want {
+			s.fatalf("%s is %q, want %q", key, have, want)
+		}
+	}
+}
