@@ -216,6 +216,10 @@ func (b *Batch) Decode(body []byte) error {
 // number like any other, so the receiver refuses it by that number.
 func (s *Signal) decode(data []byte) error {
 	*s = Signal{}
+	if s.decodeOrdered(data) {
+		return nil
+	}
+	*s = Signal{}
 	for i := 0; i < len(data); {
 		tag := data[i]
 		switch tag {
@@ -247,6 +251,77 @@ func (s *Signal) decode(data []byte) error {
 		}
 	}
 	return nil
+}
+
+// decodeOrdered reads a result whose fields stand in ascending order and fill what
+// encloses them, as AppendSignal writes it: the hot path. False sends everything else,
+// also what is malformed, to the general way, which says what is wrong.
+func (s *Signal) decodeOrdered(data []byte) bool {
+	i := 0
+	if i < len(data) && data[i] == tagAt {
+		if s.AtMs, i = uvarintLong(data, 1); i < 0 {
+			return false
+		}
+	}
+	if i+2 > len(data) || data[i] != tagResult {
+		return false
+	}
+	i++
+	size := uint64(data[i])
+	i++
+	if size >= 0x80 {
+		if size, i = uvarintLong(data, i-1); i < 0 {
+			return false
+		}
+	}
+	if size != uint64(len(data)-i) {
+		return false
+	}
+	if i < len(data) && data[i] == tagChunk {
+		v, n := uvarintLong(data, i+1)
+		if i = n; n < 0 || v > 1<<32-1 {
+			return false
+		}
+		s.Chunk = model.ChunkID(v)
+	}
+	if i+1 < len(data) && data[i] == tagStatus {
+		if data[i+1] > byte(model.Unknown) {
+			return false
+		}
+		s.Status = model.Status(data[i+1])
+		i += 2
+	}
+	if i < len(data) && data[i] == tagDuration {
+		v, n := uvarintLong(data, i+1)
+		if i = n; n < 0 || v > 1<<32-1 {
+			return false
+		}
+		s.DurationMs = uint32(v)
+	}
+	if i+1 < len(data) && data[i] == tagOutput {
+		i++
+		size := uint64(data[i])
+		i++
+		if size >= 0x80 {
+			if size, i = uvarintLong(data, i-1); i < 0 {
+				return false
+			}
+		}
+		if size > uint64(len(data)-i) {
+			return false
+		}
+		if size > 0 {
+			s.Output = data[i : i+int(size) : i+int(size)]
+			i += int(size)
+		}
+	}
+	if i < len(data) && data[i] == tagCut {
+		if s.Cut, i = uvarintLong(data, i+1); i < 0 {
+			return false
+		}
+	}
+	s.Kind = SignalResult
+	return i == len(data)
 }
 
 func (s *Signal) decodeResult(data []byte) error {

@@ -133,22 +133,28 @@ func uvarint(data []byte, i int) (v uint64, n int) {
 	return uvarintLong(data, i)
 }
 
+// uvarintLong reads up to eight bytes at once: the highest bit of each says whether
+// another follows, and the groups of seven bits between them are pushed together.
 func uvarintLong(data []byte, i int) (v uint64, n int) {
-	if i >= len(data) {
-		return 0, -1
+	if uint(i) < uint(len(data)) && len(data)-i >= 8 {
+		x := binary.LittleEndian.Uint64(data[i:])
+		if stop := ^x & 0x8080808080808080; stop != 0 {
+			x &= stop ^ (stop - 1)
+			x = x&0x007f007f007f007f | x&0x7f007f007f007f00>>1
+			x = x&0x00003fff00003fff | x&0x3fff00003fff0000>>2
+			return x&0x0fffffff | x&0x0fffffff00000000>>4, i + bits.TrailingZeros64(stop)>>3 + 1
+		}
 	}
-	data = data[i:]
-	v = uint64(data[0]) - 0x80
-	for k := 1; k < len(data) && k < 10; k++ {
-		b := uint64(data[k])
-		v += b << (7 * k)
+	for shift := uint(0); i < len(data) && shift < 64; shift += 7 {
+		b := uint64(data[i])
+		i++
+		v |= (b & 0x7f) << shift
 		if b < 0x80 {
-			if k == 9 && b > 1 {
+			if shift == 63 && b > 1 {
 				return 0, -1
 			}
-			return v, i + k + 1
+			return v, i
 		}
-		v -= 0x80 << (7 * k)
 	}
 	return 0, -1
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -77,4 +78,25 @@ func BenchmarkResendBatch(b *testing.B) {
 		buf = append(buf, signals...)
 	}
 	perSignal(b, 100)
+}
+
+// The long form of a varint is read eight bytes at once where there are eight: it
+// must agree with the library byte by byte, also at the end of the input.
+func TestUvarintAgreesWithTheLibrary(t *testing.T) {
+	for bits := range 64 {
+		for _, v := range []uint64{1 << bits, 1<<bits - 1, 1<<bits | 1, 0x5555555555555555 & (1<<bits - 1)} {
+			for _, tail := range []string{"", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "\x00\x01\x80"} {
+				data := append(binary.AppendUvarint([]byte{0xee}, v), tail...)
+				want := 1 + len(data) - 1 - len(tail)
+				if got, n := uvarint(data, 1); got != v || n != want {
+					t.Fatalf("%#x with %d bytes behind: got %#x, %d", v, len(tail), got, n)
+				}
+			}
+		}
+	}
+	for _, bad := range []string{"", "\x80", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"} {
+		if _, n := uvarint([]byte(bad), 0); n >= 0 {
+			t.Errorf("%x: accepted", bad)
+		}
+	}
 }
