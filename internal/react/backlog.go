@@ -1,0 +1,174 @@
+package react
+
+import (
+	"context"
+	"sync"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/queue"
+)
+
+// backlog is the bounded queue between the event view and the history store. It
+// never blocks the view: once full, it drops what comes for a partition and
+// remembers since when; those transitions are made again from the journal later.
+type backlog struct {
+	mu       sync.Mutex
+	items    []event.Transition
+	spare    []event.Transition // the slice that take handed out before: reused
+	capacity int
+	passed   uint64
+	dropped  uint64
+	wake     chan struct{} // capacity 1
+
+	waiting [model.Partitions]waiting
+}
+
+// waiting is what a partition has not recorded yet.
+type waiting struct {
+	count int              // queued, or taken and not yet recorded
+	first journal.Position // of the oldest of them
+	// lag: transitions were dropped, from here up to here.
+	lag            bool
+	lagFrom, lagTo journal.Position
+}
+
+func newBacklog(capacity int, queues *queue.Registry) *backlog {
+	b := &backlog{capacity: capacity, wake: make(chan struct{}, 1)}
+	queues.Register("reactions", func() queue.Info {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return queue.Info{
+			Name: "reactions", Capacity: int64(b.capacity), Depth: int64(len(b.items)), Unit: "items",
+			Policy: queue.Rederive, Passed: b.passed, Overflow: b.dropped,
+		}
+	})
+	return b
+}
+
+// add copies transitions in. It is called by the view's workers.
+func (b *backlog) add(ts []event.Transition) {
+	b.mu.Lock()
+	for i := range ts {
+		t := &ts[i]
+		w := &b.waiting[t.Partition]
+		if w.lag || len(b.items) >= b.capacity {
+			if !w.lag {
+				w.lag, w.lagFrom = true, t.At
+			}
+			w.lagTo = t.At
+			b.dropped++
+			continue
+		}
+		if w.count == 0 {
+			w.first = t.At
+		}
+		w.count++
+		b.passed++
+		b.items = append(b.items, *t)
+	}
+	b.mu.Unlock()
+	b.signal()
+}
+
+func (b *backlog) signal() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for transitions and returns at most n of them, oldest first. They
+// count as waiting until recorded is called.
+func (b *backlog) take(ctx context.Context, n int) ([]event.Transition, error) {
+	for {
+		b.mu.Lock()
+		if len(b.items) > 0 {
+			n = min(n, len(b.items))
+			out := append(b.spare[:0], b.items[:n]...)
+			b.spare = out
+			rest := copy(b.items, b.items[n:])
+			clear(b.items[rest:])
+			b.items = b.items[:rest]
+			b.mu.Unlock()
+			return out, nil
+		}
+		lagging := b.lagging()
+		b.mu.Unlock()
+		if lagging {
+			return nil, nil
+		}
+		select {
+		case <-b.wake:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// recorded says that what take returned is in the store.
+func (b *backlog) recorded(ts []event.Transition) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range ts {
+		b.waiting[ts[i].Partition].count--
+	}
+	// The oldest still waiting of each partition: seen once, in queue order.
+	var seen [model.Partitions]bool
+	for i := range b.items {
+		p := b.items[i].Partition
+		if !seen[p] {
+			seen[p] = true
+			b.waiting[p].first = b.items[i].At
+		}
+	}
+}
+
+func (b *backlog) lagging() bool {
+	for p := range b.waiting {
+		if b.waiting[p].lag {
+			return true
+		}
+	}
+	return false
+}
+
+// lag returns the first partition that dropped transitions, and the span of them.
+func (b *backlog) lag() (p model.Partition, from, to journal.Position, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.waiting {
+		if w := &b.waiting[i]; w.lag {
+			return model.Partition(i), w.lagFrom, w.lagTo, true
+		}
+	}
+	return 0, journal.Position{}, journal.Position{}, false
+}
+
+// caughtUp ends a partition's lag if nothing was dropped after upTo; else what was
+// dropped since must be made again too.
+func (b *backlog) caughtUp(p model.Partition, upTo journal.Position) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := &b.waiting[p]
+	if w.lagTo.Number > upTo.Number {
+		return false
+	}
+	w.lag = false
+	return true
+}
+
+// waitsFrom is the position of the oldest transition not yet recorded.
+func (b *backlog) waitsFrom(p model.Partition) (journal.Position, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := &b.waiting[p]
+	switch {
+	case w.count > 0:
+		return w.first, true
+	case w.lag:
+		return w.lagFrom, true
+	}
+	return journal.Position{}, false
+}

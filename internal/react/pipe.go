@@ -1,0 +1,63 @@
+package react
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// pipe runs a command with the notification on its standard input. Exit code 0 is
+// delivered; anything else is tried again.
+func pipe(ctx context.Context, spec *model.HandlerSpec, one history.Delivery, timeout time.Duration) error {
+	if spec.Command == nil {
+		return &FinalError{errors.New("handler has neither command nor webhook")}
+	}
+	argv := spec.Command.Argv
+	if argv == nil {
+		argv = []string{"/bin/sh", "-c", spec.Command.Shell}
+	}
+	if len(argv) == 0 {
+		return &FinalError{errors.New("handler's command is an empty list")}
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stdin = bytes.NewReader(one.Payload)
+	out := &tail{most: 512}
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Env = append(os.Environ(), "MUSTER_IDEMPOTENCY_KEY="+one.Key)
+	for name, value := range spec.Env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	ownGroup(cmd)
+	cmd.WaitDelay = time.Second // a child that holds the output open does not hold us
+	err := cmd.Run()
+	switch {
+	case err == nil || errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil && cmd.ProcessState.Success():
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("command timed out after %s: %s", timeout, out)
+	default:
+		return fmt.Errorf("command: %w: %s", err, out)
+	}
+}
+
+// tail keeps the last bytes of an output, however long it is.
+type tail struct {
+	buf  []byte
+	most int
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.buf = append(t.buf, p[max(0, len(p)-t.most):]...)
+	t.buf = t.buf[max(0, len(t.buf)-t.most):]
+	return len(p), nil
+}
+
+func (t *tail) String() string { return strings.TrimSpace(string(t.buf)) }

@@ -1,0 +1,335 @@
+package react
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// Names gives what a transition's ids are called now, and what is told to whom.
+type Names interface {
+	// Node returns namespace, name and labels; ok is false for a node that is gone.
+	Node(id model.NodeID) (namespace, name string, labels map[string]string, ok bool)
+	Check(id model.CheckID) (namespace, name string, ok bool)
+	Chunk(id model.ChunkID) *model.Chunk
+	Handler(namespace, name string) (*model.HandlerSpec, bool)
+}
+
+// Options of a Reactor.
+type Options struct {
+	Store history.Store
+	Names Names
+	// Rederive makes the transitions of one partition again, from (at the latest) the
+	// commit after from up to the journal's head, which it returns.
+	Rederive func(ctx context.Context, p model.Partition, from journal.Position, fn func([]event.Transition) error) (journal.Position, error)
+
+	Capacity  int           // transitions that may wait; default 131072
+	BatchSize int           // transitions in one transaction; default 2000
+	Retention time.Duration // of history; default 90 days
+	Retry     Retry
+
+	Now        func() time.Time
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	Queues     *queue.Registry
+}
+
+// Reactor turns transitions into history, problems and messages.
+type Reactor struct {
+	opts    Options
+	backlog *backlog
+	places  map[model.Partition]history.Place // recorded; Run's goroutine only
+	metrics *metrics
+	deliver *deliverer
+}
+
+// New makes a reactor; Load before the view is restored, Emit from the view.
+func New(o Options) *Reactor {
+	if o.Capacity <= 0 {
+		o.Capacity = 131072
+	}
+	if o.BatchSize <= 0 {
+		o.BatchSize = 2000
+	}
+	if o.Retention <= 0 {
+		o.Retention = 90 * 24 * time.Hour
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Retry = o.Retry.withDefaults()
+	m := newMetrics(o.Registerer)
+	return &Reactor{
+		opts: o, backlog: newBacklog(o.Capacity, o.Queues), metrics: m,
+		places: map[model.Partition]history.Place{}, deliver: newDeliverer(o, m),
+	}
+}
+
+// Load reads how far history goes, so that a replay is not recorded twice.
+func (r *Reactor) Load(ctx context.Context) error {
+	places, err := r.opts.Store.Places(ctx)
+	if err != nil {
+		return err
+	}
+	r.places = places
+	return nil
+}
+
+// Emit takes transitions from the view's workers; it copies them and never blocks.
+func (r *Reactor) Emit(ts []event.Transition) { r.backlog.add(ts) }
+
+// Recorded says whether everything that partition p emitted up to and including
+// commit at is in the history store: only then may a snapshot at that position be
+// used, and the journal be cut below it.
+func (r *Reactor) Recorded(p model.Partition, at journal.Position) bool {
+	oldest, waits := r.backlog.waitsFrom(p)
+	return !waits || oldest.Number > at.Number
+}
+
+// Run records and delivers until ctx ends. What waits then is made again from the
+// journal at the next start.
+func (r *Reactor) Run(ctx context.Context) error {
+	delivering := make(chan error, 1)
+	go func() { delivering <- r.deliver.run(ctx) }()
+	err := r.run(ctx)
+	return errors.Join(ignoreCanceled(err), ignoreCanceled(<-delivering))
+}
+
+func ignoreCanceled(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (r *Reactor) run(ctx context.Context) error {
+	for {
+		ts, err := r.backlog.take(ctx, r.opts.BatchSize)
+		if err != nil {
+			return err
+		}
+		if len(ts) > 0 {
+			if err := r.persist(ctx, ts); err != nil {
+				return err
+			}
+			r.backlog.recorded(ts)
+			continue
+		}
+		if p, from, _, ok := r.backlog.lag(); ok {
+			if err := r.rederive(ctx, p, from); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// persist records a batch, again and again until the store takes it.
+func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
+	for attempt := 0; ; attempt++ {
+		began := r.opts.Now()
+		batch, err := r.batch(ctx, ts)
+		if err == nil {
+			err = r.opts.Store.Record(ctx, batch)
+		}
+		if err == nil {
+			for p, place := range batch.Places {
+				r.places[p] = place
+			}
+			r.metrics.recorded.Add(float64(len(ts)))
+			r.metrics.recordSeconds.Observe(r.opts.Now().Sub(began).Seconds())
+			if len(batch.Deliveries) > 0 {
+				r.deliver.signal()
+			}
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		r.metrics.recordFailed.Inc()
+		wait := backoff(attempt, 100*time.Millisecond, 10*time.Second)
+		r.opts.Logger.Warn("history store does not take a batch; trying again", "transitions", len(ts), "wait", wait, "err", err)
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// rederive makes again what a full backlog dropped, one partition at a time.
+func (r *Reactor) rederive(ctx context.Context, p model.Partition, from journal.Position) error {
+	if r.opts.Rederive == nil {
+		panic("BUG: react: transitions were dropped and nothing can make them again")
+	}
+	r.metrics.rederived.Inc()
+	for attempt := 0; ; attempt++ {
+		upTo, err := r.opts.Rederive(ctx, p, from, func(ts []event.Transition) error {
+			for len(ts) > 0 {
+				n := min(len(ts), r.opts.BatchSize)
+				if err := r.persist(ctx, ts[:n]); err != nil {
+					return err
+				}
+				ts = ts[n:]
+			}
+			return nil
+		})
+		if err == nil && r.backlog.caughtUp(p, upTo) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			r.opts.Logger.Error("making transitions again from the journal failed; trying again", "partition", p, "err", err)
+			if err := sleep(ctx, backoff(attempt, time.Second, time.Minute)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// batch turns transitions into rows; those recorded before are passed over.
+func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (history.Batch, error) {
+	b := history.Batch{Places: map[model.Partition]history.Place{}}
+	opened := map[string][]history.HandlerRef{} // told within this very batch
+	for i := range ts {
+		t := &ts[i]
+		if place, ok := b.Places[t.Partition]; ok && place.Reached(t.At, t.Index) {
+			continue
+		} else if !ok && r.places[t.Partition].Reached(t.At, t.Index) {
+			r.metrics.repeated.Inc()
+			continue
+		}
+		b.Places[t.Partition] = history.Place{At: t.At, Index: t.Index}
+		switch t.Kind {
+		case event.StatusChanged, event.ResultsLost, event.LateResult:
+			b.Entries = append(b.Entries, r.entry(t))
+		case event.ProblemOpened:
+			p := r.problem(t)
+			b.Opened = append(b.Opened, p)
+			refs := r.handlers(t)
+			opened[p.ID] = refs
+			if err := r.tell(&b, t, p, "opened", refs); err != nil {
+				return b, err
+			}
+		case event.ProblemClosed:
+			p := r.problem(t)
+			b.Closed = append(b.Closed, p)
+			refs, ok := opened[p.ID]
+			if !ok {
+				var err error
+				if refs, err = r.opts.Store.Told(ctx, p.ID); err != nil {
+					return b, err
+				}
+			}
+			if err := r.tell(&b, t, p, "closed", refs); err != nil {
+				return b, err
+			}
+		}
+	}
+	return b, nil
+}
+
+func (r *Reactor) entry(t *event.Transition) history.Entry {
+	kind := history.StatusChanged
+	switch t.Kind {
+	case event.ResultsLost:
+		kind = history.ResultsLost
+	case event.LateResult:
+		kind = history.LateResult
+	}
+	namespace, node, check := r.names(t)
+	return history.Entry{
+		At: time.Unix(0, t.Received), Executed: time.Unix(0, t.Executed), Kind: kind,
+		Namespace: namespace, Node: node, NodeID: t.Node, Check: check, CheckID: t.Check,
+		Status: t.Status, Previous: t.Previous, Output: t.Output, Count: t.Count, Expired: t.Expired,
+		Partition: t.Partition, Place: history.Place{At: t.At, Index: t.Index},
+	}
+}
+
+func (r *Reactor) names(t *event.Transition) (namespace, node, check string) {
+	namespace, node, _, ok := r.opts.Names.Node(t.Node)
+	if !ok {
+		node = fmt.Sprintf("node-%d", t.Node)
+	}
+	if _, check, ok = r.opts.Names.Check(t.Check); !ok {
+		if c := r.opts.Names.Chunk(t.Chunk); c != nil {
+			check = c.CheckName
+		} else {
+			check = fmt.Sprintf("check-%d", t.Check)
+		}
+	}
+	return namespace, node, check
+}
+
+func (r *Reactor) problem(t *event.Transition) history.Problem {
+	namespace, node, check := r.names(t)
+	return history.Problem{Problem: *t.Problem, Namespace: namespace, Node: node, Check: check}
+}
+
+// handlers are those that the definition names which judged the result.
+func (r *Reactor) handlers(t *event.Transition) []history.HandlerRef {
+	chunk := r.opts.Names.Chunk(t.Chunk)
+	if chunk == nil {
+		return nil
+	}
+	namespace, _, ok := r.opts.Names.Check(chunk.Check)
+	if !ok {
+		return nil
+	}
+	refs := make([]history.HandlerRef, len(chunk.Handlers))
+	for i, name := range chunk.Handlers {
+		refs[i] = history.HandlerRef{Namespace: namespace, Name: name}
+	}
+	return refs
+}
+
+func (r *Reactor) tell(b *history.Batch, t *event.Transition, p history.Problem, kind string, refs []history.HandlerRef) error {
+	if len(refs) == 0 {
+		return nil
+	}
+	_, _, labels, _ := r.opts.Names.Node(t.Node)
+	payload, err := encodeNotification(kind, t, p, labels)
+	if err != nil {
+		return err
+	}
+	for _, ref := range refs {
+		b.Deliveries = append(b.Deliveries, history.Delivery{
+			Key: p.ID + "/" + kind + "/" + ref.Namespace + "/" + ref.Name, Problem: p.ID, Handler: ref,
+			Kind: kind, Payload: payload, Created: time.Unix(0, t.Received),
+		})
+	}
+	return nil
+}
+
+// backoff is exponential with full jitter above half of it.
+func backoff(attempt int, first, most time.Duration) time.Duration {
+	d := min(first<<min(attempt, 20), most)
+	if d <= 0 {
+		d = most
+	}
+	return d/2 + rand.N(d/2+1)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,69 @@
+package react
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// post sends one notification. 2xx is delivered; 408, 429, 5xx and what the network
+// says are tried again; any other answer is final.
+func post(ctx context.Context, hook *model.Webhook, one history.Delivery) error {
+	client, err := clientFor(hook)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, hook.URL, bytes.NewReader(one.Payload))
+	if err != nil {
+		return &FinalError{fmt.Errorf("webhook: %w", err)}
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "muster")
+	req.Header.Set("Idempotency-Key", one.Key)
+	for name, value := range hook.Headers {
+		req.Header.Set(name, value)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("webhook: %w", err)
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
+	switch code := resp.StatusCode; {
+	case code >= 200 && code < 300:
+		return nil
+	case code == http.StatusRequestTimeout, code == http.StatusTooManyRequests, code >= 500:
+		return fmt.Errorf("webhook answered %s: %s", resp.Status, strings.TrimSpace(string(body)))
+	default:
+		return &FinalError{fmt.Errorf("webhook answered %s: %s", resp.Status, strings.TrimSpace(string(body)))}
+	}
+}
+
+func clientFor(hook *model.Webhook) (*http.Client, error) {
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment}
+	if hook.CA != "" {
+		pem, err := os.ReadFile(hook.CA)
+		if err != nil {
+			return nil, fmt.Errorf("webhook: read CA: %w", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("webhook: %s holds no certificate", hook.CA)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool}
+	}
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}

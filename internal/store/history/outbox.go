@@ -1,0 +1,77 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/store/sqldb"
+)
+
+const deliveryColumns = `id, key, problem, handler_ns, handler, kind, payload, created, state, attempts, next_at, last_error, ended`
+
+func (s *sqlStore) deliveries(ctx context.Context, tail string, args ...any) ([]Delivery, error) {
+	rows, err := s.db.Query(ctx, `SELECT `+deliveryColumns+` FROM history_outbox o WHERE `+tail, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read outbox: %w", err)
+	}
+	defer rows.Close()
+	var out []Delivery
+	for rows.Next() {
+		var d Delivery
+		var created, next, ended int64
+		if err := rows.Scan(&d.ID, &d.Key, &d.Problem, &d.Handler.Namespace, &d.Handler.Name, &d.Kind, &d.Payload,
+			&created, &d.State, &d.Attempts, &next, &d.LastError, &ended); err != nil {
+			return nil, fmt.Errorf("read outbox: %w", err)
+		}
+		d.Created, d.NextAt, d.Ended = fromNanos(created), fromNanos(next), fromNanos(ended)
+		out = append(out, d)
+	}
+	return out, rows.Err()
+}
+
+func (s *sqlStore) Deliveries(ctx context.Context, problem string) ([]Delivery, error) {
+	return s.deliveries(ctx, `problem = ? ORDER BY id`, problem)
+}
+
+// first: nothing older of the same problem and handler is still pending.
+const first = `NOT EXISTS (SELECT 1 FROM history_outbox p WHERE p.problem = o.problem AND p.handler = o.handler
+	AND p.handler_ns = o.handler_ns AND p.state = 'pending' AND p.id < o.id)`
+
+func (s *sqlStore) Due(ctx context.Context, now time.Time, n int) ([]Delivery, time.Time, error) {
+	due, err := s.deliveries(ctx, `state = 'pending' AND next_at <= ? AND `+first+` ORDER BY next_at, id LIMIT ?`, nanos(now), n)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	var next int64
+	err = s.db.QueryRow(ctx, `SELECT COALESCE(MIN(next_at), 0) FROM history_outbox WHERE state = 'pending' AND next_at > ?`, nanos(now)).Scan(&next)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("read outbox: %w", err)
+	}
+	return due, fromNanos(next), nil
+}
+
+func (s *sqlStore) Told(ctx context.Context, problem string) ([]HandlerRef, error) {
+	opened, err := s.deliveries(ctx, `problem = ? AND kind = 'opened' ORDER BY id`, problem)
+	refs := make([]HandlerRef, len(opened))
+	for i, d := range opened {
+		refs[i] = d.Handler
+	}
+	return refs, err
+}
+
+func (s *sqlStore) Tried(ctx context.Context, id int64, a Attempt) error {
+	ended := int64(0)
+	if a.State != Pending {
+		ended = nanos(a.At)
+	}
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE history_outbox SET state = ?, attempts = attempts + 1, next_at = ?, last_error = ?, ended = ? WHERE id = ?`,
+			string(a.State), nanos(a.NextAt), cleanText(a.Error), ended, id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("record delivery attempt: %w", err)
+	}
+	return nil
+}

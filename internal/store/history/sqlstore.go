@@ -1,0 +1,284 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/sqldb"
+)
+
+// sqlStore is Store on SQLite and on PostgreSQL. Times are Unix nanoseconds; 0: none.
+type sqlStore struct{ db *sqldb.DB }
+
+var schema = []string{`
+	CREATE TABLE history_entries (
+		partition_no BIGINT NOT NULL, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL,
+		at BIGINT NOT NULL, executed BIGINT NOT NULL, kind {text} NOT NULL,
+		namespace {text} NOT NULL, node {text} NOT NULL, node_id BIGINT NOT NULL,
+		check_name {text} NOT NULL, check_id BIGINT NOT NULL,
+		status BIGINT NOT NULL, previous BIGINT NOT NULL, output {text} NOT NULL, count BIGINT NOT NULL, expired BIGINT NOT NULL,
+		PRIMARY KEY (partition_no, log, number, idx));
+	CREATE INDEX history_entries_event ON history_entries (namespace, node, check_name, at);
+	CREATE INDEX history_entries_at ON history_entries (at);
+	CREATE TABLE history_problems (
+		id {text} PRIMARY KEY, namespace {text} NOT NULL, node {text} NOT NULL, node_id BIGINT NOT NULL,
+		check_name {text} NOT NULL, check_id BIGINT NOT NULL, chunk BIGINT NOT NULL,
+		status BIGINT NOT NULL, severity BIGINT NOT NULL, opened BIGINT NOT NULL, closed BIGINT NOT NULL, output {text} NOT NULL);
+	CREATE INDEX history_problems_opened ON history_problems (opened, id);
+	CREATE INDEX history_problems_open ON history_problems (closed, opened);
+	CREATE TABLE history_outbox (
+		id {serial}, key {text} NOT NULL UNIQUE, problem {text} NOT NULL,
+		handler_ns {text} NOT NULL, handler {text} NOT NULL, kind {text} NOT NULL, payload {blob} NOT NULL,
+		created BIGINT NOT NULL, state {text} NOT NULL, attempts BIGINT NOT NULL, next_at BIGINT NOT NULL,
+		last_error {text} NOT NULL, ended BIGINT NOT NULL);
+	CREATE INDEX history_outbox_problem ON history_outbox (problem, id);
+	CREATE INDEX history_outbox_due ON history_outbox (state, next_at);
+	CREATE TABLE history_places (partition_no BIGINT PRIMARY KEY, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL);
+`}
+
+// Open opens the history store at dsn (see sqldb.Open) and brings its schema up to date.
+func Open(ctx context.Context, dsn string) (Store, error) {
+	db, err := sqldb.Open(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Migrate(ctx, "history", schema); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &sqlStore{db: db}, nil
+}
+
+func (s *sqlStore) Close() error { return s.db.Close() }
+
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func fromNanos(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n).UTC()
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (s *sqlStore) Record(ctx context.Context, b Batch) error {
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		err := each(ctx, tx, `INSERT INTO history_entries (partition_no, log, number, idx, at, executed, kind, namespace, node, node_id,
+				check_name, check_id, status, previous, output, count, expired)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, b.Entries, func(e *Entry) []any {
+			return []any{int64(e.Partition), int64(e.Place.At.Log), int64(e.Place.At.Number), int64(e.Place.Index),
+				nanos(e.At), nanos(e.Executed), string(e.Kind), e.Namespace, e.Node, int64(e.NodeID), e.Check, int64(e.CheckID),
+				int64(e.Status), int64(e.Previous), cleanText(e.Output), int64(e.Count), flag(e.Expired)}
+		})
+		if err != nil {
+			return err
+		}
+		err = each(ctx, tx, `INSERT INTO history_problems (id, namespace, node, node_id, check_name, check_id, chunk, status, severity, opened, closed, output)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?) ON CONFLICT DO NOTHING`, b.Opened, func(p *Problem) []any {
+			return []any{p.ID, p.Namespace, p.Node, int64(p.NodeID), p.Check, int64(p.CheckID), int64(p.Chunk),
+				int64(p.Status), int64(p.Severity), nanos(p.Opened), cleanText(p.Output)}
+		})
+		if err != nil {
+			return err
+		}
+		err = each(ctx, tx, `UPDATE history_problems SET closed = ?, status = ?, severity = ? WHERE id = ? AND closed = 0`, b.Closed, func(p *Problem) []any {
+			return []any{nanos(p.Closed), int64(p.Status), int64(p.Severity), p.ID}
+		})
+		if err != nil {
+			return err
+		}
+		err = each(ctx, tx, `INSERT INTO history_outbox (key, problem, handler_ns, handler, kind, payload, created, state, attempts, next_at, last_error, ended)
+			VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', 0, ?, '', 0) ON CONFLICT DO NOTHING`, b.Deliveries, func(d *Delivery) []any {
+			return []any{d.Key, d.Problem, d.Handler.Namespace, d.Handler.Name, d.Kind, d.Payload, nanos(d.Created), nanos(d.Created)}
+		})
+		if err != nil {
+			return err
+		}
+		for p, place := range b.Places {
+			_, err := tx.Exec(ctx, `INSERT INTO history_places (partition_no, log, number, idx) VALUES (?, ?, ?, ?)
+				ON CONFLICT (partition_no) DO UPDATE SET log = excluded.log, number = excluded.number, idx = excluded.idx`,
+				int64(p), int64(place.At.Log), int64(place.At.Number), int64(place.Index))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("record history: %w", err)
+	}
+	return nil
+}
+
+// cleanText is what both engines store: PostgreSQL knows no NUL and no broken UTF-8.
+func cleanText(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+func each[T any](ctx context.Context, tx *sqldb.Tx, query string, items []T, args func(*T) []any) error {
+	if len(items) == 0 {
+		return nil
+	}
+	stmt, err := tx.Prepare(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer stmt.Close()
+	for i := range items {
+		if _, err := stmt.ExecContext(ctx, args(&items[i])...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *sqlStore) Places(ctx context.Context) (map[model.Partition]Place, error) {
+	rows, err := s.db.Query(ctx, `SELECT partition_no, log, number, idx FROM history_places`)
+	if err != nil {
+		return nil, fmt.Errorf("read places: %w", err)
+	}
+	defer rows.Close()
+	out := map[model.Partition]Place{}
+	for rows.Next() {
+		var p, log, number, index int64
+		if err := rows.Scan(&p, &log, &number, &index); err != nil {
+			return nil, fmt.Errorf("read places: %w", err)
+		}
+		out[model.Partition(p)] = Place{At: journal.Position{Log: uint64(log), Number: uint64(number)}, Index: uint32(index)}
+	}
+	return out, rows.Err()
+}
+
+const problemColumns = `id, namespace, node, node_id, check_name, check_id, chunk, status, severity, opened, closed, output`
+
+func scanProblem(scan func(...any) error) (Problem, error) {
+	var p Problem
+	var opened, closed int64
+	err := scan(&p.ID, &p.Namespace, &p.Node, &p.NodeID, &p.Check, &p.CheckID, &p.Chunk, &p.Status, &p.Severity, &opened, &closed, &p.Output)
+	p.Opened, p.Closed = fromNanos(opened), fromNanos(closed)
+	return p, err
+}
+
+func (s *sqlStore) Problem(ctx context.Context, id string) (Problem, error) {
+	p, err := scanProblem(s.db.QueryRow(ctx, `SELECT `+problemColumns+` FROM history_problems WHERE id = ?`, id).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, model.Errorf(model.NotFound, "problem %s does not exist", id).WithHint("muster get problems")
+	}
+	if err != nil {
+		return p, fmt.Errorf("read problem %s: %w", id, err)
+	}
+	return p, nil
+}
+
+func (s *sqlStore) Problems(ctx context.Context, q ProblemQuery) ([]Problem, error) {
+	where, args := filter(q.Namespace, q.Node, q.Check)
+	if q.Open {
+		where += ` AND closed = 0`
+	}
+	if !q.Before.IsZero() {
+		where += ` AND (opened < ? OR (opened = ? AND id < ?))`
+		args = append(args, nanos(q.Before), nanos(q.Before), q.BeforeID)
+	}
+	rows, err := s.db.Query(ctx, `SELECT `+problemColumns+` FROM history_problems WHERE `+where+` ORDER BY opened DESC, id DESC`+limit(q.Limit), args...)
+	if err != nil {
+		return nil, fmt.Errorf("list problems: %w", err)
+	}
+	defer rows.Close()
+	var out []Problem
+	for rows.Next() {
+		p, err := scanProblem(rows.Scan)
+		if err != nil {
+			return nil, fmt.Errorf("list problems: %w", err)
+		}
+		out = append(out, p)
+	}
+	return out, rows.Err()
+}
+
+func filter(namespace, node, check string) (string, []any) {
+	where, args := `1 = 1`, []any{}
+	for _, f := range []struct{ column, value string }{{"namespace", namespace}, {"node", node}, {"check_name", check}} {
+		if f.value != "" {
+			where += ` AND ` + f.column + ` = ?`
+			args = append(args, f.value)
+		}
+	}
+	return where, args
+}
+
+func limit(n int) string {
+	if n <= 0 {
+		n = 1000
+	}
+	return fmt.Sprintf(` LIMIT %d`, n)
+}
+
+func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
+	where, args := filter(q.Namespace, q.Node, q.Check)
+	if !q.Since.IsZero() {
+		where += ` AND at >= ?`
+		args = append(args, nanos(q.Since))
+	}
+	rows, err := s.db.Query(ctx, `SELECT partition_no, log, number, idx, at, executed, kind, namespace, node, node_id, check_name, check_id,
+			status, previous, output, count, expired
+		FROM history_entries WHERE `+where+` ORDER BY at DESC, number DESC, idx DESC`+limit(q.Limit), args...)
+	if err != nil {
+		return nil, fmt.Errorf("list history: %w", err)
+	}
+	defer rows.Close()
+	var out []Entry
+	for rows.Next() {
+		var e Entry
+		var partition, log, number, index, at, executed, count, expired int64
+		if err := rows.Scan(&partition, &log, &number, &index, &at, &executed, &e.Kind, &e.Namespace, &e.Node, &e.NodeID, &e.Check, &e.CheckID,
+			&e.Status, &e.Previous, &e.Output, &count, &expired); err != nil {
+			return nil, fmt.Errorf("list history: %w", err)
+		}
+		e.Partition, e.Count, e.Expired = model.Partition(partition), uint64(count), expired != 0
+		e.Place = Place{At: journal.Position{Log: uint64(log), Number: uint64(number)}, Index: uint32(index)}
+		e.At, e.Executed = fromNanos(at), fromNanos(executed)
+		out = append(out, e)
+	}
+	return out, rows.Err()
+}
+
+func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, error) {
+	removed := 0
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		removed = 0
+		for _, query := range []string{
+			`DELETE FROM history_entries WHERE (partition_no, log, number, idx) IN
+				(SELECT partition_no, log, number, idx FROM history_entries WHERE at < ? ORDER BY at LIMIT ?)`,
+			`DELETE FROM history_outbox WHERE id IN (SELECT id FROM history_outbox WHERE state <> 'pending' AND ended < ? LIMIT ?)`,
+			`DELETE FROM history_problems WHERE id IN (SELECT id FROM history_problems WHERE closed > 0 AND closed < ? LIMIT ?)`,
+		} {
+			result, err := tx.Exec(ctx, query, nanos(before), n)
+			if err != nil {
+				return err
+			}
+			count, _ := result.RowsAffected()
+			removed += int(count)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("clean history: %w", err)
+	}
+	return removed, nil
+}

@@ -1,0 +1,157 @@
+package history
+
+import (
+	"context"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Store keeps what happened. Implementations: SQLite and PostgreSQL. Safe for
+// concurrent use.
+type Store interface {
+	// Record writes everything of one batch, with the places it brings the reactor
+	// to, in one transaction. Written twice, it changes nothing the second time.
+	Record(ctx context.Context, b Batch) error
+	// Places is how far each partition was recorded.
+	Places(ctx context.Context) (map[model.Partition]Place, error)
+
+	// Problems lists by opening time, newest first.
+	Problems(ctx context.Context, q ProblemQuery) ([]Problem, error)
+	Problem(ctx context.Context, id string) (Problem, error)
+	// Entries lists what happened, newest first.
+	Entries(ctx context.Context, q EntryQuery) ([]Entry, error)
+
+	// Told names the handlers that were given the opening of a problem.
+	Told(ctx context.Context, problem string) ([]HandlerRef, error)
+	// Due returns pending deliveries whose time has come, oldest first; of one problem
+	// and handler only the oldest. next is when the next one comes due, zero: none waits.
+	Due(ctx context.Context, now time.Time, limit int) (due []Delivery, next time.Time, err error)
+	// Tried records an attempt.
+	Tried(ctx context.Context, id int64, a Attempt) error
+	// Deliveries lists those of a problem, oldest first.
+	Deliveries(ctx context.Context, problem string) ([]Delivery, error)
+
+	// Clean removes at most limit rows that ended before the time, and says how many.
+	Clean(ctx context.Context, before time.Time, limit int) (int, error)
+	Close() error
+}
+
+// Place is a transition's place in the order of its partition.
+type Place struct {
+	At    journal.Position
+	Index uint32
+}
+
+// Reached says whether a transition at (at, index) lies at or before the place.
+func (p Place) Reached(at journal.Position, index uint32) bool {
+	if at.Log != p.At.Log {
+		return false // another life of the journal: its positions say nothing here
+	}
+	return at.Number < p.At.Number || at.Number == p.At.Number && index <= p.Index
+}
+
+// Batch is what one transaction writes.
+type Batch struct {
+	Entries    []Entry
+	Opened     []Problem
+	Closed     []Problem // ID, Closed and Status count
+	Deliveries []Delivery
+	Places     map[model.Partition]Place
+}
+
+// EntryKind says what happened.
+type EntryKind string
+
+const (
+	StatusChanged EntryKind = "status"
+	ResultsLost   EntryKind = "lost"
+	LateResult    EntryKind = "late"
+)
+
+// Entry is one thing that happened to an event. Names are as they were then.
+type Entry struct {
+	At        time.Time       `json:"at"` // received
+	Executed  time.Time       `json:"executed"`
+	Kind      EntryKind       `json:"kind"`
+	Namespace string          `json:"namespace"`
+	Node      string          `json:"node"`
+	NodeID    model.NodeID    `json:"nodeId"`
+	Check     string          `json:"check"`
+	CheckID   model.CheckID   `json:"checkId"`
+	Status    model.Status    `json:"status"`
+	Previous  model.Status    `json:"previous"`
+	Output    string          `json:"output,omitempty"`
+	Count     uint64          `json:"count,omitempty"` // results lost
+	Expired   bool            `json:"expired,omitempty"`
+	Partition model.Partition `json:"-"`
+	Place     Place           `json:"-"`
+}
+
+// Problem is one problem with the names of its time.
+type Problem struct {
+	model.Problem
+	Namespace string `json:"namespace"`
+	Node      string `json:"node"`
+	Check     string `json:"check"`
+}
+
+// HandlerRef names a handler.
+type HandlerRef struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// DeliveryState says how far a delivery is.
+type DeliveryState string
+
+const (
+	Pending   DeliveryState = "pending"
+	Delivered DeliveryState = "delivered"
+	Dead      DeliveryState = "dead" // given up: a dead letter
+)
+
+// Delivery is one message to one handler.
+type Delivery struct {
+	ID        int64         `json:"id"`
+	Key       string        `json:"key"` // idempotency key: the same on every attempt
+	Problem   string        `json:"problem"`
+	Handler   HandlerRef    `json:"handler"`
+	Kind      string        `json:"kind"` // opened | closed
+	Payload   []byte        `json:"-"`
+	Created   time.Time     `json:"created"`
+	State     DeliveryState `json:"state"`
+	Attempts  int           `json:"attempts"`
+	NextAt    time.Time     `json:"nextAt,omitzero"`
+	LastError string        `json:"lastError,omitempty"`
+	Ended     time.Time     `json:"ended,omitzero"`
+}
+
+// Attempt is the outcome of one try.
+type Attempt struct {
+	At     time.Time
+	State  DeliveryState // Pending: try again at NextAt
+	NextAt time.Time
+	Error  string
+}
+
+// ProblemQuery selects problems. Zero fields select everything.
+type ProblemQuery struct {
+	Namespace string
+	Node      string
+	Check     string
+	Open      bool
+	Limit     int
+	Before    time.Time // page: opened before this
+	BeforeID  string    // … or at it, with a smaller id
+}
+
+// EntryQuery selects entries of one event, node or namespace.
+type EntryQuery struct {
+	Namespace string
+	Node      string
+	Check     string
+	Since     time.Time
+	Limit     int
+}
