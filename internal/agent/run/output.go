@@ -1,0 +1,54 @@
+package run
+
+import (
+	"errors"
+	"io"
+	"sync"
+)
+
+// output keeps the first bytes of what a command prints and counts the rest, so that
+// a flood costs no memory.
+type output struct {
+	keep    int
+	kept    []byte
+	total   uint64
+	flooded bool
+}
+
+var errFlood = errors.New("too much output")
+
+// scratch is read into once enough is kept; nobody looks at what is in it.
+var scratch = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+// ReadFrom lets the pipe be read straight into what is kept.
+func (o *output) ReadFrom(r io.Reader) (n int64, err error) {
+	buf := scratch.Get().(*[32 << 10]byte)
+	defer scratch.Put(buf)
+	for {
+		m, err := r.Read(buf[:])
+		n += int64(m)
+		o.add(buf[:m])
+		if o.total > drainLimit {
+			o.flooded = true
+			return n, errFlood // the pipe is closed: the command gets SIGPIPE
+		}
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.add(p)
+	return len(p), nil
+}
+
+func (o *output) add(p []byte) {
+	o.total += uint64(len(p))
+	if room := o.keep - len(o.kept); room > 0 {
+		o.kept = append(o.kept, p[:min(room, len(p))]...)
+	}
+}

@@ -1,0 +1,188 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+const (
+	// DefaultMaxOutput is how much of the output is kept, in bytes.
+	DefaultMaxOutput = 64 << 10
+	// DefaultPluginPath is appended to PATH: where distributions put plug-ins.
+	DefaultPluginPath = "/usr/lib/nagios/plugins:/usr/lib64/nagios/plugins:/usr/local/lib/nagios/plugins"
+	// drainLimit is after how many bytes a command that floods is cut off from its
+	// output (and so ended by SIGPIPE) instead of being read until its time-out.
+	drainLimit = 256 << 20
+)
+
+// Command is what to run: exactly one of Shell and Argv.
+type Command struct {
+	Shell     string   // by /bin/sh -c
+	Argv      []string // without a shell
+	Env       map[string]string
+	RunAs     string        // user name; empty: the agent's own
+	Timeout   time.Duration // zero: none but ctx
+	MaxOutput int           // bytes kept; zero: DefaultMaxOutput
+}
+
+// Result is what came of a run.
+type Result struct {
+	Status   model.Status
+	Output   []byte // valid UTF-8 without zero bytes, at most MaxOutput
+	Cut      uint64 // bytes of output that are not in Output
+	Duration time.Duration
+}
+
+// Runner runs commands. The zero value is ready.
+type Runner struct {
+	PluginPath string        // appended to PATH; list as in PATH
+	Dir        string        // working directory; default /
+	Host       string        // for messages: "not found in PATH … on web01"
+	Grace      time.Duration // between SIGTERM and SIGKILL; default 2 s
+	Nice       int           // added to the priority of commands; zero: none
+	Environ    []string      // default os.Environ(); what begins with MUSTER_ is withheld
+
+	forks atomic.Uint64
+}
+
+// Forks counts commands started.
+func (r *Runner) Forks() uint64 { return r.forks.Load() }
+
+// Run runs the command to its end. If ctx ends first, it is ended like at a time-out.
+func (r *Runner) Run(ctx context.Context, c Command) Result {
+	began := time.Now()
+	out := output{keep: c.MaxOutput}
+	if out.keep <= 0 {
+		out.keep = DefaultMaxOutput
+	}
+	v := r.run(ctx, c, &out)
+	text, cut := v.text(out.kept, out.total, out.keep)
+	return Result{Status: v.status, Output: text, Cut: cut, Duration: time.Since(began)}
+}
+
+func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
+	env, path := r.environment(c)
+	argv := c.Argv
+	if argv == nil {
+		argv = shellArgv(c.Shell)
+	}
+	if len(argv) == 0 || argv[0] == "" {
+		return verdict{status: model.Unknown, cause: "the command is empty"}
+	}
+	program, err := lookPath(argv[0], path)
+	if err != nil {
+		return verdict{status: model.Unknown, cause: r.notFound(argv[0], path, err)}
+	}
+	parent := ctx
+	if c.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
+		defer cancel()
+	}
+	grace := r.Grace
+	if grace <= 0 {
+		grace = 2 * time.Second
+	}
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Args, cmd.Env, cmd.Dir = argv, env, r.Dir
+	if cmd.Dir == "" {
+		cmd.Dir = rootDir
+	}
+	cmd.Stdout, cmd.Stderr = out, out // one pipe for both
+	if err := prepare(cmd, c.RunAs); err != nil {
+		return verdict{status: model.Unknown, cause: err.Error()}
+	}
+	var kill *time.Timer
+	cmd.Cancel = func() error {
+		kill = time.AfterFunc(grace, func() { killGroup(cmd.Process.Pid) })
+		return terminateGroup(cmd.Process.Pid)
+	}
+	// How long Wait goes on for a child that holds the output open after the command
+	// itself has ended, or after it was told to end.
+	cmd.WaitDelay = grace + time.Second
+	if err := cmd.Start(); err != nil {
+		return verdict{status: model.Unknown, cause: r.startFailed(argv[0], c.RunAs, err)}
+	}
+	r.forks.Add(1)
+	if r.Nice != 0 {
+		setNice(cmd.Process.Pid, r.Nice)
+	}
+	err = cmd.Wait()
+	if kill != nil {
+		kill.Stop()
+	}
+	held := errors.Is(err, exec.ErrWaitDelay)
+	if ctx.Err() != nil || held {
+		killGroup(cmd.Process.Pid) // what is left of it
+	}
+	v := r.judge(cmd.ProcessState, argv, c, path, out.kept)
+	switch {
+	case parent.Err() != nil && v.signalled:
+		v.status, v.cause = model.Unknown, "ended because the agent stops"
+	case parent.Err() == nil && ctx.Err() != nil:
+		v.status, v.cause = model.Unknown, "timed out after "+model.Duration(c.Timeout).String()
+	case held:
+		v.note = "(its children held the output open and were ended)"
+	case out.flooded:
+		v.cause += " after more than " + model.Size(drainLimit).String() + " of output"
+	}
+	return v
+}
+
+// environment is the agent's, without its own variables, with the plug-in folders in
+// PATH and what the check sets.
+func (r *Runner) environment(c Command) (env []string, path string) {
+	base := r.Environ
+	if base == nil {
+		base = os.Environ()
+	}
+	env = make([]string, 0, len(base)+len(c.Env)+3)
+	for _, kv := range base {
+		if p, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = p
+		} else if !strings.HasPrefix(kv, "MUSTER_") {
+			env = append(env, kv)
+		}
+	}
+	plugins := r.PluginPath
+	if plugins == "" {
+		plugins = DefaultPluginPath
+	}
+	if path == "" {
+		path = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+	}
+	path = joinPath(path, plugins)
+	if p, ok := c.Env["PATH"]; ok {
+		path = p
+	}
+	env = append(env, "PATH="+path)
+	if c.RunAs != "" {
+		env = append(env, homeOf(c.RunAs)...)
+	}
+	for _, k := range slices.Sorted(maps.Keys(c.Env)) {
+		if k != "PATH" {
+			env = append(env, k+"="+c.Env[k])
+		}
+	}
+	return env, path
+}
+
+// joinPath appends the folders that path does not name yet.
+func joinPath(path, more string) string {
+	have := strings.Split(path, string(os.PathListSeparator))
+	for _, dir := range strings.Split(more, ":") {
+		if dir != "" && !slices.Contains(have, dir) {
+			have = append(have, dir)
+		}
+	}
+	return strings.Join(have, string(os.PathListSeparator))
+}

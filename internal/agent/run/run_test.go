@@ -1,0 +1,203 @@
+//go:build unix
+
+package run
+
+import (
+	"context"
+	"os"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+func runner() *Runner { return &Runner{Host: "web01", Grace: 300 * time.Millisecond} }
+
+func TestExitCodesAndCauses(t *testing.T) {
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		cmd    Command
+		status model.Status
+		want   []string
+	}{
+		{Command{Shell: "echo fine; exit 0"}, model.OK, []string{"fine"}},
+		{Command{Shell: "echo hm; exit 1"}, model.Warning, []string{"hm"}},
+		{Command{Argv: []string{"sh", "-c", "echo bad >&2; exit 2"}}, model.Critical, []string{"bad"}},
+		{Command{Shell: "exit 3"}, model.Unknown, []string{"(no output)"}},
+		{Command{Shell: "echo text; exit 42"}, model.Unknown, []string{"exit code 42", "\ntext"}},
+		{Command{Shell: "check_gone -w 1"}, model.Unknown, []string{"check_gone: not found in PATH ", "/usr/lib/nagios/plugins", " on web01"}},
+		{Command{Argv: []string{"check_gone"}}, model.Unknown, []string{"check_gone: not found in PATH ", " on web01"}},
+		{Command{Argv: []string{plain}}, model.Unknown, []string{plain + ": found but not executable on web01"}},
+		{Command{Shell: plain}, model.Unknown, []string{"exit code 126"}},
+		{Command{Argv: []string{"/no/such"}}, model.Unknown, []string{"/no/such: no such file on web01"}},
+		{Command{Shell: "kill -9 $$"}, model.Unknown, []string{"killed by signal 9 (KILL)"}},
+		{Command{Shell: "echo half; sleep 60", Timeout: 200 * time.Millisecond}, model.Unknown, []string{"timed out after 200ms\nhalf"}},
+		{Command{Shell: "  "}, model.Unknown, []string{"the command is empty"}},
+		{Command{Shell: "echo $A-$B", Env: map[string]string{"A": "1 2", "B": "$x"}}, model.OK, []string{"1 2-$x"}},
+		{Command{Shell: "printf 'a\\000b\\377c'"}, model.OK, []string{"a\uFFFDb\uFFFDc"}},
+		{Command{Shell: "true", RunAs: "nobody-at-all"}, model.Unknown, []string{"there is no such user"}},
+	} {
+		got := runner().Run(t.Context(), c.cmd)
+		for _, want := range c.want {
+			if got.Status != c.status || !strings.Contains(string(got.Output), want) {
+				t.Errorf("%+v: %s %q, want %s …%q…", c.cmd, got.Status, got.Output, c.status, want)
+			}
+		}
+	}
+}
+
+func TestSecretsOfTheAgentAreWithheld(t *testing.T) {
+	r := runner()
+	r.Environ = []string{"MUSTER_TOKEN=secret", "LANG=C", "PATH=/usr/bin:/bin"}
+	got := string(r.Run(t.Context(), Command{Shell: "env"}).Output)
+	if strings.Contains(got, "secret") || !strings.Contains(got, "LANG=C") {
+		t.Error(got)
+	}
+}
+
+func TestRunAs(t *testing.T) {
+	testenv.Root(t)
+	who, err := user.Lookup("nobody")
+	if err != nil {
+		testenv.LeftOut(t, "there is no user nobody", "useradd nobody")
+	}
+	got := runner().Run(t.Context(), Command{Shell: "id -u; echo $USER", RunAs: "nobody"})
+	if string(got.Output) != who.Uid+"\nnobody" {
+		t.Errorf("%s", got.Output)
+	}
+}
+
+func TestOutputIsCutAndMarked(t *testing.T) {
+	got := runner().Run(t.Context(), Command{Shell: "printf 'é%.0s' $(seq 1000)", MaxOutput: 500})
+	if len(got.Output) > 500 || !utf8.Valid(got.Output) || !strings.HasSuffix(string(got.Output), "… [cut "+strconv.FormatUint(got.Cut, 10)+" bytes]") {
+		t.Errorf("%d bytes, cut %d: %q", len(got.Output), got.Cut, got.Output)
+	}
+	body, _, _ := strings.Cut(string(got.Output), "…")
+	if uint64(len(body))+got.Cut != 2000 {
+		t.Errorf("kept %d and cut %d of 2000", len(body), got.Cut)
+	}
+}
+
+func TestHundredMegabytesCostNoMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short")
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got := runner().Run(t.Context(), Command{Shell: "head -c 104857600 /dev/zero | tr '\\0' x; exit 1", Timeout: time.Minute})
+	runtime.ReadMemStats(&after)
+	if got.Status != model.Warning || got.Cut < 104857600-DefaultMaxOutput {
+		t.Errorf("%s, cut %d", got.Status, got.Cut)
+	}
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 2<<20 {
+		t.Errorf("%d bytes allocated", grown)
+	}
+}
+
+// A command that ignores SIGTERM, with children, ends with its whole group.
+func TestTimeoutEndsTheWholeGroup(t *testing.T) {
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	began := time.Now()
+	got := runner().Run(t.Context(), Command{
+		Shell:   "trap '' TERM; (trap '' TERM; echo $$ >&2; while :; do sleep 1; done) & echo $! >" + pidFile + "; while :; do sleep 1; done",
+		Timeout: 300 * time.Millisecond,
+	})
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if !strings.HasPrefix(string(got.Output), "timed out after 300ms") {
+		t.Errorf("%s", got.Output)
+	}
+	awaitGone(t, pidFile)
+}
+
+// A child that stays behind with the output in its hands does not hang the run.
+func TestChildHoldsTheOutput(t *testing.T) {
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	began := time.Now()
+	got := runner().Run(t.Context(), Command{Shell: "sleep 600 & echo $! >" + pidFile + "; echo done", Timeout: time.Minute})
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if got.Status != model.OK || !strings.HasPrefix(string(got.Output), "done\n(its children held") {
+		t.Errorf("%s %s", got.Status, got.Output)
+	}
+	awaitGone(t, pidFile)
+}
+
+func awaitGone(t *testing.T, pidFile string) {
+	t.Helper()
+	data, err := os.ReadFile(pidFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if syscall.Kill(pid, 0) == syscall.ESRCH || zombie(pid) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("process %d is still there", pid)
+		case <-tick.C:
+		}
+	}
+}
+
+// zombie: killed, and nobody has collected it yet (a container without init).
+func zombie(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err == nil && strings.Contains(string(stat), ") Z ")
+}
+
+func TestStopEndsTheCommand(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	got := runner().Run(ctx, Command{Shell: "sleep 60", Timeout: time.Minute})
+	if got.Status != model.Unknown || !strings.Contains(string(got.Output), "the agent stops") {
+		t.Errorf("%s %s", got.Status, got.Output)
+	}
+}
+
+// Plug-ins as distributions ship them.
+func TestRealPlugins(t *testing.T) {
+	for _, c := range []struct{ plugin, args, summary, label string }{
+		{"check_disk", "-w 0 -c 0 -p /", "DISK OK", "/"},
+		{"check_load", "-w 1000,1000,1000 -c 2000,2000,2000", "LOAD OK", "load1"},
+		{"check_procs", "-w 100000 -c 200000", "PROCS OK", "procs"},
+	} {
+		testenv.Plugin(t, c.plugin)
+		got := runner().Run(t.Context(), Command{Shell: c.plugin + " " + c.args, Timeout: 20 * time.Second})
+		out := model.ParseOutput(got.Output)
+		if got.Status != model.OK || !strings.Contains(string(out.Summary), c.summary) || len(out.Perf) == 0 || out.Perf[0].Label != c.label {
+			t.Errorf("%s: %s %s", c.plugin, got.Status, got.Output)
+		}
+	}
+}
+
+func BenchmarkRunTrue(b *testing.B) {
+	r := runner()
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Run(b.Context(), Command{Argv: []string{"/bin/true"}})
+	}
+}

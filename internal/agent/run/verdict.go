@@ -1,0 +1,176 @@
+package run
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// verdict is a status with the cause in words where the command did not give it itself.
+type verdict struct {
+	status    model.Status
+	cause     string // printed before the output
+	note      string // printed after it
+	signalled bool
+}
+
+// judge reads the exit code by the Nagios plug-in conventions.
+func (r *Runner) judge(state *os.ProcessState, argv []string, c Command, path string, kept []byte) verdict {
+	v := verdict{status: model.Unknown}
+	if state == nil {
+		v.cause = "the command's end was not seen"
+		return v
+	}
+	if name, number, ok := signalOf(state); ok {
+		v.signalled = true
+		v.cause = fmt.Sprintf("killed by signal %d (%s)", number, name)
+		return v
+	}
+	switch code := state.ExitCode(); {
+	case code >= 0 && code <= 3:
+		v.status = model.Status(code)
+	case code == 127 && c.Argv == nil:
+		if name := notFoundName(kept); name != "" {
+			v.cause = r.notFound(name, path, exec.ErrNotFound)
+		} else {
+			v.cause = "exit code 127: the shell did not find a program in PATH " + path + r.on()
+		}
+	case code == 126 && c.Argv == nil:
+		v.cause = "exit code 126: the shell found the program but may not execute it" + r.on()
+	default:
+		v.cause = fmt.Sprintf("exit code %d: plug-ins end with 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN)", code)
+	}
+	return v
+}
+
+func (r *Runner) on() string {
+	if r.Host == "" {
+		return ""
+	}
+	return " on " + r.Host
+}
+
+func (r *Runner) notFound(name, path string, err error) string {
+	if errors.Is(err, fs.ErrPermission) {
+		return name + ": found but not executable" + r.on()
+	}
+	if strings.ContainsRune(name, filepath.Separator) {
+		return name + ": no such file" + r.on()
+	}
+	return name + ": not found in PATH " + path + r.on()
+}
+
+func (r *Runner) startFailed(name, runAs string, err error) string {
+	var cause *fs.PathError
+	if errors.As(err, &cause) {
+		err = cause.Err
+	}
+	as := ""
+	if runAs != "" {
+		as = " as " + runAs
+	}
+	return fmt.Sprintf("%s: cannot be started%s%s: %v", name, as, r.on(), err)
+}
+
+// notFoundName finds the program in what a shell prints: "/bin/sh: 1: name: not
+// found" (dash, busybox) or "sh: line 1: name: command not found" (bash).
+func notFoundName(kept []byte) string {
+	for line := range bytes.Lines(kept) {
+		text := strings.TrimSpace(string(line))
+		before, ok := strings.CutSuffix(text, ": not found")
+		if !ok {
+			before, ok = strings.CutSuffix(text, ": command not found")
+		}
+		if !ok {
+			continue
+		}
+		if at := strings.LastIndex(before, ": "); at >= 0 {
+			before = before[at+2:]
+		}
+		return before
+	}
+	return ""
+}
+
+// text puts cause, output and note together in at most keep bytes. What does not fit
+// is cut where a character ends, and marked.
+func (v verdict) text(kept []byte, total uint64, keep int) (text []byte, cut uint64) {
+	body := bytes.TrimRight(kept, " \t\r\n")
+	whole := total == uint64(len(kept))
+	text = make([]byte, 0, min(len(body)+len(v.cause)+len(v.note)+40, keep))
+	text = append(text, v.cause...)
+	if len(body) > 0 {
+		if len(text) > 0 {
+			text = append(text, '\n')
+		}
+		head := len(text)
+		text = appendClean(text, body)
+		if over := len(text) + len(v.note) + 1 - keep; over > 0 || !whole {
+			if whole {
+				total = uint64(len(body))
+			}
+			room := max(head, min(len(text), keep-cutMarkRoom-len(v.note)))
+			for room > head && !utf8.RuneStart(text[min(room, len(text)-1)]) {
+				room--
+			}
+			text = text[:room]
+			cut = total - uint64(min(room-head, len(body)))
+			text = fmt.Appendf(text, "… [cut %d bytes]", cut)
+		}
+	}
+	if v.note != "" {
+		if len(text) > 0 {
+			text = append(text, '\n')
+		}
+		text = append(text, v.note...)
+	}
+	if len(text) == 0 {
+		text = append(text, "(no output)"...)
+	}
+	return text, cut
+}
+
+// cutMarkRoom is what the mark and a line break need at most.
+const cutMarkRoom = 40
+
+// appendClean makes text of bytes: what is no UTF-8, and zero bytes, which stores
+// refuse, become U+FFFD.
+func appendClean(dst, text []byte) []byte {
+	if utf8.Valid(text) && bytes.IndexByte(text, 0) < 0 {
+		return append(dst, text...)
+	}
+	return append(dst, bytes.ReplaceAll(bytes.ToValidUTF8(text, []byte("\uFFFD")), []byte{0}, []byte("\uFFFD"))...)
+}
+
+// lookPath finds a program as a shell would: a name with a slash as it is, any other
+// in the folders of path.
+func lookPath(name, path string) (string, error) {
+	if strings.ContainsRune(name, filepath.Separator) {
+		return name, executable(name)
+	}
+	found := error(exec.ErrNotFound)
+	for _, dir := range filepath.SplitList(path) {
+		if dir == "" || !filepath.IsAbs(dir) {
+			continue // never what lies in the working directory
+		}
+		for _, suffix := range programSuffixes {
+			file := filepath.Join(dir, name+suffix)
+			err := executable(file)
+			if err == nil {
+				return file, nil
+			}
+			if errors.Is(err, fs.ErrPermission) {
+				found = err
+			}
+		}
+	}
+	return "", found
+}
