@@ -112,19 +112,3 @@ type Directory interface {
 	Holds(node model.NodeID, check model.CheckID) bool
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
 }
-
-// Selector is a parsed label selector: env=prod,tier!=db,owner,!old,os in (a,b).
-type Selector struct{}
-
-// ParseSelector reads the selector of -l.
-func ParseSelector(text string) (Selector, error) { panic("unfinished") }
-
-// Where is a compiled CEL condition over a node.
-type Where struct{}
-
-// CompileWhere checks a `where` and says what is wrong with it, and in which column.
-func CompileWhere(expr string) (*Where, error) { panic("unfinished") }
-
-// ReadsGroups says whether the condition reads node.groups, which a group's own
-// `where` may not.
-func (w *Where) ReadsGroups() bool { panic("unfinished") }

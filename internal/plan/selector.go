@@ -1,0 +1,6 @@
+package plan
+
+type Selector struct{}
+
+// ParseSelector reads the selector of -l.
+func ParseSelector(text string) (Selector, error) { panic("unfinished") }

@@ -1,0 +1,90 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+)
+
+func webNode() *Candidate {
+	c := NewCandidate()
+	c.Set("default", "web01",
+		map[string]string{"env": "prod", "tier": "front", "app.kubernetes.io/name": "shop"},
+		map[string]string{"os": "linux", "cpus": "8"}, []string{"web", "eu"})
+	return c
+}
+
+func TestWhereMatches(t *testing.T) {
+	for expr, want := range map[string]bool{
+		`node.labels.env == "prod"`:                               true,
+		`node.labels["app.kubernetes.io/name"] == "shop"`:         true,
+		`node.labels.env != "prod"`:                               false,
+		`node.labels.absent == ""`:                                true,
+		`node.labels.absent != "prod"`:                            true,
+		`has(node.labels.absent)`:                                 false,
+		`has(node.labels.env) && !has(node.facts.env)`:            true,
+		`"env" in node.labels`:                                    true,
+		`"absent" in node.labels`:                                 false,
+		`node.name.startsWith("web") && node.facts.os == "linux"`: true,
+		`node.namespace == "default"`:                             true,
+		`"web" in node.groups`:                                    true,
+		`"db" in node.groups`:                                     false,
+		`int(node.facts.cpus) >= 8`:                               true,
+		`int(node.facts.absent) >= 8`:                             false, // an error is no match
+		`node.labels.exists(k, k.startsWith("app."))`:             true,
+		`size(node.labels) == 3`:                                  true,
+		`node.name.matches("^web[0-9]+$")`:                        true,
+		`node.facts == {"os": "linux", "cpus": "8"}`:              true,
+		`node.labels == node.facts`:                               false,
+	} {
+		w, err := CompileWhere(expr)
+		if err != nil {
+			t.Errorf("%s: %v", expr, err)
+			continue
+		}
+		if got := w.Match(webNode()); got != want {
+			t.Errorf("%s = %v, want %v", expr, got, want)
+		}
+	}
+}
+
+func TestWhereRefusesWithColumnAndHint(t *testing.T) {
+	for expr, want := range map[string]string{
+		``:                        "empty",
+		`node.labels.env`:         "gives a string",
+		`node.labels.env == 5`:    "column 17",
+		`node.lables.env == "x"`:  "node.labels",
+		`host == "x"`:             "column 1",
+		`node.labels.env = "x"`:   "column 17",
+		strings.Repeat("a", 5000): "4096",
+		`node.labels.all(a, node.labels.all(b, node.labels.all(c, node.labels.all(d, a+b+c+d != ""))))`: "steps",
+	} {
+		_, err := CompileWhere(expr)
+		if err == nil {
+			t.Errorf("%.40s: accepted", expr)
+		} else if !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %v\nwants %q", expr, err, want)
+		}
+	}
+}
+
+func TestWhereReadsGroups(t *testing.T) {
+	for expr, want := range map[string]bool{`"a" in node.groups`: true, `node.name == "node.groups"`: false} {
+		if w, err := CompileWhere(expr); err != nil || w.ReadsGroups() != want {
+			t.Errorf("%s: %v, %v", expr, w, err)
+		}
+	}
+}
+
+func BenchmarkWhere(b *testing.B) {
+	w, err := CompileWhere(`node.labels.env == "prod" && node.facts.os == "linux"`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := webNode()
+	b.ReportAllocs()
+	for b.Loop() {
+		if !w.Match(c) {
+			b.Fatal("no match")
+		}
+	}
+}
