@@ -5,7 +5,7 @@ import (
 	"reflect"
 
 	"cel.dev/cel-go/common/types"
-	"cel.dev/cel-go/common/types/ref"
+	celref "cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/interpreter"
 )
@@ -18,8 +18,8 @@ type Candidate struct {
 	labels, facts   pairMap
 	groups          traits.Lister
 	// The same as interfaces: made once.
-	boxedLabels, boxedFacts ref.Val
-	boxedName, boxedNS      ref.Val
+	boxedLabels, boxedFacts celref.Val
+	boxedName, boxedNS      celref.Val
 }
 
 var _ interpreter.Activation = (*Candidate)(nil)
@@ -90,7 +90,7 @@ var (
 )
 
 // Get implements traits.Indexer.
-func (m *pairMap) Get(index ref.Val) ref.Val {
+func (m *pairMap) Get(index celref.Val) celref.Val {
 	key, ok := index.(types.String)
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(index)
@@ -100,10 +100,10 @@ func (m *pairMap) Get(index ref.Val) ref.Val {
 }
 
 // IsSet implements traits.FieldTester: has(node.labels.x).
-func (m *pairMap) IsSet(field ref.Val) ref.Val { return m.Contains(field) }
+func (m *pairMap) IsSet(field celref.Val) celref.Val { return m.Contains(field) }
 
 // Contains implements traits.Container: "x" in node.labels.
-func (m *pairMap) Contains(value ref.Val) ref.Val {
+func (m *pairMap) Contains(value celref.Val) celref.Val {
 	key, ok := value.(types.String)
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(value)
@@ -113,7 +113,7 @@ func (m *pairMap) Contains(value ref.Val) ref.Val {
 }
 
 // Size implements traits.Sizer.
-func (m *pairMap) Size() ref.Val { return types.Int(len(m.pairs)) }
+func (m *pairMap) Size() celref.Val { return types.Int(len(m.pairs)) }
 
 // Iterator implements traits.Iterable: over the keys, as CEL does.
 func (m *pairMap) Iterator() traits.Iterator {
@@ -128,7 +128,7 @@ func (m *pairMap) keys() []string {
 	return keys
 }
 
-// ConvertToNative implements ref.Val.
+// ConvertToNative implements celref.Val.
 func (m *pairMap) ConvertToNative(t reflect.Type) (any, error) {
 	if t == reflect.TypeFor[map[string]string]() {
 		return m.pairs.toMap(), nil
@@ -136,24 +136,24 @@ func (m *pairMap) ConvertToNative(t reflect.Type) (any, error) {
 	return nil, fmt.Errorf("labels do not convert to %s", t)
 }
 
-// ConvertToType implements ref.Val.
-func (m *pairMap) ConvertToType(t ref.Type) ref.Val {
+// ConvertToType implements celref.Val.
+func (m *pairMap) ConvertToType(t celref.Type) celref.Val {
 	if t == types.TypeType {
 		return types.MapType
 	}
 	return types.NewErr("labels do not convert to %s", t.TypeName())
 }
 
-// Equal implements ref.Val: with a map literal, or the other of labels and facts.
-func (m *pairMap) Equal(other ref.Val) ref.Val {
+// Equal implements celref.Val: with a map literal, or the other of labels and facts.
+func (m *pairMap) Equal(other celref.Val) celref.Val {
 	if o, ok := other.(*pairMap); ok {
 		other = types.DefaultTypeAdapter.NativeToValue(o.pairs.toMap())
 	}
 	return types.DefaultTypeAdapter.NativeToValue(m.pairs.toMap()).Equal(other)
 }
 
-// Type implements ref.Val.
-func (m *pairMap) Type() ref.Type { return types.MapType }
+// Type implements celref.Val.
+func (m *pairMap) Type() celref.Type { return types.MapType }
 
-// Value implements ref.Val.
+// Value implements celref.Val.
 func (m *pairMap) Value() any { return m.pairs.toMap() }

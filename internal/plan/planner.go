@@ -2,9 +2,12 @@ package plan
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
+	"time"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/muster-fleet/muster/internal/intent"
@@ -17,98 +20,204 @@ type Options struct {
 	Store    intent.Store
 	Epoch    uint64 // of the journal's incarnation: the first half of every generation
 	Logger   *slog.Logger
-	Registry prometheus.Registerer
+	Registry prometheus.Registerer // nil: none
 	// Forget hears of results that are expected no more, before Apply returns. It
 	// writes them into the journal. See ForgottenSince for what a crash swallowed.
 	Forget func([]Forgotten)
 }
 
-// Forgotten is a node that no longer holds a check, or a check or node that is gone.
-type Forgotten struct {
-	Node model.NodeID // zero: all nodes
-	Mark wire.ForgetMark
+// Planner implements Assignments and Directory. Readers may call it at any time;
+// Load, Apply, CatchUp, Preview and ForgottenSince wait for one another.
+type Planner struct {
+	o    Options
+	gids gids
+
+	// Lock order: compiling, then mu or chunkMu (never both).
+	compiling sync.Mutex // one list of changes at a time; never held by readers
+	defs      map[intent.Key]any
+	fns       []func([]model.NodeID)
+	wheres    map[string]*Where
+
+	mu       sync.RWMutex // short: no input or output happens under it
+	fleet    *fleet
+	revision int64
+	broken   uint64
+
+	chunkMu    sync.RWMutex
+	chunks     map[model.ChunkID]*model.Chunk
+	chunkByKey map[chunkKey]*model.Chunk
 }
 
-// Planner implements Assignments and Directory.
-type Planner struct{}
-
-var _ Assignments = (*Planner)(nil)
+var (
+	_ Assignments = (*Planner)(nil)
+	_ Directory   = (*Planner)(nil)
+)
 
 // New makes a planner that knows nothing yet: call Load.
-func New(o Options) *Planner { panic("unfinished") }
+func New(o Options) *Planner {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Forget == nil {
+		o.Forget = func([]Forgotten) {}
+	}
+	p := &Planner{
+		o: o, defs: map[intent.Key]any{}, wheres: map[string]*Where{},
+		chunks: map[model.ChunkID]*model.Chunk{}, chunkByKey: map[chunkKey]*model.Chunk{},
+	}
+	p.fleet = newFleet(&p.gids)
+	if o.Registry != nil {
+		o.Registry.MustRegister(collector{p})
+	}
+	return p
+}
+
+// kinds in the order in which Load reads them: what is referred to first.
+var kinds = [...]string{"Namespace", "Node", "Group", "Property", "Handler", "Check"}
 
 // Load reads all of the intent store. Call it once, before anything else.
-func (p *Planner) Load(ctx context.Context) error { panic("unfinished") }
+func (p *Planner) Load(ctx context.Context) error {
+	revision, err := p.o.Store.Revision(ctx)
+	if err != nil {
+		return fmt.Errorf("load intent: %w", err)
+	}
+	if err := p.loadChunks(ctx); err != nil {
+		return err
+	}
+	var changes []intent.Change
+	for _, kind := range kinds {
+		rows, err := p.o.Store.List(ctx, intent.ListQuery{Kind: kind})
+		if err != nil {
+			return fmt.Errorf("load intent: list %s: %w", kind, err)
+		}
+		for _, row := range rows {
+			changes = append(changes, intent.Change{Revision: revision, Key: row.Key, ID: row.ID, After: row.Body})
+		}
+	}
+	if _, err := p.apply(ctx, changes, revision); err != nil {
+		return err
+	}
+	return p.CatchUp(ctx) // what was written while we listed
+}
+
+func (p *Planner) loadChunks(ctx context.Context) error {
+	rows, err := p.o.Store.List(ctx, intent.ListQuery{Kind: chunkKind})
+	if err != nil {
+		return fmt.Errorf("load intent: list chunks: %w", err)
+	}
+	for _, row := range rows {
+		if _, err := p.keepChunk(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Run applies what the intent store records whenever wake says so, until ctx ends.
-func (p *Planner) Run(ctx context.Context, wake <-chan struct{}) error { panic("unfinished") }
+// While the store fails it tries again every second.
+func (p *Planner) Run(ctx context.Context, wake <-chan struct{}) error {
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wake:
+		case <-again:
+		}
+		again = nil
+		if err := p.CatchUp(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			p.o.Logger.Error("cannot compile changes; trying again", "error", err)
+			again = time.After(time.Second)
+		}
+	}
+}
+
+// catchUpChanges is how many changes one pass compiles at most.
+const catchUpChanges = 10_000
 
 // CatchUp applies all changes recorded since the last one applied.
-func (p *Planner) CatchUp(ctx context.Context) error { panic("unfinished") }
+func (p *Planner) CatchUp(ctx context.Context) error {
+	for {
+		changes, err := p.o.Store.Changes(ctx, p.Revision(), catchUpChanges)
+		if err != nil {
+			return fmt.Errorf("read changes: %w", err)
+		}
+		if len(changes) == 0 {
+			return nil
+		}
+		if _, err := p.Apply(ctx, changes); err != nil {
+			return err
+		}
+	}
+}
 
-// Apply compiles recorded changes and returns the nodes whose assignment changed.
+// Apply compiles recorded changes and returns the nodes whose assignment changed,
+// deleted ones included. Changes that were applied before are passed over. After an
+// error nothing is changed: call it again.
 func (p *Planner) Apply(ctx context.Context, changes []intent.Change) ([]model.NodeID, error) {
-	panic("unfinished")
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	return p.apply(ctx, changes, changes[len(changes)-1].Revision)
+}
+
+func (p *Planner) apply(ctx context.Context, changes []intent.Change, revision int64) ([]model.NodeID, error) {
+	p.compiling.Lock()
+	defer p.compiling.Unlock()
+	t, err := p.translate(ctx, changes)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	pass := p.fleet.apply(t.edits)
+	changed := p.fleet.build(pass, wire.Generation{Epoch: p.o.Epoch, Revision: uint64(revision)})
+	p.fleet.sweep()
+	p.revision = max(p.revision, revision)
+	p.broken += t.broken
+	p.mu.Unlock()
+
+	t.keep(p.defs)
+	changed = append(changed, pass.deleted...)
+	if forgotten := t.forgotten(pass.lost, pass.deleted); len(forgotten) > 0 {
+		p.o.Forget(forgotten)
+	}
+	if len(changed) > 0 {
+		for _, fn := range p.fns {
+			fn(changed)
+		}
+	}
+	return changed, nil
+}
+
+func (f *fleet) sweep() {
+	f.groupSets.sweep()
+	f.checkSets.sweep()
 }
 
 // Revision is the intent revision that the assignments reflect.
-func (p *Planner) Revision() int64 { panic("unfinished") }
+func (p *Planner) Revision() int64 {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.revision
+}
 
 // For implements Assignments.
-func (p *Planner) For(node model.NodeID) *Assignment { panic("unfinished") }
-
-// Chunk implements Assignments.
-func (p *Planner) Chunk(id model.ChunkID) *model.Chunk { panic("unfinished") }
-
-// Subscribe implements Assignments.
-func (p *Planner) Subscribe(fn func(changed []model.NodeID)) { panic("unfinished") }
-
-// ForgottenSince says what changes after the revision made nodes forget, so that
-// after a crash between intent commit and journal the marks can be written again.
-func (p *Planner) ForgottenSince(ctx context.Context, revision int64) ([]Forgotten, error) {
-	panic("unfinished")
+func (p *Planner) For(id model.NodeID) *Assignment {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	n := p.fleet.nodes[id]
+	if n == nil || n.content == nil {
+		return nil
+	}
+	return &Assignment{
+		Node: id, UID: n.def.uid, Generation: n.gen, Hash: n.content.hash,
+		Chunks: n.content.chunks, Properties: n.content.properties,
+	}
 }
 
-// Landing says where a change would land.
-type Landing struct {
-	Key      intent.Key
-	Nodes    int // that would hold it (check, property), be members (group), or use it
-	Affected int // whose assignment would change because of it
-}
-
-// Preview compiles writes without keeping anything and says where each lands, and
-// how many assignments would change in all.
-func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings []Landing, affected int, err error) {
-	panic("unfinished")
-}
-
-// Reason says why a check is, or is not, on a node.
-type Reason struct {
-	Lands   bool
-	Through []string // "group web", "node web01", "where …"
-	Not     string   // if it does not land: what keeps it away
-}
-
-// Explain says which target put the check on the node.
-func (p *Planner) Explain(node model.NodeID, check model.CheckID) Reason { panic("unfinished") }
-
-// Directory turns names into ids and back. Names of deleted things are unknown.
-type Directory interface {
-	NamespaceByName(name string) (model.NamespaceID, bool)
-	NamespaceName(id model.NamespaceID) (string, bool)
-	NodeByName(namespace, name string) (model.NodeID, bool)
-	NodeName(id model.NodeID) (namespace, name string, ok bool)
-	NodeByUID(uid uuid.UUID) (model.NodeID, bool)
-	NodeLabels(id model.NodeID) map[string]string // server over agent over facts
-	NodeFacts(id model.NodeID) map[string]string
-	NodeGroups(id model.NodeID) []string
-	Nodes(namespace string) []model.NodeID // "" for all, ascending
-	NodesMatching(namespace string, s Selector) []model.NodeID
-	GroupMembers(namespace, name string) []model.NodeID
-	CheckByName(namespace, name string) (model.CheckID, bool)
-	CheckName(id model.CheckID) (namespace, name string, ok bool)
-	ChecksOf(node model.NodeID) []model.CheckID
-	Holders(check model.CheckID) []model.NodeID
-	Holds(node model.NodeID, check model.CheckID) bool
-	Handler(namespace, name string) (*model.HandlerSpec, bool)
+// Subscribe implements Assignments. fn is called by whoever calls Apply.
+func (p *Planner) Subscribe(fn func(changed []model.NodeID)) {
+	p.compiling.Lock()
+	defer p.compiling.Unlock()
+	p.fns = append(p.fns, fn)
 }

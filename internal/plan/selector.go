@@ -1,6 +1,132 @@
 package plan
 
-type Selector struct{}
+import (
+	"slices"
+	"strings"
+	"unique"
 
-// ParseSelector reads the selector of -l.
-func ParseSelector(text string) (Selector, error) { panic("unfinished") }
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Selector is a parsed label selector: requirements that must all hold.
+//
+//	env=prod   env!=prod (also without the label)   os in (linux,bsd)   os notin (a,b)
+//	owner (there is such a label)   !owner (there is none)
+type Selector struct{ requirements []requirement }
+
+type requirement struct {
+	key    string
+	values []string // none: the key itself
+	not    bool
+}
+
+// ParseSelector reads the selector of -l. An empty text selects everything.
+func ParseSelector(text string) (Selector, error) {
+	var s Selector
+	for _, part := range splitOutside(text) {
+		part = strings.TrimSpace(part)
+		r, ok := parseRequirement(part)
+		if !ok {
+			return Selector{}, model.Errorf(model.Invalid, "selector %q: cannot read %q", text, part).
+				WithHint("write KEY=VALUE, KEY!=VALUE, KEY in (A,B), KEY notin (A,B), KEY or !KEY, with commas between")
+		}
+		s.requirements = append(s.requirements, r)
+	}
+	return s, nil
+}
+
+// splitOutside splits at commas that are not in parentheses.
+func splitOutside(text string) (parts []string) {
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	depth, start := 0, 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case ',':
+			if depth == 0 {
+				parts = append(parts, text[start:i])
+				start = i + 1
+			}
+		}
+	}
+	return append(parts, text[start:])
+}
+
+func parseRequirement(part string) (requirement, bool) {
+	if key, list, ok := strings.Cut(part, "("); ok {
+		list, closed := strings.CutSuffix(strings.TrimSpace(list), ")")
+		words := strings.Fields(key)
+		if !closed || len(words) != 2 || words[1] != "in" && words[1] != "notin" {
+			return requirement{}, false
+		}
+		r := requirement{key: words[0], not: words[1] == "notin"}
+		for v := range strings.SplitSeq(list, ",") {
+			r.values = append(r.values, strings.TrimSpace(v))
+		}
+		return r, isKey(r.key)
+	}
+	if key, value, ok := strings.Cut(part, "!="); ok {
+		return valued(key, value, true)
+	}
+	if key, value, ok := strings.Cut(part, "=="); ok {
+		return valued(key, value, false)
+	}
+	if key, value, ok := strings.Cut(part, "="); ok {
+		return valued(key, value, false)
+	}
+	key, not := strings.CutPrefix(part, "!")
+	return requirement{key: strings.TrimSpace(key), not: not}, isKey(strings.TrimSpace(key))
+}
+
+func valued(key, value string, not bool) (requirement, bool) {
+	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+	return requirement{key: key, values: []string{value}, not: not}, isKey(key) && !strings.ContainsAny(value, "=!()")
+}
+
+func isKey(key string) bool { return key != "" && !strings.ContainsAny(key, " \t=!(),") }
+
+// Matches asks one set of labels.
+func (s Selector) Matches(labels map[string]string) bool {
+	for _, r := range s.requirements {
+		value, found := labels[r.key]
+		if len(r.values) > 0 {
+			found = found && slices.Contains(r.values, value)
+		}
+		if found == r.not {
+			return false
+		}
+	}
+	return true
+}
+
+// matching keeps what of from the selector selects, by the label index: no node is
+// looked at. from is changed.
+func (f *fleet) matching(from *roaring.Bitmap, s Selector) *roaring.Bitmap {
+	for _, r := range s.requirements {
+		having := roaring.New()
+		key := unique.Make(r.key)
+		if len(r.values) == 0 {
+			if with := f.byLabelKey[key]; with != nil {
+				having.Or(with)
+			}
+		}
+		for _, v := range r.values {
+			if with := f.byLabel[pair{key, unique.Make(v)}]; with != nil {
+				having.Or(with)
+			}
+		}
+		if r.not {
+			from.AndNot(having)
+		} else {
+			from.And(having)
+		}
+	}
+	return from
+}

@@ -1,0 +1,162 @@
+package plan
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// chunkKind is the kind of the rows that remember chunks. Name: hex hash and check
+// id. The row's id is the ChunkID, so it survives restarts and is never used again.
+const chunkKind = "chunk"
+
+// chunkKey is what makes a chunk: the hash covers the check's id, so one hash never
+// belongs to two checks; the id in the key is for people who look at the table.
+type chunkKey struct {
+	hash  [16]byte
+	check model.CheckID
+}
+
+func (k chunkKey) name() string { return fmt.Sprintf("%s-%d", hex.EncodeToString(k.hash[:]), k.check) }
+
+// chunkRow is the JSON body of a row.
+type chunkRow struct {
+	Check model.CheckID `json:"check"`
+	Name  string        `json:"name"` // of the check, for people
+	Body  []byte        `json:"body"` // wire.AppendChunk
+}
+
+// compileChunk applies the defaults. Namespace and ID come later (Planner.number).
+func compileChunk(name ref, id model.CheckID, spec *model.CheckSpec) (*model.Chunk, error) {
+	c := &model.Chunk{
+		Check: id, CheckName: name.name,
+		Command: spec.Command, Probe: spec.Probe,
+		Interval: time.Duration(spec.Interval), Cron: spec.Cron, TimeZone: spec.TimeZone,
+		Timeout: time.Duration(spec.Timeout), TTL: time.Duration(spec.TTL),
+		Env: spec.Env, RunAs: spec.RunAs, MaxOutput: int(spec.MaxOutput),
+		FailAfter: 1, RecoverAfter: 1,
+	}
+	if c.Timeout == 0 {
+		c.Timeout = time.Duration(defaultTimeout)
+		if c.Interval > 0 {
+			c.Timeout = min(c.Timeout, c.Interval)
+		}
+	}
+	if c.MaxOutput == 0 {
+		c.MaxOutput = defaultMaxOutput
+	}
+	if a := spec.Alert; a != nil {
+		c.FailAfter, c.RecoverAfter = uint32(max(a.FailAfter, 1)), uint32(max(a.RecoverAfter, 1))
+		c.Handlers = a.Handlers
+	}
+	for s := range c.Severities {
+		c.Severities[s] = model.DefaultSeverity(model.Status(s))
+	}
+	for from, to := range spec.Severity {
+		status, ok := model.ParseStatus(from)
+		if !ok {
+			return nil, model.Errorf(model.Invalid, "severity: %q is no status", from).
+				WithHint("write ok, warning, critical or unknown")
+		}
+		severity, ok := parseSeverity(to)
+		if !ok {
+			return nil, model.Errorf(model.Invalid, "severity: %q is no severity", to).
+				WithHint("write not classified, information, warning, average, high or disaster")
+		}
+		c.Severities[status] = severity
+	}
+	return c, nil
+}
+
+func parseSeverity(text string) (model.Severity, bool) {
+	for s := model.NotClassified; s <= model.Disaster; s++ {
+		if strings.EqualFold(text, s.String()) {
+			return s, true
+		}
+	}
+	return 0, false
+}
+
+// number gives the chunks of new definitions their namespace, hash and id; ids of
+// chunks never seen are drawn from the store in one commit. Without a store (a
+// preview) such a chunk keeps the id zero.
+func (p *Planner) number(ctx context.Context, store intent.Store, t *translation) error {
+	var writes []intent.Write
+	var fresh []*checkDef
+	keys := map[chunkKey]bool{}
+	for _, d := range t.checks() {
+		d.chunk.Namespace = p.namespaceID(t, d.ns)
+		body := wire.AppendChunk(nil, d.chunk)
+		d.chunk.Hash = wire.ChunkHash(body)
+		key := chunkKey{d.chunk.Hash, d.id}
+		if known := p.knownChunk(key); known != nil {
+			d.chunk = known
+			continue
+		}
+		fresh = append(fresh, d)
+		if keys[key] {
+			continue
+		}
+		keys[key] = true
+		row, err := json.Marshal(chunkRow{Check: d.id, Name: d.ref.String(), Body: body})
+		if err != nil {
+			return fmt.Errorf("encode chunk of check %q: %w", d.ref, err)
+		}
+		writes = append(writes, intent.Write{Key: intent.Key{Kind: chunkKind, Name: key.name()}, Body: row, Expect: -1})
+	}
+	if len(fresh) == 0 || store == nil {
+		return nil
+	}
+	done, err := store.Commit(ctx, intent.Who{User: "server", Why: "new definition of a check"}, writes)
+	if err != nil {
+		return fmt.Errorf("number new definitions of checks: %w", err)
+	}
+	for _, row := range done.Rows {
+		if _, err := p.keepChunk(row); err != nil {
+			return err
+		}
+	}
+	for _, d := range fresh {
+		if d.chunk = p.knownChunk(chunkKey{d.chunk.Hash, d.id}); d.chunk == nil {
+			panic("BUG: the store did not return a chunk it committed")
+		}
+	}
+	return nil
+}
+
+// keepChunk remembers a stored chunk.
+func (p *Planner) keepChunk(row intent.Row) (*model.Chunk, error) {
+	var body chunkRow
+	if err := json.Unmarshal(row.Body, &body); err != nil {
+		return nil, fmt.Errorf("read chunk %q: %w", row.Name, err)
+	}
+	chunk, err := wire.DecodeChunk(model.ChunkID(row.ID), body.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read chunk %q: %w", row.Name, err)
+	}
+	p.chunkMu.Lock()
+	defer p.chunkMu.Unlock()
+	p.chunks[chunk.ID] = chunk
+	p.chunkByKey[chunkKey{chunk.Hash, chunk.Check}] = chunk
+	return chunk, nil
+}
+
+func (p *Planner) knownChunk(k chunkKey) *model.Chunk {
+	p.chunkMu.RLock()
+	defer p.chunkMu.RUnlock()
+	return p.chunkByKey[k]
+}
+
+// Chunk implements Assignments. Chunks are never forgotten while the process lives.
+func (p *Planner) Chunk(id model.ChunkID) *model.Chunk {
+	p.chunkMu.RLock()
+	defer p.chunkMu.RUnlock()
+	return p.chunks[id]
+}

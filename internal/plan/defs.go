@@ -1,0 +1,263 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// SharedNamespace is the room whose checks, groups and properties may reach the
+// nodes of all namespaces.
+const SharedNamespace = "shared"
+
+const (
+	defaultTimeout   = model.Duration(60e9)
+	defaultMaxOutput = 64 << 10
+)
+
+// A ref names a node or a group. A node ref without namespace, which only resources
+// of the shared namespace have, means the nodes of that name everywhere.
+type ref struct{ ns, name string }
+
+func (r ref) String() string { return r.ns + "/" + r.name }
+
+// Definitions are resources decoded and compiled. They are immutable: an edit makes a
+// new one, so that going back to the one before undoes it exactly.
+type (
+	nodeDef struct {
+		ref
+		id            model.NodeID
+		uid           uuid.UUID
+		labels, facts pairs
+		groups        []gid // its own
+		props         values
+	}
+	groupDef struct {
+		ref
+		id      gid
+		targets *targets // listed, by condition, and other groups
+		props   values
+	}
+	checkDef struct {
+		ref
+		id      model.CheckID
+		targets *targets // nil: disabled, or on no node
+		chunk   *model.Chunk
+		props   []string // properties that the chunk names
+	}
+	propertyDef struct {
+		ref
+		property string
+		scope    scope
+		value    json.RawMessage
+	}
+	namespaceDef struct {
+		id     model.NamespaceID
+		name   string
+		limits *model.Limits
+	}
+	handlerDef struct {
+		ref
+		spec *model.HandlerSpec
+	}
+)
+
+// scope is where in the chain a property stands.
+type scope struct {
+	level level
+	ns    string
+	group gid
+	node  ref
+}
+
+type level uint8
+
+const (
+	global level = iota
+	namespaced
+	grouped
+	ofNode
+)
+
+// values are properties by name, ascending.
+type values []namedValue
+
+type namedValue struct {
+	name  string
+	value json.RawMessage
+}
+
+func makeValues(m map[string]json.RawMessage) values {
+	v := make(values, 0, len(m))
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		v = append(v, namedValue{name, m[name]})
+	}
+	return v
+}
+
+func (v values) get(name string) (json.RawMessage, bool) {
+	i, ok := slices.BinarySearchFunc(v, name, func(x namedValue, name string) int { return strings.Compare(x.name, name) })
+	if !ok {
+		return nil, false
+	}
+	return v[i].value, true
+}
+
+// decode turns a stored body into a definition; nil for kinds that do not concern
+// assignments. Chunks have no ID yet: numbered gives it.
+func (p *Planner) decode(key intent.Key, id uint32, body []byte) (any, error) {
+	var envelope struct {
+		Metadata model.Metadata  `json:"metadata"`
+		Spec     json.RawMessage `json:"spec"`
+	}
+	into := func(spec any) error {
+		if err := json.Unmarshal(body, &envelope); err != nil {
+			return err
+		}
+		if len(envelope.Spec) == 0 {
+			return nil
+		}
+		return json.Unmarshal(envelope.Spec, spec)
+	}
+	name := ref{key.Namespace, key.Name}
+	var def any
+	var err error
+	switch key.Kind {
+	case "Namespace":
+		var spec model.NamespaceSpec
+		err = into(&spec)
+		def = &namespaceDef{id: model.NamespaceID(id), name: key.Name, limits: spec.Limits}
+	case "Node":
+		var spec model.NodeSpec
+		err = into(&spec)
+		def = p.nodeDef(name, model.NodeID(id), envelope.Metadata, &spec)
+	case "Group":
+		var spec model.GroupSpec
+		if err = into(&spec); err == nil {
+			def, err = p.groupDef(name, &spec)
+		}
+	case "Check":
+		var spec model.CheckSpec
+		if err = into(&spec); err == nil {
+			def, err = p.checkDef(name, model.CheckID(id), &spec)
+		}
+	case "Property":
+		var spec model.PropertySpec
+		if err = into(&spec); err == nil {
+			def, err = p.propertyDef(name, &spec)
+		}
+	case "Handler":
+		var spec model.HandlerSpec
+		err = into(&spec)
+		def = &handlerDef{ref: name, spec: &spec}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compile %s %q: %w", key.Kind, name, err)
+	}
+	return def, nil
+}
+
+func (p *Planner) nodeDef(name ref, id model.NodeID, meta model.Metadata, spec *model.NodeSpec) *nodeDef {
+	uid, _ := uuid.Parse(spec.UID) // a node that never enrolled has none
+	d := &nodeDef{
+		ref: name, id: id, uid: uid, props: makeValues(spec.Properties),
+		labels: makePairs(EffectiveLabels(meta, spec)), facts: makePairs(spec.Facts),
+	}
+	for _, g := range spec.Groups {
+		if r, ok := groupRef(name.ns, g); ok {
+			d.groups = insert(d.groups, p.gids.id(r))
+		}
+	}
+	return d
+}
+
+func (p *Planner) groupDef(name ref, spec *model.GroupSpec) (*groupDef, error) {
+	t, err := p.targets(name.ns, &model.Targets{Nodes: spec.Nodes, Groups: spec.Groups, Where: spec.Where})
+	if err != nil {
+		return nil, err
+	}
+	if t.where != nil && t.where.readsGroups {
+		return nil, model.Errorf(model.Invalid, "a group's where cannot read node.groups").
+			WithHint("list the other groups under groups:")
+	}
+	return &groupDef{ref: name, id: p.gids.id(name), targets: t, props: makeValues(spec.Properties)}, nil
+}
+
+func (p *Planner) checkDef(name ref, id model.CheckID, spec *model.CheckSpec) (*checkDef, error) {
+	d := &checkDef{ref: name, id: id}
+	chunk, err := compileChunk(name, id, spec)
+	if err != nil {
+		return nil, err
+	}
+	template, err := chunk.Template()
+	if err != nil {
+		return nil, err
+	}
+	d.chunk, d.props = chunk, template.Names()
+	if spec.Targets != nil && !spec.Disabled {
+		if d.targets, err = p.targets(name.ns, spec.Targets); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+func (p *Planner) propertyDef(name ref, spec *model.PropertySpec) (*propertyDef, error) {
+	d := &propertyDef{ref: name, property: spec.Property, value: spec.Value}
+	if d.property == "" {
+		d.property = name.name
+	}
+	kind, what, _ := strings.Cut(spec.Scope, ":")
+	switch kind {
+	case "global":
+		d.scope = scope{level: global}
+	case "namespace", "":
+		d.scope = scope{level: namespaced, ns: name.ns}
+	case "group":
+		r, ok := groupRef(name.ns, what)
+		if !ok {
+			return nil, model.Errorf(model.Invalid, "scope %q names a group of another namespace", spec.Scope)
+		}
+		d.scope = scope{level: grouped, group: p.gids.id(r)}
+	case "node":
+		d.scope = scope{level: ofNode, node: nodeRef(name.ns, what)}
+	default:
+		return nil, model.Errorf(model.Invalid, "scope %q is not known", spec.Scope).
+			WithHint("write global, namespace, group:NAME or node:NAME")
+	}
+	return d, nil
+}
+
+// nodeRef reads how a resource of a namespace names a node.
+func nodeRef(ns, name string) ref {
+	if before, after, ok := strings.Cut(name, "/"); ok {
+		return ref{before, after}
+	}
+	if ns == SharedNamespace {
+		return ref{"", name}
+	}
+	return ref{ns, name}
+}
+
+// groupRef reads how a resource of a namespace names a group: one of its own, or
+// shared/NAME. Groups of another namespace are nobody's business.
+func groupRef(ns, name string) (ref, bool) {
+	before, after, ok := strings.Cut(name, "/")
+	switch {
+	case !ok:
+		return ref{ns, name}, true
+	case before == ns || before == SharedNamespace:
+		return ref{before, after}, true
+	}
+	return ref{}, false
+}
+
+// inScope says whether what belongs to namespace owner may reach nodes of ns.
+func inScope(owner, ns string) bool { return owner == ns || owner == SharedNamespace }

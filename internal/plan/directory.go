@@ -1,0 +1,225 @@
+package plan
+
+import (
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Directory turns names into ids and back, and answers who is where. Names of deleted
+// things are unknown. What it returns is the caller's.
+type Directory interface {
+	NamespaceByName(name string) (model.NamespaceID, bool)
+	NamespaceName(id model.NamespaceID) (string, bool)
+	NamespaceLimits(name string) *model.Limits // nil: the server's defaults
+	NodeByName(namespace, name string) (model.NodeID, bool)
+	NodeName(id model.NodeID) (namespace, name string, ok bool)
+	NodeByUID(uid uuid.UUID) (model.NodeID, bool)
+	NodeLabels(id model.NodeID) map[string]string // server over agent over facts
+	NodeFacts(id model.NodeID) map[string]string
+	NodeGroups(id model.NodeID) []string
+	Nodes(namespace string) []model.NodeID // "" for all, ascending
+	NodesMatching(namespace string, s Selector) []model.NodeID
+	GroupMembers(namespace, name string) []model.NodeID
+	CheckByName(namespace, name string) (model.CheckID, bool)
+	CheckName(id model.CheckID) (namespace, name string, ok bool)
+	ChecksOf(node model.NodeID) []model.CheckID
+	Holders(check model.CheckID) []model.NodeID
+	Holds(node model.NodeID, check model.CheckID) bool
+	Handler(namespace, name string) (*model.HandlerSpec, bool)
+}
+
+// read calls fn under the read lock.
+func read[T any](p *Planner, fn func(*fleet) T) T {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return fn(p.fleet)
+}
+
+// NamespaceByName implements Directory.
+func (p *Planner) NamespaceByName(name string) (model.NamespaceID, bool) {
+	d := read(p, func(f *fleet) *namespaceDef { return f.namespaces[name] })
+	if d == nil {
+		return 0, false
+	}
+	return d.id, true
+}
+
+// NamespaceName implements Directory.
+func (p *Planner) NamespaceName(id model.NamespaceID) (string, bool) {
+	name := read(p, func(f *fleet) string { return f.namespaceOf[id] })
+	return name, name != ""
+}
+
+// NamespaceLimits implements Directory.
+func (p *Planner) NamespaceLimits(name string) *model.Limits {
+	d := read(p, func(f *fleet) *namespaceDef { return f.namespaces[name] })
+	if d == nil {
+		return nil
+	}
+	return d.limits
+}
+
+// NodeByName implements Directory.
+func (p *Planner) NodeByName(namespace, name string) (model.NodeID, bool) {
+	id := read(p, func(f *fleet) model.NodeID { return f.byName[ref{namespace, name}] })
+	return id, id != 0
+}
+
+func (p *Planner) node(id model.NodeID) *nodeDef {
+	return read(p, func(f *fleet) *nodeDef {
+		if n := f.nodes[id]; n != nil {
+			return n.def
+		}
+		return nil
+	})
+}
+
+// NodeName implements Directory.
+func (p *Planner) NodeName(id model.NodeID) (namespace, name string, ok bool) {
+	d := p.node(id)
+	if d == nil {
+		return "", "", false
+	}
+	return d.ns, d.name, true
+}
+
+// NodeByUID implements Directory.
+func (p *Planner) NodeByUID(uid uuid.UUID) (model.NodeID, bool) {
+	id := read(p, func(f *fleet) model.NodeID { return f.byUID[uid] })
+	return id, id != 0
+}
+
+// NodeLabels implements Directory.
+func (p *Planner) NodeLabels(id model.NodeID) map[string]string {
+	if d := p.node(id); d != nil {
+		return d.labels.toMap()
+	}
+	return nil
+}
+
+// NodeFacts implements Directory.
+func (p *Planner) NodeFacts(id model.NodeID) map[string]string {
+	if d := p.node(id); d != nil {
+		return d.facts.toMap()
+	}
+	return nil
+}
+
+// NodeGroups implements Directory: shared groups as shared/NAME.
+func (p *Planner) NodeGroups(id model.NodeID) []string {
+	return read(p, func(f *fleet) (list []string) {
+		n := f.nodes[id]
+		if n == nil {
+			return nil
+		}
+		for _, g := range n.groups.ids {
+			list = append(list, f.groupName(g))
+		}
+		return list
+	})
+}
+
+// Nodes implements Directory.
+func (p *Planner) Nodes(namespace string) []model.NodeID {
+	return read(p, func(f *fleet) []model.NodeID {
+		if namespace == "" {
+			return nodeIDs(f.all)
+		}
+		return nodeIDs(f.inNamespace[namespace])
+	})
+}
+
+// NodesMatching implements Directory.
+func (p *Planner) NodesMatching(namespace string, s Selector) []model.NodeID {
+	return read(p, func(f *fleet) []model.NodeID {
+		from := f.all
+		if namespace != "" {
+			from = f.inNamespace[namespace]
+		}
+		if from == nil {
+			return nil
+		}
+		return nodeIDs(f.matching(from.Clone(), s))
+	})
+}
+
+// GroupMembers implements Directory.
+func (p *Planner) GroupMembers(namespace, name string) []model.NodeID {
+	return read(p, func(f *fleet) []model.NodeID {
+		g, ok := f.gids.known(ref{namespace, name})
+		if !ok || f.groups[g] == nil {
+			return nil
+		}
+		return nodeIDs(f.groups[g].members)
+	})
+}
+
+// CheckByName implements Directory.
+func (p *Planner) CheckByName(namespace, name string) (model.CheckID, bool) {
+	id := read(p, func(f *fleet) model.CheckID { return f.checkByName[ref{namespace, name}] })
+	return id, id != 0
+}
+
+// CheckName implements Directory.
+func (p *Planner) CheckName(id model.CheckID) (namespace, name string, ok bool) {
+	c := read(p, func(f *fleet) *checkDef {
+		if c := f.checks[id]; c != nil {
+			return c.def
+		}
+		return nil
+	})
+	if c == nil {
+		return "", "", false
+	}
+	return c.ns, c.name, true
+}
+
+// ChecksOf implements Directory.
+func (p *Planner) ChecksOf(node model.NodeID) []model.CheckID {
+	return read(p, func(f *fleet) []model.CheckID {
+		if n := f.nodes[node]; n != nil {
+			return append([]model.CheckID(nil), n.checks.ids...)
+		}
+		return nil
+	})
+}
+
+// Holders implements Directory.
+func (p *Planner) Holders(check model.CheckID) []model.NodeID {
+	return read(p, func(f *fleet) []model.NodeID {
+		if c := f.checks[check]; c != nil {
+			return nodeIDs(c.holders)
+		}
+		return nil
+	})
+}
+
+// Holds implements Directory.
+func (p *Planner) Holds(node model.NodeID, check model.CheckID) bool {
+	return read(p, func(f *fleet) bool {
+		n := f.nodes[node]
+		return n != nil && n.checks.has(check)
+	})
+}
+
+// Handler implements Directory. The specification must not be changed.
+func (p *Planner) Handler(namespace, name string) (*model.HandlerSpec, bool) {
+	d := read(p, func(f *fleet) *handlerDef { return f.handlers[ref{namespace, name}] })
+	if d == nil {
+		return nil, false
+	}
+	return d.spec, true
+}
+
+func nodeIDs(b *roaring.Bitmap) []model.NodeID {
+	if b == nil {
+		return nil
+	}
+	ids := make([]model.NodeID, 0, b.GetCardinality())
+	for it := b.Iterator(); it.HasNext(); {
+		ids = append(ids, model.NodeID(it.Next()))
+	}
+	return ids
+}

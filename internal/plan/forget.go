@@ -1,0 +1,118 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Forgotten is a node that no longer holds a check, or a check or node that is gone.
+type Forgotten struct {
+	Node model.NodeID // zero: all nodes
+	Mark wire.ForgetMark
+}
+
+// forgotten turns what nodes lost into marks. A deleted check is one mark for all
+// nodes, a deleted node one mark for all its checks.
+func (t *translation) forgotten(lost []holding, deleted []model.NodeID) (marks []Forgotten) {
+	for _, c := range t.deletedChecks {
+		marks = append(marks, Forgotten{Mark: wire.ForgetMark{Check: c, Gone: true}})
+	}
+	for _, n := range deleted {
+		marks = append(marks, Forgotten{Node: n, Mark: wire.ForgetMark{Gone: true}})
+	}
+	for _, h := range lost {
+		if !slices.Contains(t.deletedChecks, h.check) && !slices.Contains(deleted, h.node) {
+			marks = append(marks, Forgotten{Node: h.node, Mark: wire.ForgetMark{Check: h.check}})
+		}
+	}
+	return marks
+}
+
+// ForgottenSince says what changes after the revision, and up to Revision, made nodes
+// forget. A crash between the commit of intent and the journal's record of it
+// swallows marks; so after a restart, with the last revision that the journal records
+// as in force (wire.RecordIntent), write what this returns, then record Revision.
+// Marks are idempotent: writing one twice does no harm.
+func (p *Planner) ForgottenSince(ctx context.Context, revision int64) ([]Forgotten, error) {
+	if revision >= p.Revision() {
+		return nil, nil
+	}
+	changes, err := p.changesUntilNow(ctx, revision)
+	if err != nil {
+		return nil, err
+	}
+	p.compiling.Lock()
+	defer p.compiling.Unlock()
+	// Lead the fleet back to what it was, see what it gains by that, and undo it.
+	back := &translation{defs: map[intent.Key]any{}}
+	var deletedChecks []model.CheckID
+	var deletedNodes []model.NodeID
+	for _, c := range changes {
+		if !slices.Contains(kinds[:], c.Key.Kind) {
+			continue
+		}
+		if c.After == nil {
+			switch c.Key.Kind {
+			case "Check":
+				deletedChecks = append(deletedChecks, model.CheckID(c.ID))
+			case "Node":
+				deletedNodes = append(deletedNodes, model.NodeID(c.ID))
+			}
+		}
+		if _, later := back.defs[c.Key]; later {
+			continue // only the oldest Before counts
+		}
+		var before any
+		if c.Before != nil {
+			if before, err = p.decode(c.Key, c.ID, c.Before); err != nil {
+				continue // it did not compile then either: nobody held it
+			}
+		}
+		back.set(c.Key, before)
+	}
+	if err := p.number(ctx, nil, back); err != nil {
+		return nil, err
+	}
+	back.compare(p.defs)
+	back.deletedChecks = deletedChecks
+	var marks []Forgotten
+	p.try(back.edits, func(pass *pass) { marks = back.forgotten(pass.gained, deletedNodes) })
+	return marks, nil
+}
+
+func (p *Planner) changesUntilNow(ctx context.Context, revision int64) (all []intent.Change, err error) {
+	until := p.Revision()
+	for revision < until {
+		changes, err := p.o.Store.Changes(ctx, revision, catchUpChanges)
+		if err != nil {
+			return nil, fmt.Errorf("read changes: %w", err)
+		}
+		if len(changes) == 0 {
+			break
+		}
+		for _, c := range changes {
+			if c.Revision <= until {
+				all = append(all, c)
+			}
+		}
+		revision = changes[len(changes)-1].Revision
+	}
+	return all, nil
+}
+
+// try makes edits, lets look see what came of them, and undoes them. Assignments and
+// generations are not touched. The caller holds compiling.
+func (p *Planner) try(edits []edit, look func(*pass)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	counts := p.fleet.counts
+	look(p.fleet.apply(edits))
+	p.fleet.apply(undo(edits))
+	p.fleet.sweep()
+	p.fleet.counts = counts // a trial is no change
+}

@@ -1,0 +1,57 @@
+package plan
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// collector shows what the planner did. It reads under the planner's lock when asked,
+// so that counting costs the passes nothing.
+type collector struct{ p *Planner }
+
+var (
+	passesDesc     = desc("passes_total", "Lists of changes compiled.")
+	nodesDesc      = desc("nodes_visited_total", "Nodes whose groups and checks were computed.")
+	groupsDesc     = desc("groups_evaluated_total", "Groups whose members were computed.")
+	checksDesc     = desc("checks_evaluated_total", "Checks whose holders were computed.")
+	conditionsDesc = desc("conditions_evaluated_total", "Conditions evaluated on a node.")
+	builtDesc      = desc("assignments_built_total", "Assignments composed, changed or not.")
+	changedDesc    = desc("assignments_changed_total", "Assignments that differ from before.")
+	brokenDesc     = desc("broken_definitions_total", "Stored resources that this version cannot compile.")
+	knownDesc      = prometheus.NewDesc("muster_plan_known", "What the planner holds.", []string{"kind"}, nil)
+)
+
+func desc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("muster_plan_"+name, help, nil, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	p := c.p
+	p.mu.RLock()
+	counts, broken, f := p.fleet.counts, p.broken, p.fleet
+	known := map[string]int{
+		"nodes": len(f.nodes), "groups": len(f.groups), "checks": len(f.checks),
+		"conditions": len(f.conditions), "check_sets": len(f.checkSets.byKey),
+	}
+	p.mu.RUnlock()
+	p.chunkMu.RLock()
+	known["chunks"] = len(p.chunks)
+	p.chunkMu.RUnlock()
+	for kind, n := range known {
+		ch <- prometheus.MustNewConstMetric(knownDesc, prometheus.GaugeValue, float64(n), kind)
+	}
+	for desc, n := range map[*prometheus.Desc]uint64{
+		passesDesc: counts.Passes, nodesDesc: counts.Nodes, groupsDesc: counts.Groups, checksDesc: counts.Checks,
+		conditionsDesc: counts.Conditions, builtDesc: counts.Built, changedDesc: counts.Changed, brokenDesc: broken,
+	} {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n))
+	}
+}
+
+// Counts is the work done so far.
+func (p *Planner) Counts() Counts {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.fleet.counts
+}

@@ -1,0 +1,159 @@
+package plan
+
+import (
+	"context"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Landing says where one write would land.
+type Landing struct {
+	Key    intent.Key
+	Nodes  int // that would hold it (check), be members (group), read it (property), be in it (namespace)
+	Checks int // that use it (handler, property, group)
+}
+
+// previewIDs are given to resources that have no id yet: far above what intent has
+// given, and gone when the preview is.
+const previewIDs = 1 << 31
+
+// Preview compiles writes without keeping anything and says where each lands, and
+// how many nodes that exist now would get another assignment or be deleted. A write
+// that does not compile is an error.
+func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings []Landing, affected int, err error) {
+	p.compiling.Lock()
+	defer p.compiling.Unlock()
+	t := &translation{defs: map[intent.Key]any{}}
+	for i, w := range writes {
+		var def any
+		if w.Body != nil {
+			id := idOf(p.defs[w.Key])
+			if id == 0 {
+				id = previewIDs + uint32(i)
+			}
+			if def, err = p.decode(w.Key, id, w.Body); err != nil {
+				return nil, 0, err
+			}
+		}
+		t.set(w.Key, def)
+	}
+	if err := p.number(ctx, nil, t); err != nil {
+		return nil, 0, err
+	}
+	t.compare(p.defs)
+	landings = make([]Landing, len(writes))
+	before := make([]Landing, len(writes))
+	p.mu.RLock()
+	for i, w := range writes {
+		before[i] = p.fleet.landing(w.Key, p.defs[w.Key])
+	}
+	p.mu.RUnlock()
+	p.try(t.edits, func(pass *pass) {
+		for i, w := range writes {
+			if landings[i] = before[i]; w.Body != nil {
+				landings[i] = p.fleet.landing(w.Key, t.defs[w.Key])
+			}
+		}
+		for _, id := range p.fleet.differing(pass) {
+			if id < previewIDs {
+				affected++
+			}
+		}
+		affected += len(pass.deleted)
+	})
+	return landings, affected, nil
+}
+
+func idOf(def any) uint32 {
+	switch d := def.(type) {
+	case *nodeDef:
+		return uint32(d.id)
+	case *checkDef:
+		return uint32(d.id)
+	case *namespaceDef:
+		return uint32(d.id)
+	}
+	return 0
+}
+
+func (f *fleet) landing(key intent.Key, def any) Landing {
+	l := Landing{Key: key}
+	switch d := def.(type) {
+	case *namespaceDef:
+		if of := f.inNamespace[d.name]; of != nil {
+			l.Nodes = int(of.GetCardinality())
+		}
+	case *nodeDef:
+		l.Nodes, l.Checks = 1, len(f.nodes[d.id].checks.ids)
+	case *groupDef:
+		l.Nodes, l.Checks = int(f.group(d.id).members.GetCardinality()), len(f.group(d.id).checks)
+	case *checkDef:
+		l.Nodes, l.Checks = int(f.checks[d.id].holders.GetCardinality()), 1
+	case *propertyDef:
+		at := propertyPlace{d.property, d.scope}
+		l.Nodes, l.Checks = int(f.readersOf(at).GetCardinality()), len(f.readers[d.property])
+	case *handlerDef:
+		for _, c := range f.checks {
+			if c.def.ns == d.ns && slices.Contains(c.def.chunk.Handlers, d.name) {
+				l.Checks++
+				l.Nodes += int(c.holders.GetCardinality())
+			}
+		}
+	}
+	return l
+}
+
+// Reason says why a check is, or is not, on a node.
+type Reason struct {
+	Lands   bool
+	Through []string // what adds it: "group web", "node web01", "where …"
+	Not     string   // if it does not land: what keeps it away
+}
+
+// Explain says which target put the check on the node, or why it is not there.
+func (p *Planner) Explain(node model.NodeID, check model.CheckID) Reason {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	n, c := p.fleet.nodes[node], p.fleet.checks[check]
+	switch {
+	case n == nil:
+		return Reason{Not: "there is no such node"}
+	case c == nil:
+		return Reason{Not: "there is no such check"}
+	case c.def.targets == nil:
+		return Reason{Not: "the check is disabled, or has no targets"}
+	case !inScope(c.def.ns, n.def.ns):
+		return Reason{Not: "the check is of namespace " + c.def.ns + ", the node of " + n.def.ns}
+	}
+	r := Reason{Through: p.fleet.through(c.def.targets, n)}
+	if len(r.Through) == 0 {
+		r.Not = "no group, node or condition of its targets chooses the node"
+		return r
+	}
+	if except := c.def.targets.except; except != nil && p.fleet.lands(except, c.def.ns, n) {
+		r.Not = "excepted by " + p.fleet.through(except, n)[0]
+		return r
+	}
+	r.Lands = true
+	return r
+}
+
+// through lists what of t chooses the node.
+func (f *fleet) through(t *targets, n *node) (list []string) {
+	for _, g := range t.groups {
+		if n.groups.has(g) {
+			list = append(list, "group "+f.gids.ref(g).name)
+		}
+	}
+	for _, r := range t.nodes {
+		if r.matches(n.def.ref) {
+			list = append(list, "node "+r.name)
+		}
+	}
+	if t.where != nil && f.conditions[t.where.key].matches.Contains(uint32(n.def.id)) {
+		list = append(list, "where "+t.where.Expr)
+	}
+	return list
+}
