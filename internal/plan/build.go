@@ -12,6 +12,9 @@ import (
 // assignment differs from before. What does not differ keeps its generation.
 func (f *fleet) build(p *pass, gen wire.Generation) []model.NodeID {
 	var changed []model.NodeID
+	for _, n := range p.deleted {
+		f.leave(n)
+	}
 	b := f.builder(p)
 	for id := range values32(p.build) {
 		n := f.nodes[model.NodeID(id)]

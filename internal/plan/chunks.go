@@ -156,6 +156,9 @@ func (p *Planner) knownChunk(k chunkKey) *model.Chunk {
 
 // Chunk implements Assignments. Chunks are never forgotten while the process lives.
 func (p *Planner) Chunk(id model.ChunkID) *model.Chunk {
+	if builtin := model.BuiltinChunkOf(id); builtin != nil {
+		return builtin
+	}
 	p.chunkMu.RLock()
 	defer p.chunkMu.RUnlock()
 	return p.chunks[id]

@@ -15,7 +15,7 @@ import (
 
 // SharedNamespace is the room whose checks, groups and properties may reach the
 // nodes of all namespaces.
-const SharedNamespace = "shared"
+const SharedNamespace = model.SharedNamespaceName
 
 const (
 	defaultTimeout   = model.Duration(60e9)

@@ -63,6 +63,9 @@ func (p *Planner) NamespaceLimits(name string) *model.Limits {
 
 // NodeByName implements Directory.
 func (p *Planner) NodeByName(namespace, name string) (model.NodeID, bool) {
+	if namespace == model.DefaultNamespaceName && name == model.ServerNodeName {
+		return model.ServerNode, true
+	}
 	id := read(p, func(f *fleet) model.NodeID { return f.byName[ref{namespace, name}] })
 	return id, id != 0
 }
@@ -78,6 +81,9 @@ func (p *Planner) node(id model.NodeID) *nodeDef {
 
 // NodeName implements Directory.
 func (p *Planner) NodeName(id model.NodeID) (namespace, name string, ok bool) {
+	if id == model.ServerNode {
+		return model.DefaultNamespaceName, model.ServerNodeName, true
+	}
 	d := p.node(id)
 	if d == nil {
 		return "", "", false
@@ -156,14 +162,21 @@ func (p *Planner) GroupMembers(namespace, name string) []model.NodeID {
 	})
 }
 
-// CheckByName implements Directory.
+// CheckByName implements Directory. Built-in checks are known in every namespace.
 func (p *Planner) CheckByName(namespace, name string) (model.CheckID, bool) {
+	if id := model.BuiltinCheck(name); id != 0 {
+		return id, true
+	}
 	id := read(p, func(f *fleet) model.CheckID { return f.checkByName[ref{namespace, name}] })
 	return id, id != 0
 }
 
 // CheckName implements Directory.
 func (p *Planner) CheckName(id model.CheckID) (namespace, name string, ok bool) {
+	if id < model.FirstCheck {
+		name = model.BuiltinCheckName(id)
+		return model.DefaultNamespaceName, name, name != ""
+	}
 	c := read(p, func(f *fleet) *checkDef {
 		if c := f.checks[id]; c != nil {
 			return c.def

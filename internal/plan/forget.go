@@ -111,8 +111,13 @@ func (p *Planner) try(edits []edit, look func(*pass)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	counts := p.fleet.counts
-	look(p.fleet.apply(edits))
+	pass := p.fleet.apply(edits)
+	look(pass)
 	p.fleet.apply(undo(edits))
+	for _, n := range pass.deleted {
+		back := p.fleet.nodes[n.def.id]
+		back.content, back.gen = n.content, n.gen
+	}
 	p.fleet.sweep()
 	p.fleet.counts = counts // a trial is no change
 }

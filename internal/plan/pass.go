@@ -40,8 +40,7 @@ type pass struct {
 	build    *roaring.Bitmap        // nodes whose assignment is to be composed
 	lost     []holding
 	gained   []holding
-	deleted  []model.NodeID
-	created  []model.NodeID
+	deleted  []*node // with the content that they leave behind
 }
 
 // apply makes the edits and brings everything derived up to date, except
@@ -89,6 +88,13 @@ func (f *fleet) apply(edits []edit) *pass {
 	}
 	p.build.And(f.all) // deleted nodes are built no more
 	return p
+}
+
+func (p *pass) deletedIDs() (ids []model.NodeID) {
+	for _, n := range p.deleted {
+		ids = append(ids, n.def.id)
+	}
+	return ids
 }
 
 func (f *fleet) define(p *pass, e edit) {
@@ -191,7 +197,6 @@ func (f *fleet) defineNode(p *pass, old, new *nodeDef) {
 		f.nodes[new.id] = &node{def: new, groups: f.groupSets.empty, checks: f.checkSets.empty}
 		f.groupSets.empty.refs++
 		f.checkSets.empty.refs++
-		p.created = append(p.created, new.id)
 	}
 	p.nodes.Add(id)
 }
@@ -209,11 +214,10 @@ func (f *fleet) removeNode(p *pass, id model.NodeID) {
 	f.checkSets.move(&n.checks, f.checkSets.empty)
 	f.groupSets.empty.refs--
 	f.checkSets.empty.refs--
-	f.leave(n)
 	delete(f.nodes, id)
 	f.all.Remove(uint32(id))
 	p.nodes.Remove(uint32(id))
-	p.deleted = append(p.deleted, id)
+	p.deleted = append(p.deleted, n)
 }
 
 func (f *fleet) defineGroup(p *pass, id gid, old, new *groupDef) {
@@ -392,6 +396,9 @@ func (f *fleet) refill(p *pass) {
 	for g := range p.groups {
 		up(g)
 	}
+	// Nodes with a new definition keep their old bits here, right or wrong: regroup
+	// computes their groups one by one and changes the bits by the difference.
+	edited := p.nodes.Clone()
 	differs := map[gid]bool{}
 	var fill func(gid)
 	fill = func(g gid) {
@@ -416,6 +423,8 @@ func (f *fleet) refill(p *pass) {
 		if group.def != nil {
 			members.Or(f.selected(group.def.targets, group.def.ns))
 		}
+		members.AndNot(edited)
+		members.Or(roaring.And(group.members, edited))
 		came := roaring.Xor(members, group.members)
 		if came.IsEmpty() {
 			return
@@ -462,7 +471,6 @@ func (f *fleet) regroup(p *pass, n *node) {
 			}
 		}
 	}
-	// Members of groups refilled in this pass are right already.
 	difference(n.groups.ids, found,
 		func(g gid) { f.groups[g].members.Remove(id) },
 		func(g gid) { f.groups[g].members.Add(id) })

@@ -177,8 +177,9 @@ func (p *Planner) apply(ctx context.Context, changes []intent.Change, revision i
 	p.mu.Unlock()
 
 	t.keep(p.defs)
-	changed = append(changed, pass.deleted...)
-	if forgotten := t.forgotten(pass.lost, pass.deleted); len(forgotten) > 0 {
+	deleted := pass.deletedIDs()
+	changed = append(changed, deleted...)
+	if forgotten := t.forgotten(pass.lost, deleted); len(forgotten) > 0 {
 		p.o.Forget(forgotten)
 	}
 	if len(changed) > 0 {

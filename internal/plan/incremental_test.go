@@ -1,0 +1,328 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Any list of changes leads to the same fleet as a start from nothing, and both to
+// what a naive reading of the definitions says.
+func TestIncrementalEqualsFull(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		h := newHouse(t)
+		for range rapid.IntRange(1, 25).Draw(rt, "commits") {
+			var writes []intent.Write
+			seen := map[intent.Key]bool{}
+			for range rapid.IntRange(1, 4).Draw(rt, "writes") {
+				if w := anyWrite(rt); !seen[w.Key] {
+					seen[w.Key] = true
+					if _, known := h.rows[w.Key]; known || w.Body != nil {
+						writes = append(writes, w)
+					}
+				}
+			}
+			if len(writes) == 0 {
+				continue
+			}
+			if rapid.IntRange(0, 3).Draw(rt, "preview first") == 0 {
+				before := h.snapshot()
+				if _, _, err := h.p.Preview(rt.Context(), writes); err != nil {
+					rt.Fatal(err)
+				}
+				if !reflect.DeepEqual(before, h.snapshot()) {
+					rt.Fatal("a preview changed the fleet")
+				}
+			}
+			h.write(writes...)
+		}
+		incremental := h.withoutGenerations()
+		h.start()
+		if full := h.withoutGenerations(); !reflect.DeepEqual(incremental, full) {
+			for key := range full {
+				if !reflect.DeepEqual(incremental[key], full[key]) {
+					rt.Errorf("%s:\nincremental %+v\nfull        %+v", key, incremental[key], full[key])
+				}
+			}
+			rt.FailNow()
+		}
+		h.compareWithNaive(rt)
+		if f := h.p.fleet; len(f.checkSets.byKey) > len(f.nodes)+1 || len(f.groupSets.byKey) > len(f.nodes)+1 {
+			rt.Errorf("%d check sets, %d group sets for %d nodes", len(f.checkSets.byKey), len(f.groupSets.byKey), len(f.nodes))
+		}
+	})
+}
+
+func (h *house) withoutGenerations() map[string]any {
+	seen := h.snapshot()
+	for key, v := range seen {
+		if a, ok := v.(Assignment); ok {
+			a.Generation.Revision = 0
+			seen[key] = a
+		}
+	}
+	return seen
+}
+
+var (
+	someNodes  = []string{"n0", "n1", "n2", "n3", "n4"}
+	someGroups = []string{"g0", "g1", "g2", "g3"}
+	someWheres = []string{"", "", `node.labels.a == "1"`, `node.labels.a != "1"`, `node.name == "n2" || has(node.labels.b)`}
+)
+
+func anyWrite(rt *rapid.T) intent.Write {
+	pick := func(label string, from []string) string { return rapid.SampledFrom(from).Draw(rt, label) }
+	some := func(label string, from []string) []string {
+		return rapid.SliceOfNDistinct(rapid.SampledFrom(from), 0, 2, rapid.ID[string]).Draw(rt, label)
+	}
+	kind := pick("kind", []string{"Node", "Node", "Group", "Group", "Check", "Check", "Property"})
+	ns := pick("namespace", []string{"default", "shared"})
+	name := pick("name", map[string][]string{
+		"Node": someNodes, "Group": someGroups, "Check": {"c0", "c1", "c2"}, "Property": {"p0", "p1", "p2"},
+	}[kind])
+	w := intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Expect: -1}
+	if rapid.IntRange(0, 4).Draw(rt, "delete") == 0 {
+		return w
+	}
+	values := func() map[string]json.RawMessage {
+		m := map[string]json.RawMessage{}
+		for _, p := range some("properties", []string{"p0", "p1"}) {
+			m[p] = json.RawMessage(pick("value", []string{"1", "2", `{"a":1}`, `{"b":{"c":2}}`}))
+		}
+		return m
+	}
+	wheres := someWheres
+	var labels map[string]string
+	var spec model.Spec
+	switch kind {
+	case "Node":
+		labels = map[string]string{}
+		for _, l := range some("labels", []string{"a", "b"}) {
+			labels[l] = pick("label", []string{"1", "2"})
+		}
+		spec = &model.NodeSpec{Groups: some("own groups", someGroups), Properties: values()}
+	case "Group":
+		var inside []string // only later ones: no cycles
+		for _, g := range some("groups", someGroups) {
+			if g > name {
+				inside = append(inside, g)
+			}
+		}
+		spec = &model.GroupSpec{Nodes: some("nodes", someNodes), Groups: inside, Where: pick("where", wheres), Properties: values()}
+	case "Check":
+		wheres = append(slices.Clone(wheres), `"g1" in node.groups`)
+		target := func() *model.Targets {
+			return &model.Targets{Groups: some("groups", someGroups), Nodes: some("nodes", someNodes), Where: pick("where", wheres)}
+		}
+		t := target()
+		if rapid.Bool().Draw(rt, "except") {
+			t.Except = target()
+		}
+		c := shell("check {{ .props."+pick("reads", []string{"p0", "p1"})+" }} "+pick("argument", []string{"x", "y"}), t)
+		c.Disabled = rapid.IntRange(0, 9).Draw(rt, "disabled") == 0
+		spec = c
+	case "Property":
+		scope := pick("scope", []string{"", "global", "namespace", "group:g0", "group:g1", "node:n1"})
+		spec = &model.PropertySpec{Property: pick("property", []string{"p0", "p1"}), Scope: scope, Value: json.RawMessage(pick("value", []string{"1", "3", `{"a":2}`}))}
+	}
+	data, err := json.Marshal(model.Resource{
+		APIVersion: model.APIVersion, Kind: kind, Metadata: model.Metadata{Name: name, Namespace: ns, Labels: labels}, Spec: spec,
+	})
+	if err != nil {
+		rt.Fatal(err)
+	}
+	w.Body = data
+	return w
+}
+
+// compareWithNaive reads every definition again for every node and check.
+func (h *house) compareWithNaive(rt *rapid.T) {
+	type resource[S any] struct {
+		Metadata model.Metadata
+		Spec     S
+	}
+	groups, checks := map[ref]model.GroupSpec{}, map[ref]model.CheckSpec{}
+	decode := func(row intent.Row, into any) {
+		if err := json.Unmarshal(row.Body, into); err != nil {
+			rt.Fatal(err)
+		}
+	}
+	for _, row := range h.rows {
+		switch row.Kind {
+		case "Group":
+			var r resource[model.GroupSpec]
+			decode(row, &r)
+			groups[ref{row.Namespace, row.Name}] = r.Spec
+		case "Check":
+			var r resource[model.CheckSpec]
+			decode(row, &r)
+			checks[ref{row.Namespace, row.Name}] = r.Spec
+		}
+	}
+	for _, row := range h.rows {
+		if row.Kind != "Node" {
+			continue
+		}
+		var n resource[model.NodeSpec]
+		decode(row, &n)
+		ns := row.Namespace
+		listed := func(owner string, names []string) bool {
+			return slices.Contains(names, row.Name) && (owner == ns || owner == "shared")
+		}
+		holds := func(expr string, groups []string) bool {
+			if expr == "" {
+				return false
+			}
+			w, err := CompileWhere(expr)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			c := NewCandidate()
+			c.Set(ns, row.Name, n.Metadata.Labels, nil, groups)
+			return w.Match(c)
+		}
+		var member func(ref) bool
+		member = func(g ref) bool {
+			if g.ns != ns && g.ns != "shared" {
+				return false
+			}
+			if g.ns == ns && slices.Contains(n.Spec.Groups, g.name) {
+				return true
+			}
+			spec, declared := groups[g]
+			if !declared {
+				return false
+			}
+			if listed(g.ns, spec.Nodes) || holds(spec.Where, nil) {
+				return true
+			}
+			return slices.ContainsFunc(spec.Groups, func(inside string) bool { return member(ref{g.ns, inside}) })
+		}
+		var names []string
+		for _, owner := range []string{"default", "shared"} {
+			for _, g := range someGroups {
+				if member(ref{owner, g}) {
+					if owner == "shared" {
+						names = append(names, "shared/"+g)
+					} else {
+						names = append(names, g)
+					}
+				}
+			}
+		}
+		if got := h.p.NodeGroups(model.NodeID(row.ID)); !sameStrings(got, names) {
+			rt.Errorf("groups of %s/%s: %v, naively %v", ns, row.Name, got, names)
+		}
+		var on func(string, *model.Targets) bool
+		on = func(owner string, t *model.Targets) bool {
+			if t == nil || owner != ns && owner != "shared" {
+				return false
+			}
+			in := slices.ContainsFunc(t.Groups, func(g string) bool { return member(ref{owner, g}) })
+			return (in || listed(owner, t.Nodes) || holds(t.Where, names)) && !on(owner, t.Except)
+		}
+		for c, spec := range checks {
+			id, _ := h.p.CheckByName(c.ns, c.name)
+			want := on(c.ns, spec.Targets) && !spec.Disabled
+			if got := h.p.Holds(model.NodeID(row.ID), id); got != want {
+				rt.Errorf("%s on %s/%s: %v, naively %v", c, ns, row.Name, got, want)
+			}
+			if why := h.p.Explain(model.NodeID(row.ID), id); why.Lands != want {
+				rt.Errorf("explain %s on %s/%s: %+v, naively %v", c, ns, row.Name, why, want)
+			}
+		}
+	}
+}
+
+// fleetOf has n nodes of which each tenth is in a rack of ten, and 40 checks on all.
+func fleetOf(t testing.TB, n int) *house {
+	h := newHouse(t)
+	p := h.p
+	h.p = nil
+	var writes []intent.Write
+	put := func(kind, name string, labels map[string]string, spec model.Spec) {
+		writes = append(writes, intent.Write{
+			Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: body(t, kind, "default", name, labels, spec), Expect: -1,
+		})
+	}
+	for i := range n {
+		put("Node", fmt.Sprintf("node%05d", i), map[string]string{"env": []string{"prod", "staging"}[i%2], "site": fmt.Sprint("s", i%20)},
+			&model.NodeSpec{
+				Groups: []string{"all", fmt.Sprint("rack", i/10)},
+				Facts:  map[string]string{"os": "linux", "arch": "amd64", "hostname": fmt.Sprintf("node%05d", i), "kernel": "6.12"},
+			})
+	}
+	put("Group", "prod", nil, &model.GroupSpec{Where: `node.labels.env == "prod"`})
+	for i := range 40 {
+		put("Check", fmt.Sprintf("check%02d", i), nil, shell(fmt.Sprintf("check %d", i), &model.Targets{Groups: []string{"all"}}))
+	}
+	put("Check", "rack", nil, shell("check rack", &model.Targets{Groups: []string{"rack3"}}))
+	h.write(writes...)
+	h.p = p
+	if err := p.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// Work is in proportion to the change, not to the fleet.
+func TestWorkIsInProportion(t *testing.T) {
+	h := fleetOf(t, 2000)
+	work := func(change func()) (changed int, c Counts) {
+		before := h.p.Counts()
+		h.changed = nil
+		change()
+		after := h.p.Counts()
+		return len(h.changed), Counts{
+			Passes: after.Passes - before.Passes, Nodes: after.Nodes - before.Nodes, Groups: after.Groups - before.Groups,
+			Checks: after.Checks - before.Checks, Conditions: after.Conditions - before.Conditions,
+			Built: after.Built - before.Built, Changed: after.Changed - before.Changed,
+		}
+	}
+	// Passes: one for the change and, where a check got a new definition, one for the
+	// record of its number, which concerns nobody.
+	for _, c := range []struct {
+		name    string
+		change  func()
+		changed int
+		counts  Counts
+	}{
+		{"a check of ten nodes", func() {
+			h.put("Check", "default", "rack", nil, shell("other", &model.Targets{Groups: []string{"rack3"}}))
+		}, 10, Counts{Passes: 2, Checks: 1, Built: 10, Changed: 10}},
+		{"its label", func() {
+			h.put("Check", "default", "rack", map[string]string{"a": "b"}, shell("other", &model.Targets{Groups: []string{"rack3"}}))
+		}, 0, Counts{Passes: 1, Checks: 1}},
+		{"its targets", func() {
+			h.put("Check", "default", "rack", nil, shell("other", &model.Targets{Groups: []string{"rack3", "rack4"}}))
+		}, 10, Counts{Passes: 1, Checks: 1, Built: 10, Changed: 10}},
+		{"a node", func() {
+			h.node("node00000", map[string]string{"env": "staging"}, "all", "rack3")
+		}, 1, Counts{Passes: 1, Nodes: 1, Conditions: 1, Built: 1, Changed: 1}},
+		{"a node's label that nobody targets", func() {
+			h.node("node00001", map[string]string{"env": "prod", "note": "x"}, "all", "rack0")
+		}, 0, Counts{Passes: 1, Nodes: 1, Conditions: 1, Built: 1}},
+		{"a new node", func() { h.node("new", nil, "all") }, 1, Counts{Passes: 1, Nodes: 1, Conditions: 1, Built: 1, Changed: 1}},
+		{"a group of two", func() {
+			h.put("Group", "default", "pair", nil, &model.GroupSpec{Nodes: []string{"node00005", "node00006"}})
+		}, 0, Counts{Passes: 1, Nodes: 2, Groups: 1, Built: 2}},
+		{"a condition", func() {
+			h.put("Check", "default", "cond", nil, shell("cond", &model.Targets{Where: `node.labels.site == "s7"`}))
+		}, 100, Counts{Passes: 2, Checks: 1, Conditions: 2001, Built: 100, Changed: 100}},
+		{"a property nobody reads", func() {
+			h.put("Property", "default", "x", nil, &model.PropertySpec{Value: json.RawMessage("1")})
+		}, 0, Counts{Passes: 1}},
+	} {
+		changed, counts := work(c.change)
+		if changed != c.changed || counts != c.counts {
+			t.Errorf("%s: %d assignments changed, want %d\n  %+v\n  %+v", c.name, changed, c.changed, counts, c.counts)
+		}
+	}
+}

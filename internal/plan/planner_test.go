@@ -1,0 +1,317 @@
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+func TestTargetsLand(t *testing.T) {
+	h := newHouse(t)
+	h.node("web01", map[string]string{"env": "prod"}, "web")
+	h.node("web02", map[string]string{"env": "staging"}, "web")
+	h.node("db01", map[string]string{"env": "prod"})
+	h.put("Namespace", "", "other", nil, &model.NamespaceSpec{})
+	h.put("Node", "other", "web01", nil, &model.NodeSpec{})
+	h.put("Group", "default", "db", nil, &model.GroupSpec{Nodes: []string{"db01"}})
+	h.put("Group", "default", "prod", nil, &model.GroupSpec{Where: `node.labels.env == "prod"`})
+	h.put("Group", "default", "all", nil, &model.GroupSpec{Groups: []string{"web", "db"}})
+
+	for name, targets := range map[string]*model.Targets{
+		"by-group":    {Groups: []string{"web"}},
+		"by-nesting":  {Groups: []string{"all"}},
+		"by-name":     {Nodes: []string{"db01", "nobody"}},
+		"by-where":    {Where: `node.labels.env == "prod"`},
+		"by-groups":   {Where: `"web" in node.groups && !("prod" in node.groups)`},
+		"less-except": {Groups: []string{"all"}, Except: &model.Targets{Groups: []string{"prod"}}},
+		"nowhere":     nil,
+	} {
+		h.put("Check", "default", name, nil, shell("true", targets))
+	}
+	h.put("Check", "shared", "everywhere", nil, shell("true", &model.Targets{Nodes: []string{"web01"}}))
+
+	for node, want := range map[string][]string{
+		"web01": {"by-group", "by-nesting", "by-where", "everywhere"},
+		"web02": {"by-group", "by-groups", "by-nesting", "less-except"},
+		"db01":  {"by-name", "by-nesting", "by-where"},
+	} {
+		if got := h.checkNames(node); !slices.Equal(got, want) {
+			t.Errorf("%s holds %v, want %v", node, got, want)
+		}
+	}
+	id, _ := h.p.NodeByName("other", "web01")
+	if a := h.p.For(id); len(a.Chunks) != 1 || a.Chunks[0].CheckName != "everywhere" {
+		t.Errorf("other/web01 holds %v", a.Chunks)
+	}
+
+	except, _ := h.p.CheckByName("default", "less-except")
+	if r := h.p.Explain(h.id("web01"), except); r.Lands || !strings.Contains(r.Not, "group prod") {
+		t.Errorf("explain: %+v", r)
+	}
+	if r := h.p.Explain(h.id("web02"), except); !r.Lands || !slices.Equal(r.Through, []string{"group all"}) {
+		t.Errorf("explain: %+v", r)
+	}
+	if got := h.p.NodeGroups(h.id("db01")); !sameStrings(got, []string{"all", "db", "prod"}) {
+		t.Errorf("groups of db01: %v", got)
+	}
+}
+
+func sameStrings(a, b []string) bool {
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	return slices.Equal(a, b)
+}
+
+func TestChunkDefaultsAndIdentity(t *testing.T) {
+	h := newHouse(t)
+	node := h.node("web01", nil)
+	spec := shell("true", &model.Targets{Nodes: []string{"web01"}})
+	spec.Severity = map[string]string{"critical": "disaster"}
+	h.put("Check", "default", "c", nil, spec)
+	first := h.p.For(node)
+	c := first.Chunks[0]
+	if c.Timeout.Seconds() != 60 || c.MaxOutput != 64<<10 || c.FailAfter != 1 || c.RecoverAfter != 1 ||
+		c.Severities != [4]model.Severity{0, model.SeverityWarning, model.Disaster, model.Average} || c.Namespace != 1 || c.ID == 0 {
+		t.Errorf("defaults: %+v", c)
+	}
+	if first.Hash != wire.AssignmentHash(first.Chunks, first.Properties) {
+		t.Error("the hash is not that of the content")
+	}
+
+	h.put("Check", "default", "c", map[string]string{"team": "a"}, spec) // labels: no new chunk
+	if second := h.p.For(node); second.Generation != first.Generation || len(h.changed) != 0 {
+		t.Errorf("a label of the check made a new generation: %v", second.Generation)
+	}
+	edited := *spec
+	edited.Command = &model.Command{Shell: "false"}
+	h.put("Check", "default", "c", nil, &edited)
+	third := h.p.For(node)
+	if third.Chunks[0].ID == c.ID || !first.Generation.Less(third.Generation) || !slices.Equal(h.changed, []model.NodeID{node}) {
+		t.Errorf("an edit: chunk %d → %d, %v", c.ID, third.Chunks[0].ID, third.Generation)
+	}
+	h.put("Check", "default", "c", nil, spec) // back: the same chunk again
+	if back := h.p.For(node); back.Chunks[0] != c || back.Hash != first.Hash {
+		t.Error("going back made another chunk")
+	}
+	if h.p.Chunk(third.Chunks[0].ID) == nil {
+		t.Error("an old chunk was forgotten")
+	}
+	ids := []model.ChunkID{c.ID, third.Chunks[0].ID}
+	h.start() // a restart
+	for _, id := range ids {
+		if h.p.Chunk(id) == nil {
+			t.Errorf("chunk %d is unknown after a restart", id)
+		}
+	}
+	if after := h.p.For(node); after.Hash != first.Hash || after.Generation.Less(first.Generation) {
+		t.Error("the assignment differs after a restart")
+	}
+}
+
+func TestProperties(t *testing.T) {
+	h := newHouse(t)
+	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
+	h.put("Property", "shared", "disk", nil, &model.PropertySpec{Scope: "global", Value: raw(`{"warn": 20, "crit": 10}`)})
+	h.put("Property", "default", "disk", nil, &model.PropertySpec{Value: raw(`{"warn":15}`)})
+	h.put("Group", "default", "web", nil, &model.GroupSpec{
+		Nodes: []string{"web01", "both"}, Properties: map[string]json.RawMessage{"port": raw("80"), "disk": raw(`{"crit":5}`)},
+	})
+	h.put("Group", "default", "db", nil, &model.GroupSpec{
+		Nodes: []string{"both"}, Properties: map[string]json.RawMessage{"port": raw("5432")},
+	})
+	h.put("Node", "default", "web01", nil, &model.NodeSpec{Properties: map[string]json.RawMessage{"unused": raw("1")}})
+	h.put("Node", "default", "both", nil, &model.NodeSpec{})
+	h.put("Node", "default", "plain", nil, &model.NodeSpec{})
+	h.put("Check", "default", "c", nil, shell("check {{ .props.disk.warn }} {{ .props.port | default \"1\" }}",
+		&model.Targets{Where: "true"}))
+
+	want := func(node string, want ...wire.Property) {
+		t.Helper()
+		if got := h.p.For(h.id(node)).Properties; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", node, got, want)
+		}
+	}
+	clashing := wire.Property{Name: "port", Error: "port is set differently by group db and by group web"}
+	want("web01", wire.Property{Name: "disk", Value: raw(`{"crit":5,"warn":15}`)}, wire.Property{Name: "port", Value: raw("80")})
+	want("both", wire.Property{Name: "disk", Value: raw(`{"crit":5,"warn":15}`)}, clashing)
+	want("plain", wire.Property{Name: "disk", Value: raw(`{"crit":10,"warn":15}`)})
+
+	h.put("Property", "default", "port-of-both", nil, &model.PropertySpec{Property: "port", Scope: "node:both", Value: raw("443")})
+	want("both", wire.Property{Name: "disk", Value: raw(`{"crit":5,"warn":15}`)}, wire.Property{Name: "port", Value: raw("443")})
+	if !slices.Equal(h.changed, []model.NodeID{h.id("both")}) {
+		t.Errorf("changed %v", h.changed)
+	}
+	h.put("Property", "default", "unread", nil, &model.PropertySpec{Value: raw("1")})
+	if len(h.changed) != 0 {
+		t.Errorf("a property that nobody reads changed %v", h.changed)
+	}
+	h.put("Property", "default", "disk", nil, nil)
+	want("plain", wire.Property{Name: "disk", Value: raw(`{"crit":10,"warn":20}`)})
+}
+
+func TestForgetMarks(t *testing.T) {
+	h := newHouse(t)
+	a, b := h.node("a", map[string]string{"env": "prod"}), h.node("b", nil)
+	c := shell("true", &model.Targets{Nodes: []string{"a", "b"}})
+	h.put("Check", "default", "c", nil, c)
+	h.put("Check", "default", "d", nil, c)
+	cID, _ := h.p.CheckByName("default", "c")
+	dID, _ := h.p.CheckByName("default", "d")
+	kept := h.p.Revision()
+
+	h.put("Check", "default", "c", nil, shell("true", &model.Targets{Nodes: []string{"b"}}))
+	h.put("Check", "default", "d", nil, nil)
+	h.put("Node", "default", "b", nil, nil)
+	want := []Forgotten{
+		{Node: a, Mark: wire.ForgetMark{Check: cID}},
+		{Mark: wire.ForgetMark{Check: dID, Gone: true}},
+		{Node: b, Mark: wire.ForgetMark{Gone: true}},
+	}
+	if !reflect.DeepEqual(h.forgotten, want) {
+		t.Errorf("forgotten %+v, want %+v", h.forgotten, want)
+	}
+	if h.p.For(b) != nil {
+		t.Error("a deleted node has an assignment")
+	}
+
+	// The same after a crash that swallowed the marks.
+	h.forgotten = nil
+	h.start()
+	before := h.p.For(a)
+	got, err := h.p.ForgottenSince(context.Background(), kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byNode := func(x, y Forgotten) int {
+		return int(x.Node)*10000 + int(x.Mark.Check) - int(y.Node)*10000 - int(y.Mark.Check)
+	}
+	slices.SortFunc(got, byNode)
+	slices.SortFunc(want, byNode)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("since: %+v, want %+v", got, want)
+	}
+	if after := h.p.For(a); !reflect.DeepEqual(after, before) {
+		t.Error("looking back changed an assignment")
+	}
+}
+
+func TestPreviewChangesNothing(t *testing.T) {
+	h := newHouse(t)
+	for i := range 10 {
+		h.node(fmt.Sprintf("n%d", i), map[string]string{"i": fmt.Sprint(i)}, "all")
+	}
+	h.put("Check", "default", "c", nil, shell("true", &model.Targets{Groups: []string{"all"}}))
+	before := h.snapshot()
+	write := func(kind, name string, spec model.Spec) intent.Write {
+		w := intent.Write{Key: intent.Key{Kind: kind, Namespace: "default", Name: name}}
+		if spec != nil {
+			w.Body = body(t, kind, "default", name, nil, spec)
+		}
+		return w
+	}
+	landings, affected, err := h.p.Preview(context.Background(), []intent.Write{
+		write("Check", "new", shell("true", &model.Targets{Where: `int(node.labels.i) < 3`})),
+		write("Check", "c", nil),
+		write("Group", "some", &model.GroupSpec{Nodes: []string{"n1", "n2"}}),
+		write("Node", "n9", nil),
+		write("Node", "fresh", &model.NodeSpec{Groups: []string{"all"}}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes []int
+	for _, l := range landings {
+		nodes = append(nodes, l.Nodes)
+	}
+	// The fresh node has no label i: an error is no match.
+	if !slices.Equal(nodes, []int{3, 10, 2, 1, 1}) || affected != 10 {
+		t.Errorf("landings %v, affected %d", nodes, affected)
+	}
+	if after := h.snapshot(); !reflect.DeepEqual(before, after) {
+		t.Error("a preview changed the fleet")
+	}
+	if _, _, err := h.p.Preview(context.Background(), []intent.Write{write("Check", "bad", shell("true", &model.Targets{Where: "1"}))}); model.ClassOf(err) != model.Invalid {
+		t.Errorf("a wrong condition: %v", err)
+	}
+}
+
+func TestStoreFailureChangesNothing(t *testing.T) {
+	h := newHouse(t)
+	node := h.node("a", nil)
+	p := h.p
+	before := p.For(node)
+	h.p = nil
+	h.put("Check", "default", "c", nil, shell("true", &model.Targets{Nodes: []string{"a"}}))
+	h.p = p
+	h.fail = errors.New("disk full")
+	if err := p.CatchUp(context.Background()); err == nil {
+		t.Fatal("no error")
+	}
+	if after := p.For(node); !reflect.DeepEqual(before, after) {
+		t.Error("a failed pass changed the fleet")
+	}
+	if err := p.CatchUp(context.Background()); err != nil || len(p.For(node).Chunks) != 1 {
+		t.Errorf("the second try: %v", err)
+	}
+}
+
+func TestSelectors(t *testing.T) {
+	h := newHouse(t)
+	h.node("a", map[string]string{"env": "prod", "os": "linux"})
+	h.node("b", map[string]string{"env": "staging", "owner": "x"})
+	h.node("c", nil)
+	for text, want := range map[string]string{
+		"": "a b c", "env=prod": "a", "env==prod,os=linux": "a", "env!=prod": "b c", "env in (prod, staging)": "a b",
+		"env notin (prod)": "b c", "owner": "b", "!owner": "a c", "env,!owner": "a", "env=nope": "",
+	} {
+		s, err := ParseSelector(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		var names []string
+		for _, id := range h.p.NodesMatching("default", s) {
+			_, name, _ := h.p.NodeName(id)
+			names = append(names, name)
+			if !s.Matches(h.p.NodeLabels(id)) {
+				t.Errorf("%q: index and labels of %s disagree", text, name)
+			}
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%q selects %q, want %q", text, got, want)
+		}
+	}
+	for _, text := range []string{"=x", "a=b=c", "a in", "a in (b", "a b", ",", "!"} {
+		if _, err := ParseSelector(text); err == nil {
+			t.Errorf("%q: accepted", text)
+		}
+	}
+}
+
+// snapshot is all that readers can see.
+func (h *house) snapshot() map[string]any {
+	seen := map[string]any{}
+	for _, id := range h.p.Nodes("") {
+		a := *h.p.For(id)
+		seen[fmt.Sprint("node ", id)] = a
+		seen[fmt.Sprint("groups ", id)] = slices.Sorted(slices.Values(h.p.NodeGroups(id)))
+		seen[fmt.Sprint("checks ", id)] = h.p.ChecksOf(id)
+	}
+	for _, row := range h.rows {
+		switch row.Kind {
+		case "Group":
+			seen["group "+row.Namespace+"/"+row.Name] = h.p.GroupMembers(row.Namespace, row.Name)
+		case "Check":
+			seen["check "+row.Namespace+"/"+row.Name] = h.p.Holders(model.CheckID(row.ID))
+		}
+	}
+	return seen
+}
