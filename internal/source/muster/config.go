@@ -1,15 +1,21 @@
 package muster
 
 import (
+	"cmp"
 	"crypto/ed25519"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // Config is everything the server's side of the agent protocol needs.
@@ -28,9 +34,10 @@ type Config struct {
 	// noticed as missing keepalives. It must not block. May be nil.
 	OnShed func(Shed)
 
-	Now        func() time.Time // default time.Now
-	Rand       *rand.Rand       // jitter; default seeded by the runtime. Guarded by the server.
-	Log        *slog.Logger
+	Now        func() time.Time      // default time.Now
+	Rand       func() float64        // jitter, in [0, 1), safe for concurrent use; default rand.Float64
+	Queues     *queue.Registry       // where the outboxes are listed; may be nil
+	Log        *slog.Logger          // default: nothing is logged
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
@@ -50,7 +57,7 @@ type Limits struct {
 	Timeout   time.Duration // default 120 s
 	PingAfter time.Duration // of silence; default 20 s
 	DeadAfter time.Duration // of silence: the connection is closed; default 60 s
-	Handshake time.Duration // from accept to Welcome; default 20 s
+	Handshake time.Duration // from accept to Welcome; default 60 s: in a storm handshakes queue
 	Write     time.Duration // one write; default 10 s
 
 	Writers    int           // goroutines that write acknowledgements; default 8
@@ -58,3 +65,63 @@ type Limits struct {
 	ShedWindow time.Duration // default 10 s
 	ShedLeast  int           // fewer lost sessions than this are no shedding; default 10
 }
+
+func (c *Config) complete() error {
+	if c.Journal == nil || c.Nodes == nil || c.View == nil || c.Assignments == nil || len(c.SigningKey) == 0 {
+		return errors.New("BUG: session layer without journal, nodes, view, assignments or signing key")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Float64
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+	c.Limits = c.Limits.complete()
+	return nil
+}
+
+func (l Limits) complete() Limits {
+	def := Limits{
+		Sessions: 60000, FrameBytes: wire.MaxFrame, BatchSignals: wire.MaxSignals, UnackedBytes: 4 << 20,
+		OutputBytes: 64 << 10, StatesPerNode: 1000, NodeResultsPerSec: 1000, RateBurst: 10 * time.Second,
+		JournalQueueBytes: 64 << 20, Keepalive: 20 * time.Second, Timeout: 120 * time.Second,
+		PingAfter: 20 * time.Second, DeadAfter: 60 * time.Second, Handshake: 60 * time.Second, Write: 10 * time.Second,
+		Writers: 8, ShedShare: 0.2, ShedWindow: 10 * time.Second, ShedLeast: 10,
+	}
+	l.Sessions = cmp.Or(l.Sessions, def.Sessions)
+	l.FrameBytes = min(cmp.Or(l.FrameBytes, def.FrameBytes), wire.MaxFrame)
+	l.BatchSignals = min(cmp.Or(l.BatchSignals, def.BatchSignals), wire.MaxSignals)
+	l.UnackedBytes = cmp.Or(l.UnackedBytes, def.UnackedBytes)
+	l.OutputBytes = cmp.Or(l.OutputBytes, def.OutputBytes)
+	l.StatesPerNode = cmp.Or(l.StatesPerNode, def.StatesPerNode)
+	l.NodeResultsPerSec = cmp.Or(l.NodeResultsPerSec, def.NodeResultsPerSec)
+	l.RateBurst = cmp.Or(l.RateBurst, def.RateBurst)
+	l.JournalQueueBytes = cmp.Or(l.JournalQueueBytes, def.JournalQueueBytes)
+	l.Keepalive = cmp.Or(l.Keepalive, def.Keepalive)
+	l.Timeout = cmp.Or(l.Timeout, def.Timeout)
+	l.PingAfter = cmp.Or(l.PingAfter, def.PingAfter)
+	l.DeadAfter = cmp.Or(l.DeadAfter, def.DeadAfter)
+	l.Handshake = cmp.Or(l.Handshake, def.Handshake)
+	l.Write = cmp.Or(l.Write, def.Write)
+	l.Writers = cmp.Or(l.Writers, def.Writers)
+	l.ShedShare = cmp.Or(l.ShedShare, def.ShedShare)
+	l.ShedWindow = cmp.Or(l.ShedWindow, def.ShedWindow)
+	l.ShedLeast = cmp.Or(l.ShedLeast, def.ShedLeast)
+	return l
+}
+
+// of completes what intent says of a node with the server's defaults.
+func (l *Limits) of(n *Node) {
+	n.Keepalive = cmp.Or(n.Keepalive, l.Keepalive)
+	n.Timeout = cmp.Or(n.Timeout, l.Timeout)
+	n.ResultsPerSec = cmp.Or(n.ResultsPerSec, l.NodeResultsPerSec)
+	n.OutputBytes = cmp.Or(n.OutputBytes, l.OutputBytes)
+}
+
+func sectionOf(uid uuid.UUID) journal.Section { return journal.Section(model.PartitionOf(uid)) }

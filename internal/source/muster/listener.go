@@ -3,33 +3,181 @@ package muster
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Listener shares one TCP listener between agents and people by ALPN.
-type Listener struct{}
-
-// Listen makes the shared listener. people, the second result of it, is for
-// http.Server.Serve (TLS is already done).
-func Listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger) *Listener {
-	return &Listener{}
+// Listener shares one TCP listener between agents and people: who offers the ALPN
+// protocol muster.v1 is asked for a node's certificate and becomes a session,
+// everybody else is never asked for one and is left to an http.Server.
+type Listener struct {
+	tcp    net.Listener
+	server *Server
+	log    *slog.Logger
+	config *tls.Config
+	gate   gate
+	people peopleListener
 }
 
-// People yields connections of browsers, the CLI and enrolling agents.
-func (l *Listener) People() net.Listener { return nil }
+// Listen makes the shared listener; nothing is accepted before Run.
+func Listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger) *Listener {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Listener{
+		tcp: l, server: server, log: log, gate: newGate(runtime.GOMAXPROCS(0)),
+		config: tlsConfig(authority, server),
+		people: peopleListener{addr: l.Addr(), conns: make(chan net.Conn), done: make(chan struct{})},
+	}
+}
+
+func tlsConfig(authority *pki.Authority, server *Server) *tls.Config {
+	people := &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: authority.GetCertificate,
+	}
+	agents := people.Clone()
+	agents.NextProtos = []string{wire.Subprotocol}
+	agents.ClientAuth = tls.RequireAndVerifyClientCert
+	agents.ClientCAs = authority.Pool()
+	// Also asked when a session is resumed: a ticket outlives no revocation.
+	agents.VerifyConnection = func(state tls.ConnectionState) error {
+		uid, err := pki.NodeOf(state.PeerCertificates[0])
+		if err != nil {
+			return err
+		}
+		if node, ok := server.cfg.Nodes.Lookup(uid); ok && node.Revoked {
+			server.metrics.handshakes.WithLabelValues("revoked").Inc()
+			return errors.New("certificate is revoked")
+		}
+		return nil // an unknown node is told so by Refuse
+	}
+	people.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if slices.Contains(hello.SupportedProtos, wire.Subprotocol) {
+			return agents, nil
+		}
+		return nil, nil
+	}
+	return people
+}
+
+// People yields connections of browsers, the CLI and enrolling agents, TLS done; it
+// is for http.Server.Serve.
+func (l *Listener) People() net.Listener { return &l.people }
 
 // Run accepts until ctx ends.
-func (l *Listener) Run(ctx context.Context) error { return errors.New("not yet") }
+func (l *Listener) Run(ctx context.Context) error {
+	defer close(l.people.done)
+	return accept(ctx, l.tcp, l.log, func(nc net.Conn) { l.handshake(ctx, nc) })
+}
 
-// Config is the TLS configuration in use, for tests.
-func (l *Listener) Config() *tls.Config { return nil }
+// accept gives every connection a goroutine; it returns when all of them have
+// returned after ctx ended.
+func accept(ctx context.Context, tcp net.Listener, log *slog.Logger, serve func(net.Conn)) error {
+	defer context.AfterFunc(ctx, func() { tcp.Close() })()
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	for {
+		nc, err := tcp.Accept()
+		if ctx.Err() != nil {
+			if err == nil {
+				nc.Close()
+			}
+			return nil
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return fmt.Errorf("accept connections on %s: %w", tcp.Addr(), err)
+		}
+		if err != nil { // out of descriptors, or the peer gave up: it passes
+			log.Warn("accept connection", "address", tcp.Addr(), "error", err)
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			continue
+		}
+		serving.Go(func() { serve(nc) })
+	}
+}
+
+// handshake makes TLS and gives the connection to whom it is for.
+func (l *Listener) handshake(ctx context.Context, nc net.Conn) {
+	gated := &gatedConn{Conn: nc, gate: l.gate}
+	conn := tls.Server(gated, l.config)
+	_ = conn.SetDeadline(time.Now().Add(l.server.cfg.Limits.Handshake))
+	l.gate.enter()
+	err := conn.HandshakeContext(ctx)
+	gated.open()
+	if err != nil {
+		l.server.metrics.handshakes.WithLabelValues("tls").Inc()
+		l.log.Debug("TLS handshake", "peer", nc.RemoteAddr(), "error", err)
+		nc.Close()
+		return
+	}
+	state := conn.ConnectionState()
+	if state.NegotiatedProtocol != wire.Subprotocol {
+		_ = conn.SetDeadline(time.Time{})
+		l.people.give(conn)
+		return
+	}
+	l.server.ServeConn(ctx, conn, proven(state.PeerCertificates))
+}
+
+// proven cannot fail: VerifyConnection has read the same certificate.
+func proven(chain []*x509.Certificate) uuid.UUID {
+	uid, err := pki.NodeOf(chain[0])
+	if err != nil {
+		panic("BUG: verified certificate names no node: " + err.Error())
+	}
+	return uid
+}
+
+// peopleListener hands over connections that are accepted already.
+type peopleListener struct {
+	addr  net.Addr
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (p *peopleListener) give(nc net.Conn) {
+	select {
+	case p.conns <- nc:
+	case <-p.done:
+		nc.Close()
+	}
+}
+
+func (p *peopleListener) Accept() (net.Conn, error) {
+	select {
+	case nc := <-p.conns:
+		return nc, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close does nothing: the listener belongs to Listener.Run.
+func (p *peopleListener) Close() error { return nil }
+
+func (p *peopleListener) Addr() net.Addr { return p.addr }
 
 // ServePlain accepts agents without TLS on a loopback listener, believing the node
 // id in Hello: for benchmarks. It refuses any other address.
 func ServePlain(ctx context.Context, l net.Listener, server *Server) error {
-	return errors.New("not yet")
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok || !addr.IP.IsLoopback() {
+		return fmt.Errorf("listen for agents without TLS on %s: only loopback addresses may", l.Addr())
+	}
+	return accept(ctx, l, server.cfg.Log, func(nc net.Conn) { server.ServeConn(ctx, nc, uuid.Nil) })
 }

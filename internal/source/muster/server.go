@@ -2,47 +2,155 @@ package muster
 
 import (
 	"context"
-	"errors"
-	"net"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
 // Path is where agents open their session.
 const Path = "/agent/v1/session"
 
 // Server holds the sessions of all agents.
-type Server struct{ cfg Config }
+type Server struct {
+	cfg     Config
+	metrics *metrics
+	ws      wsconn.Options
+	watch   shedWatch
+	rates   rates
+
+	registry registry
+	acks     *outbox // acknowledgements and pings: short, urgent
+	pushes   *outbox // assignments and the rest
+
+	clock    atomic.Int64 // Unix ns, moved by the housekeeper once a second
+	draining atomic.Int64 // RetryMs told to those who come while we leave; 0: not leaving
+	stopping atomic.Bool
+	readers  sync.WaitGroup // one per connection
+
+	// base ends with Run: no Append and no wait for the view outlasts it.
+	base context.Context
+	stop context.CancelFunc
+
+	batches sync.Pool // *wire.BatchReader
+	records sync.Pool // *record
+}
+
+// record carries one journal entry without an allocation.
+type record struct {
+	data []byte
+	list [1]journal.Entry
+}
 
 // New checks the configuration and registers the metrics; nothing runs before Run.
-func New(cfg Config) (*Server, error) { return nil, errors.New("not yet") }
+func New(cfg Config) (*Server, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: cfg.Limits.Write, Buffers: new(wsconn.Buffers)}}
+	s.base, s.stop = context.WithCancel(context.Background())
+	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) })
+	s.batches.New = func() any { return new(wire.BatchReader) }
+	s.records.New = func() any { return new(record) }
+	s.acks = newOutbox("session acknowledgements", laneAck, cfg.Limits.Sessions, cfg.Queues)
+	s.pushes = newOutbox("session pushes", lanePush, cfg.Limits.Sessions, cfg.Queues)
+	s.rates.init(cfg.Limits.RateBurst)
+	s.watch.init(cfg.Limits, cfg.OnShed)
+	s.clock.Store(cfg.Now().UnixNano())
+	cfg.Assignments.Subscribe(s.reassign)
+	return s, nil
+}
+
+// pushers write assignments: few, because encoding them is work for a core.
+const pushers = 2
 
 // Run writes acknowledgements and assignments and keeps house until ctx ends; then
 // it closes every session. Drain first for a planned stop.
-func (s *Server) Run(ctx context.Context) error { return errors.New("not yet") }
-
-// ServeConn speaks the protocol on one connection until it ends. node is the id
-// proven by the client certificate; the zero id believes Hello (plain loopback
-// connections only).
-func (s *Server) ServeConn(ctx context.Context, conn net.Conn, node uuid.UUID) {}
+func (s *Server) Run(ctx context.Context) error {
+	var writers sync.WaitGroup
+	for range s.cfg.Limits.Writers {
+		writers.Go(func() { s.write(s.acks) })
+	}
+	for range pushers {
+		writers.Go(func() { s.write(s.pushes) })
+	}
+	s.keepHouse(ctx)
+	// Readers first: they feed the outboxes.
+	s.stopping.Store(true)
+	s.stop()
+	s.registry.each(func(x *session) { x.conn.Close() })
+	s.readers.Wait()
+	s.acks.close()
+	s.pushes.close()
+	writers.Wait()
+	return nil
+}
 
 // Drain tells every agent to come back after a jittered time of about retry, and
-// returns when they have gone or ctx ends.
-func (s *Server) Drain(ctx context.Context, retry time.Duration) {}
+// returns when they have gone or ctx ends. Who comes meanwhile is sent away.
+func (s *Server) Drain(ctx context.Context, retry time.Duration) {
+	s.draining.Store(max(1, retry.Milliseconds()))
+	s.registry.each(func(x *session) { x.due(lanePush, dueBye) })
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for s.Sessions() > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
 
 // RunNow asks an agent for one run out of schedule; a NotFound error when the node
 // has no session here.
-func (s *Server) RunNow(node model.NodeID, chunk model.ChunkID) error { return errors.New("not yet") }
+func (s *Server) RunNow(node model.NodeID, chunk model.ChunkID) error {
+	x := s.registry.get(node)
+	if x == nil {
+		return model.Errorf(model.NotFound, "node has no session: its agent is not connected").
+			WithHint("look at muster describe node for when it was last heard of")
+	}
+	x.mu.Lock()
+	full := len(x.runs) >= maxRuns
+	if !full {
+		x.runs = append(x.runs, chunk)
+	}
+	x.mu.Unlock()
+	if full {
+		return model.Errorf(model.Limited, "%d runs wait to be told to this agent already", maxRuns)
+	}
+	x.due(lanePush, dueRun)
+	return nil
+}
 
 // Disconnect ends a node's session, if any: it was revoked or deleted, or its
 // keepalive or limits changed and must be agreed again.
-func (s *Server) Disconnect(node model.NodeID, code, sentence string) {}
+func (s *Server) Disconnect(node model.NodeID, code, sentence string) {
+	if x := s.registry.get(node); x != nil {
+		x.refuse(wire.Refuse{Code: code, Sentence: sentence, RetryMs: s.jitterMs(time.Second)})
+	}
+}
 
 // Connected says whether the node has a session here.
-func (s *Server) Connected(node model.NodeID) bool { return false }
+func (s *Server) Connected(node model.NodeID) bool { return s.registry.get(node) != nil }
 
 // Sessions is the number of sessions.
-func (s *Server) Sessions() int { return 0 }
+func (s *Server) Sessions() int { return s.registry.len() }
+
+// jitterMs is between half and one and a half of d.
+func (s *Server) jitterMs(d time.Duration) uint32 {
+	return uint32(float64(d.Milliseconds()) * (0.5 + s.cfg.Rand()))
+}
+
+// reassign wakes only the sessions whose assignment changed.
+func (s *Server) reassign(changed []model.NodeID) {
+	for _, node := range changed {
+		if x := s.registry.get(node); x != nil {
+			x.due(lanePush, dueAssign)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package muster
+
+import (
+	"crypto/ed25519"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// maxPart is how many bytes of definitions one Assignment carries at most; a larger
+// one leaves in parts, each with the hash of what is held after it.
+const maxPart = wire.MaxFrame / 2
+
+// sendAssignment brings the agent from what it holds to what it should hold: the
+// whole at first, differences afterwards, nothing where the hash is the same.
+func (x *session) sendAssignment(w *scratch) error {
+	for {
+		want := x.srv.cfg.Assignments.For(x.node.ID)
+		x.mu.Lock()
+		have := x.pushed
+		x.mu.Unlock()
+		if want == nil || have != nil && have.Hash == want.Hash {
+			return nil
+		}
+		message, next := difference(have, want)
+		message.Signature = ed25519.Sign(x.srv.cfg.SigningKey, wire.SignedBytes(x.uid, message.Generation, message.Hash))
+		// Before it is written: the answer (Holding) may be here before Write returns.
+		x.mu.Lock()
+		x.pushed = next
+		x.unconfirmed++
+		x.mu.Unlock()
+		w.frame = wire.AppendAssignment(w.begin(), message)
+		if err := x.send(w.frame, "assignment"); err != nil {
+			return err
+		}
+	}
+}
+
+// difference is the next message from have (nil: unknown) to want, and what is held
+// after it, which is want unless the message would be too long.
+func difference(have, want *plan.Assignment) (*wire.Assignment, *plan.Assignment) {
+	m := &wire.Assignment{Generation: want.Generation}
+	var old []*model.Chunk
+	if have != nil {
+		m.Base, old = have.Hash, have.Chunks
+	}
+	held := make([]*model.Chunk, 0, len(want.Chunks))
+	size, partial := 0, false
+	for _, c := range want.Chunks { // both ascend by id, and an id never changes its content
+		for len(old) > 0 && old[0].ID < c.ID {
+			m.Remove = append(m.Remove, old[0].ID)
+			old = old[1:]
+		}
+		if len(old) > 0 && old[0].ID == c.ID {
+			old = old[1:]
+			held = append(held, c)
+			continue
+		}
+		if size >= maxPart {
+			partial = true
+			continue
+		}
+		body := wire.AppendChunk(nil, c)
+		size += len(body)
+		m.Add = append(m.Add, wire.AssignedChunk{ID: c.ID, Body: body})
+		held = append(held, c)
+	}
+	for _, c := range old {
+		m.Remove = append(m.Remove, c.ID)
+	}
+	if have == nil || !sameProperties(have.Properties, want.Properties) {
+		m.Properties, m.HasProps = want.Properties, true
+	}
+	if !partial {
+		m.Hash = want.Hash
+		return m, want
+	}
+	next := *want
+	next.Chunks = held
+	next.Hash = wire.AssignmentHash(held, want.Properties)
+	m.Hash = next.Hash
+	return m, &next
+}
+
+func sameProperties(a, b []wire.Property) bool {
+	return slices.EqualFunc(a, b, func(p, q wire.Property) bool {
+		return p.Name == q.Name && p.Error == q.Error && string(p.Value) == string(q.Value)
+	})
+}
+
+// maxStrays is how often an agent that holds something else is sent the whole.
+const maxStrays = 3
+
+// holds compares what the agent says it holds with what we sent. Every Assignment
+// is answered by one Holding, so the one that counts is the last.
+func (x *session) holds(h *wire.Holding) {
+	x.mu.Lock()
+	x.unconfirmed = max(0, x.unconfirmed-1)
+	if x.unconfirmed > 0 || x.pushed == nil || x.pushed.Hash == h.Hash {
+		if x.unconfirmed == 0 {
+			x.strays = 0
+		}
+		x.mu.Unlock()
+		return
+	}
+	x.strays++
+	strays := x.strays
+	put := false
+	if strays <= maxStrays {
+		x.pushed = nil
+		put = x.dueLocked(lanePush, dueAssign)
+	}
+	x.mu.Unlock()
+	if strays > maxStrays {
+		x.srv.cfg.Log.Warn("agent does not hold its assignment", "node", x.node.Name)
+		return
+	}
+	x.srv.metrics.resent.Inc()
+	if put {
+		x.srv.pushes.put(x)
+	}
+}

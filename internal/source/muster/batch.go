@@ -1,0 +1,231 @@
+package muster
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// batch is the way of a batch, top to bottom: decode, place in its stream, judge
+// each signal, hand to the journal, pay for it.
+func (x *session) batch(body []byte) outcome {
+	r := x.srv.batches.Get().(*wire.BatchReader)
+	defer x.srv.batches.Put(r)
+	if err := r.Reset(body); err != nil {
+		return x.broken(malformed, err.Error())
+	}
+	if r.Signals > x.srv.cfg.Limits.BatchSignals {
+		return x.broken(oversized, fmt.Sprintf("%d signals in one batch, at most %d", r.Signals, x.srv.cfg.Limits.BatchSignals))
+	}
+	if r.Last() > maxNumber {
+		return x.broken(malformed, "a number beyond all streams")
+	}
+	slot, ok := x.slot(r.StreamKey)
+	if !ok {
+		return x.broken(streams, fmt.Sprintf("more than %d streams in one session", maxStreams))
+	}
+	last := x.streams[slot].last
+	switch {
+	case r.Last() <= last: // sent again: it is kept, or waits to be
+		x.again(slot)
+		return repeated
+	case r.First > last+1:
+		return x.broken(hole, fmt.Sprintf("numbers %d to %d are missing and no gap explains them", last+1, r.First-1))
+	}
+	signals, refused := r.Signals, x.judge(r)
+	if len(refused) > 0 {
+		body = without(body, refused)
+	}
+	if r.Gap != nil {
+		x.srv.metrics.signals[gapped].Add(float64(r.Gap.Last - r.First + 1))
+	} else {
+		x.srv.metrics.signals[admitted].Add(float64(signals - len(refused)))
+	}
+	if out := x.keep(slot, r.Last(), body, refused); out != kept {
+		return out
+	}
+	x.pay(signals)
+	return kept
+}
+
+// slot finds the stream's place, or gives it one. Only the reader adds streams.
+func (x *session) slot(key wire.StreamKey) (int, bool) {
+	for i := range x.streams {
+		if x.streams[i].StreamKey == key {
+			return i, true
+		}
+	}
+	if len(x.streams) == maxStreams {
+		return 0, false
+	}
+	x.mu.Lock()
+	x.streams = append(x.streams, stream{StreamKey: key})
+	x.mu.Unlock()
+	return len(x.streams) - 1, true
+}
+
+// again acknowledges what is kept already. What is still on its way to the disk is
+// acknowledged when it is there.
+func (x *session) again(slot int) {
+	x.mu.Lock()
+	x.streams[slot].fresh = true
+	put := x.dueLocked(laneAck, dueAck)
+	x.mu.Unlock()
+	if put {
+		x.srv.acks.put(x)
+	}
+}
+
+// judge decides on each signal. What it returns is refused for good: the agent is
+// told, and its number is kept with a keepalive in its place.
+func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused) {
+	x.mu.Lock()
+	held := x.pushed
+	x.mu.Unlock()
+	var sig wire.Signal
+	number := r.First
+	for left := r.Signals; left > 0; left-- {
+		v, reason := refusedMalformed, "cannot be decoded"
+		if r.Next(&sig) {
+			v, reason = x.verdict(&sig, held)
+		} else if err := r.Err(); err != nil {
+			reason = err.Error()
+			r.Pass()
+		}
+		if v != admitted {
+			x.srv.metrics.signals[v].Inc()
+			refused = append(refused, wire.Refused{StreamKey: r.StreamKey, Number: number, Code: verdictNames[v], Reason: reason})
+		}
+		number++
+	}
+	return refused
+}
+
+func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (verdict, string) {
+	switch sig.Kind {
+	case wire.SignalKeepalive:
+		return admitted, ""
+	case wire.SignalResult:
+	default:
+		return refusedKind, "a signal of a kind that this server does not know"
+	}
+	if len(sig.Output) > x.node.OutputBytes {
+		return refusedOutput, fmt.Sprintf("output of %d bytes, at most %d", len(sig.Output), x.node.OutputBytes)
+	}
+	states := x.srv.cfg.Limits.StatesPerNode
+	if held != nil && len(held.Chunks) <= states && holdsChunk(held.Chunks, sig.Chunk) {
+		return admitted, ""
+	}
+	chunk := x.srv.cfg.Assignments.Chunk(sig.Chunk)
+	if chunk == nil {
+		return refusedChunk, fmt.Sprintf("no definition %d", sig.Chunk)
+	}
+	if code, reason := x.srv.cfg.View.Admit(x.node.ID, chunk); code != "" {
+		return refusedStates, reason
+	}
+	return admitted, ""
+}
+
+func holdsChunk(chunks []*model.Chunk, id model.ChunkID) bool {
+	_, ok := slices.BinarySearchFunc(chunks, id, func(c *model.Chunk, id model.ChunkID) int { return int(int64(c.ID) - int64(id)) })
+	return ok
+}
+
+// without encodes the batch anew with a keepalive in the place of each refused
+// signal, so that numbers have no holes. It is rare, so it may cost.
+func without(body []byte, refused []wire.Refused) []byte {
+	var r wire.BatchReader
+	if err := r.Reset(body); err != nil {
+		panic("BUG: batch that was read once cannot be read again: " + err.Error())
+	}
+	b := wire.Batch{StreamKey: r.StreamKey, First: r.First, NowMs: r.NowMs}
+	for number := r.First; number <= r.Last(); number++ {
+		var sig wire.Signal
+		if !r.Next(&sig) {
+			r.Pass()
+		}
+		if len(refused) > 0 && refused[0].Number == number {
+			sig, refused = wire.Signal{Kind: wire.SignalKeepalive, AtMs: r.NowMs}, refused[1:]
+		}
+		b.Signals = append(b.Signals, sig)
+	}
+	_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
+	if err != nil {
+		panic("BUG: batch that was just encoded cannot be read: " + err.Error())
+	}
+	return body
+}
+
+// A token carries what Committed must know: the stream's slot, the bytes (in units
+// of 64) and the last number.
+const (
+	numberBits = 45
+	sizeBits   = 15
+	maxNumber  = 1<<numberBits - 1
+)
+
+func token(slot, size int, last uint64) uint64 {
+	return uint64(slot)<<(numberBits+sizeBits) | uint64((size+63)/64)<<numberBits | last
+}
+
+func untoken(t uint64) (slot, size int, last uint64) {
+	return int(t >> (numberBits + sizeBits)), int(t>>numberBits&(1<<sizeBits-1)) * 64, t & maxNumber
+}
+
+// keep hands a batch to the journal, waiting while too much of this session is
+// there already or the journal is full: that is how we stop reading.
+func (x *session) keep(slot int, last uint64, body []byte, refused []wire.Refused) outcome {
+	t := token(slot, len(body), last)
+	_, size, _ := untoken(t)
+	x.appending.Lock()
+	defer x.appending.Unlock()
+	x.mu.Lock()
+	for x.unacked > 0 && x.unacked+size > x.srv.cfg.Limits.UnackedBytes && !x.over {
+		x.room.Wait()
+	}
+	if x.over {
+		x.mu.Unlock()
+		return displaced
+	}
+	x.unacked += size
+	x.streams[slot].last = last
+	x.refused = append(x.refused, refused...)
+	x.mu.Unlock()
+
+	rec := x.srv.records.Get().(*record)
+	rec.data = append(wire.AppendBatchRecord(rec.data[:0], x.node.ID), body...)
+	rec.list[0] = journal.Entry{Section: x.section, Data: rec.data, Waiter: x, Token: t}
+	err := x.srv.cfg.Journal.Append(x.srv.base, rec.list[:]...)
+	rec.list[0] = journal.Entry{}
+	x.srv.records.Put(rec)
+	if err != nil {
+		return x.broken(unkept, "the server cannot keep anything now")
+	}
+	return kept
+}
+
+// Committed implements journal.Waiter: what is kept is acknowledged, many commits
+// by one message. It runs on the journal's goroutine and only marks.
+func (x *session) Committed(t uint64, _ journal.Position, err error) {
+	slot, size, last := untoken(t)
+	l, bits := laneAck, dueAck
+	x.mu.Lock()
+	x.unacked -= size
+	if err == nil {
+		st := &x.streams[slot]
+		st.acked, st.fresh = max(st.acked, last), true
+	} else { // not kept: the agent must send it again, in a new session
+		x.over = true
+		l, bits = lanePush, dueClose
+	}
+	put := x.dueLocked(l, bits)
+	x.room.Signal()
+	x.mu.Unlock()
+	if put {
+		x.srv.outbox(l).put(x)
+	}
+}

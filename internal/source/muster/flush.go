@@ -1,0 +1,89 @@
+package muster
+
+import (
+	"time"
+
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// flush writes what is due. Only one writer per lane is here for a session.
+func (x *session) flush(w *scratch, due dueBits) error {
+	if due&dueAck != 0 {
+		if err := x.sendAck(w); err != nil {
+			return err
+		}
+	}
+	if due&duePing != 0 {
+		if err := x.conn.Ping(); err != nil {
+			return err
+		}
+	}
+	if due&dueAssign != 0 {
+		if err := x.sendAssignment(w); err != nil {
+			return err
+		}
+	}
+	if due&(dueSlow|dueRun|dueBye|dueRefuse|dueClose) != 0 {
+		return x.sendRest(w, due)
+	}
+	return nil
+}
+
+func (x *session) sendAck(w *scratch) error {
+	a := &w.ack
+	a.Last = a.Last[:0]
+	x.mu.Lock()
+	for i := range x.streams {
+		if st := &x.streams[i]; st.fresh {
+			a.Last = append(a.Last, wire.StreamLast{StreamKey: st.StreamKey, Last: st.acked})
+			st.fresh = false
+		}
+	}
+	a.Refused, x.refused = x.refused, nil
+	x.mu.Unlock()
+	w.frame = wire.AppendAck(w.begin(), a)
+	a.Refused = nil
+	return x.send(w.frame, "ack")
+}
+
+func (x *session) send(frame []byte, kind string) error {
+	x.srv.metrics.sent.WithLabelValues(kind).Inc()
+	return x.conn.Write(frame)
+}
+
+// sendRest writes the rare messages; the last of them may end the session.
+func (x *session) sendRest(w *scratch, due dueBits) error {
+	x.mu.Lock()
+	runs, refusal, reason := x.runs, x.refusal, x.slowFor
+	x.runs = nil
+	x.mu.Unlock()
+	if due&dueSlow != 0 {
+		w.frame = wire.AppendSlow(w.begin(), &wire.Slow{LingerMs: x.srv.jitterMs(slowEvery), Reason: reason})
+		if err := x.send(w.frame, "slow"); err != nil {
+			return err
+		}
+	}
+	for _, chunk := range runs {
+		w.frame = wire.AppendRun(w.begin(), &wire.Run{Chunk: chunk})
+		if err := x.send(w.frame, "run"); err != nil {
+			return err
+		}
+	}
+	if due&dueBye != 0 {
+		retry := time.Duration(x.srv.draining.Load()) * time.Millisecond
+		w.frame = wire.AppendBye(w.begin(), &wire.Bye{Reason: "the server is stopping", RetryMs: x.srv.jitterMs(retry)})
+		if err := x.send(w.frame, "bye"); err != nil {
+			return err
+		}
+	}
+	if due&dueRefuse != 0 {
+		w.frame = wire.AppendRefuse(w.begin(), refusal)
+		_ = x.send(w.frame, "refuse")
+		_ = x.conn.WriteClose(closePolicy, refusal.Code)
+		return x.conn.Close()
+	}
+	if due&dueClose != 0 {
+		return x.conn.Close()
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package muster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+// begun waits for a session's first mark to be kept.
+type begun chan outcomeOfMark
+
+type outcomeOfMark struct {
+	at  journal.Position
+	err error
+}
+
+// Committed implements journal.Waiter; the channel has room for the one answer.
+func (b begun) Committed(_ uint64, at journal.Position, err error) { b <- outcomeOfMark{at, err} }
+
+// handshake answers Hello: with a session, with a refusal, or, when the connection
+// broke, with neither. What a connection costs here is a look into memory, one
+// journal entry and one look into the view: a whole fleet may come at once.
+func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven uuid.UUID) (*session, *wire.Refuse) {
+	hello, refusal := s.hello(conn)
+	if hello == nil {
+		return nil, refusal
+	}
+	x, refusal := s.admit(conn, hello, proven)
+	if x == nil {
+		return nil, refusal
+	}
+	old, ok := s.registry.swap(x, s.cfg.Limits.Sessions)
+	if !ok {
+		return nil, s.busy("limited", fmt.Sprintf("this server has its %d sessions", s.cfg.Limits.Sessions), time.Minute)
+	}
+	last, refusal := s.begin(ctx, x, old, hello)
+	if refusal != nil {
+		s.registry.remove(x)
+		return nil, refusal
+	}
+	x.streams = streamsOf(hello.Streams, last)
+	s.cfg.Nodes.Seen(x.node, hello)
+	if !s.open(x) {
+		return nil, s.busy("draining", "the server is stopping", time.Second)
+	}
+	if conn.Write(wire.AppendWelcome(make([]byte, wsconn.Headroom, 256), s.welcome(x))) != nil {
+		s.registry.remove(x)
+		s.readers.Done()
+		return nil, nil
+	}
+	if a := s.cfg.Assignments.For(x.node.ID); a != nil && a.Hash == hello.Assignment {
+		x.mu.Lock()
+		x.pushed = a
+		x.mu.Unlock()
+	}
+	x.due(lanePush, dueAssign) // also what changed since the session was registered
+	return x, nil
+}
+
+// hello reads the first message.
+func (s *Server) hello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
+	for {
+		op, frame, err := conn.Read(s.cfg.Limits.FrameBytes)
+		if err != nil {
+			return nil, nil
+		}
+		if op != wsconn.Binary {
+			continue
+		}
+		kind, body, err := wire.FrameKind(frame)
+		if err == nil && kind != wire.KindHello {
+			err = fmt.Errorf("message %d before Hello", kind)
+		}
+		hello := new(wire.Hello)
+		if err == nil {
+			err = hello.Decode(body)
+		}
+		if err != nil {
+			return nil, s.busy("malformed", err.Error(), time.Minute)
+		}
+		return hello, nil
+	}
+}
+
+// admit checks who it is and whether it may.
+func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven uuid.UUID) (*session, *wire.Refuse) {
+	if hello.Protocol != wire.Protocol {
+		r := s.busy("protocol", fmt.Sprintf("the agent speaks version %d of the protocol, this server version %d", hello.Protocol, wire.Protocol), time.Minute)
+		r.Type = "bring agent and server to versions that fit: muster version"
+		return nil, r
+	}
+	if proven != uuid.Nil && hello.Node != proven {
+		return nil, &wire.Refuse{Code: "identity", Sentence: "Hello names node " + hello.Node.String() + ", the certificate is that of " + proven.String(),
+			Type: "enrol this machine anew: muster-agent join TOKEN"}
+	}
+	if retry := s.draining.Load(); retry != 0 {
+		return nil, s.busy("draining", "the server is stopping", time.Duration(retry)*time.Millisecond)
+	}
+	node, ok := s.cfg.Nodes.Lookup(hello.Node)
+	switch {
+	case !ok:
+		r := s.busy("unknown", "the server knows no node "+hello.Node.String(), 10*time.Minute)
+		r.Type = "enrol this machine: muster-agent join TOKEN"
+		return nil, r
+	case node.Revoked:
+		r := s.busy("revoked", "the certificate of node "+node.Name+" was revoked", time.Hour)
+		r.Type = "if this is a mistake, enrol the machine anew: muster-agent join TOKEN"
+		return nil, r
+	case len(hello.Streams) > maxStreams:
+		return nil, s.busy("streams", fmt.Sprintf("Hello names %d streams, at most %d", len(hello.Streams), maxStreams), time.Minute)
+	}
+	s.cfg.Limits.of(&node)
+	x := &session{srv: s, conn: conn, id: hello.Session, uid: hello.Node, node: node, section: sectionOf(hello.Node), shared: s.rates.of(node.Namespace)}
+	x.room.L = &x.mu
+	x.heard.Store(s.clock.Load())
+	return x, nil
+}
+
+func (s *Server) busy(code, sentence string, retry time.Duration) *wire.Refuse {
+	return &wire.Refuse{Code: code, Sentence: sentence, RetryMs: s.jitterMs(retry)}
+}
+
+// begin ends the node's older session, writes the mark and learns where the view
+// stands after it: what the older session appended came before the mark, so the
+// numbers are complete.
+func (s *Server) begin(ctx context.Context, x, old *session, hello *wire.Hello) ([]wire.StreamLast, *wire.Refuse) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Limits.Handshake)
+	defer cancel()
+	defer context.AfterFunc(s.base, cancel)()
+	kept := make(begun, 1)
+	mark := wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: x.node.ID, Session: &wire.SessionMark{
+		Session: x.id, Begun: true, Namespace: x.node.Namespace, Backlog: hello.Backlog,
+		KeepaliveMs: uint32(x.node.Keepalive.Milliseconds()), TimeoutMs: uint32(x.node.Timeout.Milliseconds()),
+	}})
+	entries := make([]journal.Entry, 0, 2)
+	if old != nil {
+		old.tell(wire.Refuse{Code: "duplicate", Sentence: "another connection of this node took over: this one was dead, or two machines have one identity",
+			RetryMs: s.jitterMs(30 * time.Second), Type: "if this machine is a clone, give it an identity of its own: muster-agent join TOKEN"})
+		old.appending.Lock() // its last Append is through
+		entries = append(entries, journal.Entry{Section: old.section, Data: old.mark(false, false)})
+		old.appending.Unlock()
+	}
+	entries = append(entries, journal.Entry{Section: x.section, Data: mark, Waiter: kept})
+	if err := s.cfg.Journal.Append(ctx, entries...); err != nil {
+		return nil, s.busy("unavailable", "the server cannot keep anything now", 5*time.Second)
+	}
+	var at journal.Position
+	select {
+	case k := <-kept:
+		if k.err != nil {
+			return nil, s.busy("unavailable", "the server cannot keep anything now", 5*time.Second)
+		}
+		at = k.at
+	case <-ctx.Done():
+		return nil, s.busy("unavailable", "the server's journal does not answer", 5*time.Second)
+	}
+	last, err := s.cfg.View.LastNumbers(ctx, x.node.ID, at)
+	if err != nil {
+		return nil, s.busy("unavailable", "the server is still reading its journal", 5*time.Second)
+	}
+	return last, nil
+}
+
+// open counts the reader that is to come, unless the server stops.
+func (s *Server) open(x *session) bool {
+	s.readers.Add(1)
+	if !s.stopping.Load() {
+		return true
+	}
+	s.readers.Done()
+	s.registry.remove(x)
+	return false
+}
+
+// streamsOf joins what the agent holds with what the view has kept.
+func streamsOf(held []wire.StreamHeld, last []wire.StreamLast) []stream {
+	list := make([]stream, len(held), len(held)+1)
+	for i, h := range held {
+		list[i].StreamKey = h.StreamKey
+		for _, l := range last {
+			if l.StreamKey == h.StreamKey {
+				list[i].last, list[i].acked = l.Last, l.Last
+			}
+		}
+	}
+	return list
+}
+
+func (s *Server) welcome(x *session) *wire.Welcome {
+	l := &s.cfg.Limits
+	w := &wire.Welcome{
+		Protocol: wire.Protocol, Name: x.node.Name, Node: x.node.ID, ServerUnixMs: s.cfg.Now().UnixMilli(),
+		Incarnation: s.cfg.Journal.Incarnation().ID, KeepaliveMs: uint32(x.node.Keepalive.Milliseconds()),
+		MaxFrame: uint32(l.FrameBytes), MaxUnacked: uint32(l.UnackedBytes), MaxOutput: uint32(x.node.OutputBytes),
+		ResultsPerSec: uint32(x.node.ResultsPerSec), Servers: s.cfg.Servers, VersionWanted: s.cfg.Version,
+	}
+	for i := range x.streams {
+		w.Last = append(w.Last, wire.StreamLast{StreamKey: x.streams[i].StreamKey, Last: x.streams[i].last})
+	}
+	return w
+}

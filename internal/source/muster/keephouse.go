@@ -1,0 +1,57 @@
+package muster
+
+import (
+	"context"
+	"time"
+)
+
+// keepHouse is the one timer of all sessions: it moves the clock, pings who is
+// silent, closes who is dead and watches the journal.
+func (s *Server) keepHouse(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var slowed int64
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		now := s.cfg.Now().UnixNano()
+		s.clock.Store(now)
+		pressed := s.pressed()
+		slow := pressed != "" && now-slowed >= int64(4*slowEvery)
+		if slow {
+			slowed = now
+		}
+		s.registry.each(func(x *session) {
+			s.tend(x, now)
+			if slow {
+				x.slow(pressed)
+			}
+		})
+	}
+}
+
+// tend pings or closes a silent session.
+func (s *Server) tend(x *session, now int64) {
+	silent := now - x.heard.Load()
+	switch {
+	case silent > int64(s.cfg.Limits.DeadAfter):
+		x.due(lanePush, dueClose)
+	case silent > int64(s.cfg.Limits.PingAfter) && now-x.pinged.Load() > int64(s.cfg.Limits.PingAfter):
+		x.pinged.Store(now)
+		x.due(laneAck, duePing)
+	}
+}
+
+// pressed says why agents should send less; empty: they need not.
+func (s *Server) pressed() string {
+	switch st := s.cfg.Journal.Stats(); {
+	case st.Blocked != nil:
+		return "the server cannot keep anything now: " + st.Blocked.Error()
+	case st.QueuedBytes > s.cfg.Limits.JournalQueueBytes/2:
+		return "the server's disk is behind"
+	}
+	return ""
+}

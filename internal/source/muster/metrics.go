@@ -1,0 +1,87 @@
+package muster
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// outcome is a way out of the handler of one frame. Every frame raises exactly one.
+type outcome uint8
+
+const (
+	kept        outcome = iota // a batch went to the journal
+	repeated                   // a batch that is kept already: acknowledged again
+	hole                       // a jump that no gap explains: session closed
+	malformed                  // cannot be decoded: session closed
+	oversized                  // more signals than allowed: session closed
+	streams                    // too many streams: session closed
+	unkept                     // the journal took it not: session closed
+	displaced                  // the session is over already
+	holding                    // the agent confirms an assignment
+	leaving                    // the agent says Bye
+	unknownKind                // a message of a later version: ignored
+	outcomes
+)
+
+var outcomeNames = [outcomes]string{
+	"kept", "repeated", "hole", "malformed", "oversized", "streams", "unkept", "displaced", "holding", "bye", "unknown_kind",
+}
+
+// verdict is what became of one signal of a batch.
+type verdict uint8
+
+const (
+	admitted verdict = iota
+	refusedChunk
+	refusedOutput
+	refusedStates
+	refusedKind
+	refusedMalformed
+	gapped // given up by the agent's spool
+	verdicts
+)
+
+var verdictNames = [verdicts]string{"admitted", "unknown_chunk", "output", "states", "kind", "malformed", "gap"}
+
+type metrics struct {
+	received   prometheus.Counter
+	frames     [outcomes]prometheus.Counter
+	signals    [verdicts]prometheus.Counter
+	handshakes *prometheus.CounterVec
+	ended      *prometheus.CounterVec
+	sent       *prometheus.CounterVec
+	throttled  *prometheus.CounterVec
+	resent     prometheus.Counter
+	bytes      prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer, sessions func() float64) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "muster_session_" + name, Help: help})
+		r.MustRegister(c)
+		return c
+	}
+	vector := func(name, help, label string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_session_" + name, Help: help}, []string{label})
+		r.MustRegister(c)
+		return c
+	}
+	m := &metrics{
+		received:   counter("frames_received_total", "Messages from agents after Hello: the sum of muster_session_frames_total."),
+		bytes:      counter("bytes_received_total", "Bytes of these messages."),
+		resent:     counter("assignments_resent_total", "Whole assignments sent again because the agent held another hash than expected."),
+		handshakes: vector("handshakes_total", "Hellos, by outcome: welcome, or the code of Refuse.", "outcome"),
+		ended:      vector("ended_total", "Sessions that ended, by cause.", "cause"),
+		sent:       vector("sent_total", "Messages to agents, by kind.", "kind"),
+		throttled:  vector("throttled_total", "Times that reading from an agent paused, by the limit that it met.", "limit"),
+	}
+	frames := vector("frames_total", "Messages from agents after Hello, by outcome.", "outcome")
+	for i := range m.frames {
+		m.frames[i] = frames.WithLabelValues(outcomeNames[i])
+	}
+	signals := vector("signals_total", "Signals in batches, by what became of them.", "outcome")
+	for i := range m.signals {
+		m.signals[i] = signals.WithLabelValues(verdictNames[i])
+	}
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "muster_session_sessions", Help: "Agents connected now.",
+	}, sessions))
+	return m
+}

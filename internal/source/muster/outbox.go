@@ -1,0 +1,143 @@
+package muster
+
+import (
+	"sync"
+
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+// lane separates what must leave at once from what may take its time.
+type lane uint8
+
+const (
+	laneAck lane = iota
+	lanePush
+	lanes
+)
+
+// dueBits say what a session has to write.
+type dueBits uint8
+
+const (
+	dueAck dueBits = 1 << iota
+	duePing
+	dueAssign
+	dueSlow
+	dueRun
+	dueBye
+	dueRefuse // write Session.refusal, then close
+	dueClose  // close the connection
+)
+
+// outbox is the list of sessions that have something to write. A session stands in
+// it at most once, so it is never longer than there are sessions, and what becomes
+// due while it waits is written together. While a writer works for a session nobody
+// else does: its messages of one lane keep their order.
+type outbox struct {
+	lane  lane
+	mu    sync.Mutex
+	ready sync.Cond
+	list  []*session // a ring
+	head  int
+	n     int
+	ended bool
+
+	passed uint64
+}
+
+func newOutbox(name string, l lane, capacity int, r *queue.Registry) *outbox {
+	o := &outbox{lane: l, list: make([]*session, 64)}
+	o.ready.L = &o.mu
+	r.Register(name, func() queue.Info {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return queue.Info{Name: name, Capacity: int64(capacity), Depth: int64(o.n), Unit: "items", Policy: queue.Block, Passed: o.passed}
+	})
+	return o
+}
+
+// put is called with the session marked as queued, so it is not there yet.
+func (o *outbox) put(x *session) {
+	o.mu.Lock()
+	if o.n == len(o.list) {
+		grown := make([]*session, 2*o.n)
+		copied := copy(grown, o.list[o.head:])
+		copy(grown[copied:], o.list[:o.head])
+		o.list, o.head = grown, 0
+	}
+	o.list[(o.head+o.n)%len(o.list)] = x
+	o.n++
+	o.passed++
+	o.mu.Unlock()
+	o.ready.Signal()
+}
+
+// take waits for a session; nil after close.
+func (o *outbox) take() *session {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.n == 0 && !o.ended {
+		o.ready.Wait()
+	}
+	if o.n == 0 {
+		return nil
+	}
+	x := o.list[o.head]
+	o.list[o.head] = nil
+	o.head = (o.head + 1) % len(o.list)
+	o.n--
+	return x
+}
+
+func (o *outbox) close() {
+	o.mu.Lock()
+	o.ended = true
+	o.mu.Unlock()
+	o.ready.Broadcast()
+}
+
+// outboxes of a session's lanes.
+func (s *Server) outbox(l lane) *outbox {
+	if l == laneAck {
+		return s.acks
+	}
+	return s.pushes
+}
+
+// scratch is what a writer needs to encode without allocating.
+type scratch struct {
+	frame []byte // begins with wsconn.Headroom
+	ack   wire.Ack
+}
+
+func (w *scratch) begin() []byte { return w.frame[:wsconn.Headroom] }
+
+// write is one writer goroutine.
+func (s *Server) write(o *outbox) {
+	w := &scratch{frame: make([]byte, wsconn.Headroom, 4096)}
+	for {
+		x := o.take()
+		if x == nil {
+			return
+		}
+		for {
+			x.mu.Lock()
+			due := x.duty[o.lane]
+			x.duty[o.lane] = 0
+			if due == 0 {
+				x.queued[o.lane] = false
+				x.mu.Unlock()
+				break
+			}
+			x.mu.Unlock()
+			if err := x.flush(w, due); err != nil {
+				x.conn.Close() // the reader notices, and ends the session
+			}
+		}
+		if cap(w.frame) > 256<<10 { // one large assignment must not stay
+			w.frame = make([]byte, wsconn.Headroom, 4096)
+		}
+	}
+}

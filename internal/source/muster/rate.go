@@ -1,0 +1,61 @@
+package muster
+
+import (
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// bucket is a token bucket that may go into debt: a batch is taken as it is, and
+// the session then waits until the debt is paid. So nothing that an agent spooled is
+// ever lost to a limit, and who is over it delays only himself.
+type bucket struct {
+	mu     sync.Mutex
+	tokens float64
+	at     int64 // Unix ns of tokens; zero: full
+}
+
+// take takes n tokens of a bucket that fills at rate per second and holds burst of
+// it, and returns how long to wait before the next.
+func (b *bucket) take(n int, rate float64, burst time.Duration, now int64) time.Duration {
+	if rate <= 0 {
+		return 0
+	}
+	full := rate * burst.Seconds()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.at == 0 {
+		b.tokens = full
+	} else {
+		b.tokens = min(full, b.tokens+float64(now-b.at)/1e9*rate)
+	}
+	b.at = now
+	b.tokens -= float64(n)
+	if b.tokens >= 0 {
+		return 0
+	}
+	return time.Duration(-b.tokens / rate * float64(time.Second))
+}
+
+// rates holds the buckets that all nodes of a namespace share.
+type rates struct {
+	burst time.Duration
+	mu    sync.Mutex
+	by    map[model.NamespaceID]*bucket
+}
+
+func (r *rates) init(burst time.Duration) {
+	r.burst, r.by = burst, make(map[model.NamespaceID]*bucket)
+}
+
+func (r *rates) of(namespace model.NamespaceID) *bucket {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := r.by[namespace]
+	if b == nil {
+		b = new(bucket)
+		r.by[namespace] = b
+	}
+	return b
+}

@@ -1,0 +1,256 @@
+package muster
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+const (
+	maxStreams = 16  // of one session: two lanes, and spools that were deleted
+	maxRuns    = 100 // waiting to be told to one agent
+)
+
+// session is one agent's connection after Welcome.
+type session struct {
+	srv     *Server
+	conn    *wsconn.Conn
+	id      uint64 // from Hello
+	uid     uuid.UUID
+	node    Node
+	section journal.Section
+	shared  *bucket // of the namespace
+	own     bucket
+
+	heard  atomic.Int64 // server clock of the last frame
+	pinged atomic.Int64 // of the last ping
+
+	// appending is held from the look at over to the end of Append: who sets over and
+	// then takes it knows that nothing of this session comes to the journal any more.
+	appending sync.Mutex
+
+	mu      sync.Mutex
+	over    bool // no more batches: displaced, refused or broken
+	clean   bool // the agent said Bye
+	streams []stream
+	unacked int       // bytes with the journal
+	room    sync.Cond // unacked fell, or over
+	duty    [lanes]dueBits
+	queued  [lanes]bool
+	refused []wire.Refused
+	refusal *wire.Refuse
+	runs    []model.ChunkID
+	slowFor string // reason of the next Slow
+	slowAt  int64  // when the last one was sent
+	// pushed is what the agent holds as far as we know: sent, or named by Hello.
+	pushed      *plan.Assignment
+	unconfirmed int // sent, and not yet answered by Holding
+	strays      int // last Holdings in a row with another hash
+}
+
+// stream is one numbering of the node. last belongs to the reader, acked to mu.
+type stream struct {
+	wire.StreamKey
+	last  uint64 // appended to the journal
+	acked uint64 // committed
+	fresh bool   // to be acknowledged
+}
+
+// ServeConn speaks the protocol on one connection: it returns when the session is
+// open (a goroutine of its own reads on) or refused. node is the id proven by the
+// client certificate; the zero id believes Hello (plain loopback connections only).
+func (s *Server) ServeConn(ctx context.Context, nc net.Conn, node uuid.UUID) {
+	_ = nc.SetDeadline(s.cfg.Now().Add(s.cfg.Limits.Handshake))
+	conn, err := wsconn.Accept(nc, Path, wire.Subprotocol, s.ws)
+	if err != nil {
+		s.metrics.handshakes.WithLabelValues("websocket").Inc()
+		nc.Close()
+		return
+	}
+	x, refusal := s.handshake(ctx, conn, node)
+	if x == nil {
+		if refusal != nil {
+			s.metrics.handshakes.WithLabelValues(refusal.Code).Inc()
+			frame := wire.AppendRefuse(make([]byte, wsconn.Headroom), refusal)
+			_ = conn.Write(frame)
+			_ = conn.WriteClose(closePolicy, refusal.Code)
+		} else {
+			s.metrics.handshakes.WithLabelValues("lost").Inc()
+		}
+		conn.Close()
+		return
+	}
+	s.metrics.handshakes.WithLabelValues("welcome").Inc()
+	_ = nc.SetReadDeadline(time.Time{})
+	go x.read() // on a fresh stack: that of the handshake has grown
+}
+
+// closePolicy is WebSocket's code for a peer that may not.
+const closePolicy = 1008
+
+// read handles frames until the session ends.
+func (x *session) read() {
+	defer x.srv.readers.Done()
+	var cause string
+	for cause == "" {
+		op, frame, err := x.conn.Read(x.srv.cfg.Limits.FrameBytes)
+		if err != nil {
+			cause = x.readError(err)
+			break
+		}
+		x.heard.Store(x.srv.clock.Load())
+		if op != wsconn.Binary {
+			continue
+		}
+		x.srv.metrics.received.Inc()
+		x.srv.metrics.bytes.Add(float64(len(frame)))
+		out := x.frame(frame)
+		x.srv.metrics.frames[out].Inc()
+		switch out {
+		case hole, malformed, oversized, streams, unkept, displaced:
+			cause = outcomeNames[out]
+		}
+	}
+	x.end(cause)
+}
+
+// readError names why reading ended, and tells an agent that broke the protocol.
+func (x *session) readError(err error) string {
+	var closed *wsconn.CloseError
+	switch {
+	case errors.Is(err, wsconn.ErrTooLarge):
+		x.tell(wire.Refuse{Code: "too_large", Sentence: "a frame was longer than the server allows",
+			RetryMs: x.srv.jitterMs(time.Minute), Type: "lower the agent's frame size, or raise --agent-frame-size on the server"})
+		return "too_large"
+	case errors.Is(err, wsconn.ErrProtocol):
+		return "websocket"
+	case errors.As(err, &closed):
+		return "closed"
+	case errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded):
+		return "cut" // by us
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "eof"
+	}
+	return "network"
+}
+
+// end is the last thing that happens to a session.
+func (x *session) end(cause string) {
+	x.mu.Lock()
+	x.over = true
+	clean := x.clean
+	x.room.Broadcast()
+	x.mu.Unlock()
+	if clean {
+		cause = "bye"
+	}
+	x.srv.metrics.ended.WithLabelValues(cause).Inc()
+	last := x.srv.registry.remove(x)
+	// A close frame that a writer still has to send goes first: dueRefuse closes.
+	x.mu.Lock()
+	refusing := x.refusal != nil
+	x.mu.Unlock()
+	if !refusing {
+		x.conn.Close()
+	}
+	if !last || x.srv.stopping.Load() {
+		return // the newer session has said so, or nobody listens any more
+	}
+	if !clean && x.srv.draining.Load() == 0 {
+		x.srv.watch.add(x.srv.clock.Load(), x.srv.Sessions())
+	}
+	x.srv.cfg.Log.Debug("session ended", "node", x.node.Name, "cause", cause)
+	mark := x.mark(false, clean)
+	_ = x.srv.cfg.Journal.Append(x.srv.base, journal.Entry{Section: x.section, Data: mark})
+}
+
+// mark is the journal record of a beginning or an end.
+func (x *session) mark(begun, clean bool) []byte {
+	return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: x.node.ID, Session: &wire.SessionMark{
+		Session: x.id, Begun: begun, Clean: clean, Namespace: x.node.Namespace,
+		KeepaliveMs: uint32(x.node.Keepalive.Milliseconds()), TimeoutMs: uint32(x.node.Timeout.Milliseconds()),
+	}})
+}
+
+// frame handles one message. Every way out is an outcome.
+func (x *session) frame(frame []byte) outcome {
+	kind, body, err := wire.FrameKind(frame)
+	if err != nil {
+		return x.broken(malformed, err.Error())
+	}
+	switch kind {
+	case wire.KindBatch:
+		return x.batch(body)
+	case wire.KindHolding:
+		var h wire.Holding
+		if err := h.Decode(body); err != nil {
+			return x.broken(malformed, err.Error())
+		}
+		x.holds(&h)
+		return holding
+	case wire.KindBye:
+		x.mu.Lock()
+		x.clean = true
+		x.mu.Unlock()
+		return leaving
+	case wire.KindHello:
+		return x.broken(malformed, "a second Hello")
+	}
+	return unknownKind
+}
+
+// broken refuses an agent that breaks the protocol. It comes back after a while:
+// its next version may not.
+func (x *session) broken(out outcome, sentence string) outcome {
+	x.tell(wire.Refuse{Code: outcomeNames[out], Sentence: sentence, RetryMs: x.srv.jitterMs(30 * time.Second),
+		Type: "look at the agent's log; if it goes on: muster-agent doctor"})
+	return out
+}
+
+// tell leaves a Refuse with the writers, which close the connection after it.
+func (x *session) tell(r wire.Refuse) {
+	x.mu.Lock()
+	x.over = true
+	if x.refusal == nil {
+		x.refusal = &r
+	}
+	x.room.Broadcast()
+	x.mu.Unlock()
+	x.due(lanePush, dueRefuse)
+}
+
+// refuse ends the session from outside.
+func (x *session) refuse(r wire.Refuse) { x.tell(r) }
+
+// due marks what is to be written, and queues the session where it is not.
+func (x *session) due(l lane, bits dueBits) {
+	x.mu.Lock()
+	put := x.dueLocked(l, bits)
+	x.mu.Unlock()
+	if put {
+		x.srv.outbox(l).put(x)
+	}
+}
+
+// dueLocked says whether the caller must put x into the lane's outbox.
+func (x *session) dueLocked(l lane, bits dueBits) bool {
+	x.duty[l] |= bits
+	if x.queued[l] {
+		return false
+	}
+	x.queued[l] = true
+	return true
+}
