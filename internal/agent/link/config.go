@@ -1,17 +1,20 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/tls"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
 // Path is where a session is opened on the server.
@@ -33,11 +36,73 @@ type Config struct {
 	Now    func() time.Time // default time.Now
 	Log    *slog.Logger
 
-	Handshake time.Duration // dial to Welcome; default 30 s
+	// Shared holds buffers that many sessions use in turn; nil: each has its own.
+	Shared *Shared
+
+	Handshake time.Duration // dial to Welcome; default 60 s: in a storm the server queues them
 	PingAfter time.Duration // of silence; default 20 s
 	DeadAfter time.Duration // of silence; default 60 s
 	Write     time.Duration // one write; default 10 s
+
+	done bool // defaults are filled in
 }
+
+// Shared is what many sessions of one process use in turn.
+type Shared struct {
+	ws     wsconn.Buffers
+	frames sync.Pool // *[]byte, for frames on their way out
+	acks   sync.Pool // *wire.Ack, for decoding
+}
+
+// NewShared makes empty pools.
+func NewShared() *Shared {
+	return &Shared{
+		frames: sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }},
+		acks:   sync.Pool{New: func() any { return new(wire.Ack) }},
+	}
+}
+
+// complete returns the configuration with its defaults. A completed one is returned
+// as it is: thousands of sessions that were given one share it.
+func (c *Config) complete() *Config {
+	if c.done {
+		return c
+	}
+	d := *c
+	d.done = true
+	d.defaults()
+	return &d
+}
+
+func (c *Config) defaults() {
+	if c.Dial == nil {
+		c.Dial = NewDialer(nil)
+	}
+	if c.Chunk == nil {
+		c.Chunk = wire.DecodeChunk
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.BootMs == nil {
+		began := time.Now()
+		c.BootMs = func() uint64 { return uint64(time.Since(began).Milliseconds()) }
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Shared == nil {
+		c.Shared = NewShared()
+	}
+	c.Handshake = cmp.Or(c.Handshake, 60*time.Second)
+	c.PingAfter = cmp.Or(c.PingAfter, 20*time.Second)
+	c.DeadAfter = cmp.Or(c.DeadAfter, 60*time.Second)
+	c.Write = cmp.Or(c.Write, 10*time.Second)
+}
+
+// Complete returns the configuration with its defaults filled in, for owners of many
+// sessions: Open then makes no copy of its own.
+func (c Config) Complete() *Config { return c.complete() }
 
 // Handler hears what the server says, on the goroutine that reads. Messages and the
 // slices in them are valid during the call only.

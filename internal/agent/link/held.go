@@ -1,6 +1,13 @@
 package link
 
 import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -12,4 +19,76 @@ type Held struct {
 	Chunks     []*model.Chunk // ascending by ID
 	Properties []wire.Property
 	Signature  []byte
+}
+
+var (
+	// ErrBase: the message is a difference to another assignment than the one held.
+	ErrBase = errors.New("assignment is a difference to another one")
+	// ErrForged: the signature is not the server's, or not for this node.
+	ErrForged = errors.New("assignment is not signed by the server for this node")
+	// ErrOlder: a lower generation than the one held.
+	ErrOlder = errors.New("assignment is older than the one held")
+)
+
+// Apply returns what is held after a. It believes nothing before the signature
+// fits: signed are the node, the generation and the hash, and the hash is computed
+// from what was received. h may be nil (nothing held); with an empty key the
+// signature is not looked at.
+func (h *Held) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.PublicKey, decode func(model.ChunkID, []byte) (*model.Chunk, error)) (*Held, error) {
+	if len(key) > 0 && !ed25519.Verify(key, wire.SignedBytes(node, a.Generation, a.Hash), a.Signature) {
+		return nil, ErrForged
+	}
+	if h != nil && a.Generation.Less(h.Generation) {
+		return nil, ErrOlder
+	}
+	next := &Held{Generation: a.Generation, Hash: a.Hash, Signature: slices.Clone(a.Signature)}
+	if a.Base != ([32]byte{}) {
+		if h == nil || h.Hash != a.Base {
+			return nil, ErrBase
+		}
+		next.Properties = h.Properties
+		next.Chunks = make([]*model.Chunk, 0, len(h.Chunks)+len(a.Add))
+		for _, c := range h.Chunks {
+			if !slices.Contains(a.Remove, c.ID) {
+				next.Chunks = append(next.Chunks, c)
+			}
+		}
+	}
+	for i := range a.Add {
+		c, err := decode(a.Add[i].ID, a.Add[i].Body)
+		if err != nil {
+			return nil, fmt.Errorf("read definition %d: %w", a.Add[i].ID, err)
+		}
+		next.Chunks = append(next.Chunks, c)
+	}
+	slices.SortFunc(next.Chunks, func(a, b *model.Chunk) int { return int(int64(a.ID) - int64(b.ID)) })
+	if a.HasProps {
+		next.Properties = cloneProperties(a.Properties)
+	}
+	if wire.AssignmentHash(next.Chunks, next.Properties) != a.Hash {
+		return nil, fmt.Errorf("%w: what was received has another hash", ErrForged)
+	}
+	return next, nil
+}
+
+// cloneProperties owns its memory: the message aliases a read buffer.
+func cloneProperties(list []wire.Property) []wire.Property {
+	if len(list) == 0 {
+		return nil
+	}
+	own := make([]wire.Property, len(list))
+	for i, p := range list {
+		own[i] = wire.Property{Name: p.Name, Value: slices.Clone(p.Value), Error: p.Error}
+	}
+	return own
+}
+
+// Message is the whole as a message, signature included: what an agent keeps on its
+// disk, and applies to a nil Held after a restart.
+func (h *Held) Message() *wire.Assignment {
+	a := &wire.Assignment{Generation: h.Generation, Hash: h.Hash, Properties: h.Properties, HasProps: true, Signature: h.Signature}
+	for _, c := range h.Chunks {
+		a.Add = append(a.Add, wire.AssignedChunk{ID: c.ID, Body: wire.AppendChunk(nil, c)})
+	}
+	return a
 }

@@ -1,9 +1,9 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -48,7 +48,7 @@ type RunConfig struct {
 	Held    *Held             // from the last life; nil: none
 	Linger  time.Duration     // at most this long until a frame leaves; default 500 ms
 	Backoff Backoff
-	Rand    *rand.Rand // jitter; nil: the runtime's
+	Rand    func() float64 // jitter, in [0, 1); nil: rand.Float64
 }
 
 // Backoff is exponential with full jitter: the n-th wait is uniform in
@@ -60,5 +60,58 @@ type Backoff struct {
 // Run keeps a session open until ctx ends, and then says Bye. It returns early only
 // for a refusal that no retry can mend (*RefusedError with RetryMs zero).
 func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error {
-	return errors.New("not yet")
+	r := &runner{
+		cfg: cfg, base: cfg.Config.complete(), source: source, events: events,
+		servers: cfg.Servers, held: cfg.Held, acked: make(chan struct{}, 1),
+	}
+	r.cfg.Linger = cmp.Or(cfg.Linger, 500*time.Millisecond)
+	for n, next := 0, 0; ; {
+		if len(r.servers) == 0 {
+			return errors.New("BUG: agent without a server to connect to")
+		}
+		server := r.servers[next%len(r.servers)]
+		welcomed, err := r.session(ctx, server)
+		if ctx.Err() != nil {
+			return nil
+		}
+		r.events.Disconnected(server, err)
+		wait, give := r.cfg.Backoff.wait(err, n, r.random())
+		if give {
+			return err
+		}
+		if n++; welcomed { // begin again with the server preferred
+			n, next = 1, 0
+		} else {
+			next++
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+	}
+}
+
+// wait is how long to wait before attempt n+1 after err; give: not at all.
+func (b Backoff) wait(err error, n int, random float64) (wait time.Duration, give bool) {
+	first, most := cmp.Or(b.First, time.Second), cmp.Or(b.Max, time.Minute)
+	span := most
+	if n < 16 {
+		span = min(most, first<<n)
+	}
+	wait = time.Duration(random * float64(span))
+	var refused *RefusedError
+	var leaving *LeavingError
+	switch {
+	case errors.As(err, &refused):
+		if refused.RetryMs == 0 {
+			return 0, true
+		}
+		wait = max(wait, time.Duration(refused.RetryMs)*time.Millisecond)
+	case errors.As(err, &leaving):
+		wait = max(wait, leaving.Retry)
+	}
+	return wait, false
 }

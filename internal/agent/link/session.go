@@ -2,41 +2,44 @@ package link
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
 // Session is one connection to a server. Read belongs to one goroutine; every other
-// method may be called from anywhere.
-type Session struct{}
+// method may be called from anywhere, but batches of a stream must come in order.
+type Session struct {
+	cfg  *Config
+	h    Handler
+	conn *wsconn.Conn
 
-// Open connects to addr (host:port), says hello and waits for Welcome, which it
-// hands to h. The error is a *RefusedError when the server said Refuse. held is the
-// assignment that hello names (nil: none).
-func Open(ctx context.Context, cfg *Config, addr string, hello *wire.Hello, held *Held, h Handler) (*Session, error) {
-	return nil, errors.New("not yet")
+	maxFrame   int // bytes, as the server allows
+	maxUnacked int
+
+	heard  atomic.Int64 // Unix ns
+	pinged atomic.Int64
+
+	mu      sync.Mutex
+	held    *Held
+	flights []flight // sent and not acknowledged, oldest first
+	unacked int      // their bytes
 }
 
-// Read handles what comes in until the session ends, and says why it ended.
-func (s *Session) Read() error { return errors.New("not yet") }
-
-// Send writes one batch now, setting its NowMs. ErrFull when more than the allowed
-// bytes are unacknowledged: send it again after Acked.
-func (s *Session) Send(b *wire.Batch) error { return errors.New("not yet") }
-
-// Tick pings after silence, and closes a dead session; call it every few seconds.
-func (s *Session) Tick(now time.Time) {}
-
-// Unacked is the number of bytes sent and not yet acknowledged.
-func (s *Session) Unacked() int { return 0 }
-
-// Bye announces a planned end and closes.
-func (s *Session) Bye(reason string) {}
-
-// Close ends the session at once. Read returns.
-func (s *Session) Close() {}
+// flight is one batch under way.
+type flight struct {
+	wire.StreamKey
+	last uint64
+	size int
+}
 
 var (
 	// ErrFull: too much is unacknowledged.
@@ -44,3 +47,317 @@ var (
 	// ErrEnded: the session is over.
 	ErrEnded = errors.New("session has ended")
 )
+
+// LeavingError ends Read after the server said Bye.
+type LeavingError struct {
+	Retry  time.Duration
+	Reason string
+}
+
+func (e *LeavingError) Error() string { return "server says bye: " + e.Reason }
+
+// Open connects to addr (host:port), says hello and waits for Welcome, which it
+// hands to h. The error is a *RefusedError when the server said Refuse. hello's
+// Protocol, Node, and the assignment (from held; nil: none) are filled in, and a
+// Session number where it is zero.
+func Open(ctx context.Context, cfg *Config, addr string, hello *wire.Hello, held *Held, h Handler) (*Session, error) {
+	cfg = cfg.complete()
+	ctx, cancel := context.WithTimeout(ctx, cfg.Handshake)
+	defer cancel()
+	nc, err := cfg.Dial(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("connect to server %s: %w", addr, err)
+	}
+	s := &Session{cfg: cfg, h: h, held: held}
+	unwatch := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
+	err = s.open(ctx, nc, addr, hello)
+	if !unwatch() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		nc.Close()
+		var refused *RefusedError
+		if errors.As(err, &refused) {
+			return nil, refused
+		}
+		return nil, fmt.Errorf("open session at server %s: %w", addr, err)
+	}
+	return s, nil
+}
+
+func (s *Session) open(ctx context.Context, nc net.Conn, addr string, hello *wire.Hello) error {
+	if s.cfg.TLS != nil {
+		c := tls.Client(nc, named(s.cfg.TLS, addr))
+		if err := c.HandshakeContext(ctx); err != nil {
+			return err
+		}
+		nc = c
+	}
+	conn, err := wsconn.Connect(nc, addr, Path, wire.Subprotocol, wsconn.Options{Timeout: s.cfg.Write, Buffers: &s.cfg.Shared.ws})
+	if err != nil {
+		return err
+	}
+	s.conn = conn
+	s.heard.Store(s.cfg.Now().UnixNano())
+	said := *hello
+	said.Protocol, said.Node = wire.Protocol, s.cfg.Node
+	if said.Session == 0 {
+		said.Session = rand.Uint64()
+	}
+	if s.held != nil {
+		said.Generation, said.Assignment = s.held.Generation, s.held.Hash
+	}
+	if err := s.write(func(dst []byte) []byte { return wire.AppendHello(dst, &said) }); err != nil {
+		return err
+	}
+	return s.answer()
+}
+
+// answer reads Welcome or Refuse.
+func (s *Session) answer() error {
+	for {
+		op, frame, err := s.conn.Read(wire.MaxFrame)
+		if err != nil {
+			return err
+		}
+		if op != wsconn.Binary {
+			continue
+		}
+		kind, body, err := wire.FrameKind(frame)
+		if err != nil {
+			return err
+		}
+		switch kind {
+		case wire.KindRefuse:
+			return refused(body)
+		case wire.KindWelcome:
+			var w wire.Welcome
+			if err := w.Decode(body); err != nil {
+				return err
+			}
+			if w.Protocol != wire.Protocol {
+				return fmt.Errorf("server speaks version %d of the protocol, this agent version %d", w.Protocol, wire.Protocol)
+			}
+			s.maxFrame = orLimit(w.MaxFrame, wire.MaxFrame)
+			s.maxUnacked = orLimit(w.MaxUnacked, 1<<30)
+			_ = s.conn.NetConn().SetReadDeadline(time.Time{})
+			s.h.Welcomed(s, &w)
+			return nil
+		}
+		return fmt.Errorf("server answers Hello with message %d", kind)
+	}
+}
+
+func orLimit(asked uint32, limit int) int {
+	if asked == 0 || int(asked) > limit {
+		return limit
+	}
+	return int(asked)
+}
+
+func refused(body []byte) error {
+	e := new(RefusedError)
+	if err := e.Refuse.Decode(body); err != nil {
+		return err
+	}
+	return e
+}
+
+// Read handles what comes in until the session ends, and says why it ended:
+// *RefusedError, *LeavingError, or what the connection broke with.
+func (s *Session) Read() error {
+	defer s.conn.Close()
+	for {
+		op, frame, err := s.conn.Read(wire.MaxFrame)
+		if err != nil {
+			return err
+		}
+		s.heard.Store(s.cfg.Now().UnixNano())
+		if op != wsconn.Binary {
+			continue
+		}
+		if err := s.frame(frame); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Session) frame(frame []byte) error {
+	kind, body, err := wire.FrameKind(frame)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case wire.KindAck:
+		return s.acked(body)
+	case wire.KindAssignment:
+		return s.assigned(body)
+	case wire.KindRun:
+		var r wire.Run
+		if err := r.Decode(body); err != nil {
+			return err
+		}
+		s.h.RunNow(s, r.Chunk)
+	case wire.KindSlow:
+		var m wire.Slow
+		if err := m.Decode(body); err != nil {
+			return err
+		}
+		s.h.Slow(s, time.Duration(m.LingerMs)*time.Millisecond, m.Reason)
+	case wire.KindBye:
+		var m wire.Bye
+		if err := m.Decode(body); err != nil {
+			return err
+		}
+		retry := time.Duration(m.RetryMs) * time.Millisecond
+		s.h.Leaving(s, retry, m.Reason)
+		return &LeavingError{Retry: retry, Reason: m.Reason}
+	case wire.KindRefuse:
+		return refused(body)
+	}
+	return nil // a message of a later version
+}
+
+func (s *Session) acked(body []byte) error {
+	ack := s.cfg.Shared.acks.Get().(*wire.Ack)
+	defer s.cfg.Shared.acks.Put(ack)
+	if err := ack.Decode(body); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	left := s.flights[:0]
+	for _, f := range s.flights {
+		if covered(ack.Last, f) {
+			s.unacked -= f.size
+		} else {
+			left = append(left, f)
+		}
+	}
+	s.flights = left
+	s.mu.Unlock()
+	s.h.Acked(s, ack)
+	return nil
+}
+
+func covered(last []wire.StreamLast, f flight) bool {
+	for _, l := range last {
+		if l.StreamKey == f.StreamKey {
+			return f.last <= l.Last
+		}
+	}
+	return false
+}
+
+// assigned puts an assignment in force and says what is held now: after one that
+// cannot be applied that is the old hash, and the server sends the whole.
+func (s *Session) assigned(body []byte) error {
+	var a wire.Assignment
+	if err := a.Decode(body); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	held := s.held
+	s.mu.Unlock()
+	next, err := held.Apply(&a, s.cfg.Node, s.cfg.ServerKey, s.cfg.Chunk)
+	if err != nil {
+		s.cfg.Log.Warn("assignment not taken", "error", err)
+		next = held
+	} else {
+		s.mu.Lock()
+		s.held = next
+		s.mu.Unlock()
+		s.h.Assigned(s, next)
+	}
+	var holding wire.Holding
+	if next != nil {
+		holding = wire.Holding{Generation: next.Generation, Hash: next.Hash}
+	}
+	return s.write(func(dst []byte) []byte { return wire.AppendHolding(dst, &holding) })
+}
+
+// Held is the assignment in force; nil: none yet.
+func (s *Session) Held() *Held {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held
+}
+
+// MaxBatch is how many bytes a batch may have.
+func (s *Session) MaxBatch() int { return s.maxFrame }
+
+// Send writes one batch now, setting its NowMs. ErrFull when more than the allowed
+// bytes are unacknowledged: send it again after Acked.
+func (s *Session) Send(b *wire.Batch) error {
+	b.NowMs = s.cfg.BootMs()
+	buf := s.cfg.Shared.frames.Get().(*[]byte)
+	defer s.cfg.Shared.frames.Put(buf)
+	*buf = wire.AppendBatch((*buf)[:wsconn.Headroom], b)
+	last := b.First + uint64(len(b.Signals)) - 1
+	if b.Gap != nil {
+		last = b.Gap.Last
+	}
+	return s.SendFrame(b.StreamKey, last, *buf)
+}
+
+// SendFrame is Send for a batch that the caller has encoded behind wsconn.Headroom
+// bytes of room; last is its last number. The frame is scratch afterwards.
+func (s *Session) SendFrame(key wire.StreamKey, last uint64, frame []byte) error {
+	size := len(frame) - wsconn.Headroom
+	if size > s.maxFrame {
+		return fmt.Errorf("send batch: %d bytes, the server allows %d", size, s.maxFrame)
+	}
+	s.mu.Lock()
+	if s.unacked > 0 && s.unacked+size > s.maxUnacked {
+		s.mu.Unlock()
+		return ErrFull
+	}
+	s.unacked += size
+	s.flights = append(s.flights, flight{StreamKey: key, last: last, size: size})
+	s.mu.Unlock()
+	return s.ended(s.conn.Write(frame))
+}
+
+func (s *Session) write(encode func([]byte) []byte) error {
+	buf := s.cfg.Shared.frames.Get().(*[]byte)
+	defer s.cfg.Shared.frames.Put(buf)
+	*buf = encode((*buf)[:wsconn.Headroom])
+	return s.ended(s.conn.Write(*buf))
+}
+
+// ended closes after a failed write: part of a frame may have left.
+func (s *Session) ended(err error) error {
+	if err == nil {
+		return nil
+	}
+	s.conn.Close()
+	return fmt.Errorf("%w: %w", ErrEnded, err)
+}
+
+// Tick pings after silence, and closes a dead session; call it every few seconds.
+func (s *Session) Tick(now time.Time) {
+	silent := now.UnixNano() - s.heard.Load()
+	switch {
+	case silent > int64(s.cfg.DeadAfter):
+		s.conn.Close()
+	case silent > int64(s.cfg.PingAfter) && now.UnixNano()-s.pinged.Load() > int64(s.cfg.PingAfter):
+		s.pinged.Store(now.UnixNano())
+		_ = s.ended(s.conn.Ping())
+	}
+}
+
+// Unacked is the number of bytes sent and not yet acknowledged.
+func (s *Session) Unacked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unacked
+}
+
+// Bye announces a planned end and closes.
+func (s *Session) Bye(reason string) {
+	_ = s.write(func(dst []byte) []byte { return wire.AppendBye(dst, &wire.Bye{Reason: reason}) })
+	_ = s.conn.WriteClose(1000, "")
+	s.conn.Close()
+}
+
+// Close ends the session at once. Read returns.
+func (s *Session) Close() { s.conn.Close() }

@@ -1,0 +1,201 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+const (
+	tickEvery  = 5 * time.Second  // looks after the connection
+	slowLasts  = 60 * time.Second // after the last Slow
+	frameBytes = 128 << 10        // of one batch at most: a backlog must not hold up what is live
+	frameFull  = 200              // signals that make a frame worth sending at once
+)
+
+// runner is the state of Run between sessions, and the Handler of each.
+type runner struct {
+	cfg     RunConfig
+	base    *Config
+	source  Source
+	events  Events
+	servers []string
+	held    *Held
+
+	server    string
+	keepalive time.Duration
+	acked     chan struct{} // room again
+	linger    atomic.Int64  // ns asked for by Slow …
+	slowUntil atomic.Int64  // … until (Unix ns)
+
+	batch   wire.Batch
+	waiting bool // batch was not sent: too much is unacknowledged
+}
+
+func (r *runner) random() float64 {
+	if r.cfg.Rand != nil {
+		return r.cfg.Rand()
+	}
+	return rand.Float64()
+}
+
+// session is one connection from dial to end; welcomed says whether it opened.
+func (r *runner) session(ctx context.Context, server string) (welcomed bool, err error) {
+	hello := r.cfg.Hello()
+	hello.Streams, hello.Backlog = r.source.Streams(), r.source.Backlog()
+	r.server, r.waiting = server, false
+	s, err := Open(ctx, r.base, server, &hello, r.held, r)
+	if err != nil {
+		return false, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Read() }()
+	err = r.pump(ctx, s, ended)
+	if ctx.Err() != nil {
+		s.Bye("the agent stops")
+	}
+	s.Close()
+	if read := <-ended; err == nil || errors.Is(err, ErrEnded) {
+		err = read // it knows why
+	}
+	r.held = s.Held()
+	return true, err
+}
+
+// pump sends what the source has until the session ends. It returns nil when the
+// reader has ended, leaving its error in ended.
+func (r *runner) pump(ctx context.Context, s *Session, ended chan error) error {
+	now := r.base.Now()
+	sent, tick := now, now.Add(tickEvery)
+	var lingering time.Time // since when something waits; zero: nothing does
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-ended:
+			ended <- err
+			return nil
+		case <-r.source.Notify():
+		case <-r.acked:
+		case <-timer.C:
+		}
+		now = r.base.Now()
+		if !now.Before(tick) {
+			s.Tick(now)
+			tick = now.Add(tickEvery)
+		}
+		if r.keepalive > 0 && now.Sub(sent) >= r.keepalive {
+			if err := r.source.Keepalive(); err != nil {
+				return err
+			}
+			sent, lingering = now, now.Add(-time.Hour)
+		}
+		signals, urgent := r.source.Waiting()
+		linger, slow := r.lingers(now)
+		switch {
+		case signals == 0 && !r.waiting:
+			lingering = time.Time{}
+		case lingering.IsZero():
+			lingering = now
+		}
+		if r.waiting || signals > 0 && (urgent && !slow || signals >= frameFull && !slow || now.Sub(lingering) >= linger) {
+			any, err := r.drain(s)
+			if err != nil {
+				return err
+			}
+			if any {
+				sent = now
+			}
+			lingering = time.Time{}
+		}
+		timer.Reset(r.next(now, tick, sent, lingering, linger))
+	}
+}
+
+// next is how long nothing is to be done by itself.
+func (r *runner) next(now, tick, sent, lingering time.Time, linger time.Duration) time.Duration {
+	wait := tick.Sub(now)
+	if r.keepalive > 0 {
+		wait = min(wait, r.keepalive-now.Sub(sent))
+	}
+	if !lingering.IsZero() {
+		wait = min(wait, linger-now.Sub(lingering))
+	}
+	return max(wait, time.Millisecond)
+}
+
+// lingers is how long a signal may wait for others, and whether the server asked for it.
+func (r *runner) lingers(now time.Time) (time.Duration, bool) {
+	if now.UnixNano() < r.slowUntil.Load() {
+		return max(r.cfg.Linger, time.Duration(r.linger.Load())), true
+	}
+	return r.cfg.Linger, false
+}
+
+// drain sends until the source is empty or the server has enough to acknowledge.
+func (r *runner) drain(s *Session) (any bool, err error) {
+	for {
+		if !r.waiting {
+			more, err := r.source.Next(&r.batch, min(frameBytes, s.MaxBatch()-64), wire.MaxSignals)
+			if err != nil || !more {
+				return any, err
+			}
+		}
+		err := s.Send(&r.batch)
+		r.waiting = errors.Is(err, ErrFull)
+		switch {
+		case r.waiting:
+			return any, nil
+		case err != nil:
+			return any, err
+		}
+		any = true
+	}
+}
+
+// Welcomed implements Handler.
+func (r *runner) Welcomed(_ *Session, w *wire.Welcome) {
+	r.keepalive = time.Duration(w.KeepaliveMs) * time.Millisecond
+	r.slowUntil.Store(0)
+	if len(w.Servers) > 0 {
+		r.servers = append([]string(nil), w.Servers...)
+	}
+	if err := r.source.Resume(w.Last); err != nil {
+		r.base.Log.Error("resume the spool", "error", err)
+	}
+	r.events.Connected(r.server, w)
+}
+
+// Assigned implements Handler.
+func (r *runner) Assigned(_ *Session, held *Held) { r.events.Assigned(held) }
+
+// Acked implements Handler.
+func (r *runner) Acked(_ *Session, ack *wire.Ack) {
+	r.source.Acked(ack)
+	select {
+	case r.acked <- struct{}{}:
+	default:
+	}
+}
+
+// RunNow implements Handler.
+func (r *runner) RunNow(_ *Session, chunk model.ChunkID) { r.events.RunNow(chunk) }
+
+// Slow implements Handler.
+func (r *runner) Slow(_ *Session, linger time.Duration, reason string) {
+	r.base.Log.Info("server asks for rarer batches", "linger", linger, "reason", reason)
+	r.linger.Store(int64(linger))
+	r.slowUntil.Store(r.base.Now().Add(slowLasts).UnixNano())
+}
+
+// Leaving implements Handler.
+func (r *runner) Leaving(_ *Session, retry time.Duration, reason string) {
+	r.base.Log.Info("server goes away", "retry", retry, "reason", reason)
+}

@@ -1,0 +1,404 @@
+package muster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestSessionTakesAndAcknowledges(t *testing.T) {
+	w := newWorld(t, nil)
+	uid := w.node(1, 1, 2)
+	a := w.agent(uid)
+	if a.welcome.Node != 1001 || a.welcome.Name != "node1" || a.welcome.Incarnation != 42 || a.welcome.KeepaliveMs != 20000 {
+		t.Fatalf("welcome %+v", a.welcome)
+	}
+	a.wait("assignment", func() bool { return len(a.held) == 1 && len(a.held[0].Chunks) == 2 })
+	a.send(results(1, 3, 1))
+	a.send(results(4, 1, 2))
+	a.waitAck(4)
+	if err := w.server.RunNow(1001, 2); err != nil {
+		t.Fatal(err)
+	}
+	a.wait("run", func() bool { return len(a.runs) == 1 && a.runs[0] == 2 })
+
+	a.Bye("done")
+	again := w.agent(uid)
+	if len(again.welcome.Last) != 1 || again.welcome.Last[0].Last != 4 {
+		t.Fatalf("last numbers %+v", again.welcome.Last)
+	}
+	w.journal.mu.Lock()
+	marks := fmt.Sprint(len(w.journal.marks), w.journal.marks[0].Begun, w.journal.marks[1].Begun, w.journal.marks[1].Clean)
+	w.journal.mu.Unlock()
+	if marks != "3 true false true" {
+		t.Fatalf("marks: %s, want begun, ended clean, begun", marks)
+	}
+	w.balance()
+}
+
+func TestAcknowledgedOnlyAfterCommit(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.agent(w.node(1, 1))
+	w.journal.hold(true)
+	a.send(results(1, 5, 1))
+	w.journal.set(func() {}) // a lock and unlock
+	deadline := time.Now().Add(5 * time.Second)
+	for w.journal.queued() == 0 && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
+	// It is with the journal; a round trip over the same connection shows no Ack.
+	if err := w.server.RunNow(1001, 1); err != nil {
+		t.Fatal(err)
+	}
+	a.wait("run", func() bool { return len(a.runs) == 1 })
+	a.mu.Lock()
+	early := a.acks[live]
+	a.mu.Unlock()
+	if early != 0 {
+		t.Fatalf("acknowledged %d before the commit", early)
+	}
+	w.journal.hold(false)
+	a.waitAck(5)
+}
+
+func TestFailedCommitEndsTheSession(t *testing.T) {
+	w := newWorld(t, nil)
+	uid := w.node(1, 1)
+	a := w.agent(uid)
+	w.journal.set(func() { w.journal.fail = errors.New("disk is gone") })
+	a.send(results(1, 5, 1))
+	a.wait("end", func() bool { return a.over })
+	w.journal.set(func() { w.journal.fail = nil })
+	b := w.agent(uid)
+	if b.welcome.Last[0].Last != 0 {
+		t.Fatalf("server claims to have kept %d", b.welcome.Last[0].Last)
+	}
+	b.send(results(1, 5, 1))
+	b.waitAck(5)
+}
+
+func TestRepeatedIsAcknowledgedAgainAndKeptOnce(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.agent(w.node(1, 1))
+	a.send(results(1, 5, 1))
+	a.waitAck(5)
+	a.set(func() { a.acks[live] = 0 })
+	a.send(results(1, 5, 1))
+	a.waitAck(5)
+	a.send(results(6, 1, 1))
+	a.waitAck(6)
+	if n := w.count("frames_total", "repeated"); n != 1 {
+		t.Fatalf("%v repeated", n)
+	}
+	w.journal.mu.Lock()
+	entries := len(w.journal.entries)
+	w.journal.mu.Unlock()
+	if entries != 3 { // mark, two batches
+		t.Fatalf("%d entries", entries)
+	}
+}
+
+func TestGapExplainsAJump(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.agent(w.node(1, 1))
+	a.send(&wire.Batch{StreamKey: live, First: 1, Gap: &wire.Gap{Last: 100, Reason: "spool was full", Counts: []wire.GapCount{{Chunk: 1, Count: 100}}}})
+	a.send(results(101, 1, 1))
+	a.waitAck(101)
+}
+
+// TestRefusalsEndTheSession feeds one message per way out that closes.
+func TestRefusalsEndTheSession(t *testing.T) {
+	many := results(1, 11, 1)
+	for _, c := range []struct {
+		name string
+		send func(a *agent)
+		code string
+	}{
+		{"hole", func(a *agent) { a.send(results(3, 1, 1)) }, "hole"},
+		{"malformed frame", func(a *agent) { raw(a, []byte{0xff, 0xff, 0xff}) }, "malformed"},
+		{"malformed batch", func(a *agent) { raw(a, []byte{6<<3 | 2, 2, 6<<3 | 2, 0x70}) }, "malformed"},
+		{"second Hello", func(a *agent) { raw(a, wire.AppendHello(nil, &wire.Hello{})) }, "malformed"},
+		{"too many signals", func(a *agent) { a.send(many) }, "oversized"},
+		{"too large", func(a *agent) { raw(a, make([]byte, 10001)) }, "too_large"},
+		{"too many streams", func(a *agent) {
+			for i := range maxStreams {
+				b := results(1, 1, 1)
+				b.Stream = wire.StreamID(100 + i)
+				a.send(b)
+			}
+		}, "streams"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, func(c *Config) { c.Limits = Limits{FrameBytes: 10000, BatchSignals: 10} })
+			a := w.agent(w.node(1, 1))
+			c.send(a)
+			r := a.refusal()
+			if r.Code != c.code || r.Sentence == "" || r.RetryMs == 0 {
+				t.Fatalf("refusal %+v, want code %s", r, c.code)
+			}
+			w.stop()
+			w.balance()
+		})
+	}
+}
+
+// raw sends bytes as a message.
+func raw(a *agent, message []byte) {
+	a.t.Helper()
+	if err := a.SendFrame(wire.StreamKey{}, 0, append(make([]byte, wsconn.Headroom), message...)); err != nil && len(message) <= 10000 {
+		a.t.Fatal(err)
+	} else if err != nil { // our own end refuses it: write it to the connection
+		a.t.Skip("the client keeps the limit by itself")
+	}
+}
+
+func TestRefusalsAtHello(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Limits.Sessions = 1 })
+	known := w.node(1, 1)
+	revoked := w.node(2, 1)
+	w.nodes.set(revoked, Node{ID: 1002, Name: "node2", Revoked: true})
+	other := w.node(3, 1)
+	_ = w.agent(known)
+	for _, c := range []struct {
+		code string
+		uid  uuid.UUID
+	}{{"unknown", uuid.New()}, {"revoked", revoked}, {"limited", other}} {
+		_, err := w.open(c.uid, nil)
+		if r := refusalOf(t, err); r.Code != c.code || r.Sentence == "" {
+			t.Errorf("refusal %+v, want code %s", r, c.code)
+		}
+	}
+	for _, c := range []struct {
+		code  string
+		hello wire.Hello
+		uid   uuid.UUID
+	}{
+		{"protocol", wire.Hello{Protocol: 99, Node: known}, uuid.Nil},
+		{"identity", wire.Hello{Protocol: wire.Protocol, Node: known}, other},
+		{"streams", wire.Hello{Protocol: wire.Protocol, Node: known, Streams: make([]wire.StreamHeld, maxStreams+1)}, uuid.Nil},
+	} {
+		if _, r := w.server.admit(nil, &c.hello, c.uid); r == nil || r.Code != c.code {
+			t.Errorf("refusal %+v, want code %s", r, c.code)
+		}
+	}
+	w.server.draining.Store(1000)
+	if _, err := w.open(known, nil); refusalOf(t, err).Code != "draining" {
+		t.Errorf("while draining: %v", err)
+	}
+}
+
+func TestNewerSessionTakesOver(t *testing.T) {
+	w := newWorld(t, nil)
+	uid := w.node(1, 1)
+	a := w.agent(uid)
+	w.journal.hold(true)
+	a.send(results(1, 2, 1)) // on its way to the disk while the other comes
+	deadline := time.Now().Add(5 * time.Second)
+	for w.journal.queued() == 0 && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
+	opened := make(chan *agent)
+	go func() {
+		b, err := w.open(uid, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- b
+	}()
+	if r := a.refusal(); r.Code != "duplicate" {
+		t.Fatalf("refusal %+v", r)
+	}
+	w.journal.hold(false)
+	b := <-opened
+	if b.welcome.Last[0].Last != 2 {
+		t.Fatalf("the newer session is told %d, want what the older one sent", b.welcome.Last[0].Last)
+	}
+	if w.server.Sessions() != 1 {
+		t.Fatalf("%d sessions", w.server.Sessions())
+	}
+}
+
+func TestSignalsRefusedByNumber(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Limits.OutputBytes = 20; c.Limits.StatesPerNode = 2 })
+	w.journal.admit = func(_ model.NodeID, c *model.Chunk) (string, string) {
+		if c.ID == 4 {
+			return "states", "this node has its 2 states"
+		}
+		return "", ""
+	}
+	w.plan.assign(9, uuid.New(), 3, 4) // chunks that exist, of others
+	a := w.agent(w.node(1, 1, 2))
+	b := results(1, 6, 1)
+	b.Signals[1].Chunk = 99
+	b.Signals[2].Output = []byte(strings.Repeat("x", 21))
+	b.Signals[3].Chunk = 3 // of an older assignment: fine
+	b.Signals[4].Chunk = 4
+	a.send(b)
+	a.waitAck(6)
+	got := ""
+	for _, r := range a.refused {
+		got += fmt.Sprintf("%d %s: %s\n", r.Number, r.Code, r.Reason)
+	}
+	want := "2 unknown_chunk: no definition 99\n3 output: output of 21 bytes, at most 20\n5 states: this node has its 2 states\n"
+	if got != want {
+		t.Fatalf("refused\n%swant\n%s", got, want)
+	}
+	// What is kept has the refused numbers as keepalives: no holes.
+	w.journal.mu.Lock()
+	var r wire.Record
+	_ = r.Decode(w.journal.entries[1])
+	w.journal.mu.Unlock()
+	var kept wire.Batch
+	if err := kept.Decode(r.Batch); err != nil {
+		t.Fatal(err)
+	}
+	kinds := ""
+	for _, s := range kept.Signals {
+		kinds += fmt.Sprint(s.Kind, " ")
+	}
+	if kinds != "10 11 11 10 11 10 " {
+		t.Fatalf("kept kinds %s", kinds)
+	}
+	a.send(results(7, 1, 1))
+	a.waitAck(7)
+}
+
+func TestPoisonSignalIsRefusedAlone(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.agent(w.node(1, 1))
+	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, results(1, 3, 1)))
+	var sizes []int // where the second signal's inside is
+	for i, b := range body {
+		if b == 6<<3|2 {
+			sizes = append(sizes, i)
+		}
+	}
+	body[sizes[1]+2] = 0xff // the tag of its kind
+	body[sizes[1]+3] = 0xff
+	frame := append([]byte{6<<3 | 2, byte(len(body))}, body...)
+	if err := a.SendFrame(live, 3, append(make([]byte, wsconn.Headroom), frame...)); err != nil {
+		t.Fatal(err)
+	}
+	a.waitAck(3)
+	if len(a.refused) != 1 || a.refused[0].Number != 2 || a.refused[0].Code != "malformed" {
+		t.Fatalf("refused %+v", a.refused)
+	}
+}
+
+func TestUnackedBytesStopTheReader(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Limits.UnackedBytes = 1000 })
+	a := w.agent(w.node(1, 1))
+	w.journal.hold(true)
+	var sent uint64
+	for {
+		err := a.Send(results(sent+1, 10, 1))
+		if errors.Is(err, link.ErrFull) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent += 10
+	}
+	if sent == 0 || a.Unacked() > 1000 {
+		t.Fatalf("sent %d, %d bytes unacknowledged", sent, a.Unacked())
+	}
+	w.journal.hold(false)
+	a.waitAck(sent)
+	if a.Unacked() != 0 {
+		t.Fatalf("%d bytes unacknowledged at the end", a.Unacked())
+	}
+}
+
+func TestRateDelaysOnlyItsNamespace(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Limits.RateBurst = time.Second; c.Limits.NodeResultsPerSec = 1e6 })
+	slow, fast := w.node(1, 1), w.node(2, 1)
+	w.nodes.set(slow, Node{ID: 1001, Name: "slow", Namespace: 1, NamespaceResultsPerSec: 100})
+	w.nodes.set(fast, Node{ID: 1002, Name: "fast", Namespace: 2})
+	a, b := w.agent(slow), w.agent(fast)
+	a.send(results(1, 100, 1))  // the burst
+	a.send(results(101, 30, 1)) // 0.3 s of debt
+	a.send(results(131, 1, 1))
+	start := time.Now()
+	for i := range 20 {
+		b.send(results(uint64(i*100+1), 100, 1))
+	}
+	b.waitAck(2000)
+	fastTook := time.Since(start)
+	a.waitAck(131)
+	if took := time.Since(start); took < 200*time.Millisecond || fastTook > took {
+		t.Fatalf("limited %v, unlimited %v", took, fastTook)
+	}
+	a.wait("slow", func() bool { return len(a.slow) == 1 && strings.Contains(a.slow[0], "namespace") })
+	if w.count("throttled_total", "namespace") == 0 {
+		t.Fatal("not counted")
+	}
+}
+
+func TestDrainSendsAgentsAway(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.agent(w.node(1, 1))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	w.server.Drain(ctx, 2*time.Second)
+	a.wait("end", func() bool { return a.over })
+	var leaving *link.LeavingError
+	if !errors.As(a.ended, &leaving) || leaving.Retry < time.Second || leaving.Retry > 3*time.Second {
+		t.Fatalf("ended with %v", a.ended)
+	}
+	if w.server.Sessions() != 0 {
+		t.Fatalf("%d sessions", w.server.Sessions())
+	}
+}
+
+func TestSheddingIsToldOnce(t *testing.T) {
+	told := make(chan Shed, 10)
+	w := newWorld(t, func(c *Config) { c.OnShed = func(s Shed) { told <- s } })
+	var agents []*agent
+	for i := range 60 {
+		agents = append(agents, w.agent(w.node(i, 1)))
+	}
+	for _, a := range agents[:5] {
+		a.Close()
+	}
+	for _, a := range agents[5:40] {
+		a.Close()
+	}
+	select {
+	case s := <-told:
+		if s.Lost <= 12 || s.Lost > 14 || s.Before != 60 {
+			t.Fatalf("told %+v", s)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("not told")
+	}
+	w.stop()
+	if len(told) != 0 {
+		t.Fatal("told twice")
+	}
+}
+
+func TestServePlainRefusesOtherAddresses(t *testing.T) {
+	l, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer l.Close()
+	if err := ServePlain(t.Context(), l, nil); err == nil || !strings.Contains(err.Error(), "loopback") {
+		t.Fatalf("got %v", err)
+	}
+}

@@ -1,0 +1,409 @@
+package muster
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// world is a server with everything around it in memory.
+type world struct {
+	t       testing.TB
+	server  *Server
+	journal *memJournal
+	nodes   *memNodes
+	plan    *memPlan
+	metrics *prometheus.Registry
+	addr    string
+	stop    func()
+	key     ed25519.PrivateKey
+}
+
+func newWorld(t testing.TB, change func(*Config)) *world {
+	t.Helper()
+	_, key, _ := ed25519.GenerateKey(nil)
+	w := &world{t: t, journal: newMemJournal(), nodes: &memNodes{by: map[uuid.UUID]Node{}}, plan: newMemPlan(), metrics: prometheus.NewRegistry(), key: key}
+	cfg := Config{Journal: w.journal, Nodes: w.nodes, View: w.journal, Assignments: w.plan, SigningKey: key, Registerer: w.metrics}
+	if change != nil {
+		change(&cfg)
+	}
+	server, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.server = server
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.addr = l.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = ServePlain(ctx, l, server) })
+	running.Go(func() { _ = server.Run(ctx) })
+	w.stop = func() { cancel(); running.Wait(); w.journal.Close() }
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+// node makes a node known; its chunks are 1 … chunks.
+func (w *world) node(n int, chunks ...model.ChunkID) uuid.UUID {
+	uid := uuid.NewSHA1(uuid.Nil, fmt.Append(nil, n))
+	w.nodes.set(uid, Node{ID: model.NodeID(1000 + n), Name: fmt.Sprintf("node%d", n), Namespace: 1})
+	w.plan.assign(model.NodeID(1000+n), uid, chunks...)
+	return uid
+}
+
+// agent is one session of the client's side that remembers what it heard.
+type agent struct {
+	*link.Session
+	t       testing.TB
+	welcome wire.Welcome
+	mu      sync.Mutex
+	changed *sync.Cond
+	acks    map[wire.StreamKey]uint64
+	refused []wire.Refused
+	slow    []string
+	runs    []model.ChunkID
+	held    []*link.Held
+	ended   error
+	over    bool
+}
+
+var live = wire.StreamKey{Stream: 7, Lane: wire.Live}
+
+func (w *world) open(uid uuid.UUID, change func(*link.Config, *wire.Hello)) (*agent, error) {
+	a := &agent{t: w.t, acks: map[wire.StreamKey]uint64{}}
+	a.changed = sync.NewCond(&a.mu)
+	cfg := &link.Config{Node: uid, ServerKey: w.key.Public().(ed25519.PublicKey)}
+	hello := &wire.Hello{Name: "x", Streams: []wire.StreamHeld{{StreamKey: live, First: 1}}}
+	if change != nil {
+		change(cfg, hello)
+	}
+	s, err := link.Open(w.t.Context(), cfg, w.addr, hello, nil, a)
+	if err != nil {
+		return nil, err
+	}
+	a.Session = s
+	w.t.Cleanup(s.Close)
+	go func() {
+		err := s.Read()
+		a.set(func() { a.ended, a.over = err, true })
+	}()
+	return a, nil
+}
+
+func (w *world) agent(uid uuid.UUID) *agent {
+	w.t.Helper()
+	a, err := w.open(uid, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+func (a *agent) set(fn func()) {
+	a.mu.Lock()
+	fn()
+	a.mu.Unlock()
+	a.changed.Broadcast()
+}
+
+// wait waits until ok, which is asked with the lock held.
+func (a *agent) wait(what string, ok func() bool) {
+	a.t.Helper()
+	timer := time.AfterFunc(10*time.Second, func() { a.set(func() { what = "too long: " + what }) })
+	defer timer.Stop()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for !ok() {
+		if len(what) > 9 && what[:9] == "too long:" {
+			a.t.Fatalf("%s: acks %v, refused %v, ended %v", what, a.acks, a.refused, a.ended)
+		}
+		a.changed.Wait()
+	}
+}
+
+func (a *agent) Welcomed(_ *link.Session, w *wire.Welcome) { a.welcome = *w }
+func (a *agent) Assigned(_ *link.Session, h *link.Held)    { a.set(func() { a.held = append(a.held, h) }) }
+func (a *agent) RunNow(_ *link.Session, c model.ChunkID) {
+	a.set(func() { a.runs = append(a.runs, c) })
+}
+func (a *agent) Slow(_ *link.Session, _ time.Duration, reason string) {
+	a.set(func() { a.slow = append(a.slow, reason) })
+}
+func (a *agent) Leaving(*link.Session, time.Duration, string) {}
+func (a *agent) Acked(_ *link.Session, ack *wire.Ack) {
+	a.set(func() {
+		for _, l := range ack.Last {
+			a.acks[l.StreamKey] = max(l.Last, a.acks[l.StreamKey])
+		}
+		a.refused = append(a.refused, ack.Refused...)
+	})
+}
+
+func (a *agent) waitAck(last uint64) {
+	a.t.Helper()
+	a.wait(fmt.Sprintf("ack of %d", last), func() bool { return a.acks[live] >= last })
+}
+
+// refusal waits for the end of the session and returns the server's Refuse.
+func (a *agent) refusal() wire.Refuse {
+	a.t.Helper()
+	a.wait("refusal", func() bool { return a.over })
+	return refusalOf(a.t, a.ended)
+}
+
+func refusalOf(t testing.TB, err error) wire.Refuse {
+	t.Helper()
+	var r *link.RefusedError
+	if !errors.As(err, &r) {
+		t.Fatalf("got %v, want a refusal", err)
+	}
+	return r.Refuse
+}
+
+// results is a batch of n results of the chunk, beginning with number first.
+func results(first uint64, n int, chunk model.ChunkID) *wire.Batch {
+	b := &wire.Batch{StreamKey: live, First: first}
+	for range n {
+		b.Signals = append(b.Signals, wire.Signal{Kind: wire.SignalResult, Chunk: chunk, Output: []byte("all is well")})
+	}
+	return b
+}
+
+func (a *agent) send(b *wire.Batch) {
+	a.t.Helper()
+	if err := a.Send(b); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// count reads a counter by its labels' values.
+func (w *world) count(name, label string) float64 {
+	families, _ := w.metrics.Gather()
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if f.GetName() == "muster_session_"+name && (label == "" || m.Label[0].GetValue() == label) {
+				return m.Counter.GetValue()
+			}
+		}
+	}
+	return 0
+}
+
+// balance checks that every message received has exactly one outcome.
+func (w *world) balance() {
+	w.t.Helper()
+	sum := 0.0
+	for i := range w.server.metrics.frames {
+		sum += testutil.ToFloat64(w.server.metrics.frames[i])
+	}
+	if got := testutil.ToFloat64(w.server.metrics.received); got != sum {
+		w.t.Errorf("received %v messages, outcomes say %v", got, sum)
+	}
+}
+
+// memNodes is intent.
+type memNodes struct {
+	mu   sync.Mutex
+	by   map[uuid.UUID]Node
+	seen int
+}
+
+func (m *memNodes) set(uid uuid.UUID, n Node) { m.mu.Lock(); m.by[uid] = n; m.mu.Unlock() }
+func (m *memNodes) Lookup(uid uuid.UUID) (Node, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, ok := m.by[uid]
+	return n, ok
+}
+func (m *memNodes) Seen(Node, *wire.Hello) { m.mu.Lock(); m.seen++; m.mu.Unlock() }
+
+// memPlan is the planner.
+type memPlan struct {
+	mu     sync.Mutex
+	by     map[model.NodeID]*plan.Assignment
+	chunks map[model.ChunkID]*model.Chunk
+	rev    uint64
+	tell   func([]model.NodeID)
+}
+
+func newMemPlan() *memPlan {
+	return &memPlan{by: map[model.NodeID]*plan.Assignment{}, chunks: map[model.ChunkID]*model.Chunk{}}
+}
+
+func (m *memPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.ChunkID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rev++
+	a := &plan.Assignment{Node: node, UID: uid, Generation: wire.Generation{Epoch: 1, Revision: m.rev}}
+	slices.Sort(ids)
+	for _, id := range ids {
+		if m.chunks[id] == nil {
+			c := &model.Chunk{ID: id, Check: model.FirstCheck, CheckName: fmt.Sprint("check", id), Command: &model.Command{Shell: "true"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}
+			c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c))
+			m.chunks[id] = c
+		}
+		a.Chunks = append(a.Chunks, m.chunks[id])
+	}
+	a.Hash = wire.AssignmentHash(a.Chunks, nil)
+	m.by[node] = a
+}
+
+func (m *memPlan) For(node model.NodeID) *plan.Assignment {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.by[node]
+}
+func (m *memPlan) Chunk(id model.ChunkID) *model.Chunk {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.chunks[id]
+}
+func (m *memPlan) Subscribe(fn func([]model.NodeID)) { m.tell = fn }
+
+// memJournal keeps entries in memory, a commit for each, and is the view of them too.
+// Hold stops commits; while full, Append waits.
+type memJournal struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	queue   []journal.Entry
+	entries [][]byte
+	marks   []wire.SessionMark
+	last    map[model.NodeID]map[wire.StreamKey]uint64
+	number  uint64
+	holding bool
+	fail    error
+	stats   journal.Stats
+	closed  bool
+	done    chan struct{}
+	admit   func(model.NodeID, *model.Chunk) (string, string)
+}
+
+func newMemJournal() *memJournal {
+	j := &memJournal{last: map[model.NodeID]map[wire.StreamKey]uint64{}, done: make(chan struct{})}
+	j.changed = sync.NewCond(&j.mu)
+	go j.run()
+	return j
+}
+
+func (j *memJournal) run() {
+	defer close(j.done)
+	for {
+		j.mu.Lock()
+		for !j.closed && (len(j.queue) == 0 || j.holding) {
+			j.changed.Wait()
+		}
+		if j.closed {
+			j.mu.Unlock()
+			return
+		}
+		commit, err := j.queue, j.fail
+		j.queue = nil
+		j.number++
+		at := journal.Position{Log: 1, Number: j.number}
+		for _, e := range commit {
+			if err == nil {
+				j.apply(e.Data)
+			}
+		}
+		j.mu.Unlock()
+		j.changed.Broadcast()
+		for _, e := range commit {
+			if e.Waiter != nil {
+				e.Waiter.Committed(e.Token, at, err)
+			}
+		}
+	}
+}
+
+// apply is the view: last numbers, and the marks.
+func (j *memJournal) apply(data []byte) {
+	j.entries = append(j.entries, data)
+	var r wire.Record
+	if err := r.Decode(data); err != nil {
+		panic(err)
+	}
+	switch r.Kind {
+	case wire.RecordSession:
+		j.marks = append(j.marks, *r.Session)
+	case wire.RecordBatch:
+		var b wire.Batch
+		if err := b.Decode(r.Batch); err != nil {
+			panic(err)
+		}
+		if j.last[r.Node] == nil {
+			j.last[r.Node] = map[wire.StreamKey]uint64{}
+		}
+		last := b.First + uint64(len(b.Signals)) - 1
+		if b.Gap != nil {
+			last = b.Gap.Last
+		}
+		j.last[r.Node][b.StreamKey] = max(last, j.last[r.Node][b.StreamKey])
+	}
+}
+
+func (j *memJournal) set(fn func()) { j.mu.Lock(); fn(); j.mu.Unlock(); j.changed.Broadcast() }
+func (j *memJournal) hold(on bool)  { j.set(func() { j.holding = on }) }
+func (j *memJournal) queued() int   { j.mu.Lock(); defer j.mu.Unlock(); return len(j.queue) }
+
+func (j *memJournal) Append(_ context.Context, entries ...journal.Entry) error {
+	for i := range entries {
+		entries[i].Data = slices.Clone(entries[i].Data)
+	}
+	j.mu.Lock()
+	closed := j.closed
+	j.queue = append(j.queue, entries...)
+	j.mu.Unlock()
+	j.changed.Broadcast()
+	if closed {
+		return journal.ErrClosed
+	}
+	return nil
+}
+func (j *memJournal) LastNumbers(_ context.Context, node model.NodeID, _ journal.Position) (list []wire.StreamLast, _ error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for k, n := range j.last[node] {
+		list = append(list, wire.StreamLast{StreamKey: k, Last: n})
+	}
+	return list, nil
+}
+func (j *memJournal) Admit(node model.NodeID, c *model.Chunk) (string, string) {
+	if j.admit != nil {
+		return j.admit(node, c)
+	}
+	return "", ""
+}
+func (j *memJournal) Read(context.Context, journal.Position, func(journal.Commit) error) error {
+	return nil
+}
+func (j *memJournal) Head() journal.Position     { return journal.Position{} }
+func (j *memJournal) Tail() journal.Position     { return journal.Position{} }
+func (j *memJournal) Cut(journal.Position) error { return nil }
+func (j *memJournal) Incarnation() journal.Incarnation {
+	return journal.Incarnation{ID: 42, Epoch: 1}
+}
+func (j *memJournal) Stats() journal.Stats { j.mu.Lock(); defer j.mu.Unlock(); return j.stats }
+func (j *memJournal) Close() error {
+	j.set(func() { j.closed = true })
+	<-j.done
+	return nil
+}
