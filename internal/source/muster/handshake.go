@@ -143,8 +143,11 @@ func (s *Server) begin(ctx context.Context, x, old *session, hello *wire.Hello) 
 		old.tell(wire.Refuse{Code: "duplicate", Sentence: "another connection of this node took over: this one was dead, or two machines have one identity",
 			RetryMs: s.jitterMs(30 * time.Second), Type: "if this machine is a clone, give it an identity of its own: muster-agent join TOKEN"})
 		old.appending.Lock() // its last Append is through
-		entries = append(entries, journal.Entry{Section: old.section, Data: old.mark(false, false)})
 		old.appending.Unlock()
+		old.mu.Lock()
+		clean := old.clean
+		old.mu.Unlock()
+		entries = append(entries, journal.Entry{Section: old.section, Data: old.mark(false, clean)})
 	}
 	entries = append(entries, journal.Entry{Section: x.section, Data: mark, Waiter: kept})
 	if err := s.cfg.Journal.Append(ctx, entries...); err != nil {

@@ -37,6 +37,11 @@ func TestSessionTakesAndAcknowledges(t *testing.T) {
 	a.wait("run", func() bool { return len(a.runs) == 1 && a.runs[0] == 2 })
 
 	a.Bye("done")
+	w.until("the session's end is kept", func() bool {
+		w.journal.mu.Lock()
+		defer w.journal.mu.Unlock()
+		return len(w.journal.marks) == 2
+	})
 	again := w.agent(uid)
 	if len(again.welcome.Last) != 1 || again.welcome.Last[0].Last != 4 {
 		t.Fatalf("last numbers %+v", again.welcome.Last)
@@ -55,11 +60,7 @@ func TestAcknowledgedOnlyAfterCommit(t *testing.T) {
 	a := w.agent(w.node(1, 1))
 	w.journal.hold(true)
 	a.send(results(1, 5, 1))
-	w.journal.set(func() {}) // a lock and unlock
-	deadline := time.Now().Add(5 * time.Second)
-	for w.journal.queued() == 0 && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
+	w.until("the batch is with the journal", func() bool { return w.journal.queued() > 0 })
 	// It is with the journal; a round trip over the same connection shows no Ack.
 	if err := w.server.RunNow(1001, 1); err != nil {
 		t.Fatal(err)
@@ -207,10 +208,7 @@ func TestNewerSessionTakesOver(t *testing.T) {
 	a := w.agent(uid)
 	w.journal.hold(true)
 	a.send(results(1, 2, 1)) // on its way to the disk while the other comes
-	deadline := time.Now().Add(5 * time.Second)
-	for w.journal.queued() == 0 && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
+	w.until("the batch is with the journal", func() bool { return w.journal.queued() > 0 })
 	opened := make(chan *agent)
 	go func() {
 		b, err := w.open(uid, nil)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -206,6 +207,16 @@ func (w *world) count(name, label string) float64 {
 		}
 	}
 	return 0
+}
+
+// until asks again and again, with a deadline.
+func (w *world) until(what string, ok func() bool) {
+	w.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("not in time: %s", what)
+		}
+	}
 }
 
 // balance checks that every message received has exactly one outcome.
