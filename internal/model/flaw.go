@@ -1,0 +1,89 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Flaw is one thing wrong with a resource that somebody wrote.
+type Flaw struct {
+	File   string // where known
+	Line   int    // from 1; zero: unknown
+	Column int
+	Field  string // spec.alert.failAfter
+	Text   string // what is wrong
+	Hint   string // what to write
+}
+
+func (f *Flaw) Error() string {
+	var b strings.Builder
+	if f.File != "" {
+		b.WriteString(f.File)
+		b.WriteByte(':')
+	}
+	if f.Line > 0 {
+		fmt.Fprintf(&b, "%d:%d:", f.Line, f.Column)
+	}
+	if b.Len() > 0 {
+		b.WriteByte(' ')
+	}
+	if f.Field != "" {
+		b.WriteString(f.Field)
+		b.WriteString(": ")
+	}
+	b.WriteString(f.Text)
+	if f.Hint != "" {
+		b.WriteString("; ")
+		b.WriteString(f.Hint)
+	}
+	return b.String()
+}
+
+// Flaws are all that was found at once.
+type Flaws []*Flaw
+
+// Err is an Invalid error with one line for each flaw and the Flaws as its cause;
+// nil if there is none.
+func (f Flaws) Err() error {
+	if len(f) == 0 {
+		return nil
+	}
+	return &Error{Class: Invalid, Message: f.Error(), Cause: f}
+}
+
+func (f Flaws) Error() string {
+	lines := make([]string, len(f))
+	for i, flaw := range f {
+		lines[i] = flaw.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Located is a resource as somebody wrote it, with the place of each of its fields.
+type Located struct {
+	Resource
+	File   string
+	places map[string]place // by field: spec.alert, spec.targets.groups[1]
+}
+
+type place struct{ line, column int }
+
+// At fills in file, line and column of flaws: those of the field or, where the field
+// is absent, of the nearest one around it.
+func (l *Located) At(flaws Flaws) Flaws {
+	for _, f := range flaws {
+		f.File = l.File
+		at := l.find(f.Field)
+		f.Line, f.Column = at.line, at.column
+	}
+	return flaws
+}
+
+func (l *Located) find(field string) place {
+	for {
+		if at, ok := l.places[field]; ok || field == "" {
+			return at
+		}
+		field = field[:max(strings.LastIndexAny(field, ".["), 0)]
+	}
+}
