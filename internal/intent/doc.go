@@ -1,5 +1,11 @@
-// Package intent keeps what operators declare: it validates, stores, revises and
-// audits resources. Store is the small interface to SQL (SQLite and PostgreSQL pass
-// one conformance suite); Service is what the API, the planner and enrolment call.
-// Start reading at store.go, then service.go (one apply, top to bottom).
+// Package intent keeps what operators declare: it checks, stores, revises and
+// audits resources.
+//
+// Store (store.go) is the small interface to SQL; SQLite and PostgreSQL pass one
+// conformance suite (intenttest). Service (service.go) is what the API, the planner,
+// enrolment and sessions call: one apply is apply.go, read from top to bottom. What
+// sessions and requests ask (nodes.go, users.go) is answered from memory.
+//
+// Goroutines: Run, which writes what agents said of themselves. Locks: one per
+// index, none held across SQL.
 package intent

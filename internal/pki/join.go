@@ -42,7 +42,7 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 	t := cfg.Token
 	if !t.Expiry.IsZero() && !cfg.Now().Before(t.Expiry) {
 		return nil, model.Errorf(model.Unauthenticated, "join token expired at %s", t.Expiry.Format(time.RFC3339)).
-			WithHint("make a new one on the server: muster token create")
+			WithHint("make a new one on the server: muster node token")
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -93,7 +93,7 @@ func pinned(sum [32]byte, now func() time.Time) *tls.Config {
 				return err
 			}
 			return model.Errorf(model.Unauthenticated, "this server is not the one that the join token was made for").
-				WithHint("make a token on the server you want to join: muster token create")
+				WithHint("make a token on the server you want to join: muster node token")
 		},
 	}
 }

@@ -44,12 +44,12 @@ func ParseToken(text string) (Token, error) {
 	encoded, ok := strings.CutPrefix(strings.TrimSpace(text), tokenPrefix)
 	if !ok {
 		return Token{}, model.Errorf(model.Invalid, "join token: it begins with %q", tokenPrefix).
-			WithHint("make one on the server: muster token create")
+			WithHint("make one on the server: muster node token")
 	}
 	b, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err != nil || len(b) <= 72 {
 		return Token{}, model.Errorf(model.Invalid, "join token is cut short or mistyped").
-			WithHint("copy the whole line that muster token create printed")
+			WithHint("copy the whole line that muster node token printed")
 	}
 	var t Token
 	copy(t.CA[:], b)
@@ -116,15 +116,15 @@ func (t *JoinToken) verify(secret []byte, now time.Time) error {
 		return errUnknownToken()
 	case !t.Expires.IsZero() && !now.Before(t.Expires):
 		return model.Errorf(model.Unauthenticated, "join token %s expired at %s", t.ID, t.Expires.Format(time.RFC3339)).
-			WithHint("make a new one on the server: muster token create")
+			WithHint("make a new one on the server: muster node token")
 	case t.MaxUses > 0 && t.Uses >= t.MaxUses:
 		return model.Errorf(model.Unauthenticated, "join token %s was used %d times, its limit", t.ID, t.Uses).
-			WithHint("make a new one on the server: muster token create")
+			WithHint("make a new one on the server: muster node token")
 	}
 	return nil
 }
 
 func errUnknownToken() error {
 	return model.Errorf(model.Unauthenticated, "the server does not know this join token").
-		WithHint("make one on the server: muster token create")
+		WithHint("make one on the server: muster node token")
 }

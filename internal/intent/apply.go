@@ -1,0 +1,405 @@
+package intent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// ApplyOptions are what an operator says with an apply.
+type ApplyOptions struct {
+	DryRun      bool
+	Yes         bool // go beyond MaxAffected
+	MaxAffected int  // assignments that may change; zero: a fifth of the nodes, at least 50
+	// Expect: revisions that resources must have (If-Match); absent: whatever.
+	Expect map[Key]int64
+}
+
+// Op is what became of a resource.
+type Op string
+
+const (
+	Created   Op = "created"
+	Updated   Op = "updated"
+	Unchanged Op = "unchanged"
+	Deleted   Op = "deleted"
+)
+
+// Outcome is what became of one resource.
+type Outcome struct {
+	Key      Key      `json:"key"`
+	Op       Op       `json:"op"`
+	Landing  Landing  `json:"landing"`
+	Revision int64    `json:"revision"`
+	Diff     string   `json:"diff,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Applied is the outcome of one apply.
+type Applied struct {
+	Revision int64     `json:"revision"`
+	Affected int       `json:"affected"` // assignments that change
+	Outcomes []Outcome `json:"outcomes"`
+}
+
+// Apply makes all resources so, in one transaction, or says why not.
+func (s *Service) Apply(ctx context.Context, by Who, resources []model.Resource, o ApplyOptions) (Applied, error) {
+	a := application{service: s, by: by, opts: o}
+	if err := a.prepare(ctx, resources); err != nil {
+		return Applied{}, err
+	}
+	return a.finish(ctx)
+}
+
+// Delete removes resources, in one transaction, with the same guard as Apply.
+func (s *Service) Delete(ctx context.Context, by Who, keys []Key, o ApplyOptions) (Applied, error) {
+	a := application{service: s, by: by, opts: o}
+	for _, key := range keys {
+		row, err := s.opts.Store.Get(ctx, key)
+		if err != nil {
+			return Applied{}, err
+		}
+		if err := s.mayDelete(ctx, key); err != nil {
+			return Applied{}, err
+		}
+		if expect, ok := o.Expect[key]; ok && expect != row.Revision {
+			return Applied{}, expected(Write{Key: key, Expect: expect}, true, row.Revision)
+		}
+		a.add(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: Deleted, Diff: difference(row.Body, nil)})
+	}
+	return a.finish(ctx)
+}
+
+func (s *Service) mayDelete(ctx context.Context, key Key) error {
+	if key.Kind != "Namespace" {
+		return nil
+	}
+	if key.Name == model.DefaultNamespaceName || key.Name == model.SharedNamespaceName {
+		return model.Errorf(model.Invalid, "namespace %s is built in and stays", key.Name)
+	}
+	for _, kind := range []string{"Node", "Group", "Property", "Check", "Handler"} {
+		rows, err := s.opts.Store.List(ctx, ListQuery{Kind: kind, Namespace: key.Name, Limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(rows) > 0 {
+			return model.Errorf(model.Conflict, "namespace %s is not empty: it holds %s", key.Name, rows[0].Key).
+				WithHint("muster get %ss -n %s; delete what it holds first", kind, key.Name)
+		}
+	}
+	return nil
+}
+
+// application is one apply on its way.
+type application struct {
+	service  *Service
+	by       Who
+	opts     ApplyOptions
+	writes   []Write
+	outcomes []Outcome
+	written  []int // index into outcomes of each write
+}
+
+func (a *application) add(w Write, o Outcome) {
+	a.writes = append(a.writes, w)
+	a.written = append(a.written, len(a.outcomes))
+	a.outcomes = append(a.outcomes, o)
+}
+
+// prepare turns resources into the writes that are needed; all problems at once.
+func (a *application) prepare(ctx context.Context, resources []model.Resource) error {
+	var problems []error
+	set := map[Key]*model.Resource{}
+	for i := range resources {
+		r := &resources[i]
+		key := KeyOf(r)
+		r.Metadata.Namespace = key.Namespace
+		if set[key] != nil {
+			problems = append(problems, model.Errorf(model.Invalid, "%s is declared twice in this apply", key))
+		}
+		set[key] = r
+		if v := a.service.opts.Validate; v != nil {
+			if err := v(r); err != nil {
+				problems = append(problems, err)
+			}
+		}
+	}
+	if len(problems) > 0 {
+		return invalid(problems)
+	}
+	for i := range resources {
+		if err := a.resource(ctx, &resources[i], set); err != nil {
+			if model.ClassOf(err) != model.Invalid {
+				return err
+			}
+			problems = append(problems, err)
+		}
+	}
+	problems = append(problems, a.service.cycles(ctx, set)...)
+	return invalid(problems)
+}
+
+func invalid(problems []error) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	if len(problems) == 1 && model.ClassOf(problems[0]) == model.Invalid {
+		return problems[0]
+	}
+	return model.Errorf(model.Invalid, "%w", errors.Join(problems...))
+}
+
+func (a *application) resource(ctx context.Context, r *model.Resource, set map[Key]*model.Resource) error {
+	s, key := a.service, KeyOf(r)
+	warnings, err := s.references(ctx, r, set)
+	if err != nil {
+		return err
+	}
+	row, err := s.opts.Store.Get(ctx, key)
+	exists := err == nil
+	if err != nil && model.ClassOf(err) != model.NotFound {
+		return err
+	}
+	write := Write{Key: key, Expect: row.Revision}
+	if expect, ok := a.opts.Expect[key]; ok {
+		write.Expect = expect
+		if err := expected(write, exists, row.Revision); err != nil {
+			return err
+		}
+	}
+	if node, ok := r.Spec.(*model.NodeSpec); ok {
+		if err := s.keepMeasured(node, row, exists); err != nil {
+			return err
+		}
+	}
+	if write.Body, err = encode(r); err != nil {
+		return err
+	}
+	outcome := Outcome{Key: key, Op: Created, Revision: row.Revision, Warnings: warnings}
+	switch {
+	case exists && sameJSON(row.Body, write.Body):
+		outcome.Op = Unchanged
+		a.outcomes = append(a.outcomes, outcome)
+		return nil
+	case exists:
+		outcome.Op = Updated
+	}
+	outcome.Diff = difference(row.Body, write.Body)
+	a.add(write, outcome)
+	return nil
+}
+
+// keepMeasured: what an agent said of itself is not the operator's to change.
+func (s *Service) keepMeasured(node *model.NodeSpec, row Row, exists bool) error {
+	before := &model.NodeSpec{}
+	if exists {
+		old, err := decode(row)
+		if err != nil {
+			return err
+		}
+		before = old.Spec.(*model.NodeSpec)
+	}
+	if before.UID != "" || node.UID == "" {
+		node.UID = before.UID
+	}
+	node.Facts, node.AgentLabels = before.Facts, before.AgentLabels
+	return nil
+}
+
+// sameJSON compares what two bodies mean.
+func sameJSON(a, b []byte) bool {
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return bytes.Equal(a, b)
+	}
+	ax, _ := json.Marshal(x)
+	by, _ := json.Marshal(y)
+	return bytes.Equal(ax, by)
+}
+
+// finish asks where it lands, guards, and commits.
+func (a *application) finish(ctx context.Context) (Applied, error) {
+	out := Applied{Outcomes: a.outcomes}
+	if impact := a.service.opts.Impact; impact != nil {
+		// Unchanged resources too: people want to see where they are in force.
+		asked := slices.Clone(a.writes)
+		at := slices.Clone(a.written)
+		for i := range a.outcomes {
+			if o := &a.outcomes[i]; o.Op == Unchanged {
+				row, err := a.service.opts.Store.Get(ctx, o.Key)
+				if err != nil {
+					return Applied{}, err
+				}
+				asked, at = append(asked, Write{Key: o.Key, Body: row.Body, Expect: row.Revision}), append(at, i)
+			}
+		}
+		landings, affected, err := impact(ctx, asked)
+		if err != nil {
+			return Applied{}, err
+		}
+		for i, landing := range landings {
+			out.Outcomes[at[i]].Landing = landing
+		}
+		out.Affected = affected
+	}
+	if err := a.guard(out.Affected); err != nil && !a.opts.DryRun {
+		return out, err
+	}
+	if a.opts.DryRun || len(a.writes) == 0 {
+		return out, nil
+	}
+	done, err := a.service.commit(ctx, a.by, a.writes)
+	if err != nil {
+		return Applied{}, err
+	}
+	out.Revision = done.Revision
+	for i := range done.Rows {
+		out.Outcomes[a.written[i]].Revision = done.Revision
+	}
+	return out, nil
+}
+
+func (a *application) guard(affected int) error {
+	most := a.opts.MaxAffected
+	if most <= 0 {
+		most = max(50, a.service.nodes.len()/5)
+	}
+	if a.opts.Yes || affected <= most {
+		return nil
+	}
+	return model.Errorf(model.Guarded, "this changes what %d nodes do; without --yes at most %d may change", affected, most).
+		WithHint("look at it with muster plan, then repeat with --yes, or with --max-affected %d", affected)
+}
+
+// references checks what a resource names. A group that does not exist (yet) is a
+// warning; a namespace or handler that does not is an error.
+func (s *Service) references(ctx context.Context, r *model.Resource, set map[Key]*model.Resource) (warnings []string, err error) {
+	key := KeyOf(r)
+	exists := func(kind, namespace, name string) (bool, error) {
+		k := Key{Kind: kind, Namespace: namespace, Name: name}
+		if set[k] != nil {
+			return true, nil
+		}
+		_, err := s.opts.Store.Get(ctx, k)
+		if model.ClassOf(err) == model.NotFound {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	if key.Namespace != "" {
+		if ok, err := exists("Namespace", "", key.Namespace); err != nil {
+			return nil, err
+		} else if !ok {
+			return nil, model.Errorf(model.Invalid, "%s: namespace %q does not exist", key, key.Namespace).
+				WithHint("apply a Namespace of that name first, or in the same file")
+		}
+		if most := s.LimitsFor(key.Namespace).Labels; key.Kind == "Node" && most > 0 && len(r.Metadata.Labels) > most {
+			return nil, model.Errorf(model.Limited, "%s has %d labels, namespace %s allows %d", key, len(r.Metadata.Labels), key.Namespace, most)
+		}
+	}
+	for _, name := range groupsOf(r) {
+		ns, group := splitRef(key.Namespace, name)
+		ok, err := exists("Group", ns, group)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			warnings = append(warnings, fmt.Sprintf("group %q does not exist (yet)", name))
+		}
+	}
+	if check, ok := r.Spec.(*model.CheckSpec); ok && check.Alert != nil {
+		for _, handler := range check.Alert.Handlers {
+			ns, name := splitRef(key.Namespace, handler)
+			if ok, err := exists("Handler", ns, name); err != nil {
+				return nil, err
+			} else if !ok {
+				return nil, model.Errorf(model.Invalid, "%s: alert.handlers: handler %q does not exist", key, handler).
+					WithHint("apply a Handler of that name in the same file, or take it out; muster get handlers lists them")
+			}
+		}
+	}
+	return warnings, nil
+}
+
+// splitRef reads NAME or NAMESPACE/NAME.
+func splitRef(namespace, ref string) (ns, name string) {
+	for i := range len(ref) {
+		if ref[i] == '/' {
+			return ref[:i], ref[i+1:]
+		}
+	}
+	return namespace, ref
+}
+
+func groupsOf(r *model.Resource) []string {
+	switch spec := r.Spec.(type) {
+	case *model.NodeSpec:
+		return spec.Groups
+	case *model.GroupSpec:
+		return spec.Groups
+	case *model.CheckSpec:
+		if spec.Targets != nil {
+			out := spec.Targets.Groups
+			for t := spec.Targets.Except; t != nil; t = t.Except {
+				out = append(slices.Clone(out), t.Groups...)
+			}
+			return out
+		}
+	}
+	return nil
+}
+
+// cycles finds groups that would contain themselves.
+func (s *Service) cycles(ctx context.Context, set map[Key]*model.Resource) (problems []error) {
+	inner := map[Key][]Key{}
+	var members func(key Key) []Key
+	members = func(key Key) []Key {
+		if keys, ok := inner[key]; ok {
+			return keys
+		}
+		r := set[key]
+		if r == nil {
+			if row, err := s.opts.Store.Get(ctx, key); err == nil {
+				r, _ = decode(row)
+			}
+		}
+		var keys []Key
+		if r != nil {
+			if spec, ok := r.Spec.(*model.GroupSpec); ok {
+				for _, name := range spec.Groups {
+					ns, group := splitRef(key.Namespace, name)
+					keys = append(keys, Key{"Group", ns, group})
+				}
+			}
+		}
+		inner[key] = keys
+		return keys
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(set), func(a, b Key) int { return bytes.Compare([]byte(a.String()), []byte(b.String())) }) {
+		if key.Kind != "Group" {
+			continue
+		}
+		seen := map[Key]bool{}
+		stack := members(key)
+		for len(stack) > 0 {
+			k := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			if k == key {
+				problems = append(problems, model.Errorf(model.Invalid, "%s would contain itself through its groups", key).
+					WithHint("take one of them out of spec.groups"))
+				break
+			}
+			if !seen[k] {
+				seen[k] = true
+				stack = append(stack, members(k)...)
+			}
+		}
+	}
+	return problems
+}

@@ -1,0 +1,314 @@
+package intent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Landing says where one write lands; the planner knows.
+type Landing struct {
+	Nodes  int // that would hold it, be members of it, read it or be in it
+	Checks int // that use it
+}
+
+// Options are what a Service needs of its surroundings.
+type Options struct {
+	Store Store
+	// Validate checks one resource by itself (model.Validate and the probes' tables).
+	Validate func(*model.Resource) error
+	// Impact compiles writes without keeping them: where each lands, and how many
+	// assignments change in all.
+	Impact func(ctx context.Context, writes []Write) ([]Landing, int, error)
+	// Limits are the server's defaults; a namespace's own win.
+	Limits model.Limits
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Service is intent for everybody else: the API, the planner, enrolment, sessions.
+// It is safe for concurrent use.
+type Service struct {
+	opts  Options
+	wake  chan struct{}
+	nodes nodeIndex
+	users userIndex
+
+	mu         sync.RWMutex
+	namespaces map[string]namespaceInfo
+}
+
+type namespaceInfo struct {
+	id     model.NamespaceID
+	limits model.Limits
+}
+
+// NewService makes a service; call Load before anything else.
+func NewService(o Options) *Service {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Service{
+		opts: o, wake: make(chan struct{}, 1), namespaces: map[string]namespaceInfo{},
+		nodes: newNodeIndex(), users: newUserIndex(),
+	}
+}
+
+// server is who the server is when it changes something by itself.
+func server(why string) Who { return Who{User: "server", Whence: "local", Why: why} }
+
+// Load makes what every installation has (the namespaces default and shared, the
+// group all in both) and reads what must be answered from memory.
+func (s *Service) Load(ctx context.Context) error {
+	if err := s.seed(ctx); err != nil {
+		return err
+	}
+	for _, load := range []struct {
+		kind string
+		take func(Row) error
+	}{
+		{"Namespace", s.tookNamespace}, {"Node", s.tookNode}, {userKind, s.users.tookUser}, {tokenRowKind, s.users.tookToken},
+	} {
+		rows, err := s.opts.Store.List(ctx, ListQuery{Kind: load.kind})
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if err := load.take(row); err != nil {
+				return fmt.Errorf("load %s: %w", row.Key, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Service) seed(ctx context.Context) error {
+	seeds := []model.Resource{
+		{Kind: "Namespace", Metadata: model.Metadata{Name: model.DefaultNamespaceName}, Spec: &model.NamespaceSpec{}},
+		{Kind: "Namespace", Metadata: model.Metadata{Name: model.SharedNamespaceName, DisplayName: "Checks here may target the nodes of all"}, Spec: &model.NamespaceSpec{}},
+		{Kind: "Group", Metadata: model.Metadata{Name: "all", Namespace: model.DefaultNamespaceName, DisplayName: "every node of the namespace"}, Spec: &model.GroupSpec{Where: "true"}},
+		{Kind: "Group", Metadata: model.Metadata{Name: "all", Namespace: model.SharedNamespaceName, DisplayName: "every node"}, Spec: &model.GroupSpec{Where: "true"}},
+	}
+	revision, err := s.opts.Store.Revision(ctx)
+	if err != nil || revision > 0 {
+		return err
+	}
+	writes := make([]Write, len(seeds))
+	for i := range seeds {
+		body, err := encode(&seeds[i])
+		if err != nil {
+			return err
+		}
+		writes[i] = Write{Key: KeyOf(&seeds[i]), Body: body}
+	}
+	_, err = s.opts.Store.Commit(ctx, server("first start"), writes)
+	return err
+}
+
+// Wake has a value after something was committed.
+func (s *Service) Wake() <-chan struct{} { return s.wake }
+
+// Store is what the planner reads.
+func (s *Service) Store() Store { return s.opts.Store }
+
+// commit is the one way anything is written: rows, then what memory knows of them.
+func (s *Service) commit(ctx context.Context, by Who, writes []Write) (Committed, error) {
+	done, err := s.opts.Store.Commit(ctx, by, writes)
+	if err != nil {
+		return done, err
+	}
+	for i, row := range done.Rows {
+		if err := s.took(row, writes[i].Body == nil); err != nil {
+			s.opts.Logger.Error("row was written but cannot be read back", "row", row.Key.String(), "err", err)
+		}
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return done, nil
+}
+
+func (s *Service) took(row Row, deleted bool) error {
+	switch row.Kind {
+	case "Node":
+		if deleted {
+			s.nodes.remove(row.Key)
+			return nil
+		}
+		return s.tookNode(row)
+	case "Namespace":
+		if deleted {
+			s.mu.Lock()
+			delete(s.namespaces, row.Name)
+			s.mu.Unlock()
+			return nil
+		}
+		return s.tookNamespace(row)
+	case userKind:
+		if deleted {
+			s.users.removeUser(row.Name)
+			return nil
+		}
+		return s.users.tookUser(row)
+	case tokenRowKind:
+		if deleted {
+			s.users.removeToken(row.Name)
+			return nil
+		}
+		return s.users.tookToken(row)
+	}
+	return nil
+}
+
+func (s *Service) tookNamespace(row Row) error {
+	r, err := decode(row)
+	if err != nil {
+		return err
+	}
+	info := namespaceInfo{id: model.NamespaceID(row.ID), limits: s.opts.Limits}
+	if own := r.Spec.(*model.NamespaceSpec).Limits; own != nil {
+		merge := func(to *int, from int) {
+			if from != 0 {
+				*to = from
+			}
+		}
+		merge(&info.limits.States, own.States)
+		merge(&info.limits.StatesPerNode, own.StatesPerNode)
+		merge(&info.limits.Labels, own.Labels)
+		merge(&info.limits.OutputBytes, own.OutputBytes)
+		if own.ResultsPerSec != 0 {
+			info.limits.ResultsPerSec = own.ResultsPerSec
+		}
+		if own.NodeResultsSec != 0 {
+			info.limits.NodeResultsSec = own.NodeResultsSec
+		}
+	}
+	s.mu.Lock()
+	s.namespaces[row.Name] = info
+	s.mu.Unlock()
+	return nil
+}
+
+// LimitsFor are the limits in force in a namespace.
+func (s *Service) LimitsFor(namespace string) model.Limits {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if info, ok := s.namespaces[namespace]; ok {
+		return info.limits
+	}
+	return s.opts.Limits
+}
+
+// NamespaceLimits are the limits in force in a namespace, by number.
+func (s *Service) NamespaceLimits(id model.NamespaceID) model.Limits {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, info := range s.namespaces {
+		if info.id == id {
+			return info.limits
+		}
+	}
+	return s.opts.Limits
+}
+
+func (s *Service) namespaceID(name string) (model.NamespaceID, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	info, ok := s.namespaces[name]
+	return info.id, ok
+}
+
+// KeyOf is where a resource is kept.
+func KeyOf(r *model.Resource) Key {
+	key := Key{Kind: r.Kind, Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}
+	if key.Kind == "Namespace" {
+		key.Namespace = ""
+	} else if key.Namespace == "" {
+		key.Namespace = model.DefaultNamespaceName
+	}
+	return key
+}
+
+// encode is the stored form: the resource without what the server adds.
+func encode(r *model.Resource) ([]byte, error) {
+	body, err := json.Marshal(struct {
+		APIVersion string         `json:"apiVersion"`
+		Kind       string         `json:"kind"`
+		Metadata   model.Metadata `json:"metadata"`
+		Spec       model.Spec     `json:"spec"`
+	}{model.APIVersion, r.Kind, r.Metadata, r.Spec})
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", KeyOf(r), err)
+	}
+	return body, nil
+}
+
+// decode reads the stored form back, with what the server knows of it.
+func decode(row Row) (*model.Resource, error) {
+	r, err := decodeBody(row.Kind, row.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", row.Key, err)
+	}
+	r.Status = &model.Stored{ID: row.ID, Revision: row.Revision, Created: row.Created, Updated: row.Updated}
+	return r, nil
+}
+
+func decodeBody(kind string, body []byte) (*model.Resource, error) {
+	var raw struct {
+		Metadata model.Metadata  `json:"metadata"`
+		Spec     json.RawMessage `json:"spec"`
+	}
+	if err := json.Unmarshal(body, &raw); err != nil {
+		return nil, err
+	}
+	spec := newSpec(kind)
+	if spec == nil {
+		return nil, model.Errorf(model.Invalid, "kind %q is not known", kind)
+	}
+	if len(raw.Spec) > 0 {
+		if err := json.Unmarshal(raw.Spec, spec); err != nil {
+			return nil, err
+		}
+	}
+	return &model.Resource{APIVersion: model.APIVersion, Kind: kind, Metadata: raw.Metadata, Spec: spec}, nil
+}
+
+func newSpec(kind string) model.Spec {
+	switch kind {
+	case "Namespace":
+		return &model.NamespaceSpec{}
+	case "Node":
+		return &model.NodeSpec{}
+	case "Group":
+		return &model.GroupSpec{}
+	case "Property":
+		return &model.PropertySpec{}
+	case "Check":
+		return &model.CheckSpec{}
+	case "Handler":
+		return &model.HandlerSpec{}
+	}
+	return nil
+}
+
+// NodeInfo is what sessions ask of a node.
+type NodeInfo struct {
+	ID          model.NodeID
+	UID         uuid.UUID
+	Name        string
+	Namespace   string
+	NamespaceID model.NamespaceID
+	Interval    time.Duration // keepalive; zero: the server's default
+	Timeout     time.Duration
+}

@@ -1,0 +1,255 @@
+package intent_test
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+var ada = intent.Who{User: "ada", Whence: "127.0.0.1", Why: "test"}
+
+type world struct {
+	*intent.Service
+	affected int
+	dsn      string
+	now      time.Time
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{dsn: filepath.Join(t.TempDir(), "intent.db"), now: time.Unix(1000, 0)}
+	w.open(t)
+	return w
+}
+
+func (w *world) open(t *testing.T) {
+	t.Helper()
+	store, err := intent.OpenStore(t.Context(), w.dsn, func() time.Time { return w.now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	w.Service = intent.NewService(intent.Options{
+		Store: store, Now: func() time.Time { return w.now }, Limits: model.Limits{Labels: 3},
+		Impact: func(_ context.Context, writes []intent.Write) ([]intent.Landing, int, error) {
+			return make([]intent.Landing, len(writes)), w.affected, nil
+		},
+	})
+	if err := w.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func check(name string, handlers ...string) model.Resource {
+	return model.Resource{Kind: "Check", Metadata: model.Metadata{Name: name}, Spec: &model.CheckSpec{
+		Command: &model.Command{Shell: "true"}, Interval: model.Duration(time.Minute), Targets: &model.Targets{Groups: []string{"all"}},
+		Alert: &model.Alert{Handlers: handlers},
+	}}
+}
+
+func group(name string, inner ...string) model.Resource {
+	return model.Resource{Kind: "Group", Metadata: model.Metadata{Name: name}, Spec: &model.GroupSpec{Groups: inner}}
+}
+
+func TestApplySaysWhatBecameOfEachResource(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	apply := func(rs ...model.Resource) intent.Applied {
+		t.Helper()
+		out, err := w.Apply(ctx, ada, rs, intent.ApplyOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if out := apply(check("a"), check("b")); out.Outcomes[0].Op != intent.Created || out.Outcomes[1].Key.String() != "check/b" {
+		t.Fatalf("%+v", out)
+	}
+	changed := check("b")
+	changed.Spec.(*model.CheckSpec).Interval = model.Duration(time.Hour)
+	out := apply(check("a"), changed)
+	if out.Outcomes[0].Op != intent.Unchanged || out.Outcomes[1].Op != intent.Updated || !strings.Contains(out.Outcomes[1].Diff, "+    interval: 1h") {
+		t.Fatalf("%+v\n%s", out, out.Outcomes[1].Diff)
+	}
+	before, _ := w.Store().Revision(ctx)
+	if apply(check("a"), changed).Revision != 0 {
+		t.Fatal("nothing changed, yet a revision was made")
+	}
+	if after, _ := w.Store().Revision(ctx); after != before {
+		t.Fatal("nothing changed, yet the revision moved")
+	}
+	audit, err := w.Audit(ctx, 0, 0)
+	last := audit[len(audit)-1]
+	if err != nil || last.Who != ada || last.Op != "update" || !strings.Contains(last.Diff, "interval") {
+		t.Fatalf("%+v, %v", last, err)
+	}
+}
+
+func TestApplyIsAllOrNothingAndNamesEveryProblem(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	lost := check("c")
+	lost.Metadata.Namespace = "nowhere"
+	_, err := w.Apply(ctx, ada, []model.Resource{check("good"), check("bad", "pager"), lost, group("x", "y"), group("y", "x")}, intent.ApplyOptions{})
+	if model.ClassOf(err) != model.Invalid {
+		t.Fatalf("got %v", err)
+	}
+	for _, want := range []string{`handler "pager" does not exist`, `namespace "nowhere" does not exist`, "group/x would contain itself"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("missing %q in %v", want, err)
+		}
+	}
+	if _, err := w.Get(ctx, intent.Key{Kind: "Check", Namespace: "default", Name: "good"}); model.ClassOf(err) != model.NotFound {
+		t.Fatal("half an apply was kept")
+	}
+}
+
+func TestApplyIsGuarded(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	w.affected = 51
+	if _, err := w.Apply(ctx, ada, []model.Resource{check("a")}, intent.ApplyOptions{}); model.ClassOf(err) != model.Guarded || !strings.Contains(err.Error(), "--yes") {
+		t.Fatalf("got %v", err)
+	}
+	if out, err := w.Apply(ctx, ada, []model.Resource{check("a")}, intent.ApplyOptions{DryRun: true}); err != nil || out.Affected != 51 {
+		t.Fatal(out, err)
+	}
+	for _, o := range []intent.ApplyOptions{{Yes: true}, {MaxAffected: 51}} {
+		if _, err := w.Apply(ctx, ada, []model.Resource{check("a")}, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestIfMatch(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	key := intent.Key{Kind: "Group", Namespace: "default", Name: "all"}
+	r, err := w.Get(ctx, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Metadata.DisplayName = "everything"
+	stale := intent.ApplyOptions{Expect: map[intent.Key]int64{key: r.Status.Revision + 5}}
+	if _, err := w.Apply(ctx, ada, []model.Resource{*r}, stale); model.ClassOf(err) != model.Conflict {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := w.Delete(ctx, ada, []intent.Key{key}, stale); model.ClassOf(err) != model.Conflict {
+		t.Fatalf("got %v", err)
+	}
+	fresh := intent.ApplyOptions{Expect: map[intent.Key]int64{key: r.Status.Revision}}
+	if _, err := w.Apply(ctx, ada, []model.Resource{*r}, fresh); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatAgentsSayIsNotTheOperatorsToChange(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	uid := uuid.New()
+	token := pki.JoinToken{ID: "t", Groups: []string{"web"}, Labels: map[string]string{"env": "prod"}}
+	for i, want := range []string{"web01", "web01-2"} {
+		id := uid
+		if i > 0 {
+			id = uuid.New()
+		}
+		name, err := w.Register(ctx, id, token, pki.EnrolRequest{Name: "WEB01", Facts: map[string]string{"os": "linux"}})
+		if err != nil || name != want {
+			t.Fatal(name, err)
+		}
+	}
+	info, ok := w.LookupNode(uid)
+	if !ok || info.Name != "web01" || info.NamespaceID != model.DefaultNamespace || info.ID < 1000 {
+		t.Fatalf("%+v", info)
+	}
+	node := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01"}, Spec: &model.NodeSpec{
+		UID: uuid.NewString(), Facts: map[string]string{"os": "toaster"}, Keepalive: &model.Keepalive{Timeout: model.Duration(time.Hour)},
+	}}
+	if _, err := w.Apply(ctx, ada, []model.Resource{node}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := w.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "web01"})
+	if spec := r.Spec.(*model.NodeSpec); err != nil || spec.UID != uid.String() || spec.Facts["os"] != "linux" {
+		t.Fatalf("%+v, %v", r.Spec, err)
+	}
+	w.open(t) // after a restart it is the same
+	if info, ok := w.LookupNode(uid); !ok || info.Timeout != time.Hour {
+		t.Fatalf("%+v", info)
+	}
+	labels := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01", Labels: map[string]string{"a": "", "b": "", "c": "", "d": ""}}, Spec: &model.NodeSpec{}}
+	if _, err := w.Apply(ctx, ada, []model.Resource{labels}, intent.ApplyOptions{}); model.ClassOf(err) != model.Limited {
+		t.Fatalf("got %v, want the limit on labels", err)
+	}
+}
+
+func TestNamespacesThatHoldSomethingStay(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	team := model.Resource{Kind: "Namespace", Metadata: model.Metadata{Name: "team"}, Spec: &model.NamespaceSpec{Limits: &model.Limits{Labels: 9}}}
+	inside := group("g")
+	inside.Metadata.Namespace = "team"
+	if _, err := w.Apply(ctx, ada, []model.Resource{inside, team}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if w.LimitsFor("team").Labels != 9 || w.LimitsFor("default").Labels != 3 {
+		t.Fatal("limits of a namespace win over the server's")
+	}
+	key := intent.Key{Kind: "Namespace", Name: "team"}
+	if _, err := w.Delete(ctx, ada, []intent.Key{key}, intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := w.Delete(ctx, ada, []intent.Key{intent.KeyOf(&inside)}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Delete(ctx, ada, []intent.Key{key}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUsersAndTokens(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	password, err := w.SetPassword(ctx, ada, "admin", intent.Admin, "")
+	if err != nil || len(password) < 16 {
+		t.Fatal(password, err)
+	}
+	for _, try := range [][2]string{{"admin", "wrong password"}, {"nobody", password}} {
+		if _, _, err := w.Login(ctx, try[0], try[1], "here"); model.ClassOf(err) != model.Unauthenticated {
+			t.Fatalf("%v: got %v", try, err)
+		}
+	}
+	session, _, err := w.Login(ctx, "admin", password, "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, made, err := w.CreateToken(ctx, ada, intent.AccessToken{User: "backup", Role: intent.Viewer, Expires: w.now.Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.open(t)
+	if who, err := w.Authenticate(session); err != nil || who.User != "admin" || who.Role != intent.Admin {
+		t.Fatal(who, err)
+	}
+	if who, err := w.Authenticate(program); err != nil || who.Role != intent.Viewer {
+		t.Fatal(who, err)
+	}
+	w.now = w.now.Add(2 * time.Hour)
+	if _, err := w.Authenticate(program); model.ClassOf(err) != model.Unauthenticated {
+		t.Fatalf("an expired token: got %v", err)
+	}
+	if err := w.RevokeToken(ctx, ada, made.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.SetPassword(ctx, ada, "admin", intent.Admin, "another one"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Authenticate(session); model.ClassOf(err) != model.Unauthenticated {
+		t.Fatalf("a session outlived its password: %v", err)
+	}
+	changes, err := w.Store().Changes(ctx, 0, 0)
+	data, _ := json.Marshal(changes)
+	if err != nil || strings.Contains(string(data), "argon2id") || strings.Contains(string(data), "sum") {
+		t.Fatal("secrets stand in the record of changes")
+	}
+}
