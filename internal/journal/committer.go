@@ -28,6 +28,9 @@ func (l *Log) run() {
 // await returns the next batch; nil with open: it is time for a tick; nil without:
 // the log is closing and nothing waits.
 func (l *Log) await(tick *time.Timer) (b *batch, open bool) {
+	if l.opts.Linger > 0 && l.waiting() {
+		l.linger()
+	}
 	if b := l.take(); b != nil {
 		return b, true
 	}
@@ -44,9 +47,29 @@ func (l *Log) await(tick *time.Timer) (b *batch, open bool) {
 		case <-l.closing:
 			return l.take(), false
 		}
+		if l.opts.Linger > 0 {
+			l.linger()
+		}
 		if b := l.take(); b != nil {
 			return b, true
 		}
+	}
+}
+
+// waiting says whether there is something to commit.
+func (l *Log) waiting() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.pending) > 0
+}
+
+// linger lets a batch fill.
+func (l *Log) linger() {
+	timer := time.NewTimer(l.opts.Linger)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.closing:
 	}
 }
 

@@ -1,0 +1,227 @@
+package spool
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// lanes is how many lanes a stream has.
+const lanes = 2
+
+// reason says why a number has no signal any more.
+type reason uint8
+
+const (
+	kept     reason = iota // it has
+	overFull               // the spool was over its budget
+	tooOld                 // older than MaxAge
+	diskLost               // not found on disk
+	unkept                 // acknowledged, but the server no longer has it
+	refused                // the server will not have it
+)
+
+func (r reason) String() string {
+	return [...]string{
+		kept: "kept", overFull: "the spool was full", tooOld: "too old", diskLost: "lost on the agent's disk",
+		unkept: "acknowledged before, but the server no longer has it", refused: "refused by the server",
+	}[r]
+}
+
+// item is what memory knows of one number: 24 bytes.
+type item struct {
+	commit uint64 // where the log has it; zero: not yet on disk
+	at     uint32 // wall clock, seconds, when the signal was made
+	chunk  model.ChunkID
+	size   uint32 // of the record
+	gone   reason
+	urgent bool
+	queued bool // handed to the log
+}
+
+// lane is one numbering: items[i] is number first+i. Numbers from front to first-1
+// are gone too, for one reason and with counts, but without an item each.
+type lane struct {
+	front  uint64
+	why    reason
+	counts map[model.ChunkID]uint64
+
+	first  uint64
+	items  []item
+	aged   uint64 // below it nothing is kept that could be too old
+	cursor uint64 // the next number to send
+	urgent int    // urgent items at or above the cursor
+
+	// recent are the newest records, the last one being number next()-1.
+	recent      [][]byte
+	recentBytes int
+}
+
+func newLane() lane { return lane{front: 1, first: 1, cursor: 1} }
+
+func (l *lane) next() uint64 { return l.first + uint64(len(l.items)) }
+
+func (l *lane) at(number uint64) *item { return &l.items[number-l.first] }
+
+func (l *lane) holds(number uint64) bool { return number >= l.first && number < l.next() }
+
+// push adds the next number.
+func (l *lane) push(it item, data []byte) {
+	l.items = append(l.items, it)
+	l.recent = append(l.recent, data)
+	l.recentBytes += len(data)
+	if it.urgent {
+		l.urgent++
+	}
+}
+
+// memory returns the record of a number if it is among the newest.
+func (l *lane) memory(number uint64) []byte {
+	start := l.next() - uint64(len(l.recent))
+	if number < start || number >= l.next() {
+		return nil
+	}
+	return l.recent[number-start]
+}
+
+// trim lets the oldest records in memory go above limit bytes, if they are on disk.
+// Above hard bytes those that the log would not take are lost: their numbers are
+// returned.
+func (l *lane) trim(limit, hard int) (lost []uint64) {
+	for l.recentBytes > limit {
+		number := l.next() - uint64(len(l.recent))
+		if it := l.at(number); it.commit == 0 && it.gone == kept && l.recent[0] != nil {
+			if it.queued || l.recentBytes <= hard {
+				break
+			}
+			lost = append(lost, number)
+		}
+		l.forgetOldest()
+	}
+	return lost
+}
+
+func (l *lane) forgetOldest() {
+	l.recentBytes -= len(l.recent[0])
+	l.recent[0] = nil
+	l.recent = l.recent[1:]
+}
+
+// drop forgets everything up to and including last, and returns the bytes that
+// were counted for it.
+func (l *lane) drop(last uint64) (bytes int64) {
+	if last < l.first {
+		l.front = max(l.front, min(last+1, l.first))
+		return 0
+	}
+	if last >= l.next() {
+		last = l.next() - 1
+	}
+	if last < l.first {
+		l.settle()
+		return 0
+	}
+	n := int(last - l.first + 1)
+	for i := range l.items[:n] {
+		it := &l.items[i]
+		if it.gone == kept {
+			bytes += int64(it.size) + itemOverhead
+		}
+		if it.urgent && l.first+uint64(i) >= l.cursor {
+			l.urgent--
+		}
+	}
+	for len(l.recent) > len(l.items)-n {
+		l.forgetOldest()
+	}
+	l.items = l.items[n:]
+	if cap(l.items) > 1024 && len(l.items) < cap(l.items)/4 {
+		l.items = append(make([]item, 0, len(l.items)*2), l.items...)
+	}
+	l.first += uint64(n)
+	l.settle()
+	return bytes
+}
+
+// settle ends the region before first: the server has it, or its gap.
+func (l *lane) settle() {
+	l.front, l.why, l.counts = l.first, kept, nil
+	l.cursor = max(l.cursor, l.first)
+}
+
+// collapse turns the oldest n numbers, all gone, into counts.
+func (l *lane) collapse(n int) {
+	if l.counts == nil {
+		l.counts = map[model.ChunkID]uint64{}
+	}
+	front, cursor, counts := l.front, l.cursor, l.counts
+	l.why = l.items[n-1].gone
+	why := l.why
+	for i := range l.items[:n] {
+		if chunk := l.items[i].chunk; chunk != 0 {
+			counts[chunk]++
+		}
+	}
+	l.drop(l.first + uint64(n) - 1)
+	l.front, l.cursor, l.counts, l.why = front, cursor, counts, why
+}
+
+// frontGap describes the numbers before first.
+func (l *lane) frontGap() *wire.Gap {
+	gap := &wire.Gap{Last: l.first - 1, Reason: l.why.String()}
+	for chunk, n := range l.counts {
+		gap.Counts = append(gap.Counts, wire.GapCount{Chunk: chunk, Count: n})
+	}
+	slices.SortFunc(gap.Counts, func(a, b wire.GapCount) int { return cmp.Compare(a.Chunk, b.Chunk) })
+	return gap
+}
+
+// advance moves the cursor behind last.
+func (l *lane) advance(last uint64) {
+	l.cursor = max(l.cursor, l.first)
+	for ; l.cursor <= last; l.cursor++ {
+		if l.at(l.cursor).urgent {
+			l.urgent--
+		}
+	}
+}
+
+// rewind moves the cursor to number.
+func (l *lane) rewind(number uint64) {
+	l.cursor, l.urgent = number, 0
+	for i := max(number, l.first) - l.first; i < uint64(len(l.items)); i++ {
+		if l.items[i].urgent {
+			l.urgent++
+		}
+	}
+}
+
+// gapAt describes the numbers from the cursor on that are gone for one reason.
+func (l *lane) gapAt(number uint64) *wire.Gap {
+	why := l.at(number).gone
+	gap := &wire.Gap{Reason: why.String()}
+	counts := map[model.ChunkID]int{} // index in gap.Counts
+	for last := number; last < l.next() && l.at(last).gone == why; last++ {
+		gap.Last = last
+		it := l.at(last)
+		if it.chunk == 0 {
+			continue // a keepalive, or not known
+		}
+		i, ok := counts[it.chunk]
+		if !ok {
+			if len(gap.Counts) == maxGapCounts {
+				return gap
+			}
+			i = len(gap.Counts)
+			counts[it.chunk] = i
+			gap.Counts = append(gap.Counts, wire.GapCount{Chunk: it.chunk})
+		}
+		gap.Counts[i].Count++
+	}
+	return gap
+}
+
+// maxGapCounts keeps a gap's frame small; the rest is the next gap.
+const maxGapCounts = 1000

@@ -1,0 +1,120 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"sort"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// maintain keeps the log small: it is cut below the oldest record still needed, and
+// where old records hold back much, they are written again at its end.
+func (s *Spool) maintain() {
+	if s.behind {
+		s.store()
+	}
+	size := s.log.Stats().SizeBytes
+	if size-s.cutSize < s.opts.MaxBytes/16 {
+		return
+	}
+	s.cutSize = size
+	s.cut()
+	s.eachGone(func(*item) bool { return true })
+	s.saveState() // the next cut may go up to here
+	if s.log.Stats().SizeBytes > s.opts.MaxBytes/2 {
+		s.rewrite(s.opts.MaxBytes / 16)
+	}
+}
+
+// cut lets the log delete what nothing needs any more.
+func (s *Spool) cut() {
+	needed := s.stateAt
+	for l := range s.lanes {
+		for i := range s.lanes[l].items {
+			if it := &s.lanes[l].items[i]; it.commit != 0 {
+				needed = min(needed, it.commit)
+			}
+		}
+	}
+	if needed <= 1 {
+		return
+	}
+	err := s.log.Cut(journal.Position{Log: s.log.Incarnation().ID, Number: needed - 1})
+	if err != nil && !errors.Is(err, journal.ErrClosed) {
+		s.opts.Logger.Warn("spool was not cut", "err", err)
+	}
+	s.cutSize = s.log.Stats().SizeBytes
+}
+
+// rewrite appends the oldest records on disk again, as many as the bytes say.
+func (s *Spool) rewrite(bytes int64) {
+	type place struct {
+		commit uint64
+		lane   wire.Lane
+		number uint64
+	}
+	var all []place
+	for l := range s.lanes {
+		ln := &s.lanes[l]
+		for i := range ln.items {
+			if it := &ln.items[i]; it.commit != 0 && it.gone == kept {
+				all = append(all, place{it.commit, wire.Lane(l), ln.first + uint64(i)})
+			}
+		}
+	}
+	sort.Slice(all, func(i, k int) bool { return all[i].commit < all[k].commit })
+	for _, p := range all {
+		data := s.load(p.lane, p.number)
+		if data == nil {
+			s.giveWay(p.lane, p.number, diskLost)
+			continue
+		}
+		if bytes -= int64(len(data)); bytes < 0 || s.write(data, s.token(p.lane, p.number)) != nil {
+			return
+		}
+	}
+}
+
+// pageBytes is how much is read ahead.
+const pageBytes = 128 << 10
+
+var errPageFull = errors.New("page is full")
+
+// load returns the record of a number that is kept; nil: the disk has lost it.
+func (s *Spool) load(l wire.Lane, number uint64) []byte {
+	ln := &s.lanes[l]
+	if data := ln.memory(number); data != nil {
+		return data
+	}
+	token := s.token(l, number)
+	if data := s.page[token]; data != nil {
+		return data
+	}
+	it := ln.at(number)
+	if it.commit == 0 {
+		return nil
+	}
+	s.page = map[uint64][]byte{}
+	size := 0
+	from := journal.Position{Log: s.log.Incarnation().ID, Number: it.commit - 1}
+	err := s.log.Read(context.Background(), from, func(c journal.Commit) error {
+		if size > pageBytes {
+			return errPageFull
+		}
+		return c.Entries(0, func(data []byte) error {
+			var r record
+			if r.decode(data) != nil || r.kind != recordSignal || r.epoch != s.st.epoch {
+				return nil
+			}
+			size += len(data)
+			s.page[s.token(r.lane, r.number)] = append([]byte(nil), data...)
+			return nil
+		})
+	})
+	if err != nil && !errors.Is(err, errPageFull) {
+		s.opts.Logger.Warn("spool was not read", "err", err)
+	}
+	return s.page[token]
+}

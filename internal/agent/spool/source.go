@@ -1,0 +1,248 @@
+package spool
+
+import (
+	"fmt"
+
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// What a session asks for, in the order it asks.
+
+func (s *Spool) key(l wire.Lane) wire.StreamKey {
+	return wire.StreamKey{Stream: s.st.stream, Lane: l}
+}
+
+// Streams says for Hello what is held of each lane.
+func (s *Spool) Streams() []wire.StreamHeld {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := seconds(s.opts.Clock.WallMs())
+	var list []wire.StreamHeld
+	for l := range s.lanes {
+		ln := &s.lanes[l]
+		h := wire.StreamHeld{StreamKey: s.key(wire.Lane(l)), First: ln.front, Last: ln.next() - 1}
+		for i := range ln.items {
+			if it := &ln.items[i]; it.gone == kept {
+				h.OldestAgeMs = uint64(max(0, int64(now)-int64(it.at))) * 1000
+				break
+			}
+		}
+		list = append(list, h)
+	}
+	return list
+}
+
+// Backlog is how many signals wait, for Hello.
+func (s *Spool) Backlog() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.heldLocked()
+}
+
+// Resume begins a session with what the server says it keeps of the streams that
+// Hello named: everything above is to be sent, again.
+func (s *Spool) Resume(last []wire.StreamLast) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var at [lanes]uint64
+	for _, sl := range last {
+		if sl.Stream == s.st.stream && sl.Lane < lanes {
+			at[sl.Lane] = max(at[sl.Lane], sl.Last)
+		}
+	}
+	ahead := false
+	for l := range s.lanes {
+		known := s.lanes[l].next()
+		if !s.compared {
+			known = s.loaded[l] // numbers above were given since, without knowing the server's
+		}
+		ahead = ahead || at[l] >= known
+	}
+	if ahead {
+		if err := s.renumber(at); err != nil {
+			return err
+		}
+	} else {
+		for l := range s.lanes {
+			s.resumeLane(&s.lanes[l], at[l])
+		}
+	}
+	s.compared, s.online = true, true
+	s.maintain()
+	return nil
+}
+
+func (s *Spool) resumeLane(ln *lane, last uint64) {
+	s.bytes -= ln.drop(last)
+	if last+1 < ln.front {
+		// The server was restored from an older copy, or is a new one.
+		ln.front, ln.why, ln.counts = last+1, unkept, nil
+	}
+	ln.rewind(ln.front)
+}
+
+// renumber begins a new stream, because the server knows numbers that this disk
+// never gave: the disk was rolled back, or lost its last seconds. What the disk
+// knew and the server keeps is done; the rest gets numbers of the new stream. The
+// new state is written last, so that a crash leaves one stream or the other.
+func (s *Spool) renumber(at [lanes]uint64) error {
+	stream, err := s.newStreamID()
+	if err != nil {
+		return err
+	}
+	s.opts.Logger.Warn("server knows more of this agent's numbers than its spool: beginning a new stream",
+		"stream", s.st.stream, "new", stream)
+	old := s.lanes
+	epoch := s.st.epoch
+	var fresh [lanes]lane
+	for l := range old {
+		ln := &old[l]
+		done := at[l]
+		if !s.compared {
+			done = min(done, s.loaded[l]-1) // above it the numbers mean other signals
+		}
+		s.bytes -= ln.drop(done)
+		fresh[l] = newLane()
+		for n := ln.first; n < ln.next(); n++ {
+			it := *ln.at(n)
+			it.queued, it.commit = it.gone != kept, 0
+			var data []byte
+			if it.gone == kept {
+				data = s.renumbered(wire.Lane(l), n, epoch+1, fresh[l].next())
+			}
+			if it.gone == kept && data == nil {
+				s.bytes -= int64(it.size) + itemOverhead
+				it.gone, it.queued = diskLost, true
+			}
+			if it.gone == kept {
+				s.bytes += int64(len(data)) - int64(it.size)
+				it.size = uint32(len(data))
+			} else {
+				it.size = unnoted
+			}
+			fresh[l].push(it, data)
+		}
+	}
+	s.lanes, s.page = fresh, nil
+	s.st.epoch, s.st.stream, s.roomy = epoch+1, stream, true
+	s.store()
+	s.eachGone(func(*item) bool { return true })
+	s.saveState()
+	for l := range s.lanes {
+		s.loaded[l] = s.lanes[l].next()
+	}
+	s.makeRoom()
+	return nil
+}
+
+// renumbered is a record with another epoch and number.
+func (s *Spool) renumbered(l wire.Lane, number, epoch, newNumber uint64) []byte {
+	var r record
+	if data := s.load(l, number); data == nil || r.decode(data) != nil {
+		return nil
+	}
+	return appendSignalRecord(nil, epoch, l, newNumber, &r.held)
+}
+
+// Notify has a value after something was added.
+func (s *Spool) Notify() <-chan struct{} { return s.notify }
+
+// Waiting is how many numbers Next would give, and whether one of them is urgent.
+func (s *Spool) Waiting() (signals int, urgent bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.lanes {
+		signals += int(s.lanes[l].next() - s.lanes[l].cursor)
+		urgent = urgent || s.lanes[l].urgent > 0
+	}
+	return signals, urgent
+}
+
+// Next fills b with the next consecutive signals of one lane, live first, or with a
+// gap; false: nothing to send. maxBytes bounds the outputs and a little for each
+// signal; one signal is always given.
+func (s *Spool) Next(b *wire.Batch, maxBytes, maxSignals int) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.online {
+		return false, fmt.Errorf("read spool: no session")
+	}
+	for l := range s.lanes {
+		if ln := &s.lanes[l]; ln.cursor < ln.next() {
+			s.fill(b, wire.Lane(l), maxBytes, max(1, min(maxSignals, wire.MaxSignals)))
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (s *Spool) fill(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) {
+	ln := &s.lanes[l]
+	*b = wire.Batch{StreamKey: s.key(l), First: ln.cursor, NowMs: s.opts.Clock.BootMs(), Signals: b.Signals[:0]}
+	if ln.cursor < ln.first {
+		b.Gap = ln.frontGap()
+		ln.advance(ln.first - 1)
+		return
+	}
+	oldest := uint64(0) // age of the oldest signal of an earlier boot
+	size := 0
+	number := ln.cursor
+	for ; number < ln.next() && len(b.Signals) < maxSignals && ln.at(number).gone == kept; number++ {
+		var r record
+		data := s.load(l, number)
+		if data == nil || r.decode(data) != nil {
+			s.giveWay(l, number, diskLost)
+			break
+		}
+		if size += len(data); size > maxBytes && len(b.Signals) > 0 {
+			break
+		}
+		sig := r.held.signal
+		sig.AtMs = s.ageOf(&r.held, b.NowMs)
+		oldest = max(oldest, sig.AtMs)
+		b.Signals = append(b.Signals, sig)
+	}
+	if len(b.Signals) == 0 {
+		b.Gap = ln.gapAt(number)
+		ln.advance(b.Gap.Last)
+		return
+	}
+	// The sender's clock is the boot clock, moved so that the age of a signal from
+	// before a reboot is not below its zero.
+	b.NowMs = max(b.NowMs, oldest)
+	for i := range b.Signals {
+		b.Signals[i].AtMs = b.NowMs - b.Signals[i].AtMs
+	}
+	ln.advance(number - 1)
+}
+
+// ageOf is a signal's age in ms: by the boot clock, across a reboot by the wall clock.
+func (s *Spool) ageOf(h *held, nowMs uint64) uint64 {
+	if h.boot == s.st.boot {
+		return uint64(age(nowMs, h.signal.AtMs))
+	}
+	return uint64(max(0, s.opts.Clock.WallMs()-h.wallMs))
+}
+
+// Acked drops what the server keeps, and what it refused for good.
+func (s *Spool) Acked(ack *wire.Ack) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range ack.Refused {
+		if r.Stream != s.st.stream || r.Lane >= lanes {
+			continue
+		}
+		s.stats.Refused++
+		s.opts.Logger.Warn("server refused a signal", "number", r.Number, "code", r.Code, "reason", r.Reason)
+		if ln := &s.lanes[r.Lane]; ln.holds(r.Number) {
+			s.giveWay(r.Lane, r.Number, refused) // should it be sent again, then as a gap
+		}
+	}
+	for _, sl := range ack.Last {
+		if sl.Stream == s.st.stream && sl.Lane < lanes && sl.Last < s.lanes[sl.Lane].cursor {
+			s.bytes -= s.lanes[sl.Lane].drop(sl.Last)
+		}
+	}
+	s.noteGone()
+	s.maintain()
+}

@@ -1,0 +1,271 @@
+package spool
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Spool is safe for concurrent use. It is what a session sends from (link.Source).
+type Spool struct {
+	opts   Options
+	log    *journal.Log
+	notify chan struct{}
+
+	mu        sync.Mutex
+	st        state // first and next are filled in when it is written
+	lanes     [lanes]lane
+	bytes     int64 // counted against the budget: what is kept
+	online    bool
+	since     uint64            // boot clock when the last session ended, or at Open
+	loaded    [lanes]uint64     // next number at Open: above it the disk knew nothing
+	compared  bool              // the server's numbers were compared with loaded
+	page      map[uint64][]byte // records read ahead, by token
+	behind    bool              // some items could not be handed to the log
+	roomy     bool              // memory may hold them all: they are being renumbered
+	stateAt   uint64            // commit of the newest state on disk
+	cutSize   int64             // size of the log at the last cut
+	stats     Stats
+	noted     uint64 // stats.GaveWay when last written down
+	closed    bool
+	scratch   []journal.Entry
+	doNotWait context.Context // ended: the spool never waits for the log
+}
+
+// Stats of a spool.
+type Stats struct {
+	Held    uint64 // signals waiting for the server's word
+	Bytes   int64  // counted for them
+	GaveWay uint64 // since Open
+	Refused uint64 // by the server, since Open
+	Blocked error  // why the disk takes nothing now
+	Stream  wire.StreamID
+}
+
+// Open opens the spool in dir, or makes it, with a new random stream. A damaged
+// spool is repaired; what is lost becomes a gap.
+func Open(dir string, o Options) (*Spool, error) {
+	o = o.withDefaults()
+	jo := journal.Options{
+		FS: o.FS, Rand: o.Rand, Budget: o.MaxBytes, Reserve: -1, Tick: -1, Linger: o.Linger,
+		MaxCommit: 64 << 10, QueueBytes: memoryBytes, SegmentSize: o.MaxBytes / 32,
+		Logger: o.Logger, Name: "spool",
+		RepairCommand: "restart the agent, which repairs its spool by itself",
+	}
+	dir = filepath.Clean(dir)
+	log, err := journal.Open(dir, jo)
+	if damage := (*journal.DamageError)(nil); errors.As(err, &damage) {
+		o.Logger.Error("spool is damaged, going on without what is lost", "err", damage)
+		if _, err = journal.Repair(dir, jo); err == nil {
+			log, err = journal.Open(dir, jo)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open spool: %w", err)
+	}
+	ended, end := context.WithCancel(context.Background())
+	end()
+	s := &Spool{
+		opts: o, log: log, notify: make(chan struct{}, 1), doNotWait: ended,
+		since: o.Clock.BootMs(), lanes: [lanes]lane{newLane(), newLane()},
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.recover(); err != nil {
+		_ = log.Close()
+		return nil, fmt.Errorf("open spool: %w", err)
+	}
+	return s, nil
+}
+
+// Close syncs what was appended and closes the log.
+func (s *Spool) Close() error {
+	s.mu.Lock()
+	s.saveState()
+	s.closed = true
+	s.mu.Unlock()
+	return s.log.Close()
+}
+
+// newStreamID draws a stream id, never zero.
+func (s *Spool) newStreamID() (wire.StreamID, error) {
+	var b [8]byte
+	if _, err := io.ReadFull(s.opts.Rand, b[:]); err != nil {
+		return 0, fmt.Errorf("draw a stream id: %w", err)
+	}
+	return wire.StreamID(binary.LittleEndian.Uint64(b[:]) | 1), nil
+}
+
+// Append numbers a signal and keeps it; its Output is copied. urgent: it should
+// leave at once. It does not wait for the disk, or for anything.
+func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return journal.ErrClosed
+	}
+	l := wire.Backlog
+	if s.online || age(s.opts.Clock.BootMs(), s.since) < s.opts.LiveGrace.Milliseconds() {
+		l = wire.Live
+	}
+	s.add(l, signal, urgent)
+	return nil
+}
+
+// Keepalive adds a keepalive signal while there is a session; a late one says nothing.
+func (s *Spool) Keepalive() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return journal.ErrClosed
+	}
+	if s.online {
+		s.add(wire.Live, &wire.Signal{Kind: wire.SignalKeepalive, AtMs: s.opts.Clock.BootMs()}, false)
+	}
+	return nil
+}
+
+func (s *Spool) add(l wire.Lane, signal *wire.Signal, urgent bool) {
+	now := s.opts.Clock.WallMs()
+	h := held{signal: *signal, boot: s.st.boot, wallMs: now - age(s.opts.Clock.BootMs(), signal.AtMs)}
+	number := s.lanes[l].next()
+	data := appendSignalRecord(nil, s.st.epoch, l, number, &h)
+	s.lanes[l].push(item{
+		at: seconds(h.wallMs), chunk: signal.Chunk, size: uint32(len(data)), urgent: urgent,
+	}, data)
+	s.bytes += int64(len(data)) + itemOverhead
+	s.store()
+	s.makeRoom()
+	s.maintain()
+	select {
+	case s.notify <- struct{}{}:
+	default:
+	}
+}
+
+func age(nowMs, atMs uint64) int64 {
+	if atMs > nowMs {
+		return 0
+	}
+	return int64(nowMs - atMs)
+}
+
+func seconds(ms int64) uint32 { return uint32(max(0, ms/1000)) }
+
+// store hands to the log what it has not got yet, oldest first, as far as its
+// queue has room.
+func (s *Spool) store() {
+	s.behind = false
+	defer func() { s.roomy = s.roomy && s.behind }()
+	for l := range s.lanes {
+		ln := &s.lanes[l]
+		from := len(ln.recent)
+		for from > 0 && !ln.at(ln.next()-uint64(len(ln.recent)-from+1)).queued {
+			from--
+		}
+		for i := from; i < len(ln.recent); i++ {
+			number := ln.next() - uint64(len(ln.recent)-i)
+			it := ln.at(number)
+			if it.gone != kept {
+				it.queued = true
+				continue
+			}
+			if s.write(ln.recent[i], s.token(wire.Lane(l), number)) != nil {
+				s.behind = true
+				break
+			}
+			it.queued = true
+		}
+	}
+}
+
+// write appends one record to the log without waiting; token zero: nobody needs to
+// know where it came to stand.
+func (s *Spool) write(data []byte, token uint64) error {
+	e := journal.Entry{Data: data, Token: token}
+	if token != 0 {
+		e.Waiter = s
+	}
+	s.scratch = append(s.scratch[:0], e)
+	return s.log.Append(s.doNotWait, s.scratch...)
+}
+
+// Tokens name an item: bit 63 the state, else lane, epoch (its low bits), number.
+const (
+	tokenState  = 1 << 63
+	tokenLane   = 62
+	tokenEpoch  = 56
+	tokenNumber = 1<<56 - 1
+)
+
+func (s *Spool) token(l wire.Lane, number uint64) uint64 {
+	return uint64(l)<<tokenLane | (s.st.epoch&0x3f)<<tokenEpoch | number
+}
+
+// Committed implements journal.Waiter.
+func (s *Spool) Committed(token uint64, at journal.Position, err error) {
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if token&tokenState != 0 {
+		s.stateAt = at.Number
+		return
+	}
+	l, number := token>>tokenLane&1, token&tokenNumber
+	ln := &s.lanes[l]
+	if token == s.token(wire.Lane(l), number) && ln.holds(number) {
+		if it := ln.at(number); it.gone == kept {
+			it.commit = at.Number
+		}
+	}
+	if s.behind {
+		s.store()
+	}
+}
+
+// saveState writes what must be known even when no signal is left.
+func (s *Spool) saveState() {
+	for l := range s.lanes {
+		s.st.first[l], s.st.next[l] = s.lanes[l].front, s.lanes[l].next()
+	}
+	_ = s.write(s.st.append(nil), tokenState)
+}
+
+// Offline says that the session ended.
+func (s *Spool) Offline() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.online, s.since = false, s.opts.Clock.BootMs()
+}
+
+// Stats tells how full the spool is.
+func (s *Spool) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stats
+	st.Held, st.Bytes, st.Stream = s.heldLocked(), s.bytes, s.st.stream
+	st.Blocked = s.log.Stats().Blocked
+	return st
+}
+
+func (s *Spool) heldLocked() (n uint64) {
+	for l := range s.lanes {
+		n += s.lanes[l].next() - s.lanes[l].front
+	}
+	return n
+}
+
+// maxAgeCut is the wall clock, in seconds, below which a signal is too old.
+func (s *Spool) maxAgeCut() uint32 {
+	return seconds(s.opts.Clock.WallMs() - int64(s.opts.MaxAge/time.Millisecond))
+}

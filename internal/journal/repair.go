@@ -1,0 +1,222 @@
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+
+	"github.com/muster-fleet/muster/internal/journal/disk"
+)
+
+// Repaired is one loss that Repair made official.
+type Repaired struct {
+	File        string
+	First, Last uint64 // commits lost
+}
+
+// Repair makes a damaged log openable: for `muster doctor --drop-damaged`. Damaged
+// files are written anew, with everything in them that is whole, and with one empty
+// commit in the place of each run of commits that is not; numbers stay. The rest of
+// the log is not touched. It returns what is lost, nothing for a log without damage.
+func Repair(dir string, o Options) ([]Repaired, error) {
+	o = o.withDefaults(dir)
+	held, err := lock(&o, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer held.Close()
+	segments, err := listSegments(&o, dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &repair{o: &o, dir: dir}
+	if err := r.readFolder(segments); err != nil {
+		return nil, err
+	}
+	for i, s := range segments {
+		limit := uint64(math.MaxUint64)
+		if i+1 < len(segments) {
+			limit = segments[i+1].first
+		}
+		if err := r.segment(s, limit); err != nil {
+			return r.losses, fmt.Errorf("repair journal segment %q: %w", s.path, err)
+		}
+	}
+	return r.losses, nil
+}
+
+type repair struct {
+	o      *Options
+	dir    string
+	folder *folder
+	before checkpoint // state behind the segment before; number zero: unknown
+	losses []Repaired
+}
+
+// readFolder reads FORMAT, or makes it again from the incarnations in the segments.
+func (r *repair) readFolder(segments []*segment) (err error) {
+	r.folder, err = readFolder(r.o.FS, r.dir)
+	if err == nil && r.folder != nil || err != nil && !errors.Is(err, errFormat) {
+		return err
+	}
+	r.folder = &folder{partitions: r.o.Partitions, stores: map[string]int{}}
+	for name, v := range r.o.Stores {
+		r.folder.stores[name] = v
+	}
+	for _, s := range segments {
+		data, err := disk.ReadFile(r.o.FS, s.path)
+		if err != nil {
+			return fmt.Errorf("repair journal: %w", err)
+		}
+		h, err := parseSegmentHeader(data)
+		if err != nil || h.incarnation.ID == r.folder.incarnation.ID {
+			continue
+		}
+		if r.folder.incarnation.ID != 0 {
+			r.folder.ancestors = append(r.folder.ancestors, ancestor{r.folder.incarnation, s.first - 1})
+		}
+		r.folder.incarnation = h.incarnation
+	}
+	if r.folder.incarnation.ID == 0 {
+		if err := r.folder.renew(r.o, 0); err != nil {
+			return err
+		}
+	}
+	return r.folder.save(r.o.FS, r.dir)
+}
+
+// segment checks one file against its neighbours and rewrites it where it must.
+func (r *repair) segment(s *segment, limit uint64) error {
+	file, err := r.o.FS.Open(s.path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	w, err := newWalker(file, r.folder.known)
+	bad := errBad{}
+	if err != nil && !errors.As(err, &bad) {
+		return err
+	}
+	out := &rewriter{repair: r, path: s.path, before: w.before}
+	if err != nil || w.before.number+1 != s.first || r.before.number != 0 && w.before != r.before {
+		out.damaged, out.before = true, r.before
+		if r.before.number == 0 { // the first segment: its first whole commit tells
+			out.before, out.guess = checkpoint{number: s.first - 1}, true
+		}
+		w.offset, w.free = segmentHeaderSize, true
+	}
+	out.start = out.before
+	w.limit, w.before = limit, out.before
+	for {
+		h, raw, err := w.next()
+		switch {
+		case err == nil:
+			if err := out.keep(h, raw); err != nil {
+				return err
+			}
+			continue
+		case errors.Is(err, io.EOF):
+		case errors.As(err, &bad):
+			if _, found, err := w.skip(); err != nil {
+				return err
+			} else if found {
+				out.damaged = true
+				continue
+			}
+			if limit == math.MaxUint64 && !out.damaged {
+				return nil // a torn last commit: Open cuts it
+			}
+		default:
+			return err
+		}
+		break
+	}
+	if limit != math.MaxUint64 && out.before.number+1 < limit {
+		if err := out.lostToEnd(limit); err != nil {
+			return err
+		}
+	}
+	r.before = out.before
+	if !out.damaged {
+		return nil
+	}
+	head := segmentHeader{incarnation: r.folder.incarnation, before: out.start}
+	return disk.WriteFile(r.o.FS, r.dir, segmentName(s.first), append(head.append(nil), out.body...))
+}
+
+// rewriter gathers the new content of a segment.
+type rewriter struct {
+	*repair
+	path    string
+	body    []byte
+	before  checkpoint
+	start   checkpoint
+	guess   bool // before is not known: the first commit kept tells
+	damaged bool
+}
+
+// keep takes over a whole commit, and notes what is missing before it.
+func (w *rewriter) keep(h header, raw []byte) error {
+	first, chain, err := h.first(raw[commitHeaderSize:])
+	if err != nil {
+		return err
+	}
+	if w.guess && len(w.body) == 0 {
+		w.before = checkpoint{number: w.before.number, chain: h.chain, received: h.received, listening: h.listening}
+		w.start = w.before
+	}
+	switch {
+	case first > w.before.number+1:
+		w.lost(first-1, h.chain)
+	case h.chain != w.before.chain:
+		w.damaged = true // whole, but of another chain: it cannot stand here
+		return nil
+	}
+	w.body = append(w.body, raw...)
+	w.before = checkpoint{number: h.number, chain: chain, received: h.received, listening: h.listening}
+	return nil
+}
+
+// lost stands in for the commits up to last; the next one carries chain.
+func (w *rewriter) lost(last uint64, chain uint32) {
+	w.damaged = true
+	le := binary.LittleEndian
+	b := make([]byte, commitHeaderSize, commitHeaderSize+lostBodySize)
+	b = le.AppendUint64(b, w.before.number+1)
+	b = le.AppendUint32(b, chain)
+	h := header{
+		chain: w.before.chain, incarnation: w.folder.incarnation.ID, number: last,
+		received: w.before.received, listening: w.before.listening, flags: flagLost,
+	}
+	h.put(b)
+	w.losses = append(w.losses, Repaired{File: w.path, First: w.before.number + 1, Last: last})
+	w.body = append(w.body, b...)
+	w.before.number, w.before.chain = last, chain
+}
+
+// lostToEnd notes that the segment's last commits are gone: the next segment says
+// what its first commit carries.
+func (w *rewriter) lostToEnd(limit uint64) error {
+	chain := uint32(0)
+	next, err := w.o.FS.Open(filepath.Join(w.dir, segmentName(limit)))
+	if err != nil {
+		return err
+	}
+	defer next.Close()
+	after, err := newWalker(next, w.folder.known)
+	bad := errBad{}
+	if err != nil && !errors.As(err, &bad) {
+		return err
+	}
+	if err == nil {
+		chain = after.before.chain
+	}
+	if err == nil {
+		w.before.received, w.before.listening = after.before.received, after.before.listening
+	}
+	w.lost(limit-1, chain)
+	return nil
+}
