@@ -69,33 +69,13 @@ func (d *deliverer) signal() {
 	}
 }
 
-// dueAtOnce bounds one look at the outbox; a handler that hangs holds at most
-// PerHandler of its rows, the others' rows pass it by.
+// dueAtOnce bounds one look at the outbox.
 const dueAtOnce = 1000
 
 func (d *deliverer) run(ctx context.Context) error {
 	defer d.wg.Wait()
-	cleaned := time.Time{}
 	for {
-		now := d.opts.Now()
-		if now.Sub(cleaned) > time.Minute {
-			cleaned = now
-			d.clean(ctx, now)
-		}
-		due, next, err := d.opts.Store.Due(ctx, now, dueAtOnce)
-		wait := time.Minute
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			d.opts.Logger.Warn("outbox cannot be read; trying again", "err", err)
-			wait = 2 * time.Second
-		case !next.IsZero():
-			wait = min(wait, max(next.Sub(now), time.Millisecond))
-		}
-		for i := range due {
-			d.start(ctx, due[i])
-		}
+		wait := d.startDue(ctx)
 		timer := time.NewTimer(wait)
 		select {
 		case <-d.wake:
@@ -109,21 +89,81 @@ func (d *deliverer) run(ctx context.Context) error {
 	}
 }
 
-func (d *deliverer) clean(ctx context.Context, now time.Time) {
-	removed, err := d.opts.Store.Clean(ctx, now.Add(-d.opts.Retention), 10_000)
-	if err != nil && ctx.Err() == nil {
-		d.opts.Logger.Warn("old history could not be removed", "err", err)
-	}
-	if removed > 0 {
-		d.opts.Logger.Info("old history removed", "rows", removed)
+// startDue starts what is due and returns how long to wait for more. Handlers that
+// have all they may are left out of the next look: however many messages wait for a
+// handler that hangs, those for others are found.
+func (d *deliverer) startDue(ctx context.Context) time.Duration {
+	for {
+		now := d.opts.Now()
+		due, next, err := d.opts.Store.Due(ctx, now, dueAtOnce, d.full())
+		if err != nil {
+			if ctx.Err() == nil {
+				d.opts.Logger.Warn("outbox cannot be read; trying again", "err", err)
+			}
+			return 2 * time.Second
+		}
+		started := 0
+		for i := range due {
+			if d.start(ctx, due[i]) {
+				started++
+			}
+		}
+		if len(due) == dueAtOnce && started > 0 {
+			continue
+		}
+		if next.IsZero() {
+			return time.Minute
+		}
+		return min(time.Minute, max(next.Sub(now), time.Millisecond))
 	}
 }
 
-func (d *deliverer) start(ctx context.Context, one history.Delivery) {
+// full lists the handlers that have as many messages under way as they may.
+func (d *deliverer) full() (list []history.HandlerRef) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for handler, n := range d.busy {
+		if n >= d.opts.Retry.PerHandler {
+			list = append(list, handler)
+		}
+	}
+	return list
+}
+
+const (
+	cleanEvery = time.Minute
+	cleanStep  = 1000 // rows of a kind in one transaction: batches pass in between
+)
+
+// clean removes what is older than the retention, in small steps.
+func (d *deliverer) clean(ctx context.Context) error {
+	for {
+		removed := 0
+		for {
+			n, err := d.opts.Store.Clean(ctx, d.opts.Now().Add(-d.opts.Retention), cleanStep)
+			if err != nil && ctx.Err() == nil {
+				d.opts.Logger.Warn("old history could not be removed; trying again in a minute", "err", err)
+			}
+			if removed += n; n == 0 || err != nil {
+				break
+			}
+		}
+		if removed > 0 {
+			d.opts.Logger.Info("old history removed", "rows", removed)
+		}
+		if err := sleep(ctx, cleanEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// start delivers one message in the background, unless it is under way or its
+// handler has all it may.
+func (d *deliverer) start(ctx context.Context, one history.Delivery) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.underway[one.ID] || d.busy[one.Handler] >= d.opts.Retry.PerHandler {
-		return
+		return false
 	}
 	d.underway[one.ID] = true
 	d.busy[one.Handler]++
@@ -137,6 +177,7 @@ func (d *deliverer) start(ctx context.Context, one history.Delivery) {
 		d.mu.Unlock()
 		d.signal()
 	})
+	return true
 }
 
 func (d *deliverer) deliver(ctx context.Context, one history.Delivery) {

@@ -22,6 +22,7 @@ type Names interface {
 	// Node returns namespace, name and labels; ok is false for a node that is gone.
 	Node(id model.NodeID) (namespace, name string, labels map[string]string, ok bool)
 	Check(id model.CheckID) (namespace, name string, ok bool)
+	Namespace(id model.NamespaceID) (name string, ok bool)
 	Chunk(id model.ChunkID) *model.Chunk
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
 }
@@ -30,8 +31,8 @@ type Names interface {
 type Options struct {
 	Store history.Store
 	Names Names
-	// Rederive makes the transitions of one partition again, from (at the latest) the
-	// commit after from up to the journal's head, which it returns.
+	// Rederive makes the transitions of one partition again: those of every commit
+	// after from (earlier ones do no harm) up to the journal's head, which it returns.
 	Rederive func(ctx context.Context, p model.Partition, from journal.Position, fn func([]event.Transition) error) (journal.Position, error)
 
 	Capacity  int           // transitions that may wait; default 131072
@@ -103,10 +104,11 @@ func (r *Reactor) Recorded(p model.Partition, at journal.Position) bool {
 // Run records and delivers until ctx ends. What waits then is made again from the
 // journal at the next start.
 func (r *Reactor) Run(ctx context.Context) error {
-	delivering := make(chan error, 1)
-	go func() { delivering <- r.deliver.run(ctx) }()
+	ended := make(chan error, 2)
+	go func() { ended <- r.deliver.run(ctx) }()
+	go func() { ended <- r.deliver.clean(ctx) }()
 	err := r.run(ctx)
-	return errors.Join(ignoreCanceled(err), ignoreCanceled(<-delivering))
+	return errors.Join(ignoreCanceled(err), ignoreCanceled(<-ended), ignoreCanceled(<-ended))
 }
 
 func ignoreCanceled(err error) error {
@@ -130,6 +132,7 @@ func (r *Reactor) run(ctx context.Context) error {
 			continue
 		}
 		if p, from, _, ok := r.backlog.lag(); ok {
+			from.Number-- // what was dropped first may stand anywhere within its commit
 			if err := r.rederive(ctx, p, from); err != nil {
 				return err
 			}
@@ -225,11 +228,13 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (history.Bat
 				return b, err
 			}
 		case event.ProblemClosed:
-			p := r.problem(t)
+			p, err := r.closing(ctx, t)
+			if err != nil {
+				return b, err
+			}
 			b.Closed = append(b.Closed, p)
 			refs, ok := opened[p.ID]
 			if !ok {
-				var err error
 				if refs, err = r.opts.Store.Told(ctx, p.ID); err != nil {
 					return b, err
 				}
@@ -263,6 +268,7 @@ func (r *Reactor) names(t *event.Transition) (namespace, node, check string) {
 	namespace, node, _, ok := r.opts.Names.Node(t.Node)
 	if !ok {
 		node = fmt.Sprintf("node-%d", t.Node)
+		namespace, _ = r.opts.Names.Namespace(t.Namespace)
 	}
 	if _, check, ok = r.opts.Names.Check(t.Check); !ok {
 		if c := r.opts.Names.Chunk(t.Chunk); c != nil {
@@ -279,13 +285,33 @@ func (r *Reactor) problem(t *event.Transition) history.Problem {
 	return history.Problem{Problem: *t.Problem, Namespace: namespace, Node: node, Check: check}
 }
 
+// closing is the problem as it ends. A node or check that was deleted, which may be
+// why it ends, is called what it was called when the problem opened.
+func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Problem, error) {
+	p := r.problem(t)
+	_, _, _, nodeKnown := r.opts.Names.Node(t.Node)
+	_, _, checkKnown := r.opts.Names.Check(t.Check)
+	if nodeKnown && checkKnown {
+		return p, nil
+	}
+	opened, err := r.opts.Store.Problem(ctx, p.ID)
+	switch {
+	case model.ClassOf(err) == model.NotFound: // opened in this very batch, or long ago
+		return p, nil
+	case err != nil:
+		return p, err
+	}
+	p.Namespace, p.Node, p.Check = opened.Namespace, opened.Node, opened.Check
+	return p, nil
+}
+
 // handlers are those that the definition names which judged the result.
 func (r *Reactor) handlers(t *event.Transition) []history.HandlerRef {
 	chunk := r.opts.Names.Chunk(t.Chunk)
 	if chunk == nil {
 		return nil
 	}
-	namespace, _, ok := r.opts.Names.Check(chunk.Check)
+	namespace, ok := r.opts.Names.Namespace(chunk.Namespace)
 	if !ok {
 		return nil
 	}
@@ -308,7 +334,7 @@ func (r *Reactor) tell(b *history.Batch, t *event.Transition, p history.Problem,
 	for _, ref := range refs {
 		b.Deliveries = append(b.Deliveries, history.Delivery{
 			Key: p.ID + "/" + kind + "/" + ref.Namespace + "/" + ref.Name, Problem: p.ID, Handler: ref,
-			Kind: kind, Payload: payload, Created: time.Unix(0, t.Received),
+			Kind: kind, Payload: payload, Created: r.opts.Now(),
 		})
 	}
 	return nil

@@ -38,8 +38,13 @@ func (s *sqlStore) Deliveries(ctx context.Context, problem string) ([]Delivery, 
 const first = `NOT EXISTS (SELECT 1 FROM history_outbox p WHERE p.problem = o.problem AND p.handler = o.handler
 	AND p.handler_ns = o.handler_ns AND p.state = 'pending' AND p.id < o.id)`
 
-func (s *sqlStore) Due(ctx context.Context, now time.Time, n int) ([]Delivery, time.Time, error) {
-	due, err := s.deliveries(ctx, `state = 'pending' AND next_at <= ? AND `+first+` ORDER BY next_at, id LIMIT ?`, nanos(now), n)
+func (s *sqlStore) Due(ctx context.Context, now time.Time, n int, except []HandlerRef) ([]Delivery, time.Time, error) {
+	where, args := `state = 'pending' AND next_at <= ?`, []any{nanos(now)}
+	for _, h := range except {
+		where += ` AND NOT (handler_ns = ? AND handler = ?)`
+		args = append(args, h.Namespace, h.Name)
+	}
+	due, err := s.deliveries(ctx, where+` AND `+first+` ORDER BY next_at, id LIMIT ?`, append(args, n)...)
 	if err != nil {
 		return nil, time.Time{}, err
 	}

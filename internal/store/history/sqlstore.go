@@ -32,6 +32,7 @@ var schema = []string{`
 		status BIGINT NOT NULL, severity BIGINT NOT NULL, opened BIGINT NOT NULL, closed BIGINT NOT NULL, output {text} NOT NULL);
 	CREATE INDEX history_problems_opened ON history_problems (opened, id);
 	CREATE INDEX history_problems_open ON history_problems (closed, opened);
+	CREATE INDEX history_problems_event ON history_problems (namespace, node, check_name, opened);
 	CREATE TABLE history_outbox (
 		id {serial}, key {text} NOT NULL UNIQUE, problem {text} NOT NULL,
 		handler_ns {text} NOT NULL, handler {text} NOT NULL, kind {text} NOT NULL, payload {blob} NOT NULL,
@@ -39,6 +40,7 @@ var schema = []string{`
 		last_error {text} NOT NULL, ended BIGINT NOT NULL);
 	CREATE INDEX history_outbox_problem ON history_outbox (problem, id);
 	CREATE INDEX history_outbox_due ON history_outbox (state, next_at);
+	CREATE INDEX history_outbox_ended ON history_outbox (ended);
 	CREATE TABLE history_places (partition_no BIGINT PRIMARY KEY, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL);
 `}
 
@@ -265,7 +267,9 @@ func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, err
 		for _, query := range []string{
 			`DELETE FROM history_entries WHERE (partition_no, log, number, idx) IN
 				(SELECT partition_no, log, number, idx FROM history_entries WHERE at < ? ORDER BY at LIMIT ?)`,
-			`DELETE FROM history_outbox WHERE id IN (SELECT id FROM history_outbox WHERE state <> 'pending' AND ended < ? LIMIT ?)`,
+			// An open problem's deliveries say who is to hear of its end.
+			`DELETE FROM history_outbox WHERE id IN (SELECT id FROM history_outbox o WHERE ended > 0 AND ended < ?
+				AND NOT EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.problem AND p.closed = 0) LIMIT ?)`,
 			`DELETE FROM history_problems WHERE id IN (SELECT id FROM history_problems WHERE closed > 0 AND closed < ? LIMIT ?)`,
 		} {
 			result, err := tx.Exec(ctx, query, nanos(before), n)

@@ -25,15 +25,17 @@ type Store interface {
 
 	// Told names the handlers that were given the opening of a problem.
 	Told(ctx context.Context, problem string) ([]HandlerRef, error)
-	// Due returns pending deliveries whose time has come, oldest first; of one problem
-	// and handler only the oldest. next is when the next one comes due, zero: none waits.
-	Due(ctx context.Context, now time.Time, limit int) (due []Delivery, next time.Time, err error)
+	// Due returns pending deliveries whose time has come, oldest first, but none of
+	// the handlers in except; of one problem and handler only the oldest. next is when
+	// the next one comes due, zero: none waits.
+	Due(ctx context.Context, now time.Time, limit int, except []HandlerRef) (due []Delivery, next time.Time, err error)
 	// Tried records an attempt.
 	Tried(ctx context.Context, id int64, a Attempt) error
 	// Deliveries lists those of a problem, oldest first.
 	Deliveries(ctx context.Context, problem string) ([]Delivery, error)
 
-	// Clean removes at most limit rows that ended before the time, and says how many.
+	// Clean removes rows that ended before the time, at most limit of each kind, and
+	// says how many. What belongs to an open problem stays.
 	Clean(ctx context.Context, before time.Time, limit int) (int, error)
 	Close() error
 }

@@ -1,0 +1,325 @@
+// Package historytest is what every history.Store must pass.
+package historytest
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+var (
+	noon  = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
+	pager = history.HandlerRef{Namespace: "default", Name: "pager"}
+	mail  = history.HandlerRef{Namespace: "default", Name: "mail"}
+)
+
+func at(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
+
+func place(number uint64, index uint32) history.Place {
+	return history.Place{At: journal.Position{Log: 1 << 63, Number: number}, Index: index}
+}
+
+func problem(id, node string, opened int) history.Problem {
+	return history.Problem{
+		Problem: model.Problem{
+			ID: id, NodeID: 7, CheckID: 1001, Chunk: 3, Status: model.Critical, Severity: model.High,
+			Opened: at(opened), Output: "disk full",
+		},
+		Namespace: "default", Node: node, Check: "disk",
+	}
+}
+
+func delivery(problem, kind string, to history.HandlerRef, created int) history.Delivery {
+	return history.Delivery{
+		Key: problem + "/" + kind + "/" + to.Name, Problem: problem, Handler: to, Kind: kind,
+		Payload: []byte(`{"version":1}`), Created: at(created),
+	}
+}
+
+func entry(number uint64, minute int) history.Entry {
+	return history.Entry{
+		At: at(minute), Executed: at(minute), Kind: history.StatusChanged, Namespace: "default", Node: "web01", NodeID: 7,
+		Check: "disk", CheckID: 1001, Status: model.Critical, Previous: model.OK, Output: "disk full",
+		Partition: 5, Place: place(number, 0),
+	}
+}
+
+// Run runs the suite. open makes an empty store and returns how to open it again.
+func Run(t *testing.T, open func(t *testing.T) (reopen func() history.Store)) {
+	for name, test := range map[string]func(*testing.T, func() history.Store){
+		"a batch is kept whole":           testBatch,
+		"twice is once":                   testTwice,
+		"problems page newest first":      testPages,
+		"entries by event and time":       testEntries,
+		"due in order per problem":        testDue,
+		"a busy handler is left out":      testExcept,
+		"attempts, and who was told":      testAttempts,
+		"any bytes of output":             testOutput,
+		"cleaning keeps what is open":     testClean,
+		"cleaning in steps":               testCleanSteps,
+		"a batch with a fault is nothing": testAllOrNothing,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, open(t)) })
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func equal(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s:\n got %+v\nwant %+v", what, got, want)
+	}
+}
+
+func testBatch(t *testing.T, open func() history.Store) {
+	s := open()
+	b := history.Batch{
+		Entries: []history.Entry{entry(4, 0)}, Opened: []history.Problem{problem("p1", "web01", 0)},
+		Deliveries: []history.Delivery{delivery("p1", "opened", pager, 0)},
+		Places:     map[model.Partition]history.Place{5: place(4, 2), 255: place(9, 0)},
+	}
+	must(t, s.Record(t.Context(), b))
+	must(t, s.Close())
+
+	s = open() // a restart
+	defer s.Close()
+	places, err := s.Places(t.Context())
+	must(t, err)
+	equal(t, "places", places, b.Places)
+	p, err := s.Problem(t.Context(), "p1")
+	must(t, err)
+	equal(t, "problem", p, b.Opened[0])
+	entries, err := s.Entries(t.Context(), history.EntryQuery{})
+	must(t, err)
+	equal(t, "entries", entries, b.Entries)
+	told, err := s.Told(t.Context(), "p1")
+	must(t, err)
+	equal(t, "told", told, []history.HandlerRef{pager})
+	if _, err := s.Problem(t.Context(), "none"); model.ClassOf(err) != model.NotFound {
+		t.Errorf("no such problem: %v", err)
+	}
+}
+
+func testTwice(t *testing.T, open func() history.Store) {
+	s := open()
+	defer s.Close()
+	closed := problem("p1", "web01", 0)
+	closed.Closed, closed.Status = at(5), model.Unknown
+	b := history.Batch{
+		Entries: []history.Entry{entry(4, 0)}, Opened: []history.Problem{problem("p1", "web01", 0)}, Closed: []history.Problem{closed},
+		Deliveries: []history.Delivery{delivery("p1", "opened", pager, 0), delivery("p1", "closed", pager, 5)},
+		Places:     map[model.Partition]history.Place{5: place(4, 2)},
+	}
+	for range 2 {
+		must(t, s.Record(t.Context(), b))
+	}
+	deliveries, err := s.Deliveries(t.Context(), "p1")
+	must(t, err)
+	entries, err := s.Entries(t.Context(), history.EntryQuery{})
+	must(t, err)
+	problems, err := s.Problems(t.Context(), history.ProblemQuery{})
+	must(t, err)
+	if len(deliveries) != 2 || len(entries) != 1 || len(problems) != 1 {
+		t.Errorf("%d deliveries, %d entries, %d problems", len(deliveries), len(entries), len(problems))
+	}
+	equal(t, "problem", problems[0].Problem, closed.Problem)
+}
+
+func testPages(t *testing.T, open func() history.Store) {
+	s := open()
+	defer s.Close()
+	var b history.Batch
+	for i := range 7 {
+		b.Opened = append(b.Opened, problem(fmt.Sprint("p", i), fmt.Sprint("web0", i%2), i/2)) // pairs open together
+	}
+	must(t, s.Record(t.Context(), b))
+	ended := b.Opened[0]
+	ended.Closed = at(9)
+	must(t, s.Record(t.Context(), history.Batch{Closed: []history.Problem{ended}}))
+
+	list := func(q history.ProblemQuery) (ids []string) {
+		for {
+			page, err := s.Problems(t.Context(), q)
+			must(t, err)
+			for _, p := range page {
+				ids = append(ids, p.ID)
+			}
+			if q.Limit == 0 || len(page) < q.Limit {
+				return ids
+			}
+			last := page[len(page)-1]
+			q.Before, q.BeforeID = last.Opened, last.ID
+		}
+	}
+	equal(t, "all", list(history.ProblemQuery{}), []string{"p6", "p5", "p4", "p3", "p2", "p1", "p0"})
+	equal(t, "paged", list(history.ProblemQuery{Limit: 2}), []string{"p6", "p5", "p4", "p3", "p2", "p1", "p0"})
+	equal(t, "open on web00", list(history.ProblemQuery{Open: true, Node: "web00", Limit: 1}), []string{"p6", "p4", "p2"})
+	equal(t, "another namespace", list(history.ProblemQuery{Namespace: "x"}), []string(nil))
+	equal(t, "another check", list(history.ProblemQuery{Check: "cpu"}), []string(nil))
+}
+
+func testEntries(t *testing.T, open func() history.Store) {
+	s := open()
+	defer s.Close()
+	first, second, other := entry(1, 0), entry(2, 1), entry(3, 2)
+	second.Kind, second.Count, second.Expired = history.ResultsLost, 12, true
+	other.Node = "web02"
+	must(t, s.Record(t.Context(), history.Batch{Entries: []history.Entry{first, second, other}}))
+	list := func(q history.EntryQuery) []history.Entry {
+		entries, err := s.Entries(t.Context(), q)
+		must(t, err)
+		return entries
+	}
+	equal(t, "of an event", list(history.EntryQuery{Namespace: "default", Node: "web01", Check: "disk"}), []history.Entry{second, first})
+	equal(t, "since", list(history.EntryQuery{Since: at(2)}), []history.Entry{other})
+	equal(t, "limited", list(history.EntryQuery{Limit: 1}), []history.Entry{other})
+}
+
+func keys(deliveries []history.Delivery) (list []string) {
+	for _, d := range deliveries {
+		list = append(list, d.Key)
+	}
+	return list
+}
+
+func testDue(t *testing.T, open func() history.Store) {
+	s := open()
+	defer s.Close()
+	must(t, s.Record(t.Context(), history.Batch{Deliveries: []history.Delivery{
+		delivery("p1", "opened", pager, 0), delivery("p1", "opened", mail, 0), delivery("p1", "closed", pager, 1), delivery("p2", "opened", pager, 3),
+	}}))
+	due := func(minute int) ([]string, time.Time) {
+		list, next, err := s.Due(t.Context(), at(minute), 10, nil)
+		must(t, err)
+		return keys(list), next
+	}
+	now, next := due(2)
+	equal(t, "due", now, []string{"p1/opened/pager", "p1/opened/mail"})
+	equal(t, "next", next, at(3))
+
+	list, _, err := s.Due(t.Context(), at(2), 1, nil)
+	must(t, err)
+	equal(t, "whole row", list[0].Payload, []byte(`{"version":1}`))
+	must(t, s.Tried(t.Context(), list[0].ID, history.Attempt{At: at(2), State: history.Pending, NextAt: at(4), Error: "no answer"}))
+	now, next = due(2)
+	equal(t, "while the opening is tried again, the closing waits", now, []string{"p1/opened/mail"})
+	equal(t, "next", next, at(3))
+	must(t, s.Tried(t.Context(), list[0].ID, history.Attempt{At: at(4), State: history.Dead, Error: "gone"}))
+	now, next = due(5)
+	equal(t, "after it", now, []string{"p1/opened/mail", "p1/closed/pager", "p2/opened/pager"})
+	equal(t, "next", next, time.Time{})
+}
+
+func testExcept(t *testing.T, open func() history.Store) {
+	s := open()
+	defer s.Close()
+	must(t, s.Record(t.Context(), history.Batch{Deliveries: []history.Delivery{
+		delivery("p1", "opened", pager, 0), delivery("p2", "opened", pager, 0), delivery("p3", "opened", mail, 1),
+	}}))
+	list, _, err := s.Due(t.Context(), at(2), 1, []history.HandlerRef{pager})
+	must(t, err)
+	equal(t, "due", keys(list), []string{"p3/opened/mail"})
+}
+
+func testAttempts(t *testing.T, open func() history.Store) {
+	s := open()
+	defer s.Close()
+	must(t, s.Record(t.Context(), history.Batch{Deliveries: []history.Delivery{delivery("p1", "opened", pager, 0)}}))
+	list, err := s.Deliveries(t.Context(), "p1")
+	must(t, err)
+	d := list[0]
+	must(t, s.Tried(t.Context(), d.ID, history.Attempt{At: at(1), State: history.Pending, NextAt: at(2), Error: "answered 503\x00"}))
+	must(t, s.Tried(t.Context(), d.ID, history.Attempt{At: at(2), State: history.Delivered}))
+	list, err = s.Deliveries(t.Context(), "p1")
+	must(t, err)
+	d.State, d.Attempts, d.NextAt, d.Ended = history.Delivered, 2, time.Time{}, at(2)
+	equal(t, "delivery", list, []history.Delivery{d})
+}
+
+func testOutput(t *testing.T, open func() history.Store) {
+	s := open()
+	defer s.Close()
+	e, p := entry(1, 0), problem("p1", "web01", 0)
+	e.Output, p.Output = "a\x00b\xffc ✓", "\x00"
+	must(t, s.Record(t.Context(), history.Batch{Entries: []history.Entry{e}, Opened: []history.Problem{p}}))
+	entries, err := s.Entries(t.Context(), history.EntryQuery{})
+	must(t, err)
+	equal(t, "output", entries[0].Output, "a�b�c ✓")
+}
+
+func testClean(t *testing.T, open func() history.Store) {
+	s := open()
+	defer s.Close()
+	old, recent, still := problem("old", "web01", 0), problem("recent", "web01", 0), problem("still", "web01", 0)
+	b := history.Batch{Opened: []history.Problem{old, recent, still}, Entries: []history.Entry{entry(1, 0), entry(2, 50)}}
+	for _, p := range b.Opened {
+		b.Deliveries = append(b.Deliveries, delivery(p.ID, "opened", pager, 0))
+	}
+	old.Closed, recent.Closed = at(5), at(50)
+	b.Closed = []history.Problem{old, recent}
+	must(t, s.Record(t.Context(), b))
+	for _, p := range b.Opened {
+		list, err := s.Deliveries(t.Context(), p.ID)
+		must(t, err)
+		must(t, s.Tried(t.Context(), list[0].ID, history.Attempt{At: at(1), State: history.Delivered}))
+	}
+	must(t, s.Record(t.Context(), history.Batch{Deliveries: []history.Delivery{delivery("recent", "closed", mail, 2)}}))
+	removed, err := s.Clean(t.Context(), at(30), 100)
+	must(t, err)
+	equal(t, "removed: an entry, a problem and two deliveries", removed, 4)
+	problems, err := s.Problems(t.Context(), history.ProblemQuery{})
+	must(t, err)
+	equal(t, "problems left", len(problems), 2)
+	told, err := s.Told(t.Context(), "still")
+	must(t, err)
+	equal(t, "an open problem remembers who was told", told, []history.HandlerRef{pager})
+	waiting, err := s.Deliveries(t.Context(), "recent")
+	must(t, err)
+	equal(t, "what waits is never removed", keys(waiting), []string{"recent/closed/mail"})
+}
+
+func testCleanSteps(t *testing.T, open func() history.Store) {
+	s := open()
+	defer s.Close()
+	var b history.Batch
+	for i := range 25 {
+		b.Entries = append(b.Entries, entry(uint64(i+1), 0))
+	}
+	must(t, s.Record(t.Context(), b))
+	for _, want := range []int{10, 10, 5, 0} {
+		n, err := s.Clean(t.Context(), at(1), 10)
+		must(t, err)
+		equal(t, "removed", n, want)
+	}
+}
+
+func testAllOrNothing(t *testing.T, open func() history.Store) {
+	s := open()
+	defer s.Close()
+	broken := delivery("p1", "opened", pager, 0)
+	broken.Payload = nil // NOT NULL: the engine refuses it
+	err := s.Record(t.Context(), history.Batch{
+		Entries: []history.Entry{entry(1, 0)}, Deliveries: []history.Delivery{broken}, Places: map[model.Partition]history.Place{1: place(1, 0)},
+	})
+	if err == nil {
+		t.Fatal("a row without payload was taken")
+	}
+	entries, err := s.Entries(t.Context(), history.EntryQuery{})
+	must(t, err)
+	places, err := s.Places(t.Context())
+	must(t, err)
+	if len(entries) != 0 || len(places) != 0 {
+		t.Errorf("%d entries and %d places of a refused batch", len(entries), len(places))
+	}
+}
