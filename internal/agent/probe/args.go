@@ -1,0 +1,177 @@
+package probe
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Type is what an argument holds.
+type Type string
+
+const (
+	Text     Type = "text"
+	List     Type = "list"     // a, b, c
+	Bool     Type = "bool"     // true or false
+	Number   Type = "number"   // 2.5
+	Duration Type = "duration" // 500ms, 5m, 21d
+	Size     Type = "size"     // 64KiB
+	Free     Type = "free"     // 10% or 5GiB
+	Range    Type = "range"    // Nagios threshold: 10, 10:, 10:20, @10:20
+	Regexp   Type = "regexp"   // RE2
+)
+
+// Arg is one argument of a probe.
+type Arg struct {
+	Name    string
+	Type    Type
+	Default string // empty: none
+	Unit    string // for people
+	Help    string
+	Must    bool // has to be given
+}
+
+// free is a Free value: what must stay free.
+type free struct {
+	percent float64
+	bytes   int64 // if percent is zero
+}
+
+// below says whether less than that is free.
+func (f free) below(avail, total float64) bool {
+	if f.percent > 0 {
+		return total > 0 && avail/total*100 < f.percent
+	}
+	return avail < float64(f.bytes)
+}
+
+// usedAt is the value of "used" at which the threshold lies, for perfdata.
+func (f free) usedAt(total float64) *model.Range {
+	left := float64(f.bytes)
+	if f.percent > 0 {
+		left = total * f.percent / 100
+	}
+	return &model.Range{End: max(0, float64(int64(total-left)))}
+}
+
+// args holds parsed values; a name without value is absent.
+type args map[string]any
+
+func (a args) text(name string) string            { v, _ := a[name].(string); return v }
+func (a args) list(name string) []string          { v, _ := a[name].([]string); return v }
+func (a args) bool(name string) bool              { v, _ := a[name].(bool); return v }
+func (a args) number(name string) (float64, bool) { v, ok := a[name].(float64); return v, ok }
+func (a args) free(name string) (free, bool)      { v, ok := a[name].(free); return v, ok }
+func (a args) size(name string) (int64, bool)     { v, ok := a[name].(int64); return v, ok }
+func (a args) regexp(name string) *regexp.Regexp  { v, _ := a[name].(*regexp.Regexp); return v }
+func (a args) duration(name string) (time.Duration, bool) {
+	v, ok := a[name].(time.Duration)
+	return v, ok
+}
+func (a args) rang(name string) *model.Range {
+	if v, ok := a[name].(model.Range); ok {
+		return &v
+	}
+	return nil
+}
+
+// parse reads values and defaults. With lint, values with variables are not looked at.
+func (p Probe) parse(values map[string]string, lint bool) (args, []error) {
+	a := args{}
+	var errs []error
+	known := make([]string, 0, len(p.Args))
+	for _, arg := range p.Args {
+		known = append(known, arg.Name)
+		text, given := values[arg.Name]
+		if lint && strings.Contains(text, "{{") {
+			continue
+		}
+		if !given || text == "" {
+			if arg.Must {
+				errs = append(errs, fmt.Errorf("probe %s needs %s: %s", p.Name, arg.Name, arg.Help))
+			}
+			text = arg.Default
+		}
+		if text == "" {
+			continue
+		}
+		v, err := arg.Type.parse(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", arg.Name, err))
+			continue
+		}
+		a[arg.Name] = v
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if slices.Contains(known, name) {
+			continue
+		}
+		err := fmt.Errorf("probe %s has no argument %q; it has %s", p.Name, name, strings.Join(known, ", "))
+		if near := model.Nearest(name, known); near != "" {
+			err = fmt.Errorf("probe %s has no argument %q; do you mean %s?", p.Name, name, near)
+		}
+		errs = append(errs, err)
+	}
+	return a, errs
+}
+
+func (t Type) parse(text string) (any, error) {
+	switch t {
+	case List:
+		var list []string
+		for _, s := range strings.Split(text, ",") {
+			if s = strings.TrimSpace(s); s != "" {
+				list = append(list, s)
+			}
+		}
+		return list, nil
+	case Bool:
+		switch text {
+		case "true", "yes":
+			return true, nil
+		case "false", "no":
+			return false, nil
+		}
+		return nil, fmt.Errorf("%q: want true or false", text)
+	case Number:
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || v != v {
+			return nil, fmt.Errorf("%q: want a number", text)
+		}
+		return v, nil
+	case Duration:
+		d, err := model.ParseDuration(text)
+		return time.Duration(d), err
+	case Size:
+		s, err := model.ParseSize(text)
+		return int64(s), err
+	case Free:
+		if number, ok := strings.CutSuffix(text, "%"); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+			if err != nil || !(v >= 0 && v <= 100) {
+				return nil, fmt.Errorf("%q: want 0%% to 100%%", text)
+			}
+			return free{percent: v}, nil
+		}
+		s, err := model.ParseSize(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q: want what must stay free, such as 10%% or 5GiB", text)
+		}
+		return free{bytes: int64(s)}, nil
+	case Range:
+		return model.ParseRange(text)
+	case Regexp:
+		re, err := regexp.Compile(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", text, err)
+		}
+		return re, nil
+	}
+	return text, nil
+}

@@ -1,0 +1,194 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func diskProbe() Probe {
+	return Probe{
+		Name: "disk", Summary: "Free space and inodes of mounted file systems, and the days until they are full.",
+		Args: []Arg{
+			{Name: "path", Type: List, Help: "mount points; default: every local file system that can be written"},
+			{Name: "exclude", Type: List, Help: "mount points to leave out, as glob patterns"},
+			{Name: "warn", Type: Free, Default: "10%", Help: "warning when less is free for ordinary users"},
+			{Name: "crit", Type: Free, Default: "5%", Help: "critical when less is free"},
+			{Name: "inodesWarn", Type: Free, Default: "10%", Unit: "inodes", Help: "warning when fewer inodes are free"},
+			{Name: "inodesCrit", Type: Free, Default: "5%", Unit: "inodes", Help: "critical when fewer inodes are free"},
+			{Name: "daysWarn", Type: Number, Unit: "days", Help: "warning when full in less at the rate of the last day (known an hour after the agent's start)"},
+			{Name: "daysCrit", Type: Number, Unit: "days", Help: "critical when full in less"},
+		},
+		run: runDisk,
+	}
+}
+
+type usage struct{ total, avail, used, inodes, inodesFree float64 }
+
+var errHangs = errors.New("the file system does not answer")
+
+// statfs asks a file system that may hang (a dead NFS server) without hanging with it.
+func (e *Env) statfs(ctx context.Context, path string) (usage, error) {
+	if !e.Memory.begin(path) {
+		return usage{}, errHangs
+	}
+	type answer struct {
+		u   usage
+		err error
+	}
+	ch := make(chan answer, 1)
+	go func() {
+		u, err := statfs(path)
+		e.Memory.done(path)
+		ch <- answer{u, err}
+	}()
+	select {
+	case a := <-ch:
+		return a.u, a.err
+	case <-ctx.Done():
+		return usage{}, errHangs
+	}
+}
+
+func runDisk(ctx context.Context, env *Env, a args, r *report) {
+	paths := a.list("path")
+	if len(paths) == 0 {
+		mounts, err := env.localMounts()
+		if err != nil {
+			notHere(r, "this system", err)
+			return
+		}
+		paths = mounts
+	}
+	looked := 0
+	for _, path := range paths {
+		if slices.ContainsFunc(a.list("exclude"), func(p string) bool { ok, _ := filepath.Match(p, path); return ok }) {
+			continue
+		}
+		looked++
+		u, err := env.statfs(ctx, path)
+		if err != nil {
+			r.say(model.Unknown, "%s: %v", path, err)
+			continue
+		}
+		judgeDisk(env, a, r, path, u)
+	}
+	if looked == 0 {
+		r.say(model.Unknown, "no file system is left to look at")
+	}
+}
+
+func judgeDisk(env *Env, a args, r *report, path string, u usage) {
+	warn, _ := a.free("warn")
+	crit, _ := a.free("crit")
+	status := model.OK
+	if warn.below(u.avail, u.total) {
+		status = model.Warning
+	}
+	if crit.below(u.avail, u.total) {
+		status = model.Critical
+	}
+	text := path + " " + bytesText(u.avail) + " free"
+	if u.total > 0 {
+		text += " of " + bytesText(u.total) + " (" + strconv.FormatFloat(u.avail/u.total*100, 'f', 1, 64) + "%)"
+	}
+	if u.inodes > 0 {
+		iw, _ := a.free("inodesWarn")
+		ic, _ := a.free("inodesCrit")
+		inodes := model.OK
+		if iw.below(u.inodesFree, u.inodes) {
+			inodes = model.Warning
+		}
+		if ic.below(u.inodesFree, u.inodes) {
+			inodes = model.Critical
+		}
+		if inodes != model.OK {
+			text += ", " + strconv.FormatFloat(u.inodesFree/u.inodes*100, 'f', 1, 64) + "% of the inodes free"
+		}
+		status = worse(status, inodes)
+	}
+	days, known := env.Memory.daysUntilNone(path, env.now(), u.avail)
+	if known && days < 365 {
+		dw, hasWarn := a.number("daysWarn")
+		dc, hasCrit := a.number("daysCrit")
+		switch {
+		case hasCrit && days < dc:
+			status = model.Critical
+		case hasWarn && days < dw:
+			status = worse(status, model.Warning)
+		}
+		text += ", full in " + strconv.FormatFloat(days, 'f', 1, 64) + " days at this rate"
+	}
+	r.say(status, "%s", text)
+	r.measure(path, u.used, "B", warn.usedAt(u.total), crit.usedAt(u.total), 0, u.total)
+	if known {
+		r.measure(path+" days", float64(int64(min(days, 1e6)*10))/10, "d", nil, nil, 0, nan())
+	}
+}
+
+// passedOver: virtual file systems hold nothing that fills up; remote ones may hang,
+// and are watched where they live, unless path names them.
+func passedOver(fstype string) bool {
+	switch fstype {
+	case "proc", "sysfs", "devtmpfs", "devpts", "tmpfs", "ramfs", "cgroup", "cgroup2", "securityfs", "debugfs",
+		"tracefs", "pstore", "bpf", "configfs", "mqueue", "hugetlbfs", "autofs", "binfmt_misc", "rpc_pipefs", "nsfs",
+		"efivarfs", "selinuxfs", "squashfs", "iso9660", "erofs", "udf",
+		"nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "9p", "virtiofs", "afs":
+		return true
+	}
+	return strings.HasPrefix(fstype, "fuse")
+}
+
+// localMounts reads proc_pid_mountinfo(5); of several mounts of one device it takes
+// the one with the shortest path.
+func (e *Env) localMounts() ([]string, error) {
+	data, err := e.read("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	byDevice := map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(line)
+		dash := slices.Index(f, "-")
+		if dash < 6 || dash+1 >= len(f) {
+			continue
+		}
+		device, path, options, fstype := f[2], unescapeMount(f[4]), f[5], f[dash+1]
+		if passedOver(fstype) || slices.Contains(strings.Split(options, ","), "ro") {
+			continue
+		}
+		if fstype == "overlay" && path != "/" {
+			continue // a container's; it fills with the disk below it
+		}
+		if old, ok := byDevice[device]; !ok || len(path) < len(old) {
+			byDevice[device] = path
+		}
+	}
+	var paths []string
+	for _, p := range byDevice {
+		paths = append(paths, p)
+	}
+	slices.Sort(paths)
+	return paths, nil
+}
+
+// unescapeMount undoes \040 and the like.
+func unescapeMount(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}

@@ -1,0 +1,97 @@
+package probe
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	sampleEvery = 10 * time.Minute
+	sampleCount = 144       // a day
+	slopeSpan   = time.Hour // below this nothing is said about the future
+)
+
+// Memory is what one check remembers between its runs, for as long as the agent
+// runs. The zero value is ready.
+type Memory struct {
+	mu      sync.Mutex
+	trends  map[string]*trend
+	hanging map[string]bool
+}
+
+type trend struct {
+	at   []time.Duration // since the first sample
+	left []float64
+	zero time.Time
+}
+
+// daysUntilNone adds a sample of what is left and says when none will be, from the
+// slope over at most a day; ok is false while that cannot be told, or it does not
+// get less.
+func (m *Memory) daysUntilNone(key string, now time.Time, left float64) (days float64, ok bool) {
+	if m == nil {
+		return 0, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.trends == nil {
+		m.trends = map[string]*trend{}
+	}
+	t := m.trends[key]
+	if t == nil {
+		t = &trend{zero: now}
+		m.trends[key] = t
+	}
+	at := now.Sub(t.zero)
+	if n := len(t.at); n > 0 && at < t.at[n-1] {
+		*t = trend{zero: now} // the clock was set back
+		at = 0
+	}
+	if n := len(t.at); n == 0 || at-t.at[n-1] >= sampleEvery {
+		if n == sampleCount {
+			t.at, t.left = t.at[:copy(t.at, t.at[1:])], t.left[:copy(t.left, t.left[1:])]
+		}
+		t.at, t.left = append(t.at, at), append(t.left, left)
+	}
+	if at-t.at[0] < slopeSpan {
+		return 0, false
+	}
+	// Least squares over the samples and now.
+	var n, sx, sy, sxx, sxy float64
+	add := func(x, y float64) { n++; sx += x; sy += y; sxx += x * x; sxy += x * y }
+	for i := range t.at {
+		add(t.at[i].Hours()/24, t.left[i])
+	}
+	add(at.Hours()/24, left)
+	perDay := (n*sxy - sx*sy) / (n*sxx - sx*sx)
+	if !(perDay < 0) {
+		return 0, false
+	}
+	return left / -perDay, true
+}
+
+// begin marks something that may hang; false if it still hangs from before.
+func (m *Memory) begin(what string) bool {
+	if m == nil {
+		return true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.hanging[what] {
+		return false
+	}
+	if m.hanging == nil {
+		m.hanging = map[string]bool{}
+	}
+	m.hanging[what] = true
+	return true
+}
+
+func (m *Memory) done(what string) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.hanging, what)
+}

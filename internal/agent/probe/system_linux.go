@@ -1,0 +1,41 @@
+package probe
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func statfs(path string) (usage, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil {
+		return usage{}, err
+	}
+	block := float64(s.Bsize)
+	used := float64(s.Blocks-s.Bfree) * block
+	avail := float64(s.Bavail) * block
+	// What root keeps in reserve counts neither as used nor as free, as df has it.
+	return usage{total: used + avail, avail: avail, used: used, inodes: float64(s.Files), inodesFree: float64(s.Ffree)}, nil
+}
+
+// kernelClock says what the kernel knows of its clock's error: adjtimex(2).
+func kernelClock() (offset time.Duration, synced bool, err error) {
+	var t unix.Timex
+	state, err := unix.Adjtimex(&t)
+	if err != nil {
+		return 0, false, err
+	}
+	unit := time.Microsecond
+	if t.Status&unix.STA_NANO != 0 {
+		unit = time.Nanosecond
+	}
+	return time.Duration(t.Offset) * unit, state != unix.TIME_ERROR && t.Status&unix.STA_UNSYNC == 0, nil
+}
+
+func kernelRelease() (string, error) {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "", err
+	}
+	return unix.ByteSliceToString(u.Release[:]), nil
+}

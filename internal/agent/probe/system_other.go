@@ -1,0 +1,14 @@
+//go:build !linux
+
+package probe
+
+import (
+	"errors"
+	"time"
+)
+
+var errLinuxOnly = errors.New("this probe knows only Linux so far")
+
+func statfs(string) (usage, error)              { return usage{}, errLinuxOnly }
+func kernelClock() (time.Duration, bool, error) { return 0, false, errLinuxOnly }
+func kernelRelease() (string, error)            { return "", errLinuxOnly }
