@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -82,7 +81,7 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 
 func (w *worker) openProblem(p *partition, id uint32, s *slot, output string) {
 	problem := &model.Problem{
-		ID:     problemID(w.pos, p.nodes[s.node].id, s.check, w.order),
+		ID:     problemID(w.pos.Number, w.received, p.nodes[s.node].id, s.check, w.order),
 		NodeID: p.nodes[s.node].id, CheckID: s.check, Chunk: s.chunk,
 		Status: s.status, Severity: s.severity,
 		Opened: unixNano(w.received), Output: output,
@@ -103,11 +102,12 @@ func (w *worker) closeProblem(p *partition, id uint32, s *slot, output string) {
 }
 
 // problemID derives an id from where in the journal the problem opened: the same
-// after any replay, and no other's. Sixteen characters, easy to select and to say.
-func problemID(at journal.Position, node model.NodeID, check model.CheckID, index uint32) string {
+// after any replay, and no other's; the receive time tells two lives of the data
+// apart. Sixteen characters, easy to select and to say.
+func problemID(commit uint64, received int64, node model.NodeID, check model.CheckID, index uint32) string {
 	var b [28]byte
-	binary.BigEndian.PutUint64(b[0:], at.Log)
-	binary.BigEndian.PutUint64(b[8:], at.Number)
+	binary.BigEndian.PutUint64(b[0:], commit)
+	binary.BigEndian.PutUint64(b[8:], uint64(received))
 	binary.BigEndian.PutUint32(b[16:], uint32(node))
 	binary.BigEndian.PutUint32(b[20:], uint32(check))
 	binary.BigEndian.PutUint32(b[24:], index)

@@ -1,0 +1,116 @@
+package snapshot
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// View is what a Cycle saves.
+type View interface {
+	// Snapshot appends the partition's body to dst and says what it reflects.
+	Snapshot(p model.Partition, dst []byte) ([]byte, journal.Position)
+	// Revision is the intent revision in force.
+	Revision() int64
+}
+
+// Cycle saves the partitions in turn, one at a time, spread evenly.
+type Cycle struct {
+	Store *Store
+	View  View
+	// Usable waits until reactions have taken their transitions up to the position.
+	// nil: nobody reacts.
+	Usable func(context.Context, journal.Position) error
+	// Saved hears after each full cycle up to where the log is needed no more (see
+	// Store.Floor). It may be nil.
+	Saved  func(floor journal.Position)
+	Period time.Duration // of a full cycle; default 60s
+	Logger *slog.Logger
+
+	body, file []byte // one partition's, used again
+}
+
+// Run saves until ctx ends. A partition that cannot be saved is tried again in the
+// next cycle; its last snapshots stay.
+func (c *Cycle) Run(ctx context.Context) error {
+	period := c.Period
+	if period <= 0 {
+		period = time.Minute
+	}
+	ticker := time.NewTicker(period / model.Partitions)
+	defer ticker.Stop()
+	for {
+		for p := range model.Partitions {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticker.C:
+			}
+			c.report(ctx, c.Save(ctx, model.Partition(p)))
+		}
+		c.finish()
+	}
+}
+
+// All saves every partition at once: for a planned stop, so that the next start
+// replays nothing. Not while Run does.
+func (c *Cycle) All(ctx context.Context) error {
+	for p := range model.Partitions {
+		if err := c.Save(ctx, model.Partition(p)); err != nil {
+			return err
+		}
+	}
+	c.finish()
+	return nil
+}
+
+// Save writes one partition.
+func (c *Cycle) Save(ctx context.Context, p model.Partition) error {
+	begun := time.Now()
+	body, at := c.View.Snapshot(p, c.body[:0])
+	c.body = body
+	if at.Number == 0 {
+		return nil // nothing has happened yet
+	}
+	c.Store.metrics.encode.Observe(time.Since(begun).Seconds())
+	c.file = Append(c.file, &Snapshot{Partition: p, At: at, Revision: c.View.Revision(), Body: body})
+	pending, err := c.Store.Begin(p, at, c.file)
+	if err != nil {
+		return err
+	}
+	if c.Usable != nil {
+		if err := c.Usable(ctx, at); err != nil {
+			pending.Discard()
+			return err
+		}
+	}
+	if err := pending.Commit(); err != nil {
+		return err
+	}
+	c.Store.metrics.saved.Inc()
+	c.Store.metrics.bytes.Add(float64(len(c.file)))
+	return nil
+}
+
+func (c *Cycle) report(ctx context.Context, err error) {
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	c.Store.metrics.failed.Inc()
+	if c.Logger != nil {
+		c.Logger.Error("snapshot was not saved; the journal keeps what it would replace", "error", err)
+	}
+}
+
+func (c *Cycle) finish() {
+	if err := c.Store.Sweep(); err != nil {
+		c.report(context.Background(), err)
+	}
+	c.Store.metrics.cycles.Inc()
+	if floor := c.Store.Floor(); c.Saved != nil && floor.Number > 0 {
+		c.Saved(floor)
+	}
+}

@@ -1,0 +1,103 @@
+package snapshot
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/klauspost/compress/s2"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// FormatVersion is the version of the file, not of the body inside.
+const FormatVersion = 1
+
+// The file, little-endian:
+//
+//	 0 8 bytes "MUSTSNAP"
+//	 8 u16 format version
+//	10 u16 partition
+//	12 u64 incarnation of the journal
+//	20 u64 number of the commit it reflects
+//	28 u64 intent revision
+//	36 u32 CRC-32C of bytes 0…36 and of everything from 40 on
+//	40 the body, one s2 block
+const (
+	magic      = "MUSTSNAP"
+	crcAt      = 36
+	headerSize = 40
+)
+
+// MaxBody bounds what a file may unpack to: a damaged length must not take the
+// machine's memory.
+const MaxBody = 4 << 30
+
+// Snapshot is one partition at one position. Body belongs to the view.
+type Snapshot struct {
+	Partition model.Partition
+	At        journal.Position
+	Revision  int64 // of the intent, for people
+	Body      []byte
+}
+
+// ErrDamaged: a file is not what was written.
+var ErrDamaged = errors.New("snapshot is damaged")
+
+func crc(data []byte) uint32 {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	return crc32.Update(crc32.Update(0, table, data[:crcAt]), table, data[headerSize:])
+}
+
+// Append writes the file of a snapshot to dst[:0].
+func Append(dst []byte, s *Snapshot) []byte {
+	need := headerSize + s2.MaxEncodedLen(len(s.Body))
+	if cap(dst) < need {
+		dst = make([]byte, need)
+	}
+	dst = dst[:need]
+	copy(dst, magic)
+	le := binary.LittleEndian
+	le.PutUint16(dst[8:], FormatVersion)
+	le.PutUint16(dst[10:], uint16(s.Partition))
+	le.PutUint64(dst[12:], s.At.Log)
+	le.PutUint64(dst[20:], s.At.Number)
+	le.PutUint64(dst[28:], uint64(s.Revision))
+	dst = dst[:headerSize+len(s2.Encode(dst[headerSize:], s.Body))]
+	le.PutUint32(dst[crcAt:], crc(dst))
+	return dst
+}
+
+// Parse reads a whole file. The body is a copy.
+func Parse(data []byte) (s Snapshot, err error) {
+	le := binary.LittleEndian
+	switch {
+	case len(data) < headerSize:
+		return s, fmt.Errorf("%w: %d bytes are fewer than a header", ErrDamaged, len(data))
+	case string(data[:8]) != magic:
+		return s, fmt.Errorf("%w: it does not begin with %s", ErrDamaged, magic)
+	}
+	if v := le.Uint16(data[8:]); v > FormatVersion {
+		return s, fmt.Errorf("snapshot has format version %d, this program reads %d", v, FormatVersion)
+	}
+	if want, have := le.Uint32(data[crcAt:]), crc(data); want != have {
+		return s, fmt.Errorf("%w: checksum %08x, want %08x", ErrDamaged, have, want)
+	}
+	if p := le.Uint16(data[10:]); p < model.Partitions {
+		s.Partition = model.Partition(p)
+	} else {
+		return s, fmt.Errorf("%w: partition %d", ErrDamaged, p)
+	}
+	s.At = journal.Position{Log: le.Uint64(data[12:]), Number: le.Uint64(data[20:])}
+	s.Revision = int64(le.Uint64(data[28:]))
+	size, err := s2.DecodedLen(data[headerSize:])
+	if err != nil || int64(size) > MaxBody {
+		return s, fmt.Errorf("%w: length of the body", ErrDamaged)
+	}
+	if s.Body, err = s2.Decode(nil, data[headerSize:]); err != nil {
+		return s, fmt.Errorf("%w: %v", ErrDamaged, err)
+	}
+	return s, nil
+}

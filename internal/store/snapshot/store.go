@@ -1,0 +1,301 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Keep is how many snapshots of a partition are kept.
+const Keep = 2
+
+// Options of a Store.
+type Options struct {
+	FS  disk.FS // default disk.OS{}
+	Dir string
+	// Head is the log's last commit: a snapshot ahead of it is never used.
+	Head journal.Position
+	// Reacted is how far reactions have come. A snapshot beyond it is used only where
+	// there is none before (the history store was set back), and reported. The zero
+	// position: reactions do not matter.
+	Reacted journal.Position
+	// Resolve translates a position of an earlier incarnation of the log (see
+	// journal.Log.Resolve); nil: only those of Head's incarnation are good.
+	Resolve func(journal.Position) (journal.Position, error)
+
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Store is the folder of snapshots.
+type Store struct {
+	opts    Options
+	metrics *metrics
+
+	mu   sync.Mutex
+	kept [model.Partitions][]file // ascending by number
+}
+
+type file struct {
+	name string
+	at   journal.Position // in the present incarnation
+}
+
+// Open looks at the folder, makes it if need be, and sets aside what is ahead of the
+// log. Files are read by Load.
+func Open(o Options) (*Store, error) {
+	if o.FS == nil {
+		o.FS = disk.OS{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Resolve == nil {
+		log := o.Head.Log
+		o.Resolve = func(p journal.Position) (journal.Position, error) {
+			if p.Log != log && p.Number != 0 {
+				return p, journal.ErrGone
+			}
+			return journal.Position{Log: log, Number: p.Number}, nil
+		}
+	}
+	s := &Store{opts: o, metrics: newMetrics(o.Registerer)}
+	if err := o.FS.MkdirAll(o.Dir); err != nil {
+		return nil, fmt.Errorf("make snapshot folder: %w", err)
+	}
+	if err := o.FS.SyncDir(filepath.Dir(o.Dir)); err != nil {
+		return nil, fmt.Errorf("sync the snapshot folder's name: %w", err)
+	}
+	names, err := o.FS.List(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots: %w", err)
+	}
+	for _, name := range names {
+		if err := s.note(name); err != nil {
+			return nil, err
+		}
+	}
+	for p := range s.kept {
+		slices.SortFunc(s.kept[p], func(a, b file) int { order, _ := a.at.Compare(b.at); return order })
+	}
+	return s, nil
+}
+
+// note takes a file into the table, by its name.
+func (s *Store) note(name string) error {
+	path := filepath.Join(s.opts.Dir, name)
+	if strings.HasSuffix(name, beside) {
+		return s.opts.FS.Remove(path) // a crash left it
+	}
+	p, at, ok := parseName(name)
+	if !ok {
+		return nil
+	}
+	now, err := s.opts.Resolve(at)
+	if err != nil {
+		s.opts.Logger.Warn("snapshot is of another life of the data and is not used", "file", path)
+		s.metrics.unusable.Inc()
+		return nil
+	}
+	if order, _ := now.Compare(s.opts.Head); order > 0 {
+		// The log would grow past it with other commits: it must never be found again.
+		s.opts.Logger.Error("snapshot is ahead of the journal and is set aside",
+			"file", path, "snapshot", now.Number, "journal", s.opts.Head.Number)
+		s.metrics.unusable.Inc()
+		if err := s.opts.FS.Rename(path, path+aside); err != nil {
+			return fmt.Errorf("set snapshot %q aside: %w", path, err)
+		}
+		return s.opts.FS.SyncDir(s.opts.Dir)
+	}
+	s.kept[p] = append(s.kept[p], file{name, now})
+	return nil
+}
+
+const (
+	suffix = ".snap"
+	beside = ".new"
+	aside  = ".ahead"
+)
+
+func fileName(p model.Partition, at journal.Position) string {
+	return fmt.Sprintf("p%03d-%016x-%020d%s", p, at.Log, at.Number, suffix)
+}
+
+func parseName(name string) (p model.Partition, at journal.Position, ok bool) {
+	n, err := fmt.Sscanf(name, "p%03d-%016x-%020d"+suffix, &p, &at.Log, &at.Number)
+	return p, at, n == 3 && err == nil && name == fileName(p, at)
+}
+
+// Load returns the newest whole snapshot of a partition; ok is false where there is
+// none. Files that were passed over are logged and, as errors, returned, so that the
+// caller can tell people what the start cost. Partitions may be loaded at the same
+// time.
+func (s *Store) Load(p model.Partition) (snap Snapshot, ok bool, passed []error) {
+	s.mu.Lock()
+	files := slices.Clone(s.kept[p])
+	s.mu.Unlock()
+	slices.Reverse(files)
+	// First those that reactions have reached, then the rest.
+	reached := func(f file) bool {
+		order, same := f.at.Compare(s.opts.Reacted)
+		return s.opts.Reacted == (journal.Position{}) || same && order <= 0
+	}
+	slices.SortStableFunc(files, func(a, b file) int {
+		switch {
+		case reached(a) == reached(b):
+			return 0
+		case reached(a):
+			return -1
+		}
+		return 1
+	})
+	for _, f := range files {
+		snap, err := s.read(p, f)
+		if err != nil {
+			err = fmt.Errorf("read snapshot %q: %w", filepath.Join(s.opts.Dir, f.name), err)
+			s.opts.Logger.Error("snapshot cannot be used; an older one or the journal takes its place",
+				"file", filepath.Join(s.opts.Dir, f.name), "error", err)
+			s.metrics.unusable.Inc()
+			s.drop(p, f)
+			passed = append(passed, err)
+			continue
+		}
+		if !reached(f) {
+			err := fmt.Errorf("snapshot %q is at commit %d, reactions only at %d: what changed between is not notified again",
+				f.name, f.at.Number, s.opts.Reacted.Number)
+			s.opts.Logger.Error("history was set back behind the snapshots", "error", err)
+			passed = append(passed, err)
+		}
+		return snap, true, passed
+	}
+	return Snapshot{}, false, passed
+}
+
+func (s *Store) read(p model.Partition, f file) (Snapshot, error) {
+	data, err := disk.ReadFile(s.opts.FS, filepath.Join(s.opts.Dir, f.name))
+	if err != nil {
+		return Snapshot{}, err
+	}
+	snap, err := Parse(data)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	if snap.Partition != p || snap.At.Number != f.at.Number {
+		return Snapshot{}, fmt.Errorf("%w: it is of partition %d at %d, not what its name says", ErrDamaged, snap.Partition, snap.At.Number)
+	}
+	snap.At = f.at
+	return snap, nil
+}
+
+// drop takes a file out of the table; it goes from the folder with the next snapshot.
+func (s *Store) drop(p model.Partition, f file) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept[p] = slices.DeleteFunc(s.kept[p], func(o file) bool { return o == f })
+}
+
+// Pending is a snapshot that is on disk and has no name yet.
+type Pending struct {
+	store     *Store
+	partition model.Partition
+	at        journal.Position
+	path      string
+}
+
+// Begin writes data, made by Append, beside the others and syncs it.
+func (s *Store) Begin(p model.Partition, at journal.Position, data []byte) (*Pending, error) {
+	path := filepath.Join(s.opts.Dir, fileName(p, at)) + beside
+	f, err := s.opts.FS.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("create snapshot %q: %w", path, err)
+	}
+	_, err = f.WriteAt(data, 0)
+	if err == nil {
+		err = f.SyncData()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = s.opts.FS.Remove(path)
+		return nil, fmt.Errorf("write snapshot %q: %w", path, err)
+	}
+	return &Pending{s, p, at, path}, nil
+}
+
+// Commit gives the snapshot its name and removes those before the last two.
+func (x *Pending) Commit() error {
+	s := x.store
+	name := fileName(x.partition, x.at)
+	path := filepath.Join(s.opts.Dir, name)
+	if err := s.opts.FS.Rename(x.path, path); err != nil {
+		x.Discard()
+		return fmt.Errorf("rename snapshot %q: %w", path, err)
+	}
+	if err := s.opts.FS.SyncDir(s.opts.Dir); err != nil {
+		return fmt.Errorf("sync snapshot folder: %w", err)
+	}
+	s.mu.Lock()
+	files := slices.DeleteFunc(s.kept[x.partition], func(f file) bool { return f.name == name })
+	files = append(files, file{name, x.at})
+	var old []file
+	if n := len(files) - Keep; n > 0 {
+		old, files = slices.Clone(files[:n]), files[n:]
+	}
+	s.kept[x.partition] = files
+	s.mu.Unlock()
+	for _, f := range old {
+		if err := s.opts.FS.Remove(filepath.Join(s.opts.Dir, f.name)); err != nil {
+			return fmt.Errorf("remove old snapshot %q: %w", f.name, err)
+		}
+	}
+	return nil
+}
+
+// Discard removes the file.
+func (x *Pending) Discard() { _ = x.store.opts.FS.Remove(x.path) }
+
+// Floor is the position that the log must still hold everything after: that of the
+// oldest snapshot kept, once every partition has its two; zero before.
+func (s *Store) Floor() journal.Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var floor journal.Position
+	for p := range s.kept {
+		if len(s.kept[p]) < Keep {
+			return journal.Position{}
+		}
+		if at := s.kept[p][0].at; p == 0 || at.Number < floor.Number {
+			floor = at
+		}
+	}
+	return floor
+}
+
+// Sweep removes what is in the folder and in nobody's way any more: files set aside,
+// damaged ones and those of other lives, of partitions that have two good ones.
+func (s *Store) Sweep() error {
+	names, err := s.opts.FS.List(s.opts.Dir)
+	if err != nil {
+		return fmt.Errorf("list snapshots: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range names {
+		p, _, ok := parseName(strings.TrimSuffix(name, aside))
+		if !ok || len(s.kept[p]) < Keep || slices.ContainsFunc(s.kept[p], func(f file) bool { return f.name == name }) {
+			continue
+		}
+		if err := s.opts.FS.Remove(filepath.Join(s.opts.Dir, name)); err != nil {
+			return fmt.Errorf("remove old snapshot %q: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,344 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/journal/faultfs"
+	"github.com/muster-fleet/muster/internal/journal/memfs"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+const dir = "/snapshots"
+
+func at(number uint64) journal.Position { return journal.Position{Log: 7, Number: number} }
+
+func open(t *testing.T, fs disk.FS, head uint64) *Store {
+	t.Helper()
+	s, err := Open(Options{FS: fs, Dir: dir, Head: at(head)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func body(p model.Partition, number uint64) []byte {
+	return bytes.Repeat(fmt.Appendf(nil, "partition %d at %d;", p, number), 10)
+}
+
+func save(s *Store, p model.Partition, number uint64) error {
+	x, err := s.Begin(p, at(number), Append(nil, &Snapshot{Partition: p, At: at(number), Revision: 3, Body: body(p, number)}))
+	if err != nil {
+		return err
+	}
+	return x.Commit()
+}
+
+func mustSave(t *testing.T, s *Store, p model.Partition, numbers ...uint64) {
+	t.Helper()
+	for _, n := range numbers {
+		if err := save(s, p, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// loaded says which snapshot Load chooses, 0 for none.
+func loaded(t *testing.T, s *Store, p model.Partition) uint64 {
+	t.Helper()
+	snap, ok, _ := s.Load(p)
+	if !ok {
+		return 0
+	}
+	if snap.Partition != p || snap.Revision != 3 || !bytes.Equal(snap.Body, body(p, snap.At.Number)) {
+		t.Fatalf("loaded %+v", snap)
+	}
+	return snap.At.Number
+}
+
+func names(t *testing.T, fs disk.FS) string {
+	t.Helper()
+	list, err := fs.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(list, " ")
+}
+
+func TestGoldenBytes(t *testing.T) {
+	got := hex.Dump(Append(nil, &Snapshot{
+		Partition: 200, At: journal.Position{Log: 0x0102030405060708, Number: 99}, Revision: 5, Body: body(200, 99),
+	}))
+	const golden = "testdata/v1.hex"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Fatalf("the format has changed:\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestTheLastTwoAreKept(t *testing.T) {
+	fs := memfs.New()
+	s := open(t, fs, 100)
+	mustSave(t, s, 4, 10, 20, 30)
+	if got := len(strings.Fields(names(t, fs))); got != Keep {
+		t.Fatalf("%d files, want %d", got, Keep)
+	}
+	if s = open(t, fs, 100); loaded(t, s, 4) != 30 {
+		t.Fatal("the newest was not loaded")
+	}
+	mustSave(t, s, 4, 30) // the same position again replaces it
+	if got := loaded(t, open(t, fs, 100), 4); got != 30 {
+		t.Fatalf("loaded %d", got)
+	}
+}
+
+func TestFloorIsBelowEveryOlderSnapshot(t *testing.T) {
+	s := open(t, memfs.New(), 10_000)
+	for p := range model.Partitions {
+		mustSave(t, s, model.Partition(p), uint64(100+p))
+	}
+	if floor := s.Floor(); floor.Number != 0 {
+		t.Fatalf("floor %v although each has only one", floor)
+	}
+	for p := range model.Partitions {
+		mustSave(t, s, model.Partition(p), uint64(1000+p))
+	}
+	if floor := s.Floor(); floor != at(100) {
+		t.Fatalf("floor %v, want 100", floor)
+	}
+}
+
+// What is found at a start, and what is made of it.
+func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
+	damage := func(t *testing.T, fs disk.FS, number uint64, change func([]byte) []byte) {
+		path := filepath.Join(dir, fileName(4, at(number)))
+		data, err := disk.ReadFile(fs, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := disk.WriteFile(fs, dir, fileName(4, at(number)), change(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flip := func(offset int) func([]byte) []byte {
+		return func(b []byte) []byte { b[(offset+len(b))%len(b)] ^= 4; return b }
+	}
+	cut := func(b []byte) []byte { return b[:len(b)/2] }
+	for _, c := range []struct {
+		name   string
+		spoil  func(*testing.T, disk.FS)
+		head   uint64
+		want   uint64
+		passed int
+	}{
+		{"all is well", func(*testing.T, disk.FS) {}, 100, 20, 0},
+		{"a bit of the body flipped", func(t *testing.T, fs disk.FS) { damage(t, fs, 20, flip(-3)) }, 100, 10, 1},
+		{"a bit of the position flipped", func(t *testing.T, fs disk.FS) { damage(t, fs, 20, flip(20)) }, 100, 10, 1},
+		{"a bit of the checksum flipped", func(t *testing.T, fs disk.FS) { damage(t, fs, 20, flip(crcAt)) }, 100, 10, 1},
+		{"truncated", func(t *testing.T, fs disk.FS) { damage(t, fs, 20, cut) }, 100, 10, 1},
+		{"empty", func(t *testing.T, fs disk.FS) { damage(t, fs, 20, func([]byte) []byte { return nil }) }, 100, 10, 1},
+		{"of another place", func(t *testing.T, fs disk.FS) {
+			damage(t, fs, 20, func([]byte) []byte {
+				return Append(nil, &Snapshot{Partition: 5, At: at(20)})
+			})
+		}, 100, 10, 1},
+		{"both damaged", func(t *testing.T, fs disk.FS) { damage(t, fs, 10, cut); damage(t, fs, 20, flip(50)) }, 100, 0, 2},
+		{"ahead of the log", func(*testing.T, disk.FS) {}, 19, 10, 0},
+		{"both ahead of the log", func(*testing.T, disk.FS) {}, 9, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fs := memfs.New()
+			mustSave(t, open(t, fs, 100), 4, 10, 20)
+			c.spoil(t, fs)
+			s := open(t, fs, c.head)
+			snap, _, passed := s.Load(4)
+			if snap.At.Number != c.want || len(passed) != c.passed {
+				t.Fatalf("loaded %d, passed over %v; want %d and %d", snap.At.Number, passed, c.want, c.passed)
+			}
+			for _, err := range passed {
+				if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), dir) {
+					t.Fatalf("the error does not say what and where: %v", err)
+				}
+			}
+			// What was ahead stays away for ever; two good ones clear the rest.
+			mustSave(t, s, 4, 200, 300)
+			if err := s.Sweep(); err != nil {
+				t.Fatal(err)
+			}
+			if got := len(strings.Fields(names(t, fs))); got != Keep {
+				t.Fatalf("%d files are left: %s", got, names(t, fs))
+			}
+		})
+	}
+}
+
+func TestAnotherLifeOfTheData(t *testing.T) {
+	fs := memfs.New()
+	mustSave(t, open(t, fs, 100), 4, 10, 20)
+	s, err := Open(Options{FS: fs, Dir: dir, Head: journal.Position{Log: 8, Number: 100}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := loaded(t, s, 4); got != 0 {
+		t.Fatalf("used %d of another life", got)
+	}
+	// A copy restored from a backup shares what came before it was made.
+	s, err = Open(Options{FS: fs, Dir: dir, Head: journal.Position{Log: 8, Number: 100}, Resolve: func(p journal.Position) (journal.Position, error) {
+		if p.Number > 15 {
+			return p, journal.ErrGone
+		}
+		return journal.Position{Log: 8, Number: p.Number}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, _, _ := s.Load(4)
+	if snap.At != (journal.Position{Log: 8, Number: 10}) {
+		t.Fatalf("loaded %v", snap.At)
+	}
+}
+
+func TestReactionsBehindTheSnapshots(t *testing.T) {
+	fs := memfs.New()
+	mustSave(t, open(t, fs, 100), 4, 10, 20)
+	for _, c := range []struct{ reacted, want uint64 }{{25, 20}, {15, 10}, {5, 20}} {
+		s, err := Open(Options{FS: fs, Dir: dir, Head: at(100), Reacted: at(c.reacted)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap, _, passed := s.Load(4)
+		if snap.At.Number != c.want || (len(passed) > 0) != (c.reacted < 10) {
+			t.Fatalf("reacted %d: loaded %d, passed %v; want %d", c.reacted, snap.At.Number, passed, c.want)
+		}
+	}
+}
+
+// Power fails at every operation on the disk, with all, half or none of what was not
+// synced kept: the newest snapshot whose Commit returned, or a newer one, is there.
+func TestCrashAtEveryOperation(t *testing.T) {
+	stop := errors.New("power fails")
+	for fail := 0; ; fail++ {
+		mem := memfs.New()
+		faults := faultfs.New(mem)
+		ops := 0
+		crashed := false
+		faults.Before(func(op faultfs.Op) error {
+			if op.Kind.Changes() {
+				if ops++; ops > fail {
+					crashed = true
+					return stop
+				}
+			}
+			return nil
+		})
+		committed := uint64(0)
+		if s, err := Open(Options{FS: faults, Dir: dir, Head: at(1000)}); err == nil {
+			for n := uint64(10); n <= 60; n += 10 {
+				if save(s, 4, n) != nil {
+					break
+				}
+				committed = n
+			}
+		}
+		for _, keep := range []int{0, 50, 100} {
+			after := mem.Crash(keep, uint64(fail))
+			s, err := Open(Options{FS: after, Dir: dir, Head: at(1000)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			snap, ok, passed := s.Load(4)
+			if got := snap.At.Number; got < committed || ok && !bytes.Equal(snap.Body, body(4, got)) || len(passed) > 0 {
+				t.Fatalf("after operation %d, keeping %d%%: loaded %d, passed %v, committed %d", fail, keep, got, passed, committed)
+			}
+		}
+		if !crashed {
+			break
+		}
+	}
+}
+
+// fakeView is at a later position each time it is asked.
+type fakeView struct{ number uint64 }
+
+func (v *fakeView) Snapshot(p model.Partition, dst []byte) ([]byte, journal.Position) {
+	v.number++
+	return append(dst, body(p, v.number)...), at(v.number)
+}
+func (v *fakeView) Revision() int64 { return 3 }
+
+func TestCycleSpreadsAndWaitsForReactions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := memfs.New()
+		s := open(t, fs, 0)
+		reacted := make(chan struct{})
+		var floors []uint64
+		c := &Cycle{Store: s, View: &fakeView{}, Period: time.Minute,
+			Usable: func(ctx context.Context, p journal.Position) error {
+				select {
+				case <-reacted:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			},
+			Saved: func(floor journal.Position) { floors = append(floors, floor.Number) },
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		time.Sleep(10 * time.Second)
+		if got := names(t, fs); got != fileName(0, at(1))+beside {
+			t.Fatalf("before reactions have come: %q", got)
+		}
+		close(reacted)
+		time.Sleep(61 * time.Second)
+		if len(floors) != 0 {
+			t.Fatalf("floors %v after one cycle", floors)
+		}
+		time.Sleep(61 * time.Second)
+		if len(floors) != 1 || floors[0] != 1 {
+			t.Fatalf("floors %v after two cycles", floors)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(Append(nil, &Snapshot{Partition: 3, At: at(9), Body: body(3, 9)}))
+	f.Add([]byte(magic))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := Parse(data)
+		if err != nil {
+			return
+		}
+		again, err := Parse(Append(nil, &s))
+		if err != nil || !bytes.Equal(again.Body, s.Body) || again.At != s.At {
+			t.Fatalf("%v: %+v", err, again)
+		}
+	})
+}
