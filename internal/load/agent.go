@@ -1,0 +1,353 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// session is what an agent needs of link.Session.
+type session interface {
+	Read() error
+	Send(b *wire.Batch) error
+	Tick(now time.Time)
+	Bye(reason string)
+	Close()
+}
+
+// checkSet is an assignment's chunks, shared by all agents that hold the same.
+type checkSet struct {
+	chunks []*model.Chunk // those that are played, ascending by id
+	index  map[model.ChunkID]int
+}
+
+// agent is one simulated machine. Its lock guards everything below it; the sender
+// that owns it and its reader meet there.
+type agent struct {
+	run   *run
+	tally *tally
+	index int
+	uid   uuid.UUID
+	name  string
+	cfg   link.Config
+
+	mu        sync.Mutex
+	session   session // nil while away
+	welcomed  bool    // ever
+	node      model.NodeID
+	keepalive int64 // ns between signs of life
+	set       *checkSet
+	stream    wire.StreamID
+	filling   *frame
+	held      []*frame // closed, not acknowledged, by number; the first toSend are sent
+	sent      int
+	lastSend  int64
+	status    []model.Status
+	refused   map[uint64]struct{} // numbers refused, until the acknowledgement passes them
+	ledger    ledger
+}
+
+// frame is consecutive signals on their way.
+type frame struct {
+	first    uint64
+	due      int64 // when it should leave, ns since the beginning
+	done     int   // signals acknowledged
+	again    bool  // was sent before
+	signals  []wire.Signal
+	intended []int64
+	checks   []int16 // index in the checkSet; -1 for a keepalive
+	outputs  []byte
+}
+
+var errLeft = errors.New("the run is over")
+
+// live keeps a session open until ctx ends.
+func (a *agent) live(ctx context.Context) {
+	wait := 50 * time.Millisecond
+	for ctx.Err() == nil {
+		s, err := a.open(ctx)
+		if err == nil {
+			wait = 50 * time.Millisecond
+			err = s.Read()
+			a.left(err)
+			continue
+		}
+		a.mu.Lock()
+		broken := a.session != nil // welcomed, and then not
+		a.mu.Unlock()
+		if broken {
+			a.left(err)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		a.run.failed(a, err)
+		var refused *link.RefusedError
+		if errors.As(err, &refused) && refused.RetryMs > 0 {
+			wait = max(wait, time.Duration(refused.RetryMs)*time.Millisecond)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait/2 + rand.N(wait)):
+		}
+		wait = min(2*wait, 2*time.Second)
+	}
+}
+
+func (a *agent) open(ctx context.Context) (session, error) {
+	select {
+	case a.run.opening <- struct{}{}:
+		defer func() { <-a.run.opening }()
+	case <-ctx.Done():
+		return nil, errLeft
+	}
+	a.mu.Lock()
+	hello := wire.Hello{Protocol: wire.Protocol, Node: a.uid, Name: a.name, MachineID: a.uid.String(), BootID: a.run.bootID,
+		Session: rand.Uint64(), Version: "load", OS: "linux", Arch: "amd64", ClockUnixMs: time.Now().UnixMilli(),
+		Streams: []wire.StreamHeld{a.holds()}}
+	hello.Backlog = hello.Streams[0].Last + 1 - hello.Streams[0].First
+	a.mu.Unlock()
+	return a.run.connect(ctx, &a.cfg, a.run.cfg.Server, &hello, a)
+}
+
+// holds says what is not acknowledged yet. Caller holds the lock.
+func (a *agent) holds() wire.StreamHeld {
+	h := wire.StreamHeld{StreamKey: wire.StreamKey{Stream: a.stream}, First: a.ledger.sent + 1, Last: a.ledger.sent}
+	if a.filling != nil {
+		h.Last -= uint64(len(a.filling.signals))
+		h.First = h.Last + 1
+	}
+	if len(a.held) > 0 {
+		f := a.held[0]
+		h.First = f.first + uint64(f.done)
+		h.OldestAgeMs = uint64(max(0, a.run.now()-f.due)) / 1e6
+	}
+	return h
+}
+
+func (a *agent) left(err error) {
+	a.mu.Lock()
+	a.session = nil
+	a.mu.Unlock()
+	a.run.connected.Add(-1)
+	a.run.lost(a, err)
+}
+
+// Welcomed: what the server keeps is acknowledged, the rest is sent again.
+func (a *agent) Welcomed(s *link.Session, w *wire.Welcome) { a.welcome(s, w) }
+
+func (a *agent) welcome(s session, w *wire.Welcome) {
+	a.mu.Lock()
+	a.session, a.node = s, w.Node
+	a.keepalive = int64(w.KeepaliveMs) * int64(time.Millisecond)
+	if !a.welcomed {
+		a.welcomed = true
+		a.run.first.Add(1)
+	}
+	a.kept(w.Last)
+	for _, f := range a.held[:a.sent] {
+		f.again = true
+		a.tally.mu.Lock()
+		a.tally.resent += uint64(len(f.signals) - f.done)
+		a.tally.mu.Unlock()
+	}
+	a.sent = 0
+	a.pump()
+	a.mu.Unlock()
+	a.run.welcomes.Add(1)
+	a.run.connected.Add(1)
+}
+
+// Assigned: from now on results can name chunks.
+func (a *agent) Assigned(_ *link.Session, held *link.Held) { a.assign(held) }
+
+func (a *agent) assign(held *link.Held) {
+	set := a.run.checkSet(held)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if set == nil || a.set != nil {
+		return // not yet all checks, or a change during the run: play what we began with
+	}
+	a.set = set
+	a.status = make([]model.Status, len(set.chunks))
+	a.ledger.results = make([]uint32, len(set.chunks))
+	a.ledger.numbers = make([]uint64, len(set.chunks))
+	a.run.ready.Add(1)
+}
+
+// Acked counts what is kept and what is refused, and goes on sending.
+func (a *agent) Acked(_ *link.Session, ack *wire.Ack) { a.ack(ack) }
+
+func (a *agent) ack(ack *wire.Ack) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range ack.Refused {
+		r := &ack.Refused[i]
+		if r.Stream != a.stream {
+			continue
+		}
+		if a.refused == nil {
+			a.refused = map[uint64]struct{}{}
+		}
+		a.refused[r.Number] = struct{}{}
+		a.tally.mu.Lock()
+		a.tally.reasons[r.Code]++
+		a.tally.mu.Unlock()
+	}
+	a.kept(ack.Last)
+	a.pump()
+}
+
+// kept drops what is acknowledged. Caller holds the lock.
+func (a *agent) kept(last []wire.StreamLast) {
+	now := a.run.now()
+	for _, l := range last {
+		if l.Stream != a.stream || l.Lane != wire.Live {
+			continue
+		}
+		gone := 0
+		for _, f := range a.held {
+			if f.first+uint64(f.done) > l.Last {
+				break
+			}
+			a.settle(f, l.Last, now)
+			if f.done < len(f.signals) {
+				break
+			}
+			a.run.frames.Put(f)
+			gone++
+		}
+		a.held = append(a.held[:0], a.held[gone:]...)
+		a.sent = max(0, a.sent-gone)
+	}
+}
+
+// settle counts the signals of a frame up to a number.
+func (a *agent) settle(f *frame, last uint64, now int64) {
+	t := a.tally
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for ; f.done < len(f.signals) && f.first+uint64(f.done) <= last; f.done++ {
+		number := f.first + uint64(f.done)
+		measured := t.measured(f.due)
+		if _, ok := a.refused[number]; ok {
+			delete(a.refused, number)
+			a.ledger.refused++
+			if measured {
+				t.refused++
+			}
+			continue
+		}
+		a.ledger.acked++
+		if c := f.checks[f.done]; c >= 0 {
+			a.ledger.results[c]++
+			a.ledger.numbers[c] = number
+		}
+		if measured {
+			t.acked++
+			record(t.whole, now-f.intended[f.done])
+			record(t.beyond, now-f.due)
+		}
+	}
+}
+
+// pump sends what is closed and not sent, as far as the session takes it. Caller
+// holds the lock.
+func (a *agent) pump() {
+	for a.session != nil && a.sent < len(a.held) {
+		f := a.held[a.sent]
+		b := wire.Batch{StreamKey: wire.StreamKey{Stream: a.stream}, First: f.first, Signals: f.signals}
+		if f.done > 0 { // half of it was kept before the session broke
+			b.First, b.Signals = f.first+uint64(f.done), f.signals[f.done:]
+		}
+		if err := a.session.Send(&b); err != nil {
+			return // full: the next acknowledgement goes on; ended: the next session does
+		}
+		a.lastSend = a.run.now()
+		if !f.again {
+			f.again = true
+			a.tally.frame(f, a.lastSend)
+		}
+		a.sent++
+	}
+}
+
+// add puts one result of check c into the frame that is being filled, and says
+// whether that is full. Caller holds the lock.
+func (a *agent) add(c int, intended int64) (full, began bool) {
+	f, began := a.fill(intended)
+	chunk := a.set.chunks[c]
+	from := len(f.outputs)
+	var status model.Status
+	f.outputs, status = a.run.cfg.Generate.Result(f.outputs, a.index, c, chunk, a.run.seq.Add(1), a.status[c])
+	changed := status != a.status[c]
+	a.status[c] = status
+	f.signals = append(f.signals, wire.Signal{Kind: wire.SignalResult, Chunk: chunk.ID, Status: status, AtMs: a.run.bootMs(intended),
+		DurationMs: 5, Output: f.outputs[from:len(f.outputs):len(f.outputs)]})
+	f.intended = append(f.intended, intended)
+	f.checks = append(f.checks, int16(c))
+	a.ledger.sent++
+	return changed || a.run.cfg.PerFrame > 0 && len(f.signals) >= a.run.cfg.PerFrame || len(f.signals) >= wire.MaxSignals, began
+}
+
+func (a *agent) fill(intended int64) (f *frame, began bool) {
+	if a.filling == nil {
+		f := a.run.frames.Get().(*frame)
+		*f = frame{first: a.ledger.sent + 1, due: intended + int64(a.run.cfg.Linger),
+			signals: f.signals[:0], intended: f.intended[:0], checks: f.checks[:0], outputs: f.outputs[:0]}
+		a.filling = f
+		return f, true
+	}
+	return a.filling, false
+}
+
+// leave closes the frame that is being filled and sends it. Caller holds the lock.
+func (a *agent) leave(due int64) {
+	f := a.filling
+	if f == nil {
+		return
+	}
+	a.filling = nil
+	f.due = min(f.due, due)
+	a.held = append(a.held, f)
+	a.pump()
+}
+
+// alive sends a keepalive where nothing was sent for its interval.
+func (a *agent) alive(now int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.session == nil || a.set == nil || a.keepalive == 0 || now-a.lastSend < a.keepalive || a.filling != nil {
+		return
+	}
+	f, _ := a.fill(now)
+	f.signals = append(f.signals, wire.Signal{Kind: wire.SignalKeepalive, AtMs: a.run.bootMs(now)})
+	f.intended = append(f.intended, now)
+	f.checks = append(f.checks, -1)
+	a.ledger.sent++
+	a.leave(now)
+}
+
+// RunNow and the rest are heard and counted, not played: a simulated check has
+// nothing to run.
+func (a *agent) RunNow(*link.Session, model.ChunkID) {}
+
+// Slow is counted: a server that asks for it is overloaded.
+func (a *agent) Slow(_ *link.Session, _ time.Duration, reason string) {
+	a.run.slowed.Add(1)
+	a.run.cfg.Log.Warn("server asks to slow down", "agent", a.name, "reason", reason)
+}
+
+// Leaving: Read ends next, and live comes back.
+func (a *agent) Leaving(*link.Session, time.Duration, string) {}
+
+var _ link.Handler = (*agent)(nil)

@@ -1,0 +1,118 @@
+package load
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Config is one run. Zero fields get the default named beside them.
+type Config struct {
+	Server string // host:port of the agents' listener
+	// TLS makes the configuration of one agent's connection; nil: plain, on loopback.
+	TLS func(uid uuid.UUID) (*tls.Config, error)
+
+	Agents     int           // default 100
+	Checks     int           // per agent; default 40
+	Interval   time.Duration // of every check; default 5 s. Rate replaces it.
+	Rate       float64       // results per second of all agents; 0: from Interval
+	PerFrame   int           // results that fill a frame; 0: only the linger does
+	Linger     time.Duration // default 500 ms, as agents do
+	Output     int           // bytes of each result's output; default 100
+	Changes    float64       // share of results that change the status; 0.02 unless negative
+	Duration   time.Duration // measured; default 60 s
+	Warmup     time.Duration // before it, sent but not measured; default 5 s
+	Drain      time.Duration // after it, to wait for the last acknowledgements; default 30 s
+	MaxLag     time.Duration // of the generator, p99; beyond it the run is invalid; default 50 ms
+	Storm      bool          // in the middle all agents reconnect at once
+	Parallel   int           // connections being opened at once; default 512
+	Senders    int           // goroutines; default 4
+	Sources    int           // loopback addresses to connect from; default one per 20,000 agents
+	Seed       uint64        // same seed, same nodes and plan
+	ServerPID  int           // to report its CPU and memory; 0: not
+	MetricsURL string        // the server's /metrics; empty: not read
+
+	Before   View                            // what the view holds, asked before and after; nil: not compared
+	Generate Generator                       // what results say; default: distinct outputs, Changes
+	Nodes    func(i int) (uuid.UUID, string) // identity of agent i; default NodeUID, NodeName
+	Log      *slog.Logger
+	Progress func(Sample) // every second; may be nil
+}
+
+// Generator says what agent a's check c returns: it appends the output to dst. seq is
+// the number of the result, unique in the run.
+type Generator interface {
+	Result(dst []byte, a, c int, chunk *model.Chunk, seq uint64, before model.Status) ([]byte, model.Status)
+}
+
+func (c Config) withDefaults() (Config, error) {
+	set := func(d *time.Duration, preset time.Duration) {
+		if *d == 0 {
+			*d = preset
+		}
+	}
+	setInt := func(n *int, preset int) {
+		if *n == 0 {
+			*n = preset
+		}
+	}
+	setInt(&c.Agents, 100)
+	setInt(&c.Checks, 40)
+	setInt(&c.Output, 100)
+	setInt(&c.Parallel, 512)
+	setInt(&c.Senders, 4)
+	setInt(&c.Sources, (c.Agents+19_999)/20_000)
+	set(&c.Interval, 5*time.Second)
+	set(&c.Linger, 500*time.Millisecond)
+	set(&c.Duration, time.Minute)
+	set(&c.Warmup, 5*time.Second)
+	set(&c.Drain, 30*time.Second)
+	set(&c.MaxLag, 50*time.Millisecond)
+	if c.Changes == 0 {
+		c.Changes = 0.02
+	}
+	if c.Rate > 0 {
+		c.Interval = time.Duration(float64(c.Agents*c.Checks) / c.Rate * float64(time.Second))
+	} else {
+		c.Rate = float64(c.Agents*c.Checks) / c.Interval.Seconds()
+	}
+	if c.Generate == nil {
+		c.Generate = &distinct{size: c.Output, changes: c.Changes, seed: c.Seed}
+	}
+	if c.Nodes == nil {
+		c.Nodes = func(i int) (uuid.UUID, string) { return NodeUID(c.Seed, i), NodeName(i) }
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case c.Server == "":
+		return c, model.Errorf(model.Invalid, "no server given").WithHint("--server 127.0.0.1:8443")
+	case c.Agents < 1 || c.Checks < 1 || c.Checks > 1000:
+		return c, model.Errorf(model.Invalid, "%d agents with %d checks: want at least one agent and 1 to 1000 checks", c.Agents, c.Checks)
+	case c.PerFrame < 0 || c.PerFrame > 1000:
+		return c, model.Errorf(model.Invalid, "%d results per frame: the protocol allows 1000", c.PerFrame)
+	case c.Output < minOutput:
+		return c, model.Errorf(model.Invalid, "outputs of %d bytes: at least %d are needed to tell them apart", c.Output, minOutput)
+	case c.Sources > 250:
+		return c, model.Errorf(model.Invalid, "%d source addresses: at most 250", c.Sources)
+	case c.Interval <= 0:
+		return c, model.Errorf(model.Invalid, "rate %g/s of %d agents leaves no interval", c.Rate, c.Agents)
+	}
+	c.Senders = min(c.Senders, c.Agents)
+	return c, nil
+}
+
+// NodeUID is the immutable id of simulated node i: the same for the same seed, so
+// that who prepares the nodes and who plays them need no file between them.
+func NodeUID(seed uint64, i int) uuid.UUID {
+	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "muster load %d %d", seed, i))
+}
+
+// NodeName is the name of simulated node i.
+func NodeName(i int) string { return fmt.Sprintf("load-%05d", i) }

@@ -1,0 +1,50 @@
+package load
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// minOutput is the head that makes every output different.
+const minOutput = 48
+
+// distinct makes outputs of one size, all different, that look like a plug-in's: a
+// sentence with the number of the result, then perfdata-like digits. The digits are
+// random, so that they compress no better than real ones.
+type distinct struct {
+	size    int
+	changes float64 // share of results that change the status
+	seed    uint64
+}
+
+func (d *distinct) Result(dst []byte, a, c int, _ *model.Chunk, seq uint64, before model.Status) ([]byte, model.Status) {
+	r := mix(d.seed ^ uint64(a)<<40 ^ uint64(c)<<20 ^ seq)
+	status := before
+	if share(r) < d.changes {
+		status = (before + 1 + model.Status(r&1)) % 4
+	}
+	from := len(dst)
+	dst = append(dst, status.String()...)
+	dst = append(dst, " - result "...)
+	dst = strconv.AppendUint(dst, seq, 10)
+	dst = append(dst, " | value="...)
+	for len(dst)-from < d.size {
+		r = mix(r)
+		dst = strconv.AppendUint(dst, r%1_000_000_007, 10)
+		dst = append(dst, ';')
+	}
+	return dst[:from+d.size], status
+}
+
+// mix is splitmix64: a cheap stream of well-spread numbers.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// share maps a number to [0,1).
+func share(x uint64) float64 { return float64(x>>11) / math.Exp2(53) }

@@ -1,0 +1,341 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// run is one run's shared state.
+type run struct {
+	cfg     Config
+	epoch   time.Time
+	bootID  string
+	agents  []*agent
+	senders []*sender
+	connect func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, a *agent) (session, error)
+
+	opening   chan struct{} // one token per connection being opened
+	connected atomic.Int64  // sessions now
+	welcomes  atomic.Int64  // sessions ever
+	first     atomic.Int64  // agents welcomed at least once
+	ready     atomic.Int64  // agents that hold all their checks
+	slowed    atomic.Int64  // Slow messages
+	seq       atomic.Uint64 // of results
+	frames    sync.Pool
+
+	mu       sync.Mutex
+	chunks   map[model.ChunkID]*model.Chunk
+	sets     map[[32]byte]*checkSet
+	failures map[string]uint64 // why connections could not be opened
+	losses   map[string]uint64 // why sessions ended
+	fewest   int               // checks in the smallest assignment seen; -1: none seen
+}
+
+// Run plays one run and returns its report. The error says why there is none: the
+// configuration, the machine's limits, or no connection. A run that lost something
+// or fell behind has a report, which says so.
+func Run(ctx context.Context, cfg Config) (*Report, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := preflight(cfg); err != nil {
+		return nil, err
+	}
+	r, err := newRun(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return r.do(ctx)
+}
+
+func newRun(cfg Config) (*run, error) {
+	r := &run{cfg: cfg, epoch: time.Now(), bootID: uuid.NewString(), opening: make(chan struct{}, cfg.Parallel),
+		chunks: map[model.ChunkID]*model.Chunk{}, sets: map[[32]byte]*checkSet{}, failures: map[string]uint64{},
+		losses: map[string]uint64{}, fewest: -1}
+	r.frames.New = func() any { return new(frame) }
+	r.connect = func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, a *agent) (session, error) {
+		return link.Open(ctx, cfg, addr, hello, nil, a)
+	}
+	dialers := make([]func(context.Context, string, string) (net.Conn, error), cfg.Sources)
+	for i := range dialers {
+		dialers[i] = r.dialer(i)
+	}
+	for i := range cfg.Agents {
+		uid, name := cfg.Nodes(i)
+		a := &agent{run: r, index: i, uid: uid, name: name, stream: wire.StreamID(rand.Uint64() | 1)}
+		a.cfg = link.Config{Node: uid, Dial: dialers[i%len(dialers)], Chunk: r.chunk, BootMs: r.boot, Log: cfg.Log}
+		if cfg.TLS != nil {
+			var err error
+			if a.cfg.TLS, err = cfg.TLS(uid); err != nil {
+				return nil, fmt.Errorf("certificate of agent %s: %w", name, err)
+			}
+		}
+		r.agents = append(r.agents, a)
+	}
+	return r, nil
+}
+
+// dialer connects from the i-th loopback address, so that ports suffice.
+func (r *run) dialer(i int) func(context.Context, string, string) (net.Conn, error) {
+	d := &net.Dialer{}
+	if host, _, err := net.SplitHostPort(r.cfg.Server); err == nil && strings.HasPrefix(host, "127.") && r.cfg.Sources > 1 {
+		d.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i))}
+	}
+	return d.DialContext
+}
+
+// now is nanoseconds since the run was made.
+func (r *run) now() int64 { return int64(time.Since(r.epoch)) }
+
+// boot is the agents' boot clock: they all booted a while before the run.
+func (r *run) boot() uint64 { return r.bootMs(r.now()) }
+
+func (r *run) bootMs(ns int64) uint64 { return uint64(ns/1e6) + 60_000 }
+
+// chunk decodes each definition once for all agents.
+func (r *run) chunk(id model.ChunkID, body []byte) (*model.Chunk, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.chunks[id]; c != nil && c.Hash == wire.ChunkHash(body) {
+		return c, nil
+	}
+	c, err := wire.DecodeChunk(id, body)
+	if err == nil {
+		r.chunks[id] = c
+	}
+	return c, err
+}
+
+// checkSet is what is played of an assignment, shared by all who hold the same;
+// nil while it has fewer checks than the run wants.
+func (r *run) checkSet(held *link.Held) *checkSet {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(held.Chunks); n < r.cfg.Checks {
+		r.fewest = n
+		return nil
+	}
+	if s := r.sets[held.Hash]; s != nil {
+		return s
+	}
+	s := &checkSet{chunks: slices.Clone(held.Chunks[:r.cfg.Checks])}
+	r.sets[held.Hash] = s
+	return s
+}
+
+func (r *run) failed(a *agent, err error) {
+	r.mu.Lock()
+	r.failures[err.Error()]++
+	r.mu.Unlock()
+	r.cfg.Log.Debug("no session", "agent", a.name, "error", err)
+}
+
+func (r *run) lost(a *agent, err error) {
+	if err == nil {
+		err = errors.New("closed")
+	}
+	r.mu.Lock()
+	r.losses[err.Error()]++
+	r.mu.Unlock()
+	r.cfg.Log.Debug("session ended", "agent", a.name, "error", err)
+}
+
+// do is the run from top to bottom.
+func (r *run) do(ctx context.Context) (*Report, error) {
+	live, stop := context.WithCancel(ctx)
+	var readers sync.WaitGroup
+	defer func() {
+		stop()
+		r.bye()
+		readers.Wait()
+	}()
+	rep := newReport(r.cfg)
+	before, err := resultsOf(ctx, r.cfg.Before)
+	if err != nil {
+		return nil, err
+	}
+
+	for _, a := range r.agents {
+		readers.Go(func() { a.live(live) })
+	}
+	if err := r.waitReady(ctx, rep); err != nil {
+		return nil, err
+	}
+
+	begin := time.Duration(r.now()) + 100*time.Millisecond
+	from, to := begin+r.cfg.Warmup, begin+r.cfg.Warmup+r.cfg.Duration
+	r.deal(from, to)
+	var playing sync.WaitGroup
+	for _, s := range r.senders {
+		playing.Go(func() { s.play(ctx, int64(begin), int64(to)) })
+	}
+	house, closeHouse := context.WithCancel(ctx)
+	defer closeHouse()
+	playing.Go(func() { r.watch(ctx, rep, from, to) })
+	readers.Go(func() { r.keepHouse(house) })
+	playing.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+
+	r.drain(ctx)
+	sum := newTally(from, to)
+	for _, s := range r.senders {
+		sum.merge(s.agents[0].tally)
+	}
+	if rep.Balance, err = r.settle(ctx, before); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	rep.Failures, rep.Losses = maps.Clone(r.failures), maps.Clone(r.losses)
+	r.mu.Unlock()
+	rep.finish(r.cfg, sum, int(r.slowed.Load()))
+	return rep, nil
+}
+
+// waitReady waits until every agent has a session and its checks.
+func (r *run) waitReady(ctx context.Context, rep *Report) error {
+	n := int64(r.cfg.Agents)
+	connected := false
+	idle, last := time.Now(), int64(0)
+	for r.ready.Load() < n {
+		if !connected && r.first.Load() == n {
+			connected = true
+			rep.ConnectSeconds = time.Duration(r.now()).Seconds()
+		}
+		if now := r.first.Load() + r.ready.Load(); now != last {
+			idle, last = time.Now(), now
+		}
+		if time.Since(idle) > 30*time.Second {
+			return r.whyNot()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if !connected {
+		rep.ConnectSeconds = time.Duration(r.now()).Seconds()
+	}
+	rep.ReadySeconds = time.Duration(r.now()).Seconds()
+	return nil
+}
+
+// whyNot explains why not all agents became ready.
+func (r *run) whyNot() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if welcomed := int(r.first.Load()); welcomed < r.cfg.Agents {
+		reason, most := "no answer", uint64(0)
+		for text, n := range r.failures {
+			if n > most {
+				reason, most = text, n
+			}
+		}
+		return model.Errorf(model.Unavailable, "%d of %d agents have a session; the others: %s", welcomed, r.cfg.Agents, reason).
+			WithHint("muster load prepare --agents %d --checks %d", r.cfg.Agents, r.cfg.Checks)
+	}
+	return model.Errorf(model.Invalid, "%d of %d agents hold %d checks; an assignment with %d was seen",
+		r.ready.Load(), r.cfg.Agents, r.cfg.Checks, r.fewest).
+		WithHint("muster load prepare --agents %d --checks %d", r.cfg.Agents, r.cfg.Checks)
+}
+
+// deal shares the agents out between the senders, each with a tally of its own.
+func (r *run) deal(from, to time.Duration) {
+	shares := make([][]*agent, r.cfg.Senders)
+	for i, a := range r.agents {
+		shares[i%len(shares)] = append(shares[i%len(shares)], a)
+	}
+	for _, agents := range shares {
+		t := newTally(from, to)
+		for _, a := range agents {
+			a.mu.Lock()
+			a.tally = t
+			a.mu.Unlock()
+		}
+		r.senders = append(r.senders, newSender(r, agents))
+	}
+}
+
+// keepHouse ticks the sessions and sends keepalives.
+func (r *run) keepHouse(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(5 * time.Second):
+		}
+		now := r.now()
+		for _, a := range r.agents {
+			a.mu.Lock()
+			s := a.session
+			a.mu.Unlock()
+			if s != nil {
+				s.Tick(time.Now())
+			}
+			a.alive(now)
+		}
+	}
+}
+
+// drain waits for the last acknowledgements.
+func (r *run) drain(ctx context.Context) {
+	deadline := time.Now().Add(r.cfg.Drain)
+	for time.Now().Before(deadline) && ctx.Err() == nil {
+		left := 0
+		for _, a := range r.agents {
+			a.mu.Lock()
+			left += len(a.held)
+			a.mu.Unlock()
+		}
+		if left == 0 {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// settle compares with the view, which may still be applying the last commits: it is
+// asked again for a few seconds before a difference is believed.
+func (r *run) settle(ctx context.Context, before map[place]uint64) (*Balance, error) {
+	for try := 0; ; try++ {
+		b, err := balance(ctx, r.agents, r.cfg.Before, before)
+		if err != nil || b.OK() || b.Missing > 0 || try == 5 {
+			return b, err
+		}
+		select {
+		case <-ctx.Done():
+			return b, ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (r *run) bye() {
+	for _, a := range r.agents {
+		a.mu.Lock()
+		s := a.session
+		a.mu.Unlock()
+		if s != nil {
+			s.Bye("the load run is over")
+			s.Close()
+		}
+	}
+}

@@ -1,0 +1,314 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// ideal is a server in memory, with the faults that a ledger must see. It keeps a
+// batch some milliseconds after it came, and then acknowledges it.
+type ideal struct {
+	checks int
+	commit time.Duration
+	fault  func(number uint64, s *wire.Signal) fault // of one result; nil: none
+
+	mu       sync.Mutex
+	nodes    map[wire.StreamID]*idealNode
+	sessions int
+	batches  int
+}
+
+type idealNode struct {
+	id     model.NodeID
+	last   uint64
+	states map[model.CheckID]*Kept
+}
+
+type fault int
+
+const (
+	right  fault = iota
+	drop         // acknowledged, not applied
+	twice        // applied twice
+	mute         // neither applied nor acknowledged, nor anything after it
+	refuse       // refused for good
+)
+
+type idealSession struct {
+	srv   *ideal
+	agent *agent
+	node  *idealNode
+	acks  chan *wire.Ack
+	gone  chan struct{}
+	once  sync.Once
+}
+
+func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire.Hello, a *agent) (session, error) {
+	time.Sleep(3 * time.Millisecond)
+	s.mu.Lock()
+	stream := hello.Streams[0].Stream
+	n := s.nodes[stream]
+	if n == nil {
+		n = &idealNode{id: model.NodeID(100 + a.index), states: map[model.CheckID]*Kept{}}
+		s.nodes[stream] = n
+	}
+	s.sessions++
+	last := n.last
+	s.mu.Unlock()
+	x := &idealSession{srv: s, agent: a, node: n, acks: make(chan *wire.Ack, 1000), gone: make(chan struct{})}
+	a.welcome(x, &wire.Welcome{Node: n.id, KeepaliveMs: 20000, Last: []wire.StreamLast{{StreamKey: wire.StreamKey{Stream: stream}, Last: last}}})
+	held := &link.Held{}
+	for c := range s.checks {
+		held.Chunks = append(held.Chunks, &model.Chunk{ID: model.ChunkID(50 + c), Check: model.CheckID(10 + c)})
+	}
+	a.assign(held)
+	return x, nil
+}
+
+func (x *idealSession) Read() error {
+	for {
+		select {
+		case a := <-x.acks:
+			x.agent.ack(a)
+		case <-x.gone:
+			return errors.New("cut")
+		}
+	}
+}
+
+func (x *idealSession) Send(b *wire.Batch) error {
+	select {
+	case <-x.gone:
+		return link.ErrEnded
+	default:
+	}
+	signals := append([]wire.Signal(nil), b.Signals...)
+	key, first := b.StreamKey, b.First
+	time.AfterFunc(x.srv.commit, func() { x.keep(key, first, signals) })
+	return nil
+}
+
+// keep applies what is new and acknowledges it, also when the session has gone: then
+// only the next Welcome tells.
+func (x *idealSession) keep(key wire.StreamKey, first uint64, signals []wire.Signal) {
+	s := x.srv
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.batches++
+	ack := &wire.Ack{}
+	for i := range signals {
+		number := first + uint64(i)
+		if number != x.node.last+1 {
+			continue // seen, or after something muted
+		}
+		f := right
+		if s.fault != nil {
+			f = s.fault(number, &signals[i])
+		}
+		if f == mute {
+			continue
+		}
+		x.node.last = number
+		if f == refuse {
+			ack.Refused = append(ack.Refused, wire.Refused{StreamKey: key, Number: number, Code: "limited"})
+			continue
+		}
+		if signals[i].Kind == wire.SignalKeepalive || f == drop {
+			continue
+		}
+		check := model.CheckID(signals[i].Chunk - 40)
+		k := x.node.states[check]
+		if k == nil {
+			k = &Kept{Node: x.node.id, Check: check}
+			x.node.states[check] = k
+		}
+		k.Results++
+		if f == twice {
+			k.Results++
+		}
+		k.Stream, k.Number = uint64(key.Stream), number
+	}
+	ack.Last = []wire.StreamLast{{StreamKey: key, Last: x.node.last}}
+	select {
+	case x.acks <- ack:
+	case <-x.gone:
+	}
+}
+
+func (x *idealSession) Tick(time.Time) {}
+func (x *idealSession) Bye(string)     {}
+func (x *idealSession) Close()         { x.once.Do(func() { close(x.gone) }) }
+
+// Each makes the server the view of its own states.
+func (s *ideal) Each(_ context.Context, fn func(Kept) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.nodes {
+		for _, k := range n.states {
+			if err := fn(*k); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// play runs the whole against an ideal server, on the bubble's clock.
+func play(t *testing.T, cfg Config, srv *ideal) *Report {
+	t.Helper()
+	var rep *Report
+	synctest.Test(t, func(t *testing.T) {
+		srv.nodes = map[wire.StreamID]*idealNode{}
+		srv.checks = max(srv.checks, 4)
+		srv.commit = 4 * time.Millisecond
+		cfg.Server, cfg.Before, cfg.Checks = "127.0.0.1:1", srv, srv.checks
+		cfg, err := cfg.withDefaults()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := newRun(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.connect = srv.connect
+		if rep, err = r.do(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return rep
+}
+
+func TestRunIsBalanced(t *testing.T) {
+	srv := &ideal{}
+	rep := play(t, Config{Agents: 20, Interval: time.Second, Duration: 10 * time.Second, Warmup: time.Second}, srv)
+	if !rep.OK() || len(rep.Verdict) > 0 {
+		t.Fatalf("not balanced: %v\n%s", rep.Verdict, rep.Text())
+	}
+	if want := uint64(20 * 4 * 10); rep.Results < want-20 || rep.Results > want+20 {
+		t.Errorf("%d results measured, want about %d", rep.Results, want)
+	}
+	if rep.Balance.Sent != rep.Balance.Acknowledged || rep.Balance.Compared != 80 {
+		t.Errorf("ledger: %+v", rep.Balance)
+	}
+	// Commit takes 4 ms, a sleep of the sender at most 2 ms more.
+	if l := rep.BeyondLinger; l.P50 < 4 || l.P99 > 6.1 {
+		t.Errorf("beyond the linger: %+v", l)
+	}
+	if l := rep.Latency; l.Max > 510 || l.P50 < 4 {
+		t.Errorf("latency: %+v", l)
+	}
+	if !strings.Contains(rep.Text(), "nothing lost") {
+		t.Error(rep.Text())
+	}
+}
+
+func TestPerFrame(t *testing.T) {
+	rep := play(t, Config{Agents: 3, Rate: 300, PerFrame: 8, Changes: -1, Duration: 10 * time.Second}, &ideal{checks: 40})
+	if !rep.OK() || rep.Batch.P50 != 8 || rep.Batch.Max != 8 {
+		t.Errorf("batches %+v, verdict %v", rep.Batch, rep.Verdict)
+	}
+}
+
+func TestStormLosesNothing(t *testing.T) {
+	srv := &ideal{}
+	rep := play(t, Config{Agents: 50, Interval: time.Second, Duration: 10 * time.Second, Storm: true, Parallel: 10}, srv)
+	if !rep.OK() || len(rep.Outages) != 1 {
+		t.Fatalf("verdict %v, outages %+v", rep.Verdict, rep.Outages)
+	}
+	if o := rep.Outages[0]; o.Lost != 50 || o.Seconds <= 0 || o.Seconds > 1 || !o.Storm {
+		t.Errorf("outage %+v", o)
+	}
+	if srv.sessions != 100 || rep.Balance.Compared != 200 {
+		t.Errorf("%d sessions, %+v", srv.sessions, rep.Balance)
+	}
+}
+
+// A silent agent says that it lives.
+func TestKeepalives(t *testing.T) {
+	srv := &ideal{checks: 1}
+	rep := play(t, Config{Agents: 2, Interval: 10 * time.Minute, Duration: 3 * time.Minute}, srv)
+	if !rep.OK() || srv.batches < 2*5 {
+		t.Errorf("%d batches in 3 minutes of 2 agents; %v", srv.batches, rep.Verdict)
+	}
+}
+
+// The ledger sees one wrong result among thousands.
+func TestLedgerSeesFaults(t *testing.T) {
+	once := func(f fault) func(uint64, *wire.Signal) fault {
+		done := false
+		return func(number uint64, _ *wire.Signal) fault {
+			if done || number < 20 {
+				return right
+			}
+			done = true
+			return f
+		}
+	}
+	for _, c := range []struct {
+		name string
+		f    fault
+		want string
+	}{
+		{"acknowledged but not applied", drop, "results applied"},
+		{"applied twice", twice, "results applied"},
+		{"never acknowledged", mute, "neither acknowledged nor refused"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rep := play(t, Config{Agents: 20, Interval: time.Second, Duration: 10 * time.Second}, &ideal{fault: once(c.f)})
+			if rep.OK() || !strings.Contains(strings.Join(rep.Verdict, "\n"), c.want) {
+				t.Errorf("verdict %q, want one with %q", rep.Verdict, c.want)
+			}
+		})
+	}
+	t.Run("refused is counted, not wrong", func(t *testing.T) {
+		rep := play(t, Config{Agents: 20, Interval: time.Second, Duration: 10 * time.Second}, &ideal{fault: once(refuse)})
+		if !rep.OK() || rep.Balance.Refused != 1 || rep.Refusals["limited"] != 1 {
+			t.Errorf("%+v %v", rep.Balance, rep.Refusals)
+		}
+	})
+}
+
+func TestOutputsDiffer(t *testing.T) {
+	d := &distinct{size: 100, changes: 0.02}
+	seen := map[string]bool{}
+	changed := 0
+	for seq := range uint64(20_000) {
+		out, status := d.Result(nil, int(seq%7), int(seq%40), nil, seq, model.OK)
+		if len(out) != 100 || seen[string(out)] {
+			t.Fatalf("output %q", out)
+		}
+		seen[string(out)] = true
+		if status != model.OK {
+			changed++
+		}
+	}
+	if changed < 300 || changed > 500 {
+		t.Errorf("%d of 20000 changed the status, want about 400", changed)
+	}
+}
+
+func TestConfigSaysWhatIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		want string
+	}{
+		{Config{}, "no server"},
+		{Config{Server: "x:1", Checks: 2000}, "1 to 1000 checks"},
+		{Config{Server: "x:1", Output: 3}, "at least 48"},
+		{Config{Server: "x:1", PerFrame: 5000}, "allows 1000"},
+	} {
+		if _, err := c.cfg.withDefaults(); err == nil || !strings.Contains(fmt.Sprint(err), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}
