@@ -1,5 +1,7 @@
 package model
 
+import "strings"
+
 // Status is the plug-in's word: its exit code by the Nagios convention.
 type Status uint8
 
@@ -74,4 +76,14 @@ func DefaultSeverity(s Status) Severity {
 		return Average
 	}
 	return NotClassified
+}
+
+// ParseSeverity reads a name in any case.
+func ParseSeverity(text string) (Severity, bool) {
+	for i, name := range severityNames {
+		if strings.EqualFold(text, name) {
+			return Severity(i), true
+		}
+	}
+	return 0, false
 }

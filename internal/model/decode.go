@@ -1,0 +1,348 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// DecodeResources reads what a person wrote: YAML of many documents, or JSON. It is
+// strict: an unknown field, a wrong type, a duration without unit are errors with
+// file, line and what to write, and all of them are found at once. The error's cause
+// is the Flaws; resources without a flaw of form are returned beside it, so that lint
+// can go on. A status is ignored, so that what `get` prints can be applied.
+func DecodeResources(file string, data []byte) ([]Located, error) {
+	r := &reader{file: file}
+	var out []Located
+	for _, doc := range r.documents(data) {
+		switch doc.kind {
+		case null: // an empty document
+		case list:
+			for _, item := range doc.items {
+				out = r.resource(out, item)
+			}
+		default:
+			out = r.resource(out, doc)
+		}
+	}
+	return out, r.flaws.Err()
+}
+
+func (r *reader) resource(out []Located, t *tree) []Located {
+	before := len(r.flaws)
+	if t.kind != mapping {
+		r.flaw(t.place, "", "", "want a resource (apiVersion, kind, metadata, spec), not %s", t.kind)
+		return out
+	}
+	d := decoder{reader: r, places: map[string]place{"": t.place}}
+	var envelope struct {
+		APIVersion string   `json:"apiVersion"`
+		Kind       string   `json:"kind"`
+		Metadata   Metadata `json:"metadata"`
+	}
+	info := d.kind(t)
+	d.skip = []string{"spec", "status"}
+	d.into(t, reflect.ValueOf(&envelope).Elem(), "")
+	d.skip = nil
+	if envelope.APIVersion != "" && envelope.APIVersion != APIVersion {
+		d.flaw(d.places["apiVersion"], "apiVersion", "write "+APIVersion, "%q is not known", envelope.APIVersion)
+	}
+	if t.get("metadata") == nil {
+		d.flaw(t.place, "metadata", "write metadata: {name: …}", "missing")
+	}
+	if info == nil {
+		return out
+	}
+	spec := info.New()
+	d.root = reflect.TypeOf(spec).Elem()
+	for _, k := range t.keys {
+		if k.name == "spec" {
+			d.places["spec"] = k.place
+			d.into(k.value, reflect.ValueOf(spec).Elem(), "spec")
+		}
+	}
+	if len(r.flaws) > before {
+		return out
+	}
+	resource := Resource{APIVersion: APIVersion, Kind: info.Name, Metadata: envelope.Metadata, Spec: spec}
+	Defaults(&resource)
+	return append(out, Located{resource, r.file, d.places})
+}
+
+// kind finds what the document is; nil after a flaw.
+func (d *decoder) kind(t *tree) *KindInfo {
+	word := t.get("kind")
+	if word == nil || word.kind == null {
+		d.flaw(t.place, "kind", "one of "+strings.Join(kindNames(), ", "), "missing")
+		return nil
+	}
+	for _, k := range kinds {
+		if k.Name == word.text {
+			return &k
+		}
+	}
+	hint := "one of " + strings.Join(kindNames(), ", ")
+	if k, ok := KindOf(word.text); ok {
+		hint = "write " + k.Name
+	} else if near := Nearest(word.text, kindNames()); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	d.flaw(word.place, "kind", hint, "there is no kind %q", word.text)
+	return nil
+}
+
+// decoder fills Go values from trees and remembers where each field stands.
+type decoder struct {
+	*reader
+	places map[string]place
+	skip   []string     // keys of the outermost mapping that are read elsewhere
+	root   reflect.Type // of the spec, for hints where a field belongs
+}
+
+var (
+	commandType = reflect.TypeFor[Command]()
+	rawType     = reflect.TypeFor[json.RawMessage]()
+)
+
+// into decodes t into v. It goes on after a flaw.
+func (d *decoder) into(t *tree, v reflect.Value, field string) {
+	if t.kind == null {
+		return // as if left out
+	}
+	switch {
+	case v.Type() == rawType:
+		v.SetBytes(t.appendJSON(nil))
+		return
+	case v.Type() == commandType:
+		d.command(t, v.Addr().Interface().(*Command), field)
+		return
+	}
+	if self, ok := v.Addr().Interface().(json.Unmarshaler); ok {
+		if err := self.UnmarshalJSON(t.appendJSON(nil)); err != nil {
+			d.flaw(t.place, field, "", "%v", err)
+		}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.into(t, v.Elem(), field)
+	case reflect.Struct:
+		if d.want(t, mapping, field) {
+			d.fields(t, v, field)
+		}
+	case reflect.Map:
+		if d.want(t, mapping, field) {
+			d.entries(t, v, field)
+		}
+	case reflect.Slice:
+		if d.want(t, list, field) {
+			d.elements(t, v, field)
+		}
+	case reflect.String:
+		if d.want(t, text, field) {
+			v.SetString(t.text)
+		}
+	case reflect.Bool:
+		if d.want(t, boolean, field) {
+			v.SetBool(t.text == "true")
+		}
+	case reflect.Int:
+		d.integer(t, v, field)
+	case reflect.Float64:
+		if d.want(t, number, field) {
+			f, err := strconv.ParseFloat(t.text, 64)
+			if err != nil {
+				d.flaw(t.place, field, "", "%s is too large", t.text)
+			}
+			v.SetFloat(f)
+		}
+	default:
+		panic(fmt.Sprintf("BUG: no way to decode %s (%s)", v.Type(), field))
+	}
+}
+
+// want says whether the tree is of the kind wanted, or what to write instead.
+func (d *decoder) want(t *tree, kind treeKind, field string) bool {
+	if t.kind == kind {
+		return true
+	}
+	hint := ""
+	switch {
+	case kind == text && (t.kind == number || t.kind == boolean):
+		hint = "quote it: " + strconv.Quote(t.text)
+	case kind == list && t.kind == text:
+		hint = "write [" + t.text + "]"
+	case kind == boolean && t.kind == text, kind == number && t.kind == text:
+		hint = "without quotes"
+	}
+	d.flaw(t.place, field, hint, "want %s, not %s", kind, t.kind)
+	return false
+}
+
+func (d *decoder) integer(t *tree, v reflect.Value, field string) {
+	if !d.want(t, number, field) {
+		return
+	}
+	n, err := strconv.ParseInt(t.text, 10, 64)
+	if err != nil || v.OverflowInt(n) {
+		d.flaw(t.place, field, "", "want a whole number, not %s", t.text)
+		return
+	}
+	v.SetInt(n)
+}
+
+func (d *decoder) command(t *tree, c *Command, field string) {
+	switch t.kind {
+	case text:
+		c.Shell = t.text
+	case list:
+		c.Argv = make([]string, 0, len(t.items))
+		d.elements(t, reflect.ValueOf(&c.Argv).Elem(), field)
+	default:
+		d.flaw(t.place, field, "", "want text (run by the shell) or a list (run without one), not %s", t.kind)
+	}
+}
+
+func (d *decoder) elements(t *tree, v reflect.Value, field string) {
+	v.Set(reflect.MakeSlice(v.Type(), len(t.items), len(t.items)))
+	for i, item := range t.items {
+		name := fmt.Sprintf("%s[%d]", field, i)
+		d.places[name] = item.place
+		if item.kind == null {
+			d.flaw(item.place, name, "", "empty")
+			continue
+		}
+		d.into(item, v.Index(i), name)
+	}
+}
+
+func (d *decoder) entries(t *tree, v reflect.Value, field string) {
+	v.Set(reflect.MakeMapWithSize(v.Type(), len(t.keys)))
+	for _, k := range t.keys {
+		name := field + "." + k.name
+		d.places[name] = k.place
+		value := reflect.New(v.Type().Elem()).Elem()
+		switch {
+		case k.value.kind == null && v.Type().Elem() == rawType:
+			value.SetBytes([]byte("null"))
+		case k.value.kind == null:
+			d.flaw(k.place, name, `write "" for an empty text`, "empty")
+		default:
+			d.into(k.value, value, name)
+		}
+		v.SetMapIndex(reflect.ValueOf(k.name), value)
+	}
+}
+
+func (d *decoder) fields(t *tree, v reflect.Value, field string) {
+	for _, k := range t.keys {
+		name := k.name
+		if field != "" {
+			name = field + "." + k.name
+		} else if slices.Contains(d.skip, k.name) {
+			continue
+		}
+		d.places[name] = k.place
+		if i, ok := fieldOf(v.Type(), k.name); ok {
+			d.into(k.value, v.Field(i), name)
+			continue
+		}
+		d.flaw(k.place, name, d.rightName(v.Type(), k.name, field), "unknown field")
+	}
+}
+
+// fieldOf finds a field by its name in JSON, exactly.
+func fieldOf(t reflect.Type, name string) (int, bool) {
+	for i := range t.NumField() {
+		if jsonName(t.Field(i)) == name {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+func fieldNames(t reflect.Type) []string {
+	names := make([]string, t.NumField())
+	for i := range names {
+		names[i] = jsonName(t.Field(i))
+	}
+	return names
+}
+
+// otherWords are what people coming from elsewhere, or from YAML 1.1, write.
+var otherWords = map[string]string{
+	"on":               "targets",
+	"subscriptions":    "targets: {groups: […]}",
+	"round_robin":      "targets",
+	"check_hooks":      "command",
+	"proxy_entity":     "targets: {nodes: […]}",
+	"max_output_size":  "maxOutput",
+	"low_flap":         "alert.failAfter",
+	"entity_class":     "metadata.labels",
+	"keepalive_window": "keepalive: {timeout: …}",
+	"attempts":         "alert: {failAfter: …}",
+}
+
+// rightName says what to write instead of an unknown field.
+func (d *decoder) rightName(t reflect.Type, word, at string) string {
+	names := fieldNames(t)
+	if at == "" {
+		names = append(names, d.skip...)
+	}
+	for _, name := range names {
+		if strings.EqualFold(strings.ReplaceAll(word, "_", ""), name) {
+			return "did you mean " + name + "?"
+		}
+	}
+	if other, ok := otherWords[word]; ok && d.root != nil && slices.Contains(fieldNames(d.root), strings.SplitN(strings.SplitN(other, ":", 2)[0], ".", 2)[0]) {
+		return "write " + other
+	}
+	if d.root != nil {
+		if path := findField(d.root, word, "spec", 0); path != "" {
+			return "it belongs to " + path[:strings.LastIndexByte(path, '.')]
+		}
+	}
+	if near := Nearest(word, names); near != "" {
+		return "did you mean " + near + "?"
+	}
+	if at == "" && d.root == nil {
+		for _, k := range kinds {
+			if _, ok := fieldOf(reflect.TypeOf(k.New()).Elem(), word); ok {
+				return "it belongs to spec"
+			}
+		}
+		if _, ok := fieldOf(reflect.TypeFor[Metadata](), word); ok {
+			return "it belongs to metadata"
+		}
+	}
+	return "fields here: " + strings.Join(names, ", ")
+}
+
+// findField looks for a field of this name anywhere in a spec, the nearest to its
+// root first.
+func findField(t reflect.Type, word, path string, depth int) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || t == commandType || depth > 3 {
+		return ""
+	}
+	if _, ok := fieldOf(t, word); ok {
+		return path + "." + word
+	}
+	for i := range t.NumField() {
+		if found := findField(t.Field(i).Type, word, path+"."+jsonName(t.Field(i)), depth+1); found != "" {
+			return found
+		}
+	}
+	return ""
+}
