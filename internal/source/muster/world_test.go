@@ -418,3 +418,5 @@ func (j *memJournal) Close() error {
 	<-j.done
 	return nil
 }
+
+func newCond(a *agent) *sync.Cond { return sync.NewCond(&a.mu) }

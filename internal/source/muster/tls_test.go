@@ -1,0 +1,199 @@
+package muster
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// house is a world reached over TLS, with enrolment beside it.
+type house struct {
+	*world
+	authority *pki.Authority
+	tokens    *mapTokens
+	tls       string // address
+}
+
+// mapTokens keeps tokens for tests; the real ones are rows of intent.
+type mapTokens struct{ by map[string]pki.JoinToken }
+
+func (m *mapTokens) Create(_ context.Context, t pki.JoinToken) error { m.by[t.ID] = t; return nil }
+func (m *mapTokens) List(context.Context) ([]pki.JoinToken, error)   { return nil, nil }
+func (m *mapTokens) Delete(context.Context, string) error            { return nil }
+func (m *mapTokens) Use(_ context.Context, id string, check func(pki.JoinToken) error) (pki.JoinToken, error) {
+	t, ok := m.by[id]
+	if !ok {
+		return t, model.Errorf(model.NotFound, "no token")
+	}
+	return t, check(t)
+}
+
+// Register makes the machine a node with one check.
+func (h *house) Register(_ context.Context, uid uuid.UUID, _ pki.JoinToken, r pki.EnrolRequest) (string, error) {
+	id := model.NodeID(5000 + len(h.nodes.by))
+	h.nodes.set(uid, Node{ID: id, Name: r.Name, Namespace: 1})
+	h.plan.assign(id, uid, 1)
+	return r.Name, nil
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	authority, err := pki.Open(filepath.Join(t.TempDir(), "pki"), []string{"127.0.0.1"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{authority: authority, tokens: &mapTokens{by: map[string]pki.JoinToken{}}}
+	h.world = newWorld(t, func(c *Config) { c.SigningKey = authority.SigningKey() })
+	h.key = authority.SigningKey()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.tls = tcp.Addr().String()
+	l := Listen(tcp, authority, h.server, nil)
+	mux := http.NewServeMux()
+	mux.Handle(pki.EnrolPath, &pki.Enroller{Authority: authority, Tokens: h.tokens, Registrar: h})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hello people") })
+	people := &http.Server{Handler: mux}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = l.Run(ctx) })
+	running.Go(func() { _ = people.Serve(l.People()) })
+	stop := h.stop
+	h.stop = func() { cancel(); people.Close(); stop(); running.Wait() }
+	return h
+}
+
+func (h *house) join(name string) *pki.Identity {
+	h.t.Helper()
+	token, keep, err := h.authority.NewToken([]string{h.tls}, pki.JoinToken{Namespace: "default"})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	_ = h.tokens.Create(h.t.Context(), keep)
+	id, err := pki.Enrol(h.t.Context(), pki.EnrolConfig{Token: token, StateDir: h.t.TempDir(), Request: pki.EnrolRequest{Name: name}})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return id
+}
+
+func (h *house) openTLS(id *pki.Identity, node uuid.UUID) (*agent, error) {
+	plain := h.addr
+	h.addr = h.tls
+	defer func() { h.addr = plain }()
+	return h.open(node, func(c *link.Config, _ *wire.Hello) { c.TLS, c.ServerKey = link.TLSConfig(id), id.ServerKey })
+}
+
+func TestEnrolThenSession(t *testing.T) {
+	h := newHouse(t)
+	id := h.join("web01")
+	a, err := h.openTLS(id, id.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.wait("assignment", func() bool { return len(a.held) == 1 })
+	a.send(results(1, 2, 1))
+	a.waitAck(2)
+	if a.welcome.Name != "web01" {
+		t.Fatalf("welcome %+v", a.welcome)
+	}
+}
+
+func TestPeopleAreNeverAskedForACertificate(t *testing.T) {
+	h := newHouse(t)
+	asked := false
+	config := &tls.Config{RootCAs: h.authority.Pool(), NextProtos: []string{"h2", "http/1.1"},
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			asked = true
+			return new(tls.Certificate), nil
+		}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}}
+	defer client.CloseIdleConnections()
+	r, err := client.Get("https://" + h.tls + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(r.Body)
+	r.Body.Close()
+	if string(body) != "hello people" || asked || r.ProtoMajor != 2 {
+		t.Fatalf("%q, asked %v, HTTP/%d", body, asked, r.ProtoMajor)
+	}
+}
+
+func TestWhoMayNotOpenASession(t *testing.T) {
+	h := newHouse(t)
+	good, other := h.join("good"), h.join("other")
+	stranger := newHouse(t).join("stranger")
+	t.Run("another node's certificate", func(t *testing.T) {
+		_, err := h.openTLS(good, other.Node)
+		if r := refusalOf(t, err); r.Code != "identity" || r.RetryMs != 0 {
+			t.Fatalf("refusal %+v", r)
+		}
+	})
+	t.Run("another CA's certificate", func(t *testing.T) {
+		mixed := *good
+		mixed.Certificate = stranger.Certificate
+		if _, err := h.openTLS(&mixed, stranger.Node); err == nil || !strings.Contains(err.Error(), "tls") {
+			t.Fatalf("got %v", err)
+		}
+	})
+	t.Run("no certificate", func(t *testing.T) {
+		bare := *good
+		bare.Certificate = tls.Certificate{}
+		if _, err := h.openTLS(&bare, good.Node); err == nil || !strings.Contains(err.Error(), "tls") {
+			t.Fatalf("got %v", err)
+		}
+	})
+	t.Run("the agent refuses another server", func(t *testing.T) {
+		mixed := *good
+		mixed.CA = stranger.CA
+		if _, err := h.openTLS(&mixed, good.Node); err == nil || !strings.Contains(err.Error(), "unknown authority") {
+			t.Fatalf("got %v", err)
+		}
+	})
+	t.Run("revoked, also on a resumed connection", func(t *testing.T) {
+		a, err := h.openTLS(good, good.Node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.wait("assignment, and the ticket with it", func() bool { return len(a.held) == 1 })
+		node, _ := h.nodes.Lookup(good.Node)
+		node.Revoked = true
+		h.nodes.set(good.Node, node)
+		if _, err := h.openTLS(good, good.Node); err == nil {
+			t.Fatal("a revoked certificate opened a session")
+		}
+		h.server.Disconnect(node.ID, "revoked", "revoked by an operator")
+		if r := a.refusal(); r.Code != "revoked" {
+			t.Fatalf("refusal %+v", r)
+		}
+	})
+}
+
+func TestForgedAssignmentIsNotTaken(t *testing.T) {
+	w := newWorld(t, nil)
+	_, key, _ := ed25519.GenerateKey(nil)
+	w.key = key // not the server's
+	a := w.agent(w.node(1, 1))
+	w.until("the server gives up", func() bool { return w.count("assignments_resent_total", "") == maxStrays })
+	a.send(results(1, 1, 1)) // the session goes on
+	a.waitAck(1)
+	if len(a.held) != 0 {
+		t.Fatal("took an assignment that the server did not sign")
+	}
+}
