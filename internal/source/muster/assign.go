@@ -47,7 +47,12 @@ func difference(have, want *plan.Assignment) (*wire.Assignment, *plan.Assignment
 		m.Base, old = have.Hash, have.Chunks
 	}
 	held := make([]*model.Chunk, 0, len(want.Chunks))
-	size, partial := 0, false
+	var bodies []byte
+	if have == nil { // a guess that spares growing
+		bodies = make([]byte, 0, 128*len(want.Chunks))
+		m.Add = make([]wire.AssignedChunk, 0, len(want.Chunks))
+	}
+	partial := false
 	for _, c := range want.Chunks { // both ascend by id, and an id never changes its content
 		for len(old) > 0 && old[0].ID < c.ID {
 			m.Remove = append(m.Remove, old[0].ID)
@@ -58,13 +63,13 @@ func difference(have, want *plan.Assignment) (*wire.Assignment, *plan.Assignment
 			held = append(held, c)
 			continue
 		}
-		if size >= maxPart {
+		if len(bodies) >= maxPart {
 			partial = true
 			continue
 		}
-		body := wire.AppendChunk(nil, c)
-		size += len(body)
-		m.Add = append(m.Add, wire.AssignedChunk{ID: c.ID, Body: body})
+		start := len(bodies)
+		bodies = wire.AppendChunk(bodies, c)
+		m.Add = append(m.Add, wire.AssignedChunk{ID: c.ID, Body: bodies[start:len(bodies):len(bodies)]})
 		held = append(held, c)
 	}
 	for _, c := range old {

@@ -1,0 +1,439 @@
+package link
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// scripted is a server whose n-th connection runs the n-th step of a script (the
+// last one for all that follow).
+type scripted struct {
+	t     *testing.T
+	l     net.Listener
+	mu    sync.Mutex
+	n     int
+	steps []func(*peer)
+	wg    sync.WaitGroup
+}
+
+// peer is the server's end of one connection.
+type peer struct {
+	t    *testing.T
+	conn *wsconn.Conn
+}
+
+func serve(t *testing.T, steps ...func(*peer)) *scripted {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scripted{t: t, l: l, steps: steps}
+	s.wg.Go(func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			step := s.steps[min(s.n, len(s.steps)-1)]
+			s.n++
+			s.mu.Unlock()
+			s.wg.Go(func() {
+				defer nc.Close()
+				conn, err := wsconn.Accept(nc, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				step(&peer{t: t, conn: conn})
+			})
+		}
+	})
+	t.Cleanup(func() { l.Close(); s.wg.Wait() })
+	return s
+}
+
+func (p *peer) write(frame []byte) { _ = p.conn.Write(append(make([]byte, wsconn.Headroom), frame...)) }
+
+// read returns the next message; kind 0 at the end.
+func (p *peer) read() (wire.Kind, []byte) {
+	for {
+		op, frame, err := p.conn.Read(wire.MaxFrame)
+		if err != nil {
+			return 0, nil
+		}
+		if op == wsconn.Binary {
+			kind, body, err := wire.FrameKind(frame)
+			if err != nil {
+				p.t.Error(err)
+			}
+			return kind, body
+		}
+	}
+}
+
+// welcome reads Hello and answers it.
+func (p *peer) welcome(w wire.Welcome) wire.Hello {
+	var h wire.Hello
+	if kind, body := p.read(); kind != wire.KindHello || h.Decode(body) != nil {
+		p.t.Errorf("message %d before Hello", kind)
+	}
+	w.Protocol = wire.Protocol
+	p.write(wire.AppendWelcome(nil, &w))
+	return h
+}
+
+// batch reads the next batch; nil at the end.
+func (p *peer) batch() *wire.Batch {
+	for {
+		kind, body := p.read()
+		switch kind {
+		case 0:
+			return nil
+		case wire.KindBatch:
+			b := new(wire.Batch)
+			if err := b.Decode(body); err != nil {
+				p.t.Error(err)
+			}
+			return b
+		}
+	}
+}
+
+func (p *peer) ack(last uint64) {
+	p.write(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: key, Last: last}}}))
+}
+
+var key = wire.StreamKey{Stream: 9}
+
+// spool is a Source in memory.
+type spool struct {
+	mu      sync.Mutex
+	first   uint64 // number of signals[0]
+	sent    uint64 // highest given to the link
+	signals []wire.Signal
+	urgent  bool
+	alive   int
+	notify  chan struct{}
+	acked   chan uint64
+}
+
+func newSpool() *spool {
+	return &spool{first: 1, notify: make(chan struct{}, 1), acked: make(chan uint64, 100)}
+}
+
+func (s *spool) add(n int, urgent bool) {
+	s.mu.Lock()
+	for range n {
+		s.signals = append(s.signals, wire.Signal{Kind: wire.SignalResult, Chunk: 1})
+	}
+	s.urgent = s.urgent || urgent
+	s.mu.Unlock()
+	select {
+	case s.notify <- struct{}{}:
+	default:
+	}
+}
+
+func (s *spool) Streams() []wire.StreamHeld {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return []wire.StreamHeld{{StreamKey: key, First: s.first, Last: s.first + uint64(len(s.signals)) - 1}}
+}
+func (s *spool) Backlog() uint64 { s.mu.Lock(); defer s.mu.Unlock(); return uint64(len(s.signals)) }
+func (s *spool) Resume(last []wire.StreamLast) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = last[0].Last
+	s.drop(last[0].Last)
+	return nil
+}
+func (s *spool) drop(last uint64) {
+	for s.first <= last && len(s.signals) > 0 {
+		s.first++
+		s.signals = s.signals[1:]
+	}
+}
+func (s *spool) Next(b *wire.Batch, _, most int) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wait := s.signals[max(s.sent+1, s.first)-s.first:]
+	if len(wait) == 0 {
+		return false, nil
+	}
+	wait = wait[:min(len(wait), most)]
+	*b = wire.Batch{StreamKey: key, First: s.sent + 1, Signals: wait}
+	s.sent += uint64(len(wait))
+	s.urgent = false
+	return true, nil
+}
+func (s *spool) Waiting() (int, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int(s.first + uint64(len(s.signals)) - 1 - max(s.sent, s.first-1)), s.urgent
+}
+func (s *spool) Notify() <-chan struct{} { return s.notify }
+func (s *spool) Keepalive() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.alive++
+	s.signals = append(s.signals, wire.Signal{Kind: wire.SignalKeepalive})
+	return nil
+}
+func (s *spool) Acked(ack *wire.Ack) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range ack.Last {
+		s.drop(l.Last)
+		s.acked <- l.Last
+	}
+}
+
+// silent ignores events.
+type silent struct{}
+
+func (silent) Connected(string, *wire.Welcome) {}
+func (silent) Disconnected(string, error)      {}
+func (silent) Assigned(*Held)                  {}
+func (silent) RunNow(model.ChunkID)            {}
+
+// run starts Run and returns its end.
+func run(t *testing.T, source Source, change func(*RunConfig), servers ...string) chan error {
+	cfg := RunConfig{Servers: servers, Hello: func() wire.Hello { return wire.Hello{} }, Linger: 50 * time.Millisecond,
+		Backoff: Backoff{First: 5 * time.Millisecond, Max: 20 * time.Millisecond}}
+	if change != nil {
+		change(&cfg)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	end := make(chan error, 1)
+	var running sync.WaitGroup
+	running.Go(func() { end <- Run(ctx, cfg, source, silent{}) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return end
+}
+
+func (s *spool) waitAck(t *testing.T, want uint64) {
+	t.Helper()
+	for deadline := time.After(10 * time.Second); ; {
+		select {
+		case last := <-s.acked:
+			if last >= want {
+				return
+			}
+		case <-deadline:
+			t.Fatalf("no ack of %d", want)
+		}
+	}
+}
+
+func TestLingerFillsAFrameAndUrgentDoesNotWait(t *testing.T) {
+	got := make(chan *wire.Batch, 10)
+	s := serve(t, func(p *peer) {
+		p.welcome(wire.Welcome{Last: []wire.StreamLast{{StreamKey: key}}})
+		for b := p.batch(); b != nil; b = p.batch() {
+			got <- b
+			p.ack(b.First + uint64(len(b.Signals)) - 1)
+		}
+	})
+	source := newSpool()
+	run(t, source, func(c *RunConfig) { c.Linger = 200 * time.Millisecond }, s.l.Addr().String())
+	source.add(1, false)
+	source.add(1, false)
+	time.Sleep(20 * time.Millisecond) // within the linger
+	source.add(1, false)
+	if b := <-got; len(b.Signals) != 3 {
+		t.Fatalf("first frame has %d signals, want all three", len(b.Signals))
+	}
+	source.waitAck(t, 3)
+	start := time.Now()
+	source.add(1, true)
+	<-got
+	if took := time.Since(start); took > 150*time.Millisecond {
+		t.Fatalf("a change of status left after %v", took)
+	}
+}
+
+func TestUnacknowledgedIsSentAgain(t *testing.T) {
+	s := serve(t,
+		func(p *peer) { // takes three, keeps none, dies
+			p.welcome(wire.Welcome{Last: []wire.StreamLast{{StreamKey: key}}})
+			p.batch()
+		},
+		func(p *peer) { // has kept two of them after all
+			h := p.welcome(wire.Welcome{Last: []wire.StreamLast{{StreamKey: key, Last: 2}}})
+			if h.Backlog != 3 || h.Streams[0].Last != 3 {
+				t.Errorf("hello %+v", h)
+			}
+			if b := p.batch(); b == nil || b.First != 3 || len(b.Signals) != 1 {
+				t.Errorf("sent again %+v", b)
+			}
+			p.ack(3)
+			p.batch()
+		})
+	source := newSpool()
+	source.add(3, true)
+	run(t, source, nil, s.l.Addr().String())
+	source.waitAck(t, 3)
+}
+
+func TestNextServerOfTheList(t *testing.T) {
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.Close()
+	s := serve(t, func(p *peer) {
+		p.welcome(wire.Welcome{Last: []wire.StreamLast{{StreamKey: key}}})
+		p.batch()
+		p.ack(1)
+		p.batch()
+	})
+	source := newSpool()
+	source.add(1, true)
+	run(t, source, nil, dead.Addr().String(), s.l.Addr().String())
+	source.waitAck(t, 1)
+}
+
+func TestFinalRefusalEndsRun(t *testing.T) {
+	s := serve(t, func(p *peer) {
+		p.read()
+		p.write(wire.AppendRefuse(nil, &wire.Refuse{Code: "identity", Sentence: "not you", Type: "enrol"}))
+		p.read()
+	})
+	err := <-run(t, newSpool(), nil, s.l.Addr().String())
+	var refused *RefusedError
+	if !errors.As(err, &refused) || refused.Code != "identity" {
+		t.Fatalf("Run ended with %v", err)
+	}
+}
+
+func TestKeepaliveWhenNothingElseIsSent(t *testing.T) {
+	s := serve(t, func(p *peer) {
+		p.welcome(wire.Welcome{KeepaliveMs: 30, Last: []wire.StreamLast{{StreamKey: key}}})
+		for b := p.batch(); b != nil; b = p.batch() {
+			if b.Signals[0].Kind != wire.SignalKeepalive {
+				t.Errorf("signal %+v", b.Signals[0])
+			}
+			p.ack(b.First)
+		}
+	})
+	source := newSpool()
+	run(t, source, nil, s.l.Addr().String())
+	source.waitAck(t, 3)
+}
+
+func TestFullWaitsForAcknowledgement(t *testing.T) {
+	step := make(chan struct{})
+	s := serve(t, func(p *peer) {
+		p.welcome(wire.Welcome{MaxUnacked: 1, Last: []wire.StreamLast{{StreamKey: key}}})
+		p.batch()
+		<-step // the second one cannot be under way
+		p.ack(1)
+		p.batch()
+		p.ack(2)
+		p.batch()
+	})
+	source := newSpool()
+	run(t, source, nil, s.l.Addr().String())
+	source.add(1, true)
+	for n, _ := source.Waiting(); n != 0; n, _ = source.Waiting() {
+		time.Sleep(time.Millisecond)
+	}
+	source.add(1, true)
+	close(step)
+	source.waitAck(t, 2)
+}
+
+func TestBackoff(t *testing.T) {
+	b := Backoff{First: time.Second, Max: time.Minute}
+	for _, c := range []struct {
+		err    error
+		n      int
+		random float64
+		want   time.Duration
+		give   bool
+	}{
+		{io.EOF, 0, 0.5, 500 * time.Millisecond, false},
+		{io.EOF, 3, 0.5, 4 * time.Second, false},
+		{io.EOF, 10, 0.5, 30 * time.Second, false},
+		{io.EOF, 1000, 0.999, 59940 * time.Millisecond, false},
+		{&RefusedError{wire.Refuse{RetryMs: 5000}}, 0, 0, 5 * time.Second, false},
+		{&RefusedError{wire.Refuse{}}, 0, 0, 0, true},
+		{fmt.Errorf("read: %w", &LeavingError{Retry: 7 * time.Second}), 0, 0, 7 * time.Second, false},
+	} {
+		if wait, give := b.wait(c.err, c.n, c.random); wait != c.want || give != c.give {
+			t.Errorf("%v after %d: %v %v, want %v %v", c.err, c.n, wait, give, c.want, c.give)
+		}
+	}
+}
+
+func TestProxyWithCredentials(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan *http.Request, 2)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			r, err := http.ReadRequest(bufio.NewReader(nc))
+			if err != nil {
+				t.Error(err)
+			}
+			asked <- r
+			answer := "HTTP/1.1 200 OK\r\n\r\nhello"
+			if r.Header.Get("Proxy-Authorization") == "" {
+				answer = "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
+			}
+			_, _ = io.WriteString(nc, answer)
+			nc.Close()
+		}
+	})
+	defer wg.Wait()
+	defer l.Close()
+	env := func(user string) func(string) string {
+		return func(name string) string {
+			return map[string]string{"HTTPS_PROXY": "http://" + user + l.Addr().String(), "NO_PROXY": "direct.example"}[name]
+		}
+	}
+	nc, err := NewDialer(env("me:secret@"))(t.Context(), "tcp", "muster.example:8443")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+	if r := <-asked; r.Method != "CONNECT" || r.Host != "muster.example:8443" || r.Header.Get("Proxy-Authorization") != "Basic bWU6c2VjcmV0" {
+		t.Fatalf("asked the proxy %+v", r)
+	}
+	if _, err := NewDialer(env(""))(t.Context(), "tcp", "muster.example:8443"); err == nil || !strings.Contains(err.Error(), "407") {
+		t.Fatalf("without credentials: %v", err)
+	}
+	// Not through the proxy: the name does not resolve.
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	<-asked
+	_, _ = NewDialer(env(""))(ctx, "tcp", "direct.example:1")
+	if len(asked) != 0 {
+		t.Fatal("NO_PROXY is not honoured")
+	}
+}
