@@ -174,3 +174,8 @@ func lookPath(name, path string) (string, error) {
 	}
 	return "", found
 }
+
+// Cut shortens a text that is not a command's like a command's output.
+func Cut(text []byte, keep int) (_ []byte, cut uint64) {
+	return verdict{}.text(text, uint64(len(text)), keep)
+}

@@ -1,0 +1,262 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/agent/schedule"
+	"github.com/muster-fleet/muster/internal/agent/spool"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Agent runs the checks of one node.
+type Agent struct {
+	cfg       Config
+	runner    *run.Runner
+	ready     chan struct{} // closed when Run has read its state folder
+	maxOutput atomic.Int64  // what the server takes of one result
+	lost      atomic.Uint64 // results that the spool did not take
+	offset    atomic.Pointer[serverClock]
+	server    atomic.Pointer[string] // connected to; nil: to none
+
+	// Set once by Run before anything else sees them.
+	spool     *spool.Spool
+	scheduler *schedule.Scheduler
+	session   session
+
+	mu     sync.Mutex
+	checks map[model.CheckID]*check
+	chunks map[model.ChunkID]model.CheckID // what RunNow names
+}
+
+// serverClock ties the server's clock to our boot clock at the last Welcome, so that
+// a jump of our wall clock shows at once.
+type serverClock struct {
+	serverMs int64
+	bootMs   uint64
+}
+
+// New makes an agent; nothing happens before Run.
+func New(cfg Config) (*Agent, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Agent{
+		cfg:    cfg,
+		ready:  make(chan struct{}),
+		runner: &run.Runner{PluginPath: cfg.PluginPath, Host: cfg.Machine.Host, Nice: cfg.Nice},
+	}, nil
+}
+
+// Run enrols if need be, and then runs checks and keeps a session until ctx ends. At
+// the end it waits briefly for what runs, says Bye and closes the spool. It returns
+// an error only if it cannot begin, or the server has refused this node for good.
+func (a *Agent) Run(ctx context.Context) error {
+	lock, err := lock(a.cfg.StateDir)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	id, err := a.identity(ctx)
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	held, err := loadHeld(a.cfg.StateDir, id)
+	if err != nil {
+		a.cfg.Log.Error("the kept assignment is not used, the server sends it again", "err", err)
+	}
+	a.spool, err = spool.Open(filepath.Join(a.cfg.StateDir, spoolFolder), spool.Options{
+		MaxBytes: a.cfg.SpoolBytes, MaxAge: a.cfg.SpoolAge, Clock: clock{&a.cfg.Machine}, Logger: a.cfg.Log,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := a.spool.Close(); err != nil {
+			a.cfg.Log.Error("spool did not close", "err", err)
+		}
+	}()
+	a.session = loadSession(a.cfg.StateDir)
+	a.scheduler = schedule.New(schedule.Config{
+		Node: id.Node, MaxConcurrent: a.cfg.MaxConcurrent, FirstWithin: a.cfg.FirstWithin, Grace: a.cfg.StopGrace,
+		Boot: func() time.Duration { return time.Duration(a.cfg.Machine.BootMs()) * time.Millisecond },
+		Now:  a.cfg.Machine.Now,
+	})
+	if held != nil {
+		if err := a.apply(held); err != nil {
+			a.cfg.Log.Error("the kept assignment cannot be applied", "err", err)
+		}
+	}
+	close(a.ready)
+	return a.runAll(ctx, id, held)
+}
+
+// runAll stops in order: first no more checks, then the session, so that the last
+// results may still leave; then (in Run) the spool.
+func (a *Agent) runAll(ctx context.Context, id *pki.Identity, held *link.Held) error {
+	checksCtx, stopChecks := context.WithCancel(ctx)
+	defer stopChecks()
+	linkCtx, stopLink := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopLink()
+	linked := make(chan error, 1)
+	go func() {
+		err := link.Run(linkCtx, a.linkConfig(id, held), a.spool, (*events)(a))
+		stopChecks() // nobody will ever take results again
+		linked <- err
+	}()
+	_ = a.scheduler.Run(checksCtx)
+	stopLink()
+	return <-linked
+}
+
+func (a *Agent) linkConfig(id *pki.Identity, held *link.Held) link.RunConfig {
+	servers := a.cfg.Servers
+	if len(servers) == 0 {
+		servers = a.session.Servers
+	}
+	if len(servers) == 0 {
+		servers = id.Servers
+	}
+	return link.RunConfig{
+		Config: link.Config{
+			Node: id.Node, TLS: link.TLSConfig(id), ServerKey: id.ServerKey, Dial: a.cfg.Dial,
+			BootMs: a.cfg.Machine.BootMs, Now: a.cfg.Machine.Now, Log: a.cfg.Log,
+		},
+		Servers: servers, Hello: a.hello, Held: held, Linger: a.cfg.Linger,
+	}
+}
+
+func (a *Agent) hello() wire.Hello {
+	return wire.Hello{
+		Name: a.cfg.Name, MachineID: a.cfg.Machine.ID, BootID: a.cfg.Machine.Boot, Version: a.cfg.Version,
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Incarnation: a.session.Incarnation, Labels: a.cfg.Labels,
+		Facts: a.cfg.Machine.Facts(), Groups: a.cfg.Groups, ClockUnixMs: a.cfg.Machine.Now().UnixMilli(),
+	}
+}
+
+// identity loads who this node is, or enrols it with the join token: again and again
+// while no server answers, at most once where one says no.
+func (a *Agent) identity(ctx context.Context) (*pki.Identity, error) {
+	id, err := pki.LoadIdentity(a.cfg.StateDir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return id, err
+	}
+	if a.cfg.Token == "" {
+		return nil, model.Errorf(model.Unauthenticated, "this machine has not joined a server yet: %s holds no identity", a.cfg.StateDir).
+			WithHint("make a join token on the server and start the agent with --token or MUSTER_TOKEN")
+	}
+	token, err := pki.ParseToken(a.cfg.Token)
+	if err != nil {
+		return nil, err
+	}
+	if len(a.cfg.Servers) > 0 {
+		token.Addresses = a.cfg.Servers
+	}
+	dial := a.cfg.Dial
+	if dial == nil {
+		dial = link.NewDialer(nil)
+	}
+	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		id, err := pki.Enrol(ctx, pki.EnrolConfig{
+			Token: token, StateDir: a.cfg.StateDir, Dial: dial, Now: a.cfg.Machine.Now,
+			Request: pki.EnrolRequest{
+				Name: a.cfg.Name, MachineID: a.cfg.Machine.ID, Labels: a.cfg.Labels,
+				Facts: a.cfg.Machine.Facts(), Groups: a.cfg.Groups,
+			},
+		})
+		if err == nil {
+			a.cfg.Log.Info("joined", "node", id.Name, "id", id.Node, "namespace", id.Namespace)
+			return id, nil
+		}
+		if class := model.ClassOf(err); class != model.Unavailable && class != model.Internal {
+			return nil, err
+		}
+		a.cfg.Log.Warn("cannot join yet, trying again", "err", err, "in", wait)
+		timer := time.NewTimer(wait/2 + rand.N(wait/2))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, nil
+		}
+	}
+}
+
+// events is the agent as the link sees it: all calls come from one goroutine at a time.
+type events Agent
+
+// Connected implements link.Events.
+func (e *events) Connected(server string, w *wire.Welcome) {
+	a := (*Agent)(e)
+	a.offset.Store(&serverClock{serverMs: w.ServerUnixMs, bootMs: a.cfg.Machine.BootMs()})
+	a.maxOutput.Store(int64(w.MaxOutput))
+	a.server.Store(&server)
+	now := session{Incarnation: w.Incarnation, Servers: w.Servers}
+	if len(now.Servers) == 0 {
+		now.Servers = a.session.Servers
+	}
+	if now.Incarnation != a.session.Incarnation || fmt.Sprint(now.Servers) != fmt.Sprint(a.session.Servers) {
+		a.session = now
+		if err := saveSession(a.cfg.StateDir, now); err != nil {
+			a.cfg.Log.Error("cannot remember the server", "err", err)
+		}
+	}
+	a.cfg.Log.Info("connected", "server", server, "name", w.Name)
+}
+
+// Disconnected implements link.Events.
+func (e *events) Disconnected(server string, err error) {
+	a := (*Agent)(e)
+	if a.server.Swap(nil) != nil {
+		a.spool.Offline()
+	}
+	a.cfg.Log.Warn("no session", "server", server, "err", err)
+}
+
+// Assigned implements link.Events.
+func (e *events) Assigned(held *link.Held) {
+	a := (*Agent)(e)
+	if err := saveHeld(a.cfg.StateDir, held); err != nil {
+		a.cfg.Log.Error("cannot keep the assignment for the next start", "err", err)
+	}
+	if err := a.apply(held); err != nil {
+		a.cfg.Log.Error("cannot apply the assignment", "err", err)
+		return
+	}
+	a.cfg.Log.Info("assignment in force", "checks", len(held.Chunks), "revision", held.Generation.Revision)
+}
+
+// RunNow implements link.Events.
+func (e *events) RunNow(chunk model.ChunkID) {
+	a := (*Agent)(e)
+	a.mu.Lock()
+	check, ok := a.chunks[chunk]
+	a.mu.Unlock()
+	if !ok || !a.scheduler.RunNow(check) {
+		a.cfg.Log.Warn("asked to run a check that is not assigned", "chunk", chunk)
+	}
+}
+
+// ServerOffset is this machine's clock less the server's; ok is false before the
+// first session.
+func (a *Agent) ServerOffset() (offset time.Duration, ok bool) {
+	c := a.offset.Load()
+	if c == nil {
+		return 0, false
+	}
+	server := c.serverMs + int64(a.cfg.Machine.BootMs()-c.bootMs)
+	return time.Duration(a.cfg.Machine.Now().UnixMilli()-server) * time.Millisecond, true
+}

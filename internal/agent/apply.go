@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/agent/probe"
+	"github.com/muster-fleet/muster/internal/agent/schedule"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// fallbackInterval is for a check whose times cannot be read here (a time zone this
+// machine does not know): it reports that.
+const fallbackInterval = 5 * time.Minute
+
+// check is one definition made ready to run on this node. It is immutable.
+type check struct {
+	chunk   *model.Chunk
+	run     model.ExpandedCommand
+	problem string // why it cannot run here: the result is UNKNOWN with this
+	past    *past
+}
+
+// past is what a check carries from run to run, whatever becomes of its definition.
+type past struct {
+	memory probe.Memory
+	status atomic.Uint32 // of the last run, plus 1; zero: none yet
+}
+
+// apply makes an assignment the one in force. Checks that stay keep their times and
+// what they remember.
+func (a *Agent) apply(held *link.Held) error {
+	values := propertiesOf(held.Properties)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	checks := make(map[model.CheckID]*check, len(held.Chunks))
+	chunks := make(map[model.ChunkID]model.CheckID, len(held.Chunks))
+	jobs := make([]schedule.Job, 0, len(held.Chunks))
+	for _, chunk := range held.Chunks {
+		c := prepare(chunk, values)
+		if old, ok := a.checks[chunk.Check]; ok {
+			c.past = old.past
+		} else {
+			c.past = &past{}
+		}
+		job := schedule.Job{Check: chunk.Check, Interval: chunk.Interval, Cron: chunk.Cron, Zone: chunk.TimeZone}
+		if job.Cron != "" {
+			if _, err := schedule.ParseCron(job.Cron, job.Zone); err != nil {
+				c.problem = err.Error()
+				job.Cron, job.Interval = "", fallbackInterval
+			}
+		} else if job.Interval <= 0 {
+			c.problem = "the check has neither interval nor cron"
+			job.Interval = fallbackInterval
+		}
+		job.Do = func(ctx context.Context) { a.runCheck(ctx, c) }
+		if _, twice := checks[chunk.Check]; !twice {
+			jobs = append(jobs, job)
+		} else { // the later definition counts
+			at := slices.IndexFunc(jobs, func(j schedule.Job) bool { return j.Check == chunk.Check })
+			jobs[at] = job
+		}
+		checks[chunk.Check] = c
+		chunks[chunk.ID] = chunk.Check
+	}
+	if err := a.scheduler.Set(jobs); err != nil {
+		return err
+	}
+	a.checks, a.chunks = checks, chunks
+	return nil
+}
+
+// prepare puts the node's properties into a definition.
+func prepare(chunk *model.Chunk, values model.PropertyValues) *check {
+	c := &check{chunk: chunk}
+	template, err := chunk.Template()
+	if err == nil {
+		c.run, err = template.Expand(values)
+	}
+	if err != nil {
+		c.problem = err.Error()
+		var missing *model.MissingError
+		if errors.As(err, &missing) {
+			c.problem += "\n  set it for this node, its groups, its namespace or all: kind Property, or spec.properties of a Node or Group"
+		}
+	}
+	return c
+}
+
+func propertiesOf(list []wire.Property) model.PropertyValues {
+	return func(name string) ([]byte, string, bool) {
+		i, ok := slices.BinarySearchFunc(list, name, func(p wire.Property, name string) int {
+			switch {
+			case p.Name < name:
+				return -1
+			case p.Name > name:
+				return 1
+			}
+			return 0
+		})
+		if !ok {
+			return nil, "", false
+		}
+		return list[i].Value, list[i].Error, true
+	}
+}

@@ -1,0 +1,41 @@
+package agent
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// bootMs reads CLOCK_BOOTTIME: it never jumps, and goes on while the machine sleeps.
+func bootMs() func() uint64 {
+	return func() uint64 {
+		var t unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+			panic("BUG: CLOCK_BOOTTIME cannot be read: " + err.Error())
+		}
+		return uint64(t.Sec)*1000 + uint64(t.Nsec)/1e6
+	}
+}
+
+func bootID() string { return firstLine("/proc/sys/kernel/random/boot_id") }
+
+func systemFacts(f map[string]string) {
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		f["kernel"] = unix.ByteSliceToString(u.Release[:])
+	}
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		f["memory"] = formatBytes(uint64(info.Totalram) * uint64(info.Unit))
+	}
+	for _, line := range strings.Split(readFile("/etc/os-release"), "\n") {
+		key, value, _ := strings.Cut(line, "=")
+		value = strings.Trim(value, `"'`)
+		switch key {
+		case "ID":
+			f["distribution"] = value
+		case "VERSION_ID":
+			f["distributionVersion"] = value
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/probe"
+	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// runCheck runs one check once and spools what came of it. A status that changed
+// leaves at once.
+func (a *Agent) runCheck(ctx context.Context, c *check) {
+	result := a.judge(ctx, c)
+	if ctx.Err() != nil {
+		return // the agent stops: not a word about the check
+	}
+	before := c.past.status.Swap(uint32(result.Status) + 1)
+	changed := before != uint32(result.Status)+1 && (before != 0 || result.Status != model.OK)
+	err := a.spool.Append(&wire.Signal{
+		Kind: wire.SignalResult, Chunk: c.chunk.ID, Status: result.Status, AtMs: a.cfg.Machine.BootMs(),
+		DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Output: result.Output, Cut: result.Cut,
+	}, changed)
+	if err != nil {
+		a.lost.Add(1)
+		a.cfg.Log.Error("result is lost", "check", c.chunk.CheckName, "err", err)
+	}
+}
+
+func (a *Agent) judge(ctx context.Context, c *check) run.Result {
+	keep := c.chunk.MaxOutput
+	if keep <= 0 {
+		keep = run.DefaultMaxOutput
+	}
+	if most := int(a.maxOutput.Load()); most > 0 {
+		keep = min(keep, most)
+	}
+	switch {
+	case c.problem != "":
+		return run.Result{Status: model.Unknown, Output: []byte(c.problem)}
+	case c.run.Probe != "":
+		return a.runProbe(ctx, c, keep)
+	}
+	return a.runner.Run(ctx, run.Command{
+		Shell: c.run.Shell, Argv: c.run.Argv, Env: c.run.Env, RunAs: c.run.RunAs,
+		Timeout: c.chunk.Timeout, MaxOutput: keep,
+	})
+}
+
+func (a *Agent) runProbe(ctx context.Context, c *check, keep int) run.Result {
+	if c.chunk.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.chunk.Timeout)
+		defer cancel()
+	}
+	began := time.Now()
+	env := probe.Env{Now: a.cfg.Machine.Now, ServerOffset: a.ServerOffset, Memory: &c.past.memory}
+	status, text := probe.Run(ctx, &env, c.run.Probe, c.run.Args)
+	text, cut := run.Cut(text, keep)
+	return run.Result{Status: status, Output: text, Cut: cut, Duration: time.Since(began)}
+}

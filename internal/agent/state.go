@@ -1,0 +1,120 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Files of the state folder, beside those of pki (identity) and the spool's folder.
+const (
+	lockFile       = "lock"
+	assignmentFile = "assignment" // a wire.Assignment frame, whole, with its signature
+	sessionFile    = "session.json"
+	spoolFolder    = "spool"
+)
+
+// session is what is remembered of the last one.
+type session struct {
+	Incarnation uint64   `json:"incarnation"`
+	Servers     []string `json:"servers,omitempty"`
+}
+
+// lock keeps a second agent out; the system gives it back when the process dies.
+func lock(dir string) (*flock.Flock, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the agent's state folder: %w", err)
+	}
+	l := flock.New(filepath.Join(dir, lockFile))
+	got, err := l.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", l.Path(), err)
+	}
+	if !got {
+		return nil, model.Errorf(model.Conflict, "state folder %s is in use by another agent", dir).
+			WithHint("stop that one, or give this one another folder (--state-dir)")
+	}
+	return l, nil
+}
+
+// loadHeld reads the assignment of the last life and verifies it like one from the
+// wire. Nil: there is none, or it is not to be trusted (the server sends it again).
+func loadHeld(dir string, id *pki.Identity) (*link.Held, error) {
+	path := filepath.Join(dir, assignmentFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	kind, body, err := wire.FrameKind(data)
+	if err == nil && kind != wire.KindAssignment {
+		err = fmt.Errorf("frame of kind %d", kind)
+	}
+	var a wire.Assignment
+	if err == nil {
+		err = a.Decode(body)
+	}
+	var held *link.Held
+	if err == nil {
+		held, err = (*link.Held)(nil).Apply(&a, id.Node, id.ServerKey, wire.DecodeChunk)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return held, nil
+}
+
+func saveHeld(dir string, held *link.Held) error {
+	return writeFile(filepath.Join(dir, assignmentFile), wire.AppendAssignment(nil, held.Message()))
+}
+
+func loadSession(dir string) (s session) {
+	data, err := os.ReadFile(filepath.Join(dir, sessionFile))
+	if err != nil || json.Unmarshal(data, &s) != nil {
+		return session{} // nothing in it that the next session does not say again
+	}
+	return s
+}
+
+func saveSession(dir string, s session) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, sessionFile), data)
+}
+
+// writeFile replaces a file so that a crash leaves the old one or the new one.
+func writeFile(path string, data []byte) error {
+	temporary := path + ".new"
+	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	_ = dir.Sync() // not every system can
+	return dir.Close()
+}
