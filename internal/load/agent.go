@@ -26,7 +26,6 @@ type session interface {
 // checkSet is an assignment's chunks, shared by all agents that hold the same.
 type checkSet struct {
 	chunks []*model.Chunk // those that are played, ascending by id
-	index  map[model.ChunkID]int
 }
 
 // agent is one simulated machine. Its lock guards everything below it; the sender
@@ -37,7 +36,7 @@ type agent struct {
 	index int
 	uid   uuid.UUID
 	name  string
-	cfg   link.Config
+	cfg   *link.Config
 
 	mu        sync.Mutex
 	session   session // nil while away
@@ -60,7 +59,6 @@ type frame struct {
 	first    uint64
 	due      int64 // when it should leave, ns since the beginning
 	done     int   // signals acknowledged
-	again    bool  // was sent before
 	signals  []wire.Signal
 	intended []int64
 	checks   []int16 // index in the checkSet; -1 for a keepalive
@@ -116,7 +114,7 @@ func (a *agent) open(ctx context.Context) (session, error) {
 		Streams: []wire.StreamHeld{a.holds()}}
 	hello.Backlog = hello.Streams[0].Last + 1 - hello.Streams[0].First
 	a.mu.Unlock()
-	return a.run.connect(ctx, &a.cfg, a.run.cfg.Server, &hello, a)
+	return a.run.connect(ctx, a.cfg, a.run.cfg.Server, &hello, a)
 }
 
 // holds says what is not acknowledged yet. Caller holds the lock.
@@ -155,7 +153,6 @@ func (a *agent) welcome(s session, w *wire.Welcome) {
 	}
 	a.kept(w.Last)
 	for _, f := range a.held[:a.sent] {
-		f.again = true
 		a.tally.mu.Lock()
 		a.tally.resent += uint64(len(f.signals) - f.done)
 		a.tally.mu.Unlock()
@@ -273,10 +270,6 @@ func (a *agent) pump() {
 			return // full: the next acknowledgement goes on; ended: the next session does
 		}
 		a.lastSend = a.run.now()
-		if !f.again {
-			f.again = true
-			a.tally.frame(f, a.lastSend)
-		}
 		a.sent++
 	}
 }
@@ -318,6 +311,7 @@ func (a *agent) leave(due int64) {
 	}
 	a.filling = nil
 	f.due = min(f.due, due)
+	a.tally.frame(f, a.run.now())
 	a.held = append(a.held, f)
 	a.pump()
 }

@@ -39,6 +39,7 @@ type Config struct {
 
 	Before   View                            // what the view holds, asked before and after; nil: not compared
 	Generate Generator                       // what results say; default: distinct outputs, Changes
+	Plays    func(*model.Chunk) bool         // which checks of an assignment; default those of Prepare
 	Nodes    func(i int) (uuid.UUID, string) // identity of agent i; default NodeUID, NodeName
 	Log      *slog.Logger
 	Progress func(Sample) // every second; may be nil
@@ -83,6 +84,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Generate == nil {
 		c.Generate = &distinct{size: c.Output, changes: c.Changes, seed: c.Seed}
+	}
+	if c.Plays == nil {
+		c.Plays = loadCheck
 	}
 	if c.Nodes == nil {
 		c.Nodes = func(i int) (uuid.UUID, string) { return NodeUID(c.Seed, i), NodeName(i) }

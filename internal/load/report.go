@@ -45,7 +45,7 @@ type Report struct {
 	Slowed       int               `json:"slowed"`
 	Latency      Latency           `json:"latencyMs"`      // intended → acknowledged
 	BeyondLinger Latency           `json:"beyondLingerMs"` // due to leave → acknowledged
-	Lag          Latency           `json:"generatorLagMs"` // due to leave → sent
+	Lag          Latency           `json:"generatorLagMs"` // due to leave → handed over to be sent
 	Batch        Spread            `json:"signalsPerFrame"`
 	Server       Usage             `json:"server"`
 	Loader       Usage             `json:"loader"`
@@ -147,8 +147,7 @@ func (rep *Report) finish(c Config, t *tally, slowed int) {
 func (rep *Report) judge(c Config) {
 	rep.Valid = true
 	say := func(format string, args ...any) { rep.Verdict = append(rep.Verdict, fmt.Sprintf(format, args...)) }
-	// During an outage frames wait for their session: that is the server's, not the generator's.
-	if lag := rep.Lag.P99; len(rep.Outages) == 0 && lag > ms(c.MaxLag) {
+	if lag := rep.Lag.P99; lag > ms(c.MaxLag) {
 		rep.Valid = false
 		say("invalid: the generator fell behind (p99 %.1f ms after the due time, allowed %.0f ms)", lag, ms(c.MaxLag))
 	}

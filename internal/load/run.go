@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -76,16 +75,18 @@ func newRun(cfg Config) (*run, error) {
 	for i := range dialers {
 		dialers[i] = r.dialer(i)
 	}
+	shared := link.NewShared()
 	for i := range cfg.Agents {
 		uid, name := cfg.Nodes(i)
 		a := &agent{run: r, index: i, uid: uid, name: name, stream: wire.StreamID(rand.Uint64() | 1)}
-		a.cfg = link.Config{Node: uid, Dial: dialers[i%len(dialers)], Chunk: r.chunk, BootMs: r.boot, Log: cfg.Log}
+		c := link.Config{Node: uid, Dial: dialers[i%len(dialers)], Chunk: r.chunk, BootMs: r.boot, Log: cfg.Log, Shared: shared}
 		if cfg.TLS != nil {
 			var err error
-			if a.cfg.TLS, err = cfg.TLS(uid); err != nil {
+			if c.TLS, err = cfg.TLS(uid); err != nil {
 				return nil, fmt.Errorf("certificate of agent %s: %w", name, err)
 			}
 		}
+		a.cfg = c.Complete()
 		r.agents = append(r.agents, a)
 	}
 	return r, nil
@@ -127,14 +128,18 @@ func (r *run) chunk(id model.ChunkID, body []byte) (*model.Chunk, error) {
 func (r *run) checkSet(held *link.Held) *checkSet {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if n := len(held.Chunks); n < r.cfg.Checks {
-		r.fewest = n
-		return nil
-	}
 	if s := r.sets[held.Hash]; s != nil {
 		return s
 	}
-	s := &checkSet{chunks: slices.Clone(held.Chunks[:r.cfg.Checks])}
+	s := &checkSet{}
+	for _, c := range held.Chunks {
+		if r.cfg.Plays(c) && len(s.chunks) < r.cfg.Checks {
+			s.chunks = append(s.chunks, c)
+		}
+	}
+	if r.fewest = len(s.chunks); r.fewest < r.cfg.Checks {
+		return nil
+	}
 	r.sets[held.Hash] = s
 	return s
 }

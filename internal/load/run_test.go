@@ -69,7 +69,7 @@ func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire
 	a.welcome(x, &wire.Welcome{Node: n.id, KeepaliveMs: 20000, Last: []wire.StreamLast{{StreamKey: wire.StreamKey{Stream: stream}, Last: last}}})
 	held := &link.Held{}
 	for c := range s.checks {
-		held.Chunks = append(held.Chunks, &model.Chunk{ID: model.ChunkID(50 + c), Check: model.CheckID(10 + c)})
+		held.Chunks = append(held.Chunks, &model.Chunk{ID: model.ChunkID(50 + c), Check: model.CheckID(10 + c), CheckName: checkPrefix + "x"})
 	}
 	a.assign(held)
 	return x, nil

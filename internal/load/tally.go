@@ -20,7 +20,7 @@ type tally struct {
 	resent  uint64                  // signals sent again after a reconnect
 	whole   *hdrhistogram.Histogram // intended → acknowledged
 	beyond  *hdrhistogram.Histogram // due to leave (linger over, or frame full) → acknowledged
-	lag     *hdrhistogram.Histogram // due to leave → handed to the session
+	lag     *hdrhistogram.Histogram // due to leave → handed over to be sent
 	batches *hdrhistogram.Histogram // signals per frame
 	reasons map[string]uint64       // refusals by code
 }
@@ -40,7 +40,7 @@ func record(h *hdrhistogram.Histogram, ns int64) {
 
 func (t *tally) measured(intended int64) bool { return intended >= t.from && intended < t.to }
 
-// frame counts one that leaves for the first time.
+// frame counts one that leaves the generator.
 func (t *tally) frame(f *frame, now int64) {
 	t.mu.Lock()
 	if t.measured(f.due) {

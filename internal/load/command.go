@@ -1,0 +1,200 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+// NewCommand is `muster load`.
+func NewCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "load",
+		Short: "Measure a server with thousands of real agent sessions",
+		Long: `Measure a server with thousands of real agent sessions.
+
+  muster load prepare --data DIR --agents 2000 --checks 40 --interval 5s   (server stopped)
+  muster load run --server 127.0.0.1:8443 --agents 2000 --checks 40 --interval 5s
+
+bench/README.md says how the recorded results were made.`,
+	}
+	cmd.AddCommand(runCommand(), prepareCommand())
+	return cmd
+}
+
+func runCommand() *cobra.Command {
+	var c Config
+	var title, data, admin, out, pid string
+	var withTLS bool
+	cmd := &cobra.Command{
+		Use:           "run",
+		Short:         "Open agent sessions, send results at a set rate, compare the view with the ledger",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if withTLS {
+				authority, err := openAuthority(data)
+				if err != nil {
+					return err
+				}
+				if c.TLS, err = Certificates(authority); err != nil {
+					return err
+				}
+			}
+			if admin != "" {
+				admin = strings.TrimSuffix(admin, "/")
+				c.MetricsURL, c.Before = admin+"/metrics", HTTPView(admin+"/debug/states")
+			}
+			if err := findServer(&c, pid); err != nil {
+				return err
+			}
+			c.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
+			c.Progress = progress(cmd.ErrOrStderr())
+			rep, err := Run(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			rep.Title = title
+			fmt.Fprint(cmd.OutOrStdout(), rep.Text())
+			if out != "" {
+				if err := rep.Save(out); err != nil {
+					return err
+				}
+			}
+			if !rep.OK() {
+				return model.Errorf(model.Invalid, "the run failed: %s", strings.Join(rep.Verdict, "; "))
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.Server, "server", "127.0.0.1:8443", "the agents' listener: listen, or listen-plain without --tls")
+	f.IntVar(&c.Agents, "agents", 100, "agent sessions")
+	f.IntVar(&c.Checks, "checks", 40, "checks of each agent")
+	f.DurationVar(&c.Interval, "interval", 5*time.Second, "interval of every check")
+	f.Float64Var(&c.Rate, "rate", 0, "results per second of all agents; replaces --interval")
+	f.IntVar(&c.PerFrame, "per-frame", 0, "results that fill a frame; 0: frames leave when their linger is over")
+	f.DurationVar(&c.Linger, "linger", 500*time.Millisecond, "how long a result may wait for company")
+	f.IntVar(&c.Output, "output-bytes", 100, "length of each output; all differ")
+	f.Float64Var(&c.Changes, "status-changes", 0.02, "share of results that change the status; those leave at once")
+	f.DurationVar(&c.Duration, "duration", time.Minute, "measured time")
+	f.DurationVar(&c.Warmup, "warmup", 5*time.Second, "time before it that is not measured")
+	f.DurationVar(&c.MaxLag, "max-lag", 50*time.Millisecond, "generator lag (p99) that makes a run invalid")
+	f.BoolVar(&c.Storm, "reconnect-storm", false, "cut all sessions at once, in the middle, and time until all are back")
+	f.IntVar(&c.Parallel, "parallel", 512, "connections being opened at once")
+	f.IntVar(&c.Senders, "senders", 4, "goroutines that play the timetable")
+	f.IntVar(&c.Sources, "sources", 0, "loopback addresses to connect from; 0: one per 20,000 agents")
+	f.Uint64Var(&c.Seed, "seed", 0, "same seed, same nodes and timetable")
+	f.BoolVar(&withTLS, "tls", false, "mutual TLS with certificates of the server's CA (--data)")
+	f.StringVar(&data, "data", "./muster-data", "the server's data folder, for its CA")
+	f.StringVar(&admin, "admin", "", "the server's admin listener, such as http://127.0.0.1:8444: metrics, and the states that the ledger is compared with")
+	f.StringVar(&pid, "server-pid", "", "the server's process, or a file with its number: CPU and memory are reported")
+	f.StringVar(&out, "out", "", "write the whole report (run.json) here")
+	f.StringVar(&title, "title", "", "a name for the report")
+	return cmd
+}
+
+func findServer(c *Config, pid string) error {
+	if pid == "" {
+		return nil
+	}
+	if text, err := os.ReadFile(pid); err == nil {
+		pid = strings.TrimSpace(string(text))
+	}
+	n, err := strconv.Atoi(pid)
+	if err != nil || n < 1 {
+		return model.Errorf(model.Invalid, "--server-pid %q: want a process number or a file that holds one", pid)
+	}
+	c.ServerPID = n
+	return nil
+}
+
+func openAuthority(data string) (*pki.Authority, error) {
+	dir := filepath.Join(data, "pki")
+	if _, err := os.Stat(dir); err != nil {
+		return nil, model.Errorf(model.NotFound, "no certificate authority in %s", dir).
+			WithHint("start the server once, and give --data its data folder")
+	}
+	return pki.Open(dir, []string{"localhost"}, time.Now)
+}
+
+// progress prints a line every five seconds.
+func progress(w io.Writer) func(Sample) {
+	return func(s Sample) {
+		if s.Second%5 == 0 {
+			fmt.Fprintf(w, "%4d s  %7d sent/s  %7d acknowledged/s  %6d connected  server %.2f cores %5d MiB  loader %.2f cores\n",
+				s.Second, s.Sent, s.Acked, s.Connected, s.ServerCPU, s.ServerRSS>>20, s.LoaderCPU)
+		}
+	}
+}
+
+// Save writes run.json.
+func (rep *Report) Save(path string) error {
+	data, err := json.MarshalIndent(rep, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode report: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("save report: %w", err)
+	}
+	if err := os.WriteFile(path, append(data, '\n'), 0o644); err != nil {
+		return fmt.Errorf("save report: %w", err)
+	}
+	return nil
+}
+
+func prepareCommand() *cobra.Command {
+	var p Preparation
+	var data string
+	cmd := &cobra.Command{
+		Use:           "prepare",
+		Short:         "Make the nodes and checks that `muster load run` plays (with the server stopped)",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := prepareFolder(cmd.Context(), data, p); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%d nodes and %d checks every %s in namespace %s\n", p.Agents, p.Checks, p.Interval, loadNamespace)
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&data, "data", "./muster-data", "the server's data folder")
+	f.IntVar(&p.Agents, "agents", 100, "nodes")
+	f.IntVar(&p.Checks, "checks", 40, "checks of each node")
+	f.DurationVar(&p.Interval, "interval", 5*time.Second, "interval of every check")
+	f.Uint64Var(&p.Seed, "seed", 0, "as for run")
+	return cmd
+}
+
+func prepareFolder(ctx context.Context, data string, p Preparation) error {
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return fmt.Errorf("make data folder: %w", err)
+	}
+	store, err := intent.OpenStore(ctx, filepath.Join(data, "intent.db"), time.Now)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	service := intent.NewService(intent.Options{Store: store, Validate: func(*model.Resource) error { return nil }})
+	if err := service.Load(ctx); err != nil {
+		return err
+	}
+	return Prepare(ctx, service, p)
+}

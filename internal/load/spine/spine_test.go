@@ -1,0 +1,81 @@
+package spine
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load"
+)
+
+func start(t *testing.T, o Options) (*Spine, string, func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Listen = l
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := s.Run(ctx); err != nil && ctx.Err() == nil {
+			t.Errorf("spine: %v", err)
+		}
+	})
+	var once sync.Once
+	stop := func() { once.Do(func() { cancel(); running.Wait() }) }
+	t.Cleanup(stop)
+	return s, l.Addr().String(), stop
+}
+
+// Real sessions over real sockets and a real journal: what was acknowledged is in
+// the view, also after all agents reconnected at once, and again after a restart.
+func TestLedgerOverSockets(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		tls  bool
+	}{{"plain", false}, {"mutual TLS", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			o := Options{Dir: dir, Agents: 30, Checks: 10, Interval: time.Second, TLS: c.tls}
+			s, addr, stop := start(t, o)
+			cfg := load.Config{Server: addr, Agents: 30, Checks: 10, Interval: 500 * time.Millisecond, Linger: 50 * time.Millisecond,
+				Duration: time.Second, Warmup: 200 * time.Millisecond, Storm: true, MaxLag: time.Second, Before: load.InProcess(s.View)}
+			if c.tls {
+				var err error
+				if cfg.TLS, err = load.Certificates(s.Authority); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rep, err := load.Run(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !rep.OK() || rep.Balance.Compared != 300 || len(rep.Outages) != 1 {
+				t.Fatalf("%v\n%s", rep.Verdict, rep.Text())
+			}
+			t.Log("\n" + rep.Text())
+			stop()
+
+			again, addr, _ := start(t, o)
+			cfg.Server, cfg.Before = addr, load.InProcess(again.View)
+			if c.tls {
+				if cfg.TLS, err = load.Certificates(again.Authority); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if rep, err = load.Run(t.Context(), cfg); err != nil {
+				t.Fatal(err)
+			}
+			if !rep.OK() || rep.Balance.Compared != 300 {
+				t.Fatalf("after a restart: %v\n%s", rep.Verdict, rep.Text())
+			}
+		})
+	}
+}

@@ -1,0 +1,85 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+)
+
+// StatesHandler answers with every event state's place and counters, a line each:
+// what the ledger is compared with. It belongs on the admin listener.
+func StatesHandler(view event.Reader) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		out := bufio.NewWriterSize(w, 64<<10)
+		defer out.Flush()
+		err := InProcess(view).Each(r.Context(), func(k Kept) error {
+			_, err := fmt.Fprintf(out, "%d %d %d %d %d\n", k.Node, k.Check, k.Results, k.Stream, k.Number)
+			return err
+		})
+		if err == nil {
+			fmt.Fprintln(out, "end")
+		}
+	})
+}
+
+type httpView struct{ url string }
+
+// HTTPView reads what StatesHandler wrote.
+func HTTPView(url string) View { return httpView{url} }
+
+func (v httpView) Each(ctx context.Context, fn func(Kept) error) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, v.url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("read states from %s: %s", v.url, resp.Status)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if lines.Text() == "end" {
+			return nil
+		}
+		var k Kept
+		if _, err := fmt.Sscan(lines.Text(), &k.Node, &k.Check, &k.Results, &k.Stream, &k.Number); err != nil {
+			return fmt.Errorf("read states from %s: line %q: %w", v.url, lines.Text(), err)
+		}
+		if err := fn(k); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("read states from %s: cut short: %w", v.url, lines.Err())
+}
+
+type inProcess struct{ view event.Reader }
+
+// InProcess reads a view of this process.
+func InProcess(view event.Reader) View { return inProcess{view} }
+
+func (v inProcess) Each(ctx context.Context, fn func(Kept) error) error {
+	q := event.Query{Limit: 1000}
+	for {
+		page, err := v.view.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.States {
+			s := &page.States[i]
+			if err := fn(Kept{s.Node, s.Check, s.Results, s.Stream, s.Number}); err != nil {
+				return err
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		q.After = page.Next
+	}
+}
