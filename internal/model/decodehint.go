@@ -1,0 +1,76 @@
+package model
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// otherWords are what people coming from elsewhere, or from YAML 1.1, write.
+var otherWords = map[string]string{
+	"on":               "targets",
+	"subscriptions":    "targets: {groups: […]}",
+	"round_robin":      "targets",
+	"check_hooks":      "command",
+	"proxy_entity":     "targets: {nodes: […]}",
+	"max_output_size":  "maxOutput",
+	"low_flap":         "alert.failAfter",
+	"entity_class":     "metadata.labels",
+	"keepalive_window": "keepalive: {timeout: …}",
+	"attempts":         "alert: {failAfter: …}",
+}
+
+// rightName says what to write instead of an unknown field.
+func (d *decoder) rightName(t reflect.Type, word, at string) string {
+	names := fieldNames(t)
+	if at == "" {
+		names = append(names, d.skip...)
+	}
+	for _, name := range names {
+		if strings.EqualFold(strings.ReplaceAll(word, "_", ""), name) {
+			return "did you mean " + name + "?"
+		}
+	}
+	if other, ok := otherWords[word]; ok && d.root != nil && slices.Contains(fieldNames(d.root), strings.SplitN(strings.SplitN(other, ":", 2)[0], ".", 2)[0]) {
+		return "write " + other
+	}
+	if d.root != nil {
+		if path := findField(d.root, word, "spec", 0); path != "" {
+			return "it belongs to " + path[:strings.LastIndexByte(path, '.')]
+		}
+	}
+	if near := Nearest(word, names); near != "" {
+		return "did you mean " + near + "?"
+	}
+	if at == "" && d.root == nil {
+		for _, k := range kinds {
+			if _, ok := fieldOf(reflect.TypeOf(k.New()).Elem(), word); ok {
+				return "it belongs to spec"
+			}
+		}
+		if _, ok := fieldOf(reflect.TypeFor[Metadata](), word); ok {
+			return "it belongs to metadata"
+		}
+	}
+	return "fields here: " + strings.Join(names, ", ")
+}
+
+// findField looks for a field of this name anywhere in a spec, the nearest to its
+// root first.
+func findField(t reflect.Type, word, path string, depth int) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || t == commandType || depth > 3 {
+		return ""
+	}
+	if _, ok := fieldOf(t, word); ok {
+		return path + "." + word
+	}
+	for i := range t.NumField() {
+		if found := findField(t.Field(i).Type, word, path+"."+jsonName(t.Field(i)), depth+1); found != "" {
+			return found
+		}
+	}
+	return ""
+}

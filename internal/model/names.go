@@ -1,0 +1,82 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+)
+
+const (
+	maxName = 253
+	maxText = 255 // of labels, of one line for people
+)
+
+// NameError says why text is no name, and which one is near it; nil if it is one.
+func NameError(text string) error {
+	if text == "" {
+		return fmt.Errorf("missing")
+	}
+	if CleanName(text) == text {
+		return nil
+	}
+	if len(text) > maxName {
+		return fmt.Errorf("longer than %d characters", maxName)
+	}
+	return fmt.Errorf("%q is no name: lower-case letters, digits, and . _ - between them", text)
+}
+
+// CleanName makes a name of any text: what cannot stand in one becomes a dash. It is
+// empty where nothing is left, and text itself if that is a name.
+func CleanName(text string) string {
+	clean := strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
+			return c
+		case c >= 'A' && c <= 'Z':
+			return c + 'a' - 'A'
+		}
+		return '-'
+	}, text)
+	if len(clean) > maxName {
+		clean = clean[:maxName]
+	}
+	return strings.Trim(clean, "._-")
+}
+
+func isLabelKey(name string) bool {
+	if name == "" || len(name) > maxText {
+		return false
+	}
+	for i := range len(name) {
+		if c := name[i]; !isAlnum(c) && (i == 0 || i == len(name)-1 || strings.IndexByte("._-/", c) < 0) {
+			return false
+		}
+	}
+	return true
+}
+
+func isAlnum(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+func hasControl(text string) bool {
+	return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f })
+}
+
+func isVariable(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c != '_' && (!isAlnum(c) || i == 0 && c <= '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// isHeader: a token of RFC 9110, section 5.6.2.
+func isHeader(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; !isAlnum(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return name != ""
+}

@@ -1,0 +1,147 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+func (r *reader) yamlDocuments(data []byte) (docs []*tree) {
+	loader, err := yaml.NewLoader(bytes.NewReader(data))
+	for err == nil {
+		var node yaml.Node
+		if err = loader.Load(&node); err != nil {
+			break
+		}
+		if node.Kind == yaml.DocumentNode && len(node.Content) == 1 {
+			var t *tree
+			if t, err = r.fromYAML(node.Content[0], 0); err == nil {
+				docs = append(docs, t)
+			}
+		}
+	}
+	var wrong *yaml.LoadError
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, errTooBig):
+	case errors.As(err, &wrong):
+		at := place{wrong.Mark.Line, wrong.Mark.Column}
+		if at.line == 0 {
+			at = place{wrong.ContextMark.Line, wrong.ContextMark.Column}
+		}
+		hint := ""
+		if strings.Contains(wrong.Message, "cannot start any token") {
+			hint = "indent with spaces, and quote text that begins with a special character"
+		}
+		r.flaw(at, "", hint, "not YAML: %s", wrong.Message)
+	default:
+		r.flaw(place{}, "", "", "not YAML: %v", err)
+	}
+	return docs
+}
+
+func (r *reader) fromYAML(n *yaml.Node, depth int) (*tree, error) {
+	t := &tree{place: place{n.Line, n.Column}}
+	if err := r.count(t.place, depth); err != nil {
+		return nil, err
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		if n.Alias == nil {
+			return t, nil
+		}
+		r.aliases++
+		aliased, err := r.fromYAML(n.Alias, depth+1)
+		r.aliases--
+		if err != nil {
+			return nil, err
+		}
+		aliased.place = t.place
+		return aliased, nil
+	case yaml.SequenceNode:
+		t.kind = list
+		for _, item := range n.Content {
+			child, err := r.fromYAML(item, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			t.items = append(t.items, child)
+		}
+	case yaml.MappingNode:
+		t.kind = mapping
+		return t, r.yamlMapping(t, n, depth)
+	case yaml.ScalarNode:
+		r.scalar(t, n)
+	}
+	return t, nil
+}
+
+func (r *reader) yamlMapping(t *tree, n *yaml.Node, depth int) error {
+	var merged []key
+	seen := make(map[string]bool, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name := n.Content[i]
+		at := place{name.Line, name.Column}
+		value, err := r.fromYAML(n.Content[i+1], depth+1)
+		if err != nil {
+			return err
+		}
+		switch {
+		case name.Kind != yaml.ScalarNode:
+			r.flaw(at, "", "", "a key must be text")
+		case name.ShortTag() == "!!merge":
+			sources := []*tree{value}
+			if value.kind == list {
+				sources = value.items
+			}
+			for _, s := range sources {
+				merged = append(merged, s.keys...)
+			}
+		case seen[name.Value]:
+			r.flaw(at, "", "keep one of them", "%q stands twice in this mapping", name.Value)
+		default:
+			seen[name.Value] = true
+			t.keys = append(t.keys, key{at, name.Value, value})
+		}
+	}
+	for _, k := range merged { // what stands here wins over what is merged in
+		if !seen[k.name] {
+			seen[k.name] = true
+			t.keys = append(t.keys, k)
+		}
+	}
+	return nil
+}
+
+func (r *reader) scalar(t *tree, n *yaml.Node) {
+	switch tag := n.ShortTag(); tag {
+	case "!!null":
+	case "!!bool":
+		t.kind, t.text = boolean, strings.ToLower(n.Value)
+		if t.text != "true" && t.text != "false" {
+			t.kind, t.text = text, n.Value
+		}
+	case "!!int", "!!float":
+		t.kind, t.text = number, n.Value
+		if json.Valid([]byte(n.Value)) {
+			return
+		}
+		var v any // other spellings: 0x1f, 1_000, +1, .5
+		if err := n.Decode(&v); err == nil {
+			if plain, err := json.Marshal(v); err == nil {
+				t.text = string(plain)
+				return
+			}
+		}
+		r.flaw(t.place, "", "", "%s is no number that can be kept", n.Value)
+		t.text = "0"
+	case "!!str", "!!timestamp":
+		t.kind, t.text = text, n.Value
+	default:
+		r.flaw(t.place, "", "leave the tag out", "the tag %s has no meaning here", tag)
+		t.kind, t.text = text, n.Value
+	}
+}

@@ -1,0 +1,224 @@
+package model
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/adhocore/gronx"
+)
+
+const (
+	maxInterval  = Duration(366 * 24 * time.Hour)
+	maxTimeout   = Duration(24 * time.Hour)
+	maxOutputCap = Size(1 << 20)
+	maxLine      = 64 << 10 // of one command, argument or variable
+	maxCount     = 1000     // failAfter, recoverAfter
+)
+
+func (v *validator) targets(field string, t *Targets, inner bool) {
+	if t == nil {
+		return
+	}
+	v.names(field+".groups", t.Groups, v.groupName)
+	v.names(field+".nodes", t.Nodes, v.nodeName)
+	v.where(field+".where", t.Where)
+	if t.Except != nil {
+		if inner {
+			v.flaw(field+".except", "", "except cannot stand within except")
+			return
+		}
+		v.targets(field+".except", t.Except, true)
+	}
+	if len(t.Groups)+len(t.Nodes) == 0 && t.Where == "" {
+		v.flaw(field, "write groups, nodes or where; groups: [all] means every node of the namespace", "names nothing")
+	}
+}
+
+func (v *validator) check(s *CheckSpec) {
+	v.targets("spec.targets", s.Targets, false)
+	switch {
+	case s.Command == nil && s.Probe == nil:
+		v.flaw("spec", "write command: … or probe: {name: …}", "says nothing to run")
+	case s.Command != nil && s.Probe != nil:
+		v.flaw("spec.probe", "keep one of them", "both command and probe")
+	}
+	v.command("spec.command", s.Command)
+	if s.Probe != nil {
+		v.probe(s.Probe)
+	}
+	v.schedule(s)
+	v.between("spec.timeout", s.Timeout, Duration(10*time.Millisecond), maxTimeout)
+	if s.TTL != 0 {
+		v.between("spec.ttl", s.TTL, Duration(time.Second), maxInterval)
+		if s.Interval > 0 && s.TTL <= s.Interval {
+			v.flaw("spec.ttl", "two to three intervals are usual", "%s must be longer than the interval %s", s.TTL, s.Interval)
+		}
+	}
+	v.env("spec.env", s.Env)
+	if len(s.RunAs) > maxText || hasControl(s.RunAs) {
+		v.flaw("spec.runAs", "", "want a user's name")
+	}
+	if s.MaxOutput > maxOutputCap {
+		v.flaw("spec.maxOutput", "", "%s is more than %s", s.MaxOutput, maxOutputCap)
+	}
+	if a := s.Alert; a != nil {
+		v.count("spec.alert.failAfter", a.FailAfter)
+		v.count("spec.alert.recoverAfter", a.RecoverAfter)
+		v.names("spec.alert.handlers", a.Handlers, v.name)
+	}
+	v.severities(s.Severity)
+	v.templates(s.Command, s.Probe, s.Env, s.RunAs)
+}
+
+func (v *validator) severities(m map[string]string) {
+	seen := map[Status]string{}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		at := "spec.severity." + name
+		status, ok := ParseStatus(name)
+		if !ok {
+			v.flaw(at, "write ok, warning, critical or unknown", "%q is no status", name)
+		} else if other, twice := seen[status]; twice {
+			v.flaw(at, "keep one of them", "%s and %s are the same status", other, name)
+		} else {
+			seen[status] = name
+		}
+		if _, ok := ParseSeverity(m[name]); !ok {
+			v.flaw(at, "write "+strings.Join(severityNames[:], ", "), "%q is no severity", m[name])
+		}
+	}
+}
+
+func (v *validator) schedule(s *CheckSpec) {
+	switch {
+	case s.Interval == 0 && s.Cron == "":
+		v.flaw("spec", "write interval: 60s, or cron", "does not say when to run")
+	case s.Interval != 0 && s.Cron != "":
+		v.flaw("spec.cron", "keep one of them", "both interval and cron")
+	case s.Cron == "":
+		v.between("spec.interval", s.Interval, Duration(time.Second), maxInterval)
+	}
+	if s.Cron != "" {
+		if fields := strings.Fields(s.Cron); len(fields) != 5 {
+			v.flaw("spec.cron", `minute, hour, day, month, weekday: "0 3 * * *" is every day at three`, "want five fields, not %d", len(fields))
+		} else if !gronx.IsValid(s.Cron) {
+			v.flaw("spec.cron", "", "%q is no cron expression", s.Cron)
+		}
+	}
+	if s.TimeZone != "" {
+		if s.Cron == "" {
+			v.flaw("spec.timeZone", "leave it out", "means nothing without cron")
+		}
+		if _, err := time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "Local" {
+			v.flaw("spec.timeZone", "write one such as Europe/Paris or UTC", "%q is no time zone known here", s.TimeZone)
+		}
+	}
+}
+
+func (v *validator) count(field string, n int) {
+	if n < 0 || n > maxCount {
+		v.flaw(field, "", "want 1 to %d, not %d", maxCount, n)
+	}
+}
+
+// between accepts zero, which means the default.
+func (v *validator) between(field string, d, low, high Duration) {
+	if d != 0 && (d < low || d > high) {
+		v.flaw(field, "", "want %s to %s, not %s", low, high, d)
+	}
+}
+
+func (v *validator) command(field string, c *Command) {
+	switch {
+	case c == nil:
+	case c.Argv != nil && (len(c.Argv) == 0 || c.Argv[0] == ""), c.Argv == nil && strings.TrimSpace(c.Shell) == "":
+		v.flaw(field, "", "empty")
+	case len(c.Shell) > maxLine || slices.ContainsFunc(c.Argv, func(a string) bool { return len(a) > maxLine }):
+		v.flaw(field, "put it into a script", "longer than %d bytes", maxLine)
+	case strings.ContainsRune(c.Shell, 0) || slices.ContainsFunc(c.Argv, func(a string) bool { return strings.ContainsRune(a, 0) }):
+		v.flaw(field, "", "holds a zero byte")
+	}
+}
+
+func (v *validator) probe(p *Probe) {
+	if p.Name == "" {
+		v.flaw("spec.probe.name", "", "missing")
+		return
+	}
+	if v.rules.Probe == nil {
+		return
+	}
+	err := v.rules.Probe(p)
+	if err == nil {
+		return
+	}
+	var errs []error
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		errs = joined.Unwrap()
+	} else {
+		errs = []error{err}
+	}
+	for _, err := range errs {
+		if f, ok := err.(*Flaw); ok {
+			v.flaw("spec.probe."+f.Field, f.Hint, "%s", f.Text)
+			continue
+		}
+		if e, ok := err.(*Error); ok {
+			v.flaw("spec.probe", e.Hint, "%s", e.Message)
+			continue
+		}
+		v.flaw("spec.probe", "", "%v", err)
+	}
+}
+
+func (v *validator) env(field string, env map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		at := field + "." + name
+		if !isVariable(name) {
+			v.flaw(at, "letters, digits and _, not beginning with a digit", "%q is no name of a variable", name)
+		}
+		if len(env[name]) > maxLine || strings.ContainsRune(env[name], 0) {
+			v.flaw(at, "", "want at most %d bytes without a zero byte", maxLine)
+		}
+	}
+}
+
+// templates finds variables that are written wrongly.
+func (v *validator) templates(c *Command, p *Probe, env map[string]string, runAs string) {
+	_, err := ParseCommandTemplate(c, p, env, runAs)
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return
+	}
+	for _, err := range joined.Unwrap() {
+		if f, ok := err.(*FieldError); ok {
+			v.flaw("spec."+f.Field, "", "%v", f.Err)
+		}
+	}
+}
+
+func (v *validator) handler(s *HandlerSpec) {
+	switch {
+	case s.Command == nil && s.Webhook == nil:
+		v.flaw("spec", "write command: … or webhook: {url: …}", "says no way to tell")
+	case s.Command != nil && s.Webhook != nil:
+		v.flaw("spec.webhook", "keep one of them", "both command and webhook")
+	}
+	v.command("spec.command", s.Command)
+	if w := s.Webhook; w != nil {
+		u, err := url.Parse(w.URL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			v.flaw("spec.webhook.url", "write https://…", "%q is no address of a web server", w.URL)
+		}
+		for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
+			if !isHeader(name) || hasControl(w.Headers[name]) {
+				v.flaw("spec.webhook.headers."+name, "", "%q is no HTTP header", name)
+			}
+		}
+	}
+	v.between("spec.timeout", s.Timeout, Duration(100*time.Millisecond), Duration(10*time.Minute))
+	v.env("spec.env", s.Env)
+	v.templates(s.Command, nil, s.Env, "")
+}
