@@ -95,7 +95,7 @@ func (c *Conn) Read(limit int) (Op, []byte, error) {
 	case h.Rsv != 0, h.Masked == c.client, !h.Fin, h.OpCode != ws.OpBinary && !h.OpCode.IsControl(),
 		h.OpCode.IsReserved(), h.OpCode.IsControl() && h.Length > ws.MaxControlFramePayloadSize:
 		return 0, nil, ErrProtocol
-	case h.Length > int64(limit):
+	case !h.OpCode.IsControl() && h.Length > int64(limit):
 		return 0, nil, ErrTooLarge
 	}
 	payload, err := c.payload(int(h.Length))

@@ -1,0 +1,202 @@
+package wsconn
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gobwas/ws"
+)
+
+// pair is both ends of one connection after the handshake.
+func pair(t testing.TB) (server, client *Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	o := Options{Timeout: 10 * time.Second, Buffers: new(Buffers)}
+	accepted := make(chan *Conn, 1)
+	go func() {
+		nc, err := l.Accept()
+		if err != nil {
+			accepted <- nil
+			return
+		}
+		c, err := Accept(nc, "/path", "sub.v1", o)
+		if err != nil {
+			t.Error(err)
+		}
+		accepted <- c
+	}()
+	nc, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err = Connect(nc, "host", "/path", "sub.v1", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server = <-accepted
+	t.Cleanup(func() { server.Close(); client.Close() })
+	return server, client
+}
+
+func message(n int) []byte { return append(make([]byte, Headroom), bytes.Repeat([]byte{'m'}, n)...) }
+
+// TestSizes sends messages around every boundary, several at once, both ways.
+func TestSizes(t *testing.T) {
+	server, client := pair(t)
+	sizes := []int{0, 1, 125, 126, 127, small - 8, small - 1, small, small + 1, 4095, 65535, 65536, 1 << 20, 3, 900, 900, 900, 0}
+	for _, ends := range [][2]*Conn{{server, client}, {client, server}} {
+		go func() {
+			for _, n := range sizes {
+				if err := ends[0].Write(message(n)); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		for _, n := range sizes {
+			op, got, err := ends[1].Read(1 << 20)
+			if err != nil || op != Binary || !bytes.Equal(got, bytes.Repeat([]byte{'m'}, n)) {
+				t.Fatalf("message of %d bytes: op %v, %d bytes, %v", n, op, len(got), err)
+			}
+		}
+	}
+}
+
+func TestPingIsAnsweredAndCloseIsTold(t *testing.T) {
+	server, client := pair(t)
+	if err := client.Ping(); err != nil {
+		t.Fatal(err)
+	}
+	if op, _, err := server.Read(10); op != Ping || err != nil {
+		t.Fatalf("server read %v, %v", op, err)
+	}
+	if op, _, err := client.Read(10); op != Pong || err != nil {
+		t.Fatalf("client read %v, %v", op, err)
+	}
+	if err := server.WriteClose(1008, strings.Repeat("because ", 100)); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := client.Read(10)
+	var closed *CloseError
+	if !errors.As(err, &closed) || closed.Code != 1008 || !strings.HasPrefix(closed.Reason, "because") {
+		t.Fatalf("client read %v", err)
+	}
+}
+
+// TestRefused feeds the server what the protocol does not allow.
+func TestRefused(t *testing.T) {
+	mask := func(h ws.Header) ws.Header { h.Masked = true; return h }
+	huge := []byte{0x82, 0xff}
+	huge = binary.BigEndian.AppendUint64(huge, 1<<63)
+	for _, c := range []struct {
+		name string
+		raw  []byte
+		want error
+	}{
+		{"not masked", ws.MustCompileFrame(ws.NewBinaryFrame([]byte("x"))), ErrProtocol},
+		{"text", frame(mask(ws.Header{Fin: true, OpCode: ws.OpText, Length: 1})), ErrProtocol},
+		{"fragment", frame(mask(ws.Header{OpCode: ws.OpBinary, Length: 1})), ErrProtocol},
+		{"reserved bit", frame(mask(ws.Header{Fin: true, Rsv: 4, OpCode: ws.OpBinary, Length: 1})), ErrProtocol},
+		{"long ping", frame(mask(ws.Header{Fin: true, OpCode: ws.OpPing, Length: 126})), ErrProtocol},
+		{"too large", frame(mask(ws.Header{Fin: true, OpCode: ws.OpBinary, Length: 101})), ErrTooLarge},
+		{"length with the highest bit", append(huge, 0, 0, 0, 0), ws.ErrHeaderLengthMSB},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server, client := pair(t)
+			if _, err := client.nc.Write(c.raw); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := server.Read(100); !errors.Is(err, c.want) {
+				t.Fatalf("got %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+func frame(h ws.Header) []byte {
+	var b bytes.Buffer
+	_ = ws.WriteHeader(&b, h)
+	b.Write(make([]byte, h.Length))
+	return b.Bytes()
+}
+
+func TestHandshakeRefusals(t *testing.T) {
+	for _, c := range []struct{ name, path, sub string }{{"path", "/other", "sub.v1"}, {"subprotocol", "/path", "sub.v2"}} {
+		t.Run(c.name, func(t *testing.T) {
+			a, b := net.Pipe()
+			defer a.Close()
+			go func() {
+				defer b.Close()
+				if _, err := Accept(b, "/path", "sub.v1", Options{}); err == nil {
+					t.Error("accepted")
+				}
+			}()
+			if _, err := Connect(a, "host", c.path, c.sub, Options{}); err == nil {
+				t.Error("connected")
+			}
+		})
+	}
+}
+
+// FuzzRead reads arbitrary bytes as a server and as a client.
+func FuzzRead(f *testing.F) {
+	f.Add(frame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 5}), true)
+	f.Add(frame(ws.Header{Fin: true, OpCode: ws.OpBinary, Length: 2000}), false)
+	f.Add(frame(ws.Header{Fin: true, OpCode: ws.OpClose, Length: 2}), false)
+	f.Fuzz(func(t *testing.T, data []byte, server bool) {
+		c := newConn(&replay{r: bytes.NewReader(data)}, !server, Options{Timeout: time.Hour, Buffers: new(Buffers)})
+		for {
+			_, p, err := c.Read(4096)
+			if err != nil {
+				return
+			}
+			if len(p) > 4096 {
+				t.Fatalf("%d bytes", len(p))
+			}
+		}
+	})
+}
+
+// replay is a connection that reads from memory.
+type replay struct {
+	net.Conn
+	r io.Reader
+}
+
+func (r *replay) Read(p []byte) (int, error)       { return r.r.Read(p) }
+func (r *replay) Write(p []byte) (int, error)      { return len(p), nil }
+func (r *replay) SetWriteDeadline(time.Time) error { return nil }
+func (r *replay) Close() error                     { return nil }
+
+// BenchmarkRoundTrip is four results and their acknowledgement over loopback TCP.
+func BenchmarkRoundTrip(b *testing.B) {
+	server, client := pair(b)
+	go func() {
+		reply := message(30)
+		for {
+			if _, _, err := server.Read(1 << 20); err != nil {
+				return
+			}
+			_ = server.Write(reply)
+		}
+	}()
+	buf := message(480)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := client.Write(buf); err != nil {
+			b.Fatal(err)
+		}
+		if _, _, err := client.Read(1 << 20); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
