@@ -51,6 +51,9 @@ type deliverer struct {
 
 	mu       sync.Mutex
 	underway map[int64]bool
+	// finished stay under way until the next look at the outbox begins: a look that was
+	// on its way when the outcome was recorded still shows them as waiting.
+	finished []int64
 	busy     map[history.HandlerRef]int
 	wg       sync.WaitGroup
 }
@@ -95,7 +98,7 @@ func (d *deliverer) run(ctx context.Context) error {
 func (d *deliverer) startDue(ctx context.Context) time.Duration {
 	for {
 		now := d.opts.Now()
-		due, next, err := d.opts.Store.Due(ctx, now, dueAtOnce, d.full())
+		due, next, err := d.opts.Store.Due(ctx, now, dueAtOnce, d.look())
 		if err != nil {
 			if ctx.Err() == nil {
 				d.opts.Logger.Warn("outbox cannot be read; trying again", "err", err)
@@ -118,16 +121,21 @@ func (d *deliverer) startDue(ctx context.Context) time.Duration {
 	}
 }
 
-// full lists the handlers that have as many messages under way as they may.
-func (d *deliverer) full() (list []history.HandlerRef) {
+// look begins a look at the outbox: it lists the handlers that have as many messages
+// under way as they may.
+func (d *deliverer) look() (full []history.HandlerRef) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for _, id := range d.finished {
+		delete(d.underway, id)
+	}
+	d.finished = d.finished[:0]
 	for handler, n := range d.busy {
 		if n >= d.opts.Retry.PerHandler {
-			list = append(list, handler)
+			full = append(full, handler)
 		}
 	}
-	return list
+	return full
 }
 
 const (
@@ -170,7 +178,7 @@ func (d *deliverer) start(ctx context.Context, one history.Delivery) bool {
 	d.wg.Go(func() {
 		d.deliver(ctx, one)
 		d.mu.Lock()
-		delete(d.underway, one.ID)
+		d.finished = append(d.finished, one.ID)
 		if d.busy[one.Handler]--; d.busy[one.Handler] == 0 {
 			delete(d.busy, one.Handler)
 		}
@@ -207,7 +215,7 @@ func (d *deliverer) deliver(ctx context.Context, one history.Delivery) {
 			return
 		}
 		d.opts.Logger.Warn("outcome of a delivery could not be recorded; trying again", "err", err)
-		if sleep(ctx, backoff(attempt, 100*time.Millisecond, 10*time.Second)) != nil {
+		if sleep(ctx, backoff(attempt, d.opts.again, 10*time.Second)) != nil {
 			return
 		}
 	}

@@ -3,6 +3,7 @@ package react
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -58,11 +59,15 @@ func verb(kind string, s model.Status) string {
 	return s.String()
 }
 
+// firstLine is the text of a plug-in's output, without perfdata and further lines.
 func firstLine(s string) string {
-	for i, r := range s {
-		if r == '\n' || r == '|' || i >= 200 {
-			return s[:i]
-		}
+	if i := strings.IndexAny(s, "\n|"); i >= 0 {
+		s = s[:i]
 	}
-	return s
+	if len(s) > maxSummary {
+		s = strings.ToValidUTF8(s[:maxSummary], "") + "…"
+	}
+	return strings.TrimSpace(s)
 }
+
+const maxSummary = 200 // bytes of output in a summary

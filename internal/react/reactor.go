@@ -44,6 +44,8 @@ type Options struct {
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	Queues     *queue.Registry
+
+	again time.Duration // first wait after the store failed; default 100 ms
 }
 
 // Reactor turns transitions into history, problems and messages.
@@ -71,6 +73,9 @@ func New(o Options) *Reactor {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.again <= 0 {
+		o.again = 100 * time.Millisecond
 	}
 	o.Retry = o.Retry.withDefaults()
 	m := newMetrics(o.Registerer)
@@ -163,7 +168,7 @@ func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 			return ctx.Err()
 		}
 		r.metrics.recordFailed.Inc()
-		wait := backoff(attempt, 100*time.Millisecond, 10*time.Second)
+		wait := backoff(attempt, r.opts.again, 10*time.Second)
 		r.opts.Logger.Warn("history store does not take a batch; trying again", "transitions", len(ts), "wait", wait, "err", err)
 		if err := sleep(ctx, wait); err != nil {
 			return err
@@ -196,7 +201,7 @@ func (r *Reactor) rederive(ctx context.Context, p model.Partition, from journal.
 		}
 		if err != nil {
 			r.opts.Logger.Error("making transitions again from the journal failed; trying again", "partition", p, "err", err)
-			if err := sleep(ctx, backoff(attempt, time.Second, time.Minute)); err != nil {
+			if err := sleep(ctx, backoff(attempt, 10*r.opts.again, time.Minute)); err != nil {
 				return err
 			}
 		}

@@ -26,6 +26,9 @@ func TestStoreOnSQLite(t *testing.T) {
 }
 
 func TestStoreOnPostgreSQL(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
 	server := pgtest.Start(t)
 	historytest.Run(t, func(t *testing.T) func() history.Store { return opener(t, server.Database(t)) })
 }

@@ -1,0 +1,222 @@
+package react
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/store/pgtest"
+)
+
+func TestOnSQLite(t *testing.T) {
+	t.Run("a problem is told", func(t *testing.T) { problemIsTold(t, sqlite(t)) })
+	seeds := 10
+	if testing.Short() {
+		seeds = 4
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("lives and deaths, seed ", seed), func(t *testing.T) { livesAndDeaths(t, seed, sqlite(t)) })
+	}
+}
+
+func TestOnPostgreSQL(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
+	server := pgtest.Start(t)
+	t.Run("a problem is told", func(t *testing.T) { problemIsTold(t, openStore(t, server.Database(t))) })
+	for seed := range 2 {
+		t.Run(fmt.Sprint("lives and deaths, seed ", seed), func(t *testing.T) {
+			livesAndDeaths(t, seed, openStore(t, server.Database(t)))
+		})
+	}
+}
+
+// A problem that opens and closes is told in this order, with names that last.
+func problemIsTold(t *testing.T, s *hooked) {
+	spec, got := hook(t, nil)
+	n := someNames(map[string]*model.HandlerSpec{"pager": spec})
+	r := run(t, Options{Store: s, Names: n})
+	r.Emit([]event.Transition{opening("p1", 4)})
+	first := receive(t, "opening", got)
+	n.mu.Lock()
+	n.gone = true // the node is deleted: that is why the problem ends
+	n.mu.Unlock()
+	r.Emit([]event.Transition{closing("p1", 5)})
+	second := receive(t, "closing", got)
+	if first.key != "p1/opened/default/pager" || second.key != "p1/closed/default/pager" {
+		t.Errorf("keys %q, %q", first.key, second.key)
+	}
+	if !strings.Contains(second.body, `"node":"web01"`) || !strings.Contains(second.body, `"check":"disk"`) {
+		t.Errorf("the name of what is gone: %s", second.body)
+	}
+	for range 2 {
+		if a := receive(t, "attempt", s.tried); a.State != history.Delivered {
+			t.Errorf("attempt: %+v", a)
+		}
+	}
+	p, err := s.Problem(t.Context(), "p1")
+	if err != nil || p.Closed.IsZero() {
+		t.Errorf("problem: %+v, %v", p, err)
+	}
+}
+
+// stream is what the view would emit: several transitions of some commits.
+func stream(p model.Partition, commits int, rnd *rand.Rand) (ts []event.Transition) {
+	for c := range commits {
+		for i := range rnd.IntN(3) {
+			ts = append(ts, changed(p, uint64(c+1), uint32(i)))
+		}
+	}
+	return ts
+}
+
+func outputs(t testing.TB, s history.Store) (list []string) {
+	t.Helper()
+	entries, err := s.Entries(context.Background(), history.EntryQuery{Limit: 100_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		list = append(list, e.Output)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func texts(streams ...[]event.Transition) (list []string) {
+	for _, ts := range streams {
+		for _, x := range ts {
+			list = append(list, x.Output)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Whatever the store does and however often the process dies, after the view emitted
+// everything again from some point at or before the places, history has it all once.
+func livesAndDeaths(t *testing.T, seed int, s *hooked) {
+	rnd := rand.New(rand.NewPCG(uint64(seed), 1))
+	streams := [][]event.Transition{stream(1, 40, rnd), stream(2, 40, rnd)}
+	died := errors.New("the connection is lost")
+	var calls atomic.Int64
+	flaky := rand.New(rand.NewPCG(uint64(seed), 2)) // used by one goroutine at a time
+	s.record = func(history.Batch) error {
+		if calls.Add(1); flaky.IntN(5) == 0 {
+			return died // nothing was written
+		}
+		return nil
+	}
+	s.failed = func(history.Batch) error {
+		if flaky.IntN(5) == 0 {
+			return died // all was written, but we do not know
+		}
+		return nil
+	}
+	lives := 4
+	for life := range lives {
+		r := run(t, Options{Store: s, Names: someNames(nil), BatchSize: 1 + rnd.IntN(10)})
+		places, err := s.Places(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, ts := range streams {
+			// The view was restored from a snapshot at or before the place.
+			from := 0
+			if at := places[model.Partition(i+1)].At.Number; at > 0 {
+				from = rnd.IntN(int(at))
+			}
+			for _, x := range ts {
+				if life < lives-1 && rnd.IntN(len(ts)) == 0 {
+					break // it dies before the rest
+				}
+				if x.At.Number > uint64(from) {
+					r.Emit([]event.Transition{x})
+				}
+			}
+		}
+		if life == lives-1 {
+			r.recorded(s, pos(40), 1, 2)
+		}
+		r.stop()
+	}
+	if got, want := outputs(t, s), texts(streams...); !slices.Equal(got, want) {
+		t.Errorf("recorded %v\nwant %v", got, want)
+	}
+}
+
+// A store that stalls delays nothing but itself: Emit returns, what does not fit is
+// made again from the journal.
+func TestAStallingStoreLosesNothing(t *testing.T) {
+	s := sqlite(t)
+	stalled, resume := make(chan struct{}), make(chan struct{})
+	var once atomic.Bool
+	s.record = func(history.Batch) error {
+		if once.CompareAndSwap(false, true) {
+			close(stalled)
+			<-resume
+		}
+		return nil
+	}
+	rnd := rand.New(rand.NewPCG(1, 1))
+	one, two, later := stream(1, 300, rnd), stream(2, 300, rnd), changed(1, 301, 0)
+	two = two[:len(two)-5] // quiet at the end
+	var queues queue.Registry
+	var r *running
+	calls := 0
+	rederive := func(_ context.Context, p model.Partition, from journal.Position, fn func([]event.Transition) error) (journal.Position, error) {
+		ts, head := one, pos(300)
+		if p == 2 {
+			ts = two
+		}
+		switch calls++; calls {
+		case 1:
+			return pos(0), errors.New("the segment is being closed")
+		case 2:
+			r.Emit([]event.Transition{later}) // the view goes on meanwhile
+			one = append(one, later)
+		default:
+			head = pos(301)
+			if p == 1 {
+				ts = one
+			}
+		}
+		i := slices.IndexFunc(ts, func(x event.Transition) bool { return x.At.Number > from.Number })
+		return head, fn(ts[i:])
+	}
+	r = run(t, Options{Store: s, Names: someNames(nil), Capacity: 50, BatchSize: 20, Rederive: rederive, Queues: &queues})
+	for i := 0; i < max(len(one), len(two)); i++ {
+		if i < len(one) {
+			r.Emit(one[i : i+1])
+		}
+		if i < len(two) {
+			r.Emit(two[i : i+1])
+		}
+		if i == 0 {
+			receive(t, "stall", stalled)
+		}
+	}
+	info := queues.List()[0]
+	if info.Depth != 50 || info.Overflow == 0 || info.Policy != queue.Rederive {
+		t.Errorf("queue: %+v", info)
+	}
+	if r.Recorded(1, pos(300)) || !r.Recorded(3, pos(300)) {
+		t.Error("a snapshot of partition 1 must wait, of partition 3 not")
+	}
+	close(resume)
+	r.recorded(s, pos(301), 1, 2)
+	if got, want := outputs(t, s), texts(one, two); !slices.Equal(got, want) {
+		t.Errorf("%d recorded, want %d", len(got), len(want))
+	}
+}
