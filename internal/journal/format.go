@@ -48,7 +48,7 @@ type checkpoint struct {
 // segmentHeader begins a file; before is the state that its first commit follows.
 //
 //	 0 u64 magic with version
-//	 8 u32 CRC32C of bytes 12 … 64
+//	 8 u32 CRC32C of bytes 0 … 8 and 12 … 64
 //	12 u32 chain: the CRC of the commit before
 //	16 u64 incarnation at the file's creation
 //	24 u64 epoch of it
@@ -73,8 +73,18 @@ func (h segmentHeader) append(dst []byte) []byte {
 	dst = le.AppendUint64(dst, uint64(h.before.received))
 	dst = le.AppendUint64(dst, uint64(h.before.listening))
 	dst = le.AppendUint64(dst, 0)
-	le.PutUint32(dst[at+8:], crc32.Checksum(dst[at+12:], castagnoli))
+	le.PutUint32(dst[at+8:], segmentSum(dst[at:]))
 	return dst
+}
+
+// segmentSum is the CRC of a segment header, but for the field that holds it.
+func segmentSum(b []byte) uint32 {
+	return crc32.Update(crc32.Checksum(b[:8], castagnoli), castagnoli, b[12:segmentHeaderSize])
+}
+
+// commitSum is the same for a commit header, which holds two CRCs.
+func commitSum(b []byte) uint32 {
+	return crc32.Update(crc32.Checksum(b[:4], castagnoli), castagnoli, b[12:commitHeaderSize])
 }
 
 // Reasons why bytes are not a commit.
@@ -94,7 +104,7 @@ func parseSegmentHeader(b []byte) (h segmentHeader, err error) {
 		return h, errShort
 	case le.Uint64(b)&^(0xff<<56) != segmentMagic&^(0xff<<56):
 		return h, errHeader
-	case crc32.Checksum(b[12:segmentHeaderSize], castagnoli) != le.Uint32(b[8:]):
+	case segmentSum(b) != le.Uint32(b[8:]):
 		return h, errHeader
 	case b[7] > version:
 		return h, errVersion
@@ -113,8 +123,8 @@ func parseSegmentHeader(b []byte) (h segmentHeader, err error) {
 // header is the fixed part of a commit.
 //
 //	 0 u32 magic with version
-//	 4 u32 CRC32C of bytes 12 … 64 and of the body; the next commit's chain
-//	 8 u32 CRC32C of bytes 12 … 64, so that a length is believed before it is used
+//	 4 u32 CRC32C of bytes 0 … 4, 12 … 64 and of the body; the next commit's chain
+//	 8 u32 CRC32C of bytes 0 … 4 and 12 … 64, so that a length is believed before it is used
 //	12 u32 chain: the CRC of the commit before
 //	16 u64 incarnation
 //	24 u64 number
@@ -155,7 +165,7 @@ func (h *header) put(b []byte) {
 	le.PutUint32(b[56:], h.entries)
 	le.PutUint16(b[60:], h.sections)
 	le.PutUint16(b[62:], h.flags)
-	own := crc32.Checksum(b[12:commitHeaderSize], castagnoli)
+	own := commitSum(b)
 	h.crc = crc32.Update(own, castagnoli, b[commitHeaderSize:])
 	le.PutUint32(b[8:], own)
 	le.PutUint32(b[4:], h.crc)
@@ -169,7 +179,7 @@ func parseHeader(b []byte) (h header, err error) {
 		return h, errShort
 	case le.Uint32(b)&^(0xff<<24) != commitMagic&^(0xff<<24):
 		return h, errHeader
-	case crc32.Checksum(b[12:commitHeaderSize], castagnoli) != le.Uint32(b[8:]):
+	case commitSum(b) != le.Uint32(b[8:]):
 		return h, errHeader
 	}
 	h = header{

@@ -1,0 +1,243 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/journal/journaltest"
+	"github.com/muster-fleet/muster/internal/journal/memfs"
+)
+
+// written is a log of three segments or so, as bytes, and its entries.
+type written struct {
+	files   map[string][]byte
+	names   []string // of the segments
+	entries []string
+	head    uint64
+}
+
+var logOptions = journal.Options{Tick: -1, Reserve: -1, SegmentSize: 1000}
+
+func write(t *testing.T) written {
+	t.Helper()
+	fs := memfs.New()
+	o := logOptions
+	o.FS = fs
+	l := open(t, "/j", o)
+	a := journaltest.NewAcks()
+	for i := range 30 {
+		if err := l.Append(context.Background(), journal.Entry{Section: 1, Data: entryOf(i), Waiter: a}); err != nil {
+			t.Fatal(err)
+		}
+		a.Wait(i + 1)
+	}
+	w := written{files: map[string][]byte{}, entries: journaltest.Contents(t, l, journal.Position{}), head: l.Head().Number}
+	// The files as they are before Close, whose last commit would hold nothing.
+	w.names, w.files = filesOf(t, fs)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.names) < 3 {
+		t.Fatalf("only %d segments", len(w.names))
+	}
+	return w
+}
+
+func filesOf(t *testing.T, fs disk.FS) (segments []string, files map[string][]byte) {
+	t.Helper()
+	files = map[string][]byte{}
+	names, err := fs.List("/j")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if name == "LOCK" {
+			continue
+		}
+		data, err := disk.ReadFile(fs, filepath.Join("/j", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = data
+		if strings.HasSuffix(name, ".log") {
+			segments = append(segments, name)
+		}
+	}
+	return segments, files
+}
+
+// with is a file system holding the log with one file changed (nil: removed).
+func (w written) with(t *testing.T, name string, data []byte) *memfs.FS {
+	t.Helper()
+	fs := memfs.New()
+	_ = fs.MkdirAll("/j")
+	for n, b := range w.files {
+		if n == name {
+			b = data
+		}
+		if b == nil {
+			continue
+		}
+		if err := disk.WriteFile(fs, "/j", n, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fs
+}
+
+func (w written) openWith(t *testing.T, name string, data []byte) (*journal.Log, *memfs.FS, error) {
+	t.Helper()
+	fs := w.with(t, name, data)
+	o := logOptions
+	o.FS = fs
+	l, err := journal.Open("/j", o)
+	return l, fs, err
+}
+
+// lastCommit is where the last commit begins: the file up to there is whole.
+func (w written) lastCommit(t *testing.T) (name string, offset int) {
+	t.Helper()
+	name = w.names[len(w.names)-1]
+	data := w.files[name]
+	for cut := len(data) - 1; ; cut-- {
+		l, _, err := w.openWith(t, name, data[:cut])
+		if err != nil {
+			t.Fatal(err)
+		}
+		torn := l.Stats().TornCommits
+		_ = l.Close()
+		if torn == 0 {
+			return name, cut
+		}
+	}
+}
+
+// TestTornTail truncates and flips the log at every byte of its last commit: it is
+// cut and counted, everything before it is there, and the log goes on.
+func TestTornTail(t *testing.T) {
+	w := write(t)
+	name, start := w.lastCommit(t)
+	data := w.files[name]
+	check := func(what string, at int, changed []byte) {
+		t.Helper()
+		l, fs, err := w.openWith(t, name, changed)
+		if err != nil {
+			t.Fatalf("%s at %d: %v", what, at, err)
+		}
+		if n := l.Stats().TornCommits; n != 1 {
+			t.Fatalf("%s at %d: %d torn commits", what, at, n)
+		}
+		if got := journaltest.Contents(t, l, journal.Position{}); !slices.Equal(got, w.entries[:len(w.entries)-1]) {
+			t.Fatalf("%s at %d: %d entries", what, at, len(got))
+		}
+		a := journaltest.NewAcks()
+		if err := l.Append(context.Background(), journal.Entry{Section: 1, Data: []byte("more"), Waiter: a}); err != nil {
+			t.Fatal(err)
+		}
+		if at := a.Wait(1)[0].At.Number; at != w.head {
+			t.Fatalf("%s: going on at %d, want %d", what, at, w.head)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		// What was cut stays cut.
+		o := logOptions
+		o.FS = fs
+		l = open(t, "/j", o)
+		if n := len(journaltest.Contents(t, l, journal.Position{})); n != len(w.entries) || l.Stats().TornCommits != 0 {
+			t.Fatalf("%s at %d: %d entries when opened again", what, at, n)
+		}
+		_ = l.Close()
+	}
+	for at := start; at < len(data); at++ {
+		if at > start {
+			check("truncated", at, data[:at])
+		}
+		flipped := slices.Clone(data)
+		flipped[at] ^= 1 << (at % 8)
+		check("flipped", at, flipped)
+	}
+	check("zeros behind", start, append(slices.Clone(data[:start]), make([]byte, 700)...))
+}
+
+// TestDamage flips bits everywhere else: the start is refused with file, offset,
+// loss and command, and Repair goes on without exactly what is lost.
+func TestDamage(t *testing.T) {
+	w := write(t)
+	last, start := w.lastCommit(t)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, name := range w.names {
+		end := len(w.files[name])
+		if name == last {
+			end = start
+		}
+		for at := 0; at < end; at += 1 + rng.IntN(40) {
+			changed := slices.Clone(w.files[name])
+			changed[at] ^= 1 << rng.IntN(8)
+			w.checkDamage(t, name, at, changed)
+		}
+	}
+	for i, name := range w.names[:len(w.names)-1] {
+		w.checkDamage(t, name, 0, w.files[name][:len(w.files[name])-10])
+		if i > 0 {
+			w.checkDamage(t, name, -1, nil) // the file is missing
+		}
+	}
+}
+
+func (w written) checkDamage(t *testing.T, name string, at int, changed []byte) {
+	t.Helper()
+	l, fs, err := w.openWith(t, name, changed)
+	var damage *journal.DamageError
+	if !errors.As(err, &damage) {
+		if err == nil {
+			_ = l.Close()
+		}
+		t.Fatalf("%s changed at %d: opened with %v", name, at, err)
+	}
+	if at >= 0 && filepath.Base(damage.File) != name {
+		t.Fatalf("%s changed at %d: %v", name, at, err)
+	}
+	for _, want := range []string{"at offset", "lost: commit", "--drop-damaged"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Fatalf("message %q does not say %q", err, want)
+		}
+	}
+	o := logOptions
+	o.FS = fs
+	losses, err := journal.Repair("/j", o)
+	if err != nil || len(losses) == 0 && at >= 64 {
+		t.Fatalf("%s changed at %d: repair: %v, %v", name, at, losses, err)
+	}
+	l, err = journal.Open("/j", o)
+	if err != nil {
+		t.Fatalf("%s changed at %d: opened after repair: %v", name, at, err)
+	}
+	defer l.Close()
+	got := journaltest.Contents(t, l, journal.Position{})
+	lost := 0
+	for _, loss := range losses {
+		lost += int(loss.Last - loss.First + 1)
+	}
+	if len(got) != len(w.entries)-lost || at >= 64 && lost != 1 && changed != nil && len(changed) == len(w.files[name]) {
+		t.Fatalf("%s changed at %d: %d entries after repair, %d lost", name, at, len(got), lost)
+	}
+	for _, entry := range got {
+		if !slices.Contains(w.entries, entry) {
+			t.Fatalf("entry %q was never written", entry)
+		}
+	}
+	if l.Head().Number != w.head {
+		t.Fatalf("head %d, want %d", l.Head().Number, w.head)
+	}
+	if again, err := journal.Repair("/j", o); err == nil || again != nil {
+		t.Fatalf("repair of an open log: %v, %v", again, err)
+	}
+}
