@@ -1,0 +1,347 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/journal/faultfs"
+	"github.com/muster-fleet/muster/internal/journal/journaltest"
+	"github.com/muster-fleet/muster/internal/journal/memfs"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func add(t *testing.T, l *journal.Log, a *journaltest.Acks, n int) {
+	t.Helper()
+	err := l.Append(context.Background(), journal.Entry{Section: 1, Data: entryOf(n), Waiter: a, Token: uint64(n)})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDiskFull: nothing is acknowledged, Append waits once the queue is full, the
+// reserve is let go, and commits go on by themselves when there is room for it again.
+func TestDiskFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New(memfs.New())
+		l := open(t, "/j", journal.Options{FS: fs, Tick: -1, Reserve: 1 << 20, QueueBytes: 5000})
+		a := journaltest.NewAcks()
+		add(t, l, a, 0)
+		a.Wait(1)
+		has := func(name string) bool { f, err := fs.Open("/j/" + name); return err == nil && f.Close() == nil }
+		if !has("RESERVE") {
+			t.Fatal("no reserve was taken")
+		}
+		fs.SetFree(0)
+		for i := 1; i < 10; i++ {
+			add(t, l, a, i)
+		}
+		synctest.Wait()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := len(a.Heard()); n != 1 {
+			t.Fatalf("%d acknowledged on a full disk", n)
+		}
+		if err := l.Stats().Blocked; err == nil || !strings.Contains(err.Error(), "disk is full") {
+			t.Fatalf("blocked: %v", err)
+		}
+		if has("RESERVE") {
+			t.Fatal("the reserve was not released")
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		var err error
+		for i := 0; err == nil && i < 100; i++ {
+			err = l.Append(ctx, journal.Entry{Section: 1, Data: make([]byte, 1000)})
+		}
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("append to a full queue: %v", err)
+		}
+		fs.SetFree(2 << 19) // room for entries, not for the reserve
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if n := len(a.Heard()); n != 1 {
+			t.Fatal("commits used the room that snapshots need")
+		}
+		fs.SetFree(4 << 20)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if n := len(a.Heard()); n != 10 || l.Stats().Blocked != nil || !has("RESERVE") {
+			t.Fatalf("%d acknowledged, blocked %v", n, l.Stats().Blocked)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestFailedSync: the commit is written again in a new segment, on a new
+// descriptor, and is there once.
+func TestFailedSync(t *testing.T) {
+	for _, kind := range []faultfs.Kind{faultfs.Sync, faultfs.Write} {
+		t.Run(string(kind), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner := memfs.New()
+				fs := faultfs.New(inner)
+				o := journal.Options{FS: fs, Tick: -1, Reserve: -1}
+				l := open(t, "/j", o)
+				a := journaltest.NewAcks()
+				for i := range 5 {
+					add(t, l, a, i)
+					a.Wait(i + 1)
+				}
+				fails := 0
+				fs.Before(func(op faultfs.Op) error {
+					if op.Kind == kind && strings.HasSuffix(op.Name, ".log") && fails < 3 {
+						fails++
+						return syscall.EIO
+					}
+					return nil
+				})
+				fs.Record()
+				add(t, l, a, 5)
+				a.Wait(6)
+				synced := map[string]bool{}
+				for _, op := range fs.Trace() {
+					if op.Kind == faultfs.Sync && strings.HasSuffix(op.Name, ".log") {
+						if synced[op.Name] && fails < 3 {
+							t.Fatalf("%s was synced again after a failure", op.Name)
+						}
+						synced[op.Name] = true
+					}
+				}
+				add(t, l, a, 6)
+				a.Wait(7)
+				want := journaltest.Contents(t, l, journal.Position{})
+				if len(want) != 7 {
+					t.Fatalf("%q", want)
+				}
+				crashed := inner.Crash(0, 1)
+				if err := l.Close(); err != nil {
+					t.Fatal(err)
+				}
+				o.FS = crashed
+				l = open(t, "/j", o)
+				defer l.Close()
+				if got := journaltest.Contents(t, l, journal.Position{}); fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Fatalf("%q", got)
+				}
+			})
+		})
+	}
+}
+
+// TestFailedSyncLostEarlierCommits: when reading back shows that acknowledged bytes
+// are gone, the log says so and does not go on.
+func TestFailedSyncLostEarlierCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := memfs.New()
+		fs := faultfs.New(inner)
+		l := open(t, "/j", journal.Options{FS: fs, Tick: -1, Reserve: -1})
+		a := journaltest.NewAcks()
+		add(t, l, a, 0)
+		a.Wait(1)
+		fs.Before(func(op faultfs.Op) error {
+			if op.Kind != faultfs.Sync {
+				return nil
+			}
+			f, err := inner.OpenWrite("/j/00000000000000000001.log")
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, _ = f.WriteAt([]byte("gone"), 100)
+			return syscall.EIO
+		})
+		add(t, l, a, 1)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		var damage *journal.DamageError
+		if err := l.Stats().Blocked; !errors.As(err, &damage) {
+			t.Fatalf("blocked: %v", err)
+		}
+		_ = l.Close()
+		if heard := a.Heard(); len(heard) != 2 || !errors.Is(heard[1].Err, journal.ErrClosed) {
+			t.Fatalf("%+v", heard)
+		}
+	})
+}
+
+// TestBudget: at the budget commits wait for a cut, and go on after it.
+func TestBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, "/j", journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, Budget: 20_000, QueueBytes: 1 << 20})
+		defer l.Close()
+		a := journaltest.NewAcks()
+		for i := range 300 {
+			add(t, l, a, i)
+			synctest.Wait()
+		}
+		if err := l.Stats().Blocked; !errors.Is(err, journal.ErrBudget) {
+			t.Fatalf("blocked: %v", err)
+		}
+		if s := l.Stats(); s.SizeBytes > s.BudgetBytes {
+			t.Fatalf("%d bytes over a budget of %d", s.SizeBytes, s.BudgetBytes)
+		}
+		for range 100 {
+			if len(a.Heard()) == 300 {
+				return
+			}
+			if err := l.Cut(l.Head()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		t.Fatalf("%d of 300 committed though all was cut", len(a.Heard()))
+	})
+}
+
+// hands is a clock set by hand.
+type hands struct{ wall, mono atomic.Int64 }
+
+func (h *hands) Wall() int64         { return h.wall.Load() }
+func (h *hands) Mono() time.Duration { return time.Duration(h.mono.Load()) }
+
+// TestTimes: listening time stands still while the process is stopped, its disk
+// stalls or it is down; receive time follows the wall clock but never goes back.
+func TestTimes(t *testing.T) {
+	clock := &hands{}
+	clock.wall.Store(1_700_000_000e9)
+	fs := memfs.New()
+	var last journal.Commit
+	o := journal.Options{FS: fs, Tick: -1, Reserve: -1, Clock: clock, Deliver: func(c journal.Commit) { last = c }}
+	l := open(t, "/j", o)
+	n := 0
+	step := func(wall, mono time.Duration) (received int64, listening time.Duration) {
+		t.Helper()
+		clock.wall.Add(int64(wall))
+		clock.mono.Add(int64(mono))
+		a := journaltest.NewAcks()
+		add(t, l, a, n)
+		n++
+		a.Wait(1)
+		return last.Received(), last.Listening()
+	}
+	start, before := step(0, 0)
+	for _, c := range []struct {
+		name              string
+		wall, mono        time.Duration
+		received, advance time.Duration
+	}{
+		{"a second", time.Second, time.Second, time.Second, time.Second},
+		{"stopped for five minutes", 5 * time.Minute, 5 * time.Minute, 5 * time.Minute, 2 * time.Second},
+		{"clock set ahead", time.Hour, time.Second, time.Hour, time.Second},
+		{"clock set back", -time.Hour, time.Second, time.Second / 2, time.Second},
+		{"still behind", time.Second, time.Second, time.Second / 2, time.Second},
+	} {
+		received, listening := step(c.wall, c.mono)
+		if got := time.Duration(received - start); got != c.received {
+			t.Errorf("%s: received moved by %v, want %v", c.name, got, c.received)
+		}
+		if got := listening - before; got != c.advance {
+			t.Errorf("%s: listened %v, want %v", c.name, got, c.advance)
+		}
+		start, before = received, listening
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	clock.wall.Add(int64(10 * time.Hour))
+	clock.mono.Add(int64(10 * time.Hour))
+	l = open(t, "/j", o)
+	defer l.Close()
+	if _, listening := step(0, time.Second); listening-before != time.Second {
+		t.Errorf("down for ten hours: listened %v", listening-before)
+	}
+}
+
+// TestTick: silence makes an empty commit each second.
+func TestTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var commits atomic.Int32
+		l := open(t, "/j", journal.Options{FS: memfs.New(), Reserve: -1, Deliver: func(c journal.Commit) {
+			if len(c.Sections()) == 0 {
+				commits.Add(1)
+			}
+		}})
+		time.Sleep(10*time.Second + time.Millisecond)
+		if n := commits.Load(); n != 10 {
+			t.Errorf("%d ticks in 10 s", n)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestLockedFolder(t *testing.T) {
+	dir := t.TempDir()
+	o := journal.Options{Tick: -1, Reserve: -1}
+	l := open(t, dir, o)
+	_, err := journal.Open(dir, o)
+	if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "in use by process") {
+		t.Fatalf("second open: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = open(t, dir, o).Close()
+}
+
+// TestNewIncarnation: a restored copy keeps what it holds, under old positions too,
+// and refuses those that only the first life knows.
+func TestNewIncarnation(t *testing.T) {
+	fs := memfs.New()
+	o := journal.Options{FS: fs, Tick: -1, Reserve: -1}
+	l := open(t, "/j", o)
+	a := journaltest.NewAcks()
+	add(t, l, a, 0)
+	old := a.Wait(1)[0].At
+	_ = l.Close()
+	born, err := journal.NewIncarnation("/j", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if born.ID == old.Log {
+		t.Fatal("the same incarnation")
+	}
+	o.VerifyFrom = old
+	l = open(t, "/j", o)
+	defer l.Close()
+	add(t, l, a, 1)
+	a.Wait(2)
+	if got := journaltest.Contents(t, l, journal.Position{}); len(got) != 2 {
+		t.Fatalf("%q", got)
+	}
+	if p, err := l.Resolve(old); err != nil || p != (journal.Position{Log: born.ID, Number: old.Number}) {
+		t.Fatalf("%+v %v", p, err)
+	}
+	if _, err := l.Resolve(journal.Position{Log: old.Log, Number: old.Number + 5}); !errors.Is(err, journal.ErrGone) {
+		t.Fatalf("a position of the other life: %v", err)
+	}
+}
+
+func TestRefusesNewerStores(t *testing.T) {
+	fs := memfs.New()
+	o := journal.Options{FS: fs, Tick: -1, Reserve: -1, Stores: map[string]int{"snapshots": 2}}
+	_ = open(t, "/j", o).Close()
+	o.Stores = map[string]int{"snapshots": 1}
+	if _, err := journal.Open("/j", o); model.ClassOf(err) != model.Conflict {
+		t.Fatalf("older program: %v", err)
+	}
+	o.Stores = map[string]int{"snapshots": 3}
+	_ = open(t, "/j", o).Close()
+	text, err := disk.ReadFile(fs, "/j/FORMAT")
+	if err != nil || !strings.Contains(string(text), "store snapshots 3\n") {
+		t.Fatalf("%s %v", text, err)
+	}
+}
