@@ -87,18 +87,29 @@ func (l *lane) memory(number uint64) []byte {
 }
 
 // trim lets the oldest records in memory go above limit bytes, if they are on disk.
-// Above hard bytes those that the log would not take are lost: their numbers are
-// returned.
+// Above hard bytes the oldest that the log would not take are lost: their numbers
+// are returned.
 func (l *lane) trim(limit, hard int) (lost []uint64) {
 	for l.recentBytes > limit {
-		number := l.next() - uint64(len(l.recent))
-		if it := l.at(number); it.commit == 0 && it.gone == kept && l.recent[0] != nil {
-			if it.queued || l.recentBytes <= hard {
-				break
-			}
-			lost = append(lost, number)
+		it := l.at(l.next() - uint64(len(l.recent)))
+		if it.commit == 0 && it.gone == kept {
+			break
 		}
 		l.forgetOldest()
+	}
+	if l.recentBytes <= hard {
+		return nil
+	}
+	start := l.next() - uint64(len(l.recent))
+	for i := 0; i < len(l.recent) && l.recentBytes > hard/8*7; i++ {
+		it := l.at(start + uint64(i))
+		if it.queued {
+			continue
+		}
+		it.queued = true // nobody need try again
+		l.recentBytes -= len(l.recent[i])
+		l.recent[i] = nil
+		lost = append(lost, start+uint64(i))
 	}
 	return lost
 }

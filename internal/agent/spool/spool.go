@@ -56,7 +56,7 @@ func Open(dir string, o Options) (*Spool, error) {
 	o = o.withDefaults()
 	jo := journal.Options{
 		FS: o.FS, Rand: o.Rand, Budget: o.MaxBytes, Reserve: -1, Tick: -1, Linger: o.Linger,
-		MaxCommit: 64 << 10, QueueBytes: memoryBytes, SegmentSize: o.MaxBytes / 32,
+		MaxCommit: 64 << 10, QueueBytes: memoryBytes / 4, SegmentSize: o.MaxBytes / 32,
 		Logger: o.Logger, Name: "spool",
 		RepairCommand: "restart the agent, which repairs its spool by itself",
 	}

@@ -2,9 +2,18 @@ package spool
 
 import (
 	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/journal/faultfs"
+	"github.com/muster-fleet/muster/internal/journal/journaltest"
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -38,6 +47,27 @@ func result(clock Clock, chunk int, output string) *wire.Signal {
 	return &wire.Signal{
 		Kind: wire.SignalResult, Chunk: model.ChunkID(chunk), Status: model.Status(chunk % 4),
 		AtMs: clock.BootMs(), DurationMs: 7, Output: []byte(output),
+	}
+}
+
+// flush returns once all that was appended is on disk.
+func flush(t *testing.T, s *Spool) {
+	t.Helper()
+	for behind := true; behind; {
+		acks := journaltest.NewAcks()
+		s.mu.Lock()
+		for l := range s.lanes {
+			s.st.first[l], s.st.next[l] = s.lanes[l].front, s.lanes[l].next()
+		}
+		data := s.st.append(nil)
+		s.mu.Unlock()
+		if err := s.log.Append(t.Context(), journal.Entry{Data: data, Waiter: acks}); err != nil {
+			t.Fatal(err)
+		}
+		acks.Wait(1)
+		s.mu.Lock()
+		behind = s.behind
+		s.mu.Unlock()
 	}
 }
 
@@ -180,4 +210,349 @@ func TestBacklogSurvivesRestart(t *testing.T) {
 	v.resume(t, s)
 	v.drain(t, s)
 	v.expect(t, 20)
+}
+
+func TestWhatIsOverBudgetGivesWayFairly(t *testing.T) {
+	fs, clock, v := memfs.New(), newHands(), newServer()
+	s := open(t, fs, clock, 1<<20) // half of it holds signals
+	clock.pass(20_000)             // no session: all is backlog
+	noise := strings.Repeat("n", 200)
+	for i := range 10_000 {
+		clock.pass(100)
+		s.Append(result(clock, 1, fmt.Sprint("chatty", i, noise)), false)
+		if i%100 == 0 {
+			s.Append(result(clock, 2, fmt.Sprint("rare", i)), false)
+			flush(t, s)
+		}
+	}
+	if st := s.Stats(); st.Bytes > 1<<19 || st.GaveWay == 0 || st.Blocked != nil {
+		t.Fatalf("%+v", st)
+	}
+	if size := s.log.Stats().SizeBytes; size > 1<<20 {
+		t.Fatalf("%d bytes on disk", size)
+	}
+	for round := range 2 {
+		if round == 1 { // the same after a restart
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = open(t, fs, clock, 1<<20)
+			v = newServer()
+		}
+		v.resume(t, s)
+		for v.take(t, s, 100, false) {
+		}
+		if v.holes != 0 {
+			t.Fatalf("%d holes", v.holes)
+		}
+		rare := 0
+		for out := range v.got {
+			if strings.HasPrefix(out, "rare") {
+				rare++
+			}
+		}
+		if rare != 100 || v.lost[2] != 0 {
+			t.Fatalf("round %d: %d of 100 rare results, %d lost", round, rare, v.lost[2])
+		}
+		chatty := len(v.got) - rare
+		if v.got["chatty9999"+noise] != 1 || chatty+int(v.lost[1]) != 10_000 {
+			t.Fatalf("round %d: %d chatty results, %d lost; %v", round, chatty, v.lost[1], v.gaps)
+		}
+		s.Offline()
+	}
+	s.Close()
+}
+
+func TestTooOldGivesWay(t *testing.T) {
+	fs, clock, v := memfs.New(), newHands(), newServer()
+	s := open(t, fs, clock, 0)
+	defer s.Close()
+	for i := range 50 {
+		clock.pass(3600_000)
+		s.Append(result(clock, 1, fmt.Sprint("hour", i)), false)
+	}
+	v.resume(t, s)
+	v.drain(t, s)
+	if v.holes != 0 || len(v.got) != 25 || v.gaps["too old"] != 25 || v.lost[1] != 25 {
+		t.Fatalf("%d signals, gaps %v, lost %v", len(v.got), v.gaps, v.lost)
+	}
+}
+
+// TestAgesAcrossAReboot: the boot clock begins anew, so ages come from the wall clock.
+func TestAgesAcrossAReboot(t *testing.T) {
+	fs, clock := memfs.New(), newHands()
+	s := open(t, fs, clock, 0)
+	s.Append(result(clock, 1, "before"), false)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	clock.boot, clock.id = 5_000, "boot-2"
+	clock.wall += 3_600_000
+	s = open(t, fs, clock, 0)
+	defer s.Close()
+	s.Append(result(clock, 1, "after"), false)
+	clock.pass(1_000)
+	if err := s.Resume(nil); err != nil {
+		t.Fatal(err)
+	}
+	var b wire.Batch
+	if more, err := s.Next(&b, 1<<20, 10); !more || err != nil || len(b.Signals) != 2 {
+		t.Fatalf("%v %v %+v", more, err, b)
+	}
+	if before, after := b.NowMs-b.Signals[0].AtMs, b.NowMs-b.Signals[1].AtMs; before != 3_601_000 || after != 1_000 {
+		t.Fatalf("ages %d and %d ms", before, after)
+	}
+}
+
+// TestRolledBackDisk: the server knows more numbers than the disk; what was made
+// since then must not be taken for what the server has.
+func TestRolledBackDisk(t *testing.T) {
+	fs, clock, v := memfs.New(), newHands(), newServer()
+	s := open(t, fs, clock, 0)
+	stream := s.Stats().Stream
+	v.resume(t, s)
+	for i := range 5 {
+		s.Append(result(clock, 1, fmt.Sprint("shared", i)), false)
+	}
+	s.Close()
+	image := fs.Crash(0, 1)
+	s = open(t, fs, clock, 0)
+	v.resume(t, s)
+	for i := range 20 {
+		s.Append(result(clock, 1, fmt.Sprint("first life", i)), false)
+	}
+	v.drain(t, s)
+	s.Close()
+	s = open(t, image, clock, 0)
+	for i := range 30 { // more than the first life: the numbers alone would not tell
+		s.Append(result(clock, 1, fmt.Sprint("second life", i)), false)
+	}
+	v.resume(t, s)
+	if s.Stats().Stream == stream {
+		t.Fatal("numbers would be used again")
+	}
+	v.resume(t, s) // Hello names the new stream
+	v.drain(t, s)
+	v.expect(t, 55)
+	stream = s.Stats().Stream
+	s.Append(result(clock, 1, "later"), false)
+	s.Close()
+	s = open(t, image, clock, 0)
+	defer s.Close()
+	if s.Stats().Stream != stream {
+		t.Fatal("the new stream was forgotten")
+	}
+	v.resume(t, s)
+	v.drain(t, s)
+	v.expect(t, 56)
+}
+
+func TestDeletedSpoolIsANewStream(t *testing.T) {
+	clock := newHands()
+	a, b := open(t, memfs.New(), clock, 0), open(t, memfs.New(), clock, 0)
+	defer a.Close()
+	defer b.Close()
+	if a.Stats().Stream == b.Stats().Stream {
+		t.Fatal("the same stream")
+	}
+}
+
+// TestServerLostWhatItAcknowledged: a server restored from a backup keeps less than
+// it said; the numbers in between become a gap.
+func TestServerLostWhatItAcknowledged(t *testing.T) {
+	fs, clock, v := memfs.New(), newHands(), newServer()
+	s := open(t, fs, clock, 0)
+	defer s.Close()
+	v.resume(t, s)
+	for i := range 10 {
+		s.Append(result(clock, 1, fmt.Sprint("out", i)), false)
+	}
+	v.drain(t, s)
+	restored := newServer()
+	for key := range v.last {
+		restored.last[key] = 4
+	}
+	s.Append(result(clock, 1, "new"), false)
+	restored.resume(t, s)
+	restored.drain(t, s)
+	if restored.holes != 0 || len(restored.got) != 1 || len(restored.gaps) != 1 {
+		t.Fatalf("%+v", restored)
+	}
+}
+
+// TestPoison: a signal that the server refuses is dropped and counted, the rest goes on.
+func TestPoison(t *testing.T) {
+	fs, clock, v := memfs.New(), newHands(), newServer()
+	s := open(t, fs, clock, 0)
+	defer s.Close()
+	v.resume(t, s)
+	for i := range 10 {
+		s.Append(result(clock, 1, fmt.Sprint("out", i)), false)
+	}
+	v.take(t, s, 5, true)
+	key := wire.StreamKey{Stream: s.Stats().Stream, Lane: wire.Live}
+	s.Acked(&wire.Ack{Refused: []wire.Refused{{StreamKey: key, Number: 7, Code: "unknown_chunk"}}})
+	s.Offline()
+	v.resume(t, s)
+	v.drain(t, s)
+	v.expect(t, 9)
+	if s.Stats().Refused != 1 || v.gaps["refused by the server"] != 1 || s.Stats().Held != 0 {
+		t.Fatalf("%+v %v", s.Stats(), v.gaps)
+	}
+}
+
+// TestDiskThatTakesNothing: signals still flow through memory, and Append never waits.
+func TestDiskThatTakesNothing(t *testing.T) {
+	fs, clock, v := faultfs.New(memfs.New()), newHands(), newServer()
+	s := open(t, fs, clock, 0)
+	fs.Fail(faultfs.Write, syscall.ENOSPC)
+	noise := strings.Repeat("n", 1000)
+	clock.pass(20_000)
+	for i := range 5000 {
+		s.Append(result(clock, 1, fmt.Sprint(i, noise)), false)
+	}
+	if s.Stats().GaveWay == 0 {
+		t.Fatal("memory holds all of it?")
+	}
+	v.resume(t, s)
+	v.drain(t, s)
+	if v.holes != 0 || len(v.got) < 200 || len(v.got)+int(v.lost[1]) != 5000 {
+		t.Fatalf("%d signals, %v lost, %d holes", len(v.got), v.lost, v.holes)
+	}
+	fs.Before(nil)
+	s.Close()
+}
+
+// TestCrashAtEveryOperation: after losing power at any moment the numbers have no
+// holes, nothing is applied twice, and what was on disk is sent.
+func TestCrashAtEveryOperation(t *testing.T) {
+	inner, clock := memfs.New(), newHands()
+	fs := faultfs.New(inner)
+	type crash struct {
+		fs   *memfs.FS
+		last map[wire.StreamKey]uint64
+		kept map[string]int // what the server has
+		safe int            // signals 0 … safe-1 were synced
+	}
+	safe, got := 0, map[string]int{}
+	var mu sync.Mutex
+	var crashes []crash
+	v := newServer()
+	last := map[wire.StreamKey]uint64{} // what the server keeps, as the hook may see it
+	fs.Before(func(op faultfs.Op) error {
+		if op.Kind.Changes() {
+			mu.Lock()
+			defer mu.Unlock()
+			crashes = append(crashes, crash{inner.Crash(len(crashes)%3*50, uint64(len(crashes))), maps.Clone(last), maps.Clone(got), safe})
+		}
+		return nil
+	})
+	s := open(t, fs, clock, 64<<10)
+	n := 0
+	for round := range 6 {
+		v.resume(t, s)
+		for range 30 {
+			clock.pass(1000)
+			s.Append(result(clock, n%3+1, fmt.Sprint("out", n)), false)
+			n++
+			if n%3 == 0 {
+				flush(t, s)
+				mu.Lock()
+				safe = n
+				mu.Unlock()
+			}
+			if n%4 == 0 && round%2 == 0 {
+				v.take(t, s, 3, n%8 == 0)
+				mu.Lock()
+				maps.Copy(last, v.last)
+				maps.Copy(got, v.got)
+				mu.Unlock()
+			}
+		}
+		s.Offline()
+		clock.pass(11_000)
+	}
+	s.Close()
+	fs.Before(nil)
+	t.Logf("%d crashes", len(crashes))
+	for i, c := range crashes {
+		again := newServer()
+		maps.Copy(again.last, c.last)
+		s, err := Open("/spool", Options{FS: c.fs, Clock: clock, MaxBytes: 64 << 10, Linger: -1})
+		if err != nil {
+			t.Fatalf("crash %d: %v", i, err)
+		}
+		s.Append(result(clock, 1, "after"), false)
+		again.resume(t, s)
+		again.resume(t, s)
+		again.drain(t, s)
+		if again.holes != 0 || again.got["after"] != 1 || s.Stats().Held != 0 {
+			t.Fatalf("crash %d: %d holes, after %d times, %d held", i, again.holes, again.got["after"], s.Stats().Held)
+		}
+		for out, times := range again.got {
+			if times != 1 {
+				t.Fatalf("crash %d: %q %d times", i, out, times)
+			}
+		}
+		for k := range c.safe {
+			if out := fmt.Sprint("out", k); again.got[out]+c.kept[out] != 1 {
+				t.Fatalf("crash %d: %s was synced, sent %d times, kept before %d times", i, out, again.got[out], c.kept[out])
+			}
+		}
+		s.Close()
+	}
+}
+
+// TestAgainstAModel compares with the simplest spool there could be: a list. Any
+// order of appends, sends, lost acknowledgements, ends of sessions and restarts
+// must give the server each signal once, in the order of its lane.
+func TestAgainstAModel(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		fs, clock, v := memfs.New(), newHands(), newServer()
+		s := open(t, fs, clock, 0)
+		made, online := 0, false
+		r.Repeat(map[string]func(*rapid.T){
+			"append": func(r *rapid.T) {
+				for range rapid.IntRange(1, 20).Draw(r, "n") {
+					clock.pass(uint64(rapid.IntRange(0, 2000).Draw(r, "ms")))
+					if err := s.Append(result(clock, made%4+1, fmt.Sprint("out", made)), made%7 == 0); err != nil {
+						r.Fatal(err)
+					}
+					made++
+				}
+			},
+			"connect": func(r *rapid.T) {
+				v.resume(t, s)
+				online = true
+			},
+			"send": func(r *rapid.T) {
+				if online {
+					v.take(t, s, rapid.IntRange(1, 9).Draw(r, "signals"), rapid.Bool().Draw(r, "acknowledged"))
+				}
+			},
+			"disconnect": func(r *rapid.T) { s.Offline(); online = false },
+			"restart": func(r *rapid.T) {
+				if err := s.Close(); err != nil {
+					r.Fatal(err)
+				}
+				s, online = open(t, fs, clock, 0), false
+			},
+			"": func(r *rapid.T) {
+				if held := s.Stats().Held; int(held) > made {
+					r.Fatalf("%d held of %d", held, made)
+				}
+			},
+		})
+		v.resume(t, s)
+		v.drain(t, s)
+		if v.holes != 0 || len(v.got) != made || len(v.gaps) != 0 || s.Stats().Held != 0 || s.Stats().Bytes != 0 {
+			r.Fatalf("made %d, server has %d, holes %d, gaps %v, %+v", made, len(v.got), v.holes, v.gaps, s.Stats())
+		}
+		for out, times := range v.got {
+			if times != 1 {
+				r.Fatalf("%s %d times", out, times)
+			}
+		}
+		_ = s.Close()
+	})
 }
