@@ -1,0 +1,73 @@
+package v1
+
+import "time"
+
+// Login asks for a session.
+type Login struct {
+	User     string `json:"user" minLength:"1" maxLength:"253"`
+	Password string `json:"password" minLength:"1" maxLength:"1024"`
+}
+
+// Session is what a login gives: the secret goes into Authorization: Bearer.
+type Session struct {
+	Token   string    `json:"token"`
+	User    string    `json:"user"`
+	Expires time.Time `json:"expires"`
+}
+
+// Me is who the caller is.
+type Me struct {
+	User  string `json:"user"`
+	Token string `json:"token,omitempty" doc:"The API token's id; empty in a session."`
+}
+
+// TokenRequest asks for an API token.
+type TokenRequest struct {
+	Note      string `json:"note,omitempty" maxLength:"1000"`
+	ExpiresIn int64  `json:"expiresInSeconds,omitempty" minimum:"0" doc:"0: never."`
+}
+
+// Token is an API token as the server keeps it. Secret is shown once, at creation.
+type Token struct {
+	ID      string    `json:"id"`
+	User    string    `json:"user"`
+	Note    string    `json:"note,omitempty"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"`
+	Secret  string    `json:"secret,omitempty"`
+}
+
+// TokenList is all API tokens.
+type TokenList struct {
+	Items []Token `json:"items"`
+}
+
+// JoinTokenRequest asks for a token with which machines join.
+type JoinTokenRequest struct {
+	Namespace string            `json:"namespace,omitempty"`
+	Groups    []string          `json:"groups,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	ExpiresIn int64             `json:"expiresInSeconds,omitempty" minimum:"0" doc:"0: never."`
+	MaxUses   int               `json:"maxUses,omitempty" minimum:"0" doc:"0: no limit."`
+	Note      string            `json:"note,omitempty" maxLength:"1000"`
+}
+
+// JoinToken is what the server keeps of one. Line is shown once, at creation.
+type JoinToken struct {
+	ID        string            `json:"id"`
+	Namespace string            `json:"namespace"`
+	Groups    []string          `json:"groups,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Expires   time.Time         `json:"expires,omitzero"`
+	MaxUses   int               `json:"maxUses,omitempty"`
+	Uses      int               `json:"uses"`
+	Created   time.Time         `json:"created"`
+	By        string            `json:"by,omitempty"`
+	Note      string            `json:"note,omitempty"`
+	Token     string            `json:"token,omitempty"`
+}
+
+// JoinTokenList is all join tokens.
+type JoinTokenList struct {
+	Items []JoinToken `json:"items"`
+}

@@ -1,0 +1,91 @@
+package v1
+
+import (
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Event is the present state of one check on one node.
+type Event = model.Event
+
+// EventList is a page of events, worst first.
+type EventList struct {
+	Items   []Event `json:"items"`
+	Next    string  `json:"next,omitempty" doc:"Pass it as after to get the next page."`
+	Partial bool    `json:"partial,omitempty" doc:"The search was ended by time, not by the limit: go on with next."`
+	Total   uint64  `json:"total,omitempty" doc:"All events of the namespace asked for, whatever the other filters."`
+	Wrong   uint64  `json:"wrong,omitempty" doc:"Those of them that are not OK."`
+}
+
+// EventFilter selects events; empty fields select everything.
+type EventFilter struct {
+	Namespace string
+	Node      string
+	Check     string
+	Status    string // names or digits, comma-separated
+	Selector  string
+	Where     string
+	Problem   bool
+	Limit     int
+	After     string
+}
+
+// Problem is one problem with the names of its time.
+type Problem struct {
+	model.Problem
+	Namespace string `json:"namespace"`
+	Node      string `json:"node"`
+	Check     string `json:"check"`
+}
+
+// ProblemList is a page of problems, newest first.
+type ProblemList struct {
+	Items []Problem `json:"items"`
+	Next  string    `json:"next,omitempty"`
+}
+
+// Entry is one thing that happened to an event.
+type Entry struct {
+	At        time.Time    `json:"at"`
+	Executed  time.Time    `json:"executed"`
+	Kind      string       `json:"kind" enum:"status,lost,late"`
+	Namespace string       `json:"namespace"`
+	Node      string       `json:"node"`
+	Check     string       `json:"check"`
+	Status    model.Status `json:"status"`
+	Previous  model.Status `json:"previous"`
+	Output    string       `json:"output,omitempty"`
+	Count     uint64       `json:"count,omitempty"`
+	Expired   bool         `json:"expired,omitempty"`
+}
+
+// EntryList is what happened, newest first.
+type EntryList struct {
+	Items []Entry `json:"items"`
+}
+
+// Delivery is one message to one handler.
+type Delivery struct {
+	ID        int64     `json:"id"`
+	Problem   string    `json:"problem"`
+	Namespace string    `json:"namespace"`
+	Handler   string    `json:"handler"`
+	Kind      string    `json:"kind" enum:"opened,closed"`
+	State     string    `json:"state" enum:"pending,delivered,dead"`
+	Attempts  int       `json:"attempts"`
+	Created   time.Time `json:"created"`
+	NextAt    time.Time `json:"nextAt,omitzero"`
+	LastError string    `json:"lastError,omitempty"`
+	Ended     time.Time `json:"ended,omitzero"`
+}
+
+// DeliveryList is the messages of a problem, oldest first.
+type DeliveryList struct {
+	Items []Delivery `json:"items"`
+}
+
+// Action is why an operator resolves or deletes an event.
+type Action struct {
+	Note string `json:"note,omitempty" maxLength:"1000"`
+}

@@ -1,0 +1,91 @@
+package v1
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// ApplyRequest is many resources in one transaction: all are kept, or none.
+type ApplyRequest struct {
+	Resources   []json.RawMessage `json:"resources" minItems:"1" maxItems:"10000" doc:"Resources by the envelope {apiVersion, kind, metadata, spec}."`
+	DryRun      bool              `json:"dryRun,omitempty" doc:"Say what would happen and keep nothing."`
+	Message     string            `json:"message,omitempty" maxLength:"1000" doc:"Why; recorded with the change."`
+	Owner       string            `json:"owner,omitempty" maxLength:"253" doc:"Who declares these resources."`
+	MaxAffected int               `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that lands on more nodes; 0: a fifth of all, at least 50."`
+	Yes         bool              `json:"yes,omitempty" doc:"Go ahead however many nodes are affected."`
+	Namespace   string            `json:"namespace,omitempty" doc:"For resources that name none."`
+	// Expect is set by a single PUT: the revision that If-Match named.
+	Expect int64 `json:"-"`
+}
+
+// Applied says what came of an apply.
+type Applied struct {
+	Revision int64     `json:"revision" doc:"Of the intent, after the change."`
+	DryRun   bool      `json:"dryRun,omitempty"`
+	Nodes    int       `json:"nodes" doc:"Nodes whose assignment changes, in all."`
+	Outcomes []Outcome `json:"outcomes"`
+}
+
+// Outcome is what happened to one resource.
+type Outcome struct {
+	Kind      string          `json:"kind"`
+	Namespace string          `json:"namespace,omitempty"`
+	Name      string          `json:"name"`
+	Op        string          `json:"op" enum:"created,updated,unchanged,deleted"`
+	Revision  int64           `json:"revision,omitempty"`
+	Nodes     int             `json:"nodes" doc:"Nodes on which it lands."`
+	Note      string          `json:"note,omitempty" doc:"Where it lands, in words."`
+	Warning   string          `json:"warning,omitempty" doc:"For example that it lands nowhere."`
+	Before    json.RawMessage `json:"before,omitempty" doc:"Of a dry run: the resource as it is."`
+	After     json.RawMessage `json:"after,omitempty" doc:"Of a dry run: the resource as it would be."`
+}
+
+// Resource is a resource as the server keeps it; the spec depends on the kind.
+type Resource = model.Resource
+
+// ResourceList is a page of resources, by name.
+type ResourceList struct {
+	Items []json.RawMessage `json:"items"`
+	Next  string            `json:"next,omitempty" doc:"Pass it as after to get the next page."`
+	Total int               `json:"total,omitempty"`
+}
+
+// Change is one recorded write, by whom, when, whence and why.
+type Change struct {
+	Revision  int64           `json:"revision"`
+	At        time.Time       `json:"at"`
+	User      string          `json:"user"`
+	Whence    string          `json:"whence,omitempty"`
+	Message   string          `json:"message,omitempty"`
+	Kind      string          `json:"kind"`
+	Namespace string          `json:"namespace,omitempty"`
+	Name      string          `json:"name"`
+	Op        string          `json:"op" enum:"create,update,delete"`
+	Before    json.RawMessage `json:"before,omitempty"`
+	After     json.RawMessage `json:"after,omitempty"`
+}
+
+// ChangeList is a page of changes.
+type ChangeList struct {
+	Items []Change `json:"items"`
+	Next  string   `json:"next,omitempty"`
+}
+
+// Kind is one kind of resource.
+type Kind struct {
+	Kind       string  `json:"kind"`
+	Plural     string  `json:"plural"`
+	Short      string  `json:"short,omitempty"`
+	Namespaced bool    `json:"namespaced"`
+	Doc        string  `json:"doc"`
+	Fields     []Field `json:"fields,omitempty"`
+}
+
+// Field is one field of a kind.
+type Field struct {
+	Path string `json:"path"`
+	Type string `json:"type"`
+	Doc  string `json:"doc,omitempty"`
+}

@@ -1,0 +1,195 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// maxAnswer bounds what is read of one answer, in bytes.
+const maxAnswer = 256 << 20
+
+// Client calls one server. Safe for concurrent use.
+type Client struct {
+	base  *url.URL
+	http  *http.Client
+	token string
+}
+
+// New makes a client; it does not connect yet.
+func New(c Context) (*Client, error) {
+	if c.Server == "" {
+		return nil, model.Errorf(model.Invalid, "no server is known").
+			WithHint("start one with: muster up, or name one with: muster login https://HOST:8443")
+	}
+	server := c.Server
+	if !strings.Contains(server, "://") {
+		server = "https://" + server
+	}
+	base, err := url.Parse(server)
+	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
+		return nil, model.Errorf(model.Invalid, "server %q is not an address", c.Server).
+			WithHint("write it as https://HOST:8443")
+	}
+	if base.Scheme == "http" && !loopback(base.Hostname()) {
+		return nil, model.Errorf(model.Invalid, "server %q: without TLS the token could be read on the way", c.Server).
+			WithHint("write https://%s", base.Host)
+	}
+	base.Path = strings.TrimRight(base.Path, "/")
+	roots, err := c.roots()
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:   10 * time.Second,
+		ForceAttemptHTTP2:     true,
+		ResponseHeaderTimeout: 60 * time.Second,
+		IdleConnTimeout:       60 * time.Second,
+	}
+	return &Client{base: base, http: &http.Client{Transport: transport}, token: c.Token}, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// roots are the authorities to trust; nil: the system's.
+func (c Context) roots() (*x509.CertPool, error) {
+	pem := []byte(c.CA)
+	if len(pem) == 0 && c.CAFile != "" {
+		var err error
+		if pem, err = os.ReadFile(c.CAFile); err != nil {
+			return nil, model.Errorf(model.Invalid, "read CA file: %w", err).WithHint("check MUSTER_CA or --ca")
+		}
+	}
+	if len(pem) == 0 {
+		return nil, nil
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, model.Errorf(model.Invalid, "the CA holds no certificate in PEM").WithHint("check MUSTER_CA or --ca")
+	}
+	return pool, nil
+}
+
+// Server is the address that this client calls.
+func (c *Client) Server() string { return c.base.String() }
+
+// call is one request and its answer as JSON. header may be nil; out may be nil.
+func (c *Client) call(ctx context.Context, method, path string, query url.Values, header http.Header, in, out any) (http.Header, error) {
+	var body io.Reader
+	if in != nil {
+		data, err := json.Marshal(in)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		body = bytes.NewReader(data)
+	}
+	answer, err := c.send(ctx, method, path, query, header, body)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if out == nil {
+		return answer.Header, nil
+	}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(out); err != nil {
+		return nil, model.Errorf(model.Unavailable, "read the answer of %s: %w", c.base.Host, err)
+	}
+	return answer.Header, nil
+}
+
+// send makes one request; an answer above 299 becomes an error.
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, header http.Header, body io.Reader) (*http.Response, error) {
+	target := *c.base
+	target.Path += path
+	target.RawPath = "" // path is unescaped: url.URL escapes it
+	target.RawQuery = query.Encode()
+	request, err := http.NewRequestWithContext(ctx, method, target.String(), body)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	for name, values := range header {
+		request.Header[name] = values
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	answer, err := c.http.Do(request)
+	if err != nil {
+		return nil, c.explain(ctx, err)
+	}
+	if answer.StatusCode < 300 {
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	return nil, c.refused(answer)
+}
+
+// refused makes an error of an answer.
+func (c *Client) refused(answer *http.Response) error {
+	data, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+	said := v1.Error{Status: answer.StatusCode}
+	if strings.HasPrefix(answer.Header.Get("Content-Type"), "application/problem+json") && json.Unmarshal(data, &said) == nil {
+		e := said.AsModel()
+		if e.Class == model.Unauthenticated && e.Hint == "" {
+			e.Hint = "type: muster login " + c.base.String()
+		}
+		return e
+	}
+	return model.Errorf(model.ClassOfHTTP(answer.StatusCode), "%s answered %s, which is not Muster's way to say no", c.base.Host, answer.Status).
+		WithHint("is this address a Muster server? see: muster version")
+}
+
+// explain says in words why no answer came.
+func (c *Client) explain(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var unknown x509.UnknownAuthorityError
+	var wrongName x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &unknown):
+		return model.Errorf(model.Unavailable, "%s shows a certificate of an authority that is not trusted here", c.base.Host).
+			WithHint("give the server's CA file with --ca FILE or MUSTER_CA (on the server: DATA/pki/ca.crt)")
+	case errors.As(err, &wrongName):
+		return model.Errorf(model.Unavailable, "the certificate of %s is for another name: %v", c.base.Host, wrongName).
+			WithHint("use a name from the certificate, or start the server with --advertise %s", c.base.Hostname())
+	case errors.As(err, &invalid):
+		return model.Errorf(model.Unavailable, "the certificate of %s is not valid: %v", c.base.Host, invalid).
+			WithHint("check the clocks of both machines: muster doctor")
+	case errors.As(err, &dns):
+		return model.Errorf(model.Unavailable, "cannot find the host %s", c.base.Hostname()).
+			WithHint("check the name, or name another server with --server")
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return model.Errorf(model.Unavailable, "cannot reach the server at %s: %w", c.base.Host, op.Err).
+			WithHint("is it running? start one with: muster up; or name another with --server")
+	}
+	return model.Errorf(model.Unavailable, "cannot reach the server at %s: %w", c.base.Host, err).
+		WithHint("is it running? start one with: muster up; or name another with --server")
+}

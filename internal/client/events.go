@@ -1,0 +1,141 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func eventQuery(f v1.EventFilter) url.Values {
+	query := url.Values{}
+	set(query, "namespace", f.Namespace)
+	set(query, "node", f.Node)
+	set(query, "check", f.Check)
+	set(query, "status", f.Status)
+	set(query, "selector", f.Selector)
+	set(query, "where", f.Where)
+	set(query, "after", f.After)
+	if f.Problem {
+		query.Set("problem", "true")
+	}
+	if f.Limit > 0 {
+		query.Set("limit", strconv.Itoa(f.Limit))
+	}
+	return query
+}
+
+// Events returns a page of events, worst first.
+func (c *Client) Events(ctx context.Context, f v1.EventFilter) (v1.EventList, error) {
+	var out v1.EventList
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/events", eventQuery(f), nil, nil, &out)
+	return out, err
+}
+
+func eventPath(namespace, node, check string) string {
+	return "/api/v1/events/" + namespace + "/" + node + "/" + check
+}
+
+// Event returns one event.
+func (c *Client) Event(ctx context.Context, namespace, node, check string) (v1.Event, error) {
+	var out v1.Event
+	_, err := c.call(ctx, http.MethodGet, eventPath(namespace, node, check), nil, nil, nil, &out)
+	return out, err
+}
+
+// History returns what happened to an event, newest first.
+func (c *Client) History(ctx context.Context, namespace, node, check string, limit int) (v1.EntryList, error) {
+	var out v1.EntryList
+	_, err := c.call(ctx, http.MethodGet, eventPath(namespace, node, check)+"/history",
+		url.Values{"limit": {strconv.Itoa(limit)}}, nil, nil, &out)
+	return out, err
+}
+
+// Resolve sets an event to OK by hand; kept before it returns.
+func (c *Client) Resolve(ctx context.Context, namespace, node, check, note string) error {
+	_, err := c.call(ctx, http.MethodPost, eventPath(namespace, node, check)+"/resolve", nil, nil, v1.Action{Note: note}, nil)
+	return err
+}
+
+// DeleteEvent forgets an event; kept before it returns.
+func (c *Client) DeleteEvent(ctx context.Context, namespace, node, check, note string) error {
+	query := url.Values{}
+	set(query, "note", note)
+	_, err := c.call(ctx, http.MethodDelete, eventPath(namespace, node, check), query, nil, nil, nil)
+	return err
+}
+
+// Problems returns problems, newest first.
+func (c *Client) Problems(ctx context.Context, namespace, node, check string, open bool, limit int, after string) (v1.ProblemList, error) {
+	query := url.Values{}
+	set(query, "namespace", namespace)
+	set(query, "node", node)
+	set(query, "check", check)
+	set(query, "after", after)
+	if open {
+		query.Set("open", "true")
+	}
+	if limit > 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	var out v1.ProblemList
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/problems", query, nil, nil, &out)
+	return out, err
+}
+
+// Problem returns one problem.
+func (c *Client) Problem(ctx context.Context, id string) (v1.Problem, error) {
+	var out v1.Problem
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/problems/"+id, nil, nil, nil, &out)
+	return out, err
+}
+
+// Deliveries returns what was sent about a problem, oldest first.
+func (c *Client) Deliveries(ctx context.Context, problem string) (v1.DeliveryList, error) {
+	var out v1.DeliveryList
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/problems/"+problem+"/deliveries", nil, nil, nil, &out)
+	return out, err
+}
+
+// maxLine bounds one line of a watch: an event with its output as JSON.
+const maxLine = 16 << 20
+
+// Watch calls fn with each event that changes from now on, until ctx or the
+// connection ends.
+func (c *Client) Watch(ctx context.Context, f v1.EventFilter, fn func(v1.Event) error) error {
+	header := http.Header{"Accept": {"text/event-stream"}}
+	answer, err := c.send(ctx, http.MethodGet, "/api/v1/events/watch", eventQuery(f), header, nil)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue // a comment that keeps the connection open, or an empty line
+		}
+		var e v1.Event
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			return fmt.Errorf("read watch: %w", err)
+		}
+		if err := fn(e); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := lines.Err(); err != nil {
+		return model.Errorf(model.Unavailable, "the watch broke off: %w", err).WithHint("type the command again")
+	}
+	return model.Errorf(model.Unavailable, "the server ended the watch").WithHint("type the command again")
+}

@@ -1,0 +1,88 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+)
+
+// Apply declares resources.
+func (c *Client) Apply(ctx context.Context, r v1.ApplyRequest) (v1.Applied, error) {
+	var out v1.Applied
+	_, err := c.call(ctx, http.MethodPost, "/api/v1/apply", nil, nil, r, &out)
+	return out, err
+}
+
+func resourcePath(k v1.Kind, namespace, name string) string {
+	path := "/api/v1/" + k.Plural
+	if name == "" {
+		return path
+	}
+	if k.Namespaced {
+		path += "/" + namespace
+	}
+	return path + "/" + name
+}
+
+// Get returns one resource as JSON.
+func (c *Client) Get(ctx context.Context, k v1.Kind, namespace, name string) (json.RawMessage, error) {
+	var out json.RawMessage
+	_, err := c.call(ctx, http.MethodGet, resourcePath(k, namespace, name), nil, nil, nil, &out)
+	return out, err
+}
+
+// List returns a page of resources; namespace empty: of all.
+func (c *Client) List(ctx context.Context, k v1.Kind, namespace, selector string, limit int, after string) (v1.ResourceList, error) {
+	query := url.Values{}
+	set(query, "namespace", namespace)
+	set(query, "selector", selector)
+	set(query, "after", after)
+	if limit > 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	var out v1.ResourceList
+	_, err := c.call(ctx, http.MethodGet, resourcePath(k, "", ""), query, nil, nil, &out)
+	return out, err
+}
+
+// Delete removes a resource; revision 0: whatever it is.
+func (c *Client) Delete(ctx context.Context, k v1.Kind, namespace, name string, revision int64, message string, dryRun, yes bool) (v1.Applied, error) {
+	query := url.Values{}
+	set(query, "message", message)
+	if dryRun {
+		query.Set("dryRun", "true")
+	}
+	if yes {
+		query.Set("yes", "true")
+	}
+	header := http.Header{}
+	if revision != 0 {
+		header.Set("If-Match", strconv.Quote(strconv.FormatInt(revision, 10)))
+	}
+	var out v1.Applied
+	_, err := c.call(ctx, http.MethodDelete, resourcePath(k, namespace, name), query, header, nil, &out)
+	return out, err
+}
+
+// Changes returns recorded changes, newest first.
+func (c *Client) Changes(ctx context.Context, kind, namespace, name string, limit int, after string) (v1.ChangeList, error) {
+	query := url.Values{}
+	set(query, "kind", kind)
+	set(query, "namespace", namespace)
+	set(query, "name", name)
+	set(query, "after", after)
+	query.Set("limit", strconv.Itoa(limit))
+	var out v1.ChangeList
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/changes", query, nil, nil, &out)
+	return out, err
+}
+
+func set(query url.Values, name, value string) {
+	if value != "" {
+		query.Set(name, value)
+	}
+}

@@ -1,0 +1,96 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/version"
+)
+
+// Status says whether all is well.
+func (c *Client) Status(ctx context.Context, namespace string) (v1.Status, error) {
+	query := url.Values{}
+	set(query, "namespace", namespace)
+	var out v1.Status
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/status", query, nil, nil, &out)
+	return out, err
+}
+
+// Version is the server's.
+func (c *Client) Version(ctx context.Context) (version.Info, error) {
+	var out version.Info
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/version", nil, nil, nil, &out)
+	return out, err
+}
+
+// Queues lists the server's bounded queues.
+func (c *Client) Queues(ctx context.Context) (v1.QueueList, error) {
+	var out v1.QueueList
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/queues", nil, nil, nil, &out)
+	return out, err
+}
+
+// Login opens a session; the client uses it from now on.
+func (c *Client) Login(ctx context.Context, user, password string) (v1.Session, error) {
+	var out v1.Session
+	_, err := c.call(ctx, http.MethodPost, "/api/v1/login", nil, nil, v1.Login{User: user, Password: password}, &out)
+	if err == nil {
+		c.token = out.Token
+	}
+	return out, err
+}
+
+// Logout ends the session.
+func (c *Client) Logout(ctx context.Context) error {
+	_, err := c.call(ctx, http.MethodPost, "/api/v1/logout", nil, nil, nil, nil)
+	return err
+}
+
+// Me says who we are.
+func (c *Client) Me(ctx context.Context) (v1.Me, error) {
+	var out v1.Me
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/me", nil, nil, nil, &out)
+	return out, err
+}
+
+// CreateToken makes an API token; its secret is in the answer and nowhere else.
+func (c *Client) CreateToken(ctx context.Context, r v1.TokenRequest) (v1.Token, error) {
+	var out v1.Token
+	_, err := c.call(ctx, http.MethodPost, "/api/v1/tokens", nil, nil, r, &out)
+	return out, err
+}
+
+// Tokens lists API tokens.
+func (c *Client) Tokens(ctx context.Context) (v1.TokenList, error) {
+	var out v1.TokenList
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/tokens", nil, nil, nil, &out)
+	return out, err
+}
+
+// RevokeToken ends an API token.
+func (c *Client) RevokeToken(ctx context.Context, id string) error {
+	_, err := c.call(ctx, http.MethodDelete, "/api/v1/tokens/"+id, nil, nil, nil, nil)
+	return err
+}
+
+// CreateJoinToken makes a token with which machines join.
+func (c *Client) CreateJoinToken(ctx context.Context, r v1.JoinTokenRequest) (v1.JoinToken, error) {
+	var out v1.JoinToken
+	_, err := c.call(ctx, http.MethodPost, "/api/v1/jointokens", nil, nil, r, &out)
+	return out, err
+}
+
+// JoinTokens lists them.
+func (c *Client) JoinTokens(ctx context.Context) (v1.JoinTokenList, error) {
+	var out v1.JoinTokenList
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/jointokens", nil, nil, nil, &out)
+	return out, err
+}
+
+// DeleteJoinToken ends one; nodes that joined with it stay.
+func (c *Client) DeleteJoinToken(ctx context.Context, id string) error {
+	_, err := c.call(ctx, http.MethodDelete, "/api/v1/jointokens/"+id, nil, nil, nil, nil)
+	return err
+}
