@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+var classMeanings = [...]struct {
+	class   model.Class
+	meaning string
+}{
+	{model.Internal, "a fault of ours, or one that fits no other line"},
+	{model.Invalid, "the input is wrong: the message says where and what is right"},
+	{model.NotFound, "there is no such thing"},
+	{model.Conflict, "it exists already, or somebody changed it since"},
+	{model.Unauthenticated, "not logged in, or the token is not valid any more"},
+	{model.Forbidden, "you may not do this"},
+	{model.Limited, "a limit says no"},
+	{model.TooLarge, "too much in one request"},
+	{model.Unavailable, "not now: no server there, starting, stopping or its disk is full"},
+	{model.Guarded, "refused until you confirm: look at the message, then --yes"},
+}
+
+func exitCodesTopic() *cobra.Command {
+	var b strings.Builder
+	b.WriteString("Exit codes, the same for every command:\n\n    0  done\n")
+	for _, m := range classMeanings {
+		fmt.Fprintf(&b, "  %3d  %s (%s)\n", m.class.Exit(), m.meaning, m.class.Label())
+	}
+	b.WriteString("  130  interrupted by Ctrl-C\n\nmuster diff and muster status end with 20 when there is a difference or something is wrong\nand --exit-code is given.\n")
+	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: b.String()}
+}

@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Extra is a command that main hands in, because it needs more of the house than
+// the command line may know.
+type Extra struct {
+	Under   string // the command it belongs to, for example "auth"; empty: the root
+	Command func(*Env) *cobra.Command
+}
+
+// Main runs one command line and returns its exit code.
+func Main(ctx context.Context, env *Env, extras ...Extra) int {
+	root := newRoot(env, extras)
+	root.SetArgs(env.Args)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil, errors.Is(err, syscall.EPIPE):
+		return 0
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return 130 // as a shell reports Ctrl-C
+	}
+	var silent *exitError
+	if errors.As(err, &silent) {
+		return silent.code
+	}
+	printError(env.Stderr, err)
+	return model.ClassOf(err).Exit()
+}
+
+// exitError ends with a code and says nothing more: all was said.
+type exitError struct{ code int }
+
+func (e *exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+// printError writes what happened and, on the next line, what to type.
+func printError(w io.Writer, err error) {
+	var said *model.Error
+	if !errors.As(err, &said) {
+		fmt.Fprintf(w, "muster: %s\n", clean(err.Error(), true))
+		return
+	}
+	text := said.Message
+	if whole := err.Error(); !strings.HasPrefix(whole, said.Message) { // wrapped: keep the words around it
+		text = strings.Replace(strings.TrimSuffix(whole, said.Error()), "\n", " ", -1) + said.Message
+	}
+	fmt.Fprintf(w, "muster: %s\n", clean(text, true))
+	if said.Hint != "" {
+		fmt.Fprintf(w, "  %s\n", clean(said.Hint, true))
+	}
+}
+
+// app is one command line: its surroundings and the flags that all commands share.
+type app struct {
+	*Env
+	server, ca, contextFile string
+	namespace               string
+}
+
+func newRoot(env *Env, extras []Extra) *cobra.Command {
+	a := &app{Env: env}
+	root := &cobra.Command{
+		Use:           "muster",
+		Short:         "Keeps a fleet of machines honest",
+		Long:          "Muster watches a fleet: checks become events, events become problems, problems reach people.\n\nBegin with: muster up, then: muster status",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.server, "server", "", "address of the server, https://HOST:8443 (MUSTER_SERVER)")
+	flags.StringVar(&a.ca, "ca", "", "file with the server's authority in PEM (MUSTER_CA)")
+	flags.StringVar(&a.contextFile, "context-file", "", "file that says where the server is (MUSTER_CONTEXT)")
+	flags.StringVarP(&a.namespace, "namespace", "n", "", "namespace; default: the context's, else default")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return model.Errorf(model.Invalid, "%w", err).WithHint("flags of this command: %s --help", c.CommandPath())
+	})
+
+	const looking, steering, running = "looking", "steering", "running"
+	root.AddGroup(
+		&cobra.Group{ID: looking, Title: "Looking:"},
+		&cobra.Group{ID: steering, Title: "Steering:"},
+		&cobra.Group{ID: running, Title: "Running:"},
+	)
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add(looking, a.statusCmd(), a.getCmd(), a.describeCmd(), a.auditCmd(), a.explainCmd())
+	add(steering, a.applyCmd(), a.planCmd(), a.diffCmd(), a.editCmd(), a.deleteCmd(), a.lintCmd(), a.eventCmd(), a.nodeCmd())
+	add(running, a.loginCmd(), a.logoutCmd(), a.authCmd(), a.doctorCmd(), a.versionCmd())
+	root.AddCommand(exitCodesTopic())
+	root.SetCompletionCommandGroupID(running)
+	for _, extra := range extras {
+		parent, command := root, extra.Command(env)
+		if extra.Under != "" {
+			if found, _, err := root.Find(strings.Fields(extra.Under)); err == nil {
+				parent = found
+			}
+		} else {
+			command.GroupID = running
+		}
+		parent.AddCommand(command)
+	}
+	sayWhatIsUnknown(root)
+	return root
+}
+
+// sayWhatIsUnknown makes wrong arguments an error of class Invalid with a hint.
+func sayWhatIsUnknown(c *cobra.Command) {
+	check := c.Args
+	c.Args = func(c *cobra.Command, args []string) error {
+		if check == nil {
+			check = cobra.ArbitraryArgs
+		}
+		err := check(c, args)
+		if err == nil {
+			return nil
+		}
+		if c.HasSubCommands() && len(args) > 0 {
+			e := model.Errorf(model.Invalid, "there is no command %q", c.CommandPath()+" "+args[0])
+			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+				return e.WithHint("did you mean: %s %s", c.CommandPath(), near[0])
+			}
+			return e.WithHint("all commands: %s --help", c.CommandPath())
+		}
+		return model.Errorf(model.Invalid, "%s: %w", c.CommandPath(), err).WithHint("usage: %s", c.UseLine())
+	}
+	for _, sub := range c.Commands() {
+		sayWhatIsUnknown(sub)
+	}
+}
+
+// context is what flags, environment and file say together, in this order.
+func (a *app) context() (client.Context, error) {
+	path, err := a.contextPath()
+	if err != nil && a.server == "" && a.Getenv("MUSTER_SERVER") == "" {
+		return client.Context{}, err
+	}
+	var c client.Context
+	if err == nil {
+		if c, err = client.LoadContext(path); err != nil {
+			return c, err
+		}
+	}
+	c = c.WithEnv(a.Getenv)
+	if a.server != "" {
+		token := a.Getenv("MUSTER_TOKEN")
+		c = c.ForServer(a.server)
+		if token != "" {
+			c.Token = token
+		}
+		if ca := a.Getenv("MUSTER_CA"); ca != "" {
+			c.CA, c.CAFile = "", ca
+		}
+	}
+	if a.ca != "" {
+		c.CA, c.CAFile = "", a.ca
+	}
+	return c, nil
+}
+
+func (a *app) contextPath() (string, error) {
+	if a.contextFile != "" {
+		return a.contextFile, nil
+	}
+	return client.ContextPath(a.Getenv)
+}
+
+// connect makes the client, and the namespace that -n or the context name.
+func (a *app) connect() (*client.Client, error) {
+	c, err := a.context()
+	if err != nil {
+		return nil, err
+	}
+	if a.namespace == "" {
+		a.namespace = c.Namespace
+	}
+	return client.New(c)
+}
+
+// ns is the namespace for one object.
+func (a *app) ns() string {
+	if a.namespace != "" {
+		return a.namespace
+	}
+	return model.DefaultNamespaceName
+}
