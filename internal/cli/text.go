@@ -96,3 +96,14 @@ func cut(text string, columns int) string {
 	}
 	return b.String() + "…"
 }
+
+// until is when something ends: in 3h, expired, never.
+func (a *app) until(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return "never"
+	case !t.After(a.Now()):
+		return "expired"
+	}
+	return "in " + span(t.Sub(a.Now()))
+}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Apply declares resources.
@@ -17,7 +18,7 @@ func (c *Client) Apply(ctx context.Context, r v1.ApplyRequest) (v1.Applied, erro
 	return out, err
 }
 
-func resourcePath(k v1.Kind, namespace, name string) string {
+func resourcePath(k model.KindInfo, namespace, name string) string {
 	path := "/api/v1/" + k.Plural
 	if name == "" {
 		return path
@@ -29,14 +30,14 @@ func resourcePath(k v1.Kind, namespace, name string) string {
 }
 
 // Get returns one resource as JSON.
-func (c *Client) Get(ctx context.Context, k v1.Kind, namespace, name string) (json.RawMessage, error) {
+func (c *Client) Get(ctx context.Context, k model.KindInfo, namespace, name string) (json.RawMessage, error) {
 	var out json.RawMessage
 	_, err := c.call(ctx, http.MethodGet, resourcePath(k, namespace, name), nil, nil, nil, &out)
 	return out, err
 }
 
 // List returns a page of resources; namespace empty: of all.
-func (c *Client) List(ctx context.Context, k v1.Kind, namespace, selector string, limit int, after string) (v1.ResourceList, error) {
+func (c *Client) List(ctx context.Context, k model.KindInfo, namespace, selector string, limit int, after string) (v1.ResourceList, error) {
 	query := url.Values{}
 	set(query, "namespace", namespace)
 	set(query, "selector", selector)
@@ -49,33 +50,49 @@ func (c *Client) List(ctx context.Context, k v1.Kind, namespace, selector string
 	return out, err
 }
 
-// Delete removes a resource; revision 0: whatever it is.
-func (c *Client) Delete(ctx context.Context, k v1.Kind, namespace, name string, revision int64, message string, dryRun, yes bool) (v1.Applied, error) {
+// Put makes one resource so; revision 0: whatever it is now.
+func (c *Client) Put(ctx context.Context, k model.KindInfo, namespace, name string, body json.RawMessage, revision int64, message string, maxAffected int, dryRun, yes bool) (v1.Applied, error) {
+	var out v1.Applied
+	_, err := c.call(ctx, http.MethodPut, resourcePath(k, namespace, name), changeQuery(message, maxAffected, dryRun, yes), ifMatch(revision), body, &out)
+	return out, err
+}
+
+// Delete removes a resource; revision 0: whatever it is now.
+func (c *Client) Delete(ctx context.Context, k model.KindInfo, namespace, name string, revision int64, message string, maxAffected int, dryRun, yes bool) (v1.Applied, error) {
+	var out v1.Applied
+	_, err := c.call(ctx, http.MethodDelete, resourcePath(k, namespace, name), changeQuery(message, maxAffected, dryRun, yes), ifMatch(revision), nil, &out)
+	return out, err
+}
+
+func changeQuery(message string, maxAffected int, dryRun, yes bool) url.Values {
 	query := url.Values{}
 	set(query, "message", message)
+	if maxAffected > 0 {
+		query.Set("maxAffected", strconv.Itoa(maxAffected))
+	}
 	if dryRun {
 		query.Set("dryRun", "true")
 	}
 	if yes {
 		query.Set("yes", "true")
 	}
-	header := http.Header{}
-	if revision != 0 {
-		header.Set("If-Match", strconv.Quote(strconv.FormatInt(revision, 10)))
+	return query
+}
+
+func ifMatch(revision int64) http.Header {
+	if revision == 0 {
+		return nil
 	}
-	var out v1.Applied
-	_, err := c.call(ctx, http.MethodDelete, resourcePath(k, namespace, name), query, header, nil, &out)
-	return out, err
+	return http.Header{"If-Match": {strconv.Quote(strconv.FormatInt(revision, 10))}}
 }
 
 // Changes returns recorded changes, newest first.
 func (c *Client) Changes(ctx context.Context, kind, namespace, name string, limit int, after string) (v1.ChangeList, error) {
-	query := url.Values{}
+	query := url.Values{"limit": {strconv.Itoa(limit)}}
 	set(query, "kind", kind)
 	set(query, "namespace", namespace)
 	set(query, "name", name)
 	set(query, "after", after)
-	query.Set("limit", strconv.Itoa(limit))
 	var out v1.ChangeList
 	_, err := c.call(ctx, http.MethodGet, "/api/v1/changes", query, nil, nil, &out)
 	return out, err

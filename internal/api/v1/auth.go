@@ -18,11 +18,14 @@ type Session struct {
 // Me is who the caller is.
 type Me struct {
 	User  string `json:"user"`
-	Token string `json:"token,omitempty" doc:"The API token's id; empty in a session."`
+	Role  string `json:"role"`
+	Token string `json:"token,omitempty" doc:"The id of the token that was used."`
 }
 
 // TokenRequest asks for an API token.
 type TokenRequest struct {
+	User      string `json:"user,omitempty" maxLength:"253" doc:"Whose name the token bears; default: the caller's."`
+	Role      string `json:"role,omitempty" enum:"admin,viewer" doc:"Default: viewer, which reads everything and changes nothing."`
 	Note      string `json:"note,omitempty" maxLength:"1000"`
 	ExpiresIn int64  `json:"expiresInSeconds,omitempty" minimum:"0" doc:"0: never."`
 }
@@ -31,6 +34,8 @@ type TokenRequest struct {
 type Token struct {
 	ID      string    `json:"id"`
 	User    string    `json:"user"`
+	Role    string    `json:"role"`
+	Session bool      `json:"session,omitempty" doc:"Made by a login."`
 	Note    string    `json:"note,omitempty"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`

@@ -16,30 +16,28 @@ type ApplyRequest struct {
 	MaxAffected int               `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that lands on more nodes; 0: a fifth of all, at least 50."`
 	Yes         bool              `json:"yes,omitempty" doc:"Go ahead however many nodes are affected."`
 	Namespace   string            `json:"namespace,omitempty" doc:"For resources that name none."`
-	// Expect is set by a single PUT: the revision that If-Match named.
-	Expect int64 `json:"-"`
 }
 
 // Applied says what came of an apply.
 type Applied struct {
-	Revision int64     `json:"revision" doc:"Of the intent, after the change."`
+	Revision int64     `json:"revision" doc:"Of the intent, after the change; 0: nothing changed."`
 	DryRun   bool      `json:"dryRun,omitempty"`
-	Nodes    int       `json:"nodes" doc:"Nodes whose assignment changes, in all."`
+	Affected int       `json:"affected" doc:"Nodes whose assignment changes, in all."`
 	Outcomes []Outcome `json:"outcomes"`
 }
 
 // Outcome is what happened to one resource.
 type Outcome struct {
-	Kind      string          `json:"kind"`
-	Namespace string          `json:"namespace,omitempty"`
-	Name      string          `json:"name"`
-	Op        string          `json:"op" enum:"created,updated,unchanged,deleted"`
-	Revision  int64           `json:"revision,omitempty"`
-	Nodes     int             `json:"nodes" doc:"Nodes on which it lands."`
-	Note      string          `json:"note,omitempty" doc:"Where it lands, in words."`
-	Warning   string          `json:"warning,omitempty" doc:"For example that it lands nowhere."`
-	Before    json.RawMessage `json:"before,omitempty" doc:"Of a dry run: the resource as it is."`
-	After     json.RawMessage `json:"after,omitempty" doc:"Of a dry run: the resource as it would be."`
+	Kind      string   `json:"kind"`
+	Namespace string   `json:"namespace,omitempty"`
+	Name      string   `json:"name"`
+	Op        string   `json:"op" enum:"created,updated,unchanged,deleted"`
+	Revision  int64    `json:"revision,omitempty"`
+	Nodes     int      `json:"nodes" doc:"Nodes that hold it, read it or are members of it."`
+	Checks    int      `json:"checks,omitempty" doc:"Checks that use it."`
+	Note      string   `json:"note,omitempty" doc:"Where it lands, in words."`
+	Warnings  []string `json:"warnings,omitempty" doc:"For example that it lands nowhere."`
+	Diff      string   `json:"diff,omitempty" doc:"What changes, as a unified difference of YAML."`
 }
 
 // Resource is a resource as the server keeps it; the spec depends on the kind.
@@ -49,22 +47,20 @@ type Resource = model.Resource
 type ResourceList struct {
 	Items []json.RawMessage `json:"items"`
 	Next  string            `json:"next,omitempty" doc:"Pass it as after to get the next page."`
-	Total int               `json:"total,omitempty"`
 }
 
 // Change is one recorded write, by whom, when, whence and why.
 type Change struct {
-	Revision  int64           `json:"revision"`
-	At        time.Time       `json:"at"`
-	User      string          `json:"user"`
-	Whence    string          `json:"whence,omitempty"`
-	Message   string          `json:"message,omitempty"`
-	Kind      string          `json:"kind"`
-	Namespace string          `json:"namespace,omitempty"`
-	Name      string          `json:"name"`
-	Op        string          `json:"op" enum:"create,update,delete"`
-	Before    json.RawMessage `json:"before,omitempty"`
-	After     json.RawMessage `json:"after,omitempty"`
+	Revision  int64     `json:"revision"`
+	At        time.Time `json:"at"`
+	User      string    `json:"user"`
+	Whence    string    `json:"whence,omitempty"`
+	Message   string    `json:"message,omitempty"`
+	Kind      string    `json:"kind"`
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name"`
+	Op        string    `json:"op" enum:"create,update,delete"`
+	Diff      string    `json:"diff,omitempty" doc:"A unified difference of YAML; none for what holds secrets."`
 }
 
 // ChangeList is a page of changes.

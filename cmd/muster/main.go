@@ -1,0 +1,19 @@
+// Command muster is the whole of Muster in one binary: the command line and, on
+// Linux, the server.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/muster-fleet/muster/internal/cli"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := cli.Main(ctx, cli.System(), extras()...)
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// applyFlags are those of everything that changes resources.
+type applyFlags struct {
+	files       []string
+	message     string
+	dryRun, yes bool
+	maxAffected int
+	output      *format
+}
+
+func (f *applyFlags) add(c *cobra.Command, files, dryRun bool) {
+	if files {
+		c.Flags().StringArrayVarP(&f.files, "file", "f", nil, "file, folder or - for standard input; may be repeated")
+	}
+	if dryRun {
+		c.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would happen and change nothing")
+	}
+	c.Flags().StringVarP(&f.message, "message", "m", "", "why; kept with the change")
+	c.Flags().BoolVar(&f.yes, "yes", false, "go ahead however many nodes it lands on")
+	c.Flags().IntVar(&f.maxAffected, "max-affected", 0, "refuse what changes more nodes (0: a fifth of all, at least 50)")
+	f.output = formatFlag(c)
+}
+
+func (a *app) applyCmd() *cobra.Command {
+	var f applyFlags
+	c := &cobra.Command{
+		Use:   "apply -f FILE",
+		Short: "Make resources so, all of them or none",
+		Long:  "Makes all resources of files, folders and standard input so, in one transaction, and says\non how many nodes each lands. What lands on more nodes than --max-affected needs --yes.",
+		Example: "  muster apply -f disk.yaml -m \"watch the disks\"\n" +
+			"  muster get check disk -o yaml | muster apply -f -",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.apply(c, &f) },
+	}
+	f.add(c, true, true)
+	return c
+}
+
+func (a *app) planCmd() *cobra.Command {
+	f := applyFlags{dryRun: true}
+	c := &cobra.Command{
+		Use:   "plan -f FILE",
+		Short: "Say what apply would do, and on how many nodes",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return a.apply(c, &f) },
+	}
+	f.add(c, true, false)
+	return c
+}
+
+func (a *app) apply(c *cobra.Command, f *applyFlags) error {
+	docs, err := a.readFiles(f.files)
+	if err != nil {
+		return err
+	}
+	applied, err := a.applyDocuments(c, f, docs)
+	if err != nil {
+		return err
+	}
+	return a.printApplied(applied, *f.output)
+}
+
+func (a *app) applyDocuments(c *cobra.Command, f *applyFlags, docs []document) (v1.Applied, error) {
+	client, err := a.connect()
+	if err != nil {
+		return v1.Applied{}, err
+	}
+	request := v1.ApplyRequest{
+		DryRun: f.dryRun, Message: f.message, MaxAffected: f.maxAffected, Yes: f.yes, Namespace: a.namespace,
+		Resources: make([]json.RawMessage, len(docs)),
+	}
+	for i, d := range docs {
+		request.Resources[i] = d.body
+	}
+	return client.Apply(c.Context(), request)
+}
+
+// printApplied writes one line for each resource: what became of it, where it lands.
+func (a *app) printApplied(applied v1.Applied, f format) error {
+	if f.machine() {
+		return a.printValue(f, applied)
+	}
+	refs, ops := 0, 0
+	for _, o := range applied.Outcomes {
+		refs = max(refs, width(refOf(o.Kind, o.Namespace, o.Name)))
+		ops = max(ops, len(o.Op))
+	}
+	for _, o := range applied.Outcomes {
+		line := fmt.Sprintf("%-*s %-*s   %s", refs, refOf(o.Kind, o.Namespace, o.Name), ops, o.Op, o.Note)
+		fmt.Fprintln(a.Stdout, strings.TrimRight(clean(line, false), " "))
+		for _, w := range o.Warnings {
+			fmt.Fprintf(a.Stdout, "  %s %s\n", a.paint(yellow, "warning:"), clean(w, false))
+		}
+	}
+	if applied.DryRun {
+		fmt.Fprintf(a.Stdout, "dry run: nothing was changed; %s would get a new assignment\n", count(applied.Affected, "node"))
+	}
+	return nil
+}
+
+// refOf is how people name a resource: check/disk, or check/shared/disk outside the
+// default namespace.
+func refOf(kind, namespace, name string) string {
+	if namespace != "" && namespace != model.DefaultNamespaceName {
+		name = namespace + "/" + name
+	}
+	return strings.ToLower(kind) + "/" + name
+}
+
+// count is a number with its noun: 1 node, 2 nodes.
+func count[N int | int64 | uint64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	if stem, ok := strings.CutSuffix(noun, "y"); ok {
+		return fmt.Sprintf("%d %sies", n, stem)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func (a *app) diffCmd() *cobra.Command {
+	f := applyFlags{dryRun: true}
+	var exitCode bool
+	c := &cobra.Command{
+		Use:   "diff -f FILE",
+		Short: "Show what apply would change",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			docs, err := a.readFiles(f.files)
+			if err != nil {
+				return err
+			}
+			applied, err := a.applyDocuments(c, &f, docs)
+			if err != nil {
+				return err
+			}
+			if f.output.machine() {
+				return a.printValue(*f.output, applied)
+			}
+			return a.printDiff(applied, exitCode)
+		},
+	}
+	f.add(c, true, false)
+	c.Flags().BoolVar(&exitCode, "exit-code", false, "end with 20 if there is a difference")
+	return c
+}
+
+func (a *app) printDiff(applied v1.Applied, exitCode bool) error {
+	different := false
+	for _, o := range applied.Outcomes {
+		if o.Op == "unchanged" {
+			continue
+		}
+		different = true
+		fmt.Fprintf(a.Stdout, "%s would be %s   %s\n", refOf(o.Kind, o.Namespace, o.Name), o.Op, clean(o.Note, false))
+		a.printPatch(o.Diff)
+	}
+	if !different {
+		fmt.Fprintln(a.Stdout, "no difference")
+	}
+	if different && exitCode {
+		return &exitError{20}
+	}
+	return nil
+}
+
+// printPatch writes a unified difference, coloured where colours are taken.
+func (a *app) printPatch(patch string) {
+	for line := range strings.Lines(patch) {
+		line = clean(strings.TrimRight(line, "\n"), false)
+		switch {
+		case strings.HasPrefix(line, "---"), strings.HasPrefix(line, "+++"):
+			continue
+		case strings.HasPrefix(line, "+"):
+			line = a.paint(green, line)
+		case strings.HasPrefix(line, "-"):
+			line = a.paint(red, line)
+		}
+		fmt.Fprintln(a.Stdout, "  "+line)
+	}
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+)
+
+func (a *app) authCmd() *cobra.Command {
+	c := &cobra.Command{Use: "auth", Short: "Tokens for programs, passwords, who am I", RunE: helpOf}
+	token := &cobra.Command{Use: "token", Short: "Tokens with which programs call the API", RunE: helpOf}
+	token.AddCommand(a.authTokenCreate(), a.authTokenList(), a.authTokenRevoke())
+	whoami := &cobra.Command{
+		Use: "whoami", Short: "Say who the server takes you for", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := a.connect()
+			if err != nil {
+				return err
+			}
+			me, err := client.Me(c.Context())
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Stdout, "%s (%s) at %s\n", clean(me.User, false), clean(me.Role, false), client.Server())
+			return nil
+		},
+	}
+	c.AddCommand(token, whoami)
+	return c
+}
+
+func (a *app) authTokenCreate() *cobra.Command {
+	var r v1.TokenRequest
+	var expires string
+	var output *format
+	c := &cobra.Command{
+		Use: "create", Short: "Make a token; it is shown once", Args: cobra.NoArgs,
+		Example: "  muster auth token create -m \"dashboard\" --role viewer --expires 90d",
+		RunE: func(c *cobra.Command, _ []string) error {
+			seconds, err := lasting(expires)
+			if err != nil {
+				return err
+			}
+			r.ExpiresIn = seconds
+			client, err := a.connect()
+			if err != nil {
+				return err
+			}
+			t, err := client.CreateToken(c.Context(), r)
+			if err != nil {
+				return err
+			}
+			if output.machine() {
+				return a.printValue(*output, t)
+			}
+			fmt.Fprintf(a.Stdout, "%s\n", clean(t.Secret, false))
+			fmt.Fprintf(a.Stderr, "Token %s (%s). It is not shown again. Use it as MUSTER_TOKEN; end it with: muster auth token revoke %s\n",
+				clean(t.ID, false), clean(t.Role, false), clean(t.ID, false))
+			return nil
+		},
+	}
+	output = formatFlag(c)
+	c.Flags().StringVar(&r.Role, "role", "viewer", "viewer reads everything and changes nothing; admin may do all")
+	c.Flags().StringVar(&r.User, "user", "", "whose name it bears in the record of changes; default: yours")
+	c.Flags().StringVar(&expires, "expires", "0", "how long it is valid (0: for ever)")
+	c.Flags().StringVarP(&r.Note, "message", "m", "", "what it is for")
+	return c
+}
+
+func (a *app) authTokenList() *cobra.Command {
+	var output *format
+	c := &cobra.Command{
+		Use: "list", Short: "List tokens and sessions", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := a.connect()
+			if err != nil {
+				return err
+			}
+			list, err := client.Tokens(c.Context())
+			if err != nil {
+				return err
+			}
+			if output.machine() {
+				return a.printValue(*output, list)
+			}
+			t := newTable("ID", "USER", "ROLE", "TYPE", "EXPIRES", "MADE", "FOR")
+			for _, k := range list.Items {
+				kind := "token"
+				if k.Session {
+					kind = "session"
+				}
+				t.add(k.ID, k.User, k.Role, kind, a.until(k.Expires), age(a.Now(), k.Created)+" ago", dash(k.Note))
+			}
+			return t.write(a.Env)
+		},
+	}
+	output = formatFlag(c)
+	return c
+}
+
+func (a *app) authTokenRevoke() *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke ID...", Short: "End tokens or sessions at once", Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := a.connect()
+			if err != nil {
+				return err
+			}
+			for _, id := range args {
+				if err := client.RevokeToken(c.Context(), id); err != nil {
+					return err
+				}
+				fmt.Fprintf(a.Stdout, "token %s revoked\n", clean(id, false))
+			}
+			return nil
+		},
+	}
+}

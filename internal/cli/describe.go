@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func (a *app) describeCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:               "describe KIND NAME",
+		Short:             "All there is to know of one thing",
+		Example:           "  muster describe event web01/disk\n  muster describe node web01\n  muster describe check disk",
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: completeKinds,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 { // check/disk
+				kind, name, ok := strings.Cut(args[0], "/")
+				if !ok {
+					return model.Errorf(model.Invalid, "the name is missing").WithHint("muster describe %s NAME", args[0])
+				}
+				args = []string{kind, name}
+			}
+			client, err := a.connect()
+			if err != nil {
+				return err
+			}
+			switch strings.ToLower(args[0]) {
+			case "event", "events", "ev":
+				return a.describeEvent(c.Context(), client, args[1])
+			case "problem", "problems", "pr":
+				return a.describeProblem(c.Context(), client, args[1])
+			}
+			k, err := kindOf(args[0])
+			if err != nil {
+				return err
+			}
+			return a.describeResource(c.Context(), client, k, args[1])
+		},
+	}
+}
+
+// field prints a name and its value.
+func (a *app) field(name, format string, args ...any) {
+	fmt.Fprintf(a.Stdout, "%-14s %s\n", name, clean(fmt.Sprintf(format, args...), false))
+}
+
+func (a *app) when(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.In(a.Zone).Format("2006-01-02 15:04:05 MST") + " (" + age(a.Now(), t) + " ago)"
+}
+
+func (a *app) describeEvent(ctx context.Context, c *client.Client, name string) error {
+	node, check, err := nodeCheck(name)
+	if err != nil {
+		return err
+	}
+	e, err := c.Event(ctx, a.ns(), node, check)
+	if err != nil {
+		return err
+	}
+	status := statusCell(e.Status)
+	fmt.Fprintf(a.Stdout, "%s is %s\n\n", clean(e.Node+"/"+e.Check, false), a.paint(status.colour, status.text))
+	a.field("namespace", "%s", e.Namespace)
+	a.field("severity", "%s", e.Severity)
+	if e.Expired {
+		a.field("expired", "yes: this status is the deadline's, no result came in time")
+	}
+	a.field("received", "%s", a.when(e.Received))
+	a.field("executed", "%s, took %s", a.when(e.Executed), e.Duration)
+	a.field("since", "%s", a.when(e.Changed))
+	a.field("last OK", "%s", a.when(e.LastOK))
+	a.field("occurrences", "%d in a row", e.Occurrences)
+	a.field("history", "%s (oldest first: o ok, w warning, c critical, u unknown)", history(e.History))
+	a.field("state changes", "%d", e.StateChanges)
+	a.field("results", "%d applied, %d lost; last is number %d of stream %x", e.Results, e.Lost, e.Number, e.Stream)
+	fmt.Fprintf(a.Stdout, "\noutput\n%s\n", indent(clean(strings.TrimRight(e.Output, "\n"), true)))
+	if e.Problem != nil {
+		fmt.Fprintln(a.Stdout)
+		a.field("problem", "%s, opened %s", e.Problem.ID, a.when(e.Problem.Opened))
+		if err := a.printDeliveries(ctx, c, e.Problem.ID); err != nil {
+			return err
+		}
+	}
+	entries, err := c.History(ctx, a.ns(), node, check, 10)
+	if err != nil {
+		return err
+	}
+	if len(entries.Items) > 0 {
+		fmt.Fprintln(a.Stdout, "\nwhat happened, newest first")
+		for _, entry := range entries.Items {
+			fmt.Fprintf(a.Stdout, "  %s  %s\n", entry.At.In(a.Zone).Format("2006-01-02 15:04:05"), clean(entryText(entry), false))
+		}
+	}
+	return nil
+}
+
+func entryText(e v1.Entry) string {
+	switch e.Kind {
+	case "lost":
+		return fmt.Sprintf("the agent gave up %s: %s", count(e.Count, "result"), firstLine(e.Output))
+	case "late":
+		return fmt.Sprintf("late result of %s: %s %s", e.Executed.UTC().Format(time.RFC3339), e.Status, firstLine(e.Output))
+	}
+	return fmt.Sprintf("%s, was %s: %s", e.Status, e.Previous, firstLine(e.Output))
+}
+
+func indent(text string) string {
+	return "  " + strings.ReplaceAll(text, "\n", "\n  ")
+}
+
+func (a *app) printDeliveries(ctx context.Context, c *client.Client, problem string) error {
+	list, err := c.Deliveries(ctx, problem)
+	if err != nil {
+		return err
+	}
+	if len(list.Items) == 0 {
+		a.field("told", "nobody: the check names no handler")
+	}
+	for i, d := range list.Items {
+		name := ""
+		if i == 0 {
+			name = "told"
+		}
+		text := fmt.Sprintf("%s about %s: %s", d.Handler, d.Kind, d.State)
+		switch d.State {
+		case "delivered":
+			text += " " + a.when(d.Ended)
+		case "pending":
+			text += fmt.Sprintf(", %s, again %s", count(d.Attempts, "attempt"), a.when(d.NextAt))
+		}
+		if d.LastError != "" {
+			text += "; last error: " + d.LastError
+		}
+		a.field(name, "%s", text)
+	}
+	return nil
+}
+
+func (a *app) describeProblem(ctx context.Context, c *client.Client, id string) error {
+	p, err := c.Problem(ctx, id)
+	if err != nil {
+		return err
+	}
+	state := "open"
+	if !p.Closed.IsZero() {
+		state = "closed"
+	}
+	fmt.Fprintf(a.Stdout, "problem %s of %s is %s\n\n", clean(p.ID, false), clean(p.Node+"/"+p.Check, false), state)
+	a.field("namespace", "%s", p.Namespace)
+	a.field("worst", "%s, severity %s", p.Status, p.Severity)
+	a.field("opened", "%s", a.when(p.Opened))
+	if !p.Closed.IsZero() {
+		a.field("closed", "%s, lasted %s", a.when(p.Closed), span(p.Closed.Sub(p.Opened)))
+	}
+	if err := a.printDeliveries(ctx, c, id); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Stdout, "\noutput at opening\n%s\n", indent(clean(strings.TrimRight(p.Output, "\n"), true)))
+	return nil
+}
+
+func (a *app) describeResource(ctx context.Context, c *client.Client, k model.KindInfo, name string) error {
+	data, err := c.Get(ctx, k, a.ns(), name)
+	if err != nil {
+		return err
+	}
+	text, err := yamlText(data)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(a.Stdout, clean(text, true))
+	namespace := ""
+	if k.Namespaced {
+		namespace = a.ns()
+	}
+	if k.Name == "Node" || k.Name == "Check" {
+		f := v1.EventFilter{Namespace: namespace, Limit: 20}
+		if k.Name == "Node" {
+			f.Node = name
+		} else {
+			f.Check = name
+			if namespace == model.SharedNamespaceName {
+				f.Namespace = ""
+			}
+		}
+		list, err := c.Events(ctx, f)
+		if err != nil && model.ClassOf(err) != model.NotFound {
+			return err
+		}
+		if err == nil && len(list.Items) > 0 {
+			fmt.Fprintln(a.Stdout, "\nevents, worst first")
+			table := format("table")
+			if err := a.eventTable(list.Items, &getFlags{output: &table}).write(a.Env); err != nil {
+				return err
+			}
+			if list.Next != "" {
+				fmt.Fprintf(a.Stdout, "there are more: muster get events --%s %s\n", strings.ToLower(k.Name), name)
+			}
+		}
+	}
+	changes, err := c.Changes(ctx, k.Name, namespace, name, 5, "")
+	if err != nil {
+		return err
+	}
+	if len(changes.Items) > 0 {
+		fmt.Fprintln(a.Stdout, "\nlast changes")
+		for _, change := range changes.Items {
+			fmt.Fprintln(a.Stdout, "  "+clean(a.changeLine(change), false))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// getFlags are those of get.
+type getFlags struct {
+	output      *format
+	selector    string
+	all, watch  bool
+	limit       int
+	node, check string
+	status      string
+	where       string
+	problem     bool
+	open        bool
+}
+
+func (a *app) getCmd() *cobra.Command {
+	var g getFlags
+	c := &cobra.Command{
+		Use:   "get KIND [NAME...]",
+		Short: "List events, problems, resources or queues; what is wrong comes first",
+		Long:  "Lists what there is of a kind: events, problems, queues, or a kind of resource\n(namespaces, nodes, groups, properties, checks, handlers; singular, plural or short).",
+		Example: "  muster get events                          what is wrong first\n" +
+			"  muster get events --status critical,unknown -l env=prod -A\n" +
+			"  muster get events --where 'event.occurrences > 3 && node.labels.env == \"prod\"'\n" +
+			"  muster get events -w                       changes as they come\n" +
+			"  muster get check disk -o yaml",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeKinds,
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := a.connect()
+			if err != nil {
+				return err
+			}
+			kind, names := args[0], args[1:]
+			if k, name, ok := strings.Cut(kind, "/"); ok && len(names) == 0 { // check/disk
+				kind, names = k, []string{name}
+			}
+			switch strings.ToLower(kind) {
+			case "event", "events", "ev":
+				return a.getEvents(c.Context(), client, names, &g)
+			case "problem", "problems", "pr":
+				return a.getProblems(c.Context(), client, names, &g)
+			case "queue", "queues":
+				return a.getQueues(c.Context(), client, &g)
+			}
+			k, err := kindOf(kind)
+			if err != nil {
+				return err
+			}
+			if g.watch {
+				return model.Errorf(model.Invalid, "only events can be watched").WithHint("muster get events -w")
+			}
+			return a.getResources(c.Context(), client, k, names, &g)
+		},
+	}
+	flags := c.Flags()
+	g.output = formatFlag(c)
+	flags.StringVarP(&g.selector, "selector", "l", "", "labels: env=prod,tier!=db,owner,!old; of the node for events")
+	flags.BoolVarP(&g.all, "all-namespaces", "A", false, "of all namespaces")
+	flags.BoolVarP(&g.watch, "watch", "w", false, "events: then go on with each change")
+	flags.IntVar(&g.limit, "limit", 50, "rows at most (0: all); JSON and YAML of resources are always whole")
+	flags.StringVar(&g.node, "node", "", "events: of this node")
+	flags.StringVar(&g.check, "check", "", "events: of this check")
+	flags.StringVar(&g.status, "status", "", "events: ok, warning, critical, unknown; comma-separated")
+	flags.StringVar(&g.where, "where", "", "events: CEL over event and node")
+	flags.BoolVar(&g.problem, "problem", false, "events: only those with an open problem")
+	flags.BoolVar(&g.open, "open", false, "problems: only those that are open")
+	_ = c.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"ok", "warning", "critical", "unknown"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// kindOf finds a kind of resource, and says which words get takes if there is none.
+func kindOf(word string) (model.KindInfo, error) {
+	if k, ok := model.KindOf(word); ok {
+		return k, nil
+	}
+	return model.KindInfo{}, unknownKind(word)
+}
+
+func unknownKind(word string) error {
+	all := kindWords()
+	e := model.Errorf(model.Invalid, "there is no kind %q", word)
+	if near := model.Nearest(strings.ToLower(word), all); near != "" {
+		return e.WithHint("did you mean %s?", near)
+	}
+	return e.WithHint("kinds: %s", strings.Join(all, ", "))
+}
+
+func kindWords() []string {
+	all := []string{"events", "problems", "queues"}
+	for _, k := range model.Kinds() {
+		all = append(all, k.Plural)
+	}
+	return all
+}
+
+func completeKinds(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return kindWords(), cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// pageRows is how many rows one request asks for at most.
+const pageRows = 500
+
+func (g *getFlags) filter(a *app) v1.EventFilter {
+	f := v1.EventFilter{
+		Namespace: a.ns(), Node: g.node, Check: g.check, Status: g.status,
+		Selector: g.selector, Where: g.where, Problem: g.problem,
+	}
+	if g.all {
+		f.Namespace = ""
+	}
+	return f
+}
+
+// getEvents prints events, worst first, and goes on with changes if asked.
+func (a *app) getEvents(ctx context.Context, c *client.Client, names []string, g *getFlags) error {
+	f := g.filter(a)
+	if len(names) > 1 {
+		return model.Errorf(model.Invalid, "one event at a time").WithHint("muster get events --node NODE, or: muster get event NODE/CHECK")
+	}
+	if len(names) == 1 {
+		node, check, err := nodeCheck(names[0])
+		if err != nil {
+			return err
+		}
+		f.Node, f.Check = node, check
+	}
+	list, err := readEvents(ctx, c, f, g.limit)
+	if err != nil {
+		return err
+	}
+	if len(names) == 1 && len(list.Items) == 0 {
+		return model.Errorf(model.NotFound, "there is no event %s in namespace %s", names[0], a.ns()).
+			WithHint("muster get events --node %s", f.Node)
+	}
+	switch {
+	case g.output.machine() && !g.watch:
+		if len(names) == 1 {
+			return a.printValue(*g.output, list.Items[0])
+		}
+		return a.printValue(*g.output, list)
+	case g.output.machine():
+		for _, e := range list.Items {
+			if err := a.printValue(*g.output, e); err != nil {
+				return err
+			}
+		}
+	default:
+		if err := a.printEvents(list, g); err != nil {
+			return err
+		}
+	}
+	if !g.watch {
+		return nil
+	}
+	return c.Watch(ctx, f, func(e v1.Event) error { return a.printChange(e, g) })
+}
+
+// readEvents reads pages until limit rows are there; 0: all.
+func readEvents(ctx context.Context, c *client.Client, f v1.EventFilter, limit int) (v1.EventList, error) {
+	var all v1.EventList
+	for {
+		f.Limit = pageRows
+		if limit > 0 {
+			f.Limit = min(pageRows, limit-len(all.Items))
+		}
+		page, err := c.Events(ctx, f)
+		if err != nil {
+			return all, err
+		}
+		all.Items = append(all.Items, page.Items...)
+		all.Next, all.Total, all.Wrong = page.Next, page.Total, page.Wrong
+		if page.Next == "" || limit > 0 && len(all.Items) >= limit {
+			return all, nil
+		}
+		f.After = page.Next
+	}
+}
+
+func (a *app) printEvents(list v1.EventList, g *getFlags) error {
+	if len(list.Items) == 0 {
+		fmt.Fprintln(a.Stdout, "no events"+a.why(g))
+		return nil
+	}
+	if err := a.eventTable(list.Items, g).write(a.Env); err != nil {
+		return err
+	}
+	if list.Next != "" {
+		shown := uint64(len(list.Items))
+		if g.unfiltered() && list.Total > shown {
+			fmt.Fprintf(a.Stdout, "%d more, %d of all %d are not OK: --limit 0 shows all\n", list.Total-shown, list.Wrong, list.Total)
+		} else {
+			fmt.Fprintln(a.Stdout, "there are more: --limit 0 shows all")
+		}
+	}
+	return nil
+}
+
+func (g *getFlags) unfiltered() bool {
+	return g.node == "" && g.check == "" && g.status == "" && g.selector == "" && g.where == "" && !g.problem
+}
+
+func (a *app) why(g *getFlags) string {
+	if !g.unfiltered() {
+		return " match"
+	}
+	if g.all {
+		return " yet: declare a check (muster explain check)"
+	}
+	return " in namespace " + a.ns() + " yet: look at all with -A, or declare a check (muster explain check)"
+}
+
+func (a *app) eventTable(events []v1.Event, g *getFlags) *table {
+	wide := *g.output == "wide"
+	head := []string{"STATUS", "NODE", "CHECK", "FOR", "SEEN"}
+	if g.all {
+		head = append([]string{"NAMESPACE"}, head...)
+	}
+	if wide {
+		head = append(head, "SEVERITY", "TIMES", "RUN", "HISTORY", "PROBLEM")
+	}
+	t := newTable(append(head, "OUTPUT")...)
+	for _, e := range events {
+		t.add(a.eventRow(e, g.all, wide)...)
+	}
+	return t
+}
+
+func (a *app) eventRow(e v1.Event, all, wide bool) []any {
+	var row []any
+	if all {
+		row = append(row, e.Namespace)
+	}
+	since := e.Changed
+	if since.IsZero() {
+		since = e.Received
+	}
+	row = append(row, statusCell(e.Status), e.Node, e.Check, age(a.Now(), since), age(a.Now(), e.Received))
+	if wide {
+		problem := "-"
+		if e.Problem != nil {
+			problem = e.Problem.ID
+		}
+		row = append(row, e.Severity.String(), strconv.FormatUint(uint64(e.Occurrences), 10), e.Duration.String(), history(e.History), problem)
+	}
+	return append(row, firstLine(e.Output))
+}
+
+// statusCell is a status by its word; colour only helps.
+func statusCell(s model.Status) cell {
+	switch s {
+	case model.OK:
+		return cell{"OK", green}
+	case model.Warning:
+		return cell{"WARNING", yellow}
+	case model.Critical:
+		return cell{"CRITICAL", red}
+	}
+	return cell{s.String(), purple}
+}
+
+// history is one letter for each status, oldest first: ooowwc.
+func history(h []model.Status) string {
+	var b strings.Builder
+	for _, s := range h {
+		if s <= model.Unknown {
+			b.WriteByte("owcu"[s])
+		}
+	}
+	return dash(b.String())
+}
+
+// printChange is one line of -w.
+func (a *app) printChange(e v1.Event, g *getFlags) error {
+	if g.output.machine() {
+		return a.printValue(*g.output, e)
+	}
+	name := e.Node + "/" + e.Check
+	if g.all {
+		name = e.Namespace + "/" + name
+	}
+	status := statusCell(e.Status)
+	line := fmt.Sprintf("%s  %-8s  %s  ", e.Received.In(a.Zone).Format("15:04:05"), status.text, clean(name, false))
+	output := firstLine(e.Output)
+	if a.Width > 0 {
+		output = cut(output, max(a.Width-width(line), 10))
+	}
+	_, err := fmt.Fprintln(a.Stdout, strings.Replace(line, status.text, a.paint(status.colour, status.text), 1)+output)
+	return err
+}
+
+// nodeCheck reads NODE/CHECK.
+func nodeCheck(text string) (node, check string, err error) {
+	node, check, ok := strings.Cut(text, "/")
+	if !ok || node == "" || check == "" {
+		return "", "", model.Errorf(model.Invalid, "%q names no event", text).WithHint("an event is named NODE/CHECK, for example web01/disk")
+	}
+	return node, check, nil
+}

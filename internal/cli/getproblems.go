@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+)
+
+func (a *app) getProblems(ctx context.Context, c *client.Client, names []string, g *getFlags) error {
+	if len(names) == 1 {
+		p, err := c.Problem(ctx, names[0])
+		if err != nil {
+			return err
+		}
+		if g.output.machine() {
+			return a.printValue(*g.output, p)
+		}
+		return a.problemTable([]v1.Problem{p}, g).write(a.Env)
+	}
+	namespace := a.ns()
+	if g.all {
+		namespace = ""
+	}
+	var items []v1.Problem
+	after := ""
+	for {
+		size := pageRows
+		if g.limit > 0 {
+			size = min(size, g.limit-len(items))
+		}
+		page, err := c.Problems(ctx, namespace, g.node, g.check, g.open, size, after)
+		if err != nil {
+			return err
+		}
+		items = append(items, page.Items...)
+		if after = page.Next; after == "" || g.limit > 0 && len(items) >= g.limit {
+			break
+		}
+	}
+	if g.output.machine() {
+		return a.printValue(*g.output, v1.ProblemList{Items: items, Next: after})
+	}
+	if len(items) == 0 {
+		fmt.Fprintln(a.Stdout, "no problems")
+		return nil
+	}
+	if err := a.problemTable(items, g).write(a.Env); err != nil {
+		return err
+	}
+	if after != "" {
+		fmt.Fprintln(a.Stdout, "there are older ones: --limit 0 shows all")
+	}
+	return nil
+}
+
+func (a *app) problemTable(items []v1.Problem, g *getFlags) *table {
+	head := []string{"ID", "STATE", "NODE", "CHECK", "OPENED", "LASTED", "OUTPUT"}
+	if g.all {
+		head = append([]string{"NAMESPACE"}, head...)
+	}
+	t := newTable(head...)
+	for _, p := range items {
+		state, until := cell{"OPEN " + p.Status.String(), statusCell(p.Status).colour}, a.Now()
+		if !p.Closed.IsZero() {
+			state, until = cell{"closed", green}, p.Closed
+		}
+		var row []any
+		if g.all {
+			row = append(row, p.Namespace)
+		}
+		t.add(append(row, p.ID, state, p.Node, p.Check, age(a.Now(), p.Opened)+" ago", span(until.Sub(p.Opened)), firstLine(p.Output))...)
+	}
+	return t
+}
+
+func (a *app) getQueues(ctx context.Context, c *client.Client, g *getFlags) error {
+	list, err := c.Queues(ctx)
+	if err != nil {
+		return err
+	}
+	if g.output.machine() {
+		return a.printValue(*g.output, list)
+	}
+	t := newTable("QUEUE", "DEPTH", "CAPACITY", "UNIT", "WHEN FULL", "PASSED", "OVERFLOWED")
+	for _, q := range list.Items {
+		depth := cell{text: strconv.FormatInt(q.Depth, 10)}
+		if q.Capacity > 0 && q.Depth*10 >= q.Capacity*8 {
+			depth.colour = yellow
+		}
+		t.add(q.Name, depth, strconv.FormatInt(q.Capacity, 10), q.Unit, q.Policy, strconv.FormatUint(q.Passed, 10), strconv.FormatUint(q.Overflow, 10))
+	}
+	return t.write(a.Env)
+}
+
+// size is bytes for people: 1.2 GiB.
+func size(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	f, i := float64(n), 0
+	for f >= 1024 && i < len(units)-1 {
+		f, i = f/1024, i+1
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", f, units[i])
+}

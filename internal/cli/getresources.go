@@ -1,0 +1,268 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// getResources prints one resource or a list of them.
+func (a *app) getResources(ctx context.Context, c *client.Client, k model.KindInfo, names []string, g *getFlags) error {
+	var items []json.RawMessage
+	next := ""
+	switch {
+	case len(names) > 0:
+		for _, name := range names {
+			item, err := c.Get(ctx, k, a.ns(), name)
+			if err != nil {
+				return err
+			}
+			items = append(items, item)
+		}
+	default:
+		namespace := a.namespace
+		if g.all || !k.Namespaced {
+			namespace = ""
+		} else if namespace == "" {
+			namespace = model.DefaultNamespaceName
+		}
+		var err error
+		if items, next, err = listAll(ctx, c, k, namespace, g); err != nil {
+			return err
+		}
+	}
+	switch {
+	case g.output.machine() && len(names) == 1:
+		return a.printValue(*g.output, items[0])
+	case *g.output == "yaml":
+		return a.printDocuments(items)
+	case *g.output == "json":
+		return a.printValue("json", items)
+	}
+	if len(items) == 0 {
+		fmt.Fprintf(a.Stdout, "no %s%s\n", k.Plural, a.where(g, k))
+		return nil
+	}
+	if err := a.resourceTable(k, items, g); err != nil {
+		return err
+	}
+	if next != "" {
+		fmt.Fprintf(a.Stdout, "there are more: --limit N, or narrow it with -l\n")
+	}
+	return nil
+}
+
+// printDocuments writes YAML documents that apply takes again.
+func (a *app) printDocuments(items []json.RawMessage) error {
+	for i, item := range items {
+		if i > 0 {
+			fmt.Fprintln(a.Stdout, "---")
+		}
+		if err := writeYAML(a.Stdout, item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listAll reads pages until there are enough; a program gets everything.
+func listAll(ctx context.Context, c *client.Client, k model.KindInfo, namespace string, g *getFlags) ([]json.RawMessage, string, error) {
+	var items []json.RawMessage
+	after := ""
+	for {
+		size := 500
+		if g.limit > 0 && !g.output.machine() {
+			size = min(size, g.limit-len(items))
+		}
+		page, err := c.List(ctx, k, namespace, g.selector, size, after)
+		if err != nil {
+			return nil, "", err
+		}
+		items = append(items, page.Items...)
+		if after = page.Next; after == "" || !g.output.machine() && g.limit > 0 && len(items) >= g.limit {
+			return items, after, nil
+		}
+	}
+}
+
+func (a *app) where(g *getFlags, k model.KindInfo) string {
+	if g.all || !k.Namespaced {
+		return ""
+	}
+	return " in namespace " + a.ns()
+}
+
+func (a *app) resourceTable(k model.KindInfo, items []json.RawMessage, g *getFlags) error {
+	wide := *g.output == "wide"
+	head := []string{"NAME"}
+	if g.all && k.Namespaced {
+		head = []string{"NAMESPACE", "NAME"}
+	}
+	head = append(head, kindColumns(k.Name)...)
+	head = append(head, "CHANGED")
+	if wide {
+		head = append(head, "REVISION", "LABELS")
+	}
+	t := newTable(head...)
+	for _, item := range items {
+		o, err := decodeObject(item)
+		if err != nil {
+			return err
+		}
+		var row []any
+		if g.all && k.Namespaced {
+			row = append(row, o.Metadata.Namespace)
+		}
+		row = append(row, o.Metadata.Name)
+		for _, v := range kindValues(o) {
+			row = append(row, v)
+		}
+		changed, revision := "", ""
+		if o.Status != nil {
+			changed, revision = age(a.Now(), o.Status.Updated), fmt.Sprint(o.Status.Revision)
+		}
+		row = append(row, changed)
+		if wide {
+			row = append(row, revision, pairs(o.Metadata.Labels))
+		}
+		t.add(row...)
+	}
+	return t.write(a.Env)
+}
+
+func kindColumns(kind string) []string {
+	switch kind {
+	case "Node":
+		return []string{"GROUPS", "OS"}
+	case "Group":
+		return []string{"MEMBERS"}
+	case "Property":
+		return []string{"SCOPE", "VALUE"}
+	case "Check":
+		return []string{"RUNS", "EVERY", "ON"}
+	case "Handler":
+		return []string{"TELLS"}
+	case "Namespace":
+		return []string{"DESCRIPTION"}
+	}
+	return nil
+}
+
+func kindValues(o object) []string {
+	spec, err := model.DecodeSpec(o.Kind, o.Spec)
+	if err != nil {
+		return make([]string, len(kindColumns(o.Kind)))
+	}
+	switch s := spec.(type) {
+	case *model.NodeSpec:
+		return []string{dash(strings.Join(s.Groups, ",")), dash(strings.TrimSpace(s.Facts["os"] + " " + s.Facts["arch"]))}
+	case *model.GroupSpec:
+		var from []string
+		if len(s.Nodes) > 0 {
+			from = append(from, count(len(s.Nodes), "node")+" listed")
+		}
+		if len(s.Groups) > 0 {
+			from = append(from, "groups "+strings.Join(s.Groups, ","))
+		}
+		if s.Where != "" {
+			from = append(from, "where "+s.Where)
+		}
+		if s.SelfJoin {
+			from = append(from, "who says so itself")
+		}
+		return []string{cut(dash(strings.Join(from, "; ")), 50)}
+	case *model.PropertySpec:
+		scope := s.Scope
+		if scope == "" {
+			scope = "namespace"
+		}
+		return []string{scope, cut(compact(s.Value), 40)}
+	case *model.CheckSpec:
+		return []string{cut(runs(s), 40), every(s), cut(targets(s), 40)}
+	case *model.HandlerSpec:
+		if s.Webhook != nil {
+			return []string{"POST " + s.Webhook.URL}
+		}
+		return []string{cut(commandText(s.Command), 60)}
+	case *model.NamespaceSpec:
+		return []string{dash(o.Metadata.DisplayName)}
+	}
+	return nil
+}
+
+func runs(s *model.CheckSpec) string {
+	if s.Probe != nil {
+		return "probe " + s.Probe.Name
+	}
+	return commandText(s.Command)
+}
+
+func every(s *model.CheckSpec) string {
+	switch {
+	case s.Disabled:
+		return "disabled"
+	case s.Cron != "":
+		return s.Cron
+	}
+	return s.Interval.String()
+}
+
+func targets(s *model.CheckSpec) string {
+	if s.Targets == nil {
+		return "-"
+	}
+	var on []string
+	for _, g := range s.Targets.Groups {
+		on = append(on, "group "+g)
+	}
+	on = append(on, s.Targets.Nodes...)
+	if s.Targets.Where != "" {
+		on = append(on, s.Targets.Where)
+	}
+	return dash(strings.Join(on, ", "))
+}
+
+func commandText(c *model.Command) string {
+	switch {
+	case c == nil:
+		return "-"
+	case c.Argv != nil:
+		return strings.Join(c.Argv, " ")
+	}
+	return c.Shell
+}
+
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+func pairs(m map[string]string) string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	keys = slices.Compact(keys)
+	for i, k := range keys {
+		keys[i] = k + "=" + m[k]
+	}
+	return dash(strings.Join(keys, ","))
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func (a *app) nodeCmd() *cobra.Command {
+	c := &cobra.Command{Use: "node", Short: "List machines; make tokens with which they join", RunE: helpOf}
+	token := &cobra.Command{
+		Use:   "token",
+		Short: "Make a token with which machines join; list and delete them",
+		Args:  cobra.NoArgs,
+	}
+	create := a.tokenCreate()
+	token.RunE, token.Example = create.RunE, create.Example
+	token.Flags().AddFlagSet(create.Flags())
+	token.AddCommand(create, a.tokenList(), a.tokenDelete())
+
+	g := getFlags{limit: 50}
+	list := &cobra.Command{
+		Use: "list", Short: "The same as muster get nodes", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := a.connect()
+			if err != nil {
+				return err
+			}
+			k, _ := model.KindOf("Node")
+			return a.getResources(c.Context(), client, k, nil, &g)
+		},
+	}
+	g.output = formatFlag(list)
+	list.Flags().StringVarP(&g.selector, "selector", "l", "", "labels: env=prod,tier!=db,owner,!old")
+	list.Flags().BoolVarP(&g.all, "all-namespaces", "A", false, "of all namespaces")
+	list.Flags().IntVar(&g.limit, "limit", 50, "rows at most (0: all)")
+	c.AddCommand(token, list)
+	return c
+}
+
+func (a *app) tokenCreate() *cobra.Command {
+	var groups, labels []string
+	var note, expires string
+	var uses int
+	var output *format
+	c := &cobra.Command{
+		Use:     "create",
+		Short:   "Make a join token and print the line to paste on the machine",
+		Example: "  muster node token --group web --expires 1h --uses 1",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			r := v1.JoinTokenRequest{Namespace: a.ns(), Groups: groups, Note: note, MaxUses: uses}
+			seconds, err := lasting(expires)
+			if err != nil {
+				return err
+			}
+			r.ExpiresIn = seconds
+			for _, pair := range labels {
+				name, value, ok := strings.Cut(pair, "=")
+				if !ok {
+					return model.Errorf(model.Invalid, "label %q", pair).WithHint("write --label NAME=VALUE")
+				}
+				if r.Labels == nil {
+					r.Labels = map[string]string{}
+				}
+				r.Labels[name] = value
+			}
+			client, err := a.connect()
+			if err != nil {
+				return err
+			}
+			t, err := client.CreateJoinToken(c.Context(), r)
+			if err != nil {
+				return err
+			}
+			if output.machine() {
+				return a.printValue(*output, t)
+			}
+			fmt.Fprintf(a.Stdout, "On the machine, paste:\n\n  muster-agent --join %s\n\n", clean(t.Token, false))
+			until := "it does not expire"
+			if !t.Expires.IsZero() {
+				until = "it expires at " + t.Expires.In(a.Zone).Format("2006-01-02 15:04:05 MST")
+			}
+			fmt.Fprintf(a.Stdout, "Token %s for namespace %s; %s. Take it back with: muster node token delete %s\n", clean(t.ID, false), clean(t.Namespace, false), until, clean(t.ID, false))
+			return nil
+		},
+	}
+	output = formatFlag(c)
+	c.Flags().StringArrayVar(&groups, "group", nil, "group that the machines belong to; may be repeated")
+	c.Flags().StringArrayVar(&labels, "label", nil, "NAME=VALUE that the machines get; may be repeated")
+	c.Flags().StringVar(&expires, "expires", "24h", "how long it is valid (0: for ever)")
+	c.Flags().IntVar(&uses, "uses", 0, "how many machines may join with it (0: any number)")
+	c.Flags().StringVarP(&note, "message", "m", "", "what it is for")
+	return c
+}
+
+// lasting reads a duration in seconds; 0: for ever.
+func lasting(text string) (int64, error) {
+	if text == "0" || text == "" {
+		return 0, nil
+	}
+	d, err := model.ParseDuration(text)
+	if err != nil {
+		return 0, model.Errorf(model.Invalid, "%w", err)
+	}
+	return int64(d) / 1e9, nil
+}
+
+func (a *app) tokenList() *cobra.Command {
+	var output *format
+	c := &cobra.Command{
+		Use: "list", Short: "List join tokens", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := a.connect()
+			if err != nil {
+				return err
+			}
+			list, err := client.JoinTokens(c.Context())
+			if err != nil {
+				return err
+			}
+			if output.machine() {
+				return a.printValue(*output, list)
+			}
+			if len(list.Items) == 0 {
+				fmt.Fprintln(a.Stdout, "no join tokens: muster node token makes one")
+				return nil
+			}
+			t := newTable("ID", "NAMESPACE", "GROUPS", "USED", "EXPIRES", "MADE", "BY", "FOR")
+			for _, j := range list.Items {
+				used := strconv.Itoa(j.Uses)
+				if j.MaxUses > 0 {
+					used += " of " + strconv.Itoa(j.MaxUses)
+				}
+				t.add(j.ID, j.Namespace, dash(strings.Join(j.Groups, ",")), used, a.until(j.Expires), age(a.Now(), j.Created)+" ago", dash(j.By), dash(j.Note))
+			}
+			return t.write(a.Env)
+		},
+	}
+	output = formatFlag(c)
+	return c
+}
+
+func (a *app) tokenDelete() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete ID...", Short: "Take join tokens back; nodes that joined with them stay", Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := a.connect()
+			if err != nil {
+				return err
+			}
+			for _, id := range args {
+				if err := client.DeleteJoinToken(c.Context(), id); err != nil {
+					return err
+				}
+				fmt.Fprintf(a.Stdout, "join token %s deleted\n", clean(id, false))
+			}
+			return nil
+		},
+	}
+}
