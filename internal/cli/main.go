@@ -136,6 +136,7 @@ func sayWhatIsUnknown(c *cobra.Command) {
 			return nil
 		}
 		if c.HasSubCommands() && len(args) > 0 {
+			c.SuggestionsMinimumDistance = 2
 			e := model.Errorf(model.Invalid, "there is no command %q", c.CommandPath()+" "+args[0])
 			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 				return e.WithHint("did you mean: %s %s", c.CommandPath(), near[0])
