@@ -1,0 +1,18 @@
+// Command muster-agent is the agent alone: what `muster agent` is, in a small binary.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	_ "time/tzdata" // cron in any zone, also where the machine has no zone files
+
+	"github.com/muster-fleet/muster/internal/agent/agentcmd"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(agentcmd.Main(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+}
