@@ -51,7 +51,7 @@ type Limits struct {
 	StatesPerNode     int           // event states; default 1000
 	NodeResultsPerSec float64       // default 1000
 	RateBurst         time.Duration // what a bucket holds, in time at its rate; default 10 s
-	JournalQueueBytes int64         // the journal's queue; above half of it agents are told Slow; default 64 MiB
+	JournalQueueBytes int64         // the journal's queue; above half of it agents are told Slow; default the journal's own default
 
 	Keepalive time.Duration // default 20 s
 	Timeout   time.Duration // default 120 s
@@ -90,7 +90,7 @@ func (l Limits) complete() Limits {
 	def := Limits{
 		Sessions: 60000, FrameBytes: wire.MaxFrame, BatchSignals: wire.MaxSignals, UnackedBytes: 4 << 20,
 		OutputBytes: 64 << 10, StatesPerNode: 1000, NodeResultsPerSec: 1000, RateBurst: 10 * time.Second,
-		JournalQueueBytes: 64 << 20, Keepalive: 20 * time.Second, Timeout: 120 * time.Second,
+		JournalQueueBytes: journal.DefaultQueueBytes, Keepalive: 20 * time.Second, Timeout: 120 * time.Second,
 		PingAfter: 20 * time.Second, DeadAfter: 60 * time.Second, Handshake: 60 * time.Second, Write: 10 * time.Second,
 		Writers: 8, ShedShare: 0.2, ShedWindow: 10 * time.Second, ShedLeast: 10,
 	}
