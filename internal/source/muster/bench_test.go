@@ -32,7 +32,10 @@ func (j *nullJournal) Append(_ context.Context, entries ...journal.Entry) error 
 func BenchmarkBatch(b *testing.B) {
 	for _, n := range []int{1, 8, 40} {
 		b.Run(fmt.Sprint(n, "results"), func(b *testing.B) {
-			w := newWorld(b, func(c *Config) { c.Journal = &nullJournal{memJournal: new(memJournal)}; c.Limits.NodeResultsPerSec = 1e12 })
+			w := newWorld(b, func(c *Config) {
+				c.Journal = &nullJournal{memJournal: new(memJournal)}
+				c.Limits.NodeResultsPerSec = 1e12
+			})
 			uid := w.node(1, 1, 2, 3)
 			x, refusal := w.server.admit(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid}, uuid.Nil)
 			if refusal != nil {
