@@ -296,6 +296,33 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
+func TestCyclesAreRefused(t *testing.T) {
+	h := newHouse(t)
+	h.put("Group", "default", "a", nil, &model.GroupSpec{Groups: []string{"b"}})
+	h.put("Group", "default", "b", nil, &model.GroupSpec{Groups: []string{"c"}})
+	for _, name := range []string{"a", "b", "c", "d"} {
+		key := intent.Key{Kind: "Group", Namespace: "default", Name: name}
+		w := intent.Write{Key: key, Body: body(t, "Group", "default", name, nil, &model.GroupSpec{Groups: []string{"a", "x"}})}
+		_, _, err := h.p.Preview(t.Context(), []intent.Write{w})
+		if name == "d" {
+			if err != nil {
+				t.Errorf("no cycle: %v", err)
+			}
+		} else if model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "contains itself") {
+			t.Errorf("a in %s: %v", name, err)
+		}
+	}
+	// Written past the service, it must not hang or crash.
+	h.node("n", nil, "a")
+	h.put("Group", "default", "c", nil, &model.GroupSpec{Groups: []string{"a"}})
+	h.put("Check", "default", "check", nil, shell("true", &model.Targets{Groups: []string{"b"}}))
+	h.node("n", nil, "b")
+	h.put("Group", "default", "c", nil, nil)
+	if got := h.checkNames("n"); len(got) != 1 {
+		t.Errorf("holds %v", got)
+	}
+}
+
 // snapshot is all that readers can see.
 func (h *house) snapshot() map[string]any {
 	seen := map[string]any{}

@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -21,7 +22,7 @@ const previewIDs = 1 << 31
 
 // Preview compiles writes without keeping anything and says where each lands, and
 // how many nodes that exist now would get another assignment or be deleted. A write
-// that does not compile is an error.
+// that does not compile, or a group that would contain itself, is an error.
 func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings []Landing, affected int, err error) {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
@@ -51,6 +52,9 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 	}
 	p.mu.RUnlock()
 	p.try(t.edits, func(pass *pass) {
+		if err = p.fleet.cycle(t); err != nil {
+			return
+		}
 		for i, w := range writes {
 			if landings[i] = before[i]; w.Body != nil {
 				landings[i] = p.fleet.landing(w.Key, t.defs[w.Key])
@@ -63,7 +67,47 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 		}
 		affected += len(pass.deleted)
 	})
+	if err != nil {
+		return nil, 0, err
+	}
 	return landings, affected, nil
+}
+
+// cycle says which of the edited groups contains itself.
+func (f *fleet) cycle(t *translation) error {
+	done := map[gid]bool{} // false: on the path that is being walked
+	var path []string
+	var walk func(gid) error
+	walk = func(g gid) error {
+		path = append(path, f.groupName(g))
+		if finished, seen := done[g]; finished {
+			path = path[:len(path)-1]
+			return nil
+		} else if seen {
+			from := slices.Index(path, path[len(path)-1])
+			return model.Errorf(model.Invalid, "group %s contains itself: %s", path[from], strings.Join(path[from:], " → ")).
+				WithHint("take one of them out of the other's groups")
+		}
+		done[g] = false
+		if def := f.groups[g].def; def != nil {
+			for _, inside := range def.targets.groups {
+				if err := walk(inside); err != nil {
+					return err
+				}
+			}
+		}
+		done[g] = true
+		path = path[:len(path)-1]
+		return nil
+	}
+	for _, key := range t.keys {
+		if def, ok := t.defs[key].(*groupDef); ok {
+			if err := walk(def.id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func idOf(def any) uint32 {

@@ -15,7 +15,8 @@ import (
 // remembers since when; those transitions are made again from the journal later.
 type backlog struct {
 	mu       sync.Mutex
-	items    []event.Transition
+	items    []event.Transition // a ring: it grows up to capacity, once
+	head, n  int                // the oldest, and how many wait
 	spare    []event.Transition // the slice that take handed out before: reused
 	capacity int
 	passed   uint64
@@ -27,8 +28,10 @@ type backlog struct {
 
 // waiting is what a partition has not recorded yet.
 type waiting struct {
-	count int              // queued, or taken and not yet recorded
-	first journal.Position // of the oldest of them
+	count int // queued, or taken and not yet recorded
+	// first is the position of the oldest of them, or somewhat before: where the last
+	// recorded one stands.
+	first journal.Position
 	// lag: transitions were dropped, from here up to here.
 	lag            bool
 	lagFrom, lagTo journal.Position
@@ -40,7 +43,7 @@ func newBacklog(capacity int, queues *queue.Registry) *backlog {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return queue.Info{
-			Name: "reactions", Capacity: int64(b.capacity), Depth: int64(len(b.items)), Unit: "items",
+			Name: "reactions", Capacity: int64(b.capacity), Depth: int64(b.n), Unit: "items",
 			Policy: queue.Rederive, Passed: b.passed, Overflow: b.dropped,
 		}
 	})
@@ -53,7 +56,7 @@ func (b *backlog) add(ts []event.Transition) {
 	for i := range ts {
 		t := &ts[i]
 		w := &b.waiting[t.Partition]
-		if w.lag || len(b.items) >= b.capacity {
+		if w.lag || b.n >= b.capacity {
 			if !w.lag {
 				w.lag, w.lagFrom = true, t.At
 			}
@@ -66,10 +69,21 @@ func (b *backlog) add(ts []event.Transition) {
 		}
 		w.count++
 		b.passed++
-		b.items = append(b.items, *t)
+		b.push(t)
 	}
 	b.mu.Unlock()
 	b.signal()
+}
+
+func (b *backlog) push(t *event.Transition) {
+	if b.n == len(b.items) {
+		larger := make([]event.Transition, min(max(2*b.n, 1024), b.capacity))
+		n := copy(larger, b.items[b.head:])
+		copy(larger[n:], b.items[:b.head])
+		b.items, b.head = larger, 0
+	}
+	b.items[(b.head+b.n)%len(b.items)] = *t
+	b.n++
 }
 
 func (b *backlog) signal() {
@@ -84,13 +98,15 @@ func (b *backlog) signal() {
 func (b *backlog) take(ctx context.Context, n int) ([]event.Transition, error) {
 	for {
 		b.mu.Lock()
-		if len(b.items) > 0 {
-			n = min(n, len(b.items))
-			out := append(b.spare[:0], b.items[:n]...)
+		if b.n > 0 {
+			out := b.spare[:0]
+			for range min(n, b.n) {
+				out = append(out, b.items[b.head])
+				b.items[b.head] = event.Transition{} // let go of its memory
+				b.head = (b.head + 1) % len(b.items)
+				b.n--
+			}
 			b.spare = out
-			rest := copy(b.items, b.items[n:])
-			clear(b.items[rest:])
-			b.items = b.items[:rest]
 			b.mu.Unlock()
 			return out, nil
 		}
@@ -112,16 +128,9 @@ func (b *backlog) recorded(ts []event.Transition) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range ts {
-		b.waiting[ts[i].Partition].count--
-	}
-	// The oldest still waiting of each partition: seen once, in queue order.
-	var seen [model.Partitions]bool
-	for i := range b.items {
-		p := b.items[i].Partition
-		if !seen[p] {
-			seen[p] = true
-			b.waiting[p].first = b.items[i].At
-		}
+		w := &b.waiting[ts[i].Partition]
+		w.count--
+		w.first = ts[i].At
 	}
 }
 
@@ -159,7 +168,7 @@ func (b *backlog) caughtUp(p model.Partition, upTo journal.Position) bool {
 	return true
 }
 
-// waitsFrom is the position of the oldest transition not yet recorded.
+// waitsFrom is the position of the oldest transition not yet recorded, or one before.
 func (b *backlog) waitsFrom(p model.Partition) (journal.Position, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

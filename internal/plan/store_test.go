@@ -1,0 +1,77 @@
+package plan
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// On a real store: chunks keep their ids over restarts, and an edit gets a new one.
+func TestOnSQLite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "intent.db")
+	open := func() (intent.Store, *Planner) {
+		s, err := intent.OpenStore(t.Context(), path, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := New(Options{Store: s, Epoch: 1})
+		if err := p.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return s, p
+	}
+	s, p := open()
+	wake := make(chan struct{}, 1)
+	changed := make(chan []model.NodeID, 10)
+	p.Subscribe(func(nodes []model.NodeID) { changed <- nodes })
+	go p.Run(t.Context(), wake)
+	commit := func(kind, name string, spec model.Spec) {
+		t.Helper()
+		_, err := s.Commit(t.Context(), intent.Who{User: "test"}, []intent.Write{{
+			Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: body(t, kind, "default", name, nil, spec), Expect: -1,
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wake <- struct{}{}
+	}
+	next := func() model.NodeID {
+		t.Helper()
+		select {
+		case nodes := <-changed:
+			return nodes[0]
+		case <-time.After(30 * time.Second):
+			t.Fatal("no assignment changed in time")
+			panic("unreachable")
+		}
+	}
+	commit("Node", "web01", &model.NodeSpec{Groups: []string{"web"}})
+	node := next()
+	commit("Check", "disk", shell("check_disk", &model.Targets{Groups: []string{"web"}}))
+	next()
+	first := p.For(node)
+	commit("Check", "disk", shell("check_disk -w 20%", &model.Targets{Groups: []string{"web"}}))
+	next()
+	second := p.For(node)
+	if first.Chunks[0].ID == 0 || first.Chunks[0].ID == second.Chunks[0].ID || first.Chunks[0].Check != second.Chunks[0].Check {
+		t.Errorf("chunks %+v and %+v", first.Chunks[0], second.Chunks[0])
+	}
+	if !first.Generation.Less(second.Generation) {
+		t.Errorf("generations %v and %v", first.Generation, second.Generation)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	s, p = open()
+	defer s.Close()
+	if after := p.For(node); after.Hash != second.Hash || after.Generation.Less(second.Generation) {
+		t.Errorf("after a restart %+v, before %+v", after, second)
+	}
+	if old := p.Chunk(first.Chunks[0].ID); old == nil || old.Hash != first.Chunks[0].Hash {
+		t.Error("the older chunk is unknown after a restart")
+	}
+}
