@@ -1,7 +1,10 @@
 package model
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -86,4 +89,19 @@ func (l *Located) find(field string) place {
 		}
 		field = field[:max(strings.LastIndexAny(field, ".["), 0)]
 	}
+}
+
+// Read decodes what a person wrote and checks each resource: all flaws of form and
+// content in one error, each with its place. It is what `lint` and `apply` do first.
+func (rules Rules) Read(file string, data []byte) ([]Located, error) {
+	list, err := DecodeResources(file, data)
+	var flaws Flaws
+	if err != nil && !errors.As(err, &flaws) {
+		return nil, err
+	}
+	for i := range list {
+		flaws = append(flaws, list[i].At(rules.Check(&list[i].Resource))...)
+	}
+	slices.SortStableFunc(flaws, func(a, b *Flaw) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
+	return list, flaws.Err()
 }

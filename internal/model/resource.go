@@ -9,6 +9,9 @@ import (
 const APIVersion = "muster/v1"
 
 // Resource is what an operator declares: the envelope and one Spec.
+//
+// Its fields, and those of all that follows, are explained to people by the comments
+// here: see Explain.
 type Resource struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -22,12 +25,20 @@ type Spec interface{ Kind() string }
 
 // Metadata is the same in every kind.
 type Metadata struct {
-	Name        string            `json:"name"`
-	Namespace   string            `json:"namespace,omitempty"` // default "default"; none for Namespace itself
-	DisplayName string            `json:"displayName,omitempty"`
-	Labels      map[string]string `json:"labels,omitempty"`
+	// What it is called: lower-case letters, digits, and . _ - between them, at most
+	// 253. Unique within its kind and namespace.
+	Name string `json:"name"`
+	// The team's room it lives in; default "default". A Namespace is in none.
+	Namespace string `json:"namespace,omitempty"`
+	// Any one line of text that people should see.
+	DisplayName string `json:"displayName,omitempty"`
+	// Short facts to select by. On a node these are the operator's; they win over what
+	// the agent says and measures.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Notes that nothing selects by.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	Owner       string            `json:"owner,omitempty"`
+	// Who declares it, for `apply --prune --owner`.
+	Owner string `json:"owner,omitempty"`
 }
 
 // Stored is what the server adds to a resource that it keeps.
@@ -38,78 +49,131 @@ type Stored struct {
 	Updated  time.Time `json:"updated"`
 }
 
-// Targets says on which nodes something lands: the union of Groups, Nodes and
-// Where, less Except. The same in every kind.
+// Targets says on which nodes something lands: the union of groups, nodes and where,
+// less except. The same in every kind.
 type Targets struct {
+	// Groups of the same namespace, or shared/NAME. The group "all" is every node of
+	// the namespace.
 	Groups []string `json:"groups,omitempty"`
-	Nodes  []string `json:"nodes,omitempty"`
-	Where  string   `json:"where,omitempty"` // CEL over node.name, node.labels, node.facts
+	// Nodes by name.
+	Nodes []string `json:"nodes,omitempty"`
+	// A CEL condition over node.name, node.labels, node.facts and node.groups:
+	// node.labels.env == "prod" && node.facts.os == "linux".
+	Where string `json:"where,omitempty"`
+	// Nodes that are left out, said in the same way.
 	Except *Targets `json:"except,omitempty"`
 }
 
-// NamespaceSpec is a team's room with its limits (zero: the server's default).
+// NamespaceSpec is a team's room with its limits.
 type NamespaceSpec struct {
+	// What it may hold and send; what is left out is the server's default.
 	Limits *Limits `json:"limits,omitempty"`
 }
 
-// Limits bound what a namespace or a node may hold and send; zero is the default.
+// Limits bound what a namespace or a node may hold and send. What goes beyond is
+// refused, counted and reported; other namespaces do not feel it.
 type Limits struct {
-	States         int     `json:"states,omitempty"`        // event states
-	StatesPerNode  int     `json:"statesPerNode,omitempty"` // default 1000
-	Labels         int     `json:"labels,omitempty"`        // labels of one node
-	OutputBytes    int     `json:"outputBytes,omitempty"`   // one result's output
-	ResultsPerSec  float64 `json:"resultsPerSec,omitempty"` // all nodes of the namespace
+	// Event states of the whole namespace.
+	States int `json:"states,omitempty"`
+	// Event states of one node; default 1000.
+	StatesPerNode int `json:"statesPerNode,omitempty"`
+	// Labels of one node.
+	Labels int `json:"labels,omitempty"`
+	// Bytes of one result's output.
+	OutputBytes int `json:"outputBytes,omitempty"`
+	// Results per second of all nodes together.
+	ResultsPerSec float64 `json:"resultsPerSec,omitempty"`
+	// Results per second of one node.
 	NodeResultsSec float64 `json:"nodeResultsPerSec,omitempty"`
 }
 
-// NodeSpec is a machine.
+// NodeSpec is a machine: an immutable id and a name that may change.
 type NodeSpec struct {
-	UID         string                     `json:"uid,omitempty"` // the immutable id, given at enrolment
-	Groups      []string                   `json:"groups,omitempty"`
-	Properties  map[string]json.RawMessage `json:"properties,omitempty"`
-	Keepalive   *Keepalive                 `json:"keepalive,omitempty"`
-	Facts       map[string]string          `json:"facts,omitempty"`       // measured by the agent; shown, not applied
-	AgentLabels map[string]string          `json:"agentLabels,omitempty"` // from the agent's configuration; shown, not applied
+	// The immutable id, a UUID given at enrolment. A node without one waits for its
+	// machine.
+	UID string `json:"uid,omitempty"`
+	// Groups that this node is in, of the same namespace or shared/NAME, besides those
+	// that list it or match it.
+	Groups []string `json:"groups,omitempty"`
+	// Values for {{ .props.NAME }} on this node; they win over all others.
+	Properties map[string]json.RawMessage `json:"properties,omitempty"`
+	// How often it must be heard of.
+	Keepalive *Keepalive `json:"keepalive,omitempty"`
+	// Measured by the agent; shown, not declared.
+	Facts map[string]string `json:"facts,omitempty"`
+	// From the agent's configuration; shown, not declared.
+	AgentLabels map[string]string `json:"agentLabels,omitempty"`
 }
 
 // Keepalive says how often a node must be heard of.
 type Keepalive struct {
-	Interval Duration `json:"interval,omitempty"` // default 20s
-	Timeout  Duration `json:"timeout,omitempty"`  // default 120s
+	// How often the agent says that it lives; default 20s.
+	Interval Duration `json:"interval,omitempty"`
+	// After how long a silence the keepalive event turns critical; default 120s.
+	Timeout Duration `json:"timeout,omitempty"`
 }
 
-// GroupSpec is a named set of nodes: listed, by CEL, or other groups.
+// GroupSpec is a named set of nodes: the union of listed nodes, of other groups, and
+// of what a condition matches.
 type GroupSpec struct {
-	Nodes      []string                   `json:"nodes,omitempty"`
-	Groups     []string                   `json:"groups,omitempty"`
-	Where      string                     `json:"where,omitempty"`
-	SelfJoin   bool                       `json:"selfJoin,omitempty"`
+	// Nodes by name.
+	Nodes []string `json:"nodes,omitempty"`
+	// Other groups, of the same namespace or shared/NAME.
+	Groups []string `json:"groups,omitempty"`
+	// A CEL condition over node.name, node.labels and node.facts; true matches all.
+	Where string `json:"where,omitempty"`
+	// Whether an agent may put itself into the group.
+	SelfJoin bool `json:"selfJoin,omitempty"`
+	// Values for {{ .props.NAME }} on its nodes. Two groups that disagree are an error
+	// of the nodes that are in both, and only of those.
 	Properties map[string]json.RawMessage `json:"properties,omitempty"`
 }
 
-// PropertySpec is a value with a place in the chain global → namespace → group → node.
+// PropertySpec is a value with a place in the chain global → namespace → group → node:
+// what stands later wins.
 type PropertySpec struct {
-	Property string          `json:"property,omitempty"` // default: metadata.name
-	Scope    string          `json:"scope,omitempty"`    // global | namespace (default) | group:<name> | node:<name>
-	Value    json.RawMessage `json:"value"`
+	// The NAME in {{ .props.NAME }}; default metadata.name.
+	Property string `json:"property,omitempty"`
+	// Where it stands: global, namespace (default), group:NAME or node:NAME.
+	Scope string `json:"scope,omitempty"`
+	// Any value; a mapping is reached by dots and merged with those before it.
+	Value json.RawMessage `json:"value"`
 }
 
-// CheckSpec is something judged on a node; exactly one of Command and Probe.
+// CheckSpec is something judged on a node; exactly one of command and probe, and one of
+// interval and cron. Every text of command, probe, env and runAs may hold
+// {{ .props.NAME | default "…" }}.
 type CheckSpec struct {
-	Targets   *Targets          `json:"targets,omitempty"`
-	Command   *Command          `json:"command,omitempty"`
-	Probe     *Probe            `json:"probe,omitempty"`
-	Interval  Duration          `json:"interval,omitempty"`
-	Cron      string            `json:"cron,omitempty"`     // five fields; exactly one of interval and cron
-	TimeZone  string            `json:"timeZone,omitempty"` // IANA, for cron; default the node's
-	Timeout   Duration          `json:"timeout,omitempty"`  // default min(interval, 60s)
-	TTL       Duration          `json:"ttl,omitempty"`      // a result older than this is a failing event
-	Env       map[string]string `json:"env,omitempty"`
-	RunAs     string            `json:"runAs,omitempty"`
-	MaxOutput Size              `json:"maxOutput,omitempty"` // default 64KiB
-	Alert     *Alert            `json:"alert,omitempty"`
-	Severity  map[string]string `json:"severity,omitempty"` // status name → severity name
-	Disabled  bool              `json:"disabled,omitempty"`
+	// The nodes it runs on; none if left out.
+	Targets *Targets `json:"targets,omitempty"`
+	// A text is run by the shell, a list without one. Exit codes and output follow the
+	// conventions of Nagios plug-ins.
+	Command *Command `json:"command,omitempty"`
+	// Something built into the agent, which needs no package on the node.
+	Probe *Probe `json:"probe,omitempty"`
+	// How often it runs. Each node has its own fixed offset within the interval.
+	Interval Duration `json:"interval,omitempty"`
+	// When it runs: minute, hour, day of month, month, day of week.
+	Cron string `json:"cron,omitempty"`
+	// The IANA time zone of cron; default the node's.
+	TimeZone string `json:"timeZone,omitempty"`
+	// When a run is ended, with all that it started; default the interval, at most 60s.
+	Timeout Duration `json:"timeout,omitempty"`
+	// A result older than this is a failing event. Longer than the interval.
+	TTL Duration `json:"ttl,omitempty"`
+	// Environment of the command.
+	Env map[string]string `json:"env,omitempty"`
+	// The user the command runs as; default the agent's.
+	RunAs string `json:"runAs,omitempty"`
+	// How much output is kept; the cut is marked. Default 64KiB, at most 1MiB.
+	MaxOutput Size `json:"maxOutput,omitempty"`
+	// When a problem opens and closes, and who is told.
+	Alert *Alert `json:"alert,omitempty"`
+	// Severities other than the usual ones, by status: {critical: disaster}. Usual are
+	// warning → warning, critical → high, unknown → average.
+	Severity map[string]string `json:"severity,omitempty"`
+	// Runs nowhere while this is true.
+	Disabled bool `json:"disabled,omitempty"`
 }
 
 // Command is a shell line or, as a list, a program with its arguments.
@@ -120,30 +184,42 @@ type Command struct {
 
 // Probe names something built into the agent with its arguments.
 type Probe struct {
-	Name string            `json:"name"`
+	// Which one: disk, memory, load, tcp, http, …
+	Name string `json:"name"`
+	// Its arguments, always text: {warn: "20%"}.
 	Args map[string]string `json:"args,omitempty"`
 }
 
 // Alert says when a problem opens and closes, and who is told.
 type Alert struct {
-	FailAfter    int      `json:"failAfter,omitempty"`    // default 1
-	RecoverAfter int      `json:"recoverAfter,omitempty"` // default 1
-	Handlers     []string `json:"handlers,omitempty"`
+	// Results that are not OK, in a row, that open a problem; default 1.
+	FailAfter int `json:"failAfter,omitempty"`
+	// Results that are OK, in a row, that close it; default 1.
+	RecoverAfter int `json:"recoverAfter,omitempty"`
+	// Handlers of the same namespace that are told of both.
+	Handlers []string `json:"handlers,omitempty"`
 }
 
-// HandlerSpec is one way to tell; exactly one of Command and Webhook.
+// HandlerSpec is one way to tell; exactly one of command and webhook.
 type HandlerSpec struct {
-	Command *Command          `json:"command,omitempty"`
-	Webhook *Webhook          `json:"webhook,omitempty"`
-	Timeout Duration          `json:"timeout,omitempty"` // default 30s
-	Env     map[string]string `json:"env,omitempty"`
+	// Run on the server, with the notification as JSON on its standard input.
+	Command *Command `json:"command,omitempty"`
+	// Called with the notification as JSON.
+	Webhook *Webhook `json:"webhook,omitempty"`
+	// When a delivery counts as failed; default 30s.
+	Timeout Duration `json:"timeout,omitempty"`
+	// Environment of the command.
+	Env map[string]string `json:"env,omitempty"`
 }
 
 // Webhook is an HTTP POST of the notification as JSON.
 type Webhook struct {
-	URL     string            `json:"url"`
+	// Where to: http://… or https://….
+	URL string `json:"url"`
+	// More headers of the request.
 	Headers map[string]string `json:"headers,omitempty"`
-	CA      string            `json:"ca,omitempty"` // PEM file on the server
+	// A PEM file on the server with the CA of the address; default the system's.
+	CA string `json:"ca,omitempty"`
 }
 
 func (*NamespaceSpec) Kind() string { return "Namespace" }
