@@ -1,0 +1,115 @@
+//go:build unix
+
+package journal_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+)
+
+// resultBytes is one result of the speed goals on the wire.
+const resultBytes = 116
+
+// entryOfResults is an entry as a session makes it: so many results of one agent.
+func entryOfResults(rng *rand.Rand, results int) []byte {
+	var b []byte
+	for range results {
+		b = fmt.Appendf(b, "\x32\x72\x08%c\x52\x6e\x08%c\x18\x07\x22\x64DISK OK - free space: / %5d MB (%2d%% inode=%2d%%);| /=%6dMB;%5d;%5d;0;%6d id=%08x ",
+			byte(rng.IntN(128)), byte(rng.IntN(40)), rng.IntN(99999), rng.IntN(99), rng.IntN(99),
+			rng.IntN(999999), rng.IntN(99999), rng.IntN(99999), rng.IntN(999999), rng.Uint32())
+	}
+	return b[:min(len(b), results*resultBytes)]
+}
+
+func cpu() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+type group struct{ sync.WaitGroup }
+
+func (g *group) Committed(uint64, journal.Position, error) { g.Done() }
+
+// BenchmarkCommit is one commit of so many raw bytes with its fsync, in entries of
+// eight results: latency of the commit and CPU per result.
+func BenchmarkCommit(b *testing.B) {
+	for _, size := range []int{1 << 10, 16 << 10, 512 << 10} {
+		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
+			l, err := journal.Open(b.TempDir(), journal.Options{Tick: -1, Reserve: -1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer l.Close()
+			rng := rand.New(rand.NewPCG(1, 2))
+			var done group
+			var entries []journal.Entry
+			for raw := 0; raw+8*resultBytes+2 < size; raw += 8*resultBytes + 2 {
+				entries = append(entries, journal.Entry{
+					Section: journal.Section(rng.IntN(256)), Data: entryOfResults(rng, 8), Waiter: &done,
+				})
+			}
+			results := len(entries) * 8
+			before, began := l.Stats(), cpu()
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				done.Add(len(entries))
+				if err := l.Append(context.Background(), entries...); err != nil {
+					b.Fatal(err)
+				}
+				done.Wait()
+				if l.Stats().SizeBytes > 1<<30 {
+					_ = l.Cut(l.Head())
+				}
+			}
+			b.StopTimer()
+			after := l.Stats()
+			b.ReportMetric(float64(cpu()-began)/float64(b.N*results)/1e3, "cpu-µs/result")
+			b.ReportMetric(float64(after.WrittenBytes-before.WrittenBytes)/float64(b.N*results), "disk-B/result")
+		})
+	}
+}
+
+// BenchmarkAppend is the steady flow: entries of eight results, as many as the disk
+// takes, group commit deciding the rest.
+func BenchmarkAppend(b *testing.B) {
+	l, err := journal.Open(b.TempDir(), journal.Options{Tick: -1, Reserve: -1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	rng := rand.New(rand.NewPCG(1, 2))
+	var done group
+	entries := make([]journal.Entry, 1024)
+	for i := range entries {
+		entries[i] = journal.Entry{
+			Section: journal.Section(rng.IntN(256)), Data: entryOfResults(rng, 8), Waiter: &done,
+		}
+	}
+	began := cpu()
+	b.ReportAllocs()
+	b.ResetTimer()
+	done.Add(b.N)
+	for i := range b.N {
+		if err := l.Append(context.Background(), entries[i%1024:i%1024+1]...); err != nil {
+			b.Fatal(err)
+		}
+		if i%65536 == 0 {
+			_ = l.Cut(l.Head())
+		}
+	}
+	done.Wait()
+	b.StopTimer()
+	s := l.Stats()
+	b.ReportMetric(float64(cpu()-began)/float64(b.N*8)/1e3, "cpu-µs/result")
+	b.ReportMetric(float64(s.Entries)/float64(s.Commits), "entries/commit")
+	b.ReportMetric(float64(b.N*8)/b.Elapsed().Seconds(), "results/s")
+}

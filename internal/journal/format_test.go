@@ -1,0 +1,273 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/journal/memfs"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+// stopped is a clock that moves a second with every look at it.
+type stopped struct{ wall, mono int64 }
+
+func (s *stopped) Wall() int64 { s.wall += 1e9; return s.wall }
+
+func (s *stopped) Mono() time.Duration { s.mono += 1e9; return time.Duration(s.mono) }
+
+// ears waits for one word.
+type ears chan struct{}
+
+func (e ears) Committed(uint64, Position, error) { e <- struct{}{} }
+
+// golden makes a small log whose every byte is known.
+func golden(t *testing.T) *memfs.FS {
+	t.Helper()
+	fs := memfs.New()
+	l, err := Open("/j", Options{
+		FS: fs, Tick: -1, Reserve: -1, Clock: &stopped{wall: 1_764_000_000e9},
+		Rand: strings.NewReader("\x01\x02\x03\x04\x05\x06\x07\x08"), Stores: map[string]int{"snapshots": 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := make(ears)
+	for i, entries := range [][]Entry{
+		{{Section: 7, Data: []byte("first")}},
+		{{Section: 200, Data: []byte("b")}, {Section: 3, Data: []byte("a")}, {Section: 200, Data: nil}, {Section: All, Data: bytes.Repeat([]byte("all "), 64)}},
+	} {
+		entries[len(entries)-1].Waiter = heard
+		if err := l.Append(context.Background(), entries...); err != nil {
+			t.Fatal(i, err)
+		}
+		<-heard
+	}
+	if err := l.Close(); err != nil { // adds an empty commit
+		t.Fatal(err)
+	}
+	return fs
+}
+
+func TestGoldenBytes(t *testing.T) {
+	fs := golden(t)
+	for _, name := range []string{"FORMAT", "00000000000000000001.log"} {
+		got, err := disk.ReadFile(fs, "/j/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, ".log") {
+			got = []byte(hex.Dump(got))
+		}
+		path := filepath.Join("testdata", "golden", name)
+		if *update {
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s: the format changed; if it must, raise version and run with -update\n%s", name, got)
+		}
+	}
+}
+
+// TestReadsGoldenBytes holds this version to what an earlier one wrote.
+func TestReadsGoldenBytes(t *testing.T) {
+	segment := goldenSegment(t)
+	format, err := os.ReadFile("testdata/golden/FORMAT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs := memfs.New()
+	_ = fs.MkdirAll("/j")
+	for name, data := range map[string][]byte{"FORMAT": format, "00000000000000000001.log": segment} {
+		if err := disk.WriteFile(fs, "/j", name, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := Open("/j", Options{FS: fs, Tick: -1, Reserve: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var got []string
+	err = l.Read(context.Background(), Position{}, func(c Commit) error {
+		got = append(got, fmt.Sprint(c.Position().Number, time.Unix(0, c.Received()).Unix(), c.Listening(), c.Sections()))
+		return c.Entries(All, func(data []byte) error { got = append(got, fmt.Sprint(len(data))); return nil })
+	})
+	want := "1 1764000002 1s [7]; 2 1764000003 2s [3 200 256]; 256; 3 1764000004 3s []"
+	if err != nil || strings.Join(got, "; ") != want {
+		t.Fatalf("%v\n%s\n%s", err, strings.Join(got, "; "), want)
+	}
+}
+
+// goldenSegment turns the golden dump into bytes.
+func goldenSegment(t testing.TB) []byte {
+	t.Helper()
+	dump, err := os.ReadFile("testdata/golden/00000000000000000001.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var segment []byte
+	for line := range strings.Lines(string(dump)) {
+		if len(line) < 60 {
+			continue
+		}
+		b, err := hex.DecodeString(strings.ReplaceAll(line[10:59], " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		segment = append(segment, b...)
+	}
+	return segment
+}
+
+// FuzzCommit feeds any bytes as a commit, once as they are and once with right
+// checksums: never a panic, and what is accepted can be read to its end.
+func FuzzCommit(f *testing.F) {
+	segment := goldenSegment(f)
+	for at := segmentHeaderSize; at < len(segment); {
+		h, err := parseHeader(segment[at:])
+		if err != nil {
+			f.Fatal(err)
+		}
+		end := at + commitHeaderSize + int(h.body)
+		f.Add(segment[at:end])
+		at = end
+	}
+	f.Add([]byte("MJC\x01"))
+	var pool sync.Pool
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for range 2 {
+			if h, err := parseHeader(data); err == nil && int(h.body) == len(data)-commitHeaderSize {
+				body := data[commitHeaderSize:]
+				_, _, _ = h.first(body)
+				c := newCommit(&pool)
+				if c.parse(h, body) == nil {
+					n := 0
+					for _, s := range c.Sections() {
+						_ = c.Entries(s, func(entry []byte) error { n++; return nil })
+					}
+					if n > int(h.entries) {
+						t.Fatalf("%d entries of %d", n, h.entries)
+					}
+				}
+				c.Release()
+			}
+			if len(data) < commitHeaderSize {
+				return
+			}
+			h := header{ // the same with a header that holds
+				number: 1, raw: uint32(data[48]) | uint32(data[49])<<8,
+				entries: uint32(data[56]), sections: uint16(data[60]), flags: uint16(data[62]) & flagsKnown,
+			}
+			data = bytes.Clone(data)
+			h.put(data)
+		}
+	})
+}
+
+// FuzzSegment opens any bytes as the only segment of a log, then repairs it.
+func FuzzSegment(f *testing.F) {
+	segment := goldenSegment(f)
+	f.Add(segment)
+	f.Add(segment[:100])
+	f.Add([]byte{})
+	format, err := os.ReadFile("testdata/golden/FORMAT")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fs := memfs.New()
+		_ = fs.MkdirAll("/j")
+		_ = disk.WriteFile(fs, "/j", "FORMAT", format)
+		_ = disk.WriteFile(fs, "/j", "00000000000000000001.log", data)
+		o := Options{FS: fs, Tick: -1, Reserve: -1}
+		l, err := Open("/j", o)
+		var damage *DamageError
+		if errors.As(err, &damage) {
+			if _, err := Repair("/j", o); err != nil {
+				t.Fatalf("repair: %v", err)
+			}
+			l, err = Open("/j", o)
+		}
+		if errors.Is(err, errVersion) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// FuzzFormatFile reads any bytes as FORMAT; what is accepted is written back equal.
+func FuzzFormatFile(f *testing.F) {
+	format, err := os.ReadFile("testdata/golden/FORMAT")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(format)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		parsed, err := parseFolder(data)
+		if err != nil {
+			return
+		}
+		again, err := parseFolder(parsed.encode())
+		if err != nil || again.incarnation != parsed.incarnation {
+			t.Fatalf("%v: %+v, %+v", err, parsed, again)
+		}
+	})
+}
+
+func TestAppendDoesNotAllocate(t *testing.T) {
+	l, err := Open(t.TempDir(), Options{Tick: -1, Reserve: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var done sync.WaitGroup
+	w := waits{&done}
+	entries := make([]Entry, 100)
+	for i := range entries {
+		entries[i] = Entry{Section: Section(i), Data: make([]byte, 1000), Waiter: w}
+	}
+	round := func() {
+		done.Add(len(entries))
+		if err := l.Append(context.Background(), entries...); err != nil {
+			t.Fatal(err)
+		}
+		done.Wait()
+	}
+	for range 10 {
+		round()
+	}
+	if n := testing.AllocsPerRun(50, round); n > 5 { // of 100 entries; the pool may be emptied by a collection
+		t.Errorf("%v allocations for 100 entries", n)
+	}
+}
+
+type waits struct{ *sync.WaitGroup }
+
+func (w waits) Committed(uint64, Position, error) { w.Done() }
