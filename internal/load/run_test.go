@@ -20,12 +20,20 @@ import (
 type ideal struct {
 	checks int
 	commit time.Duration
+	names  func(check int) string                    // nil: those of Prepare
 	fault  func(number uint64, s *wire.Signal) fault // of one result; nil: none
 
 	mu       sync.Mutex
 	nodes    map[wire.StreamID]*idealNode
 	sessions int
 	batches  int
+}
+
+func (s *ideal) name(c int) string {
+	if s.names != nil {
+		return s.names(c)
+	}
+	return checkPrefix + "x"
 }
 
 type idealNode struct {
@@ -69,7 +77,7 @@ func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire
 	a.welcome(x, &wire.Welcome{Node: n.id, KeepaliveMs: 20000, Last: []wire.StreamLast{{StreamKey: wire.StreamKey{Stream: stream}, Last: last}}})
 	held := &link.Held{}
 	for c := range s.checks {
-		held.Chunks = append(held.Chunks, &model.Chunk{ID: model.ChunkID(50 + c), Check: model.CheckID(10 + c), CheckName: checkPrefix + "x"})
+		held.Chunks = append(held.Chunks, &model.Chunk{ID: model.ChunkID(50 + c), Check: model.CheckID(10 + c), CheckName: s.name(c)})
 	}
 	a.assign(held)
 	return x, nil

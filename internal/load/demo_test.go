@@ -1,0 +1,126 @@
+package load
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Most of the fleet is well, some is not, and outputs parse as plug-ins' do.
+func TestDemoOutputs(t *testing.T) {
+	bad := 0
+	for a := range 300 {
+		for c := range demoChecks {
+			chunk := &model.Chunk{CheckName: demoChecks[c].name}
+			out, status := demoOutputs{}.Result(nil, a, c, chunk, uint64(a*7+c), model.OK)
+			if len(out) < 20 || status > model.Critical {
+				t.Fatalf("%q %s", out, status)
+			}
+			if status != model.OK {
+				bad++
+			}
+		}
+	}
+	if bad < 3 || bad > 60 {
+		t.Errorf("%d of %d events are not OK", bad, 300*len(demoChecks))
+	}
+}
+
+func TestDemoNamesDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for i := range 3000 {
+		if name := demoName(i); seen[name] {
+			t.Fatalf("two nodes called %s", name)
+		} else {
+			seen[name] = true
+		}
+	}
+}
+
+// What prepare makes is accepted by intent, and again: a second start changes nothing.
+func TestPrepareIsRepeatable(t *testing.T) {
+	store, err := intent.OpenStore(t.Context(), filepath.Join(t.TempDir(), "intent.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	service := intent.NewService(intent.Options{Store: store, Validate: model.Validate, Impact: noImpact})
+	if err := service.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	count := func() (rows int) {
+		for _, kind := range []string{"Node", "Check", "Group", "Namespace"} {
+			list, err := store.List(t.Context(), intent.ListQuery{Kind: kind})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows += len(list)
+		}
+		return rows
+	}
+	var first int
+	for range 2 {
+		if err := (Demo{Nodes: 20, Service: service}).prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := Prepare(t.Context(), service, Preparation{Agents: 30, Checks: 5, Interval: 5 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		if n := count(); first != 0 && n != first {
+			t.Errorf("%d rows, then %d", first, n)
+		} else {
+			first = n
+		}
+	}
+	if info, ok := service.LookupNode(NodeUID(demoSeed, 3)); !ok || info.Name != demoName(3) {
+		t.Errorf("node 3: %+v %v", info, ok)
+	}
+}
+
+func noImpact(_ context.Context, writes []intent.Write) ([]intent.Landing, int, error) {
+	return make([]intent.Landing, len(writes)), 0, nil
+}
+
+// The fleet sends until it is told to stop.
+func TestDemoPlays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &ideal{nodes: map[wire.StreamID]*idealNode{}, checks: len(demoChecks), commit: time.Millisecond,
+			names: func(c int) string { return demoChecks[c].name }}
+		cfg, err := Config{Server: "127.0.0.1:1", Agents: 10, Checks: len(demoChecks), Interval: demoInterval, Generate: demoOutputs{},
+			Plays: func(c *model.Chunk) bool { return demoIndex(c.CheckName) >= 0 }}.withDefaults()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := newRun(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.connect = srv.connect
+		ctx, cancel := context.WithTimeout(t.Context(), 61*time.Second)
+		defer cancel()
+		if err := r.forever(ctx); err != nil {
+			t.Fatal(err)
+		}
+		results := uint64(0)
+		_ = srv.Each(ctx, func(k Kept) error { results += k.Results; return nil })
+		if want := uint64(10 * len(demoChecks) * 4); results < want || results > want+uint64(10*len(demoChecks)) {
+			t.Errorf("%d results in a minute, want about %d", results, want)
+		}
+	})
+}
+
+// `muster load prepare` needs no running server.
+func TestPrepareFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	for range 2 {
+		if err := prepareFolder(t.Context(), dir, Preparation{Agents: 10, Checks: 3, Interval: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
