@@ -5,20 +5,26 @@ import (
 	"time"
 )
 
+// maxTick is how far the clock moves at most in one tick of a second: while the
+// process was stopped, nobody could be heard, so nobody was silent.
+const maxTick = 2 * time.Second
+
 // keepHouse is the one timer of all sessions: it moves the clock, pings who is
 // silent, closes who is dead and watches the journal.
 func (s *Server) keepHouse(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var slowed int64
+	last := s.cfg.Now()
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		now := s.cfg.Now().UnixNano()
-		s.clock.Store(now)
+		at := s.cfg.Now()
+		now := s.clock.Add(int64(min(max(0, at.Sub(last)), maxTick)))
+		last = at
 		pressed := s.pressed()
 		slow := pressed != "" && now-slowed >= int64(4*slowEvery)
 		if slow {

@@ -51,19 +51,16 @@ func tlsConfig(authority *pki.Authority, server *Server) *tls.Config {
 	agents.NextProtos = []string{wire.Subprotocol}
 	agents.ClientAuth = tls.RequireAndVerifyClientCert
 	agents.ClientCAs = authority.Pool()
-	// Also asked when a session is resumed: a ticket outlives no revocation.
+	// Whether the node is known and not revoked is asked at Hello, also after a
+	// resumption: so it is told in a sentence, not in a TLS alert.
 	agents.VerifyConnection = func(state tls.ConnectionState) error {
-		uid, err := pki.NodeOf(state.PeerCertificates[0])
-		if err != nil {
-			return err
-		}
-		if node, ok := server.cfg.Nodes.Lookup(uid); ok && node.Revoked {
-			server.metrics.handshakes.WithLabelValues("revoked").Inc()
-			return errors.New("certificate is revoked")
-		}
-		return nil // an unknown node is told so by Refuse
+		_, err := pki.NodeOf(state.PeerCertificates[0])
+		return err
 	}
+	tickets := &tickets{authority: authority, now: server.cfg.Now, configs: []*tls.Config{people, agents}}
+	tickets.renew()
 	people.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		tickets.renew()
 		if slices.Contains(hello.SupportedProtos, wire.Subprotocol) {
 			return agents, nil
 		}

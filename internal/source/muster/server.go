@@ -27,7 +27,7 @@ type Server struct {
 	acks     *outbox // acknowledgements and pings: short, urgent
 	pushes   *outbox // assignments and the rest
 
-	clock    atomic.Int64 // Unix ns, moved by the housekeeper once a second
+	clock    atomic.Int64 // ns of listening, moved by the housekeeper once a second
 	draining atomic.Int64 // RetryMs told to those who come while we leave; 0: not leaving
 	stopping atomic.Bool
 	readers  sync.WaitGroup // one per connection

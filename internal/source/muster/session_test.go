@@ -400,3 +400,36 @@ func TestServePlainRefusesOtherAddresses(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+// TestHousekeeping: a blocked journal makes agents slow, a silent one is pinged, a
+// dead one is cut.
+func TestHousekeeping(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the housekeeper comes once a second")
+	}
+	w := newWorld(t, func(c *Config) {
+		c.Limits.PingAfter, c.Limits.DeadAfter = 500*time.Millisecond, 1900*time.Millisecond
+	})
+	a := w.agent(w.node(1, 1))
+	uid := w.node(2, 1)
+	nc, err := net.Dial("tcp", w.addr) // says Hello and nothing more: no Pong either
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	mute, err := wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mute.Write(wire.AppendHello(make([]byte, wsconn.Headroom), &wire.Hello{Protocol: wire.Protocol, Node: uid})); err != nil {
+		t.Fatal(err)
+	}
+	w.until("both are here", func() bool { return w.server.Sessions() == 2 })
+	w.journal.set(func() { w.journal.stats.Blocked = errors.New("disk is full") })
+	a.wait("slow", func() bool { return len(a.slow) == 1 && strings.Contains(a.slow[0], "disk is full") })
+	w.until("the dead one is cut", func() bool { return w.server.Sessions() == 1 })
+	if a.send(results(1, 1, 1)); !w.server.Connected(1001) {
+		t.Fatal("the living one was cut")
+	}
+	a.waitAck(1)
+}

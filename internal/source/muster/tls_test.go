@@ -23,6 +23,7 @@ import (
 // house is a world reached over TLS, with enrolment beside it.
 type house struct {
 	*world
+	dir       string // of the authority
 	authority *pki.Authority
 	tokens    *mapTokens
 	tls       string // address
@@ -52,11 +53,12 @@ func (h *house) Register(_ context.Context, uid uuid.UUID, _ pki.JoinToken, r pk
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
-	authority, err := pki.Open(filepath.Join(t.TempDir(), "pki"), []string{"127.0.0.1"}, nil)
+	dir := filepath.Join(t.TempDir(), "pki")
+	authority, err := pki.Open(dir, []string{"127.0.0.1"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{authority: authority, tokens: &mapTokens{by: map[string]pki.JoinToken{}}}
+	h := &house{dir: dir, authority: authority, tokens: &mapTokens{by: map[string]pki.JoinToken{}}}
 	h.world = newWorld(t, func(c *Config) { c.SigningKey = authority.SigningKey() })
 	h.key = authority.SigningKey()
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
@@ -93,10 +95,14 @@ func (h *house) join(name string) *pki.Identity {
 }
 
 func (h *house) openTLS(id *pki.Identity, node uuid.UUID) (*agent, error) {
+	return h.openWith(id, node, link.TLSConfig(id))
+}
+
+func (h *house) openWith(id *pki.Identity, node uuid.UUID, config *tls.Config) (*agent, error) {
 	plain := h.addr
 	h.addr = h.tls
 	defer func() { h.addr = plain }()
-	return h.open(node, func(c *link.Config, _ *wire.Hello) { c.TLS, c.ServerKey = link.TLSConfig(id), id.ServerKey })
+	return h.open(node, func(c *link.Config, _ *wire.Hello) { c.TLS, c.ServerKey = config, id.ServerKey })
 }
 
 func TestEnrolThenSession(t *testing.T) {
@@ -167,7 +173,11 @@ func TestWhoMayNotOpenASession(t *testing.T) {
 		}
 	})
 	t.Run("revoked, also on a resumed connection", func(t *testing.T) {
-		a, err := h.openTLS(good, good.Node)
+		config := link.TLSConfig(good)
+		open := func() (*agent, error) {
+			return h.openWith(good, good.Node, config)
+		}
+		a, err := open()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,14 +185,64 @@ func TestWhoMayNotOpenASession(t *testing.T) {
 		node, _ := h.nodes.Lookup(good.Node)
 		node.Revoked = true
 		h.nodes.set(good.Node, node)
-		if _, err := h.openTLS(good, good.Node); err == nil {
-			t.Fatal("a revoked certificate opened a session")
+		_, err = open()
+		if r := refusalOf(t, err); r.Code != "revoked" {
+			t.Fatalf("refusal %+v", r)
 		}
 		h.server.Disconnect(node.ID, "revoked", "revoked by an operator")
 		if r := a.refusal(); r.Code != "revoked" {
 			t.Fatalf("refusal %+v", r)
 		}
 	})
+}
+
+// TestTicketSurvivesARestart: a fleet that comes back to a new process resumes.
+func TestTicketSurvivesARestart(t *testing.T) {
+	h := newHouse(t)
+	id := h.join("web01")
+	resumed := false
+	config := link.TLSConfig(id)
+	verify := config.VerifyConnection
+	config.VerifyConnection = func(state tls.ConnectionState) error { resumed = state.DidResume; return verify(state) }
+	a, err := h.openWith(id, id.Node, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.wait("assignment, and the ticket with it", func() bool { return len(a.held) == 1 })
+	if resumed {
+		t.Fatal("resumed at first")
+	}
+	a.Close()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := pki.Open(h.dir, []string{"127.0.0.1"}, nil) // as after a restart
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- Listen(tcp, authority, h.server, nil).Run(ctx) }()
+	config.ServerName = "muster" // the cache goes by name
+	second := tcp.Addr().String()
+	b, err := h.openWith(id, id.Node, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait("assignment", func() bool { return len(b.held) == 1 })
+	h.tls = second
+	c, err := h.openWith(id, id.Node, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.wait("assignment", func() bool { return len(c.held) == 1 })
+	if !resumed {
+		t.Error("did not resume")
+	}
+	c.Close()
+	cancel()
+	<-ended
 }
 
 func TestForgedAssignmentIsNotTaken(t *testing.T) {
