@@ -13,7 +13,8 @@ import (
 // strict: an unknown field, a wrong type, a duration without unit are errors with
 // file, line and what to write, and all of them are found at once. The error's cause
 // is the Flaws; resources without a flaw of form are returned beside it, so that lint
-// can go on. A status is ignored, so that what `get` prints can be applied.
+// can go on. A status is ignored, so that what `get` prints can be applied; a namespace
+// that is left out stays empty (see Defaults).
 func DecodeResources(file string, data []byte) ([]Located, error) {
 	r := &reader{file: file}
 	var out []Located
@@ -68,7 +69,6 @@ func (r *reader) resource(out []Located, t *tree) []Located {
 		return out
 	}
 	resource := Resource{APIVersion: APIVersion, Kind: info.Name, Metadata: envelope.Metadata, Spec: spec}
-	Defaults(&resource)
 	return append(out, Located{resource, r.file, d.places})
 }
 

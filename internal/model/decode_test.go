@@ -68,12 +68,15 @@ var testRules = Rules{
 		}
 		return nil
 	},
-	Where: func(expr string) error {
-		if strings.Contains(expr, "nod.") {
-			return errors.New("column 1: nod is not known")
-		}
-		return nil
-	},
+	Where:      testWhere,
+	GroupWhere: testWhere,
+}
+
+func testWhere(expr string) error {
+	if strings.Contains(expr, "nod.") {
+		return errors.New("column 1: nod is not known")
+	}
+	return nil
 }
 
 // The flaws of a file do not depend on whether it is written as YAML or as JSON.

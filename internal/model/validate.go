@@ -18,6 +18,8 @@ type Rules struct {
 	Probe func(*Probe) error
 	// Where says what is wrong with a CEL condition over a node.
 	Where func(expr string) error
+	// GroupWhere is Where for the condition of a group.
+	GroupWhere func(expr string) error
 }
 
 const (
@@ -28,7 +30,7 @@ const (
 func Validate(r *Resource) error { return Rules{}.Check(r).Err() }
 
 // Check finds all that is wrong with one resource by itself; whether what it names
-// exists is asked elsewhere. Call Defaults first.
+// exists is asked elsewhere. A namespace that is left out is taken for the right one.
 func (rules Rules) Check(r *Resource) Flaws {
 	v := &validator{rules: rules, namespace: r.Metadata.Namespace}
 	v.metadata(r)
@@ -119,9 +121,9 @@ func (v *validator) metadata(r *Resource) {
 	switch {
 	case !known:
 		v.flaw("kind", "", "there is no kind %q", r.Kind)
-	case k.Namespaced:
+	case k.Namespaced && m.Namespace != "":
 		v.name("metadata.namespace", m.Namespace)
-	case m.Namespace != "":
+	case !k.Namespaced && m.Namespace != "":
 		v.flaw("metadata.namespace", "leave it out", "a %s is in no namespace", k.Name)
 	}
 	if len(m.DisplayName) > maxText || hasControl(m.DisplayName) {
@@ -210,17 +212,20 @@ func (v *validator) group(name string, s *GroupSpec) {
 	if slices.Contains(s.Groups, name) || slices.Contains(s.Groups, v.namespace+"/"+name) {
 		v.flaw("spec.groups", "", "a group cannot be in itself")
 	}
-	v.where("spec.where", s.Where)
+	v.where("spec.where", s.Where, v.rules.GroupWhere)
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		v.propertyName("spec.properties."+name, name)
 	}
 }
 
-func (v *validator) where(field, expr string) {
-	if expr == "" || v.rules.Where == nil {
+func (v *validator) where(field, expr string, compile func(string) error) {
+	if expr == "" || compile == nil {
 		return
 	}
-	if err := v.rules.Where(expr); err != nil {
+	err := compile(expr)
+	if e, ok := err.(*Error); ok {
+		v.flaw(field, e.Hint, "%s", e.Message)
+	} else if err != nil {
 		v.flaw(field, "", "%v", err)
 	}
 }

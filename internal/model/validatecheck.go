@@ -24,7 +24,7 @@ func (v *validator) targets(field string, t *Targets, inner bool) {
 	}
 	v.names(field+".groups", t.Groups, v.groupName)
 	v.names(field+".nodes", t.Nodes, v.nodeName)
-	v.where(field+".where", t.Where)
+	v.where(field+".where", t.Where, v.rules.Where)
 	if t.Except != nil {
 		if inner {
 			v.flaw(field+".except", "", "except cannot stand within except")

@@ -1,0 +1,31 @@
+// Package lint joins what one resource is held to, so that `muster lint` on a laptop
+// and apply on the server say the same: the model's own rules, the probes' tables of
+// arguments, and the compiler of conditions. Start reading at Rules.
+package lint
+
+import (
+	"errors"
+
+	"github.com/muster-fleet/muster/internal/agent/probe"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+)
+
+// Rules are all that can be said of a resource without a server.
+func Rules() model.Rules {
+	return model.Rules{
+		Probe: func(p *model.Probe) error { return errors.Join(probe.Lint(p.Name, p.Args)...) },
+		Where: func(expr string) error {
+			_, err := plan.CompileWhere(expr)
+			return err
+		},
+		GroupWhere: func(expr string) error {
+			where, err := plan.CompileWhere(expr)
+			if err == nil && where.ReadsGroups() {
+				return model.Errorf(model.Invalid, "a group's where cannot read node.groups").
+					WithHint("list the other groups under groups:")
+			}
+			return err
+		},
+	}
+}
