@@ -1,5 +1,5 @@
 // Package muster is the way in for Muster's own agents: the server's side of the
-// agent protocol (docs/protocol/agent.md).
+// agent protocol (docs/protocol/README.md).
 //
 // A TCP connection comes in at listener.go, which tells agents (ALPN muster.v1,
 // client certificate) from people (everybody else, handed to an http.Server). An
