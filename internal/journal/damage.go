@@ -12,7 +12,7 @@ import (
 type DamageError struct {
 	File   string
 	Offset int64
-	First  uint64 // first commit that cannot be read
+	First  uint64 // first commit that cannot be read; zero: none, the file is FORMAT
 	Last   uint64 // last one
 	After  time.Time
 	Before time.Time // receive times around the loss; zero: unknown
@@ -20,6 +20,9 @@ type DamageError struct {
 }
 
 func (e *DamageError) Error() string {
+	if e.First == 0 {
+		return fmt.Sprintf("journal is damaged: %s: %v; lost: nothing but this file", e.File, e.Reason)
+	}
 	lost := fmt.Sprintf("commit %d", e.First)
 	if e.Last > e.First {
 		lost = fmt.Sprintf("commits %d to %d", e.First, e.Last)

@@ -192,6 +192,29 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// TestFormatFileGone: without FORMAT the start is refused, and Repair makes it again
+// from what the segments say.
+func TestFormatFileGone(t *testing.T) {
+	w := write(t)
+	for _, changed := range [][]byte{nil, []byte("muster journal 1\n")} {
+		_, fs, err := w.openWith(t, "FORMAT", changed)
+		var damage *journal.DamageError
+		if !errors.As(err, &damage) {
+			t.Fatalf("opened with %v", err)
+		}
+		o := logOptions
+		o.FS = fs
+		if losses, err := journal.Repair("/j", o); err != nil || len(losses) != 0 {
+			t.Fatalf("%v %v", losses, err)
+		}
+		l := open(t, "/j", o)
+		if got := journaltest.Contents(t, l, journal.Position{}); !slices.Equal(got, w.entries) {
+			t.Fatalf("%d entries after repair", len(got))
+		}
+		_ = l.Close()
+	}
+}
+
 func (w written) checkDamage(t *testing.T, name string, at int, changed []byte) {
 	t.Helper()
 	l, fs, err := w.openWith(t, name, changed)

@@ -69,7 +69,10 @@ func (f *folder) encode() []byte {
 	return []byte(b.String())
 }
 
-var errFormat = errors.New("its content is damaged")
+var (
+	errFormat   = errors.New("its content is damaged")
+	errNoFormat = errors.New("the file is missing")
+)
 
 func parseFolder(data []byte) (*folder, error) {
 	f := &folder{stores: map[string]int{}}

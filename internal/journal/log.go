@@ -245,7 +245,8 @@ func (l *Log) remove(gone []*segment) error {
 }
 
 // Close implements Journal: what is queued is still committed, unless the disk
-// refuses; then its Waiters hear ErrClosed.
+// refuses; then its Waiters hear ErrClosed. (What was being written when a disk
+// failed may be found when the log is opened again; nobody was told that it is kept.)
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {

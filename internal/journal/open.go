@@ -66,16 +66,17 @@ func (l *Log) open() (err error) {
 // openFolder reads FORMAT, or writes it in an empty folder.
 func (l *Log) openFolder() (err error) {
 	o := &l.opts
-	if l.folder, err = readFolder(o.FS, l.dir); err != nil {
+	l.folder, err = readFolder(o.FS, l.dir)
+	if err == nil && l.folder == nil && len(l.segments) > 0 {
+		err = errNoFormat
+	}
+	if errors.Is(err, errFormat) || errors.Is(err, errNoFormat) {
+		return (&DamageError{File: filepath.Join(l.dir, formatFile), Reason: err}).forPeople(o)
+	}
+	if err != nil {
 		return err
 	}
 	if l.folder == nil {
-		if len(l.segments) > 0 {
-			return (&DamageError{
-				File: filepath.Join(l.dir, formatFile), First: l.segments[0].first,
-				Last: l.segments[0].first, Reason: errors.New("the file is missing"),
-			}).forPeople(o)
-		}
 		l.folder = &folder{partitions: o.Partitions, stores: map[string]int{}}
 		for name, v := range o.Stores {
 			l.folder.stores[name] = v

@@ -68,14 +68,14 @@ func (l *Log) tryWrite(data []byte, number uint64) (offset int64, err error) {
 			l.dropReserve(err) // the same bytes go to the same place later
 			return 0, err
 		}
-		return 0, l.abandon(err)
+		return 0, l.abandon(err, number)
 	}
 	err = w.file.SyncData()
 	l.count(func(s *Stats) { s.Syncs++ })
 	l.opts.Metrics.synced()
 	if err != nil {
 		l.dropReserve(err)
-		return 0, l.abandon(err)
+		return 0, l.abandon(err, number)
 	}
 	offset = w.offset
 	w.offset += int64(len(data))
@@ -114,7 +114,7 @@ func (l *Log) roll(number uint64) error {
 // have dropped the pages and call them clean, so this descriptor is never synced
 // again. What was acknowledged from the segment is read back and checked; the
 // commit in hand goes into a new segment.
-func (l *Log) abandon(cause error) error {
+func (l *Log) abandon(cause error, number uint64) error {
 	_ = l.writer.close()
 	l.mu.Lock()
 	s := *l.segments[len(l.segments)-1]
@@ -131,6 +131,8 @@ func (l *Log) abandon(cause error) error {
 	last.disk = s.disk
 	l.mu.Unlock()
 	l.opts.Logger.Error("journal segment given up after a failed write", "file", s.path, "err", cause)
+	// At once, so that a restart does not take for kept what only the page cache has.
+	_ = l.roll(number) // tried again with the commit
 	return cause
 }
 

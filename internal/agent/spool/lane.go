@@ -33,7 +33,7 @@ func (r reason) String() string {
 // item is what memory knows of one number: 24 bytes.
 type item struct {
 	commit uint64 // where the log has it; zero: not yet on disk
-	at     uint32 // wall clock, seconds, when the signal was made
+	at     uint32 // when the signal was made: seconds, see Spool.nowMs
 	chunk  model.ChunkID
 	size   uint32 // of the record
 	gone   reason

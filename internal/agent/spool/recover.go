@@ -11,6 +11,7 @@ import (
 // found is one number that the log knows.
 type found struct {
 	epoch, number uint64
+	boot, atMs    uint64 // of a signal
 	item
 }
 
@@ -18,23 +19,25 @@ type found struct {
 // signal above first. Numbers in between that are not there are gone.
 func (s *Spool) recover() error {
 	var list [lanes][]found
+	malformed := 0
 	tail := s.log.Tail()
 	tail.Number--
 	err := s.log.Read(context.Background(), tail, func(c journal.Commit) error {
 		return c.Entries(0, func(data []byte) error {
 			var r record
-			if err := r.decode(data); err != nil {
-				return err
+			if r.decode(data) != nil {
+				malformed++ // of a newer version: its number becomes a gap
+				return nil
 			}
 			switch r.kind {
 			case recordSignal:
-				list[r.lane] = append(list[r.lane], found{r.epoch, r.number, item{
+				list[r.lane] = append(list[r.lane], found{r.epoch, r.number, r.held.boot, r.held.signal.AtMs, item{
 					commit: c.Position().Number, at: seconds(r.held.wallMs),
 					chunk: r.held.signal.Chunk, size: uint32(len(data)), queued: true,
 				}})
 			case recordGone:
 				for i, chunk := range r.chunks {
-					list[r.lane] = append(list[r.lane], found{r.epoch, r.number + uint64(i), item{
+					list[r.lane] = append(list[r.lane], found{r.epoch, r.number + uint64(i), 0, 0, item{
 						chunk: chunk, gone: r.why, queued: true,
 					}})
 				}
@@ -49,7 +52,17 @@ func (s *Spool) recover() error {
 	if err != nil {
 		return err
 	}
+	if malformed > 0 {
+		s.opts.Logger.Warn("spool holds records that this version cannot read", "records", malformed)
+	}
 	for l := range s.lanes {
+		if s.st.bootID == s.opts.Clock.BootID() {
+			for i := range list[l] { // the boot clock knows better than the wall clock did
+				if f := &list[l][i]; f.boot == s.st.boot {
+					f.at = seconds(s.base + int64(f.atMs))
+				}
+			}
+		}
 		s.rebuild(wire.Lane(l), list[l])
 	}
 	if s.st.epoch == 0 {

@@ -1,8 +1,6 @@
 package spool
 
 import (
-	"fmt"
-
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -16,7 +14,7 @@ func (s *Spool) key(l wire.Lane) wire.StreamKey {
 func (s *Spool) Streams() []wire.StreamHeld {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := seconds(s.opts.Clock.WallMs())
+	now := seconds(s.nowMs())
 	var list []wire.StreamHeld
 	for l := range s.lanes {
 		ln := &s.lanes[l]
@@ -159,13 +157,13 @@ func (s *Spool) Waiting() (signals int, urgent bool) {
 }
 
 // Next fills b with the next consecutive signals of one lane, live first, or with a
-// gap; false: nothing to send. maxBytes bounds the outputs and a little for each
+// gap; false: nothing to send, or no session. maxBytes bounds the outputs and a little for each
 // signal; one signal is always given.
 func (s *Spool) Next(b *wire.Batch, maxBytes, maxSignals int) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.online {
-		return false, fmt.Errorf("read spool: no session")
+		return false, nil
 	}
 	for l := range s.lanes {
 		if ln := &s.lanes[l]; ln.cursor < ln.next() {

@@ -23,6 +23,7 @@ type Spool struct {
 	mu        sync.Mutex
 	st        state // first and next are filled in when it is written
 	lanes     [lanes]lane
+	base      int64 // wall clock less boot clock at Open, ms
 	bytes     int64 // counted against the budget: what is kept
 	online    bool
 	since     uint64            // boot clock when the last session ended, or at Open
@@ -57,7 +58,7 @@ func Open(dir string, o Options) (*Spool, error) {
 	jo := journal.Options{
 		FS: o.FS, Rand: o.Rand, Budget: o.MaxBytes, Reserve: -1, Tick: -1, Linger: o.Linger,
 		MaxCommit: 64 << 10, QueueBytes: memoryBytes / 4, SegmentSize: o.MaxBytes / 32,
-		Logger: o.Logger, Name: "spool",
+		Logger: o.Logger, Name: "spool", Queues: o.Queues, Metrics: o.Metrics,
 		RepairCommand: "restart the agent, which repairs its spool by itself",
 	}
 	dir = filepath.Clean(dir)
@@ -75,7 +76,7 @@ func Open(dir string, o Options) (*Spool, error) {
 	end()
 	s := &Spool{
 		opts: o, log: log, notify: make(chan struct{}, 1), doNotWait: ended,
-		since: o.Clock.BootMs(), lanes: [lanes]lane{newLane(), newLane()},
+		since: o.Clock.BootMs(), base: o.Clock.WallMs() - int64(o.Clock.BootMs()), lanes: [lanes]lane{newLane(), newLane()},
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,12 +135,12 @@ func (s *Spool) Keepalive() error {
 }
 
 func (s *Spool) add(l wire.Lane, signal *wire.Signal, urgent bool) {
-	now := s.opts.Clock.WallMs()
-	h := held{signal: *signal, boot: s.st.boot, wallMs: now - age(s.opts.Clock.BootMs(), signal.AtMs)}
+	now, boot := s.opts.Clock.WallMs(), s.opts.Clock.BootMs()
+	h := held{signal: *signal, boot: s.st.boot, wallMs: now - age(boot, signal.AtMs)}
 	number := s.lanes[l].next()
 	data := appendSignalRecord(nil, s.st.epoch, l, number, &h)
 	s.lanes[l].push(item{
-		at: seconds(h.wallMs), chunk: signal.Chunk, size: uint32(len(data)), urgent: urgent,
+		at: seconds(s.nowMs() - age(boot, signal.AtMs)), chunk: signal.Chunk, size: uint32(len(data)), urgent: urgent,
 	}, data)
 	s.bytes += int64(len(data)) + itemOverhead
 	s.store()
@@ -265,7 +266,11 @@ func (s *Spool) heldLocked() (n uint64) {
 	return n
 }
 
-// maxAgeCut is the wall clock, in seconds, below which a signal is too old.
+// nowMs is the wall clock as it was at Open, moved on by the boot clock: ages in the
+// index do not jump with the wall clock.
+func (s *Spool) nowMs() int64 { return s.base + int64(s.opts.Clock.BootMs()) }
+
+// maxAgeCut is the time, in seconds, below which a signal is too old.
 func (s *Spool) maxAgeCut() uint32 {
-	return seconds(s.opts.Clock.WallMs() - int64(s.opts.MaxAge/time.Millisecond))
+	return seconds(s.nowMs() - int64(s.opts.MaxAge/time.Millisecond))
 }

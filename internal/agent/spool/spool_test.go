@@ -278,6 +278,29 @@ func TestTooOldGivesWay(t *testing.T) {
 	}
 }
 
+// TestWallClockJumps: within one boot the wall clock moves nothing.
+func TestWallClockJumps(t *testing.T) {
+	fs, clock, v := memfs.New(), newHands(), newServer()
+	s := open(t, fs, clock, 0)
+	for i := range 10 {
+		clock.pass(1000)
+		clock.wall += int64([]int{48, -96, 48}[i%3]) * 3_600_000
+		s.Append(result(clock, 1, fmt.Sprint("out", i)), false)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	clock.wall += 48 * 3_600_000
+	s = open(t, fs, clock, 0)
+	defer s.Close()
+	if age := s.Streams()[wire.Live].OldestAgeMs; age != 9_000 {
+		t.Errorf("oldest is %d ms old", age)
+	}
+	v.resume(t, s)
+	v.drain(t, s)
+	v.expect(t, 10)
+}
+
 // TestAgesAcrossAReboot: the boot clock begins anew, so ages come from the wall clock.
 func TestAgesAcrossAReboot(t *testing.T) {
 	fs, clock := memfs.New(), newHands()

@@ -108,10 +108,8 @@ func (f file) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-func (f file) Allocate(size int64) error {
-	_, err := f.WriteAt(make([]byte, 1), size-1)
-	return err
-}
+// Allocate takes nothing: a reserve of 256 MiB in each test would be memory.
+func (f file) Allocate(int64) error { return nil }
 
 // notExist makes vfs's error known to errors.Is.
 func notExist(err error) error {
