@@ -3,6 +3,7 @@ package event
 import (
 	"cmp"
 	"context"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -67,9 +68,14 @@ func sorted[T cmp.Ordered](list []T) []T {
 	if len(list) == 0 {
 		return list
 	}
-	list = slices.Clone(list)
-	slices.Sort(list)
-	return slices.Compact(list)
+	for i := 1; i < len(list); i++ {
+		if list[i-1] >= list[i] {
+			list = slices.Clone(list)
+			slices.Sort(list)
+			return slices.Compact(list)
+		}
+	}
+	return list
 }
 
 func (q *query) admitsNode(id model.NodeID) bool {
@@ -124,6 +130,7 @@ type listing struct {
 	batch  []State
 	text   []byte
 	bounds []int
+	keys   []slotKey
 }
 
 func (l *listing) run(ctx context.Context) error {
@@ -195,27 +202,66 @@ func (l *listing) collect() (more bool) {
 	if !l.candidates(p) {
 		return false
 	}
-	take := func(n *node) bool {
-		if !q.admitsNamespace(n.namespace) {
-			return true
+	take := func(slot uint32) bool {
+		if len(l.batch) == want {
+			return false
 		}
-		for _, e := range n.states {
-			if !l.found.has(e.slot) || n.id == l.at.node && e.check <= l.at.check {
-				continue
-			}
-			if len(l.batch) == want {
-				return false
-			}
-			l.batch = append(l.batch, State{})
-			p.load(e.slot, &l.batch[len(l.batch)-1])
-			l.text = append(l.text, p.outputs.bytes(p.slots.at(e.slot).output)...)
-			l.bounds = append(l.bounds, len(l.text))
-		}
+		l.batch = append(l.batch, State{})
+		p.load(slot, &l.batch[len(l.batch)-1])
+		l.text = append(l.text, p.outputs.bytes(p.slots.at(slot).output)...)
+		l.bounds = append(l.bounds, len(l.text))
 		return true
 	}
-	more = !l.eachNode(p, take)
+	if l.found.count <= l.view.sparse {
+		more = !l.eachFound(p, take)
+	} else {
+		more = !l.eachNode(p, func(n *node) bool {
+			if !q.admitsNamespace(n.namespace) {
+				return true
+			}
+			for _, e := range n.states {
+				if l.found.has(e.slot) && (n.id != l.at.node || e.check > l.at.check) && !take(e.slot) {
+					return false
+				}
+			}
+			return true
+		})
+	}
 	l.setOutputs()
 	return more
+}
+
+// sparseCandidates is up to how many candidates it is cheaper to sort than to walk through
+// the partition's nodes, which lie all over the memory.
+const sparseCandidates = 512
+
+// eachFound calls fn for the candidates in order from l.at, while it returns true.
+func (l *listing) eachFound(p *partition, fn func(slot uint32) bool) bool {
+	l.keys = l.keys[:0]
+	for w, word := range l.found.words {
+		for ; word != 0; word &= word - 1 {
+			slot := uint32(w<<6 + bits.TrailingZeros64(word))
+			s := p.slots.at(slot)
+			n := &p.nodes[s.node]
+			if n.id < l.at.node || n.id == l.at.node && s.check <= l.at.check ||
+				!l.query.admitsNode(n.id) || !l.query.admitsNamespace(n.namespace) {
+				continue
+			}
+			l.keys = append(l.keys, slotKey{uint64(n.id)<<32 | uint64(s.check), slot})
+		}
+	}
+	slices.SortFunc(l.keys, func(a, b slotKey) int { return cmp.Compare(a.key, b.key) })
+	for _, k := range l.keys {
+		if !fn(k.slot) {
+			return false
+		}
+	}
+	return true
+}
+
+type slotKey struct {
+	key  uint64 // node, check
+	slot uint32
 }
 
 // eachNode calls fn for the wanted nodes in order from l.at, while it returns true.

@@ -251,6 +251,7 @@ func compareLists(t *rapid.T, v *View) {
 		q.Match = func(s *State) (bool, error) { return len(s.Output)%2 == 0, nil }
 		q.MatchWithin = time.Nanosecond // a partial page per partition
 	}
+	v.sparse = rapid.SampledFrom([]int{0, 2, sparseCandidates}).Draw(t, "sparse")
 	var want []string
 	for _, s := range all {
 		if (!q.Problems || s.Problem != nil) && (len(q.Namespaces) == 0 || slices.Contains(q.Namespaces, s.Namespace)) &&

@@ -84,6 +84,7 @@ type View struct {
 	places     places
 	totals     totals
 	watchers   watchers
+	sparse     int // sparseCandidates; tests try both ways
 
 	log       atomic.Uint64 // Position.Log of what was applied
 	delivered atomic.Uint64 // number of the last commit delivered
@@ -107,7 +108,7 @@ var ErrStopped = errors.New("event view is stopped")
 
 // New makes an empty view. Run applies what Deliver brings.
 func New(o Options) *View {
-	v := &View{opts: o.withDefaults()}
+	v := &View{opts: o.withDefaults(), sparse: sparseCandidates}
 	v.life, v.end = context.WithCancel(context.Background())
 	for i := range v.partitions {
 		v.partitions[i] = newPartition(v, model.Partition(i))

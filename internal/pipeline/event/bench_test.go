@@ -1,0 +1,346 @@
+//go:build linux
+
+package event
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// The fleet of the benchmarks: 40,000 nodes × 38 checks with 100-byte outputs, all
+// different; every check has a TTL, every fiftieth result changes the status.
+const (
+	fleetNodes  = 40_000
+	fleetChecks = 38
+	fleetOutput = 100
+)
+
+const filler = " MB (57% inode=98%);| /=2643MB;5948;5958;0;5968 and so on, up to the hundredth byte of the output of a check"
+
+type fleet struct {
+	nodes   int
+	chunks  map[model.ChunkID]*model.Chunk
+	number  uint64
+	first   []uint64 // next number by node
+	rng     *rand.Rand
+	signals []wire.Signal
+	text    []byte
+	frame   []byte
+}
+
+func newFleet(nodes int) *fleet {
+	f := &fleet{nodes: nodes, chunks: map[model.ChunkID]*model.Chunk{}, first: make([]uint64, nodes+1), rng: rand.New(rand.NewPCG(1, 2))}
+	for i := range fleetChecks {
+		c := &model.Chunk{ID: model.ChunkID(100 + i), Check: model.CheckID(1000 + i), Namespace: 1, TTL: time.Hour, FailAfter: 3}
+		for s := range c.Severities {
+			c.Severities[s] = model.DefaultSeverity(model.Status(s))
+		}
+		f.chunks[c.ID] = c
+	}
+	return f
+}
+
+func (f *fleet) options() Options {
+	return Options{Chunks: func(id model.ChunkID) *model.Chunk { return f.chunks[id] }, Emit: func([]Transition) {}}
+}
+
+func (f *fleet) next() *commit {
+	f.number++
+	at := time.Duration(f.number) * 5 * time.Millisecond
+	return newCommit(f.number, at, 0)
+}
+
+// sessions begins one for every node.
+func (f *fleet) sessions() *commit {
+	c := f.next()
+	for n := 1; n <= f.nodes; n++ {
+		c.add(section(model.NodeID(n)), &wire.Record{Kind: wire.RecordSession, Node: model.NodeID(n), Session: &wire.SessionMark{
+			Session: 1, Begun: true, Namespace: model.NamespaceID(1 + n%7), TimeoutMs: 3_600_000}})
+	}
+	return c
+}
+
+// add puts a batch of results of a node into the commit.
+func (f *fleet) add(c *commit, node, from, count int) {
+	f.signals, f.text = f.signals[:0], f.text[:0]
+	for i := range count {
+		chunk := from + i
+		at := len(f.text)
+		f.text = append(f.text, "DISK OK - free space: / "...)
+		f.text = strconv.AppendUint(f.text, f.rng.Uint64(), 10)
+		f.text = append(f.text, filler[:fleetOutput-(len(f.text)-at)]...)
+		s := wire.Signal{Kind: wire.SignalResult, Chunk: model.ChunkID(100 + chunk%fleetChecks), AtMs: f.number*5 + 1_000_000, DurationMs: 20, Output: f.text[at : at+fleetOutput : at+fleetOutput]}
+		if f.rng.IntN(50) == 0 {
+			s.Status = model.Critical
+		}
+		f.signals = append(f.signals, s)
+	}
+	b := wire.Batch{StreamKey: wire.StreamKey{Stream: wire.StreamID(node)*7919 + 1}, First: f.first[node] + 1, NowMs: f.number*5 + 1_000_050, Signals: f.signals}
+	f.first[node] += uint64(count)
+	f.frame = wire.AppendBatch(f.frame[:0], &b)
+	_, body, err := wire.FrameKind(f.frame)
+	if err != nil {
+		panic(err)
+	}
+	c.addBytes(section(model.NodeID(node)), append(wire.AppendBatchRecord(nil, model.NodeID(node)), body...))
+}
+
+// fill makes every state of the fleet.
+func (f *fleet) fill(deliver func(*commit)) {
+	deliver(f.sessions())
+	for n := 1; n <= f.nodes; n += 100 {
+		c := f.next()
+		for i := n; i < n+100 && i <= f.nodes; i++ {
+			f.add(c, i, 0, fleetChecks)
+		}
+		deliver(c)
+	}
+}
+
+// traffic makes commits of about 4,000 results in batches of eight.
+func (f *fleet) traffic(commits int) (list []*commit, results int) {
+	for range commits {
+		c := f.next()
+		for range 500 {
+			f.add(c, 1+f.rng.IntN(f.nodes), f.rng.IntN(fleetChecks), 8)
+			results += 8
+		}
+		list = append(list, c)
+	}
+	return list, results
+}
+
+func (v *View) applyAll(b *testing.B, c *commit) {
+	v.log.Store(c.pos.Log)
+	for _, w := range v.workers {
+		if err := w.apply(c); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkApply is the CPU of one result on one core, from journal entry to state.
+func BenchmarkApply(b *testing.B) {
+	for _, nodes := range []int{2_000, fleetNodes} {
+		b.Run(fmt.Sprintf("states=%d", nodes*fleetChecks), func(b *testing.B) {
+			f := newFleet(nodes)
+			v := New(f.options())
+			f.fill(func(c *commit) { v.applyAll(b, c) })
+			b.ReportAllocs()
+			b.ResetTimer()
+			var spent time.Duration
+			done := 0
+			for done < b.N {
+				b.StopTimer()
+				list, results := f.traffic(50)
+				runtime.GC()
+				b.StartTimer()
+				begun := cpu()
+				for _, c := range list {
+					v.applyAll(b, c)
+				}
+				spent += cpu() - begun
+				done += results
+			}
+			b.ReportMetric(float64(spent.Nanoseconds())/float64(done), "cpu-ns/result")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkTick is a commit without entries: every partition sees its time.
+func BenchmarkTick(b *testing.B) {
+	f := newFleet(fleetNodes / 10)
+	v := New(f.options())
+	f.fill(func(c *commit) { v.applyAll(b, c) })
+	c := f.next()
+	b.ReportAllocs()
+	for b.Loop() {
+		c.pos.Number++
+		v.applyAll(b, c)
+	}
+}
+
+// cpu is what this process used so far: the machine may be busy with others.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func rss() uint64 {
+	data, _ := os.ReadFile("/proc/self/statm")
+	var size, resident uint64
+	_, _ = fmt.Sscan(string(data), &size, &resident)
+	return resident * uint64(os.Getpagesize())
+}
+
+// BenchmarkMemory prints the bytes of one event state, indexes included, after every
+// state has had three results: live on the heap, and resident with the collector's
+// slack at GOGC=100.
+func BenchmarkMemory(b *testing.B) {
+	for b.Loop() {
+		f := newFleet(fleetNodes)
+		runtime.GC()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		rssBefore := rss()
+		v := New(f.options())
+		f.fill(func(c *commit) { v.applyAll(b, c) })
+		for range 2 {
+			for n := 1; n <= f.nodes; n += 100 {
+				c := f.next()
+				for i := n; i < n+100; i++ {
+					f.add(c, i, 0, fleetChecks)
+				}
+				v.applyAll(b, c)
+			}
+		}
+		peak := rss()
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		states := float64(v.Counts(0).States)
+		b.ReportMetric(states, "states")
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/states, "heap-B/state")
+		b.ReportMetric(float64(peak-rssBefore)/states, "rss-B/state")
+		runtime.KeepAlive(v)
+	}
+}
+
+// BenchmarkList is a page of 100 while results flow at full speed on the other core.
+func BenchmarkList(b *testing.B) {
+	f := newFleet(fleetNodes)
+	v := New(f.options())
+	f.fill(func(c *commit) { v.applyAll(b, c) })
+	rare := f.next() // one state in 1.5 million
+	f.chunks[500] = &model.Chunk{ID: 500, Check: 5000, Severities: f.chunks[100].Severities}
+	rareResult := wire.Batch{StreamKey: wire.StreamKey{Stream: 5}, First: 1, NowMs: 1, Signals: []wire.Signal{{Kind: wire.SignalResult, Chunk: 500, Status: model.Unknown, AtMs: 1}}}
+	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, &rareResult))
+	rare.add(section(39_999), &wire.Record{Kind: wire.RecordBatch, Node: 39_999, Batch: body})
+	v.applyAll(b, rare)
+	var many []model.NodeID // what a label selects
+	for n := 1; n <= fleetNodes; n += 2 {
+		many = append(many, model.NodeID(n))
+	}
+	list, _ := f.traffic(200)
+	ctx, cancel := context.WithCancel(context.Background())
+	var busy sync.WaitGroup
+	busy.Add(1)
+	go func() {
+		defer busy.Done()
+		for number := f.number; ctx.Err() == nil; {
+			for _, c := range list {
+				number++
+				again := *c
+				again.pos.Number = number
+				_ = v.workers[0].apply(&again)
+			}
+		}
+	}()
+	for _, c := range []struct {
+		name string
+		q    Query
+	}{
+		{"all", Query{}},
+		{"namespace", Query{Namespaces: []model.NamespaceID{3}}},
+		{"node", Query{Nodes: []model.NodeID{20_000}}},
+		{"nodes=20000", Query{Nodes: many}},
+		{"check", Query{Checks: []model.CheckID{1010}}},
+		{"status", Query{Statuses: []model.Status{model.Critical}}},
+		{"problems", Query{Problems: true}},
+		{"rare-check", Query{Checks: []model.CheckID{5000}}},
+		{"rare-status-check", Query{Checks: []model.CheckID{5000}, Statuses: []model.Status{model.Unknown}}},
+		{"none-of-status", Query{Statuses: []model.Status{model.Warning}, Checks: []model.CheckID{1001}}},
+		{"match-one-in-a-million", Query{Match: func(s *State) (bool, error) { return s.Check == 5000, nil }, MatchWithin: 250 * time.Millisecond}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			c.q.Limit = 100
+			var took []time.Duration
+			for b.Loop() {
+				begun := time.Now()
+				if _, err := v.List(ctx, c.q); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(begun))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+		})
+	}
+	cancel()
+	busy.Wait()
+}
+
+// BenchmarkSnapshot is the time that a partition of about 6,000 states is held.
+func BenchmarkSnapshot(b *testing.B) {
+	f := newFleet(156)
+	v := New(f.options())
+	c := f.next()
+	for n := 1; n <= 156; n++ { // all into one partition
+		f.add(c, n, 0, fleetChecks)
+	}
+	all := &commit{pos: c.pos, received: c.received, listening: c.listening}
+	for _, s := range c.sections {
+		for _, e := range c.entries[s] {
+			all.addBytes(9, e)
+		}
+	}
+	v.applyAll(b, all)
+	body, _ := v.Snapshot(9, nil)
+	b.Run("encode", func(b *testing.B) {
+		b.SetBytes(int64(len(body)))
+		b.ReportAllocs()
+		for b.Loop() {
+			body, _ = v.Snapshot(9, body[:0])
+		}
+	})
+	b.Run("restore", func(b *testing.B) {
+		b.SetBytes(int64(len(body)))
+		for b.Loop() {
+			if err := New(f.options()).Restore(9, journal.Position{Number: 1}, body); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkRecovery restores 500,000 states from snapshots, as a start does.
+func BenchmarkRecovery(b *testing.B) {
+	f := newFleet(500_000 / fleetChecks)
+	v := New(f.options())
+	f.fill(func(c *commit) { v.applyAll(b, c) })
+	var bodies [model.Partitions][]byte
+	var at journal.Position
+	for p := range bodies {
+		body, pos := v.Snapshot(model.Partition(p), nil)
+		bodies[p], at = bytes.Clone(body), pos
+	}
+	for b.Loop() {
+		again := New(f.options())
+		var wg sync.WaitGroup
+		for start := range 2 {
+			wg.Go(func() {
+				for p := start; p < model.Partitions; p += 2 {
+					if err := again.Restore(model.Partition(p), at, bodies[p]); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+}

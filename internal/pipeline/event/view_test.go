@@ -1,0 +1,271 @@
+package event
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if checks := flag.Lookup("rapid.checks"); !testing.Short() && checks.Value.String() == checks.DefValue {
+		_ = checks.Value.Set("1000")
+	}
+	os.Exit(m.Run())
+}
+
+var plainChunks = func() func(model.ChunkID) *model.Chunk {
+	return func(id model.ChunkID) *model.Chunk {
+		if id < 10 || id > 20 {
+			return nil
+		}
+		c := &model.Chunk{ID: id, Check: model.CheckID(990 + id), Namespace: 1}
+		for s := range c.Severities {
+			c.Severities[s] = model.DefaultSeverity(model.Status(s))
+		}
+		return c
+	}
+}()
+
+// one is a commit with one result.
+func one(t testing.TB, number uint64, node model.NodeID, chunk model.ChunkID, status model.Status, output string) *commit {
+	c := newCommit(number, time.Duration(number)*time.Second, 0)
+	c.batch(t, node, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: number, NowMs: 1000, Signals: []wire.Signal{
+		{Kind: wire.SignalResult, Chunk: chunk, Status: status, AtMs: 1000, Output: []byte(output)}}})
+	return c
+}
+
+func TestFullQueueHoldsTheJournalBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		emit := make(chan struct{})
+		v := New(Options{QueueCommits: 1, Chunks: plainChunks, Emit: func([]Transition) { <-emit }})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- v.Run(ctx) }()
+		delivered := 0
+		var mu sync.Mutex
+		go func() {
+			for n := uint64(1); n <= 4; n++ {
+				v.Deliver(one(t, n, 1, 10, model.Status(n%2*2), ""))
+				mu.Lock()
+				delivered++
+				mu.Unlock()
+			}
+		}()
+		synctest.Wait() // one is being applied, one waits, the third blocks
+		if mu.Lock(); delivered != 2 {
+			t.Fatalf("%d commits delivered while reactions stall, want 2", delivered)
+		}
+		mu.Unlock()
+		if got := v.Applied().Number; got != 0 {
+			t.Fatalf("commit %d counts as applied before its transitions were taken", got)
+		}
+		waited := make(chan error, 1)
+		go func() { waited <- v.WaitApplied(ctx, journal.Position{Number: 4}) }()
+		close(emit)
+		if err := <-waited; err != nil {
+			t.Fatal(err)
+		}
+		go func() { waited <- v.WaitApplied(t.Context(), journal.Position{Number: 99}) }()
+		synctest.Wait()
+		cancel()
+		if err := <-waited; !errors.Is(err, ErrStopped) {
+			t.Fatalf("waiting for a stopped view: %v", err)
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		v.Deliver(one(t, 5, 1, 10, 0, "")) // nobody applies it; it must not block
+		v.Deliver(one(t, 6, 1, 10, 0, ""))
+		v.Deliver(one(t, 7, 1, 10, 0, ""))
+	})
+}
+
+func TestLastNumbersOfEveryStream(t *testing.T) {
+	r := run(t, Options{Chunks: plainChunks}, nil)
+	c := newCommit(1, time.Second, 0)
+	for stream := range wire.StreamID(maxStreams + 2) {
+		c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: stream}, First: 1, NowMs: 1,
+			Signals: []wire.Signal{{Kind: wire.SignalKeepalive}, {Kind: wire.SignalKeepalive}}})
+	}
+	r.Deliver(c)
+	last, err := r.LastNumbers(t.Context(), 1, c.pos)
+	if err != nil || len(last) != maxStreams || last[0].Stream != 2 || last[0].Last != 2 {
+		t.Fatalf("%v %v", last, err)
+	}
+	if last, err := r.LastNumbers(t.Context(), 77, c.pos); err != nil || last != nil {
+		t.Fatalf("of an unknown node: %v %v", last, err)
+	}
+}
+
+func TestAdmit(t *testing.T) {
+	r := run(t, Options{Chunks: plainChunks, StatesPerNode: 2, NamespaceStates: func(ns model.NamespaceID) int {
+		if ns == 2 {
+			return 1
+		}
+		return 0
+	}}, nil)
+	c := newCommit(1, time.Second, 0)
+	for node, ns := range map[model.NodeID]model.NamespaceID{1: 1, 2: 2} {
+		c.add(section(node), &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Begun: true, Session: 1, Namespace: ns}})
+	}
+	r.apply(c, one(t, 2, 1, 10, 0, ""))
+	for _, test := range []struct {
+		node  model.NodeID
+		chunk model.ChunkID
+		code  string
+	}{
+		{1, 10, ""}, {1, 11, "node_limit"}, {2, 10, "namespace_limit"}, {3, 10, ""},
+	} {
+		if code, reason := r.Admit(test.node, plainChunks(test.chunk)); code != test.code || (code != "") != (reason != "") {
+			t.Errorf("node %d chunk %d: %q %q, want %q", test.node, test.chunk, code, reason, test.code)
+		}
+	}
+}
+
+func TestWatchGivesTheNewestToASlowReader(t *testing.T) {
+	r := run(t, Options{Chunks: plainChunks}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	states, err := r.Watch(ctx, Query{Checks: []model.CheckID{1000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.apply(one(t, 1, 1, 10, model.OK, "first"))
+	// The watcher may have read the first already; of the hundred after it the reader
+	// sees at most two: the one that waits for it, and the newest.
+	for n := uint64(2); n <= 100; n++ {
+		r.apply(one(t, n, 1, 10, model.OK, "more"))
+	}
+	c := one(t, 101, 1, 10, model.Critical, "last")
+	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 2}, First: 1, NowMs: 1, Signals: []wire.Signal{
+		{Kind: wire.SignalResult, Chunk: 11, Output: []byte("of a check not asked for")}}})
+	r.apply(c)
+	for seen := 1; ; seen++ {
+		s := <-states
+		if s.Check != 1000 || seen > 3 {
+			t.Fatalf("state %d: %+v", seen, s)
+		}
+		if s.Output == "last" {
+			break
+		}
+	}
+	cancel()
+	for range states { // closed
+	}
+	if _, err := r.Watch(t.Context(), Query{After: "rubbish"}); model.ClassOf(err) != model.Invalid {
+		t.Fatalf("a token that is none: %v", err)
+	}
+}
+
+func TestOverrunWatchIsClosed(t *testing.T) {
+	v := New(Options{Chunks: plainChunks})
+	w := &watcher{wake: make(chan struct{}, 1), pending: map[absentKey]struct{}{}}
+	p := v.partitions[0]
+	for n := model.NodeID(1); n <= watchPending+1; n++ {
+		i := p.addNode(n, 1)
+		id, _ := p.addState(i, 1000)
+		w.note(p, id)
+		w.note(p, id)
+	}
+	if keys, overrun := w.take(nil); !overrun || len(keys) != watchPending {
+		t.Fatalf("%d pending, overrun %v", len(keys), overrun)
+	}
+	w.note(p, 0)
+	out := make(chan State)
+	v.serveWatch(t.Context(), w, out)
+	if got := testutil.ToFloat64(v.metrics.watchEnded); got != 1 {
+		t.Fatalf("%v watches ended", got)
+	}
+}
+
+func TestTokensOfAnotherLifeAreRefused(t *testing.T) {
+	r := run(t, Options{Chunks: plainChunks}, nil)
+	r.apply(one(t, 1, 1, 10, 0, ""), one(t, 2, 2, 10, 0, ""))
+	page, err := r.List(t.Context(), Query{Limit: 1})
+	if err != nil || page.Next == "" {
+		t.Fatalf("%+v %v", page, err)
+	}
+	other := one(t, 3, 1, 10, 0, "")
+	other.pos.Log++
+	r.apply(other)
+	if _, err := r.List(t.Context(), Query{After: page.Next}); model.ClassOf(err) != model.Conflict {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// goldenView has one of everything that a snapshot holds.
+func goldenView(t testing.TB) *View {
+	r := replay(t, map[model.ChunkID]*model.Chunk{
+		10: {ID: 10, Check: 1000, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}},
+		11: {ID: 11, Check: 1001},
+	}, 1, journal.Position{}, nil, nil)
+	c := newCommit(1, time.Minute, time.Hour)
+	c.add(1, &wire.Record{Kind: wire.RecordSession, Node: 1, Session: &wire.SessionMark{
+		Session: 0x1122334455667788, Begun: true, Namespace: 3, TimeoutMs: 120_000, Backlog: 9}})
+	c.add(1, &wire.Record{Kind: wire.RecordForget, Node: 5, Forget: &wire.ForgetMark{Gone: true}})
+	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 0xaabb}, First: 4, NowMs: 5000, Signals: []wire.Signal{
+		{Kind: wire.SignalResult, Chunk: 10, AtMs: 4000, DurationMs: 7, Output: []byte("fine")},
+		{Kind: wire.SignalResult, Chunk: 10, AtMs: 4500, Status: model.Critical, Output: []byte("not fine")},
+		{Kind: wire.SignalResult, Chunk: 11, AtMs: 4600},
+	}})
+	r.continueWith(t, []*commit{c})
+	return r.View
+}
+
+func TestGoldenSnapshot(t *testing.T) {
+	v := goldenView(t)
+	body, _ := v.Snapshot(1, nil)
+	got := hex.Dump(body)
+	const golden = "testdata/snapshot-v1.hex"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Fatalf("the format has changed: a new SnapshotVersion, please\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Whatever the bytes, Restore fills the partition or leaves it empty with an error.
+func FuzzRestore(f *testing.F) {
+	body, _ := goldenView(f).Snapshot(1, nil)
+	f.Add(body)
+	f.Add([]byte{SnapshotVersion, 0, 0})
+	f.Add(body[:len(body)/2])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		v := New(Options{})
+		err := v.Restore(1, journal.Position{Log: 1, Number: 1}, data)
+		v.partitions[1].check(t)
+		if err != nil {
+			if n := v.Counts(0).States; n != 0 || v.totals.counter(0).Load() != 0 || len(v.places.at) != 0 {
+				t.Fatalf("%d states after %v", n, err)
+			}
+			return
+		}
+		first := v.Hash(1)
+		again, _ := v.Snapshot(1, nil)
+		w := New(Options{})
+		if err := w.Restore(1, journal.Position{}, again); err != nil || w.Hash(1) != first {
+			t.Fatalf("a snapshot of what was restored is another: %v", err)
+		}
+	})
+}
