@@ -39,11 +39,13 @@ func (s *Server) keepHouse(ctx context.Context) {
 	}
 }
 
-// tend pings or closes a silent session.
+// tend pings or closes a silent session. One whose reader waits (for the journal, or
+// for a limit) is not silent, we are: it is pinged, so that the agent does not take
+// us for dead, and left alone.
 func (s *Server) tend(x *session, now int64) {
 	silent := now - x.heard.Load()
 	switch {
-	case silent > int64(s.cfg.Limits.DeadAfter):
+	case silent > int64(s.cfg.Limits.DeadAfter) && !x.paused.Load():
 		x.due(lanePush, dueClose)
 	case silent > int64(s.cfg.Limits.PingAfter) && now-x.pinged.Load() > int64(s.cfg.Limits.PingAfter):
 		x.pinged.Store(now)

@@ -47,6 +47,7 @@ type metrics struct {
 	handshakes *prometheus.CounterVec
 	ended      *prometheus.CounterVec
 	sent       *prometheus.CounterVec
+	acks       prometheus.Counter // of sent
 	throttled  *prometheus.CounterVec
 	resent     prometheus.Counter
 	bytes      prometheus.Counter
@@ -72,6 +73,7 @@ func newMetrics(r prometheus.Registerer, sessions func() float64) *metrics {
 		sent:       vector("sent_total", "Messages to agents, by kind.", "kind"),
 		throttled:  vector("throttled_total", "Times that reading from an agent paused, by the limit that it met.", "limit"),
 	}
+	m.acks = m.sent.WithLabelValues("ack")
 	frames := vector("frames_total", "Messages from agents after Hello, by outcome.", "outcome")
 	for i := range m.frames {
 		m.frames[i] = frames.WithLabelValues(outcomeNames[i])

@@ -37,6 +37,7 @@ type session struct {
 
 	heard  atomic.Int64 // server clock of the last frame
 	pinged atomic.Int64 // of the last ping
+	paused atomic.Bool  // the reader handles a frame, or waits: it cannot hear
 
 	// appending is held from the look at over to the end of Append: who sets over and
 	// then takes it knows that nothing of this session comes to the journal any more.
@@ -73,7 +74,8 @@ type stream struct {
 // open (a goroutine of its own reads on) or refused. node is the id proven by the
 // client certificate; the zero id believes Hello (plain loopback connections only).
 func (s *Server) ServeConn(ctx context.Context, nc net.Conn, node uuid.UUID) {
-	_ = nc.SetDeadline(s.cfg.Now().Add(s.cfg.Limits.Handshake))
+	_ = nc.SetDeadline(time.Now().Add(s.cfg.Limits.Handshake)) // the network's clock is the real one
+	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
 	conn, err := wsconn.Accept(nc, Path, wire.Subprotocol, s.ws)
 	if err != nil {
 		s.metrics.handshakes.WithLabelValues("websocket").Inc()
@@ -117,7 +119,10 @@ func (x *session) read() {
 		}
 		x.srv.metrics.received.Inc()
 		x.srv.metrics.bytes.Add(float64(len(frame)))
+		x.paused.Store(true)
 		out := x.frame(frame)
+		x.paused.Store(false)
+		x.heard.Store(x.srv.clock.Load())
 		x.srv.metrics.frames[out].Inc()
 		switch out {
 		case hole, malformed, oversized, streams, unkept, displaced:

@@ -425,10 +425,13 @@ func TestHousekeeping(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until("both are here", func() bool { return w.server.Sessions() == 2 })
+	paused := w.node(3, 1)
+	w.nodes.set(paused, Node{ID: 1003, Name: "paused", ResultsPerSec: 0.1})
+	w.agent(paused).send(results(1, 50, 1)) // its reader waits for minutes
 	w.journal.set(func() { w.journal.stats.Blocked = errors.New("disk is full") })
 	a.wait("slow", func() bool { return len(a.slow) == 1 && strings.Contains(a.slow[0], "disk is full") })
-	w.until("the dead one is cut", func() bool { return w.server.Sessions() == 1 })
-	if a.send(results(1, 1, 1)); !w.server.Connected(1001) {
+	w.until("the dead one is cut", func() bool { return !w.server.Connected(1002) })
+	if a.send(results(1, 1, 1)); !w.server.Connected(1001) || !w.server.Connected(1003) {
 		t.Fatal("the living one was cut")
 	}
 	a.waitAck(1)
