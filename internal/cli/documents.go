@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,8 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
+	"github.com/muster-fleet/muster/internal/lint"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -21,8 +19,7 @@ const maxInput = 32 << 20
 
 // document is one resource as somebody wrote it.
 type document struct {
-	place string // disk.yaml:12
-	body  json.RawMessage
+	body json.RawMessage
 }
 
 // readFiles reads files, folders (*.yaml, *.yml, *.json in them, not deeper) and
@@ -32,12 +29,17 @@ func (a *app) readFiles(paths []string) ([]document, error) {
 		return nil, model.Errorf(model.Invalid, "no file is given").WithHint("name a file, a folder or - for standard input: -f disk.yaml")
 	}
 	var all []document
+	var flaws model.Flaws
 	for _, path := range paths {
 		docs, err := a.readPath(path)
+		found, err := flawed(err)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, docs...)
+		all, flaws = append(all, docs...), append(flaws, found...)
+	}
+	if len(flaws) > 0 {
+		return nil, flaws.Err()
 	}
 	if len(all) == 0 {
 		return nil, model.Errorf(model.Invalid, "%s holds no resource", strings.Join(paths, ", ")).
@@ -73,6 +75,7 @@ func (a *app) readPath(path string) ([]document, error) {
 		return nil, err
 	}
 	var all []document
+	var flaws model.Flaws
 	for _, e := range entries { // by name
 		switch filepath.Ext(e.Name()) {
 		case ".yaml", ".yml", ".json":
@@ -80,53 +83,44 @@ func (a *app) readPath(path string) ([]document, error) {
 				continue
 			}
 			docs, err := a.readPath(filepath.Join(path, e.Name()))
+			found, err := flawed(err)
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, docs...)
+			all, flaws = append(all, docs...), append(flaws, found...)
 		}
 	}
-	return all, nil
+	return all, flaws.Err()
 }
 
-// splitDocuments turns a file of YAML or JSON documents (or lists of them, as
-// muster get -o yaml prints) into resources.
+// splitDocuments reads a file of YAML or JSON documents (or lists of them, as
+// muster get -o yaml prints). All that can be found wrong without a server is in the
+// error, each with file and line.
 func splitDocuments(name string, data []byte) ([]document, error) {
 	if len(data) > maxInput {
 		return nil, model.Errorf(model.TooLarge, "%s is larger than %s", name, model.Size(maxInput))
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	var docs []document
-	for {
-		var node yaml.Node
-		err := decoder.Decode(&node)
-		if errors.Is(err, io.EOF) {
-			return docs, nil
-		}
-		if err != nil {
-			return nil, model.Errorf(model.Invalid, "%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
-		}
-		roots := node.Content
-		if len(roots) == 1 && roots[0].Kind == yaml.SequenceNode {
-			roots = roots[0].Content
-		}
-		for _, root := range roots {
-			if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
-				continue // an empty document
-			}
-			place := fmt.Sprintf("%s:%d", name, root.Line)
-			if root.Kind != yaml.MappingNode {
-				return nil, model.Errorf(model.Invalid, "%s: a resource is a mapping with apiVersion, kind, metadata and spec", place)
-			}
-			var value any
-			if err := root.Decode(&value); err != nil {
-				return nil, model.Errorf(model.Invalid, "%s: %w", place, err)
-			}
-			body, err := json.Marshal(value)
-			if err != nil {
-				return nil, model.Errorf(model.Invalid, "%s: %w", place, err)
-			}
-			docs = append(docs, document{place, body})
-		}
+	list, err := lint.Rules().Read(name, data)
+	if err != nil {
+		return nil, err
 	}
+	docs := make([]document, len(list))
+	for i := range list {
+		body, err := json.Marshal(&list[i].Resource)
+		if err != nil {
+			return nil, model.Errorf(model.Invalid, "%s: %w", name, err)
+		}
+		docs[i] = document{body}
+	}
+	return docs, nil
+}
+
+// flawed sets apart what is wrong with a file, so that all files can be read before
+// it is said, from what ends the reading.
+func flawed(err error) (model.Flaws, error) {
+	var flaws model.Flaws
+	if errors.As(err, &flaws) {
+		return flaws, nil
+	}
+	return nil, err
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,14 +13,49 @@ func (a *app) explainCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:               "explain [KIND[.FIELD]]",
 		Short:             "Which kinds there are, and which fields they have",
+		Example:           "  muster explain check\n  muster explain check.alert",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeKinds,
 		RunE: func(_ *cobra.Command, args []string) error {
-			t := newTable("KIND", "PLURAL", "SHORT", "NAMESPACED")
-			for _, k := range model.Kinds() {
-				t.add(k.Name, k.Plural, dash(k.Short), fmt.Sprint(k.Namespaced))
+			if len(args) == 0 {
+				return a.explainKinds()
 			}
-			return t.write(a.Env)
+			kind, path, _ := strings.Cut(args[0], ".")
+			e, err := model.Explain(kind, path)
+			if err != nil {
+				return err
+			}
+			return a.explain(e)
 		},
+	}
+}
+
+func (a *app) explainKinds() error {
+	t := newTable("KIND", "PLURAL", "SHORT", "NAMESPACED")
+	for _, k := range model.Kinds() {
+		t.add(k.Name, k.Plural, dash(k.Short), fmt.Sprint(k.Namespaced))
+	}
+	return t.write(a.Env)
+}
+
+// explain prints what the thing is and what each field within it is.
+func (a *app) explain(e *model.Explanation) error {
+	fmt.Fprintf(a.Stdout, "%s: %s\n%s\n", a.paint(bold, e.Path), e.Type, e.Text)
+	if len(e.Fields) > 0 {
+		fmt.Fprintln(a.Stdout, "\nFields (* has to be written):")
+		a.explainFields(e, "  ")
+	}
+	return nil
+}
+
+func (a *app) explainFields(e *model.Explanation, indent string) {
+	for i := range e.Fields {
+		f := &e.Fields[i]
+		name := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
+		if f.Must {
+			name += " *"
+		}
+		fmt.Fprintf(a.Stdout, "%s%s (%s)\n%s    %s\n", indent, a.paint(bold, name), f.Type, indent, f.Text)
+		a.explainFields(f, indent+"    ")
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-
-	"github.com/muster-fleet/muster/internal/model"
 )
 
 func (a *app) lintCmd() *cobra.Command {
@@ -18,15 +16,6 @@ func (a *app) lintCmd() *cobra.Command {
 			docs, err := a.readFiles(append(files, args...))
 			if err != nil {
 				return err
-			}
-			for _, d := range docs {
-				o, err := decodeObject(d.body)
-				if err != nil {
-					return model.Errorf(model.Invalid, "%s: %w", d.place, err)
-				}
-				if _, err := model.DecodeSpec(o.Kind, o.Spec); err != nil {
-					return model.Errorf(model.Invalid, "%s: %w", d.place, err)
-				}
 			}
 			fmt.Fprintf(a.Stdout, "%s, nothing found\n", count(len(docs), "resource"))
 			return nil
