@@ -1,0 +1,312 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// TestMain is also the agent that TestKilledAgentGoesOn kills.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("AGENT_UNDER_TEST"); dir != "" {
+		a, err := New(Config{StateDir: dir, Token: os.Getenv("AGENT_TOKEN"), Linger: 50 * time.Millisecond, FirstWithin: 50 * time.Millisecond})
+		if err == nil {
+			err = a.Run(context.Background())
+		}
+		println(err.Error())
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func config(s *server, dir string) Config {
+	return Config{
+		StateDir: dir, Token: s.token, Linger: 20 * time.Millisecond, FirstWithin: 50 * time.Millisecond,
+		StopGrace: time.Second, Labels: map[string]string{"env": "test"}, Version: "1.2.3",
+	}
+}
+
+// begin runs an agent; the function returned stops it and hands over Run's error.
+func begin(t testing.TB, cfg Config) (*Agent, func() error) {
+	t.Helper()
+	a, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	stopped := false
+	stop := func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(15 * time.Second):
+			return errors.New("the agent does not stop")
+		}
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a, stop
+}
+
+func shell(id model.ChunkID, line string, interval time.Duration) *model.Chunk {
+	return &model.Chunk{
+		ID: id, Check: model.FirstCheck + model.CheckID(id), CheckName: "check", Command: &model.Command{Shell: line},
+		Interval: interval, Timeout: 5 * time.Second, FailAfter: 1, RecoverAfter: 1,
+	}
+}
+
+func TestFromTokenToResult(t *testing.T) {
+	s := newServer(t)
+	disk := shell(2, "", time.Hour)
+	disk.Command, disk.Probe = nil, &model.Probe{Name: "disk", Args: map[string]string{"path": `{{ .props.mount | default "/" }}`, "warn": "0%", "crit": "0%"}}
+	s.assign(
+		[]wire.Property{{Name: "greeting", Value: []byte(`"it's $HOME"`)}, {Name: "torn", Error: "groups web and db disagree"}},
+		shell(1, "echo {{ .props.greeting }}; exit 1", time.Hour), disk,
+		shell(3, "echo {{ .props.unset }}", time.Hour), shell(4, "echo {{ .props.torn }}", time.Hour),
+		shell(5, "exit 77", time.Hour),
+	)
+	a, stop := begin(t, config(s, t.TempDir()))
+	s.wait("five results", func() bool { return len(s.results) >= 5 })
+	s.mu.Lock()
+	for id, want := range map[model.ChunkID]struct {
+		status model.Status
+		text   string
+	}{
+		1: {model.Warning, "it's $HOME"}, 2: {model.OK, "DISK OK - / "},
+		3: {model.Unknown, `property "unset" is not set and has no default`},
+		4: {model.Unknown, `property "torn" has no value here: groups web and db disagree`},
+		5: {model.Unknown, "exit code 77"},
+	} {
+		if r := s.of(id); len(r) != 1 || r[0].Status != want.status || !bytes.Contains(r[0].Output, []byte(want.text)) {
+			t.Errorf("chunk %d: %+v", id, r)
+		}
+	}
+	if h := s.hellos[0]; h.Labels["env"] != "test" || h.Facts["os"] == "" || h.Version != "1.2.3" || h.BootID == "" {
+		t.Errorf("hello: %+v", h)
+	}
+	s.mu.Unlock()
+
+	// A changed definition arrives while connected.
+	s.assign(nil, shell(6, "echo new", time.Hour))
+	s.wait("result of the new check", func() bool { return len(s.of(6)) == 1 })
+	if st := a.Stats(); st.Schedule.Jobs != 1 || st.Forks != 3 || st.Server == "" || st.Lost != 0 {
+		t.Errorf("stats: %+v", st)
+	}
+	if offset, ok := a.ServerOffset(); !ok || offset > 5*time.Second || offset < -5*time.Second {
+		t.Errorf("offset %v %v", offset, ok)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	s.wait("a clean end", func() bool { return s.clean == 1 })
+}
+
+// The server is away, the agent is restarted meanwhile, and nothing is lost.
+func TestGoesOnWithoutServer(t *testing.T) {
+	s := newServer(t)
+	s.assign(nil, shell(1, "echo $((n+1))", 200*time.Millisecond))
+	cfg := config(s, t.TempDir())
+	_, stop := begin(t, cfg)
+	s.wait("the first results", func() bool { return len(s.of(1)) >= 2 })
+	s.stop()
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	// Restarted while there is no server: it runs what it was told last.
+	a, _ := begin(t, cfg)
+	<-a.ready
+	before := a.Stats().Spool.Held
+	until(t, "results are spooled", func() bool { return a.Stats().Spool.Held >= before+5 })
+	s.mu.Lock()
+	had := len(s.of(1))
+	s.mu.Unlock()
+	s.restart()
+	s.wait("what was spooled", func() bool { return len(s.of(1)) >= had+5 })
+}
+
+// kill -9 of the agent: what it had spooled arrives from its next life.
+func TestKilledAgentGoesOn(t *testing.T) {
+	s := newServer(t)
+	dir := t.TempDir()
+	mark := filepath.Join(t.TempDir(), "runs")
+	s.assign(nil, shell(1, "echo x >>"+mark+"; echo run", 100*time.Millisecond), shell(2, "exec sleep 1000", time.Hour))
+	life := func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "AGENT_UNDER_TEST="+dir, "AGENT_TOKEN="+s.token)
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	first := life()
+	s.wait("results", func() bool { return len(s.of(1)) >= 5 })
+	_ = first.Process.Signal(syscall.SIGKILL)
+	_ = first.Wait()
+	s.mu.Lock()
+	had := len(s.of(1))
+	s.mu.Unlock()
+	second := life()
+	defer func() { _ = second.Process.Kill(); _ = second.Wait() }()
+	s.wait("results of the second life", func() bool { return len(s.of(1)) >= had+5 })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.hellos) < 2 || s.hellos[0].Node != s.hellos[len(s.hellos)-1].Node {
+		t.Error("the second life is another node")
+	}
+	data, _ := os.ReadFile(mark)
+	if runs := bytes.Count(data, []byte("x")); len(s.of(1)) > runs {
+		t.Errorf("%d results of %d runs", len(s.of(1)), runs)
+	}
+}
+
+func TestRefusesASecondAgentAndABadToken(t *testing.T) {
+	s := newServer(t)
+	cfg := config(s, t.TempDir())
+	a, _ := begin(t, cfg)
+	<-a.ready
+	second, _ := New(cfg)
+	if err := second.Run(t.Context()); model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "in use by another agent") {
+		t.Errorf("second agent: %v", err)
+	}
+	for _, token := range []string{"", "nonsense"} {
+		bad, _ := New(Config{StateDir: t.TempDir(), Token: token})
+		if err := bad.Run(t.Context()); err == nil || model.ClassOf(err) == model.Internal {
+			t.Errorf("token %q: %v", token, err)
+		}
+	}
+}
+
+func TestDamagedAssignmentIsSentAgain(t *testing.T) {
+	s := newServer(t)
+	s.assign(nil, shell(1, "echo fine", time.Hour))
+	cfg := config(s, t.TempDir())
+	_, stop := begin(t, cfg)
+	s.wait("a result", func() bool { return len(s.of(1)) == 1 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(cfg.StateDir, assignmentFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begin(t, cfg)
+	s.wait("a result of the second life", func() bool { return len(s.of(1)) == 2 })
+}
+
+func TestRunNow(t *testing.T) {
+	s := newServer(t)
+	s.assign(nil, shell(1, "echo now", 24*time.Hour))
+	a, _ := begin(t, config(s, t.TempDir()))
+	s.wait("the first run", func() bool { return len(s.of(1)) == 1 })
+	(*events)(a).RunNow(1)
+	(*events)(a).RunNow(99) // not ours: logged
+	s.wait("the run asked for", func() bool { return len(s.of(1)) == 2 })
+}
+
+// The agent as it is shipped stays within its bounds with 40 checks.
+func TestSmall(t *testing.T) {
+	if testing.Short() || runtime.GOOS != "linux" {
+		t.Skip("builds and runs the real binary")
+	}
+	binary := filepath.Join(t.TempDir(), "muster-agent")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "../../cmd/muster-agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	info, err := os.Stat(binary)
+	if err != nil || info.Size() > 15<<20 {
+		t.Errorf("the binary has %d bytes (%v)", info.Size(), err)
+	}
+	s := newServer(t)
+	var chunks []*model.Chunk
+	for id := model.ChunkID(1); id <= 40; id++ {
+		c := shell(id, "echo fine; exit 0", 2*time.Second)
+		if id%2 == 0 {
+			c.Command, c.Probe = nil, &model.Probe{Name: []string{"disk", "memory", "swap", "load", "processes", "reboot"}[id%6]}
+		}
+		chunks = append(chunks, c)
+	}
+	s.assign(nil, chunks...)
+	agent := exec.Command(binary, "--state-dir", t.TempDir(), "--log-level", "error")
+	agent.Env = append(os.Environ(), "MUSTER_TOKEN="+s.token)
+	agent.Stderr = os.Stderr
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = agent.Process.Kill(); _ = agent.Wait() }()
+	s.wait("three rounds of results", func() bool { return len(s.results) >= 120 })
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", agent.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	kB, _ := strconv.Atoi(strings.Fields(rest)[0])
+	t.Logf("binary %.1f MB, resident %.1f MB", float64(info.Size())/1e6, float64(kB)/1000)
+	if kB > 25_000 {
+		t.Errorf("resident: %d kB", kB)
+	}
+}
+
+// The agent must not carry the server around with it.
+func TestImportsNothingOfTheServer(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "../../cmd/muster-agent").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dep := range strings.Lines(string(out)) {
+		for _, never := range []string{
+			"cel.dev/", "modernc.org/", "pgx", "danielgtaylor/huma", "spf13/cobra", "database/sql\n",
+			"muster/internal/intent", "muster/internal/plan", "muster/internal/source", "muster/internal/store", "muster/internal/pipeline", "muster/internal/react", "muster/internal/app",
+		} {
+			if strings.Contains(dep, never) {
+				t.Errorf("muster-agent imports %s", dep)
+			}
+		}
+	}
+}
+
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(15 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}

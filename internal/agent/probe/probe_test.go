@@ -1,0 +1,367 @@
+package probe
+
+import (
+	"context"
+	"encoding/pem"
+	"flag"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files and docs/probes.md")
+
+// expect runs a probe and compares status and a part of the text.
+func expect(t *testing.T, env *Env, name string, args map[string]string, status model.Status, parts ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	got, text := Run(ctx, env, name, args)
+	for _, part := range parts {
+		if got != status || !strings.Contains(string(text), part) {
+			t.Errorf("%s %v: %s %s\nwant %s …%s…", name, args, got, text, status, part)
+		}
+	}
+	if out := model.ParseOutput(text); out.Bad != 0 {
+		t.Errorf("%s: perfdata cannot be read back: %s", name, text)
+	}
+	return string(text)
+}
+
+func args1(pairs ...string) map[string]string {
+	m := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		m[pairs[i]] = pairs[i+1]
+	}
+	return m
+}
+
+// machine makes files of a machine that tests look at.
+func machine(t *testing.T, files map[string]string) *Env {
+	t.Helper()
+	root := t.TempDir()
+	for path, text := range files {
+		full := filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(full, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &Env{Root: root}
+}
+
+func TestMemorySwapLoad(t *testing.T) {
+	env := machine(t, map[string]string{
+		"/proc/meminfo": "MemTotal:       1000 kB\nMemFree:  10 kB\nMemAvailable:    80 kB\nSwapTotal: 100 kB\nSwapFree: 10 kB\n",
+		"/proc/loadavg": "9.00 3.00 1.00 1/100 1234\n",
+		"/proc/stat":    "cpu  1 2 3\ncpu0 1 2\ncpu1 1 2\nintr 5\n",
+	})
+	expect(t, env, "memory", nil, model.Warning, "MEMORY WARNING - 80.0 KiB of 1000.0 KiB available (8.0%) | memory=942080B;921600;972800;0;1024000")
+	expect(t, env, "memory", args1("crit", "100KiB"), model.Critical, "CRITICAL")
+	expect(t, env, "swap", nil, model.Critical, "10.0 KiB of 100.0 KiB")
+	expect(t, machine(t, map[string]string{"/proc/meminfo": "MemTotal: 5 kB\nSwapTotal: 0 kB\n"}), "swap", nil, model.OK, "no swap")
+	expect(t, env, "load", nil, model.Warning, "load average 9.00, 3.00, 1.00 on 2 CPUs | load1=9;8;16;0")
+	expect(t, env, "load", args1("warn", "1", "crit", "2, 2, 2"), model.Critical, "CRITICAL")
+	expect(t, env, "load", args1("warn", "1, 2"), model.Unknown, "one number or three")
+	expect(t, machine(t, nil), "memory", nil, model.Unknown, "not possible")
+}
+
+func TestProcesses(t *testing.T) {
+	env := machine(t, map[string]string{
+		"/proc/1/stat": "1 (init) S 0", "/proc/2/stat": "2 (a (b) c) R 1", "/proc/3/stat": "3 (sshd) Z 1",
+		"/proc/4/stat": "4 (a-very-long-pro) S 1", "/proc/4/cmdline": "/usr/bin/a-very-long-program\x00-d\x00", "/proc/self/stat": "x",
+	})
+	expect(t, env, "processes", nil, model.OK, "4 processes | processes=4;;;0 zombies=1;20")
+	expect(t, env, "processes", args1("name", "a (b) c"), model.OK, "1 processes of a (b) c")
+	expect(t, env, "processes", args1("name", "a-very-long-program"), model.OK, "1 processes")
+	expect(t, env, "processes", args1("name", "sshd"), model.Critical, "0 processes of sshd")
+	expect(t, env, "processes", args1("zombiesCrit", "0"), model.Critical, "1 zombies")
+	expect(t, env, "processes", args1("warn", "10:"), model.Warning, "4 processes")
+}
+
+func TestReboot(t *testing.T) {
+	judge := func(env *Env, running string) string {
+		r := &report{name: "reboot"}
+		judgeReboot(env, r, model.Warning, running)
+		_, text := r.text()
+		return string(text)
+	}
+	kernels := map[string]string{"/boot/vmlinuz-6.1.0-9-amd64": "", "/boot/vmlinuz-6.1.0-10-amd64": "", "/boot/vmlinuz-6.5.0-1-cloud-amd64": ""}
+	for _, c := range []struct{ running, want string }{
+		{"6.1.0-9-amd64", "REBOOT WARNING - kernel 6.1.0-10-amd64 is installed, 6.1.0-9-amd64 is running"},
+		{"6.1.0-10-amd64", "REBOOT OK"},
+		{"6.18.44-own", "REBOOT OK"}, // not one of those in /boot: a container
+	} {
+		if got := judge(machine(t, kernels), c.running); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %s", c.running, got)
+		}
+	}
+	flag := machine(t, map[string]string{"/run/reboot-required": "", "/run/reboot-required.pkgs": "linux-image\nlibc6\n"})
+	if got := judge(flag, "6.1"); !strings.Contains(got, "a reboot is required by linux-image, libc6") {
+		t.Error(got)
+	}
+}
+
+func TestSystemd(t *testing.T) {
+	expect(t, machine(t, nil), "systemd", nil, model.OK, "does not run systemd")
+	p, _ := Find("systemd")
+	listing := "ssh.service loaded failed failed OpenSSH\nbackup.service loaded failed failed Backup\n"
+	for _, c := range []struct {
+		args map[string]string
+		want string
+	}{
+		{nil, "SYSTEMD CRITICAL - ssh.service failed; backup.service failed | failed=2;;;0"},
+		{args1("exclude", "ssh*, back*"), "SYSTEMD OK - no unit has failed"},
+		{args1("unit", "nginx.*"), "SYSTEMD WARNING"},
+	} {
+		a, errs := p.parse(c.args, false)
+		r := &report{name: "systemd"}
+		judgeUnits(a, r, listing)
+		if _, text := r.text(); len(errs) > 0 || !strings.HasPrefix(string(text), c.want) {
+			t.Errorf("%s, want %s", text, c.want)
+		}
+	}
+}
+
+func TestClock(t *testing.T) {
+	offset := 1500 * time.Millisecond
+	env := &Env{ServerOffset: func() (time.Duration, bool) { return offset, true }}
+	if runtime.GOOS != "linux" {
+		t.Skip("the kernel's clock is read on Linux only")
+	}
+	expect(t, env, "clock", nil, model.Warning, "1.5 s ahead by the Muster server | offset=1.5s;-1:1;-10:10")
+	offset = -20 * time.Second
+	expect(t, env, "clock", nil, model.Critical, "20.0 s behind")
+	expect(t, env, "clock", args1("server", "127.0.0.1:1"), model.Unknown, "NTP server 127.0.0.1:1")
+}
+
+func TestFile(t *testing.T) {
+	now := time.Now()
+	env := machine(t, map[string]string{"/b/old": "12345", "/b/new": "1"})
+	env.Now = func() time.Time { return now }
+	for name, age := range map[string]time.Duration{"old": 72 * time.Hour, "new": time.Hour} {
+		if err := os.Chtimes(env.path("/b/"+name), now, now.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, env, "file", args1("path", "/b/*", "critAge", "26h"), model.OK, "new is 60 minutes old", "age=3600s;;93600")
+	expect(t, env, "file", args1("path", "/b/old", "warnAge", "1d", "critAge", "7d"), model.Warning, "old is 3 days old")
+	expect(t, env, "file", args1("path", "/b/none"), model.Critical, "does not exist")
+	expect(t, env, "file", args1("path", "/b/none", "exists", "false"), model.OK, "does not exist")
+	expect(t, env, "file", args1("path", "/b/old", "exists", "false"), model.Critical, "exists")
+	expect(t, env, "file", args1("path", "/b/new", "minSize", "2B"), model.Critical, "less than 2")
+	expect(t, env, "file", args1("path", "/b/old", "maxSize", "2B"), model.Critical, "more than 2")
+	expect(t, env, "file", nil, model.Unknown, "probe file needs path")
+}
+
+func TestTCP(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				buf := make([]byte, 100)
+				n, _ := c.Read(buf)
+				_, _ = c.Write([]byte("+PONG " + string(buf[:n])))
+			}()
+		}
+	}()
+	address := l.Addr().String()
+	expect(t, &Env{}, "tcp", args1("address", address), model.OK, "answers in", "time=")
+	expect(t, &Env{}, "tcp", args1("address", address, "send", `PING\r\n`, "expect", "+PONG PING"), model.OK, "OK")
+	expect(t, &Env{}, "tcp", args1("address", address, "send", "x", "expect", "nothing"), model.Critical, `"nothing" did not come; got "+PONG x"`)
+	expect(t, &Env{}, "tcp", args1("address", "127.0.0.1:1"), model.Critical, "refused")
+}
+
+func TestHTTPAndCert(t *testing.T) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/moved":
+			http.Redirect(w, r, "/", http.StatusFound)
+		case "/bad":
+			http.Error(w, "broken", http.StatusInternalServerError)
+		default:
+			_, _ = w.Write([]byte("all is well on " + r.Host))
+		}
+	})
+	plain := httptest.NewServer(handler)
+	defer plain.Close()
+	secure := httptest.NewTLSServer(handler)
+	defer secure.Close()
+	leaf := secure.Certificate()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw}), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, &Env{}, "http", args1("url", plain.URL, "body", "well on shop", "host", "shop"), model.OK, "HTTP 200 OK in")
+	expect(t, &Env{}, "http", args1("url", plain.URL+"/bad"), model.Critical, "status 500", "want 200-399")
+	expect(t, &Env{}, "http", args1("url", plain.URL+"/bad", "status", "500"), model.OK, "OK")
+	expect(t, &Env{}, "http", args1("url", plain.URL+"/moved", "status", "302"), model.OK, "302")
+	expect(t, &Env{}, "http", args1("url", plain.URL+"/moved", "status", "200", "follow", "true"), model.OK, "200")
+	expect(t, &Env{}, "http", args1("url", plain.URL, "body", "terrible"), model.Critical, "body does not match terrible")
+	expect(t, &Env{}, "http", args1("url", plain.URL, "bodyNot", "well"), model.Critical, "body matches well")
+	expect(t, &Env{}, "http", args1("url", plain.URL, "crit", "1ns"), model.Critical, "HTTP 200 OK in")
+	expect(t, &Env{}, "http", args1("url", secure.URL), model.Critical, "certificate")
+	expect(t, &Env{}, "http", args1("url", secure.URL, "ca", ca), model.OK, "certificate of example.com expires in")
+
+	address := secure.Listener.Addr().String()
+	expect(t, &Env{}, "cert", args1("address", address, "ca", ca, "serverName", "example.com"), model.OK, "expires in")
+	expect(t, &Env{}, "cert", args1("address", address), model.Critical, "certificate")
+	soon := &Env{Now: func() time.Time { return leaf.NotAfter.Add(-10 * 24 * time.Hour) }}
+	expect(t, soon, "cert", args1("file", ca), model.Warning, "expires in 10 days", "days=10d;21:;7:")
+	gone := &Env{Now: func() time.Time { return leaf.NotAfter.Add(72 * time.Hour) }}
+	expect(t, gone, "cert", args1("address", address, "ca", ca, "serverName", "example.com"), model.Critical, "expired 3 days ago")
+	expect(t, &Env{}, "cert", nil, model.Unknown, "give either file or address")
+}
+
+// A small tmpfs fills up, and disk sees it.
+func TestDiskTurnsCritical(t *testing.T) {
+	testenv.Root(t)
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=4m,nr_inodes=100", "muster-test", dir).CombinedOutput(); err != nil {
+		testenv.LeftOut(t, "a tmpfs cannot be mounted: "+strings.TrimSpace(string(out)), "sudo make check, outside a container")
+	}
+	defer exec.Command("umount", dir).Run()
+	args := args1("path", dir)
+	expect(t, &Env{}, "disk", args, model.OK, "free of 4.0 MiB")
+	fill := filepath.Join(dir, "fill")
+	if err := os.WriteFile(fill, make([]byte, 3800<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, &Env{}, "disk", args, model.Warning, "DISK WARNING")
+	if err := os.WriteFile(fill, make([]byte, 4000<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, &Env{}, "disk", args, model.Critical, "DISK CRITICAL - "+dir)
+	if err := os.Remove(fill); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 96 {
+		_ = os.WriteFile(filepath.Join(dir, string(rune('A'+i%26))+string(rune('a'+i/26))), nil, 0o600)
+	}
+	expect(t, &Env{}, "disk", args, model.Critical, "of the inodes free")
+	expect(t, &Env{}, "disk", args1("path", dir+"/none"), model.Unknown, "no such file")
+}
+
+func TestDiskMounts(t *testing.T) {
+	env := machine(t, map[string]string{"/proc/self/mountinfo": `22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
+23 22 8:1 /x /mnt/bind rw - ext4 /dev/sda1 rw
+24 22 8:2 / /data\040set rw - xfs /dev/sdb rw
+25 22 0:5 / /proc rw - proc proc rw
+26 22 0:6 / /net rw - nfs4 srv:/ rw
+27 22 7:0 / /snap/x ro,nodev - squashfs /dev/loop0 ro
+28 22 0:7 / /var/lib/docker/overlay2/x/merged rw - overlay overlay rw
+`})
+	got, err := env.localMounts()
+	if err != nil || strings.Join(got, "|") != "/|/data set" {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
+func TestDaysUntilFull(t *testing.T) {
+	var m Memory
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	left := 1000.0
+	var days float64
+	var known bool
+	for i := range 12 * 36 { // 36 hours of 5 minutes, 240 a day
+		days, known = m.daysUntilNone("/", now, left)
+		if known != (i >= 12) {
+			t.Fatalf("known %v after %d samples", known, i)
+		}
+		now, left = now.Add(5*time.Minute), left-240.0/288
+	}
+	if want := left / 240; days < want-0.05 || days > want+0.05 {
+		t.Errorf("full in %.2f days, want %.2f", days, want)
+	}
+	if _, known := m.daysUntilNone("/", now.Add(-time.Hour), left); known {
+		t.Error("known after the clock was set back")
+	}
+	env := &Env{Now: func() time.Time { return now }, Memory: &m}
+	p, _ := Find("disk")
+	a, _ := p.parse(args1("daysCrit", "10"), false)
+	r := &report{name: "disk"}
+	for i := range 20 {
+		now = now.Add(10 * time.Minute)
+		r = &report{name: "disk"}
+		judgeDisk(env, a, r, "/x", usage{total: 1000, avail: 500 - float64(i), used: 500})
+	}
+	if s, text := r.text(); s != model.Critical || !strings.Contains(string(text), "days at this rate") {
+		t.Errorf("%s", text)
+	}
+}
+
+func TestLint(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args map[string]string
+		want string
+	}{
+		{"disk", args1("warn", "20%", "path", "{{ .props.x }}"), ""},
+		{"dist", nil, `there is no probe "dist"`},
+		{"disk", args1("wran", "1%"), "do you mean warn?"},
+		{"disk", args1("warn", "lots"), "warn: \"lots\": want what must stay free"},
+		{"tcp", nil, "needs address"},
+		{"http", args1("url", "{{ .props.u }}", "body", "("), "body: "},
+		{"cert", args1("warn", "21"), "no unit"},
+	} {
+		errs := Lint(c.name, c.args)
+		if c.want == "" && len(errs) > 0 || c.want != "" && (len(errs) != 1 || !strings.Contains(errs[0].Error(), c.want)) {
+			t.Errorf("%s %v: %v, want %q", c.name, c.args, errs, c.want)
+		}
+	}
+	for _, p := range All() { // every default can be read
+		for _, arg := range p.Args {
+			if _, err := arg.Type.parse(arg.Default); arg.Default != "" && err != nil {
+				t.Errorf("%s %s: %v", p.Name, arg.Name, err)
+			}
+		}
+	}
+	if len(All()) != 12 {
+		t.Errorf("%d probes", len(All()))
+	}
+}
+
+// docs/probes.md is made from the probes' own descriptions: go test -update.
+func TestDocs(t *testing.T) {
+	path := "../../../docs/probes.md"
+	want := Markdown()
+	if *update {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != string(want) {
+		t.Errorf("docs/probes.md is not what the probes say (%v): go test ./internal/agent/probe -update", err)
+	}
+}
+
+func BenchmarkDisk(b *testing.B) {
+	var m Memory
+	env := &Env{Memory: &m}
+	b.ReportAllocs()
+	for b.Loop() {
+		Run(b.Context(), env, "disk", nil)
+	}
+}

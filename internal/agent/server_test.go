@@ -1,0 +1,273 @@
+package agent
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// server is the server's side with a real journal, real TLS and real enrolment, and
+// with the smallest intent, plan and view that do.
+type server struct {
+	t         testing.TB
+	dir       string
+	authority *pki.Authority
+	addr      string
+	token     string
+	stop      func()
+
+	mu       sync.Mutex
+	changed  *sync.Cond
+	tokens   map[string]pki.JoinToken
+	uid      uuid.UUID // of the one node
+	request  pki.EnrolRequest
+	hellos   []wire.Hello
+	tell     func([]model.NodeID)
+	assigned *plan.Assignment
+	chunks   map[model.ChunkID]*model.Chunk
+	revision uint64
+	last     map[wire.StreamKey]uint64
+	results  []wire.Signal // as committed, in order
+	lanes    []wire.Lane   // of each
+	repeats  int           // numbers committed twice
+	clean    int           // sessions ended by Bye
+}
+
+const theNode model.NodeID = 77
+
+func newServer(t testing.TB) *server {
+	t.Helper()
+	s := &server{
+		t: t, dir: t.TempDir(), tokens: map[string]pki.JoinToken{},
+		chunks: map[model.ChunkID]*model.Chunk{}, last: map[wire.StreamKey]uint64{},
+	}
+	s.changed = sync.NewCond(&s.mu)
+	var err error
+	if s.authority, err = pki.Open(s.dir+"/pki", []string{"127.0.0.1"}, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.addr = l.Addr().String()
+	token, keep, err := s.authority.NewToken([]string{s.addr}, pki.JoinToken{Namespace: "default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.token, s.tokens[keep.ID] = token.String(), keep
+	s.begin(l)
+	t.Cleanup(func() { s.stop() })
+	return s
+}
+
+// begin serves on l until stop.
+func (s *server) begin(l net.Listener) {
+	s.t.Helper()
+	log, err := journal.Open(s.dir+"/journal", journal.Options{Deliver: s.deliver, Reserve: -1})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	front, err := muster.New(muster.Config{
+		Journal: log, Nodes: s, View: s, Assignments: s, SigningKey: s.authority.SigningKey(),
+		Limits: muster.Limits{Keepalive: time.Second},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	listener := muster.Listen(l, s.authority, front, nil)
+	people := &http.Server{Handler: &pki.Enroller{Authority: s.authority, Tokens: s, Registrar: s, Servers: []string{s.addr}}}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = front.Run(ctx) })
+	running.Go(func() { _ = listener.Run(ctx) })
+	running.Go(func() { _ = people.Serve(listener.People()) })
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		_ = people.Close()
+		running.Wait()
+		_ = log.Close()
+	})
+}
+
+// restart begins again on the same address.
+func (s *server) restart() {
+	s.t.Helper()
+	l, err := net.Listen("tcp", s.addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.begin(l)
+}
+
+func (s *server) deliver(c journal.Commit) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.changed.Broadcast()
+	for _, section := range c.Sections() {
+		_ = c.Entries(section, func(data []byte) error {
+			var r wire.Record
+			if err := r.Decode(data); err != nil {
+				return err
+			}
+			if r.Kind == wire.RecordSession && !r.Session.Begun && r.Session.Clean {
+				s.clean++
+			}
+			if r.Kind != wire.RecordBatch {
+				return nil
+			}
+			var b wire.Batch
+			if err := b.Decode(r.Batch); err != nil {
+				return err
+			}
+			for i := range b.Signals {
+				if n := b.First + uint64(i); n <= s.last[b.StreamKey] {
+					s.repeats++
+					continue
+				}
+				s.last[b.StreamKey] = b.First + uint64(i)
+				if sig := b.Signals[i]; sig.Kind == wire.SignalResult {
+					sig.Output = slices.Clone(sig.Output)
+					s.results, s.lanes = append(s.results, sig), append(s.lanes, b.Lane)
+				}
+			}
+			if b.Gap != nil {
+				s.last[b.StreamKey] = b.Gap.Last
+			}
+			return nil
+		})
+	}
+}
+
+// assign gives the node these checks and properties.
+func (s *server) assign(properties []wire.Property, chunks ...*model.Chunk) {
+	s.mu.Lock()
+	s.revision++
+	a := &plan.Assignment{Node: theNode, UID: s.uid, Generation: wire.Generation{Epoch: 1, Revision: s.revision}, Properties: properties}
+	for _, c := range chunks {
+		c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c))
+		s.chunks[c.ID] = c
+		a.Chunks = append(a.Chunks, c)
+	}
+	a.Hash = wire.AssignmentHash(a.Chunks, a.Properties)
+	s.assigned = a
+	tell := s.tell
+	s.mu.Unlock()
+	if tell != nil {
+		tell([]model.NodeID{theNode})
+	}
+}
+
+// wait waits until ok, asked with the lock held.
+func (s *server) wait(what string, ok func() bool) {
+	s.t.Helper()
+	late := false
+	timer := time.AfterFunc(15*time.Second, func() { s.mu.Lock(); late = true; s.mu.Unlock(); s.changed.Broadcast() })
+	defer timer.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !ok() {
+		if late {
+			s.t.Fatalf("not in time: %s; %d results, hellos %d", what, len(s.results), len(s.hellos))
+		}
+		s.changed.Wait()
+	}
+}
+
+// of returns the results of a chunk; the lock must be held.
+func (s *server) of(chunk model.ChunkID) (list []wire.Signal) {
+	for _, r := range s.results {
+		if r.Chunk == chunk {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// Nodes.
+
+func (s *server) Lookup(uid uuid.UUID) (muster.Node, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return muster.Node{ID: theNode, Name: "web01", Namespace: 1}, uid == s.uid
+}
+
+func (s *server) Seen(_ muster.Node, hello *wire.Hello) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hellos = append(s.hellos, *hello)
+	s.changed.Broadcast()
+}
+
+// View.
+
+func (s *server) LastNumbers(context.Context, model.NodeID, journal.Position) (list []wire.StreamLast, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, n := range s.last {
+		list = append(list, wire.StreamLast{StreamKey: k, Last: n})
+	}
+	return list, nil
+}
+
+func (s *server) Admit(model.NodeID, *model.Chunk) (code, reason string) { return "", "" }
+
+// Assignments.
+
+func (s *server) For(model.NodeID) *plan.Assignment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.assigned == nil {
+		return &plan.Assignment{Node: theNode, UID: s.uid, Generation: wire.Generation{Epoch: 1}, Hash: wire.AssignmentHash(nil, nil)}
+	}
+	a := *s.assigned
+	a.UID = s.uid
+	return &a
+}
+
+func (s *server) Chunk(id model.ChunkID) *model.Chunk {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.chunks[id]
+}
+
+func (s *server) Subscribe(fn func([]model.NodeID)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tell = fn
+}
+
+// Enrolment.
+
+func (s *server) Create(context.Context, pki.JoinToken) error   { return nil }
+func (s *server) List(context.Context) ([]pki.JoinToken, error) { return nil, nil }
+func (s *server) Delete(context.Context, string) error          { return nil }
+func (s *server) Use(_ context.Context, id string, check func(pki.JoinToken) error) (pki.JoinToken, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, ok := s.tokens[id]
+	if !ok {
+		return t, model.Errorf(model.NotFound, "no such token")
+	}
+	return t, check(t)
+}
+
+func (s *server) Register(_ context.Context, uid uuid.UUID, _ pki.JoinToken, request pki.EnrolRequest) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uid, s.request = uid, request
+	return "web01", nil
+}
