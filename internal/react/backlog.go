@@ -24,6 +24,7 @@ type backlog struct {
 	wake     chan struct{} // capacity 1
 
 	waiting [model.Partitions]waiting
+	moved   chan struct{} // closed and made anew whenever something was recorded
 }
 
 // waiting is what a partition has not recorded yet.
@@ -38,7 +39,7 @@ type waiting struct {
 }
 
 func newBacklog(capacity int, queues *queue.Registry) *backlog {
-	b := &backlog{capacity: capacity, wake: make(chan struct{}, 1)}
+	b := &backlog{capacity: capacity, wake: make(chan struct{}, 1), moved: make(chan struct{})}
 	queues.Register("reactions", func() queue.Info {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -132,6 +133,13 @@ func (b *backlog) recorded(ts []event.Transition) {
 		w.count--
 		w.first = ts[i].At
 	}
+	b.announce()
+}
+
+// announce wakes who waits for something to be recorded. mu is held.
+func (b *backlog) announce() {
+	close(b.moved)
+	b.moved = make(chan struct{})
 }
 
 func (b *backlog) lagging() bool {
@@ -165,19 +173,28 @@ func (b *backlog) caughtUp(p model.Partition, upTo journal.Position) bool {
 		return false
 	}
 	w.lag = false
+	b.announce()
 	return true
 }
 
-// waitsFrom is the position of the oldest transition not yet recorded, or one before.
-func (b *backlog) waitsFrom(p model.Partition) (journal.Position, bool) {
+// oldest is the position of the oldest transition not yet recorded, or one before,
+// and a channel that is closed when that may have changed.
+func (b *backlog) oldest() (at journal.Position, waits bool, moved <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := &b.waiting[p]
-	switch {
-	case w.count > 0:
-		return w.first, true
-	case w.lag:
-		return w.lagFrom, true
+	for i := range b.waiting {
+		w := &b.waiting[i]
+		first := w.first
+		switch {
+		case w.count > 0:
+		case w.lag:
+			first = w.lagFrom
+		default:
+			continue
+		}
+		if !waits || first.Number < at.Number {
+			at, waits = first, true
+		}
 	}
-	return journal.Position{}, false
+	return at, waits, b.moved
 }

@@ -98,12 +98,30 @@ func (r *Reactor) Load(ctx context.Context) error {
 // Emit takes transitions from the view's workers; it copies them and never blocks.
 func (r *Reactor) Emit(ts []event.Transition) { r.backlog.add(ts) }
 
-// Recorded says whether everything that partition p emitted up to and including
-// commit at is in the history store: only then may a snapshot at that position be
-// used, and the journal be cut below it.
-func (r *Reactor) Recorded(p model.Partition, at journal.Position) bool {
-	oldest, waits := r.backlog.waitsFrom(p)
-	return !waits || oldest.Number > at.Number
+// Recorded waits until everything emitted up to and including commit at is in the
+// history store: only then may a snapshot at that position be used, and the journal
+// be cut below it.
+func (r *Reactor) Recorded(ctx context.Context, at journal.Position) error {
+	for {
+		oldest, waits, moved := r.backlog.oldest()
+		if !waits || oldest.Number > at.Number {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Lag is how many commits history is behind; zero when nothing waits.
+func (r *Reactor) Lag(head journal.Position) uint64 {
+	oldest, waits, _ := r.backlog.oldest()
+	if !waits || oldest.Number > head.Number {
+		return 0
+	}
+	return head.Number - oldest.Number + 1
 }
 
 // Run records and delivers until ctx ends. What waits then is made again from the

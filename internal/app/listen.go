@@ -1,0 +1,160 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/source/muster"
+)
+
+// advertised are the names and addresses of the server's certificate.
+func (s *Server) advertised() []string {
+	if len(s.cfg.Advertise) > 0 {
+		return append([]string{"localhost", "127.0.0.1", "::1"}, s.cfg.Advertise...)
+	}
+	names := []string{"localhost", "127.0.0.1", "::1"}
+	if host, err := os.Hostname(); err == nil {
+		names = append(names, host)
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return names
+	}
+	for _, a := range addrs {
+		if ip, ok := a.(*net.IPNet); ok && !ip.IP.IsLoopback() && !ip.IP.IsLinkLocalUnicast() {
+			names = append(names, ip.IP.String())
+		}
+	}
+	return names
+}
+
+// agentAddresses are where agents find this server, for join tokens.
+func (s *Server) agentAddresses() []string {
+	listener := s.people
+	if s.agents != nil {
+		listener = s.agents
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	hosts := s.cfg.Advertise
+	if len(hosts) == 0 {
+		for _, name := range s.advertised() {
+			if name != "localhost" && name != "::1" && name != "127.0.0.1" {
+				hosts = append(hosts, name)
+			}
+		}
+		hosts = append(hosts, "127.0.0.1")
+	}
+	out := make([]string, 0, len(hosts))
+	for _, h := range hosts {
+		if _, _, err := net.SplitHostPort(h); err == nil {
+			out = append(out, h)
+			continue
+		}
+		out = append(out, net.JoinHostPort(h, port))
+	}
+	return out
+}
+
+func listenOn(address, setting string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, model.Errorf(model.Unavailable, "address %s is taken by another program", address).
+			WithHint("find it: ss -ltnp 'sport = :%s'; or choose another: --%s :PORT", address[strings.LastIndexByte(address, ':')+1:], setting)
+	}
+	if errors.Is(err, syscall.EACCES) {
+		return nil, model.Errorf(model.Forbidden, "may not listen on %s", address).WithHint("choose a port above 1023: --%s :8443", setting)
+	}
+	if err != nil {
+		return nil, model.Errorf(model.Invalid, "listen on %s: %w", address, err).WithHint("--%s HOST:PORT", setting)
+	}
+	return l, nil
+}
+
+func (s *Server) listen(context.Context) error {
+	for _, l := range []struct {
+		to      *net.Listener
+		address string
+		setting string
+	}{
+		{&s.people, s.cfg.Listen, "listen"}, {&s.agents, s.cfg.ListenAgents, "listen-agents"},
+		{&s.plain, s.cfg.ListenPlain, "listen-plain"}, {&s.admin, s.cfg.ListenAdmin, "listen-admin"},
+	} {
+		if l.address == "" || l.address == "off" {
+			continue
+		}
+		listener, err := listenOn(l.address, l.setting)
+		if err != nil {
+			return err
+		}
+		*l.to = listener
+	}
+	return nil
+}
+
+// serveAgents accepts agents where they have listeners of their own.
+func (s *Server) serveAgents(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	if s.agents != nil {
+		shared := muster.Listen(s.agents, s.authority, s.sessions, s.log)
+		g.Go(func() error { return shared.Run(ctx) })
+		// Enrolment comes without a client certificate: it is served here too.
+		g.Go(func() error { return s.serveHTTP(ctx, shared.People()) })
+	}
+	if s.plain != nil {
+		s.log.Warn("agents are believed without proof on the plain listener", "address", s.plain.Addr().String())
+		g.Go(func() error { return muster.ServePlain(ctx, s.plain, s.sessions) })
+	}
+	return g.Wait()
+}
+
+// servePeople accepts people, and agents unless they have a listener of their own.
+func (s *Server) servePeople(ctx context.Context) error {
+	shared := muster.Listen(s.people, s.authority, s.sessions, s.log)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return shared.Run(ctx) })
+	g.Go(func() error { return s.serveHTTP(ctx, shared.People()) })
+	return g.Wait()
+}
+
+func (s *Server) serveHTTP(ctx context.Context, l net.Listener) error {
+	return serve(ctx, l, s.handler)
+}
+
+func (s *Server) serveAdmin(ctx context.Context) error {
+	if s.admin == nil {
+		return nil
+	}
+	return serve(ctx, s.admin, s.adminHandler)
+}
+
+// serve answers until ctx ends, then gives requests under way five seconds.
+func serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	server := &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		server.Close()
+	}
+	<-done
+	return nil
+}

@@ -1,0 +1,92 @@
+package app
+
+import (
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// names is react.Names on the planner's directory.
+type names struct{ s *Server }
+
+func (n names) Node(id model.NodeID) (namespace, name string, labels map[string]string, ok bool) {
+	if id == model.ServerNode {
+		return model.DefaultNamespaceName, model.ServerNodeName, nil, true
+	}
+	namespace, name, ok = n.s.planner.NodeName(id)
+	return namespace, name, n.s.planner.NodeLabels(id), ok
+}
+
+func (n names) Check(id model.CheckID) (namespace, name string, ok bool) {
+	if name := model.BuiltinCheckName(id); name != "" {
+		return model.DefaultNamespaceName, name, true
+	}
+	return n.s.planner.CheckName(id)
+}
+
+func (n names) Chunk(id model.ChunkID) *model.Chunk { return n.s.chunk(id) }
+
+func (n names) Handler(namespace, name string) (*model.HandlerSpec, bool) {
+	return n.s.planner.Handler(namespace, name)
+}
+
+// nodes is muster.Nodes on the intent service.
+type nodes struct{ s *Server }
+
+func (n nodes) Lookup(uid uuid.UUID) (muster.Node, bool) {
+	info, ok := n.s.intent.LookupNode(uid)
+	if !ok {
+		return muster.Node{}, false
+	}
+	limits := n.s.intent.LimitsFor(info.Namespace)
+	return muster.Node{
+		ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout,
+		ResultsPerSec: limits.NodeResultsSec, NamespaceResultsPerSec: limits.ResultsPerSec, OutputBytes: limits.OutputBytes,
+	}, true
+}
+
+func (n nodes) Seen(node muster.Node, hello *wire.Hello) {
+	info, ok := n.s.intent.LookupNode(hello.Node)
+	if !ok {
+		return
+	}
+	facts := hello.Facts
+	if facts == nil {
+		facts = map[string]string{}
+	}
+	facts["agentVersion"] = hello.Version
+	n.s.intent.SeenNode(info, facts, hello.Labels)
+}
+
+// validate checks a resource by itself and that its conditions compile.
+func validate(r *model.Resource) error {
+	if err := model.Validate(r); err != nil {
+		return err
+	}
+	where := func(path, expr string) error {
+		if expr == "" {
+			return nil
+		}
+		if _, err := plan.CompileWhere(expr); err != nil {
+			return model.Errorf(model.Invalid, "%s: %s: %w", intent.KeyOf(r), path, err)
+		}
+		return nil
+	}
+	switch spec := r.Spec.(type) {
+	case *model.GroupSpec:
+		return where("spec.where", spec.Where)
+	case *model.CheckSpec:
+		path := "spec.targets"
+		for t := spec.Targets; t != nil; t = t.Except {
+			if err := where(path+".where", t.Where); err != nil {
+				return err
+			}
+			path += ".except"
+		}
+	}
+	return nil
+}

@@ -1,0 +1,330 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/store/snapshot"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Server is a Muster server. Open makes it whole, Run runs it, Close gives its
+// files back. Two of them live side by side in one process.
+type Server struct {
+	cfg      *config.Server
+	log      *slog.Logger
+	now      func() time.Time
+	started  time.Time
+	registry *prometheus.Registry
+	queues   *queue.Registry
+
+	intent    *intent.Service
+	history   history.Store
+	planner   *plan.Planner
+	view      *event.View
+	reactor   *react.Reactor
+	journal   *journal.Log
+	snapshots *snapshot.Store
+	authority *pki.Authority
+	sessions  *muster.Server
+
+	replay   chan struct{}          // closed once the view has what the journal held
+	replayed uint64                 // number of the last commit of it
+	ready    atomic.Pointer[string] // why not ready; nil: ready
+
+	people, agents, plain, admin net.Listener
+	handler, adminHandler        http.Handler
+}
+
+// Open opens everything that the server keeps and brings the view up to date. What
+// is opened first is needed by what follows:
+//
+//	intent     what operators declared; the planner compiles it
+//	history    how far reactions went, before the view emits anything again
+//	journal    its lock keeps a second server away from the folder
+//	planner    the chunks that judge what the journal holds
+//	view       from snapshots, then by replay
+//	authority  certificates, for whoever connects
+//	listeners  last: who gets through finds everything ready
+//	API        what they serve; it names the ports that the listeners got
+func Open(ctx context.Context, cfg *config.Server, log *slog.Logger) (s *Server, err error) {
+	s = &Server{
+		cfg: cfg, log: log, now: time.Now, started: time.Now(), registry: prometheus.NewRegistry(),
+		queues: &queue.Registry{}, replay: make(chan struct{}),
+	}
+	s.notReady("starting")
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	s.registry.MustRegister(s.queues, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, step := range []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"intent", s.openIntent}, {"history", s.openHistory}, {"journal", s.openJournal}, {"planner", s.openPlanner},
+		{"event view", s.openView}, {"authority", s.openAuthority}, {"listeners", s.listen}, {"API", s.openAPI},
+	} {
+		began := time.Now()
+		if err := step.do(ctx); err != nil {
+			return s, fmt.Errorf("open %s: %w", step.what, err)
+		}
+		log.Debug("opened", "what", step.what, "took", time.Since(began))
+	}
+	return s, nil
+}
+
+func (s *Server) path(elem ...string) string {
+	return filepath.Join(append([]string{s.cfg.Data}, elem...)...)
+}
+
+func (s *Server) openIntent(ctx context.Context) error {
+	dsn := s.cfg.IntentDB
+	if dsn == "" {
+		dsn = s.path("intent.db")
+	}
+	store, err := intent.OpenStore(ctx, dsn, s.now)
+	if err != nil {
+		return err
+	}
+	s.intent = intent.NewService(intent.Options{
+		Store: store, Validate: validate, Impact: s.impact, Now: s.now, Logger: s.log,
+		Limits: model.Limits{
+			StatesPerNode: s.cfg.NodeStates, Labels: s.cfg.MaxLabels, OutputBytes: int(s.cfg.MaxOutput),
+			ResultsPerSec: s.cfg.NamespaceRate, NodeResultsSec: s.cfg.NodeRate,
+		},
+	})
+	return s.intent.Load(ctx)
+}
+
+// impact asks the planner what writes would change.
+func (s *Server) impact(ctx context.Context, writes []intent.Write) ([]intent.Landing, int, error) {
+	if err := s.planner.CatchUp(ctx); err != nil {
+		return nil, 0, err
+	}
+	landings, affected, err := s.planner.Preview(ctx, writes)
+	out := make([]intent.Landing, len(landings))
+	for i, l := range landings {
+		out[i] = intent.Landing{Nodes: l.Nodes, Checks: l.Checks}
+	}
+	return out, affected, err
+}
+
+func (s *Server) openHistory(ctx context.Context) error {
+	dsn := s.cfg.HistoryDB
+	if dsn == "" {
+		dsn = s.path("history.db")
+	}
+	var err error
+	if s.history, err = history.Open(ctx, dsn); err != nil {
+		return err
+	}
+	s.reactor = react.New(react.Options{
+		Store: s.history, Names: names{s}, Rederive: s.rederive, Capacity: s.cfg.ReactQueue,
+		Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log,
+		Registerer: s.registry, Queues: s.queues,
+	})
+	return s.reactor.Load(ctx)
+}
+
+func (s *Server) openJournal(ctx context.Context) error {
+	dir := s.cfg.Journal
+	if dir == "" {
+		dir = s.path("journal")
+	}
+	var err error
+	s.journal, err = journal.Open(dir, journal.Options{
+		Deliver: s.deliver, Budget: int64(s.cfg.JournalBudget),
+		Reserve: int64(s.cfg.JournalReserve), Partitions: model.Partitions,
+		Metrics: journal.NewMetrics(s.registry, "server"), Queues: s.queues, Logger: s.log,
+		RepairCommand: "muster doctor --data " + s.cfg.Data + " --drop-damaged",
+	})
+	return err
+}
+
+// deliver hands a durable commit to the view. Until the replay is over it holds the
+// committer: what is committed meanwhile comes after what was.
+func (s *Server) deliver(c journal.Commit) {
+	<-s.replay
+	if c.Position().Number > s.replayed {
+		s.view.Deliver(c)
+	}
+}
+
+func (s *Server) openPlanner(ctx context.Context) error {
+	s.planner = plan.New(plan.Options{
+		Store: s.intent.Store(), Epoch: s.journal.Incarnation().Epoch, Logger: s.log,
+		Registry: s.registry, Forget: s.forget,
+	})
+	return s.planner.Load(ctx)
+}
+
+// chunk resolves what the journal names: compiled checks and what is built in.
+func (s *Server) chunk(id model.ChunkID) *model.Chunk {
+	if c := model.BuiltinChunkOf(id); c != nil {
+		return c
+	}
+	return s.planner.Chunk(id)
+}
+
+func (s *Server) openAuthority(context.Context) error {
+	var err error
+	s.authority, err = pki.Open(s.path("pki"), s.advertised(), s.now)
+	if err != nil {
+		return err
+	}
+	s.sessions, err = muster.New(muster.Config{
+		Journal: s.journal, Nodes: nodes{s}, View: s.view, Assignments: s.planner, SigningKey: s.authority.SigningKey(),
+		Limits: muster.Limits{
+			FrameBytes: int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked), OutputBytes: int(s.cfg.MaxOutput),
+			StatesPerNode: s.cfg.NodeStates, NodeResultsPerSec: s.cfg.NodeRate,
+			Keepalive: time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
+			JournalQueueBytes: journal.DefaultQueueBytes,
+		},
+		OnShed: s.shed, Queues: s.queues, Log: s.log, Registerer: s.registry,
+	})
+	return err
+}
+
+// Run runs the server until ctx ends, then stops it: first nobody new gets in, then
+// agents are sent away, then what was taken is finished.
+func (s *Server) Run(ctx context.Context) error {
+	// Two lives: the front (whoever speaks to us) ends first, the back (whatever
+	// works off what they said) a moment later.
+	back, stopBack := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBack()
+	g, back := errgroup.WithContext(back)
+	front, stopFront := context.WithCancel(ctx)
+	defer stopFront()
+	context.AfterFunc(back, stopFront)
+
+	run := func(what string, ctx context.Context, fn func(context.Context) error) {
+		g.Go(func() error {
+			if err := fn(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("%s: %w", what, err)
+			}
+			return nil
+		})
+	}
+	// The view runs since Open (replay needs it) and until Close.
+	run("reactions", back, s.reactor.Run)
+	run("intent", back, s.intent.Run)
+	run("planner", back, func(ctx context.Context) error { return s.planner.Run(ctx, s.intent.Wake()) })
+	run("snapshots", back, s.runSnapshots)
+	run("own events", back, s.watchOneself)
+	run("intent mark", back, s.markIntent)
+	run("sessions", back, s.sessions.Run)
+
+	if err := s.began(ctx); err != nil {
+		return err
+	}
+	run("agents", front, s.serveAgents)
+	run("people", front, s.servePeople)
+	run("admin", front, s.serveAdmin)
+	s.ready.Store(nil)
+	s.log.Info("ready", "address", s.people.Addr().String(), "took", time.Since(s.started))
+
+	g.Go(func() error {
+		<-front.Done()
+		s.notReady("stopping")
+		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		s.sessions.Drain(drain, 5*time.Second)
+		stopBack()
+		return nil
+	})
+	return g.Wait()
+}
+
+// began tells the view that the server listens again, writes what a crash may have
+// swallowed of forgotten checks, and which intent is in force.
+func (s *Server) began(ctx context.Context) error {
+	if err := s.append(ctx, journal.All, &wire.Record{Kind: wire.RecordStarted}); err != nil {
+		return err
+	}
+	forgotten, err := s.planner.ForgottenSince(ctx, s.view.Revision())
+	if err != nil {
+		return err
+	}
+	s.forget(forgotten)
+	return s.append(ctx, journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: s.planner.Revision()})
+}
+
+// Close gives back what Open took. The journal's lock goes last.
+func (s *Server) Close() error {
+	var errs []error
+	for _, l := range []net.Listener{s.people, s.agents, s.plain, s.admin} {
+		if l != nil {
+			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	if s.journal != nil {
+		// The view first: the committer may be waiting for it.
+		if s.viewEnd != nil {
+			s.viewEnd()
+			s.viewDone.Wait()
+		}
+		s.releaseReplay()
+		errs = append(errs, s.journal.Close())
+	}
+	if s.history != nil {
+		errs = append(errs, s.history.Close())
+	}
+	if s.intent != nil {
+		errs = append(errs, s.intent.Store().Close())
+	}
+	return errors.Join(errs...)
+}
+
+// releaseReplay lets a committer go that waits for a replay which failed.
+func (s *Server) releaseReplay() {
+	select {
+	case <-s.replay:
+	default:
+		s.replayed = ^uint64(0)
+		close(s.replay)
+	}
+}
+
+func (s *Server) notReady(why string) { s.ready.Store(&why) }
+
+// NotReady says why the server is not ready; empty when it is.
+func (s *Server) NotReady() string {
+	if why := s.ready.Load(); why != nil {
+		return *why
+	}
+	if err := s.journal.Stats().Blocked; err != nil {
+		return "the journal does not commit: " + err.Error()
+	}
+	return ""
+}
+
+func workers() int { return max(2, runtime.GOMAXPROCS(0)) }
