@@ -1,9 +1,11 @@
 package app
 
 import (
+	"errors"
+
 	"github.com/google/uuid"
 
-	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/agent/probe"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/source/muster"
@@ -27,6 +29,8 @@ func (n names) Check(id model.CheckID) (namespace, name string, ok bool) {
 	}
 	return n.s.planner.CheckName(id)
 }
+
+func (n names) Namespace(id model.NamespaceID) (string, bool) { return n.s.planner.NamespaceName(id) }
 
 func (n names) Chunk(id model.ChunkID) *model.Chunk { return n.s.chunk(id) }
 
@@ -62,31 +66,10 @@ func (n nodes) Seen(node muster.Node, hello *wire.Hello) {
 	n.s.intent.SeenNode(info, facts, hello.Labels)
 }
 
-// validate checks a resource by itself and that its conditions compile.
+// validate checks a resource by itself: its fields, its probe, its conditions.
 func validate(r *model.Resource) error {
-	if err := model.Validate(r); err != nil {
-		return err
-	}
-	where := func(path, expr string) error {
-		if expr == "" {
-			return nil
-		}
-		if _, err := plan.CompileWhere(expr); err != nil {
-			return model.Errorf(model.Invalid, "%s: %s: %w", intent.KeyOf(r), path, err)
-		}
-		return nil
-	}
-	switch spec := r.Spec.(type) {
-	case *model.GroupSpec:
-		return where("spec.where", spec.Where)
-	case *model.CheckSpec:
-		path := "spec.targets"
-		for t := spec.Targets; t != nil; t = t.Except {
-			if err := where(path+".where", t.Where); err != nil {
-				return err
-			}
-			path += ".except"
-		}
-	}
-	return nil
+	return model.Validate(r, model.Rules{
+		Probe: func(p *model.Probe) error { return errors.Join(probe.Lint(p.Name, p.Args)...) },
+		Where: func(expr string) error { _, err := plan.CompileWhere(expr); return err },
+	})
 }

@@ -52,8 +52,10 @@ type Server struct {
 	authority *pki.Authority
 	sessions  *muster.Server
 
-	replay   chan struct{}          // closed once the view has what the journal held
-	replayed uint64                 // number of the last commit of it
+	replay   chan struct{} // closed once the view has what the journal held
+	replayed uint64        // number of the last commit of it
+	viewEnd  context.CancelFunc
+	viewDone sync.WaitGroup
 	ready    atomic.Pointer[string] // why not ready; nil: ready
 
 	people, agents, plain, admin net.Listener
@@ -242,7 +244,11 @@ func (s *Server) Run(ctx context.Context) error {
 	run("sessions", back, s.sessions.Run)
 
 	if err := s.began(ctx); err != nil {
-		return err
+		stopBack()
+		if ctx.Err() != nil {
+			err = nil // stopped before it began
+		}
+		return errors.Join(err, g.Wait())
 	}
 	run("agents", front, s.serveAgents)
 	run("people", front, s.servePeople)

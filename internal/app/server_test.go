@@ -1,0 +1,91 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// settings for a server of a test: everything in a folder, every port chosen by the
+// kernel.
+func settings(t *testing.T, dir string, args ...string) *config.Server {
+	t.Helper()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	config.Flags(flags)
+	args = append([]string{"--data", dir, "--listen", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0", "--journal-reserve", "1MiB"}, args...)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(flags, func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// start runs a server until stop is called.
+func start(t *testing.T, cfg *config.Server) (s *Server, stop func()) {
+	t.Helper()
+	s, err := Open(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return s, stop
+}
+
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+func TestAServerRemembersItsOwnEventsAfterARestart(t *testing.T) {
+	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
+	s, stop := start(t, cfg)
+	until(t, "ready", func() bool { return s.NotReady() == "" })
+	if err := s.own(t.Context(), model.JournalCheck, model.Warning, "a word"); err != nil {
+		t.Fatal(err)
+	}
+	before, ok := s.view.Get(model.ServerNode, model.JournalCheck)
+	if !ok || before.Status != model.Warning || before.Output != "a word" {
+		t.Fatalf("%+v", before)
+	}
+	if _, err := Open(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil {
+		t.Fatal("a second server opened the same folder")
+	}
+	stop()
+	s, _ = start(t, cfg)
+	after, ok := s.view.Get(model.ServerNode, model.JournalCheck)
+	if !ok || after.Status != before.Status || after.Results < before.Results {
+		t.Fatalf("before %+v\nafter %+v", before, after)
+	}
+}
