@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -68,8 +69,11 @@ func (n nodes) Seen(node muster.Node, hello *wire.Hello) {
 
 // validate checks a resource by itself: its fields, its probe, its conditions.
 func validate(r *model.Resource) error {
-	return model.Validate(r, model.Rules{
+	rules := model.Rules{
 		Probe: func(p *model.Probe) error { return errors.Join(probe.Lint(p.Name, p.Args)...) },
 		Where: func(expr string) error { _, err := plan.CompileWhere(expr); return err },
-	})
+	}
+	return rules.Check(r).Err()
 }
+
+func nowUTC() time.Time { return time.Now().UTC() }

@@ -1,0 +1,213 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Commands are the ones that run a server, or look into its data folder.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{upCommand(), serverCommand(), resetPasswordCommand()}
+}
+
+func upCommand() *cobra.Command {
+	demo := 0
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Run a server and an agent for this machine",
+		Long: `Runs a server and an agent for this machine in one process, with everything it
+keeps in one folder. The first start makes a CA, an administrator (the password is
+shown once) and a starter set of checks, and writes the context file by which the
+other commands find the server. Needs no root.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(cmd.Flags(), os.Getenv)
+			if err != nil {
+				return err
+			}
+			if cfg.LogFile == "" {
+				cfg.LogFile = filepath.Join(cfg.Data, "muster.log")
+			}
+			log, level, err := logger(cfg, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			path, err := client.ContextPath(os.Getenv)
+			if err != nil {
+				return err
+			}
+			ctx, stop := untilStopped(cmd.Context(), cmd, level, log)
+			defer stop()
+			up := &Up{Config: cfg, Demo: demo, Context: path, Program: os.Args[0], Out: cmd.OutOrStdout(), Log: log}
+			return up.Run(ctx)
+		},
+	}
+	config.Flags(c.Flags())
+	c.Flags().IntVar(&demo, "demo", 0, "simulate so many machines beside this one")
+	return c
+}
+
+func serverCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "server",
+		Short: "Run a server",
+		Long: `Runs a server. All settings may come from flags, the environment (MUSTER_…) or a
+file (--config); docs/reference/configuration.md lists them.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(cmd.Flags(), os.Getenv)
+			if err != nil {
+				return err
+			}
+			log, level, err := logger(cfg, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			ctx, stop := untilStopped(cmd.Context(), cmd, level, log)
+			defer stop()
+			s, err := Open(ctx, cfg, log)
+			if err != nil {
+				return err
+			}
+			password, err := s.firstAdmin(ctx)
+			if err == nil {
+				if password != "" {
+					fmt.Fprintf(cmd.OutOrStdout(), "user admin, password %s (shown once)\n", password)
+				}
+				err = s.Run(ctx)
+			}
+			return errors.Join(err, s.Close())
+		},
+	}
+	config.Flags(c.Flags())
+	return c
+}
+
+// resetPasswordCommand becomes a part of `muster auth`.
+func resetPasswordCommand() *cobra.Command {
+	var user, file string
+	c := &cobra.Command{
+		Use:   "reset-password --data DIR",
+		Short: "Give a user a new password; on the server's machine, while the server is stopped",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(cmd.Flags(), os.Getenv)
+			if err != nil {
+				return err
+			}
+			password := ""
+			if file != "" {
+				data, err := os.ReadFile(file)
+				if err != nil {
+					return model.Errorf(model.Invalid, "password file: %w", err)
+				}
+				password = strings.TrimSpace(string(data))
+			}
+			made, err := ResetPassword(cmd.Context(), cfg, user, password)
+			if err != nil {
+				return err
+			}
+			if password == "" {
+				fmt.Fprintf(cmd.OutOrStdout(), "user %s, password %s (shown once)\n", user, made)
+				return nil
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "user %s has the password from %s\n", user, file)
+			return nil
+		},
+	}
+	config.Flags(c.Flags())
+	c.Flags().StringVar(&user, "user", "admin", "whose password")
+	c.Flags().StringVar(&file, "password-file", "", "file with the new password; default: one is made and shown")
+	return c
+}
+
+// ResetPassword works on the data folder of a stopped server.
+func ResetPassword(ctx context.Context, cfg *config.Server, user, password string) (string, error) {
+	s := &Server{cfg: cfg, log: slog.New(slog.DiscardHandler)}
+	dsn := cfg.IntentDB
+	if dsn == "" {
+		dsn = s.path("intent.db")
+		if _, err := os.Stat(dsn); err != nil {
+			return "", model.Errorf(model.NotFound, "%s is no data folder of a server: %w", cfg.Data, err).WithHint("name it with --data DIR")
+		}
+	}
+	store, err := intent.OpenStore(ctx, dsn, nowUTC)
+	if err != nil {
+		return "", err
+	}
+	defer store.Close()
+	service := intent.NewService(intent.Options{Store: store})
+	if err := service.Load(ctx); err != nil {
+		return "", err
+	}
+	return service.SetPassword(ctx, intent.Who{User: "local", Whence: "local", Why: "reset-password"}, user, intent.Admin, password)
+}
+
+// untilStopped ends its context at SIGINT or SIGTERM (a second one kills), and reads
+// what may be reloaded at SIGHUP.
+func untilStopped(ctx context.Context, cmd *cobra.Command, level *slog.LevelVar, log *slog.Logger) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				stop() // a second signal ends the process at once
+				signal.Stop(hup)
+				return
+			case <-hup:
+				cfg, err := config.Load(cmd.Flags(), os.Getenv)
+				if err != nil {
+					log.Error("configuration was not read again", "err", err)
+					continue
+				}
+				level.Set(levelOf(cfg.LogLevel))
+				log.Info("configuration read again", "log-level", cfg.LogLevel)
+			}
+		}
+	}()
+	return ctx, stop
+}
+
+func levelOf(text string) slog.Level {
+	var l slog.Level
+	_ = l.UnmarshalText([]byte(text)) // config has checked it
+	return l
+}
+
+func logger(cfg *config.Server, stderr io.Writer) (*slog.Logger, *slog.LevelVar, error) {
+	out := stderr
+	if cfg.LogFile != "" {
+		if err := os.MkdirAll(filepath.Dir(cfg.LogFile), 0o700); err != nil {
+			return nil, nil, fmt.Errorf("make folder of the log: %w", err)
+		}
+		f, err := os.OpenFile(cfg.LogFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, nil, fmt.Errorf("open log: %w", err)
+		}
+		out = f
+	}
+	level := &slog.LevelVar{}
+	level.Set(levelOf(cfg.LogLevel))
+	o := &slog.HandlerOptions{Level: level}
+	if cfg.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(out, o)), level, nil
+	}
+	return slog.New(slog.NewTextHandler(out, o)), level, nil
+}

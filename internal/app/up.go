@@ -1,0 +1,197 @@
+package app
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/muster-fleet/muster/internal/agent"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/version"
+)
+
+//go:embed starter.yaml
+var starter []byte
+
+// Up is `muster up`: a server and an agent for this machine in one process.
+type Up struct {
+	Config  *config.Server
+	Demo    int    // simulated nodes
+	Context string // path of the context file
+	Program string // how people call us, for the commands that are shown
+	Out     io.Writer
+	Log     *slog.Logger
+}
+
+// Run runs both until ctx ends.
+func (u *Up) Run(ctx context.Context) error {
+	s, err := Open(ctx, u.Config, u.Log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			u.Log.Error("closing failed", "err", err)
+		}
+	}()
+	password, err := s.firstAdmin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.firstChecks(ctx); err != nil {
+		return err
+	}
+	if err := u.saveContext(ctx, s); err != nil {
+		return err
+	}
+	a, err := u.agent(ctx, s)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.Run(ctx) })
+	g.Go(func() error {
+		if err := a.Run(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("agent of this machine: %w", err)
+		}
+		return nil
+	})
+	if u.Demo > 0 {
+		g.Go(func() error { return s.demo(ctx, u.Demo) })
+	}
+	u.greet(s, password)
+	return g.Wait()
+}
+
+// firstAdmin makes the user admin where nobody can log in, and returns the password
+// if one was made.
+func (s *Server) firstAdmin(ctx context.Context) (string, error) {
+	if s.intent.HasUsers() {
+		return "", nil
+	}
+	given := ""
+	if path := s.cfg.AdminPasswordFile; path != "" {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return "", model.Errorf(model.Invalid, "admin-password-file: %w", err)
+		}
+		given = strings.TrimSpace(string(data))
+	}
+	by := intent.Who{User: "server", Whence: "local", Why: "first start"}
+	made, err := s.intent.SetPassword(ctx, by, "admin", intent.Admin, given)
+	if err != nil || given != "" {
+		return "", err
+	}
+	return made, nil
+}
+
+// firstChecks applies the starter set to an installation that has no checks and never had.
+func (s *Server) firstChecks(ctx context.Context) error {
+	changes, err := s.intent.Store().Changes(ctx, 0, 1000)
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		if c.Key.Kind == "Check" {
+			return nil
+		}
+	}
+	decoded, err := model.DecodeResources("starter.yaml", starter)
+	if err != nil {
+		return err
+	}
+	resources := make([]model.Resource, len(decoded))
+	for i := range decoded {
+		resources[i] = decoded[i].Resource
+	}
+	_, err = s.intent.Apply(ctx, intent.Who{User: "server", Whence: "local", Why: "first start: the starter set"}, resources, intent.ApplyOptions{Yes: true})
+	return err
+}
+
+// saveContext lets the command line find this server. A token that is there and good
+// is kept.
+func (u *Up) saveContext(ctx context.Context, s *Server) error {
+	was, err := client.LoadContext(u.Context)
+	if err != nil {
+		return err
+	}
+	c := client.Context{Server: s.localURL(), CA: string(s.authority.CAPEM()), User: "admin", Namespace: was.Namespace}
+	if _, err := s.intent.Authenticate(was.Token); err == nil {
+		c.Token = was.Token
+	} else {
+		c.Token, _, err = s.intent.CreateToken(ctx, intent.Who{User: "admin", Whence: "local", Why: "muster up"},
+			intent.AccessToken{User: "admin", Role: intent.Admin, Note: "context file of muster up"})
+		if err != nil {
+			return err
+		}
+	}
+	return client.SaveContext(u.Context, c)
+}
+
+func (s *Server) localURL() string {
+	_, port, _ := net.SplitHostPort(s.people.Addr().String())
+	return "https://" + net.JoinHostPort("localhost", port)
+}
+
+// agent makes the agent of this machine: an ordinary one, over a real session.
+func (u *Up) agent(ctx context.Context, s *Server) (*agent.Agent, error) {
+	listener := s.people
+	if s.agents != nil {
+		listener = s.agents
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	address := net.JoinHostPort("127.0.0.1", port)
+	cfg := agent.Config{
+		StateDir: s.path("agent"), Servers: []string{address}, Version: version.Get().Version,
+		Log: u.Log.With("part", "agent"),
+	}
+	_, err := pki.LoadIdentity(cfg.StateDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		token, keep, err := s.authority.NewToken([]string{address}, pki.JoinToken{
+			Namespace: model.DefaultNamespaceName, MaxUses: 1, Expires: s.now().Add(time.Hour), By: "server", Note: "agent of muster up",
+		})
+		if err != nil {
+			return nil, err
+		}
+		if err := (intent.JoinTokens{Store: s.intent.Store()}).Create(ctx, keep); err != nil {
+			return nil, err
+		}
+		cfg.Token = token.String()
+	} else if err != nil {
+		return nil, err
+	}
+	return agent.New(cfg)
+}
+
+func (u *Up) greet(s *Server, password string) {
+	data, err := filepath.Abs(u.Config.Data)
+	if err != nil {
+		data = u.Config.Data
+	}
+	fmt.Fprintf(u.Out, "Muster %s watches this machine.\n\n", version.Get().Version)
+	fmt.Fprintf(u.Out, "  address   %s\n", s.localURL())
+	if password != "" {
+		fmt.Fprintf(u.Out, "  user      admin\n  password  %s   (shown once)\n", password)
+	}
+	fmt.Fprintf(u.Out, "  data      %s\n", data)
+	if u.Demo > 0 {
+		fmt.Fprintf(u.Out, "  demo      %d simulated machines\n", u.Demo)
+	}
+	p := u.Program
+	fmt.Fprintf(u.Out, "\nIn a second terminal:\n\n  %s status\n  %s get events\n  %s apply -f docs/examples/disk.yaml\n\nCtrl-C stops it; the data stays.\n", p, p, p)
+}
