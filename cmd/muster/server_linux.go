@@ -2,7 +2,21 @@
 
 package main
 
-import "github.com/muster-fleet/muster/internal/cli"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/app"
+	"github.com/muster-fleet/muster/internal/cli"
+	"github.com/muster-fleet/muster/internal/load"
+)
 
 // extras are the commands that need the server's engines.
-func extras() []cli.Extra { return nil }
+func extras() []cli.Extra {
+	command := func(under string, make func() *cobra.Command) cli.Extra {
+		return cli.Extra{Under: under, Command: func(*cli.Env) *cobra.Command { return make() }}
+	}
+	return []cli.Extra{
+		command("", app.UpCommand), command("", app.ServerCommand), agentExtra(), command("", load.NewCommand),
+		command("auth", app.ResetPasswordCommand),
+	}
+}

@@ -20,12 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Commands are the ones that run a server, or look into its data folder.
-func Commands() []*cobra.Command {
-	return []*cobra.Command{upCommand(), serverCommand(), resetPasswordCommand()}
-}
-
-func upCommand() *cobra.Command {
+// UpCommand is `muster up`.
+func UpCommand() *cobra.Command {
 	demo := 0
 	c := &cobra.Command{
 		Use:   "up",
@@ -62,7 +58,8 @@ other commands find the server. Needs no root.`,
 	return c
 }
 
-func serverCommand() *cobra.Command {
+// ServerCommand is `muster server`.
+func ServerCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "server",
 		Short: "Run a server",
@@ -98,8 +95,8 @@ file (--config); docs/reference/configuration.md lists them.`,
 	return c
 }
 
-// resetPasswordCommand becomes a part of `muster auth`.
-func resetPasswordCommand() *cobra.Command {
+// ResetPasswordCommand becomes a part of `muster auth`.
+func ResetPasswordCommand() *cobra.Command {
 	var user, file string
 	c := &cobra.Command{
 		Use:   "reset-password --data DIR",

@@ -19,7 +19,7 @@ func BenchmarkRecord(b *testing.B) {
 			ts[i] = changed(1, n, 0)
 		}
 		r.Emit(ts)
-		r.recorded(s, pos(n), 1)
+		r.recorded(pos(n))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/change")
 }

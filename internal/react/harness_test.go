@@ -145,24 +145,13 @@ func run(t testing.TB, o Options) *running {
 	return &running{Reactor: r, t: t, stop: stop}
 }
 
-// recorded waits until the store has everything of the partitions up to at.
-func (r *running) recorded(s *hooked, at journal.Position, partitions ...model.Partition) {
+// recorded waits until the store has everything up to at.
+func (r *running) recorded(at journal.Position) {
 	r.t.Helper()
-	timeout := time.After(patience)
-	for {
-		all := true
-		for _, p := range partitions {
-			all = all && r.Recorded(p, at)
-		}
-		if all {
-			return
-		}
-		select {
-		case <-s.wrote:
-		case <-time.After(10 * time.Millisecond): // counted after the write
-		case <-timeout:
-			r.t.Fatal("not recorded in time")
-		}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := r.Recorded(ctx, at); err != nil {
+		r.t.Fatal("not recorded in time")
 	}
 }
 
