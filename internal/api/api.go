@@ -1,0 +1,148 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/prometheus/client_golang/prometheus"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Intent is what the API needs of the intent service.
+type Intent interface {
+	Apply(ctx context.Context, by intent.Who, resources []model.Resource, o intent.ApplyOptions) (intent.Applied, error)
+	Delete(ctx context.Context, by intent.Who, keys []intent.Key, o intent.ApplyOptions) (intent.Applied, error)
+	Get(ctx context.Context, key intent.Key) (*model.Resource, error)
+	List(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, error)
+	Audit(ctx context.Context, after int64, limit int) ([]intent.AuditEntry, error)
+	Login(ctx context.Context, user, password, whence string) (string, intent.AccessToken, error)
+	Authenticate(token string) (intent.Identity, error)
+	CreateToken(ctx context.Context, by intent.Who, t intent.AccessToken) (string, intent.AccessToken, error)
+	Tokens() []intent.AccessToken
+	RevokeToken(ctx context.Context, by intent.Who, id string) error
+	Store() intent.Store
+}
+
+// History is what the API needs of the history store.
+type History interface {
+	Problems(ctx context.Context, q history.ProblemQuery) ([]history.Problem, error)
+	Problem(ctx context.Context, id string) (history.Problem, error)
+	Entries(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
+	Deliveries(ctx context.Context, problem string) ([]history.Delivery, error)
+}
+
+// Actions writes what an operator did to an event into the journal; it returns once
+// that is durable and in the view.
+type Actions interface {
+	Act(ctx context.Context, node model.NodeID, action wire.Action) error
+}
+
+// Options are what the API needs of its surroundings.
+type Options struct {
+	Intent    Intent
+	Events    event.Reader
+	Directory plan.Directory
+	History   History
+	Actions   Actions
+	// JoinTokens keeps join tokens; NewJoinToken makes one (pki.Authority.NewToken with
+	// the server's addresses).
+	JoinTokens   pki.Tokens
+	NewJoinToken func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error)
+	Queues       *queue.Registry
+	// Describe fills in what only the server itself knows: Server, Started,
+	// Connected, Journal, Reactions and Warnings.
+	Describe func() v1.Status
+	// NotReady says why the server is not ready; none: it is.
+	NotReady func() []string
+	// Enrol answers pki.EnrolPath; it has its own proof of identity. nil: none.
+	Enrol    http.Handler
+	Registry prometheus.Registerer // nil: none
+	Logger   *slog.Logger
+	Now      func() time.Time
+}
+
+// server is the API with what it needs at hand.
+type server struct {
+	Options
+	api     huma.API
+	mux     *http.ServeMux
+	logins  *limiter
+	metrics *metrics
+	openapi openapi
+}
+
+// New makes the handler of the listener for people.
+func New(o Options) http.Handler {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &server{Options: o, mux: http.NewServeMux(), logins: newLimiter(o.Now), metrics: newMetrics(o.Registry)}
+	s.api = humago.New(s.mux, config())
+	s.serverRoutes()
+	s.authRoutes()
+	s.resourceRoutes()
+	s.eventRoutes()
+	s.problemRoutes()
+	s.joinTokenRoutes()
+	s.openapi.routes(s.api, s.mux)
+	s.healthRoutes()
+	if o.Enrol != nil {
+		s.mux.Handle(pki.EnrolPath, o.Enrol)
+	}
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, model.Errorf(model.NotFound, "there is nothing at %s %s", r.Method, r.URL.Path).
+			WithHint("all paths: /api/v1/openapi.json"))
+	})
+	return s.observed(s.bounded(s.authenticated(s.mux)))
+}
+
+// maxBody bounds every request's body, in bytes; apply may be this long.
+const maxBody = 32 << 20
+
+func (s *server) bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// handle registers one operation: its errors take the one form they have.
+func handle[I, O any](s *server, op huma.Operation, fn func(context.Context, *I) (*O, error)) {
+	if op.MaxBodyBytes == 0 {
+		op.MaxBodyBytes = 1 << 20
+	}
+	op.BodyReadTimeout = 30 * time.Second
+	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
+		out, err := fn(ctx, in)
+		if err != nil {
+			return nil, s.errorOf(op.OperationID, err)
+		}
+		return out, nil
+	})
+}
+
+// operation names one operation.
+func operation(id, method, path, tag, summary string) huma.Operation {
+	return huma.Operation{OperationID: id, Method: method, Path: path, Tags: []string{tag}, Summary: summary}
+}
+
+// body is an answer with nothing but a body.
+type body[T any] struct{ Body T }
+
+type none struct{}

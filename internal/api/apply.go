@@ -1,0 +1,166 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func (s *server) apply(ctx context.Context, in *struct{ Body v1.ApplyRequest }) (*body[v1.Applied], error) {
+	r := in.Body
+	resources := make([]model.Resource, 0, len(r.Resources))
+	var flaws []string
+	for i, raw := range r.Resources {
+		located, err := model.DecodeResources(fmt.Sprintf("resource %d", i+1), raw)
+		if err != nil {
+			flaws = append(flaws, err.Error())
+			continue
+		}
+		for j := range located {
+			resources = append(resources, inNamespace(located[j].Resource, r.Namespace))
+		}
+	}
+	if len(flaws) > 0 {
+		return nil, model.Errorf(model.Invalid, "%s", strings.Join(flaws, "\n")).WithHint("muster lint FILE names the lines; muster explain KIND the fields")
+	}
+	by := who(ctx, r.Message)
+	by.Owner = r.Owner
+	applied, err := s.Intent.Apply(ctx, by, resources, intent.ApplyOptions{DryRun: r.DryRun, Yes: r.Yes, MaxAffected: r.MaxAffected})
+	if err != nil {
+		return nil, err
+	}
+	return &body[v1.Applied]{s.applied(applied, r.DryRun, resources)}, nil
+}
+
+// inNamespace puts a resource that names no namespace into the caller's.
+func inNamespace(r model.Resource, namespace string) model.Resource {
+	if k, ok := model.KindOf(r.Kind); ok && k.Namespaced && r.Metadata.Namespace == "" && namespace != "" {
+		r.Metadata.Namespace = namespace
+	}
+	model.Defaults(&r)
+	return r
+}
+
+func (s *server) put(ctx context.Context, key intent.Key, in changeInput, raw []byte) (*body[v1.Applied], error) {
+	o, err := in.options(key)
+	if err != nil {
+		return nil, err
+	}
+	located, err := model.DecodeResources("body", raw)
+	if err != nil {
+		return nil, err
+	}
+	if len(located) != 1 {
+		return nil, model.Errorf(model.Invalid, "the body holds %d resources, not one", len(located)).WithHint("many at once: POST /api/v1/apply")
+	}
+	r := inNamespace(located[0].Resource, key.Namespace)
+	if got := intent.KeyOf(&r); got != key {
+		return nil, model.Errorf(model.Invalid, "the body is %s, the path says %s", got, key)
+	}
+	resources := []model.Resource{r}
+	applied, err := s.Intent.Apply(ctx, who(ctx, in.Message), resources, o)
+	if err != nil {
+		return nil, err
+	}
+	return &body[v1.Applied]{s.applied(applied, in.DryRun, resources)}, nil
+}
+
+func (s *server) remove(ctx context.Context, key intent.Key, in changeInput) (*body[v1.Applied], error) {
+	o, err := in.options(key)
+	if err != nil {
+		return nil, err
+	}
+	applied, err := s.Intent.Delete(ctx, who(ctx, in.Message), []intent.Key{key}, o)
+	if err != nil {
+		return nil, notThere(err, key)
+	}
+	return &body[v1.Applied]{s.applied(applied, in.DryRun, nil)}, nil
+}
+
+// applied says in words where each resource lands.
+func (s *server) applied(a intent.Applied, dryRun bool, resources []model.Resource) v1.Applied {
+	byKey := map[intent.Key]*model.Resource{}
+	for i := range resources {
+		byKey[intent.KeyOf(&resources[i])] = &resources[i]
+	}
+	out := v1.Applied{Revision: a.Revision, DryRun: dryRun, Affected: a.Affected, Outcomes: make([]v1.Outcome, len(a.Outcomes))}
+	for i, o := range a.Outcomes {
+		one := v1.Outcome{
+			Kind: o.Key.Kind, Namespace: o.Key.Namespace, Name: o.Key.Name, Op: string(o.Op), Revision: o.Revision,
+			Nodes: o.Landing.Nodes, Checks: o.Landing.Checks, Warnings: o.Warnings, Diff: o.Diff,
+		}
+		if o.Op != intent.Deleted {
+			var warning string
+			one.Note, warning = landing(byKey[o.Key], o)
+			if warning != "" {
+				one.Warnings = append(one.Warnings, warning)
+			}
+		}
+		out.Outcomes[i] = one
+	}
+	return out
+}
+
+// landing says where a resource lands, and warns where it lands nowhere.
+func landing(r *model.Resource, o intent.Outcome) (note, warning string) {
+	nodes := plural(o.Landing.Nodes, "node")
+	switch o.Key.Kind {
+	case "Check":
+		spec, ok := r.Spec.(*model.CheckSpec)
+		switch {
+		case ok && spec.Disabled:
+			return "disabled: runs nowhere", ""
+		case o.Landing.Nodes == 0:
+			return "runs on no node", "no node matches its targets"
+		case ok && spec.Cron != "":
+			return "runs on " + nodes + "; first results at the next time of " + spec.Cron, ""
+		case ok && o.Op != intent.Unchanged:
+			return "runs on " + nodes + "; first results within " + within(spec), ""
+		}
+		return "runs on " + nodes, ""
+	case "Group":
+		if o.Landing.Nodes == 0 {
+			return "has no member", "no node belongs to it"
+		}
+		return "has " + nodes, ""
+	case "Property":
+		if o.Landing.Nodes == 0 {
+			return "read by no check yet", ""
+		}
+		return "read on " + nodes, ""
+	case "Handler":
+		if o.Landing.Checks == 0 {
+			return "used by no check yet", ""
+		}
+		return "used by " + plural(o.Landing.Checks, "check"), ""
+	case "Namespace":
+		return "holds " + nodes, ""
+	}
+	return "", ""
+}
+
+// within is the longest until the first result: one interval.
+func within(spec *model.CheckSpec) string { return seconds(spec.Interval) }
+
+// seconds is a duration as people say it: 60 s, 5 min.
+func seconds(d model.Duration) string {
+	s := int64(d) / 1e9
+	switch {
+	case s > 120 && s%60 == 0:
+		return fmt.Sprintf("%d min", s/60)
+	case s == 0:
+		return d.String()
+	}
+	return fmt.Sprintf("%d s", s)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,156 @@
+package api
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+// caller is who makes a request, and whence.
+type caller struct {
+	intent.Identity
+	whence string
+}
+
+type callerKey struct{}
+
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c
+}
+
+// who is how a change by this request is recorded.
+func who(ctx context.Context, why string) intent.Who {
+	c := callerOf(ctx)
+	return intent.Who{User: c.User, Whence: c.whence, Why: why}
+}
+
+// open are the paths that need no token: they tell nothing, or ask for their own
+// proof.
+func open(path string) bool {
+	switch path {
+	case "/livez", "/readyz", "/api/v1/login", pki.EnrolPath:
+		return true
+	}
+	return false
+}
+
+// authenticated lets nobody through without a token. A viewer may only look.
+func (s *server) authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := caller{whence: host(r.RemoteAddr)}
+		if !open(r.URL.Path) {
+			token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			if !ok {
+				s.metrics.refused.WithLabelValues("no_token").Inc()
+				writeError(w, model.Errorf(model.Unauthenticated, "this needs a token").WithHint("muster login"))
+				return
+			}
+			var err error
+			if c.Identity, err = s.Intent.Authenticate(token); err != nil {
+				s.metrics.refused.WithLabelValues("bad_token").Inc()
+				writeError(w, model.Errorf(model.Unauthenticated, "the token is unknown, revoked or expired").WithHint("muster login"))
+				return
+			}
+			if c.Role != intent.Admin && r.Method != http.MethodGet && r.Method != http.MethodHead && r.URL.Path != "/api/v1/logout" {
+				s.metrics.refused.WithLabelValues("role").Inc()
+				writeError(w, model.Errorf(model.Forbidden, "%s may look and not change (role %s)", c.User, c.Role).
+					WithHint("log in as somebody who may: muster login -u admin"))
+				return
+			}
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+	})
+}
+
+func host(address string) string {
+	if h, _, err := net.SplitHostPort(address); err == nil {
+		return h
+	}
+	return address
+}
+
+func (s *server) authRoutes() {
+	login := operation("login", http.MethodPost, "/api/v1/login", "auth", "Open a session")
+	login.Security = []map[string][]string{{}}
+	handle(s, login, s.login)
+	handle(s, operation("logout", http.MethodPost, "/api/v1/logout", "auth", "End the session or token of this request"), s.logout)
+	handle(s, operation("me", http.MethodGet, "/api/v1/me", "auth", "Who am I?"), s.me)
+	handle(s, operation("listTokens", http.MethodGet, "/api/v1/tokens", "auth", "List API tokens and sessions"), s.listTokens)
+	handle(s, operation("createToken", http.MethodPost, "/api/v1/tokens", "auth", "Make an API token; its secret is shown once"), s.createToken)
+	handle(s, operation("revokeToken", http.MethodDelete, "/api/v1/tokens/{id}", "auth", "End an API token or session at once"), s.revokeToken)
+}
+
+func (s *server) login(ctx context.Context, in *struct{ Body v1.Login }) (*body[v1.Session], error) {
+	whence := callerOf(ctx).whence
+	if !s.logins.allow(whence) {
+		s.metrics.refused.WithLabelValues("login_rate").Inc()
+		return nil, model.Errorf(model.Limited, "too many logins from %s", whence).WithHint("wait a minute")
+	}
+	token, t, err := s.Intent.Login(ctx, in.Body.User, in.Body.Password, whence)
+	if err != nil {
+		s.metrics.refused.WithLabelValues("password").Inc()
+		s.Logger.Warn("login refused", "user", in.Body.User, "from", whence)
+		return nil, err
+	}
+	return &body[v1.Session]{v1.Session{Token: token, User: t.User, Expires: t.Expires}}, nil
+}
+
+func (s *server) logout(ctx context.Context, _ *none) (*none, error) {
+	return nil, s.Intent.RevokeToken(ctx, who(ctx, "logout"), callerOf(ctx).Token)
+}
+
+func (s *server) me(ctx context.Context, _ *none) (*body[v1.Me], error) {
+	c := callerOf(ctx)
+	return &body[v1.Me]{v1.Me{User: c.User, Role: c.Role, Token: c.Token}}, nil
+}
+
+func (s *server) listTokens(ctx context.Context, _ *none) (*body[v1.TokenList], error) {
+	c := callerOf(ctx)
+	list := v1.TokenList{Items: []v1.Token{}}
+	for _, t := range s.Intent.Tokens() {
+		if c.Role == intent.Admin || t.User == c.User {
+			list.Items = append(list.Items, tokenOf(t))
+		}
+	}
+	return &body[v1.TokenList]{list}, nil
+}
+
+func tokenOf(t intent.AccessToken) v1.Token {
+	return v1.Token{ID: t.ID, User: t.User, Role: t.Role, Session: t.Session, Note: t.Note, Created: t.Created, Expires: t.Expires}
+}
+
+func (s *server) createToken(ctx context.Context, in *struct{ Body v1.TokenRequest }) (*body[v1.Token], error) {
+	t := intent.AccessToken{User: in.Body.User, Role: in.Body.Role, Note: in.Body.Note}
+	if t.User == "" {
+		t.User = callerOf(ctx).User
+	}
+	if t.Role == "" {
+		t.Role = intent.Viewer
+	}
+	if in.Body.ExpiresIn > 0 {
+		t.Expires = s.Now().Add(time.Duration(in.Body.ExpiresIn) * time.Second).UTC()
+	}
+	secret, made, err := s.Intent.CreateToken(ctx, who(ctx, in.Body.Note), t)
+	if err != nil {
+		return nil, err
+	}
+	out := tokenOf(made)
+	out.Secret = secret
+	return &body[v1.Token]{out}, nil
+}
+
+type idPath struct {
+	ID string `path:"id" maxLength:"253"`
+}
+
+func (s *server) revokeToken(ctx context.Context, in *idPath) (*none, error) {
+	return nil, s.Intent.RevokeToken(ctx, who(ctx, "revoked"), in.ID)
+}

@@ -1,0 +1,298 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// searchWithin ends a search by condition with a partial page.
+const searchWithin = 200 * time.Millisecond
+
+func (s *server) eventRoutes() {
+	const one = "/api/v1/events/{namespace}/{node}/{check}"
+	handle(s, operation("listEvents", http.MethodGet, "/api/v1/events", "events", "List events, worst first"), s.listEvents)
+	s.watchRoute()
+	handle(s, operation("getEvent", http.MethodGet, one, "events", "Get one"), s.getEvent)
+	handle(s, operation("eventHistory", http.MethodGet, one+"/history", "events", "What happened to it, newest first"), s.eventHistory)
+	handle(s, operation("resolveEvent", http.MethodPost, one+"/resolve", "events", "Set it to OK until the next result"), s.resolveEvent)
+	handle(s, operation("deleteEvent", http.MethodDelete, one, "events", "Forget it; it comes back with the next result"), s.deleteEvent)
+}
+
+// filterInput selects events.
+type filterInput struct {
+	Namespace string `query:"namespace" maxLength:"253" doc:"Of the node. Empty: all."`
+	Node      string `query:"node" maxLength:"253"`
+	Check     string `query:"check" maxLength:"253"`
+	Status    string `query:"status" maxLength:"64" doc:"Names or digits, comma-separated: critical,unknown"`
+	Selector  string `query:"selector" maxLength:"4096" doc:"Labels of the node: env=prod,tier!=db"`
+	Problem   bool   `query:"problem" doc:"Only those with an open problem."`
+	Where     string `query:"where" maxLength:"4096" doc:"CEL over event.* and node.*, for example event.occurrences > 3 && node.labels.env == \"prod\""`
+}
+
+type listEventsInput struct {
+	filterInput
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+}
+
+func (s *server) listEvents(ctx context.Context, in *listEventsInput) (*body[v1.EventList], error) {
+	q, err := s.query(ctx, &in.filterInput)
+	if err != nil {
+		return nil, err
+	}
+	q.Limit, q.After = in.Limit, in.After
+	page, err := s.Events.List(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := v1.EventList{Items: s.events(page.States), Next: page.Next, Partial: page.Partial}
+	counts, err := s.counts(in.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	out.Total, out.Wrong = counts.States, counts.States-counts.ByStatus[model.OK]
+	return &body[v1.EventList]{out}, nil
+}
+
+func (s *server) counts(namespace string) (event.Counts, error) {
+	var id model.NamespaceID
+	if namespace != "" {
+		var ok bool
+		if id, ok = s.Directory.NamespaceByName(namespace); !ok {
+			return event.Counts{}, noNamespace(namespace)
+		}
+	}
+	return s.Events.Counts(id), nil
+}
+
+func noNamespace(name string) error {
+	return model.Errorf(model.NotFound, "there is no namespace %q", name).WithHint("what there is: muster get namespaces")
+}
+
+// query turns names into ids.
+func (s *server) query(ctx context.Context, in *filterInput) (event.Query, error) {
+	q := event.Query{Problems: in.Problem}
+	namespaces := []string{in.Namespace}
+	if in.Namespace != "" {
+		id, ok := s.Directory.NamespaceByName(in.Namespace)
+		if !ok {
+			return q, noNamespace(in.Namespace)
+		}
+		q.Namespaces = []model.NamespaceID{id}
+	} else if in.Node != "" || in.Check != "" {
+		var err error
+		if namespaces, err = s.namespaces(ctx); err != nil {
+			return q, err
+		}
+	}
+	if in.Node != "" {
+		for _, ns := range namespaces {
+			if id, ok := s.Directory.NodeByName(ns, in.Node); ok {
+				q.Nodes = append(q.Nodes, id)
+			}
+		}
+		if len(q.Nodes) == 0 {
+			return q, noNode(in.Namespace, in.Node)
+		}
+	}
+	if in.Check != "" {
+		q.Checks = s.checksNamed(namespaces, in.Check)
+		if len(q.Checks) == 0 {
+			return q, model.Errorf(model.NotFound, "there is no check %q", in.Check).WithHint("what there is: muster get checks -A")
+		}
+	}
+	if in.Selector != "" {
+		selector, err := plan.ParseSelector(in.Selector)
+		if err != nil {
+			return q, err
+		}
+		matching := s.Directory.NodesMatching(in.Namespace, selector)
+		if q.Nodes != nil {
+			named := q.Nodes
+			matching = slices.DeleteFunc(matching, func(id model.NodeID) bool { return !slices.Contains(named, id) })
+		}
+		q.Nodes = slices.Concat([]model.NodeID{}, matching) // none is not all
+	}
+	for word := range strings.SplitSeq(in.Status, ",") {
+		if word = strings.TrimSpace(word); word == "" {
+			continue
+		}
+		status, ok := model.ParseStatus(word)
+		if !ok {
+			return q, model.Errorf(model.Invalid, "status %q is not known", word).WithHint("ok, warning, critical or unknown; or 0 to 3")
+		}
+		q.Statuses = append(q.Statuses, status)
+	}
+	if in.Where != "" {
+		compiled, err := compileWhere(in.Where)
+		if err != nil {
+			return q, err
+		}
+		q.Match, q.MatchWithin = compiled.subject(s.Directory, s.Now()).match, searchWithin
+	}
+	return q, nil
+}
+
+func noNode(namespace, name string) error {
+	hint := "what there is: muster get nodes -A"
+	if namespace != "" {
+		hint = "what there is: muster get nodes -n " + namespace
+	}
+	return model.Errorf(model.NotFound, "there is no node %q", name).WithHint("%s", hint)
+}
+
+func (s *server) namespaces(ctx context.Context) ([]string, error) {
+	rows, err := s.Intent.List(ctx, intent.ListQuery{Kind: "Namespace"}, nil)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(rows))
+	for i := range rows {
+		names[i] = rows[i].Metadata.Name
+	}
+	return names, nil
+}
+
+// checksNamed finds the checks of a name that may run on nodes of the namespaces:
+// their own, those of namespace shared, and what is built in.
+func (s *server) checksNamed(namespaces []string, name string) (ids []model.CheckID) {
+	for _, ns := range append(slices.Clone(namespaces), model.SharedNamespaceName) {
+		if id, ok := s.Directory.CheckByName(ns, name); ok && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// events gives states their names.
+func (s *server) events(states []event.State) []v1.Event {
+	out := make([]v1.Event, len(states))
+	for i := range states {
+		out[i] = s.event(&states[i])
+	}
+	return out
+}
+
+func (s *server) event(st *event.State) v1.Event {
+	e := v1.Event{
+		NodeID: st.Node, CheckID: st.Check, Status: st.Status, Severity: st.Severity, Output: st.Output,
+		Executed: moment(st.Executed), Received: moment(st.Received), Duration: model.Duration(st.Duration),
+		History: statuses(st), Occurrences: st.Occurrences, LastOK: moment(st.LastOK), Changed: moment(st.Changed),
+		StateChanges: st.StateChanges, Results: st.Results, Lost: st.Lost, Stream: st.Stream, Number: st.Number,
+		Expired: st.Expired, Problem: st.Problem,
+	}
+	var ok bool
+	if e.Namespace, e.Node, ok = s.Directory.NodeName(st.Node); !ok { // being deleted
+		e.Node = "#" + strconv.FormatUint(uint64(st.Node), 10)
+		e.Namespace, _ = s.Directory.NamespaceName(st.Namespace)
+	}
+	if _, e.Check, ok = s.Directory.CheckName(st.Check); !ok {
+		e.Check = "#" + strconv.FormatUint(uint64(st.Check), 10)
+	}
+	return e
+}
+
+func moment(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
+}
+
+// statuses unpacks the history, oldest first.
+func statuses(st *event.State) []model.Status {
+	n := min(int(st.HistoryLen), model.HistoryDepth)
+	out := make([]model.Status, n)
+	for i := range n {
+		out[n-1-i] = model.Status(st.History >> (2 * i) & 3)
+	}
+	return out
+}
+
+type eventPath struct {
+	Namespace string `path:"namespace" maxLength:"253"`
+	Node      string `path:"node" maxLength:"253"`
+	Check     string `path:"check" maxLength:"253"`
+}
+
+// find is the event of a path: the node's own check before a shared one of the name.
+func (s *server) find(in eventPath) (event.State, error) {
+	node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
+	if !ok {
+		return event.State{}, noNode(in.Namespace, in.Node)
+	}
+	checks := s.checksNamed([]string{in.Namespace}, in.Check)
+	for _, check := range checks {
+		if st, ok := s.Events.Get(node, check); ok {
+			return st, nil
+		}
+	}
+	e := model.Errorf(model.NotFound, "there is no event %s/%s in namespace %s", in.Node, in.Check, in.Namespace)
+	for _, check := range checks {
+		if s.Directory.Holds(node, check) {
+			return event.State{}, e.WithHint("the node has this check, but no result came in yet")
+		}
+	}
+	return event.State{}, e.WithHint("what there is: muster get events -n %s --node %s", in.Namespace, in.Node)
+}
+
+func (s *server) getEvent(_ context.Context, in *eventPath) (*body[v1.Event], error) {
+	st, err := s.find(*in)
+	if err != nil {
+		return nil, err
+	}
+	return &body[v1.Event]{s.event(&st)}, nil
+}
+
+func (s *server) resolveEvent(ctx context.Context, in *struct {
+	eventPath
+	Body v1.Action
+}) (*none, error) {
+	return nil, s.act(ctx, in.eventPath, "resolve", in.Body.Note)
+}
+
+func (s *server) deleteEvent(ctx context.Context, in *struct {
+	eventPath
+	Note string `query:"note" maxLength:"1000"`
+}) (*none, error) {
+	return nil, s.act(ctx, in.eventPath, "delete", in.Note)
+}
+
+// act is written to the journal before it returns.
+func (s *server) act(ctx context.Context, in eventPath, verb, note string) error {
+	st, err := s.find(in)
+	if err != nil {
+		return err
+	}
+	return s.Actions.Act(ctx, st.Node, wire.Action{Verb: verb, Check: st.Check, By: callerOf(ctx).User, Note: note})
+}
+
+func (s *server) eventHistory(ctx context.Context, in *struct {
+	eventPath
+	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"50"`
+}) (*body[v1.EntryList], error) {
+	entries, err := s.History.Entries(ctx, history.EntryQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Limit: in.Limit})
+	if err != nil {
+		return nil, err
+	}
+	out := v1.EntryList{Items: make([]v1.Entry, len(entries))}
+	for i, e := range entries {
+		out.Items[i] = v1.Entry{
+			At: e.At, Executed: e.Executed, Kind: string(e.Kind), Namespace: e.Namespace, Node: e.Node, Check: e.Check,
+			Status: e.Status, Previous: e.Previous, Output: e.Output, Count: e.Count, Expired: e.Expired,
+		}
+	}
+	return &body[v1.EntryList]{out}, nil
+}

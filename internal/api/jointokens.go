@@ -1,0 +1,67 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+func (s *server) joinTokenRoutes() {
+	handle(s, operation("listJoinTokens", http.MethodGet, "/api/v1/jointokens", "nodes", "List tokens with which machines join"), s.listJoinTokens)
+	handle(s, operation("createJoinToken", http.MethodPost, "/api/v1/jointokens", "nodes", "Make one; it is shown once"), s.createJoinToken)
+	handle(s, operation("deleteJoinToken", http.MethodDelete, "/api/v1/jointokens/{id}", "nodes", "Take one back; nodes that joined with it stay"), s.deleteJoinToken)
+}
+
+func (s *server) listJoinTokens(ctx context.Context, _ *none) (*body[v1.JoinTokenList], error) {
+	list, err := s.JoinTokens.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := v1.JoinTokenList{Items: make([]v1.JoinToken, len(list))}
+	for i, t := range list {
+		out.Items[i] = joinTokenOf(t)
+	}
+	return &body[v1.JoinTokenList]{out}, nil
+}
+
+func joinTokenOf(t pki.JoinToken) v1.JoinToken {
+	return v1.JoinToken{
+		ID: t.ID, Namespace: t.Namespace, Groups: t.Groups, Labels: t.Labels, Expires: t.Expires,
+		MaxUses: t.MaxUses, Uses: t.Uses, Created: t.Created, By: t.By, Note: t.Note,
+	}
+}
+
+func (s *server) createJoinToken(ctx context.Context, in *struct{ Body v1.JoinTokenRequest }) (*body[v1.JoinToken], error) {
+	r := in.Body
+	if r.Namespace == "" {
+		r.Namespace = model.DefaultNamespaceName
+	}
+	if _, ok := s.Directory.NamespaceByName(r.Namespace); !ok {
+		return nil, noNamespace(r.Namespace)
+	}
+	keep := pki.JoinToken{
+		Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels, MaxUses: r.MaxUses,
+		By: callerOf(ctx).User, Note: r.Note,
+	}
+	if r.ExpiresIn > 0 {
+		keep.Expires = s.Now().Add(time.Duration(r.ExpiresIn) * time.Second).UTC()
+	}
+	token, keep, err := s.NewJoinToken(keep)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.JoinTokens.Create(ctx, keep); err != nil {
+		return nil, err
+	}
+	out := joinTokenOf(keep)
+	out.Token = token.String()
+	return &body[v1.JoinToken]{out}, nil
+}
+
+func (s *server) deleteJoinToken(ctx context.Context, in *idPath) (*none, error) {
+	return nil, s.JoinTokens.Delete(ctx, in.ID)
+}

@@ -1,0 +1,112 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/version"
+)
+
+// config is huma with our error form and without its pages.
+func config() huma.Config {
+	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
+	for _, t := range []reflect.Type{
+		reflect.TypeFor[model.Duration](), reflect.TypeFor[model.Size](), // written with units
+	} {
+		registry.RegisterTypeAlias(t, reflect.TypeFor[string]())
+	}
+	registry.RegisterTypeAlias(reflect.TypeFor[model.Command](), reflect.TypeFor[any]()) // a string or a list
+	c := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title: "Muster", Version: version.Get().Version,
+				Description: "Errors are RFC 9457 problems with a hint that says what to type. Lists come in pages: pass next as after.",
+				License:     &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
+			},
+			Components: &huma.Components{
+				Schemas: registry,
+				SecuritySchemes: map[string]*huma.SecurityScheme{
+					"bearer": {Type: "http", Scheme: "bearer", Description: "The token of a login or an API token."},
+				},
+			},
+			Security: []map[string][]string{{"bearer": {}}},
+		},
+		Formats:       map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
+		DefaultFormat: "application/json",
+		Transformers:  []huma.Transformer{reform},
+	}
+	c.RejectUnknownQueryParameters = true
+	return c
+}
+
+// schemaName keeps names of types with parameters readable.
+func schemaName(t reflect.Type, hint string) string {
+	if t == reflect.TypeFor[model.Problem]() {
+		return "OpenProblem" // model.Problem beside v1.Problem
+	}
+	return huma.DefaultSchemaNamer(t, hint)
+}
+
+// resourceSchema describes a whole resource of a kind.
+func resourceSchema(r huma.Registry, k model.KindInfo) *huma.Schema {
+	return &huma.Schema{
+		Type:     "object",
+		Required: []string{"kind", "metadata"},
+		Properties: map[string]*huma.Schema{
+			"apiVersion": {Type: "string", Enum: []any{model.APIVersion}},
+			"kind":       {Type: "string", Enum: []any{k.Name}},
+			"metadata":   r.Schema(reflect.TypeFor[model.Metadata](), true, "Metadata"),
+			"spec":       r.Schema(reflect.TypeOf(k.New()).Elem(), true, k.Name+"Spec"),
+			"status":     r.Schema(reflect.TypeFor[model.Stored](), true, "Stored"),
+		},
+	}
+}
+
+func jsonContent(schema *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{"application/json": {Schema: schema}}
+}
+
+// openapi is the generated page, made once.
+type openapi struct{ json, yaml []byte }
+
+func (o *openapi) routes(api huma.API, mux *http.ServeMux) {
+	page := api.OpenAPI()
+	errorSchema := page.Components.Schemas.Schema(reflect.TypeFor[v1.Error](), true, "Error")
+	for _, path := range page.Paths {
+		for _, op := range []*huma.Operation{path.Get, path.Put, path.Post, path.Delete} {
+			if op == nil {
+				continue
+			}
+			for status := range op.Responses {
+				if strings.HasPrefix(status, "4") || strings.HasPrefix(status, "5") {
+					delete(op.Responses, status)
+				}
+			}
+			op.Responses["default"] = &huma.Response{
+				Description: "Error", Content: map[string]*huma.MediaType{"application/problem+json": {Schema: errorSchema}},
+			}
+		}
+	}
+	var err error
+	if o.json, err = json.MarshalIndent(page, "", "  "); err == nil {
+		o.yaml, err = page.YAML()
+	}
+	if err != nil {
+		panic("BUG: the OpenAPI page cannot be encoded: " + err.Error())
+	}
+	serve := func(pattern, contentType string, data []byte) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", contentType)
+			_, _ = w.Write(data)
+		})
+	}
+	serve("GET /api/v1/openapi.json", "application/openapi+json", o.json)
+	serve("GET /api/v1/openapi.yaml", "application/openapi+yaml", o.yaml)
+}

@@ -1,0 +1,78 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+func (s *server) problemRoutes() {
+	handle(s, operation("listProblems", http.MethodGet, "/api/v1/problems", "problems", "List problems, newest first"), s.listProblems)
+	handle(s, operation("getProblem", http.MethodGet, "/api/v1/problems/{id}", "problems", "Get one"), s.getProblem)
+	handle(s, operation("listDeliveries", http.MethodGet, "/api/v1/problems/{id}/deliveries", "problems", "Who was told of it"), s.listDeliveries)
+}
+
+type listProblemsInput struct {
+	Namespace string `query:"namespace" maxLength:"253"`
+	Node      string `query:"node" maxLength:"253"`
+	Check     string `query:"check" maxLength:"253"`
+	Open      bool   `query:"open" doc:"Only those that are open."`
+	Limit     int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	After     string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+}
+
+func (s *server) listProblems(ctx context.Context, in *listProblemsInput) (*body[v1.ProblemList], error) {
+	q := history.ProblemQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Open: in.Open, Limit: in.Limit + 1}
+	if in.After != "" {
+		text, id, ok := strings.Cut(in.After, ".")
+		ns, err := strconv.ParseInt(text, 10, 64)
+		if !ok || err != nil {
+			return nil, model.Errorf(model.Invalid, "after: this is no token of a page before")
+		}
+		q.Before, q.BeforeID = time.Unix(0, ns), id
+	}
+	list, err := s.History.Problems(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	var out v1.ProblemList
+	if len(list) > in.Limit {
+		list = list[:in.Limit]
+		last := list[in.Limit-1]
+		out.Next = strconv.FormatInt(last.Opened.UnixNano(), 10) + "." + last.ID
+	}
+	out.Items = make([]v1.Problem, len(list))
+	for i, p := range list {
+		out.Items[i] = v1.Problem(p)
+	}
+	return &body[v1.ProblemList]{out}, nil
+}
+
+func (s *server) getProblem(ctx context.Context, in *idPath) (*body[v1.Problem], error) {
+	p, err := s.History.Problem(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &body[v1.Problem]{v1.Problem(p)}, nil
+}
+
+func (s *server) listDeliveries(ctx context.Context, in *idPath) (*body[v1.DeliveryList], error) {
+	list, err := s.History.Deliveries(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := v1.DeliveryList{Items: make([]v1.Delivery, len(list))}
+	for i, d := range list {
+		out.Items[i] = v1.Delivery{
+			ID: d.ID, Problem: d.Problem, Namespace: d.Handler.Namespace, Handler: d.Handler.Name, Kind: d.Kind,
+			State: string(d.State), Attempts: d.Attempts, Created: d.Created, NextAt: d.NextAt, LastError: d.LastError, Ended: d.Ended,
+		}
+	}
+	return &body[v1.DeliveryList]{out}, nil
+}

@@ -1,0 +1,224 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+)
+
+func (s *server) resourceRoutes() {
+	apply := operation("apply", http.MethodPost, "/api/v1/apply", "resources", "Make many resources so, in one transaction")
+	apply.MaxBodyBytes = maxBody
+	handle(s, apply, s.apply)
+	handle(s, operation("listChanges", http.MethodGet, "/api/v1/changes", "resources", "Recorded changes, newest first"), s.changes)
+	handle(s, operation("listKinds", http.MethodGet, "/api/v1/kinds", "resources", "The kinds of resources"), s.kinds)
+	for _, k := range model.Kinds() {
+		s.kindRoutes(k)
+	}
+}
+
+// kindRoutes registers list, get, put and delete of one kind.
+func (s *server) kindRoutes(k model.KindInfo) {
+	schema := resourceSchema(s.api.OpenAPI().Components.Schemas, k)
+	collection := "/api/v1/" + k.Plural
+	one := collection + "/{namespace}/{name}"
+	if !k.Namespaced {
+		one = collection + "/{name}"
+	}
+	list := operation("list"+k.Name, http.MethodGet, collection, k.Plural, "List "+k.Plural)
+	handle(s, list, func(ctx context.Context, in *listInput) (*body[v1.ResourceList], error) { return s.list(ctx, k, in) })
+
+	get := operation("get"+k.Name, http.MethodGet, one, k.Plural, "Get one")
+	get.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: jsonContent(schema)}}
+	put := operation("put"+k.Name, http.MethodPut, one, k.Plural, "Make one so")
+	put.RequestBody = &huma.RequestBody{Required: true, Content: jsonContent(schema)}
+	put.SkipValidateBody = true // read strictly by the model, which names line and field
+	remove := operation("delete"+k.Name, http.MethodDelete, one, k.Plural, "Take one away")
+	if !k.Namespaced {
+		handle(s, get, func(ctx context.Context, in *nameGet) (*resourceOutput, error) {
+			return s.get(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.IfNoneMatch)
+		})
+		handle(s, put, func(ctx context.Context, in *struct {
+			namePath
+			changeInput
+			RawBody []byte
+		}) (*body[v1.Applied], error) {
+			return s.put(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.changeInput, in.RawBody)
+		})
+		handle(s, remove, func(ctx context.Context, in *struct {
+			namePath
+			changeInput
+		}) (*body[v1.Applied], error) {
+			return s.remove(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.changeInput)
+		})
+		return
+	}
+	handle(s, get, func(ctx context.Context, in *struct {
+		Namespace string `path:"namespace" maxLength:"253"`
+		nameGet
+	}) (*resourceOutput, error) {
+		return s.get(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.IfNoneMatch)
+	})
+	handle(s, put, func(ctx context.Context, in *struct {
+		Namespace string `path:"namespace" maxLength:"253"`
+		namePath
+		changeInput
+		RawBody []byte
+	}) (*body[v1.Applied], error) {
+		return s.put(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.changeInput, in.RawBody)
+	})
+	handle(s, remove, func(ctx context.Context, in *struct {
+		Namespace string `path:"namespace" maxLength:"253"`
+		namePath
+		changeInput
+	}) (*body[v1.Applied], error) {
+		return s.remove(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.changeInput)
+	})
+}
+
+type namePath struct {
+	Name string `path:"name" maxLength:"253"`
+}
+
+type nameGet struct {
+	Name        string `path:"name" maxLength:"253"`
+	IfNoneMatch string `header:"If-None-Match"`
+}
+
+// changeInput is what goes with every change of one resource.
+type changeInput struct {
+	Message     string `query:"message" maxLength:"1000" doc:"Why; recorded with the change."`
+	DryRun      bool   `query:"dryRun" doc:"Say what would happen and keep nothing."`
+	MaxAffected int    `query:"maxAffected" minimum:"0" doc:"Refuse a change that lands on more nodes; 0: a fifth of all, at least 50."`
+	Yes         bool   `query:"yes" doc:"Go ahead however many nodes are affected."`
+	IfMatch     string `header:"If-Match" doc:"The ETag that the resource must still have."`
+	IfNoneMatch string `header:"If-None-Match" doc:"*: only if it does not exist yet."`
+}
+
+// options turns them into those of the intent service.
+func (in changeInput) options(key intent.Key) (intent.ApplyOptions, error) {
+	o := intent.ApplyOptions{DryRun: in.DryRun, Yes: in.Yes, MaxAffected: in.MaxAffected}
+	switch {
+	case in.IfNoneMatch == "*":
+		o.Expect = map[intent.Key]int64{key: 0}
+	case in.IfMatch != "" && in.IfMatch != "*":
+		revision, err := strconv.ParseInt(strings.Trim(strings.TrimPrefix(in.IfMatch, "W/"), `"`), 10, 64)
+		if err != nil || revision <= 0 {
+			return o, model.Errorf(model.Invalid, "If-Match %q is no ETag of ours", in.IfMatch).WithHint("send the ETag that GET gave")
+		}
+		o.Expect = map[intent.Key]int64{key: revision}
+	}
+	return o, nil
+}
+
+func etag(revision int64) string { return strconv.Quote(strconv.FormatInt(revision, 10)) }
+
+// resourceOutput is one resource with its ETag.
+type resourceOutput struct {
+	ETag string `header:"ETag"`
+	Body json.RawMessage
+}
+
+func (s *server) get(ctx context.Context, key intent.Key, ifNoneMatch string) (*resourceOutput, error) {
+	r, err := s.Intent.Get(ctx, key)
+	if err != nil {
+		return nil, notThere(err, key)
+	}
+	tag := etag(r.Status.Revision)
+	if ifNoneMatch == tag {
+		return nil, huma.ErrorWithHeaders(huma.Status304NotModified(), http.Header{"Etag": {tag}})
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", key, err)
+	}
+	return &resourceOutput{tag, data}, nil
+}
+
+// notThere gives a missing resource its hint.
+func notThere(err error, key intent.Key) error {
+	var said *model.Error
+	if !errors.As(err, &said) || said.Class != model.NotFound {
+		return err
+	}
+	hint := "muster get " + strings.ToLower(key.Kind)
+	if key.Namespace != "" {
+		hint += " -n " + key.Namespace
+	}
+	return model.Errorf(model.NotFound, "there is no %s", key).WithHint("what there is: %s", hint)
+}
+
+type listInput struct {
+	Namespace string `query:"namespace" maxLength:"253" doc:"Empty: of all."`
+	Selector  string `query:"selector" maxLength:"4096" doc:"Labels: env=prod,tier!=db,owner,!old"`
+	Limit     int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	After     string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+}
+
+func (s *server) list(ctx context.Context, k model.KindInfo, in *listInput) (*body[v1.ResourceList], error) {
+	q := intent.ListQuery{Kind: k.Name, Limit: in.Limit + 1}
+	if k.Namespaced {
+		q.Namespace = in.Namespace
+	}
+	if in.After != "" {
+		text, err := base64.RawURLEncoding.DecodeString(in.After)
+		namespace, name, ok := strings.Cut(string(text), "/")
+		if err != nil || !ok {
+			return nil, model.Errorf(model.Invalid, "after: this is no token of a page before")
+		}
+		q.After = intent.Key{Kind: k.Name, Namespace: namespace, Name: name}
+	}
+	selector, err := plan.ParseSelector(in.Selector)
+	if err != nil {
+		return nil, err
+	}
+	var match func(*model.Resource) bool
+	if in.Selector != "" {
+		match = func(r *model.Resource) bool { return selector.Matches(s.labelsOf(r)) }
+	}
+	items, err := s.Intent.List(ctx, q, match)
+	if err != nil {
+		return nil, err
+	}
+	var out v1.ResourceList
+	if len(items) > in.Limit {
+		items = items[:in.Limit]
+		last := intent.KeyOf(&items[in.Limit-1])
+		out.Next = base64.RawURLEncoding.EncodeToString([]byte(last.Namespace + "/" + last.Name))
+	}
+	out.Items = make([]json.RawMessage, len(items))
+	for i := range items {
+		if out.Items[i], err = json.Marshal(&items[i]); err != nil {
+			return nil, fmt.Errorf("encode %s: %w", intent.KeyOf(&items[i]), err)
+		}
+	}
+	return &body[v1.ResourceList]{out}, nil
+}
+
+// labelsOf are the labels a selector sees: of a node, those of all its owners.
+func (s *server) labelsOf(r *model.Resource) map[string]string {
+	if r.Kind == "Node" && r.Status != nil {
+		return s.Directory.NodeLabels(model.NodeID(r.Status.ID))
+	}
+	return r.Metadata.Labels
+}
+
+func (s *server) kinds(context.Context, *none) (*body[[]v1.Kind], error) {
+	var out []v1.Kind
+	for _, k := range model.Kinds() {
+		out = append(out, v1.Kind{Kind: k.Name, Plural: k.Plural, Short: k.Short, Namespaced: k.Namespaced})
+	}
+	return &body[[]v1.Kind]{out}, nil
+}
