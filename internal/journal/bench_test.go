@@ -113,3 +113,45 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportMetric(float64(s.Entries)/float64(s.Commits), "entries/commit")
 	b.ReportMetric(float64(b.N*8)/b.Elapsed().Seconds(), "results/s")
 }
+
+// BenchmarkReplay reads a log of results back, as a restart does: open with every
+// byte checked, then read every entry.
+func BenchmarkReplay(b *testing.B) {
+	dir := b.TempDir()
+	l, err := journal.Open(dir, journal.Options{Tick: -1, Reserve: -1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	const entries = 100_000
+	for range entries {
+		e := journal.Entry{Section: journal.Section(rng.IntN(256)), Data: entryOfResults(rng, 8)}
+		if err := l.Append(context.Background(), e); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	for range b.N {
+		l, err := journal.Open(dir, journal.Options{Tick: -1, Reserve: -1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		n := 0
+		err = l.Read(context.Background(), journal.Position{}, func(c journal.Commit) error {
+			for _, s := range c.Sections() {
+				if err := c.Entries(s, func([]byte) error { n++; return nil }); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil || n != entries {
+			b.Fatal(n, err)
+		}
+		_ = l.Close()
+	}
+	b.ReportMetric(float64(b.N*entries*8)/b.Elapsed().Seconds(), "results/s")
+}

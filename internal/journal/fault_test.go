@@ -345,3 +345,41 @@ func TestRefusesNewerStores(t *testing.T) {
 		t.Fatalf("%s %v", text, err)
 	}
 }
+
+// TestStalledSync: a disk that stalls for a minute delays acknowledgements, and
+// listening time does not count the minute.
+func TestStalledSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New(memfs.New())
+		var listening []time.Duration
+		l := open(t, "/j", journal.Options{FS: fs, Tick: -1, Reserve: -1, Deliver: func(c journal.Commit) {
+			listening = append(listening, c.Listening())
+		}})
+		a := journaltest.NewAcks()
+		add(t, l, a, 0)
+		a.Wait(1)
+		fs.Before(func(op faultfs.Op) error {
+			if op.Kind == faultfs.Sync {
+				time.Sleep(time.Minute)
+			}
+			return nil
+		})
+		add(t, l, a, 1)
+		synctest.Wait()
+		add(t, l, a, 2)
+		time.Sleep(59 * time.Second)
+		if n := len(a.Heard()); n != 1 {
+			t.Fatalf("%d acknowledged while the disk stalls", n)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		fs.Before(nil)
+		a.Wait(3)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if step := listening[2] - listening[1]; step != 2*time.Second {
+			t.Errorf("listened %v during a stall of a minute", step)
+		}
+	})
+}
