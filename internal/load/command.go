@@ -31,7 +31,7 @@ func NewCommand() *cobra.Command {
 
 bench/README.md says how the recorded results were made.`,
 	}
-	cmd.AddCommand(runCommand(), prepareCommand())
+	cmd.AddCommand(runCommand(), prepareCommand(), tableCommand())
 	return cmd
 }
 
@@ -84,6 +84,7 @@ func runCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&c.Server, "server", "127.0.0.1:8443", "the agents' listener: listen, or listen-plain without --tls")
 	f.IntVar(&c.Agents, "agents", 100, "agent sessions")
+	f.IntVar(&c.First, "first", 0, "number of the first agent, where several loaders share a fleet")
 	f.IntVar(&c.Checks, "checks", 40, "checks of each agent")
 	f.DurationVar(&c.Interval, "interval", 5*time.Second, "interval of every check")
 	f.Float64Var(&c.Rate, "rate", 0, "results per second of all agents; replaces --interval")

@@ -18,6 +18,7 @@ type Config struct {
 	TLS func(uid uuid.UUID) (*tls.Config, error)
 
 	Agents     int           // default 100
+	First      int           // number of the first one: several runs share a fleet
 	Checks     int           // per agent; default 40
 	Interval   time.Duration // of every check; default 5 s. Rate replaces it.
 	Rate       float64       // results per second of all agents; 0: from Interval

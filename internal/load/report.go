@@ -49,7 +49,9 @@ type Report struct {
 	Batch        Spread            `json:"signalsPerFrame"`
 	Server       Usage             `json:"server"`
 	Loader       Usage             `json:"loader"`
-	MachineShare float64           `json:"machineShare"` // both processes, of all cores
+	MachineShare float64           `json:"machineShare"`      // both processes, of all cores
+	ConnectCPU   float64           `json:"connectCpuSeconds"` // of the server, until all agents held their checks
+	SessionBytes float64           `json:"sessionBytes"`      // resident on the server per agent: sessions and assignments, before any result
 
 	// Metrics are the server's counters over the measured span, by name.
 	Metrics  map[string]float64 `json:"metrics,omitempty"`
@@ -67,6 +69,7 @@ type Machine struct {
 	Memory int64  `json:"memory"` // bytes
 	Kernel string `json:"kernel"`
 	Go     string `json:"go"`
+	Load   string `json:"load"` // averages over 1, 5 and 15 minutes before the run: was it alone?
 }
 
 // Plan is the configuration that matters, with defaults filled in.
@@ -199,7 +202,8 @@ func (rep *Report) Text() string {
 		return fmt.Sprintf("%.2f cores, %.1f µs CPU per result, %d MiB resident", u.Cores, u.MicrosPerItem, u.RSS>>20)
 	}
 	if rep.Server.RSS > 0 {
-		line("server", "%s (%.1f kB per agent, states included)", use(rep.Server), float64(rep.Server.RSS)/1024/float64(p.Agents))
+		line("server", "%s", use(rep.Server))
+		line("session", "%.1f kB resident per agent before any result, %.2f ms of server CPU to connect", rep.SessionBytes/1000, 1000*rep.ConnectCPU/float64(p.Agents))
 	}
 	line("loader", "%s", use(rep.Loader))
 	if rep.Server.RSS > 0 {
@@ -227,6 +231,9 @@ func machine() Machine {
 	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), CPU: field("/proc/cpuinfo", "model name")}
 	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		m.Kernel = strings.TrimSpace(string(kernel))
+	}
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
+		m.Load = strings.Join(strings.Fields(string(load))[:3], " ")
 	}
 	kb, _ := strconv.ParseInt(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB"), 10, 64)
 	m.Memory = kb << 10

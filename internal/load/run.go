@@ -77,8 +77,8 @@ func newRun(cfg Config) (*run, error) {
 	}
 	shared := link.NewShared()
 	for i := range cfg.Agents {
-		uid, name := cfg.Nodes(i)
-		a := &agent{run: r, index: i, uid: uid, name: name, stream: wire.StreamID(rand.Uint64() | 1)}
+		uid, name := cfg.Nodes(cfg.First + i)
+		a := &agent{run: r, index: cfg.First + i, uid: uid, name: name, stream: wire.StreamID(rand.Uint64() | 1)}
 		c := link.Config{Node: uid, Dial: dialers[i%len(dialers)], Chunk: r.chunk, BootMs: r.boot, Log: cfg.Log, Shared: shared}
 		if cfg.TLS != nil {
 			var err error
@@ -176,11 +176,16 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 
+	idle := r.usage().server
 	for _, a := range r.agents {
 		readers.Go(func() { a.live(live) })
 	}
 	if err := r.waitReady(ctx, rep); err != nil {
 		return nil, err
+	}
+	if ready := r.usage().server; idle.rss > 0 {
+		rep.ConnectCPU = (ready.cpu - idle.cpu).Seconds()
+		rep.SessionBytes = float64(ready.rss-idle.rss) / float64(r.cfg.Agents)
 	}
 
 	begin := time.Duration(r.now()) + 100*time.Millisecond
