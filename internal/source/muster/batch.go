@@ -1,12 +1,12 @@
 package muster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -86,53 +86,70 @@ func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused) {
 	x.mu.Lock()
 	held := x.pushed
 	x.mu.Unlock()
+	if held != x.admits {
+		x.admits, x.admitted = held, nil
+		if held != nil {
+			x.admitted = make([]uint64, (len(held.Chunks)+63)/64)
+		}
+	}
 	var sig wire.Signal
 	number := r.First
 	for left := r.Signals; left > 0; left-- {
-		v, reason := refusedMalformed, "cannot be decoded"
+		v, code, reason := refusedMalformed, "", "cannot be decoded"
 		if r.Next(&sig) {
-			v, reason = x.verdict(&sig, held)
+			v, code, reason = x.verdict(&sig)
 		} else if err := r.Err(); err != nil {
 			reason = err.Error()
 			r.Pass()
 		}
 		if v != admitted {
 			x.srv.metrics.signals[v].Inc()
-			refused = append(refused, wire.Refused{StreamKey: r.StreamKey, Number: number, Code: verdictNames[v], Reason: reason})
+			refused = append(refused, wire.Refused{StreamKey: r.StreamKey, Number: number, Code: cmp.Or(code, verdictNames[v]), Reason: reason})
 		}
 		number++
 	}
 	return refused
 }
 
-func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (verdict, string) {
+// verdict judges one signal. The view is asked once per session and definition of
+// the node's assignment, and always for others.
+func (x *session) verdict(sig *wire.Signal) (v verdict, code, reason string) {
 	switch sig.Kind {
 	case wire.SignalKeepalive:
-		return admitted, ""
+		return admitted, "", ""
 	case wire.SignalResult:
 	default:
-		return refusedKind, "a signal of a kind that this server does not know"
+		return refusedKind, "", "a signal of a kind that this server does not know"
 	}
 	if len(sig.Output) > x.node.OutputBytes {
-		return refusedOutput, fmt.Sprintf("output of %d bytes, at most %d", len(sig.Output), x.node.OutputBytes)
+		return refusedOutput, "", fmt.Sprintf("output of %d bytes, at most %d", len(sig.Output), x.node.OutputBytes)
 	}
-	states := x.srv.cfg.Limits.StatesPerNode
-	if held != nil && len(held.Chunks) <= states && holdsChunk(held.Chunks, sig.Chunk) {
-		return admitted, ""
+	at, known := -1, (*model.Chunk)(nil)
+	if x.admits != nil {
+		if i, ok := find(x.admits.Chunks, sig.Chunk); ok {
+			if x.admitted[i/64]&(1<<(i%64)) != 0 {
+				return admitted, "", ""
+			}
+			at, known = i, x.admits.Chunks[i]
+		}
 	}
-	chunk := x.srv.cfg.Assignments.Chunk(sig.Chunk)
-	if chunk == nil {
-		return refusedChunk, fmt.Sprintf("no definition %d", sig.Chunk)
+	if known == nil {
+		known = x.srv.cfg.Assignments.Chunk(sig.Chunk)
 	}
-	if code, reason := x.srv.cfg.View.Admit(x.node.ID, chunk); code != "" {
-		return refusedStates, reason
+	if known == nil {
+		return refusedChunk, "", fmt.Sprintf("no definition %d", sig.Chunk)
 	}
-	return admitted, ""
+	if code, reason := x.srv.cfg.View.Admit(x.node.ID, known); code != "" {
+		return refusedStates, code, reason
+	}
+	if at >= 0 {
+		x.admitted[at/64] |= 1 << (at % 64)
+	}
+	return admitted, "", ""
 }
 
-func holdsChunk(chunks []*model.Chunk, id model.ChunkID) bool {
-	_, ok := slices.BinarySearchFunc(chunks, id, func(c *model.Chunk, id model.ChunkID) int { return int(int64(c.ID) - int64(id)) })
-	return ok
+func find(chunks []*model.Chunk, id model.ChunkID) (int, bool) {
+	return slices.BinarySearchFunc(chunks, id, func(c *model.Chunk, id model.ChunkID) int { return int(int64(c.ID) - int64(id)) })
 }
 
 // without encodes the batch anew with a keepalive in the place of each refused

@@ -48,7 +48,7 @@ type Limits struct {
 	BatchSignals      int           // signals per batch; default wire.MaxSignals
 	UnackedBytes      int           // per session, sent and not yet acknowledged; default 4 MiB
 	OutputBytes       int           // one result's output; default 64 KiB
-	StatesPerNode     int           // event states; default 1000
+	StatesPerNode     int           // Deprecated: View.Admit holds it; not looked at here
 	NodeResultsPerSec float64       // default 1000
 	RateBurst         time.Duration // what a bucket holds, in time at its rate; default 10 s
 	JournalQueueBytes int64         // the journal's queue; above half of it agents are told Slow; default the journal's own default
@@ -89,7 +89,7 @@ func (c *Config) complete() error {
 func (l Limits) complete() Limits {
 	def := Limits{
 		Sessions: 60000, FrameBytes: wire.MaxFrame, BatchSignals: wire.MaxSignals, UnackedBytes: 4 << 20,
-		OutputBytes: 64 << 10, StatesPerNode: 1000, NodeResultsPerSec: 1000, RateBurst: 10 * time.Second,
+		OutputBytes: 64 << 10, NodeResultsPerSec: 1000, RateBurst: 10 * time.Second,
 		JournalQueueBytes: journal.DefaultQueueBytes, Keepalive: 20 * time.Second, Timeout: 120 * time.Second,
 		PingAfter: 20 * time.Second, DeadAfter: 60 * time.Second, Handshake: 60 * time.Second, Write: 10 * time.Second,
 		Writers: 8, ShedShare: 0.2, ShedWindow: 10 * time.Second, ShedLeast: 10,
@@ -99,7 +99,6 @@ func (l Limits) complete() Limits {
 	l.BatchSignals = min(cmp.Or(l.BatchSignals, def.BatchSignals), wire.MaxSignals)
 	l.UnackedBytes = cmp.Or(l.UnackedBytes, def.UnackedBytes)
 	l.OutputBytes = cmp.Or(l.OutputBytes, def.OutputBytes)
-	l.StatesPerNode = cmp.Or(l.StatesPerNode, def.StatesPerNode)
 	l.NodeResultsPerSec = cmp.Or(l.NodeResultsPerSec, def.NodeResultsPerSec)
 	l.RateBurst = cmp.Or(l.RateBurst, def.RateBurst)
 	l.JournalQueueBytes = cmp.Or(l.JournalQueueBytes, def.JournalQueueBytes)

@@ -40,9 +40,9 @@ type View interface {
 	// LastNumbers waits until the view has applied commit after, and returns the last
 	// number kept of every stream of the node.
 	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)
-	// Admit says whether a result may create or update its event state. It is asked
-	// only for chunks outside the node's present assignment and for nodes whose
-	// assignment is larger than Limits.StatesPerNode. An empty code admits.
+	// Admit says whether a result may create or update its event state (the limits of
+	// its node and of its namespace). It is asked once per session for each definition
+	// that the node is assigned, and each time for others. An empty code admits.
 	Admit(node model.NodeID, chunk *model.Chunk) (code, reason string)
 }
 

@@ -39,6 +39,10 @@ type session struct {
 	pinged atomic.Int64 // of the last ping
 	paused atomic.Bool  // the reader handles a frame, or waits: it cannot hear
 
+	// The reader's: which definitions of which assignment the view has admitted.
+	admits   *plan.Assignment
+	admitted []uint64 // a bit for each of admits.Chunks
+
 	// appending is held from the look at over to the end of Append: who sets over and
 	// then takes it knows that nothing of this session comes to the journal any more.
 	appending sync.Mutex

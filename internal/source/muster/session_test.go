@@ -231,10 +231,10 @@ func TestNewerSessionTakesOver(t *testing.T) {
 }
 
 func TestSignalsRefusedByNumber(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.OutputBytes = 20; c.Limits.StatesPerNode = 2 })
+	w := newWorld(t, func(c *Config) { c.Limits.OutputBytes = 20 })
 	w.journal.admit = func(_ model.NodeID, c *model.Chunk) (string, string) {
 		if c.ID == 4 {
-			return "states", "this node has its 2 states"
+			return "node_limit", "this node has its 2 states"
 		}
 		return "", ""
 	}
@@ -251,7 +251,7 @@ func TestSignalsRefusedByNumber(t *testing.T) {
 	for _, r := range a.refused {
 		got += fmt.Sprintf("%d %s: %s\n", r.Number, r.Code, r.Reason)
 	}
-	want := "2 unknown_chunk: no definition 99\n3 output: output of 21 bytes, at most 20\n5 states: this node has its 2 states\n"
+	want := "2 unknown_chunk: no definition 99\n3 output: output of 21 bytes, at most 20\n5 node_limit: this node has its 2 states\n"
 	if got != want {
 		t.Fatalf("refused\n%swant\n%s", got, want)
 	}
