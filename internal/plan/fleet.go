@@ -31,6 +31,8 @@ type fleet struct {
 	naming     map[ref]*users // who names a node
 	conditions map[conditionKey]*conditionState
 	scoped     map[string][]*conditionState // conditions by namespace of their owner
+	// groupReaders is how many conditions read node.groups.
+	groupReaders int
 
 	checks      map[model.CheckID]*check
 	checkByName map[ref]model.CheckID
@@ -149,6 +151,9 @@ func (f *fleet) acquire(c *condition, p *pass) *conditionState {
 		f.conditions[c.key] = s
 		f.scoped[c.key.ns] = append(f.scoped[c.key.ns], s)
 		p.fresh = append(p.fresh, s)
+		if c.readsGroups {
+			f.groupReaders++
+		}
 	}
 	s.refs++
 	return s
@@ -160,6 +165,9 @@ func (f *fleet) release(c *condition) {
 		return
 	}
 	delete(f.conditions, c.key)
+	if c.readsGroups {
+		f.groupReaders--
+	}
 	list := f.scoped[c.key.ns]
 	f.scoped[c.key.ns] = slices.DeleteFunc(list, func(x *conditionState) bool { return x == s })
 }

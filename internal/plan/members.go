@@ -12,6 +12,9 @@ import (
 // evaluate looks at changed nodes with every condition, and with fresh conditions at
 // every node they may hold on: those that read groups, or those that do not.
 func (f *fleet) evaluate(p *pass, readsGroups bool) {
+	if readsGroups && f.groupReaders == 0 {
+		return
+	}
 	for id := range values32(p.nodes) {
 		n := f.nodes[model.NodeID(id)]
 		f.show(n, readsGroups)
