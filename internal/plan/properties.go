@@ -126,7 +126,7 @@ func resolve(name string, levels [][]source) *wire.Property {
 		})
 		var here any
 		for _, s := range level {
-			here = join(name, here, tree(s))
+			here = join(name, here, tree(s, 0))
 		}
 		value = override(value, here)
 	}
@@ -141,19 +141,22 @@ func resolve(name string, levels [][]source) *wire.Property {
 	return &wire.Property{Name: name, Value: out.Bytes()}
 }
 
-func tree(s source) any {
-	var members map[string]json.RawMessage
-	if trimmed := bytes.TrimSpace(s.value); len(trimmed) > 0 && trimmed[0] == '{' {
+// maxDepth is how deep objects are merged; what lies deeper is one value.
+const maxDepth = 16
+
+func tree(s source, depth int) any {
+	if trimmed := bytes.TrimSpace(s.value); depth < maxDepth && len(trimmed) > 0 && trimmed[0] == '{' {
+		var members map[string]json.RawMessage
 		if err := json.Unmarshal(trimmed, &members); err == nil {
 			o := make(object, len(members))
 			for key, v := range members {
-				o[key] = tree(source{v, s.from})
+				o[key] = tree(source{v, s.from}, depth+1)
 			}
 			return o
 		}
 	}
 	var compact bytes.Buffer
-	if err := json.Compact(&compact, s.value); err != nil {
+	if err := json.Compact(&compact, s.value); err != nil || compact.Len() == 0 {
 		return leaf{"null", s.from} // apply refuses what is not JSON
 	}
 	return leaf{compact.String(), s.from}
