@@ -1,14 +1,12 @@
 package app
 
 import (
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/muster-fleet/muster/internal/agent/probe"
+	"github.com/muster-fleet/muster/internal/lint"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -68,12 +66,6 @@ func (n nodes) Seen(node muster.Node, hello *wire.Hello) {
 }
 
 // validate checks a resource by itself: its fields, its probe, its conditions.
-func validate(r *model.Resource) error {
-	rules := model.Rules{
-		Probe: func(p *model.Probe) error { return errors.Join(probe.Lint(p.Name, p.Args)...) },
-		Where: func(expr string) error { _, err := plan.CompileWhere(expr); return err },
-	}
-	return rules.Check(r).Err()
-}
+func validate(r *model.Resource) error { return lint.Rules().Check(r).Err() }
 
 func nowUTC() time.Time { return time.Now().UTC() }
