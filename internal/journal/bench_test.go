@@ -155,3 +155,35 @@ func BenchmarkReplay(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N*entries*8)/b.Elapsed().Seconds(), "results/s")
 }
+
+// BenchmarkLinger is a moderate flow, 2,000 entries of eight results a second, with
+// and without waiting a little before a commit.
+func BenchmarkLinger(b *testing.B) {
+	for _, linger := range []time.Duration{0, 2 * time.Millisecond, 5 * time.Millisecond} {
+		b.Run(linger.String(), func(b *testing.B) {
+			l, err := journal.Open(b.TempDir(), journal.Options{Tick: -1, Reserve: -1, Linger: linger})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer l.Close()
+			rng := rand.New(rand.NewPCG(1, 2))
+			var done group
+			e := journal.Entry{Section: 1, Data: entryOfResults(rng, 8), Waiter: &done}
+			tick := time.NewTicker(time.Millisecond)
+			defer tick.Stop()
+			began := cpu()
+			b.ResetTimer()
+			for range b.N {
+				<-tick.C
+				done.Add(2)
+				_ = l.Append(context.Background(), e)
+				_ = l.Append(context.Background(), e)
+			}
+			done.Wait()
+			s := l.Stats()
+			b.ReportMetric(float64(cpu()-began)/float64(s.Entries*8)/1e3, "cpu-µs/result")
+			b.ReportMetric(float64(s.Entries)/float64(s.Commits), "entries/commit")
+			b.ReportMetric(float64(s.WrittenBytes)/float64(s.Entries*8), "disk-B/result")
+		})
+	}
+}

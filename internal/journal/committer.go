@@ -63,12 +63,13 @@ func (l *Log) waiting() bool {
 	return len(l.pending) > 0
 }
 
-// linger lets a batch fill.
+// linger lets a batch fill, for so long at most.
 func (l *Log) linger() {
 	timer := time.NewTimer(l.opts.Linger)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-l.full: // perhaps of a batch taken since: then this one is early, no more
 	case <-l.closing:
 	}
 }

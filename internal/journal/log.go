@@ -27,6 +27,7 @@ type Log struct {
 	folder *folder
 
 	wake    chan struct{} // capacity 1: there is a batch, or a cut
+	full    chan struct{} // capacity 1: a batch is full: no use in lingering
 	closing chan struct{} // closed by Close
 	done    chan struct{} // closed by the committer
 	commits sync.Pool     // of *commit
@@ -76,8 +77,12 @@ func (l *Log) Append(ctx context.Context, entries ...Entry) error {
 	}
 	l.stats.QueuedBytes += int64(raw)
 	l.passed += uint64(len(entries))
+	full := len(l.pending) > 1
 	l.mu.Unlock()
-	l.signal()
+	signal(l.wake)
+	if full && l.opts.Linger > 0 {
+		signal(l.full)
+	}
 	return nil
 }
 
@@ -126,10 +131,10 @@ func (l *Log) openBatchLocked(raw int) *batch {
 	return b
 }
 
-// signal wakes the committer.
-func (l *Log) signal() {
+// signal leaves a token in ch, where there is none.
+func signal(ch chan struct{}) {
 	select {
-	case l.wake <- struct{}{}:
+	case ch <- struct{}{}:
 	default:
 	}
 }
@@ -221,7 +226,7 @@ func (l *Log) Cut(p Position) error {
 	gone := append([]*segment(nil), l.segments[:n]...)
 	l.segments = append([]*segment(nil), l.segments[n:]...)
 	l.mu.Unlock()
-	defer l.signal() // the committer may wait for room
+	defer signal(l.wake) // the committer may wait for room
 	return l.remove(gone)
 }
 

@@ -31,7 +31,7 @@ type Options struct {
 	QueueBytes  int64         // raw bytes waiting before Append waits; default 8 MiB
 	SegmentSize int64         // bytes of one file; default 64 MiB, at most an eighth of Budget
 	Tick        time.Duration // an empty commit after so much silence; default 1 s, negative: none
-	Linger      time.Duration // wait so long for more entries before a commit; default none
+	Linger      time.Duration // wait so long for more entries before a commit, unless one is full; default none
 	Retry       time.Duration // between attempts while the disk refuses; default 1 s
 
 	// Partitions and Stores go into the FORMAT file: what else lives in the data
