@@ -132,7 +132,10 @@ func (v *View) Run(ctx context.Context) error {
 }
 
 // Deliver queues a commit for every worker, in the order of positions. It blocks
-// while a queue is full. It is made for journal.Options.Deliver and Journal.Read.
+// while a queue is full; one that came before is passed over. It is made for
+// journal.Options.Deliver and Journal.Read. At a start: open the journal with a
+// Deliver that waits, restore, Read from the lowest restored position into Deliver,
+// then let the waiting one go.
 func (v *View) Deliver(c journal.Commit) {
 	pos := c.Position()
 	v.log.Store(pos.Log)

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write golden files")
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if checks := flag.Lookup("rapid.checks"); !testing.Short() && checks.Value.String() == checks.DefValue {
-		_ = checks.Value.Set("1000")
+		_ = checks.Value.Set("400")
 	}
 	os.Exit(m.Run())
 }

@@ -94,6 +94,9 @@ func (w *worker) restored() {
 // deadline costs a look at two numbers.
 func (w *worker) apply(c journal.Commit) error {
 	w.pos, w.received, w.listening = c.Position(), c.Received(), int64(c.Listening())
+	if w.pos.Number <= w.applied.Load() {
+		return nil // replayed and delivered: the journal's head moves before Deliver
+	}
 	order, same := w.pos.Compare(w.view.opts.EmitAfter)
 	w.silent = w.view.opts.Emit == nil || same && order <= 0
 	sections := c.Sections()

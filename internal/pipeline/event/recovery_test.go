@@ -1,0 +1,175 @@
+package event_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/memfs"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/store/snapshot"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// life is one run of a server on a file system: a journal, a view, snapshots.
+type life struct {
+	t     *testing.T
+	log   *journal.Log
+	view  *event.View
+	cycle *snapshot.Cycle
+	done  chan struct{}
+	stop  context.CancelFunc
+	acked chan error
+}
+
+func chunk(id model.ChunkID) *model.Chunk {
+	c := &model.Chunk{ID: id, Check: model.CheckID(1000 + id%8), Namespace: 1, FailAfter: 2, TTL: time.Hour}
+	for s := range c.Severities {
+		c.Severities[s] = model.DefaultSeverity(model.Status(s))
+	}
+	return c
+}
+
+// begin starts as internal/app does: snapshots, then the journal from the lowest of
+// them, then what is new.
+func begin(t *testing.T, fs *memfs.FS, withSnapshots bool) *life {
+	t.Helper()
+	l := &life{t: t, done: make(chan struct{}), acked: make(chan error, 1)}
+	l.view = event.New(event.Options{Workers: 2, Chunks: chunk})
+	ready := make(chan struct{})
+	var err error
+	l.log, err = journal.Open("/journal", journal.Options{FS: fs, Tick: -1, Deliver: func(c journal.Commit) {
+		<-ready
+		l.view.Deliver(c)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := snapshot.Open(snapshot.Options{FS: fs, Dir: "/snapshots", Head: l.log.Head(), Resolve: l.log.Resolve})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var from journal.Position
+	for p := range model.Partitions {
+		snap, ok, passed := store.Load(model.Partition(p))
+		if len(passed) > 0 {
+			t.Fatal(passed)
+		}
+		if !withSnapshots || !ok {
+			from = journal.Position{}
+			continue
+		}
+		if err := l.view.Restore(snap.Partition, snap.At, snap.Body); err != nil {
+			t.Fatal(err)
+		}
+		if p == 0 || snap.At.Number < from.Number {
+			from = snap.At
+		}
+	}
+	var ctx context.Context
+	ctx, l.stop = context.WithCancel(context.Background())
+	go func() {
+		defer close(l.done)
+		if err := l.view.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := l.log.Read(ctx, from, func(c journal.Commit) error { l.view.Deliver(c); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	close(ready)
+	l.cycle = &snapshot.Cycle{Store: store, View: l.view}
+	if err := l.view.WaitApplied(ctx, l.log.Head()); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (l *life) end() {
+	l.stop()
+	<-l.done
+	if err := l.log.Close(); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// Committed implements journal.Waiter.
+func (l *life) Committed(_ uint64, _ journal.Position, err error) { l.acked <- err }
+
+// send journals results of a node and waits until they are kept.
+func (l *life) send(node model.NodeID, first uint64, rng *rand.Rand) {
+	l.t.Helper()
+	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: first, NowMs: 1000}
+	for range 4 {
+		b.Signals = append(b.Signals, wire.Signal{Kind: wire.SignalResult, Chunk: model.ChunkID(10 + rng.IntN(8)),
+			Status: model.Status(rng.IntN(4)), AtMs: 1000, Output: fmt.Appendf(nil, "%x", rng.Uint64())})
+	}
+	_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	err = l.log.Append(context.Background(), journal.Entry{
+		Section: journal.Section(node % model.Partitions), Data: append(wire.AppendBatchRecord(nil, node), body...), Waiter: l,
+	})
+	if err == nil {
+		err = <-l.acked
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// Power fails again and again, between any two commits and snapshots; after each
+// start everything acknowledged is there once, and the view that began at snapshots
+// is the one that read the whole journal.
+func TestRecoveryFromSnapshotsAndJournal(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	fs := memfs.New()
+	sent := map[model.NodeID]uint64{}
+	for round := range uint64(8) {
+		l := begin(t, fs, true)
+		for node, n := range sent {
+			last, err := l.view.LastNumbers(t.Context(), node, l.log.Head())
+			if err != nil || len(last) != 1 || last[0].Last != n {
+				t.Fatalf("round %d: node %d has numbers %v (%v), %d were acknowledged", round, node, last, err, n)
+			}
+			results := uint64(0)
+			page, err := l.view.List(t.Context(), event.Query{Nodes: []model.NodeID{node}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range page.States {
+				results += s.Results
+			}
+			if results != n {
+				t.Fatalf("round %d: node %d has %d results, %d were acknowledged", round, node, results, n)
+			}
+		}
+		whole := begin(t, fs.Crash(0, round), false)
+		for p := range model.Partitions {
+			if l.view.Hash(model.Partition(p)) != whole.view.Hash(model.Partition(p)) {
+				t.Fatalf("round %d: partition %d differs from the whole replay", round, p)
+			}
+		}
+		whole.end()
+		for range 20 {
+			node := model.NodeID(1 + rng.IntN(12))
+			l.send(node, sent[node]+1, rng)
+			sent[node] += 4
+			if rng.IntN(5) == 0 {
+				for p := rng.IntN(13); p < model.Partitions; p += 1 + rng.IntN(5) {
+					if err := l.cycle.Save(t.Context(), model.Partition(p)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		crashed := fs.Crash(rng.IntN(101), round)
+		l.end()
+		fs = crashed
+	}
+}
