@@ -293,7 +293,7 @@ func TestCycleSpreadsAndWaitsForReactions(t *testing.T) {
 		fs := memfs.New()
 		s := open(t, fs, 0)
 		reacted := make(chan struct{})
-		var floors []uint64
+		floors := make(chan uint64, 8)
 		c := &Cycle{Store: s, View: &fakeView{}, Period: time.Minute,
 			Usable: func(ctx context.Context, p journal.Position) error {
 				select {
@@ -303,7 +303,7 @@ func TestCycleSpreadsAndWaitsForReactions(t *testing.T) {
 					return ctx.Err()
 				}
 			},
-			Saved: func(floor journal.Position) { floors = append(floors, floor.Number) },
+			Saved: func(floor journal.Position) { floors <- floor.Number },
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -314,12 +314,14 @@ func TestCycleSpreadsAndWaitsForReactions(t *testing.T) {
 		}
 		close(reacted)
 		time.Sleep(61 * time.Second)
+		synctest.Wait()
 		if len(floors) != 0 {
-			t.Fatalf("floors %v after one cycle", floors)
+			t.Fatal("a floor after one cycle")
 		}
 		time.Sleep(61 * time.Second)
-		if len(floors) != 1 || floors[0] != 1 {
-			t.Fatalf("floors %v after two cycles", floors)
+		synctest.Wait()
+		if floor := <-floors; floor != 1 || len(floors) != 0 {
+			t.Fatalf("floor %d after two cycles, %d more", floor, len(floors))
 		}
 		cancel()
 		if err := <-done; err != nil {
