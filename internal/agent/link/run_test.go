@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -256,7 +257,6 @@ func TestLingerFillsAFrameAndUrgentDoesNotWait(t *testing.T) {
 	run(t, source, func(c *RunConfig) { c.Linger = 200 * time.Millisecond }, s.l.Addr().String())
 	source.add(1, false)
 	source.add(1, false)
-	time.Sleep(20 * time.Millisecond) // within the linger
 	source.add(1, false)
 	if b := <-got; len(b.Signals) != 3 {
 		t.Fatalf("first frame has %d signals, want all three", len(b.Signals))
@@ -354,7 +354,7 @@ func TestFullWaitsForAcknowledgement(t *testing.T) {
 	run(t, source, nil, s.l.Addr().String())
 	source.add(1, true)
 	for n, _ := source.Waiting(); n != 0; n, _ = source.Waiting() {
-		time.Sleep(time.Millisecond)
+		runtime.Gosched()
 	}
 	source.add(1, true)
 	close(step)

@@ -4,8 +4,8 @@
 // A TCP connection comes in at listener.go, which tells agents (ALPN muster.v1,
 // client certificate) from people (everybody else, handed to an http.Server). An
 // agent's connection becomes a session (session.go): Hello is answered in
-// handshake.go, batches go to the journal in batch.go, acknowledgements and
-// assignments leave through outbox.go.
+// handshake.go, batches go to the journal in batch.go; what the agent is told
+// (flush.go, assign.go) waits in outbox.go for a writer.
 //
 // Goroutines: one reader per connection; a fixed number of writers shared by all
 // sessions (outbox.go); one housekeeper (pings, idle sessions, Slow). Locks, in

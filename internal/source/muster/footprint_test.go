@@ -19,7 +19,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,7 +35,7 @@ import (
 // on the server (this process) and on the client's side (another one), and how long
 // all take to connect at once, both ends on this machine:
 //
-//	go test -run - -bench Footprint -benchtime 1x ./internal/source/muster -args -agents 9000
+//	MUSTER_AGENTS=9000 go test -run - -bench Footprint -benchtime 1x ./internal/source/muster
 //
 // After connecting every agent sends one frame of 40 results, so that buffers have
 // their working size.
@@ -134,11 +133,11 @@ func footprint(b *testing.B, n int, secure bool) {
 }
 
 // quiet is an agent that remembers nothing.
-type quiet struct{ acked *atomic.Int64 }
+type quiet struct{ acked chan struct{} }
 
 func (quiet) Welcomed(*link.Session, *wire.Welcome)              {}
 func (quiet) Assigned(*link.Session, *link.Held)                 {}
-func (q quiet) Acked(*link.Session, *wire.Ack)                   { q.acked.Add(1) }
+func (q quiet) Acked(*link.Session, *wire.Ack)                   { q.acked <- struct{}{} }
 func (quiet) RunNow(*link.Session, model.ChunkID)                {}
 func (quiet) Slow(*link.Session, time.Duration, string)          {}
 func (quiet) Leaving(_ *link.Session, _ time.Duration, _ string) {}
@@ -163,7 +162,7 @@ func footprintClients(spec string) {
 	fmt.Println("ready", resident(os.Getpid()))
 	in := bufio.NewScanner(os.Stdin)
 	in.Scan()
-	var acked atomic.Int64
+	acked := make(chan struct{}, n)
 	start := time.Now()
 	var opening sync.WaitGroup
 	dialing := make(chan struct{}, 1000)
@@ -185,7 +184,7 @@ func footprintClients(spec string) {
 			if secure {
 				cfg.TLS = configs[i]
 			}
-			s, err := link.Open(context.Background(), cfg.Complete(), addr, &wire.Hello{Streams: []wire.StreamHeld{{StreamKey: live, First: 1}}}, nil, quiet{&acked})
+			s, err := link.Open(context.Background(), cfg.Complete(), addr, &wire.Hello{Streams: []wire.StreamHeld{{StreamKey: live, First: 1}}}, nil, quiet{acked})
 			if err != nil {
 				panic(err)
 			}
@@ -197,8 +196,8 @@ func footprintClients(spec string) {
 	}
 	opening.Wait()
 	took := time.Since(start)
-	for acked.Load() < int64(n) {
-		time.Sleep(10 * time.Millisecond)
+	for range n {
+		<-acked
 	}
 	for range 4 {
 		debug.FreeOSMemory()
