@@ -13,6 +13,7 @@ out=${OUT:-bench/results}
 data=$(mktemp -d "${BENCH_DIR:-${TMPDIR:-/tmp}}/muster-bench.XXXXXX")
 mkdir -p "$out" bin
 server=
+stop() { if [ -n "$server" ]; then kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; server=; fi; }
 trap 'stop; rm -rf "$data"' EXIT
 
 CGO_ENABLED=0 go build -trimpath -o bin/spine ./bench/spine
@@ -39,7 +40,6 @@ launch() {
   for _ in $(seq 600); do curl -fsS -o /dev/null http://127.0.0.1:19444/metrics 2>/dev/null && return; sleep 0.1; done
   echo "the server did not start:"; tail -20 "$data/server.log"; exit 1
 }
-stop() { if [ -n "$server" ]; then kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; server=; fi; }
 
 # run NAME flags…: one load run against what was started
 run() {

@@ -57,7 +57,10 @@ func serve() *cobra.Command {
 			mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 			mux.HandleFunc("/debug/pprof/", pprof.Index)
 			server := &http.Server{Addr: admin, Handler: mux}
-			go func() { _ = server.ListenAndServe() }()
+			go func() {
+				<-s.Ready
+				_ = server.ListenAndServe()
+			}()
 			defer server.Close()
 			return s.Run(cmd.Context())
 		},

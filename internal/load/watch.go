@@ -54,9 +54,11 @@ func (r *run) watch(ctx context.Context, rep *Report, from, to time.Duration) {
 			r.closeAll()
 		}
 		outage = r.away(rep, outage, now, from)
-		if now >= to {
+		if now >= to && rep.last.at == 0 {
 			rep.last = r.usage()
 			rep.last.metrics = readMetrics(r.cfg.MetricsURL)
+		}
+		if now >= to && (outage == nil || now >= to+r.cfg.Drain) {
 			if outage != nil {
 				outage.Seconds = -1
 				rep.Outages = append(rep.Outages, *outage)

@@ -49,6 +49,9 @@ type Spine struct {
 	View      *event.View
 	Authority *pki.Authority // nil without TLS
 
+	// Ready is closed when the journal is replayed and agents are let in.
+	Ready chan struct{}
+
 	log    *journal.Log
 	server *muster.Server
 	nodes  map[uuid.UUID]muster.Node
@@ -65,7 +68,7 @@ func Open(o Options) (*Spine, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Spine{opts: o, nodes: make(map[uuid.UUID]muster.Node, o.Agents)}
+	s := &Spine{opts: o, Ready: make(chan struct{}), nodes: make(map[uuid.UUID]muster.Node, o.Agents)}
 	for i := range o.Agents {
 		uid := load.NodeUID(o.Seed, i)
 		s.uids = append(s.uids, uid)
@@ -115,11 +118,15 @@ func (s *Spine) Run(ctx context.Context) error {
 	if err := s.log.Read(ctx, journal.Position{}, func(c journal.Commit) error { s.View.Deliver(c); return nil }); err != nil {
 		return err
 	}
+	if err := s.View.WaitApplied(ctx, s.log.Head()); err != nil {
+		return err
+	}
 	for _, r := range []wire.Record{{Kind: wire.RecordStarted}, {Kind: wire.RecordIntent, Intent: 1}} {
 		if err := s.log.Append(ctx, journal.Entry{Section: journal.All, Data: wire.AppendRecord(nil, &r)}); err != nil {
 			return err
 		}
 	}
+	close(s.Ready)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.server.Run(ctx) })
 	g.Go(func() error {

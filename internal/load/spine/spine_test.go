@@ -31,6 +31,7 @@ func start(t *testing.T, o Options) (*Spine, string, func()) {
 	var once sync.Once
 	stop := func() { once.Do(func() { cancel(); running.Wait() }) }
 	t.Cleanup(stop)
+	<-s.Ready
 	return s, l.Addr().String(), stop
 }
 
@@ -42,6 +43,9 @@ func TestLedgerOverSockets(t *testing.T) {
 		tls  bool
 	}{{"plain", false}, {"mutual TLS", true}} {
 		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.tls {
+				t.Skip("short: plain only")
+			}
 			dir := t.TempDir()
 			o := Options{Dir: dir, Agents: 30, Checks: 10, Interval: time.Second, TLS: c.tls}
 			s, addr, stop := start(t, o)
