@@ -45,7 +45,7 @@ func inNamespace(r model.Resource, namespace string) model.Resource {
 	return r
 }
 
-func (s *server) put(ctx context.Context, key intent.Key, in changeInput, raw []byte) (*body[v1.Applied], error) {
+func (s *server) put(ctx context.Context, key intent.Key, in ChangeInput, raw []byte) (*body[v1.Applied], error) {
 	o, err := in.options(key)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (s *server) put(ctx context.Context, key intent.Key, in changeInput, raw []
 	return &body[v1.Applied]{s.applied(applied, in.DryRun, resources)}, nil
 }
 
-func (s *server) remove(ctx context.Context, key intent.Key, in changeInput) (*body[v1.Applied], error) {
+func (s *server) remove(ctx context.Context, key intent.Key, in ChangeInput) (*body[v1.Applied], error) {
 	o, err := in.options(key)
 	if err != nil {
 		return nil, err

@@ -30,8 +30,9 @@ func (s *server) eventRoutes() {
 	handle(s, operation("deleteEvent", http.MethodDelete, one, "events", "Forget it; it comes back with the next result"), s.deleteEvent)
 }
 
-// filterInput selects events.
-type filterInput struct {
+// FilterInput selects events. (What is embedded in inputs is exported because huma
+// looks into exported fields only.)
+type FilterInput struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Of the node. Empty: all."`
 	Node      string `query:"node" maxLength:"253"`
 	Check     string `query:"check" maxLength:"253"`
@@ -42,13 +43,13 @@ type filterInput struct {
 }
 
 type listEventsInput struct {
-	filterInput
+	FilterInput
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
 }
 
 func (s *server) listEvents(ctx context.Context, in *listEventsInput) (*body[v1.EventList], error) {
-	q, err := s.query(ctx, &in.filterInput)
+	q, err := s.query(ctx, &in.FilterInput)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func noNamespace(name string) error {
 }
 
 // query turns names into ids.
-func (s *server) query(ctx context.Context, in *filterInput) (event.Query, error) {
+func (s *server) query(ctx context.Context, in *FilterInput) (event.Query, error) {
 	q := event.Query{Problems: in.Problem}
 	namespaces := []string{in.Namespace}
 	if in.Namespace != "" {
@@ -123,7 +124,9 @@ func (s *server) query(ctx context.Context, in *filterInput) (event.Query, error
 			named := q.Nodes
 			matching = slices.DeleteFunc(matching, func(id model.NodeID) bool { return !slices.Contains(named, id) })
 		}
-		q.Nodes = slices.Concat([]model.NodeID{}, matching) // none is not all
+		if q.Nodes = matching; matching == nil {
+			q.Nodes = []model.NodeID{} // none is not all
+		}
 	}
 	for word := range strings.SplitSeq(in.Status, ",") {
 		if word = strings.TrimSpace(word); word == "" {
@@ -221,14 +224,15 @@ func statuses(st *event.State) []model.Status {
 	return out
 }
 
-type eventPath struct {
+// EventPath names one event.
+type EventPath struct {
 	Namespace string `path:"namespace" maxLength:"253"`
 	Node      string `path:"node" maxLength:"253"`
 	Check     string `path:"check" maxLength:"253"`
 }
 
 // find is the event of a path: the node's own check before a shared one of the name.
-func (s *server) find(in eventPath) (event.State, error) {
+func (s *server) find(in EventPath) (event.State, error) {
 	node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
 		return event.State{}, noNode(in.Namespace, in.Node)
@@ -248,7 +252,7 @@ func (s *server) find(in eventPath) (event.State, error) {
 	return event.State{}, e.WithHint("what there is: muster get events -n %s --node %s", in.Namespace, in.Node)
 }
 
-func (s *server) getEvent(_ context.Context, in *eventPath) (*body[v1.Event], error) {
+func (s *server) getEvent(_ context.Context, in *EventPath) (*body[v1.Event], error) {
 	st, err := s.find(*in)
 	if err != nil {
 		return nil, err
@@ -257,21 +261,21 @@ func (s *server) getEvent(_ context.Context, in *eventPath) (*body[v1.Event], er
 }
 
 func (s *server) resolveEvent(ctx context.Context, in *struct {
-	eventPath
+	EventPath
 	Body v1.Action
 }) (*none, error) {
-	return nil, s.act(ctx, in.eventPath, "resolve", in.Body.Note)
+	return nil, s.act(ctx, in.EventPath, "resolve", in.Body.Note)
 }
 
 func (s *server) deleteEvent(ctx context.Context, in *struct {
-	eventPath
+	EventPath
 	Note string `query:"note" maxLength:"1000"`
 }) (*none, error) {
-	return nil, s.act(ctx, in.eventPath, "delete", in.Note)
+	return nil, s.act(ctx, in.EventPath, "delete", in.Note)
 }
 
 // act is written to the journal before it returns.
-func (s *server) act(ctx context.Context, in eventPath, verb, note string) error {
+func (s *server) act(ctx context.Context, in EventPath, verb, note string) error {
 	st, err := s.find(in)
 	if err != nil {
 		return err
@@ -280,7 +284,7 @@ func (s *server) act(ctx context.Context, in eventPath, verb, note string) error
 }
 
 func (s *server) eventHistory(ctx context.Context, in *struct {
-	eventPath
+	EventPath
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"50"`
 }) (*body[v1.EntryList], error) {
 	entries, err := s.History.Entries(ctx, history.EntryQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Limit: in.Limit})

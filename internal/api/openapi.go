@@ -48,6 +48,9 @@ func config() huma.Config {
 
 // schemaName keeps names of types with parameters readable.
 func schemaName(t reflect.Type, hint string) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
 	if t == reflect.TypeFor[model.Problem]() {
 		return "OpenProblem" // model.Problem beside v1.Problem
 	}

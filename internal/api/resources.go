@@ -47,58 +47,60 @@ func (s *server) kindRoutes(k model.KindInfo) {
 	put.SkipValidateBody = true // read strictly by the model, which names line and field
 	remove := operation("delete"+k.Name, http.MethodDelete, one, k.Plural, "Take one away")
 	if !k.Namespaced {
-		handle(s, get, func(ctx context.Context, in *nameGet) (*resourceOutput, error) {
+		handle(s, get, func(ctx context.Context, in *NameGet) (*resourceOutput, error) {
 			return s.get(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.IfNoneMatch)
 		})
 		handle(s, put, func(ctx context.Context, in *struct {
-			namePath
-			changeInput
+			NamePath
+			ChangeInput
 			RawBody []byte
 		}) (*body[v1.Applied], error) {
-			return s.put(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.changeInput, in.RawBody)
+			return s.put(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.ChangeInput, in.RawBody)
 		})
 		handle(s, remove, func(ctx context.Context, in *struct {
-			namePath
-			changeInput
+			NamePath
+			ChangeInput
 		}) (*body[v1.Applied], error) {
-			return s.remove(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.changeInput)
+			return s.remove(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.ChangeInput)
 		})
 		return
 	}
 	handle(s, get, func(ctx context.Context, in *struct {
 		Namespace string `path:"namespace" maxLength:"253"`
-		nameGet
+		NameGet
 	}) (*resourceOutput, error) {
 		return s.get(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.IfNoneMatch)
 	})
 	handle(s, put, func(ctx context.Context, in *struct {
 		Namespace string `path:"namespace" maxLength:"253"`
-		namePath
-		changeInput
+		NamePath
+		ChangeInput
 		RawBody []byte
 	}) (*body[v1.Applied], error) {
-		return s.put(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.changeInput, in.RawBody)
+		return s.put(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.ChangeInput, in.RawBody)
 	})
 	handle(s, remove, func(ctx context.Context, in *struct {
 		Namespace string `path:"namespace" maxLength:"253"`
-		namePath
-		changeInput
+		NamePath
+		ChangeInput
 	}) (*body[v1.Applied], error) {
-		return s.remove(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.changeInput)
+		return s.remove(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.ChangeInput)
 	})
 }
 
-type namePath struct {
+// NamePath names one resource.
+type NamePath struct {
 	Name string `path:"name" maxLength:"253"`
 }
 
-type nameGet struct {
+// NameGet is NamePath with what a GET may ask besides.
+type NameGet struct {
 	Name        string `path:"name" maxLength:"253"`
 	IfNoneMatch string `header:"If-None-Match"`
 }
 
-// changeInput is what goes with every change of one resource.
-type changeInput struct {
+// ChangeInput is what goes with every change of one resource.
+type ChangeInput struct {
 	Message     string `query:"message" maxLength:"1000" doc:"Why; recorded with the change."`
 	DryRun      bool   `query:"dryRun" doc:"Say what would happen and keep nothing."`
 	MaxAffected int    `query:"maxAffected" minimum:"0" doc:"Refuse a change that lands on more nodes; 0: a fifth of all, at least 50."`
@@ -108,7 +110,7 @@ type changeInput struct {
 }
 
 // options turns them into those of the intent service.
-func (in changeInput) options(key intent.Key) (intent.ApplyOptions, error) {
+func (in ChangeInput) options(key intent.Key) (intent.ApplyOptions, error) {
 	o := intent.ApplyOptions{DryRun: in.DryRun, Yes: in.Yes, MaxAffected: in.MaxAffected}
 	switch {
 	case in.IfNoneMatch == "*":

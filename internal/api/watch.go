@@ -30,7 +30,7 @@ func (s *server) watchRoute() {
 	handle(s, op, s.watchEvents)
 }
 
-func (s *server) watchEvents(ctx context.Context, in *filterInput) (*huma.StreamResponse, error) {
+func (s *server) watchEvents(ctx context.Context, in *FilterInput) (*huma.StreamResponse, error) {
 	q, err := s.query(ctx, in)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,468 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/api/apitest"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+const fleet = `
+apiVersion: muster/v1
+kind: Check
+metadata: {name: disk}
+spec: {targets: {groups: [all]}, interval: 60s, command: check_disk, alert: {failAfter: 2}}
+---
+apiVersion: muster/v1
+kind: Check
+metadata: {name: load}
+spec: {targets: {where: 'node.labels.env == "prod"'}, interval: 30s, command: [check_load, -w, "5"]}
+`
+
+func dial(t *testing.T, r *apitest.Rig, token string) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Context{Server: r.URL, Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// raw makes one request and returns status, header and body.
+func raw(t *testing.T, r *apitest.Rig, method, path, token, body string, header map[string]string) (int, http.Header, string) {
+	t.Helper()
+	request, err := http.NewRequest(method, r.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	for k, v := range header {
+		request.Header.Set(k, v)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, answer.Header, string(data)
+}
+
+func TestNothingIsOpenWithoutAToken(t *testing.T) {
+	r := apitest.New(t)
+	_, _, page := raw(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
+	var spec struct {
+		Paths map[string]map[string]any `json:"paths"`
+	}
+	if err := json.Unmarshal([]byte(page), &spec); err != nil || len(spec.Paths) < 20 {
+		t.Fatalf("OpenAPI page: %v, %d paths", err, len(spec.Paths))
+	}
+	asked := 0
+	for path, operations := range spec.Paths {
+		for method := range operations {
+			if path == "/api/v1/login" {
+				continue
+			}
+			path := strings.NewReplacer("{namespace}", "default", "{name}", "x", "{node}", "x", "{check}", "x", "{id}", "x").Replace(path)
+			for _, token := range []string{"", "mt1.wrong"} {
+				status, header, body := raw(t, r, strings.ToUpper(method), path, token, "", nil)
+				if status != 401 || header.Get("Content-Type") != "application/problem+json" || !strings.Contains(body, "muster login") {
+					t.Errorf("%s %s with token %q: %d %s %s", method, path, token, status, header.Get("Content-Type"), body)
+				}
+				asked++
+			}
+		}
+	}
+	if asked < 60 {
+		t.Errorf("only %d operations were asked", asked)
+	}
+	for _, path := range []string{"/api/v1/openapi.json", "/api/v1/openapi.yaml", "/", "/metrics", "/debug/pprof/", "/api/v2"} {
+		if status, _, _ := raw(t, r, "GET", path, "", "", nil); status != 401 {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+	for _, path := range []string{"/livez", "/readyz"} {
+		if status, _, _ := raw(t, r, "GET", path, "", "", nil); status != 200 {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+	r.NotReady = []string{"the disk of the journal is full"}
+	if status, _, body := raw(t, r, "GET", "/readyz", "", "", nil); status != 503 || !strings.Contains(body, "disk of the journal") {
+		t.Errorf("readyz: %d %s", status, body)
+	}
+}
+
+func TestLoginTokensAndRoles(t *testing.T) {
+	r := apitest.New(t)
+	ctx := context.Background()
+	c := dial(t, r, "")
+	if _, err := c.Login(ctx, "admin", "wrong password"); model.ClassOf(err) != model.Unauthenticated {
+		t.Fatalf("wrong password: %v", err)
+	}
+	if _, err := c.Login(ctx, "admin", apitest.Password); err != nil {
+		t.Fatal(err)
+	}
+	viewer, err := c.CreateToken(ctx, v1.TokenRequest{Note: "dashboard", ExpiresIn: 3600})
+	if err != nil || viewer.Role != intent.Viewer || viewer.Secret == "" {
+		t.Fatalf("token: %+v %v", viewer, err)
+	}
+	look := dial(t, r, viewer.Secret)
+	if me, err := look.Me(ctx); err != nil || me.User != "admin" || me.Role != intent.Viewer {
+		t.Fatalf("me: %+v %v", me, err)
+	}
+	if _, err := look.CreateToken(ctx, v1.TokenRequest{}); model.ClassOf(err) != model.Forbidden {
+		t.Errorf("a viewer made a token: %v", err)
+	}
+	r.Advance(2 * time.Hour)
+	if _, err := look.Me(ctx); model.ClassOf(err) != model.Unauthenticated {
+		t.Errorf("an expired token was taken: %v", err)
+	}
+	if err := c.RevokeToken(ctx, viewer.ID); err != nil {
+		t.Error(err)
+	}
+	if err := c.Logout(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Me(ctx); model.ClassOf(err) != model.Unauthenticated {
+		t.Errorf("the session lives after logout: %v", err)
+	}
+	for range 20 {
+		_, err = c.Login(ctx, "admin", "guess")
+	}
+	if model.ClassOf(err) != model.Limited {
+		t.Errorf("guessing is not slowed down: %v", err)
+	}
+}
+
+func TestResources(t *testing.T) {
+	r := apitest.New(t)
+	ctx := context.Background()
+	r.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03")
+	c := dial(t, r, r.Token)
+	check := json.RawMessage(`{"apiVersion":"muster/v1","kind":"Check","metadata":{"name":"disk","labels":{"team":"a"}},"spec":{"targets":{"groups":["all"]},"interval":"60s","command":"check_disk"}}`)
+
+	dry, err := c.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}, DryRun: true})
+	if err != nil || dry.Affected != 3 || dry.Outcomes[0].Op != "created" {
+		t.Fatalf("dry run: %+v %v", dry, err)
+	}
+	k, _ := model.KindOf("check")
+	if _, err := c.Get(ctx, k, "default", "disk"); model.ClassOf(err) != model.NotFound {
+		t.Fatalf("a dry run made it: %v", err)
+	}
+	done, err := c.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}, Message: "watch disks"})
+	if err != nil || done.Outcomes[0].Note != "runs on 3 nodes; first results within 60 s" {
+		t.Fatalf("apply: %+v %v", done, err)
+	}
+	again, err := c.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}})
+	if err != nil || again.Outcomes[0].Op != "unchanged" {
+		t.Fatalf("apply again: %+v %v", again, err)
+	}
+
+	// Optimistic concurrency.
+	path := "/api/v1/checks/default/disk"
+	_, header, body := raw(t, r, "GET", path, r.Token, "", nil)
+	tag := header.Get("ETag")
+	if status, _, _ := raw(t, r, "GET", path, r.Token, "", map[string]string{"If-None-Match": tag}); status != 304 {
+		t.Errorf("If-None-Match: %d", status)
+	}
+	edited := strings.Replace(body, `"1m"`, `"30s"`, 1)
+	if edited == body {
+		t.Fatalf("no interval in %s", body)
+	}
+	if status, _, text := raw(t, r, "PUT", path+"?message=faster", r.Token, edited, map[string]string{"If-Match": tag}); status != 200 {
+		t.Fatalf("PUT: %d %s", status, text)
+	}
+	if status, _, text := raw(t, r, "PUT", path, r.Token, edited, map[string]string{"If-Match": tag}); status != 409 || !strings.Contains(text, "changed since") {
+		t.Errorf("stale PUT: %d %s", status, text)
+	}
+	if status, _, text := raw(t, r, "PUT", path, r.Token, edited, map[string]string{"If-None-Match": "*"}); status != 409 {
+		t.Errorf("PUT of what must not exist: %d %s", status, text)
+	}
+
+	// Pages and selectors.
+	for _, name := range []string{"a", "b", "c", "d"} {
+		r.Apply(`{apiVersion: muster/v1, kind: Check, metadata: {name: ` + name + `}, spec: {interval: 60s, command: x, targets: {nodes: [web01]}}}`)
+	}
+	var names []string
+	after := ""
+	for {
+		page, err := c.List(ctx, k, "default", "", 2, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range page.Items {
+			var o model.Resource
+			if err := json.Unmarshal(item, &o); err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, o.Metadata.Name)
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	if got := strings.Join(names, " "); got != "a b c d disk" {
+		t.Errorf("pages: %s", got)
+	}
+	if page, err := c.List(ctx, k, "", "team=a", 10, ""); err != nil || len(page.Items) != 1 {
+		t.Errorf("selector: %d items, %v", len(page.Items), err)
+	}
+
+	// Strict input, with the right name.
+	wrong := json.RawMessage(`{"apiVersion":"muster/v1","kind":"Check","metadata":{"name":"x"},"spec":{"intervall":"60s","command":"x"}}`)
+	_, err = c.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{wrong}})
+	if model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "interval") {
+		t.Errorf("unknown field: %v", err)
+	}
+
+	// Deleting, and the record of all this.
+	if _, err := c.Delete(ctx, k, "default", "disk", 0, "not needed", 0, false, false); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := c.Changes(ctx, "Check", "default", "disk", 10, "")
+	if err != nil || len(changes.Items) != 3 {
+		t.Fatalf("changes: %+v %v", changes, err)
+	}
+	if first := changes.Items[0]; first.Op != "delete" || first.Message != "not needed" || first.User != "admin" || first.Whence != "127.0.0.1" {
+		t.Errorf("newest change: %+v", first)
+	}
+	if second := changes.Items[1]; second.Op != "update" || !strings.Contains(second.Diff, "+    interval: 30s") && !strings.Contains(second.Diff, "interval: 30s") {
+		t.Errorf("second change: %+v", second)
+	}
+	paged, err := c.Changes(ctx, "Check", "default", "disk", 1, "")
+	if err != nil || len(paged.Items) != 1 || paged.Next == "" {
+		t.Fatalf("first page of changes: %+v %v", paged, err)
+	}
+	if rest, err := c.Changes(ctx, "Check", "default", "disk", 10, paged.Next); err != nil || len(rest.Items) != 2 {
+		t.Errorf("second page of changes: %+v %v", rest, err)
+	}
+}
+
+func TestNamespaceOfTheCallerIsTaken(t *testing.T) {
+	r := apitest.New(t)
+	r.Apply(`{apiVersion: muster/v1, kind: Namespace, metadata: {name: team}}`)
+	c := dial(t, r, r.Token)
+	check := json.RawMessage(`{"apiVersion":"muster/v1","kind":"Check","metadata":{"name":"disk"},"spec":{"interval":"60s","command":"x","targets":{"groups":["all"]}}}`)
+	done, err := c.Apply(context.Background(), v1.ApplyRequest{Resources: []json.RawMessage{check}, Namespace: "team"})
+	if err != nil || done.Outcomes[0].Namespace != "team" {
+		t.Fatalf("%+v %v", done, err)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	r := apitest.New(t)
+	ctx := context.Background()
+	r.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02")
+	r.Nodes("default", map[string]string{"env": "test"}, "db01")
+	r.Apply(fleet)
+	r.Result("default", "web01", "disk", model.OK, "DISK OK")
+	r.Result("default", "web02", "disk", model.Critical, "DISK CRITICAL: / is full")
+	r.Result("default", "web02", "disk", model.Critical, "DISK CRITICAL: / is full")
+	r.Result("default", "db01", "disk", model.Warning, "DISK WARNING")
+	r.Result("default", "web01", "load", model.Unknown, "no such plug-in")
+	c := dial(t, r, r.Token)
+
+	for _, test := range []struct {
+		name   string
+		filter v1.EventFilter
+		want   string
+	}{
+		{"all, worst first", v1.EventFilter{}, "web02/disk web01/load db01/disk web01/disk"},
+		{"node", v1.EventFilter{Namespace: "default", Node: "web01"}, "web01/load web01/disk"},
+		{"node in any namespace", v1.EventFilter{Node: "db01"}, "db01/disk"},
+		{"check", v1.EventFilter{Check: "disk"}, "web02/disk db01/disk web01/disk"},
+		{"status", v1.EventFilter{Status: "critical,1"}, "web02/disk db01/disk"},
+		{"selector", v1.EventFilter{Selector: "env=prod"}, "web02/disk web01/load web01/disk"},
+		{"selector that matches nobody", v1.EventFilter{Selector: "env=moon"}, ""},
+		{"selector and node", v1.EventFilter{Selector: "env=prod", Node: "db01"}, ""},
+		{"problem", v1.EventFilter{Problem: true}, "web02/disk web01/load"},
+		{"where", v1.EventFilter{Where: `event.status >= CRITICAL && node.labels.env == "prod"`}, "web02/disk web01/load"},
+		{"where of output", v1.EventFilter{Where: `event.output.contains("full") || event.check == "load"`}, "web02/disk web01/load"},
+		{"where of a time", v1.EventFilter{Where: `now - event.received > duration("1h")`}, ""},
+		{"where of a missing label", v1.EventFilter{Where: `node.labels.tier != "db" && event.status == WARNING`}, "db01/disk"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			list, err := c.Events(ctx, test.filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := names(list.Items); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+	for _, test := range []struct {
+		filter v1.EventFilter
+		class  model.Class
+		says   string
+	}{
+		{v1.EventFilter{Where: "event.status == "}, model.Invalid, "column"},
+		{v1.EventFilter{Where: "event.sttus == 1"}, model.Invalid, "undeclared"},
+		{v1.EventFilter{Where: "event.status"}, model.Invalid, "not true or false"},
+		{v1.EventFilter{Status: "bad"}, model.Invalid, "bad"},
+		{v1.EventFilter{Node: "web99"}, model.NotFound, "web99"},
+		{v1.EventFilter{Namespace: "nowhere"}, model.NotFound, "nowhere"},
+		{v1.EventFilter{After: "!"}, model.Invalid, ""},
+		{v1.EventFilter{Limit: 100000}, model.Invalid, "limit"},
+	} {
+		_, err := c.Events(ctx, test.filter)
+		if model.ClassOf(err) != test.class || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%+v: %v", test.filter, err)
+		}
+	}
+
+	var paged []v1.Event
+	filter := v1.EventFilter{Limit: 1}
+	for {
+		page, err := c.Events(ctx, filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page.Total != 4 || page.Wrong != 3 {
+			t.Errorf("total %d, wrong %d", page.Total, page.Wrong)
+		}
+		paged = append(paged, page.Items...)
+		if filter.After = page.Next; filter.After == "" {
+			break
+		}
+	}
+	if got := names(paged); got != "web02/disk web01/load db01/disk web01/disk" {
+		t.Errorf("pages of one: %q", got)
+	}
+
+	e, err := c.Event(ctx, "default", "web02", "disk")
+	if err != nil || e.Occurrences != 2 || e.Problem == nil || len(e.History) != 2 || e.Results != 2 {
+		t.Errorf("event: %+v %v", e, err)
+	}
+	if _, err := c.Event(ctx, "default", "web02", "load"); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "no result came in yet") {
+		t.Errorf("event without a result: %v", err)
+	}
+	if err := c.Resolve(ctx, "default", "web02", "disk", "cleaned up"); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := c.Event(ctx, "default", "web02", "disk"); err != nil || e.Status != model.OK || e.Problem != nil {
+		t.Errorf("after resolve: %+v %v", e, err)
+	}
+	if err := c.DeleteEvent(ctx, "default", "db01", "disk", ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Event(ctx, "default", "db01", "disk"); model.ClassOf(err) != model.NotFound {
+		t.Errorf("after delete: %v", err)
+	}
+	if status, err := c.Status(ctx, ""); err != nil || status.Events != 3 || status.Nodes != 3 || len(status.Worst) != 1 || len(status.LastChange) == 0 {
+		t.Errorf("status: %+v %v", status, err)
+	}
+}
+
+func names(events []v1.Event) string {
+	list := make([]string, len(events))
+	for i, e := range events {
+		list[i] = e.Node + "/" + e.Check
+	}
+	return strings.Join(list, " ")
+}
+
+func TestWatch(t *testing.T) {
+	r := apitest.New(t)
+	r.Nodes("default", nil, "web01", "web02")
+	r.Apply(`{apiVersion: muster/v1, kind: Check, metadata: {name: disk}, spec: {targets: {groups: [all]}, interval: 60s, command: x}}`)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	c := dial(t, r, r.Token)
+	enough := errors.New("enough")
+	got := make(chan v1.Event, 100)
+	ended := make(chan error, 1)
+	go func() {
+		defer close(got)
+		ended <- c.Watch(ctx, v1.EventFilter{Node: "web01", Where: "event.status != OK"}, func(e v1.Event) error {
+			got <- e
+			return enough
+		})
+	}()
+	// The watch may not have begun when the first results come: they go on until it has.
+	for status := model.Warning; ; status ^= model.Warning ^ model.Critical {
+		r.Result("default", "web02", "disk", status, "another node")
+		r.Result("default", "web01", "disk", model.OK, "fine")
+		r.Result("default", "web01", "disk", status, "bad")
+		select {
+		case e, ok := <-got:
+			if !ok {
+				t.Fatal(<-ended)
+			}
+			if e.Node != "web01" || e.Status == model.OK || e.Output != "bad" {
+				t.Errorf("event: %+v", e)
+			}
+			if err := <-ended; !errors.Is(err, enough) {
+				t.Error(err)
+			}
+			return
+		default:
+		}
+	}
+}
+
+func TestJoinTokens(t *testing.T) {
+	r := apitest.New(t)
+	ctx := context.Background()
+	c := dial(t, r, r.Token)
+	made, err := c.CreateJoinToken(ctx, v1.JoinTokenRequest{Groups: []string{"web"}, ExpiresIn: 60, MaxUses: 1})
+	if err != nil || made.Token == "" || made.Namespace != "default" {
+		t.Fatalf("%+v %v", made, err)
+	}
+	list, err := c.JoinTokens(ctx)
+	if err != nil || len(list.Items) != 1 || list.Items[0].Token != "" {
+		t.Fatalf("%+v %v", list, err)
+	}
+	if _, err := c.CreateJoinToken(ctx, v1.JoinTokenRequest{Namespace: "nowhere"}); model.ClassOf(err) != model.NotFound {
+		t.Error(err)
+	}
+	if err := c.DeleteJoinToken(ctx, made.ID); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestErrorsHaveOneForm(t *testing.T) {
+	r := apitest.New(t)
+	for _, test := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{"GET", "/api/v1/nothing", "", 404},
+		{"GET", "/api/v1/checks/default/none", "", 404},
+		{"GET", "/api/v1/events?limit=x", "", 422},
+		{"GET", "/api/v1/events?unknown=1", "", 422},
+		{"POST", "/api/v1/apply", "{", 400},
+		{"POST", "/api/v1/apply", `{"resources":[]}`, 422},
+		{"POST", "/api/v1/apply", `{"resources":[{}],"what":1}`, 422},
+		{"POST", "/api/v1/apply", `{"resources":[{"kind":"Chek"}]}`, 422},
+		{"POST", "/api/v1/tokens", `{"note":"` + strings.Repeat("x", 2<<20) + `"}`, 413},
+		{"DELETE", "/api/v1/namespaces/default", "", 422},
+		{"DELETE", "/api/v1/namespaces/default?message=x", "", 422},
+	} {
+		status, header, body := raw(t, r, test.method, test.path, r.Token, test.body, nil)
+		var said v1.Error
+		err := json.Unmarshal([]byte(body), &said)
+		if status != test.status || header.Get("Content-Type") != "application/problem+json" || err != nil ||
+			said.Status != status || said.Title == "" || !strings.HasPrefix(said.Type, v1.ErrorType) {
+			t.Errorf("%s %s: %d %s %s", test.method, test.path, status, header.Get("Content-Type"), body)
+		}
+	}
+}

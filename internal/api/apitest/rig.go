@@ -1,0 +1,233 @@
+// Package apitest runs the API over real stores, planner and view in one test
+// process. Only the journal is played: a result becomes a commit at once, at the
+// rig's own time.
+package apitest
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/muster-fleet/muster/internal/api"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Password is the administrator's.
+const Password = "correct horse"
+
+// Rig is a server without agents and journal.
+type Rig struct {
+	T       testing.TB
+	Intent  *intent.Service
+	Planner *plan.Planner
+	View    *event.View
+	History history.Store
+	Handler http.Handler
+	URL     string
+	Token   string // of the administrator
+
+	mu       sync.Mutex
+	now      time.Time
+	number   uint64
+	NotReady []string
+}
+
+// New makes a rig that lives as long as the test. Its clock stands at noon of
+// 2026-11-20 UTC until Advance.
+func New(t testing.TB) *Rig {
+	t.Helper()
+	r := &Rig{T: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	ctx, cancel := context.WithCancel(context.Background())
+	store, err := intent.OpenStore(ctx, filepath.Join(t.TempDir(), "intent.db"), r.Now)
+	must(t, err)
+	r.History, err = history.Open(ctx, filepath.Join(t.TempDir(), "history.db"))
+	must(t, err)
+	r.Intent = intent.NewService(intent.Options{
+		Store: store, Now: r.Now, Validate: func(r *model.Resource) error { return model.Validate(r) }, Impact: r.impact,
+	})
+	must(t, r.Intent.Load(ctx))
+	_, err = r.Intent.SetPassword(ctx, intent.Who{User: "server", Whence: "local"}, "admin", intent.Admin, Password)
+	must(t, err)
+	r.Planner = plan.New(plan.Options{Store: store, Epoch: 1})
+	must(t, r.Planner.Load(ctx))
+	r.View = event.New(event.Options{Chunks: r.chunk, Workers: 1})
+	done := make(chan error, 1)
+	go func() { done <- r.View.Run(ctx) }()
+
+	queues := &queue.Registry{}
+	queue.New[int](queues, "history", 100, queue.Rederive)
+	r.Handler = api.New(api.Options{
+		Intent: r.Intent, Events: r.View, Directory: r.Planner, History: r.History, Actions: r,
+		JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Queues: queues,
+		Describe: r.describe, NotReady: func() []string { return r.NotReady },
+		Registry: prometheus.NewRegistry(), Now: r.Now,
+	})
+	listener := httptest.NewServer(r.Handler)
+	r.URL = listener.URL
+	r.Token, _, err = r.Intent.CreateToken(ctx, intent.Who{User: "server"}, intent.AccessToken{User: "admin", Role: intent.Admin})
+	must(t, err)
+	t.Cleanup(func() {
+		listener.CloseClientConnections()
+		listener.Close()
+		cancel()
+		must(t, <-done)
+		must(t, r.History.Close())
+		must(t, store.Close())
+	})
+	return r
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Now is the rig's clock.
+func (r *Rig) Now() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now
+}
+
+// Advance moves the rig's clock.
+func (r *Rig) Advance(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.now = r.now.Add(d)
+}
+
+func (r *Rig) describe() v1.Status {
+	return v1.Status{
+		Server: "muster test", Started: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), Connected: 2,
+		Journal: v1.Journal{SizeBytes: 1 << 20, BudgetBytes: 4 << 30},
+	}
+}
+
+func (r *Rig) impact(ctx context.Context, writes []intent.Write) ([]intent.Landing, int, error) {
+	if err := r.Planner.CatchUp(ctx); err != nil {
+		return nil, 0, err
+	}
+	landings, affected, err := r.Planner.Preview(ctx, writes)
+	out := make([]intent.Landing, len(landings))
+	for i, l := range landings {
+		out[i] = intent.Landing{Nodes: l.Nodes, Checks: l.Checks}
+	}
+	return out, affected, err
+}
+
+func (r *Rig) chunk(id model.ChunkID) *model.Chunk {
+	if c := model.BuiltinChunkOf(id); c != nil {
+		return c
+	}
+	return r.Planner.Chunk(id)
+}
+
+func newJoinToken(keep pki.JoinToken) (pki.Token, pki.JoinToken, error) {
+	keep.ID, keep.Hash = "0123456789abcdef", []byte("hash")
+	return pki.Token{Addresses: []string{"127.0.0.1:8443"}}, keep, nil
+}
+
+// Nodes makes nodes with labels; their ids follow from their names.
+func (r *Rig) Nodes(namespace string, labels map[string]string, names ...string) {
+	r.T.Helper()
+	list := make([]intent.NewNode, len(names))
+	for i, name := range names {
+		list[i] = intent.NewNode{UID: uuid.NewSHA1(uuid.NameSpaceDNS, []byte(name)), Name: name, Labels: labels}
+	}
+	must(r.T, r.Intent.BulkNodes(context.Background(), intent.Who{User: "server"}, namespace, list))
+	must(r.T, r.Planner.CatchUp(context.Background()))
+}
+
+// Apply declares resources, written as YAML.
+func (r *Rig) Apply(text string) {
+	r.T.Helper()
+	located, err := model.DecodeResources("test", []byte(text))
+	must(r.T, err)
+	resources := make([]model.Resource, len(located))
+	for i := range located {
+		resources[i] = located[i].Resource
+		model.Defaults(&resources[i])
+	}
+	_, err = r.Intent.Apply(context.Background(), intent.Who{User: "admin", Whence: "10.0.0.7", Why: "for the test"}, resources, intent.ApplyOptions{Yes: true})
+	must(r.T, err)
+	must(r.T, r.Planner.CatchUp(context.Background()))
+}
+
+// Result is one result of a check on a node, applied when it returns.
+func (r *Rig) Result(namespace, node, check string, status model.Status, output string) {
+	r.T.Helper()
+	must(r.T, r.Planner.CatchUp(context.Background()))
+	id, ok := r.Planner.NodeByName(namespace, node)
+	if !ok {
+		r.T.Fatalf("no node %s/%s", namespace, node)
+	}
+	for _, c := range r.Planner.For(id).Chunks {
+		if c.CheckName == check {
+			r.commit(id, &wire.Record{Kind: wire.RecordOwn, Node: id, Own: &wire.OwnResult{Chunk: c.ID, Status: status, Output: []byte(output)}})
+			return
+		}
+	}
+	r.T.Fatalf("node %s does not hold check %s", node, check)
+}
+
+// Act implements api.Actions.
+func (r *Rig) Act(_ context.Context, node model.NodeID, action wire.Action) error {
+	r.commit(node, &wire.Record{Kind: wire.RecordAction, Node: node, Action: &action})
+	return nil
+}
+
+func (r *Rig) commit(node model.NodeID, record *wire.Record) {
+	r.T.Helper()
+	r.mu.Lock()
+	r.number++
+	c := &commit{
+		position: journal.Position{Log: 1, Number: r.number}, received: r.now,
+		section: journal.Section(uint32(node) % model.Partitions), data: wire.AppendRecord(nil, record),
+	}
+	r.mu.Unlock()
+	r.View.Deliver(c)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	must(r.T, r.View.WaitApplied(ctx, c.position))
+}
+
+// commit is a journal.Commit of one entry.
+type commit struct {
+	position journal.Position
+	received time.Time
+	section  journal.Section
+	data     []byte
+}
+
+func (c *commit) Position() journal.Position { return c.position }
+func (c *commit) Received() int64            { return c.received.UnixNano() }
+func (c *commit) Listening() time.Duration {
+	return c.received.Sub(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
+}
+func (c *commit) Sections() []journal.Section { return []journal.Section{c.section} }
+func (c *commit) Retain()                     {}
+func (c *commit) Release()                    {}
+func (c *commit) Entries(s journal.Section, fn func([]byte) error) error {
+	if s != c.section {
+		return nil
+	}
+	return fn(c.data)
+}
