@@ -109,18 +109,13 @@ func New(o Options) http.Handler {
 		writeError(w, model.Errorf(model.NotFound, "there is nothing at %s %s", r.Method, r.URL.Path).
 			WithHint("all paths: /api/v1/openapi.json"))
 	})
-	return s.observed(s.bounded(s.authenticated(s.mux)))
+	return s.observed(s.authenticated(s.mux))
 }
 
-// maxBody bounds every request's body, in bytes; apply may be this long.
+// maxBody bounds the body of an apply, in bytes; other bodies are bounded by 1 MiB.
+// The bounds are huma's: to wrap the request's body would hide from net/http that
+// what was left unread is still on the connection.
 const maxBody = 32 << 20
-
-func (s *server) bounded(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		next.ServeHTTP(w, r)
-	})
-}
 
 // handle registers one operation: its errors take the one form they have.
 func handle[I, O any](s *server, op huma.Operation, fn func(context.Context, *I) (*O, error)) {

@@ -3,7 +3,7 @@
 // types in api/v1. It keeps no state but the login limiter: everything comes from
 // the intent service, the event view, the planner's directory and the history.
 //
-// A request passes log and metrics (log.go), the body bound, authentication
+// A request passes log and metrics (log.go), authentication
 // (auth.go) and then one handler. Errors get their form in errors.go and nowhere
 // else. Admin (admin.go) is the other listener, for machines of the operator.
 // Goroutines: none but those of watches, which end with their request.
