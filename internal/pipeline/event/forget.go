@@ -41,8 +41,10 @@ func (w *worker) forget(p *partition, id model.NodeID, m *wire.ForgetMark) {
 	}
 	p.absent[absentKey{id, m.Check}] = absence{w.received, m.Gone}
 	if id == 0 {
-		for list := p.byCheck[m.Check]; len(list) > 0; list = p.byCheck[m.Check] {
-			p.removeState(list[len(list)-1])
+		for _, n := range p.order {
+			if s, found := p.nodes[n].find(m.Check); found {
+				w.withdraw(p, s, "the check is expected no more")
+			}
 		}
 		return
 	}
@@ -51,17 +53,28 @@ func (w *worker) forget(p *partition, id model.NodeID, m *wire.ForgetMark) {
 	case !ok:
 	case m.Check != 0:
 		if s, found := p.nodes[n].find(m.Check); found {
-			p.removeState(s)
+			w.withdraw(p, s, "the check is expected no more")
 		}
-	case m.Gone:
-		p.removeNode(n)
 	default:
 		node := &p.nodes[n]
 		for len(node.states) > 0 {
-			p.removeState(node.states[len(node.states)-1].slot)
+			w.withdraw(p, node.states[0].slot, "the node is expected no more")
 		}
 		node.timeout, node.session = 0, 0 // until its next session
+		if m.Gone {
+			p.removeNode(n)
+		}
 	}
+}
+
+// withdraw removes a state, and closes its problem first: whoever was told that it
+// opened must not wait for ever. Callers go in the order of nodes and checks, which
+// is that of the transitions.
+func (w *worker) withdraw(p *partition, id uint32, why string) {
+	if s := p.slots.at(id); s.flags&flagOpen != 0 {
+		w.closeProblem(p, id, s, why)
+	}
+	p.removeState(id)
 }
 
 // gone says whether the node is deleted.
@@ -94,7 +107,7 @@ func (w *worker) action(p *partition, id model.NodeID, a *wire.Action) {
 	}
 	switch a.Verb {
 	case "delete": // comes back with the next result
-		p.removeState(slot)
+		w.withdraw(p, slot, "the event was deleted by "+a.By)
 	case "resolve":
 		s := p.slots.at(slot)
 		w.text = append(append(w.text[:0], "resolved by "...), a.By...)
