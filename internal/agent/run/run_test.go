@@ -4,6 +4,9 @@ package run
 
 import (
 	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -190,6 +193,24 @@ func TestRealPlugins(t *testing.T) {
 		out := model.ParseOutput(got.Output)
 		if got.Status != model.OK || !strings.Contains(string(out.Summary), c.summary) || len(out.Perf) == 0 || out.Perf[0].Label != c.label {
 			t.Errorf("%s: %s %s", c.plugin, got.Status, got.Output)
+		}
+	}
+}
+
+func TestRealCheckHTTP(t *testing.T) {
+	testenv.Plugin(t, "check_http")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			http.Error(w, "broken", http.StatusInternalServerError)
+		}
+	}))
+	defer server.Close()
+	host, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	for path, want := range map[string]model.Status{"/": model.OK, "/bad": model.Critical} {
+		got := runner().Run(t.Context(), Command{Argv: []string{"check_http", "-I", host, "-p", port, "-u", path}, Timeout: 20 * time.Second})
+		out := model.ParseOutput(got.Output)
+		if got.Status != want || !strings.HasPrefix(string(out.Summary), "HTTP ") || len(out.Perf) == 0 || out.Perf[0].Label != "time" {
+			t.Errorf("%s: %s %s", path, got.Status, got.Output)
 		}
 	}
 }

@@ -162,6 +162,8 @@ func TestNeverTwoRunsOfOneCheckAndBoundedAtOnce(t *testing.T) {
 		w.apply(jobs...)
 		time.Sleep(5 * time.Minute)
 		s := w.Stats()
+		mu.Lock()
+		defer mu.Unlock()
 		if most != 2 || s.Skipped == 0 || s.Late == 0 || s.Running != 2 {
 			t.Errorf("most at once %d, %+v", most, s)
 		}

@@ -1,0 +1,59 @@
+package agentcmd
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestFlagsOverEnvironmentOverDefaults(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("mj1.x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{
+		"MUSTER_SERVER": "a:1, b:2", "MUSTER_NAME": "from-env", "MUSTER_LABELS": "env=prod,tier=1",
+		"MUSTER_TOKEN": "@" + file, "MUSTER_LOG_LEVEL": "debug", "MUSTER_VERSION": "ignored",
+	}
+	o, err := Parse([]string{"--name", "from-flag", "--spool-size", "1MiB"}, func(k string) string { return env[k] }, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := o.Agent
+	if a.Name != "from-flag" || strings.Join(a.Servers, "|") != "a:1|b:2" || a.Labels["tier"] != "1" || a.Token != "mj1.x" ||
+		a.SpoolBytes != 1<<20 || o.LogLevel != slog.LevelDebug || o.Version || a.StateDir == "" {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestAllProblemsAtOnce(t *testing.T) {
+	_, err := Parse([]string{"--labels", "x", "--log-level", "loud", "--spool-size", "much", "what"}, func(string) string { return "" }, &bytes.Buffer{})
+	for _, want := range []string{"--labels", "--log-level", "--spool-size", `"what"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not speak of %s", err, want)
+		}
+	}
+}
+
+func TestOneProbe(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--probe"}, 0, "disk "},
+		{[]string{"--probe", "file", "path=/no/such/file", "exists=false"}, 0, "FILE OK"},
+		{[]string{"--probe", "file", "path=/no/such/file"}, 2, "FILE CRITICAL"},
+		{[]string{"--probe", "fil"}, 3, "do you mean file?"},
+		{[]string{"--version"}, 0, "muster "},
+	} {
+		var out, errOut bytes.Buffer
+		code := Main(t.Context(), c.args, func(string) string { return "" }, &out, &errOut)
+		if code != c.code || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%v: %d %s%s", c.args, code, out.String(), errOut.String())
+		}
+	}
+}
