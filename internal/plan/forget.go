@@ -19,14 +19,17 @@ type Forgotten struct {
 // forgotten turns what nodes lost into marks. A deleted check is one mark for all
 // nodes, a deleted node one mark for all its checks.
 func (t *translation) forgotten(lost []holding, deleted []model.NodeID) (marks []Forgotten) {
+	goneChecks, goneNodes := map[model.CheckID]bool{}, map[model.NodeID]bool{}
 	for _, c := range t.deletedChecks {
+		goneChecks[c] = true
 		marks = append(marks, Forgotten{Mark: wire.ForgetMark{Check: c, Gone: true}})
 	}
 	for _, n := range deleted {
+		goneNodes[n] = true
 		marks = append(marks, Forgotten{Node: n, Mark: wire.ForgetMark{Gone: true}})
 	}
 	for _, h := range lost {
-		if !slices.Contains(t.deletedChecks, h.check) && !slices.Contains(deleted, h.node) {
+		if !goneChecks[h.check] && !goneNodes[h.node] {
 			marks = append(marks, Forgotten{Node: h.node, Mark: wire.ForgetMark{Check: h.check}})
 		}
 	}

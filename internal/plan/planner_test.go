@@ -342,3 +342,29 @@ func (h *house) snapshot() map[string]any {
 	}
 	return seen
 }
+
+// A node that gets another name stays the node that it is.
+func TestRenameKeepsTheNode(t *testing.T) {
+	h := newHouse(t)
+	id := h.node("old", nil, "web")
+	h.put("Check", "default", "c", nil, shell("true", &model.Targets{Groups: []string{"web"}}))
+	before := h.p.For(id)
+	h.forgotten = nil
+	oldKey, newKey := intent.Key{Kind: "Node", Namespace: "default", Name: "old"}, intent.Key{Kind: "Node", Namespace: "default", Name: "new"}
+	_, err := h.p.Apply(t.Context(), []intent.Change{
+		{Revision: 1000, Key: oldKey, ID: uint32(id), Op: "delete"},
+		{Revision: 1000, Key: newKey, ID: uint32(id), Op: "create", After: body(t, "Node", "default", "new", nil, &model.NodeSpec{Groups: []string{"web"}})},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, ok := h.p.NodeByName("default", "new"); !ok || now != id {
+		t.Errorf("new is node %d, %v", now, ok)
+	}
+	if _, ok := h.p.NodeByName("default", "old"); ok {
+		t.Error("the old name still means something")
+	}
+	if after := h.p.For(id); !reflect.DeepEqual(after, before) || len(h.forgotten) != 0 {
+		t.Errorf("assignment %+v, forgotten %v", after, h.forgotten)
+	}
+}

@@ -70,6 +70,7 @@ func (t *translation) checks() (list []*checkDef) {
 // another name is an edit.
 func (t *translation) compare(present map[intent.Key]any) {
 	var gone, come []any
+	coming := map[identity]int{} // by who they are: index in come
 	for _, key := range t.keys {
 		old, new := present[key], t.defs[key]
 		switch {
@@ -81,21 +82,40 @@ func (t *translation) compare(present map[intent.Key]any) {
 				gone = append(gone, old)
 			}
 			if new != nil {
+				coming[identityOf(new)] = len(come)
 				come = append(come, new)
 			}
 		}
 	}
 	for _, old := range gone {
 		e := edit{old: old}
-		if i := slices.IndexFunc(come, func(new any) bool { return renamed(old, new) }); i >= 0 {
-			e.new = come[i]
-			come = slices.Delete(come, i, i+1)
+		if i, renamed := coming[identityOf(old)]; renamed && identityOf(old) != (identity{}) {
+			e.new, come[i] = come[i], nil
 		}
 		t.edits = append(t.edits, e)
 	}
 	for _, new := range come {
-		t.edits = append(t.edits, edit{new: new})
+		if new != nil {
+			t.edits = append(t.edits, edit{new: new})
+		}
 	}
+}
+
+// identity is the number of a node or check, which a new name does not change; zero
+// for what is only a name.
+type identity struct {
+	kind string
+	id   uint32
+}
+
+func identityOf(def any) identity {
+	switch d := def.(type) {
+	case *nodeDef:
+		return identity{"Node", uint32(d.id)}
+	case *checkDef:
+		return identity{"Check", uint32(d.id)}
+	}
+	return identity{}
 }
 
 func sameID(a, b any) bool {
@@ -108,19 +128,6 @@ func sameID(a, b any) bool {
 		return a.id == b.(*namespaceDef).id
 	}
 	return true
-}
-
-// renamed says whether two definitions of different names are one node or check.
-func renamed(old, new any) bool {
-	switch old := old.(type) {
-	case *nodeDef:
-		n, ok := new.(*nodeDef)
-		return ok && n.id == old.id
-	case *checkDef:
-		c, ok := new.(*checkDef)
-		return ok && c.id == old.id
-	}
-	return false
 }
 
 // keep makes the new definitions the present ones.
