@@ -50,7 +50,7 @@ func (v *View) Hash(id model.Partition) [32]byte {
 // Restore fills an empty partition from a snapshot's body. Commits up to at are
 // passed over for it; replay must begin at the lowest position of all partitions.
 // After an error the partition is empty again. Restores of different partitions may
-// run at the same time; all must return before the first Deliver and before Run.
+// run at the same time; all must return before the first Deliver (Run may have begun).
 func (v *View) Restore(id model.Partition, at journal.Position, body []byte) error {
 	p := newPartition(v, id)
 	old := v.partitions[id]
@@ -65,8 +65,23 @@ func (v *View) Restore(id model.Partition, at journal.Position, body []byte) err
 	}
 	p.at = at
 	old.adopt(p)
-	v.log.Store(at.Log)
+	v.restored(id, at)
 	return nil
+}
+
+// restored moves Applied to the lowest position of each worker's partitions: where
+// all are at the journal's head, nothing will be replayed.
+func (v *View) restored(id model.Partition, at journal.Position) {
+	v.restoreMu.Lock()
+	defer v.restoreMu.Unlock()
+	v.log.Store(at.Log)
+	v.restoredAt[id] = at.Number
+	w := v.workers[int(id)%len(v.workers)]
+	lowest := at.Number
+	for _, p := range w.owned {
+		lowest = min(lowest, v.restoredAt[p.id])
+	}
+	w.applied.Store(lowest)
 }
 
 // adopt takes over what another partition value holds.

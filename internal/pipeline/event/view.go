@@ -94,6 +94,9 @@ type View struct {
 	waiting []waiter
 	waits   atomic.Int32
 
+	restoreMu  sync.Mutex
+	restoredAt [model.Partitions]uint64 // by partition: the commit its snapshot reflects
+
 	life context.Context // ends when Run returns: nobody takes from the queues any more
 	end  context.CancelFunc
 }

@@ -207,6 +207,27 @@ func TestTokensOfAnotherLifeAreRefused(t *testing.T) {
 	}
 }
 
+// A start after a planned stop: every snapshot is at the head, nothing is replayed.
+// Run may have begun before: what was restored is not applied again.
+func TestRestoredPositionsCountAsApplied(t *testing.T) {
+	first := run(t, Options{Chunks: plainChunks}, nil)
+	first.apply(one(t, 1, 1, 10, 0, ""), one(t, 2, 1, 10, 0, ""))
+	again := run(t, Options{Chunks: plainChunks, Workers: 2}, nil)
+	for p := range model.Partitions {
+		body, at := first.Snapshot(model.Partition(p), nil)
+		if err := again.Restore(model.Partition(p), at, body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := again.WaitApplied(t.Context(), journal.Position{Log: testLog, Number: 2}); err != nil {
+		t.Fatal(err)
+	}
+	again.apply(one(t, 2, 1, 10, 0, ""), one(t, 3, 1, 10, 0, ""))
+	if s, _ := again.Get(1, 1000); s.Results != 3 {
+		t.Fatalf("%d results, want 3", s.Results)
+	}
+}
+
 // goldenView has one of everything that a snapshot holds.
 func goldenView(t testing.TB) *View {
 	r := replay(t, map[model.ChunkID]*model.Chunk{

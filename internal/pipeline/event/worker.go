@@ -14,13 +14,14 @@ import (
 // worker applies commits to the partitions it owns: those whose number modulo the
 // count of workers is its own.
 type worker struct {
-	view    *View
-	owned   []*partition
-	next    []int64  // by owned: a listening time before which nothing is due
-	from    []uint64 // by owned: commits up to this number are in its snapshot
-	index   [model.Partitions]int16
-	queue   *queue.Queue[journal.Commit]
-	applied atomic.Uint64
+	view     *View
+	owned    []*partition
+	next     []int64  // by owned: a listening time before which nothing is due
+	from     []uint64 // by owned: commits up to this number are in its snapshot
+	index    [model.Partitions]int16
+	queue    *queue.Queue[journal.Commit]
+	applied  atomic.Uint64
+	underway bool // a commit has come: everything is restored
 
 	// Of the commit and partition being applied.
 	pos       journal.Position
@@ -66,7 +67,6 @@ func newWorker(v *View, number int) *worker {
 }
 
 func (w *worker) run(ctx context.Context) error {
-	w.restored()
 	for {
 		select {
 		case <-ctx.Done():
@@ -94,6 +94,10 @@ func (w *worker) restored() {
 // deadline costs a look at two numbers.
 func (w *worker) apply(c journal.Commit) error {
 	w.pos, w.received, w.listening = c.Position(), c.Received(), int64(c.Listening())
+	if !w.underway {
+		w.underway = true
+		w.restored()
+	}
 	if w.pos.Number <= w.applied.Load() {
 		return nil // replayed and delivered: the journal's head moves before Deliver
 	}
