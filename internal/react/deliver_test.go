@@ -259,7 +259,7 @@ func child(t *testing.T) {
 	n := someNames(map[string]*model.HandlerSpec{"pager": spec})
 	r := run(t, Options{Store: forgetful{s}, Names: n, Retry: quick})
 	r.Emit([]event.Transition{opening("p1", 1)})
-	time.Sleep(patience) // the parent kills us
+	<-time.After(patience) // the parent kills us long before
 }
 
 type forgetful struct{ history.Store }
