@@ -189,13 +189,13 @@ func (s *server) events(states []event.State) []v1.Event {
 }
 
 func (s *server) event(st *event.State) v1.Event {
-	e := v1.Event{
+	e := v1.Event{History: statuses(st), Event: model.Event{
 		NodeID: st.Node, CheckID: st.Check, Status: st.Status, Severity: st.Severity, Output: st.Output,
 		Executed: moment(st.Executed), Received: moment(st.Received), Duration: model.Duration(st.Duration),
-		History: statuses(st), Occurrences: st.Occurrences, LastOK: moment(st.LastOK), Changed: moment(st.Changed),
+		Occurrences: st.Occurrences, LastOK: moment(st.LastOK), Changed: moment(st.Changed),
 		StateChanges: st.StateChanges, Results: st.Results, Lost: st.Lost, Stream: st.Stream, Number: st.Number,
 		Expired: st.Expired, Problem: st.Problem,
-	}
+	}}
 	var ok bool
 	if e.Namespace, e.Node, ok = s.Directory.NodeName(st.Node); !ok { // being deleted
 		e.Node = "#" + strconv.FormatUint(uint64(st.Node), 10)
@@ -215,11 +215,11 @@ func moment(ns int64) time.Time {
 }
 
 // statuses unpacks the history, oldest first.
-func statuses(st *event.State) []model.Status {
+func statuses(st *event.State) []int {
 	n := min(int(st.HistoryLen), model.HistoryDepth)
-	out := make([]model.Status, n)
+	out := make([]int, n)
 	for i := range n {
-		out[n-1-i] = model.Status(st.History >> (2 * i) & 3)
+		out[n-1-i] = int(st.History >> (2 * i) & 3)
 	}
 	return out
 }

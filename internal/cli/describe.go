@@ -124,7 +124,7 @@ func (a *app) printDeliveries(ctx context.Context, c *client.Client, problem str
 		return err
 	}
 	if len(list.Items) == 0 {
-		a.field("told", "nobody: the check names no handler")
+		a.field("told", "nobody")
 	}
 	for i, d := range list.Items {
 		name := ""

@@ -173,10 +173,10 @@ func statusCell(s model.Status) cell {
 }
 
 // history is one letter for each status, oldest first: ooowwc.
-func history(h []model.Status) string {
+func history(h []int) string {
 	var b strings.Builder
 	for _, s := range h {
-		if s <= model.Unknown {
+		if 0 <= s && s < 4 {
 			b.WriteByte("owcu"[s])
 		}
 	}

@@ -80,7 +80,7 @@ func (a *app) password(user, file string) (string, error) {
 		return "", model.Errorf(model.Invalid, "there is no terminal to ask for the password").WithHint("give it with --password-file FILE, or - for standard input")
 	}
 	if err != nil {
-		return "", fmt.Errorf("read password: %w", err)
+		return "", model.Errorf(model.Invalid, "read password: %w", err)
 	}
 	return strings.TrimRight(string(data), "\r\n"), nil
 }

@@ -7,7 +7,10 @@ import (
 )
 
 // Event is the present state of one check on one node.
-type Event = model.Event
+type Event struct {
+	model.Event
+	History []int `json:"history" doc:"Statuses, oldest first, at most 21."` // numbers: JSON would write bytes as base64
+}
 
 // EventList is a page of events, worst first.
 type EventList struct {

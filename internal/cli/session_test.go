@@ -1,0 +1,261 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/api/apitest"
+	"github.com/muster-fleet/muster/internal/cli"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const disk = `apiVersion: muster/v1
+kind: Check
+metadata: {name: disk}
+spec:
+  targets: {groups: [all]}
+  interval: 60s
+  command: check_disk -w 20% -c 10% -p /
+  alert: {failAfter: 1, handlers: [notebook]}
+---
+apiVersion: muster/v1
+kind: Handler
+metadata: {name: notebook}
+spec: {command: 'cat >> /tmp/notebook'}
+`
+
+// terminal is one person's terminal: command lines in, a transcript out.
+type terminal struct {
+	t    *testing.T
+	rig  *apitest.Rig
+	dir  string
+	env  map[string]string
+	text bytes.Buffer
+	edit func(path string) error
+	wide int
+}
+
+func newTerminal(t *testing.T, rig *apitest.Rig) *terminal {
+	return &terminal{t: t, rig: rig, dir: t.TempDir(), env: map[string]string{}, edit: func(string) error { return nil }}
+}
+
+// run types one line; words are split at blanks.
+func (x *terminal) run(stdin, line string) (stdout string, code int) {
+	x.t.Helper()
+	x.env["MUSTER_CONTEXT"] = filepath.Join(x.dir, "context.yaml")
+	var out, errs bytes.Buffer
+	env := &cli.Env{
+		Args: strings.Fields(strings.NewReplacer("DIR", x.dir, "URL", x.rig.URL).Replace(line)), Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs,
+		Getenv: func(k string) string { return x.env[k] }, Now: x.rig.Now, Zone: time.UTC, Width: x.wide, Edit: x.edit,
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	code = cli.Main(ctx, env)
+	hide := strings.NewReplacer(x.rig.URL, "URL", x.dir, "DIR", strings.TrimPrefix(x.rig.URL, "http://"), "HOST")
+	fmt.Fprintf(&x.text, "$ muster %s\n%s%s", line, hide.Replace(out.String()), hide.Replace(errs.String()))
+	if code != 0 {
+		fmt.Fprintf(&x.text, "[exit code %d]\n", code)
+	}
+	x.text.WriteByte('\n')
+	return out.String(), code
+}
+
+func (x *terminal) golden(name string) {
+	x.t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			x.t.Fatal(err)
+		}
+		if err := os.WriteFile(path, x.text.Bytes(), 0o644); err != nil {
+			x.t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	if got := x.text.String(); got != string(want) {
+		x.t.Errorf("differs from %s (go test ./internal/cli -update writes it anew):\n%s", path, got)
+	}
+}
+
+func (x *terminal) file(name, text string) {
+	x.t.Helper()
+	if err := os.WriteFile(filepath.Join(x.dir, name), []byte(text), 0o600); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// TestDay is a day with Muster, as one sees it.
+func TestDay(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	x.file("disk.yaml", disk)
+	x.run("", "status")
+	x.run("wrong\n", "login URL --password-file -")
+	x.run(apitest.Password+"\n", "login URL --password-file -")
+	x.run("", "auth whoami")
+	x.run("", "status")
+	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02")
+	rig.Nodes("default", map[string]string{"env": "test"}, "db01")
+
+	x.run("", "plan -f DIR/disk.yaml")
+	x.run("", "apply -f DIR/disk.yaml -m first")
+	x.run("", "apply -f DIR/disk.yaml")
+	x.run(disk, "apply -f - -o json")
+	x.run("", "get checks")
+	x.run("", "get nodes -l env=prod -o wide")
+	x.run("", "get ch/disk -o yaml")
+	x.run("", "get events")
+
+	rig.Result("default", "web01", "disk", model.OK, "DISK OK - 40% free | '/'=60%;80;90")
+	rig.Result("default", "db01", "disk", model.Warning, "DISK WARNING - 15% free")
+	rig.Advance(3 * time.Minute)
+	rig.Result("default", "web02", "disk", model.Critical, "DISK CRITICAL - \x1b]0;owned\x07\x1b[2J3% free\nsecond line")
+	rig.Advance(10 * time.Second)
+	x.run("", "get events")
+	x.run("", "get events --status critical,unknown -o wide")
+	x.run("", "get events --where event.severity>=4")
+	x.run("", "get events --limit 1")
+	x.run("", "get event web02/disk -o yaml")
+	x.run("", "describe event web02/disk")
+	x.run("", "describe node web01")
+	x.run("", "status")
+	x.run("", "status --exit-code -o json")
+	x.run("", "event resolve web02/disk -m cleaned")
+	x.run("", "event delete db01/disk")
+	x.run("", "status")
+
+	x.file("disk.yaml", strings.Replace(disk, "60s", "30s", 1))
+	x.run("", "diff -f DIR/disk.yaml --exit-code")
+	x.run("", "apply -f DIR/disk.yaml -m faster --max-affected 2")
+	x.run("", "apply -f DIR/disk.yaml -m faster --yes")
+	x.run("", "audit check disk --diff")
+	x.run("", "delete check/disk -m enough")
+	x.run("", "get events")
+	x.run("", "get queues")
+	x.run("", "node token list")
+	x.golden("day.golden")
+}
+
+// TestMistakes: what happened, and what to type.
+func TestMistakes(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	if err := client.SaveContext(filepath.Join(x.dir, "context.yaml"), client.Context{Server: rig.URL, Token: rig.Token}); err != nil {
+		t.Fatal(err)
+	}
+	x.file("wrong.yaml", "apiVersion: muster/v1\nkind: Check\nmetadata: {name: disk}\nspec:\n  intervall: 60\n  command: x\n")
+	for _, line := range []string{
+		"stauts", "get", "get evnts", "get check nothing", "get events --status bad", "get events --where event.sttus==1",
+		"get event web01", "get events --node web99", "get events -n nowhere", "get events -o xml", "get checks -w",
+		"apply", "apply -f DIR/missing.yaml", "apply -f DIR/wrong.yaml", "describe check", "delete check", "delete check nothing",
+		"apply --fiel x", "help exit-codes", "--server http://muster.example.org status", "--server https://127.0.0.1:1 status", "login --password-file DIR/missing",
+	} {
+		if _, code := x.run("", line); code == 0 && line != "help exit-codes" {
+			t.Errorf("%q ends with 0", line)
+		}
+	}
+	x.golden("mistakes.golden")
+}
+
+// TestWhatGetPrintsCanBeApplied: -o yaml and -o json go back in and change nothing.
+func TestWhatGetPrintsCanBeApplied(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig.Nodes("default", map[string]string{"on": "yes", "n": "1"}, "web01")
+	rig.Apply(disk)
+	rig.Apply(`
+apiVersion: muster/v1
+kind: Property
+metadata: {name: limits, annotations: {note: "two\nlines: and \"quotes\"\t#"}}
+spec: {value: {a: [1, 2.5, "007", null, true, "true", "~"], b: ""}}
+---
+apiVersion: muster/v1
+kind: Check
+metadata: {name: script}
+spec: {targets: {nodes: [web01]}, cron: "*/5 * * * *", timeout: 10s, command: "echo one\necho two\n"}
+`)
+	for _, kind := range []string{"checks", "handlers", "properties", "groups", "nodes", "namespaces"} {
+		for _, format := range []string{"yaml", "json"} {
+			text, code := x.run("", "get "+kind+" -o "+format)
+			if code != 0 {
+				t.Fatalf("get %s: %s", kind, x.text.String())
+			}
+			out, code := x.run(text, "apply -f -")
+			if code != 0 || strings.Count(out, "unchanged") == 0 || strings.Contains(out, "updated") || strings.Contains(out, "created") {
+				t.Errorf("%s as %s cannot be applied again:\n%s", kind, format, x.text.String())
+			}
+			x.text.Reset()
+		}
+	}
+}
+
+// TestEdit: what an editor saves is applied, against the revision it was read at.
+func TestEdit(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig.Apply(disk)
+	replace := func(old, new string) func(string) error {
+		return func(path string) error {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(path, bytes.Replace(data, []byte(old), []byte(new), 1), 0o600)
+		}
+	}
+	if out, code := x.run("", "edit check disk"); code != 0 || out != "no change\n" {
+		t.Errorf("nothing edited: %s", x.text.String())
+	}
+	x.edit = replace("1m", "2m")
+	if out, code := x.run("", "edit check disk -m slower"); code != 0 || !strings.Contains(out, "updated") {
+		t.Errorf("edited: %s", x.text.String())
+	}
+	x.edit = func(path string) error {
+		rig.Apply(strings.Replace(disk, "60s", "90s", 1)) // somebody else is faster
+		return replace("2m", "3m")(path)
+	}
+	if _, code := x.run("", "edit check disk"); code != model.Conflict.Exit() || !strings.Contains(x.text.String(), "your text is kept in") {
+		t.Errorf("edited meanwhile: code %d\n%s", code, x.text.String())
+	}
+}
+
+// TestTerminal: colours on a terminal only, lines cut to its width, nothing of a
+// plug-in reaches it raw.
+func TestTerminal(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig.Nodes("default", nil, "web01")
+	rig.Apply(disk)
+	rig.Result("default", "web01", "disk", model.Critical, "\x1b[31mred\x1b[0m "+strings.Repeat("long ", 50))
+	for _, line := range []string{"get events", "get events -o wide", "get events -o yaml", "describe event web01/disk", "status"} {
+		if out, _ := x.run("", line); strings.ContainsRune(out, 0x1b) {
+			t.Errorf("%s prints an escape sequence: %q", line, out)
+		}
+	}
+	x.wide = 60
+	out, _ := x.run("", "get events")
+	for line := range strings.Lines(out) {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > 60 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	if !strings.Contains(out, "…") {
+		t.Errorf("nothing was cut: %s", out)
+	}
+}
