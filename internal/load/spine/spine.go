@@ -90,7 +90,8 @@ func Open(o Options) (*Spine, error) {
 	}
 	var err error
 	s.log, err = journal.Open(filepath.Join(o.Dir, "journal"), journal.Options{Deliver: func(c journal.Commit) { s.View.Deliver(c) },
-		Reserve: -1, Metrics: metrics, Queues: queues, Logger: o.Log})
+		Reserve: -1, Linger: 5 * time.Millisecond, // as the server
+		Metrics: metrics, Queues: queues, Logger: o.Log})
 	if err != nil {
 		return nil, err
 	}
