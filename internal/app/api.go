@@ -4,23 +4,53 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
+	"github.com/muster-fleet/muster/internal/api"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/version"
 )
 
 // openAPI makes what the listeners serve.
 func (s *Server) openAPI(context.Context) error {
-	people := http.NewServeMux()
-	people.Handle("POST "+pki.EnrolPath, &pki.Enroller{
-		Authority: s.authority, Tokens: intent.JoinTokens{Store: s.intent.Store()}, Registrar: s.intent, Servers: s.agentAddresses(),
+	tokens := intent.JoinTokens{Store: s.intent.Store()}
+	s.handler = api.New(api.Options{
+		Intent: s.intent, Events: s.view, Directory: s.planner, History: s.history, Actions: s,
+		JoinTokens: tokens,
+		NewJoinToken: func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error) {
+			return s.authority.NewToken(s.agentAddresses(), keep)
+		},
+		Enrol: &pki.Enroller{
+			Authority: s.authority, Tokens: tokens, Registrar: s.intent, Servers: s.agentAddresses(),
+		},
+		Queues: s.queues, Describe: s.describe, NotReady: s.NotReady, Registry: s.registry, Logger: s.log, Now: s.now,
 	})
-	s.handler = people
 	admin := http.NewServeMux()
-	admin.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
+	admin.Handle("/", api.Admin(api.AdminOptions{Gatherer: s.registry, NotReady: s.NotReady, Queues: s.queues}))
 	admin.Handle("GET /debug/states", load.StatesHandler(s.view))
 	s.adminHandler = admin
 	return nil
+}
+
+// describe is what only the server itself knows of its state.
+func (s *Server) describe() v1.Status {
+	st := s.journal.Stats()
+	out := v1.Status{
+		Server: version.Get().Version, Started: s.started, Connected: s.sessions.Sessions(),
+		Journal: v1.Journal{SizeBytes: st.SizeBytes, BudgetBytes: st.BudgetBytes, QueuedBytes: st.QueuedBytes},
+	}
+	if st.Blocked != nil {
+		out.Journal.Blocked = st.Blocked.Error()
+	}
+	for _, q := range s.queues.List() {
+		if q.Name == "reactions" {
+			out.Reactions = v1.Reactions{Waiting: q.Depth, Lagging: s.reactor.Lag(s.view.Applied()) > 60}
+		}
+	}
+	if st.BudgetBytes > 0 && st.SizeBytes > st.BudgetBytes/10*9 {
+		_, text := s.journalHealth()
+		out.Warnings = append(out.Warnings, text)
+	}
+	return out
 }

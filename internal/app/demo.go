@@ -2,8 +2,19 @@ package app
 
 import (
 	"context"
-	"errors"
+	"net"
+
+	"github.com/muster-fleet/muster/internal/load"
 )
 
-// demo simulates machines beside this one.
-func (s *Server) demo(context.Context, int) error { return errors.New("BUG: no demo yet") }
+// demo simulates machines beside this one, over real sessions.
+func (s *Server) demo(ctx context.Context, nodes int) error {
+	certificates, err := load.Certificates(s.authority)
+	if err != nil {
+		return err
+	}
+	_, port, _ := net.SplitHostPort(s.people.Addr().String())
+	return load.Demo{
+		Nodes: nodes, Server: net.JoinHostPort("127.0.0.1", port), TLS: certificates, Service: s.intent, Log: s.log.With("part", "demo"),
+	}.Run(ctx)
+}

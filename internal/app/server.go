@@ -324,15 +324,15 @@ func (s *Server) releaseReplay() {
 
 func (s *Server) notReady(why string) { s.ready.Store(&why) }
 
-// NotReady says why the server is not ready; empty when it is.
-func (s *Server) NotReady() string {
-	if why := s.ready.Load(); why != nil {
-		return *why
+// NotReady says why the server is not ready; nothing when it is.
+func (s *Server) NotReady() (why []string) {
+	if w := s.ready.Load(); w != nil {
+		why = append(why, *w)
 	}
 	if err := s.journal.Stats().Blocked; err != nil {
-		return "the journal does not commit: " + err.Error()
+		why = append(why, "the journal does not commit: "+err.Error())
 	}
-	return ""
+	return why
 }
 
 func workers() int { return max(2, runtime.GOMAXPROCS(0)) }

@@ -71,7 +71,7 @@ func until(t *testing.T, what string, ok func() bool) {
 func TestAServerRemembersItsOwnEventsAfterARestart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
-	until(t, "ready", func() bool { return s.NotReady() == "" })
+	until(t, "ready", func() bool { return s.NotReady() == nil })
 	if err := s.own(t.Context(), model.JournalCheck, model.Warning, "a word"); err != nil {
 		t.Fatal(err)
 	}
