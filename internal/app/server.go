@@ -207,7 +207,7 @@ func (s *Server) openAuthority(context.Context) error {
 		Journal: s.journal, Nodes: nodes{s}, View: s.view, Assignments: s.planner, SigningKey: s.authority.SigningKey(),
 		Limits: muster.Limits{
 			FrameBytes: int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked), OutputBytes: int(s.cfg.MaxOutput),
-			StatesPerNode: s.cfg.NodeStates, NodeResultsPerSec: s.cfg.NodeRate,
+			NodeResultsPerSec: s.cfg.NodeRate,
 			Keepalive: time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
 			JournalQueueBytes: journal.DefaultQueueBytes,
 		},
