@@ -208,7 +208,7 @@ func (s *Server) openAuthority(context.Context) error {
 		Limits: muster.Limits{
 			FrameBytes: int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked), OutputBytes: int(s.cfg.MaxOutput),
 			NodeResultsPerSec: s.cfg.NodeRate,
-			Keepalive: time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
+			Keepalive:         time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
 			JournalQueueBytes: journal.DefaultQueueBytes,
 		},
 		OnShed: s.shed, Queues: s.queues, Log: s.log, Registerer: s.registry,

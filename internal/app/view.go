@@ -152,7 +152,7 @@ func (s *Server) rederive(ctx context.Context, p model.Partition, _ journal.Posi
 		view.Deliver(only{c, journal.Section(p)})
 		return context.Cause(ctx)
 	})
-	if err == nil {
+	if err == nil && from.Number < head.Number {
 		err = view.WaitApplied(ctx, head)
 	}
 	if cause := context.Cause(ctx); cause != nil {
