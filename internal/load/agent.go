@@ -112,7 +112,6 @@ func (a *agent) open(ctx context.Context) (session, error) {
 	hello := wire.Hello{Protocol: wire.Protocol, Node: a.uid, Name: a.name, MachineID: a.uid.String(), BootID: a.run.bootID,
 		Session: rand.Uint64(), Version: "load", OS: "linux", Arch: "amd64", ClockUnixMs: time.Now().UnixMilli(),
 		Streams: []wire.StreamHeld{a.holds()}}
-	hello.Backlog = hello.Streams[0].Last + 1 - hello.Streams[0].First
 	a.mu.Unlock()
 	return a.run.connect(ctx, a.cfg, a.run.cfg.Server, &hello, a)
 }

@@ -30,11 +30,13 @@ func (s *Spool) Streams() []wire.StreamHeld {
 	return list
 }
 
-// Backlog is how many signals wait, for Hello.
+// Backlog is how many signals wait in the backlog lane, for Hello: the server's
+// other deadlines for this node wait until they are in.
 func (s *Spool) Backlog() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.heldLocked()
+	l := &s.lanes[wire.Backlog]
+	return l.next() - l.front
 }
 
 // Resume begins a session with what the server says it keeps of the streams that
