@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -318,5 +319,29 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 		if _, err := c.cfg.withDefaults(); err == nil || !strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
+	}
+}
+
+// run.json keeps what the table and the summary show.
+func TestReportIsKept(t *testing.T) {
+	rep := play(t, Config{Agents: 5, Interval: time.Second, Duration: 5 * time.Second}, &ideal{})
+	rep.Title = "a run"
+	path := filepath.Join(t.TempDir(), "results", "run.json")
+	if err := rep.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Text() != rep.Text() {
+		t.Errorf("got\n%s\nwant\n%s", again.Text(), rep.Text())
+	}
+	table, err := Table([]string{path})
+	if err != nil || !strings.Contains(table, "| a run | 5 × 4 | 20 |") || !strings.Contains(table, "balanced") {
+		t.Errorf("%v\n%s", err, table)
+	}
+	if _, err := Table([]string{"run_test.go"}); err == nil {
+		t.Error("a file that is no report was accepted")
 	}
 }
