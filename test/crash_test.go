@@ -1,0 +1,101 @@
+//go:build linux
+
+package test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// The server is killed at random instants while a fleet sends: some kills hit the
+// start, before the server is ready. What was acknowledged is in the view, once.
+func TestKilledTwentyTimesUnderLoad(t *testing.T) {
+	kills := 20
+	if testing.Short() {
+		kills = 5
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	s := harness.NewServer(t, "--snapshot-cycle", "2s")
+	fleet := harness.Fleet{Agents: 20, Checks: 10, Interval: 200 * time.Millisecond}
+	s.Prepare(fleet)
+	s.Start()
+
+	for kills > 0 {
+		const span = 30 * time.Second
+		cfg := s.Load(fleet, span)
+		if testing.Short() {
+			cfg.Duration = 10 * time.Second
+		}
+		playing := make(chan struct{})
+		cfg.Progress = func(now load.Sample) {
+			if now.Second == 0 {
+				close(playing)
+			}
+		}
+		end := make(chan ended, 1)
+		go func() {
+			rep, err := load.Run(t.Context(), cfg)
+			end <- ended{rep, err}
+		}()
+		select {
+		case <-playing:
+		case e := <-end:
+			t.Fatalf("load run ended early: %v", e.err)
+		}
+		began := time.Now()
+		for kills > 0 && time.Since(began) < cfg.Duration-3*time.Second {
+			if random.IntN(4) == 0 {
+				wait(t.Context(), time.Duration(random.Int64N(int64(400*time.Millisecond)))) // perhaps not yet ready
+			} else {
+				s.WaitReady(40 * time.Second)
+				wait(t.Context(), time.Duration(random.Int64N(int64(1500*time.Millisecond))))
+			}
+			s.Kill()
+			s.Launch()
+			kills--
+		}
+		s.WaitReady(40 * time.Second)
+		e := <-end
+		if e.err != nil {
+			t.Fatalf("load run: %v", e.err)
+		}
+		for _, verdict := range e.rep.Verdict {
+			t.Error(verdict)
+		}
+		if !e.rep.OK() || e.rep.Balance.Compared != fleet.Agents*fleet.Checks {
+			t.Errorf("%d kills to come; %d outages, %d resent, balance %+v", kills, len(e.rep.Outages), e.rep.Resent, e.rep.Balance)
+		}
+		if e.rep.Resent == 0 {
+			t.Error("nothing was ever resent: the kills hit nothing")
+		}
+	}
+	before := s.FleetStates()
+	s.Kill()
+	s.Start()
+	after := s.FleetStates()
+	for place, was := range before {
+		if now := after[place]; now != was {
+			t.Errorf("state %+v was %+v before the last kill, is %+v", place, was, now)
+		}
+	}
+}
+
+type ended struct {
+	rep *load.Report
+	err error
+}
+
+// wait lets time pass: for instants that are chosen, never for something to happen.
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

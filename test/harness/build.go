@@ -1,0 +1,74 @@
+//go:build linux
+
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// binaryEnv names a ready binary to test, such as that of a release.
+const binaryEnv = "MUSTER_TEST_BIN"
+
+// Main builds the binary, runs the tests and removes it again.
+func Main(m *testing.M) int {
+	if os.Getenv(binaryEnv) == "" {
+		dir, err := os.MkdirTemp("", "muster-test-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		binary := filepath.Join(dir, "muster")
+		build := exec.Command("go", "build", "-trimpath", "-o", binary, "./cmd/muster")
+		build.Dir = Root()
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build the binary: %v\n%s", err, out)
+			return 1
+		}
+		os.Setenv(binaryEnv, binary)
+	}
+	return m.Run()
+}
+
+// Binary is the path of muster.
+func Binary() string { return os.Getenv(binaryEnv) }
+
+// Root is the root of the source tree.
+func Root() string {
+	_, self, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(self), "..", "..")
+}
+
+// Result is how a command ended.
+type Result struct {
+	Code        int
+	Out, Errors string
+}
+
+// Run runs muster to its end, at most a minute long. env is added to an environment
+// that holds nothing but PATH.
+func Run(t testing.TB, env []string, args ...string) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, Binary(), args...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
+		t.Fatalf("muster %v: %v", args, errors.Join(err, ctx.Err()))
+	}
+	return Result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}

@@ -1,0 +1,65 @@
+//go:build linux
+
+package harness
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Fleet is what a simulated fleet sends: small, so that a busy machine keeps up.
+type Fleet struct {
+	Agents, Checks int
+	Interval       time.Duration
+}
+
+// Prepare makes the fleet's nodes and checks; the server must not run.
+func (s *Server) Prepare(f Fleet) {
+	s.t.Helper()
+	s.CLI("load", "prepare", "--data", s.Data, "--agents", fmt.Sprint(f.Agents), "--checks", fmt.Sprint(f.Checks), "--interval", f.Interval.String())
+}
+
+// Load is the configuration of a run of the fleet whose ledger is compared with the view.
+func (s *Server) Load(f Fleet, duration time.Duration) load.Config {
+	return load.Config{
+		Server: s.Plain, Agents: f.Agents, Checks: f.Checks, Interval: f.Interval, Duration: duration, Warmup: time.Second,
+		// These tests are about correctness on whatever machine: only what is lost counts.
+		MaxLag: time.Hour, Drain: time.Minute, Linger: 100 * time.Millisecond,
+		Before: s.View(),
+	}
+}
+
+// View reads the server's event states.
+func (s *Server) View() load.View { return load.HTTPView("http://" + s.Admin + "/debug/states") }
+
+// Place names one event state.
+type Place struct{ Node, Check uint64 }
+
+// States reads all of them.
+func (s *Server) States() map[Place]load.Kept {
+	s.t.Helper()
+	out := map[Place]load.Kept{}
+	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	defer cancel()
+	err := s.View().Each(ctx, func(k load.Kept) error {
+		out[Place{uint64(k.Node), uint64(k.Check)}] = k
+		return nil
+	})
+	if err != nil {
+		s.t.Fatalf("read states: %v", err)
+	}
+	return out
+}
+
+// FleetStates are those of checks that people made: what ticks by itself left out.
+func (s *Server) FleetStates() map[Place]load.Kept {
+	s.t.Helper()
+	all := s.States()
+	maps.DeleteFunc(all, func(p Place, _ load.Kept) bool { return p.Check < uint64(model.FirstCheck) })
+	return all
+}

@@ -1,0 +1,220 @@
+//go:build linux
+
+package harness
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+// Server is a data folder with its ports, and the process that serves it, if any.
+type Server struct {
+	*Process
+	t testing.TB
+
+	Data    string
+	Context string   // file by which commands find the server
+	Listen  string   // people and agents, TLS
+	Plain   string   // agents, without TLS
+	Admin   string   // metrics, readyz, states
+	Args    []string // further settings
+	Command string   // server or up
+	Wrap    []string // words before the binary's, such as those of a tracer
+}
+
+// password of the administrator of every server here.
+const password = "four plain test words"
+
+// NewServer chooses folders and ports; nothing runs yet.
+func NewServer(t testing.TB, args ...string) *Server {
+	t.Helper()
+	dir := t.TempDir()
+	return &Server{
+		t: t, Data: filepath.Join(dir, "data"), Context: filepath.Join(dir, "context.yaml"),
+		Listen: Port(t), Plain: Port(t), Admin: Port(t), Args: args, Command: "server",
+	}
+}
+
+// StartServer starts one and waits until it is ready.
+func StartServer(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := NewServer(t, args...)
+	s.Start()
+	return s
+}
+
+// Env is the environment of commands that talk to the server.
+func (s *Server) Env() []string { return []string{"MUSTER_CONTEXT=" + s.Context} }
+
+// Launch starts the process and does not wait.
+func (s *Server) Launch() {
+	s.t.Helper()
+	if err := os.MkdirAll(s.Data, 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	args := []string{s.Command, "--data", s.Data, "--listen", s.Listen, "--listen-admin", s.Admin}
+	if s.Plain != "" {
+		args = append(args, "--listen-plain", s.Plain)
+	}
+	if s.Command == "server" {
+		file := filepath.Join(filepath.Dir(s.Context), "password")
+		if err := os.WriteFile(file, []byte(password), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+		args = append(args, "--admin-password-file", file, "--journal-reserve", "1MiB")
+	}
+	s.Process = launch(s.t, s.Env(), append(append(append([]string{}, s.Wrap...), Binary()), append(args, s.Args...)...))
+}
+
+// Start starts the process and waits until it is ready.
+func (s *Server) Start() {
+	s.t.Helper()
+	s.Launch()
+	s.WaitReady(40 * time.Second)
+}
+
+// WaitReady waits until readyz says ok.
+func (s *Server) WaitReady(within time.Duration) {
+	s.t.Helper()
+	Until(s.t, within, "the server is ready", func() (string, bool) {
+		if s.Ended() {
+			s.t.Fatalf("the server ended while it started:\n%s", tail(s.Log(), 40))
+		}
+		why, ok := s.Ready()
+		return why, ok
+	})
+}
+
+// Ready asks readyz: why not, and whether.
+func (s *Server) Ready() (string, bool) {
+	code, body, err := s.Get("/readyz")
+	if err != nil {
+		return err.Error(), false
+	}
+	return body, code == http.StatusOK
+}
+
+// Get asks the admin listener.
+func (s *Server) Get(path string) (int, string, error) {
+	c := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := c.Get("http://" + s.Admin + path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(body), err
+}
+
+// Metric is the sum of a metric over its labels that hold all of these texts.
+func (s *Server) Metric(name string, labels ...string) float64 {
+	s.t.Helper()
+	_, body, err := s.Get("/metrics")
+	if err != nil {
+		s.t.Fatalf("read metrics: %v", err)
+	}
+	sum := 0.0
+next:
+	for line := range strings.Lines(body) {
+		rest, ok := strings.CutPrefix(line, name)
+		if !ok || rest[0] != ' ' && rest[0] != '{' {
+			continue
+		}
+		for _, l := range labels {
+			if !strings.Contains(rest, l) {
+				continue next
+			}
+		}
+		var v float64
+		if _, err := fmt.Sscan(rest[strings.LastIndexByte(strings.TrimSpace(rest), ' ')+1:], &v); err == nil {
+			sum += v
+		}
+	}
+	return sum
+}
+
+// Pause is SIGSTOP, Resume is SIGCONT.
+func (s *Server) Pause()  { s.t.Helper(); s.Signal(syscall.SIGSTOP) }
+func (s *Server) Resume() { s.t.Helper(); s.Signal(syscall.SIGCONT) }
+
+// CLI runs a command against the server and expects that it succeeds.
+func (s *Server) CLI(args ...string) string {
+	s.t.Helper()
+	r := Run(s.t, s.Env(), args...)
+	if r.Code != 0 {
+		s.t.Fatalf("muster %v: code %d\n%s%s", args, r.Code, r.Out, r.Errors)
+	}
+	return r.Out
+}
+
+// Client logs in as administrator (and leaves the context file for CLI).
+func (s *Server) Client() *client.Client {
+	s.t.Helper()
+	var c client.Context
+	if s.Command == "server" {
+		ca, err := os.ReadFile(filepath.Join(s.Data, "pki", "ca.crt"))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		c = client.Context{Server: "https://" + s.Listen, CA: string(ca)}
+		first, err := client.New(c)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		session, err := first.Login(s.t.Context(), "admin", password)
+		if err != nil {
+			s.t.Fatalf("log in: %v", err)
+		}
+		c.Token, c.User = session.Token, session.User
+		if err := client.SaveContext(s.Context, c); err != nil {
+			s.t.Fatal(err)
+		}
+	} else {
+		var err error
+		if c, err = client.LoadContext(s.Context); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	api, err := client.New(c)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return api
+}
+
+// Authority opens the server's CA, to make certificates with.
+func (s *Server) Authority() *pki.Authority {
+	s.t.Helper()
+	a, err := pki.Open(filepath.Join(s.Data, "pki"), []string{"localhost"}, time.Now)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return a
+}
+
+// Port is a free loopback address below the range from which the kernel takes ports
+// for outgoing connections: nobody takes it while a server is down.
+func Port(t testing.TB) string {
+	t.Helper()
+	for range 1000 {
+		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.N(20_000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
+	}
+	t.Fatal("no free port found")
+	return ""
+}
