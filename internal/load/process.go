@@ -41,7 +41,7 @@ func readProcess(pid int) (p process) {
 
 // cores is how many cores a process used since before.
 func (p process) cores(before process, span time.Duration) float64 {
-	if span <= 0 || before.cpu == 0 {
+	if span <= 0 || before.cpu == 0 || p.cpu < before.cpu { // not there, or another process by now
 		return 0
 	}
 	return (p.cpu - before.cpu).Seconds() / span.Seconds()

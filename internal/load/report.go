@@ -135,7 +135,7 @@ func (rep *Report) finish(c Config, t *tally, slowed int) {
 	span := rep.last.at - rep.first.at
 	use := func(first, last process) Usage {
 		u := Usage{Cores: last.cores(first, span), RSS: last.rss}
-		if t.results > 0 && first.cpu > 0 {
+		if t.results > 0 && u.Cores > 0 {
 			u.MicrosPerItem = float64((last.cpu - first.cpu).Microseconds()) / float64(t.results)
 		}
 		return u
