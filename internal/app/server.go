@@ -149,6 +149,7 @@ func (s *Server) openHistory(ctx context.Context) error {
 	}
 	s.reactor = react.New(react.Options{
 		Store: s.history, Names: names{s}, Rederive: s.rederive, Capacity: s.cfg.ReactQueue,
+		Gather:    250 * time.Millisecond, // docs/decisions/0005-reactions-gather.md
 		Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log,
 		Registerer: s.registry, Queues: s.queues,
 	})

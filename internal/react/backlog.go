@@ -21,6 +21,7 @@ type backlog struct {
 	capacity int
 	passed   uint64
 	dropped  uint64
+	wanted   int           // so many must wait before wake is signalled
 	wake     chan struct{} // capacity 1
 
 	waiting [model.Partitions]waiting
@@ -72,8 +73,11 @@ func (b *backlog) add(ts []event.Transition) {
 		b.passed++
 		b.push(t)
 	}
+	enough := b.n >= min(b.wanted, b.capacity)
 	b.mu.Unlock()
-	b.signal()
+	if enough {
+		b.signal()
+	}
 }
 
 func (b *backlog) push(t *event.Transition) {
@@ -94,34 +98,38 @@ func (b *backlog) signal() {
 	}
 }
 
-// take waits for transitions and returns at most n of them, oldest first. They
-// count as waiting until recorded is called.
-func (b *backlog) take(ctx context.Context, n int) ([]event.Transition, error) {
+// wait returns when n transitions wait, or a partition lags.
+func (b *backlog) wait(ctx context.Context, n int) error {
 	for {
 		b.mu.Lock()
-		if b.n > 0 {
-			out := b.spare[:0]
-			for range min(n, b.n) {
-				out = append(out, b.items[b.head])
-				b.items[b.head] = event.Transition{} // let go of its memory
-				b.head = (b.head + 1) % len(b.items)
-				b.n--
-			}
-			b.spare = out
-			b.mu.Unlock()
-			return out, nil
-		}
-		lagging := b.lagging()
+		b.wanted = n
+		enough := b.n >= n || b.lagging()
 		b.mu.Unlock()
-		if lagging {
-			return nil, nil
+		if enough {
+			return nil
 		}
 		select {
 		case <-b.wake:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 	}
+}
+
+// take returns at most n of the transitions that wait, oldest first. They count as
+// waiting until recorded is called.
+func (b *backlog) take(n int) []event.Transition {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := b.spare[:0]
+	for range min(n, b.n) {
+		out = append(out, b.items[b.head])
+		b.items[b.head] = event.Transition{} // let go of its memory
+		b.head = (b.head + 1) % len(b.items)
+		b.n--
+	}
+	b.spare = out
+	return out
 }
 
 // recorded says that what take returned is in the store.

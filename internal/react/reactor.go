@@ -37,6 +37,7 @@ type Options struct {
 
 	Capacity  int           // transitions that may wait; default 131072
 	BatchSize int           // transitions in one transaction; default 2000
+	Gather    time.Duration // between transactions, unless a batch is full; default none
 	Retention time.Duration // of history; default 90 days
 	Retry     Retry
 
@@ -142,12 +143,13 @@ func ignoreCanceled(err error) error {
 }
 
 func (r *Reactor) run(ctx context.Context) error {
+	var last time.Time // when the last batch was taken
 	for {
-		ts, err := r.backlog.take(ctx, r.opts.BatchSize)
-		if err != nil {
+		if err := r.gather(ctx, last); err != nil {
 			return err
 		}
-		if len(ts) > 0 {
+		last = time.Now()
+		if ts := r.backlog.take(r.opts.BatchSize); len(ts) > 0 {
 			if err := r.persist(ctx, ts); err != nil {
 				return err
 			}
@@ -161,6 +163,23 @@ func (r *Reactor) run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// gather waits for something to record. The first change after a silence is recorded
+// at once; while changes keep coming they share transactions, each of which costs an
+// fsync and a few pages, whatever it holds.
+func (r *Reactor) gather(ctx context.Context, last time.Time) error {
+	if err := r.backlog.wait(ctx, 1); err != nil {
+		return err
+	}
+	rest := r.opts.Gather - time.Since(last)
+	if rest <= 0 {
+		return nil
+	}
+	gathering, cancel := context.WithTimeout(ctx, rest)
+	defer cancel()
+	_ = r.backlog.wait(gathering, r.opts.BatchSize)
+	return ctx.Err()
 }
 
 // persist records a batch, again and again until the store takes it.

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -112,15 +114,13 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 		if err != nil {
 			return err
 		}
-		for p, place := range b.Places {
-			_, err := tx.Exec(ctx, `INSERT INTO history_places (partition_no, log, number, idx) VALUES (?, ?, ?, ?)
-				ON CONFLICT (partition_no) DO UPDATE SET log = excluded.log, number = excluded.number, idx = excluded.idx`,
-				int64(p), int64(place.At.Log), int64(place.At.Number), int64(place.Index))
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		partitions := slices.Sorted(maps.Keys(b.Places))
+		return each(ctx, tx, `INSERT INTO history_places (partition_no, log, number, idx) VALUES (?, ?, ?, ?)
+			ON CONFLICT (partition_no) DO UPDATE SET log = excluded.log, number = excluded.number, idx = excluded.idx`,
+			partitions, func(p *model.Partition) []any {
+				place := b.Places[*p]
+				return []any{int64(*p), int64(place.At.Log), int64(place.At.Number), int64(place.Index)}
+			})
 	})
 	if err != nil {
 		return fmt.Errorf("record history: %w", err)
