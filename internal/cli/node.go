@@ -81,7 +81,7 @@ func (a *app) tokenCreate() *cobra.Command {
 			if output.machine() {
 				return a.printValue(*output, t)
 			}
-			fmt.Fprintf(a.Stdout, "On the machine, paste:\n\n  muster-agent --join %s\n\n", clean(t.Token, false))
+			fmt.Fprintf(a.Stdout, "On the machine, paste:\n\n  muster-agent --token %s\n\n", clean(t.Token, false))
 			until := "it does not expire"
 			if !t.Expires.IsZero() {
 				until = "it expires at " + t.Expires.In(a.Zone).Format("2006-01-02 15:04:05 MST")
