@@ -37,6 +37,10 @@ func (n names) Handler(namespace, name string) (*model.HandlerSpec, bool) {
 	return n.s.planner.Handler(namespace, name)
 }
 
+func (n names) Properties(id model.NodeID) model.PropertyValues {
+	return n.s.planner.NodeProperties(id)
+}
+
 // nodes is muster.Nodes on the intent service.
 type nodes struct{ s *Server }
 

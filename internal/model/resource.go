@@ -200,7 +200,9 @@ type Alert struct {
 	Handlers []string `json:"handlers,omitempty"`
 }
 
-// HandlerSpec is one way to tell; exactly one of command and webhook.
+// HandlerSpec is one way to tell; exactly one of command and webhook. Texts of command,
+// env and webhook may hold {{ .props.NAME | default "…" }}, a property of the node with
+// the problem.
 type HandlerSpec struct {
 	// Run on the server, with the notification as JSON on its standard input.
 	Command *Command `json:"command,omitempty"`

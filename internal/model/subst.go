@@ -102,7 +102,10 @@ func (t *Template) literal(s string) {
 func (t *Template) Names() []string { return t.names }
 
 // Expand returns the text with values in place. The error is a *MissingError.
-func (t *Template) Expand(values PropertyValues) (string, error) {
+func (t *Template) Expand(values PropertyValues) (string, error) { return t.expand(values, nil) }
+
+// expand passes each value through escape, if there is one.
+func (t *Template) expand(values PropertyValues, escape func(string) string) (string, error) {
 	if len(t.parts) == 0 {
 		return "", nil
 	}
@@ -123,9 +126,25 @@ func (t *Template) Expand(values PropertyValues) (string, error) {
 		if p.quote != quoteNone && strings.IndexByte(value, 0) >= 0 {
 			return "", &MissingError{strings.Join(p.path, "."), "holds a zero byte, which no command can be given"}
 		}
+		if escape != nil {
+			value = escape(value)
+		}
 		p.quote.write(&b, value)
 	}
 	return b.String(), nil
+}
+
+// literals is the text with the same word in the place of every value.
+func (t *Template) literals(word string) string {
+	var b strings.Builder
+	for i := range t.parts {
+		if p := &t.parts[i]; p.path == nil {
+			b.WriteString(p.literal)
+		} else {
+			b.WriteString(word)
+		}
+	}
+	return b.String()
 }
 
 func (p *templatePart) value(values PropertyValues) (string, error) {

@@ -1,8 +1,8 @@
 package model
 
 import (
+	"errors"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -208,9 +208,13 @@ func (v *validator) handler(s *HandlerSpec) {
 	}
 	v.command("spec.command", s.Command)
 	if w := s.Webhook; w != nil {
-		u, err := url.Parse(w.URL)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		switch field, err := w.check(); {
+		case errors.Is(err, errHostVaries):
+			v.flaw("spec.webhook."+field, "write out which server; make a handler for each", "%v", err)
+		case field == "url" && !errors.As(err, new(*TemplateError)):
 			v.flaw("spec.webhook.url", "write https://…", "%q is no address of a web server", w.URL)
+		case err != nil:
+			v.flaw("spec.webhook."+field, "", "%v", err)
 		}
 		for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
 			if !isHeader(name) || hasControl(w.Headers[name]) {

@@ -226,6 +226,16 @@ func (d *deliverer) attempt(ctx context.Context, one history.Delivery) error {
 	if !ok {
 		return fmt.Errorf("handler %s/%s does not exist (any more): apply it, and this message is sent", one.Handler.Namespace, one.Handler.Name)
 	}
+	spec, err := expand(spec, func(name string) ([]byte, string, bool) { // asked only where a variable stands
+		problem, err := d.opts.Store.Problem(ctx, one.Problem)
+		if err != nil {
+			return nil, err.Error(), true
+		}
+		return d.opts.Names.Properties(problem.NodeID)(name)
+	})
+	if err != nil {
+		return err
+	}
 	timeout := time.Duration(spec.Timeout)
 	if timeout <= 0 {
 		timeout = 30 * time.Second

@@ -268,3 +268,36 @@ func (forgetful) Tried(ctx context.Context, _ int64, _ history.Attempt) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
+
+func TestAHandlerKnowsThePropertiesOfTheNode(t *testing.T) {
+	s := sqlite(t)
+	spec, got := hook(t, nil)
+	spec.Webhook.URL += `/{{ .props.team }}?room={{ .props.room | default "a&b" }}`
+	spec.Webhook.Headers = map[string]string{"X-Team": "{{ .props.team }}"}
+	n := someNames(map[string]*model.HandlerSpec{"pager": spec})
+	r := run(t, Options{Store: s, Names: n, Retry: quick})
+	r.Emit([]event.Transition{opening("p1", 1)})
+	// Unset is an error that names the property, and is tried again.
+	if a := receive(t, "attempt", s.tried); a.State != history.Pending || !strings.Contains(a.Error, `"team"`) {
+		t.Fatalf("%+v", a)
+	}
+	n.mu.Lock()
+	n.props = map[string]string{"10/team": `"web/../x y"`}
+	n.mu.Unlock()
+	if p := receive(t, "request", got); p.uri != "/web%2F..%2Fx%20y?room=a%26b" {
+		t.Errorf("called %q", p.uri)
+	}
+}
+
+func TestACommandGetsQuotedProperties(t *testing.T) {
+	spec := &model.HandlerSpec{
+		Command: &model.Command{Shell: `echo {{ .props.x }}`}, Env: map[string]string{"X": "{{ .props.x }}"},
+	}
+	out, err := expand(spec, func(string) ([]byte, string, bool) { return []byte(`"a; rm b"`), "", true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Command.Shell != `echo 'a; rm b'` || out.Env["X"] != "a; rm b" {
+		t.Errorf("%q, %q", out.Command.Shell, out.Env)
+	}
+}

@@ -25,7 +25,8 @@ type names struct {
 	mu       sync.Mutex
 	chunk    model.Chunk
 	handlers map[string]*model.HandlerSpec
-	gone     bool // web01 and disk are deleted
+	props    map[string]string // "NODE/NAME" to a JSON value
+	gone     bool              // web01 and disk are deleted
 }
 
 func someNames(handlers map[string]*model.HandlerSpec) *names {
@@ -60,6 +61,15 @@ func (n *names) Handler(_, name string) (*model.HandlerSpec, bool) {
 	defer n.mu.Unlock()
 	spec, ok := n.handlers[name]
 	return spec, ok
+}
+
+func (n *names) Properties(id model.NodeID) model.PropertyValues {
+	return func(name string) ([]byte, string, bool) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		value, ok := n.props[fmt.Sprint(id, "/", name)]
+		return []byte(value), "", ok
+	}
 }
 
 func (n *names) set(name string, spec *model.HandlerSpec) {
@@ -201,6 +211,7 @@ func closing(id string, commit uint64) event.Transition {
 type posted struct {
 	key  string
 	body string
+	uri  string
 }
 
 // hook is a webhook that tells the test what it got and answers as the test says.
@@ -209,7 +220,7 @@ func hook(t testing.TB, answer func(posted) int) (*model.HandlerSpec, chan poste
 	got := make(chan posted, 10_000)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		p := posted{key: r.Header.Get("Idempotency-Key"), body: string(body)}
+		p := posted{key: r.Header.Get("Idempotency-Key"), body: string(body), uri: r.RequestURI}
 		got <- p
 		if answer != nil {
 			w.WriteHeader(answer(p))

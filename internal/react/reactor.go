@@ -25,6 +25,8 @@ type Names interface {
 	Namespace(id model.NamespaceID) (name string, ok bool)
 	Chunk(id model.ChunkID) *model.Chunk
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
+	// Properties of a node, for the variables of a handler.
+	Properties(id model.NodeID) model.PropertyValues
 }
 
 // Options of a Reactor.

@@ -1,0 +1,78 @@
+package model
+
+import (
+	"errors"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Expand puts the values of a node into address and headers. A value in the address
+// is escaped: it fills a place in the path or query and cannot become more of it.
+func (w *Webhook) Expand(values PropertyValues) (*Webhook, error) {
+	out := *w
+	t, err := ParseTemplate(w.URL, false)
+	if err != nil {
+		return nil, err
+	}
+	if out.URL, err = t.expand(values, inURL); err != nil {
+		return nil, err
+	}
+	out.Headers = make(map[string]string, len(w.Headers))
+	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
+		t, err := ParseTemplate(w.Headers[name], false)
+		if err != nil {
+			return nil, err
+		}
+		if out.Headers[name], err = t.Expand(values); err != nil {
+			return nil, err
+		}
+	}
+	return &out, nil
+}
+
+// inURL escapes a value so that it is one word both in a path and in a query.
+func inURL(value string) string {
+	switch value { // a path is walked by these
+	case ".", "..":
+		return strings.ReplaceAll(value, ".", "%2E")
+	}
+	return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
+}
+
+// check says what is wrong with templates and address of a webhook: field and error.
+func (w *Webhook) check() (field string, err error) {
+	probe := func(value string) (*url.URL, error) {
+		t, err := ParseTemplate(w.URL, false)
+		if err != nil {
+			return nil, err
+		}
+		return url.Parse(t.literals(value))
+	}
+	one, err := probe("a")
+	if err != nil {
+		return "url", err
+	}
+	two, err := probe("b")
+	if err != nil {
+		return "url", err
+	}
+	if one.Scheme != "http" && one.Scheme != "https" || one.Host == "" {
+		return "url", errNoWebServer
+	}
+	if one.Scheme != two.Scheme || one.Host != two.Host || one.User.String() != two.User.String() {
+		return "url", errHostVaries
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
+		if _, err := ParseTemplate(w.Headers[name], false); err != nil {
+			return "headers." + name, err
+		}
+	}
+	return "", nil
+}
+
+var (
+	errNoWebServer = errors.New("is no address of a web server")
+	errHostVaries  = errors.New("a property may fill path and query, not the server that is called")
+)
