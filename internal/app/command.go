@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
 
 // UpCommand is `muster up`.
@@ -143,7 +144,7 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 			return "", model.Errorf(model.NotFound, "%s is no data folder of a server: %w", cfg.Data, err).WithHint("name it with --data DIR")
 		}
 	}
-	store, err := intent.OpenStore(ctx, dsn, nowUTC)
+	store, err := intentdb.Open(ctx, dsn, nowUTC)
 	if err != nil {
 		return "", err
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/store/intentdb"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -111,7 +112,7 @@ func (s *Server) openIntent(ctx context.Context) error {
 	if dsn == "" {
 		dsn = s.path("intent.db")
 	}
-	store, err := intent.OpenStore(ctx, dsn, s.now)
+	store, err := intentdb.Open(ctx, dsn, s.now)
 	if err != nil {
 		return err
 	}

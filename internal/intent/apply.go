@@ -69,7 +69,7 @@ func (s *Service) Delete(ctx context.Context, by Who, keys []Key, o ApplyOptions
 			return Applied{}, err
 		}
 		if expect, ok := o.Expect[key]; ok && expect != row.Revision {
-			return Applied{}, expected(Write{Key: key, Expect: expect}, true, row.Revision)
+			return Applied{}, Write{Key: key, Expect: expect}.Check(true, row.Revision)
 		}
 		a.add(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: Deleted, Diff: difference(row.Body, nil)})
 	}
@@ -169,7 +169,7 @@ func (a *application) resource(ctx context.Context, r *model.Resource, set map[K
 	write := Write{Key: key, Expect: row.Revision}
 	if expect, ok := a.opts.Expect[key]; ok {
 		write.Expect = expect
-		if err := expected(write, exists, row.Revision); err != nil {
+		if err := write.Check(exists, row.Revision); err != nil {
 			return err
 		}
 	}

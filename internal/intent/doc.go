@@ -1,8 +1,8 @@
 // Package intent keeps what operators declare: it checks, stores, revises and
 // audits resources.
 //
-// Store (store.go) is the small interface to SQL; SQLite and PostgreSQL pass one
-// conformance suite (intenttest). Service (service.go) is what the API, the planner,
+// Store (store.go) is the small interface to SQL; internal/store/intentdb implements
+// it, and passes the conformance suite (intenttest) on SQLite and PostgreSQL. Service (service.go) is what the API, the planner,
 // enrolment and sessions call: one apply is apply.go, read from top to bottom. What
 // sessions and requests ask (nodes.go, users.go) is answered from memory.
 //

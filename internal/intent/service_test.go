@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
 
 var ada = intent.Who{User: "ada", Whence: "127.0.0.1", Why: "test"}
@@ -32,7 +33,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) open(t *testing.T) {
 	t.Helper()
-	store, err := intent.OpenStore(t.Context(), w.dsn, func() time.Time { return w.now })
+	store, err := intentdb.Open(t.Context(), w.dsn, func() time.Time { return w.now })
 	if err != nil {
 		t.Fatal(err)
 	}

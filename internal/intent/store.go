@@ -6,7 +6,7 @@ import (
 )
 
 // Store keeps rows and their changes. All of one Commit is one transaction.
-// Implementations: SQLite and PostgreSQL. Safe for concurrent use.
+// Implementations: internal/store/intentdb (SQLite and PostgreSQL). Safe for concurrent use.
 type Store interface {
 	// Commit writes all rows or none, gives ids to new ones, records the changes and
 	// returns the new revision. Every Put and Delete states the revision it expects

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
 
 // NewCommand is `muster load`.
@@ -188,7 +189,7 @@ func prepareFolder(ctx context.Context, data string, p Preparation) error {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return fmt.Errorf("make data folder: %w", err)
 	}
-	store, err := intent.OpenStore(ctx, filepath.Join(data, "intent.db"), time.Now)
+	store, err := intentdb.Open(ctx, filepath.Join(data, "intent.db"), time.Now)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/intentdb"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -45,7 +46,7 @@ func TestDemoNamesDiffer(t *testing.T) {
 
 // What prepare makes is accepted by intent, and again: a second start changes nothing.
 func TestPrepareIsRepeatable(t *testing.T) {
-	store, err := intent.OpenStore(t.Context(), filepath.Join(t.TempDir(), "intent.db"), time.Now)
+	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,13 +7,14 @@ import (
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
 
 // On a real store: chunks keep their ids over restarts, and an edit gets a new one.
 func TestOnSQLite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "intent.db")
 	open := func() (intent.Store, *Planner) {
-		s, err := intent.OpenStore(t.Context(), path, time.Now)
+		s, err := intentdb.Open(t.Context(), path, time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/store/intentdb"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -54,7 +55,7 @@ func New(t testing.TB) *Rig {
 	t.Helper()
 	r := &Rig{T: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	ctx, cancel := context.WithCancel(context.Background())
-	store, err := intent.OpenStore(ctx, filepath.Join(t.TempDir(), "intent.db"), r.Now)
+	store, err := intentdb.Open(ctx, filepath.Join(t.TempDir(), "intent.db"), r.Now)
 	must(t, err)
 	r.History, err = history.Open(ctx, filepath.Join(t.TempDir(), "history.db"))
 	must(t, err)

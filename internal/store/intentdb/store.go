@@ -1,4 +1,7 @@
-package intent
+// Package intentdb is intent.Store on SQLite and on PostgreSQL: one set of
+// statements, one conformance suite (internal/intent/intenttest). Rows, the record
+// of changes, the last id of each kind, and the one row whose lock orders writers.
+package intentdb
 
 import (
 	"context"
@@ -7,11 +10,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// sqlStore is Store on SQLite and on PostgreSQL. Names compare byte by byte in both.
+// sqlStore is intent.Store on SQLite and on PostgreSQL. Names compare byte by byte in both.
 type sqlStore struct {
 	db  *sqldb.DB
 	now func() time.Time
@@ -34,9 +38,9 @@ var schema = []string{`
 	INSERT INTO intent_revision (one, revision) VALUES (1, 0);
 `}
 
-// OpenStore opens the intent store at dsn (see sqldb.Open) and brings its schema up
+// Open opens the intent store at dsn (see sqldb.Open) and brings its schema up
 // to date. now is for the times of changes.
-func OpenStore(ctx context.Context, dsn string, now func() time.Time) (Store, error) {
+func Open(ctx context.Context, dsn string, now func() time.Time) (intent.Store, error) {
 	db, err := sqldb.Open(ctx, dsn)
 	if err != nil {
 		return nil, err
@@ -61,7 +65,7 @@ func firstID(kind string) uint32 {
 }
 
 // fixedID gives the namespaces of the first start their numbers.
-func fixedID(key Key) uint32 {
+func fixedID(key intent.Key) uint32 {
 	if key.Kind == "Namespace" {
 		switch key.Name {
 		case model.DefaultNamespaceName:
@@ -78,11 +82,11 @@ func fixedID(key Key) uint32 {
 func isResource(kind string) bool { return kind != "" && kind[0] >= 'A' && kind[0] <= 'Z' }
 
 // Commit takes the revision first: its row is the lock that orders writers.
-func (s *sqlStore) Commit(ctx context.Context, by Who, writes []Write) (Committed, error) {
-	var out Committed
+func (s *sqlStore) Commit(ctx context.Context, by intent.Who, writes []intent.Write) (intent.Committed, error) {
+	var out intent.Committed
 	at := s.now().UTC()
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		out = Committed{Rows: make([]Row, 0, len(writes))}
+		out = intent.Committed{Rows: make([]intent.Row, 0, len(writes))}
 		err := tx.QueryRow(ctx, `UPDATE intent_revision SET revision = revision + 1 WHERE one = 1 RETURNING revision`).Scan(&out.Revision)
 		if err != nil {
 			return fmt.Errorf("take a revision: %w", err)
@@ -102,7 +106,7 @@ func (s *sqlStore) Commit(ctx context.Context, by Who, writes []Write) (Committe
 		return w.keepIDs(ctx)
 	})
 	if err != nil {
-		return Committed{}, err
+		return intent.Committed{}, err
 	}
 	return out, nil
 }
@@ -112,12 +116,12 @@ type writer struct {
 	tx                       *sqldb.Tx
 	revision                 int64
 	at                       time.Time
-	by                       Who
+	by                       intent.Who
 	get, put, remove, change *sql.Stmt
 	ids                      map[string]uint32 // last given, per kind
 }
 
-func newWriter(ctx context.Context, tx *sqldb.Tx, revision int64, at time.Time, by Who) (*writer, error) {
+func newWriter(ctx context.Context, tx *sqldb.Tx, revision int64, at time.Time, by intent.Who) (*writer, error) {
 	w := &writer{tx: tx, revision: revision, at: at, by: by, ids: map[string]uint32{}}
 	for _, p := range []struct {
 		to   **sql.Stmt
@@ -148,24 +152,24 @@ func (w *writer) close() {
 	}
 }
 
-func (w *writer) write(ctx context.Context, part int, write Write) (Row, error) {
+func (w *writer) write(ctx context.Context, part int, write intent.Write) (intent.Row, error) {
 	key := write.Key
-	row := Row{Key: key, Revision: w.revision, Created: w.at, Updated: w.at, Body: write.Body}
+	row := intent.Row{Key: key, Revision: w.revision, Created: w.at, Updated: w.at, Body: write.Body}
 	var created int64
 	var revision int64
 	var before []byte
 	err := w.get.QueryRowContext(ctx, key.Kind, key.Namespace, key.Name).Scan(&row.ID, &revision, &created, &before)
 	exists := err == nil
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return Row{}, fmt.Errorf("read %s: %w", key, err)
+		return intent.Row{}, fmt.Errorf("read %s: %w", key, err)
 	}
-	if err := expected(write, exists, revision); err != nil {
-		return Row{}, err
+	if err := write.Check(exists, revision); err != nil {
+		return intent.Row{}, err
 	}
 	op := "create"
 	switch {
 	case write.Body == nil && !exists:
-		return Row{}, model.Errorf(model.NotFound, "%s does not exist", key)
+		return intent.Row{}, model.Errorf(model.NotFound, "%s does not exist", key)
 	case write.Body == nil:
 		op = "delete"
 		row.Created = time.Unix(0, created).UTC()
@@ -181,7 +185,7 @@ func (w *writer) write(ctx context.Context, part int, write Write) (Row, error) 
 			row.Created.UnixNano(), row.Updated.UnixNano(), write.Body)
 	}
 	if err != nil {
-		return Row{}, fmt.Errorf("%s %s: %w", op, key, err)
+		return intent.Row{}, fmt.Errorf("%s %s: %w", op, key, err)
 	}
 	var after []byte
 	if isResource(key.Kind) {
@@ -192,25 +196,12 @@ func (w *writer) write(ctx context.Context, part int, write Write) (Row, error) 
 	_, err = w.change.ExecContext(ctx, w.revision, part, w.at.UnixNano(), w.by.User, w.by.Whence, w.by.Why, w.by.Owner,
 		key.Kind, key.Namespace, key.Name, int64(row.ID), op, before, after)
 	if err != nil {
-		return Row{}, fmt.Errorf("record %s of %s: %w", op, key, err)
+		return intent.Row{}, fmt.Errorf("record %s of %s: %w", op, key, err)
 	}
 	return row, nil
 }
 
-func expected(write Write, exists bool, revision int64) error {
-	switch {
-	case write.Expect < 0 || exists && write.Expect == revision || !exists && write.Expect == 0:
-		return nil
-	case !exists:
-		return model.Errorf(model.Conflict, "%s was deleted since you read it", write.Key).WithHint("read it again, then repeat your change")
-	case write.Expect == 0:
-		return model.Errorf(model.Conflict, "%s exists already (revision %d)", write.Key, revision)
-	}
-	return model.Errorf(model.Conflict, "%s was changed since you read it: it is at revision %d, you had %d", write.Key, revision, write.Expect).
-		WithHint("read it again, then repeat your change")
-}
-
-func (w *writer) nextID(ctx context.Context, key Key) (uint32, error) {
+func (w *writer) nextID(ctx context.Context, key intent.Key) (uint32, error) {
 	if id := fixedID(key); id != 0 {
 		return id, nil
 	}
@@ -239,22 +230,22 @@ func (w *writer) keepIDs(ctx context.Context) error {
 	return nil
 }
 
-func (s *sqlStore) Get(ctx context.Context, key Key) (Row, error) {
-	row := Row{Key: key}
+func (s *sqlStore) Get(ctx context.Context, key intent.Key) (intent.Row, error) {
+	row := intent.Row{Key: key}
 	var created, updated int64
 	err := s.db.QueryRow(ctx, `SELECT id, revision, created, updated, body FROM intent_rows WHERE kind = ? AND namespace = ? AND name = ?`,
 		key.Kind, key.Namespace, key.Name).Scan(&row.ID, &row.Revision, &created, &updated, &row.Body)
 	if errors.Is(err, sql.ErrNoRows) {
-		return Row{}, model.Errorf(model.NotFound, "%s does not exist", key)
+		return intent.Row{}, model.Errorf(model.NotFound, "%s does not exist", key)
 	}
 	if err != nil {
-		return Row{}, fmt.Errorf("read %s: %w", key, err)
+		return intent.Row{}, fmt.Errorf("read %s: %w", key, err)
 	}
 	row.Created, row.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()
 	return row, nil
 }
 
-func (s *sqlStore) List(ctx context.Context, q ListQuery) ([]Row, error) {
+func (s *sqlStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error) {
 	query := `SELECT namespace, name, id, revision, created, updated, body FROM intent_rows
 		WHERE kind = ? AND (namespace > ? OR (namespace = ? AND name > ?))`
 	args := []any{q.Kind, q.After.Namespace, q.After.Namespace, q.After.Name}
@@ -272,9 +263,9 @@ func (s *sqlStore) List(ctx context.Context, q ListQuery) ([]Row, error) {
 		return nil, fmt.Errorf("list %s: %w", q.Kind, err)
 	}
 	defer rows.Close()
-	var out []Row
+	var out []intent.Row
 	for rows.Next() {
-		row := Row{Key: Key{Kind: q.Kind}}
+		row := intent.Row{Key: intent.Key{Kind: q.Kind}}
 		var created, updated int64
 		if err := rows.Scan(&row.Namespace, &row.Name, &row.ID, &row.Revision, &created, &updated, &row.Body); err != nil {
 			return nil, fmt.Errorf("list %s: %w", q.Kind, err)
@@ -285,7 +276,7 @@ func (s *sqlStore) List(ctx context.Context, q ListQuery) ([]Row, error) {
 	return out, rows.Err()
 }
 
-func (s *sqlStore) Changes(ctx context.Context, after int64, limit int) ([]Change, error) {
+func (s *sqlStore) Changes(ctx context.Context, after int64, limit int) ([]intent.Change, error) {
 	query := `SELECT revision, at, who, whence, why, owner, kind, namespace, name, id, op, before_body, after_body
 		FROM intent_changes WHERE revision > ? ORDER BY revision, part`
 	args := []any{after}
@@ -302,9 +293,9 @@ func (s *sqlStore) Changes(ctx context.Context, after int64, limit int) ([]Chang
 		return nil, fmt.Errorf("read changes after revision %d: %w", after, err)
 	}
 	defer rows.Close()
-	var out []Change
+	var out []intent.Change
 	for rows.Next() {
-		var c Change
+		var c intent.Change
 		var at int64
 		if err := rows.Scan(&c.Revision, &at, &c.Who.User, &c.Who.Whence, &c.Who.Why, &c.Who.Owner,
 			&c.Key.Kind, &c.Key.Namespace, &c.Key.Name, &c.ID, &c.Op, &c.Before, &c.After); err != nil {

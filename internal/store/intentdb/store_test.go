@@ -1,4 +1,4 @@
-package intent_test
+package intentdb_test
 
 import (
 	"path/filepath"
@@ -7,12 +7,13 @@ import (
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/intent/intenttest"
+	"github.com/muster-fleet/muster/internal/store/intentdb"
 	"github.com/muster-fleet/muster/internal/store/pgtest"
 )
 
 func opener(t *testing.T, dsn string) func() intent.Store {
 	return func() intent.Store {
-		s, err := intent.OpenStore(t.Context(), dsn, time.Now)
+		s, err := intentdb.Open(t.Context(), dsn, time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}

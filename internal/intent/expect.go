@@ -1,0 +1,18 @@
+package intent
+
+import "github.com/muster-fleet/muster/internal/model"
+
+// Check says whether the row is as the write expects it: there or not, and at which
+// revision. A difference is a model.Conflict.
+func (write Write) Check(exists bool, revision int64) error {
+	switch {
+	case write.Expect < 0 || exists && write.Expect == revision || !exists && write.Expect == 0:
+		return nil
+	case !exists:
+		return model.Errorf(model.Conflict, "%s was deleted since you read it", write.Key).WithHint("read it again, then repeat your change")
+	case write.Expect == 0:
+		return model.Errorf(model.Conflict, "%s exists already (revision %d)", write.Key, revision)
+	}
+	return model.Errorf(model.Conflict, "%s was changed since you read it: it is at revision %d, you had %d", write.Key, revision, write.Expect).
+		WithHint("read it again, then repeat your change")
+}
