@@ -114,6 +114,3 @@ func decodeObject(data []byte) (object, error) {
 	}
 	return o, nil
 }
-
-// ref is how people name the object: check/disk.
-func (o object) ref() string { return refOf(o.Kind, o.Metadata.Namespace, o.Metadata.Name) }

@@ -358,8 +358,7 @@ func groupsOf(r *model.Resource) []string {
 // cycles finds groups that would contain themselves.
 func (s *Service) cycles(ctx context.Context, set map[Key]*model.Resource) (problems []error) {
 	inner := map[Key][]Key{}
-	var members func(key Key) []Key
-	members = func(key Key) []Key {
+	members := func(key Key) []Key {
 		if keys, ok := inner[key]; ok {
 			return keys
 		}

@@ -256,50 +256,21 @@ func encode(r *model.Resource) ([]byte, error) {
 
 // decode reads the stored form back, with what the server knows of it.
 func decode(row Row) (*model.Resource, error) {
-	r, err := decodeBody(row.Kind, row.Body)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", row.Key, err)
-	}
-	r.Status = &model.Stored{ID: row.ID, Revision: row.Revision, Created: row.Created, Updated: row.Updated}
-	return r, nil
-}
-
-func decodeBody(kind string, body []byte) (*model.Resource, error) {
-	var raw struct {
+	var body struct {
 		Metadata model.Metadata  `json:"metadata"`
 		Spec     json.RawMessage `json:"spec"`
 	}
-	if err := json.Unmarshal(body, &raw); err != nil {
-		return nil, err
+	if err := json.Unmarshal(row.Body, &body); err != nil {
+		return nil, fmt.Errorf("read %s: %w", row.Key, err)
 	}
-	spec := newSpec(kind)
-	if spec == nil {
-		return nil, model.Errorf(model.Invalid, "kind %q is not known", kind)
+	spec, err := model.DecodeSpec(row.Kind, body.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", row.Key, err)
 	}
-	if len(raw.Spec) > 0 {
-		if err := json.Unmarshal(raw.Spec, spec); err != nil {
-			return nil, err
-		}
-	}
-	return &model.Resource{APIVersion: model.APIVersion, Kind: kind, Metadata: raw.Metadata, Spec: spec}, nil
-}
-
-func newSpec(kind string) model.Spec {
-	switch kind {
-	case "Namespace":
-		return &model.NamespaceSpec{}
-	case "Node":
-		return &model.NodeSpec{}
-	case "Group":
-		return &model.GroupSpec{}
-	case "Property":
-		return &model.PropertySpec{}
-	case "Check":
-		return &model.CheckSpec{}
-	case "Handler":
-		return &model.HandlerSpec{}
-	}
-	return nil
+	return &model.Resource{
+		APIVersion: model.APIVersion, Kind: row.Kind, Metadata: body.Metadata, Spec: spec,
+		Status: &model.Stored{ID: row.ID, Revision: row.Revision, Created: row.Created, Updated: row.Updated},
+	}, nil
 }
 
 // NodeInfo is what sessions ask of a node.

@@ -147,10 +147,3 @@ func (s *shellScan) variable(column int) (shellQuote, error) {
 	}
 	return quoteBare, nil
 }
-
-// QuoteShell returns text as one word of a POSIX shell line.
-func QuoteShell(text string) string {
-	var b strings.Builder
-	quoteBare.write(&b, text)
-	return b.String()
-}

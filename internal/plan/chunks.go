@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/intent"
@@ -65,7 +64,7 @@ func compileChunk(name ref, id model.CheckID, spec *model.CheckSpec) (*model.Chu
 			return nil, model.Errorf(model.Invalid, "severity: %q is no status", from).
 				WithHint("write ok, warning, critical or unknown")
 		}
-		severity, ok := parseSeverity(to)
+		severity, ok := model.ParseSeverity(to)
 		if !ok {
 			return nil, model.Errorf(model.Invalid, "severity: %q is no severity", to).
 				WithHint("write not classified, information, warning, average, high or disaster")
@@ -73,15 +72,6 @@ func compileChunk(name ref, id model.CheckID, spec *model.CheckSpec) (*model.Chu
 		c.Severities[status] = severity
 	}
 	return c, nil
-}
-
-func parseSeverity(text string) (model.Severity, bool) {
-	for s := model.NotClassified; s <= model.Disaster; s++ {
-		if strings.EqualFold(text, s.String()) {
-			return s, true
-		}
-	}
-	return 0, false
 }
 
 // number gives the chunks of new definitions their namespace, hash and id; ids of

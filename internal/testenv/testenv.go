@@ -54,18 +54,3 @@ func Root(t testing.TB) {
 		LeftOut(t, "it needs root on Linux", "sudo make check")
 	}
 }
-
-// Data returns the folder of real files by others (MUSTER_TESTDATA, default
-// ../shared/data beside the checkout), or leaves the test out.
-func Data(t testing.TB) string {
-	t.Helper()
-	path := os.Getenv("MUSTER_TESTDATA")
-	if path == "" {
-		_, self, _, _ := runtime.Caller(0)
-		path = filepath.Join(filepath.Dir(self), "../../../shared/data")
-	}
-	if _, err := os.Stat(path); err != nil {
-		LeftOut(t, "the folder of real files is absent", "MUSTER_TESTDATA=<folder> make check")
-	}
-	return path
-}

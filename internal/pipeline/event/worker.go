@@ -29,7 +29,6 @@ type worker struct {
 	listening int64 // ns
 	order     uint32
 	all       [][]byte // entries of section All
-	err       error
 
 	transitions []Transition
 	silent      bool // these transitions were taken before

@@ -48,7 +48,6 @@ type Limits struct {
 	BatchSignals      int           // signals per batch; default wire.MaxSignals
 	UnackedBytes      int           // per session, sent and not yet acknowledged; default 4 MiB
 	OutputBytes       int           // one result's output; default 64 KiB
-	StatesPerNode     int           // Deprecated: View.Admit holds it; not looked at here
 	NodeResultsPerSec float64       // default 1000
 	RateBurst         time.Duration // what a bucket holds, in time at its rate; default 10 s
 	JournalQueueBytes int64         // the journal's queue; above half of it agents are told Slow; default the journal's own default
