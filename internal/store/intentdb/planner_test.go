@@ -1,24 +1,26 @@
-package plan
+package intentdb_test
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
 
-// On a real store: chunks keep their ids over restarts, and an edit gets a new one.
-func TestOnSQLite(t *testing.T) {
+// The planner on a real store: chunks keep their ids over restarts, and an edit gets a new one.
+func TestAPlannerOverRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "intent.db")
-	open := func() (intent.Store, *Planner) {
+	open := func() (intent.Store, *plan.Planner) {
 		s, err := intentdb.Open(t.Context(), path, time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := New(Options{Store: s, Epoch: 1})
+		p := plan.New(plan.Options{Store: s, Epoch: 1})
 		if err := p.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -31,8 +33,14 @@ func TestOnSQLite(t *testing.T) {
 	go p.Run(t.Context(), wake)
 	commit := func(kind, name string, spec model.Spec) {
 		t.Helper()
-		_, err := s.Commit(t.Context(), intent.Who{User: "test"}, []intent.Write{{
-			Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: body(t, kind, "default", name, nil, spec), Expect: -1,
+		body, err := json.Marshal(model.Resource{
+			APIVersion: model.APIVersion, Kind: kind, Metadata: model.Metadata{Name: name, Namespace: "default"}, Spec: spec,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Commit(t.Context(), intent.Who{User: "test"}, []intent.Write{{
+			Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: body, Expect: -1,
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -49,12 +57,15 @@ func TestOnSQLite(t *testing.T) {
 			panic("unreachable")
 		}
 	}
+	disk := func(command string, targets *model.Targets) *model.CheckSpec {
+		return &model.CheckSpec{Command: &model.Command{Shell: command}, Interval: model.Duration(time.Minute), Targets: targets}
+	}
 	commit("Node", "web01", &model.NodeSpec{Groups: []string{"web"}})
 	node := next()
-	commit("Check", "disk", shell("check_disk", &model.Targets{Groups: []string{"web"}}))
+	commit("Check", "disk", disk("check_disk", &model.Targets{Groups: []string{"web"}}))
 	next()
 	first := p.For(node)
-	commit("Check", "disk", shell("check_disk -w 20%", &model.Targets{Groups: []string{"web"}}))
+	commit("Check", "disk", disk("check_disk -w 20%", &model.Targets{Groups: []string{"web"}}))
 	next()
 	second := p.For(node)
 	if first.Chunks[0].ID == 0 || first.Chunks[0].ID == second.Chunks[0].ID || first.Chunks[0].Check != second.Chunks[0].Check {
