@@ -15,6 +15,7 @@ step "format, vet, build"
 unformatted=$(gofmt -l . ); [ -z "$unformatted" ] || { echo "gofmt -w these: $unformatted"; exit 1; }
 go build ./...
 go vet ./...
+(cd bench/ws && go vet .) # a module of its own
 
 step "agent and CLI for the other platforms"
 scripts/cross.sh

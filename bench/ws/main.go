@@ -2,7 +2,7 @@
 // connection costs the server's memory, and a frame its CPU. The server under test
 // is a process of its own; the clients are the same for all.
 //
-//	go run ./bench/ws            # plain and mutual TLS, 4000 connections each
+//	go -C bench/ws run .         # plain and mutual TLS, 4000 connections each
 //
 // The outcome and what follows from it: docs/decisions/0002-websocket.md.
 package main
