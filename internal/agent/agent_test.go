@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -141,7 +142,7 @@ func TestGoesOnWithoutServer(t *testing.T) {
 	a, _ := begin(t, cfg)
 	<-a.ready
 	before := a.Stats().Spool.Held
-	until(t, "results are spooled", func() bool { return a.Stats().Spool.Held >= before+5 })
+	testenv.Until(t, "results are spooled", func() bool { return a.Stats().Spool.Held >= before+5 })
 	s.mu.Lock()
 	had := len(s.of(1))
 	s.mu.Unlock()
@@ -293,20 +294,6 @@ func TestImportsNothingOfTheServer(t *testing.T) {
 			if strings.Contains(dep, never) {
 				t.Errorf("muster-agent imports %s", dep)
 			}
-		}
-	}
-}
-
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.After(15 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("not in time: %s", what)
 		}
 	}
 }

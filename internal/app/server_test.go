@@ -5,12 +5,12 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // settings for a server of a test: everything in a folder, every port chosen by the
@@ -58,20 +58,10 @@ func start(t *testing.T, cfg *config.Server) (s *Server, stop func()) {
 	return s, stop
 }
 
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
-}
-
 func TestAServerRemembersItsOwnEventsAfterARestart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
-	until(t, "ready", func() bool { return s.NotReady() == nil })
+	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })
 	if err := s.own(t.Context(), model.JournalCheck, model.Warning, "a word"); err != nil {
 		t.Fatal(err)
 	}

@@ -61,17 +61,6 @@ func Examine(ctx context.Context, p Patient) []Finding {
 	return out
 }
 
-// Worst is the verdict of all findings together.
-func Worst(findings []Finding) Verdict {
-	worst := Fine
-	for _, f := range findings {
-		if f.Verdict == Bad || f.Verdict == Warn && worst == Fine {
-			worst = f.Verdict
-		}
-	}
-	return worst
-}
-
 func openFiles(_ context.Context, p Patient) []Finding {
 	soft, hard := fileLimits()
 	if hard == 0 {

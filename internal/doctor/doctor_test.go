@@ -32,9 +32,6 @@ func TestFindingsNameWhatMendsThem(t *testing.T) {
 	if f := find(t, findings, "fdatasync"); !strings.Contains(f.Measured, "p99") {
 		t.Errorf("%+v", f)
 	}
-	if Worst(findings) != Bad {
-		t.Error("the worst finding decides")
-	}
 }
 
 func TestAHealthyPatient(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package testenv helps tests that need something of the machine: a Debian
-// package, root, the folder of real files by others.
+// Package testenv helps tests that need something of the machine, a Debian package
+// or root, and tests that wait for what no channel tells.
 package testenv
 
 import (
