@@ -167,12 +167,12 @@ func TestCommand(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
 	spec := &model.HandlerSpec{
-		Command: &model.Command{Shell: `cat > "$OUT"; echo " $MUSTER_IDEMPOTENCY_KEY" >> "$OUT"`}, Env: map[string]string{"OUT": out},
+		Command: &model.Command{Shell: `cat > "$OUT"; echo "$MUSTER_IDEMPOTENCY_KEY" >> "$OUT"`}, Env: map[string]string{"OUT": out},
 	}
 	if err := pipe(t.Context(), spec, one, patience); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := os.ReadFile(out); string(got) != "{\"version\":1} p1/opened/default/pager\n" {
+	if got, _ := os.ReadFile(out); string(got) != "{\"version\":1}\np1/opened/default/pager\n" {
 		t.Errorf("the command got %q", got)
 	}
 

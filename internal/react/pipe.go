@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -28,7 +29,8 @@ func pipe(ctx context.Context, spec *model.HandlerSpec, one history.Delivery, ti
 		return &FinalError{errors.New("handler's command is an empty list")}
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stdin = bytes.NewReader(one.Payload)
+	// One line, so that `cat >> file` and line readers work.
+	cmd.Stdin = io.MultiReader(bytes.NewReader(one.Payload), strings.NewReader("\n"))
 	out := &tail{most: 512}
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Env = append(os.Environ(), "MUSTER_IDEMPOTENCY_KEY="+one.Key)
