@@ -62,6 +62,7 @@ func Run(t testing.TB, env []string, args ...string) Result {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, Binary(), args...)
+	cmd.WaitDelay = 5 * time.Second
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

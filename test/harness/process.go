@@ -24,13 +24,14 @@ type Process struct {
 // if the test itself is killed.
 func Launch(t testing.TB, env []string, args ...string) *Process {
 	t.Helper()
-	return launch(t, env, append([]string{Binary()}, args...))
+	return launch(t, "", env, append([]string{Binary()}, args...))
 }
 
-func launch(t testing.TB, env, words []string) *Process {
+func launch(t testing.TB, dir string, env, words []string) *Process {
 	t.Helper()
 	p := &Process{t: t, done: make(chan struct{})}
 	p.cmd = exec.Command(words[0], words[1:]...)
+	p.cmd.Dir = dir
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.WaitDelay = 5 * time.Second

@@ -32,6 +32,8 @@ type Server struct {
 	Args    []string // further settings
 	Command string   // server or up
 	Wrap    []string // words before the binary's, such as those of a tracer
+	Environ []string // of the server and of commands, beside PATH and MUSTER_CONTEXT
+	Dir     string   // working folder; empty: that of the test
 }
 
 // password of the administrator of every server here.
@@ -56,7 +58,9 @@ func StartServer(t testing.TB, args ...string) *Server {
 }
 
 // Env is the environment of commands that talk to the server.
-func (s *Server) Env() []string { return []string{"MUSTER_CONTEXT=" + s.Context} }
+func (s *Server) Env() []string {
+	return append([]string{"MUSTER_CONTEXT=" + s.Context}, s.Environ...)
+}
 
 // Launch starts the process and does not wait.
 func (s *Server) Launch() {
@@ -75,7 +79,7 @@ func (s *Server) Launch() {
 		}
 		args = append(args, "--admin-password-file", file, "--journal-reserve", "1MiB")
 	}
-	s.Process = launch(s.t, s.Env(), append(append(append([]string{}, s.Wrap...), Binary()), append(args, s.Args...)...))
+	s.Process = launch(s.t, s.Dir, s.Env(), append(append(append([]string{}, s.Wrap...), Binary()), append(args, s.Args...)...))
 }
 
 // Start starts the process and waits until it is ready.
