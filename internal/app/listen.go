@@ -137,10 +137,14 @@ func (s *Server) serveAdmin(ctx context.Context) error {
 	return serve(ctx, s.admin, s.adminHandler)
 }
 
+// answerTimeout is how long a reader may take for an answer; a watch moves its own
+// deadline with every message.
+const answerTimeout = 2 * time.Minute
+
 // serve answers until ctx ends, then gives requests under way five seconds.
 func serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	server := &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: answerTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	done := make(chan error, 1)

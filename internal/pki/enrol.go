@@ -69,6 +69,8 @@ func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var answer EnrolAnswer
 	err := error(model.Errorf(model.Invalid, "enrolment is a POST"))
 	if r.Method == http.MethodPost {
+		// Who enrols has shown nothing yet: nobody waits for him for long.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(enrolTimeout))
 		err = json.NewDecoder(http.MaxBytesReader(w, r.Body, maxEnrol)).Decode(&request)
 		var large *http.MaxBytesError
 		switch {

@@ -224,11 +224,11 @@ func (w *worker) gap(p *partition, n uint32, first uint64) {
 		s := &slot{check: c.Check, node: n, received: w.received, executed: w.received}
 		if id, found := p.nodes[n].find(c.Check); found {
 			s = p.slots.at(id)
-			s.lost += given.Count
+			s.lost += min(given.Count, covered)
 			w.view.watchers.changed(p, id)
 		}
 		if t := w.emit(p, ResultsLost, s); t != nil {
-			t.Chunk, t.Count, t.Output = c.ID, given.Count, g.Reason
+			t.Chunk, t.Count, t.Output = c.ID, min(given.Count, covered), g.Reason
 			t.Executed = w.received
 			if t.Namespace == 0 {
 				t.Namespace = c.Namespace

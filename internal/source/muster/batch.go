@@ -48,8 +48,17 @@ func (x *session) batch(body []byte) outcome {
 	if out := x.keep(slot, r.Last(), body, refused); out != kept {
 		return out
 	}
-	x.pay(signals)
+	x.pay(cost(r, signals))
 	return kept
+}
+
+// cost is what a batch takes of the rate limits. A gap becomes a row of history for
+// each definition that it names, so it is not free either.
+func cost(r *wire.BatchReader, signals int) int {
+	if r.Gap != nil {
+		return 1 + len(r.Gap.Counts)
+	}
+	return signals
 }
 
 // slot finds the stream's place, or gives it one. Only the reader adds streams.
@@ -135,9 +144,9 @@ func (x *session) verdict(sig *wire.Signal) (v verdict, code, reason string) {
 	}
 	if known == nil {
 		known = x.srv.cfg.Assignments.Chunk(sig.Chunk)
-	}
-	if known == nil {
-		return refusedChunk, "", fmt.Sprintf("no definition %d", sig.Chunk)
+		if known == nil || !x.mayName(known) {
+			return refusedChunk, "", fmt.Sprintf("no definition %d", sig.Chunk)
+		}
 	}
 	if code, reason := x.srv.cfg.View.Admit(x.node.ID, known); code != "" {
 		return refusedStates, code, reason
@@ -146,6 +155,13 @@ func (x *session) verdict(sig *wire.Signal) (v verdict, code, reason string) {
 		x.admitted[at/64] |= 1 << (at % 64)
 	}
 	return admitted, "", ""
+}
+
+// mayName says whether a definition outside the assignment held, an older one say,
+// can be this node's at all: neither what the server judges by itself nor another
+// team's check, whose handlers would be told.
+func (x *session) mayName(c *model.Chunk) bool {
+	return c.Check >= model.FirstCheck && (c.Namespace == x.node.Namespace || c.Namespace == model.SharedNamespace)
 }
 
 func find(chunks []*model.Chunk, id model.ChunkID) (int, bool) {
