@@ -239,7 +239,6 @@ func TestSignalsRefusedByNumber(t *testing.T) {
 		return "", ""
 	}
 	w.plan.assign(9, uuid.New(), 3, 4) // chunks that exist, of others
-	w.plan.chunks[3].Namespace, w.plan.chunks[4].Namespace = 1, 1
 	a := w.agent(w.node(1, 1, 2))
 	b := results(1, 6, 1)
 	b.Signals[1].Chunk = 99

@@ -268,7 +268,7 @@ func (m *memPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.ChunkID)
 	slices.Sort(ids)
 	for _, id := range ids {
 		if m.chunks[id] == nil {
-			c := &model.Chunk{ID: id, Check: model.FirstCheck, CheckName: fmt.Sprint("check", id), Command: &model.Command{Shell: "true"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}
+			c := &model.Chunk{ID: id, Check: model.FirstCheck, Namespace: model.DefaultNamespace, CheckName: fmt.Sprint("check", id), Command: &model.Command{Shell: "true"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}
 			c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c))
 			m.chunks[id] = c
 		}
