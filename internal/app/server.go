@@ -166,8 +166,9 @@ func (s *Server) openJournal(ctx context.Context) error {
 	s.journal, err = journal.Open(dir, journal.Options{
 		Deliver: s.deliver, Budget: int64(s.cfg.JournalBudget),
 		Reserve: int64(s.cfg.JournalReserve), Partitions: model.Partitions,
-		// Of 16,000 results/s each costs a quarter less CPU, for 3 ms of latency (bench, rate-16k).
-		Linger:  5 * time.Millisecond,
+		// Fewer and fuller commits, for latency that the goal leaves room for:
+		// docs/decisions/0006-journal-linger.md
+		Linger:  10 * time.Millisecond,
 		Metrics: journal.NewMetrics(s.registry, "server"), Queues: s.queues, Logger: s.log,
 		RepairCommand: "muster doctor --data " + s.cfg.Data + " --drop-damaged",
 	})
