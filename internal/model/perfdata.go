@@ -129,6 +129,9 @@ func parsePerfValue(word []byte) (Perfdatum, error) {
 		if err != nil {
 			return d, err
 		}
+		if !unitLike(fields[0][end:]) {
+			return d, errNotPerfdata
+		}
 		d.Value, d.Unit = v, string(fields[0][end:])
 	}
 	for i, f := range fields[1:] {
@@ -159,6 +162,21 @@ func parsePerfValue(word []byte) (Perfdatum, error) {
 		}
 	}
 	return d, nil
+}
+
+// unitLike refuses what would read as more of the number: behind "0E0", ",0" is no
+// unit and neither is "E5".
+func unitLike(unit []byte) bool {
+	if len(unit) == 0 {
+		return true
+	}
+	switch c := unit[0]; {
+	case c >= '0' && c <= '9', c == '.', c == ',', c == '+', c == '-':
+		return false
+	case c == 'e' || c == 'E':
+		return numberPrefix(unit[1:]) == 0
+	}
+	return true
 }
 
 // numberPrefix is the length of the decimal number that text begins with. A comma
