@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // cron in any zone, also where the machine has no zone files
 
 	"github.com/muster-fleet/muster/internal/cli"
 )

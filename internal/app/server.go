@@ -240,10 +240,15 @@ func (s *Server) Run(ctx context.Context) error {
 		})
 	}
 	// The view runs since Open (replay needs it) and until Close.
-	run("reactions", back, s.reactor.Run)
+	// Reactions outlive the snapshots: the last ones wait for what they record.
+	reacting, stopReacting := context.WithCancel(context.WithoutCancel(ctx))
+	run("reactions", reacting, s.reactor.Run)
 	run("intent", back, s.intent.Run)
 	run("planner", back, func(ctx context.Context) error { return s.planner.Run(ctx, s.intent.Wake()) })
-	run("snapshots", back, s.runSnapshots)
+	run("snapshots", back, func(ctx context.Context) error {
+		defer stopReacting()
+		return s.runSnapshots(ctx)
+	})
 	run("own events", back, s.watchOneself)
 	run("intent mark", back, s.markIntent)
 	run("sessions", back, s.sessions.Run)

@@ -23,7 +23,8 @@ type Rules struct {
 }
 
 const (
-	maxAnnotation = 64 << 10
+	maxAnnotation    = 64 << 10
+	maxPropertyValue = 64 << 10 // a node's assignment must fit a frame
 )
 
 // Validate says all that is wrong with one resource by itself, in one error.
@@ -244,6 +245,9 @@ func (v *validator) property(name string, s *PropertySpec) {
 	}
 	if len(s.Value) == 0 {
 		v.flaw("spec.value", "", "missing")
+	}
+	if len(s.Value) > maxPropertyValue {
+		v.flaw("spec.value", "keep large things in a file on the node", "%d bytes of JSON; at most %d", len(s.Value), maxPropertyValue)
 	}
 	switch level, of, _ := strings.Cut(s.Scope, ":"); {
 	case s.Scope == "" || s.Scope == "global" || s.Scope == "namespace":
