@@ -52,7 +52,7 @@ func TestDamagedJournal(t *testing.T) {
 	if code := s.Wait(30 * time.Second); code == 0 {
 		t.Error("a damaged journal did not stop the start")
 	}
-	for _, want := range []string{filepath.Base(last), "offset", "muster doctor --data"} {
+	for _, want := range []string{filepath.Base(last), "offset", "muster doctor repair --data"} {
 		if !strings.Contains(s.Log(), want) {
 			t.Errorf("the refusal does not name %q:\n%s", want, s.Log())
 		}

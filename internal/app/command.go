@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
@@ -208,4 +209,39 @@ func logger(cfg *config.Server, stderr io.Writer) (*slog.Logger, *slog.LevelVar,
 		return slog.New(slog.NewJSONHandler(out, o)), level, nil
 	}
 	return slog.New(slog.NewTextHandler(out, o)), level, nil
+}
+
+// RepairCommand becomes a part of `muster doctor`.
+func RepairCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "repair --data DIR",
+		Short: "Go on without the damaged commits of a stopped server's journal, and say what is lost",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(cmd.Flags(), os.Getenv)
+			if err != nil {
+				return err
+			}
+			dir := cfg.Journal
+			if dir == "" {
+				dir = filepath.Join(cfg.Data, "journal")
+			}
+			if _, err := os.Stat(dir); err != nil {
+				return model.Errorf(model.NotFound, "%s holds no journal: %w", cfg.Data, err).WithHint("name the data folder with --data DIR")
+			}
+			lost, err := journal.Repair(dir, journal.Options{Budget: int64(cfg.JournalBudget), Reserve: int64(cfg.JournalReserve)})
+			if err != nil {
+				return err
+			}
+			for _, l := range lost {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: commits %d to %d are lost\n", l.File, l.First, l.Last)
+			}
+			if len(lost) == 0 {
+				fmt.Fprintln(cmd.OutOrStdout(), "the journal is whole: nothing was changed")
+			}
+			return nil
+		},
+	}
+	config.Flags(c.Flags())
+	return c
 }

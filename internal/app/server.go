@@ -170,7 +170,7 @@ func (s *Server) openJournal(ctx context.Context) error {
 		// docs/decisions/0006-journal-linger.md
 		Linger:  10 * time.Millisecond,
 		Metrics: journal.NewMetrics(s.registry, "server"), Queues: s.queues, Logger: s.log,
-		RepairCommand: "muster doctor --data " + s.cfg.Data + " --drop-damaged",
+		RepairCommand: "muster doctor repair --data " + s.cfg.Data,
 	})
 	return err
 }

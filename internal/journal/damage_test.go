@@ -228,7 +228,7 @@ func (w written) checkDamage(t *testing.T, name string, at int, changed []byte) 
 	if at >= 0 && filepath.Base(damage.File) != name {
 		t.Fatalf("%s changed at %d: %v", name, at, err)
 	}
-	for _, want := range []string{"at offset", "lost: commit", "--drop-damaged"} {
+	for _, want := range []string{"at offset", "lost: commit", "muster doctor repair"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Fatalf("message %q does not say %q", err, want)
 		}

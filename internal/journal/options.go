@@ -108,7 +108,7 @@ func (o Options) withDefaults(dir string) Options {
 	}
 	o.SegmentSize = min(o.SegmentSize, o.Budget/8)
 	if o.RepairCommand == "" {
-		o.RepairCommand = "muster doctor --data " + filepath.Dir(dir) + " --drop-damaged"
+		o.RepairCommand = "muster doctor repair --data " + filepath.Dir(dir)
 	}
 	if o.Name == "" {
 		o.Name = "journal"

@@ -17,7 +17,7 @@ type Repaired struct {
 	First, Last uint64 // commits lost
 }
 
-// Repair makes a damaged log openable: for `muster doctor --drop-damaged`. Damaged
+// Repair makes a damaged log openable: for `muster doctor repair`. Damaged
 // files are written anew, with everything in them that is whole, and with one empty
 // commit in the place of each run of commits that is not; numbers stay. The rest of
 // the log is not touched. It returns what is lost, nothing for a log without damage.
