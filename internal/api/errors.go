@@ -50,7 +50,7 @@ func (s *server) errorOf(operation string, err error) error {
 		return problem(model.Unavailable, "the answer took too long", "try again, or ask for less")
 	}
 	s.Logger.Error("request failed", "operation", operation, "err", err)
-	return problem(model.Internal, "a fault of the server; its log says more", "muster debug bundle collects what a report needs")
+	return problem(model.Internal, "a fault of the server; its log says more", "for a report: the log, and muster doctor --data DIR on the server")
 }
 
 // writeError answers where huma does not.
