@@ -139,11 +139,11 @@ func (s *server) query(ctx context.Context, in *FilterInput) (event.Query, error
 		q.Statuses = append(q.Statuses, status)
 	}
 	if in.Where != "" {
-		compiled, err := compileWhere(in.Where)
+		compiled, err := conditions.Compile(in.Where)
 		if err != nil {
 			return q, err
 		}
-		q.Match, q.MatchWithin = compiled.subject(s.Directory, s.Now()).match, searchWithin
+		q.Match, q.MatchWithin = newSubject(compiled, s.Directory, s.Now()).match, searchWithin
 	}
 	return q, nil
 }

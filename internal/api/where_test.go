@@ -26,11 +26,11 @@ func BenchmarkWhere(b *testing.B) {
 		`now - event.changed > duration("1h") && event.check == "disk"`,
 	} {
 		b.Run(expr, func(b *testing.B) {
-			w, err := compileWhere(expr)
+			w, err := conditions.Compile(expr)
 			if err != nil {
 				b.Fatal(err)
 			}
-			x := w.subject(oneNode{}, time.Unix(1_800_000_000, 0))
+			x := newSubject(w, oneNode{}, time.Unix(1_800_000_000, 0))
 			s := event.State{Node: 7, Check: 9, Status: model.Critical, Occurrences: 5, Output: "DISK CRITICAL: / is full"}
 			b.ReportAllocs()
 			for b.Loop() {
@@ -47,8 +47,29 @@ func TestWhereIsBounded(t *testing.T) {
 		`node.groups.exists(a, node.groups.exists(b, node.groups.exists(c, a + b == c)))`,
 		`node.groups.exists(a, node.facts.exists(f, event.output.matches(a + f)))`,
 	} {
-		if _, err := compileWhere(expr); model.ClassOf(err) != model.Invalid {
+		if _, err := conditions.Compile(expr); model.ClassOf(err) != model.Invalid {
 			t.Errorf("%.60s: %v", expr, err)
+		}
+	}
+}
+
+// What the language declares, the subject answers. (Compiling is fuzzed in
+// internal/where.)
+func TestConditionsReadEveryVariable(t *testing.T) {
+	s := event.State{Node: 7, Check: 9, Status: model.Critical, Severity: model.High, Results: 5, Occurrences: 5, Output: "DISK CRITICAL: / is full"}
+	for _, expr := range []string{
+		`event.status == CRITICAL && event.severity == 4`, `event.output.endsWith("full") && event.check == "disk"`,
+		`event.occurrences == 5 && event.results == 5 && event.stateChanges == 0 && event.lost == 0`,
+		`!event.expired && !event.problem`, `now > event.received && now > event.executed && now > event.changed && now > event.lastOK`,
+		`node.namespace + "/" + node.name == "default/web01"`, `node.labels.env == "prod" && node.facts.os == "" && "web" in node.groups`,
+	} {
+		w, err := conditions.Compile(expr)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if ok, err := newSubject(w, oneNode{}, time.Unix(1_800_000_000, 0)).match(&s); !ok || err != nil {
+			t.Errorf("%s: %v, %v", expr, ok, err)
 		}
 	}
 }

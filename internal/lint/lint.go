@@ -8,7 +8,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/probe"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/where"
 )
 
 // Rules are all that can be said of a resource without a server.
@@ -16,12 +16,12 @@ func Rules() model.Rules {
 	return model.Rules{
 		Probe: func(p *model.Probe) error { return errors.Join(probe.Lint(p.Name, p.Args)...) },
 		Where: func(expr string) error {
-			_, err := plan.CompileWhere(expr)
+			_, err := where.Compile(expr)
 			return err
 		},
 		GroupWhere: func(expr string) error {
-			where, err := plan.CompileWhere(expr)
-			if err == nil && where.ReadsGroups() {
+			condition, err := where.Compile(expr)
+			if err == nil && condition.ReadsGroups() {
 				return model.Errorf(model.Invalid, "a group's where cannot read node.groups").
 					WithHint("list the other groups under groups:")
 			}

@@ -69,7 +69,7 @@ func (f *fleet) defineNode(p *pass, old, new *nodeDef) {
 		}
 		for _, l := range old.labels {
 			clearBit(f.byLabel, l, id)
-			clearBit(f.byLabelKey, l.key, id)
+			clearBit(f.byLabelKey, l.Key, id)
 		}
 		delete(f.byName, old.ref)
 		f.byBareName[old.name] = remove(f.byBareName[old.name], old.id)
@@ -94,7 +94,7 @@ func (f *fleet) defineNode(p *pass, old, new *nodeDef) {
 	}
 	for _, l := range new.labels {
 		bitmapOf(f.byLabel, l).Add(id)
-		bitmapOf(f.byLabelKey, l.key).Add(id)
+		bitmapOf(f.byLabelKey, l.Key).Add(id)
 	}
 	f.byName[new.ref] = new.id
 	f.byBareName[new.name] = insert(f.byBareName[new.name], new.id)

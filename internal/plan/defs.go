@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/where"
 )
 
 // SharedNamespace is the room whose checks, groups and properties may reach the
@@ -35,7 +36,7 @@ type (
 		ref
 		id            model.NodeID
 		uid           uuid.UUID
-		labels, facts pairs
+		labels, facts where.Pairs
 		groups        []gid // its own
 		props         values
 	}
@@ -168,7 +169,7 @@ func (p *Planner) nodeDef(name ref, id model.NodeID, meta model.Metadata, spec *
 	uid, _ := uuid.Parse(spec.UID) // a node that never enrolled has none
 	d := &nodeDef{
 		ref: name, id: id, uid: uid, props: makeValues(spec.Properties),
-		labels: makePairs(EffectiveLabels(meta, spec)), facts: makePairs(spec.Facts),
+		labels: where.MakePairs(EffectiveLabels(meta, spec)), facts: where.MakePairs(spec.Facts),
 	}
 	for _, g := range spec.Groups {
 		if r, ok := groupRef(name.ns, g); ok {
@@ -183,7 +184,7 @@ func (p *Planner) groupDef(name ref, spec *model.GroupSpec) (*groupDef, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.where != nil && t.where.readsGroups {
+	if t.where != nil && t.where.ReadsGroups() {
 		return nil, model.Errorf(model.Invalid, "a group's where cannot read node.groups").
 			WithHint("list the other groups under groups:")
 	}

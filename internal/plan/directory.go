@@ -100,7 +100,7 @@ func (p *Planner) NodeByUID(uid uuid.UUID) (model.NodeID, bool) {
 // NodeLabels implements Directory.
 func (p *Planner) NodeLabels(id model.NodeID) map[string]string {
 	if d := p.node(id); d != nil {
-		return d.labels.toMap()
+		return d.labels.Map()
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (p *Planner) NodeLabels(id model.NodeID) map[string]string {
 // NodeFacts implements Directory.
 func (p *Planner) NodeFacts(id model.NodeID) map[string]string {
 	if d := p.node(id); d != nil {
-		return d.facts.toMap()
+		return d.facts.Map()
 	}
 	return nil
 }

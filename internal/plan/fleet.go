@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/where"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -24,7 +25,7 @@ type fleet struct {
 	byUID       map[uuid.UUID]model.NodeID
 	all         *roaring.Bitmap
 	inNamespace map[string]*roaring.Bitmap
-	byLabel     map[pair]*roaring.Bitmap
+	byLabel     map[where.Pair]*roaring.Bitmap
 	byLabelKey  map[unique.Handle[string]]*roaring.Bitmap
 
 	groups     map[gid]*group
@@ -45,7 +46,7 @@ type fleet struct {
 
 	groupSets *sets[gid]
 	checkSets *sets[model.CheckID]
-	candidate *Candidate
+	candidate *where.Node
 	counts    Counts
 }
 
@@ -107,14 +108,14 @@ func newFleet(g *gids) *fleet {
 		gids: g, nodes: map[model.NodeID]*node{}, byName: map[ref]model.NodeID{},
 		byBareName: map[string][]model.NodeID{}, byUID: map[uuid.UUID]model.NodeID{},
 		all: roaring.New(), inNamespace: map[string]*roaring.Bitmap{},
-		byLabel: map[pair]*roaring.Bitmap{}, byLabelKey: map[unique.Handle[string]]*roaring.Bitmap{},
+		byLabel: map[where.Pair]*roaring.Bitmap{}, byLabelKey: map[unique.Handle[string]]*roaring.Bitmap{},
 		groups: map[gid]*group{}, naming: map[ref]*users{},
 		conditions: map[conditionKey]*conditionState{}, scoped: map[string][]*conditionState{},
 		checks: map[model.CheckID]*check{}, checkByName: map[ref]model.CheckID{},
 		readers: map[string][]model.CheckID{}, properties: map[propertyPlace][]*propertyDef{},
 		namespaces: map[string]*namespaceDef{}, namespaceOf: map[model.NamespaceID]string{},
 		handlers: map[ref]*handlerDef{}, groupSets: newSets[gid](), checkSets: newSets[model.CheckID](),
-		candidate: NewCandidate(),
+		candidate: where.NewNode(),
 	}
 }
 
@@ -151,7 +152,7 @@ func (f *fleet) acquire(c *condition, p *pass) *conditionState {
 		f.conditions[c.key] = s
 		f.scoped[c.key.ns] = append(f.scoped[c.key.ns], s)
 		p.fresh = append(p.fresh, s)
-		if c.readsGroups {
+		if c.ReadsGroups() {
 			f.groupReaders++
 		}
 	}
@@ -165,7 +166,7 @@ func (f *fleet) release(c *condition) {
 		return
 	}
 	delete(f.conditions, c.key)
-	if c.readsGroups {
+	if c.ReadsGroups() {
 		f.groupReaders--
 	}
 	list := f.scoped[c.key.ns]

@@ -4,27 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-)
 
-// A condition compiles or is refused with a reason; what compiles evaluates.
-func FuzzCompileWhere(f *testing.F) {
-	for _, expr := range []string{
-		``, `true`, `node.labels.env == "prod"`, `"web" in node.groups && node.facts.os != ""`, `node.labels.exists(k, k == "a")`,
-		`has(node.labels.x) ? node.name.startsWith("a") : false`, `[1, 2][5] == 1`, `node.labels == {}`, `node`, `((((`, "\x00", `1 / 0 == 1`,
-	} {
-		f.Add(expr)
-	}
-	f.Fuzz(func(t *testing.T, expr string) {
-		w, err := CompileWhere(expr)
-		if err != nil {
-			if err.Error() == "" {
-				t.Error("refused without a reason")
-			}
-			return
-		}
-		w.Match(webNode())
-	})
-}
+	"github.com/muster-fleet/muster/internal/where"
+)
 
 // What a selector selects is stable, and the index agrees with the labels.
 func FuzzParseSelector(f *testing.F) {
@@ -38,7 +20,7 @@ func FuzzParseSelector(f *testing.F) {
 			return
 		}
 		g := newFleet(&gids{})
-		g.define(&pass{nodes: g.all.Clone()}, edit{new: &nodeDef{ref: ref{"default", "n"}, id: 5, labels: makePairs(labels)}})
+		g.define(&pass{nodes: g.all.Clone()}, edit{new: &nodeDef{ref: ref{"default", "n"}, id: 5, labels: where.MakePairs(labels)}})
 		if got, want := g.matching(g.all.Clone(), s).Contains(5), s.Matches(labels); got != want {
 			t.Errorf("%q: index %v, labels %v", text, got, want)
 		}

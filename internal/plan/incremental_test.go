@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/where"
 )
 
 // Any list of changes leads to the same fleet as a start from nothing, and both to
@@ -180,13 +181,14 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 			if expr == "" {
 				return false
 			}
-			w, err := CompileWhere(expr)
+			w, err := where.Compile(expr)
 			if err != nil {
 				rt.Fatal(err)
 			}
-			c := NewCandidate()
-			c.Set(ns, row.Name, n.Metadata.Labels, nil, groups)
-			return w.Match(c)
+			seen := where.NewNode()
+			seen.Set(ns, row.Name, where.MakePairs(n.Metadata.Labels), nil)
+			seen.SetGroups(groups)
+			return w.Match(seen)
 		}
 		var member func(ref) bool
 		member = func(g ref) bool {

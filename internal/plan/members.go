@@ -19,13 +19,13 @@ func (f *fleet) evaluate(p *pass, readsGroups bool) {
 		n := f.nodes[model.NodeID(id)]
 		f.show(n, readsGroups)
 		f.conditionsOver(n.def.ns, func(s *conditionState) {
-			if s.readsGroups == readsGroups && !s.fresh {
+			if s.ReadsGroups() == readsGroups && !s.fresh {
 				f.match(s, id)
 			}
 		})
 	}
 	for _, s := range p.fresh {
-		if s.readsGroups != readsGroups || s.refs == 0 {
+		if s.ReadsGroups() != readsGroups || s.refs == 0 {
 			continue
 		}
 		over := f.all
@@ -43,9 +43,9 @@ func (f *fleet) evaluate(p *pass, readsGroups bool) {
 }
 
 func (f *fleet) show(n *node, groups bool) {
-	f.candidate.set(n.def.ns, n.def.name, n.def.labels, n.def.facts)
+	f.candidate.Set(n.def.ns, n.def.name, n.def.labels, n.def.facts)
 	if groups {
-		f.candidate.setGroups(f.groupNames(n.groups))
+		f.candidate.SetGroups(f.groupNames(n.groups))
 	}
 }
 

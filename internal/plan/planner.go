@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/where"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -36,7 +37,7 @@ type Planner struct {
 	compiling sync.Mutex // one list of changes at a time; never held by readers
 	defs      map[intent.Key]any
 	fns       []func([]model.NodeID)
-	wheres    map[string]*Where
+	wheres    map[string]*where.Condition
 
 	mu       sync.RWMutex // short: no input or output happens under it
 	fleet    *fleet
@@ -62,7 +63,7 @@ func New(o Options) *Planner {
 		o.Forget = func([]Forgotten) {}
 	}
 	p := &Planner{
-		o: o, defs: map[intent.Key]any{}, wheres: map[string]*Where{},
+		o: o, defs: map[intent.Key]any{}, wheres: map[string]*where.Condition{},
 		chunks: map[model.ChunkID]*model.Chunk{}, chunkByKey: map[chunkKey]*model.Chunk{},
 	}
 	p.fleet = newFleet(&p.gids)

@@ -8,6 +8,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/where"
 )
 
 // Selector is a parsed label selector: requirements that must all hold.
@@ -118,7 +119,7 @@ func (f *fleet) matching(from *roaring.Bitmap, s Selector) *roaring.Bitmap {
 			}
 		}
 		for _, v := range r.values {
-			if with := f.byLabel[pair{key, unique.Make(v)}]; with != nil {
+			if with := f.byLabel[where.Pair{Key: key, Value: unique.Make(v)}]; with != nil {
 				having.Or(with)
 			}
 		}

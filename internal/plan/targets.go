@@ -8,6 +8,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/where"
 )
 
 // targets are compiled model.Targets: the union of groups, nodes and where, less
@@ -25,8 +26,7 @@ type conditionKey struct{ ns, expr string }
 
 type condition struct {
 	key conditionKey
-	*Where
-	readsGroups bool
+	*where.Condition
 }
 
 func (p *Planner) targets(ns string, t *model.Targets) (*targets, error) {
@@ -50,7 +50,7 @@ func (p *Planner) targets(ns string, t *model.Targets) (*targets, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.where = &condition{key: conditionKey{ns, t.Where}, Where: w, readsGroups: w.readsGroups}
+		c.where = &condition{key: conditionKey{ns, t.Where}, Condition: w}
 	}
 	var err error
 	c.except, err = p.targets(ns, t.Except)
@@ -215,11 +215,11 @@ func difference[T ~uint32](before, after []T, gone, come func(T)) {
 const maxCompiled = 4096
 
 // compiled compiles a condition once. The caller holds compiling.
-func (p *Planner) compiled(expr string) (*Where, error) {
+func (p *Planner) compiled(expr string) (*where.Condition, error) {
 	if w := p.wheres[expr]; w != nil {
 		return w, nil
 	}
-	w, err := CompileWhere(expr)
+	w, err := where.Compile(expr)
 	if err != nil {
 		return nil, err
 	}

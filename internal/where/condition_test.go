@@ -1,16 +1,17 @@
-package plan
+package where
 
 import (
 	"strings"
 	"testing"
 )
 
-func webNode() *Candidate {
-	c := NewCandidate()
-	c.Set("default", "web01",
-		map[string]string{"env": "prod", "tier": "front", "app.kubernetes.io/name": "shop"},
-		map[string]string{"os": "linux", "cpus": "8"}, []string{"web", "eu"})
-	return c
+func webNode() *Node {
+	n := NewNode()
+	n.Set("default", "web01",
+		MakePairs(map[string]string{"env": "prod", "tier": "front", "app.kubernetes.io/name": "shop"}),
+		MakePairs(map[string]string{"os": "linux", "cpus": "8"}))
+	n.SetGroups([]string{"web", "eu"})
+	return n
 }
 
 func TestWhereMatches(t *testing.T) {
@@ -36,7 +37,7 @@ func TestWhereMatches(t *testing.T) {
 		`node.facts == {"os": "linux", "cpus": "8"}`:              true,
 		`node.labels == node.facts`:                               false,
 	} {
-		w, err := CompileWhere(expr)
+		w, err := Compile(expr)
 		if err != nil {
 			t.Errorf("%s: %v", expr, err)
 			continue
@@ -58,7 +59,7 @@ func TestWhereRefusesWithColumnAndHint(t *testing.T) {
 		strings.Repeat("a", 5000): "4096",
 		`node.labels.all(a, node.labels.all(b, node.labels.all(c, node.labels.all(d, a+b+c+d != ""))))`: "steps",
 	} {
-		_, err := CompileWhere(expr)
+		_, err := Compile(expr)
 		if err == nil {
 			t.Errorf("%.40s: accepted", expr)
 		} else if !strings.Contains(err.Error(), want) {
@@ -69,14 +70,14 @@ func TestWhereRefusesWithColumnAndHint(t *testing.T) {
 
 func TestWhereReadsGroups(t *testing.T) {
 	for expr, want := range map[string]bool{`"a" in node.groups`: true, `node.name == "node.groups"`: false} {
-		if w, err := CompileWhere(expr); err != nil || w.ReadsGroups() != want {
+		if w, err := Compile(expr); err != nil || w.ReadsGroups() != want {
 			t.Errorf("%s: %v, %v", expr, w, err)
 		}
 	}
 }
 
 func BenchmarkWhere(b *testing.B) {
-	w, err := CompileWhere(`node.labels.env == "prod" && node.facts.os == "linux"`)
+	w, err := Compile(`node.labels.env == "prod" && node.facts.os == "linux"`)
 	if err != nil {
 		b.Fatal(err)
 	}

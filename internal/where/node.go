@@ -1,19 +1,20 @@
-package plan
+package where
 
 import (
 	"fmt"
 	"reflect"
 
+	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	celref "cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/interpreter"
 )
 
-// Candidate is one node as a condition sees it. It is reused from node to node, so
+// Node is one node as a condition sees it. It is reused from node to node, so
 // that matching a fleet does not allocate an activation for each: Set, then Match.
 // Not safe for concurrent use.
-type Candidate struct {
+type Node struct {
 	name, namespace types.String
 	labels, facts   pairMap
 	groups          traits.Lister
@@ -22,64 +23,72 @@ type Candidate struct {
 	boxedName, boxedNS      celref.Val
 }
 
-var _ interpreter.Activation = (*Candidate)(nil)
+var _ interpreter.Activation = (*Node)(nil)
 
-// NewCandidate makes an empty one.
-func NewCandidate() *Candidate {
-	c := &Candidate{}
-	c.boxedLabels, c.boxedFacts = &c.labels, &c.facts
-	c.boxedName, c.boxedNS = types.String(""), types.String("")
-	c.groups = types.NewStringList(types.DefaultTypeAdapter, nil)
-	return c
+// NewNode makes an empty one.
+func NewNode() *Node {
+	n := &Node{}
+	n.boxedLabels, n.boxedFacts = &n.labels, &n.facts
+	n.boxedName, n.boxedNS = types.String(""), types.String("")
+	n.groups = types.NewStringList(types.DefaultTypeAdapter, nil)
+	return n
 }
 
-// Set makes it show a node.
-func (c *Candidate) Set(namespace, name string, labels, facts map[string]string, groups []string) {
-	c.set(namespace, name, makePairs(labels), makePairs(facts))
-	c.setGroups(groups)
-}
-
-func (c *Candidate) set(namespace, name string, labels, facts pairs) {
-	if string(c.namespace) != namespace {
-		c.namespace = types.String(namespace)
-		c.boxedNS = c.namespace
+// Set makes it show a node, with the groups of the one before.
+func (n *Node) Set(namespace, name string, labels, facts Pairs) {
+	if string(n.namespace) != namespace {
+		n.namespace = types.String(namespace)
+		n.boxedNS = n.namespace
 	}
-	c.name = types.String(name)
-	c.boxedName = nil // made when asked for: few conditions read it
-	c.labels.pairs, c.facts.pairs = labels, facts
+	n.name = types.String(name)
+	n.boxedName = nil // made when asked for: few conditions read it
+	n.labels.pairs, n.facts.pairs = labels, facts
 }
 
-func (c *Candidate) setGroups(groups []string) {
-	c.groups = types.NewStringList(types.DefaultTypeAdapter, groups)
+// SetGroups gives it groups.
+func (n *Node) SetGroups(groups []string) {
+	n.groups = types.NewStringList(types.DefaultTypeAdapter, groups)
+}
+
+// nodeVariables are what ResolveName answers.
+func nodeVariables() []cel.EnvOption {
+	pairs := cel.MapType(cel.StringType, cel.StringType)
+	return []cel.EnvOption{
+		cel.Variable("node.name", cel.StringType),
+		cel.Variable("node.namespace", cel.StringType),
+		cel.Variable("node.labels", pairs),
+		cel.Variable("node.facts", pairs),
+		cel.Variable("node.groups", cel.ListType(cel.StringType)),
+	}
 }
 
 // ResolveName implements interpreter.Activation.
-func (c *Candidate) ResolveName(name string) (any, bool) {
+func (n *Node) ResolveName(name string) (any, bool) {
 	switch name {
 	case "node.labels":
-		return c.boxedLabels, true
+		return n.boxedLabels, true
 	case "node.facts":
-		return c.boxedFacts, true
+		return n.boxedFacts, true
 	case "node.name":
-		if c.boxedName == nil {
-			c.boxedName = c.name
+		if n.boxedName == nil {
+			n.boxedName = n.name
 		}
-		return c.boxedName, true
+		return n.boxedName, true
 	case "node.namespace":
-		return c.boxedNS, true
+		return n.boxedNS, true
 	case "node.groups":
-		return c.groups, true
+		return n.groups, true
 	}
 	return nil, false
 }
 
 // Parent implements interpreter.Activation.
-func (c *Candidate) Parent() interpreter.Activation { return nil }
+func (n *Node) Parent() interpreter.Activation { return nil }
 
 // pairMap shows pairs to CEL as a map of strings in which what is missing reads as
 // "". It is deliberately no traits.Mapper: of a Mapper CEL asks Find, for which
 // missing is an error.
-type pairMap struct{ pairs pairs }
+type pairMap struct{ pairs Pairs }
 
 var (
 	_ traits.Indexer     = (*pairMap)(nil)
@@ -95,7 +104,7 @@ func (m *pairMap) Get(index celref.Val) celref.Val {
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(index)
 	}
-	value, _ := m.pairs.get(string(key))
+	value, _ := m.pairs.Get(string(key))
 	return types.String(value)
 }
 
@@ -108,7 +117,7 @@ func (m *pairMap) Contains(value celref.Val) celref.Val {
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(value)
 	}
-	_, found := m.pairs.get(string(key))
+	_, found := m.pairs.Get(string(key))
 	return types.Bool(found)
 }
 
@@ -123,7 +132,7 @@ func (m *pairMap) Iterator() traits.Iterator {
 func (m *pairMap) keys() []string {
 	keys := make([]string, len(m.pairs))
 	for i, p := range m.pairs {
-		keys[i] = p.key.Value()
+		keys[i] = p.Key.Value()
 	}
 	return keys
 }
@@ -131,7 +140,7 @@ func (m *pairMap) keys() []string {
 // ConvertToNative implements celref.Val.
 func (m *pairMap) ConvertToNative(t reflect.Type) (any, error) {
 	if t == reflect.TypeFor[map[string]string]() {
-		return m.pairs.toMap(), nil
+		return m.pairs.Map(), nil
 	}
 	return nil, fmt.Errorf("labels do not convert to %s", t)
 }
@@ -147,13 +156,13 @@ func (m *pairMap) ConvertToType(t celref.Type) celref.Val {
 // Equal implements celref.Val: with a map literal, or the other of labels and facts.
 func (m *pairMap) Equal(other celref.Val) celref.Val {
 	if o, ok := other.(*pairMap); ok {
-		other = types.DefaultTypeAdapter.NativeToValue(o.pairs.toMap())
+		other = types.DefaultTypeAdapter.NativeToValue(o.pairs.Map())
 	}
-	return types.DefaultTypeAdapter.NativeToValue(m.pairs.toMap()).Equal(other)
+	return types.DefaultTypeAdapter.NativeToValue(m.pairs.Map()).Equal(other)
 }
 
 // Type implements celref.Val.
 func (m *pairMap) Type() celref.Type { return types.MapType }
 
 // Value implements celref.Val.
-func (m *pairMap) Value() any { return m.pairs.toMap() }
+func (m *pairMap) Value() any { return m.pairs.Map() }

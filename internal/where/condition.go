@@ -1,0 +1,41 @@
+package where
+
+import "cel.dev/cel-go/common/types"
+
+// Condition is a compiled condition over a node. The variables are node.name,
+// node.namespace, node.labels, node.facts (maps of strings) and node.groups (a list
+// of strings). A label or fact that is not there reads as "": node.labels.env !=
+// "prod" holds for a node without the label, and has(node.labels.env) tells apart.
+// Safe for concurrent use, each caller with its own Node.
+type Condition struct {
+	Expr        string
+	compiled    *Compiled
+	readsGroups bool
+}
+
+var overNode = Language{
+	Of: "node", MaxCost: 100_000,
+	Reads:   "node.name, node.namespace, node.labels, node.facts and node.groups",
+	Example: `node.labels.env == "prod" && node.name.startsWith("web")`,
+}
+
+// Compile checks a condition over a node and says what is wrong with it, and in
+// which column.
+func Compile(expr string) (*Condition, error) {
+	c, err := overNode.Compile(expr)
+	if err != nil {
+		return nil, err
+	}
+	return &Condition{Expr: expr, compiled: c, readsGroups: c.Reads("node.groups")}, nil
+}
+
+// ReadsGroups says whether the condition reads node.groups, which a group's own
+// `where` may not.
+func (c *Condition) ReadsGroups() bool { return c.readsGroups }
+
+// Match evaluates the condition. An error (an index out of a list's range, say) is
+// no match.
+func (c *Condition) Match(n *Node) bool {
+	out, _, err := c.compiled.Program.Eval(n)
+	return err == nil && out == types.True
+}

@@ -1,0 +1,136 @@
+package where
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/cost"
+	"cel.dev/cel-go/common/types"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// maxBytes is how long a condition may be.
+const maxBytes = 4096
+
+// What the estimate of a cost assumes of variables.
+const (
+	assumedEntries = 128 // labels, facts or groups of a node
+	assumedBytes   = 256 // of a text
+)
+
+// Language is what one kind of condition may read and cost. Compile checks the cost
+// of the worst input before the first evaluation, which then needs no counting.
+type Language struct {
+	Of      string         // what a condition is asked of, for messages: node, event
+	Reads   string         // its variables, for messages
+	Example string         // a good one, for messages
+	MaxCost uint64         // in CEL's units, for one evaluation; a comparison of a label is about 3
+	Bytes   map[string]int // of text variables that may be longer than a label
+	// Options are the variables and constants beside those of a node; nil: none.
+	Options func() []cel.EnvOption
+
+	once sync.Once // making the environment takes milliseconds
+	env  *cel.Env
+	err  error
+}
+
+// Compiled is a condition of some language. Safe for concurrent use.
+type Compiled struct {
+	Program cel.Program
+	names   []string // of the variables that it reads
+}
+
+// Reads says whether the condition reads a variable whose name begins so.
+func (c *Compiled) Reads(prefix string) bool {
+	for _, name := range c.names {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// Compile checks a condition and says what is wrong with it, and in which column.
+func (l *Language) Compile(expr string) (*Compiled, error) {
+	if strings.TrimSpace(expr) == "" {
+		return nil, model.Errorf(model.Invalid, "where: the condition is empty").WithHint("write something like %s", l.Example)
+	}
+	if len(expr) > maxBytes {
+		return nil, model.Errorf(model.Invalid, "where: the condition has %d bytes, at most %d are allowed", len(expr), maxBytes)
+	}
+	env, err := l.environment()
+	if err != nil {
+		return nil, fmt.Errorf("prepare conditions: %w", err)
+	}
+	ast, issues := env.Compile(expr)
+	if issues.Err() != nil {
+		return nil, l.wrong(expr, issues.Errors()[0])
+	}
+	if ast.OutputType() != cel.BoolType {
+		return nil, model.Errorf(model.Invalid, "where: %q gives a %s, not true or false", expr, ast.OutputType()).
+			WithHint("compare it, for example: %s", l.Example)
+	}
+	estimate, err := env.EstimateCost(ast, sizes{l})
+	if err != nil {
+		return nil, fmt.Errorf("estimate condition %q: %w", expr, err)
+	}
+	if estimate.Max > l.MaxCost {
+		return nil, model.Errorf(model.Invalid, "where: the condition could cost %d steps for one %s, at most %d are allowed", estimate.Max, l.Of, l.MaxCost).
+			WithHint("avoid nested exists() and all(), and several matches() over long texts")
+	}
+	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize))
+	if err != nil {
+		return nil, model.Errorf(model.Invalid, "where: %q: %w", expr, err)
+	}
+	c := &Compiled{Program: program}
+	for _, ref := range ast.NativeRep().ReferenceMap() {
+		c.names = append(c.names, ref.Name)
+	}
+	return c, nil
+}
+
+func (l *Language) environment() (*cel.Env, error) {
+	l.once.Do(func() {
+		options := append(nodeVariables(), cel.ParserExpressionSizeLimit(maxBytes), cel.ParserRecursionLimit(64))
+		if l.Options != nil {
+			options = append(options, l.Options()...)
+		}
+		l.env, l.err = cel.NewEnv(options...)
+	})
+	return l.env, l.err
+}
+
+func (l *Language) wrong(expr string, first *cel.Error) error {
+	e := model.Errorf(model.Invalid, "where: column %d of %q: %s", first.Location.Column()+1, expr,
+		strings.ReplaceAll(first.Message, " (in container '')", ""))
+	switch {
+	case strings.HasPrefix(first.Message, "undeclared reference"), strings.HasPrefix(first.Message, "undefined field"):
+		return e.WithHint("a condition reads %s", l.Reads)
+	case strings.HasPrefix(first.Message, "found no matching overload"):
+		return e.WithHint(`labels and facts are strings: compare them with "quoted" text`)
+	}
+	return e.WithHint("the language is CEL, for example: %s", l.Example)
+}
+
+// sizes tells CEL's estimate how large variables can be.
+type sizes struct{ language *Language }
+
+func (s sizes) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
+	switch element.Type().Kind() {
+	case types.MapKind, types.ListKind:
+		return &cost.SizeEstimate{Max: assumedEntries}
+	case types.StringKind:
+		if path := element.Path(); len(path) > 0 && s.language.Bytes[path[0]] > 0 {
+			return &cost.SizeEstimate{Max: uint64(s.language.Bytes[path[0]])}
+		}
+		return &cost.SizeEstimate{Max: assumedBytes}
+	}
+	return nil
+}
+
+func (sizes) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
+	return nil
+}
