@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/metrics"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -85,7 +86,7 @@ func Open(ctx context.Context, cfg *config.Server, log *slog.Logger) (s *Server,
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	s.registry.MustRegister(s.queues, collectors.NewGoCollector(),
+	s.registry.MustRegister(metrics.Queues{Of: s.queues}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, step := range []struct {
 		what string
@@ -162,17 +163,22 @@ func (s *Server) openJournal(ctx context.Context) error {
 	if dir == "" {
 		dir = s.path("journal")
 	}
+	shown := metrics.NewJournal(s.registry, "server")
 	var err error
 	s.journal, err = journal.Open(dir, journal.Options{
 		Deliver: s.deliver, Budget: int64(s.cfg.JournalBudget),
 		Reserve: int64(s.cfg.JournalReserve), Partitions: model.Partitions,
 		// Fewer and fuller commits, for latency that the goal leaves room for:
 		// docs/decisions/0006-journal-linger.md
-		Linger:  10 * time.Millisecond,
-		Metrics: journal.NewMetrics(s.registry, "server"), Queues: s.queues, Logger: s.log,
+		Linger:    10 * time.Millisecond,
+		Committed: shown.Committed, Queues: s.queues, Logger: s.log,
 		RepairCommand: "muster doctor repair --data " + s.cfg.Data,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	shown.Open(s.journal)
+	return nil
 }
 
 // deliver hands a durable commit to the view. Until the replay is over it holds the

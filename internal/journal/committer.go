@@ -90,7 +90,9 @@ func (l *Log) commit(b *batch) bool {
 	at, err := l.write(l.writer.bytes, c.head.number)
 	if err == nil {
 		l.publish(b, c, at)
-		l.opts.Metrics.committed(time.Since(began), c, len(l.writer.bytes))
+		if l.opts.Committed != nil {
+			l.opts.Committed(Written{Took: time.Since(began), Entries: len(b.entries), Bytes: len(l.writer.bytes)})
+		}
 		if l.opts.Deliver != nil {
 			l.opts.Deliver(c)
 		}
@@ -119,7 +121,6 @@ func (l *Log) publish(b *batch, c *commit, at int64) {
 	l.stats.SizeBytes += size
 	l.stats.QueuedBytes -= int64(b.raw)
 	l.writer.holds = len(b.entries) > 0
-	l.opts.Metrics.gauges(&l.stats)
 	l.wakeWaitersLocked()
 }
 

@@ -97,6 +97,13 @@ type Incarnation struct {
 	Epoch uint64 // Unix seconds at birth, higher than any before
 }
 
+// Written is what one commit cost.
+type Written struct {
+	Took    time.Duration // from taking the entries to their being on disk
+	Entries int
+	Bytes   int // on disk
+}
+
 // Stats are counters since opening and gauges now.
 type Stats struct {
 	Commits, Entries uint64

@@ -30,7 +30,6 @@ func Open(dir string, o Options) (*Log, error) {
 		return nil, err
 	}
 	o.Queues.Register(o.Name, l.queueInfo)
-	o.Metrics.gauges(&l.stats)
 	go l.run()
 	return l, nil
 }
@@ -234,7 +233,6 @@ func (l *Log) verifySegment(s *segment, limit uint64, last, follows bool) error 
 // new segment, and the rule about a segment's end does the rest.
 func (l *Log) cutTorn(s *segment, w *window, offset int64, reason error) {
 	l.stats.TornCommits++
-	l.opts.Metrics.wasTorn()
 	entries := "unknown"
 	if b, err := w.peek(offset, commitHeaderSize); err == nil {
 		if h, err := parseHeader(b); err == nil {

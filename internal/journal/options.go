@@ -42,10 +42,12 @@ type Options struct {
 	// RepairCommand is what a person types to go on without damaged commits.
 	RepairCommand string
 
-	Metrics *Metrics        // nil: none
-	Queues  *queue.Registry // where the queue of waiting entries is listed; nil: nowhere
-	Name    string          // of that queue; default "journal"
-	Logger  *slog.Logger    // default: discard
+	// Committed hears what each commit cost, before Deliver. It runs on the committer
+	// and must not block. nil: nobody. (Counters and gauges are in Stats.)
+	Committed func(Written)
+	Queues    *queue.Registry // where the queue of waiting entries is listed; nil: nowhere
+	Name      string          // of that queue; default "journal"
+	Logger    *slog.Logger    // default: discard
 }
 
 // Clock is where the journal's time comes from.

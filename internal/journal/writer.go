@@ -72,7 +72,6 @@ func (l *Log) tryWrite(data []byte, number uint64) (offset int64, err error) {
 	}
 	err = w.file.SyncData()
 	l.count(func(s *Stats) { s.Syncs++ })
-	l.opts.Metrics.synced()
 	if err != nil {
 		l.dropReserve(err)
 		return 0, l.abandon(err, number)
@@ -208,7 +207,7 @@ func (l *Log) block(err error) {
 		w.blocked = time.Now()
 		l.opts.Logger.Error("journal cannot commit, will go on by itself", "err", err)
 	}
-	l.count(func(s *Stats) { s.Blocked = err; l.opts.Metrics.gauges(s) })
+	l.count(func(s *Stats) { s.Blocked = err })
 }
 
 func (l *Log) unblock() {

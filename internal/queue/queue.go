@@ -1,6 +1,6 @@
 // Package queue is the one bounded hand-off inside the process: a channel with a
 // name, a capacity, an overflow policy and a depth that people can see
-// (`muster get queues`, muster_queue_* metrics). A Registry knows them all; what
+// (`muster get queues`; internal/metrics shows them). A Registry knows them all; what
 // queues in another form (the journal's pending bytes) registers itself too.
 package queue
 
@@ -10,8 +10,6 @@ import (
 	"sort"
 	"sync"
 	"sync/atomic"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Policy says what happens to an item when the queue is full.
@@ -66,31 +64,6 @@ func (r *Registry) List() []Info {
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list
-}
-
-var (
-	depthDesc    = prometheus.NewDesc("muster_queue_depth", "What waits in the queue now.", []string{"queue", "unit"}, nil)
-	capacityDesc = prometheus.NewDesc("muster_queue_capacity", "What the queue can hold.", []string{"queue", "unit"}, nil)
-	passedDesc   = prometheus.NewDesc("muster_queue_passed_total", "What the queue ever accepted.", []string{"queue"}, nil)
-	overflowDesc = prometheus.NewDesc("muster_queue_overflow_total", "What met a full queue, by what became of it.", []string{"queue", "policy"}, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (r *Registry) Describe(ch chan<- *prometheus.Desc) {
-	ch <- depthDesc
-	ch <- capacityDesc
-	ch <- passedDesc
-	ch <- overflowDesc
-}
-
-// Collect implements prometheus.Collector.
-func (r *Registry) Collect(ch chan<- prometheus.Metric) {
-	for _, q := range r.List() {
-		ch <- prometheus.MustNewConstMetric(depthDesc, prometheus.GaugeValue, float64(q.Depth), q.Name, q.Unit)
-		ch <- prometheus.MustNewConstMetric(capacityDesc, prometheus.GaugeValue, float64(q.Capacity), q.Name, q.Unit)
-		ch <- prometheus.MustNewConstMetric(passedDesc, prometheus.CounterValue, float64(q.Passed), q.Name)
-		ch <- prometheus.MustNewConstMetric(overflowDesc, prometheus.CounterValue, float64(q.Overflow), q.Name, string(q.Policy))
-	}
 }
 
 // ErrFull is what Put returns when the policy is not Block.

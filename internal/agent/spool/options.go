@@ -6,9 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/disk"
-	"github.com/muster-fleet/muster/internal/queue"
 )
 
 // Options of a Spool; zero values mean the defaults.
@@ -22,9 +20,6 @@ type Options struct {
 	Clock  Clock     // required
 	Rand   io.Reader // for stream ids; default crypto/rand
 	Logger *slog.Logger
-
-	Queues  *queue.Registry  // where the queue before the disk is listed; nil: nowhere
-	Metrics *journal.Metrics // of the log; nil: none
 }
 
 // Clock tells the agent's times.

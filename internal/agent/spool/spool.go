@@ -58,7 +58,7 @@ func Open(dir string, o Options) (*Spool, error) {
 	jo := journal.Options{
 		FS: o.FS, Rand: o.Rand, Budget: o.MaxBytes, Reserve: -1, Tick: -1, Linger: o.Linger,
 		MaxCommit: 64 << 10, QueueBytes: memoryBytes / 4, SegmentSize: o.MaxBytes / 32,
-		Logger: o.Logger, Name: "spool", Queues: o.Queues, Metrics: o.Metrics,
+		Logger: o.Logger, Name: "spool",
 		RepairCommand: "restart the agent, which repairs its spool by itself",
 	}
 	dir = filepath.Clean(dir)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/metrics"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -68,6 +69,9 @@ func Open(o Options) (*Spine, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Registerer == nil {
+		o.Registerer = prometheus.NewRegistry()
+	}
 	s := &Spine{opts: o, Ready: make(chan struct{}), nodes: make(map[uuid.UUID]muster.Node, o.Agents)}
 	for i := range o.Agents {
 		uid := load.NodeUID(o.Seed, i)
@@ -84,17 +88,15 @@ func Open(o Options) (*Spine, error) {
 	s.hash = wire.AssignmentHash(s.chunks, nil)
 	queues := &queue.Registry{}
 	s.View = event.New(event.Options{Chunks: s.Chunk, Workers: runtime.GOMAXPROCS(0), Registerer: o.Registerer, Queues: queues, Logger: o.Log})
-	var metrics *journal.Metrics
-	if o.Registerer != nil {
-		metrics = journal.NewMetrics(o.Registerer, "journal")
-	}
+	shown := metrics.NewJournal(o.Registerer, "journal")
 	var err error
 	s.log, err = journal.Open(filepath.Join(o.Dir, "journal"), journal.Options{Deliver: func(c journal.Commit) { s.View.Deliver(c) },
 		Reserve: -1, Linger: 5 * time.Millisecond, // as the server
-		Metrics: metrics, Queues: queues, Logger: o.Log})
+		Committed: shown.Committed, Queues: queues, Logger: o.Log})
 	if err != nil {
 		return nil, err
 	}
+	shown.Open(s.log)
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	if o.TLS {
 		if s.Authority, err = pki.Open(filepath.Join(o.Dir, "pki"), []string{"localhost", "127.0.0.1"}, time.Now); err != nil {
