@@ -27,7 +27,15 @@ func (s *Server) openAPI(context.Context) error {
 		Queues: s.queues, Describe: s.describe, NotReady: s.NotReady, Registry: s.registry, Logger: s.log, Now: s.now,
 	})
 	admin := http.NewServeMux()
-	admin.Handle("/", api.Admin(api.AdminOptions{Gatherer: s.registry, NotReady: s.NotReady, Queues: s.queues}))
+	admin.Handle("/", api.Admin(api.AdminOptions{
+		Gatherer: s.registry, NotReady: s.NotReady, Queues: s.queues, Settings: s.cfg.Settings(),
+		Log: func() []byte {
+			if s.logTail == nil {
+				return nil
+			}
+			return s.logTail()
+		},
+	}))
 	admin.Handle("GET /debug/states", load.StatesHandler(s.view))
 	s.adminHandler = admin
 	return nil

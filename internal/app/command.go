@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/config"
@@ -41,7 +41,7 @@ other commands find the server. Needs no root.`,
 			if cfg.LogFile == "" {
 				cfg.LogFile = filepath.Join(cfg.Data, "muster.log")
 			}
-			log, level, err := logger(cfg, cmd.ErrOrStderr())
+			book, err := OpenLogbook(cfg, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -49,9 +49,15 @@ other commands find the server. Needs no root.`,
 			if err != nil {
 				return err
 			}
-			ctx, stop := untilStopped(cmd.Context(), cmd, level, log)
+			log := book.Logger(cfg.LogFormat)
+			ctx, stop := untilStopped(cmd.Context(), cmd, book, log)
 			defer stop()
-			up := &Up{Config: cfg, Demo: demo, Context: path, Program: os.Args[0], Out: cmd.OutOrStdout(), Log: log}
+			if term.IsTerminal(int(os.Stdout.Fd())) { // it ends with its terminal, as with Ctrl-C
+				var hungUp context.CancelFunc
+				ctx, hungUp = signal.NotifyContext(ctx, syscall.SIGHUP)
+				defer hungUp()
+			}
+			up := &Up{Config: cfg, Demo: demo, Context: path, Program: os.Args[0], Out: cmd.OutOrStdout(), Log: log, Book: book}
 			return up.Run(ctx)
 		},
 	}
@@ -73,16 +79,18 @@ file (--config); docs/reference/configuration.md lists them.`,
 			if err != nil {
 				return err
 			}
-			log, level, err := logger(cfg, cmd.ErrOrStderr())
+			book, err := OpenLogbook(cfg, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			ctx, stop := untilStopped(cmd.Context(), cmd, level, log)
+			log := book.Logger(cfg.LogFormat)
+			ctx, stop := untilStopped(cmd.Context(), cmd, book, log)
 			defer stop()
 			s, err := Open(ctx, cfg, log)
 			if err != nil {
 				return err
 			}
+			s.logTail = book.Tail
 			password, err := s.firstAdmin(ctx)
 			if err == nil {
 				if password != "" {
@@ -157,9 +165,9 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 	return service.SetPassword(ctx, intent.Who{User: "local", Whence: "local", Why: "reset-password"}, user, intent.Admin, password)
 }
 
-// untilStopped ends its context at SIGINT or SIGTERM (a second one kills), and reads
-// what may be reloaded at SIGHUP.
-func untilStopped(ctx context.Context, cmd *cobra.Command, level *slog.LevelVar, log *slog.Logger) (context.Context, context.CancelFunc) {
+// untilStopped ends its context at SIGINT or SIGTERM (a second one kills). At SIGHUP it
+// opens the log anew and reads what may be reloaded.
+func untilStopped(ctx context.Context, cmd *cobra.Command, book *Logbook, log *slog.Logger) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
@@ -171,13 +179,16 @@ func untilStopped(ctx context.Context, cmd *cobra.Command, level *slog.LevelVar,
 				signal.Stop(hup)
 				return
 			case <-hup:
+				if err := book.Reopen(); err != nil {
+					log.Error("log was not opened again", "err", err)
+				}
 				cfg, err := config.Load(cmd.Flags(), os.Getenv)
 				if err != nil {
 					log.Error("configuration was not read again", "err", err)
 					continue
 				}
-				level.Set(levelOf(cfg.LogLevel))
-				log.Info("configuration read again", "log-level", cfg.LogLevel)
+				book.level.Set(levelOf(cfg.LogLevel))
+				log.Info("log opened, configuration read again", "log-level", cfg.LogLevel)
 			}
 		}
 	}()
@@ -188,27 +199,6 @@ func levelOf(text string) slog.Level {
 	var l slog.Level
 	_ = l.UnmarshalText([]byte(text)) // config has checked it
 	return l
-}
-
-func logger(cfg *config.Server, stderr io.Writer) (*slog.Logger, *slog.LevelVar, error) {
-	out := stderr
-	if cfg.LogFile != "" {
-		if err := os.MkdirAll(filepath.Dir(cfg.LogFile), 0o700); err != nil {
-			return nil, nil, fmt.Errorf("make folder of the log: %w", err)
-		}
-		f, err := os.OpenFile(cfg.LogFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			return nil, nil, fmt.Errorf("open log: %w", err)
-		}
-		out = f
-	}
-	level := &slog.LevelVar{}
-	level.Set(levelOf(cfg.LogLevel))
-	o := &slog.HandlerOptions{Level: level}
-	if cfg.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(out, o)), level, nil
-	}
-	return slog.New(slog.NewTextHandler(out, o)), level, nil
 }
 
 // RepairCommand becomes a part of `muster doctor`.

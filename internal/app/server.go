@@ -62,6 +62,7 @@ type Server struct {
 
 	people, agents, plain, admin net.Listener
 	handler, adminHandler        http.Handler
+	logTail                      func() []byte // set before Run; nil: the log's last lines are not kept
 }
 
 // Open opens everything that the server keeps and brings the view up to date. What

@@ -36,6 +36,7 @@ type Up struct {
 	Program string // how people call us, for the commands that are shown
 	Out     io.Writer
 	Log     *slog.Logger
+	Book    *Logbook // where Log writes; nil: elsewhere
 }
 
 // Run runs both until ctx ends.
@@ -49,6 +50,9 @@ func (u *Up) Run(ctx context.Context) error {
 			u.Log.Error("closing failed", "err", err)
 		}
 	}()
+	if u.Book != nil {
+		s.logTail = u.Book.Tail
+	}
 	password, err := s.firstAdmin(ctx)
 	if err != nil {
 		return err
@@ -131,6 +135,12 @@ func (u *Up) saveContext(ctx context.Context, s *Server) error {
 		return err
 	}
 	c := client.Context{Server: s.localURL(), CA: string(s.authority.CAPEM()), User: "admin", Namespace: was.Namespace}
+	if s.admin != nil {
+		c.Admin = s.admin.Addr().String()
+	}
+	if c.Data, err = filepath.Abs(u.Config.Data); err != nil {
+		return fmt.Errorf("write context file: %w", err)
+	}
 	if _, err := s.intent.Authenticate(was.Token); err == nil {
 		c.Token = was.Token
 	} else {

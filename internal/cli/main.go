@@ -106,7 +106,7 @@ func newRoot(env *Env, extras []Extra) *cobra.Command {
 	}
 	add(looking, a.statusCmd(), a.getCmd(), a.describeCmd(), a.auditCmd(), a.explainCmd())
 	add(steering, a.applyCmd(), a.planCmd(), a.diffCmd(), a.editCmd(), a.deleteCmd(), a.lintCmd(), a.eventCmd(), a.nodeCmd())
-	add(running, a.loginCmd(), a.logoutCmd(), a.authCmd(), a.doctorCmd(), a.versionCmd())
+	add(running, a.loginCmd(), a.logoutCmd(), a.authCmd(), a.doctorCmd(), a.debugCmd(), a.versionCmd())
 	root.AddCommand(exitCodesTopic())
 	root.SetCompletionCommandGroupID(running)
 	for _, extra := range extras {

@@ -21,6 +21,8 @@ type Context struct {
 	Token     string `yaml:"token,omitempty"`     // of a session or an API token
 	User      string `yaml:"user,omitempty"`      // for people
 	Namespace string `yaml:"namespace,omitempty"` // default of -n
+	Admin     string `yaml:"admin,omitempty"`     // host:port of the admin listener, if the server runs on this machine
+	Data      string `yaml:"data,omitempty"`      // its data folder, likewise
 }
 
 // ContextPath is where the context file lies: $MUSTER_CONTEXT, else context.yaml in

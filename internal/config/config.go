@@ -39,5 +39,5 @@ type Server struct {
 
 	LogLevel  string `name:"log-level" default:"info" reload:"yes" doc:"debug, info, warn or error."`
 	LogFormat string `name:"log-format" default:"text" doc:"text or json."`
-	LogFile   string `name:"log-file" doc:"File for the log. Default: standard error; for muster up, muster.log in the data folder."`
+	LogFile   string `name:"log-file" doc:"File for the log; SIGHUP opens it anew, for logrotate. Default: standard error; for muster up, muster.log in the data folder."`
 }

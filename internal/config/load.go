@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"reflect"
 	"strconv"
@@ -191,12 +192,22 @@ func (s *Server) Settings() map[string]string {
 	out := map[string]string{}
 	for _, f := range Fields() {
 		text := fmt.Sprint(reflect.ValueOf(s).Elem().Field(f.index).Interface())
-		if at := strings.LastIndex(text, "@"); strings.HasPrefix(text, "postgres") && at > 0 {
-			text = "postgres://…" + text[at:]
-		}
-		out[f.Name] = text
+		out[f.Name] = withoutPassword(text)
 	}
 	return out
+}
+
+// withoutPassword leaves of a database's address what says where it is: user, password
+// and parameters (which may hold one too) are hidden.
+func withoutPassword(text string) string {
+	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
+		return text
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return "postgres://…"
+	}
+	return "postgres://…@" + u.Host + u.Path
 }
 
 // Reference writes docs/reference/configuration.md.

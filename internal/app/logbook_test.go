@@ -1,0 +1,68 @@
+package app
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/config"
+)
+
+// The book keeps whole lines, the newest, and not more than it should.
+func TestLogbookKeepsTheLastLines(t *testing.T) {
+	var out bytes.Buffer
+	b, err := OpenLogbook(&config.Server{LogLevel: "info"}, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := strings.Repeat("x", 90)
+	const lines = 3 * bookKept / 100
+	for i := range lines {
+		fmt.Fprintf(b, "%08d %s\n", i, line)
+	}
+	tail := string(b.Tail())
+	last := fmt.Sprintf("%08d %s\n", lines-1, line)
+	if len(tail) > bookKept || len(tail) < bookKept-200 || !strings.HasSuffix(tail, last) || len(tail)%len(last) != 0 {
+		t.Errorf("%d bytes, from %.20q to %q", len(tail), tail, tail[len(tail)-20:])
+	}
+	if got := out.Len(); got != lines*len(last) {
+		t.Errorf("%d bytes went on, want %d", got, lines*len(last))
+	}
+}
+
+// What logrotate does: the file is moved away, then SIGHUP.
+func TestLogbookIsOpenedAnew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "logs", "muster.log")
+	b, err := OpenLogbook(&config.Server{LogLevel: "warn", LogFile: path}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := b.Logger("json")
+	log.Info("not at this level")
+	log.Warn("before")
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	log.Warn("between")
+	if err := b.Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	log.Warn("after")
+	for name, want := range map[string]string{path + ".1": "before between", path: "after"} {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"before", "between", "after", "level"} {
+			if strings.Contains(string(data), word+`"`) != strings.Contains(want, word) && word != "level" {
+				t.Errorf("%s: %s", name, data)
+			}
+		}
+	}
+	if tail := string(b.Tail()); strings.Count(tail, "\n") != 3 {
+		t.Errorf("the book holds %s", tail)
+	}
+}
