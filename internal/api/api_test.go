@@ -190,11 +190,23 @@ func TestResources(t *testing.T) {
 	if status, _, text := raw(t, r, "PUT", path+"?message=faster", r.Token, edited, map[string]string{"If-Match": tag}); status != 200 {
 		t.Fatalf("PUT: %d %s", status, text)
 	}
-	if status, _, text := raw(t, r, "PUT", path, r.Token, edited, map[string]string{"If-Match": tag}); status != 409 || !strings.Contains(text, "changed since") {
+	if status, _, text := raw(t, r, "PUT", path, r.Token, edited, map[string]string{"If-Match": tag}); status != 412 || !strings.Contains(text, "changed since") || !strings.Contains(text, "/stale\"") {
 		t.Errorf("stale PUT: %d %s", status, text)
 	}
-	if status, _, text := raw(t, r, "PUT", path, r.Token, edited, map[string]string{"If-None-Match": "*"}); status != 409 {
+	if status, _, text := raw(t, r, "PUT", path, r.Token, edited, map[string]string{"If-None-Match": "*"}); status != 412 {
 		t.Errorf("PUT of what must not exist: %d %s", status, text)
+	}
+
+	// The guard says something else: repeat it with a confirmation, not with another ETag.
+	louder := json.RawMessage(strings.Replace(string(check), "60s", "20s", 1))
+	if status, _, text := raw(t, r, "PUT", path+"?maxAffected=1", r.Token, string(louder), nil); status != 428 || !strings.Contains(text, "/guarded\"") {
+		t.Errorf("guarded PUT: %d %s", status, text)
+	}
+	if _, err := c.Put(ctx, k, "default", "disk", louder, 0, "", 1, false, false); model.ClassOf(err) != model.Guarded {
+		t.Errorf("guarded: %v", err)
+	}
+	if _, err := c.Put(ctx, k, "default", "disk", louder, 1, "", 0, false, true); model.ClassOf(err) != model.Stale {
+		t.Errorf("stale: %v", err)
 	}
 
 	// Pages and selectors.

@@ -17,13 +17,14 @@ var titles = [...]string{
 	model.Internal:        "A fault of the server",
 	model.Invalid:         "The input is wrong",
 	model.NotFound:        "There is no such thing",
-	model.Conflict:        "It exists already, or was changed since",
+	model.Conflict:        "It exists already, or was changed meanwhile",
 	model.Unauthenticated: "Who are you?",
 	model.Forbidden:       "You may not",
 	model.Limited:         "A limit says no",
 	model.TooLarge:        "Too large",
 	model.Unavailable:     "Not now",
 	model.Guarded:         "Refused until confirmed",
+	model.Stale:           "It is not as you said it must be",
 }
 
 // problem is the one place that gives an error its form.

@@ -16,13 +16,14 @@ var classMeanings = [...]struct {
 	{model.Internal, "a fault of ours, or one that fits no other line"},
 	{model.Invalid, "the input is wrong: the message says where and what is right"},
 	{model.NotFound, "there is no such thing"},
-	{model.Conflict, "it exists already, or somebody changed it since"},
+	{model.Conflict, "it exists already, or somebody changed it meanwhile"},
 	{model.Unauthenticated, "not logged in, or the token is not valid any more"},
 	{model.Forbidden, "you may not do this"},
 	{model.Limited, "a limit says no"},
 	{model.TooLarge, "too much in one request"},
 	{model.Unavailable, "not now: no server there, starting, stopping or its disk is full"},
 	{model.Guarded, "refused until you confirm: look at the message, then --yes"},
+	{model.Stale, "somebody changed it since you read it: read it again"},
 }
 
 func exitCodesTopic() *cobra.Command {

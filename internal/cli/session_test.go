@@ -229,7 +229,7 @@ func TestEdit(t *testing.T) {
 		rig.Apply(strings.Replace(disk, "60s", "90s", 1)) // somebody else is faster
 		return replace("2m", "3m")(path)
 	}
-	if _, code := x.run("", "edit check disk"); code != model.Conflict.Exit() || !strings.Contains(x.text.String(), "your text is kept in") {
+	if _, code := x.run("", "edit check disk"); code != model.Stale.Exit() || !strings.Contains(x.text.String(), "your text is kept in") {
 		t.Errorf("edited meanwhile: code %d\n%s", code, x.text.String())
 	}
 }

@@ -17,7 +17,8 @@ type ApplyOptions struct {
 	DryRun      bool
 	Yes         bool // go beyond MaxAffected
 	MaxAffected int  // assignments that may change; zero: a fifth of the nodes, at least 50
-	// Expect: revisions that resources must have (If-Match); absent: whatever.
+	// Expect: revisions that resources must have (If-Match), 0: none may be there;
+	// absent: whatever. A difference is a model.Stale.
 	Expect map[Key]int64
 }
 
@@ -69,7 +70,7 @@ func (s *Service) Delete(ctx context.Context, by Who, keys []Key, o ApplyOptions
 			return Applied{}, err
 		}
 		if expect, ok := o.Expect[key]; ok && expect != row.Revision {
-			return Applied{}, Write{Key: key, Expect: expect}.Check(true, row.Revision)
+			return Applied{}, stale(Write{Key: key, Expect: expect}.Check(true, row.Revision))
 		}
 		a.add(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: Deleted, Diff: difference(row.Body, nil)})
 	}
@@ -170,7 +171,7 @@ func (a *application) resource(ctx context.Context, r *model.Resource, set map[K
 	if expect, ok := a.opts.Expect[key]; ok {
 		write.Expect = expect
 		if err := write.Check(exists, row.Revision); err != nil {
-			return err
+			return stale(err)
 		}
 	}
 	if node, ok := r.Spec.(*model.NodeSpec); ok {
@@ -255,6 +256,9 @@ func (a *application) finish(ctx context.Context) (Applied, error) {
 		return out, nil
 	}
 	done, err := a.service.commit(ctx, a.by, a.writes)
+	if len(a.opts.Expect) > 0 {
+		err = stale(err)
+	}
 	if err != nil {
 		return Applied{}, err
 	}

@@ -1,6 +1,10 @@
 package intent
 
-import "github.com/muster-fleet/muster/internal/model"
+import (
+	"errors"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
 
 // Check says whether the row is as the write expects it: there or not, and at which
 // revision. A difference is a model.Conflict.
@@ -15,4 +19,16 @@ func (write Write) Check(exists bool, revision int64) error {
 	}
 	return model.Errorf(model.Conflict, "%s was changed since you read it: it is at revision %d, you had %d", write.Key, revision, write.Expect).
 		WithHint("read it again, then repeat your change")
+}
+
+// stale makes the Conflict of a write whose revision the caller has stated one that
+// only the caller can mend (RFC 9110, 13.1): model.Stale.
+func stale(err error) error {
+	var said *model.Error
+	if !errors.As(err, &said) || said.Class != model.Conflict {
+		return err
+	}
+	again := *said
+	again.Class = model.Stale
+	return &again
 }

@@ -13,13 +13,14 @@ const (
 	Internal        Class = iota // a fault of ours
 	Invalid                      // the input is wrong: say where and what is right
 	NotFound                     // no such thing
-	Conflict                     // it exists already, or somebody changed it since
+	Conflict                     // it exists already, or somebody changed it meanwhile
 	Unauthenticated              // who are you?
 	Forbidden                    // you may not
 	Limited                      // a limit or quota says no
 	TooLarge                     // a frame or body over its bound
 	Unavailable                  // not now: starting, disk full, stopping, no server
 	Guarded                      // refused until confirmed (--yes, --force)
+	Stale                        // it is not (any more) as the caller said it must be (If-Match)
 )
 
 var classes = [...]struct {
@@ -36,7 +37,8 @@ var classes = [...]struct {
 	Limited:         {"limited", 429, 7},
 	TooLarge:        {"too_large", 413, 8},
 	Unavailable:     {"unavailable", 503, 9},
-	Guarded:         {"guarded", 412, 10},
+	Guarded:         {"guarded", 428, 10},
+	Stale:           {"stale", 412, 11},
 }
 
 // Label is the class as a metric label and as the last part of the RFC 9457 type.
@@ -55,8 +57,8 @@ func ClassOfHTTP(status int) Class {
 			return Class(i)
 		}
 	}
-	if status == 400 {
-		return Invalid
+	if status >= 400 && status < 500 {
+		return Invalid // what only HTTP knows: a method, a media type
 	}
 	return Internal
 }
