@@ -136,10 +136,10 @@ func TestIfMatch(t *testing.T) {
 	}
 	r.Metadata.DisplayName = "everything"
 	stale := intent.ApplyOptions{Expect: map[intent.Key]int64{key: r.Status.Revision + 5}}
-	if _, err := w.Apply(ctx, ada, []model.Resource{*r}, stale); model.ClassOf(err) != model.Conflict {
+	if _, err := w.Apply(ctx, ada, []model.Resource{*r}, stale); model.ClassOf(err) != model.Stale {
 		t.Fatalf("got %v", err)
 	}
-	if _, err := w.Delete(ctx, ada, []intent.Key{key}, stale); model.ClassOf(err) != model.Conflict {
+	if _, err := w.Delete(ctx, ada, []intent.Key{key}, stale); model.ClassOf(err) != model.Stale {
 		t.Fatalf("got %v", err)
 	}
 	fresh := intent.ApplyOptions{Expect: map[intent.Key]int64{key: r.Status.Revision}}
