@@ -1,0 +1,139 @@
+//go:build linux
+
+package harness
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Agent is a real agent: its state folder, and the process that runs it, if any.
+type Agent struct {
+	*Process
+	t testing.TB
+
+	Name  string // of the node
+	State string
+	Args  []string // further flags
+	env   []string
+}
+
+// NewAgent makes a join token for one node of the default namespace; nothing runs yet.
+// The context file for commands must be there: see Client.
+func (s *Server) NewAgent(name string, args ...string) *Agent {
+	s.t.Helper()
+	var token struct{ Token string }
+	text := s.CLI("node", "token", "--uses", "1", "-o", "json")
+	if err := json.Unmarshal([]byte(text), &token); err != nil || token.Token == "" {
+		s.t.Fatalf("join token: %v\n%s", err, text)
+	}
+	return &Agent{
+		t: s.t, Name: name, State: filepath.Join(s.t.TempDir(), name),
+		Args: append([]string{"--server", s.Listen}, args...), env: []string{"MUSTER_TOKEN=" + token.Token},
+	}
+}
+
+// Start starts the process and does not wait.
+func (a *Agent) Start() {
+	a.t.Helper()
+	a.Process = Launch(a.t, a.env, append([]string{"agent", "--state-dir", a.State, "--name", a.Name}, a.Args...)...)
+}
+
+// Keep copies the state folder, as it is, to another place; Restore puts it back.
+func (a *Agent) Keep() (copied string) {
+	a.t.Helper()
+	copied = filepath.Join(a.t.TempDir(), "copy")
+	copyFolder(a.t, a.State, copied)
+	return copied
+}
+
+// Restore puts a copy of the state folder in its place; the agent must not run.
+func (a *Agent) Restore(copied string) {
+	a.t.Helper()
+	if err := os.RemoveAll(a.State); err != nil {
+		a.t.Fatal(err)
+	}
+	copyFolder(a.t, copied, a.State)
+}
+
+func copyFolder(t testing.TB, from, to string) {
+	t.Helper()
+	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("copy %s: %v\n%s", from, err, out)
+	}
+}
+
+// Counter is a check whose runs count themselves, so that what the server has can be
+// compared with what ran.
+type Counter struct {
+	t    testing.TB
+	name string
+	dir  string
+}
+
+// Counter makes a check, each run of which says "run N", N being how many runs there
+// were on this machine.
+func (s *Server) Counter(name string, node string, more ...string) *Counter {
+	s.t.Helper()
+	c := &Counter{t: s.t, name: name, dir: s.t.TempDir()}
+	// The number is written with the last command before the output: a run that was
+	// killed earlier did not happen.
+	script := fmt.Sprintf("while [ -e %[1]s/hold ]; do sleep 0.05; done; cat %[1]s/more 2>/dev/null; echo x >>%[1]s/runs; echo run $(wc -l <%[1]s/runs); exit $(cat %[1]s/status 2>/dev/null || echo 0)", c.dir)
+	s.Apply(fmt.Sprintf("apiVersion: muster/v1\nkind: Check\nmetadata: {name: %s}\nspec:\n  targets: {nodes: [%s]}\n  interval: 1s\n  timeout: 10m\n  command: %q\n%s",
+		name, node, script, strings.Join(more, "\n")))
+	return c
+}
+
+// Runs is how often it ran.
+func (c *Counter) Runs() uint64 {
+	c.t.Helper()
+	info, err := os.Stat(filepath.Join(c.dir, "runs"))
+	if err != nil {
+		return 0
+	}
+	return uint64(info.Size() / 2)
+}
+
+// Hold lets the next run wait, and with it all that follow, until Go.
+func (c *Counter) Hold() { c.t.Helper(); c.file("hold", "") }
+
+// Go lets runs that were held go on.
+func (c *Counter) Go() { _ = os.Remove(filepath.Join(c.dir, "hold")) }
+
+// Exit sets the exit code of the runs to come.
+func (c *Counter) Exit(code int) { c.t.Helper(); c.file("status", fmt.Sprint(code)) }
+
+// Print puts a text before the number, in the runs to come.
+func (c *Counter) Print(text string) { c.t.Helper(); c.file("more", text) }
+
+func (c *Counter) file(name, text string) {
+	c.t.Helper()
+	if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Ran waits until it ran n times more.
+func (c *Counter) Ran(n uint64) {
+	c.t.Helper()
+	want := c.Runs() + n
+	Until(c.t, 60*time.Second, fmt.Sprintf("check %s ran %d times", c.name, want), func() (string, bool) {
+		return fmt.Sprint(c.Runs()), c.Runs() >= want
+	})
+}
+
+// Apply applies resources.
+func (s *Server) Apply(yaml string) {
+	s.t.Helper()
+	file := filepath.Join(s.t.TempDir(), "apply.yaml")
+	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.CLI("apply", "-f", file, "--yes")
+}
