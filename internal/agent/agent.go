@@ -30,6 +30,7 @@ type Agent struct {
 	lost      atomic.Uint64 // results that the spool did not take
 	offset    atomic.Pointer[serverClock]
 	server    atomic.Pointer[string] // connected to; nil: to none
+	name      atomic.Pointer[string] // of the node, as the server says
 
 	// Set once by Run before anything else sees them.
 	spool     *spool.Spool
@@ -54,11 +55,10 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Agent{
-		cfg:    cfg,
-		ready:  make(chan struct{}),
-		runner: &run.Runner{PluginPath: cfg.PluginPath, Host: cfg.Machine.Host, Nice: cfg.Nice},
-	}, nil
+	a := &Agent{cfg: cfg, ready: make(chan struct{})}
+	a.name.Store(&a.cfg.Name)
+	a.runner = &run.Runner{PluginPath: cfg.PluginPath, Node: func() string { return *a.name.Load() }, Nice: cfg.Nice}
+	return a, nil
 }
 
 // Run enrols if need be, and then runs checks and keeps a session until ctx ends. At
@@ -74,6 +74,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
+	a.name.Store(&id.Name)
 	held, err := loadHeld(a.cfg.StateDir, id)
 	if err != nil {
 		a.cfg.Log.Error("the kept assignment is not used, the server sends it again", "err", err)
@@ -203,6 +204,8 @@ func (e *events) Connected(server string, w *wire.Welcome) {
 	a := (*Agent)(e)
 	a.offset.Store(&serverClock{serverMs: w.ServerUnixMs, bootMs: a.cfg.Machine.BootMs()})
 	a.maxOutput.Store(int64(w.MaxOutput))
+	name := w.Name
+	a.name.Store(&name)
 	a.server.Store(&server)
 	now := session{Incarnation: w.Incarnation, Servers: w.Servers}
 	if len(now.Servers) == 0 {

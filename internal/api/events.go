@@ -295,7 +295,10 @@ func (s *server) eventHistory(ctx context.Context, in *struct {
 	for i, e := range entries {
 		out.Items[i] = v1.Entry{
 			At: e.At, Executed: e.Executed, Kind: string(e.Kind), Namespace: e.Namespace, Node: e.Node, Check: e.Check,
-			Status: e.Status, Previous: e.Previous, Output: e.Output, Count: e.Count, Expired: e.Expired,
+			Status: e.Status, Output: e.Output, Count: e.Count, Expired: e.Expired,
+		}
+		if e.Kind == history.StatusChanged && !e.First {
+			out.Items[i].Previous = &entries[i].Previous
 		}
 	}
 	return &body[v1.EntryList]{out}, nil

@@ -111,7 +111,10 @@ func entryText(e v1.Entry) string {
 	case "late":
 		return fmt.Sprintf("late result of %s: %s %s", e.Executed.UTC().Format(time.RFC3339), e.Status, firstLine(e.Output))
 	}
-	return fmt.Sprintf("%s, was %s: %s", e.Status, e.Previous, firstLine(e.Output))
+	if e.Previous == nil {
+		return fmt.Sprintf("%s, the first result: %s", e.Status, firstLine(e.Output))
+	}
+	return fmt.Sprintf("%s, was %s: %s", e.Status, *e.Previous, firstLine(e.Output))
 }
 
 func indent(text string) string {

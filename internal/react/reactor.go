@@ -303,7 +303,7 @@ func (r *Reactor) entry(t *event.Transition) history.Entry {
 	return history.Entry{
 		At: time.Unix(0, t.Received), Executed: time.Unix(0, t.Executed), Kind: kind,
 		Namespace: namespace, Node: node, NodeID: t.Node, Check: check, CheckID: t.Check,
-		Status: t.Status, Previous: t.Previous, Output: t.Output, Count: t.Count, Expired: t.Expired,
+		Status: t.Status, Previous: t.Previous, First: t.First, Output: t.Output, Count: t.Count, Expired: t.Expired,
 		Partition: t.Partition, Place: history.Place{At: t.At, Index: t.Index},
 	}
 }

@@ -52,10 +52,10 @@ func (r *Runner) judge(state *os.ProcessState, argv []string, c Command, path st
 }
 
 func (r *Runner) on() string {
-	if r.Host == "" {
+	if r.Node == nil {
 		return ""
 	}
-	return " on " + r.Host
+	return " on " + r.Node()
 }
 
 func (r *Runner) notFound(name, path string, err error) string {

@@ -50,17 +50,17 @@ type ProblemList struct {
 
 // Entry is one thing that happened to an event.
 type Entry struct {
-	At        time.Time    `json:"at"`
-	Executed  time.Time    `json:"executed"`
-	Kind      string       `json:"kind" enum:"status,lost,late"`
-	Namespace string       `json:"namespace"`
-	Node      string       `json:"node"`
-	Check     string       `json:"check"`
-	Status    model.Status `json:"status"`
-	Previous  model.Status `json:"previous"`
-	Output    string       `json:"output,omitempty"`
-	Count     uint64       `json:"count,omitempty"`
-	Expired   bool         `json:"expired,omitempty"`
+	At        time.Time     `json:"at"`
+	Executed  time.Time     `json:"executed"`
+	Kind      string        `json:"kind" enum:"status,lost,late"`
+	Namespace string        `json:"namespace"`
+	Node      string        `json:"node"`
+	Check     string        `json:"check"`
+	Status    model.Status  `json:"status"`
+	Previous  *model.Status `json:"previous,omitempty" doc:"Status before this change; none: there was no result before."`
+	Output    string        `json:"output,omitempty"`
+	Count     uint64        `json:"count,omitempty"`
+	Expired   bool          `json:"expired,omitempty"`
 }
 
 // EntryList is what happened, newest first.

@@ -60,7 +60,7 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 	if changed {
 		if t := w.emit(p, StatusChanged, s); t != nil {
 			text = string(v.output)
-			t.Previous, t.Output = previous, text
+			t.Previous, t.First, t.Output = previous, first, text
 		}
 	}
 	open := s.flags&flagOpen != 0

@@ -244,11 +244,15 @@ func (s *story) step(line string) {
 	}
 }
 
-// describe is a transition in a word, such as 3/1000:OK>CRITICAL.
+// describe is a transition in a word, such as 3/1000:OK>CRITICAL, or 3/1000:>CRITICAL for
+// a first result.
 func describe(t *Transition) string {
 	event := fmt.Sprintf("%d/%d", t.Node, t.Check)
 	switch t.Kind {
 	case StatusChanged:
+		if t.First {
+			return fmt.Sprintf("%s:>%s", event, t.Status)
+		}
 		return fmt.Sprintf("%s:%s>%s", event, t.Previous, t.Status)
 	case ProblemOpened:
 		return event + ":opened"

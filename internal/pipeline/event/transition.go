@@ -33,6 +33,7 @@ type Transition struct {
 	Chunk     model.ChunkID
 	Status    model.Status
 	Previous  model.Status
+	First     bool // for StatusChanged: there was no status before, Previous means nothing
 	Severity  model.Severity
 	Received  int64 // Unix ns, journal time
 	Executed  int64 // Unix ns

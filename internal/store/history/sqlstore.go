@@ -81,6 +81,16 @@ func flag(b bool) int64 {
 	return 0
 }
 
+// noStatus is the column previous of an event's first status.
+const noStatus = -1
+
+func previous(e *Entry) int64 {
+	if e.First {
+		return noStatus
+	}
+	return int64(e.Previous)
+}
+
 func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		err := each(ctx, tx, `INSERT INTO history_entries (partition_no, log, number, idx, at, executed, kind, namespace, node, node_id,
@@ -88,7 +98,7 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, b.Entries, func(e *Entry) []any {
 			return []any{int64(e.Partition), int64(e.Place.At.Log), int64(e.Place.At.Number), int64(e.Place.Index),
 				nanos(e.At), nanos(e.Executed), string(e.Kind), e.Namespace, e.Node, int64(e.NodeID), e.Check, int64(e.CheckID),
-				int64(e.Status), int64(e.Previous), cleanText(e.Output), int64(e.Count), flag(e.Expired)}
+				int64(e.Status), previous(e), cleanText(e.Output), int64(e.Count), flag(e.Expired)}
 		})
 		if err != nil {
 			return err
@@ -247,12 +257,15 @@ func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	var out []Entry
 	for rows.Next() {
 		var e Entry
-		var partition, log, number, index, at, executed, count, expired int64
+		var partition, log, number, index, at, executed, previous, count, expired int64
 		if err := rows.Scan(&partition, &log, &number, &index, &at, &executed, &e.Kind, &e.Namespace, &e.Node, &e.NodeID, &e.Check, &e.CheckID,
-			&e.Status, &e.Previous, &e.Output, &count, &expired); err != nil {
+			&e.Status, &previous, &e.Output, &count, &expired); err != nil {
 			return nil, fmt.Errorf("list history: %w", err)
 		}
 		e.Partition, e.Count, e.Expired = model.Partition(partition), uint64(count), expired != 0
+		if e.First = previous == noStatus; !e.First {
+			e.Previous = model.Status(previous)
+		}
 		e.Place = Place{At: journal.Position{Log: uint64(log), Number: uint64(number)}, Index: uint32(index)}
 		e.At, e.Executed = fromNanos(at), fromNanos(executed)
 		out = append(out, e)

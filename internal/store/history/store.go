@@ -84,6 +84,7 @@ type Entry struct {
 	CheckID   model.CheckID   `json:"checkId"`
 	Status    model.Status    `json:"status"`
 	Previous  model.Status    `json:"previous"`
+	First     bool            `json:"first,omitempty"` // no status before: Previous means nothing
 	Output    string          `json:"output,omitempty"`
 	Count     uint64          `json:"count,omitempty"` // results lost
 	Expired   bool            `json:"expired,omitempty"`

@@ -84,8 +84,10 @@ func equal(t *testing.T, what string, got, want any) {
 
 func testBatch(t *testing.T, open func() history.Store) {
 	s := open()
+	first := entry(3, 0)
+	first.First, first.Previous = true, model.OK
 	b := history.Batch{
-		Entries: []history.Entry{entry(4, 0)}, Opened: []history.Problem{problem("p1", "web01", 0)},
+		Entries: []history.Entry{entry(4, 0), first}, Opened: []history.Problem{problem("p1", "web01", 0)},
 		Deliveries: []history.Delivery{delivery("p1", "opened", pager, 0)},
 		Places:     map[model.Partition]history.Place{5: place(4, 2), 255: place(9, 0)},
 	}
