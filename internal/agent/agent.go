@@ -133,7 +133,7 @@ func (a *Agent) linkConfig(id *pki.Identity, held *link.Held) link.RunConfig {
 	}
 	return link.RunConfig{
 		Config: link.Config{
-			Node: id.Node, TLS: link.TLSConfig(id), ServerKey: id.ServerKey, Dial: a.cfg.Dial,
+			Node: id.Node, TLS: link.TLSConfig(id, a.cfg.Machine.Now), ServerKey: id.ServerKey, Dial: a.cfg.Dial,
 			BootMs: a.cfg.Machine.BootMs, Now: a.cfg.Machine.Now, Log: a.cfg.Log,
 		},
 		Servers: servers, Hello: a.hello, Held: held, Linger: a.cfg.Linger,

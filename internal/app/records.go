@@ -158,7 +158,7 @@ func (s *Server) watchOneself(ctx context.Context) error {
 		// The sessions event ends when the agents have been calm for five minutes.
 		if s.now().Sub(calmSince) > 5*time.Minute {
 			if state, ok := s.view.Get(model.ServerNode, model.SessionsCheck); !ok || state.Status != model.OK {
-				if time.Since(time.Unix(0, state.Received)) > 5*time.Minute {
+				if s.now().Sub(time.Unix(0, state.Received)) > 5*time.Minute {
 					_ = s.own(ctx, model.SessionsCheck, model.OK, fmt.Sprintf("%d agents are connected", s.sessions.Sessions()))
 				}
 			}

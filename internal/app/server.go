@@ -76,9 +76,15 @@ type Server struct {
 //	authority  certificates, for whoever connects
 //	listeners  last: who gets through finds everything ready
 //	API        what they serve; it names the ports that the listeners got
-func Open(ctx context.Context, cfg *config.Server, log *slog.Logger) (s *Server, err error) {
+func Open(ctx context.Context, cfg *config.Server, log *slog.Logger) (*Server, error) {
+	return OpenAt(ctx, cfg, log, time.Now)
+}
+
+// OpenAt is Open with another clock than the machine's. Its times carry a monotonic
+// reading, as those of time.Now do: it may be set, deadlines may not jump with it.
+func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func() time.Time) (s *Server, err error) {
 	s = &Server{
-		cfg: cfg, log: log, now: time.Now, started: time.Now(), registry: prometheus.NewRegistry(),
+		cfg: cfg, log: log, now: now, started: now(), registry: prometheus.NewRegistry(),
 		queues: &queue.Registry{}, replay: make(chan struct{}),
 	}
 	s.notReady("starting")
@@ -167,7 +173,7 @@ func (s *Server) openJournal(ctx context.Context) error {
 	shown := metrics.NewJournal(s.registry, "server")
 	var err error
 	s.journal, err = journal.Open(dir, journal.Options{
-		Deliver: s.deliver, Budget: int64(s.cfg.JournalBudget),
+		Clock: journalClock{now: s.now, began: s.now()}, Deliver: s.deliver, Budget: int64(s.cfg.JournalBudget),
 		Reserve: int64(s.cfg.JournalReserve), Partitions: model.Partitions,
 		// Fewer and fuller commits, for latency that the goal leaves room for:
 		// docs/decisions/0006-journal-linger.md
@@ -181,6 +187,15 @@ func (s *Server) openJournal(ctx context.Context) error {
 	shown.Open(s.journal)
 	return nil
 }
+
+// journalClock is the server's clock as the journal wants it.
+type journalClock struct {
+	now   func() time.Time
+	began time.Time
+}
+
+func (c journalClock) Wall() int64         { return c.now().UnixNano() }
+func (c journalClock) Mono() time.Duration { return c.now().Sub(c.began) }
 
 // deliver hands a durable commit to the view. Until the replay is over it holds the
 // committer: what is committed meanwhile comes after what was.
@@ -221,7 +236,7 @@ func (s *Server) openAuthority(context.Context) error {
 			Keepalive:         time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
 			JournalQueueBytes: journal.DefaultQueueBytes,
 		},
-		OnShed: s.shed, Queues: s.queues, Log: s.log, Registerer: s.registry,
+		OnShed: s.shed, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
 	})
 	return err
 }
@@ -271,7 +286,7 @@ func (s *Server) Run(ctx context.Context) error {
 	run("people", front, s.servePeople)
 	run("admin", front, s.serveAdmin)
 	s.ready.Store(nil)
-	s.log.Info("ready", "address", s.people.Addr().String(), "took", time.Since(s.started))
+	s.log.Info("ready", "address", s.people.Addr().String(), "took", s.now().Sub(s.started))
 
 	g.Go(func() error {
 		<-front.Done()

@@ -32,7 +32,7 @@ import (
 const (
 	caLife     = 20 * 365 * 24 * time.Hour
 	serverLife = 397 * 24 * time.Hour
-	backdate   = time.Hour // machines whose clocks are behind
+	backdate   = 24 * time.Hour // a server whose clock goes back still takes its nodes' certificates
 )
 
 // Files under the authority's folder.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -86,6 +87,16 @@ func (s *stored) identity() (*Identity, error) {
 		Node: s.Node, Name: s.Name, Namespace: s.Namespace, Certificate: cert, CA: pool,
 		ServerKey: ed25519.PublicKey(s.ServerKey), Servers: s.Servers,
 	}, nil
+}
+
+// ValidAt is the time by which an agent judges a server's certificate: never before the
+// certificate was made. A machine without a clock of its own starts in 1970, and its
+// agent must reach the server all the same; what has expired stays expired.
+func ValidAt(now time.Time, cert *x509.Certificate) time.Time {
+	if now.Before(cert.NotBefore) {
+		return cert.NotBefore
+	}
+	return now
 }
 
 // LoadIdentity reads what Enrol kept; the error is fs.ErrNotExist before enrolment.

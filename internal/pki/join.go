@@ -89,7 +89,8 @@ func pinned(sum [32]byte, now func() time.Time) *tls.Config {
 				}
 				roots := x509.NewCertPool()
 				roots.AddCert(ca)
-				_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now()})
+				leaf := state.PeerCertificates[0]
+				_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: ValidAt(now(), leaf)})
 				return err
 			}
 			return model.Errorf(model.Unauthenticated, "this server is not the one that the join token was made for").

@@ -110,6 +110,21 @@ func TestEnrol(t *testing.T) {
 	}
 }
 
+// A machine without a clock of its own joins before it knows what time it is.
+func TestEnrolIn1970(t *testing.T) {
+	a := open(t, t.TempDir(), nil, "127.0.0.1")
+	tokens, _, addr := enrolServer(t, a)
+	token, keep, err := a.NewToken([]string{addr}, JoinToken{Expires: time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = tokens.Create(t.Context(), keep)
+	_, err = Enrol(t.Context(), EnrolConfig{Token: token, StateDir: t.TempDir(), Now: func() time.Time { return time.Unix(60, 0) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestEnrolRefusals(t *testing.T) {
 	clock := time.Now()
 	a := open(t, t.TempDir(), func() time.Time { return clock }, "127.0.0.1")

@@ -56,7 +56,7 @@ type Conn struct {
 
 	wmu      sync.Mutex
 	timeout  time.Duration // of one write
-	deadline int64         // write deadline set on nc, Unix ns; moved rarely, see write
+	deadline time.Time     // write deadline set on nc; moved rarely, see moveDeadline
 
 	buffers *Buffers
 	big     *[]byte // pooled, while the last message is too long for the small buffer
@@ -232,13 +232,12 @@ func (c *Conn) write(op Op, frame []byte) error {
 // moveDeadline sets the write deadline between one and two timeouts ahead: a timer
 // is touched once per timeout, not once per frame.
 func (c *Conn) moveDeadline() error {
-	now := time.Now()
-	if c.deadline-now.UnixNano() > int64(c.timeout) {
+	now := time.Now() // with its monotonic reading: nobody's setting of the clock moves it
+	if c.deadline.Sub(now) > c.timeout {
 		return nil
 	}
-	at := now.Add(2 * c.timeout)
-	c.deadline = at.UnixNano()
-	return c.nc.SetWriteDeadline(at)
+	c.deadline = now.Add(2 * c.timeout)
+	return c.nc.SetWriteDeadline(c.deadline)
 }
 
 // Buffers are what messages longer than the small buffer are read into, pooled by

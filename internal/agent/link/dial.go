@@ -22,15 +22,20 @@ import (
 // TLSConfig is mutual TLS with the identity got at enrolment. Trusted is a server
 // certificate of the server's own CA and nothing else; by which name or address the
 // server was reached does not matter, because that CA makes no other servers.
-// Sessions that share the configuration share tickets for cheap resumption.
-func TLSConfig(id *pki.Identity) *tls.Config {
+// Sessions that share the configuration share tickets for cheap resumption. now (nil:
+// time.Now) may be behind: see pki.ValidAt.
+func TLSConfig(id *pki.Identity, now func() time.Time) *tls.Config {
+	if now == nil {
+		now = time.Now
+	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{wire.Subprotocol},
 		Certificates: []tls.Certificate{id.Certificate}, ClientSessionCache: tls.NewLRUClientSessionCache(4),
 		InsecureSkipVerify: true, // replaced by VerifyConnection
 		VerifyConnection: func(state tls.ConnectionState) error {
-			_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{
-				Roots: id.CA, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+			leaf := state.PeerCertificates[0]
+			_, err := leaf.Verify(x509.VerifyOptions{
+				Roots: id.CA, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, CurrentTime: pki.ValidAt(now(), leaf),
 			})
 			if err == nil && state.NegotiatedProtocol != wire.Subprotocol {
 				err = fmt.Errorf("server does not speak %s", wire.Subprotocol)

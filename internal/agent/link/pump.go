@@ -26,12 +26,13 @@ type runner struct {
 	events  Events
 	servers []string
 	held    *Held
+	began   time.Time // with its monotonic reading
 
 	server    string
 	keepalive time.Duration
 	acked     chan struct{} // room again
 	linger    atomic.Int64  // ns asked for by Slow …
-	slowUntil atomic.Int64  // … until (Unix ns)
+	slowUntil atomic.Int64  // … until (ns since began)
 
 	batch   wire.Batch
 	waiting bool // batch was not sent: too much is unacknowledged
@@ -133,7 +134,7 @@ func (r *runner) next(now, tick, sent, lingering time.Time, linger time.Duration
 
 // lingers is how long a signal may wait for others, and whether the server asked for it.
 func (r *runner) lingers(now time.Time) (time.Duration, bool) {
-	if now.UnixNano() < r.slowUntil.Load() {
+	if int64(now.Sub(r.began)) < r.slowUntil.Load() {
 		return max(r.cfg.Linger, time.Duration(r.linger.Load())), true
 	}
 	return r.cfg.Linger, false
@@ -192,7 +193,7 @@ func (r *runner) RunNow(_ *Session, chunk model.ChunkID) { r.events.RunNow(chunk
 func (r *runner) Slow(_ *Session, linger time.Duration, reason string) {
 	r.base.Log.Info("server asks for rarer batches", "linger", linger, "reason", reason)
 	r.linger.Store(int64(linger))
-	r.slowUntil.Store(r.base.Now().Add(slowLasts).UnixNano())
+	r.slowUntil.Store(int64(r.base.Now().Sub(r.began) + slowLasts))
 }
 
 // Leaving implements Handler.

@@ -64,6 +64,7 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 		cfg: cfg, base: cfg.Config.complete(), source: source, events: events,
 		servers: cfg.Servers, held: cfg.Held, acked: make(chan struct{}, 1),
 	}
+	r.began = r.base.Now()
 	r.cfg.Linger = cmp.Or(cfg.Linger, 500*time.Millisecond)
 	for n, next := 0, 0; ; {
 		if len(r.servers) == 0 {

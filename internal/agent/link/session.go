@@ -25,7 +25,8 @@ type Session struct {
 	maxFrame   int // bytes, as the server allows
 	maxUnacked int
 
-	heard  atomic.Int64 // Unix ns
+	began  time.Time    // with its monotonic reading: setting the wall clock moves nothing here
+	heard  atomic.Int64 // ns since began
 	pinged atomic.Int64
 
 	mu      sync.Mutex
@@ -98,7 +99,7 @@ func (s *Session) open(ctx context.Context, nc net.Conn, addr string, hello *wir
 		return err
 	}
 	s.conn = conn
-	s.heard.Store(s.cfg.Now().UnixNano())
+	s.began = s.cfg.Now()
 	said := *hello
 	said.Protocol, said.Node = wire.Protocol, s.cfg.Node
 	if said.Session == 0 {
@@ -172,7 +173,7 @@ func (s *Session) Read() error {
 		if err != nil {
 			return err
 		}
-		s.heard.Store(s.cfg.Now().UnixNano())
+		s.heard.Store(int64(s.cfg.Now().Sub(s.began)))
 		if op != wsconn.Binary {
 			continue
 		}
@@ -335,12 +336,13 @@ func (s *Session) ended(err error) error {
 
 // Tick pings after silence, and closes a dead session; call it every few seconds.
 func (s *Session) Tick(now time.Time) {
-	silent := now.UnixNano() - s.heard.Load()
+	at := int64(now.Sub(s.began))
+	silent := at - s.heard.Load()
 	switch {
 	case silent > int64(s.cfg.DeadAfter):
 		s.conn.Close()
-	case silent > int64(s.cfg.PingAfter) && now.UnixNano()-s.pinged.Load() > int64(s.cfg.PingAfter):
-		s.pinged.Store(now.UnixNano())
+	case silent > int64(s.cfg.PingAfter) && at-s.pinged.Load() > int64(s.cfg.PingAfter):
+		s.pinged.Store(at)
 		_ = s.ended(s.conn.Ping())
 	}
 }

@@ -22,7 +22,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-func runner() *Runner { return &Runner{Node: func() string { return "web01" }, Grace: 300 * time.Millisecond} }
+func runner() *Runner {
+	return &Runner{Node: func() string { return "web01" }, Grace: 300 * time.Millisecond}
+}
 
 func TestExitCodesAndCauses(t *testing.T) {
 	dir := t.TempDir()

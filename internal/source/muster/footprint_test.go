@@ -221,7 +221,7 @@ func footprintConfigs(dir string, n int) []*tls.Config {
 			panic(err)
 		}
 		block, _ := pem.Decode(issued)
-		configs[i] = link.TLSConfig(&pki.Identity{CA: authority.Pool(), Certificate: tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}})
+		configs[i] = link.TLSConfig(&pki.Identity{CA: authority.Pool(), Certificate: tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}}, nil)
 		configs[i].ClientSessionCache = nil
 	}
 	return configs

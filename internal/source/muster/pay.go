@@ -8,7 +8,7 @@ const maxPause = time.Second
 // pay takes tokens for n signals and waits while there is debt: the agent's next
 // frames wait in its socket, then in its spool. Nobody else waits.
 func (x *session) pay(n int) {
-	now := x.srv.cfg.Now().UnixNano()
+	now := x.srv.sinceBegan()
 	own := x.own.take(n, x.node.ResultsPerSec, x.srv.cfg.Limits.RateBurst, now)
 	all := x.shared.take(n, x.node.NamespaceResultsPerSec, x.srv.cfg.Limits.RateBurst, now)
 	if own == 0 && all == 0 {

@@ -13,7 +13,7 @@ import (
 type bucket struct {
 	mu     sync.Mutex
 	tokens float64
-	at     int64 // Unix ns of tokens; zero: full
+	at     int64 // of tokens, ns of a clock that nobody sets; zero: full
 }
 
 // take takes n tokens of a bucket that fills at rate per second and holds burst of

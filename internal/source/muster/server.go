@@ -27,6 +27,7 @@ type Server struct {
 	acks     *outbox // acknowledgements and pings: short, urgent
 	pushes   *outbox // assignments and the rest
 
+	began    time.Time    // of New, with its monotonic reading
 	clock    atomic.Int64 // ns of listening, moved by the housekeeper once a second
 	draining atomic.Int64 // RetryMs told to those who come while we leave; 0: not leaving
 	stopping atomic.Bool
@@ -60,10 +61,15 @@ func New(cfg Config) (*Server, error) {
 	s.pushes = newOutbox("session pushes", lanePush, cfg.Limits.Sessions, cfg.Queues)
 	s.rates.init(cfg.Limits.RateBurst)
 	s.watch.init(cfg.Limits, cfg.OnShed)
-	s.clock.Store(cfg.Now().UnixNano())
+	s.began = cfg.Now()
+	s.clock.Store(s.began.UnixNano())
 	cfg.Assignments.Subscribe(s.reassign)
 	return s, nil
 }
+
+// sinceBegan is nanoseconds since New, and never zero: setting the wall clock does not
+// move it.
+func (s *Server) sinceBegan() int64 { return 1 + int64(s.cfg.Now().Sub(s.began)) }
 
 // pushers write assignments: few, because encoding them is work for a core.
 const pushers = 2

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -95,7 +96,7 @@ func (h *house) join(name string) *pki.Identity {
 }
 
 func (h *house) openTLS(id *pki.Identity, node uuid.UUID) (*agent, error) {
-	return h.openWith(id, node, link.TLSConfig(id))
+	return h.openWith(id, node, link.TLSConfig(id, nil))
 }
 
 func (h *house) openWith(id *pki.Identity, node uuid.UUID, config *tls.Config) (*agent, error) {
@@ -165,6 +166,13 @@ func TestWhoMayNotOpenASession(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	})
+	t.Run("the agent's clock is in 1970", func(t *testing.T) {
+		a, err := h.openWith(good, good.Node, link.TLSConfig(good, func() time.Time { return time.Unix(60, 0) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Close()
+	})
 	t.Run("the agent refuses another server", func(t *testing.T) {
 		mixed := *good
 		mixed.CA = stranger.CA
@@ -173,7 +181,7 @@ func TestWhoMayNotOpenASession(t *testing.T) {
 		}
 	})
 	t.Run("revoked, also on a resumed connection", func(t *testing.T) {
-		config := link.TLSConfig(good)
+		config := link.TLSConfig(good, nil)
 		open := func() (*agent, error) {
 			return h.openWith(good, good.Node, config)
 		}
@@ -201,7 +209,7 @@ func TestTicketSurvivesARestart(t *testing.T) {
 	h := newHouse(t)
 	id := h.join("web01")
 	resumed := false
-	config := link.TLSConfig(id)
+	config := link.TLSConfig(id, nil)
 	verify := config.VerifyConnection
 	config.VerifyConnection = func(state tls.ConnectionState) error { resumed = state.DidResume; return verify(state) }
 	a, err := h.openWith(id, id.Node, config)
