@@ -32,7 +32,7 @@ func (a *Agent) runCheck(ctx context.Context, c *check) {
 func (a *Agent) judge(ctx context.Context, c *check) run.Result {
 	keep := c.chunk.MaxOutput
 	if keep <= 0 {
-		keep = run.DefaultMaxOutput
+		keep = model.DefaultOutputBytes
 	}
 	if most := int(a.maxOutput.Load()); most > 0 {
 		keep = min(keep, most)

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"net"
 	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // check finds what is wrong with the settings together.
@@ -21,6 +24,12 @@ func (s *Server) check() []error {
 	}
 	if s.MaxFrame > s.MaxUnacked {
 		bad("max-frame (%s) must not be larger than max-unacked (%s)", s.MaxFrame, s.MaxUnacked)
+	}
+	if s.MaxFrame > wire.MaxFrame {
+		bad("max-frame (%s) must not be larger than the protocol's %s", s.MaxFrame, model.Size(wire.MaxFrame))
+	}
+	if s.MaxOutput > model.MaxOutputBytes {
+		bad("max-output (%s) must not be larger than %s", s.MaxOutput, model.Size(model.MaxOutputBytes))
 	}
 	if s.ListenPlain != "" {
 		host, _, err := net.SplitHostPort(s.ListenPlain)

@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 var update = flag.Bool("update", false, "write the reference page")
@@ -86,6 +88,30 @@ func TestPasswordsAreNotShown(t *testing.T) {
 		}
 		if got := s.Settings()["intent-db"]; strings.Contains(got, "secret") || !strings.HasPrefix(got, "postgres://…") {
 			t.Errorf("%s is shown as %q", given, got)
+		}
+	}
+}
+
+func TestDefaultsAreTheModelsLimits(t *testing.T) {
+	s, err := load(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, is := range map[string][2]any{
+		"max-frame":          {int(s.MaxFrame), wire.MaxFrame},
+		"max-unacked":        {int(s.MaxUnacked), model.DefaultUnackedBytes},
+		"max-output":         {int(s.MaxOutput), model.MaxOutputBytes},
+		"node-states":        {s.NodeStates, model.DefaultStatesPerNode},
+		"node-rate":          {s.NodeRate, float64(model.DefaultNodeRate)},
+		"max-labels":         {s.MaxLabels, model.DefaultLabels},
+		"journal-budget":     {int(s.JournalBudget), journal.DefaultBudget},
+		"journal-reserve":    {int(s.JournalReserve), journal.DefaultReserve},
+		"keepalive-interval": {time.Duration(s.KeepaliveInterval), model.DefaultKeepalive},
+		"keepalive-timeout":  {time.Duration(s.KeepaliveTimeout), model.DefaultKeepaliveTimeout},
+		"reconnect-grace":    {time.Duration(s.ReconnectGrace), model.DefaultReconnectGrace},
+	} {
+		if is[0] != is[1] {
+			t.Errorf("%s: the tag says %v, the limit is %v", name, is[0], is[1])
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // Config is one run. Zero fields get the default named beside them.
@@ -98,10 +99,10 @@ func (c Config) withDefaults() (Config, error) {
 	switch {
 	case c.Server == "":
 		return c, model.Errorf(model.Invalid, "no server given").WithHint("--server 127.0.0.1:8443")
-	case c.Agents < 1 || c.Checks < 1 || c.Checks > 1000:
-		return c, model.Errorf(model.Invalid, "%d agents with %d checks: want at least one agent and 1 to 1000 checks", c.Agents, c.Checks)
-	case c.PerFrame < 0 || c.PerFrame > 1000:
-		return c, model.Errorf(model.Invalid, "%d results per frame: the protocol allows 1000", c.PerFrame)
+	case c.Agents < 1 || c.Checks < 1 || c.Checks > model.DefaultStatesPerNode:
+		return c, model.Errorf(model.Invalid, "%d agents with %d checks: want at least one agent and 1 to %d checks", c.Agents, c.Checks, model.DefaultStatesPerNode)
+	case c.PerFrame < 0 || c.PerFrame > wire.MaxSignals:
+		return c, model.Errorf(model.Invalid, "%d results per frame: the protocol allows %d", c.PerFrame, wire.MaxSignals)
 	case c.Output < minOutput:
 		return c, model.Errorf(model.Invalid, "outputs of %d bytes: at least %d are needed to tell them apart", c.Output, minOutput)
 	case c.Sources > 250:

@@ -5,11 +5,6 @@ import (
 	"strings"
 )
 
-const (
-	maxName = 253
-	maxText = 255 // of labels, of one line for people
-)
-
 // NameError says why text is no name, and which one is near it; nil if it is one.
 func NameError(text string) error {
 	if text == "" {

@@ -22,11 +22,6 @@ type Rules struct {
 	GroupWhere func(expr string) error
 }
 
-const (
-	maxAnnotation    = 64 << 10
-	maxPropertyValue = 64 << 10 // a node's assignment must fit a frame
-)
-
 // Validate says all that is wrong with one resource by itself, in one error.
 func Validate(r *Resource) error { return Rules{}.Check(r).Err() }
 
@@ -197,7 +192,7 @@ func (v *validator) node(s *NodeSpec) {
 
 // Effective are the keepalive's values with their defaults.
 func (k *Keepalive) Effective() (interval, timeout Duration) {
-	interval, timeout = Duration(20*time.Second), Duration(120*time.Second)
+	interval, timeout = Duration(DefaultKeepalive), Duration(DefaultKeepaliveTimeout)
 	if k != nil && k.Interval > 0 {
 		interval = k.Interval
 	}

@@ -10,14 +10,6 @@ import (
 	"github.com/adhocore/gronx"
 )
 
-const (
-	maxInterval  = Duration(366 * 24 * time.Hour)
-	maxTimeout   = Duration(24 * time.Hour)
-	maxOutputCap = Size(1 << 20)
-	maxLine      = 64 << 10 // of one command, argument or variable
-	maxCount     = 1000     // failAfter, recoverAfter
-)
-
 func (v *validator) targets(field string, t *Targets, inner bool) {
 	if t == nil {
 		return
@@ -61,8 +53,8 @@ func (v *validator) check(s *CheckSpec) {
 	if len(s.RunAs) > maxText || hasControl(s.RunAs) {
 		v.flaw("spec.runAs", "", "want a user's name")
 	}
-	if s.MaxOutput > maxOutputCap {
-		v.flaw("spec.maxOutput", "", "%s is more than %s", s.MaxOutput, maxOutputCap)
+	if s.MaxOutput > maxOutput {
+		v.flaw("spec.maxOutput", "", "%s is more than %s", s.MaxOutput, maxOutput)
 	}
 	if a := s.Alert; a != nil {
 		v.count("spec.alert.failAfter", a.FailAfter)

@@ -43,13 +43,13 @@ func compileChunk(name ref, id model.CheckID, spec *model.CheckSpec) (*model.Chu
 		FailAfter: 1, RecoverAfter: 1,
 	}
 	if c.Timeout == 0 {
-		c.Timeout = time.Duration(defaultTimeout)
+		c.Timeout = model.DefaultTimeout
 		if c.Interval > 0 {
 			c.Timeout = min(c.Timeout, c.Interval)
 		}
 	}
 	if c.MaxOutput == 0 {
-		c.MaxOutput = defaultMaxOutput
+		c.MaxOutput = model.DefaultOutputBytes
 	}
 	if a := spec.Alert; a != nil {
 		c.FailAfter, c.RecoverAfter = uint32(max(a.FailAfter, 1)), uint32(max(a.RecoverAfter, 1))

@@ -18,11 +18,6 @@ import (
 // nodes of all namespaces.
 const SharedNamespace = model.SharedNamespaceName
 
-const (
-	defaultTimeout   = model.Duration(60e9)
-	defaultMaxOutput = 64 << 10
-)
-
 // A ref names a node or a group. A node ref without namespace, which only resources
 // of the shared namespace have, means the nodes of that name everywhere.
 type ref struct{ ns, name string }

@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	// DefaultMaxOutput is how much of the output is kept, in bytes.
-	DefaultMaxOutput = 64 << 10
 	// DefaultPluginPath is appended to PATH: where distributions put plug-ins.
 	DefaultPluginPath = "/usr/lib/nagios/plugins:/usr/lib64/nagios/plugins:/usr/local/lib/nagios/plugins"
 	// drainLimit is after how many bytes a command that floods is cut off from its
@@ -31,7 +29,7 @@ type Command struct {
 	Env       map[string]string
 	RunAs     string        // user name; empty: the agent's own
 	Timeout   time.Duration // zero: none but ctx
-	MaxOutput int           // bytes kept; zero: DefaultMaxOutput
+	MaxOutput int           // bytes kept; zero: model.DefaultOutputBytes
 }
 
 // Result is what came of a run.
@@ -62,7 +60,7 @@ func (r *Runner) Run(ctx context.Context, c Command) Result {
 	began := time.Now()
 	out := output{keep: c.MaxOutput}
 	if out.keep <= 0 {
-		out.keep = DefaultMaxOutput
+		out.keep = model.DefaultOutputBytes
 	}
 	v := r.run(ctx, c, &out)
 	text, cut := v.text(out.kept, out.total, out.keep)

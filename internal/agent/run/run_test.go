@@ -103,7 +103,7 @@ func TestHundredMegabytesCostNoMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	got := runner().Run(t.Context(), Command{Shell: "head -c 104857600 /dev/zero | tr '\\0' x; exit 1", Timeout: time.Minute})
 	runtime.ReadMemStats(&after)
-	if got.Status != model.Warning || got.Cut < 104857600-DefaultMaxOutput {
+	if got.Status != model.Warning || got.Cut < 104857600-model.DefaultOutputBytes {
 		t.Errorf("%s, cut %d", got.Status, got.Cut)
 	}
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 2<<20 {

@@ -39,10 +39,10 @@ type Options struct {
 	Workers      int // goroutines that own partitions; default 1
 	QueueCommits int // commits that wait for a worker before Deliver blocks; default 32
 
-	Grace            time.Duration // to reconnect after the server started; default 90s
+	Grace            time.Duration // to reconnect after the server started; default model.DefaultReconnectGrace
 	BacklogWait      time.Duration // at most so long do TTLs wait for a backlog; default 10m
-	KeepaliveTimeout time.Duration // for sessions that name none; default 120s
-	StatesPerNode    int           // default 1000
+	KeepaliveTimeout time.Duration // for sessions that name none; default model.DefaultKeepaliveTimeout
+	StatesPerNode    int           // default model.DefaultStatesPerNode
 	// NamespaceStates is the most states a namespace may hold, zero for no limit. Only
 	// Admit asks it; nil: no limits.
 	NamespaceStates func(model.NamespaceID) int
@@ -58,15 +58,15 @@ func (o Options) withDefaults() Options {
 			*d = preset
 		}
 	}
-	set(&o.Grace, 90*time.Second)
+	set(&o.Grace, model.DefaultReconnectGrace)
 	set(&o.BacklogWait, 10*time.Minute)
-	set(&o.KeepaliveTimeout, 120*time.Second)
+	set(&o.KeepaliveTimeout, model.DefaultKeepaliveTimeout)
 	o.Workers = min(max(o.Workers, 1), model.Partitions)
 	if o.QueueCommits <= 0 {
 		o.QueueCommits = 32
 	}
 	if o.StatesPerNode <= 0 {
-		o.StatesPerNode = 1000
+		o.StatesPerNode = model.DefaultStatesPerNode
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

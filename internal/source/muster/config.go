@@ -46,14 +46,14 @@ type Limits struct {
 	Sessions          int           // at the same time; default 60000
 	FrameBytes        int           // one frame; default wire.MaxFrame
 	BatchSignals      int           // signals per batch; default wire.MaxSignals
-	UnackedBytes      int           // per session, sent and not yet acknowledged; default 4 MiB
-	OutputBytes       int           // one result's output; default 64 KiB
-	NodeResultsPerSec float64       // default 1000
+	UnackedBytes      int           // per session, sent and not yet acknowledged; default model.DefaultUnackedBytes
+	OutputBytes       int           // one result's output; default model.MaxOutputBytes
+	NodeResultsPerSec float64       // default model.DefaultNodeRate
 	RateBurst         time.Duration // what a bucket holds, in time at its rate; default 10 s
 	JournalQueueBytes int64         // the journal's queue; above half of it agents are told Slow; default the journal's own default
 
-	Keepalive time.Duration // default 20 s
-	Timeout   time.Duration // default 120 s
+	Keepalive time.Duration // default model.DefaultKeepalive
+	Timeout   time.Duration // default model.DefaultKeepaliveTimeout
 	PingAfter time.Duration // of silence; default 20 s
 	DeadAfter time.Duration // of silence: the connection is closed; default 60 s
 	Handshake time.Duration // from accept to Welcome; default 60 s: in a storm handshakes queue
@@ -87,9 +87,9 @@ func (c *Config) complete() error {
 
 func (l Limits) complete() Limits {
 	def := Limits{
-		Sessions: 60000, FrameBytes: wire.MaxFrame, BatchSignals: wire.MaxSignals, UnackedBytes: 4 << 20,
-		OutputBytes: 64 << 10, NodeResultsPerSec: 1000, RateBurst: 10 * time.Second,
-		JournalQueueBytes: journal.DefaultQueueBytes, Keepalive: 20 * time.Second, Timeout: 120 * time.Second,
+		Sessions: 60000, FrameBytes: wire.MaxFrame, BatchSignals: wire.MaxSignals, UnackedBytes: model.DefaultUnackedBytes,
+		OutputBytes: model.MaxOutputBytes, NodeResultsPerSec: model.DefaultNodeRate, RateBurst: 10 * time.Second,
+		JournalQueueBytes: journal.DefaultQueueBytes, Keepalive: model.DefaultKeepalive, Timeout: model.DefaultKeepaliveTimeout,
 		PingAfter: 20 * time.Second, DeadAfter: 60 * time.Second, Handshake: 60 * time.Second, Write: 10 * time.Second,
 		Writers: 8, ShedShare: 0.2, ShedWindow: 10 * time.Second, ShedLeast: 10,
 	}

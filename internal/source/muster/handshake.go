@@ -88,6 +88,9 @@ func (s *Server) hello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
 	}
 }
 
+// newIdentity is what an operator types so that a machine enrols (again).
+const newIdentity = "stop the agent, delete its --state-dir, and start it with a new token: muster-agent --token TOKEN (on the server: muster node token)"
+
 // admit checks who it is and whether it may.
 func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven uuid.UUID) (*session, *wire.Refuse) {
 	if hello.Protocol != wire.Protocol {
@@ -97,7 +100,7 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven uuid.UUID) (
 	}
 	if proven != uuid.Nil && hello.Node != proven {
 		return nil, &wire.Refuse{Code: "identity", Sentence: "Hello names node " + hello.Node.String() + ", the certificate is that of " + proven.String(),
-			Type: "enrol this machine anew: muster-agent join TOKEN"}
+			Type: newIdentity}
 	}
 	if retry := s.draining.Load(); retry != 0 {
 		return nil, s.busy("draining", "the server is stopping", time.Duration(retry)*time.Millisecond)
@@ -106,11 +109,11 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven uuid.UUID) (
 	switch {
 	case !ok:
 		r := s.busy("unknown", "the server knows no node "+hello.Node.String(), 10*time.Minute)
-		r.Type = "enrol this machine: muster-agent join TOKEN"
+		r.Type = newIdentity
 		return nil, r
 	case node.Revoked:
 		r := s.busy("revoked", "the certificate of node "+node.Name+" was revoked", time.Hour)
-		r.Type = "if this is a mistake, enrol the machine anew: muster-agent join TOKEN"
+		r.Type = "if this is a mistake, " + newIdentity
 		return nil, r
 	case len(hello.Streams) > maxStreams:
 		return nil, s.busy("streams", fmt.Sprintf("Hello names %d streams, at most %d", len(hello.Streams), maxStreams), time.Minute)
@@ -141,7 +144,7 @@ func (s *Server) begin(ctx context.Context, x, old *session, hello *wire.Hello) 
 	entries := make([]journal.Entry, 0, 2)
 	if old != nil {
 		old.tell(wire.Refuse{Code: "duplicate", Sentence: "another connection of this node took over: this one was dead, or two machines have one identity",
-			RetryMs: s.jitterMs(30 * time.Second), Type: "if this machine is a clone, give it an identity of its own: muster-agent join TOKEN"})
+			RetryMs: s.jitterMs(30 * time.Second), Type: "if this machine is a clone, " + newIdentity})
 		old.appending.Lock() // its last Append is through
 		old.appending.Unlock()
 		old.mu.Lock()

@@ -142,7 +142,7 @@ func (x *session) readError(err error) string {
 	switch {
 	case errors.Is(err, wsconn.ErrTooLarge):
 		x.tell(wire.Refuse{Code: "too_large", Sentence: "a frame was longer than the server allows",
-			RetryMs: x.srv.jitterMs(time.Minute), Type: "lower the agent's frame size, or raise --agent-frame-size on the server"})
+			RetryMs: x.srv.jitterMs(time.Minute), Type: "send frames of at most Welcome.max_frame bytes; on the server: --max-frame"})
 		return "too_large"
 	case errors.Is(err, wsconn.ErrProtocol):
 		return "websocket"
@@ -225,7 +225,7 @@ func (x *session) frame(frame []byte) outcome {
 // its next version may not.
 func (x *session) broken(out outcome, sentence string) outcome {
 	x.tell(wire.Refuse{Code: outcomeNames[out], Sentence: sentence, RetryMs: x.srv.jitterMs(30 * time.Second),
-		Type: "look at the agent's log; if it goes on: muster-agent doctor"})
+		Type: "look at the agent's log; if it goes on, bring agent and server to the same version: muster version"})
 	return out
 }
 

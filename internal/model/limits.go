@@ -1,0 +1,41 @@
+package model
+
+import "time"
+
+// The numbers of this file stand nowhere else: who needs a limit or a default takes it
+// from here, and tests hold the comments of resource.go, the tags of internal/config and
+// the pages under docs/ to them. What bounds the protocol itself is in internal/wire, the
+// journal in internal/journal.
+
+// What a node or a namespace may send and hold, where neither a Namespace nor the
+// server's configuration says otherwise.
+const (
+	DefaultStatesPerNode = 1000
+	DefaultLabels        = 64   // of one node
+	DefaultNodeRate      = 1000 // results per second of one node
+	DefaultUnackedBytes  = 1 << 20
+
+	DefaultKeepalive        = 20 * time.Second
+	DefaultKeepaliveTimeout = 120 * time.Second
+	DefaultReconnectGrace   = 90 * time.Second
+)
+
+// What a check is, where it does not say.
+const (
+	DefaultTimeout     = 60 * time.Second // or its interval, if that is shorter
+	DefaultOutputBytes = 64 << 10
+	MaxOutputBytes     = 1 << 20 // the most that it may say, and that a server takes
+)
+
+// What a resource may say.
+const (
+	maxName          = 253      // bytes of a name
+	maxText          = 255      // of labels, of one line for people
+	maxAnnotation    = 64 << 10 // bytes
+	maxPropertyValue = 64 << 10 // bytes of JSON: a node's assignment must fit a frame
+	maxLine          = 64 << 10 // bytes of one command, argument or variable
+	maxCount         = 1000     // failAfter, recoverAfter
+	maxInterval      = Duration(366 * 24 * time.Hour)
+	maxTimeout       = Duration(24 * time.Hour)
+	maxOutput        = Size(MaxOutputBytes)
+)
