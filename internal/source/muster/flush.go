@@ -29,6 +29,8 @@ func (x *session) flush(w *scratch, due dueBits) error {
 	return nil
 }
 
+// sendAck acknowledges what is kept; refusals beyond what one Ack may name go with
+// more of them.
 func (x *session) sendAck(w *scratch) error {
 	a := &w.ack
 	a.Last = a.Last[:0]
@@ -39,12 +41,20 @@ func (x *session) sendAck(w *scratch) error {
 			st.fresh = false
 		}
 	}
-	a.Refused, x.refused = x.refused, nil
+	refused := x.refused
+	x.refused = nil
 	x.mu.Unlock()
-	w.frame = wire.AppendAck(w.begin(), a)
-	a.Refused = nil
-	x.srv.metrics.acks.Inc()
-	return x.conn.Write(w.frame)
+	defer func() { a.Refused = nil }()
+	for {
+		n := min(len(refused), wire.MaxSignals)
+		a.Refused, refused = refused[:n], refused[n:]
+		w.frame = wire.AppendAck(w.begin(), a)
+		x.srv.metrics.acks.Inc()
+		if err := x.conn.Write(w.frame); err != nil || len(refused) == 0 {
+			return err
+		}
+		a.Last = a.Last[:0]
+	}
 }
 
 func (x *session) send(frame []byte, kind string) error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
@@ -297,6 +298,23 @@ func TestPoisonSignalIsRefusedAlone(t *testing.T) {
 	}
 }
 
+// Acknowledgements are coalesced, but one names no more refusals than an agent takes.
+func TestManyRefusalsTakeManyAcks(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.agent(w.node(1, 1))
+	w.journal.hold(true)
+	const batches, each = 15, 100
+	for i := range batches {
+		a.send(results(uint64(i*each+1), each, 4711))
+	}
+	w.until("all batches read", func() bool { return testutil.ToFloat64(w.server.metrics.frames[kept]) == batches })
+	w.journal.hold(false)
+	a.waitAck(batches * each)
+	a.wait("every refusal", func() bool { return len(a.refused) == batches*each })
+	a.send(results(batches*each+1, 1, 1))
+	a.waitAck(batches*each + 1)
+}
+
 func TestUnackedBytesStopTheReader(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.UnackedBytes = 1000 })
 	a := w.agent(w.node(1, 1))
@@ -327,13 +345,16 @@ func TestRateDelaysOnlyItsNamespace(t *testing.T) {
 	slow, fast := w.node(1, 1), w.node(2, 1)
 	w.nodes.set(slow, Node{ID: 1001, Name: "slow", Namespace: 1, NamespaceResultsPerSec: 100})
 	w.nodes.set(fast, Node{ID: 1002, Name: "fast", Namespace: 2})
+	w.plan.mu.Lock()
+	w.plan.chunks[2] = &model.Chunk{ID: 2, Check: model.FirstCheck + 1, Namespace: model.SharedNamespace}
+	w.plan.mu.Unlock()
 	a, b := w.agent(slow), w.agent(fast)
 	a.send(results(1, 100, 1))  // the burst
 	a.send(results(101, 30, 1)) // 0.3 s of debt
 	a.send(results(131, 1, 1))
 	start := time.Now()
 	for i := range 20 {
-		b.send(results(uint64(i*100+1), 100, 1))
+		b.send(results(uint64(i*100+1), 100, 2))
 	}
 	b.waitAck(2000)
 	fastTook := time.Since(start)
