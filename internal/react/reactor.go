@@ -250,7 +250,10 @@ func (r *Reactor) rederive(ctx context.Context, p model.Partition, from journal.
 // batch turns transitions into rows; those recorded before are passed over.
 func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (history.Batch, error) {
 	b := history.Batch{Places: map[model.Partition]history.Place{}}
-	opened := map[string][]history.HandlerRef{} // told within this very batch
+	told, err := r.opts.Store.Told(ctx, r.closed(ts))
+	if err != nil {
+		return b, err
+	}
 	for i := range ts {
 		t := &ts[i]
 		if place, ok := b.Places[t.Partition]; ok && place.Reached(t.At, t.Index) {
@@ -267,7 +270,7 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (history.Bat
 			p := r.problem(t)
 			b.Opened = append(b.Opened, p)
 			refs := r.handlers(t)
-			opened[p.ID] = refs
+			told[p.ID] = refs
 			if err := r.tell(&b, t, p, "opened", refs); err != nil {
 				return b, err
 			}
@@ -277,18 +280,22 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (history.Bat
 				return b, err
 			}
 			b.Closed = append(b.Closed, p)
-			refs, ok := opened[p.ID]
-			if !ok {
-				if refs, err = r.opts.Store.Told(ctx, p.ID); err != nil {
-					return b, err
-				}
-			}
-			if err := r.tell(&b, t, p, "closed", refs); err != nil {
+			if err := r.tell(&b, t, p, "closed", told[p.ID]); err != nil {
 				return b, err
 			}
 		}
 	}
 	return b, nil
+}
+
+// closed names the problems that close.
+func (r *Reactor) closed(ts []event.Transition) (ids []string) {
+	for i := range ts {
+		if ts[i].Kind == event.ProblemClosed {
+			ids = append(ids, ts[i].Problem.ID)
+		}
+	}
+	return ids
 }
 
 func (r *Reactor) entry(t *event.Transition) history.Entry {

@@ -3,6 +3,8 @@ package history
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/store/sqldb"
@@ -56,13 +58,32 @@ func (s *sqlStore) Due(ctx context.Context, now time.Time, n int, except []Handl
 	return due, fromNanos(next), nil
 }
 
-func (s *sqlStore) Told(ctx context.Context, problem string) ([]HandlerRef, error) {
-	opened, err := s.deliveries(ctx, `problem = ? AND kind = 'opened' ORDER BY id`, problem)
-	refs := make([]HandlerRef, len(opened))
-	for i, d := range opened {
-		refs[i] = d.Handler
+func (s *sqlStore) Told(ctx context.Context, problems []string) (map[string][]HandlerRef, error) {
+	told := map[string][]HandlerRef{}
+	for some := range slices.Chunk(problems, 500) {
+		args := make([]any, len(some))
+		for i, id := range some {
+			args[i] = id
+		}
+		rows, err := s.db.Query(ctx, `SELECT problem, handler_ns, handler FROM history_outbox
+			WHERE problem IN (?`+strings.Repeat(", ?", len(some)-1)+`) AND kind = 'opened' ORDER BY id`, args...)
+		if err != nil {
+			return nil, fmt.Errorf("read outbox: %w", err)
+		}
+		for rows.Next() {
+			var problem string
+			var ref HandlerRef
+			if err := rows.Scan(&problem, &ref.Namespace, &ref.Name); err != nil {
+				rows.Close()
+				return nil, fmt.Errorf("read outbox: %w", err)
+			}
+			told[problem] = append(told[problem], ref)
+		}
+		if err := rows.Err(); err != nil {
+			return nil, fmt.Errorf("read outbox: %w", err)
+		}
 	}
-	return refs, err
+	return told, nil
 }
 
 func (s *sqlStore) Tried(ctx context.Context, id int64, a Attempt) error {

@@ -24,8 +24,7 @@ var schema = []string{`
 		at BIGINT NOT NULL, executed BIGINT NOT NULL, kind {text} NOT NULL,
 		namespace {text} NOT NULL, node {text} NOT NULL, node_id BIGINT NOT NULL,
 		check_name {text} NOT NULL, check_id BIGINT NOT NULL,
-		status BIGINT NOT NULL, previous BIGINT NOT NULL, output {text} NOT NULL, count BIGINT NOT NULL, expired BIGINT NOT NULL,
-		PRIMARY KEY (partition_no, log, number, idx));
+		status BIGINT NOT NULL, previous BIGINT NOT NULL, output {text} NOT NULL, count BIGINT NOT NULL, expired BIGINT NOT NULL);
 	CREATE INDEX history_entries_event ON history_entries (namespace, node, check_name, at);
 	CREATE INDEX history_entries_at ON history_entries (at);
 	CREATE TABLE history_problems (
@@ -33,7 +32,8 @@ var schema = []string{`
 		check_name {text} NOT NULL, check_id BIGINT NOT NULL, chunk BIGINT NOT NULL,
 		status BIGINT NOT NULL, severity BIGINT NOT NULL, opened BIGINT NOT NULL, closed BIGINT NOT NULL, output {text} NOT NULL);
 	CREATE INDEX history_problems_opened ON history_problems (opened, id);
-	CREATE INDEX history_problems_open ON history_problems (closed, opened);
+	CREATE INDEX history_problems_open ON history_problems (opened, id) WHERE closed = 0;
+	CREATE INDEX history_problems_closed ON history_problems (closed) WHERE closed > 0;
 	CREATE INDEX history_problems_event ON history_problems (namespace, node, check_name, opened);
 	CREATE TABLE history_outbox (
 		id {serial}, key {text} NOT NULL UNIQUE, problem {text} NOT NULL,
@@ -93,9 +93,24 @@ func previous(e *Entry) int64 {
 
 func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		err := each(ctx, tx, `INSERT INTO history_entries (partition_no, log, number, idx, at, executed, kind, namespace, node, node_id,
-				check_name, check_id, status, previous, output, count, expired)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, b.Entries, func(e *Entry) []any {
+		rows, err := tx.Query(ctx, selectPlaces)
+		if err != nil {
+			return err
+		}
+		recorded, err := scanPlaces(rows)
+		if err != nil {
+			return err
+		}
+		// An entry has no key of its own: how far its partition was recorded tells
+		// whether a batch comes again.
+		entries := make([]Entry, 0, len(b.Entries))
+		for _, e := range b.Entries {
+			if p, ok := recorded[e.Partition]; !ok || !p.Reached(e.Place.At, e.Place.Index) {
+				entries = append(entries, e)
+			}
+		}
+		err = insert(ctx, tx, `history_entries (partition_no, log, number, idx, at, executed, kind, namespace, node, node_id,
+				check_name, check_id, status, previous, output, count, expired)`, ``, entries, func(e *Entry) []any {
 			return []any{int64(e.Partition), int64(e.Place.At.Log), int64(e.Place.At.Number), int64(e.Place.Index),
 				nanos(e.At), nanos(e.Executed), string(e.Kind), e.Namespace, e.Node, int64(e.NodeID), e.Check, int64(e.CheckID),
 				int64(e.Status), previous(e), cleanText(e.Output), int64(e.Count), flag(e.Expired)}
@@ -103,31 +118,26 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 		if err != nil {
 			return err
 		}
-		err = each(ctx, tx, `INSERT INTO history_problems (id, namespace, node, node_id, check_name, check_id, chunk, status, severity, opened, closed, output)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?) ON CONFLICT DO NOTHING`, b.Opened, func(p *Problem) []any {
-			return []any{p.ID, p.Namespace, p.Node, int64(p.NodeID), p.Check, int64(p.CheckID), int64(p.Chunk),
-				int64(p.Status), int64(p.Severity), nanos(p.Opened), cleanText(p.Output)}
-		})
+		const problems = `history_problems (` + problemColumns + `)`
+		if err := insert(ctx, tx, problems, `ON CONFLICT DO NOTHING`, b.Opened, opening); err != nil {
+			return err
+		}
+		err = insert(ctx, tx, problems, `ON CONFLICT (id) DO UPDATE SET closed = excluded.closed, status = excluded.status,
+			severity = excluded.severity WHERE history_problems.closed = 0`, b.Closed, ending)
 		if err != nil {
 			return err
 		}
-		err = each(ctx, tx, `UPDATE history_problems SET closed = ?, status = ?, severity = ? WHERE id = ? AND closed = 0`, b.Closed, func(p *Problem) []any {
-			return []any{nanos(p.Closed), int64(p.Status), int64(p.Severity), p.ID}
-		})
+		err = insert(ctx, tx, `history_outbox (key, problem, handler_ns, handler, kind, payload, created, state, attempts, next_at, last_error, ended)`,
+			`ON CONFLICT DO NOTHING`, b.Deliveries, func(d *Delivery) []any {
+				return []any{d.Key, d.Problem, d.Handler.Namespace, d.Handler.Name, d.Kind, d.Payload, nanos(d.Created),
+					string(Pending), 0, nanos(d.Created), "", 0}
+			})
 		if err != nil {
 			return err
 		}
-		err = each(ctx, tx, `INSERT INTO history_outbox (key, problem, handler_ns, handler, kind, payload, created, state, attempts, next_at, last_error, ended)
-			VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', 0, ?, '', 0) ON CONFLICT DO NOTHING`, b.Deliveries, func(d *Delivery) []any {
-			return []any{d.Key, d.Problem, d.Handler.Namespace, d.Handler.Name, d.Kind, d.Payload, nanos(d.Created), nanos(d.Created)}
-		})
-		if err != nil {
-			return err
-		}
-		partitions := slices.Sorted(maps.Keys(b.Places))
-		return each(ctx, tx, `INSERT INTO history_places (partition_no, log, number, idx) VALUES (?, ?, ?, ?)
-			ON CONFLICT (partition_no) DO UPDATE SET log = excluded.log, number = excluded.number, idx = excluded.idx`,
-			partitions, func(p *model.Partition) []any {
+		return insert(ctx, tx, `history_places (partition_no, log, number, idx)`,
+			`ON CONFLICT (partition_no) DO UPDATE SET log = excluded.log, number = excluded.number, idx = excluded.idx`,
+			slices.Sorted(maps.Keys(b.Places)), func(p *model.Partition) []any {
 				place := b.Places[*p]
 				return []any{int64(*p), int64(place.At.Log), int64(place.At.Number), int64(place.Index)}
 			})
@@ -138,39 +148,78 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	return nil
 }
 
+func opening(p *Problem) []any {
+	return []any{p.ID, p.Namespace, p.Node, int64(p.NodeID), p.Check, int64(p.CheckID), int64(p.Chunk),
+		int64(p.Status), int64(p.Severity), nanos(p.Opened), int64(0), cleanText(p.Output)}
+}
+
+func ending(p *Problem) []any {
+	row := opening(p)
+	row[10] = nanos(p.Closed)
+	return row
+}
+
 // cleanText is what both engines store: PostgreSQL knows no NUL and no broken UTF-8.
 func cleanText(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-func each[T any](ctx context.Context, tx *sqldb.Tx, query string, items []T, args func(*T) []any) error {
-	if len(items) == 0 {
-		return nil
-	}
-	stmt, err := tx.Prepare(ctx, query)
-	if err != nil {
-		return err
-	}
-	defer stmt.Close()
-	for i := range items {
-		if _, err := stmt.ExecContext(ctx, args(&items[i])...); err != nil {
+// rowsAtOnce is how many rows one statement inserts: what a statement costs is paid
+// once for them, over a network a round trip.
+const rowsAtOnce = 50
+
+// insert writes items as rows of into, "table (column, …)".
+func insert[T any](ctx context.Context, tx *sqldb.Tx, into, onConflict string, items []T, row func(*T) []any) error {
+	columns := strings.Count(into, ",") + 1
+	values := "(" + strings.Repeat("?, ", columns-1) + "?)"
+	var whole *sql.Stmt // of rowsAtOnce rows
+	args := make([]any, 0, min(len(items), rowsAtOnce)*columns)
+	for len(items) > 0 {
+		n := min(len(items), rowsAtOnce)
+		args = args[:0]
+		for i := range items[:n] {
+			args = append(args, row(&items[i])...)
+		}
+		items = items[n:]
+		stmt := whole
+		if n < rowsAtOnce || whole == nil {
+			var err error
+			stmt, err = tx.Prepare(ctx, `INSERT INTO `+into+` VALUES `+strings.Repeat(values+", ", n-1)+values+` `+onConflict)
+			if err != nil {
+				return err
+			}
+			defer stmt.Close() // at most two
+		}
+		if n == rowsAtOnce {
+			whole = stmt
+		}
+		if _, err := stmt.ExecContext(ctx, args...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+const selectPlaces = `SELECT partition_no, log, number, idx FROM history_places`
+
 func (s *sqlStore) Places(ctx context.Context) (map[model.Partition]Place, error) {
-	rows, err := s.db.Query(ctx, `SELECT partition_no, log, number, idx FROM history_places`)
-	if err != nil {
-		return nil, fmt.Errorf("read places: %w", err)
+	rows, err := s.db.Query(ctx, selectPlaces)
+	if err == nil {
+		var places map[model.Partition]Place
+		if places, err = scanPlaces(rows); err == nil {
+			return places, nil
+		}
 	}
+	return nil, fmt.Errorf("read places: %w", err)
+}
+
+func scanPlaces(rows *sql.Rows) (map[model.Partition]Place, error) {
 	defer rows.Close()
-	out := map[model.Partition]Place{}
+	out := make(map[model.Partition]Place, model.Partitions)
 	for rows.Next() {
 		var p, log, number, index int64
 		if err := rows.Scan(&p, &log, &number, &index); err != nil {
-			return nil, fmt.Errorf("read places: %w", err)
+			return nil, err
 		}
 		out[model.Partition(p)] = Place{At: journal.Position{Log: uint64(log), Number: uint64(number)}, Index: uint32(index)}
 	}
@@ -278,14 +327,13 @@ func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, err
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		removed = 0
 		for _, query := range []string{
-			`DELETE FROM history_entries WHERE (partition_no, log, number, idx) IN
-				(SELECT partition_no, log, number, idx FROM history_entries WHERE at < ? ORDER BY at LIMIT ?)`,
+			`DELETE FROM history_entries WHERE {row} IN (SELECT {row} FROM history_entries WHERE at < ? ORDER BY at LIMIT ?)`,
 			// An open problem's deliveries say who is to hear of its end.
 			`DELETE FROM history_outbox WHERE id IN (SELECT id FROM history_outbox o WHERE ended > 0 AND ended < ?
 				AND NOT EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.problem AND p.closed = 0) LIMIT ?)`,
 			`DELETE FROM history_problems WHERE id IN (SELECT id FROM history_problems WHERE closed > 0 AND closed < ? LIMIT ?)`,
 		} {
-			result, err := tx.Exec(ctx, query, nanos(before), n)
+			result, err := tx.Exec(ctx, strings.ReplaceAll(query, "{row}", tx.RowID()), nanos(before), n)
 			if err != nil {
 				return err
 			}

@@ -23,8 +23,8 @@ type Store interface {
 	// Entries lists what happened, newest first.
 	Entries(ctx context.Context, q EntryQuery) ([]Entry, error)
 
-	// Told names the handlers that were given the opening of a problem.
-	Told(ctx context.Context, problem string) ([]HandlerRef, error)
+	// Told names the handlers that were given the openings of problems, by problem.
+	Told(ctx context.Context, problems []string) (map[string][]HandlerRef, error)
 	// Due returns pending deliveries whose time has come, oldest first, but none of
 	// the handlers in except; of one problem and handler only the oldest. next is when
 	// the next one comes due, zero: none waits.
@@ -58,7 +58,7 @@ func (p Place) Reached(at journal.Position, index uint32) bool {
 type Batch struct {
 	Entries    []Entry
 	Opened     []Problem
-	Closed     []Problem // ID, Closed and Status count
+	Closed     []Problem // whole: the opening may be gone
 	Deliveries []Delivery
 	Places     map[model.Partition]Place
 }

@@ -162,8 +162,13 @@ func (tx *Tx) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	return tx.PrepareContext(ctx, tx.db.Rebind(query))
 }
 
-// Dialect says which engine answers.
-func (tx *Tx) Dialect() Dialect { return tx.db.Dialect }
+// RowID is the column by which the engine itself knows a row.
+func (tx *Tx) RowID() string {
+	if tx.db.Dialect == PostgreSQL {
+		return "ctid"
+	}
+	return "rowid"
+}
 
 // Write runs fn in one transaction: all of it is kept, durably, or none. Where the
 // engine reports that two writers met, fn runs again (it must have no effects of

@@ -105,9 +105,9 @@ func testBatch(t *testing.T, open func() history.Store) {
 	entries, err := s.Entries(t.Context(), history.EntryQuery{})
 	must(t, err)
 	equal(t, "entries", entries, b.Entries)
-	told, err := s.Told(t.Context(), "p1")
+	told, err := s.Told(t.Context(), []string{"p1", "none"})
 	must(t, err)
-	equal(t, "told", told, []history.HandlerRef{pager})
+	equal(t, "told", told, map[string][]history.HandlerRef{"p1": {pager}})
 	if _, err := s.Problem(t.Context(), "none"); model.ClassOf(err) != model.NotFound {
 		t.Errorf("no such problem: %v", err)
 	}
@@ -283,9 +283,9 @@ func testClean(t *testing.T, open func() history.Store) {
 	problems, err := s.Problems(t.Context(), history.ProblemQuery{})
 	must(t, err)
 	equal(t, "problems left", len(problems), 2)
-	told, err := s.Told(t.Context(), "still")
+	told, err := s.Told(t.Context(), []string{"still", "none"})
 	must(t, err)
-	equal(t, "an open problem remembers who was told", told, []history.HandlerRef{pager})
+	equal(t, "an open problem remembers who was told", told, map[string][]history.HandlerRef{"still": {pager}})
 	waiting, err := s.Deliveries(t.Context(), "recent")
 	must(t, err)
 	equal(t, "what waits is never removed", keys(waiting), []string{"recent/closed/mail"})
