@@ -177,7 +177,7 @@ func (s *Server) openJournal(ctx context.Context) error {
 		Reserve: int64(s.cfg.JournalReserve), Partitions: model.Partitions,
 		// Fewer and fuller commits, for latency that the goal leaves room for:
 		// docs/decisions/0006-journal-linger.md
-		Linger:    10 * time.Millisecond,
+		Linger:    20 * time.Millisecond,
 		Committed: shown.Committed, Queues: s.queues, Logger: s.log,
 		RepairCommand: "muster doctor repair --data " + s.cfg.Data,
 	})

@@ -45,7 +45,11 @@ type outbox struct {
 	ended bool
 
 	passed uint64
+	seen   uint64 // passed - n when nudge last looked
 }
+
+// crowd is how many waiting sessions call for one more writer.
+const crowd = 64
 
 func newOutbox(name string, l lane, capacity int, r *queue.Registry) *outbox {
 	o := &outbox{lane: l, list: make([]*session, 64)}
@@ -70,8 +74,26 @@ func (o *outbox) put(x *session) {
 	o.list[(o.head+o.n)%len(o.list)] = x
 	o.n++
 	o.passed++
+	// One writer empties the list faster than others wake up to help it; more come
+	// where many wait, or where nudge finds that nobody moves.
+	call := o.n%crowd == 1
 	o.mu.Unlock()
-	o.ready.Signal()
+	if call {
+		o.ready.Signal()
+	}
+}
+
+// nudge calls another writer when nothing left the list since it last looked: those
+// at work wait for peers that do not read.
+func (o *outbox) nudge() {
+	o.mu.Lock()
+	taken := o.passed - uint64(o.n)
+	stuck := o.n > 0 && taken == o.seen
+	o.seen = taken
+	o.mu.Unlock()
+	if stuck {
+		o.ready.Signal()
+	}
 }
 
 // take waits for a session; nil after close.
