@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -144,10 +145,12 @@ func (r *runner) lingers(now time.Time) (time.Duration, bool) {
 func (r *runner) drain(s *Session) (any bool, err error) {
 	for {
 		if !r.waiting {
-			more, err := r.source.Next(&r.batch, min(frameBytes, s.MaxBatch()-64), wire.MaxSignals)
+			most := s.MaxBatch() - frameRoom
+			more, err := r.source.Next(&r.batch, min(frameBytes, most), wire.MaxSignals)
 			if err != nil || !more {
 				return any, err
 			}
+			fit(&r.batch, most)
 		}
 		err := s.Send(&r.batch)
 		r.waiting = errors.Is(err, ErrFull)
@@ -159,6 +162,24 @@ func (r *runner) drain(s *Session) (any bool, err error) {
 		}
 		any = true
 	}
+}
+
+// frameRoom is what a frame needs beside the output of its one signal, at most.
+const frameRoom = 256
+
+// fit cuts the output of a signal that no frame of this server can carry: it was
+// spooled before that was known, and must not hold up for ever what follows it.
+func fit(b *wire.Batch, most int) {
+	if len(b.Signals) != 1 || len(b.Signals[0].Output) <= most {
+		return
+	}
+	signal := &b.Signals[0]
+	keep := max(most, 0)
+	for keep > 0 && !utf8.RuneStart(signal.Output[keep]) {
+		keep--
+	}
+	signal.Cut += uint64(len(signal.Output) - keep)
+	signal.Output = signal.Output[:keep]
 }
 
 // Welcomed implements Handler.
@@ -192,6 +213,10 @@ func (r *runner) RunNow(_ *Session, chunk model.ChunkID) { r.events.RunNow(chunk
 // Slow implements Handler.
 func (r *runner) Slow(_ *Session, linger time.Duration, reason string) {
 	r.base.Log.Info("server asks for rarer batches", "linger", linger, "reason", reason)
+	if linger == 0 { // as before
+		r.slowUntil.Store(0)
+		return
+	}
 	r.linger.Store(int64(linger))
 	r.slowUntil.Store(int64(r.base.Now().Sub(r.began) + slowLasts))
 }

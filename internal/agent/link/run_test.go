@@ -2,6 +2,7 @@ package link
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/goleak"
 
@@ -132,6 +134,7 @@ type spool struct {
 	signals []wire.Signal
 	urgent  bool
 	alive   int
+	atOnce  int // signals in one batch; zero: as many as may be
 	notify  chan struct{}
 	acked   chan uint64
 }
@@ -178,6 +181,9 @@ func (s *spool) Next(b *wire.Batch, _, most int) (bool, error) {
 	wait := s.signals[max(s.sent+1, s.first)-s.first:]
 	if len(wait) == 0 {
 		return false, nil
+	}
+	if s.atOnce > 0 {
+		most = s.atOnce
 	}
 	wait = wait[:min(len(wait), most)]
 	*b = wire.Batch{StreamKey: key, First: s.sent + 1, Signals: wait}
@@ -291,6 +297,34 @@ func TestUnacknowledgedIsSentAgain(t *testing.T) {
 	source.add(3, true)
 	run(t, source, nil, s.l.Addr().String())
 	source.waitAck(t, 3)
+}
+
+// A result that this server's frames cannot carry arrives cut, and what follows it too.
+func TestAnOutputBeyondTheFrameIsCut(t *testing.T) {
+	got := make(chan wire.Signal, 10)
+	s := serve(t, func(p *peer) {
+		p.welcome(wire.Welcome{MaxFrame: 4096, Last: []wire.StreamLast{{StreamKey: key}}})
+		for b := p.batch(); b != nil; b = p.batch() {
+			for _, signal := range b.Signals {
+				signal.Output = append([]byte(nil), signal.Output...)
+				got <- signal
+			}
+			p.ack(b.First + uint64(len(b.Signals)) - 1)
+		}
+	})
+	source := newSpool()
+	source.atOnce = 1
+	source.add(2, true)
+	source.signals[0].Output = bytes.Repeat([]byte("ä"), 5000)
+	run(t, source, nil, s.l.Addr().String())
+	source.waitAck(t, 2)
+	first := <-got
+	if n := len(first.Output); n < 3000 || n > 4096 || !utf8.Valid(first.Output) || uint64(n)+first.Cut != 10_000 {
+		t.Fatalf("%d bytes arrived, %d cut", n, first.Cut)
+	}
+	if second := <-got; second.Cut != 0 {
+		t.Fatalf("%+v", second)
+	}
 }
 
 func TestNextServerOfTheList(t *testing.T) {
