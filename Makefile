@@ -4,7 +4,9 @@ SHELL := /bin/bash
 export CGO_ENABLED := 0
 GO ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -s -w -X github.com/muster-fleet/muster/internal/version.version=$(VERSION)
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
+PACKAGE := github.com/muster-fleet/muster/internal/version
+LDFLAGS := -s -w -X $(PACKAGE).version=$(VERSION) -X $(PACKAGE).commit=$(COMMIT)
 BUILD := $(GO) build -trimpath -ldflags "$(LDFLAGS)"
 
 .PHONY: help up build check deps test race fuzz cross bench docs clean
@@ -38,8 +40,8 @@ fuzz: ## every fuzz target for FUZZTIME (default 20s)
 cross: ## build agent and CLI for the other platforms
 	@scripts/cross.sh
 
-bench: build ## the benchmarks of bench/, results to bench/results
-	@bench/run.sh
+bench: build ## measure this machine, 25 min: SCENARIOS="rate-16k crash-500k" for some (bench/run.sh list), SECONDS_EACH=15, SCALE=20
+	@bench/run.sh $(SCENARIOS)
 
 docs: ## write the generated reference pages
 	$(GO) generate ./...

@@ -3,87 +3,140 @@
 # bench/results/README.md is made from them.
 #
 #   bench/run.sh                    all scenarios, 60 s each
+#   bench/run.sh list               their names
 #   SECONDS_EACH=15 bench/run.sh rate-16k storm-15k
-#   TARGET=spine bench/run.sh       session, journal and view alone (default: the server,
-#                                   where bin/muster has one)
+#   SCALE=20 bench/run.sh           a twentieth of the agents and rates, to bench/out: does it work here?
+#   TARGET=spine bench/run.sh       session, journal and view alone
+#   BENCH_DIR=/mnt/disk             where the data folder is made (default: the temporary folder)
 set -eu
 cd "$(dirname "$0")/.."
 each=${SECONDS_EACH:-60}
+scale=${SCALE:-1}
+target=${TARGET:-server}
+port=${BENCH_PORT:-19440} # agents plain; the next two: agents with TLS and people, admin
 out=${OUT:-bench/results}
+[ "$scale" = 1 ] || out=${OUT:-bench/out}
+
+if [ "${1:-}" = list ]; then sed -nE 's/^([a-z0-9.-]+)\(\) \{ # (.*)$/\1\t\2/p' "$0"; exit; fi
+[ -x bin/muster ] || { echo "bench/run.sh: there is no bin/muster; type: make build"; exit 2; }
+bin=bin/muster
+if [ "$target" = spine ]; then
+  bin=bin/spine
+  CGO_ENABLED=0 go build -trimpath -o $bin ./bench/spine
+fi
 data=$(mktemp -d "${BENCH_DIR:-${TMPDIR:-/tmp}}/muster-bench.XXXXXX")
-mkdir -p "$out" bin
-server=
-stop() { if [ -n "$server" ]; then kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; server=; fi; }
+mkdir -p "$out"
 trap 'stop; rm -rf "$data"' EXIT
 
-CGO_ENABLED=0 go build -trimpath -o bin/spine ./bench/spine
-target=${TARGET:-server}
-if [ "$target" = server ] && ! bin/muster server --help >/dev/null 2>&1; then target=spine; fi
-load() { if [ "$target" = server ]; then bin/muster load "$@"; else bin/spine load "$@"; fi; }
+# gone PID: ended, perhaps not yet waited for
+gone() { ! grep -qs '^State:.[^ZX]' "/proc/$1/status"; }
+stop() {
+  [ -e "$data/pid" ] || return 0
+  local pid; pid=$(cat "$data/pid"); rm "$data/pid"
+  kill "$pid" 2>/dev/null || return 0
+  for _ in $(seq 600); do gone "$pid" && return; sleep 0.1; done
+  kill -9 "$pid"
+}
 
-# start AGENTS CHECKS INTERVAL TLS(0|1): on an empty folder
+# start AGENTS CHECKS INTERVAL TLS(0|1): a server on an empty folder
 start() {
   stop; rm -rf "${data:?}"/*
   nodes=$1 checks=$2 interval=$3 tls=$4
-  if [ "$target" = server ]; then load prepare --data "$data" --agents "$nodes" --checks "$checks" --interval "$interval" >/dev/null; fi
-  launch
-}
-launch() {
+  local listen=127.0.0.1:$((port + 1)) admin=127.0.0.1:$((port + 2)) server
   if [ "$target" = server ]; then
-    bin/muster server --data "$data" --listen 127.0.0.1:19443 --listen-plain 127.0.0.1:19442 --listen-admin 127.0.0.1:19444 >>"$data/server.log" 2>&1 &
-  elif [ "$tls" = 1 ]; then
-    bin/spine serve --data "$data" --agents "$nodes" --checks "$checks" --interval "$interval" --tls --listen 127.0.0.1:19443 --admin 127.0.0.1:19444 >>"$data/server.log" 2>&1 &
+    $bin load prepare --data "$data" --agents "$nodes" --checks "$checks" --interval "$interval" >/dev/null
+    echo "four plain bench words" >"$data/password"
+    server=($bin server --data "$data" --listen $listen --listen-plain 127.0.0.1:$port --listen-admin $admin --admin-password-file "$data/password")
   else
-    bin/spine serve --data "$data" --agents "$nodes" --checks "$checks" --interval "$interval" --listen 127.0.0.1:19442 --admin 127.0.0.1:19444 >>"$data/server.log" 2>&1 &
+    server=($bin serve --data "$data" --agents "$nodes" --checks "$checks" --interval "$interval" --admin $admin)
+    if [ "$tls" = 1 ]; then server+=(--tls --listen $listen); else server+=(--listen 127.0.0.1:$port); fi
   fi
-  server=$!
-  for _ in $(seq 600); do curl -fsS -o /dev/null http://127.0.0.1:19444/metrics 2>/dev/null && return; sleep 0.1; done
+  { printf '%q ' "${server[@]}"; printf '>>%q 2>&1 &\necho $! >%q\n' "$data/server.log" "$data/pid"; } >"$data/launch"
+  sh "$data/launch"
+  for _ in $(seq 1200); do
+    curl -fsS -o /dev/null "http://$admin/readyz" 2>/dev/null && return
+    ! gone "$(cat "$data/pid")" || break
+    sleep 0.1
+  done
   echo "the server did not start:"; tail -20 "$data/server.log"; exit 1
+}
+
+# crash: a script that kills the server, drops the page cache where it may, and starts it again
+crash() {
+  cat >"$data/crash" <<END
+pid=\$(cat "$data/pid")
+kill -9 \$pid
+while grep -qs '^State:.[^ZX]' /proc/\$pid/status; do sleep 0.01; done
+if [ "\${1:-}" = cold ]; then sync; { echo 3 >/proc/sys/vm/drop_caches; } 2>/dev/null || echo "the page cache could not be dropped (not root)" >&2; fi
+. "$data/launch"
+END
 }
 
 # run NAME flags…: one load run against what was started
 run() {
   local name=$1; shift
   echo "== $name ($target)"
-  local where=(--server 127.0.0.1:19442)
-  [ "$tls" = 0 ] || where=(--server 127.0.0.1:19443 --tls --data "$data")
-  load run "${where[@]}" --admin http://127.0.0.1:19444 --server-pid "$server" --agents "$nodes" --checks "$checks" \
+  local where=(--server 127.0.0.1:$port)
+  [ "$tls" = 0 ] || where=(--server 127.0.0.1:$((port + 1)) --tls --data "$data")
+  $bin load run "${where[@]}" --admin http://127.0.0.1:$((port + 2)) --server-pid "$data/pid" --agents "$nodes" --checks "$checks" \
     --duration "${each}s" --title "$name ($target)" --out "$out/$name.json" "$@" || echo "   $name: see the verdict above"
 }
 
-rate-1k()     { start 500 10 5s 0;   run rate-1k --interval 5s; }
-rate-16k()    { start 2000 40 5s 0;  run rate-16k --interval 5s; }
-rate-16k-tls(){ start 2000 40 5s 1;  run rate-16k-tls --interval 5s; }
-rate-38k()    { start 9500 40 10s 0; run rate-38k --interval 10s; }
-frame-1()     { start 2000 40 5s 0;  run frame-1 --rate 60000 --per-frame 1 --status-changes -1; }
-frame-8()     { start 2000 40 5s 0;  run frame-8 --rate 150000 --per-frame 8 --status-changes -1; }
-frame-40()    { start 2000 40 5s 0;  run frame-40 --rate 300000 --per-frame 40 --status-changes -1; }
-storm-15k()     { start 15000 40 60s 0; run storm-15k --interval 60s --warmup 15s --reconnect-storm; }
-storm-15k-tls() { start 15000 40 60s 1; run storm-15k-tls --interval 60s --warmup 15s --reconnect-storm; }
+# n NUMBER: scaled
+n() { echo $(($1 / scale > 0 ? $1 / scale : 1)); }
 
-# kill -9 in the middle, page cache dropped where we may; the loader goes on through it.
-crash-500k() {
-  start 12500 40 10s 0
-  ( sleep $((each / 2 + 25)); kill -9 "$server"; sync; echo 3 2>/dev/null >/proc/sys/vm/drop_caches || true; launch; echo "$server" >"$data/again" ) &
-  local killer=$!
-  run crash-500k --interval 10s --warmup 15s
-  wait "$killer" || true
-  stop; server=$(cat "$data/again" 2>/dev/null || true); stop
-}
+goals16=(--goal beyond-p99=60 --goal machine=30)
+rate-1k() { # 1,000 results/s: bytes on disk
+  start "$(n 500)" 10 5s 0; run rate-1k --interval 5s; }
+rate-16k() { # 16,000 results/s, plain: latency, CPU, bytes on disk
+  start "$(n 2000)" 40 5s 0; run rate-16k --interval 5s "${goals16[@]}" --goal server-cpu=12; }
+rate-16k-tls() { # the same with mutual TLS
+  start "$(n 2000)" 40 5s 1; run rate-16k-tls --interval 5s "${goals16[@]}" --goal server-cpu=15; }
+rate-38k() { # 38,000 results/s: bytes on disk
+  start "$(n 9500)" 40 10s 0; run rate-38k --interval 10s --warmup 10s; }
+frame-1() { # 60,000 results/s offered, one per frame
+  start "$(n 2000)" 40 5s 0; run frame-1 --rate "$(n 60000)" --per-frame 1 --status-changes -1; }
+frame-8() { # 150,000 results/s, eight per frame
+  start "$(n 2000)" 40 5s 0; run frame-8 --rate "$(n 153000)" --per-frame 8 --status-changes -1 --goal rate="$(n 150000)"; }
+frame-40() { # 300,000 results/s offered, forty per frame
+  start "$(n 2000)" 40 5s 0; run frame-40 --rate "$(n 300000)" --per-frame 40 --status-changes -1; }
+storm-15k() { # 15,000 agents, all cut at once, plain: memory per session, time until all are back
+  start "$(n 15000)" 40 60s 0; run storm-15k --interval 60s --warmup 15s --max-lag 250ms --reconnect-storm --goal agent-memory=12 --goal back=5; }
+storm-15k-tls() { # the same with mutual TLS
+  start "$(n 15000)" 40 60s 1; run storm-15k-tls --interval 60s --warmup 15s --max-lag 250ms --reconnect-storm --goal agent-memory=30 --goal back=30; }
+restart-15k() { # 15,000 agents whose server is killed and started again, plain
+  start "$(n 15000)" 40 60s 0; crash; run restart-15k --interval 60s --warmup 15s --max-lag 250ms --halfway "sh $data/crash" --goal back-serving=5; }
+restart-15k-tls() { # the same with mutual TLS
+  start "$(n 15000)" 40 60s 1; crash; run restart-15k-tls --interval 60s --warmup 15s --max-lag 250ms --halfway "sh $data/crash" --goal back-serving=30; }
+crash-500k() { # kill -9 at 50,000 results/s with 500,000 states, page cache dropped
+  start "$(n 12500)" 40 10s 0; crash
+  run crash-500k --interval 10s --warmup 15s --max-lag 250ms --halfway "sh $data/crash cold" --goal serving=10 --goal acknowledging=10; }
+states-1.5m() { # 1,520,000 event states: memory of each, pages while 5,000 results/s flow
+  start "$(n 40000)" 38 76s 0
+  export MUSTER_CONTEXT="$data/context"
+  bin/muster login https://127.0.0.1:$((port + 1)) --ca "$data/pki/ca.crt" --password-file "$data/password" >/dev/null
+  run states-1.5m --fleet "$nodes" --agents "$(n 10000)" --rate "$(n 5000)" --duration "$((each > 180 ? each : 180))s" --pages 500 \
+    --goal state-memory=600 --goal page-p99=100 --goal search-max=250; }
+stages() { # Go benchmarks of each stage: bench/results/stages.txt
+  bench/stages.sh | tee "$out/stages.txt"; }
 
-all=(rate-1k rate-16k rate-16k-tls rate-38k frame-1 frame-8 frame-40 storm-15k storm-15k-tls crash-500k)
-[ $# -gt 0 ] || set -- "${all[@]}"
+all=$(sed -nE 's/^([a-z0-9.-]+)\(\) \{ # .*$/\1/p' "$0" | tr '\n' ' ')
+[ $# -gt 0 ] || set -- $all
 for scenario in "$@"; do
-  case " ${all[*]} " in *" $scenario "*) "$scenario" ;; *) echo "no scenario $scenario; there are: ${all[*]}"; exit 2 ;; esac
+  case " $all " in *" $scenario "*) "$scenario" ;; *) echo "no scenario $scenario; there are: $all"; exit 2 ;; esac
 done
 stop
-{
-  echo "# Results"
-  echo
-  echo "Made by \`bench/run.sh\` from the JSON beside this page, which has machine, commit and"
-  echo "command of each run. \`(spine)\` is session, journal and view alone; \`(server)\` the whole."
-  echo "Server and loader share the machine; *load before* tells whether they had it for themselves."
-  echo
-  load table "$out"/*.json
-} >"$out/README.md"
+if compgen -G "$out/*.json" >/dev/null; then
+  {
+    echo "# Results"
+    echo
+    echo "Made by \`bench/run.sh\` from the JSON beside this page, which has machine, commit and"
+    echo "command of each run; [bench/README.md](../README.md) says how it is measured. \`(server)\` is"
+    echo "the whole, \`(spine)\` session, journal and view alone. Server and loader share the machine;"
+    echo "*load before* and *others* tell whether they had it for themselves."
+    echo
+    $bin load table "$out"/*.json
+  } >"$out/README.md.new"
+  mv "$out/README.md.new" "$out/README.md"
+fi
 echo "bench/run.sh: reports in $out"

@@ -53,6 +53,7 @@ func serve() *cobra.Command {
 			}
 			mux := http.NewServeMux()
 			mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+			mux.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {}) // it listens once it is
 			mux.Handle("/debug/states", load.StatesHandler(s.View))
 			mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 			mux.HandleFunc("/debug/pprof/", pprof.Index)

@@ -28,6 +28,16 @@ type checkSet struct {
 	chunks []*model.Chunk // those that are played, ascending by id
 }
 
+// maxFrameBytes closes a frame that holds this much output, as agents do.
+const maxFrameBytes = 128 << 10
+
+// slowLasts is for how long Slow is honoured, as agents do.
+const slowLasts = int64(60 * time.Second)
+
+// maxBackoff is the longest mean wait between two attempts to connect: shorter than
+// real agents', because a storm is what is measured.
+const maxBackoff = time.Second
+
 // agent is one simulated machine. Its lock guards everything below it; the sender
 // that owns it and its reader meet there.
 type agent struct {
@@ -40,7 +50,7 @@ type agent struct {
 
 	mu        sync.Mutex
 	session   session // nil while away
-	welcomed  bool    // ever
+	since     int64   // when it was welcomed last, ns; zero: never
 	node      model.NodeID
 	keepalive int64 // ns between signs of life
 	set       *checkSet
@@ -48,7 +58,10 @@ type agent struct {
 	filling   *frame
 	held      []*frame // closed, not acknowledged, by number; the first toSend are sent
 	sent      int
+	spooled   int // bytes of output in filling and held
 	lastSend  int64
+	slowUntil int64 // until then frames …
+	slowFor   int64 // … linger this long, and nothing leaves earlier
 	status    []model.Status
 	refused   map[uint64]struct{} // numbers refused, until the acknowledgement passes them
 	ledger    ledger
@@ -63,26 +76,32 @@ type frame struct {
 	intended []int64
 	checks   []int16 // index in the checkSet; -1 for a keepalive
 	outputs  []byte
+	batch    wire.Batch // as it is sent
 }
 
 var errLeft = errors.New("the run is over")
 
 // live keeps a session open until ctx ends.
 func (a *agent) live(ctx context.Context) {
-	wait := 50 * time.Millisecond
+	const first = 50 * time.Millisecond
+	wait := first
 	for ctx.Err() == nil {
 		s, err := a.open(ctx)
 		if err == nil {
-			wait = 50 * time.Millisecond
+			wait = first
 			err = s.Read()
-			a.left(err)
+			a.left(ctx, err)
+			var leaving *link.LeavingError
+			if errors.As(err, &leaving) {
+				pause(ctx, leaving.Retry)
+			}
 			continue
 		}
 		a.mu.Lock()
 		broken := a.session != nil // welcomed, and then not
 		a.mu.Unlock()
 		if broken {
-			a.left(err)
+			a.left(ctx, err)
 		}
 		if ctx.Err() != nil {
 			return
@@ -92,12 +111,18 @@ func (a *agent) live(ctx context.Context) {
 		if errors.As(err, &refused) && refused.RetryMs > 0 {
 			wait = max(wait, time.Duration(refused.RetryMs)*time.Millisecond)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait/2 + rand.N(wait)):
-		}
-		wait = min(2*wait, 2*time.Second)
+		pause(ctx, wait/2+rand.N(wait))
+		wait = min(2*wait, maxBackoff)
+	}
+}
+
+// pause waits, at most until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
 	}
 }
 
@@ -131,12 +156,15 @@ func (a *agent) holds() wire.StreamHeld {
 	return h
 }
 
-func (a *agent) left(err error) {
+// left notes the end of a session; one that the run itself ends is no loss.
+func (a *agent) left(ctx context.Context, err error) {
 	a.mu.Lock()
 	a.session = nil
 	a.mu.Unlock()
 	a.run.connected.Add(-1)
-	a.run.lost(a, err)
+	if ctx.Err() == nil {
+		a.run.lost(a, err)
+	}
 }
 
 // Welcomed: what the server keeps is acknowledged, the rest is sent again.
@@ -146,10 +174,11 @@ func (a *agent) welcome(s session, w *wire.Welcome) {
 	a.mu.Lock()
 	a.session, a.node = s, w.Node
 	a.keepalive = int64(w.KeepaliveMs) * int64(time.Millisecond)
-	if !a.welcomed {
-		a.welcomed = true
+	a.slowUntil = 0
+	if a.since == 0 {
 		a.run.first.Add(1)
 	}
+	a.since = max(1, a.run.now())
 	a.kept(w.Last)
 	for _, f := range a.held[:a.sent] {
 		a.tally.mu.Lock()
@@ -186,6 +215,7 @@ func (a *agent) Acked(_ *link.Session, ack *wire.Ack) { a.ack(ack) }
 func (a *agent) ack(ack *wire.Ack) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.run.acking(a.since)
 	for i := range ack.Refused {
 		r := &ack.Refused[i]
 		if r.Stream != a.stream {
@@ -219,6 +249,7 @@ func (a *agent) kept(last []wire.StreamLast) {
 			if f.done < len(f.signals) {
 				break
 			}
+			a.spooled -= len(f.outputs)
 			a.run.frames.Put(f)
 			gone++
 		}
@@ -232,9 +263,9 @@ func (a *agent) settle(f *frame, last uint64, now int64) {
 	t := a.tally
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	measured := t.measured(f.due)
 	for ; f.done < len(f.signals) && f.first+uint64(f.done) <= last; f.done++ {
 		number := f.first + uint64(f.done)
-		measured := t.measured(f.due)
 		if _, ok := a.refused[number]; ok {
 			delete(a.refused, number)
 			a.ledger.refused++
@@ -261,11 +292,9 @@ func (a *agent) settle(f *frame, last uint64, now int64) {
 func (a *agent) pump() {
 	for a.session != nil && a.sent < len(a.held) {
 		f := a.held[a.sent]
-		b := wire.Batch{StreamKey: wire.StreamKey{Stream: a.stream}, First: f.first, Signals: f.signals}
-		if f.done > 0 { // half of it was kept before the session broke
-			b.First, b.Signals = f.first+uint64(f.done), f.signals[f.done:]
-		}
-		if err := a.session.Send(&b); err != nil {
+		// What was kept of it before the session broke is not sent again.
+		f.batch = wire.Batch{StreamKey: wire.StreamKey{Stream: a.stream}, First: f.first + uint64(f.done), Signals: f.signals[f.done:]}
+		if err := a.session.Send(&f.batch); err != nil {
 			return // full: the next acknowledgement goes on; ended: the next session does
 		}
 		a.lastSend = a.run.now()
@@ -274,8 +303,13 @@ func (a *agent) pump() {
 }
 
 // add puts one result of check c into the frame that is being filled, and says
-// whether that is full. Caller holds the lock.
-func (a *agent) add(c int, intended int64) (full, began bool) {
+// whether that is to leave at once. A spool that is full takes none: it is counted,
+// and has no number. Caller holds the lock.
+func (a *agent) add(c int, intended int64) (leaves, began bool) {
+	if a.spooled >= a.run.cfg.Spool {
+		a.tally.spoolFull(intended)
+		return false, false
+	}
 	f, began := a.fill(intended)
 	chunk := a.set.chunks[c]
 	from := len(f.outputs)
@@ -287,19 +321,26 @@ func (a *agent) add(c int, intended int64) (full, began bool) {
 		DurationMs: 5, Output: f.outputs[from:len(f.outputs):len(f.outputs)]})
 	f.intended = append(f.intended, intended)
 	f.checks = append(f.checks, int16(c))
+	a.spooled += len(f.outputs) - from
 	a.ledger.sent++
-	return changed || a.run.cfg.PerFrame > 0 && len(f.signals) >= a.run.cfg.PerFrame || len(f.signals) >= wire.MaxSignals, began
+	full := len(f.signals) >= wire.MaxSignals || len(f.outputs) >= maxFrameBytes
+	early := changed || a.run.cfg.PerFrame > 0 && len(f.signals) >= a.run.cfg.PerFrame
+	return full || early && intended >= a.slowUntil, began
 }
 
 func (a *agent) fill(intended int64) (f *frame, began bool) {
-	if a.filling == nil {
-		f := a.run.frames.Get().(*frame)
-		*f = frame{first: a.ledger.sent + 1, due: intended + int64(a.run.cfg.Linger),
-			signals: f.signals[:0], intended: f.intended[:0], checks: f.checks[:0], outputs: f.outputs[:0]}
-		a.filling = f
-		return f, true
+	if a.filling != nil {
+		return a.filling, false
 	}
-	return a.filling, false
+	linger := int64(a.run.cfg.Linger)
+	if intended < a.slowUntil {
+		linger = max(linger, a.slowFor)
+	}
+	f = a.run.frames.Get().(*frame)
+	*f = frame{first: a.ledger.sent + 1, due: intended + linger,
+		signals: f.signals[:0], intended: f.intended[:0], checks: f.checks[:0], outputs: f.outputs[:0]}
+	a.filling = f
+	return f, true
 }
 
 // leave closes the frame that is being filled and sends it. Caller holds the lock.
@@ -330,17 +371,20 @@ func (a *agent) alive(now int64) {
 	a.leave(now)
 }
 
-// RunNow and the rest are heard and counted, not played: a simulated check has
-// nothing to run.
+// RunNow is heard, not played: a simulated check has nothing to run.
 func (a *agent) RunNow(*link.Session, model.ChunkID) {}
 
-// Slow is counted: a server that asks for it is overloaded.
-func (a *agent) Slow(_ *link.Session, _ time.Duration, reason string) {
+// Slow is done as agents do: for a minute frames linger longer and nothing leaves
+// before. It is counted, because a server that asks for it is overloaded.
+func (a *agent) Slow(_ *link.Session, linger time.Duration, reason string) {
+	a.mu.Lock()
+	a.slowUntil, a.slowFor = a.run.now()+slowLasts, int64(linger)
+	a.mu.Unlock()
 	a.run.slowed.Add(1)
-	a.run.cfg.Log.Warn("server asks to slow down", "agent", a.name, "reason", reason)
+	a.run.cfg.Log.Debug("server asks to slow down", "agent", a.name, "linger", linger, "reason", reason)
 }
 
-// Leaving: Read ends next, and live comes back.
+// Leaving: Read ends next, and live comes back after the time that the server names.
 func (a *agent) Leaving(*link.Session, time.Duration, string) {}
 
 var _ link.Handler = (*agent)(nil)

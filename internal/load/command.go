@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -38,8 +41,10 @@ bench/README.md says how the recorded results were made.`,
 
 func runCommand() *cobra.Command {
 	var c Config
-	var title, data, admin, out, pid string
+	var title, data, out, pid, halfway string
+	var goals []string
 	var withTLS bool
+	var pages int
 	cmd := &cobra.Command{
 		Use:           "run",
 		Short:         "Open agent sessions, send results at a set rate, compare the view with the ledger",
@@ -56,12 +61,28 @@ func runCommand() *cobra.Command {
 					return err
 				}
 			}
-			if admin != "" {
-				admin = strings.TrimSuffix(admin, "/")
-				c.MetricsURL, c.Before = admin+"/metrics", HTTPView(admin+"/debug/states")
+			if c.AdminURL != "" {
+				c.AdminURL = strings.TrimSuffix(c.AdminURL, "/")
+				c.Before = HTTPView(c.AdminURL + "/debug/states")
 			}
-			if err := findServer(&c, pid); err != nil {
+			var err error
+			if c.ServerPID, err = findServer(pid); err != nil {
 				return err
+			}
+			for _, text := range goals {
+				g, err := ParseGoal(text)
+				if err != nil {
+					return err
+				}
+				c.Goals = append(c.Goals, g)
+			}
+			if pages > 0 {
+				if c.Pages, err = askPages(c, pages); err != nil {
+					return err
+				}
+			}
+			if halfway != "" {
+				c.Halfway = func(ctx context.Context) error { return shell(ctx, halfway) }
 			}
 			c.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
 			c.Progress = progress(cmd.ErrOrStderr())
@@ -85,6 +106,7 @@ func runCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&c.Server, "server", "127.0.0.1:8443", "the agents' listener: listen, or listen-plain without --tls")
 	f.IntVar(&c.Agents, "agents", 100, "agent sessions")
+	f.IntVar(&c.Fleet, "fleet", 0, "nodes that send every check once before, in rounds of --agents; the last round stays and is measured. 0: --agents")
 	f.IntVar(&c.First, "first", 0, "number of the first agent, where several loaders share a fleet")
 	f.IntVar(&c.Checks, "checks", 40, "checks of each agent")
 	f.DurationVar(&c.Interval, "interval", 5*time.Second, "interval of every check")
@@ -97,31 +119,70 @@ func runCommand() *cobra.Command {
 	f.DurationVar(&c.Warmup, "warmup", 5*time.Second, "time before it that is not measured")
 	f.DurationVar(&c.MaxLag, "max-lag", 50*time.Millisecond, "generator lag (p99) that makes a run invalid")
 	f.BoolVar(&c.Storm, "reconnect-storm", false, "cut all sessions at once, in the middle, and time until all are back")
+	f.StringVar(&halfway, "halfway", "", "a shell command for the middle of the run that ends and starts the server, and returns; times are taken from its beginning")
+	f.IntVar(&pages, "pages", 0, "requests for each kind of page of events while results flow; needs a session: muster login")
+	f.StringArrayVar(&goals, "goal", nil, "a figure that makes the run fail when it is missed, NAME=LIMIT; may be repeated. --goal help lists the names")
+	f.IntVar(&c.Spool, "spool-bytes", 0, "output that one agent keeps unacknowledged; 0: a GiB shared by all, at most a MiB each")
 	f.IntVar(&c.Parallel, "parallel", 512, "connections being opened at once")
-	f.IntVar(&c.Senders, "senders", 4, "goroutines that play the timetable")
+	f.IntVar(&c.Senders, "senders", 0, "goroutines that play the timetable; 0: one per core, at most 4")
 	f.IntVar(&c.Sources, "sources", 0, "loopback addresses to connect from; 0: one per 20,000 agents")
 	f.Uint64Var(&c.Seed, "seed", 0, "same seed, same nodes and timetable")
 	f.BoolVar(&withTLS, "tls", false, "mutual TLS with certificates of the server's CA (--data)")
 	f.StringVar(&data, "data", "./muster-data", "the server's data folder, for its CA")
-	f.StringVar(&admin, "admin", "", "the server's admin listener, such as http://127.0.0.1:8444: metrics, and the states that the ledger is compared with")
-	f.StringVar(&pid, "server-pid", "", "the server's process, or a file with its number: CPU and memory are reported")
+	f.StringVar(&c.AdminURL, "admin", "", "the server's admin listener, such as http://127.0.0.1:8444: metrics, and the states that the ledger is compared with")
+	f.StringVar(&pid, "server-pid", "", "the server's process, or a file with its number that is read anew each time: CPU, memory and disk are reported")
 	f.StringVar(&out, "out", "", "write the whole report (run.json) here")
 	f.StringVar(&title, "title", "", "a name for the report")
 	return cmd
 }
 
-func findServer(c *Config, pid string) error {
+// findServer makes the function that names the server's process now.
+func findServer(pid string) (func() int, error) {
 	if pid == "" {
-		return nil
+		return nil, nil
 	}
-	if text, err := os.ReadFile(pid); err == nil {
-		pid = strings.TrimSpace(string(text))
+	if n, err := strconv.Atoi(pid); err == nil && n > 0 {
+		return func() int { return n }, nil
 	}
-	n, err := strconv.Atoi(pid)
-	if err != nil || n < 1 {
-		return model.Errorf(model.Invalid, "--server-pid %q: want a process number or a file that holds one", pid)
+	read := func() int {
+		text, err := os.ReadFile(pid)
+		n, bad := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil || bad != nil || n < 1 {
+			return 0 // the server is being started anew
+		}
+		return n
 	}
-	c.ServerPID = n
+	if read() == 0 {
+		return nil, model.Errorf(model.Invalid, "--server-pid %q: want a process number or a file that holds one", pid)
+	}
+	return read, nil
+}
+
+// askPages makes the client for --pages from what `muster login` left.
+func askPages(c Config, requests int) (*Pages, error) {
+	path, err := client.ContextPath(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	known, err := client.LoadContext(path)
+	if err != nil {
+		return nil, err
+	}
+	api, err := client.New(known.WithEnv(os.Getenv))
+	if err != nil {
+		return nil, err
+	}
+	return &Pages{Client: api, Requests: requests, First: c.First, Fleet: max(c.Fleet, c.Agents), Checks: c.Checks,
+		Random: rand.New(rand.NewPCG(c.Seed, 1))}, nil
+}
+
+// shell runs a command to its end. What it starts may outlive it, and say more.
+func shell(ctx context.Context, command string) error {
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%q: %w", command, err)
+	}
 	return nil
 }
 

@@ -1,9 +1,11 @@
 package load
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,27 +20,32 @@ type Config struct {
 	// TLS makes the configuration of one agent's connection; nil: plain, on loopback.
 	TLS func(uid uuid.UUID) (*tls.Config, error)
 
-	Agents     int           // default 100
-	First      int           // number of the first one: several runs share a fleet
-	Checks     int           // per agent; default 40
-	Interval   time.Duration // of every check; default 5 s. Rate replaces it.
-	Rate       float64       // results per second of all agents; 0: from Interval
-	PerFrame   int           // results that fill a frame; 0: only the linger does
-	Linger     time.Duration // default 500 ms, as agents do
-	Output     int           // bytes of each result's output; default 100
-	Changes    float64       // share of results that change the status; 0.02 unless negative
-	Duration   time.Duration // measured; default 60 s
-	Warmup     time.Duration // before it, sent but not measured; default 5 s
-	Drain      time.Duration // after it, to wait for the last acknowledgements; default 30 s
-	MaxLag     time.Duration // of the generator, p99; beyond it the run is invalid; default 50 ms
-	Storm      bool          // in the middle all agents reconnect at once
-	Parallel   int           // connections being opened at once; default 512
-	Senders    int           // goroutines; default 4
-	Sources    int           // loopback addresses to connect from; default one per 20,000 agents
-	Seed       uint64        // same seed, same nodes and plan
-	ServerPID  int           // to report its CPU and memory; 0: not
-	MetricsURL string        // the server's /metrics; empty: not read
+	Agents    int                             // default 100
+	First     int                             // number of the first one: several runs share a fleet
+	Fleet     int                             // nodes that hold results when the measurement begins, in multiples of Agents; default Agents. See rounds.go.
+	Checks    int                             // per agent; default 40
+	Interval  time.Duration                   // of every check; default 5 s. Rate replaces it.
+	Rate      float64                         // results per second of all agents; 0: from Interval
+	PerFrame  int                             // results that fill a frame; 0: only the linger does
+	Linger    time.Duration                   // default 500 ms, as agents do
+	Output    int                             // bytes of each result's output; default 100
+	Changes   float64                         // share of results that change the status; 0.02 unless negative
+	Duration  time.Duration                   // measured; default 60 s
+	Warmup    time.Duration                   // before it, sent but not measured; default 5 s
+	Drain     time.Duration                   // after it, to wait for the last acknowledgements; default 30 s
+	MaxLag    time.Duration                   // of the generator, p99; beyond it the run is invalid; default 50 ms
+	Storm     bool                            // in the middle all agents reconnect at once
+	Halfway   func(ctx context.Context) error // done in the middle, such as ending the server; nil: nothing
+	Spool     int                             // bytes of output that an agent keeps unacknowledged; default a GiB shared by all, at most a MiB each
+	Parallel  int                             // connections being opened at once; default 512
+	Senders   int                             // goroutines; default one per core, at most 4
+	Sources   int                             // loopback addresses to connect from; default one per 20,000 agents
+	Seed      uint64                          // same seed, same nodes and plan
+	ServerPID func() int                      // to report its CPU, memory and disk, asked anew each time; nil: not
+	AdminURL  string                          // the server's admin listener, for /metrics and /readyz; empty: not asked
 
+	Pages    *Pages                          // asked for while results flow; nil: none
+	Goals    []Goal                          // what the run should reach
 	Before   View                            // what the view holds, asked before and after; nil: not compared
 	Generate Generator                       // what results say; default: distinct outputs, Changes
 	Plays    func(*model.Chunk) bool         // which checks of an assignment; default those of Prepare
@@ -68,7 +75,9 @@ func (c Config) withDefaults() (Config, error) {
 	setInt(&c.Checks, 40)
 	setInt(&c.Output, 100)
 	setInt(&c.Parallel, 512)
-	setInt(&c.Senders, 4)
+	setInt(&c.Senders, min(runtime.GOMAXPROCS(0), 4))
+	setInt(&c.Fleet, c.Agents)
+	setInt(&c.Spool, min(1<<20, 1<<30/max(1, c.Agents)))
 	setInt(&c.Sources, (c.Agents+19_999)/20_000)
 	set(&c.Interval, 5*time.Second)
 	set(&c.Linger, 500*time.Millisecond)
@@ -85,7 +94,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Rate = float64(c.Agents*c.Checks) / c.Interval.Seconds()
 	}
 	if c.Generate == nil {
-		c.Generate = &distinct{size: c.Output, changes: c.Changes, seed: c.Seed}
+		c.Generate = &distinct{size: c.Output, changes: c.Changes, seed: c.Seed, rare: c.rare()}
 	}
 	if c.Plays == nil {
 		c.Plays = loadCheck
@@ -105,6 +114,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, model.Errorf(model.Invalid, "%d results per frame: the protocol allows %d", c.PerFrame, wire.MaxSignals)
 	case c.Output < minOutput:
 		return c, model.Errorf(model.Invalid, "outputs of %d bytes: at least %d are needed to tell them apart", c.Output, minOutput)
+	case c.Fleet%c.Agents != 0:
+		return c, model.Errorf(model.Invalid, "a fleet of %d comes by in rounds of %d agents: the one must be a multiple of the other", c.Fleet, c.Agents)
 	case c.Sources > 250:
 		return c, model.Errorf(model.Invalid, "%d source addresses: at most 250", c.Sources)
 	case c.Interval <= 0:
@@ -112,6 +123,14 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.Senders = min(c.Senders, c.Agents)
 	return c, nil
+}
+
+// rare is the one state in the fleet that is UNKNOWN, where pages are asked for.
+func (c Config) rare() *rarity {
+	if c.Pages == nil {
+		return nil
+	}
+	return &rarity{agent: c.First + rareNode(c.Fleet), check: c.Checks / 2}
 }
 
 // NodeUID is the immutable id of simulated node i: the same for the same seed, so

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -58,17 +57,9 @@ func (d Demo) Run(ctx context.Context) error {
 
 // forever plays without measuring. Agents that are not ready yet are waited for.
 func (r *run) forever(ctx context.Context) error {
-	live, stop := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	defer func() {
-		stop()
-		r.bye()
-		running.Wait()
-	}()
-	r.deal(never, never)
-	for _, a := range r.agents {
-		running.Go(func() { a.live(live) })
-	}
+	crew := r.open(ctx)
+	defer crew.leave()
+	r.deal(r.cfg.Interval, never, never)
 	for r.ready.Load() < int64(r.cfg.Agents) {
 		select {
 		case <-ctx.Done():
@@ -76,10 +67,10 @@ func (r *run) forever(ctx context.Context) error {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	running.Go(func() { r.keepHouse(live) })
+	crew.readers.Go(func() { r.keepHouse(ctx) })
 	begin := r.now()
 	for _, s := range r.senders {
-		running.Go(func() { s.play(live, begin, never) })
+		crew.readers.Go(func() { s.play(ctx, begin, never) })
 	}
 	<-ctx.Done()
 	return nil

@@ -17,13 +17,24 @@ type distinct struct {
 	size    int
 	changes float64 // share of results that change the status
 	seed    uint64
+	rare    *rarity // nil: all statuses occur
 }
+
+// rarity keeps one status to one state, so that a search for it finds one in all.
+type rarity struct{ agent, check int }
 
 func (d *distinct) Result(dst []byte, a, c int, _ *model.Chunk, seq uint64, before model.Status) ([]byte, model.Status) {
 	r := mix(d.seed ^ uint64(a)<<40 ^ uint64(c)<<20 ^ seq)
 	status := before
-	if share(r) < d.changes {
-		status = (before + 1 + model.Status(r&1)) % 4
+	statuses := model.Status(4)
+	if d.rare != nil {
+		statuses = model.Unknown
+	}
+	switch {
+	case d.rare != nil && a == d.rare.agent && c == d.rare.check:
+		status = model.Unknown
+	case share(r) < d.changes:
+		status = (before + 1 + model.Status(r&1)) % statuses
 	}
 	from := len(dst)
 	dst = append(dst, status.String()...)

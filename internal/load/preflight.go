@@ -33,8 +33,8 @@ func preflight(c Config) error {
 		if c.TLS != nil {
 			each = tlsAgent
 		}
-		each += int64(c.Checks) * 64
-		if need := each * int64(c.Agents); need > free {
+		need := each*int64(c.Agents) + int64(c.Fleet)*(1024+int64(c.Checks)*64) // those away have a ledger
+		if need > free {
 			problems = append(problems, fmt.Sprintf("memory: %d agents need about %d MiB, %d MiB are free", c.Agents, need>>20, free>>20))
 		}
 	}

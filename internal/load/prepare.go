@@ -16,6 +16,8 @@ const loadNamespace = "load"
 // checkPrefix is how the checks that a load run plays are called.
 const checkPrefix = "load-"
 
+func checkName(i int) string { return fmt.Sprintf("%s%03d", checkPrefix, i) }
+
 // Preparation is what a run needs of a server.
 type Preparation struct {
 	Agents   int
@@ -33,7 +35,7 @@ func Prepare(ctx context.Context, service *intent.Service, p Preparation) error 
 		resource(model.Metadata{Name: "agents", Namespace: loadNamespace}, &model.GroupSpec{Where: "true"}),
 	}
 	for i := range p.Checks {
-		resources = append(resources, resource(model.Metadata{Name: fmt.Sprintf("%s%03d", checkPrefix, i), Namespace: loadNamespace}, &model.CheckSpec{
+		resources = append(resources, resource(model.Metadata{Name: checkName(i), Namespace: loadNamespace}, &model.CheckSpec{
 			Targets: &model.Targets{Groups: []string{"agents"}}, Command: &model.Command{Shell: "true"}, Interval: model.Duration(p.Interval),
 		}))
 	}
@@ -42,13 +44,25 @@ func Prepare(ctx context.Context, service *intent.Service, p Preparation) error 
 	}
 	nodes := make([]intent.NewNode, p.Agents)
 	for i := range nodes {
-		nodes[i] = intent.NewNode{UID: NodeUID(p.Seed, i), Name: NodeName(i)}
+		nodes[i] = intent.NewNode{UID: NodeUID(p.Seed, i), Name: NodeName(i), Labels: map[string]string{"rack": rack(i), "site": site(i)}}
+	}
+	if len(nodes) > 0 {
+		nodes[rareNode(len(nodes))].Labels["only"] = "yes"
 	}
 	if err := service.BulkNodes(ctx, by, loadNamespace, nodes); err != nil {
 		return fmt.Errorf("make the nodes of a load run: %w", err)
 	}
 	return nil
 }
+
+// Labels of the nodes: forty to a rack, eight sites, and one node apart.
+func rack(i int) string { return fmt.Sprintf("r%04d", i/nodesPerRack) }
+func site(i int) string { return fmt.Sprintf("s%d", i%8) }
+
+const nodesPerRack = 40
+
+// rareNode is the number of the node apart in a fleet of n.
+func rareNode(n int) int { return n / 3 }
 
 func resource(meta model.Metadata, spec model.Spec) model.Resource {
 	return model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: meta, Spec: spec}

@@ -10,8 +10,12 @@ import (
 
 // process is what Linux says of a process; zero elsewhere.
 type process struct {
-	cpu time.Duration // user and system
-	rss int64         // bytes
+	pid     int
+	cpu     time.Duration // user and system
+	rss     int64         // bytes
+	reads   int64         // system calls that read, sockets included …
+	writes  int64         // … and that write
+	written int64         // bytes that it sent to storage, in whole pages
 }
 
 // userHz is the unit of times in /proc: 100 on every Linux that Go supports.
@@ -19,6 +23,7 @@ const userHz = 100
 
 // readProcess reads /proc/<pid>; 0 is this process.
 func readProcess(pid int) (p process) {
+	p.pid = pid
 	dir := "/proc/self/"
 	if pid > 0 {
 		dir = "/proc/" + strconv.Itoa(pid) + "/"
@@ -36,13 +41,58 @@ func readProcess(pid int) (p process) {
 		p.cpu = time.Duration(user+system) * time.Second / userHz
 		p.rss = pages * int64(os.Getpagesize())
 	}
+	p.reads, p.writes, p.written = number(dir+"io", "syscr"), number(dir+"io", "syscw"), number(dir+"io", "write_bytes")
 	return p
+}
+
+// same says whether p is a later look at the process of before.
+func (p process) same(before process) bool {
+	return p.pid == before.pid && before.cpu > 0 && p.cpu >= before.cpu
 }
 
 // cores is how many cores a process used since before.
 func (p process) cores(before process, span time.Duration) float64 {
-	if span <= 0 || before.cpu == 0 || p.cpu < before.cpu { // not there, or another process by now
+	if span <= 0 || !p.same(before) {
 		return 0
 	}
 	return (p.cpu - before.cpu).Seconds() / span.Seconds()
+}
+
+// busyTime is what all processes and the kernel used of all cores since the machine
+// started: what somebody else takes shows here.
+func busyTime() time.Duration {
+	f := strings.Fields(line("/proc/stat", "cpu "))
+	var busy int64
+	for i, text := range f { // user nice system idle iowait irq softirq steal …
+		if i != 3 && i != 4 && i < 8 {
+			n, _ := strconv.ParseInt(text, 10, 64)
+			busy += n
+		}
+	}
+	return time.Duration(busy) * time.Second / userHz
+}
+
+// field is the value of the first line "name: value" of a file.
+func field(path, name string) string {
+	_, value, _ := strings.Cut(line(path, name), ":")
+	return strings.TrimSpace(value)
+}
+
+func number(path, name string) int64 {
+	n, _ := strconv.ParseInt(field(path, name), 10, 64)
+	return n
+}
+
+// line is the rest of the first line of a file that begins with start.
+func line(path, start string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	for l := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(l, start); ok {
+			return rest
+		}
+	}
+	return ""
 }

@@ -24,16 +24,19 @@ type run struct {
 	cfg     Config
 	epoch   time.Time
 	bootID  string
-	agents  []*agent
+	fleet   []*agent // all
+	agents  []*agent // those that have sessions in this round
 	senders []*sender
 	connect func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, a *agent) (session, error)
 
 	opening   chan struct{} // one token per connection being opened
 	connected atomic.Int64  // sessions now
 	welcomes  atomic.Int64  // sessions ever
-	first     atomic.Int64  // agents welcomed at least once
-	ready     atomic.Int64  // agents that hold all their checks
+	first     atomic.Int64  // agents of this round welcomed at least once
+	ready     atomic.Int64  // agents of this round that hold all their checks
 	slowed    atomic.Int64  // Slow messages
+	lostAt    atomic.Int64  // when the present outage began, ns; zero: there is none, or it has its first acknowledgement
+	ackedAt   atomic.Int64  // of a session that began after it, ns; zero: none yet
 	seq       atomic.Uint64 // of results
 	frames    sync.Pool
 
@@ -76,7 +79,7 @@ func newRun(cfg Config) (*run, error) {
 		dialers[i] = r.dialer(i)
 	}
 	shared := link.NewShared()
-	for i := range cfg.Agents {
+	for i := range cfg.Fleet {
 		uid, name := cfg.Nodes(cfg.First + i)
 		a := &agent{run: r, index: cfg.First + i, uid: uid, name: name, stream: wire.StreamID(rand.Uint64() | 1)}
 		c := link.Config{Node: uid, Dial: dialers[i%len(dialers)], Chunk: r.chunk, BootMs: r.boot, Log: cfg.Log, Shared: shared}
@@ -87,8 +90,9 @@ func newRun(cfg Config) (*run, error) {
 			}
 		}
 		a.cfg = c.Complete()
-		r.agents = append(r.agents, a)
+		r.fleet = append(r.fleet, a)
 	}
+	r.agents = r.fleet[cfg.Fleet-cfg.Agents:]
 	return r, nil
 }
 
@@ -163,34 +167,25 @@ func (r *run) lost(a *agent, err error) {
 
 // do is the run from top to bottom.
 func (r *run) do(ctx context.Context) (*Report, error) {
-	live, stop := context.WithCancel(ctx)
-	var readers sync.WaitGroup
-	defer func() {
-		stop()
-		r.bye()
-		readers.Wait()
-	}()
 	rep := newReport(r.cfg)
 	before, err := resultsOf(ctx, r.cfg.Before)
 	if err != nil {
 		return nil, err
 	}
-
-	idle := r.usage().server
-	for _, a := range r.agents {
-		readers.Go(func() { a.live(live) })
+	idle := r.usage()
+	if err := r.rounds(ctx, rep, idle); err != nil {
+		return nil, err
 	}
+	crew := r.open(ctx)
+	defer crew.leave()
 	if err := r.waitReady(ctx, rep); err != nil {
 		return nil, err
 	}
-	if ready := r.usage().server; idle.rss > 0 {
-		rep.ConnectCPU = (ready.cpu - idle.cpu).Seconds()
-		rep.SessionBytes = float64(ready.rss-idle.rss) / float64(r.cfg.Agents)
-	}
+	rep.connected(r, idle)
 
 	begin := time.Duration(r.now()) + 100*time.Millisecond
 	from, to := begin+r.cfg.Warmup, begin+r.cfg.Warmup+r.cfg.Duration
-	r.deal(from, to)
+	r.deal(r.cfg.Interval, from, to)
 	var playing sync.WaitGroup
 	for _, s := range r.senders {
 		playing.Go(func() { s.play(ctx, int64(begin), int64(to)) })
@@ -198,7 +193,8 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 	house, closeHouse := context.WithCancel(ctx)
 	defer closeHouse()
 	playing.Go(func() { r.watch(ctx, rep, from, to) })
-	readers.Go(func() { r.keepHouse(house) })
+	playing.Go(func() { rep.Pages = r.cfg.Pages.ask(ctx, r.until(from), r.until(to)) })
+	crew.readers.Go(func() { r.keepHouse(house) })
 	playing.Wait()
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -219,15 +215,19 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 	return rep, nil
 }
 
+// until is how long it is until an instant of the run.
+func (r *run) until(at time.Duration) time.Duration { return at - time.Duration(r.now()) }
+
 // waitReady waits until every agent has a session and its checks.
 func (r *run) waitReady(ctx context.Context, rep *Report) error {
 	n := int64(r.cfg.Agents)
 	connected := false
-	idle, last := time.Now(), int64(0)
+	began := time.Now()
+	idle, last := began, int64(0)
 	for r.ready.Load() < n {
 		if !connected && r.first.Load() == n {
 			connected = true
-			rep.ConnectSeconds = time.Duration(r.now()).Seconds()
+			rep.ConnectSeconds = time.Since(began).Seconds()
 		}
 		if now := r.first.Load() + r.ready.Load(); now != last {
 			idle, last = time.Now(), now
@@ -241,10 +241,10 @@ func (r *run) waitReady(ctx context.Context, rep *Report) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+	rep.ReadySeconds = time.Since(began).Seconds()
 	if !connected {
-		rep.ConnectSeconds = time.Duration(r.now()).Seconds()
+		rep.ConnectSeconds = rep.ReadySeconds
 	}
-	rep.ReadySeconds = time.Duration(r.now()).Seconds()
 	return nil
 }
 
@@ -260,15 +260,16 @@ func (r *run) whyNot() error {
 			}
 		}
 		return model.Errorf(model.Unavailable, "%d of %d agents have a session; the others: %s", welcomed, r.cfg.Agents, reason).
-			WithHint("muster load prepare --agents %d --checks %d", r.cfg.Agents, r.cfg.Checks)
+			WithHint("muster load prepare --agents %d --checks %d", r.cfg.Fleet, r.cfg.Checks)
 	}
 	return model.Errorf(model.Invalid, "%d of %d agents hold %d checks; an assignment with %d was seen",
 		r.ready.Load(), r.cfg.Agents, r.cfg.Checks, r.fewest).
-		WithHint("muster load prepare --agents %d --checks %d", r.cfg.Agents, r.cfg.Checks)
+		WithHint("muster load prepare --agents %d --checks %d", r.cfg.Fleet, r.cfg.Checks)
 }
 
 // deal shares the agents out between the senders, each with a tally of its own.
-func (r *run) deal(from, to time.Duration) {
+func (r *run) deal(interval, from, to time.Duration) {
+	r.senders = r.senders[:0]
 	shares := make([][]*agent, r.cfg.Senders)
 	for i, a := range r.agents {
 		shares[i%len(shares)] = append(shares[i%len(shares)], a)
@@ -280,7 +281,7 @@ func (r *run) deal(from, to time.Duration) {
 			a.tally = t
 			a.mu.Unlock()
 		}
-		r.senders = append(r.senders, newSender(r, agents))
+		r.senders = append(r.senders, newSender(r, agents, interval))
 	}
 }
 
@@ -326,7 +327,7 @@ func (r *run) drain(ctx context.Context) {
 // asked again for a few seconds before a difference is believed.
 func (r *run) settle(ctx context.Context, before map[place]uint64) (*Balance, error) {
 	for try := 0; ; try++ {
-		b, err := balance(ctx, r.agents, r.cfg.Before, before)
+		b, err := balance(ctx, r.fleet, r.cfg.Before, before)
 		if err != nil || b.OK() || b.Missing > 0 || try == 5 {
 			return b, err
 		}
@@ -338,6 +339,7 @@ func (r *run) settle(ctx context.Context, before map[place]uint64) (*Balance, er
 	}
 }
 
+// bye ends all sessions as planned.
 func (r *run) bye() {
 	for _, a := range r.agents {
 		a.mu.Lock()

@@ -20,27 +20,19 @@ type slot struct {
 // sender plays the timetable of its agents: each check of each agent has its own
 // fixed offset within the interval, as with real agents.
 type sender struct {
-	run    *run
-	agents []*agent
-	slots  []slot // by offset
-	linger []lingering
+	run      *run
+	agents   []*agent
+	interval int64  // ns
+	slots    []slot // by offset
+	linger   dues
 }
 
-// lingering is a frame that leaves when due unless it has left before. All linger
-// equally long, so the list is in order.
-type lingering struct {
-	agent *agent
-	frame *frame
-	first uint64 // frames are used again: the number says whether it is still this one
-	due   int64
-}
-
-func newSender(r *run, agents []*agent) *sender {
-	s := &sender{run: r, agents: agents, slots: make([]slot, 0, len(agents)*r.cfg.Checks)}
+func newSender(r *run, agents []*agent, interval time.Duration) *sender {
+	s := &sender{run: r, agents: agents, interval: int64(interval), slots: make([]slot, 0, len(agents)*r.cfg.Checks)}
 	for i, a := range agents {
 		for c := range r.cfg.Checks {
 			at := share(mix(r.cfg.Seed ^ uint64(a.index)<<16 ^ uint64(c)))
-			s.slots = append(s.slots, slot{int64(at * float64(r.cfg.Interval)), int32(i), int16(c)})
+			s.slots = append(s.slots, slot{int64(at * float64(interval)), int32(i), int16(c)})
 		}
 	}
 	slices.SortFunc(s.slots, func(a, b slot) int { return cmp.Compare(a.offset, b.offset) })
@@ -53,7 +45,8 @@ func (s *sender) play(ctx context.Context, begin, end int64) {
 	next, cycle := 0, begin
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for ctx.Err() == nil {
+	now := s.run.now()
+	for {
 		result, leave := int64(never), int64(never)
 		if at := cycle + s.slots[next].offset; at < end {
 			result = at
@@ -65,12 +58,18 @@ func (s *sender) play(ctx context.Context, begin, end int64) {
 		if at == never {
 			return
 		}
-		if wait := time.Duration(at - s.run.now()); wait > 0 {
-			timer.Reset(max(wait, tick))
-			select {
-			case <-ctx.Done():
+		if at > now { // the clock is read once for all that is due already
+			if ctx.Err() != nil {
 				return
-			case <-timer.C:
+			}
+			if now = s.run.now(); at > now {
+				timer.Reset(max(time.Duration(at-now), tick))
+				select {
+				case <-ctx.Done():
+					return
+				case <-timer.C:
+				}
+				now = s.run.now()
 			}
 		}
 		if leave <= result {
@@ -79,7 +78,7 @@ func (s *sender) play(ctx context.Context, begin, end int64) {
 		}
 		s.result(s.slots[next], result)
 		if next++; next == len(s.slots) {
-			next, cycle = 0, cycle+int64(s.run.cfg.Interval)
+			next, cycle = 0, cycle+s.interval
 		}
 	}
 }
@@ -94,13 +93,12 @@ func (s *sender) result(at slot, intended int64) {
 	if full {
 		a.leave(intended)
 	} else if began {
-		s.linger = append(s.linger, lingering{a, a.filling, a.filling.first, a.filling.due})
+		s.linger.push(lingering{a, a.filling, a.filling.first, a.filling.due})
 	}
 }
 
 func (s *sender) leave() {
-	l := s.linger[0]
-	s.linger = s.linger[1:]
+	l := s.linger.pop()
 	l.agent.mu.Lock()
 	defer l.agent.mu.Unlock()
 	if l.agent.filling == l.frame && l.frame.first == l.first {

@@ -5,7 +5,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
@@ -48,15 +51,29 @@ func (v httpView) Each(ctx context.Context, fn func(Kept) error) error {
 		if lines.Text() == "end" {
 			return nil
 		}
-		var k Kept
-		if _, err := fmt.Sscan(lines.Text(), &k.Node, &k.Check, &k.Results, &k.Stream, &k.Number); err != nil {
-			return fmt.Errorf("read states from %s: line %q: %w", v.url, lines.Text(), err)
+		k, ok := parseKept(lines.Text())
+		if !ok {
+			return fmt.Errorf("read states from %s: line %q is not five numbers", v.url, lines.Text())
 		}
 		if err := fn(k); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("read states from %s: cut short: %w", v.url, lines.Err())
+}
+
+// parseKept reads a line of StatesHandler: there are millions.
+func parseKept(text string) (k Kept, ok bool) {
+	var n [5]uint64
+	for i := range n {
+		word, rest, more := strings.Cut(text, " ")
+		v, err := strconv.ParseUint(word, 10, 64)
+		if err != nil || more != (i < len(n)-1) {
+			return k, false
+		}
+		n[i], text = v, rest
+	}
+	return Kept{model.NodeID(n[0]), model.CheckID(n[1]), n[2], n[3], n[4]}, true
 }
 
 type inProcess struct{ view event.Reader }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,44 +26,147 @@ func tableCommand() *cobra.Command {
 	}
 }
 
-// Table reads reports (run.json) into one Markdown table, a row each.
+// Table reads reports (run.json) into Markdown: what was asked beside what was
+// measured, then all figures, a row for each run, then the pages.
 func Table(files []string) (string, error) {
-	var b strings.Builder
-	b.WriteString("| run | agents × checks | offered/s | acknowledged/s | per frame | p50 / p99 beyond linger, ms | lag p99, ms | server cores, µs/result | loader cores | server MiB | kB/agent | connect, s | back after, s | journal B/result | ledger | load before |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	var asked, all, disk, pages strings.Builder
 	for _, path := range files {
 		rep, err := Read(path)
 		if err != nil {
 			return "", err
 		}
-		p := rep.Plan
-		name := rep.Title
-		if name == "" {
-			name = strings.TrimSuffix(filepath.Base(path), ".json")
+		if rep.Title == "" {
+			rep.Title = strings.TrimSuffix(filepath.Base(path), ".json")
 		}
-		back := "–"
-		for _, o := range rep.Outages {
-			back = fmt.Sprintf("%.1f", o.Seconds)
-			if o.Seconds < 0 {
-				back = "not"
-			}
-		}
-		disk := "–"
-		if v, ok := rep.PerResult("muster_journal_written_bytes_total"); ok {
-			disk = fmt.Sprintf("%.0f", v)
-		}
-		ledger := "balanced"
-		switch {
-		case !rep.Balance.OK():
-			ledger = fmt.Sprintf("**%d missing, %d differ**", rep.Balance.Missing, rep.Balance.Imbalances)
-		case !rep.Valid:
-			ledger = "balanced; generator behind"
-		}
-		fmt.Fprintf(&b, "| %s | %d × %d | %.0f | %.0f | %.1f | %.1f / %.1f | %.1f | %.2f, %.1f | %.2f | %d | %.1f | %.1f | %s | %s | %s | %s |\n",
-			name, p.Agents, p.Checks, p.Offered, rep.Rate, rep.Batch.Mean, rep.BeyondLinger.P50, rep.BeyondLinger.P99, rep.Lag.P99,
-			rep.Server.Cores, rep.Server.MicrosPerItem, rep.Loader.Cores, rep.Server.RSS>>20, rep.SessionBytes/1000, rep.ConnectSeconds, back, disk, ledger, rep.Machine.Load)
+		rep.askedRows(&asked)
+		rep.row(&all)
+		rep.diskRow(&disk)
+		rep.pageRows(&pages)
 	}
-	return b.String(), nil
+	out := section("Asked and measured", asked.String(), "run", "figure", "asked", "measured", "", "commit")
+	out += section("All figures", all.String(), "run", "agents × checks", "offered/s", "acknowledged/s", "per frame", "results per commit", "frames per read",
+		"fsyncs/s", "p50 / p99 beyond linger, ms", "lag p99, ms", "server cores, µs/result", "loader cores, µs/result", "others, cores", "server MiB",
+		"kB/agent", "connect, s", "serving / acknowledging / back after, s", "B/state", "ledger", "load before", "commit")
+	out += section("Written to disk", disk.String(), "run", "results/s", "bytes per result", "GB per day", "journal, bytes per result", "snapshots, bytes per result")
+	out += section("Pages of 100 while results flow", pages.String(), "run", "page", "requests", "rows", "partial", "p50, ms", "p99, ms", "max, ms")
+	return out, nil
+}
+
+// section is a heading and a table; nothing without rows.
+func section(title, rows string, columns ...string) string {
+	if rows == "" {
+		return ""
+	}
+	return "## " + title + "\n\n| " + strings.Join(columns, " | ") + " |\n" + strings.Repeat("|---", len(columns)) + "|\n" + rows + "\n"
+}
+
+func row(b *strings.Builder, cells ...string) {
+	b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+}
+
+func (rep *Report) askedRows(b *strings.Builder) {
+	for _, g := range rep.Goals {
+		f, _ := figureOf(g.Name)
+		verdict := "OK"
+		switch {
+		case !rep.Valid || !rep.Balance.OK():
+			verdict = "**the run failed**"
+		case !g.Met:
+			verdict = "**short**"
+		}
+		row(b, rep.Title, f.what, g.asked(f), g.got(f), verdict, rep.commit())
+	}
+}
+
+// commit is what was measured, as short as git shows it.
+func (rep *Report) commit() string {
+	c := rep.Commit
+	if c == "" {
+		c = rep.Version
+	}
+	if c = c[:min(len(c), 10)]; rep.Dirty {
+		c += "+changes"
+	}
+	return c
+}
+
+func (rep *Report) row(b *strings.Builder) {
+	p := rep.Plan
+	f := func(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
+	agents := fmt.Sprintf("%d × %d", p.Agents, p.Checks)
+	if p.Fleet > p.Agents {
+		agents = fmt.Sprintf("%d of %d × %d", p.Agents, p.Fleet, p.Checks)
+	}
+	commits, frames, syncs := "–", "–", "–"
+	if c := rep.Calls; c != nil {
+		commits, frames, syncs = f(c.ResultsPerCommit, 0), f(c.FramesPerRead, 2), f(c.Syncs, 0)
+	}
+	states := "–"
+	if rep.StateBytes > 0 {
+		states = f(rep.StateBytes, 0)
+	}
+	cores := func(u Usage) string {
+		if u.Cores == 0 {
+			return "–"
+		}
+		return f(u.Cores, 2) + ", " + f(u.MicrosPerItem, 1)
+	}
+	row(b, rep.Title, agents, f(p.Offered, 0), f(rep.Rate, 0), f(rep.Batch.Mean, 1), commits, frames, syncs,
+		f(rep.BeyondLinger.P50, 1)+" / "+f(rep.BeyondLinger.P99, 1), f(rep.Lag.P99, 1), cores(rep.Server), cores(rep.Loader), f(rep.Others, 2),
+		f(float64(rep.Server.RSS>>20), 0), f(rep.SessionBytes/1000, 1), f(rep.ConnectSeconds, 1), rep.outages(), states, rep.ledger(), rep.Machine.Load, rep.commit())
+}
+
+// outages is the worst one.
+func (rep *Report) outages() string {
+	if len(rep.Outages) == 0 {
+		return "–"
+	}
+	worst := rep.Outages[0]
+	for _, o := range rep.Outages[1:] {
+		if worst.Seconds >= 0 && (o.Seconds < 0 || o.Seconds > worst.Seconds) {
+			worst = o
+		}
+	}
+	f := func(v float64) string {
+		switch {
+		case v < 0:
+			return "not"
+		case v == 0:
+			return "–"
+		}
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return f(worst.Serving) + " / " + f(worst.Acked) + " / " + f(worst.Seconds)
+}
+
+func (rep *Report) ledger() string {
+	switch {
+	case !rep.Balance.OK():
+		return fmt.Sprintf("**%d missing, %d differ**", rep.Balance.Missing, rep.Balance.Imbalances)
+	case !rep.Valid:
+		return "balanced; **generator behind**"
+	}
+	return "balanced"
+}
+
+func (rep *Report) diskRow(b *strings.Builder) {
+	d := rep.Disk
+	if d == nil || rep.Results == 0 {
+		return
+	}
+	each := func(bytes int64) string { return strconv.FormatFloat(float64(bytes)/float64(rep.Results), 'f', 0, 64) }
+	row(b, rep.Title, strconv.FormatFloat(rep.Rate, 'f', 0, 64), each(d.Written), strconv.FormatFloat(d.PerDay/1e9, 'f', 1, 64), each(d.Journal), each(d.Snapshots))
+}
+
+func (rep *Report) pageRows(b *strings.Builder) {
+	for _, p := range rep.Pages {
+		f := func(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
+		name := p.Name
+		if p.Failed != "" {
+			name += ": **" + p.Failed + "**"
+		}
+		row(b, rep.Title, name, strconv.Itoa(p.Requests), f(p.Rows), strconv.Itoa(p.Partial), f(p.P50), f(p.P99), f(p.Max))
+	}
 }
 
 // Read reads run.json.

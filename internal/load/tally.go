@@ -18,6 +18,7 @@ type tally struct {
 	refused uint64
 	frames  uint64
 	resent  uint64                  // signals sent again after a reconnect
+	dropped uint64                  // results not made, because the agent's spool was full
 	whole   *hdrhistogram.Histogram // intended → acknowledged
 	beyond  *hdrhistogram.Histogram // due to leave (linger over, or frame full) → acknowledged
 	lag     *hdrhistogram.Histogram // due to leave → handed over to be sent
@@ -52,6 +53,15 @@ func (t *tally) frame(f *frame, now int64) {
 	t.mu.Unlock()
 }
 
+// spoolFull counts a result that a full spool did not take.
+func (t *tally) spoolFull(intended int64) {
+	t.mu.Lock()
+	if t.measured(intended) {
+		t.dropped++
+	}
+	t.mu.Unlock()
+}
+
 // merge adds the counts of o, which is at rest.
 func (t *tally) merge(o *tally) {
 	t.results += o.results
@@ -59,6 +69,7 @@ func (t *tally) merge(o *tally) {
 	t.refused += o.refused
 	t.frames += o.frames
 	t.resent += o.resent
+	t.dropped += o.dropped
 	t.whole.Merge(o.whole)
 	t.beyond.Merge(o.beyond)
 	t.lag.Merge(o.lag)

@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -16,22 +17,15 @@ type Sample struct {
 	ServerRSS int64   `json:"serverRss,omitempty"` // bytes
 }
 
-// Outage is a time in which not all agents had a session.
-type Outage struct {
-	Second  float64 `json:"second"`  // when it began
-	Lost    int     `json:"lost"`    // most agents away at once
-	Seconds float64 `json:"seconds"` // until the last was back; negative: not before the end
-	Storm   bool    `json:"storm,omitempty"`
-
-	until int64 // welcomes that end a storm: an agent that has not yet noticed its cut is not back
-}
-
-// watch samples the run, measures both processes over the measured span, and makes
-// the reconnect storm.
+// watch samples the run, measures both processes over the measured span, and does
+// what is to be done in the middle.
 func (r *run) watch(ctx context.Context, rep *Report, from, to time.Duration) {
-	storm := from + r.cfg.Duration/2
-	stormy := r.cfg.Storm
-	var outage *Outage
+	middle, done := from+r.cfg.Duration/2, false
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	var trouble outages
 	var lastSent, lastAcked uint64
 	next := from - r.cfg.Warmup + time.Second
 	prev := r.usage()
@@ -46,23 +40,25 @@ func (r *run) watch(ctx context.Context, rep *Report, from, to time.Duration) {
 		if !measured && now >= from {
 			measured = true
 			rep.first = r.usage()
-			rep.first.metrics = readMetrics(r.cfg.MetricsURL)
+			rep.first.metrics = readMetrics(r.cfg.AdminURL)
 		}
-		if stormy && now >= storm {
-			stormy = false
-			outage = &Outage{Second: (now - from).Seconds(), Storm: true, Lost: r.cfg.Agents, until: r.welcomes.Load() + int64(r.cfg.Agents)}
-			r.closeAll()
+		if !done && now >= middle {
+			done = true
+			if r.cfg.Storm {
+				trouble.storm(r, now)
+			}
+			if r.cfg.Halfway != nil {
+				trouble.command = now
+				beside.Go(func() { rep.halfway = r.cfg.Halfway(ctx) })
+			}
 		}
-		outage = r.away(rep, outage, now, from)
+		trouble.look(asking, r, &beside, now)
 		if now >= to && rep.last.at == 0 {
 			rep.last = r.usage()
-			rep.last.metrics = readMetrics(r.cfg.MetricsURL)
+			rep.last.metrics = readMetrics(r.cfg.AdminURL)
 		}
-		if now >= to && (outage == nil || now >= to+r.cfg.Drain) {
-			if outage != nil {
-				outage.Seconds = -1
-				rep.Outages = append(rep.Outages, *outage)
-			}
+		if now >= to && (!trouble.open() || now >= to+r.cfg.Drain) {
+			rep.Outages = trouble.list(from)
 			return
 		}
 		if now < next {
@@ -81,34 +77,6 @@ func (r *run) watch(ctx context.Context, rep *Report, from, to time.Duration) {
 	}
 }
 
-// away follows an outage from the first agent lost to the last one back.
-func (r *run) away(rep *Report, o *Outage, now, from time.Duration) *Outage {
-	lost := r.cfg.Agents - int(r.connected.Load())
-	switch {
-	case o == nil && lost > 0:
-		return &Outage{Second: (now - from).Seconds(), Lost: lost}
-	case o != nil && (lost > 0 || r.welcomes.Load() < o.until):
-		o.Lost = max(o.Lost, lost)
-	case o != nil: // all back
-		o.Seconds = (now - from).Seconds() - o.Second
-		rep.Outages = append(rep.Outages, *o)
-		return nil
-	}
-	return o
-}
-
-// closeAll cuts every connection at once, as the end of a server does.
-func (r *run) closeAll() {
-	for _, a := range r.agents {
-		a.mu.Lock()
-		s := a.session
-		a.mu.Unlock()
-		if s != nil {
-			s.Close()
-		}
-	}
-}
-
 // totals sums the ledgers.
 func (r *run) totals() (sent, acked uint64) {
 	for _, a := range r.agents {
@@ -120,17 +88,20 @@ func (r *run) totals() (sent, acked uint64) {
 	return sent, acked
 }
 
-// usage is what both processes used so far.
+// usage is what both processes, and all of the machine, used so far.
 type usage struct {
 	at             time.Duration
 	server, loader process
+	busy           time.Duration // of all cores, by everybody
 	metrics        map[string]float64
 }
 
 func (r *run) usage() usage {
-	u := usage{at: time.Duration(r.now()), loader: readProcess(0)}
-	if r.cfg.ServerPID > 0 {
-		u.server = readProcess(r.cfg.ServerPID)
+	u := usage{at: time.Duration(r.now()), loader: readProcess(0), busy: busyTime()}
+	if r.cfg.ServerPID != nil {
+		if pid := r.cfg.ServerPID(); pid > 0 {
+			u.server = readProcess(pid)
+		}
 	}
 	return u
 }

@@ -5,9 +5,15 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
-var version = "dev" // set by the linker: see Makefile
+// Set by the linker: see Makefile. The commit is needed where the build itself does
+// not record it.
+var (
+	version = "dev"
+	commit  string
+)
 
 // Info is what `muster version -o json` and /api/v1/version show.
 type Info struct {
@@ -22,7 +28,7 @@ type Info struct {
 
 // Get reads the build's own record.
 func Get() Info {
-	info := Info{Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	info := Info{Version: version, Commit: commit, Dirty: strings.HasSuffix(version, "-dirty"), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	build, ok := debug.ReadBuildInfo()
 	if !ok {
 		return info

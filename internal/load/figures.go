@@ -1,0 +1,127 @@
+package load
+
+import (
+	"runtime"
+	"time"
+)
+
+// connected notes what sessions cost, once all agents of the first round hold their
+// checks and before any result.
+func (rep *Report) connected(r *run, idle usage) {
+	if rep.ready.at > 0 {
+		return
+	}
+	ready := r.usage()
+	ready.metrics = readMetrics(r.cfg.AdminURL)
+	rep.idle, rep.ready = idle, ready
+	each := func(before, after process) float64 { return float64(after.rss-before.rss) / float64(r.cfg.Agents) }
+	rep.AgentBytes = each(idle.loader, ready.loader)
+	if ready.server.same(idle.server) {
+		rep.ConnectCPU = (ready.server.cpu - idle.server.cpu).Seconds()
+		rep.SessionBytes = each(idle.server, ready.server)
+	}
+}
+
+func (rep *Report) finish(c Config, t *tally, slowed int) {
+	rep.Results, rep.Frames, rep.Resent, rep.SpoolFull, rep.Refusals, rep.Slowed = t.results, t.frames, t.resent, t.dropped, t.reasons, slowed
+	rep.Rate = float64(t.acked) / c.Duration.Seconds()
+	rep.Latency, rep.BeyondLinger, rep.Lag = latency(t.whole), latency(t.beyond), latency(t.lag)
+	rep.Batch = Spread{t.batches.Mean(), t.batches.ValueAtQuantile(50), t.batches.ValueAtQuantile(99), t.batches.Max()}
+	rep.Metrics = difference(rep.first.metrics, rep.last.metrics)
+	rep.usage(t.results)
+	rep.judge(c)
+}
+
+// usage turns what was read at both ends of the measured span into figures.
+func (rep *Report) usage(results uint64) {
+	first, last := rep.first, rep.last
+	span := last.at - first.at
+	use := func(first, last process) Usage {
+		u := Usage{Cores: last.cores(first, span), RSS: last.rss}
+		if results > 0 && u.Cores > 0 {
+			u.MicrosPerItem = float64((last.cpu - first.cpu).Microseconds()) / float64(results)
+		}
+		return u
+	}
+	rep.Server, rep.Loader = use(first.server, last.server), use(first.loader, last.loader)
+	if last.server.pid > 0 && rep.Server.Cores == 0 { // started anew in between: what the samples saw
+		for _, s := range rep.Samples {
+			rep.Server.Cores += s.ServerCPU / float64(max(1, len(rep.Samples)))
+		}
+	}
+	rep.MachineShare = (rep.Server.Cores + rep.Loader.Cores) / float64(runtime.NumCPU())
+	if span > 0 && first.busy > 0 && rep.Server.Cores > 0 {
+		rep.Others = max(0, (last.busy-first.busy).Seconds()/span.Seconds()-rep.Server.Cores-rep.Loader.Cores)
+	}
+	if last.server.same(first.server) && span > 0 {
+		rep.Calls, rep.Disk = rep.calls(span), rep.disk(span, results)
+	}
+	rep.States = uint64(last.metrics[statesMetric])
+	if grown := last.metrics[statesMetric] - rep.ready.metrics[statesMetric]; grown >= fewStates && last.server.same(rep.ready.server) {
+		rep.StateBytes = float64(last.server.rss-rep.ready.server.rss) / grown
+	}
+}
+
+const statesMetric = "muster_event_states"
+
+// fewStates is from how many on the server's growth says what a state takes: below
+// that, buffers and the collector's slack weigh more.
+const fewStates = 200_000
+
+// PerResult divides a counter of the server by the results of the measured span.
+func (rep *Report) PerResult(metric string) (float64, bool) {
+	v, ok := rep.Metrics[metric]
+	if !ok || rep.Results == 0 {
+		return 0, false
+	}
+	return v / float64(rep.Results), true
+}
+
+// Calls is how often the server called the system, per second of the measured span.
+type Calls struct {
+	Reads            float64 `json:"readsPerSecond"` // sockets and files, also those that found nothing
+	Writes           float64 `json:"writesPerSecond"`
+	Syncs            float64 `json:"syncsPerSecond"` // of the journal
+	FramesPerRead    float64 `json:"framesPerRead"`
+	ResultsPerCommit float64 `json:"resultsPerCommit"`
+	FramesPerCommit  float64 `json:"framesPerCommit"`
+}
+
+func (rep *Report) calls(span time.Duration) *Calls {
+	a, b, m := rep.first.server, rep.last.server, rep.Metrics
+	per := func(n, of float64) float64 {
+		if of == 0 {
+			return 0
+		}
+		return n / of
+	}
+	commits, reads := m["muster_journal_commit_entries_count"], float64(b.reads-a.reads)
+	return &Calls{
+		Reads: reads / span.Seconds(), Writes: float64(b.writes-a.writes) / span.Seconds(),
+		Syncs:            m["muster_journal_syncs_total"] / span.Seconds(),
+		FramesPerRead:    per(m["muster_session_frames_total"], reads),
+		ResultsPerCommit: per(m["muster_event_signals_total"], commits),
+		FramesPerCommit:  per(m["muster_journal_commit_entries_sum"], commits),
+	}
+}
+
+// Disk is what the server wrote in the measured span.
+type Disk struct {
+	Written   int64   `json:"writtenBytes"`   // sent to storage by the process, in whole pages: write_bytes of /proc/PID/io
+	Journal   int64   `json:"journalBytes"`   // of that, what the journal …
+	Snapshots int64   `json:"snapshotBytes"`  // … and the snapshots asked for; the rest is SQLite and the rounding up to pages
+	PerResult float64 `json:"bytesPerResult"` // written
+	PerDay    float64 `json:"bytesPerDay"`    // written, at this rate
+}
+
+func (rep *Report) disk(span time.Duration, results uint64) *Disk {
+	d := &Disk{
+		Written: rep.last.server.written - rep.first.server.written,
+		Journal: int64(rep.Metrics["muster_journal_written_bytes_total"]), Snapshots: int64(rep.Metrics["muster_snapshot_written_bytes_total"]),
+	}
+	if results > 0 {
+		d.PerResult = float64(d.Written) / float64(results)
+	}
+	d.PerDay = float64(d.Written) / span.Seconds() * (24 * time.Hour).Seconds()
+	return d
+}

@@ -1,0 +1,66 @@
+package load
+
+import "fmt"
+
+// judge fills Valid and Verdict: what is wrong, in sentences; empty when nothing is.
+func (rep *Report) judge(c Config) {
+	rep.Valid = true
+	say := func(format string, args ...any) { rep.Verdict = append(rep.Verdict, fmt.Sprintf(format, args...)) }
+	if lag := rep.Lag.P99; lag > ms(c.MaxLag) {
+		rep.Valid = false
+		say("invalid: the generator fell behind (p99 %.1f ms after the due time, allowed %.0f ms): %s", lag, ms(c.MaxLag), rep.whyBehind(c))
+	}
+	if b := rep.Balance; b.Missing > 0 {
+		say("%d results were sent and neither acknowledged nor refused", b.Missing)
+	}
+	if b := rep.Balance; b.Imbalances > 0 {
+		e := b.Examples[0]
+		say("%d of %d event states differ from the ledger; node %d check %d: %s", b.Imbalances, b.Compared, e.Node, e.Check, e.Problem)
+	}
+	if rep.Balance.Refused > 0 {
+		say("%d results were refused: %v", rep.Balance.Refused, rep.Refusals)
+	}
+	if rep.SpoolFull > 0 {
+		say("%d results were not made: the server took less than was offered, and the agents' spools (%d kB each) were full", rep.SpoolFull, c.Spool/1000)
+	}
+	if rep.halfway != nil {
+		say("the command in the middle of the run failed: %v", rep.halfway)
+	}
+	for _, p := range rep.Pages {
+		if p.Failed != "" {
+			say("pages %s: %s", p.Name, p.Failed)
+		}
+	}
+	rep.Goals = c.judge(rep)
+	for _, g := range rep.Goals {
+		if !g.Met {
+			say("short: %s", g)
+		}
+	}
+}
+
+// whyBehind says who had the cores that the generator wanted.
+func (rep *Report) whyBehind(c Config) string {
+	cores := float64(rep.Machine.Cores)
+	loader, server, others := rep.Loader.Cores, rep.Server.Cores, rep.Others
+	shares := fmt.Sprintf("loader %.2f, server %.2f, others %.2f of %.0f cores", loader, server, others, cores)
+	switch {
+	case server == 0 && others == 0:
+		return fmt.Sprintf("loader %.2f of %.0f cores; with --server-pid the report says who had the others", loader, cores)
+	case loader+server+others < 0.85*cores:
+		return fmt.Sprintf("the machine had room (%s), so its %d senders waited for each other or for the server's sockets", shares, c.Senders)
+	case others > max(loader, server) || others > 0.25*cores:
+		return "something else used the machine (" + shares + ")"
+	}
+	return "the machine was full (" + shares + "): offer less, or generate on another machine"
+}
+
+// OK: valid, balanced, and no goal missed. Refusals are counted, not wrong.
+func (rep *Report) OK() bool {
+	for _, g := range rep.Goals {
+		if !g.Met {
+			return false
+		}
+	}
+	return rep.Valid && rep.Balance.OK() && rep.halfway == nil
+}

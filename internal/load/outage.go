@@ -1,0 +1,141 @@
+package load
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Outage is a time in which not all agents had a session. Times are in seconds from
+// its beginning, -1 where it did not come to that before the run's end. It begins when
+// the first session is lost; where a command in the middle of the run made it, when
+// that command began.
+type Outage struct {
+	Second  float64 `json:"second"`            // when it began, since the measurement began
+	Lost    int     `json:"lost"`              // most agents away at once
+	Serving float64 `json:"serving,omitempty"` // until the server said that it is ready
+	Acked   float64 `json:"acknowledging"`     // until a session opened since then had something acknowledged
+	Seconds float64 `json:"seconds"`           // until the last agent was back
+	Storm   bool    `json:"storm,omitempty"`   // all were cut by the run itself
+	Command bool    `json:"command,omitempty"` // the command in the middle made it
+}
+
+// outages follows them one after the other.
+type outages struct {
+	past    []outage
+	present *outage
+	command time.Duration // when the command in the middle began, until an outage came of it
+}
+
+type outage struct {
+	began, over time.Duration // since the run was made
+	lost        int
+	storm       bool
+	command     bool
+	until       int64         // welcomes that end a storm: an agent that has not yet noticed its cut is not back
+	ready       *atomic.Int64 // when the server was ready, ns since the run was made
+	acked       int64
+}
+
+// storm cuts every connection at once, as the end of a server does.
+func (t *outages) storm(r *run, now time.Duration) {
+	t.begin(r, &outage{began: now, storm: true, lost: r.cfg.Agents, until: r.welcomes.Load() + int64(r.cfg.Agents)})
+	for _, a := range r.agents {
+		a.mu.Lock()
+		s := a.session
+		a.mu.Unlock()
+		if s != nil {
+			s.Close()
+		}
+	}
+}
+
+func (t *outages) begin(r *run, o *outage) {
+	t.present = o
+	r.ackedAt.Store(0)
+	r.lostAt.Store(int64(o.began))
+}
+
+// look follows the present outage from the first agent lost to the last one back.
+func (t *outages) look(ctx context.Context, r *run, beside *sync.WaitGroup, now time.Duration) {
+	lost := r.cfg.Agents - int(r.connected.Load())
+	o := t.present
+	if o == nil && lost > 0 {
+		o = &outage{began: now}
+		if t.command > 0 {
+			o.began, o.command, t.command = t.command, true, 0
+		}
+		t.begin(r, o)
+	}
+	if o == nil {
+		return
+	}
+	o.lost = max(o.lost, lost)
+	if o.ready == nil && r.cfg.AdminURL != "" {
+		ready := new(atomic.Int64)
+		o.ready = ready
+		beside.Go(func() { r.waitServing(ctx, ready) })
+	}
+	if o.acked == 0 {
+		o.acked = r.ackedAt.Load()
+	}
+	switch {
+	case lost > 0 || r.welcomes.Load() < o.until:
+		o.over = 0
+	case o.over == 0:
+		o.over = now
+	}
+	if o.over > 0 && o.acked > 0 {
+		t.past, t.present = append(t.past, *o), nil
+	}
+}
+
+// open says whether agents are still away.
+func (t *outages) open() bool { return t.present != nil && t.present.over == 0 }
+
+// list is what the report shows.
+func (t *outages) list(from time.Duration) (list []Outage) {
+	all := t.past
+	if t.present != nil {
+		all = append(all, *t.present)
+	}
+	for _, o := range all {
+		since := func(at int64) float64 {
+			if at == 0 {
+				return -1
+			}
+			return max(0, time.Duration(at)-o.began).Seconds()
+		}
+		out := Outage{Second: (o.began - from).Seconds(), Lost: o.lost, Storm: o.storm, Command: o.command,
+			Acked: since(o.acked), Seconds: since(int64(o.over))}
+		if o.ready != nil {
+			out.Serving = since(o.ready.Load())
+		}
+		list = append(list, out)
+	}
+	return list
+}
+
+// acking hears of every acknowledgement: since is when its session was opened.
+func (r *run) acking(since int64) {
+	if lost := r.lostAt.Load(); lost > 0 && since > lost && r.lostAt.CompareAndSwap(lost, 0) {
+		r.ackedAt.Store(r.now())
+	}
+}
+
+// waitServing asks readyz until it says yes, and notes when.
+func (r *run) waitServing(ctx context.Context, at *atomic.Int64) {
+	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	for ctx.Err() == nil {
+		if resp, err := client.Get(r.cfg.AdminURL + "/readyz"); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				at.Store(r.now())
+				return
+			}
+		}
+		pause(ctx, 20*time.Millisecond)
+	}
+}

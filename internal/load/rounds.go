@@ -1,0 +1,74 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A process may have some thousand connections open, but a fleet has more nodes: they
+// come by in rounds. Each round's agents open their sessions, send every check's
+// result once and say Bye; those of the last round stay and are measured. Every agent
+// keeps its ledger, so that in the end the whole fleet is compared with the view.
+
+// fillRate is how many results a second are sent before the measurement.
+const fillRate = 30_000
+
+// crew is the sessions of one round.
+type crew struct {
+	run     *run
+	stop    context.CancelFunc
+	readers sync.WaitGroup
+}
+
+// open begins to open sessions for r.agents and keeps them open until leave.
+func (r *run) open(ctx context.Context) *crew {
+	live, stop := context.WithCancel(ctx)
+	c := &crew{run: r, stop: stop}
+	r.first.Store(0)
+	r.ready.Store(0)
+	for _, a := range r.agents {
+		c.readers.Go(func() { a.live(live) })
+	}
+	return c
+}
+
+// leave ends them.
+func (c *crew) leave() {
+	c.stop()
+	c.run.bye()
+	c.readers.Wait()
+}
+
+// rounds lets all but the last of the fleet come by.
+func (r *run) rounds(ctx context.Context, rep *Report, idle usage) error {
+	last := r.agents
+	defer func() { r.agents = last }()
+	for from := 0; from < r.cfg.Fleet-r.cfg.Agents; from += r.cfg.Agents {
+		r.agents = r.fleet[from : from+r.cfg.Agents]
+		if err := r.round(ctx, rep, idle); err != nil {
+			return fmt.Errorf("agents %d to %d come by: %w", r.cfg.First+from, r.cfg.First+from+r.cfg.Agents-1, err)
+		}
+	}
+	return nil
+}
+
+func (r *run) round(ctx context.Context, rep *Report, idle usage) error {
+	crew := r.open(ctx)
+	defer crew.leave()
+	if err := r.waitReady(ctx, rep); err != nil {
+		return err
+	}
+	rep.connected(r, idle)
+	interval := max(time.Second, time.Duration(r.cfg.Agents*r.cfg.Checks)*time.Second/fillRate)
+	begin := time.Duration(r.now())
+	r.deal(interval, never, never)
+	var playing sync.WaitGroup
+	for _, s := range r.senders {
+		playing.Go(func() { s.play(ctx, int64(begin), int64(begin+interval)) })
+	}
+	playing.Wait()
+	r.drain(ctx)
+	return ctx.Err()
+}

@@ -1,0 +1,87 @@
+package load
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Text is the summary for people.
+func (rep *Report) Text() string {
+	var b strings.Builder
+	p := rep.Plan
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-16s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	mode := "plain"
+	if p.TLS {
+		mode = "mutual TLS"
+	}
+	of := ""
+	if p.Fleet > p.Agents {
+		of = fmt.Sprintf(" of %d nodes", p.Fleet)
+	}
+	fmt.Fprintf(&b, "%d agents%s × %d checks, %s, %.0f results/s offered for %.0f s\n", p.Agents, of, p.Checks, mode, p.Offered, p.Duration)
+	if len(rep.Verdict) == 0 {
+		b.WriteString("  nothing lost, nothing twice, the generator kept up\n")
+	}
+	for _, v := range rep.Verdict {
+		b.WriteString("  ! " + v + "\n")
+	}
+	for _, g := range rep.Goals {
+		if g.Met {
+			line("reached", "%s", g)
+		}
+	}
+	line("connected", "all within %.2f s, all checks held after %.2f s", rep.ConnectSeconds, rep.ReadySeconds)
+	line("acknowledged", "%.0f results/s; %d per frame (p50), %.1f mean, %d p99", rep.Rate, rep.Batch.P50, rep.Batch.Mean, rep.Batch.P99)
+	lat := func(l Latency) string {
+		return fmt.Sprintf("p50 %.1f  p90 %.1f  p99 %.1f  p99.9 %.1f  max %.1f ms", l.P50, l.P90, l.P99, l.P999, l.Max)
+	}
+	line("latency", "%s (from the intended time)", lat(rep.Latency))
+	line("beyond linger", "%s (linger %.0f ms)", lat(rep.BeyondLinger), p.Linger)
+	line("generator lag", "%s", lat(rep.Lag))
+	for _, o := range rep.Outages {
+		serving := ""
+		if o.Serving != 0 {
+			serving = fmt.Sprintf("serving after %s, ", after(o.Serving))
+		}
+		line("outage", "%d agents away at %.1f s; %sacknowledging after %s, all back after %s", o.Lost, o.Second, serving, after(o.Acked), after(o.Seconds))
+	}
+	use := func(u Usage) string {
+		return fmt.Sprintf("%.2f cores, %.1f µs CPU per result, %d MiB resident", u.Cores, u.MicrosPerItem, u.RSS>>20)
+	}
+	if rep.Server.RSS > 0 {
+		line("server", "%s", use(rep.Server))
+		line("session", "%.1f kB resident per agent before any result, %.2f ms of server CPU to connect", rep.SessionBytes/1000, 1000*rep.ConnectCPU/float64(p.Agents))
+	}
+	if rep.StateBytes > 0 {
+		line("event states", "%d, %.0f bytes resident each", rep.States, rep.StateBytes)
+	}
+	line("loader", "%s, %.1f kB per agent", use(rep.Loader), rep.AgentBytes/1000)
+	if rep.Server.RSS > 0 {
+		line("machine", "%.0f %% of its %d cores by both, %.2f cores by others", 100*rep.MachineShare, rep.Machine.Cores, rep.Others)
+	}
+	for _, p := range rep.Pages {
+		line("page", "%-32s p50 %.1f  p99 %.1f  max %.1f ms, %d requests, %.0f rows", p.Name, p.P50, p.P99, p.Max, p.Requests, p.Rows)
+	}
+	bal := rep.Balance
+	line("ledger", "%d sent = %d acknowledged + %d refused + %d missing; %d event states compared, %d differ",
+		bal.Sent, bal.Acknowledged, bal.Refused, bal.Missing, bal.Compared, bal.Imbalances)
+	if c := rep.Calls; c != nil {
+		line("calls", "%.0f reads, %.0f writes, %.0f fsyncs a second; %.2f frames per read, %.0f results per commit", c.Reads, c.Writes, c.Syncs, c.FramesPerRead, c.ResultsPerCommit)
+	}
+	if d := rep.Disk; d != nil {
+		line("disk", "%.0f bytes per result, %.1f GB a day; %.0f %% journal, %.0f %% snapshots", d.PerResult, d.PerDay/1e9, percent(d.Journal, d.Written), percent(d.Snapshots, d.Written))
+	}
+	return b.String()
+}
+
+func percent(part, whole int64) float64 { return 100 * float64(part) / float64(max(1, whole)) }
+
+// after is a time of an outage.
+func after(seconds float64) string {
+	if seconds < 0 {
+		return "the end (not before)"
+	}
+	return fmt.Sprintf("%.2f s", seconds)
+}
