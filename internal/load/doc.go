@@ -9,6 +9,8 @@
 // sent = acknowledged + refused, and what was acknowledged is compared with the view.
 //
 // Goroutines: one reader per agent (reconnecting by itself), a few senders that share
-// the agents out between them (sender.go), one housekeeper. Locks, in order: agent,
-// then tally. Start reading at run.go, then sender.go, then agent.go.
+// the agents out between them (sender.go), one housekeeper, one that watches
+// (watch.go), one that asks for pages (pages.go). Locks, in order: agent, then tally.
+// Bounded: the agents' spools (Config.Spool). Start reading at run.go, then sender.go,
+// then agent.go; what a run shows is report.go, what it should show goal.go.
 package load

@@ -8,9 +8,9 @@ import (
 )
 
 // A process may have some thousand connections open, but a fleet has more nodes: they
-// come by in rounds. Each round's agents open their sessions, send every check's
-// result once and say Bye; those of the last round stay and are measured. Every agent
-// keeps its ledger, so that in the end the whole fleet is compared with the view.
+// come by in rounds. Each round's agents open their sessions and send every check's
+// result once. They say Bye then; those of the last round stay and are measured. Every
+// agent keeps its ledger, so that in the end the whole fleet is compared with the view.
 
 // fillRate is how many results a second are sent before the measurement.
 const fillRate = 30_000
@@ -61,6 +61,11 @@ func (r *run) round(ctx context.Context, rep *Report, idle usage) error {
 		return err
 	}
 	rep.connected(r, idle)
+	return r.fill(ctx)
+}
+
+// fill sends every check's result of the present round once.
+func (r *run) fill(ctx context.Context) error {
 	interval := max(time.Second, time.Duration(r.cfg.Agents*r.cfg.Checks)*time.Second/fillRate)
 	begin := time.Duration(r.now())
 	r.deal(interval, never, never)

@@ -182,6 +182,11 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	rep.connected(r, idle)
+	if r.cfg.Fleet > r.cfg.Agents {
+		if err := r.fill(ctx); err != nil {
+			return nil, err
+		}
+	}
 
 	begin := time.Duration(r.now()) + 100*time.Millisecond
 	from, to := begin+r.cfg.Warmup, begin+r.cfg.Warmup+r.cfg.Duration
@@ -323,18 +328,22 @@ func (r *run) drain(ctx context.Context) {
 	}
 }
 
-// settle compares with the view, which may still be applying the last commits: it is
-// asked again for a few seconds before a difference is believed.
+// settle compares with the view, which may still be applying the last commits: a
+// difference is believed once it stays the same for two seconds.
 func (r *run) settle(ctx context.Context, before map[place]uint64) (*Balance, error) {
-	for try := 0; ; try++ {
+	last, same := uint64(0), 0
+	for {
 		b, err := balance(ctx, r.fleet, r.cfg.Before, before)
-		if err != nil || b.OK() || b.Missing > 0 || try == 5 {
+		if err != nil || b.OK() || b.Missing > 0 || same == 2 {
 			return b, err
 		}
-		select {
-		case <-ctx.Done():
-			return b, ctx.Err()
-		case <-time.After(time.Second):
+		if b.Imbalances != last {
+			last, same = b.Imbalances, 0
+		}
+		same++
+		pause(ctx, time.Second)
+		if err := ctx.Err(); err != nil {
+			return b, err
 		}
 	}
 }

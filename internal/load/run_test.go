@@ -24,10 +24,30 @@ type ideal struct {
 	names  func(check int) string                    // nil: those of Prepare
 	fault  func(number uint64, s *wire.Signal) fault // of one result; nil: none
 
+	slow time.Duration // asked of every agent when its first batch comes; zero: not
+
 	mu       sync.Mutex
 	nodes    map[wire.StreamID]*idealNode
+	open     map[*idealSession]struct{}
+	down     bool // nobody gets in
 	sessions int
 	batches  int
+	sizes    []int // of batches
+}
+
+// kill ends all sessions and lets nobody in for a time.
+func (s *ideal) kill(down time.Duration) {
+	s.mu.Lock()
+	s.down = true
+	for x := range s.open {
+		x.Close()
+	}
+	clear(s.open)
+	s.mu.Unlock()
+	time.Sleep(down)
+	s.mu.Lock()
+	s.down = false
+	s.mu.Unlock()
 }
 
 func (s *ideal) name(c int) string {
@@ -58,6 +78,7 @@ type idealSession struct {
 	agent *agent
 	node  *idealNode
 	acks  chan *wire.Ack
+	sent  []sent // guarded by the server's lock
 	gone  chan struct{}
 	once  sync.Once
 }
@@ -65,6 +86,10 @@ type idealSession struct {
 func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire.Hello, a *agent) (session, error) {
 	time.Sleep(3 * time.Millisecond)
 	s.mu.Lock()
+	if s.down {
+		s.mu.Unlock()
+		return nil, errors.New("connection refused")
+	}
 	stream := hello.Streams[0].Stream
 	n := s.nodes[stream]
 	if n == nil {
@@ -75,6 +100,12 @@ func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire
 	last := n.last
 	s.mu.Unlock()
 	x := &idealSession{srv: s, agent: a, node: n, acks: make(chan *wire.Ack, 1000), gone: make(chan struct{})}
+	s.mu.Lock()
+	if s.open == nil {
+		s.open = map[*idealSession]struct{}{}
+	}
+	s.open[x] = struct{}{}
+	s.mu.Unlock()
 	a.welcome(x, &wire.Welcome{Node: n.id, KeepaliveMs: 20000, Last: []wire.StreamLast{{StreamKey: wire.StreamKey{Stream: stream}, Last: last}}})
 	held := &link.Held{}
 	for c := range s.checks {
@@ -103,17 +134,36 @@ func (x *idealSession) Send(b *wire.Batch) error {
 	}
 	signals := append([]wire.Signal(nil), b.Signals...)
 	key, first := b.StreamKey, b.First
-	time.AfterFunc(x.srv.commit, func() { x.keep(key, first, signals) })
+	x.srv.mu.Lock()
+	x.sent = append(x.sent, sent{key, first, signals})
+	x.srv.mu.Unlock()
+	time.AfterFunc(x.srv.commit, x.keep)
 	return nil
 }
 
-// keep applies what is new and acknowledges it, also when the session has gone: then
-// only the next Welcome tells.
-func (x *idealSession) keep(key wire.StreamKey, first uint64, signals []wire.Signal) {
+// sent is a batch that is not kept yet.
+type sent struct {
+	key     wire.StreamKey
+	first   uint64
+	signals []wire.Signal
+}
+
+// keep applies what is new of the oldest batch and acknowledges it, also when the
+// session has gone: then only the next Welcome tells.
+func (x *idealSession) keep() {
 	s := x.srv
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	key, first, signals := x.sent[0].key, x.sent[0].first, x.sent[0].signals
+	x.sent = x.sent[1:]
+	if s.down {
+		return
+	}
 	s.batches++
+	s.sizes = append(s.sizes, len(signals))
+	if s.slow > 0 && first == 1 {
+		go x.agent.Slow(nil, s.slow, "too much")
+	}
 	ack := &wire.Ack{}
 	for i := range signals {
 		number := first + uint64(i)
@@ -239,6 +289,73 @@ func TestStormLosesNothing(t *testing.T) {
 	}
 	if srv.sessions != 100 || rep.Balance.Compared != 200 {
 		t.Errorf("%d sessions, %+v", srv.sessions, rep.Balance)
+	}
+}
+
+// The server dies in the middle and comes back after five seconds: the outage is timed
+// from the command, and nothing is lost or sent twice to be kept.
+func TestServerDiesHalfway(t *testing.T) {
+	srv := &ideal{}
+	cfg := Config{Agents: 50, Interval: time.Second, Duration: 20 * time.Second, Parallel: 10,
+		Halfway: func(context.Context) error { srv.kill(5 * time.Second); return nil }}
+	rep := play(t, cfg, srv)
+	if !rep.OK() || len(rep.Outages) != 1 {
+		t.Fatalf("verdict %v, outages %+v", rep.Verdict, rep.Outages)
+	}
+	// Agents wait half to one and a half times a second between attempts.
+	o := rep.Outages[0]
+	if !o.Command || o.Lost != 50 || o.Acked < 5 || o.Acked > 5.5 || o.Seconds < o.Acked-0.5 || o.Seconds > 6.6 {
+		t.Errorf("outage %+v", o)
+	}
+	failing := cfg
+	failing.Halfway = func(context.Context) error { return errors.New("no such command") }
+	if rep := play(t, failing, &ideal{}); rep.OK() || !strings.Contains(strings.Join(rep.Verdict, "\n"), "no such command") {
+		t.Errorf("verdict %v, want the command's failure", rep.Verdict)
+	}
+}
+
+// Sixty nodes come by in three rounds of twenty; all have results in the end.
+func TestFleetComesByInRounds(t *testing.T) {
+	srv := &ideal{}
+	rep := play(t, Config{Agents: 20, Fleet: 60, Interval: time.Minute, Duration: 5 * time.Second}, srv)
+	if !rep.OK() || rep.Balance.Compared != 60*4 || srv.sessions != 60 {
+		t.Fatalf("verdict %v, %+v, %d sessions", rep.Verdict, rep.Balance, srv.sessions)
+	}
+	if len(rep.Losses) > 0 {
+		t.Errorf("planned ends are no losses: %v", rep.Losses)
+	}
+	if _, err := (Config{Server: "x:1", Agents: 20, Fleet: 50}).withDefaults(); err == nil {
+		t.Error("a fleet that is no multiple of the agents was taken")
+	}
+}
+
+// After Slow frames linger as asked, and a change of status does not leave early.
+func TestSlowIsHonoured(t *testing.T) {
+	mean := func(slow time.Duration) (results float64) {
+		srv := &ideal{checks: 20, slow: slow}
+		rep := play(t, Config{Agents: 5, Interval: 2 * time.Second, Changes: 0.5, Duration: 30 * time.Second}, srv)
+		if !rep.OK() || slow > 0 && rep.Slowed != 5 {
+			t.Fatalf("verdict %v, %d slowed", rep.Verdict, rep.Slowed)
+		}
+		for _, n := range srv.sizes {
+			results += float64(n) / float64(len(srv.sizes))
+		}
+		return results
+	}
+	// Ten results a second: half of them leave at once, or all after five seconds.
+	if fast, slow := mean(0), mean(5*time.Second); fast > 4 || slow < 30 {
+		t.Errorf("%.1f results per frame, %.1f after Slow", fast, slow)
+	}
+}
+
+// An agent whose server keeps nothing makes results until its spool is full.
+func TestSpoolIsBounded(t *testing.T) {
+	srv := &ideal{fault: func(uint64, *wire.Signal) fault { return mute }}
+	rep := play(t, Config{Agents: 3, Interval: time.Second, Duration: 20 * time.Second, Spool: 2000, Drain: time.Second}, srv)
+	verdict := strings.Join(rep.Verdict, "\n")
+	// Twenty outputs of 100 bytes fill it; the rest of the twenty seconds at 4/s is not made.
+	if rep.Balance.Sent != 60 || rep.SpoolFull < 150 || !strings.Contains(verdict, "spools (2 kB each) were full") {
+		t.Errorf("%+v, %d not made: %s", rep.Balance, rep.SpoolFull, verdict)
 	}
 }
 

@@ -42,6 +42,10 @@ type Options struct {
 	Listen     net.Listener
 	Registerer prometheus.Registerer
 	Log        *slog.Logger
+
+	// Sessions is the journal that sessions append to; nil: the spine's own. Tests put
+	// one there that lies.
+	Sessions func(journal.Journal) journal.Journal
 }
 
 // Spine implements what the session layer asks of intent and planner, in memory.
@@ -104,7 +108,11 @@ func Open(o Options) (*Spine, error) {
 		}
 		key = s.Authority.SigningKey()
 	}
-	s.server, err = muster.New(muster.Config{Journal: s.log, Nodes: s, View: s.View, Assignments: s, SigningKey: key,
+	var sessions journal.Journal = s.log
+	if o.Sessions != nil {
+		sessions = o.Sessions(s.log)
+	}
+	s.server, err = muster.New(muster.Config{Journal: sessions, Nodes: s, View: s.View, Assignments: s, SigningKey: key,
 		Log: o.Log, Registerer: o.Registerer})
 	return s, err
 }

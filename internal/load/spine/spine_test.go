@@ -3,10 +3,13 @@ package spine
 import (
 	"context"
 	"net"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/load"
 )
 
@@ -81,5 +84,40 @@ func TestLedgerOverSockets(t *testing.T) {
 				t.Fatalf("after a restart: %v\n%s", rep.Verdict, rep.Text())
 			}
 		})
+	}
+}
+
+// forgetful says of one entry in so many that it is kept, and does not keep it.
+type forgetful struct {
+	journal.Journal
+	appended atomic.Int64
+}
+
+func (j *forgetful) Append(ctx context.Context, entries ...journal.Entry) error {
+	var kept []journal.Entry
+	for _, e := range entries {
+		if e.Waiter == nil || j.appended.Add(1)%100 != 0 {
+			kept = append(kept, e)
+			continue
+		}
+		go e.Waiter.Committed(e.Token, j.Head(), nil)
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return j.Journal.Append(ctx, kept...)
+}
+
+// A server that acknowledges what it did not commit is found out.
+func TestLedgerSeesAServerThatForgets(t *testing.T) {
+	s, addr, _ := start(t, Options{Dir: t.TempDir(), Agents: 20, Checks: 10, Interval: time.Second,
+		Sessions: func(j journal.Journal) journal.Journal { return &forgetful{Journal: j} }})
+	rep, err := load.Run(t.Context(), load.Config{Server: addr, Agents: 20, Checks: 10, Interval: 500 * time.Millisecond, Linger: 20 * time.Millisecond,
+		Duration: time.Second, Warmup: 200 * time.Millisecond, MaxLag: time.Minute, Before: load.InProcess(s.View)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.OK() || rep.Balance.Missing > 0 || rep.Balance.Imbalances == 0 || !strings.Contains(rep.Verdict[0], "event states differ from the ledger") {
+		t.Errorf("not found out: %+v, %q", rep.Balance, rep.Verdict)
 	}
 }

@@ -1,0 +1,87 @@
+package load
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestGoals(t *testing.T) {
+	rep := &Report{Rate: 149_000, Results: 1, BeyondLinger: Latency{P99: 48}, MachineShare: 0.29, Server: Usage{Cores: 0.5, MicrosPerItem: 12.04},
+		Outages: []Outage{{Serving: 2, Acked: 2.5, Seconds: 4}, {Serving: 1, Acked: 1.5, Seconds: 6}},
+		Pages:   []Paged{{Name: "a", P99: 20, Max: 400}, {Name: "b", P99: 101}, {Name: "c", Search: true, P99: 240, Max: 249}}}
+	for _, c := range []struct {
+		goal, says string
+		met        bool
+	}{
+		{"rate=150000", "acknowledged: 149000 results/s, asked at least 150000 results/s", false},
+		{"rate=149000", "", true},
+		{"beyond-p99=60", "p99 beyond the linger: 48.0 ms, asked at most 60.0 ms", true},
+		{"machine=30", "both processes, of the machine: 29.0 %, asked at most 30.0 %", true},
+		{"server-cpu=12", "server CPU per result: 12.0 µs, asked at most 12.0 µs", false},
+		{"back=5", "until all agents were back: 6.0 s", false},
+		{"back-serving=5", "from serving until all agents were back: 5.0 s", true},
+		{"page-p99=100", "worst kind: 101 ms", false},
+		{"search-max=250", "249 ms", true},
+		{"state-memory=600", "not measured in this run", false},
+	} {
+		goal, err := ParseGoal(c.goal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := Config{Goals: []Goal{goal}}.judge(rep)[0]
+		if got.Met != c.met || !strings.Contains(got.String(), c.says) {
+			t.Errorf("%s: met %t, %q; want %t, %q", c.goal, got.Met, got, c.met, c.says)
+		}
+	}
+	never := &Report{Outages: []Outage{{Serving: 2, Acked: -1, Seconds: -1}}}
+	for _, name := range []string{"back", "acknowledging"} {
+		if got := (Config{Goals: []Goal{{Name: name, Want: 10}}}).judge(never)[0]; got.Met {
+			t.Errorf("%s: agents that never came back met a goal: %+v", name, got)
+		}
+	}
+	for _, text := range []string{"", "rate", "rate=", "rate=x", "rate=0", "speed=5"} {
+		if _, err := ParseGoal(text); err == nil {
+			t.Errorf("goal %q was taken", text)
+		}
+	}
+}
+
+// A run whose generator fell behind says who had the cores.
+func TestWhyTheGeneratorFellBehind(t *testing.T) {
+	for _, c := range []struct {
+		loader, server, others float64
+		want                   string
+	}{
+		{0.6, 1.3, 0.05, "the machine was full (loader 0.60, server 1.30, others 0.05 of 2 cores)"},
+		{0.3, 0.4, 1.2, "something else used the machine"},
+		{0.3, 0.4, 0.1, "the machine had room"},
+		{0.3, 0, 0, "--server-pid"},
+	} {
+		rep := &Report{Machine: Machine{Cores: 2}, Loader: Usage{Cores: c.loader}, Server: Usage{Cores: c.server}, Others: c.others,
+			Lag: Latency{P99: 80}, Balance: &Balance{}}
+		rep.judge(Config{MaxLag: 50e6})
+		if rep.OK() || len(rep.Verdict) != 1 || !strings.Contains(rep.Verdict[0], c.want) || !strings.Contains(rep.Verdict[0], "p99 80.0 ms") {
+			t.Errorf("%+v: %q, want %q", c, rep.Verdict, c.want)
+		}
+	}
+}
+
+func TestParseKept(t *testing.T) {
+	if k, ok := parseKept("7 8 9 18446744073709551615 11"); !ok || k != (Kept{7, 8, 9, 1<<64 - 1, 11}) {
+		t.Errorf("%+v %t", k, ok)
+	}
+	for _, text := range []string{"", "end", "1 2 3 4", "1 2 3 4 5 6", "1 2 3 4 x", "1 2 3 4 -5"} {
+		if k, ok := parseKept(text); ok {
+			t.Errorf("%q became %+v", text, k)
+		}
+	}
+}
+
+func TestCountersOfAServerStartedAnew(t *testing.T) {
+	before := map[string]float64{"muster_a_total": 100, "muster_b_total": 100, "muster_gauge": 5}
+	after := map[string]float64{"muster_a_total": 130, "muster_b_total": 20, "muster_gauge": 3, "go_threads": 9}
+	d := difference(before, after)
+	if d["muster_a_total"] != 30 || d["muster_b_total"] != 20 || d["muster_gauge"] != 3 || len(d) != 3 {
+		t.Errorf("%v", d)
+	}
+}
