@@ -40,6 +40,7 @@ type Intent interface {
 type History interface {
 	Problems(ctx context.Context, q history.ProblemQuery) ([]history.Problem, error)
 	Problem(ctx context.Context, id string) (history.Problem, error)
+	Since(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error)
 	Entries(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
 	Deliveries(ctx context.Context, problem string) ([]history.Delivery, error)
 }
@@ -67,6 +68,8 @@ type Options struct {
 	Describe func() v1.Status
 	// NotReady says why the server is not ready; none: it is.
 	NotReady func() []string
+	// Connected says whether a node has a session now; nil: nobody knows.
+	Connected func(model.NodeID) bool
 	// Enrol answers pki.EnrolPath; it has its own proof of identity. nil: none.
 	Enrol    http.Handler
 	Registry prometheus.Registerer // nil: none
@@ -100,6 +103,7 @@ func New(o Options) http.Handler {
 	s.eventRoutes()
 	s.problemRoutes()
 	s.joinTokenRoutes()
+	s.stateRoutes()
 	s.openapi.routes(s.api, s.mux)
 	s.healthRoutes()
 	if o.Enrol != nil {

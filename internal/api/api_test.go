@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -216,7 +218,7 @@ func TestResources(t *testing.T) {
 	var names []string
 	after := ""
 	for {
-		page, err := c.List(ctx, k, "default", "", 2, after)
+		page, err := c.List(ctx, k, "default", "", false, 2, after)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +236,7 @@ func TestResources(t *testing.T) {
 	if got := strings.Join(names, " "); got != "a b c d disk" {
 		t.Errorf("pages: %s", got)
 	}
-	if page, err := c.List(ctx, k, "", "team=a", 10, ""); err != nil || len(page.Items) != 1 {
+	if page, err := c.List(ctx, k, "", "team=a", false, 10, ""); err != nil || len(page.Items) != 1 {
 		t.Errorf("selector: %d items, %v", len(page.Items), err)
 	}
 
@@ -475,6 +477,103 @@ func TestErrorsHaveOneForm(t *testing.T) {
 		if status != test.status || header.Get("Content-Type") != "application/problem+json" || err != nil ||
 			said.Status != status || said.Title == "" || !strings.HasPrefix(said.Type, v1.ErrorType) {
 			t.Errorf("%s %s: %d %s %s", test.method, test.path, status, header.Get("Content-Type"), body)
+		}
+	}
+}
+
+// What the server knows beside what was declared: who is in a group, how a check is
+// everywhere, which machine is worst.
+func TestStates(t *testing.T) {
+	r := apitest.New(t)
+	c := dial(t, r, r.Token)
+	ctx := t.Context()
+	r.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02")
+	r.Nodes("default", map[string]string{"env": "test"}, "db01")
+	r.Apply(fleet + "---\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01, web02]}\n---\n" +
+		"kind: Property\nmetadata: {name: unread}\nspec: {value: 1}\n---\nkind: Handler\nmetadata: {name: pager}\nspec: {command: \"true\"}\n")
+	r.Result("default", "web02", "disk", model.Critical, "full")
+	r.Result("default", "db01", "disk", model.Warning, "nearly full")
+	r.Result("default", "web01", "disk", model.OK, "fine")
+	r.Result("default", "web01", "load", model.OK, "fine")
+
+	list, err := c.NodeStates(ctx, v1.NodeFilter{Namespace: "default", Limit: 2})
+	if err != nil || list.Total != 3 || list.Wrong != 2 || len(list.Items) != 2 || list.Items[0].Name != "web02" || list.Items[1].Name != "db01" {
+		t.Fatalf("worst first: %+v %v", list, err)
+	}
+	if n := list.Items[0]; n.Events != (v1.ByStatus{Critical: 1}) || n.Severity != model.High || n.Labels["env"] != "prod" || !slices.Contains(n.Groups, "web") || !slices.Contains(n.Groups, "all") {
+		t.Errorf("%+v", n)
+	}
+	for _, f := range []struct {
+		filter v1.NodeFilter
+		names  string
+	}{
+		{v1.NodeFilter{Group: "web"}, "web02 web01"}, {v1.NodeFilter{Selector: "env=test"}, "db01"},
+		{v1.NodeFilter{Group: "shared/all", Selector: "env=prod"}, "web02 web01"}, {v1.NodeFilter{Name: "web01"}, "web01"},
+	} {
+		f.filter.Limit = 10
+		list, err := c.NodeStates(ctx, f.filter)
+		var names []string
+		for _, n := range list.Items {
+			names = append(names, n.Name)
+		}
+		if got := strings.Join(names, " "); err != nil || got != f.names {
+			t.Errorf("%+v: %q %v", f.filter, got, err)
+		}
+	}
+	if list, err = c.NodeStates(ctx, v1.NodeFilter{Name: "web01", Limit: 1}); err != nil || !slices.Equal(list.Items[0].Checks, []string{"disk", "load"}) {
+		t.Errorf("%+v %v", list, err)
+	}
+	for _, want := range []struct {
+		kind, name    string
+		nodes, checks int
+		note          string
+	}{
+		{"check", "disk", 3, 1, "runs on 3 nodes"}, {"check", "load", 2, 1, "runs on 2 nodes"}, {"group", "web", 2, 0, "has 2 nodes"},
+		{"group", "all", 3, 1, "has 3 nodes"}, {"property", "unread", 0, 0, "read by no check yet"}, {"handler", "pager", 0, 0, "used by no check yet"},
+		{"node", "web01", 1, 2, ""},
+	} {
+		k, _ := model.KindOf(want.kind)
+		s, err := c.State(ctx, k, "default", want.name)
+		if err != nil || s.Nodes != want.nodes || s.Checks != want.checks || s.Note != want.note {
+			t.Errorf("%s %s: %+v %v", want.kind, want.name, s, err)
+		}
+		page, err := c.List(ctx, k, "default", "", true, 100, "")
+		if err != nil || len(page.States) != len(page.Items) {
+			t.Errorf("%s: %d states of %d, %v", want.kind, len(page.States), len(page.Items), err)
+		}
+	}
+	k, _ := model.KindOf("check")
+	if s, err := c.State(ctx, k, "default", "disk"); err != nil || s.Events == nil || *s.Events != (v1.ByStatus{OK: 1, Warning: 1, Critical: 1}) {
+		t.Errorf("%+v %v", s, err)
+	}
+	if _, err := c.State(ctx, k, "default", "dsik"); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "did you mean disk?") {
+		t.Errorf("a slip of the finger: %v", err)
+	}
+}
+
+// How many events match is said where it is known without counting.
+func TestEventsSayHowManyMatch(t *testing.T) {
+	r := apitest.New(t)
+	c := dial(t, r, r.Token)
+	var names []string
+	for i := range 30 {
+		names = append(names, fmt.Sprintf("web%02d", i))
+	}
+	r.Nodes("default", nil, names...)
+	r.Apply(fleet)
+	for i, name := range names {
+		r.Result("default", name, "disk", model.Status(i%4), "x")
+	}
+	for _, f := range []struct {
+		filter v1.EventFilter
+		want   uint64
+	}{
+		{v1.EventFilter{Limit: 3}, 30}, {v1.EventFilter{Limit: 3, Status: "critical,warning,critical"}, 15}, {v1.EventFilter{Limit: 3, Check: "disk"}, 0},
+		{v1.EventFilter{Limit: 100, Check: "disk"}, 30}, {v1.EventFilter{Limit: 3, Problem: true}, 0},
+	} {
+		list, err := c.Events(t.Context(), f.filter)
+		if err != nil || list.Match != f.want {
+			t.Errorf("%+v: %d %v", f.filter, list.Match, err)
 		}
 	}
 }

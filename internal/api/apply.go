@@ -76,7 +76,7 @@ func (s *server) remove(ctx context.Context, key intent.Key, in ChangeInput) (*b
 	}
 	applied, err := s.Intent.Delete(ctx, who(ctx, in.Message), []intent.Key{key}, o)
 	if err != nil {
-		return nil, notThere(err, key)
+		return nil, s.notThere(ctx, err, key)
 	}
 	return &body[v1.Applied]{s.applied(applied, in.DryRun, nil)}, nil
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -56,7 +57,7 @@ func (s *server) authenticated(next http.Handler) http.Handler {
 			var err error
 			if c.Identity, err = s.Intent.Authenticate(token); err != nil {
 				s.metrics.refused.WithLabelValues("bad_token").Inc()
-				writeError(w, model.Errorf(model.Unauthenticated, "the token is unknown, revoked or expired").WithHint("muster login"))
+				writeError(w, refusal(err))
 				return
 			}
 			if c.Role != intent.Admin && r.Method != http.MethodGet && r.Method != http.MethodHead && r.URL.Path != "/api/v1/logout" {
@@ -68,6 +69,14 @@ func (s *server) authenticated(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
+}
+
+// refusal is why a token is not taken, for its bearer.
+func refusal(err error) *model.Error {
+	if said := (*model.Error)(nil); errors.As(err, &said) {
+		return said
+	}
+	return model.Errorf(model.Unauthenticated, "the token cannot be checked").WithHint("muster login")
 }
 
 func host(address string) string {

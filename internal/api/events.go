@@ -9,7 +9,6 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/plan"
@@ -59,27 +58,38 @@ func (s *server) listEvents(ctx context.Context, in *listEventsInput) (*body[v1.
 		return nil, err
 	}
 	out := v1.EventList{Items: s.events(page.States), Next: page.Next, Partial: page.Partial}
-	counts, err := s.counts(in.Namespace)
+	counts, err := s.counts(ctx, in.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	out.Total, out.Wrong = counts.States, counts.States-counts.ByStatus[model.OK]
+	switch {
+	case in.After == "" && page.Next == "":
+		out.Match = uint64(len(page.States))
+	case in.Node != "" || in.Check != "" || in.Selector != "" || in.Where != "" || in.Problem && len(q.Statuses) > 0:
+		// Nobody counts them by the way.
+	case in.Problem:
+		out.Match = counts.Problems
+	case len(q.Statuses) > 0:
+		slices.Sort(q.Statuses)
+		for _, status := range slices.Compact(q.Statuses) {
+			out.Match += counts.ByStatus[status&3]
+		}
+	default:
+		out.Match = counts.States
+	}
 	return &body[v1.EventList]{out}, nil
 }
 
-func (s *server) counts(namespace string) (event.Counts, error) {
+func (s *server) counts(ctx context.Context, namespace string) (event.Counts, error) {
 	var id model.NamespaceID
 	if namespace != "" {
 		var ok bool
 		if id, ok = s.Directory.NamespaceByName(namespace); !ok {
-			return event.Counts{}, noNamespace(namespace)
+			return event.Counts{}, s.noNamespace(ctx, namespace)
 		}
 	}
 	return s.Events.Counts(id), nil
-}
-
-func noNamespace(name string) error {
-	return model.Errorf(model.NotFound, "there is no namespace %q", name).WithHint("what there is: muster get namespaces")
 }
 
 // query turns names into ids.
@@ -89,7 +99,7 @@ func (s *server) query(ctx context.Context, in *FilterInput) (event.Query, error
 	if in.Namespace != "" {
 		id, ok := s.Directory.NamespaceByName(in.Namespace)
 		if !ok {
-			return q, noNamespace(in.Namespace)
+			return q, s.noNamespace(ctx, in.Namespace)
 		}
 		q.Namespaces = []model.NamespaceID{id}
 	} else if in.Node != "" || in.Check != "" {
@@ -105,13 +115,13 @@ func (s *server) query(ctx context.Context, in *FilterInput) (event.Query, error
 			}
 		}
 		if len(q.Nodes) == 0 {
-			return q, noNode(in.Namespace, in.Node)
+			return q, s.noNode(ctx, in.Namespace, in.Node)
 		}
 	}
 	if in.Check != "" {
 		q.Checks = s.checksNamed(namespaces, in.Check)
 		if len(q.Checks) == 0 {
-			return q, model.Errorf(model.NotFound, "there is no check %q", in.Check).WithHint("what there is: muster get checks -A")
+			return q, s.noCheck(ctx, in.Namespace, in.Check)
 		}
 	}
 	if in.Selector != "" {
@@ -146,26 +156,6 @@ func (s *server) query(ctx context.Context, in *FilterInput) (event.Query, error
 		q.Match, q.MatchWithin = newSubject(compiled, s.Directory, s.Now()).match, searchWithin
 	}
 	return q, nil
-}
-
-func noNode(namespace, name string) error {
-	hint := "what there is: muster get nodes -A"
-	if namespace != "" {
-		hint = "what there is: muster get nodes -n " + namespace
-	}
-	return model.Errorf(model.NotFound, "there is no node %q", name).WithHint("%s", hint)
-}
-
-func (s *server) namespaces(ctx context.Context) ([]string, error) {
-	rows, err := s.Intent.List(ctx, intent.ListQuery{Kind: "Namespace"}, nil)
-	if err != nil {
-		return nil, err
-	}
-	names := make([]string, len(rows))
-	for i := range rows {
-		names[i] = rows[i].Metadata.Name
-	}
-	return names, nil
 }
 
 // checksNamed finds the checks of a name that may run on nodes of the namespaces:
@@ -232,10 +222,10 @@ type EventPath struct {
 }
 
 // find is the event of a path: the node's own check before a shared one of the name.
-func (s *server) find(in EventPath) (event.State, error) {
+func (s *server) find(ctx context.Context, in EventPath) (event.State, error) {
 	node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
-		return event.State{}, noNode(in.Namespace, in.Node)
+		return event.State{}, s.noNode(ctx, in.Namespace, in.Node)
 	}
 	checks := s.checksNamed([]string{in.Namespace}, in.Check)
 	for _, check := range checks {
@@ -243,17 +233,23 @@ func (s *server) find(in EventPath) (event.State, error) {
 			return st, nil
 		}
 	}
+	if len(checks) == 0 {
+		return event.State{}, s.noCheck(ctx, in.Namespace, in.Check)
+	}
 	e := model.Errorf(model.NotFound, "there is no event %s/%s in namespace %s", in.Node, in.Check, in.Namespace)
 	for _, check := range checks {
 		if s.Directory.Holds(node, check) {
 			return event.State{}, e.WithHint("the node has this check, but no result came in yet")
 		}
 	}
+	if _, own := s.Directory.CheckByName(in.Namespace, in.Check); own && model.BuiltinCheck(in.Check) == 0 {
+		return event.State{}, e.WithHint("the check does not run on this node: muster describe check %s", in.Check)
+	}
 	return event.State{}, e.WithHint("what there is: muster get events -n %s --node %s", in.Namespace, in.Node)
 }
 
-func (s *server) getEvent(_ context.Context, in *EventPath) (*body[v1.Event], error) {
-	st, err := s.find(*in)
+func (s *server) getEvent(ctx context.Context, in *EventPath) (*body[v1.Event], error) {
+	st, err := s.find(ctx, *in)
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +272,7 @@ func (s *server) deleteEvent(ctx context.Context, in *struct {
 
 // act is written to the journal before it returns.
 func (s *server) act(ctx context.Context, in EventPath, verb, note string) error {
-	st, err := s.find(in)
+	st, err := s.find(ctx, in)
 	if err != nil {
 		return err
 	}

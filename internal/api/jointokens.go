@@ -41,7 +41,7 @@ func (s *server) createJoinToken(ctx context.Context, in *struct{ Body v1.JoinTo
 		r.Namespace = model.DefaultNamespaceName
 	}
 	if _, ok := s.Directory.NamespaceByName(r.Namespace); !ok {
-		return nil, noNamespace(r.Namespace)
+		return nil, s.noNamespace(ctx, r.Namespace)
 	}
 	keep := pki.JoinToken{
 		Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels, MaxUses: r.MaxUses,

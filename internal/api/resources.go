@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -42,6 +41,7 @@ func (s *server) kindRoutes(k model.KindInfo) {
 
 	get := operation("get"+k.Name, http.MethodGet, one, k.Plural, "Get one")
 	get.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: jsonContent(schema)}}
+	state := operation("state"+k.Name, http.MethodGet, one+"/state", k.Plural, "Where it lands, and how its events are")
 	put := operation("put"+k.Name, http.MethodPut, one, k.Plural, "Make one so")
 	put.RequestBody = &huma.RequestBody{Required: true, Content: jsonContent(schema)}
 	put.SkipValidateBody = true // read strictly by the model, which names line and field
@@ -49,6 +49,9 @@ func (s *server) kindRoutes(k model.KindInfo) {
 	if !k.Namespaced {
 		handle(s, get, func(ctx context.Context, in *NameGet) (*resourceOutput, error) {
 			return s.get(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.IfNoneMatch)
+		})
+		handle(s, state, func(ctx context.Context, in *NamePath) (*body[v1.State], error) {
+			return s.state(ctx, intent.Key{Kind: k.Name, Name: in.Name})
 		})
 		handle(s, put, func(ctx context.Context, in *struct {
 			NamePath
@@ -70,6 +73,12 @@ func (s *server) kindRoutes(k model.KindInfo) {
 		NameGet
 	}) (*resourceOutput, error) {
 		return s.get(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.IfNoneMatch)
+	})
+	handle(s, state, func(ctx context.Context, in *struct {
+		Namespace string `path:"namespace" maxLength:"253"`
+		NamePath
+	}) (*body[v1.State], error) {
+		return s.state(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name})
 	})
 	handle(s, put, func(ctx context.Context, in *struct {
 		Namespace string `path:"namespace" maxLength:"253"`
@@ -136,7 +145,7 @@ type resourceOutput struct {
 func (s *server) get(ctx context.Context, key intent.Key, ifNoneMatch string) (*resourceOutput, error) {
 	r, err := s.Intent.Get(ctx, key)
 	if err != nil {
-		return nil, notThere(err, key)
+		return nil, s.notThere(ctx, err, key)
 	}
 	tag := etag(r.Status.Revision)
 	if ifNoneMatch == tag {
@@ -149,21 +158,17 @@ func (s *server) get(ctx context.Context, key intent.Key, ifNoneMatch string) (*
 	return &resourceOutput{tag, data}, nil
 }
 
-// notThere gives a missing resource its hint.
-func notThere(err error, key intent.Key) error {
-	var said *model.Error
-	if !errors.As(err, &said) || said.Class != model.NotFound {
-		return err
+func (s *server) state(ctx context.Context, key intent.Key) (*body[v1.State], error) {
+	r, err := s.Intent.Get(ctx, key)
+	if err != nil {
+		return nil, s.notThere(ctx, err, key)
 	}
-	hint := "muster get " + strings.ToLower(key.Kind)
-	if key.Namespace != "" {
-		hint += " -n " + key.Namespace
-	}
-	return model.Errorf(model.NotFound, "there is no %s", key).WithHint("what there is: %s", hint)
+	return &body[v1.State]{s.stateOf(r)}, nil
 }
 
 type listInput struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Empty: of all."`
+	State     bool   `query:"state" doc:"Say of each where it lands and how its events are, too."`
 	Selector  string `query:"selector" maxLength:"4096" doc:"Labels: env=prod,tier!=db,owner,!old"`
 	Limit     int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After     string `query:"after" maxLength:"1024" doc:"The next of the page before."`
@@ -204,6 +209,9 @@ func (s *server) list(ctx context.Context, k model.KindInfo, in *listInput) (*bo
 	for i := range items {
 		if out.Items[i], err = json.Marshal(&items[i]); err != nil {
 			return nil, fmt.Errorf("encode %s: %w", intent.KeyOf(&items[i]), err)
+		}
+		if in.State {
+			out.States = append(out.States, s.stateOf(&items[i]))
 		}
 	}
 	return &body[v1.ResourceList]{out}, nil

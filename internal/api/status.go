@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
-	"slices"
+	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -36,6 +36,7 @@ func (s *server) queues(context.Context, *none) (*body[v1.QueueList], error) {
 
 const (
 	worstShown   = 10
+	silentShown  = 5
 	changesShown = 3
 )
 
@@ -44,38 +45,66 @@ func (s *server) status(ctx context.Context, in *struct {
 }) (*body[v1.Status], error) {
 	out := s.Describe()
 	out.Now, out.NotReady = s.Now(), s.NotReady()
-	counts, err := s.counts(in.Namespace)
+	counts, err := s.counts(ctx, in.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	out.Events, out.Problems = counts.States, counts.Problems
-	out.ByStatus = v1.ByStatus{
-		OK: counts.ByStatus[model.OK], Warning: counts.ByStatus[model.Warning],
-		Critical: counts.ByStatus[model.Critical], Unknown: counts.ByStatus[model.Unknown],
-	}
+	out.Events, out.Problems, out.ByStatus = counts.States, counts.Problems, byStatus(counts.ByStatus)
 	out.Nodes = len(s.Directory.Nodes(in.Namespace))
-	q := event.Query{Statuses: []model.Status{model.Warning, model.Critical, model.Unknown}, Limit: worstShown}
-	if in.Namespace != "" {
-		id, _ := s.Directory.NamespaceByName(in.Namespace)
-		q.Namespaces = []model.NamespaceID{id}
-	}
-	page, err := s.Events.List(ctx, q)
-	if err != nil {
+	if err := s.worst(ctx, in.Namespace, &out); err != nil {
 		return nil, err
 	}
-	out.Worst = s.events(page.States)
 	if out.Revision, err = s.Intent.Store().Revision(ctx); err != nil {
 		return nil, err
 	}
-	changes, err := s.changesBefore(ctx, 0, changesShown, func(e *intent.AuditEntry) bool {
-		return e.Key.Kind != "" && e.Key.Kind[0] >= 'A' && e.Key.Kind[0] <= 'Z' && e.Who.User != "server"
+	hour := s.Now().Add(-time.Hour)
+	if out.LastHour.Opened, out.LastHour.Closed, err = s.History.Since(ctx, in.Namespace, hour); err != nil {
+		return nil, err
+	}
+	changes, err := s.changesBefore(ctx, 0, changesCounted, func(e *intent.AuditEntry) bool {
+		return e.Key.Kind != "" && e.Key.Kind[0] >= 'A' && e.Key.Kind[0] <= 'Z' && e.Who.User != "server" &&
+			(in.Namespace == "" || e.Key.Namespace == in.Namespace)
 	})
 	if err != nil {
 		return nil, err
 	}
-	out.LastChange = slices.Clone(changes.Items[:min(changesShown, len(changes.Items))])
-	for i := range out.LastChange {
-		out.LastChange[i].Diff = ""
+	for _, c := range changes.Items {
+		if c.At.After(hour) {
+			out.LastHour.Changes++
+		}
+		if len(out.LastChange) < changesShown {
+			c.Diff = ""
+			out.LastChange = append(out.LastChange, c)
+		}
 	}
 	return &body[v1.Status]{out}, nil
+}
+
+// changesCounted bounds how many changes of the last hour are counted.
+const changesCounted = 200
+
+// worst finds the worst events, and apart from them the nodes that are silent: one
+// dead machine is one line, and does not hide what is wrong with those that live.
+func (s *server) worst(ctx context.Context, namespace string, out *v1.Status) error {
+	q := event.Query{Statuses: []model.Status{model.Warning, model.Critical, model.Unknown}}
+	if namespace != "" {
+		id, _ := s.Directory.NamespaceByName(namespace)
+		q.Namespaces = []model.NamespaceID{id}
+	}
+	alive := q
+	alive.Match = func(st *event.State) (bool, error) { return st.Check != model.KeepaliveCheck, nil }
+	alive.Limit, alive.MatchWithin = worstShown, searchWithin
+	page, err := s.Events.List(ctx, alive)
+	if err != nil {
+		return err
+	}
+	out.Worst = s.events(page.States)
+	silent := q
+	silent.Checks, silent.Limit = []model.CheckID{model.KeepaliveCheck}, event.MaxLimit
+	if page, err = s.Events.List(ctx, silent); err != nil {
+		return err
+	}
+	out.Silent = uint64(len(page.States))
+	out.SilentNow = s.events(page.States[:min(silentShown, len(page.States))])
+	return nil
 }

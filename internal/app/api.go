@@ -7,6 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/version"
@@ -24,7 +25,7 @@ func (s *Server) openAPI(context.Context) error {
 		Enrol: &pki.Enroller{
 			Authority: s.authority, Tokens: tokens, Registrar: s.intent, Servers: s.agentAddresses(),
 		},
-		Queues: s.queues, Describe: s.describe, NotReady: s.NotReady, Registry: s.registry, Logger: s.log, Now: s.now,
+		Connected: s.sessions.Connected, Queues: s.queues, Describe: s.describe, NotReady: s.NotReady, Registry: s.registry, Logger: s.log, Now: s.now,
 	})
 	admin := http.NewServeMux()
 	admin.Handle("/", api.Admin(api.AdminOptions{
@@ -50,6 +51,9 @@ func (s *Server) describe() v1.Status {
 	}
 	if st.Blocked != nil {
 		out.Journal.Blocked = st.Blocked.Error()
+	}
+	if free, err := (disk.OS{}).Free(s.journalDir()); err == nil {
+		out.Journal.FreeBytes = free
 	}
 	for _, q := range s.queues.List() {
 		if q.Name == "reactions" {

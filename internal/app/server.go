@@ -165,14 +165,17 @@ func (s *Server) openHistory(ctx context.Context) error {
 	return s.reactor.Load(ctx)
 }
 
-func (s *Server) openJournal(ctx context.Context) error {
-	dir := s.cfg.Journal
-	if dir == "" {
-		dir = s.path("journal")
+func (s *Server) journalDir() string {
+	if s.cfg.Journal != "" {
+		return s.cfg.Journal
 	}
+	return s.path("journal")
+}
+
+func (s *Server) openJournal(ctx context.Context) error {
 	shown := metrics.NewJournal(s.registry, "server")
 	var err error
-	s.journal, err = journal.Open(dir, journal.Options{
+	s.journal, err = journal.Open(s.journalDir(), journal.Options{
 		Clock: journalClock{now: s.now, began: s.now()}, Deliver: s.deliver, Budget: int64(s.cfg.JournalBudget),
 		Reserve: int64(s.cfg.JournalReserve), Partitions: model.Partitions,
 		// Fewer and fuller commits, for latency that the goal leaves room for:

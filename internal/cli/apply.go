@@ -92,14 +92,15 @@ func (a *app) printApplied(applied v1.Applied, f format) error {
 	if f.machine() {
 		return a.printValue(f, applied)
 	}
-	refs, ops := 0, 0
-	for _, o := range applied.Outcomes {
-		refs = max(refs, width(refOf(o.Kind, o.Namespace, o.Name)))
-		ops = max(ops, len(o.Op))
+	did := make([]string, len(applied.Outcomes))
+	wide := 0
+	for i, o := range applied.Outcomes {
+		did[i] = clean(refOf(o.Kind, o.Namespace, o.Name)+" "+o.Op, false)
+		wide = max(wide, width(did[i]))
 	}
-	for _, o := range applied.Outcomes {
-		line := fmt.Sprintf("%-*s %-*s   %s", refs, refOf(o.Kind, o.Namespace, o.Name), ops, o.Op, o.Note)
-		fmt.Fprintln(a.Stdout, strings.TrimRight(clean(line, false), " "))
+	for i, o := range applied.Outcomes {
+		line := did[i] + strings.Repeat(" ", wide-width(did[i])+3) + clean(o.Note, false)
+		fmt.Fprintln(a.Stdout, strings.TrimRight(line, " "))
 		for _, w := range o.Warnings {
 			fmt.Fprintf(a.Stdout, "  %s %s\n", a.paint(yellow, "warning:"), clean(w, false))
 		}

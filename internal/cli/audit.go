@@ -44,14 +44,11 @@ func (a *app) auditCmd() *cobra.Command {
 			if len(list.Items) == 0 {
 				fmt.Fprintln(a.Stdout, "no change is recorded")
 			}
-			for _, change := range list.Items {
-				fmt.Fprintf(a.Stdout, "%6d  %s  %s\n", change.Revision, change.At.In(a.Zone).Format("2006-01-02 15:04:05"), clean(a.changeText(change), false))
-				if diff {
-					a.printPatch(change.Diff)
-				}
+			for _, one := range byRevision(list.Items) {
+				a.printRevision(one, diff, limit)
 			}
 			if list.Next != "" {
-				fmt.Fprintln(a.Stdout, "there are older ones: --limit N")
+				fmt.Fprintf(a.Stdout, "there are older ones: --limit %d\n", limit*5)
 			}
 			return nil
 		},
@@ -62,16 +59,63 @@ func (a *app) auditCmd() *cobra.Command {
 	return c
 }
 
-// changeText is a change in one line: admin updated check/disk from 10.0.0.7: why.
-func (a *app) changeText(c v1.Change) string {
-	text := c.User + " " + strings.TrimSuffix(c.Op, "e") + "ed " + refOf(c.Kind, c.Namespace, c.Name)
+// byRevision puts what was changed by one command together.
+func byRevision(changes []v1.Change) (list [][]v1.Change) {
+	for i, c := range changes {
+		if i == 0 || c.Revision != changes[i-1].Revision {
+			list = append(list, nil)
+		}
+		list[len(list)-1] = append(list[len(list)-1], c)
+	}
+	return list
+}
+
+// printRevision is one line for one change; many changes of one revision stand below
+// a line that says who made them.
+func (a *app) printRevision(changes []v1.Change, diff bool, most int) {
+	c := changes[0]
+	head := fmt.Sprintf("%6d  %s  ", c.Revision, c.At.In(a.Zone).Format("2006-01-02 15:04:05"))
+	if len(changes) == 1 {
+		fmt.Fprintln(a.Stdout, head+clean(a.changeText(c), false))
+		if diff {
+			a.printPatch(c.Diff)
+		}
+		return
+	}
+	fmt.Fprintln(a.Stdout, head+clean(whoDid(c)+" changed "+count(len(changes), "resource")+why(c), false))
+	for i, c := range changes {
+		if i == most {
+			fmt.Fprintf(a.Stdout, "        and %d more\n", len(changes)-most)
+			return
+		}
+		fmt.Fprintf(a.Stdout, "        %s %s\n", done(c.Op), clean(refOf(c.Kind, c.Namespace, c.Name), false))
+		if diff {
+			a.printPatch(c.Diff)
+		}
+	}
+}
+
+// done is what was done: created, updated, deleted.
+func done(op string) string { return strings.TrimSuffix(op, "e") + "ed" }
+
+// whoDid is who, and from where: admin from 10.0.0.7.
+func whoDid(c v1.Change) string {
 	if c.Whence != "" && c.Whence != "local" {
-		text += " from " + c.Whence
+		return c.User + " from " + c.Whence
 	}
+	return c.User
+}
+
+func why(c v1.Change) string {
 	if c.Message != "" {
-		text += ": " + c.Message
+		return ": " + c.Message
 	}
-	return text
+	return ""
+}
+
+// changeText is a change in one line: admin from 10.0.0.7 updated check/disk: why.
+func (a *app) changeText(c v1.Change) string {
+	return whoDid(c) + " " + done(c.Op) + " " + refOf(c.Kind, c.Namespace, c.Name) + why(c)
 }
 
 func (a *app) changeLine(c v1.Change) string {

@@ -71,12 +71,18 @@ func (a *app) describeEvent(ctx context.Context, c *client.Client, name string) 
 	status := statusCell(e.Status)
 	fmt.Fprintf(a.Stdout, "%s is %s\n\n", clean(e.Node+"/"+e.Check, false), a.paint(status.colour, status.text))
 	a.field("namespace", "%s", e.Namespace)
-	a.field("severity", "%s", e.Severity)
+	if e.Status != model.OK {
+		a.field("severity", "%s", e.Severity)
+	}
 	if e.Expired {
 		a.field("expired", "yes: this status is the deadline's, no result came in time")
 	}
 	a.field("received", "%s", a.when(e.Received))
-	a.field("executed", "%s, took %s", a.when(e.Executed), e.Duration)
+	took := ""
+	if e.Duration > 0 {
+		took = ", took " + e.Duration.String()
+	}
+	a.field("executed", "%s%s", a.when(e.Executed), took)
 	a.field("since", "%s", a.when(e.Changed))
 	a.field("last OK", "%s", a.when(e.LastOK))
 	a.field("occurrences", "%d in a row", e.Occurrences)
@@ -169,57 +175,5 @@ func (a *app) describeProblem(ctx context.Context, c *client.Client, id string) 
 		return err
 	}
 	fmt.Fprintf(a.Stdout, "\noutput at opening\n%s\n", indent(clean(strings.TrimRight(p.Output, "\n"), true)))
-	return nil
-}
-
-func (a *app) describeResource(ctx context.Context, c *client.Client, k model.KindInfo, name string) error {
-	data, err := c.Get(ctx, k, a.ns(), name)
-	if err != nil {
-		return err
-	}
-	text, err := yamlText(data)
-	if err != nil {
-		return err
-	}
-	fmt.Fprint(a.Stdout, clean(text, true))
-	namespace := ""
-	if k.Namespaced {
-		namespace = a.ns()
-	}
-	if k.Name == "Node" || k.Name == "Check" {
-		f := v1.EventFilter{Namespace: namespace, Limit: 20}
-		if k.Name == "Node" {
-			f.Node = name
-		} else {
-			f.Check = name
-			if namespace == model.SharedNamespaceName {
-				f.Namespace = ""
-			}
-		}
-		list, err := c.Events(ctx, f)
-		if err != nil && model.ClassOf(err) != model.NotFound {
-			return err
-		}
-		if err == nil && len(list.Items) > 0 {
-			fmt.Fprintln(a.Stdout, "\nevents, worst first")
-			table := format("table")
-			if err := a.eventTable(list.Items, &getFlags{output: &table}).write(a.Env); err != nil {
-				return err
-			}
-			if list.Next != "" {
-				fmt.Fprintf(a.Stdout, "there are more: muster get events --%s %s\n", strings.ToLower(k.Name), name)
-			}
-		}
-	}
-	changes, err := c.Changes(ctx, k.Name, namespace, name, 5, "")
-	if err != nil {
-		return err
-	}
-	if len(changes.Items) > 0 {
-		fmt.Fprintln(a.Stdout, "\nlast changes")
-		for _, change := range changes.Items {
-			fmt.Fprintln(a.Stdout, "  "+clean(a.changeLine(change), false))
-		}
-	}
 	return nil
 }

@@ -15,6 +15,7 @@ type getFlags struct {
 	all, watch  bool
 	limit       int
 	node, check string
+	group       string
 	status      string
 	where       string
 	problem     bool
@@ -67,6 +68,7 @@ func (a *app) getCmd() *cobra.Command {
 	flags.BoolVarP(&g.all, "all-namespaces", "A", false, "of all namespaces")
 	flags.BoolVarP(&g.watch, "watch", "w", false, "events: then go on with each change")
 	flags.IntVar(&g.limit, "limit", 50, "rows at most (0: all); JSON and YAML of resources are always whole")
+	flags.StringVar(&g.group, "group", "", "nodes: of this group")
 	flags.StringVar(&g.node, "node", "", "events: of this node")
 	flags.StringVar(&g.check, "check", "", "events: of this check")
 	flags.StringVar(&g.status, "status", "", "events: ok, warning, critical, unknown; comma-separated")
@@ -88,10 +90,36 @@ func kindOf(word string) (model.KindInfo, error) {
 func unknownKind(word string) error {
 	all := kindWords()
 	e := model.Errorf(model.Invalid, "there is no kind %q", word)
+	if elsewhere := elsewhereOf(strings.ToLower(word)); elsewhere != "" {
+		return e.WithHint("%s", elsewhere)
+	}
 	if near := model.Nearest(strings.ToLower(word), all); near != "" {
 		return e.WithHint("did you mean %s?", near)
 	}
 	return e.WithHint("kinds: %s", strings.Join(all, ", "))
+}
+
+// elsewhereOf says which command shows what people look for under get.
+func elsewhereOf(word string) string {
+	switch word {
+	case "token", "tokens":
+		return "join tokens of machines: muster node token list; tokens of programs: muster auth token list"
+	case "session", "sessions", "user", "users":
+		return "sessions and tokens: muster auth token list"
+	case "change", "changes", "audit", "history", "log", "revision", "revisions":
+		return "who changed what: muster audit; what happened to an event: muster describe event NODE/CHECK"
+	case "status", "all":
+		return "is all well? muster status"
+	case "probe", "probes":
+		return "what is built into the agent: muster agent --probe"
+	case "host", "hosts", "machine", "machines", "agent", "agents", "entity", "entities":
+		return "machines: muster get nodes"
+	case "alert", "alerts", "incident", "incidents":
+		return "open problems: muster get problems --open"
+	case "result", "results":
+		return "what is judged now: muster get events"
+	}
+	return ""
 }
 
 func kindWords() []string {

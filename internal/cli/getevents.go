@@ -42,9 +42,12 @@ func (a *app) getEvents(ctx context.Context, c *client.Client, names []string, g
 	if err != nil {
 		return err
 	}
-	if len(names) == 1 && len(list.Items) == 0 {
-		return model.Errorf(model.NotFound, "there is no event %s in namespace %s", names[0], a.ns()).
-			WithHint("muster get events --node %s", f.Node)
+	if len(names) == 1 && len(list.Items) == 0 && !g.watch {
+		one, err := c.Event(ctx, a.ns(), f.Node, f.Check) // which says why there is none
+		if err != nil {
+			return err
+		}
+		list.Items = []v1.Event{one}
 	}
 	switch {
 	case g.output.machine() && !g.watch:
@@ -82,7 +85,9 @@ func readEvents(ctx context.Context, c *client.Client, f v1.EventFilter, limit i
 			return all, err
 		}
 		all.Items = append(all.Items, page.Items...)
-		all.Next, all.Total, all.Wrong = page.Next, page.Total, page.Wrong
+		if all.Next, all.Total, all.Wrong = page.Next, page.Total, page.Wrong; f.After == "" {
+			all.Match = page.Match
+		}
 		if page.Next == "" || limit > 0 && len(all.Items) >= limit {
 			return all, nil
 		}
@@ -95,16 +100,20 @@ func (a *app) printEvents(list v1.EventList, g *getFlags) error {
 		fmt.Fprintln(a.Stdout, "no events"+a.why(g))
 		return nil
 	}
-	if err := a.eventTable(list.Items, g).write(a.Env); err != nil {
+	if err := a.eventTable(list.Items, g).write(a.narrow(*g.output)); err != nil {
 		return err
 	}
-	if list.Next != "" {
-		shown := uint64(len(list.Items))
-		if g.unfiltered() && list.Total > shown {
-			fmt.Fprintf(a.Stdout, "%d more, %d of all %d are not OK: --limit 0 shows all\n", list.Total-shown, list.Wrong, list.Total)
-		} else {
-			fmt.Fprintln(a.Stdout, "there are more: --limit 0 shows all")
-		}
+	if list.Next == "" {
+		return nil
+	}
+	shown := uint64(len(list.Items))
+	switch {
+	case g.unfiltered() && list.Total > shown:
+		fmt.Fprintf(a.Stdout, "%d more; %d of all %d are not OK. --limit 0 shows all\n", list.Total-shown, list.Wrong, list.Total)
+	case list.Match > shown:
+		fmt.Fprintf(a.Stdout, "%d more of %d that match: --limit 0 shows all\n", list.Match-shown, list.Match)
+	default:
+		fmt.Fprintln(a.Stdout, "more than these match: --limit 0 shows all")
 	}
 	return nil
 }
@@ -150,13 +159,25 @@ func (a *app) eventRow(e v1.Event, all, wide bool) []any {
 	}
 	row = append(row, statusCell(e.Status), e.Node, e.Check, age(a.Now(), since), age(a.Now(), e.Received))
 	if wide {
-		problem := "-"
+		problem, severity, took := "-", "-", "-"
 		if e.Problem != nil {
 			problem = e.Problem.ID
 		}
-		row = append(row, e.Severity.String(), strconv.FormatUint(uint64(e.Occurrences), 10), e.Duration.String(), history(e.History), problem)
+		if e.Status != model.OK {
+			severity = e.Severity.String()
+		}
+		if e.Duration > 0 {
+			took = e.Duration.String()
+		}
+		return append(row, severity, strconv.FormatUint(uint64(e.Occurrences), 10), took, history(e.History), problem, firstLine(e.Output))
 	}
-	return append(row, firstLine(e.Output))
+	return append(row, summary(e.Output))
+}
+
+// summary is the first line of an output without its perfdata, which is for programs.
+func summary(output string) string {
+	text, _, _ := strings.Cut(firstLine(output), "|")
+	return strings.TrimSpace(text)
 }
 
 // statusCell is a status by its word; colour only helps.
@@ -194,8 +215,10 @@ func (a *app) printChange(e v1.Event, g *getFlags) error {
 	}
 	status := statusCell(e.Status)
 	line := fmt.Sprintf("%s  %-8s  %s  ", e.Received.In(a.Zone).Format("15:04:05"), status.text, clean(name, false))
-	output := firstLine(e.Output)
-	if a.Width > 0 {
+	output := summary(e.Output)
+	if *g.output == "wide" {
+		output = firstLine(e.Output)
+	} else if a.Width > 0 {
 		output = cut(output, max(a.Width-width(line), 10))
 	}
 	_, err := fmt.Fprintln(a.Stdout, strings.Replace(line, status.text, a.paint(status.colour, status.text), 1)+output)
@@ -206,7 +229,8 @@ func (a *app) printChange(e v1.Event, g *getFlags) error {
 func nodeCheck(text string) (node, check string, err error) {
 	node, check, ok := strings.Cut(text, "/")
 	if !ok || node == "" || check == "" {
-		return "", "", model.Errorf(model.Invalid, "%q names no event", text).WithHint("an event is named NODE/CHECK, for example web01/disk")
+		return "", "", model.Errorf(model.Invalid, "%q names no event: that is NODE/CHECK, for example web01/disk", text).
+			WithHint("all of a node: muster get events --node %s", first(node, "web01"))
 	}
 	return node, check, nil
 }

@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -16,6 +17,7 @@ import (
 // getResources prints one resource or a list of them.
 func (a *app) getResources(ctx context.Context, c *client.Client, k model.KindInfo, names []string, g *getFlags) error {
 	var items []json.RawMessage
+	var states []v1.State
 	next := ""
 	switch {
 	case len(names) > 0:
@@ -25,7 +27,16 @@ func (a *app) getResources(ctx context.Context, c *client.Client, k model.KindIn
 				return err
 			}
 			items = append(items, item)
+			if !g.output.machine() {
+				state, err := c.State(ctx, k, a.ns(), name)
+				if err != nil {
+					return err
+				}
+				states = append(states, state)
+			}
 		}
+	case k.Name == "Node" && !g.output.machine():
+		return a.getNodes(ctx, c, g)
 	default:
 		namespace := a.namespace
 		if g.all || !k.Namespaced {
@@ -34,7 +45,7 @@ func (a *app) getResources(ctx context.Context, c *client.Client, k model.KindIn
 			namespace = model.DefaultNamespaceName
 		}
 		var err error
-		if items, next, err = listAll(ctx, c, k, namespace, g); err != nil {
+		if items, states, next, err = listAll(ctx, c, k, namespace, g); err != nil {
 			return err
 		}
 	}
@@ -50,11 +61,11 @@ func (a *app) getResources(ctx context.Context, c *client.Client, k model.KindIn
 		fmt.Fprintf(a.Stdout, "no %s%s\n", k.Plural, a.where(g, k))
 		return nil
 	}
-	if err := a.resourceTable(k, items, g); err != nil {
+	if err := a.resourceTable(k, items, states, g); err != nil {
 		return err
 	}
 	if next != "" {
-		fmt.Fprintf(a.Stdout, "there are more: --limit N, or narrow it with -l\n")
+		fmt.Fprintln(a.Stdout, "there are more: --limit 0 shows all, -l narrows")
 	}
 	return nil
 }
@@ -73,21 +84,22 @@ func (a *app) printDocuments(items []json.RawMessage) error {
 }
 
 // listAll reads pages until there are enough; a program gets everything.
-func listAll(ctx context.Context, c *client.Client, k model.KindInfo, namespace string, g *getFlags) ([]json.RawMessage, string, error) {
+func listAll(ctx context.Context, c *client.Client, k model.KindInfo, namespace string, g *getFlags) ([]json.RawMessage, []v1.State, string, error) {
 	var items []json.RawMessage
+	var states []v1.State
 	after := ""
 	for {
 		size := 500
 		if g.limit > 0 && !g.output.machine() {
 			size = min(size, g.limit-len(items))
 		}
-		page, err := c.List(ctx, k, namespace, g.selector, size, after)
+		page, err := c.List(ctx, k, namespace, g.selector, !g.output.machine(), size, after)
 		if err != nil {
-			return nil, "", err
+			return nil, nil, "", err
 		}
-		items = append(items, page.Items...)
+		items, states = append(items, page.Items...), append(states, page.States...)
 		if after = page.Next; after == "" || !g.output.machine() && g.limit > 0 && len(items) >= g.limit {
-			return items, after, nil
+			return items, states, after, nil
 		}
 	}
 }
@@ -99,7 +111,9 @@ func (a *app) where(g *getFlags, k model.KindInfo) string {
 	return " in namespace " + a.ns()
 }
 
-func (a *app) resourceTable(k model.KindInfo, items []json.RawMessage, g *getFlags) error {
+// resourceTable shows resources; states are those of items, or fewer where the server
+// does not say.
+func (a *app) resourceTable(k model.KindInfo, items []json.RawMessage, states []v1.State, g *getFlags) error {
 	wide := *g.output == "wide"
 	head := []string{"NAME"}
 	if g.all && k.Namespaced {
@@ -111,7 +125,11 @@ func (a *app) resourceTable(k model.KindInfo, items []json.RawMessage, g *getFla
 		head = append(head, "REVISION", "LABELS")
 	}
 	t := newTable(head...)
-	for _, item := range items {
+	for i, item := range items {
+		var state v1.State
+		if i < len(states) {
+			state = states[i]
+		}
 		o, err := decodeObject(item)
 		if err != nil {
 			return err
@@ -121,7 +139,7 @@ func (a *app) resourceTable(k model.KindInfo, items []json.RawMessage, g *getFla
 			row = append(row, o.Metadata.Namespace)
 		}
 		row = append(row, o.Metadata.Name)
-		for _, v := range kindValues(o) {
+		for _, v := range kindValues(o, state, wide) {
 			row = append(row, v)
 		}
 		changed, revision := "", ""
@@ -134,7 +152,7 @@ func (a *app) resourceTable(k model.KindInfo, items []json.RawMessage, g *getFla
 		}
 		t.add(row...)
 	}
-	return t.write(a.Env)
+	return t.write(a.narrow(*g.output))
 }
 
 func kindColumns(kind string) []string {
@@ -142,59 +160,80 @@ func kindColumns(kind string) []string {
 	case "Node":
 		return []string{"GROUPS", "OS"}
 	case "Group":
-		return []string{"MEMBERS"}
+		return []string{"NODES", "CHECKS", "WHO"}
 	case "Property":
-		return []string{"SCOPE", "VALUE"}
+		return []string{"SCOPE", "VALUE", "READ ON"}
 	case "Check":
-		return []string{"RUNS", "EVERY", "ON"}
+		return []string{"NODES", "NOT OK", "EVERY", "ON", "RUNS"}
 	case "Handler":
-		return []string{"TELLS"}
+		return []string{"CHECKS", "TELLS"}
 	case "Namespace":
-		return []string{"DESCRIPTION"}
+		return []string{"NODES", "DESCRIPTION"}
 	}
 	return nil
 }
 
-func kindValues(o object) []string {
+// kindValues are the cells of kindColumns; long ones are cut unless the table is wide.
+func kindValues(o object, state v1.State, wide bool) []string {
 	spec, err := model.DecodeSpec(o.Kind, o.Spec)
 	if err != nil {
 		return make([]string, len(kindColumns(o.Kind)))
 	}
+	short := func(text string, columns int) string {
+		if wide {
+			return text
+		}
+		return cut(text, columns)
+	}
+	nodes, checks := fmt.Sprint(state.Nodes), fmt.Sprint(state.Checks)
 	switch s := spec.(type) {
 	case *model.NodeSpec:
 		return []string{dash(strings.Join(s.Groups, ",")), dash(strings.TrimSpace(s.Facts["os"] + " " + s.Facts["arch"]))}
 	case *model.GroupSpec:
-		var from []string
-		if len(s.Nodes) > 0 {
-			from = append(from, count(len(s.Nodes), "node")+" listed")
-		}
-		if len(s.Groups) > 0 {
-			from = append(from, "groups "+strings.Join(s.Groups, ","))
-		}
-		if s.Where != "" {
-			from = append(from, "where "+s.Where)
-		}
-		if s.SelfJoin {
-			from = append(from, "who says so itself")
-		}
-		return []string{cut(dash(strings.Join(from, "; ")), 50)}
+		return []string{nodes, checks, short(members(s), 60)}
 	case *model.PropertySpec:
-		scope := s.Scope
-		if scope == "" {
-			scope = "namespace"
-		}
-		return []string{scope, cut(compact(s.Value), 40)}
+		return []string{first(s.Scope, "namespace"), short(compact(s.Value), 40), count(state.Nodes, "node")}
 	case *model.CheckSpec:
-		return []string{cut(runs(s), 40), every(s), cut(targets(s), 40)}
-	case *model.HandlerSpec:
-		if s.Webhook != nil {
-			return []string{"POST " + s.Webhook.URL}
+		failing := "-"
+		if state.Events != nil {
+			failing = notOK(*state.Events)
 		}
-		return []string{cut(commandText(s.Command), 60)}
+		return []string{nodes, failing, every(s), short(targets(s), 40), short(runs(s), 50)}
+	case *model.HandlerSpec:
+		return []string{checks, short(tells(s), 60)}
 	case *model.NamespaceSpec:
-		return []string{dash(o.Metadata.DisplayName)}
+		return []string{nodes, dash(o.Metadata.DisplayName)}
 	}
 	return nil
+}
+
+// members says in words who is in a group.
+func members(s *model.GroupSpec) string {
+	var from []string
+	if len(s.Nodes) > 0 {
+		from = append(from, count(len(s.Nodes), "node")+" listed")
+	}
+	if len(s.Groups) > 0 {
+		from = append(from, "groups "+strings.Join(s.Groups, ","))
+	}
+	switch s.Where {
+	case "":
+	case "true":
+		from = append(from, "every node")
+	default:
+		from = append(from, "where "+s.Where)
+	}
+	if s.SelfJoin {
+		from = append(from, "who says so itself")
+	}
+	return dash(strings.Join(from, "; "))
+}
+
+func tells(s *model.HandlerSpec) string {
+	if s.Webhook != nil {
+		return "POST " + s.Webhook.URL
+	}
+	return commandText(s.Command)
 }
 
 func runs(s *model.CheckSpec) string {

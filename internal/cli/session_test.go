@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,9 @@ func newTerminal(t *testing.T, rig *apitest.Rig) *terminal {
 	return &terminal{t: t, rig: rig, dir: t.TempDir(), env: map[string]string{}, edit: func(string) error { return nil }}
 }
 
+// tokenID is made by chance.
+var tokenID = regexp.MustCompile(`token/[0-9a-f]{12}`)
+
 // run types one line; words are split at blanks.
 func (x *terminal) run(stdin, line string) (stdout string, code int) {
 	x.t.Helper()
@@ -62,7 +66,8 @@ func (x *terminal) run(stdin, line string) (stdout string, code int) {
 	defer cancel()
 	code = cli.Main(ctx, env)
 	hide := strings.NewReplacer(x.rig.URL, "URL", x.dir, "DIR", strings.TrimPrefix(x.rig.URL, "http://"), "HOST")
-	fmt.Fprintf(&x.text, "$ muster %s\n%s%s", line, hide.Replace(out.String()), hide.Replace(errs.String()))
+	said := tokenID.ReplaceAllString(hide.Replace(out.String()+errs.String()), "token/ID")
+	fmt.Fprintf(&x.text, "$ muster %s\n%s", line, said)
 	if code != 0 {
 		fmt.Fprintf(&x.text, "[exit code %d]\n", code)
 	}
@@ -116,6 +121,8 @@ func TestDay(t *testing.T) {
 	x.run(disk, "apply -f - -o json")
 	x.run("", "get checks")
 	x.run("", "get nodes -l env=prod -o wide")
+	x.run("", "get groups -A")
+	x.run("", "get handlers")
 	x.run("", "get ch/disk -o yaml")
 	x.run("", "get events")
 
@@ -130,7 +137,13 @@ func TestDay(t *testing.T) {
 	x.run("", "get events --limit 1")
 	x.run("", "get event web02/disk -o yaml")
 	x.run("", "describe event web02/disk")
+	x.run("", "get nodes")
+	x.run("", "get nodes --group all -A --limit 1")
+	x.run("", "get checks")
 	x.run("", "describe node web01")
+	x.run("", "describe check disk")
+	x.run("", "describe group all")
+	x.run("", "describe handler notebook")
 	x.run("", "status")
 	x.run("", "status --exit-code -o json")
 	x.run("", "event resolve web02/disk -m cleaned")
@@ -142,6 +155,7 @@ func TestDay(t *testing.T) {
 	x.run("", "apply -f DIR/disk.yaml -m faster --max-affected 2")
 	x.run("", "apply -f DIR/disk.yaml -m faster --yes")
 	x.run("", "audit check disk --diff")
+	x.run("", "audit")
 	x.run("", "delete check/disk -m enough")
 	x.run("", "get events")
 	x.run("", "get queues")
@@ -156,9 +170,13 @@ func TestMistakes(t *testing.T) {
 	if err := client.SaveContext(filepath.Join(x.dir, "context.yaml"), client.Context{Server: rig.URL, Token: rig.Token}); err != nil {
 		t.Fatal(err)
 	}
+	rig.Nodes("default", nil, "web01", "web02")
+	rig.Apply("kind: Namespace\nmetadata: {name: other}\nspec: {}\n---\nkind: Check\nmetadata: {name: other, namespace: other}\nspec: {interval: 60s, command: x}\n---\n" +
+		"kind: Check\nmetadata: {name: load}\nspec: {interval: 60s, command: x}\n---\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01]}\n---\n" + disk)
 	x.file("wrong.yaml", "apiVersion: muster/v1\nkind: Check\nmetadata: {name: disk}\nspec:\n  intervall: 60\n  command: x\n")
 	for _, line := range []string{
-		"stauts", "get", "get evnts", "get check nothing", "get events --status bad", "get events --where event.sttus==1",
+		"stauts", "get", "get evnts", "get tokens", "get changes", "get check nothing", "get check dsik", "describe check other",
+		"get event web01/dsik", "get event web01/load", "get nodes --group webb", "get events --node web02 -n deflaut", "get events --status bad", "get events --where event.sttus==1",
 		"get event web01", "get events --node web99", "get events -n nowhere", "get events -o xml", "get checks -w",
 		"apply", "apply -f DIR/missing.yaml", "apply -f DIR/wrong.yaml", "describe check", "delete check", "delete check nothing",
 		"apply --fiel x", "help exit-codes", "--server http://muster.example.org status", "--server https://127.0.0.1:1 status", "login --password-file DIR/missing",

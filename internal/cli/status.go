@@ -43,7 +43,7 @@ func (a *app) statusCmd() *cobra.Command {
 }
 
 func allWell(s v1.Status) bool {
-	return len(s.NotReady) == 0 && len(s.Warnings) == 0 && s.ByStatus.Warning+s.ByStatus.Critical+s.ByStatus.Unknown == 0
+	return len(s.NotReady) == 0 && len(s.Warnings) == 0 && wrong(s.ByStatus) == 0
 }
 
 // printStatus answers on the first line; below it, what to look at first.
@@ -60,58 +60,112 @@ func (a *app) printStatus(server string, s v1.Status) {
 		fmt.Fprintln(w)
 		f := format("table")
 		_ = a.eventTable(s.Worst, &getFlags{output: &f, all: a.namespace == "" && severalNamespaces(s.Worst)}).write(a.Env)
-		if wrong := s.ByStatus.Warning + s.ByStatus.Critical + s.ByStatus.Unknown; wrong > uint64(len(s.Worst)) {
-			fmt.Fprintf(w, "%d more: muster get events --status critical,unknown,warning -A\n", wrong-uint64(len(s.Worst)))
+		if n := wrong(s.ByStatus) - s.Silent; n > uint64(len(s.Worst)) {
+			fmt.Fprintf(w, "%d more: muster get events --status critical,unknown,warning%s\n", n-uint64(len(s.Worst)), a.scope())
 		}
 	}
 	fmt.Fprintln(w)
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "%-10s %s\n", name, clean(fmt.Sprintf(format, args...), false))
+	if s.Silent > 0 {
+		a.line("silent", "%s", a.silent(s))
 	}
-	line("events", "%d: %d critical, %d unknown, %d warning, %d ok", s.Events, s.ByStatus.Critical, s.ByStatus.Unknown, s.ByStatus.Warning, s.ByStatus.OK)
-	line("problems", "%d open", s.Problems)
-	line("agents", "%d connected of %s", s.Connected, count(s.Nodes, "node"))
+	a.line("events", "%d: %d critical, %d unknown, %d warning, %d ok", s.Events, s.ByStatus.Critical, s.ByStatus.Unknown, s.ByStatus.Warning, s.ByStatus.OK)
+	problems := fmt.Sprintf("%d open", s.Problems)
+	if s.LastHour.Opened+s.LastHour.Closed > 0 {
+		problems += fmt.Sprintf("; in the last hour %d opened, %d closed", s.LastHour.Opened, s.LastHour.Closed)
+	}
+	a.line("problems", "%s", problems)
+	if a.namespace == "" {
+		a.line("agents", "%d connected of %s", s.Connected, count(s.Nodes, "node"))
+	} else {
+		a.line("nodes", "%d in namespace %s", s.Nodes, a.namespace)
+	}
 	if s.Journal.BudgetBytes > 0 {
-		line("journal", "%s of %s (%d %%)", size(s.Journal.SizeBytes), size(s.Journal.BudgetBytes), s.Journal.SizeBytes*100/s.Journal.BudgetBytes)
+		disk := ""
+		if s.Journal.FreeBytes > 0 {
+			disk = fmt.Sprintf("; %s free on its disk", size(s.Journal.FreeBytes))
+		}
+		a.line("journal", "%s of %s (%d %%)%s", size(s.Journal.SizeBytes), size(s.Journal.BudgetBytes), s.Journal.SizeBytes*100/s.Journal.BudgetBytes, disk)
 	}
 	if s.Reactions.Waiting > 0 {
-		line("history", "%s not recorded yet", count(s.Reactions.Waiting, "change"))
+		a.line("history", "%s not recorded yet", count(s.Reactions.Waiting, "change"))
 	}
-	line("server", "%s, %s, up %s", server, s.Server, age(s.Now, s.Started))
+	a.line("server", "%s, %s, up %s", server, s.Server, age(s.Now, s.Started))
 	for i, c := range s.LastChange {
 		name := ""
 		if i == 0 {
 			name = "changed"
 		}
-		line(name, "%s", a.changeLine(c))
+		a.line(name, "%s", a.changeLine(c))
 	}
+	if more := s.LastHour.Changes - len(s.LastChange); more > 0 {
+		a.line("", "and %d more in the last hour: muster audit", more)
+	}
+}
+
+// line is one fact of status.
+func (a *app) line(name, format string, args ...any) {
+	fmt.Fprintf(a.Stdout, "%-10s %s\n", name, clean(fmt.Sprintf(format, args...), false))
+}
+
+// scope are the words that make a list cover what status covered.
+func (a *app) scope() string {
+	if a.namespace == "" {
+		return " -A"
+	}
+	return " -n " + a.namespace
+}
+
+// silent names nodes of which nothing is heard.
+func (a *app) silent(s v1.Status) string {
+	names := make([]string, len(s.SilentNow))
+	for i, e := range s.SilentNow {
+		if names[i] = e.Node; e.Namespace != model.DefaultNamespaceName {
+			names[i] = e.Namespace + "/" + e.Node
+		}
+		names[i] += " for " + age(a.Now(), e.Changed)
+	}
+	text := count(s.Silent, "node") + ": " + strings.Join(names, ", ")
+	if more := s.Silent - uint64(len(names)); more > 0 {
+		text += fmt.Sprintf(" and %d more: muster get events --check keepalive --status critical%s", more, a.scope())
+	}
+	return text
 }
 
 // verdict is the first line: whether all is well, in one sentence.
 func (a *app) verdict(s v1.Status) string {
-	var wrong []string
+	by := s.ByStatus
+	by.Critical -= min(by.Critical, s.Silent) // they are told apart
+	var bad []string
 	for _, part := range []struct {
 		n    uint64
 		what string
-	}{{s.ByStatus.Critical, "critical"}, {s.ByStatus.Unknown, "unknown"}, {s.ByStatus.Warning, "warning"}} {
+	}{{by.Critical, "critical"}, {by.Unknown, "unknown"}, {by.Warning, "warning"}} {
 		if part.n > 0 {
-			wrong = append(wrong, fmt.Sprintf("%d %s", part.n, part.what))
+			bad = append(bad, fmt.Sprintf("%d %s", part.n, part.what))
 		}
+	}
+	events := count(s.Events, "event")
+	how := strings.Join(bad, ", ") + " of " + events
+	if silent := count(s.Silent, "node") + " silent"; s.Silent > 0 && len(bad) > 0 {
+		how += "; " + silent
+	} else if s.Silent > 0 {
+		how = silent + ", the rest is well"
 	}
 	switch {
 	case len(s.NotReady) > 0:
 		return a.paint(red, "The server is not ready.")
-	case s.ByStatus.Critical+s.ByStatus.Unknown > 0:
-		return a.paint(red, fmt.Sprintf("Not well: %s of %s.", strings.Join(wrong, ", "), count(s.Events, "event")))
-	case len(wrong) > 0 || len(s.Warnings) > 0:
-		if len(wrong) == 0 {
-			return a.paint(yellow, "Nearly well: the server warns.")
-		}
-		return a.paint(yellow, fmt.Sprintf("Nearly well: %s of %s.", strings.Join(wrong, ", "), count(s.Events, "event")))
+	case s.Silent+by.Critical+by.Unknown > 0:
+		return a.paint(red, "Not well: "+how+".")
+	case len(bad) > 0:
+		return a.paint(yellow, "Nearly well: "+how+".")
+	case len(s.Warnings) > 0:
+		return a.paint(yellow, "Nearly well: the server warns.")
+	case s.Events == 0 && s.Nodes == 0:
+		return "Nothing is watched yet: no machine has joined. Type: muster node token"
 	case s.Events == 0:
-		return "Nothing is watched yet: no result has come in. Type: muster doctor, or muster explain check"
+		return "Nothing is watched yet: no result has come in. Type: muster get nodes -A, or muster explain check"
 	}
-	return a.paint(green, fmt.Sprintf("All is well: %s, none is wrong.", count(s.Events, "event")))
+	return a.paint(green, fmt.Sprintf("All is well: %s, none is wrong.", events))
 }
 
 func severalNamespaces(events []v1.Event) bool {

@@ -6,10 +6,13 @@ import (
 	"strings"
 )
 
-// table is rows with aligned columns. Only the last column is cut to the terminal.
+// table is rows with aligned columns. On a terminal that is too narrow the last column
+// is cut first, then what is widest; a column that is kept whole is never cut, because
+// people have to type what stands in it.
 type table struct {
 	head []string
 	rows [][]cell
+	kept map[string]bool // by heading
 }
 
 // cell is one text with the colour it may have: the text alone says everything.
@@ -28,7 +31,15 @@ const (
 	plain  = "\x1b[0m"
 )
 
-func newTable(head ...string) *table { return &table{head: head} }
+// leastLast and least are how many columns the last cell and any other keep.
+const (
+	leastLast = 24
+	least     = 12
+)
+
+func newTable(head ...string) *table {
+	return &table{head: head, kept: map[string]bool{"NAMESPACE": true, "NODE": true, "CHECK": true, "NAME": true, "ID": true, "STATUS": true}}
+}
 
 // add appends a row; each value is a string (cleaned here) or a cell (ours).
 func (t *table) add(values ...any) {
@@ -55,6 +66,9 @@ func (t *table) write(env *Env) error {
 			widths[i] = max(widths[i], width(c.text))
 		}
 	}
+	if env.Width > 0 {
+		t.fit(widths, env.Width)
+	}
 	w := bufio.NewWriter(env.Stdout)
 	head := make([]cell, len(t.head))
 	for i, h := range t.head {
@@ -67,19 +81,44 @@ func (t *table) write(env *Env) error {
 	return w.Flush()
 }
 
+// fit takes columns away until the table fits, or until nothing more may be taken.
+func (t *table) fit(widths []int, room int) {
+	last := len(widths) - 1
+	over := 2*last - room
+	for _, w := range widths {
+		over += w
+	}
+	take := func(i, floor, most int) {
+		if n := min(most, widths[i]-floor, over); n > 0 {
+			widths[i] -= n
+			over -= n
+		}
+	}
+	if !t.kept[t.head[last]] {
+		take(last, leastLast, over)
+	}
+	for over > 0 {
+		widest := -1
+		for i, w := range widths {
+			if !t.kept[t.head[i]] && i != last && w > max(least, width(t.head[i])) && (widest < 0 || w > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		take(widest, least, 1)
+	}
+}
+
 func (t *table) writeRow(w io.Writer, env *Env, widths []int, row []cell) {
 	var b strings.Builder
-	used := 0
 	for i, c := range row {
-		text, last := c.text, i == len(row)-1
-		if last && env.Width > 0 {
-			text = cut(text, max(env.Width-used, 10))
-		}
+		text := cut(c.text, widths[i])
 		b.WriteString(env.paint(c.colour, text))
-		if !last {
+		if i < len(row)-1 {
 			b.WriteString(strings.Repeat(" ", widths[i]-width(text)+2))
 		}
-		used += widths[i] + 2
 	}
 	_, _ = io.WriteString(w, strings.TrimRight(b.String(), " ")+"\n")
 }
@@ -90,4 +129,14 @@ func (e *Env) paint(colour, text string) string {
 		return text
 	}
 	return colour + text + plain
+}
+
+// narrow is the Env in which tables are cut to the terminal; those of -o wide are not.
+func (e *Env) narrow(f format) *Env {
+	if f == "wide" {
+		whole := *e
+		whole.Width = 0
+		return &whole
+	}
+	return e
 }

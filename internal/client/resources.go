@@ -36,9 +36,32 @@ func (c *Client) Get(ctx context.Context, k model.KindInfo, namespace, name stri
 	return out, err
 }
 
-// List returns a page of resources; namespace empty: of all.
-func (c *Client) List(ctx context.Context, k model.KindInfo, namespace, selector string, limit int, after string) (v1.ResourceList, error) {
+// State says where a resource lands, and how its events are.
+func (c *Client) State(ctx context.Context, k model.KindInfo, namespace, name string) (v1.State, error) {
+	var out v1.State
+	_, err := c.call(ctx, http.MethodGet, resourcePath(k, namespace, name)+"/state", nil, nil, nil, &out)
+	return out, err
+}
+
+// NodeStates returns machines as the server sees them, worst first.
+func (c *Client) NodeStates(ctx context.Context, f v1.NodeFilter) (v1.NodeStateList, error) {
+	query := url.Values{"limit": {strconv.Itoa(f.Limit)}}
+	set(query, "namespace", f.Namespace)
+	set(query, "name", f.Name)
+	set(query, "group", f.Group)
+	set(query, "selector", f.Selector)
+	var out v1.NodeStateList
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/nodestates", query, nil, nil, &out)
+	return out, err
+}
+
+// List returns a page of resources; namespace empty: of all. With state it holds where
+// each lands, too.
+func (c *Client) List(ctx context.Context, k model.KindInfo, namespace, selector string, state bool, limit int, after string) (v1.ResourceList, error) {
 	query := url.Values{}
+	if state {
+		query.Set("state", "true")
+	}
 	set(query, "namespace", namespace)
 	set(query, "selector", selector)
 	set(query, "after", after)

@@ -178,10 +178,10 @@ func (s *Service) Authenticate(token string) (Identity, error) {
 	t, ok := s.users.tokens[sum]
 	s.users.mu.RUnlock()
 	if !ok {
-		return Identity{}, model.Errorf(model.Unauthenticated, "the server does not know this token").WithHint("muster login")
+		return Identity{}, model.Errorf(model.Unauthenticated, "the server does not know this token, or it was revoked").WithHint("log in again: muster login")
 	}
 	if !t.Expires.IsZero() && !s.opts.Now().Before(t.Expires) {
-		return Identity{}, model.Errorf(model.Unauthenticated, "this token expired at %s", t.Expires.Format(time.RFC3339)).WithHint("muster login")
+		return Identity{}, model.Errorf(model.Unauthenticated, "this token expired at %s", t.Expires.Format(time.RFC3339)).WithHint("log in again: muster login; for programs: muster auth token create")
 	}
 	return Identity{User: t.User, Role: t.Role, Token: t.ID}, nil
 }

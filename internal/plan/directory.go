@@ -4,6 +4,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -28,6 +29,7 @@ type Directory interface {
 	Holders(check model.CheckID) []model.NodeID
 	Holds(node model.NodeID, check model.CheckID) bool
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
+	Landing(key intent.Key) Landing // of what is declared; nothing, if it is not
 }
 
 // read calls fn under the read lock.
@@ -224,6 +226,47 @@ func (p *Planner) Handler(namespace, name string) (*model.HandlerSpec, bool) {
 		return nil, false
 	}
 	return d.spec, true
+}
+
+// Landing implements Directory.
+func (p *Planner) Landing(key intent.Key) Landing {
+	return read(p, func(f *fleet) Landing { return f.landing(key, f.definition(key)) })
+}
+
+// definition finds what a resource became; nil: there is none.
+func (f *fleet) definition(key intent.Key) any {
+	at := ref{key.Namespace, key.Name}
+	switch key.Kind {
+	case "Namespace":
+		if d := f.namespaces[key.Name]; d != nil {
+			return d
+		}
+	case "Node":
+		if n := f.nodes[f.byName[at]]; n != nil {
+			return n.def
+		}
+	case "Group":
+		if g, ok := f.gids.known(at); ok && f.groups[g] != nil && f.groups[g].def != nil {
+			return f.groups[g].def
+		}
+	case "Check":
+		if c := f.checks[f.checkByName[at]]; c != nil && c.def != nil {
+			return c.def
+		}
+	case "Handler":
+		if d := f.handlers[at]; d != nil {
+			return d
+		}
+	case "Property":
+		for _, defs := range f.properties {
+			for _, d := range defs {
+				if d.ref == at {
+					return d
+				}
+			}
+		}
+	}
+	return nil
 }
 
 func nodeIDs(b *roaring.Bitmap) []model.NodeID {

@@ -77,7 +77,7 @@ func New(t testing.TB) *Rig {
 		Intent: r.Intent, Events: r.View, Directory: r.Planner, History: r.History, Actions: r,
 		JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Queues: queues,
 		Describe: r.describe, NotReady: func() []string { return r.NotReady },
-		Registry: prometheus.NewRegistry(), Now: r.Now,
+		Connected: func(id model.NodeID) bool { return id%2 == 0 }, Registry: prometheus.NewRegistry(), Now: r.Now,
 	})
 	listener := httptest.NewServer(r.Handler)
 	r.URL = listener.URL
@@ -118,7 +118,7 @@ func (r *Rig) Advance(d time.Duration) {
 func (r *Rig) describe() v1.Status {
 	return v1.Status{
 		Server: "muster test", Started: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), Connected: 2,
-		Journal: v1.Journal{SizeBytes: 1 << 20, BudgetBytes: 4 << 30},
+		Journal: v1.Journal{SizeBytes: 1 << 20, BudgetBytes: 4 << 30, FreeBytes: 70 << 30},
 	}
 }
 

@@ -17,6 +17,7 @@ type EventList struct {
 	Items   []Event `json:"items"`
 	Next    string  `json:"next,omitempty" doc:"Pass it as after to get the next page."`
 	Partial bool    `json:"partial,omitempty" doc:"The search was ended by time, not by the limit: go on with next."`
+	Match   uint64  `json:"match,omitempty" doc:"Events that match, on all pages; left out where to count them would cost too much."`
 	Total   uint64  `json:"total,omitempty" doc:"All events of the namespace asked for, whatever the other filters."`
 	Wrong   uint64  `json:"wrong,omitempty" doc:"Those of them that are not OK."`
 }

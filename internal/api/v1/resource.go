@@ -45,8 +45,9 @@ type Resource = model.Resource
 
 // ResourceList is a page of resources, by name.
 type ResourceList struct {
-	Items []json.RawMessage `json:"items"`
-	Next  string            `json:"next,omitempty" doc:"Pass it as after to get the next page."`
+	Items  []json.RawMessage `json:"items"`
+	States []State           `json:"states,omitempty" doc:"Of each item, if asked for by state=true."`
+	Next   string            `json:"next,omitempty" doc:"Pass it as after to get the next page."`
 }
 
 // Change is one recorded write, by whom, when, whence and why.

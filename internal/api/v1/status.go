@@ -12,13 +12,23 @@ type Status struct {
 	Events     uint64    `json:"events"`
 	ByStatus   ByStatus  `json:"byStatus"`
 	Problems   uint64    `json:"problems"`
-	Worst      []Event   `json:"worst,omitempty"`
+	LastHour   LastHour  `json:"lastHour"`
+	Worst      []Event   `json:"worst,omitempty" doc:"The worst events, those about silent nodes left out."`
+	Silent     uint64    `json:"silent" doc:"Nodes of which nothing was heard for longer than their keepalive allows."`
+	SilentNow  []Event   `json:"silentNodes,omitempty" doc:"The keepalive events of some of them."`
 	Journal    Journal   `json:"journal"`
 	Reactions  Reactions `json:"reactions"`
 	Revision   int64     `json:"revision"`
 	LastChange []Change  `json:"lastChanges,omitempty"`
 	NotReady   []string  `json:"notReady,omitempty" doc:"Why the server is not ready; empty: it is."`
 	Warnings   []string  `json:"warnings,omitempty"`
+}
+
+// LastHour is what happened in the last hour.
+type LastHour struct {
+	Opened  int `json:"opened"` // problems
+	Closed  int `json:"closed"`
+	Changes int `json:"changes" doc:"Of resources, by people."`
 }
 
 // ByStatus counts events.
@@ -32,6 +42,7 @@ type ByStatus struct {
 // Journal is how the journal is.
 type Journal struct {
 	SizeBytes   int64  `json:"sizeBytes"`
+	FreeBytes   int64  `json:"freeBytes,omitempty" doc:"Of the disk it lies on."`
 	BudgetBytes int64  `json:"budgetBytes"`
 	QueuedBytes int64  `json:"queuedBytes"`
 	Blocked     string `json:"blocked,omitempty"`

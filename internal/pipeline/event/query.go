@@ -70,6 +70,9 @@ type Reader interface {
 	Get(node model.NodeID, check model.CheckID) (State, bool)
 	List(ctx context.Context, q Query) (Page, error)
 	Counts(namespace model.NamespaceID) Counts // zero: all namespaces
+	CountsOf(check model.CheckID) Counts
+	// Summaries sums up the states of each of these nodes, in their order.
+	Summaries(nodes []model.NodeID) []Summary
 	// Watch streams states as they change (status, problem or output), from now
 	// on. A slow reader gets the newest state of each event, not every one.
 	Watch(ctx context.Context, q Query) (<-chan State, error)

@@ -272,6 +272,20 @@ func (s *sqlStore) Problems(ctx context.Context, q ProblemQuery) ([]Problem, err
 	return out, rows.Err()
 }
 
+func (s *sqlStore) Since(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error) {
+	where, args := filter(namespace, "", "")
+	for _, c := range []struct {
+		column string
+		into   *int
+	}{{"opened", &opened}, {"closed", &closed}} {
+		row := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM history_problems WHERE `+where+` AND `+c.column+` >= ?`, append(slices.Clone(args), nanos(t))...)
+		if err := row.Scan(c.into); err != nil {
+			return 0, 0, fmt.Errorf("count problems: %w", err)
+		}
+	}
+	return opened, closed, nil
+}
+
 func filter(namespace, node, check string) (string, []any) {
 	where, args := `1 = 1`, []any{}
 	for _, f := range []struct{ column, value string }{{"namespace", namespace}, {"node", node}, {"check_name", check}} {

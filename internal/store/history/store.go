@@ -20,6 +20,9 @@ type Store interface {
 	// Problems lists by opening time, newest first.
 	Problems(ctx context.Context, q ProblemQuery) ([]Problem, error)
 	Problem(ctx context.Context, id string) (Problem, error)
+	// Since counts the problems of a namespace (empty: of all) that opened, and that
+	// closed, at a time or later.
+	Since(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error)
 	// Entries lists what happened, newest first.
 	Entries(ctx context.Context, q EntryQuery) ([]Entry, error)
 

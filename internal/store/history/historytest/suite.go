@@ -55,6 +55,7 @@ func Run(t *testing.T, open func(t *testing.T) (reopen func() history.Store)) {
 		"a batch is kept whole":           testBatch,
 		"twice is once":                   testTwice,
 		"problems page newest first":      testPages,
+		"problems of the last hour":       testSince,
 		"entries by event and time":       testEntries,
 		"due in order per problem":        testDue,
 		"a busy handler is left out":      testExcept,
@@ -169,6 +170,28 @@ func testPages(t *testing.T, open func() history.Store) {
 	equal(t, "open on web00", list(history.ProblemQuery{Open: true, Node: "web00", Limit: 1}), []string{"p6", "p4", "p2"})
 	equal(t, "another namespace", list(history.ProblemQuery{Namespace: "x"}), []string(nil))
 	equal(t, "another check", list(history.ProblemQuery{Check: "cpu"}), []string(nil))
+}
+
+func testSince(t *testing.T, open func() history.Store) {
+	s := open()
+	defer s.Close()
+	other := problem("p4", "web04", 70)
+	other.Namespace = "demo"
+	closed := problem("p1", "web01", 0)
+	closed.Closed = at(65)
+	must(t, s.Record(t.Context(), history.Batch{
+		Opened: []history.Problem{problem("p1", "web01", 0), problem("p2", "web02", 60), problem("p3", "web03", 61), other},
+		Closed: []history.Problem{closed},
+	}))
+	for _, c := range []struct {
+		namespace      string
+		minute         int
+		opened, closed int
+	}{{"", 60, 3, 1}, {"default", 60, 2, 1}, {"demo", 60, 1, 0}, {"", 0, 4, 1}, {"", 66, 1, 0}, {"", 71, 0, 0}} {
+		opened, closed, err := s.Since(t.Context(), c.namespace, at(c.minute))
+		must(t, err)
+		equal(t, fmt.Sprintf("%+v", c), [2]int{opened, closed}, [2]int{c.opened, c.closed})
+	}
 }
 
 func testEntries(t *testing.T, open func() history.Store) {

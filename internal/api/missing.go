@@ -1,0 +1,113 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// nearAmong is among how many names the nearest is looked for.
+const nearAmong = 5000
+
+// notThere gives a missing resource its hint: the name that was probably meant, or the
+// namespace in which it is.
+func (s *server) notThere(ctx context.Context, err error, key intent.Key) error {
+	var said *model.Error
+	if !errors.As(err, &said) || said.Class != model.NotFound {
+		return err
+	}
+	e := model.Errorf(model.NotFound, "there is no %s", key)
+	if key.Namespace != "" {
+		if _, ok := s.Directory.NamespaceByName(key.Namespace); !ok {
+			return s.noNamespace(ctx, key.Namespace)
+		}
+	}
+	return e.WithHint("%s", s.meant(ctx, key))
+}
+
+// meant says what somebody may have meant by a name that is not there.
+func (s *server) meant(ctx context.Context, key intent.Key) string {
+	list := "muster get " + pluralOf(key.Kind)
+	if key.Namespace != "" && key.Namespace != model.DefaultNamespaceName {
+		list += " -n " + key.Namespace
+	}
+	rows, err := s.Intent.Store().List(ctx, intent.ListQuery{Kind: key.Kind, Namespace: key.Namespace, Limit: nearAmong})
+	if err != nil {
+		return "what there is: " + list
+	}
+	names := make([]string, len(rows))
+	for i := range rows {
+		names[i] = rows[i].Name
+	}
+	if key.Kind == "Check" {
+		names = append(names, model.KeepaliveCheckName)
+	}
+	if near := model.Nearest(key.Name, names); near != "" {
+		return fmt.Sprintf("did you mean %s? what there is: %s", near, list)
+	}
+	if key.Namespace == "" {
+		return "what there is: " + list
+	}
+	if namespaces, err := s.namespaces(ctx); err == nil {
+		for _, ns := range namespaces {
+			other := key
+			other.Namespace = ns
+			if _, err := s.Intent.Get(ctx, other); ns != key.Namespace && err == nil {
+				return fmt.Sprintf("it is in namespace %s: add -n %s", ns, ns)
+			}
+		}
+	}
+	return "what there is: " + list
+}
+
+func pluralOf(kind string) string {
+	if k, ok := model.KindOf(kind); ok {
+		return k.Plural
+	}
+	return strings.ToLower(kind)
+}
+
+func (s *server) noNamespace(ctx context.Context, name string) error {
+	e := model.Errorf(model.NotFound, "there is no namespace %q", name)
+	if names, err := s.namespaces(ctx); err == nil {
+		if near := model.Nearest(name, names); near != "" {
+			return e.WithHint("did you mean %s? what there is: muster get namespaces", near)
+		}
+	}
+	return e.WithHint("what there is: muster get namespaces")
+}
+
+func (s *server) noNode(ctx context.Context, namespace, name string) error {
+	e := model.Errorf(model.NotFound, "there is no node %q", name)
+	if namespace == "" {
+		return e.WithHint("what there is: muster get nodes -A")
+	}
+	return e.WithHint("%s", s.meant(ctx, intent.Key{Kind: "Node", Namespace: namespace, Name: name}))
+}
+
+func (s *server) noCheck(ctx context.Context, namespace, name string) error {
+	e := model.Errorf(model.NotFound, "there is no check %q", name)
+	if namespace == "" {
+		return e.WithHint("what there is: muster get checks -A")
+	}
+	return e.WithHint("%s", s.meant(ctx, intent.Key{Kind: "Check", Namespace: namespace, Name: name}))
+}
+
+// namespaces are the names of all.
+func (s *server) namespaces(ctx context.Context) ([]string, error) {
+	rows, err := s.Intent.List(ctx, intent.ListQuery{Kind: "Namespace"}, nil)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(rows))
+	for i := range rows {
+		names[i] = rows[i].Metadata.Name
+	}
+	slices.Sort(names)
+	return names, nil
+}

@@ -1,0 +1,266 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// shownEvents is how many events or nodes a description shows.
+const shownEvents = 15
+
+// describeResource says what the thing is, where it lands and how it is; what was
+// declared comes last.
+func (a *app) describeResource(ctx context.Context, c *client.Client, k model.KindInfo, name string) error {
+	data, err := c.Get(ctx, k, a.ns(), name)
+	if err != nil {
+		return err
+	}
+	o, err := decodeObject(data)
+	if err != nil {
+		return err
+	}
+	spec, err := model.DecodeSpec(o.Kind, o.Spec)
+	if err != nil {
+		return err
+	}
+	namespace := ""
+	if k.Namespaced {
+		namespace = a.ns()
+	}
+	if node, ok := spec.(*model.NodeSpec); ok {
+		err = a.describeNode(ctx, c, o, node)
+	} else {
+		err = a.describeDeclared(ctx, c, k, o, spec)
+	}
+	if err != nil {
+		return err
+	}
+	switch k.Name {
+	case "Node":
+		err = a.describedEvents(ctx, c, v1.EventFilter{Namespace: namespace, Node: name}, "--node "+name)
+	case "Check":
+		f := v1.EventFilter{Namespace: namespace, Check: name}
+		if namespace == model.SharedNamespaceName {
+			f.Namespace = ""
+		}
+		err = a.describedEvents(ctx, c, f, "--check "+name)
+	case "Group":
+		err = a.describedMembers(ctx, c, namespace, name)
+	}
+	if err != nil {
+		return err
+	}
+	changes, err := c.Changes(ctx, k.Name, namespace, name, 5, "")
+	if err != nil {
+		return err
+	}
+	if len(changes.Items) > 0 {
+		fmt.Fprintln(a.Stdout, "\nlast changes")
+		for _, change := range changes.Items {
+			fmt.Fprintln(a.Stdout, "  "+clean(a.changeLine(change), false))
+		}
+	}
+	return a.printDeclared(o, spec)
+}
+
+// title is the first line: a name and how it is.
+func (a *app) title(o object, how cell) {
+	name := clean(refOf(o.Kind, o.Metadata.Namespace, o.Metadata.Name), false)
+	if o.Metadata.DisplayName != "" {
+		name += " (" + clean(o.Metadata.DisplayName, false) + ")"
+	}
+	if how.text != "" {
+		name += " is " + a.paint(how.colour, how.text)
+	}
+	fmt.Fprintf(a.Stdout, "%s\n\n", name)
+}
+
+func (a *app) describeNode(ctx context.Context, c *client.Client, o object, spec *model.NodeSpec) error {
+	list, err := c.NodeStates(ctx, v1.NodeFilter{Namespace: o.Metadata.Namespace, Name: o.Metadata.Name, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(list.Items) == 0 {
+		return model.Errorf(model.NotFound, "node %s was deleted meanwhile", o.Metadata.Name)
+	}
+	n := list.Items[0]
+	a.title(o, nodeStatus(n))
+	a.field("namespace", "%s", n.Namespace)
+	switch bad := wrong(n.Events); {
+	case bad > 0:
+		a.field("events", "%s are not OK; %s open", notOK(n.Events), count(n.Problems, "problem"))
+	case n.Events.OK > 0:
+		a.field("events", "%d, all OK", n.Events.OK)
+	default:
+		a.field("events", "none yet")
+	}
+	a.field("heard of", "%s", a.when(n.Heard))
+	session := "not connected"
+	switch {
+	case n.Connected:
+		session = "connected"
+	case spec.UID == "":
+		session = "its machine has not joined yet: muster node token"
+	case n.Stopped:
+		session = "stopped on purpose"
+	}
+	if n.Agent != "" {
+		session += ", version " + n.Agent
+	}
+	a.field("agent", "%s", session)
+	if system := systemOf(spec.Facts); system != "" {
+		a.field("system", "%s", system)
+	}
+	if addresses := spec.Facts["addresses"]; addresses != "" {
+		a.field("addresses", "%s", strings.ReplaceAll(addresses, ",", ", "))
+	}
+	a.field("groups", "%s", dash(strings.Join(n.Groups, ", ")))
+	a.field("labels", "%s", pairs(n.Labels))
+	a.field("checks", "%d: %s", len(n.Checks), dash(strings.Join(n.Checks, ", ")))
+	if o.Status != nil {
+		a.field("joined", "%s", a.when(o.Status.Created))
+	}
+	return nil
+}
+
+// systemOf is a machine in one line: debian 12 amd64, 4 CPUs, 15.6 GiB, kernel 6.12.
+func systemOf(facts map[string]string) string {
+	name := strings.TrimSpace(first(facts["distribution"], facts["os"]) + " " + facts["distributionVersion"])
+	parts := []string{strings.TrimSpace(name + " " + facts["arch"])}
+	if cpus, err := strconv.Atoi(facts["cpus"]); err == nil {
+		parts = append(parts, count(cpus, "CPU"))
+	}
+	if memory, err := strconv.ParseInt(facts["memory"], 10, 64); err == nil {
+		parts = append(parts, size(memory))
+	}
+	if facts["kernel"] != "" {
+		parts = append(parts, "kernel "+facts["kernel"])
+	}
+	return strings.Trim(strings.Join(parts, ", "), ", ")
+}
+
+func (a *app) describeDeclared(ctx context.Context, c *client.Client, k model.KindInfo, o object, spec model.Spec) error {
+	state, err := c.State(ctx, k, a.ns(), o.Metadata.Name)
+	if err != nil {
+		return err
+	}
+	a.title(o, cell{})
+	if k.Namespaced {
+		a.field("namespace", "%s", o.Metadata.Namespace)
+	}
+	if len(o.Metadata.Labels) > 0 {
+		a.field("labels", "%s", pairs(o.Metadata.Labels))
+	}
+	if state.Note != "" {
+		a.field("effect", "%s", state.Note)
+	}
+	switch s := spec.(type) {
+	case *model.CheckSpec:
+		a.describeCheck(s, state)
+	case *model.GroupSpec:
+		a.field("who", "%s", members(s))
+		a.field("checks", "%s", "targeted by "+count(state.Checks, "check"))
+	case *model.PropertySpec:
+		a.field("scope", "%s", first(s.Scope, "namespace"))
+		a.field("value", "%s", compact(s.Value))
+		a.field("read by", "%s", count(state.Checks, "check"))
+	case *model.HandlerSpec:
+		a.field("tells", "%s", tells(s))
+	}
+	return nil
+}
+
+func (a *app) describeCheck(s *model.CheckSpec, state v1.State) {
+	a.field("runs", "%s", runs(s))
+	when := every(s)
+	if s.Cron == "" && !s.Disabled {
+		when = "every " + when
+	}
+	if s.Timeout > 0 {
+		when += ", ended after " + s.Timeout.String()
+	}
+	if s.TTL > 0 {
+		when += ", missed after " + s.TTL.String()
+	}
+	a.field("when", "%s", when)
+	a.field("on", "%s", targets(s))
+	alert := model.Alert{}
+	if s.Alert != nil {
+		alert = *s.Alert
+	}
+	tells := "tells nobody"
+	if len(alert.Handlers) > 0 {
+		tells = "tells " + strings.Join(alert.Handlers, ", ")
+	}
+	a.field("problem", "opens after %s not OK, closes after %d OK; %s", count(max(alert.FailAfter, 1), "result"), max(alert.RecoverAfter, 1), tells)
+	if e := state.Events; e != nil {
+		a.field("events", "%d: %d critical, %d unknown, %d warning, %d ok; %s open", e.OK+wrong(*e), e.Critical, e.Unknown, e.Warning, e.OK, count(state.Problems, "problem"))
+	}
+}
+
+// describedEvents lists the worst events of a node or check.
+func (a *app) describedEvents(ctx context.Context, c *client.Client, f v1.EventFilter, more string) error {
+	f.Limit = shownEvents
+	list, err := c.Events(ctx, f)
+	if model.ClassOf(err) == model.NotFound {
+		return nil
+	}
+	if err != nil || len(list.Items) == 0 {
+		return err
+	}
+	fmt.Fprintln(a.Stdout, "\nevents, worst first")
+	table := format("table")
+	if err := a.eventTable(list.Items, &getFlags{output: &table}).write(a.Env); err != nil {
+		return err
+	}
+	if list.Next != "" {
+		fmt.Fprintf(a.Stdout, "there are more: muster get events %s\n", more)
+	}
+	return nil
+}
+
+// describedMembers lists the worst members of a group.
+func (a *app) describedMembers(ctx context.Context, c *client.Client, namespace, group string) error {
+	list, err := c.NodeStates(ctx, v1.NodeFilter{Namespace: namespace, Group: group, Limit: shownEvents})
+	if err != nil || len(list.Items) == 0 {
+		return err
+	}
+	fmt.Fprintln(a.Stdout, "\nnodes, worst first")
+	table := format("table")
+	if err := a.nodeTable(list.Items, &getFlags{output: &table}).write(a.Env); err != nil {
+		return err
+	}
+	if list.Total > len(list.Items) {
+		fmt.Fprintf(a.Stdout, "%d more: muster get nodes --group %s\n", list.Total-len(list.Items), group)
+	}
+	return nil
+}
+
+// printDeclared shows the resource as it can be applied again, without what agents
+// measured: that stands above.
+func (a *app) printDeclared(o object, spec model.Spec) error {
+	if node, ok := spec.(*model.NodeSpec); ok {
+		node.Facts, node.AgentLabels = nil, nil
+	}
+	data, err := json.Marshal(model.Resource{APIVersion: o.APIVersion, Kind: o.Kind, Metadata: o.Metadata, Spec: spec})
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", o.Metadata.Name, err)
+	}
+	text, err := yamlText(data)
+	if err != nil {
+		return err
+	}
+	revision := ""
+	if o.Status != nil {
+		revision = fmt.Sprintf(" (revision %d)", o.Status.Revision)
+	}
+	fmt.Fprintf(a.Stdout, "\ndeclared%s\n%s\n", revision, indent(strings.TrimRight(clean(text, true), "\n")))
+	return nil
+}

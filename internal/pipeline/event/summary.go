@@ -1,0 +1,66 @@
+package event
+
+import "github.com/muster-fleet/muster/internal/model"
+
+// Summary is what the event states of one node come to.
+type Summary struct {
+	ByStatus [4]uint64
+	Problems uint64
+	Severity model.Severity // of the worst
+	Silent   bool           // the keepalive's deadline passed
+	Stopped  bool           // it said goodbye: nothing is expected of it
+	Heard    int64          // Unix ns of the last sign of life; zero: never
+}
+
+// Wrong is how many states are not OK.
+func (s *Summary) Wrong() uint64 { return s.ByStatus[1] + s.ByStatus[2] + s.ByStatus[3] }
+
+// Summaries implements Reader. It holds a partition's lock for one node at a time.
+func (v *View) Summaries(nodes []model.NodeID) []Summary {
+	out := make([]Summary, len(nodes))
+	for i, id := range nodes {
+		if p := v.partitionOf(id); p != nil {
+			p.summarize(id, &out[i])
+		}
+	}
+	return out
+}
+
+func (p *partition) summarize(id model.NodeID, out *Summary) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, ok := p.findNode(id)
+	if !ok {
+		return
+	}
+	n := &p.nodes[at]
+	out.Heard, out.Stopped = n.heard, n.stopped
+	for _, e := range n.states {
+		s := p.slots.at(e.slot)
+		out.ByStatus[s.status&3]++
+		out.Severity = max(out.Severity, s.severity)
+		if s.flags&flagOpen != 0 {
+			out.Problems++
+		}
+		if e.check == model.KeepaliveCheck && s.status != model.OK {
+			out.Silent = true
+		}
+	}
+}
+
+// CountsOf implements Reader: the states of one check, over all nodes.
+func (v *View) CountsOf(check model.CheckID) (sum Counts) {
+	for _, p := range v.partitions {
+		p.mu.Lock()
+		for _, slot := range p.byCheck[check] {
+			s := p.slots.at(slot)
+			sum.States++
+			sum.ByStatus[s.status&3]++
+			if s.flags&flagOpen != 0 {
+				sum.Problems++
+			}
+		}
+		p.mu.Unlock()
+	}
+	return sum
+}
