@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -57,7 +58,8 @@ func (s *Service) tookNode(row Row) error {
 		return nil // declared, not enrolled yet
 	}
 	ns, _ := s.namespaceID(row.Namespace)
-	info := NodeInfo{ID: model.NodeID(row.ID), UID: uid, Name: row.Name, Namespace: row.Namespace, NamespaceID: ns}
+	info := NodeInfo{ID: model.NodeID(row.ID), UID: uid, Name: row.Name, Namespace: row.Namespace, NamespaceID: ns,
+		said: fingerprint(spec.Facts, spec.AgentLabels)}
 	if spec.Keepalive != nil {
 		info.Interval, info.Timeout = time.Duration(spec.Keepalive.Interval), time.Duration(spec.Keepalive.Timeout)
 	}
@@ -81,11 +83,33 @@ func (s *Service) LookupNode(uid uuid.UUID) (NodeInfo, bool) {
 // NodeCount is how many nodes have enrolled.
 func (s *Service) NodeCount() int { return s.nodes.len() }
 
-// SeenNode notes what an agent said of itself; Run writes it soon, if it is new.
+// SeenNode notes what an agent said of itself; Run writes it soon, if it is new. A
+// fleet that comes back with what it said before costs no look into the store.
 func (s *Service) SeenNode(info NodeInfo, facts, labels map[string]string) {
+	said := fingerprint(facts, labels)
+	key := Key{"Node", info.Namespace, info.Name}
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
-	s.nodes.seen[Key{"Node", info.Namespace, info.Name}] = seenNode{facts, labels}
+	if on, ok := s.nodes.byUID[info.UID]; ok && on.said == said {
+		delete(s.nodes.seen, key)
+		return
+	}
+	s.nodes.seen[key] = seenNode{facts, labels}
+}
+
+// fingerprint tells sets of facts and labels apart, whatever their order.
+func fingerprint(facts, labels map[string]string) uint64 {
+	sum := uint64(len(facts))<<32 | uint64(len(labels))
+	for i, set := range []map[string]string{facts, labels} {
+		for k, v := range set {
+			d := xxhash.NewWithSeed(uint64(i))
+			_, _ = d.WriteString(k)
+			_, _ = d.WriteString("\x00")
+			_, _ = d.WriteString(v)
+			sum += d.Sum64()
+		}
+	}
+	return sum
 }
 
 // Run writes what agents said of themselves, many nodes in one transaction, until

@@ -282,4 +282,6 @@ type NodeInfo struct {
 	NamespaceID model.NamespaceID
 	Interval    time.Duration // keepalive; zero: the server's default
 	Timeout     time.Duration
+
+	said uint64 // fingerprint of the facts and labels on record
 }

@@ -56,6 +56,7 @@ type agent struct {
 	set       *checkSet
 	stream    wire.StreamID
 	filling   *frame
+	assigned  *link.Held
 	held      []*frame // closed, not acknowledged, by number; the first toSend are sent
 	sent      int
 	spooled   int // bytes of output in filling and held
@@ -137,8 +138,9 @@ func (a *agent) open(ctx context.Context) (session, error) {
 	hello := wire.Hello{Protocol: wire.Protocol, Node: a.uid, Name: a.name, MachineID: a.uid.String(), BootID: a.run.bootID,
 		Session: rand.Uint64(), Version: "load", OS: "linux", Arch: "amd64", ClockUnixMs: time.Now().UnixMilli(),
 		Streams: []wire.StreamHeld{a.holds()}}
+	assigned := a.assigned
 	a.mu.Unlock()
-	return a.run.connect(ctx, a.cfg, a.run.cfg.Server, &hello, a)
+	return a.run.connect(ctx, a.cfg, a.run.cfg.Server, &hello, assigned, a)
 }
 
 // holds says what is not acknowledged yet. Caller holds the lock.
@@ -199,6 +201,7 @@ func (a *agent) assign(held *link.Held) {
 	set := a.run.checkSet(held)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.assigned = held // like an agent that has it on disk: the next session need not send it again
 	if set == nil || a.set != nil {
 		return // not yet all checks, or a change during the run: play what we began with
 	}

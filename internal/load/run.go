@@ -27,7 +27,7 @@ type run struct {
 	fleet   []*agent // all
 	agents  []*agent // those that have sessions in this round
 	senders []*sender
-	connect func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, a *agent) (session, error)
+	connect func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Held, a *agent) (session, error)
 
 	opening   chan struct{} // one token per connection being opened
 	connected atomic.Int64  // sessions now
@@ -71,8 +71,8 @@ func newRun(cfg Config) (*run, error) {
 		chunks: map[model.ChunkID]*model.Chunk{}, sets: map[[32]byte]*checkSet{}, failures: map[string]uint64{},
 		losses: map[string]uint64{}, fewest: -1}
 	r.frames.New = func() any { return new(frame) }
-	r.connect = func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, a *agent) (session, error) {
-		return link.Open(ctx, cfg, addr, hello, nil, a)
+	r.connect = func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Held, a *agent) (session, error) {
+		return link.Open(ctx, cfg, addr, hello, assigned, a)
 	}
 	dialers := make([]func(context.Context, string, string) (net.Conn, error), cfg.Sources)
 	for i := range dialers {

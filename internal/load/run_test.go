@@ -83,7 +83,7 @@ type idealSession struct {
 	once  sync.Once
 }
 
-func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire.Hello, a *agent) (session, error) {
+func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire.Hello, _ *link.Held, a *agent) (session, error) {
 	time.Sleep(3 * time.Millisecond)
 	s.mu.Lock()
 	if s.down {
