@@ -6,16 +6,58 @@ import (
 	"hash"
 
 	"github.com/google/uuid"
+	"github.com/klauspost/compress/s2"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// AppendAssignment writes a whole frame.
+// AppendAssignment writes a whole frame, nothing of it compressed: what agents keep
+// on their disks.
 func AppendAssignment(dst []byte, a *Assignment) []byte {
 	dst, start := begin(dst, uint32(KindAssignment))
+	dst = appendHead(dst, a)
+	dst = appendContent(dst, a)
+	dst = appendTail(dst, a)
+	return end(dst, start)
+}
+
+// packLeast is the content that compression is tried on, in bytes: less is not worth
+// the time.
+const packLeast = 512
+
+// AppendPackedAssignment writes a whole frame, its content compressed where that makes
+// it smaller: what servers send.
+func AppendPackedAssignment(dst []byte, a *Assignment) []byte {
+	dst, start := begin(dst, uint32(KindAssignment))
+	dst = appendHead(dst, a)
+	at := len(dst)
+	dst = appendContent(dst, a)
+	var packed []byte
+	if plain := dst[at:]; len(plain) >= packLeast {
+		if packed = s2.EncodeSnappy(nil, plain); len(packed)+8 < len(plain) {
+			dst = dst[:at]
+		} else {
+			packed = nil
+		}
+	}
+	dst = appendTail(dst, a)
+	dst = appendBytes(dst, 9, packed)
+	return end(dst, start)
+}
+
+func appendHead(dst []byte, a *Assignment) []byte {
 	dst = appendGeneration(dst, 1, a.Generation)
 	dst = appendHash(dst, 2, &a.Hash)
-	dst = appendHash(dst, 3, &a.Base)
+	return appendHash(dst, 3, &a.Base)
+}
+
+func appendTail(dst []byte, a *Assignment) []byte {
+	dst = appendBool(dst, 7, a.HasProps)
+	return appendBytes(dst, 8, a.Signature)
+}
+
+// appendContent writes what may be compressed.
+func appendContent(dst []byte, a *Assignment) []byte {
 	for i := range a.Add {
 		var in int
 		dst, in = begin(dst, 4)
@@ -23,7 +65,7 @@ func AppendAssignment(dst []byte, a *Assignment) []byte {
 		dst = appendBytes(dst, 2, a.Add[i].Body)
 		dst = end(dst, in)
 	}
-	if len(a.Remove) > 0 { // packed
+	if len(a.Remove) > 0 { // packed, as protobuf calls it
 		var in int
 		dst, in = begin(dst, 5)
 		for _, id := range a.Remove {
@@ -40,16 +82,15 @@ func AppendAssignment(dst []byte, a *Assignment) []byte {
 		dst = appendString(dst, 3, p.Error)
 		dst = end(dst, in)
 	}
-	dst = appendBool(dst, 7, a.HasProps)
-	dst = appendBytes(dst, 8, a.Signature)
-	return end(dst, start)
+	return dst
 }
 
 // Decode fills a from the body of a frame. Chunk bodies, property values and the
-// signature alias the input.
+// signature alias the input, or what was unpacked from it.
 func (a *Assignment) Decode(body []byte) error {
 	*a = Assignment{Add: a.Add[:0], Remove: a.Remove[:0], Properties: a.Properties[:0]}
 	f := fields{message: "Assignment", rest: body}
+	packed := false
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -58,23 +99,70 @@ func (a *Assignment) Decode(body []byte) error {
 			f.fixed("hash", a.Hash[:])
 		case 3:
 			f.fixed("base", a.Base[:])
-		case 4:
-			if f.room("add", len(a.Add), maxChunks) {
-				a.Add = append(a.Add, f.assigned())
-			}
-		case 5:
-			a.Remove = f.removed(a.Remove)
-		case 6:
-			if f.room("properties", len(a.Properties), maxProps) {
-				a.Properties = append(a.Properties, f.property())
-			}
 		case 7:
 			a.HasProps = f.bool("has_properties")
 		case 8:
 			a.Signature = f.raw("signature", maxName)
+		case 9:
+			if packed { // each could unpack to a frame's worth
+				f.fail("packed", "more than one")
+				break
+			}
+			packed = true
+			in := f.unpacked("packed", "Assignment.packed")
+			for in.next() {
+				if !a.content(&in) && in.num == 9 {
+					in.fail("packed", "within packed")
+				}
+			}
+			f.done(&in)
+		default:
+			a.content(&f)
 		}
 	}
 	return f.err
+}
+
+// content reads the fields that may be compressed.
+func (a *Assignment) content(f *fields) bool {
+	switch f.num {
+	case 4:
+		if f.room("add", len(a.Add), maxChunks) {
+			a.Add = append(a.Add, f.assigned())
+		}
+	case 5:
+		a.Remove = f.removed(a.Remove)
+	case 6:
+		if f.room("properties", len(a.Properties), maxProps) {
+			a.Properties = append(a.Properties, f.property())
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// unpacked returns a walk over compressed fields. What they say they unpack to is
+// looked at before a byte is unpacked.
+func (f *fields) unpacked(name, message string) fields {
+	packed := f.raw(name, MaxFrame)
+	if f.err != nil {
+		return fields{}
+	}
+	size, err := s2.DecodedLen(packed)
+	if err == nil && size > MaxFrame {
+		f.fail(name, "unpacks to %d bytes, at most %d", size, MaxFrame)
+		return fields{}
+	}
+	var plain []byte
+	if err == nil {
+		plain, err = s2.Decode(nil, packed)
+	}
+	if err != nil {
+		f.fail(name, "not Snappy's block format")
+		return fields{}
+	}
+	return fields{message: message, rest: plain}
 }
 
 func (f *fields) assigned() (c AssignedChunk) {

@@ -56,15 +56,18 @@ func fuzzMessage[T any, P interface {
 	})
 }
 
-func FuzzHello(f *testing.F)      { fuzzMessage(f, KindHello, AppendHello) }
-func FuzzWelcome(f *testing.F)    { fuzzMessage(f, KindWelcome, AppendWelcome) }
-func FuzzRefuse(f *testing.F)     { fuzzMessage(f, KindRefuse, AppendRefuse) }
-func FuzzAssignment(f *testing.F) { fuzzMessage(f, KindAssignment, AppendAssignment) }
-func FuzzHolding(f *testing.F)    { fuzzMessage(f, KindHolding, AppendHolding) }
-func FuzzAck(f *testing.F)        { fuzzMessage(f, KindAck, AppendAck) }
-func FuzzRun(f *testing.F)        { fuzzMessage(f, KindRun, AppendRun) }
-func FuzzSlow(f *testing.F)       { fuzzMessage(f, KindSlow, AppendSlow) }
-func FuzzBye(f *testing.F)        { fuzzMessage(f, KindBye, AppendBye) }
+func FuzzHello(f *testing.F)   { fuzzMessage(f, KindHello, AppendHello) }
+func FuzzWelcome(f *testing.F) { fuzzMessage(f, KindWelcome, AppendWelcome) }
+func FuzzRefuse(f *testing.F)  { fuzzMessage(f, KindRefuse, AppendRefuse) }
+func FuzzAssignment(f *testing.F) {
+	f.Add(body(f, AppendPackedAssignment(nil, large())))
+	fuzzMessage(f, KindAssignment, AppendAssignment)
+}
+func FuzzHolding(f *testing.F) { fuzzMessage(f, KindHolding, AppendHolding) }
+func FuzzAck(f *testing.F)     { fuzzMessage(f, KindAck, AppendAck) }
+func FuzzRun(f *testing.F)     { fuzzMessage(f, KindRun, AppendRun) }
+func FuzzSlow(f *testing.F)    { fuzzMessage(f, KindSlow, AppendSlow) }
+func FuzzBye(f *testing.F)     { fuzzMessage(f, KindBye, AppendBye) }
 
 // A signal of an unknown kind decodes, but is nothing that we would encode.
 func FuzzBatch(f *testing.F) {

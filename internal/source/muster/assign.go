@@ -9,50 +9,43 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// maxPart is how many bytes of definitions one Assignment carries at most; a larger
-// one leaves in parts, each with the hash of what is held after it.
-const maxPart = wire.MaxFrame / 2
+// maxRemoved is how many definitions a difference takes back; where it would be more,
+// the whole is sent instead. So every message fits a frame (wire.MaxAssignment).
+const maxRemoved = 1000
 
 // sendAssignment brings the agent from what it holds to what it should hold: the
-// whole at first, differences afterwards, nothing where the hash is the same.
+// whole at first, a difference afterwards, nothing where the hash is the same.
 func (x *session) sendAssignment(w *scratch) error {
-	for {
-		want := x.srv.cfg.Assignments.For(x.node.ID)
-		x.mu.Lock()
-		have := x.pushed
-		x.mu.Unlock()
-		if want == nil || have != nil && have.Hash == want.Hash {
-			return nil
-		}
-		message, next := difference(have, want)
-		message.Signature = ed25519.Sign(x.srv.cfg.SigningKey, wire.SignedBytes(x.uid, message.Generation, message.Hash))
-		// Before it is written: the answer (Holding) may be here before Write returns.
-		x.mu.Lock()
-		x.pushed = next
-		x.unconfirmed++
-		x.mu.Unlock()
-		w.frame = wire.AppendAssignment(w.begin(), message)
-		if err := x.send(w.frame, "assignment"); err != nil {
-			return err
-		}
+	want := x.srv.cfg.Assignments.For(x.node.ID)
+	x.mu.Lock()
+	have := x.pushed
+	x.mu.Unlock()
+	if want == nil || have != nil && have.Hash == want.Hash {
+		return nil
 	}
+	message := difference(have, want)
+	message.Signature = ed25519.Sign(x.srv.cfg.SigningKey, wire.SignedBytes(x.uid, message.Generation, message.Hash))
+	// Before it is written: the answer (Holding) may be here before Write returns.
+	x.mu.Lock()
+	x.pushed = want
+	x.unconfirmed++
+	x.mu.Unlock()
+	w.frame = wire.AppendPackedAssignment(w.begin(), message)
+	return x.send(w.frame, "assignment")
 }
 
-// difference is the next message from have (nil: unknown) to want, and what is held
-// after it, which is want unless the message would be too long.
-func difference(have, want *plan.Assignment) (*wire.Assignment, *plan.Assignment) {
-	m := &wire.Assignment{Generation: want.Generation}
+// difference is the message that leads from have (nil: unknown) to want.
+func difference(have, want *plan.Assignment) *wire.Assignment {
+	m := &wire.Assignment{Generation: want.Generation, Hash: want.Hash}
 	var old []*model.Chunk
 	if have != nil {
 		m.Base, old = have.Hash, have.Chunks
 	}
-	held := make([]*model.Chunk, 0, len(want.Chunks))
 	var bodies []byte
 	if have == nil { // a guess that spares growing
 		bodies = make([]byte, 0, 128*len(want.Chunks))
 		m.Add = make([]wire.AssignedChunk, 0, len(want.Chunks))
 	}
-	partial := false
 	for _, c := range want.Chunks { // both ascend by id, and an id never changes its content
 		for len(old) > 0 && old[0].ID < c.ID {
 			m.Remove = append(m.Remove, old[0].ID)
@@ -60,33 +53,22 @@ func difference(have, want *plan.Assignment) (*wire.Assignment, *plan.Assignment
 		}
 		if len(old) > 0 && old[0].ID == c.ID {
 			old = old[1:]
-			held = append(held, c)
-			continue
-		}
-		if len(bodies) >= maxPart {
-			partial = true
 			continue
 		}
 		start := len(bodies)
 		bodies = wire.AppendChunk(bodies, c)
 		m.Add = append(m.Add, wire.AssignedChunk{ID: c.ID, Body: bodies[start:len(bodies):len(bodies)]})
-		held = append(held, c)
 	}
 	for _, c := range old {
 		m.Remove = append(m.Remove, c.ID)
 	}
+	if len(m.Remove) > maxRemoved {
+		return difference(nil, want)
+	}
 	if have == nil || !sameProperties(have.Properties, want.Properties) {
 		m.Properties, m.HasProps = want.Properties, true
 	}
-	if !partial {
-		m.Hash = want.Hash
-		return m, want
-	}
-	next := *want
-	next.Chunks = held
-	next.Hash = wire.AssignmentHash(held, want.Properties)
-	m.Hash = next.Hash
-	return m, &next
+	return m
 }
 
 func sameProperties(a, b []wire.Property) bool {

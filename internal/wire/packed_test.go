@@ -1,0 +1,155 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/s2"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/dynamicpb"
+	"pgregory.net/rapid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// large is an assignment as a server sends it to a node of 40 checks.
+func large() *Assignment {
+	a := &Assignment{Generation: Generation{Epoch: 1764000000, Revision: 42}, Hash: [32]byte{1}, HasProps: true,
+		Properties: []Property{{Name: "disk_warn", Value: []byte(`"15%"`)}}, Signature: bytes.Repeat([]byte{0x5c}, 64)}
+	for i := range 40 {
+		c := goldenChunk()
+		c.CheckName = fmt.Sprintf("check-%02d", i)
+		a.Add = append(a.Add, AssignedChunk{ID: model.ChunkID(100 + i), Body: AppendChunk(nil, c)})
+	}
+	return a
+}
+
+func body(t testing.TB, frame []byte) []byte {
+	t.Helper()
+	kind, body, err := FrameKind(frame)
+	if err != nil || kind != KindAssignment {
+		t.Fatalf("kind %d, %v", kind, err)
+	}
+	return body
+}
+
+func TestPackedSaysTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := drawAssignment(t)
+		for range rapid.IntRange(0, 30).Draw(t, "more") {
+			want.Add = append(want.Add, AssignedChunk{ID: 7, Body: AppendChunk(nil, goldenChunk())})
+		}
+		_, packed, err := FrameKind(AppendPackedAssignment(nil, want))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Assignment
+		if err := got.Decode(packed); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "packed", &got, want)
+	})
+	plain, packed := AppendAssignment(nil, large()), AppendPackedAssignment(nil, large())
+	if len(packed) > len(plain)/4 {
+		t.Errorf("40 checks: %d bytes of %d", len(packed), len(plain))
+	}
+}
+
+// The golden file is read, not written: encoders of one format need not agree.
+func TestGoldenPackedAssignment(t *testing.T) {
+	path := filepath.Join("testdata", "golden", "14-assignment-packed.txt")
+	if *update {
+		frame := AppendPackedAssignment(nil, large())
+		m := dynamicpb.NewMessage(definition(t)("muster.v1.Frame"))
+		if err := proto.Unmarshal(frame, m); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.ReplaceAll(prototext.MarshalOptions{Multiline: true}.Format(m), ":  ", ": ") + "\n"
+		for line := range slices.Chunk(frame, 32) {
+			text += hex.EncodeToString(line) + "\n"
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, digits, _ := strings.Cut(string(text), "\n\n")
+	frame, err := hex.DecodeString(strings.ReplaceAll(digits, "\n", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Assignment
+	if err := got.Decode(body(t, frame)); err != nil {
+		t.Fatal(err)
+	}
+	if want := large(); !reflect.DeepEqual(&got, want) {
+		t.Errorf("got  %+v\nwant %+v", &got, want)
+	}
+}
+
+// What is small may unpack to much: the size is known before a byte is unpacked, and
+// is never more than a frame's.
+func TestBombsDoNotUnpack(t *testing.T) {
+	chunk := appendContent(nil, &Assignment{Add: []AssignedChunk{{ID: 1, Body: make([]byte, maxBody)}}})
+	pack := func(plain []byte) []byte { return appendBytes(nil, 9, s2.Encode(nil, plain)) }
+	huge := appendBytes(nil, 9, append([]byte{0xff, 0xff, 0xff, 0xff, 0x0f}, make([]byte, 20)...)) // says 4 GiB
+	for _, c := range []struct {
+		name string
+		body []byte
+		says string
+	}{
+		{"more than a frame", pack(make([]byte, MaxFrame+1)), "at most 1048576"},
+		{"says four gigabytes", huge, "at most 1048576"},
+		{"many, each of which is small", bytes.Repeat(pack(chunk), 3), "more than one"},
+		{"within itself", pack(pack(chunk)), "within packed"},
+		{"no Snappy", appendBytes(nil, 9, []byte{200, 1, 2, 3}), "Snappy"},
+		{"cut short", pack(chunk)[:len(pack(chunk))-1], "field 9"},
+		{"a body too long", pack(appendContent(nil, &Assignment{Add: []AssignedChunk{{ID: 1, Body: make([]byte, maxBody+1)}}})), "at most 262144"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var a Assignment
+			err := a.Decode(c.body)
+			if !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v, want %q", err, c.says)
+			}
+		})
+	}
+	fits := pack(chunk)
+	if len(fits) > 100 {
+		t.Fatalf("the bomb has %d bytes", len(fits))
+	}
+	if err := new(Assignment).Decode(fits); err != nil {
+		t.Errorf("what fits is refused: %v", err)
+	}
+}
+
+// An assignment as large as the planner lets it grow leaves in one frame, also where
+// nothing of it can be compressed.
+func TestTheLargestAssignmentFitsAFrame(t *testing.T) {
+	a := &Assignment{Generation: Generation{Epoch: 1 << 63, Revision: 1 << 63}, Hash: [32]byte{1}, Base: [32]byte{2}, HasProps: true, Signature: make([]byte, 64)}
+	size := 0
+	for i := 0; size+ChunkSize(40) <= MaxAssignment && i < MaxAssigned; i++ {
+		a.Add = append(a.Add, AssignedChunk{ID: 1<<32 - 1, Body: make([]byte, 40)})
+		size += ChunkSize(40)
+	}
+	for i := 0; size+2000 <= MaxAssignment; i++ {
+		p := Property{Name: strings.Repeat("n", 250), Value: make([]byte, 700)}
+		a.Properties = append(a.Properties, p)
+		size += PropertySize(&p)
+	}
+	if frame := AppendAssignment(nil, a); len(frame) > MaxFrame || size < MaxAssignment*9/10 {
+		t.Errorf("%d bytes of frame for %d of assignment", len(frame), size)
+	}
+}
