@@ -64,5 +64,8 @@ func (s *Server) describe() v1.Status {
 		_, text := s.journalHealth()
 		out.Warnings = append(out.Warnings, text)
 	}
+	for _, text := range s.planner.Oversized(3) {
+		out.Warnings = append(out.Warnings, "too much for one assignment, the agent keeps its last one: "+text)
+	}
 	return out
 }

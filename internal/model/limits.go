@@ -27,13 +27,16 @@ const (
 	MaxOutputBytes     = 1 << 20 // the most that it may say, and that a server takes
 )
 
-// What a resource may say.
+// What a resource may say. What goes to agents is bounded by their protocol
+// (internal/wire/limits.go) too, and by what fits the assignment of one node.
 const (
 	maxName          = 253      // bytes of a name
 	maxText          = 255      // of labels, of one line for people
 	maxAnnotation    = 64 << 10 // bytes
-	maxPropertyValue = 64 << 10 // bytes of JSON: a node's assignment must fit a frame
-	maxLine          = 64 << 10 // bytes of one command, argument or variable
+	maxPropertyValue = 64 << 10 // bytes of JSON
+	maxLine          = 64 << 10 // bytes of one command or argument
+	maxVariable      = 32 << 10 // bytes of one variable, or argument of a probe
+	maxEntries       = 1000     // of one list or mapping
 	maxCount         = 1000     // failAfter, recoverAfter
 	maxInterval      = Duration(366 * 24 * time.Hour)
 	maxTimeout       = Duration(24 * time.Hour)

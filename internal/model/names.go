@@ -63,7 +63,7 @@ func isVariable(name string) bool {
 			return false
 		}
 	}
-	return name != ""
+	return name != "" && len(name) <= maxText
 }
 
 // isHeader: a token of RFC 9110, section 5.6.2.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -101,12 +102,37 @@ func (v *validator) nodeName(field, text string) {
 
 // names checks a list of them and that none stands there twice.
 func (v *validator) names(field string, names []string, check func(field, text string)) {
+	seen := make(map[string]bool, len(names))
 	for i, name := range names {
 		at := fmt.Sprintf("%s[%d]", field, i)
 		check(at, name)
-		if slices.Contains(names[:i], name) {
+		if seen[name] {
 			v.flaw(at, "keep one of them", "%s stands here twice", name)
 		}
+		seen[name] = true
+	}
+}
+
+// few bounds a list or mapping.
+func (v *validator) few(field string, n int) {
+	if n > maxEntries {
+		v.flaw(field, "", "%d entries, at most %d", n, maxEntries)
+	}
+}
+
+// properties checks values that stand in a node or group.
+func (v *validator) properties(field string, values map[string]json.RawMessage) {
+	v.few(field, len(values))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		at := field + "." + name
+		v.propertyName(at, name)
+		v.propertyValue(at, values[name])
+	}
+}
+
+func (v *validator) propertyValue(field string, value json.RawMessage) {
+	if len(value) > maxPropertyValue {
+		v.flaw(field, "keep large things in a file on the node", "%d bytes of JSON; at most %d", len(value), maxPropertyValue)
 	}
 }
 
@@ -129,6 +155,7 @@ func (v *validator) metadata(r *Resource) {
 		v.flaw("metadata.owner", "", "want one line of at most %d bytes", maxText)
 	}
 	v.labels("metadata.labels", m.Labels)
+	v.few("metadata.annotations", len(m.Annotations))
 	for _, name := range slices.Sorted(maps.Keys(m.Annotations)) {
 		v.labelKey("metadata.annotations."+name, name)
 		if len(m.Annotations[name]) > maxAnnotation {
@@ -138,6 +165,7 @@ func (v *validator) metadata(r *Resource) {
 }
 
 func (v *validator) labels(field string, labels map[string]string) {
+	v.few(field, len(labels))
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		at := field + "." + name
 		v.labelKey(at, name)
@@ -177,9 +205,7 @@ func (v *validator) node(s *NodeSpec) {
 		}
 	}
 	v.names("spec.groups", s.Groups, v.groupName)
-	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		v.propertyName("spec.properties."+name, name)
-	}
+	v.properties("spec.properties", s.Properties)
 	if k := s.Keepalive; k != nil {
 		v.between("spec.keepalive.interval", k.Interval, Duration(time.Second), maxTimeout)
 		v.between("spec.keepalive.timeout", k.Timeout, Duration(time.Second), maxInterval)
@@ -209,9 +235,7 @@ func (v *validator) group(name string, s *GroupSpec) {
 		v.flaw("spec.groups", "", "a group cannot be in itself")
 	}
 	v.where("spec.where", s.Where, v.rules.GroupWhere)
-	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		v.propertyName("spec.properties."+name, name)
-	}
+	v.properties("spec.properties", s.Properties)
 }
 
 func (v *validator) where(field, expr string, compile func(string) error) {
@@ -241,9 +265,7 @@ func (v *validator) property(name string, s *PropertySpec) {
 	if len(s.Value) == 0 {
 		v.flaw("spec.value", "", "missing")
 	}
-	if len(s.Value) > maxPropertyValue {
-		v.flaw("spec.value", "keep large things in a file on the node", "%d bytes of JSON; at most %d", len(s.Value), maxPropertyValue)
-	}
+	v.propertyValue("spec.value", s.Value)
 	switch level, of, _ := strings.Cut(s.Scope, ":"); {
 	case s.Scope == "" || s.Scope == "global" || s.Scope == "namespace":
 	case level == "group" && of != "":

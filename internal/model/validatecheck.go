@@ -59,6 +59,7 @@ func (v *validator) check(s *CheckSpec) {
 	if a := s.Alert; a != nil {
 		v.count("spec.alert.failAfter", a.FailAfter)
 		v.count("spec.alert.recoverAfter", a.RecoverAfter)
+		v.few("spec.alert.handlers", len(a.Handlers))
 		v.names("spec.alert.handlers", a.Handlers, v.name)
 	}
 	v.severities(s.Severity)
@@ -93,7 +94,9 @@ func (v *validator) schedule(s *CheckSpec) {
 		v.between("spec.interval", s.Interval, Duration(time.Second), maxInterval)
 	}
 	if s.Cron != "" {
-		if fields := strings.Fields(s.Cron); len(fields) != 5 {
+		if fields := strings.Fields(s.Cron); len(s.Cron) > maxText {
+			v.flaw("spec.cron", "", "longer than %d bytes", maxText)
+		} else if len(fields) != 5 {
 			v.flaw("spec.cron", `minute, hour, day, month, weekday: "0 3 * * *" is every day at three`, "want five fields, not %d", len(fields))
 		} else if !gronx.IsValid(s.Cron) {
 			v.flaw("spec.cron", "", "%q is no cron expression", s.Cron)
@@ -127,6 +130,8 @@ func (v *validator) command(field string, c *Command) {
 	case c == nil:
 	case c.Argv != nil && (len(c.Argv) == 0 || c.Argv[0] == ""), c.Argv == nil && strings.TrimSpace(c.Shell) == "":
 		v.flaw(field, "", "empty")
+	case len(c.Argv) > maxEntries:
+		v.few(field, len(c.Argv))
 	case len(c.Shell) > maxLine || slices.ContainsFunc(c.Argv, func(a string) bool { return len(a) > maxLine }):
 		v.flaw(field, "put it into a script", "longer than %d bytes", maxLine)
 	case strings.ContainsRune(c.Shell, 0) || slices.ContainsFunc(c.Argv, func(a string) bool { return strings.ContainsRune(a, 0) }):
@@ -138,6 +143,12 @@ func (v *validator) probe(p *Probe) {
 	if p.Name == "" {
 		v.flaw("spec.probe.name", "", "missing")
 		return
+	}
+	v.few("spec.probe.args", len(p.Args))
+	for _, name := range slices.Sorted(maps.Keys(p.Args)) {
+		if len(name) > maxText || len(p.Args[name]) > maxVariable {
+			v.flaw("spec.probe.args."+name, "", "longer than %d bytes", maxVariable)
+		}
 	}
 	if v.rules.Probe == nil {
 		return
@@ -166,13 +177,14 @@ func (v *validator) probe(p *Probe) {
 }
 
 func (v *validator) env(field string, env map[string]string) {
+	v.few(field, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		at := field + "." + name
 		if !isVariable(name) {
 			v.flaw(at, "letters, digits and _, not beginning with a digit", "%q is no name of a variable", name)
 		}
-		if len(env[name]) > maxLine || strings.ContainsRune(env[name], 0) {
-			v.flaw(at, "", "want at most %d bytes without a zero byte", maxLine)
+		if len(env[name]) > maxVariable || strings.ContainsRune(env[name], 0) {
+			v.flaw(at, "put it into a file on the node", "want at most %d bytes without a zero byte", maxVariable)
 		}
 	}
 }

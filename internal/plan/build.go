@@ -9,7 +9,9 @@ import (
 )
 
 // build composes the assignments that a pass marked and returns the nodes whose
-// assignment differs from before. What does not differ keeps its generation.
+// assignment differs from before. What does not differ keeps its generation. A node
+// whose assignment would not fit a frame has none: its agent goes on with what it
+// holds (see size.go).
 func (f *fleet) build(p *pass, gen wire.Generation) []model.NodeID {
 	var changed []model.NodeID
 	for _, n := range p.deleted {
@@ -20,6 +22,12 @@ func (f *fleet) build(p *pass, gen wire.Generation) []model.NodeID {
 		n := f.nodes[model.NodeID(id)]
 		f.counts.Built++
 		made := b.content(n)
+		f.exceed(n, made.excess())
+		if n.excess > 0 {
+			f.leave(n)
+			p.oversized = append(p.oversized, f.oversized(n, made))
+			continue
+		}
 		made.refs++
 		same := n.content != nil && n.content.hash == made.hash
 		f.leave(n)
@@ -30,6 +38,7 @@ func (f *fleet) build(p *pass, gen wire.Generation) []model.NodeID {
 			f.counts.Changed++
 		}
 	}
+	b.forget() // what nobody may hold
 	for set, c := range b.compositions {
 		set.composed = c
 	}
@@ -46,17 +55,23 @@ func (f *fleet) leave(n *node) {
 	}
 }
 
-// differing counts the nodes that build would change, and changes nothing.
-func (f *fleet) differing(p *pass) (nodes []model.NodeID) {
+// differing counts the nodes that build would change, and changes nothing. It is an
+// error if one would have to hold too much, and more than it has to hold now.
+func (f *fleet) differing(p *pass) (nodes []model.NodeID, err error) {
 	b := f.builder(p)
+	var large []string
 	for id := range values32(p.build) {
 		n := f.nodes[model.NodeID(id)]
-		if made := b.content(n); n.content == nil || n.content.hash != made.hash {
+		made := b.content(n)
+		if over := made.excess(); over > n.excess {
+			large = append(large, f.oversized(n, made))
+		}
+		if n.content == nil || n.content.hash != made.hash {
 			nodes = append(nodes, n.def.id)
 		}
 	}
 	b.forget()
-	return nodes
+	return nodes, tooLarge(large)
 }
 
 // builder makes contents for one pass.
@@ -81,7 +96,10 @@ func (b *builder) content(n *node) *content {
 	}
 	made := &content{
 		composition: c, properties: properties, key: key,
-		hash: wire.AssignmentHash(c.chunks, properties),
+		hash: wire.AssignmentHash(c.chunks, properties), size: c.size,
+	}
+	for i := range properties {
+		made.size += wire.PropertySize(&properties[i])
 	}
 	c.contents[key] = made
 	b.made = append(b.made, made)
@@ -100,6 +118,7 @@ func (b *builder) composition(s *checkSet) *composition {
 		for _, id := range s.ids {
 			def := b.f.checks[id].def
 			c.chunks = append(c.chunks, def.chunk)
+			c.size += wire.ChunkSize(def.size)
 			c.names = append(c.names, def.props...)
 		}
 		slices.SortFunc(c.chunks, func(x, y *model.Chunk) int { return int(int64(x.ID) - int64(y.ID)) })

@@ -121,6 +121,16 @@ func (p *Planner) number(ctx context.Context, store intent.Store, t *translation
 	return nil
 }
 
+// sizeOf is how long the definition is, encoded; an error if no agent could read it.
+func sizeOf(c *model.Chunk) (int, error) {
+	body := wire.AppendChunk(nil, c)
+	if _, err := wire.DecodeChunk(0, body); err != nil {
+		return 0, model.Errorf(model.Invalid, "no agent could be told this check: %w", err).
+			WithHint("make it shorter: put long commands into a script on the nodes")
+	}
+	return len(body), nil
+}
+
 // keepChunk remembers a stored chunk.
 func (p *Planner) keepChunk(row intent.Row) (*model.Chunk, error) {
 	var body chunkRow

@@ -126,6 +126,7 @@ func (f *fleet) removeNode(p *pass, id model.NodeID) {
 	f.checkSets.move(&n.checks, f.checkSets.empty)
 	f.groupSets.empty.refs--
 	f.checkSets.empty.refs--
+	f.excess -= min(n.excess, 1)
 	delete(f.nodes, id)
 	f.all.Remove(uint32(id))
 	p.nodes.Remove(uint32(id))

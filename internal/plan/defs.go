@@ -46,6 +46,7 @@ type (
 		id      model.CheckID
 		targets *targets // nil: disabled, or on no node
 		chunk   *model.Chunk
+		size    int      // of the encoded chunk, in bytes
 		props   []string // properties that the chunk names
 	}
 	propertyDef struct {
@@ -194,6 +195,9 @@ func (p *Planner) checkDef(name ref, id model.CheckID, spec *model.CheckSpec) (*
 	}
 	template, err := chunk.Template()
 	if err != nil {
+		return nil, err
+	}
+	if d.size, err = sizeOf(chunk); err != nil {
 		return nil, err
 	}
 	d.chunk, d.props = chunk, template.Names()

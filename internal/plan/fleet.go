@@ -48,6 +48,7 @@ type fleet struct {
 	checkSets *sets[model.CheckID]
 	candidate *where.Node
 	counts    Counts
+	excess    int // nodes whose assignment would be too large
 }
 
 // Counts is the work done since the start. Tests hold a change to its share of it.
@@ -65,7 +66,8 @@ type node struct {
 	def     *nodeDef
 	groups  *groupSet
 	checks  *checkSet
-	content *content // nil until built
+	content *content // nil until built, and where it would be too large
+	excess  int      // bytes by which it would be
 	gen     wire.Generation
 }
 

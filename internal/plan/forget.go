@@ -120,6 +120,7 @@ func (p *Planner) try(edits []edit, look func(*pass)) {
 	for _, n := range pass.deleted {
 		back := p.fleet.nodes[n.def.id]
 		back.content, back.gen = n.content, n.gen
+		p.fleet.exceed(back, n.excess)
 	}
 	p.fleet.sweep()
 	p.fleet.counts = counts // a trial is no change

@@ -15,6 +15,7 @@ var (
 	builtDesc      = desc("assignments_built_total", "Assignments composed, changed or not.")
 	changedDesc    = desc("assignments_changed_total", "Assignments that differ from before.")
 	brokenDesc     = desc("broken_definitions_total", "Stored resources that this version cannot compile.")
+	oversizedDesc  = desc("oversized_nodes", "Nodes that keep their last assignment because the next would not fit a frame.")
 	knownDesc      = prometheus.NewDesc("muster_plan_known", "What the planner holds.", []string{"kind"}, nil)
 )
 
@@ -30,6 +31,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	p := c.p
 	p.mu.RLock()
 	counts, broken, f := p.fleet.counts, p.broken, p.fleet
+	oversized := f.excess
 	known := map[string]int{
 		"nodes": len(f.nodes), "groups": len(f.groups), "checks": len(f.checks),
 		"conditions": len(f.conditions), "check_sets": len(f.checkSets.byKey),
@@ -38,6 +40,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	p.chunkMu.RLock()
 	known["chunks"] = len(p.chunks)
 	p.chunkMu.RUnlock()
+	ch <- prometheus.MustNewConstMetric(oversizedDesc, prometheus.GaugeValue, float64(oversized))
 	for kind, n := range known {
 		ch <- prometheus.MustNewConstMetric(knownDesc, prometheus.GaugeValue, float64(n), kind)
 	}

@@ -39,6 +39,8 @@ type pass struct {
 	lost     []holding
 	gained   []holding
 	deleted  []*node // with the content that they leave behind
+
+	oversized []string // nodes that would have to hold too much, in words
 }
 
 // apply makes the edits and brings everything derived up to date, except

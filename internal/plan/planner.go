@@ -107,8 +107,9 @@ func (p *Planner) loadChunks(ctx context.Context) error {
 		return fmt.Errorf("load intent: list chunks: %w", err)
 	}
 	for _, row := range rows {
-		if _, err := p.keepChunk(row); err != nil {
-			return err
+		if _, err := p.keepChunk(row); err != nil { // then nothing was ever told to run it
+			p.o.Logger.Error("a stored definition of a check is left out", "error", err)
+			p.broken++
 		}
 	}
 	return nil
@@ -177,6 +178,9 @@ func (p *Planner) apply(ctx context.Context, changes []intent.Change, revision i
 	p.broken += t.broken
 	p.mu.Unlock()
 
+	for _, text := range pass.oversized {
+		p.o.Logger.Error("assignment is too large: the agent goes on with what it holds", "reason", text)
+	}
 	t.keep(p.defs)
 	deleted := pass.deletedIDs()
 	changed = append(changed, deleted...)

@@ -22,7 +22,8 @@ const previewIDs = 1 << 31
 
 // Preview compiles writes without keeping anything and says where each lands, and
 // how many nodes that exist now would get another assignment or be deleted. A write
-// that does not compile, or a group that would contain itself, is an error.
+// that does not compile, a group that would contain itself, or a node that would have
+// to hold more than fits a frame, is an error.
 func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings []Landing, affected int, err error) {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
@@ -60,7 +61,9 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 				landings[i] = p.fleet.landing(w.Key, t.defs[w.Key])
 			}
 		}
-		for _, id := range p.fleet.differing(pass) {
+		var nodes []model.NodeID
+		nodes, err = p.fleet.differing(pass)
+		for _, id := range nodes {
 			if id < previewIDs {
 				affected++
 			}

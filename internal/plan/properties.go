@@ -134,11 +134,23 @@ func resolve(name string, levels [][]source) *wire.Property {
 		return nil
 	}
 	if c := firstClash(value); c != nil {
-		return &wire.Property{Name: name, Error: fmt.Sprintf("%s is set differently by %s and by %s", c.path, c.a, c.b)}
+		return &wire.Property{Name: name, Error: fmt.Sprintf("%s is set differently by %s and by %s", shorten(c.path), shorten(c.a), shorten(c.b))}
 	}
 	var out bytes.Buffer
 	write(&out, value)
+	if out.Len() > wire.MaxBody {
+		return &wire.Property{Name: name, Error: fmt.Sprintf("all that is said of it together has %d bytes here, at most %d", out.Len(), wire.MaxBody)}
+	}
 	return &wire.Property{Name: name, Value: out.Bytes()}
+}
+
+// shorten keeps a sentence about keys that somebody made long.
+func shorten(text string) string {
+	const most = 600
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // maxDepth is how deep objects are merged; what lies deeper is one value.

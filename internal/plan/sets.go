@@ -83,6 +83,7 @@ func (s *sets[T]) sweep() {
 type composition struct {
 	chunks   []*model.Chunk // ascending by id
 	names    []string       // ascending
+	size     int            // of the chunks in an assignment, in bytes
 	contents map[string]*content
 }
 
@@ -92,6 +93,7 @@ type content struct {
 	*composition
 	properties []wire.Property
 	hash       [32]byte
+	size       int    // in bytes, of which wire.MaxAssignment fit a frame
 	key        string // of properties, in composition.contents
 	refs       int
 }
