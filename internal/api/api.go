@@ -121,13 +121,25 @@ func New(o Options) http.Handler {
 // what was left unread is still on the connection.
 const maxBody = 32 << 20
 
+// How long an answer may take: a database that hangs must not hold requests for ever.
+const (
+	readWithin   = 30 * time.Second
+	changeWithin = 100 * time.Second
+)
+
 // handle registers one operation: its errors take the one form they have.
 func handle[I, O any](s *server, op huma.Operation, fn func(context.Context, *I) (*O, error)) {
 	if op.MaxBodyBytes == 0 {
 		op.MaxBodyBytes = 1 << 20
 	}
 	op.BodyReadTimeout = 30 * time.Second
+	within := changeWithin
+	if op.Method == http.MethodGet {
+		within = readWithin
+	}
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
+		ctx, cancel := context.WithTimeout(ctx, within)
+		defer cancel()
 		out, err := fn(ctx, in)
 		if err != nil {
 			return nil, s.errorOf(op.OperationID, err)

@@ -54,19 +54,35 @@ func (s *server) status(ctx context.Context, in *struct {
 	if err := s.worst(ctx, in.Namespace, &out); err != nil {
 		return nil, err
 	}
+	// What only the stores know is left out while they do not answer: whoever asks for
+	// the status in that minute wants the rest.
+	ctx, cancel := context.WithTimeout(ctx, storesWithin)
+	defer cancel()
+	if err := s.lastHour(ctx, in.Namespace, &out); err != nil && len(out.Warnings) == 0 {
+		out.Warnings = append(out.Warnings, "the last hour cannot be read: "+err.Error())
+	}
+	return &body[v1.Status]{out}, nil
+}
+
+// storesWithin bounds how long the status waits for the stores.
+const storesWithin = 2 * time.Second
+
+// lastHour is what happened in it, and the last changes.
+func (s *server) lastHour(ctx context.Context, namespace string, out *v1.Status) error {
+	var err error
 	if out.Revision, err = s.Intent.Store().Revision(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	hour := s.Now().Add(-time.Hour)
-	if out.LastHour.Opened, out.LastHour.Closed, err = s.History.Since(ctx, in.Namespace, hour); err != nil {
-		return nil, err
+	if out.LastHour.Opened, out.LastHour.Closed, err = s.History.Since(ctx, namespace, hour); err != nil {
+		return err
 	}
 	changes, err := s.changesBefore(ctx, 0, changesCounted, func(e *intent.AuditEntry) bool {
 		return e.Key.Kind != "" && e.Key.Kind[0] >= 'A' && e.Key.Kind[0] <= 'Z' && e.Who.User != "server" &&
-			(in.Namespace == "" || e.Key.Namespace == in.Namespace)
+			(namespace == "" || e.Key.Namespace == namespace)
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, c := range changes.Items {
 		if c.At.After(hour) {
@@ -77,7 +93,7 @@ func (s *server) status(ctx context.Context, in *struct {
 			out.LastChange = append(out.LastChange, c)
 		}
 	}
-	return &body[v1.Status]{out}, nil
+	return nil
 }
 
 // changesCounted bounds how many changes of the last hour are counted.

@@ -3,12 +3,14 @@ package app
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/api"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/version"
 )
@@ -57,15 +59,27 @@ func (s *Server) describe() v1.Status {
 	}
 	for _, q := range s.queues.List() {
 		if q.Name == "reactions" {
-			out.Reactions = v1.Reactions{Waiting: q.Depth, Lagging: s.reactor.Lag(s.view.Applied()) > 60}
+			behind := s.reactor.Behind()
+			out.Reactions = v1.Reactions{Waiting: q.Depth, BehindSeconds: behind.Seconds(), Lagging: behind > behindWarning}
 		}
 	}
-	if st.BudgetBytes > 0 && st.SizeBytes > st.BudgetBytes/10*9 {
-		_, text := s.journalHealth()
-		out.Warnings = append(out.Warnings, text)
+	for _, store := range []interface{ Trouble() error }{s.intent.Store(), s.history} {
+		if err := store.Trouble(); err != nil {
+			out.Warnings = append(out.Warnings, oneLine(err))
+		}
+	}
+	for _, look := range []func() (model.Status, string){s.journalHealth, s.historyHealth} {
+		if status, text := look(); status != model.OK {
+			out.Warnings = append(out.Warnings, text)
+		}
 	}
 	for _, text := range s.planner.Oversized(3) {
 		out.Warnings = append(out.Warnings, "too much for one assignment, the agent keeps its last one: "+text)
 	}
 	return out
+}
+
+// oneLine is an error with its hint, for a list.
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(err.Error()), " ")
 }

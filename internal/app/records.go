@@ -175,22 +175,44 @@ func (s *Server) journalHealth() (model.Status, string) {
 	text := fmt.Sprintf("journal uses %.0f%% of its budget of %s", share, model.Size(st.BudgetBytes))
 	switch {
 	case st.Blocked != nil:
-		return model.Critical, "journal does not commit: " + st.Blocked.Error()
+		return model.Critical, "journal does not commit: " + st.Blocked.Error() + s.holdsBack()
 	case share >= 90:
-		return model.Critical, text + "; agents are slowed down when it is full. Is the history store keeping up? Raise --journal-budget if the disk has room"
+		return model.Critical, text + "; when it is full, agents are slowed down and keep their results" + s.holdsBack()
 	case share >= 75:
-		return model.Warning, text
+		return model.Warning, text + s.holdsBack()
 	}
 	return model.OK, text
 }
 
+// holdsBack says what keeps the journal from being cut.
+func (s *Server) holdsBack() string {
+	if behind := s.reactor.Behind(); behind > behindWarning {
+		why := fmt.Sprintf(". It cannot be cut: history is %s behind", behind.Round(time.Second))
+		if err := s.history.Trouble(); err != nil {
+			why += ", " + oneLine(err)
+		}
+		return why
+	}
+	return ". It is cut after each snapshot cycle (--snapshot-cycle " + s.cfg.SnapshotCycle.String() + "); raise --journal-budget if the disk has room"
+}
+
+// How long a change may wait for history before people are told.
+const (
+	behindWarning  = 30 * time.Second
+	behindCritical = 5 * time.Minute
+)
+
 func (s *Server) historyHealth() (model.Status, string) {
-	lag := s.reactor.Lag(s.view.Applied())
+	behind := s.reactor.Behind()
+	text := fmt.Sprintf("history is %s behind: problems are told late", behind.Round(time.Second))
+	if err := s.history.Trouble(); err != nil {
+		text += "; " + oneLine(err)
+	}
 	switch {
-	case lag > 600:
-		return model.Critical, fmt.Sprintf("history is %d commits behind: problems are told late", lag)
-	case lag > 60:
-		return model.Warning, fmt.Sprintf("history is %d commits behind", lag)
+	case behind > behindCritical:
+		return model.Critical, text
+	case behind > behindWarning:
+		return model.Warning, text
 	}
 	return model.OK, "history keeps up"
 }

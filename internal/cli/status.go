@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -87,7 +88,7 @@ func (a *app) printStatus(server string, s v1.Status) {
 		a.line("journal", "%s of %s (%d %%)%s", size(s.Journal.SizeBytes), size(s.Journal.BudgetBytes), s.Journal.SizeBytes*100/s.Journal.BudgetBytes, disk)
 	}
 	if s.Reactions.Waiting > 0 {
-		a.line("history", "%s not recorded yet", count(s.Reactions.Waiting, "change"))
+		a.line("history", "%s not recorded yet, the oldest of %s ago", count(s.Reactions.Waiting, "change"), span(time.Duration(s.Reactions.BehindSeconds*float64(time.Second))))
 	}
 	a.line("server", "%s, %s, up %s", server, s.Server, age(s.Now, s.Started))
 	for i, c := range s.LastChange {

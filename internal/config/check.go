@@ -37,6 +37,11 @@ func (s *Server) check() []error {
 			bad("listen-plain (%s) must be a loopback address such as 127.0.0.1:8445: agents are believed there without proof", s.ListenPlain)
 		}
 	}
+	for _, db := range []struct{ name, address string }{{"intent-db", s.IntentDB}, {"history-db", s.HistoryDB}} {
+		if db.address != "" && !strings.HasPrefix(db.address, "postgres://") && !strings.HasPrefix(db.address, "postgresql://") {
+			bad("%s: want postgres://USER:PASSWORD@HOST:5432/DATABASE; left out, it is a file in the data folder", db.name)
+		}
+	}
 	switch strings.ToLower(s.LogLevel) {
 	case "debug", "info", "warn", "error":
 	default:

@@ -20,6 +20,8 @@ type Store interface {
 	Changes(ctx context.Context, after int64, limit int) ([]Change, error)
 	// Revision is the newest.
 	Revision(ctx context.Context) (int64, error)
+	// Trouble says why the store did not answer when it was last asked; nil: it did.
+	Trouble() error
 	Close() error
 }
 

@@ -222,7 +222,7 @@ func (rep *Report) Save(path string) error {
 
 func prepareCommand() *cobra.Command {
 	var p Preparation
-	var data string
+	var data, db string
 	cmd := &cobra.Command{
 		Use:           "prepare",
 		Short:         "Make the nodes and checks that `muster load run` plays (with the server stopped)",
@@ -230,7 +230,7 @@ func prepareCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := prepareFolder(cmd.Context(), data, p); err != nil {
+			if err := prepareFolder(cmd.Context(), data, db, p); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%d nodes and %d checks every %s in namespace %s\n", p.Agents, p.Checks, p.Interval, loadNamespace)
@@ -239,6 +239,7 @@ func prepareCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&data, "data", "./muster-data", "the server's data folder")
+	f.StringVar(&db, "intent-db", "", "the server's --intent-db, where it has one")
 	f.IntVar(&p.Agents, "agents", 100, "nodes")
 	f.IntVar(&p.Checks, "checks", 40, "checks of each node")
 	f.DurationVar(&p.Interval, "interval", 5*time.Second, "interval of every check")
@@ -246,11 +247,14 @@ func prepareCommand() *cobra.Command {
 	return cmd
 }
 
-func prepareFolder(ctx context.Context, data string, p Preparation) error {
+func prepareFolder(ctx context.Context, data, db string, p Preparation) error {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return fmt.Errorf("make data folder: %w", err)
 	}
-	store, err := intentdb.Open(ctx, filepath.Join(data, "intent.db"), time.Now)
+	if db == "" {
+		db = filepath.Join(data, "intent.db")
+	}
+	store, err := intentdb.Open(ctx, db, time.Now)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,9 @@ package model
 
 import "time"
 
+// MaxSpoolAge is how long an agent may keep a result that no server has taken.
+const MaxSpoolAge = 7 * 24 * time.Hour
+
 // Chunk is one compiled definition of a check: all that an agent needs to run it
 // and all that the view needs to judge its results, whatever the check looks like
 // later. Chunks are content-addressed, shared by every node that runs them, and

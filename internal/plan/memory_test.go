@@ -99,7 +99,8 @@ func (m *memory) Revision(context.Context) (int64, error) {
 	return m.revision, nil
 }
 
-func (m *memory) Close() error { return nil }
+func (m *memory) Close() error   { return nil }
+func (m *memory) Trouble() error { return nil }
 
 // house is a planner on a store, for tests.
 type house struct {

@@ -34,9 +34,11 @@ type waiting struct {
 	// first is the position of the oldest of them, or somewhat before: where the last
 	// recorded one stands.
 	first journal.Position
+	since int64 // when that was received, Unix ns
 	// lag: transitions were dropped, from here up to here.
 	lag            bool
 	lagFrom, lagTo journal.Position
+	lagSince       int64
 }
 
 func newBacklog(capacity int, queues *queue.Registry) *backlog {
@@ -60,14 +62,14 @@ func (b *backlog) add(ts []event.Transition) {
 		w := &b.waiting[t.Partition]
 		if w.lag || b.n >= b.capacity {
 			if !w.lag {
-				w.lag, w.lagFrom = true, t.At
+				w.lag, w.lagFrom, w.lagSince = true, t.At, t.Received
 			}
 			w.lagTo = t.At
 			b.dropped++
 			continue
 		}
 		if w.count == 0 {
-			w.first = t.At
+			w.first, w.since = t.At, t.Received
 		}
 		w.count++
 		b.passed++
@@ -139,7 +141,7 @@ func (b *backlog) recorded(ts []event.Transition) {
 	for i := range ts {
 		w := &b.waiting[ts[i].Partition]
 		w.count--
-		w.first = ts[i].At
+		w.first, w.since = ts[i].At, ts[i].Received
 	}
 	b.announce()
 }
@@ -185,24 +187,24 @@ func (b *backlog) caughtUp(p model.Partition, upTo journal.Position) bool {
 	return true
 }
 
-// oldest is the position of the oldest transition not yet recorded, or one before,
-// and a channel that is closed when that may have changed.
-func (b *backlog) oldest() (at journal.Position, waits bool, moved <-chan struct{}) {
+// oldest is the position of the oldest transition not yet recorded, or one before, when
+// it was received (Unix ns), and a channel that is closed when that may have changed.
+func (b *backlog) oldest() (at journal.Position, since int64, waits bool, moved <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.waiting {
 		w := &b.waiting[i]
-		first := w.first
+		first, received := w.first, w.since
 		switch {
 		case w.count > 0:
 		case w.lag:
-			first = w.lagFrom
+			first, received = w.lagFrom, w.lagSince
 		default:
 			continue
 		}
 		if !waits || first.Number < at.Number {
-			at, waits = first, true
+			at, since, waits = first, received, true
 		}
 	}
-	return at, waits, b.moved
+	return at, since, waits, b.moved
 }

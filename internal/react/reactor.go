@@ -106,7 +106,7 @@ func (r *Reactor) Emit(ts []event.Transition) { r.backlog.add(ts) }
 // be cut below it.
 func (r *Reactor) Recorded(ctx context.Context, at journal.Position) error {
 	for {
-		oldest, waits, moved := r.backlog.oldest()
+		oldest, _, waits, moved := r.backlog.oldest()
 		if !waits || oldest.Number > at.Number {
 			return nil
 		}
@@ -118,13 +118,14 @@ func (r *Reactor) Recorded(ctx context.Context, at journal.Position) error {
 	}
 }
 
-// Lag is how many commits history is behind; zero when nothing waits.
-func (r *Reactor) Lag(head journal.Position) uint64 {
-	oldest, waits, _ := r.backlog.oldest()
-	if !waits || oldest.Number > head.Number {
+// Behind is how long ago the oldest change was received that history does not hold
+// yet; zero when nothing waits.
+func (r *Reactor) Behind() time.Duration {
+	_, since, waits, _ := r.backlog.oldest()
+	if !waits {
 		return 0
 	}
-	return head.Number - oldest.Number + 1
+	return max(0, r.opts.Now().Sub(time.Unix(0, since)))
 }
 
 // Run records and delivers until ctx ends. What waits then is made again from the

@@ -213,7 +213,7 @@ func TestAStallingStoreLosesNothing(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if r.Recorded(ended, pos(300)) == nil || r.Recorded(ended, pos(0)) != nil || r.Lag(pos(300)) == 0 {
+	if r.Recorded(ended, pos(300)) == nil || r.Recorded(ended, pos(0)) != nil || r.Behind() == 0 {
 		t.Error("a snapshot at 300 must wait, one before all must not")
 	}
 	close(resume)

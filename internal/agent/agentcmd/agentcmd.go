@@ -54,7 +54,7 @@ func Parse(args []string, getenv func(string) string, errOut io.Writer) (*Option
 	set.StringVar(&o.Agent.PluginPath, "plugin-path", run.DefaultPluginPath, "folders of plug-ins, appended to PATH")
 	set.IntVar(&o.Agent.Nice, "nice", 0, "priority of commands: 0 as the agent, 19 the least")
 	set.StringVar(&spool, "spool-size", "64MiB", "how much may wait on disk for the server")
-	set.DurationVar(&o.Agent.SpoolAge, "spool-age", 24*time.Hour, "how long it may wait")
+	set.DurationVar(&o.Agent.SpoolAge, "spool-age", 24*time.Hour, "how long it may wait, at most 168h")
 	set.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	set.StringVar(&format, "log-format", "text", "text or json")
 	set.BoolVar(&o.Probe, "probe", false, "run one built-in probe, print what it says and end with its status")
@@ -86,6 +86,9 @@ func Parse(args []string, getenv func(string) string, errOut io.Writer) (*Option
 		errs = append(errs, fmt.Errorf("--spool-size: %w", err))
 	} else {
 		o.Agent.SpoolBytes = int64(size)
+	}
+	if o.Agent.SpoolAge <= 0 || o.Agent.SpoolAge > model.MaxSpoolAge {
+		errs = append(errs, fmt.Errorf("--spool-age %s: want at most %s: so long does a server know what old results ran under", o.Agent.SpoolAge, model.MaxSpoolAge))
 	}
 	if err := o.LogLevel.UnmarshalText([]byte(level)); err != nil {
 		errs = append(errs, fmt.Errorf("--log-level %q: want debug, info, warn or error", level))

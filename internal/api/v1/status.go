@@ -50,8 +50,9 @@ type Journal struct {
 
 // Reactions is how far history and delivery are.
 type Reactions struct {
-	Waiting int64 `json:"waiting" doc:"Changes that history has not recorded yet."`
-	Lagging bool  `json:"lagging,omitempty"`
+	Waiting       int64   `json:"waiting" doc:"Changes that history has not recorded yet."`
+	BehindSeconds float64 `json:"behindSeconds,omitempty" doc:"How long ago the oldest of them was received."`
+	Lagging       bool    `json:"lagging,omitempty" doc:"So long that people should know."`
 }
 
 // Queue is one bounded queue.

@@ -48,17 +48,18 @@ var schema = []string{`
 
 // Open opens the history store at dsn (see sqldb.Open) and brings its schema up to date.
 func Open(ctx context.Context, dsn string) (Store, error) {
-	db, err := sqldb.Open(ctx, dsn)
+	db, err := sqldb.Open(ctx, dsn, "history")
 	if err != nil {
 		return nil, err
 	}
-	if err := db.Migrate(ctx, "history", schema); err != nil {
+	if err := db.Migrate(ctx, schema); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return &sqlStore{db: db}, nil
 }
 
-func (s *sqlStore) Close() error { return s.db.Close() }
+func (s *sqlStore) Close() error   { return s.db.Close() }
+func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
 func nanos(t time.Time) int64 {
 	if t.IsZero() {

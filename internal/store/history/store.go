@@ -40,6 +40,8 @@ type Store interface {
 	// Clean removes rows that ended before the time, at most limit of each kind, and
 	// says how many. What belongs to an open problem stays.
 	Clean(ctx context.Context, before time.Time, limit int) (int, error)
+	// Trouble says why the store did not answer when it was last asked; nil: it did.
+	Trouble() error
 	Close() error
 }
 

@@ -41,17 +41,18 @@ var schema = []string{`
 // Open opens the intent store at dsn (see sqldb.Open) and brings its schema up
 // to date. now is for the times of changes.
 func Open(ctx context.Context, dsn string, now func() time.Time) (intent.Store, error) {
-	db, err := sqldb.Open(ctx, dsn)
+	db, err := sqldb.Open(ctx, dsn, "intent")
 	if err != nil {
 		return nil, err
 	}
-	if err := db.Migrate(ctx, "intent", schema); err != nil {
+	if err := db.Migrate(ctx, schema); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return &sqlStore{db: db, now: now}, nil
 }
 
-func (s *sqlStore) Close() error { return s.db.Close() }
+func (s *sqlStore) Close() error   { return s.db.Close() }
+func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
 // firstID keeps the small numbers of some kinds for what is built in.
 func firstID(kind string) uint32 {

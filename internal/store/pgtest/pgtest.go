@@ -14,6 +14,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -25,8 +26,10 @@ import (
 
 // Server is a running PostgreSQL.
 type Server struct {
-	dir  string
-	next atomic.Int64
+	bin, dir string
+	attr     *syscall.SysProcAttr
+	next     atomic.Int64
+	up       bool
 }
 
 // Start runs PostgreSQL until the test (or the whole run, from TestMain's subtests)
@@ -43,20 +46,63 @@ func Start(t testing.TB) *Server {
 	if err != nil {
 		testenv.LeftOut(t, err.Error(), "run the tests as an ordinary user")
 	}
-	run := func(name string, args ...string) {
-		t.Helper()
-		cmd := exec.Command(filepath.Join(filepath.Dir(initdb), name), args...)
-		cmd.Dir, cmd.SysProcAttr = dir, attr
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", name, err, out)
+	s := &Server{bin: filepath.Dir(initdb), dir: dir, attr: attr}
+	s.run(t, "initdb", "-D", s.data(), "-U", "muster", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	t.Cleanup(func() {
+		if s.up {
+			s.signal(syscall.SIGCONT)
+			s.run(t, "pg_ctl", "-D", s.data(), "-m", "immediate", "stop")
+		}
+	})
+	s.Begin(t)
+	return s
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *Server) run(t testing.TB, name string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(s.bin, name), args...)
+	cmd.Dir, cmd.SysProcAttr = s.dir, s.attr
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+}
+
+// Begin starts it again after Stop.
+func (s *Server) Begin(t testing.TB) {
+	t.Helper()
+	s.run(t, "pg_ctl", "-D", s.data(), "-w", "-l", filepath.Join(s.dir, "log"), "-o",
+		fmt.Sprintf("-c listen_addresses='' -c unix_socket_directories='%s' -c max_connections=60 -c shared_buffers=32MB", s.dir), "start")
+	s.up = true
+}
+
+// Stop stops it, as for an upgrade: connections are cut.
+func (s *Server) Stop(t testing.TB) {
+	t.Helper()
+	s.run(t, "pg_ctl", "-D", s.data(), "-m", "fast", "-w", "stop")
+	s.up = false
+}
+
+// Pause stops every process of it where it is, until Resume: a database that stalls.
+func (s *Server) Pause()  { s.signal(syscall.SIGSTOP) }
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+// signal reaches the postmaster first, so that no child is missed.
+func (s *Server) signal(sig syscall.Signal) {
+	text, _ := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
+	first, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		return
+	}
+	_ = syscall.Kill(pid, sig)
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for _, word := range strings.Fields(string(children)) {
+		if child, err := strconv.Atoi(word); err == nil {
+			_ = syscall.Kill(child, sig)
 		}
 	}
-	data := filepath.Join(dir, "data")
-	run("initdb", "-D", data, "-U", "muster", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-	run("pg_ctl", "-D", data, "-w", "-l", filepath.Join(dir, "log"), "-o",
-		fmt.Sprintf("-c listen_addresses='' -c unix_socket_directories='%s' -c max_connections=60 -c shared_buffers=32MB", dir), "start")
-	t.Cleanup(func() { run("pg_ctl", "-D", data, "-m", "immediate", "stop") })
-	return &Server{dir: dir}
 }
 
 // unprivileged lets root run PostgreSQL as the user postgres, which it insists on.
@@ -79,18 +125,40 @@ func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 // Database makes an empty database and returns its address.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
-	admin, err := sql.Open("pgx", s.dsn("postgres"))
+	name := fmt.Sprintf("test%d", s.next.Add(1))
+	s.Exec(t, s.DSN("postgres", "muster", ""), "CREATE DATABASE "+name)
+	return s.DSN(name, "muster", "")
+}
+
+// Exec runs a statement as somebody beside the program that is tested.
+func (s *Server) Exec(t testing.TB, dsn, statement string) {
+	t.Helper()
+	db, err := sql.Open("pgx", dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer admin.Close()
-	name := fmt.Sprintf("test%d", s.next.Add(1))
-	if _, err := admin.Exec("CREATE DATABASE " + name); err != nil {
-		t.Fatal(err)
+	defer db.Close()
+	if _, err := db.Exec(statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
 	}
-	return s.dsn(name)
 }
 
-func (s *Server) dsn(name string) string {
-	return "postgres:///" + name + "?user=muster&host=" + url.QueryEscape(s.dir)
+// Guard asks for passwords from now on, of everybody but the user muster.
+func (s *Server) Guard(t testing.TB) {
+	t.Helper()
+	rules := "local all muster trust\nlocal all all scram-sha-256\n"
+	if err := os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.run(t, "pg_ctl", "-D", s.data(), "reload")
+}
+
+// DSN is the address of a database for a user.
+func (s *Server) DSN(database, user, password string) string {
+	u := url.URL{Scheme: "postgres", Path: "/" + database, RawQuery: "host=" + url.QueryEscape(s.dir)}
+	u.User = url.User(user)
+	if password != "" {
+		u.User = url.UserPassword(user, password)
+	}
+	return u.String()
 }

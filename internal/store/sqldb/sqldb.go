@@ -2,8 +2,10 @@
 // (pure Go, the default) and PostgreSQL. Stores write their statements once, with ?
 // for arguments, and get the same transactions, migrations and errors from both.
 //
-// SQLite has one connection that writes, synchronous=FULL in WAL mode, and a pool
-// that reads; PostgreSQL has one pool. Start reading at Open.
+// Both have one connection that writes and a pool that reads. SQLite runs in WAL mode
+// with synchronous=FULL. In PostgreSQL the connection that writes holds a lock from its
+// beginning to its end (postgres.go): a second server cannot write. What a database
+// that does not answer says is put into words in trouble.go. Start reading at Open.
 package sqldb
 
 import (
@@ -16,10 +18,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver named pgx
-	_ "modernc.org/sqlite"             // the driver named sqlite
+	_ "modernc.org/sqlite" // the driver named sqlite
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -34,22 +36,25 @@ const (
 
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
-	Dialect Dialect
-	writer  *sql.DB
-	reader  *sql.DB
-	name    string // for messages; without a password
+	Dialect   Dialect
+	component string // what is kept here: intent, history
+	writer    *sql.DB
+	reader    *sql.DB
+	name      string // for messages; without a password
+	trouble   atomic.Pointer[error]
 }
 
-// Open opens the database at dsn: postgres://… or the path of a SQLite file, which
-// is made (0600) when it is not there.
-func Open(ctx context.Context, dsn string) (*DB, error) {
+// Open opens the database at dsn, postgres://… or the path of a SQLite file, which is
+// made (0600) when it is not there. component says what is kept there (intent,
+// history): one database may hold several, each with one server that writes it.
+func Open(ctx context.Context, dsn, component string) (*DB, error) {
 	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
-		return openPostgres(ctx, dsn)
+		return openPostgres(ctx, dsn, component)
 	}
-	return openSQLite(ctx, dsn)
+	return openSQLite(ctx, dsn, component)
 }
 
-func openSQLite(ctx context.Context, path string) (*DB, error) {
+func openSQLite(ctx context.Context, path, component string) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("open database %q: %w", path, err)
 	}
@@ -62,7 +67,7 @@ func openSQLite(ctx context.Context, path string) (*DB, error) {
 		return "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)" +
 			"&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=cache_size(-16000)" + extra
 	}
-	db := &DB{Dialect: SQLite, name: path}
+	db := &DB{Dialect: SQLite, component: component, name: path}
 	if db.writer, err = sql.Open("sqlite", source("&_txlock=immediate")); err != nil {
 		return nil, fmt.Errorf("open database %q: %w", path, err)
 	}
@@ -77,24 +82,6 @@ func openSQLite(ctx context.Context, path string) (*DB, error) {
 	}
 	db.reader.SetMaxOpenConns(4)
 	return db, nil
-}
-
-func openPostgres(ctx context.Context, dsn string) (*DB, error) {
-	name := "PostgreSQL"
-	if u, err := url.Parse(dsn); err == nil {
-		name = u.Redacted()
-	}
-	pool, err := sql.Open("pgx", dsn)
-	if err != nil {
-		return nil, fmt.Errorf("open database %s: %w", name, err)
-	}
-	pool.SetMaxOpenConns(8)
-	if err := pool.PingContext(ctx); err != nil {
-		pool.Close()
-		return nil, model.Errorf(model.Unavailable, "open database %s: %w", name, err).
-			WithHint("is it running, and may this user connect?")
-	}
-	return &DB{Dialect: PostgreSQL, writer: pool, reader: pool, name: name}, nil
 }
 
 // Name is the database in messages.
@@ -126,14 +113,57 @@ func (db *DB) Rebind(query string) string {
 	return b.String()
 }
 
+// Bounds of one piece of work, for callers that set none: a database that hangs must
+// not hold them for ever.
+const (
+	readWithin  = time.Minute
+	writeWithin = 2 * time.Minute
+)
+
+// Rows is the answer to a Query; close it.
+type Rows struct {
+	*sql.Rows
+	db     *DB
+	cancel context.CancelFunc
+}
+
+// Close ends the reading.
+func (r *Rows) Close() error {
+	defer r.cancel()
+	return r.Rows.Close()
+}
+
+// Err says why the rows ended early.
+func (r *Rows) Err() error { return r.db.explain(r.Rows.Err()) }
+
 // Query reads, outside any transaction of ours.
-func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return db.reader.QueryContext(ctx, db.Rebind(query), args...)
+func (db *DB) Query(ctx context.Context, query string, args ...any) (*Rows, error) {
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	rows, err := db.reader.QueryContext(ctx, db.Rebind(query), args...)
+	if err := db.explain(err); err != nil {
+		cancel()
+		return nil, err
+	}
+	return &Rows{rows, db, cancel}, nil
+}
+
+// Row is the answer to a QueryRow; scan it.
+type Row struct {
+	row    *sql.Row
+	db     *DB
+	cancel context.CancelFunc
+}
+
+// Scan reads the row; sql.ErrNoRows where there is none.
+func (r *Row) Scan(dest ...any) error {
+	defer r.cancel()
+	return r.db.explain(r.row.Scan(dest...))
 }
 
 // QueryRow reads one row.
-func (db *DB) QueryRow(ctx context.Context, query string, args ...any) *sql.Row {
-	return db.reader.QueryRowContext(ctx, db.Rebind(query), args...)
+func (db *DB) QueryRow(ctx context.Context, query string, args ...any) *Row {
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	return &Row{db.reader.QueryRowContext(ctx, db.Rebind(query), args...), db, cancel}
 }
 
 // Tx is a writing transaction.
@@ -170,26 +200,16 @@ func (tx *Tx) RowID() string {
 	return "rowid"
 }
 
-// Write runs fn in one transaction: all of it is kept, durably, or none. Where the
-// engine reports that two writers met, fn runs again (it must have no effects of
-// its own).
+// Write runs fn in one transaction: all of it is kept, durably, or none. There is one
+// writer at a time: this process, on one connection.
 func (db *DB) Write(ctx context.Context, fn func(tx *Tx) error) error {
-	const attempts = 5
-	var err error
-	for range attempts {
-		if err = db.writeOnce(ctx, fn); !metAnother(err) {
-			return err
-		}
-	}
-	return err
+	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
+	return db.explain(db.write(ctx, fn))
 }
 
-func (db *DB) writeOnce(ctx context.Context, fn func(tx *Tx) error) error {
-	var opts *sql.TxOptions
-	if db.Dialect == PostgreSQL {
-		opts = &sql.TxOptions{Isolation: sql.LevelSerializable}
-	}
-	tx, err := db.writer.BeginTx(ctx, opts)
+func (db *DB) write(ctx context.Context, fn func(tx *Tx) error) error {
+	tx, err := db.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin transaction in %s: %w", db.name, err)
 	}
@@ -209,33 +229,35 @@ func rollback(tx *sql.Tx) error {
 	return nil
 }
 
-// metAnother: PostgreSQL's serialization failure and deadlock.
-func metAnother(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01")
+// Migrate brings the component's schema to len(steps), each step once, each in a
+// transaction. Steps are only ever appended. Statements end with ; and say {blob},
+// {serial} and {text} (compared byte by byte) where the engines differ.
+func (db *DB) Migrate(ctx context.Context, steps []string) error {
+	if err := db.migrate(ctx, steps); err != nil {
+		return fmt.Errorf("migrate %s in %s: %w", db.component, db.name, db.explain(err))
+	}
+	return nil
 }
 
-// Migrate brings the schema named component to len(steps), each step once, each in
-// a transaction. Steps are only ever appended. Statements end with ; and say {blob},
-// {serial} and {text} (compared byte by byte) where the engines differ.
-func (db *DB) Migrate(ctx context.Context, component string, steps []string) error {
-	err := db.Write(ctx, func(tx *Tx) error {
+// migrate has no bound in time: an index over a large table takes what it takes.
+func (db *DB) migrate(ctx context.Context, steps []string) error {
+	err := db.write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS schema_version (component TEXT PRIMARY KEY, version BIGINT NOT NULL)`)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("migrate %s in %s: %w", component, db.name, err)
+		return err
 	}
 	for {
 		done := false
-		err := db.Write(ctx, func(tx *Tx) error {
+		err := db.write(ctx, func(tx *Tx) error {
 			var version int
-			err := tx.QueryRow(ctx, `SELECT version FROM schema_version WHERE component = ?`, component).Scan(&version)
+			err := tx.QueryRow(ctx, `SELECT version FROM schema_version WHERE component = ?`, db.component).Scan(&version)
 			if err != nil && !errors.Is(err, sql.ErrNoRows) {
 				return err
 			}
 			if version > len(steps) {
-				return model.Errorf(model.Invalid, "%s: %s has schema version %d, this program knows %d", db.name, component, version, len(steps)).
+				return model.Errorf(model.Invalid, "%s: %s has schema version %d, this program knows %d", db.name, db.component, version, len(steps)).
 					WithHint("it was written by a newer Muster: install that version, or restore a backup")
 			}
 			if done = version == len(steps); done {
@@ -250,14 +272,11 @@ func (db *DB) Migrate(ctx context.Context, component string, steps []string) err
 				}
 			}
 			_, err = tx.Exec(ctx, `INSERT INTO schema_version (component, version) VALUES (?, ?)
-				ON CONFLICT (component) DO UPDATE SET version = excluded.version`, component, version+1)
+				ON CONFLICT (component) DO UPDATE SET version = excluded.version`, db.component, version+1)
 			return err
 		})
-		if err != nil {
-			return fmt.Errorf("migrate %s in %s: %w", component, db.name, err)
-		}
-		if done {
-			return nil
+		if err != nil || done {
+			return err
 		}
 	}
 }

@@ -18,13 +18,13 @@ func TestBothEnginesKeepThePromises(t *testing.T) {
 func promises(t *testing.T, dsn string) {
 	steps := []string{`CREATE TABLE t (id {serial}, k {text} NOT NULL, v {blob}); CREATE INDEX t_k ON t (k);`}
 	ctx := t.Context()
-	db, err := sqldb.Open(ctx, dsn)
+	db, err := sqldb.Open(ctx, dsn, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
 	for range 2 { // the second time there is nothing to do
-		if err := db.Migrate(ctx, "test", steps); err != nil {
+		if err := db.Migrate(ctx, steps); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,7 +59,7 @@ func promises(t *testing.T, dsn string) {
 	if got.String() != "Aab" {
 		t.Fatalf("got %q: want one set of rows, ordered by bytes", got.String())
 	}
-	if err := db.Migrate(ctx, "test", nil); err == nil || !strings.Contains(err.Error(), "newer Muster") {
+	if err := db.Migrate(ctx, nil); err == nil || !strings.Contains(err.Error(), "newer Muster") {
 		t.Fatalf("a newer schema must be refused, got %v", err)
 	}
 }

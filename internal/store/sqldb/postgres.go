@@ -1,0 +1,164 @@
+package sqldb
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// oldestPostgres is the oldest major version that the statements are meant for.
+const oldestPostgres = 13
+
+const (
+	connectWithin = 10 * time.Second
+	// claimWithin is how long a connection waits for the lock: a server that was killed
+	// a moment ago may not be gone for PostgreSQL yet.
+	claimWithin = 3 * time.Second
+)
+
+func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
+	db := &DB{Dialect: PostgreSQL, component: component, name: "PostgreSQL"}
+	if u, err := url.Parse(dsn); err == nil {
+		db.name = u.Redacted()
+	}
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, model.Errorf(model.Invalid, "%s: %w", db.setting(), err).
+			WithHint("want postgres://USER:PASSWORD@HOST:5432/DATABASE")
+	}
+	me, err := applicationName(component)
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range map[string]string{
+		"application_name": me,
+		// A server that vanished without a word must let go of its lock soon.
+		"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
+	} {
+		if _, set := cfg.RuntimeParams[name]; !set || name == "application_name" {
+			cfg.RuntimeParams[name] = value
+		}
+	}
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = connectWithin
+		cfg.DialFunc = (&net.Dialer{Timeout: connectWithin, KeepAliveConfig: net.KeepAliveConfig{
+			Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3,
+		}}).DialContext
+	}
+	c := claim{component: component, me: me, setting: db.setting()}
+	db.reader = stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(suitable))
+	db.reader.SetMaxOpenConns(8)
+	db.writer = stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		if err := suitable(ctx, conn); err != nil {
+			return err
+		}
+		return c.take(ctx, conn)
+	}))
+	db.writer.SetMaxOpenConns(1)
+	for _, pool := range []*sql.DB{db.writer, db.reader} {
+		if err := pool.PingContext(ctx); err != nil {
+			_ = db.Close()
+			return nil, fmt.Errorf("open database %s: %w", db.name, db.explain(err))
+		}
+	}
+	return db, nil
+}
+
+// applicationName names this process's use of the database to whoever looks, and to
+// itself after a lost connection. PostgreSQL keeps 63 bytes.
+func applicationName(component string) (string, error) {
+	var own [4]byte
+	if _, err := rand.Read(own[:]); err != nil {
+		return "", fmt.Errorf("name the connection: %w", err)
+	}
+	host, _ := os.Hostname()
+	return fmt.Sprintf("muster %s: process %d on %.20s [%s]", component, os.Getpid(), host, hex.EncodeToString(own[:])), nil
+}
+
+// suitable refuses a database on which our statements would fail, or text be broken.
+func suitable(_ context.Context, conn *pgx.Conn) error {
+	if err := newEnough(conn.PgConn().ParameterStatus("server_version")); err != nil {
+		return err
+	}
+	if encoding := conn.PgConn().ParameterStatus("server_encoding"); encoding != "UTF8" {
+		return model.Errorf(model.Invalid, "the database keeps text as %s, Muster needs UTF8", encoding).
+			WithHint("make one: createdb -E UTF8 -T template0 muster")
+	}
+	return nil
+}
+
+func newEnough(version string) error {
+	major := 0
+	if _, err := fmt.Sscan(version, &major); err != nil {
+		return nil // something that speaks the protocol, and counts in its own way
+	}
+	if major < oldestPostgres {
+		return model.Errorf(model.Invalid, "PostgreSQL %s is too old, Muster needs %d or later", version, oldestPostgres).
+			WithHint("upgrade it (pg_upgrade), or leave the setting out: SQLite is built in")
+	}
+	return nil
+}
+
+// claim is the lock that makes this process the only one to write: an advisory lock of
+// the session that writes, so that losing the connection and losing the right to write
+// are one event. Whoever connects anew must take it anew.
+type claim struct{ component, me, setting string }
+
+var errTaken = errors.New("another server uses this database")
+
+const claimKey = `hashtextextended('muster ' || $1 || ' ' || current_schema(), 0)`
+
+func (c *claim) take(ctx context.Context, conn *pgx.Conn) error {
+	deadline := time.Now().Add(claimWithin)
+	for {
+		var got bool
+		if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(`+claimKey+`)`, c.component).Scan(&got); err != nil || got {
+			return err
+		}
+		pid, holder, where, since, err := c.holder(ctx, conn)
+		if err != nil {
+			return err
+		}
+		if holder == c.me { // our own connection of before, which is dead
+			if _, err := conn.Exec(ctx, `SELECT pg_terminate_backend($1)`, pid); err != nil {
+				return err
+			}
+		}
+		if time.Now().After(deadline) {
+			return model.Errorf(model.Conflict, "%w: %s%s, since %s", errTaken, holder, where, since.UTC().Format(time.RFC3339)).
+				WithHint("stop that one, or give this server a database of its own: --%s postgres://…", c.setting)
+		}
+		timer := time.NewTimer(100 * time.Millisecond)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// holder says who holds the lock; nobody (empty, now) when it was just let go.
+func (c *claim) holder(ctx context.Context, conn *pgx.Conn) (pid int32, name, where string, since time.Time, err error) {
+	err = conn.QueryRow(ctx, `SELECT a.pid, COALESCE(NULLIF(a.application_name, ''), 'unknown'), COALESCE(' at ' || host(a.client_addr), ''), COALESCE(a.backend_start, now())
+		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+			AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+			AND ((l.classid::bigint << 32) | l.objid::bigint) = `+claimKey, c.component).Scan(&pid, &name, &where, &since)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, "", "", time.Now(), nil
+	}
+	return pid, name, where, since, err
+}

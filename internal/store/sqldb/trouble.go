@@ -1,0 +1,122 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Trouble says why the database did not answer when it was last asked; nil: it did.
+func (db *DB) Trouble() error {
+	if err := db.trouble.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// setting is the name of the flag by which the database was chosen.
+func (db *DB) setting() string { return db.component + "-db" }
+
+// explain puts into words that the database does not answer, and remembers it. Other
+// errors, those of statements, stay as they are.
+func (db *DB) explain(err error) error {
+	var said *model.Error
+	if err == nil || errors.Is(err, sql.ErrNoRows) {
+		if db.trouble.Load() != nil {
+			db.trouble.Store(nil)
+		}
+		return err
+	}
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	if errors.As(err, &said) {
+		if errors.Is(err, errTaken) {
+			db.trouble.Store(&err)
+		}
+		return err
+	}
+	hint, ok := db.unanswered(err)
+	if !ok {
+		return err
+	}
+	err = model.Errorf(model.Unavailable, "the %s store does not answer: %w", db.component, oneLine{err}).WithHint("%s", hint)
+	db.trouble.Store(&err)
+	return err
+}
+
+// unanswered says whether the fault is the database's, not the statement's, and what
+// to look at.
+func (db *DB) unanswered(err error) (hint string, ok bool) {
+	var lite *sqlite.Error
+	if errors.As(err, &lite) {
+		switch lite.Code() & 0xff {
+		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+			return "another program holds " + db.name + ": fuser " + db.name, true
+		case sqlite3.SQLITE_FULL:
+			return "make room: df " + db.name, true
+		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
+			return "look at the disk and the rights of " + db.name + ": dmesg | tail", true
+		}
+		return "", false
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return db.refused(pg)
+	}
+	var dns *net.DNSError
+	var network net.Error
+	var connect *pgconn.ConnectError
+	running := "is PostgreSQL running, and reachable from here? pg_isready -d '" + db.name + "'"
+	switch {
+	case errors.As(err, &dns):
+		return "look at the host name in --" + db.setting() + ": getent hosts " + dns.Name, true
+	case errors.As(err, &connect), errors.As(err, &network), errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded),
+		errors.Is(err, context.DeadlineExceeded), strings.Contains(err.Error(), "conn closed"):
+		return running, true
+	}
+	return "", false
+}
+
+// refused reads PostgreSQL's codes (appendix A of its manual).
+func (db *DB) refused(pg *pgconn.PgError) (hint string, ok bool) {
+	switch {
+	case strings.HasPrefix(pg.Code, "28"): // invalid authorization
+		return "look at user and password in --" + db.setting() + " (or its environment variable), and at pg_hba.conf on the server", true
+	case pg.Code == "3D000": // no such database
+		return "make it: createdb -E UTF8 -T template0 -O USER DATABASE", true
+	case pg.Code == "42501": // insufficient privilege
+		return "let the user own the database: ALTER DATABASE … OWNER TO …; or GRANT CREATE, USAGE ON SCHEMA public TO …", true
+	case pg.Code == "25006": // read-only transaction
+		return "this is a standby: name the primary, or add target_session_attrs=read-write", true
+	case pg.Code == "53300": // too many connections
+		return "raise max_connections; a server of Muster needs up to 18", true
+	case pg.Code == "53100": // disk full
+		return "make room on the disk of PostgreSQL", true
+	case strings.HasPrefix(pg.Code, "08"), strings.HasPrefix(pg.Code, "53"), strings.HasPrefix(pg.Code, "57P"), strings.HasPrefix(pg.Code, "58"):
+		return "look at PostgreSQL's log; it goes on by itself when PostgreSQL does", true
+	}
+	return "", false
+}
+
+// oneLine is an error in one line: drivers list one line per address they tried.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string {
+	text := strings.Join(strings.Fields(e.error.Error()), " ")
+	return strings.ReplaceAll(text, ": failed to connect", ", failed to connect")
+}
+
+func (e oneLine) Unwrap() error { return e.error }
