@@ -214,7 +214,15 @@ func (s *sqlStore) Places(ctx context.Context) (map[model.Partition]Place, error
 	return nil, fmt.Errorf("read places: %w", err)
 }
 
-func scanPlaces(rows *sql.Rows) (map[model.Partition]Place, error) {
+// rowsOf are those of a transaction or of a reader.
+type rowsOf interface {
+	Next() bool
+	Scan(dest ...any) error
+	Err() error
+	Close() error
+}
+
+func scanPlaces(rows rowsOf) (map[model.Partition]Place, error) {
 	defer rows.Close()
 	out := make(map[model.Partition]Place, model.Partitions)
 	for rows.Next() {
