@@ -17,7 +17,7 @@ import (
 // session is what an agent needs of link.Session.
 type session interface {
 	Read() error
-	Send(b *wire.Batch) error
+	SendFrame(key wire.StreamKey, last uint64, frame []byte) error
 	Tick(now time.Time)
 	Bye(reason string)
 	Close()
@@ -59,25 +59,13 @@ type agent struct {
 	assigned  *link.Held
 	held      []*frame // closed, not acknowledged, by number; the first toSend are sent
 	sent      int
-	spooled   int // bytes of output in filling and held
+	spooled   int // bytes in filling and held
 	lastSend  int64
 	slowUntil int64 // until then frames …
 	slowFor   int64 // … linger this long, and nothing leaves earlier
 	status    []model.Status
 	refused   map[uint64]struct{} // numbers refused, until the acknowledgement passes them
 	ledger    ledger
-}
-
-// frame is consecutive signals on their way.
-type frame struct {
-	first    uint64
-	due      int64 // when it should leave, ns since the beginning
-	done     int   // signals acknowledged
-	signals  []wire.Signal
-	intended []int64
-	checks   []int16 // index in the checkSet; -1 for a keepalive
-	outputs  []byte
-	batch    wire.Batch // as it is sent
 }
 
 var errLeft = errors.New("the run is over")
@@ -147,7 +135,7 @@ func (a *agent) open(ctx context.Context) (session, error) {
 func (a *agent) holds() wire.StreamHeld {
 	h := wire.StreamHeld{StreamKey: wire.StreamKey{Stream: a.stream}, First: a.ledger.sent + 1, Last: a.ledger.sent}
 	if a.filling != nil {
-		h.Last -= uint64(len(a.filling.signals))
+		h.Last -= uint64(len(a.filling.each))
 		h.First = h.Last + 1
 	}
 	if len(a.held) > 0 {
@@ -184,7 +172,7 @@ func (a *agent) welcome(s session, w *wire.Welcome) {
 	a.kept(w.Last)
 	for _, f := range a.held[:a.sent] {
 		a.tally.mu.Lock()
-		a.tally.resent += uint64(len(f.signals) - f.done)
+		a.tally.resent += uint64(len(f.each) - f.done)
 		a.tally.mu.Unlock()
 	}
 	a.sent = 0
@@ -249,10 +237,10 @@ func (a *agent) kept(last []wire.StreamLast) {
 				break
 			}
 			a.settle(f, l.Last, now)
-			if f.done < len(f.signals) {
+			if f.done < len(f.each) {
 				break
 			}
-			a.spooled -= len(f.outputs)
+			a.spooled -= len(f.signals)
 			a.run.frames.Put(f)
 			gone++
 		}
@@ -266,9 +254,9 @@ func (a *agent) settle(f *frame, last uint64, now int64) {
 	t := a.tally
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	measured := t.measured(f.due)
-	for ; f.done < len(f.signals) && f.first+uint64(f.done) <= last; f.done++ {
-		number := f.first + uint64(f.done)
+	measured, kept := t.measured(f.due), int64(0)
+	for ; f.done < len(f.each) && f.first+uint64(f.done) <= last; f.done++ {
+		number, sign := f.first+uint64(f.done), &f.each[f.done]
 		if _, ok := a.refused[number]; ok {
 			delete(a.refused, number)
 			a.ledger.refused++
@@ -278,29 +266,37 @@ func (a *agent) settle(f *frame, last uint64, now int64) {
 			continue
 		}
 		a.ledger.acked++
-		if c := f.checks[f.done]; c >= 0 {
+		if c := sign.check; c >= 0 {
 			a.ledger.results[c]++
 			a.ledger.numbers[c] = number
 		}
 		if measured {
-			t.acked++
-			record(t.whole, now-f.intended[f.done])
-			record(t.beyond, now-f.due)
+			kept++
+			record(t.whole, now-sign.intended, 1)
 		}
+	}
+	if kept > 0 {
+		t.acked += uint64(kept)
+		record(t.beyond, now-f.due, kept)
 	}
 }
 
 // pump sends what is closed and not sent, as far as the session takes it. Caller
 // holds the lock.
 func (a *agent) pump() {
-	for a.session != nil && a.sent < len(a.held) {
+	if a.session == nil || a.sent == len(a.held) {
+		return
+	}
+	buf := a.run.scratch.Get().(*[]byte)
+	defer a.run.scratch.Put(buf)
+	for a.sent < len(a.held) {
 		f := a.held[a.sent]
-		// What was kept of it before the session broke is not sent again.
-		f.batch = wire.Batch{StreamKey: wire.StreamKey{Stream: a.stream}, First: f.first + uint64(f.done), Signals: f.signals[f.done:]}
-		if err := a.session.Send(&f.batch); err != nil {
+		now := a.run.now()
+		*buf = f.appendTo(*buf, a.stream, a.run.bootMs(now))
+		if err := a.session.SendFrame(wire.StreamKey{Stream: a.stream}, f.last(), *buf); err != nil {
 			return // full: the next acknowledgement goes on; ended: the next session does
 		}
-		a.lastSend = a.run.now()
+		a.lastSend = now
 		a.sent++
 	}
 }
@@ -315,19 +311,17 @@ func (a *agent) add(c int, intended int64) (leaves, began bool) {
 	}
 	f, began := a.fill(intended)
 	chunk := a.set.chunks[c]
-	from := len(f.outputs)
-	var status model.Status
-	f.outputs, status = a.run.cfg.Generate.Result(f.outputs, a.index, c, chunk, a.run.seq.Add(1), a.status[c])
-	changed := status != a.status[c]
+	buf := a.run.scratch.Get().(*[]byte)
+	output, status := a.run.cfg.Generate.Result((*buf)[:0], a.index, c, chunk, a.run.seq.Add(1), a.status[c])
+	changed, before := status != a.status[c], len(f.signals)
 	a.status[c] = status
-	f.signals = append(f.signals, wire.Signal{Kind: wire.SignalResult, Chunk: chunk.ID, Status: status, AtMs: a.run.bootMs(intended),
-		DurationMs: 5, Output: f.outputs[from:len(f.outputs):len(f.outputs)]})
-	f.intended = append(f.intended, intended)
-	f.checks = append(f.checks, int16(c))
-	a.spooled += len(f.outputs) - from
+	f.add(&wire.Signal{Kind: wire.SignalResult, Chunk: chunk.ID, Status: status, AtMs: a.run.bootMs(intended), DurationMs: 5, Output: output}, intended, c)
+	*buf = output
+	a.run.scratch.Put(buf)
+	a.spooled += len(f.signals) - before
 	a.ledger.sent++
-	full := len(f.signals) >= wire.MaxSignals || len(f.outputs) >= maxFrameBytes
-	early := changed || a.run.cfg.PerFrame > 0 && len(f.signals) >= a.run.cfg.PerFrame
+	full := len(f.each) >= wire.MaxSignals || len(f.signals) >= maxFrameBytes
+	early := changed || a.run.cfg.PerFrame > 0 && len(f.each) >= a.run.cfg.PerFrame
 	return full || early && intended >= a.slowUntil, began
 }
 
@@ -340,8 +334,7 @@ func (a *agent) fill(intended int64) (f *frame, began bool) {
 		linger = max(linger, a.slowFor)
 	}
 	f = a.run.frames.Get().(*frame)
-	*f = frame{first: a.ledger.sent + 1, due: intended + linger,
-		signals: f.signals[:0], intended: f.intended[:0], checks: f.checks[:0], outputs: f.outputs[:0]}
+	f.reset(a.ledger.sent+1, intended+linger)
 	a.filling = f
 	return f, true
 }
@@ -367,9 +360,8 @@ func (a *agent) alive(now int64) {
 		return
 	}
 	f, _ := a.fill(now)
-	f.signals = append(f.signals, wire.Signal{Kind: wire.SignalKeepalive, AtMs: a.run.bootMs(now)})
-	f.intended = append(f.intended, now)
-	f.checks = append(f.checks, -1)
+	f.add(&wire.Signal{Kind: wire.SignalKeepalive, AtMs: a.run.bootMs(now)}, now, -1)
+	a.spooled += len(f.signals)
 	a.ledger.sent++
 	a.leave(now)
 }

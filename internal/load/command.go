@@ -122,7 +122,7 @@ func runCommand() *cobra.Command {
 	f.StringVar(&halfway, "halfway", "", "a shell command for the middle of the run that ends and starts the server, and returns; times are taken from its beginning")
 	f.IntVar(&pages, "pages", 0, "requests for each kind of page of events while results flow; needs a session: muster login")
 	f.StringArrayVar(&goals, "goal", nil, "a figure that makes the run fail when it is missed, NAME=LIMIT; may be repeated. --goal help lists the names")
-	f.IntVar(&c.Spool, "spool-bytes", 0, "output that one agent keeps unacknowledged; 0: a GiB shared by all, at most a MiB each")
+	f.IntVar(&c.Spool, "spool-bytes", 0, "bytes that one agent keeps unacknowledged; 0: a GiB shared by all, at most a MiB each")
 	f.IntVar(&c.Parallel, "parallel", 512, "connections being opened at once")
 	f.IntVar(&c.Senders, "senders", 0, "goroutines that play the timetable; 0: one per core, at most 4")
 	f.IntVar(&c.Sources, "sources", 0, "loopback addresses to connect from; 0: one per 20,000 agents")

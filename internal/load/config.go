@@ -36,7 +36,7 @@ type Config struct {
 	MaxLag    time.Duration                   // of the generator, p99; beyond it the run is invalid; default 50 ms
 	Storm     bool                            // in the middle all agents reconnect at once
 	Halfway   func(ctx context.Context) error // done in the middle, such as ending the server; nil: nothing
-	Spool     int                             // bytes of output that an agent keeps unacknowledged; default a GiB shared by all, at most a MiB each
+	Spool     int                             // bytes that an agent keeps unacknowledged; default a GiB shared by all, at most a MiB each
 	Parallel  int                             // connections being opened at once; default 512
 	Senders   int                             // goroutines; default one per core, at most 4
 	Sources   int                             // loopback addresses to connect from; default one per 20,000 agents

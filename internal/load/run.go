@@ -38,7 +38,8 @@ type run struct {
 	lostAt    atomic.Int64  // when the present outage began, ns; zero: there is none, or it has its first acknowledgement
 	ackedAt   atomic.Int64  // of a session that began after it, ns; zero: none yet
 	seq       atomic.Uint64 // of results
-	frames    sync.Pool
+	frames    sync.Pool     // *frame
+	scratch   sync.Pool     // *[]byte, for outputs and for frames as they are sent
 
 	mu       sync.Mutex
 	chunks   map[model.ChunkID]*model.Chunk
@@ -71,6 +72,7 @@ func newRun(cfg Config) (*run, error) {
 		chunks: map[model.ChunkID]*model.Chunk{}, sets: map[[32]byte]*checkSet{}, failures: map[string]uint64{},
 		losses: map[string]uint64{}, fewest: -1}
 	r.frames.New = func() any { return new(frame) }
+	r.scratch.New = func() any { b := make([]byte, 0, 4096); return &b }
 	r.connect = func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Held, a *agent) (session, error) {
 		return link.Open(ctx, cfg, addr, hello, assigned, a)
 	}

@@ -35,8 +35,8 @@ func newTally(from, to time.Duration) *tally {
 		batches: hdrhistogram.New(1, 1000, 3), reasons: map[string]uint64{}}
 }
 
-func record(h *hdrhistogram.Histogram, ns int64) {
-	_ = h.RecordValue(min(max(ns/1000, 1), maxLatency)) // clamped into the range: never an error
+func record(h *hdrhistogram.Histogram, ns, times int64) {
+	_ = h.RecordValues(min(max(ns/1000, 1), maxLatency), times) // clamped into the range: never an error
 }
 
 func (t *tally) measured(intended int64) bool { return intended >= t.from && intended < t.to }
@@ -46,9 +46,9 @@ func (t *tally) frame(f *frame, now int64) {
 	t.mu.Lock()
 	if t.measured(f.due) {
 		t.frames++
-		t.results += uint64(len(f.signals))
-		record(t.lag, now-f.due)
-		_ = t.batches.RecordValue(int64(len(f.signals)))
+		t.results += uint64(len(f.each))
+		record(t.lag, now-f.due, 1)
+		_ = t.batches.RecordValue(int64(len(f.each)))
 	}
 	t.mu.Unlock()
 }

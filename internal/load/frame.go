@@ -1,0 +1,46 @@
+package load
+
+import (
+	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+// frame is consecutive signals on their way, encoded once: what is sent, and sent
+// again after a reconnect, is a copy behind a new header.
+type frame struct {
+	first   uint64 // number of the first signal
+	due     int64  // when it should leave, ns since the beginning
+	done    int    // signals acknowledged
+	signals []byte
+	each    []sign
+}
+
+// sign is what is to be known of one signal until it is acknowledged.
+type sign struct {
+	intended int64
+	end      int32 // of its bytes in signals
+	check    int16 // index in the checkSet; -1 for a keepalive
+}
+
+func (f *frame) reset(first uint64, due int64) {
+	*f = frame{first: first, due: due, signals: f.signals[:0], each: f.each[:0]}
+}
+
+func (f *frame) add(s *wire.Signal, intended int64, check int) {
+	f.signals = wire.AppendSignal(f.signals, s)
+	f.each = append(f.each, sign{intended, int32(len(f.signals)), int16(check)})
+}
+
+// last is the number of the last signal.
+func (f *frame) last() uint64 { return f.first + uint64(len(f.each)) - 1 }
+
+// appendTo writes the frame behind the room that a connection needs, without what is
+// acknowledged.
+func (f *frame) appendTo(dst []byte, stream wire.StreamID, nowMs uint64) []byte {
+	rest := f.signals
+	if f.done > 0 {
+		rest = rest[f.each[f.done-1].end:]
+	}
+	dst = wire.AppendBatchHeader(dst[:wsconn.Headroom], wire.StreamKey{Stream: stream}, f.first+uint64(f.done), nowMs, len(rest))
+	return append(dst, rest...)
+}
