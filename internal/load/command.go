@@ -124,7 +124,7 @@ func runCommand() *cobra.Command {
 	f.StringArrayVar(&goals, "goal", nil, "a figure that makes the run fail when it is missed, NAME=LIMIT; may be repeated. --goal help lists the names")
 	f.IntVar(&c.Spool, "spool-bytes", 0, "bytes that one agent keeps unacknowledged; 0: a GiB shared by all, at most a MiB each")
 	f.IntVar(&c.Parallel, "parallel", 512, "connections being opened at once")
-	f.IntVar(&c.Senders, "senders", 0, "goroutines that play the timetable; 0: one per core, at most 4")
+	f.IntVar(&c.Senders, "senders", 0, "goroutines that play the timetable; 0: one per 25,000 results/s, at most one per core")
 	f.IntVar(&c.Sources, "sources", 0, "loopback addresses to connect from; 0: one per 20,000 agents")
 	f.Uint64Var(&c.Seed, "seed", 0, "same seed, same nodes and timetable")
 	f.BoolVar(&withTLS, "tls", false, "mutual TLS with certificates of the server's CA (--data)")

@@ -38,7 +38,7 @@ type Config struct {
 	Halfway   func(ctx context.Context) error // done in the middle, such as ending the server; nil: nothing
 	Spool     int                             // bytes that an agent keeps unacknowledged; default a GiB shared by all, at most a MiB each
 	Parallel  int                             // connections being opened at once; default 512
-	Senders   int                             // goroutines; default one per core, at most 4
+	Senders   int                             // goroutines; default one per 25,000 results/s, at most one per core
 	Sources   int                             // loopback addresses to connect from; default one per 20,000 agents
 	Seed      uint64                          // same seed, same nodes and plan
 	ServerPID func() int                      // to report its CPU, memory and disk, asked anew each time; nil: not
@@ -75,7 +75,6 @@ func (c Config) withDefaults() (Config, error) {
 	setInt(&c.Checks, 40)
 	setInt(&c.Output, 100)
 	setInt(&c.Parallel, 512)
-	setInt(&c.Senders, min(runtime.GOMAXPROCS(0), 4))
 	setInt(&c.Fleet, c.Agents)
 	setInt(&c.Spool, min(1<<20, 1<<30/max(1, c.Agents)))
 	setInt(&c.Sources, (c.Agents+19_999)/20_000)
@@ -93,6 +92,7 @@ func (c Config) withDefaults() (Config, error) {
 	} else {
 		c.Rate = float64(c.Agents*c.Checks) / c.Interval.Seconds()
 	}
+	setInt(&c.Senders, min(1+int(c.Rate/25_000), runtime.GOMAXPROCS(0)))
 	if c.Generate == nil {
 		c.Generate = &distinct{size: c.Output, changes: c.Changes, seed: c.Seed, rare: c.rare()}
 	}

@@ -1,0 +1,69 @@
+package load
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// silent takes frames and says nothing.
+type silent struct{}
+
+func (silent) Read() error                                    { return nil }
+func (silent) SendFrame(wire.StreamKey, uint64, []byte) error { return nil }
+func (silent) Tick(time.Time)                                 {}
+func (silent) Bye(string)                                     {}
+func (silent) Close()                                         {}
+
+// BenchmarkGenerate is one output of 100 bytes.
+func BenchmarkGenerate(b *testing.B) {
+	d := &distinct{size: 100, changes: 0.02}
+	var out []byte
+	b.ReportAllocs()
+	for i := range b.N {
+		out, _ = d.Result(out[:0], i%2000, i%40, nil, uint64(i), model.OK)
+	}
+}
+
+// BenchmarkFrame is all that the loader does for one result of 2,000 agents, five to a
+// frame, but for the session: timetable, output, frame, acknowledgement, ledger, tally.
+func BenchmarkFrame(b *testing.B) {
+	const agents, checks, perFrame = 2000, 40, 5
+	cfg, err := Config{Server: "x:1", Agents: agents, Checks: checks, PerFrame: perFrame, Changes: -1}.withDefaults()
+	if err != nil {
+		b.Fatal(err)
+	}
+	cfg.Nodes = func(int) (uuid.UUID, string) { return uuid.UUID{}, "" }
+	r, err := newRun(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	set := &checkSet{}
+	for i := range checks {
+		set.chunks = append(set.chunks, &model.Chunk{ID: model.ChunkID(100 + i)})
+	}
+	r.deal(cfg.Interval, 0, time.Hour)
+	for _, a := range r.agents {
+		a.session, a.set = silent{}, set
+		a.status, a.ledger.results, a.ledger.numbers = make([]model.Status, checks), make([]uint32, checks), make([]uint64, checks)
+	}
+	s := r.senders[0]
+	ack := &wire.Ack{Last: make([]wire.StreamLast, 1)}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		at := s.slots[i%len(s.slots)]
+		s.result(at, r.now())
+		if a := s.agents[at.agent]; a.filling == nil {
+			ack.Last[0] = wire.StreamLast{StreamKey: wire.StreamKey{Stream: a.stream}, Last: a.ledger.sent}
+			a.ack(ack)
+		}
+		if len(s.linger) > 10*agents {
+			s.linger = s.linger[:0]
+		}
+	}
+}
