@@ -23,7 +23,7 @@ type Extra struct {
 
 // Main runs one command line and returns its exit code.
 func Main(ctx context.Context, env *Env, extras ...Extra) int {
-	root := newRoot(env, extras)
+	root := Root(env, extras...)
 	root.SetArgs(env.Args)
 	err := root.ExecuteContext(ctx)
 	switch {
@@ -69,7 +69,8 @@ type app struct {
 	namespace               string
 }
 
-func newRoot(env *Env, extras []Extra) *cobra.Command {
+// Root is the whole tree of commands.
+func Root(env *Env, extras ...Extra) *cobra.Command {
 	a := &app{Env: env}
 	root := &cobra.Command{
 		Use:           "muster",

@@ -1,0 +1,172 @@
+//go:build linux && !noserver
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/agent/agentcmd"
+	"github.com/muster-fleet/muster/internal/cli"
+)
+
+// What people are told to type, in messages and in documents, can be typed: the
+// commands exist, and so do their flags.
+func TestWhatPeopleAreToldToTypeExists(t *testing.T) {
+	c := commands{root: cli.Root(cli.System(), extras()...), agent: agentFlags(t)}
+	c.root.InitDefaultHelpCmd()
+	for _, name := range []string{"README.md", "CHANGELOG.md", "docs", "internal", "bench", "deploy"} {
+		err := filepath.WalkDir(filepath.Join("../..", name), func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return nil
+			case err != nil || d.IsDir():
+				return err
+			case strings.HasSuffix(path, ".md"):
+				text, err := os.ReadFile(path)
+				for _, code := range codeOf(string(text)) {
+					c.check(t, path, code)
+				}
+				return err
+			case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
+				f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+				if err != nil {
+					return err
+				}
+				ast.Inspect(f, func(n ast.Node) bool {
+					if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+						if text, err := strconv.Unquote(lit.Value); err == nil {
+							c.check(t, path, text)
+						}
+					}
+					return true
+				})
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.seen < 100 {
+		t.Errorf("only %d commands found", c.seen)
+	}
+}
+
+// notCommands are texts that begin like one.
+var notCommands = regexp.MustCompile(`^(muster journal|muster join token|muster test|muster load %d)`)
+
+// A command line up to where prose goes on.
+var line = regexp.MustCompile(`\bmuster(-agent)?((?: [^\s;|)` + "`" + `]+)+)`)
+
+type commands struct {
+	root  *cobra.Command
+	agent map[string]bool
+	seen  int
+}
+
+func (c *commands) check(t *testing.T, path, text string) {
+	for _, m := range line.FindAllStringSubmatch(text, -1) {
+		words := strings.Fields(m[2])
+		if notCommands.MatchString(m[0]) || !regexp.MustCompile(`^[a-z][a-z-]+$|^--?[a-z]`).MatchString(strings.TrimRight(words[0], ",:.")) {
+			continue
+		}
+		c.seen++
+		agent, command := m[1] != "", c.root
+		if !agent && words[0] == "agent" {
+			agent, words = true, words[1:]
+		}
+		for i, word := range words {
+			ended := strings.HasSuffix(word, ",") || strings.HasSuffix(word, ":") || strings.HasSuffix(word, ".")
+			word = strings.TrimRight(word, ",:.")
+			if name, _, isFlag := strings.Cut(word, "="); isFlag || strings.HasPrefix(word, "-") {
+				if agent && strings.HasPrefix(name, "-") && !c.agent[strings.TrimLeft(name, "-")] {
+					t.Errorf("%s: %q: muster-agent has no flag %s", path, m[0], name)
+				} else if !agent && !flagOf(command, name) {
+					t.Errorf("%s: %q: %s has no flag %s", path, m[0], command.CommandPath(), name)
+				}
+			} else if agent && i == 0 {
+				t.Errorf("%s: %q: muster-agent has no commands", path, m[0])
+			} else if sub := subcommand(command, word); sub != nil {
+				command = sub
+			} else if i == 0 || i == 1 && groups[command.Name()] {
+				t.Errorf("%s: %q: %s has no command %q", path, m[0], command.CommandPath(), word)
+			}
+			if ended {
+				break
+			}
+		}
+	}
+}
+
+// groups are commands that do nothing but hold others.
+var groups = map[string]bool{"auth": true, "debug": true, "event": true, "load": true, "node": true}
+
+func subcommand(c *cobra.Command, word string) *cobra.Command {
+	for _, sub := range c.Commands() {
+		if sub.Name() == word || sub.HasAlias(word) {
+			return sub
+		}
+	}
+	return nil
+}
+
+func flagOf(c *cobra.Command, word string) bool {
+	if strings.Contains(word, "%") {
+		return true // filled in later
+	}
+	c.InitDefaultHelpFlag()
+	if name, long := strings.CutPrefix(word, "--"); long {
+		return name == "" || c.Flags().Lookup(name) != nil || c.InheritedFlags().Lookup(name) != nil
+	}
+	name := strings.TrimPrefix(word, "-")
+	if len(name) != 1 {
+		return name == "" || !strings.HasPrefix(word, "-") // standard input; an argument like warn=10
+	}
+	return c.Flags().ShorthandLookup(name) != nil || c.InheritedFlags().ShorthandLookup(name) != nil
+}
+
+// agentFlags are those that its help lists.
+func agentFlags(t *testing.T) map[string]bool {
+	var help bytes.Buffer
+	if _, err := agentcmd.Parse([]string{"--help"}, func(string) string { return "" }, &help); !errors.Is(err, flag.ErrHelp) {
+		t.Fatal(err)
+	}
+	flags := map[string]bool{"help": true}
+	for _, m := range regexp.MustCompile(`(?m)^  -([a-z-]+)`).FindAllStringSubmatch(help.String(), -1) {
+		flags[m[1]] = true
+	}
+	return flags
+}
+
+// codeOf finds what Markdown marks as code: spans, and lines indented or fenced.
+func codeOf(text string) (code []string) {
+	fenced := false
+	for text := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(strings.TrimSpace(text), "```"):
+			fenced = !fenced
+		case fenced, strings.HasPrefix(text, "    "):
+			command, _, _ := strings.Cut(text, "  #")
+			code = append(code, strings.TrimSpace(command))
+		default:
+			for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1) {
+				code = append(code, m[1])
+			}
+		}
+	}
+	return code
+}
