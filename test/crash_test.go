@@ -93,6 +93,7 @@ type ended struct {
 }
 
 // wait lets time pass: for instants that are chosen, never for something to happen.
+// house: sleeps because a kill has to come at any instant.
 func wait(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -141,20 +141,74 @@ func TestNothingStartsByItself(t *testing.T) {
 	}
 }
 
+// Tests wait for conditions. Time may only be let pass where it is synctest's: in a
+// function that calls synctest.Test, or one whose comment says that it is called in a
+// bubble. A deadline (a case of time.After that does something) is fine anywhere.
 func TestNoSleepsInTests(t *testing.T) {
 	for _, f := range goFiles(t) {
-		if !strings.HasSuffix(f.path, "_test.go") || strings.HasPrefix(f.path, "internal/house") {
+		if !strings.HasSuffix(f.path, "_test.go") && !strings.HasPrefix(f.path, "test/") {
 			continue
 		}
-		src, err := os.ReadFile(filepath.Join("../..", f.path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := string(src)
-		if strings.Contains(text, "time.Sleep(") && !strings.Contains(text, "synctest") && !strings.Contains(text, "house: sleeps because") {
-			t.Errorf("%s: time.Sleep in a test: wait for the condition, or use testing/synctest", f.path)
+		for _, d := range f.ast.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Body == nil || inBubble(fn) || strings.Contains(fn.Doc.Text(), "house: sleeps because") {
+				continue
+			}
+			ast.Inspect(fn.Body, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.CallExpr:
+					for _, name := range []string{"time.Sleep", "runtime.Gosched"} {
+						if calls(n, name) {
+							t.Errorf("%s: %s in %s: wait for the condition (testenv.Until), or use testing/synctest", f.path, name, fn.Name.Name)
+						}
+					}
+				case *ast.CommClause:
+					if wait, ok := n.Comm.(*ast.ExprStmt); ok && len(n.Body) == 0 && receivesAfter(wait.X) {
+						t.Errorf("%s: %s polls with time.After: use testenv.Until", f.path, fn.Name.Name)
+					}
+				case *ast.BlockStmt:
+					for _, s := range n.List {
+						if wait, ok := s.(*ast.ExprStmt); ok && receivesAfter(wait.X) {
+							t.Errorf("%s: %s sleeps with time.After", f.path, fn.Name.Name)
+						}
+					}
+				}
+				return true
+			})
 		}
 	}
+}
+
+func inBubble(fn *ast.FuncDecl) bool {
+	if strings.Contains(fn.Doc.Text(), "in a bubble") {
+		return true
+	}
+	found := false
+	ast.Inspect(fn.Body, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && calls(call, "synctest.Test") {
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+func calls(call *ast.CallExpr, name string) bool {
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	pkg, ok := sel.X.(*ast.Ident)
+	return ok && pkg.Name+"."+sel.Sel.Name == name
+}
+
+func receivesAfter(x ast.Expr) bool {
+	receive, ok := x.(*ast.UnaryExpr)
+	if !ok || receive.Op != token.ARROW {
+		return false
+	}
+	call, ok := receive.X.(*ast.CallExpr)
+	return ok && calls(call, "time.After")
 }
 
 // A stop on the map: `internal/x/y.go:Name` or `internal/x/y.go:Type.Method`.

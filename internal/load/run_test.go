@@ -37,7 +37,7 @@ type ideal struct {
 	sizes    []int // of batches
 }
 
-// kill ends all sessions and lets nobody in for a time.
+// kill ends all sessions and lets nobody in for a time. Called in a bubble.
 func (s *ideal) kill(down time.Duration) {
 	s.mu.Lock()
 	s.down = true
@@ -85,6 +85,7 @@ type idealSession struct {
 	once  sync.Once
 }
 
+// connect takes a moment, in a bubble.
 func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire.Hello, _ *link.Held, a *agent) (session, error) {
 	time.Sleep(3 * time.Millisecond)
 	s.mu.Lock()

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 var quick = Retry{First: time.Millisecond, Most: 2 * time.Millisecond, GiveUp: time.Hour, PerHandler: 2}
@@ -194,7 +195,7 @@ func TestACommandIsKilledWithItsChildren(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- pipe(ctx, spec, history.Delivery{}, time.Minute) }()
 	var pid int
-	until(t, "child", func() bool {
+	testenv.Until(t, "the child runs", func() bool {
 		data, err := os.ReadFile(file)
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(data)))
 		return err == nil
@@ -203,23 +204,10 @@ func TestACommandIsKilledWithItsChildren(t *testing.T) {
 	if err := receive(t, "end", ended); err == nil || !strings.Contains(err.Error(), "timed out") {
 		t.Errorf("%v", err)
 	}
-	until(t, "end of the child", func() bool {
+	testenv.Until(t, "the child is gone", func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || strings.Contains(string(stat), ") Z ")
 	})
-}
-
-// until polls for what no channel tells.
-func until(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	timeout := time.After(patience)
-	for !is() {
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-timeout:
-			t.Fatalf("no %s in time", what)
-		}
-	}
 }
 
 // A server that is killed after a handler got its message, and before that is
@@ -252,14 +240,14 @@ func TestKilledBetweenDeliveryAndRecord(t *testing.T) {
 	}
 }
 
-// child delivers, and never gets to recording it.
+// child delivers, and never gets to recording it: the parent kills it.
 func child(t *testing.T) {
 	s := openStore(t, os.Getenv("MUSTER_REACT_CHILD"))
 	spec := &model.HandlerSpec{Webhook: &model.Webhook{URL: os.Getenv("MUSTER_REACT_URL")}}
 	n := someNames(map[string]*model.HandlerSpec{"pager": spec})
 	r := run(t, Options{Store: forgetful{s}, Names: n, Retry: quick})
 	r.Emit([]event.Transition{opening("p1", 1)})
-	<-time.After(patience) // the parent kills us long before
+	select {}
 }
 
 type forgetful struct{ history.Store }

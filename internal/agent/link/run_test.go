@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -387,9 +387,7 @@ func TestFullWaitsForAcknowledgement(t *testing.T) {
 	source := newSpool()
 	run(t, source, nil, s.l.Addr().String())
 	source.add(1, true)
-	for n, _ := source.Waiting(); n != 0; n, _ = source.Waiting() {
-		runtime.Gosched()
-	}
+	testenv.Until(t, "the first is sent", func() bool { n, _ := source.Waiting(); return n == 0 })
 	source.add(1, true)
 	close(step)
 	source.waitAck(t, 2)

@@ -152,20 +152,7 @@ func awaitGone(t *testing.T, pidFile string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if syscall.Kill(pid, 0) == syscall.ESRCH || zombie(pid) {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("process %d is still there", pid)
-		case <-tick.C:
-		}
-	}
+	testenv.Until(t, "process "+strconv.Itoa(pid)+" is gone", func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH || zombie(pid) })
 }
 
 // zombie: killed, and nobody has collected it yet (a container without init).

@@ -46,6 +46,7 @@ func (w *world) boot() time.Duration {
 	return time.Since(w.began) + w.slept + 1000*time.Hour
 }
 
+// job takes its time in a bubble.
 func (w *world) job(id model.CheckID, interval, takes time.Duration) Job {
 	return Job{Check: id, Interval: interval, Do: func(ctx context.Context) {
 		w.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -31,7 +32,7 @@ func TestChangeWakesOnlyThoseConcerned(t *testing.T) {
 	for _, a := range agents {
 		a.wait("first assignment", func() bool { return len(a.held) == 1 })
 	}
-	w.until("every agent has confirmed", func() bool { return w.count("frames_total", "holding") == float64(n) })
+	testenv.Until(w.t, "every agent has confirmed", func() bool { return w.count("frames_total", "holding") == float64(n) })
 	before := w.count("sent_total", "assignment")
 	var changed []model.NodeID
 	for i := 0; i < n; i += n / 10 {
@@ -46,7 +47,7 @@ func TestChangeWakesOnlyThoseConcerned(t *testing.T) {
 			t.Fatalf("agent %d holds %s", i, got)
 		}
 	}
-	w.until("the ten have confirmed", func() bool { return w.count("frames_total", "holding") == float64(n+10) })
+	testenv.Until(w.t, "the ten have confirmed", func() bool { return w.count("frames_total", "holding") == float64(n+10) })
 	if sent := w.count("sent_total", "assignment") - before; sent != 10 {
 		t.Fatalf("%v assignments sent, want 10", sent)
 	}

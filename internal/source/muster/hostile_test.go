@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -44,5 +45,5 @@ func TestGapsPay(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.NodeResultsPerSec, c.Limits.RateBurst = 100, time.Second })
 	a := w.agent(w.node(1, 1))
 	a.send(&wire.Batch{StreamKey: live, First: 1, Gap: &wire.Gap{Last: 1, Counts: make([]wire.GapCount, 120)}})
-	w.until("the node is throttled", func() bool { return w.count("throttled_total", "node") > 0 })
+	testenv.Until(w.t, "the node is throttled", func() bool { return w.count("throttled_total", "node") > 0 })
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -38,7 +39,7 @@ func TestSessionTakesAndAcknowledges(t *testing.T) {
 	a.wait("run", func() bool { return len(a.runs) == 1 && a.runs[0] == 2 })
 
 	a.Bye("done")
-	w.until("the session's end is kept", func() bool {
+	testenv.Until(w.t, "the session's end is kept", func() bool {
 		w.journal.mu.Lock()
 		defer w.journal.mu.Unlock()
 		return len(w.journal.marks) == 2
@@ -61,7 +62,7 @@ func TestAcknowledgedOnlyAfterCommit(t *testing.T) {
 	a := w.agent(w.node(1, 1))
 	w.journal.hold(true)
 	a.send(results(1, 5, 1))
-	w.until("the batch is with the journal", func() bool { return w.journal.queued() > 0 })
+	testenv.Until(w.t, "the batch is with the journal", func() bool { return w.journal.queued() > 0 })
 	// It is with the journal; a round trip over the same connection shows no Ack.
 	if err := w.server.RunNow(1001, 1); err != nil {
 		t.Fatal(err)
@@ -209,7 +210,7 @@ func TestNewerSessionTakesOver(t *testing.T) {
 	a := w.agent(uid)
 	w.journal.hold(true)
 	a.send(results(1, 2, 1)) // on its way to the disk while the other comes
-	w.until("the batch is with the journal", func() bool { return w.journal.queued() > 0 })
+	testenv.Until(w.t, "the batch is with the journal", func() bool { return w.journal.queued() > 0 })
 	opened := make(chan *agent)
 	go func() {
 		b, err := w.open(uid, nil)
@@ -307,7 +308,7 @@ func TestManyRefusalsTakeManyAcks(t *testing.T) {
 	for i := range batches {
 		a.send(results(uint64(i*each+1), each, 4711))
 	}
-	w.until("all batches read", func() bool { return testutil.ToFloat64(w.server.metrics.frames[kept]) == batches })
+	testenv.Until(w.t, "all batches read", func() bool { return testutil.ToFloat64(w.server.metrics.frames[kept]) == batches })
 	w.journal.hold(false)
 	a.waitAck(batches * each)
 	a.wait("every refusal", func() bool { return len(a.refused) == batches*each })
@@ -445,13 +446,13 @@ func TestHousekeeping(t *testing.T) {
 	if err := mute.Write(wire.AppendHello(make([]byte, wsconn.Headroom), &wire.Hello{Protocol: wire.Protocol, Node: uid})); err != nil {
 		t.Fatal(err)
 	}
-	w.until("both are here", func() bool { return w.server.Sessions() == 2 })
+	testenv.Until(w.t, "both are here", func() bool { return w.server.Sessions() == 2 })
 	paused := w.node(3, 1)
 	w.nodes.set(paused, Node{ID: 1003, Name: "paused", ResultsPerSec: 0.1})
 	w.agent(paused).send(results(1, 50, 1)) // its reader waits for minutes
 	w.journal.set(func() { w.journal.stats.Blocked = errors.New("disk is full") })
 	a.wait("slow", func() bool { return len(a.slow) == 1 && strings.Contains(a.slow[0], "disk is full") })
-	w.until("the dead one is cut", func() bool { return !w.server.Connected(1002) })
+	testenv.Until(w.t, "the dead one is cut", func() bool { return !w.server.Connected(1002) })
 	if a.send(results(1, 1, 1)); !w.server.Connected(1001) || !w.server.Connected(1003) {
 		t.Fatal("the living one was cut")
 	}

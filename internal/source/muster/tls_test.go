@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -258,7 +259,7 @@ func TestForgedAssignmentIsNotTaken(t *testing.T) {
 	_, key, _ := ed25519.GenerateKey(nil)
 	w.key = key // not the server's
 	a := w.agent(w.node(1, 1))
-	w.until("the server gives up", func() bool { return w.count("assignments_resent_total", "") == maxStrays })
+	testenv.Until(w.t, "the server gives up", func() bool { return w.count("assignments_resent_total", "") == maxStrays })
 	a.send(results(1, 1, 1)) // the session goes on
 	a.waitAck(1)
 	if len(a.held) != 0 {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -209,21 +209,11 @@ func (w *world) count(name, label string) float64 {
 	return 0
 }
 
-// until asks again and again, with a deadline.
-func (w *world) until(what string, ok func() bool) {
-	w.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); runtime.Gosched() {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
 // balance checks that every message received gets exactly one outcome. A message is
 // counted when it comes and its outcome when it is dealt with: one may be on its way.
 func (w *world) balance() {
 	w.t.Helper()
-	w.until("every message received has one outcome", func() bool {
+	testenv.Until(w.t, "every message received has one outcome", func() bool {
 		sum := 0.0
 		for i := range w.server.metrics.frames {
 			sum += testutil.ToFloat64(w.server.metrics.frames[i])
