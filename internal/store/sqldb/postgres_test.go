@@ -5,10 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/pgtest"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func TestPostgreSQL(t *testing.T) {
@@ -135,14 +135,7 @@ func comesBack(t *testing.T, server *pgtest.Server) {
 		t.Error("no trouble is told")
 	}
 	server.Begin(t)
-	deadline := time.After(20 * time.Second)
-	for write("after") != nil {
-		select {
-		case <-deadline:
-			t.Fatalf("it does not come back: %v", db.Trouble())
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	testenv.Until(t, "it comes back", func() bool { return write("after") == nil })
 	if n, err := count(); n != 2 || err != nil {
 		t.Errorf("%d rows, %v", n, err)
 	}
