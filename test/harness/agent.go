@@ -20,8 +20,8 @@ type Agent struct {
 
 	Name  string // of the node
 	State string
+	Token string   // join token
 	Args  []string // further flags
-	env   []string
 }
 
 // NewAgent makes a join token for one node of the default namespace; nothing runs yet.
@@ -34,15 +34,15 @@ func (s *Server) NewAgent(name string, args ...string) *Agent {
 		s.t.Fatalf("join token: %v\n%s", err, text)
 	}
 	return &Agent{
-		t: s.t, Name: name, State: filepath.Join(s.t.TempDir(), name),
-		Args: append([]string{"--server", s.Listen}, args...), env: []string{"MUSTER_TOKEN=" + token.Token},
+		t: s.t, Name: name, State: filepath.Join(s.t.TempDir(), name), Token: token.Token,
+		Args: append([]string{"--server", s.Listen}, args...),
 	}
 }
 
 // Start starts the process and does not wait.
 func (a *Agent) Start() {
 	a.t.Helper()
-	a.Process = Launch(a.t, a.env, append([]string{"agent", "--state-dir", a.State, "--name", a.Name}, a.Args...)...)
+	a.Process = Launch(a.t, []string{"MUSTER_TOKEN=" + a.Token}, append([]string{"agent", "--state-dir", a.State, "--name", a.Name}, a.Args...)...)
 }
 
 // Keep copies the state folder, as it is, to another place; Restore puts it back.

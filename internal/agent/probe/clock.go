@@ -61,7 +61,7 @@ func runClock(ctx context.Context, env *Env, a args, r *report) {
 	if offset < 0 {
 		way = "behind"
 	}
-	r.say(status, "%s %s by %s", ageText(max(offset, -offset)), way, by)
+	r.say(status, "%s %s, says %s", ageText(max(offset, -offset)), way, by)
 	symmetric := func(d time.Duration) *model.Range {
 		return &model.Range{Start: -d.Seconds(), End: d.Seconds()}
 	}

@@ -1,0 +1,181 @@
+//go:build linux
+
+package test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/spf13/pflag"
+
+	"github.com/muster-fleet/muster/internal/agent"
+	"github.com/muster-fleet/muster/internal/app"
+	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// wallClock is what time.Now is on a machine whose clock somebody sets: the wall clock
+// jumps, the monotonic reading beside it goes on.
+type wallClock struct{ ahead atomic.Int64 } // seconds
+
+func (c *wallClock) now() time.Time {
+	t := time.Now()
+	// A Time with a monotonic reading keeps its wall seconds in bits 30 to 62 of its first
+	// word. There is no other way to make the two disagree.
+	word := (*uint64)(unsafe.Pointer(&t))
+	*word = uint64(int64(*word) + c.ahead.Load()<<30)
+	return t
+}
+
+// set moves the clock by so much, to a moment a few seconds before the minute is full.
+func (c *wallClock) set(by time.Duration) {
+	to := c.now().Add(by).Truncate(time.Minute).Add(57 * time.Second)
+	c.ahead.Add(int64(to.Sub(c.now().Round(0)) / time.Second))
+}
+
+func TestWallClockOfThisTest(t *testing.T) {
+	var c wallClock
+	before := c.now()
+	c.ahead.Store(-3600)
+	after := c.now()
+	if wall := after.Round(0).Sub(before.Round(0)); wall > -59*time.Minute {
+		t.Errorf("the wall clock moved by %s", wall)
+	}
+	if passed := after.Sub(before); passed < 0 || passed > time.Minute {
+		t.Errorf("the monotonic clock moved by %s", passed)
+	}
+}
+
+// The clocks of agent and server jump an hour forth and back, one after the other: no
+// session ends, nobody living is reported, schedules go on, and who is off is told so.
+// Server and agent are the real ones, in this process, because only here their clocks
+// can be set.
+func TestClocksJump(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a minute")
+	}
+	t.Parallel()
+	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "3s")
+	api := s.Client()
+	joins := s.NewAgent("jumpy")
+	counter := s.Counter("count", "jumpy", "  ttl: 4s")
+	s.Apply(`apiVersion: muster/v1
+kind: Check
+metadata: {name: clock}
+spec: {targets: {nodes: [jumpy]}, interval: 1s, probe: {name: clock}}
+---
+apiVersion: muster/v1
+kind: Check
+metadata: {name: minutely}
+spec: {targets: {nodes: [jumpy]}, cron: "* * * * *", command: echo tick}
+`)
+	s.Stop() // the folder now has an administrator, checks and a token
+
+	var ofServer, ofAgent wallClock
+	run := func(what string, fn func(context.Context) error) {
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- fn(ctx) }()
+		t.Cleanup(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		})
+	}
+	server, err := app.OpenAt(t.Context(), settings(t, s), slog.New(slog.NewTextHandler(t.Output(), nil)), ofServer.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Errorf("close the server: %v", err)
+		}
+	})
+	run("server", server.Run)
+	machine := agent.ThisMachine()
+	machine.Now = ofAgent.now
+	a, err := agent.New(agent.Config{
+		StateDir: joins.State, Token: joins.Token, Servers: []string{s.Listen}, Name: joins.Name, Machine: machine,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run("agent", a.Run)
+	counter.Ran(2)
+
+	clockSays := func(status model.Status, word string) {
+		t.Helper()
+		harness.Until(t, 20*time.Second, fmt.Sprintf("the clock is %s, %q", status, word), func() (string, bool) {
+			e := event(t, api, "jumpy", "clock")
+			return e.Output, e.Results > 0 && e.Status == status && strings.Contains(e.Output, word)
+		})
+	}
+	ticked := func(more func()) {
+		t.Helper()
+		before := event(t, api, "jumpy", "minutely").Results
+		more()
+		harness.Until(t, 20*time.Second, "the minutely check ran", func() (string, bool) {
+			n := event(t, api, "jumpy", "minutely").Results
+			return fmt.Sprint(n), n > before
+		})
+	}
+	clockSays(model.OK, "the Muster server")
+	welcomes := s.Metric("muster_session_handshakes_total", `outcome="welcome"`)
+
+	ticked(func() { ofAgent.set(time.Hour) })
+	clockSays(model.Critical, "ahead, says the Muster server")
+	counter.Ran(4)
+	ticked(func() { ofAgent.set(-2 * time.Hour) })
+	clockSays(model.Critical, "behind, says the Muster server")
+	counter.Ran(4)
+	ofAgent.ahead.Store(0)
+	clockSays(model.OK, "the Muster server")
+
+	for _, jump := range []time.Duration{time.Hour, -2 * time.Hour} {
+		ofServer.set(jump)
+		counter.Ran(4)
+	}
+	settled(t, api, "jumpy", "count", counter)
+
+	if now := s.Metric("muster_session_handshakes_total", `outcome="welcome"`); now != welcomes {
+		t.Errorf("%g sessions began after the first", now-welcomes)
+	}
+	for _, check := range []string{model.KeepaliveCheckName, "count", "minutely"} {
+		if got := statusChanges(t, api, "jumpy", check); len(got) != 0 {
+			t.Errorf("%s was judged anew: %+v", check, got)
+		}
+	}
+	for _, p := range problems(t, api, "jumpy") {
+		if p.Check != "clock" {
+			t.Errorf("a problem without a cause: %+v", p)
+		}
+	}
+	if e := event(t, api, model.ServerNodeName, "muster-sessions"); e.Status != model.OK {
+		t.Errorf("the server speaks of lost sessions: %+v", e)
+	}
+}
+
+// settings are those of a harness's server, for one in this process.
+func settings(t *testing.T, s *harness.Server) *config.Server {
+	t.Helper()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	config.Flags(flags)
+	args := append([]string{"--data", s.Data, "--listen", s.Listen, "--listen-admin", s.Admin, "--journal-reserve", "1MiB"}, s.Args...)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(flags, func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
