@@ -79,8 +79,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		a.cfg.Log.Error("the kept assignment is not used, the server sends it again", "err", err)
 	}
+	a.session = loadSession(a.cfg.StateDir)
 	a.spool, err = spool.Open(filepath.Join(a.cfg.StateDir, spoolFolder), spool.Options{
-		MaxBytes: a.cfg.SpoolBytes, MaxAge: a.cfg.SpoolAge, Clock: clock{&a.cfg.Machine}, Logger: a.cfg.Log,
+		MaxBytes: a.cfg.SpoolBytes, MaxAge: a.cfg.SpoolAge, Known: a.session.Incarnation != 0,
+		Clock: clock{&a.cfg.Machine}, Logger: a.cfg.Log,
 	})
 	if err != nil {
 		return err
@@ -90,7 +92,6 @@ func (a *Agent) Run(ctx context.Context) error {
 			a.cfg.Log.Error("spool did not close", "err", err)
 		}
 	}()
-	a.session = loadSession(a.cfg.StateDir)
 	a.scheduler = schedule.New(schedule.Config{
 		Node: id.Node, MaxConcurrent: a.cfg.MaxConcurrent, FirstWithin: a.cfg.FirstWithin, Grace: a.cfg.StopGrace,
 		Boot: func() time.Duration { return time.Duration(a.cfg.Machine.BootMs()) * time.Millisecond },

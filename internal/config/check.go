@@ -22,6 +22,9 @@ func (s *Server) check() []error {
 	if s.JournalReserve >= s.JournalBudget {
 		bad("journal-reserve (%s) must be smaller than journal-budget (%s)", s.JournalReserve, s.JournalBudget)
 	}
+	if s.MaxFrame < 64<<10 {
+		bad("max-frame (%s) must be at least 64KiB", s.MaxFrame)
+	}
 	if s.MaxFrame > s.MaxUnacked {
 		bad("max-frame (%s) must not be larger than max-unacked (%s)", s.MaxFrame, s.MaxUnacked)
 	}

@@ -6,11 +6,22 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 )
 
 // Read implements Journal. Each commit is checked against the one before while it
 // is read; damage is a *DamageError.
 func (l *Log) Read(ctx context.Context, from Position, fn func(Commit) error) error {
+	return l.read(ctx, from, false, fn)
+}
+
+// ReadWhole is Read that passes over what is damaged: commits that are missing in their
+// order are lost. It is for a reader to whom the rest is worth having, such as a spool.
+func (l *Log) ReadWhole(ctx context.Context, from Position, fn func(Commit) error) error {
+	return l.read(ctx, from, true, fn)
+}
+
+func (l *Log) read(ctx context.Context, from Position, pass bool, fn func(Commit) error) error {
 	from, err := l.Resolve(from)
 	if err != nil {
 		return err
@@ -20,11 +31,25 @@ func (l *Log) Read(ctx context.Context, from Position, fn func(Commit) error) er
 		return err
 	}
 	for _, s := range segments {
-		if err := l.readSegment(ctx, &s, from.Number, min(s.last, head), fn); err != nil {
+		err := l.readSegment(ctx, &s, from.Number, min(s.last, head), pass, fn)
+		if damage := (*DamageError)(nil); pass && (errors.As(err, &damage) || errors.Is(err, ErrGone)) {
+			continue
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Missing says that somebody deleted the log's folder, or emptied it, while it is open:
+// what is committed since goes nowhere.
+func (l *Log) Missing() bool {
+	f, err := l.opts.FS.Open(filepath.Join(l.dir, formatFile))
+	if err == nil {
+		_ = f.Close()
+	}
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // readable copies what a reader needs of the segments that hold commits above from.
@@ -48,7 +73,7 @@ func (l *Log) readable(from uint64) ([]segment, uint64, error) {
 	return list, l.head.number, nil
 }
 
-func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, fn func(Commit) error) error {
+func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, pass bool, fn func(Commit) error) error {
 	file, err := l.opts.FS.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrGone // cut since
@@ -70,7 +95,13 @@ func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, fn f
 		}
 		var h header
 		var raw []byte
-		if h, raw, err = w.next(); err != nil || h.number <= from {
+		h, raw, err = w.next()
+		if bad := (errBad{}); pass && errors.As(err, &bad) {
+			if _, found, skipErr := w.skip(); skipErr != nil || found {
+				err, raw = skipErr, nil
+			}
+		}
+		if err != nil || raw == nil || h.number <= from {
 			continue
 		}
 		if err := l.hand(h, raw, fn); err != nil {

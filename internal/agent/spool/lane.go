@@ -21,12 +21,29 @@ const (
 	diskLost               // not found on disk
 	unkept                 // acknowledged, but the server no longer has it
 	refused                // the server will not have it
+
+	// Not losses: a number spent to tell the operator what became of the spool.
+	newSpool      // it is not the one that the agent had
+	olderDisk     // the server knows numbers that this disk never gave
+	folderDeleted // while the agent ran
+
+	reasons // how many there are
 )
+
+// tells says that a number is no signal that was lost, but news of the spool.
+func (r reason) tells() bool { return r >= newSpool }
+
+// itself is the definition under which the node's own event hears of what no check can:
+// news of the spool, and losses of which nobody knows the check.
+var itself = model.BuiltinChunk(model.KeepaliveCheck)
 
 func (r reason) String() string {
 	return [...]string{
 		kept: "kept", overFull: "the spool was full", tooOld: "too old", diskLost: "lost on the agent's disk",
 		unkept: "acknowledged before, but the server no longer has it", refused: "refused by the server",
+		newSpool:      "the agent's spool was deleted: what it held and the server had not acknowledged is lost",
+		olderDisk:     "the agent's spool is older than what the server has of it: it was brought back from a copy, or its last second was not written",
+		folderDeleted: "the agent's spool was deleted while it ran: it was made anew with what was in memory",
 	}[r]
 }
 
@@ -41,6 +58,9 @@ type item struct {
 	queued bool // handed to the log
 }
 
+// waits says whether what is older may not have been handed to the log either.
+func (it *item) waits() bool { return !it.queued || it.gone != kept }
+
 // lane is one numbering: items[i] is number first+i. Numbers from front to first-1
 // are gone too, for one reason and with counts, but without an item each.
 type lane struct {
@@ -52,6 +72,7 @@ type lane struct {
 	items  []item
 	aged   uint64 // below it nothing is kept that could be too old
 	cursor uint64 // the next number to send
+	sent   uint64 // no number above was ever handed to a session
 	urgent int    // urgent items at or above the cursor
 
 	// recent are the newest records, the last one being number next()-1.
@@ -171,7 +192,7 @@ func (l *lane) collapse(n int) {
 	l.why = l.items[n-1].gone
 	why := l.why
 	for i := range l.items[:n] {
-		if chunk := l.items[i].chunk; chunk != 0 {
+		if chunk, ok := l.items[i].countedAs(); ok {
 			counts[chunk]++
 		}
 	}
@@ -185,13 +206,16 @@ func (l *lane) frontGap() *wire.Gap {
 	for chunk, n := range l.counts {
 		gap.Counts = append(gap.Counts, wire.GapCount{Chunk: chunk, Count: n})
 	}
+	if len(l.counts) == 0 {
+		gap.Counts = []wire.GapCount{{Chunk: itself, Count: l.first - l.front}}
+	}
 	slices.SortFunc(gap.Counts, func(a, b wire.GapCount) int { return cmp.Compare(a.Chunk, b.Chunk) })
 	return gap
 }
 
 // advance moves the cursor behind last.
 func (l *lane) advance(last uint64) {
-	l.cursor = max(l.cursor, l.first)
+	l.cursor, l.sent = max(l.cursor, l.first), max(l.sent, last)
 	for ; l.cursor <= last; l.cursor++ {
 		if l.at(l.cursor).urgent {
 			l.urgent--
@@ -215,23 +239,37 @@ func (l *lane) gapAt(number uint64) *wire.Gap {
 	gap := &wire.Gap{Reason: why.String()}
 	counts := map[model.ChunkID]int{} // index in gap.Counts
 	for last := number; last < l.next() && l.at(last).gone == why; last++ {
-		gap.Last = last
-		it := l.at(last)
-		if it.chunk == 0 {
-			continue // a keepalive, or not known
-		}
-		i, ok := counts[it.chunk]
-		if !ok {
+		chunk, counted := l.at(last).countedAs()
+		i, ok := counts[chunk]
+		if counted && !ok {
 			if len(gap.Counts) == maxGapCounts {
 				return gap
 			}
 			i = len(gap.Counts)
-			counts[it.chunk] = i
-			gap.Counts = append(gap.Counts, wire.GapCount{Chunk: it.chunk})
+			counts[chunk] = i
+			gap.Counts = append(gap.Counts, wire.GapCount{Chunk: chunk})
 		}
-		gap.Counts[i].Count++
+		if counted {
+			gap.Counts[i].Count++
+		}
+		gap.Last = last
+	}
+	if why.tells() {
+		gap.Counts = []wire.GapCount{{Chunk: itself}}
 	}
 	return gap
+}
+
+// countedAs is the definition under which a number that is gone counts as lost; ok is
+// false for one that was no result.
+func (it *item) countedAs() (chunk model.ChunkID, ok bool) {
+	switch {
+	case it.gone.tells():
+		return 0, false
+	case it.chunk != 0:
+		return it.chunk, true
+	}
+	return itself, it.gone == diskLost // else a keepalive
 }
 
 // maxGapCounts keeps a gap's frame small; the rest is the next gap.

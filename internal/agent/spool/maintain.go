@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sort"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -12,6 +13,12 @@ import (
 // maintain keeps the log small: it is cut below the oldest record still needed, and
 // where old records hold back much, they are written again at its end.
 func (s *Spool) maintain() {
+	if boot := s.opts.Clock.BootMs(); age(boot, s.looked) >= lookEvery.Milliseconds() {
+		s.looked = boot
+		if s.log.Missing() {
+			s.reopen()
+		}
+	}
 	if s.behind {
 		s.store()
 	}
@@ -26,6 +33,39 @@ func (s *Spool) maintain() {
 	if s.log.Stats().SizeBytes > s.opts.MaxBytes/2 {
 		s.rewrite(s.opts.MaxBytes / 16)
 	}
+}
+
+// lookEvery is how often the spool looks whether its folder is still there.
+const lookEvery = 5 * time.Second
+
+// reopen makes the spool anew where somebody deleted its folder: what memory holds is
+// written again, of the rest only the numbers are left. It waits for the disk, once.
+func (s *Spool) reopen() {
+	log, err := openLog(s.dir, &s.opts)
+	if err != nil {
+		s.opts.Logger.Error("the spool was deleted, and cannot be made anew; trying again", "folder", s.dir, "err", err)
+		return
+	}
+	s.opts.Logger.Error("the spool was deleted while the agent runs; it is made anew with what is in memory", "folder", s.dir)
+	old := s.log
+	s.closing.Go(func() { _ = old.Close() }) // it may still call us
+	s.log, s.hears, s.page, s.stateAt, s.cutSize = log, &hears{s}, nil, 0, 0
+	for l := range s.lanes {
+		ln := &s.lanes[l]
+		for n := ln.first; n < ln.next(); n++ {
+			if it := ln.at(n); it.gone != kept {
+				continue
+			} else if ln.memory(n) == nil {
+				s.giveWay(wire.Lane(l), n, diskLost)
+			} else {
+				it.commit, it.queued = 0, false
+			}
+		}
+	}
+	s.store()
+	s.lanes[wire.Live].push(s.news(folderDeleted), nil)
+	s.eachGone(func(*item) bool { return true })
+	s.saveState()
 }
 
 // cut lets the log delete what nothing needs any more.
@@ -99,7 +139,7 @@ func (s *Spool) load(l wire.Lane, number uint64) []byte {
 	s.page = map[uint64][]byte{}
 	size := 0
 	from := journal.Position{Log: s.log.Incarnation().ID, Number: it.commit - 1}
-	err := s.log.Read(context.Background(), from, func(c journal.Commit) error {
+	err := s.log.ReadWhole(context.Background(), from, func(c journal.Commit) error {
 		if size > pageBytes {
 			return errPageFull
 		}

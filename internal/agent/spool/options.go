@@ -15,6 +15,7 @@ type Options struct {
 	MaxAge    time.Duration // of a signal; default 24 h
 	LiveGrace time.Duration // how long after a session new signals are still live; default 10 s
 	Linger    time.Duration // between two syncs of the disk; default 500 ms, negative: none
+	Known     bool          // a server has seen this agent before: a spool that is new now was deleted, which is told
 
 	FS     disk.FS   // default disk.OS{}
 	Clock  Clock     // required

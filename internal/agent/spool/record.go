@@ -113,7 +113,7 @@ func (r *record) decode(data []byte) error {
 		for ok && len(rest) > 0 {
 			r.chunks = append(r.chunks, model.ChunkID(next()))
 		}
-		r.lane, ok = wire.Lane(lane), ok && lane < lanes && r.why > kept && r.why <= refused
+		r.lane, ok = wire.Lane(lane), ok && lane < lanes && r.why > kept && r.why < reasons
 	case recordState:
 		st := &r.state
 		st.epoch, st.stream, st.boot = r.epoch, wire.StreamID(next()), next()

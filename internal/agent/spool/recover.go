@@ -65,7 +65,8 @@ func (s *Spool) recover() error {
 		}
 		s.rebuild(wire.Lane(l), list[l])
 	}
-	if s.st.epoch == 0 {
+	fresh := s.st.epoch == 0
+	if fresh {
 		s.st.epoch = 1
 		if s.st.stream, err = s.newStreamID(); err != nil {
 			return err
@@ -73,6 +74,11 @@ func (s *Spool) recover() error {
 	}
 	if id := s.opts.Clock.BootID(); id != s.st.bootID || s.st.boot == 0 {
 		s.st.boot, s.st.bootID = s.st.boot+1, id
+	}
+	if fresh && s.opts.Known {
+		s.opts.Logger.Error("the spool is new, though this agent has had one: what that held and no server acknowledged is lost", "folder", s.dir)
+		s.lanes[wire.Live].push(s.news(newSpool), nil)
+		s.eachGone(func(*item) bool { return true })
 	}
 	s.saveState()
 	s.makeRoom()
@@ -111,5 +117,5 @@ func (s *Spool) rebuild(l wire.Lane, list []found) {
 			s.bytes += int64(it.size) + itemOverhead
 		}
 	}
-	s.loaded[l] = next
+	ln.sent = next - 1 // some of them may have been
 }

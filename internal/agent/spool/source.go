@@ -52,11 +52,7 @@ func (s *Spool) Resume(last []wire.StreamLast) error {
 	}
 	ahead := false
 	for l := range s.lanes {
-		known := s.lanes[l].next()
-		if !s.compared {
-			known = s.loaded[l] // numbers above were given since, without knowing the server's
-		}
-		ahead = ahead || at[l] >= known
+		ahead = ahead || at[l] > s.lanes[l].sent
 	}
 	if ahead {
 		if err := s.renumber(at); err != nil {
@@ -67,7 +63,7 @@ func (s *Spool) Resume(last []wire.StreamLast) error {
 			s.resumeLane(&s.lanes[l], at[l])
 		}
 	}
-	s.compared, s.online = true, true
+	s.online = true
 	s.maintain()
 	return nil
 }
@@ -81,10 +77,10 @@ func (s *Spool) resumeLane(ln *lane, last uint64) {
 	ln.rewind(ln.front)
 }
 
-// renumber begins a new stream, because the server knows numbers that this disk
-// never gave: the disk was rolled back, or lost its last seconds. What the disk
-// knew and the server keeps is done; the rest gets numbers of the new stream. The
-// new state is written last, so that a crash leaves one stream or the other.
+// renumber begins a new stream, because the server knows numbers that were never sent
+// from here: the disk was rolled back, or lost its last seconds. What was sent and the
+// server keeps is done; the rest gets numbers of the new stream. The new state is
+// written last, so that a crash leaves one stream or the other.
 func (s *Spool) renumber(at [lanes]uint64) error {
 	stream, err := s.newStreamID()
 	if err != nil {
@@ -97,12 +93,11 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 	var fresh [lanes]lane
 	for l := range old {
 		ln := &old[l]
-		done := at[l]
-		if !s.compared {
-			done = min(done, s.loaded[l]-1) // above it the numbers mean other signals
-		}
-		s.bytes -= ln.drop(done)
+		s.bytes -= ln.drop(min(at[l], ln.sent)) // above it the numbers mean other signals
 		fresh[l] = newLane()
+		if l == int(wire.Live) {
+			fresh[l].push(s.news(olderDisk), nil)
+		}
 		for n := ln.first; n < ln.next(); n++ {
 			it := *ln.at(n)
 			it.queued, it.commit = it.gone != kept, 0
@@ -128,9 +123,6 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 	s.store()
 	s.eachGone(func(*item) bool { return true })
 	s.saveState()
-	for l := range s.lanes {
-		s.loaded[l] = s.lanes[l].next()
-	}
 	s.makeRoom()
 	return nil
 }

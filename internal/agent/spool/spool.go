@@ -16,19 +16,20 @@ import (
 
 // Spool is safe for concurrent use. It is what a session sends from (link.Source).
 type Spool struct {
-	opts   Options
-	log    *journal.Log
-	notify chan struct{}
+	opts    Options
+	dir     string
+	notify  chan struct{}
+	closing sync.WaitGroup // logs whose folder was deleted
 
 	mu        sync.Mutex
-	st        state // first and next are filled in when it is written
+	log       *journal.Log
+	hears     *hears // the waiter of what is appended to log
+	st        state  // first and next are filled in when it is written
 	lanes     [lanes]lane
 	base      int64 // wall clock less boot clock at Open, ms
 	bytes     int64 // counted against the budget: what is kept
 	online    bool
 	since     uint64            // boot clock when the last session ended, or at Open
-	loaded    [lanes]uint64     // next number at Open: above it the disk knew nothing
-	compared  bool              // the server's numbers were compared with loaded
 	page      map[uint64][]byte // records read ahead, by token
 	behind    bool              // some items could not be handed to the log
 	roomy     bool              // memory may hold them all: they are being renumbered
@@ -36,6 +37,7 @@ type Spool struct {
 	cutSize   int64             // size of the log at the last cut
 	stats     Stats
 	noted     uint64 // stats.GaveWay when last written down
+	looked    uint64 // boot clock when the folder was last looked at
 	closed    bool
 	scratch   []journal.Entry
 	doNotWait context.Context // ended: the spool never waits for the log
@@ -55,29 +57,19 @@ type Stats struct {
 // spool is repaired; what is lost becomes a gap.
 func Open(dir string, o Options) (*Spool, error) {
 	o = o.withDefaults()
-	jo := journal.Options{
-		FS: o.FS, Rand: o.Rand, Budget: o.MaxBytes, Reserve: -1, Tick: -1, Linger: o.Linger,
-		MaxCommit: 64 << 10, QueueBytes: memoryBytes / 4, SegmentSize: o.MaxBytes / 32,
-		Logger: o.Logger, Name: "spool",
-		RepairCommand: "restart the agent, which repairs its spool by itself",
-	}
 	dir = filepath.Clean(dir)
-	log, err := journal.Open(dir, jo)
-	if damage := (*journal.DamageError)(nil); errors.As(err, &damage) {
-		o.Logger.Error("spool is damaged, going on without what is lost", "err", damage)
-		if _, err = journal.Repair(dir, jo); err == nil {
-			log, err = journal.Open(dir, jo)
-		}
-	}
+	log, err := openLog(dir, &o)
 	if err != nil {
 		return nil, fmt.Errorf("open spool: %w", err)
 	}
 	ended, end := context.WithCancel(context.Background())
 	end()
+	boot := o.Clock.BootMs()
 	s := &Spool{
-		opts: o, log: log, notify: make(chan struct{}, 1), doNotWait: ended,
-		since: o.Clock.BootMs(), base: o.Clock.WallMs() - int64(o.Clock.BootMs()), lanes: [lanes]lane{newLane(), newLane()},
+		opts: o, dir: dir, log: log, notify: make(chan struct{}, 1), doNotWait: ended,
+		since: boot, looked: boot, base: o.Clock.WallMs() - int64(boot), lanes: [lanes]lane{newLane(), newLane()},
 	}
+	s.hears = &hears{s}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.recover(); err != nil {
@@ -87,13 +79,39 @@ func Open(dir string, o Options) (*Spool, error) {
 	return s, nil
 }
 
+// openLog opens the log, and repairs it where it must.
+func openLog(dir string, o *Options) (*journal.Log, error) {
+	jo := journal.Options{
+		FS: o.FS, Rand: o.Rand, Budget: o.MaxBytes, Reserve: -1, Tick: -1, Linger: o.Linger,
+		MaxCommit: 64 << 10, QueueBytes: memoryBytes / 4, SegmentSize: o.MaxBytes / 32,
+		Logger: o.Logger, Name: "spool",
+		RepairCommand: "restart the agent, which repairs its spool by itself",
+	}
+	log, err := journal.Open(dir, jo)
+	if damage := (*journal.DamageError)(nil); errors.As(err, &damage) {
+		o.Logger.Error("spool is damaged, going on without what is lost", "err", damage)
+		if _, err = journal.Repair(dir, jo); err == nil {
+			log, err = journal.Open(dir, jo)
+		}
+	}
+	return log, err
+}
+
 // Close syncs what was appended and closes the log.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	s.saveState()
 	s.closed = true
+	log := s.log
 	s.mu.Unlock()
-	return s.log.Close()
+	defer s.closing.Wait()
+	return log.Close()
+}
+
+// news spends a number on what became of the spool: an entry in the history of the
+// node's own event.
+func (s *Spool) news(why reason) item {
+	return item{at: seconds(s.nowMs()), chunk: itself, gone: why, queued: true}
 }
 
 // newStreamID draws a stream id, never zero.
@@ -169,7 +187,7 @@ func (s *Spool) store() {
 	for l := range s.lanes {
 		ln := &s.lanes[l]
 		from := len(ln.recent)
-		for from > 0 && !ln.at(ln.next()-uint64(len(ln.recent)-from+1)).queued {
+		for from > 0 && ln.at(ln.next()-uint64(len(ln.recent)-from+1)).waits() {
 			from--
 		}
 		for i := from; i < len(ln.recent); i++ {
@@ -193,7 +211,7 @@ func (s *Spool) store() {
 func (s *Spool) write(data []byte, token uint64) error {
 	e := journal.Entry{Data: data, Token: token}
 	if token != 0 {
-		e.Waiter = s
+		e.Waiter = s.hears
 	}
 	s.scratch = append(s.scratch[:0], e)
 	return s.log.Append(s.doNotWait, s.scratch...)
@@ -211,13 +229,18 @@ func (s *Spool) token(l wire.Lane, number uint64) uint64 {
 	return uint64(l)<<tokenLane | (s.st.epoch&0x3f)<<tokenEpoch | number
 }
 
+// hears is the spool as one log's waiter: what an abandoned log still commits means
+// nothing any more.
+type hears struct{ s *Spool }
+
 // Committed implements journal.Waiter.
-func (s *Spool) Committed(token uint64, at journal.Position, err error) {
-	if err != nil {
-		return
-	}
+func (h *hears) Committed(token uint64, at journal.Position, err error) {
+	s := h.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err != nil || s.hears != h {
+		return
+	}
 	if token&tokenState != 0 {
 		s.stateAt = at.Number
 		return

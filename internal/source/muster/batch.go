@@ -113,11 +113,23 @@ func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused) {
 		}
 		if v != admitted {
 			x.srv.metrics.signals[v].Inc()
-			refused = append(refused, wire.Refused{StreamKey: r.StreamKey, Number: number, Code: cmp.Or(code, verdictNames[v]), Reason: reason})
+			code = cmp.Or(code, verdictNames[v])
+			refused = append(refused, wire.Refused{StreamKey: r.StreamKey, Number: number, Code: code, Reason: reason})
+			x.complain(v, code, reason)
 		}
 		number++
 	}
 	return refused
+}
+
+// complain tells the operator once per session and kind of refusal; the metrics have
+// all of them.
+func (x *session) complain(v verdict, code, reason string) {
+	if x.complained[v] {
+		return
+	}
+	x.complained[v] = true
+	x.srv.cfg.Log.Warn("a result is refused for good; of further ones only the metrics tell", "node", x.node.Name, "code", code, "reason", reason)
 }
 
 // verdict judges one signal. The view is asked once per session and definition of

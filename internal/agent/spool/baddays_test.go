@@ -1,0 +1,143 @@
+package spool
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/journal/memfs"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// onDisk opens a spool on the real file system: what is deleted there stays open.
+func onDisk(t *testing.T, dir string, clock Clock, known bool) *Spool {
+	t.Helper()
+	s, err := Open(dir, Options{FS: disk.OS{}, Clock: clock, MaxBytes: 16 << 20, Linger: -1, Known: known})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestFolderDeletedWhileOpen(t *testing.T) {
+	dir, clock, v := filepath.Join(t.TempDir(), "spool"), newHands(), newServer()
+	s := onDisk(t, dir, clock, false)
+	stream := s.Stats().Stream
+	for i := range 10 {
+		s.Append(result(clock, 1, fmt.Sprint("before", i)), false)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		clock.pass(1000)
+		s.Append(result(clock, 1, fmt.Sprint("after", i)), false)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = onDisk(t, dir, clock, true) // what was in memory is on the new disk
+	defer s.Close()
+	if s.Stats().Stream != stream {
+		t.Error("another stream")
+	}
+	v.resume(t, s)
+	v.drain(t, s)
+	v.expect(t, 20)
+	if v.gaps[folderDeleted.String()] != 1 || v.lost[itself] != 0 {
+		t.Errorf("gaps %v, lost %v", v.gaps, v.lost)
+	}
+}
+
+func TestDeletedSpoolIsTold(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		clock, v := newHands(), newServer()
+		s := onDisk(t, t.TempDir(), clock, known)
+		s.Append(result(clock, 1, "first"), false)
+		v.resume(t, s)
+		v.drain(t, s)
+		v.expect(t, 1)
+		if told := v.gaps[newSpool.String()] == 1; told != known {
+			t.Errorf("known %v: gaps %v", known, v.gaps)
+		}
+		s.Close()
+	}
+}
+
+// Numbers that the server has and that were never sent from here are another life's,
+// also where the process itself was brought back, as a virtual machine is, and has made
+// more signals than the other life since.
+func TestMemoryBroughtBack(t *testing.T) {
+	fs, clock, v := memfs.New(), newHands(), newServer()
+	s := open(t, fs, clock, 0)
+	defer s.Close()
+	stream := s.Stats().Stream
+	v.resume(t, s)
+	s.Append(result(clock, 1, "shared"), false)
+	v.drain(t, s)
+	v.last[wire.StreamKey{Stream: stream, Lane: wire.Live}] = 20 // the other life went on to here
+	s.Offline()
+	for i := range 30 {
+		s.Append(result(clock, 1, fmt.Sprint("this life", i)), false)
+	}
+	v.resume(t, s)
+	v.drain(t, s)
+	v.expect(t, 31)
+	if s.Stats().Stream == stream || v.gaps[olderDisk.String()] != 1 {
+		t.Errorf("gaps %v", v.gaps)
+	}
+}
+
+// A bad byte in the middle of the log takes what is in its commit and nothing else:
+// while the spool is open, and after a restart.
+func TestDamageInTheMiddle(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		t.Run(fmt.Sprint("restart ", restart), func(t *testing.T) {
+			dir, clock, v := t.TempDir(), newHands(), newServer()
+			s := onDisk(t, dir, clock, false)
+			noise := strings.Repeat("n", 20<<10)
+			const n = 200 // far more than memory keeps
+			for i := range n {
+				s.Append(result(clock, i%2+1, fmt.Sprint(i, noise, i*i*7919)), false)
+				flush(t, s)
+			}
+			segments, _ := filepath.Glob(filepath.Join(dir, "*.log"))
+			slices.Sort(segments)
+			damage(t, segments[0])
+			if restart {
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				s = onDisk(t, dir, clock, false)
+			}
+			defer s.Close()
+			v.resume(t, s)
+			v.drain(t, s)
+			lost := 0
+			for _, count := range v.lost {
+				lost += int(count)
+			}
+			if v.holes != 0 || len(v.got) != n-1 || lost != 1 || v.gaps["lost on the agent's disk"] != 1 {
+				t.Errorf("%d of %d arrived, lost %v, gaps %v", len(v.got), n, v.lost, maps.Collect(maps.All(v.gaps)))
+			}
+		})
+	}
+}
+
+// damage changes one byte in the middle of what a file holds.
+func damage(t *testing.T, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 0x10
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
