@@ -23,9 +23,16 @@ func event(t *testing.T, api *client.Client, node, check string) v1.Event {
 	return e
 }
 
-// settled lets no more runs begin and waits until the server has the result of each
-// that was, once.
+// settled lets no more runs begin, waits until the server has the result of each that
+// was, once, and lets runs go on.
 func settled(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
+	t.Helper()
+	quiet(t, api, node, check, c)
+	c.Go()
+}
+
+// quiet is settled, and runs do not go on.
+func quiet(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	c.Hold()
 	harness.Until(t, 40*time.Second, fmt.Sprintf("every run of %s/%s is applied", node, check), func() (string, bool) {
@@ -36,7 +43,6 @@ func settled(t *testing.T, api *client.Client, node, check string, c *harness.Co
 		}
 		return fmt.Sprintf("%d runs, %d results, %q", runs, e.Results, e.Output), e.Results == runs && e.Output == fmt.Sprint("run ", runs)
 	})
-	c.Go()
 }
 
 // The agent is killed while the server has not acknowledged what it holds. Back within

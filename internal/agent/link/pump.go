@@ -59,6 +59,7 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 	go func() { ended <- s.Read() }()
 	err = r.pump(ctx, s, ended)
 	if ctx.Err() != nil {
+		_, _ = r.drain(s) // the last results; what is not acknowledged is sent again at the next start
 		s.Bye("the agent stops")
 	}
 	s.Close()
