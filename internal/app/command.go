@@ -57,6 +57,7 @@ other commands find the server. Needs no root.`,
 				ctx, hungUp = signal.NotifyContext(ctx, syscall.SIGHUP)
 				defer hungUp()
 			}
+			keepHeapSmall()
 			up := &Up{Config: cfg, Demo: demo, Context: path, Program: os.Args[0], Out: cmd.OutOrStdout(), Log: log, Book: book}
 			return up.Run(ctx)
 		},
@@ -84,6 +85,7 @@ file (--config); docs/reference/configuration.md lists them.`,
 				return err
 			}
 			log := book.Logger(cfg.LogFormat)
+			keepHeapSmall()
 			ctx, stop := untilStopped(cmd.Context(), cmd, book, log)
 			defer stop()
 			s, err := Open(ctx, cfg, log)
