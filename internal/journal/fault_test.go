@@ -383,3 +383,74 @@ func TestStalledSync(t *testing.T) {
 		}
 	})
 }
+
+// TestEndsBeforeWhatOthersKnow: a log that lost its end, or is an older copy, goes on
+// as another incarnation: its new commits are not taken for those that are gone.
+func TestEndsBeforeWhatOthersKnow(t *testing.T) {
+	fs := memfs.New()
+	o := journal.Options{FS: fs, Tick: -1, Reserve: -1}
+	l := open(t, "/j", o)
+	a := journaltest.NewAcks()
+	add(t, l, a, 0)
+	at := a.Wait(1)[0].At
+	_ = l.Close()
+
+	o.Seen = []journal.Position{at, {Log: 77, Number: 500}}
+	l = open(t, "/j", o)
+	if id := l.Incarnation().ID; id != at.Log {
+		t.Fatal("a new incarnation, though nothing is missing")
+	}
+	head := l.Head()
+	_ = l.Close()
+
+	ahead := journal.Position{Log: at.Log, Number: head.Number + 5}
+	o.Seen = []journal.Position{at, ahead}
+	l = open(t, "/j", o)
+	born := l.Incarnation().ID
+	if born == at.Log {
+		t.Fatal("the same incarnation, though its end is missing")
+	}
+	if p, err := l.Resolve(ahead); !errors.Is(err, journal.ErrGone) {
+		t.Fatalf("a position of the end that is gone: %+v, %v", p, err)
+	}
+	for _, c := range []struct{ of, want journal.Position }{
+		{at, journal.Position{Log: born, Number: at.Number}},
+		{ahead, journal.Position{Log: born, Number: head.Number}},
+		{journal.Position{Log: 77, Number: 500}, journal.Position{}},
+	} {
+		if p := l.Shared(c.of); p != c.want {
+			t.Errorf("shared with %+v: %+v, want %+v", c.of, p, c.want)
+		}
+	}
+	add(t, l, a, 1)
+	if got := a.Wait(2)[1].At; got != (journal.Position{Log: born, Number: head.Number + 1}) {
+		t.Fatalf("goes on at %+v", got)
+	}
+	_ = l.Close()
+	l = open(t, "/j", o) // those others still know the former one: nothing new in that
+	defer l.Close()
+	if l.Incarnation().ID != born {
+		t.Fatal("a new incarnation at every start")
+	}
+}
+
+// TestLogThatIsNotThere: a folder without the log that others know is refused, until
+// Repair begins a new one.
+func TestLogThatIsNotThere(t *testing.T) {
+	o := journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, Seen: []journal.Position{{Log: 77, Number: 500}}, RepairCommand: "mend it"}
+	_, err := journal.Open("/j", o)
+	if model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), "is its disk mounted?") || !strings.HasSuffix(err.Error(), "begin a new one: mend it") {
+		t.Fatal(err)
+	}
+	lost, err := journal.Repair("/j", o)
+	if err != nil || len(lost) != 1 || lost[0].String() != "/j: commit 1 and all after it lost" {
+		t.Fatalf("%v %v", lost, err)
+	}
+	l := open(t, "/j", o)
+	defer l.Close()
+	a := journaltest.NewAcks()
+	add(t, l, a, 0)
+	if at := a.Wait(1)[0].At; at.Number != 1 {
+		t.Fatalf("%+v", at)
+	}
+}

@@ -129,10 +129,19 @@ func readFolder(fsys disk.FS, dir string) (*folder, error) {
 		return nil, fmt.Errorf("read %q: %w", path, err)
 	}
 	f, err := parseFolder(data)
+	if errors.Is(err, errVersion) {
+		return nil, newer(path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read %q: %w", path, err)
 	}
 	return f, nil
+}
+
+// newer refuses what this program is too old for.
+func newer(path string) error {
+	return model.Errorf(model.Conflict, "%q was %w", path, errVersion).
+		WithHint("install the version of Muster that wrote it, or a later one")
 }
 
 func (f *folder) save(fsys disk.FS, dir string) error {

@@ -207,6 +207,20 @@ func (f *folder) resolve(p Position) (Position, error) {
 	return Position{}, ErrGone
 }
 
+// Shared is the last commit at or before p that this life of the log has in common
+// with the one that p is of; the zero Position: none that is known of.
+func (l *Log) Shared(p Position) Position {
+	if now, err := l.folder.resolve(p); err == nil {
+		return now
+	}
+	for _, a := range l.folder.ancestors {
+		if a.ID == p.Log {
+			return Position{Log: l.folder.incarnation.ID, Number: a.last}
+		}
+	}
+	return Position{}
+}
+
 // Cut implements Journal: whole segments below the position are deleted.
 func (l *Log) Cut(p Position) error {
 	p, err := l.Resolve(p)

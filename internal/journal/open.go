@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Open opens the log in dir, making it where there is none.
@@ -48,6 +49,11 @@ func (l *Log) open() (err error) {
 	if l.segments, err = listSegments(o, l.dir); err != nil {
 		return err
 	}
+	if len(l.segments) == 0 {
+		if err := l.missing(); err != nil {
+			return err
+		}
+	}
 	if err := l.openFolder(); err != nil {
 		return err
 	}
@@ -59,7 +65,46 @@ func (l *Log) open() (err error) {
 	if len(l.segments) == 0 {
 		return l.roll(1)
 	}
-	return l.verify()
+	if err := l.verify(); err != nil {
+		return err
+	}
+	return l.compare()
+}
+
+// missing says that others know a log which is not here.
+func (l *Log) missing() error {
+	last := uint64(0)
+	for _, p := range l.opts.Seen {
+		last = max(last, p.Number)
+	}
+	if last == 0 {
+		return nil
+	}
+	return model.Errorf(model.Unavailable,
+		"journal folder %q holds no journal, but this data had one, up to commit %d at least: is its disk mounted?", l.dir, last).
+		WithHint("mount it, or restore it from a backup; if it is lost, begin a new one: %s", l.opts.RepairCommand)
+}
+
+// compare begins a new incarnation if others know more of this log than it holds.
+func (l *Log) compare() error {
+	seen := l.head.number
+	for _, p := range l.opts.Seen {
+		if p.Log == l.folder.incarnation.ID {
+			seen = max(seen, p.Number)
+		}
+	}
+	if seen == l.head.number {
+		return nil
+	}
+	if err := l.folder.renew(&l.opts, l.head.number); err != nil {
+		return err
+	}
+	if err := l.folder.save(l.opts.FS, l.dir); err != nil {
+		return err
+	}
+	l.opts.Logger.Error("journal ends before what snapshots or history know of it: it lost its end, or is an older copy; it goes on as a new incarnation",
+		"lost", fmt.Sprintf("commits %d to %d", l.head.number+1, seen), "incarnation", l.folder.incarnation.ID)
+	return nil
 }
 
 // openFolder reads FORMAT, or writes it in an empty folder.
@@ -163,6 +208,9 @@ func (l *Log) verifySegment(s *segment, limit uint64, last, follows bool) error 
 	w, err := newWalker(file, l.folder.known)
 	s.disk = w.size
 	damaged := func(reason error, first, last uint64) error {
+		if last == limit-1 && limit == math.MaxUint64 {
+			last = ToEnd
+		}
 		return (&DamageError{
 			File: s.path, Offset: w.offset, First: first, Last: max(first, last),
 			After: instant(l.head.received), Reason: reason,
@@ -170,7 +218,7 @@ func (l *Log) verifySegment(s *segment, limit uint64, last, follows bool) error 
 	}
 	switch {
 	case errors.Is(err, errVersion):
-		return fmt.Errorf("open journal segment %q: %w", s.path, err)
+		return newer(s.path)
 	case err == nil && w.before.number+1 != s.first:
 		err = errBad{errOrder}
 	case err == nil && follows && w.before.number > l.head.number:
@@ -200,6 +248,8 @@ func (l *Log) verifySegment(s *segment, limit uint64, last, follows bool) error 
 	case errors.Is(err, io.EOF) && !last && l.head.number+1 < limit:
 		return damaged(errors.New("commits are missing at its end"), l.head.number+1, limit-1)
 	case errors.Is(err, io.EOF):
+	case errors.Is(err, errVersion):
+		return newer(s.path)
 	case !errors.As(err, &bad):
 		return fmt.Errorf("verify journal segment %q: %w", s.path, err)
 	case !last:

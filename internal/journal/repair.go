@@ -14,8 +14,10 @@ import (
 // Repaired is one loss that Repair made official.
 type Repaired struct {
 	File        string
-	First, Last uint64 // commits lost
+	First, Last uint64 // commits lost; Last may be ToEnd
 }
+
+func (r Repaired) String() string { return r.File + ": " + commits(r.First, r.Last) + " lost" }
 
 // Repair makes a damaged log openable: for `muster doctor repair`. Damaged
 // files are written anew, with everything in them that is whole, and with one empty
@@ -23,6 +25,9 @@ type Repaired struct {
 // the log is not touched. It returns what is lost, nothing for a log without damage.
 func Repair(dir string, o Options) ([]Repaired, error) {
 	o = o.withDefaults(dir)
+	if err := o.FS.MkdirAll(dir); err != nil {
+		return nil, fmt.Errorf("make journal folder %q: %w", dir, err)
+	}
 	held, err := lock(&o, dir)
 	if err != nil {
 		return nil, err
@@ -31,6 +36,9 @@ func Repair(dir string, o Options) ([]Repaired, error) {
 	segments, err := listSegments(&o, dir)
 	if err != nil {
 		return nil, err
+	}
+	if len(segments) == 0 {
+		return beginAnew(&o, dir)
 	}
 	r := &repair{o: &o, dir: dir}
 	if err := r.readFolder(segments); err != nil {
@@ -46,6 +54,22 @@ func Repair(dir string, o Options) ([]Repaired, error) {
 		}
 	}
 	return r.losses, nil
+}
+
+// beginAnew makes an empty log in the place of one that is gone.
+func beginAnew(o *Options, dir string) ([]Repaired, error) {
+	f := &folder{partitions: o.Partitions, stores: o.Stores}
+	if err := f.renew(o, 0); err != nil {
+		return nil, err
+	}
+	if err := f.save(o.FS, dir); err != nil {
+		return nil, err
+	}
+	h := segmentHeader{incarnation: f.incarnation}
+	if err := disk.WriteFile(o.FS, dir, segmentName(1), h.append(nil)); err != nil {
+		return nil, fmt.Errorf("begin journal: %w", err)
+	}
+	return []Repaired{{File: dir, First: 1, Last: ToEnd}}, nil
 }
 
 type repair struct {
@@ -129,12 +153,16 @@ func (r *repair) segment(s *segment, limit uint64) error {
 			if limit == math.MaxUint64 && !out.damaged {
 				return nil // a torn last commit: Open cuts it
 			}
+			out.cut = true
 		default:
 			return err
 		}
 		break
 	}
-	if limit != math.MaxUint64 && out.before.number+1 < limit {
+	switch {
+	case limit == math.MaxUint64 && out.damaged && (out.cut || len(out.body) == 0):
+		out.lostTail()
+	case limit != math.MaxUint64 && out.before.number+1 < limit:
 		if err := out.lostToEnd(limit); err != nil {
 			return err
 		}
@@ -156,6 +184,7 @@ type rewriter struct {
 	start   checkpoint
 	guess   bool // before is not known: the first commit kept tells
 	damaged bool
+	cut     bool // nothing whole was found behind bytes that are not
 }
 
 // keep takes over a whole commit, and notes what is missing before it.
@@ -195,6 +224,12 @@ func (w *rewriter) lost(last uint64, chain uint32) {
 	w.losses = append(w.losses, Repaired{File: w.path, First: w.before.number + 1, Last: last})
 	w.body = append(w.body, b...)
 	w.before.number, w.before.chain = last, chain
+}
+
+// lostTail notes that nothing whole was found behind the last commit kept, in a file
+// that is damaged beyond what a crash can do.
+func (w *rewriter) lostTail() {
+	w.losses = append(w.losses, Repaired{File: w.path, First: w.before.number + 1, Last: ToEnd})
 }
 
 // lostToEnd notes that the segment's last commits are gone: the next segment says
