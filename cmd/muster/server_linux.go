@@ -17,6 +17,6 @@ func extras() []cli.Extra {
 	}
 	return []cli.Extra{
 		command("", app.UpCommand), command("", app.ServerCommand), agentExtra(), command("", load.NewCommand),
-		command("auth", app.ResetPasswordCommand), command("doctor", app.RepairCommand),
+		command("auth", app.ResetPasswordCommand), command("doctor", app.RepairCommand), command("doctor", app.RestoredCommand),
 	}
 }

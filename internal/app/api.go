@@ -54,7 +54,7 @@ func (s *Server) describe() v1.Status {
 	if st.Blocked != nil {
 		out.Journal.Blocked = st.Blocked.Error()
 	}
-	if free, err := (disk.OS{}).Free(s.journalDir()); err == nil {
+	if free, err := (disk.OS{}).Free(journalFolder(s.cfg)); err == nil {
 		out.Journal.FreeBytes = free
 	}
 	for _, q := range s.queues.List() {

@@ -17,7 +17,6 @@ import (
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/intent"
-	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
@@ -151,6 +150,11 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 	dsn := cfg.IntentDB
 	if dsn == "" {
 		dsn = s.path("intent.db")
+		held, err := lockStopped(cfg.Data)
+		if err != nil {
+			return "", err
+		}
+		defer held.Close()
 		if _, err := os.Stat(dsn); err != nil {
 			return "", model.Errorf(model.NotFound, "%s is no data folder of a server: %w", cfg.Data, err).WithHint("name it with --data DIR")
 		}
@@ -201,39 +205,4 @@ func levelOf(text string) slog.Level {
 	var l slog.Level
 	_ = l.UnmarshalText([]byte(text)) // config has checked it
 	return l
-}
-
-// RepairCommand becomes a part of `muster doctor`.
-func RepairCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "repair --data DIR",
-		Short: "Go on without the damaged commits of a stopped server's journal, and say what is lost",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(cmd.Flags(), os.Getenv)
-			if err != nil {
-				return err
-			}
-			dir := cfg.Journal
-			if dir == "" {
-				dir = filepath.Join(cfg.Data, "journal")
-			}
-			if _, err := os.Stat(dir); err != nil {
-				return model.Errorf(model.NotFound, "%s holds no journal: %w", cfg.Data, err).WithHint("name the data folder with --data DIR")
-			}
-			lost, err := journal.Repair(dir, journal.Options{Budget: int64(cfg.JournalBudget), Reserve: int64(cfg.JournalReserve)})
-			if err != nil {
-				return err
-			}
-			for _, l := range lost {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: commits %d to %d are lost\n", l.File, l.First, l.Last)
-			}
-			if len(lost) == 0 {
-				fmt.Fprintln(cmd.OutOrStdout(), "the journal is whole: nothing was changed")
-			}
-			return nil
-		},
-	}
-	config.Flags(c.Flags())
-	return c
 }

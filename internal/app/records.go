@@ -173,9 +173,11 @@ func (s *Server) journalHealth() (model.Status, string) {
 		share = 100 * float64(st.SizeBytes) / float64(st.BudgetBytes)
 	}
 	text := fmt.Sprintf("journal uses %.0f%% of its budget of %s", share, model.Size(st.BudgetBytes))
-	switch {
+	switch behind := s.setBack.text(); {
 	case st.Blocked != nil:
 		return model.Critical, "journal does not commit: " + st.Blocked.Error() + s.holdsBack()
+	case behind != "":
+		return model.Critical, behind + ". On the server's machine, with the server stopped: " + stoppedCommand(s.cfg, "restored")
 	case share >= 90:
 		return model.Critical, text + "; when it is full, agents are slowed down and keep their results" + s.holdsBack()
 	case share >= 75:

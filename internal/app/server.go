@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/metrics"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
@@ -38,6 +40,7 @@ import (
 // files back. Two of them live side by side in one process.
 type Server struct {
 	cfg      *config.Server
+	folder   io.Closer // the data folder's lock
 	log      *slog.Logger
 	now      func() time.Time
 	started  time.Time
@@ -54,6 +57,7 @@ type Server struct {
 	authority *pki.Authority
 	sessions  *muster.Server
 
+	setBack  setBack       // agents that know more than we do
 	replay   chan struct{} // closed once the view has what the journal held
 	replayed uint64        // number of the last commit of it
 	viewEnd  context.CancelFunc
@@ -68,9 +72,10 @@ type Server struct {
 // Open opens everything that the server keeps and brings the view up to date. What
 // is opened first is needed by what follows:
 //
+//	folder     its lock keeps a second server away from all that is in it
 //	intent     what operators declared; the planner compiles it
-//	history    how far reactions went, before the view emits anything again
-//	journal    its lock keeps a second server away from the folder
+//	history    how far reactions went: the journal cannot end before that
+//	journal    the life of the data: who knows ids and positions of another is told
 //	planner    the chunks that judge what the journal holds
 //	view       from snapshots, then by replay
 //	authority  certificates, for whoever connects
@@ -99,12 +104,12 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 		what string
 		do   func(context.Context) error
 	}{
-		{"intent", s.openIntent}, {"history", s.openHistory}, {"journal", s.openJournal}, {"planner", s.openPlanner},
+		{"data folder", s.openFolder}, {"intent", s.openIntent}, {"history", s.openHistory}, {"journal", s.openJournal}, {"planner", s.openPlanner},
 		{"event view", s.openView}, {"authority", s.openAuthority}, {"listeners", s.listen}, {"API", s.openAPI},
 	} {
 		began := time.Now()
 		if err := step.do(ctx); err != nil {
-			return s, fmt.Errorf("open %s: %w", step.what, err)
+			return s, fmt.Errorf("open %s: %w", step.what, explain(err))
 		}
 		log.Debug("opened", "what", step.what, "took", time.Since(began))
 	}
@@ -162,33 +167,67 @@ func (s *Server) openHistory(ctx context.Context) error {
 		Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log,
 		Registerer: s.registry, Queues: s.queues,
 	})
-	return s.reactor.Load(ctx)
+	return nil
 }
 
-func (s *Server) journalDir() string {
-	if s.cfg.Journal != "" {
-		return s.cfg.Journal
-	}
-	return s.path("journal")
-}
-
+// openJournal opens the journal and tells those who keep positions and ids of it in
+// which of its lives it is.
 func (s *Server) openJournal(ctx context.Context) error {
-	shown := metrics.NewJournal(s.registry, "server")
+	o := journalOptions(s.cfg)
 	var err error
-	s.journal, err = journal.Open(s.journalDir(), journal.Options{
-		Clock: journalClock{now: s.now, began: s.now()}, Deliver: s.deliver, Budget: int64(s.cfg.JournalBudget),
-		Reserve: int64(s.cfg.JournalReserve), Partitions: model.Partitions,
-		// Fewer and fuller commits, for latency that the goal leaves room for:
-		// docs/decisions/0006-journal-linger.md
-		Linger:    20 * time.Millisecond,
-		Committed: shown.Committed, Queues: s.queues, Logger: s.log,
-		RepairCommand: "muster doctor repair --data " + s.cfg.Data,
-	})
+	if o.Seen, err = snapshot.Seen(disk.OS{}, s.path(snapshotFolder)); err != nil {
+		return err
+	}
+	places, err := s.history.Places(ctx)
 	if err != nil {
 		return err
 	}
+	for _, place := range places {
+		o.Seen = append(o.Seen, place.At)
+	}
+	// Fewer and fuller commits, for latency that the goal leaves room for:
+	// docs/decisions/0006-journal-linger.md
+	o.Linger = 20 * time.Millisecond
+	o.Clock = journalClock{now: s.now, began: s.now()}
+	o.Deliver, o.Queues, o.Logger = s.deliver, s.queues, s.log
+	shown := metrics.NewJournal(s.registry, "server")
+	o.Committed = shown.Committed
+	if s.journal, err = journal.Open(journalFolder(s.cfg), o); err != nil {
+		return err
+	}
 	shown.Open(s.journal)
-	return nil
+	if err := s.intent.Store().BeginLife(ctx, s.journal.Incarnation().ID); err != nil {
+		return err
+	}
+	return s.reactor.Load(ctx, s.journal.Shared)
+}
+
+// snapshotFolder lies in the data folder.
+const snapshotFolder = "snapshots"
+
+func journalFolder(cfg *config.Server) string {
+	if cfg.Journal != "" {
+		return cfg.Journal
+	}
+	return filepath.Join(cfg.Data, "journal")
+}
+
+// journalOptions are those of the server and of the commands that mend its journal.
+func journalOptions(cfg *config.Server) journal.Options {
+	return journal.Options{
+		Budget: int64(cfg.JournalBudget), Reserve: int64(cfg.JournalReserve), Partitions: model.Partitions,
+		Stores:        map[string]int{"snapshots": snapshot.FormatVersion, "events": event.SnapshotVersion},
+		RepairCommand: stoppedCommand(cfg, "repair"),
+	}
+}
+
+// stoppedCommand is what to type on the server's machine while the server is stopped.
+func stoppedCommand(cfg *config.Server, verb string) string {
+	command := "muster doctor " + verb + " --data " + cfg.Data
+	if cfg.Journal != "" {
+		command += " --journal " + cfg.Journal
+	}
+	return command
 }
 
 // journalClock is the server's clock as the journal wants it.
@@ -239,7 +278,7 @@ func (s *Server) openAuthority(context.Context) error {
 			Keepalive:         time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
 			JournalQueueBytes: journal.DefaultQueueBytes,
 		},
-		OnShed: s.shed, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
+		OnShed: s.shed, OnBehind: s.behind, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
 	})
 	return err
 }
@@ -317,7 +356,7 @@ func (s *Server) began(ctx context.Context) error {
 	return s.append(ctx, journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: s.planner.Revision()})
 }
 
-// Close gives back what Open took. The journal's lock goes last.
+// Close gives back what Open took. The data folder's lock goes last.
 func (s *Server) Close() error {
 	var errs []error
 	for _, l := range []net.Listener{s.people, s.agents, s.plain, s.admin} {
@@ -341,6 +380,9 @@ func (s *Server) Close() error {
 	}
 	if s.intent != nil {
 		errs = append(errs, s.intent.Store().Close())
+	}
+	if s.folder != nil {
+		errs = append(errs, s.folder.Close())
 	}
 	return errors.Join(errs...)
 }

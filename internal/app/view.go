@@ -28,7 +28,7 @@ func (s *Server) viewOptions() event.Options {
 func (s *Server) openView(ctx context.Context) error {
 	var err error
 	s.snapshots, err = snapshot.Open(snapshot.Options{
-		Dir: s.path("snapshots"), Head: s.journal.Head(), Resolve: s.journal.Resolve, Logger: s.log, Registerer: s.registry,
+		Dir: s.path(snapshotFolder), Head: s.journal.Head(), Resolve: s.journal.Resolve, Logger: s.log, Registerer: s.registry,
 	})
 	if err != nil {
 		return err
@@ -47,6 +47,12 @@ func (s *Server) openView(ctx context.Context) error {
 	from, restored, err := restore(s.view, s.snapshots, allPartitions())
 	if err != nil {
 		return err
+	}
+	if tail := s.journal.Tail(); from.Number+1 < tail.Number {
+		return model.Errorf(model.Internal,
+			"%d of %d partitions have no snapshot that can be used (see the log), and the journal holds nothing before commit %d from which to make them again",
+			model.Partitions-restored, model.Partitions, tail.Number).
+			WithHint("restore the folder from a backup, or go on without their event states, which come back with the next results: %s", stoppedCommand(s.cfg, "repair"))
 	}
 	head := s.journal.Head()
 	if err := s.journal.Read(ctx, from, func(c journal.Commit) error { s.view.Deliver(c); return nil }); err != nil {

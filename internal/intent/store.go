@@ -20,10 +20,17 @@ type Store interface {
 	Changes(ctx context.Context, after int64, limit int) ([]Change, error)
 	// Revision is the newest.
 	Revision(ctx context.Context) (int64, error)
+	// BeginLife says with which incarnation of the journal the rows are used from now
+	// on. Where it is another than before, ids skip IDGap numbers: these rows may be an
+	// older copy, and what was given after it was made is known to agents.
+	BeginLife(ctx context.Context, incarnation uint64) error
 	// Trouble says why the store did not answer when it was last asked; nil: it did.
 	Trouble() error
 	Close() error
 }
+
+// IDGap is how many ids of each kind a restored copy passes over.
+const IDGap = 1_000_000
 
 // Key names a row. Kinds with a capital are resources; lower-case kinds are ours
 // (user, token, session, chunk, secret, …) and leave no body in the record of changes.

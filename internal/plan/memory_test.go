@@ -102,6 +102,8 @@ func (m *memory) Revision(context.Context) (int64, error) {
 func (m *memory) Close() error   { return nil }
 func (m *memory) Trouble() error { return nil }
 
+func (m *memory) BeginLife(context.Context, uint64) error { return nil }
+
 // house is a planner on a store, for tests.
 type house struct {
 	t testing.TB

@@ -8,6 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/store/history"
 )
 
 // backlog is the bounded queue between the event view and the history store. It
@@ -24,6 +25,7 @@ type backlog struct {
 	wanted   int           // so many must wait before wake is signalled
 	wake     chan struct{} // capacity 1
 
+	before  [model.Partitions]history.Place // recorded before the start
 	waiting [model.Partitions]waiting
 	moved   chan struct{} // closed and made anew whenever something was recorded
 }
@@ -54,11 +56,16 @@ func newBacklog(capacity int, queues *queue.Registry) *backlog {
 	return b
 }
 
-// add copies transitions in. It is called by the view's workers.
-func (b *backlog) add(ts []event.Transition) {
+// add copies transitions in. It is called by the view's workers. What a replay emits
+// again and history has takes no room from what it has not: repeated says how many.
+func (b *backlog) add(ts []event.Transition) (repeated int) {
 	b.mu.Lock()
 	for i := range ts {
 		t := &ts[i]
+		if b.before[t.Partition].Reached(t.At, t.Index) {
+			repeated++
+			continue
+		}
 		w := &b.waiting[t.Partition]
 		if w.lag || b.n >= b.capacity {
 			if !w.lag {
@@ -80,6 +87,7 @@ func (b *backlog) add(ts []event.Transition) {
 	if enough {
 		b.signal()
 	}
+	return repeated
 }
 
 func (b *backlog) push(t *event.Transition) {

@@ -2,6 +2,7 @@ package react
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +29,7 @@ func TestGather(t *testing.T) {
 				last := time.Now()
 				time.Sleep(tt.since)
 				began := time.Now()
-				r.Emit(make([]event.Transition, tt.waits))
+				r.Emit(slices.Repeat([]event.Transition{changed(1, 1, 0)}, tt.waits))
 				if err := r.gather(t.Context(), last); err != nil {
 					t.Fatal(err)
 				}
@@ -43,7 +44,7 @@ func TestGather(t *testing.T) {
 func TestGatherEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Gather: time.Minute, BatchSize: 100})
-		r.Emit(make([]event.Transition, 1))
+		r.Emit([]event.Transition{changed(1, 1, 0)})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := r.gather(ctx, time.Now()); err == nil {

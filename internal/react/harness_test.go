@@ -136,7 +136,7 @@ func run(t testing.TB, o Options) *running {
 	o.Retention = 100 * 365 * 24 * time.Hour // tests live in the past
 	o.again = time.Millisecond
 	r := New(o)
-	if err := r.Load(context.Background()); err != nil {
+	if err := r.Load(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -88,18 +89,30 @@ func New(o Options) *Reactor {
 	}
 }
 
-// Load reads how far history goes, so that a replay is not recorded twice.
-func (r *Reactor) Load(ctx context.Context) error {
+// Load reads how far history goes, so that a replay is not recorded twice. shared
+// finds in the journal's present life what history recorded in an earlier one (see
+// journal.Log.Shared); nil: there was none.
+func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journal.Position) error {
 	places, err := r.opts.Store.Places(ctx)
 	if err != nil {
 		return err
 	}
-	r.places = places
+	for p, place := range places {
+		at := place.At
+		if shared != nil {
+			at = shared(place.At)
+		}
+		if at.Number < place.At.Number {
+			place.Index = math.MaxUint32 // history went beyond: all of that commit is recorded
+		}
+		place.At = at
+		r.places[p], r.backlog.before[p] = place, place
+	}
 	return nil
 }
 
 // Emit takes transitions from the view's workers; it copies them and never blocks.
-func (r *Reactor) Emit(ts []event.Transition) { r.backlog.add(ts) }
+func (r *Reactor) Emit(ts []event.Transition) { r.metrics.repeated.Add(float64(r.backlog.add(ts))) }
 
 // Recorded waits until everything emitted up to and including commit at is in the
 // history store: only then may a snapshot at that position be used, and the journal

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
@@ -68,6 +69,60 @@ func problemIsTold(t *testing.T, s *hooked) {
 	p, err := s.Problem(t.Context(), "p1")
 	if err != nil || p.Closed.IsZero() {
 		t.Errorf("problem: %+v, %v", p, err)
+	}
+}
+
+// After a restart under another incarnation the replay brings again what history has,
+// under positions that look new; and history may know what this life never had.
+func TestAnotherLifeOfTheJournal(t *testing.T) {
+	s := sqlite(t)
+	record := func(places map[model.Partition]history.Place) {
+		t.Helper()
+		if err := s.Record(t.Context(), history.Batch{Places: places}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	record(map[model.Partition]history.Place{1: {At: pos(10), Index: 1}, 2: {At: pos(99)}, 3: {At: journal.Position{Log: 77, Number: 5}}})
+	shared := func(p journal.Position) journal.Position { // the life before was copied at commit 20
+		if p.Log != 9 {
+			return journal.Position{}
+		}
+		return journal.Position{Log: 10, Number: min(p.Number, 20)}
+	}
+	o := Options{Store: s, Names: someNames(nil), Retention: 100 * 365 * 24 * time.Hour}
+	r := New(o)
+	if err := r.Load(t.Context(), shared); err != nil {
+		t.Fatal(err)
+	}
+	var all, fresh []event.Transition
+	for _, c := range []struct {
+		p      model.Partition
+		commit uint64
+		index  uint32
+		fresh  bool
+	}{
+		{1, 9, 7, false}, {1, 10, 1, false}, {1, 10, 2, true}, {1, 11, 0, true},
+		{2, 20, 7, false}, {2, 21, 0, true}, // commit 21 of the former life was another one
+		{3, 1, 0, true}, {4, 1, 0, true},
+	} {
+		x := changed(c.p, c.commit, c.index)
+		x.At.Log = 10
+		all = append(all, x)
+		if c.fresh {
+			fresh = append(fresh, x)
+		}
+	}
+	r.Emit(all)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	(&running{Reactor: r, t: t}).recorded(journal.Position{Log: 10, Number: 100})
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if got, want := outputs(t, s), texts(fresh); !slices.Equal(got, want) {
+		t.Errorf("history has %q, want %q", got, want)
 	}
 }
 

@@ -209,4 +209,32 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
 			t.Fatalf("last id %d", c.Rows[n-1].ID)
 		}
 	})
+
+	t.Run("another life skips the ids of the one before", func(t *testing.T) {
+		open := fresh(t)
+		s := open()
+		begin := func(incarnation uint64) {
+			t.Helper()
+			if err := s.BeginLife(ctx, incarnation); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begin(1 << 63) // the first life: nothing to skip
+		commit(t, s, put("Check", "default", "a", `{}`, 0))
+		begin(1 << 63)
+		if c := commit(t, s, put("Check", "default", "b", `{}`, 0)); c.Rows[0].ID != uint32(model.FirstCheck)+1 {
+			t.Fatalf("the same life: id %d", c.Rows[0].ID)
+		}
+		begin(5)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = open()
+		defer s.Close()
+		begin(5)
+		c := commit(t, s, put("Check", "default", "c", `{}`, 0), put("Node", "default", "first", `{}`, 0), put("Check", "default", "a", `{}`, -1))
+		if c.Rows[0].ID != uint32(model.FirstCheck)+2+intent.IDGap || c.Rows[1].ID != 1000+intent.IDGap || c.Rows[2].ID != uint32(model.FirstCheck) {
+			t.Fatalf("another life: ids %d, %d, %d", c.Rows[0].ID, c.Rows[1].ID, c.Rows[2].ID)
+		}
+	})
 }

@@ -41,6 +41,9 @@ func (v *View) Snapshot(id model.Partition, dst []byte) (body []byte, at journal
 	return p.encode(dst), at
 }
 
+// EmptySnapshot is the body of a partition that holds nothing.
+func EmptySnapshot() []byte { return []byte{SnapshotVersion, 0, 0} }
+
 // Hash is equal for two partitions that hold the same.
 func (v *View) Hash(id model.Partition) [32]byte {
 	body, _ := v.Snapshot(id, nil)

@@ -34,6 +34,11 @@ type Config struct {
 	// noticed as missing keepalives. It must not block. May be nil.
 	OnShed func(Shed)
 
+	// OnBehind hears of each agent that was acknowledged more, or holds a newer
+	// assignment, than this incarnation of the journal knows of: the server's data was
+	// set back. It must not block. May be nil.
+	OnBehind func(Node)
+
 	Now        func() time.Time      // default time.Now
 	Rand       func() float64        // jitter, in [0, 1), safe for concurrent use; default rand.Float64
 	Queues     *queue.Registry       // where the outboxes are listed; may be nil

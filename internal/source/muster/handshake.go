@@ -45,6 +45,9 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven uuid.U
 		return nil, refusal
 	}
 	x.streams = streamsOf(hello.Streams, last)
+	if s.cfg.OnBehind != nil && s.behind(hello, x) {
+		s.cfg.OnBehind(x.node)
+	}
 	s.cfg.Nodes.Seen(x.node, hello)
 	if !s.open(x) {
 		return nil, s.busy("draining", "the server is stopping", time.Second)
@@ -196,6 +199,23 @@ func streamsOf(held []wire.StreamHeld, last []wire.StreamLast) []stream {
 		}
 	}
 	return list
+}
+
+// behind says whether the agent knows more of this incarnation than the server does.
+// What it no longer holds was acknowledged, so it was kept once.
+func (s *Server) behind(hello *wire.Hello, x *session) bool {
+	if hello.Incarnation != s.cfg.Journal.Incarnation().ID {
+		return false
+	}
+	if a := s.cfg.Assignments.For(x.node.ID); a != nil && a.Generation.Epoch == hello.Generation.Epoch && a.Generation.Less(hello.Generation) {
+		return true
+	}
+	for i, held := range hello.Streams {
+		if held.First > x.streams[i].last+1 {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Server) welcome(x *session) *wire.Welcome {

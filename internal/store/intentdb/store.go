@@ -36,6 +36,9 @@ var schema = []string{`
 	CREATE TABLE intent_ids (kind {text} PRIMARY KEY, last BIGINT NOT NULL);
 	CREATE TABLE intent_revision (one BIGINT PRIMARY KEY, revision BIGINT NOT NULL);
 	INSERT INTO intent_revision (one, revision) VALUES (1, 0);
+`, `
+	CREATE TABLE intent_life (one BIGINT PRIMARY KEY, incarnation {text} NOT NULL, skipped BIGINT NOT NULL);
+	INSERT INTO intent_life (one, incarnation, skipped) VALUES (1, '', 0);
 `}
 
 // Open opens the intent store at dsn (see sqldb.Open) and brings its schema up
@@ -208,9 +211,9 @@ func (w *writer) nextID(ctx context.Context, key intent.Key) (uint32, error) {
 	}
 	last, known := w.ids[key.Kind]
 	if !known {
-		last = firstID(key.Kind) - 1
-		err := w.tx.QueryRow(ctx, `SELECT last FROM intent_ids WHERE kind = ?`, key.Kind).Scan(&last)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		err := w.tx.QueryRow(ctx, `SELECT COALESCE((SELECT last FROM intent_ids WHERE kind = ?),
+			(SELECT skipped FROM intent_life WHERE one = 1) + ?)`, key.Kind, int64(firstID(key.Kind)-1)).Scan(&last)
+		if err != nil {
 			return 0, fmt.Errorf("read the last id: %w", err)
 		}
 	}
@@ -314,4 +317,28 @@ func (s *sqlStore) Revision(ctx context.Context) (int64, error) {
 		return 0, fmt.Errorf("read the revision: %w", err)
 	}
 	return revision, nil
+}
+
+// BeginLife implements intent.Store.
+func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64) error {
+	now := fmt.Sprintf("%016x", incarnation)
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		var was string
+		if err := tx.QueryRow(ctx, `SELECT incarnation FROM intent_life WHERE one = 1`).Scan(&was); err != nil || was == now {
+			return err
+		}
+		gap := int64(intent.IDGap)
+		if was == "" {
+			gap = 0 // the first life
+		}
+		if _, err := tx.Exec(ctx, `UPDATE intent_life SET incarnation = ?, skipped = skipped + ? WHERE one = 1`, now, gap); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `UPDATE intent_ids SET last = last + ?`, gap)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("begin another life of the intent: %w", err)
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -25,10 +26,6 @@ type Options struct {
 	Dir string
 	// Head is the log's last commit: a snapshot ahead of it is never used.
 	Head journal.Position
-	// Reacted is how far reactions have come. A snapshot beyond it is used only where
-	// there is none before (the history store was set back), and reported. The zero
-	// position: reactions do not matter.
-	Reacted journal.Position
 	// Resolve translates a position of an earlier incarnation of the log (see
 	// journal.Log.Resolve); nil: only those of Head's incarnation are good.
 	Resolve func(journal.Position) (journal.Position, error)
@@ -49,6 +46,7 @@ type Store struct {
 type file struct {
 	name string
 	at   journal.Position // in the present incarnation
+	log  uint64           // that wrote it, as the name says
 }
 
 // Open looks at the folder, makes it if need be, and sets aside what is ahead of the
@@ -80,10 +78,19 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list snapshots: %w", err)
 	}
+	foreign := 0
 	for _, name := range names {
-		if err := s.note(name); err != nil {
+		mine, err := s.note(name)
+		if err != nil {
 			return nil, err
 		}
+		if !mine {
+			foreign++
+		}
+	}
+	if foreign > 0 {
+		s.metrics.unusable.Add(float64(foreign))
+		o.Logger.Warn("snapshots are of another life of the data, or of another server, and are not used", "folder", o.Dir, "files", foreign)
 	}
 	for p := range s.kept {
 		slices.SortFunc(s.kept[p], func(a, b file) int { order, _ := a.at.Compare(b.at); return order })
@@ -91,21 +98,42 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// note takes a file into the table, by its name.
-func (s *Store) note(name string) error {
+// Seen is how far the snapshots in a folder say that logs came, by the names of the
+// files: one position per log.
+func Seen(fsys disk.FS, dir string) ([]journal.Position, error) {
+	names, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots: %w", err)
+	}
+	furthest := map[uint64]uint64{}
+	for _, name := range names {
+		if _, at, ok := parseName(name); ok {
+			furthest[at.Log] = max(furthest[at.Log], at.Number)
+		}
+	}
+	var seen []journal.Position
+	for log, number := range furthest {
+		seen = append(seen, journal.Position{Log: log, Number: number})
+	}
+	return seen, nil
+}
+
+// note takes a file into the table, by its name; mine is false for one of another log.
+func (s *Store) note(name string) (mine bool, err error) {
 	path := filepath.Join(s.opts.Dir, name)
 	if strings.HasSuffix(name, beside) {
-		return s.opts.FS.Remove(path) // a crash left it
+		return true, s.opts.FS.Remove(path) // a crash left it
 	}
 	p, at, ok := parseName(name)
 	if !ok {
-		return nil
+		return true, nil
 	}
 	now, err := s.opts.Resolve(at)
 	if err != nil {
-		s.opts.Logger.Warn("snapshot is of another life of the data and is not used", "file", path)
-		s.metrics.unusable.Inc()
-		return nil
+		return false, nil //nolint:nilerr // the caller says so, once for all
 	}
 	if order, _ := now.Compare(s.opts.Head); order > 0 {
 		// The log would grow past it with other commits: it must never be found again.
@@ -113,12 +141,12 @@ func (s *Store) note(name string) error {
 			"file", path, "snapshot", now.Number, "journal", s.opts.Head.Number)
 		s.metrics.unusable.Inc()
 		if err := s.opts.FS.Rename(path, path+aside); err != nil {
-			return fmt.Errorf("set snapshot %q aside: %w", path, err)
+			return true, fmt.Errorf("set snapshot %q aside: %w", path, err)
 		}
-		return s.opts.FS.SyncDir(s.opts.Dir)
+		return true, s.opts.FS.SyncDir(s.opts.Dir)
 	}
-	s.kept[p] = append(s.kept[p], file{name, now})
-	return nil
+	s.kept[p] = append(s.kept[p], file{name, now, at.Log})
+	return true, nil
 }
 
 const (
@@ -145,20 +173,6 @@ func (s *Store) Load(p model.Partition) (snap Snapshot, ok bool, passed []error)
 	files := slices.Clone(s.kept[p])
 	s.mu.Unlock()
 	slices.Reverse(files)
-	// First those that reactions have reached, then the rest.
-	reached := func(f file) bool {
-		order, same := f.at.Compare(s.opts.Reacted)
-		return s.opts.Reacted == (journal.Position{}) || same && order <= 0
-	}
-	slices.SortStableFunc(files, func(a, b file) int {
-		switch {
-		case reached(a) == reached(b):
-			return 0
-		case reached(a):
-			return -1
-		}
-		return 1
-	})
 	for _, f := range files {
 		snap, err := s.read(p, f)
 		if err != nil {
@@ -169,12 +183,6 @@ func (s *Store) Load(p model.Partition) (snap Snapshot, ok bool, passed []error)
 			s.drop(p, f)
 			passed = append(passed, err)
 			continue
-		}
-		if !reached(f) {
-			err := fmt.Errorf("snapshot %q is at commit %d, reactions only at %d: what changed between is not notified again",
-				f.name, f.at.Number, s.opts.Reacted.Number)
-			s.opts.Logger.Error("history was set back behind the snapshots", "error", err)
-			passed = append(passed, err)
 		}
 		return snap, true, passed
 	}
@@ -190,7 +198,7 @@ func (s *Store) read(p model.Partition, f file) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	if snap.Partition != p || snap.At.Number != f.at.Number {
+	if snap.Partition != p || snap.At.Number != f.at.Number || snap.At.Log != f.log {
 		return Snapshot{}, fmt.Errorf("%w: it is of partition %d at %d, not what its name says", ErrDamaged, snap.Partition, snap.At.Number)
 	}
 	snap.At = f.at
@@ -244,7 +252,7 @@ func (x *Pending) Commit() error {
 	}
 	s.mu.Lock()
 	files := slices.DeleteFunc(s.kept[x.partition], func(f file) bool { return f.name == name })
-	files = append(files, file{name, x.at})
+	files = append(files, file{name, x.at, x.at.Log})
 	var old []file
 	if n := len(files) - Keep; n > 0 {
 		old, files = slices.Clone(files[:n]), files[n:]

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -164,6 +165,11 @@ func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
 				return Append(nil, &Snapshot{Partition: 5, At: at(20)})
 			})
 		}, 100, 10, 1},
+		{"of another log", func(t *testing.T, fs disk.FS) {
+			damage(t, fs, 20, func([]byte) []byte {
+				return Append(nil, &Snapshot{Partition: 4, At: journal.Position{Log: 99, Number: 20}})
+			})
+		}, 100, 10, 1},
 		{"both damaged", func(t *testing.T, fs disk.FS) { damage(t, fs, 10, cut); damage(t, fs, 20, flip(50)) }, 100, 0, 2},
 		{"ahead of the log", func(*testing.T, disk.FS) {}, 19, 10, 0},
 		{"both ahead of the log", func(*testing.T, disk.FS) {}, 9, 0, 0},
@@ -194,6 +200,18 @@ func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
 	}
 }
 
+func TestSeenIsTheNewestPositionOfEachLog(t *testing.T) {
+	fs := memfs.New()
+	if seen, err := Seen(fs, dir); seen != nil || err != nil {
+		t.Fatalf("no folder: %v, %v", seen, err)
+	}
+	mustSave(t, open(t, fs, 100), 4, 10, 20)
+	mustSave(t, open(t, fs, 100), 5, 15)
+	if seen, err := Seen(fs, dir); err != nil || !slices.Equal(seen, []journal.Position{at(20)}) {
+		t.Fatalf("%v, %v", seen, err)
+	}
+}
+
 func TestAnotherLifeOfTheData(t *testing.T) {
 	fs := memfs.New()
 	mustSave(t, open(t, fs, 100), 4, 10, 20)
@@ -217,21 +235,6 @@ func TestAnotherLifeOfTheData(t *testing.T) {
 	snap, _, _ := s.Load(4)
 	if snap.At != (journal.Position{Log: 8, Number: 10}) {
 		t.Fatalf("loaded %v", snap.At)
-	}
-}
-
-func TestReactionsBehindTheSnapshots(t *testing.T) {
-	fs := memfs.New()
-	mustSave(t, open(t, fs, 100), 4, 10, 20)
-	for _, c := range []struct{ reacted, want uint64 }{{25, 20}, {15, 10}, {5, 20}} {
-		s, err := Open(Options{FS: fs, Dir: dir, Head: at(100), Reacted: at(c.reacted)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		snap, _, passed := s.Load(4)
-		if snap.At.Number != c.want || (len(passed) > 0) != (c.reacted < 10) {
-			t.Fatalf("reacted %d: loaded %d, passed %v; want %d", c.reacted, snap.At.Number, passed, c.want)
-		}
 	}
 }
 

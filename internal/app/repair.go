@@ -1,0 +1,141 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/store/snapshot"
+)
+
+// RepairCommand becomes a part of `muster doctor`.
+func RepairCommand() *cobra.Command {
+	return stopped(&cobra.Command{
+		Use:   "repair --data DIR",
+		Short: "Go on without what is damaged in a stopped server's journal or snapshots, and say what is lost",
+	}, repair)
+}
+
+// RestoredCommand becomes a part of `muster doctor`.
+func RestoredCommand() *cobra.Command {
+	return stopped(&cobra.Command{
+		Use:   "restored --data DIR",
+		Short: "Give a data folder that was restored from a backup a life of its own, before the server starts",
+		Long: `A data folder restored from a backup knows less than the agents and people who
+saw what came after it. This gives it a new incarnation: agents send again what they
+hold and take its assignments, ids given since the backup are not given again, page
+tokens and ETags of before are refused. Typed once too often it does no harm.`,
+	}, restored)
+}
+
+// stopped completes a command that works on the data folder of a stopped server.
+func stopped(c *cobra.Command, do func(cfg *config.Server, out io.Writer) error) *cobra.Command {
+	c.Args = cobra.NoArgs
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := config.Load(cmd.Flags(), os.Getenv)
+		if err != nil {
+			return err
+		}
+		held, err := lockStopped(cfg.Data)
+		if err != nil {
+			return explain(err)
+		}
+		return explain(errors.Join(do(cfg, cmd.OutOrStdout()), held.Close()))
+	}
+	config.Flags(c.Flags())
+	return c
+}
+
+// lockStopped takes a data folder that is there.
+func lockStopped(dir string) (io.Closer, error) {
+	names, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
+		return nil, model.Errorf(model.NotFound, "%q is no data folder of a server", dir).WithHint("name it with --data DIR")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lockFolder(dir)
+}
+
+func repair(cfg *config.Server, out io.Writer) error {
+	lost, err := journal.Repair(journalFolder(cfg), journalOptions(cfg))
+	for _, l := range lost {
+		fmt.Fprintln(out, l)
+	}
+	if err != nil {
+		return err
+	}
+	emptied, from, err := repairSnapshots(cfg)
+	if err != nil {
+		return err
+	}
+	if emptied > 0 {
+		fmt.Fprintf(out, "%s: the event states of %d of %d partitions before commit %d are lost; they come back with the next results\n",
+			filepath.Join(cfg.Data, snapshotFolder), emptied, model.Partitions, from)
+	}
+	if len(lost) == 0 && emptied == 0 {
+		fmt.Fprintln(out, "journal and snapshots are whole: nothing was changed")
+	}
+	return nil
+}
+
+// repairSnapshots gives an empty snapshot to each partition that neither a snapshot
+// nor the journal can bring back.
+func repairSnapshots(cfg *config.Server) (emptied int, from uint64, err error) {
+	o := journalOptions(cfg)
+	o.Tick, o.Reserve = -1, -1
+	log, err := journal.Open(journalFolder(cfg), o)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer log.Close()
+	store, err := snapshot.Open(snapshot.Options{
+		Dir: filepath.Join(cfg.Data, snapshotFolder), Head: log.Head(), Resolve: log.Resolve, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	at := log.Tail()
+	from = at.Number
+	at.Number-- // the last commit that the journal does not hold
+	for _, p := range allPartitions() {
+		if snap, _, _ := store.Load(p); snap.At.Number >= at.Number {
+			continue
+		}
+		pending, err := store.Begin(p, at, snapshot.Append(nil, &snapshot.Snapshot{Partition: p, At: at, Body: event.EmptySnapshot()}))
+		if err == nil {
+			err = pending.Commit()
+		}
+		if err != nil {
+			return emptied, from, err
+		}
+		emptied++
+	}
+	return emptied, from, nil
+}
+
+func restored(cfg *config.Server, out io.Writer) error {
+	o := journalOptions(cfg)
+	var err error
+	if o.Seen, err = snapshot.Seen(disk.OS{}, filepath.Join(cfg.Data, snapshotFolder)); err != nil {
+		return err
+	}
+	life, err := journal.NewIncarnation(journalFolder(cfg), o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s begins a life of its own, incarnation %016x; start the server\n", cfg.Data, life.ID)
+	return nil
+}
