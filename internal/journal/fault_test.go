@@ -328,6 +328,18 @@ func TestNewIncarnation(t *testing.T) {
 	if _, err := l.Resolve(journal.Position{Log: old.Log, Number: old.Number + 5}); !errors.Is(err, journal.ErrGone) {
 		t.Fatalf("a position of the other life: %v", err)
 	}
+	_ = l.Close()
+	// The segments know the lives too.
+	if err := fs.Remove("/j/FORMAT"); err != nil {
+		t.Fatal(err)
+	}
+	if losses, err := journal.Repair("/j", o); err != nil || len(losses) != 1 {
+		t.Fatalf("%v %v", losses, err)
+	}
+	l = open(t, "/j", o)
+	if p, err := l.Resolve(old); err != nil || l.Incarnation() != born || len(journaltest.Contents(t, l, journal.Position{})) != 2 {
+		t.Fatalf("%+v %v, incarnation %+v", p, err, l.Incarnation())
+	}
 }
 
 func TestRefusesNewerStores(t *testing.T) {

@@ -210,17 +210,10 @@ func lock(o *Options, dir string) (io.Closer, error) {
 // before it is opened. What it holds stays readable by its old positions; what the
 // first life wrote after the backup is not confused with what this one will write.
 func NewIncarnation(dir string, o Options) (Incarnation, error) {
-	o.Tick, o.Reserve, o.Deliver = -1, -1, nil
+	o.Tick, o.Reserve, o.Deliver, o.renew = -1, -1, nil, true
 	l, err := Open(dir, o)
 	if err != nil {
 		return Incarnation{}, err
 	}
-	err = l.folder.renew(&l.opts, l.Head().Number)
-	if err == nil {
-		err = l.folder.save(l.opts.FS, dir)
-	}
-	if closeErr := l.Close(); err == nil {
-		err = closeErr
-	}
-	return l.folder.incarnation, err
+	return l.Incarnation(), l.Close()
 }

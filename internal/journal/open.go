@@ -93,7 +93,7 @@ func (l *Log) compare() error {
 			seen = max(seen, p.Number)
 		}
 	}
-	if seen == l.head.number {
+	if seen == l.head.number && !l.opts.renew {
 		return nil
 	}
 	if err := l.folder.renew(&l.opts, l.head.number); err != nil {
@@ -102,9 +102,13 @@ func (l *Log) compare() error {
 	if err := l.folder.save(l.opts.FS, l.dir); err != nil {
 		return err
 	}
-	l.opts.Logger.Error("journal ends before what snapshots or history know of it: it lost its end, or is an older copy; it goes on as a new incarnation",
-		"lost", fmt.Sprintf("commits %d to %d", l.head.number+1, seen), "incarnation", l.folder.incarnation.ID)
-	return nil
+	if seen > l.head.number {
+		l.opts.Logger.Error("journal ends before what snapshots or history know of it: it lost its end, or is an older copy; it goes on as a new incarnation",
+			"lost", commits(l.head.number+1, seen), "incarnation", fmt.Sprintf("%016x", l.folder.incarnation.ID))
+	}
+	// A segment of its own: its header tells the incarnation should FORMAT be lost.
+	_ = l.writer.close()
+	return l.roll(l.head.number + 1)
 }
 
 // openFolder reads FORMAT, or writes it in an empty folder.

@@ -29,7 +29,8 @@ type Options struct {
 	// cannot be ahead of it. A log that ends before has lost its end, or is an older
 	// copy; it begins a new incarnation, so that the numbers it gives again are not
 	// taken for those that others know. A folder without any log is refused.
-	Seen []Position
+	Seen  []Position
+	renew bool // see NewIncarnation
 
 	Budget      int64         // bytes on disk; default 4 GiB; at the budget commits wait for a Cut
 	Reserve     int64         // bytes held back, let go when the disk is full; default 256 MiB, negative: none

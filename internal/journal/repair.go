@@ -14,10 +14,15 @@ import (
 // Repaired is one loss that Repair made official.
 type Repaired struct {
 	File        string
-	First, Last uint64 // commits lost; Last may be ToEnd
+	First, Last uint64 // commits lost; Last may be ToEnd; zero: none, the file is FORMAT
 }
 
-func (r Repaired) String() string { return r.File + ": " + commits(r.First, r.Last) + " lost" }
+func (r Repaired) String() string {
+	if r.First == 0 {
+		return r.File + ": made again; former incarnations may be missing in it"
+	}
+	return r.File + ": " + commits(r.First, r.Last) + " lost"
+}
 
 // Repair makes a damaged log openable: for `muster doctor repair`. Damaged
 // files are written anew, with everything in them that is whole, and with one empty
@@ -109,6 +114,7 @@ func (r *repair) readFolder(segments []*segment) (err error) {
 			return err
 		}
 	}
+	r.losses = append(r.losses, Repaired{File: filepath.Join(r.dir, formatFile)})
 	return r.folder.save(r.o.FS, r.dir)
 }
 

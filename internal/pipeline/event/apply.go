@@ -89,9 +89,10 @@ func (w *worker) number(p *partition, n uint32) (first uint64) {
 	s, known := node.stream(b.StreamKey)
 	first = s.last + 1
 	if known && b.First > first {
-		// The source lets no hole pass. What is missing is gone; what is here counts.
+		// The source lets no hole pass, so commits are lost (muster doctor repair). What is
+		// missing is gone; what is here counts.
 		w.view.metrics.holes.Inc()
-		w.view.opts.Logger.Error("BUG: numbers are missing in a stream",
+		w.view.opts.Logger.Warn("numbers are missing in a stream: commits of the journal are lost",
 			"node", node.id, "stream", uint64(b.Stream), "lane", b.Lane, "last", s.last, "first", b.First)
 	}
 	s.last = max(s.last, b.Last())

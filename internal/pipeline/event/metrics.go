@@ -27,7 +27,7 @@ func newMetrics(v *View, r prometheus.Registerer) *metrics {
 	}
 	m := &metrics{
 		received:    counter("signals_received_total", "Signals found in the journal; the sum of muster_event_signals_total."),
-		holes:       counter("stream_holes_total", "BUG if it rises: numbers missing in a stream without a gap."),
+		holes:       counter("stream_holes_total", "Places in streams where numbers are missing without a gap: commits of the journal are lost, else a BUG."),
 		transitions: counter("transitions_total", "Transitions handed to reactions."),
 
 		evictions:  counter("streams_forgotten_total", "Streams that a node has not used for so many others that its numbers were dropped."),
