@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/journal"
@@ -33,8 +34,13 @@ type Cycle struct {
 	body, file []byte // one partition's, used again
 }
 
+// inFlight is how many snapshots may be on disk and wait for reactions: fewer than
+// partitions, so that one partition never has two of them.
+const inFlight = model.Partitions / 2
+
 // Run saves until ctx ends. A partition that cannot be saved is tried again in the
-// next cycle; its last snapshots stay.
+// next cycle; its last snapshots stay. However far reactions are behind, the next
+// partitions are written meanwhile: a cycle takes its period.
 func (c *Cycle) Run(ctx context.Context) error {
 	period := c.Period
 	if period <= 0 {
@@ -42,6 +48,19 @@ func (c *Cycle) Run(ctx context.Context) error {
 	}
 	ticker := time.NewTicker(period / model.Partitions)
 	defer ticker.Stop()
+	written := make(chan *Pending, inFlight) // nil: a cycle is complete
+	var landing sync.WaitGroup
+	landing.Go(func() {
+		for pending := range written {
+			if pending == nil {
+				c.finish()
+			} else {
+				c.report(ctx, c.land(ctx, pending))
+			}
+		}
+	})
+	defer landing.Wait()
+	defer close(written)
 	for {
 		for p := range model.Partitions {
 			select {
@@ -49,9 +68,13 @@ func (c *Cycle) Run(ctx context.Context) error {
 				return nil
 			case <-ticker.C:
 			}
-			c.report(ctx, c.Save(ctx, model.Partition(p)))
+			pending, err := c.write(model.Partition(p))
+			c.report(ctx, err)
+			if pending != nil {
+				written <- pending
+			}
 		}
-		c.finish()
+		written <- nil
 	}
 }
 
@@ -67,22 +90,36 @@ func (c *Cycle) All(ctx context.Context) error {
 	return nil
 }
 
-// Save writes one partition.
+// Save writes one partition and waits until it has its name.
 func (c *Cycle) Save(ctx context.Context, p model.Partition) error {
+	pending, err := c.write(p)
+	if pending == nil {
+		return err
+	}
+	return c.land(ctx, pending)
+}
+
+// write puts one partition on disk; nil without an error: nothing has happened yet.
+func (c *Cycle) write(p model.Partition) (*Pending, error) {
 	begun := time.Now()
 	body, at := c.View.Snapshot(p, c.body[:0])
 	c.body = body
 	if at.Number == 0 {
-		return nil // nothing has happened yet
+		return nil, nil
 	}
 	c.Store.metrics.encode.Observe(time.Since(begun).Seconds())
 	c.file = Append(c.file, &Snapshot{Partition: p, At: at, Revision: c.View.Revision(), Body: body})
 	pending, err := c.Store.Begin(p, at, c.file)
-	if err != nil {
-		return err
+	if err == nil {
+		c.Store.metrics.bytes.Add(float64(len(c.file)))
 	}
+	return pending, err
+}
+
+// land gives it its name once reactions have come so far.
+func (c *Cycle) land(ctx context.Context, pending *Pending) error {
 	if c.Usable != nil {
-		if err := c.Usable(ctx, at); err != nil {
+		if err := c.Usable(ctx, pending.at); err != nil {
 			pending.Discard()
 			return err
 		}
@@ -91,7 +128,6 @@ func (c *Cycle) Save(ctx context.Context, p model.Partition) error {
 		return err
 	}
 	c.Store.metrics.saved.Inc()
-	c.Store.metrics.bytes.Add(float64(len(c.file)))
 	return nil
 }
 

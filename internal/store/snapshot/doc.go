@@ -9,6 +9,6 @@
 // partitions in turn; Floor is what the log must still hold.
 //
 // Store has one mutex over its table of files; files are read and written outside
-// it. Cycle.Run is the only goroutine that writes. Start at store.go, then format.go
-// (the bytes, also in docs/snapshot-format.md).
+// it. Cycle.Run writes files, and one goroutine of its own gives them their names.
+// Start at store.go, then format.go (the bytes, also in docs/snapshot-format.md).
 package snapshot
