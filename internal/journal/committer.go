@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"time"
 )
 
@@ -83,11 +84,23 @@ func (l *Log) commit(b *batch) bool {
 	c.log, c.whole = l.folder.incarnation.ID, true
 	l.writer.grouper.group(b, c)
 	c.head.incarnation = l.folder.incarnation.ID
-	c.head.chain, c.head.number = l.head.chain, l.head.number+1 // only this goroutine moves the head
-	c.head.received, c.head.listening = l.writer.stamp(&l.opts, l.head)
-	l.writer.bytes = c.encode(l.writer.bytes)
-
-	at, err := l.write(l.writer.bytes, c.head.number)
+	var at int64
+	var err error
+	for {
+		c.head.chain, c.head.number = l.head.chain, l.head.number+1 // only this goroutine moves the head
+		c.head.received, c.head.listening = l.writer.stamp(&l.opts, l.head)
+		l.writer.bytes = c.encode(l.writer.bytes)
+		at, err = l.write(l.writer.bytes, c.head)
+		if !errors.Is(err, ErrBudget) {
+			break
+		}
+		// Empty commits go on meanwhile, and positions with them: a tail is let go when
+		// there are snapshots of two later positions.
+		if !l.commit(&batch{}) {
+			err = ErrClosed
+			break
+		}
+	}
 	if err == nil {
 		l.publish(b, c, at)
 		if l.opts.Committed != nil {
@@ -153,6 +166,9 @@ func (w *writer) stamp(o *Options, before checkpoint) (received int64, listening
 	mono := o.Clock.Mono()
 	step := max(0, mono-w.mono)
 	w.mono = mono
+	if !w.blocked.IsZero() {
+		step = 0 // nothing was taken meanwhile
+	}
 	received = o.Clock.Wall()
 	if received <= before.received {
 		// The wall clock went back. Time goes on at half its pace until the wall

@@ -342,6 +342,48 @@ func TestNewIncarnation(t *testing.T) {
 	}
 }
 
+// TestBudgetAndTime: at the budget positions move on, because the tail is let go only
+// for snapshots of later ones; listening time does not.
+func TestBudgetAndTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var listening atomic.Int64
+		l := open(t, "/j", journal.Options{FS: memfs.New(), Reserve: -1, Budget: 20_000, QueueBytes: 1 << 20, Deliver: func(c journal.Commit) {
+			listening.Store(int64(c.Listening()))
+		}})
+		defer l.Close()
+		a := journaltest.NewAcks()
+		for i := range 300 {
+			add(t, l, a, i)
+			synctest.Wait()
+		}
+		at, before := l.Head().Number, listening.Load()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if moved := l.Head().Number - at; moved < 9 || moved > 11 || listening.Load() != before {
+			t.Fatalf("%d commits and %v of listening in 10 s at the budget", moved, time.Duration(listening.Load()-before))
+		}
+		if err := l.Stats().Blocked; !errors.Is(err, journal.ErrBudget) {
+			t.Fatalf("blocked: %v", err)
+		}
+		older := l.Head()
+		for range 100 {
+			if len(a.Heard()) == 300 {
+				if err := l.Stats().Blocked; err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if err := l.Cut(older); err != nil { // never the head: that is what a snapshot of now is at
+				t.Fatal(err)
+			}
+			older = l.Head()
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+		}
+		t.Fatalf("%d of 300 committed though all was cut", len(a.Heard()))
+	})
+}
+
 func TestRefusesNewerStores(t *testing.T) {
 	fs := memfs.New()
 	o := journal.Options{FS: fs, Tick: -1, Reserve: -1, Stores: map[string]int{"snapshots": 2}}

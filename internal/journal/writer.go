@@ -28,22 +28,29 @@ type writer struct {
 var ErrBudget = errors.New("journal is at its size budget: waiting for snapshots, history and reactions to let go of its tail")
 
 // write makes a commit durable and returns its offset. It does not give up: while
-// the disk refuses it waits and tries again, until the log closes.
-func (l *Log) write(data []byte, number uint64) (offset int64, err error) {
+// the disk refuses it waits and tries again, until the log closes. Only ErrBudget of a
+// log that ticks is returned, after the wait: the head may move before the next attempt.
+func (l *Log) write(data []byte, h header) (offset int64, err error) {
 	for {
-		offset, err = l.tryWrite(data, number)
+		offset, err = l.tryWrite(data, h.number, h.entries == 0 && l.opts.Tick > 0)
 		if err == nil {
-			l.unblock()
+			if h.entries > 0 || !errors.Is(l.Stats().Blocked, ErrBudget) {
+				l.unblock()
+			}
 			return offset, nil
 		}
 		l.block(err)
 		if !l.pause() {
 			return 0, ErrClosed
 		}
+		if errors.Is(err, ErrBudget) && l.opts.Tick > 0 {
+			return 0, err
+		}
 	}
 }
 
-func (l *Log) tryWrite(data []byte, number uint64) (offset int64, err error) {
+// tryWrite is one attempt. A tick is let over the budget.
+func (l *Log) tryWrite(data []byte, number uint64, tick bool) (offset int64, err error) {
 	w := &l.writer
 	if w.broken != nil {
 		return 0, w.broken
@@ -54,7 +61,7 @@ func (l *Log) tryWrite(data []byte, number uint64) (offset int64, err error) {
 	if w.file != nil && w.offset > segmentHeaderSize && w.offset+int64(len(data)) > l.opts.SegmentSize {
 		_ = w.close() // all of it is synced
 	}
-	if err := l.checkBudget(int64(len(data))); err != nil {
+	if err := l.checkBudget(int64(len(data))); err != nil && !tick {
 		return 0, err
 	}
 	if w.file == nil {
