@@ -18,10 +18,11 @@ type Fleet struct {
 	Interval       time.Duration
 }
 
-// Prepare makes the fleet's nodes and checks; the server must not run.
-func (s *Server) Prepare(f Fleet) {
+// Prepare makes the fleet's nodes and checks; the server must not run. More arguments
+// say where it keeps them.
+func (s *Server) Prepare(f Fleet, args ...string) {
 	s.t.Helper()
-	s.CLI("load", "prepare", "--data", s.Data, "--agents", fmt.Sprint(f.Agents), "--checks", fmt.Sprint(f.Checks), "--interval", f.Interval.String())
+	s.CLI(append([]string{"load", "prepare", "--data", s.Data, "--agents", fmt.Sprint(f.Agents), "--checks", fmt.Sprint(f.Checks), "--interval", f.Interval.String()}, args...)...)
 }
 
 // Load is the configuration of a run of the fleet whose ledger is compared with the view.
