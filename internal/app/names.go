@@ -31,6 +31,10 @@ func (n names) Check(id model.CheckID) (namespace, name string, ok bool) {
 
 func (n names) Namespace(id model.NamespaceID) (string, bool) { return n.s.planner.NamespaceName(id) }
 
+func (n names) DefaultHandlers(namespace string) []string {
+	return n.s.planner.NamespaceHandlers(namespace)
+}
+
 func (n names) Chunk(id model.ChunkID) *model.Chunk { return n.s.chunk(id) }
 
 func (n names) Handler(namespace, name string) (*model.HandlerSpec, bool) {

@@ -195,7 +195,7 @@ func (a *app) describeCheck(s *model.CheckSpec, state v1.State) {
 	if s.Alert != nil {
 		alert = *s.Alert
 	}
-	tells := "tells nobody"
+	tells := "tells the handlers of the node's namespace"
 	if len(alert.Handlers) > 0 {
 		tells = "tells " + strings.Join(alert.Handlers, ", ")
 	}

@@ -308,7 +308,7 @@ func (s *Service) references(ctx context.Context, r *model.Resource, set map[Key
 		}
 	}
 	for _, name := range groupsOf(r) {
-		ns, group := splitRef(key.Namespace, name)
+		ns, group := model.SplitRef(key.Namespace, name)
 		ok, err := exists("Group", ns, group)
 		if err != nil {
 			return nil, err
@@ -317,28 +317,31 @@ func (s *Service) references(ctx context.Context, r *model.Resource, set map[Key
 			warnings = append(warnings, fmt.Sprintf("group %q does not exist (yet)", name))
 		}
 	}
-	if check, ok := r.Spec.(*model.CheckSpec); ok && check.Alert != nil {
-		for _, handler := range check.Alert.Handlers {
-			ns, name := splitRef(key.Namespace, handler)
-			if ok, err := exists("Handler", ns, name); err != nil {
-				return nil, err
-			} else if !ok {
-				return nil, model.Errorf(model.Invalid, "%s: alert.handlers: handler %q does not exist", key, handler).
-					WithHint("apply a Handler of that name in the same file, or take it out; muster get handlers lists them")
-			}
+	namespace, field, handlers := handlersOf(r)
+	for _, handler := range handlers {
+		ns, name := model.SplitRef(namespace, handler)
+		if ok, err := exists("Handler", ns, name); err != nil {
+			return nil, err
+		} else if !ok {
+			return nil, model.Errorf(model.Invalid, "%s: %s: handler %q does not exist", key, field, handler).
+				WithHint("apply a Handler of that name in the same file, or take it out; muster get handlers -n %s lists them", ns)
 		}
 	}
 	return warnings, nil
 }
 
-// splitRef reads NAME or NAMESPACE/NAME.
-func splitRef(namespace, ref string) (ns, name string) {
-	for i := range len(ref) {
-		if ref[i] == '/' {
-			return ref[:i], ref[i+1:]
+// handlersOf are the handlers that a resource names, in which field, and the namespace
+// whose names they are.
+func handlersOf(r *model.Resource) (namespace, field string, handlers []string) {
+	switch spec := r.Spec.(type) {
+	case *model.NamespaceSpec:
+		return r.Metadata.Name, "handlers", spec.Handlers
+	case *model.CheckSpec:
+		if spec.Alert != nil {
+			return KeyOf(r).Namespace, "alert.handlers", spec.Alert.Handlers
 		}
 	}
-	return namespace, ref
+	return "", "", nil
 }
 
 func groupsOf(r *model.Resource) []string {
@@ -376,7 +379,7 @@ func (s *Service) cycles(ctx context.Context, set map[Key]*model.Resource) (prob
 		if r != nil {
 			if spec, ok := r.Spec.(*model.GroupSpec); ok {
 				for _, name := range spec.Groups {
-					ns, group := splitRef(key.Namespace, name)
+					ns, group := model.SplitRef(key.Namespace, name)
 					keys = append(keys, Key{"Group", ns, group})
 				}
 			}

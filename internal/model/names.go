@@ -75,3 +75,12 @@ func isHeader(name string) bool {
 	}
 	return name != ""
 }
+
+// SplitRef reads how a resource of a namespace names another: NAME for one of its own,
+// NAMESPACE/NAME for one elsewhere.
+func SplitRef(namespace, ref string) (ns, name string) {
+	if ns, name, ok := strings.Cut(ref, "/"); ok {
+		return ns, name
+	}
+	return namespace, ref
+}

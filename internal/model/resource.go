@@ -68,6 +68,9 @@ type Targets struct {
 type NamespaceSpec struct {
 	// What it may hold and send; what is left out is the server's default.
 	Limits *Limits `json:"limits,omitempty"`
+	// Who is told of problems on its nodes that name nobody: of silent nodes (keepalive)
+	// first of all, and of checks without alert.handlers. Of this namespace, or shared/NAME.
+	Handlers []string `json:"handlers,omitempty"`
 }
 
 // Limits bound what a namespace or a node may hold and send. What goes beyond is
@@ -196,7 +199,8 @@ type Alert struct {
 	FailAfter int `json:"failAfter,omitempty"`
 	// Results that are OK, in a row, that close it; default 1.
 	RecoverAfter int `json:"recoverAfter,omitempty"`
-	// Handlers of the same namespace that are told of both.
+	// Handlers that are told of both, of the same namespace or shared/NAME; default those
+	// of the node's namespace.
 	Handlers []string `json:"handlers,omitempty"`
 }
 

@@ -34,6 +34,9 @@ func (rules Rules) Check(r *Resource) Flaws {
 	switch spec := r.Spec.(type) {
 	case *NamespaceSpec:
 		v.limits(spec.Limits)
+		v.namespace = r.Metadata.Name
+		v.few("spec.handlers", len(spec.Handlers))
+		v.names("spec.handlers", spec.Handlers, v.sharedName)
 	case *NodeSpec:
 		v.node(spec)
 	case *GroupSpec:
@@ -73,8 +76,8 @@ func (v *validator) name(field, text string) {
 	}
 }
 
-// groupName is a name, of the same namespace or as shared/NAME.
-func (v *validator) groupName(field, text string) {
+// sharedName is a name, of the same namespace or as shared/NAME.
+func (v *validator) sharedName(field, text string) {
 	namespace, name, found := strings.Cut(text, "/")
 	switch {
 	case !found:
@@ -204,7 +207,7 @@ func (v *validator) node(s *NodeSpec) {
 			v.flaw("spec.uid", "it is given at enrolment; leave it out", "%q is no node id", s.UID)
 		}
 	}
-	v.names("spec.groups", s.Groups, v.groupName)
+	v.names("spec.groups", s.Groups, v.sharedName)
 	v.properties("spec.properties", s.Properties)
 	if k := s.Keepalive; k != nil {
 		v.between("spec.keepalive.interval", k.Interval, Duration(time.Second), maxTimeout)
@@ -230,7 +233,7 @@ func (k *Keepalive) Effective() (interval, timeout Duration) {
 
 func (v *validator) group(name string, s *GroupSpec) {
 	v.names("spec.nodes", s.Nodes, v.nodeName)
-	v.names("spec.groups", s.Groups, v.groupName)
+	v.names("spec.groups", s.Groups, v.sharedName)
 	if slices.Contains(s.Groups, name) || slices.Contains(s.Groups, v.namespace+"/"+name) {
 		v.flaw("spec.groups", "", "a group cannot be in itself")
 	}
@@ -269,7 +272,7 @@ func (v *validator) property(name string, s *PropertySpec) {
 	switch level, of, _ := strings.Cut(s.Scope, ":"); {
 	case s.Scope == "" || s.Scope == "global" || s.Scope == "namespace":
 	case level == "group" && of != "":
-		v.groupName("spec.scope", of)
+		v.sharedName("spec.scope", of)
 	case level == "node" && of != "":
 		v.nodeName("spec.scope", of)
 	default:

@@ -14,7 +14,7 @@ func (v *validator) targets(field string, t *Targets, inner bool) {
 	if t == nil {
 		return
 	}
-	v.names(field+".groups", t.Groups, v.groupName)
+	v.names(field+".groups", t.Groups, v.sharedName)
 	v.names(field+".nodes", t.Nodes, v.nodeName)
 	v.where(field+".where", t.Where, v.rules.Where)
 	if t.Except != nil {
@@ -60,7 +60,7 @@ func (v *validator) check(s *CheckSpec) {
 		v.count("spec.alert.failAfter", a.FailAfter)
 		v.count("spec.alert.recoverAfter", a.RecoverAfter)
 		v.few("spec.alert.handlers", len(a.Handlers))
-		v.names("spec.alert.handlers", a.Handlers, v.name)
+		v.names("spec.alert.handlers", a.Handlers, v.sharedName)
 	}
 	v.severities(s.Severity)
 	v.templates(s.Command, s.Probe, s.Env, s.RunAs)

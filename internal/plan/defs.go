@@ -56,9 +56,10 @@ type (
 		value    json.RawMessage
 	}
 	namespaceDef struct {
-		id     model.NamespaceID
-		name   string
-		limits *model.Limits
+		id       model.NamespaceID
+		name     string
+		limits   *model.Limits
+		handlers []string // told of problems that name nobody
 	}
 	handlerDef struct {
 		ref
@@ -130,7 +131,7 @@ func (p *Planner) decode(key intent.Key, id uint32, body []byte) (any, error) {
 	case "Namespace":
 		var spec model.NamespaceSpec
 		err = into(&spec)
-		def = &namespaceDef{id: model.NamespaceID(id), name: key.Name, limits: spec.Limits}
+		def = &namespaceDef{id: model.NamespaceID(id), name: key.Name, limits: spec.Limits, handlers: spec.Handlers}
 	case "Node":
 		var spec model.NodeSpec
 		err = into(&spec)

@@ -63,6 +63,15 @@ func (p *Planner) NamespaceLimits(name string) *model.Limits {
 	return d.limits
 }
 
+// NamespaceHandlers are told of problems on the namespace's nodes that name nobody.
+func (p *Planner) NamespaceHandlers(name string) []string {
+	d := read(p, func(f *fleet) *namespaceDef { return f.namespaces[name] })
+	if d == nil {
+		return nil
+	}
+	return d.handlers
+}
+
 // NodeByName implements Directory.
 func (p *Planner) NodeByName(namespace, name string) (model.NodeID, bool) {
 	if namespace == model.DefaultNamespaceName && name == model.ServerNodeName {

@@ -143,7 +143,10 @@ func (f *fleet) landing(key intent.Key, def any) Landing {
 		l.Nodes, l.Checks = int(f.readersOf(at).GetCardinality()), len(f.readers[d.property])
 	case *handlerDef:
 		for _, c := range f.checks {
-			if c.def.ns == d.ns && slices.Contains(c.def.chunk.Handlers, d.name) {
+			if slices.ContainsFunc(c.def.chunk.Handlers, func(name string) bool {
+				ns, name := model.SplitRef(c.def.ns, name)
+				return ns == d.ns && name == d.name
+			}) {
 				l.Checks++
 				l.Nodes += int(c.holders.GetCardinality())
 			}

@@ -26,6 +26,7 @@ type names struct {
 	chunk    model.Chunk
 	handlers map[string]*model.HandlerSpec
 	props    map[string]string // "NODE/NAME" to a JSON value
+	defaults []string          // of the namespace
 	gone     bool              // web01 and disk are deleted
 }
 
@@ -53,8 +54,18 @@ func (n *names) Check(model.CheckID) (string, string, bool) {
 	return "default", "disk", !n.gone
 }
 
-func (n *names) Namespace(model.NamespaceID) (string, bool) { return "default", true }
-func (n *names) Chunk(model.ChunkID) *model.Chunk           { return &n.chunk }
+func (n *names) Namespace(id model.NamespaceID) (string, bool) {
+	return map[model.NamespaceID]string{1: "default", 2: "shared"}[id], id == 1 || id == 2
+}
+
+func (n *names) DefaultHandlers(string) []string { return n.defaults }
+
+func (n *names) Chunk(id model.ChunkID) *model.Chunk {
+	if builtin := model.BuiltinChunkOf(id); builtin != nil {
+		return builtin
+	}
+	return &n.chunk
+}
 
 func (n *names) Handler(_, name string) (*model.HandlerSpec, bool) {
 	n.mu.Lock()

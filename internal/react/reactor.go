@@ -26,6 +26,8 @@ type Names interface {
 	Namespace(id model.NamespaceID) (name string, ok bool)
 	Chunk(id model.ChunkID) *model.Chunk
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
+	// DefaultHandlers of a namespace are told of what names nobody on its nodes.
+	DefaultHandlers(namespace string) []string
 	// Properties of a node, for the variables of a handler.
 	Properties(id model.NodeID) model.PropertyValues
 }
@@ -370,19 +372,27 @@ func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Pro
 	return p, nil
 }
 
-// handlers are those that the definition names which judged the result.
+// handlers are those that the definition names which judged the result; where it names
+// none (a keepalive never does), those of the node's namespace.
 func (r *Reactor) handlers(t *event.Transition) []history.HandlerRef {
-	chunk := r.opts.Names.Chunk(t.Chunk)
-	if chunk == nil {
-		return nil
+	var names []string
+	var owner model.NamespaceID
+	if chunk := r.opts.Names.Chunk(t.Chunk); chunk != nil {
+		names, owner = chunk.Handlers, chunk.Namespace
 	}
-	namespace, ok := r.opts.Names.Namespace(chunk.Namespace)
+	if len(names) == 0 {
+		owner = t.Namespace
+	}
+	namespace, ok := r.opts.Names.Namespace(owner)
 	if !ok {
 		return nil
 	}
-	refs := make([]history.HandlerRef, len(chunk.Handlers))
-	for i, name := range chunk.Handlers {
-		refs[i] = history.HandlerRef{Namespace: namespace, Name: name}
+	if len(names) == 0 {
+		names = r.opts.Names.DefaultHandlers(namespace)
+	}
+	refs := make([]history.HandlerRef, len(names))
+	for i, name := range names {
+		refs[i].Namespace, refs[i].Name = model.SplitRef(namespace, name)
 	}
 	return refs
 }

@@ -126,6 +126,39 @@ func TestAnotherLifeOfTheJournal(t *testing.T) {
 	}
 }
 
+// Who is told: whom the check names, in its own namespace or in the shared one; else
+// whom the node's namespace names, and that is how a silent node is told of.
+func TestWhoIsTold(t *testing.T) {
+	silence := opening("p1", 1)
+	silence.Chunk = model.BuiltinChunk(model.KeepaliveCheck)
+	for _, c := range []struct {
+		what            string
+		t               event.Transition
+		owner           model.NamespaceID
+		named, defaults []string
+		want            []history.HandlerRef
+	}{
+		{"named", opening("p1", 1), 1, []string{"pager", "shared/mail"}, []string{"other"}, []history.HandlerRef{{Namespace: "default", Name: "pager"}, {Namespace: "shared", Name: "mail"}}},
+		{"named by a shared check", opening("p1", 1), 2, []string{"pager"}, nil, []history.HandlerRef{{Namespace: "shared", Name: "pager"}}},
+		{"nobody named", opening("p1", 1), 2, nil, []string{"ops", "shared/mail"}, []history.HandlerRef{{Namespace: "default", Name: "ops"}, {Namespace: "shared", Name: "mail"}}},
+		{"a silent node", silence, 1, []string{"pager"}, []string{"ops"}, []history.HandlerRef{{Namespace: "default", Name: "ops"}}},
+		{"nobody at all", silence, 1, nil, nil, nil},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			n := someNames(nil)
+			n.chunk.Namespace, n.chunk.Handlers, n.defaults = c.owner, c.named, c.defaults
+			s := sqlite(t)
+			r := run(t, Options{Store: s, Names: n, Retry: quick})
+			r.Emit([]event.Transition{c.t})
+			r.recorded(pos(1))
+			all, err := s.Told(t.Context(), []string{"p1"})
+			if told := all["p1"]; err != nil || !slices.Equal(told, c.want) {
+				t.Errorf("told %v, %v; want %v", told, err, c.want)
+			}
+		})
+	}
+}
+
 // stream is what the view would emit: several transitions of some commits.
 func stream(p model.Partition, commits int, rnd *rand.Rand) (ts []event.Transition) {
 	for c := range commits {

@@ -105,7 +105,7 @@ func DecodeChunk(id model.ChunkID, body []byte) (*model.Chunk, error) {
 			}
 		case 17:
 			if f.room("handlers", len(c.Handlers), maxGroups) {
-				c.Handlers = append(c.Handlers, f.string("handlers", maxName))
+				c.Handlers = append(c.Handlers, f.string("handlers", 2*maxName))
 			}
 		}
 	}
