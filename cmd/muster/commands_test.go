@@ -28,6 +28,7 @@ import (
 func TestWhatPeopleAreToldToTypeExists(t *testing.T) {
 	c := commands{root: cli.Root(cli.System(), extras()...), agent: agentFlags(t)}
 	c.root.InitDefaultHelpCmd()
+	c.root.InitDefaultCompletionCmd()
 	for _, name := range []string{"README.md", "CHANGELOG.md", "docs", "internal", "bench", "deploy"} {
 		err := filepath.WalkDir(filepath.Join("../..", name), func(path string, d fs.DirEntry, err error) error {
 			switch {
@@ -67,7 +68,7 @@ func TestWhatPeopleAreToldToTypeExists(t *testing.T) {
 }
 
 // notCommands are texts that begin like one.
-var notCommands = regexp.MustCompile(`^(muster journal|muster join token|muster test|muster load %d)`)
+var notCommands = regexp.MustCompile(`^(muster journal|muster join token|muster test|muster load %d|muster trust|muster-agent for root)`)
 
 // A command line up to where prose goes on.
 var line = regexp.MustCompile(`\bmuster(-agent)?((?: [^\s;|)` + "`" + `]+)+)`)
@@ -113,7 +114,7 @@ func (c *commands) check(t *testing.T, path, text string) {
 }
 
 // groups are commands that do nothing but hold others.
-var groups = map[string]bool{"auth": true, "debug": true, "event": true, "load": true, "node": true}
+var groups = map[string]bool{"auth": true, "completion": true, "debug": true, "event": true, "load": true, "node": true}
 
 func subcommand(c *cobra.Command, word string) *cobra.Command {
 	for _, sub := range c.Commands() {

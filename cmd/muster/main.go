@@ -2,6 +2,8 @@
 // Linux, the server.
 package main
 
+//go:generate go test . -run TestReferencePageIsUpToDate -update
+
 import (
 	"context"
 	"os"

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -27,11 +28,12 @@ func UpCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run a server and an agent for this machine",
-		Long: `Runs a server and an agent for this machine in one process, with everything it
-keeps in one folder. The first start makes a CA, an administrator (the password is
-shown once) and a starter set of checks, and writes the context file by which the
-other commands find the server. Needs no root.`,
-		Args: cobra.NoArgs,
+		Long: `Runs a server and an agent for this machine in one process, with all it keeps in one folder. The
+first start makes a CA, an administrator (the password is shown once) and a starter set of checks, and
+writes the context file by which the other commands find the server. Needs no root. What is not listed
+here is a setting of muster server, and works too: muster server --help.`,
+		Example: "  muster up\n  muster up --data /tmp/try --listen :0 --listen-admin 127.0.0.1:0 --demo 300",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(cmd.Flags(), os.Getenv)
 			if err != nil {
@@ -62,6 +64,10 @@ other commands find the server. Needs no root.`,
 		},
 	}
 	config.Flags(c.Flags())
+	everyday := []string{"data", "listen", "listen-admin", "admin-password-file", "log-level"}
+	for _, f := range config.Fields() {
+		c.Flags().Lookup(f.Name).Hidden = !slices.Contains(everyday, f.Name)
+	}
 	c.Flags().IntVar(&demo, "demo", 0, "simulate so many machines beside this one")
 	return c
 }
@@ -71,9 +77,10 @@ func ServerCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "server",
 		Short: "Run a server",
-		Long: `Runs a server. All settings may come from flags, the environment (MUSTER_…) or a
-file (--config); docs/reference/configuration.md lists them.`,
-		Args: cobra.NoArgs,
+		Long: `Runs a server. Settings come from flags, the environment (--data is MUSTER_DATA) or a file
+(--config); flags win. SIGHUP opens the log file anew and reads what needs no restart.`,
+		Example: "  muster server --data /var/lib/muster --advertise muster.example.org\n  muster server --config /etc/muster/muster.yaml",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(cmd.Flags(), os.Getenv)
 			if err != nil {
@@ -111,8 +118,11 @@ func ResetPasswordCommand() *cobra.Command {
 	var user, file string
 	c := &cobra.Command{
 		Use:   "reset-password --data DIR",
-		Short: "Give a user a new password; on the server's machine, while the server is stopped",
-		Args:  cobra.NoArgs,
+		Short: "Give a user a new password, on the server's machine",
+		Long: `Gives a user a new password and ends the user's sessions. It works on the data folder: whoever
+may read that may do it. A running server takes it within seconds.`,
+		Example: "  muster auth reset-password --data /var/lib/muster",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(cmd.Flags(), os.Getenv)
 			if err != nil {
@@ -138,7 +148,7 @@ func ResetPasswordCommand() *cobra.Command {
 			return nil
 		},
 	}
-	config.Flags(c.Flags())
+	config.Flags(c.Flags(), "data", "intent-db")
 	c.Flags().StringVar(&user, "user", "admin", "whose password")
 	c.Flags().StringVar(&file, "password-file", "", "file with the new password; default: one is made and shown")
 	return c

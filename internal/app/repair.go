@@ -24,6 +24,9 @@ func RepairCommand() *cobra.Command {
 	return stopped(&cobra.Command{
 		Use:   "repair --data DIR",
 		Short: "Go on without what is damaged in a stopped server's journal or snapshots, and say what is lost",
+		Long: `Cuts what is damaged out of the journal of a stopped server, so that it starts again, and says
+what is lost. What is whole is left as it is.`,
+		Example: "  muster doctor repair --data /var/lib/muster",
 	}, repair)
 }
 
@@ -36,6 +39,7 @@ func RestoredCommand() *cobra.Command {
 saw what came after it. This gives it a new incarnation: agents send again what they
 hold and take its assignments, ids given since the backup are not given again, page
 tokens and ETags of before are refused. Typed once too often it does no harm.`,
+		Example: "  muster doctor restored --data /var/lib/muster",
 	}, restored)
 }
 
@@ -53,7 +57,7 @@ func stopped(c *cobra.Command, do func(cfg *config.Server, out io.Writer) error)
 		}
 		return explain(errors.Join(do(cfg, cmd.OutOrStdout()), held.Close()))
 	}
-	config.Flags(c.Flags())
+	config.Flags(c.Flags(), "data", "journal", "journal-budget", "journal-reserve")
 	return c
 }
 

@@ -53,8 +53,11 @@ func (a *app) planCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan -f FILE",
 		Short: "Say what apply would do, and on how many nodes",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return a.apply(c, &f) },
+		Long: "Checks files as apply does and says what would become of each resource and on how many\n" +
+			"nodes it would land. Changes nothing. muster diff shows the lines.",
+		Example: "  muster plan -f disk.yaml",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return a.apply(c, &f) },
 	}
 	f.add(c, true, false)
 	return c
@@ -137,7 +140,10 @@ func (a *app) diffCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff -f FILE",
 		Short: "Show what apply would change",
-		Args:  cobra.NoArgs,
+		Long: "Shows, line by line, what apply would change in what is declared now. Changes nothing.\n" +
+			"With --exit-code it ends with 20 if there is a difference, for scripts.",
+		Example: "  muster diff -f disk.yaml\n  muster diff -f ./checks --exit-code",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			docs, err := a.readFiles(f.files)
 			if err != nil {

@@ -16,8 +16,9 @@ func (a *app) auditCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "audit [KIND [NAME]]",
 		Short:   "Who changed what, when, whence and why; newest first",
+		Long:    "Shows every recorded change of resources, users and tokens: who, when, from where, why and,\nwith --diff, the difference. What one command changed stands together.",
 		Example: "  muster audit\n  muster audit check disk --diff",
-		Args:    cobra.MaximumNArgs(2),
+		Args:    cobra.MaximumNArgs(2), ValidArgsFunction: a.completeObjects(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			var kind, name string
 			if len(args) > 0 {

@@ -1,29 +1,37 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
 )
 
 func (a *app) authCmd() *cobra.Command {
-	c := &cobra.Command{Use: "auth", Short: "Tokens for programs, passwords, who am I", RunE: helpOf}
-	token := &cobra.Command{Use: "token", Short: "Tokens with which programs call the API", RunE: helpOf}
+	c := &cobra.Command{Use: "auth", Short: "Tokens for programs, passwords, who am I", RunE: helpOf,
+		Long:    "Makes, lists and ends the tokens with which programs call the API; says who you are; sets a\npassword anew on the server's machine.",
+		Example: "  muster auth whoami\n  muster auth token create --role viewer --expires 90d -m \"dashboard\"",
+	}
+	token := &cobra.Command{Use: "token", Short: "Tokens with which programs call the API", RunE: helpOf,
+		Example: "  muster auth token list",
+	}
 	token.AddCommand(a.authTokenCreate(), a.authTokenList(), a.authTokenRevoke())
 	whoami := &cobra.Command{
 		Use: "whoami", Short: "Say who the server takes you for", Args: cobra.NoArgs,
+		Example: "  muster auth whoami",
 		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := a.connect()
+			api, err := a.connect()
 			if err != nil {
 				return err
 			}
-			me, err := client.Me(c.Context())
+			me, err := api.Me(c.Context())
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.Stdout, "%s (%s) at %s\n", clean(me.User, false), clean(me.Role, false), client.Server())
+			fmt.Fprintf(a.Stdout, "%s (%s) at %s\n", clean(me.User, false), clean(me.Role, false), api.Server())
 			return nil
 		},
 	}
@@ -44,11 +52,11 @@ func (a *app) authTokenCreate() *cobra.Command {
 				return err
 			}
 			r.ExpiresIn = seconds
-			client, err := a.connect()
+			api, err := a.connect()
 			if err != nil {
 				return err
 			}
-			t, err := client.CreateToken(c.Context(), r)
+			t, err := api.CreateToken(c.Context(), r)
 			if err != nil {
 				return err
 			}
@@ -73,12 +81,13 @@ func (a *app) authTokenList() *cobra.Command {
 	var output *format
 	c := &cobra.Command{
 		Use: "list", Short: "List tokens and sessions", Args: cobra.NoArgs,
+		Example: "  muster auth token list",
 		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := a.connect()
+			api, err := a.connect()
 			if err != nil {
 				return err
 			}
-			list, err := client.Tokens(c.Context())
+			list, err := api.Tokens(c.Context())
 			if err != nil {
 				return err
 			}
@@ -103,13 +112,23 @@ func (a *app) authTokenList() *cobra.Command {
 func (a *app) authTokenRevoke() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke ID...", Short: "End tokens or sessions at once", Args: cobra.MinimumNArgs(1),
+		Example: "  muster auth token revoke 549c7b29b360",
+		ValidArgsFunction: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return a.ask(c, typed, func(ctx context.Context, api *client.Client) (ids []string, err error) {
+				list, err := api.Tokens(ctx)
+				for _, t := range list.Items {
+					ids = append(ids, t.ID+"\t"+t.User+" "+t.Note)
+				}
+				return ids, err
+			})
+		},
 		RunE: func(c *cobra.Command, args []string) error {
-			client, err := a.connect()
+			api, err := a.connect()
 			if err != nil {
 				return err
 			}
 			for _, id := range args {
-				if err := client.RevokeToken(c.Context(), id); err != nil {
+				if err := api.RevokeToken(c.Context(), id); err != nil {
 					return err
 				}
 				fmt.Fprintf(a.Stdout, "token %s revoked\n", clean(id, false))

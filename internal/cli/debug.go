@@ -216,7 +216,7 @@ func (b *bundling) logFile(context.Context) ([]byte, error) {
 
 // process reads what /proc says of the process that holds the data folder.
 func (b *bundling) process(context.Context) ([]byte, error) {
-	text, err := os.ReadFile(filepath.Join(b.data, "journal", "LOCK"))
+	text, err := os.ReadFile(filepath.Join(b.data, "LOCK"))
 	if err != nil {
 		return nil, err
 	}

@@ -14,9 +14,10 @@ func (a *app) deleteCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "delete KIND NAME...",
 		Short:             "Take resources away",
+		Long:              "Takes resources away, with their events where they are checks or nodes. What that changes\non more nodes than --max-affected needs --yes. Kept in the record of changes.",
 		Example:           "  muster delete check disk -m \"moved to another team\"",
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: completeKinds,
+		ValidArgsFunction: a.completeObjects(1000),
 		RunE: func(c *cobra.Command, args []string) error {
 			if kind, name, ok := strings.Cut(args[0], "/"); ok && len(args) == 1 {
 				args = []string{kind, name}

@@ -17,9 +17,10 @@ func (a *app) describeCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:               "describe KIND NAME",
 		Short:             "All there is to know of one thing",
+		Long:              "Says what a thing is, where it lands and how it is; what was declared comes last.\nOf an event also what happened to it, and who was told.",
 		Example:           "  muster describe event web01/disk\n  muster describe node web01\n  muster describe check disk",
 		Args:              cobra.RangeArgs(1, 2),
-		ValidArgsFunction: completeKinds,
+		ValidArgsFunction: a.completeObjects(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 { // check/disk
 				kind, name, ok := strings.Cut(args[0], "/")

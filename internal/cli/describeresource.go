@@ -122,6 +122,11 @@ func (a *app) describeNode(ctx context.Context, c *client.Client, o object, spec
 		a.field("addresses", "%s", strings.ReplaceAll(addresses, ",", ", "))
 	}
 	a.field("groups", "%s", dash(strings.Join(n.Groups, ", ")))
+	for name, value := range spec.Facts { // they stand above, and are read as labels too
+		if n.Labels[name] == value {
+			delete(n.Labels, name)
+		}
+	}
 	a.field("labels", "%s", pairs(n.Labels))
 	a.field("checks", "%d: %s", len(n.Checks), dash(strings.Join(n.Checks, ", ")))
 	if o.Status != nil {

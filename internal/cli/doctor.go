@@ -16,7 +16,10 @@ func (a *app) doctorCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Measure what usually hurts and name the command that mends it",
-		Args:  cobra.NoArgs,
+		Long: "Measures this machine and a data folder where installations usually hurt: limits, disk, fsync,\n" +
+			"memory, clock, certificates, whether the server answers. One line each, with the command to type.",
+		Example: "  muster doctor\n  muster doctor --data /var/lib/muster --agents 5000",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			bytes, err := model.ParseSize(budget)
 			if err != nil {

@@ -19,8 +19,12 @@ func (a *app) editCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "edit KIND NAME",
 		Short: "Change a resource in $EDITOR and apply it",
-		Args:  cobra.ExactArgs(2),
-		RunE:  func(c *cobra.Command, args []string) error { return a.edit(c, args[0], args[1], &f) },
+		Long: "Opens a resource in $VISUAL or $EDITOR and applies what you save. If it is refused, your\n" +
+			"text is kept; if somebody else changed the resource meanwhile, nothing is overwritten.",
+		Example:           "  muster edit check disk -m \"less noise\"",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeObjects(1),
+		RunE:              func(c *cobra.Command, args []string) error { return a.edit(c, args[0], args[1], &f) },
 	}
 	f.add(c, false, true)
 	return c

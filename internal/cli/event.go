@@ -7,7 +7,10 @@ import (
 )
 
 func (a *app) eventCmd() *cobra.Command {
-	c := &cobra.Command{Use: "event", Short: "Resolve or delete events by hand", RunE: helpOf}
+	c := &cobra.Command{Use: "event", Short: "Resolve or delete events by hand", RunE: helpOf,
+		Long:    "Sets an event to OK, or forgets it, by hand. Both are kept with who did it and why, and\nlast until the next result says otherwise.",
+		Example: "  muster event resolve web01/disk -m \"cleaned up\"",
+	}
 	for _, verb := range []struct{ use, short string }{
 		{"resolve", "Set events to OK until the next result says otherwise"},
 		{"delete", "Forget events; they come back with the next result"},
@@ -15,6 +18,7 @@ func (a *app) eventCmd() *cobra.Command {
 		var note string
 		sub := &cobra.Command{
 			Use: verb.use + " NODE/CHECK...", Short: verb.short, Args: cobra.MinimumNArgs(1),
+			Example: "  muster event " + verb.use + " web01/disk -m \"cleaned up\"", ValidArgsFunction: a.completeEvents,
 			RunE: func(c *cobra.Command, args []string) error { return a.eventAction(c, verb.use, args, note) },
 		}
 		sub.Flags().StringVarP(&note, "message", "m", "", "why; kept with the action")

@@ -13,6 +13,7 @@ func (a *app) explainCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:               "explain [KIND[.FIELD]]",
 		Short:             "Which kinds there are, and which fields they have",
+		Long:              "Lists the kinds of resources, or the fields of one with what each means. Needs no server.",
 		Example:           "  muster explain check\n  muster explain check.alert",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeKinds,

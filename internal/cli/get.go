@@ -34,7 +34,7 @@ func (a *app) getCmd() *cobra.Command {
 			"  muster get events -w                       changes as they come\n" +
 			"  muster get check disk -o yaml",
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: completeKinds,
+		ValidArgsFunction: a.completeObjects(1000),
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := a.connect()
 			if err != nil {
@@ -128,11 +128,4 @@ func kindWords() []string {
 		all = append(all, k.Plural)
 	}
 	return all
-}
-
-func completeKinds(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return kindWords(), cobra.ShellCompDirectiveNoFileComp
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -24,36 +25,62 @@ func (a *app) getProblems(ctx context.Context, c *client.Client, names []string,
 	if g.all {
 		namespace = ""
 	}
-	var items []v1.Problem
-	after := ""
+	items, after, err := readProblems(ctx, c, namespace, g, g.open)
+	if err != nil {
+		return err
+	}
+	if g.output.machine() {
+		return a.printValue(*g.output, v1.ProblemList{Items: items, Next: after})
+	}
+	if !g.open { // what is open comes first, however old it is
+		open, more, err := readProblems(ctx, c, namespace, g, true)
+		if err != nil {
+			return err
+		}
+		items = append(open, slices.DeleteFunc(items, func(p v1.Problem) bool { return p.Closed.IsZero() })...)
+		if after == "" {
+			after = more
+		}
+		if g.limit > 0 && len(items) > g.limit {
+			items, after = items[:g.limit], "more"
+		}
+	}
+	if len(items) == 0 {
+		what := "no problems"
+		if g.open {
+			what = "no open problems"
+		}
+		if g.unfiltered() && !g.all {
+			what += " in namespace " + a.ns() + ": look at all with -A"
+		}
+		fmt.Fprintln(a.Stdout, what)
+		return nil
+	}
+	if err := a.problemTable(items, g).write(a.narrow(*g.output)); err != nil {
+		return err
+	}
+	if after != "" {
+		fmt.Fprintln(a.Stdout, "there are more: --limit 0 shows all, --open those that are open")
+	}
+	return nil
+}
+
+// readProblems reads pages until limit rows are there; 0: all.
+func readProblems(ctx context.Context, c *client.Client, namespace string, g *getFlags, open bool) (items []v1.Problem, after string, err error) {
 	for {
 		size := pageRows
 		if g.limit > 0 {
 			size = min(size, g.limit-len(items))
 		}
-		page, err := c.Problems(ctx, namespace, g.node, g.check, g.open, size, after)
+		page, err := c.Problems(ctx, namespace, g.node, g.check, open, size, after)
 		if err != nil {
-			return err
+			return nil, "", err
 		}
 		items = append(items, page.Items...)
 		if after = page.Next; after == "" || g.limit > 0 && len(items) >= g.limit {
-			break
+			return items, after, nil
 		}
 	}
-	if g.output.machine() {
-		return a.printValue(*g.output, v1.ProblemList{Items: items, Next: after})
-	}
-	if len(items) == 0 {
-		fmt.Fprintln(a.Stdout, "no problems")
-		return nil
-	}
-	if err := a.problemTable(items, g).write(a.Env); err != nil {
-		return err
-	}
-	if after != "" {
-		fmt.Fprintln(a.Stdout, "there are older ones: --limit 0 shows all")
-	}
-	return nil
 }
 
 func (a *app) problemTable(items []v1.Problem, g *getFlags) *table {
@@ -71,9 +98,16 @@ func (a *app) problemTable(items []v1.Problem, g *getFlags) *table {
 		if g.all {
 			row = append(row, p.Namespace)
 		}
-		t.add(append(row, p.ID, state, p.Node, p.Check, age(a.Now(), p.Opened)+" ago", span(until.Sub(p.Opened)), firstLine(p.Output))...)
+		t.add(append(row, p.ID, state, p.Node, p.Check, age(a.Now(), p.Opened)+" ago", span(until.Sub(p.Opened)), problemOutput(p, g))...)
 	}
 	return t
+}
+
+func problemOutput(p v1.Problem, g *getFlags) string {
+	if *g.output == "wide" {
+		return firstLine(p.Output)
+	}
+	return summary(p.Output)
 }
 
 func (a *app) getQueues(ctx context.Context, c *client.Client, g *getFlags) error {

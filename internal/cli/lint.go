@@ -11,7 +11,10 @@ func (a *app) lintCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lint FILE...",
 		Short: "Check files as far as that needs no server",
-		Args:  cobra.ArbitraryArgs,
+		Long: "Checks fields, units, names, probes and conditions of all files, and names file, line and the\n" +
+			"nearest right word for everything that is wrong. Needs no server: put it into your CI.",
+		Example: "  muster lint disk.yaml\n  muster lint ./checks",
+		Args:    cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			docs, err := a.readFiles(append(files, args...))
 			if err != nil {

@@ -18,6 +18,7 @@ func (a *app) loginCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "login [URL]",
 		Short:   "Open a session and remember it in the context file",
+		Long:    "Asks for a password, opens a session of 30 days and remembers server, CA and session in the\ncontext file, so that the other commands find them. On the server, muster up has done it.",
 		Example: "  muster login https://muster.example.org:8443 --ca ca.crt\n  muster login --password-file - < secret",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -88,6 +89,7 @@ func (a *app) password(user, file string) (string, error) {
 func (a *app) logoutCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "logout", Short: "End the session and forget it", Args: cobra.NoArgs,
+		Example: "  muster logout",
 		RunE: func(c *cobra.Command, _ []string) error {
 			where, err := a.context()
 			if err != nil {

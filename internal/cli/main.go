@@ -75,7 +75,8 @@ func Root(env *Env, extras ...Extra) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "muster",
 		Short:         "Keeps a fleet of machines honest",
-		Long:          "Muster watches a fleet: checks become events, events become problems, problems reach people.\n\nBegin with: muster up, then: muster status",
+		Long:          "Muster watches a fleet: checks become events, events become problems, problems reach people.\nBegin with muster up; then muster status says whether all is well, worst first.",
+		Example:       "  muster up\n  muster status\n  muster get events",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
@@ -110,6 +111,7 @@ func Root(env *Env, extras ...Extra) *cobra.Command {
 	add(running, a.loginCmd(), a.logoutCmd(), a.authCmd(), a.doctorCmd(), a.debugCmd(), a.versionCmd())
 	root.AddCommand(exitCodesTopic())
 	root.SetCompletionCommandGroupID(running)
+	root.SetHelpCommandGroupID(looking)
 	for _, extra := range extras {
 		parent, command := root, extra.Command(env)
 		if extra.Under != "" {
@@ -122,6 +124,7 @@ func Root(env *Env, extras ...Extra) *cobra.Command {
 		parent.AddCommand(command)
 	}
 	sayWhatIsUnknown(root)
+	a.completeFlags(root)
 	return root
 }
 

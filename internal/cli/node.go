@@ -12,10 +12,14 @@ import (
 )
 
 func (a *app) nodeCmd() *cobra.Command {
-	c := &cobra.Command{Use: "node", Short: "List machines; make tokens with which they join", RunE: helpOf}
+	c := &cobra.Command{Use: "node", Short: "List machines; make tokens with which they join", RunE: helpOf,
+		Long:    "Makes the tokens with which machines join, and lists machines. A token says the namespace,\ngroups and labels that its machines get.",
+		Example: "  muster node token --group web --expires 1h\n  muster node list",
+	}
 	token := &cobra.Command{
 		Use:   "token",
 		Short: "Make a token with which machines join; list and delete them",
+		Long:  "Prints the line to paste on a machine, so that it joins. The token is shown once; list shows\nwhat is left of it, delete takes it back.",
 		Args:  cobra.NoArgs,
 	}
 	create := a.tokenCreate()
@@ -26,6 +30,7 @@ func (a *app) nodeCmd() *cobra.Command {
 	g := getFlags{limit: 50}
 	list := &cobra.Command{
 		Use: "list", Short: "The same as muster get nodes", Args: cobra.NoArgs,
+		Example: "  muster node list -l env=prod",
 		RunE: func(c *cobra.Command, _ []string) error {
 			client, err := a.connect()
 			if err != nil {
@@ -115,6 +120,7 @@ func (a *app) tokenList() *cobra.Command {
 	var output *format
 	c := &cobra.Command{
 		Use: "list", Short: "List join tokens", Args: cobra.NoArgs,
+		Example: "  muster node token list",
 		RunE: func(c *cobra.Command, _ []string) error {
 			client, err := a.connect()
 			if err != nil {
@@ -149,6 +155,7 @@ func (a *app) tokenList() *cobra.Command {
 func (a *app) tokenDelete() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete ID...", Short: "Take join tokens back; nodes that joined with them stay", Args: cobra.MinimumNArgs(1),
+		Example: "  muster node token delete 38a8ff27335c735e",
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := a.connect()
 			if err != nil {

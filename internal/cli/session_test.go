@@ -277,3 +277,41 @@ func TestTerminal(t *testing.T) {
 		t.Errorf("nothing was cut: %s", out)
 	}
 }
+
+// TestCompletion: shells offer kinds, names that exist, events, and the values of flags.
+func TestCompletion(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig.Nodes("default", nil, "web01", "web02", "db01")
+	rig.Apply(disk)
+	rig.Apply("kind: Namespace\nmetadata: {name: team-a}\nspec: {}\n---\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01]}\n")
+	rig.Result("default", "web01", "disk", model.Critical, "full")
+	for _, c := range []struct{ line, want string }{
+		{"get no", "events problems queues namespaces properties nodes groups handlers checks"},
+		{"get nodes w", "web01 web02"}, {"get nodes d", "db01"}, {"edit check d", "disk"}, {"delete handler n", "notebook"},
+		{"get event we", "web01/ web02/"}, {"get event web01/", "web01/disk"}, {"event resolve web01/d", "web01/disk"}, {"describe event db01/", ""},
+		{"get events --node we", "web01 web02"}, {"get events --check d", "disk"}, {"get nodes --group w", "web"}, {"get events -n t", "team-a"},
+		{"get events --status c", "ok warning critical unknown"}, {"get events -o w", "table wide json yaml"},
+	} {
+		out, code := x.run("", "__complete "+c.line)
+		var words []string
+		for line := range strings.Lines(out) {
+			if word, _, _ := strings.Cut(strings.TrimSpace(line), "\t"); word != "" && !strings.HasPrefix(word, ":") {
+				words = append(words, word)
+			}
+		}
+		if got := strings.Join(words, " "); code != 0 || got != c.want {
+			t.Errorf("%q: code %d, %q, want %q", c.line, code, got, c.want)
+		}
+	}
+	x.env["MUSTER_SERVER"] = "https://127.0.0.1:1"
+	if out, code := x.run("", "__complete get nodes w"); code != 0 || strings.TrimSpace(out) != ":4" {
+		t.Errorf("without a server: code %d, %q", code, out)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if out, code := x.run("", "completion "+shell); code != 0 || !strings.Contains(out, "__complete") {
+			t.Errorf("%s: code %d, %d bytes", shell, code, len(out))
+		}
+	}
+}

@@ -17,7 +17,10 @@ func (a *app) statusCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Is all well? Worst first",
-		Args:  cobra.NoArgs,
+		Long: "Answers on its first line whether all is well. Below it: the worst events, nodes that are\n" +
+			"silent, problems, agents, disk, and what was changed last.",
+		Example: "  muster status\n  muster status --exit-code && echo all is well",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			client, err := a.connect()
 			if err != nil {

@@ -38,7 +38,7 @@ const (
 )
 
 func newTable(head ...string) *table {
-	return &table{head: head, kept: map[string]bool{"NAMESPACE": true, "NODE": true, "CHECK": true, "NAME": true, "ID": true, "STATUS": true}}
+	return &table{head: head, kept: map[string]bool{"NAMESPACE": true, "NODE": true, "CHECK": true, "NAME": true, "ID": true, "STATUS": true, "STATE": true}}
 }
 
 // add appends a row; each value is a string (cleaned here) or a cell (ours).

@@ -12,6 +12,7 @@ func (a *app) versionCmd() *cobra.Command {
 	var output *format
 	c := &cobra.Command{
 		Use: "version", Short: "Which build this is, and which the server is", Args: cobra.NoArgs,
+		Example: "  muster version -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			builds := map[string]any{"client": version.Get()}
 			client, err := a.connect()

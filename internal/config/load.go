@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,10 +40,13 @@ func Fields() []Field {
 	return fields
 }
 
-// Flags adds a flag for every setting, and --config.
-func Flags(flags *pflag.FlagSet) {
+// Flags adds a flag for every setting, or for those named, and --config.
+func Flags(flags *pflag.FlagSet, only ...string) {
 	flags.String("config", "", "file with settings (YAML); see docs/reference/configuration.md")
 	for _, f := range Fields() {
+		if len(only) > 0 && !slices.Contains(only, f.Name) {
+			continue
+		}
 		usage := f.Doc
 		if f.Unit != "" {
 			usage += " In " + f.Unit + "."

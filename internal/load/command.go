@@ -28,12 +28,10 @@ func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load",
 		Short: "Measure a server with thousands of real agent sessions",
-		Long: `Measure a server with thousands of real agent sessions.
-
-  muster load prepare --data DIR --agents 2000 --checks 40 --interval 5s   (server stopped)
-  muster load run --server 127.0.0.1:8443 --agents 2000 --checks 40 --interval 5s
-
-bench/README.md says how the recorded results were made.`,
+		Long: `Opens real sessions of simulated agents, sends results at a set rate and compares the server's view
+with what it sent. bench/README.md says how the recorded results were made.`,
+		Example: "  muster load prepare --data DIR --agents 2000 --checks 40 --interval 5s\n" +
+			"  muster load run --server 127.0.0.1:8443 --tls --data DIR --agents 2000 --checks 40 --interval 5s",
 	}
 	cmd.AddCommand(runCommand(), prepareCommand(), tableCommand())
 	return cmd
@@ -48,6 +46,7 @@ func runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "run",
 		Short:         "Open agent sessions, send results at a set rate, compare the view with the ledger",
+		Example:       "  muster load run --server 127.0.0.1:8443 --tls --data DIR --agents 2000 --checks 40 --interval 5s",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -225,7 +224,8 @@ func prepareCommand() *cobra.Command {
 	var data, db string
 	cmd := &cobra.Command{
 		Use:           "prepare",
-		Short:         "Make the nodes and checks that `muster load run` plays (with the server stopped)",
+		Short:         "Make the nodes and checks that muster load run plays (with the server stopped)",
+		Example:       "  muster load prepare --data DIR --agents 2000 --checks 40 --interval 5s",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -15,9 +15,10 @@ import (
 
 func tableCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "table FILE…",
-		Short: "Show reports side by side, as Markdown",
-		Args:  cobra.MinimumNArgs(1),
+		Use:     "table FILE…",
+		Short:   "Show reports side by side, as Markdown",
+		Example: "  muster load table bench/results/rate-16k.json",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := Table(args)
 			fmt.Fprint(cmd.OutOrStdout(), text)

@@ -46,7 +46,7 @@ func Parse(args []string, getenv func(string) string, errOut io.Writer) (*Option
 	}
 	set.StringVar(&servers, "server", "", "servers as host:port, comma separated, in order of preference (default: as told when joining)")
 	set.StringVar(&o.Agent.Token, "token", "", "join token, needed at the first start; better MUSTER_TOKEN or @FILE, which process lists do not show")
-	set.StringVar(&o.Agent.StateDir, "state-dir", defaultStateDir(getenv), "folder of identity, assignment and spool")
+	set.StringVar(&o.Agent.StateDir, "state-dir", "", "folder of identity, assignment and spool (default: /var/lib/muster-agent for root, else ~/.local/state/muster-agent)")
 	set.StringVar(&o.Agent.Name, "name", "", "name wanted for this node (default: the host name)")
 	set.StringVar(&labels, "labels", "", "labels of this node: key=value, comma separated")
 	set.StringVar(&groups, "groups", "", "groups to join, where token or group allows it, comma separated")
@@ -78,6 +78,9 @@ func Parse(args []string, getenv func(string) string, errOut io.Writer) (*Option
 		errs = append(errs, fmt.Errorf("unexpected argument %q", o.Rest[0]))
 	}
 	o.Agent.Servers, o.Agent.Groups = list(servers), list(groups)
+	if o.Agent.StateDir == "" {
+		o.Agent.StateDir = defaultStateDir(getenv)
+	}
 	var err error
 	if o.Agent.Labels, err = pairs(labels); err != nil {
 		errs = append(errs, fmt.Errorf("--labels: %w", err))
@@ -108,6 +111,13 @@ func Parse(args []string, getenv func(string) string, errOut io.Writer) (*Option
 	}
 	o.Agent.Version = version.Get().Version
 	return o, nil
+}
+
+// Usage is what --help says.
+func Usage() string {
+	var b strings.Builder
+	_, _ = Parse([]string{"--help"}, func(string) string { return "" }, &b)
+	return b.String()
 }
 
 // Main runs the agent's command line until ctx ends and returns the exit code.

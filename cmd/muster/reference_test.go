@@ -1,0 +1,62 @@
+//go:build linux && !noserver
+
+package main
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/cli"
+)
+
+var update = flag.Bool("update", false, "write the reference page")
+
+const referencePage = "../../docs/reference/cli.md"
+
+// tree is a new tree of commands: flags keep what was parsed into them.
+func tree() *cobra.Command {
+	c := cli.Root(cli.System(), extras()...)
+	c.InitDefaultHelpCmd()
+	c.InitDefaultCompletionCmd()
+	return c
+}
+
+func TestReferencePageIsUpToDate(t *testing.T) {
+	page := cli.Reference(tree())
+	if *update {
+		if err := os.WriteFile(referencePage, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(referencePage)
+	if err != nil || string(got) != page {
+		t.Fatalf("%s is not what the commands say (%v): run make docs", referencePage, err)
+	}
+}
+
+// Every command says in some lines what it is for, and shows one (which exists: see
+// commands_test.go).
+func TestEveryCommandExplainsItself(t *testing.T) {
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+		if c.Name() == "help" || c.Parent() != nil && c.Parent().Name() == "completion" || c.IsAdditionalHelpTopicCommand() {
+			return
+		}
+		if c.Short == "" || c.Name() != "completion" && c.Example == "" {
+			t.Errorf("%s: short %q, example %q", c.CommandPath(), c.Short, c.Example)
+		}
+		for line := range strings.Lines(c.Long) {
+			if len([]rune(strings.TrimRight(line, "\n"))) > 110 && c.Name() != "agent" {
+				t.Errorf("%s: a long line: %s", c.CommandPath(), line)
+			}
+		}
+	}
+	walk(tree())
+}

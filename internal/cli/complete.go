@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// completeWithin is how long a shell waits for names; without an answer by then there
+// are none, and nothing is said.
+const completeWithin = 2 * time.Second
+
+// completion is what cobra asks for what may stand next.
+type completion = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
+
+const noFiles = cobra.ShellCompDirectiveNoFileComp
+
+func completeKinds(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, noFiles
+	}
+	return kindWords(), noFiles
+}
+
+// completeObjects offers a kind, then names of that kind: at most so many.
+func (a *app) completeObjects(most int) completion {
+	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return kindWords(), noFiles
+		}
+		if len(args) > most {
+			return nil, noFiles
+		}
+		switch strings.ToLower(args[0]) {
+		case "event", "events", "ev":
+			return a.completeEvents(c, args[1:], typed)
+		case "problem", "problems", "pr":
+			return a.ask(c, typed, func(ctx context.Context, api *client.Client) (ids []string, err error) {
+				list, err := api.Problems(ctx, a.ns(), "", "", true, 100, "")
+				for _, p := range list.Items {
+					ids = append(ids, p.ID+"\t"+p.Node+"/"+p.Check)
+				}
+				return ids, err
+			})
+		}
+		k, ok := model.KindOf(args[0])
+		if !ok {
+			return nil, noFiles
+		}
+		return a.completeNames(k)(c, args, typed)
+	}
+}
+
+// completeNames offers the names of a kind.
+func (a *app) completeNames(k model.KindInfo) completion {
+	return func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return a.ask(c, typed, func(ctx context.Context, api *client.Client) (names []string, err error) {
+			namespace := a.ns()
+			if !k.Namespaced {
+				namespace = ""
+			}
+			for after := ""; ; {
+				page, err := api.List(ctx, k, namespace, "", false, 1000, after)
+				if err != nil {
+					return names, err
+				}
+				for _, item := range page.Items {
+					if o, err := decodeObject(item); err == nil {
+						names = append(names, o.Metadata.Name)
+					}
+				}
+				if after = page.Next; after == "" {
+					return names, nil
+				}
+			}
+		})
+	}
+}
+
+// completeEvents offers nodes, then NODE/CHECK.
+func (a *app) completeEvents(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	node, _, named := strings.Cut(typed, "/")
+	if !named {
+		k, _ := model.KindOf("Node")
+		names, _ := a.completeNames(k)(c, nil, typed)
+		for i := range names {
+			names[i] += "/"
+		}
+		return names, noFiles | cobra.ShellCompDirectiveNoSpace
+	}
+	return a.ask(c, typed, func(ctx context.Context, api *client.Client) (names []string, err error) {
+		list, err := api.Events(ctx, v1.EventFilter{Namespace: a.ns(), Node: node, Limit: 1000})
+		for _, e := range list.Items {
+			names = append(names, e.Node+"/"+e.Check)
+		}
+		return names, err
+	})
+}
+
+// ask gets names from the server and leaves those that begin with what was typed.
+func (a *app) ask(c *cobra.Command, typed string, list func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	api, err := a.connect()
+	if err != nil {
+		return nil, noFiles
+	}
+	ctx := c.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeWithin)
+	defer cancel()
+	names, _ := list(ctx, api) // what came in time is better than nothing
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, typed) })
+	slices.Sort(names)
+	return slices.Compact(names), noFiles
+}
+
+// completeFlags offers names for the flags that take one.
+func (a *app) completeFlags(c *cobra.Command) {
+	for flag, kind := range map[string]string{"namespace": "Namespace", "node": "Node", "check": "Check", "group": "Group"} {
+		if c.Flags().Lookup(flag) == nil && c.PersistentFlags().Lookup(flag) == nil {
+			continue
+		}
+		k, _ := model.KindOf(kind)
+		_ = c.RegisterFlagCompletionFunc(flag, a.completeNames(k))
+	}
+	for _, sub := range c.Commands() {
+		a.completeFlags(sub)
+	}
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/muster-fleet/muster/internal/config"
+)
+
+// Reference is docs/reference/cli.md: every command with what it is for, an example and
+// its flags, read from the commands themselves.
+func Reference(root *cobra.Command) string {
+	var b strings.Builder
+	b.WriteString("# Command line\n\nThis page is written by `make docs` from the commands; `muster COMMAND --help` says the same.\n\n")
+	b.WriteString("## Flags of every command\n\n")
+	writeFlags(&b, root.PersistentFlags())
+	b.WriteString(`Where the server is, whom to trust there and the token are read from the context file, which
+` + "`muster up` and `muster login` write; `MUSTER_SERVER`, `MUSTER_CA` and `MUSTER_TOKEN` win over it, flags over\n" +
+		"both. Lists come as tables, cut to the terminal; `-o wide` shows more and cuts nothing, `-o json` and\n`-o yaml` are for programs. `NO_COLOR=1` takes the colours away.\n\n")
+	for _, topic := range root.Commands() {
+		if topic.IsAdditionalHelpTopicCommand() {
+			fmt.Fprintf(&b, "## %s\n\n```\n%s\n```\n\n", topic.Short, strings.TrimSpace(topic.Long))
+		}
+	}
+	for _, group := range root.Groups() {
+		fmt.Fprintf(&b, "## %s\n\n", strings.TrimSuffix(group.Title, ":"))
+		for _, c := range root.Commands() {
+			if c.GroupID == group.ID && c.Name() != "help" {
+				writeCommand(&b, c)
+			}
+		}
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+func writeCommand(b *strings.Builder, c *cobra.Command) {
+	if c.Hidden {
+		return
+	}
+	fmt.Fprintf(b, "### %s\n\n%s.\n\n", c.CommandPath(), strings.TrimSuffix(c.Short, "."))
+	switch long := strings.TrimSpace(c.Long); {
+	case strings.Contains(long, "\n "): // laid out by hand
+		fmt.Fprintf(b, "```\n%s\n```\n\n", long)
+	case long != "":
+		b.WriteString(long + "\n\n")
+	}
+	if c.Runnable() && !c.DisableFlagParsing {
+		fmt.Fprintf(b, "    %s\n\n", c.UseLine())
+	}
+	if c.Example != "" {
+		fmt.Fprintf(b, "For example\n\n```\n%s\n```\n\n", unindent(c.Example))
+	}
+	writeFlags(b, c.LocalNonPersistentFlags())
+	for _, sub := range c.Commands() {
+		writeCommand(b, sub)
+	}
+}
+
+func unindent(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimPrefix(lines[i], "  ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// writeFlags is a table of flags. The server's settings have a page of their own.
+func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
+	setting := map[string]bool{}
+	for _, f := range config.Fields() {
+		setting[f.Name] = true
+	}
+	rows, settings := "", 0
+	flags.VisitAll(func(f *pflag.Flag) {
+		switch {
+		case f.Name == "help":
+			return
+		case setting[f.Name] && flags.Lookup("config") != nil:
+			settings++
+			return
+		}
+		name := "`--" + f.Name + "`"
+		if f.Shorthand != "" {
+			name = "`-" + f.Shorthand + "`, " + name
+		}
+		def := ""
+		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" && f.DefValue != "[]" {
+			def = "`" + f.DefValue + "`"
+		}
+		rows += fmt.Sprintf("| %s | %s | %s |\n", name, def, strings.ReplaceAll(f.Usage, "|", `\|`))
+	})
+	if rows != "" {
+		b.WriteString("| flag | default | |\n|---|---|---|\n" + rows + "\n")
+	}
+	switch {
+	case settings == len(setting):
+		b.WriteString("All [settings of the server](configuration.md) are flags, too.\n\n")
+	case settings > 0:
+		var names []string
+		flags.VisitAll(func(f *pflag.Flag) {
+			if setting[f.Name] {
+				names = append(names, "`--"+f.Name+"`")
+			}
+		})
+		fmt.Fprintf(b, "And these [settings of the server](configuration.md): %s.\n\n", strings.Join(names, ", "))
+	}
+}
