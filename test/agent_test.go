@@ -35,7 +35,7 @@ func settled(t *testing.T, api *client.Client, node, check string, c *harness.Co
 func quiet(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	c.Hold()
-	harness.Until(t, 40*time.Second, fmt.Sprintf("every run of %s/%s is applied", node, check), func() (string, bool) {
+	harness.Until(t, time.Minute, fmt.Sprintf("every run of %s/%s is applied", node, check), func() (string, bool) {
 		e := event(t, api, node, check)
 		runs := c.Runs()
 		if e.Results > runs {
