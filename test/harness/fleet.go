@@ -35,6 +35,18 @@ func (s *Server) Load(f Fleet, duration time.Duration) load.Config {
 	}
 }
 
+// LoadTLS is Load with mutual TLS: every agent has a certificate of the server's CA.
+func (s *Server) LoadTLS(f Fleet, duration time.Duration) load.Config {
+	s.t.Helper()
+	cfg := s.Load(f, duration)
+	certificates, err := load.Certificates(s.Authority())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cfg.Server, cfg.TLS = s.Listen, certificates
+	return cfg
+}
+
 // View reads the server's event states.
 func (s *Server) View() load.View { return load.HTTPView("http://" + s.Admin + "/debug/states") }
 
