@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
@@ -62,7 +64,10 @@ func (s *Server) forget(list []plan.Forgotten) {
 		for i, f := range list[:n] {
 			r := wire.Record{Kind: wire.RecordForget, Node: f.Node, Forget: &f.Mark}
 			section := journal.All
-			if f.Node != 0 && !f.Mark.Gone {
+			switch {
+			case f.UID != uuid.Nil:
+				section = journal.Section(model.PartitionOf(f.UID))
+			case f.Node != 0 && !f.Mark.Gone:
 				section = s.sectionOf(f.Node)
 			}
 			entries[i] = journal.Entry{Section: section, Data: wire.AppendRecord(nil, &r)}

@@ -3,7 +3,10 @@ package plan
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+
+	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -13,27 +16,34 @@ import (
 // Forgotten is a node that no longer holds a check, or a check or node that is gone.
 type Forgotten struct {
 	Node model.NodeID // zero: all nodes
+	UID  uuid.UUID    // of a node that is gone, where it is known: nobody else can tell it any more
 	Mark wire.ForgetMark
 }
 
 // forgotten turns what nodes lost into marks. A deleted check is one mark for all
 // nodes, a deleted node one mark for all its checks.
-func (t *translation) forgotten(lost []holding, deleted []model.NodeID) (marks []Forgotten) {
-	goneChecks, goneNodes := map[model.CheckID]bool{}, map[model.NodeID]bool{}
+func (t *translation) forgotten(lost []holding, deleted map[model.NodeID]uuid.UUID) (marks []Forgotten) {
+	goneChecks := map[model.CheckID]bool{}
 	for _, c := range t.deletedChecks {
 		goneChecks[c] = true
 		marks = append(marks, Forgotten{Mark: wire.ForgetMark{Check: c, Gone: true}})
 	}
-	for _, n := range deleted {
-		goneNodes[n] = true
-		marks = append(marks, Forgotten{Node: n, Mark: wire.ForgetMark{Gone: true}})
+	for _, n := range slices.Sorted(maps.Keys(deleted)) {
+		marks = append(marks, Forgotten{Node: n, UID: deleted[n], Mark: wire.ForgetMark{Gone: true}})
 	}
 	for _, h := range lost {
-		if !goneChecks[h.check] && !goneNodes[h.node] {
+		if _, gone := deleted[h.node]; !gone && !goneChecks[h.check] {
 			marks = append(marks, Forgotten{Node: h.node, Mark: wire.ForgetMark{Check: h.check}})
 		}
 	}
 	return marks
+}
+
+func uidOf(def any) uuid.UUID {
+	if d, ok := def.(*nodeDef); ok {
+		return d.uid
+	}
+	return uuid.Nil
 }
 
 // ForgottenSince says what changes after the revision, and up to Revision, made nodes
@@ -54,7 +64,7 @@ func (p *Planner) ForgottenSince(ctx context.Context, revision int64) ([]Forgott
 	// Lead the fleet back to what it was, see what it gains by that, and undo it.
 	back := &translation{defs: map[intent.Key]any{}}
 	var deletedChecks []model.CheckID
-	var deletedNodes []model.NodeID
+	deletedNodes := map[model.NodeID]uuid.UUID{}
 	for _, c := range changes {
 		if !slices.Contains(kinds[:], c.Key.Kind) {
 			continue
@@ -64,7 +74,8 @@ func (p *Planner) ForgottenSince(ctx context.Context, revision int64) ([]Forgott
 			case "Check":
 				deletedChecks = append(deletedChecks, model.CheckID(c.ID))
 			case "Node":
-				deletedNodes = append(deletedNodes, model.NodeID(c.ID))
+				was, _ := p.decode(c.Key, c.ID, c.Before)
+				deletedNodes[model.NodeID(c.ID)] = uidOf(was)
 			}
 		}
 		if _, later := back.defs[c.Key]; later {

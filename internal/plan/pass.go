@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -90,11 +91,13 @@ func (f *fleet) apply(edits []edit) *pass {
 	return p
 }
 
-func (p *pass) deletedIDs() (ids []model.NodeID) {
+// deletedNodes are those that are gone, with their immutable ids.
+func (p *pass) deletedNodes() map[model.NodeID]uuid.UUID {
+	gone := make(map[model.NodeID]uuid.UUID, len(p.deleted))
 	for _, n := range p.deleted {
-		ids = append(ids, n.def.id)
+		gone[n.def.id] = n.def.uid
 	}
-	return ids
+	return gone
 }
 
 // values32 iterates over a bitmap as it was at the start: the body may change it.

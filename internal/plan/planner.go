@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -182,8 +184,8 @@ func (p *Planner) apply(ctx context.Context, changes []intent.Change, revision i
 		p.o.Logger.Error("assignment is too large: the agent goes on with what it holds", "reason", text)
 	}
 	t.keep(p.defs)
-	deleted := pass.deletedIDs()
-	changed = append(changed, deleted...)
+	deleted := pass.deletedNodes()
+	changed = slices.AppendSeq(changed, maps.Keys(deleted))
 	if forgotten := t.forgotten(pass.lost, deleted); len(forgotten) > 0 {
 		p.o.Forget(forgotten)
 	}

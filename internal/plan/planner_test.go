@@ -166,6 +166,7 @@ func TestForgetMarks(t *testing.T) {
 	cID, _ := h.p.CheckByName("default", "c")
 	dID, _ := h.p.CheckByName("default", "d")
 	kept := h.p.Revision()
+	uid := h.p.For(b).UID
 
 	h.put("Check", "default", "c", nil, shell("true", &model.Targets{Nodes: []string{"b"}}))
 	h.put("Check", "default", "d", nil, nil)
@@ -173,7 +174,7 @@ func TestForgetMarks(t *testing.T) {
 	want := []Forgotten{
 		{Node: a, Mark: wire.ForgetMark{Check: cID}},
 		{Mark: wire.ForgetMark{Check: dID, Gone: true}},
-		{Node: b, Mark: wire.ForgetMark{Gone: true}},
+		{Node: b, UID: uid, Mark: wire.ForgetMark{Gone: true}},
 	}
 	if !reflect.DeepEqual(h.forgotten, want) {
 		t.Errorf("forgotten %+v, want %+v", h.forgotten, want)

@@ -25,21 +25,17 @@ const (
 	// before; a run after that means that the check is wanted again.
 	settle = 30 * time.Second
 	// remember is how long an absence is kept: longer than a spool may hold a result.
-	remember = 30 * 24 * time.Hour
+	remember = model.MaxSpoolAge + 24*time.Hour
 )
 
 // forget removes event states that are expected no more.
 func (w *worker) forget(p *partition, id model.NodeID, m *wire.ForgetMark) {
-	for key, a := range p.absent {
-		if w.received-a.at > int64(remember) {
-			delete(p.absent, key)
-		}
-	}
+	p.forgetAbsences(w.received - int64(remember))
 	if id == 0 && m.Check == 0 {
 		w.view.opts.Logger.Error("BUG: a forget that names neither node nor check", "commit", w.pos.Number)
 		return
 	}
-	p.absent[absentKey{id, m.Check}] = absence{w.received, m.Gone}
+	p.addAbsence(absentKey{id, m.Check}, absence{w.received, m.Gone})
 	if id == 0 {
 		for _, n := range p.order {
 			if s, found := p.nodes[n].find(m.Check); found {
@@ -63,6 +59,29 @@ func (w *worker) forget(p *partition, id model.NodeID, m *wire.ForgetMark) {
 		node.timeout, node.session = 0, 0 // until its next session
 		if m.Gone {
 			p.removeNode(n)
+		}
+	}
+}
+
+// addAbsence remembers an absence. They come in the order of time.
+func (p *partition) addAbsence(key absentKey, a absence) {
+	p.absent[key] = a
+	p.absences = append(p.absences, absentSince{key, a.at})
+}
+
+// absentSince stands in the order in which absences end.
+type absentSince struct {
+	key absentKey
+	at  int64
+}
+
+// forgetAbsences ends those from before a time: it looks at none that stays.
+func (p *partition) forgetAbsences(before int64) {
+	for len(p.absences) > 0 && p.absences[0].at < before {
+		first := p.absences[0]
+		p.absences = p.absences[1:]
+		if p.absent[first.key].at == first.at { // else it was renewed since
+			delete(p.absent, first.key)
 		}
 	}
 }

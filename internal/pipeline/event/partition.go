@@ -28,6 +28,7 @@ type partition struct {
 	deadlines expect.Engine             // by slot
 	problems  map[uint32]*model.Problem // open ones, by slot; replaced, never changed
 	absent    map[absentKey]absence
+	absences  []absentSince // those of absent, and renewed ones, by time
 
 	byStatus   [4]bitset
 	bySeverity [6]bitset
@@ -126,6 +127,9 @@ func (p *partition) removeState(id uint32) {
 	c.ByStatus[s.status]--
 	if s.flags&flagOpen != 0 {
 		c.Problems--
+	}
+	if *c == (Counts{}) {
+		delete(p.counts, ns)
 	}
 	p.view.totals.counter(ns).Add(-1)
 

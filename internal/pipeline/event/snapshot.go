@@ -91,7 +91,7 @@ func (v *View) restored(id model.Partition, at journal.Position) {
 func (p *partition) adopt(o *partition) {
 	p.at, p.nodes, p.freeNodes, p.order = o.at, o.nodes, o.freeNodes, o.order
 	p.slots, p.outputs, p.deadlines = o.slots, o.outputs, o.deadlines
-	p.problems, p.absent = o.problems, o.absent
+	p.problems, p.absent, p.absences = o.problems, o.absent, o.absences
 	p.byStatus, p.bySeverity, p.open = o.byStatus, o.bySeverity, o.open
 	p.byCheck, p.counts = o.byCheck, o.counts
 }
@@ -312,8 +312,9 @@ func (p *partition) decode(body []byte) error {
 	}
 	for range d.count() {
 		key := absentKey{model.NodeID(d.uint32()), model.CheckID(d.uint32())}
-		p.absent[key] = absence{at: d.int(), gone: d.byte() != 0}
+		p.addAbsence(key, absence{at: d.int(), gone: d.byte() != 0})
 	}
+	slices.SortStableFunc(p.absences, func(x, y absentSince) int { return cmp.Compare(x.at, y.at) })
 	if d.err == nil && len(d.b) > 0 {
 		d.fail("bytes after the end")
 	}

@@ -290,3 +290,39 @@ func FuzzRestore(f *testing.F) {
 		}
 	})
 }
+
+// What was deleted is remembered as long as a spool may hold results of it, and not
+// longer; a fleet that is deleted at once costs no look at each for each.
+func TestAbsencesEnd(t *testing.T) {
+	const many = 50_000
+	first := newCommit(1, time.Second, 0)
+	for i := range many {
+		node := model.NodeID(1 + i*model.Partitions)
+		first.add(section(node), &wire.Record{Kind: wire.RecordForget, Node: node, Forget: &wire.ForgetMark{Gone: true}})
+	}
+	forget := func(number uint64, after time.Duration) *commit {
+		c := newCommit(number, time.Second, after)
+		c.add(section(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: model.CheckID(1000 + number)}})
+		return c
+	}
+	v := run(t, Options{}, nil)
+	v.apply(first, forget(2, model.MaxSpoolAge))
+	if p := v.partitions[1]; len(p.absent) != many+1 || len(p.absences) != many+1 {
+		t.Fatalf("%d absences, %d in order; want %d", len(p.absent), len(p.absences), many+1)
+	}
+	body, at := v.Snapshot(1, nil)
+	again := run(t, Options{}, func(v *View) {
+		if err := v.Restore(1, at, body); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for _, v := range []*running{v, again} {
+		v.apply(forget(3, remember+time.Hour))
+		if p := v.partitions[1]; len(p.absent) != 2 || len(p.absences) != 2 {
+			t.Errorf("%d absences, %d in order; want 2", len(p.absent), len(p.absences))
+		}
+	}
+	if v.Hash(1) != again.Hash(1) {
+		t.Error("a restored view holds something else")
+	}
+}
