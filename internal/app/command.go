@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -17,9 +16,6 @@ import (
 
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/config"
-	"github.com/muster-fleet/muster/internal/intent"
-	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
 
 // UpCommand is `muster up`.
@@ -111,74 +107,6 @@ func ServerCommand() *cobra.Command {
 	}
 	config.Flags(c.Flags())
 	return c
-}
-
-// ResetPasswordCommand becomes a part of `muster auth`.
-func ResetPasswordCommand() *cobra.Command {
-	var user, file string
-	c := &cobra.Command{
-		Use:   "reset-password --data DIR",
-		Short: "Give a user a new password, on the server's machine",
-		Long: `Gives a user a new password and ends the user's sessions. It works on the data folder: whoever
-may read that may do it. A running server takes it within seconds.`,
-		Example: "  muster auth reset-password --data /var/lib/muster",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(cmd.Flags(), os.Getenv)
-			if err != nil {
-				return err
-			}
-			password := ""
-			if file != "" {
-				data, err := os.ReadFile(file)
-				if err != nil {
-					return model.Errorf(model.Invalid, "password file: %w", err)
-				}
-				password = strings.TrimSpace(string(data))
-			}
-			made, err := ResetPassword(cmd.Context(), cfg, user, password)
-			if err != nil {
-				return err
-			}
-			if password == "" {
-				fmt.Fprintf(cmd.OutOrStdout(), "user %s, password %s (shown once)\n", user, made)
-				return nil
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "user %s has the password from %s\n", user, file)
-			return nil
-		},
-	}
-	config.Flags(c.Flags(), "data", "intent-db")
-	c.Flags().StringVar(&user, "user", "admin", "whose password")
-	c.Flags().StringVar(&file, "password-file", "", "file with the new password; default: one is made and shown")
-	return c
-}
-
-// ResetPassword works on the data folder of a stopped server.
-func ResetPassword(ctx context.Context, cfg *config.Server, user, password string) (string, error) {
-	s := &Server{cfg: cfg, log: slog.New(slog.DiscardHandler)}
-	dsn := cfg.IntentDB
-	if dsn == "" {
-		dsn = s.path("intent.db")
-		held, err := lockStopped(cfg.Data)
-		if err != nil {
-			return "", err
-		}
-		defer held.Close()
-		if _, err := os.Stat(dsn); err != nil {
-			return "", model.Errorf(model.NotFound, "%s is no data folder of a server: %w", cfg.Data, err).WithHint("name it with --data DIR")
-		}
-	}
-	store, err := intentdb.Open(ctx, dsn, nowUTC)
-	if err != nil {
-		return "", err
-	}
-	defer store.Close()
-	service := intent.NewService(intent.Options{Store: store})
-	if err := service.Load(ctx); err != nil {
-		return "", err
-	}
-	return service.SetPassword(ctx, intent.Who{User: "local", Whence: "local", Why: "reset-password"}, user, intent.Admin, password)
 }
 
 // untilStopped ends its context at SIGINT or SIGTERM (a second one kills). At SIGHUP it

@@ -315,6 +315,7 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	run("own events", back, s.watchOneself)
 	run("intent mark", back, s.markIntent)
+	run("password requests", back, s.watchPasswordRequests)
 	run("sessions", back, s.sessions.Run)
 
 	if err := s.began(ctx); err != nil {

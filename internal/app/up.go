@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -90,11 +89,10 @@ func (s *Server) firstAdmin(ctx context.Context) (string, error) {
 	}
 	given := ""
 	if path := s.cfg.AdminPasswordFile; path != "" {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return "", model.Errorf(model.Invalid, "admin-password-file: %w", err)
+		var err error
+		if given, err = passwordFrom(path, os.Stdin); err != nil {
+			return "", fmt.Errorf("admin-password-file: %w", err)
 		}
-		given = strings.TrimSpace(string(data))
 	}
 	by := intent.Who{User: "server", Whence: "local", Why: "first start"}
 	made, err := s.intent.SetPassword(ctx, by, "admin", intent.Admin, given)

@@ -210,23 +210,40 @@ func (s *Service) RevokeToken(ctx context.Context, by Who, id string) error {
 // SetPassword makes or changes a user. With an empty password one is made and
 // returned. All sessions of the user end.
 func (s *Service) SetPassword(ctx context.Context, by Who, user, role, password string) (string, error) {
+	password, hash, err := HashPassword(password)
+	if err != nil {
+		return "", err
+	}
+	return password, s.SetPasswordHash(ctx, by, user, role, hash)
+}
+
+// HashPassword is what is kept of a password; with an empty one, one is made.
+func HashPassword(password string) (plain, hash string, err error) {
 	if password == "" {
 		secret := make([]byte, 15)
 		if _, err := rand.Read(secret); err != nil {
-			return "", fmt.Errorf("make password: %w", err)
+			return "", "", fmt.Errorf("make password: %w", err)
 		}
 		password = base64.RawURLEncoding.EncodeToString(secret)
 	}
 	if len(password) < 8 {
-		return "", model.Errorf(model.Invalid, "password is shorter than 8 characters")
+		return "", "", model.Errorf(model.Invalid, "password is shorter than 8 characters").WithHint("choose a longer one; four words are easy to remember")
 	}
-	hash, err := argon2id.CreateHash(password, passwordCost())
-	if err != nil {
-		return "", fmt.Errorf("hash password: %w", err)
+	if hash, err = argon2id.CreateHash(password, passwordCost()); err != nil {
+		return "", "", fmt.Errorf("hash password: %w", err)
+	}
+	return password, hash, nil
+}
+
+// SetPasswordHash makes or changes a user by what HashPassword gave. All sessions of
+// the user end.
+func (s *Service) SetPasswordHash(ctx context.Context, by Who, user, role, hash string) error {
+	if _, _, _, err := argon2id.DecodeHash(hash); err != nil {
+		return model.Errorf(model.Invalid, "this is no hash of a password: %w", err)
 	}
 	body, err := json.Marshal(userRow{hash, role})
 	if err != nil {
-		return "", err
+		return err
 	}
 	writes := []Write{{Key: Key{Kind: userKind, Name: user}, Body: body, Expect: -1}}
 	for _, t := range s.Tokens() {
@@ -235,7 +252,7 @@ func (s *Service) SetPassword(ctx context.Context, by Who, user, role, password 
 		}
 	}
 	_, err = s.commit(ctx, by, writes)
-	return password, err
+	return err
 }
 
 // HasUsers says whether anybody can log in.

@@ -1,0 +1,199 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/intentdb"
+)
+
+// ResetPasswordCommand becomes a part of `muster auth`.
+func ResetPasswordCommand() *cobra.Command {
+	var user, file string
+	c := &cobra.Command{
+		Use:   "reset-password --data DIR",
+		Short: "Give a user a new password, on the server's machine",
+		Long: `Gives a user a new password and ends the user's sessions. It works on the data folder, whether the
+server runs or not: whoever may write there may do it.`,
+		Example: "  muster auth reset-password --data /var/lib/muster",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(cmd.Flags(), os.Getenv)
+			if err != nil {
+				return err
+			}
+			password := ""
+			if file != "" {
+				if password, err = passwordFrom(file, cmd.InOrStdin()); err != nil {
+					return err
+				}
+			}
+			made, err := ResetPassword(cmd.Context(), cfg, user, password)
+			if err != nil {
+				return explain(err)
+			}
+			if password == "" {
+				fmt.Fprintf(cmd.OutOrStdout(), "user %s, password %s (shown once)\n", user, made)
+				return nil
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "user %s has the password from %s\n", user, file)
+			return nil
+		},
+	}
+	config.Flags(c.Flags(), "data", "intent-db")
+	c.Flags().StringVar(&user, "user", "admin", "whose password")
+	c.Flags().StringVar(&file, "password-file", "", "file with the new password, - for standard input; default: one is made and shown")
+	return c
+}
+
+// passwordFrom reads a password from a file; - is standard input.
+func passwordFrom(file string, stdin io.Reader) (string, error) {
+	var data []byte
+	var err error
+	if file == "-" {
+		data, err = io.ReadAll(io.LimitReader(stdin, 4096))
+	} else {
+		data, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return "", model.Errorf(model.Invalid, "password file: %w", err)
+	}
+	password := strings.TrimSpace(string(data))
+	if password == "" {
+		return "", model.Errorf(model.Invalid, "password file %s is empty", file).WithHint("write the password into it, or leave the flag out: then one is made and shown")
+	}
+	return password, nil
+}
+
+// ResetPassword sets a password in a data folder. Of a stopped server it writes into
+// the store; a running one is asked by a file, because the store is its alone.
+func ResetPassword(ctx context.Context, cfg *config.Server, user, password string) (string, error) {
+	held, err := lockStopped(cfg.Data)
+	if model.ClassOf(err) == model.Conflict {
+		return askForPassword(ctx, cfg.Data, user, password)
+	}
+	if err != nil {
+		return "", err
+	}
+	defer held.Close()
+	s := &Server{cfg: cfg, log: slog.New(slog.DiscardHandler)}
+	dsn := cfg.IntentDB
+	if dsn == "" {
+		dsn = s.path("intent.db")
+		if _, err := os.Stat(dsn); err != nil {
+			return "", model.Errorf(model.NotFound, "%s is no data folder of a server: %w", cfg.Data, err).WithHint("name it with --data DIR")
+		}
+	}
+	store, err := intentdb.Open(ctx, dsn, nowUTC)
+	if err != nil {
+		return "", err
+	}
+	defer store.Close()
+	service := intent.NewService(intent.Options{Store: store})
+	if err := service.Load(ctx); err != nil {
+		return "", err
+	}
+	return service.SetPassword(ctx, resetBy(), user, intent.Admin, password)
+}
+
+func resetBy() intent.Who {
+	return intent.Who{User: "local", Whence: "local", Why: "muster auth reset-password"}
+}
+
+// passwordRequest is the file by which a running server is asked. It holds no
+// password, only what the store would hold.
+type passwordRequest struct {
+	User string `json:"user"`
+	Hash string `json:"hash"`
+}
+
+const (
+	passwordRequestFile = "reset-password.json"
+	passwordTick        = time.Second
+	passwordPatience    = 15 * time.Second // a server takes a request within passwordTick, unless it hangs
+)
+
+// askForPassword leaves a request in the folder and waits until the server took it.
+func askForPassword(ctx context.Context, data, user, password string) (string, error) {
+	password, hash, err := intent.HashPassword(password)
+	if err != nil {
+		return "", err
+	}
+	body, err := json.Marshal(passwordRequest{user, hash})
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(data, passwordRequestFile)
+	defer os.Remove(path)
+	if err := os.WriteFile(path+".new", body, 0o600); err != nil {
+		return "", err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, passwordPatience)
+	defer cancel()
+	tick := time.NewTicker(passwordTick / 10)
+	defer tick.Stop()
+	for {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return password, nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return "", model.Errorf(model.Unavailable, "the server that runs on %s did not take the new password", data).
+				WithHint("its log says why; or stop it and type this again")
+		}
+	}
+}
+
+// watchPasswordRequests takes what `muster auth reset-password` leaves in the folder.
+func (s *Server) watchPasswordRequests(ctx context.Context) error {
+	tick := time.NewTicker(passwordTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := s.takePasswordRequest(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("password was not reset", "err", err)
+		}
+	}
+}
+
+func (s *Server) takePasswordRequest(ctx context.Context) error {
+	path := s.path(passwordRequestFile)
+	body, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var r passwordRequest
+	if err := json.Unmarshal(body, &r); err != nil || r.User == "" || r.Hash == "" {
+		return errors.Join(fmt.Errorf("%s is no request of ours: %w", path, err), os.Remove(path))
+	}
+	if err := s.intent.SetPasswordHash(ctx, resetBy(), r.User, intent.Admin, r.Hash); err != nil {
+		return err
+	}
+	s.log.Warn("password was reset from the data folder", "user", r.User)
+	return os.Remove(path)
+}
