@@ -63,6 +63,7 @@ type Options struct {
 	JoinTokens   pki.Tokens
 	NewJoinToken func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error)
 	Queues       *queue.Registry
+	Incarnation  uint64 // of the journal: what page tokens and ETags are good for
 	// Describe fills in what only the server itself knows: Server, Started,
 	// Connected, Journal, Reactions and Warnings.
 	Describe func() v1.Status

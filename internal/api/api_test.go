@@ -166,7 +166,7 @@ func TestResources(t *testing.T) {
 		t.Fatalf("dry run: %+v %v", dry, err)
 	}
 	k, _ := model.KindOf("check")
-	if _, err := c.Get(ctx, k, "default", "disk"); model.ClassOf(err) != model.NotFound {
+	if _, _, err := c.Get(ctx, k, "default", "disk"); model.ClassOf(err) != model.NotFound {
 		t.Fatalf("a dry run made it: %v", err)
 	}
 	done, err := c.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}, Message: "watch disks"})
@@ -204,10 +204,10 @@ func TestResources(t *testing.T) {
 	if status, _, text := raw(t, r, "PUT", path+"?maxAffected=1", r.Token, string(louder), nil); status != 428 || !strings.Contains(text, "/guarded\"") {
 		t.Errorf("guarded PUT: %d %s", status, text)
 	}
-	if _, err := c.Put(ctx, k, "default", "disk", louder, 0, "", 1, false, false); model.ClassOf(err) != model.Guarded {
+	if _, err := c.Put(ctx, k, "default", "disk", louder, "", "", 1, false, false); model.ClassOf(err) != model.Guarded {
 		t.Errorf("guarded: %v", err)
 	}
-	if _, err := c.Put(ctx, k, "default", "disk", louder, 1, "", 0, false, true); model.ClassOf(err) != model.Stale {
+	if _, err := c.Put(ctx, k, "default", "disk", louder, tag, "", 0, false, true); model.ClassOf(err) != model.Stale {
 		t.Errorf("stale: %v", err)
 	}
 
@@ -248,7 +248,7 @@ func TestResources(t *testing.T) {
 	}
 
 	// Deleting, and the record of all this.
-	if _, err := c.Delete(ctx, k, "default", "disk", 0, "not needed", 0, false, false); err != nil {
+	if _, err := c.Delete(ctx, k, "default", "disk", "", "not needed", 0, false, false); err != nil {
 		t.Fatal(err)
 	}
 	changes, err := c.Changes(ctx, "Check", "default", "disk", 10, "")

@@ -46,7 +46,7 @@ func inNamespace(r model.Resource, namespace string) model.Resource {
 }
 
 func (s *server) put(ctx context.Context, key intent.Key, in ChangeInput, raw []byte) (*body[v1.Applied], error) {
-	o, err := in.options(key)
+	o, err := s.options(key, in)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (s *server) put(ctx context.Context, key intent.Key, in ChangeInput, raw []
 }
 
 func (s *server) remove(ctx context.Context, key intent.Key, in ChangeInput) (*body[v1.Applied], error) {
-	o, err := in.options(key)
+	o, err := s.options(key, in)
 	if err != nil {
 		return nil, err
 	}

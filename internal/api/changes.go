@@ -7,7 +7,6 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
-	"github.com/muster-fleet/muster/internal/model"
 )
 
 type changesInput struct {
@@ -25,9 +24,12 @@ func (s *server) changes(ctx context.Context, in *changesInput) (*body[v1.Change
 	}
 	before := int64(0)
 	if in.After != "" {
-		var err error
-		if before, err = strconv.ParseInt(in.After, 10, 64); err != nil || before <= 0 {
-			return nil, model.Errorf(model.Invalid, "after: this is no token of a page before")
+		text, err := s.after(in.After)
+		if err != nil {
+			return nil, err
+		}
+		if before, err = strconv.ParseInt(text, 10, 64); err != nil || before <= 0 {
+			return nil, noToken()
 		}
 	}
 	list, err := s.changesBefore(ctx, before, in.Limit, wanted)
@@ -69,7 +71,7 @@ func (s *server) changesBefore(ctx context.Context, before int64, limit int, wan
 				continue
 			}
 			if n := len(out.Items); n >= limit && out.Items[n-1].Revision != e.Revision {
-				out.Next = strconv.FormatInt(out.Items[n-1].Revision, 10)
+				out.Next = s.next(strconv.FormatInt(out.Items[n-1].Revision, 10))
 				return out, nil
 			}
 			out.Items = append(out.Items, changeOf(e))
@@ -77,7 +79,7 @@ func (s *server) changesBefore(ctx context.Context, before int64, limit int, wan
 		before = after + 1
 	}
 	if before > 1 {
-		out.Next = strconv.FormatInt(before, 10)
+		out.Next = s.next(strconv.FormatInt(before, 10))
 	}
 	return out, nil
 }

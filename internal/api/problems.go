@@ -8,7 +8,6 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
@@ -30,10 +29,14 @@ type listProblemsInput struct {
 func (s *server) listProblems(ctx context.Context, in *listProblemsInput) (*body[v1.ProblemList], error) {
 	q := history.ProblemQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Open: in.Open, Limit: in.Limit + 1}
 	if in.After != "" {
-		text, id, ok := strings.Cut(in.After, ".")
+		place, err := s.after(in.After)
+		if err != nil {
+			return nil, err
+		}
+		text, id, ok := strings.Cut(place, ".")
 		ns, err := strconv.ParseInt(text, 10, 64)
 		if !ok || err != nil {
-			return nil, model.Errorf(model.Invalid, "after: this is no token of a page before")
+			return nil, noToken()
 		}
 		q.Before, q.BeforeID = time.Unix(0, ns), id
 	}
@@ -45,7 +48,7 @@ func (s *server) listProblems(ctx context.Context, in *listProblemsInput) (*body
 	if len(list) > in.Limit {
 		list = list[:in.Limit]
 		last := list[in.Limit-1]
-		out.Next = strconv.FormatInt(last.Opened.UnixNano(), 10) + "." + last.ID
+		out.Next = s.next(strconv.FormatInt(last.Opened.UnixNano(), 10) + "." + last.ID)
 	}
 	out.Items = make([]v1.Problem, len(list))
 	for i, p := range list {

@@ -2,11 +2,9 @@ package api
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -118,23 +116,21 @@ type ChangeInput struct {
 	IfNoneMatch string `header:"If-None-Match" doc:"*: only if it does not exist yet."`
 }
 
-// options turns them into those of the intent service.
-func (in ChangeInput) options(key intent.Key) (intent.ApplyOptions, error) {
+// options turns what goes with a change into those of the intent service.
+func (s *server) options(key intent.Key, in ChangeInput) (intent.ApplyOptions, error) {
 	o := intent.ApplyOptions{DryRun: in.DryRun, Yes: in.Yes, MaxAffected: in.MaxAffected}
 	switch {
 	case in.IfNoneMatch == "*":
 		o.Expect = map[intent.Key]int64{key: 0}
 	case in.IfMatch != "" && in.IfMatch != "*":
-		revision, err := strconv.ParseInt(strings.Trim(strings.TrimPrefix(in.IfMatch, "W/"), `"`), 10, 64)
-		if err != nil || revision <= 0 {
-			return o, model.Errorf(model.Invalid, "If-Match %q is no ETag of ours", in.IfMatch).WithHint("send the ETag that GET gave")
+		revision, err := s.revisionOf(in.IfMatch)
+		if err != nil {
+			return o, err
 		}
 		o.Expect = map[intent.Key]int64{key: revision}
 	}
 	return o, nil
 }
-
-func etag(revision int64) string { return strconv.Quote(strconv.FormatInt(revision, 10)) }
 
 // resourceOutput is one resource with its ETag.
 type resourceOutput struct {
@@ -147,7 +143,7 @@ func (s *server) get(ctx context.Context, key intent.Key, ifNoneMatch string) (*
 	if err != nil {
 		return nil, s.notThere(ctx, err, key)
 	}
-	tag := etag(r.Status.Revision)
+	tag := s.etag(r.Status.Revision)
 	if ifNoneMatch == tag {
 		return nil, huma.ErrorWithHeaders(huma.Status304NotModified(), http.Header{"Etag": {tag}})
 	}
@@ -180,10 +176,13 @@ func (s *server) list(ctx context.Context, k model.KindInfo, in *listInput) (*bo
 		q.Namespace = in.Namespace
 	}
 	if in.After != "" {
-		text, err := base64.RawURLEncoding.DecodeString(in.After)
-		namespace, name, ok := strings.Cut(string(text), "/")
-		if err != nil || !ok {
-			return nil, model.Errorf(model.Invalid, "after: this is no token of a page before")
+		text, err := s.after(in.After)
+		if err != nil {
+			return nil, err
+		}
+		namespace, name, ok := strings.Cut(text, "/")
+		if !ok {
+			return nil, noToken()
 		}
 		q.After = intent.Key{Kind: k.Name, Namespace: namespace, Name: name}
 	}
@@ -203,7 +202,7 @@ func (s *server) list(ctx context.Context, k model.KindInfo, in *listInput) (*bo
 	if len(items) > in.Limit {
 		items = items[:in.Limit]
 		last := intent.KeyOf(&items[in.Limit-1])
-		out.Next = base64.RawURLEncoding.EncodeToString([]byte(last.Namespace + "/" + last.Name))
+		out.Next = s.next(last.Namespace + "/" + last.Name)
 	}
 	out.Items = make([]json.RawMessage, len(items))
 	for i := range items {

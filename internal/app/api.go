@@ -20,7 +20,8 @@ func (s *Server) openAPI(context.Context) error {
 	tokens := intent.JoinTokens{Store: s.intent.Store()}
 	s.handler = api.New(api.Options{
 		Intent: s.intent, Events: s.view, Directory: s.planner, History: s.history, Actions: s,
-		JoinTokens: tokens,
+		Incarnation: s.journal.Incarnation().ID,
+		JoinTokens:  tokens,
 		NewJoinToken: func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error) {
 			return s.authority.NewToken(s.agentAddresses(), keep)
 		},

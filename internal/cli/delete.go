@@ -39,7 +39,7 @@ func (a *app) deleteCmd() *cobra.Command {
 			}
 			all := v1.Applied{DryRun: f.dryRun}
 			for _, name := range args[1:] {
-				done, err := client.Delete(c.Context(), k, a.ns(), name, 0, f.message, f.maxAffected, f.dryRun, f.yes)
+				done, err := client.Delete(c.Context(), k, a.ns(), name, "", f.message, f.maxAffected, f.dryRun, f.yes)
 				if err != nil {
 					if perr := a.printApplied(all, *f.output); perr != nil {
 						return perr

@@ -18,7 +18,7 @@ const shownEvents = 15
 // describeResource says what the thing is, where it lands and how it is; what was
 // declared comes last.
 func (a *app) describeResource(ctx context.Context, c *client.Client, k model.KindInfo, name string) error {
-	data, err := c.Get(ctx, k, a.ns(), name)
+	data, _, err := c.Get(ctx, k, a.ns(), name)
 	if err != nil {
 		return err
 	}

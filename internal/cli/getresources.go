@@ -22,7 +22,7 @@ func (a *app) getResources(ctx context.Context, c *client.Client, k model.KindIn
 	switch {
 	case len(names) > 0:
 		for _, name := range names {
-			item, err := c.Get(ctx, k, a.ns(), name)
+			item, _, err := c.Get(ctx, k, a.ns(), name)
 			if err != nil {
 				return err
 			}

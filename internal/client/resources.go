@@ -29,11 +29,11 @@ func resourcePath(k model.KindInfo, namespace, name string) string {
 	return path + "/" + name
 }
 
-// Get returns one resource as JSON.
-func (c *Client) Get(ctx context.Context, k model.KindInfo, namespace, name string) (json.RawMessage, error) {
+// Get returns one resource as JSON, and its ETag.
+func (c *Client) Get(ctx context.Context, k model.KindInfo, namespace, name string) (json.RawMessage, string, error) {
 	var out json.RawMessage
-	_, err := c.call(ctx, http.MethodGet, resourcePath(k, namespace, name), nil, nil, nil, &out)
-	return out, err
+	header, err := c.call(ctx, http.MethodGet, resourcePath(k, namespace, name), nil, nil, nil, &out)
+	return out, header.Get("ETag"), err
 }
 
 // State says where a resource lands, and how its events are.
@@ -73,17 +73,17 @@ func (c *Client) List(ctx context.Context, k model.KindInfo, namespace, selector
 	return out, err
 }
 
-// Put makes one resource so; revision 0: whatever it is now.
-func (c *Client) Put(ctx context.Context, k model.KindInfo, namespace, name string, body json.RawMessage, revision int64, message string, maxAffected int, dryRun, yes bool) (v1.Applied, error) {
+// Put makes one resource so, if it still has the ETag; an empty one: whatever it is now.
+func (c *Client) Put(ctx context.Context, k model.KindInfo, namespace, name string, body json.RawMessage, etag, message string, maxAffected int, dryRun, yes bool) (v1.Applied, error) {
 	var out v1.Applied
-	_, err := c.call(ctx, http.MethodPut, resourcePath(k, namespace, name), changeQuery(message, maxAffected, dryRun, yes), ifMatch(revision), body, &out)
+	_, err := c.call(ctx, http.MethodPut, resourcePath(k, namespace, name), changeQuery(message, maxAffected, dryRun, yes), ifMatch(etag), body, &out)
 	return out, err
 }
 
-// Delete removes a resource; revision 0: whatever it is now.
-func (c *Client) Delete(ctx context.Context, k model.KindInfo, namespace, name string, revision int64, message string, maxAffected int, dryRun, yes bool) (v1.Applied, error) {
+// Delete removes a resource, if it still has the ETag; an empty one: whatever it is now.
+func (c *Client) Delete(ctx context.Context, k model.KindInfo, namespace, name string, etag, message string, maxAffected int, dryRun, yes bool) (v1.Applied, error) {
 	var out v1.Applied
-	_, err := c.call(ctx, http.MethodDelete, resourcePath(k, namespace, name), changeQuery(message, maxAffected, dryRun, yes), ifMatch(revision), nil, &out)
+	_, err := c.call(ctx, http.MethodDelete, resourcePath(k, namespace, name), changeQuery(message, maxAffected, dryRun, yes), ifMatch(etag), nil, &out)
 	return out, err
 }
 
@@ -102,11 +102,11 @@ func changeQuery(message string, maxAffected int, dryRun, yes bool) url.Values {
 	return query
 }
 
-func ifMatch(revision int64) http.Header {
-	if revision == 0 {
+func ifMatch(etag string) http.Header {
+	if etag == "" {
 		return nil
 	}
-	return http.Header{"If-Match": {strconv.Quote(strconv.FormatInt(revision, 10))}}
+	return http.Header{"If-Match": {etag}}
 }
 
 // Changes returns recorded changes, newest first.

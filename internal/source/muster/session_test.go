@@ -458,3 +458,44 @@ func TestHousekeeping(t *testing.T) {
 	}
 	a.waitAck(1)
 }
+
+// An agent that was acknowledged more than the server knows, or holds an assignment
+// newer than any, shows that the server's data was set back; one of another life does
+// not, nor one that gave up what it had.
+func TestAgentsThatKnowMore(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		hello  wire.Hello
+		behind bool
+	}{
+		{"nothing new", wire.Hello{Incarnation: 42, Streams: []wire.StreamHeld{{StreamKey: live, First: 4, Last: 9}}}, false},
+		{"acknowledged more", wire.Hello{Incarnation: 42, Streams: []wire.StreamHeld{{StreamKey: live, First: 5, Last: 9}}}, true},
+		{"more of another life", wire.Hello{Incarnation: 41, Streams: []wire.StreamHeld{{StreamKey: live, First: 5, Last: 9}}}, false},
+		{"a stream nobody knows", wire.Hello{Incarnation: 42, Streams: []wire.StreamHeld{{StreamKey: wire.StreamKey{Stream: 8}, First: 2, Last: 9}}}, true},
+		{"a newer assignment", wire.Hello{Incarnation: 42, Generation: wire.Generation{Epoch: 1, Revision: 1000}}, true},
+		{"one of another life", wire.Hello{Incarnation: 42, Generation: wire.Generation{Epoch: 0, Revision: 1000}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			told := make(chan string, 1)
+			w := newWorld(t, func(cfg *Config) { cfg.OnBehind = func(n Node) { told <- n.Name } })
+			uid := w.node(1, 1)
+			a := w.agent(uid)
+			a.send(results(1, 3, 1))
+			a.waitAck(3)
+			a.Bye("done")
+			if _, err := w.open(uid, func(_ *link.Config, hello *wire.Hello) { *hello = c.hello }); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case name := <-told:
+				if !c.behind || name != "node1" {
+					t.Errorf("told of %s", name)
+				}
+			default:
+				if c.behind {
+					t.Error("not told")
+				}
+			}
+		})
+	}
+}
