@@ -258,7 +258,7 @@ func (a *app) printDeclared(o object, spec model.Spec) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", o.Metadata.Name, err)
 	}
-	text, err := yamlText(data)
+	text, err := model.YAML(data)
 	if err != nil {
 		return err
 	}
@@ -266,6 +266,6 @@ func (a *app) printDeclared(o object, spec model.Spec) error {
 	if o.Status != nil {
 		revision = fmt.Sprintf(" (revision %d)", o.Status.Revision)
 	}
-	fmt.Fprintf(a.Stdout, "\ndeclared%s\n%s\n", revision, indent(strings.TrimRight(clean(text, true), "\n")))
+	fmt.Fprintf(a.Stdout, "\ndeclared%s\n%s\n", revision, indent(strings.TrimRight(clean(string(text), true), "\n")))
 	return nil
 }

@@ -45,7 +45,7 @@ func (a *app) edit(c *cobra.Command, kind, name string, f *applyFlags) error {
 	if err != nil {
 		return err
 	}
-	before, err := yamlText(data)
+	before, err := model.YAML(data)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (a *app) edit(c *cobra.Command, kind, name string, f *applyFlags) error {
 		return fmt.Errorf("make file to edit: %w", err)
 	}
 	path := file.Name()
-	_, err = file.WriteString(before)
+	_, err = file.Write(before)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("write file to edit: %w", err)
 	}
@@ -66,7 +66,7 @@ func (a *app) edit(c *cobra.Command, kind, name string, f *applyFlags) error {
 	if err != nil {
 		return fmt.Errorf("read edited file: %w", err)
 	}
-	if bytes.Equal(after, []byte(before)) {
+	if bytes.Equal(after, before) {
 		_ = os.Remove(path)
 		fmt.Fprintln(a.Stdout, "no change")
 		return nil

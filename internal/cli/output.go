@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v4"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -58,44 +57,12 @@ func writeJSON(w io.Writer, data []byte) error {
 	return err
 }
 
-// writeYAML turns JSON into YAML and keeps the order of fields: JSON is YAML, so
-// only the style of its nodes has to change.
 func writeYAML(w io.Writer, data []byte) error {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return fmt.Errorf("turn output into YAML: %w", err)
+	text, err := model.YAML(data)
+	if err == nil {
+		_, err = w.Write(text)
 	}
-	restyle(&doc)
-	enc := yaml.NewEncoder(w)
-	enc.SetIndent(2)
-	if err := enc.Encode(&doc); err != nil {
-		return fmt.Errorf("write YAML: %w", err)
-	}
-	return enc.Close()
-}
-
-func restyle(n *yaml.Node) {
-	n.Style = 0
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
-		var resolved yaml.Node
-		if err := yaml.Unmarshal([]byte(n.Value), &resolved); err != nil || len(resolved.Content) != 1 ||
-			resolved.Content[0].Kind != yaml.ScalarNode || resolved.Content[0].Tag != "!!str" || resolved.Content[0].Value != n.Value {
-			n.Style = yaml.DoubleQuotedStyle // would be read as something else
-		}
-		if bytes.ContainsRune([]byte(n.Value), '\n') {
-			n.Style = yaml.LiteralStyle
-		}
-	}
-	for _, c := range n.Content {
-		restyle(c)
-	}
-}
-
-// yamlText is one value as YAML text.
-func yamlText(data []byte) (string, error) {
-	var b bytes.Buffer
-	err := writeYAML(&b, data)
-	return b.String(), err
+	return err
 }
 
 // decode reads a resource that the server sent.

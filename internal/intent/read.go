@@ -2,11 +2,9 @@ package intent
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/aymanbagabas/go-udiff"
-	"go.yaml.in/yaml/v4"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -87,11 +85,7 @@ func asYAML(body []byte) string {
 	if len(body) == 0 {
 		return ""
 	}
-	var v any
-	if json.Unmarshal(body, &v) != nil {
-		return string(body) + "\n"
-	}
-	text, err := yaml.Marshal(v)
+	text, err := model.YAML(body)
 	if err != nil {
 		return string(body) + "\n"
 	}

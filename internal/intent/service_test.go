@@ -76,7 +76,7 @@ func TestApplySaysWhatBecameOfEachResource(t *testing.T) {
 	changed := check("b")
 	changed.Spec.(*model.CheckSpec).Interval = model.Duration(time.Hour)
 	out := apply(check("a"), changed)
-	if out.Outcomes[0].Op != intent.Unchanged || out.Outcomes[1].Op != intent.Updated || !strings.Contains(out.Outcomes[1].Diff, "+    interval: 1h") {
+	if out.Outcomes[0].Op != intent.Unchanged || out.Outcomes[1].Op != intent.Updated || !strings.Contains(out.Outcomes[1].Diff, "+  interval: 1h") {
 		t.Fatalf("%+v\n%s", out, out.Outcomes[1].Diff)
 	}
 	before, _ := w.Store().Revision(ctx)

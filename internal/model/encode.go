@@ -2,49 +2,37 @@ package model
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
 
-// EncodeYAML writes resources as documents that DecodeResources reads back, fields in
-// the order of their declaration.
-func EncodeYAML(resources ...*Resource) ([]byte, error) {
+// YAML writes one JSON document as YAML, fields in their order: what DecodeResources
+// reads back. It is how `get -o yaml`, edit and differences show what is kept as JSON.
+func YAML(document []byte) ([]byte, error) {
+	r := &reader{}
+	docs := r.jsonDocuments(document)
+	if err := r.flaws.Err(); err != nil || len(docs) != 1 {
+		return nil, fmt.Errorf("turn JSON into YAML: %w", cmp.Or(err, errNotOne))
+	}
 	var out bytes.Buffer
-	for i, r := range resources {
-		if i > 0 {
-			out.WriteString("---\n")
-		}
-		if err := encodeYAML(&out, r); err != nil {
-			return nil, fmt.Errorf("encode %s %q: %w", r.Kind, r.Metadata.Name, err)
-		}
+	dumper, err := yaml.NewDumper(&out, yaml.WithIndent(2), yaml.WithCompactSeqIndent(false), yaml.WithLineWidth(-1), yaml.WithQuotePreference(yaml.QuoteDouble))
+	if err == nil {
+		err = dumper.Dump(docs[0].yaml())
+	}
+	if err == nil {
+		err = dumper.Close()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write YAML: %w", err)
 	}
 	return out.Bytes(), nil
 }
 
-func encodeYAML(out *bytes.Buffer, r *Resource) error {
-	var body bytes.Buffer
-	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(r); err != nil {
-		return err
-	}
-	rd := &reader{}
-	docs := rd.jsonDocuments(body.Bytes())
-	if err := rd.flaws.Err(); err != nil || len(docs) != 1 {
-		return fmt.Errorf("read own JSON: %w", err)
-	}
-	dumper, err := yaml.NewDumper(out, yaml.WithIndent(2), yaml.WithLineWidth(-1))
-	if err != nil {
-		return err
-	}
-	if err := dumper.Dump(docs[0].yaml()); err != nil {
-		return err
-	}
-	return dumper.Close()
-}
+var errNotOne = errors.New("not one document")
 
 // old11 are words that readers of YAML 1.1 take for true or false.
 var old11 = map[string]bool{"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true}
