@@ -1,6 +1,10 @@
 package model
 
-import "time"
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
 
 // HistoryDepth is how many statuses an event remembers.
 const HistoryDepth = 21
@@ -25,10 +29,29 @@ type Event struct {
 	StateChanges uint32    `json:"stateChanges"`      // status changes ever
 	Results      uint64    `json:"results"`           // results applied ever
 	Lost         uint64    `json:"lost,omitempty"`    // results the agent's spool gave up
-	Stream       uint64    `json:"stream"`            // where the last result came from …
+	Stream       StreamID  `json:"stream"`            // where the last result came from …
 	Number       uint64    `json:"number"`            // … and its number there
 	Expired      bool      `json:"expired,omitempty"` // the status is the deadline's, not a result's
 	Problem      *Problem  `json:"problem,omitempty"` // the open one
+}
+
+// StreamID names a stream of results. People and JSON see 16 hexadecimal digits: many
+// readers of JSON do not keep a number of this size exact.
+type StreamID uint64
+
+func (s StreamID) String() string { return fmt.Sprintf("%016x", uint64(s)) }
+
+// MarshalText writes the 16 digits.
+func (s StreamID) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (s *StreamID) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 16, 64)
+	if err != nil {
+		return Errorf(Invalid, "stream %q is not a hexadecimal number of 64 bits", text)
+	}
+	*s = StreamID(n)
+	return nil
 }
 
 // Problem opens after failAfter results that are not OK and closes after
