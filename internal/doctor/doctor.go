@@ -309,4 +309,11 @@ func size(n int64) string {
 	return fmt.Sprintf("%d KiB", n>>10)
 }
 
-func round(d time.Duration) time.Duration { return d.Round(d/100 + time.Microsecond) }
+// round leaves three digits or so: 3.81ms, 72.8ms.
+func round(d time.Duration) time.Duration {
+	step := time.Microsecond
+	for d/step >= 1000 {
+		step *= 10
+	}
+	return d.Round(step)
+}
