@@ -37,7 +37,7 @@ type Metadata struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Notes that nothing selects by.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Who declares it, for `apply --prune --owner`.
+	// Who declares it: a team, a repository. For people; nothing selects by it.
 	Owner string `json:"owner,omitempty"`
 }
 
