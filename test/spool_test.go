@@ -131,6 +131,7 @@ func TestPoisonInTheSpool(t *testing.T) {
 			api := s.Client()
 			a := s.NewAgent("poison")
 			small, big := s.Counter("small", "poison"), s.Counter("big", "poison", "  maxOutput: 1MiB")
+			s.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: agent}\nspec: {targets: {nodes: [poison]}, interval: 1s, probe: {name: agent}}\n")
 			a.Start()
 			small.Ran(1)
 			big.Ran(1)
@@ -162,6 +163,13 @@ func TestPoisonInTheSpool(t *testing.T) {
 			if e := event(t, api, "poison", "small"); e.Lost != 0 {
 				t.Errorf("%d small results were lost", e.Lost)
 			}
+			if !c.refused {
+				return
+			}
+			harness.Until(t, 20*time.Second, "the agent's own event has told of it", func() (string, bool) {
+				text := s.CLI("describe", "event", "poison/agent")
+				return text, strings.Contains(text, "refused by the server")
+			})
 		})
 	}
 }

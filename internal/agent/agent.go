@@ -28,8 +28,9 @@ type Agent struct {
 	ready     chan struct{} // closed when Run has read its state folder
 	maxOutput atomic.Int64  // what the server takes of one result
 	lost      atomic.Uint64 // results that the spool did not take
+	clockOff  atomic.Bool   // the log has told that the clock is off
 	offset    atomic.Pointer[serverClock]
-	server    atomic.Pointer[string] // connected to; nil: to none
+	connected atomic.Bool
 	name      atomic.Pointer[string] // of the node, as the server says
 
 	// Set once by Run before anything else sees them.
@@ -207,7 +208,7 @@ func (e *events) Connected(server string, w *wire.Welcome) {
 	a.maxOutput.Store(int64(w.MaxOutput))
 	name := w.Name
 	a.name.Store(&name)
-	a.server.Store(&server)
+	a.connected.Store(true)
 	now := session{Incarnation: w.Incarnation, Servers: w.Servers}
 	if len(now.Servers) == 0 {
 		now.Servers = a.session.Servers
@@ -224,7 +225,7 @@ func (e *events) Connected(server string, w *wire.Welcome) {
 // Disconnected implements link.Events.
 func (e *events) Disconnected(server string, err error) {
 	a := (*Agent)(e)
-	if a.server.Swap(nil) != nil {
+	if a.connected.Swap(false) {
 		a.spool.Offline()
 	}
 	a.cfg.Log.Warn("no session", "server", server, "err", err)

@@ -115,8 +115,8 @@ func TestFromTokenToResult(t *testing.T) {
 	// A changed definition arrives while connected.
 	s.assign(nil, shell(6, "echo new", time.Hour))
 	s.wait("result of the new check", func() bool { return len(s.of(6)) == 1 })
-	if st := a.Stats(); st.Schedule.Jobs != 1 || st.Forks != 3 || st.Server == "" || st.Lost != 0 {
-		t.Errorf("stats: %+v", st)
+	if self := a.self(); self.Runs != 6 || self.Forks != 3 || self.Lost != 0 {
+		t.Errorf("of itself it says %+v", self)
 	}
 	if offset, ok := a.ServerOffset(); !ok || offset > 5*time.Second || offset < -5*time.Second {
 		t.Errorf("offset %v %v", offset, ok)
@@ -141,8 +141,8 @@ func TestGoesOnWithoutServer(t *testing.T) {
 	// Restarted while there is no server: it runs what it was told last.
 	a, _ := begin(t, cfg)
 	<-a.ready
-	before := a.Stats().Spool.Held
-	testenv.Until(t, "results are spooled", func() bool { return a.Stats().Spool.Held >= before+5 })
+	before := a.self().Waiting
+	testenv.Until(t, "results are spooled", func() bool { return a.self().Waiting >= before+5 })
 	s.mu.Lock()
 	had := len(s.of(1))
 	s.mu.Unlock()

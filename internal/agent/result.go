@@ -27,6 +27,23 @@ func (a *Agent) runCheck(ctx context.Context, c *check) {
 		a.lost.Add(1)
 		a.cfg.Log.Error("result is lost", "check", c.chunk.CheckName, "err", err)
 	}
+	a.lookAtClock()
+}
+
+// clockWarn is how far the clock may be off the server's before the log speaks of it.
+const clockWarn = 5 * time.Second
+
+// lookAtClock tells when the clock is off, and when it is right again. Nothing here
+// depends on it but what people read, and cron.
+func (a *Agent) lookAtClock() {
+	offset, ok := a.ServerOffset()
+	off := ok && (offset > clockWarn || offset < -clockWarn)
+	switch was := a.clockOff.Swap(off); {
+	case off && !was:
+		a.cfg.Log.Warn("this machine's clock is not the server's", "ahead", offset)
+	case was && !off:
+		a.cfg.Log.Info("this machine's clock is the server's again", "ahead", offset)
+	}
 }
 
 func (a *Agent) judge(ctx context.Context, c *check) run.Result {
@@ -56,7 +73,7 @@ func (a *Agent) runProbe(ctx context.Context, c *check, keep int) run.Result {
 		defer cancel()
 	}
 	began := time.Now()
-	env := probe.Env{Now: a.cfg.Machine.Now, ServerOffset: a.ServerOffset, Memory: &c.past.memory}
+	env := probe.Env{Now: a.cfg.Machine.Now, ServerOffset: a.ServerOffset, Self: a.self, Memory: &c.past.memory}
 	status, text := probe.Run(ctx, &env, c.run.Probe, c.run.Args)
 	text, cut := run.Cut(text, keep)
 	return run.Result{Status: status, Output: text, Cut: cut, Duration: time.Since(began)}

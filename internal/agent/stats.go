@@ -1,29 +1,13 @@
 package agent
 
-import (
-	"github.com/muster-fleet/muster/internal/agent/schedule"
-	"github.com/muster-fleet/muster/internal/agent/spool"
-)
+import "github.com/muster-fleet/muster/internal/agent/probe"
 
-// Stats is the agent about itself: counters since its start and gauges now.
-type Stats struct {
-	Schedule schedule.Stats
-	Spool    spool.Stats
-	Forks    uint64 // commands started
-	Lost     uint64 // results that the spool did not take
-	Server   string // connected to; empty: to none
-}
-
-// Stats reports; before Run has read the state folder it is empty.
-func (a *Agent) Stats() Stats {
-	select {
-	case <-a.ready:
-	default:
-		return Stats{}
+// self is the agent about itself, for its probe "agent".
+func (a *Agent) self() probe.Self {
+	plan, spool := a.scheduler.Stats(), a.spool.Stats()
+	return probe.Self{
+		Waiting: spool.Held, SpoolBytes: spool.Bytes, SpoolMost: spool.Most, Blocked: spool.Blocked,
+		GaveWay: spool.GaveWay, Refused: spool.Refused, Lost: a.lost.Load(),
+		Runs: plan.Started, Skipped: plan.Skipped, Late: plan.Late, Forks: a.runner.Forks(),
 	}
-	s := Stats{Schedule: a.scheduler.Stats(), Spool: a.spool.Stats(), Forks: a.runner.Forks(), Lost: a.lost.Load()}
-	if server := a.server.Load(); server != nil {
-		s.Server = *server
-	}
-	return s
 }

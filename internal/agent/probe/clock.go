@@ -22,6 +22,14 @@ func clockProbe() Probe {
 	}
 }
 
+// offText is how far a clock is off, for people.
+func offText(offset time.Duration) string {
+	if offset < 0 {
+		return ageText(-offset) + " behind"
+	}
+	return ageText(offset) + " ahead"
+}
+
 func runClock(ctx context.Context, env *Env, a args, r *report) {
 	offset, by, ok := time.Duration(0), "", false
 	if server := a.text("server"); server != "" {
@@ -57,11 +65,7 @@ func runClock(ctx context.Context, env *Env, a args, r *report) {
 	warn, hasWarn := a.duration("warn")
 	crit, hasCrit := a.duration("crit")
 	status := over(max(offset, -offset), warn, hasWarn, crit, hasCrit)
-	way := "ahead"
-	if offset < 0 {
-		way = "behind"
-	}
-	r.say(status, "%s %s, says %s", ageText(max(offset, -offset)), way, by)
+	r.say(status, "%s, says %s", offText(offset), by)
 	symmetric := func(d time.Duration) *model.Range {
 		return &model.Range{Start: -d.Seconds(), End: d.Seconds()}
 	}

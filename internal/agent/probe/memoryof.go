@@ -17,6 +17,22 @@ type Memory struct {
 	mu      sync.Mutex
 	trends  map[string]*trend
 	hanging map[string]bool
+	counted map[string]uint64
+}
+
+// more is how much a counter has grown since it was asked for before.
+func (m *Memory) more(counter string, now uint64) uint64 {
+	if m == nil {
+		return now
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.counted[counter]
+	if m.counted == nil {
+		m.counted = map[string]uint64{}
+	}
+	m.counted[counter] = now
+	return now - before
 }
 
 type trend struct {

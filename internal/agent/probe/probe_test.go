@@ -278,6 +278,26 @@ func TestDiskMounts(t *testing.T) {
 	}
 }
 
+func TestAgentOfItself(t *testing.T) {
+	self := Self{Waiting: 3, SpoolBytes: 1 << 20, SpoolMost: 32 << 20, Runs: 70, Late: 2}
+	offset := time.Duration(0)
+	env := &Env{Memory: &Memory{}, Self: func() Self { return self }, ServerOffset: func() (time.Duration, bool) { return offset, true }}
+	expect(t, env, "agent", nil, model.OK, "3 signals wait for a server, 1.0 MiB of 32.0 MiB", "runs=70c", "late=2c", "spool=1048576B;")
+	self.SpoolBytes = 20 << 20
+	expect(t, env, "agent", nil, model.Warning, "20.0 MiB of 32.0 MiB")
+	expect(t, env, "agent", args1("warn", "10%"), model.OK, "20.0 MiB")
+	self.SpoolBytes, self.Refused = 0, 4
+	expect(t, env, "agent", nil, model.Warning, "4 results were refused by the server")
+	expect(t, env, "agent", nil, model.OK, "refused=4c") // told once
+	self.GaveWay = 9
+	expect(t, env, "agent", nil, model.Warning, "9 signals gave way")
+	self.Blocked = os.ErrPermission
+	expect(t, env, "agent", nil, model.Critical, "the spool's disk takes nothing: permission denied")
+	self.Blocked, offset = nil, -time.Hour
+	expect(t, env, "agent", nil, model.Warning, "the clock is 60 minutes behind, says the Muster server")
+	expect(t, &Env{}, "agent", nil, model.Unknown, "only a running agent knows")
+}
+
 func TestDaysUntilFull(t *testing.T) {
 	var m Memory
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -337,7 +357,7 @@ func TestLint(t *testing.T) {
 			}
 		}
 	}
-	if len(All()) != 12 {
+	if len(All()) != 13 {
 		t.Errorf("%d probes", len(All()))
 	}
 }

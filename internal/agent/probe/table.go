@@ -25,7 +25,8 @@ type Env struct {
 	Now          func() time.Time                       // default time.Now
 	ServerOffset func() (offset time.Duration, ok bool) // this clock less the Muster server's
 	Dial         func(ctx context.Context, network, addr string) (net.Conn, error)
-	Memory       *Memory // of one check; nil: nothing is remembered
+	Self         func() Self // the agent; nil: none runs
+	Memory       *Memory     // of one check; nil: nothing is remembered
 }
 
 func (e *Env) now() time.Time {
@@ -49,7 +50,7 @@ func (e *Env) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 
 // All lists the probes by name.
 func All() []Probe {
-	return []Probe{certProbe(), clockProbe(), diskProbe(), fileProbe(), httpProbe(), loadProbe(),
+	return []Probe{agentProbe(), certProbe(), clockProbe(), diskProbe(), fileProbe(), httpProbe(), loadProbe(),
 		memoryProbe(), processesProbe(), rebootProbe(), swapProbe(), systemdProbe(), tcpProbe()}
 }
 

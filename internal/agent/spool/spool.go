@@ -47,6 +47,7 @@ type Spool struct {
 type Stats struct {
 	Held    uint64 // signals waiting for the server's word
 	Bytes   int64  // counted for them
+	Most    int64  // what may be
 	GaveWay uint64 // since Open
 	Refused uint64 // by the server, since Open
 	Blocked error  // why the disk takes nothing now
@@ -277,6 +278,7 @@ func (s *Spool) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stats
+	st.Most = s.budget()
 	st.Held, st.Bytes, st.Stream = s.heldLocked(), s.bytes, s.st.stream
 	st.Blocked = s.log.Stats().Blocked
 	return st
