@@ -316,6 +316,7 @@ func (s *Server) Run(ctx context.Context) error {
 	run("own events", back, s.watchOneself)
 	run("intent mark", back, s.markIntent)
 	run("password requests", back, s.watchPasswordRequests)
+	run("old definitions", back, s.collect)
 	run("sessions", back, s.sessions.Run)
 
 	if err := s.began(ctx); err != nil {

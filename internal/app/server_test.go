@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -77,5 +78,18 @@ func TestAServerRemembersItsOwnEventsAfterARestart(t *testing.T) {
 	after, ok := s.view.Get(model.ServerNode, model.JournalCheck)
 	if !ok || after.Status != before.Status || after.Results < before.Results {
 		t.Fatalf("before %+v\nafter %+v", before, after)
+	}
+}
+
+func TestOldDefinitionsAreLookedThrough(t *testing.T) {
+	began := time.Now()
+	s, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data")))
+	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })
+	held, err := s.heldSince(t.Context())
+	if err != nil || held.Before(began.Add(-time.Second)) || held.After(time.Now()) {
+		t.Errorf("the journal holds commits since %s, %v", held, err)
+	}
+	if err := s.collectOnce(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

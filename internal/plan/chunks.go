@@ -30,6 +30,8 @@ type chunkRow struct {
 	Check model.CheckID `json:"check"`
 	Name  string        `json:"name"` // of the check, for people
 	Body  []byte        `json:"body"` // wire.AppendChunk
+	// Retired is since when nobody has it; see Collect.
+	Retired time.Time `json:"retired,omitzero"`
 }
 
 // compileChunk applies the defaults. Namespace and ID come later (Planner.number).
@@ -145,6 +147,9 @@ func (p *Planner) keepChunk(row intent.Row) (*model.Chunk, error) {
 	defer p.chunkMu.Unlock()
 	p.chunks[chunk.ID] = chunk
 	p.chunkByKey[chunkKey{chunk.Hash, chunk.Check}] = chunk
+	if !body.Retired.IsZero() {
+		p.retired[chunk.ID] = body.Retired
+	}
 	return chunk, nil
 }
 
@@ -154,7 +159,7 @@ func (p *Planner) knownChunk(k chunkKey) *model.Chunk {
 	return p.chunkByKey[k]
 }
 
-// Chunk implements Assignments. Chunks are never forgotten while the process lives.
+// Chunk implements Assignments; see Collect for how long it knows one.
 func (p *Planner) Chunk(id model.ChunkID) *model.Chunk {
 	if builtin := model.BuiltinChunkOf(id); builtin != nil {
 		return builtin

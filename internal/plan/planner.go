@@ -49,6 +49,7 @@ type Planner struct {
 	chunkMu    sync.RWMutex
 	chunks     map[model.ChunkID]*model.Chunk
 	chunkByKey map[chunkKey]*model.Chunk
+	retired    map[model.ChunkID]time.Time // since when nobody has them
 }
 
 var (
@@ -67,6 +68,7 @@ func New(o Options) *Planner {
 	p := &Planner{
 		o: o, defs: map[intent.Key]any{}, wheres: map[string]*where.Condition{},
 		chunks: map[model.ChunkID]*model.Chunk{}, chunkByKey: map[chunkKey]*model.Chunk{},
+		retired: map[model.ChunkID]time.Time{},
 	}
 	p.fleet = newFleet(&p.gids)
 	if o.Registry != nil {

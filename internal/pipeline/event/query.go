@@ -77,3 +77,22 @@ type Reader interface {
 	// on. A slow reader gets the newest state of each event, not every one.
 	Watch(ctx context.Context, q Query) (<-chan State, error)
 }
+
+// Chunks are the definitions by which states and open problems were judged: what a
+// snapshot of now names.
+func (v *View) Chunks() map[model.ChunkID]bool {
+	named := map[model.ChunkID]bool{}
+	for _, p := range v.partitions {
+		p.mu.Lock()
+		for _, n := range p.order {
+			for _, e := range p.nodes[n].states {
+				named[p.slots.at(e.slot).chunk] = true
+			}
+		}
+		for _, problem := range p.problems {
+			named[problem.Chunk] = true
+		}
+		p.mu.Unlock()
+	}
+	return named
+}
