@@ -143,7 +143,7 @@ func systemOf(facts map[string]string) string {
 		parts = append(parts, count(cpus, "CPU"))
 	}
 	if memory, err := strconv.ParseInt(facts["memory"], 10, 64); err == nil {
-		parts = append(parts, size(memory))
+		parts = append(parts, model.Size(memory).About())
 	}
 	if facts["kernel"] != "" {
 		parts = append(parts, "kernel "+facts["kernel"])

@@ -128,16 +128,3 @@ func (a *app) getQueues(ctx context.Context, c *client.Client, g *getFlags) erro
 	}
 	return t.write(a.Env)
 }
-
-// size is bytes for people: 1.2 GiB.
-func size(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	f, i := float64(n), 0
-	for f >= 1024 && i < len(units)-1 {
-		f, i = f/1024, i+1
-	}
-	if i == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", f, units[i])
-}

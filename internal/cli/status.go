@@ -86,9 +86,9 @@ func (a *app) printStatus(server string, s v1.Status) {
 	if s.Journal.BudgetBytes > 0 {
 		disk := ""
 		if s.Journal.FreeBytes > 0 {
-			disk = fmt.Sprintf("; %s free on its disk", size(s.Journal.FreeBytes))
+			disk = fmt.Sprintf("; %s free on its disk", model.Size(s.Journal.FreeBytes).About())
 		}
-		a.line("journal", "%s of %s (%d %%)%s", size(s.Journal.SizeBytes), size(s.Journal.BudgetBytes), s.Journal.SizeBytes*100/s.Journal.BudgetBytes, disk)
+		a.line("journal", "%s of %s (%d %%)%s", model.Size(s.Journal.SizeBytes).About(), model.Size(s.Journal.BudgetBytes).About(), s.Journal.SizeBytes*100/s.Journal.BudgetBytes, disk)
 	}
 	if s.Reactions.Waiting > 0 {
 		a.line("history", "%s not recorded yet, the oldest of %s ago", count(s.Reactions.Waiting, "change"), span(time.Duration(s.Reactions.BehindSeconds*float64(time.Second))))

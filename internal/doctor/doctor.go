@@ -20,6 +20,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Verdict orders findings.
@@ -116,13 +118,13 @@ func memory(_ context.Context, p Patient) []Finding {
 		return nil
 	}
 	need := int64(256<<20) + int64(p.Agents)*(30_000+40*600)
-	f := Finding{Fine, "memory", size(available) + " available", fmt.Sprintf("about %s for %d agents with 40 checks", size(need), p.Agents), ""}
+	f := Finding{Fine, "memory", about(available) + " available", fmt.Sprintf("about %s for %d agents with 40 checks", about(need), p.Agents), ""}
 	if available < need {
 		f.Verdict, f.Mend = Warn, "give the machine more memory, or the server fewer agents"
 	}
 	out := []Finding{f}
 	if limit := debug.SetMemoryLimit(-1); limit > 0 && limit < 1<<60 {
-		out = append(out, Finding{Fine, "memory limit (GOMEMLIMIT)", size(limit), "", ""})
+		out = append(out, Finding{Fine, "memory limit (GOMEMLIMIT)", about(limit), "", ""})
 	}
 	return out
 }
@@ -135,7 +137,7 @@ func disk(_ context.Context, p Patient) []Finding {
 	}
 	used := folderSize(p.journalFolder())
 	need := p.Budget - used + 1<<30
-	f := Finding{Fine, "free disk", size(free) + " in " + folder, size(max(need, 0)) + " to fill the journal's budget, and some air", ""}
+	f := Finding{Fine, "free disk", about(free) + " in " + folder, about(max(need, 0)) + " to fill the journal's budget, and some air", ""}
 	if free < need {
 		f.Verdict, f.Mend = Warn, fmt.Sprintf("free some disk, or start with --journal-budget %dMiB", max(free/2>>20, 64))
 	}
@@ -299,15 +301,7 @@ func readInt(path string) (int64, bool) {
 	return n, err == nil
 }
 
-func size(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%d MiB", n>>20)
-	}
-	return fmt.Sprintf("%d KiB", n>>10)
-}
+func about(bytes int64) string { return model.Size(bytes).About() }
 
 // round leaves three digits or so: 3.81ms, 72.8ms.
 func round(d time.Duration) time.Duration {

@@ -121,17 +121,7 @@ func upTo(v float64, ok bool) *model.Range {
 func nan() float64 { return math.NaN() }
 
 // bytesText is a size for people.
-func bytesText(v float64) string {
-	for _, u := range [...]struct {
-		name string
-		size float64
-	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-		if math.Abs(v) >= u.size {
-			return fmt.Sprintf("%.1f %s", v/u.size, u.name)
-		}
-	}
-	return fmt.Sprintf("%.0f B", v)
-}
+func bytesText(v float64) string { return model.Size(v).About() }
 
 // ageText is a span for people.
 func ageText(d time.Duration) string {

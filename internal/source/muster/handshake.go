@@ -148,7 +148,8 @@ func (s *Server) begin(ctx context.Context, x, old *session, hello *wire.Hello) 
 	if old != nil {
 		old.tell(wire.Refuse{Code: "duplicate", Sentence: "another connection of this node took over: this one was dead, or two machines have one identity",
 			RetryMs: s.jitterMs(30 * time.Second), Type: "if this machine is a clone, " + newIdentity})
-		old.appending.Lock() // its last Append is through
+		//lint:ignore SA2001 whoever holds it is in its last Append
+		old.appending.Lock()
 		old.appending.Unlock()
 		old.mu.Lock()
 		clean := old.clean
