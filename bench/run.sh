@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 each=${SECONDS_EACH:-60}
 scale=${SCALE:-1}
 target=${TARGET:-server}
-port=${BENCH_PORT:-19440} # agents plain; the next two: agents with TLS and people, admin
+port=${BENCH_PORT:-$((10000 + RANDOM % 20000))} # agents plain; the next two: agents with TLS and people, admin
 out=${OUT:-bench/results}
 [ "$scale" = 1 ] || out=${OUT:-bench/out}
 
@@ -28,8 +28,8 @@ data=$(mktemp -d "${BENCH_DIR:-${TMPDIR:-/tmp}}/muster-bench.XXXXXX")
 mkdir -p "$out"
 trap 'stop; rm -rf "$data"' EXIT
 
-# gone PID: ended, perhaps not yet waited for
-gone() { ! grep -qs '^State:.[^ZX]' "/proc/$1/status"; }
+# gone PID: all its threads ended, perhaps not yet waited for
+gone() { [ ! -e "/proc/$1/status" ] || awk '/^State:/ { s = $2 } /^Threads:/ { t = $2 } END { exit !(s ~ /[ZX]/ && t < 2) }' "/proc/$1/status" 2>/dev/null; }
 stop() {
   [ -e "$data/pid" ] || return 0
   local pid; pid=$(cat "$data/pid"); rm "$data/pid"
@@ -54,20 +54,22 @@ start() {
   { printf '%q ' "${server[@]}"; printf '>>%q 2>&1 &\necho $! >%q\n' "$data/server.log" "$data/pid"; } >"$data/launch"
   sh "$data/launch"
   for _ in $(seq 1200); do
-    curl -fsS -o /dev/null "http://$admin/readyz" 2>/dev/null && return
     ! gone "$(cat "$data/pid")" || break
+    curl -fsS -o /dev/null "http://$admin/readyz" 2>/dev/null && return
     sleep 0.1
   done
   echo "the server did not start:"; tail -20 "$data/server.log"; exit 1
 }
 
-# crash: a script that kills the server, drops the page cache where it may, and starts it again
+# crash: a script that kills the server, drops the page cache where it may (what the
+# server keeps is synced, so all of it goes), and starts it again
 crash() {
   cat >"$data/crash" <<END
+$(declare -f gone)
 pid=\$(cat "$data/pid")
 kill -9 \$pid
-while grep -qs '^State:.[^ZX]' /proc/\$pid/status; do sleep 0.01; done
-if [ "\${1:-}" = cold ]; then sync; { echo 3 >/proc/sys/vm/drop_caches; } 2>/dev/null || echo "the page cache could not be dropped (not root)" >&2; fi
+until gone \$pid; do sleep 0.01; done
+if [ "\${1:-}" = cold ]; then { echo 3 >/proc/sys/vm/drop_caches; } 2>/dev/null || echo "the page cache could not be dropped (not root)" >&2; fi
 . "$data/launch"
 END
 }
@@ -80,6 +82,7 @@ run() {
   [ "$tls" = 0 ] || where=(--server 127.0.0.1:$((port + 1)) --tls --data "$data")
   $bin load run "${where[@]}" --admin http://127.0.0.1:$((port + 2)) --server-pid "$data/pid" --agents "$nodes" --checks "$checks" \
     --duration "${each}s" --title "$name ($target)" --out "$out/$name.json" "$@" || echo "   $name: see the verdict above"
+  ! gone "$(cat "$data/pid")" || { echo "   $name: the server has ended:"; tail -20 "$data/server.log"; }
 }
 
 # n NUMBER: scaled

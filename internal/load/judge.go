@@ -1,6 +1,9 @@
 package load
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // judge fills Valid and Verdict: what is wrong, in sentences; empty when nothing is.
 func (rep *Report) judge(c Config) {
@@ -26,10 +29,8 @@ func (rep *Report) judge(c Config) {
 	if rep.halfway != nil {
 		say("the command in the middle of the run failed: %v", rep.halfway)
 	}
-	for _, p := range rep.Pages {
-		if p.Failed != "" {
-			say("pages %s: %s", p.Name, p.Failed)
-		}
+	if failed := slices.DeleteFunc(slices.Clone(rep.Pages), func(p Paged) bool { return p.Failed == "" }); len(failed) > 0 {
+		say("%d of %d kinds of pages failed, such as %q: %s", len(failed), len(rep.Pages), failed[0].Name, failed[0].Failed)
 	}
 	rep.Goals = c.judge(rep)
 	for _, g := range rep.Goals {
