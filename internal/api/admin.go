@@ -27,8 +27,7 @@ type AdminOptions struct {
 }
 
 // Admin makes the handler of the admin listener: metrics, health, profiles, queues, and
-// what else `muster debug bundle` gathers. It asks nobody for a token: bind it to the
-// loopback address only.
+// what else `muster debug bundle` gathers. It asks nobody for a token: see Local.
 func Admin(o AdminOptions) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true}))

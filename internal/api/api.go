@@ -27,7 +27,8 @@ type Intent interface {
 	Delete(ctx context.Context, by intent.Who, keys []intent.Key, o intent.ApplyOptions) (intent.Applied, error)
 	Get(ctx context.Context, key intent.Key) (*model.Resource, error)
 	List(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, error)
-	Audit(ctx context.Context, after int64, limit int) ([]intent.AuditEntry, error)
+	Page(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, bool, error)
+	Audit(ctx context.Context, after int64, limit int, redact bool) ([]intent.AuditEntry, error)
 	Login(ctx context.Context, user, password, whence string) (string, intent.AccessToken, error)
 	Authenticate(token string) (intent.Identity, error)
 	CreateToken(ctx context.Context, by intent.Who, t intent.AccessToken) (string, intent.AccessToken, error)
@@ -83,7 +84,11 @@ type server struct {
 	Options
 	api     huma.API
 	mux     *http.ServeMux
-	logins  *limiter
+	tries   *limiter // of passwords
+	joins   *limiter // of join tokens that do not exist
+	logins  *turns
+	applies *turns
+	watches *watchLimit
 	metrics *metrics
 	openapi openapi
 }
@@ -96,7 +101,9 @@ func New(o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &server{Options: o, mux: http.NewServeMux(), logins: newLimiter(o.Now), metrics: newMetrics(o.Registry)}
+	s := &server{Options: o, mux: http.NewServeMux(), tries: newLimiter(o.Now), joins: newLimiter(o.Now), watches: &watchLimit{},
+		// A password takes 19 MiB and some 20 ms to check.
+		logins: newTurns("logins", 2, 16, o.Queues), applies: newTurns("applies", 2, 32, o.Queues), metrics: newMetrics(o.Registry)}
 	s.api = humago.New(s.mux, config())
 	s.serverRoutes()
 	s.authRoutes()
@@ -108,7 +115,7 @@ func New(o Options) http.Handler {
 	s.openapi.routes(s.api, s.mux)
 	s.healthRoutes()
 	if o.Enrol != nil {
-		s.mux.Handle(pki.EnrolPath, o.Enrol)
+		s.mux.Handle(pki.EnrolPath, s.slowed(o.Enrol))
 	}
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, model.Errorf(model.NotFound, "there is nothing at %s %s", r.Method, r.URL.Path).
@@ -133,7 +140,7 @@ func handle[I, O any](s *server, op huma.Operation, fn func(context.Context, *I)
 	if op.MaxBodyBytes == 0 {
 		op.MaxBodyBytes = 1 << 20
 	}
-	op.BodyReadTimeout = 30 * time.Second
+	op.BodyReadTimeout = bodyWithin
 	within := changeWithin
 	if op.Method == http.MethodGet {
 		within = readWithin

@@ -2,30 +2,41 @@ package api
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"strings"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (s *server) apply(ctx context.Context, in *struct{ Body v1.ApplyRequest }) (*body[v1.Applied], error) {
-	r := in.Body
-	resources := make([]model.Resource, 0, len(r.Resources))
-	var flaws []string
-	for i, raw := range r.Resources {
-		located, err := model.DecodeResources(fmt.Sprintf("resource %d", i+1), raw)
-		if err != nil {
-			flaws = append(flaws, err.Error())
-			continue
+func (s *server) apply(ctx context.Context, in *struct{ RawBody []byte }) (*body[v1.Applied], error) {
+	var resources []model.Resource
+	var flaws model.Flaws
+	errEnough := errors.New("enough flaws")
+	r, err := s.applyBody(in.RawBody, func(i int, raw json.RawMessage) error {
+		located, err := model.DecodeResources(fmt.Sprintf("resource %d", i), raw)
+		var found model.Flaws
+		if err != nil && !errors.As(err, &found) {
+			return err
+		}
+		if flaws = append(flaws, found...); len(flaws) >= model.MaxFlaws {
+			return errEnough
 		}
 		for j := range located {
-			resources = append(resources, inNamespace(located[j].Resource, r.Namespace))
+			resources = append(resources, located[j].Resource)
 		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
 	}
-	if len(flaws) > 0 {
-		return nil, model.Errorf(model.Invalid, "%s", strings.Join(flaws, "\n")).WithHint("muster lint FILE names the lines; muster explain KIND the fields")
+	if err := flaws.Err(); err != nil {
+		return nil, err.(*model.Error).WithHint("muster lint FILE names the lines; muster explain KIND the fields")
+	}
+	for i := range resources {
+		resources[i] = inNamespace(resources[i], r.Namespace)
 	}
 	by := who(ctx, r.Message)
 	by.Owner = r.Owner

@@ -27,6 +27,18 @@ func callerOf(ctx context.Context) caller {
 	return c
 }
 
+// mayChange says whether the caller may change resources; who may only look does not
+// see secrets in them.
+func mayChange(ctx context.Context) bool { return callerOf(ctx).Role == intent.Admin }
+
+// shown is a resource as the caller may see it.
+func shown(ctx context.Context, r *model.Resource) *model.Resource {
+	if mayChange(ctx) {
+		return r
+	}
+	return model.Redacted(r)
+}
+
 // who is how a change by this request is recorded.
 func who(ctx context.Context, why string) intent.Who {
 	c := callerOf(ctx)
@@ -89,6 +101,7 @@ func host(address string) string {
 func (s *server) authRoutes() {
 	login := operation("login", http.MethodPost, "/api/v1/login", "auth", "Open a session")
 	login.Security = []map[string][]string{{}}
+	login.MaxBodyBytes = 16 << 10 // whoever comes may send one
 	handle(s, login, s.login)
 	handle(s, operation("logout", http.MethodPost, "/api/v1/logout", "auth", "End the session or token of this request"), s.logout)
 	handle(s, operation("me", http.MethodGet, "/api/v1/me", "auth", "Who am I?"), s.me)
@@ -99,10 +112,16 @@ func (s *server) authRoutes() {
 
 func (s *server) login(ctx context.Context, in *struct{ Body v1.Login }) (*body[v1.Session], error) {
 	whence := callerOf(ctx).whence
-	if !s.logins.allow(whence) {
+	if !s.tries.allow(whence) {
 		s.metrics.refused.WithLabelValues("login_rate").Inc()
 		return nil, model.Errorf(model.Limited, "too many logins from %s", whence).WithHint("wait a minute")
 	}
+	leave, ok := s.logins.enter(ctx)
+	if !ok {
+		s.metrics.refused.WithLabelValues("login_queue").Inc()
+		return nil, model.Errorf(model.Unavailable, "too many others log in now").WithHint("try again in a moment; tokens go on working")
+	}
+	defer leave()
 	token, t, err := s.Intent.Login(ctx, in.Body.User, in.Body.Password, whence)
 	if err != nil {
 		s.metrics.refused.WithLabelValues("password").Inc()
@@ -162,4 +181,23 @@ type idPath struct {
 
 func (s *server) revokeToken(ctx context.Context, in *idPath) (*none, error) {
 	return nil, s.Intent.RevokeToken(ctx, who(ctx, "revoked"), in.ID)
+}
+
+// slowed is enrolment, which has no caller yet: who tries join tokens that do not exist
+// is slowed down as with passwords.
+func (s *server) slowed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		whence := host(r.RemoteAddr)
+		if s.joins.tired(whence) {
+			s.metrics.refused.WithLabelValues("enrol_rate").Inc()
+			writeError(w, model.Errorf(model.Limited, "too many wrong join tokens from %s", whence).WithHint("wait a minute, and check the token: muster node token list"))
+			return
+		}
+		rec := &recorder{ResponseWriter: w}
+		next.ServeHTTP(rec, r)
+		if rec.status == http.StatusUnauthorized {
+			s.metrics.refused.WithLabelValues("join_token").Inc()
+			s.joins.allow(whence)
+		}
+	})
 }

@@ -61,7 +61,7 @@ func (s *server) changesBefore(ctx context.Context, before int64, limit int, wan
 			return out, nil
 		}
 		after := max(before-1-changeWindow, 0)
-		entries, err := s.Intent.Audit(ctx, after, changesAtMost)
+		entries, err := s.Intent.Audit(ctx, after, changesAtMost, !mayChange(ctx))
 		if err != nil {
 			return out, err
 		}

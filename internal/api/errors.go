@@ -77,9 +77,9 @@ func reform(_ huma.Context, _ string, v any) (any, error) {
 	if theirs.Status == http.StatusUnprocessableEntity || theirs.Status == http.StatusBadRequest {
 		p.Hint = "what is right: /api/v1/openapi.json"
 	}
-	for _, e := range theirs.Errors {
+	for _, e := range theirs.Errors[:min(len(theirs.Errors), model.MaxFlaws)] {
 		if e != nil {
-			p.Errors = append(p.Errors, v1.FieldError{Message: e.Message, Location: e.Location})
+			p.Errors = append(p.Errors, v1.FieldError{Message: model.Brief(e.Message), Location: model.Brief(e.Location)})
 		}
 	}
 	return p, nil

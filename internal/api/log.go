@@ -10,6 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// bodyWithin is how long the body of a request may take.
+const bodyWithin = 30 * time.Second
+
 // recorder notes the status of an answer.
 type recorder struct {
 	http.ResponseWriter
@@ -50,6 +53,11 @@ func (s *server) observed(next http.Handler) http.Handler {
 			}
 			s.note(r, rec.status, s.Now().Sub(began))
 		}()
+		if r.ContentLength != 0 {
+			// Whoever is refused may still be sending: he does not hold the connection.
+			// An operation that reads the body sets a deadline of its own.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWithin))
+		}
 		_, route := s.mux.Handler(r)
 		rec.Header().Set("X-Content-Type-Options", "nosniff")
 		rec.Header().Set("Cache-Control", "no-store")
@@ -71,6 +79,8 @@ func (s *server) note(r *http.Request, status int, took time.Duration) {
 	switch {
 	case status >= 500:
 		level = slog.LevelWarn
+	case status == http.StatusUnauthorized || status == http.StatusTooManyRequests:
+		// Anybody can make these: they are counted, and fill no disk.
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		level = slog.LevelInfo
 	}

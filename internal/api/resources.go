@@ -18,6 +18,8 @@ import (
 func (s *server) resourceRoutes() {
 	apply := operation("apply", http.MethodPost, "/api/v1/apply", "resources", "Make many resources so, in one transaction")
 	apply.MaxBodyBytes = maxBody
+	apply.RequestBody, apply.SkipValidateBody = applyRequestBody(s.api.OpenAPI().Components.Schemas), true
+	apply.Middlewares = huma.Middlewares{s.applyTurn}
 	handle(s, apply, s.apply)
 	handle(s, operation("listChanges", http.MethodGet, "/api/v1/changes", "resources", "Recorded changes, newest first"), s.changes)
 	handle(s, operation("listKinds", http.MethodGet, "/api/v1/kinds", "resources", "The kinds of resources"), s.kinds)
@@ -42,6 +44,7 @@ func (s *server) kindRoutes(k model.KindInfo) {
 	state := operation("state"+k.Name, http.MethodGet, one+"/state", k.Plural, "Where it lands, and how its events are")
 	put := operation("put"+k.Name, http.MethodPut, one, k.Plural, "Make one so")
 	put.RequestBody = &huma.RequestBody{Required: true, Content: jsonContent(schema)}
+	put.MaxBodyBytes = maxResource
 	put.SkipValidateBody = true // read strictly by the model, which names line and field
 	remove := operation("delete"+k.Name, http.MethodDelete, one, k.Plural, "Take one away")
 	if !k.Namespaced {
@@ -147,7 +150,7 @@ func (s *server) get(ctx context.Context, key intent.Key, ifNoneMatch string) (*
 	if ifNoneMatch == tag {
 		return nil, huma.ErrorWithHeaders(huma.Status304NotModified(), http.Header{"Etag": {tag}})
 	}
-	data, err := json.Marshal(r)
+	data, err := json.Marshal(shown(ctx, r))
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", key, err)
 	}
@@ -171,7 +174,7 @@ type listInput struct {
 }
 
 func (s *server) list(ctx context.Context, k model.KindInfo, in *listInput) (*body[v1.ResourceList], error) {
-	q := intent.ListQuery{Kind: k.Name, Limit: in.Limit + 1}
+	q := intent.ListQuery{Kind: k.Name, Limit: in.Limit}
 	if k.Namespaced {
 		q.Namespace = in.Namespace
 	}
@@ -194,19 +197,18 @@ func (s *server) list(ctx context.Context, k model.KindInfo, in *listInput) (*bo
 	if in.Selector != "" {
 		match = func(r *model.Resource) bool { return selector.Matches(s.labelsOf(r)) }
 	}
-	items, err := s.Intent.List(ctx, q, match)
+	items, more, err := s.Intent.Page(ctx, q, match)
 	if err != nil {
 		return nil, err
 	}
 	var out v1.ResourceList
-	if len(items) > in.Limit {
-		items = items[:in.Limit]
-		last := intent.KeyOf(&items[in.Limit-1])
+	if more {
+		last := intent.KeyOf(&items[len(items)-1])
 		out.Next = s.next(last.Namespace + "/" + last.Name)
 	}
 	out.Items = make([]json.RawMessage, len(items))
 	for i := range items {
-		if out.Items[i], err = json.Marshal(&items[i]); err != nil {
+		if out.Items[i], err = json.Marshal(shown(ctx, &items[i])); err != nil {
 			return nil, fmt.Errorf("encode %s: %w", intent.KeyOf(&items[i]), err)
 		}
 		if in.State {

@@ -39,8 +39,15 @@ func (s *server) watchEvents(ctx context.Context, in *FilterInput) (*huma.Stream
 		r, w := humago.Unwrap(hc)
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		states, err := s.Events.Watch(ctx, q)
+		leave, err := s.watches.enter(callerOf(ctx).Token)
 		if err != nil {
+			s.metrics.refused.WithLabelValues("watches").Inc()
+			writeError(w, err)
+			return
+		}
+		defer leave()
+		states, werr := s.Events.Watch(ctx, q)
+		if werr != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}

@@ -41,7 +41,7 @@ func (s *Server) openAPI(context.Context) error {
 		},
 	}))
 	admin.Handle("GET /debug/states", load.StatesHandler(s.view))
-	s.adminHandler = admin
+	s.adminHandler = api.Local(admin)
 	return nil
 }
 

@@ -98,7 +98,18 @@ func (s *Server) listen(context.Context) error {
 		}
 		*l.to = listener
 	}
+	if a, ok := addrOf(s.admin); ok && !a.IP.IsLoopback() {
+		s.log.Warn("whoever reaches the admin listener reads the metrics", "address", a.String())
+	}
 	return nil
+}
+
+func addrOf(l net.Listener) (*net.TCPAddr, bool) {
+	if l == nil {
+		return nil, false
+	}
+	a, ok := l.Addr().(*net.TCPAddr)
+	return a, ok
 }
 
 // serveAgents accepts agents where they have listeners of their own.

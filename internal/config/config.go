@@ -10,7 +10,7 @@ type Server struct {
 
 	Listen       string   `name:"listen" default:":8443" doc:"Address for people and, unless listen-agents is set, for agents."`
 	ListenAgents string   `name:"listen-agents" doc:"A separate address for agents."`
-	ListenAdmin  string   `name:"listen-admin" default:"127.0.0.1:8444" doc:"Address for /metrics, /livez, /readyz and pprof. It has no authentication: keep it local. off: none."`
+	ListenAdmin  string   `name:"listen-admin" default:"127.0.0.1:8444" doc:"Address for /metrics, /livez and /readyz, without authentication; profiles, log and settings are answered there to this machine only. off: none."`
 	ListenPlain  string   `name:"listen-plain" doc:"Address for agents without TLS, for measurements. Loopback only: whoever connects is believed."`
 	Advertise    []string `name:"advertise" doc:"Names and addresses in the server's certificate and in join tokens. Default: localhost, host name, full name and addresses of this machine."`
 

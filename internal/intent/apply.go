@@ -130,6 +130,9 @@ func (a *application) prepare(ctx context.Context, resources []model.Resource) e
 				problems = append(problems, err)
 			}
 		}
+		if len(problems) >= maxProblems {
+			break
+		}
 	}
 	if len(problems) > 0 {
 		return invalid(problems)
@@ -139,12 +142,20 @@ func (a *application) prepare(ctx context.Context, resources []model.Resource) e
 			if model.ClassOf(err) != model.Invalid {
 				return err
 			}
-			problems = append(problems, err)
+			if problems = append(problems, err); len(problems) >= maxProblems {
+				return invalid(problems)
+			}
 		}
 	}
 	problems = append(problems, a.service.cycles(ctx, set)...)
 	return invalid(problems)
 }
+
+// maxProblems is how many problems of one apply are said: who has made so many knows enough.
+const maxProblems = 50
+
+// maxBody is how long a stored resource is at most, in bytes.
+const maxBody = 512 << 10
 
 func invalid(problems []error) error {
 	if len(problems) == 0 {
@@ -181,6 +192,9 @@ func (a *application) resource(ctx context.Context, r *model.Resource, set map[K
 	}
 	if write.Body, err = encode(r); err != nil {
 		return err
+	}
+	if len(write.Body) > maxBody {
+		return model.Errorf(model.Invalid, "%s has %d bytes, at most %d", key, len(write.Body), maxBody).WithHint("keep what is long in files on the nodes")
 	}
 	outcome := Outcome{Key: key, Op: Created, Revision: row.Revision, Warnings: warnings}
 	switch {

@@ -18,30 +18,49 @@ func (s *Service) Get(ctx context.Context, key Key) (*model.Resource, error) {
 	return decode(row)
 }
 
-// List returns resources of a kind in key order that match, after a key, at most
-// limit (zero: all). match may be nil.
+// List returns all resources of a kind, in key order, that match. match may be nil.
 func (s *Service) List(ctx context.Context, q ListQuery, match func(*model.Resource) bool) ([]model.Resource, error) {
-	var out []model.Resource
-	page := q
-	page.Limit = 1000
+	q.Limit = 0
+	out, _, err := s.list(ctx, q, match, 0)
+	return out, err
+}
+
+// pageBytes is how much one page holds at most, beside its last resource, as stored.
+const pageBytes = 8 << 20
+
+// Page is List from the key q.After on, at most q.Limit of them, and fewer where they
+// are long; more says that others follow the last one.
+func (s *Service) Page(ctx context.Context, q ListQuery, match func(*model.Resource) bool) (items []model.Resource, more bool, err error) {
+	return s.list(ctx, q, match, pageBytes)
+}
+
+// rowsAtOnce are read from the store at a time.
+const rowsAtOnce = 250
+
+func (s *Service) list(ctx context.Context, q ListQuery, match func(*model.Resource) bool, most int) (out []model.Resource, more bool, err error) {
+	page, size := q, 0
+	page.Limit = rowsAtOnce
 	for {
 		rows, err := s.opts.Store.List(ctx, page)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		for _, row := range rows {
 			r, err := decode(row)
 			if err != nil {
-				return nil, err
+				return nil, false, err
 			}
-			if match == nil || match(r) {
-				if out = append(out, *r); q.Limit > 0 && len(out) == q.Limit {
-					return out, nil
-				}
+			if match != nil && !match(r) {
+				continue
 			}
+			if q.Limit > 0 && len(out) == q.Limit || most > 0 && size > most {
+				return out, true, nil
+			}
+			out = append(out, *r)
+			size += len(row.Body)
 		}
 		if len(rows) < page.Limit {
-			return out, nil
+			return out, false, nil
 		}
 		page.After = rows[len(rows)-1].Key
 	}
@@ -57,8 +76,9 @@ type AuditEntry struct {
 	Diff     string    `json:"diff,omitempty"`
 }
 
-// Audit returns what was recorded after a revision, oldest first.
-func (s *Service) Audit(ctx context.Context, after int64, limit int) ([]AuditEntry, error) {
+// Audit returns what was recorded after a revision, oldest first. With redact, the
+// differences show no more than model.Redacted does.
+func (s *Service) Audit(ctx context.Context, after int64, limit int, redact bool) ([]AuditEntry, error) {
 	changes, err := s.opts.Store.Changes(ctx, after, limit)
 	if err != nil {
 		return nil, err
@@ -68,9 +88,28 @@ func (s *Service) Audit(ctx context.Context, after int64, limit int) ([]AuditEnt
 		if c.Key.Kind == "chunk" {
 			continue // compiled from what stands beside it
 		}
+		if redact {
+			c.Before, c.After = redacted(c.Key, c.Before), redacted(c.Key, c.After)
+		}
 		out = append(out, AuditEntry{Revision: c.Revision, At: c.At, Who: c.Who, Key: c.Key, Op: c.Op, Diff: difference(c.Before, c.After)})
 	}
 	return out, nil
+}
+
+// redacted is a recorded body without secrets; none where it cannot be read.
+func redacted(key Key, body []byte) []byte {
+	if len(body) == 0 {
+		return nil
+	}
+	r, err := decode(Row{Key: key, Body: body})
+	if err != nil {
+		return nil
+	}
+	out, err := encode(model.Redacted(r))
+	if err != nil {
+		return nil
+	}
+	return out
 }
 
 // difference shows two bodies as the YAML that people write.

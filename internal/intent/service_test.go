@@ -86,7 +86,7 @@ func TestApplySaysWhatBecameOfEachResource(t *testing.T) {
 	if after, _ := w.Store().Revision(ctx); after != before {
 		t.Fatal("nothing changed, yet the revision moved")
 	}
-	audit, err := w.Audit(ctx, 0, 0)
+	audit, err := w.Audit(ctx, 0, 0, false)
 	last := audit[len(audit)-1]
 	if err != nil || last.Who != ada || last.Op != "update" || !strings.Contains(last.Diff, "interval") {
 		t.Fatalf("%+v, %v", last, err)

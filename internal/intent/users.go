@@ -141,7 +141,7 @@ func (s *Service) Login(ctx context.Context, user, password, whence string) (tok
 		return "", t, badLogin()
 	}
 	return s.newToken(ctx, Who{User: user, Whence: whence, Why: "login"}, AccessToken{
-		User: user, Role: row.Role, Session: true, Expires: s.opts.Now().Add(30 * 24 * time.Hour).UTC(),
+		User: user, Role: row.Role, Session: true, Expires: s.opts.Now().Add(sessionLife).UTC(),
 	})
 }
 
@@ -167,8 +167,47 @@ func (s *Service) newToken(ctx context.Context, by Who, t AccessToken) (string, 
 	if err != nil {
 		return "", t, err
 	}
-	_, err = s.commit(ctx, by, []Write{{Key: Key{Kind: tokenRowKind, Name: t.ID}, Body: body}})
+	made := Write{Key: Key{Kind: tokenRowKind, Name: t.ID}, Body: body}
+	_, err = s.commit(ctx, by, append(s.over(t), made))
+	if model.ClassOf(err) == model.NotFound { // another login was faster to clean up
+		_, err = s.commit(ctx, by, []Write{made})
+	}
 	return token, t, err
+}
+
+// sessionLife is how long a login lasts.
+const sessionLife = 30 * 24 * time.Hour
+
+// maxSessions is how many sessions one user has: one more ends the oldest.
+const maxSessions = 50
+
+// over lists what is to be forgotten when a token is made: what has expired, a few at a
+// time, and the oldest sessions of a user who logs in again and again.
+func (s *Service) over(made AccessToken) (writes []Write) {
+	const atOnce = 100
+	var sessions []AccessToken // oldest first
+	forget := func(t AccessToken) {
+		if len(writes) < atOnce {
+			writes = append(writes, Write{Key: Key{Kind: tokenRowKind, Name: t.ID}, Expect: -1})
+		}
+	}
+	for _, t := range s.Tokens() {
+		switch {
+		case t.expired(s.opts.Now()):
+			forget(t)
+		case made.Session && t.Session && t.User == made.User:
+			sessions = append(sessions, t)
+		}
+	}
+	for len(sessions) >= maxSessions {
+		forget(sessions[0])
+		sessions = sessions[1:]
+	}
+	return writes
+}
+
+func (t *AccessToken) expired(now time.Time) bool {
+	return !t.Expires.IsZero() && !now.Before(t.Expires)
 }
 
 // Authenticate says whose token it is, from memory.
@@ -180,7 +219,7 @@ func (s *Service) Authenticate(token string) (Identity, error) {
 	if !ok {
 		return Identity{}, model.Errorf(model.Unauthenticated, "the server does not know this token, or it was revoked").WithHint("log in again: muster login")
 	}
-	if !t.Expires.IsZero() && !s.opts.Now().Before(t.Expires) {
+	if t.expired(s.opts.Now()) {
 		return Identity{}, model.Errorf(model.Unauthenticated, "this token expired at %s", t.Expires.Format(time.RFC3339)).WithHint("log in again: muster login; for programs: muster auth token create")
 	}
 	return Identity{User: t.User, Role: t.Role, Token: t.ID}, nil

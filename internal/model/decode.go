@@ -23,6 +23,9 @@ func DecodeResources(file string, data []byte) ([]Located, error) {
 		case null: // an empty document
 		case list:
 			for _, item := range doc.items {
+				if r.full() {
+					break
+				}
 				out = r.resource(out, item)
 			}
 		default:
@@ -109,7 +112,7 @@ var (
 
 // into decodes t into v. It goes on after a flaw.
 func (d *decoder) into(t *tree, v reflect.Value, field string) {
-	if t.kind == null {
+	if t.kind == null || d.full() {
 		return // as if left out
 	}
 	switch {
@@ -210,6 +213,9 @@ func (d *decoder) command(t *tree, c *Command, field string) {
 func (d *decoder) elements(t *tree, v reflect.Value, field string) {
 	v.Set(reflect.MakeSlice(v.Type(), len(t.items), len(t.items)))
 	for i, item := range t.items {
+		if d.full() {
+			return
+		}
 		name := fmt.Sprintf("%s[%d]", field, i)
 		d.places[name] = item.place
 		if item.kind == null {
@@ -223,6 +229,9 @@ func (d *decoder) elements(t *tree, v reflect.Value, field string) {
 func (d *decoder) entries(t *tree, v reflect.Value, field string) {
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(t.keys)))
 	for _, k := range t.keys {
+		if d.full() {
+			return
+		}
 		name := field + "." + k.name
 		d.places[name] = k.place
 		value := reflect.New(v.Type().Elem()).Elem()
@@ -240,6 +249,9 @@ func (d *decoder) entries(t *tree, v reflect.Value, field string) {
 
 func (d *decoder) fields(t *tree, v reflect.Value, field string) {
 	for _, k := range t.keys {
+		if d.full() {
+			return
+		}
 		name := k.name
 		if field != "" {
 			name = field + "." + k.name

@@ -42,8 +42,20 @@ func (f *Flaw) Error() string {
 	return b.String()
 }
 
-// Flaws are all that was found at once.
+// MaxFlaws is how many flaws are looked for: who has made so many knows enough.
+const MaxFlaws = 100
+
+// Flaws are all that was found at once, at most about MaxFlaws.
 type Flaws []*Flaw
+
+// Brief cuts what somebody else wrote down to what fits a message.
+func Brief(text string) string {
+	const most = 500
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
 
 // Err is an Invalid error with one line for each flaw and the Flaws as its cause;
 // nil if there is none.
@@ -55,9 +67,12 @@ func (f Flaws) Err() error {
 }
 
 func (f Flaws) Error() string {
-	lines := make([]string, len(f))
+	lines := make([]string, len(f), len(f)+1)
 	for i, flaw := range f {
 		lines[i] = flaw.Error()
+	}
+	if len(f) >= MaxFlaws {
+		lines = append(lines, "and perhaps more: nobody looked further")
 	}
 	return strings.Join(lines, "\n")
 }
@@ -100,6 +115,9 @@ func (rules Rules) Read(file string, data []byte) ([]Located, error) {
 		return nil, err
 	}
 	for i := range list {
+		if len(flaws) >= MaxFlaws {
+			break
+		}
 		flaws = append(flaws, list[i].At(rules.Check(&list[i].Resource))...)
 	}
 	slices.SortStableFunc(flaws, func(a, b *Flaw) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })

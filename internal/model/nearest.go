@@ -1,16 +1,26 @@
 package model
 
 // Nearest returns the candidate with the smallest edit distance to word, if it is
-// near enough to be a slip of the finger; else "".
+// near enough to be a slip of the finger; else "". It is asked of whatever people send,
+// so it does not look at what nobody typed.
 func Nearest(word string, candidates []string) string {
+	if len(word) > maxTyped {
+		return ""
+	}
 	best, bestDistance := "", len(word)/3+2
 	for _, c := range candidates {
+		if len(c)-len(word) >= bestDistance || len(word)-len(c) >= bestDistance {
+			continue // so many bytes are missing at least
+		}
 		if d := editDistance(word, c); d < bestDistance {
 			best, bestDistance = c, d
 		}
 	}
 	return best
 }
+
+// maxTyped is how long a word may be that somebody typed, in bytes.
+const maxTyped = 100
 
 // editDistance is Levenshtein's, over bytes.
 func editDistance(a, b string) int {

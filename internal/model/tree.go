@@ -84,19 +84,29 @@ const (
 	// aliases. What is written out is bounded by the size of the file.
 	maxAliased = 100_000
 	maxDepth   = 100
+	// maxValues bounds what one file holds: a value takes some hundred bytes here, however
+	// short it is written.
+	maxValues = 1_000_000
 )
 
 // reader turns text into trees and collects flaws on the way.
 type reader struct {
 	file    string
 	flaws   Flaws
+	values  int // read so far
 	aliases int // around what is read now
 	aliased int // values read within aliases
 }
 
+// flaw notes what is wrong, unless enough is.
 func (r *reader) flaw(at place, field, hint, format string, args ...any) {
-	r.flaws = append(r.flaws, &Flaw{r.file, at.line, at.column, field, fmt.Sprintf(format, args...), hint})
+	if !r.full() {
+		r.flaws = append(r.flaws, &Flaw{r.file, at.line, at.column, Brief(field), Brief(fmt.Sprintf(format, args...)), Brief(hint)})
+	}
 }
+
+// full says that enough is wrong: reading ends.
+func (r *reader) full() bool { return len(r.flaws) >= MaxFlaws }
 
 var errTooBig = errors.New("too big")
 
@@ -104,6 +114,13 @@ var errTooBig = errors.New("too big")
 func (r *reader) count(at place, depth int) error {
 	if r.aliases > 0 {
 		r.aliased++
+	}
+	if r.values++; r.values > maxValues {
+		r.flaw(at, "", "split the file", "more than %d values in one file", maxValues)
+		return errTooBig
+	}
+	if r.full() {
+		return errTooBig
 	}
 	if r.aliased > maxAliased {
 		r.flaw(at, "", "write some of them out", "aliases that expand to more than %d values", maxAliased)

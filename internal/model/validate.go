@@ -60,7 +60,9 @@ type validator struct {
 }
 
 func (v *validator) flaw(field, hint, format string, args ...any) {
-	v.flaws = append(v.flaws, &Flaw{Field: field, Hint: hint, Text: fmt.Sprintf(format, args...)})
+	if len(v.flaws) < MaxFlaws {
+		v.flaws = append(v.flaws, &Flaw{Field: Brief(field), Hint: Brief(hint), Text: Brief(fmt.Sprintf(format, args...))})
+	}
 }
 
 func (v *validator) name(field, text string) {
@@ -107,6 +109,9 @@ func (v *validator) nodeName(field, text string) {
 func (v *validator) names(field string, names []string, check func(field, text string)) {
 	seen := make(map[string]bool, len(names))
 	for i, name := range names {
+		if len(v.flaws) >= MaxFlaws {
+			return
+		}
 		at := fmt.Sprintf("%s[%d]", field, i)
 		check(at, name)
 		if seen[name] {

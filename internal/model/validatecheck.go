@@ -180,6 +180,7 @@ func (v *validator) env(field string, env map[string]string) {
 	v.few(field, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		at := field + "." + name
+		v.hidden(at, env[name])
 		if !isVariable(name) {
 			v.flaw(at, "letters, digits and _, not beginning with a digit", "%q is no name of a variable", name)
 		}
@@ -212,6 +213,8 @@ func (v *validator) handler(s *HandlerSpec) {
 	}
 	v.command("spec.command", s.Command)
 	if w := s.Webhook; w != nil {
+		v.hidden("spec.webhook.url", w.URL)
+		v.few("spec.webhook.headers", len(w.Headers))
 		switch field, err := w.check(); {
 		case errors.Is(err, errHostVaries):
 			v.flaw("spec.webhook."+field, "write out which server; make a handler for each", "%v", err)
@@ -221,6 +224,7 @@ func (v *validator) handler(s *HandlerSpec) {
 			v.flaw("spec.webhook."+field, "", "%v", err)
 		}
 		for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
+			v.hidden("spec.webhook.headers."+name, w.Headers[name])
 			if !isHeader(name) || hasControl(w.Headers[name]) {
 				v.flaw("spec.webhook.headers."+name, "", "%q is no HTTP header", name)
 			}

@@ -1,0 +1,45 @@
+package api
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Local answers profiles, the log, settings and states to programs of this machine
+// only, wherever the admin listener is bound: it asks nobody for a token. Metrics and
+// health are for whoever reaches it. A page in a browser of this machine is no such
+// program: it comes with another host's name, or says that it comes from elsewhere.
+func Local(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/metrics", "/livez", "/readyz":
+		default:
+			if !fromHere(r) {
+				writeError(w, model.Errorf(model.Forbidden, "this is answered to programs of the server's machine only").
+					WithHint("ask from there, through 127.0.0.1; or take everything at once with: muster debug bundle"))
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func fromHere(r *http.Request) bool {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !peer.Addr().Unmap().IsLoopback() {
+		return false
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); r.Header.Get("Origin") != "" || site != "" && site != "none" && site != "same-origin" {
+		return false
+	}
+	name := r.Host
+	if h, _, err := net.SplitHostPort(name); err == nil {
+		name = h
+	}
+	_, err = netip.ParseAddr(strings.Trim(name, "[]"))
+	return err == nil || name == "localhost"
+}

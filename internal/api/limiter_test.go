@@ -1,0 +1,68 @@
+package api
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestTriesAreCountedByNetwork(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	l := newLimiter(func() time.Time { return now })
+	allowed := func(address func(i int) string) (n int) {
+		for i := range 50 {
+			if l.allow(address(i)) {
+				n++
+			}
+		}
+		return n
+	}
+	for name, c := range map[string]struct {
+		address func(int) string
+		want    int
+	}{
+		"one address":             {func(int) string { return "192.0.2.1" }, 10},
+		"the same, written anew":  {func(int) string { return "::ffff:192.0.2.2" }, 10},
+		"one IPv6 network":        {func(i int) string { return fmt.Sprintf("2001:db8:1:1::%x", i) }, 10},
+		"many networks":           {func(i int) string { return fmt.Sprintf("2001:db8:2:%x::1", i) }, 50},
+		"many IPv4 addresses":     {func(i int) string { return fmt.Sprintf("198.51.100.%d", i) }, 50},
+		"what is no address":      {func(i int) string { return fmt.Sprint("pipe", i) }, 10},
+		"one address with a zone": {func(i int) string { return fmt.Sprintf("fe80::1%%eth%d", i) }, 10},
+	} {
+		if got := allowed(c.address); got != c.want {
+			t.Errorf("%s: %d tries, want %d", name, got, c.want)
+		}
+	}
+	if !l.tired("192.0.2.1") || l.tired("203.0.113.1") {
+		t.Error("tired: wrong")
+	}
+	now = now.Add(time.Minute)
+	if l.tired("192.0.2.1") {
+		t.Error("does not rest")
+	}
+}
+
+// An attacker with very many networks neither fills the memory nor begins anew.
+func TestTheTableOfTriesIsBounded(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	l := newLimiter(func() time.Time { return now })
+	for range 10 {
+		l.allow("192.0.2.1")
+	}
+	passed := 0
+	for i := range 2 * maxNets {
+		if l.allow(fmt.Sprintf("2001:db8:%x:%x::1", i>>16, i&0xffff)) {
+			passed++
+		}
+	}
+	if len(l.nets) > maxNets || passed > maxNets+triesAtOnce {
+		t.Errorf("%d networks, %d tries passed", len(l.nets), passed)
+	}
+	if l.allow("192.0.2.1") {
+		t.Error("who was tired began anew")
+	}
+	now = now.Add(time.Minute)
+	if !l.allow("203.0.113.1") || len(l.nets) > 2 {
+		t.Errorf("%d networks after a rest", len(l.nets))
+	}
+}

@@ -1,0 +1,65 @@
+package model
+
+import "strings"
+
+// Hidden stands where a secret is that the reader may not see.
+const Hidden = "(hidden)"
+
+// Redacted is the resource as somebody sees it who may only look: the places where
+// people keep secrets until there is a better one (values of environments and headers,
+// and what follows the host in a webhook's address) are Hidden. r is not changed.
+func Redacted(r *Resource) *Resource {
+	out := *r
+	switch spec := r.Spec.(type) {
+	case *CheckSpec:
+		hidden := *spec
+		hidden.Env = hide(spec.Env)
+		out.Spec = &hidden
+	case *HandlerSpec:
+		hidden := *spec
+		hidden.Env = hide(spec.Env)
+		if spec.Webhook != nil {
+			hook := *spec.Webhook
+			hook.URL, hook.Headers = hideURL(hook.URL), hide(hook.Headers)
+			hidden.Webhook = &hook
+		}
+		out.Spec = &hidden
+	}
+	return &out
+}
+
+func hide(m map[string]string) map[string]string {
+	if m == nil {
+		return nil
+	}
+	out := make(map[string]string, len(m))
+	for name := range m {
+		out[name] = Hidden
+	}
+	return out
+}
+
+// hideURL leaves scheme and host. The address may hold variables, so it is no URL yet.
+func hideURL(address string) string {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
+		return Hidden
+	}
+	host := rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		host = rest[:end]
+	}
+	more := rest[len(host):]
+	host = host[strings.LastIndexByte(host, '@')+1:]
+	if more == "" || more == "/" {
+		return scheme + "://" + host + more
+	}
+	return scheme + "://" + host + "/" + Hidden
+}
+
+// hidden finds what somebody applies who could not see it.
+func (v *validator) hidden(field, value string) {
+	if strings.Contains(value, Hidden) {
+		v.flaw(field, "write the real one, or read it as somebody who may change it", "%s stands for a value that was not shown", Hidden)
+	}
+}
