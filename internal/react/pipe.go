@@ -33,10 +33,7 @@ func pipe(ctx context.Context, spec *model.HandlerSpec, one history.Delivery, ti
 	cmd.Stdin = io.MultiReader(bytes.NewReader(one.Payload), strings.NewReader("\n"))
 	out := &tail{most: 512}
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Env = append(os.Environ(), "MUSTER_IDEMPOTENCY_KEY="+one.Key)
-	for name, value := range spec.Env {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
+	cmd.Env = environment(os.Environ(), spec.Env, one.Key)
 	ownGroup(cmd)
 	cmd.WaitDelay = time.Second // a child that holds the output open does not hold us
 	err := cmd.Run()
@@ -48,6 +45,21 @@ func pipe(ctx context.Context, spec *model.HandlerSpec, one history.Delivery, ti
 	default:
 		return fmt.Errorf("command: %w: %s", err, out)
 	}
+}
+
+// environment is the server's without its own settings, which may hold passwords of
+// databases, and what the handler sets.
+func environment(base []string, own map[string]string, key string) []string {
+	env := make([]string, 0, len(base)+len(own)+1)
+	for _, kv := range base {
+		if !strings.HasPrefix(kv, "MUSTER_") {
+			env = append(env, kv)
+		}
+	}
+	for name, value := range own {
+		env = append(env, name+"="+value)
+	}
+	return append(env, "MUSTER_IDEMPOTENCY_KEY="+key)
 }
 
 // tail keeps the last bytes of an output, however long it is.

@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 
@@ -25,7 +27,7 @@ func post(ctx context.Context, hook *model.Webhook, one history.Delivery) error 
 	defer client.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, hook.URL, bytes.NewReader(one.Payload))
 	if err != nil {
-		return &FinalError{fmt.Errorf("webhook: %w", err)}
+		return &FinalError{fmt.Errorf("webhook: %w", withoutURL(err))}
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "muster")
@@ -35,7 +37,7 @@ func post(ctx context.Context, hook *model.Webhook, one history.Delivery) error 
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("webhook: %w", err)
+		return fmt.Errorf("webhook at %s: %w", req.URL.Host, withoutURL(err))
 	}
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
@@ -47,6 +49,16 @@ func post(ctx context.Context, hook *model.Webhook, one history.Delivery) error 
 	default:
 		return &FinalError{fmt.Errorf("webhook answered %s: %s", resp.Status, strings.TrimSpace(string(body)))}
 	}
+}
+
+// withoutURL is what went wrong without the address, whose path may be a secret: the
+// error is logged, and kept where everybody may read it.
+func withoutURL(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
 }
 
 func clientFor(hook *model.Webhook) (*http.Client, error) {
