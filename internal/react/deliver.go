@@ -143,7 +143,8 @@ const (
 	cleanStep  = 1000 // rows of a kind in one transaction: batches pass in between
 )
 
-// clean removes what is older than the retention, in small steps.
+// clean removes what is older than the retention, in small steps, and sees to it that
+// no message waits for a time that the clock was set back from.
 func (d *deliverer) clean(ctx context.Context) error {
 	for {
 		removed := 0
@@ -155,6 +156,10 @@ func (d *deliverer) clean(ctx context.Context) error {
 			if removed += n; n == 0 || err != nil {
 				break
 			}
+		}
+		now := d.opts.Now()
+		if err := d.opts.Store.Hasten(ctx, now, now.Add(2*d.opts.Retry.Most)); err != nil && ctx.Err() == nil {
+			d.opts.Logger.Warn("the outbox could not be looked through; trying again in a minute", "err", err)
 		}
 		if removed > 0 {
 			d.opts.Logger.Info("old history removed", "rows", removed)

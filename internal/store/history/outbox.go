@@ -86,6 +86,21 @@ func (s *sqlStore) Told(ctx context.Context, problems []string) (map[string][]Ha
 	return told, nil
 }
 
+func (s *sqlStore) Hasten(ctx context.Context, now, latest time.Time) error {
+	var waits int64
+	err := s.db.QueryRow(ctx, `SELECT COALESCE(MAX(next_at), 0) FROM history_outbox WHERE state = 'pending' AND next_at > ?`, nanos(latest)).Scan(&waits)
+	if err == nil && waits > 0 {
+		err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
+			_, err := tx.Exec(ctx, `UPDATE history_outbox SET next_at = ? WHERE state = 'pending' AND next_at > ?`, nanos(now), nanos(latest))
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("hasten deliveries: %w", err)
+	}
+	return nil
+}
+
 func (s *sqlStore) Tried(ctx context.Context, id int64, a Attempt) error {
 	ended := int64(0)
 	if a.State != Pending {

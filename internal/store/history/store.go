@@ -32,6 +32,9 @@ type Store interface {
 	// the handlers in except; of one problem and handler only the oldest. next is when
 	// the next one comes due, zero: none waits.
 	Due(ctx context.Context, now time.Time, limit int, except []HandlerRef) (due []Delivery, next time.Time, err error)
+	// Hasten makes pending deliveries due now that would wait until after latest: the
+	// clock was set back since their last attempt.
+	Hasten(ctx context.Context, now, latest time.Time) error
 	// Tried records an attempt.
 	Tried(ctx context.Context, id int64, a Attempt) error
 	// Deliveries lists those of a problem, oldest first.

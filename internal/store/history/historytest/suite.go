@@ -59,6 +59,7 @@ func Run(t *testing.T, open func(t *testing.T) (reopen func() history.Store)) {
 		"entries by event and time":       testEntries,
 		"due in order per problem":        testDue,
 		"a busy handler is left out":      testExcept,
+		"after the clock was set back":    testHasten,
 		"attempts, and who was told":      testAttempts,
 		"any bytes of output":             testOutput,
 		"cleaning keeps what is open":     testClean,
@@ -244,6 +245,20 @@ func testDue(t *testing.T, open func() history.Store) {
 	now, next = due(5)
 	equal(t, "after it", now, []string{"p1/opened/mail", "p1/closed/pager", "p2/opened/pager"})
 	equal(t, "next", next, time.Time{})
+}
+
+// testHasten: the clock was set back by two hours.
+func testHasten(t *testing.T, open func() history.Store) {
+	s := open()
+	defer s.Close()
+	must(t, s.Record(t.Context(), history.Batch{Deliveries: []history.Delivery{
+		delivery("p1", "opened", pager, 120), delivery("p2", "opened", mail, 4),
+	}}))
+	must(t, s.Hasten(t.Context(), at(2), at(5)))
+	list, next, err := s.Due(t.Context(), at(2), 10, nil)
+	must(t, err)
+	equal(t, "due", keys(list), []string{"p1/opened/pager"})
+	equal(t, "what waits no longer than it may goes on waiting", next, at(4))
 }
 
 func testExcept(t *testing.T, open func() history.Store) {
