@@ -2,6 +2,7 @@
 // server together, starts them in an order that has reasons, and stops them in the
 // reverse of it.
 //
-// Start reading at Server (server.go); its Run is the list of everything that runs.
+// Start reading at Server (server.go): Open is the list of everything that is opened,
+// Run (run.go) of everything that runs, each with the reason of its place.
 // up.go is `muster up`: a server and an agent for this machine in one process.
 package app

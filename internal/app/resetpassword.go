@@ -98,7 +98,7 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 			return "", model.Errorf(model.NotFound, "%s is no data folder of a server: %w", cfg.Data, err).WithHint("name it with --data DIR")
 		}
 	}
-	store, err := intentdb.Open(ctx, dsn, nowUTC)
+	store, err := intentdb.Open(ctx, dsn, time.Now)
 	if err != nil {
 		return "", err
 	}

@@ -16,7 +16,7 @@ import (
 
 func (s *Server) viewOptions() event.Options {
 	return event.Options{
-		Chunks: s.chunk, Grace: time.Duration(s.cfg.ReconnectGrace), KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout),
+		Chunks: s.planner.Chunk, Grace: time.Duration(s.cfg.ReconnectGrace), KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout),
 		StatesPerNode:   s.cfg.NodeStates,
 		NamespaceStates: func(id model.NamespaceID) int { return s.intent.NamespaceLimits(id).States },
 		Logger:          s.log,

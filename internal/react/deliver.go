@@ -236,7 +236,7 @@ func (d *deliverer) attempt(ctx context.Context, one history.Delivery) error {
 		if err != nil {
 			return nil, err.Error(), true
 		}
-		return d.opts.Names.Properties(problem.NodeID)(name)
+		return d.opts.Names.NodeProperties(problem.NodeID)(name)
 	})
 	if err != nil {
 		return err

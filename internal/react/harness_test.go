@@ -39,26 +39,35 @@ func someNames(handlers map[string]*model.HandlerSpec) *names {
 	return n
 }
 
-func (n *names) Node(id model.NodeID) (string, string, map[string]string, bool) {
+func (n *names) NodeName(id model.NodeID) (string, string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.gone {
-		return "", "", nil, false
+		return "", "", false
 	}
-	return "default", fmt.Sprintf("web%02d", id-9), map[string]string{"env": "prod"}, true
+	return "default", fmt.Sprintf("web%02d", id-9), true
 }
 
-func (n *names) Check(model.CheckID) (string, string, bool) {
+func (n *names) NodeLabels(model.NodeID) map[string]string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.gone {
+		return nil
+	}
+	return map[string]string{"env": "prod"}
+}
+
+func (n *names) CheckName(model.CheckID) (string, string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return "default", "disk", !n.gone
 }
 
-func (n *names) Namespace(id model.NamespaceID) (string, bool) {
+func (n *names) NamespaceName(id model.NamespaceID) (string, bool) {
 	return map[model.NamespaceID]string{1: "default", 2: "shared"}[id], id == 1 || id == 2
 }
 
-func (n *names) DefaultHandlers(string) []string { return n.defaults }
+func (n *names) NamespaceHandlers(string) []string { return n.defaults }
 
 func (n *names) Chunk(id model.ChunkID) *model.Chunk {
 	if builtin := model.BuiltinChunkOf(id); builtin != nil {
@@ -74,7 +83,7 @@ func (n *names) Handler(_, name string) (*model.HandlerSpec, bool) {
 	return spec, ok
 }
 
-func (n *names) Properties(id model.NodeID) model.PropertyValues {
+func (n *names) NodeProperties(id model.NodeID) model.PropertyValues {
 	return func(name string) ([]byte, string, bool) {
 		n.mu.Lock()
 		defer n.mu.Unlock()

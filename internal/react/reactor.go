@@ -18,18 +18,19 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Names gives what a transition's ids are called now, and what is told to whom.
+// Names (the planner) gives what a transition's ids are called now, and what is told to whom.
 type Names interface {
-	// Node returns namespace, name and labels; ok is false for a node that is gone.
-	Node(id model.NodeID) (namespace, name string, labels map[string]string, ok bool)
-	Check(id model.CheckID) (namespace, name string, ok bool)
-	Namespace(id model.NamespaceID) (name string, ok bool)
-	Chunk(id model.ChunkID) *model.Chunk
+	// NodeName is not ok for a node that is gone.
+	NodeName(id model.NodeID) (namespace, name string, ok bool)
+	NodeLabels(id model.NodeID) map[string]string
+	// NodeProperties are for the variables of a handler.
+	NodeProperties(id model.NodeID) model.PropertyValues
+	CheckName(id model.CheckID) (namespace, name string, ok bool)
+	NamespaceName(id model.NamespaceID) (name string, ok bool)
+	// NamespaceHandlers are told of what names nobody on the namespace's nodes.
+	NamespaceHandlers(namespace string) []string
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
-	// DefaultHandlers of a namespace are told of what names nobody on its nodes.
-	DefaultHandlers(namespace string) []string
-	// Properties of a node, for the variables of a handler.
-	Properties(id model.NodeID) model.PropertyValues
+	Chunk(id model.ChunkID) *model.Chunk
 }
 
 // Options of a Reactor.
@@ -332,12 +333,12 @@ func (r *Reactor) entry(t *event.Transition) history.Entry {
 }
 
 func (r *Reactor) names(t *event.Transition) (namespace, node, check string) {
-	namespace, node, _, ok := r.opts.Names.Node(t.Node)
+	namespace, node, ok := r.opts.Names.NodeName(t.Node)
 	if !ok {
 		node = fmt.Sprintf("node-%d", t.Node)
-		namespace, _ = r.opts.Names.Namespace(t.Namespace)
+		namespace, _ = r.opts.Names.NamespaceName(t.Namespace)
 	}
-	if _, check, ok = r.opts.Names.Check(t.Check); !ok {
+	if _, check, ok = r.opts.Names.CheckName(t.Check); !ok {
 		if c := r.opts.Names.Chunk(t.Chunk); c != nil {
 			check = c.CheckName
 		} else {
@@ -356,8 +357,8 @@ func (r *Reactor) problem(t *event.Transition) history.Problem {
 // why it ends, is called what it was called when the problem opened.
 func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Problem, error) {
 	p := r.problem(t)
-	_, _, _, nodeKnown := r.opts.Names.Node(t.Node)
-	_, _, checkKnown := r.opts.Names.Check(t.Check)
+	_, _, nodeKnown := r.opts.Names.NodeName(t.Node)
+	_, _, checkKnown := r.opts.Names.CheckName(t.Check)
 	if nodeKnown && checkKnown {
 		return p, nil
 	}
@@ -383,12 +384,12 @@ func (r *Reactor) handlers(t *event.Transition) []history.HandlerRef {
 	if len(names) == 0 {
 		owner = t.Namespace
 	}
-	namespace, ok := r.opts.Names.Namespace(owner)
+	namespace, ok := r.opts.Names.NamespaceName(owner)
 	if !ok {
 		return nil
 	}
 	if len(names) == 0 {
-		names = r.opts.Names.DefaultHandlers(namespace)
+		names = r.opts.Names.NamespaceHandlers(namespace)
 	}
 	refs := make([]history.HandlerRef, len(names))
 	for i, name := range names {
@@ -401,7 +402,7 @@ func (r *Reactor) tell(b *history.Batch, t *event.Transition, p history.Problem,
 	if len(refs) == 0 {
 		return nil
 	}
-	_, _, labels, _ := r.opts.Names.Node(t.Node)
+	labels := r.opts.Names.NodeLabels(t.Node)
 	payload, err := encodeNotification(kind, t, p, labels)
 	if err != nil {
 		return err

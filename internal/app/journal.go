@@ -1,0 +1,100 @@
+package app
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/metrics"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/store/snapshot"
+)
+
+// openJournal opens the journal and tells those who keep positions and ids of it in
+// which of its lives it is.
+func (s *Server) openJournal(ctx context.Context) error {
+	o := journalOptions(s.cfg)
+	var err error
+	if o.Seen, err = snapshot.Seen(disk.OS{}, s.path(snapshotFolder)); err != nil {
+		return err
+	}
+	places, err := s.history.Places(ctx)
+	if err != nil {
+		return err
+	}
+	for _, place := range places {
+		o.Seen = append(o.Seen, place.At)
+	}
+	// Fewer and fuller commits, for latency that the goal leaves room for:
+	// docs/decisions/0006-journal-linger.md
+	o.Linger = 20 * time.Millisecond
+	o.Clock = journalClock{now: s.now, began: s.now()}
+	o.Deliver, o.Queues, o.Logger = s.deliver, s.queues, s.log
+	shown := metrics.NewJournal(s.registry, "server")
+	o.Committed = shown.Committed
+	if s.journal, err = journal.Open(journalFolder(s.cfg), o); err != nil {
+		return err
+	}
+	shown.Open(s.journal)
+	return s.intent.Store().BeginLife(ctx, s.journal.Incarnation().ID)
+}
+
+// snapshotFolder lies in the data folder.
+const snapshotFolder = "snapshots"
+
+func journalFolder(cfg *config.Server) string {
+	if cfg.Journal != "" {
+		return cfg.Journal
+	}
+	return filepath.Join(cfg.Data, "journal")
+}
+
+// journalOptions are those of the server and of the commands that mend its journal.
+func journalOptions(cfg *config.Server) journal.Options {
+	return journal.Options{
+		Budget: int64(cfg.JournalBudget), Reserve: int64(cfg.JournalReserve), Partitions: model.Partitions,
+		Stores:        map[string]int{"snapshots": snapshot.FormatVersion, "events": event.SnapshotVersion},
+		RepairCommand: stoppedCommand(cfg, "repair"),
+	}
+}
+
+// stoppedCommand is what to type on the server's machine while the server is stopped.
+func stoppedCommand(cfg *config.Server, verb string) string {
+	command := "muster doctor " + verb + " --data " + cfg.Data
+	if cfg.Journal != "" {
+		command += " --journal " + cfg.Journal
+	}
+	return command
+}
+
+// journalClock is the server's clock as the journal wants it.
+type journalClock struct {
+	now   func() time.Time
+	began time.Time
+}
+
+func (c journalClock) Wall() int64         { return c.now().UnixNano() }
+func (c journalClock) Mono() time.Duration { return c.now().Sub(c.began) }
+
+// deliver hands a durable commit to the view. Until the replay is over it holds the
+// committer: what is committed meanwhile comes after what was.
+func (s *Server) deliver(c journal.Commit) {
+	<-s.replay
+	if c.Position().Number > s.replayed {
+		s.view.Deliver(c)
+	}
+}
+
+// releaseReplay lets a committer go that waits for a replay which failed.
+func (s *Server) releaseReplay() {
+	select {
+	case <-s.replay:
+	default:
+		s.replayed = ^uint64(0)
+		close(s.replay)
+	}
+}

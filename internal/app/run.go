@@ -1,0 +1,90 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Run runs the server until ctx ends, then stops it: first nobody new gets in, then
+// agents are sent away, then what was taken is finished.
+func (s *Server) Run(ctx context.Context) error {
+	// Two lives: the front (whoever speaks to us) ends first, the back (whatever
+	// works off what they said) a moment later.
+	back, stopBack := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBack()
+	g, back := errgroup.WithContext(back)
+	front, stopFront := context.WithCancel(ctx)
+	defer stopFront()
+	context.AfterFunc(back, stopFront)
+
+	run := func(what string, ctx context.Context, fn func(context.Context) error) {
+		g.Go(func() error {
+			if err := fn(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("%s: %w", what, err)
+			}
+			return nil
+		})
+	}
+	reacting, stopReacting := context.WithCancel(context.WithoutCancel(ctx))
+	// The view runs already, since Open (the replay needs it), and until Close.
+	run("reactions", reacting, s.reactor.Run) // first: what the replay emitted waits for it
+	run("snapshots", back, func(ctx context.Context) error {
+		defer stopReacting() // the last snapshots wait for what reactions record
+		return s.runSnapshots(ctx)
+	})
+	run("intent", back, s.intent.Run)                      // what agents say of themselves is written
+	run("planner", back, func(ctx context.Context) error { // what others wrote is compiled
+		return s.planner.Run(ctx, s.intent.Wake())
+	})
+	run("intent mark", back, s.markIntent) // so that a start knows what was forgotten
+	run("old definitions", back, s.collect)
+	run("own events", back, s.watchOneself)
+	run("password requests", back, s.watchPasswordRequests)
+	run("sessions", back, s.sessions.Run) // writers, before the front lets anybody in
+
+	if err := s.began(ctx); err != nil {
+		stopBack()
+		if ctx.Err() != nil {
+			err = nil // stopped before it began
+		}
+		return errors.Join(err, g.Wait())
+	}
+	// The front opens when the journal says that we listen: deadlines count from there.
+	run("agents", front, s.serveAgents)
+	run("people", front, s.servePeople)
+	run("admin", front, s.serveAdmin)
+	s.ready.Store(nil)
+	s.log.Info("ready", "address", s.people.Addr().String(), "took", s.now().Sub(s.started))
+
+	g.Go(func() error {
+		<-front.Done()
+		s.notReady("stopping")
+		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		s.sessions.Drain(drain, 5*time.Second)
+		stopBack()
+		return nil
+	})
+	return g.Wait()
+}
+
+// began tells the view that the server listens again, writes what a crash may have
+// swallowed of forgotten checks, and which intent is in force.
+func (s *Server) began(ctx context.Context) error {
+	if err := s.append(ctx, journal.All, &wire.Record{Kind: wire.RecordStarted}); err != nil {
+		return err
+	}
+	forgotten, err := s.planner.ForgottenSince(ctx, s.view.Revision())
+	if err != nil {
+		return err
+	}
+	s.forget(forgotten)
+	return s.append(ctx, journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: s.planner.Revision()})
+}

@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/lint"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/store/intentdb"
+)
+
+func (s *Server) openIntent(ctx context.Context) error {
+	dsn := s.cfg.IntentDB
+	if dsn == "" {
+		dsn = s.path("intent.db")
+	}
+	store, err := intentdb.Open(ctx, dsn, s.now)
+	if err != nil {
+		return err
+	}
+	s.intent = intent.NewService(intent.Options{
+		Store: store, Validate: func(r *model.Resource) error { return lint.Rules().Check(r).Err() }, Impact: s.impact, Now: s.now, Logger: s.log,
+		Limits: model.Limits{
+			StatesPerNode: s.cfg.NodeStates, Labels: s.cfg.MaxLabels, OutputBytes: int(s.cfg.MaxOutput),
+			ResultsPerSec: s.cfg.NamespaceRate, NodeResultsSec: s.cfg.NodeRate,
+		},
+	})
+	return s.intent.Load(ctx)
+}
+
+// impact asks the planner what writes would change.
+func (s *Server) impact(ctx context.Context, writes []intent.Write) ([]intent.Landing, int, error) {
+	if err := s.planner.CatchUp(ctx); err != nil {
+		return nil, 0, err
+	}
+	landings, affected, err := s.planner.Preview(ctx, writes)
+	out := make([]intent.Landing, len(landings))
+	for i, l := range landings {
+		out[i] = intent.Landing{Nodes: l.Nodes, Checks: l.Checks}
+	}
+	return out, affected, err
+}
+
+func (s *Server) openHistory(ctx context.Context) error {
+	dsn := s.cfg.HistoryDB
+	if dsn == "" {
+		dsn = s.path("history.db")
+	}
+	var err error
+	s.history, err = history.Open(ctx, dsn)
+	return err
+}
+
+// openReactions makes the reactor, which knows from the history store how far it came.
+func (s *Server) openReactions(ctx context.Context) error {
+	s.reactor = react.New(react.Options{
+		Store: s.history, Names: s.planner, Rederive: s.rederive, Capacity: s.cfg.ReactQueue,
+		Gather:    250 * time.Millisecond, // docs/decisions/0005-reactions-gather.md
+		Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log,
+		Registerer: s.registry, Queues: s.queues,
+	})
+	return s.reactor.Load(ctx, s.journal.Shared)
+}
+
+func (s *Server) openPlanner(ctx context.Context) error {
+	s.planner = plan.New(plan.Options{
+		Store: s.intent.Store(), Epoch: s.journal.Incarnation().Epoch, Logger: s.log,
+		Registry: s.registry, Forget: s.forget,
+	})
+	return s.planner.Load(ctx)
+}
