@@ -38,7 +38,7 @@ const (
 )
 
 func newTable(head ...string) *table {
-	return &table{head: head, kept: map[string]bool{"NAMESPACE": true, "NODE": true, "CHECK": true, "NAME": true, "ID": true, "STATUS": true, "STATE": true}}
+	return &table{head: head, kept: map[string]bool{"NAMESPACE": true, "NODE": true, "CHECK": true, "NAME": true, "ID": true, "STATUS": true, "STATE": true, "WHAT": true}}
 }
 
 // add appends a row; each value is a string (cleaned here) or a cell (ours).
@@ -53,6 +53,19 @@ func (t *table) add(values ...any) {
 		}
 	}
 	t.rows = append(t.rows, row)
+}
+
+// width is how many columns the whole table needs.
+func (t *table) width() int {
+	sum := 2 * (len(t.head) - 1)
+	for i, h := range t.head {
+		most := width(h)
+		for _, row := range t.rows {
+			most = max(most, width(row[i].text))
+		}
+		sum += most
+	}
+	return sum
 }
 
 // write prints the table: columns of at most what is needed, two spaces between.

@@ -69,11 +69,19 @@ func openFiles(_ context.Context, p Patient) []Finding {
 		return nil
 	}
 	need := uint64(p.Agents + 1000)
-	f := Finding{Fine, "open files", fmt.Sprintf("%d now, %d at most (raised by itself)", soft, hard), fmt.Sprintf("%d for %d agents", need, p.Agents), ""}
+	f := Finding{Fine, "open files", openable(soft, hard), fmt.Sprintf("%d for %d agents", need, p.Agents), ""}
 	if hard < need {
 		f.Verdict, f.Mend = Bad, fmt.Sprintf("systemctl edit muster: [Service] LimitNOFILE=%d", need*2)
 	}
 	return []Finding{f}
+}
+
+// openable says what a process may open: Go raises the soft limit by itself.
+func openable(soft, hard uint64) string {
+	if soft == hard {
+		return fmt.Sprintf("%d at most", hard)
+	}
+	return fmt.Sprintf("%d, raised to %d by itself", soft, hard)
 }
 
 func kernelQueues(_ context.Context, p Patient) []Finding {
@@ -105,7 +113,7 @@ func portRange(context.Context, Patient) []Finding {
 	if _, err := fmt.Sscan(string(data), &low, &high); err != nil {
 		return nil
 	}
-	f := Finding{Fine, "local ports", fmt.Sprintf("%d (%d–%d)", high-low+1, low, high), "matters only to load tests and proxies on this machine", ""}
+	f := Finding{Fine, "local ports", fmt.Sprintf("%d (%d–%d)", high-low+1, low, high), "20000, for load tests and proxies on this machine", ""}
 	if high-low < 20000 {
 		f.Verdict, f.Mend = Warn, "sysctl -w net.ipv4.ip_local_port_range='15000 65000'"
 	}
@@ -175,7 +183,7 @@ func syncs(ctx context.Context, p Patient) []Finding {
 	}
 	slices.Sort(times)
 	p50, p99 := times[len(times)/2], times[len(times)*99/100]
-	f := Finding{Fine, "fdatasync", fmt.Sprintf("p50 %s, p99 %s", round(p50), round(p99)), "p99 below 50ms: every acknowledgement waits for one", ""}
+	f := Finding{Fine, "fdatasync", fmt.Sprintf("p50 %s, p99 %s", millis(p50), millis(p99)), "p99 below 50 ms: every acknowledgement waits for one", ""}
 	if p99 > 50*time.Millisecond {
 		f.Verdict, f.Mend = Warn, "place the journal on a faster disk: --journal DIR"
 	}
@@ -188,7 +196,7 @@ func clock(context.Context, Patient) []Finding {
 		return nil
 	}
 	if !synced {
-		return []Finding{{Warn, "clock", "not synchronised by the kernel's reckoning", "synchronised; ages are measured without it, but times are shown by it", "timedatectl set-ntp true"}}
+		return []Finding{{Warn, "clock", "the kernel calls it not synchronised", "synchronised: what you see are its times", "timedatectl set-ntp true"}}
 	}
 	return []Finding{{Fine, "clock", "synchronised", "", ""}}
 }
@@ -212,14 +220,38 @@ func certificates(_ context.Context, p Patient) []Finding {
 			out = append(out, Finding{Bad, "certificate " + filepath.Base(path), err.Error(), "", "restore it from a backup of " + p.Data})
 			continue
 		}
-		left := time.Until(cert.NotAfter)
-		f := Finding{Fine, "certificate " + filepath.Base(path), fmt.Sprintf("valid for %d days", int(left.Hours()/24)), "", ""}
-		if left < 7*24*time.Hour {
-			f.Verdict, f.Needed, f.Mend = Warn, "renewed by the running server well before its end", "restart the server; it renews its own certificate"
-		}
-		out = append(out, f)
+		out = append(out, lifeOf(cert, filepath.Base(path), time.Now()))
 	}
 	return out
+}
+
+// lifeOf judges how long a certificate is still good. The server's own is renewed by
+// the server itself when a third of its life is left; that of the authority is not.
+func lifeOf(cert *x509.Certificate, file string, now time.Time) Finding {
+	left := cert.NotAfter.Sub(now)
+	f := Finding{Fine, "certificate " + file, "until " + cert.NotAfter.UTC().Format(time.DateOnly), "", ""}
+	switch {
+	case left <= 0:
+		f.Verdict, f.Measured = Bad, "ended "+cert.NotAfter.UTC().Format(time.DateOnly)
+	case left < 48*time.Hour:
+		f.Verdict, f.Measured = Warn, f.Measured+fmt.Sprintf(", %d hours", int(left.Hours()))
+	default:
+		f.Measured += fmt.Sprintf(", %d days", int(left.Hours()/24))
+		if cert.IsCA && left < 365*24*time.Hour || !cert.IsCA && left < 7*24*time.Hour {
+			f.Verdict = Warn
+		}
+	}
+	switch {
+	case f.Verdict == Fine && cert.IsCA:
+		f.Needed = "more than a year"
+	case f.Verdict == Fine:
+		f.Needed = "the server renews it by itself"
+	case cert.IsCA:
+		f.Needed, f.Mend = "more than a year: all agents trust it", "plan new enrolment of all agents: a new data folder makes a new authority"
+	default:
+		f.Needed, f.Mend = "renewed by the running server long before its end", "look at the server's clock and log, then restart it: it renews the certificate"
+	}
+	return f
 }
 
 func reachable(ctx context.Context, p Patient) []Finding {
@@ -303,11 +335,11 @@ func readInt(path string) (int64, bool) {
 
 func about(bytes int64) string { return model.Size(bytes).About() }
 
-// round leaves three digits or so: 3.81ms, 72.8ms.
-func round(d time.Duration) time.Duration {
-	step := time.Microsecond
-	for d/step >= 1000 {
-		step *= 10
+// millis is a short time for people: 0.34 ms, 12 ms.
+func millis(d time.Duration) string {
+	ms := float64(d) / 1e6
+	if ms < 10 {
+		return fmt.Sprintf("%.2g ms", ms)
 	}
-	return d.Round(step)
+	return fmt.Sprintf("%.0f ms", ms)
 }
