@@ -28,7 +28,7 @@ type Intent interface {
 	Get(ctx context.Context, key intent.Key) (*model.Resource, error)
 	List(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, error)
 	Page(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, bool, error)
-	Audit(ctx context.Context, after int64, limit int, redact bool) ([]intent.AuditEntry, error)
+	Audit(ctx context.Context, q intent.ChangeQuery, redact bool) ([]intent.AuditEntry, error)
 	Login(ctx context.Context, user, password, whence string) (string, intent.AccessToken, error)
 	Authenticate(token string) (intent.Identity, error)
 	CreateToken(ctx context.Context, by intent.Who, t intent.AccessToken) (string, intent.AccessToken, error)

@@ -2,86 +2,55 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 type changesInput struct {
 	Kind      string `query:"kind" maxLength:"253"`
 	Namespace string `query:"namespace" maxLength:"253"`
 	Name      string `query:"name" maxLength:"253"`
-	Limit     int    `query:"limit" minimum:"1" maximum:"1000" default:"50"`
+	Limit     int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 	After     string `query:"after" maxLength:"64" doc:"The next of the page before."`
 }
 
 func (s *server) changes(ctx context.Context, in *changesInput) (*body[v1.ChangeList], error) {
-	wanted := func(e *intent.AuditEntry) bool {
-		return (in.Kind == "" || strings.EqualFold(in.Kind, e.Key.Kind)) &&
-			(in.Namespace == "" || in.Namespace == e.Key.Namespace) && (in.Name == "" || in.Name == e.Key.Name)
+	q := intent.ChangeQuery{Kind: in.Kind, Namespace: in.Namespace, Name: in.Name, Bodies: true, Limit: in.Limit + 1}
+	if k, ok := model.KindOf(in.Kind); ok {
+		q.Kind = k.Name
 	}
-	before := int64(0)
 	if in.After != "" {
 		text, err := s.after(in.After)
 		if err != nil {
 			return nil, err
 		}
-		if before, err = strconv.ParseInt(text, 10, 64); err != nil || before <= 0 {
+		revision, part, ok := strings.Cut(text, ".")
+		var err1, err2 error
+		q.Revision, err1 = strconv.ParseInt(revision, 10, 64)
+		q.Part, err2 = strconv.Atoi(part)
+		if !ok || err1 != nil || err2 != nil || q.Revision <= 0 {
 			return nil, noToken()
 		}
 	}
-	list, err := s.changesBefore(ctx, before, in.Limit, wanted)
+	entries, err := s.Intent.Audit(ctx, q, !mayChange(ctx))
 	if err != nil {
 		return nil, err
 	}
-	return &body[v1.ChangeList]{list}, nil
-}
-
-const (
-	changeWindow    = 500  // revisions read at once
-	changeWindowMax = 20   // windows looked through for one page: the rest is for the next
-	changesAtMost   = 5000 // changes of one window; one apply may hold more, then it is cut
-)
-
-// changesBefore walks back from a revision (0: from the newest) and collects what is
-// wanted, newest first. All changes of a revision stay on one page.
-func (s *server) changesBefore(ctx context.Context, before int64, limit int, wanted func(*intent.AuditEntry) bool) (v1.ChangeList, error) {
 	out := v1.ChangeList{Items: []v1.Change{}}
-	if before == 0 {
-		newest, err := s.Intent.Store().Revision(ctx)
-		if err != nil {
-			return out, err
-		}
-		before = newest + 1
+	if len(entries) > in.Limit {
+		entries = entries[:in.Limit]
+		last := entries[in.Limit-1]
+		out.Next = s.next(fmt.Sprintf("%d.%d", last.Revision, last.Part))
 	}
-	for range changeWindowMax {
-		if before <= 1 {
-			return out, nil
-		}
-		after := max(before-1-changeWindow, 0)
-		entries, err := s.Intent.Audit(ctx, after, changesAtMost, !mayChange(ctx))
-		if err != nil {
-			return out, err
-		}
-		for i := len(entries) - 1; i >= 0; i-- {
-			e := &entries[i]
-			if e.Revision >= before || !wanted(e) {
-				continue
-			}
-			if n := len(out.Items); n >= limit && out.Items[n-1].Revision != e.Revision {
-				out.Next = s.next(strconv.FormatInt(out.Items[n-1].Revision, 10))
-				return out, nil
-			}
-			out.Items = append(out.Items, changeOf(e))
-		}
-		before = after + 1
+	for i := range entries {
+		out.Items = append(out.Items, changeOf(&entries[i]))
 	}
-	if before > 1 {
-		out.Next = s.next(strconv.FormatInt(before, 10))
-	}
-	return out, nil
+	return &body[v1.ChangeList]{out}, nil
 }
 
 func changeOf(e *intent.AuditEntry) v1.Change {

@@ -77,20 +77,16 @@ func (s *server) lastHour(ctx context.Context, namespace string, out *v1.Status)
 	if out.LastHour.Opened, out.LastHour.Closed, err = s.History.Since(ctx, namespace, hour); err != nil {
 		return err
 	}
-	changes, err := s.changesBefore(ctx, 0, changesCounted, func(e *intent.AuditEntry) bool {
-		return e.Key.Kind != "" && e.Key.Kind[0] >= 'A' && e.Key.Kind[0] <= 'Z' && e.Who.User != "server" &&
-			(namespace == "" || e.Key.Namespace == namespace)
-	})
+	changes, err := s.Intent.Audit(ctx, intent.ChangeQuery{Namespace: namespace, Resources: true, NotBy: "server", Limit: changesCounted}, true)
 	if err != nil {
 		return err
 	}
-	for _, c := range changes.Items {
-		if c.At.After(hour) {
+	for i := range changes {
+		if changes[i].At.After(hour) {
 			out.LastHour.Changes++
 		}
-		if len(out.LastChange) < changesShown {
-			c.Diff = ""
-			out.LastChange = append(out.LastChange, c)
+		if i < changesShown {
+			out.LastChange = append(out.LastChange, changeOf(&changes[i]))
 		}
 	}
 	return nil

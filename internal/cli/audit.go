@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 func (a *app) auditCmd() *cobra.Command {
@@ -35,9 +36,19 @@ func (a *app) auditCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := client.Changes(c.Context(), kind, a.namespace, name, limit, "")
-			if err != nil {
-				return err
+			if limit < 1 {
+				return model.Errorf(model.Invalid, "--limit %d: want at least 1", limit)
+			}
+			var list v1.ChangeList
+			for after := ""; len(list.Items) < limit; after = list.Next {
+				page, err := client.Changes(c.Context(), kind, a.namespace, name, min(limit-len(list.Items), 200), after)
+				if err != nil {
+					return err
+				}
+				list.Items, list.Next = append(list.Items, page.Items...), page.Next
+				if page.Next == "" {
+					break
+				}
 			}
 			if output.machine() {
 				return a.printValue(*output, list)

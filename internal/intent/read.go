@@ -69,6 +69,7 @@ func (s *Service) list(ctx context.Context, q ListQuery, match func(*model.Resou
 // AuditEntry is one recorded change of a resource, for people.
 type AuditEntry struct {
 	Revision int64     `json:"revision"`
+	Part     int       `json:"part"`
 	At       time.Time `json:"at"`
 	Who      Who       `json:"who"`
 	Key      Key       `json:"key"`
@@ -76,22 +77,20 @@ type AuditEntry struct {
 	Diff     string    `json:"diff,omitempty"`
 }
 
-// Audit returns what was recorded after a revision, oldest first. With redact, the
-// differences show no more than model.Redacted does.
-func (s *Service) Audit(ctx context.Context, after int64, limit int, redact bool) ([]AuditEntry, error) {
-	changes, err := s.opts.Store.Changes(ctx, after, limit)
+// Audit returns recorded changes, newest first; with their differences, if the query
+// wants bodies. With redact, these show no more than model.Redacted does.
+func (s *Service) Audit(ctx context.Context, q ChangeQuery, redact bool) ([]AuditEntry, error) {
+	q.NotKind = "chunk" // compiled from what stands beside it
+	changes, err := s.opts.Store.ChangesBefore(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]AuditEntry, 0, len(changes))
-	for _, c := range changes {
-		if c.Key.Kind == "chunk" {
-			continue // compiled from what stands beside it
-		}
+	out := make([]AuditEntry, len(changes))
+	for i, c := range changes {
 		if redact {
 			c.Before, c.After = redacted(c.Key, c.Before), redacted(c.Key, c.After)
 		}
-		out = append(out, AuditEntry{Revision: c.Revision, At: c.At, Who: c.Who, Key: c.Key, Op: c.Op, Diff: difference(c.Before, c.After)})
+		out[i] = AuditEntry{Revision: c.Revision, Part: c.Part, At: c.At, Who: c.Who, Key: c.Key, Op: c.Op, Diff: difference(c.Before, c.After)}
 	}
 	return out, nil
 }

@@ -86,9 +86,12 @@ func TestApplySaysWhatBecameOfEachResource(t *testing.T) {
 	if after, _ := w.Store().Revision(ctx); after != before {
 		t.Fatal("nothing changed, yet the revision moved")
 	}
-	audit, err := w.Audit(ctx, 0, 0, false)
-	last := audit[len(audit)-1]
-	if err != nil || last.Who != ada || last.Op != "update" || !strings.Contains(last.Diff, "interval") {
+	audit, err := w.Audit(ctx, intent.ChangeQuery{Bodies: true, Limit: 1}, false)
+	if err != nil || len(audit) != 1 {
+		t.Fatal(audit, err)
+	}
+	last := audit[0]
+	if last.Who != ada || last.Op != "update" || !strings.Contains(last.Diff, "interval") {
 		t.Fatalf("%+v, %v", last, err)
 	}
 }

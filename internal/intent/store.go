@@ -18,6 +18,8 @@ type Store interface {
 	List(ctx context.Context, q ListQuery) ([]Row, error)
 	// Changes returns what was recorded after a revision, oldest first.
 	Changes(ctx context.Context, after int64, limit int) ([]Change, error)
+	// ChangesBefore returns what was recorded, newest first: for people.
+	ChangesBefore(ctx context.Context, q ChangeQuery) ([]Change, error)
 	// Revision is the newest.
 	Revision(ctx context.Context) (int64, error)
 	// BeginLife says with which incarnation of the journal the rows are used from now
@@ -74,6 +76,7 @@ type Who struct {
 // Change is one recorded write.
 type Change struct {
 	Revision int64     `json:"revision"`
+	Part     int       `json:"part"` // its place within the revision
 	At       time.Time `json:"at"`
 	Who      Who       `json:"who"`
 	Key      Key       `json:"key"`
@@ -81,6 +84,18 @@ type Change struct {
 	Op       string    `json:"op"`               // create, update, delete
 	Before   []byte    `json:"before,omitempty"` // JSON bodies of resources
 	After    []byte    `json:"after,omitempty"`
+}
+
+// ChangeQuery selects changes. Zero fields select everything.
+type ChangeQuery struct {
+	Kind, Namespace, Name string
+	NotKind               string // this kind is left out
+	Resources             bool   // kinds of resources only
+	NotBy                 string // changes of this user are left out
+	Revision              int64  // before this revision, …
+	Part                  int    // … or in it, before this part
+	Limit                 int    // zero: all
+	Bodies                bool   // Before and After are wanted
 }
 
 // ListQuery selects rows of one kind.

@@ -93,6 +93,10 @@ func (m *memory) Changes(_ context.Context, after int64, limit int) (list []inte
 	return list, nil
 }
 
+func (m *memory) ChangesBefore(context.Context, intent.ChangeQuery) ([]intent.Change, error) {
+	return nil, nil // for people; the planner does not ask
+}
+
 func (m *memory) Revision(context.Context) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 
@@ -167,6 +168,44 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
 		}
 		if rest, err := s.Changes(ctx, 2, 10); err != nil || len(rest) != 1 {
 			t.Fatal(len(rest), err)
+		}
+	})
+
+	t.Run("changes are found newest first, by what and by whom", func(t *testing.T) {
+		s := fresh(t)()
+		defer s.Close()
+		commit(t, s, put("Check", "default", "a", `{"v":1}`, 0), put("user", "", "ada", `{}`, 0), put("chunk", "", "1", `{}`, 0)) // 1
+		commit(t, s, put("Check", "other", "a", `{"v":1}`, 0), put("Group", "default", "a", `{}`, 0))                             // 2
+		commit(t, s, put("Check", "default", "a", `{"v":2}`, -1))                                                                 // 3
+		if _, err := s.Commit(ctx, intent.Who{User: "server"}, []intent.Write{put("Node", "default", "n", `{}`, 0)}); err != nil {
+			t.Fatal(err)
+		}
+		for name, c := range map[string]struct {
+			q    intent.ChangeQuery
+			want string
+		}{
+			"all":           {intent.ChangeQuery{}, "4.0 3.0 2.1 2.0 1.2 1.1 1.0"},
+			"of a kind":     {intent.ChangeQuery{Kind: "Check"}, "3.0 2.0 1.0"},
+			"of one":        {intent.ChangeQuery{Kind: "Check", Namespace: "default", Name: "a"}, "3.0 1.0"},
+			"not of a kind": {intent.ChangeQuery{NotKind: "chunk", Limit: 5}, "4.0 3.0 2.1 2.0 1.1"},
+			"resources":     {intent.ChangeQuery{Resources: true}, "4.0 3.0 2.1 2.0 1.0"},
+			"by people":     {intent.ChangeQuery{Resources: true, NotBy: "server"}, "3.0 2.1 2.0 1.0"},
+			"a page":        {intent.ChangeQuery{Revision: 2, Part: 1, Limit: 2}, "2.0 1.2"},
+		} {
+			for _, bodies := range []bool{false, true} {
+				c.q.Bodies = bodies
+				changes, err := s.ChangesBefore(ctx, c.q)
+				var got []string
+				for _, c := range changes {
+					got = append(got, fmt.Sprintf("%d.%d", c.Revision, c.Part))
+					if c.Key.Kind == "Check" && (c.After != nil) != bodies {
+						t.Errorf("%s: body %q, wanted %v", name, c.After, bodies)
+					}
+				}
+				if err != nil || strings.Join(got, " ") != c.want {
+					t.Errorf("%s: %q, %v; want %q", name, got, err, c.want)
+				}
+			}
 		}
 	})
 

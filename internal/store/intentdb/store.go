@@ -39,6 +39,8 @@ var schema = []string{`
 `, `
 	CREATE TABLE intent_life (one BIGINT PRIMARY KEY, incarnation {text} NOT NULL, skipped BIGINT NOT NULL);
 	INSERT INTO intent_life (one, incarnation, skipped) VALUES (1, '', 0);
+`, `
+	CREATE INDEX intent_changes_key ON intent_changes (kind, namespace, name, revision);
 `}
 
 // Open opens the intent store at dsn (see sqldb.Open) and brings its schema up
@@ -280,13 +282,15 @@ func (s *sqlStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, 
 	return out, rows.Err()
 }
 
+const changeColumns = `revision, part, at, who, whence, why, owner, kind, namespace, name, id, op`
+
 func (s *sqlStore) Changes(ctx context.Context, after int64, limit int) ([]intent.Change, error) {
-	query := `SELECT revision, at, who, whence, why, owner, kind, namespace, name, id, op, before_body, after_body
+	query := `SELECT ` + changeColumns + `, before_body, after_body
 		FROM intent_changes WHERE revision > ? ORDER BY revision, part`
 	args := []any{after}
 	if limit > 0 {
 		// Whole revisions only: a reader goes on after the last one it got.
-		query = `SELECT revision, at, who, whence, why, owner, kind, namespace, name, id, op, before_body, after_body
+		query = `SELECT ` + changeColumns + `, before_body, after_body
 			FROM intent_changes WHERE revision > ? AND revision <= (SELECT COALESCE(MAX(revision), 0) FROM
 				(SELECT revision FROM intent_changes WHERE revision > ? ORDER BY revision, part LIMIT ?) AS page)
 			ORDER BY revision, part`
@@ -296,19 +300,57 @@ func (s *sqlStore) Changes(ctx context.Context, after int64, limit int) ([]inten
 	if err != nil {
 		return nil, fmt.Errorf("read changes after revision %d: %w", after, err)
 	}
+	return scanChanges(rows)
+}
+
+func scanChanges(rows *sqldb.Rows) ([]intent.Change, error) {
 	defer rows.Close()
 	var out []intent.Change
 	for rows.Next() {
 		var c intent.Change
 		var at int64
-		if err := rows.Scan(&c.Revision, &at, &c.Who.User, &c.Who.Whence, &c.Who.Why, &c.Who.Owner,
+		if err := rows.Scan(&c.Revision, &c.Part, &at, &c.Who.User, &c.Who.Whence, &c.Who.Why, &c.Who.Owner,
 			&c.Key.Kind, &c.Key.Namespace, &c.Key.Name, &c.ID, &c.Op, &c.Before, &c.After); err != nil {
-			return nil, fmt.Errorf("read changes after revision %d: %w", after, err)
+			return nil, fmt.Errorf("read changes: %w", err)
 		}
 		c.At = time.Unix(0, at).UTC()
 		out = append(out, c)
 	}
 	return out, rows.Err()
+}
+
+func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]intent.Change, error) {
+	query, args := `SELECT `+changeColumns+`, NULL, NULL FROM intent_changes WHERE 1 = 1`, []any{}
+	if q.Bodies {
+		query = `SELECT ` + changeColumns + `, before_body, after_body FROM intent_changes WHERE 1 = 1`
+	}
+	and := func(condition string, values ...any) {
+		query += ` AND ` + condition
+		args = append(args, values...)
+	}
+	for _, f := range []struct{ condition, value string }{
+		{`kind = ?`, q.Kind}, {`namespace = ?`, q.Namespace}, {`name = ?`, q.Name}, {`kind <> ?`, q.NotKind}, {`who <> ?`, q.NotBy},
+	} {
+		if f.value != "" {
+			and(f.condition, f.value)
+		}
+	}
+	if q.Resources {
+		and(`kind < ?`, "a") // capitals come before it
+	}
+	if q.Revision > 0 {
+		and(`(revision < ? OR (revision = ? AND part < ?))`, q.Revision, q.Revision, q.Part)
+	}
+	query += ` ORDER BY revision DESC, part DESC`
+	if q.Limit > 0 {
+		query += ` LIMIT ?`
+		args = append(args, q.Limit)
+	}
+	rows, err := s.db.Query(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read changes: %w", err)
+	}
+	return scanChanges(rows)
 }
 
 func (s *sqlStore) Revision(ctx context.Context) (int64, error) {
