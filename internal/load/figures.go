@@ -107,7 +107,7 @@ func (rep *Report) calls(span time.Duration) *Calls {
 
 // Disk is what the server wrote in the measured span.
 type Disk struct {
-	Written   int64   `json:"writtenBytes"`   // sent to storage by the process, in whole pages: write_bytes of /proc/PID/io
+	Written   int64   `json:"writtenBytes"`   // sent to storage by the process, in whole pages: write_bytes less cancelled_write_bytes of /proc/PID/io
 	Journal   int64   `json:"journalBytes"`   // of that, what the journal …
 	Snapshots int64   `json:"snapshotBytes"`  // … and the snapshots asked for; the rest is SQLite and the rounding up to pages
 	PerResult float64 `json:"bytesPerResult"` // written

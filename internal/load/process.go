@@ -15,7 +15,7 @@ type process struct {
 	rss     int64         // bytes
 	reads   int64         // system calls that read, sockets included …
 	writes  int64         // … and that write
-	written int64         // bytes that it sent to storage, in whole pages
+	written int64         // bytes that it sent to storage, in whole pages; without what was removed before it got there
 }
 
 // userHz is the unit of times in /proc: 100 on every Linux that Go supports.
@@ -41,7 +41,8 @@ func readProcess(pid int) (p process) {
 		p.cpu = time.Duration(user+system) * time.Second / userHz
 		p.rss = pages * int64(os.Getpagesize())
 	}
-	p.reads, p.writes, p.written = number(dir+"io", "syscr"), number(dir+"io", "syscw"), number(dir+"io", "write_bytes")
+	io := dir + "io"
+	p.reads, p.writes, p.written = number(io, "syscr"), number(io, "syscw"), number(io, "write_bytes")-number(io, "cancelled_write_bytes")
 	return p
 }
 
