@@ -16,18 +16,24 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// The server does not listen for twice the time-out of keepalives; meanwhile some
-// nodes die. None of the living is reported; each of the dead is, once.
+// The server does not listen for twice the time-out of keepalives, or its disk does
+// not take anything for so long; meanwhile a third of the nodes die. None of the living
+// is reported, and none of its checks; each of the dead is, once, and the server says
+// first that many sessions were lost at once.
 func TestDeadAndLivingAfterTheServerDidNotListen(t *testing.T) {
-	const living, dead, timeout = 10, 3, 4 * time.Second
+	const living, dead, timeout = 20, 10, 4 * time.Second
 	for _, c := range []struct {
 		name      string
-		away      func(s *harness.Server)
-		back      func(s *harness.Server)
+		away      func(s *harness.Server) (back func())
+		sessions  bool // the server had those of the dead
 		leftShort bool
 	}{
-		{"stopped", (*harness.Server).Pause, (*harness.Server).Resume, false},
-		{"killed", func(s *harness.Server) { s.Kill() }, (*harness.Server).Start, true},
+		{"stopped", func(s *harness.Server) func() { s.Pause(); return s.Resume }, true, false},
+		{"killed", func(s *harness.Server) func() { s.Kill(); return s.Start }, false, true},
+		{"disk stalls", func(s *harness.Server) func() {
+			stalled := s.Trace("-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:delay_enter=600s")
+			return func() { stalled.Detach() }
+		}, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if testing.Short() && c.leftShort {
@@ -39,11 +45,13 @@ func TestDeadAndLivingAfterTheServerDidNotListen(t *testing.T) {
 			s.Prepare(fleet)
 			s.Start()
 			api := s.Client()
+			s.Apply(fmt.Sprintf("{apiVersion: muster/v1, kind: Check, metadata: {name: load-000, namespace: load}, spec: {targets: {groups: [agents]}, command: 'true', interval: 1s, ttl: %s}}", timeout+2*time.Second))
 
 			// The last of the fleet die with the process that plays them, without a goodbye.
 			doomed := harness.Launch(t, s.Env(), "load", "run", "--server", s.Plain, "--first", fmt.Sprint(living), "--agents", fmt.Sprint(dead),
-				"--checks", "2", "--interval", "1s", "--duration", "10m", "--max-lag", "1h")
+				"--checks", "2", "--interval", "1s", "--duration", "10m", "--max-lag", "1h", "--status-changes", "-1")
 			cfg := s.Load(harness.Fleet{Agents: living, Checks: 2, Interval: time.Second}, 20*time.Second)
+			cfg.Changes = -1
 			end := make(chan ended, 1)
 			go func() {
 				rep, err := load.Run(t.Context(), cfg)
@@ -54,10 +62,10 @@ func TestDeadAndLivingAfterTheServerDidNotListen(t *testing.T) {
 				return fmt.Sprint(n), n == 2*(living+dead)
 			})
 
-			c.away(s)
+			back := c.away(s)
 			doomed.Signal(syscall.SIGKILL)
 			wait(t.Context(), 2*timeout)
-			c.back(s)
+			back()
 
 			harness.Until(t, timeout+20*time.Second, "the dead are reported", func() (string, bool) {
 				reported := keepalives(t, api)
@@ -85,14 +93,35 @@ func TestDeadAndLivingAfterTheServerDidNotListen(t *testing.T) {
 					t.Errorf("the dead %s: want one change, got %+v", node, e)
 				}
 			}
+			var first time.Time // report of a dead
 			for i := range living + dead {
 				want := 0
 				if i >= living {
 					want = 1
 				}
-				if entries := changes(t, api, load.NodeName(i), model.KeepaliveCheckName); len(entries) != want {
+				entries := changes(t, api, "load", load.NodeName(i), model.KeepaliveCheckName)
+				if len(entries) != want {
 					t.Errorf("history of %s's keepalive: %+v, want %d entries", load.NodeName(i), entries, want)
 				}
+				for _, e := range entries {
+					if first.IsZero() || e.At.Before(first) {
+						first = e.At
+					}
+				}
+				for _, e := range changes(t, api, "load", load.NodeName(i), "load-000") {
+					if e.Expired { // of the living nothing is missing; of the dead their silence says it
+						t.Errorf("a check of %s is reported: %+v", load.NodeName(i), e)
+					}
+				}
+			}
+			var said []v1.Entry
+			for _, e := range changes(t, api, model.DefaultNamespaceName, model.ServerNodeName, model.BuiltinCheckName(model.SessionsCheck)) {
+				if e.Status == model.Critical {
+					said = append(said, e)
+				}
+			}
+			if c.sessions && (len(said) != 1 || !said[0].At.Before(first)) {
+				t.Errorf("the server says %+v of itself, first of all; the first of the dead is reported at %s", said, first)
 			}
 		})
 	}
@@ -113,9 +142,9 @@ func keepalives(t *testing.T, api *client.Client) map[string]v1.Event {
 }
 
 // changes are what happened to an event. One that there never was has none.
-func changes(t *testing.T, api *client.Client, node, check string) []v1.Entry {
+func changes(t *testing.T, api *client.Client, namespace, node, check string) []v1.Entry {
 	t.Helper()
-	list, err := api.History(t.Context(), "load", node, check, 100)
+	list, err := api.History(t.Context(), namespace, node, check, 100)
 	if model.ClassOf(err) == model.NotFound || err != nil && strings.Contains(err.Error(), "no event") {
 		return nil
 	}
