@@ -120,6 +120,14 @@ states-1.5m() { # 1,520,000 event states: memory of each, pages while 5,000 resu
   bin/muster login https://127.0.0.1:$((port + 1)) --ca "$data/pki/ca.crt" --password-file "$data/password" >/dev/null
   run states-1.5m --fleet "$nodes" --agents "$(n 10000)" --rate "$(n 5000)" --duration "$((each > 180 ? each : 180))s" --pages 500 \
     --goal state-memory=600 --goal page-p99=100 --goal search-max=250; }
+calls() { # system calls of the server by kind at 16,000 results/s: bench/results/calls.txt (needs strace)
+  command -v strace >/dev/null || { echo "calls: left out, there is no strace"; return 0; }
+  start "$(n 2000)" 40 5s 0
+  out=$data each=20 run calls --interval 5s --max-lag 10s &
+  sleep 12 # sessions, and the seconds that are not measured
+  timeout -s INT 5 strace -f -c -o "$data/calls.txt" -p "$(cat "$data/pid")" 2>/dev/null || true
+  wait $!
+  { echo "# strace -f -c of the server for 5 s at $(n 16000) results/s, commit $(git describe --always --dirty)"; head -14 "$data/calls.txt"; } | tee "$out/calls.txt"; }
 stages() { # Go benchmarks of each stage: bench/results/stages.txt
   bench/stages.sh | tee "$out/stages.txt"; }
 
