@@ -6,11 +6,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -18,8 +20,18 @@ import (
 // binaryEnv names a ready binary to test, such as that of a release.
 const binaryEnv = "MUSTER_TEST_BIN"
 
+// atOnce is how many parallel tests run at the same time, unless -parallel says
+// otherwise: most of the time they wait, so that the number of processors says little.
+const atOnce = 4
+
 // Main builds the binary, runs the tests and removes it again.
 func Main(m *testing.M) int {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(max(atOnce, runtime.GOMAXPROCS(0))))
+	}
 	if os.Getenv(binaryEnv) == "" {
 		dir, err := os.MkdirTemp("", "muster-test-")
 		if err != nil {
