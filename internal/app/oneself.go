@@ -1,0 +1,133 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// own writes a result of the server about itself.
+func (s *Server) own(ctx context.Context, check model.CheckID, status model.Status, output string) error {
+	return s.append(ctx, s.sectionOf(model.ServerNode), &wire.Record{
+		Kind: wire.RecordOwn, Node: model.ServerNode,
+		Own: &wire.OwnResult{Chunk: model.BuiltinChunk(check), Status: status, Output: []byte(output)},
+	})
+}
+
+// shed says in one event that many sessions vanished at once, before the silence of
+// each could be noticed.
+func (s *Server) shed(loss muster.Shed) {
+	output := fmt.Sprintf("%d of %d agents lost their sessions within %s: look at this server's network first", loss.Lost, loss.Before, loss.Window)
+	s.log.Error("many agents lost their sessions at once", "lost", loss.Lost, "before", loss.Before)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := s.own(ctx, model.SessionsCheck, model.Critical, output); err != nil {
+			s.log.Error("event about lost sessions could not be recorded", "err", err)
+		}
+	}()
+}
+
+// watchOneself reports on the server itself: once a minute, and at once when
+// something changes.
+func (s *Server) watchOneself(ctx context.Context) error {
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	began := s.now()
+	said := map[model.CheckID]model.Status{}
+	when := map[model.CheckID]time.Time{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now := s.now()
+		for _, report := range []struct {
+			check model.CheckID
+			look  func() (model.Status, string)
+		}{{model.JournalCheck, s.journalHealth}, {model.HistoryCheck, s.historyHealth}} {
+			if s.journal.Stats().Blocked != nil {
+				break // nothing can be recorded now; readyz and the log say why
+			}
+			status, output := report.look()
+			if was, ok := said[report.check]; ok && was == status && now.Sub(when[report.check]) < time.Minute {
+				continue
+			}
+			if err := s.own(ctx, report.check, status, output); err == nil {
+				said[report.check], when[report.check] = status, now
+			}
+		}
+		if now.Sub(began) > calm {
+			s.endShedding(ctx, now)
+		}
+	}
+}
+
+// calm is how long no more sessions must have vanished before the event about them ends.
+const calm = 5 * time.Minute
+
+func (s *Server) endShedding(ctx context.Context, now time.Time) {
+	event, ok := s.view.Get(model.ServerNode, model.SessionsCheck)
+	if ok && (event.Status == model.OK || now.Sub(time.Unix(0, event.Received)) < calm) {
+		return
+	}
+	_ = s.own(ctx, model.SessionsCheck, model.OK, fmt.Sprintf("%d agents are connected", s.sessions.Sessions())) // else in five seconds
+}
+
+func (s *Server) journalHealth() (model.Status, string) {
+	st := s.journal.Stats()
+	share := 0.0
+	if st.BudgetBytes > 0 {
+		share = 100 * float64(st.SizeBytes) / float64(st.BudgetBytes)
+	}
+	text := fmt.Sprintf("journal uses %.0f%% of its budget of %s", share, model.Size(st.BudgetBytes))
+	switch behind := s.setBack.text(); {
+	case st.Blocked != nil:
+		return model.Critical, "journal does not commit: " + st.Blocked.Error() + s.holdsBack()
+	case behind != "":
+		return model.Critical, behind + ". On the server's machine, with the server stopped: " + stoppedCommand(s.cfg, "restored")
+	case share >= 90:
+		return model.Critical, text + "; when it is full, agents are slowed down and keep their results" + s.holdsBack()
+	case share >= 75:
+		return model.Warning, text + s.holdsBack()
+	}
+	return model.OK, text
+}
+
+// holdsBack says what keeps the journal from being cut.
+func (s *Server) holdsBack() string {
+	if behind := s.reactor.Behind(); behind > behindWarning {
+		why := fmt.Sprintf(". It cannot be cut: history is %s behind", behind.Round(time.Second))
+		if err := s.history.Trouble(); err != nil {
+			why += ", " + oneLine(err)
+		}
+		return why
+	}
+	return ". It is cut after each snapshot cycle (--snapshot-cycle " + s.cfg.SnapshotCycle.String() + "); raise --journal-budget if the disk has room"
+}
+
+// How long a change may wait for history before people are told.
+const (
+	behindWarning  = 30 * time.Second
+	behindCritical = 5 * time.Minute
+)
+
+func (s *Server) historyHealth() (model.Status, string) {
+	behind := s.reactor.Behind()
+	text := fmt.Sprintf("history is %s behind: problems are told late", behind.Round(time.Second))
+	if err := s.history.Trouble(); err != nil {
+		text += "; " + oneLine(err)
+	}
+	switch {
+	case behind > behindCritical:
+		return model.Critical, text
+	case behind > behindWarning:
+		return model.Warning, text
+	}
+	return model.OK, "history keeps up"
+}
