@@ -6,5 +6,6 @@
 // the hand-tuned codec; a test holds the two together). Field numbers are never
 // reused. Encoders append to a slice; decoders fill a struct that the caller
 // reuses, and byte slices in it alias the input. Start at frame.go (what agents
-// and servers say), then record.go (what the journal keeps).
+// and servers say), then record.go (what the journal keeps); fields.go and append.go
+// read and write protobuf.
 package wire

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/muster-fleet/muster/internal/model"
 )
 
 // watchPending bounds the events that wait for one reader.
@@ -137,16 +135,4 @@ func (x *watchers) remove(w *watcher) {
 	defer x.mu.Unlock()
 	x.list = slices.DeleteFunc(x.list, func(o *watcher) bool { return o == w })
 	x.some.Store(len(x.list) > 0)
-}
-
-// admitsIDs asks what does not change while an event waits for its reader.
-func (q *query) admitsIDs(p *partition, s *slot) bool {
-	n := &p.nodes[s.node]
-	return q.admitsNode(n.id) && q.admitsNamespace(n.namespace) && q.admitsCheck(s.check)
-}
-
-// admitsState asks the rest of what the indexes answer in a list.
-func (q *query) admitsState(s *State) bool {
-	return (!q.Problems || s.Problem != nil) &&
-		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, model.Status(s.Status)))
 }
