@@ -80,9 +80,6 @@ func (s *Service) LookupNode(uid uuid.UUID) (NodeInfo, bool) {
 	return info, ok
 }
 
-// NodeCount is how many nodes have enrolled.
-func (s *Service) NodeCount() int { return s.nodes.len() }
-
 // SeenNode notes what an agent said of itself; Run writes it soon, if it is new. A
 // fleet that comes back with what it said before costs no look into the store.
 func (s *Service) SeenNode(info NodeInfo, facts, labels map[string]string) {
@@ -215,16 +212,8 @@ func (s *Service) Register(ctx context.Context, uid uuid.UUID, token pki.JoinTok
 
 // NodeName makes a resource name of what a machine calls itself.
 func NodeName(wanted string) string {
-	name := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
-			return r
-		case r >= 'A' && r <= 'Z':
-			return r + 'a' - 'A'
-		}
-		return '-'
-	}, wanted)
-	name = strings.Trim(name[:min(len(name), 240)], "-._")
+	name := model.CleanName(wanted)
+	name = strings.Trim(name[:min(len(name), 240)], "-._") // room for a number behind it
 	if name == "" {
 		return "node"
 	}

@@ -129,12 +129,3 @@ func asYAML(body []byte) string {
 	}
 	return string(text)
 }
-
-// DiffAgainst shows how a resource differs from what is kept, without applying it.
-func (s *Service) DiffAgainst(ctx context.Context, r *model.Resource) (string, error) {
-	out, err := s.Apply(ctx, Who{}, []model.Resource{*r}, ApplyOptions{DryRun: true})
-	if err != nil || len(out.Outcomes) == 0 {
-		return "", err
-	}
-	return out.Outcomes[0].Diff, nil
-}

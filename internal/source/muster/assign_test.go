@@ -3,6 +3,7 @@ package muster
 import (
 	"crypto/ed25519"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -51,6 +52,24 @@ func TestChangeWakesOnlyThoseConcerned(t *testing.T) {
 	if sent := w.count("sent_total", "assignment") - before; sent != 10 {
 		t.Fatalf("%v assignments sent, want 10", sent)
 	}
+}
+
+// The agent of a node that is deleted is told so, and the others are not.
+func TestTheAgentOfADeletedNodeIsTold(t *testing.T) {
+	w := newWorld(t, nil)
+	a, b := w.agent(w.node(1, 1)), w.agent(w.node(2, 1))
+	for _, x := range []*agent{a, b} {
+		x.wait("first assignment", func() bool { return len(x.held) == 1 })
+	}
+	w.plan.mu.Lock()
+	delete(w.plan.by, 1001)
+	w.plan.mu.Unlock()
+	w.plan.tell([]model.NodeID{1001, 1002})
+	if r := a.refusal(); r.Code != "unknown" || !strings.Contains(r.Sentence, "deleted") || r.Type == "" {
+		t.Fatalf("%+v", r)
+	}
+	b.send(results(1, 1, 1))
+	b.waitAck(1)
 }
 
 func chunkIDs(list []*model.Chunk) string {

@@ -137,7 +137,7 @@ func (s *Server) RunNow(node model.NodeID, chunk model.ChunkID) error {
 // keepalive or limits changed and must be agreed again.
 func (s *Server) Disconnect(node model.NodeID, code, sentence string) {
 	if x := s.registry.get(node); x != nil {
-		x.refuse(wire.Refuse{Code: code, Sentence: sentence, RetryMs: s.jitterMs(time.Second)})
+		x.tell(wire.Refuse{Code: code, Sentence: sentence, RetryMs: s.jitterMs(time.Second)})
 	}
 }
 
@@ -152,10 +152,15 @@ func (s *Server) jitterMs(d time.Duration) uint32 {
 	return uint32(float64(d.Milliseconds()) * (0.5 + s.cfg.Rand()))
 }
 
-// reassign wakes only the sessions whose assignment changed.
+// reassign wakes only the sessions whose assignment changed, and ends those of nodes
+// that were deleted.
 func (s *Server) reassign(changed []model.NodeID) {
 	for _, node := range changed {
-		if x := s.registry.get(node); x != nil {
+		switch x := s.registry.get(node); {
+		case x == nil:
+		case s.cfg.Assignments.For(node) == nil:
+			x.tell(wire.Refuse{Code: "unknown", Sentence: "the node was deleted", RetryMs: s.jitterMs(10 * time.Minute), Type: newIdentity})
+		default:
 			x.due(lanePush, dueAssign)
 		}
 	}

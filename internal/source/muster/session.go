@@ -243,9 +243,6 @@ func (x *session) tell(r wire.Refuse) {
 	x.due(lanePush, dueRefuse)
 }
 
-// refuse ends the session from outside.
-func (x *session) refuse(r wire.Refuse) { x.tell(r) }
-
 // due marks what is to be written, and queues the session where it is not.
 func (x *session) due(l lane, bits dueBits) {
 	x.mu.Lock()

@@ -292,7 +292,8 @@ type memJournal struct {
 	last    map[model.NodeID]map[wire.StreamKey]uint64
 	number  uint64
 	holding bool
-	fail    error
+	fail    error // of what was queued
+	refuses bool  // to queue
 	stats   journal.Stats
 	closed  bool
 	done    chan struct{}
@@ -371,8 +372,10 @@ func (j *memJournal) Append(_ context.Context, entries ...journal.Entry) error {
 		entries[i].Data = slices.Clone(entries[i].Data)
 	}
 	j.mu.Lock()
-	closed := j.closed
-	j.queue = append(j.queue, entries...)
+	closed := j.closed || j.refuses
+	if !j.refuses {
+		j.queue = append(j.queue, entries...)
+	}
 	j.mu.Unlock()
 	j.changed.Broadcast()
 	if closed {
