@@ -99,6 +99,30 @@ type ended struct {
 	err error
 }
 
+// play begins a load run of the fleet and returns once results are measured; what
+// became of it comes later.
+func play(t *testing.T, s *harness.Server, fleet harness.Fleet, span time.Duration) <-chan ended {
+	t.Helper()
+	cfg := s.Load(fleet, span)
+	playing := make(chan struct{})
+	cfg.Progress = func(now load.Sample) {
+		if now.Second == 0 {
+			close(playing)
+		}
+	}
+	end := make(chan ended, 1)
+	go func() {
+		rep, err := load.Run(t.Context(), cfg)
+		end <- ended{rep, err}
+	}()
+	select {
+	case <-playing:
+	case e := <-end:
+		t.Fatalf("load run ended early: %v", e.err)
+	}
+	return end
+}
+
 // wait lets time pass: for instants that are chosen, never for something to happen.
 // house: sleeps because a kill has to come at any instant.
 func wait(ctx context.Context, d time.Duration) {

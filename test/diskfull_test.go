@@ -5,11 +5,11 @@ package test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -18,6 +18,7 @@ import (
 // is room again commits go on by themselves, and nothing was lost.
 func TestDiskFullWhileCommitting(t *testing.T) {
 	testenv.Root(t)
+	t.Parallel()
 	s := harness.NewServer(t)
 	if err := os.MkdirAll(s.Data, 0o700); err != nil {
 		t.Fatal(err)
@@ -36,22 +37,11 @@ func TestDiskFullWhileCommitting(t *testing.T) {
 	fleet := harness.Fleet{Agents: 10, Checks: 10, Interval: 100 * time.Millisecond}
 	s.Prepare(fleet)
 	s.Start()
-	end := make(chan ended, 1)
-	playing := make(chan struct{})
-	cfg := s.Load(fleet, 12*time.Second)
-	cfg.Progress = func(now load.Sample) {
-		if now.Second == 0 {
-			close(playing)
-		}
-	}
-	go func() {
-		rep, err := load.Run(t.Context(), cfg)
-		end <- ended{rep, err}
-	}()
-	select {
-	case <-playing:
-	case e := <-end:
-		t.Fatalf("load run ended early: %v", e.err)
+	s.Client()
+	end := play(t, s, fleet, 8*time.Second)
+	reserve := filepath.Join(s.Data, "journal", "RESERVE")
+	if info, err := os.Stat(reserve); err != nil || info.Size() != 1<<20 {
+		t.Errorf("the reserve: %v, %+v", err, info)
 	}
 	filler := filepath.Join(s.Data, "filler")
 	f, err := os.Create(filler)
@@ -69,7 +59,15 @@ func TestDiskFullWhileCommitting(t *testing.T) {
 		return why, !ready
 	})
 	why, _ := s.Ready()
-	t.Logf("readyz: %s", why)
+	if !strings.Contains(why, "the journal does not commit: ") || !strings.Contains(why, "no space left on device") && !strings.Contains(why, "disk is full: ") {
+		t.Errorf("readyz says %q", why)
+	}
+	if _, err := os.Stat(reserve); err == nil {
+		t.Error("the reserve was not let go: snapshots have no room")
+	}
+	if status := harness.Run(t, s.Env(), "status"); !strings.Contains(status.Out, "the journal does not commit") {
+		t.Errorf("status says:\n%s%s", status.Out, status.Errors)
+	}
 	f.Close()
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
@@ -78,6 +76,12 @@ func TestDiskFullWhileCommitting(t *testing.T) {
 	e := <-end
 	if e.err != nil || !e.rep.OK() {
 		t.Errorf("load run: %v, %+v", e.err, e.rep)
+	}
+	if e.rep.Slowed == 0 {
+		t.Error("no agent was told to send less")
+	}
+	if _, err := os.Stat(reserve); err != nil {
+		t.Errorf("the reserve is not there again: %v", err)
 	}
 	s.Stop()
 }

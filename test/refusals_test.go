@@ -66,19 +66,13 @@ func TestStartsThatAreRefused(t *testing.T) {
 			if code := s.Wait(30 * time.Second); code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
-			var said []string
-			for line := range strings.Lines(s.Log()) {
-				if !strings.HasPrefix(line, "time=") {
-					said = append(said, line)
-				}
-			}
 			replace := []string{"process " + strconv.Itoa(held.PID()), "process PID", s.Data, "DATA", filepath.Dir(s.Context), "DIR", held.Data, "DATA"}
 			for name, address := range map[string]string{"LISTEN": s.Listen, "ADMIN": s.Admin, "PLAIN": s.Plain} {
 				if _, port, err := net.SplitHostPort(address); err == nil {
 					replace = append(replace, address, name, ":"+port, ":PORT")
 				}
 			}
-			golden(t, c.name+".txt", strings.Join(said, ""), replace...)
+			golden(t, c.name+".txt", said(s), replace...)
 		})
 	}
 	if why, ok := held.Ready(); !ok {

@@ -43,7 +43,7 @@ func lockFolder(dir string) (io.Closer, error) {
 }
 
 // explain says in words what the file system would not let us do, and who may.
-func explain(err error) error {
+func explain(err error, data string) error {
 	var path *fs.PathError
 	var said *model.Error
 	if err == nil || errors.As(err, &said) || !errors.As(err, &path) {
@@ -53,10 +53,13 @@ func explain(err error) error {
 	case errors.Is(err, syscall.EROFS):
 		return model.Errorf(model.Unavailable, "%w", err).
 			WithHint("the kernel makes a file system read-only when its disk fails: dmesg | tail; then mount -o remount,rw, or choose another folder with --data")
+	case errors.Is(err, syscall.EIO):
+		return model.Errorf(model.Unavailable, "%w", err).
+			WithHint("the disk or its file system fails: dmesg | tail; keep a copy of what can still be read")
 	case errors.Is(err, fs.ErrPermission):
 		owner, info := existing(path.Path)
 		return model.Errorf(model.Forbidden, "%w: %q belongs to %s, this process runs as %s", err, owner, userOf(info), userName(os.Geteuid())).
-			WithHint("run it as that user (sudo -u %s muster …), or give the folder away: chown -R %s DATA", userOf(info), userName(os.Geteuid()))
+			WithHint("run it as that user (sudo -u %s muster …), or give the folder away: chown -R %s %s", userOf(info), userName(os.Geteuid()), data)
 	}
 	return err
 }

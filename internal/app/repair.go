@@ -53,9 +53,9 @@ func stopped(c *cobra.Command, do func(cfg *config.Server, out io.Writer) error)
 		}
 		held, err := lockStopped(cfg.Data)
 		if err != nil {
-			return explain(err)
+			return explain(err, cfg.Data)
 		}
-		return explain(errors.Join(do(cfg, cmd.OutOrStdout()), held.Close()))
+		return explain(errors.Join(do(cfg, cmd.OutOrStdout()), held.Close()), cfg.Data)
 	}
 	config.Flags(c.Flags(), "data", "journal", "journal-budget", "journal-reserve")
 	return c

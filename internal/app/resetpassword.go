@@ -44,7 +44,7 @@ server runs or not: whoever may write there may do it.`,
 			}
 			made, err := ResetPassword(cmd.Context(), cfg, user, password)
 			if err != nil {
-				return explain(err)
+				return explain(err, cfg.Data)
 			}
 			if password == "" {
 				fmt.Fprintf(cmd.OutOrStdout(), "user %s, password %s (shown once)\n", user, made)

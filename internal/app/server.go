@@ -101,7 +101,7 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 	} {
 		began := time.Now()
 		if err := step.do(ctx); err != nil {
-			return s, fmt.Errorf("open %s: %w", step.what, explain(err))
+			return s, fmt.Errorf("open %s: %w", step.what, explain(err, s.cfg.Data))
 		}
 		log.Debug("opened", "what", step.what, "took", time.Since(began))
 	}

@@ -39,6 +39,7 @@ func Main(m *testing.M) int {
 			return 1
 		}
 		defer os.RemoveAll(dir)
+		_ = os.Chmod(dir, 0o755) // other users run it too
 		binary := filepath.Join(dir, "muster")
 		build := exec.Command("go", "build", "-trimpath", "-o", binary, "./cmd/muster")
 		build.Dir = Root()

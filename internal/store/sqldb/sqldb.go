@@ -257,7 +257,7 @@ func (db *DB) migrate(ctx context.Context, steps []string) error {
 				return err
 			}
 			if version > len(steps) {
-				return model.Errorf(model.Invalid, "%s: %s has schema version %d, this program knows %d", db.name, db.component, version, len(steps)).
+				return model.Errorf(model.Conflict, "%s: %s has schema version %d, this program knows %d", db.name, db.component, version, len(steps)).
 					WithHint("it was written by a newer Muster: install that version, or restore a backup")
 			}
 			if done = version == len(steps); done {
