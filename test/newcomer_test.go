@@ -3,10 +3,13 @@
 package test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -124,33 +127,97 @@ func childrenOf(pid int) (out []string) {
 	return out
 }
 
-// docs/first-run.md, with shorter intervals: a check of one's own fails, a problem
-// opens, a handler's command is called; it recovers, and the handler hears that too.
+// firstRun is docs/first-run.md as somebody follows it: files are written, commands are
+// typed into a shell, one after the other, in an empty folder that has bin/muster.
+type firstRun struct {
+	t       *testing.T
+	s       *harness.Server
+	replace *strings.Replacer // shorter intervals, folders of the test
+	typed   int
+}
+
+// do follows the page up to (not including) a line that begins with until.
+func (f *firstRun) do(page, until string) (rest string) {
+	f.t.Helper()
+	lines := strings.SplitAfter(page, "\n")
+	for i := 0; i < len(lines); i++ {
+		if until != "" && strings.HasPrefix(lines[i], until) {
+			return strings.Join(lines[i:], "")
+		}
+		fence, ok := strings.CutPrefix(strings.TrimSpace(lines[i]), "```")
+		if !ok {
+			continue
+		}
+		var block []string
+		for i++; !strings.HasPrefix(lines[i], "```"); i++ {
+			block = append(block, strings.TrimRight(lines[i], "\n"))
+		}
+		switch fence {
+		case "yaml":
+			name := strings.TrimPrefix(block[0], "# ")
+			text := f.replace.Replace(strings.Join(block, "\n") + "\n")
+			if err := os.WriteFile(filepath.Join(f.s.Dir, name), []byte(text), 0o600); err != nil {
+				f.t.Fatal(err)
+			}
+		case "sh":
+			for _, line := range block {
+				f.typeIn(line)
+			}
+		}
+	}
+	if until != "" {
+		f.t.Fatalf("the page has no line %q", until)
+	}
+	return ""
+}
+
+// typeIn runs one line. What is not there yet, because no result came in, is asked for again.
+func (f *firstRun) typeIn(line string) {
+	f.t.Helper()
+	if line == "make up" {
+		return // the server runs
+	}
+	f.typed++
+	watch := strings.Contains(line, " -w")
+	harness.Until(f.t, 40*time.Second, "$ "+line, func() (string, bool) {
+		ctx, cancel := context.WithTimeout(f.t.Context(), 30*time.Second)
+		if watch {
+			ctx, cancel = context.WithTimeout(f.t.Context(), time.Second) // Ctrl-C
+		}
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "sh", "-c", "exec "+f.replace.Replace(line))
+		cmd.Dir, cmd.Env, cmd.WaitDelay = f.s.Dir, append(f.s.Env(), "PATH="+os.Getenv("PATH")), 5*time.Second
+		out, err := cmd.CombinedOutput()
+		f.t.Logf("$ %s\n%s", line, out)
+		if watch {
+			return string(out), strings.Contains(string(out), "NODE")
+		}
+		if code := cmd.ProcessState.ExitCode(); code != 0 && code != model.NotFound.Exit() {
+			f.t.Fatalf("$ %s\ncode %d, %v", line, code, err)
+		}
+		return string(out), err == nil
+	})
+}
+
+// docs/first-run.md, every command, with shorter intervals: a check of one's own fails, a
+// problem opens, a handler's command is called; it recovers, and the handler hears that.
 func TestFirstRun(t *testing.T) {
 	s, _ := newcomer(t)
 	s.Start()
-	if out := s.CLI("apply", "-f", filepath.Join(harness.Root(), "docs/examples/disk.yaml"), "-m", "the example"); !strings.Contains(out, "disk-strict") {
-		t.Errorf("apply says %q", out)
-	}
 	page, err := os.ReadFile(filepath.Join(harness.Root(), "docs/first-run.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	notebook := filepath.Join(s.Dir, "notebook.jsonl")
-	watched := filepath.Join(s.Dir, "files")
-	if err := os.Mkdir(watched, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(watched, "one"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	replace := strings.NewReplacer("/tmp/muster-notebook.jsonl", notebook, "ls /tmp ", "ls "+watched+" ", "interval: 30s", "interval: 1s")
-	for name, text := range yamlOf(t, string(page)) {
-		if err := os.WriteFile(filepath.Join(s.Dir, name), []byte(replace.Replace(text)), 0o600); err != nil {
+	notebook, watched, bin := filepath.Join(s.Dir, "notebook.jsonl"), filepath.Join(s.Dir, "files"), filepath.Join(s.Dir, "bin")
+	for _, dir := range []string{watched, bin} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	api := s.Client()
+	if err := errors.Join(os.Symlink(harness.Binary(), filepath.Join(bin, "muster")), os.WriteFile(filepath.Join(watched, "one"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	f := &firstRun{t: t, s: s, replace: strings.NewReplacer("/tmp/muster-notebook.jsonl", notebook, "ls /tmp ", "ls "+watched+" ", "interval: 30s", "interval: 1s")}
 	status := func(want model.Status, problem bool) {
 		t.Helper()
 		harness.Until(t, 30*time.Second, fmt.Sprintf("tmp-files is %s, problem %v", want, problem), func() (string, bool) {
@@ -158,8 +225,8 @@ func TestFirstRun(t *testing.T) {
 			return fmt.Sprintf("%+v", e), e.Results > 0 && e.Status == want && (e.Problem != nil) == problem
 		})
 	}
-	told := func(n int) []string {
-		var lines []string
+	told := func(n int) (lines []string) {
+		t.Helper()
 		harness.Until(t, 30*time.Second, fmt.Sprintf("%d lines in the notebook", n), func() (string, bool) {
 			data, _ := os.ReadFile(notebook)
 			lines = strings.Split(strings.TrimSpace(string(data)), "\n")
@@ -167,15 +234,18 @@ func TestFirstRun(t *testing.T) {
 		})
 		return lines
 	}
-	s.CLI("lint", filepath.Join(s.Dir, "disk.yaml"))
-	s.CLI("apply", "-f", filepath.Join(s.Dir, "disk.yaml"), "-m", "count files")
+	rest := f.do(string(page), "## 4.")
 	status(model.OK, false)
-	s.CLI("apply", "-f", filepath.Join(s.Dir, "property.yaml"), "-m", "make it fail")
+	rest = f.do(rest, "After two results")
 	status(model.Warning, true)
 	told(1)
-	s.CLI("delete", "property", "tmp_max", "-m", "it may recover", "--yes")
+	rest = f.do(rest, "## 5.")
 	status(model.OK, false)
 	lines := told(2)
+	f.do(rest, "")
+	if f.typed < 15 {
+		t.Errorf("only %d commands were typed", f.typed)
+	}
 	if len(lines) != 2 || !strings.Contains(lines[0], "opened") || !strings.Contains(lines[1], "closed") {
 		t.Errorf("the handler was told:\n%s", strings.Join(lines, "\n"))
 	}
@@ -184,24 +254,9 @@ func TestFirstRun(t *testing.T) {
 			t.Errorf("the handler was given %q", line)
 		}
 	}
-	problems, err := api.Problems(t.Context(), "default", "", "tmp-files", false, 10, "")
+	problems, err := s.Client().Problems(t.Context(), "default", "", "tmp-files", false, 10, "")
 	if err != nil || len(problems.Items) != 1 || problems.Items[0].Closed.IsZero() {
 		t.Errorf("problems: %+v, %v", problems, err)
 	}
 	s.Stop()
-}
-
-// yamlOf are the YAML examples of a page by the file name in their first line.
-func yamlOf(t *testing.T, page string) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	for _, block := range strings.Split(page, "```yaml\n")[1:] {
-		text, _, _ := strings.Cut(block, "```")
-		name, _, ok := strings.Cut(strings.TrimPrefix(text, "# "), "\n")
-		if !ok {
-			t.Fatalf("example without a name: %q", text)
-		}
-		out[name] = text
-	}
-	return out
 }

@@ -13,6 +13,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	defer stop()
 	os.Exit(agentcmd.Main(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }

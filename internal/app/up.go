@@ -78,6 +78,11 @@ func (u *Up) Run(ctx context.Context) error {
 		g.Go(func() error { return s.demo(ctx, u.Demo) })
 	}
 	u.greet(s, password)
+	g.Go(func() error {
+		<-ctx.Done()
+		fmt.Fprintln(u.Out, "Stopping: what came in is kept.")
+		return nil
+	})
 	return g.Wait()
 }
 
@@ -186,6 +191,7 @@ func (u *Up) agent(ctx context.Context, s *Server) (*agent.Agent, error) {
 	return agent.New(cfg)
 }
 
+// greet says where it is and what to type next. The password is shown once.
 func (u *Up) greet(s *Server, password string) {
 	data, err := filepath.Abs(u.Config.Data)
 	if err != nil {
@@ -194,12 +200,32 @@ func (u *Up) greet(s *Server, password string) {
 	fmt.Fprintf(u.Out, "Muster %s watches this machine.\n\n", version.Get().Version)
 	fmt.Fprintf(u.Out, "  address   %s\n", s.localURL())
 	if password != "" {
-		fmt.Fprintf(u.Out, "  user      admin\n  password  %s   (shown once)\n", password)
+		fmt.Fprintf(u.Out, "  user      admin\n  password  %s   (shown once; a new one: %s auth reset-password --data %s)\n", password, u.Program, u.Config.Data)
 	}
 	fmt.Fprintf(u.Out, "  data      %s\n", data)
-	if u.Demo > 0 {
-		fmt.Fprintf(u.Out, "  demo      %d simulated machines\n", u.Demo)
+	if u.Config.LogFile != "" {
+		fmt.Fprintf(u.Out, "  log       %s\n", u.Config.LogFile)
 	}
-	p := u.Program
-	fmt.Fprintf(u.Out, "\nIn a second terminal:\n\n  %s status\n  %s get events\n  %s apply -f docs/examples/disk.yaml\n\nCtrl-C stops it; the data stays.\n", p, p, p)
+	all := ""
+	if u.Demo > 0 {
+		fmt.Fprintf(u.Out, "  demo      %d simulated machines, in namespace demo\n", u.Demo)
+		all = " -A"
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "NAME"
+	}
+	fmt.Fprint(u.Out, "\nIn a second terminal:\n\n")
+	next := [][2]string{
+		{u.Program + " status", "is all well?"}, {u.Program + " get events" + all, "what is judged, worst first"},
+		{u.Program + " describe node " + intent.NodeName(host), "all there is to know of this machine"},
+	}
+	wide := 0
+	for _, n := range next {
+		wide = max(wide, len(n[0]))
+	}
+	for _, n := range next {
+		fmt.Fprintf(u.Out, "  %-*s   %s\n", wide, n[0], n[1])
+	}
+	fmt.Fprint(u.Out, "\nCtrl-C stops it; the data stays.\n")
 }

@@ -315,3 +315,73 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 }
+
+// TestTheCommonestJob: one file says that the disks of all web servers are checked each
+// minute and a problem opens after three failures; apply says where that lands.
+func TestTheCommonestJob(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	names := func(format string, n int) (list []string) {
+		for i := range n {
+			list = append(list, fmt.Sprintf(format, i))
+		}
+		return list
+	}
+	rig.Nodes("default", map[string]string{"role": "web"}, names("web%03d", 214)...)
+	rig.Nodes("default", nil, names("other%03d", 900)...)
+	rig.Apply("kind: Group\nmetadata: {name: web}\nspec: {where: 'node.labels.role == \"web\"'}\n")
+	x.file("disk.yaml", `apiVersion: muster/v1
+kind: Check
+metadata: {name: disk}
+spec:
+  targets: {groups: [web]}
+  interval: 60s
+  command: check_disk -w {{ .props.disk_warn | default "20%" }} -c 10% -p /
+  alert: {failAfter: 3}
+`)
+	if out, code := x.run("", "apply -f DIR/disk.yaml"); code != 0 || out != "check/disk created   runs on 214 nodes; first results within 60 s\n" {
+		t.Errorf("code %d\n%s", code, x.text.String())
+	}
+	if err := rig.Planner.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := x.run("", "get checks"); !strings.Contains(out, "disk  214 ") {
+		t.Error(out)
+	}
+	if out, _ := x.run("", "get nodes --group web"); !strings.Contains(out, "164 more;") {
+		t.Error(out)
+	}
+}
+
+// TestWidths: at 80, 120 and 200 columns no line of a table is longer than the terminal,
+// and what people have to type stands there whole.
+func TestWidths(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig.Nodes("default", map[string]string{"env": "prod"}, "web01.fra.example.org", "db01")
+	rig.Apply(disk)
+	rig.Apply("kind: Check\nmetadata: {name: a-check-with-a-name}\nspec: {targets: {where: 'node.labels.env == \"prod\" && node.name.startsWith(\"web\")'}, interval: 60s, command: \"" + strings.Repeat("long ", 40) + "\"}\n")
+	rig.Result("default", "web01.fra.example.org", "disk", model.Critical, strings.Repeat("wörter ", 40)+"| '/'=60%;80;90")
+	for _, columns := range []int{80, 120, 200} {
+		x.wide = columns
+		for line, want := range map[string]string{
+			"get events -A": "web01.fra.example.org", "get nodes": "web01.fra.example.org", "get checks": "a-check-with-a-name",
+			"get groups -A": "every node", "get queues": "rederive", "status": "CRITICAL", "describe node web01.fra.example.org": "CRITICAL",
+		} {
+			out, code := x.run("", line)
+			if code != 0 || !strings.Contains(out, want) {
+				t.Errorf("%s at %d columns: %q is not in\n%s", line, columns, want, out)
+			}
+			for text := range strings.Lines(out) {
+				if n := len([]rune(strings.TrimRight(text, "\n"))); n > columns && !strings.HasPrefix(text, "changed") {
+					t.Errorf("%s: %d columns of %d: %s", line, n, columns, text)
+				}
+			}
+		}
+	}
+	if out, _ := x.run("", "get events -o wide"); !strings.Contains(out, "'/'=60%;80;90") {
+		t.Errorf("-o wide cuts: %s", out)
+	}
+}

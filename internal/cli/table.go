@@ -33,7 +33,7 @@ const (
 
 // leastLast and least are how many columns the last cell and any other keep.
 const (
-	leastLast = 24
+	leastLast = 16
 	least     = 12
 )
 

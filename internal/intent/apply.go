@@ -295,6 +295,28 @@ func (a *application) guard(affected int) error {
 		WithHint("look at it with muster plan, then repeat with --yes, or with --max-affected %d", affected)
 }
 
+// meant suggests a name that is there for one that is not: ; did you mean "web"?
+func (s *Service) meant(ctx context.Context, missing Key, set map[Key]*model.Resource) string {
+	rows, err := s.opts.Store.List(ctx, ListQuery{Kind: missing.Kind, Namespace: missing.Namespace, Limit: 1000})
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, row := range rows {
+		names = append(names, row.Name)
+	}
+	for key := range set {
+		if key.Kind == missing.Kind && key.Namespace == missing.Namespace {
+			names = append(names, key.Name)
+		}
+	}
+	slices.Sort(names)
+	if near := model.Nearest(missing.Name, names); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
+}
+
 // references checks what a resource names. A group that does not exist (yet) is a
 // warning; a namespace or handler that does not is an error.
 func (s *Service) references(ctx context.Context, r *model.Resource, set map[Key]*model.Resource) (warnings []string, err error) {
@@ -328,7 +350,7 @@ func (s *Service) references(ctx context.Context, r *model.Resource, set map[Key
 			return nil, err
 		}
 		if !ok {
-			warnings = append(warnings, fmt.Sprintf("group %q does not exist (yet)", name))
+			warnings = append(warnings, fmt.Sprintf("group %q does not exist (yet)%s", name, s.meant(ctx, Key{"Group", ns, group}, set)))
 		}
 	}
 	namespace, field, handlers := handlersOf(r)
@@ -337,7 +359,7 @@ func (s *Service) references(ctx context.Context, r *model.Resource, set map[Key
 		if ok, err := exists("Handler", ns, name); err != nil {
 			return nil, err
 		} else if !ok {
-			return nil, model.Errorf(model.Invalid, "%s: %s: handler %q does not exist", key, field, handler).
+			return nil, model.Errorf(model.Invalid, "%s: %s: handler %q does not exist%s", key, field, handler, s.meant(ctx, Key{"Handler", ns, name}, set)).
 				WithHint("apply a Handler of that name in the same file, or take it out; muster get handlers -n %s lists them", ns)
 		}
 	}
