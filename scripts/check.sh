@@ -22,7 +22,7 @@ scripts/cross.sh
 
 step "tests"
 left_out=$(mktemp); trap 'rm -f "$left_out"' EXIT
-MUSTER_LEFT_OUT=$left_out go test -timeout 8m ./...
+MUSTER_LEFT_OUT=$left_out go test -timeout 10m ./...
 
 step "race detector"
 if command -v gcc >/dev/null; then
