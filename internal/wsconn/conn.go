@@ -82,21 +82,26 @@ func (c *Conn) NetConn() net.Conn { return c.nc }
 // Close closes the connection below, without a close frame.
 func (c *Conn) Close() error { return c.nc.Close() }
 
+// Part ends the connection after what was written last: see the function Part.
+func (c *Conn) Part(within time.Duration) { Part(c.nc, within) }
+
 // Read waits for the next message of at most limit bytes. The payload is valid until
 // the next Read. Pings are answered before they are returned. No buffer but the
 // small one is held while it waits.
 func (c *Conn) Read(limit int) (Op, []byte, error) {
 	c.release()
 	h, err := ws.ReadHeaderBuffer((*buffered)(c), c.header[:])
+	if errors.Is(err, ws.ErrHeaderLengthMSB) || errors.Is(err, ws.ErrHeaderLengthUnexpected) {
+		return 0, nil, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
 	if err != nil {
 		return 0, nil, err
 	}
-	switch {
-	case h.Rsv != 0, h.Masked == c.client, !h.Fin, h.OpCode != ws.OpBinary && !h.OpCode.IsControl(),
-		h.OpCode.IsReserved(), h.OpCode.IsControl() && h.Length > ws.MaxControlFramePayloadSize:
-		return 0, nil, ErrProtocol
-	case !h.OpCode.IsControl() && h.Length > int64(limit):
-		return 0, nil, ErrTooLarge
+	if what := c.forbidden(&h); what != "" {
+		return 0, nil, fmt.Errorf("%w: %s", ErrProtocol, what)
+	}
+	if !h.OpCode.IsControl() && h.Length > int64(limit) {
+		return 0, nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, h.Length, limit)
 	}
 	payload, err := c.payload(int(h.Length))
 	if err != nil {
@@ -118,6 +123,29 @@ func (c *Conn) Read(limit int) (Op, []byte, error) {
 	return h.OpCode, payload, nil
 }
 
+// forbidden says what of a frame's header the protocol does not have.
+func (c *Conn) forbidden(h *ws.Header) string {
+	switch {
+	case h.Rsv != 0:
+		return "a reserved bit is set: no extension was agreed"
+	case h.OpCode.IsReserved():
+		return fmt.Sprintf("frames of kind %d do not exist", h.OpCode)
+	case h.Masked == c.client:
+		return "what clients send is masked, what servers send is not"
+	case !h.Fin || h.OpCode == ws.OpContinuation:
+		return "a message in fragments: one message is one frame"
+	case h.OpCode != ws.OpBinary && !h.OpCode.IsControl():
+		return "a text message: messages are binary"
+	case h.OpCode.IsControl() && h.Length > ws.MaxControlFramePayloadSize:
+		return "a control frame longer than 125 bytes"
+	}
+	return ""
+}
+
+// eager is how much room is made for a message before any of it has come: who only says
+// that it is long costs no memory.
+const eager = 64 << 10
+
 // payload returns the next n bytes: in the small buffer when they fit behind what is
 // there already, else in a pooled one.
 func (c *Conn) payload(n int) ([]byte, error) {
@@ -137,12 +165,22 @@ func (c *Conn) payload(n int) ([]byte, error) {
 		c.from, c.to = n, have+got
 		return c.buf[:n], nil
 	}
-	c.big = c.buffers.get(n)
-	p := (*c.big)[:n]
-	copy(p, c.buf[c.from:c.to])
+	c.big = c.buffers.get(min(n, eager))
+	copy(*c.big, c.buf[c.from:c.to])
 	c.from, c.to = 0, 0
-	_, err := io.ReadFull(c.nc, p[have:])
-	return p, err
+	for {
+		p := (*c.big)[:min(n, cap(*c.big))]
+		if _, err := io.ReadFull(c.nc, p[have:]); err != nil {
+			return nil, err
+		}
+		if have = len(p); have == n {
+			return p, nil
+		}
+		more := c.buffers.get(min(n, 2*have))
+		copy(*more, p)
+		c.buffers.put(c.big)
+		c.big = more
+	}
 }
 
 func (c *Conn) release() {

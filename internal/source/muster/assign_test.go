@@ -57,19 +57,28 @@ func TestChangeWakesOnlyThoseConcerned(t *testing.T) {
 // The agent of a node that is deleted is told so, and the others are not.
 func TestTheAgentOfADeletedNodeIsTold(t *testing.T) {
 	w := newWorld(t, nil)
-	a, b := w.agent(w.node(1, 1)), w.agent(w.node(2, 1))
+	uid := w.node(1, 1)
+	a, b := w.agent(uid), w.agent(w.node(2, 1))
 	for _, x := range []*agent{a, b} {
 		x.wait("first assignment", func() bool { return len(x.held) == 1 })
 	}
 	w.plan.mu.Lock()
 	delete(w.plan.by, 1001)
+	delete(w.plan.by, 1002) // has no assignment now, as one that would be too large, but is there
 	w.plan.mu.Unlock()
+	w.nodes.mu.Lock()
+	delete(w.nodes.by, uid)
+	w.nodes.mu.Unlock()
 	w.plan.tell([]model.NodeID{1001, 1002})
 	if r := a.refusal(); r.Code != "unknown" || !strings.Contains(r.Sentence, "deleted") || r.Type == "" {
 		t.Fatalf("%+v", r)
 	}
 	b.send(results(1, 1, 1))
 	b.waitAck(1)
+	_, err := w.open(uid, nil)
+	if r := refusalOf(t, err); r.Code != "unknown" {
+		t.Fatalf("it comes back: %+v", r)
+	}
 }
 
 func chunkIDs(list []*model.Chunk) string {

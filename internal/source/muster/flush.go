@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
 // flush writes what is due. Only one writer per lane is here for a session.
@@ -88,13 +89,38 @@ func (x *session) sendRest(w *scratch, due dueBits) error {
 		}
 	}
 	if due&dueRefuse != 0 {
-		w.frame = wire.AppendRefuse(w.begin(), refusal)
-		_ = x.send(w.frame, "refuse")
-		_ = x.conn.WriteClose(closePolicy, refusal.Code)
-		return x.conn.Close()
+		x.srv.metrics.sent.WithLabelValues("refuse").Inc()
+		err := sendRefuse(x.conn, w.begin(), refusal)
+		// The reader, should it still read, takes what is on its way and then parts.
+		_ = x.conn.NetConn().SetReadDeadline(time.Now().Add(partWithin))
+		x.hasBeenTold()
+		return err
 	}
 	if due&dueClose != 0 {
 		return x.conn.Close()
 	}
 	return nil
+}
+
+// closeCodes are WebSocket's for some of our refusals; the others are of a peer that
+// may not.
+const (
+	closeProtocol = 1002
+	closePolicy   = 1008
+	closeTooLarge = 1009
+)
+
+// sendRefuse writes the Refuse and the close frame after it.
+func sendRefuse(conn *wsconn.Conn, frame []byte, r *wire.Refuse) error {
+	code := uint16(closePolicy)
+	switch r.Code {
+	case "websocket":
+		code = closeProtocol
+	case "too_large":
+		code = closeTooLarge
+	}
+	if err := conn.Write(wire.AppendRefuse(frame, r)); err != nil {
+		return err
+	}
+	return conn.WriteClose(code, r.Code)
 }

@@ -2,6 +2,7 @@ package muster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,6 +36,9 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven uuid.U
 	if x == nil {
 		return nil, refusal
 	}
+	if wait := s.arrivals.again(x.node.ID, s.sinceBegan()); wait > 0 {
+		return nil, s.busy("limited", "this node opens sessions too often", max(wait, 30*time.Second))
+	}
 	old, ok := s.registry.swap(x, s.cfg.Limits.Sessions)
 	if !ok {
 		return nil, s.busy("limited", fmt.Sprintf("this server has its %d sessions", s.cfg.Limits.Sessions), time.Minute)
@@ -66,10 +70,18 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven uuid.U
 	return x, nil
 }
 
+const (
+	maxHello = 256 << 10 // bytes: labels and facts of a machine, and room
+	maxPings = 16        // control frames before it
+)
+
 // hello reads the first message.
 func (s *Server) hello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
-	for {
-		op, frame, err := conn.Read(s.cfg.Limits.FrameBytes)
+	for range maxPings {
+		op, frame, err := conn.Read(min(s.cfg.Limits.FrameBytes, maxHello))
+		if errors.Is(err, wsconn.ErrTooLarge) || errors.Is(err, wsconn.ErrProtocol) {
+			return nil, s.unreadable(err)
+		}
 		if err != nil {
 			return nil, nil
 		}
@@ -89,6 +101,7 @@ func (s *Server) hello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
 		}
 		return hello, nil
 	}
+	return nil, s.busy("malformed", "pings and no Hello", time.Minute)
 }
 
 // newIdentity is what an operator types so that a machine enrols (again).
@@ -111,9 +124,7 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven uuid.UUID) (
 	node, ok := s.cfg.Nodes.Lookup(hello.Node)
 	switch {
 	case !ok:
-		r := s.busy("unknown", "the server knows no node "+hello.Node.String(), 10*time.Minute)
-		r.Type = newIdentity
-		return nil, r
+		return nil, s.unknown(hello.Node)
 	case node.Revoked:
 		r := s.busy("revoked", "the certificate of node "+node.Name+" was revoked", time.Hour)
 		r.Type = "if this is a mistake, " + newIdentity
@@ -126,6 +137,12 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven uuid.UUID) (
 	x.room.L = &x.mu
 	x.heard.Store(s.clock.Load())
 	return x, nil
+}
+
+func (s *Server) unknown(uid uuid.UUID) *wire.Refuse {
+	r := s.busy("unknown", "the server knows no node "+uid.String(), 10*time.Minute)
+	r.Type = newIdentity
+	return r
 }
 
 func (s *Server) busy(code, sentence string, retry time.Duration) *wire.Refuse {

@@ -1,13 +1,25 @@
 package muster
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gobwas/ws"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
 // An agent may send results of what it is not assigned any more, but cannot make
@@ -46,4 +58,287 @@ func TestGapsPay(t *testing.T) {
 	a := w.agent(w.node(1, 1))
 	a.send(&wire.Batch{StreamKey: live, First: 1, Gap: &wire.Gap{Last: 1, Counts: make([]wire.GapCount, 120)}})
 	testenv.Until(w.t, "the node is throttled", func() bool { return w.count("throttled_total", "node") > 0 })
+}
+
+// foe is a peer that writes to the connection as it likes.
+type foe struct {
+	*wsconn.Conn
+	t testing.TB
+}
+
+func (w *world) foe(nc net.Conn) *foe {
+	w.t.Helper()
+	conn, err := wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { conn.Close() })
+	return &foe{conn, w.t}
+}
+
+func (w *world) dial() net.Conn {
+	w.t.Helper()
+	nc, err := net.Dial("tcp", w.addr)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return nc
+}
+
+// hello opens a session by hand.
+func (w *world) hello(uid uuid.UUID) *foe {
+	w.t.Helper()
+	f := w.foe(w.dial())
+	f.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid, Streams: []wire.StreamHeld{{StreamKey: live, First: 1}}}))
+	if kind, _ := f.hear(); kind != wire.KindWelcome {
+		w.t.Fatalf("server says %d, want Welcome", kind)
+	}
+	return f
+}
+
+func (f *foe) say(frame []byte) {
+	f.t.Helper()
+	if err := f.Write(append(make([]byte, wsconn.Headroom), frame...)); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// bytes writes to the connection below WebSocket.
+func (f *foe) bytes(b []byte) { _, _ = f.NetConn().Write(b) }
+
+func (f *foe) hear() (wire.Kind, []byte) {
+	f.t.Helper()
+	_ = f.NetConn().SetReadDeadline(time.Now().Add(20 * time.Second))
+	for {
+		op, frame, err := f.Read(wire.MaxFrame)
+		if err != nil {
+			f.t.Fatalf("server says nothing: %v", err)
+		}
+		if op != wsconn.Binary {
+			continue
+		}
+		kind, body, err := wire.FrameKind(frame)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		return kind, body
+	}
+}
+
+// refusal reads to the end: the Refuse, and the code of the close frame.
+func (f *foe) refusal() (r wire.Refuse, code uint16) {
+	f.t.Helper()
+	kind, body := f.hear()
+	for kind != wire.KindRefuse {
+		kind, body = f.hear()
+	}
+	if err := r.Decode(body); err != nil {
+		f.t.Fatal(err)
+	}
+	_, _, err := f.Read(wire.MaxFrame)
+	var closed *wsconn.CloseError
+	if !errors.As(err, &closed) {
+		f.t.Fatalf("after Refuse: %v", err)
+	}
+	return r, closed.Code
+}
+
+// A frame as its header says it is; payload is masked with zeroes.
+func frameOf(h ws.Header, payload string) []byte {
+	var b bytes.Buffer
+	h.Length = max(h.Length, int64(len(payload)))
+	_ = ws.WriteHeader(&b, h)
+	b.WriteString(payload)
+	return b.Bytes()
+}
+
+// Whatever breaks the protocol ends that session with a reason that arrives, is counted,
+// and touches nobody else; the same before Hello.
+func TestWhatBreaksTheProtocolIsToldWhy(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Limits.FrameBytes = 300 << 10 })
+	other := w.agent(w.node(1, 1))
+	masked := ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}
+	with := func(change func(*ws.Header)) ws.Header { h := masked; change(&h); return h }
+	for i, c := range []struct {
+		name  string
+		bytes []byte
+		code  string
+		close uint16
+		says  string
+	}{
+		{"text", frameOf(with(func(h *ws.Header) { h.OpCode = ws.OpText }), "hello"), "websocket", 1002, "binary"},
+		{"a fragment", frameOf(with(func(h *ws.Header) { h.Fin = false }), "x"), "websocket", 1002, "fragments"},
+		{"the rest of a fragment", frameOf(with(func(h *ws.Header) { h.OpCode = ws.OpContinuation }), "x"), "websocket", 1002, "fragments"},
+		{"not masked", frameOf(with(func(h *ws.Header) { h.Masked = false }), "x"), "websocket", 1002, "masked"},
+		{"compressed", frameOf(with(func(h *ws.Header) { h.Rsv = ws.Rsv(true, false, false) }), "x"), "websocket", 1002, "reserved bit"},
+		{"a kind that is not", frameOf(with(func(h *ws.Header) { h.OpCode = 0x5 }), "x"), "websocket", 1002, "do not exist"},
+		{"a long ping", frameOf(with(func(h *ws.Header) { h.OpCode = ws.OpPing; h.Length = 200 }), ""), "websocket", 1002, "control frame"},
+		{"a length beyond all", append([]byte{0x82, 0xff}, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0), "websocket", 1002, ""},
+		{"too large", frameOf(with(func(h *ws.Header) { h.Length = 1 << 40 }), "x"), "too_large", 1009, "at most"},
+		{"too large and sent", frameOf(masked, strings.Repeat("x", 4<<20)), "too_large", 1009, "at most"},
+		{"no protobuf", frameOf(masked, "\xff\xff\xff"), "malformed", 1008, "Frame"},
+		{"an empty frame", frameOf(masked, ""), "malformed", 1008, "none"},
+		{"a batch cut short", frameOf(masked, "\x32\x03\x32\x7f\x00"), "malformed", 1008, "Batch"},
+	} {
+		for _, when := range []string{"before Hello", "in a session"} {
+			t.Run(c.name+" "+when, func(t *testing.T) {
+				var f *foe
+				before := w.count("handshakes_total", c.code) + w.count("ended_total", c.code)
+				if when == "before Hello" {
+					f = w.foe(w.dial())
+				} else {
+					f = w.hello(w.node(100+i, 1))
+				}
+				f.t = t
+				f.bytes(c.bytes)
+				r, code := f.refusal()
+				if r.Code != c.code || code != c.close || !strings.Contains(r.Sentence, c.says) && when == "in a session" || r.RetryMs == 0 && c.code != "malformed" {
+					t.Errorf("refusal %+v, close code %d", r, code)
+				}
+				testenv.Until(t, "it is counted", func() bool {
+					return w.count("handshakes_total", c.code)+w.count("ended_total", c.code) == before+1
+				})
+			})
+		}
+	}
+	other.send(results(1, 3, 1))
+	other.waitAck(3)
+	testenv.Until(t, "only the other is there", func() bool { return w.server.Sessions() == 1 })
+	w.balance()
+}
+
+// A peer that does not read blocks only what is for it: not the writers of
+// acknowledgements, nor the two that send assignments.
+func TestPeersThatDoNotRead(t *testing.T) {
+	w := newWorld(t, nil)
+	large := &model.Chunk{ID: 5, Check: model.FirstCheck, Namespace: 1, Command: &model.Command{Shell: noise(200 << 10)}}
+	large.Hash = wire.ChunkHash(wire.AppendChunk(nil, large))
+	w.plan.chunks[5] = large
+	for id := model.ChunkID(6); id < 9; id++ {
+		more := *large
+		more.ID, more.Command = id, &model.Command{Shell: noise(200<<10 + int(id))}
+		more.Hash = wire.ChunkHash(wire.AppendChunk(nil, &more))
+		w.plan.chunks[id] = &more
+	}
+	good := w.agent(w.node(1, 1))
+	good.wait("assignment", func() bool { return len(good.held) == 1 })
+	var foes []*foe
+	// More of them than there are writers of either kind.
+	for i := range 12 {
+		nc, err := (&net.Dialer{Control: smallWindow}).Dial("tcp", w.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := w.foe(nc)
+		f.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: w.node(100+i, 5, 6, 7, 8)}))
+		foes = append(foes, f)
+	}
+	// The kernel takes two megabytes for a peer that does not read: who claims to hold
+	// something else is sent the whole again.
+	testenv.Until(t, "writers are stuck", func() bool {
+		for _, f := range foes {
+			f.bytes(frameOf(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, string(wire.AppendHolding(nil, &wire.Holding{Hash: [32]byte{7}}))))
+		}
+		return testutil.ToFloat64(w.server.metrics.stuck) >= pushers+1
+	})
+	began := time.Now()
+	good.send(results(1, 1, 1))
+	good.waitAck(1)
+	w.plan.assign(1001, w.plan.For(1001).UID, 1, 2)
+	w.plan.tell([]model.NodeID{1001})
+	good.wait("change", func() bool { return len(good.held) == 2 })
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("acknowledgement and assignment took %s", took)
+	}
+}
+
+// noise is text that cannot be compressed.
+func noise(n int) string {
+	b := make([]byte, n)
+	r := rand.New(rand.NewPCG(uint64(n), 1))
+	for i := range b {
+		b[i] = byte('!' + r.UintN(90))
+	}
+	return string(b)
+}
+
+func smallWindow(_, _ string, c syscall.RawConn) error {
+	return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 2048) })
+}
+
+// A machine that comes again and again is told to wait; others are not.
+func TestHelloFlood(t *testing.T) {
+	w := newWorld(t, nil)
+	uid := w.node(1, 1)
+	limited := 0
+	for range 30 {
+		f := w.foe(w.dial())
+		f.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid}))
+		if kind, body := f.hear(); kind == wire.KindRefuse {
+			var r wire.Refuse
+			if err := r.Decode(body); err != nil || r.Code != "limited" || r.RetryMs < 1000 {
+				t.Fatalf("%+v %v", r, err)
+			}
+			limited++
+		}
+		f.Close()
+	}
+	if limited < 8 || limited > 11 {
+		t.Errorf("%d of 30 were told to wait", limited)
+	}
+	w.agent(w.node(2, 1)).send(results(1, 1, 1))
+}
+
+func TestArrivals(t *testing.T) {
+	var a arrivals
+	now := int64(1)
+	come := func(n model.NodeID) bool { return a.again(n, now) == 0 }
+	for i := range 20 {
+		if !come(1) {
+			t.Fatalf("Hello %d must wait", i)
+		}
+	}
+	if come(1) || !come(2) {
+		t.Error("the 21st, or another's first")
+	}
+	if now += int64(3 * time.Second); !come(1) || come(1) {
+		t.Error("one every three seconds")
+	}
+	if now += int64(10 * time.Minute); !come(3) || len(a.often) != 1 {
+		t.Errorf("%d nodes are remembered", len(a.often))
+	}
+	uid, var4 := uuid.New(), 0
+	var leaves []func()
+	for range 10 {
+		if leave, ok := a.enter(uid); ok {
+			leaves, var4 = append(leaves, leave), var4+1
+		}
+	}
+	if _, ok := a.enter(uuid.New()); var4 != comingAtOnce || !ok {
+		t.Errorf("%d at once", var4)
+	}
+	for _, leave := range leaves {
+		leave()
+	}
+	if len(a.coming) != 1 {
+		t.Errorf("%d are remembered", len(a.coming))
+	}
+}
+
+// Pings, repetitions and messages that mean nothing count too.
+func TestEveryMessagePays(t *testing.T) {
+	for name, message := range map[string][]byte{
+		"pings":              frameOf(ws.Header{Fin: true, Masked: true, OpCode: ws.OpPing}, strings.Repeat("x", 125)),
+		"repetitions":        frameOf(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, string(wire.AppendBatch(nil, results(1, 1, 1)))),
+		"holding":            frameOf(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, string(wire.AppendHolding(nil, &wire.Holding{Hash: [32]byte{7}}))),
+		"of a later version": frameOf(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, "\x7a\x00"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(c *Config) { c.Limits.NodeResultsPerSec, c.Limits.RateBurst = 50, time.Second })
+			f := w.hello(w.node(1, 1))
+			go func() { _, _ = io.Copy(io.Discard, f.NetConn()) }()
+			f.bytes(bytes.Repeat(message, 100))
+			testenv.Until(t, "it waits", func() bool { return w.count("throttled_total", "node") > 0 })
+		})
+	}
 }

@@ -42,6 +42,7 @@ var verdictNames = [verdicts]string{"admitted", "unknown_chunk", "output", "stat
 
 type metrics struct {
 	received   prometheus.Counter
+	controls   prometheus.Counter // pings and pongs
 	frames     [outcomes]prometheus.Counter
 	signals    [verdicts]prometheus.Counter
 	handshakes *prometheus.CounterVec
@@ -50,6 +51,7 @@ type metrics struct {
 	acks       prometheus.Counter // of sent
 	throttled  *prometheus.CounterVec
 	resent     prometheus.Counter
+	stuck      prometheus.Counter
 	bytes      prometheus.Counter
 }
 
@@ -67,6 +69,8 @@ func newMetrics(r prometheus.Registerer, sessions func() float64) *metrics {
 	m := &metrics{
 		received:   counter("frames_received_total", "Messages from agents after Hello: the sum of muster_session_frames_total."),
 		bytes:      counter("bytes_received_total", "Bytes of these messages."),
+		controls:   counter("controls_received_total", "Pings and pongs from agents."),
+		stuck:      counter("writers_stuck_total", "Times that a writer was replaced because a peer did not read."),
 		resent:     counter("assignments_resent_total", "Whole assignments sent again because the agent held another hash than expected."),
 		handshakes: vector("handshakes_total", "Hellos, by outcome: welcome, or the code of Refuse.", "outcome"),
 		ended:      vector("ended_total", "Sessions that ended, by cause.", "cause"),

@@ -2,6 +2,7 @@ package muster
 
 import (
 	"sync"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -136,14 +137,25 @@ type scratch struct {
 
 func (w *scratch) begin() []byte { return w.frame[:wsconn.Headroom] }
 
-// write is one writer goroutine.
+// stuckAfter is how long a writer may be at one session's messages before another takes
+// its place.
+const stuckAfter = 250 * time.Millisecond
+
+// write is one writer goroutine. A peer that does not read blocks the writer that works
+// for it until the write times out, and a few such peers would block all of them: who is
+// stuck is replaced, and ends when it comes free. So a peer delays nobody else, and there
+// are never more writers than peers that do not read and the few that work.
 func (s *Server) write(o *outbox) {
 	w := &scratch{frame: make([]byte, wsconn.Headroom, 4096)}
+	stuck := time.AfterFunc(time.Hour, func() { s.replace(o) })
+	defer stuck.Stop()
 	for {
+		stuck.Stop()
 		x := o.take()
 		if x == nil {
 			return
 		}
+		stuck.Reset(stuckAfter)
 		for {
 			x.mu.Lock()
 			due := x.duty[o.lane]
@@ -156,10 +168,24 @@ func (s *Server) write(o *outbox) {
 			x.mu.Unlock()
 			if err := x.flush(w, due); err != nil {
 				x.conn.Close() // the reader notices, and ends the session
+				x.hasBeenTold()
 			}
+		}
+		if !stuck.Stop() {
+			return // another has this place
 		}
 		if cap(w.frame) > 256<<10 { // one large assignment must not stay
 			w.frame = make([]byte, wsconn.Headroom, 4096)
 		}
+	}
+}
+
+// replace adds a writer, unless the last ones are being waited for.
+func (s *Server) replace(o *outbox) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.ended {
+		s.metrics.stuck.Inc()
+		s.writers.Go(func() { s.write(o) })
 	}
 }

@@ -20,7 +20,12 @@ func (x *session) pay(n int) {
 	}
 	x.srv.metrics.throttled.WithLabelValues(limit).Inc()
 	x.slow(reason)
-	for wait := max(own, all); wait > 0; wait -= maxPause {
+	x.wait(max(own, all))
+}
+
+// wait pauses the reader; the end of session or server ends it.
+func (x *session) wait(wait time.Duration) {
+	for ; wait > 0; wait -= maxPause {
 		timer := time.NewTimer(min(wait, maxPause))
 		select {
 		case <-timer.C:
@@ -34,6 +39,15 @@ func (x *session) pay(n int) {
 		if over {
 			return
 		}
+	}
+}
+
+// payFrame takes what any message costs, whatever is in it: pings, batches sent again
+// and messages that mean nothing are not free.
+func (x *session) payFrame() {
+	if wait := x.own.take(1, x.node.ResultsPerSec, x.srv.cfg.Limits.RateBurst, x.srv.sinceBegan()); wait > 0 {
+		x.srv.metrics.throttled.WithLabelValues("node").Inc()
+		x.wait(wait)
 	}
 }
 

@@ -17,11 +17,12 @@ const Path = "/agent/v1/session"
 
 // Server holds the sessions of all agents.
 type Server struct {
-	cfg     Config
-	metrics *metrics
-	ws      wsconn.Options
-	watch   shedWatch
-	rates   rates
+	cfg      Config
+	metrics  *metrics
+	ws       wsconn.Options
+	watch    shedWatch
+	rates    rates
+	arrivals arrivals
 
 	registry registry
 	acks     *outbox // acknowledgements and pings: short, urgent
@@ -32,6 +33,7 @@ type Server struct {
 	draining atomic.Int64 // RetryMs told to those who come while we leave; 0: not leaving
 	stopping atomic.Bool
 	readers  sync.WaitGroup // one per connection
+	writers  sync.WaitGroup // those that replace the stuck included
 
 	// base ends with Run: no Append and no wait for the view outlasts it.
 	base context.Context
@@ -77,12 +79,11 @@ const pushers = 2
 // Run writes acknowledgements and assignments and keeps house until ctx ends; then
 // it closes every session. Drain first for a planned stop.
 func (s *Server) Run(ctx context.Context) error {
-	var writers sync.WaitGroup
 	for range s.cfg.Limits.Writers {
-		writers.Go(func() { s.write(s.acks) })
+		s.writers.Go(func() { s.write(s.acks) })
 	}
 	for range pushers {
-		writers.Go(func() { s.write(s.pushes) })
+		s.writers.Go(func() { s.write(s.pushes) })
 	}
 	s.keepHouse(ctx)
 	// Readers first: they feed the outboxes.
@@ -92,7 +93,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.readers.Wait()
 	s.acks.close()
 	s.pushes.close()
-	writers.Wait()
+	s.writers.Wait()
 	return nil
 }
 
@@ -153,15 +154,21 @@ func (s *Server) jitterMs(d time.Duration) uint32 {
 }
 
 // reassign wakes only the sessions whose assignment changed, and ends those of nodes
-// that were deleted.
+// that are there no more.
 func (s *Server) reassign(changed []model.NodeID) {
 	for _, node := range changed {
-		switch x := s.registry.get(node); {
-		case x == nil:
-		case s.cfg.Assignments.For(node) == nil:
-			x.tell(wire.Refuse{Code: "unknown", Sentence: "the node was deleted", RetryMs: s.jitterMs(10 * time.Minute), Type: newIdentity})
-		default:
-			x.due(lanePush, dueAssign)
+		x := s.registry.get(node)
+		if x == nil {
+			continue
 		}
+		if s.cfg.Assignments.For(node) == nil {
+			if _, ok := s.cfg.Nodes.Lookup(x.uid); !ok {
+				r := s.unknown(x.uid)
+				r.Sentence = "the node was deleted"
+				x.tell(*r)
+				continue
+			}
+		}
+		x.due(lanePush, dueAssign)
 	}
 }

@@ -54,11 +54,12 @@ type session struct {
 	clean   bool // the agent said Bye
 	streams []stream
 	unacked int       // bytes with the journal
-	room    sync.Cond // unacked fell, or over
+	room    sync.Cond // unacked fell, or over, or told
 	duty    [lanes]dueBits
 	queued  [lanes]bool
 	refused []wire.Refused
 	refusal *wire.Refuse
+	told    bool // refusal was written, or could not be
 	runs    []model.ChunkID
 	slowFor string // reason of the next Slow
 	slowAt  int64  // when the last one was sent
@@ -82,23 +83,30 @@ type stream struct {
 func (s *Server) ServeConn(ctx context.Context, nc net.Conn, node uuid.UUID) {
 	_ = nc.SetDeadline(time.Now().Add(s.cfg.Limits.Handshake)) // the network's clock is the real one
 	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
+	leave, ok := s.arrivals.enter(node)
+	if !ok {
+		s.metrics.handshakes.WithLabelValues("crowded").Inc()
+		_, _ = io.WriteString(nc, crowdedAnswer)
+		wsconn.Part(nc, partWithin)
+		return
+	}
+	defer leave()
 	conn, err := wsconn.Accept(nc, Path, wire.Subprotocol, s.ws)
 	if err != nil {
 		s.metrics.handshakes.WithLabelValues("websocket").Inc()
-		nc.Close()
+		wsconn.Part(nc, partWithin) // what is wrong with the request stands in the answer
 		return
 	}
 	x, refusal := s.handshake(ctx, conn, node)
 	if x == nil {
-		if refusal != nil {
-			s.metrics.handshakes.WithLabelValues(refusal.Code).Inc()
-			frame := wire.AppendRefuse(make([]byte, wsconn.Headroom), refusal)
-			_ = conn.Write(frame)
-			_ = conn.WriteClose(closePolicy, refusal.Code)
-		} else {
+		if refusal == nil {
 			s.metrics.handshakes.WithLabelValues("lost").Inc()
+			conn.Close()
+			return
 		}
-		conn.Close()
+		s.metrics.handshakes.WithLabelValues(refusal.Code).Inc()
+		_ = sendRefuse(conn, make([]byte, wsconn.Headroom), refusal)
+		conn.Part(partWithin)
 		return
 	}
 	s.metrics.handshakes.WithLabelValues("welcome").Inc()
@@ -106,8 +114,12 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn, node uuid.UUID) {
 	go x.read() // on a fresh stack: that of the handshake has grown
 }
 
-// closePolicy is WebSocket's code for a peer that may not.
-const closePolicy = 1008
+// crowdedAnswer comes before WebSocket: who sends many requests is not read.
+const crowdedAnswer = "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 56\r\n\r\n" +
+	"this node has connections enough that are on their way.\n"
+
+// partWithin is how long a peer that is sent away may take to read why.
+const partWithin = 2 * time.Second
 
 // read handles frames until the session ends.
 func (x *session) read() {
@@ -121,12 +133,17 @@ func (x *session) read() {
 		}
 		x.heard.Store(x.srv.clock.Load())
 		if op != wsconn.Binary {
+			x.srv.metrics.controls.Inc()
+			x.payFrame()
 			continue
 		}
 		x.srv.metrics.received.Inc()
 		x.srv.metrics.bytes.Add(float64(len(frame)))
 		x.paused.Store(true)
 		out := x.frame(frame)
+		if out != kept { // a batch has paid by its signals
+			x.payFrame()
+		}
 		x.paused.Store(false)
 		x.heard.Store(x.srv.clock.Load())
 		x.srv.metrics.frames[out].Inc()
@@ -142,12 +159,10 @@ func (x *session) read() {
 func (x *session) readError(err error) string {
 	var closed *wsconn.CloseError
 	switch {
-	case errors.Is(err, wsconn.ErrTooLarge):
-		x.tell(wire.Refuse{Code: "too_large", Sentence: "a frame was longer than the server allows",
-			RetryMs: x.srv.jitterMs(time.Minute), Type: "send frames of at most Welcome.max_frame bytes; on the server: --max-frame"})
-		return "too_large"
-	case errors.Is(err, wsconn.ErrProtocol):
-		return "websocket"
+	case errors.Is(err, wsconn.ErrTooLarge), errors.Is(err, wsconn.ErrProtocol):
+		r := x.srv.unreadable(err)
+		x.tell(*r)
+		return r.Code
 	case errors.As(err, &closed):
 		return "closed"
 	case errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded):
@@ -156,6 +171,16 @@ func (x *session) readError(err error) string {
 		return "eof"
 	}
 	return "network"
+}
+
+// unreadable is the refusal of a frame that is none of ours.
+func (s *Server) unreadable(err error) *wire.Refuse {
+	if errors.Is(err, wsconn.ErrTooLarge) {
+		return &wire.Refuse{Code: "too_large", Sentence: err.Error(), RetryMs: s.jitterMs(time.Minute),
+			Type: "send frames of at most Welcome.max_frame bytes; on the server: --max-frame"}
+	}
+	return &wire.Refuse{Code: "websocket", Sentence: err.Error(), RetryMs: s.jitterMs(time.Minute),
+		Type: "connect without anything in between that rewrites WebSocket; docs/protocol says what a frame is"}
 }
 
 // end is the last thing that happens to a session.
@@ -170,11 +195,12 @@ func (x *session) end(cause string) {
 	}
 	x.srv.metrics.ended.WithLabelValues(cause).Inc()
 	last := x.srv.registry.remove(x)
-	// A close frame that a writer still has to send goes first: dueRefuse closes.
 	x.mu.Lock()
 	refusing := x.refusal != nil
 	x.mu.Unlock()
-	if !refusing {
+	if refusing {
+		defer x.part()
+	} else {
 		x.conn.Close()
 	}
 	if !last || x.srv.stopping.Load() {
@@ -186,6 +212,25 @@ func (x *session) end(cause string) {
 	x.srv.cfg.Log.Debug("session ended", "node", x.node.Name, "cause", cause)
 	mark := x.mark(false, clean)
 	_ = x.srv.cfg.Journal.Append(x.srv.base, journal.Entry{Section: x.section, Data: mark})
+}
+
+// part closes the connection after the agent was told why: a writer does that, or finds
+// that it cannot.
+func (x *session) part() {
+	defer context.AfterFunc(x.srv.base, func() { x.conn.Close() })()
+	x.mu.Lock()
+	for !x.told {
+		x.room.Wait()
+	}
+	x.mu.Unlock()
+	x.conn.Part(partWithin)
+}
+
+func (x *session) hasBeenTold() {
+	x.mu.Lock()
+	x.told = true
+	x.room.Broadcast()
+	x.mu.Unlock()
 }
 
 // mark is the journal record of a beginning or an end.
@@ -231,7 +276,7 @@ func (x *session) broken(out outcome, sentence string) outcome {
 	return out
 }
 
-// tell leaves a Refuse with the writers, which close the connection after it.
+// tell leaves a Refuse with the writers. The reader ends after it has left.
 func (x *session) tell(r wire.Refuse) {
 	x.mu.Lock()
 	x.over = true
