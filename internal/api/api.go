@@ -103,7 +103,7 @@ func New(o Options) http.Handler {
 	}
 	s := &server{Options: o, mux: http.NewServeMux(), tries: newLimiter(o.Now), joins: newLimiter(o.Now), watches: &watchLimit{},
 		// A password takes 19 MiB and some 20 ms to check.
-		logins: newTurns("logins", 2, 16, o.Queues), applies: newTurns("applies", 2, 32, o.Queues), metrics: newMetrics(o.Registry)}
+		logins: newTurns("logins", o.Queues), applies: newTurns("applies", o.Queues), metrics: newMetrics(o.Registry)}
 	s.api = humago.New(s.mux, config())
 	s.serverRoutes()
 	s.authRoutes()
@@ -115,13 +115,14 @@ func New(o Options) http.Handler {
 	s.openapi.routes(s.api, s.mux)
 	s.healthRoutes()
 	if o.Enrol != nil {
-		s.mux.Handle(pki.EnrolPath, s.slowed(o.Enrol))
+		slots, join := queue.NewSlots(o.Queues, "enrolments"), s.slowed(o.Enrol)
+		s.mux.HandleFunc(pki.EnrolPath, func(w http.ResponseWriter, r *http.Request) { inSlots(slots, w, r, join) })
 	}
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, model.Errorf(model.NotFound, "there is nothing at %s %s", r.Method, r.URL.Path).
 			WithHint("all paths: /api/v1/openapi.json"))
 	})
-	return s.observed(s.authenticated(s.mux))
+	return s.observed(s.authenticated(s.bounded(s.mux)))
 }
 
 // maxBody bounds the body of an apply, in bytes; other bodies are bounded by 1 MiB.

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"sync/atomic"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -11,39 +10,28 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// turns bounds what many requests of one kind cost at once: few are at work, few more
+// turns bounds what many requests of one kind cost at once: two are at work, few more
 // wait with nothing but their connection, the others are refused.
 type turns struct {
 	places  chan struct{}
-	waiting chan struct{} // those at work included
-	passed  atomic.Uint64
-	refused atomic.Uint64
+	waiting *queue.Slots // those at work included
 }
 
-func newTurns(name string, places, waiting int, r *queue.Registry) *turns {
-	t := &turns{places: make(chan struct{}, places), waiting: make(chan struct{}, places+waiting)}
-	r.Register(name, func() queue.Info {
-		return queue.Info{Name: name, Capacity: int64(cap(t.waiting)), Depth: int64(len(t.waiting)), Unit: "items", Policy: queue.Drop,
-			Passed: t.passed.Load(), Overflow: t.refused.Load()}
-	})
-	return t
+func newTurns(name string, r *queue.Registry) *turns {
+	return &turns{places: make(chan struct{}, 2), waiting: queue.NewSlots(r, name)}
 }
 
 // enter waits for a place, which leave gives back; false: too many wait already, or
 // ctx ended.
 func (t *turns) enter(ctx context.Context) (leave func(), ok bool) {
-	select {
-	case t.waiting <- struct{}{}:
-	default:
-		t.refused.Add(1)
+	if t.waiting.Enter(ctx) != nil {
 		return nil, false
 	}
 	select {
 	case t.places <- struct{}{}:
-		t.passed.Add(1)
-		return func() { <-t.places; <-t.waiting }, true
+		return func() { <-t.places; t.waiting.Leave() }, true
 	case <-ctx.Done():
-		<-t.waiting
+		t.waiting.Leave()
 		return nil, false
 	}
 }

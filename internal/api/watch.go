@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
@@ -48,7 +50,10 @@ func (s *server) watchEvents(ctx context.Context, in *FilterInput) (*huma.Stream
 		defer leave()
 		states, werr := s.Events.Watch(ctx, q)
 		if werr != nil {
-			w.WriteHeader(http.StatusServiceUnavailable)
+			refused := model.Errorf(model.Unavailable, "the watch cannot begin now")
+			_ = errors.As(werr, &refused)
+			s.metrics.refused.WithLabelValues("watches").Inc()
+			writeError(w, refused)
 			return
 		}
 		s.metrics.watches.Inc()

@@ -58,12 +58,8 @@ func (s *Server) describe() v1.Status {
 	if free, err := (disk.OS{}).Free(journalFolder(s.cfg)); err == nil {
 		out.Journal.FreeBytes = free
 	}
-	for _, q := range s.queues.List() {
-		if q.Name == "reactions" {
-			behind := s.reactor.Behind()
-			out.Reactions = v1.Reactions{Waiting: q.Depth, BehindSeconds: behind.Seconds(), Lagging: behind > behindWarning}
-		}
-	}
+	behind := s.reactor.Behind()
+	out.Reactions = v1.Reactions{Waiting: int64(s.reactor.Waiting()), BehindSeconds: behind.Seconds(), Lagging: behind > behindWarning}
 	for _, store := range []interface{ Trouble() error }{s.intent.Store(), s.history} {
 		if err := store.Trouble(); err != nil {
 			out.Warnings = append(out.Warnings, oneLine(err))

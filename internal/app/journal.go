@@ -32,6 +32,7 @@ func (s *Server) openJournal(ctx context.Context) error {
 	// Fewer and fuller commits, for latency that the goal leaves room for:
 	// docs/decisions/0006-journal-linger.md
 	o.Linger = 20 * time.Millisecond
+	o.QueueBytes, _ = s.queues.Bounds("journal")
 	o.Clock = journalClock{now: s.now, began: s.now()}
 	o.Deliver, o.Queues, o.Logger = s.deliver, s.queues, s.log
 	shown := metrics.NewJournal(s.registry, "server")

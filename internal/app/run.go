@@ -40,6 +40,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return s.runSnapshots(ctx)
 	})
 	run("intent", back, s.intent.Run)                      // what agents say of themselves is written
+	run("old changes", back, s.intent.Tidy)                // what nobody looks for any more goes
 	run("planner", back, func(ctx context.Context) error { // what others wrote is compiled
 		return s.planner.Run(ctx, s.intent.Wake())
 	})

@@ -74,7 +74,7 @@ func Open(ctx context.Context, cfg *config.Server, log *slog.Logger) (*Server, e
 func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func() time.Time) (s *Server, err error) {
 	s = &Server{
 		cfg: cfg, log: log, now: now, started: now(), registry: prometheus.NewRegistry(),
-		queues: &queue.Registry{}, replay: make(chan struct{}),
+		queues: queuesOf(cfg), replay: make(chan struct{}),
 	}
 	s.notReady("starting")
 	defer func() {
@@ -151,7 +151,7 @@ func (s *Server) NotReady() (why []string) {
 		why = append(why, *w)
 	}
 	if err := s.journal.Stats().Blocked; err != nil {
-		why = append(why, "the journal does not commit: "+err.Error())
+		why = append(why, "the journal does not commit: "+err.Error()+s.holdsBack())
 	}
 	return why
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
@@ -91,5 +94,38 @@ func TestOldDefinitionsAreLookedThrough(t *testing.T) {
 	}
 	if err := s.collectOnce(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// What `muster get queues` lists is what docs/reference/queues.md says, and settings
+// are in force.
+func TestEveryKnownQueueIsListed(t *testing.T) {
+	s, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data"), "--queues", "reactions=block,requests=7,journal=9MiB,event-view=40,deliveries=11"))
+	testenv.Until(t, "all parts run", func() bool {
+		return slices.ContainsFunc(s.queues.List(), func(q queue.Info) bool { return q.Name == "snapshots" })
+	})
+	listed := map[string]queue.Info{}
+	for _, q := range s.queues.List() {
+		name := q.Name
+		if strings.HasPrefix(name, "event-view-") {
+			name = "event-view"
+		}
+		listed[name] = q
+	}
+	for _, k := range queue.Known() {
+		q, ok := listed[k.Name]
+		if !ok || q.Unit != k.Unit || !slices.Contains(k.Policies, q.Policy) {
+			t.Errorf("%s: %+v", k.Name, q)
+		}
+		delete(listed, k.Name)
+	}
+	for name := range listed {
+		t.Errorf("%s is listed and not known", name)
+	}
+	for _, q := range s.queues.List() {
+		want, set := map[string]int64{"requests": 7, "journal": 9 << 20, "event-view-0": 40, "deliveries": 11}[q.Name]
+		if set && q.Capacity != want || q.Name == "reactions" && q.Policy != queue.Block {
+			t.Errorf("%+v", q)
+		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -19,13 +18,14 @@ func (s *Server) openSessions(context.Context) error {
 	if err != nil {
 		return err
 	}
+	queued, _ := s.queues.Bounds("journal")
 	s.sessions, err = muster.New(muster.Config{
 		Journal: s.journal, Nodes: nodes{s}, View: s.view, Assignments: s.planner, SigningKey: s.authority.SigningKey(),
 		Limits: muster.Limits{
 			FrameBytes: int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked), OutputBytes: int(s.cfg.MaxOutput),
 			NodeResultsPerSec: s.cfg.NodeRate,
 			Keepalive:         time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
-			JournalQueueBytes: journal.DefaultQueueBytes,
+			JournalQueueBytes: queued,
 		},
 		OnShed: s.shed, OnBehind: s.behind, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
 	})

@@ -23,12 +23,14 @@ func (s *Server) openIntent(ctx context.Context) error {
 		return err
 	}
 	s.intent = intent.NewService(intent.Options{
-		Store: store, Validate: func(r *model.Resource) error { return lint.Rules().Check(r).Err() }, Impact: s.impact, Now: s.now, Logger: s.log,
+		AuditRetention: time.Duration(s.cfg.AuditRetention),
+		Store:          store, Validate: func(r *model.Resource) error { return lint.Rules().Check(r).Err() }, Impact: s.impact, Now: s.now, Logger: s.log,
 		Limits: model.Limits{
 			StatesPerNode: s.cfg.NodeStates, Labels: s.cfg.MaxLabels, OutputBytes: int(s.cfg.MaxOutput),
 			ResultsPerSec: s.cfg.NamespaceRate, NodeResultsSec: s.cfg.NodeRate,
 		},
 	})
+	s.listFacts()
 	return s.intent.Load(ctx)
 }
 
@@ -58,7 +60,7 @@ func (s *Server) openHistory(ctx context.Context) error {
 // openReactions makes the reactor, which knows from the history store how far it came.
 func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
-		Store: s.history, Names: s.planner, Rederive: s.rederive, Capacity: s.cfg.ReactQueue,
+		Store: s.history, Names: s.planner, Rederive: s.rederive,
 		Gather:    250 * time.Millisecond, // docs/decisions/0005-reactions-gather.md
 		Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log,
 		Registerer: s.registry, Queues: s.queues,

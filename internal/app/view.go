@@ -113,7 +113,7 @@ func restore(view *event.View, store *snapshot.Store, partitions []model.Partiti
 // more is cut from the journal.
 func (s *Server) runSnapshots(ctx context.Context) error {
 	cycle := &snapshot.Cycle{
-		Store: s.snapshots, View: s.view, Usable: s.reactor.Recorded, Period: time.Duration(s.cfg.SnapshotCycle), Logger: s.log,
+		Store: s.snapshots, View: s.view, Usable: s.reactor.Recorded, Period: time.Duration(s.cfg.SnapshotCycle), Logger: s.log, Queues: s.queues,
 		Saved: func(floor journal.Position) {
 			if err := s.journal.Cut(floor); err != nil {
 				s.log.Error("journal could not be cut", "below", floor.Number, "err", err)

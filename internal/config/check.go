@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -21,6 +23,11 @@ func (s *Server) check() []error {
 	}
 	if s.JournalReserve >= s.JournalBudget {
 		bad("journal-reserve (%s) must be smaller than journal-budget (%s)", s.JournalReserve, s.JournalBudget)
+	}
+	for name, d := range map[string]model.Duration{"history-retention": s.HistoryRetention, "audit-retention": s.AuditRetention} {
+		if d < model.Duration(24*time.Hour) && (d != 0 || name == "history-retention") {
+			bad("%s (%s) must be at least 1d", name, d)
+		}
 	}
 	if s.MaxFrame < 64<<10 {
 		bad("max-frame (%s) must be at least 64KiB", s.MaxFrame)
@@ -39,6 +46,9 @@ func (s *Server) check() []error {
 		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			bad("listen-plain (%s) must be a loopback address such as 127.0.0.1:8445: agents are believed there without proof", s.ListenPlain)
 		}
+	}
+	if _, err := queue.ParseSettings(s.Queues); err != nil {
+		bad("queues: %w", err)
 	}
 	for _, db := range []struct{ name, address string }{{"intent-db", s.IntentDB}, {"history-db", s.HistoryDB}} {
 		if db.address != "" && !strings.HasPrefix(db.address, "postgres://") && !strings.HasPrefix(db.address, "postgresql://") {

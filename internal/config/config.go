@@ -21,6 +21,7 @@ type Server struct {
 	JournalReserve   model.Size     `name:"journal-reserve" default:"256MiB" doc:"Disk space held back, so that a full disk still allows snapshots and clean-up."`
 	SnapshotCycle    model.Duration `name:"snapshot-cycle" default:"60s" doc:"Time in which every partition is snapshotted once."`
 	HistoryRetention model.Duration `name:"history-retention" default:"90d" doc:"How long history is kept."`
+	AuditRetention   model.Duration `name:"audit-retention" default:"400d" doc:"How long recorded changes of intent are kept. 0s: for ever."`
 
 	KeepaliveInterval model.Duration `name:"keepalive-interval" default:"20s" doc:"How often an agent says that it is there, when it has nothing else to say."`
 	KeepaliveTimeout  model.Duration `name:"keepalive-timeout" default:"120s" doc:"Silence after which a node is reported."`
@@ -33,7 +34,8 @@ type Server struct {
 	NodeRate      float64    `name:"node-rate" default:"1000" unit:"results/s" doc:"Results that one node may send on average."`
 	NamespaceRate float64    `name:"namespace-rate" default:"0" unit:"results/s" doc:"Results that the nodes of one namespace may send together; 0: no limit."`
 	MaxLabels     int        `name:"max-labels" default:"64" doc:"Labels that one node may have."`
-	ReactQueue    int        `name:"react-queue" default:"131072" unit:"items" doc:"Changes that may wait for the history store; beyond it they are made again from the journal."`
+
+	Queues []string `name:"queues" doc:"Bounds of the queues inside: NAME=CAPACITY or NAME=POLICY, as in docs/reference/queues.md. muster get queues shows how full they are."`
 
 	AdminPasswordFile string `name:"admin-password-file" doc:"File with the password of the first administrator. Default: one is made and shown once."`
 

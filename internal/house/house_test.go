@@ -211,6 +211,33 @@ func receivesAfter(x ast.Expr) bool {
 	return ok && calls(call, "time.After")
 }
 
+// What waits in a channel waits in a queue that people can see. A channel for a signal
+// or one answer holds one or two; the load tester is no server.
+func TestChannelsThatHoldSomethingAreQueues(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if strings.HasSuffix(f.path, "_test.go") || strings.HasPrefix(f.path, "internal/queue/") || strings.HasPrefix(f.path, "internal/load/") || strings.Contains(f.path, "test/") ||
+			!strings.HasPrefix(f.path, "internal/") {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 2 {
+				return true
+			}
+			if fn, ok := call.Fun.(*ast.Ident); !ok || fn.Name != "make" {
+				return true
+			}
+			if _, ok := call.Args[0].(*ast.ChanType); !ok {
+				return true
+			}
+			if size, ok := call.Args[1].(*ast.BasicLit); !ok || size.Value != "1" && size.Value != "2" {
+				t.Errorf("%s: a channel with room: take a queue.Queue or queue.Slots, and list it in internal/queue/known.go", f.path)
+			}
+			return true
+		})
+	}
+}
+
 // A stop on the map: `internal/x/y.go:Name` or `internal/x/y.go:Type.Method`.
 var mapStop = regexp.MustCompile("`((?:internal|cmd)/[a-zA-Z0-9_/.-]+\\.go):([A-Za-z0-9_.]+)`")
 

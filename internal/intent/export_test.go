@@ -7,3 +7,6 @@ func (s *Service) NewSession(ctx context.Context, user string) (string, error) {
 	token, _, err := s.newToken(ctx, server("test"), AccessToken{User: user, Role: Admin, Session: true, Expires: s.opts.Now().Add(sessionLife)})
 	return token, err
 }
+
+// TidyNow does what Tidy does once an hour.
+func (s *Service) TidyNow(ctx context.Context) error { return s.tidy(ctx) }

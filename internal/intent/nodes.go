@@ -23,6 +23,7 @@ type nodeIndex struct {
 	byUID map[uuid.UUID]NodeInfo
 	keys  map[Key]uuid.UUID
 	seen  map[Key]seenNode // said by agents and not written yet
+	told  uint64           // how often something was noted there
 }
 
 type seenNode struct {
@@ -92,6 +93,7 @@ func (s *Service) SeenNode(info NodeInfo, facts, labels map[string]string) {
 		return
 	}
 	s.nodes.seen[key] = seenNode{facts, labels}
+	s.nodes.told++
 }
 
 // fingerprint tells sets of facts and labels apart, whatever their order.
@@ -107,6 +109,14 @@ func fingerprint(facts, labels map[string]string) uint64 {
 		}
 	}
 	return sum
+}
+
+// Facts says of how many nodes, of all that enrolled, Run has still to write what their
+// agents said, and how often there was something to write.
+func (s *Service) Facts() (waiting, nodes int, ever uint64) {
+	s.nodes.mu.RLock()
+	defer s.nodes.mu.RUnlock()
+	return len(s.nodes.seen), len(s.nodes.byUID), s.nodes.told
 }
 
 // Run writes what agents said of themselves, many nodes in one transaction, until

@@ -29,6 +29,9 @@ type Options struct {
 	Impact func(ctx context.Context, writes []Write) ([]Landing, int, error)
 	// Limits are the server's defaults; a namespace's own win.
 	Limits model.Limits
+	// AuditRetention is how long recorded changes are kept; zero: for ever.
+	AuditRetention time.Duration
+
 	Now    func() time.Time
 	Logger *slog.Logger
 }

@@ -20,6 +20,9 @@ type Store interface {
 	Changes(ctx context.Context, after int64, limit int) ([]Change, error)
 	// ChangesBefore returns what was recorded, newest first: for people.
 	ChangesBefore(ctx context.Context, q ChangeQuery) ([]Change, error)
+	// ForgetChanges removes what was recorded before a time, oldest first, at most limit
+	// changes, and says how many. Rows stay.
+	ForgetChanges(ctx context.Context, before time.Time, limit int) (int, error)
 	// Revision is the newest.
 	Revision(ctx context.Context) (int64, error)
 	// BeginLife says with which incarnation of the journal the rows are used from now

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -102,6 +103,8 @@ func (m *memory) Revision(context.Context) (int64, error) {
 	defer m.mu.Unlock()
 	return m.revision, nil
 }
+
+func (m *memory) ForgetChanges(context.Context, time.Time, int) (int, error) { return 0, nil }
 
 func (m *memory) Close() error   { return nil }
 func (m *memory) Trouble() error { return nil }

@@ -1,7 +1,9 @@
 // Package queue is the one bounded hand-off inside the process: a channel with a
 // name, a capacity, an overflow policy and a depth that people can see
 // (`muster get queues`; internal/metrics shows them). A Registry knows them all; what
-// queues in another form (the journal's pending bytes) registers itself too.
+// queues in another form (the journal's pending bytes) registers itself too. Known
+// lists the server's queues with what may be set of each (known.go); Slots bounds what
+// is under way at the same time (slots.go).
 package queue
 
 import (
@@ -22,6 +24,13 @@ const (
 	Drop Policy = "drop"
 	// Rederive drops, and the consumer makes the items again from the journal.
 	Rederive Policy = "rederive"
+	// GiveUp records what does not fit as given up, where people see it.
+	GiveUp Policy = "give-up"
+	// End ends the reader that fell behind: it must begin anew.
+	End Policy = "end"
+	// Merge never overflows: each thing stands in the queue once, and what comes for it
+	// meanwhile is done with it.
+	Merge Policy = "merge"
 )
 
 // Info is one queue as people see it.
@@ -35,10 +44,35 @@ type Info struct {
 	Overflow uint64 `json:"overflow"` // waited or dropped, by policy
 }
 
-// Registry lists the queues of one server. The zero value is ready.
+// Registry lists the queues of one server. The zero value is ready, and nil takes
+// what is registered nowhere.
 type Registry struct {
-	mu     sync.Mutex
-	queues map[string]func() Info
+	settings Settings
+	mu       sync.Mutex
+	queues   map[string]func() Info
+}
+
+// NewRegistry makes one whose queues are as the settings say.
+func NewRegistry(s Settings) *Registry { return &Registry{settings: s} }
+
+// Bounds are the capacity and the policy in force of a known queue.
+func (r *Registry) Bounds(name string) (capacity int64, policy Policy) {
+	k, ok := find(name)
+	if !ok {
+		panic("BUG: no queue is called " + name)
+	}
+	capacity, policy = k.Capacity, k.Policies[0]
+	if r == nil {
+		return capacity, policy
+	}
+	set := r.settings[name]
+	if set.capacity > 0 {
+		capacity = set.capacity
+	}
+	if set.policy != "" {
+		policy = set.policy
+	}
+	return capacity, policy
 }
 
 // Register adds (or replaces) a queue by name.

@@ -3,6 +3,9 @@ package queue
 import (
 	"context"
 	"errors"
+	"flag"
+	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 )
@@ -60,5 +63,77 @@ func TestRegistryLists(t *testing.T) {
 	list := r.List()
 	if len(list) != 2 || list[0].Name != "a" || list[0].Depth != 1 || list[1].Capacity != 4 {
 		t.Fatalf("%+v", list)
+	}
+}
+
+//go:generate go test . -run TestReferencePageIsUpToDate -update
+
+var update = flag.Bool("update", false, "write the reference page")
+
+func TestReferencePageIsUpToDate(t *testing.T) {
+	const path = "../../docs/reference/queues.md"
+	if *update {
+		if err := os.WriteFile(path, []byte(Reference()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := os.ReadFile(path)
+	if err != nil || string(page) != Reference() {
+		t.Fatalf("%s is not what the code says (%v): run make docs", path, err)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	s, err := ParseSettings([]string{"reactions=128MiB", "reactions=block", "requests=7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewRegistry(s)
+	for name, want := range map[string]setting{
+		"reactions": {128 << 20, Block}, "requests": {7, Drop}, "journal": {8 << 20, Block}, "facts": {0, Merge},
+	} {
+		if capacity, policy := r.Bounds(name); capacity != want.capacity || policy != want.policy {
+			t.Errorf("%s: %d, %s", name, capacity, policy)
+		}
+	}
+	_, err = ParseSettings([]string{"reaction=1MiB", "journal=drop", "requests=1MiB", "facts=7", "journal=5B", "x=1", "requests"})
+	for _, want := range []string{
+		"did you mean reactions?", `"drop" is no policy of journal: it knows block`, `"1MiB" is no number of items`,
+		"the capacity of facts cannot be set", "want at least 1MiB", "deliveries, enrolments", `"" is no policy of requests: it knows drop, block`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in:\n%v", want, err)
+		}
+	}
+}
+
+func TestSlots(t *testing.T) {
+	s, err := ParseSettings([]string{"requests=1", "enrolments=1", "enrolments=block"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewRegistry(s)
+	refuses, waits := NewSlots(r, "requests"), NewSlots(r, "enrolments")
+	for _, slots := range []*Slots{refuses, waits} {
+		if err := slots.Enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := refuses.Enter(t.Context()); !errors.Is(err, ErrFull) {
+		t.Errorf("got %v, want ErrFull", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := waits.Enter(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want Canceled", err)
+	}
+	for _, slots := range []*Slots{refuses, waits} {
+		slots.Leave()
+		if err := slots.Enter(t.Context()); err != nil {
+			t.Errorf("after one has left: %v", err)
+		}
+	}
+	if list := r.List(); len(list) != 2 || list[0].Name != "enrolments" || list[0].Depth != 1 || list[0].Overflow != 1 {
+		t.Errorf("%+v", list)
 	}
 }

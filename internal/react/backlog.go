@@ -1,6 +1,7 @@
 package react
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
@@ -11,17 +12,22 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// backlog is the bounded queue between the event view and the history store. It
-// never blocks the view: once full, it drops what comes for a partition and
-// remembers since when; those transitions are made again from the journal later.
+// backlog is the bounded queue between the event view and the history store. Once
+// full, it drops what comes for a partition and remembers since when; those transitions
+// are made again from the journal later. With the policy block it lets the view wait
+// instead, as soon as there is somebody to wait for.
 type backlog struct {
 	mu       sync.Mutex
-	items    []event.Transition // a ring: it grows up to capacity, once
+	items    []event.Transition // a ring: it grows as far as the bytes go, once
 	head, n  int                // the oldest, and how many wait
 	spare    []event.Transition // the slice that take handed out before: reused
-	capacity int
+	capacity int64              // bytes
+	bytes    int64              // of those that wait or are being recorded
+	block    bool
+	room     sync.Cond // bytes fell, or nobody records any more
+	running  bool      // somebody records
 	passed   uint64
-	dropped  uint64
+	overflow uint64        // dropped, or waited
 	wanted   int           // so many must wait before wake is signalled
 	wake     chan struct{} // capacity 1
 
@@ -43,17 +49,52 @@ type waiting struct {
 	lagSince       int64
 }
 
-func newBacklog(capacity int, queues *queue.Registry) *backlog {
-	b := &backlog{capacity: capacity, wake: make(chan struct{}, 1), moved: make(chan struct{})}
+func newBacklog(capacity int64, queues *queue.Registry) *backlog {
+	preset, policy := queues.Bounds("reactions")
+	b := &backlog{
+		capacity: cmp.Or(capacity, preset), block: policy == queue.Block,
+		wake: make(chan struct{}, 1), moved: make(chan struct{}),
+	}
+	b.room.L = &b.mu
 	queues.Register("reactions", func() queue.Info {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return queue.Info{
-			Name: "reactions", Capacity: int64(b.capacity), Depth: int64(b.n), Unit: "items",
-			Policy: queue.Rederive, Passed: b.passed, Overflow: b.dropped,
+			Name: "reactions", Capacity: b.capacity, Depth: b.bytes, Unit: "bytes",
+			Policy: policy, Passed: b.passed, Overflow: b.overflow,
 		}
 	})
 	return b
+}
+
+// Bytes counted for one transition beside its texts.
+const transitionBytes = 256
+
+func cost(t *event.Transition) int64 {
+	n := transitionBytes + len(t.Output)
+	if t.Problem != nil {
+		n += transitionBytes + len(t.Problem.Output)
+	}
+	return int64(n)
+}
+
+// records says whether somebody takes from the backlog: only then does it make sense
+// to wait for room.
+func (b *backlog) records(running bool) {
+	b.mu.Lock()
+	b.running = running
+	b.mu.Unlock()
+	b.room.Broadcast()
+}
+
+// depth is how many transitions wait for history.
+func (b *backlog) depth() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.waiting {
+		n += b.waiting[i].count
+	}
+	return n
 }
 
 // add copies transitions in. It is called by the view's workers. What a replay emits
@@ -66,13 +107,16 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 			repeated++
 			continue
 		}
-		w := &b.waiting[t.Partition]
-		if w.lag || b.n >= b.capacity {
+		w, size := &b.waiting[t.Partition], cost(t)
+		if b.block && !w.lag {
+			b.waitForRoom(size)
+		}
+		if w.lag || !b.fits(size) {
 			if !w.lag {
 				w.lag, w.lagFrom, w.lagSince = true, t.At, t.Received
 			}
 			w.lagTo = t.At
-			b.dropped++
+			b.overflow++
 			continue
 		}
 		if w.count == 0 {
@@ -80,9 +124,10 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 		}
 		w.count++
 		b.passed++
+		b.bytes += size
 		b.push(t)
 	}
-	enough := b.n >= min(b.wanted, b.capacity)
+	enough := b.n >= b.wanted || 2*b.bytes > b.capacity
 	b.mu.Unlock()
 	if enough {
 		b.signal()
@@ -90,9 +135,22 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 	return repeated
 }
 
+// fits says whether there is room. One that is larger than all of it fits alone.
+func (b *backlog) fits(size int64) bool { return b.bytes == 0 || b.bytes+size <= b.capacity }
+
+func (b *backlog) waitForRoom(size int64) {
+	for waited := false; b.running && !b.fits(size); waited = true {
+		if !waited {
+			b.overflow++
+			b.signal()
+		}
+		b.room.Wait()
+	}
+}
+
 func (b *backlog) push(t *event.Transition) {
 	if b.n == len(b.items) {
-		larger := make([]event.Transition, min(max(2*b.n, 1024), b.capacity))
+		larger := make([]event.Transition, max(2*b.n, 1024))
 		n := copy(larger, b.items[b.head:])
 		copy(larger[n:], b.items[:b.head])
 		b.items, b.head = larger, 0
@@ -108,12 +166,12 @@ func (b *backlog) signal() {
 	}
 }
 
-// wait returns when n transitions wait, or a partition lags.
+// wait returns when n transitions wait, or the half of what fits, or a partition lags.
 func (b *backlog) wait(ctx context.Context, n int) error {
 	for {
 		b.mu.Lock()
 		b.wanted = n
-		enough := b.n >= n || b.lagging()
+		enough := b.n >= n || 2*b.bytes > b.capacity && b.n > 0 || b.lagging()
 		b.mu.Unlock()
 		if enough {
 			return nil
@@ -126,13 +184,16 @@ func (b *backlog) wait(ctx context.Context, n int) error {
 	}
 }
 
-// take returns at most n of the transitions that wait, oldest first. They count as
-// waiting until recorded is called.
-func (b *backlog) take(n int) []event.Transition {
+// take returns the oldest transitions that wait, as many as one batch takes. They count
+// as waiting until recorded is called.
+func (b *backlog) take(most int) []event.Transition {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := b.spare[:0]
-	for range min(n, b.n) {
+	for bytes := int64(0); len(out) < most && b.n > 0; {
+		if bytes += cost(&b.items[b.head]); bytes > batchBytes && len(out) > 0 {
+			break
+		}
 		out = append(out, b.items[b.head])
 		b.items[b.head] = event.Transition{} // let go of its memory
 		b.head = (b.head + 1) % len(b.items)
@@ -150,7 +211,10 @@ func (b *backlog) recorded(ts []event.Transition) {
 		w := &b.waiting[ts[i].Partition]
 		w.count--
 		w.first, w.since = ts[i].At, ts[i].Received
+		b.bytes -= cost(&ts[i])
 	}
+	clear(ts) // let go of its memory
+	b.room.Broadcast()
 	b.announce()
 }
 

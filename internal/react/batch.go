@@ -154,10 +154,25 @@ func (r *Reactor) tell(b *history.Batch, t *event.Transition, p history.Problem,
 		return err
 	}
 	for _, ref := range refs {
-		b.Deliveries = append(b.Deliveries, history.Delivery{
+		one := history.Delivery{
 			Key: p.ID + "/" + kind + "/" + ref.Namespace + "/" + ref.Name, Problem: p.ID, Handler: ref,
 			Kind: kind, Payload: payload, Created: r.opts.Now(),
-		})
+		}
+		if n := r.deliver.waiting(ref) + sameHandler(b.Deliveries, ref); n >= r.deliver.most {
+			one.State, one.Ended = history.Dead, one.Created
+			one.LastError = fmt.Sprintf("%d messages wait for this handler already: it was not told", n)
+		}
+		b.Deliveries = append(b.Deliveries, one)
 	}
 	return nil
+}
+
+// sameHandler counts the deliveries of a batch that wait for the handler.
+func sameHandler(list []history.Delivery, ref history.HandlerRef) (n int) {
+	for i := range list {
+		if list[i].Handler == ref && list[i].State != history.Dead {
+			n++
+		}
+	}
+	return n
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
@@ -41,6 +42,16 @@ type FinalError struct{ Err error }
 func (e *FinalError) Error() string { return e.Err.Error() }
 func (e *FinalError) Unwrap() error { return e.Err }
 
+// BusyError is a failure after which the other side wants to be left alone for a while;
+// zero: it does not say how long.
+type BusyError struct {
+	Err   error
+	After time.Duration
+}
+
+func (e *BusyError) Error() string { return e.Err.Error() }
+func (e *BusyError) Unwrap() error { return e.Err }
+
 // deliverer works off the outbox. The rows are the truth: what is under way is
 // remembered only so as not to start it twice; after a crash it is tried again with
 // the same key.
@@ -55,13 +66,71 @@ type deliverer struct {
 	// on its way when the outcome was recorded still shows them as waiting.
 	finished []int64
 	busy     map[history.HandlerRef]int
+	pending  map[history.HandlerRef]int // rows of the outbox that are not delivered
+	most     int                        // of them, per handler
+	passed   uint64
+	overflow uint64
 	wg       sync.WaitGroup
 }
 
 func newDeliverer(o Options, m *metrics) *deliverer {
-	return &deliverer{
-		opts: o, metrics: m, wake: make(chan struct{}, 1),
-		underway: map[int64]bool{}, busy: map[history.HandlerRef]int{},
+	most, policy := o.Queues.Bounds("deliveries")
+	d := &deliverer{
+		opts: o, metrics: m, wake: make(chan struct{}, 1), most: int(most),
+		underway: map[int64]bool{}, busy: map[history.HandlerRef]int{}, pending: map[history.HandlerRef]int{},
+	}
+	o.Queues.Register("deliveries", func() queue.Info {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		info := queue.Info{Name: "deliveries", Capacity: most, Unit: "items", Policy: policy, Passed: d.passed, Overflow: d.overflow}
+		for _, n := range d.pending {
+			info.Depth = max(info.Depth, int64(n))
+		}
+		return info
+	})
+	return d
+}
+
+// load reads what waits since before the start.
+func (d *deliverer) load(ctx context.Context) error {
+	pending, err := d.opts.Store.Pending(ctx)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pending = pending
+	return nil
+}
+
+// waiting is how many messages wait for the handler.
+func (d *deliverer) waiting(ref history.HandlerRef) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.pending[ref]
+}
+
+// made hears of rows that were written to the outbox.
+func (d *deliverer) made(list []history.Delivery) {
+	d.mu.Lock()
+	for i := range list {
+		if list[i].State == history.Dead {
+			d.overflow++
+			continue
+		}
+		d.passed++
+		d.pending[list[i].Handler]++
+	}
+	d.mu.Unlock()
+	d.signal()
+}
+
+// ended hears that a message waits no more.
+func (d *deliverer) ended(ref history.HandlerRef) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pending[ref]--; d.pending[ref] <= 0 {
+		delete(d.pending, ref)
 	}
 }
 
@@ -205,7 +274,11 @@ func (d *deliverer) deliver(ctx context.Context, one history.Delivery) {
 	outcome := "delivered"
 	if err != nil {
 		a.Error = err.Error()
-		a.NextAt = now.Add(backoff(one.Attempts, d.opts.Retry.First, d.opts.Retry.Most))
+		wait := backoff(one.Attempts, d.opts.Retry.First, d.opts.Retry.Most)
+		if busy := (*BusyError)(nil); errors.As(err, &busy) {
+			wait = max(wait, min(busy.After, d.opts.Retry.Most))
+		}
+		a.NextAt = now.Add(wait)
 		a.State, outcome = history.Pending, "retried"
 		var final *FinalError
 		if errors.As(err, &final) || a.NextAt.Sub(one.Created) > d.opts.Retry.GiveUp {
@@ -216,6 +289,9 @@ func (d *deliverer) deliver(ctx context.Context, one history.Delivery) {
 	d.metrics.attempts.WithLabelValues(outcome).Inc()
 	for attempt := 0; ; attempt++ {
 		err := d.opts.Store.Tried(ctx, one.ID, a)
+		if err == nil && a.State != history.Pending {
+			d.ended(one.Handler)
+		}
 		if err == nil || ctx.Err() != nil {
 			return
 		}
@@ -248,7 +324,7 @@ func (d *deliverer) attempt(ctx context.Context, one history.Delivery) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if spec.Webhook != nil {
-		return post(ctx, spec.Webhook, one)
+		return post(ctx, spec.Webhook, one, d.opts.Now())
 	}
 	return pipe(ctx, spec, one, timeout)
 }

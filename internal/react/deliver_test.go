@@ -19,6 +19,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
@@ -64,6 +65,66 @@ func TestWebhookAnswers(t *testing.T) {
 	}
 }
 
+// A receiver that says when it wants to be asked again is left alone until then, but
+// never longer than between any two attempts.
+func TestRetryAfter(t *testing.T) {
+	for _, c := range []struct {
+		header string
+		want   time.Duration
+	}{
+		{"", 0}, {"soon", 0}, {"-5", 0}, {"7", 7 * time.Second}, {"999999", 24 * time.Hour},
+		{noon.Add(90 * time.Second).Format(http.TimeFormat), 90 * time.Second}, {noon.Add(-time.Hour).Format(http.TimeFormat), 0},
+	} {
+		if got := retryAfter(c.header, noon); got != c.want {
+			t.Errorf("%q: %s, want %s", c.header, got, c.want)
+		}
+	}
+	for header, want := range map[string]time.Duration{"120": 120 * time.Second, "86400": 10 * time.Minute} {
+		s := sqlite(t)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", header)
+			w.WriteHeader(http.StatusTooManyRequests)
+		}))
+		t.Cleanup(server.Close)
+		spec := &model.HandlerSpec{Webhook: &model.Webhook{URL: server.URL}}
+		r := run(t, Options{Store: s, Names: someNames(map[string]*model.HandlerSpec{"pager": spec})})
+		r.Emit([]event.Transition{opening("p1", 1)})
+		if a := receive(t, "attempt", s.tried); a.State != history.Pending || a.NextAt.Sub(a.At) != want {
+			t.Errorf("Retry-After %s: next attempt after %s, want %s", header, a.NextAt.Sub(a.At), want)
+		}
+	}
+}
+
+// What a receiver's certificate or silence does is tried again, and said in words.
+func TestReceiversThatHangOrCannotBeTrusted(t *testing.T) {
+	hang := make(chan struct{})
+	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
+	t.Cleanup(hanging.Close)
+	t.Cleanup(func() { close(hang) })
+	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(untrusted.Close)
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for what, c := range map[string]struct {
+		spec *model.HandlerSpec
+		want string
+	}{
+		"hangs":     {&model.HandlerSpec{Webhook: &model.Webhook{URL: hanging.URL}, Timeout: model.Duration(50 * time.Millisecond)}, "deadline exceeded"},
+		"untrusted": {&model.HandlerSpec{Webhook: &model.Webhook{URL: untrusted.URL}}, "certificate"},
+		"gone":      {&model.HandlerSpec{Webhook: &model.Webhook{URL: gone.URL}}, "connection refused"},
+		"command":   {&model.HandlerSpec{Command: &model.Command{Shell: "yes | head -c 200000000; sleep 600"}, Timeout: model.Duration(500 * time.Millisecond)}, "timed out"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := sqlite(t)
+			r := run(t, Options{Store: s, Names: someNames(map[string]*model.HandlerSpec{"pager": c.spec})})
+			r.Emit([]event.Transition{opening("p1", 1)})
+			if a := receive(t, "attempt", s.tried); a.State != history.Pending || !strings.Contains(a.Error, c.want) || len(a.Error) > 2000 {
+				t.Errorf("%+v, want an error with %q", a, c.want)
+			}
+		})
+	}
+}
+
 func TestOrderPerProblemWhileTheOpeningFails(t *testing.T) {
 	s := sqlite(t)
 	tries := 0
@@ -94,6 +155,45 @@ func TestAMessageIsGivenUpAndSeen(t *testing.T) {
 	list, err := s.Deliveries(t.Context(), "p1")
 	if err != nil || len(list) != 1 || list[0].State != history.Dead || !strings.Contains(list[0].LastError, "503") {
 		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// A handler that takes nothing for long does not fill the disk: what is too much is
+// given up at once, and seen; others are told as ever.
+func TestTooManyMessagesForOneHandler(t *testing.T) {
+	settings, err := queue.ParseSettings([]string{"deliveries=3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sqlite(t)
+	release := make(chan struct{})
+	hangs, _ := hook(t, func(posted) int { <-release; return 200 })
+	t.Cleanup(func() { close(release) })
+	good, got := hook(t, nil)
+	queues := queue.NewRegistry(settings)
+	r := run(t, Options{Store: s, Names: someNames(map[string]*model.HandlerSpec{"hangs": hangs, "good": good}), Retry: quick, Queues: queues})
+	for i := range 5 {
+		r.Emit([]event.Transition{opening(fmt.Sprint("p", i), uint64(i+1))})
+		receive(t, "message to the good one", got)
+	}
+	if info := infoOf(t, queues, "deliveries"); info.Depth != 3 || info.Overflow != 2 || info.Policy != queue.GiveUp {
+		t.Errorf("%+v", info)
+	}
+	for i, want := range []history.DeliveryState{history.Pending, history.Pending, history.Pending, history.Dead, history.Dead} {
+		list, err := s.Deliveries(t.Context(), fmt.Sprint("p", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range list {
+			if d.Handler.Name == "hangs" && (d.State != want || want == history.Dead && !strings.Contains(d.LastError, "3 messages wait")) {
+				t.Errorf("message %d: %+v", i, d)
+			}
+		}
+	}
+	r.stop()
+	again := New(Options{Store: s, Names: someNames(nil), Queues: queue.NewRegistry(settings)})
+	if err := again.Load(t.Context(), nil); err != nil || again.deliver.waiting(history.HandlerRef{Namespace: "default", Name: "hangs"}) != 3 {
+		t.Errorf("after a restart: %v, %v", again.deliver.pending, err)
 	}
 }
 
@@ -151,11 +251,11 @@ func TestWebhookTrustsItsCA(t *testing.T) {
 	}
 	one := history.Delivery{Key: "k", Payload: []byte("{}")}
 	hook := &model.Webhook{URL: server.URL, Headers: map[string]string{"X-Token": "secret"}}
-	if err := post(t.Context(), hook, one); err == nil {
+	if err := post(t.Context(), hook, one, noon); err == nil {
 		t.Error("an unknown CA was trusted")
 	}
 	hook.CA = ca
-	if err := post(t.Context(), hook, one); err != nil {
+	if err := post(t.Context(), hook, one, noon); err != nil {
 		t.Error(err)
 	}
 	if s := receive(t, "request", got); s != "secret {}" {

@@ -39,7 +39,7 @@ type Options struct {
 	// after from (earlier ones do no harm) up to the journal's head, which it returns.
 	Rederive func(ctx context.Context, p model.Partition, from journal.Position, fn func([]event.Transition) error) (journal.Position, error)
 
-	Capacity  int           // transitions that may wait; default 131072
+	Capacity  int64         // bytes of transitions that may wait; default that of the queue reactions
 	BatchSize int           // transitions in one transaction; default 2000
 	Gather    time.Duration // between transactions, unless a batch is full; default none
 	Retention time.Duration // of history; default 90 days
@@ -64,9 +64,6 @@ type Reactor struct {
 
 // New makes a reactor; Load before the view is restored, Emit from the view.
 func New(o Options) *Reactor {
-	if o.Capacity <= 0 {
-		o.Capacity = 131072
-	}
 	if o.BatchSize <= 0 {
 		o.BatchSize = 2000
 	}
@@ -98,6 +95,9 @@ func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journa
 	if err != nil {
 		return err
 	}
+	if err := r.deliver.load(ctx); err != nil {
+		return err
+	}
 	for p, place := range places {
 		at := place.At
 		if shared != nil {
@@ -112,7 +112,8 @@ func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journa
 	return nil
 }
 
-// Emit takes transitions from the view's workers; it copies them and never blocks.
+// Emit takes transitions from the view's workers; it copies them, and blocks only if
+// the policy of the queue says so.
 func (r *Reactor) Emit(ts []event.Transition) { r.metrics.repeated.Add(float64(r.backlog.add(ts))) }
 
 // Recorded waits until everything emitted up to and including commit at is in the
@@ -132,6 +133,9 @@ func (r *Reactor) Recorded(ctx context.Context, at journal.Position) error {
 	}
 }
 
+// Waiting is how many changes history has not recorded yet, dropped ones not counted.
+func (r *Reactor) Waiting() int { return r.backlog.depth() }
+
 // Behind is how long ago the oldest change was received that history does not hold
 // yet; zero when nothing waits.
 func (r *Reactor) Behind() time.Duration {
@@ -148,7 +152,10 @@ func (r *Reactor) Run(ctx context.Context) error {
 	ended := make(chan error, 2)
 	go func() { ended <- r.deliver.run(ctx) }()
 	go func() { ended <- r.deliver.clean(ctx) }()
+	r.backlog.records(true)
+	defer context.AfterFunc(ctx, func() { r.backlog.records(false) })()
 	err := r.run(ctx)
+	r.backlog.records(false)
 	return errors.Join(ignoreCanceled(err), ignoreCanceled(<-ended), ignoreCanceled(<-ended))
 }
 
@@ -214,7 +221,7 @@ func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 			r.metrics.recorded.Add(float64(len(ts)))
 			r.metrics.recordSeconds.Observe(r.opts.Now().Sub(began).Seconds())
 			if len(batch.Deliveries) > 0 {
-				r.deliver.signal()
+				r.deliver.made(batch.Deliveries)
 			}
 			return nil
 		}
@@ -239,7 +246,7 @@ func (r *Reactor) rederive(ctx context.Context, p model.Partition, from journal.
 	for attempt := 0; ; attempt++ {
 		upTo, err := r.opts.Rederive(ctx, p, from, func(ts []event.Transition) error {
 			for len(ts) > 0 {
-				n := min(len(ts), r.opts.BatchSize)
+				n := some(ts, r.opts.BatchSize)
 				if err := r.persist(ctx, ts[:n]); err != nil {
 					return err
 				}
@@ -260,4 +267,18 @@ func (r *Reactor) rederive(ctx context.Context, p model.Partition, from journal.
 			}
 		}
 	}
+}
+
+// batchBytes bounds one transaction, whatever the outputs.
+const batchBytes = 4 << 20
+
+// some is how many of the first transitions make one batch, at least one.
+func some(ts []event.Transition, most int) int {
+	bytes := int64(0)
+	for i := range ts {
+		if bytes += cost(&ts[i]); i > 0 && (bytes > batchBytes || i == most) {
+			return i
+		}
+	}
+	return len(ts)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/pgtest"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func TestOnSQLite(t *testing.T) {
@@ -283,7 +284,7 @@ func TestAStallingStoreLosesNothing(t *testing.T) {
 		i := slices.IndexFunc(ts, func(x event.Transition) bool { return x.At.Number > from.Number })
 		return head, fn(ts[i:])
 	}
-	r = run(t, Options{Store: s, Names: someNames(nil), Capacity: 50, BatchSize: 20, Rederive: rederive, Queues: &queues})
+	r = run(t, Options{Store: s, Names: someNames(nil), Capacity: 50 * 265, BatchSize: 20, Rederive: rederive, Queues: &queues})
 	for i := 0; i < max(len(one), len(two)); i++ {
 		if i < len(one) {
 			r.Emit(one[i : i+1])
@@ -295,8 +296,8 @@ func TestAStallingStoreLosesNothing(t *testing.T) {
 			receive(t, "stall", stalled)
 		}
 	}
-	info := queues.List()[0]
-	if info.Depth != 50 || info.Overflow == 0 || info.Policy != queue.Rederive {
+	info := infoOf(t, &queues, "reactions")
+	if info.Depth <= info.Capacity*9/10 || info.Depth > info.Capacity || info.Overflow == 0 || info.Policy != queue.Rederive {
 		t.Errorf("queue: %+v", info)
 	}
 	ended, cancel := context.WithCancel(context.Background())
@@ -308,5 +309,90 @@ func TestAStallingStoreLosesNothing(t *testing.T) {
 	r.recorded(pos(301))
 	if got, want := outputs(t, s), texts(one, two); !slices.Equal(got, want) {
 		t.Errorf("%d recorded, want %d", len(got), len(want))
+	}
+}
+
+func infoOf(t *testing.T, queues *queue.Registry, name string) queue.Info {
+	t.Helper()
+	for _, q := range queues.List() {
+		if q.Name == name {
+			return q
+		}
+	}
+	t.Fatalf("there is no queue %s", name)
+	return queue.Info{}
+}
+
+// With the policy block the view waits while history stalls: nothing is dropped, and
+// before anybody records nothing waits for ever.
+func TestABlockingBacklog(t *testing.T) {
+	settings, err := queue.ParseSettings([]string{"reactions=block"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queues := queue.NewRegistry(settings)
+	s := sqlite(t)
+	stalled, resume := make(chan struct{}), make(chan struct{})
+	var once atomic.Bool
+	s.record = func(history.Batch) error {
+		if once.CompareAndSwap(false, true) {
+			close(stalled)
+			<-resume
+		}
+		return nil
+	}
+	r := run(t, Options{Store: s, Names: someNames(nil), Capacity: 10 * 265, BatchSize: 2, Queues: queues})
+	testenv.Until(t, "somebody records", func() bool {
+		r.backlog.mu.Lock()
+		defer r.backlog.mu.Unlock()
+		return r.backlog.running
+	})
+	all := stream(1, 100, rand.New(rand.NewPCG(1, 2)))
+	emitted := make(chan struct{})
+	go func() {
+		defer close(emitted)
+		for i := range all {
+			r.Emit(all[i : i+1])
+		}
+	}()
+	receive(t, "stall", stalled)
+	testenv.Until(t, "full backlog", func() bool { return infoOf(t, queues, "reactions").Overflow > 0 })
+	select {
+	case <-emitted:
+		t.Error("the view did not wait")
+	default:
+	}
+	close(resume)
+	receive(t, "end of the wait", emitted)
+	r.recorded(pos(100))
+	if got, want := outputs(t, s), texts(all); !slices.Equal(got, want) {
+		t.Errorf("%d recorded, want %d", len(got), len(want))
+	}
+	if info := infoOf(t, queues, "reactions"); info.Depth != 0 || info.Policy != queue.Block {
+		t.Errorf("%+v", info)
+	}
+}
+
+// Memory is bounded by bytes, whatever the outputs; so is one transaction.
+func TestLargeOutputsFillTheBacklog(t *testing.T) {
+	b := newBacklog(64<<20, nil)
+	large := strings.Repeat("x", 1<<20)
+	for i := range 200 {
+		x := changed(1, uint64(i+1), 0)
+		x.Output = large
+		b.add([]event.Transition{x})
+	}
+	if b.n < 60 || b.n > 64 || !b.waiting[1].lag || b.bytes > 64<<20 {
+		t.Errorf("%d wait, %d bytes, lag %v", b.n, b.bytes, b.waiting[1].lag)
+	}
+	for left := b.n; left > 0; left = b.n {
+		ts := b.take(2000)
+		if len(ts) == 0 || len(ts) > batchBytes>>20 {
+			t.Fatalf("one batch takes %d", len(ts))
+		}
+		b.recorded(ts)
+	}
+	if b.bytes != 0 {
+		t.Errorf("%d bytes are left", b.bytes)
 	}
 }

@@ -16,7 +16,7 @@ func TestErrorsOfAWebhookHoldNoSecret(t *testing.T) {
 	for _, url := range []string{
 		"http://127.0.0.1:1/services/s3cret", "http://ann:s3cret@127.0.0.1:1/", "http://127.0.0.1:1/?key=s3cret", "http://[::1/s3cret", "http://127.0.0.1:s3cret/",
 	} {
-		err := post(t.Context(), &model.Webhook{URL: url, Headers: map[string]string{"Authorization": "s3cret"}}, history.Delivery{Payload: []byte("{}")})
+		err := post(t.Context(), &model.Webhook{URL: url, Headers: map[string]string{"Authorization": "s3cret"}}, history.Delivery{Payload: []byte("{}")}, noon)
 		if err == nil || strings.Contains(err.Error(), "/services") || strings.Contains(err.Error(), "s3cret@") || strings.Contains(err.Error(), "key=") {
 			t.Errorf("%s: %v", url, err)
 		}

@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/history"
@@ -19,7 +21,7 @@ import (
 
 // post sends one notification. 2xx is delivered; 408, 429, 5xx and what the network
 // says are tried again; any other answer is final.
-func post(ctx context.Context, hook *model.Webhook, one history.Delivery) error {
+func post(ctx context.Context, hook *model.Webhook, one history.Delivery, now time.Time) error {
 	client, err := clientFor(hook)
 	if err != nil {
 		return err
@@ -45,10 +47,22 @@ func post(ctx context.Context, hook *model.Webhook, one history.Delivery) error 
 	case code >= 200 && code < 300:
 		return nil
 	case code == http.StatusRequestTimeout, code == http.StatusTooManyRequests, code >= 500:
-		return fmt.Errorf("webhook answered %s: %s", resp.Status, strings.TrimSpace(string(body)))
+		err := fmt.Errorf("webhook answered %s: %s", resp.Status, strings.TrimSpace(string(body)))
+		return &BusyError{err, retryAfter(resp.Header.Get("Retry-After"), now)}
 	default:
 		return &FinalError{fmt.Errorf("webhook answered %s: %s", resp.Status, strings.TrimSpace(string(body)))}
 	}
+}
+
+// retryAfter reads the header: seconds, or a time (RFC 9110, 10.2.3). Zero: it says nothing.
+func retryAfter(text string, now time.Time) time.Duration {
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return time.Duration(max(0, min(seconds, 86400))) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
 }
 
 // withoutURL is what went wrong without the address, whose path may be a secret: the

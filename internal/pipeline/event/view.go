@@ -37,7 +37,7 @@ type Options struct {
 	EmitAfter journal.Position
 
 	Workers      int // goroutines that own partitions; default 1
-	QueueCommits int // commits that wait for a worker before Deliver blocks; default 32
+	QueueCommits int // commits that wait for a worker before Deliver blocks; default that of the queue event-view
 
 	Grace            time.Duration // to reconnect after the server started; default model.DefaultReconnectGrace
 	BacklogWait      time.Duration // at most so long do TTLs wait for a backlog; default 10m
@@ -63,7 +63,8 @@ func (o Options) withDefaults() Options {
 	set(&o.KeepaliveTimeout, model.DefaultKeepaliveTimeout)
 	o.Workers = min(max(o.Workers, 1), model.Partitions)
 	if o.QueueCommits <= 0 {
-		o.QueueCommits = 32
+		commits, _ := o.Queues.Bounds("event-view")
+		o.QueueCommits = int(commits)
 	}
 	if o.StatesPerNode <= 0 {
 		o.StatesPerNode = model.DefaultStatesPerNode
@@ -113,6 +114,7 @@ var ErrStopped = errors.New("event view is stopped")
 func New(o Options) *View {
 	v := &View{opts: o.withDefaults(), sparse: sparseCandidates}
 	v.life, v.end = context.WithCancel(context.Background())
+	v.watchers.init(v.opts.Queues)
 	for i := range v.partitions {
 		v.partitions[i] = newPartition(v, model.Partition(i))
 	}

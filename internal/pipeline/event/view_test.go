@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -172,16 +175,33 @@ func TestWatchGivesTheNewestToASlowReader(t *testing.T) {
 }
 
 func TestOverrunWatchIsClosed(t *testing.T) {
-	v := New(Options{Chunks: plainChunks})
+	const pending = 100
+	settings, err := queue.ParseSettings([]string{fmt.Sprint("watch-events=", pending), "watches=1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queues := queue.NewRegistry(settings)
+	v := New(Options{Chunks: plainChunks, Queues: queues})
 	w := &watcher{wake: make(chan struct{}, 1), pending: map[absentKey]struct{}{}}
+	if err := v.watchers.add(w); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Watch(t.Context(), Query{}); model.ClassOf(err) != model.Limited || !strings.Contains(err.Error(), "--queues watches=") {
+		t.Fatalf("one watch too many: %v", err)
+	}
 	p := v.partitions[0]
-	for n := model.NodeID(1); n <= watchPending+1; n++ {
+	for n := model.NodeID(1); n <= pending+1; n++ {
 		i := p.addNode(n, 1)
 		id, _ := p.addState(i, 1000)
 		w.note(p, id)
 		w.note(p, id)
 	}
-	if keys, overrun := w.take(nil); !overrun || len(keys) != watchPending {
+	for _, q := range queues.List() {
+		if q.Name == "watch-events" && (q.Depth != pending || q.Capacity != pending || q.Passed != pending) || q.Name == "watches" && (q.Depth != 1 || q.Overflow != 1) {
+			t.Errorf("%+v", q)
+		}
+	}
+	if keys, overrun := w.take(nil); !overrun || len(keys) != pending {
 		t.Fatalf("%d pending, overrun %v", len(keys), overrun)
 	}
 	w.note(p, 0)

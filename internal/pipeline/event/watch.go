@@ -5,16 +5,61 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-)
 
-// watchPending bounds the events that wait for one reader.
-const watchPending = 1 << 16
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/queue"
+)
 
 // watchers are those who want to hear of changes.
 type watchers struct {
-	some atomic.Bool // spares the workers a lock while nobody watches
-	mu   sync.RWMutex
-	list []*watcher
+	most    int         // watches at the same time
+	pending int         // events that may wait for one of them
+	some    atomic.Bool // spares the workers a lock while nobody watches
+	passed  atomic.Uint64
+	refused atomic.Uint64
+	noted   atomic.Uint64
+	overrun atomic.Uint64
+	mu      sync.RWMutex
+	list    []*watcher
+}
+
+// init takes the bounds from the queues, and lists them there.
+func (x *watchers) init(queues *queue.Registry) {
+	most, full := queues.Bounds("watches")
+	pending, slow := queues.Bounds("watch-events")
+	x.most, x.pending = int(most), int(pending)
+	queues.Register("watches", func() queue.Info {
+		x.mu.RLock()
+		defer x.mu.RUnlock()
+		return queue.Info{Name: "watches", Capacity: most, Depth: int64(len(x.list)), Unit: "items", Policy: full, Passed: x.passed.Load(), Overflow: x.refused.Load()}
+	})
+	queues.Register("watch-events", func() queue.Info {
+		x.mu.RLock()
+		defer x.mu.RUnlock()
+		info := queue.Info{Name: "watch-events", Capacity: pending, Unit: "items", Policy: slow, Passed: x.noted.Load(), Overflow: x.overrun.Load()}
+		for _, w := range x.list {
+			w.mu.Lock()
+			info.Depth = max(info.Depth, int64(len(w.queue)))
+			w.mu.Unlock()
+		}
+		return info
+	})
+}
+
+// add lets one more watch, unless there are too many.
+func (x *watchers) add(w *watcher) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.list) >= x.most {
+		x.refused.Add(1)
+		return model.Errorf(model.Limited, "%d watches are open, more are not allowed", len(x.list)).
+			WithHint("close one, or raise it: --queues watches=%d", 2*x.most)
+	}
+	x.passed.Add(1)
+	w.most, w.noted = x.pending, &x.noted
+	x.list = append(x.list, w)
+	x.some.Store(true)
+	return nil
 }
 
 // watcher collects which events changed; what they are now is read when its reader
@@ -22,6 +67,8 @@ type watchers struct {
 type watcher struct {
 	query query
 	wake  chan struct{} // capacity 1
+	most  int           // of queue
+	noted *atomic.Uint64
 
 	mu      sync.Mutex
 	pending map[absentKey]struct{}
@@ -52,9 +99,10 @@ func (w *watcher) note(p *partition, id uint32) {
 	if _, ok := w.pending[key]; ok || w.overrun {
 		return
 	}
-	if len(w.queue) == watchPending {
+	if len(w.queue) == w.most {
 		w.overrun = true
 	} else {
+		w.noted.Add(1)
 		w.pending[key] = struct{}{}
 		w.queue = append(w.queue, key)
 	}
@@ -82,10 +130,9 @@ func (v *View) Watch(ctx context.Context, q Query) (<-chan State, error) {
 		return nil, err
 	}
 	w := &watcher{query: compiled, wake: make(chan struct{}, 1), pending: map[absentKey]struct{}{}}
-	v.watchers.mu.Lock()
-	v.watchers.list = append(v.watchers.list, w)
-	v.watchers.some.Store(true)
-	v.watchers.mu.Unlock()
+	if err := v.watchers.add(w); err != nil {
+		return nil, err
+	}
 	out := make(chan State)
 	go func() {
 		defer close(out)
@@ -107,6 +154,7 @@ func (v *View) serveWatch(ctx context.Context, w *watcher, out chan<- State) {
 		keys, overrun = w.take(keys)
 		if overrun {
 			v.metrics.watchEnded.Inc()
+			v.watchers.overrun.Add(1)
 			return
 		}
 		for _, key := range keys {

@@ -58,7 +58,7 @@ func newOutbox(name string, l lane, capacity int, r *queue.Registry) *outbox {
 	r.Register(name, func() queue.Info {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		return queue.Info{Name: name, Capacity: int64(capacity), Depth: int64(o.n), Unit: "items", Policy: queue.Block, Passed: o.passed}
+		return queue.Info{Name: name, Capacity: int64(capacity), Depth: int64(o.n), Unit: "items", Policy: queue.Merge, Passed: o.passed}
 	})
 	return o
 }

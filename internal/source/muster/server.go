@@ -59,8 +59,8 @@ func New(cfg Config) (*Server, error) {
 	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) })
 	s.batches.New = func() any { return new(wire.BatchReader) }
 	s.records.New = func() any { return new(record) }
-	s.acks = newOutbox("session acknowledgements", laneAck, cfg.Limits.Sessions, cfg.Queues)
-	s.pushes = newOutbox("session pushes", lanePush, cfg.Limits.Sessions, cfg.Queues)
+	s.acks = newOutbox("session-acks", laneAck, cfg.Limits.Sessions, cfg.Queues)
+	s.pushes = newOutbox("session-pushes", lanePush, cfg.Limits.Sessions, cfg.Queues)
 	s.rates.init(cfg.Limits.RateBurst)
 	s.watch.init(cfg.Limits, cfg.OnShed)
 	s.began = cfg.Now()

@@ -101,6 +101,24 @@ func (s *sqlStore) Hasten(ctx context.Context, now, latest time.Time) error {
 	return nil
 }
 
+func (s *sqlStore) Pending(ctx context.Context) (map[HandlerRef]int, error) {
+	rows, err := s.db.Query(ctx, `SELECT handler_ns, handler, COUNT(*) FROM history_outbox WHERE state = 'pending' GROUP BY handler_ns, handler`)
+	if err != nil {
+		return nil, fmt.Errorf("read outbox: %w", err)
+	}
+	defer rows.Close()
+	out := map[HandlerRef]int{}
+	for rows.Next() {
+		var ref HandlerRef
+		var n int
+		if err := rows.Scan(&ref.Namespace, &ref.Name, &n); err != nil {
+			return nil, fmt.Errorf("read outbox: %w", err)
+		}
+		out[ref] = n
+	}
+	return out, rows.Err()
+}
+
 func (s *sqlStore) Tried(ctx context.Context, id int64, a Attempt) error {
 	ended := int64(0)
 	if a.State != Pending {

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -131,7 +132,7 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 		err = insert(ctx, tx, `history_outbox (key, problem, handler_ns, handler, kind, payload, created, state, attempts, next_at, last_error, ended)`,
 			`ON CONFLICT DO NOTHING`, b.Deliveries, func(d *Delivery) []any {
 				return []any{d.Key, d.Problem, d.Handler.Namespace, d.Handler.Name, d.Kind, d.Payload, nanos(d.Created),
-					string(Pending), 0, nanos(d.Created), "", 0}
+					string(cmp.Or(d.State, Pending)), 0, nanos(d.Created), cleanText(d.LastError), nanos(d.Ended)}
 			})
 		if err != nil {
 			return err

@@ -35,6 +35,8 @@ type Store interface {
 	// Hasten makes pending deliveries due now that would wait until after latest: the
 	// clock was set back since their last attempt.
 	Hasten(ctx context.Context, now, latest time.Time) error
+	// Pending counts the pending deliveries of each handler.
+	Pending(ctx context.Context) (map[HandlerRef]int, error)
 	// Tried records an attempt.
 	Tried(ctx context.Context, id int64, a Attempt) error
 	// Deliveries lists those of a problem, oldest first.
@@ -132,7 +134,7 @@ type Delivery struct {
 	Kind      string        `json:"kind"` // opened | closed
 	Payload   []byte        `json:"-"`
 	Created   time.Time     `json:"created"`
-	State     DeliveryState `json:"state"`
+	State     DeliveryState `json:"state"` // empty in a Batch: pending
 	Attempts  int           `json:"attempts"`
 	NextAt    time.Time     `json:"nextAt,omitzero"`
 	LastError string        `json:"lastError,omitempty"`

@@ -353,6 +353,25 @@ func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]i
 	return scanChanges(rows)
 }
 
+func (s *sqlStore) ForgetChanges(ctx context.Context, before time.Time, limit int) (int, error) {
+	removed := 0
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		// The oldest by key, so that what stays is never looked at.
+		result, err := tx.Exec(ctx, `DELETE FROM intent_changes WHERE at < ? AND (revision, part) IN
+			(SELECT revision, part FROM intent_changes ORDER BY revision, part LIMIT ?)`, before.UnixNano(), limit)
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		removed = int(n)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("remove old changes: %w", err)
+	}
+	return removed, nil
+}
+
 func (s *sqlStore) Revision(ctx context.Context) (int64, error) {
 	var revision int64
 	if err := s.db.QueryRow(ctx, `SELECT revision FROM intent_revision WHERE one = 1`).Scan(&revision); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/queue"
 )
 
 // View is what a Cycle saves.
@@ -30,6 +31,7 @@ type Cycle struct {
 	Saved  func(floor journal.Position)
 	Period time.Duration // of a full cycle; default 60s
 	Logger *slog.Logger
+	Queues *queue.Registry // where the snapshots are listed that wait for reactions; nil: nowhere
 
 	body, file []byte // one partition's, used again
 }
@@ -48,10 +50,10 @@ func (c *Cycle) Run(ctx context.Context) error {
 	}
 	ticker := time.NewTicker(period / model.Partitions)
 	defer ticker.Stop()
-	written := make(chan *Pending, inFlight) // nil: a cycle is complete
+	written := queue.New[*Pending](c.Queues, "snapshots", inFlight, queue.Block) // nil: a cycle is complete
 	var landing sync.WaitGroup
 	landing.Go(func() {
-		for pending := range written {
+		for pending := range written.Items() {
 			if pending == nil {
 				c.finish()
 			} else {
@@ -60,7 +62,7 @@ func (c *Cycle) Run(ctx context.Context) error {
 		}
 	})
 	defer landing.Wait()
-	defer close(written)
+	defer written.Close()
 	for {
 		for p := range model.Partitions {
 			select {
@@ -70,11 +72,14 @@ func (c *Cycle) Run(ctx context.Context) error {
 			}
 			pending, err := c.write(model.Partition(p))
 			c.report(ctx, err)
-			if pending != nil {
-				written <- pending
+			if pending != nil && written.Put(ctx, pending) != nil {
+				pending.Discard()
+				return nil
 			}
 		}
-		written <- nil
+		if written.Put(ctx, nil) != nil {
+			return nil
+		}
 	}
 }
 

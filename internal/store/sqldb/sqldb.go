@@ -127,6 +127,15 @@ type Rows struct {
 	cancel context.CancelFunc
 }
 
+// Next reads one row more; after the last the database is asked no more.
+func (r *Rows) Next() bool {
+	if r.Rows.Next() {
+		return true
+	}
+	r.cancel()
+	return false
+}
+
 // Close ends the reading.
 func (r *Rows) Close() error {
 	defer r.cancel()

@@ -279,12 +279,26 @@ func testAttempts(t *testing.T, open func() history.Store) {
 	list, err := s.Deliveries(t.Context(), "p1")
 	must(t, err)
 	d := list[0]
+	dead := delivery("p2", "opened", mail, 0)
+	dead.State, dead.LastError, dead.Ended = history.Dead, "too many wait", at(0)
+	must(t, s.Record(t.Context(), history.Batch{Deliveries: []history.Delivery{dead, delivery("p2", "opened", pager, 0)}}))
+	pending, err := s.Pending(t.Context())
+	must(t, err)
+	equal(t, "pending", pending, map[history.HandlerRef]int{pager: 2})
 	must(t, s.Tried(t.Context(), d.ID, history.Attempt{At: at(1), State: history.Pending, NextAt: at(2), Error: "answered 503\x00"}))
 	must(t, s.Tried(t.Context(), d.ID, history.Attempt{At: at(2), State: history.Delivered}))
 	list, err = s.Deliveries(t.Context(), "p1")
 	must(t, err)
 	d.State, d.Attempts, d.NextAt, d.Ended = history.Delivered, 2, time.Time{}, at(2)
 	equal(t, "delivery", list, []history.Delivery{d})
+	pending, err = s.Pending(t.Context())
+	must(t, err)
+	equal(t, "pending at the end", pending, map[history.HandlerRef]int{pager: 1})
+	list, err = s.Deliveries(t.Context(), "p2")
+	must(t, err)
+	if len(list) != 2 || list[0].State != history.Dead || list[0].LastError != dead.LastError || !list[0].Ended.Equal(at(0)) {
+		t.Errorf("born dead: %+v", list)
+	}
 }
 
 func testOutput(t *testing.T, open func() history.Store) {

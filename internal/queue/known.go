@@ -1,0 +1,165 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Kind is one known queue of the server and what may be set of it.
+type Kind struct {
+	Name     string
+	Unit     string   // items or bytes
+	Capacity int64    // default; 0: it follows from something else, and cannot be set
+	Policies []Policy // those that make sense, the default first
+	Holds    string   // what waits in it
+	Full     string   // what becomes of what does not fit
+}
+
+// Known are the queues of a server, by name. What is not here does not wait.
+func Known() []Kind {
+	return []Kind{
+		{"applies", "items", 34, []Policy{Drop}, "Changes of resources that are being applied, and those that wait for their turn: two at a time, a body may be large.", "Refused; try again."},
+		{"deliveries", "items", 100_000, []Policy{GiveUp}, "Notifications that a handler has not taken yet, per handler; the depth is that of the fullest. They lie in the history store.",
+			"The newest are recorded as given up: `muster describe problem ID` shows them."},
+		{"enrolments", "items", 100, []Policy{Drop, Block}, "Machines that are joining now.", "drop: sent away, the agent tries again; block: they wait."},
+		{"event-view", "items", 32, []Policy{Block}, "Commits of the journal on the way to a worker of the event view, per worker (event-view-0, …).",
+			"The journal commits slower, and sessions stop reading."},
+		{"facts", "items", 0, []Policy{Merge}, "Nodes whose facts and labels are not written into intent yet.", "At most one entry for each node."},
+		{"journal", "bytes", 8 << 20, []Policy{Block}, "What waits to be committed to the journal.", "Sessions stop reading; agents keep their results and are asked for rarer batches."},
+		{"logins", "items", 18, []Policy{Drop}, "Logins whose password is being looked at, and those that wait for their turn: two at a time, each costs memory.", "Refused; try again. Tokens go on working."},
+		{"reactions", "bytes", 64 << 20, []Policy{Rederive, Block}, "Changes of events that history has not recorded yet.",
+			"rederive: dropped, and made again from the journal when history answers; block: the event view waits, and with it all acknowledgements."},
+		{"requests", "items", 500, []Policy{Drop, Block}, "Requests to the API that are being answered; watches and logins are counted apart.", "drop: refused, try again; block: they wait."},
+		{"session-acks", "items", 0, []Policy{Merge}, "Sessions to which an acknowledgement is due.", "At most one entry for each session."},
+		{"session-pushes", "items", 0, []Policy{Merge}, "Sessions to which an assignment or another message is due.", "At most one entry for each session."},
+		{"snapshots", "items", 0, []Policy{Block}, "Snapshots that are on disk and wait until history holds what lies before them.",
+			"At most one for every second partition; the next snapshot waits, and the journal is not cut."},
+		{"watch-events", "items", 1 << 16, []Policy{End}, "Events that changed and that a watch has not read yet, per watch; the depth is that of the fullest.", "The watch ends, and its reader lists again."},
+		{"watches", "items", 256, []Policy{Drop}, "Watches (`get events -w`) that are open.", "One more is refused."},
+	}
+}
+
+func find(name string) (Kind, bool) {
+	all := Known()
+	i := slices.IndexFunc(all, func(k Kind) bool { return k.Name == name })
+	if i < 0 {
+		return Kind{}, false
+	}
+	return all[i], true
+}
+
+// Settings are what an operator set, by name of the queue.
+type Settings map[string]setting
+
+type setting struct {
+	capacity int64
+	policy   Policy
+}
+
+// ParseSettings reads NAME=CAPACITY and NAME=POLICY. The error names every problem.
+func ParseSettings(list []string) (Settings, error) {
+	out := Settings{}
+	var problems []error
+	for _, text := range list {
+		name, value, _ := strings.Cut(text, "=")
+		k, ok := find(name)
+		if !ok {
+			problems = append(problems, unknown(text, name))
+			continue
+		}
+		set := out[name]
+		var err error
+		if value != "" && value[0] >= '0' && value[0] <= '9' {
+			set.capacity, err = k.capacity(value)
+		} else {
+			set.policy, err = k.policy(value)
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", text, err))
+		}
+		out[name] = set
+	}
+	return out, errors.Join(problems...)
+}
+
+func unknown(text, name string) error {
+	var names []string
+	for _, k := range Known() {
+		names = append(names, k.Name)
+	}
+	if near := model.Nearest(name, names); near != "" {
+		return fmt.Errorf("%s: no queue is called %q; did you mean %s?", text, name, near)
+	}
+	return fmt.Errorf("%s: no queue is called %q: %s", text, name, strings.Join(names, ", "))
+}
+
+func (k Kind) capacity(text string) (int64, error) {
+	if k.Capacity == 0 {
+		return 0, fmt.Errorf("the capacity of %s cannot be set: %s", k.Name, k.Full)
+	}
+	if k.Unit == "bytes" {
+		size, err := model.ParseSize(text)
+		if err == nil && size < 1<<20 {
+			err = errors.New("want at least 1MiB")
+		}
+		return int64(size), err
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%q is no number of items", text)
+	}
+	return n, nil
+}
+
+func (k Kind) policy(text string) (Policy, error) {
+	if slices.Contains(k.Policies, Policy(text)) {
+		return Policy(text), nil
+	}
+	return "", fmt.Errorf("%q is no policy of %s: it knows %s", text, k.Name, k.policies())
+}
+
+func (k Kind) policies() string {
+	names := make([]string, len(k.Policies))
+	for i, p := range k.Policies {
+		names[i] = string(p)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Reference writes docs/reference/queues.md.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString(`# Queues
+
+Whatever waits in a server waits in one of these; each is bounded. ` + "`muster get queues`" + ` shows how full
+they are, ` + "`muster_queue_depth`, `_capacity`, `_passed_total` and `_overflow_total`" + ` are the metrics.
+` + "`--queues NAME=CAPACITY` and `--queues NAME=POLICY`" + ` set them (several separated by commas; in the
+configuration file a list). The policy that stands first is the default. This page is generated from the code.
+
+| queue | capacity | policy | what waits | when it is full |
+|---|---|---|---|---|
+`)
+	for _, k := range Known() {
+		capacity := "follows"
+		switch {
+		case k.Capacity > 0 && k.Unit == "bytes":
+			capacity = model.Size(k.Capacity).String()
+		case k.Capacity > 0:
+			capacity = fmt.Sprint(k.Capacity)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", k.Name, capacity, k.policies(), k.Holds, k.Full)
+	}
+	b.WriteString(`
+## On the agent
+The spool holds at most ` + "`--spool-size`" + ` bytes and results of ` + "`--spool-age`" + `; beyond it the oldest results of the
+checks with the most give way, and what gave way becomes one event per check. At most 1 MiB of the newest
+signals is in memory, and as much as the server allows (` + "`max-unacked`" + `) is on the way. A check that is due
+while its last run has not ended waits for it: there is at most one run of each.
+`)
+	return b.String()
+}
