@@ -152,7 +152,7 @@ func (r *run) checkSet(held *link.Held) *checkSet {
 
 func (r *run) failed(a *agent, err error) {
 	r.mu.Lock()
-	r.failures[err.Error()]++
+	r.failures[cause(err)]++
 	r.mu.Unlock()
 	r.cfg.Log.Debug("no session", "agent", a.name, "error", err)
 }
@@ -162,7 +162,7 @@ func (r *run) lost(a *agent, err error) {
 		err = errors.New("closed")
 	}
 	r.mu.Lock()
-	r.losses[err.Error()]++
+	r.losses[cause(err)]++
 	r.mu.Unlock()
 	r.cfg.Log.Debug("session ended", "agent", a.name, "error", err)
 }

@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -17,7 +16,10 @@ import (
 )
 
 // sqlStore is Store on SQLite and on PostgreSQL. Times are Unix nanoseconds; 0: none.
-type sqlStore struct{ db *sqldb.DB }
+type sqlStore struct {
+	db *sqldb.DB
+	inserters
+}
 
 var schema = []string{`
 	CREATE TABLE history_entries (
@@ -56,7 +58,11 @@ func Open(ctx context.Context, dsn string) (Store, error) {
 	if err := db.Migrate(ctx, schema); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &sqlStore{db: db}, nil
+	s := &sqlStore{db: db}
+	if err := s.prepare(ctx, db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
 }
 
 func (s *sqlStore) Close() error   { return s.db.Close() }
@@ -74,23 +80,6 @@ func fromNanos(n int64) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(0, n).UTC()
-}
-
-func flag(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// noStatus is the column previous of an event's first status.
-const noStatus = -1
-
-func previous(e *Entry) int64 {
-	if e.First {
-		return noStatus
-	}
-	return int64(e.Previous)
 }
 
 func (s *sqlStore) Record(ctx context.Context, b Batch) error {
@@ -111,93 +100,26 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 				entries = append(entries, e)
 			}
 		}
-		err = insert(ctx, tx, `history_entries (partition_no, log, number, idx, at, executed, kind, namespace, node, node_id,
-				check_name, check_id, status, previous, output, count, expired)`, ``, entries, func(e *Entry) []any {
-			return []any{int64(e.Partition), int64(e.Place.At.Log), int64(e.Place.At.Number), int64(e.Place.Index),
-				nanos(e.At), nanos(e.Executed), string(e.Kind), e.Namespace, e.Node, int64(e.NodeID), e.Check, int64(e.CheckID),
-				int64(e.Status), previous(e), cleanText(e.Output), int64(e.Count), flag(e.Expired)}
-		})
-		if err != nil {
+		if err := s.entries.Insert(ctx, tx, entries); err != nil {
 			return err
 		}
-		const problems = `history_problems (` + problemColumns + `)`
-		if err := insert(ctx, tx, problems, `ON CONFLICT DO NOTHING`, b.Opened, opening); err != nil {
+		if err := s.opened.Insert(ctx, tx, b.Opened); err != nil {
 			return err
 		}
-		err = insert(ctx, tx, problems, `ON CONFLICT (id) DO UPDATE SET closed = excluded.closed, status = excluded.status,
-			severity = excluded.severity WHERE history_problems.closed = 0`, b.Closed, ending)
-		if err != nil {
+		if err := s.closed.Insert(ctx, tx, b.Closed); err != nil {
 			return err
 		}
-		err = insert(ctx, tx, `history_outbox (key, problem, handler_ns, handler, kind, payload, created, state, attempts, next_at, last_error, ended)`,
-			`ON CONFLICT DO NOTHING`, b.Deliveries, func(d *Delivery) []any {
-				return []any{d.Key, d.Problem, d.Handler.Namespace, d.Handler.Name, d.Kind, d.Payload, nanos(d.Created),
-					string(cmp.Or(d.State, Pending)), 0, nanos(d.Created), cleanText(d.LastError), nanos(d.Ended)}
-			})
-		if err != nil {
+		if err := s.deliver.Insert(ctx, tx, b.Deliveries); err != nil {
 			return err
 		}
-		return insert(ctx, tx, `history_places (partition_no, log, number, idx)`,
-			`ON CONFLICT (partition_no) DO UPDATE SET log = excluded.log, number = excluded.number, idx = excluded.idx`,
-			slices.Sorted(maps.Keys(b.Places)), func(p *model.Partition) []any {
-				place := b.Places[*p]
-				return []any{int64(*p), int64(place.At.Log), int64(place.At.Number), int64(place.Index)}
-			})
+		places := make([]reached, 0, len(b.Places))
+		for _, p := range slices.Sorted(maps.Keys(b.Places)) {
+			places = append(places, reached{p, b.Places[p]})
+		}
+		return s.places.Insert(ctx, tx, places)
 	})
 	if err != nil {
 		return fmt.Errorf("record history: %w", err)
-	}
-	return nil
-}
-
-func opening(p *Problem) []any {
-	return []any{p.ID, p.Namespace, p.Node, int64(p.NodeID), p.Check, int64(p.CheckID), int64(p.Chunk),
-		int64(p.Status), int64(p.Severity), nanos(p.Opened), int64(0), cleanText(p.Output)}
-}
-
-func ending(p *Problem) []any {
-	row := opening(p)
-	row[10] = nanos(p.Closed)
-	return row
-}
-
-// cleanText is what both engines store: PostgreSQL knows no NUL and no broken UTF-8.
-func cleanText(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-}
-
-// rowsAtOnce is how many rows one statement inserts: what a statement costs is paid
-// once for them, over a network a round trip.
-const rowsAtOnce = 50
-
-// insert writes items as rows of into, "table (column, …)".
-func insert[T any](ctx context.Context, tx *sqldb.Tx, into, onConflict string, items []T, row func(*T) []any) error {
-	columns := strings.Count(into, ",") + 1
-	values := "(" + strings.Repeat("?, ", columns-1) + "?)"
-	var whole *sql.Stmt // of rowsAtOnce rows
-	args := make([]any, 0, min(len(items), rowsAtOnce)*columns)
-	for len(items) > 0 {
-		n := min(len(items), rowsAtOnce)
-		args = args[:0]
-		for i := range items[:n] {
-			args = append(args, row(&items[i])...)
-		}
-		items = items[n:]
-		stmt := whole
-		if n < rowsAtOnce || whole == nil {
-			var err error
-			stmt, err = tx.Prepare(ctx, `INSERT INTO `+into+` VALUES `+strings.Repeat(values+", ", n-1)+values+` `+onConflict)
-			if err != nil {
-				return err
-			}
-			defer stmt.Close() // at most two
-		}
-		if n == rowsAtOnce {
-			whole = stmt
-		}
-		if _, err := stmt.ExecContext(ctx, args...); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func openSQLite(ctx context.Context, path, component string) (*DB, error) {
 	file.Close()
 	source := func(extra string) string {
 		return "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)" +
-			"&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=cache_size(-16000)&_pragma=temp_store(MEMORY)" + extra
+			"&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=cache_size(-16000)&_pragma=temp_store(MEMORY)&_pragma=wal_autocheckpoint(4000)" + extra
 	}
 	db := &DB{Dialect: SQLite, component: component, name: path}
 	if db.writer, err = sql.Open("sqlite", source("&_txlock=immediate")); err != nil {

@@ -1,0 +1,90 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/sqldb"
+)
+
+// inserters write the rows of a batch, each kind in statements that are kept.
+type inserters struct {
+	entries *sqldb.Inserter[Entry]
+	opened  *sqldb.Inserter[Problem]
+	closed  *sqldb.Inserter[Problem]
+	deliver *sqldb.Inserter[Delivery]
+	places  *sqldb.Inserter[reached]
+}
+
+// reached is how far a partition was recorded.
+type reached struct {
+	partition model.Partition
+	place     Place
+}
+
+func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
+	in.entries, err = sqldb.NewInserter(ctx, db, `history_entries (partition_no, log, number, idx, at, executed, kind,
+		namespace, node, node_id, check_name, check_id, status, previous, output, count, expired)`, ``, entryRow)
+	if err != nil {
+		return err
+	}
+	const problems = `history_problems (` + problemColumns + `)`
+	in.opened, err = sqldb.NewInserter(ctx, db, problems, `ON CONFLICT DO NOTHING`, openedRow)
+	if err != nil {
+		return err
+	}
+	in.closed, err = sqldb.NewInserter(ctx, db, problems, `ON CONFLICT (id) DO UPDATE SET closed = excluded.closed,
+		status = excluded.status, severity = excluded.severity WHERE history_problems.closed = 0`, closedRow)
+	if err != nil {
+		return err
+	}
+	in.deliver, err = sqldb.NewInserter(ctx, db, `history_outbox (key, problem, handler_ns, handler, kind, payload, created,
+		state, attempts, next_at, last_error, ended)`, `ON CONFLICT DO NOTHING`, deliveryRow)
+	if err != nil {
+		return err
+	}
+	in.places, err = sqldb.NewInserter(ctx, db, `history_places (partition_no, log, number, idx)`,
+		`ON CONFLICT (partition_no) DO UPDATE SET log = excluded.log, number = excluded.number, idx = excluded.idx`, placeRow)
+	return err
+}
+
+// noStatus is the column previous of an event's first status.
+const noStatus = -1
+
+func entryRow(args []any, e *Entry) []any {
+	previous, expired := int64(e.Previous), int64(0)
+	if e.First {
+		previous = noStatus
+	}
+	if e.Expired {
+		expired = 1
+	}
+	return append(args, int64(e.Partition), int64(e.Place.At.Log), int64(e.Place.At.Number), int64(e.Place.Index),
+		nanos(e.At), nanos(e.Executed), string(e.Kind), e.Namespace, e.Node, int64(e.NodeID), e.Check, int64(e.CheckID),
+		int64(e.Status), previous, cleanText(e.Output), int64(e.Count), expired)
+}
+
+func openedRow(args []any, p *Problem) []any { return problemRow(args, p, 0) }
+
+func closedRow(args []any, p *Problem) []any { return problemRow(args, p, nanos(p.Closed)) }
+
+func problemRow(args []any, p *Problem, closed int64) []any {
+	return append(args, p.ID, p.Namespace, p.Node, int64(p.NodeID), p.Check, int64(p.CheckID), int64(p.Chunk),
+		int64(p.Status), int64(p.Severity), nanos(p.Opened), closed, cleanText(p.Output))
+}
+
+func deliveryRow(args []any, d *Delivery) []any {
+	return append(args, d.Key, d.Problem, d.Handler.Namespace, d.Handler.Name, d.Kind, d.Payload, nanos(d.Created),
+		string(cmp.Or(d.State, Pending)), int64(0), nanos(d.Created), cleanText(d.LastError), nanos(d.Ended))
+}
+
+func placeRow(args []any, r *reached) []any {
+	return append(args, int64(r.partition), int64(r.place.At.Log), int64(r.place.At.Number), int64(r.place.Index))
+}
+
+// cleanText is what both engines store: PostgreSQL knows no NUL and no broken UTF-8.
+func cleanText(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}

@@ -1,0 +1,57 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+)
+
+// rowsAtOnce are the numbers of rows that one statement inserts. What a statement costs
+// is paid once for its rows, over a network a round trip; what it costs to be prepared
+// grows with them, so the statements are kept.
+var rowsAtOnce = [...]int{64, 16, 4, 1}
+
+// Inserter writes rows of one table, T by T. It is made once, after Migrate, and lives
+// as long as its DB.
+type Inserter[T any] struct {
+	columns int
+	row     func(args []any, item *T) []any
+	stmts   [len(rowsAtOnce)]*sql.Stmt
+}
+
+// NewInserter prepares INSERT INTO into, "table (column, …)", with the clause onConflict.
+// row appends the values of one item, in the order of the columns.
+func NewInserter[T any](ctx context.Context, db *DB, into, onConflict string, row func(args []any, item *T) []any) (*Inserter[T], error) {
+	in := &Inserter[T]{columns: strings.Count(into, ",") + 1, row: row}
+	values := "(" + strings.Repeat("?, ", in.columns-1) + "?)"
+	for i, n := range rowsAtOnce {
+		var err error
+		in.stmts[i], err = db.writer.PrepareContext(ctx, db.Rebind("INSERT INTO "+into+" VALUES "+strings.Repeat(values+", ", n-1)+values+" "+onConflict))
+		if err != nil {
+			return nil, db.explain(fmt.Errorf("prepare INSERT INTO %s: %w", into, err))
+		}
+	}
+	return in, nil
+}
+
+// Insert writes items, in their order.
+func (in *Inserter[T]) Insert(ctx context.Context, tx *Tx, items []T) error {
+	args := make([]any, 0, min(len(items), rowsAtOnce[0])*in.columns)
+	for i, n := range rowsAtOnce {
+		if len(items) < n {
+			continue
+		}
+		stmt := tx.StmtContext(ctx, in.stmts[i]) // ends with the transaction
+		for ; len(items) >= n; items = items[n:] {
+			args = args[:0]
+			for k := range items[:n] {
+				args = in.row(args, &items[k])
+			}
+			if _, err := stmt.ExecContext(ctx, args...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
