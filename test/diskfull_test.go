@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -20,20 +21,7 @@ func TestDiskFullWhileCommitting(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
 	s := harness.NewServer(t)
-	if err := os.MkdirAll(s.Data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("tmpfs", s.Data, "tmpfs", 0, "size=48m"); err != nil {
-		testenv.LeftOut(t, "tmpfs cannot be mounted here: "+err.Error(), "sudo make check")
-	}
-	t.Cleanup(func() {
-		if s.Process != nil {
-			s.Kill()
-		}
-		if err := syscall.Unmount(s.Data, syscall.MNT_DETACH); err != nil {
-			t.Errorf("unmount: %v", err)
-		}
-	})
+	smallDisk(t, s, "48m")
 	fleet := harness.Fleet{Agents: 10, Checks: 10, Interval: 100 * time.Millisecond}
 	s.Prepare(fleet)
 	s.Start()
@@ -84,4 +72,65 @@ func TestDiskFullWhileCommitting(t *testing.T) {
 		t.Errorf("the reserve is not there again: %v", err)
 	}
 	s.Stop()
+}
+
+// smallDisk puts the server's data folder on a disk of its own.
+func smallDisk(t *testing.T, s *harness.Server, size string) {
+	t.Helper()
+	if err := os.MkdirAll(s.Data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", s.Data, "tmpfs", 0, "size="+size); err != nil {
+		testenv.LeftOut(t, "tmpfs cannot be mounted here: "+err.Error(), "sudo make check")
+	}
+	t.Cleanup(func() {
+		if s.Process != nil {
+			s.Kill()
+		}
+		if err := syscall.Unmount(s.Data, syscall.MNT_DETACH); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+}
+
+// The journal alone fills its disk, or its budget, faster than snapshots let its tail go.
+// Agents are slowed down meanwhile; nothing is lost, and it goes on by itself.
+func TestJournalFillsItsDisk(t *testing.T) {
+	for _, c := range []struct {
+		name, disk string
+		args       []string
+		leftShort  bool
+	}{
+		{"disk", "80m", []string{"--journal-budget", "128MiB", "--journal-reserve", "24MiB"}, false},
+		{"budget", "", []string{"--journal-budget", "64MiB"}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.leftShort {
+				t.Skip("the disk stands for the budget")
+			}
+			t.Parallel()
+			s := harness.NewServer(t, append(c.args, "--snapshot-cycle", "1s")...)
+			if c.disk != "" {
+				testenv.Root(t)
+				smallDisk(t, s, c.disk)
+			}
+			fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond}
+			s.Prepare(fleet)
+			s.Start()
+			cfg := s.Load(fleet, 6*time.Second)
+			cfg.Output = 20_000
+			rep, err := load.Run(t.Context(), cfg)
+			if err != nil || !rep.OK() {
+				t.Errorf("load run: %v, %+v", err, rep)
+			}
+			if !strings.Contains(s.Log(), "journal cannot commit, will go on by itself") || rep.Slowed == 0 {
+				t.Errorf("there was always room: nothing is shown; slowed %d times", rep.Slowed)
+			}
+			s.WaitReady(30 * time.Second)
+			before := s.FleetStates()
+			s.Kill()
+			s.Start()
+			equal(t, before, s.FleetStates())
+		})
+	}
 }

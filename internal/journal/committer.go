@@ -91,11 +91,11 @@ func (l *Log) commit(b *batch) bool {
 		c.head.received, c.head.listening = l.writer.stamp(&l.opts, l.head)
 		l.writer.bytes = c.encode(l.writer.bytes)
 		at, err = l.write(l.writer.bytes, c.head)
-		if !errors.Is(err, ErrBudget) {
+		if !errors.Is(err, errRoom) {
 			break
 		}
-		// Empty commits go on meanwhile, and positions with them: a tail is let go when
-		// there are snapshots of two later positions.
+		// Ticks go on meanwhile, and positions with them: a tail is let go when there are
+		// snapshots of two later positions.
 		if !l.commit(&batch{}) {
 			err = ErrClosed
 			break

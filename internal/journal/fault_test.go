@@ -342,46 +342,77 @@ func TestNewIncarnation(t *testing.T) {
 	}
 }
 
-// TestBudgetAndTime: at the budget positions move on, because the tail is let go only
-// for snapshots of later ones; listening time does not.
-func TestBudgetAndTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var listening atomic.Int64
-		l := open(t, "/j", journal.Options{FS: memfs.New(), Reserve: -1, Budget: 20_000, QueueBytes: 1 << 20, Deliver: func(c journal.Commit) {
-			listening.Store(int64(c.Listening()))
-		}})
-		defer l.Close()
-		a := journaltest.NewAcks()
-		for i := range 300 {
-			add(t, l, a, i)
-			synctest.Wait()
-		}
-		at, before := l.Head().Number, listening.Load()
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		if moved := l.Head().Number - at; moved < 9 || moved > 11 || listening.Load() != before {
-			t.Fatalf("%d commits and %v of listening in 10 s at the budget", moved, time.Duration(listening.Load()-before))
-		}
-		if err := l.Stats().Blocked; !errors.Is(err, journal.ErrBudget) {
-			t.Fatalf("blocked: %v", err)
-		}
-		older := l.Head()
-		for range 100 {
-			if len(a.Heard()) == 300 {
-				if err := l.Stats().Blocked; err != nil {
-					t.Fatal(err)
+// TestNoRoomAndTime: at the budget, and on a full disk, positions move on, because the
+// tail is let go only for snapshots of later ones; listening time does not.
+func TestNoRoomAndTime(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		options journal.Options
+		free    int64 // bytes on disk; negative: plenty
+		why     string
+	}{
+		{"budget", journal.Options{Reserve: -1, Budget: 20_000}, -1, "size budget"},
+		{"disk", journal.Options{Reserve: 10_000, MaxCommit: 2000, SegmentSize: 2000}, 20_000, "disk is full"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var listening atomic.Int64
+				fs := faultfs.New(memfs.New())
+				fs.SetFree(c.free)
+				taken := false
+				fs.Before(func(op faultfs.Op) error {
+					switch {
+					case op.Kind == faultfs.Allocate:
+						taken = true
+					case op.Kind == faultfs.Remove && strings.HasSuffix(op.Name, "RESERVE") && taken:
+						taken = false
+						fs.SetFree(c.options.Reserve) // what letting it go gives back
+					}
+					return nil
+				})
+				o := c.options
+				o.FS, o.QueueBytes = fs, 1<<20
+				o.Deliver = func(c journal.Commit) { listening.Store(int64(c.Listening())) }
+				l := open(t, "/j", o)
+				defer l.Close()
+				a := journaltest.NewAcks()
+				for i := range 300 {
+					add(t, l, a, i)
+					synctest.Wait()
 				}
-				return
-			}
-			if err := l.Cut(older); err != nil { // never the head: that is what a snapshot of now is at
-				t.Fatal(err)
-			}
-			older = l.Head()
-			time.Sleep(2 * time.Second)
-			synctest.Wait()
-		}
-		t.Fatalf("%d of 300 committed though all was cut", len(a.Heard()))
-	})
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				at, before, heard := l.Head().Number, listening.Load(), len(a.Heard())
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				if moved := l.Head().Number - at; moved < 9 || moved > 11 || listening.Load() != before {
+					t.Fatalf("%d commits and %v of listening in 10 s without room", moved, time.Duration(listening.Load()-before))
+				}
+				if err := l.Stats().Blocked; err == nil || !strings.Contains(err.Error(), c.why) || len(a.Heard()) != heard || heard == 300 {
+					t.Fatalf("blocked: %v; %d, then %d acknowledged", err, heard, len(a.Heard()))
+				}
+				older := l.Head()
+				for range 200 {
+					if len(a.Heard()) == 300 {
+						if err := l.Stats().Blocked; err != nil {
+							t.Fatal(err)
+						}
+						return
+					}
+					if err := l.Cut(older); err != nil { // never the head: that is where a snapshot of now stands
+						t.Fatal(err)
+					}
+					if c.free >= 0 {
+						fs.SetFree(100_000) // what a cut gives back
+					}
+					older = l.Head()
+					time.Sleep(2 * time.Second)
+					synctest.Wait()
+				}
+				t.Fatalf("%d of 300 committed though all was cut", len(a.Heard()))
+			})
+		})
+	}
 }
 
 func TestRefusesNewerStores(t *testing.T) {

@@ -20,6 +20,7 @@ type writer struct {
 	file     disk.File // open segment; nil: the next commit opens one
 	offset   int64     // where its next commit goes
 	reserved bool      // the reserve is there
+	refused  bool      // a batch waits for room, while ticks go on
 	blocked  time.Time // since when; zero: not
 	broken   error     // acknowledged bytes were found gone: nothing goes on until a restart
 }
@@ -27,42 +28,59 @@ type writer struct {
 // ErrBudget is Stats.Blocked while the log is as large as it may be.
 var ErrBudget = errors.New("journal is at its size budget: waiting for snapshots, history and reactions to let go of its tail")
 
+// errRoom: there is no room for entries, but there may be for a tick.
+var errRoom = errors.New("no room for entries")
+
 // write makes a commit durable and returns its offset. It does not give up: while
-// the disk refuses it waits and tries again, until the log closes. Only ErrBudget of a
-// log that ticks is returned, after the wait: the head may move before the next attempt.
+// the disk refuses it waits and tries again, until the log closes. Only errRoom is
+// returned, by a log that ticks: the head may move before the next attempt.
 func (l *Log) write(data []byte, h header) (offset int64, err error) {
+	w := &l.writer
+	tick := h.entries == 0 && l.opts.Tick > 0
 	for {
-		offset, err = l.tryWrite(data, h.number, h.entries == 0 && l.opts.Tick > 0)
-		if err == nil {
-			if h.entries > 0 || !errors.Is(l.Stats().Blocked, ErrBudget) {
-				l.unblock()
-			}
+		lack := l.room(int64(len(data)))
+		if err = lack; err == nil || tick { // a few bytes find room in what the reserve left
+			offset, err = l.put(data, h.number)
+		}
+		switch {
+		case err != nil:
+		case lack != nil:
+			l.block(lack)
+			return offset, nil
+		case tick && w.refused:
+			return offset, nil
+		default:
+			w.refused = false
+			l.unblock()
 			return offset, nil
 		}
 		l.block(err)
 		if !l.pause() {
 			return 0, ErrClosed
 		}
-		if errors.Is(err, ErrBudget) && l.opts.Tick > 0 {
-			return 0, err
+		if !tick && l.opts.Tick > 0 && (lack != nil || disk.IsFull(err)) {
+			w.refused = true
+			return 0, errRoom
 		}
 	}
 }
 
-// tryWrite is one attempt. A tick is let over the budget.
-func (l *Log) tryWrite(data []byte, number uint64, tick bool) (offset int64, err error) {
+// room says why so many bytes may not be taken.
+func (l *Log) room(more int64) error {
+	if err := l.takeReserve(); err != nil {
+		return err
+	}
+	return l.checkBudget(more)
+}
+
+// put writes and syncs once.
+func (l *Log) put(data []byte, number uint64) (offset int64, err error) {
 	w := &l.writer
 	if w.broken != nil {
 		return 0, w.broken
 	}
-	if err := l.takeReserve(); err != nil {
-		return 0, err
-	}
 	if w.file != nil && w.offset > segmentHeaderSize && w.offset+int64(len(data)) > l.opts.SegmentSize {
 		_ = w.close() // all of it is synced
-	}
-	if err := l.checkBudget(int64(len(data))); err != nil && !tick {
-		return 0, err
 	}
 	if w.file == nil {
 		if err := l.roll(number); err != nil {
@@ -72,7 +90,7 @@ func (l *Log) tryWrite(data []byte, number uint64, tick bool) (offset int64, err
 	}
 	if _, err := w.file.WriteAt(data, w.offset); err != nil {
 		if disk.IsFull(err) {
-			l.dropReserve(err) // the same bytes go to the same place later
+			l.dropReserve(err) // what comes next goes to the same place
 			return 0, err
 		}
 		return 0, l.abandon(err, number)
