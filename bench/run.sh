@@ -145,6 +145,8 @@ if compgen -G "$out/*.json" >/dev/null; then
     echo "command of each run; [bench/README.md](../README.md) says how it is measured. \`(server)\` is"
     echo "the whole, \`(spine)\` session, journal and view alone. Server and loader share the machine;"
     echo "*load before* and *others* tell whether they had it for themselves."
+    [ ! -e "$out/stages.txt" ] || printf '\nGo benchmarks of each stage: [stages.txt](stages.txt).\n'
+    [ ! -e "$out/calls.txt" ] || printf '\nSystem calls of the server by kind: [calls.txt](calls.txt).\n'
     echo
     $bin load table "$out"/*.json
   } >"$out/README.md.new"
