@@ -100,6 +100,10 @@ func readFile(path string, set func(f Field, text, where string)) []error {
 	if err != nil {
 		return []error{fmt.Errorf("read configuration: %w", err)}
 	}
+	return parse(path, data, set)
+}
+
+func parse(path string, data []byte, set func(f Field, text, where string)) []error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return []error{fmt.Errorf("%s: %w", path, err)}

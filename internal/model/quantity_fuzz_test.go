@@ -1,0 +1,30 @@
+package model
+
+import "testing"
+
+// What is read of a duration, a size or a threshold is printed as it can be read again.
+func FuzzQuantities(f *testing.F) {
+	for _, text := range []string{
+		"30s", "1h30m", "7d", "-5m", "0", "5", "1e3s", "99999999999d", "64KiB", "1.5GiB", "4 MB", "-1", "1e400GiB", "65536",
+		"10", "10:", "~:10", "10:20", "@10:20", ":", "@", "~", "1e5:", "", "NaN", "+5:7", ",5:",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if d, err := ParseDuration(text); err == nil {
+			if again, err := ParseDuration(d.String()); err != nil || again != d {
+				t.Errorf("duration %q is %d, printed %q, read again %d, %v", text, d, d, again, err)
+			}
+		}
+		if s, err := ParseSize(text); err == nil {
+			if again, err := ParseSize(s.String()); err != nil || again != s || s < 0 {
+				t.Errorf("size %q is %d, printed %q, read again %d, %v", text, s, s, again, err)
+			}
+		}
+		if r, err := ParseRange(text); err == nil {
+			if again, err := ParseRange(r.String()); err != nil || again != r {
+				t.Errorf("threshold %q is %+v, printed %q, read again %+v, %v", text, r, r, again, err)
+			}
+		}
+	})
+}
