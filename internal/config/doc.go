@@ -3,6 +3,6 @@
 // environment and the file, and write docs/reference/configuration.md.
 //
 // Flags win over the environment (MUSTER_…), that over the file, that over the
-// defaults. Unknown keys are errors; all problems are reported at once. Start
-// reading at config.go.
+// defaults. Unknown keys are errors; all problems are reported at once.
+// Start reading at config.go.
 package config

@@ -115,18 +115,50 @@ func TestImportsPointOneWay(t *testing.T) {
 	}
 }
 
+// A package's comment says what it is; where it has them, which goroutines and locks it
+// owns; and, where it is more than a few files, where to start reading.
 func TestEveryPackageSaysWhatItIs(t *testing.T) {
-	documented := map[string]bool{}
+	type room struct {
+		comment           string
+		files             int
+		goroutines, locks bool
+	}
+	rooms := map[string]*room{}
 	for _, f := range goFiles(t) {
 		if strings.HasSuffix(f.path, "_test.go") {
 			continue
 		}
 		dir := filepath.Dir(f.path)
-		documented[dir] = documented[dir] || f.ast.Doc != nil
+		if rooms[dir] == nil {
+			rooms[dir] = &room{}
+		}
+		r := rooms[dir]
+		r.comment += f.ast.Doc.Text()
+		r.files++
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				r.goroutines = true
+			case *ast.Field:
+				if sel, ok := n.Type.(*ast.SelectorExpr); ok && (sel.Sel.Name == "Mutex" || sel.Sel.Name == "RWMutex") {
+					r.locks = true
+				}
+			}
+			return true
+		})
 	}
-	for dir, ok := range documented {
-		if !ok {
+	for dir, r := range rooms {
+		says := func(what string) bool { return regexp.MustCompile(what).MatchString(r.comment) }
+		switch {
+		case r.comment == "":
 			t.Errorf("%s: no file has a package comment", dir)
+		case !strings.HasPrefix(dir, "internal/"):
+		case r.goroutines && !says("[Gg]oroutine"):
+			t.Errorf("%s: the package comment does not say which goroutines there are", dir)
+		case r.locks && !says("[Ll]ock|mutex"):
+			t.Errorf("%s: the package comment does not say which locks there are", dir)
+		case r.files > 3 && !says(`[Ss]tart (reading )?at`):
+			t.Errorf("%s: the package comment does not say where to start reading", dir)
 		}
 	}
 }

@@ -2,9 +2,10 @@
 // audits resources.
 //
 // Store (store.go) is the small interface to SQL; internal/store/intentdb implements
-// it, and passes the conformance suite (intenttest) on SQLite and PostgreSQL. Service (service.go) is what the API, the planner,
-// enrolment and sessions call: one apply is apply.go, read from top to bottom. What
-// sessions and requests ask (nodes.go, users.go) is answered from memory.
+// it, and passes the conformance suite (intenttest) on SQLite and PostgreSQL. Service
+// is what the API, the planner, enrolment and sessions call. Start reading at
+// service.go; one apply is apply.go, from top to bottom. What sessions and requests
+// ask (nodes.go, users.go) is answered from memory.
 //
 // Goroutines: Run, which writes what agents said of themselves. Locks: one per
 // index, none held across SQL.

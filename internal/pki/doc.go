@@ -3,5 +3,6 @@
 //
 // Start at authority.go (what the server keeps under DATA/pki), then token.go and
 // enrol.go (how a machine becomes a node), then identity.go (what the agent keeps).
-// No goroutines; Authority is safe for concurrent use.
+// No goroutines. One lock, over the server's certificate: Authority is safe for
+// concurrent use.
 package pki

@@ -3,7 +3,8 @@
 // (`muster get queues`; internal/metrics shows them). A Registry knows them all; what
 // queues in another form (the journal's pending bytes) registers itself too. Known
 // lists the server's queues with what may be set of each (known.go); Slots bounds what
-// is under way at the same time (slots.go).
+// is under way at the same time (slots.go). No goroutines; one lock over the registry's
+// table.
 package queue
 
 import (

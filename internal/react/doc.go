@@ -4,12 +4,14 @@
 // (backlog.go) that never blocks the view. One goroutine (reactor.go) takes them in
 // batches and writes history, problems, outbox and its own place per partition in
 // one transaction: after a crash the view emits again what it replays, and what the
-// places say is recorded is passed over. The deliverer (deliver.go) works off the
-// outbox: at least once, in order per problem and handler, with an idempotency key,
-// by command (pipe.go) or webhook (webhook.go).
+// places say is recorded is passed over (batch.go). The deliverer (deliver.go) works
+// off the outbox: at least once, in order per problem and handler, with an idempotency
+// key, by command (pipe.go) or webhook (webhook.go).
 //
 // When the backlog overflows (the store was away for long), what it dropped is made
 // again from the journal: Options.Rederive.
+//
+// Start reading at reactor.go, then batch.go and deliver.go.
 //
 // Goroutines: Run, the deliverer, and one per message under way. Locks: the
 // backlog's and the deliverer's, never both.

@@ -4,6 +4,6 @@
 //
 // Framing, masking and the opening handshake are github.com/gobwas/ws; this package
 // adds reading without an allocation per frame, whole-frame writes, and limits.
-// docs/decisions/0002-websocket.md says why. No goroutines; Read belongs to one
-// goroutine, writes take the connection's lock.
+// docs/decisions/0002-websocket.md says why. Start reading at conn.go. No goroutines;
+// Read belongs to one goroutine, writes take the connection's lock.
 package wsconn

@@ -7,5 +7,6 @@
 // Session after another with reconnects, lingering, keepalives and resending from a
 // Source. Start reading at session.go.
 //
-// Run owns two goroutines: the pump (its caller) and a reader per connection.
+// Run owns two goroutines: the pump (its caller) and a reader per connection. A
+// Session has one lock, held for no network and no call to its Handler.
 package link

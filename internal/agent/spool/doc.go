@@ -20,6 +20,6 @@
 // oldest ones. Nothing here waits for a disk: while the disk refuses, signals stay
 // in memory as far as they fit, and then give way too.
 //
-// One mutex guards all; the log's committer goroutine calls hears.Committed. Start reading
-// at spool.go, then lane.go and source.go.
+// One mutex guards all; the log's committer goroutine calls hears.Committed.
+// Start reading at spool.go, then lane.go and source.go.
 package spool

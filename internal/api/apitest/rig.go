@@ -1,6 +1,8 @@
 // Package apitest runs the API over real stores, planner and view in one test
 // process. Only the journal is played: a result becomes a commit at once, at the
 // rig's own time.
+//
+// Goroutines: the view's. One lock, over the rig's clock and journal.
 package apitest
 
 import (

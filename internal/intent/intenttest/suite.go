@@ -1,5 +1,5 @@
 // Package intenttest is the conformance suite of intent.Store: whatever keeps
-// intent passes it.
+// intent passes it. Its goroutines end with each test.
 package intenttest
 
 import (

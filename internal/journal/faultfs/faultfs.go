@@ -1,5 +1,6 @@
 // Package faultfs makes a disk.FS fail, stall, fill up and tell what it did: for
 // tests of whatever stores something, from one package's to those of the whole.
+// One lock guards what it does next and what it saw; it is not held while it stalls.
 package faultfs
 
 import (

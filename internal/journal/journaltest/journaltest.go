@@ -1,5 +1,6 @@
 // Package journaltest is what every journal.Journal must do, as tests: the segment
-// log passes it, and a replicated one will have to.
+// log passes it, and a replicated one will have to. Its goroutines end with each test;
+// Acks, which other tests of journals use too, has a lock of its own.
 package journaltest
 
 import (

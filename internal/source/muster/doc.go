@@ -8,10 +8,12 @@
 // (flush.go, assign.go) waits in outbox.go for a writer.
 //
 // Goroutines: one reader per connection; a few writers shared by all sessions, and one
-// more for each peer that does not read (outbox.go); one housekeeper (pings, idle sessions, Slow). Locks, in
-// order: registry, then session; the journal calls Committed with neither held.
+// more for each peer that does not read (outbox.go); one housekeeper (pings, idle
+// sessions, Slow). Locks, in order: registry, then session; the journal calls Committed
+// with neither held.
+//
 // A peer is never believed to be kind: what it costs before it has a session is bounded
 // in arrive.go, every frame pays (pay.go), and who is sent away is told why.
-// A frame on the hot path allocates nothing and touches: the session's lock, two
-// token buckets, the journal's queue.
+// A frame on the hot path allocates nothing and touches: the session's lock, two token
+// buckets, the journal's queue. Start reading at session.go, then batch.go.
 package muster
