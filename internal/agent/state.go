@@ -11,6 +11,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -58,32 +59,45 @@ func loadHeld(dir string, id *pki.Identity) (*link.Held, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind, body, err := wire.FrameKind(data)
-	if err == nil && kind != wire.KindAssignment {
-		err = fmt.Errorf("frame of kind %d", kind)
-	}
-	var a wire.Assignment
-	if err == nil {
-		err = a.Decode(body)
-	}
-	var held *link.Held
-	if err == nil {
-		held, err = (*link.Held)(nil).Apply(&a, id.Node, id.ServerKey, wire.DecodeChunk)
-	}
+	held, err := decodeHeld(data, id)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	return held, nil
 }
 
-func saveHeld(dir string, held *link.Held) error {
-	return writeFile(filepath.Join(dir, assignmentFile), wire.AppendAssignment(nil, held.Message()))
+func decodeHeld(data []byte, id *pki.Identity) (*link.Held, error) {
+	kind, body, err := wire.FrameKind(data)
+	if err != nil {
+		return nil, err
+	}
+	if kind != wire.KindAssignment {
+		return nil, fmt.Errorf("frame of kind %d", kind)
+	}
+	var a wire.Assignment
+	if err := a.Decode(body); err != nil {
+		return nil, err
+	}
+	return (*link.Held)(nil).Apply(&a, id.Node, id.ServerKey, wire.DecodeChunk)
 }
 
-func loadSession(dir string) (s session) {
+func saveHeld(dir string, held *link.Held) error {
+	return disk.WriteFile(disk.OS{}, dir, assignmentFile, wire.AppendAssignment(nil, held.Message()))
+}
+
+// loadSession reads what the last session left. Where it cannot be read, there is
+// nothing in it that the next session does not say again.
+func loadSession(dir string) session {
 	data, err := os.ReadFile(filepath.Join(dir, sessionFile))
-	if err != nil || json.Unmarshal(data, &s) != nil {
-		return session{} // nothing in it that the next session does not say again
+	if err != nil {
+		return session{}
+	}
+	return decodeSession(data)
+}
+
+func decodeSession(data []byte) (s session) {
+	if json.Unmarshal(data, &s) != nil {
+		return session{}
 	}
 	return s
 }
@@ -93,28 +107,5 @@ func saveSession(dir string, s session) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(dir, sessionFile), data)
-}
-
-// writeFile replaces a file so that a crash leaves the old one or the new one.
-func writeFile(path string, data []byte) error {
-	temporary := path + ".new"
-	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	_ = dir.Sync() // not every system can
-	return dir.Close()
+	return disk.WriteFile(disk.OS{}, dir, sessionFile, data)
 }

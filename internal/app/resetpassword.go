@@ -17,6 +17,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
@@ -139,10 +140,7 @@ func askForPassword(ctx context.Context, data, user, password string) (string, e
 	}
 	path := filepath.Join(data, passwordRequestFile)
 	defer os.Remove(path)
-	if err := os.WriteFile(path+".new", body, 0o600); err != nil {
-		return "", err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := disk.WriteFile(disk.OS{}, data, passwordRequestFile, body); err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, passwordPatience)

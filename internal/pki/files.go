@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/muster-fleet/muster/internal/journal/disk"
 )
 
 const uriPrefix = "node:"
@@ -52,27 +54,9 @@ func writeKey(path string, key crypto.PrivateKey) error {
 	return writeFile(path, data)
 }
 
-// writeFile replaces a file as a whole: beside, synced, renamed, folder synced.
+// writeFile replaces a file as a whole; it is its owner's alone.
 func writeFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // 0600
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(path))
-	}
-	if err != nil {
+	if err := disk.WriteFile(disk.OS{}, filepath.Dir(path), filepath.Base(path), data); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil

@@ -106,13 +106,17 @@ func LoadIdentity(stateDir string) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	var s stored
-	if err := json.Unmarshal(data, &s); err != nil {
-		return nil, fmt.Errorf("read identity %s: %w", path, err)
-	}
-	id, err := s.identity()
+	id, err := decodeIdentity(data)
 	if err != nil {
 		return nil, fmt.Errorf("read identity %s: %w", path, err)
 	}
 	return id, nil
+}
+
+func decodeIdentity(data []byte) (*Identity, error) {
+	var s stored
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, err
+	}
+	return s.identity()
 }

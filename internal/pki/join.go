@@ -114,10 +114,14 @@ func ask(ctx context.Context, client *http.Client, address string, body []byte) 
 	if err != nil {
 		return nil, err
 	}
-	if response.StatusCode != http.StatusOK {
-		p := problem{Detail: response.Status}
+	return decodeAnswer(response.StatusCode, data)
+}
+
+func decodeAnswer(status int, data []byte) (*EnrolAnswer, error) {
+	if status != http.StatusOK {
+		p := problem{Detail: fmt.Sprintf("%d %s", status, http.StatusText(status))}
 		_ = json.Unmarshal(data, &p)
-		said := model.Errorf(model.ClassOfHTTP(response.StatusCode), "%s", p.Detail)
+		said := model.Errorf(model.ClassOfHTTP(status), "%s", p.Detail)
 		said.Hint = p.Hint
 		return nil, said
 	}

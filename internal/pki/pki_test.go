@@ -49,7 +49,7 @@ func (r *registrar) Register(_ context.Context, uid uuid.UUID, _ JoinToken, q En
 	return q.Name, nil
 }
 
-func open(t *testing.T, dir string, now func() time.Time, names ...string) *Authority {
+func open(t testing.TB, dir string, now func() time.Time, names ...string) *Authority {
 	t.Helper()
 	a, err := Open(dir, names, now)
 	if err != nil {
