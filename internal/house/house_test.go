@@ -307,9 +307,49 @@ func TestTheMapLeadsToPlacesThatExist(t *testing.T) {
 			missing = append(missing, stop[0])
 		}
 	}
+	for room := range layers {
+		if !strings.Contains(string(page), "`"+room) {
+			missing = append(missing, "(the room "+room+" is on no map)")
+		}
+	}
 	sort.Strings(missing)
 	for _, stop := range missing {
-		t.Errorf("ARCHITECTURE.md: %s does not exist", stop)
+		t.Errorf("ARCHITECTURE.md: %s: code and map disagree", stop)
+	}
+}
+
+// Pages of docs/parity name the tests that show what they say.
+func TestParityIsShownByTestsThatExist(t *testing.T) {
+	tests := map[string]bool{}
+	for _, f := range goFiles(t) {
+		for _, d := range f.ast.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && strings.HasSuffix(f.path, "_test.go") {
+				tests[fn.Name.Name] = true
+			}
+		}
+	}
+	pages, err := filepath.Glob("../../docs/parity/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("pages %v, %v", pages, err)
+	}
+	row := regexp.MustCompile(`(?m)^\| .* \|$`)
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range row.FindAllString(string(text), -1) {
+			cells := strings.Split(strings.ReplaceAll(line, `\|`, ""), "|")
+			named := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(cells[len(cells)-2], -1)
+			if len(named) == 0 && !strings.Contains(line, "shown by") {
+				t.Errorf("%s: no test shows this: %s", page, line)
+			}
+			for _, name := range named {
+				if !tests[name[1]] {
+					t.Errorf("%s: there is no test %s", page, name[1])
+				}
+			}
+		}
 	}
 }
 
