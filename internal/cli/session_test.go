@@ -223,6 +223,7 @@ spec: {targets: {nodes: [web01]}, cron: "*/5 * * * *", timeout: 10s, command: "e
 
 // TestEdit: what an editor saves is applied, against the revision it was read at.
 func TestEdit(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()) // where what was refused is kept
 	rig := apitest.New(t)
 	x := newTerminal(t, rig)
 	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token

@@ -55,13 +55,15 @@ func LoadContext(path string) (Context, error) {
 	if err != nil {
 		return Context{}, fmt.Errorf("read context file: %w", err)
 	}
-	var c Context
-	if err := yaml.Unmarshal(data, &c); err != nil {
+	c, err := decodeContext(data)
+	if err != nil {
 		return Context{}, model.Errorf(model.Invalid, "context file %s: %v", path, err).
 			WithHint("mend it, or remove it and type: muster login URL")
 	}
 	return c, nil
 }
+
+func decodeContext(data []byte) (c Context, err error) { return c, yaml.Unmarshal(data, &c) }
 
 // SaveContext writes a context file that only its owner can read, whole or not at all.
 func SaveContext(path string, c Context) error {

@@ -1,12 +1,17 @@
 package model
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
-// What is read of a duration, a size or a threshold is printed as it can be read again.
+// What is read of a duration, a size, a threshold, a status, a severity or a stream's
+// number is printed as it can be read again.
 func FuzzQuantities(f *testing.F) {
 	for _, text := range []string{
 		"30s", "1h30m", "7d", "-5m", "0", "5", "1e3s", "99999999999d", "64KiB", "1.5GiB", "4 MB", "-1", "1e400GiB", "65536",
 		"10", "10:", "~:10", "10:20", "@10:20", ":", "@", "~", "1e5:", "", "NaN", "+5:7", ",5:",
+		"critical", "3", "not classified", "DISASTER", "00000000000000ff", "+1",
 	} {
 		f.Add(text)
 	}
@@ -25,6 +30,16 @@ func FuzzQuantities(f *testing.F) {
 			if again, err := ParseRange(r.String()); err != nil || again != r {
 				t.Errorf("threshold %q is %+v, printed %q, read again %+v, %v", text, r, r, again, err)
 			}
+		}
+		if s, ok := ParseStatus(text); ok && !strings.EqualFold(s.String(), text) && text != string('0'+rune(s)) {
+			t.Errorf("status %q is %s", text, s)
+		}
+		if s, ok := ParseSeverity(text); ok && !strings.EqualFold(s.String(), text) {
+			t.Errorf("severity %q is %s", text, s)
+		}
+		var id, again StreamID
+		if id.UnmarshalText([]byte(text)) == nil && (again.UnmarshalText([]byte(id.String())) != nil || again != id) {
+			t.Errorf("stream %q is %d, read again %d", text, id, again)
 		}
 	})
 }

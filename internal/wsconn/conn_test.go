@@ -166,6 +166,28 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+// FuzzHandshake opens with arbitrary bytes, as a server and as a client:
+// nobody is let in who did not ask for path and subprotocol.
+func FuzzHandshake(f *testing.F) {
+	const request = "GET /path HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: sub.v1\r\n\r\n"
+	f.Add([]byte(request))
+	f.Add([]byte(strings.Replace(request, "/path", "/other", 1)))
+	f.Add([]byte(strings.Replace(request, "sub.v1", "sub.v2, sub.v1", 1)))
+	f.Add([]byte("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSec-WebSocket-Protocol: sub.v1\r\n\r\n"))
+	f.Add([]byte("HTTP/1.1 200 OK\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		o := Options{Timeout: time.Hour, Buffers: new(Buffers)}
+		if _, err := Accept(&replay{r: bytes.NewReader(data)}, "/path", "sub.v1", o); err == nil &&
+			(!bytes.Contains(data, []byte("/path")) || !bytes.Contains(data, []byte("sub.v1"))) {
+			t.Fatalf("let in: %q", data)
+		}
+		if _, err := Connect(&replay{r: bytes.NewReader(data)}, "host", "/path", "sub.v1", o); err == nil {
+			t.Fatalf("an answer to somebody else's key is taken: %q", data)
+		}
+	})
+}
+
 // replay is a connection that reads from memory.
 type replay struct {
 	net.Conn

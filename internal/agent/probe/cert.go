@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -129,7 +130,14 @@ func readCertificates(file string) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	var certs []*x509.Certificate
+	certs, err := decodeCertificates(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return certs, nil
+}
+
+func decodeCertificates(data []byte) (certs []*x509.Certificate, err error) {
 	for {
 		var block *pem.Block
 		if block, data = pem.Decode(data); block == nil {
@@ -140,12 +148,12 @@ func readCertificates(file string) ([]*x509.Certificate, error) {
 		}
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+			return nil, err
 		}
 		certs = append(certs, c)
 	}
 	if len(certs) == 0 {
-		return nil, fmt.Errorf("%s: no certificate in this file", file)
+		return nil, errors.New("no certificate in this file")
 	}
 	return certs, nil
 }

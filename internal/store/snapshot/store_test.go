@@ -337,7 +337,11 @@ func TestCycleSpreadsAndWaitsForReactions(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(Append(nil, &Snapshot{Partition: 3, At: at(9), Body: body(3, 9)}))
 	f.Add([]byte(magic))
+	f.Add([]byte(fileName(255, at(9))))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		if p, at, ok := parseName(string(data)); ok && fileName(p, at) != string(data) {
+			t.Fatalf("file %q is read as %q", data, fileName(p, at))
+		}
 		s, err := Parse(data)
 		if err != nil {
 			return

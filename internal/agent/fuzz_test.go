@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// FuzzState reads any bytes as the files that an agent keeps of its last life (but for
+// its identity, which is pki's): once as they are, once as an assignment that the server
+// signed. What is taken is read again equal from what would be kept of it.
+func FuzzState(f *testing.F) {
+	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	id := &pki.Identity{Node: uuid.UUID{1}, ServerKey: key.Public().(ed25519.PublicKey)}
+	f.Add(wire.AppendAssignment(nil, signed(key, id, &wire.Assignment{
+		Generation: wire.Generation{Epoch: 3, Revision: 9}, HasProps: true,
+		Properties: []wire.Property{{Name: "disk_warn", Value: []byte(`"15%"`)}},
+		Add: []wire.AssignedChunk{{ID: 17, Body: wire.AppendChunk(nil, &model.Chunk{
+			ID: 17, Check: 5, CheckName: "disk", Command: &model.Command{Shell: "check_disk"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1,
+		})}},
+	})))
+	f.Add([]byte(`{"incarnation":7,"servers":["muster.example:8443","[::1]:8443"]}`))
+	f.Add([]byte(`{"incarnation":-1}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := decodeSession(data)
+		kept, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := decodeSession(kept); again.Incarnation != s.Incarnation || !slices.Equal(again.Servers, s.Servers) {
+			t.Fatalf("kept %+v, read %+v", s, again)
+		}
+		check := func(data []byte) {
+			held, err := decodeHeld(data, id)
+			if err != nil {
+				return
+			}
+			again, err := decodeHeld(wire.AppendAssignment(nil, held.Message()), id)
+			if err != nil || again.Hash != held.Hash || again.Generation != held.Generation || len(again.Chunks) != len(held.Chunks) {
+				t.Fatalf("kept %+v\nread %+v, %v", held, again, err)
+			}
+		}
+		check(data)
+		var a wire.Assignment
+		if kind, body, err := wire.FrameKind(data); err == nil && kind == wire.KindAssignment && a.Decode(body) == nil {
+			check(wire.AppendAssignment(nil, signed(key, id, &a)))
+		}
+	})
+}
+
+// signed makes hash and signature right, as far as definitions can be read.
+func signed(key ed25519.PrivateKey, id *pki.Identity, a *wire.Assignment) *wire.Assignment {
+	var h link.Held
+	for _, c := range a.Add {
+		if chunk, err := wire.DecodeChunk(c.ID, c.Body); err == nil {
+			h.Chunks = append(h.Chunks, chunk)
+		}
+	}
+	slices.SortFunc(h.Chunks, func(a, b *model.Chunk) int { return int(int64(a.ID) - int64(b.ID)) })
+	if a.HasProps {
+		h.Properties = a.Properties
+	}
+	a.Hash = wire.AssignmentHash(h.Chunks, h.Properties)
+	a.Signature = ed25519.Sign(key, wire.SignedBytes(id.Node, a.Generation, a.Hash))
+	return a
+}

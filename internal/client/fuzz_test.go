@@ -1,0 +1,75 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+)
+
+// played is a server that answers the same whatever it is asked.
+type played http.Response
+
+func (p *played) RoundTrip(*http.Request) (*http.Response, error) { return (*http.Response)(p), nil }
+
+// FuzzAnswer lets a server (or what stands in its place) answer anything: there is a
+// result, or an error with words.
+func FuzzAnswer(f *testing.F) {
+	f.Add(200, "application/json", []byte(`{"items":[{"node":"web01","check":"disk","status":"CRITICAL"}],"next":"AA"}`))
+	f.Add(200, "text/event-stream", []byte(": hello\n\ndata: {\"node\":\"web01\",\"status\":\"OK\"}\n\ndata: {\n"))
+	f.Add(428, "application/problem+json", []byte(`{"title":"x","status":428,"detail":"lands on 300 nodes","hint":"--yes","errors":[{"location":"a","message":"b"}]}`))
+	f.Add(502, "text/html", []byte(`<html>`))
+	f.Add(200, "application/json", []byte(`{"items":7}`))
+	f.Fuzz(func(t *testing.T, status int, contentType string, body []byte) {
+		if status < 200 || status > 599 {
+			return // net/http's
+		}
+		c, err := New(Context{Server: "https://muster.example:8443"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := &played{StatusCode: status, Status: http.StatusText(status), Header: http.Header{"Content-Type": {contentType}}}
+		c.http.Transport = answer
+		for name, call := range map[string]func() error{
+			"events": func() error { _, err := c.Events(context.Background(), v1.EventFilter{}); return err },
+			"status": func() error { _, err := c.Status(context.Background(), ""); return err },
+			"watch": func() error {
+				return c.Watch(context.Background(), v1.EventFilter{}, func(v1.Event) error { return nil })
+			},
+		} {
+			answer.Body = io.NopCloser(bytes.NewReader(body))
+			err := call()
+			if err != nil && err.Error() == "" {
+				t.Errorf("%s: an error without words", name)
+			}
+			if err == nil && (status >= 300 || name == "watch") {
+				t.Errorf("%s: no error after status %d", name, status)
+			}
+		}
+	})
+}
+
+// FuzzContext reads any bytes as a context file; what is taken is kept and read again equal.
+func FuzzContext(f *testing.F) {
+	f.Add([]byte("server: https://muster.example:8443\nca: |\n  -----BEGIN CERTIFICATE-----\ntoken: x\nuser: admin\nnamespace: default\nadmin: 127.0.0.1:9443\ndata: /var/lib/muster\n"))
+	f.Add([]byte("a: &a [*a]"))
+	f.Add([]byte("- server"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := decodeContext(data)
+		if err != nil {
+			return
+		}
+		kept, err := yaml.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := decodeContext(kept); err != nil || again != got {
+			t.Fatalf("%+v is kept as %q and read as %+v, %v", got, kept, again, err)
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package house
+
+import (
+	"go/ast"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// notFuzzed are the decoders, by file, that no fuzz target has to reach, and why.
+var notFuzzed = map[string]string{
+	"internal/app/resetpassword.go": "a file that only the server's own user may write",
+	"internal/cli/output.go":        "what internal/client has read, or the reader of documents",
+	"internal/doctor/doctor.go":     "certificates of the server's own folder",
+	"internal/intent/apply.go":      "rows of the server's own database",
+	"internal/intent/jointoken.go":  "rows of the server's own database",
+	"internal/intent/service.go":    "rows of the server's own database",
+	"internal/intent/users.go":      "rows of the server's own database",
+	"internal/plan/collect.go":      "rows of the server's own database",
+	"internal/load/goal.go":         "words of who types the command",
+	"internal/load/identity.go":     "files that the load tester wrote",
+	"internal/load/states.go":       "its own outputs, read back from the server that it tests",
+	"internal/load/table.go":        "files that the load tester wrote",
+}
+
+// decoding are the calls that make a function a decoder, whatever it is called.
+var decoding = []string{"json.Unmarshal", "json.NewDecoder", "yaml.Unmarshal", "pem.Decode", "binary.Uvarint", "x509.ParseCertificateRequest"}
+
+var decoderName = regexp.MustCompile(`^(Parse|parse|Decode|decode|Unmarshal|unmarshal)`)
+
+// Whatever reads bytes or text that come from outside is reached from a fuzz target of
+// its package: by name, over any number of calls.
+func TestEveryDecoderIsFuzzed(t *testing.T) {
+	type function struct {
+		file    string
+		decoder bool
+		names   map[string]bool // that its body mentions
+	}
+	packages := map[string]map[string][]*function{} // folder → name → functions and methods of it
+	for _, f := range goFiles(t) {
+		dir := filepath.Dir(f.path)
+		if !strings.HasPrefix(dir, "internal/") {
+			continue
+		}
+		if packages[dir] == nil {
+			packages[dir] = map[string][]*function{}
+		}
+		for _, d := range f.ast.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Body == nil {
+				continue
+			}
+			one := &function{file: f.path, decoder: decoderName.MatchString(fn.Name.Name) && takesText(fn), names: map[string]bool{}}
+			ast.Inspect(fn.Body, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.Ident:
+					one.names[n.Name] = true
+				case *ast.CallExpr:
+					for _, name := range decoding {
+						one.decoder = one.decoder || calls(n, name)
+					}
+				}
+				return true
+			})
+			one.decoder = one.decoder && !strings.HasSuffix(f.path, "_test.go")
+			packages[dir][fn.Name.Name] = append(packages[dir][fn.Name.Name], one)
+		}
+	}
+	excused := map[string]bool{}
+	for _, functions := range packages {
+		reached := map[string]bool{}
+		var walk func(name string)
+		walk = func(name string) {
+			if reached[name] {
+				return
+			}
+			reached[name] = true
+			for _, fn := range functions[name] {
+				for next := range fn.names {
+					if functions[next] != nil {
+						walk(next)
+					}
+				}
+			}
+		}
+		for name := range functions {
+			if strings.HasPrefix(name, "Fuzz") {
+				walk(name)
+			}
+		}
+		for name, list := range functions {
+			for _, fn := range list {
+				switch {
+				case !fn.decoder || reached[name]:
+				case notFuzzed[fn.file] != "":
+					excused[fn.file] = true
+				default:
+					t.Errorf("%s: no fuzz target reaches %s, which decodes", fn.file, name)
+				}
+			}
+		}
+	}
+	for file, why := range notFuzzed {
+		if !excused[file] {
+			t.Errorf("%s is excused (%s), and has nothing to be excused for", file, why)
+		}
+	}
+}
+
+// takesText says whether a parameter is []byte or string.
+func takesText(fn *ast.FuncDecl) bool {
+	for _, p := range fn.Type.Params.List {
+		switch kind := p.Type.(type) {
+		case *ast.Ident:
+			if kind.Name == "string" {
+				return true
+			}
+		case *ast.ArrayType:
+			if of, ok := kind.Elt.(*ast.Ident); ok && kind.Len == nil && of.Name == "byte" {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,133 @@
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// enrolled is what an authority answers a machine, and the machine's key.
+func enrolled(f *testing.F) (*Authority, EnrolAnswer, []byte) {
+	a := open(f, f.TempDir(), nil, "127.0.0.1")
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		f.Fatal(err)
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		f.Fatal(err)
+	}
+	uid := uuid.New()
+	cert, err := a.IssueNode(csr, uid)
+	if err != nil {
+		f.Fatal(err)
+	}
+	pem, err := keyPEM(key)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return a, EnrolAnswer{
+		Node: uid, Name: "web01", Namespace: "default", Certificate: cert, CA: a.CAPEM(),
+		ServerKey: publicKey(a.SigningKey()), Servers: []string{"127.0.0.1:8443"},
+	}, pem
+}
+
+// FuzzIdentity reads any bytes as the file that makes a machine a node, and as what a
+// server answers to who enrols. An identity that is taken is whole.
+func FuzzIdentity(f *testing.F) {
+	_, answer, key := enrolled(f)
+	add := func(change func(*stored)) {
+		s := stored{answer, key}
+		change(&s)
+		data, err := json.Marshal(s)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data, http.StatusOK)
+	}
+	add(func(*stored) {})
+	add(func(s *stored) { s.Node = uuid.New() })
+	add(func(s *stored) { s.Key = nil })
+	add(func(s *stored) { s.CA = s.Key })
+	add(func(s *stored) { s.ServerKey = s.ServerKey[:31] })
+	f.Add(answer.CA, http.StatusOK)
+	f.Add(key, http.StatusOK)
+	f.Add([]byte(`{"title":"enrolment refused","status":401,"detail":"the server does not know this join token","hint":"muster node token"}`), http.StatusUnauthorized)
+	f.Add([]byte(`<html>`), http.StatusBadGateway)
+	f.Fuzz(func(t *testing.T, data []byte, status int) {
+		if id, err := decodeIdentity(data); err == nil {
+			if id.Node == uuid.Nil || len(id.Certificate.Certificate) == 0 || len(id.ServerKey) == 0 || id.CA.Equal(x509.NewCertPool()) {
+				t.Fatalf("taken although something is missing: %+v", id)
+			}
+		}
+		if cert, err := parseCert(data); (err == nil) != (cert != nil) {
+			t.Fatalf("certificate %v, %v", cert, err)
+		}
+		if key, err := parseKey(data); (err == nil) != (key != nil) {
+			t.Fatalf("key %v, %v", key, err)
+		}
+		got, err := decodeAnswer(status, data)
+		if err != nil {
+			if status != http.StatusOK && model.ClassOf(err) != model.ClassOfHTTP(status) {
+				t.Fatalf("status %d became %v", status, err)
+			}
+			return
+		}
+		again, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if second, err := decodeAnswer(status, again); err != nil || !reflect.DeepEqual(second.Servers, got.Servers) || second.Node != got.Node {
+			t.Fatalf("%+v, written again %+v, %v", got, second, err)
+		}
+	})
+}
+
+// FuzzEnrol sends any bytes to where machines enrol, and any certificate request with a
+// token that is good: a wrong one is refused in the caller's terms, never by a fault of
+// the server's, and nobody becomes a node without a certificate.
+func FuzzEnrol(f *testing.F) {
+	a, _, _ := enrolled(f)
+	token, keep, err := a.NewToken([]string{"127.0.0.1:8443"}, JoinToken{Namespace: "default"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		f.Fatal(err)
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(`{"secret":"AAAA","csr":"AAAA","name":"web01","labels":{"a":"b"}}`, csr)
+	f.Add(`{"secret":7}`, csr[:len(csr)/2])
+	f.Add(`[`, []byte{})
+	f.Fuzz(func(t *testing.T, body string, csr []byte) {
+		nodes := &registrar{}
+		e := &Enroller{Authority: a, Tokens: &memTokens{rows: map[string]JoinToken{keep.ID: keep}}, Registrar: nodes}
+		right, err := json.Marshal(EnrolRequest{Secret: token.Secret[:], CSR: csr, Name: body})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, body := range []string{body, string(right)} {
+			w := httptest.NewRecorder()
+			before := len(nodes.got)
+			e.ServeHTTP(w, httptest.NewRequest(http.MethodPost, EnrolPath, strings.NewReader(body)))
+			if w.Code >= 500 || (w.Code == http.StatusOK) != (len(nodes.got) == before+1) {
+				t.Fatalf("%q: %d %s, %d nodes", body, w.Code, w.Body, len(nodes.got)-before)
+			}
+		}
+	})
+}
