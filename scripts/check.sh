@@ -1,44 +1,70 @@
 #!/usr/bin/env bash
 # All that must hold before a change lands. CI=true installs missing Debian packages;
-# elsewhere what they would test is left out, and named at the end.
+# elsewhere what they would test is left out, and named at the end. Nothing here waits
+# for ever: each step has a limit, and each package's tests one of their own.
 set -eu
 cd "$(dirname "$0")/.."
-step() { printf '\n== %s\n' "$*"; }
-began=$SECONDS
+fuzztime=${FUZZTIME:-20s}
+targets=$(scripts/fuzz.sh list | wc -l)
+left_out=$(mktemp); took=$(mktemp); trap 'rm -f "$left_out" "$took"' EXIT
+name=; since=0
+
+clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
+# step NAME: ends the step before, and begins the next. The last one has no name.
+step() {
+  [ -z "$name" ] || printf '%6s  %s\n' "$(clock $((SECONDS - since)))" "$name" | tee -a "$took" | sed 's/^ */   took /; s/  .*//'
+  name=$1; since=$SECONDS
+  [ -z "$name" ] || printf '\n== %s  %s\n' "$(clock "$SECONDS")" "$name"
+}
+# within MINUTES COMMAND…: it, or an error after so long.
+within() {
+  local minutes=$1 status=0; shift
+  if ! command -v timeout >/dev/null; then "$@"; return; fi
+  timeout --foreground -s INT -k 20 "${minutes}m" "$@" || status=$?
+  case $status in 0) return ;; 124 | 137) echo "make check: $1 ${2:-} was not done after $minutes minutes, and was ended" ;; esac
+  return "$status"
+}
+
+echo "make check: builds, vets and tests everything, then the race detector, then $targets fuzz targets for $fuzztime each."
+echo "About 10 minutes on two cores, 13 on the first run, which has everything to compile. Steps: minutes:seconds since the start."
 
 step "Debian packages that the tests use"
-if [ "${CI:-}" = true ]; then scripts/deps.sh install; fi
+if [ "${CI:-}" = true ]; then within 5 scripts/deps.sh install; fi
 missing=$(scripts/deps.sh missing | tr '\n' ' ')
-[ -z "${missing// /}" ] || echo "missing: $missing"
+[ -z "${missing// /}" ] || echo "missing: $missing(make deps installs them; what needs them is left out, and named at the end)"
 
 step "format, vet, build"
 unformatted=$(gofmt -l . ); [ -z "$unformatted" ] || { echo "gofmt -w these: $unformatted"; exit 1; }
-go build ./...
-go vet ./...
-(cd bench/ws && go vet .) # a module of its own
+within 6 go build ./...
+within 6 go vet ./...
+(cd bench/ws && within 3 go vet .) # a module of its own
 
 step "agent and CLI for the other platforms"
-scripts/cross.sh
+within 8 scripts/cross.sh
 
 step "tests"
-left_out=$(mktemp); trap 'rm -f "$left_out"' EXIT
-MUSTER_LEFT_OUT=$left_out go test -timeout 10m ./...
+MUSTER_LEFT_OUT=$left_out within 12 go test -vet=off -timeout 10m ./...
 
 step "race detector, on packages that start goroutines or lock"
 if command -v gcc >/dev/null; then
   concurrent=$(grep -rlE '^\s*go |\.Go\(|sync\.(Mutex|RWMutex|Cond|Map|Pool|WaitGroup)|atomic\.' --include='*.go' --exclude='*_test.go' internal | xargs -n1 dirname | sort -u | sed 's#^#./#')
   # shellcheck disable=SC2086
-  CGO_ENABLED=1 go test -race -short -timeout 8m $concurrent
+  CGO_ENABLED=1 within 10 go test -race -vet=off -short -timeout 8m $concurrent
 else
-  echo "left out: the race detector needs gcc" | tee -a "$left_out"
+  echo "the race detector: it needs gcc. To run it: sudo apt-get install gcc libc6-dev" | tee -a "$left_out"
 fi
 
-step "fuzzing, ${FUZZTIME:-20s} a target"
-scripts/fuzz.sh "${FUZZTIME:-20s}"
+step "fuzzing, $targets targets, $fuzztime each"
+within 20 scripts/fuzz.sh "$fuzztime"
 
+step ""
+printf '\n== %s  where the time went\n' "$(clock "$SECONDS")"
+cat "$took"
 if [ -s "$left_out" ]; then
-  step "left out on this machine (make deps installs what is missing)"
-  sort -u "$left_out"
+  printf '\n== left out on this machine, which is no failure\n'
+  sort -u "$left_out" | sed 's/^/- /'
+else
+  printf '\nNothing was left out.\n'
 fi
 echo
-echo "make check: all passed in $((SECONDS - began)) s"
+echo "make check: all passed in $(clock "$SECONDS")"
