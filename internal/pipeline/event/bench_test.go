@@ -231,6 +231,15 @@ func BenchmarkList(b *testing.B) {
 	rareResult := wire.Batch{StreamKey: wire.StreamKey{Stream: 5}, First: 1, NowMs: 1, Signals: []wire.Signal{{Kind: wire.SignalResult, Chunk: 500, Status: model.Unknown, AtMs: 1}}}
 	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, &rareResult))
 	rare.add(section(39_999), &wire.Record{Kind: wire.RecordBatch, Node: 39_999, Batch: body})
+	const alone, crowd = 8, 9 // a namespace of one node, and one of a thousandth
+	for n := model.NodeID(1); n <= 41; n++ {
+		ns := model.NamespaceID(crowd)
+		if n == 1 {
+			ns = alone
+		}
+		rare.add(section(fleetNodes+n), &wire.Record{Kind: wire.RecordSession, Node: fleetNodes + n, Session: &wire.SessionMark{
+			Session: 1, Begun: true, Namespace: ns, TimeoutMs: 3_600_000}})
+	}
 	v.applyAll(b, rare)
 	var many []model.NodeID // what a label selects
 	for n := 1; n <= fleetNodes; n += 2 {
@@ -257,6 +266,11 @@ func BenchmarkList(b *testing.B) {
 	}{
 		{"all", Query{}},
 		{"namespace", Query{Namespaces: []model.NamespaceID{3}}},
+		{"namespace-of-one-node", Query{Namespaces: []model.NamespaceID{alone}}},
+		{"namespace-of-40-nodes", Query{Namespaces: []model.NamespaceID{crowd}}},
+		{"namespace-of-40-nodes-check", Query{Namespaces: []model.NamespaceID{crowd}, Checks: []model.CheckID{1010}}},
+		{"namespace-nodes-none", Query{Namespaces: []model.NamespaceID{alone}, Nodes: many}},
+		{"nodes-status-none", Query{Nodes: many, Statuses: []model.Status{model.Warning}}},
 		{"node", Query{Nodes: []model.NodeID{20_000}}},
 		{"nodes=20000", Query{Nodes: many}},
 		{"check", Query{Checks: []model.CheckID{1010}}},

@@ -14,5 +14,5 @@
 //
 // Start reading at view.go (what others call), then apply.go (the pipeline, top to
 // bottom), judge.go (one status after another), session.go and deadline.go (what did
-// not come), list.go (the questions).
+// not come), list.go and candidates.go (the questions).
 package event

@@ -129,8 +129,14 @@ func (r *running) take() []Transition {
 func (p *partition) check(t testing.TB) {
 	t.Helper()
 	states := 0
-	counts := map[model.NamespaceID]Counts{}
+	rooms := map[model.NamespaceID]*room{}
 	for _, n := range p.order {
+		r := rooms[p.nodes[n].namespace]
+		if r == nil {
+			r = new(room)
+			rooms[p.nodes[n].namespace] = r
+		}
+		r.nodes = append(r.nodes, n)
 		for _, e := range p.nodes[n].states {
 			s := p.slots.at(e.slot)
 			states++
@@ -154,21 +160,23 @@ func (p *partition) check(t testing.TB) {
 			if !slices.Contains(p.byCheck[s.check], e.slot) {
 				t.Fatalf("index of check %d misses slot %d", s.check, e.slot)
 			}
-			c := counts[p.nodes[n].namespace]
-			c.States++
-			c.ByStatus[s.status]++
+			r.States++
+			r.ByStatus[s.status]++
 			if open {
-				c.Problems++
+				r.Problems++
 			}
-			counts[p.nodes[n].namespace] = c
 		}
 	}
 	if sum := p.byStatus[0].count + p.byStatus[1].count + p.byStatus[2].count + p.byStatus[3].count; sum != states {
 		t.Fatalf("%d states, %d in the index of status", states, sum)
 	}
-	for ns, c := range p.counts {
-		if *c != counts[ns] {
-			t.Fatalf("namespace %d counts %+v, want %+v", ns, *c, counts[ns])
+	for ns, r := range p.rooms {
+		want := rooms[ns]
+		if want == nil || r.Counts != want.Counts || !slices.Equal(r.nodes, want.nodes) {
+			t.Fatalf("namespace %d holds %+v, want %+v", ns, r, want)
 		}
+	}
+	if len(p.rooms) != len(rooms) {
+		t.Fatalf("%d namespaces are indexed, %d are there", len(p.rooms), len(rooms))
 	}
 }

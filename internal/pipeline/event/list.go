@@ -1,10 +1,7 @@
 package event
 
 import (
-	"cmp"
 	"context"
-	"math/bits"
-	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -17,9 +14,6 @@ const (
 	DefaultLimit = 50
 	MaxLimit     = 10_000
 )
-
-// copyBatch is how many states are copied out under one hold of a partition's lock.
-const copyBatch = 64
 
 // List implements Reader. It goes through the severities from the worst, through
 // the partitions of each, and touches only what the indexes leave. Pages are exact
@@ -44,7 +38,8 @@ type listing struct {
 	until time.Time
 	page  Page
 
-	found  bitset // candidates in the partition at hand
+	found  bitset   // candidates in the partition at hand
+	nodes  []uint32 // of it, where no index lists them
 	scan   bitset
 	batch  []State
 	text   []byte
@@ -82,157 +77,38 @@ func (l *listing) partition() (done bool, err error) {
 		for i := range l.batch {
 			s := &l.batch[i]
 			l.at.node, l.at.check = s.Node, s.Check
-			if q.Match != nil {
-				if ok, err := q.Match(s); err != nil {
-					return true, err
-				} else if !ok {
-					continue
-				}
-				s.Output = strings.Clone(s.Output)
+			wanted, err := l.match(s)
+			if err != nil {
+				return true, err
 			}
-			l.page.States = append(l.page.States, *s)
-			if len(l.page.States) == q.Limit {
-				l.page.Next = l.token()
+			if wanted {
+				l.page.States = append(l.page.States, *s)
+			}
+			full := len(l.page.States) == q.Limit
+			if full || (i%8 == 7 || i == len(l.batch)-1) && l.late() {
+				l.page.Next, l.page.Partial = l.token(), !full
 				return true, nil
 			}
 		}
 		if !more {
 			return false, nil
 		}
-		if !l.until.IsZero() && time.Now().After(l.until) {
-			l.page.Next, l.page.Partial = l.token(), true
-			return true, nil
-		}
 	}
 }
 
-// collect copies the next candidates behind l.at into l.batch and says whether there
-// may be more. It holds the partition's lock; Match is asked without it.
-func (l *listing) collect() (more bool) {
-	q := l.query
-	p := l.view.partitions[l.at.partition]
-	l.batch, l.text, l.bounds = l.batch[:0], l.text[:0], l.bounds[:0]
-	want := copyBatch
-	if q.Match == nil {
-		want = min(want, q.Limit-len(l.page.States))
+// match asks what no index answers; the texts of the others are lent to it.
+func (l *listing) match(s *State) (bool, error) {
+	if l.query.Match == nil {
+		return true, nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !l.candidates(p) {
-		return false
+	ok, err := l.query.Match(s)
+	if ok {
+		s.Output = strings.Clone(s.Output)
 	}
-	take := func(slot uint32) bool {
-		if len(l.batch) == want {
-			return false
-		}
-		l.batch = append(l.batch, State{})
-		p.load(slot, &l.batch[len(l.batch)-1])
-		l.text = append(l.text, p.outputs.bytes(p.slots.at(slot).output)...)
-		l.bounds = append(l.bounds, len(l.text))
-		return true
-	}
-	if l.found.count <= l.view.sparse {
-		more = !l.eachFound(p, take)
-	} else {
-		more = !l.eachNode(p, func(n *node) bool {
-			if !q.admitsNamespace(n.namespace) {
-				return true
-			}
-			for _, e := range n.states {
-				if l.found.has(e.slot) && (n.id != l.at.node || e.check > l.at.check) && !take(e.slot) {
-					return false
-				}
-			}
-			return true
-		})
-	}
-	l.setOutputs()
-	return more
+	return ok, err
 }
 
-// sparseCandidates is up to how many candidates it is cheaper to sort than to walk through
-// the partition's nodes, which lie all over the memory.
-const sparseCandidates = 512
-
-// eachFound calls fn for the candidates in order from l.at, while it returns true.
-func (l *listing) eachFound(p *partition, fn func(slot uint32) bool) bool {
-	l.keys = l.keys[:0]
-	for w, word := range l.found.words {
-		for ; word != 0; word &= word - 1 {
-			slot := uint32(w<<6 + bits.TrailingZeros64(word))
-			s := p.slots.at(slot)
-			n := &p.nodes[s.node]
-			if n.id < l.at.node || n.id == l.at.node && s.check <= l.at.check ||
-				!l.query.admitsNode(n.id) || !l.query.admitsNamespace(n.namespace) {
-				continue
-			}
-			l.keys = append(l.keys, slotKey{uint64(n.id)<<32 | uint64(s.check), slot})
-		}
-	}
-	slices.SortFunc(l.keys, func(a, b slotKey) int { return cmp.Compare(a.key, b.key) })
-	for _, k := range l.keys {
-		if !fn(k.slot) {
-			return false
-		}
-	}
-	return true
-}
-
-type slotKey struct {
-	key  uint64 // node, check
-	slot uint32
-}
-
-// eachNode calls fn for the wanted nodes in order from l.at, while it returns true.
-func (l *listing) eachNode(p *partition, fn func(*node) bool) bool {
-	if l.query.Nodes != nil {
-		wanted := l.query.nodes[l.at.partition]
-		from, _ := slices.BinarySearch(wanted, l.at.node)
-		for _, id := range wanted[from:] {
-			if n, ok := p.findNode(id); ok && !fn(&p.nodes[n]) {
-				return false
-			}
-		}
-		return true
-	}
-	from, _ := p.searchNode(l.at.node)
-	for _, n := range p.order[from:] {
-		if !fn(&p.nodes[n]) {
-			return false
-		}
-	}
-	return true
-}
-
-// candidates intersects the indexes into l.found; false: nothing is left.
-func (l *listing) candidates(p *partition) bool {
-	q := l.query
-	worst := &p.bySeverity[l.at.severity]
-	if worst.count == 0 || q.Problems && p.open.count == 0 {
-		return false
-	}
-	l.found.copyFrom(worst)
-	if q.Problems {
-		l.found.intersect(&p.open)
-	}
-	if len(q.Statuses) > 0 {
-		l.scan.reset()
-		for _, s := range q.Statuses {
-			l.scan.unite(&p.byStatus[s&3])
-		}
-		l.found.intersect(&l.scan)
-	}
-	if len(q.Checks) > 0 && l.found.count > 0 {
-		l.scan.reset()
-		for _, c := range q.Checks {
-			for _, slot := range p.byCheck[c] {
-				l.scan.add(slot)
-			}
-		}
-		l.found.intersect(&l.scan)
-	}
-	return l.found.count > 0
-}
+func (l *listing) late() bool { return !l.until.IsZero() && time.Now().After(l.until) }
 
 // setOutputs gives the batch its texts: of its own where they stay, else lent from
 // l.text until the next batch, because Match may not keep them.
@@ -274,7 +150,7 @@ func (v *View) Get(node model.NodeID, check model.CheckID) (s State, ok bool) {
 func (v *View) Counts(namespace model.NamespaceID) (sum Counts) {
 	for _, p := range v.partitions {
 		p.mu.Lock()
-		for ns, c := range p.counts {
+		for ns, c := range p.rooms {
 			if namespace == 0 || namespace == ns {
 				sum.States += c.States
 				sum.Problems += c.Problems

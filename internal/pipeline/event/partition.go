@@ -34,7 +34,7 @@ type partition struct {
 	bySeverity [6]bitset
 	open       bitset
 	byCheck    map[model.CheckID][]uint32
-	counts     map[model.NamespaceID]*Counts
+	rooms      map[model.NamespaceID]*room
 }
 
 func newPartition(v *View, id model.Partition) *partition {
@@ -43,7 +43,7 @@ func newPartition(v *View, id model.Partition) *partition {
 		problems: map[uint32]*model.Problem{},
 		absent:   map[absentKey]absence{},
 		byCheck:  map[model.CheckID][]uint32{},
-		counts:   map[model.NamespaceID]*Counts{},
+		rooms:    map[model.NamespaceID]*room{},
 	}
 }
 
@@ -56,17 +56,20 @@ func (p *partition) findNode(id model.NodeID) (uint32, bool) {
 	return p.order[at], true
 }
 
-func (p *partition) searchNode(id model.NodeID) (at int, ok bool) {
-	low, high := 0, len(p.order)
+func (p *partition) searchNode(id model.NodeID) (at int, ok bool) { return p.search(p.order, id) }
+
+// search finds a node in a list of nodes by id.
+func (p *partition) search(list []uint32, id model.NodeID) (at int, ok bool) {
+	low, high := 0, len(list)
 	for low < high {
 		mid := int(uint(low+high) >> 1)
-		if p.nodes[p.order[mid]].id < id {
+		if p.nodes[list[mid]].id < id {
 			low = mid + 1
 		} else {
 			high = mid
 		}
 	}
-	return low, low < len(p.order) && p.nodes[p.order[low]].id == id
+	return low, low < len(list) && p.nodes[list[low]].id == id
 }
 
 // addNode makes a node that is not there yet.
@@ -85,6 +88,7 @@ func (p *partition) addNode(id model.NodeID, ns model.NamespaceID) uint32 {
 	}
 	p.nodes[n] = node{id: id, namespace: ns}
 	p.order = slices.Insert(p.order, at, n)
+	p.enter(n)
 	p.view.places.set(id, p.id)
 	return n
 }
@@ -96,6 +100,7 @@ func (p *partition) removeNode(n uint32) {
 	}
 	at, _ := p.searchNode(p.nodes[n].id)
 	p.order = slices.Delete(p.order, at, at+1)
+	p.leave(n)
 	p.view.places.remove(p.nodes[n].id)
 	p.nodes[n] = node{}
 	p.freeNodes = append(p.freeNodes, n)
@@ -111,27 +116,22 @@ func (p *partition) addState(n uint32, check model.CheckID) (uint32, *slot) {
 	p.byStatus[s.status].add(id)
 	p.bySeverity[s.severity].add(id)
 	p.byCheck[check] = append(p.byCheck[check], id)
-	ns := p.nodes[n].namespace
-	c := p.count(ns)
-	c.States++
-	c.ByStatus[s.status]++
-	p.view.totals.counter(ns).Add(1)
+	r := p.roomOf(n)
+	r.States++
+	r.ByStatus[s.status]++
+	p.view.totals.counter(p.nodes[n].namespace).Add(1)
 	return id, s
 }
 
 func (p *partition) removeState(id uint32) {
 	s := p.slots.at(id)
-	ns := p.nodes[s.node].namespace
-	c := p.count(ns)
-	c.States--
-	c.ByStatus[s.status]--
+	r := p.roomOf(s.node)
+	r.States--
+	r.ByStatus[s.status]--
 	if s.flags&flagOpen != 0 {
-		c.Problems--
+		r.Problems--
 	}
-	if *c == (Counts{}) {
-		delete(p.counts, ns)
-	}
-	p.view.totals.counter(ns).Add(-1)
+	p.view.totals.counter(p.nodes[s.node].namespace).Add(-1)
 
 	p.nodes[s.node].remove(s.check)
 	p.byStatus[s.status].remove(id)
@@ -153,9 +153,9 @@ func (p *partition) removeState(id uint32) {
 // mark gives a state another status and severity, in the indexes too.
 func (p *partition) mark(id uint32, s *slot, status model.Status, severity model.Severity) {
 	if s.status != status {
-		c := p.count(p.nodes[s.node].namespace)
-		c.ByStatus[s.status]--
-		c.ByStatus[status]++
+		r := p.roomOf(s.node)
+		r.ByStatus[s.status]--
+		r.ByStatus[status]++
 		p.byStatus[s.status].remove(id)
 		p.byStatus[status].add(id)
 		s.status = status
@@ -169,50 +169,21 @@ func (p *partition) mark(id uint32, s *slot, status model.Status, severity model
 
 // setProblem opens (or replaces) the problem of a state; nil closes it.
 func (p *partition) setProblem(id uint32, s *slot, problem *model.Problem) {
-	c := p.count(p.nodes[s.node].namespace)
+	r := p.roomOf(s.node)
 	switch was := s.flags&flagOpen != 0; {
 	case problem != nil:
 		p.problems[id] = problem
 		if !was {
 			s.flags |= flagOpen
 			p.open.add(id)
-			c.Problems++
+			r.Problems++
 		}
 	case was:
 		delete(p.problems, id)
 		s.flags &^= flagOpen
 		p.open.remove(id)
-		c.Problems--
+		r.Problems--
 	}
-}
-
-// moveNode gives the node another namespace.
-func (p *partition) moveNode(n uint32, ns model.NamespaceID) {
-	node := &p.nodes[n]
-	from, to := p.count(node.namespace), p.count(ns)
-	for _, e := range node.states {
-		s := p.slots.at(e.slot)
-		from.States--
-		to.States++
-		from.ByStatus[s.status]--
-		to.ByStatus[s.status]++
-		if s.flags&flagOpen != 0 {
-			from.Problems--
-			to.Problems++
-		}
-	}
-	p.view.totals.counter(node.namespace).Add(-int64(len(node.states)))
-	p.view.totals.counter(ns).Add(int64(len(node.states)))
-	node.namespace = ns
-}
-
-func (p *partition) count(ns model.NamespaceID) *Counts {
-	c := p.counts[ns]
-	if c == nil {
-		c = new(Counts)
-		p.counts[ns] = c
-	}
-	return c
 }
 
 // load copies a state out, all but its output.

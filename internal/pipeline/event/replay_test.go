@@ -215,66 +215,6 @@ func TestEveryWayToTheSameView(t *testing.T) {
 				rt.Fatalf("partition %d: transitions\n%q, want\n%q", p, got, want)
 			}
 		}
-		compareLists(rt, whole.View)
+		compareLists(rt, whole.View, everyState(rt, whole.View), ids{nodes: 7, namespaces: 3, checks: 4})
 	})
-}
-
-// compareLists holds pages against the obvious way: all states, filtered and sorted.
-func compareLists(t *rapid.T, v *View) {
-	var all []State
-	for _, p := range v.partitions {
-		for _, n := range p.order {
-			for _, e := range p.nodes[n].states {
-				s, ok := v.Get(p.nodes[n].id, e.check)
-				if !ok {
-					t.Fatalf("no state of node %d check %d", p.nodes[n].id, e.check)
-				}
-				all = append(all, s)
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b State) int { return int(b.Severity) - int(a.Severity) })
-	q := Query{
-		Limit:      rapid.IntRange(1, 4).Draw(t, "limit"),
-		Problems:   rapid.Bool().Draw(t, "problems"),
-		Namespaces: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) model.NamespaceID { return model.NamespaceID(rapid.IntRange(0, 3).Draw(t, "ns")) }), 0, 2).Draw(t, "namespaces"),
-		Checks:     rapid.SliceOfN(rapid.Custom(func(t *rapid.T) model.CheckID { return model.CheckID(rapid.IntRange(999, 1004).Draw(t, "c")) }), 0, 3).Draw(t, "checks"),
-		Statuses:   rapid.SliceOfN(rapid.Custom(func(t *rapid.T) model.Status { return model.Status(rapid.IntRange(0, 3).Draw(t, "s")) }), 0, 3).Draw(t, "statuses"),
-	}
-	if rapid.Bool().Draw(t, "byNode") {
-		q.Nodes = []model.NodeID{}
-		for range rapid.IntRange(0, 3).Draw(t, "nodes") {
-			q.Nodes = append(q.Nodes, model.NodeID(rapid.IntRange(0, 7).Draw(t, "n")))
-		}
-	}
-	if rapid.Bool().Draw(t, "match") {
-		q.Match = func(s *State) (bool, error) { return len(s.Output)%2 == 0, nil }
-		q.MatchWithin = time.Nanosecond // a partial page per partition
-	}
-	v.sparse = rapid.SampledFrom([]int{0, 2, sparseCandidates}).Draw(t, "sparse")
-	var want []string
-	for _, s := range all {
-		if (!q.Problems || s.Problem != nil) && (len(q.Namespaces) == 0 || slices.Contains(q.Namespaces, s.Namespace)) &&
-			(len(q.Checks) == 0 || slices.Contains(q.Checks, s.Check)) && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, s.Status)) &&
-			(q.Nodes == nil || slices.Contains(q.Nodes, s.Node)) && (q.Match == nil || len(s.Output)%2 == 0) {
-			want = append(want, fmt.Sprint(s))
-		}
-	}
-	var got []string
-	for {
-		page, err := v.List(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range page.States {
-			got = append(got, fmt.Sprint(s))
-		}
-		if page.Next == "" {
-			break
-		}
-		q.After = page.Next
-	}
-	if !slices.Equal(got, want) {
-		t.Fatalf("%+v lists\n%q, want\n%q", q, got, want)
-	}
 }

@@ -82,7 +82,7 @@ func (p *partition) adopt(o *partition) {
 	p.slots, p.outputs, p.deadlines = o.slots, o.outputs, o.deadlines
 	p.problems, p.absent, p.absences = o.problems, o.absent, o.absences
 	p.byStatus, p.bySeverity, p.open = o.byStatus, o.bySeverity, o.open
-	p.byCheck, p.counts = o.byCheck, o.counts
+	p.byCheck, p.rooms = o.byCheck, o.rooms
 }
 
 // forgetAll takes the partition's nodes out of what is shared with others.

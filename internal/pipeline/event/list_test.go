@@ -1,0 +1,183 @@
+package event
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// seen is a state and how it prints.
+type seen struct {
+	State
+	text string
+}
+
+// everyState looks at each of them, in the order of lists.
+func everyState(t rapid.TB, v *View) (all []seen) {
+	for _, p := range v.partitions {
+		for _, n := range p.order {
+			for _, e := range p.nodes[n].states {
+				s, ok := v.Get(p.nodes[n].id, e.check)
+				if !ok {
+					t.Fatalf("no state of node %d check %d", p.nodes[n].id, e.check)
+				}
+				all = append(all, seen{s, fmt.Sprint(s)})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b seen) int { return int(b.Severity) - int(a.Severity) })
+	return all
+}
+
+// ids are the highest that a query may name; checks are counted from 1000.
+type ids struct{ nodes, namespaces, checks int }
+
+func (x ids) query(t *rapid.T) Query {
+	number := func(low, high int, what string) int { return rapid.IntRange(low, high).Draw(t, what) }
+	q := Query{Problems: rapid.Bool().Draw(t, "problems"), Limit: number(1+x.nodes/50, max(4, x.nodes/3), "limit")}
+	for range number(0, 2, "namespaces") {
+		q.Namespaces = append(q.Namespaces, model.NamespaceID(number(0, x.namespaces, "namespace")))
+	}
+	for range number(0, 3, "checks") {
+		q.Checks = append(q.Checks, model.CheckID(number(999, 1000+x.checks, "check")))
+	}
+	for range number(0, 3, "statuses") {
+		q.Statuses = append(q.Statuses, model.Status(number(0, 3, "status")))
+	}
+	if rapid.Bool().Draw(t, "byNode") {
+		q.Nodes = []model.NodeID{}
+		from, step := number(0, x.nodes, "from"), number(1, x.nodes, "step")
+		for id := from; id <= x.nodes; id += step {
+			q.Nodes = append(q.Nodes, model.NodeID(id))
+		}
+	}
+	if rapid.Bool().Draw(t, "match") {
+		q.Match = func(s *State) (bool, error) { return len(s.Output)%2 == 0, nil }
+		q.MatchWithin = time.Nanosecond // a page for each look into a partition
+	}
+	return q
+}
+
+// selects says without any index whether a query wants a state.
+func (q *Query) selects(s *State) bool {
+	return (!q.Problems || s.Problem != nil) && (len(q.Namespaces) == 0 || slices.Contains(q.Namespaces, s.Namespace)) &&
+		(len(q.Checks) == 0 || slices.Contains(q.Checks, s.Check)) && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, s.Status)) &&
+		(q.Nodes == nil || slices.Contains(q.Nodes, s.Node)) && (q.Match == nil || len(s.Output)%2 == 0)
+}
+
+// compareLists holds pages against the obvious way: all states, looked at one by one.
+func compareLists(t *rapid.T, v *View, all []seen, most ids) {
+	q := most.query(t)
+	v.sparse = rapid.SampledFrom([]int{0, 2, sparseCandidates}).Draw(t, "sparse")
+	var want, got []string
+	for i := range all {
+		if q.selects(&all[i].State) {
+			want = append(want, all[i].text)
+		}
+	}
+	for {
+		page, err := v.List(context.Background(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range page.States {
+			got = append(got, fmt.Sprint(s))
+		}
+		if page.Next == "" {
+			break
+		}
+		q.After = page.Next
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("%+v lists\n%q, want\n%q", q, got, want)
+	}
+}
+
+// Rooms of one node, of a few and of very many; checks that one node has, a few or most.
+func TestListsAreWhatAFullScanFinds(t *testing.T) {
+	const nodes, namespaces, checks = 400, 5, 14
+	random := rand.New(rand.NewPCG(7, 7))
+	v := New(Options{})
+	skewed := func(most int) int { // a high one is rare
+		return int(float64(most) * random.Float64() * random.Float64() * random.Float64())
+	}
+	for id := model.NodeID(1); id <= nodes; id++ {
+		p := v.partitions[id%3]
+		n := p.addNode(id, model.NamespaceID(skewed(namespaces+1)))
+		for check := range checks {
+			if random.IntN(checks) < check {
+				continue
+			}
+			slot, s := p.addState(n, model.CheckID(1000+check))
+			status := model.Status(skewed(4))
+			p.mark(slot, s, status, model.Severity(min(skewed(4)+int(status), int(model.Disaster))))
+			s.output = p.outputs.set(s.output, make([]byte, random.IntN(3)))
+			if status != model.OK && random.IntN(2) == 0 {
+				p.setProblem(slot, s, &model.Problem{ID: fmt.Sprint(id, check)})
+			}
+		}
+		if random.IntN(10) == 0 {
+			p.moveNode(n, model.NamespaceID(random.IntN(namespaces+1)))
+		}
+	}
+	for id := model.NodeID(9); id <= nodes; id += 9 { // slots and nodes that others take over
+		p := v.partitions[id%3]
+		n, _ := p.findNode(id)
+		p.removeNode(n)
+	}
+	for id := model.NodeID(nodes + 1); id <= nodes+20; id++ {
+		p := v.partitions[id%3]
+		p.addState(p.addNode(id, 1), 1000)
+	}
+	for _, p := range v.partitions[:3] {
+		p.check(t)
+	}
+	all := everyState(t, v)
+	if len(all) < 2000 {
+		t.Fatalf("only %d states", len(all))
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		compareLists(rt, v, all, ids{nodes: nodes + 20, namespaces: namespaces, checks: checks})
+	})
+}
+
+// A search by condition ends in time, however few candidates each partition has.
+func TestASearchEndsInTime(t *testing.T) {
+	v := New(Options{})
+	for id := model.NodeID(1); id <= 4*model.Partitions; id++ {
+		p := v.partitions[id%model.Partitions]
+		p.addState(p.addNode(id, 1), 1000)
+	}
+	asked := 0
+	q := Query{MatchWithin: time.Millisecond, Match: func(*State) (bool, error) {
+		asked++
+		for until := time.Now().Add(100 * time.Microsecond); time.Now().Before(until); {
+		}
+		return false, nil
+	}}
+	pages := 0
+	for {
+		page, err := v.List(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pages++; page.Next == "" {
+			break
+		}
+		if !page.Partial {
+			t.Fatal("an empty page that goes on, and is not partial")
+		}
+		q.After = page.Next
+	}
+	// A page may ask one batch more than its time allows: here 4 of 100 µs.
+	if states := 4 * model.Partitions; asked != states || pages < states/14 {
+		t.Errorf("%d of %d states asked in %d pages of 1 ms", asked, states, pages)
+	}
+}
