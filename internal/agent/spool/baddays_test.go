@@ -93,6 +93,101 @@ func TestMemoryBroughtBack(t *testing.T) {
 	}
 }
 
+// The disk is brought back from a copy, and the agent starts more than once before it
+// meets a server again. Which of the numbers that it gave meanwhile the server means,
+// nobody knows: what may be lost is told, nothing is applied twice, the rest arrives.
+func TestBroughtBackAndStartedAgain(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		made      []int // by each start of the second life, before the next
+		delivered int   // of them
+		told      reason
+	}{
+		{"one start", []int{30}, 30, olderDisk},
+		{"two starts", []int{30, 0}, 10, olderTwice},
+		{"two starts, fewer than the server knows", []int{12, 0}, 0, olderTwice},
+		{"two starts, the second makes more", []int{12, 30}, 30, olderTwice},
+		{"three starts", []int{12, 6, 10}, 10, olderTwice},
+		{"nothing made before the last start", []int{0, 0, 30}, 30, olderDisk},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fs, clock, v := memfs.New(), newHands(), newServer()
+			s := open(t, fs, clock, 0)
+			v.resume(t, s)
+			for i := range 5 {
+				s.Append(result(clock, 1, fmt.Sprint("shared", i)), false)
+			}
+			s.Close()
+			copied := fs.Crash(0, 1)
+			s = open(t, fs, clock, 0)
+			v.resume(t, s)
+			for i := range 20 {
+				s.Append(result(clock, 1, fmt.Sprint("first life", i)), false)
+			}
+			v.drain(t, s)
+			s.Close()
+			for start, n := range c.made {
+				s = open(t, copied, clock, 0)
+				for i := range n {
+					s.Append(result(clock, 1, fmt.Sprint("second life", start, i)), false)
+				}
+				if start+1 < len(c.made) {
+					s.Close()
+				}
+			}
+			defer s.Close()
+			v.resume(t, s)
+			v.drain(t, s)
+			v.expect(t, 25+c.delivered)
+			if v.gaps[c.told.String()] != 1 || len(v.gaps) != 1 {
+				t.Errorf("told %v, want %q", v.gaps, c.told)
+			}
+		})
+	}
+}
+
+// A start without a server is nothing to speak of: what was made before it is sent, and
+// nobody is told of a copy.
+func TestStartedAgainWithoutAServer(t *testing.T) {
+	fs, clock, v := memfs.New(), newHands(), newServer()
+	made := 0
+	for round := range 6 {
+		s := open(t, fs, clock, 0)
+		for range 7 {
+			s.Append(result(clock, 1, fmt.Sprint("out", made)), false)
+			made++
+		}
+		if round%3 == 2 { // two starts without, one with
+			v.resume(t, s)
+			v.take(t, s, 9, round == 2)
+			s.Offline()
+			s.Append(result(clock, 1, fmt.Sprint("out", made)), false)
+			made++
+		}
+		s.Close()
+	}
+	s := open(t, fs, clock, 0)
+	defer s.Close()
+	v.resume(t, s)
+	v.drain(t, s)
+	v.expect(t, made)
+	if len(v.gaps) != 0 {
+		t.Errorf("told %v", v.gaps)
+	}
+}
+
+// A state that an earlier version wrote says nothing of what was sent.
+func TestStateOfAnEarlierVersion(t *testing.T) {
+	var r record
+	if err := r.decode([]byte{recordOlder, 1, 99, 2, 5, 9, 1, 1, 'b', 'o', 'o', 't'}); err != nil {
+		t.Fatal(err)
+	}
+	want := state{epoch: 1, stream: 99, boot: 2, bootID: "boot", first: [2]uint64{5, 1}, next: [2]uint64{9, 1}}
+	if r.kind != recordState || r.state != want {
+		t.Fatalf("%+v", r)
+	}
+}
+
 // A bad byte in the middle of the log takes what is in its commit and nothing else:
 // while the spool is open, and after a restart.
 func TestDamageInTheMiddle(t *testing.T) {

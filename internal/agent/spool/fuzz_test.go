@@ -12,7 +12,8 @@ func FuzzRecord(f *testing.F) {
 	clock := newHands()
 	f.Add(appendSignalRecord(nil, 1, wire.Live, 7, &held{signal: *result(clock, 3, "output"), boot: 2, wallMs: 1}))
 	f.Add(appendGoneRecord(nil, 1, wire.Backlog, 9, []item{{chunk: 4, gone: tooOld}, {chunk: 5, gone: tooOld}}))
-	f.Add((&state{epoch: 1, stream: 99, boot: 1, bootID: "boot", first: [2]uint64{1, 2}, next: [2]uint64{3, 4}}).append(nil))
+	f.Add((&state{epoch: 1, stream: 99, boot: 1, bootID: "boot", first: [2]uint64{1, 2}, next: [2]uint64{3, 4}, unsent: [2]uint64{3, 0}}).append(nil))
+	f.Add([]byte{recordOlder, 1, 99, 2, 5, 9, 1, 1, 'b'})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var r, again record
 		if r.decode(data) != nil {

@@ -26,6 +26,7 @@ const (
 	newSpool      // it is not the one that the agent had
 	olderDisk     // the server knows numbers that this disk never gave
 	folderDeleted // while the agent ran
+	olderTwice    // olderDisk, found out only after another start
 
 	reasons // how many there are
 )
@@ -44,6 +45,8 @@ func (r reason) String() string {
 		newSpool:      "the agent's spool was deleted: what it held and the server had not acknowledged is lost",
 		olderDisk:     "the agent's spool is older than what the server has of it: it was brought back from a copy, or its last second was not written",
 		folderDeleted: "the agent's spool was deleted while it ran: it was made anew with what was in memory",
+		olderTwice: "the agent's spool is older than what the server has of it: it was brought back from a copy; " +
+			"of what it made without the server before its last start, some may be lost",
 	}[r]
 }
 
@@ -73,6 +76,7 @@ type lane struct {
 	aged   uint64 // below it nothing is kept that could be too old
 	cursor uint64 // the next number to send
 	sent   uint64 // no number above was ever handed to a session
+	found  uint64 // numbers up to here are of an earlier life of the spool
 	urgent int    // urgent items at or above the cursor
 
 	// recent are the newest records, the last one being number next()-1.
@@ -87,6 +91,17 @@ func (l *lane) next() uint64 { return l.first + uint64(len(l.items)) }
 func (l *lane) at(number uint64) *item { return &l.items[number-l.first] }
 
 func (l *lane) holds(number uint64) bool { return number >= l.first && number < l.next() }
+
+// doubtful says whether the server, which keeps numbers up to last, has some that an
+// earlier life gave here to signals and never sent.
+func (l *lane) doubtful(last uint64) bool {
+	for n := max(l.sent+1, l.first); n <= min(last, l.found) && n < l.next(); n++ {
+		if l.at(n).gone == kept {
+			return true
+		}
+	}
+	return false
+}
 
 // push adds the next number.
 func (l *lane) push(it item, data []byte) {

@@ -12,7 +12,8 @@ import (
 const (
 	recordSignal = 1 // epoch, lane, number, then the signal
 	recordGone   = 2 // epoch, lane, number, reason, then the chunk of each consecutive number
-	recordState  = 3 // epoch, stream, boot, boot id, first and next of both lanes
+	recordOlder  = 3 // as recordState, without unsent
+	recordState  = 4 // epoch, stream, boot, boot id, first, next and unsent of both lanes
 )
 
 // held is a signal as it is spooled.
@@ -54,12 +55,15 @@ type state struct {
 	bootID string
 	first  [lanes]uint64
 	next   [lanes]uint64
+	// unsent is the number from which on nothing was sent; zero where that is not known,
+	// because there was a session since the spool was opened.
+	unsent [lanes]uint64
 }
 
 func (st *state) append(dst []byte) []byte {
 	dst = append(dst, recordState)
 	for _, v := range [...]uint64{
-		st.epoch, uint64(st.stream), st.boot, st.first[0], st.next[0], st.first[1], st.next[1],
+		st.epoch, uint64(st.stream), st.boot, st.first[0], st.next[0], st.first[1], st.next[1], st.unsent[0], st.unsent[1],
 	} {
 		dst = binary.AppendUvarint(dst, v)
 	}
@@ -114,11 +118,15 @@ func (r *record) decode(data []byte) error {
 			r.chunks = append(r.chunks, model.ChunkID(next()))
 		}
 		r.lane, ok = wire.Lane(lane), ok && lane < lanes && r.why > kept && r.why < reasons
-	case recordState:
+	case recordState, recordOlder:
 		st := &r.state
 		st.epoch, st.stream, st.boot = r.epoch, wire.StreamID(next()), next()
 		st.first[0], st.next[0] = next(), next()
 		st.first[1], st.next[1] = next(), next()
+		if r.kind == recordState {
+			st.unsent[0], st.unsent[1] = next(), next()
+		}
+		r.kind = recordState
 		st.bootID = string(rest)
 		ok = ok && st.first[0] <= st.next[0] && st.first[1] <= st.next[1] && st.first[0] > 0 && st.first[1] > 0
 	default:

@@ -117,5 +117,9 @@ func (s *Spool) rebuild(l wire.Lane, list []found) {
 			s.bytes += int64(it.size) + itemOverhead
 		}
 	}
-	ln.sent = next - 1 // some of them may have been
+	ln.sent, ln.found = next-1, next-1 // some of them may have been …
+	if unsent := s.st.unsent[l]; unsent > 0 {
+		ln.sent = min(ln.sent, unsent-1) // … but none of those of a life without a session
+	}
+	s.st.unsent[l] = ln.sent + 1
 }

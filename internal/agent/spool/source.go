@@ -54,6 +54,8 @@ func (s *Spool) Resume(last []wire.StreamLast) error {
 	for l := range s.lanes {
 		ahead = ahead || at[l] > s.lanes[l].sent
 	}
+	first := s.st.unsent != [lanes]uint64{}
+	s.st.unsent = [lanes]uint64{}
 	if ahead {
 		if err := s.renumber(at); err != nil {
 			return err
@@ -61,6 +63,9 @@ func (s *Spool) Resume(last []wire.StreamLast) error {
 	} else {
 		for l := range s.lanes {
 			s.resumeLane(&s.lanes[l], at[l])
+		}
+		if first {
+			s.saveState()
 		}
 	}
 	s.online = true
@@ -81,6 +86,11 @@ func (s *Spool) resumeLane(ln *lane, last uint64) {
 // from here: the disk was rolled back, or lost its last seconds. What was sent and the
 // server keeps is done; the rest gets numbers of the new stream. The new state is
 // written last, so that a crash leaves one stream or the other.
+//
+// Numbers that an earlier life of this spool gave, and never sent, may be either: given
+// again to other signals after the disk was brought back, or sent by the other life,
+// from the copy of which this one began. No signal is applied twice, so they count as
+// what the server has, and the operator hears of it.
 func (s *Spool) renumber(at [lanes]uint64) error {
 	stream, err := s.newStreamID()
 	if err != nil {
@@ -90,13 +100,19 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 		"stream", s.st.stream, "new", stream)
 	old := s.lanes
 	epoch := s.st.epoch
+	why := olderDisk
+	for l := range old {
+		if ln := &old[l]; ln.doubtful(at[l]) {
+			why, ln.sent = olderTwice, ln.found
+		}
+	}
 	var fresh [lanes]lane
 	for l := range old {
 		ln := &old[l]
 		s.bytes -= ln.drop(min(at[l], ln.sent)) // above it the numbers mean other signals
 		fresh[l] = newLane()
 		if l == int(wire.Live) {
-			fresh[l].push(s.news(olderDisk), nil)
+			fresh[l].push(s.news(why), nil)
 		}
 		for n := ln.first; n < ln.next(); n++ {
 			it := *ln.at(n)

@@ -472,6 +472,13 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	})
 	s := open(t, fs, clock, 64<<10)
 	n := 0
+	for ; n < 6; n++ { // before there is a server
+		s.Append(result(clock, n%3+1, fmt.Sprint("out", n)), false)
+	}
+	flush(t, s)
+	mu.Lock()
+	safe = n
+	mu.Unlock()
 	for round := range 6 {
 		v.resume(t, s)
 		for range 30 {
