@@ -18,10 +18,11 @@ import (
 // which of its lives it is.
 func (s *Server) openJournal(ctx context.Context) error {
 	o := journalOptions(s.cfg)
-	var err error
-	if o.Seen, err = snapshot.Seen(disk.OS{}, s.path(snapshotFolder)); err != nil {
+	names, err := snapshot.ReadNames(disk.OS{}, s.path(snapshotFolder))
+	if err != nil {
 		return err
 	}
+	o.Seen, o.VerifyFrom = names.Seen, names.Oldest
 	places, err := s.history.Places(ctx)
 	if err != nil {
 		return err

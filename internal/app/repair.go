@@ -132,10 +132,11 @@ func repairSnapshots(cfg *config.Server) (emptied int, from uint64, err error) {
 
 func restored(cfg *config.Server, out io.Writer) error {
 	o := journalOptions(cfg)
-	var err error
-	if o.Seen, err = snapshot.Seen(disk.OS{}, filepath.Join(cfg.Data, snapshotFolder)); err != nil {
+	names, err := snapshot.ReadNames(disk.OS{}, filepath.Join(cfg.Data, snapshotFolder))
+	if err != nil {
 		return err
 	}
+	o.Seen = names.Seen
 	life, err := journal.NewIncarnation(journalFolder(cfg), o)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package journal_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -188,6 +189,71 @@ func TestDamage(t *testing.T) {
 		w.checkDamage(t, name, 0, w.files[name][:len(w.files[name])-10])
 		if i > 0 {
 			w.checkDamage(t, name, -1, nil) // the file is missing
+		}
+	}
+}
+
+// TestVerifyFrom: what the oldest snapshot covers is not looked at when opening. Whoever
+// reads it all the same hears of the damage; what no snapshot covers is always checked.
+func TestVerifyFrom(t *testing.T) {
+	w := write(t)
+	l, _, err := w.openWith(t, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := l.Head()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	covered := w.names[1]
+	if _, err := fmt.Sscanf(w.names[2], "%d.log", &from.Number); err != nil {
+		t.Fatal(err)
+	}
+	from.Number-- // the oldest snapshot has all up to the third segment
+	for _, c := range []struct {
+		file    string
+		flip    int // byte; -1: the file is missing
+		refused bool
+	}{
+		{"", 0, false},
+		{covered, 100, false}, {covered, 20, false}, {covered, -1, false},
+		{w.names[2], 100, true}, {w.names[2], 20, true},
+	} {
+		changed := slices.Clone(w.files[c.file])
+		switch {
+		case c.flip < 0:
+			changed = nil
+		case c.file != "":
+			changed[c.flip] ^= 4
+		}
+		o := logOptions
+		o.FS, o.VerifyFrom = w.with(t, c.file, changed), from
+		l, err := journal.Open("/j", o)
+		var damage *journal.DamageError
+		if c.refused {
+			if !errors.As(err, &damage) || filepath.Base(damage.File) != c.file {
+				t.Errorf("%+v: opened with %v", c, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		read := func(from journal.Position) (n int, err error) {
+			err = l.Read(context.Background(), from, func(c journal.Commit) error {
+				return c.Entries(1, func([]byte) error { n++; return nil })
+			})
+			return n, err
+		}
+		if n, err := read(from); err != nil || n != len(w.entries)-int(from.Number) {
+			t.Errorf("%+v: %d entries above the snapshot, %v", c, n, err)
+		}
+		if n, err := read(journal.Position{}); errors.As(err, &damage) != (c.file != "") || err == nil && n != len(w.entries) {
+			t.Errorf("%+v: %d entries from the beginning, %v", c, n, err)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package snapshot
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -98,29 +97,6 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Seen is how far the snapshots in a folder say that logs came, by the names of the
-// files: one position per log.
-func Seen(fsys disk.FS, dir string) ([]journal.Position, error) {
-	names, err := fsys.List(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list snapshots: %w", err)
-	}
-	furthest := map[uint64]uint64{}
-	for _, name := range names {
-		if _, at, ok := parseName(name); ok {
-			furthest[at.Log] = max(furthest[at.Log], at.Number)
-		}
-	}
-	var seen []journal.Position
-	for log, number := range furthest {
-		seen = append(seen, journal.Position{Log: log, Number: number})
-	}
-	return seen, nil
-}
-
 // note takes a file into the table, by its name; mine is false for one of another log.
 func (s *Store) note(name string) (mine bool, err error) {
 	path := filepath.Join(s.opts.Dir, name)
@@ -147,21 +123,6 @@ func (s *Store) note(name string) (mine bool, err error) {
 	}
 	s.kept[p] = append(s.kept[p], file{name, now, at.Log})
 	return true, nil
-}
-
-const (
-	suffix = ".snap"
-	beside = ".new"
-	aside  = ".ahead"
-)
-
-func fileName(p model.Partition, at journal.Position) string {
-	return fmt.Sprintf("p%03d-%016x-%020d%s", p, at.Log, at.Number, suffix)
-}
-
-func parseName(name string) (p model.Partition, at journal.Position, ok bool) {
-	n, err := fmt.Sscanf(name, "p%03d-%016x-%020d"+suffix, &p, &at.Log, &at.Number)
-	return p, at, n == 3 && err == nil && name == fileName(p, at)
 }
 
 // Load returns the newest whole snapshot of a partition; ok is false where there is

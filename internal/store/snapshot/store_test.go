@@ -200,15 +200,25 @@ func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
 	}
 }
 
-func TestSeenIsTheNewestPositionOfEachLog(t *testing.T) {
+func TestNames(t *testing.T) {
 	fs := memfs.New()
-	if seen, err := Seen(fs, dir); seen != nil || err != nil {
-		t.Fatalf("no folder: %v, %v", seen, err)
+	if n, err := ReadNames(fs, dir); n.Seen != nil || n.Oldest.Number != 0 || err != nil {
+		t.Fatalf("no folder: %v, %v", n, err)
 	}
-	mustSave(t, open(t, fs, 100), 4, 10, 20)
-	mustSave(t, open(t, fs, 100), 5, 15)
-	if seen, err := Seen(fs, dir); err != nil || !slices.Equal(seen, []journal.Position{at(20)}) {
-		t.Fatalf("%v, %v", seen, err)
+	s := open(t, fs, 300)
+	mustSave(t, s, 4, 10, 20)
+	mustSave(t, s, 5, 15)
+	if n, err := ReadNames(fs, dir); err != nil || !slices.Equal(n.Seen, []journal.Position{at(20)}) || n.Oldest.Number != 0 {
+		t.Fatalf("with partitions that have no snapshot: %v, %v", n, err)
+	}
+	for p := range model.Partitions {
+		mustSave(t, s, model.Partition(p), 100+uint64(p%7), 200)
+	}
+	if n, err := ReadNames(fs, dir); err != nil || !slices.Equal(n.Seen, []journal.Position{at(200)}) || n.Oldest != at(100) {
+		t.Fatalf("%v, %v", n, err)
+	}
+	if floor := s.Floor(); floor != at(100) {
+		t.Fatalf("the log may be cut at %v", floor)
 	}
 }
 
