@@ -44,7 +44,7 @@ type Result struct {
 type Runner struct {
 	PluginPath string        // appended to PATH; list as in PATH
 	Dir        string        // working directory; default /
-	Node       func() string // name of this node, for messages: "not found in PATH … on web01"; nil: not said
+	Node       func() string // name of this node, for messages: "not found in PATH on web01"; nil: not said
 	Grace      time.Duration // between SIGTERM and SIGKILL; default 2 s
 	Nice       int           // added to the priority of commands; zero: none
 	Environ    []string      // default os.Environ(); what begins with MUSTER_ is withheld

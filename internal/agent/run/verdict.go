@@ -41,7 +41,7 @@ func (r *Runner) judge(state *os.ProcessState, argv []string, c Command, path st
 		if name := notFoundName(kept); name != "" {
 			v.cause = r.notFound(name, path, exec.ErrNotFound)
 		} else {
-			v.cause = "exit code 127: the shell did not find a program in PATH " + path + r.on()
+			v.cause = "exit code 127: the shell did not find a program in PATH" + r.on() + pathLine(path)
 		}
 	case code == 126 && c.Argv == nil:
 		v.cause = "exit code 126: the shell found the program but may not execute it" + r.on()
@@ -65,8 +65,11 @@ func (r *Runner) notFound(name, path string, err error) string {
 	if strings.ContainsRune(name, filepath.Separator) {
 		return name + ": no such file" + r.on()
 	}
-	return name + ": not found in PATH " + path + r.on()
+	return name + ": not found in PATH" + r.on() + pathLine(path)
 }
+
+// pathLine stands below the line that people see in tables: it is long.
+func pathLine(path string) string { return "\nPATH is " + path }
 
 func (r *Runner) startFailed(name, runAs string, err error) string {
 	var cause *fs.PathError
