@@ -67,6 +67,7 @@ func ParseSettings(list []string) (Settings, error) {
 	var problems []error
 	for _, text := range list {
 		name, value, _ := strings.Cut(text, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		k, ok := find(name)
 		if !ok {
 			problems = append(problems, unknown(text, name))

@@ -84,7 +84,7 @@ func TestReferencePageIsUpToDate(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	s, err := ParseSettings([]string{"reactions=128MiB", "reactions=block", "requests=7"})
+	s, err := ParseSettings([]string{"reactions=128MiB", "reactions = block", " requests =7"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent"
 	"github.com/muster-fleet/muster/internal/agent/probe"
-	"github.com/muster-fleet/muster/internal/agent/run"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/version"
 )
@@ -35,69 +34,54 @@ type Options struct {
 
 // Parse reads flags, and for those not given the environment: --state-dir is
 // MUSTER_STATE_DIR. flag.ErrHelp after --help.
-func Parse(args []string, getenv func(string) string, errOut io.Writer) (*Options, error) {
-	o := &Options{}
-	var servers, labels, groups, level, format, spool string
-	set := flag.NewFlagSet("muster-agent", flag.ContinueOnError)
-	set.SetOutput(errOut)
-	set.Usage = func() {
-		fmt.Fprintln(errOut, "usage: muster-agent [flags]\n       muster-agent --probe NAME [ARG=VALUE …]\n\nRuns the checks of this machine and reports to a Muster server. Every flag may be\ngiven as an environment variable: --state-dir is MUSTER_STATE_DIR.")
-		set.PrintDefaults()
-	}
-	set.StringVar(&servers, "server", "", "servers as host:port, comma separated, in order of preference (default: as told when joining)")
-	set.StringVar(&o.Agent.Token, "token", "", "join token, needed at the first start; better MUSTER_TOKEN or @FILE, which process lists do not show")
-	set.StringVar(&o.Agent.StateDir, "state-dir", "", "folder of identity, assignment and spool (default: /var/lib/muster-agent for root, else ~/.local/state/muster-agent)")
-	set.StringVar(&o.Agent.Name, "name", "", "name wanted for this node (default: the host name)")
-	set.StringVar(&labels, "labels", "", "labels of this node: key=value, comma separated")
-	set.StringVar(&groups, "groups", "", "groups to join, where token or group allows it, comma separated")
-	set.IntVar(&o.Agent.MaxConcurrent, "max-concurrent", 0, "commands at once (default: CPUs, at least 2)")
-	set.StringVar(&o.Agent.PluginPath, "plugin-path", run.DefaultPluginPath, "folders of plug-ins, appended to PATH")
-	set.IntVar(&o.Agent.Nice, "nice", 0, "priority of commands: 0 as the agent, 19 the least")
-	set.StringVar(&spool, "spool-size", "64MiB", "how much may wait on disk for the server")
-	set.DurationVar(&o.Agent.SpoolAge, "spool-age", 24*time.Hour, "how long it may wait, at most 168h")
-	set.StringVar(&level, "log-level", "info", "debug, info, warn or error")
-	set.StringVar(&format, "log-format", "text", "text or json")
-	set.BoolVar(&o.Probe, "probe", false, "run one built-in probe, print what it says and end with its status")
-	set.BoolVar(&o.Version, "version", false, "print the version")
-	if err := set.Parse(args); err != nil {
+func Parse(args []string, getenv func(string) string, helpOut io.Writer) (*Options, error) {
+	o, w := &Options{}, words{}
+	set := flags(o, &w)
+	set.SetOutput(io.Discard) // what is wrong is said once, and not by the library
+	if err := set.Parse(args); errors.Is(err, flag.ErrHelp) {
+		usage(set, helpOut)
 		return nil, err
+	} else if err != nil {
+		return nil, wrongFlag(set, err)
 	}
 	given := map[string]bool{}
 	set.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	var errs []error
 	set.VisitAll(func(f *flag.Flag) {
-		name := "MUSTER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		if v := getenv(name); v != "" && !given[f.Name] && f.Name != "probe" && f.Name != "version" {
+		name := envOf(f)
+		if v := getenv(name); name != "" && v != "" && !given[f.Name] {
 			if err := set.Set(f.Name, v); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", name, err))
+				errs = append(errs, fmt.Errorf("%s: %q: %w", name, v, err))
 			}
 		}
 	})
 	o.Rest = set.Args()
 	if len(o.Rest) > 0 && !o.Probe {
-		errs = append(errs, fmt.Errorf("unexpected argument %q", o.Rest[0]))
+		errs = append(errs, fmt.Errorf("%q is too much: the agent takes flags only", o.Rest[0]))
 	}
-	o.Agent.Servers, o.Agent.Groups = list(servers), list(groups)
+	o.Agent.Servers, o.Agent.Groups = list(w.servers), list(w.groups)
 	if o.Agent.StateDir == "" {
 		o.Agent.StateDir = defaultStateDir(getenv)
 	}
 	var err error
-	if o.Agent.Labels, err = pairs(labels); err != nil {
+	if o.Agent.Labels, err = pairs(w.labels); err != nil {
 		errs = append(errs, fmt.Errorf("--labels: %w", err))
 	}
-	if size, err := model.ParseSize(spool); err != nil {
+	if size, err := model.ParseSize(w.spool); err != nil {
 		errs = append(errs, fmt.Errorf("--spool-size: %w", err))
 	} else {
 		o.Agent.SpoolBytes = int64(size)
 	}
-	if o.Agent.SpoolAge <= 0 || o.Agent.SpoolAge > model.MaxSpoolAge {
-		errs = append(errs, fmt.Errorf("--spool-age %s: want at most %s: so long does a server know what old results ran under", o.Agent.SpoolAge, model.MaxSpoolAge))
+	if age, err := model.ParseDuration(w.age); err != nil {
+		errs = append(errs, fmt.Errorf("--spool-age: %w", err))
+	} else if o.Agent.SpoolAge = time.Duration(age); age <= 0 || o.Agent.SpoolAge > model.MaxSpoolAge {
+		errs = append(errs, fmt.Errorf("--spool-age %s: want at most %s: so long does a server know what old results ran under", age, model.Duration(model.MaxSpoolAge)))
 	}
-	if err := o.LogLevel.UnmarshalText([]byte(level)); err != nil {
-		errs = append(errs, fmt.Errorf("--log-level %q: want debug, info, warn or error", level))
+	if err := o.LogLevel.UnmarshalText([]byte(w.level)); err != nil {
+		errs = append(errs, fmt.Errorf("--log-level %q: want debug, info, warn or error", w.level))
 	}
-	if o.LogJSON = format == "json"; !o.LogJSON && format != "text" {
-		errs = append(errs, fmt.Errorf("--log-format %q: want text or json", format))
+	if o.LogJSON = w.format == "json"; !o.LogJSON && w.format != "text" {
+		errs = append(errs, fmt.Errorf("--log-format %q: want text or json", w.format))
 	}
 	if file, ok := strings.CutPrefix(o.Agent.Token, "@"); ok {
 		data, err := os.ReadFile(file)
@@ -107,22 +91,15 @@ func Parse(args []string, getenv func(string) string, errOut io.Writer) (*Option
 		o.Agent.Token = strings.TrimSpace(string(data))
 	}
 	if len(errs) > 0 {
-		return nil, model.Errorf(model.Invalid, "%w", errors.Join(errs...))
+		return nil, model.Errorf(model.Invalid, "%w", errors.Join(errs...)).WithHint("all settings: muster-agent --help")
 	}
 	o.Agent.Version = version.Get().Version
 	return o, nil
 }
 
-// Usage is what --help says.
-func Usage() string {
-	var b strings.Builder
-	_, _ = Parse([]string{"--help"}, func(string) string { return "" }, &b)
-	return b.String()
-}
-
 // Main runs the agent's command line until ctx ends and returns the exit code.
 func Main(ctx context.Context, args []string, getenv func(string) string, out, errOut io.Writer) int {
-	o, err := Parse(args, getenv, errOut)
+	o, err := Parse(args, getenv, out)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0

@@ -38,6 +38,21 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}
 }
 
+// An unknown flag is one message that names the one that was meant, not a page of usage.
+func TestWrongFlags(t *testing.T) {
+	for _, c := range []struct{ arg, want string }{
+		{"--stat-dir=x", "muster-agent: unknown flag --stat-dir\n  did you mean --state-dir? all settings: muster-agent --help\n"},
+		{"--zzz", "muster-agent: unknown flag --zzz\n  all settings: muster-agent --help\n"},
+		{"--nice=much", "muster-agent: invalid value \"much\" for flag -nice: parse error\n  all settings: muster-agent --help\n"},
+		{"web01", "muster-agent: \"web01\" is too much: the agent takes flags only\n  all settings: muster-agent --help\n"},
+	} {
+		var out, errOut bytes.Buffer
+		if code := Main(t.Context(), []string{c.arg}, func(string) string { return "" }, &out, &errOut); code != 2 || errOut.String() != c.want {
+			t.Errorf("%s: code %d, %q", c.arg, code, errOut.String())
+		}
+	}
+}
+
 func TestOneProbe(t *testing.T) {
 	for _, c := range []struct {
 		args []string

@@ -1,0 +1,110 @@
+package agentcmd
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// words are the values of flags that are read further.
+type words struct{ servers, labels, groups, level, format, spool, age string }
+
+// flags are the settings of an agent: the one list, from which help, environment and
+// docs/reference/agent.md are made.
+func flags(o *Options, w *words) *flag.FlagSet {
+	set := flag.NewFlagSet("muster-agent", flag.ContinueOnError)
+	set.StringVar(&w.servers, "server", "", "servers as host:port, comma separated, in order of preference (default: as told when joining)")
+	set.StringVar(&o.Agent.Token, "token", "", "join token, needed at the first start; better MUSTER_TOKEN or @FILE, which process lists do not show")
+	set.StringVar(&o.Agent.StateDir, "state-dir", "", "folder of identity, assignment and spool (default: /var/lib/muster-agent for root, else ~/.local/state/muster-agent)")
+	set.StringVar(&o.Agent.Name, "name", "", "name wanted for this node (default: the host name)")
+	set.StringVar(&w.labels, "labels", "", "labels of this node: key=value, comma separated")
+	set.StringVar(&w.groups, "groups", "", "groups to join, where token or group allows it, comma separated")
+	set.IntVar(&o.Agent.MaxConcurrent, "max-concurrent", 0, "commands at once (default: CPUs, at least 2)")
+	set.StringVar(&o.Agent.PluginPath, "plugin-path", run.DefaultPluginPath, "folders of plug-ins, appended to PATH")
+	set.IntVar(&o.Agent.Nice, "nice", 0, "priority of commands: 0 as the agent, 19 the least")
+	set.StringVar(&w.spool, "spool-size", "64MiB", "how much may wait on disk for the server")
+	set.StringVar(&w.age, "spool-age", "24h", "how long it may wait, at most 7d")
+	set.StringVar(&w.level, "log-level", "info", "debug, info, warn or error")
+	set.StringVar(&w.format, "log-format", "text", "text or json")
+	set.BoolVar(&o.Probe, "probe", false, "run one built-in probe, print what it says and end with its status")
+	set.BoolVar(&o.Version, "version", false, "print the version")
+	return set
+}
+
+// envOf is the environment variable of a setting; empty for what is no setting.
+func envOf(f *flag.Flag) string {
+	if f.Name == "probe" || f.Name == "version" {
+		return ""
+	}
+	return "MUSTER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+}
+
+func usage(set *flag.FlagSet, w io.Writer) {
+	fmt.Fprintln(w, "usage: muster-agent [flags]\n       muster-agent --probe NAME [ARG=VALUE …]\n\nRuns the checks of this machine and reports to a Muster server. Every flag may be\ngiven as an environment variable: --state-dir is MUSTER_STATE_DIR.")
+	set.SetOutput(w)
+	set.PrintDefaults()
+}
+
+// Usage is what --help says.
+func Usage() string {
+	var b strings.Builder
+	usage(flags(&Options{}, &words{}), &b)
+	return b.String()
+}
+
+// wrongFlag names the flag that was meant.
+func wrongFlag(set *flag.FlagSet, err error) error {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return model.Errorf(model.Invalid, "%w", err).WithHint("all settings: muster-agent --help")
+	}
+	var names []string
+	set.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	e := model.Errorf(model.Invalid, "unknown flag --%s", name)
+	if near := model.Nearest(name, names); near != "" {
+		return e.WithHint("did you mean --%s? all settings: muster-agent --help", near)
+	}
+	return e.WithHint("all settings: muster-agent --help")
+}
+
+// Reference writes docs/reference/agent.md.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString(`# Settings of the agent
+
+The same for ` + "`muster-agent` and `muster agent`" + `. Flags win over the environment, that over the
+defaults. Wrong settings are refused, all at once. Each takes a restart of the agent; what it runs is told
+by the server and needs none. This page is generated from the code.
+
+| setting | default | meaning |
+|---|---|---|
+`)
+	var alone []*flag.Flag
+	flags(&Options{}, &words{}).VisitAll(func(f *flag.Flag) {
+		if envOf(f) == "" {
+			alone = append(alone, f)
+			return
+		}
+		meaning, otherwise, _ := strings.Cut(strings.TrimSuffix(f.Usage, ")"), " (default: ")
+		if otherwise == "" && f.DefValue != "" {
+			otherwise = "`" + f.DefValue + "`"
+		}
+		fmt.Fprintf(&b, "| `--%s`<br>`%s` | %s | %s |\n", f.Name, envOf(f), otherwise, meaning)
+	})
+	b.WriteString("\nFlags that make it do something else:\n\n")
+	for _, f := range alone {
+		fmt.Fprintf(&b, "- `--%s`: %s\n", f.Name, f.Usage)
+	}
+	b.WriteString(`
+The agent needs the token once: joining gives it a certificate, which lies in its state folder. Keep
+that folder: it is the node's identity and what the server has not acknowledged yet. Where ` + "`GOGC` and `GOMEMLIMIT`" + ` are not set, the agent keeps its heap small by itself.
+
+What the agent runs beside commands: [probes](../probes.md). What waits in it, and what gives way:
+[queues](queues.md).
+`)
+	return b.String()
+}
