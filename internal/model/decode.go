@@ -12,10 +12,17 @@ import (
 // DecodeResources reads what a person wrote: YAML of many documents, or JSON. It is
 // strict: an unknown field, a wrong type, a duration without unit are errors with
 // file, line and what to write, and all of them are found at once. The error's cause
-// is the Flaws; resources without a flaw of form are returned beside it, so that lint
-// can go on. A status is ignored, so that what `get` prints can be applied; a namespace
-// that is left out stays empty (see Defaults).
+// is the Flaws; resources without a flaw of form are returned beside it. A status is
+// ignored, so that what `get` prints can be applied; a namespace that is left out stays
+// empty (see Defaults).
 func DecodeResources(file string, data []byte) ([]Located, error) {
+	list, flaws := decodeAll(file, data)
+	list = slices.DeleteFunc(list, func(l Located) bool { return len(l.flawed) > 0 })
+	return list, flaws.Err()
+}
+
+// decodeAll returns also what could be read of resources with a flaw of form.
+func decodeAll(file string, data []byte) ([]Located, Flaws) {
 	r := &reader{file: file}
 	var out []Located
 	for _, doc := range r.documents(data) {
@@ -32,7 +39,7 @@ func DecodeResources(file string, data []byte) ([]Located, error) {
 			out = r.resource(out, doc)
 		}
 	}
-	return out, r.flaws.Err()
+	return out, r.flaws
 }
 
 func (r *reader) resource(out []Located, t *tree) []Located {
@@ -68,14 +75,14 @@ func (r *reader) resource(out []Located, t *tree) []Located {
 			d.into(k.value, reflect.ValueOf(spec).Elem(), "spec")
 		}
 	}
-	if len(r.flaws) > before {
-		return out
+	located := Located{Resource{APIVersion: APIVersion, Kind: info.Name, Metadata: envelope.Metadata, Spec: spec}, r.file, d.places, nil}
+	for _, f := range r.flaws[before:] {
+		located.flawed = append(located.flawed, f.Field)
 	}
-	resource := Resource{APIVersion: APIVersion, Kind: info.Name, Metadata: envelope.Metadata, Spec: spec}
-	return append(out, Located{resource, r.file, d.places})
+	return append(out, located)
 }
 
-// kind finds what the document is; nil after a flaw.
+// kind finds what the document is, or is meant to be; nil: nobody knows.
 func (d *decoder) kind(t *tree) *KindInfo {
 	word := t.get("kind")
 	if word == nil || word.kind == null {
@@ -88,13 +95,18 @@ func (d *decoder) kind(t *tree) *KindInfo {
 		}
 	}
 	hint := "one of " + strings.Join(kindNames(), ", ")
-	if k, ok := KindOf(word.text); ok {
-		hint = "write " + k.Name
+	meant, ok := KindOf(word.text)
+	if ok {
+		hint = "write " + meant.Name
 	} else if near := Nearest(word.text, kindNames()); near != "" {
 		hint = "did you mean " + near + "?"
+		meant, ok = KindOf(near)
 	}
 	d.flaw(word.place, "kind", hint, "there is no kind %q", word.text)
-	return nil
+	if !ok {
+		return nil
+	}
+	return &meant
 }
 
 // decoder fills Go values from trees and remembers where each field stands.

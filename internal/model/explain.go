@@ -15,11 +15,11 @@ import (
 
 // Explanation is what there is to know of a kind or of one of its fields.
 type Explanation struct {
-	Path   string `json:"path"` // check.spec.alert
-	Type   string `json:"type"` // for people: text, duration, list of text, …
-	Text   string `json:"text"`
-	Must   bool   `json:"must,omitempty"` // has to be written
-	Fields []Explanation
+	Path   string        `json:"path"` // check.spec.alert
+	Type   string        `json:"type"` // for people: text, duration, list of text, …
+	Text   string        `json:"text"`
+	Must   bool          `json:"must,omitempty"` // has to be written
+	Fields []Explanation `json:"fields,omitempty"`
 }
 
 // Explain says what a kind, or a field of it, is: Explain("check", "spec.alert").

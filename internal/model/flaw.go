@@ -2,7 +2,6 @@ package model
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,12 +9,16 @@ import (
 
 // Flaw is one thing wrong with a resource that somebody wrote.
 type Flaw struct {
-	File   string // where known
-	Line   int    // from 1; zero: unknown
-	Column int
-	Field  string // spec.alert.failAfter
-	Text   string // what is wrong
-	Hint   string // what to write
+	File   string `json:"file,omitempty"` // where known
+	Line   int    `json:"line,omitempty"` // from 1; zero: unknown
+	Column int    `json:"column,omitempty"`
+	Field  string `json:"field,omitempty"` // spec.alert.failAfter
+	Text   string `json:"text"`            // what is wrong
+	Hint   string `json:"hint,omitempty"`  // what to write
+
+	// absent: it is wrong because something is missing. Beside a field that cannot be
+	// read, it says nothing new: that may be the one that is missing.
+	absent bool
 }
 
 func (f *Flaw) Error() string {
@@ -82,6 +85,7 @@ type Located struct {
 	Resource
 	File   string
 	places map[string]place // by field: spec.alert, spec.targets.groups[1]
+	flawed []string         // fields that could not be read as written
 }
 
 type place struct{ line, column int }
@@ -97,6 +101,18 @@ func (l *Located) At(flaws Flaws) Flaws {
 	return flaws
 }
 
+// followsFrom says whether a flaw is but the consequence of a field that could not be
+// read: of itself, of one within or around it, or, where something is missing, of any.
+func (l *Located) followsFrom(f *Flaw) bool {
+	within := func(inner, outer string) bool {
+		rest, ok := strings.CutPrefix(inner, outer)
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	}
+	return len(l.flawed) > 0 && f.absent || slices.ContainsFunc(l.flawed, func(field string) bool {
+		return within(field, f.Field) || within(f.Field, field)
+	})
+}
+
 func (l *Located) find(field string) place {
 	for {
 		if at, ok := l.places[field]; ok || field == "" {
@@ -109,16 +125,13 @@ func (l *Located) find(field string) place {
 // Read decodes what a person wrote and checks each resource: all flaws of form and
 // content in one error, each with its place. It is what `lint` and `apply` do first.
 func (rules Rules) Read(file string, data []byte) ([]Located, error) {
-	list, err := DecodeResources(file, data)
-	var flaws Flaws
-	if err != nil && !errors.As(err, &flaws) {
-		return nil, err
-	}
+	list, flaws := decodeAll(file, data)
 	for i := range list {
 		if len(flaws) >= MaxFlaws {
 			break
 		}
-		flaws = append(flaws, list[i].At(rules.Check(&list[i].Resource))...)
+		found := slices.DeleteFunc(rules.Check(&list[i].Resource), list[i].followsFrom)
+		flaws = append(flaws, list[i].At(found)...)
 	}
 	slices.SortStableFunc(flaws, func(a, b *Flaw) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	return list, flaws.Err()

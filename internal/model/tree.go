@@ -96,12 +96,14 @@ type reader struct {
 	values  int // read so far
 	aliases int // around what is read now
 	aliased int // values read within aliases
+	skipped int // lines before the YAML that is read now
 }
 
 // flaw notes what is wrong, unless enough is.
 func (r *reader) flaw(at place, field, hint, format string, args ...any) {
 	if !r.full() {
-		r.flaws = append(r.flaws, &Flaw{r.file, at.line, at.column, Brief(field), Brief(fmt.Sprintf(format, args...)), Brief(hint)})
+		r.flaws = append(r.flaws, &Flaw{File: r.file, Line: at.line, Column: at.column,
+			Field: Brief(field), Text: Brief(fmt.Sprintf(format, args...)), Hint: Brief(hint)})
 	}
 }
 

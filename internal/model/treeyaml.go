@@ -10,7 +10,42 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
+// yamlDocuments reads one document after the other. After one that is not YAML it goes on
+// at the next line of ---.
 func (r *reader) yamlDocuments(data []byte) (docs []*tree) {
+	for {
+		more, line := r.yamlUntil(data)
+		docs = append(docs, more...)
+		if line == 0 || r.full() {
+			return docs
+		}
+		rest, lines := nextDocument(data, line)
+		if rest == nil {
+			return docs
+		}
+		data, r.skipped = rest, r.skipped+lines
+	}
+}
+
+// nextDocument is what begins with the first --- below a line, and how many lines stand
+// above it; nil: there is none.
+func nextDocument(data []byte, line int) (rest []byte, lines int) {
+	for len(data) > 0 {
+		if lines >= line && bytes.HasPrefix(data, []byte("---")) {
+			return data, lines
+		}
+		end := bytes.IndexByte(data, '\n')
+		if end < 0 {
+			break
+		}
+		data, lines = data[end+1:], lines+1
+	}
+	return nil, 0
+}
+
+// yamlUntil reads documents up to the end, or up to the line, counted from 1, that is not
+// YAML.
+func (r *reader) yamlUntil(data []byte) (docs []*tree, line int) {
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
 	for err == nil {
 		var node yaml.Node
@@ -36,15 +71,20 @@ func (r *reader) yamlDocuments(data []byte) (docs []*tree) {
 		if strings.Contains(wrong.Message, "cannot start any token") {
 			hint = "indent with spaces, and quote text that begins with a special character"
 		}
+		line = at.line
+		at.line += r.skipped
 		r.flaw(at, "", hint, "not YAML: %s", wrong.Message)
 	default:
 		r.flaw(place{}, "", "", "not YAML: %v", err)
 	}
-	return docs
+	return docs, line
 }
 
+// placeOf is where a node stands in the file.
+func (r *reader) placeOf(n *yaml.Node) place { return place{n.Line + r.skipped, n.Column} }
+
 func (r *reader) fromYAML(n *yaml.Node, depth int) (*tree, error) {
-	t := &tree{place: place{n.Line, n.Column}}
+	t := &tree{place: r.placeOf(n)}
 	if err := r.count(t.place, depth); err != nil {
 		return nil, err
 	}
@@ -84,7 +124,7 @@ func (r *reader) yamlMapping(t *tree, n *yaml.Node, depth int) error {
 	seen := make(map[string]bool, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name := n.Content[i]
-		at := place{name.Line, name.Column}
+		at := r.placeOf(name)
 		value, err := r.fromYAML(n.Content[i+1], depth+1)
 		if err != nil {
 			return err

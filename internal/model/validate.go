@@ -48,7 +48,7 @@ func (rules Rules) Check(r *Resource) Flaws {
 	case *HandlerSpec:
 		v.handler(spec)
 	case nil:
-		v.flaw("spec", "", "missing")
+		v.absent("spec", "", "missing")
 	}
 	return v.flaws
 }
@@ -65,7 +65,20 @@ func (v *validator) flaw(field, hint, format string, args ...any) {
 	}
 }
 
+// absent is a flaw of something that is not there.
+func (v *validator) absent(field, hint, format string, args ...any) {
+	before := len(v.flaws)
+	v.flaw(field, hint, format, args...)
+	for _, f := range v.flaws[before:] {
+		f.absent = true
+	}
+}
+
 func (v *validator) name(field, text string) {
+	if text == "" {
+		v.absent(field, "", "%v", NameError(text))
+		return
+	}
 	if err := NameError(text); err != nil {
 		hint := ""
 		if clean := CleanName(text); clean != "" {
@@ -267,11 +280,11 @@ func (v *validator) propertyName(field, name string) {
 func (v *validator) property(name string, s *PropertySpec) {
 	if s.Property != "" {
 		v.propertyName("spec.property", s.Property)
-	} else if err := PropertyNameError(name); err != nil {
+	} else if err := PropertyNameError(name); err != nil && name != "" {
 		v.flaw("metadata.name", "write spec: {property: …}", "%v", err)
 	}
 	if len(s.Value) == 0 {
-		v.flaw("spec.value", "", "missing")
+		v.absent("spec.value", "", "missing")
 	}
 	v.propertyValue("spec.value", s.Value)
 	switch level, of, _ := strings.Cut(s.Scope, ":"); {

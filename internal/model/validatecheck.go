@@ -25,7 +25,7 @@ func (v *validator) targets(field string, t *Targets, inner bool) {
 		v.targets(field+".except", t.Except, true)
 	}
 	if len(t.Groups)+len(t.Nodes) == 0 && t.Where == "" {
-		v.flaw(field, "write groups, nodes or where; groups: [all] means every node of the namespace", "names nothing")
+		v.absent(field, "write groups, nodes or where; groups: [all] means every node of the namespace", "names nothing")
 	}
 }
 
@@ -33,7 +33,7 @@ func (v *validator) check(s *CheckSpec) {
 	v.targets("spec.targets", s.Targets, false)
 	switch {
 	case s.Command == nil && s.Probe == nil:
-		v.flaw("spec", "write command: … or probe: {name: …}", "says nothing to run")
+		v.absent("spec", "write command: … or probe: {name: …}", "says nothing to run")
 	case s.Command != nil && s.Probe != nil:
 		v.flaw("spec.probe", "keep one of them", "both command and probe")
 	}
@@ -87,7 +87,7 @@ func (v *validator) severities(m map[string]string) {
 func (v *validator) schedule(s *CheckSpec) {
 	switch {
 	case s.Interval == 0 && s.Cron == "":
-		v.flaw("spec", "write interval: 60s, or cron", "does not say when to run")
+		v.absent("spec", "write interval: 60s, or cron", "does not say when to run")
 	case s.Interval != 0 && s.Cron != "":
 		v.flaw("spec.cron", "keep one of them", "both interval and cron")
 	case s.Cron == "":
@@ -104,7 +104,7 @@ func (v *validator) schedule(s *CheckSpec) {
 	}
 	if s.TimeZone != "" {
 		if s.Cron == "" {
-			v.flaw("spec.timeZone", "leave it out", "means nothing without cron")
+			v.absent("spec.timeZone", "leave it out", "means nothing without cron")
 		}
 		if _, err := time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "Local" {
 			v.flaw("spec.timeZone", "write one such as Europe/Paris or UTC", "%q is no time zone known here", s.TimeZone)
@@ -141,7 +141,7 @@ func (v *validator) command(field string, c *Command) {
 
 func (v *validator) probe(p *Probe) {
 	if p.Name == "" {
-		v.flaw("spec.probe.name", "", "missing")
+		v.absent("spec.probe.name", "", "missing")
 		return
 	}
 	v.few("spec.probe.args", len(p.Args))
@@ -207,7 +207,7 @@ func (v *validator) templates(c *Command, p *Probe, env map[string]string, runAs
 func (v *validator) handler(s *HandlerSpec) {
 	switch {
 	case s.Command == nil && s.Webhook == nil:
-		v.flaw("spec", "write command: … or webhook: {url: …}", "says no way to tell")
+		v.absent("spec", "write command: … or webhook: {url: …}", "says no way to tell")
 	case s.Command != nil && s.Webhook != nil:
 		v.flaw("spec.webhook", "keep one of them", "both command and webhook")
 	}
@@ -218,6 +218,8 @@ func (v *validator) handler(s *HandlerSpec) {
 		switch field, err := w.check(); {
 		case errors.Is(err, errHostVaries):
 			v.flaw("spec.webhook."+field, "write out which server; make a handler for each", "%v", err)
+		case w.URL == "":
+			v.absent("spec.webhook.url", "write https://…", "missing")
 		case field == "url" && !errors.As(err, new(*TemplateError)):
 			v.flaw("spec.webhook.url", "write https://…", "%q is no address of a web server", w.URL)
 		case err != nil:
