@@ -406,7 +406,7 @@ func TestWatch(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		defer close(got)
-		ended <- c.Watch(ctx, v1.EventFilter{Node: "web01", Where: "event.status != OK"}, func(e v1.Event) error {
+		ended <- c.Watch(ctx, v1.EventFilter{Node: "web01", Where: "event.status != OK"}, func() error { return nil }, func(e v1.Event) error {
 			got <- e
 			return enough
 		})

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,6 +91,33 @@ func (s *server) remove(ctx context.Context, key intent.Key, in ChangeInput) (*b
 		return nil, s.notThere(ctx, err, key)
 	}
 	return &body[v1.Applied]{s.applied(applied, in.DryRun, nil)}, nil
+}
+
+func (s *server) removeMany(ctx context.Context, in *struct{ Body v1.DeleteRequest }) (*body[v1.Applied], error) {
+	keys, seen := make([]intent.Key, len(in.Body.Resources)), map[intent.Key]bool{}
+	for i, ref := range in.Body.Resources {
+		k, ok := model.KindOf(ref.Kind)
+		if !ok {
+			return nil, model.UnknownKind(ref.Kind)
+		}
+		keys[i] = intent.Key{Kind: k.Name, Name: ref.Name}
+		if k.Namespaced {
+			keys[i].Namespace = cmp.Or(ref.Namespace, model.DefaultNamespaceName)
+		}
+		if seen[keys[i]] {
+			return nil, model.Errorf(model.Invalid, "%s stands twice in the list", keys[i])
+		}
+		seen[keys[i]] = true
+		if _, err := s.Intent.Get(ctx, keys[i]); err != nil {
+			return nil, s.notThere(ctx, err, keys[i])
+		}
+	}
+	o := intent.ApplyOptions{DryRun: in.Body.DryRun, Yes: in.Body.Yes, MaxAffected: in.Body.MaxAffected}
+	applied, err := s.Intent.Delete(ctx, who(ctx, in.Body.Message), keys, o)
+	if err != nil {
+		return nil, err
+	}
+	return &body[v1.Applied]{s.applied(applied, in.Body.DryRun, nil)}, nil
 }
 
 // applied says in words where each resource lands.

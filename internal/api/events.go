@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -62,7 +63,10 @@ func (s *server) listEvents(ctx context.Context, in *listEventsInput) (*body[v1.
 	if err != nil {
 		return nil, err
 	}
-	out.Total, out.Wrong = counts.States, counts.States-counts.ByStatus[model.OK]
+	out.Total, out.Wrong = counts.States, counts.Wrong()
+	if in.After == "" && in.Namespace != "" {
+		out.Others = s.rooms(in.Namespace)
+	}
 	switch {
 	case in.After == "" && page.Next == "":
 		out.Match = uint64(len(page.States))
@@ -90,6 +94,23 @@ func (s *server) counts(ctx context.Context, namespace string) (event.Counts, er
 		}
 	}
 	return s.Events.Counts(id), nil
+}
+
+// roomsShown is how many namespaces an answer names beside its own.
+const roomsShown = 5
+
+// rooms are the namespaces that have events, but for one: those with the most that is not
+// OK first.
+func (s *server) rooms(but string) (list []v1.Room) {
+	for id, c := range s.Events.CountsByNamespace() {
+		if name, ok := s.Directory.NamespaceName(id); ok && name != but && c.States > 0 {
+			list = append(list, v1.Room{Namespace: name, Events: c.States, Wrong: c.Wrong()})
+		}
+	}
+	slices.SortFunc(list, func(a, b v1.Room) int {
+		return cmp.Or(cmp.Compare(b.Wrong, a.Wrong), cmp.Compare(b.Events, a.Events), cmp.Compare(a.Namespace, b.Namespace))
+	})
+	return list[:min(len(list), roomsShown)]
 }
 
 // query turns names into ids.
@@ -179,13 +200,16 @@ func (s *server) events(states []event.State) []v1.Event {
 }
 
 func (s *server) event(st *event.State) v1.Event {
-	e := v1.Event{History: statuses(st), Event: model.Event{
+	e := v1.Event{History: statuses(st), Names: v1.NamesOf(st.Status, st.Severity), Event: model.Event{
 		NodeID: st.Node, CheckID: st.Check, Status: st.Status, Severity: st.Severity, Output: st.Output,
 		Executed: moment(st.Executed), Received: moment(st.Received), Duration: model.Duration(st.Duration),
 		Occurrences: st.Occurrences, LastOK: moment(st.LastOK), Changed: moment(st.Changed),
 		StateChanges: st.StateChanges, Results: st.Results, Lost: st.Lost, Stream: model.StreamID(st.Stream), Number: st.Number,
-		Expired: st.Expired, Problem: st.Problem,
+		Expired: st.Expired,
 	}}
+	if st.Problem != nil {
+		e.Problem = openProblem(*st.Problem)
+	}
 	var ok bool
 	if e.Namespace, e.Node, ok = s.Directory.NodeName(st.Node); !ok { // being deleted
 		e.Node = "#" + strconv.FormatUint(uint64(st.Node), 10)
@@ -195,6 +219,10 @@ func (s *server) event(st *event.State) v1.Event {
 		e.Check = "#" + strconv.FormatUint(uint64(st.Check), 10)
 	}
 	return e
+}
+
+func openProblem(p model.Problem) *v1.OpenProblem {
+	return &v1.OpenProblem{Problem: p, Names: v1.NamesOf(p.Status, p.Severity)}
 }
 
 func moment(ns int64) time.Time {
@@ -291,7 +319,7 @@ func (s *server) eventHistory(ctx context.Context, in *struct {
 	for i, e := range entries {
 		out.Items[i] = v1.Entry{
 			At: e.At, Executed: e.Executed, Kind: string(e.Kind), Namespace: e.Namespace, Node: e.Node, Check: e.Check,
-			Status: e.Status, Output: e.Output, Count: e.Count, Expired: e.Expired,
+			Status: e.Status, StatusName: e.Status.String(), Output: e.Output, Count: e.Count, Expired: e.Expired,
 		}
 		if e.Kind == history.StatusChanged && !e.First {
 			out.Items[i].Previous = &entries[i].Previous

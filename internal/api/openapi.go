@@ -52,9 +52,6 @@ func schemaName(t reflect.Type, hint string) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t == reflect.TypeFor[model.Problem]() {
-		return "OpenProblem" // model.Problem beside v1.Problem
-	}
 	return huma.DefaultSchemaNamer(t, hint)
 }
 

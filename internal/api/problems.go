@@ -52,7 +52,7 @@ func (s *server) listProblems(ctx context.Context, in *listProblemsInput) (*body
 	}
 	out.Items = make([]v1.Problem, len(list))
 	for i, p := range list {
-		out.Items[i] = v1.Problem(p)
+		out.Items[i] = problemOf(p)
 	}
 	return &body[v1.ProblemList]{out}, nil
 }
@@ -62,7 +62,11 @@ func (s *server) getProblem(ctx context.Context, in *idPath) (*body[v1.Problem],
 	if err != nil {
 		return nil, err
 	}
-	return &body[v1.Problem]{v1.Problem(p)}, nil
+	return &body[v1.Problem]{problemOf(p)}, nil
+}
+
+func problemOf(p history.Problem) v1.Problem {
+	return v1.Problem{OpenProblem: *openProblem(p.Problem), Namespace: p.Namespace, Node: p.Node, Check: p.Check}
 }
 
 func (s *server) listDeliveries(ctx context.Context, in *idPath) (*body[v1.DeliveryList], error) {

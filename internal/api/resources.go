@@ -21,6 +21,7 @@ func (s *server) resourceRoutes() {
 	apply.RequestBody, apply.SkipValidateBody = applyRequestBody(s.api.OpenAPI().Components.Schemas), true
 	apply.Middlewares = huma.Middlewares{s.applyTurn}
 	handle(s, apply, s.apply)
+	handle(s, operation("delete", http.MethodPost, "/api/v1/delete", "resources", "Take many resources away, in one transaction"), s.removeMany)
 	handle(s, operation("listChanges", http.MethodGet, "/api/v1/changes", "resources", "Recorded changes, newest first"), s.changes)
 	handle(s, operation("listKinds", http.MethodGet, "/api/v1/kinds", "resources", "The kinds of resources"), s.kinds)
 	for _, k := range model.Kinds() {

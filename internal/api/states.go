@@ -73,6 +73,9 @@ func (s *server) nodeStates(ctx context.Context, in *struct {
 		}
 	}
 	out := v1.NodeStateList{Total: len(ids), Items: []v1.NodeState{}}
+	if in.Namespace != "" && in.Name == "" && in.Selector == "" && in.Group == "" {
+		out.Others = len(s.Directory.Nodes("")) - len(ids)
+	}
 	type row struct {
 		id      model.NodeID
 		name    string
@@ -117,7 +120,7 @@ func (s *server) nodeState(id model.NodeID, sum *event.Summary, withChecks bool)
 	facts := s.Directory.NodeFacts(id)
 	out := v1.NodeState{
 		ID: id, Groups: s.Directory.NodeGroups(id), Labels: s.Directory.NodeLabels(id), Agent: facts["agentVersion"],
-		OS: osOf(facts), Events: byStatus(sum.ByStatus), Problems: sum.Problems, Severity: sum.Severity,
+		OS: osOf(facts), Events: byStatus(sum.ByStatus), Problems: sum.Problems, Severity: sum.Severity, SeverityName: sum.Severity.String(),
 		Silent: sum.Silent, Stopped: sum.Stopped, Heard: moment(sum.Heard), Connected: s.Connected != nil && s.Connected(id),
 	}
 	out.Namespace, out.Name, _ = s.Directory.NodeName(id)

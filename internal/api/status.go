@@ -50,6 +50,9 @@ func (s *server) status(ctx context.Context, in *struct {
 		return nil, err
 	}
 	out.Events, out.Problems, out.ByStatus = counts.States, counts.Problems, byStatus(counts.ByStatus)
+	if rooms := s.rooms(""); in.Namespace == "" && len(rooms) > 1 {
+		out.Rooms = rooms
+	}
 	out.Nodes = len(s.Directory.Nodes(in.Namespace))
 	if err := s.worst(ctx, in.Namespace, &out); err != nil {
 		return nil, err

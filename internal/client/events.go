@@ -107,9 +107,10 @@ func (c *Client) Deliveries(ctx context.Context, problem string) (v1.DeliveryLis
 // maxLine bounds one line of a watch: an event with its output as JSON.
 const maxLine = 16 << 20
 
-// Watch calls fn with each event that changes from now on, until ctx or the
-// connection ends.
-func (c *Client) Watch(ctx context.Context, f v1.EventFilter, fn func(v1.Event) error) error {
+// Watch calls began when the server watches, and then fn with each event that changes from
+// there on, until ctx or the connection ends. Who lists in began misses nothing; what
+// changes meanwhile waits in the connection.
+func (c *Client) Watch(ctx context.Context, f v1.EventFilter, began func() error, fn func(v1.Event) error) error {
 	header := http.Header{"Accept": {"text/event-stream"}}
 	answer, err := c.send(ctx, http.MethodGet, "/api/v1/events/watch", eventQuery(f), header, nil)
 	if err != nil {
@@ -118,7 +119,12 @@ func (c *Client) Watch(ctx context.Context, f v1.EventFilter, fn func(v1.Event) 
 	defer answer.Body.Close()
 	lines := bufio.NewScanner(answer.Body)
 	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
-	for lines.Scan() {
+	for first := true; lines.Scan(); first = false {
+		if first { // a comment, sent when the watch is set up
+			if err := began(); err != nil {
+				return err
+			}
+		}
 		data, ok := strings.CutPrefix(lines.Text(), "data: ")
 		if !ok {
 			continue // a comment that keeps the connection open, or an empty line

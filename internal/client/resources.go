@@ -80,6 +80,13 @@ func (c *Client) Put(ctx context.Context, k model.KindInfo, namespace, name stri
 	return out, err
 }
 
+// DeleteMany removes resources, all or none.
+func (c *Client) DeleteMany(ctx context.Context, r v1.DeleteRequest) (v1.Applied, error) {
+	var out v1.Applied
+	_, err := c.call(ctx, http.MethodPost, "/api/v1/delete", nil, nil, r, &out)
+	return out, err
+}
+
 // Delete removes a resource, if it still has the ETag; an empty one: whatever it is now.
 func (c *Client) Delete(ctx context.Context, k model.KindInfo, namespace, name string, etag, message string, maxAffected int, dryRun, yes bool) (v1.Applied, error) {
 	var out v1.Applied

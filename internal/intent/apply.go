@@ -84,14 +84,17 @@ func (s *Service) mayDelete(ctx context.Context, key Key) error {
 	if key.Name == model.DefaultNamespaceName || key.Name == model.SharedNamespaceName {
 		return model.Errorf(model.Invalid, "namespace %s is built in and stays", key.Name)
 	}
-	for _, kind := range []string{"Node", "Group", "Property", "Check", "Handler"} {
-		rows, err := s.opts.Store.List(ctx, ListQuery{Kind: kind, Namespace: key.Name, Limit: 1})
+	for _, kind := range model.Kinds() {
+		if !kind.Namespaced {
+			continue
+		}
+		rows, err := s.opts.Store.List(ctx, ListQuery{Kind: kind.Name, Namespace: key.Name, Limit: 1})
 		if err != nil {
 			return err
 		}
 		if len(rows) > 0 {
 			return model.Errorf(model.Conflict, "namespace %s is not empty: it holds %s", key.Name, rows[0].Key).
-				WithHint("muster get %ss -n %s; delete what it holds first", kind, key.Name)
+				WithHint("look: muster get %s -n %s; delete what it holds first", kind.Plural, key.Name)
 		}
 	}
 	return nil
@@ -291,8 +294,12 @@ func (a *application) guard(affected int) error {
 	if a.opts.Yes || affected <= most {
 		return nil
 	}
+	look := "muster plan"
+	if !slices.ContainsFunc(a.outcomes, func(o Outcome) bool { return o.Op != Deleted }) {
+		look = "--dry-run"
+	}
 	return model.Errorf(model.Guarded, "this changes what %d nodes do; without --yes at most %d may change", affected, most).
-		WithHint("look at it with muster plan, then repeat with --yes, or with --max-affected %d", affected)
+		WithHint("look at it with %s, then repeat with --yes, or with --max-affected %d", look, affected)
 }
 
 // meant suggests a name that is there for one that is not: ; did you mean "web"?

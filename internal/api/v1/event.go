@@ -6,10 +6,30 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// Names are status and severity in words, beside their numbers: numbers compare, words
+// are read.
+type Names struct {
+	StatusName   string `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN" doc:"What status 0, 1, 2 and 3 mean."`
+	SeverityName string `json:"severityName" enum:"not classified,information,warning,average,high,disaster" doc:"What severity 0 to 5 means."`
+}
+
+// NamesOf are the words for both.
+func NamesOf(status model.Status, severity model.Severity) Names {
+	return Names{status.String(), severity.String()}
+}
+
 // Event is the present state of one check on one node.
 type Event struct {
 	model.Event
-	History []int `json:"history" doc:"Statuses, oldest first, at most 21."` // numbers: JSON would write bytes as base64
+	Names
+	Problem *OpenProblem `json:"problem,omitempty" doc:"The open one."`
+	History []int        `json:"history" doc:"Statuses, oldest first, at most 21."` // numbers: JSON would write bytes as base64
+}
+
+// OpenProblem is the problem of an event.
+type OpenProblem struct {
+	model.Problem
+	Names
 }
 
 // EventList is a page of events, worst first.
@@ -20,6 +40,14 @@ type EventList struct {
 	Match   uint64  `json:"match,omitempty" doc:"Events that match, on all pages; left out where to count them would cost too much."`
 	Total   uint64  `json:"total,omitempty" doc:"All events of the namespace asked for, whatever the other filters."`
 	Wrong   uint64  `json:"wrong,omitempty" doc:"Those of them that are not OK."`
+	Others  []Room  `json:"others,omitempty" doc:"On the first page: other namespaces that have events, at most 5, those with the most that is not OK first."`
+}
+
+// Room is what a namespace holds of events.
+type Room struct {
+	Namespace string `json:"namespace"`
+	Events    uint64 `json:"events"`
+	Wrong     uint64 `json:"wrong" doc:"Those of them that are not OK."`
 }
 
 // EventFilter selects events; empty fields select everything.
@@ -37,7 +65,7 @@ type EventFilter struct {
 
 // Problem is one problem with the names of its time.
 type Problem struct {
-	model.Problem
+	OpenProblem
 	Namespace string `json:"namespace"`
 	Node      string `json:"node"`
 	Check     string `json:"check"`
@@ -51,17 +79,18 @@ type ProblemList struct {
 
 // Entry is one thing that happened to an event.
 type Entry struct {
-	At        time.Time     `json:"at"`
-	Executed  time.Time     `json:"executed"`
-	Kind      string        `json:"kind" enum:"status,lost,late"`
-	Namespace string        `json:"namespace"`
-	Node      string        `json:"node"`
-	Check     string        `json:"check"`
-	Status    model.Status  `json:"status"`
-	Previous  *model.Status `json:"previous,omitempty" doc:"Status before this change; none: there was no result before."`
-	Output    string        `json:"output,omitempty"`
-	Count     uint64        `json:"count,omitempty"`
-	Expired   bool          `json:"expired,omitempty"`
+	At         time.Time     `json:"at"`
+	Executed   time.Time     `json:"executed"`
+	Kind       string        `json:"kind" enum:"status,lost,late"`
+	Namespace  string        `json:"namespace"`
+	Node       string        `json:"node"`
+	Check      string        `json:"check"`
+	Status     model.Status  `json:"status"`
+	StatusName string        `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
+	Previous   *model.Status `json:"previous,omitempty" doc:"Status before this change; none: there was no result before."`
+	Output     string        `json:"output,omitempty"`
+	Count      uint64        `json:"count,omitempty"`
+	Expired    bool          `json:"expired,omitempty"`
 }
 
 // EntryList is what happened, newest first.

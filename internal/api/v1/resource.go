@@ -18,6 +18,22 @@ type ApplyRequest struct {
 	Namespace   string            `json:"namespace,omitempty" doc:"For resources that name none."`
 }
 
+// DeleteRequest takes many resources away in one transaction: all of them, or none.
+type DeleteRequest struct {
+	Resources   []Ref  `json:"resources" minItems:"1" maxItems:"10000"`
+	DryRun      bool   `json:"dryRun,omitempty" doc:"Say what would happen and take nothing away."`
+	Message     string `json:"message,omitempty" maxLength:"1000" doc:"Why; recorded with the change."`
+	MaxAffected int    `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that lands on more nodes; 0: a fifth of all, at least 50."`
+	Yes         bool   `json:"yes,omitempty" doc:"Go ahead however many nodes are affected."`
+}
+
+// Ref names a resource.
+type Ref struct {
+	Kind      string `json:"kind" maxLength:"253"`
+	Namespace string `json:"namespace,omitempty" maxLength:"253"`
+	Name      string `json:"name" maxLength:"253"`
+}
+
 // Applied says what came of an apply.
 type Applied struct {
 	Revision int64     `json:"revision" doc:"Of the intent, after the change; 0: nothing changed."`

@@ -17,21 +17,22 @@ type State struct {
 
 // NodeState is a machine as the server sees it.
 type NodeState struct {
-	Namespace string            `json:"namespace"`
-	Name      string            `json:"name"`
-	ID        model.NodeID      `json:"id"`
-	Groups    []string          `json:"groups,omitempty" doc:"All it is in: listed, said by itself, by condition, by other groups."`
-	Labels    map[string]string `json:"labels,omitempty" doc:"Of all owners: server over agent over facts."`
-	OS        string            `json:"os,omitempty"`
-	Agent     string            `json:"agent,omitempty" doc:"The agent's version."`
-	Checks    []string          `json:"checks,omitempty" doc:"That it runs; only where one node is asked for."`
-	Events    ByStatus          `json:"events"`
-	Problems  uint64            `json:"problems"`
-	Severity  model.Severity    `json:"severity" doc:"Of its worst event."`
-	Connected bool              `json:"connected" doc:"It has a session now."`
-	Silent    bool              `json:"silent,omitempty" doc:"Nothing was heard of it for longer than its keepalive allows."`
-	Stopped   bool              `json:"stopped,omitempty" doc:"Its agent was stopped on purpose: nothing is expected of it."`
-	Heard     time.Time         `json:"heard,omitzero" doc:"Last sign of life; none: never."`
+	Namespace    string            `json:"namespace"`
+	Name         string            `json:"name"`
+	ID           model.NodeID      `json:"id"`
+	Groups       []string          `json:"groups,omitempty" doc:"All it is in: listed, said by itself, by condition, by other groups."`
+	Labels       map[string]string `json:"labels,omitempty" doc:"Of all owners: server over agent over facts."`
+	OS           string            `json:"os,omitempty"`
+	Agent        string            `json:"agent,omitempty" doc:"The agent's version."`
+	Checks       []string          `json:"checks,omitempty" doc:"That it runs; only where one node is asked for."`
+	Events       ByStatus          `json:"events"`
+	Problems     uint64            `json:"problems"`
+	Severity     model.Severity    `json:"severity" doc:"Of its worst event."`
+	SeverityName string            `json:"severityName" enum:"not classified,information,warning,average,high,disaster"`
+	Connected    bool              `json:"connected" doc:"It has a session now."`
+	Silent       bool              `json:"silent,omitempty" doc:"Nothing was heard of it for longer than its keepalive allows."`
+	Stopped      bool              `json:"stopped,omitempty" doc:"Its agent was stopped on purpose: nothing is expected of it."`
+	Heard        time.Time         `json:"heard,omitzero" doc:"Last sign of life; none: never."`
 }
 
 // NodeFilter selects machines; empty fields select everything. A name or group without
@@ -46,7 +47,8 @@ type NodeFilter struct {
 
 // NodeStateList is machines, worst first.
 type NodeStateList struct {
-	Items []NodeState `json:"items"`
-	Total int         `json:"total" doc:"Nodes that match."`
-	Wrong int         `json:"wrong" doc:"Those of them that have an event that is not OK."`
+	Items  []NodeState `json:"items"`
+	Total  int         `json:"total" doc:"Nodes that match."`
+	Wrong  int         `json:"wrong" doc:"Those of them that have an event that is not OK."`
+	Others int         `json:"others,omitempty" doc:"Nodes of other namespaces, where one was asked for and nothing else."`
 }

@@ -11,6 +11,7 @@ type Status struct {
 	Connected  int       `json:"connected"` // agents with a session now
 	Events     uint64    `json:"events"`
 	ByStatus   ByStatus  `json:"byStatus"`
+	Rooms      []Room    `json:"namespaces,omitempty" doc:"What of it is where, if more than one namespace has events: at most 5, those with the most that is not OK first."`
 	Problems   uint64    `json:"problems"`
 	LastHour   LastHour  `json:"lastHour"`
 	Worst      []Event   `json:"worst,omitempty" doc:"The worst events, those about silent nodes left out."`

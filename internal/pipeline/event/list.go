@@ -152,16 +152,27 @@ func (v *View) Counts(namespace model.NamespaceID) (sum Counts) {
 		p.mu.Lock()
 		for ns, c := range p.rooms {
 			if namespace == 0 || namespace == ns {
-				sum.States += c.States
-				sum.Problems += c.Problems
-				for i, n := range c.ByStatus {
-					sum.ByStatus[i] += n
-				}
+				sum.add(&c.Counts)
 			}
 		}
 		p.mu.Unlock()
 	}
 	return sum
+}
+
+// CountsByNamespace implements Reader.
+func (v *View) CountsByNamespace() map[model.NamespaceID]Counts {
+	all := map[model.NamespaceID]Counts{}
+	for _, p := range v.partitions {
+		p.mu.Lock()
+		for ns, c := range p.rooms {
+			sum := all[ns]
+			sum.add(&c.Counts)
+			all[ns] = sum
+		}
+		p.mu.Unlock()
+	}
+	return all
 }
 
 var _ Reader = (*View)(nil)

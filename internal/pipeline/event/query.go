@@ -65,11 +65,23 @@ type Counts struct {
 	Problems uint64
 }
 
+// Wrong is how many states are not OK.
+func (c *Counts) Wrong() uint64 { return c.States - c.ByStatus[model.OK] }
+
+func (c *Counts) add(more *Counts) {
+	c.States += more.States
+	c.Problems += more.Problems
+	for i, n := range more.ByStatus {
+		c.ByStatus[i] += n
+	}
+}
+
 // Reader is what the API needs of the view.
 type Reader interface {
 	Get(node model.NodeID, check model.CheckID) (State, bool)
 	List(ctx context.Context, q Query) (Page, error)
 	Counts(namespace model.NamespaceID) Counts // zero: all namespaces
+	CountsByNamespace() map[model.NamespaceID]Counts
 	CountsOf(check model.CheckID) Counts
 	// Summaries sums up the states of each of these nodes, in their order.
 	Summaries(nodes []model.NodeID) []Summary
