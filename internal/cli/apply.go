@@ -36,13 +36,12 @@ func (f *applyFlags) add(c *cobra.Command, files, dryRun bool) {
 func (a *app) applyCmd() *cobra.Command {
 	var f applyFlags
 	c := &cobra.Command{
-		Use:   "apply -f FILE",
+		Use:   "apply -f FILE...",
 		Short: "Make resources so, all of them or none",
 		Long:  "Makes all resources of files, folders and standard input so, in one transaction, and says\non how many nodes each lands. What lands on more nodes than --max-affected needs --yes.",
 		Example: "  muster apply -f disk.yaml -m \"watch the disks\"\n" +
 			"  muster get check disk -o yaml | muster apply -f -",
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.apply(c, &f) },
+		RunE: func(c *cobra.Command, files []string) error { return a.apply(c, &f, files) },
 	}
 	f.add(c, true, true)
 	return c
@@ -51,20 +50,19 @@ func (a *app) applyCmd() *cobra.Command {
 func (a *app) planCmd() *cobra.Command {
 	f := applyFlags{dryRun: true}
 	c := &cobra.Command{
-		Use:   "plan -f FILE",
+		Use:   "plan -f FILE...",
 		Short: "Say what apply would do, and on how many nodes",
 		Long: "Checks files as apply does and says what would become of each resource and on how many\n" +
 			"nodes it would land. Changes nothing. muster diff shows the lines.",
 		Example: "  muster plan -f disk.yaml",
-		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return a.apply(c, &f) },
+		RunE:    func(c *cobra.Command, files []string) error { return a.apply(c, &f, files) },
 	}
 	f.add(c, true, false)
 	return c
 }
 
-func (a *app) apply(c *cobra.Command, f *applyFlags) error {
-	docs, err := a.readFiles(f.files)
+func (a *app) apply(c *cobra.Command, f *applyFlags, files []string) error {
+	docs, err := a.readFiles(append(f.files, files...))
 	if err != nil {
 		return err
 	}
@@ -138,14 +136,13 @@ func (a *app) diffCmd() *cobra.Command {
 	f := applyFlags{dryRun: true}
 	var exitCode bool
 	c := &cobra.Command{
-		Use:   "diff -f FILE",
+		Use:   "diff -f FILE...",
 		Short: "Show what apply would change",
 		Long: "Shows, line by line, what apply would change in what is declared now. Changes nothing.\n" +
 			"With --exit-code it ends with 20 if there is a difference, for scripts.",
 		Example: "  muster diff -f disk.yaml\n  muster diff -f ./checks --exit-code",
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			docs, err := a.readFiles(f.files)
+		RunE: func(c *cobra.Command, files []string) error {
+			docs, err := a.readFiles(append(f.files, files...))
 			if err != nil {
 				return err
 			}

@@ -23,14 +23,18 @@ func (a *app) auditCmd() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			var kind, name string
 			if len(args) > 0 {
-				k, err := kindOf(args[0])
+				word, names, err := kindAndNames(c, args)
+				if err != nil {
+					return err
+				}
+				k, err := kindOf(word)
 				if err != nil {
 					return err
 				}
 				kind = k.Name
-			}
-			if len(args) > 1 {
-				name = args[1]
+				if len(names) > 0 {
+					name = names[0]
+				}
 			}
 			client, err := a.connect()
 			if err != nil {

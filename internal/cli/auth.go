@@ -19,6 +19,7 @@ func (a *app) authCmd() *cobra.Command {
 		Example: "  muster auth token list",
 	}
 	token.AddCommand(a.authTokenCreate(), a.authTokenList(), a.authTokenRevoke())
+	var output *format
 	whoami := &cobra.Command{
 		Use: "whoami", Short: "Say who the server takes you for", Args: cobra.NoArgs,
 		Example: "  muster auth whoami",
@@ -31,10 +32,14 @@ func (a *app) authCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if output.machine() {
+				return a.printValue(*output, me)
+			}
 			fmt.Fprintf(a.Stdout, "%s (%s) at %s\n", clean(me.User, false), clean(me.Role, false), api.Server())
 			return nil
 		},
 	}
+	output = formatFlag(whoami)
 	c.AddCommand(token, whoami)
 	return c
 }

@@ -22,11 +22,13 @@ type completion = func(c *cobra.Command, args []string, typed string) ([]string,
 
 const noFiles = cobra.ShellCompDirectiveNoFileComp
 
-func completeKinds(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+// completeDeclared offers the kinds that people declare.
+func completeDeclared(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, noFiles
 	}
-	return kindWords(), noFiles
+	all := kindWords()
+	return all[len(all)-len(model.Kinds()):], noFiles
 }
 
 // completeObjects offers a kind, then names of that kind: at most so many.

@@ -14,22 +14,23 @@ func (a *app) deleteCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "delete KIND NAME...",
 		Short:             "Take resources away",
-		Long:              "Takes resources away, with their events where they are checks or nodes. What that changes\non more nodes than --max-affected needs --yes. Kept in the record of changes.",
-		Example:           "  muster delete check disk -m \"moved to another team\"",
+		Long:              "Takes resources away, all of them or none, with their events where they are checks or\nnodes. What changes more nodes than --max-affected needs --yes. Kept in the record of changes.",
+		Example:           "  muster delete check disk -m \"moved to another team\"\n  muster delete check/disk handler/pager --dry-run",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeObjects(1000),
 		RunE: func(c *cobra.Command, args []string) error {
-			if kind, name, ok := strings.Cut(args[0], "/"); ok && len(args) == 1 {
-				args = []string{kind, name}
+			if kind, _, _ := strings.Cut(args[0], "/"); isStateWord(kind) || len(args) == 1 && kind == args[0] {
+				kind, names, err := kindAndNames(c, args)
+				switch {
+				case err != nil:
+					return err
+				case len(names) == 0:
+					return noName(c, kind)
+				case strings.HasPrefix(strings.ToLower(kind), "ev"):
+					return a.eventAction(c, "delete", names, f.message)
+				}
 			}
-			if len(args) == 1 {
-				return model.Errorf(model.Invalid, "the name is missing").WithHint("muster delete %s NAME", args[0])
-			}
-			switch strings.ToLower(args[0]) {
-			case "event", "events", "ev":
-				return a.eventAction(c, "delete", args[1:], f.message)
-			}
-			k, err := kindOf(args[0])
+			refs, err := a.refsOf(args)
 			if err != nil {
 				return err
 			}
@@ -37,22 +38,43 @@ func (a *app) deleteCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all := v1.Applied{DryRun: f.dryRun}
-			for _, name := range args[1:] {
-				done, err := client.Delete(c.Context(), k, a.ns(), name, "", f.message, f.maxAffected, f.dryRun, f.yes)
-				if err != nil {
-					if perr := a.printApplied(all, *f.output); perr != nil {
-						return perr
-					}
-					return err
+			for i := range refs {
+				if k, _ := model.KindOf(refs[i].Kind); k.Namespaced {
+					refs[i].Namespace = a.ns()
 				}
-				all.Revision = done.Revision
-				all.Affected += done.Affected
-				all.Outcomes = append(all.Outcomes, done.Outcomes...)
 			}
-			return a.printApplied(all, *f.output)
+			done, err := client.DeleteMany(c.Context(), v1.DeleteRequest{
+				Resources: refs, Message: f.message, MaxAffected: f.maxAffected, DryRun: f.dryRun, Yes: f.yes,
+			})
+			if err != nil {
+				return err
+			}
+			return a.printApplied(done, *f.output)
 		},
 	}
 	f.add(c, false, true)
 	return c
+}
+
+// refsOf reads KIND NAME... or KIND/NAME..., of any kinds.
+func (a *app) refsOf(args []string) (refs []v1.Ref, err error) {
+	first, _, slashed := strings.Cut(args[0], "/")
+	if !slashed {
+		args = args[1:]
+	}
+	for _, arg := range args {
+		kind, name, ok := strings.Cut(arg, "/")
+		switch {
+		case !slashed:
+			kind, name = first, arg
+		case !ok:
+			return nil, model.Errorf(model.Invalid, "%q is not written as KIND/NAME", arg).WithHint("muster delete %s/%s", first, arg)
+		}
+		k, err := kindOf(kind)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, v1.Ref{Kind: k.Name, Name: name})
+	}
+	return refs, nil
 }

@@ -22,28 +22,28 @@ func (a *app) describeCmd() *cobra.Command {
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: a.completeObjects(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 { // check/disk
-				kind, name, ok := strings.Cut(args[0], "/")
-				if !ok {
-					return model.Errorf(model.Invalid, "the name is missing").WithHint("muster describe %s NAME", args[0])
-				}
-				args = []string{kind, name}
+			kind, names, err := kindAndNames(c, args)
+			if err != nil {
+				return err
+			}
+			if len(names) != 1 {
+				return noName(c, kind)
 			}
 			client, err := a.connect()
 			if err != nil {
 				return err
 			}
-			switch strings.ToLower(args[0]) {
+			switch strings.ToLower(kind) {
 			case "event", "events", "ev":
-				return a.describeEvent(c.Context(), client, args[1])
+				return a.describeEvent(c.Context(), client, names[0])
 			case "problem", "problems", "pr":
-				return a.describeProblem(c.Context(), client, args[1])
+				return a.describeProblem(c.Context(), client, names[0])
 			}
-			k, err := kindOf(args[0])
+			k, err := kindOf(kind)
 			if err != nil {
 				return err
 			}
-			return a.describeResource(c.Context(), client, k, args[1])
+			return a.describeResource(c.Context(), client, k, names[0])
 		},
 	}
 }

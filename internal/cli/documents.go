@@ -58,7 +58,7 @@ func (a *app) readPath(path string) ([]document, error) {
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, model.Errorf(model.NotFound, "there is no file %s", path)
+		return nil, model.Errorf(model.NotFound, "there is no file %s", path).WithHint("what is there: ls %s", filepath.Dir(path))
 	}
 	if err != nil {
 		return nil, err

@@ -22,9 +22,18 @@ func (a *app) editCmd() *cobra.Command {
 		Long: "Opens a resource in $VISUAL or $EDITOR and applies what you save. If it is refused, your\n" +
 			"text is kept; if somebody else changed the resource meanwhile, nothing is overwritten.",
 		Example:           "  muster edit check disk -m \"less noise\"",
-		Args:              cobra.ExactArgs(2),
+		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: a.completeObjects(1),
-		RunE:              func(c *cobra.Command, args []string) error { return a.edit(c, args[0], args[1], &f) },
+		RunE: func(c *cobra.Command, args []string) error {
+			kind, names, err := kindAndNames(c, args)
+			if err != nil {
+				return err
+			}
+			if len(names) != 1 {
+				return noName(c, kind)
+			}
+			return a.edit(c, kind, names[0], &f)
+		},
 	}
 	f.add(c, false, true)
 	return c
@@ -91,7 +100,7 @@ func (a *app) edit(c *cobra.Command, kind, name string, f *applyFlags) error {
 			err = derr
 		}
 	}
-	fmt.Fprintf(a.Stderr, "your text is kept in %s\n", path)
+	fmt.Fprintf(a.Stderr, "your text is kept in %s; mend it there, then: muster apply -f %s\n", path, path)
 	return err
 }
 

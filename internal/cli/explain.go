@@ -6,32 +6,54 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 func (a *app) explainCmd() *cobra.Command {
-	return &cobra.Command{
+	var output *format
+	c := &cobra.Command{
 		Use:               "explain [KIND[.FIELD]]",
 		Short:             "Which kinds there are, and which fields they have",
 		Long:              "Lists the kinds of resources, or the fields of one with what each means. Needs no server.",
 		Example:           "  muster explain check\n  muster explain check.alert",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: completeKinds,
+		ValidArgsFunction: completeDeclared,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.explainKinds()
+				return a.explainKinds(*output)
 			}
 			kind, path, _ := strings.Cut(args[0], ".")
-			e, err := model.Explain(kind, path)
+			k, err := kindOf(kind)
 			if err != nil {
 				return err
+			}
+			e, err := model.Explain(k.Name, path)
+			if err != nil {
+				return err
+			}
+			if output.machine() {
+				return a.printValue(*output, e)
 			}
 			return a.explain(e)
 		},
 	}
+	output = formatFlag(c)
+	return c
 }
 
-func (a *app) explainKinds() error {
+func (a *app) explainKinds(f format) error {
+	if f.machine() {
+		all := make([]v1.Kind, 0, len(model.Kinds()))
+		for _, k := range model.Kinds() {
+			e, err := model.Explain(k.Name, "")
+			if err != nil {
+				return err
+			}
+			all = append(all, v1.Kind{Kind: k.Name, Plural: k.Plural, Short: k.Short, Namespaced: k.Namespaced, Doc: e.Text})
+		}
+		return a.printValue(f, all)
+	}
 	t := newTable("KIND", "PLURAL", "SHORT", "NAMESPACED")
 	for _, k := range model.Kinds() {
 		t.add(k.Name, k.Plural, dash(k.Short), fmt.Sprint(k.Namespaced))

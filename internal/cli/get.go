@@ -31,7 +31,7 @@ func (a *app) getCmd() *cobra.Command {
 		Example: "  muster get events                          what is wrong first\n" +
 			"  muster get events --status critical,unknown -l env=prod -A\n" +
 			"  muster get events --where 'event.occurrences > 3 && node.labels.env == \"prod\"'\n" +
-			"  muster get events -w                       changes as they come\n" +
+			"  muster get events -w                       what is, then changes of status as they come\n" +
 			"  muster get check disk -o yaml",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeObjects(1000),
@@ -40,9 +40,9 @@ func (a *app) getCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			kind, names := args[0], args[1:]
-			if k, name, ok := strings.Cut(kind, "/"); ok && len(names) == 0 { // check/disk
-				kind, names = k, []string{name}
+			kind, names, err := kindAndNames(c, args)
+			if err != nil {
+				return err
 			}
 			switch strings.ToLower(kind) {
 			case "event", "events", "ev":
@@ -66,7 +66,7 @@ func (a *app) getCmd() *cobra.Command {
 	g.output = formatFlag(c)
 	flags.StringVarP(&g.selector, "selector", "l", "", "labels: env=prod,tier!=db,owner,!old; of the node for events")
 	flags.BoolVarP(&g.all, "all-namespaces", "A", false, "of all namespaces")
-	flags.BoolVarP(&g.watch, "watch", "w", false, "events: then go on with each change")
+	flags.BoolVarP(&g.watch, "watch", "w", false, "events: then go on with each change of status (-o wide: of output, too)")
 	flags.IntVar(&g.limit, "limit", 50, "rows at most (0: all); JSON and YAML of resources are always whole")
 	flags.StringVar(&g.group, "group", "", "nodes: of this group")
 	flags.StringVar(&g.node, "node", "", "events: of this node")
@@ -77,55 +77,4 @@ func (a *app) getCmd() *cobra.Command {
 	flags.BoolVar(&g.open, "open", false, "problems: only those that are open")
 	_ = c.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"ok", "warning", "critical", "unknown"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
-}
-
-// kindOf finds a kind of resource, and says which words get takes if there is none.
-func kindOf(word string) (model.KindInfo, error) {
-	if k, ok := model.KindOf(word); ok {
-		return k, nil
-	}
-	return model.KindInfo{}, unknownKind(word)
-}
-
-func unknownKind(word string) error {
-	all := kindWords()
-	e := model.Errorf(model.Invalid, "there is no kind %q", word)
-	if elsewhere := elsewhereOf(strings.ToLower(word)); elsewhere != "" {
-		return e.WithHint("%s", elsewhere)
-	}
-	if near := model.Nearest(strings.ToLower(word), all); near != "" {
-		return e.WithHint("did you mean %s?", near)
-	}
-	return e.WithHint("kinds: %s", strings.Join(all, ", "))
-}
-
-// elsewhereOf says which command shows what people look for under get.
-func elsewhereOf(word string) string {
-	switch word {
-	case "token", "tokens":
-		return "join tokens of machines: muster node token list; tokens of programs: muster auth token list"
-	case "session", "sessions", "user", "users":
-		return "sessions and tokens: muster auth token list"
-	case "change", "changes", "audit", "history", "log", "revision", "revisions":
-		return "who changed what: muster audit; what happened to an event: muster describe event NODE/CHECK"
-	case "status", "all":
-		return "is all well? muster status"
-	case "probe", "probes":
-		return "what is built into the agent: muster agent --probe"
-	case "host", "hosts", "machine", "machines", "agent", "agents", "entity", "entities":
-		return "machines: muster get nodes"
-	case "alert", "alerts", "incident", "incidents":
-		return "open problems: muster get problems --open"
-	case "result", "results":
-		return "what is judged now: muster get events"
-	}
-	return ""
-}
-
-func kindWords() []string {
-	all := []string{"events", "problems", "queues"}
-	for _, k := range model.Kinds() {
-		all = append(all, k.Plural)
-	}
-	return all
 }

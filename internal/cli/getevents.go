@@ -25,7 +25,7 @@ func (g *getFlags) filter(a *app) v1.EventFilter {
 	return f
 }
 
-// getEvents prints events, worst first, and goes on with changes if asked.
+// getEvents prints events, worst first, or watches them.
 func (a *app) getEvents(ctx context.Context, c *client.Client, names []string, g *getFlags) error {
 	f := g.filter(a)
 	if len(names) > 1 {
@@ -38,11 +38,14 @@ func (a *app) getEvents(ctx context.Context, c *client.Client, names []string, g
 		}
 		f.Node, f.Check = node, check
 	}
+	if g.watch {
+		return a.watchEvents(ctx, c, f, g)
+	}
 	list, err := readEvents(ctx, c, f, g.limit)
 	if err != nil {
 		return err
 	}
-	if len(names) == 1 && len(list.Items) == 0 && !g.watch {
+	if len(names) == 1 && len(list.Items) == 0 {
 		one, err := c.Event(ctx, a.ns(), f.Node, f.Check) // which says why there is none
 		if err != nil {
 			return err
@@ -50,26 +53,12 @@ func (a *app) getEvents(ctx context.Context, c *client.Client, names []string, g
 		list.Items = []v1.Event{one}
 	}
 	switch {
-	case g.output.machine() && !g.watch:
-		if len(names) == 1 {
-			return a.printValue(*g.output, list.Items[0])
-		}
-		return a.printValue(*g.output, list)
+	case g.output.machine() && len(names) == 1:
+		return a.printValue(*g.output, list.Items[0])
 	case g.output.machine():
-		for _, e := range list.Items {
-			if err := a.printValue(*g.output, e); err != nil {
-				return err
-			}
-		}
-	default:
-		if err := a.printEvents(list, g); err != nil {
-			return err
-		}
+		return a.printValue(*g.output, list)
 	}
-	if !g.watch {
-		return nil
-	}
-	return c.Watch(ctx, f, func(e v1.Event) error { return a.printChange(e, g) })
+	return a.printEvents(list, g)
 }
 
 // readEvents reads pages until limit rows are there; 0: all.
@@ -86,7 +75,7 @@ func readEvents(ctx context.Context, c *client.Client, f v1.EventFilter, limit i
 		}
 		all.Items = append(all.Items, page.Items...)
 		if all.Next, all.Total, all.Wrong = page.Next, page.Total, page.Wrong; f.After == "" {
-			all.Match = page.Match
+			all.Match, all.Others = page.Match, page.Others
 		}
 		if page.Next == "" || limit > 0 && len(all.Items) >= limit {
 			return all, nil
@@ -98,10 +87,16 @@ func readEvents(ctx context.Context, c *client.Client, f v1.EventFilter, limit i
 func (a *app) printEvents(list v1.EventList, g *getFlags) error {
 	if len(list.Items) == 0 {
 		fmt.Fprintln(a.Stdout, "no events"+a.why(g))
+		if g.unfiltered() {
+			a.printOthers(list.Others)
+		}
 		return nil
 	}
 	if err := a.eventTable(list.Items, g).write(a.narrow(*g.output)); err != nil {
 		return err
+	}
+	if !g.watch && g.unfiltered() && a.inContext {
+		defer a.printOthers(list.Others)
 	}
 	if list.Next == "" {
 		return nil
@@ -118,6 +113,27 @@ func (a *app) printEvents(list v1.EventList, g *getFlags) error {
 	return nil
 }
 
+// printOthers says what other namespaces hold than the one that nobody asked for.
+func (a *app) printOthers(others []v1.Room) {
+	if len(others) == 0 {
+		return
+	}
+	names := make([]string, len(others))
+	for i, o := range others {
+		names[i] = roomText(o)
+	}
+	fmt.Fprintf(a.Stdout, "in other namespaces: %s. -A shows all, -n %s one\n", clean(strings.Join(names, ", "), false), clean(others[0].Namespace, false))
+}
+
+// roomText is a namespace in some words: demo 1800 events, 12 not OK.
+func roomText(o v1.Room) string {
+	text := o.Namespace + " " + count(o.Events, "event")
+	if o.Wrong > 0 {
+		text += fmt.Sprintf(" (%d not OK)", o.Wrong)
+	}
+	return text
+}
+
 func (g *getFlags) unfiltered() bool {
 	return g.node == "" && g.check == "" && g.status == "" && g.selector == "" && g.where == "" && !g.problem
 }
@@ -129,7 +145,7 @@ func (a *app) why(g *getFlags) string {
 	if g.all {
 		return " yet: declare a check (muster explain check)"
 	}
-	return " in namespace " + a.ns() + " yet: look at all with -A, or declare a check (muster explain check)"
+	return " in namespace " + a.ns() + " yet: declare a check (muster explain check)"
 }
 
 func (a *app) eventTable(events []v1.Event, g *getFlags) *table {
@@ -202,27 +218,6 @@ func history(h []int) string {
 		}
 	}
 	return dash(b.String())
-}
-
-// printChange is one line of -w.
-func (a *app) printChange(e v1.Event, g *getFlags) error {
-	if g.output.machine() {
-		return a.printValue(*g.output, e)
-	}
-	name := e.Node + "/" + e.Check
-	if g.all {
-		name = e.Namespace + "/" + name
-	}
-	status := statusCell(e.Status)
-	line := fmt.Sprintf("%s  %-8s  %s  ", e.Received.In(a.Zone).Format("15:04:05"), status.text, clean(name, false))
-	output := summary(e.Output)
-	if *g.output == "wide" {
-		output = firstLine(e.Output)
-	} else if a.Width > 0 {
-		output = cut(output, max(a.Width-width(line), 10))
-	}
-	_, err := fmt.Fprintln(a.Stdout, strings.Replace(line, status.text, a.paint(status.colour, status.text), 1)+output)
-	return err
 }
 
 // nodeCheck reads NODE/CHECK.

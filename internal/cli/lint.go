@@ -4,19 +4,25 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 func (a *app) lintCmd() *cobra.Command {
 	var files []string
+	var output *format
 	c := &cobra.Command{
 		Use:   "lint FILE...",
 		Short: "Check files as far as that needs no server",
 		Long: "Checks fields, units, names, probes and conditions of all files, and names file, line and the\n" +
 			"nearest right word for everything that is wrong. Needs no server: put it into your CI.",
-		Example: "  muster lint disk.yaml\n  muster lint ./checks",
+		Example: "  muster lint disk.yaml\n  muster lint ./checks\n  muster lint ./checks -o json",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			docs, err := a.readFiles(append(files, args...))
+			if output.machine() {
+				return a.printFlaws(*output, err)
+			}
 			if err != nil {
 				return err
 			}
@@ -25,5 +31,21 @@ func (a *app) lintCmd() *cobra.Command {
 		},
 	}
 	c.Flags().StringArrayVarP(&files, "file", "f", nil, "file, folder or - for standard input; may be repeated")
+	output = formatFlag(c)
 	return c
+}
+
+// printFlaws is what is wrong, for programs: a list, empty if nothing is.
+func (a *app) printFlaws(f format, err error) error {
+	found, other := flawed(err)
+	if other != nil {
+		return other
+	}
+	if found == nil {
+		found = model.Flaws{}
+	}
+	if perr := a.printValue(f, found); perr != nil || len(found) == 0 {
+		return perr
+	}
+	return &exitError{model.Invalid.Exit()}
 }

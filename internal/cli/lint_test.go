@@ -42,7 +42,7 @@ func TestExplainCommand(t *testing.T) {
 		t.Errorf("code %d:\n%s", code, stdout)
 	}
 	code, _, stderr := run(t, "", "explain", "chek")
-	if code == 0 || !strings.Contains(stderr, "did you mean Check?") {
+	if code == 0 || !strings.Contains(stderr, "did you mean checks?") {
 		t.Errorf("code %d:\n%s", code, stderr)
 	}
 }

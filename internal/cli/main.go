@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 
@@ -25,7 +27,10 @@ type Extra struct {
 func Main(ctx context.Context, env *Env, extras ...Extra) int {
 	root := Root(env, extras...)
 	root.SetArgs(env.Args)
-	err := root.ExecuteContext(ctx)
+	err := oneDash(root, env.Args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	switch {
 	case err == nil, errors.Is(err, syscall.EPIPE):
 		return 0
@@ -67,6 +72,7 @@ type app struct {
 	*Env
 	server, ca, contextFile string
 	namespace               string
+	inContext               bool // namespace is the context's, or the default: nobody asked for it
 }
 
 // Root is the whole tree of commands.
@@ -90,9 +96,7 @@ func Root(env *Env, extras ...Extra) *cobra.Command {
 	flags.StringVar(&a.ca, "ca", "", "file with the server's authority in PEM (MUSTER_CA)")
 	flags.StringVar(&a.contextFile, "context-file", "", "file that says where the server is (MUSTER_CONTEXT)")
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "namespace; default: the context's, else default")
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return model.Errorf(model.Invalid, "%w", err).WithHint("flags of this command: %s --help", c.CommandPath())
-	})
+	root.SetFlagErrorFunc(wrongFlag)
 
 	const looking, steering, running = "looking", "steering", "running"
 	root.AddGroup(
@@ -123,35 +127,9 @@ func Root(env *Env, extras ...Extra) *cobra.Command {
 		}
 		parent.AddCommand(command)
 	}
-	sayWhatIsUnknown(root)
+	sayWhatIsWrong(root)
 	a.completeFlags(root)
 	return root
-}
-
-// sayWhatIsUnknown makes wrong arguments an error of class Invalid with a hint.
-func sayWhatIsUnknown(c *cobra.Command) {
-	check := c.Args
-	c.Args = func(c *cobra.Command, args []string) error {
-		if check == nil {
-			check = cobra.ArbitraryArgs
-		}
-		err := check(c, args)
-		if err == nil {
-			return nil
-		}
-		if c.HasSubCommands() && len(args) > 0 {
-			c.SuggestionsMinimumDistance = 2
-			e := model.Errorf(model.Invalid, "there is no command %q", c.CommandPath()+" "+args[0])
-			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-				return e.WithHint("did you mean: %s %s", c.CommandPath(), near[0])
-			}
-			return e.WithHint("all commands: %s --help", c.CommandPath())
-		}
-		return model.Errorf(model.Invalid, "%s: %w", c.CommandPath(), err).WithHint("usage: %s", c.UseLine())
-	}
-	for _, sub := range c.Commands() {
-		sayWhatIsUnknown(sub)
-	}
 }
 
 // context is what flags, environment and file say together, in this order.
@@ -196,8 +174,14 @@ func (a *app) connect() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if named := first(a.contextFile, a.Getenv("MUSTER_CONTEXT")); named != "" && c.Server == "" {
+		if _, err := os.Stat(named); errors.Is(err, fs.ErrNotExist) {
+			return nil, model.Errorf(model.NotFound, "there is no context file %s", named).
+				WithHint("muster login URL and muster up write it; see --context-file and MUSTER_CONTEXT")
+		}
+	}
 	if a.namespace == "" {
-		a.namespace = c.Namespace
+		a.namespace, a.inContext = c.Namespace, true
 	}
 	return client.New(c)
 }

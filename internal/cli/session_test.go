@@ -175,7 +175,9 @@ func TestMistakes(t *testing.T) {
 		"kind: Check\nmetadata: {name: load}\nspec: {interval: 60s, command: x}\n---\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01]}\n---\n" + disk)
 	x.file("wrong.yaml", "apiVersion: muster/v1\nkind: Check\nmetadata: {name: disk}\nspec:\n  intervall: 60\n  command: x\n")
 	for _, line := range []string{
-		"stauts", "get", "get evnts", "get tokens", "get changes", "get check nothing", "get check dsik", "describe check other",
+		"stauts", "why", "why web01/disk", "events", "node/web01", "create", "auth whomai", "status now", "status --context x", "get events --outputs json",
+		"get events --json", "get events -limit 3", "get events --limit few", "describe event web01/disk -o json", "apply --force", "zzz",
+		"get", "describe", "edit check", "explain events", "audit queues", "get web01/disk", "get check/disk load", "get evnts", "get tokens", "get changes", "get check nothing", "get check dsik", "describe check other",
 		"get event web01/dsik", "get event web01/load", "get nodes --group webb", "get events --node web02 -n deflaut", "get events --status bad", "get events --where event.sttus==1",
 		"get event web01", "get events --node web99", "get events -n nowhere", "get events -o xml", "get checks -w",
 		"apply", "apply -f DIR/missing.yaml", "apply -f DIR/wrong.yaml", "describe check", "delete check", "delete check nothing",
@@ -293,6 +295,7 @@ func TestCompletion(t *testing.T) {
 		{"get nodes w", "web01 web02"}, {"get nodes d", "db01"}, {"edit check d", "disk"}, {"delete handler n", "notebook"},
 		{"get event we", "web01/ web02/"}, {"get event web01/", "web01/disk"}, {"event resolve web01/d", "web01/disk"}, {"describe event db01/", ""},
 		{"get events --node we", "web01 web02"}, {"get events --check d", "disk"}, {"get nodes --group w", "web"}, {"get events -n t", "team-a"},
+		{"explain n", "namespaces properties nodes groups handlers checks"}, {"get check/d", "events problems queues namespaces properties nodes groups handlers checks"},
 		{"get events --status c", "ok warning critical unknown"}, {"get events -o w", "table wide json yaml"},
 	} {
 		out, code := x.run("", "__complete "+c.line)

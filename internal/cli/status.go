@@ -73,6 +73,13 @@ func (a *app) printStatus(server string, s v1.Status) {
 		a.line("silent", "%s", a.silent(s))
 	}
 	a.line("events", "%d: %d critical, %d unknown, %d warning, %d ok", s.Events, s.ByStatus.Critical, s.ByStatus.Unknown, s.ByStatus.Warning, s.ByStatus.OK)
+	if len(s.Rooms) > 0 {
+		names := make([]string, len(s.Rooms))
+		for i, r := range s.Rooms {
+			names[i] = roomText(r)
+		}
+		a.line("", "in %s: muster get events -A, or -n %s", strings.Join(names, ", "), s.Rooms[0].Namespace)
+	}
 	problems := fmt.Sprintf("%d open", s.Problems)
 	if s.LastHour.Opened+s.LastHour.Closed > 0 {
 		problems += fmt.Sprintf("; in the last hour %d opened, %d closed", s.LastHour.Opened, s.LastHour.Closed)

@@ -1,0 +1,97 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/api/apitest"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Who has not chosen a namespace is told that there are others; who has is not.
+func TestOtherNamespacesAreNamed(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig.Apply(disk)
+	rig.Apply("kind: Namespace\nmetadata: {name: demo}\nspec: {}\n---\nkind: Check\nmetadata: {name: ssh, namespace: demo}\nspec: {targets: {where: 'true'}, interval: 60s, command: x}\n")
+	rig.Nodes("default", nil, "web01")
+	rig.Nodes("demo", nil, "d1", "d2")
+	rig.Result("demo", "d1", "ssh", model.OK, "fine")
+	rig.Result("demo", "d2", "ssh", model.Critical, "refused")
+	if out, _ := x.run("", "get events"); !strings.HasPrefix(out, "no events in namespace default yet: ") || !strings.Contains(out, "in other namespaces: demo 2 events (1 not OK).") {
+		t.Errorf("with nothing here: %s", out)
+	}
+	rig.Result("default", "web01", "disk", model.OK, "fine")
+	for _, c := range []struct{ line, want, not string }{
+		{"get events", "in other namespaces: demo 2 events (1 not OK). -A shows all, -n demo one\n", ""},
+		{"get events -n default", "", "other"}, {"get events -A", "", "other"}, {"get events --node web01", "", "other"}, {"get events -o json", `"others": [`, "-A"},
+		{"get nodes", "2 nodes in other namespaces: -A shows all\n", ""}, {"get nodes -n default", "", "other"}, {"get nodes -A", "", "other"},
+		{"status", "           in demo 2 events (1 not OK), default 1 event: muster get events -A, or -n demo\n", ""}, {"status -n demo", "", "default 1"},
+	} {
+		if out, code := x.run("", c.line); code != 0 || !strings.Contains(out, c.want) || c.not != "" && strings.Contains(out, c.not) {
+			t.Errorf("%s: code %d, want %q and not %q in\n%s", c.line, code, c.want, c.not, out)
+		}
+	}
+}
+
+// KIND/NAME is as good as KIND NAME, for every command that takes them, and -f may be
+// left out.
+func TestKindSlashName(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig.Nodes("default", nil, "web01")
+	x.file("disk.yaml", disk)
+	for _, line := range []string{
+		"lint DIR/disk.yaml", "plan DIR/disk.yaml", "diff DIR/disk.yaml", "apply DIR/disk.yaml", "get check/disk", "get handler/notebook -o json", "describe check/disk",
+		"audit check/disk", "edit check/disk", "delete check/disk handler/notebook --dry-run", "delete check/disk handler/notebook",
+	} {
+		if _, code := x.run("", line); code != 0 {
+			t.Errorf("%s: code %d\n%s", line, code, x.text.String())
+		}
+	}
+}
+
+// Many are taken away together, or none is; the guard counts them together.
+func TestDeleteIsOneTransaction(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig.Nodes("default", nil, "web01", "web02")
+	rig.Apply("kind: Check\nmetadata: {name: a}\nspec: {targets: {nodes: [web01]}, interval: 60s, command: x}\n---\nkind: Check\nmetadata: {name: b}\nspec: {targets: {nodes: [web02]}, interval: 60s, command: x}\n")
+	if out, code := x.run("", "delete checks a c b"); code != model.NotFound.Exit() || out != "" {
+		t.Errorf("code %d: %s", code, out)
+	}
+	if _, code := x.run("", "delete checks a b --max-affected 1"); code != model.Guarded.Exit() || !strings.Contains(x.text.String(), "look at it with --dry-run") {
+		t.Errorf("code %d\n%s", code, x.text.String())
+	}
+	if out, code := x.run("", "delete checks a b --dry-run"); code != 0 || !strings.Contains(out, "nothing was changed; 2 nodes") {
+		t.Errorf("code %d: %s", code, out)
+	}
+	if out, _ := x.run("", "get checks"); !strings.Contains(out, "a ") || !strings.Contains(out, "b ") {
+		t.Errorf("something is gone: %s", out)
+	}
+	if out, code := x.run("", "delete checks a b"); code != 0 || out != "check/a deleted\ncheck/b deleted\n" {
+		t.Errorf("code %d: %s", code, out)
+	}
+	if out, _ := x.run("", "audit --limit 2"); !strings.Contains(out, "changed 2 resources") {
+		t.Errorf("two changes: %s", out)
+	}
+}
+
+// What is wrong with files, for programs: a list with places; nothing wrong is an empty one.
+func TestLintForPrograms(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	out, code := x.run(disk, "lint - -o json")
+	if code != 0 || strings.TrimSpace(out) != "[]" {
+		t.Errorf("code %d: %s", code, out)
+	}
+	out, code = x.run("kind: Check\nmetadata: {name: Web}\nspec: {intervall: 60s, command: x, ttl: 300}\n", "lint - -o json")
+	var flaws []model.Flaw
+	if err := json.Unmarshal([]byte(out), &flaws); err != nil || code != model.Invalid.Exit() || len(flaws) != 3 || flaws[0].Line != 2 || flaws[1].Field != "spec.intervall" {
+		t.Errorf("code %d, %v: %s", code, err, out)
+	}
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// kindOf finds a kind of resource, and says which words get takes if there is none.
+func kindOf(word string) (model.KindInfo, error) {
+	if k, ok := model.KindOf(word); ok {
+		return k, nil
+	}
+	if isStateWord(word) {
+		return model.KindInfo{}, model.Errorf(model.Invalid, "%s are not declared: the server keeps them", kindWords()[strings.Index("epq", strings.ToLower(word)[:1])]).
+			WithHint("look at them: muster get %s; an event can be set to OK or forgotten: muster event --help", strings.ToLower(word))
+	}
+	return model.KindInfo{}, unknownKind(word)
+}
+
+func unknownKind(word string) error {
+	all := kindWords()
+	e := model.Errorf(model.Invalid, "there is no kind %q", word)
+	if elsewhere := elsewhereOf(strings.ToLower(word)); elsewhere != "" {
+		return e.WithHint("%s", elsewhere)
+	}
+	if near := model.Nearest(strings.ToLower(word), all); near != "" {
+		return e.WithHint("did you mean %s?", near)
+	}
+	return e.WithHint("kinds: %s", strings.Join(all, ", "))
+}
+
+// elsewhereOf says which command shows what people look for under get.
+func elsewhereOf(word string) string {
+	switch word {
+	case "token", "tokens":
+		return "join tokens of machines: muster node token list; tokens of programs: muster auth token list"
+	case "session", "sessions", "user", "users":
+		return "sessions and tokens: muster auth token list"
+	case "change", "changes", "audit", "history", "log", "revision", "revisions":
+		return "who changed what: muster audit; what happened to an event: muster describe event NODE/CHECK"
+	case "status", "all":
+		return "is all well? muster status"
+	case "probe", "probes":
+		return "what is built into the agent: muster agent --probe"
+	case "host", "hosts", "machine", "machines", "agent", "agents", "entity", "entities":
+		return "machines: muster get nodes"
+	case "alert", "alerts", "incident", "incidents":
+		return "open problems: muster get problems --open"
+	case "result", "results":
+		return "what is judged now: muster get events"
+	}
+	return ""
+}
+
+// kindAndNames reads KIND NAME... or KIND/NAME...
+func kindAndNames(c *cobra.Command, args []string) (kind string, names []string, err error) {
+	kind, name, slash := strings.Cut(args[0], "/")
+	if !slash {
+		return kind, args[1:], nil
+	}
+	if _, known := model.KindOf(kind); !known && !isStateWord(kind) && model.Nearest(strings.ToLower(kind), kindWords()) == "" {
+		return "", nil, model.Errorf(model.Invalid, "there is no kind %q", kind).WithHint("an event? %s event %s", c.CommandPath(), args[0])
+	}
+	names = []string{name}
+	for _, arg := range args[1:] {
+		k, name, slash := strings.Cut(arg, "/")
+		if !slash || k != kind {
+			return "", nil, model.Errorf(model.Invalid, "%q is not written as %s is", arg, args[0]).
+				WithHint("%s %s %s NAME", c.CommandPath(), kind, names[0])
+		}
+		names = append(names, name)
+	}
+	return kind, names, nil
+}
+
+// isStateWord says whether a word names what is not declared: events, problems, queues.
+func isStateWord(word string) bool {
+	switch strings.ToLower(word) {
+	case "event", "events", "ev", "problem", "problems", "pr", "queue", "queues":
+		return true
+	}
+	return false
+}
+
+// noName is the error where a kind stands without a name.
+func noName(c *cobra.Command, kind string) error {
+	e := model.Errorf(model.Invalid, "the name is missing")
+	switch k, ok := model.KindOf(kind); {
+	case ok:
+		return e.WithHint("%s %s NAME; names: muster get %s", c.CommandPath(), kind, k.Plural)
+	case isStateWord(kind) && strings.HasPrefix(strings.ToLower(kind), "ev"):
+		return e.WithHint("%s %s NODE/CHECK; what there is: muster get events", c.CommandPath(), kind)
+	case isStateWord(kind) && strings.HasPrefix(strings.ToLower(kind), "pr"):
+		return e.WithHint("%s %s ID; what there is: muster get problems", c.CommandPath(), kind)
+	}
+	return unknownKind(kind)
+}
+
+func kindWords() []string {
+	all := []string{"events", "problems", "queues"}
+	for _, k := range model.Kinds() {
+		all = append(all, k.Plural)
+	}
+	return all
+}
