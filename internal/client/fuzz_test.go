@@ -39,7 +39,7 @@ func FuzzAnswer(f *testing.F) {
 			"events": func() error { _, err := c.Events(context.Background(), v1.EventFilter{}); return err },
 			"status": func() error { _, err := c.Status(context.Background(), ""); return err },
 			"watch": func() error {
-				return c.Watch(context.Background(), v1.EventFilter{}, func(v1.Event) error { return nil })
+				return c.Watch(context.Background(), v1.EventFilter{}, func() error { return nil }, func(v1.Event) error { return nil })
 			},
 		} {
 			answer.Body = io.NopCloser(bytes.NewReader(body))
