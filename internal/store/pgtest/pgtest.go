@@ -143,31 +143,6 @@ func (s *Server) Exec(t testing.TB, dsn, statement string) {
 	}
 }
 
-// Query reads one column of text, beside the program that is tested.
-func (s *Server) Query(t testing.TB, dsn, query string, fn func(string)) {
-	t.Helper()
-	db, err := sql.Open("pgx", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	rows, err := db.Query(query)
-	if err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			t.Fatalf("%s: %v", query, err)
-		}
-		fn(text)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-}
-
 // Guard asks for passwords from now on, of everybody but the user muster.
 func (s *Server) Guard(t testing.TB) {
 	t.Helper()
