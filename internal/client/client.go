@@ -151,7 +151,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 func (c *Client) refused(answer *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 	said := v1.Error{Status: answer.StatusCode}
-	if strings.HasPrefix(answer.Header.Get("Content-Type"), "application/problem+json") && json.Unmarshal(data, &said) == nil {
+	if strings.HasPrefix(answer.Header.Get("Content-Type"), "application/problem+json") && json.Unmarshal(data, &said) == nil && said.Detail != "" {
 		e := said.AsModel()
 		if e.Class == model.Unauthenticated && e.Hint == "" {
 			e.Hint = "type: muster login " + c.base.String()

@@ -2,6 +2,7 @@ package pki
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -119,9 +120,9 @@ func ask(ctx context.Context, client *http.Client, address string, body []byte) 
 
 func decodeAnswer(status int, data []byte) (*EnrolAnswer, error) {
 	if status != http.StatusOK {
-		p := problem{Detail: fmt.Sprintf("%d %s", status, http.StatusText(status))}
+		var p problem
 		_ = json.Unmarshal(data, &p)
-		said := model.Errorf(model.ClassOfHTTP(status), "%s", p.Detail)
+		said := model.Errorf(model.ClassOfHTTP(status), "%s", cmp.Or(p.Detail, fmt.Sprintf("it answers %d %s", status, http.StatusText(status))))
 		said.Hint = p.Hint
 		return nil, said
 	}
