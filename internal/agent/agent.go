@@ -70,7 +70,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock()
+	defer lock.Close()
 	id, err := a.identity(ctx)
 	if err != nil || ctx.Err() != nil {
 		return err

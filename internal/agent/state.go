@@ -4,11 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/gofrs/flock"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/journal/disk"
@@ -32,20 +31,17 @@ type session struct {
 }
 
 // lock keeps a second agent out; the system gives it back when the process dies.
-func lock(dir string) (*flock.Flock, error) {
+func lock(dir string) (io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the agent's state folder: %w", err)
 	}
-	l := flock.New(filepath.Join(dir, lockFile))
-	got, err := l.TryLock()
-	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", l.Path(), err)
-	}
-	if !got {
-		return nil, model.Errorf(model.Conflict, "state folder %s is in use by another agent", dir).
+	held, err := disk.OS{}.Lock(filepath.Join(dir, lockFile))
+	var other *disk.LockedError
+	if errors.As(err, &other) {
+		return nil, model.Errorf(model.Conflict, "state folder %s is in use by another agent (%s)", dir, other.Holder()).
 			WithHint("stop that one, or give this one another folder (--state-dir)")
 	}
-	return l, nil
+	return held, err
 }
 
 // loadHeld reads the assignment of the last life and verifies it like one from the

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -32,11 +31,7 @@ func lockFolder(dir string) (io.Closer, error) {
 	held, err := disk.OS{}.Lock(filepath.Join(dir, lockFile))
 	var other *disk.LockedError
 	if errors.As(err, &other) {
-		who := "another process"
-		if other.PID != 0 {
-			who = fmt.Sprintf("process %d", other.PID)
-		}
-		return nil, model.Errorf(model.Conflict, "data folder %q is in use by %s", dir, who).
+		return nil, model.Errorf(model.Conflict, "data folder %q is in use by %s", dir, other.Holder()).
 			WithHint("stop that one, or choose another folder with --data")
 	}
 	return held, err

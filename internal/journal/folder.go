@@ -193,11 +193,7 @@ func lock(o *Options, dir string) (io.Closer, error) {
 	held, err := o.FS.Lock(filepath.Join(dir, lockFile))
 	var other *disk.LockedError
 	if errors.As(err, &other) {
-		who := "another process"
-		if other.PID != 0 {
-			who = fmt.Sprintf("process %d", other.PID)
-		}
-		return nil, model.Errorf(model.Conflict, "journal folder %q is in use by %s", dir, who).
+		return nil, model.Errorf(model.Conflict, "journal folder %q is in use by %s", dir, other.Holder()).
 			WithHint("stop that one, or choose another folder with --data")
 	}
 	if err != nil {

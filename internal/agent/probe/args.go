@@ -51,6 +51,17 @@ func (f free) below(avail, total float64) bool {
 	return avail < float64(f.bytes)
 }
 
+// statusOf judges what is free by what must stay free.
+func statusOf(warn, crit free, avail, total float64) model.Status {
+	switch {
+	case crit.below(avail, total):
+		return model.Critical
+	case warn.below(avail, total):
+		return model.Warning
+	}
+	return model.OK
+}
+
 // usedAt is the value of "used" at which the threshold lies, for perfdata.
 func (f free) usedAt(total float64) *model.Range {
 	left := float64(f.bytes)

@@ -86,13 +86,7 @@ func runDisk(ctx context.Context, env *Env, a args, r *report) {
 func judgeDisk(env *Env, a args, r *report, path string, u usage) {
 	warn, _ := a.free("warn")
 	crit, _ := a.free("crit")
-	status := model.OK
-	if warn.below(u.avail, u.total) {
-		status = model.Warning
-	}
-	if crit.below(u.avail, u.total) {
-		status = model.Critical
-	}
+	status := statusOf(warn, crit, u.avail, u.total)
 	text := path + " " + bytesText(u.avail) + " free"
 	if u.total > 0 {
 		text += " of " + bytesText(u.total) + " (" + strconv.FormatFloat(u.avail/u.total*100, 'f', 1, 64) + "%)"
@@ -100,13 +94,7 @@ func judgeDisk(env *Env, a args, r *report, path string, u usage) {
 	if u.inodes > 0 {
 		iw, _ := a.free("inodesWarn")
 		ic, _ := a.free("inodesCrit")
-		inodes := model.OK
-		if iw.below(u.inodesFree, u.inodes) {
-			inodes = model.Warning
-		}
-		if ic.below(u.inodesFree, u.inodes) {
-			inodes = model.Critical
-		}
+		inodes := statusOf(iw, ic, u.inodesFree, u.inodes)
 		if inodes != model.OK {
 			text += ", " + strconv.FormatFloat(u.inodesFree/u.inodes*100, 'f', 1, 64) + "% of the inodes free"
 		}

@@ -56,14 +56,7 @@ func swapProbe() Probe {
 func judgeFree(a args, r *report, label string, avail, total float64) {
 	warn, _ := a.free("warn")
 	crit, _ := a.free("crit")
-	status := model.OK
-	if warn.below(avail, total) {
-		status = model.Warning
-	}
-	if crit.below(avail, total) {
-		status = model.Critical
-	}
-	r.say(status, "%s of %s available (%.1f%%)", bytesText(avail), bytesText(total), avail/max(total, 1)*100)
+	r.say(statusOf(warn, crit, avail, total), "%s of %s available (%.1f%%)", bytesText(avail), bytesText(total), avail/max(total, 1)*100)
 	r.measure(label, total-avail, "B", warn.usedAt(total), crit.usedAt(total), 0, total)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"strconv"
 	"syscall"
 )
 
@@ -50,7 +51,15 @@ type LockedError struct {
 	PID  int // of the holder; zero: unknown
 }
 
-func (e *LockedError) Error() string { return "lock " + e.Name + " is held by another process" }
+func (e *LockedError) Error() string { return "lock " + e.Name + " is held by " + e.Holder() }
+
+// Holder is who holds it, for people.
+func (e *LockedError) Holder() string {
+	if e.PID == 0 {
+		return "another process"
+	}
+	return "process " + strconv.Itoa(e.PID)
+}
 
 // ReadFile reads a whole file.
 func ReadFile(fs FS, name string) ([]byte, error) {
