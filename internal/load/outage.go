@@ -125,9 +125,10 @@ func (r *run) acking(since int64) {
 	}
 }
 
-// waitServing asks readyz until it says yes, and notes when.
+// waitServing asks readyz until it says yes, and notes when. Its patience is long: in a
+// storm this process is busier than the server, and must not take that for silence.
 func (r *run) waitServing(ctx context.Context, at *atomic.Int64) {
-	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for ctx.Err() == nil {
 		if resp, err := client.Get(r.cfg.AdminURL + "/readyz"); err == nil {
 			resp.Body.Close()

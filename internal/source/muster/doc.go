@@ -2,7 +2,8 @@
 // agent protocol (docs/protocol/README.md).
 //
 // A TCP connection comes in at listener.go, which tells agents (ALPN muster.v1,
-// client certificate) from people (everybody else, handed to an http.Server). An
+// client certificate) from people (everybody else, handed to an http.Server); handshakes
+// compute in the gates of gate.go, so that a storm of agents leaves room for the rest. An
 // agent's connection becomes a session (session.go): Hello is answered in
 // handshake.go, batches go to the journal in batch.go; what the agent is told
 // (flush.go, assign.go) waits in outbox.go for a writer.

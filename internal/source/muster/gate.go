@@ -1,10 +1,12 @@
 package muster
 
-import "net"
+import (
+	"net"
+	"runtime"
+)
 
-// gate lets only as many TLS handshakes compute at a time as there are processors,
-// so that in a storm of connections the sessions that are open still get their turn.
-// A handshake that waits for its peer holds no place: slow peers block nobody.
+// gate lets only so many TLS handshakes compute at a time. One that waits for its peer
+// holds no place: slow peers block nobody.
 type gate chan struct{}
 
 func newGate(places int) gate { return make(gate, max(1, places)) }
@@ -12,11 +14,26 @@ func newGate(places int) gate { return make(gate, max(1, places)) }
 func (g gate) enter() { g <- struct{}{} }
 func (g gate) leave() { <-g }
 
-// gatedConn gives its place back while it waits for bytes. After open it is the
-// plain connection.
+// gates are those of a listener. Agents come by the thousand at once: all processors but
+// one are theirs, so that open sessions, pages and readyz get their turn. People do not
+// stand in the agents' queue.
+type gates struct{ agents, people gate }
+
+func newGates() gates {
+	n := runtime.GOMAXPROCS(0)
+	return gates{agents: newGate(n - 1), people: newGate(n)}
+}
+
+// gatedConn computes in the gate that it was given when it had said who it is (the
+// ClientHello, which costs next to nothing), until the handshake is over.
 type gatedConn struct {
 	net.Conn
-	gate gate // nil once open
+	gate gate // nil: none
+}
+
+func (c *gatedConn) enter(g gate) {
+	c.gate = g
+	g.enter()
 }
 
 func (c *gatedConn) Read(p []byte) (int, error) {
@@ -30,6 +47,8 @@ func (c *gatedConn) Read(p []byte) (int, error) {
 }
 
 func (c *gatedConn) open() {
-	c.gate.leave()
-	c.gate = nil
+	if c.gate != nil {
+		c.gate.leave()
+		c.gate = nil
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -27,7 +26,7 @@ type Listener struct {
 	server *Server
 	log    *slog.Logger
 	config *tls.Config
-	gate   gate
+	gates  gates
 	people peopleListener
 }
 
@@ -36,14 +35,14 @@ func Listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	gates := newGates()
 	return &Listener{
-		tcp: l, server: server, log: log, gate: newGate(runtime.GOMAXPROCS(0)),
-		config: tlsConfig(authority, server),
+		tcp: l, server: server, log: log, gates: gates, config: tlsConfig(authority, server, gates),
 		people: peopleListener{addr: l.Addr(), conns: make(chan net.Conn), done: make(chan struct{})},
 	}
 }
 
-func tlsConfig(authority *pki.Authority, server *Server) *tls.Config {
+func tlsConfig(authority *pki.Authority, server *Server, gates gates) *tls.Config {
 	people := &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: authority.GetCertificate,
 	}
@@ -61,9 +60,12 @@ func tlsConfig(authority *pki.Authority, server *Server) *tls.Config {
 	tickets.renew()
 	people.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		tickets.renew()
+		conn := hello.Conn.(*gatedConn)
 		if slices.Contains(hello.SupportedProtos, wire.Subprotocol) {
+			conn.enter(gates.agents)
 			return agents, nil
 		}
+		conn.enter(gates.people)
 		return nil, nil
 	}
 	return people
@@ -110,10 +112,9 @@ func accept(ctx context.Context, tcp net.Listener, log *slog.Logger, serve func(
 
 // handshake makes TLS and gives the connection to whom it is for.
 func (l *Listener) handshake(ctx context.Context, nc net.Conn) {
-	gated := &gatedConn{Conn: nc, gate: l.gate}
+	gated := &gatedConn{Conn: nc}
 	conn := tls.Server(gated, l.config)
 	_ = conn.SetDeadline(time.Now().Add(l.server.cfg.Limits.Handshake))
-	l.gate.enter()
 	err := conn.HandshakeContext(ctx)
 	gated.open()
 	if err != nil {

@@ -29,6 +29,7 @@ type house struct {
 	authority *pki.Authority
 	tokens    *mapTokens
 	tls       string // address
+	listener  *Listener
 }
 
 // mapTokens keeps tokens for tests; the real ones are rows of intent.
@@ -69,6 +70,7 @@ func newHouse(t *testing.T) *house {
 	}
 	h.tls = tcp.Addr().String()
 	l := Listen(tcp, authority, h.server, nil)
+	h.listener = l
 	mux := http.NewServeMux()
 	mux.Handle(pki.EnrolPath, &pki.Enroller{Authority: authority, Tokens: h.tokens, Registrar: h})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hello people") })
@@ -105,6 +107,39 @@ func (h *house) openWith(id *pki.Identity, node uuid.UUID, config *tls.Config) (
 	h.addr = h.tls
 	defer func() { h.addr = plain }()
 	return h.open(node, func(c *link.Config, _ *wire.Hello) { c.TLS, c.ServerKey = config, id.ServerKey })
+}
+
+// While agents storm back, people get their pages: they do not stand in the same queue.
+func TestPeopleDoNotWaitForAgents(t *testing.T) {
+	h := newHouse(t)
+	id := h.join("web01")
+	storm := h.listener.gates.agents
+	for range cap(storm) {
+		storm.enter()
+	}
+	opened := make(chan error, 1)
+	go func() {
+		_, err := h.openTLS(id, id.Node)
+		opened <- err
+	}()
+	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: id.CA}}}
+	defer client.CloseIdleConnections()
+	page, err := client.Get("https://" + h.tls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.Body.Close()
+	select {
+	case err := <-opened:
+		t.Fatalf("an agent came in where there was no place: %v", err)
+	default:
+	}
+	for range cap(storm) {
+		storm.leave()
+	}
+	if err := <-opened; err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestEnrolThenSession(t *testing.T) {
