@@ -3,7 +3,9 @@
 package test
 
 import (
+	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -177,56 +180,154 @@ func TestPoisonInTheSpool(t *testing.T) {
 	}
 }
 
-// A byte of the spool changes on the disk while the agent is away: what was in it is
-// reported as lost, what stands behind it goes through.
+// A byte of the spool changes on the disk, while the agent is away or under it: what was
+// in it is reported as lost, what stands behind it goes through.
 func TestDamagedSpool(t *testing.T) {
-	t.Parallel()
-	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
-	api := s.Client()
-	a, runs := s.NewAgent("bits"), s.Counter("count", "bits")
-	a.Start()
-	runs.Ran(1)
-	settled(t, api, "bits", "count", runs)
-	s.Kill()
-	runs.Ran(6) // each a commit of its own, or nearly
-	runs.Hold()
-	wait(t.Context(), 2*time.Second)
-	a.Kill()
-	spoil(t, filepath.Join(a.State, "spool"))
-	runs.Go()
-	a.Start()
-	s.Start()
-	runs.Ran(2)
-	runs.Hold()
-	harness.Until(t, 30*time.Second, "what is behind the damage came through", func() (string, bool) {
-		e := event(t, api, "bits", "count")
-		return fmt.Sprintf("%d runs, %+v", runs.Runs(), e), e.Output == fmt.Sprint("run ", runs.Runs())
-	})
-	e := event(t, api, "bits", "count")
-	lost := e.Lost + event(t, api, "bits", model.KeepaliveCheckName).Lost // its check may be lost with it
-	if lost == 0 || lost > 3 || e.Results+lost != runs.Runs() {
-		t.Errorf("%d runs, %d results, %d reported as lost", runs.Runs(), e.Results, lost)
-	}
-	if text := s.CLI("describe", "event", "bits/"+model.KeepaliveCheckName); !strings.Contains(text, "lost on the agent's disk") {
-		t.Errorf("the node's event does not tell what happened:\n%s", text)
+	for _, c := range []struct {
+		name string
+		size int    // of a result: many large ones are on the disk alone
+		runs uint64 // each a commit of its own, or nearly
+		away bool
+	}{
+		{"while it is away", 0, 6, true},
+		{"under it", 300 << 10, 7, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
+			api := s.Client()
+			a, runs := s.NewAgent("bits"), s.Counter("count", "bits", "  maxOutput: 1MiB")
+			a.Start()
+			runs.Ran(1)
+			settled(t, api, "bits", "count", runs)
+			s.Kill()
+			runs.Print(noise(c.size))
+			runs.Ran(c.runs)
+			runs.Hold()
+			wait(t.Context(), 2*time.Second) // what the spool lingers before it writes, and more
+			if c.away {
+				a.Kill()
+			}
+			spoil(t, filepath.Join(a.State, "spool"))
+			runs.Print("")
+			runs.Go()
+			if c.away {
+				a.Start()
+			}
+			s.Start()
+			runs.Ran(2)
+			runs.Hold()
+			harness.Until(t, 30*time.Second, "what is behind the damage came through", func() (string, bool) {
+				e := event(t, api, "bits", "count")
+				return fmt.Sprintf("%d runs, %+v", runs.Runs(), e), e.Output == fmt.Sprint("run ", runs.Runs())
+			})
+			var e v1.Event
+			var lost uint64
+			harness.Until(t, 30*time.Second, "every run is applied or lost", func() (string, bool) {
+				e = event(t, api, "bits", "count")
+				lost = e.Lost + event(t, api, "bits", model.KeepaliveCheckName).Lost // its check may be lost with it
+				return fmt.Sprintf("%d runs, %d results, %d lost", runs.Runs(), e.Results, lost), e.Results+lost >= runs.Runs()
+			})
+			if lost == 0 || lost > 3 || e.Results+lost != runs.Runs() {
+				t.Errorf("%d runs, %d results, %d reported as lost", runs.Runs(), e.Results, lost)
+			}
+			check := model.KeepaliveCheckName
+			if e.Lost > 0 {
+				check = "count"
+			}
+			harness.Until(t, 20*time.Second, "history tells what happened", func() (string, bool) {
+				text := s.CLI("describe", "event", "bits/"+check)
+				return text, strings.Contains(text, "lost on the agent's disk")
+			})
+		})
 	}
 }
 
-// spoil changes a byte in the middle of what the newest segment holds.
+// spoil changes a byte in the middle of what the oldest segment holds.
 func spoil(t *testing.T, folder string) {
 	t.Helper()
 	segments, _ := filepath.Glob(filepath.Join(folder, "*.log"))
 	if len(segments) == 0 {
 		t.Fatal("the spool has no segment")
 	}
-	slices.Sort(segments)
-	last := segments[len(segments)-1]
-	data, err := os.ReadFile(last)
+	f, err := os.OpenFile(slices.Min(segments), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	data[len(data)/2] ^= 0x10
-	if err := os.WriteFile(last, data, 0o600); err != nil {
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
 		t.Fatal(err)
 	}
+	at, b := info.Size()/2, make([]byte, 1)
+	if _, err := f.ReadAt(b, at); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 0x10
+	if _, err := f.WriteAt(b, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// noise is a text that cannot be packed well.
+func noise(n int) string {
+	random := rand.NewChaCha8([32]byte{})
+	b := make([]byte, n/2)
+	_, _ = random.Read(b)
+	return hex.EncodeToString(b)
+}
+
+// The server is away for longer than the spool has room. Of the check that prints much
+// the oldest results give way, of the other none; each event says how many, and what is
+// newest has come through.
+func TestSpoolOverFull(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
+	api := s.Client()
+	a := s.NewAgent("full", "--spool-size", "1MiB")
+	small, big := s.Counter("small", "full"), s.Counter("big", "full", "  maxOutput: 1MiB")
+	s.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: agent}\nspec: {targets: {nodes: [full]}, interval: 1s, probe: {name: agent}}\n")
+	a.Start()
+	small.Ran(1)
+	big.Ran(1)
+	settled(t, api, "full", "big", big)
+	settled(t, api, "full", "small", small)
+
+	s.Kill()
+	big.Print(noise(100<<10) + "\n")
+	big.Ran(9) // half of the spool's size holds five
+	big.Hold()
+	small.Hold()
+	wait(t.Context(), time.Second) // until what runs has ended
+	s.Start()
+	var e v1.Event
+	harness.Until(t, 60*time.Second, "every run of the one that prints is applied or gave way", func() (string, bool) {
+		e = event(t, api, "full", "big")
+		return fmt.Sprintf("%d runs, %d results, %d lost", big.Runs(), e.Results, e.Lost), e.Results+e.Lost == big.Runs()
+	})
+	if e.Lost < 4 || e.Lost > 6 || !strings.HasSuffix(e.Output, fmt.Sprint("run ", big.Runs())) {
+		t.Errorf("%d runs, %d lost, the last output ends in %q", big.Runs(), e.Lost, e.Output[max(0, len(e.Output)-20):])
+	}
+	harness.Until(t, 30*time.Second, "every run of the other is applied", func() (string, bool) {
+		e := event(t, api, "full", "small")
+		return fmt.Sprintf("%d runs, %d results, %d lost", small.Runs(), e.Results, e.Lost), e.Results == small.Runs()
+	})
+	var counted uint64
+	var entries []v1.Entry
+	harness.Until(t, 20*time.Second, "history tells of each that gave way", func() (string, bool) {
+		counted, entries = 0, nil
+		for _, entry := range changes(t, api, model.DefaultNamespaceName, "full", "big") {
+			if entry.Kind == "lost" {
+				entries, counted = append(entries, entry), counted+entry.Count
+			}
+		}
+		return fmt.Sprintf("%+v", entries), counted >= e.Lost
+	})
+	if counted != e.Lost || len(entries) != 1 || entries[0].Output != "the spool was full" {
+		t.Errorf("%d gave way; history has %+v", e.Lost, entries)
+	}
+	harness.Until(t, 20*time.Second, "the agent's own event has told of it", func() (string, bool) {
+		text := s.CLI("describe", "event", "full/agent")
+		return text, strings.Contains(text, "gave way: the spool was full")
+	})
 }

@@ -114,6 +114,9 @@ func (a *app) describeEvent(ctx context.Context, c *client.Client, name string) 
 func entryText(e v1.Entry) string {
 	switch e.Kind {
 	case "lost":
+		if e.Count == 0 {
+			return "the agent tells: " + firstLine(e.Output)
+		}
 		return fmt.Sprintf("the agent gave up %s: %s", count(e.Count, "result"), firstLine(e.Output))
 	case "late":
 		return fmt.Sprintf("late result of %s: %s %s", e.Executed.UTC().Format(time.RFC3339), e.Status, firstLine(e.Output))

@@ -62,6 +62,13 @@ func (a *Agent) Restore(copied string) {
 	copyFolder(a.t, copied, a.State)
 }
 
+// Clone is another machine made from the image of this one: an agent on a copy of the
+// state folder, as it is now.
+func (a *Agent) Clone() *Agent {
+	a.t.Helper()
+	return &Agent{t: a.t, Name: a.Name, State: a.Keep(), Token: a.Token, Args: a.Args}
+}
+
 func copyFolder(t testing.TB, from, to string) {
 	t.Helper()
 	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {

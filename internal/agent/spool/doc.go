@@ -16,8 +16,8 @@
 // losses of which the check is not known, are gaps that name the node's keepalive.
 //
 // Budget: half of MaxBytes holds signals, the other half lets the log be rewritten.
-// What is over it gives way so that the checks with the most results lose their
-// oldest ones. Nothing here waits for a disk: while the disk refuses, signals stay
+// What is over it gives way so that the checks with the most bytes lose their oldest
+// results, and each check is told of once, whatever is kept in between. Nothing here waits for a disk: while the disk refuses, signals stay
 // in memory as far as they fit, and then give way too.
 //
 // One mutex guards all; the log's committer goroutine calls hears.Committed.

@@ -11,9 +11,10 @@ import (
 func FuzzRecord(f *testing.F) {
 	clock := newHands()
 	f.Add(appendSignalRecord(nil, 1, wire.Live, 7, &held{signal: *result(clock, 3, "output"), boot: 2, wallMs: 1}))
-	f.Add(appendGoneRecord(nil, 1, wire.Backlog, 9, []item{{chunk: 4, gone: tooOld}, {chunk: 5, gone: tooOld}}))
+	f.Add(appendGoneRecord(nil, 1, wire.Backlog, 9, []item{{chunk: 4, gone: tooOld, size: 3}, {chunk: 5, gone: tooOld}}))
 	f.Add((&state{epoch: 1, stream: 99, boot: 1, bootID: "boot", first: [2]uint64{1, 2}, next: [2]uint64{3, 4}, unsent: [2]uint64{3, 0}}).append(nil))
 	f.Add([]byte{recordOlder, 1, 99, 2, 5, 9, 1, 1, 'b'})
+	f.Add([]byte{recordGoneOlder, 1, 1, 9, 2, 4, 5})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var r, again record
 		if r.decode(data) != nil {
@@ -26,20 +27,17 @@ func FuzzRecord(f *testing.F) {
 		case recordState:
 			encoded = r.state.append(nil)
 		default:
-			items := []item{{gone: r.why}}
-			for i, chunk := range r.chunks {
-				items = append(items[:i], item{chunk: chunk, gone: r.why})
-			}
-			if len(r.chunks) == 0 {
+			if len(r.gone) == 0 {
 				return
 			}
-			encoded = appendGoneRecord(nil, r.epoch, r.lane, r.number, items)
+			r.gone[0].gone = r.why
+			encoded = appendGoneRecord(nil, r.epoch, r.lane, r.number, r.gone)
 		}
 		if err := again.decode(encoded); err != nil {
 			t.Fatal(err)
 		}
 		if again.number != r.number || again.lane != r.lane || again.why != r.why || again.state != r.state ||
-			!bytes.Equal(again.held.signal.Output, r.held.signal.Output) || len(again.chunks) != len(r.chunks) {
+			!bytes.Equal(again.held.signal.Output, r.held.signal.Output) || len(again.gone) != len(r.gone) {
 			t.Fatalf("%+v\n%+v", r, again)
 		}
 	})

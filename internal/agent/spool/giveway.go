@@ -45,43 +45,31 @@ func (s *Spool) giveWay(l wire.Lane, number uint64, why reason) {
 	if it.gone != kept {
 		return
 	}
-	it.gone, it.commit = why, 0
 	s.bytes -= int64(it.size) + itemOverhead
 	s.stats.GaveWay++
-	it.size = unnoted
+	s.lanes[l].lose(number, why)
 }
 
-// unnoted is the size of a gone item whose record is not yet written.
-const unnoted = 1
-
-// level is the budget's way: every check may keep as many results as there is room
-// for when all keep the same number; who has more loses the oldest of them.
+// level is the budget's way: every check may keep as many bytes as there is room for when
+// all keep the same; who has more loses the oldest of its results.
 func (s *Spool) level(target int64) {
-	type share struct{ count, bytes int64 }
-	shares := map[model.ChunkID]*share{}
+	shares := map[model.ChunkID]int64{}
+	cost := func(it *item) int64 { return int64(it.size) + itemOverhead }
 	for l := range s.lanes {
 		for i := range s.lanes[l].items {
-			it := &s.lanes[l].items[i]
-			if it.gone != kept {
-				continue
+			if it := &s.lanes[l].items[i]; it.gone == kept {
+				shares[it.chunk] += cost(it)
 			}
-			sh := shares[it.chunk]
-			if sh == nil {
-				sh = &share{}
-				shares[it.chunk] = sh
-			}
-			sh.count++
-			sh.bytes += int64(it.size) + itemOverhead
 		}
 	}
 	fits := func(most int64) bool {
 		total := int64(0)
-		for _, sh := range shares {
-			total += sh.bytes * min(most, sh.count) / sh.count
+		for _, bytes := range shares {
+			total += min(most, bytes)
 		}
 		return total <= target
 	}
-	low, high := int64(0), int64(math.MaxInt32) // the highest number that fits
+	low, high := int64(0), target // the most that fits
 	for low < high {
 		if mid := (low + high + 1) / 2; fits(mid) {
 			low = mid
@@ -96,11 +84,9 @@ func (s *Spool) level(target int64) {
 			l, n = wire.Backlog, &k
 		}
 		it := &s.lanes[l].items[*n]
-		if it.gone == kept {
-			if sh := shares[it.chunk]; sh.count > low {
-				sh.count--
-				s.giveWay(l, s.lanes[l].first+uint64(*n), overFull)
-			}
+		if it.gone == kept && shares[it.chunk] > low {
+			shares[it.chunk] -= cost(it)
+			s.giveWay(l, s.lanes[l].first+uint64(*n), overFull)
 		}
 		*n++
 	}
@@ -116,7 +102,7 @@ func (s *Spool) noteGone() {
 		return
 	}
 	s.noted = s.stats.GaveWay
-	s.eachGone(func(it *item) bool { return it.size == unnoted })
+	s.eachGone(func(it *item) bool { return !it.noted })
 }
 
 // eachGone writes a record for every run of gone items that match.
@@ -133,7 +119,7 @@ func (s *Spool) eachGone(match func(*item) bool) {
 			}
 			_ = s.write(appendGoneRecord(nil, s.st.epoch, wire.Lane(l), ln.first+uint64(i), ln.items[i:end]), 0)
 			for k := i; k < end; k++ {
-				ln.items[k].size = 0
+				ln.items[k].noted = true
 			}
 			i = end - 1
 		}

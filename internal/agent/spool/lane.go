@@ -22,16 +22,18 @@ const (
 	unkept                 // acknowledged, but the server no longer has it
 	refused                // the server will not have it
 
-	// Not losses: a number spent to tell the operator what became of the spool.
+	// Not losses: a number spent to tell the operator what became of the spool, or of the
+	// whole agent.
 	newSpool      // it is not the one that the agent had
 	olderDisk     // the server knows numbers that this disk never gave
 	folderDeleted // while the agent ran
 	olderTwice    // olderDisk, found out only after another start
+	twin          // another agent has this one's identity
 
 	reasons // how many there are
 )
 
-// tells says that a number is no signal that was lost, but news of the spool.
+// tells says that a number is no signal that was lost, but news of the agent.
 func (r reason) tells() bool { return r >= newSpool }
 
 // itself is the definition under which the node's own event hears of what no check can:
@@ -47,6 +49,7 @@ func (r reason) String() string {
 		folderDeleted: "the agent's spool was deleted while it ran: it was made anew with what was in memory",
 		olderTwice: "the agent's spool is older than what the server has of it: it was brought back from a copy; " +
 			"of what it made without the server before its last start, some may be lost",
+		twin: "two machines have this node's identity and take turns: on the clone, stop the agent, delete its --state-dir and start it with a new token (on the server: muster node token)",
 	}[r]
 }
 
@@ -55,10 +58,11 @@ type item struct {
 	commit uint64 // where the log has it; zero: not yet on disk
 	at     uint32 // when the signal was made: seconds, see Spool.nowMs
 	chunk  model.ChunkID
-	size   uint32 // of the record
+	size   uint32 // of the record; of a number that is gone, how many results are told lost with it
 	gone   reason
 	urgent bool
 	queued bool // handed to the log
+	noted  bool // the log knows that it is gone, and its size
 }
 
 // waits says whether what is older may not have been handed to the log either.
@@ -69,7 +73,7 @@ func (it *item) waits() bool { return !it.queued || it.gone != kept }
 type lane struct {
 	front  uint64
 	why    reason
-	counts map[model.ChunkID]uint64
+	counts map[model.ChunkID]uint64 // nil: nobody knows of which checks they were
 
 	first  uint64
 	items  []item
@@ -79,12 +83,21 @@ type lane struct {
 	found  uint64 // numbers up to here are of an earlier life of the spool
 	urgent int    // urgent items at or above the cursor
 
+	// told is the number with which lost results of a check are told: one gap speaks of all
+	// of them, whatever lies between.
+	told map[loss]uint64
+
 	// recent are the newest records, the last one being number next()-1.
 	recent      [][]byte
 	recentBytes int
 }
 
-func newLane() lane { return lane{front: 1, first: 1, cursor: 1} }
+type loss struct {
+	chunk model.ChunkID
+	why   reason
+}
+
+func newLane() lane { return lane{front: 1, first: 1, cursor: 1, told: map[loss]uint64{}} }
 
 func (l *lane) next() uint64 { return l.first + uint64(len(l.items)) }
 
@@ -207,8 +220,8 @@ func (l *lane) collapse(n int) {
 	l.why = l.items[n-1].gone
 	why := l.why
 	for i := range l.items[:n] {
-		if chunk, ok := l.items[i].countedAs(); ok {
-			counts[chunk]++
+		if chunk, lost := l.items[i].telling(); lost > 0 {
+			counts[chunk] += uint64(lost)
 		}
 	}
 	l.drop(l.first + uint64(n) - 1)
@@ -221,7 +234,7 @@ func (l *lane) frontGap() *wire.Gap {
 	for chunk, n := range l.counts {
 		gap.Counts = append(gap.Counts, wire.GapCount{Chunk: chunk, Count: n})
 	}
-	if len(l.counts) == 0 {
+	if l.counts == nil {
 		gap.Counts = []wire.GapCount{{Chunk: itself, Count: l.first - l.front}}
 	}
 	slices.SortFunc(gap.Counts, func(a, b wire.GapCount) int { return cmp.Compare(a.Chunk, b.Chunk) })
@@ -254,9 +267,9 @@ func (l *lane) gapAt(number uint64) *wire.Gap {
 	gap := &wire.Gap{Reason: why.String()}
 	counts := map[model.ChunkID]int{} // index in gap.Counts
 	for last := number; last < l.next() && l.at(last).gone == why; last++ {
-		chunk, counted := l.at(last).countedAs()
+		chunk, lost := l.at(last).telling()
 		i, ok := counts[chunk]
-		if counted && !ok {
+		if lost > 0 && !ok {
 			if len(gap.Counts) == maxGapCounts {
 				return gap
 			}
@@ -264,8 +277,8 @@ func (l *lane) gapAt(number uint64) *wire.Gap {
 			counts[chunk] = i
 			gap.Counts = append(gap.Counts, wire.GapCount{Chunk: chunk})
 		}
-		if counted {
-			gap.Counts[i].Count++
+		if lost > 0 {
+			gap.Counts[i].Count += uint64(lost)
 		}
 		gap.Last = last
 	}
@@ -275,16 +288,35 @@ func (l *lane) gapAt(number uint64) *wire.Gap {
 	return gap
 }
 
-// countedAs is the definition under which a number that is gone counts as lost; ok is
-// false for one that was no result.
-func (it *item) countedAs() (chunk model.ChunkID, ok bool) {
-	switch {
-	case it.gone.tells():
-		return 0, false
-	case it.chunk != 0:
-		return it.chunk, true
+// telling is how many lost results are told with a number, and of which definition.
+func (it *item) telling() (chunk model.ChunkID, lost uint32) {
+	if it.chunk == 0 {
+		return itself, it.size
 	}
-	return itself, it.gone == diskLost // else a keepalive
+	return it.chunk, it.size
+}
+
+// lose marks a number as gone. That its result is lost is told with the newest number
+// that is gone and was not sent yet; one that was sent may be kept, and tells of itself.
+func (l *lane) lose(number uint64, why reason) {
+	it := l.at(number)
+	it.gone, it.commit, it.size, it.noted = why, 0, 0, false
+	if it.chunk == 0 && why != diskLost {
+		return // a keepalive
+	}
+	it.size = 1
+	if number < l.cursor {
+		return
+	}
+	of := loss{it.chunk, why}
+	if at := l.told[of]; at >= l.cursor && l.holds(at) && l.at(at).gone == why {
+		older, newer := l.at(min(at, number)), l.at(max(at, number))
+		newer.size += older.size
+		older.size = 0
+		older.noted, newer.noted = false, false
+		number = max(at, number)
+	}
+	l.told[of] = number
 }
 
 // maxGapCounts keeps a gap's frame small; the rest is the next gap.

@@ -10,10 +10,11 @@ import (
 
 // Kinds of record in the spool's log; never reused.
 const (
-	recordSignal = 1 // epoch, lane, number, then the signal
-	recordGone   = 2 // epoch, lane, number, reason, then the chunk of each consecutive number
-	recordOlder  = 3 // as recordState, without unsent
-	recordState  = 4 // epoch, stream, boot, boot id, first, next and unsent of both lanes
+	recordSignal    = 1 // epoch, lane, number, then the signal
+	recordGoneOlder = 2 // as recordGone, each a result lost
+	recordOlder     = 3 // as recordState, without unsent
+	recordState     = 4 // epoch, stream, boot, boot id, first, next and unsent of both lanes
+	recordGone      = 5 // epoch, lane, number, reason, then chunk and results lost of each consecutive number
 )
 
 // held is a signal as it is spooled.
@@ -34,8 +35,8 @@ func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h 
 	return append(dst, h.signal.Output...)
 }
 
-// appendGoneRecord says that numbers from number on, one for each chunk, have no
-// signal any more.
+// appendGoneRecord says that numbers from number on, one for each item, have no signal
+// any more.
 func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, items []item) []byte {
 	dst = append(dst, recordGone)
 	for _, v := range [...]uint64{epoch, uint64(l), number, uint64(items[0].gone)} {
@@ -43,6 +44,7 @@ func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, item
 	}
 	for i := range items {
 		dst = binary.AppendUvarint(dst, uint64(items[i].chunk))
+		dst = binary.AppendUvarint(dst, uint64(items[i].size))
 	}
 	return dst
 }
@@ -78,7 +80,7 @@ type record struct {
 	number uint64
 	held   held // its Output aliases the entry
 	why    reason
-	chunks []model.ChunkID
+	gone   []item // chunk and size
 	state  state
 }
 
@@ -111,12 +113,19 @@ func (r *record) decode(data []byte) error {
 		s.DurationMs, s.Cut = uint32(next()), next()
 		s.Output = rest
 		r.lane, ok = wire.Lane(lane), ok && lane < lanes
-	case recordGone:
+	case recordGone, recordGoneOlder:
 		lane := next()
 		r.number, r.why = next(), reason(next())
 		for ok && len(rest) > 0 {
-			r.chunks = append(r.chunks, model.ChunkID(next()))
+			it := item{chunk: model.ChunkID(next())}
+			if r.kind == recordGone {
+				it.size = uint32(next())
+			} else if it.chunk != 0 {
+				it.size = 1
+			}
+			r.gone = append(r.gone, it)
 		}
+		r.kind = recordGone
 		r.lane, ok = wire.Lane(lane), ok && lane < lanes && r.why > kept && r.why < reasons
 	case recordState, recordOlder:
 		st := &r.state

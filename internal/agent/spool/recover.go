@@ -36,9 +36,9 @@ func (s *Spool) recover() error {
 					chunk: r.held.signal.Chunk, size: uint32(len(data)), queued: true,
 				}})
 			case recordGone:
-				for i, chunk := range r.chunks {
+				for i, it := range r.gone {
 					list[r.lane] = append(list[r.lane], found{r.epoch, r.number + uint64(i), 0, 0, item{
-						chunk: chunk, gone: r.why, queued: true,
+						chunk: it.chunk, size: it.size, gone: r.why, queued: true, noted: true,
 					}})
 				}
 			case recordState:
@@ -88,7 +88,7 @@ func (s *Spool) recover() error {
 func (s *Spool) rebuild(l wire.Lane, list []found) {
 	ln := &s.lanes[l]
 	if s.st.epoch > 0 {
-		ln.front, ln.first, ln.cursor = s.st.first[l], s.st.first[l], s.st.first[l]
+		ln.front, ln.first = s.st.first[l], s.st.first[l]
 	}
 	next := max(s.st.next[l], ln.first)
 	// The newest record of a number comes last, and wins.
@@ -104,7 +104,7 @@ func (s *Spool) rebuild(l wire.Lane, list []found) {
 	}
 	ln.items = make([]item, next-ln.first)
 	for i := range ln.items {
-		ln.items[i] = item{gone: diskLost, queued: true}
+		ln.items[i] = item{gone: diskLost, size: 1, queued: true}
 	}
 	for _, f := range list {
 		if f.epoch != s.st.epoch || f.number < ln.first {
@@ -122,4 +122,10 @@ func (s *Spool) rebuild(l wire.Lane, list []found) {
 		ln.sent = min(ln.sent, unsent-1) // … but none of those of a life without a session
 	}
 	s.st.unsent[l] = ln.sent + 1
+	ln.cursor = max(ln.first, ln.sent+1)
+	for n := ln.cursor; n < ln.next(); n++ {
+		if it := ln.at(n); it.gone != kept && it.size > 0 {
+			ln.told[loss{it.chunk, it.gone}] = n
+		}
+	}
 }

@@ -123,14 +123,13 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 			}
 			if it.gone == kept && data == nil {
 				s.bytes -= int64(it.size) + itemOverhead
-				it.gone, it.queued = diskLost, true
+				it.gone, it.queued, it.size = diskLost, true, 1
 			}
 			if it.gone == kept {
 				s.bytes += int64(len(data)) - int64(it.size)
 				it.size = uint32(len(data))
-			} else {
-				it.size = unnoted
 			}
+			it.noted = false
 			fresh[l].push(it, data)
 		}
 	}

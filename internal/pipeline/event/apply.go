@@ -221,15 +221,18 @@ func (w *worker) gap(p *partition, n uint32, first uint64) {
 		if c == nil {
 			continue
 		}
-		// Without a state there is no event to tell of, only history.
+		// A gap may tell of results that earlier gaps of its stream covered, so that each
+		// check is told of once: of no more than there were numbers. Without a state there
+		// is no event to tell of, only history.
+		given.Count = min(given.Count, g.Last)
 		s := &slot{check: c.Check, node: n, received: w.received, executed: w.received}
 		if id, found := p.nodes[n].find(c.Check); found {
 			s = p.slots.at(id)
-			s.lost += min(given.Count, covered)
+			s.lost += given.Count
 			w.view.watchers.changed(p, id)
 		}
 		if t := w.emit(p, ResultsLost, s); t != nil {
-			t.Chunk, t.Count, t.Output = c.ID, min(given.Count, covered), g.Reason
+			t.Chunk, t.Count, t.Output = c.ID, given.Count, g.Reason
 			t.Executed = w.received
 			if t.Namespace == 0 {
 				t.Namespace = c.Namespace

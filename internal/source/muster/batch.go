@@ -42,6 +42,7 @@ func (x *session) batch(body []byte) outcome {
 	}
 	if r.Gap != nil {
 		x.srv.metrics.signals[gapped].Add(float64(r.Gap.Last - r.First + 1))
+		x.hearNews(r.Gap)
 	} else {
 		x.srv.metrics.signals[admitted].Add(float64(signals - len(refused)))
 	}
@@ -130,6 +131,16 @@ func (x *session) complain(v verdict, code, reason string) {
 	}
 	x.complained[v] = true
 	x.srv.cfg.Log.Warn("a result is refused for good; of further ones only the metrics tell", "node", x.node.Name, "code", code, "reason", reason)
+}
+
+// hearNews logs, once per session, what an agent tells of itself: a gap in which nothing
+// was lost.
+func (x *session) hearNews(g *wire.Gap) {
+	news := []wire.GapCount{{Chunk: model.BuiltinChunk(model.KeepaliveCheck)}}
+	if !x.newsHeard && slices.Equal(g.Counts, news) {
+		x.newsHeard = true
+		x.srv.cfg.Log.Warn("an agent tells of itself", "node", x.node.Name, "what", g.Reason)
+	}
 }
 
 // verdict judges one signal. The view is asked once per session and definition of

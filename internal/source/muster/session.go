@@ -44,6 +44,7 @@ type session struct {
 	admitted []uint64 // a bit for each of admits.Chunks
 	// The reader's too: of which kinds of refusal the log has told.
 	complained [verdicts]bool
+	newsHeard  bool
 
 	// appending is held from the look at over to the end of Append: who sets over and
 	// then takes it knows that nothing of this session comes to the journal any more.
