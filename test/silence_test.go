@@ -17,20 +17,23 @@ import (
 )
 
 // The server does not listen for twice the time-out of keepalives, or its disk does
-// not take anything for so long; meanwhile a third of the nodes die. None of the living
+// not take anything for so long, or nothing at all is the matter with it
+// (MUSTER_TEST_LONG=1: for minutes); meanwhile a third of the nodes die. None of the living
 // is reported, and none of its checks; each of the dead is, once, and the server says
 // first that many sessions were lost at once.
 func TestDeadAndLivingAfterTheServerDidNotListen(t *testing.T) {
 	const living, dead, timeout = 20, 10, 4 * time.Second
 	for _, c := range []struct {
 		name      string
+		long      time.Duration // that it lasts on a bad day
 		away      func(s *harness.Server) (back func())
 		sessions  bool // the server had those of the dead
 		leftShort bool
 	}{
-		{"stopped", func(s *harness.Server) func() { s.Pause(); return s.Resume }, true, false},
-		{"killed", func(s *harness.Server) func() { s.Kill(); return s.Start }, false, true},
-		{"disk stalls", func(s *harness.Server) func() {
+		{"running", 2 * timeout, func(*harness.Server) func() { return func() {} }, true, true},
+		{"stopped", 5 * time.Minute, func(s *harness.Server) func() { s.Pause(); return s.Resume }, true, false},
+		{"killed", 10 * time.Minute, func(s *harness.Server) func() { s.Kill(); return s.Start }, false, true},
+		{"disk stalls", time.Minute, func(s *harness.Server) func() {
 			stalled := s.Trace("-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:delay_enter=600s")
 			return func() { stalled.Detach() }
 		}, true, true},
@@ -41,6 +44,7 @@ func TestDeadAndLivingAfterTheServerDidNotListen(t *testing.T) {
 			}
 			t.Parallel()
 			s := harness.NewServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", timeout.String(), "--reconnect-grace", "5s")
+			lasts := harness.Lasts(2*timeout, c.long)
 			fleet := harness.Fleet{Agents: living + dead, Checks: 2, Interval: time.Second}
 			s.Prepare(fleet)
 			s.Start()
@@ -49,8 +53,8 @@ func TestDeadAndLivingAfterTheServerDidNotListen(t *testing.T) {
 
 			// The last of the fleet die with the process that plays them, without a goodbye.
 			doomed := harness.Launch(t, s.Env(), "load", "run", "--server", s.Plain, "--first", fmt.Sprint(living), "--agents", fmt.Sprint(dead),
-				"--checks", "2", "--interval", "1s", "--duration", "10m", "--max-lag", "1h", "--status-changes", "-1")
-			cfg := s.Load(harness.Fleet{Agents: living, Checks: 2, Interval: time.Second}, 20*time.Second)
+				"--checks", "2", "--interval", "1s", "--duration", "1h", "--max-lag", "1h", "--status-changes", "-1")
+			cfg := s.Load(harness.Fleet{Agents: living, Checks: 2, Interval: time.Second}, lasts+12*time.Second)
 			cfg.Changes = -1
 			end := make(chan ended, 1)
 			go func() {
@@ -64,7 +68,7 @@ func TestDeadAndLivingAfterTheServerDidNotListen(t *testing.T) {
 
 			back := c.away(s)
 			doomed.Signal(syscall.SIGKILL)
-			wait(t.Context(), 2*timeout)
+			wait(t.Context(), lasts)
 			back()
 
 			harness.Until(t, timeout+20*time.Second, "the dead are reported", func() (string, bool) {
@@ -113,6 +117,13 @@ func TestDeadAndLivingAfterTheServerDidNotListen(t *testing.T) {
 						t.Errorf("a check of %s is reported: %+v", load.NodeName(i), e)
 					}
 				}
+			}
+			opened, err := api.Problems(t.Context(), "load", "", "", false, 100, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(opened.Items) != dead {
+				t.Errorf("%d problems were opened, want one for each of %d dead: %+v", len(opened.Items), dead, opened.Items)
 			}
 			var said []v1.Entry
 			for _, e := range changes(t, api, model.DefaultNamespaceName, model.ServerNodeName, model.BuiltinCheckName(model.SessionsCheck)) {
