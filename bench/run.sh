@@ -26,7 +26,8 @@ if [ "$target" = spine ]; then
 fi
 data=$(mktemp -d "${BENCH_DIR:-${TMPDIR:-/tmp}}/muster-bench.XXXXXX")
 mkdir -p "$out"
-trap 'stop; rm -rf "$data"' EXIT
+beside= # process of ours beside the server
+trap '[ -z "$beside" ] || kill "$beside" 2>/dev/null; stop; rm -rf "$data"' EXIT
 
 # gone PID: all its threads ended, perhaps not yet waited for
 gone() { [ ! -e "/proc/$1/status" ] || awk '/^State:/ { s = $2 } /^Threads:/ { t = $2 } END { exit !(s ~ /[ZX]/ && t < 2) }' "/proc/$1/status" 2>/dev/null; }
@@ -88,6 +89,11 @@ run() {
 # n NUMBER: scaled
 n() { echo $(($1 / scale > 0 ? $1 / scale : 1)); }
 
+login() {
+  export MUSTER_CONTEXT="$data/context"
+  bin/muster login https://127.0.0.1:$((port + 1)) --ca "$data/pki/ca.crt" --password-file "$data/password" >/dev/null
+}
+
 goals16=(--goal beyond-p99=60 --goal machine=30)
 rate-1k() { # 1,000 results/s: bytes on disk
   start "$(n 500)" 10 5s 0; run rate-1k --interval 5s; }
@@ -116,8 +122,7 @@ crash-500k() { # kill -9 at 50,000 results/s with 500,000 states, page cache dro
   run crash-500k --interval 10s --warmup 15s --max-lag 250ms --halfway "sh $data/crash cold" --goal serving=10 --goal acknowledging=10; }
 states-1.5m() { # 1,520,000 event states: memory of each, pages while 5,000 results/s flow
   start "$(n 40000)" 38 76s 0
-  export MUSTER_CONTEXT="$data/context"
-  bin/muster login https://127.0.0.1:$((port + 1)) --ca "$data/pki/ca.crt" --password-file "$data/password" >/dev/null
+  login
   run states-1.5m --fleet "$nodes" --agents "$(n 10000)" --rate "$(n 5000)" --duration "$((each > 180 ? each : 180))s" --pages 500 \
     --goal state-memory=600 --goal page-p99=100 --goal search-max=250; }
 calls() { # system calls of the server by kind at 16,000 results/s: bench/results/calls.txt (needs strace)
@@ -128,6 +133,11 @@ calls() { # system calls of the server by kind at 16,000 results/s: bench/result
   timeout -s INT 5 strace -f -c -o "$data/calls.txt" -p "$(cat "$data/pid")" 2>/dev/null || true
   wait $!
   { echo "# strace -f -c of the server for 5 s at $(n 16000) results/s, commit $(git describe --always --dirty)"; head -14 "$data/calls.txt"; } | tee "$out/calls.txt"; }
+agent() { # bin/muster-agent alone: size, memory and CPU per minute, with no checks and with 40: bench/results/agent.txt
+  [ "$target" = server ] || { echo "agent: left out, it needs the whole server"; return 0; }
+  start 1 1 60s 0
+  login
+  bench/agent.sh "127.0.0.1:$((port + 1))" "$data/agent" "$each" | tee "$out/agent.txt"; }
 stages() { # Go benchmarks of each stage: bench/results/stages.txt
   bench/stages.sh | tee "$out/stages.txt"; }
 
