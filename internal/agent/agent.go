@@ -59,7 +59,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a := &Agent{cfg: cfg, ready: make(chan struct{})}
 	a.name.Store(&a.cfg.Name)
-	a.runner = &run.Runner{PluginPath: cfg.PluginPath, Node: func() string { return *a.name.Load() }, Nice: cfg.Nice}
+	a.runner = &run.Runner{PluginPath: cfg.PluginPath, Node: func() string { return *a.name.Load() }, Nice: cfg.Nice, Guard: cfg.Guard}
 	return a, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -28,6 +29,7 @@ type Config struct {
 	FirstWithin   time.Duration     // a new check runs once within this; default 10 s
 	StopGrace     time.Duration     // running commands may take this long at a stop; default 5 s
 	Version       string            // of the program, for Hello
+	Guard         *guard.Guard      // ends commands if we are killed; the caller closes it; nil: they go on
 
 	Machine Machine // default ThisMachine()
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error)

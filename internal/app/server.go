@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/metrics"
@@ -41,6 +42,7 @@ type Server struct {
 	started  time.Time
 	registry *prometheus.Registry
 	queues   *queue.Registry
+	guard    *guard.Guard // of commands: kill -9 of us ends them too
 
 	intent    *intent.Service
 	history   history.Store
@@ -74,7 +76,7 @@ func Open(ctx context.Context, cfg *config.Server, log *slog.Logger) (*Server, e
 func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func() time.Time) (s *Server, err error) {
 	s = &Server{
 		cfg: cfg, log: log, now: now, started: now(), registry: prometheus.NewRegistry(),
-		queues: queuesOf(cfg), replay: make(chan struct{}),
+		queues: queuesOf(cfg), guard: &guard.Guard{Log: log}, replay: make(chan struct{}),
 	}
 	s.notReady("starting")
 	defer func() {
@@ -114,6 +116,7 @@ func (s *Server) path(elem ...string) string {
 
 // Close gives back what Open took. The data folder's lock goes last.
 func (s *Server) Close() error {
+	s.guard.Close()
 	var errs []error
 	for _, l := range []net.Listener{s.people, s.agents, s.plain, s.admin} {
 		if l != nil {

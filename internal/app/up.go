@@ -171,7 +171,7 @@ func (u *Up) agent(ctx context.Context, s *Server) (*agent.Agent, error) {
 	address := net.JoinHostPort("127.0.0.1", port)
 	cfg := agent.Config{
 		StateDir: s.path("agent"), Servers: []string{address}, Version: version.Get().Version,
-		Log: u.Log.With("part", "agent"),
+		Log: u.Log.With("part", "agent"), Guard: s.guard,
 	}
 	_, err := pki.LoadIdentity(cfg.StateDir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -326,5 +326,5 @@ func (d *deliverer) attempt(ctx context.Context, one history.Delivery) error {
 	if spec.Webhook != nil {
 		return post(ctx, spec.Webhook, one, d.opts.Now())
 	}
-	return pipe(ctx, spec, one, timeout)
+	return pipe(ctx, d.opts.Guard, spec, one, timeout)
 }

@@ -270,7 +270,7 @@ func TestCommand(t *testing.T) {
 	spec := &model.HandlerSpec{
 		Command: &model.Command{Shell: `cat > "$OUT"; echo "$MUSTER_IDEMPOTENCY_KEY" >> "$OUT"`}, Env: map[string]string{"OUT": out},
 	}
-	if err := pipe(t.Context(), spec, one, patience); err != nil {
+	if err := pipe(t.Context(), nil, spec, one, patience); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := os.ReadFile(out); string(got) != "{\"version\":1}\np1/opened/default/pager\n" {
@@ -278,12 +278,12 @@ func TestCommand(t *testing.T) {
 	}
 
 	spec = &model.HandlerSpec{Command: &model.Command{Argv: []string{"/bin/sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x; echo no route; exit 3"}}}
-	err := pipe(t.Context(), spec, one, patience)
+	err := pipe(t.Context(), nil, spec, one, patience)
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.HasSuffix(err.Error(), "no route") || len(err.Error()) > 700 {
 		t.Errorf("a failing command: %.800v", err)
 	}
 
-	if err := pipe(t.Context(), &model.HandlerSpec{}, one, patience); !errors.As(err, new(*FinalError)) {
+	if err := pipe(t.Context(), nil, &model.HandlerSpec{}, one, patience); !errors.As(err, new(*FinalError)) {
 		t.Errorf("no command: %v", err)
 	}
 }
@@ -293,7 +293,7 @@ func TestACommandIsKilledWithItsChildren(t *testing.T) {
 	spec := &model.HandlerSpec{Command: &model.Command{Shell: `sleep 600 & echo $! > "$F.new"; mv "$F.new" "$F"; wait`}, Env: map[string]string{"F": file}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- pipe(ctx, spec, history.Delivery{}, time.Minute) }()
+	go func() { ended <- pipe(ctx, nil, spec, history.Delivery{}, time.Minute) }()
 	var pid int
 	testenv.Until(t, "the child runs", func() bool {
 		data, err := os.ReadFile(file)

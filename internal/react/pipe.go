@@ -11,13 +11,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
 // pipe runs a command with the notification on its standard input. Exit code 0 is
 // delivered; anything else is tried again.
-func pipe(ctx context.Context, spec *model.HandlerSpec, one history.Delivery, timeout time.Duration) error {
+func pipe(ctx context.Context, g *guard.Guard, spec *model.HandlerSpec, one history.Delivery, timeout time.Duration) error {
 	if spec.Command == nil {
 		return &FinalError{errors.New("handler has neither command nor webhook")}
 	}
@@ -34,9 +35,13 @@ func pipe(ctx context.Context, spec *model.HandlerSpec, one history.Delivery, ti
 	out := &tail{most: 512}
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Env = environment(os.Environ(), spec.Env, one.Key)
-	ownGroup(cmd)
+	killAll(cmd)
 	cmd.WaitDelay = time.Second // a child that holds the output open does not hold us
-	err := cmd.Run()
+	err := g.Start(cmd)
+	if err == nil {
+		err = cmd.Wait()
+		g.Ended(cmd)
+	}
 	switch {
 	case err == nil || errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil && cmd.ProcessState.Success():
 		return nil

@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// ownGroup gives the command a process group, and kills all of it at time-out.
-func ownGroup(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+// killAll kills the command's whole process group at its time-out.
+func killAll(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
@@ -44,6 +45,7 @@ type Options struct {
 	Gather    time.Duration // between transactions, unless a batch is full; default none
 	Retention time.Duration // of history; default 90 days
 	Retry     Retry
+	Guard     *guard.Guard // of handlers' commands; nil: they outlive a kill -9
 
 	Now        func() time.Time
 	Logger     *slog.Logger

@@ -32,7 +32,7 @@ func TestHandlersDoNotInheritSettings(t *testing.T) {
 		t.Errorf("got %v, want %v", env, want)
 	}
 	spec := &model.HandlerSpec{Command: &model.Command{Shell: `test -z "$MUSTER_INTENT_DB" && test "$LANG" = C.UTF-8 && test "$MUSTER_IDEMPOTENCY_KEY" = k1 && test "$A" = b`}, Env: map[string]string{"A": "b"}}
-	if err := pipe(t.Context(), spec, history.Delivery{Key: "k1"}, time.Minute); err != nil {
+	if err := pipe(t.Context(), nil, spec, history.Delivery{Key: "k1"}, time.Minute); err != nil {
 		t.Error(err)
 	}
 }

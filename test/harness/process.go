@@ -24,7 +24,13 @@ type Process struct {
 // if the test itself is killed.
 func Launch(t testing.TB, env []string, args ...string) *Process {
 	t.Helper()
-	return launch(t, "", env, append([]string{Binary()}, args...))
+	return LaunchWords(t, env, append([]string{Binary()}, args...)...)
+}
+
+// LaunchWords starts another program than muster.
+func LaunchWords(t testing.TB, env []string, words ...string) *Process {
+	t.Helper()
+	return launch(t, "", env, words)
 }
 
 func launch(t testing.TB, dir string, env, words []string) *Process {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent"
 	"github.com/muster-fleet/muster/internal/agent/probe"
+	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/version"
 )
@@ -118,6 +119,8 @@ func Main(ctx context.Context, args []string, getenv func(string) string, out, e
 	if o.LogJSON {
 		o.Agent.Log = slog.New(slog.NewJSONHandler(errOut, handler))
 	}
+	o.Agent.Guard = &guard.Guard{Log: o.Agent.Log}
+	defer o.Agent.Guard.Close()
 	a, err := agent.New(o.Agent)
 	if err == nil {
 		o.Agent.Log.Info("agent begins", "version", o.Agent.Version, "stateDir", o.Agent.StateDir)

@@ -37,10 +37,8 @@ func executable(file string) error {
 	return nil
 }
 
-// prepare gives the command a process group of its own and the user it shall run as.
+// prepare gives the command the user it shall run as.
 func prepare(cmd *exec.Cmd, runAs string) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	dieWithParent(cmd.SysProcAttr)
 	if runAs == "" {
 		return nil
 	}
@@ -66,7 +64,7 @@ func prepare(cmd *exec.Cmd, runAs string) error {
 			groups = append(groups, uint32(n))
 		}
 	}
-	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid), Groups: groups}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid), Groups: groups}}
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -48,6 +49,7 @@ type Runner struct {
 	Grace      time.Duration // between SIGTERM and SIGKILL; default 2 s
 	Nice       int           // added to the priority of commands; zero: none
 	Environ    []string      // default os.Environ(); what begins with MUSTER_ is withheld
+	Guard      *guard.Guard  // ends commands if the agent is killed; nil: nobody does
 
 	forks atomic.Uint64
 }
@@ -107,7 +109,7 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 	// How long Wait goes on for a child that holds the output open after the command
 	// itself has ended, or after it was told to end.
 	cmd.WaitDelay = grace + time.Second
-	if err := cmd.Start(); err != nil {
+	if err := r.Guard.Start(cmd); err != nil {
 		return verdict{status: model.Unknown, cause: r.startFailed(argv[0], c.RunAs, err)}
 	}
 	r.forks.Add(1)
@@ -122,6 +124,7 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 	if ctx.Err() != nil || held {
 		killGroup(cmd.Process.Pid) // what is left of it
 	}
+	r.Guard.Ended(cmd)
 	v := r.judge(cmd.ProcessState, argv, c, path, out.kept)
 	switch {
 	case parent.Err() != nil && v.signalled:
