@@ -49,7 +49,7 @@ func TestDeadAndLivingAfterTheServerDidNotListen(t *testing.T) {
 			s.Prepare(fleet)
 			s.Start()
 			api := s.Client()
-			s.Apply(fmt.Sprintf("{apiVersion: muster/v1, kind: Check, metadata: {name: load-000, namespace: load}, spec: {targets: {groups: [agents]}, command: 'true', interval: 1s, ttl: %s}}", timeout+2*time.Second))
+			s.Apply(fmt.Sprintf("{apiVersion: muster/v1, kind: Check, metadata: {name: load-000, namespace: load}, spec: {targets: {groups: [agents]}, command: 'true', interval: 1s, ttl: %s}}", timeout))
 
 			// The last of the fleet die with the process that plays them, without a goodbye.
 			doomed := harness.Launch(t, s.Env(), "load", "run", "--server", s.Plain, "--first", fmt.Sprint(living), "--agents", fmt.Sprint(dead),

@@ -162,7 +162,8 @@ type CheckSpec struct {
 	TimeZone string `json:"timeZone,omitempty"`
 	// When a run is ended, with all that it started; default the interval, at most 60s.
 	Timeout Duration `json:"timeout,omitempty"`
-	// A result older than this is a failing event. Longer than the interval.
+	// A result older than this is a failing event, unless the whole node is silent. Longer
+	// than the interval.
 	TTL Duration `json:"ttl,omitempty"`
 	// Environment of the command.
 	Env map[string]string `json:"env,omitempty"`

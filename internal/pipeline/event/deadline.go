@@ -50,7 +50,10 @@ func (w *worker) missed(p *partition, id uint32, s *slot) {
 	w.judge(p, id, s, w.keepalive(), verdict{status: model.Critical, executed: w.received, output: w.text, expired: true})
 }
 
-// overdue reports a check without a result in time, unless something explains it.
+// overdue reports a check without a result in time, unless something explains it. A node
+// that was not heard of since may be dead, which is for its keepalive to say: the check
+// waits until the node is heard again or missed, so that a TTL shorter than the
+// keepalive's time-out opens no problem beside that of a dead node.
 func (w *worker) overdue(p *partition, id uint32, s *slot) {
 	n := &p.nodes[s.node]
 	if n.backlogUntil > w.listening {
@@ -60,8 +63,16 @@ func (w *worker) overdue(p *partition, id uint32, s *slot) {
 	if n.stopped {
 		return // see awake
 	}
-	if k, ok := n.find(model.KeepaliveCheck); ok && p.slots.at(k).status != model.OK {
-		return // see awake
+	if k, ok := n.find(model.KeepaliveCheck); ok {
+		if p.slots.at(k).status != model.OK {
+			return // see awake
+		}
+		if until := p.deadlines.Due(k); n.heard != w.received && until > w.listening {
+			p.deadlines.Set(id, until) // see heard
+			s.flags |= flagWaits
+			n.waits = true
+			return
+		}
 	}
 	c := w.chunk(s.chunk)
 	if c == nil || c.TTL == 0 {

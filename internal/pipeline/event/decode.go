@@ -191,7 +191,8 @@ func (p *partition) decodeState(d *decoder, n uint32, check model.CheckID) {
 		p.deadlines.Set(id, due)
 	}
 	s.output = p.outputs.set(outputRef{}, d.bytes())
-	s.flags = flags & (flagExpired | flagBacklog)
+	s.flags = flags & (flagExpired | flagBacklog | flagWaits)
+	p.nodes[n].waits = p.nodes[n].waits || s.flags&flagWaits != 0
 	if flags&flagOpen == 0 {
 		return
 	}

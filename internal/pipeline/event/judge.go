@@ -49,7 +49,7 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 	if !failing {
 		s.lastOK = v.executed
 	}
-	s.flags &^= flagExpired
+	s.flags &^= flagExpired | flagWaits
 	if v.expired {
 		s.flags |= flagExpired
 	}

@@ -19,6 +19,7 @@ type node struct {
 	session uint64
 	timeout int64 // ns of its keepalive; zero: it has none
 	heard   int64 // receive time of the last sign of life
+	waits   bool  // a state may have flagWaits
 
 	backlog      uint64 // signals of the backlog lane still to come
 	backlogUntil int64  // listening time until which TTLs wait for them; zero: they do not

@@ -76,6 +76,9 @@ func (w *worker) alive(p *partition, n uint32) {
 		node = &p.nodes[n]
 	}
 	p.deadlines.Set(id, w.listening+node.timeout)
+	if node.waits {
+		w.heard(p, n)
+	}
 	s := p.slots.at(id)
 	if s.historyLen != 0 && s.status == model.OK && !node.stopped {
 		return
@@ -90,6 +93,19 @@ func (w *worker) alive(p *partition, n uint32) {
 
 // keepalive is what judges a node's own event.
 func (w *worker) keepalive() *model.Chunk { return w.chunk(model.BuiltinChunk(model.KeepaliveCheck)) }
+
+// heard lets TTLs pass that waited for a sign of life: at the end of this commit, unless
+// it brings their results.
+func (w *worker) heard(p *partition, n uint32) {
+	node := &p.nodes[n]
+	node.waits = false
+	for _, e := range node.states {
+		if s := p.slots.at(e.slot); s.flags&flagWaits != 0 {
+			s.flags &^= flagWaits
+			p.deadlines.Set(e.slot, max(w.listening, 1))
+		}
+	}
+}
 
 // awake restarts the TTLs of a node that was away: what should have come meanwhile
 // could not, so that the time counts from now.

@@ -38,6 +38,7 @@ const (
 	flagExpired slotFlags = 1 << iota // the status is a deadline's
 	flagOpen                          // there is an open problem
 	flagBacklog                       // the last result came in the backlog lane
+	flagWaits                         // the TTL ran out, and the node was not heard of since
 )
 
 const slabSlots = 64
