@@ -112,6 +112,7 @@ func New(o Options) http.Handler {
 	s.problemRoutes()
 	s.joinTokenRoutes()
 	s.stateRoutes()
+	s.whyRoutes()
 	s.openapi.routes(s.api, s.mux)
 	s.healthRoutes()
 	if o.Enrol != nil {

@@ -145,3 +145,14 @@ func (c *Client) Watch(ctx context.Context, f v1.EventFilter, began func() error
 	}
 	return model.Errorf(model.Unavailable, "the server ended the watch").WithHint("type the command again")
 }
+
+// Why returns the chain from what was declared to who was told; check may be empty.
+func (c *Client) Why(ctx context.Context, namespace, node, check string) (v1.Why, error) {
+	path := "/api/v1/why/" + namespace + "/" + node
+	if check != "" {
+		path += "/" + check
+	}
+	var out v1.Why
+	_, err := c.call(ctx, http.MethodGet, path, nil, nil, nil, &out)
+	return out, err
+}

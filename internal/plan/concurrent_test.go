@@ -34,7 +34,7 @@ func TestReadersWhileCompiling(t *testing.T) {
 						t.Errorf("node %d: the hash is not that of the content", id)
 					}
 					h.p.NodeGroups(id)
-					h.p.Explain(id, 1000)
+					h.p.WhyCheck(id, 1000)
 				}
 				h.p.Counts()
 			}

@@ -26,6 +26,8 @@ type Directory interface {
 	CheckByName(namespace, name string) (model.CheckID, bool)
 	CheckName(id model.CheckID) (namespace, name string, ok bool)
 	ChecksOf(node model.NodeID) []model.CheckID
+	WhyCheck(node model.NodeID, check model.CheckID) (why Why, ok bool)
+	WhyGroups(node model.NodeID) []Why
 	Holders(check model.CheckID) []model.NodeID
 	Holds(node model.NodeID, check model.CheckID) bool
 	Handler(namespace, name string) (*model.HandlerSpec, bool)

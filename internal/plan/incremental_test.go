@@ -236,7 +236,7 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 			if got := h.p.Holds(model.NodeID(row.ID), id); got != want {
 				rt.Errorf("%s on %s/%s: %v, naively %v", c, ns, row.Name, got, want)
 			}
-			if why := h.p.Explain(model.NodeID(row.ID), id); why.Lands != want {
+			if why, _ := h.p.WhyCheck(model.NodeID(row.ID), id); why.Lands != want {
 				rt.Errorf("explain %s on %s/%s: %+v, naively %v", c, ns, row.Name, why, want)
 			}
 		}

@@ -1,0 +1,154 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Why says that something lands on a node, or that it does not: a sentence, and under
+// it the sentences that it rests on.
+type Why struct {
+	Lands bool   `json:"lands"`
+	Text  string `json:"text"`
+	Under []Why  `json:"under,omitempty"`
+}
+
+// WhyCheck says why a check lands on a node or not; not ok: one of them is not there.
+func (p *Planner) WhyCheck(node model.NodeID, check model.CheckID) (why Why, ok bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	n, c := p.fleet.nodes[node], p.fleet.checks[check]
+	if n == nil || c == nil {
+		return why, false
+	}
+	name := "check " + p.fleet.nameFor(c.def.ref, n)
+	switch {
+	case !inScope(c.def.ns, n.def.ns):
+		return Why{Text: fmt.Sprintf("%s is of namespace %s: it runs on the nodes of that namespace only", name, c.def.ns)}, true
+	case c.def.targets == nil:
+		return Why{Text: name + " is disabled, or has no targets: it runs nowhere"}, true
+	}
+	w := asker{f: p.fleet, n: n, inside: map[gid]bool{}}
+	return w.targets(name, c.def.targets, c.def.ns), true
+}
+
+// WhyGroups says of each group that a node is in why it is.
+func (p *Planner) WhyGroups(node model.NodeID) []Why {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	n := p.fleet.nodes[node]
+	if n == nil {
+		return nil
+	}
+	out := []Why{}
+	for _, g := range n.groups.ids {
+		w := asker{f: p.fleet, n: n, inside: map[gid]bool{}}
+		out = append(out, w.group(g))
+	}
+	slices.SortFunc(out, func(a, b Why) int { return strings.Compare(a.Text, b.Text) })
+	return out
+}
+
+// asker follows targets and groups for one node, the way fleet.lands does.
+type asker struct {
+	f      *fleet
+	n      *node
+	inside map[gid]bool // groups whose sentence is being made
+}
+
+// nameFor is how a node's namespace calls a resource.
+func (f *fleet) nameFor(r ref, n *node) string {
+	if r.ns == n.def.ns {
+		return r.name
+	}
+	return r.String()
+}
+
+// targets says whether what is called name, of namespace owner, lands.
+func (w *asker) targets(name string, t *targets, owner string) Why {
+	yes, no := w.items(t)
+	if len(yes) == 0 {
+		if len(no) == 0 {
+			return Why{Text: name + " names no targets"}
+		}
+		return Why{Text: name + " does not name this node", Under: no}
+	}
+	if t.except != nil && w.f.lands(t.except, owner, w.n) {
+		out, _ := w.items(t.except)
+		for i := range out {
+			out[i].Text = "except: " + out[i].Text
+		}
+		return Why{Text: name + " names this node and excepts it again", Under: append(yes, out...)}
+	}
+	return Why{Lands: true, Text: name + " lands here", Under: yes}
+}
+
+// items are the ways in which targets may name the node: those that do, those that do not.
+func (w *asker) items(t *targets) (yes, no []Why) {
+	sort := func(y Why) {
+		if y.Lands {
+			yes = append(yes, y)
+		} else {
+			no = append(no, y)
+		}
+	}
+	for _, g := range t.groups {
+		sort(w.group(g))
+	}
+	var others []string
+	for _, r := range t.nodes {
+		if r.matches(w.n.def.ref) {
+			sort(Why{Lands: true, Text: "it is named: " + w.n.def.name})
+			continue
+		}
+		others = append(others, r.name)
+	}
+	if len(others) > 0 && len(yes) == 0 {
+		more := ""
+		if len(others) > 5 {
+			others, more = others[:5], ", …"
+		}
+		sort(Why{Text: "named are other nodes: " + strings.Join(others, ", ") + more})
+	}
+	if t.where != nil {
+		holds := w.f.conditions[t.where.key].matches.Contains(uint32(w.n.def.id))
+		text := "the condition does not hold: "
+		if holds {
+			text = "the condition holds: "
+		}
+		sort(Why{Lands: holds, Text: text + t.where.key.expr})
+	}
+	return yes, no
+}
+
+// group says whether the node is in a group, and what put it there.
+func (w *asker) group(g gid) Why {
+	name := "group " + w.f.nameFor(w.f.gids.ref(g), w.n)
+	group := w.f.groups[g]
+	switch {
+	case group == nil:
+		return Why{Text: name + " does not exist"}
+	case w.inside[g]:
+		return Why{Lands: w.n.groups.has(g), Text: name + ", see above"}
+	}
+	w.inside[g] = true
+	defer delete(w.inside, g)
+	var yes, no []Why
+	if _, own := slices.BinarySearch(w.n.def.groups, g); own {
+		yes = append(yes, Why{Lands: true, Text: "the node says so: it lists the group, or joined it by its token"})
+	}
+	if group.def != nil {
+		more, others := w.items(group.def.targets)
+		yes, no = append(yes, more...), others
+	}
+	if !w.n.groups.has(g) {
+		if group.def == nil {
+			name += ", which is declared nowhere"
+		}
+		return Why{Text: "it is not in " + name, Under: no}
+	}
+	return Why{Lands: true, Text: "it is in " + name, Under: yes}
+}
