@@ -175,7 +175,7 @@ func TestMistakes(t *testing.T) {
 		"kind: Check\nmetadata: {name: load}\nspec: {interval: 60s, command: x}\n---\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01]}\n---\n" + disk)
 	x.file("wrong.yaml", "apiVersion: muster/v1\nkind: Check\nmetadata: {name: disk}\nspec:\n  intervall: 60\n  command: x\n")
 	for _, line := range []string{
-		"stauts", "why", "why web01/disk", "events", "node/web01", "create", "auth whomai", "status now", "status --context x", "get events --outputs json",
+		"stauts", "why", "events", "node/web01", "create", "auth whomai", "status now", "status --context x", "get events --outputs json",
 		"get events --json", "get events -limit 3", "get events --limit few", "describe event web01/disk -o json", "apply --force", "zzz",
 		"get", "describe", "edit check", "explain events", "audit queues", "get web01/disk", "get check/disk load", "get evnts", "get tokens", "get changes", "get check nothing", "get check dsik", "describe check other",
 		"get event web01/dsik", "get event web01/load", "get nodes --group webb", "get events --node web02 -n deflaut", "get events --status bad", "get events --where event.sttus==1",

@@ -57,11 +57,6 @@ func unknownCommand(c *cobra.Command, args []string) error {
 func commandFor(word string, args []string) string {
 	rest := strings.Join(append([]string{""}, args...), " ")
 	switch word {
-	case "why":
-		if len(args) != 1 {
-			rest = " NODE/CHECK"
-		}
-		return "why an event is as it is, and who was told: muster describe event" + rest
 	case "create", "replace", "patch", "import":
 		return "declare it in a file: muster apply -f FILE; an example: muster explain check"
 	case "list", "ls", "show":
