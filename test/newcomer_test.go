@@ -179,6 +179,7 @@ func (f *firstRun) typeIn(line string) {
 // docs/first-run.md, every command, with shorter intervals: a check of one's own fails, a
 // problem opens, a handler's command is called; it recovers, and the handler hears that.
 func TestFirstRun(t *testing.T) {
+	t.Parallel()
 	s, _ := newcomer(t)
 	s.Start()
 	page, err := os.ReadFile(filepath.Join(harness.Root(), "docs/first-run.md"))

@@ -37,6 +37,7 @@ func golden(t *testing.T, name, got string, replace ...string) {
 // What stops a start: the message names the thing and what to type, the exit code its
 // class.
 func TestStartsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	held := harness.StartServer(t)
 	for _, c := range []struct {
 		name string
