@@ -16,9 +16,16 @@ func TestPostgreSQL(t *testing.T) {
 		t.Skip("starts a server")
 	}
 	server := pgtest.Start(t)
-	t.Run("refusals say what to type", func(t *testing.T) { refusals(t, server) })
-	t.Run("one server writes", func(t *testing.T) { oneServerWrites(t, server) })
-	t.Run("a lost connection does not lock us out", func(t *testing.T) { lostConnection(t, server) })
+	t.Run("while it runs", func(t *testing.T) { // most of it waits for a lock
+		for name, test := range map[string]func(*testing.T, *pgtest.Server){
+			"promises":                               func(t *testing.T, server *pgtest.Server) { promises(t, server.Database(t)) },
+			"refusals say what to type":              refusals,
+			"one server writes":                      oneServerWrites,
+			"a lost connection does not lock us out": lostConnection,
+		} {
+			t.Run(name, func(t *testing.T) { t.Parallel(); test(t, server) })
+		}
+	})
 	t.Run("it comes back", func(t *testing.T) { comesBack(t, server) })
 }
 
