@@ -271,3 +271,20 @@ func TestAppendDoesNotAllocate(t *testing.T) {
 type waits struct{ *sync.WaitGroup }
 
 func (w waits) Committed(uint64, Position, error) { w.Done() }
+
+// docs/journal-format.md shows the golden folder: it must be this one.
+func TestPageShowsGoldenBytes(t *testing.T) {
+	page, err := os.ReadFile("../../docs/journal-format.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"FORMAT", "00000000000000000001.log"} {
+		text, err := os.ReadFile("testdata/golden/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(page), "```\n"+strings.TrimSpace(string(text))+"\n```\n") {
+			t.Errorf("docs/journal-format.md does not show %s as it is", name)
+		}
+	}
+}

@@ -163,3 +163,20 @@ func TestHashesAndSignedBytes(t *testing.T) {
 		t.Error("two assignments, one hash")
 	}
 }
+
+// docs/protocol shows some of the golden bytes: they must be these.
+func TestPageShowsGoldenBytes(t *testing.T) {
+	page, err := os.ReadFile("../../docs/protocol/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"07-batch", "09-ack"} {
+		text, err := os.ReadFile(filepath.Join("testdata", "golden", name+".txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if block := "```\n" + strings.TrimSpace(string(text)) + "\n```\n"; !strings.Contains(string(page), block) {
+			t.Errorf("docs/protocol/README.md does not show %s as it is:\n%s", name, block)
+		}
+	}
+}
