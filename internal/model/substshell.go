@@ -105,6 +105,8 @@ func (s *shellScan) step(c byte) {
 		s.subst = true
 	case c == '{' && s.prev() == '$':
 		s.unclear = "${…}"
+	case c == '[' && s.prev() == '$':
+		s.unclear = "$[…]" // bash: arithmetic, in which quotes mean nothing
 	case s.in == '"':
 		if c == '"' {
 			s.in = 0
@@ -115,7 +117,11 @@ func (s *shellScan) step(c byte) {
 		s.in = c
 	case c == '<' && s.prev() == '<':
 		s.unclear = "a here document"
-	case c == '#' && (s.prev() == 0 || strings.IndexByte(" \t\n;&|()", s.prev()) >= 0):
+	case c == '(' && s.prev() == '(':
+		s.unclear = "((…))" // bash: arithmetic, which runs commands within a[…]
+	case (c == ' ' || c == '\t' || c == '\n') && s.last&0xffff == '['<<8|'[': // not [[:digit:]]
+		s.unclear = "[[…]]" // bash: -eq and its like are arithmetic too
+	case c == '#' && (s.prev() == 0 || strings.IndexByte(" \t\n;&|()<>", s.prev()) >= 0):
 		s.in = '#'
 	}
 }
