@@ -3,7 +3,9 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -81,6 +83,10 @@ func prepare(chunk *model.Chunk, values model.PropertyValues) *check {
 	template, err := chunk.Template()
 	if err == nil {
 		c.run, err = template.Expand(values)
+	}
+	if err == nil && chunk.RunAs != "" && strings.TrimSpace(c.run.RunAs) == "" {
+		// Empty would mean the agent's own user, root perhaps.
+		c.problem = fmt.Sprintf("runAs %s is empty on this node: the check does not run", chunk.RunAs)
 	}
 	if err != nil {
 		c.problem = err.Error()

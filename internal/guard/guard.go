@@ -41,8 +41,8 @@ while read -r change group; do
 done
 for group in $live; do kill -9 "-$group"; done`
 
-// Start starts a command as cmd.Start does, in a session of its own, and guards it until
-// Ended.
+// Start starts a command as cmd.Start does, in a session of its own (so that it has no
+// terminal either, into which another user could type), and guards it until Ended.
 func (g *Guard) Start(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}

@@ -140,7 +140,8 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 }
 
 // environment is the agent's, without its own variables, with the plug-in folders in
-// PATH and what the check sets.
+// PATH and what the check sets. Another user inherits the language and the time zone
+// only: what else stands there, such as a proxy's password, is the agent's.
 func (r *Runner) environment(c Command) (env []string, path string) {
 	base := r.Environ
 	if base == nil {
@@ -150,7 +151,7 @@ func (r *Runner) environment(c Command) (env []string, path string) {
 	for _, kv := range base {
 		if p, ok := strings.CutPrefix(kv, "PATH="); ok {
 			path = p
-		} else if !strings.HasPrefix(kv, "MUSTER_") {
+		} else if !strings.HasPrefix(kv, "MUSTER_") && (c.RunAs == "" || forOthers(kv)) {
 			env = append(env, kv)
 		}
 	}
@@ -175,6 +176,12 @@ func (r *Runner) environment(c Command) (env []string, path string) {
 		}
 	}
 	return env, path
+}
+
+// forOthers says whether a variable is for whoever a command runs as.
+func forOthers(kv string) bool {
+	name, _, _ := strings.Cut(kv, "=")
+	return name == "LANG" || name == "TZ" || strings.HasPrefix(name, "LC_")
 }
 
 // joinPath appends the folders that path does not name yet.
