@@ -189,8 +189,30 @@ func TestResources(t *testing.T) {
 	if edited == body {
 		t.Fatalf("no interval in %s", body)
 	}
-	if status, _, text := raw(t, r, "PUT", path+"?message=faster", r.Token, edited, map[string]string{"If-Match": tag}); status != 200 {
+	if status, header, text := raw(t, r, "PUT", path+"?dryRun=true", r.Token, edited, map[string]string{"If-Match": tag}); status != 200 || header.Get("ETag") != "" {
+		t.Fatalf("dry run of a PUT: %d %v %s", status, header, text)
+	}
+	for _, wrong := range []string{"W/" + tag, `"stale"`, "stale", `"a", W/"b"`} {
+		if status, _, text := raw(t, r, "PUT", path, r.Token, edited, map[string]string{"If-Match": wrong}); status != 412 {
+			t.Errorf("If-Match %s: %d %s", wrong, status, text)
+		}
+	}
+	status, header, text := raw(t, r, "PUT", path+"?message=faster", r.Token, edited, map[string]string{"If-Match": `"stale", ` + tag})
+	if status != 200 {
 		t.Fatalf("PUT: %d %s", status, text)
+	}
+	// The ETag of a PUT is that of the next GET, and good for the next PUT.
+	if _, got, _ := raw(t, r, "GET", path, r.Token, "", nil); got.Get("ETag") != header.Get("ETag") || got.Get("ETag") == tag {
+		t.Errorf("ETag of PUT %s, of GET %s", header.Get("ETag"), got.Get("ETag"))
+	}
+	if status, again, text := raw(t, r, "PUT", path, r.Token, edited, map[string]string{"If-Match": header.Get("ETag")}); status != 200 || again.Get("ETag") != header.Get("ETag") {
+		t.Errorf("PUT after PUT of the same: %d %v %s", status, again, text)
+	}
+	if status, _, text := raw(t, r, "PUT", "/api/v1/checks/default/other", r.Token, strings.Replace(edited, `"disk"`, `"other"`, 1), map[string]string{"If-Match": "*"}); status != 412 {
+		t.Errorf("PUT of what must exist: %d %s", status, text)
+	}
+	if status, _, text := raw(t, r, "DELETE", path, r.Token, "", map[string]string{"If-Match": tag}); status != 412 {
+		t.Errorf("stale DELETE: %d %s", status, text)
 	}
 	if status, _, text := raw(t, r, "PUT", path, r.Token, edited, map[string]string{"If-Match": tag}); status != 412 || !strings.Contains(text, "changed since") || !strings.Contains(text, "/stale\"") {
 		t.Errorf("stale PUT: %d %s", status, text)

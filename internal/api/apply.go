@@ -57,11 +57,13 @@ func inNamespace(r model.Resource, namespace string) model.Resource {
 	return r
 }
 
-func (s *server) put(ctx context.Context, key intent.Key, in ChangeInput, raw []byte) (*body[v1.Applied], error) {
-	o, err := s.options(key, in)
-	if err != nil {
-		return nil, err
-	}
+// putOutput is what came of a PUT, with the ETag that the resource has now.
+type putOutput struct {
+	ETag string `header:"ETag" doc:"For the If-Match of the next change; none after a dry run."`
+	Body v1.Applied
+}
+
+func (s *server) put(ctx context.Context, key intent.Key, in ChangeInput, raw []byte) (*putOutput, error) {
 	located, err := model.DecodeResources("body", raw)
 	if err != nil {
 		return nil, err
@@ -73,16 +75,27 @@ func (s *server) put(ctx context.Context, key intent.Key, in ChangeInput, raw []
 	if got := intent.KeyOf(&r); got != key {
 		return nil, model.Errorf(model.Invalid, "the body is %s, the path says %s", got, key)
 	}
+	o, err := s.options(ctx, key, in)
+	if err != nil {
+		return nil, err
+	}
 	resources := []model.Resource{r}
 	applied, err := s.Intent.Apply(ctx, who(ctx, in.Message), resources, o)
 	if err != nil {
 		return nil, err
 	}
-	return &body[v1.Applied]{s.applied(applied, in.DryRun, resources)}, nil
+	out := &putOutput{Body: s.applied(applied, in.DryRun, resources)}
+	if !in.DryRun {
+		out.ETag = s.etag(applied.Outcomes[0].Revision)
+	}
+	return out, nil
 }
 
 func (s *server) remove(ctx context.Context, key intent.Key, in ChangeInput) (*body[v1.Applied], error) {
-	o, err := s.options(key, in)
+	if _, err := s.Intent.Get(ctx, key); err != nil {
+		return nil, s.notThere(ctx, err, key)
+	}
+	o, err := s.options(ctx, key, in)
 	if err != nil {
 		return nil, err
 	}

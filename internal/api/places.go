@@ -3,9 +3,6 @@ package api
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -35,21 +32,4 @@ func (s *server) after(token string) (place string, err error) {
 
 func noToken() error {
 	return model.Errorf(model.Invalid, "after: this is no token of a page before").WithHint("list again without it")
-}
-
-func (s *server) etag(revision int64) string {
-	return fmt.Sprintf(`"%016x-%d"`, s.Incarnation, revision)
-}
-
-// revisionOf is the revision that an ETag stands for.
-func (s *server) revisionOf(etag string) (int64, error) {
-	life, number, ok := strings.Cut(strings.Trim(strings.TrimPrefix(etag, "W/"), `"`), "-")
-	revision, err := strconv.ParseInt(number, 10, 64)
-	if !ok || err != nil || revision <= 0 {
-		return 0, model.Errorf(model.Invalid, "If-Match %q is no ETag of ours", etag).WithHint("send the ETag that GET gave")
-	}
-	if life != fmt.Sprintf("%016x", s.Incarnation) {
-		return 0, model.Errorf(model.Stale, "the ETag is of another life of this server's data").WithHint("GET it again, and look what it is now")
-	}
-	return revision, nil
 }

@@ -59,7 +59,7 @@ func (s *server) kindRoutes(k model.KindInfo) {
 			NamePath
 			ChangeInput
 			RawBody []byte
-		}) (*body[v1.Applied], error) {
+		}) (*putOutput, error) {
 			return s.put(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.ChangeInput, in.RawBody)
 		})
 		handle(s, remove, func(ctx context.Context, in *struct {
@@ -87,7 +87,7 @@ func (s *server) kindRoutes(k model.KindInfo) {
 		NamePath
 		ChangeInput
 		RawBody []byte
-	}) (*body[v1.Applied], error) {
+	}) (*putOutput, error) {
 		return s.put(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.ChangeInput, in.RawBody)
 	})
 	handle(s, remove, func(ctx context.Context, in *struct {
@@ -116,24 +116,18 @@ type ChangeInput struct {
 	DryRun      bool   `query:"dryRun" doc:"Say what would happen and keep nothing."`
 	MaxAffected int    `query:"maxAffected" minimum:"0" doc:"Refuse a change that lands on more nodes; 0: a fifth of all, at least 50."`
 	Yes         bool   `query:"yes" doc:"Go ahead however many nodes are affected."`
-	IfMatch     string `header:"If-Match" doc:"The ETag that the resource must still have."`
-	IfNoneMatch string `header:"If-None-Match" doc:"*: only if it does not exist yet."`
+	IfMatch     string `header:"If-Match" doc:"ETags, of which the resource must still have one; *: it must be there."`
+	IfNoneMatch string `header:"If-None-Match" doc:"*: only if it does not exist yet; ETags: only if it has none of them."`
 }
 
 // options turns what goes with a change into those of the intent service.
-func (s *server) options(key intent.Key, in ChangeInput) (intent.ApplyOptions, error) {
+func (s *server) options(ctx context.Context, key intent.Key, in ChangeInput) (intent.ApplyOptions, error) {
 	o := intent.ApplyOptions{DryRun: in.DryRun, Yes: in.Yes, MaxAffected: in.MaxAffected}
-	switch {
-	case in.IfNoneMatch == "*":
-		o.Expect = map[intent.Key]int64{key: 0}
-	case in.IfMatch != "" && in.IfMatch != "*":
-		revision, err := s.revisionOf(in.IfMatch)
-		if err != nil {
-			return o, err
-		}
+	revision, conditional, err := s.expected(ctx, key, in)
+	if conditional {
 		o.Expect = map[intent.Key]int64{key: revision}
 	}
-	return o, nil
+	return o, err
 }
 
 // resourceOutput is one resource with its ETag.
@@ -148,7 +142,7 @@ func (s *server) get(ctx context.Context, key intent.Key, ifNoneMatch string) (*
 		return nil, s.notThere(ctx, err, key)
 	}
 	tag := s.etag(r.Status.Revision)
-	if ifNoneMatch == tag {
+	if !noneMatches(ifNoneMatch, tag) {
 		return nil, huma.ErrorWithHeaders(huma.Status304NotModified(), http.Header{"Etag": {tag}})
 	}
 	data, err := json.Marshal(shown(ctx, r))
