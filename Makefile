@@ -16,8 +16,9 @@ help: ## list what there is to make
 
 build: ## bin/muster and bin/muster-agent
 	@mkdir -p bin
-	$(BUILD) -o bin/muster ./cmd/muster
-	$(BUILD) -o bin/muster-agent ./cmd/muster-agent
+	@echo "building bin/muster and bin/muster-agent (the first time takes a minute or two)"
+	@$(BUILD) -o bin/muster ./cmd/muster
+	@$(BUILD) -o bin/muster-agent ./cmd/muster-agent
 
 up: build ## build, then run a server and an agent for this machine (ARGS="--demo 300" for a simulated fleet)
 	@bin/muster up $(ARGS)

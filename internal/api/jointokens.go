@@ -63,5 +63,9 @@ func (s *server) createJoinToken(ctx context.Context, in *struct{ Body v1.JoinTo
 }
 
 func (s *server) deleteJoinToken(ctx context.Context, in *idPath) (*none, error) {
-	return nil, s.JoinTokens.Delete(ctx, in.ID)
+	err := s.JoinTokens.Delete(ctx, in.ID)
+	if model.ClassOf(err) == model.NotFound {
+		return nil, model.Errorf(model.NotFound, "there is no join token %s", in.ID).WithHint("what there is: muster node token list")
+	}
+	return nil, err
 }

@@ -32,7 +32,7 @@ func lockFolder(dir string) (io.Closer, error) {
 	var other *disk.LockedError
 	if errors.As(err, &other) {
 		return nil, model.Errorf(model.Conflict, "data folder %q is in use by %s", dir, other.Holder()).
-			WithHint("stop that one, or choose another folder with --data")
+			WithHint("does it run already? muster status says so; else stop that process, or choose another folder with --data")
 	}
 	return held, err
 }

@@ -200,7 +200,7 @@ func (u *Up) greet(s *Server, password string) {
 	fmt.Fprintf(u.Out, "Muster %s watches this machine.\n\n", version.Get().Version)
 	fmt.Fprintf(u.Out, "  address   %s\n", s.localURL())
 	if password != "" {
-		fmt.Fprintf(u.Out, "  user      admin\n  password  %s   (shown once; a new one: %s auth reset-password --data %s)\n", password, u.Program, u.Config.Data)
+		fmt.Fprintf(u.Out, "  user      admin\n  password  %s   (shown once)\n            a new one: %s auth reset-password --data %s\n", password, u.Program, u.Config.Data)
 	}
 	fmt.Fprintf(u.Out, "  data      %s\n", data)
 	if u.Config.LogFile != "" {

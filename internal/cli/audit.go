@@ -58,7 +58,7 @@ func (a *app) auditCmd() *cobra.Command {
 				return a.printValue(*output, list)
 			}
 			if len(list.Items) == 0 {
-				fmt.Fprintln(a.Stdout, "no change is recorded")
+				fmt.Fprintln(a.Stdout, noChanges(kind, a.namespace, name))
 			}
 			for _, one := range byRevision(list.Items) {
 				a.printRevision(one, diff, limit)
@@ -73,6 +73,17 @@ func (a *app) auditCmd() *cobra.Command {
 	c.Flags().IntVar(&limit, "limit", 20, "changes at most")
 	c.Flags().BoolVar(&diff, "diff", false, "show the differences")
 	return c
+}
+
+func noChanges(kind, namespace, name string) string {
+	text := "no change is recorded"
+	if kind != "" {
+		text += " of " + strings.TrimSuffix(refOf(kind, "", name), "/")
+	}
+	if namespace != "" {
+		text += " in namespace " + namespace
+	}
+	return clean(text, false)
 }
 
 // byRevision puts what was changed by one command together.

@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 func (a *app) authCmd() *cobra.Command {
@@ -52,6 +53,9 @@ func (a *app) authTokenCreate() *cobra.Command {
 		Use: "create", Short: "Make a token; it is shown once", Args: cobra.NoArgs,
 		Example: "  muster auth token create -m \"dashboard\" --role viewer --expires 90d",
 		RunE: func(c *cobra.Command, _ []string) error {
+			if r.Role != "viewer" && r.Role != "admin" {
+				return model.Errorf(model.Invalid, "--role: there is no role %q", r.Role).WithHint("viewer reads everything and changes nothing; admin may do all")
+			}
 			seconds, err := lasting(expires)
 			if err != nil {
 				return err

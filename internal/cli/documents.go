@@ -19,7 +19,8 @@ const maxInput = 32 << 20
 
 // document is one resource as somebody wrote it.
 type document struct {
-	body json.RawMessage
+	body    json.RawMessage
+	located *model.Located
 }
 
 // readFiles reads files, folders (*.yaml, *.yml, *.json in them, not deeper) and
@@ -38,7 +39,7 @@ func (a *app) readFiles(paths []string) ([]document, error) {
 		}
 		all, flaws = append(all, docs...), append(flaws, found...)
 	}
-	if len(flaws) > 0 {
+	if flaws = append(flaws, a.twice(all)...); len(flaws) > 0 {
 		return nil, flaws.Err()
 	}
 	if len(all) == 0 {
@@ -46,6 +47,23 @@ func (a *app) readFiles(paths []string) ([]document, error) {
 			WithHint("an example: muster explain check")
 	}
 	return all, nil
+}
+
+// twice finds resources that are declared more than once.
+func (a *app) twice(docs []document) (flaws model.Flaws) {
+	seen := map[string]*model.Flaw{}
+	for _, d := range docs {
+		r := &d.located.Resource
+		ref := refOf(r.Kind, first(r.Metadata.Namespace, a.ns()), r.Metadata.Name)
+		f := d.located.At(model.Flaws{{Field: "metadata.name"}})[0]
+		if was := seen[ref]; was != nil {
+			f.Text, f.Hint = ref+" is declared twice", fmt.Sprintf("first in %s:%d; keep one of them", was.File, was.Line)
+			flaws = append(flaws, f)
+			continue
+		}
+		seen[ref] = f
+	}
+	return flaws
 }
 
 func (a *app) readPath(path string) ([]document, error) {
@@ -110,7 +128,7 @@ func splitDocuments(name string, data []byte) ([]document, error) {
 		if err != nil {
 			return nil, model.Errorf(model.Invalid, "%s: %w", name, err)
 		}
-		docs[i] = document{body}
+		docs[i] = document{body, &list[i]}
 	}
 	return docs, nil
 }

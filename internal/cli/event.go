@@ -27,6 +27,36 @@ func (a *app) eventCmd() *cobra.Command {
 	return c
 }
 
+// helpCmd is muster help COMMAND, which says so where there is no such command.
+func helpCmd(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "What a command does, with its flags and an example",
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			at, _, err := root.Find(args)
+			if err != nil {
+				return nil, noFiles
+			}
+			for _, c := range at.Commands() {
+				if c.IsAvailableCommand() || c.IsAdditionalHelpTopicCommand() {
+					names = append(names, c.Name()+"\t"+c.Short)
+				}
+			}
+			return names, noFiles
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return unknownCommand(c, rest)
+			}
+			c.InitDefaultHelpFlag()
+			return c.Help()
+		},
+	}
+}
+
 func helpOf(c *cobra.Command, _ []string) error { return c.Help() }
 
 // eventAction does one thing to each event; it stops at the first that fails.

@@ -44,13 +44,16 @@ func (a *app) getCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if g.limit < 0 {
+				return model.Errorf(model.Invalid, "--limit %d: want a number of rows, or 0 for all", g.limit)
+			}
 			switch strings.ToLower(kind) {
 			case "event", "events", "ev":
 				return a.getEvents(c.Context(), client, names, &g)
 			case "problem", "problems", "pr":
 				return a.getProblems(c.Context(), client, names, &g)
 			case "queue", "queues":
-				return a.getQueues(c.Context(), client, &g)
+				return a.getQueues(c.Context(), client, names, &g)
 			}
 			k, err := kindOf(kind)
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 func (a *app) getProblems(ctx context.Context, c *client.Client, names []string, g *getFlags) error {
@@ -110,9 +111,12 @@ func problemOutput(p v1.Problem, g *getFlags) string {
 	return summary(p.Output)
 }
 
-func (a *app) getQueues(ctx context.Context, c *client.Client, g *getFlags) error {
+func (a *app) getQueues(ctx context.Context, c *client.Client, names []string, g *getFlags) error {
 	list, err := c.Queues(ctx)
 	if err != nil {
+		return err
+	}
+	if list.Items, err = queuesNamed(list.Items, names); err != nil {
 		return err
 	}
 	if g.output.machine() {
@@ -127,4 +131,27 @@ func (a *app) getQueues(ctx context.Context, c *client.Client, g *getFlags) erro
 		t.add(q.Name, depth, strconv.FormatInt(q.Capacity, 10), q.Unit, q.Policy, strconv.FormatUint(q.Passed, 10), strconv.FormatUint(q.Overflow, 10))
 	}
 	return t.write(a.Env)
+}
+
+// queuesNamed leaves those of these names; none: all.
+func queuesNamed(all []v1.Queue, names []string) (list []v1.Queue, err error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(q v1.Queue) bool { return q.Name == name })
+		if i < 0 {
+			known := make([]string, len(all))
+			for i, q := range all {
+				known[i] = q.Name
+			}
+			e := model.Errorf(model.NotFound, "there is no queue %q", name)
+			if near := model.Nearest(name, known); near != "" {
+				return nil, e.WithHint("did you mean %s? what there is: muster get queues", near)
+			}
+			return nil, e.WithHint("what there is: muster get queues")
+		}
+		list = append(list, all[i])
+	}
+	return list, nil
 }

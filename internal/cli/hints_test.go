@@ -28,7 +28,7 @@ func TestOtherNamespacesAreNamed(t *testing.T) {
 		{"get events", "in other namespaces: demo 2 events (1 not OK). -A shows all, -n demo one\n", ""},
 		{"get events -n default", "", "other"}, {"get events -A", "", "other"}, {"get events --node web01", "", "other"}, {"get events -o json", `"others": [`, "-A"},
 		{"get nodes", "2 nodes in other namespaces: -A shows all\n", ""}, {"get nodes -n default", "", "other"}, {"get nodes -A", "", "other"},
-		{"status", "           in demo 2 events (1 not OK), default 1 event: muster get events -A, or -n demo\n", ""}, {"status -n demo", "", "default 1"},
+		{"status", "           demo 2 events (1 not OK), default 1 event; of one of them: -n demo\n", ""}, {"status -n demo", "", "default 1"},
 	} {
 		if out, code := x.run("", c.line); code != 0 || !strings.Contains(out, c.want) || c.not != "" && strings.Contains(out, c.not) {
 			t.Errorf("%s: code %d, want %q and not %q in\n%s", c.line, code, c.want, c.not, out)

@@ -83,7 +83,11 @@ func (a *app) password(user, file string) (string, error) {
 	if err != nil {
 		return "", model.Errorf(model.Invalid, "read password: %w", err)
 	}
-	return strings.TrimRight(string(data), "\r\n"), nil
+	password := strings.TrimRight(string(data), "\r\n")
+	if password == "" {
+		return "", model.Errorf(model.Invalid, "the password is empty").WithHint("look into %s; forgotten? on the server: muster auth reset-password --data DIR", file)
+	}
+	return password, nil
 }
 
 func (a *app) logoutCmd() *cobra.Command {

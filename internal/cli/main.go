@@ -127,6 +127,8 @@ func Root(env *Env, extras ...Extra) *cobra.Command {
 		}
 		parent.AddCommand(command)
 	}
+	root.InitDefaultCompletionCmd() // else it is made too late to be held to the rules
+	root.SetHelpCommand(helpCmd(root))
 	sayWhatIsWrong(root)
 	a.completeFlags(root)
 	return root
@@ -179,6 +181,7 @@ func (a *app) connect() (*client.Client, error) {
 			return nil, model.Errorf(model.NotFound, "there is no context file %s", named).
 				WithHint("muster login URL and muster up write it; see --context-file and MUSTER_CONTEXT")
 		}
+		return nil, model.Errorf(model.Invalid, "the context file %s names no server", named).WithHint("muster login https://HOST:8443 writes it")
 	}
 	if a.namespace == "" {
 		a.namespace, a.inContext = c.Namespace, true

@@ -86,6 +86,13 @@ func (a *app) tokenCreate() *cobra.Command {
 			if output.machine() {
 				return a.printValue(*output, t)
 			}
+			for _, g := range groups {
+				k, _ := model.KindOf("Group")
+				ns, name := model.SplitRef(t.Namespace, g)
+				if _, _, err := client.Get(c.Context(), k, ns, name); model.ClassOf(err) == model.NotFound {
+					fmt.Fprintf(a.Stderr, "%s there is no group %s yet: declare it, so that checks reach these machines\n", a.paint(yellow, "warning:"), clean(g, false))
+				}
+			}
 			fmt.Fprintf(a.Stdout, "On the machine, paste:\n\n  muster-agent --token %s\n\n", clean(t.Token, false))
 			until := "it does not expire"
 			if !t.Expires.IsZero() {
@@ -111,7 +118,7 @@ func lasting(text string) (int64, error) {
 	}
 	d, err := model.ParseDuration(text)
 	if err != nil {
-		return 0, model.Errorf(model.Invalid, "%w", err)
+		return 0, model.Errorf(model.Invalid, "--expires: %w", err).WithHint("for example 1h, 30d; 0 is for ever")
 	}
 	return int64(d) / 1e9, nil
 }

@@ -78,7 +78,7 @@ func (a *app) printStatus(server string, s v1.Status) {
 		for i, r := range s.Rooms {
 			names[i] = roomText(r)
 		}
-		a.line("", "in %s: muster get events -A, or -n %s", strings.Join(names, ", "), s.Rooms[0].Namespace)
+		a.line("", "%s; of one of them: -n %s", strings.Join(names, ", "), s.Rooms[0].Namespace)
 	}
 	problems := fmt.Sprintf("%d open", s.Problems)
 	if s.LastHour.Opened+s.LastHour.Closed > 0 {

@@ -22,6 +22,9 @@ func sayWhatIsWrong(c *cobra.Command) {
 	default:
 		check = cobra.ArbitraryArgs
 	}
+	if c.HasSubCommands() && !c.Runnable() { // else cobra does not look at the arguments
+		c.RunE = helpOf
+	}
 	c.Args = func(c *cobra.Command, args []string) error {
 		err := check(c, args)
 		switch {

@@ -185,6 +185,17 @@ func (c *Client) explain(ctx context.Context, err error) error {
 		return model.Errorf(model.Unavailable, "cannot find the host %s", c.base.Hostname()).
 			WithHint("check the name, or name another server with --server")
 	}
+	var wrapped *url.Error // with method and address, which stand below
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	switch {
+	case c.base.Scheme == "http" && errors.Is(err, io.EOF):
+		return model.Errorf(model.Unavailable, "%s does not answer without TLS", c.base.Host).WithHint("write https://%s", c.base.Host)
+	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return model.Errorf(model.Unavailable, "%s answers without TLS", c.base.Host).
+			WithHint("that is no Muster server, or its admin listener; the API is at https://HOST:8443")
+	}
 	var op *net.OpError
 	if errors.As(err, &op) {
 		return model.Errorf(model.Unavailable, "cannot reach the server at %s: %w", c.base.Host, op.Err).

@@ -57,8 +57,8 @@ func LoadContext(path string) (Context, error) {
 	}
 	c, err := decodeContext(data)
 	if err != nil {
-		return Context{}, model.Errorf(model.Invalid, "context file %s: %v", path, err).
-			WithHint("mend it, or remove it and type: muster login URL")
+		return Context{}, model.Errorf(model.Invalid, "%s is no context file: %v", path, err).
+			WithHint("it has lines such as server: https://HOST:8443; muster login URL writes one")
 	}
 	return c, nil
 }

@@ -38,7 +38,9 @@ func Explain(kind, path string) (*Explanation, error) {
 		if next == nil && i == 0 {
 			next = whole.field("spec").field(part)
 		}
-		if next == nil {
+		if spec := whole.field("spec"); next == nil && i == 0 && spec != nil {
+			return nil, spec.unknown(part)
+		} else if next == nil {
 			return nil, at.unknown(part)
 		}
 		at = next

@@ -70,6 +70,8 @@ func (r *reader) yamlUntil(data []byte) (docs []*tree, line int) {
 		hint := ""
 		if strings.Contains(wrong.Message, "cannot start any token") {
 			hint = "indent with spaces, and quote text that begins with a special character"
+		} else if strings.Contains(wrong.Message, "did not find expected") || strings.Contains(wrong.Message, "mapping values are not allowed") {
+			hint = "look at quotes and indentation, here and in the line above; text with quotes, : or # goes between single quotes"
 		}
 		line = at.line
 		at.line += r.skipped

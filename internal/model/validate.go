@@ -265,7 +265,7 @@ func (v *validator) where(field, expr string, compile func(string) error) {
 	}
 	err := compile(expr)
 	if e, ok := err.(*Error); ok {
-		v.flaw(field, e.Hint, "%s", e.Message)
+		v.flaw(field, e.Hint, "%s", strings.TrimPrefix(e.Message, "where: ")) // the field says that
 	} else if err != nil {
 		v.flaw(field, "", "%v", err)
 	}

@@ -70,7 +70,7 @@ func (l *Language) Compile(expr string) (*Compiled, error) {
 		return nil, l.wrong(expr, issues.Errors()[0])
 	}
 	if ast.OutputType() != cel.BoolType {
-		return nil, model.Errorf(model.Invalid, "where: %q gives a %s, not true or false", expr, ast.OutputType()).
+		return nil, model.Errorf(model.Invalid, "where: %q gives %s, not true or false", expr, typeName(ast.OutputType())).
 			WithHint("compare it, for example: %s", l.Example)
 	}
 	estimate, err := env.EstimateCost(ast, sizes{l})
@@ -104,15 +104,30 @@ func (l *Language) environment() (*cel.Env, error) {
 }
 
 func (l *Language) wrong(expr string, first *cel.Error) error {
-	e := model.Errorf(model.Invalid, "where: column %d of %q: %s", first.Location.Column()+1, expr,
-		strings.ReplaceAll(first.Message, " (in container '')", ""))
+	message := strings.ReplaceAll(first.Message, " (in container '')", "")
+	message, _, _ = strings.Cut(message, " expecting ") // a list of all that the grammar knows
+	message = strings.ReplaceAll(message, "mismatched input '<EOF>'", "it ends too early")
+	e := model.Errorf(model.Invalid, "where: column %d of %q: %s", first.Location.Column()+1, expr, message)
 	switch {
+	case strings.Contains(message, "token recognition error at: '= '"), strings.Contains(message, "token recognition error at: '='"):
+		return e.WithHint("to compare, write ==, for example: %s", l.Example)
+	case strings.HasPrefix(first.Message, "found no matching overload") && strings.Contains(first.Message, "int"):
+		return e.WithHint("numbers are compared with numbers and constants, without quotes, for example: %s", l.Example)
 	case strings.HasPrefix(first.Message, "undeclared reference"), strings.HasPrefix(first.Message, "undefined field"):
 		return e.WithHint("a condition reads %s", l.Reads)
 	case strings.HasPrefix(first.Message, "found no matching overload"):
 		return e.WithHint(`labels and facts are strings: compare them with "quoted" text`)
 	}
 	return e.WithHint("the language is CEL, for example: %s", l.Example)
+}
+
+// typeName is a type with its article: a string, an int.
+func typeName(t *cel.Type) string {
+	name := t.String()
+	if strings.ContainsAny(name[:1], "aeiou") {
+		return "an " + name
+	}
+	return "a " + name
 }
 
 // sizes tells CEL's estimate how large variables can be.
