@@ -13,8 +13,9 @@ import (
 )
 
 // The server is killed at random instants while a fleet sends over mutual TLS: some
-// kills hit the start, before the server is ready. What was acknowledged is in the view,
-// once.
+// kills hit the start, before the server is ready, and before some its acknowledgements
+// are lost on the way, so that what it has kept is sent again. What was acknowledged is
+// in the view, once.
 func TestKilledTwentyTimesUnderLoad(t *testing.T) {
 	t.Parallel()
 	kills := 20
@@ -30,10 +31,12 @@ func TestKilledTwentyTimesUnderLoad(t *testing.T) {
 	fleet := harness.Fleet{Agents: 20, Checks: 10, Interval: 200 * time.Millisecond}
 	s.Prepare(fleet)
 	s.Start()
+	network := harness.NewProxy(t, s.Listen)
 
 	for kills > 0 {
 		// As long as the kills that are left take, so that no run goes on for nothing.
 		cfg := s.LoadTLS(fleet, min(30*time.Second, 4*time.Second+time.Duration(kills)*2*time.Second))
+		cfg.Server = network.Address
 		playing := make(chan struct{})
 		cfg.Progress = func(now load.Sample) {
 			if now.Second == 0 {
@@ -57,6 +60,10 @@ func TestKilledTwentyTimesUnderLoad(t *testing.T) {
 			} else {
 				s.WaitReady(40 * time.Second)
 				wait(t.Context(), time.Duration(random.Int64N(int64(1500*time.Millisecond))))
+				if random.IntN(2) == 0 {
+					network.Mute()
+					wait(t.Context(), time.Duration(random.Int64N(int64(400*time.Millisecond))))
+				}
 			}
 			s.Kill()
 			s.Launch()

@@ -85,6 +85,13 @@ func TestDeadAndLivingAfterTheServerDidNotListen(t *testing.T) {
 			if e.err != nil || !e.rep.OK() {
 				t.Errorf("the living: %v, %+v", e.err, e.rep)
 			}
+			harness.Until(t, 20*time.Second, "history has a problem of each of the dead, and no other", func() (string, bool) {
+				opened, err := api.Problems(t.Context(), "load", "", "", false, 100, "")
+				if err != nil || len(opened.Items) > dead {
+					t.Fatalf("problems: %v, %+v", err, opened.Items)
+				}
+				return fmt.Sprintf("%d of %d", len(opened.Items), dead), len(opened.Items) == dead
+			})
 			for node, e := range keepalives(t, api) {
 				var number int
 				if _, err := fmt.Sscanf(node, "load-%d", &number); err != nil {
@@ -117,13 +124,6 @@ func TestDeadAndLivingAfterTheServerDidNotListen(t *testing.T) {
 						t.Errorf("a check of %s is reported: %+v", load.NodeName(i), e)
 					}
 				}
-			}
-			opened, err := api.Problems(t.Context(), "load", "", "", false, 100, "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(opened.Items) != dead {
-				t.Errorf("%d problems were opened, want one for each of %d dead: %+v", len(opened.Items), dead, opened.Items)
 			}
 			var said []v1.Entry
 			for _, e := range changes(t, api, model.DefaultNamespaceName, model.ServerNodeName, model.BuiltinCheckName(model.SessionsCheck)) {

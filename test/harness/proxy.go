@@ -1,0 +1,80 @@
+//go:build linux
+
+package harness
+
+import (
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Proxy passes TCP connections on to an address, until their answers are muted.
+type Proxy struct {
+	Address string
+	muted   atomic.Int64 // connections of this number and before hear nothing more
+	last    atomic.Int64
+}
+
+// NewProxy begins to listen; it ends with the test.
+func NewProxy(t testing.TB, to string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{Address: l.Addr().String()}
+	var passing sync.WaitGroup
+	ended := make(chan struct{})
+	passing.Go(func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			number := p.last.Add(1)
+			passing.Go(func() { p.pass(from, to, number, ended) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		close(ended)
+		passing.Wait()
+	})
+	return p
+}
+
+// Mute lets what the server says vanish, of the connections that there are: it goes on to
+// hear them.
+func (p *Proxy) Mute() { p.muted.Store(p.last.Load()) }
+
+func (p *Proxy) pass(from net.Conn, to string, number int64, ended <-chan struct{}) {
+	defer from.Close()
+	server, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	done := make(chan struct{}, 2)
+	go func() { _, _ = io.Copy(server, from); done <- struct{}{} }()
+	go func() { _, _ = io.Copy(&answers{from, p, number}, server); done <- struct{}{} }()
+	select {
+	case <-done:
+	case <-ended:
+	}
+}
+
+// answers are what the server says on one connection.
+type answers struct {
+	net.Conn
+	proxy  *Proxy
+	number int64
+}
+
+func (a *answers) Write(b []byte) (int, error) {
+	if a.number <= a.proxy.muted.Load() {
+		return len(b), nil
+	}
+	return a.Conn.Write(b)
+}
