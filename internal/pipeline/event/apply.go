@@ -141,12 +141,16 @@ func (w *worker) result(p *partition, n uint32, r *wire.Signal, number uint64) o
 	s.durationMs = r.DurationMs
 	w.judge(p, id, s, c, verdict{status: r.Status, executed: executed, output: r.Output})
 	if c.TTL > 0 {
-		p.deadlines.Set(id, max(w.listening+int64(c.TTL)-age, 1))
+		p.deadlines.Set(id, w.listening+max(int64(c.TTL)-age, int64(min(c.TTL, newerFollows))))
 	} else {
 		p.deadlines.Clear(id)
 	}
 	return applied
 }
+
+// newerFollows is how long a TTL waits at least: what comes in after an outage comes
+// oldest first, and a run that is almost past its TTL says nothing of those behind it.
+const newerFollows = 10 * time.Second
 
 // own applies a result without an agent.
 func (w *worker) own(p *partition, id model.NodeID, r *wire.OwnResult) {
