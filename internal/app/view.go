@@ -17,9 +17,7 @@ import (
 func (s *Server) viewOptions() event.Options {
 	return event.Options{
 		Chunks: s.planner.Chunk, Grace: time.Duration(s.cfg.ReconnectGrace), KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout),
-		StatesPerNode:   s.cfg.NodeStates,
-		NamespaceStates: func(id model.NamespaceID) int { return s.intent.NamespaceLimits(id).States },
-		Logger:          s.log,
+		Limits: s.intent.NamespaceLimits, Logger: s.log,
 	}
 }
 

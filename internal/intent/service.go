@@ -46,11 +46,12 @@ type Service struct {
 
 	mu         sync.RWMutex
 	namespaces map[string]namespaceInfo
+	limits     map[model.NamespaceID]model.Limits // of namespaces
 }
 
 type namespaceInfo struct {
 	id     model.NamespaceID
-	limits model.Limits
+	limits model.Limits // in force
 }
 
 // NewService makes a service; call Load before anything else.
@@ -62,7 +63,7 @@ func NewService(o Options) *Service {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Service{
-		opts: o, wake: make(chan struct{}, 1), namespaces: map[string]namespaceInfo{},
+		opts: o, wake: make(chan struct{}, 1), namespaces: map[string]namespaceInfo{}, limits: map[model.NamespaceID]model.Limits{},
 		nodes: newNodeIndex(), users: newUserIndex(),
 	}
 }
@@ -153,6 +154,7 @@ func (s *Service) took(row Row, deleted bool) error {
 	case "Namespace":
 		if deleted {
 			s.mu.Lock()
+			delete(s.limits, s.namespaces[row.Name].id)
 			delete(s.namespaces, row.Name)
 			s.mu.Unlock()
 			return nil
@@ -198,7 +200,7 @@ func (s *Service) tookNamespace(row Row) error {
 		}
 	}
 	s.mu.Lock()
-	s.namespaces[row.Name] = info
+	s.namespaces[row.Name], s.limits[info.id] = info, info.limits
 	s.mu.Unlock()
 	return nil
 }
@@ -213,14 +215,13 @@ func (s *Service) LimitsFor(namespace string) model.Limits {
 	return s.opts.Limits
 }
 
-// NamespaceLimits are the limits in force in a namespace, by number.
+// NamespaceLimits are the limits in force in a namespace, by number: sessions ask for
+// every batch, so that a change holds at once.
 func (s *Service) NamespaceLimits(id model.NamespaceID) model.Limits {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, info := range s.namespaces {
-		if info.id == id {
-			return info.limits
-		}
+	if limits, ok := s.limits[id]; ok {
+		return limits
 	}
 	return s.opts.Limits
 }

@@ -114,10 +114,8 @@ func (w *worker) result(p *partition, n uint32, r *wire.Signal, number uint64) o
 	id, found := p.nodes[n].find(c.Check)
 	if !found {
 		if w.absent(p, p.nodes[n].id, c.Check, executed) {
+			p.settled(n, c.Check)
 			return forgotten
-		}
-		if len(p.nodes[n].states) >= w.view.opts.StatesPerNode {
-			return limited
 		}
 		id, _ = w.newState(p, n, c)
 	}
@@ -174,9 +172,6 @@ func (w *worker) ownResult(p *partition, node model.NodeID, r *wire.OwnResult) o
 		if w.absent(p, node, c.Check, w.received) {
 			return forgotten
 		}
-		if len(p.nodes[n].states) >= w.view.opts.StatesPerNode {
-			return limited
-		}
 		id, _ = w.newState(p, n, c)
 	}
 	s := p.slots.at(id)
@@ -197,6 +192,7 @@ func (w *worker) newState(p *partition, n uint32, c *model.Chunk) (uint32, *slot
 	if p.nodes[n].namespace == 0 && c.Namespace != 0 {
 		p.moveNode(n, c.Namespace)
 	}
+	p.settled(n, c.Check)
 	return p.addState(n, c.Check)
 }
 

@@ -12,9 +12,10 @@ import (
 type node struct {
 	id        model.NodeID
 	namespace model.NamespaceID
-	stopped   bool         // said Bye: its deadlines wait for it to come back
-	states    []nodeState  // by check id
-	streams   []streamLast // what it sent so far; newest use last
+	stopped   bool            // said Bye: its deadlines wait for it to come back
+	states    []nodeState     // by check id
+	promised  []model.CheckID // admitted and not yet in states; not kept: see Admit
+	streams   []streamLast    // what it sent so far; newest use last
 
 	session uint64
 	timeout int64 // ns of its keepalive; zero: it has none

@@ -11,14 +11,13 @@ const (
 	lost                        // given up by the agent's spool, told by a gap
 	unknownChunk                // nothing says how to judge it
 	forgotten                   // of a deleted node or check, or from before a forget
-	limited                     // the node has too many event states
 	malformed                   // cannot be decoded: never from our own sources
 	unknownKind                 // of a kind this version does not know
 	outcomes
 )
 
 var outcomeNames = [outcomes]string{
-	"applied", "late", "keepalive", "duplicate", "lost", "unknown_chunk", "forgotten", "limited", "malformed", "unknown_kind",
+	"applied", "late", "keepalive", "duplicate", "lost", "unknown_chunk", "forgotten", "malformed", "unknown_kind",
 }
 
 func (o outcome) String() string { return outcomeNames[o] }

@@ -98,6 +98,7 @@ func (p *partition) removeNode(n uint32) {
 	for len(p.nodes[n].states) > 0 {
 		p.removeState(p.nodes[n].states[len(p.nodes[n].states)-1].slot)
 	}
+	p.settleAll(n)
 	at, _ := p.searchNode(p.nodes[n].id)
 	p.order = slices.Delete(p.order, at, at+1)
 	p.leave(n)

@@ -2,7 +2,6 @@ package event
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -34,15 +33,4 @@ func (x *places) remove(node model.NodeID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.at, node)
-}
-
-// totals counts the states of each namespace over all partitions, for Admit.
-type totals struct{ of sync.Map }
-
-func (t *totals) counter(ns model.NamespaceID) *atomic.Int64 {
-	if c, ok := t.of.Load(ns); ok {
-		return c.(*atomic.Int64)
-	}
-	c, _ := t.of.LoadOrStore(ns, new(atomic.Int64))
-	return c.(*atomic.Int64)
 }

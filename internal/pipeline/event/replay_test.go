@@ -120,7 +120,7 @@ type ran struct {
 func replay(tb testing.TB, chunks map[model.ChunkID]*model.Chunk, workers int, after journal.Position, restore func(*View), commits []*commit) *ran {
 	r := &ran{emitted: map[model.Partition][]Transition{}}
 	r.View = New(Options{
-		Workers: workers, StatesPerNode: 4, EmitAfter: after,
+		Workers: workers, EmitAfter: after,
 		Chunks: func(id model.ChunkID) *model.Chunk { return chunks[id] },
 		Emit: func(list []Transition) {
 			for _, t := range list {

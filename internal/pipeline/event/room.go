@@ -39,6 +39,7 @@ func (p *partition) leave(n uint32) *room {
 
 // moveNode gives the node another namespace.
 func (p *partition) moveNode(n uint32, ns model.NamespaceID) {
+	p.settleAll(n)
 	node := &p.nodes[n]
 	from := p.leave(n)
 	p.view.totals.counter(node.namespace).Add(-int64(len(node.states)))

@@ -27,6 +27,7 @@ func (w *worker) session(p *partition, id model.NodeID, m *wire.SessionMark) {
 }
 
 func (w *worker) begun(p *partition, n uint32, m *wire.SessionMark) {
+	p.settleAll(n) // what an older session sent came before the mark
 	if p.nodes[n].namespace != m.Namespace {
 		p.moveNode(n, m.Namespace)
 	}
@@ -51,6 +52,7 @@ func (w *worker) ended(p *partition, n uint32, m *wire.SessionMark) {
 	if node.session != m.Session {
 		return
 	}
+	p.settleAll(n)
 	node.session = 0
 	node.backlog, node.backlogUntil = 0, 0
 	if !m.Clean {

@@ -20,8 +20,8 @@ import (
 
 // Options of a View. Zero fields get the defaults named beside them.
 //
-// Grace, BacklogWait, KeepaliveTimeout and StatesPerNode decide what a commit does:
-// a journal replayed under others gives another view.
+// Grace, BacklogWait and KeepaliveTimeout decide what a commit does: a journal
+// replayed under others gives another view.
 type Options struct {
 	// Chunks resolves an id that the journal names. It must answer the same for ever
 	// (a chunk never changes and is kept while the journal can name it); it is asked
@@ -42,10 +42,10 @@ type Options struct {
 	Grace            time.Duration // to reconnect after the server started; default model.DefaultReconnectGrace
 	BacklogWait      time.Duration // at most so long do TTLs wait for a backlog; default 10m
 	KeepaliveTimeout time.Duration // for sessions that name none; default model.DefaultKeepaliveTimeout
-	StatesPerNode    int           // default model.DefaultStatesPerNode
-	// NamespaceStates is the most states a namespace may hold, zero for no limit. Only
-	// Admit asks it; nil: no limits.
-	NamespaceStates func(model.NamespaceID) int
+
+	// Limits are those in force in a namespace now; a zero is no limit. Only Admit asks,
+	// for each new state, with a partition locked. nil: no limits.
+	Limits func(model.NamespaceID) model.Limits
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -66,8 +66,8 @@ func (o Options) withDefaults() Options {
 		commits, _ := o.Queues.Bounds("event-view")
 		o.QueueCommits = int(commits)
 	}
-	if o.StatesPerNode <= 0 {
-		o.StatesPerNode = model.DefaultStatesPerNode
+	if o.Limits == nil {
+		o.Limits = func(model.NamespaceID) model.Limits { return model.Limits{} }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -115,31 +115,6 @@ func TestLastNumbersOfEveryStream(t *testing.T) {
 	}
 }
 
-func TestAdmit(t *testing.T) {
-	r := run(t, Options{Chunks: plainChunks, StatesPerNode: 2, NamespaceStates: func(ns model.NamespaceID) int {
-		if ns == 2 {
-			return 1
-		}
-		return 0
-	}}, nil)
-	c := newCommit(1, time.Second, 0)
-	for node, ns := range map[model.NodeID]model.NamespaceID{1: 1, 2: 2} {
-		c.add(section(node), &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Begun: true, Session: 1, Namespace: ns}})
-	}
-	r.apply(c, one(t, 2, 1, 10, 0, ""))
-	for _, test := range []struct {
-		node  model.NodeID
-		chunk model.ChunkID
-		code  string
-	}{
-		{1, 10, ""}, {1, 11, "node_limit"}, {2, 10, "namespace_limit"}, {3, 10, ""},
-	} {
-		if code, reason := r.Admit(test.node, plainChunks(test.chunk)); code != test.code || (code != "") != (reason != "") {
-			t.Errorf("node %d chunk %d: %q %q, want %q", test.node, test.chunk, code, reason, test.code)
-		}
-	}
-}
-
 func TestWatchGivesTheNewestToASlowReader(t *testing.T) {
 	r := run(t, Options{Chunks: plainChunks}, nil)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -96,18 +97,12 @@ func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused) {
 	x.mu.Lock()
 	held := x.pushed
 	x.mu.Unlock()
-	if held != x.admits {
-		x.admits, x.admitted = held, nil
-		if held != nil {
-			x.admitted = make([]uint64, (len(held.Chunks)+63)/64)
-		}
-	}
 	var sig wire.Signal
 	number := r.First
 	for left := r.Signals; left > 0; left-- {
 		v, code, reason := refusedMalformed, "", "cannot be decoded"
 		if r.Next(&sig) {
-			v, code, reason = x.verdict(&sig)
+			v, code, reason = x.verdict(&sig, held)
 		} else if err := r.Err(); err != nil {
 			reason = err.Error()
 			r.Pass()
@@ -143,9 +138,9 @@ func (x *session) hearNews(g *wire.Gap) {
 	}
 }
 
-// verdict judges one signal. The view is asked once per session and definition of
-// the node's assignment, and always for others.
-func (x *session) verdict(sig *wire.Signal) (v verdict, code, reason string) {
+// verdict judges one signal; held is what the agent was assigned, nil where that is not
+// known. The view is asked for each result: a state may be gone since the last one.
+func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (v verdict, code, reason string) {
 	switch sig.Kind {
 	case wire.SignalKeepalive:
 		return admitted, "", ""
@@ -156,13 +151,10 @@ func (x *session) verdict(sig *wire.Signal) (v verdict, code, reason string) {
 	if len(sig.Output) > x.node.OutputBytes {
 		return refusedOutput, "", fmt.Sprintf("output of %d bytes, at most %d", len(sig.Output), x.node.OutputBytes)
 	}
-	at, known := -1, (*model.Chunk)(nil)
-	if x.admits != nil {
-		if i, ok := find(x.admits.Chunks, sig.Chunk); ok {
-			if x.admitted[i/64]&(1<<(i%64)) != 0 {
-				return admitted, "", ""
-			}
-			at, known = i, x.admits.Chunks[i]
+	var known *model.Chunk
+	if held != nil {
+		if i, ok := find(held.Chunks, sig.Chunk); ok {
+			known = held.Chunks[i]
 		}
 	}
 	if known == nil {
@@ -173,9 +165,6 @@ func (x *session) verdict(sig *wire.Signal) (v verdict, code, reason string) {
 	}
 	if code, reason := x.srv.cfg.View.Admit(x.node.ID, known); code != "" {
 		return refusedStates, code, reason
-	}
-	if at >= 0 {
-		x.admitted[at/64] |= 1 << (at % 64)
 	}
 	return admitted, "", ""
 }

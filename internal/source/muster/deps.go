@@ -41,8 +41,8 @@ type View interface {
 	// number kept of every stream of the node.
 	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)
 	// Admit says whether a result may create or update its event state (the limits of
-	// its node and of its namespace). It is asked once per session for each definition
-	// that the node is assigned, and each time for others. An empty code admits.
+	// its node and of its namespace). It is asked for every result, so it must be quick.
+	// An empty code admits.
 	Admit(node model.NodeID, chunk *model.Chunk) (code, reason string)
 }
 

@@ -39,10 +39,7 @@ type session struct {
 	pinged atomic.Int64 // of the last ping
 	paused atomic.Bool  // the reader handles a frame, or waits: it cannot hear
 
-	// The reader's: which definitions of which assignment the view has admitted.
-	admits   *plan.Assignment
-	admitted []uint64 // a bit for each of admits.Chunks
-	// The reader's too: of which kinds of refusal the log has told.
+	// The reader's: of which kinds of refusal the log has told.
 	complained [verdicts]bool
 	newsHeard  bool
 

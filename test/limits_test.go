@@ -1,0 +1,58 @@
+//go:build linux
+
+package test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// declare applies resources.
+func declare(t *testing.T, s *harness.Server, text string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "declared.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.CLI("apply", "--yes", "-f", file)
+}
+
+// A node reports twelve checks and has room for five beside its keepalive: exactly
+// these are there, nothing that was acknowledged is missing. A namespace's own limit
+// holds for the open session at once.
+func TestLimitOfStates(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, "--node-states", "6")
+	s.Client()
+	var checks strings.Builder
+	for i := range 12 {
+		fmt.Fprintf(&checks, "---\nkind: Check\nmetadata: {name: check-%d}\nspec: {command: 'echo %d', interval: 1s, targets: {groups: [all]}}\n", i, i)
+	}
+	declare(t, s, checks.String())
+	s.NewAgent("web").Start()
+	refused := func() float64 { return s.Metric("muster_session_signals_total", `outcome="states"`) }
+	harness.Until(t, time.Minute, "results of seven checks are refused, twice", func() (string, bool) {
+		return fmt.Sprint(refused()), refused() >= 14
+	})
+	if got := events(t, s); len(got) != 6 {
+		t.Errorf("%d events, want 6: %v", len(got), got)
+	}
+	declare(t, s, "kind: Namespace\nmetadata: {name: default}\nspec: {limits: {statesPerNode: 9}}\n")
+	harness.Until(t, time.Minute, "the namespace's limit is used up", func() (string, bool) {
+		n := len(events(t, s))
+		return fmt.Sprint(n), n == 9
+	})
+	// A restart with a lower limit forgets nothing.
+	s.Stop()
+	s.Args = []string{"--node-states", "2"}
+	s.Start()
+	if got := events(t, s); len(got) != 9 {
+		t.Errorf("%d events after a restart, want 9: %v", len(got), got)
+	}
+}
