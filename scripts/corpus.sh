@@ -16,7 +16,8 @@ scripts/fuzz.sh list | while read -r package target; do
   [ $# = 0 ] || [[ " $* " == *" $package "* ]] || continue
   found=$cache/$package/$target
   [ -d "$found" ] || continue
-  go test -c -vet=off -cover -covermode set -o "$tmp/binary" "./$package"
+  [ "$package" = "${built:-}" ] || go test -c -vet=off -cover -covermode set -o "$tmp/binary" "./$package"
+  built=$package
   rm -rf "$tmp/at"; mkdir -p "$tmp/at/testdata"
   [ ! -d "$package/testdata" ] || cp -r "$package/testdata" "$tmp/at/"
   kept=$tmp/at/testdata/fuzz/$target; mkdir -p "$kept"

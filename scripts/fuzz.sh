@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
-# fuzz.sh [TIME]: runs every fuzz target for TIME (20s), FUZZJOBS side by side (one for
+# fuzz.sh [TIME]: runs every fuzz target for TIME (20s), FUZZJOBS side by side (two for
 # each core) with one worker each. A package's targets share one binary: instrumenting and
 # linking costs more than starting. New inputs go where `go test -fuzz` keeps them; what is
-# kept in the tree is under testdata/fuzz (scripts/corpus.sh). fuzz.sh list: the targets.
+# kept in the tree is under testdata/fuzz (scripts/corpus.sh). fuzz.sh list, fuzz.sh jobs: the
+# targets, how many side by side.
 set -eu
 cd "$(dirname "$0")/.."
 targets=$(grep -rHoE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sed -E 's#^\./(.*)/[^/]+:func (Fuzz.*)#\1 \2#' | sort -u)
 [ -n "$targets" ] || { echo "fuzz: no targets found"; exit 1; }
 [ "${1:-}" != list ] || { echo "$targets"; exit 0; }
+jobs=${FUZZJOBS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}
+[ "${1:-}" != jobs ] || { echo "$jobs"; exit 0; }
 time=${1:-20s}
 case $time in
   *m) seconds=$((${time%m} * 60)) ;;
   *s) seconds=${time%s} ;;
   *) echo "fuzz: how long? 20s or 5m, not $time"; exit 2 ;;
 esac
-jobs=${FUZZJOBS:-$(getconf _NPROCESSORS_ONLN)}
 # Go ends a target in its time; this is for one that hangs.
 limit=; if command -v timeout >/dev/null; then limit="timeout -k 5 $((seconds + 120))"; fi
 export limit
@@ -29,5 +31,5 @@ run() { # shellcheck disable=SC2086
   echo "fuzz: ./$1 $2: $(echo "$said" | grep -oE 'execs: [0-9]+' | tail -1)"
 }
 export -f build run
-echo "$targets" | cut -d' ' -f1 | sort -u | xargs -P "$jobs" -I{} bash -c 'build "$@"' - {} "$out"
+echo "$targets" | cut -d' ' -f1 | sort -u | xargs -P 2 -I{} bash -c 'build "$@"' - {} "$out"
 echo "$targets" | xargs -P "$jobs" -L 1 bash -c 'run "$3" "$4" "$1" "$2" "$0"' "$cache" "$time" "$out"
