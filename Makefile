@@ -9,7 +9,7 @@ PACKAGE := github.com/muster-fleet/muster/internal/version
 LDFLAGS := -s -w -X $(PACKAGE).version=$(VERSION) -X $(PACKAGE).commit=$(COMMIT)
 BUILD := $(GO) build -trimpath -ldflags "$(LDFLAGS)"
 
-.PHONY: help up build check deps test race fuzz cross bench docs clean
+.PHONY: help up build check deps test race fuzz corpus cross bench docs clean
 
 help: ## list what there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ race: ## the tests under the race detector (needs a C compiler)
 
 fuzz: ## every fuzz target for FUZZTIME (default 20s)
 	@scripts/fuzz.sh $${FUZZTIME:-20s}
+
+corpus: ## keep in the tree what fuzzing found and nothing else reaches
+	@scripts/corpus.sh
 
 cross: ## build agent and CLI for the other platforms
 	@scripts/cross.sh

@@ -51,7 +51,7 @@ bounded=; if command -v timeout >/dev/null; then bounded="timeout -s INT -k 20 1
 $bounded go test -vet=off -timeout 10m ./test/... >"$tmp/blackbox" 2>&1 & blackbox=$!
 
 step "agent and CLI for the other platforms, at a low priority"
-within 8 nice -n 19 scripts/cross.sh
+within 15 nice -n 5 scripts/cross.sh
 
 step "tests of packages"
 # shellcheck disable=SC2046
