@@ -119,10 +119,7 @@ func New(o Options) http.Handler {
 		slots, join := queue.NewSlots(o.Queues, "enrolments"), s.slowed(o.Enrol)
 		s.mux.HandleFunc(pki.EnrolPath, func(w http.ResponseWriter, r *http.Request) { inSlots(slots, w, r, join) })
 	}
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, model.Errorf(model.NotFound, "there is nothing at %s %s", r.Method, r.URL.Path).
-			WithHint("all paths: /api/v1/openapi.json"))
-	})
+	s.mux.HandleFunc("/", s.nothing)
 	return s.observed(s.authenticated(s.bounded(s.mux)))
 }
 
@@ -161,6 +158,14 @@ func handle[I, O any](s *server, op huma.Operation, fn func(context.Context, *I)
 // operation names one operation.
 func operation(id, method, path, tag, summary string) huma.Operation {
 	return huma.Operation{OperationID: id, Method: method, Path: path, Tags: []string{tag}, Summary: summary}
+}
+
+// also adds classes of errors to those that an operation has by its form (openapi.go).
+func also(op huma.Operation, classes ...model.Class) huma.Operation {
+	for _, class := range classes {
+		op.Errors = append(op.Errors, class.HTTP())
+	}
+	return op
 }
 
 // body is an answer with nothing but a body.

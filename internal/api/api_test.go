@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -482,6 +484,7 @@ func TestErrorsHaveOneForm(t *testing.T) {
 		status             int
 	}{
 		{"GET", "/api/v1/nothing", "", 404},
+		{"PATCH", "/api/v1/checks/default/disk", "", 405},
 		{"GET", "/api/v1/checks/default/none", "", 404},
 		{"GET", "/api/v1/events?limit=x", "", 422},
 		{"GET", "/api/v1/events?unknown=1", "", 422},
@@ -499,6 +502,72 @@ func TestErrorsHaveOneForm(t *testing.T) {
 		if status != test.status || header.Get("Content-Type") != "application/problem+json" || err != nil ||
 			said.Status != status || said.Title == "" || !strings.HasPrefix(said.Type, v1.ErrorType) {
 			t.Errorf("%s %s: %d %s %s", test.method, test.path, status, header.Get("Content-Type"), body)
+		}
+	}
+}
+
+// Where a path takes other methods, the answer says which.
+func TestAWrongMethodHearsTheRightOnes(t *testing.T) {
+	r := apitest.New(t)
+	for _, c := range []struct{ method, path, allow string }{
+		{"POST", "/api/v1/events", "GET, HEAD"}, {"PUT", "/api/v1/apply", "POST"}, {"OPTIONS", "/api/v1/tokens", "GET, HEAD, POST"},
+		{"PATCH", "/api/v1/nodes/default/web01", "GET, HEAD, PUT, DELETE"}, {"POST", "/livez", "GET, HEAD"}, {"BREW", "/api/v1/openapi.json", "GET, HEAD"},
+	} {
+		status, header, body := raw(t, r, c.method, c.path, r.Token, "", nil)
+		if status != 405 || header.Get("Allow") != c.allow || header.Get("Content-Type") != "application/problem+json" || !strings.Contains(body, c.allow) {
+			t.Errorf("%s %s: %d Allow: %s %s", c.method, c.path, status, header.Get("Allow"), body)
+		}
+	}
+	if status, header, _ := raw(t, r, "DELETE", "/api/v1/nothing", r.Token, "", nil); status != 404 || header.Get("Allow") != "" {
+		t.Errorf("nothing is there: %d %v", status, header)
+	}
+}
+
+// documented finds the statuses that the OpenAPI page lists for a request; nil: the page
+// does not know its path.
+func documented(t testing.TB, r *apitest.Rig) func(*http.Request) []string {
+	t.Helper()
+	request := httptest.NewRequest("GET", "/api/v1/openapi.json", nil)
+	request.Header.Set("Authorization", "Bearer "+r.Token)
+	answer := httptest.NewRecorder()
+	r.Handler.ServeHTTP(answer, request)
+	var page struct {
+		Paths map[string]map[string]struct{ Responses map[string]any }
+	}
+	if err := json.Unmarshal(answer.Body.Bytes(), &page); err != nil {
+		t.Fatal(err)
+	}
+	mux, lists := http.NewServeMux(), map[string][]string{}
+	for path, methods := range page.Paths {
+		for method, op := range methods {
+			pattern := strings.ToUpper(method) + " " + path
+			mux.Handle(pattern, http.NotFoundHandler())
+			lists[pattern] = slices.Sorted(maps.Keys(op.Responses))
+		}
+	}
+	return func(q *http.Request) []string {
+		_, pattern := mux.Handler(q)
+		return lists[pattern]
+	}
+}
+
+// Programs are written by the page: it says which errors an operation may answer with.
+func TestOpenAPINamesTheErrors(t *testing.T) {
+	list := documented(t, apitest.New(t))
+	for request, want := range map[string]string{
+		"GET /api/v1/checks":                "200 401 409 422 500 503 default",
+		"GET /api/v1/checks/default/disk":   "200 304 401 404 422 500 503 default",
+		"PUT /api/v1/checks/default/disk":   "200 401 403 404 409 412 413 422 428 429 500 503 default",
+		"DELETE /api/v1/nodes/default/db01": "200 401 403 404 409 412 422 428 429 500 503 default",
+		"POST /api/v1/apply":                "200 401 403 409 413 422 428 429 500 503 default",
+		"POST /api/v1/delete":               "200 401 403 404 409 413 422 428 429 500 503 default",
+		"POST /api/v1/login":                "200 401 413 422 429 500 503 default",
+		"POST /api/v1/logout":               "204 401 422 500 503 default",
+		"GET /api/v1/events/watch":          "200 401 404 422 429 500 503 default",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		if got := strings.Join(list(httptest.NewRequest(method, path, nil)), " "); got != want {
+			t.Errorf("%s: %s, want %s", request, got, want)
 		}
 	}
 }

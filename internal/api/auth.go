@@ -102,7 +102,7 @@ func (s *server) authRoutes() {
 	login := operation("login", http.MethodPost, "/api/v1/login", "auth", "Open a session")
 	login.Security = []map[string][]string{{}}
 	login.MaxBodyBytes = 16 << 10 // whoever comes may send one
-	handle(s, login, s.login)
+	handle(s, also(login, model.Limited), s.login)
 	handle(s, operation("logout", http.MethodPost, "/api/v1/logout", "auth", "End the session or token of this request"), s.logout)
 	handle(s, operation("me", http.MethodGet, "/api/v1/me", "auth", "Who am I?"), s.me)
 	handle(s, operation("listTokens", http.MethodGet, "/api/v1/tokens", "auth", "List API tokens and sessions"), s.listTokens)

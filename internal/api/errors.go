@@ -56,11 +56,14 @@ func (s *server) errorOf(operation string, err error) error {
 
 // writeError answers where huma does not.
 func writeError(w http.ResponseWriter, err *model.Error) {
-	p := problem(err.Class, err.Message, err.Hint)
-	w.Header().Set("Content-Type", p.ContentType(""))
 	if err.Class == model.Unauthenticated {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="muster"`)
 	}
+	writeProblem(w, problem(err.Class, err.Message, err.Hint))
+}
+
+func writeProblem(w http.ResponseWriter, p *v1.Error) {
+	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p)
 }

@@ -22,7 +22,7 @@ const searchWithin = 200 * time.Millisecond
 
 func (s *server) eventRoutes() {
 	const one = "/api/v1/events/{namespace}/{node}/{check}"
-	handle(s, operation("listEvents", http.MethodGet, "/api/v1/events", "events", "List events, worst first"), s.listEvents)
+	handle(s, also(operation("listEvents", http.MethodGet, "/api/v1/events", "events", "List events, worst first"), model.NotFound), s.listEvents)
 	s.watchRoute()
 	handle(s, operation("getEvent", http.MethodGet, one, "events", "Get one"), s.getEvent)
 	handle(s, operation("eventHistory", http.MethodGet, one+"/history", "events", "What happened to it, newest first"), s.eventHistory)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -31,6 +33,7 @@ func FuzzRequest(f *testing.F) {
 	} {
 		f.Add(seed[0], seed[1], seed[2], seed[3])
 	}
+	listed := documented(f, r)
 	f.Fuzz(func(t *testing.T, method, target, body, etag string) {
 		q, err := http.NewRequest(method, "https://muster.example"+target, strings.NewReader(body))
 		if err != nil || !strings.HasPrefix(target, "/") || strings.Contains(q.URL.Path, "watch") || strings.Contains(q.URL.Path, "logout") {
@@ -52,6 +55,8 @@ func FuzzRequest(f *testing.F) {
 			t.Fatalf("%s %s: %d %s", method, target, w.Code, w.Body)
 		case w.Code >= 400 && (json.Unmarshal(w.Body.Bytes(), &said) != nil || said.Status != w.Code || said.Title == ""):
 			t.Fatalf("%s %s: %d in another form: %s", method, target, w.Code, w.Body)
+		case w.Code > 400 && listed(q) != nil && !slices.Contains(listed(q), strconv.Itoa(w.Code)):
+			t.Fatalf("%s %s: %d, the page says %v: %s", method, target, w.Code, listed(q), w.Body)
 		}
 	})
 }

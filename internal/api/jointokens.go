@@ -12,7 +12,7 @@ import (
 
 func (s *server) joinTokenRoutes() {
 	handle(s, operation("listJoinTokens", http.MethodGet, "/api/v1/jointokens", "nodes", "List tokens with which machines join"), s.listJoinTokens)
-	handle(s, operation("createJoinToken", http.MethodPost, "/api/v1/jointokens", "nodes", "Make one; it is shown once"), s.createJoinToken)
+	handle(s, also(operation("createJoinToken", http.MethodPost, "/api/v1/jointokens", "nodes", "Make one; it is shown once"), model.NotFound), s.createJoinToken)
 	handle(s, operation("deleteJoinToken", http.MethodDelete, "/api/v1/jointokens/{id}", "nodes", "Take one back; nodes that joined with it stay"), s.deleteJoinToken)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -13,6 +14,27 @@ import (
 
 // nearAmong is among how many names the nearest is looked for.
 const nearAmong = 5000
+
+// nothing answers what no route does: 405 where the path has other methods, else 404.
+func (s *server) nothing(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		asked := *r
+		asked.Method = method
+		if _, route := s.mux.Handler(&asked); route != "" && route != "/" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 {
+		writeError(w, model.Errorf(model.NotFound, "there is nothing at %s", model.Brief(r.URL.Path)).WithHint("all paths: /api/v1/openapi.json"))
+		return
+	}
+	list := strings.Join(allowed, ", ")
+	w.Header().Set("Allow", list)
+	p := problem(model.Invalid, fmt.Sprintf("%s takes no %s", model.Brief(r.URL.Path), model.Brief(r.Method)), "what it takes: "+list+"; more: /api/v1/openapi.json")
+	p.Title, p.Status = "No such method here", http.StatusMethodNotAllowed
+	writeProblem(w, p)
+}
 
 // notThere gives a missing resource its hint: the name that was probably meant, or the
 // namespace in which it is.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -74,6 +75,32 @@ func jsonContent(schema *huma.Schema) map[string]*huma.MediaType {
 	return map[string]*huma.MediaType{"application/json": {Schema: schema}}
 }
 
+// failures are the classes of errors that an operation may answer with: those that
+// follow from its form, and what was added with also.
+func failures(op *huma.Operation) []model.Class {
+	out := []model.Class{model.Internal, model.Invalid, model.Unauthenticated, model.Unavailable}
+	if op.Method != http.MethodGet && op.OperationID != "login" && op.OperationID != "logout" {
+		out = append(out, model.Forbidden)
+	}
+	if op.RequestBody != nil {
+		out = append(out, model.TooLarge)
+	}
+	for _, p := range op.Parameters {
+		switch {
+		case p.In == "path":
+			out = append(out, model.NotFound)
+		case p.Name == "after":
+			out = append(out, model.Conflict)
+		case p.Name == "If-Match":
+			out = append(out, model.Stale)
+		}
+	}
+	for _, status := range op.Errors {
+		out = append(out, model.ClassOfHTTP(status))
+	}
+	return out
+}
+
 // openapi is the generated page, made once.
 type openapi struct{ json, yaml []byte }
 
@@ -90,9 +117,13 @@ func (o *openapi) routes(api huma.API, mux *http.ServeMux) {
 					delete(op.Responses, status)
 				}
 			}
-			op.Responses["default"] = &huma.Response{
-				Description: "Error", Content: map[string]*huma.MediaType{"application/problem+json": {Schema: errorSchema}},
+			said := func(description string) *huma.Response {
+				return &huma.Response{Description: description, Content: map[string]*huma.MediaType{"application/problem+json": {Schema: errorSchema}}}
 			}
+			for _, class := range failures(op) {
+				op.Responses[strconv.Itoa(class.HTTP())] = said(titles[class])
+			}
+			op.Responses["default"] = said("Any other error")
 		}
 	}
 	var err error

@@ -20,13 +20,20 @@ func (s *server) resourceRoutes() {
 	apply.MaxBodyBytes = maxBody
 	apply.RequestBody, apply.SkipValidateBody = applyRequestBody(s.api.OpenAPI().Components.Schemas), true
 	apply.Middlewares = huma.Middlewares{s.applyTurn}
-	handle(s, apply, s.apply)
-	handle(s, operation("delete", http.MethodPost, "/api/v1/delete", "resources", "Take many resources away, in one transaction"), s.removeMany)
+	handle(s, changing(apply), s.apply)
+	remove := operation("delete", http.MethodPost, "/api/v1/delete", "resources", "Take many resources away, in one transaction")
+	handle(s, changing(also(remove, model.NotFound)), s.removeMany)
 	handle(s, operation("listChanges", http.MethodGet, "/api/v1/changes", "resources", "Recorded changes, newest first"), s.changes)
 	handle(s, operation("listKinds", http.MethodGet, "/api/v1/kinds", "resources", "The kinds of resources"), s.kinds)
 	for _, k := range model.Kinds() {
 		s.kindRoutes(k)
 	}
+}
+
+// changing adds the errors of everything that changes resources: it meets another change,
+// needs more than a limit allows, or lands on more nodes than its maker said.
+func changing(op huma.Operation) huma.Operation {
+	return also(op, model.Conflict, model.Limited, model.Guarded)
 }
 
 // kindRoutes registers list, get, put and delete of one kind.
@@ -41,13 +48,13 @@ func (s *server) kindRoutes(k model.KindInfo) {
 	handle(s, list, func(ctx context.Context, in *listInput) (*body[v1.ResourceList], error) { return s.list(ctx, k, in) })
 
 	get := operation("get"+k.Name, http.MethodGet, one, k.Plural, "Get one")
-	get.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: jsonContent(schema)}}
+	get.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: jsonContent(schema)}, "304": {Description: "It still has an ETag of If-None-Match"}}
 	state := operation("state"+k.Name, http.MethodGet, one+"/state", k.Plural, "Where it lands, and how its events are")
-	put := operation("put"+k.Name, http.MethodPut, one, k.Plural, "Make one so")
+	put := changing(operation("put"+k.Name, http.MethodPut, one, k.Plural, "Make one so"))
 	put.RequestBody = &huma.RequestBody{Required: true, Content: jsonContent(schema)}
 	put.MaxBodyBytes = maxResource
 	put.SkipValidateBody = true // read strictly by the model, which names line and field
-	remove := operation("delete"+k.Name, http.MethodDelete, one, k.Plural, "Take one away")
+	remove := changing(operation("delete"+k.Name, http.MethodDelete, one, k.Plural, "Take one away"))
 	if !k.Namespaced {
 		handle(s, get, func(ctx context.Context, in *NameGet) (*resourceOutput, error) {
 			return s.get(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.IfNoneMatch)

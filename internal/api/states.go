@@ -15,7 +15,7 @@ import (
 )
 
 func (s *server) stateRoutes() {
-	handle(s, operation("listNodeStates", http.MethodGet, "/api/v1/nodestates", "nodes", "Machines as the server sees them, worst first"), s.nodeStates)
+	handle(s, also(operation("listNodeStates", http.MethodGet, "/api/v1/nodestates", "nodes", "Machines as the server sees them, worst first"), model.NotFound), s.nodeStates)
 }
 
 // stateOf is what the server knows of a resource beside what was declared.

@@ -13,7 +13,7 @@ import (
 )
 
 func (s *server) serverRoutes() {
-	handle(s, operation("status", http.MethodGet, "/api/v1/status", "server", "Is all well? Worst first"), s.status)
+	handle(s, also(operation("status", http.MethodGet, "/api/v1/status", "server", "Is all well? Worst first"), model.NotFound), s.status)
 	handle(s, operation("version", http.MethodGet, "/api/v1/version", "server", "Which build this is"), s.version)
 	handle(s, operation("listQueues", http.MethodGet, "/api/v1/queues", "server", "The bounded queues of the server"), s.queues)
 }
