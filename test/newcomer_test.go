@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -236,5 +237,53 @@ func TestFirstRun(t *testing.T) {
 	if err != nil || len(problems.Items) != 1 || problems.Items[0].Closed.IsZero() {
 		t.Errorf("problems: %+v, %v", problems, err)
 	}
+	s.Stop()
+}
+
+// A simulated fleet leaves before its server does: after the next start its machines are
+// stopped on purpose, none is silent. --demo 0 takes them away.
+func TestDemoLeavesNothingSilent(t *testing.T) {
+	t.Parallel()
+	s, _ := newcomer(t)
+	s.Args = []string{"--demo", "60"}
+	s.Start()
+	fleet := func() v1.NodeStateList {
+		list, err := s.Client().NodeStates(t.Context(), v1.NodeFilter{Namespace: "demo", Limit: 100})
+		if err != nil && model.ClassOf(err) != model.NotFound {
+			t.Fatal(err)
+		}
+		return list
+	}
+	harness.Until(t, 60*time.Second, "all of the fleet is connected", func() (string, bool) {
+		connected := 0
+		for _, n := range fleet().Items {
+			if n.Connected && !n.Heard.IsZero() {
+				connected++
+			}
+		}
+		return fmt.Sprint(connected), connected == 60
+	})
+	s.Stop()
+	s.Args = nil
+	s.Start()
+	for _, n := range fleet().Items {
+		if !n.Stopped {
+			t.Errorf("%s did not say goodbye: %+v", n.Name, n)
+		}
+	}
+	if !strings.Contains(s.Log(), "60 simulated machines of an earlier --demo") {
+		t.Errorf("the greeting does not speak of them:\n%s", s.Log())
+	}
+	s.Stop()
+	s.Args = []string{"--demo", "0"}
+	s.Start()
+	harness.Until(t, 30*time.Second, "the fleet is gone", func() (string, bool) {
+		out := s.CLI("get", "namespaces")
+		return out, !strings.Contains(out, "demo") && fleet().Total == 0
+	})
+	harness.Until(t, 30*time.Second, "its events are gone", func() (string, bool) {
+		out := s.CLI("get", "events", "-A")
+		return out, !strings.Contains(out, "demo")
+	})
 	s.Stop()
 }

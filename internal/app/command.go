@@ -55,7 +55,7 @@ here is a setting of muster server, and works too: muster server --help.`,
 				defer hungUp()
 			}
 			keepHeapSmall()
-			up := &Up{Config: cfg, Demo: demo, Context: path, Program: os.Args[0], Out: cmd.OutOrStdout(), Log: log, Book: book}
+			up := &Up{Config: cfg, Demo: demo, NoDemo: demo == 0 && cmd.Flags().Changed("demo"), Context: path, Program: os.Args[0], Out: cmd.OutOrStdout(), Log: log, Book: book}
 			return up.Run(ctx)
 		},
 	}
@@ -64,7 +64,7 @@ here is a setting of muster server, and works too: muster server --help.`,
 	for _, f := range config.Fields() {
 		c.Flags().Lookup(f.Name).Hidden = !slices.Contains(everyday, f.Name)
 	}
-	c.Flags().IntVar(&demo, "demo", 0, "simulate so many machines beside this one")
+	c.Flags().IntVar(&demo, "demo", 0, "simulate so many machines beside this one; 0 takes those of an earlier start away")
 	return c
 }
 

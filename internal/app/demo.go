@@ -7,6 +7,14 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 )
 
+// noDemo takes the machines of an earlier demo away.
+func (s *Server) noDemo(ctx context.Context) error {
+	return load.Demo{Service: s.intent}.Forget(ctx)
+}
+
+// demoLeft is how many there are.
+func (s *Server) demoLeft() int { return len(s.planner.Nodes(load.DemoNamespace)) }
+
 // demo simulates machines beside this one, over real sessions.
 func (s *Server) demo(ctx context.Context, nodes int) error {
 	certificates, err := load.Certificates(s.authority)

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -31,6 +32,7 @@ var starter []byte
 type Up struct {
 	Config  *config.Server
 	Demo    int    // simulated nodes
+	NoDemo  bool   // take those of an earlier start away
 	Context string // path of the context file
 	Program string // how people call us, for the commands that are shown
 	Out     io.Writer
@@ -67,24 +69,51 @@ func (u *Up) Run(ctx context.Context) error {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.Run(ctx) })
-	g.Go(func() error {
+	// The guests leave before the host: a node whose goodbye nobody hears counts as silent.
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+	g.Go(func() error { return s.Run(serving) })
+	var guests sync.WaitGroup
+	guest := func(run func() error) {
+		guests.Add(1)
+		g.Go(func() error {
+			defer guests.Done()
+			return run()
+		})
+	}
+	guest(func() error {
 		if err := a.Run(ctx); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("agent of this machine: %w", err)
 		}
 		return nil
 	})
-	if u.Demo > 0 {
-		g.Go(func() error { return s.demo(ctx, u.Demo) })
+	switch {
+	case u.Demo > 0:
+		guest(func() error { return s.demo(ctx, u.Demo) })
+	case u.NoDemo:
+		guest(func() error { return s.noDemo(ctx) })
 	}
 	u.greet(s, password)
 	g.Go(func() error {
 		<-ctx.Done()
 		fmt.Fprintln(u.Out, "Stopping: what came in is kept.")
+		left := make(chan struct{})
+		go func() {
+			guests.Wait()
+			close(left)
+		}()
+		select {
+		case <-left:
+		case <-time.After(guestsLeave):
+		}
+		stopServing()
 		return nil
 	})
 	return g.Wait()
 }
+
+// guestsLeave is how long a stop waits for agents: a command that runs is given 5 s.
+const guestsLeave = 6 * time.Second
 
 // firstAdmin makes the user admin where nobody can log in, and returns the password
 // if one was made.
@@ -210,6 +239,8 @@ func (u *Up) greet(s *Server, password string) {
 	if u.Demo > 0 {
 		fmt.Fprintf(u.Out, "  demo      %d simulated machines, in namespace demo\n", u.Demo)
 		all = " -A"
+	} else if left := s.demoLeft(); left > 0 && !u.NoDemo {
+		fmt.Fprintf(u.Out, "  demo      %d simulated machines of an earlier --demo are kept, and stand still;\n            --demo 0 takes them away\n", left)
 	}
 	host, err := os.Hostname()
 	if err != nil {

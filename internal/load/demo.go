@@ -14,8 +14,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// demoNamespace keeps the simulated fleet apart from real machines.
-const demoNamespace = "demo"
+// DemoNamespace keeps the simulated fleet apart from real machines.
+const DemoNamespace = "demo"
+
+// demoTitle tells our namespace from somebody's own of that name.
+const demoTitle = "A simulated fleet"
 
 // demoInterval is every demo check's.
 const demoInterval = 15 * time.Second
@@ -118,11 +121,11 @@ func demoIndex(name string) int {
 func (d Demo) prepare(ctx context.Context) error {
 	by := intent.Who{User: "server", Whence: "local", Why: "the simulated fleet of --demo"}
 	resources := []model.Resource{
-		resource(model.Metadata{Name: demoNamespace, DisplayName: "A simulated fleet"}, &model.NamespaceSpec{}),
-		resource(model.Metadata{Name: "fleet", Namespace: demoNamespace}, &model.GroupSpec{Where: "true"}),
+		resource(model.Metadata{Name: DemoNamespace, DisplayName: demoTitle}, &model.NamespaceSpec{}),
+		resource(model.Metadata{Name: "fleet", Namespace: DemoNamespace}, &model.GroupSpec{Where: "true"}),
 	}
 	for _, c := range demoChecks {
-		resources = append(resources, resource(model.Metadata{Name: c.name, Namespace: demoNamespace}, &model.CheckSpec{
+		resources = append(resources, resource(model.Metadata{Name: c.name, Namespace: DemoNamespace}, &model.CheckSpec{
 			Targets: &model.Targets{Groups: []string{"fleet"}}, Command: &model.Command{Shell: c.command},
 			Interval: model.Duration(demoInterval), Alert: &model.Alert{FailAfter: 2},
 		}))
@@ -135,8 +138,43 @@ func (d Demo) prepare(ctx context.Context) error {
 		role, site := demoRole(i)
 		nodes[i] = intent.NewNode{UID: NodeUID(demoSeed, i), Name: demoName(i), Labels: map[string]string{"role": role, "site": site}}
 	}
-	if err := d.Service.BulkNodes(ctx, by, demoNamespace, nodes); err != nil {
+	if err := d.Service.BulkNodes(ctx, by, DemoNamespace, nodes); err != nil {
 		return fmt.Errorf("make the nodes of the simulated fleet: %w", err)
+	}
+	return nil
+}
+
+// Forget takes the simulated fleet away, with its namespace, if there is one.
+func (d Demo) Forget(ctx context.Context) error {
+	namespace := intent.Key{Kind: "Namespace", Name: DemoNamespace}
+	r, err := d.Service.Get(ctx, namespace)
+	if model.ClassOf(err) == model.NotFound {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for the simulated fleet: %w", err)
+	}
+	if r.Metadata.DisplayName != demoTitle {
+		return model.Errorf(model.Conflict, "namespace %s is not that of the simulated fleet", DemoNamespace).WithHint("start without --demo")
+	}
+	var keys []intent.Key
+	for _, k := range model.Kinds() {
+		if !k.Namespaced {
+			continue
+		}
+		list, err := d.Service.List(ctx, intent.ListQuery{Kind: k.Name, Namespace: DemoNamespace}, nil)
+		if err != nil {
+			return fmt.Errorf("list the simulated fleet: %w", err)
+		}
+		for i := range list {
+			keys = append(keys, intent.KeyOf(&list[i]))
+		}
+	}
+	by := intent.Who{User: "server", Whence: "local", Why: "--demo 0: no simulated fleet"}
+	for _, keys := range [][]intent.Key{keys, {namespace}} { // a namespace goes when it is empty
+		if _, err := d.Service.Delete(ctx, by, keys, intent.ApplyOptions{Yes: true}); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("take the simulated fleet away: %w", err)
+		}
 	}
 	return nil
 }
