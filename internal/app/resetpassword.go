@@ -2,14 +2,10 @@ package app
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,7 +13,6 @@ import (
 
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/intent"
-	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
@@ -28,9 +23,9 @@ func ResetPasswordCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reset-password --data DIR",
 		Short: "Give a user a new password, on the server's machine",
-		Long: `Gives a user a new password and ends the user's sessions. It works on the data folder, whether the
-server runs or not: whoever may write there may do it.`,
-		Example: "  muster auth reset-password --data /var/lib/muster",
+		Long: `Gives a user a new password and ends the user's sessions; the role stays. It works on the data folder,
+whether the server runs or not: whoever may write there may do it. It makes no users: see muster auth user.`,
+		Example: "  muster auth reset-password --data /var/lib/muster\n  muster auth reset-password --data /var/lib/muster --user ada",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(cmd.Flags(), os.Getenv)
@@ -108,90 +103,13 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 	if err := service.Load(ctx); err != nil {
 		return "", err
 	}
-	return service.SetPassword(ctx, resetBy(), user, intent.Admin, password)
-}
-
-func resetBy() intent.Who {
-	return intent.Who{User: "local", Whence: "local", Why: "muster auth reset-password"}
-}
-
-// passwordRequest is the file by which a running server is asked. It holds no
-// password, only what the store would hold.
-type passwordRequest struct {
-	User string `json:"user"`
-	Hash string `json:"hash"`
-}
-
-const (
-	passwordRequestFile = "reset-password.json"
-	passwordTick        = time.Second
-	passwordPatience    = 15 * time.Second // a server takes a request within passwordTick, unless it hangs
-)
-
-// askForPassword leaves a request in the folder and waits until the server took it.
-func askForPassword(ctx context.Context, data, user, password string) (string, error) {
 	password, hash, err := intent.HashPassword(password)
 	if err != nil {
 		return "", err
 	}
-	body, err := json.Marshal(passwordRequest{user, hash})
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(data, passwordRequestFile)
-	defer os.Remove(path)
-	if err := disk.WriteFile(disk.OS{}, data, passwordRequestFile, body); err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(ctx, passwordPatience)
-	defer cancel()
-	tick := time.NewTicker(passwordTick / 10)
-	defer tick.Stop()
-	for {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return password, nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return "", model.Errorf(model.Unavailable, "the server that runs on %s did not take the new password", data).
-				WithHint("its log says why; or stop it and type this again")
-		}
-	}
+	return password, service.ResetPassword(ctx, resetBy(), user, hash)
 }
 
-// watchPasswordRequests takes what `muster auth reset-password` leaves in the folder.
-func (s *Server) watchPasswordRequests(ctx context.Context) error {
-	tick := time.NewTicker(passwordTick)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if err := s.takePasswordRequest(ctx); err != nil && ctx.Err() == nil {
-			s.log.Error("password was not reset", "err", err)
-		}
-	}
-}
-
-func (s *Server) takePasswordRequest(ctx context.Context) error {
-	path := s.path(passwordRequestFile)
-	body, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	var r passwordRequest
-	if err := json.Unmarshal(body, &r); err != nil || r.User == "" || r.Hash == "" {
-		return errors.Join(fmt.Errorf("%s is no request of ours: %w", path, err), os.Remove(path))
-	}
-	if err := s.intent.SetPasswordHash(ctx, resetBy(), r.User, intent.Admin, r.Hash); err != nil {
-		return err
-	}
-	s.log.Warn("password was reset from the data folder", "user", r.User)
-	return os.Remove(path)
+func resetBy() intent.Who {
+	return intent.Who{User: "local", Whence: "local", Why: "muster auth reset-password"}
 }

@@ -214,7 +214,7 @@ func TestNamespacesThatHoldSomethingStay(t *testing.T) {
 
 func TestUsersAndTokens(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	password, err := w.SetPassword(ctx, ada, "admin", intent.Admin, "")
+	password, err := w.CreateUser(ctx, ada, "admin", intent.Admin, "")
 	if err != nil || len(password) < 16 {
 		t.Fatal(password, err)
 	}
@@ -245,7 +245,14 @@ func TestUsersAndTokens(t *testing.T) {
 	if err := w.RevokeToken(ctx, ada, made.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.SetPassword(ctx, ada, "admin", intent.Admin, "another one"); err != nil {
+	_, hash, err := intent.HashPassword("another one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.ResetPassword(ctx, ada, "amdin", hash); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "did you mean admin?") {
+		t.Fatalf("a user who is not there: got %v", err)
+	}
+	if err := w.ResetPassword(ctx, ada, "admin", hash); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Authenticate(session); model.ClassOf(err) != model.Unauthenticated {

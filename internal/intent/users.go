@@ -50,6 +50,8 @@ type AccessToken struct {
 type userRow struct {
 	Hash string `json:"hash"` // argon2id, PHC form
 	Role string `json:"role"`
+
+	made time.Time
 }
 
 type tokenRow struct {
@@ -64,6 +66,9 @@ type userIndex struct {
 	users  map[string]userRow
 	tokens map[[32]byte]AccessToken
 	verify chan struct{} // at most two passwords at a time: argon2 costs memory
+	// accounts is held over a change of users or passwords, from what it is decided by to
+	// what it writes, and while a session is made; mu is taken inside it.
+	accounts sync.Mutex
 }
 
 func newUserIndex() userIndex {
@@ -75,6 +80,7 @@ func (x *userIndex) tookUser(row Row) error {
 	if err := json.Unmarshal(row.Body, &u); err != nil {
 		return err
 	}
+	u.made = row.Created
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.users[row.Name] = u
@@ -111,11 +117,6 @@ func (x *userIndex) removeToken(id string) {
 	}
 }
 
-// passwordCost is OWASP's: 19 MiB, two passes.
-func passwordCost() *argon2id.Params {
-	return &argon2id.Params{Memory: 19 << 10, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
-}
-
 func badLogin() error {
 	return model.Errorf(model.Unauthenticated, "user name or password is wrong").
 		WithHint("forgotten? on the server: muster auth reset-password --data DIR")
@@ -123,26 +124,44 @@ func badLogin() error {
 
 // Login checks a password and makes a session token.
 func (s *Service) Login(ctx context.Context, user, password, whence string) (token string, t AccessToken, err error) {
-	select {
-	case s.users.verify <- struct{}{}:
-		defer func() { <-s.users.verify }()
-	case <-ctx.Done():
-		return "", t, ctx.Err()
+	row, err := s.proven(ctx, user, password)
+	if err != nil {
+		return "", t, err
 	}
-	s.users.mu.RLock()
-	row, known := s.users.users[user]
-	s.users.mu.RUnlock()
-	if !known {
-		// As slow as for a known user, so that time tells no names.
-		row.Hash = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-	}
-	ok, err := argon2id.ComparePasswordAndHash(password, row.Hash)
-	if err != nil || !ok || !known {
-		return "", t, badLogin()
+	s.users.accounts.Lock()
+	defer s.users.accounts.Unlock()
+	if now, ok := s.users.user(user); !ok || now.Hash != row.Hash {
+		return "", t, badLogin() // deleted, or another password, while this one was checked
 	}
 	return s.newToken(ctx, Who{User: user, Whence: whence, Why: "login"}, AccessToken{
 		User: user, Role: row.Role, Session: true, Expires: s.opts.Now().Add(sessionLife).UTC(),
 	})
+}
+
+// proven is the user of that name, whose password this is.
+func (s *Service) proven(ctx context.Context, user, password string) (userRow, error) {
+	select {
+	case s.users.verify <- struct{}{}:
+		defer func() { <-s.users.verify }()
+	case <-ctx.Done():
+		return userRow{}, ctx.Err()
+	}
+	row, known := s.users.user(user)
+	if !known {
+		// As slow as for a known user, so that time tells no names.
+		row.Hash = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	}
+	if ok, err := argon2id.ComparePasswordAndHash(password, row.Hash); err != nil || !ok || !known {
+		return userRow{}, badLogin()
+	}
+	return row, nil
+}
+
+func (x *userIndex) user(name string) (userRow, bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	u, ok := x.users[name]
+	return u, ok
 }
 
 // CreateToken makes a token for a program.
@@ -244,59 +263,4 @@ func (s *Service) RevokeToken(ctx context.Context, by Who, id string) error {
 		return model.Errorf(model.NotFound, "token %s does not exist", id).WithHint("muster auth token list")
 	}
 	return err
-}
-
-// SetPassword makes or changes a user. With an empty password one is made and
-// returned. All sessions of the user end.
-func (s *Service) SetPassword(ctx context.Context, by Who, user, role, password string) (string, error) {
-	password, hash, err := HashPassword(password)
-	if err != nil {
-		return "", err
-	}
-	return password, s.SetPasswordHash(ctx, by, user, role, hash)
-}
-
-// HashPassword is what is kept of a password; with an empty one, one is made.
-func HashPassword(password string) (plain, hash string, err error) {
-	if password == "" {
-		secret := make([]byte, 15)
-		if _, err := rand.Read(secret); err != nil {
-			return "", "", fmt.Errorf("make password: %w", err)
-		}
-		password = base64.RawURLEncoding.EncodeToString(secret)
-	}
-	if len(password) < 8 {
-		return "", "", model.Errorf(model.Invalid, "password is shorter than 8 characters").WithHint("choose a longer one; four words are easy to remember")
-	}
-	if hash, err = argon2id.CreateHash(password, passwordCost()); err != nil {
-		return "", "", fmt.Errorf("hash password: %w", err)
-	}
-	return password, hash, nil
-}
-
-// SetPasswordHash makes or changes a user by what HashPassword gave. All sessions of
-// the user end.
-func (s *Service) SetPasswordHash(ctx context.Context, by Who, user, role, hash string) error {
-	if _, _, _, err := argon2id.DecodeHash(hash); err != nil {
-		return model.Errorf(model.Invalid, "this is no hash of a password: %w", err)
-	}
-	body, err := json.Marshal(userRow{hash, role})
-	if err != nil {
-		return err
-	}
-	writes := []Write{{Key: Key{Kind: userKind, Name: user}, Body: body, Expect: -1}}
-	for _, t := range s.Tokens() {
-		if t.User == user && t.Session {
-			writes = append(writes, Write{Key: Key{Kind: tokenRowKind, Name: t.ID}, Expect: -1})
-		}
-	}
-	_, err = s.commit(ctx, by, writes)
-	return err
-}
-
-// HasUsers says whether anybody can log in.
-func (s *Service) HasUsers() bool {
-	s.users.mu.RLock()
-	defer s.users.mu.RUnlock()
-	return len(s.users.users) > 0
 }

@@ -65,7 +65,7 @@ func New(t testing.TB) *Rig {
 		Store: store, Now: r.Now, Validate: func(r *model.Resource) error { return model.Validate(r) }, Impact: r.impact,
 	})
 	must(t, r.Intent.Load(ctx))
-	_, err = r.Intent.SetPassword(ctx, intent.Who{User: "server", Whence: "local"}, "admin", intent.Admin, Password)
+	_, err = r.Intent.CreateUser(ctx, intent.Who{User: "server", Whence: "local"}, "admin", intent.Admin, Password)
 	must(t, err)
 	r.Planner = plan.New(plan.Options{Store: store, Epoch: 1})
 	must(t, r.Planner.Load(ctx))

@@ -1,0 +1,126 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// passwordRequest is the file by which a running server is asked. It holds no
+// password, only what the store would hold.
+type passwordRequest struct {
+	User string `json:"user"`
+	Hash string `json:"hash"`
+}
+
+const (
+	passwordRequestFile = "reset-password.json"
+	passwordRefusedFile = "reset-password.refused.json" // in its place, where the server says no
+	passwordTick        = time.Second
+	passwordPatience    = 15 * time.Second // a server takes a request within passwordTick, unless it hangs
+)
+
+// askForPassword leaves a request in the folder and waits until the server took it.
+func askForPassword(ctx context.Context, data, user, password string) (string, error) {
+	password, hash, err := intent.HashPassword(password)
+	if err != nil {
+		return "", err
+	}
+	body, err := json.Marshal(passwordRequest{user, hash})
+	if err != nil {
+		return "", err
+	}
+	path, refused := filepath.Join(data, passwordRequestFile), filepath.Join(data, passwordRefusedFile)
+	defer os.Remove(path)
+	if err := os.Remove(refused); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	defer os.Remove(refused)
+	if err := disk.WriteFile(disk.OS{}, data, passwordRequestFile, body); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, passwordPatience)
+	defer cancel()
+	tick := time.NewTicker(passwordTick / 10)
+	defer tick.Stop()
+	for {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return password, refusal(refused)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return "", model.Errorf(model.Unavailable, "the server that runs on %s did not take the new password", data).
+				WithHint("its log says why; or stop it and type this again")
+		}
+	}
+}
+
+// refusal is why the server did not take a request; nil: it did.
+func refusal(path string) error {
+	body, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	said := &model.Error{}
+	if err == nil {
+		err = json.Unmarshal(body, said)
+	}
+	if err != nil {
+		return fmt.Errorf("read why the server refused: %w", err)
+	}
+	return said
+}
+
+// watchPasswordRequests takes what `muster auth reset-password` leaves in the folder.
+func (s *Server) watchPasswordRequests(ctx context.Context) error {
+	tick := time.NewTicker(passwordTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := s.takePasswordRequest(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("password was not reset", "err", err)
+		}
+	}
+}
+
+func (s *Server) takePasswordRequest(ctx context.Context) error {
+	path := s.path(passwordRequestFile)
+	body, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var r passwordRequest
+	if err := json.Unmarshal(body, &r); err != nil || r.User == "" || r.Hash == "" {
+		return errors.Join(fmt.Errorf("%s is no request of ours: %w", path, err), os.Remove(path))
+	}
+	err = s.intent.ResetPassword(ctx, resetBy(), r.User, r.Hash)
+	if said := (*model.Error)(nil); errors.As(err, &said) && (said.Class == model.NotFound || said.Class == model.Invalid) {
+		if body, err = json.Marshal(model.Error{Class: said.Class, Message: said.Message, Hint: said.Hint}); err == nil {
+			err = disk.WriteFile(disk.OS{}, s.cfg.Data, passwordRefusedFile, body)
+		}
+		s.log.Warn("password was not reset", "user", r.User, "why", said.Message)
+		return errors.Join(err, os.Remove(path))
+	}
+	if err != nil {
+		return err // asked again until whoever asks gives up
+	}
+	s.log.Warn("password was reset from the data folder", "user", r.User)
+	return os.Remove(path)
+}

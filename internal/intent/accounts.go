@@ -1,0 +1,103 @@
+package intent
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// User is somebody who logs in with a password.
+type User struct {
+	Name     string
+	Role     string
+	Created  time.Time
+	Sessions int // open ones
+	Tokens   int // API tokens that bear the name
+}
+
+var userName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`)
+
+// notUsers are names under which the server itself stands in the record of changes.
+var notUsers = []string{"server", "local"}
+
+// Users lists all, by name.
+func (s *Service) Users() []User {
+	s.users.mu.RLock()
+	defer s.users.mu.RUnlock()
+	out := make([]User, 0, len(s.users.users))
+	for _, name := range slices.Sorted(maps.Keys(s.users.users)) {
+		row := s.users.users[name]
+		u := User{Name: name, Role: row.Role, Created: row.made}
+		for _, t := range s.users.tokens {
+			switch {
+			case t.User != name || t.expired(s.opts.Now()):
+			case t.Session:
+				u.Sessions++
+			default:
+				u.Tokens++
+			}
+		}
+		out = append(out, u)
+	}
+	return out
+}
+
+// CreateUser makes a user. With an empty password one is made; it is returned either way.
+func (s *Service) CreateUser(ctx context.Context, by Who, name, role, password string) (string, error) {
+	if !userName.MatchString(name) || slices.Contains(notUsers, name) {
+		return "", model.Errorf(model.Invalid, "%q cannot be a user's name", name).
+			WithHint("letters, digits and . _ @ - in between, at most 63; server and local are the server's own")
+	}
+	if role != Admin && role != Viewer {
+		return "", model.Errorf(model.Invalid, "role %q: want %s or %s", role, Admin, Viewer)
+	}
+	if _, ok := s.users.user(name); ok { // asked first: a hash takes its time
+		return "", userExists(name)
+	}
+	password, hash, err := s.hash(ctx, password)
+	if err != nil {
+		return "", err
+	}
+	s.users.accounts.Lock()
+	defer s.users.accounts.Unlock()
+	if _, ok := s.users.user(name); ok {
+		return "", userExists(name)
+	}
+	body, err := json.Marshal(userRow{Hash: hash, Role: role})
+	if err != nil {
+		return "", err
+	}
+	_, err = s.commit(ctx, by, []Write{{Key: Key{Kind: userKind, Name: name}, Body: body}})
+	return password, err
+}
+
+func userExists(name string) error {
+	return model.Errorf(model.Conflict, "user %s exists already", name).
+		WithHint("a forgotten password, on the server: muster auth reset-password --data DIR --user %s", name)
+}
+
+func (s *Service) noUser(name string) error {
+	e := model.Errorf(model.NotFound, "there is no user %q", name)
+	s.users.mu.RLock()
+	defer s.users.mu.RUnlock()
+	names := slices.Sorted(maps.Keys(s.users.users))
+	if near := model.Nearest(name, names); near != "" {
+		return e.WithHint("did you mean %s? muster auth user create NAME makes one", near)
+	}
+	if len(names) == 0 {
+		return e.WithHint("nobody is there yet: the server's first start makes admin")
+	}
+	return e.WithHint("all users: muster auth user list; muster auth user create NAME makes one")
+}
+
+// HasUsers says whether anybody can log in.
+func (s *Service) HasUsers() bool {
+	s.users.mu.RLock()
+	defer s.users.mu.RUnlock()
+	return len(s.users.users) > 0
+}
