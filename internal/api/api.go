@@ -34,6 +34,10 @@ type Intent interface {
 	CreateToken(ctx context.Context, by intent.Who, t intent.AccessToken) (string, intent.AccessToken, error)
 	Tokens() []intent.AccessToken
 	RevokeToken(ctx context.Context, by intent.Who, id string) error
+	Users() []intent.User
+	CreateUser(ctx context.Context, by intent.Who, name, role, password string) (string, error)
+	DeleteUser(ctx context.Context, by intent.Who, name string) (intent.User, error)
+	ChangePassword(ctx context.Context, by intent.Who, session, was, password string) error
 	Store() intent.Store
 }
 
@@ -107,6 +111,7 @@ func New(o Options) http.Handler {
 	s.api = humago.New(s.mux, config())
 	s.serverRoutes()
 	s.authRoutes()
+	s.userRoutes()
 	s.resourceRoutes()
 	s.eventRoutes()
 	s.problemRoutes()

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// watchBeat keeps a quiet watch open through proxies, and is when the token of a
-// watch is looked at again.
+// watchBeat keeps a quiet watch open through proxies, and is when its token is looked at
+// again; it is with every event, too.
 const watchBeat = 15 * time.Second
 
 // watchWrite is how long a reader may block one write before it is cut off.
@@ -82,13 +82,18 @@ func (s *server) stream(ctx context.Context, w http.ResponseWriter, authorizatio
 	}
 	beat := time.NewTicker(watchBeat)
 	defer beat.Stop()
+	valid := func() bool {
+		_, err := s.Intent.Authenticate(strings.TrimPrefix(authorization, "Bearer "))
+		return err == nil
+	}
+	const revoked = "event: end\n: the token is not valid any more\n\n"
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-beat.C:
-			if _, err := s.Intent.Authenticate(strings.TrimPrefix(authorization, "Bearer ")); err != nil {
-				return send("event: end\n: the token is not valid any more\n\n")
+			if !valid() {
+				return send(revoked)
 			}
 			if err := send(":\n\n"); err != nil {
 				return err
@@ -96,6 +101,9 @@ func (s *server) stream(ctx context.Context, w http.ResponseWriter, authorizatio
 		case st, ok := <-states:
 			if !ok {
 				return send("event: end\n: too slow, list again\n\n")
+			}
+			if !valid() {
+				return send(revoked)
 			}
 			data, err := json.Marshal(s.event(&st))
 			if err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 func (a *app) authCmd() *cobra.Command {
-	c := &cobra.Command{Use: "auth", Short: "Tokens for programs, passwords, who am I", RunE: helpOf,
-		Long:    "Makes, lists and ends the tokens with which programs call the API; says who you are; sets a\npassword anew on the server's machine.",
+	c := &cobra.Command{Use: "auth", Short: "Users, tokens for programs, passwords, who am I", RunE: helpOf,
+		Long:    "Makes, lists and ends users, and the tokens with which programs call the API; changes your password;\nsays who you are; sets a password anew on the server's machine.",
 		Example: "  muster auth whoami\n  muster auth token create --role viewer --expires 90d -m \"dashboard\"",
 	}
 	token := &cobra.Command{Use: "token", Short: "Tokens with which programs call the API", RunE: helpOf,
@@ -41,7 +41,7 @@ func (a *app) authCmd() *cobra.Command {
 		},
 	}
 	output = formatFlag(whoami)
-	c.AddCommand(token, whoami)
+	c.AddCommand(token, a.authUser(), a.authPassword(), whoami)
 	return c
 }
 

@@ -38,7 +38,7 @@ func elsewhereOf(word string) string {
 	case "token", "tokens":
 		return "join tokens of machines: muster node token list; tokens of programs: muster auth token list"
 	case "session", "sessions", "user", "users":
-		return "sessions and tokens: muster auth token list"
+		return "users: muster auth user list; sessions and tokens: muster auth token list"
 	case "change", "changes", "audit", "history", "log", "revision", "revisions":
 		return "who changed what: muster audit; what happened to an event: muster describe event NODE/CHECK"
 	case "status", "all":

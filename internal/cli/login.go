@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -65,29 +62,6 @@ func (a *app) loginCmd() *cobra.Command {
 	c.Flags().StringVarP(&user, "user", "u", "admin", "who you are")
 	c.Flags().StringVar(&passwordFile, "password-file", "", "file with the password; - for standard input. Default: ask")
 	return c
-}
-
-func (a *app) password(user, file string) (string, error) {
-	var data []byte
-	var err error
-	switch {
-	case file == "-":
-		data, err = io.ReadAll(bufio.NewReader(io.LimitReader(a.Stdin, 4096)))
-	case file != "":
-		data, err = os.ReadFile(file)
-	case a.ReadPassword != nil:
-		return a.ReadPassword("Password of " + user + ": ")
-	default:
-		return "", model.Errorf(model.Invalid, "there is no terminal to ask for the password").WithHint("give it with --password-file FILE, or - for standard input")
-	}
-	if err != nil {
-		return "", model.Errorf(model.Invalid, "read password: %w", err)
-	}
-	password := strings.TrimRight(string(data), "\r\n")
-	if password == "" {
-		return "", model.Errorf(model.Invalid, "the password is empty").WithHint("look into %s; forgotten? on the server: muster auth reset-password --data DIR", file)
-	}
-	return password, nil
 }
 
 func (a *app) logoutCmd() *cobra.Command {

@@ -75,6 +75,33 @@ func (c *Client) RevokeToken(ctx context.Context, id string) error {
 	return err
 }
 
+// Users lists users.
+func (c *Client) Users(ctx context.Context) (v1.UserList, error) {
+	var out v1.UserList
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/users", nil, nil, nil, &out)
+	return out, err
+}
+
+// CreateUser makes a user; a password that the server made is in the answer and nowhere else.
+func (c *Client) CreateUser(ctx context.Context, r v1.UserRequest) (v1.User, error) {
+	var out v1.User
+	_, err := c.call(ctx, http.MethodPost, "/api/v1/users", nil, nil, r, &out)
+	return out, err
+}
+
+// DeleteUser ends a user with all sessions and tokens, and says who it was.
+func (c *Client) DeleteUser(ctx context.Context, name string) (v1.User, error) {
+	var out v1.User
+	_, err := c.call(ctx, http.MethodDelete, "/api/v1/users/"+name, nil, nil, nil, &out)
+	return out, err
+}
+
+// ChangePassword changes our own.
+func (c *Client) ChangePassword(ctx context.Context, r v1.PasswordChange) error {
+	_, err := c.call(ctx, http.MethodPost, "/api/v1/me/password", nil, nil, r, nil)
+	return err
+}
+
 // CreateJoinToken makes a token with which machines join.
 func (c *Client) CreateJoinToken(ctx context.Context, r v1.JoinTokenRequest) (v1.JoinToken, error) {
 	var out v1.JoinToken

@@ -101,3 +101,21 @@ func (s *Service) HasUsers() bool {
 	defer s.users.mu.RUnlock()
 	return len(s.users.users) > 0
 }
+
+// DeleteUser ends a user, and with the user all sessions and tokens of that name. The
+// last administrator stays. It returns who that was.
+func (s *Service) DeleteUser(ctx context.Context, by Who, name string) (User, error) {
+	s.users.accounts.Lock()
+	defer s.users.accounts.Unlock()
+	all := s.Users()
+	i := slices.IndexFunc(all, func(u User) bool { return u.Name == name })
+	if i < 0 {
+		return User{}, s.noUser(name)
+	}
+	if all[i].Role == Admin && !slices.ContainsFunc(all, func(u User) bool { return u.Role == Admin && u.Name != name }) {
+		return User{}, model.Errorf(model.Conflict, "%s is the last administrator", name).
+			WithHint("make another first: muster auth user create NAME --role admin")
+	}
+	return all[i], s.withTokens(ctx, by, Write{Key: Key{Kind: userKind, Name: name}, Expect: -1},
+		func(t AccessToken) bool { return t.User == name })
+}

@@ -88,3 +88,32 @@ func (s *Service) withTokens(ctx context.Context, by Who, user Write, end func(A
 	}
 	return err
 }
+
+// ChangePassword is a user who changes the own one and knows the old. All sessions of
+// the user end but the one that asks, whose id is given.
+func (s *Service) ChangePassword(ctx context.Context, by Who, session, was, password string) error {
+	if _, ok := s.users.user(by.User); !ok {
+		return model.Errorf(model.NotFound, "%s is the name of a token, and no user: it has no password", by.User).WithHint("log in as a user: muster login -u NAME")
+	}
+	if password == "" {
+		return model.Errorf(model.Invalid, "the new password is empty")
+	}
+	row, err := s.proven(ctx, by.User, was)
+	if model.ClassOf(err) == model.Unauthenticated {
+		return model.Errorf(model.Forbidden, "the old password is wrong").
+			WithHint("forgotten? on the server: muster auth reset-password --data DIR --user %s", by.User)
+	}
+	if err != nil {
+		return err
+	}
+	_, hash, err := s.hash(ctx, password)
+	if err != nil {
+		return err
+	}
+	s.users.accounts.Lock()
+	defer s.users.accounts.Unlock()
+	if now, ok := s.users.user(by.User); ok && now.Hash != row.Hash {
+		return model.Errorf(model.Conflict, "the password of %s was changed by somebody else just now", by.User).WithHint("log in again: muster login -u %s", by.User)
+	}
+	return s.setHash(ctx, by, by.User, hash, session)
+}

@@ -76,3 +76,31 @@ type JoinToken struct {
 type JoinTokenList struct {
 	Items []JoinToken `json:"items"`
 }
+
+// UserRequest asks for a user.
+type UserRequest struct {
+	Name     string `json:"name" minLength:"1" maxLength:"63"`
+	Role     string `json:"role,omitempty" enum:"admin,viewer" doc:"Default: viewer, which reads everything and changes nothing."`
+	Password string `json:"password,omitempty" maxLength:"1024" doc:"Empty: the server makes one and shows it once."`
+}
+
+// User is somebody who logs in. Password is shown once, where the server has made it.
+type User struct {
+	Name     string    `json:"name"`
+	Role     string    `json:"role"`
+	Created  time.Time `json:"created"`
+	Sessions int       `json:"sessions" doc:"Open sessions."`
+	Tokens   int       `json:"tokens" doc:"API tokens that bear the name."`
+	Password string    `json:"password,omitempty"`
+}
+
+// UserList is all users.
+type UserList struct {
+	Items []User `json:"items"`
+}
+
+// PasswordChange is the caller's own.
+type PasswordChange struct {
+	Old string `json:"old" minLength:"1" maxLength:"1024"`
+	New string `json:"new" minLength:"1" maxLength:"1024"`
+}

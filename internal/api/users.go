@@ -1,0 +1,77 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// ownPassword is the path by which every user, whatever the role, changes the own one.
+const ownPassword = "/api/v1/me/password"
+
+func (s *server) userRoutes() {
+	handle(s, operation("listUsers", http.MethodGet, "/api/v1/users", "auth", "List users; a viewer sees the own name"), s.listUsers)
+	handle(s, operation("createUser", http.MethodPost, "/api/v1/users", "auth", "Make a user; a password that the server made is shown once"), s.createUser)
+	handle(s, operation("deleteUser", http.MethodDelete, "/api/v1/users/{name}", "auth", "End a user, with all sessions and tokens; the answer is who it was"), s.deleteUser)
+	handle(s, operation("changePassword", http.MethodPost, ownPassword, "auth", "Change the own password; the caller's other sessions end"), s.changePassword)
+}
+
+func (s *server) listUsers(ctx context.Context, _ *none) (*body[v1.UserList], error) {
+	c := callerOf(ctx)
+	list := v1.UserList{Items: []v1.User{}}
+	for _, u := range s.Intent.Users() {
+		if c.Role == intent.Admin || u.Name == c.User {
+			list.Items = append(list.Items, userOf(u))
+		}
+	}
+	return &body[v1.UserList]{list}, nil
+}
+
+func userOf(u intent.User) v1.User {
+	return v1.User{Name: u.Name, Role: u.Role, Created: u.Created, Sessions: u.Sessions, Tokens: u.Tokens}
+}
+
+func (s *server) createUser(ctx context.Context, in *struct{ Body v1.UserRequest }) (*body[v1.User], error) {
+	r := in.Body
+	if r.Role == "" {
+		r.Role = intent.Viewer
+	}
+	password, err := s.Intent.CreateUser(ctx, who(ctx, "role "+r.Role), r.Name, r.Role, r.Password)
+	if err != nil {
+		return nil, err
+	}
+	out := v1.User{Name: r.Name, Role: r.Role, Created: s.Now().UTC()}
+	if r.Password == "" {
+		out.Password = password
+	}
+	return &body[v1.User]{out}, nil
+}
+
+func (s *server) deleteUser(ctx context.Context, in *struct {
+	Name string `path:"name" maxLength:"253"`
+}) (*body[v1.User], error) {
+	u, err := s.Intent.DeleteUser(ctx, who(ctx, "user deleted"), in.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &body[v1.User]{userOf(u)}, nil
+}
+
+// changePassword counts as a login: it tells whether a password is right.
+func (s *server) changePassword(ctx context.Context, in *struct{ Body v1.PasswordChange }) (*none, error) {
+	c := callerOf(ctx)
+	if !s.tries.allow(c.whence) {
+		s.metrics.refused.WithLabelValues("login_rate").Inc()
+		return nil, model.Errorf(model.Limited, "too many passwords from %s", c.whence).WithHint("wait a minute")
+	}
+	leave, ok := s.logins.enter(ctx)
+	if !ok {
+		s.metrics.refused.WithLabelValues("login_queue").Inc()
+		return nil, model.Errorf(model.Unavailable, "too many others log in now").WithHint("try again in a moment")
+	}
+	defer leave()
+	return nil, s.Intent.ChangePassword(ctx, who(ctx, "own password"), c.Token, in.Body.Old, in.Body.New)
+}

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+)
+
+func (a *app) authUser() *cobra.Command {
+	c := &cobra.Command{Use: "user", Short: "Users, who log in with a password", RunE: helpOf,
+		Example: "  muster auth user list",
+	}
+	c.AddCommand(a.authUserCreate(), a.authUserList(), a.authUserDelete())
+	return c
+}
+
+func (a *app) authUserCreate() *cobra.Command {
+	var r v1.UserRequest
+	var file string
+	var output *format
+	c := &cobra.Command{
+		Use: "create NAME", Short: "Make a user", Args: cobra.ExactArgs(1),
+		Long:    "Makes a user who logs in with: muster login -u NAME. On a terminal it asks for a password; where\nnone is given, the server makes one, which is shown once.",
+		Example: "  muster auth user create ada --role admin\n  muster auth user create kiosk --password-file secret",
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			r.Name = args[0]
+			if file != "" || a.ReadPassword != nil {
+				if r.Password, err = a.newPassword("Password of "+r.Name+" (empty: one is made): ", file); err != nil {
+					return err
+				}
+			}
+			u, err := api.CreateUser(c.Context(), r)
+			if err != nil {
+				return err
+			}
+			if output.machine() {
+				return a.printValue(*output, u)
+			}
+			fmt.Fprintf(a.Stdout, "user %s (%s) created", clean(u.Name, false), clean(u.Role, false))
+			if u.Password != "" {
+				fmt.Fprintf(a.Stdout, ", password %s (shown once; to change it: muster auth password)", clean(u.Password, false))
+			}
+			fmt.Fprintln(a.Stdout)
+			return nil
+		},
+	}
+	output = formatFlag(c)
+	c.Flags().StringVar(&r.Role, "role", "viewer", "viewer reads everything and changes nothing; admin may do all")
+	c.Flags().StringVar(&file, "password-file", "", "file with the password; - for standard input. Default: ask, or without a terminal make one")
+	return c
+}
+
+func (a *app) authUserList() *cobra.Command {
+	var output *format
+	c := &cobra.Command{
+		Use: "list", Short: "List users", Args: cobra.NoArgs,
+		Example: "  muster auth user list",
+		RunE: func(c *cobra.Command, _ []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			list, err := api.Users(c.Context())
+			if err != nil {
+				return err
+			}
+			if output.machine() {
+				return a.printValue(*output, list)
+			}
+			t := newTable("NAME", "ROLE", "SESSIONS", "TOKENS", "MADE")
+			for _, u := range list.Items {
+				t.add(u.Name, u.Role, fmt.Sprint(u.Sessions), fmt.Sprint(u.Tokens), age(a.Now(), u.Created)+" ago")
+			}
+			return t.write(a.Env)
+		},
+	}
+	output = formatFlag(c)
+	return c
+}
+
+func (a *app) authUserDelete() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME...", Short: "End users, with their sessions and tokens", Args: cobra.MinimumNArgs(1),
+		Long:    "Ends users, and at once all their sessions and all tokens that bear their names. The last\nadministrator stays.",
+		Example: "  muster auth user delete ada",
+		ValidArgsFunction: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return a.ask(c, typed, func(ctx context.Context, api *client.Client) (names []string, err error) {
+				list, err := api.Users(ctx)
+				for _, u := range list.Items {
+					names = append(names, u.Name+"\t"+u.Role)
+				}
+				return names, err
+			})
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.connect()
+			if err != nil {
+				return err
+			}
+			for _, name := range args {
+				u, err := api.DeleteUser(c.Context(), name)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(a.Stdout, "user %s deleted; ended: %s, %s\n", clean(u.Name, false), count(u.Sessions, "session"), count(u.Tokens, "token"))
+			}
+			return nil
+		},
+	}
+}
