@@ -85,7 +85,7 @@ step ""
 printf '\n== %s  where the time went\n' "$(clock "$SECONDS")"
 cat "$took"
 if [ -s "$left_out" ]; then
-  printf '\n== left out on this machine, which is no failure\n'
+  printf '\n== left out or shortened on this machine, which is no failure\n'
   sort -u "$left_out" | sed 's/^/- /'
 else
   printf '\nNothing was left out.\n'

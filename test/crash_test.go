@@ -4,11 +4,13 @@ package test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -22,8 +24,7 @@ func TestKilledTwentyTimesUnderLoad(t *testing.T) {
 	if testing.Short() {
 		kills = 5
 	}
-	// A machine so slow that twenty take longer than this has shown enough with fewer.
-	enough := time.Now().Add(2 * time.Minute)
+	enough := time.Now().Add(4 * time.Minute) // on a machine so slow, fewer must do
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -69,7 +70,7 @@ func TestKilledTwentyTimesUnderLoad(t *testing.T) {
 			s.Launch()
 			kills--
 			if time.Now().After(enough) && kills > 0 && kills <= 15 {
-				t.Logf("time is up, %d kills early", kills)
+				testenv.Shortened(t, fmt.Sprintf("%d of 20 kills, for this machine is slow", 20-kills), "go test ./test -run TwentyTimes, while nothing else runs")
 				kills = 0
 			}
 		}

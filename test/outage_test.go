@@ -32,7 +32,7 @@ func TestServerGoneWhileAgentsRun(t *testing.T) {
 	settled(t, api, "restarts", "flips", flips)
 
 	s.Kill()
-	wait(t.Context(), harness.Lasts(10*time.Second, time.Minute)) // 10 s after a session results are still live
+	wait(t.Context(), harness.Lasts(t, 10*time.Second, time.Minute)) // 10 s after a session results are still live
 	flips.Exit(int(model.Critical))
 	flips.Ran(3) // backlog
 	flips.Exit(int(model.OK))

@@ -44,7 +44,7 @@ func TestDeadAndLivingAfterTheServerDidNotListen(t *testing.T) {
 			}
 			t.Parallel()
 			s := harness.NewServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", timeout.String(), "--reconnect-grace", "5s")
-			lasts := harness.Lasts(2*timeout, c.long)
+			lasts := harness.Lasts(t, 2*timeout, c.long)
 			fleet := harness.Fleet{Agents: living + dead, Checks: 2, Interval: time.Second}
 			s.Prepare(fleet)
 			s.Start()

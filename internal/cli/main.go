@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/version"
 )
 
 // Extra is a command that main hands in, because it needs more of the house than
@@ -85,9 +86,11 @@ func Root(env *Env, extras ...Extra) *cobra.Command {
 		Example:       "  muster up\n  muster status\n  muster get events",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Version:       version.Get().String(),
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.SetVersionTemplate("{{ .Version }}\n")
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)

@@ -15,14 +15,25 @@ import (
 // end: what was left out, why, and the command that makes it run.
 func LeftOut(t testing.TB, why, command string) {
 	t.Helper()
-	line := fmt.Sprintf("%s: %s. To run it: %s", t.Name(), why, command)
+	t.Skip("left out: " + note(t, why, "To run it: "+command))
+}
+
+// Shortened puts the test on the same list and lets it go on: it shows less than it
+// could.
+func Shortened(t testing.TB, how, command string) {
+	t.Helper()
+	t.Log("shortened: " + note(t, how, "In full: "+command))
+}
+
+func note(t testing.TB, what, command string) string {
+	line := fmt.Sprintf("%s: %s. %s", t.Name(), what, command)
 	if path := os.Getenv("MUSTER_LEFT_OUT"); path != "" {
 		if f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
 			fmt.Fprintln(f, line)
 			f.Close()
 		}
 	}
-	t.Skip("left out: " + line)
+	return line
 }
 
 // Program returns the path of a program, searched for in PATH and the given
