@@ -34,5 +34,8 @@ measured 0
 } >"$state.yaml"
 bin/muster apply -f "$state.yaml" --yes >/dev/null
 measured 40
+ran=$(bin/muster describe event bench-agent/probe-agent | grep -oE '\bruns=[0-9]+' | head -1)
+[ -n "$ran" ] || { echo "the agent's own check has no result"; exit 1; }
+echo "since its start: $ran"
 echo "asked: binary of at most 15 MB: $(awk -v b="$size" 'BEGIN { printf "%.1f", b / 1e6 }') MB, $(asked "$size" 15000000)"
 echo "asked: at most 25 MiB resident with 40 checks: $(of VmRSS) MiB, $(asked "$(of VmRSS)" 25)"
