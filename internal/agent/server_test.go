@@ -205,11 +205,14 @@ func (s *server) Lookup(uid uuid.UUID) (muster.Node, bool) {
 	return muster.Node{ID: theNode, Name: "web01", Namespace: 1}, uid == s.uid
 }
 
-func (s *server) Seen(_ muster.Node, hello *wire.Hello) {
+func (s *server) Team(model.NamespaceID) muster.TeamLimits { return muster.TeamLimits{} }
+
+func (s *server) Seen(_ muster.Node, hello *wire.Hello) (limit, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hellos = append(s.hellos, *hello)
 	s.changed.Broadcast()
+	return "", ""
 }
 
 // View.

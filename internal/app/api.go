@@ -2,8 +2,10 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/api"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -12,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/version"
 )
 
@@ -70,6 +73,10 @@ func (s *Server) describe() v1.Status {
 			out.Warnings = append(out.Warnings, text)
 		}
 	}
+	hits := s.sessions.Hits(s.now().Add(-hitsShown))
+	for _, h := range hits[:min(5, len(hits))] {
+		out.Warnings = append(out.Warnings, limitWarning(h))
+	}
 	for _, text := range s.planner.Oversized(3) {
 		out.Warnings = append(out.Warnings, "too much for one assignment, the agent keeps its last one: "+text)
 	}
@@ -79,4 +86,35 @@ func (s *Server) describe() v1.Status {
 // oneLine is an error with its hint, for a list.
 func oneLine(err error) string {
 	return strings.Join(strings.Fields(err.Error()), " ")
+}
+
+// hitsShown is how long a limit that was met stands in the status.
+const hitsShown = 10 * time.Minute
+
+// limitField is what an operator raises, in the spec of the namespace.
+func limitField(limit string) string {
+	switch limit {
+	case "output":
+		return "outputBytes"
+	case "node_states":
+		return "statesPerNode"
+	case "namespace_states":
+		return "states"
+	case "node_rate":
+		return "nodeResultsPerSec"
+	case "namespace_rate":
+		return "resultsPerSec"
+	case "labels":
+		return "labels"
+	}
+	return ""
+}
+
+// limitWarning says which namespace met which limit, and what raises it.
+func limitWarning(h muster.Hit) string {
+	text := fmt.Sprintf("namespace %s met a limit %d times, last by node %s: %s", h.Namespace, h.Count, h.Node, h.Reason)
+	if field := limitField(h.Limit); field != "" {
+		text += fmt.Sprintf("; spec.limits.%s: muster edit namespace %s", field, h.Namespace)
+	}
+	return text
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -40,22 +41,24 @@ func (n nodes) Lookup(uid uuid.UUID) (muster.Node, bool) {
 	if !ok {
 		return muster.Node{}, false
 	}
-	limits := n.s.intent.LimitsFor(info.Namespace)
-	return muster.Node{
-		ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout,
-		ResultsPerSec: limits.NodeResultsSec, NamespaceResultsPerSec: limits.ResultsPerSec, OutputBytes: limits.OutputBytes,
-	}, true
+	return muster.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout}, true
 }
 
-func (n nodes) Seen(node muster.Node, hello *wire.Hello) {
+func (n nodes) Team(id model.NamespaceID) muster.TeamLimits {
+	name, _ := n.s.planner.NamespaceName(id)
+	l := n.s.intent.NamespaceLimits(id)
+	return muster.TeamLimits{Namespace: name, ResultsPerSec: l.ResultsPerSec, NodeResultsPerSec: l.NodeResultsSec, OutputBytes: l.OutputBytes}
+}
+
+func (n nodes) Seen(node muster.Node, hello *wire.Hello) (limit, reason string) {
 	info, ok := n.s.intent.LookupNode(hello.Node)
 	if !ok {
-		return
+		return "", ""
 	}
 	facts := hello.Facts
 	if facts == nil {
 		facts = map[string]string{}
 	}
 	facts["agentVersion"] = hello.Version
-	n.s.intent.SeenNode(info, facts, hello.Labels)
+	return n.s.intent.SeenNode(info, facts, hello.Labels)
 }

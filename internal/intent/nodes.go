@@ -26,6 +26,7 @@ type nodeIndex struct {
 	told  uint64           // how often something was noted there
 }
 
+// seenNode is what an agent said; a nil map: nothing that is taken.
 type seenNode struct {
 	facts, labels map[string]string
 }
@@ -82,18 +83,32 @@ func (s *Service) LookupNode(uid uuid.UUID) (NodeInfo, bool) {
 }
 
 // SeenNode notes what an agent said of itself; Run writes it soon, if it is new. A
-// fleet that comes back with what it said before costs no look into the store.
-func (s *Service) SeenNode(info NodeInfo, facts, labels map[string]string) {
+// fleet that comes back with what it said before costs no look into the store. What is
+// beyond a limit is not taken: limit (labels or facts) and reason say so.
+func (s *Service) SeenNode(info NodeInfo, facts, labels map[string]string) (limit, reason string) {
+	if facts == nil {
+		facts = map[string]string{}
+	}
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	if reason = unsaidFacts(facts); reason != "" {
+		limit, facts = "facts", nil
+	}
+	if why := s.unsaidLabels(info.Namespace, labels); why != "" {
+		limit, reason, labels = "labels", why, nil
+	}
 	said := fingerprint(facts, labels)
 	key := Key{"Node", info.Namespace, info.Name}
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
 	if on, ok := s.nodes.byUID[info.UID]; ok && on.said == said {
 		delete(s.nodes.seen, key)
-		return
+		return limit, reason
 	}
 	s.nodes.seen[key] = seenNode{facts, labels}
 	s.nodes.told++
+	return limit, reason
 }
 
 // fingerprint tells sets of facts and labels apart, whatever their order.
@@ -166,10 +181,17 @@ func (s *Service) writeSeen(ctx context.Context) error {
 				return err
 			}
 			spec := r.Spec.(*model.NodeSpec)
-			if maps.Equal(spec.Facts, seen.facts) && maps.Equal(spec.AgentLabels, seen.labels) {
+			facts, labels := spec.Facts, spec.AgentLabels
+			if seen.facts != nil {
+				facts = seen.facts
+			}
+			if seen.labels != nil {
+				labels = seen.labels
+			}
+			if maps.Equal(spec.Facts, facts) && maps.Equal(spec.AgentLabels, labels) {
 				continue
 			}
-			spec.Facts, spec.AgentLabels = seen.facts, seen.labels
+			spec.Facts, spec.AgentLabels = facts, labels
 			body, err := encode(r)
 			if err != nil {
 				return err
@@ -197,6 +219,12 @@ func (s *Service) Register(ctx context.Context, uid uuid.UUID, token pki.JoinTok
 	namespace := token.Namespace
 	if namespace == "" {
 		namespace = model.DefaultNamespaceName
+	}
+	if unsaidFacts(request.Facts) != "" {
+		request.Facts = nil
+	}
+	if s.unsaidLabels(namespace, request.Labels) != "" { // its first session says so
+		request.Labels = nil
 	}
 	for i := 1; i <= 1000; i++ {
 		name := base

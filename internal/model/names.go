@@ -37,6 +37,17 @@ func CleanName(text string) string {
 	return strings.Trim(clean, "._-")
 }
 
+// LabelError says why something is no label; nil if it is one.
+func LabelError(key, value string) error {
+	switch {
+	case !isLabelKey(key):
+		return fmt.Errorf("%q is no label's name: letters, digits, and . _ - / between them, at most %d", Brief(key), maxText)
+	case len(value) > maxText || hasControl(value):
+		return fmt.Errorf("label %s: want one line of at most %d bytes", key, maxText)
+	}
+	return nil
+}
+
 func isLabelKey(name string) bool {
 	if name == "" || len(name) > maxText {
 		return false

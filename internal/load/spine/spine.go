@@ -156,7 +156,12 @@ func (s *Spine) Lookup(uid uuid.UUID) (muster.Node, bool) {
 }
 
 // Seen is not kept: there is no intent.
-func (s *Spine) Seen(muster.Node, *wire.Hello) {}
+func (s *Spine) Seen(muster.Node, *wire.Hello) (limit, reason string) { return "", "" }
+
+// Team: the server's defaults.
+func (s *Spine) Team(model.NamespaceID) muster.TeamLimits {
+	return muster.TeamLimits{Namespace: "spine"}
+}
 
 // For, Chunk, Subscribe: plan.Assignments.
 func (s *Spine) For(node model.NodeID) *plan.Assignment {

@@ -112,10 +112,26 @@ func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused) {
 			code = cmp.Or(code, verdictNames[v])
 			refused = append(refused, wire.Refused{StreamKey: r.StreamKey, Number: number, Code: code, Reason: reason})
 			x.complain(v, code, reason)
+			if limit := limitOf(v, code); limit != "" {
+				x.hit(limit, reason)
+			}
 		}
 		number++
 	}
 	return refused
+}
+
+// limitOf is the limit behind a refusal; empty: there is none.
+func limitOf(v verdict, code string) string {
+	switch {
+	case v == refusedOutput:
+		return "output"
+	case v == refusedStates && code == "namespace_limit":
+		return "namespace_states"
+	case v == refusedStates:
+		return "node_states"
+	}
+	return ""
 }
 
 // complain tells the operator once per session and kind of refusal; the metrics have
@@ -148,8 +164,8 @@ func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (v verdict, c
 	default:
 		return refusedKind, "", "a signal of a kind that this server does not know"
 	}
-	if len(sig.Output) > x.node.OutputBytes {
-		return refusedOutput, "", fmt.Sprintf("output of %d bytes, at most %d", len(sig.Output), x.node.OutputBytes)
+	if most := x.team.limits.Load().OutputBytes; len(sig.Output) > most {
+		return refusedOutput, "", fmt.Sprintf("output of %d bytes, at most %d", len(sig.Output), most)
 	}
 	var known *model.Chunk
 	if held != nil {

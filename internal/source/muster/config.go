@@ -123,8 +123,6 @@ func (l Limits) complete() Limits {
 func (l *Limits) of(n *Node) {
 	n.Keepalive = cmp.Or(n.Keepalive, l.Keepalive)
 	n.Timeout = cmp.Or(n.Timeout, l.Timeout)
-	n.ResultsPerSec = cmp.Or(n.ResultsPerSec, l.NodeResultsPerSec)
-	n.OutputBytes = cmp.Or(n.OutputBytes, l.OutputBytes)
 }
 
 func sectionOf(uid uuid.UUID) journal.Section { return journal.Section(model.PartitionOf(uid)) }

@@ -21,18 +21,25 @@ type Node struct {
 
 	Keepalive time.Duration // how often it must be heard of; zero: Limits.Keepalive
 	Timeout   time.Duration // after which it is missed; zero: Limits.Timeout
+}
 
-	ResultsPerSec          float64 // of this node; zero: Limits.NodeResultsPerSec
-	NamespaceResultsPerSec float64 // of all nodes of its namespace; zero: no limit
-	OutputBytes            int     // longest output of one result; zero: Limits.OutputBytes
+// TeamLimits bound what the nodes of one namespace may send.
+type TeamLimits struct {
+	Namespace         string  // its name
+	ResultsPerSec     float64 // of all its nodes; zero: no limit
+	NodeResultsPerSec float64 // of each; zero: Limits.NodeResultsPerSec
+	OutputBytes       int     // longest output of one result; zero: Limits.OutputBytes
 }
 
 // Nodes finds machines by their immutable id.
 type Nodes interface {
 	Lookup(uid uuid.UUID) (Node, bool)
+	// Team says what a namespace may send. It is asked every second.
+	Team(namespace model.NamespaceID) TeamLimits
 	// Seen hands on what an agent said of itself (facts, labels, groups, version). It
-	// must not block; hello is the caller's afterwards.
-	Seen(node Node, hello *wire.Hello)
+	// must not block; hello is the caller's afterwards. What it does not take, because of
+	// a limit, it names with the reason.
+	Seen(node Node, hello *wire.Hello) (limit, reason string)
 }
 
 // View is what sessions need of the event view.

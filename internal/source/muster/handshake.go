@@ -52,7 +52,9 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven uuid.U
 	if s.cfg.OnBehind != nil && s.behind(hello, x) {
 		s.cfg.OnBehind(x.node)
 	}
-	s.cfg.Nodes.Seen(x.node, hello)
+	if limit, reason := s.cfg.Nodes.Seen(x.node, hello); limit != "" {
+		x.hit(limit, reason)
+	}
 	if !s.open(x) {
 		return nil, s.busy("draining", "the server is stopping", time.Second)
 	}
@@ -133,7 +135,7 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven uuid.UUID) (
 		return nil, s.busy("streams", fmt.Sprintf("Hello names %d streams, at most %d", len(hello.Streams), maxStreams), time.Minute)
 	}
 	s.cfg.Limits.of(&node)
-	x := &session{srv: s, conn: conn, id: hello.Session, uid: hello.Node, node: node, section: sectionOf(hello.Node), shared: s.rates.of(node.Namespace)}
+	x := &session{srv: s, conn: conn, id: hello.Session, uid: hello.Node, node: node, section: sectionOf(hello.Node), team: s.team(node.Namespace)}
 	x.room.L = &x.mu
 	x.heard.Store(s.clock.Load())
 	return x, nil
@@ -237,12 +239,12 @@ func (s *Server) behind(hello *wire.Hello, x *session) bool {
 }
 
 func (s *Server) welcome(x *session) *wire.Welcome {
-	l := &s.cfg.Limits
+	l, limits := &s.cfg.Limits, x.team.limits.Load()
 	w := &wire.Welcome{
 		Protocol: wire.Protocol, Name: x.node.Name, Node: x.node.ID, ServerUnixMs: s.cfg.Now().UnixMilli(),
 		Incarnation: s.cfg.Journal.Incarnation().ID, KeepaliveMs: uint32(x.node.Keepalive.Milliseconds()),
-		MaxFrame: uint32(l.FrameBytes), MaxUnacked: uint32(l.UnackedBytes), MaxOutput: uint32(x.node.OutputBytes),
-		ResultsPerSec: uint32(x.node.ResultsPerSec), Servers: s.cfg.Servers, VersionWanted: s.cfg.Version,
+		MaxFrame: uint32(l.FrameBytes), MaxUnacked: uint32(l.UnackedBytes), MaxOutput: uint32(limits.OutputBytes),
+		ResultsPerSec: uint32(limits.NodeResultsPerSec), Servers: s.cfg.Servers, VersionWanted: s.cfg.Version,
 	}
 	for i := range x.streams {
 		w.Last = append(w.Last, wire.StreamLast{StreamKey: x.streams[i].StreamKey, Last: x.streams[i].last})

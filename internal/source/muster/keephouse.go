@@ -25,6 +25,7 @@ func (s *Server) keepHouse(ctx context.Context) {
 		at := s.cfg.Now()
 		now := s.clock.Add(int64(min(max(0, at.Sub(last)), maxTick)))
 		last = at
+		s.refreshTeams()
 		s.acks.nudge()
 		s.pushes.nudge()
 		pressed := s.pressed()

@@ -50,6 +50,7 @@ type metrics struct {
 	sent       *prometheus.CounterVec
 	acks       prometheus.Counter // of sent
 	throttled  *prometheus.CounterVec
+	limited    *prometheus.CounterVec
 	resent     prometheus.Counter
 	stuck      prometheus.Counter
 	bytes      prometheus.Counter
@@ -77,6 +78,10 @@ func newMetrics(r prometheus.Registerer, sessions func() float64) *metrics {
 		sent:       vector("sent_total", "Messages to agents, by kind.", "kind"),
 		throttled:  vector("throttled_total", "Times that reading from an agent paused, by the limit that it met.", "limit"),
 	}
+	m.limited = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "muster_limits_met_total", Help: "Refusals (and, of rates, pauses) because of a limit, by namespace and limit.",
+	}, []string{"namespace", "limit"})
+	r.MustRegister(m.limited)
 	m.acks = m.sent.WithLabelValues("ack")
 	frames := vector("frames_total", "Messages from agents after Hello, by outcome.", "outcome")
 	for i := range m.frames {

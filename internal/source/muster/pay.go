@@ -1,6 +1,9 @@
 package muster
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // maxPause bounds one pause, so that a stopped server is not waited for.
 const maxPause = time.Second
@@ -8,24 +11,39 @@ const maxPause = time.Second
 // pay takes tokens for n signals and waits while there is debt: the agent's next
 // frames wait in its socket, then in its spool. Nobody else waits.
 func (x *session) pay(n int) {
-	now := x.srv.sinceBegan()
-	own := x.own.take(n, x.node.ResultsPerSec, x.srv.cfg.Limits.RateBurst, now)
-	all := x.shared.take(n, x.node.NamespaceResultsPerSec, x.srv.cfg.Limits.RateBurst, now)
+	limits := x.team.limits.Load()
+	own, all := x.take(n, limits)
 	if own == 0 && all == 0 {
 		return
 	}
-	limit, reason := "node", "this node is at its limit of results per second"
+	limit, reason := "node", fmt.Sprintf("this node is at its limit of %g results per second", limits.NodeResultsPerSec)
 	if all > own {
-		limit, reason = "namespace", "the namespace is at its limit of results per second"
+		limit, reason = "namespace", fmt.Sprintf("the namespace is at its limit of %g results per second", limits.ResultsPerSec)
 	}
 	x.srv.metrics.throttled.WithLabelValues(limit).Inc()
+	x.hit(limit+"_rate", reason)
 	x.slow(reason)
 	x.wait(max(own, all))
 }
 
-// wait pauses the reader; the end of session or server ends it.
+// take takes n tokens, and returns how long to wait for the node and the namespace.
+func (x *session) take(n int, limits *TeamLimits) (own, all time.Duration) {
+	now, burst := x.srv.sinceBegan(), x.srv.cfg.Limits.RateBurst
+	return x.own.take(n, limits.NodeResultsPerSec, burst, now), x.team.take(n, limits.ResultsPerSec, burst, now)
+}
+
+// wait pauses the reader; the end of session or server ends it, and other limits count
+// anew what is owed: who raises one does not wait until the debt under the old is paid.
 func (x *session) wait(wait time.Duration) {
+	limits := x.team.limits.Load()
 	for ; wait > 0; wait -= maxPause {
+		if now := x.team.limits.Load(); now != limits {
+			limits = now
+			own, all := x.take(0, limits)
+			if wait = max(own, all); wait <= 0 {
+				return
+			}
+		}
 		timer := time.NewTimer(min(wait, maxPause))
 		select {
 		case <-timer.C:
@@ -45,8 +63,10 @@ func (x *session) wait(wait time.Duration) {
 // payFrame takes what any message costs, whatever is in it: pings, batches sent again
 // and messages that mean nothing are not free.
 func (x *session) payFrame() {
-	if wait := x.own.take(1, x.node.ResultsPerSec, x.srv.cfg.Limits.RateBurst, x.srv.sinceBegan()); wait > 0 {
+	most := x.team.limits.Load().NodeResultsPerSec
+	if wait := x.own.take(1, most, x.srv.cfg.Limits.RateBurst, x.srv.sinceBegan()); wait > 0 {
 		x.srv.metrics.throttled.WithLabelValues("node").Inc()
+		x.hit("node_rate", fmt.Sprintf("this node sends more than %g results or other messages per second", most))
 		x.wait(wait)
 	}
 }

@@ -3,8 +3,6 @@ package muster
 import (
 	"sync"
 	"time"
-
-	"github.com/muster-fleet/muster/internal/model"
 )
 
 // bucket is a token bucket that may go into debt: a batch is taken as it is, and
@@ -36,26 +34,4 @@ func (b *bucket) take(n int, rate float64, burst time.Duration, now int64) time.
 		return 0
 	}
 	return time.Duration(-b.tokens / rate * float64(time.Second))
-}
-
-// rates holds the buckets that all nodes of a namespace share.
-type rates struct {
-	burst time.Duration
-	mu    sync.Mutex
-	by    map[model.NamespaceID]*bucket
-}
-
-func (r *rates) init(burst time.Duration) {
-	r.burst, r.by = burst, make(map[model.NamespaceID]*bucket)
-}
-
-func (r *rates) of(namespace model.NamespaceID) *bucket {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	b := r.by[namespace]
-	if b == nil {
-		b = new(bucket)
-		r.by[namespace] = b
-	}
-	return b
 }

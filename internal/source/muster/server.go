@@ -21,7 +21,7 @@ type Server struct {
 	metrics  *metrics
 	ws       wsconn.Options
 	watch    shedWatch
-	rates    rates
+	teams    teams
 	arrivals arrivals
 
 	registry registry
@@ -61,7 +61,6 @@ func New(cfg Config) (*Server, error) {
 	s.records.New = func() any { return new(record) }
 	s.acks = newOutbox("session-acks", laneAck, cfg.Limits.Sessions, cfg.Queues)
 	s.pushes = newOutbox("session-pushes", lanePush, cfg.Limits.Sessions, cfg.Queues)
-	s.rates.init(cfg.Limits.RateBurst)
 	s.watch.init(cfg.Limits, cfg.OnShed)
 	s.began = cfg.Now()
 	s.clock.Store(s.began.UnixNano())

@@ -32,7 +32,7 @@ type session struct {
 	uid     uuid.UUID
 	node    Node
 	section journal.Section
-	shared  *bucket // of the namespace
+	team    *team
 	own     bucket
 
 	heard  atomic.Int64 // server clock of the last frame

@@ -344,7 +344,8 @@ func TestUnackedBytesStopTheReader(t *testing.T) {
 func TestRateDelaysOnlyItsNamespace(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.RateBurst = time.Second; c.Limits.NodeResultsPerSec = 1e6 })
 	slow, fast := w.node(1, 1), w.node(2, 1)
-	w.nodes.set(slow, Node{ID: 1001, Name: "slow", Namespace: 1, NamespaceResultsPerSec: 100})
+	w.nodes.set(slow, Node{ID: 1001, Name: "slow", Namespace: 1})
+	w.nodes.limit(1, TeamLimits{ResultsPerSec: 100})
 	w.nodes.set(fast, Node{ID: 1002, Name: "fast", Namespace: 2})
 	w.plan.mu.Lock()
 	w.plan.chunks[2] = &model.Chunk{ID: 2, Check: model.FirstCheck + 1, Namespace: model.SharedNamespace}
@@ -448,7 +449,8 @@ func TestHousekeeping(t *testing.T) {
 	}
 	testenv.Until(w.t, "both are here", func() bool { return w.server.Sessions() == 2 })
 	paused := w.node(3, 1)
-	w.nodes.set(paused, Node{ID: 1003, Name: "paused", ResultsPerSec: 0.1})
+	w.nodes.set(paused, Node{ID: 1003, Name: "paused", Namespace: 3})
+	w.nodes.limit(3, TeamLimits{NodeResultsPerSec: 0.1})
 	w.agent(paused).send(results(1, 50, 1)) // its reader waits for minutes
 	w.journal.set(func() { w.journal.stats.Blocked = errors.New("disk is full") })
 	a.wait("slow", func() bool { return len(a.slow) == 1 && strings.Contains(a.slow[0], "disk is full") })

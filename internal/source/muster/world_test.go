@@ -226,6 +226,7 @@ func (w *world) balance() {
 type memNodes struct {
 	mu   sync.Mutex
 	by   map[uuid.UUID]Node
+	team map[model.NamespaceID]TeamLimits
 	seen int
 }
 
@@ -236,7 +237,27 @@ func (m *memNodes) Lookup(uid uuid.UUID) (Node, bool) {
 	n, ok := m.by[uid]
 	return n, ok
 }
-func (m *memNodes) Seen(Node, *wire.Hello) { m.mu.Lock(); m.seen++; m.mu.Unlock() }
+func (m *memNodes) Seen(Node, *wire.Hello) (string, string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen++
+	return "", ""
+}
+func (m *memNodes) Team(id model.NamespaceID) TeamLimits {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.team[id]
+	l.Namespace = fmt.Sprint("team", id)
+	return l
+}
+func (m *memNodes) limit(id model.NamespaceID, l TeamLimits) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.team == nil {
+		m.team = map[model.NamespaceID]TeamLimits{}
+	}
+	m.team[id] = l
+}
 
 // memPlan is the planner.
 type memPlan struct {

@@ -1,0 +1,377 @@
+//go:build linux
+
+package test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gobwas/ws"
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// hostile is a server with some nodes, their certificates, and one agent that behaves:
+// whatever is done to the server, it must go on being acknowledged.
+type hostile struct {
+	*harness.Server
+	t            *testing.T
+	certificates func(uuid.UUID) (*tls.Config, error)
+}
+
+func newHostile(t *testing.T, nodes int, prepare func(*harness.Server), args ...string) *hostile {
+	t.Helper()
+	t.Parallel()
+	s := harness.NewServer(t, args...)
+	s.Plain = "" // what agents really use
+	if prepare != nil {
+		prepare(s)
+	}
+	s.Prepare(harness.Fleet{Agents: nodes, Checks: 2, Interval: time.Minute})
+	s.Start()
+	certificates, err := load.Certificates(s.Authority())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &hostile{Server: s, t: t, certificates: certificates}
+}
+
+// node is the id of one of the nodes.
+func node(i int) uuid.UUID { return load.NodeUID(0, i) }
+
+// tls is what the node's agent would use.
+func (h *hostile) tls(i int) *tls.Config {
+	h.t.Helper()
+	cfg, err := h.certificates(node(i))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return cfg
+}
+
+// good is an agent that sends a result again and again and measures how long each takes
+// to be acknowledged.
+type good struct {
+	h       *hostile
+	session *link.Session
+	cancel  context.CancelFunc
+	done    chan struct{}
+
+	mu    sync.Mutex
+	chunk model.ChunkID
+	text  []byte
+	acked uint64
+	sent  time.Time
+	most  time.Duration
+	n     int
+	wake  chan struct{}
+	err   error
+}
+
+var goodKey = wire.StreamKey{Stream: 4711}
+
+// behave opens the good agent's session. It ends with the test, or by unharmed.
+func (h *hostile) behave(i int, every time.Duration) *good {
+	h.t.Helper()
+	return h.behaveAs(node(i), every)
+}
+
+func (h *hostile) behaveAs(uid uuid.UUID, every time.Duration) *good {
+	h.t.Helper()
+	certificate, err := h.certificates(uid)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(h.t.Context())
+	g := &good{h: h, cancel: cancel, done: make(chan struct{}), wake: make(chan struct{}, 1), text: []byte("all is well")}
+	cfg := &link.Config{Node: uid, TLS: certificate}
+	hello := &wire.Hello{Name: "good", Streams: []wire.StreamHeld{{StreamKey: goodKey, First: 1}}}
+	if g.session, err = link.Open(ctx, cfg, h.Listen, hello, nil, g); err != nil {
+		h.t.Fatalf("the good agent: %v", err)
+	}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		if err := g.session.Read(); err != nil && ctx.Err() == nil {
+			g.mu.Lock()
+			g.err = err
+			g.mu.Unlock()
+			g.signal()
+		}
+	})
+	go func() {
+		defer close(g.done)
+		g.play(ctx, every)
+		g.session.Close()
+		reading.Wait()
+	}()
+	h.t.Cleanup(func() { cancel(); <-g.done })
+	return g
+}
+
+func (g *good) play(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for number := uint64(1); ; number++ {
+		if !g.until(ctx, func() bool { return g.chunk != 0 }) {
+			return
+		}
+		g.mu.Lock()
+		g.sent = time.Now()
+		chunk, text := g.chunk, g.text
+		g.mu.Unlock()
+		err := g.session.Send(&wire.Batch{StreamKey: goodKey, First: number, Signals: []wire.Signal{{Kind: wire.SignalResult, Chunk: chunk, Output: text}}})
+		if err != nil && ctx.Err() == nil {
+			g.mu.Lock()
+			g.err = err
+			g.mu.Unlock()
+			return
+		}
+		if !g.until(ctx, func() bool { return g.acked >= number }) {
+			return
+		}
+		g.mu.Lock()
+		g.most, g.n = max(g.most, time.Since(g.sent)), g.n+1
+		g.mu.Unlock()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (g *good) until(ctx context.Context, ok func() bool) bool {
+	for {
+		g.mu.Lock()
+		over, is := g.err != nil, ok()
+		g.mu.Unlock()
+		if is || over {
+			return is && !over
+		}
+		select {
+		case <-g.wake:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// output makes what it sends so long.
+func (g *good) output(n int) {
+	g.mu.Lock()
+	g.text = bytes.Repeat([]byte("all is well "), n/12)
+	g.mu.Unlock()
+}
+
+func (g *good) signal() {
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+// unharmed ends the good agent and checks that it was never kept waiting for long.
+func (g *good) unharmed(within time.Duration) {
+	g.h.t.Helper()
+	g.mu.Lock()
+	most, n, err, waiting := g.most, g.n, g.err, time.Since(g.sent)
+	if g.acked >= uint64(n)+1 {
+		waiting = 0
+	}
+	g.mu.Unlock()
+	g.cancel()
+	<-g.done
+	if err != nil || n == 0 || max(most, waiting) > within {
+		g.h.t.Errorf("the good agent: %d results, the slowest acknowledged after %s (now waiting %s), %v", n, most, waiting, err)
+	}
+	g.h.t.Logf("the good agent: %d results, the slowest acknowledged after %s", n, most)
+}
+
+// slowest is the longest that a result took, and how many there were; it begins anew.
+func (g *good) slowest() (time.Duration, int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	most, n := g.most, g.n
+	g.most, g.n = 0, 0
+	return most, n
+}
+
+// count is slowest without beginning anew.
+func (g *good) count() (time.Duration, int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.most, g.n
+}
+
+func (g *good) Welcomed(*link.Session, *wire.Welcome) {}
+func (g *good) Assigned(_ *link.Session, held *link.Held) {
+	g.mu.Lock()
+	if len(held.Chunks) > 0 {
+		g.chunk = held.Chunks[0].ID
+	}
+	g.mu.Unlock()
+	g.signal()
+}
+func (g *good) Acked(_ *link.Session, ack *wire.Ack) {
+	g.mu.Lock()
+	for _, l := range ack.Last {
+		g.acked = max(g.acked, l.Last)
+	}
+	g.mu.Unlock()
+	g.signal()
+}
+func (g *good) RunNow(*link.Session, model.ChunkID)          {}
+func (g *good) Slow(*link.Session, time.Duration, string)    {}
+func (g *good) Leaving(*link.Session, time.Duration, string) {}
+
+// enemy is a connection to the server that says what it likes.
+type enemy struct {
+	t testing.TB
+	net.Conn
+	ws *wsconn.Conn
+}
+
+// dial makes the TLS connection; the error is that of the handshake, or of the first
+// read where the server refuses after it (TLS 1.3 tells a client afterwards).
+func (h *hostile) dial(cfg *tls.Config) (*enemy, error) {
+	nc, err := net.Dial("tcp", h.Listen)
+	if err != nil {
+		return nil, err
+	}
+	h.t.Cleanup(func() { nc.Close() })
+	_ = nc.SetDeadline(time.Now().Add(30 * time.Second))
+	conn := tls.Client(nc, cfg)
+	if err := conn.Handshake(); err != nil {
+		return nil, err
+	}
+	return &enemy{t: h.t, Conn: conn}, nil
+}
+
+// open makes the WebSocket too.
+func (h *hostile) open(cfg *tls.Config) (*enemy, error) {
+	e, err := h.dial(cfg)
+	if err != nil {
+		return nil, err
+	}
+	e.ws, err = wsconn.Connect(e.Conn, h.Listen, "/agent/v1/session", wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)})
+	return e, err
+}
+
+// say sends one message.
+func (e *enemy) say(frame []byte) {
+	_ = e.ws.Write(append(make([]byte, wsconn.Headroom), frame...))
+}
+
+// hear waits for the next message.
+func (e *enemy) hear() (wire.Kind, []byte, error) {
+	for {
+		op, frame, err := e.ws.Read(wire.MaxFrame)
+		if err != nil {
+			return 0, nil, err
+		}
+		if op == wsconn.Binary {
+			kind, body, err := wire.FrameKind(frame)
+			return kind, body, err
+		}
+	}
+}
+
+// hello opens the node's session.
+func (h *hostile) hello(i int) *enemy {
+	h.t.Helper()
+	e, err := h.open(h.tls(i))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	e.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: node(i), Streams: []wire.StreamHeld{{StreamKey: goodKey, First: 1}}}))
+	if kind, body, err := e.hear(); err != nil || kind != wire.KindWelcome {
+		h.t.Fatalf("node %d: the server says %d %q, %v", i, kind, body, err)
+	}
+	return e
+}
+
+// checks reads on to the Assignment: the definitions that the node runs.
+func (e *enemy) checks(t *testing.T) (ids []model.ChunkID) {
+	t.Helper()
+	for {
+		kind, body, err := e.hear()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a wire.Assignment
+		if kind != wire.KindAssignment {
+			continue
+		}
+		if err := a.Decode(body); err != nil {
+			t.Fatal(err)
+		}
+		for i := range a.Add {
+			ids = append(ids, a.Add[i].ID)
+		}
+		return ids
+	}
+}
+
+// refusal reads on to the Refuse.
+func (e *enemy) refusal() (r wire.Refuse, err error) {
+	for {
+		kind, body, err := e.hear()
+		if err != nil {
+			return r, err
+		}
+		if kind == wire.KindRefuse {
+			if err := r.Decode(body); err != nil {
+				return r, err
+			}
+			var closed *wsconn.CloseError
+			if _, _, err := e.ws.Read(wire.MaxFrame); !errors.As(err, &closed) {
+				return r, err
+			}
+			return r, nil
+		}
+	}
+}
+
+// header is a WebSocket frame as its header says it is.
+func header(h ws.Header, payload string) []byte {
+	var b bytes.Buffer
+	h.Length = max(h.Length, int64(len(payload)))
+	_ = ws.WriteHeader(&b, h)
+	b.WriteString(payload)
+	return b.Bytes()
+}
+
+// memory is what the process has resident, in bytes.
+func (h *hostile) memory() int64 { return int64(h.Metric("process_resident_memory_bytes")) }
+
+// answer sends raw bytes and reads what comes back.
+func answer(conn io.ReadWriter, request string) string {
+	_, _ = io.WriteString(conn, request)
+	text, _ := io.ReadAll(io.LimitReader(conn, 1<<20))
+	return strings.ToValidUTF8(string(text), "?")
+}
+
+// tokenOf is the administrator's, from the context file that Client has written.
+func tokenOf(t *testing.T, s *harness.Server) string {
+	t.Helper()
+	c, err := client.LoadContext(s.Context)
+	if err != nil || c.Token == "" {
+		t.Fatalf("no token: %v", err)
+	}
+	return c.Token
+}
