@@ -68,8 +68,21 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven uuid.U
 		x.pushed = a
 		x.mu.Unlock()
 	}
+	x.welcomed()
 	x.due(lanePush, dueAssign) // also what changed since the session was registered
 	return x, nil
+}
+
+// welcomed lets writers at the session: what became due since it was registered (its
+// assignment changed, it was replaced) had to wait, because Welcome comes first.
+func (x *session) welcomed() {
+	x.mu.Lock()
+	x.queued = [lanes]bool{}
+	put := x.duty[laneAck] != 0 && x.dueLocked(laneAck, 0)
+	x.mu.Unlock()
+	if put {
+		x.srv.acks.put(x)
+	}
 }
 
 const (
@@ -135,7 +148,8 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven uuid.UUID) (
 		return nil, s.busy("streams", fmt.Sprintf("Hello names %d streams, at most %d", len(hello.Streams), maxStreams), time.Minute)
 	}
 	s.cfg.Limits.of(&node)
-	x := &session{srv: s, conn: conn, id: hello.Session, uid: hello.Node, node: node, section: sectionOf(hello.Node), team: s.team(node.Namespace)}
+	x := &session{srv: s, conn: conn, id: hello.Session, uid: hello.Node, node: node, section: sectionOf(hello.Node), team: s.team(node.Namespace),
+		queued: [lanes]bool{true, true}} // nothing before Welcome
 	x.room.L = &x.mu
 	x.heard.Store(s.clock.Load())
 	return x, nil

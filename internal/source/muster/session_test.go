@@ -501,3 +501,30 @@ func TestAgentsThatKnowMore(t *testing.T) {
 		})
 	}
 }
+
+// An assignment that changes between a session's registration and its Welcome waits for it.
+func TestNothingComesBeforeWelcome(t *testing.T) {
+	w := newWorld(t, nil)
+	for n := 1; n <= 20; n++ {
+		uid := w.node(n, 1)
+		w.journal.hold(true)
+		opened := make(chan error)
+		go func() {
+			_, err := w.open(uid, nil)
+			opened <- err
+		}()
+		testenv.Until(t, "the session's mark is with the journal", func() bool { return w.journal.queued() > 0 })
+		node, _ := w.nodes.Lookup(uid)
+		w.plan.assign(node.ID, uid, 1, 2)
+		w.plan.tell([]model.NodeID{node.ID})
+		testenv.Until(t, "a writer is at it", func() bool {
+			w.server.pushes.mu.Lock()
+			defer w.server.pushes.mu.Unlock()
+			return w.server.pushes.n == 0
+		})
+		w.journal.hold(false)
+		if err := <-opened; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
