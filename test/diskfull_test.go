@@ -93,6 +93,27 @@ func smallDisk(t *testing.T, s *harness.Server, size string) {
 	})
 }
 
+// A first start on a disk that is too small does not claim to watch anything: it says what
+// it waits for, and greets when there is room.
+func TestUpOnASmallDisk(t *testing.T) {
+	testenv.Root(t)
+	t.Parallel()
+	s, _ := newcomer(t)
+	smallDisk(t, s, "24m")
+	s.Launch()
+	harness.Until(t, 30*time.Second, "it says what it waits for", func() (string, bool) {
+		return s.Log(), strings.Contains(s.Log(), "Not ready yet: ") && strings.Contains(s.Log(), "disk is full") && strings.Contains(s.Log(), "--journal-reserve")
+	})
+	if strings.Contains(s.Log(), "watches this machine") {
+		t.Errorf("it greets before it is ready:\n%s", s.Log())
+	}
+	if err := syscall.Mount("", s.Data, "", syscall.MS_REMOUNT, "size=600m"); err != nil {
+		t.Fatalf("remount: %v", err)
+	}
+	harness.Until(t, 30*time.Second, "it greets", func() (string, bool) { return s.Log(), strings.Contains(s.Log(), "watches this machine") })
+	s.Stop()
+}
+
 // The journal alone fills its disk, or its budget, faster than snapshots let its tail go.
 // Agents are slowed down meanwhile; nothing is lost, and it goes on by itself.
 func TestJournalFillsItsDisk(t *testing.T) {

@@ -275,9 +275,9 @@ func TestDemoLeavesNothingSilent(t *testing.T) {
 			t.Errorf("%s did not say goodbye: %+v", n.Name, n)
 		}
 	}
-	if !strings.Contains(s.Log(), "60 simulated machines of an earlier --demo") {
-		t.Errorf("the greeting does not speak of them:\n%s", s.Log())
-	}
+	harness.Until(t, 10*time.Second, "the greeting speaks of them", func() (string, bool) {
+		return s.Log(), strings.Contains(s.Log(), "60 simulated machines of an earlier --demo")
+	})
 	s.Stop()
 	s.Args = []string{"--demo", "0"}
 	s.Start()

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // bookKept is how much of the log stays in memory, in bytes, for
@@ -36,9 +37,21 @@ func OpenLogbook(cfg *config.Server, stderr io.Writer) (*Logbook, error) {
 		return b, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(b.path), 0o700); err != nil {
-		return nil, fmt.Errorf("make folder of the log: %w", err)
+		return nil, noLog(fmt.Errorf("make folder of the log: %w", err), b.path)
 	}
-	return b, b.Reopen()
+	if err := b.Reopen(); err != nil {
+		return nil, noLog(err, b.path)
+	}
+	return b, nil
+}
+
+// noLog says what to type where the log cannot be written.
+func noLog(err error, path string) error {
+	err = explain(err, filepath.Dir(path))
+	if model.ClassOf(err) == model.Internal {
+		return model.Errorf(model.Invalid, "%w", err).WithHint("choose another folder with --data, or another file with --log-file")
+	}
+	return err
 }
 
 // Logger writes into the book, in the format of the settings.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,7 +94,10 @@ func (u *Up) Run(ctx context.Context) error {
 	case u.NoDemo:
 		guest(func() error { return s.noDemo(ctx) })
 	}
-	u.greet(s, password)
+	g.Go(func() error {
+		u.welcome(ctx, s, password)
+		return nil
+	})
 	g.Go(func() error {
 		<-ctx.Done()
 		fmt.Fprintln(u.Out, "Stopping: what came in is kept.")
@@ -114,6 +118,34 @@ func (u *Up) Run(ctx context.Context) error {
 
 // guestsLeave is how long a stop waits for agents: a command that runs is given 5 s.
 const guestsLeave = 6 * time.Second
+
+// patience is how long a start may take before its reason is told.
+const patience = 3 * time.Second
+
+// welcome greets when the server is ready; before that it says what is waited for. A
+// password that was made is shown in any case.
+func (u *Up) welcome(ctx context.Context, s *Server, password string) {
+	late, tick := time.After(patience), time.NewTicker(20*time.Millisecond)
+	defer tick.Stop()
+	for len(s.NotReady()) > 0 {
+		select {
+		case <-ctx.Done():
+			if password != "" {
+				fmt.Fprintf(u.Out, "user admin, password %s (shown once)\n", password)
+			}
+			return
+		case <-late:
+			why := strings.Join(s.NotReady(), "; ")
+			fmt.Fprintf(u.Out, "Not ready yet: %s.\nIt goes on by itself when that is over; %s says more.\n", strings.TrimSuffix(why, "."), u.Config.LogFile)
+			if strings.Contains(why, "disk is full") {
+				fmt.Fprintln(u.Out, "Free some disk, or, where it is small, start with --journal-reserve 16MiB.")
+			}
+			fmt.Fprintln(u.Out)
+		case <-tick.C:
+		}
+	}
+	u.greet(s, password)
+}
 
 // firstAdmin makes the user admin where nobody can log in, and returns the password
 // if one was made.

@@ -196,6 +196,11 @@ func (c *Client) explain(ctx context.Context, err error) error {
 		return model.Errorf(model.Unavailable, "%s answers without TLS", c.base.Host).
 			WithHint("that is no Muster server, or its admin listener; the API is at https://HOST:8443")
 	}
+	var late net.Error
+	if errors.As(err, &late) && late.Timeout() {
+		return model.Errorf(model.Unavailable, "no answer from %s: %w", c.base.Host, err).
+			WithHint("something listens there: is it still starting, or is its disk full? the server's log says so; on its machine: muster doctor")
+	}
 	var op *net.OpError
 	if errors.As(err, &op) {
 		return model.Errorf(model.Unavailable, "cannot reach the server at %s: %w", c.base.Host, op.Err).

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -269,10 +270,16 @@ func reachable(ctx context.Context, p Patient) []Finding {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
+		var wrapped *url.Error // with the address, which stands beside it
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err
+		}
 		mend := "start it: muster up, or systemctl start muster"
 		var unknown x509.UnknownAuthorityError
 		var host x509.HostnameError
 		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			err, mend = errors.New("listens, and does not answer within 5 s"), "look at its log: it starts still, its disk is full, or it hangs"
 		case errors.As(err, &unknown):
 			mend = "another CA answers there: muster login " + p.URL
 		case errors.As(err, &host):

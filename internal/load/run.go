@@ -358,7 +358,6 @@ func (r *run) bye() {
 		a.mu.Unlock()
 		if s != nil {
 			s.Bye("the load run is over")
-			s.Close()
 		}
 	}
 }

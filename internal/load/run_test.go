@@ -218,7 +218,7 @@ func (x *idealSession) keep() {
 }
 
 func (x *idealSession) Tick(time.Time) {}
-func (x *idealSession) Bye(string)     {}
+func (x *idealSession) Bye(string)     { x.Close() }
 func (x *idealSession) Close()         { x.once.Do(func() { close(x.gone) }) }
 
 // Each makes the server the view of its own states.

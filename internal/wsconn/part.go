@@ -16,16 +16,27 @@ const partBytes = 8 << 20
 func Part(nc net.Conn, within time.Duration) {
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(within))
-	below := nc
-	for {
+	below := closeWrite(nc) // what comes need not be decrypted
+	_, _ = io.CopyN(io.Discard, below, partBytes)
+}
+
+// closeWrite ends our half of nc and of what lies below it, which it returns.
+func closeWrite(nc net.Conn) (below net.Conn) {
+	for below = nc; ; {
 		if w, ok := below.(interface{ CloseWrite() error }); ok {
 			_ = w.CloseWrite() // of TLS: the alert that says so
 		}
 		t, ok := below.(interface{ NetConn() net.Conn })
 		if !ok {
-			break
+			return below
 		}
-		below = t.NetConn() // what comes need not be decrypted
+		below = t.NetConn()
 	}
-	_, _ = io.CopyN(io.Discard, below, partBytes)
+}
+
+// CloseWrite ends our half of the connection, for the same reason as Part, where somebody
+// reads it: the reader goes on until the peer closes too, at most for so long.
+func (c *Conn) CloseWrite(within time.Duration) {
+	_ = c.nc.SetReadDeadline(time.Now().Add(within))
+	closeWrite(c.nc)
 }

@@ -61,8 +61,9 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 	if ctx.Err() != nil {
 		_, _ = r.drain(s) // the last results; what is not acknowledged is sent again at the next start
 		s.Bye("the agent stops")
+	} else {
+		s.Close()
 	}
-	s.Close()
 	if read := <-ended; err == nil || errors.Is(err, ErrEnded) {
 		err = read // it knows why
 	}

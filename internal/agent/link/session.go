@@ -354,11 +354,15 @@ func (s *Session) Unacked() int {
 	return s.unacked
 }
 
-// Bye announces a planned end and closes.
+// byeWithin is how long Read waits for the server's end of a planned end.
+const byeWithin = 2 * time.Second
+
+// Bye announces a planned end. Nothing is written after it; Read goes on until the server
+// has heard it and closes, or for a moment, and returns.
 func (s *Session) Bye(reason string) {
 	_ = s.write(func(dst []byte) []byte { return wire.AppendBye(dst, &wire.Bye{Reason: reason}) })
 	_ = s.conn.WriteClose(1000, "")
-	s.conn.Close()
+	s.conn.CloseWrite(byeWithin)
 }
 
 // Close ends the session at once. Read returns.
