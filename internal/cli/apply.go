@@ -96,7 +96,7 @@ func (a *app) printApplied(applied v1.Applied, f format) error {
 	did := make([]string, len(applied.Outcomes))
 	wide := 0
 	for i, o := range applied.Outcomes {
-		did[i] = clean(refOf(o.Kind, o.Namespace, o.Name)+" "+o.Op, false)
+		did[i] = clean(refOf(o.Kind, o.Namespace, o.Name)+" "+became(o, applied.DryRun), false)
 		wide = max(wide, width(did[i]))
 	}
 	for i, o := range applied.Outcomes {
@@ -110,6 +110,14 @@ func (a *app) printApplied(applied v1.Applied, f format) error {
 		fmt.Fprintf(a.Stdout, "dry run: nothing was changed; %s would get a new assignment\n", count(applied.Affected, "node"))
 	}
 	return nil
+}
+
+// became is what became of a resource, or would.
+func became(o v1.Outcome, dryRun bool) string {
+	if dryRun && o.Op != "unchanged" {
+		return "would be " + o.Op
+	}
+	return o.Op
 }
 
 // refOf is how people name a resource: check/disk, or check/shared/disk outside the
@@ -168,7 +176,7 @@ func (a *app) printDiff(applied v1.Applied, exitCode bool) error {
 			continue
 		}
 		different = true
-		fmt.Fprintf(a.Stdout, "%s would be %s   %s\n", refOf(o.Kind, o.Namespace, o.Name), o.Op, clean(o.Note, false))
+		fmt.Fprintf(a.Stdout, "%s %s   %s\n", refOf(o.Kind, o.Namespace, o.Name), became(o, true), clean(o.Note, false))
 		a.printPatch(o.Diff)
 	}
 	if !different {

@@ -67,7 +67,7 @@ func TestDeleteIsOneTransaction(t *testing.T) {
 	if _, code := x.run("", "delete checks a b --max-affected 1"); code != model.Guarded.Exit() || !strings.Contains(x.text.String(), "look at it with --dry-run") {
 		t.Errorf("code %d\n%s", code, x.text.String())
 	}
-	if out, code := x.run("", "delete checks a b --dry-run"); code != 0 || !strings.Contains(out, "nothing was changed; 2 nodes") {
+	if out, code := x.run("", "delete checks a b --dry-run"); code != 0 || !strings.HasPrefix(out, "check/a would be deleted\ncheck/b would be deleted\n") || !strings.Contains(out, "nothing was changed; 2 nodes") {
 		t.Errorf("code %d: %s", code, out)
 	}
 	if out, _ := x.run("", "get checks"); !strings.Contains(out, "a ") || !strings.Contains(out, "b ") {
