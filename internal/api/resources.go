@@ -22,6 +22,7 @@ func (s *server) resourceRoutes() {
 	apply.Middlewares = huma.Middlewares{s.applyTurn}
 	handle(s, changing(apply), s.apply)
 	remove := operation("delete", http.MethodPost, "/api/v1/delete", "resources", "Take many resources away, in one transaction")
+	remove.MaxBodyBytes = 8 << 20 // 10,000 names
 	handle(s, changing(also(remove, model.NotFound)), s.removeMany)
 	handle(s, operation("listChanges", http.MethodGet, "/api/v1/changes", "resources", "Recorded changes, newest first"), s.changes)
 	handle(s, operation("listKinds", http.MethodGet, "/api/v1/kinds", "resources", "The kinds of resources"), s.kinds)

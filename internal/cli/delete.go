@@ -11,37 +11,46 @@ import (
 
 func (a *app) deleteCmd() *cobra.Command {
 	var f applyFlags
+	var w which
 	c := &cobra.Command{
-		Use:               "delete KIND NAME...",
-		Short:             "Take resources away",
-		Long:              "Takes resources away, all of them or none, with their events where they are checks or\nnodes. What changes more nodes than --max-affected needs --yes. Kept in the record of changes.",
-		Example:           "  muster delete check disk -m \"moved to another team\"\n  muster delete check/disk handler/pager --dry-run",
-		Args:              cobra.MinimumNArgs(1),
+		Use:   "delete KIND NAME... | KIND -l LABELS | KIND --all | -f FILE...",
+		Short: "Take resources away",
+		Long: "Takes resources away, all of them or none, with their events where they are checks or\nnodes: by name, by labels (-l), all of a kind in a namespace (--all), or those of files (-f).\n" +
+			"A namespace goes when it is empty, or with all that is in it (--cascade). What changes more\nnodes than --max-affected needs --yes. Kept in the record of changes.",
+		Example: "  muster delete check disk -m \"moved to another team\"\n  muster delete check/disk handler/pager --dry-run\n" +
+			"  muster delete nodes -n demo --all --yes\n  muster delete nodes -l env=test --dry-run\n  muster delete -f disk.yaml\n  muster delete namespace demo --cascade --yes",
 		ValidArgsFunction: a.completeObjects(1000),
 		RunE: func(c *cobra.Command, args []string) error {
-			if kind, _, _ := strings.Cut(args[0], "/"); isStateWord(kind) || len(args) == 1 && kind == args[0] {
-				kind, names, err := kindAndNames(c, args)
-				switch {
-				case err != nil:
-					return err
-				case len(names) == 0:
-					return noName(c, kind)
-				case strings.HasPrefix(strings.ToLower(kind), "ev"):
-					return a.eventAction(c, "delete", names, f.message)
-				}
-			}
-			refs, err := a.refsOf(args)
-			if err != nil {
+			w.files = f.files
+			if err := w.check(c, args); err != nil {
 				return err
+			}
+			if len(args) > 0 && w.byName() {
+				kind, _, _ := strings.Cut(args[0], "/")
+				if isStateWord(kind) || len(args) == 1 && kind == args[0] {
+					kind, names, err := kindAndNames(c, args)
+					switch {
+					case err != nil:
+						return err
+					case len(names) == 0:
+						return noName(c, kind)
+					case strings.HasPrefix(strings.ToLower(kind), "ev") && f.dryRun:
+						return model.Errorf(model.Invalid, "events are not declared: there is no dry run").WithHint("look at it: muster describe event %s", names[0])
+					case strings.HasPrefix(strings.ToLower(kind), "ev"):
+						return a.eventAction(c, "delete", names, f.message)
+					}
+				}
 			}
 			client, err := a.connect()
 			if err != nil {
 				return err
 			}
-			for i := range refs {
-				if k, _ := model.KindOf(refs[i].Kind); k.Namespaced {
-					refs[i].Namespace = a.ns()
-				}
+			refs, err := a.refs(c.Context(), client, &w, args)
+			if err != nil {
+				return err
+			}
+			if len(refs) == 0 {
+				return a.nothingToDelete(&w, args[0], *f.output)
 			}
 			done, err := client.DeleteMany(c.Context(), v1.DeleteRequest{
 				Resources: refs, Message: f.message, MaxAffected: f.maxAffected, DryRun: f.dryRun, Yes: f.yes,
@@ -52,29 +61,9 @@ func (a *app) deleteCmd() *cobra.Command {
 			return a.printApplied(done, *f.output)
 		},
 	}
-	f.add(c, false, true)
+	f.add(c, true, true)
+	c.Flags().StringVarP(&w.selector, "selector", "l", "", "those of the kind with these labels: env=test,tier!=db,owner,!old")
+	c.Flags().BoolVar(&w.all, "all", false, "all of the kind in the namespace")
+	c.Flags().BoolVar(&w.cascade, "cascade", false, "namespaces: with all that is in them")
 	return c
-}
-
-// refsOf reads KIND NAME... or KIND/NAME..., of any kinds.
-func (a *app) refsOf(args []string) (refs []v1.Ref, err error) {
-	first, _, slashed := strings.Cut(args[0], "/")
-	if !slashed {
-		args = args[1:]
-	}
-	for _, arg := range args {
-		kind, name, ok := strings.Cut(arg, "/")
-		switch {
-		case !slashed:
-			kind, name = first, arg
-		case !ok:
-			return nil, model.Errorf(model.Invalid, "%q is not written as KIND/NAME", arg).WithHint("muster delete %s/%s", first, arg)
-		}
-		k, err := kindOf(kind)
-		if err != nil {
-			return nil, err
-		}
-		refs = append(refs, v1.Ref{Kind: k.Name, Name: name})
-	}
-	return refs, nil
 }

@@ -95,3 +95,56 @@ func TestLintForPrograms(t *testing.T) {
 		t.Errorf("code %d, %v: %s", code, err, out)
 	}
 }
+
+// What is to go is named by labels, by a file or as all there is; a namespace goes empty,
+// or with all that is in it.
+func TestDeleteOfMany(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	x.file("disk.yaml", disk)
+	x.file("team.yaml", "kind: Namespace\nmetadata: {name: team}\nspec: {}\n---\nkind: Check\nmetadata: {name: ssh, namespace: team}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}\n")
+	rig.Apply("kind: Namespace\nmetadata: {name: demo}\nspec: {}\n---\nkind: Check\nmetadata: {name: ssh, namespace: demo}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}\n")
+	rig.Nodes("default", map[string]string{"env": "prod"}, "web01")
+	rig.Nodes("default", map[string]string{"env": "test"}, "web02", "web03")
+	rig.Nodes("demo", nil, "d1", "d2", "d3")
+	for _, c := range []struct {
+		line string
+		code model.Class
+		want string
+	}{
+		{"delete", model.Invalid, "muster delete KIND NAME"}, {"delete nodes", model.Invalid, "the name is missing"},
+		{"delete nodes d1 --all", model.Invalid, "names say which"}, {"delete -f DIR/disk.yaml nodes", model.Invalid, "nothing else may"},
+		{"delete events --all", model.Invalid, "by name"}, {"delete event web01/disk --dry-run", model.Invalid, "no dry run"},
+		{"delete node web01 --cascade", model.Invalid, "for namespaces"}, {"delete nodes --all -l env=test", model.Invalid, "not one"},
+
+		{"delete nodes -l env=test --dry-run", 0, "node/web02 would be deleted\nnode/web03 would be deleted\n"},
+		{"delete nodes -l env=test", 0, "node/web02 deleted\nnode/web03 deleted\n"},
+		{"delete nodes -l env=test", 0, "no nodes with labels env=test in namespace default: nothing to delete\n"},
+		{"get nodes", 0, "web01"},
+
+		{"delete -f DIR/disk.yaml", model.NotFound, "there is no check/disk"}, {"apply -f DIR/disk.yaml", 0, "created"},
+		{"delete -f DIR/disk.yaml", 0, "check/disk deleted\nhandler/notebook deleted\n"},
+		{"apply -f DIR/team.yaml", 0, "created"}, {"delete -f DIR/team.yaml", 0, "check/team/ssh deleted\nnamespace/team deleted\n"},
+
+		{"delete namespace demo", model.Conflict, "muster delete nodes -n demo --all --yes"},
+		{"delete nodes -n demo --all --max-affected 2", model.Guarded, "3 nodes"},
+		{"delete nodes -n demo --all --yes", 0, "node/demo/d1 deleted\nnode/demo/d2 deleted\nnode/demo/d3 deleted\n"},
+		{"delete namespace demo", model.Conflict, "muster delete checks -n demo --all --yes"},
+		{"delete namespace demo --cascade --dry-run", 0, "namespace/demo would be deleted"},
+		{"delete namespace demo --cascade", 0, "check/demo/ssh deleted\nnamespace/demo deleted\n"},
+		{"delete namespaces --all", model.Invalid, "built in"}, {"get nodes", 0, "web01"},
+	} {
+		x.text.Reset()
+		want := c.code.Exit()
+		if c.code == 0 {
+			want = 0
+		}
+		if _, code := x.run("", c.line); code != want || !strings.Contains(x.text.String(), c.want) {
+			t.Errorf("code %d, want %d and %q\n%s", code, want, c.want, x.text.String())
+		}
+	}
+	if out, code := x.run("", "apply -f DIR/team.yaml"); code != 0 || !strings.Contains(out, "runs on no node") {
+		t.Errorf("made again: code %d: %s", code, out)
+	}
+}

@@ -56,15 +56,22 @@ func (s *Service) Apply(ctx context.Context, by Who, resources []model.Resource,
 	return a.finish(ctx)
 }
 
-// Delete removes resources, in one transaction, with the same guard as Apply.
+// Delete removes resources, in one transaction, with the same guard as Apply; a namespace
+// only together with all that is in it.
 func (s *Service) Delete(ctx context.Context, by Who, keys []Key, o ApplyOptions) (Applied, error) {
 	a := application{service: s, by: by, opts: o}
+	going := map[Key]bool{}
+	for _, key := range keys {
+		going[key] = true
+	}
+	keys = slices.Clone(keys)
+	slices.SortStableFunc(keys, func(x, y Key) int { return rank(x) - rank(y) })
 	for _, key := range keys {
 		row, err := s.opts.Store.Get(ctx, key)
 		if err != nil {
 			return Applied{}, err
 		}
-		if err := s.mayDelete(ctx, key); err != nil {
+		if err := s.mayDelete(ctx, key, going); err != nil {
 			return Applied{}, err
 		}
 		if expect, ok := o.Expect[key]; ok && expect != row.Revision {
@@ -75,7 +82,17 @@ func (s *Service) Delete(ctx context.Context, by Who, keys []Key, o ApplyOptions
 	return a.finish(ctx)
 }
 
-func (s *Service) mayDelete(ctx context.Context, key Key) error {
+// rank puts namespaces behind what is in them.
+func rank(key Key) int {
+	if key.Kind == "Namespace" {
+		return 1
+	}
+	return 0
+}
+
+// mayDelete refuses to take away a namespace that is built in, or that would leave
+// something behind.
+func (s *Service) mayDelete(ctx context.Context, key Key, going map[Key]bool) error {
 	if key.Kind != "Namespace" {
 		return nil
 	}
@@ -86,13 +103,14 @@ func (s *Service) mayDelete(ctx context.Context, key Key) error {
 		if !kind.Namespaced {
 			continue
 		}
-		rows, err := s.opts.Store.List(ctx, ListQuery{Kind: kind.Name, Namespace: key.Name, Limit: 1})
+		rows, err := s.opts.Store.List(ctx, ListQuery{Kind: kind.Name, Namespace: key.Name, Limit: len(going) + 1})
 		if err != nil {
 			return err
 		}
-		if len(rows) > 0 {
-			return model.Errorf(model.Conflict, "namespace %s is not empty: it holds %s", key.Name, rows[0].Key).
-				WithHint("look: muster get %s -n %s; delete what it holds first", kind.Plural, key.Name)
+		if left := slices.IndexFunc(rows, func(row Row) bool { return !going[row.Key] }); left >= 0 {
+			return model.Errorf(model.Conflict, "namespace %s is not empty: it holds %s", key.Name, rows[left].Key).
+				WithHint("take these away: muster delete %s -n %s --all --yes; it and all it holds: muster delete namespace %s --cascade --yes",
+					kind.Plural, key.Name, key.Name)
 		}
 	}
 	return nil
