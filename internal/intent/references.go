@@ -30,8 +30,8 @@ func (s *Service) meant(ctx context.Context, missing Key, set map[Key]*model.Res
 	return ""
 }
 
-// references checks what a resource names. A group that does not exist (yet) is a
-// warning; a namespace or handler that does not is an error.
+// references checks what a resource names. A group or node that does not exist (yet) is
+// a warning; a namespace or handler that does not is an error.
 func (s *Service) references(ctx context.Context, r *model.Resource, set map[Key]*model.Resource) (warnings []string, err error) {
 	key := KeyOf(r)
 	exists := func(kind, namespace, name string) (bool, error) {
@@ -66,6 +66,11 @@ func (s *Service) references(ctx context.Context, r *model.Resource, set map[Key
 			warnings = append(warnings, fmt.Sprintf("group %q does not exist (yet)%s", name, s.meant(ctx, Key{"Group", ns, group}, set)))
 		}
 	}
+	missing, err := s.missingNodes(ctx, key.Namespace, nodesOf(r), set)
+	if err != nil {
+		return nil, err
+	}
+	warnings = append(warnings, missing...)
 	namespace, field, handlers := handlersOf(r)
 	for _, handler := range handlers {
 		ns, name := model.SplitRef(namespace, handler)

@@ -264,3 +264,50 @@ func TestUsersAndTokens(t *testing.T) {
 		t.Fatal("secrets stand in the record of changes")
 	}
 }
+
+// A node that is named and not there is warned of, with the name that was meant.
+func TestMissingNodesAreNamed(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	on := func(namespace string, nodes ...string) model.Resource {
+		c := check("c")
+		c.Metadata.Namespace = namespace
+		c.Spec.(*model.CheckSpec).Targets = &model.Targets{Nodes: nodes, Except: &model.Targets{Nodes: nodes[len(nodes)-1:]}}
+		return c
+	}
+	team := model.Resource{Kind: "Namespace", Metadata: model.Metadata{Name: "team"}, Spec: &model.NamespaceSpec{}}
+	declared := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "declared"}, Spec: &model.NodeSpec{}}
+	if _, err := w.Apply(ctx, ada, []model.Resource{team, declared}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []struct{ namespace, name string }{{"default", "web01"}, {"team", "db01"}} {
+		if err := w.BulkNodes(ctx, ada, n.namespace, []intent.NewNode{{UID: uuid.New(), Name: n.name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	many := []string{"n1", "n2", "n3", "n4", "n5", "n6", "n7", "web01"}
+	property := model.Resource{Kind: "Property", Metadata: model.Metadata{Name: "p"}, Spec: &model.PropertySpec{Scope: "node:wbe01", Value: []byte("1")}}
+	fleet := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "fleet"}, Spec: &model.GroupSpec{Nodes: []string{"web1"}}}
+	for _, c := range []struct {
+		r     model.Resource
+		with  []model.Resource
+		count int
+		want  string
+	}{
+		{on("default", "web01", "declared"), nil, 0, ""}, {on("default", "nope", "web01"), nil, 1, `node "nope" does not exist (yet)`},
+		{on("default", "weeb01", "web01"), nil, 1, `node "weeb01" does not exist (yet); did you mean "web01"?`},
+		{on("default", "db01", "web01"), nil, 1, `node "db01" does not exist`}, {on("team", "db01"), nil, 0, ""},
+		{on("default", "new", "web01"), []model.Resource{{Kind: "Node", Metadata: model.Metadata{Name: "new"}, Spec: &model.NodeSpec{}}}, 0, ""},
+		{on("shared", "db01", "declared", "team/db01", "default/web01"), nil, 0, ""}, {on("shared", "default/db01", "db01"), nil, 1, `node "default/db01" does not exist`},
+		{on("shared", "nowhere", "db01"), nil, 1, `node "nowhere" does not exist`},
+		{on("default", "web01", "nope"), nil, 1, `node "nope" does not exist`}, {on("default", many...), nil, 6, "and others do not exist"},
+		{property, nil, 1, `did you mean "web01"?`}, {fleet, nil, 1, `did you mean "web01"?`},
+	} {
+		out, err := w.Apply(ctx, ada, append([]model.Resource{c.r}, c.with...), intent.ApplyOptions{DryRun: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := out.Outcomes[0].Warnings; len(got) != c.count || !strings.Contains(strings.Join(got, "\n"), c.want) {
+			t.Errorf("%s: %q, want %d with %q", intent.KeyOf(&c.r), got, c.count, c.want)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package intent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// How much is done to find names of nodes that do not exist: enough is enough for a
+// person, and a list may hold thousands.
+const (
+	maxMissingNodes = 5
+	maxNodeLookups  = 1000 // in the store; nodes that enrolled are known in memory
+)
+
+// missingNodes warns of nodes that a resource of a namespace names and that do not exist
+// (yet). A plain name in the namespace shared means the nodes of that name in all.
+func (s *Service) missingNodes(ctx context.Context, namespace string, refs []string, set map[Key]*model.Resource) (warnings []string, err error) {
+	var named []string // in warnings
+	lookups := 0
+	for _, ref := range refs {
+		ns, name := model.SplitRef(namespace, ref)
+		within := []string{ns}
+		if ns == model.SharedNamespaceName {
+			within = s.namespaceNames()
+		}
+		if s.nodes.holds(within, name) || slices.ContainsFunc(within, func(ns string) bool { return set[Key{"Node", ns, name}] != nil }) {
+			continue
+		}
+		there := false
+		for _, ns := range within {
+			if lookups++; lookups > maxNodeLookups {
+				return append(warnings, "the other nodes that it names were not looked for: too many have not enrolled"), nil
+			}
+			_, err := s.opts.Store.Get(ctx, Key{"Node", ns, name})
+			if there = err == nil; there {
+				break
+			}
+			if model.ClassOf(err) != model.NotFound {
+				return nil, err
+			}
+		}
+		if there || slices.Contains(named, ref) {
+			continue
+		}
+		if len(named) == maxMissingNodes {
+			return append(warnings, "and others do not exist: muster get nodes lists those that do"), nil
+		}
+		named = append(named, ref)
+		warnings = append(warnings, fmt.Sprintf("node %q does not exist (yet)%s", ref, s.nodeMeant(within, name, set)))
+	}
+	return warnings, nil
+}
+
+// nodeMeant suggests a node of the namespaces for one that is not there.
+func (s *Service) nodeMeant(namespaces []string, name string, set map[Key]*model.Resource) string {
+	names := s.nodes.names(namespaces)
+	for key := range set {
+		if key.Kind == "Node" && slices.Contains(namespaces, key.Namespace) {
+			names = append(names, key.Name)
+		}
+	}
+	slices.Sort(names)
+	if near := model.Nearest(name, names); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
+}
+
+func (s *Service) namespaceNames() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	names := make([]string, 0, len(s.namespaces))
+	for name := range s.namespaces {
+		names = append(names, name)
+	}
+	return names
+}
+
+// holds says whether a node of the name enrolled in one of the namespaces.
+func (x *nodeIndex) holds(namespaces []string, name string) bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return slices.ContainsFunc(namespaces, func(ns string) bool { _, ok := x.keys[Key{"Node", ns, name}]; return ok })
+}
+
+func (x *nodeIndex) names(namespaces []string) (names []string) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for key := range x.keys {
+		if slices.Contains(namespaces, key.Namespace) {
+			names = append(names, key.Name)
+		}
+	}
+	return names
+}
+
+// nodesOf are the nodes that a resource names.
+func nodesOf(r *model.Resource) (out []string) {
+	switch spec := r.Spec.(type) {
+	case *model.GroupSpec:
+		return spec.Nodes
+	case *model.CheckSpec:
+		for t := spec.Targets; t != nil; t = t.Except {
+			out = append(out, t.Nodes...)
+		}
+	case *model.PropertySpec:
+		if name, ok := strings.CutPrefix(spec.Scope, "node:"); ok {
+			out = []string{name}
+		}
+	}
+	return out
+}
