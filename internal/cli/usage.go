@@ -83,7 +83,10 @@ func commandFor(word string, args []string) string {
 		return "did you mean: muster auth whoami"
 	}
 	kind, name, _ := strings.Cut(word, "/")
-	_, known := model.KindOf(kind)
+	k, known := model.KindOf(kind)
+	if known && name == "" && len(args) == 0 {
+		return "did you mean: muster get " + k.Plural
+	}
 	if known || slices.Contains(kindWords(), kind) || slices.Contains(kindWords(), kind+"s") {
 		if name != "" || len(args) > 0 {
 			return "did you mean: muster describe " + word + rest

@@ -6,6 +6,7 @@ type batch struct {
 	data    []byte  // the entries' bytes, back to back
 	entries []place // where each stands in data
 	waiters []waiter
+	signals int
 	raw     int // size of the entries grouped by section, lengths included
 }
 
@@ -26,6 +27,7 @@ func (b *batch) add(e *Entry) {
 	b.entries = append(b.entries, place{section: e.Section, at: uint32(len(b.data)), n: uint32(len(e.Data))})
 	b.data = append(b.data, e.Data...)
 	b.raw += rawSize(e)
+	b.signals += e.Signals
 	if e.Waiter != nil {
 		b.waiters = append(b.waiters, waiter{e.Waiter, e.Token})
 	}

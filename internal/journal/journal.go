@@ -40,6 +40,7 @@ type Entry struct {
 	Data    []byte // self-delimiting is not needed: a commit keeps entries apart
 	Waiter  Waiter // nil: nobody waits
 	Token   uint64 // handed back to the Waiter
+	Signals int    // how many it carries; only counted, for Written
 }
 
 // Waiter hears what became of its entry, on the journal's goroutine: it must not
@@ -101,6 +102,7 @@ type Incarnation struct {
 type Written struct {
 	Took    time.Duration // from taking the entries to their being on disk
 	Entries int
+	Signals int
 	Bytes   int // on disk
 }
 

@@ -8,9 +8,10 @@ import (
 
 // Journal shows one log.
 type Journal struct {
-	reg                                 prometheus.Registerer
-	labels                              prometheus.Labels
-	latency, entries, bytes, entryBytes prometheus.Histogram
+	reg                              prometheus.Registerer
+	labels                           prometheus.Labels
+	latency, entries, signals, bytes prometheus.Histogram
+	entryBytes, signalBytes          prometheus.Histogram
 }
 
 // NewJournal registers the metrics of the log called name: its Committed is for
@@ -25,9 +26,11 @@ func NewJournal(reg prometheus.Registerer, name string) *Journal {
 		return h
 	}
 	j.latency = histogram("commit_seconds", "From taking a batch to its being on disk.", prometheus.ExponentialBuckets(50e-6, 2, 20))
-	j.entries = histogram("commit_entries", "Entries in one commit.", prometheus.ExponentialBuckets(1, 2, 15))
+	j.entries = histogram("commit_entries", "Entries in one commit: frames of signals, and what else is kept.", prometheus.ExponentialBuckets(1, 2, 15))
+	j.signals = histogram("commit_signals", "Signals (results and heartbeats of agents) in one commit that has any.", prometheus.ExponentialBuckets(1, 2, 20))
 	j.bytes = histogram("commit_bytes", "Bytes of one commit on disk.", prometheus.ExponentialBuckets(64, 2, 16))
 	j.entryBytes = histogram("entry_bytes", "Bytes on disk per entry, mean of each commit.", prometheus.ExponentialBuckets(8, 2, 16))
+	j.signalBytes = histogram("signal_bytes", "Bytes on disk per signal, mean of each commit that has any.", prometheus.ExponentialBuckets(4, 2, 16))
 	return j
 }
 
@@ -38,6 +41,10 @@ func (j *Journal) Committed(c journal.Written) {
 	j.bytes.Observe(float64(c.Bytes))
 	if c.Entries > 0 {
 		j.entryBytes.Observe(float64(c.Bytes) / float64(c.Entries))
+	}
+	if c.Signals > 0 {
+		j.signals.Observe(float64(c.Signals))
+		j.signalBytes.Observe(float64(c.Bytes) / float64(c.Signals))
 	}
 }
 

@@ -41,7 +41,7 @@ func TestAJournalIsShown(t *testing.T) {
 	defer log.Close()
 	m.Open(log)
 	done := make(kept, 1)
-	if err := log.Append(t.Context(), journal.Entry{Data: []byte("one"), Waiter: done}, journal.Entry{Data: []byte("two")}); err != nil {
+	if err := log.Append(t.Context(), journal.Entry{Data: []byte("one"), Waiter: done, Signals: 3}, journal.Entry{Data: []byte("two"), Signals: 1}); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -66,7 +66,8 @@ func TestAJournalIsShown(t *testing.T) {
 	}
 	st := log.Stats()
 	for name, want := range map[string]float64{
-		"muster_journal_commit_entries": 2, "muster_journal_commit_bytes": float64(st.WrittenBytes),
+		"muster_journal_commit_entries": 2, "muster_journal_commit_signals": 4, "muster_journal_entry_bytes": float64(st.WrittenBytes) / 2,
+		"muster_journal_signal_bytes": float64(st.WrittenBytes) / 4, "muster_journal_commit_bytes": float64(st.WrittenBytes),
 		"muster_journal_written_bytes_total": float64(st.WrittenBytes), "muster_journal_raw_bytes_total": 8,
 		"muster_journal_size_bytes": float64(st.SizeBytes), "muster_journal_budget_bytes": journal.DefaultBudget,
 		"muster_journal_syncs_total": 1, "muster_journal_blocked": 0, "muster_journal_queued_bytes": 0,

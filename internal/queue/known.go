@@ -157,7 +157,8 @@ configuration file a list). The policy that stands first is the default. This pa
 	}
 	b.WriteString(`
 ## On the agent
-The spool holds at most ` + "`--spool-size`" + ` bytes and results of ` + "`--spool-age`" + `; beyond it the oldest results of the
+The spool takes at most ` + "`--spool-size`" + ` on disk: half of it (32 MiB by default, what the probe ` + "`agent`" + ` speaks of)
+holds results, those of ` + "`--spool-age`" + `; the other half is room to write them anew. Beyond it the oldest results of the
 checks with the most give way, and what gave way becomes one event per check. At most 1 MiB of the newest
 signals is in memory, and as much as the server allows (` + "`max-unacked`" + `) is on the way. A check that is due
 while its last run has not ended waits for it: there is at most one run of each.

@@ -26,7 +26,7 @@ func flags(o *Options, w *words) *flag.FlagSet {
 	set.IntVar(&o.Agent.MaxConcurrent, "max-concurrent", 0, "commands at once (default: CPUs, at least 2)")
 	set.StringVar(&o.Agent.PluginPath, "plugin-path", run.DefaultPluginPath, "folders of plug-ins, appended to PATH")
 	set.IntVar(&o.Agent.Nice, "nice", 0, "priority of commands: 0 as the agent, 19 the least")
-	set.StringVar(&w.spool, "spool-size", "64MiB", "how much may wait on disk for the server")
+	set.StringVar(&w.spool, "spool-size", "64MiB", "disk for what waits for the server: half holds it, half is room to write it anew")
 	set.StringVar(&w.age, "spool-age", "24h", "how long it may wait, at most 7d")
 	set.StringVar(&w.level, "log-level", "info", "debug, info, warn or error")
 	set.StringVar(&w.format, "log-format", "text", "text or json")

@@ -45,7 +45,7 @@ func runAgent(_ context.Context, env *Env, a args, r *report) {
 	warn, _ := a.free("warn")
 	crit, _ := a.free("crit")
 	used, most := float64(s.SpoolBytes), float64(s.SpoolMost)
-	r.say(statusOf(warn, crit, most-used, most), "%s, %s of %s", plural(int(s.Waiting), "signal waits for a server", "signals wait for a server"), bytesText(used), bytesText(most))
+	r.say(statusOf(warn, crit, most-used, most), "%s, %s of %s (half of the spool's size)", plural(int(s.Waiting), "signal waits for a server", "signals wait for a server"), bytesText(used), bytesText(most))
 	if s.Blocked != nil {
 		r.say(model.Critical, "the spool's disk takes nothing: %v", s.Blocked)
 	}

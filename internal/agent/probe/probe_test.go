@@ -282,7 +282,7 @@ func TestAgentOfItself(t *testing.T) {
 	self := Self{Waiting: 3, SpoolBytes: 1 << 20, SpoolMost: 32 << 20, Runs: 70, Late: 2}
 	offset := time.Duration(0)
 	env := &Env{Memory: &Memory{}, Self: func() Self { return self }, ServerOffset: func() (time.Duration, bool) { return offset, true }}
-	expect(t, env, "agent", nil, model.OK, "3 signals wait for a server, 1.0 MiB of 32.0 MiB", "runs=70c", "late=2c", "spool=1048576B;")
+	expect(t, env, "agent", nil, model.OK, "3 signals wait for a server, 1.0 MiB of 32.0 MiB (half of the spool's size)", "runs=70c", "late=2c", "spool=1048576B;")
 	self.SpoolBytes = 20 << 20
 	expect(t, env, "agent", nil, model.Warning, "20.0 MiB of 32.0 MiB")
 	expect(t, env, "agent", args1("warn", "10%"), model.OK, "20.0 MiB")

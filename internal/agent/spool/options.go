@@ -11,7 +11,7 @@ import (
 
 // Options of a Spool; zero values mean the defaults.
 type Options struct {
-	MaxBytes  int64         // on disk; default 64 MiB
+	MaxBytes  int64         // on disk; half of it holds signals; default 64 MiB
 	MaxAge    time.Duration // of a signal; default 24 h
 	LiveGrace time.Duration // how long after a session new signals are still live; default 10 s
 	Linger    time.Duration // between two syncs of the disk; default 500 ms, negative: none

@@ -47,7 +47,7 @@ func (x *session) batch(body []byte) outcome {
 	} else {
 		x.srv.metrics.signals[admitted].Add(float64(signals - len(refused)))
 	}
-	if out := x.keep(slot, r.Last(), body, refused); out != kept {
+	if out := x.keep(slot, r.Last(), body, signals-len(refused), refused); out != kept {
 		return out
 	}
 	x.pay(cost(r, signals))
@@ -239,7 +239,7 @@ func untoken(t uint64) (slot, size int, last uint64) {
 
 // keep hands a batch to the journal, waiting while too much of this session is
 // there already or the journal is full: that is how we stop reading.
-func (x *session) keep(slot int, last uint64, body []byte, refused []wire.Refused) outcome {
+func (x *session) keep(slot int, last uint64, body []byte, signals int, refused []wire.Refused) outcome {
 	t := token(slot, len(body), last)
 	_, size, _ := untoken(t)
 	x.appending.Lock()
@@ -259,7 +259,7 @@ func (x *session) keep(slot int, last uint64, body []byte, refused []wire.Refuse
 
 	rec := x.srv.records.Get().(*record)
 	rec.data = append(wire.AppendBatchRecord(rec.data[:0], x.node.ID), body...)
-	rec.list[0] = journal.Entry{Section: x.section, Data: rec.data, Waiter: x, Token: t}
+	rec.list[0] = journal.Entry{Section: x.section, Data: rec.data, Waiter: x, Token: t, Signals: signals}
 	err := x.srv.cfg.Journal.Append(x.srv.base, rec.list[:]...)
 	rec.list[0] = journal.Entry{}
 	x.srv.records.Put(rec)
