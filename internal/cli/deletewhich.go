@@ -123,12 +123,8 @@ func refsIn(ctx context.Context, c *client.Client, k model.KindInfo, namespace, 
 }
 
 func refIn(resource json.RawMessage) (v1.Ref, error) {
-	var r struct {
-		Kind     string
-		Metadata struct{ Namespace, Name string }
-	}
-	err := json.Unmarshal(resource, &r)
-	return v1.Ref{Kind: r.Kind, Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}, err
+	o, err := decodeObject(resource)
+	return v1.Ref{Kind: o.Kind, Namespace: o.Metadata.Namespace, Name: o.Metadata.Name}, err
 }
 
 // nothingToDelete is no error: what --all and -l ask for is so.
