@@ -39,17 +39,29 @@ type outage struct {
 	acked       int64
 }
 
-// storm cuts every connection at once, as the end of a server does.
-func (t *outages) storm(r *run, now time.Duration) {
+// storm cuts every connection at once, as the end of a server does: each in a goroutine
+// of its own, for one after the other the first are back before the last are cut.
+func (t *outages) storm(ctx context.Context, r *run, beside *sync.WaitGroup, now time.Duration) {
 	t.begin(r, &outage{began: now, storm: true, lost: r.cfg.Agents, until: r.welcomes.Load() + int64(r.cfg.Agents)})
+	t.ask(ctx, r, beside)
 	for _, a := range r.agents {
 		a.mu.Lock()
 		s := a.session
 		a.mu.Unlock()
 		if s != nil {
-			s.Close()
+			beside.Go(s.Close)
 		}
 	}
+}
+
+// ask finds out from when on the server says that it is ready.
+func (t *outages) ask(ctx context.Context, r *run, beside *sync.WaitGroup) {
+	if r.cfg.AdminURL == "" {
+		return
+	}
+	ready := new(atomic.Int64)
+	t.present.ready = ready
+	beside.Go(func() { r.waitServing(ctx, ready) })
 }
 
 func (t *outages) begin(r *run, o *outage) {
@@ -73,10 +85,8 @@ func (t *outages) look(ctx context.Context, r *run, beside *sync.WaitGroup, now 
 		return
 	}
 	o.lost = max(o.lost, lost)
-	if o.ready == nil && r.cfg.AdminURL != "" {
-		ready := new(atomic.Int64)
-		o.ready = ready
-		beside.Go(func() { r.waitServing(ctx, ready) })
+	if o.ready == nil {
+		t.ask(ctx, r, beside)
 	}
 	if o.acked == 0 {
 		o.acked = r.ackedAt.Load()

@@ -45,7 +45,7 @@ func (r *run) watch(ctx context.Context, rep *Report, from, to time.Duration) {
 		if !done && now >= middle {
 			done = true
 			if r.cfg.Storm {
-				trouble.storm(r, now)
+				trouble.storm(asking, r, &beside, now)
 			}
 			if r.cfg.Halfway != nil {
 				trouble.command = now
