@@ -97,8 +97,30 @@ type server struct {
 	openapi openapi
 }
 
-// New makes the handler of the listener for people.
+// New makes the handler of a listener for people and agents.
 func New(o Options) http.Handler {
+	s := newServer(o)
+	if o.Enrol != nil {
+		s.mux.Handle(pki.EnrolPath, s.enrolment())
+	}
+	return s.people()
+}
+
+// Apart makes the handlers of two listeners: one for people, one on which machines
+// enrol and nothing else is answered.
+func Apart(o Options) (people, agents http.Handler) {
+	s := newServer(o)
+	mux := http.NewServeMux()
+	mux.Handle(pki.EnrolPath, s.enrolment())
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		writeError(w, model.Errorf(model.NotFound, "this address is for agents only").WithHint("people have another: --listen of the server"))
+	})
+	return s.people(), s.observed(mux, mux)
+}
+
+func (s *server) people() http.Handler { return s.observed(s.mux, s.authenticated(s.bounded(s.mux))) }
+
+func newServer(o Options) *server {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -120,12 +142,8 @@ func New(o Options) http.Handler {
 	s.whyRoutes()
 	s.openapi.routes(s.api, s.mux)
 	s.healthRoutes()
-	if o.Enrol != nil {
-		slots, join := queue.NewSlots(o.Queues, "enrolments"), s.slowed(o.Enrol)
-		s.mux.HandleFunc(pki.EnrolPath, func(w http.ResponseWriter, r *http.Request) { inSlots(slots, w, r, join) })
-	}
 	s.mux.HandleFunc("/", s.nothing)
-	return s.observed(s.authenticated(s.bounded(s.mux)))
+	return s
 }
 
 // maxBody bounds the body of an apply, in bytes; other bodies are bounded by 1 MiB.

@@ -182,22 +182,3 @@ type idPath struct {
 func (s *server) revokeToken(ctx context.Context, in *idPath) (*none, error) {
 	return nil, s.Intent.RevokeToken(ctx, who(ctx, "revoked"), in.ID)
 }
-
-// slowed is enrolment, which has no caller yet: who tries join tokens that do not exist
-// is slowed down as with passwords.
-func (s *server) slowed(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		whence := host(r.RemoteAddr)
-		if s.joins.tired(whence) {
-			s.metrics.refused.WithLabelValues("enrol_rate").Inc()
-			writeError(w, model.Errorf(model.Limited, "too many wrong join tokens from %s", whence).WithHint("wait a minute, and check the token: muster node token list"))
-			return
-		}
-		rec := &recorder{ResponseWriter: w}
-		next.ServeHTTP(rec, r)
-		if rec.status == http.StatusUnauthorized {
-			s.metrics.refused.WithLabelValues("join_token").Inc()
-			s.joins.allow(whence)
-		}
-	})
-}

@@ -36,8 +36,9 @@ func (r *recorder) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController find the real writer.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// observed logs and counts every request, and survives a handler that panics.
-func (s *server) observed(next http.Handler) http.Handler {
+// observed logs and counts every request by its route in routes, and survives a handler
+// that panics.
+func (s *server) observed(routes *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := s.Now()
 		rec := &recorder{ResponseWriter: w}
@@ -58,7 +59,7 @@ func (s *server) observed(next http.Handler) http.Handler {
 			// An operation that reads the body sets a deadline of its own.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWithin))
 		}
-		_, route := s.mux.Handler(r)
+		_, route := routes.Handler(r)
 		rec.Header().Set("X-Content-Type-Options", "nosniff")
 		rec.Header().Set("Cache-Control", "no-store")
 		r.Pattern = route

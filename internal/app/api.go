@@ -21,7 +21,7 @@ import (
 // openAPI makes what the listeners serve.
 func (s *Server) openAPI(context.Context) error {
 	tokens := intent.JoinTokens{Store: s.intent.Store()}
-	s.handler = api.New(api.Options{
+	options := api.Options{
 		Intent: s.intent, Events: s.view, Directory: s.planner, History: s.history, Actions: s,
 		Incarnation: s.journal.Incarnation().ID,
 		JoinTokens:  tokens,
@@ -29,10 +29,15 @@ func (s *Server) openAPI(context.Context) error {
 			return s.authority.NewToken(s.agentAddresses(), keep)
 		},
 		Enrol: &pki.Enroller{
-			Authority: s.authority, Tokens: tokens, Registrar: s.intent, Servers: s.agentAddresses(),
+			Authority: s.authority, Tokens: tokens, Registrar: s.intent, Servers: s.agentAddresses(), Admit: api.Enrolments(s.queues),
 		},
 		Connected: s.sessions.Connected, Queues: s.queues, Describe: s.describe, NotReady: s.NotReady, Registry: s.registry, Logger: s.log, Now: s.now,
-	})
+	}
+	if s.agents == nil {
+		s.handler = api.New(options)
+	} else {
+		s.handler, s.enrolHandler = api.Apart(options)
+	}
 	admin := http.NewServeMux()
 	admin.Handle("/", api.Admin(api.AdminOptions{
 		Gatherer: s.registry, NotReady: s.NotReady, Queues: s.queues, Settings: s.cfg.Settings(),

@@ -118,8 +118,8 @@ func (s *Server) serveAgents(ctx context.Context) error {
 	if s.agents != nil {
 		shared := muster.Listen(s.agents, s.authority, s.sessions, s.log)
 		g.Go(func() error { return shared.Run(ctx) })
-		// Enrolment comes without a client certificate: it is served here too.
-		g.Go(func() error { return s.serveHTTP(ctx, shared.People()) })
+		// Enrolment comes without a client certificate.
+		g.Go(func() error { return serve(ctx, shared.People(), s.enrolHandler) })
 	}
 	if s.plain != nil {
 		s.log.Warn("agents are believed without proof on the plain listener", "address", s.plain.Addr().String())
@@ -130,15 +130,15 @@ func (s *Server) serveAgents(ctx context.Context) error {
 
 // servePeople accepts people, and agents unless they have a listener of their own.
 func (s *Server) servePeople(ctx context.Context) error {
-	shared := muster.Listen(s.people, s.authority, s.sessions, s.log)
+	listen := muster.Listen
+	if s.agents != nil {
+		listen = muster.ListenPeople
+	}
+	listener := listen(s.people, s.authority, s.sessions, s.log)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return shared.Run(ctx) })
-	g.Go(func() error { return s.serveHTTP(ctx, shared.People()) })
+	g.Go(func() error { return listener.Run(ctx) })
+	g.Go(func() error { return serve(ctx, listener.People(), s.handler) })
 	return g.Wait()
-}
-
-func (s *Server) serveHTTP(ctx context.Context, l net.Listener) error {
-	return serve(ctx, l, s.handler)
 }
 
 func (s *Server) serveAdmin(ctx context.Context) error {

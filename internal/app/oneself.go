@@ -23,13 +23,26 @@ func (s *Server) own(ctx context.Context, check model.CheckID, status model.Stat
 func (s *Server) shed(loss muster.Shed) {
 	output := fmt.Sprintf("%d of %d agents lost their sessions within %s: look at this server's network first", loss.Lost, loss.Before, loss.Window)
 	s.log.Error("many agents lost their sessions at once", "lost", loss.Lost, "before", loss.Before)
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := s.own(ctx, model.SessionsCheck, model.Critical, output); err != nil {
-			s.log.Error("event about lost sessions could not be recorded", "err", err)
+	select {
+	case s.lost <- output: // the session that noticed does not wait for the journal
+	default: // one is about to be told
+	}
+}
+
+// tellLost records what shed says.
+func (s *Server) tellLost(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case output := <-s.lost:
+			within, cancel := context.WithTimeout(ctx, time.Minute)
+			if err := s.own(within, model.SessionsCheck, model.Critical, output); err != nil && ctx.Err() == nil {
+				s.log.Error("event about lost sessions could not be recorded", "err", err)
+			}
+			cancel()
 		}
-	}()
+	}
 }
 
 // watchOneself reports on the server itself: once a minute, and at once when

@@ -47,6 +47,7 @@ func (s *Server) Run(ctx context.Context) error {
 	run("intent mark", back, s.markIntent) // so that a start knows what was forgotten
 	run("old definitions", back, s.collect)
 	run("own events", back, s.watchOneself)
+	run("lost sessions", back, s.tellLost)
 	run("password requests", back, s.watchPasswordRequests)
 	run("sessions", back, s.sessions.Run) // writers, before the front lets anybody in
 

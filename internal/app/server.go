@@ -55,6 +55,7 @@ type Server struct {
 	sessions  *muster.Server
 
 	setBack  setBack       // agents that know more than we do
+	lost     chan string   // what shed says, for tellLost
 	replay   chan struct{} // closed once the view has what the journal held
 	replayed uint64        // number of the last commit of it
 	viewEnd  context.CancelFunc
@@ -63,6 +64,7 @@ type Server struct {
 
 	people, agents, plain, admin net.Listener
 	handler, adminHandler        http.Handler
+	enrolHandler                 http.Handler  // of agents, where they have a listener of their own
 	logTail                      func() []byte // set before Run; nil: the log's last lines are not kept
 }
 
@@ -76,7 +78,7 @@ func Open(ctx context.Context, cfg *config.Server, log *slog.Logger) (*Server, e
 func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func() time.Time) (s *Server, err error) {
 	s = &Server{
 		cfg: cfg, log: log, now: now, started: now(), registry: prometheus.NewRegistry(),
-		queues: queuesOf(cfg), guard: &guard.Guard{Log: log}, replay: make(chan struct{}),
+		queues: queuesOf(cfg), guard: &guard.Guard{Log: log}, replay: make(chan struct{}), lost: make(chan string, 1),
 	}
 	s.notReady("starting")
 	defer func() {

@@ -9,8 +9,8 @@ type Server struct {
 	Journal string `name:"journal" doc:"Folder of the journal, to place it on a disk of its own. Default: journal in the data folder."`
 
 	Listen       string   `name:"listen" default:":8443" doc:"Address for people and, unless listen-agents is set, for agents."`
-	ListenAgents string   `name:"listen-agents" doc:"A separate address for agents."`
-	ListenAdmin  string   `name:"listen-admin" default:"127.0.0.1:8444" doc:"Address for /metrics, /livez and /readyz, without authentication; profiles, log and settings are answered there to this machine only. off: none."`
+	ListenAgents string   `name:"listen-agents" doc:"A separate address for agents: they join and connect there and nowhere else, and nothing else is answered there. Agents that joined before are told of it by their own --server."`
+	ListenAdmin  string   `name:"listen-admin" default:"127.0.0.1:8444" doc:"Address for /metrics, /livez and /readyz, without authentication; profiles, log and settings are answered there to every user of this machine. off: none."`
 	ListenPlain  string   `name:"listen-plain" doc:"Address for agents without TLS, for measurements. Loopback only: whoever connects is believed."`
 	Advertise    []string `name:"advertise" doc:"Names and addresses in the server's certificate and in join tokens. Default: localhost, host name, full name and addresses of this machine."`
 

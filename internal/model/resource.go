@@ -133,7 +133,7 @@ type GroupSpec struct {
 }
 
 // PropertySpec is a value with a place in the chain global → namespace → group → node:
-// what stands later wins.
+// what stands later wins. It is no place for secrets: whoever may look sees every value.
 type PropertySpec struct {
 	// The NAME in {{ .props.NAME }}; default metadata.name.
 	Property string `json:"property,omitempty"`

@@ -52,6 +52,8 @@ type Enroller struct {
 	Tokens    Tokens
 	Registrar Registrar
 	Servers   []string
+	// Admit lets in a request that has arrived whole, until leave; nil: all at once.
+	Admit func(context.Context) (leave func(), err error)
 }
 
 // problem is an error as RFC 9457 writes it.
@@ -79,7 +81,7 @@ func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case err != nil:
 			err = model.Errorf(model.Invalid, "enrolment request: %w", err)
 		default:
-			answer, err = e.Enrol(r.Context(), request)
+			answer, err = e.admitted(r.Context(), request)
 		}
 	}
 	if err == nil {
@@ -96,6 +98,17 @@ func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(class.HTTP())
 	_ = json.NewEncoder(w).Encode(p)
+}
+
+func (e *Enroller) admitted(ctx context.Context, request EnrolRequest) (EnrolAnswer, error) {
+	if e.Admit != nil {
+		leave, err := e.Admit(ctx)
+		if err != nil {
+			return EnrolAnswer{}, err
+		}
+		defer leave()
+	}
+	return e.Enrol(ctx, request)
 }
 
 // Enrol makes a machine a node: the token is verified and counted first, so that a

@@ -32,17 +32,27 @@ type Listener struct {
 
 // Listen makes the shared listener; nothing is accepted before Run.
 func Listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger) *Listener {
+	return listen(l, authority, server, log, true)
+}
+
+// ListenPeople makes a listener for everybody but agents: who offers nothing but
+// muster.v1 is refused in the handshake.
+func ListenPeople(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger) *Listener {
+	return listen(l, authority, server, log, false)
+}
+
+func listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger, agents bool) *Listener {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	gates := newGates()
 	return &Listener{
-		tcp: l, server: server, log: log, gates: gates, config: tlsConfig(authority, server, gates),
+		tcp: l, server: server, log: log, gates: gates, config: tlsConfig(authority, server, gates, agents),
 		people: peopleListener{addr: l.Addr(), conns: make(chan net.Conn), done: make(chan struct{})},
 	}
 }
 
-func tlsConfig(authority *pki.Authority, server *Server, gates gates) *tls.Config {
+func tlsConfig(authority *pki.Authority, server *Server, gates gates, letAgentsIn bool) *tls.Config {
 	people := &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: authority.GetCertificate,
 	}
@@ -61,7 +71,7 @@ func tlsConfig(authority *pki.Authority, server *Server, gates gates) *tls.Confi
 	people.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		tickets.renew()
 		conn := hello.Conn.(*gatedConn)
-		if slices.Contains(hello.SupportedProtos, wire.Subprotocol) {
+		if letAgentsIn && slices.Contains(hello.SupportedProtos, wire.Subprotocol) {
 			conn.enter(gates.agents)
 			return agents, nil
 		}

@@ -1,0 +1,84 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"sync"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/queue"
+)
+
+// Enrolments is what pki.Enroller.Admit asks: so many machines join at the same time. A
+// request has arrived whole before it takes a place, so that nobody holds one by sending
+// slowly.
+func Enrolments(r *queue.Registry) func(context.Context) (leave func(), err error) {
+	slots := queue.NewSlots(r, "enrolments")
+	return func(ctx context.Context) (func(), error) {
+		err := slots.Enter(ctx)
+		if errors.Is(err, queue.ErrFull) {
+			err = full()
+		}
+		return slots.Leave, err
+	}
+}
+
+// enrolment has no caller yet. Who tries join tokens that do not exist is slowed down as
+// with passwords, and one network has only so many requests under way.
+func (s *server) enrolment() http.Handler {
+	var under underWay
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		whence := host(r.RemoteAddr)
+		if s.joins.tired(whence) {
+			s.metrics.refused.WithLabelValues("enrol_rate").Inc()
+			writeError(w, model.Errorf(model.Limited, "too many wrong join tokens from %s", whence).WithHint("wait a minute, and check the token: muster node token list"))
+			return
+		}
+		leave, ok := under.enter(whence)
+		if !ok {
+			s.metrics.refused.WithLabelValues("enrol_network").Inc()
+			w.Header().Set("Connection", "close") // else the answer waits for the rest of the request
+			writeError(w, model.Errorf(model.Unavailable, "%d machines of the network of %s join now", enrolmentsPerNetwork, whence).WithHint("the agent tries again by itself"))
+			return
+		}
+		defer leave()
+		rec := &recorder{ResponseWriter: w}
+		s.Enrol.ServeHTTP(rec, r)
+		if rec.status == http.StatusUnauthorized {
+			s.metrics.refused.WithLabelValues("join_token").Inc()
+			s.joins.allow(whence)
+		}
+	})
+}
+
+// enrolmentsPerNetwork leaves places for others: a fleet behind one address joins by and
+// by.
+const enrolmentsPerNetwork = 32
+
+// underWay counts the requests of each network, as limiter tells networks apart.
+type underWay struct {
+	mu sync.Mutex
+	by map[netip.Prefix]int
+}
+
+func (u *underWay) enter(address string) (leave func(), ok bool) {
+	from := network(address)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.by[from] >= enrolmentsPerNetwork {
+		return nil, false
+	}
+	if u.by == nil {
+		u.by = map[netip.Prefix]int{}
+	}
+	u.by[from]++
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if u.by[from]--; u.by[from] == 0 {
+			delete(u.by, from)
+		}
+	}, true
+}

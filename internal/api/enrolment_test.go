@@ -1,0 +1,81 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/api"
+	"github.com/muster-fleet/muster/internal/api/apitest"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/queue"
+)
+
+// Who sends his request for a certificate slowly holds no place, and no more requests
+// than one network may have: others join meanwhile.
+func TestSlowEnrolmentsHoldNothing(t *testing.T) {
+	r := apitest.New(t)
+	bounds, err := queue.ParseSettings([]string{"enrolments=1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queues := queue.NewRegistry(bounds)
+	authority, err := pki.Open(filepath.Join(t.TempDir(), "pki"), []string{"127.0.0.1"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, agents := api.Apart(api.Options{Intent: r.Intent, Queues: queues, NotReady: func() []string { return nil }, Enrol: &pki.Enroller{
+		Authority: authority, Tokens: intent.JoinTokens{Store: r.Intent.Store()}, Registrar: r.Intent, Admit: api.Enrolments(queues),
+	}})
+	listener := httptest.NewServer(agents)
+	t.Cleanup(func() { listener.CloseClientConnections(); listener.Close() })
+	address := listener.Listener.Addr().String()
+
+	const slow, may = 40, 32
+	refused := make(chan string, slow)
+	for range slow {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{", pki.EnrolPath)
+		go func() {
+			answer := make([]byte, 12)
+			if _, err := io.ReadFull(conn, answer); err == nil {
+				refused <- string(answer)
+			}
+		}()
+	}
+	for range slow - may {
+		if status := <-refused; status != "HTTP/1.1 503" {
+			t.Fatalf("one too many is answered %q", status)
+		}
+	}
+	from := func(ip string) *http.Client {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
+		return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				return dialer.DialContext(ctx, network, addr)
+			},
+		}}
+	}
+	for ip, want := range map[string]int{"127.0.0.1": http.StatusServiceUnavailable, "127.0.0.2": http.StatusUnauthorized} {
+		answer, err := from(ip).Post(listener.URL+pki.EnrolPath, "application/json", strings.NewReader(`{"secret": "AAAA", "csr": "AAAA"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("from %s: %d, want %d", ip, answer.StatusCode, want)
+		}
+	}
+}
