@@ -1,0 +1,109 @@
+package house
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+//go:generate go test . -run TestThirdPartyLicensesAreThere -update
+
+var update = flag.Bool("update", false, "write THIRD_PARTY_LICENSES anew")
+
+const licences = "../../THIRD_PARTY_LICENSES"
+
+// What the binaries carry of others goes with their licences: of every module that is
+// linked into one of them, on any platform.
+func TestThirdPartyLicensesAreThere(t *testing.T) {
+	var page bytes.Buffer
+	page.WriteString("What the binaries of Muster carry of others, and under which licences. Written by: go generate ./internal/house\n" +
+		"The standard library of Go stands under the licence of golang.org/x/sys.\n")
+	folders := linked(t)
+	for _, name := range slices.Sorted(maps.Keys(folders)) {
+		texts := map[string]bool{}
+		fmt.Fprintf(&page, "\n%s\n%s\n", strings.Repeat("=", 80), name)
+		for _, file := range licenceFiles(t, folders[name]) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain := strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n"))
+			if !texts[plain] {
+				texts[plain] = true
+				fmt.Fprintf(&page, "\n--- %s\n\n%s\n", filepath.Base(file), plain)
+			}
+		}
+		if len(texts) == 0 {
+			t.Errorf("%s has no licence in its folder", name)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(licences, page.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(licences)
+	if err != nil || !bytes.Equal(got, page.Bytes()) {
+		t.Fatalf("%s is not what is linked (%v): go generate ./internal/house", filepath.Base(licences), err)
+	}
+}
+
+// linked are the modules in the binaries: their name and version, and the folders of
+// their packages up to the module's own.
+func linked(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	modules := map[string]map[string]bool{}
+	for _, goos := range []string{"linux", "darwin", "windows"} {
+		list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}\t{{$.Dir}}{{end}}{{end}}", "./cmd/muster", "./cmd/muster-agent")
+		list.Dir = "../.."
+		list.Env = append(os.Environ(), "GOOS="+goos, "GOARCH=amd64", "CGO_ENABLED=0")
+		list.Stderr = os.Stderr
+		out, err := list.Output()
+		if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		for line := range strings.Lines(string(out)) {
+			f := strings.Split(strings.TrimSpace(line), "\t")
+			if len(f) != 3 {
+				continue // the standard library, ours
+			}
+			if modules[f[0]] == nil {
+				modules[f[0]] = map[string]bool{}
+			}
+			for dir := f[2]; strings.HasPrefix(dir, f[1]); dir = filepath.Dir(dir) {
+				modules[f[0]][dir] = true
+			}
+		}
+	}
+	if len(modules) < 30 {
+		t.Fatalf("only %d modules are linked", len(modules))
+	}
+	return modules
+}
+
+func licenceFiles(t *testing.T, folders map[string]bool) (files []string) {
+	t.Helper()
+	for _, dir := range slices.Sorted(maps.Keys(folders)) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			name := strings.ToUpper(e.Name())
+			for _, word := range []string{"LICENSE", "LICENCE", "COPYING", "NOTICE"} {
+				if e.Type().IsRegular() && strings.Contains(name, word) && !strings.HasSuffix(name, ".GO") {
+					files = append(files, filepath.Join(dir, e.Name()))
+					break
+				}
+			}
+		}
+	}
+	return files
+}
