@@ -1,7 +1,7 @@
 // Package doctor looks at a machine and a data folder as somebody would who knows
 // where installations hurt: each finding is one line with what was measured, what
-// is needed and the command that mends it. It changes nothing but a few scratch
-// bytes in the data folder. Start reading at Examine.
+// is needed and the command that mends it. It changes nothing but a scratch file of at
+// most 16 MiB in the journal's folder, which it removes. Start reading at Examine.
 package doctor
 
 import (
@@ -17,7 +17,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,16 +55,38 @@ type Patient struct {
 // Examine makes all findings, in a fixed order.
 func Examine(ctx context.Context, p Patient) []Finding {
 	var out []Finding
-	for _, examine := range []func(context.Context, Patient) []Finding{
-		openFiles, kernelQueues, portRange, memory, disk, syncs, clock, certificates, reachable,
-	} {
-		out = append(out, examine(ctx, p)...)
+	m := thisMachine()
+	for _, examine := range []func(Patient, machine) []Finding{openFiles, kernelQueues, portRange, memory, disk} {
+		out = append(out, examine(p, m)...)
 	}
-	return out
+	out = append(out, syncs(ctx, p)...)
+	out = append(out, clock(p, m)...)
+	out = append(out, certificates(p)...)
+	return append(out, reachable(ctx, p)...)
 }
 
-func openFiles(_ context.Context, p Patient) []Finding {
-	soft, hard := fileLimits()
+// machine is what is asked of the kernel.
+type machine struct {
+	read  func(path string) ([]byte, error) // of /proc and /sys
+	files func() (soft, hard uint64)        // limits of open files; 0: not known
+	disk  func(path string) (free int64, kind string, err error)
+	clock func() (synced, known bool)
+}
+
+func thisMachine() machine { return machine{os.ReadFile, fileLimits, diskFree, clockSynchronised} }
+
+// number reads a file that holds one.
+func (m machine) number(path string) (int64, bool) {
+	data, err := m.read(path)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+	return n, err == nil
+}
+
+func openFiles(p Patient, m machine) []Finding {
+	soft, hard := m.files()
 	if hard == 0 {
 		return nil
 	}
@@ -85,13 +106,13 @@ func openable(soft, hard uint64) string {
 	return fmt.Sprintf("%d, raised to %d by itself", soft, hard)
 }
 
-func kernelQueues(_ context.Context, p Patient) []Finding {
+func kernelQueues(p Patient, m machine) []Finding {
 	var out []Finding
 	for _, q := range []struct{ file, key string }{
 		{"/proc/sys/net/core/somaxconn", "net.core.somaxconn"},
 		{"/proc/sys/net/ipv4/tcp_max_syn_backlog", "net.ipv4.tcp_max_syn_backlog"},
 	} {
-		have, ok := readInt(q.file)
+		have, ok := m.number(q.file)
 		if !ok {
 			continue
 		}
@@ -105,8 +126,8 @@ func kernelQueues(_ context.Context, p Patient) []Finding {
 	return out
 }
 
-func portRange(context.Context, Patient) []Finding {
-	data, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+func portRange(_ Patient, m machine) []Finding {
+	data, err := m.read("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
 		return nil
 	}
@@ -115,14 +136,14 @@ func portRange(context.Context, Patient) []Finding {
 		return nil
 	}
 	f := Finding{Fine, "local ports", fmt.Sprintf("%d (%d–%d)", high-low+1, low, high), "20000, for load tests and proxies on this machine", ""}
-	if high-low < 20000 {
+	if high-low+1 < 20000 {
 		f.Verdict, f.Mend = Warn, "sysctl -w net.ipv4.ip_local_port_range='15000 65000'"
 	}
 	return []Finding{f}
 }
 
-func memory(_ context.Context, p Patient) []Finding {
-	available, ok := memoryAvailable()
+func memory(p Patient, m machine) []Finding {
+	available, ok := m.memory()
 	if !ok {
 		return nil
 	}
@@ -138,9 +159,9 @@ func memory(_ context.Context, p Patient) []Finding {
 	return out
 }
 
-func disk(_ context.Context, p Patient) []Finding {
+func disk(p Patient, m machine) []Finding {
 	folder := existing(p.journalFolder())
-	free, kind, err := diskFree(folder)
+	free, kind, err := m.disk(folder)
 	if err != nil {
 		return []Finding{{Bad, "disk", err.Error(), "", "check that " + folder + " can be read"}}
 	}
@@ -161,38 +182,8 @@ func disk(_ context.Context, p Patient) []Finding {
 	return append(out, k)
 }
 
-// syncs measures what every acknowledgement waits for.
-func syncs(ctx context.Context, p Patient) []Finding {
-	folder := existing(p.journalFolder())
-	file, err := os.CreateTemp(folder, ".doctor-")
-	if err != nil {
-		return []Finding{{Bad, "data folder", err.Error(), "writable", "chown it to the user that runs Muster"}}
-	}
-	defer os.Remove(file.Name())
-	defer file.Close()
-	block := make([]byte, 16<<10)
-	times := make([]time.Duration, 0, 100)
-	for began := time.Now(); len(times) < 100 && time.Since(began) < 2*time.Second && ctx.Err() == nil; {
-		if _, err := file.Write(block); err != nil {
-			return []Finding{{Bad, "write to the data folder", err.Error(), "", "free some disk"}}
-		}
-		start := time.Now()
-		if err := datasync(file); err != nil {
-			return []Finding{{Bad, "fdatasync", err.Error(), "", "check the disk: dmesg | tail"}}
-		}
-		times = append(times, time.Since(start))
-	}
-	slices.Sort(times)
-	p50, p99 := times[len(times)/2], times[len(times)*99/100]
-	f := Finding{Fine, "fdatasync", fmt.Sprintf("p50 %s, p99 %s", millis(p50), millis(p99)), "p99 below 50 ms: every acknowledgement waits for one", ""}
-	if p99 > 50*time.Millisecond {
-		f.Verdict, f.Mend = Warn, "place the journal on a faster disk: --journal DIR"
-	}
-	return []Finding{f}
-}
-
-func clock(context.Context, Patient) []Finding {
-	synced, ok := clockSynchronised()
+func clock(_ Patient, m machine) []Finding {
+	synced, ok := m.clock()
 	if !ok {
 		return nil
 	}
@@ -202,7 +193,7 @@ func clock(context.Context, Patient) []Finding {
 	return []Finding{{Fine, "clock", "synchronised", "", ""}}
 }
 
-func certificates(_ context.Context, p Patient) []Finding {
+func certificates(p Patient) []Finding {
 	var out []Finding
 	files, _ := filepath.Glob(filepath.Join(p.Data, "pki", "*.pem"))
 	more, _ := filepath.Glob(filepath.Join(p.Data, "pki", "*.crt"))
@@ -331,22 +322,4 @@ func folderSize(path string) (total int64) {
 	return total
 }
 
-func readInt(path string) (int64, bool) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
-	return n, err == nil
-}
-
 func about(bytes int64) string { return model.Size(bytes).About() }
-
-// millis is a short time for people: 0.34 ms, 12 ms.
-func millis(d time.Duration) string {
-	ms := float64(d) / 1e6
-	if ms < 10 {
-		return fmt.Sprintf("%.2g ms", ms)
-	}
-	return fmt.Sprintf("%.0f ms", ms)
-}

@@ -1,9 +1,13 @@
 package doctor
 
 import (
+	"context"
 	"crypto/x509"
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +35,7 @@ func TestFindingsNameWhatMendsThem(t *testing.T) {
 			t.Errorf("%s: %+v: want a complaint with the command that mends it", what, f)
 		}
 	}
-	if f := find(t, findings, "fdatasync"); !strings.Contains(f.Measured, "p99") {
+	if f := find(t, findings, "fdatasync"); !strings.Contains(f.Measured, "p50") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -61,6 +65,115 @@ func TestHowLongCertificatesLast(t *testing.T) {
 		f := lifeOf(&x509.Certificate{IsCA: c.ca, NotAfter: now.Add(c.left)}, "x.crt", now)
 		if f.Verdict != c.verdict || f.Measured != c.measured || f.Verdict != Fine && (f.Mend == "" || f.Needed == "") {
 			t.Errorf("%+v: %+v", c, f)
+		}
+	}
+}
+
+// healthy is a machine on which nothing is wrong; a case makes one thing wrong.
+func healthy() (machine, map[string]string) {
+	files := map[string]string{
+		"/proc/sys/net/core/somaxconn": "4096\n", "/proc/sys/net/ipv4/tcp_max_syn_backlog": "4096\n",
+		"/proc/sys/net/ipv4/ip_local_port_range": "32768\t60999\n", "/proc/meminfo": "MemTotal: 9 kB\nMemAvailable:   8388608 kB\n",
+		"/proc/self/cgroup": "0::/system.slice/muster.service\n",
+	}
+	return machine{
+		read: func(path string) ([]byte, error) {
+			if text, ok := files[path]; ok {
+				return []byte(text), nil
+			}
+			return nil, fs.ErrNotExist
+		},
+		files: func() (uint64, uint64) { return 1024, 524288 },
+		disk:  func(string) (int64, string, error) { return 100 << 30, "ext4", nil },
+		clock: func() (bool, bool) { return true, true },
+	}, files
+}
+
+// Each thing that hurts is complained of by itself, with what mends it.
+func TestEveryFindingCanComplain(t *testing.T) {
+	const group = "/sys/fs/cgroup/system.slice"
+	for _, c := range []struct {
+		what     string
+		examine  func(Patient, machine) []Finding
+		spoil    func(m *machine, files map[string]string)
+		verdict  Verdict
+		measured string
+		mend     string
+	}{
+		{"open files", openFiles, func(m *machine, _ map[string]string) { m.files = func() (uint64, uint64) { return 1024, 1024 } }, Bad, "1024 at most", "LimitNOFILE="},
+		{"net.core.somaxconn", kernelQueues, func(_ *machine, f map[string]string) { f["/proc/sys/net/core/somaxconn"] = "128\n" }, Warn, "128", "sysctl -w net.core.somaxconn=1024"},
+		{"net.ipv4.tcp_max_syn_backlog", kernelQueues, func(_ *machine, f map[string]string) { f["/proc/sys/net/ipv4/tcp_max_syn_backlog"] = "256\n" }, Warn, "256", "sysctl -w net.ipv4.tcp_max_syn_backlog=1024"},
+		{"local ports", portRange, func(_ *machine, f map[string]string) { f["/proc/sys/net/ipv4/ip_local_port_range"] = "40000 41000\n" }, Warn, "1001", "ip_local_port_range="},
+		{"memory", memory, func(_ *machine, f map[string]string) { f["/proc/meminfo"] = "MemAvailable: 1024 kB\n" }, Warn, "1.0 MiB", "more memory"},
+		{"memory", memory, func(_ *machine, f map[string]string) {
+			f[group+"/muster.service/memory.max"], f[group+"/muster.service/memory.current"] = "104857600\n", "52428800\n"
+		}, Warn, "50.0 MiB", "more memory"},
+		{"memory", memory, func(_ *machine, f map[string]string) { // of the group above
+			f[group+"/muster.service/memory.max"], f[group+"/muster.service/memory.current"] = "max\n", "1\n"
+			f[group+"/memory.max"], f[group+"/memory.current"] = "2097152\n", "1048576\n"
+		}, Warn, "1.0 MiB", "more memory"},
+		{"memory", memory, func(_ *machine, f map[string]string) { // version 1
+			f["/proc/self/cgroup"] = "5:cpu,cpuacct:/x\n4:memory:/x\n"
+			f["/sys/fs/cgroup/memory/x/memory.limit_in_bytes"], f["/sys/fs/cgroup/memory/x/memory.usage_in_bytes"] = "3145728", "2097152"
+		}, Warn, "1.0 MiB", "more memory"},
+		{"free disk", disk, func(m *machine, _ map[string]string) {
+			m.disk = func(string) (int64, string, error) { return 1 << 30, "ext4", nil }
+		}, Warn, "1.0 GiB", "--journal-budget 512MiB"},
+		{"disk", disk, func(m *machine, _ map[string]string) {
+			m.disk = func(string) (int64, string, error) { return 0, "", errors.New("input/output error") }
+		}, Bad, "input/output error", "can be read"},
+		{"file system", disk, func(m *machine, _ map[string]string) {
+			m.disk = func(string) (int64, string, error) { return 100 << 30, "nfs", nil }
+		}, Bad, "nfs", "local disk"},
+		{"file system", disk, func(m *machine, _ map[string]string) {
+			m.disk = func(string) (int64, string, error) { return 100 << 30, "tmpfs", nil }
+		}, Warn, "tmpfs", "survives a restart"},
+		{"clock", clock, func(m *machine, _ map[string]string) { m.clock = func() (bool, bool) { return false, true } }, Warn, "not synchronised", "timedatectl"},
+	} {
+		m, files := healthy()
+		p := Patient{Data: t.TempDir(), Budget: 4 << 30, Agents: 1000}
+		if f := find(t, c.examine(p, m), first(c.what, "disk", "free disk")); f.Verdict != Fine || f.Mend != "" {
+			t.Errorf("a healthy machine: %+v", f)
+		}
+		c.spoil(&m, files)
+		if f := find(t, c.examine(p, m), c.what); f.Verdict != c.verdict || !strings.Contains(f.Measured, c.measured) || !strings.Contains(f.Mend, c.mend) {
+			t.Errorf("%s: %+v, want %s, %q and %q", c.what, f, c.verdict, c.measured, c.mend)
+		}
+	}
+}
+
+// first is what, or instead where what is the word of a failure only.
+func first(what, failure, instead string) string {
+	if what == failure {
+		return instead
+	}
+	return what
+}
+
+// Few measurements have no percentile, and none have nothing.
+func TestSyncsAreJudged(t *testing.T) {
+	if got := judgeSyncs(nil); got != nil {
+		t.Errorf("nothing measured: %+v", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := syncs(ctx, Patient{Data: t.TempDir()}); got != nil {
+		t.Errorf("given up before the first: %+v", got)
+	}
+	const ms = time.Millisecond
+	times := func(slow time.Duration, many, of int) []time.Duration {
+		return append(slices.Repeat([]time.Duration{ms}, of-many), slices.Repeat([]time.Duration{slow}, many)...)
+	}
+	for _, c := range []struct {
+		times    []time.Duration
+		verdict  Verdict
+		measured string
+	}{
+		{times(ms, 1, 1), Fine, "p50 1 ms, worst 1 ms of 1"}, {times(80*ms, 1, 100), Warn, "p50 1 ms, worst 80 ms of 100"},
+		{times(80*ms, 1, 1000), Fine, "p50 1 ms, p99 1 ms of 1000"}, {times(60*ms, 20, 1000), Warn, "p50 1 ms, p99 60 ms of 1000"},
+	} {
+		if f := judgeSyncs(c.times)[0]; f.Verdict != c.verdict || f.Measured != c.measured {
+			t.Errorf("%+v, want %s %s", f, c.verdict, c.measured)
 		}
 	}
 }

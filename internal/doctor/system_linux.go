@@ -1,10 +1,8 @@
 package doctor
 
 import (
-	"bufio"
 	"os"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,29 +13,6 @@ func fileLimits() (soft, hard uint64) {
 		return 0, 0
 	}
 	return limit.Cur, limit.Max
-}
-
-// memoryAvailable is the smaller of what the kernel could give and what the control
-// group still allows.
-func memoryAvailable() (int64, bool) {
-	f, err := os.Open("/proc/meminfo")
-	if err != nil {
-		return 0, false
-	}
-	defer f.Close()
-	var available int64
-	for scanner := bufio.NewScanner(f); scanner.Scan(); {
-		if rest, ok := strings.CutPrefix(scanner.Text(), "MemAvailable:"); ok {
-			kb, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			available = kb << 10
-		}
-	}
-	limit, limited := readInt("/sys/fs/cgroup/memory.max")
-	used, known := readInt("/sys/fs/cgroup/memory.current")
-	if limited && known && limit-used < available {
-		available = limit - used
-	}
-	return available, available > 0
 }
 
 var fileSystems = map[int64]string{

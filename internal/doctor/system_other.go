@@ -9,8 +9,6 @@ import (
 
 func fileLimits() (soft, hard uint64) { return 0, 0 }
 
-func memoryAvailable() (int64, bool) { return 0, false }
-
 func diskFree(string) (int64, string, error) {
 	return 0, "", errors.New("free disk is measured on Linux only")
 }
