@@ -88,7 +88,7 @@ func (a *app) bundle(ctx context.Context, b bundling) error {
 		return err
 	}
 	b.api, b.apiErr = a.connect()
-	b.admin = adminURL(first(b.admin, b.where.Admin, "127.0.0.1:8444"))
+	b.admin = adminURL(first(b.admin, b.where.Admin, defaultAdmin))
 	b.data = first(b.data, b.where.Data, "./muster-data")
 	now := a.Now()
 	folder := "muster-bundle-" + now.UTC().Format("20060102-150405")
@@ -192,7 +192,9 @@ func fetch(ctx context.Context, url string) ([]byte, error) {
 }
 
 func (b *bundling) doctor(ctx context.Context) ([]byte, error) {
-	findings := doctor.Examine(ctx, doctor.Patient{Data: b.data, Budget: 4 << 30, Agents: 1000, URL: b.where.Server, CA: []byte(b.where.CA)})
+	p := doctor.Patient{Data: b.data, Budget: 4 << 30, Agents: 1000, URL: b.where.Server, CA: []byte(b.where.CA)}
+	asRunning(ctx, b.admin, &p, func(setting string) bool { return setting == "data" })
+	findings := doctor.Examine(ctx, p)
 	var out bytes.Buffer
 	err := (&app{Env: &Env{Stdout: &out}}).printFindings(findings)
 	return out.Bytes(), err

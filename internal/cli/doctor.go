@@ -1,11 +1,18 @@
 package cli
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/doctor"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -13,26 +20,33 @@ import (
 func (a *app) doctorCmd() *cobra.Command {
 	var output *format
 	p := doctor.Patient{}
-	var budget string
+	var admin string
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Measure what usually hurts and name the command that mends it",
 		Long: "Measures this machine and a data folder where installations usually hurt: limits, disk, fsync,\n" +
 			"memory, clock, certificates, whether the server answers; worst first, each with the command to type.\n" +
+			"Folders and budget are those of the server that runs here, unless flags, environment or a\nsettings file say otherwise.\n" +
 			"Ends with 9 if something does not work at all.",
 		Example: "  muster doctor\n  muster doctor --data /var/lib/muster --agents 5000",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			bytes, err := model.ParseSize(budget)
+			cfg, err := config.Load(c.Flags(), a.Getenv)
 			if err != nil {
-				return model.Errorf(model.Invalid, "%w", err)
+				return err
 			}
-			p.Budget = int64(bytes)
+			given := func(name string) bool {
+				file, _ := c.Flags().GetString("config")
+				return c.Flags().Changed(name) || a.Getenv("MUSTER_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))) != "" || first(file, a.Getenv("MUSTER_CONFIG")) != ""
+			}
+			p.Data, p.Journal, p.Budget = cfg.Data, cfg.Journal, int64(cfg.JournalBudget)
 			if where, err := a.context(); err == nil {
-				p.URL, p.CA = where.Server, []byte(where.CA)
-				p.Data = first(p.Data, where.Data)
+				p.URL, p.CA, admin = where.Server, []byte(where.CA), first(admin, where.Admin)
+				if !given("data") {
+					p.Data = first(where.Data, p.Data)
+				}
 			}
-			p.Data = first(p.Data, "./muster-data")
+			asRunning(c.Context(), adminURL(first(admin, defaultAdmin)), &p, given)
 			findings := doctor.Examine(c.Context(), p)
 			bad := 0
 			for _, f := range findings {
@@ -54,11 +68,46 @@ func (a *app) doctorCmd() *cobra.Command {
 		},
 	}
 	output = formatFlag(c)
-	c.Flags().StringVar(&p.Data, "data", "", "data folder of the server; default: the context's, else ./muster-data")
-	c.Flags().StringVar(&p.Journal, "journal", "", "journal folder, if it lies apart")
-	c.Flags().StringVar(&budget, "journal-budget", "4GiB", "what the journal may use on disk")
+	config.Flags(c.Flags(), "data", "journal", "journal-budget")
+	c.Flags().StringVar(&admin, "admin", "", "the server's admin listener; default: the context's, else "+defaultAdmin)
 	c.Flags().IntVar(&p.Agents, "agents", 1000, "agents that the machine should serve")
 	return c
+}
+
+// defaultAdmin is where a server's admin listener is, unless it is told otherwise.
+const defaultAdmin = "127.0.0.1:8444"
+
+// asRunning completes a patient with the settings of the server that runs on this
+// machine, where it answers, is of the same data folder, and nothing else was given.
+func asRunning(ctx context.Context, admin string, p *doctor.Patient, given func(setting string) bool) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	var running map[string]string
+	if data, err := fetch(ctx, admin+"/debug/config"); err != nil || json.Unmarshal(data, &running) != nil {
+		return
+	}
+	folder := running["data"]
+	if given("data") && !sameFolder(folder, p.Data) {
+		return
+	}
+	if !given("data") && filepath.IsAbs(folder) {
+		p.Data = folder
+	}
+	if !given("journal") {
+		p.Journal = running["journal"]
+	}
+	if budget, err := model.ParseSize(running["journal-budget"]); err == nil && !given("journal-budget") {
+		p.Budget = int64(budget)
+	}
+}
+
+func sameFolder(x, y string) bool {
+	a, err := os.Stat(x)
+	if err != nil {
+		return false
+	}
+	b, err := os.Stat(y)
+	return err == nil && os.SameFile(a, b)
 }
 
 // printFindings prints what is wrong first. On a terminal too narrow for the commands

@@ -11,7 +11,7 @@ import (
 // How long and how often fdatasync is measured. Of fewer than enoughSyncs the worst is
 // said: their 99th percentile would be no other.
 const (
-	syncWithin  = 3 * time.Second
+	syncWithin  = 2 * time.Second
 	mostSyncs   = 1000
 	enoughSyncs = 200
 	slowSync    = 50 * time.Millisecond
