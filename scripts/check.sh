@@ -7,8 +7,9 @@ cd "$(dirname "$0")/.."
 fuzztime=${FUZZTIME:-20s}
 targets=$(scripts/fuzz.sh list | wc -l)
 tmp=$(mktemp -d); left_out=$tmp/left_out took=$tmp/took; touch "$left_out"
-name=; since=0; blackbox=
-trap '[ -z "$blackbox" ] || kill -INT "$blackbox" 2>/dev/null || true; rm -rf "$tmp"' EXIT
+name=; since=0; running=; blackbox=
+trap 'kill $running $blackbox 2>/dev/null || true; rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM
 
 clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 # step NAME: ends the step before, and begins the next. The last one has no name.
@@ -20,12 +21,19 @@ step() {
   name=$1; since=$SECONDS
   [ -z "$name" ] || printf '\n== %s  %s\n' "$(clock "$SECONDS")" "$name"
 }
-# within MINUTES COMMAND…: it, or an error after so long.
+# bounded MINUTES COMMAND…: begins it; it and all that it starts ends after so long.
+bounded() {
+  local minutes=$1; shift
+  if command -v timeout >/dev/null; then set -- timeout -k 20 "${minutes}m" "$@"; fi
+  exec "$@"
+}
+# within MINUTES COMMAND…: the same, and waits for it. (A wait is left at once by Ctrl-C.)
 within() {
-  local minutes=$1 status=0; shift
-  command -v timeout >/dev/null || { "$@"; return; }
-  timeout --foreground -s INT -k 20 "${minutes}m" "$@" || status=$?
-  case $status in 0) return ;; 124 | 137) echo "make check: $1 ${2:-} was not done after $minutes minutes, and was ended" ;; esac
+  local status=0
+  bounded "$@" & running=$!
+  wait "$running" || status=$?
+  running=
+  case $status in 124 | 137) echo "make check: this was not done after $1 minutes, and was ended" ;; esac
   return "$status"
 }
 
@@ -46,9 +54,7 @@ within 6 go vet ./...
 # Most of the time they wait, for what time alone brings: they begin here, and the next
 # two steps run beside them.
 export MUSTER_LEFT_OUT=$left_out
-bounded=; if command -v timeout >/dev/null; then bounded="timeout -s INT -k 20 12m"; fi
-# shellcheck disable=SC2086
-$bounded go test -vet=off -timeout 10m ./test/... >"$tmp/blackbox" 2>&1 & blackbox=$!
+bounded 12 go test -vet=off -timeout 10m ./test/... >"$tmp/blackbox" 2>&1 & blackbox=$!
 
 step "agent and CLI for the other platforms, at a low priority"
 within 15 nice -n 5 scripts/cross.sh
