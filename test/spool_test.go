@@ -200,9 +200,10 @@ func TestPoisonInTheSpool(t *testing.T) {
 			if c.refused != (refused >= 2) {
 				t.Errorf("%g results were refused", refused)
 			}
-			if c.refused != strings.Contains(a.Log(), "server refused a signal") || c.refused != strings.Contains(s.Log(), "refused for good") {
-				t.Error("the logs of agent and server do not tell what happened")
-			}
+			harness.Until(t, 20*time.Second, "the logs of agent and server tell what happened", func() (string, bool) {
+				agent, server := strings.Contains(a.Log(), "server refused a signal"), strings.Contains(s.Log(), "refused for good")
+				return fmt.Sprintf("agent %v, server %v", agent, server), agent == c.refused && server == c.refused
+			})
 			if e := event(t, api, "poison", "small"); e.Lost != 0 {
 				t.Errorf("%d small results were lost", e.Lost)
 			}
