@@ -1,6 +1,8 @@
 package spool
 
 import (
+	"time"
+
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -240,7 +242,7 @@ func (s *Spool) Acked(ack *wire.Ack) {
 			continue
 		}
 		s.stats.Refused++
-		s.opts.Logger.Warn("server refused a signal", "number", r.Number, "code", r.Code, "reason", r.Reason)
+		s.complain(&r)
 		if ln := &s.lanes[r.Lane]; ln.holds(r.Number) {
 			s.giveWay(r.Lane, r.Number, refused) // should it be sent again, then as a gap
 		}
@@ -253,3 +255,32 @@ func (s *Spool) Acked(ack *wire.Ack) {
 	s.noteGone()
 	s.maintain()
 }
+
+// complainEvery is the least time between two lines of the log about one kind of refusal.
+const complainEvery = uint64(time.Minute / time.Millisecond)
+
+// complaint is a kind of refusal: when the log told of it, and how many came since.
+type complaint struct {
+	at    uint64 // boot clock
+	since int
+}
+
+// complain tells the log of a refusal: once per code and minute, and how many they were.
+func (s *Spool) complain(r *wire.Refused) {
+	now := s.opts.Clock.BootMs()
+	c, told := s.complaints[r.Code]
+	c.since++
+	if !told || now-c.at >= complainEvery {
+		s.opts.Logger.Warn("server refused results", "code", r.Code, "count", c.since, "number", r.Number, "reason", r.Reason)
+		c = complaint{at: now}
+	}
+	if s.complaints == nil {
+		s.complaints = map[string]complaint{}
+	}
+	if told || len(s.complaints) < maxComplaints {
+		s.complaints[r.Code] = c
+	}
+}
+
+// maxComplaints bounds the kinds that a server may name.
+const maxComplaints = 32

@@ -21,26 +21,27 @@ type Spool struct {
 	notify  chan struct{}
 	closing sync.WaitGroup // logs whose folder was deleted
 
-	mu        sync.Mutex
-	log       *journal.Log
-	hears     *hears // the waiter of what is appended to log
-	st        state  // first and next are filled in when it is written
-	lanes     [lanes]lane
-	base      int64 // wall clock less boot clock at Open, ms
-	bytes     int64 // counted against the budget: what is kept
-	online    bool
-	since     uint64            // boot clock when the last session ended, or at Open
-	page      map[uint64][]byte // records read ahead, by token
-	behind    bool              // some items could not be handed to the log
-	roomy     bool              // memory may hold them all: they are being renumbered
-	stateAt   uint64            // commit of the newest state on disk
-	cutSize   int64             // size of the log at the last cut
-	stats     Stats
-	noted     uint64 // stats.GaveWay when last written down
-	looked    uint64 // boot clock when the folder was last looked at
-	closed    bool
-	scratch   []journal.Entry
-	doNotWait context.Context // ended: the spool never waits for the log
+	mu         sync.Mutex
+	log        *journal.Log
+	hears      *hears // the waiter of what is appended to log
+	st         state  // first and next are filled in when it is written
+	lanes      [lanes]lane
+	base       int64 // wall clock less boot clock at Open, ms
+	bytes      int64 // counted against the budget: what is kept
+	online     bool
+	since      uint64            // boot clock when the last session ended, or at Open
+	page       map[uint64][]byte // records read ahead, by token
+	behind     bool              // some items could not be handed to the log
+	roomy      bool              // memory may hold them all: they are being renumbered
+	stateAt    uint64            // commit of the newest state on disk
+	cutSize    int64             // size of the log at the last cut
+	stats      Stats
+	complaints map[string]complaint // by code of a refusal
+	noted      uint64               // stats.GaveWay when last written down
+	looked     uint64               // boot clock when the folder was last looked at
+	closed     bool
+	scratch    []journal.Entry
+	doNotWait  context.Context // ended: the spool never waits for the log
 }
 
 // Stats of a spool.
