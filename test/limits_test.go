@@ -43,6 +43,12 @@ func TestLimitOfStates(t *testing.T) {
 	if got := events(t, s); len(got) != 6 {
 		t.Errorf("%d events, want 6: %v", len(got), got)
 	}
+	if out := harness.Run(t, s.Env(), "status"); !strings.Contains(out.Out, "namespace default met a limit") || !strings.Contains(out.Out, "spec.limits.statesPerNode") {
+		t.Errorf("status says nothing of it:\n%s", out.Out)
+	}
+	if out := s.CLI("describe", "namespace", "default"); !strings.Contains(out, "statesPerNode 6, at most 6 on one node; met ") {
+		t.Errorf("describe says nothing of it:\n%s", out)
+	}
 	declare(t, s, "kind: Namespace\nmetadata: {name: default}\nspec: {limits: {statesPerNode: 9}}\n")
 	harness.Until(t, time.Minute, "the namespace's limit is used up", func() (string, bool) {
 		n := len(events(t, s))

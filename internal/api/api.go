@@ -72,6 +72,8 @@ type Options struct {
 	// Describe fills in what only the server itself knows: Server, Started,
 	// Connected, Journal, Reactions and Warnings.
 	Describe func() v1.Status
+	// Limits are those in force in a namespace, with their use; nil: nobody knows.
+	Limits func(namespace string) []v1.LimitUse
 	// NotReady says why the server is not ready; none: it is.
 	NotReady func() []string
 	// Connected says whether a node has a session now; nil: nobody knows.

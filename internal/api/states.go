@@ -29,6 +29,9 @@ func (s *server) stateOf(r *model.Resource) v1.State {
 		by := byStatus(c.ByStatus)
 		out.Events, out.Problems = &by, c.Problems
 	}
+	if key.Kind == "Namespace" && s.Limits != nil {
+		out.Limits = s.Limits(key.Name)
+	}
 	return out
 }
 

@@ -169,6 +169,8 @@ func (a *app) describeDeclared(ctx context.Context, c *client.Client, k model.Ki
 	switch s := spec.(type) {
 	case *model.CheckSpec:
 		a.describeCheck(s, state)
+	case *model.NamespaceSpec:
+		a.describeLimits(state.Limits)
 	case *model.GroupSpec:
 		a.field("who", "%s", members(s))
 		a.field("checks", "%s", "targeted by "+count(state.Checks, "check"))
@@ -180,6 +182,26 @@ func (a *app) describeDeclared(ctx context.Context, c *client.Client, k model.Ki
 		a.field("tells", "%s", tells(s))
 	}
 	return nil
+}
+
+// describeLimits shows each limit beside its use, and how often it was met.
+func (a *app) describeLimits(limits []v1.LimitUse) {
+	for i, l := range limits {
+		name := ""
+		if i == 0 {
+			name = "limits"
+		}
+		text := l.Name + " " + strconv.FormatFloat(l.Limit, 'f', -1, 64)
+		if l.Used != nil && l.Name == "statesPerNode" {
+			text += fmt.Sprintf(", at most %d on one node", *l.Used)
+		} else if l.Used != nil {
+			text += fmt.Sprintf(", %d are used", *l.Used)
+		}
+		if l.Met > 0 {
+			text += fmt.Sprintf("; met %d times, last %s ago by node %s: %s", l.Met, age(a.Now(), l.Last), l.Node, l.Reason)
+		}
+		a.field(name, "%s", text)
+	}
 }
 
 func (a *app) describeCheck(s *model.CheckSpec, state v1.State) {

@@ -13,6 +13,19 @@ type State struct {
 	Note     string    `json:"note,omitempty" doc:"The same in words."`
 	Events   *ByStatus `json:"events,omitempty" doc:"Of a check: its events by status."`
 	Problems uint64    `json:"problems,omitempty" doc:"Of a check: open ones."`
+
+	Limits []LimitUse `json:"limits,omitempty" doc:"Of a namespace: those in force."`
+}
+
+// LimitUse is a limit in force in a namespace, what is used of it, and how often it was met.
+type LimitUse struct {
+	Name   string    `json:"name" doc:"As under limits of a Namespace."`
+	Limit  float64   `json:"limit"`
+	Used   *uint64   `json:"used,omitempty" doc:"Of states: all; of statesPerNode: of the node that has most."`
+	Met    uint64    `json:"met,omitempty" doc:"How often something was refused, or waited, since the server started."`
+	Last   time.Time `json:"last,omitzero" doc:"When that was last."`
+	Node   string    `json:"node,omitempty" doc:"Of which node, that last time."`
+	Reason string    `json:"reason,omitempty"`
 }
 
 // NodeState is a machine as the server sees it.

@@ -254,6 +254,7 @@ func (s *Server) behind(hello *wire.Hello, x *session) bool {
 
 func (s *Server) welcome(x *session) *wire.Welcome {
 	l, limits := &s.cfg.Limits, x.team.limits.Load()
+	x.maxOutput.Store(int64(limits.OutputBytes))
 	w := &wire.Welcome{
 		Protocol: wire.Protocol, Name: x.node.Name, Node: x.node.ID, ServerUnixMs: s.cfg.Now().UnixMilli(),
 		Incarnation: s.cfg.Journal.Incarnation().ID, KeepaliveMs: uint32(x.node.Keepalive.Milliseconds()),

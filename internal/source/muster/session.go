@@ -35,9 +35,10 @@ type session struct {
 	team    *team
 	own     bucket
 
-	heard  atomic.Int64 // server clock of the last frame
-	pinged atomic.Int64 // of the last ping
-	paused atomic.Bool  // the reader handles a frame, or waits: it cannot hear
+	heard     atomic.Int64 // server clock of the last frame
+	pinged    atomic.Int64 // of the last ping
+	maxOutput atomic.Int64 // as Welcome said; zero: not yet
+	paused    atomic.Bool  // the reader handles a frame, or waits: it cannot hear
 
 	// The reader's: of which kinds of refusal the log has told.
 	complained [verdicts]bool
@@ -204,7 +205,7 @@ func (x *session) end(cause string) {
 	if !last || x.srv.stopping.Load() {
 		return // the newer session has said so, or nobody listens any more
 	}
-	if !clean && x.srv.draining.Load() == 0 {
+	if !clean && !refusing && x.srv.draining.Load() == 0 { // who was sent away did not vanish
 		x.srv.watch.add(x.srv.clock.Load(), x.srv.Sessions())
 	}
 	x.srv.cfg.Log.Debug("session ended", "node", x.node.Name, "cause", cause)

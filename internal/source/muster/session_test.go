@@ -370,6 +370,40 @@ func TestRateDelaysOnlyItsNamespace(t *testing.T) {
 	}
 }
 
+// Welcome says to what length outputs are cut; a change of it ends the session within
+// seconds, and is no sudden loss of sessions.
+func TestSessionBeginsAnewWhenTheLimitOfOutputChanges(t *testing.T) {
+	shed := make(chan Shed, 1)
+	w := newWorld(t, func(c *Config) {
+		c.Limits.ShedLeast = 1
+		c.OnShed = func(s Shed) { shed <- s }
+	})
+	uid := w.node(1, 1)
+	a := w.agent(uid)
+	a.send(results(1, 1, 1))
+	a.waitAck(1)
+	node, _ := w.nodes.Lookup(uid)
+	w.nodes.limit(node.Namespace, TeamLimits{OutputBytes: 5})
+	if r := a.refusal(); r.Code != "changed" || r.RetryMs == 0 {
+		t.Fatalf("refused with %+v", r)
+	}
+	testenv.Until(t, "the session is gone", func() bool { return w.server.Sessions() == 0 })
+	b := w.agent(uid)
+	if b.welcome.MaxOutput != 5 {
+		t.Errorf("welcomed with %+v", b.welcome)
+	}
+	b.send(results(2, 1, 1))
+	b.waitAck(2)
+	if len(b.refused) != 1 || b.refused[0].Code != "output" {
+		t.Errorf("refused %+v", b.refused)
+	}
+	select {
+	case s := <-shed:
+		t.Errorf("told of a loss of sessions: %+v", s)
+	default:
+	}
+}
+
 func TestDrainSendsAgentsAway(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent(w.node(1, 1))

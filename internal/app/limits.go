@@ -1,0 +1,41 @@
+package app
+
+import (
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+)
+
+// limitsOf are the limits in force in a namespace beside what is used of them.
+func (s *Server) limitsOf(namespace string) []v1.LimitUse {
+	l := s.intent.LimitsFor(namespace)
+	id, ok := s.planner.NamespaceByName(namespace)
+	if !ok {
+		return nil
+	}
+	states, largest := s.view.Counts(id).States, uint64(0)
+	for _, node := range s.view.Summaries(s.planner.Nodes(namespace)) {
+		largest = max(largest, node.ByStatus[0]+node.ByStatus[1]+node.ByStatus[2]+node.ByStatus[3])
+	}
+	all := []v1.LimitUse{
+		{Name: "states", Limit: float64(l.States), Used: &states},
+		{Name: "statesPerNode", Limit: float64(l.StatesPerNode), Used: &largest},
+		{Name: "labels", Limit: float64(l.Labels)},
+		{Name: "outputBytes", Limit: float64(l.OutputBytes)},
+		{Name: "resultsPerSec", Limit: l.ResultsPerSec},
+		{Name: "nodeResultsPerSec", Limit: l.NodeResultsSec},
+	}
+	hits := s.sessions.Hits(time.Time{})
+	out := all[:0]
+	for _, use := range all {
+		for _, h := range hits {
+			if h.Namespace == namespace && limitField(h.Limit) == use.Name {
+				use.Met, use.Last, use.Node, use.Reason = h.Count, h.Last, h.Node, h.Reason
+			}
+		}
+		if use.Limit > 0 || use.Met > 0 {
+			out = append(out, use)
+		}
+	}
+	return out
+}
