@@ -38,7 +38,7 @@ within() {
 }
 
 echo "make check: builds, vets and tests everything, then the race detector, then $targets fuzz targets for $fuzztime each."
-echo "About 10 minutes on two cores, 13 on the first run, which has everything to compile. Steps: minutes:seconds since the start."
+echo "10 to 15 minutes on two cores that nobody else uses, the first run (everything is compiled) longest. Steps: minutes:seconds since the start."
 
 step "Debian packages that the tests use"
 if [ "${CI:-}" = true ]; then within 5 scripts/deps.sh install; fi
