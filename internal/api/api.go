@@ -78,6 +78,9 @@ type Options struct {
 	NotReady func() []string
 	// Connected says whether a node has a session now; nil: nobody knows.
 	Connected func(model.NodeID) bool
+	// Vouch hears of each request whose token is good: its connection is no stranger's.
+	// nil: nobody listens.
+	Vouch func(context.Context)
 	// Enrol answers pki.EnrolPath; it has its own proof of identity. nil: none.
 	Enrol    http.Handler
 	Registry prometheus.Registerer // nil: none

@@ -72,6 +72,9 @@ func (s *server) authenticated(next http.Handler) http.Handler {
 				writeError(w, refusal(err))
 				return
 			}
+			if s.Vouch != nil {
+				s.Vouch(r.Context())
+			}
 			if c.Role != intent.Admin && r.Method != http.MethodGet && r.Method != http.MethodHead && r.URL.Path != "/api/v1/logout" && r.URL.Path != ownPassword {
 				s.metrics.refused.WithLabelValues("role").Inc()
 				writeError(w, model.Errorf(model.Forbidden, "%s may look and not change (role %s)", c.User, c.Role).

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -119,7 +121,7 @@ func (s *Server) serveAgents(ctx context.Context) error {
 		shared := muster.Listen(s.agents, s.authority, s.sessions, s.log)
 		g.Go(func() error { return shared.Run(ctx) })
 		// Enrolment comes without a client certificate.
-		g.Go(func() error { return serve(ctx, shared.People(), s.enrolHandler) })
+		g.Go(func() error { return serve(ctx, shared.People(), s.enrolHandler, s.log) })
 	}
 	if s.plain != nil {
 		s.log.Warn("agents are believed without proof on the plain listener", "address", s.plain.Addr().String())
@@ -137,7 +139,7 @@ func (s *Server) servePeople(ctx context.Context) error {
 	listener := listen(s.people, s.authority, s.sessions, s.log)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return listener.Run(ctx) })
-	g.Go(func() error { return serve(ctx, listener.People(), s.handler) })
+	g.Go(func() error { return serve(ctx, listener.People(), s.handler, s.log) })
 	return g.Wait()
 }
 
@@ -145,7 +147,21 @@ func (s *Server) serveAdmin(ctx context.Context) error {
 	if s.admin == nil {
 		return nil
 	}
-	return serve(ctx, s.admin, s.adminHandler)
+	return serve(ctx, netutil.LimitListener(s.admin, adminConnections), s.adminHandler, s.log)
+}
+
+// adminConnections bounds those of the admin listener.
+const adminConnections = 64
+
+// connections is how many agents and people may be connected: what the process may
+// open, less what journal, stores, snapshots and handlers' commands need.
+func connections() int {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil || l.Cur > 1<<24 {
+		return 0
+	}
+	most := int(l.Cur) // the Go runtime has raised it to the hard limit
+	return max(most-min(max(most/8, 64), 1024), 1)
 }
 
 // answerTimeout is how long a reader may take for an answer; a watch moves its own
@@ -153,8 +169,11 @@ func (s *Server) serveAdmin(ctx context.Context) error {
 const answerTimeout = 2 * time.Minute
 
 // serve answers until ctx ends, then gives requests under way five seconds.
-func serve(ctx context.Context, l net.Listener, h http.Handler) error {
+func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
 	server := &http.Server{
+		// One connection is one person, or a program: what it asks for at once is bounded.
+		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: 50},
+		ConnContext: muster.WithConn, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: answerTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}

@@ -23,7 +23,8 @@ func (s *Server) openSessions(context.Context) error {
 	s.sessions, err = muster.New(muster.Config{
 		Journal: s.journal, Nodes: nodes{s}, View: s.view, Assignments: s.planner, SigningKey: s.authority.SigningKey(),
 		Limits: muster.Limits{
-			FrameBytes: int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked), OutputBytes: int(s.cfg.MaxOutput),
+			Connections: connections(),
+			FrameBytes:  int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked), OutputBytes: int(s.cfg.MaxOutput),
 			NodeResultsPerSec: s.cfg.NodeRate,
 			Keepalive:         time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
 			JournalQueueBytes: queued,

@@ -49,6 +49,7 @@ type Config struct {
 // Limits bound what one agent can cost. Zero is the default.
 type Limits struct {
 	Sessions          int           // at the same time; default 60000
+	Connections       int           // of all listeners, people included; default: no bound. See places
 	FrameBytes        int           // one frame; default wire.MaxFrame
 	BatchSignals      int           // signals per batch; default wire.MaxSignals
 	UnackedBytes      int           // per session, sent and not yet acknowledged; default model.DefaultUnackedBytes

@@ -1,12 +1,9 @@
 package muster
 
-import (
-	"net"
-	"runtime"
-)
+import "runtime"
 
 // gate lets only so many TLS handshakes compute at a time. One that waits for its peer
-// holds no place: slow peers block nobody.
+// holds no place (guest.Read): slow peers block nobody.
 type gate chan struct{}
 
 func newGate(places int) gate { return make(gate, max(1, places)) }
@@ -22,33 +19,4 @@ type gates struct{ agents, people gate }
 func newGates() gates {
 	n := runtime.GOMAXPROCS(0)
 	return gates{agents: newGate(n - 1), people: newGate(n)}
-}
-
-// gatedConn computes in the gate that it was given when it had said who it is (the
-// ClientHello, which costs next to nothing), until the handshake is over.
-type gatedConn struct {
-	net.Conn
-	gate gate // nil: none
-}
-
-func (c *gatedConn) enter(g gate) {
-	c.gate = g
-	g.enter()
-}
-
-func (c *gatedConn) Read(p []byte) (int, error) {
-	if c.gate == nil {
-		return c.Conn.Read(p)
-	}
-	c.gate.leave()
-	n, err := c.Conn.Read(p)
-	c.gate.enter()
-	return n, err
-}
-
-func (c *gatedConn) open() {
-	if c.gate != nil {
-		c.gate.leave()
-		c.gate = nil
-	}
 }

@@ -70,7 +70,7 @@ func tlsConfig(authority *pki.Authority, server *Server, gates gates, letAgentsI
 	tickets.renew()
 	people.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		tickets.renew()
-		conn := hello.Conn.(*gatedConn)
+		conn := hello.Conn.(*guest)
 		if letAgentsIn && slices.Contains(hello.SupportedProtos, wire.Subprotocol) {
 			conn.enter(gates.agents)
 			return agents, nil
@@ -88,12 +88,12 @@ func (l *Listener) People() net.Listener { return &l.people }
 // Run accepts until ctx ends.
 func (l *Listener) Run(ctx context.Context) error {
 	defer close(l.people.done)
-	return accept(ctx, l.tcp, l.log, func(nc net.Conn) { l.handshake(ctx, nc) })
+	return l.server.accept(ctx, l.tcp, func(g *guest) { l.handshake(ctx, g) })
 }
 
-// accept gives every connection a goroutine; it returns when all of them have
-// returned after ctx ended.
-func accept(ctx context.Context, tcp net.Listener, log *slog.Logger, serve func(net.Conn)) error {
+// accept gives every connection that finds a place a goroutine; it returns when all of
+// them have returned after ctx ended.
+func (s *Server) accept(ctx context.Context, tcp net.Listener, serve func(*guest)) error {
 	defer context.AfterFunc(ctx, func() { tcp.Close() })()
 	var serving sync.WaitGroup
 	defer serving.Wait()
@@ -109,28 +109,29 @@ func accept(ctx context.Context, tcp net.Listener, log *slog.Logger, serve func(
 			return fmt.Errorf("accept connections on %s: %w", tcp.Addr(), err)
 		}
 		if err != nil { // out of descriptors, or the peer gave up: it passes
-			log.Warn("accept connection", "address", tcp.Addr(), "error", err)
+			s.cfg.Log.Warn("accept connection", "address", tcp.Addr(), "error", err)
 			select {
 			case <-time.After(50 * time.Millisecond):
 			case <-ctx.Done():
 			}
 			continue
 		}
-		serving.Go(func() { serve(nc) })
+		if g := s.places.enter(nc); g != nil {
+			serving.Go(func() { serve(g) })
+		}
 	}
 }
 
 // handshake makes TLS and gives the connection to whom it is for.
-func (l *Listener) handshake(ctx context.Context, nc net.Conn) {
-	gated := &gatedConn{Conn: nc}
-	conn := tls.Server(gated, l.config)
+func (l *Listener) handshake(ctx context.Context, g *guest) {
+	conn := tls.Server(g, l.config)
 	_ = conn.SetDeadline(time.Now().Add(l.server.cfg.Limits.Handshake))
 	err := conn.HandshakeContext(ctx)
-	gated.open()
+	g.opened()
 	if err != nil {
 		l.server.metrics.handshakes.WithLabelValues("tls").Inc()
-		l.log.Debug("TLS handshake", "peer", nc.RemoteAddr(), "error", err)
-		nc.Close()
+		l.log.Debug("TLS handshake", "peer", g.RemoteAddr(), "error", err)
+		g.Close()
 		return
 	}
 	state := conn.ConnectionState()
@@ -187,5 +188,5 @@ func ServePlain(ctx context.Context, l net.Listener, server *Server) error {
 	if !ok || !addr.IP.IsLoopback() {
 		return fmt.Errorf("listen for agents without TLS on %s: only loopback addresses may", l.Addr())
 	}
-	return accept(ctx, l, server.cfg.Log, func(nc net.Conn) { server.ServeConn(ctx, nc, uuid.Nil) })
+	return server.accept(ctx, l, func(g *guest) { server.ServeConn(ctx, g, uuid.Nil) })
 }

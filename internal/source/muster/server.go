@@ -23,6 +23,7 @@ type Server struct {
 	watch    shedWatch
 	teams    teams
 	arrivals arrivals
+	places   *places
 
 	registry registry
 	acks     *outbox // acknowledgements and pings: short, urgent
@@ -61,6 +62,7 @@ func New(cfg Config) (*Server, error) {
 	s.records.New = func() any { return new(record) }
 	s.acks = newOutbox("session-acks", laneAck, cfg.Limits.Sessions, cfg.Queues)
 	s.pushes = newOutbox("session-pushes", lanePush, cfg.Limits.Sessions, cfg.Queues)
+	s.places = newPlaces(cfg.Limits.Connections, cfg.Registerer)
 	s.watch.init(cfg.Limits, cfg.OnShed)
 	s.began = cfg.Now()
 	s.clock.Store(s.began.UnixNano())

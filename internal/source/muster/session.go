@@ -109,6 +109,9 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn, node uuid.UUID) {
 		return
 	}
 	s.metrics.handshakes.WithLabelValues("welcome").Inc()
+	if g := guestOf(nc); g != nil {
+		g.prove()
+	}
 	_ = nc.SetReadDeadline(time.Time{})
 	go x.read() // on a fresh stack: that of the handshake has grown
 }

@@ -1,0 +1,329 @@
+//go:build linux
+
+package test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gobwas/ws"
+	"golang.org/x/net/http2"
+
+	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// descriptors is how many the process has open.
+func descriptors(t *testing.T, pid int) int {
+	t.Helper()
+	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// Connections that say nothing take all that a server may open but for what journal and
+// stores need: it goes on committing, saving snapshots and taking changes, and who comes
+// with something to say gets in.
+func TestIdleConnectionsPushOutThemselves(t *testing.T) {
+	const limit = 300
+	h := newHostile(t, 10, func(s *harness.Server) {
+		s.Wrap = []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, limit)}
+	}, "--snapshot-cycle", "1s")
+	neighbour := h.behave(0, 20*time.Millisecond)
+	places := int(h.Metric("muster_connections_limit"))
+	if places < 100 || places > limit-50 {
+		t.Fatalf("%d places of %d descriptors", places, limit)
+	}
+	// Half of them say nothing at all, half have done TLS and then say nothing.
+	var idle []net.Conn
+	defer func() {
+		for _, nc := range idle {
+			nc.Close()
+		}
+	}()
+	var opening sync.WaitGroup
+	var mu sync.Mutex
+	turn := make(chan struct{}, 20)
+	for i := range 4 * limit {
+		turn <- struct{}{}
+		opening.Go(func() {
+			defer func() { <-turn }()
+			nc, err := net.DialTimeout("tcp", h.Listen, 10*time.Second)
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			idle = append(idle, nc)
+			mu.Unlock()
+			if i%2 == 1 {
+				_ = nc.SetDeadline(time.Now().Add(5 * time.Second))
+				_ = tls.Client(nc, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}).Handshake()
+			}
+		})
+	}
+	opening.Wait()
+	if n := descriptors(t, h.PID()); n > limit-20 {
+		t.Errorf("%d of %d descriptors are open", n, limit)
+	}
+	if h.Metric("muster_connections_refused_total", "evicted") == 0 {
+		t.Error("nobody was pushed out")
+	}
+	// With all places taken by strangers: an agent, a person and a change get in. Each may
+	// need a second try, as clients do.
+	try := func(what string, do func() error) {
+		harness.Until(t, 20*time.Second, what, func() (string, bool) { err := do(); return fmt.Sprint(err), err == nil })
+	}
+	try("another agent's session", func() error {
+		e, err := h.open(h.tls(1))
+		if err != nil {
+			return err
+		}
+		e.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: node(1)}))
+		if kind, _, err := e.hear(); err != nil || kind != wire.KindWelcome {
+			return fmt.Errorf("message %d, %w", kind, err)
+		}
+		return nil
+	})
+	h.Client()
+	try("a change", func() error {
+		r := harness.Run(t, h.Env(), "apply", "-f", filepath.Join(harness.Root(), "docs/examples/disk.yaml"), "--yes")
+		if r.Code != 0 {
+			return fmt.Errorf("code %d: %s", r.Code, r.Errors)
+		}
+		return nil
+	})
+	saved := h.Metric("muster_snapshot_saved_total")
+	harness.Until(t, 20*time.Second, "snapshots are saved", func() (string, bool) {
+		n := h.Metric("muster_snapshot_saved_total")
+		return fmt.Sprint(n), n > saved
+	})
+	neighbour.unharmed(10 * time.Second)
+	if log := h.Log(); strings.Contains(log, "too many open files") {
+		t.Errorf("descriptors ran out:\n%s", tailOf(log))
+	}
+	h.Stop()
+}
+
+func tailOf(text string) string { return text[max(0, len(text)-2000):] }
+
+// Peers that are slow on purpose, at every layer, hold nobody up.
+func TestSlowPeers(t *testing.T) {
+	h := newHostile(t, 60, nil)
+	neighbour := h.behave(0, 20*time.Millisecond)
+	before := h.memory()
+	ctx, cancel := context.WithCancel(t.Context())
+	var dripping sync.WaitGroup
+	defer dripping.Wait()
+	defer cancel()
+	// drip writes byte by byte.
+	drip := func(w io.Writer, text string) {
+		dripping.Go(func() {
+			tick := time.NewTicker(100 * time.Millisecond)
+			defer tick.Stop()
+			for i := range len(text) {
+				if _, err := io.WriteString(w, text[i:i+1]); err != nil {
+					return
+				}
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	person := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}
+	for i := range 20 {
+		nc, err := net.Dial("tcp", h.Listen) // in TLS
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		drip(nc, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"+strings.Repeat("\x00", 1000))
+		for _, request := range []string{ // in HTTP: its head, its body
+			"GET /livez HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 5000),
+			"POST /api/v1/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10000\r\n\r\n{" + strings.Repeat(" ", 5000),
+			"POST /api/v1/apply HTTP/1.1\r\nHost: x\r\nContent-Length: 33000000\r\n\r\n" + strings.Repeat(" ", 5000),
+			"POST /agent/v1/enrol HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\n{\r\n", 1000),
+		} {
+			e, err := h.dial(person)
+			if err != nil {
+				t.Fatal(err)
+			}
+			drip(e.Conn, request)
+		}
+		e, err := h.dial(h.tls(1 + i)) // in the request of WebSocket
+		if err != nil {
+			t.Fatal(err)
+		}
+		drip(e.Conn, "GET /agent/v1/session HTTP/1.1\r\nHost: "+strings.Repeat("x", 5000))
+		if e, err = h.open(h.tls(21 + i)); err != nil { // in Hello, of which a megabyte is promised
+			t.Fatal(err)
+		}
+		drip(e.Conn, string(header(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 200 << 10}, strings.Repeat("x", 5000))))
+		e = h.hello(41 + i%19) // in a batch
+		drip(e.Conn, string(header(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 1 << 20}, strings.Repeat("x", 5000))))
+	}
+	// Others come and go meanwhile.
+	for range 10 {
+		began := time.Now()
+		h.Client()
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("a login took %s", took)
+		}
+		h.hello(59).Close()
+	}
+	// Most of the first megabyte of each batch is promised only.
+	if grown := h.memory() - before; grown > 100<<20 {
+		t.Errorf("the server has %d MiB more than before", grown>>20)
+	}
+	neighbour.unharmed(10 * time.Second)
+}
+
+// One machine that floods costs what its limits allow, and its neighbours nothing.
+func TestFloodsOfOneNode(t *testing.T) {
+	h := newHostile(t, 5, nil)
+	neighbour := h.behave(0, 20*time.Millisecond)
+	before := h.memory()
+
+	t.Run("Hello", func(t *testing.T) {
+		limited := 0
+		for range 30 {
+			e, err := h.open(h.tls(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: node(1)}))
+			kind, body, err := e.hear()
+			var r wire.Refuse
+			if kind == wire.KindRefuse && r.Decode(body) == nil && r.Code == "limited" {
+				limited++
+			} else if err != nil || kind != wire.KindWelcome {
+				t.Fatalf("message %d, %v", kind, err)
+			}
+			e.Close()
+		}
+		if limited < 5 {
+			t.Errorf("%d of 30 sessions were refused", limited)
+		}
+	})
+	t.Run("connections on their way", func(t *testing.T) {
+		crowded := 0
+		for range 8 {
+			e, err := h.dial(h.tls(2))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = e.SetReadDeadline(time.Now().Add(time.Second))
+			line, _ := bufio.NewReader(e.Conn).ReadString('\n')
+			if strings.Contains(line, "429") {
+				crowded++
+			}
+		}
+		if crowded != 4 || h.Metric("muster_session_handshakes_total", "crowded") < 4 {
+			t.Errorf("%d of 8 were sent away", crowded)
+		}
+	})
+	t.Run("pings, and nothing is read", func(t *testing.T) {
+		e := h.hello(3)
+		ping := []byte(strings.Repeat(string(header(ws.Header{Fin: true, Masked: true, OpCode: ws.OpPing}, strings.Repeat("x", 125))), 200))
+		_ = e.SetWriteDeadline(time.Now().Add(3 * time.Second))
+		for {
+			if _, err := e.Conn.Write(ping); err != nil {
+				break
+			}
+		}
+		// A burst of ten seconds at a thousand a second, and then a thousand a second.
+		if n := h.Metric("muster_session_controls_received_total"); n > 20_000 {
+			t.Errorf("%v pings were answered", n)
+		}
+		if h.Metric("muster_limits_met_total", "node_rate") == 0 {
+			t.Error("not counted")
+		}
+	})
+	neighbour.unharmed(5 * time.Second)
+	if grown := h.memory() - before; grown > 64<<20 {
+		t.Errorf("the server has %d MiB more than before", grown>>20)
+	}
+}
+
+// Headers without end, in both kinds of HTTP.
+func TestHeaderBombs(t *testing.T) {
+	h := newHostile(t, 1, nil)
+	neighbour := h.behave(0, 20*time.Millisecond)
+	before := h.memory()
+	for range 5 {
+		e, err := h.dial(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := answer(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 500)); !strings.Contains(said, "431") {
+			t.Errorf("got %.200q", said)
+		}
+		client := &http.Client{Timeout: 20 * time.Second, Transport: &http2.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+		request, _ := http.NewRequest("GET", "https://"+h.Listen+"/livez", nil)
+		for i := range 500 {
+			request.Header.Set(fmt.Sprint("X-", i), strings.Repeat("y", 1000))
+		}
+		if answer, err := client.Do(request); err == nil {
+			if answer.Body.Close(); answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+				t.Errorf("HTTP/2: %s", answer.Status)
+			}
+		}
+		client.CloseIdleConnections()
+	}
+	neighbour.unharmed(5 * time.Second)
+	if grown := h.memory() - before; grown > 64<<20 {
+		t.Errorf("the server has %d MiB more than before", grown>>20)
+	}
+}
+
+// Watches whose readers do not read end, in both kinds of HTTP, and cost little until then.
+func TestWatchesThatAreNotRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a write is waited for ten seconds")
+	}
+	h := newHostile(t, 3, nil)
+	neighbour := h.behave(0, 20*time.Millisecond)
+	h.Client()
+	token := tokenOf(t, h.Server)
+	before := h.memory()
+	watch := "GET /api/v1/events/watch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + "\r\n\r\n"
+	for range 10 {
+		e, err := h.dial(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(e.Conn, watch)
+		client := &http.Client{Transport: &http2.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+		defer client.CloseIdleConnections()
+		request, _ := http.NewRequestWithContext(t.Context(), "GET", "https://"+h.Listen+"/api/v1/events/watch", nil)
+		request.Header.Set("Authorization", "Bearer "+token)
+		answer, err := client.Do(request)
+		if err != nil || answer.StatusCode != 200 {
+			t.Fatalf("watch: %v", err)
+		}
+		defer answer.Body.Close() // never read
+	}
+	harness.Until(t, 10*time.Second, "twenty watches", func() (string, bool) { n := h.Metric("muster_api_watches"); return fmt.Sprint(n), n == 20 })
+	loud := h.behave(1, 5*time.Millisecond)
+	loud.output(100 << 10)
+	harness.Until(t, 60*time.Second, "they are ended", func() (string, bool) { n := h.Metric("muster_api_watches"); return fmt.Sprint(n), n == 0 })
+	neighbour.unharmed(5 * time.Second)
+	if grown := h.memory() - before; grown > 200<<20 {
+		t.Errorf("the server has %d MiB more than before", grown>>20)
+	}
+}
