@@ -6,16 +6,20 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/time/rate"
 
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
 // Listener shares one TCP listener between agents and people: who offers the ALPN
@@ -28,6 +32,7 @@ type Listener struct {
 	config *tls.Config
 	gates  gates
 	people peopleListener
+	told   rate.Sometimes // of certificates that are refused
 }
 
 // Listen makes the shared listener; nothing is accepted before Run.
@@ -49,6 +54,7 @@ func listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.
 	return &Listener{
 		tcp: l, server: server, log: log, gates: gates, config: tlsConfig(authority, server, gates, agents),
 		people: peopleListener{addr: l.Addr(), conns: make(chan net.Conn), done: make(chan struct{})},
+		told:   rate.Sometimes{Interval: time.Minute},
 	}
 }
 
@@ -63,8 +69,10 @@ func tlsConfig(authority *pki.Authority, server *Server, gates gates, letAgentsI
 	// Whether the node is known and not revoked is asked at Hello, also after a
 	// resumption: so it is told in a sentence, not in a TLS alert.
 	agents.VerifyConnection = func(state tls.ConnectionState) error {
-		_, err := pki.NodeOf(state.PeerCertificates[0])
-		return err
+		if _, err := pki.NodeOf(state.PeerCertificates[0]); err != nil {
+			return fmt.Errorf("%w: %w", errNoNode, err)
+		}
+		return nil
 	}
 	tickets := &tickets{authority: authority, now: server.cfg.Now, configs: []*tls.Config{people, agents}}
 	tickets.renew()
@@ -80,6 +88,9 @@ func tlsConfig(authority *pki.Authority, server *Server, gates gates, letAgentsI
 	}
 	return people
 }
+
+// errNoNode: a certificate of our CA that is no node's.
+var errNoNode = errors.New("certificate is no node's")
 
 // People yields connections of browsers, the CLI and enrolling agents, TLS done; it
 // is for http.Server.Serve.
@@ -129,9 +140,7 @@ func (l *Listener) handshake(ctx context.Context, g *guest) {
 	err := conn.HandshakeContext(ctx)
 	g.opened()
 	if err != nil {
-		l.server.metrics.handshakes.WithLabelValues("tls").Inc()
-		l.log.Debug("TLS handshake", "peer", g.RemoteAddr(), "error", err)
-		g.Close()
+		l.failed(g, err)
 		return
 	}
 	state := conn.ConnectionState()
@@ -141,6 +150,27 @@ func (l *Listener) handshake(ctx context.Context, g *guest) {
 		return
 	}
 	l.server.ServeConn(ctx, conn, proven(state.PeerCertificates))
+}
+
+// failed counts and closes. A peer that is there reads why: the alert of TLS, or words
+// where it does not speak TLS.
+func (l *Listener) failed(g *guest, err error) {
+	why := tlsFailure(err)
+	l.server.metrics.handshakes.WithLabelValues(why).Inc()
+	l.log.Debug("TLS handshake", "peer", g.RemoteAddr(), "why", why, "error", err)
+	switch why {
+	case "tls_timeout", "tls_gone":
+		g.Close()
+		return
+	case "tls_plain_http":
+		_, _ = io.WriteString(g, plainHTTPAnswer)
+	}
+	if strings.HasPrefix(why, "tls_certificate") {
+		l.told.Do(func() {
+			l.log.Warn("a client's certificate is refused; of others within a minute only the metrics tell", "peer", g.RemoteAddr(), "error", err)
+		})
+	}
+	wsconn.Part(g, partWithin)
 }
 
 // proven cannot fail: VerifyConnection has read the same certificate.

@@ -1,0 +1,387 @@
+//go:build linux
+
+package test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gobwas/ws"
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// Agents that break the protocol, each in its own way, on the listener that everybody
+// uses: each is sent away with a reason that it can read, and counted; a neighbour goes
+// on, and the server's memory stays where it was.
+func TestAgentsThatBreakTheProtocol(t *testing.T) {
+	h := newHostile(t, 40, nil)
+	neighbour := h.behave(0, 20*time.Millisecond)
+	binary := ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}
+	with := func(change func(*ws.Header)) ws.Header { x := binary; change(&x); return x }
+	frame := func(message []byte) []byte { return header(binary, string(message)) }
+	batch := func(first uint64, n int) []byte {
+		b := &wire.Batch{StreamKey: goodKey, First: first}
+		for range n {
+			b.Signals = append(b.Signals, wire.Signal{Kind: wire.SignalKeepalive})
+		}
+		return frame(wire.AppendBatch(nil, b))
+	}
+	hello := func(n int, change func(*wire.Hello)) []byte {
+		x := &wire.Hello{Protocol: wire.Protocol, Node: node(n), Streams: []wire.StreamHeld{{StreamKey: goodKey, First: 1}}}
+		change(x)
+		return frame(wire.AppendHello(nil, x))
+	}
+	nothing := func(*wire.Hello) {}
+	before := h.memory()
+	for i, c := range []struct {
+		name  string
+		open  bool // in a session, else before Hello
+		bytes func(n int) []byte
+		code  string
+		says  string
+	}{
+		{"a frame too large", true, func(int) []byte { return header(binary, strings.Repeat("x", 3<<20)) }, "too_large", "at most 1048576"},
+		{"a frame that says it has a terabyte", true, func(int) []byte { return header(with(func(h *ws.Header) { h.Length = 1 << 40 }), "x") }, "too_large", "at most"},
+		{"a length with the highest bit", true, func(int) []byte { return append([]byte{0x82, 0xff}, strings.Repeat("\xff", 12)...) }, "websocket", ""},
+		{"no protobuf", true, func(int) []byte { return frame([]byte("\xff\xff\xff\xff")) }, "malformed", "Frame"},
+		{"half a batch", true, func(int) []byte { return frame([]byte("\x32\x05\x32\x7f\x01\x02\x03")) }, "malformed", "Batch"},
+		{"two messages in a frame", true, func(int) []byte { return frame([]byte("\x32\x00\x32\x00")) }, "malformed", "more than one"},
+		{"not masked", true, func(int) []byte { return header(with(func(h *ws.Header) { h.Masked = false }), "x") }, "websocket", "masked"},
+		{"in fragments", true, func(int) []byte { return header(with(func(h *ws.Header) { h.Fin = false }), "x") }, "websocket", "fragments"},
+		{"reserved bits", true, func(int) []byte { return header(with(func(h *ws.Header) { h.Rsv = ws.Rsv(false, true, false) }), "x") }, "websocket", "reserved bit"},
+		{"text", true, func(int) []byte { return header(with(func(h *ws.Header) { h.OpCode = ws.OpText }), "{}") }, "websocket", "binary"},
+		{"a kind that does not exist", true, func(int) []byte { return header(with(func(h *ws.Header) { h.OpCode = 0xb }), "") }, "websocket", "do not exist"},
+		{"a jump without a gap", true, func(int) []byte { return batch(5, 1) }, "hole", "numbers 1 to 4"},
+		{"too many signals", true, func(int) []byte { return batch(1, 1001) }, "malformed", "at most 1000"},
+		{"number zero", true, func(int) []byte { return batch(0, 1) }, "malformed", "begin at 1"},
+		{"a number beyond all", true, func(int) []byte { return batch(1<<61, 1) }, "malformed", "beyond"},
+		{"a gap that ends before it begins", true, func(int) []byte {
+			return frame(wire.AppendBatch(nil, &wire.Batch{StreamKey: goodKey, First: 9, Gap: &wire.Gap{Last: 3}}))
+		}, "malformed", "before first"},
+		{"a second Hello", true, func(n int) []byte { return hello(n, nothing) }, "malformed", "second Hello"},
+		{"a batch before Hello", false, func(int) []byte { return batch(1, 1) }, "malformed", "before Hello"},
+		{"another node's id", false, func(n int) []byte { return hello(n, func(h *wire.Hello) { h.Node = node(0) }) }, "identity", "certificate is that of"},
+		{"the id of nobody", false, func(n int) []byte { return hello(n, func(h *wire.Hello) { h.Node = uuid.Nil }) }, "identity", "certificate"},
+		{"another version", false, func(n int) []byte { return hello(n, func(h *wire.Hello) { h.Protocol = 99 }) }, "protocol", "version 99"},
+		{"very many streams", false, func(n int) []byte {
+			return hello(n, func(h *wire.Hello) {
+				for i := range 40 {
+					h.Streams = append(h.Streams, wire.StreamHeld{StreamKey: wire.StreamKey{Stream: wire.StreamID(i)}})
+				}
+			})
+		}, "streams", "at most"},
+		{"a Hello too large", false, func(n int) []byte {
+			return hello(n, func(h *wire.Hello) {
+				h.Facts = map[string]string{}
+				for i := range 20 {
+					h.Facts[fmt.Sprint("k", i)] = strings.Repeat("x", 30<<10)
+				}
+			})
+		}, "too_large", "at most 262144"},
+		{"pings and no Hello", false, func(int) []byte {
+			return []byte(strings.Repeat(string(header(with(func(h *ws.Header) { h.OpCode = ws.OpPing }), "x")), 20))
+		}, "malformed", "no Hello"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := i + 1
+			counted := func() float64 {
+				return h.Metric("muster_session_ended_total", `"`+c.code+`"`) + h.Metric("muster_session_handshakes_total", `"`+c.code+`"`)
+			}
+			was := counted()
+			var e *enemy
+			if c.open {
+				e = h.hello(n)
+			} else {
+				var err error
+				if e, err = h.open(h.tls(n)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			go func() { _, _ = e.Conn.Write(c.bytes(n)) }()
+			r, err := e.refusal()
+			if err != nil || r.Code != c.code || !strings.Contains(r.Sentence, c.says) {
+				t.Errorf("%+v %v, want %s: …%s…", r, err, c.code, c.says)
+			}
+			if n := counted() - was; n != 1 {
+				t.Errorf("counted %v times", n)
+			}
+		})
+	}
+
+	t.Run("replayed", func(t *testing.T) { // is acknowledged again, and kept once
+		e := h.hello(39)
+		kept := h.Metric("muster_session_signals_total", `"admitted"`)
+		for range 3 {
+			_, _ = e.Conn.Write(batch(1, 10))
+			kind, body, err := e.hear()
+			for err == nil && kind != wire.KindAck {
+				kind, body, err = e.hear()
+			}
+			var ack wire.Ack
+			if err != nil || ack.Decode(body) != nil || len(ack.Last) != 1 || ack.Last[0].Last != 10 {
+				t.Fatalf("%d %+v %v", kind, ack, err)
+			}
+		}
+		if n := h.Metric("muster_session_frames_total", `"repeated"`); n < 2 {
+			t.Errorf("%v batches counted as repeated", n)
+		}
+		// The neighbour's signals count meanwhile: they come one by one.
+		if more := h.Metric("muster_session_signals_total", `"admitted"`) - kept; more >= 200 {
+			t.Errorf("%v signals kept", more)
+		}
+	})
+
+	neighbour.unharmed(5 * time.Second)
+	if grown := h.memory() - before; grown > 64<<20 {
+		t.Errorf("the server has %d MiB more than before", grown>>20)
+	}
+	received, handled := h.Metric("muster_session_frames_received_total"), h.Metric("muster_session_frames_total")
+	if received != handled {
+		t.Errorf("%v messages received, %v outcomes", received, handled)
+	}
+	h.Stop()
+}
+
+// Who may not connect at all: each kind has a name in the metrics, and a client that
+// speaks TLS is told by TLS.
+func TestWhoMayNotConnect(t *testing.T) {
+	h := newHostile(t, 3, nil)
+	neighbour := h.behave(0, 20*time.Millisecond)
+	failed := func(why string) float64 { return h.Metric("muster_session_handshakes_total", `"`+why+`"`) }
+	refused := func(t *testing.T, why string, cfg *tls.Config, says string) {
+		t.Helper()
+		was := failed(why)
+		e, err := h.dial(cfg)
+		if err == nil { // the client hears of it with the first read
+			_, err = e.Conn.Read(make([]byte, 1))
+		}
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want %q", err, says)
+		}
+		harness.Until(t, 10*time.Second, "it is counted as "+why, func() (string, bool) { n := failed(why); return fmt.Sprint(n), n == was+1 })
+	}
+	good := h.tls(1)
+
+	t.Run("no certificate", func(t *testing.T) {
+		cfg := good.Clone()
+		cfg.Certificates = nil
+		refused(t, "tls_no_certificate", cfg, "certificate required")
+	})
+	t.Run("a certificate of another CA", func(t *testing.T) {
+		other, err := pki.Open(t.TempDir(), []string{"localhost"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := good.Clone()
+		cfg.Certificates = []tls.Certificate{issue(t, other, node(1))}
+		refused(t, "tls_certificate_of_another_ca", cfg, "unknown certificate authority")
+	})
+	t.Run("an expired certificate", func(t *testing.T) {
+		// The server's CA, as it was long ago; a copy, because it writes.
+		past, err := pki.Open(copied(t, filepath.Join(h.Data, "pki")), []string{"localhost"}, func() time.Time { return time.Now().AddDate(-25, 0, 0) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := good.Clone()
+		cfg.Certificates = []tls.Certificate{issue(t, past, node(1))}
+		refused(t, "tls_certificate_expired", cfg, "expired certificate")
+	})
+	t.Run("the server's own certificate", func(t *testing.T) {
+		own, err := tls.LoadX509KeyPair(filepath.Join(h.Data, "pki", "server.crt"), filepath.Join(h.Data, "pki", "server.key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := good.Clone()
+		cfg.Certificates = []tls.Certificate{own}
+		refused(t, "tls_certificate", cfg, "bad certificate")
+	})
+	t.Run("a certificate that it signed itself", func(t *testing.T) {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := good.Clone()
+		cfg.Certificates = []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
+		refused(t, "tls_certificate_of_another_ca", cfg, "unknown certificate authority")
+	})
+	t.Run("TLS 1.2", func(t *testing.T) {
+		cfg := good.Clone()
+		cfg.MinVersion, cfg.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
+		refused(t, "tls", cfg, "protocol version")
+	})
+	t.Run("a protocol of its own", func(t *testing.T) {
+		cfg := good.Clone()
+		cfg.NextProtos = []string{"muster.v9"}
+		refused(t, "tls_alpn", cfg, "no application protocol")
+	})
+	t.Run("both protocols", func(t *testing.T) { // is an agent, and is asked for its certificate
+		cfg := good.Clone()
+		cfg.NextProtos = []string{"h2", "http/1.1", wire.Subprotocol}
+		e, err := h.dial(cfg)
+		if err != nil || e.Conn.(*tls.Conn).ConnectionState().NegotiatedProtocol != wire.Subprotocol {
+			t.Fatalf("%v", err)
+		}
+		cfg.Certificates = nil
+		refused(t, "tls_no_certificate", cfg, "certificate required")
+	})
+	t.Run("a browser on the agents' path", func(t *testing.T) {
+		cfg := good.Clone()
+		cfg.NextProtos, cfg.Certificates = []string{"http/1.1"}, nil
+		e, err := h.dial(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := answer(e.Conn, "GET /agent/v1/session HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: muster.v1\r\nConnection: close\r\n\r\n")
+		if !strings.HasPrefix(said, "HTTP/1.1 401") {
+			t.Errorf("got %.200s", said)
+		}
+	})
+	t.Run("a person's ticket is no agent's", func(t *testing.T) {
+		cache := tls.NewLRUClientSessionCache(4)
+		person := &tls.Config{RootCAs: good.RootCAs, ServerName: "localhost", NextProtos: []string{"http/1.1"}, ClientSessionCache: cache}
+		e, err := h.dial(person)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") // the ticket comes with it
+		agent := person.Clone()
+		agent.NextProtos = []string{wire.Subprotocol}
+		refused(t, "tls_no_certificate", agent, "certificate required")
+	})
+	t.Run("HTTP without TLS", func(t *testing.T) {
+		was := failed("tls_plain_http")
+		nc, err := net.Dial("tcp", h.Listen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
+		if said := answer(nc, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.Contains(said, "400") || !strings.Contains(said, "https://") {
+			t.Errorf("got %q", said)
+		}
+		if failed("tls_plain_http") != was+1 {
+			t.Error("not counted")
+		}
+	})
+	t.Run("something else", func(t *testing.T) {
+		was := failed("tls_no_tls")
+		nc, err := net.Dial("tcp", h.Listen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = answer(nc, "SSH-2.0-OpenSSH_9.7\r\n")
+		if failed("tls_no_tls") != was+1 {
+			t.Error("not counted")
+		}
+	})
+	t.Run("no request of WebSocket", func(t *testing.T) {
+		for _, request := range []string{
+			"GET /agent/v1/session HTTP/1.1\r\nHost: x\r\n\r\n", "POST /agent/v1/session HTTP/1.1\r\nHost: x\r\n\r\n", "GET /other HTTP/1.1\r\nHost: x\r\n\r\n",
+			"GET /agent/v1/session HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+			strings.Repeat("x", 20000), "GET " + strings.Repeat("/x", 5000) + " HTTP/1.1\r\n\r\n",
+			"GET /agent/v1/session HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 100_000) + "\r\n\r\n",
+		} {
+			was := failed("websocket")
+			e, err := h.dial(h.tls(2))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if said := answer(e.Conn, request); !strings.HasPrefix(said, "HTTP/1.1 4") {
+				t.Errorf("%.60q: got %.100q", request, said)
+			}
+			if failed("websocket") != was+1 {
+				t.Errorf("%.60q: not counted", request)
+			}
+		}
+	})
+	t.Run("a node that was deleted", func(t *testing.T) {
+		h.Client()
+		e := h.hello(1)
+		h.CLI("delete", "node", "load-00001", "-n", "load", "--yes")
+		if r, err := e.refusal(); err != nil || r.Code != "unknown" {
+			t.Errorf("%+v %v", r, err)
+		}
+		again, err := h.open(h.tls(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: node(1)}))
+		if r, err := again.refusal(); err != nil || r.Code != "unknown" || r.Type == "" {
+			t.Errorf("%+v %v", r, err)
+		}
+	})
+	neighbour.unharmed(5 * time.Second)
+	h.Stop()
+}
+
+// issue makes a node's certificate with an authority.
+func issue(t *testing.T, a *pki.Authority, uid uuid.UUID) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := a.IssueNode(csr, uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	return tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}
+}
+
+// copied is a copy of a folder of files.
+func copied(t *testing.T, from string) string {
+	t.Helper()
+	to := t.TempDir()
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		in, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		out, err := os.OpenFile(filepath.Join(to, d.Name()), os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(out, in); err != nil {
+			return err
+		}
+		return out.Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
