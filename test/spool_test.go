@@ -201,7 +201,7 @@ func TestPoisonInTheSpool(t *testing.T) {
 				t.Errorf("%g results were refused", refused)
 			}
 			harness.Until(t, 20*time.Second, "the logs of agent and server tell what happened", func() (string, bool) {
-				agent, server := strings.Contains(a.Log(), "server refused a signal"), strings.Contains(s.Log(), "refused for good")
+				agent, server := strings.Contains(a.Log(), "server refused results"), strings.Contains(s.Log(), "refused for good")
 				return fmt.Sprintf("agent %v, server %v", agent, server), agent == c.refused && server == c.refused
 			})
 			if e := event(t, api, "poison", "small"); e.Lost != 0 {
