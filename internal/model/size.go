@@ -19,8 +19,9 @@ var sizeUnits = [...]struct {
 func ParseSize(text string) (Size, error) {
 	for _, u := range sizeUnits {
 		if number, ok := strings.CutSuffix(text, u.suffix); ok {
-			if n, err := strconv.ParseFloat(strings.TrimSpace(number), 64); err == nil && n >= 0 {
-				return Size(n * float64(u.bytes)), nil
+			n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+			if bytes := n * float64(u.bytes); err == nil && bytes >= 0 && bytes < 1<<63 {
+				return Size(bytes), nil
 			}
 		}
 	}
