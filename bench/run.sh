@@ -106,7 +106,7 @@ rate-38k() { # 38,000 results/s: bytes on disk
 frame-1() { # 60,000 results/s offered, one per frame
   start "$(n 2000)" 40 5s 0; run frame-1 --rate "$(n 60000)" --per-frame 1 --status-changes -1; }
 frame-8() { # 150,000 results/s, eight per frame
-  start "$(n 2000)" 40 5s 0; run frame-8 --rate "$(n 153000)" --per-frame 8 --status-changes -1 --goal rate="$(n 150000)"; }
+  start "$(n 2000)" 40 5s 0; run frame-8 --rate "$(n 153000)" --per-frame 8 --goal rate="$(n 150000)"; }
 frame-40() { # 300,000 results/s offered, forty per frame
   start "$(n 4000)" 40 5s 0; run frame-40 --rate "$(n 300000)" --per-frame 40 --status-changes -1; }
 storm-15k() { # 15,000 agents, all cut at once, plain: memory per session, time until all are back
