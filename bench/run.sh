@@ -109,12 +109,12 @@ frame-8() { # 150,000 results/s, eight per frame
   start "$(n 2000)" 40 5s 0; run frame-8 --rate "$(n 153000)" --per-frame 8 --goal rate="$(n 150000)"; }
 frame-40() { # 300,000 results/s offered, forty per frame
   start "$(n 4000)" 40 5s 0; run frame-40 --rate "$(n 300000)" --per-frame 40 --status-changes -1; }
-storm-15k() { # 15,000 agents, all cut at once, plain: memory per session, time until all are back
-  start "$(n 15000)" 40 60s 0; run storm-15k --interval 60s --warmup 15s --max-lag 250ms --reconnect-storm --goal agent-memory=12 --goal back=5; }
-storm-15k-tls() { # the same with mutual TLS; handshakes take the loader's time too
+storm-15k() { # 15,000 agents, all cut at once, plain: memory per session, time until all are back; the storm takes the loader's time too
+  start "$(n 15000)" 40 60s 0; run storm-15k --interval 60s --warmup 15s --max-lag 1500ms --reconnect-storm --goal agent-memory=12 --goal back=5; }
+storm-15k-tls() { # the same with mutual TLS
   start "$(n 15000)" 40 60s 1; run storm-15k-tls --interval 60s --warmup 15s --max-lag 1500ms --reconnect-storm --goal agent-memory=30 --goal back=30; }
 restart-15k() { # 15,000 agents whose server is killed and started again, plain
-  start "$(n 15000)" 40 60s 0; crash; run restart-15k --interval 60s --warmup 15s --max-lag 250ms --halfway "sh $data/crash" --goal back-serving=5; }
+  start "$(n 15000)" 40 60s 0; crash; run restart-15k --interval 60s --warmup 15s --max-lag 1500ms --halfway "sh $data/crash" --goal back-serving=5; }
 restart-15k-tls() { # the same with mutual TLS
   start "$(n 15000)" 40 60s 1; crash; run restart-15k-tls --interval 60s --warmup 15s --max-lag 1500ms --halfway "sh $data/crash" --goal back-serving=30; }
 crash-500k() { # kill -9 at 50,000 results/s with 500,000 states, page cache dropped

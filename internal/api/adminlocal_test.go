@@ -3,11 +3,13 @@ package api
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"testing"
 )
 
 func TestProfilesAreForThisMachine(t *testing.T) {
-	h := Local(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	everybody := func(netip.AddrPort, netip.AddrPort) bool { return true }
+	h := local(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }), everybody)
 	for _, c := range []struct {
 		name, path, peer, host string
 		header                 map[string]string
