@@ -53,7 +53,7 @@ func (s *server) whyNode(ctx context.Context, in *struct {
 		}
 	}
 	if n := len(checks.Under); n > 0 {
-		checks.Holds, checks.Text = true, fmt.Sprintf("%d of the checks land here", n)
+		checks.Holds, checks.Text = true, fmt.Sprintf("checks that land here: %d", n)
 	}
 	slices.SortFunc(checks.Under, func(a, b v1.Link) int { return strings.Compare(a.Text, b.Text) })
 	out.Links = append(out.Links, checks)
