@@ -242,7 +242,7 @@ func (s *Service) keepMeasured(node *model.NodeSpec, row Row, exists bool) error
 	if before.UID != "" || node.UID == "" {
 		node.UID = before.UID
 	}
-	node.Facts, node.AgentLabels = before.Facts, before.AgentLabels
+	node.Key, node.Facts, node.AgentLabels = before.Key, before.Facts, before.AgentLabels
 	return nil
 }
 

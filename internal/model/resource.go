@@ -102,10 +102,23 @@ type NodeSpec struct {
 	Properties map[string]json.RawMessage `json:"properties,omitempty"`
 	// How often it must be heard of.
 	Keepalive *Keepalive `json:"keepalive,omitempty"`
+	// What becomes of it when it goes away for good; default: it stays, and is missed.
+	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
+	// SHA-256 of the public key that its machine has; shown, not declared. Who comes with
+	// another key is not this node.
+	Key string `json:"key,omitempty"`
 	// Measured by the agent; shown, not declared.
 	Facts map[string]string `json:"facts,omitempty"`
 	// From the agent's configuration; shown, not declared.
 	AgentLabels map[string]string `json:"agentLabels,omitempty"`
+}
+
+// Lifecycle is for machines that come and go by themselves.
+type Lifecycle struct {
+	// Whether the node is forgotten when its machine has been away for a while.
+	Ephemeral bool `json:"ephemeral,omitempty"`
+	// After how long without a session; default 1h.
+	ForgetAfter Duration `json:"forgetAfter,omitempty"`
 }
 
 // Keepalive says how often a node must be heard of.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -68,12 +70,17 @@ type JoinToken struct {
 	Namespace string            `json:"namespace"`
 	Groups    []string          `json:"groups,omitempty"` // given to the nodes that join with it
 	Labels    map[string]string `json:"labels,omitempty"`
-	Expires   time.Time         `json:"expires,omitzero"`
-	MaxUses   int               `json:"maxUses,omitempty"` // zero: no limit
-	Uses      int               `json:"uses"`
-	Created   time.Time         `json:"created"`
-	By        string            `json:"by"`
-	Note      string            `json:"note,omitempty"`
+	Lifecycle *model.Lifecycle  `json:"lifecycle,omitempty"` // given to the nodes
+	// Replace lets a machine take the place of a node of the name it wants, if that has
+	// no session. Node, where set, is the one node that this token gives a new machine.
+	Replace bool      `json:"replace,omitempty"`
+	Node    uuid.UUID `json:"node,omitzero"`
+	Expires time.Time `json:"expires,omitzero"`
+	MaxUses int       `json:"maxUses,omitempty"` // zero: no limit
+	Uses    int       `json:"uses"`
+	Created time.Time `json:"created"`
+	By      string    `json:"by"`
+	Note    string    `json:"note,omitempty"`
 }
 
 // NewToken makes a token and what the server keeps of it: keep's ID, Hash and

@@ -14,15 +14,7 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	dst = appendUint(dst, 1, uint64(c.Check))
 	dst = appendUint(dst, 2, uint64(c.Namespace))
 	dst = appendString(dst, 3, c.CheckName)
-	if c.Command != nil {
-		var in int
-		dst, in = begin(dst, 4)
-		dst = appendString(dst, 1, c.Command.Shell)
-		for _, arg := range c.Command.Argv {
-			dst = appendItem(dst, 2, arg)
-		}
-		dst = end(dst, in)
-	}
+	dst = appendCommand(dst, 4, c.Command)
 	if c.Probe != nil {
 		var in int
 		dst, in = begin(dst, 5)
@@ -46,6 +38,18 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 		dst = appendItem(dst, 17, h)
 	}
 	return dst
+}
+
+func appendCommand(dst []byte, field uint32, c *model.Command) []byte {
+	if c == nil {
+		return dst
+	}
+	dst, in := begin(dst, field)
+	dst = appendString(dst, 1, c.Shell)
+	for _, arg := range c.Argv {
+		dst = appendItem(dst, 2, arg)
+	}
+	return end(dst, in)
 }
 
 // ChunkHash is the first half of SHA-256 of an encoded chunk.

@@ -80,7 +80,24 @@ func codecs() []codec {
 			})}
 		}),
 		frameCodec(KindRun, "muster.v1.Run", AppendRun, func(t *rapid.T) *Run {
-			return &Run{Chunk: model.ChunkID(u32(t))}
+			r := &Run{Chunk: model.ChunkID(u32(t)), ID: u64(t), TimeoutMs: u32(t), MaxOutput: u32(t), Cancel: yes(t)}
+			if yes(t) {
+				r.Command = &model.Command{Shell: text(t), Argv: list(t, text)}
+			}
+			return r
+		}),
+		frameCodec(KindFacts, "muster.v1.Facts", AppendFacts, func(t *rapid.T) *Facts {
+			return &Facts{Labels: pairs(t), Facts: pairs(t), Groups: list(t, text)}
+		}),
+		frameCodec(KindStats, "muster.v1.Stats", AppendStats, func(t *rapid.T) *Stats {
+			s := &Stats{}
+			for _, n := range s.numbers() {
+				*n = u64(t)
+			}
+			return s
+		}),
+		frameCodec(KindRan, "muster.v1.Ran", AppendRan, func(t *rapid.T) *Ran {
+			return &Ran{ID: u64(t), Output: raw(t, 40), Done: yes(t), Status: status(t), DurationMs: u32(t), Cut: u64(t), Refused: text(t)}
 		}),
 		frameCodec(KindSlow, "muster.v1.Slow", AppendSlow, func(t *rapid.T) *Slow {
 			return &Slow{LingerMs: u32(t), Reason: text(t)}
@@ -171,7 +188,7 @@ func generation(t *rapid.T) Generation { return Generation{Epoch: u64(t), Revisi
 func drawHello(t *rapid.T) *Hello {
 	h := &Hello{Protocol: u32(t), Name: text(t), MachineID: text(t), BootID: text(t), Session: u64(t), Version: text(t),
 		OS: text(t), Arch: text(t), Generation: generation(t), Assignment: hash32(t), Incarnation: u64(t),
-		Labels: pairs(t), Facts: pairs(t), Groups: list(t, text), ClockUnixMs: rapid.Int64().Draw(t, "clock"), Backlog: u64(t)}
+		Labels: pairs(t), Facts: pairs(t), Groups: list(t, text), Refuses: list(t, text), ClockUnixMs: rapid.Int64().Draw(t, "clock"), Backlog: u64(t)}
 	copy(h.Node[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "node"))
 	h.Streams = list(t, func(t *rapid.T) StreamHeld {
 		return StreamHeld{StreamKey: key(t), First: number(t), Last: number(t), OldestAgeMs: u64(t)}

@@ -61,6 +61,11 @@ func (f *fields) refused() (r Refused) {
 func AppendRun(dst []byte, r *Run) []byte {
 	dst, start := begin(dst, uint32(KindRun))
 	dst = appendUint(dst, 1, uint64(r.Chunk))
+	dst = appendFixed64(dst, 2, r.ID)
+	dst = appendCommand(dst, 3, r.Command)
+	dst = appendUint(dst, 4, uint64(r.TimeoutMs))
+	dst = appendUint(dst, 5, uint64(r.MaxOutput))
+	dst = appendBool(dst, 6, r.Cancel)
 	return end(dst, start)
 }
 
@@ -69,8 +74,19 @@ func (r *Run) Decode(body []byte) error {
 	*r = Run{}
 	f := fields{message: "Run", rest: body}
 	for f.next() {
-		if f.num == 1 {
+		switch f.num {
+		case 1:
 			r.Chunk = model.ChunkID(f.uint32("chunk"))
+		case 2:
+			r.ID = f.fixed64("id")
+		case 3:
+			r.Command = f.command()
+		case 4:
+			r.TimeoutMs = f.uint32("timeout_ms")
+		case 5:
+			r.MaxOutput = f.uint32("max_output")
+		case 6:
+			r.Cancel = f.bool("cancel")
 		}
 	}
 	return f.err

@@ -32,6 +32,9 @@ const (
 	KindRun        Kind = 8
 	KindSlow       Kind = 9
 	KindBye        Kind = 10
+	KindFacts      Kind = 11
+	KindStats      Kind = 12
+	KindRan        Kind = 13
 )
 
 // Lane orders what an agent holds: live goes first.
@@ -84,6 +87,7 @@ type Hello struct {
 	Groups      []string // self-declared
 	ClockUnixMs int64    // the agent's wall clock now
 	Backlog     uint64   // signals spooled
+	Refuses     []string // what the agent does not do, whatever a server says: see docs/protocol
 }
 
 // Generation orders assignments: by Epoch (the journal's incarnation), then
@@ -212,9 +216,14 @@ type Refused struct {
 	Reason string
 }
 
-// Run asks for one run now, out of schedule.
+// Run asks for one run now, out of schedule: of an assigned chunk, or of a command.
 type Run struct {
-	Chunk model.ChunkID
+	Chunk     model.ChunkID
+	ID        uint64         // in the Ran that answer; zero: nobody listens
+	Command   *model.Command // instead of Chunk
+	TimeoutMs uint32         // of Command
+	MaxOutput uint32         // bytes
+	Cancel    bool           // end the run with this ID
 }
 
 // Slow asks for larger, rarer batches: linger at least this long.

@@ -67,6 +67,9 @@ func FuzzHolding(f *testing.F) { fuzzMessage(f, KindHolding, AppendHolding) }
 func FuzzAck(f *testing.F)     { fuzzMessage(f, KindAck, AppendAck) }
 func FuzzRun(f *testing.F)     { fuzzMessage(f, KindRun, AppendRun) }
 func FuzzSlow(f *testing.F)    { fuzzMessage(f, KindSlow, AppendSlow) }
+func FuzzFacts(f *testing.F)   { fuzzMessage(f, KindFacts, AppendFacts) }
+func FuzzStats(f *testing.F)   { fuzzMessage(f, KindStats, AppendStats) }
+func FuzzRan(f *testing.F)     { fuzzMessage(f, KindRan, AppendRan) }
 func FuzzBye(f *testing.F)     { fuzzMessage(f, KindBye, AppendBye) }
 
 // A signal of an unknown kind decodes, but is nothing that we would encode.

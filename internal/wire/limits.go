@@ -10,6 +10,7 @@ const (
 	maxPairs   = 1024    // entries of one map
 	maxGroups  = 1024    // self-declared groups, handlers
 	maxStreams = 64      // streams in one Hello, Welcome or Ack
+	maxRefuses = 16      // kinds of what an agent does not do
 	maxServers = 64      // servers in one Welcome
 	maxChunks  = 10000   // chunks in one Assignment, counts in one Gap
 	maxProps   = 10000   // properties in one Assignment

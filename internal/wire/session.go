@@ -37,6 +37,9 @@ func AppendHello(dst []byte, h *Hello) []byte {
 	}
 	dst = appendUint(dst, 17, uint64(h.ClockUnixMs))
 	dst = appendUint(dst, 18, h.Backlog)
+	for _, r := range h.Refuses {
+		dst = appendItem(dst, 19, r)
+	}
 	return end(dst, start)
 }
 
@@ -44,7 +47,7 @@ func AppendHello(dst []byte, h *Hello) []byte {
 func (h *Hello) Decode(body []byte) error {
 	clear(h.Labels)
 	clear(h.Facts)
-	*h = Hello{Streams: h.Streams[:0], Groups: h.Groups[:0], Labels: h.Labels, Facts: h.Facts}
+	*h = Hello{Streams: h.Streams[:0], Groups: h.Groups[:0], Refuses: h.Refuses[:0], Labels: h.Labels, Facts: h.Facts}
 	f := fields{message: "Hello", rest: body}
 	for f.next() {
 		switch f.num {
@@ -88,6 +91,10 @@ func (h *Hello) Decode(body []byte) error {
 			h.ClockUnixMs = f.int64("clock_unix_ms")
 		case 18:
 			h.Backlog = f.uint64("backlog")
+		case 19:
+			if f.room("refuses", len(h.Refuses), maxRefuses) {
+				h.Refuses = append(h.Refuses, f.string("refuses", maxName))
+			}
 		}
 	}
 	return f.err
