@@ -34,6 +34,7 @@ type Agent struct {
 	name      atomic.Pointer[string] // of the node, as the server says
 
 	// Set once by Run before anything else sees them.
+	began     uint64 // boot clock, ms
 	spool     *spool.Spool
 	scheduler *schedule.Scheduler
 	session   session
@@ -72,6 +73,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	defer lock.Close()
+	a.began = a.cfg.Machine.BootMs()
 	id, err := a.identity(ctx)
 	if err != nil || ctx.Err() != nil {
 		return err
@@ -139,7 +141,7 @@ func (a *Agent) linkConfig(id *pki.Identity, held *link.Held) link.RunConfig {
 			Node: id.Node, TLS: link.TLSConfig(id, a.cfg.Machine.Now), ServerKey: id.ServerKey, Dial: a.cfg.Dial,
 			BootMs: a.cfg.Machine.BootMs, Now: a.cfg.Machine.Now, Log: a.cfg.Log,
 		},
-		Servers: servers, Hello: a.hello, Held: held, Linger: a.cfg.Linger,
+		Servers: servers, Hello: a.hello, Held: held, Stats: a.stats, Linger: a.cfg.Linger,
 	}
 }
 

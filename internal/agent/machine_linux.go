@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +20,16 @@ func bootMs() func() uint64 {
 }
 
 func bootID() string { return firstLine("/proc/sys/kernel/random/boot_id") }
+
+// residentBytes is the memory of this process.
+func residentBytes() uint64 {
+	fields := strings.Fields(readFile("/proc/self/statm"))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseUint(fields[1], 10, 64)
+	return pages * uint64(os.Getpagesize())
+}
 
 func systemFacts(f map[string]string) {
 	var u unix.Utsname

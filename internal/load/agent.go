@@ -19,6 +19,8 @@ type session interface {
 	Read() error
 	SendFrame(key wire.StreamKey, last uint64, frame []byte) error
 	Tick(now time.Time)
+	Stats(x *wire.Stats) error
+	Sent() uint64
 	Bye(reason string)
 	Close()
 }
@@ -61,8 +63,12 @@ type agent struct {
 	sent      int
 	spooled   int // bytes in filling and held
 	lastSend  int64
-	slowUntil int64 // until then frames …
-	slowFor   int64 // … linger this long, and nothing leaves earlier
+	statsAt   int64  // when it tells about itself next
+	sentBytes uint64 // by sessions before this one
+	runs      uint64 // results that were made
+	lost      uint64 // those of them that the spool did not take
+	slowUntil int64  // until then frames …
+	slowFor   int64  // … linger this long, and nothing leaves earlier
 	status    []model.Status
 	refused   map[uint64]struct{} // numbers refused, until the acknowledgement passes them
 	ledger    ledger
@@ -149,6 +155,9 @@ func (a *agent) holds() wire.StreamHeld {
 // left notes the end of a session; one that the run itself ends is no loss.
 func (a *agent) left(ctx context.Context, err error) {
 	a.mu.Lock()
+	if a.session != nil {
+		a.sentBytes += a.session.Sent()
+	}
 	a.session = nil
 	a.mu.Unlock()
 	a.run.connected.Add(-1)
@@ -169,6 +178,7 @@ func (a *agent) welcome(s session, w *wire.Welcome) {
 		a.run.first.Add(1)
 	}
 	a.since = max(1, a.run.now())
+	a.statsAt = a.since
 	a.kept(w.Last)
 	for _, f := range a.held[:a.sent] {
 		a.tally.mu.Lock()
@@ -305,7 +315,9 @@ func (a *agent) pump() {
 // whether that is to leave at once. A spool that is full takes none: it is counted,
 // and has no number. Caller holds the lock.
 func (a *agent) add(c int, intended int64) (leaves, began bool) {
+	a.runs++
 	if a.spooled >= a.run.cfg.Spool {
+		a.lost++
 		a.tally.spoolFull(intended)
 		return false, false
 	}

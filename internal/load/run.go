@@ -309,6 +309,7 @@ func (r *run) keepHouse(ctx context.Context) {
 				s.Tick(time.Now())
 			}
 			a.alive(now)
+			a.tellAboutItself(now)
 		}
 	}
 }

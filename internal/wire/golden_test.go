@@ -87,7 +87,7 @@ func golden() []struct {
 		{"13-chunk", "Chunk", body},
 		{"14-facts", "Frame", AppendFacts(nil, &Facts{Labels: map[string]string{"env": "prod"}, Facts: map[string]string{"kernel": "6.12.49", "cpus": "8"}, Groups: []string{"web"}})},
 		{"15-stats", "Frame", AppendStats(nil, &Stats{UptimeMs: 86400000, Spooled: 3, SpoolBytes: 4096, Runs: 57600, Forks: 43200, Skipped: 2, Late: 7,
-			BytesSent: 5 << 20, ResidentBytes: 12 << 20})},
+			BytesSent: 5 << 20, ResidentBytes: 12 << 20, OldestMs: 61000})},
 		{"16-run-command", "Frame", AppendRun(nil, &Run{ID: 0xfeedface, Command: &model.Command{Shell: "uptime"}, TimeoutMs: 30000, MaxOutput: 65536})},
 		{"17-ran", "Frame", AppendRan(nil, &Ran{ID: 0xfeedface, Output: []byte(" 02:11:09 up 12 days\n")})},
 		{"18-ran-done", "Frame", AppendRan(nil, &Ran{ID: 0xfeedface, Done: true, Status: model.Unknown, Refused: "this agent takes no commands (--no-run)"})},

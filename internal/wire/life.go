@@ -13,8 +13,8 @@ type Facts struct {
 	Groups []string          // self-declared
 }
 
-// Stats is the agent about itself. All but Spooled, SpoolBytes and ResidentBytes count
-// since the agent began.
+// Stats is the agent about itself. All but Spooled, SpoolBytes, ResidentBytes and OldestMs
+// count since the agent began.
 type Stats struct {
 	UptimeMs      uint64 // of the agent
 	Spooled       uint64 // signals that wait
@@ -28,6 +28,7 @@ type Stats struct {
 	Refused       uint64 // signals that a server refused
 	Lost          uint64 // results that the spool did not take
 	ResidentBytes uint64 // memory; zero: not known
+	OldestMs      uint64 // age of the oldest signal that waits
 }
 
 // Ran is a piece of what a Run with an id brought; the last one says Done.
@@ -72,9 +73,9 @@ func (x *Facts) Decode(body []byte) error {
 }
 
 // numbers are the fields of Stats, from 1 on.
-func (x *Stats) numbers() [12]*uint64 {
+func (x *Stats) numbers() [13]*uint64 {
 	return [...]*uint64{&x.UptimeMs, &x.Spooled, &x.SpoolBytes, &x.Runs, &x.Forks, &x.Skipped, &x.Late, &x.BytesSent,
-		&x.GaveWay, &x.Refused, &x.Lost, &x.ResidentBytes}
+		&x.GaveWay, &x.Refused, &x.Lost, &x.ResidentBytes, &x.OldestMs}
 }
 
 // AppendStats writes a whole frame.

@@ -34,6 +34,7 @@ type runner struct {
 	acked     chan struct{} // room again
 	linger    atomic.Int64  // ns asked for by Slow …
 	slowUntil atomic.Int64  // … until (ns since began)
+	sent      uint64        // bytes, by sessions before this one
 
 	batch   wire.Batch
 	waiting bool // batch was not sent: too much is unacknowledged
@@ -68,6 +69,7 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 		err = read // it knows why
 	}
 	r.held = s.Held()
+	r.sent += s.Sent()
 	return true, err
 }
 
@@ -76,6 +78,7 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 func (r *runner) pump(ctx context.Context, s *Session, ended chan error) error {
 	now := r.base.Now()
 	sent, tick := now, now.Add(tickEvery)
+	about := r.aboutItself(now)
 	var lingering time.Time // since when something waits; zero: nothing does
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -119,7 +122,12 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error) error {
 			}
 			lingering = time.Time{}
 		}
-		timer.Reset(r.next(now, tick, sent, lingering, linger))
+		if about.due(now, sent == now) {
+			if err := about.tell(s, now); err != nil {
+				return err
+			}
+		}
+		timer.Reset(about.wait(now, r.next(now, tick, sent, lingering, linger)))
 	}
 }
 

@@ -46,6 +46,7 @@ type RunConfig struct {
 	Servers []string          // host:port in order of preference; Welcome may replace them
 	Hello   func() wire.Hello // all but Node, Protocol, Session, Streams, Backlog, assignment held
 	Held    *Held             // from the last life; nil: none
+	Stats   func() wire.Stats // the agent about itself, all but BytesSent; nil: it says nothing
 	Linger  time.Duration     // at most this long until a frame leaves; default 500 ms
 	Backoff Backoff
 	Rand    func() float64 // jitter, in [0, 1); nil: rand.Float64

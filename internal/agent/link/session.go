@@ -28,6 +28,7 @@ type Session struct {
 	began  time.Time    // with its monotonic reading: setting the wall clock moves nothing here
 	heard  atomic.Int64 // ns since began
 	pinged atomic.Int64
+	sent   atomic.Uint64 // bytes of frames
 
 	mu      sync.Mutex
 	held    *Held
@@ -315,6 +316,7 @@ func (s *Session) SendFrame(key wire.StreamKey, last uint64, frame []byte) error
 	s.unacked += size
 	s.flights = append(s.flights, flight{StreamKey: key, last: last, size: size})
 	s.mu.Unlock()
+	s.sent.Add(uint64(size))
 	return s.ended(s.conn.Write(frame))
 }
 
@@ -322,6 +324,7 @@ func (s *Session) write(encode func([]byte) []byte) error {
 	buf := s.cfg.Shared.frames.Get().(*[]byte)
 	defer s.cfg.Shared.frames.Put(buf)
 	*buf = encode((*buf)[:wsconn.Headroom])
+	s.sent.Add(uint64(len(*buf) - wsconn.Headroom))
 	return s.ended(s.conn.Write(*buf))
 }
 
@@ -333,6 +336,14 @@ func (s *Session) ended(err error) error {
 	s.conn.Close()
 	return fmt.Errorf("%w: %w", ErrEnded, err)
 }
+
+// Stats tells the server about this agent.
+func (s *Session) Stats(x *wire.Stats) error {
+	return s.write(func(dst []byte) []byte { return wire.AppendStats(dst, x) })
+}
+
+// Sent is the number of bytes of all frames that left by this session, before TLS.
+func (s *Session) Sent() uint64 { return s.sent.Load() }
 
 // Tick pings after silence, and closes a dead session; call it every few seconds.
 func (s *Session) Tick(now time.Time) {

@@ -150,6 +150,7 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven uuid.UUID) (
 	s.cfg.Limits.of(&node)
 	x := &session{srv: s, conn: conn, id: hello.Session, uid: hello.Node, node: node, section: sectionOf(hello.Node), team: s.team(node.Namespace),
 		queued: [lanes]bool{true, true}} // nothing before Welcome
+	x.about = aboutOf(hello, s.cfg.Now())
 	x.room.L = &x.mu
 	x.heard.Store(s.clock.Load())
 	return x, nil

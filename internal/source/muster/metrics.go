@@ -16,12 +16,14 @@ const (
 	displaced                  // the session is over already
 	holding                    // the agent confirms an assignment
 	leaving                    // the agent says Bye
+	stats                      // the agent about itself
+	hasty                      // the same again too soon: ignored
 	unknownKind                // a message of a later version: ignored
 	outcomes
 )
 
 var outcomeNames = [outcomes]string{
-	"kept", "repeated", "hole", "malformed", "oversized", "streams", "unkept", "displaced", "holding", "bye", "unknown_kind",
+	"kept", "repeated", "hole", "malformed", "oversized", "streams", "unkept", "displaced", "holding", "bye", "stats", "hasty", "unknown_kind",
 }
 
 // verdict is what became of one signal of a batch.

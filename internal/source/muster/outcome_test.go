@@ -56,8 +56,13 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 				t.Error(err)
 			}
 		},
-		holding:     func(*world, *agent, uuid.UUID) {}, // the answer to its first assignment
-		leaving:     func(_ *world, a *agent, _ uuid.UUID) { raw(a, wire.AppendBye(nil, &wire.Bye{})) },
+		holding: func(*world, *agent, uuid.UUID) {}, // the answer to its first assignment
+		leaving: func(_ *world, a *agent, _ uuid.UUID) { raw(a, wire.AppendBye(nil, &wire.Bye{})) },
+		stats:   func(_ *world, a *agent, _ uuid.UUID) { raw(a, wire.AppendStats(nil, &wire.Stats{Runs: 1})) },
+		hasty: func(_ *world, a *agent, _ uuid.UUID) {
+			raw(a, wire.AppendStats(nil, &wire.Stats{Runs: 1}))
+			raw(a, wire.AppendStats(nil, &wire.Stats{Runs: 2}))
+		},
 		unknownKind: func(_ *world, a *agent, _ uuid.UUID) { raw(a, []byte{15<<3 | 2, 0}) },
 	}
 	for out := range outcomes {

@@ -58,6 +58,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: cfg.Limits.Write, Buffers: new(wsconn.Buffers)}}
 	s.base, s.stop = context.WithCancel(context.Background())
 	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) })
+	cfg.Registerer.MustRegister(newFleetMetrics(s))
 	s.batches.New = func() any { return new(wire.BatchReader) }
 	s.records.New = func() any { return new(record) }
 	s.acks = newOutbox("session-acks", laneAck, cfg.Limits.Sessions, cfg.Queues)

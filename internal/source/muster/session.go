@@ -38,7 +38,9 @@ type session struct {
 	heard     atomic.Int64 // server clock of the last frame
 	pinged    atomic.Int64 // of the last ping
 	maxOutput atomic.Int64 // as Welcome said; zero: not yet
-	paused    atomic.Bool  // the reader handles a frame, or waits: it cannot hear
+	about     about
+	report    atomic.Pointer[report] // what the agent told of itself; nil: nothing yet
+	paused    atomic.Bool            // the reader handles a frame, or waits: it cannot hear
 
 	// The reader's: of which kinds of refusal the log has told.
 	complained [verdicts]bool
@@ -264,6 +266,8 @@ func (x *session) frame(frame []byte) outcome {
 		x.clean = true
 		x.mu.Unlock()
 		return leaving
+	case wire.KindStats:
+		return x.hearStats(body)
 	case wire.KindHello:
 		return x.broken(malformed, "a second Hello")
 	}

@@ -1,0 +1,27 @@
+package load
+
+import (
+	"time"
+
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// statsEvery is how often a simulated agent tells about itself, as real ones do.
+const statsEvery = int64(time.Minute)
+
+// tellAboutItself sends what is true of a simulated agent: it starts no process, skips no
+// run and keeps its spool in this process's memory.
+func (a *agent) tellAboutItself(now int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.session == nil || now < a.statsAt {
+		return
+	}
+	a.statsAt = now + statsEvery
+	held := a.holds()
+	x := wire.Stats{
+		UptimeMs: uint64(now / 1e6), Spooled: held.Last + 1 - held.First, SpoolBytes: uint64(a.spooled), OldestMs: held.OldestAgeMs,
+		Runs: a.runs, BytesSent: a.sentBytes + a.session.Sent(), Refused: a.ledger.refused, Lost: a.lost,
+	}
+	_ = a.session.Stats(&x) // the session's reader hears why it broke
+}

@@ -1,0 +1,95 @@
+package muster
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// fleetMetrics is what connected agents tell of themselves, over the whole fleet: a label
+// for each node would be a series for each node. All is counted at a scrape.
+type fleetMetrics struct {
+	server *Server
+
+	told    *prometheus.Desc
+	most    *prometheus.Desc
+	spooled *prometheus.Desc
+	memory  *prometheus.Desc
+	sums    *prometheus.Desc
+}
+
+func newFleetMetrics(s *Server) *fleetMetrics {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("muster_agents_"+name, help, labels, nil)
+	}
+	return &fleetMetrics{server: s,
+		told:    desc("told", "Connected agents that have told of themselves: the others below are of these."),
+		most:    desc("spooled_signals_max", "Signals that wait in the fullest of their spools."),
+		spooled: desc("spooled_signals", "Signals that wait in their spools."),
+		memory:  desc("resident_bytes", "Memory of those that know it."),
+		sums:    desc("counts", "What they have counted since each of them began; who leaves takes his count away.", "what"),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *fleetMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.told, m.most, m.spooled, m.memory, m.sums} {
+		ch <- d
+	}
+}
+
+// histogram counts by upper bounds.
+type histogram struct {
+	bounds []float64
+	within map[float64]uint64
+	n      uint64
+	sum    float64
+}
+
+func newHistogram(bounds ...float64) *histogram {
+	h := &histogram{bounds: bounds, within: map[float64]uint64{}}
+	for _, b := range bounds {
+		h.within[b] = 0
+	}
+	return h
+}
+
+func (h *histogram) add(v float64) {
+	h.n++
+	h.sum += v
+	for _, b := range h.bounds {
+		if v <= b {
+			h.within[b]++
+		}
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *fleetMetrics) Collect(ch chan<- prometheus.Metric) {
+	spooled, memory := newHistogram(0, 10, 100, 1000, 10_000, 100_000), newHistogram(10<<20, 20<<20, 40<<20, 80<<20, 160<<20)
+	most := uint64(0)
+	counts := [...]struct {
+		what string
+		n    float64
+	}{{what: "runs"}, {what: "forks"}, {what: "skipped"}, {what: "late"}, {what: "bytes_sent"}, {what: "gave_way"}, {what: "refused"}, {what: "lost"}}
+	m.server.registry.each(func(x *session) {
+		r := x.report.Load()
+		if r == nil {
+			return
+		}
+		most = max(most, r.Spooled)
+		spooled.add(float64(r.Spooled))
+		if r.ResidentBytes > 0 {
+			memory.add(float64(r.ResidentBytes))
+		}
+		for i, n := range [...]uint64{r.Runs, r.Forks, r.Skipped, r.Late, r.BytesSent, r.GaveWay, r.Refused, r.Lost} {
+			counts[i].n += float64(n)
+		}
+	})
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	gauge(m.told, float64(spooled.n))
+	gauge(m.most, float64(most))
+	ch <- prometheus.MustNewConstHistogram(m.spooled, spooled.n, spooled.sum, spooled.within)
+	ch <- prometheus.MustNewConstHistogram(m.memory, memory.n, memory.sum, memory.within)
+	for _, c := range counts {
+		gauge(m.sums, c.n, c.what)
+	}
+}
