@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -10,6 +11,36 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/wire"
 )
+
+// Proxies are the networks of ProxyFrom.
+func (s *Server) Proxies() []netip.Prefix {
+	list, err := networks(s.ProxyFrom)
+	if err != nil {
+		panic("BUG: settings that were not checked: " + err.Error())
+	}
+	return list
+}
+
+// networks reads addresses and networks; an address is a network of one.
+func networks(words []string) ([]netip.Prefix, error) {
+	var list []netip.Prefix
+	for _, word := range words {
+		if address, err := netip.ParseAddr(word); err == nil && address.Zone() == "" {
+			address = address.Unmap()
+			list = append(list, netip.PrefixFrom(address, address.BitLen()))
+			continue
+		}
+		network, err := netip.ParsePrefix(word)
+		if err != nil {
+			return nil, fmt.Errorf("%q: want addresses or networks such as 10.0.0.7, 10.0.0.0/24 or fd00::/64, comma separated", word)
+		}
+		if network.Bits() == 0 {
+			return nil, fmt.Errorf("%q: whoever connects would be believed: name the balancers", word)
+		}
+		list = append(list, network.Masked())
+	}
+	return list, nil
+}
 
 // check finds what is wrong with the settings together.
 func (s *Server) check() []error {
@@ -46,6 +77,9 @@ func (s *Server) check() []error {
 		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			bad("listen-plain (%s) must be a loopback address such as 127.0.0.1:8445: agents are believed there without proof", s.ListenPlain)
 		}
+	}
+	if _, err := networks(s.ProxyFrom); err != nil {
+		bad("proxy-from: %w", err)
 	}
 	if _, err := queue.ParseSettings(s.Queues); err != nil {
 		bad("queues: %w", err)

@@ -12,6 +12,7 @@ type Server struct {
 	ListenAgents string   `name:"listen-agents" doc:"A separate address for agents: they join and connect there and nowhere else, and nothing else is answered there. Agents that joined before are told of it by their own --server."`
 	ListenAdmin  string   `name:"listen-admin" default:"127.0.0.1:8444" doc:"Address for /metrics, /livez and /readyz, without authentication; profiles, log and settings are answered there to every user of this machine. off: none."`
 	ListenPlain  string   `name:"listen-plain" doc:"Address for agents without TLS, for measurements. Loopback only: whoever connects is believed."`
+	ProxyFrom    []string `name:"proxy-from" doc:"Addresses or networks of balancers (HAProxy: send-proxy-v2). Their connections must begin with a PROXY header, version 1 or 2, whose address is then the peer's everywhere; nobody else's is believed. See docs/listeners.md."`
 	Advertise    []string `name:"advertise" doc:"Names and addresses in the server's certificate and in join tokens. Default: localhost, host name, full name and addresses of this machine."`
 
 	IntentDB  string `name:"intent-db" doc:"Where intent is kept: a postgres:// address. Default: intent.db (SQLite) in the data folder."`

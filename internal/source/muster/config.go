@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net/netip"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,6 +28,7 @@ type Config struct {
 	SigningKey  ed25519.PrivateKey // signs assignments
 	Servers     []string           // the list told to agents; empty: they keep theirs
 	Version     string             // the agent version wanted; empty: none
+	ProxyFrom   []netip.Prefix     // balancers: their connections begin with a PROXY header, which is believed
 	Limits      Limits
 
 	// OnShed hears once per episode that more than Limits.ShedShare of the sessions

@@ -32,7 +32,15 @@ type Listener struct {
 	config *tls.Config
 	gates  gates
 	people peopleListener
-	told   rate.Sometimes // of certificates that are refused
+	told   told
+}
+
+// told are what is logged once a minute at most; the metrics count all of it.
+type told struct{ certificate, unlisted, introduced rate.Sometimes }
+
+func newTold() told {
+	minute := func() rate.Sometimes { return rate.Sometimes{Interval: time.Minute} }
+	return told{minute(), minute(), minute()}
 }
 
 // Listen makes the shared listener; nothing is accepted before Run.
@@ -54,7 +62,7 @@ func listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.
 	return &Listener{
 		tcp: l, server: server, log: log, gates: gates, config: tlsConfig(authority, server, gates, agents),
 		people: peopleListener{addr: l.Addr(), conns: make(chan net.Conn), done: make(chan struct{})},
-		told:   rate.Sometimes{Interval: time.Minute},
+		told:   newTold(),
 	}
 }
 
@@ -133,10 +141,14 @@ func (s *Server) accept(ctx context.Context, tcp net.Listener, serve func(*guest
 	}
 }
 
-// handshake makes TLS and gives the connection to whom it is for.
+// handshake hears whose connection it is, makes TLS and gives it to whom it is for.
 func (l *Listener) handshake(ctx context.Context, g *guest) {
+	_ = g.SetDeadline(time.Now().Add(l.server.cfg.Limits.Handshake))
+	if err := l.server.proxies.introduce(ctx, g); err != nil {
+		l.unintroduced(g, err)
+		return
+	}
 	conn := tls.Server(g, l.config)
-	_ = conn.SetDeadline(time.Now().Add(l.server.cfg.Limits.Handshake))
 	err := conn.HandshakeContext(ctx)
 	g.opened()
 	if err != nil {
@@ -152,25 +164,56 @@ func (l *Listener) handshake(ctx context.Context, g *guest) {
 	l.server.ServeConn(ctx, conn, proven(state.PeerCertificates))
 }
 
+// unintroduced counts and closes a balancer's connection that does not say whose it is.
+func (l *Listener) unintroduced(g *guest, err error) {
+	why := proxyFailure(err)
+	l.server.metrics.handshakes.WithLabelValues(why).Inc()
+	l.log.Debug("PROXY header", "peer", g.RemoteAddr(), "why", why, "error", err)
+	if why == "proxy_missing" || why == "proxy_malformed" {
+		l.told.introduced.Do(func() {
+			l.log.Warn("a connection from an address in --proxy-from must begin with a PROXY header, and is refused; let the balancer send one "+
+				"(HAProxy: send-proxy-v2 on its server lines) or take the address off the list; of others within a minute only the metrics tell",
+				"peer", g.RemoteAddr(), "error", err)
+		})
+	}
+	g.Close()
+}
+
 // failed counts and closes. A peer that is there reads why: the alert of TLS, or words
 // where it does not speak TLS.
 func (l *Listener) failed(g *guest, err error) {
 	why := tlsFailure(err)
+	if why == "tls_gone" && g.check {
+		why = "proxy_check"
+	}
 	l.server.metrics.handshakes.WithLabelValues(why).Inc()
 	l.log.Debug("TLS handshake", "peer", g.RemoteAddr(), "why", why, "error", err)
 	switch why {
-	case "tls_timeout", "tls_gone":
+	case "tls_timeout", "tls_gone", "proxy_check":
 		g.Close()
 		return
+	case "proxy_not_listed":
+		l.told.unlisted.Do(func() {
+			l.log.Warn("a connection begins with a PROXY header, and is refused: only peers that are listed are believed; if this is your balancer, "+
+				"add --proxy-from "+host(g.RemoteAddr())+"; of others within a minute only the metrics tell", "peer", g.RemoteAddr())
+		})
 	case "tls_plain_http":
 		_, _ = io.WriteString(g, plainHTTPAnswer)
 	}
 	if strings.HasPrefix(why, "tls_certificate") {
-		l.told.Do(func() {
+		l.told.certificate.Do(func() {
 			l.log.Warn("a client's certificate is refused; of others within a minute only the metrics tell", "peer", g.RemoteAddr(), "error", err)
 		})
 	}
 	wsconn.Part(g, partWithin)
+}
+
+func host(address net.Addr) string {
+	h, _, err := net.SplitHostPort(address.String())
+	if err != nil {
+		return address.String()
+	}
+	return h
 }
 
 // proven cannot fail: VerifyConnection has read the same certificate.

@@ -96,6 +96,11 @@ type guest struct {
 	gate   gate        // while TLS shakes hands: given back while it waits for bytes; nil: none
 	proven atomic.Bool // who he is, is known
 
+	// Of a balancer's connection, set before anything else reads from it. See proxies.
+	peer  net.Addr // of whom it speaks for; nil: the connection's own
+	ahead []byte   // read behind the header, to be read again
+	check bool     // the balancer speaks for itself
+
 	// Of places, by its lock.
 	since   time.Time
 	waits   *list.Element
@@ -103,8 +108,23 @@ type guest struct {
 	vouched bool
 }
 
+// RemoteAddr implements net.Conn.
+func (g *guest) RemoteAddr() net.Addr {
+	if g.peer != nil {
+		return g.peer
+	}
+	return g.Conn.RemoteAddr()
+}
+
 // Read implements net.Conn.
 func (g *guest) Read(b []byte) (int, error) {
+	if len(g.ahead) > 0 {
+		n := copy(b, g.ahead)
+		if g.ahead = g.ahead[n:]; len(g.ahead) == 0 {
+			g.ahead = nil
+		}
+		return n, nil
+	}
 	if g.proven.Load() {
 		return g.Conn.Read(b)
 	}

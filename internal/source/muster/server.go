@@ -24,6 +24,7 @@ type Server struct {
 	teams    teams
 	arrivals arrivals
 	places   *places
+	proxies  proxies
 
 	registry registry
 	acks     *outbox // acknowledgements and pings: short, urgent
@@ -64,6 +65,7 @@ func New(cfg Config) (*Server, error) {
 	s.acks = newOutbox("session-acks", laneAck, cfg.Limits.Sessions, cfg.Queues)
 	s.pushes = newOutbox("session-pushes", lanePush, cfg.Limits.Sessions, cfg.Queues)
 	s.places = newPlaces(cfg.Limits.Connections, cfg.Registerer)
+	s.proxies.from = cfg.ProxyFrom
 	s.watch.init(cfg.Limits, cfg.OnShed)
 	s.began = cfg.Now()
 	s.clock.Store(s.began.UnixNano())

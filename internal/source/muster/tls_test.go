@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/tls"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -54,7 +55,9 @@ func (h *house) Register(_ context.Context, uid uuid.UUID, _ pki.JoinToken, r pk
 	return r.Name, nil
 }
 
-func newHouse(t *testing.T) *house {
+func newHouse(t *testing.T) *house { return newHouseWith(t, nil, nil) }
+
+func newHouseWith(t *testing.T, change func(*Config), log *slog.Logger) *house {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "pki")
 	authority, err := pki.Open(dir, []string{"127.0.0.1"}, nil)
@@ -62,17 +65,23 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	h := &house{dir: dir, authority: authority, tokens: &mapTokens{by: map[string]pki.JoinToken{}}}
-	h.world = newWorld(t, func(c *Config) { c.SigningKey = authority.SigningKey() })
+	h.world = newWorld(t, func(c *Config) {
+		c.SigningKey = authority.SigningKey()
+		if change != nil {
+			change(c)
+		}
+	})
 	h.key = authority.SigningKey()
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.tls = tcp.Addr().String()
-	l := Listen(tcp, authority, h.server, nil)
+	l := Listen(tcp, authority, h.server, log)
 	h.listener = l
 	mux := http.NewServeMux()
 	mux.Handle(pki.EnrolPath, &pki.Enroller{Authority: authority, Tokens: h.tokens, Registrar: h})
+	mux.HandleFunc("/whence", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RemoteAddr) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hello people") })
 	people := &http.Server{Handler: mux}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -84,14 +93,16 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-func (h *house) join(name string) *pki.Identity {
+func (h *house) join(name string) *pki.Identity { h.t.Helper(); return h.joinBy(name, nil) }
+
+func (h *house) joinBy(name string, dial func(context.Context, string, string) (net.Conn, error)) *pki.Identity {
 	h.t.Helper()
 	token, keep, err := h.authority.NewToken([]string{h.tls}, pki.JoinToken{Namespace: "default"})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	_ = h.tokens.Create(h.t.Context(), keep)
-	id, err := pki.Enrol(h.t.Context(), pki.EnrolConfig{Token: token, StateDir: h.t.TempDir(), Request: pki.EnrolRequest{Name: name}})
+	id, err := pki.Enrol(h.t.Context(), pki.EnrolConfig{Token: token, StateDir: h.t.TempDir(), Dial: dial, Request: pki.EnrolRequest{Name: name}})
 	if err != nil {
 		h.t.Fatal(err)
 	}

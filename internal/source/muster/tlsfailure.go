@@ -23,6 +23,9 @@ func tlsFailure(err error) string {
 		if looksLikeHTTP(record.RecordHeader) {
 			return "tls_plain_http"
 		}
+		if looksLikeProxy(record.RecordHeader) {
+			return "proxy_not_listed"
+		}
 		return "tls_no_tls"
 	case errors.As(err, &certificate):
 		if errors.As(certificate.Err, &invalid) && invalid.Reason == x509.Expired {
