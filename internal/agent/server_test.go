@@ -199,6 +199,9 @@ func (s *server) of(chunk model.ChunkID) (list []wire.Signal) {
 
 // Nodes.
 
+func (s *server) Gone(uuid.UUID, string) muster.Gone      { return muster.Gone{} }
+func (s *server) FirstKey(_ uuid.UUID, key string) string { return key }
+
 func (s *server) Lookup(uid uuid.UUID) (muster.Node, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -268,9 +271,12 @@ func (s *server) Use(_ context.Context, id string, check func(pki.JoinToken) err
 	return t, check(t)
 }
 
-func (s *server) Register(_ context.Context, uid uuid.UUID, _ pki.JoinToken, request pki.EnrolRequest) (string, error) {
+func (s *server) Holder(string) (pki.Member, bool) { return pki.Member{}, false }
+func (s *server) Barred(string) error              { return nil }
+
+func (s *server) Register(_ context.Context, _ string, t pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.uid, s.request = uid, request
-	return "web01", nil
+	s.uid, s.request = uuid.New(), request
+	return pki.Member{UID: s.uid, Name: "web01", Namespace: t.Namespace}, nil
 }

@@ -68,7 +68,7 @@ func TestSlowEnrolmentsHoldNothing(t *testing.T) {
 			},
 		}}
 	}
-	for ip, want := range map[string]int{"127.0.0.1": http.StatusServiceUnavailable, "127.0.0.2": http.StatusUnauthorized} {
+	for ip, want := range map[string]int{"127.0.0.1": http.StatusServiceUnavailable, "127.0.0.2": http.StatusUnprocessableEntity} {
 		answer, err := from(ip).Post(listener.URL+pki.EnrolPath, "application/json", strings.NewReader(`{"secret": "AAAA", "csr": "AAAA"}`))
 		if err != nil {
 			t.Fatal(err)

@@ -43,8 +43,20 @@ func (n nodes) Lookup(uid uuid.UUID) (muster.Node, bool) {
 	if !ok {
 		return muster.Node{}, false
 	}
-	return muster.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout}, true
+	return muster.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Key: info.Key, Keepalive: info.Interval, Timeout: info.Timeout}, true
 }
+
+func (n nodes) Gone(uid uuid.UUID, key string) muster.Gone {
+	t, ok := n.s.intent.Tombstone(uid)
+	if !ok {
+		if t, ok = n.s.intent.TombstoneOfKey(key); !ok {
+			return muster.Gone{}
+		}
+	}
+	return muster.Gone{Code: t.Why, Sentence: t.Sentence(), Type: t.Hint()}
+}
+
+func (n nodes) FirstKey(uid uuid.UUID, key string) string { return n.s.intent.FirstKey(uid, key) }
 
 func (n nodes) Team(id model.NamespaceID) muster.TeamLimits {
 	name, _ := n.s.planner.NamespaceName(id)

@@ -10,3 +10,6 @@ func (s *Service) NewSession(ctx context.Context, user string) (string, error) {
 
 // TidyNow does what Tidy does once an hour.
 func (s *Service) TidyNow(ctx context.Context) error { return s.tidy(ctx) }
+
+// WriteSeenNow does what Run does every other second.
+func (s *Service) WriteSeenNow(ctx context.Context) error { return s.writeSeen(ctx) }

@@ -19,11 +19,16 @@ import (
 // nodeIndex answers for sessions, without SQL: after a restart every agent asks
 // within seconds.
 type nodeIndex struct {
+	joining sync.Mutex // held while a machine that joins is written; before mu
+
 	mu    sync.RWMutex
 	byUID map[uuid.UUID]NodeInfo
 	keys  map[Key]uuid.UUID
-	seen  map[Key]seenNode // said by agents and not written yet
-	told  uint64           // how often something was noted there
+	byKey map[string]uuid.UUID // by the fingerprint of the machine's key
+	seen  map[Key]seenNode     // said by agents and not written yet
+	told  uint64               // how often something was noted there
+	first map[Key]string       // keys of machines that had none on record, not written yet
+	tombs tombs
 }
 
 // seenNode is what an agent said; a nil map: nothing that is taken.
@@ -32,7 +37,8 @@ type seenNode struct {
 }
 
 func newNodeIndex() nodeIndex {
-	return nodeIndex{byUID: map[uuid.UUID]NodeInfo{}, keys: map[Key]uuid.UUID{}, seen: map[Key]seenNode{}}
+	return nodeIndex{byUID: map[uuid.UUID]NodeInfo{}, keys: map[Key]uuid.UUID{}, byKey: map[string]uuid.UUID{},
+		seen: map[Key]seenNode{}, first: map[Key]string{}, tombs: newTombs()}
 }
 
 func (x *nodeIndex) len() int {
@@ -44,9 +50,18 @@ func (x *nodeIndex) len() int {
 func (x *nodeIndex) remove(key Key) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	delete(x.byUID, x.keys[key])
+	x.forget(x.keys[key])
 	delete(x.keys, key)
 	delete(x.seen, key)
+	delete(x.first, key)
+}
+
+// forget takes a node out, with mu held.
+func (x *nodeIndex) forget(uid uuid.UUID) {
+	if info := x.byUID[uid]; x.byKey[info.Key] == uid {
+		delete(x.byKey, info.Key)
+	}
+	delete(x.byUID, uid)
 }
 
 func (s *Service) tookNode(row Row) error {
@@ -60,7 +75,7 @@ func (s *Service) tookNode(row Row) error {
 		return nil // declared, not enrolled yet
 	}
 	ns, _ := s.namespaceID(row.Namespace)
-	info := NodeInfo{ID: model.NodeID(row.ID), UID: uid, Name: row.Name, Namespace: row.Namespace, NamespaceID: ns,
+	info := NodeInfo{ID: model.NodeID(row.ID), UID: uid, Name: row.Name, Namespace: row.Namespace, NamespaceID: ns, Key: spec.Key,
 		said: fingerprint(spec.Facts, spec.AgentLabels)}
 	if spec.Keepalive != nil {
 		info.Interval, info.Timeout = time.Duration(spec.Keepalive.Interval), time.Duration(spec.Keepalive.Timeout)
@@ -68,9 +83,16 @@ func (s *Service) tookNode(row Row) error {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
 	if old, ok := s.nodes.keys[row.Key]; ok && old != uid {
-		delete(s.nodes.byUID, old)
+		s.nodes.forget(old)
 	}
+	if info.Key == "" {
+		info.Key = s.nodes.first[row.Key] // it is on its way into the row
+	}
+	s.nodes.forget(uid)
 	s.nodes.byUID[uid], s.nodes.keys[row.Key] = info, uid
+	if info.Key != "" {
+		s.nodes.byKey[info.Key] = uid
+	}
 	return nil
 }
 
@@ -80,6 +102,32 @@ func (s *Service) LookupNode(uid uuid.UUID) (NodeInfo, bool) {
 	defer s.nodes.mu.RUnlock()
 	info, ok := s.nodes.byUID[uid]
 	return info, ok
+}
+
+// LookupKey finds the node of the machine that has a key, by its fingerprint, from memory.
+func (s *Service) LookupKey(key string) (NodeInfo, bool) {
+	s.nodes.mu.RLock()
+	defer s.nodes.mu.RUnlock()
+	uid, ok := s.nodes.byKey[key]
+	return s.nodes.byUID[uid], ok
+}
+
+// FirstKey puts the key of its machine on record for a node that has none: in memory at
+// once, and Run writes it soon. It returns the key that is on record then.
+func (s *Service) FirstKey(uid uuid.UUID, key string) string {
+	s.nodes.mu.Lock()
+	defer s.nodes.mu.Unlock()
+	info, ok := s.nodes.byUID[uid]
+	if !ok || info.Key != "" {
+		return info.Key
+	}
+	if _, taken := s.nodes.byKey[key]; taken {
+		return ""
+	}
+	info.Key = key
+	s.nodes.byUID[uid], s.nodes.byKey[key] = info, uid
+	s.nodes.first[Key{"Node", info.Namespace, info.Name}] = key
+	return key
 }
 
 // SeenNode notes what an agent said of itself; Run writes it soon, if it is new. A
@@ -156,47 +204,23 @@ const seenAtOnce = 2000
 
 func (s *Service) writeSeen(ctx context.Context) error {
 	for {
-		s.nodes.mu.Lock()
-		batch := map[Key]seenNode{}
-		for key, seen := range s.nodes.seen {
-			if batch[key] = seen; len(batch) == seenAtOnce {
-				break
-			}
-		}
-		s.nodes.mu.Unlock()
-		if len(batch) == 0 {
+		seen, keys := s.unwritten()
+		if len(seen)+len(keys) == 0 {
 			return nil
 		}
+		all := maps.Clone(seen)
+		for key := range keys {
+			all[key] = seen[key]
+		}
 		var writes []Write
-		for key, seen := range batch {
-			row, err := s.opts.Store.Get(ctx, key)
-			if model.ClassOf(err) == model.NotFound {
-				continue
-			}
+		for key, said := range all {
+			write, ok, err := s.seenWrite(ctx, key, said, keys[key])
 			if err != nil {
 				return err
 			}
-			r, err := decode(row)
-			if err != nil {
-				return err
+			if ok {
+				writes = append(writes, write)
 			}
-			spec := r.Spec.(*model.NodeSpec)
-			facts, labels := spec.Facts, spec.AgentLabels
-			if seen.facts != nil {
-				facts = seen.facts
-			}
-			if seen.labels != nil {
-				labels = seen.labels
-			}
-			if maps.Equal(spec.Facts, facts) && maps.Equal(spec.AgentLabels, labels) {
-				continue
-			}
-			spec.Facts, spec.AgentLabels = facts, labels
-			body, err := encode(r)
-			if err != nil {
-				return err
-			}
-			writes = append(writes, Write{Key: key, Body: body, Expect: row.Revision})
 		}
 		if len(writes) > 0 {
 			if _, err := s.commit(ctx, server("facts from agents"), writes); err != nil {
@@ -204,17 +228,76 @@ func (s *Service) writeSeen(ctx context.Context) error {
 			}
 		}
 		s.nodes.mu.Lock()
-		for key, seen := range batch {
-			if now, ok := s.nodes.seen[key]; ok && maps.Equal(now.facts, seen.facts) && maps.Equal(now.labels, seen.labels) {
+		for key, said := range seen {
+			if now, ok := s.nodes.seen[key]; ok && maps.Equal(now.facts, said.facts) && maps.Equal(now.labels, said.labels) {
 				delete(s.nodes.seen, key)
 			}
+		}
+		for key := range keys {
+			delete(s.nodes.first, key)
 		}
 		s.nodes.mu.Unlock()
 	}
 }
 
+// unwritten is what one transaction may take of what agents said, and of first keys.
+func (s *Service) unwritten() (seen map[Key]seenNode, keys map[Key]string) {
+	s.nodes.mu.Lock()
+	defer s.nodes.mu.Unlock()
+	seen, keys = map[Key]seenNode{}, map[Key]string{}
+	for key, said := range s.nodes.seen {
+		if seen[key] = said; len(seen) == seenAtOnce {
+			break
+		}
+	}
+	for key, machine := range s.nodes.first {
+		if keys[key] = machine; len(keys) == seenAtOnce {
+			break
+		}
+	}
+	return seen, keys
+}
+
+// seenWrite is the node's row with what its agent said; ok is false where that is so already.
+func (s *Service) seenWrite(ctx context.Context, key Key, seen seenNode, machine string) (w Write, ok bool, err error) {
+	row, err := s.opts.Store.Get(ctx, key)
+	if model.ClassOf(err) == model.NotFound {
+		return w, false, nil
+	}
+	if err != nil {
+		return w, false, err
+	}
+	r, err := decode(row)
+	if err != nil {
+		return w, false, err
+	}
+	spec := r.Spec.(*model.NodeSpec)
+	facts, labels := spec.Facts, spec.AgentLabels
+	if seen.facts != nil {
+		facts = seen.facts
+	}
+	if seen.labels != nil {
+		labels = seen.labels
+	}
+	if spec.Key != "" {
+		machine = spec.Key
+	}
+	if maps.Equal(spec.Facts, facts) && maps.Equal(spec.AgentLabels, labels) && spec.Key == machine {
+		return w, false, nil
+	}
+	spec.Facts, spec.AgentLabels, spec.Key = facts, labels, machine
+	body, err := encode(r)
+	return Write{Key: key, Body: body, Expect: row.Revision}, true, err
+}
+
+// Holder implements pki.Registrar.
+func (s *Service) Holder(key string) (pki.Member, bool) {
+	info, ok := s.LookupKey(key)
+	return pki.Member{UID: info.UID, Name: info.Name, Namespace: info.Namespace}, ok
+}
+
 // Register implements pki.Registrar: it creates the node of a machine that joins.
-func (s *Service) Register(ctx context.Context, uid uuid.UUID, token pki.JoinToken, request pki.EnrolRequest) (string, error) {
+func (s *Service) Register(ctx context.Context, key string, token pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
 	base := NodeName(request.Name)
 	namespace := token.Namespace
 	if namespace == "" {
@@ -226,6 +309,12 @@ func (s *Service) Register(ctx context.Context, uid uuid.UUID, token pki.JoinTok
 	if s.unsaidLabels(namespace, request.Labels) != "" { // its first session says so
 		request.Labels = nil
 	}
+	s.nodes.joining.Lock() // a machine that asks twice at once is one node
+	defer s.nodes.joining.Unlock()
+	if member, ok := s.Holder(key); ok {
+		return member, nil
+	}
+	uid := uuid.New()
 	for i := 1; i <= 1000; i++ {
 		name := base
 		if i > 1 {
@@ -233,19 +322,21 @@ func (s *Service) Register(ctx context.Context, uid uuid.UUID, token pki.JoinTok
 		}
 		r := model.Resource{
 			Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: namespace, Labels: token.Labels},
-			Spec: &model.NodeSpec{UID: uid.String(), Groups: token.Groups, Facts: request.Facts, AgentLabels: request.Labels},
+			Spec: &model.NodeSpec{UID: uid.String(), Groups: token.Groups, Lifecycle: token.Lifecycle, Key: key,
+				Facts: request.Facts, AgentLabels: request.Labels},
 		}
 		body, err := encode(&r)
 		if err != nil {
-			return "", err
+			return pki.Member{}, err
 		}
-		_, err = s.commit(ctx, Who{User: "token:" + token.ID, Why: "joined"}, []Write{{Key: KeyOf(&r), Body: body}})
+		writes := append([]Write{{Key: KeyOf(&r), Body: body}}, s.nodes.liftKey(key)...)
+		_, err = s.commit(ctx, Who{User: "token:" + token.ID, Why: "joined"}, writes)
 		if model.ClassOf(err) == model.Conflict {
 			continue // that name is taken
 		}
-		return name, err
+		return pki.Member{UID: uid, Name: name, Namespace: namespace}, err
 	}
-	return "", model.Errorf(model.Conflict, "a thousand nodes are called %s already", base).WithHint("start the agent with --name")
+	return pki.Member{}, model.Errorf(model.Conflict, "a thousand nodes are called %s already", base).WithHint("start the agent with --name")
 }
 
 // NodeName makes a resource name of what a machine calls itself.

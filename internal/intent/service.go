@@ -81,7 +81,7 @@ func (s *Service) Load(ctx context.Context) error {
 		kind string
 		take func(Row) error
 	}{
-		{"Namespace", s.tookNamespace}, {"Node", s.tookNode}, {userKind, s.users.tookUser}, {tokenRowKind, s.users.tookToken},
+		{"Namespace", s.tookNamespace}, {"Node", s.tookNode}, {tombstoneKind, s.nodes.tookTombstone}, {userKind, s.users.tookUser}, {tokenRowKind, s.users.tookToken},
 	} {
 		rows, err := s.opts.Store.List(ctx, ListQuery{Kind: load.kind})
 		if err != nil {
@@ -160,6 +160,12 @@ func (s *Service) took(row Row, deleted bool) error {
 			return nil
 		}
 		return s.tookNamespace(row)
+	case tombstoneKind:
+		if deleted {
+			s.nodes.removeTombstone(row.Name)
+			return nil
+		}
+		return s.nodes.tookTombstone(row)
 	case userKind:
 		if deleted {
 			s.users.removeUser(row.Name)
@@ -286,6 +292,7 @@ type NodeInfo struct {
 	NamespaceID model.NamespaceID
 	Interval    time.Duration // keepalive; zero: the server's default
 	Timeout     time.Duration
+	Key         string // pki.Fingerprint of its machine's key; empty: not known yet
 
 	said uint64 // fingerprint of the facts and labels on record
 }

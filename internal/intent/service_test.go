@@ -153,17 +153,17 @@ func TestIfMatch(t *testing.T) {
 
 func TestWhatAgentsSayIsNotTheOperatorsToChange(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	uid := uuid.New()
+	var uid uuid.UUID
 	token := pki.JoinToken{ID: "t", Groups: []string{"web"}, Labels: map[string]string{"env": "prod"}}
-	for i, want := range []string{"web01", "web01-2"} {
-		id := uid
-		if i > 0 {
-			id = uuid.New()
+	for _, c := range []struct{ key, want string }{{"k2", "web01"}, {"k1", "web01-2"}, {"k2", "web01"}} {
+		member, err := w.Register(ctx, c.key, token, pki.EnrolRequest{Name: "WEB01", Facts: map[string]string{"os": "linux"}})
+		if err != nil || member.Name != c.want || member.Namespace != "default" {
+			t.Fatal(member, err)
 		}
-		name, err := w.Register(ctx, id, token, pki.EnrolRequest{Name: "WEB01", Facts: map[string]string{"os": "linux"}})
-		if err != nil || name != want {
-			t.Fatal(name, err)
+		if held, ok := w.LookupKey(c.key); !ok || held.UID != member.UID {
+			t.Fatalf("the key of %s is of %+v", c.want, held)
 		}
+		uid = member.UID
 	}
 	info, ok := w.LookupNode(uid)
 	if !ok || info.Name != "web01" || info.NamespaceID != model.DefaultNamespace || info.ID < 1000 {

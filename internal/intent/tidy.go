@@ -2,6 +2,7 @@ package intent
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -14,8 +15,8 @@ const (
 	joinTokensStay = 30 * 24 * time.Hour
 )
 
-// Tidy removes recorded changes older than the retention, and join tokens that expired
-// long ago, until ctx ends.
+// Tidy removes recorded changes older than the retention, join tokens that expired long
+// ago, and tombstones whose time is over, until ctx ends.
 func (s *Service) Tidy(ctx context.Context) error {
 	tick := time.NewTicker(tidyEvery)
 	defer tick.Stop()
@@ -25,7 +26,7 @@ func (s *Service) Tidy(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			if err := s.tidy(ctx); err != nil && ctx.Err() == nil {
-				s.opts.Logger.Warn("old changes and join tokens could not be removed; trying again in an hour", "err", err)
+				s.opts.Logger.Warn("old changes, join tokens and tombstones could not be removed; trying again in an hour", "err", err)
 			}
 		}
 	}
@@ -36,6 +37,11 @@ func (s *Service) tidy(ctx context.Context) error {
 	for removed := tidyStep; removed == tidyStep && s.opts.AuditRetention > 0; {
 		var err error
 		if removed, err = s.opts.Store.ForgetChanges(ctx, now.Add(-s.opts.AuditRetention), tidyStep); err != nil {
+			return err
+		}
+	}
+	for writes := range slices.Chunk(s.nodes.expired(now), tidyStep) {
+		if _, err := s.commit(ctx, server("tombstones whose time is over"), writes); err != nil {
 			return err
 		}
 	}

@@ -239,6 +239,15 @@ func (a *Authority) makeServer() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 // IssueNode signs a node's request (DER): whatever names it asks for, the
 // certificate says only muster:node:<uid>.
 func (a *Authority) IssueNode(csr []byte, uid uuid.UUID) ([]byte, error) {
+	key, err := requestKey(csr)
+	if err != nil {
+		return nil, err
+	}
+	return a.issueNode(key, uid)
+}
+
+// requestKey is the key that a certificate request (DER) is for; whoever made the request has it.
+func requestKey(csr []byte) (*ecdsa.PublicKey, error) {
 	request, err := x509.ParseCertificateRequest(csr)
 	if err != nil {
 		return nil, model.Errorf(model.Invalid, "certificate request: %w", err)
@@ -246,13 +255,18 @@ func (a *Authority) IssueNode(csr []byte, uid uuid.UUID) ([]byte, error) {
 	if err := request.CheckSignature(); err != nil {
 		return nil, model.Errorf(model.Invalid, "certificate request: %w", err)
 	}
-	if key, ok := request.PublicKey.(*ecdsa.PublicKey); !ok || key.Curve != elliptic.P256() {
+	key, ok := request.PublicKey.(*ecdsa.PublicKey)
+	if !ok || key.Curve != elliptic.P256() {
 		return nil, model.Errorf(model.Invalid, "certificate request: want an ECDSA key on P-256")
 	}
+	return key, nil
+}
+
+func (a *Authority) issueNode(key *ecdsa.PublicKey, uid uuid.UUID) ([]byte, error) {
 	der, err := a.sign(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "Muster node"}, URIs: []*url.URL{nodeURI(uid)},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}, caLife, request.PublicKey, a.ca, a.caKey)
+	}, caLife, key, a.ca, a.caKey)
 	if err != nil {
 		return nil, fmt.Errorf("sign certificate of node %s: %w", uid, err)
 	}

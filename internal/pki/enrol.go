@@ -40,10 +40,23 @@ type EnrolAnswer struct {
 	Servers     []string  `json:"servers"`
 }
 
-// Registrar creates the node of a machine that joins, in the token's namespace with
-// the token's groups and labels, under the name wanted or one near it.
+// Member is the node that a machine is.
+type Member struct {
+	UID       uuid.UUID
+	Name      string
+	Namespace string
+}
+
+// Registrar knows which machine is which node, by the Fingerprint of its key.
 type Registrar interface {
-	Register(ctx context.Context, uid uuid.UUID, token JoinToken, request EnrolRequest) (name string, err error)
+	// Holder finds the node of a key, from memory.
+	Holder(key string) (Member, bool)
+	// Barred says why the machine with this key is no node (any more); nil: nothing is
+	// known against it.
+	Barred(key string) error
+	// Register makes the machine with this key a node: in the token's namespace with the
+	// token's groups and labels, under the name wanted or one near it.
+	Register(ctx context.Context, key string, token JoinToken, request EnrolRequest) (Member, error)
 }
 
 // Enroller answers EnrolPath.
@@ -111,9 +124,41 @@ func (e *Enroller) admitted(ctx context.Context, request EnrolRequest) (EnrolAns
 	return e.Enrol(ctx, request)
 }
 
-// Enrol makes a machine a node: the token is verified and counted first, so that a
-// wrong one costs no signature and leaves no node.
+// Enrol makes a machine a node. Who has a node's key is that node, with a token or
+// without one: an answer that was lost is given again, and makes no second node. A token
+// is verified and counted before anything else is made, so that a wrong one costs no
+// signature and leaves no node.
 func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer, error) {
+	public, err := requestKey(request.CSR)
+	if err != nil {
+		return EnrolAnswer{}, err
+	}
+	key := Fingerprint(public)
+	node, ok := e.Registrar.Holder(key)
+	if !ok {
+		if node, err = e.join(ctx, key, request); err != nil {
+			return EnrolAnswer{}, err
+		}
+	}
+	cert, err := e.Authority.issueNode(public, node.UID)
+	if err != nil {
+		return EnrolAnswer{}, err
+	}
+	return EnrolAnswer{
+		Node: node.UID, Name: node.Name, Namespace: node.Namespace, Certificate: cert, CA: e.Authority.CAPEM(),
+		ServerKey: publicKey(e.Authority.signKey), Servers: e.Servers,
+	}, nil
+}
+
+// join admits a machine whose key is no node's: with a token at once. A token is a newer
+// word than what was said against the key before.
+func (e *Enroller) join(ctx context.Context, key string, request EnrolRequest) (Member, error) {
+	if len(request.Secret) == 0 {
+		if err := e.Registrar.Barred(key); err != nil {
+			return Member{}, err
+		}
+		return Member{}, errUnknownToken()
+	}
 	token, err := e.Tokens.Use(ctx, tokenID(request.Secret), func(t JoinToken) error {
 		return t.verify(request.Secret, e.Authority.now())
 	})
@@ -121,22 +166,10 @@ func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer
 		err = errUnknownToken()
 	}
 	if err != nil {
-		return EnrolAnswer{}, err
-	}
-	uid := uuid.New()
-	cert, err := e.Authority.IssueNode(request.CSR, uid)
-	if err != nil {
-		return EnrolAnswer{}, err
+		return Member{}, err
 	}
 	request.Secret, request.CSR = nil, nil
-	name, err := e.Registrar.Register(ctx, uid, token, request)
-	if err != nil {
-		return EnrolAnswer{}, err
-	}
-	return EnrolAnswer{
-		Node: uid, Name: name, Namespace: token.Namespace, Certificate: cert, CA: e.Authority.CAPEM(),
-		ServerKey: publicKey(e.Authority.signKey), Servers: e.Servers,
-	}, nil
+	return e.Registrar.Register(ctx, key, token, request)
 }
 
 // enrolTimeout is how long one server has to answer.

@@ -2,7 +2,11 @@ package pki
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io/fs"
 	"net/http/httptest"
@@ -42,11 +46,21 @@ func (m *memTokens) Use(_ context.Context, id string, check func(JoinToken) erro
 	return t, nil
 }
 
-type registrar struct{ got []uuid.UUID }
+type registrar struct {
+	got  []uuid.UUID
+	held map[string]Member
+	gone error
+}
 
-func (r *registrar) Register(_ context.Context, uid uuid.UUID, _ JoinToken, q EnrolRequest) (string, error) {
-	r.got = append(r.got, uid)
-	return q.Name, nil
+func (r *registrar) Holder(key string) (Member, bool) { m, ok := r.held[key]; return m, ok }
+func (r *registrar) Barred(string) error              { return r.gone }
+func (r *registrar) Register(_ context.Context, key string, t JoinToken, q EnrolRequest) (Member, error) {
+	m := Member{UID: uuid.New(), Name: q.Name, Namespace: t.Namespace}
+	if r.held == nil {
+		r.held = map[string]Member{}
+	}
+	r.held[key], r.got = m, append(r.got, m.UID)
+	return m, nil
 }
 
 func open(t testing.TB, dir string, now func() time.Time, names ...string) *Authority {
@@ -107,6 +121,44 @@ func TestEnrol(t *testing.T) {
 	_, err = Enrol(t.Context(), EnrolConfig{Token: parsed, StateDir: t.TempDir()})
 	if model.ClassOf(err) != model.Unauthenticated || !strings.Contains(err.Error(), "its limit") {
 		t.Fatalf("second use: %v", err)
+	}
+}
+
+// Who has a node's key is that node, however often it asks and with whatever token; a
+// machine without a token hears what is known against it.
+func TestEnrolmentIsIdempotentByKey(t *testing.T) {
+	a := open(t, t.TempDir(), nil)
+	tokens, nodes := &memTokens{rows: map[string]JoinToken{}}, &registrar{}
+	e := &Enroller{Authority: a, Tokens: tokens, Registrar: nodes}
+	token, keep, err := a.NewToken([]string{"127.0.0.1:8443"}, JoinToken{Namespace: "default", MaxUses: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = tokens.Create(t.Context(), keep)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range [][]byte{token.Secret[:], token.Secret[:], []byte("another"), nil} {
+		answer, err := e.Enrol(t.Context(), EnrolRequest{Secret: secret, CSR: csr, Name: "web01"})
+		if err != nil || answer.Node != nodes.got[0] || answer.Name != "web01" || answer.Namespace != "default" {
+			t.Fatalf("%+v, %v", answer, err)
+		}
+		cert, err := parseCert(answer.Certificate)
+		if err != nil || FingerprintOf(cert) != Fingerprint(&key.PublicKey) || len(FingerprintOf(cert)) != 64 {
+			t.Fatalf("the certificate is of key %s, %v", FingerprintOf(cert), err)
+		}
+	}
+	if len(nodes.got) != 1 || tokens.rows[keep.ID].Uses != 1 {
+		t.Fatalf("%d nodes, %d uses", len(nodes.got), tokens.rows[keep.ID].Uses)
+	}
+	nodes.held, nodes.gone = nil, model.Errorf(model.Forbidden, "retired")
+	if _, err := e.Enrol(t.Context(), EnrolRequest{CSR: csr}); model.ClassOf(err) != model.Forbidden {
+		t.Fatalf("without a token: %v", err)
 	}
 }
 

@@ -155,6 +155,12 @@ func (s *Spine) Lookup(uid uuid.UUID) (muster.Node, bool) {
 	return n, ok
 }
 
+// Gone: nobody is.
+func (s *Spine) Gone(uuid.UUID, string) muster.Gone { return muster.Gone{} }
+
+// FirstKey takes whichever comes: there is no record.
+func (s *Spine) FirstKey(_ uuid.UUID, key string) string { return key }
+
 // Seen is not kept: there is no intent.
 func (s *Spine) Seen(muster.Node, *wire.Hello) (limit, reason string) { return "", "" }
 

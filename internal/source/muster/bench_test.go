@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/uuid"
-
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -37,7 +35,7 @@ func BenchmarkBatch(b *testing.B) {
 				c.Limits.NodeResultsPerSec = 1e12
 			})
 			uid := w.node(1, 1, 2, 3)
-			x, refusal := w.server.admit(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid}, uuid.Nil)
+			x, refusal := w.server.admit(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid}, Proof{})
 			if refusal != nil {
 				b.Fatal(refusal)
 			}

@@ -17,10 +17,24 @@ type Node struct {
 	ID        model.NodeID
 	Name      string
 	Namespace model.NamespaceID
-	Revoked   bool // its certificate is no longer accepted
+	Key       string // pki.Fingerprint of its machine's key; empty: none on record yet
 
 	Keepalive time.Duration // how often it must be heard of; zero: Limits.Keepalive
 	Timeout   time.Duration // after which it is missed; zero: Limits.Timeout
+}
+
+// Gone is why a machine is no node (any more): what it is refused with.
+type Gone struct {
+	Code     string // of Refuse; empty: nothing is known against it
+	Sentence string // by whom, when and why
+	Type     string // what to type if it should be a node all the same
+}
+
+// Proof is what a client certificate proves. The zero Proof believes Hello: plain
+// loopback connections only.
+type Proof struct {
+	Node uuid.UUID
+	Key  string // pki.Fingerprint of the certificate's key
 }
 
 // TeamLimits bound what the nodes of one namespace may send.
@@ -34,6 +48,12 @@ type TeamLimits struct {
 // Nodes finds machines by their immutable id.
 type Nodes interface {
 	Lookup(uid uuid.UUID) (Node, bool)
+	// Gone says what became of a node that Lookup does not know (any more), or of a
+	// machine by its key; the zero one: nothing is known.
+	Gone(uid uuid.UUID, key string) Gone
+	// FirstKey puts a key on record for a node that has none, and returns the one that is
+	// on record then. It must not block.
+	FirstKey(uid uuid.UUID, key string) string
 	// Team says what a namespace may send. It is asked every second.
 	Team(namespace model.NamespaceID) TeamLimits
 	// Seen hands on what an agent said of itself (facts, labels, groups, version). It

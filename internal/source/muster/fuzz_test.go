@@ -3,8 +3,6 @@ package muster
 import (
 	"testing"
 
-	"github.com/google/uuid"
-
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -20,7 +18,7 @@ func FuzzFrame(f *testing.F) {
 	uid := w.node(1, 1, 2)
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		hello := &wire.Hello{Protocol: wire.Protocol, Node: uid, Streams: []wire.StreamHeld{{StreamKey: live}}}
-		x, refusal := w.server.admit(nil, hello, uuid.Nil)
+		x, refusal := w.server.admit(nil, hello, Proof{})
 		if refusal != nil {
 			t.Fatal(refusal)
 		}

@@ -27,7 +27,7 @@ func (b begun) Committed(_ uint64, at journal.Position, err error) { b <- outcom
 // handshake answers Hello: with a session, with a refusal, or, when the connection
 // broke, with neither. What a connection costs here is a look into memory, one
 // journal entry and one look into the view: a whole fleet may come at once.
-func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven uuid.UUID) (*session, *wire.Refuse) {
+func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof) (*session, *wire.Refuse) {
 	hello, refusal := s.hello(conn)
 	if hello == nil {
 		return nil, refusal
@@ -123,14 +123,14 @@ func (s *Server) hello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
 const newIdentity = "stop the agent, delete its --state-dir, and start it with a new token: muster-agent --token TOKEN (on the server: muster node token)"
 
 // admit checks who it is and whether it may.
-func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven uuid.UUID) (*session, *wire.Refuse) {
+func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven Proof) (*session, *wire.Refuse) {
 	if hello.Protocol != wire.Protocol {
 		r := s.busy("protocol", fmt.Sprintf("the agent speaks version %d of the protocol, this server version %d", hello.Protocol, wire.Protocol), time.Minute)
 		r.Type = "bring agent and server to versions that fit: muster version"
 		return nil, r
 	}
-	if proven != uuid.Nil && hello.Node != proven {
-		return nil, &wire.Refuse{Code: "identity", Sentence: "Hello names node " + hello.Node.String() + ", the certificate is that of " + proven.String(),
+	if proven.Node != uuid.Nil && hello.Node != proven.Node {
+		return nil, &wire.Refuse{Code: "identity", Sentence: "Hello names node " + hello.Node.String() + ", the certificate is that of " + proven.Node.String(),
 			Type: newIdentity}
 	}
 	if retry := s.draining.Load(); retry != 0 {
@@ -139,11 +139,9 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven uuid.UUID) (
 	node, ok := s.cfg.Nodes.Lookup(hello.Node)
 	switch {
 	case !ok:
-		return nil, s.unknown(hello.Node)
-	case node.Revoked:
-		r := s.busy("revoked", "the certificate of node "+node.Name+" was revoked", time.Hour)
-		r.Type = "if this is a mistake, " + newIdentity
-		return nil, r
+		return nil, s.unknown(hello.Node, proven.Key)
+	case proven.Key != "" && !s.holds(&node, hello.Node, proven.Key):
+		return nil, s.replaced(&node, proven.Key)
 	case len(hello.Streams) > maxStreams:
 		return nil, s.busy("streams", fmt.Sprintf("Hello names %d streams, at most %d", len(hello.Streams), maxStreams), time.Minute)
 	}
@@ -156,9 +154,42 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven uuid.UUID) (
 	return x, nil
 }
 
-func (s *Server) unknown(uid uuid.UUID) *wire.Refuse {
-	r := s.busy("unknown", "the server knows no node "+uid.String(), 10*time.Minute)
+// holds says whether the key is the one on record of the node. A node that has none on
+// record gets the one that comes first.
+func (s *Server) holds(node *Node, uid uuid.UUID, key string) bool {
+	if node.Key == "" {
+		node.Key = s.cfg.Nodes.FirstKey(uid, key)
+	}
+	return node.Key == key
+}
+
+// goneRetry is how soon a machine that is no node asks again: often enough to notice that
+// somebody changed his mind.
+const goneRetry = 10 * time.Minute
+
+// unknown refuses a machine whose node is not there (any more).
+func (s *Server) unknown(uid uuid.UUID, key string) *wire.Refuse {
+	if gone := s.cfg.Nodes.Gone(uid, key); gone.Code != "" {
+		return s.gone(gone)
+	}
+	r := s.busy("unknown", "the server knows no node "+uid.String(), goneRetry)
 	r.Type = newIdentity
+	return r
+}
+
+// replaced refuses a machine with another key than that of the node.
+func (s *Server) replaced(node *Node, key string) *wire.Refuse {
+	if gone := s.cfg.Nodes.Gone(uuid.Nil, key); gone.Code != "" {
+		return s.gone(gone)
+	}
+	r := s.busy("replaced", "node "+node.Name+" has another machine: the key of this one is not the one on record", goneRetry)
+	r.Type = "if this machine is " + node.Name + " all the same, on the server: muster node replace " + node.Name + "; if it is another: " + newIdentity
+	return r
+}
+
+func (s *Server) gone(g Gone) *wire.Refuse {
+	r := s.busy(g.Code, g.Sentence, goneRetry)
+	r.Type = g.Type
 	return r
 }
 

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/time/rate"
 
 	"github.com/muster-fleet/muster/internal/pki"
@@ -217,12 +216,12 @@ func host(address net.Addr) string {
 }
 
 // proven cannot fail: VerifyConnection has read the same certificate.
-func proven(chain []*x509.Certificate) uuid.UUID {
+func proven(chain []*x509.Certificate) Proof {
 	uid, err := pki.NodeOf(chain[0])
 	if err != nil {
 		panic("BUG: verified certificate names no node: " + err.Error())
 	}
-	return uid
+	return Proof{Node: uid, Key: pki.FingerprintOf(chain[0])}
 }
 
 // peopleListener hands over connections that are accepted already.
@@ -261,5 +260,5 @@ func ServePlain(ctx context.Context, l net.Listener, server *Server) error {
 	if !ok || !addr.IP.IsLoopback() {
 		return fmt.Errorf("listen for agents without TLS on %s: only loopback addresses may", l.Addr())
 	}
-	return server.accept(ctx, l, func(g *guest) { server.ServeConn(ctx, g, uuid.Nil) })
+	return server.accept(ctx, l, func(g *guest) { server.ServeConn(ctx, g, Proof{}) })
 }

@@ -167,8 +167,10 @@ func (s *Server) reassign(changed []model.NodeID) {
 		}
 		if s.cfg.Assignments.For(node) == nil {
 			if _, ok := s.cfg.Nodes.Lookup(x.uid); !ok {
-				r := s.unknown(x.uid)
-				r.Sentence = "the node was deleted"
+				r := s.unknown(x.uid, x.node.Key)
+				if r.Code == "unknown" {
+					r.Sentence = "the node was deleted"
+				}
 				x.tell(*r)
 				continue
 			}

@@ -79,12 +79,11 @@ type stream struct {
 }
 
 // ServeConn speaks the protocol on one connection: it returns when the session is
-// open (a goroutine of its own reads on) or refused. node is the id proven by the
-// client certificate; the zero id believes Hello (plain loopback connections only).
-func (s *Server) ServeConn(ctx context.Context, nc net.Conn, node uuid.UUID) {
+// open (a goroutine of its own reads on) or refused.
+func (s *Server) ServeConn(ctx context.Context, nc net.Conn, proven Proof) {
 	_ = nc.SetDeadline(time.Now().Add(s.cfg.Limits.Handshake)) // the network's clock is the real one
 	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
-	leave, ok := s.arrivals.enter(node)
+	leave, ok := s.arrivals.enter(proven.Node)
 	if !ok {
 		s.metrics.handshakes.WithLabelValues("crowded").Inc()
 		_, _ = io.WriteString(nc, crowdedAnswer)
@@ -98,7 +97,7 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn, node uuid.UUID) {
 		wsconn.Part(nc, partWithin) // what is wrong with the request stands in the answer
 		return
 	}
-	x, refusal := s.handshake(ctx, conn, node)
+	x, refusal := s.handshake(ctx, conn, proven)
 	if x == nil {
 		if refusal == nil {
 			s.metrics.handshakes.WithLabelValues("lost").Inc()

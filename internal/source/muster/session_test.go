@@ -172,14 +172,16 @@ func raw(a *agent, message []byte) {
 func TestRefusalsAtHello(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.Sessions = 1 })
 	known := w.node(1, 1)
-	revoked := w.node(2, 1)
-	w.nodes.set(revoked, Node{ID: 1002, Name: "node2", Revoked: true})
+	retired := w.node(2, 1)
+	w.nodes.bury(retired, Gone{Code: "retired", Sentence: "node node2 was retired by ada: scrapped", Type: "muster node token"})
+	rebuilt := w.node(4, 1)
+	w.nodes.set(rebuilt, Node{ID: 1004, Name: "node4", Key: "new"})
 	other := w.node(3, 1)
 	_ = w.agent(known)
 	for _, c := range []struct {
 		code string
 		uid  uuid.UUID
-	}{{"unknown", uuid.New()}, {"revoked", revoked}, {"limited", other}} {
+	}{{"unknown", uuid.New()}, {"retired", retired}, {"limited", other}} {
 		_, err := w.open(c.uid, nil)
 		if r := refusalOf(t, err); r.Code != c.code || r.Sentence == "" {
 			t.Errorf("refusal %+v, want code %s", r, c.code)
@@ -188,13 +190,14 @@ func TestRefusalsAtHello(t *testing.T) {
 	for _, c := range []struct {
 		code  string
 		hello wire.Hello
-		uid   uuid.UUID
+		proof Proof
 	}{
-		{"protocol", wire.Hello{Protocol: 99, Node: known}, uuid.Nil},
-		{"identity", wire.Hello{Protocol: wire.Protocol, Node: known}, other},
-		{"streams", wire.Hello{Protocol: wire.Protocol, Node: known, Streams: make([]wire.StreamHeld, maxStreams+1)}, uuid.Nil},
+		{"protocol", wire.Hello{Protocol: 99, Node: known}, Proof{}},
+		{"identity", wire.Hello{Protocol: wire.Protocol, Node: known}, Proof{Node: other}},
+		{"replaced", wire.Hello{Protocol: wire.Protocol, Node: rebuilt}, Proof{Node: rebuilt, Key: "old"}},
+		{"streams", wire.Hello{Protocol: wire.Protocol, Node: known, Streams: make([]wire.StreamHeld, maxStreams+1)}, Proof{}},
 	} {
-		if _, r := w.server.admit(nil, &c.hello, c.uid); r == nil || r.Code != c.code {
+		if _, r := w.server.admit(nil, &c.hello, c.proof); r == nil || r.Code != c.code {
 			t.Errorf("refusal %+v, want code %s", r, c.code)
 		}
 	}

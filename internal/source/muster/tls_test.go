@@ -47,12 +47,15 @@ func (m *mapTokens) Use(_ context.Context, id string, check func(pki.JoinToken) 
 	return t, check(t)
 }
 
+func (h *house) Holder(string) (pki.Member, bool) { return pki.Member{}, false }
+func (h *house) Barred(string) error              { return nil }
+
 // Register makes the machine a node with one check.
-func (h *house) Register(_ context.Context, uid uuid.UUID, _ pki.JoinToken, r pki.EnrolRequest) (string, error) {
-	id := model.NodeID(5000 + len(h.nodes.by))
-	h.nodes.set(uid, Node{ID: id, Name: r.Name, Namespace: 1})
+func (h *house) Register(_ context.Context, key string, t pki.JoinToken, r pki.EnrolRequest) (pki.Member, error) {
+	id, uid := model.NodeID(5000+len(h.nodes.by)), uuid.New()
+	h.nodes.set(uid, Node{ID: id, Name: r.Name, Namespace: 1, Key: key})
 	h.plan.assign(id, uid, 1)
-	return r.Name, nil
+	return pki.Member{UID: uid, Name: r.Name, Namespace: t.Namespace}, nil
 }
 
 func newHouse(t *testing.T) *house { return newHouseWith(t, nil, nil) }
@@ -227,25 +230,43 @@ func TestWhoMayNotOpenASession(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	})
-	t.Run("revoked, also on a resumed connection", func(t *testing.T) {
+	t.Run("another key than on record, also on a resumed connection", func(t *testing.T) {
 		config := link.TLSConfig(good, nil)
-		open := func() (*agent, error) {
-			return h.openWith(good, good.Node, config)
-		}
-		a, err := open()
+		a, err := h.openWith(good, good.Node, config)
 		if err != nil {
 			t.Fatal(err)
 		}
 		a.wait("assignment, and the ticket with it", func() bool { return len(a.held) == 1 })
 		node, _ := h.nodes.Lookup(good.Node)
-		node.Revoked = true
+		if node.Key != pki.FingerprintOf(good.Certificate.Leaf) {
+			t.Fatalf("key on record: %q", node.Key)
+		}
+		was := node.Key
+		node.Key = "another"
 		h.nodes.set(good.Node, node)
-		_, err = open()
-		if r := refusalOf(t, err); r.Code != "revoked" {
+		_, err = h.openWith(good, good.Node, config)
+		if r := refusalOf(t, err); r.Code != "replaced" || !strings.Contains(r.Type, "muster node replace "+node.Name) {
 			t.Fatalf("refusal %+v", r)
 		}
-		h.server.Disconnect(node.ID, "revoked", "revoked by an operator")
-		if r := a.refusal(); r.Code != "revoked" {
+		h.server.Disconnect(node.ID, "replaced", "another machine has its place")
+		if r := a.refusal(); r.Code != "replaced" {
+			t.Fatalf("refusal %+v", r)
+		}
+		node.Key = "" // a node of an earlier version: the key that comes first is put on record
+		h.nodes.set(good.Node, node)
+		if a, err = h.openWith(good, good.Node, config); err != nil {
+			t.Fatal(err)
+		}
+		a.Close()
+		if node, _ = h.nodes.Lookup(good.Node); node.Key != was {
+			t.Fatalf("key on record: %q, want %q", node.Key, was)
+		}
+	})
+	t.Run("retired", func(t *testing.T) {
+		gone := Gone{Code: "retired", Sentence: "node web01 was retired by ada: scrapped", Type: "muster node token"}
+		h.nodes.bury(good.Node, gone)
+		_, err := h.openTLS(good, good.Node)
+		if r := refusalOf(t, err); r.Code != gone.Code || r.Sentence != gone.Sentence || r.Type != gone.Type || r.RetryMs == 0 {
 			t.Fatalf("refusal %+v", r)
 		}
 	})

@@ -227,6 +227,7 @@ type memNodes struct {
 	mu   sync.Mutex
 	by   map[uuid.UUID]Node
 	team map[model.NamespaceID]TeamLimits
+	gone map[uuid.UUID]Gone
 	seen int
 }
 
@@ -236,6 +237,30 @@ func (m *memNodes) Lookup(uid uuid.UUID) (Node, bool) {
 	defer m.mu.Unlock()
 	n, ok := m.by[uid]
 	return n, ok
+}
+func (m *memNodes) bury(uid uuid.UUID, g Gone) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.gone == nil {
+		m.gone = map[uuid.UUID]Gone{}
+	}
+	m.gone[uid] = g
+	delete(m.by, uid)
+}
+func (m *memNodes) Gone(uid uuid.UUID, _ string) Gone {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.gone[uid]
+}
+func (m *memNodes) FirstKey(uid uuid.UUID, key string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.by[uid]
+	if n.Key == "" {
+		n.Key = key
+		m.by[uid] = n
+	}
+	return n.Key
 }
 func (m *memNodes) Seen(Node, *wire.Hello) (string, string) {
 	m.mu.Lock()

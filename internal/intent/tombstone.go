@@ -1,0 +1,180 @@
+package intent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// tombstoneKind is the kind of the rows that say what became of machines that are nodes no
+// more. Such a row is named after the node's immutable id, or, where only one machine of a
+// node (or of none) is meant, keyTomb and the fingerprint of its key.
+const (
+	tombstoneKind = "tombstone"
+	keyTomb       = "key:"
+)
+
+// Why a machine is a node no more. The codes are those of Refuse.
+const (
+	Retired   = "retired"   // an operator took the node out of service
+	Replaced  = "replaced"  // another machine has its place
+	Declined  = "refused"   // an operator did not let it in
+	Forgotten = "forgotten" // an ephemeral node that was away for too long
+	Removed   = "deleted"   // the node was deleted like any resource
+)
+
+// Tombstone is what is kept of a node, or of a machine, that is gone, so that it hears why.
+type Tombstone struct {
+	Name      string    `json:"name"` // of the node
+	Namespace string    `json:"namespace,omitempty"`
+	Key       string    `json:"key,omitempty"` // fingerprint of its machine's key, if that is known
+	Why       string    `json:"why"`
+	Reason    string    `json:"reason,omitempty"` // in somebody's words
+	By        string    `json:"by,omitempty"`
+	At        time.Time `json:"at"`
+	Until     time.Time `json:"until,omitzero"` // zero: for good
+}
+
+// Sentence says what became of the machine: by whom, when and why.
+func (t *Tombstone) Sentence() string {
+	what := map[string]string{
+		Retired: "was retired", Replaced: "has another machine now: this one was replaced", Declined: "was not let in",
+		Forgotten: "was forgotten, because it was away for too long", Removed: "was deleted",
+	}[t.Why]
+	who := "node " + t.Name
+	if t.Name == "" {
+		who = "this machine"
+	}
+	text := fmt.Sprintf("%s %s", who, what)
+	if t.By != "" && t.By != "server" {
+		text += " by " + t.By
+	}
+	text += " at " + t.At.UTC().Format(time.RFC3339)
+	if t.Reason != "" {
+		text += ": " + t.Reason
+	}
+	return text
+}
+
+// Hint is what to type if it should be a node all the same.
+func (t *Tombstone) Hint() string {
+	const again = "on the server: muster node token, and then here what that prints"
+	switch t.Why {
+	case Replaced:
+		return "if this machine is " + t.Name + " all the same, on the server: muster node replace " + t.Name + "; if it is another, " + again
+	case Forgotten:
+		return "let it join again, " + again
+	}
+	return "if that is a mistake, " + again
+}
+
+// Err is how a machine that asks to join hears of it.
+func (t *Tombstone) Err() error {
+	return model.Errorf(model.Forbidden, "%s", t.Sentence()).WithHint("%s", t.Hint())
+}
+
+// BuryKey keeps a tombstone of the machine with this key alone: whatever node it was, or
+// wanted to be, others may be. By and At are filled in.
+func (s *Service) BuryKey(ctx context.Context, by Who, key string, t Tombstone) error {
+	t.Key, t.By, t.At = key, by.User, s.opts.Now().UTC()
+	_, err := s.commit(ctx, by, []Write{t.write(keyTomb + key)})
+	return err
+}
+
+// write is the tombstone's row.
+func (t Tombstone) write(name string) Write {
+	body, err := json.Marshal(t)
+	if err != nil {
+		panic("BUG: tombstone cannot be encoded: " + err.Error())
+	}
+	return Write{Key: Key{Kind: tombstoneKind, Name: name}, Body: body, Expect: -1}
+}
+
+// tombs are the tombstones in memory: sessions and machines that join ask. It is guarded
+// by the node index.
+type tombs struct {
+	by    map[string]Tombstone // by the row's name
+	byKey map[string]string    // fingerprint → the row's name
+}
+
+func newTombs() tombs { return tombs{by: map[string]Tombstone{}, byKey: map[string]string{}} }
+
+func (x *nodeIndex) tookTombstone(row Row) error {
+	var t Tombstone
+	if err := json.Unmarshal(row.Body, &t); err != nil {
+		return fmt.Errorf("read %s: %w", row.Key, err)
+	}
+	if key, ok := strings.CutPrefix(row.Name, keyTomb); ok {
+		t.Key = key
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.tombs.by[row.Name] = t
+	if t.Key != "" {
+		x.tombs.byKey[t.Key] = row.Name
+	}
+	return nil
+}
+
+func (x *nodeIndex) removeTombstone(name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if t := x.tombs.by[name]; x.tombs.byKey[t.Key] == name {
+		delete(x.tombs.byKey, t.Key)
+	}
+	delete(x.tombs.by, name)
+}
+
+// Tombstone says what became of a node that is there no more, from memory.
+func (s *Service) Tombstone(uid uuid.UUID) (Tombstone, bool) { return s.tombstone(uid.String()) }
+
+// TombstoneOfKey says what became of the machine that has a key.
+func (s *Service) TombstoneOfKey(key string) (Tombstone, bool) {
+	s.nodes.mu.RLock()
+	name := s.nodes.tombs.byKey[key]
+	s.nodes.mu.RUnlock()
+	return s.tombstone(name)
+}
+
+func (s *Service) tombstone(name string) (Tombstone, bool) {
+	s.nodes.mu.RLock()
+	defer s.nodes.mu.RUnlock()
+	t, ok := s.nodes.tombs.by[name]
+	return t, ok && (t.Until.IsZero() || s.opts.Now().Before(t.Until))
+}
+
+// Barred implements pki.Registrar.
+func (s *Service) Barred(key string) error {
+	if t, ok := s.TombstoneOfKey(key); ok {
+		return t.Err()
+	}
+	return nil
+}
+
+// liftKey takes away what was said against the machine with this key alone.
+func (x *nodeIndex) liftKey(key string) []Write {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if _, ok := x.tombs.by[keyTomb+key]; !ok {
+		return nil
+	}
+	return []Write{{Key: Key{Kind: tombstoneKind, Name: keyTomb + key}, Expect: -1}}
+}
+
+// expired are the tombstones that nobody needs any more.
+func (x *nodeIndex) expired(now time.Time) (writes []Write) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for name, t := range x.tombs.by {
+		if !t.Until.IsZero() && !now.Before(t.Until) {
+			writes = append(writes, Write{Key: Key{Kind: tombstoneKind, Name: name}, Expect: -1})
+		}
+	}
+	return writes
+}

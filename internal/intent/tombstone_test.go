@@ -1,0 +1,101 @@
+package intent_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+// What is kept of a machine that may not come outlives the server, ends when its time is
+// over or when the machine joins with a token, and leaves nothing behind.
+func TestTombstoneOfAKey(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	tombs := func() int {
+		rows, err := w.Store().List(ctx, intent.ListQuery{Kind: "tombstone"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(rows)
+	}
+	for key, tomb := range map[string]intent.Tombstone{
+		"k1": {Name: "web01", Why: intent.Declined, Reason: "not ours"},
+		"k2": {Name: "web02", Why: intent.Forgotten, Until: w.now.Add(time.Hour)},
+	} {
+		if err := w.BuryKey(ctx, ada, key, tomb); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.open(t)
+	got, ok := w.TombstoneOfKey("k1")
+	if !ok || got.By != "ada" || got.Key != "k1" {
+		t.Fatalf("%+v, %v", got, ok)
+	}
+	err := w.Barred("k1")
+	if model.ClassOf(err) != model.Forbidden {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"web01", "was not let in by ada at 1970-01-01T00:16:40Z: not ours", "muster node token"} {
+		var said *model.Error
+		if !errors.As(err, &said) || !strings.Contains(said.Message+said.Hint, part) {
+			t.Errorf("%+v does not say %q", said, part)
+		}
+	}
+	if w.Barred("k2") == nil || w.Barred("k3") != nil {
+		t.Error("k2 is gone for an hour, k3 never was")
+	}
+	w.now = w.now.Add(time.Hour)
+	if w.Barred("k2") != nil {
+		t.Error("k2 is free again")
+	}
+	if err := w.TidyNow(ctx); err != nil || tombs() != 1 {
+		t.Fatalf("%d tombstones are left, %v", tombs(), err)
+	}
+	if _, err := w.Register(ctx, "k1", pki.JoinToken{ID: "t"}, pki.EnrolRequest{Name: "web01"}); err != nil {
+		t.Fatal(err)
+	}
+	if w.Barred("k1") != nil || tombs() != 0 {
+		t.Errorf("with a token it is a node: %v, %d tombstones", w.Barred("k1"), tombs())
+	}
+}
+
+// A node of an earlier version has no key on record: it gets the one that comes first,
+// at once and for good, whatever is written beside it.
+func TestFirstKey(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	uid := uuid.New()
+	if err := w.BulkNodes(ctx, ada, "default", []intent.NewNode{{UID: uid, Name: "web01"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"k1", "k2"} {
+		if got := w.FirstKey(uid, key); got != "k1" {
+			t.Fatalf("key on record is %q", got)
+		}
+	}
+	node := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01", Labels: map[string]string{"env": "prod"}}, Spec: &model.NodeSpec{}}
+	if _, err := w.Apply(ctx, ada, []model.Resource{node}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if held, ok := w.LookupKey("k1"); !ok || held.UID != uid || w.FirstKey(uid, "k2") != "k1" {
+		t.Fatalf("after an apply the key is of %+v", held)
+	}
+	if err := w.WriteSeenNow(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.open(t)
+	if held, ok := w.LookupKey("k1"); !ok || held.UID != uid || held.Key != "k1" {
+		t.Fatalf("after a restart the key is of %+v", held)
+	}
+	if _, err := w.Delete(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web01"}}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if held, ok := w.LookupKey("k1"); ok {
+		t.Fatalf("after its end the key is of %+v", held)
+	}
+}
