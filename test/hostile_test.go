@@ -235,7 +235,7 @@ func (g *good) Acked(_ *link.Session, ack *wire.Ack) {
 	g.mu.Unlock()
 	g.signal()
 }
-func (g *good) RunNow(*link.Session, model.ChunkID)          {}
+func (g *good) RunNow(*link.Session, *wire.Run)              {}
 func (g *good) Slow(*link.Session, time.Duration, string)    {}
 func (g *good) Leaving(*link.Session, time.Duration, string) {}
 

@@ -37,6 +37,7 @@ type Agent struct {
 	began     uint64 // boot clock, ms
 	spool     *spool.Spool
 	scheduler *schedule.Scheduler
+	asked     asked
 	session   session
 	twinTold  uint64 // boot clock when the spool was last told of another agent; the link's
 
@@ -58,9 +59,14 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	allow, err := run.ParseAllow(cfg.AllowCommands)
+	if err != nil {
+		return nil, err
+	}
 	a := &Agent{cfg: cfg, ready: make(chan struct{})}
+	a.asked.agent, a.asked.ready = a, make(chan struct{}, 1)
 	a.name.Store(&a.cfg.Name)
-	a.runner = &run.Runner{PluginPath: cfg.PluginPath, Node: func() string { return *a.name.Load() }, Nice: cfg.Nice, Guard: cfg.Guard}
+	a.runner = &run.Runner{PluginPath: cfg.PluginPath, Node: func() string { return *a.name.Load() }, Nice: cfg.Nice, Guard: cfg.Guard, Allow: allow}
 	return a, nil
 }
 
@@ -110,13 +116,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	return a.runAll(ctx, id, held)
 }
 
-// runAll stops in order: first no more checks, then the session, so that the last
+// runAll stops in order: first no more checks and commands, then the session, so that the last
 // results may still leave; then (in Run) the spool.
 func (a *Agent) runAll(ctx context.Context, id *pki.Identity, held *link.Held) error {
 	checksCtx, stopChecks := context.WithCancel(ctx)
 	defer stopChecks()
 	linkCtx, stopLink := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLink()
+	a.asked.begin(ctx)
 	linked := make(chan error, 1)
 	go func() {
 		err := link.Run(linkCtx, a.linkConfig(id, held), a.spool, (*events)(a))
@@ -124,6 +131,7 @@ func (a *Agent) runAll(ctx context.Context, id *pki.Identity, held *link.Held) e
 		linked <- err
 	}()
 	_ = a.scheduler.Run(checksCtx)
+	a.asked.end()
 	stopLink()
 	return <-linked
 }
@@ -141,7 +149,7 @@ func (a *Agent) linkConfig(id *pki.Identity, held *link.Held) link.RunConfig {
 			Node: id.Node, TLS: link.TLSConfig(id, a.cfg.Machine.Now), ServerKey: id.ServerKey, Dial: a.cfg.Dial,
 			BootMs: a.cfg.Machine.BootMs, Now: a.cfg.Machine.Now, Log: a.cfg.Log,
 		},
-		Servers: servers, Hello: a.hello, Held: held, Stats: a.stats, Linger: a.cfg.Linger,
+		Servers: servers, Hello: a.hello, Held: held, Stats: a.stats, Linger: a.cfg.Linger, Answers: &a.asked,
 	}
 }
 
@@ -149,7 +157,7 @@ func (a *Agent) hello() wire.Hello {
 	return wire.Hello{
 		Name: a.cfg.Name, MachineID: a.cfg.Machine.ID, BootID: a.cfg.Machine.Boot, Version: a.cfg.Version,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Incarnation: a.session.Incarnation, Labels: a.cfg.Labels,
-		Facts: a.cfg.Machine.Facts(), Groups: a.cfg.Groups, ClockUnixMs: a.cfg.Machine.Now().UnixMilli(),
+		Facts: a.cfg.Machine.Facts(), Groups: a.cfg.Groups, ClockUnixMs: a.cfg.Machine.Now().UnixMilli(), Refuses: a.refuses(),
 	}
 }
 
@@ -231,6 +239,7 @@ func (e *events) Disconnected(server string, err error) {
 	if a.connected.Swap(false) {
 		a.spool.Offline()
 	}
+	a.asked.forget()
 	a.cfg.Log.Warn("no session", "server", server, "err", err)
 	a.lookForTwin(err)
 }
@@ -267,14 +276,8 @@ func (e *events) Assigned(held *link.Held) {
 }
 
 // RunNow implements link.Events.
-func (e *events) RunNow(chunk model.ChunkID) {
-	a := (*Agent)(e)
-	a.mu.Lock()
-	check, ok := a.chunks[chunk]
-	a.mu.Unlock()
-	if !ok || !a.scheduler.RunNow(check) {
-		a.cfg.Log.Warn("asked to run a check that is not assigned", "chunk", chunk)
-	}
+func (e *events) RunNow(r *wire.Run) {
+	(*Agent)(e).asked.ask(r)
 }
 
 // ServerOffset is this machine's clock less the server's; ok is false before the

@@ -23,6 +23,9 @@ type Config struct {
 	MaxConcurrent int               // commands at once; default CPUs, at least 2
 	PluginPath    string            // appended to PATH; default run.DefaultPluginPath
 	Nice          int               // added to the priority of commands; default 0
+	AllowCommands []string          // what may run, see run.ParseAllow; empty: everything
+	NoRun         bool              // nothing runs out of its time
+	AuditOnly     bool              // nothing changes the machine on a server's word: no commands of people
 	SpoolBytes    int64             // default 64 MiB
 	SpoolAge      time.Duration     // default 24 h
 	Linger        time.Duration     // results wait this long to share a frame; default 500 ms

@@ -13,7 +13,9 @@ import (
 // runCheck runs one check once and spools what came of it. A status that changed
 // leaves at once.
 func (a *Agent) runCheck(ctx context.Context, c *check) {
-	result := a.judge(ctx, c)
+	stream := a.asked.runs(c.chunk.Check)
+	result := a.judge(ctx, c, stream)
+	a.asked.ran(c.chunk.Check, result)
 	if ctx.Err() != nil {
 		return // the agent stops: not a word about the check
 	}
@@ -46,7 +48,7 @@ func (a *Agent) lookAtClock() {
 	}
 }
 
-func (a *Agent) judge(ctx context.Context, c *check) run.Result {
+func (a *Agent) judge(ctx context.Context, c *check, stream func([]byte)) run.Result {
 	keep := c.chunk.MaxOutput
 	if keep <= 0 {
 		keep = model.DefaultOutputBytes
@@ -62,7 +64,7 @@ func (a *Agent) judge(ctx context.Context, c *check) run.Result {
 	}
 	return a.runner.Run(ctx, run.Command{
 		Shell: c.run.Shell, Argv: c.run.Argv, Env: c.run.Env, RunAs: c.run.RunAs,
-		Timeout: c.chunk.Timeout, MaxOutput: keep,
+		Timeout: c.chunk.Timeout, MaxOutput: keep, Stream: stream,
 	})
 }
 

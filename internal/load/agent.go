@@ -379,7 +379,7 @@ func (a *agent) alive(now int64) {
 }
 
 // RunNow is heard, not played: a simulated check has nothing to run.
-func (a *agent) RunNow(*link.Session, model.ChunkID) {}
+func (a *agent) RunNow(*link.Session, *wire.Run) {}
 
 // Slow is done as agents do: for a minute frames linger longer and nothing leaves
 // before. It is counted, because a server that asks for it is overloaded.

@@ -90,6 +90,13 @@ type Hello struct {
 	Refuses     []string // what the agent does not do, whatever a server says: see docs/protocol
 }
 
+// What Hello.Refuses may name: settings of the agent that no server lifts.
+const (
+	RefusesRun      = "run"      // nothing runs out of its time
+	RefusesCommands = "commands" // only what the agent's own list has
+	RefusesChanges  = "changes"  // no commands of people
+)
+
 // Generation orders assignments: by Epoch (the journal's incarnation), then
 // Revision (of the intent). An agent refuses a lower one than it holds.
 type Generation struct {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent"
 	"github.com/muster-fleet/muster/internal/agent/probe"
+	"github.com/muster-fleet/muster/internal/agent/run"
 	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/version"
@@ -80,6 +81,9 @@ func Parse(args []string, getenv func(string) string, helpOut io.Writer) (*Optio
 	}
 	if err := o.LogLevel.UnmarshalText([]byte(w.level)); err != nil {
 		errs = append(errs, fmt.Errorf("--log-level %q: want debug, info, warn or error", w.level))
+	}
+	if o.Agent.AllowCommands, err = allowed(w.allow); err != nil {
+		errs = append(errs, fmt.Errorf("--allow-commands: %w", err))
 	}
 	if o.LogJSON = w.format == "json"; !o.LogJSON && w.format != "text" {
 		errs = append(errs, fmt.Errorf("--log-format %q: want text or json", w.format))
@@ -185,6 +189,30 @@ func list(text string) []string {
 		}
 	}
 	return out
+}
+
+// allowed reads the list of what may run, or the file that has it: an entry a line, and
+// comments after #.
+func allowed(text string) (entries []string, err error) {
+	file, isFile := strings.CutPrefix(text, "@")
+	if !isFile {
+		entries = list(text)
+	} else {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(data)) {
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+				entries = append(entries, line)
+			}
+		}
+	}
+	if len(entries) == 0 && strings.TrimSpace(text) != "" {
+		return nil, fmt.Errorf("%q lists nothing; to run no checks at all, stop the agent", text)
+	}
+	_, err = run.ParseAllow(entries)
+	return entries, err
 }
 
 // pairs reads key=value, separated by commas or what is given.

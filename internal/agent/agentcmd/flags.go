@@ -11,7 +11,7 @@ import (
 )
 
 // words are the values of flags that are read further.
-type words struct{ servers, labels, groups, level, format, spool, age string }
+type words struct{ servers, labels, groups, level, format, spool, age, allow string }
 
 // flags are the settings of an agent: the one list, from which help, environment and
 // docs/reference/agent.md are made.
@@ -26,6 +26,9 @@ func flags(o *Options, w *words) *flag.FlagSet {
 	set.IntVar(&o.Agent.MaxConcurrent, "max-concurrent", 0, "commands at once (default: CPUs, at least 2)")
 	set.StringVar(&o.Agent.PluginPath, "plugin-path", run.DefaultPluginPath, "folders of plug-ins, appended to PATH")
 	set.IntVar(&o.Agent.Nice, "nice", 0, "priority of commands: 0 as the agent, 19 the least")
+	set.StringVar(&w.allow, "allow-commands", "", "the only programs that may run, comma separated or @FILE with one a line: names or absolute paths, with * and ?; whole lines for the shell; env:NAME of variables that checks may set (default: all)")
+	set.BoolVar(&o.Agent.NoRun, "no-run", false, "nothing runs out of its time: refuses muster run")
+	set.BoolVar(&o.Agent.AuditOnly, "audit-only", false, "nothing changes this machine on the server's word: refuses muster run --command")
 	set.StringVar(&w.spool, "spool-size", "64MiB", "disk for what waits for the server: half holds it, half is room to write it anew")
 	set.StringVar(&w.age, "spool-age", "24h", "how long it may wait, at most 7d")
 	set.StringVar(&w.level, "log-level", "info", "debug, info, warn or error")

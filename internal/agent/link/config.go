@@ -112,7 +112,8 @@ type Handler interface {
 	// Assigned: a verified assignment is in force; held is immutable.
 	Assigned(s *Session, held *Held)
 	Acked(s *Session, ack *wire.Ack)
-	RunNow(s *Session, chunk model.ChunkID)
+	// RunNow: somebody asks for a run, or takes it back.
+	RunNow(s *Session, r *wire.Run)
 	Slow(s *Session, linger time.Duration, reason string)
 	// Leaving: the server goes away (drain); come back after retry.
 	Leaving(s *Session, retry time.Duration, reason string)

@@ -17,7 +17,7 @@ type deaf struct{}
 func (deaf) Welcomed(*Session, *wire.Welcome)        {}
 func (deaf) Assigned(*Session, *Held)                {}
 func (deaf) Acked(*Session, *wire.Ack)               {}
-func (deaf) RunNow(*Session, model.ChunkID)          {}
+func (deaf) RunNow(*Session, *wire.Run)              {}
 func (deaf) Slow(*Session, time.Duration, string)    {}
 func (deaf) Leaving(*Session, time.Duration, string) {}
 

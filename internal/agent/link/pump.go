@@ -8,7 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -61,6 +60,7 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 	err = r.pump(ctx, s, ended)
 	if ctx.Err() != nil {
 		_, _ = r.drain(s) // the last results; what is not acknowledged is sent again at the next start
+		_ = r.answer(s)
 		s.Bye("the agent stops")
 	} else {
 		s.Close()
@@ -82,6 +82,10 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error) error {
 	var lingering time.Time // since when something waits; zero: nothing does
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var answers <-chan struct{}
+	if r.cfg.Answers != nil {
+		answers = r.cfg.Answers.Ready()
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -91,6 +95,8 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error) error {
 			return nil
 		case <-r.source.Notify():
 		case <-r.acked:
+		case <-answers:
+		case <-s.room:
 		case <-timer.C:
 		}
 		now = r.base.Now()
@@ -121,6 +127,9 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error) error {
 				sent = now
 			}
 			lingering = time.Time{}
+		}
+		if err := r.answer(s); err != nil {
+			return err
 		}
 		if about.due(now, sent == now) {
 			if err := about.tell(s, now); err != nil {
@@ -174,6 +183,30 @@ func (r *runner) drain(s *Session) (any bool, err error) {
 	}
 }
 
+// answerPiece is how much output one answer carries at most, in bytes: results that come
+// meanwhile wait for no more than that.
+const answerPiece = 16 << 10
+
+// answer sends what was asked for, until it is all sent, something more urgent has come, or
+// the server has enough of it on its way.
+func (r *runner) answer(s *Session) error {
+	for r.cfg.Answers != nil && s.answerable() {
+		ran, ok := r.cfg.Answers.Next(min(answerPiece, s.MaxBatch()-frameRoom))
+		if !ok {
+			return nil
+		}
+		if err := s.sendAnswer(&ran); err != nil {
+			return err
+		}
+		if signals, urgent := r.source.Waiting(); urgent || signals >= frameFull {
+			if _, err := r.drain(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // frameRoom is what a frame needs beside the output of its one signal, at most.
 const frameRoom = 256
 
@@ -218,7 +251,7 @@ func (r *runner) Acked(_ *Session, ack *wire.Ack) {
 }
 
 // RunNow implements Handler.
-func (r *runner) RunNow(_ *Session, chunk model.ChunkID) { r.events.RunNow(chunk) }
+func (r *runner) RunNow(_ *Session, asked *wire.Run) { r.events.RunNow(asked) }
 
 // Slow implements Handler.
 func (r *runner) Slow(_ *Session, linger time.Duration, reason string) {

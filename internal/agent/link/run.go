@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -37,7 +36,17 @@ type Events interface {
 	Connected(server string, w *wire.Welcome)
 	Disconnected(server string, err error)
 	Assigned(held *Held)
-	RunNow(chunk model.ChunkID)
+	RunNow(r *wire.Run)
+}
+
+// Answers is what an agent says of runs that it was asked for. It waits for what Source
+// has to send.
+type Answers interface {
+	// Ready has a value after something can be sent.
+	Ready() <-chan struct{}
+	// Next is the next piece, with at most so many bytes of output; false: there is none.
+	// What it refers to is valid until the next call. Ready does not tell of what is left.
+	Next(most int) (wire.Ran, bool)
 }
 
 // RunConfig adds to Config what a long-lived agent needs.
@@ -50,6 +59,7 @@ type RunConfig struct {
 	Linger  time.Duration     // at most this long until a frame leaves; default 500 ms
 	Backoff Backoff
 	Rand    func() float64 // jitter, in [0, 1); nil: rand.Float64
+	Answers Answers        // nil: none
 }
 
 // Backoff is exponential with full jitter: the n-th wait is uniform in

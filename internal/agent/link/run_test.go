@@ -17,7 +17,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
@@ -219,7 +218,7 @@ type silent struct{}
 func (silent) Connected(string, *wire.Welcome) {}
 func (silent) Disconnected(string, error)      {}
 func (silent) Assigned(*Held)                  {}
-func (silent) RunNow(model.ChunkID)            {}
+func (silent) RunNow(*wire.Run)                {}
 
 // run starts Run and returns its end.
 func run(t *testing.T, source Source, change func(*RunConfig), servers ...string) chan error {

@@ -30,6 +30,11 @@ type Session struct {
 	pinged atomic.Int64
 	sent   atomic.Uint64 // bytes of frames
 
+	// Answers (Ran) that may be between us and the server. A pong says that it has read
+	// what came before the ping.
+	answered atomic.Int64  // bytes
+	room     chan struct{} // there is room again
+
 	mu      sync.Mutex
 	held    *Held
 	flights []flight // sent and not acknowledged, oldest first
@@ -70,7 +75,7 @@ func Open(ctx context.Context, cfg *Config, addr string, hello *wire.Hello, held
 	if err != nil {
 		return nil, fmt.Errorf("connect to server %s: %w", addr, err)
 	}
-	s := &Session{cfg: cfg, h: h, held: held}
+	s := &Session{cfg: cfg, h: h, held: held, room: make(chan struct{}, 1)}
 	unwatch := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	err = s.open(ctx, nc, addr, hello)
 	if !unwatch() && err == nil {
@@ -175,6 +180,13 @@ func (s *Session) Read() error {
 			return err
 		}
 		s.heard.Store(int64(s.cfg.Now().Sub(s.began)))
+		if op == wsconn.Pong {
+			s.answered.Store(0)
+			select {
+			case s.room <- struct{}{}:
+			default:
+			}
+		}
 		if op != wsconn.Binary {
 			continue
 		}
@@ -199,7 +211,7 @@ func (s *Session) frame(frame []byte) error {
 		if err := r.Decode(body); err != nil {
 			return err
 		}
-		s.h.RunNow(s, r.Chunk)
+		s.h.RunNow(s, &r)
 	case wire.KindSlow:
 		var m wire.Slow
 		if err := m.Decode(body); err != nil {
@@ -326,6 +338,25 @@ func (s *Session) write(encode func([]byte) []byte) error {
 	*buf = encode((*buf)[:wsconn.Headroom])
 	s.sent.Add(uint64(len(*buf) - wsconn.Headroom))
 	return s.ended(s.conn.Write(*buf))
+}
+
+// answerWindow is how many bytes of answers may be on their way: on a slow link, results
+// stand behind no more than these.
+const answerWindow = 64 << 10
+
+func (s *Session) answerable() bool { return s.answered.Load() < answerWindow }
+
+// sendAnswer sends a piece of what somebody asked for.
+func (s *Session) sendAnswer(ran *wire.Ran) error {
+	const head = 64 // of the frame, at most
+	if err := s.write(func(dst []byte) []byte { return wire.AppendRan(dst, ran) }); err != nil {
+		return err
+	}
+	size := int64(len(ran.Output) + len(ran.Refused) + head)
+	if after := s.answered.Add(size); after >= answerWindow && after-size < answerWindow {
+		return s.ended(s.conn.Ping())
+	}
+	return nil
 }
 
 // ended closes after a failed write: part of a frame may have left.

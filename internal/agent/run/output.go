@@ -13,6 +13,7 @@ type output struct {
 	kept    []byte
 	total   uint64
 	flooded bool
+	stream  func([]byte) // hears what is kept; nil: nobody
 }
 
 var errFlood = errors.New("too much output")
@@ -49,6 +50,10 @@ func (o *output) Write(p []byte) (int, error) {
 func (o *output) add(p []byte) {
 	o.total += uint64(len(p))
 	if room := o.keep - len(o.kept); room > 0 {
-		o.kept = append(o.kept, p[:min(room, len(p))]...)
+		p = p[:min(room, len(p))]
+		o.kept = append(o.kept, p...)
+		if o.stream != nil && len(p) > 0 {
+			o.stream(p)
+		}
 	}
 }

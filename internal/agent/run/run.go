@@ -31,6 +31,10 @@ type Command struct {
 	RunAs     string        // user name; empty: the agent's own
 	Timeout   time.Duration // zero: none but ctx
 	MaxOutput int           // bytes kept; zero: model.DefaultOutputBytes
+	AdHoc     bool          // no plug-in: another exit code is named, not explained
+	// Stream hears what is kept as the command writes it, on the run's own goroutine; the
+	// bytes are valid during the call. Nil: nobody listens.
+	Stream func([]byte)
 }
 
 // Result is what came of a run.
@@ -39,6 +43,11 @@ type Result struct {
 	Output   []byte // valid UTF-8 without zero bytes, at most MaxOutput
 	Cut      uint64 // bytes of output that are not in Output
 	Duration time.Duration
+	// Note is what Output says beside what the command wrote: for whoever had that from
+	// Stream. Empty: nothing.
+	Note    string
+	Unheard uint64 // bytes that Stream did not hear
+	Refused bool   // by Allow: nothing ran, and Output says why
 }
 
 // Runner runs commands. The zero value is ready.
@@ -50,6 +59,7 @@ type Runner struct {
 	Nice       int           // added to the priority of commands; zero: none
 	Environ    []string      // default os.Environ(); what begins with MUSTER_ is withheld
 	Guard      *guard.Guard  // ends commands if the agent is killed; nil: nobody does
+	Allow      *Allow        // what may run; nil: everything
 
 	forks atomic.Uint64
 }
@@ -57,20 +67,29 @@ type Runner struct {
 // Forks counts commands started.
 func (r *Runner) Forks() uint64 { return r.forks.Load() }
 
-// Run runs the command to its end. If ctx ends first, it is ended like at a time-out.
+// Run runs the command to its end. If ctx ends first, it is ended like at a time-out; the
+// cause of that, where it has one, is in what Run says.
 func (r *Runner) Run(ctx context.Context, c Command) Result {
 	began := time.Now()
-	out := output{keep: c.MaxOutput}
+	out := output{keep: c.MaxOutput, stream: c.Stream}
 	if out.keep <= 0 {
 		out.keep = model.DefaultOutputBytes
 	}
 	v := r.run(ctx, c, &out)
 	text, cut := v.text(out.kept, out.total, out.keep)
-	return Result{Status: v.status, Output: text, Cut: cut, Duration: time.Since(began)}
+	note := strings.TrimPrefix(v.cause+"\n"+v.note, "\n")
+	return Result{Status: v.status, Output: text, Cut: cut, Duration: time.Since(began), Note: strings.TrimSuffix(note, "\n"), Unheard: out.total - uint64(len(out.kept)), Refused: v.refused}
 }
 
 func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
-	env, path := r.environment(c)
+	env, path, own := r.environment(c)
+	if r.Allow != nil {
+		var why string
+		if c, why = r.Allow.admit(c, own); why != "" {
+			return verdict{status: model.Unknown, refused: true, cause: "refused" + r.on() + ": the agent there runs only what its setting --allow-commands lists; " + why}
+		}
+		path = own // whatever a listed variable says
+	}
 	argv := c.Argv
 	if argv == nil {
 		argv = shellArgv(c.Shell)
@@ -129,6 +148,9 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 	switch {
 	case parent.Err() != nil && v.signalled:
 		v.status, v.cause = model.Unknown, "ended because the agent stops"
+		if why := context.Cause(parent); !errors.Is(why, context.Canceled) {
+			v.cause = why.Error()
+		}
 	case parent.Err() == nil && ctx.Err() != nil:
 		v.status, v.cause = model.Unknown, "timed out after "+model.Duration(c.Timeout).String()
 	case held:
@@ -140,9 +162,9 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 }
 
 // environment is the agent's, without its own variables, with the plug-in folders in
-// PATH and what the check sets. Another user inherits the language and the time zone
+// PATH (own: without what the check says of it) and what the check sets. Another user inherits the language and the time zone
 // only: what else stands there, such as a proxy's password, is the agent's.
-func (r *Runner) environment(c Command) (env []string, path string) {
+func (r *Runner) environment(c Command) (env []string, path, own string) {
 	base := r.Environ
 	if base == nil {
 		base = os.Environ()
@@ -163,6 +185,7 @@ func (r *Runner) environment(c Command) (env []string, path string) {
 		path = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 	}
 	path = joinPath(path, plugins)
+	own = path
 	if p, ok := c.Env["PATH"]; ok {
 		path = p
 	}
@@ -175,7 +198,7 @@ func (r *Runner) environment(c Command) (env []string, path string) {
 			env = append(env, k+"="+c.Env[k])
 		}
 	}
-	return env, path
+	return env, path, own
 }
 
 // forOthers says whether a variable is for whoever a command runs as.

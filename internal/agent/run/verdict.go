@@ -20,6 +20,7 @@ type verdict struct {
 	cause     string // printed before the output
 	note      string // printed after it
 	signalled bool
+	refused   bool // by Allow
 }
 
 // judge reads the exit code by the Nagios plug-in conventions.
@@ -45,6 +46,8 @@ func (r *Runner) judge(state *os.ProcessState, argv []string, c Command, path st
 		}
 	case code == 126 && c.Argv == nil:
 		v.cause = "exit code 126: the shell found the program but may not execute it" + r.on()
+	case c.AdHoc:
+		v.cause = fmt.Sprintf("exit code %d", code)
 	default:
 		v.cause = fmt.Sprintf("exit code %d: plug-ins end with 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN)", code)
 	}

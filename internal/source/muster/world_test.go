@@ -143,8 +143,8 @@ func (a *agent) wait(what string, ok func() bool) {
 
 func (a *agent) Welcomed(_ *link.Session, w *wire.Welcome) { a.welcome = *w }
 func (a *agent) Assigned(_ *link.Session, h *link.Held)    { a.set(func() { a.held = append(a.held, h) }) }
-func (a *agent) RunNow(_ *link.Session, c model.ChunkID) {
-	a.set(func() { a.runs = append(a.runs, c) })
+func (a *agent) RunNow(_ *link.Session, r *wire.Run) {
+	a.set(func() { a.runs = append(a.runs, r.Chunk) })
 }
 func (a *agent) Slow(_ *link.Session, _ time.Duration, reason string) {
 	a.set(func() { a.slow = append(a.slow, reason) })

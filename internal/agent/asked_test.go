@@ -1,0 +1,268 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// asking is an agent without a session: the test is the link.
+func asking(t *testing.T, change func(*Config)) (*Agent, context.CancelCauseFunc) {
+	t.Helper()
+	cfg := Config{StateDir: t.TempDir(), Name: "web01"}
+	if change != nil {
+		change(&cfg)
+	}
+	a, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancelCause(context.Background())
+	a.asked.begin(ctx)
+	t.Cleanup(func() { stop(nil); a.asked.end() })
+	return a, stop
+}
+
+func line(text string) *model.Command { return &model.Command{Shell: text} }
+
+// answers reads until every one of so many runs is done.
+func answers(t *testing.T, a *Agent, runs int) map[uint64]wire.Ran {
+	t.Helper()
+	all := map[uint64]wire.Ran{}
+	late := time.After(30 * time.Second)
+	for done := 0; done < runs; {
+		ran, ok := a.asked.Next(answerFull)
+		if !ok {
+			select {
+			case <-a.asked.Ready():
+			case <-late:
+				t.Fatalf("%d of %d runs are done: %+v", done, runs, all)
+			}
+			continue
+		}
+		if !utf8.Valid(ran.Output) {
+			t.Errorf("a piece that is no text: %q", ran.Output)
+		}
+		ran.Output = append(all[ran.ID].Output, ran.Output...)
+		all[ran.ID] = ran
+		if ran.Done {
+			done++
+		}
+	}
+	return all
+}
+
+func TestCommands(t *testing.T) {
+	a, _ := asking(t, nil)
+	for i, c := range []struct {
+		run  wire.Run
+		want wire.Ran
+		says string
+	}{
+		{wire.Run{Command: line("echo fine")}, wire.Ran{}, "fine\n"},
+		{wire.Run{Command: line("echo half; exit 2")}, wire.Ran{Status: model.Critical}, "half\n"},
+		{wire.Run{Command: line("printf half; exit 42")}, wire.Ran{Status: model.Unknown}, "half\nexit code 42"},
+		{wire.Run{Command: line("true")}, wire.Ran{}, "(no output)"},
+		{wire.Run{Command: &model.Command{Argv: []string{"echo", "a;b"}}}, wire.Ran{}, "a;b\n"},
+		{wire.Run{Command: line("echo began; sleep 60"), TimeoutMs: 200}, wire.Ran{Status: model.Unknown}, "began\ntimed out after 200ms"},
+		{wire.Run{Command: line("yes | head -c 100000"), MaxOutput: 10}, wire.Ran{Cut: 99990}, "y\ny\ny\ny\ny\n"},
+		{wire.Run{Command: line("printf '\\303'; sleep 0.3; printf '\\244'")}, wire.Ran{}, "ä"},
+		{wire.Run{Chunk: 5}, wire.Ran{Refused: "this check is not assigned to the node, or its agent has not heard of its last change yet"}, ""},
+	} {
+		c.run.ID = uint64(i + 1)
+		a.asked.ask(&c.run)
+		got := answers(t, a, 1)[c.run.ID]
+		if string(got.Output) != c.says || got.Status != c.want.Status || got.Cut != c.want.Cut || got.Refused != c.want.Refused {
+			t.Errorf("%+v: %q %+v, want %q", c.run, got.Output, got, c.says)
+		}
+	}
+	if n := len(a.asked.by); n != 0 {
+		t.Errorf("%d runs are still known", n)
+	}
+}
+
+// What is written leaves while the command runs.
+func TestCommandsAreHeardWhileTheyRun(t *testing.T) {
+	a, _ := asking(t, nil)
+	gate := filepath.Join(t.TempDir(), "gate")
+	a.asked.ask(&wire.Run{ID: 1, Command: line("echo began; while ! [ -e " + gate + " ]; do sleep 0.05; done; echo ended")})
+	<-a.asked.Ready()
+	if ran, ok := a.asked.Next(1000); !ok || ran.Done || string(ran.Output) != "began\n" {
+		t.Fatalf("while it runs: %+v", ran)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := answers(t, a, 1)[1]; string(got.Output) != "ended\n" || got.Status != model.OK {
+		t.Errorf("at the end: %+v", got)
+	}
+}
+
+func TestCommandsEnd(t *testing.T) {
+	if _, err := os.Stat("/proc"); err != nil {
+		testenv.LeftOut(t, "no /proc to look for processes in", "")
+	}
+	dir := t.TempDir()
+	sleeps := func(id uint64) *wire.Run {
+		return &wire.Run{ID: id, Command: line(fmt.Sprintf("echo began; sh -c 'sleep 600; : %s' & wait", dir))}
+	}
+	began := func(t *testing.T, a *Agent) {
+		t.Helper()
+		testenv.Until(t, "the command began", func() bool { ran, ok := a.asked.Next(1000); return ok && string(ran.Output) == "began\n" })
+	}
+	gone := func(t *testing.T) {
+		t.Helper()
+		testenv.Until(t, "its processes are gone", func() bool { return len(naming(dir)) == 0 })
+	}
+	t.Run("by a cancel", func(t *testing.T) {
+		a, _ := asking(t, nil)
+		a.asked.ask(sleeps(1))
+		began(t, a)
+		a.asked.ask(&wire.Run{ID: 2, Cancel: true}) // of nobody
+		a.asked.ask(&wire.Run{ID: 1, Cancel: true})
+		if got := answers(t, a, 1)[1]; !strings.Contains(string(got.Output), "cancelled") {
+			t.Errorf("%q", got.Output)
+		}
+		gone(t)
+	})
+	t.Run("by the end of the session", func(t *testing.T) {
+		a, _ := asking(t, nil)
+		a.asked.ask(sleeps(1))
+		began(t, a)
+		(*events)(a).Disconnected("server", nil)
+		gone(t)
+		if ran, ok := a.asked.Next(1000); ok {
+			t.Errorf("the next session hears of it: %+v", ran)
+		}
+	})
+	t.Run("by the end of the agent", func(t *testing.T) {
+		a, stop := asking(t, nil)
+		a.asked.ask(sleeps(1))
+		began(t, a)
+		stop(nil)
+		a.asked.end()
+		if got := answers(t, a, 1)[1]; !strings.Contains(string(got.Output), "the agent stops") {
+			t.Errorf("%q", got.Output)
+		}
+		gone(t)
+		a.asked.ask(sleeps(2)) // no more
+		if len(a.asked.by) != 0 {
+			t.Error("a command begins after the end")
+		}
+	})
+}
+
+// naming are the processes whose command line names a folder.
+func naming(dir string) (pids []string) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range files {
+		if data, err := os.ReadFile(f); err == nil && strings.Contains(string(data), dir) {
+			pids = append(pids, f)
+		}
+	}
+	return pids
+}
+
+func TestNoMoreCommandsThanMayRun(t *testing.T) {
+	a, _ := asking(t, nil)
+	for id := uint64(1); id <= maxCommands+1; id++ {
+		a.asked.ask(&wire.Run{ID: id, Command: line("sleep 600")})
+	}
+	if got := answers(t, a, 1)[maxCommands+1]; !strings.Contains(got.Refused, "as many commands run there") {
+		t.Errorf("%+v", got)
+	}
+	for id := uint64(1000); id < 1000+2*maxAsked; id++ { // refusals that nobody fetches are bounded too
+		a.asked.ask(&wire.Run{ID: id, Command: line("true")})
+	}
+	if n := len(a.asked.by); n > maxAsked {
+		t.Errorf("%d answers wait", n)
+	}
+}
+
+// What the agent's own settings refuse, no server can ask for.
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(*Config)
+		says    string
+		refuses string
+	}{
+		{"no runs", func(c *Config) { c.NoRun = true }, "--no-run", "run"},
+		{"audit only", func(c *Config) { c.AuditOnly = true }, "--audit-only", "changes"},
+		{"a list", func(c *Config) { c.AllowCommands = []string{"true"} }, "--allow-commands", "commands"},
+	} {
+		a, _ := asking(t, c.change)
+		mark := filepath.Join(t.TempDir(), "ran")
+		a.asked.ask(&wire.Run{ID: 1, Command: line("touch " + mark)})
+		if got := answers(t, a, 1)[1]; !strings.Contains(got.Refused, c.says) || len(got.Output) > 0 {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+		if _, err := os.Stat(mark); err == nil {
+			t.Errorf("%s: it ran", c.name)
+		}
+		if got := a.hello().Refuses; len(got) != 1 || got[0] != c.refuses {
+			t.Errorf("%s: Hello refuses %v", c.name, got)
+		}
+	}
+	if _, err := New(Config{StateDir: t.TempDir(), AllowCommands: []string{"["}}); model.ClassOf(err) != model.Invalid {
+		t.Errorf("a list that is none: %v", err)
+	}
+}
+
+// A check that was asked for answers as it runs, also whoever asked while it ran; a cancel
+// ends the answer and not the check.
+func TestChecksAnswer(t *testing.T) {
+	a, _ := asking(t, nil)
+	k := &a.asked
+	for id := uint64(1); id <= 2; id++ {
+		k.by[id] = &askedRun{id: id, check: 7, room: 100}
+	}
+	hear := k.runs(7)
+	k.by[3] = &askedRun{id: 3, check: 7, room: 100}
+	hear([]byte("half"))
+	k.ask(&wire.Run{ID: 2, Cancel: true})
+	k.ran(7, run.Result{Status: model.Warning, Output: []byte("timed out\nhalf"), Note: "timed out"})
+	got := answers(t, a, 2)
+	if string(got[1].Output) != "half\ntimed out" || string(got[3].Output) != "timed out\nhalf" || got[1].Status != model.Warning {
+		t.Errorf("%+v", got)
+	}
+	if k.runs(7) != nil {
+		t.Error("somebody still listens")
+	}
+}
+
+// Small pieces leave together, after a moment or when they are many.
+func TestPiecesLeaveTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := asking(t, nil)
+		x := &askedRun{id: 1, room: 1 << 20}
+		a.asked.by[1] = x
+		for range 10 {
+			a.asked.wrote(x, []byte("x"))
+			time.Sleep(answerAfter / 20)
+		}
+		if ran, ok := a.asked.Next(100); ok {
+			t.Errorf("it leaves at once: %+v", ran)
+		}
+		<-a.asked.Ready()
+		if ran, ok := a.asked.Next(100); !ok || string(ran.Output) != "xxxxxxxxxx" {
+			t.Errorf("%+v", ran)
+		}
+		a.asked.wrote(x, make([]byte, answerFull))
+		if ran, ok := a.asked.Next(100); !ok || len(ran.Output) != 100 {
+			t.Errorf("much does not leave at once: %d", len(ran.Output))
+		}
+		time.Sleep(answerAfter)
+	})
+}

@@ -1,0 +1,155 @@
+package run
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Allow is the list of what may run on this machine, whoever asks: nothing that a server
+// sends adds to it. A nil Allow allows everything. It is immutable.
+//
+// Of a program with arguments, the program is looked at: its absolute path, or its name
+// if that is what the name means in the agent's own PATH. The arguments are whoever's asks
+// it: what runs other programs by its arguments (sh, env, find, sudo) has no place here. A
+// line for the shell is taken apart where it is nothing but a program and arguments, and
+// then runs without a shell; any other stands in the list whole, or is refused.
+type Allow struct {
+	programs []string // patterns of path.Match: absolute, or names without a slash
+	lines    []string // whole lines for the shell
+	env      []string // patterns of names that a check may set
+}
+
+// envEntry begins an entry that is the pattern of a variable's name.
+const envEntry = "env:"
+
+// ParseAllow reads the list: PATTERN, a whole line for the shell (it has a blank in it), or
+// env:PATTERN. It is nil for an empty list.
+func ParseAllow(entries []string) (*Allow, error) {
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	a := &Allow{}
+	for _, entry := range entries {
+		pattern, isEnv := strings.CutPrefix(entry, envEntry)
+		switch {
+		case isEnv:
+			a.env = append(a.env, pattern)
+		case strings.ContainsAny(entry, " \t"):
+			a.lines = append(a.lines, entry)
+			continue
+		case strings.Contains(entry, "/") && (!path.IsAbs(entry) || path.Clean(entry) != entry):
+			return nil, model.Errorf(model.Invalid, "%q is neither a name nor an absolute path without . and ..", entry)
+		default:
+			a.programs = append(a.programs, pattern)
+		}
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			return nil, model.Errorf(model.Invalid, "%q is no pattern", entry).WithHint("* stands for any letters but /, ? for one, [a-z] for one of these")
+		}
+	}
+	return a, nil
+}
+
+// admit returns the command as it may run, or why it may not. ownPath is the PATH that the
+// agent gives by itself: what the check says of it must not change what a name means.
+func (a *Allow) admit(c Command, ownPath string) (_ Command, refused string) {
+	if a == nil {
+		return c, ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+		if !matches(a.env, name) {
+			return c, fmt.Sprintf("the variable %s is not in it (%s%s)", name, envEntry, name)
+		}
+	}
+	if c.Argv == nil {
+		if slices.Contains(a.lines, c.Shell) {
+			return c, ""
+		}
+		argv, plain := plainLine(c.Shell)
+		if !plain {
+			return c, fmt.Sprintf("the line %q is not in it, and is more than a program with arguments", cutLine(c.Shell))
+		}
+		c.Argv, c.Shell = argv, ""
+	}
+	if len(c.Argv) == 0 || !a.program(c.Argv[0], ownPath) {
+		name := ""
+		if len(c.Argv) > 0 {
+			name = c.Argv[0]
+		}
+		return c, fmt.Sprintf("the program %q is not in it", cutLine(name))
+	}
+	return c, ""
+}
+
+// program says whether a program may run. A name means what the agent's own PATH says.
+func (a *Allow) program(name, ownPath string) bool {
+	if !strings.ContainsRune(name, filepath.Separator) {
+		if matches(a.programs, name) {
+			return true
+		}
+		found, err := lookPath(name, ownPath)
+		return err == nil && matches(a.programs, found)
+	}
+	if !filepath.IsAbs(name) || filepath.Clean(name) != name {
+		return false
+	}
+	if matches(a.programs, name) {
+		return true
+	}
+	found, err := lookPath(filepath.Base(name), ownPath)
+	return err == nil && found == name && matches(a.programs, filepath.Base(name))
+}
+
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, err := path.Match(p, name)
+		return ok && err == nil
+	})
+}
+
+// plainLine splits a line that means nothing to a shell but words: letters, digits, a few
+// signs, and text between single quotes. false: it means more, or nothing.
+func plainLine(line string) (words []string, ok bool) {
+	const signs = "_@%+:,./-"
+	word, in := "", false
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		switch {
+		case c == ' ' || c == '\t':
+			if in {
+				words, word, in = append(words, word), "", false
+			}
+		case c == '\'':
+			end := strings.IndexByte(line[i+1:], '\'')
+			if end < 0 {
+				return nil, false
+			}
+			word, in = word+line[i+1:i+1+end], true
+			i += end + 1
+		case c == '=' && len(words) == 0: // A=b program: a variable
+			return nil, false
+		case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '=' || strings.IndexByte(signs, c) >= 0:
+			word, in = word+string(c), true
+		default:
+			return nil, false
+		}
+	}
+	if in {
+		words = append(words, word)
+	}
+	return words, len(words) > 0
+}
+
+// cutLine keeps a refusal short.
+func cutLine(s string) string {
+	const most = 120
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
