@@ -3,11 +3,11 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,6 +90,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		a.cfg.Log.Error("the kept assignment is not used, the server sends it again", "err", err)
 	}
 	a.session = loadSession(a.cfg.StateDir)
+	if !slices.Equal(a.session.Own, a.cfg.Servers) { // somebody has set --server since: the newer word counts
+		a.session.Servers = nil
+	}
 	a.spool, err = spool.Open(filepath.Join(a.cfg.StateDir, spoolFolder), spool.Options{
 		MaxBytes: a.cfg.SpoolBytes, MaxAge: a.cfg.SpoolAge, Known: a.session.Incarnation != 0,
 		Clock: clock{&a.cfg.Machine}, Logger: a.cfg.Log,
@@ -139,9 +142,6 @@ func (a *Agent) runAll(ctx context.Context, id *pki.Identity, held *link.Held) e
 func (a *Agent) linkConfig(id *pki.Identity, held *link.Held) link.RunConfig {
 	servers := a.cfg.Servers
 	if len(servers) == 0 {
-		servers = a.session.Servers
-	}
-	if len(servers) == 0 {
 		servers = id.Servers
 	}
 	return link.RunConfig{
@@ -149,7 +149,7 @@ func (a *Agent) linkConfig(id *pki.Identity, held *link.Held) link.RunConfig {
 			Node: id.Node, TLS: link.TLSConfig(id, a.cfg.Machine.Now), ServerKey: id.ServerKey, Dial: a.cfg.Dial,
 			BootMs: a.cfg.Machine.BootMs, Now: a.cfg.Machine.Now, Log: a.cfg.Log,
 		},
-		Servers: servers, Hello: a.hello, Held: held, Stats: a.stats, Linger: a.cfg.Linger, Answers: &a.asked,
+		Servers: servers, Told: a.session.Servers, Hello: a.hello, Held: held, Stats: a.stats, Linger: a.cfg.Linger, Answers: &a.asked,
 	}
 }
 
@@ -220,11 +220,11 @@ func (e *events) Connected(server string, w *wire.Welcome) {
 	name := w.Name
 	a.name.Store(&name)
 	a.connected.Store(true)
-	now := session{Incarnation: w.Incarnation, Servers: w.Servers}
-	if len(now.Servers) == 0 {
-		now.Servers = a.session.Servers
-	}
-	if now.Incarnation != a.session.Incarnation || fmt.Sprint(now.Servers) != fmt.Sprint(a.session.Servers) {
+	now := session{Incarnation: w.Incarnation, Servers: slices.Clone(w.Servers), Own: a.cfg.Servers}
+	if now.Incarnation != a.session.Incarnation || !slices.Equal(now.Servers, a.session.Servers) || !slices.Equal(now.Own, a.session.Own) {
+		if !slices.Equal(now.Servers, a.session.Servers) {
+			a.cfg.Log.Info("the server tells where to connect from now on; what this agent was given itself is tried after these", "servers", now.Servers)
+		}
 		a.session = now
 		if err := saveSession(a.cfg.StateDir, now); err != nil {
 			a.cfg.Log.Error("cannot remember the server", "err", err)

@@ -72,6 +72,11 @@ func (c Config) withDefaults() (Config, error) {
 	if c.StateDir == "" {
 		return c, model.Errorf(model.Invalid, "the agent needs a state folder")
 	}
+	for _, server := range c.Servers {
+		if err := model.CheckHostPort(server); err != nil {
+			return c, err
+		}
+	}
 	if c.Machine.BootMs == nil {
 		c.Machine = ThisMachine()
 	}

@@ -27,7 +27,8 @@ const (
 // session is what is remembered of the last one.
 type session struct {
 	Incarnation uint64   `json:"incarnation"`
-	Servers     []string `json:"servers,omitempty"`
+	Servers     []string `json:"servers,omitempty"` // as told then
+	Own         []string `json:"own,omitempty"`     // --server, then
 }
 
 // lock keeps a second agent out; the system gives it back when the process dies.

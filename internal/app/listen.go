@@ -42,6 +42,9 @@ func (s *Server) advertised() []string {
 
 // agentAddresses are where agents find this server, for join tokens.
 func (s *Server) agentAddresses() []string {
+	if len(s.cfg.AgentServers) > 0 {
+		return s.cfg.AgentServers
+	}
 	listener := s.people
 	if s.agents != nil {
 		listener = s.agents

@@ -22,7 +22,7 @@ func (s *Server) openSessions(context.Context) error {
 	queued, _ := s.queues.Bounds("journal")
 	s.sessions, err = muster.New(muster.Config{
 		Journal: s.journal, Nodes: nodes{s}, View: s.view, Assignments: s.planner, SigningKey: s.authority.SigningKey(),
-		ProxyFrom: s.cfg.Proxies(),
+		Servers: s.cfg.AgentServers, ProxyFrom: s.cfg.Proxies(),
 		Limits: muster.Limits{
 			Connections: connections(),
 			FrameBytes:  int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked), OutputBytes: int(s.cfg.MaxOutput),

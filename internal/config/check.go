@@ -78,6 +78,14 @@ func (s *Server) check() []error {
 			bad("listen-plain (%s) must be a loopback address such as 127.0.0.1:8445: agents are believed there without proof", s.ListenPlain)
 		}
 	}
+	for _, address := range s.AgentServers {
+		if err := model.CheckHostPort(address); err != nil {
+			bad("agent-servers: %w", err)
+		}
+	}
+	if len(s.AgentServers) > wire.MaxServers {
+		bad("agent-servers: %d addresses, at most %d", len(s.AgentServers), wire.MaxServers)
+	}
 	if _, err := networks(s.ProxyFrom); err != nil {
 		bad("proxy-from: %w", err)
 	}

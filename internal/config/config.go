@@ -10,6 +10,7 @@ type Server struct {
 
 	Listen       string   `name:"listen" default:":8443" doc:"Address for people and, unless listen-agents is set, for agents."`
 	ListenAgents string   `name:"listen-agents" doc:"A separate address for agents: they join and connect there and nowhere else, and nothing else is answered there. Agents that joined before are told of it by their own --server."`
+	AgentServers []string `name:"agent-servers" doc:"Where agents connect, as HOST:PORT in order of preference, for join tokens and for agents that are connected: they learn it with their next session, and try their own list behind it. Default: join tokens name what advertise says, and connected agents stay with what they have."`
 	ListenAdmin  string   `name:"listen-admin" default:"127.0.0.1:8444" doc:"Address for /metrics, /livez and /readyz, without authentication; profiles, log and settings are answered there to every user of this machine. off: none."`
 	ListenPlain  string   `name:"listen-plain" doc:"Address for agents without TLS, for measurements. Loopback only: whoever connects is believed."`
 	ProxyFrom    []string `name:"proxy-from" doc:"Addresses or networks of balancers (HAProxy: send-proxy-v2). Their connections must begin with a PROXY header, version 1 or 2, whose address is then the peer's everywhere; nobody else's is believed. See docs/listeners.md."`

@@ -27,7 +27,7 @@ type Identity struct {
 	Certificate tls.Certificate
 	CA          *x509.CertPool
 	ServerKey   ed25519.PublicKey
-	Servers     []string // as given at enrolment
+	Servers     []string // as given at enrolment, and where that was
 }
 
 // stored is identityFile.
@@ -41,9 +41,6 @@ func keep(dir string, key *ecdsa.PrivateKey, answer *EnrolAnswer, t Token) (*Ide
 	pem, err := keyPEM(key)
 	if err != nil {
 		return nil, fmt.Errorf("encode the agent's key: %w", err)
-	}
-	if len(answer.Servers) == 0 {
-		answer.Servers = t.Addresses
 	}
 	s := &stored{EnrolAnswer: *answer, Key: pem}
 	id, err := s.identity()

@@ -17,6 +17,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -65,6 +66,10 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 	for _, address := range t.Addresses {
 		answer, err := ask(ctx, client, address, body)
 		if err == nil {
+			// What the server tells may be wrong one day: where it was found stays in the list.
+			if !slices.Contains(answer.Servers, address) {
+				answer.Servers = append(answer.Servers, address)
+			}
 			return keep(cfg.StateDir, key, answer, t)
 		}
 		last = fmt.Errorf("enrol at %s: %w", address, err)

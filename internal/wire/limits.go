@@ -3,15 +3,15 @@ package wire
 // What a decoder takes at most, beside MaxFrame and MaxSignals. More is malformed:
 // a peer that keeps the rules of docs/protocol never comes near.
 const (
-	maxName    = 255     // names of nodes, versions, codes
-	maxText    = 4096    // sentences for people
-	maxKey     = 255     // keys of labels, facts, environment
-	maxValue   = 32768   // values of those
-	maxPairs   = 1024    // entries of one map
-	maxGroups  = 1024    // self-declared groups, handlers
-	maxStreams = 64      // streams in one Hello, Welcome or Ack
-	maxRefuses = 16      // kinds of what an agent does not do
-	maxServers = 64      // servers in one Welcome
+	maxName    = 255   // names of nodes, versions, codes
+	maxText    = 4096  // sentences for people
+	maxKey     = 255   // keys of labels, facts, environment
+	maxValue   = 32768 // values of those
+	maxPairs   = 1024  // entries of one map
+	maxGroups  = 1024  // self-declared groups, handlers
+	maxStreams = 64    // streams in one Hello, Welcome or Ack
+	maxRefuses = 16    // kinds of what an agent does not do
+	maxServers = MaxServers
 	maxChunks  = 10000   // chunks in one Assignment, counts in one Gap
 	maxProps   = 10000   // properties in one Assignment
 	maxArgs    = 1024    // arguments of one command
@@ -25,6 +25,8 @@ const (
 	MaxBody = 256 << 10
 	// MaxAssigned is the most chunks, and the most properties, of one node.
 	MaxAssigned = maxChunks
+	// MaxServers is how many servers one Welcome names.
+	MaxServers = 64
 	// MaxAssignment is how much one node may hold, by ChunkSize and PropertySize: all
 	// of it goes into one frame, before compression.
 	MaxAssignment = MaxFrame - 8192

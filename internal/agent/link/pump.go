@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -20,13 +21,14 @@ const (
 
 // runner is the state of Run between sessions, and the Handler of each.
 type runner struct {
-	cfg     RunConfig
-	base    *Config
-	source  Source
-	events  Events
-	servers []string
-	held    *Held
-	began   time.Time // with its monotonic reading
+	cfg    RunConfig
+	base   *Config
+	source Source
+	events Events
+	told   []string               // servers, as the last session told
+	first  atomic.Pointer[string] // of the order, for lookHome
+	held   *Held
+	began  time.Time // with its monotonic reading
 
 	server    string
 	keepalive time.Duration
@@ -55,9 +57,20 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 	if err != nil {
 		return false, err
 	}
-	ended := make(chan error, 1)
+	ended, home := make(chan error, 1), make(chan struct{}, 1)
 	go func() { ended <- s.Read() }()
-	err = r.pump(ctx, s, ended)
+	looks, stop := context.WithCancel(ctx)
+	var looking sync.WaitGroup
+	looking.Go(func() { r.lookHome(looks, server, home) })
+	err = r.pump(ctx, s, ended, home)
+	stop()
+	looking.Wait()
+	if errors.Is(err, errHome) {
+		s.Bye("the agent returns to its first server")
+		<-ended
+		r.held = s.Held()
+		return true, err
+	}
 	if ctx.Err() != nil {
 		_, _ = r.drain(s) // the last results; what is not acknowledged is sent again at the next start
 		_ = r.answer(s)
@@ -75,7 +88,7 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 
 // pump sends what the source has until the session ends. It returns nil when the
 // reader has ended, leaving its error in ended.
-func (r *runner) pump(ctx context.Context, s *Session, ended chan error) error {
+func (r *runner) pump(ctx context.Context, s *Session, ended chan error, home <-chan struct{}) error {
 	now := r.base.Now()
 	sent, tick := now, now.Add(tickEvery)
 	about := r.aboutItself(now)
@@ -93,6 +106,8 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error) error {
 		case err := <-ended:
 			ended <- err
 			return nil
+		case <-home:
+			return errHome
 		case <-r.source.Notify():
 		case <-r.acked:
 		case <-answers:
@@ -229,9 +244,8 @@ func fit(b *wire.Batch, most int) {
 func (r *runner) Welcomed(_ *Session, w *wire.Welcome) {
 	r.keepalive = time.Duration(w.KeepaliveMs) * time.Millisecond
 	r.slowUntil.Store(0)
-	if len(w.Servers) > 0 {
-		r.servers = append([]string(nil), w.Servers...)
-	}
+	r.told = append([]string(nil), w.Servers...)
+	r.first.Store(&r.order()[0])
 	if err := r.source.Resume(w.Last); err != nil {
 		r.base.Log.Error("resume the spool", "error", err)
 	}

@@ -52,14 +52,18 @@ type Answers interface {
 // RunConfig adds to Config what a long-lived agent needs.
 type RunConfig struct {
 	Config
-	Servers []string          // host:port in order of preference; Welcome may replace them
+	Servers []string          // the agent's own, host:port in order of preference
+	Told    []string          // what the last session said: tried first; each Welcome replaces it
 	Hello   func() wire.Hello // all but Node, Protocol, Session, Streams, Backlog, assignment held
 	Held    *Held             // from the last life; nil: none
 	Stats   func() wire.Stats // the agent about itself, all but BytesSent; nil: it says nothing
 	Linger  time.Duration     // at most this long until a frame leaves; default 500 ms
 	Backoff Backoff
-	Rand    func() float64 // jitter, in [0, 1); nil: rand.Float64
-	Answers Answers        // nil: none
+	// HomeAfter is how long a session with another than the first server lasts, with
+	// jitter, before the first is tried again; default 10 min.
+	HomeAfter time.Duration
+	Rand      func() float64 // jitter, in [0, 1); nil: rand.Float64
+	Answers   Answers        // nil: none
 }
 
 // Backoff is exponential with full jitter: the n-th wait is uniform in
@@ -73,15 +77,17 @@ type Backoff struct {
 func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error {
 	r := &runner{
 		cfg: cfg, base: cfg.Config.complete(), source: source, events: events,
-		servers: cfg.Servers, held: cfg.Held, acked: make(chan struct{}, 1),
+		told: cfg.Told, held: cfg.Held, acked: make(chan struct{}, 1),
 	}
 	r.began = r.base.Now()
 	r.cfg.Linger = cmp.Or(cfg.Linger, 500*time.Millisecond)
+	r.cfg.HomeAfter = cmp.Or(cfg.HomeAfter, homeAfter)
 	for n, next := 0, 0; ; {
-		if len(r.servers) == 0 {
+		servers := r.order()
+		if len(servers) == 0 {
 			return errors.New("BUG: agent without a server to connect to")
 		}
-		server := r.servers[next%len(r.servers)]
+		server := servers[next%len(servers)]
 		welcomed, err := r.session(ctx, server)
 		if ctx.Err() != nil {
 			return nil

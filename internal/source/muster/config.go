@@ -26,7 +26,7 @@ type Config struct {
 	View        View
 	Assignments plan.Assignments
 	SigningKey  ed25519.PrivateKey // signs assignments
-	Servers     []string           // the list told to agents; empty: they keep theirs
+	Servers     []string           // host:port, which agents try in this order before their own; empty: their own
 	Version     string             // the agent version wanted; empty: none
 	ProxyFrom   []netip.Prefix     // balancers: their connections begin with a PROXY header, which is believed
 	Limits      Limits
