@@ -78,6 +78,9 @@ type Options struct {
 	NotReady func() []string
 	// Connected says whether a node has a session now; nil: nobody knows.
 	Connected func(model.NodeID) bool
+	// Agent is what the session of a node knows of its agent; not ok: it has none. nil:
+	// nobody knows.
+	Agent func(model.NodeID) (v1.AgentSession, bool)
 	// Vouch hears of each request whose token is good: its connection is no stranger's.
 	// nil: nobody listens.
 	Vouch func(context.Context)
@@ -144,6 +147,7 @@ func newServer(o Options) *server {
 	s.problemRoutes()
 	s.joinTokenRoutes()
 	s.stateRoutes()
+	s.agentRoutes()
 	s.whyRoutes()
 	s.openapi.routes(s.api, s.mux)
 	s.healthRoutes()

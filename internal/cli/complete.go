@@ -52,7 +52,11 @@ func (a *app) completeObjects(most int) completion {
 				return ids, err
 			})
 		}
-		k, ok := model.KindOf(args[0])
+		kind := args[0]
+		if isStateWord(kind) && strings.HasPrefix(strings.ToLower(kind), "ag") {
+			kind = "Node"
+		}
+		k, ok := model.KindOf(kind)
 		if !ok {
 			return nil, noFiles
 		}

@@ -115,6 +115,9 @@ func (a *app) describeNode(ctx context.Context, c *client.Client, o object, spec
 		session += ", version " + n.Agent
 	}
 	a.field("agent", "%s", session)
+	if err := a.describeAgent(ctx, c, n.Namespace, n.Name); err != nil {
+		return err
+	}
 	if system := systemOf(spec.Facts); system != "" {
 		a.field("system", "%s", system)
 	}

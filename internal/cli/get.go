@@ -20,18 +20,22 @@ type getFlags struct {
 	where       string
 	problem     bool
 	open        bool
+
+	version                string
+	spooling, disconnected bool
 }
 
 func (a *app) getCmd() *cobra.Command {
 	var g getFlags
 	c := &cobra.Command{
 		Use:   "get KIND [NAME...]",
-		Short: "List events, problems, resources or queues; what is wrong comes first",
-		Long:  "Lists what there is of a kind: events, problems, queues, or a kind of resource\n(namespaces, nodes, groups, properties, checks, handlers; singular, plural or short).",
+		Short: "List events, problems, agents, resources or queues; what is wrong comes first",
+		Long:  "Lists what there is of a kind: events, problems, queues, agents, or a kind of resource\n(namespaces, nodes, groups, properties, checks, handlers; singular, plural or short).",
 		Example: "  muster get events                          what is wrong first\n" +
 			"  muster get events --status critical,unknown -l env=prod -A\n" +
 			"  muster get events --where 'event.occurrences > 3 && node.labels.env == \"prod\"'\n" +
 			"  muster get events -w                       what is, then changes of status as they come\n" +
+			"  muster get agents --disconnected -A        the oldest version first\n" +
 			"  muster get check disk -o yaml",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeObjects(1000),
@@ -54,6 +58,8 @@ func (a *app) getCmd() *cobra.Command {
 				return a.getProblems(c.Context(), client, names, &g)
 			case "queue", "queues":
 				return a.getQueues(c.Context(), client, names, &g)
+			case "agent", "agents":
+				return a.getAgents(c.Context(), client, names, &g)
 			}
 			k, err := kindOf(kind)
 			if err != nil {
@@ -78,6 +84,9 @@ func (a *app) getCmd() *cobra.Command {
 	flags.StringVar(&g.where, "where", "", "events: CEL over event and node")
 	flags.BoolVar(&g.problem, "problem", false, "events: only those with an open problem")
 	flags.BoolVar(&g.open, "open", false, "problems: only those that are open")
+	flags.StringVar(&g.version, "version", "", "agents: of this version; 1.2 is 1.2 and 1.2.x")
+	flags.BoolVar(&g.spooling, "spooling", false, "agents: only those with results that have waited for more than a minute")
+	flags.BoolVar(&g.disconnected, "disconnected", false, "agents: only those that should have a session and do not")
 	_ = c.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"ok", "warning", "critical", "unknown"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

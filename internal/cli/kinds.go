@@ -13,6 +13,10 @@ func kindOf(word string) (model.KindInfo, error) {
 	if k, ok := model.KindOf(word); ok {
 		return k, nil
 	}
+	if isStateWord(word) && strings.HasPrefix(strings.ToLower(word), "ag") {
+		return model.KindInfo{}, model.Errorf(model.Invalid, "an agent is no resource of its own: it stands with its node").
+			WithHint("look at all: muster get agents; at one: muster describe node NAME")
+	}
 	if isStateWord(word) {
 		return model.KindInfo{}, model.Errorf(model.Invalid, "%s are not declared: the server keeps them", kindWords()[strings.Index("epq", strings.ToLower(word)[:1])]).
 			WithHint("look at them: muster get %s; an event can be set to OK or forgotten: muster event --help", strings.ToLower(word))
@@ -45,8 +49,8 @@ func elsewhereOf(word string) string {
 		return "is all well? muster status"
 	case "probe", "probes":
 		return "what is built into the agent: muster agent --probe"
-	case "host", "hosts", "machine", "machines", "agent", "agents", "entity", "entities":
-		return "machines: muster get nodes"
+	case "host", "hosts", "machine", "machines", "entity", "entities":
+		return "machines: muster get nodes; their agents: muster get agents"
 	case "alert", "alerts", "incident", "incidents":
 		return "open problems: muster get problems --open"
 	case "result", "results":
@@ -76,10 +80,10 @@ func kindAndNames(c *cobra.Command, args []string) (kind string, names []string,
 	return kind, names, nil
 }
 
-// isStateWord says whether a word names what is not declared: events, problems, queues.
+// isStateWord says whether a word names what is not declared: events, problems, queues, agents.
 func isStateWord(word string) bool {
 	switch strings.ToLower(word) {
-	case "event", "events", "ev", "problem", "problems", "pr", "queue", "queues":
+	case "event", "events", "ev", "problem", "problems", "pr", "queue", "queues", "agent", "agents":
 		return true
 	}
 	return false
@@ -100,7 +104,7 @@ func noName(c *cobra.Command, kind string) error {
 }
 
 func kindWords() []string {
-	all := []string{"events", "problems", "queues"}
+	all := []string{"events", "problems", "queues", "agents"}
 	for _, k := range model.Kinds() {
 		all = append(all, k.Plural)
 	}

@@ -55,6 +55,28 @@ func (c *Client) NodeStates(ctx context.Context, f v1.NodeFilter) (v1.NodeStateL
 	return out, err
 }
 
+// Agents returns a page of agents, the oldest version first.
+func (c *Client) Agents(ctx context.Context, f v1.AgentFilter) (v1.AgentList, error) {
+	query := url.Values{}
+	if f.Limit > 0 {
+		query.Set("limit", strconv.Itoa(f.Limit))
+	}
+	set(query, "namespace", f.Namespace)
+	set(query, "name", f.Name)
+	set(query, "selector", f.Selector)
+	set(query, "version", f.Version)
+	set(query, "after", f.After)
+	if f.Spooling {
+		query.Set("spooling", "true")
+	}
+	if f.Disconnected {
+		query.Set("disconnected", "true")
+	}
+	var out v1.AgentList
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/agents", query, nil, nil, &out)
+	return out, err
+}
+
 // List returns a page of resources; namespace empty: of all. With state it holds where
 // each lands, too.
 func (c *Client) List(ctx context.Context, k model.KindInfo, namespace, selector string, state bool, limit int, after string) (v1.ResourceList, error) {

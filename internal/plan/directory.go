@@ -19,6 +19,7 @@ type Directory interface {
 	NodeByUID(uid uuid.UUID) (model.NodeID, bool)
 	NodeLabels(id model.NodeID) map[string]string // server over agent over facts
 	NodeFacts(id model.NodeID) map[string]string
+	NodeFact(id model.NodeID, name string) string // empty: not measured
 	NodeGroups(id model.NodeID) []string
 	Nodes(namespace string) []model.NodeID // "" for all, ascending
 	NodesMatching(namespace string, s Selector) []model.NodeID
@@ -124,6 +125,15 @@ func (p *Planner) NodeFacts(id model.NodeID) map[string]string {
 		return d.facts.Map()
 	}
 	return nil
+}
+
+// NodeFact implements Directory.
+func (p *Planner) NodeFact(id model.NodeID, name string) string {
+	if d := p.node(id); d != nil {
+		value, _ := d.facts.Get(name)
+		return value
+	}
+	return ""
 }
 
 // NodeGroups implements Directory: shared groups as shared/NAME.

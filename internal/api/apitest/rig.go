@@ -7,6 +7,7 @@ package apitest
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -49,6 +50,7 @@ type Rig struct {
 	now      time.Time
 	number   uint64
 	NotReady []string
+	agents   map[model.NodeID]v1.AgentSession
 }
 
 // New makes a rig that lives as long as the test. Its clock stands at noon of
@@ -79,7 +81,7 @@ func New(t testing.TB) *Rig {
 		Intent: r.Intent, Events: r.View, Directory: r.Planner, History: r.History, Actions: r,
 		JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Queues: queues,
 		Describe: r.describe, NotReady: func() []string { return r.NotReady },
-		Connected: func(id model.NodeID) bool { return id%2 == 0 }, Registry: prometheus.NewRegistry(), Now: r.Now,
+		Connected: func(id model.NodeID) bool { return id%2 == 0 }, Agent: r.agent, Registry: prometheus.NewRegistry(), Now: r.Now,
 	})
 	listener := httptest.NewServer(r.Handler)
 	r.URL = listener.URL
@@ -124,6 +126,31 @@ func (r *Rig) describe() v1.Status {
 	}
 }
 
+// agent is what Session gave a node.
+func (r *Rig) agent(id model.NodeID) (v1.AgentSession, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, ok := r.agents[id]
+	return a, ok
+}
+
+// Session gives a node of namespace default a session, with what its agent says; nil takes it away.
+func (r *Rig) Session(node string, a *v1.AgentSession) {
+	r.T.Helper()
+	id, ok := r.Planner.NodeByName("default", node)
+	if !ok {
+		r.T.Fatalf("no node %s", node)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.agents == nil {
+		r.agents = map[model.NodeID]v1.AgentSession{}
+	}
+	if delete(r.agents, id); a != nil {
+		r.agents[id] = *a
+	}
+}
+
 func (r *Rig) impact(ctx context.Context, writes []intent.Write) ([]intent.Landing, int, error) {
 	if err := r.Planner.CatchUp(ctx); err != nil {
 		return nil, 0, err
@@ -157,6 +184,32 @@ func (r *Rig) Nodes(namespace string, labels map[string]string, names ...string)
 	}
 	must(r.T, r.Intent.BulkNodes(context.Background(), intent.Who{User: "server"}, namespace, list))
 	must(r.T, r.Planner.CatchUp(context.Background()))
+}
+
+// Joined makes a node of a machine that joined by a token, with what it measured of itself.
+func (r *Rig) Joined(name string, facts map[string]string) {
+	r.T.Helper()
+	body, err := json.Marshal(model.Resource{
+		APIVersion: model.APIVersion, Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: model.DefaultNamespaceName},
+		Spec: &model.NodeSpec{UID: uuid.NewSHA1(uuid.NameSpaceDNS, []byte(name)).String(), Facts: facts},
+	})
+	must(r.T, err)
+	key := intent.Key{Kind: "Node", Namespace: model.DefaultNamespaceName, Name: name}
+	_, err = r.Intent.Store().Commit(context.Background(), intent.Who{User: "token:test", Why: "joined"}, []intent.Write{{Key: key, Body: body}})
+	must(r.T, err)
+	must(r.T, r.Planner.CatchUp(context.Background()))
+}
+
+// Mark is the beginning of a session of a node of namespace default, or its end.
+func (r *Rig) Mark(node string, begun, clean bool) {
+	r.T.Helper()
+	id, ok := r.Planner.NodeByName("default", node)
+	if !ok {
+		r.T.Fatalf("no node %s", node)
+	}
+	r.commit(id, &wire.Record{Kind: wire.RecordSession, Node: id, Session: &wire.SessionMark{
+		Session: 1, Begun: begun, Clean: clean, Namespace: model.DefaultNamespace, KeepaliveMs: 20_000, TimeoutMs: 120_000,
+	}})
 }
 
 // Apply declares resources, written as YAML.

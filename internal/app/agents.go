@@ -1,0 +1,33 @@
+package app
+
+import (
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// agentSession is what a node's session knows of its agent, as the API shows it.
+func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) {
+	a, ok := s.sessions.Agent(node)
+	if !ok {
+		return out, false
+	}
+	out = v1.AgentSession{
+		Version: a.Version, Since: a.Since.UTC(), Address: a.Address, ClockOffsetMs: a.Skew.Milliseconds(), Refuses: a.Refuses,
+	}
+	if !a.Certificate.IsZero() {
+		out.CertificateExpires = a.Certificate.UTC()
+	}
+	if !a.Told {
+		return out, true
+	}
+	x := &a.Stats
+	out.Stats = &v1.AgentStats{
+		At: s.now().Add(-a.ToldAgo).UTC(), UptimeSeconds: x.UptimeMs / 1000, Spooled: x.Spooled, OldestSeconds: float64(x.OldestMs) / 1000, SpoolBytes: x.SpoolBytes,
+		Runs: x.Runs, Skipped: x.Skipped, Late: x.Late, Forks: x.Forks, ForksPerMinute: a.ForksPerMin, BytesSent: x.BytesSent,
+		GaveWay: x.GaveWay, Refused: x.Refused, Lost: x.Lost, ResidentBytes: x.ResidentBytes,
+	}
+	if x.UptimeMs > 0 {
+		out.Stats.BytesPerDay = uint64(float64(x.BytesSent) / float64(x.UptimeMs) * 86400e3)
+	}
+	return out, true
+}

@@ -1,0 +1,52 @@
+package cli_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/api/apitest"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+)
+
+// TestGetAgents shows agents in every state, the oldest version first.
+func TestGetAgents(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	x.run("", "get agents")
+	rig.Joined("db01", map[string]string{"agentVersion": "0.9.1", "os": "linux"})
+	rig.Joined("web01", nil)
+	rig.Joined("web02", nil)
+	rig.Joined("web03", map[string]string{"agentVersion": "0.10.0"})
+	rig.Mark("web03", true, false)
+	rig.Mark("web03", false, false)
+	rig.Joined("web04", map[string]string{"agentVersion": "0.10.0"})
+	rig.Mark("web04", true, false)
+	rig.Mark("web04", false, true)
+	rig.Advance(3 * time.Hour)
+	since := rig.Now().Add(-50 * time.Hour)
+	rig.Session("db01", &v1.AgentSession{
+		Version: "0.9.1", Since: since, Address: "192.0.2.7:4711", ClockOffsetMs: -4200, CertificateExpires: rig.Now().Add(40 * 24 * time.Hour),
+		Refuses: []string{"commands"},
+		Stats: &v1.AgentStats{
+			At: rig.Now(), UptimeSeconds: 90_000, Spooled: 412, OldestSeconds: 600, Runs: 15_000, Forks: 12_000, ForksPerMinute: 8.04, Skipped: 3, Late: 12,
+			BytesSent: 6 << 20, BytesPerDay: 5_200_000, ResidentBytes: 17 << 20,
+		},
+	})
+	rig.Session("web01", &v1.AgentSession{Version: "0.10.0", Since: since, Address: "[2001:db8::7]:4711", Stats: &v1.AgentStats{ForksPerMinute: 31.6, BytesPerDay: 900}})
+	rig.Session("web02", &v1.AgentSession{Version: "0.10.0", Since: rig.Now().Add(-2 * time.Second), Address: "192.0.2.9:4711", ClockOffsetMs: 3_600_000})
+	x.wide = 80
+	x.run("", "get agents")
+	x.run("", "get agents -o wide")
+	x.run("", "get agents --version 0.10")
+	x.run("", "get agents --spooling")
+	x.run("", "get agents --disconnected -A --limit 1")
+	x.run("", "get agents --version 7")
+	x.run("", "get agents -n shared")
+	x.run("", "get agent web02")
+	x.run("", "get agent db01 -o yaml")
+	x.run("", "get agent web09")
+	x.run("", "describe node db01")
+	x.run("", "describe agent db01")
+	x.golden("agents.golden")
+}
