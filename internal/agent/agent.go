@@ -39,7 +39,6 @@ type Agent struct {
 	scheduler *schedule.Scheduler
 	asked     asked
 	session   session
-	twinTold  uint64 // boot clock when the spool was last told of another agent; the link's
 
 	mu     sync.Mutex
 	checks map[model.CheckID]*check
@@ -241,25 +240,6 @@ func (e *events) Disconnected(server string, err error) {
 	}
 	a.asked.forget()
 	a.cfg.Log.Warn("no session", "server", server, "err", err)
-	a.lookForTwin(err)
-}
-
-// twinAgain is how often the node's event is told of another agent with our identity.
-const twinAgain = time.Hour
-
-// lookForTwin tells when another agent took our session over: we have one at a time, and
-// who is gone does not hear that it was displaced, so that other is no earlier life of ours.
-func (a *Agent) lookForTwin(err error) {
-	var refused *link.RefusedError
-	if !errors.As(err, &refused) || refused.Code != "duplicate" {
-		return
-	}
-	now := a.cfg.Machine.BootMs()
-	if a.twinTold != 0 && now-a.twinTold < uint64(twinAgain.Milliseconds()) {
-		return
-	}
-	a.twinTold = now
-	a.spool.Twin()
 }
 
 // Assigned implements link.Events.

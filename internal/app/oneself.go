@@ -12,8 +12,13 @@ import (
 
 // own writes a result of the server about itself.
 func (s *Server) own(ctx context.Context, check model.CheckID, status model.Status, output string) error {
-	return s.append(ctx, s.sectionOf(model.ServerNode), &wire.Record{
-		Kind: wire.RecordOwn, Node: model.ServerNode,
+	return s.ownOf(ctx, model.ServerNode, check, status, output)
+}
+
+// ownOf writes a result of the server about a node.
+func (s *Server) ownOf(ctx context.Context, node model.NodeID, check model.CheckID, status model.Status, output string) error {
+	return s.append(ctx, s.sectionOf(node), &wire.Record{
+		Kind: wire.RecordOwn, Node: node,
 		Own: &wire.OwnResult{Chunk: model.BuiltinChunk(check), Status: status, Output: []byte(output)},
 	})
 }

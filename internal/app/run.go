@@ -48,6 +48,7 @@ func (s *Server) Run(ctx context.Context) error {
 	run("old definitions", back, s.collect)
 	run("own events", back, s.watchOneself)
 	run("lost sessions", back, s.tellLost)
+	run("clones", back, s.tellClones)
 	run("password requests", back, s.watchPasswordRequests)
 	run("sessions", back, s.sessions.Run) // writers, before the front lets anybody in
 

@@ -55,6 +55,7 @@ type Server struct {
 	sessions  *muster.Server
 
 	setBack  setBack       // agents that know more than we do
+	clones   clones        // machines with the identity of another
 	lost     chan string   // what shed says, for tellLost
 	replay   chan struct{} // closed once the view has what the journal held
 	replayed uint64        // number of the last commit of it
@@ -79,6 +80,7 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 	s = &Server{
 		cfg: cfg, log: log, now: now, started: now(), registry: prometheus.NewRegistry(),
 		queues: queuesOf(cfg), guard: &guard.Guard{Log: log}, replay: make(chan struct{}), lost: make(chan string, 1),
+		clones: make(clones, 64),
 	}
 	s.notReady("starting")
 	defer func() {

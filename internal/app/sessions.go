@@ -30,7 +30,7 @@ func (s *Server) openSessions(context.Context) error {
 			Keepalive:         time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
 			JournalQueueBytes: queued,
 		},
-		OnShed: s.shed, OnBehind: s.behind, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
+		OnShed: s.shed, OnBehind: s.behind, OnClone: s.clones.came, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
 	})
 	return err
 }

@@ -15,11 +15,12 @@ const (
 // lives in the default namespace and is no resource.
 const ServerNodeName = "muster-server"
 
-// What the server judges about itself.
+// What the server judges about itself, or about a node.
 const (
 	SessionsCheck CheckID = 2 // many sessions vanished at once
 	JournalCheck  CheckID = 3 // the journal's disk budget, and whether it commits
 	HistoryCheck  CheckID = 4 // the history store takes what it is given
+	IdentityCheck CheckID = 5 // of a node: one machine has its identity, not two
 )
 
 // KeepaliveCheckName is how people call KeepaliveCheck.
@@ -36,6 +37,8 @@ func BuiltinCheckName(id CheckID) string {
 		return "muster-journal"
 	case HistoryCheck:
 		return "muster-history"
+	case IdentityCheck:
+		return "identity"
 	}
 	return ""
 }

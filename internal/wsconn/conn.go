@@ -211,8 +211,8 @@ func (c *buffered) Read(p []byte) (int, error) {
 // message where it lies. After an error the connection is of no more use.
 func (c *Conn) Write(frame []byte) error { return c.write(ws.OpBinary, frame) }
 
-// Ping sends a ping.
-func (c *Conn) Ping() error { return c.control(ws.OpPing, nil) }
+// Ping sends a ping; the peer's pong brings the payload back (at most 125 bytes).
+func (c *Conn) Ping(payload []byte) error { return c.control(ws.OpPing, payload) }
 
 // WriteClose sends a close frame; the connection stays open for the peer's answer.
 func (c *Conn) WriteClose(code uint16, reason string) error {

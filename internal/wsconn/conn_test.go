@@ -73,7 +73,7 @@ func TestSizes(t *testing.T) {
 
 func TestPingIsAnsweredAndCloseIsTold(t *testing.T) {
 	server, client := pair(t)
-	if err := client.Ping(); err != nil {
+	if err := client.Ping(nil); err != nil {
 		t.Fatal(err)
 	}
 	if op, _, err := server.Read(10); op != Ping || err != nil {

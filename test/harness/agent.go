@@ -22,6 +22,7 @@ type Agent struct {
 	State string
 	Token string   // join token
 	Args  []string // further flags
+	Wrap  []string // words before the binary's: see OnMachine
 }
 
 // NewAgent makes a join token for one node of the default namespace; nothing runs yet.
@@ -42,7 +43,8 @@ func (s *Server) NewAgent(name string, args ...string) *Agent {
 // Start starts the process and does not wait.
 func (a *Agent) Start() {
 	a.t.Helper()
-	a.Process = Launch(a.t, []string{"MUSTER_TOKEN=" + a.Token}, append([]string{"agent", "--state-dir", a.State, "--name", a.Name}, a.Args...)...)
+	words := append(append([]string{}, a.Wrap...), Binary(), "agent", "--state-dir", a.State, "--name", a.Name)
+	a.Process = LaunchWords(a.t, []string{"MUSTER_TOKEN=" + a.Token}, append(words, a.Args...)...)
 }
 
 // Keep copies the state folder, as it is, to another place; Restore puts it back.

@@ -385,7 +385,7 @@ func (s *Session) Tick(now time.Time) {
 		s.conn.Close()
 	case silent > int64(s.cfg.PingAfter) && at-s.pinged.Load() > int64(s.cfg.PingAfter):
 		s.pinged.Store(at)
-		_ = s.ended(s.conn.Ping())
+		_ = s.ended(s.conn.Ping(nil))
 	}
 }
 

@@ -69,26 +69,6 @@ func TestDeletedSpoolIsTold(t *testing.T) {
 	}
 }
 
-// That another agent has this one's identity is told, also after a restart, and is no loss.
-func TestTwinIsTold(t *testing.T) {
-	dir, clock, v := t.TempDir(), newHands(), newServer()
-	s := onDisk(t, dir, clock, false)
-	s.Append(result(clock, 1, "before"), false)
-	s.Twin()
-	s.Append(result(clock, 1, "after"), false)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = onDisk(t, dir, clock, false)
-	defer s.Close()
-	v.resume(t, s)
-	v.drain(t, s)
-	v.expect(t, 2)
-	if v.gaps[twin.String()] != 1 || v.lost[itself] != 0 || v.told[itself] != 1 || len(twin.String()) > 255 {
-		t.Errorf("gaps %v, lost %v", v.gaps, v.lost)
-	}
-}
-
 // Numbers that the server has and that were never sent from here are another life's,
 // also where the process itself was brought back, as a virtual machine is, and has made
 // more signals than the other life since.

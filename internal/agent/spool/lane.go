@@ -28,7 +28,6 @@ const (
 	olderDisk     // the server knows numbers that this disk never gave
 	folderDeleted // while the agent ran
 	olderTwice    // olderDisk, found out only after another start
-	twin          // another agent has this one's identity
 
 	reasons // how many there are
 )
@@ -49,7 +48,6 @@ func (r reason) String() string {
 		folderDeleted: "the agent's spool was deleted while it ran: it was made anew with what was in memory",
 		olderTwice: "the agent's spool is older than what the server has of it: it was brought back from a copy; " +
 			"of what it made without the server before its last start, some may be lost",
-		twin: "two machines have this node's identity and take turns: on the clone, stop the agent, delete its --state-dir and start it with a new token (on the server: muster node token)",
 	}[r]
 }
 

@@ -116,18 +116,6 @@ func (s *Spool) news(why reason) item {
 	return item{at: seconds(s.nowMs()), chunk: itself, gone: why, queued: true}
 }
 
-// Twin spends a number on telling that another agent has this one's identity.
-func (s *Spool) Twin() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return
-	}
-	s.lanes[wire.Live].push(s.news(twin), nil)
-	s.eachGone(func(it *item) bool { return !it.noted })
-	s.tellSession()
-}
-
 // newStreamID draws a stream id, never zero.
 func (s *Spool) newStreamID() (wire.StreamID, error) {
 	var b [8]byte

@@ -41,6 +41,10 @@ type Config struct {
 	// set back. It must not block. May be nil.
 	OnBehind func(Node)
 
+	// OnClone hears of each machine that was sent away because another one with its
+	// identity is connected. It must not block. May be nil.
+	OnClone func(Clone)
+
 	Now        func() time.Time      // default time.Now
 	Rand       func() float64        // jitter, in [0, 1), safe for concurrent use; default rand.Float64
 	Queues     *queue.Registry       // where the outboxes are listed; may be nil
@@ -64,6 +68,7 @@ type Limits struct {
 	Timeout   time.Duration // default model.DefaultKeepaliveTimeout
 	PingAfter time.Duration // of silence; default 20 s
 	DeadAfter time.Duration // of silence: the connection is closed; default 60 s
+	Probe     time.Duration // an older connection of a node may take to answer a newcomer's; default 3 s
 	Handshake time.Duration // from accept to Welcome; default 60 s: in a storm handshakes queue
 	Write     time.Duration // one write; default 10 s
 
@@ -98,7 +103,7 @@ func (l Limits) complete() Limits {
 		Sessions: 60000, FrameBytes: wire.MaxFrame, BatchSignals: wire.MaxSignals, UnackedBytes: model.DefaultUnackedBytes,
 		OutputBytes: model.MaxOutputBytes, NodeResultsPerSec: model.DefaultNodeRate, RateBurst: 10 * time.Second,
 		JournalQueueBytes: journal.DefaultQueueBytes, Keepalive: model.DefaultKeepalive, Timeout: model.DefaultKeepaliveTimeout,
-		PingAfter: 20 * time.Second, DeadAfter: 60 * time.Second, Handshake: 60 * time.Second, Write: 10 * time.Second,
+		PingAfter: 20 * time.Second, DeadAfter: 60 * time.Second, Probe: 3 * time.Second, Handshake: 60 * time.Second, Write: 10 * time.Second,
 		Writers: 8, ShedShare: 0.2, ShedWindow: 10 * time.Second, ShedLeast: 10,
 	}
 	l.Sessions = cmp.Or(l.Sessions, def.Sessions)
@@ -113,6 +118,7 @@ func (l Limits) complete() Limits {
 	l.Timeout = cmp.Or(l.Timeout, def.Timeout)
 	l.PingAfter = cmp.Or(l.PingAfter, def.PingAfter)
 	l.DeadAfter = cmp.Or(l.DeadAfter, def.DeadAfter)
+	l.Probe = cmp.Or(l.Probe, def.Probe)
 	l.Handshake = cmp.Or(l.Handshake, def.Handshake)
 	l.Write = cmp.Or(l.Write, def.Write)
 	l.Writers = cmp.Or(l.Writers, def.Writers)

@@ -15,7 +15,7 @@ func (x *session) flush(w *scratch, due dueBits) error {
 		}
 	}
 	if due&duePing != 0 {
-		if err := x.conn.Ping(); err != nil {
+		if err := x.conn.Ping(x.probe.Load().payload()); err != nil {
 			return err
 		}
 	}

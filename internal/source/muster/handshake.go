@@ -39,9 +39,15 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 	if wait := s.arrivals.again(x.node.ID, s.sinceBegan()); wait > 0 {
 		return nil, s.busy("limited", "this node opens sessions too often", max(wait, 30*time.Second))
 	}
+	if refusal := s.clone(ctx, x); refusal != nil {
+		return nil, refusal
+	}
 	old, ok := s.registry.swap(x, s.cfg.Limits.Sessions)
 	if !ok {
 		return nil, s.busy("limited", fmt.Sprintf("this server has its %d sessions", s.cfg.Limits.Sessions), time.Minute)
+	}
+	if old != nil {
+		x.tookOver.Store(s.clock.Load())
 	}
 	last, refusal := s.begin(ctx, x, old, hello)
 	if refusal != nil {
@@ -147,7 +153,7 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven Proof) (*ses
 	}
 	s.cfg.Limits.of(&node)
 	x := &session{srv: s, conn: conn, id: hello.Session, uid: hello.Node, node: node, section: sectionOf(hello.Node), team: s.team(node.Namespace),
-		queued: [lanes]bool{true, true}} // nothing before Welcome
+		origin: originOf(hello), queued: [lanes]bool{true, true}} // nothing before Welcome
 	x.about = aboutOf(hello, s.cfg.Now())
 	x.room.L = &x.mu
 	x.heard.Store(s.clock.Load())
@@ -211,8 +217,8 @@ func (s *Server) begin(ctx context.Context, x, old *session, hello *wire.Hello) 
 	}})
 	entries := make([]journal.Entry, 0, 2)
 	if old != nil {
-		old.tell(wire.Refuse{Code: "duplicate", Sentence: "another connection of this node took over: this one was dead, or two machines have one identity",
-			RetryMs: s.jitterMs(30 * time.Second), Type: "if this machine is a clone, " + newIdentity})
+		old.tell(wire.Refuse{Code: "duplicate", Sentence: "another connection of this node took over: this one was dead, or two agents have one identity",
+			RetryMs: s.jitterMs(30 * time.Second), Type: "if this machine is a copy of another: muster-agent reset-identity"})
 		//lint:ignore SA2001 whoever holds it is in its last Append
 		old.appending.Lock()
 		old.appending.Unlock()

@@ -30,9 +30,10 @@ type Server struct {
 	acks     *outbox // acknowledgements and pings: short, urgent
 	pushes   *outbox // assignments and the rest
 
-	began    time.Time    // of New, with its monotonic reading
-	clock    atomic.Int64 // ns of listening, moved by the housekeeper once a second
-	draining atomic.Int64 // RetryMs told to those who come while we leave; 0: not leaving
+	began    time.Time     // of New, with its monotonic reading
+	clock    atomic.Int64  // ns of listening, moved by the housekeeper once a second
+	probes   atomic.Uint64 // how many there were
+	draining atomic.Int64  // RetryMs told to those who come while we leave; 0: not leaving
 	stopping atomic.Bool
 	readers  sync.WaitGroup // one per connection
 	writers  sync.WaitGroup // those that replace the stuck included

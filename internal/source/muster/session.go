@@ -34,13 +34,16 @@ type session struct {
 	section journal.Section
 	team    *team
 	own     bucket
+	origin  origin
 
 	heard     atomic.Int64 // server clock of the last frame
 	pinged    atomic.Int64 // of the last ping
 	maxOutput atomic.Int64 // as Welcome said; zero: not yet
 	about     about
 	report    atomic.Pointer[report] // what the agent told of itself; nil: nothing yet
+	tookOver  atomic.Int64           // server clock when it displaced another; zero: it did not
 	paused    atomic.Bool            // the reader handles a frame, or waits: it cannot hear
+	probe     atomic.Pointer[probe]  // somebody asks whether the agent is alive
 
 	// The reader's: of which kinds of refusal the log has told.
 	complained [verdicts]bool
@@ -137,6 +140,9 @@ func (x *session) read() {
 		x.heard.Store(x.srv.clock.Load())
 		if op != wsconn.Binary {
 			x.srv.metrics.controls.Inc()
+			if op == wsconn.Pong {
+				x.pong(frame)
+			}
 			x.payFrame()
 			continue
 		}
@@ -193,6 +199,9 @@ func (x *session) end(cause string) {
 	clean := x.clean
 	x.room.Broadcast()
 	x.mu.Unlock()
+	if p := x.probe.Load(); p != nil {
+		p.ends(false)
+	}
 	if clean {
 		cause = "bye"
 	}

@@ -1,0 +1,112 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+func aClone(address string) muster.Clone {
+	return muster.Clone{
+		Node:  muster.Node{ID: 7, Name: "web01"},
+		Holds: muster.Peer{Address: "10.0.0.1", Machine: "11111111", Since: time.Unix(1_700_000_000, 0).UTC()},
+		Came:  muster.Peer{Address: address, Machine: "22222222"},
+	}
+}
+
+// The event is written when it has something new to say, about once a minute while the
+// clone goes on to come, and closed when none came for ten minutes; what the journal did
+// not take is tried again.
+func TestTheEventOfAClone(t *testing.T) {
+	var written []string
+	var fail error
+	w := cloneWatch{write: func(node model.NodeID, status model.Status, text string) error {
+		if fail != nil {
+			return fail
+		}
+		written = append(written, fmt.Sprintf("%d %d %s", node, status, text))
+		return nil
+	}}
+	wrote := func(what string, n int) {
+		t.Helper()
+		if len(written) != n {
+			t.Fatalf("%s: %d were written, want %d: %q", what, len(written), n, written)
+		}
+	}
+	ticks := func(n int) {
+		for range n {
+			w.tick()
+		}
+	}
+	if text, first := w.came(aClone("10.0.0.2")); !first || !strings.Contains(written[0], text) {
+		t.Fatalf("%q %v %q", text, first, written)
+	}
+	for _, part := range []string{"10.0.0.1 (machine 11111111) is connected since 2023-11-14T22:13:20Z", "10.0.0.2 (machine 22222222)", "muster-agent reset-identity"} {
+		if !strings.Contains(written[0], part) {
+			t.Errorf("%q lacks %q", written[0], part)
+		}
+	}
+	if _, first := w.came(aClone("10.0.0.2")); first {
+		t.Error("the same clone is the first twice")
+	}
+	wrote("the same at once", 1)
+	w.came(aClone("10.0.0.3"))
+	wrote("from another address", 2)
+	ticks(cloneAgain)
+	w.came(aClone("10.0.0.3"))
+	wrote("the same, a minute later", 3)
+	ticks(cloneGone - 1)
+	wrote("almost ten minutes later", 3)
+	fail = errors.New("the disk is full")
+	w.tick()
+	fail = nil
+	w.tick()
+	wrote("ten minutes later", 4)
+	if !strings.HasPrefix(written[3], "7 0 no second machine came with this node's identity for 10m") {
+		t.Errorf("closed with %q", written[3])
+	}
+	ticks(cloneGone)
+	wrote("closed once", 4)
+	if _, first := w.came(aClone("10.0.0.3")); !first {
+		t.Error("after the event was closed, a clone is not the first")
+	}
+}
+
+// What an earlier life of the server left open is found again, so that it closes there.
+func TestTheEventOfACloneOutlivesAServer(t *testing.T) {
+	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
+	s, stop := start(t, cfg)
+	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })
+	uid := uuid.New()
+	if _, err := s.intent.Register(t.Context(), uid, pki.JoinToken{Namespace: model.DefaultNamespaceName}, pki.EnrolRequest{Name: "web01"}); err != nil {
+		t.Fatal(err)
+	}
+	clone := aClone("10.0.0.2")
+	info, _ := s.intent.LookupNode(uid)
+	clone.Node = muster.Node{ID: info.ID, Name: info.Name}
+	testenv.Until(t, "the planner knows the node", func() bool { return s.planner.For(info.ID) != nil })
+	s.clones.came(clone)
+	critical := func() bool {
+		e, ok := s.view.Get(info.ID, model.IdentityCheck)
+		return ok && e.Status == model.Critical && strings.Contains(e.Output, "10.0.0.2 (machine 22222222)")
+	}
+	testenv.Until(t, "the event tells", critical)
+	stop()
+	s, _ = start(t, cfg)
+	if !critical() {
+		t.Error("the event is gone after a restart")
+	}
+	if open, err := s.openClones(t.Context()); err != nil || len(open) != 1 || open[0] != info.ID {
+		t.Errorf("open are %v, %v", open, err)
+	}
+}
