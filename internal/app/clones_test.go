@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/source/muster"
@@ -87,12 +85,12 @@ func TestTheEventOfACloneOutlivesAServer(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
 	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })
-	uid := uuid.New()
-	if _, err := s.intent.Register(t.Context(), uid, pki.JoinToken{Namespace: model.DefaultNamespaceName}, pki.EnrolRequest{Name: "web01"}); err != nil {
+	member, err := s.intent.Register(t.Context(), "key of web01", pki.JoinToken{Namespace: model.DefaultNamespaceName}, pki.EnrolRequest{Name: "web01"})
+	if err != nil {
 		t.Fatal(err)
 	}
 	clone := aClone("10.0.0.2")
-	info, _ := s.intent.LookupNode(uid)
+	info, _ := s.intent.LookupNode(member.UID)
 	clone.Node = muster.Node{ID: info.ID, Name: info.Name}
 	testenv.Until(t, "the planner knows the node", func() bool { return s.planner.For(info.ID) != nil })
 	s.clones.came(clone)
