@@ -354,7 +354,7 @@ func (s *Session) sendAnswer(ran *wire.Ran) error {
 	}
 	size := int64(len(ran.Output) + len(ran.Refused) + head)
 	if after := s.answered.Add(size); after >= answerWindow && after-size < answerWindow {
-		return s.ended(s.conn.Ping())
+		return s.ended(s.conn.Ping(nil))
 	}
 	return nil
 }
