@@ -35,6 +35,8 @@ func Known() []Kind {
 		{"reactions", "bytes", 64 << 20, []Policy{Rederive, Block}, "Changes of events that history has not recorded yet.",
 			"rederive: dropped, and made again from the journal when history answers; block: the event view waits, and with it all acknowledgements."},
 		{"requests", "items", 500, []Policy{Drop, Block}, "Requests to the API that are being answered; watches and logins are counted apart.", "drop: refused, try again; block: they wait."},
+		{"run-output", "bytes", 32 << 20, []Policy{Drop}, "What runs wrote (`muster run`) and their callers have not fetched yet.", "It is cut, and the run says how much."},
+		{"runs", "items", 16, []Policy{Drop}, "Calls of `muster run` that are open.", "One more is refused."},
 		{"session-acks", "items", 0, []Policy{Merge}, "Sessions to which an acknowledgement is due.", "At most one entry for each session."},
 		{"session-pushes", "items", 0, []Policy{Merge}, "Sessions to which an assignment or another message is due.", "At most one entry for each session."},
 		{"snapshots", "items", 0, []Policy{Block}, "Snapshots that are on disk and wait until history holds what lies before them.",

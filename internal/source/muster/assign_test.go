@@ -113,7 +113,7 @@ func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
 	b := reopen()
 	b.send(results(1, 1, 1)) // and its answer, by which an assignment would have come
 	b.waitAck(1)
-	if err := w.server.RunNow(1001, 1); err != nil {
+	if err := w.ask(1001, 1); err != nil {
 		t.Fatal(err)
 	}
 	b.wait("run", func() bool { return len(b.runs) == 1 })

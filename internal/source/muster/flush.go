@@ -75,8 +75,8 @@ func (x *session) sendRest(w *scratch, due dueBits) error {
 			return err
 		}
 	}
-	for _, chunk := range runs {
-		w.frame = wire.AppendRun(w.begin(), &wire.Run{Chunk: chunk})
+	for i := range runs {
+		w.frame = wire.AppendRun(w.begin(), &runs[i])
 		if err := x.send(w.frame, "run"); err != nil {
 			return err
 		}

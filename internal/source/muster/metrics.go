@@ -18,12 +18,14 @@ const (
 	leaving                    // the agent says Bye
 	stats                      // the agent about itself
 	hasty                      // the same again too soon: ignored
+	ran                        // output or the end of a run that was asked for
+	unasked                    // the same of none that was asked for, or of one that was taken back: ignored
 	unknownKind                // a message of a later version: ignored
 	outcomes
 )
 
 var outcomeNames = [outcomes]string{
-	"kept", "repeated", "hole", "malformed", "oversized", "streams", "unkept", "displaced", "holding", "bye", "stats", "hasty", "unknown_kind",
+	"kept", "repeated", "hole", "malformed", "oversized", "streams", "unkept", "displaced", "holding", "bye", "stats", "hasty", "ran", "unasked", "unknown_kind",
 }
 
 // verdict is what became of one signal of a batch.

@@ -63,6 +63,14 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 			raw(a, wire.AppendStats(nil, &wire.Stats{Runs: 1}))
 			raw(a, wire.AppendStats(nil, &wire.Stats{Runs: 2}))
 		},
+		ran: func(w *world, a *agent, _ uuid.UUID) {
+			if err := w.ask(1001, 1); err != nil {
+				w.t.Fatal(err)
+			}
+			a.wait("the run", func() bool { return len(a.runs) == 1 })
+			raw(a, wire.AppendRan(nil, &wire.Ran{ID: a.runs[0].ID, Done: true}))
+		},
+		unasked:     func(_ *world, a *agent, _ uuid.UUID) { raw(a, wire.AppendRan(nil, &wire.Ran{ID: 1, Done: true})) },
 		unknownKind: func(_ *world, a *agent, _ uuid.UUID) { raw(a, []byte{15<<3 | 2, 0}) },
 	}
 	for out := range outcomes {

@@ -26,9 +26,10 @@ type Server struct {
 	places   *places
 	proxies  proxies
 
-	registry registry
-	acks     *outbox // acknowledgements and pings: short, urgent
-	pushes   *outbox // assignments and the rest
+	registry  registry
+	acks      *outbox // acknowledgements and pings: short, urgent
+	pushes    *outbox // assignments and the rest
+	runOutput *runOutput
 
 	began    time.Time     // of New, with its monotonic reading
 	clock    atomic.Int64  // ns of listening, moved by the housekeeper once a second
@@ -65,6 +66,7 @@ func New(cfg Config) (*Server, error) {
 	s.records.New = func() any { return new(record) }
 	s.acks = newOutbox("session-acks", laneAck, cfg.Limits.Sessions, cfg.Queues)
 	s.pushes = newOutbox("session-pushes", lanePush, cfg.Limits.Sessions, cfg.Queues)
+	s.runOutput = newRunOutput(cfg.Queues)
 	s.places = newPlaces(cfg.Limits.Connections, cfg.Registerer)
 	s.proxies.from = cfg.ProxyFrom
 	s.watch.init(cfg.Limits, cfg.OnShed)
@@ -116,27 +118,6 @@ func (s *Server) Drain(ctx context.Context, retry time.Duration) {
 			return
 		}
 	}
-}
-
-// RunNow asks an agent for one run out of schedule; a NotFound error when the node
-// has no session here.
-func (s *Server) RunNow(node model.NodeID, chunk model.ChunkID) error {
-	x := s.registry.get(node)
-	if x == nil {
-		return model.Errorf(model.NotFound, "node has no session: its agent is not connected").
-			WithHint("look at muster describe node for when it was last heard of")
-	}
-	x.mu.Lock()
-	full := len(x.runs) >= maxRuns
-	if !full {
-		x.runs = append(x.runs, chunk)
-	}
-	x.mu.Unlock()
-	if full {
-		return model.Errorf(model.Limited, "%d runs wait to be told to this agent already", maxRuns)
-	}
-	x.due(lanePush, dueRun)
-	return nil
 }
 
 // Disconnect ends a node's session, if any: it was revoked or deleted, or its

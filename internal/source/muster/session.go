@@ -13,16 +13,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/journal"
-	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-const (
-	maxStreams = 16  // of one session: two lanes, and spools that were deleted
-	maxRuns    = 100 // waiting to be told to one agent
-)
+const maxStreams = 16 // of one session: two lanes, and spools that were deleted
 
 // session is one agent's connection after Welcome.
 type session struct {
@@ -63,10 +59,11 @@ type session struct {
 	queued  [lanes]bool
 	refused []wire.Refused
 	refusal *wire.Refuse
-	told    bool // refusal was written, or could not be
-	runs    []model.ChunkID
-	slowFor string // reason of the next Slow
-	slowAt  int64  // when the last one was sent
+	told    bool               // refusal was written, or could not be
+	runs    []wire.Run         // to be told
+	asked   map[uint64]*asking // told, and not done, by id
+	slowFor string             // reason of the next Slow
+	slowAt  int64              // when the last one was sent
 	// pushed is what the agent holds as far as we know: sent, or named by Hello.
 	pushed      *plan.Assignment
 	unconfirmed int // sent, and not yet answered by Holding
@@ -196,7 +193,8 @@ func (s *Server) unreadable(err error) *wire.Refuse {
 func (x *session) end(cause string) {
 	x.mu.Lock()
 	x.over = true
-	clean := x.clean
+	clean, asked := x.clean, x.asked
+	x.asked = nil
 	x.room.Broadcast()
 	x.mu.Unlock()
 	if p := x.probe.Load(); p != nil {
@@ -204,6 +202,9 @@ func (x *session) end(cause string) {
 	}
 	if clean {
 		cause = "bye"
+	}
+	for _, a := range asked {
+		a.lost("its session ended (" + cause + ") before the run did")
 	}
 	x.srv.metrics.ended.WithLabelValues(cause).Inc()
 	last := x.srv.registry.remove(x)
@@ -276,6 +277,8 @@ func (x *session) frame(frame []byte) outcome {
 		return leaving
 	case wire.KindStats:
 		return x.hearStats(body)
+	case wire.KindRan:
+		return x.ran(body)
 	case wire.KindHello:
 		return x.broken(malformed, "a second Hello")
 	}

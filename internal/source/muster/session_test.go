@@ -33,10 +33,10 @@ func TestSessionTakesAndAcknowledges(t *testing.T) {
 	a.send(results(1, 3, 1))
 	a.send(results(4, 1, 2))
 	a.waitAck(4)
-	if err := w.server.RunNow(1001, 2); err != nil {
+	if err := w.ask(1001, 2); err != nil {
 		t.Fatal(err)
 	}
-	a.wait("run", func() bool { return len(a.runs) == 1 && a.runs[0] == 2 })
+	a.wait("run", func() bool { return len(a.runs) == 1 && a.runs[0].Chunk == 2 })
 
 	a.Bye("done")
 	testenv.Until(w.t, "the session's end is kept", func() bool {
@@ -64,7 +64,7 @@ func TestAcknowledgedOnlyAfterCommit(t *testing.T) {
 	a.send(results(1, 5, 1))
 	testenv.Until(w.t, "the batch is with the journal", func() bool { return w.journal.queued() > 0 })
 	// It is with the journal; a round trip over the same connection shows no Ack.
-	if err := w.server.RunNow(1001, 1); err != nil {
+	if err := w.ask(1001, 1); err != nil {
 		t.Fatal(err)
 	}
 	a.wait("run", func() bool { return len(a.runs) == 1 })

@@ -81,7 +81,7 @@ type agent struct {
 	acks    map[wire.StreamKey]uint64
 	refused []wire.Refused
 	slow    []string
-	runs    []model.ChunkID
+	runs    []wire.Run
 	held    []*link.Held
 	ended   error
 	over    bool
@@ -143,8 +143,14 @@ func (a *agent) wait(what string, ok func() bool) {
 
 func (a *agent) Welcomed(_ *link.Session, w *wire.Welcome) { a.welcome = *w }
 func (a *agent) Assigned(_ *link.Session, h *link.Held)    { a.set(func() { a.held = append(a.held, h) }) }
+
+// ask asks for a run of a check.
+func (w *world) ask(node model.NodeID, chunk model.ChunkID) error {
+	return w.server.NewRuns().Ask(node, wire.Run{Chunk: chunk})
+}
+
 func (a *agent) RunNow(_ *link.Session, r *wire.Run) {
-	a.set(func() { a.runs = append(a.runs, r.Chunk) })
+	a.set(func() { a.runs = append(a.runs, *r) })
 }
 func (a *agent) Slow(_ *link.Session, _ time.Duration, reason string) {
 	a.set(func() { a.slow = append(a.slow, reason) })

@@ -1,0 +1,209 @@
+package muster
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// next waits for what comes of a run.
+func next(t *testing.T, r *Runs) Answer {
+	t.Helper()
+	late := time.After(20 * time.Second)
+	for {
+		if a, ok := r.Next(); ok {
+			return a
+		}
+		select {
+		case <-r.Wake():
+		case <-late:
+			t.Fatal("no answer")
+		}
+	}
+}
+
+// asked waits for the nth run that the agent is asked for.
+func (a *agent) asked(n int) wire.Run {
+	a.wait("the run", func() bool { return len(a.runs) >= n })
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.runs[n-1]
+}
+
+func (a *agent) says(ran wire.Ran) { raw(a, wire.AppendRan(nil, &ran)) }
+
+func TestRuns(t *testing.T) {
+	w := newWorld(t, nil)
+	one, two := w.agent(w.node(1, 1)), w.agent(w.node(2, 1))
+	runs := w.server.NewRuns()
+	defer runs.Close()
+	command := &model.Command{Shell: "uptime"}
+	for _, node := range []model.NodeID{1001, 1002} {
+		if err := runs.Ask(node, wire.Run{Command: command, TimeoutMs: 5000, MaxOutput: 100}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := runs.Ask(4711, wire.Run{Command: command}); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "not connected") {
+		t.Errorf("a node without a session: %v", err)
+	}
+	first, second := one.asked(1), two.asked(1)
+	if first.Command.Shell != "uptime" || first.TimeoutMs != 5000 || first.MaxOutput != 100 || first.ID == 0 || first.ID == second.ID {
+		t.Errorf("asked: %+v and %+v", first, second)
+	}
+	two.says(wire.Ran{ID: first.ID, Done: true, Output: []byte("not mine")}) // another session's
+	one.says(wire.Ran{ID: first.ID, Output: []byte("up ")})
+	if a := next(t, runs); a.Node != 1001 || string(a.Output) != "up " || a.Done {
+		t.Errorf("%+v", a)
+	}
+	one.says(wire.Ran{ID: first.ID, Output: []byte("3 days"), Done: true, Status: model.Warning, DurationMs: 7, Cut: 3})
+	if a := next(t, runs); string(a.Output) != "3 days" || !a.Done || a.Status != model.Warning || a.Duration != 7*time.Millisecond || a.Cut != 3 {
+		t.Errorf("%+v", a)
+	}
+	two.Close()
+	if a := next(t, runs); a.Node != 1002 || !a.Done || !strings.Contains(a.Lost, "session ended") {
+		t.Errorf("%+v", a)
+	}
+	if n := testutil.ToFloat64(w.server.metrics.frames[unasked]); n != 1 {
+		t.Errorf("%v answers that nobody asked for", n)
+	}
+	if len(runs.open) != 0 || w.server.runOutput.held.Load() != 0 {
+		t.Errorf("%d runs are open, %d bytes held", len(runs.open), w.server.runOutput.held.Load())
+	}
+}
+
+// What the agent said that it refuses is refused before it is asked.
+func TestRunsThatAreRefused(t *testing.T) {
+	w := newWorld(t, nil)
+	for i, c := range []struct {
+		refuses         string
+		check, commands bool
+	}{{"run", false, false}, {"changes", true, false}, {"commands", true, true}, {"something of later", true, true}} {
+		node := w.node(i+1, 1)
+		if _, err := w.open(node, func(_ *link.Config, h *wire.Hello) { h.Refuses = []string{c.refuses} }); err != nil {
+			t.Fatal(err)
+		}
+		runs := w.server.NewRuns()
+		defer runs.Close()
+		for _, ask := range []struct {
+			run  wire.Run
+			want bool
+		}{{wire.Run{Chunk: 1}, c.check}, {wire.Run{Command: &model.Command{Shell: "id"}}, c.commands}} {
+			err := runs.Ask(model.NodeID(1001+i), ask.run)
+			if (err == nil) != ask.want || err != nil && (model.ClassOf(err) != model.Forbidden || !strings.Contains(err.Error(), "the agent's setting --")) {
+				t.Errorf("refuses %s, asked for %+v: %v", c.refuses, ask.run, err)
+			}
+		}
+	}
+}
+
+// Whoever goes away takes back what still runs; one of many can be given up.
+func TestRunsAreTakenBack(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.agent(w.node(1, 1))
+	runs, others := w.server.NewRuns(), w.server.NewRuns()
+	defer others.Close()
+	for _, r := range []*Runs{runs, others} {
+		if err := r.Ask(1001, wire.Run{Command: &model.Command{Shell: "sleep 9"}, MaxOutput: 1000}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mine, theirs := a.asked(1), a.asked(2)
+	a.says(wire.Ran{ID: mine.ID, Output: []byte("never fetched")})
+	a.says(wire.Ran{ID: theirs.ID, Output: []byte("x")})
+	next(t, others)
+	runs.Close()
+	if c := a.asked(3); !c.Cancel || c.ID != mine.ID {
+		t.Errorf("%+v, want a cancel of %x", c, mine.ID)
+	}
+	a.says(wire.Ran{ID: mine.ID, Done: true, Output: []byte("cancelled")})
+	others.Forget(1001)
+	if c := a.asked(4); !c.Cancel || c.ID != theirs.ID {
+		t.Errorf("%+v, want a cancel of %x", c, theirs.ID)
+	}
+	if _, ok := runs.Next(); ok || w.server.runOutput.held.Load() != 0 || len(others.open) != 0 {
+		t.Errorf("something is left: %d bytes", w.server.runOutput.held.Load())
+	}
+}
+
+// However much an agent writes, and however slowly it is fetched, what is kept is bounded:
+// for each run, and for all together.
+func TestRunsThatFlood(t *testing.T) {
+	settings, err := queue.ParseSettings([]string{"run-output=1MiB"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(c *Config) { c.Queues = queue.NewRegistry(settings) })
+	a := w.agent(w.node(1, 1))
+	runs := w.server.NewRuns()
+	defer runs.Close()
+	flood := bytes.Repeat([]byte("x"), 100<<10)
+	for range 20 {
+		a.says(wire.Ran{ID: 99, Output: flood}) // of nobody
+	}
+	if err := runs.Ask(1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}); err != nil {
+		t.Fatal(err)
+	}
+	id := a.asked(1).ID
+	for range 20 {
+		a.says(wire.Ran{ID: id, Output: flood})
+	}
+	a.says(wire.Ran{ID: id, Done: true})
+	sum, cut := 0, uint64(0)
+	for done := false; !done; {
+		got := next(t, runs)
+		sum, cut, done = sum+len(got.Output), got.Cut, got.Done
+	}
+	if sum != 64<<10+answerSlack || uint64(sum)+cut != 20*uint64(len(flood)) {
+		t.Errorf("%d bytes kept, %d cut", sum, cut)
+	}
+	// Many runs that nobody fetches.
+	for i := range 40 {
+		if err := runs.Ask(1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}); err != nil {
+			t.Fatal(err)
+		}
+		a.says(wire.Ran{ID: a.asked(i + 2).ID, Output: flood[:60<<10], Done: true})
+	}
+	a.waitFrames(w, 20+21+40)
+	if held := w.server.runOutput.held.Load(); held > 1<<20 || held < 900<<10 {
+		t.Errorf("%d bytes held", held)
+	}
+	for range 40 {
+		got := next(t, runs)
+		if uint64(len(got.Output))+got.Cut != 60<<10 || !got.Done {
+			t.Errorf("%d bytes, %d cut, done %v", len(got.Output), got.Cut, got.Done)
+		}
+	}
+	if err := runs.Ask(1001, wire.Run{Chunk: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		err = runs.Ask(1001, wire.Run{Chunk: 1})
+	}
+	if model.ClassOf(err) != model.Limited || len(runs.open) > maxRuns {
+		t.Errorf("after %d runs: %v", len(runs.open), err)
+	}
+	w.balance()
+}
+
+// waitFrames waits until the server has handled so many answers.
+func (a *agent) waitFrames(w *world, n float64) {
+	a.t.Helper()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for testutil.ToFloat64(w.server.metrics.frames[ran])+testutil.ToFloat64(w.server.metrics.frames[unasked]) < n {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			a.t.Fatal("answers are not handled")
+		}
+	}
+}
