@@ -39,9 +39,13 @@ func (s *server) apply(ctx context.Context, in *struct{ RawBody []byte }) (*body
 	for i := range resources {
 		resources[i] = inNamespace(resources[i], r.Namespace)
 	}
-	by := who(ctx, r.Message)
-	by.Owner = r.Owner
-	applied, err := s.Intent.Apply(ctx, by, resources, intent.ApplyOptions{DryRun: r.DryRun, Yes: r.Yes, MaxAffected: r.MaxAffected})
+	if len(resources) == 0 && !r.Prune {
+		return nil, model.Errorf(model.Invalid, "resources: nothing is declared").WithHint("want at least one")
+	}
+	applied, err := s.Intent.Apply(ctx, who(ctx, r.Message), resources, intent.ApplyOptions{
+		DryRun: r.DryRun, Yes: r.Yes, MaxAffected: r.MaxAffected,
+		Owner: r.Owner, TakeOver: r.TakeOver, Prune: r.Prune, AllowEmpty: r.AllowEmpty,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -140,12 +144,19 @@ func (s *server) applied(a intent.Applied, dryRun bool, resources []model.Resour
 		byKey[intent.KeyOf(&resources[i])] = &resources[i]
 	}
 	out := v1.Applied{Revision: a.Revision, DryRun: dryRun, Affected: a.Affected, Outcomes: make([]v1.Outcome, len(a.Outcomes))}
+	var refused *model.Error
+	if errors.As(a.Refused, &refused) {
+		out.Refused = &v1.Refused{Class: refused.Class.Label(), Detail: refused.Message, Hint: refused.Hint}
+	}
 	for i, o := range a.Outcomes {
 		one := v1.Outcome{
 			Kind: o.Key.Kind, Namespace: o.Key.Namespace, Name: o.Key.Name, Op: string(o.Op), Revision: o.Revision,
 			Nodes: o.Landing.Nodes, Checks: o.Landing.Checks, Warnings: o.Warnings, Diff: o.Diff,
 		}
-		if o.Op != intent.Deleted {
+		switch {
+		case o.Pruned && o.Op == intent.Deleted:
+			one.Note = "not declared any more; " + leaves(o)
+		case o.Op != intent.Deleted && byKey[o.Key] != nil:
 			var warning string
 			one.Note, warning = landing(byKey[o.Key], o)
 			if warning != "" {
@@ -155,6 +166,22 @@ func (s *server) applied(a intent.Applied, dryRun bool, resources []model.Resour
 		out.Outcomes[i] = one
 	}
 	return out
+}
+
+// leaves says where something landed that goes.
+func leaves(o intent.Outcome) string {
+	nodes := plural(o.Landing.Nodes, "node")
+	switch o.Key.Kind {
+	case "Check":
+		return "runs on " + nodes
+	case "Group":
+		return "has " + nodes
+	case "Property":
+		return "read on " + nodes
+	case "Handler":
+		return "named by no check that stays"
+	}
+	return "nobody misses it"
 }
 
 // landing says where a resource lands, and warns where it lands nowhere.

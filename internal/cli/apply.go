@@ -18,6 +18,10 @@ type applyFlags struct {
 	dryRun, yes bool
 	maxAffected int
 	output      *format
+
+	owner                       string
+	prune, takeOver, allowEmpty bool
+	exitCode                    bool // of a preview: 20 if something waits
 }
 
 func (f *applyFlags) add(c *cobra.Command, files, dryRun bool) {
@@ -27,7 +31,7 @@ func (f *applyFlags) add(c *cobra.Command, files, dryRun bool) {
 	if dryRun {
 		c.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would happen and change nothing")
 	}
-	c.Flags().StringVarP(&f.message, "message", "m", "", "why; kept with the change")
+	c.Flags().StringVarP(&f.message, "message", "m", "", "why; kept with the change (MUSTER_MESSAGE)")
 	c.Flags().BoolVar(&f.yes, "yes", false, "go ahead however many nodes it lands on")
 	c.Flags().IntVar(&f.maxAffected, "max-affected", 0, "refuse what changes more nodes (0: a fifth of all, at least 50)")
 	f.output = formatFlag(c)
@@ -38,12 +42,14 @@ func (a *app) applyCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply -f FILE...",
 		Short: "Make resources so, all of them or none",
-		Long:  "Makes all resources of files, folders and standard input so, in one transaction, and says\non how many nodes each lands. What lands on more nodes than --max-affected needs --yes.",
+		Long: "Makes all resources of files, folders and standard input so, in one transaction, and says\non how many nodes each lands. What lands on more nodes than --max-affected needs --yes.\n\n" +
+			"With --owner every resource bears that name in metadata.owner, and what belongs to another\nowner is refused. With --prune, what belongs to the owner and is not in the files is deleted.",
 		Example: "  muster apply -f disk.yaml -m \"watch the disks\"\n" +
-			"  muster get check disk -o yaml | muster apply -f -",
+			"  muster get check disk -o yaml | muster apply -f -\n  muster apply -f ./monitoring --owner team-a --prune",
 		RunE: func(c *cobra.Command, files []string) error { return a.apply(c, &f, files) },
 	}
 	f.add(c, true, true)
+	f.addOwner(c)
 	return c
 }
 
@@ -52,25 +58,40 @@ func (a *app) planCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan -f FILE...",
 		Short: "Say what apply would do, and on how many nodes",
-		Long: "Checks files as apply does and says what would become of each resource and on how many\n" +
-			"nodes it would land. Changes nothing. muster diff shows the lines.",
-		Example: "  muster plan -f disk.yaml",
+		Long: "Checks files as apply does and says what would become of each resource, on how many nodes\n" +
+			"it would land, and whether apply would refuse it. Changes nothing. muster diff shows the lines.\n" +
+			"With --exit-code it ends with 20 if something would change, with the code of the refusal if\napply would refuse it, with 0 if all is so already.",
+		Example: "  muster plan -f disk.yaml\n  muster plan -f ./monitoring --owner team-a --prune --exit-code",
 		RunE:    func(c *cobra.Command, files []string) error { return a.apply(c, &f, files) },
 	}
 	f.add(c, true, false)
+	f.addOwner(c)
+	f.addExitCode(c)
 	return c
 }
 
 func (a *app) apply(c *cobra.Command, f *applyFlags, files []string) error {
-	docs, err := a.readFiles(append(f.files, files...))
+	docs, err := a.documentsOf(c, f, files)
 	if err != nil {
 		return err
+	}
+	if f.prune && !f.dryRun {
+		preview := *f
+		preview.dryRun = true
+		planned, err := a.applyDocuments(c, &preview, docs)
+		if err != nil {
+			return err
+		}
+		a.printPruned(planned, f.owner)
 	}
 	applied, err := a.applyDocuments(c, f, docs)
 	if err != nil {
 		return err
 	}
-	return a.printApplied(applied, *f.output)
+	if err := a.printApplied(applied, *f.output); err != nil || !f.exitCode {
+		return err
+	}
+	return waiting(applied)
 }
 
 func (a *app) applyDocuments(c *cobra.Command, f *applyFlags, docs []document) (v1.Applied, error) {
@@ -79,7 +100,8 @@ func (a *app) applyDocuments(c *cobra.Command, f *applyFlags, docs []document) (
 		return v1.Applied{}, err
 	}
 	request := v1.ApplyRequest{
-		DryRun: f.dryRun, Message: f.message, MaxAffected: f.maxAffected, Yes: f.yes, Namespace: a.namespace,
+		DryRun: f.dryRun, Message: a.message(f), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: a.namespace,
+		Owner: f.owner, Prune: f.prune, TakeOver: f.takeOver, AllowEmpty: f.allowEmpty,
 		Resources: make([]json.RawMessage, len(docs)),
 	}
 	for i, d := range docs {
@@ -108,6 +130,7 @@ func (a *app) printApplied(applied v1.Applied, f format) error {
 	}
 	if applied.DryRun {
 		fmt.Fprintf(a.Stdout, "dry run: nothing was changed; %s would get a new assignment\n", count(applied.Affected, "node"))
+		a.printRefused(applied)
 	}
 	return nil
 }
@@ -142,15 +165,14 @@ func count[N int | int64 | uint64](n N, noun string) string {
 
 func (a *app) diffCmd() *cobra.Command {
 	f := applyFlags{dryRun: true}
-	var exitCode bool
 	c := &cobra.Command{
 		Use:   "diff -f FILE...",
 		Short: "Show what apply would change",
 		Long: "Shows, line by line, what apply would change in what is declared now. Changes nothing.\n" +
-			"With --exit-code it ends with 20 if there is a difference, for scripts.",
+			"With --exit-code it ends with 20 if there is a difference, with the code of the refusal if\napply would refuse it, for scripts.",
 		Example: "  muster diff -f disk.yaml\n  muster diff -f ./checks --exit-code",
 		RunE: func(c *cobra.Command, files []string) error {
-			docs, err := a.readFiles(append(f.files, files...))
+			docs, err := a.documentsOf(c, &f, files)
 			if err != nil {
 				return err
 			}
@@ -158,18 +180,24 @@ func (a *app) diffCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if f.output.machine() {
-				return a.printValue(*f.output, applied)
+			if !f.output.machine() {
+				a.printDiff(applied)
+			} else if err := a.printValue(*f.output, applied); err != nil {
+				return err
 			}
-			return a.printDiff(applied, exitCode)
+			if !f.exitCode {
+				return nil
+			}
+			return waiting(applied)
 		},
 	}
 	f.add(c, true, false)
-	c.Flags().BoolVar(&exitCode, "exit-code", false, "end with 20 if there is a difference")
+	f.addOwner(c)
+	f.addExitCode(c)
 	return c
 }
 
-func (a *app) printDiff(applied v1.Applied, exitCode bool) error {
+func (a *app) printDiff(applied v1.Applied) {
 	different := false
 	for _, o := range applied.Outcomes {
 		if o.Op == "unchanged" {
@@ -182,10 +210,7 @@ func (a *app) printDiff(applied v1.Applied, exitCode bool) error {
 	if !different {
 		fmt.Fprintln(a.Stdout, "no difference")
 	}
-	if different && exitCode {
-		return &exitError{20}
-	}
-	return nil
+	a.printRefused(applied)
 }
 
 // printPatch writes a unified difference, coloured where colours are taken.

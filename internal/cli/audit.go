@@ -125,12 +125,16 @@ func (a *app) printRevision(changes []v1.Change, diff bool, most int) {
 // done is what was done: created, updated, deleted.
 func done(op string) string { return strings.TrimSuffix(op, "e") + "ed" }
 
-// whoDid is who, and from where: admin from 10.0.0.7.
+// whoDid is who, from where and on whose behalf: pipeline from 10.0.0.7 for team-a.
 func whoDid(c v1.Change) string {
+	text := c.User
 	if c.Whence != "" && c.Whence != "local" {
-		return c.User + " from " + c.Whence
+		text += " from " + c.Whence
 	}
-	return c.User
+	if c.Owner != "" {
+		text += " for " + c.Owner
+	}
+	return text
 }
 
 func why(c v1.Change) string {

@@ -37,7 +37,7 @@ func (a *app) deleteCmd() *cobra.Command {
 					case strings.HasPrefix(strings.ToLower(kind), "ev") && f.dryRun:
 						return model.Errorf(model.Invalid, "events are not declared: there is no dry run").WithHint("look at it: muster describe event %s", names[0])
 					case strings.HasPrefix(strings.ToLower(kind), "ev"):
-						return a.eventAction(c, "delete", names, f.message)
+						return a.eventAction(c, "delete", names, a.message(&f))
 					}
 				}
 			}
@@ -53,7 +53,7 @@ func (a *app) deleteCmd() *cobra.Command {
 				return a.nothingToDelete(&w, args[0], *f.output)
 			}
 			done, err := client.DeleteMany(c.Context(), v1.DeleteRequest{
-				Resources: refs, Message: f.message, MaxAffected: f.maxAffected, DryRun: f.dryRun, Yes: f.yes,
+				Resources: refs, Message: a.message(&f), MaxAffected: f.maxAffected, DryRun: f.dryRun, Yes: f.yes,
 			})
 			if err != nil {
 				return err

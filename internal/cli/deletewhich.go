@@ -53,6 +53,9 @@ func (a *app) refs(ctx context.Context, c *client.Client, w *which, args []strin
 	switch {
 	case len(w.files) > 0:
 		docs, err := a.readFiles(w.files)
+		if err == nil && len(docs) == 0 {
+			err = noResource(w.files)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -23,8 +23,8 @@ type document struct {
 	located *model.Located
 }
 
-// readFiles reads files, folders (*.yaml, *.yml, *.json in them, not deeper) and
-// standard input ("-").
+// readFiles reads files, folders (*.yaml, *.yml, *.json in them, however deep; see
+// folder.go) and standard input ("-").
 func (a *app) readFiles(paths []string) ([]document, error) {
 	if len(paths) == 0 {
 		return nil, model.Errorf(model.Invalid, "no file is given").WithHint("name a file, a folder or - for standard input: -f disk.yaml")
@@ -42,11 +42,11 @@ func (a *app) readFiles(paths []string) ([]document, error) {
 	if flaws = append(flaws, a.twice(all)...); len(flaws) > 0 {
 		return nil, flaws.Err()
 	}
-	if len(all) == 0 {
-		return nil, model.Errorf(model.Invalid, "%s holds no resource", strings.Join(paths, ", ")).
-			WithHint("an example: muster explain check")
-	}
 	return all, nil
+}
+
+func noResource(paths []string) error {
+	return model.Errorf(model.Invalid, "%s holds no resource", strings.Join(paths, ", ")).WithHint("an example: muster explain check")
 }
 
 // twice finds resources that are declared more than once.
@@ -88,27 +88,7 @@ func (a *app) readPath(path string) ([]document, error) {
 		}
 		return splitDocuments(path, data)
 	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return nil, err
-	}
-	var all []document
-	var flaws model.Flaws
-	for _, e := range entries { // by name
-		switch filepath.Ext(e.Name()) {
-		case ".yaml", ".yml", ".json":
-			if e.IsDir() {
-				continue
-			}
-			docs, err := a.readPath(filepath.Join(path, e.Name()))
-			found, err := flawed(err)
-			if err != nil {
-				return nil, err
-			}
-			all, flaws = append(all, docs...), append(flaws, found...)
-		}
-	}
-	return all, flaws.Err()
+	return a.readFolder(path)
 }
 
 // splitDocuments reads a file of YAML or JSON documents (or lists of them, as

@@ -10,16 +10,24 @@ import (
 
 func (a *app) lintCmd() *cobra.Command {
 	var files []string
+	var owner string
 	var output *format
 	c := &cobra.Command{
 		Use:   "lint FILE...",
 		Short: "Check files as far as that needs no server",
-		Long: "Checks fields, units, names, probes and conditions of all files, and names file, line and the\n" +
-			"nearest right word for everything that is wrong. Needs no server: put it into your CI.",
+		Long: "Checks fields, units, names, probes and conditions of all files, folders with all that is in\n" +
+			"them, and names file, line and the nearest right word for everything that is wrong. Needs no\nserver: put it into your CI.",
 		Example: "  muster lint disk.yaml\n  muster lint ./checks\n  muster lint ./checks -o json",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
-			docs, err := a.readFiles(append(files, args...))
+			paths := append(files, args...)
+			docs, err := a.readFiles(paths)
+			if err == nil && len(docs) == 0 {
+				err = noResource(paths)
+			}
+			if err == nil {
+				err = foreign(docs, owner).Err()
+			}
 			if output.machine() {
 				return a.printFlaws(*output, err)
 			}
@@ -31,6 +39,7 @@ func (a *app) lintCmd() *cobra.Command {
 		},
 	}
 	c.Flags().StringArrayVarP(&files, "file", "f", nil, "file, folder or - for standard input; may be repeated")
+	c.Flags().StringVar(&owner, "owner", "", "whose the resources are: a file that says another owner is wrong")
 	output = formatFlag(c)
 	return c
 }

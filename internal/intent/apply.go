@@ -18,6 +18,11 @@ type ApplyOptions struct {
 	// Expect: revisions that resources must have (If-Match), 0: none may be there;
 	// absent: whatever. A difference is a model.Stale.
 	Expect map[Key]int64
+	// Owner signs all that is applied; empty: by hand. See owner.go.
+	Owner      string
+	TakeOver   bool // also what belongs to another owner
+	Prune      bool // delete what belongs to the owner and is not applied; see prune.go
+	AllowEmpty bool // prune though nothing is applied
 }
 
 // Op is what became of a resource.
@@ -38,6 +43,7 @@ type Outcome struct {
 	Revision int64    `json:"revision"`
 	Diff     string   `json:"diff,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+	Pruned   bool     `json:"pruned,omitempty"` // its owner does not declare it any more
 }
 
 // Applied is the outcome of one apply.
@@ -45,11 +51,13 @@ type Applied struct {
 	Revision int64     `json:"revision"`
 	Affected int       `json:"affected"` // assignments that change
 	Outcomes []Outcome `json:"outcomes"`
+	Refused  error     `json:"-"` // of a dry run: why it would not be done
 }
 
 // Apply makes all resources so, in one transaction, or says why not.
 func (s *Service) Apply(ctx context.Context, by Who, resources []model.Resource, o ApplyOptions) (Applied, error) {
-	a := application{service: s, by: by, opts: o}
+	by.Owner = o.Owner
+	a := application{service: s, by: by, opts: o, going: map[Key]bool{}}
 	if err := a.prepare(ctx, resources); err != nil {
 		return Applied{}, err
 	}
@@ -77,7 +85,7 @@ func (s *Service) Delete(ctx context.Context, by Who, keys []Key, o ApplyOptions
 		if expect, ok := o.Expect[key]; ok && expect != row.Revision {
 			return Applied{}, stale(Write{Key: key, Expect: expect}.Check(true, row.Revision))
 		}
-		a.add(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: Deleted, Diff: difference(row.Body, nil)})
+		a.add(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: Deleted, Diff: difference(row.Body, nil), Warnings: disowned(row)})
 	}
 	return a.finish(ctx)
 }
@@ -124,6 +132,11 @@ type application struct {
 	writes   []Write
 	outcomes []Outcome
 	written  []int // index into outcomes of each write
+
+	set       map[Key]*model.Resource // what is applied
+	going     map[Key]bool            // what is pruned
+	foreign   []foreign
+	unhandled error
 }
 
 func (a *application) add(w Write, o Outcome) {
@@ -135,9 +148,14 @@ func (a *application) add(w Write, o Outcome) {
 // prepare turns resources into the writes that are needed; all problems at once.
 func (a *application) prepare(ctx context.Context, resources []model.Resource) error {
 	var problems []error
-	set := map[Key]*model.Resource{}
+	set := make(map[Key]*model.Resource, len(resources))
+	a.set = set
+	slices.SortStableFunc(resources, func(x, y model.Resource) int { return rank(KeyOf(&y)) - rank(KeyOf(&x)) }) // rooms before what is in them
 	for i := range resources {
 		r := &resources[i]
+		if err := a.sign(r); err != nil {
+			problems = append(problems, err)
+		}
 		key := KeyOf(r)
 		r.Metadata.Namespace = key.Namespace
 		if set[key] != nil {
@@ -156,6 +174,10 @@ func (a *application) prepare(ctx context.Context, resources []model.Resource) e
 	if len(problems) > 0 {
 		return invalid(problems)
 	}
+	strays, err := a.strays(ctx, set)
+	if err != nil {
+		return err
+	}
 	for i := range resources {
 		if err := a.resource(ctx, &resources[i], set); err != nil {
 			if model.ClassOf(err) != model.Invalid {
@@ -167,7 +189,10 @@ func (a *application) prepare(ctx context.Context, resources []model.Resource) e
 		}
 	}
 	problems = append(problems, a.service.cycles(ctx, set)...)
-	return invalid(problems)
+	if err := invalid(problems); err != nil {
+		return err
+	}
+	return a.prune(ctx, strays)
 }
 
 // maxProblems is how many problems of one apply are said: who has made so many knows enough.
@@ -188,7 +213,7 @@ func invalid(problems []error) error {
 
 func (a *application) resource(ctx context.Context, r *model.Resource, set map[Key]*model.Resource) error {
 	s, key := a.service, KeyOf(r)
-	warnings, err := s.references(ctx, r, set)
+	warnings, err := s.references(ctx, r, set, a.going)
 	if err != nil {
 		return err
 	}
@@ -204,6 +229,7 @@ func (a *application) resource(ctx context.Context, r *model.Resource, set map[K
 			return stale(err)
 		}
 	}
+	owners := a.own(r, row, exists)
 	if node, ok := r.Spec.(*model.NodeSpec); ok {
 		if err := s.keepMeasured(node, row, exists); err != nil {
 			return err
@@ -224,7 +250,7 @@ func (a *application) resource(ctx context.Context, r *model.Resource, set map[K
 	case exists:
 		outcome.Op = Updated
 	}
-	outcome.Diff = difference(row.Body, write.Body)
+	outcome.Diff, outcome.Warnings = difference(row.Body, write.Body), append(owners, warnings...)
 	a.add(write, outcome)
 	return nil
 }
@@ -282,13 +308,18 @@ func (a *application) finish(ctx context.Context) (Applied, error) {
 		}
 		out.Affected = affected
 	}
-	if err := a.guard(out.Affected); err != nil && !a.opts.DryRun {
-		return out, err
-	}
-	if a.opts.DryRun || len(a.writes) == 0 {
+	refused := a.refused(out.Affected)
+	if a.opts.DryRun {
+		out.Refused = refused
 		return out, nil
 	}
+	if refused != nil || len(a.writes) == 0 {
+		return out, refused
+	}
 	done, err := a.service.commit(ctx, a.by, a.writes)
+	if model.ClassOf(err) == model.Conflict && a.opts.Owner != "" {
+		err = meanwhile(err)
+	}
 	if len(a.opts.Expect) > 0 {
 		err = stale(err)
 	}
@@ -314,6 +345,6 @@ func (a *application) guard(affected int) error {
 	if !slices.ContainsFunc(a.outcomes, func(o Outcome) bool { return o.Op != Deleted }) {
 		look = "--dry-run"
 	}
-	return model.Errorf(model.Guarded, "this changes what %d nodes do; without --yes at most %d may change", affected, most).
+	return model.Errorf(model.Guarded, "this changes what %d nodes do; without --yes at most %d may change%s", affected, most, a.pruned()).
 		WithHint("look at it with %s, then repeat with --yes, or with --max-affected %d", look, affected)
 }

@@ -32,3 +32,15 @@ func stale(err error) error {
 	again.Class = model.Stale
 	return &again
 }
+
+// meanwhile is the Conflict of an apply of files: two of them ran at the same time, or
+// somebody changed something by hand. Nothing was kept; who applies the newest files again
+// reads everything anew.
+func meanwhile(err error) error {
+	var said *model.Error
+	if !errors.As(err, &said) {
+		return err
+	}
+	return model.Errorf(model.Conflict, "somebody else changed something while this ran: %s; nothing was kept", said.Message).
+		WithHint("does another pipeline apply the same folder? let one run at a time, then run the newest again; who it was: muster audit")
+}

@@ -31,13 +31,14 @@ func (s *Service) meant(ctx context.Context, missing Key, set map[Key]*model.Res
 }
 
 // references checks what a resource names. A group or node that does not exist (yet) is
-// a warning; a namespace or handler that does not is an error.
-func (s *Service) references(ctx context.Context, r *model.Resource, set map[Key]*model.Resource) (warnings []string, err error) {
+// a warning; a namespace or handler that does not is an error. What is going in the same
+// apply is not there.
+func (s *Service) references(ctx context.Context, r *model.Resource, set map[Key]*model.Resource, going map[Key]bool) (warnings []string, err error) {
 	key := KeyOf(r)
 	exists := func(kind, namespace, name string) (bool, error) {
 		k := Key{Kind: kind, Namespace: namespace, Name: name}
-		if set[k] != nil {
-			return true, nil
+		if set[k] != nil || going[k] {
+			return !going[k], nil
 		}
 		_, err := s.opts.Store.Get(ctx, k)
 		if model.ClassOf(err) == model.NotFound {

@@ -1,7 +1,6 @@
 package intent_test
 
 import (
-	"context"
 	"encoding/json"
 	"path/filepath"
 	"strings"
@@ -21,6 +20,7 @@ var ada = intent.Who{User: "ada", Whence: "127.0.0.1", Why: "test"}
 type world struct {
 	*intent.Service
 	affected int
+	between  func()
 	dsn      string
 	now      time.Time
 }
@@ -40,9 +40,7 @@ func (w *world) open(t *testing.T) {
 	t.Cleanup(func() { store.Close() })
 	w.Service = intent.NewService(intent.Options{
 		Store: store, Now: func() time.Time { return w.now }, Limits: model.Limits{Labels: 3},
-		Impact: func(_ context.Context, writes []intent.Write) ([]intent.Landing, int, error) {
-			return make([]intent.Landing, len(writes)), w.affected, nil
-		},
+		Impact: w.impact,
 	})
 	if err := w.Load(t.Context()); err != nil {
 		t.Fatal(err)

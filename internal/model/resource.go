@@ -37,7 +37,8 @@ type Metadata struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Notes that nothing selects by.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Who declares it: a team, a repository. For people; nothing selects by it.
+	// Whose it is: a team, a repository. apply --owner writes it, --prune goes by it; what
+	// belongs to another owner is refused.
 	Owner string `json:"owner,omitempty"`
 }
 

@@ -9,10 +9,13 @@ import (
 
 // ApplyRequest is many resources in one transaction: all are kept, or none.
 type ApplyRequest struct {
-	Resources   []json.RawMessage `json:"resources" minItems:"1" maxItems:"10000" doc:"Resources by the envelope {apiVersion, kind, metadata, spec}."`
+	Resources   []json.RawMessage `json:"resources" maxItems:"10000" doc:"Resources by the envelope {apiVersion, kind, metadata, spec}; at least one, unless allowEmpty says otherwise."`
 	DryRun      bool              `json:"dryRun,omitempty" doc:"Say what would happen and keep nothing."`
 	Message     string            `json:"message,omitempty" maxLength:"1000" doc:"Why; recorded with the change."`
-	Owner       string            `json:"owner,omitempty" maxLength:"253" doc:"Who declares these resources."`
+	Owner       string            `json:"owner,omitempty" maxLength:"253" doc:"Who declares these resources; written on each as metadata.owner. What belongs to another owner is refused."`
+	TakeOver    bool              `json:"takeOver,omitempty" doc:"Also take what belongs to another owner."`
+	Prune       bool              `json:"prune,omitempty" doc:"Take away what belongs to the owner and is not in resources, in the same transaction."`
+	AllowEmpty  bool              `json:"allowEmpty,omitempty" doc:"With prune: no resources at all is meant so; all that the owner has goes."`
 	MaxAffected int               `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that lands on more nodes; 0: a fifth of all, at least 50."`
 	Yes         bool              `json:"yes,omitempty" doc:"Go ahead however many nodes are affected."`
 	Namespace   string            `json:"namespace,omitempty" doc:"For resources that name none."`
@@ -40,6 +43,14 @@ type Applied struct {
 	DryRun   bool      `json:"dryRun,omitempty"`
 	Affected int       `json:"affected" doc:"Nodes whose assignment changes, in all."`
 	Outcomes []Outcome `json:"outcomes"`
+	Refused  *Refused  `json:"refused,omitempty" doc:"Of a dry run: why it would not be done as it is asked for."`
+}
+
+// Refused is why an apply would not be done.
+type Refused struct {
+	Class  string `json:"class" doc:"As in the type of an error: guarded, conflict."`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
 }
 
 // Outcome is what happened to one resource.
@@ -73,6 +84,7 @@ type Change struct {
 	User      string    `json:"user"`
 	Whence    string    `json:"whence,omitempty"`
 	Message   string    `json:"message,omitempty"`
+	Owner     string    `json:"owner,omitempty" doc:"On whose behalf: the owner that the apply named."`
 	Kind      string    `json:"kind"`
 	Namespace string    `json:"namespace,omitempty"`
 	Name      string    `json:"name"`

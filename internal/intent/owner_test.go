@@ -1,0 +1,301 @@
+package intent_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+func owned(r model.Resource, owner string) model.Resource {
+	r.Metadata.Owner = owner
+	return r
+}
+
+func handler(name string) model.Resource {
+	return model.Resource{Kind: "Handler", Metadata: model.Metadata{Name: name}, Spec: &model.HandlerSpec{Command: &model.Command{Shell: "true"}}}
+}
+
+func namespace(name string) model.Resource {
+	return model.Resource{Kind: "Namespace", Metadata: model.Metadata{Name: name}, Spec: &model.NamespaceSpec{}}
+}
+
+// in puts a resource into a namespace.
+func in(namespace string, r model.Resource) model.Resource {
+	r.Metadata.Namespace = namespace
+	return r
+}
+
+func (w *world) owner(t *testing.T, kind, name string) string {
+	t.Helper()
+	r, err := w.Get(t.Context(), intent.Key{Kind: kind, Namespace: model.DefaultNamespaceName, Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Metadata.Owner
+}
+
+func TestOwners(t *testing.T) {
+	a, b := intent.ApplyOptions{Owner: "team-a"}, intent.ApplyOptions{Owner: "team-b"}
+	take := intent.ApplyOptions{Owner: "team-b", TakeOver: true}
+	hand := intent.ApplyOptions{}
+	for _, c := range []struct {
+		name    string
+		before  string // owner of check/x before
+		apply   model.Resource
+		options intent.ApplyOptions
+		class   model.Class // of the refusal; 0: none
+		want    string      // in the warnings or the refusal; empty: no warning
+		after   string
+	}{
+		{"is signed", "team-a", check("x", "h"), a, 0, "", "team-a"},
+		{"names its owner", "team-a", owned(check("x", "h"), "team-a"), a, 0, "", "team-a"},
+		{"names another than it is applied for", "team-a", owned(check("x", "h"), "team-b"), a, model.Invalid, "says owner: team-b", "team-a"},
+		{"of nobody is taken", "", check("x"), a, 0, "belonged to nobody; from now on to team-a", "team-a"},
+		{"of another is refused", "team-a", check("x"), b, model.Guarded, "check/x belongs to team-a", "team-a"},
+		{"of another, taken over", "team-a", check("x"), take, 0, "taken over from team-a", "team-b"},
+		{"by hand", "team-a", check("x", "h"), hand, 0, "belongs to team-a, whose next apply undoes", "team-a"},
+		{"by hand, with an owner of nobody's", "", owned(check("x"), "team-a"), hand, 0, "belonged to nobody", "team-a"},
+		{"by hand, for another", "team-a", owned(check("x"), "team-b"), hand, model.Guarded, "check/x belongs to team-a", "team-a"},
+		{"by hand and unchanged", "team-a", check("x"), hand, 0, "", "team-a"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, ctx := newWorld(t), t.Context()
+			if _, err := w.Apply(ctx, ada, []model.Resource{handler("h"), owned(check("x"), c.before)}, hand); err != nil {
+				t.Fatal(err)
+			}
+			dry := c.options
+			dry.DryRun = true
+			planned, err := w.Apply(ctx, ada, []model.Resource{c.apply}, dry)
+			if c.class == model.Guarded && (err != nil || model.ClassOf(planned.Refused) != c.class || !strings.Contains(planned.Refused.Error(), c.want)) {
+				t.Errorf("the plan says %v, %v", planned.Refused, err)
+			}
+			done, err := w.Apply(ctx, ada, []model.Resource{c.apply}, c.options)
+			if c.class != 0 {
+				if model.ClassOf(err) != c.class || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("got %v, want %q", err, c.want)
+				}
+			} else if err != nil {
+				t.Fatal(err)
+			} else if said := strings.Join(done.Outcomes[0].Warnings, "; "); c.want == "" && said != "" || !strings.Contains(said, c.want) {
+				t.Errorf("warnings %q, want %q", said, c.want)
+			}
+			if owner := w.owner(t, "Check", "x"); owner != c.after {
+				t.Errorf("belongs to %q, want %q", owner, c.after)
+			}
+		})
+	}
+}
+
+// Who edits what was read, with its owner, may change that too, and hears what follows.
+func TestAnEditMayLetGo(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	if _, err := w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a"}); err != nil {
+		t.Fatal(err)
+	}
+	key := intent.Key{Kind: "Check", Namespace: model.DefaultNamespaceName, Name: "x"}
+	r, err := w.Get(ctx, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Expect: map[intent.Key]int64{key: r.Status.Revision}})
+	if err != nil || w.owner(t, "Check", "x") != "" || !strings.Contains(done.Outcomes[0].Warnings[0], "belonged to team-a") {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if _, err := w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a"}); err != nil {
+		t.Fatal(err)
+	}
+	gone, err := w.Delete(ctx, ada, []intent.Key{key}, intent.ApplyOptions{})
+	if err != nil || !strings.Contains(gone.Outcomes[0].Warnings[0], "belongs to team-a, whose next apply makes it again") {
+		t.Fatalf("%+v, %v", gone, err)
+	}
+	audit, err := w.Audit(ctx, intent.ChangeQuery{Limit: 2}, false)
+	if err != nil || audit[0].Who.Owner != "" || audit[1].Who.Owner != "team-a" {
+		t.Fatalf("%+v, %v", audit, err)
+	}
+}
+
+func TestPrune(t *testing.T) {
+	ofA := intent.ApplyOptions{Owner: "team-a", Prune: true}
+	empty := ofA
+	empty.AllowEmpty = true
+	for _, c := range []struct {
+		name    string
+		others  []model.Resource // as they say
+		before  []model.Resource // of team-a
+		apply   []model.Resource
+		options intent.ApplyOptions
+		class   model.Class
+		want    string // in the refusal, or in a warning
+		left    string // of what there was and is applied
+	}{
+		{name: "what is declared no more goes", before: []model.Resource{check("x"), check("y"), group("g")}, apply: []model.Resource{check("x")},
+			options: ofA, left: "check/x"},
+		{name: "what others own stays", others: []model.Resource{owned(check("b"), "team-b"), check("nobody"), owned(check("like"), "team-a2")},
+			before: []model.Resource{check("y")}, apply: []model.Resource{check("x")}, options: ofA, left: "check/b check/like check/nobody check/x"},
+		{name: "without a word about it nothing goes", before: []model.Resource{check("y")}, apply: []model.Resource{check("x")},
+			options: intent.ApplyOptions{Owner: "team-a"}, left: "check/x check/y"},
+		{name: "nothing is declared", before: []model.Resource{check("y")}, options: ofA, class: model.Invalid, want: "--allow-empty", left: "check/y"},
+		{name: "nothing is declared, and meant so", before: []model.Resource{check("y")}, options: empty},
+		{name: "whose", before: []model.Resource{check("y")}, apply: []model.Resource{check("x")}, options: intent.ApplyOptions{Prune: true},
+			class: model.Invalid, want: "--owner", left: "check/y"},
+		{name: "a namespace with all in it", before: []model.Resource{namespace("shop"), in("shop", check("y"))}, apply: []model.Resource{check("x")},
+			options: ofA, left: "check/x"},
+		{name: "a namespace with something of others", others: []model.Resource{namespace("shop"), in("shop", owned(check("b"), "team-b"))},
+			before: []model.Resource{namespace("shop"), in("shop", check("y"))}, apply: []model.Resource{check("x")}, options: ofA,
+			want: "not empty: it holds check/shop/b", left: "check/shop/b check/x namespace/shop"},
+		{name: "a namespace that is still used", before: []model.Resource{namespace("shop")}, apply: []model.Resource{in("shop", check("x"))}, options: ofA,
+			want: "it holds check/shop/x", left: "check/shop/x namespace/shop"},
+		{name: "what is built in", before: []model.Resource{namespace("default"), group("all")}, apply: []model.Resource{check("x")}, options: ofA,
+			want: "built in", left: "check/x group/all namespace/default"},
+		{name: "a handler that somebody names", others: []model.Resource{handler("pager"), owned(check("b", "pager"), "team-b")},
+			before: []model.Resource{handler("pager")}, apply: []model.Resource{check("x")}, options: ofA,
+			class: model.Conflict, want: "handler/pager is not declared any more, but check/b (of team-b) still names it in alert.handlers", left: "check/b handler/pager"},
+		{name: "a handler that is still named in the files", before: []model.Resource{handler("pager"), check("x", "pager")},
+			apply: []model.Resource{check("x", "pager")}, options: ofA, class: model.Invalid, want: `handler "pager" does not exist`, left: "check/x handler/pager"},
+		{name: "a handler with the last that named it", before: []model.Resource{handler("pager"), check("x", "pager")},
+			apply: []model.Resource{check("x")}, options: ofA, left: "check/x"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, ctx := newWorld(t), t.Context()
+			for _, set := range []struct {
+				resources []model.Resource
+				options   intent.ApplyOptions
+			}{{c.others, intent.ApplyOptions{}}, {c.before, intent.ApplyOptions{Owner: "team-a"}}} {
+				if len(set.resources) == 0 {
+					continue
+				}
+				if _, err := w.Apply(ctx, ada, set.resources, set.options); err != nil {
+					t.Fatal(err)
+				}
+			}
+			done, err := w.Apply(ctx, ada, c.apply, c.options)
+			if c.class != 0 {
+				if model.ClassOf(err) != c.class || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("got %v, want %q", err, c.want)
+				}
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			var said []string
+			for _, o := range done.Outcomes {
+				said = append(said, o.Warnings...)
+			}
+			if c.class == 0 && !strings.Contains(strings.Join(said, "\n"), c.want) {
+				t.Errorf("warnings %q, want %q", said, c.want)
+			}
+			var left []string
+			for _, kind := range model.Kinds() {
+				rows, err := w.Store().List(ctx, intent.ListQuery{Kind: kind.Name})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, row := range rows {
+					left = append(left, row.Key.String())
+				}
+			}
+			for _, name := range []string{"namespace/default", "namespace/shared", "group/all", "group/shared/all"} {
+				if !strings.Contains(c.left, name) {
+					left = slices.DeleteFunc(left, func(l string) bool { return l == name })
+				}
+			}
+			slices.Sort(left)
+			if got := strings.Join(left, " "); got != c.left {
+				t.Errorf("left is %s, want %s", got, c.left)
+			}
+		})
+	}
+}
+
+// A machine that joined is no file's to delete, though a file gave it labels once.
+func TestPruneLeavesMachinesThatJoined(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	name, err := w.Register(ctx, uuid.New(), pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := func(name string) model.Resource {
+		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name, Labels: map[string]string{"env": "prod"}}, Spec: &model.NodeSpec{}}
+	}
+	ofA := intent.ApplyOptions{Owner: "team-a", Prune: true}
+	if _, err := w.Apply(ctx, ada, []model.Resource{node(name), node("waits"), check("x")}, ofA); err != nil {
+		t.Fatal(err)
+	}
+	done, err := w.Apply(ctx, ada, []model.Resource{check("x")}, ofA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range done.Outcomes {
+		switch o.Key.Name {
+		case "web01":
+			if o.Op != intent.Unchanged || !strings.Contains(o.Warnings[0], "its machine has joined") {
+				t.Errorf("%+v", o)
+			}
+		case "waits":
+			if o.Op != intent.Deleted {
+				t.Errorf("%+v", o)
+			}
+		}
+	}
+	if _, err := w.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "web01"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// The guard counts what is pruned, and names it.
+func TestPruneIsGuarded(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	if _, err := w.Apply(ctx, ada, []model.Resource{check("x"), check("y")}, intent.ApplyOptions{Owner: "team-a"}); err != nil {
+		t.Fatal(err)
+	}
+	w.affected = 51
+	_, err := w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a", Prune: true})
+	if model.ClassOf(err) != model.Guarded || !strings.Contains(err.Error(), "51 nodes") || !strings.Contains(err.Error(), "it would delete 1 resource that team-a declares no more: check/y") {
+		t.Fatalf("got %v", err)
+	}
+	if w.owner(t, "Check", "y") != "team-a" {
+		t.Error("it is gone all the same")
+	}
+	if _, err := w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a", Prune: true, Yes: true}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Two pipelines apply the same folder at the same time: the second hears it, and nothing
+// of it is kept.
+func TestTwoAppliesMeet(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	slow := check("x")
+	slow.Spec.(*model.CheckSpec).Disabled = true
+	ofA := intent.ApplyOptions{Owner: "team-a", Prune: true}
+	if _, err := w.Apply(ctx, ada, []model.Resource{check("x"), check("y")}, ofA); err != nil {
+		t.Fatal(err)
+	}
+	w.between = func() { // it has read all it needs, and has not written yet
+		w.between = nil
+		if _, err := w.Apply(ctx, ada, []model.Resource{check("x", "h"), handler("h"), check("y")}, ofA); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err := w.Apply(ctx, ada, []model.Resource{slow}, ofA)
+	if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "check/x was changed since") || !strings.Contains(err.Error(), "let one run at a time") {
+		t.Fatalf("got %v", err)
+	}
+	if w.owner(t, "Check", "y") != "team-a" {
+		t.Error("half of it was kept")
+	}
+}
+
+// between is called when an apply has read all and not written yet.
+func (w *world) impact(_ context.Context, writes []intent.Write) ([]intent.Landing, int, error) {
+	if w.between != nil {
+		w.between()
+	}
+	return make([]intent.Landing, len(writes)), w.affected, nil
+}

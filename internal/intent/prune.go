@@ -1,0 +1,160 @@
+package intent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// stray is something that the owner declared once and does not any more.
+type stray struct {
+	row  Row
+	stay string // why it is not taken away all the same; empty: it goes
+}
+
+// strays finds them, and notes in a.going what goes. What others own, or nobody, is not
+// looked at; machines that joined and what is built in stay, and so does a namespace that
+// something is left in.
+func (a *application) strays(ctx context.Context, set map[Key]*model.Resource) (list []stray, err error) {
+	if !a.opts.Prune {
+		return nil, nil
+	}
+	if a.opts.Owner == "" {
+		return nil, model.Errorf(model.Invalid, "what to prune is not said: whose?").WithHint("--prune goes with --owner NAME")
+	}
+	if len(set) == 0 && !a.opts.AllowEmpty {
+		return nil, model.Errorf(model.Invalid, "nothing is declared: with --prune all that %s owns would be deleted", a.opts.Owner).
+			WithHint("is it the right folder? if all of it is to go: --allow-empty")
+	}
+	name, err := json.Marshal(a.opts.Owner)
+	if err != nil {
+		return nil, err
+	}
+	kinds := model.Kinds()
+	slices.Reverse(kinds) // what builds on others first, namespaces last
+	for _, kind := range kinds {
+		q := ListQuery{Kind: kind.Name, Limit: rowsAtOnce}
+		for {
+			rows, err := a.service.opts.Store.List(ctx, q)
+			if err != nil {
+				return nil, err
+			}
+			for _, row := range rows {
+				if set[row.Key] == nil && bytes.Contains(row.Body, name) && ownerOf(row.Body) == a.opts.Owner {
+					list = append(list, stray{row: row})
+				}
+			}
+			if len(rows) < q.Limit {
+				break
+			}
+			q.After = rows[len(rows)-1].Key
+		}
+	}
+	for i := range list {
+		row := list[i].row
+		if list[i].stay, err = a.stays(ctx, row, set); err != nil {
+			return nil, err
+		}
+		if list[i].stay == "" {
+			a.going[row.Key] = true
+		}
+	}
+	return list, nil
+}
+
+// stays says why something is not pruned; empty: it is.
+func (a *application) stays(ctx context.Context, row Row, set map[Key]*model.Resource) (why string, err error) {
+	switch builtIn := row.Namespace == model.DefaultNamespaceName || row.Namespace == model.SharedNamespaceName; {
+	case row.Kind == "Group" && row.Name == "all" && builtIn:
+		return "it is built in", nil
+	case row.Kind == "Node":
+		r, err := decode(row)
+		if err != nil {
+			return "", err
+		}
+		if r.Spec.(*model.NodeSpec).UID != "" {
+			return "its machine has joined; when it is to go: muster delete " + row.Key.String(), nil
+		}
+	case row.Kind == "Namespace":
+		for key := range set {
+			if key.Namespace == row.Name {
+				return "it holds " + key.String(), nil
+			}
+		}
+		err := a.service.mayDelete(ctx, row.Key, a.going)
+		if said := model.ClassOf(err); said == model.Conflict || said == model.Invalid {
+			return err.(*model.Error).Message, nil
+		}
+		return "", err
+	}
+	return "", nil
+}
+
+// prune adds the deletions. A handler that somebody still names is not taken away: nobody
+// would hear of those problems any more.
+func (a *application) prune(ctx context.Context, list []stray) error {
+	for _, s := range list {
+		o := Outcome{Key: s.row.Key, Revision: s.row.Revision, Pruned: true}
+		if s.stay != "" {
+			o.Op, o.Warnings = Unchanged, []string{"it is not declared any more and stays: " + s.stay}
+			a.outcomes = append(a.outcomes, o)
+			continue
+		}
+		o.Op, o.Diff = Deleted, difference(s.row.Body, nil)
+		a.add(Write{Key: s.row.Key, Expect: s.row.Revision}, o)
+	}
+	if !slices.ContainsFunc(list, func(s stray) bool { return s.row.Kind == "Handler" && s.stay == "" }) {
+		return nil
+	}
+	for _, kind := range []string{"Check", "Namespace"} {
+		named, err := a.service.List(ctx, ListQuery{Kind: kind}, nil)
+		if err != nil {
+			return err
+		}
+		for i := range named {
+			r := &named[i]
+			if key := KeyOf(r); a.going[key] || a.set[key] != nil {
+				continue // it goes too; or it is checked as it will be
+			}
+			namespace, field, handlers := handlersOf(r)
+			for _, handler := range handlers {
+				ns, name := model.SplitRef(namespace, handler)
+				if key := (Key{"Handler", ns, name}); a.going[key] {
+					owner := ""
+					if r.Metadata.Owner != "" {
+						owner = " (of " + r.Metadata.Owner + ")"
+					}
+					a.unhandled = model.Errorf(model.Conflict, "%s is not declared any more, but %s%s still names it in %s", key, KeyOf(r), owner, field).
+						WithHint("keep its file until nobody names it; nothing was changed")
+					return nil
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// pruned names what would be deleted, for the message of the guard.
+func (a *application) pruned() string {
+	var names []string
+	for _, o := range a.outcomes {
+		if o.Pruned && o.Op == Deleted {
+			names = append(names, o.Key.String())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; it would delete %s that %s declares no more: %s", counted(len(names), "resource"), a.opts.Owner, few(names))
+}
+
+func counted(n int, noun string) string {
+	if n == 1 || noun == "more" {
+		return fmt.Sprintf("%d %s", n, noun)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
