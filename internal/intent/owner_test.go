@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
-
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -216,7 +214,7 @@ func TestPrune(t *testing.T) {
 // A machine that joined is no file's to delete, though a file gave it labels once.
 func TestPruneLeavesMachinesThatJoined(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	name, err := w.Register(ctx, uuid.New(), pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
+	member, err := w.Register(ctx, "k1", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +222,7 @@ func TestPruneLeavesMachinesThatJoined(t *testing.T) {
 		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name, Labels: map[string]string{"env": "prod"}}, Spec: &model.NodeSpec{}}
 	}
 	ofA := intent.ApplyOptions{Owner: "team-a", Prune: true}
-	if _, err := w.Apply(ctx, ada, []model.Resource{node(name), node("waits"), check("x")}, ofA); err != nil {
+	if _, err := w.Apply(ctx, ada, []model.Resource{node(member.Name), node("waits"), check("x")}, ofA); err != nil {
 		t.Fatal(err)
 	}
 	done, err := w.Apply(ctx, ada, []model.Resource{check("x")}, ofA)
