@@ -1,7 +1,6 @@
 package intent
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -32,7 +31,7 @@ func (a *application) own(r *model.Resource, row Row, exists bool) (warnings []s
 	if !exists {
 		return nil
 	}
-	was := ownerOf(row.Body)
+	was := ownerOf(row)
 	_, seen := a.opts.Expect[KeyOf(r)] // who names a revision has read it, owner and all
 	if r.Metadata.Owner == "" && !seen {
 		r.Metadata.Owner = was
@@ -94,20 +93,18 @@ func few(names []string) string {
 	return strings.Join(names[:most], ", ") + " and " + counted(len(names)-most, "more")
 }
 
-// ownerOf reads the owner out of a stored body.
-func ownerOf(body []byte) string {
-	var r struct {
-		Metadata struct {
-			Owner string `json:"owner"`
-		} `json:"metadata"`
+// ownerOf is the owner on record; empty: nobody.
+func ownerOf(row Row) string {
+	r, err := decode(row)
+	if err != nil {
+		return ""
 	}
-	_ = json.Unmarshal(body, &r)
 	return r.Metadata.Owner
 }
 
 // disowned warns of what is deleted by hand though somebody declares it.
 func disowned(row Row) []string {
-	if owner := ownerOf(row.Body); owner != "" {
+	if owner := ownerOf(row); owner != "" {
 		return []string{"it belongs to " + owner + ", whose next apply makes it again if its files still declare it"}
 	}
 	return nil

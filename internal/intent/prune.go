@@ -44,7 +44,7 @@ func (a *application) strays(ctx context.Context, set map[Key]*model.Resource) (
 				return nil, err
 			}
 			for _, row := range rows {
-				if set[row.Key] == nil && bytes.Contains(row.Body, name) && ownerOf(row.Body) == a.opts.Owner {
+				if set[row.Key] == nil && bytes.Contains(row.Body, name) && ownerOf(row) == a.opts.Owner {
 					list = append(list, stray{row: row})
 				}
 			}
