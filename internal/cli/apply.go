@@ -91,7 +91,7 @@ func (a *app) apply(c *cobra.Command, f *applyFlags, files []string) error {
 	if err := a.printApplied(applied, *f.output); err != nil || !f.exitCode {
 		return err
 	}
-	return waiting(applied)
+	return somethingWaits(applied)
 }
 
 func (a *app) applyDocuments(c *cobra.Command, f *applyFlags, docs []document) (v1.Applied, error) {
@@ -188,7 +188,7 @@ func (a *app) diffCmd() *cobra.Command {
 			if !f.exitCode {
 				return nil
 			}
-			return waiting(applied)
+			return somethingWaits(applied)
 		},
 	}
 	f.add(c, true, false)

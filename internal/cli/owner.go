@@ -104,8 +104,8 @@ func (a *app) printRefused(applied v1.Applied) {
 	}
 }
 
-// waiting is the exit code of a preview: of the refusal, or 20 if something would change.
-func waiting(applied v1.Applied) error {
+// somethingWaits is the exit code of a preview: of the refusal, or 20 if something would change.
+func somethingWaits(applied v1.Applied) error {
 	if r := applied.Refused; r != nil {
 		for class := model.Internal; class <= model.Stale; class++ {
 			if class.Label() == r.Class {
