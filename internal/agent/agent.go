@@ -33,6 +33,9 @@ type Agent struct {
 	connected atomic.Bool
 	name      atomic.Pointer[string] // of the node, as the server says
 
+	measured   atomic.Pointer[map[string]string] // facts; the map is never changed
+	remeasured chan struct{}                     // they differ
+
 	// Set once by Run before anything else sees them.
 	began     uint64 // boot clock, ms
 	spool     *spool.Spool
@@ -62,7 +65,7 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, ready: make(chan struct{})}
+	a := &Agent{cfg: cfg, ready: make(chan struct{}), remeasured: make(chan struct{}, 1)}
 	a.asked.agent, a.asked.ready = a, make(chan struct{}, 1)
 	a.name.Store(&a.cfg.Name)
 	a.runner = &run.Runner{PluginPath: cfg.PluginPath, Node: func() string { return *a.name.Load() }, Nice: cfg.Nice, Guard: cfg.Guard, Allow: allow}
@@ -79,6 +82,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	defer lock.Close()
 	a.began = a.cfg.Machine.BootMs()
+	a.measure()
 	id, err := a.identity(ctx)
 	if err != nil || ctx.Err() != nil {
 		return err
@@ -126,6 +130,9 @@ func (a *Agent) runAll(ctx context.Context, id *pki.Identity, held *link.Held) e
 	linkCtx, stopLink := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLink()
 	a.asked.begin(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watching.Go(func() { a.watchFacts(checksCtx) })
 	linked := make(chan error, 1)
 	go func() {
 		err := link.Run(linkCtx, a.linkConfig(id, held), a.spool, (*events)(a))
@@ -148,7 +155,7 @@ func (a *Agent) linkConfig(id *pki.Identity, held *link.Held) link.RunConfig {
 			Node: id.Node, TLS: link.TLSConfig(id, a.cfg.Machine.Now), ServerKey: id.ServerKey, Dial: a.cfg.Dial,
 			BootMs: a.cfg.Machine.BootMs, Now: a.cfg.Machine.Now, Log: a.cfg.Log,
 		},
-		Servers: servers, Told: a.session.Servers, Hello: a.hello, Held: held, Stats: a.stats, Linger: a.cfg.Linger, Answers: &a.asked,
+		Servers: servers, Told: a.session.Servers, Hello: a.hello, Facts: a.said, Remeasured: a.remeasured, Held: held, Stats: a.stats, Linger: a.cfg.Linger, Answers: &a.asked,
 	}
 }
 
@@ -156,7 +163,7 @@ func (a *Agent) hello() wire.Hello {
 	return wire.Hello{
 		Name: a.cfg.Name, MachineID: a.cfg.Machine.ID, BootID: a.cfg.Machine.Boot, Version: a.cfg.Version,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Incarnation: a.session.Incarnation, Labels: a.cfg.Labels,
-		Facts: a.cfg.Machine.Facts(), Groups: a.cfg.Groups, ClockUnixMs: a.cfg.Machine.Now().UnixMilli(), Refuses: a.refuses(),
+		Facts: *a.measured.Load(), Groups: a.cfg.Groups, ClockUnixMs: a.cfg.Machine.Now().UnixMilli(), Refuses: a.refuses(),
 	}
 }
 
@@ -187,7 +194,7 @@ func (a *Agent) identity(ctx context.Context) (*pki.Identity, error) {
 			Token: token, StateDir: a.cfg.StateDir, Dial: dial, Now: a.cfg.Machine.Now,
 			Request: pki.EnrolRequest{
 				Name: a.cfg.Name, MachineID: a.cfg.Machine.ID, Labels: a.cfg.Labels,
-				Facts: a.cfg.Machine.Facts(), Groups: a.cfg.Groups,
+				Facts: *a.measured.Load(), Groups: a.cfg.Groups,
 			},
 		})
 		if err == nil {

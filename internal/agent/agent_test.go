@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -125,6 +126,46 @@ func TestFromTokenToResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wait("a clean end", func() bool { return s.clean == 1 })
+}
+
+// What changes about the machine is said while the session stays, whole, and once.
+func TestChangedFactsAreSaid(t *testing.T) {
+	s := newServer(t)
+	cfg := config(s, t.TempDir())
+	var kernel, resolved atomic.Pointer[string]
+	empty, first := "", "6.1"
+	kernel.Store(&first)
+	resolved.Store(&empty)
+	cfg.Machine = ThisMachine()
+	cfg.FactsEvery, cfg.Groups = time.Millisecond, []string{"web"}
+	cfg.Machine.Facts = func() map[string]string {
+		return map[string]string{"os": "linux", "kernel": *kernel.Load(), "fqdn": *resolved.Load()}
+	}
+	cfg.Machine.Resolve = func(ctx context.Context) {
+		if _, bounded := ctx.Deadline(); !bounded {
+			t.Error("the resolver may take for ever")
+		}
+		s.mu.Lock()
+		for len(s.hellos) == 0 { // a session does not wait for it
+			s.changed.Wait()
+		}
+		s.mu.Unlock()
+		name := "web01.example.com"
+		resolved.Store(&name)
+	}
+	begin(t, cfg)
+	s.wait("the name is resolved", func() bool {
+		return len(s.hellos) == 2 && s.hellos[0].Facts["fqdn"] == "" && s.hellos[1].Facts["fqdn"] == "web01.example.com"
+	})
+	second := "6.12"
+	kernel.Store(&second)
+	s.wait("the new kernel", func() bool { return len(s.hellos) == 3 })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := s.hellos[2]
+	if last.Facts["kernel"] != "6.12" || last.Facts["os"] != "linux" || last.Labels["env"] != "test" || len(last.Groups) != 1 || last.Version != "1.2.3" {
+		t.Errorf("said: %+v", last)
+	}
 }
 
 // The server is away, the agent is restarted meanwhile, and nothing is lost.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/agent/facts"
 	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -30,6 +31,7 @@ type Config struct {
 	SpoolAge      time.Duration     // default 24 h
 	Linger        time.Duration     // results wait this long to share a frame; default 500 ms
 	FirstWithin   time.Duration     // a new check runs once within this; default 10 s
+	FactsEvery    time.Duration     // the machine is measured anew; default 1 min
 	StopGrace     time.Duration     // running commands may take this long at a stop; default 5 s
 	Version       string            // of the program, for Hello
 	Guard         *guard.Guard      // ends commands if we are killed; the caller closes it; nil: they go on
@@ -46,15 +48,18 @@ type Machine struct {
 	Host   string // host name
 	BootMs func() uint64
 	Now    func() time.Time
-	Facts  func() map[string]string
+	Facts  func() map[string]string // measured now; the caller's
+	// Resolve asks the network for what Facts may say then, until ctx ends; nil: nothing.
+	Resolve func(ctx context.Context)
 }
 
 // ThisMachine reads the machine it is called on.
 func ThisMachine() Machine {
 	host, _ := os.Hostname()
+	meter := facts.New(facts.This())
 	return Machine{
 		ID: firstLine("/etc/machine-id", "/var/lib/dbus/machine-id"), Boot: bootID(), Host: host,
-		BootMs: bootMs(), Now: time.Now, Facts: facts,
+		BootMs: bootMs(), Now: time.Now, Facts: meter.Measure, Resolve: meter.Resolve,
 	}
 }
 
@@ -85,6 +90,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Machine.Facts == nil {
 		c.Machine.Facts = func() map[string]string { return nil }
+	}
+	if c.FactsEvery <= 0 {
+		c.FactsEvery = factsEvery
 	}
 	if c.Name == "" {
 		c.Name = c.Machine.Host

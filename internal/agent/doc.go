@@ -8,7 +8,8 @@
 // when the server is away, also after a restart: identity, assignment and spool lie
 // in its state folder, which is locked against a second agent.
 //
-// Goroutines: Run has one for the scheduler and one for the link; each check has one
+// Goroutines: Run has one for the scheduler, one for the link and one that measures the
+// machine (package facts); each check has one
 // while it runs. mu guards the applied assignment and is never held during a run.
 // Start reading at agent.go (New, Run), then apply.go (what an assignment becomes)
 // and result.go (one run).

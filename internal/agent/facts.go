@@ -1,46 +1,56 @@
 package agent
 
 import (
-	"net"
-	"os"
-	"runtime"
-	"slices"
-	"strconv"
-	"strings"
+	"context"
+	"maps"
+	"math/rand/v2"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// facts measures the few things that groups are made of.
-func facts() map[string]string {
-	host, _ := os.Hostname()
-	f := map[string]string{
-		"hostname": host, "os": runtime.GOOS, "arch": runtime.GOARCH,
-		"cpus": strconv.Itoa(runtime.NumCPU()), "addresses": strings.Join(addresses(), ","),
-	}
-	systemFacts(f)
-	for k, v := range f {
-		if v == "" {
-			delete(f, k)
+const (
+	factsEvery    = time.Minute // how often the machine is measured anew, give or take a quarter
+	resolveEvery  = time.Hour   // how often the resolver is asked for the machine's full name
+	resolveWithin = 5 * time.Second
+)
+
+// watchFacts measures the machine anew until ctx ends, and wakes the link when something
+// differs. The resolver is asked here, where nobody waits: at the start and then rarely.
+func (a *Agent) watchFacts(ctx context.Context) {
+	every := a.cfg.FactsEvery
+	var ask uint64 // on the boot clock, ms
+	for {
+		if now := a.cfg.Machine.BootMs(); a.cfg.Machine.Resolve != nil && now >= ask {
+			ask = now + uint64(resolveEvery.Milliseconds())
+			within, cancel := context.WithTimeout(ctx, resolveWithin)
+			a.cfg.Machine.Resolve(within)
+			cancel()
+		}
+		if a.measure() {
+			select {
+			case a.remeasured <- struct{}{}:
+			default:
+			}
+		}
+		timer := time.NewTimer(every - every/4 + rand.N(every/2+1))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
 		}
 	}
-	return f
 }
 
-// addresses lists the machine's own, without loopback and link-local ones.
-func addresses() []string {
-	list, _ := net.InterfaceAddrs()
-	var out []string
-	for _, a := range list {
-		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && len(out) < 32 {
-			out = append(out, n.IP.String())
-		}
-	}
-	slices.Sort(out)
-	return out
+// measure looks at the machine and says whether it differs from the last look.
+func (a *Agent) measure() bool {
+	now := a.cfg.Machine.Facts()
+	before := a.measured.Swap(&now)
+	return before == nil || !maps.Equal(*before, now)
 }
 
-func readFile(path string) string {
-	data, _ := os.ReadFile(path)
-	return string(data)
+// said is what the server is told of the machine. The maps are shared: nobody changes them.
+func (a *Agent) said() wire.Facts {
+	return wire.Facts{Labels: a.cfg.Labels, Facts: *a.measured.Load(), Groups: a.cfg.Groups}
 }
-
-func formatBytes(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -23,31 +23,10 @@ func bootID() string { return firstLine("/proc/sys/kernel/random/boot_id") }
 
 // residentBytes is the memory of this process.
 func residentBytes() uint64 {
-	fields := strings.Fields(readFile("/proc/self/statm"))
+	fields := strings.Fields(firstLine("/proc/self/statm"))
 	if len(fields) < 2 {
 		return 0
 	}
 	pages, _ := strconv.ParseUint(fields[1], 10, 64)
 	return pages * uint64(os.Getpagesize())
-}
-
-func systemFacts(f map[string]string) {
-	var u unix.Utsname
-	if unix.Uname(&u) == nil {
-		f["kernel"] = unix.ByteSliceToString(u.Release[:])
-	}
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) == nil {
-		f["memory"] = formatBytes(uint64(info.Totalram) * uint64(info.Unit))
-	}
-	for _, line := range strings.Split(readFile("/etc/os-release"), "\n") {
-		key, value, _ := strings.Cut(line, "=")
-		value = strings.Trim(value, `"'`)
-		switch key {
-		case "ID":
-			f["distribution"] = value
-		case "VERSION_ID":
-			f["distributionVersion"] = value
-		}
-	}
 }

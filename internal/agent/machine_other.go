@@ -20,5 +20,3 @@ func bootID() string { return uuid.NewString() }
 
 // residentBytes is not known here.
 func residentBytes() uint64 { return 0 }
-
-func systemFacts(map[string]string) {}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/source/muster"
@@ -74,5 +75,5 @@ func (n nodes) Seen(node muster.Node, hello *wire.Hello) (limit, reason string) 
 		facts = map[string]string{}
 	}
 	facts["agentVersion"] = hello.Version
-	return n.s.intent.SeenNode(info, facts, hello.Labels)
+	return n.s.intent.SeenNode(info, intent.Said{Facts: facts, Labels: hello.Labels, Groups: hello.Groups})
 }

@@ -277,7 +277,7 @@ func (a *app) describedMembers(ctx context.Context, c *client.Client, namespace,
 // measured: that stands above.
 func (a *app) printDeclared(o object, spec model.Spec) error {
 	if node, ok := spec.(*model.NodeSpec); ok {
-		node.Facts, node.AgentLabels = nil, nil
+		node.Facts, node.AgentLabels, node.AgentGroups = nil, nil, nil
 	}
 	data, err := json.Marshal(model.Resource{APIVersion: o.APIVersion, Kind: o.Kind, Metadata: o.Metadata, Spec: spec})
 	if err != nil {

@@ -268,7 +268,7 @@ func (s *Service) keepMeasured(node *model.NodeSpec, row Row, exists bool) error
 	if before.UID != "" || node.UID == "" {
 		node.UID = before.UID
 	}
-	node.Key, node.Facts, node.AgentLabels = before.Key, before.Facts, before.AgentLabels
+	node.Key, node.Facts, node.AgentLabels, node.AgentGroups = before.Key, before.Facts, before.AgentLabels, before.AgentGroups
 	return nil
 }
 

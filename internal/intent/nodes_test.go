@@ -1,6 +1,7 @@
 package intent
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -10,23 +11,26 @@ import (
 // written, and the store is not asked.
 func TestWhatIsOnRecordIsNotWrittenAgain(t *testing.T) {
 	facts, labels := map[string]string{"os": "linux", "arch": "amd64"}, map[string]string{"env": "prod"}
-	info := NodeInfo{UID: uuid.New(), Name: "web01", Namespace: "default", said: fingerprint(facts, labels)}
+	info := NodeInfo{UID: uuid.New(), Name: "web01", Namespace: "default", said: Said{facts, labels, []string{"canary", "web"}}.fingerprint()}
 	s := &Service{nodes: newNodeIndex()}
 	s.nodes.byUID[info.UID] = info
 	for _, c := range []struct {
 		what          string
 		facts, labels map[string]string
+		groups        string
 		waiting       int
 	}{
-		{"the same", facts, labels, 0},
-		{"another value", map[string]string{"os": "linux", "arch": "arm64"}, labels, 1},
-		{"the same after all", facts, labels, 0},
-		{"one fact less", map[string]string{"os": "linux"}, labels, 1},
-		{"a label for a fact", map[string]string{"os": "linux", "arch": "amd64", "env": "prod"}, nil, 1},
-		{"value and name moved", map[string]string{"os": "linux", "archa": "md64"}, labels, 1},
-		{"no labels", facts, nil, 1},
+		{"the same", facts, labels, "web canary", 0},
+		{"another value", map[string]string{"os": "linux", "arch": "arm64"}, labels, "web canary", 1},
+		{"the same after all", facts, labels, "canary web web", 0},
+		{"one fact less", map[string]string{"os": "linux"}, labels, "web canary", 1},
+		{"a label for a fact", map[string]string{"os": "linux", "arch": "amd64", "env": "prod"}, nil, "web canary", 1},
+		{"value and name moved", map[string]string{"os": "linux", "archa": "md64"}, labels, "web canary", 1},
+		{"no labels", facts, nil, "web canary", 1},
+		{"no groups", facts, labels, "", 1},
+		{"another group", facts, labels, "web db", 1},
 	} {
-		s.SeenNode(info, c.facts, c.labels)
+		s.SeenNode(info, Said{c.facts, c.labels, strings.Fields(c.groups)})
 		if len(s.nodes.seen) != c.waiting {
 			t.Errorf("%s: %d nodes wait to be written, want %d", c.what, len(s.nodes.seen), c.waiting)
 		}

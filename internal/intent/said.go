@@ -10,8 +10,9 @@ import (
 // so it is bounded. Beyond a bound nothing of it is taken, what was known stays, and the
 // operator hears why.
 const (
-	maxFacts     = 256
-	maxSaidBytes = 32 << 10 // of facts or of labels, keys and values
+	maxFacts      = 256
+	maxSaidGroups = 64
+	maxSaidBytes  = 32 << 10 // of facts or of labels, keys and values
 )
 
 // unsaidLabels says why labels are not taken; empty: they are.
@@ -28,6 +29,22 @@ func (s *Service) unsaidLabels(namespace string, labels map[string]string) (reas
 	}
 	if size > maxSaidBytes {
 		return fmt.Sprintf("the agent says %d bytes of labels, at most %d", size, maxSaidBytes)
+	}
+	return ""
+}
+
+func unsaidGroups(namespace string, groups []string) (reason string) {
+	if len(groups) > maxSaidGroups {
+		return fmt.Sprintf("the agent wants to be in %d groups, at most %d", len(groups), maxSaidGroups)
+	}
+	for _, group := range groups {
+		ns, name := model.SplitRef(namespace, group)
+		if err := model.NameError(name); err != nil {
+			return fmt.Sprintf("the agent wants to be in a group that is none: %v", err)
+		}
+		if ns != namespace && ns != model.SharedNamespaceName {
+			return fmt.Sprintf("the agent wants to be in group %s, which is of another namespace than its node", group)
+		}
 	}
 	return ""
 }

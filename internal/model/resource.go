@@ -99,6 +99,9 @@ type NodeSpec struct {
 	// Groups that this node is in, of the same namespace or shared/NAME, besides those
 	// that list it or match it.
 	Groups []string `json:"groups,omitempty"`
+	// Groups that the agent may put itself into, besides those that say selfJoin: to
+	// begin with those that its join token named.
+	MayJoin []string `json:"mayJoin,omitempty"`
 	// Values for {{ .props.NAME }} on this node; they win over all others.
 	Properties map[string]json.RawMessage `json:"properties,omitempty"`
 	// How often it must be heard of.
@@ -112,6 +115,9 @@ type NodeSpec struct {
 	Facts map[string]string `json:"facts,omitempty"`
 	// From the agent's configuration; shown, not declared.
 	AgentLabels map[string]string `json:"agentLabels,omitempty"`
+	// Groups that the agent wants to be in (its --groups); shown, not declared. It is in
+	// those that say selfJoin, and in those of mayJoin.
+	AgentGroups []string `json:"agentGroups,omitempty"`
 }
 
 // Lifecycle is for machines that come and go by themselves.

@@ -226,6 +226,7 @@ func (v *validator) node(s *NodeSpec) {
 		}
 	}
 	v.names("spec.groups", s.Groups, v.sharedName)
+	v.names("spec.mayJoin", s.MayJoin, v.sharedName)
 	v.properties("spec.properties", s.Properties)
 	if k := s.Keepalive; k != nil {
 		v.between("spec.keepalive.interval", k.Interval, Duration(time.Second), maxTimeout)

@@ -3,7 +3,9 @@ package link
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +39,7 @@ type runner struct {
 	slowUntil atomic.Int64  // … until (ns since began)
 	sent      uint64        // bytes, by sessions before this one
 
+	facts   wire.Facts // what this session knows of the machine
 	batch   wire.Batch
 	waiting bool // batch was not sent: too much is unacknowledged
 }
@@ -53,6 +56,7 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 	hello := r.cfg.Hello()
 	hello.Streams, hello.Backlog = r.source.Streams(), r.source.Backlog()
 	r.server, r.waiting = server, false
+	r.facts = wire.Facts{Labels: hello.Labels, Facts: hello.Facts, Groups: hello.Groups}
 	s, err := Open(ctx, r.base, server, &hello, r.held, r)
 	if err != nil {
 		return false, err
@@ -113,6 +117,10 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, home <-
 		case <-answers:
 		case <-s.room:
 		case <-timer.C:
+		case <-r.cfg.Remeasured:
+			if err := r.tellFacts(s); err != nil {
+				return err
+			}
 		}
 		now = r.base.Now()
 		if !now.Before(tick) {
@@ -153,6 +161,16 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, home <-
 		}
 		timer.Reset(about.wait(now, r.next(now, tick, sent, lingering, linger)))
 	}
+}
+
+// tellFacts says anew what is true of the machine, where the session knows otherwise.
+func (r *runner) tellFacts(s *Session) error {
+	now := r.cfg.Facts()
+	if maps.Equal(now.Facts, r.facts.Facts) && maps.Equal(now.Labels, r.facts.Labels) && slices.Equal(now.Groups, r.facts.Groups) {
+		return nil
+	}
+	r.facts = now
+	return s.SendFacts(&now)
 }
 
 // next is how long nothing is to be done by itself.

@@ -55,10 +55,14 @@ type RunConfig struct {
 	Servers []string          // the agent's own, host:port in order of preference
 	Told    []string          // what the last session said: tried first; each Welcome replaces it
 	Hello   func() wire.Hello // all but Node, Protocol, Session, Streams, Backlog, assignment held
-	Held    *Held             // from the last life; nil: none
-	Stats   func() wire.Stats // the agent about itself, all but BytesSent; nil: it says nothing
-	Linger  time.Duration     // at most this long until a frame leaves; default 500 ms
-	Backoff Backoff
+	// Facts is what is true of the machine now, Remeasured has a value after it changed: a
+	// session that was told otherwise is told again. Nil: Hello said all.
+	Facts      func() wire.Facts
+	Remeasured <-chan struct{}
+	Held       *Held             // from the last life; nil: none
+	Stats      func() wire.Stats // the agent about itself, all but BytesSent; nil: it says nothing
+	Linger     time.Duration     // at most this long until a frame leaves; default 500 ms
+	Backoff    Backoff
 	// HomeAfter is how long a session with another than the first server lasts, with
 	// jitter, before the first is tried again; default 10 min.
 	HomeAfter time.Duration

@@ -332,6 +332,19 @@ func (s *Session) SendFrame(key wire.StreamKey, last uint64, frame []byte) error
 	return s.ended(s.conn.Write(frame))
 }
 
+// SendFacts says anew what is true of the machine; more than this server takes in a
+// frame is not said.
+func (s *Session) SendFacts(f *wire.Facts) error {
+	buf := s.cfg.Shared.frames.Get().(*[]byte)
+	defer s.cfg.Shared.frames.Put(buf)
+	*buf = wire.AppendFacts((*buf)[:wsconn.Headroom], f)
+	if size := len(*buf) - wsconn.Headroom; size > s.maxFrame {
+		s.cfg.Log.Warn("what changed about the machine is not said: the server takes no frame that large", "bytes", size, "most", s.maxFrame)
+		return nil
+	}
+	return s.ended(s.conn.Write(*buf))
+}
+
 func (s *Session) write(encode func([]byte) []byte) error {
 	buf := s.cfg.Shared.frames.Get().(*[]byte)
 	defer s.cfg.Shared.frames.Put(buf)

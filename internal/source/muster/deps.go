@@ -57,7 +57,8 @@ type Nodes interface {
 	// Team says what a namespace may send. It is asked every second.
 	Team(namespace model.NamespaceID) TeamLimits
 	// Seen hands on what an agent said of itself (facts, labels, groups, version). It
-	// must not block; hello is the caller's afterwards. What it does not take, because of
+	// must not block; hello is the caller's afterwards, its maps are not. Of a Facts
+	// message, which says anew what Hello said, a Hello is made with these alone. What it does not take, because of
 	// a limit, it names with the reason.
 	Seen(node Node, hello *wire.Hello) (limit, reason string)
 }

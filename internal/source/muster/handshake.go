@@ -58,9 +58,7 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 	if s.cfg.OnBehind != nil && s.behind(hello, x) {
 		s.cfg.OnBehind(x.node)
 	}
-	if limit, reason := s.cfg.Nodes.Seen(x.node, hello); limit != "" {
-		x.hit(limit, reason)
-	}
+	x.seen(hello)
 	if !s.open(x) {
 		return nil, s.busy("draining", "the server is stopping", time.Second)
 	}
@@ -152,7 +150,7 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven Proof) (*ses
 		return nil, s.busy("streams", fmt.Sprintf("Hello names %d streams, at most %d", len(hello.Streams), maxStreams), time.Minute)
 	}
 	s.cfg.Limits.of(&node)
-	x := &session{srv: s, conn: conn, id: hello.Session, uid: hello.Node, node: node, section: sectionOf(hello.Node), team: s.team(node.Namespace),
+	x := &session{srv: s, conn: conn, id: hello.Session, uid: hello.Node, version: hello.Version, node: node, section: sectionOf(hello.Node), team: s.team(node.Namespace),
 		origin: originOf(hello), queued: [lanes]bool{true, true}} // nothing before Welcome
 	x.about = aboutOf(hello, s.cfg.Now())
 	x.room.L = &x.mu

@@ -20,12 +20,13 @@ const (
 	hasty                      // the same again too soon: ignored
 	ran                        // output or the end of a run that was asked for
 	unasked                    // the same of none that was asked for, or of one that was taken back: ignored
+	facts                      // what the agent says of its machine has changed
 	unknownKind                // a message of a later version: ignored
 	outcomes
 )
 
 var outcomeNames = [outcomes]string{
-	"kept", "repeated", "hole", "malformed", "oversized", "streams", "unkept", "displaced", "holding", "bye", "stats", "hasty", "ran", "unasked", "unknown_kind",
+	"kept", "repeated", "hole", "malformed", "oversized", "streams", "unkept", "displaced", "holding", "bye", "stats", "hasty", "ran", "unasked", "facts", "unknown_kind",
 }
 
 // verdict is what became of one signal of a batch.

@@ -70,7 +70,10 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 			a.wait("the run", func() bool { return len(a.runs) == 1 })
 			raw(a, wire.AppendRan(nil, &wire.Ran{ID: a.runs[0].ID, Done: true}))
 		},
-		unasked:     func(_ *world, a *agent, _ uuid.UUID) { raw(a, wire.AppendRan(nil, &wire.Ran{ID: 1, Done: true})) },
+		unasked: func(_ *world, a *agent, _ uuid.UUID) { raw(a, wire.AppendRan(nil, &wire.Ran{ID: 1, Done: true})) },
+		facts: func(_ *world, a *agent, _ uuid.UUID) {
+			raw(a, wire.AppendFacts(nil, &wire.Facts{Facts: map[string]string{"kernel": "6.12"}}))
+		},
 		unknownKind: func(_ *world, a *agent, _ uuid.UUID) { raw(a, []byte{15<<3 | 2, 0}) },
 	}
 	for out := range outcomes {

@@ -27,6 +27,7 @@ type session struct {
 	id      uint64 // from Hello
 	uid     uuid.UUID
 	node    Node
+	version string // of the agent
 	section journal.Section
 	team    *team
 	own     bucket
@@ -270,6 +271,13 @@ func (x *session) frame(frame []byte) outcome {
 		}
 		x.holds(&h)
 		return holding
+	case wire.KindFacts:
+		var said wire.Facts
+		if err := said.Decode(body); err != nil {
+			return x.broken(malformed, err.Error())
+		}
+		x.seen(&wire.Hello{Node: x.uid, Version: x.version, Labels: said.Labels, Facts: said.Facts, Groups: said.Groups})
+		return facts
 	case wire.KindBye:
 		x.mu.Lock()
 		x.clean = true
@@ -283,6 +291,13 @@ func (x *session) frame(frame []byte) outcome {
 		return x.broken(malformed, "a second Hello")
 	}
 	return unknownKind
+}
+
+// seen hands on what the agent says of its machine.
+func (x *session) seen(hello *wire.Hello) {
+	if limit, reason := x.srv.cfg.Nodes.Seen(x.node, hello); limit != "" {
+		x.hit(limit, reason)
+	}
 }
 
 // broken refuses an agent that breaks the protocol. It comes back after a while:

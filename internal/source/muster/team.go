@@ -23,7 +23,7 @@ type team struct {
 // Hit is a limit that a namespace met: what went beyond was refused, or waited.
 type Hit struct {
 	Namespace string
-	Limit     string // output, node_states, namespace_states, node_rate, namespace_rate, labels, facts
+	Limit     string // output, node_states, namespace_states, node_rate, namespace_rate, labels, facts, groups
 	Count     uint64 // since the start
 	Last      time.Time
 	Node      string // that met it last

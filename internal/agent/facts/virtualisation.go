@@ -1,0 +1,137 @@
+package facts
+
+import "strings"
+
+// virtualisation is what systemd-detect-virt would say, from the same sources, in the
+// words of names.go: the innermost of what the machine runs in.
+func (t tree) virtualisation() string {
+	if c := t.container(); c != "" {
+		return c
+	}
+	return t.hypervisor()
+}
+
+// container finds who made the namespace that we run in.
+func (t tree) container() string {
+	release := t.line("proc/sys/kernel/osrelease")
+	switch {
+	case t.exists("proc/vz") && !t.exists("proc/bc"): // proc/bc: the host of OpenVZ
+		return "openvz"
+	case strings.Contains(release, "Microsoft") || strings.Contains(release, "WSL"):
+		return "wsl"
+	case t.exists("var/run/secrets/kubernetes.io/serviceaccount"), t.exists("run/secrets/kubernetes.io/serviceaccount"):
+		return "kubernetes"
+	}
+	said := t.line("run/systemd/container") // written by systemd inside
+	if said == "" {
+		said = t.line("run/host/container-manager")
+	}
+	if said == "" { // readable for root only
+		for _, variable := range strings.Split(t.text("proc/1/environ"), "\x00") {
+			if value, ok := strings.CutPrefix(variable, "container="); ok {
+				said = value
+			}
+		}
+	}
+	if said != "" {
+		if said == "lxc-libvirt" {
+			return "lxc"
+		}
+		if said == "oci" {
+			return "container"
+		}
+		return said
+	}
+	groups := t.text("proc/1/cgroup")
+	switch {
+	case strings.Contains(groups, "/kubepods"):
+		return "kubernetes"
+	case t.exists("run/.containerenv"):
+		return "podman"
+	case t.exists(".dockerenv"), strings.Contains(groups, "/docker/"), strings.Contains(groups, "/docker-"):
+		return "docker"
+	case strings.Contains(groups, "/lxc/"), strings.Contains(groups, "/lxc.payload"):
+		return "lxc"
+	}
+	return ""
+}
+
+// firmware are words of the DMI tables, in the order in which systemd looks for them.
+var firmware = [...]struct{ word, is string }{
+	{"KVM", "kvm"}, {"OpenStack", "kvm"}, {"KubeVirt", "kvm"}, {"Amazon EC2", "kvm"}, {"QEMU", "qemu"},
+	{"VMware", "vmware"}, {"VMW", "vmware"}, {"innotek GmbH", "virtualbox"}, {"VirtualBox", "virtualbox"},
+	{"Oracle Corporation", "virtualbox"}, {"Xen", "xen"}, {"Parallels", "parallels"}, {"BHYVE", "bhyve"},
+	{"Hyper-V", "hyper-v"}, {"Apple Virtualization", "apple"}, {"Google Compute Engine", "kvm"},
+}
+
+// hypervisor finds what the kernel runs on. The clock sources that the kernel offers tell
+// KVM, Hyper-V and Xen apart where the firmware names only QEMU, or nobody.
+func (t tree) hypervisor() string {
+	if strings.Contains(t.text("proc/xen/capabilities"), "control_d") {
+		return "none" // the machine's own system, beside its guests
+	}
+	if t.line("sys/hypervisor/type") == "xen" {
+		return "xen"
+	}
+	if strings.HasSuffix(t.dmi("product_name"), ".metal") {
+		return "none" // Amazon's firmware on a machine of one's own
+	}
+	clocks := t.line("sys/devices/system/clocksource/clocksource0/available_clocksource")
+	switch {
+	case strings.Contains(clocks, "kvm-clock"):
+		return "kvm"
+	case strings.Contains(clocks, "hyperv_clocksource"):
+		return "hyper-v"
+	}
+	for _, field := range [...]string{"product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"} {
+		for _, f := range firmware {
+			if strings.HasPrefix(t.dmi(field), f.word) {
+				return f.is
+			}
+		}
+	}
+	if t.dmi("sys_vendor") == "Microsoft Corporation" && t.dmi("product_name") == "Virtual Machine" {
+		return "hyper-v"
+	}
+	if v := t.otherArchitectures(); v != "" {
+		return v
+	}
+	for line := range strings.Lines(t.text("proc/cpuinfo")) {
+		if name, flags, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "flags" {
+			if strings.Contains(flags+" ", " hypervisor ") {
+				return "vm"
+			}
+			break
+		}
+	}
+	return "none"
+}
+
+// otherArchitectures looks where machines without DMI say it.
+func (t tree) otherArchitectures() string {
+	device := strings.TrimRight(t.text("proc/device-tree/hypervisor/compatible"), "\x00\n")
+	switch {
+	case strings.Contains(device, "linux,kvm"):
+		return "kvm"
+	case strings.Contains(device, "xen"):
+		return "xen"
+	case strings.Contains(device, "vmware"):
+		return "vmware"
+	case device != "":
+		return "vm"
+	case t.exists("proc/device-tree/ibm,partition-name") && t.exists("proc/device-tree/hmc-managed?"):
+		return "powervm"
+	}
+	for line := range strings.Lines(t.text("proc/sysinfo")) { // s390x
+		if strings.HasPrefix(line, "VM") && strings.Contains(line, "Control Program") {
+			if strings.Contains(line, "z/VM") {
+				return "zvm"
+			}
+			return "kvm"
+		}
+	}
+	return ""
+}
+
+// dmi is one field of the firmware's tables; some only root can read.
+func (t tree) dmi(field string) string { return t.line("sys/class/dmi/id/" + field) }
