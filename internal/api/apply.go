@@ -33,6 +33,9 @@ func (s *server) apply(ctx context.Context, in *struct{ RawBody []byte }) (*body
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, err
 	}
+	if !r.DryRun && !mayChange(ctx) {
+		return nil, s.lookOnly(callerOf(ctx))
+	}
 	if err := flaws.Err(); err != nil {
 		return nil, err.(*model.Error).WithHint("muster lint FILE names the lines; muster explain KIND the fields")
 	}
@@ -44,7 +47,7 @@ func (s *server) apply(ctx context.Context, in *struct{ RawBody []byte }) (*body
 	}
 	applied, err := s.Intent.Apply(ctx, who(ctx, r.Message), resources, intent.ApplyOptions{
 		DryRun: r.DryRun, Yes: r.Yes, MaxAffected: r.MaxAffected,
-		Owner: r.Owner, TakeOver: r.TakeOver, Prune: r.Prune, AllowEmpty: r.AllowEmpty,
+		Owner: r.Owner, TakeOver: r.TakeOver, Prune: r.Prune, AllowEmpty: r.AllowEmpty, Redact: !mayChange(ctx),
 	})
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func open(path string) bool {
 	return false
 }
 
-// authenticated lets nobody through without a token. A viewer may only look.
+// authenticated lets nobody through without a token. A viewer may look, and preview an apply.
 func (s *server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := caller{whence: host(r.RemoteAddr)}
@@ -75,15 +75,26 @@ func (s *server) authenticated(next http.Handler) http.Handler {
 			if s.Vouch != nil {
 				s.Vouch(r.Context())
 			}
-			if c.Role != intent.Admin && r.Method != http.MethodGet && r.Method != http.MethodHead && r.URL.Path != "/api/v1/logout" && r.URL.Path != ownPassword {
-				s.metrics.refused.WithLabelValues("role").Inc()
-				writeError(w, model.Errorf(model.Forbidden, "%s may look and not change (role %s)", c.User, c.Role).
-					WithHint("log in as somebody who may: muster login -u admin"))
+			if c.Role != intent.Admin && r.Method != http.MethodGet && r.Method != http.MethodHead && !forViewers(r.URL.Path) {
+				writeError(w, s.lookOnly(c))
 				return
 			}
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
+}
+
+// forViewers are paths of requests that change nothing of others, or (an apply) may be dry:
+// that is asked where the request is read.
+func forViewers(path string) bool {
+	return path == "/api/v1/logout" || path == ownPassword || path == "/api/v1/apply"
+}
+
+// lookOnly refuses a change by somebody who may only look.
+func (s *server) lookOnly(c caller) *model.Error {
+	s.metrics.refused.WithLabelValues("role").Inc()
+	return model.Errorf(model.Forbidden, "%s may look and not change (role %s)", c.User, c.Role).
+		WithHint("log in as somebody who may: muster login -u admin")
 }
 
 // refusal is why a token is not taken, for its bearer.

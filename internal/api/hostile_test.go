@@ -200,6 +200,22 @@ func TestSecretsAreForThoseWhoMayWrite(t *testing.T) {
 	if _, _, text := raw(t, r, "GET", "/api/v1/changes?limit=100", r.Token, "", nil); !strings.Contains(text, "s3cret") {
 		t.Errorf("an administrator does not see what was changed: %s", text)
 	}
+	// A viewer may preview an apply, and learns nothing by guessing.
+	_, _, pager := raw(t, r, "GET", "/api/v1/handlers/default/pager", r.Token, "", nil)
+	for _, guess := range []string{"another-s3cret", "a-wrong-one"} {
+		plan := `{"dryRun":true,"owner":"o","prune":true,"resources":[` + strings.ReplaceAll(pager, "another-s3cret", guess) + `]}`
+		status, _, text := raw(t, r, "POST", "/api/v1/apply", made.Secret, plan, nil)
+		if status != 200 || strings.Contains(text, guess) || !strings.Contains(text, `"op":"updated"`) || !strings.Contains(text, "+  owner: o") {
+			t.Errorf("a viewer's plan: %d %s", status, text)
+		}
+		plan = strings.Replace(plan, `"owner":"o","prune":true,`, "", 1)
+		if status, _, text := raw(t, r, "POST", "/api/v1/apply", made.Secret, plan, nil); status != 200 || !strings.Contains(text, `"op":"unchanged"`) {
+			t.Errorf("a viewer's plan of %s: %d %s", guess, status, text)
+		}
+		if status, _, text := raw(t, r, "POST", "/api/v1/apply", made.Secret, strings.Replace(plan, `"dryRun":true,`, "", 1), nil); status != 403 || !strings.Contains(text, "may look and not change") {
+			t.Errorf("a viewer's apply: %d %s", status, text)
+		}
+	}
 	_, _, seen := raw(t, r, "GET", "/api/v1/handlers/default/pager", made.Secret, "", nil)
 	if status, _, text := raw(t, r, "PUT", "/api/v1/handlers/default/pager", r.Token, seen, nil); status != 422 || !strings.Contains(text, "PAGER_KEY") {
 		t.Errorf("what was hidden was written over what it hid: %d %s", status, text)

@@ -23,6 +23,9 @@ type ApplyOptions struct {
 	TakeOver   bool // also what belongs to another owner
 	Prune      bool // delete what belongs to the owner and is not applied; see prune.go
 	AllowEmpty bool // prune though nothing is applied
+	// Redact is for a dry run of somebody who may only look: what model.Redacted hides is
+	// neither shown nor compared.
+	Redact bool
 }
 
 // Op is what became of a resource.
@@ -243,16 +246,31 @@ func (a *application) resource(ctx context.Context, r *model.Resource, set map[K
 	}
 	outcome := Outcome{Key: key, Op: Created, Revision: row.Revision, Warnings: warnings}
 	switch {
-	case exists && sameJSON(row.Body, write.Body):
+	case exists && a.same(key, row.Body, write.Body):
 		outcome.Op = Unchanged
 		a.outcomes = append(a.outcomes, outcome)
 		return nil
 	case exists:
 		outcome.Op = Updated
 	}
-	outcome.Diff, outcome.Warnings = difference(row.Body, write.Body), append(owners, warnings...)
+	outcome.Diff, outcome.Warnings = a.difference(key, row.Body, write.Body), append(owners, warnings...)
 	a.add(write, outcome)
 	return nil
+}
+
+// same compares what is on record with what would be, as far as the caller may see it.
+func (a *application) same(key Key, before, after []byte) bool {
+	if a.opts.Redact {
+		before, after = redacted(key, before), redacted(key, after)
+	}
+	return sameJSON(before, after)
+}
+
+func (a *application) difference(key Key, before, after []byte) string {
+	if a.opts.Redact {
+		before, after = redacted(key, before), redacted(key, after)
+	}
+	return difference(before, after)
 }
 
 // keepMeasured: what an agent said of itself is not the operator's to change.

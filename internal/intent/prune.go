@@ -104,7 +104,7 @@ func (a *application) prune(ctx context.Context, list []stray) error {
 			a.outcomes = append(a.outcomes, o)
 			continue
 		}
-		o.Op, o.Diff = Deleted, difference(s.row.Body, nil)
+		o.Op, o.Diff = Deleted, a.difference(s.row.Key, s.row.Body, nil)
 		a.add(Write{Key: s.row.Key, Expect: s.row.Revision}, o)
 	}
 	if !slices.ContainsFunc(list, func(s stray) bool { return s.row.Kind == "Handler" && s.stay == "" }) {
