@@ -89,6 +89,7 @@ func TestMessages(t *testing.T) {
 	hide := []struct{ what, with string }{
 		{regexp.QuoteMeta(s.Data), "DATA"}, {regexp.QuoteMeta(s.Dir), "DIR"}, {regexp.QuoteMeta(s.Listen), "LISTEN"}, {`(localhost|127\.0\.0\.1):\d+`, "$1:PORT"},
 		{`\b` + regexp.QuoteMeta(host) + `\b`, "HOST"}, {`\d{4}-\d\d-\d\dT[0-9:]+Z`, "TIME"}, {`process \d+`, "process PID"},
+		{`sha256:[0-9a-f]{16}…`, "SUM"},
 		{`PATH is \S+`, "PATH is …"},
 	}
 	said := text.String()

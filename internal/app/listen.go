@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -18,57 +17,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/muster"
 )
-
-// advertised are the names and addresses of the server's certificate.
-func (s *Server) advertised() []string {
-	if len(s.cfg.Advertise) > 0 {
-		return append([]string{"localhost", "127.0.0.1", "::1"}, s.cfg.Advertise...)
-	}
-	names := []string{"localhost", "127.0.0.1", "::1"}
-	if host, err := os.Hostname(); err == nil {
-		names = append(names, host)
-	}
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return names
-	}
-	for _, a := range addrs {
-		if ip, ok := a.(*net.IPNet); ok && !ip.IP.IsLoopback() && !ip.IP.IsLinkLocalUnicast() {
-			names = append(names, ip.IP.String())
-		}
-	}
-	return names
-}
-
-// agentAddresses are where agents find this server, for join tokens.
-func (s *Server) agentAddresses() []string {
-	if len(s.cfg.AgentServers) > 0 {
-		return s.cfg.AgentServers
-	}
-	listener := s.people
-	if s.agents != nil {
-		listener = s.agents
-	}
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	hosts := s.cfg.Advertise
-	if len(hosts) == 0 {
-		for _, name := range s.advertised() {
-			if name != "localhost" && name != "::1" && name != "127.0.0.1" {
-				hosts = append(hosts, name)
-			}
-		}
-		hosts = append(hosts, "127.0.0.1")
-	}
-	out := make([]string, 0, len(hosts))
-	for _, h := range hosts {
-		if _, _, err := net.SplitHostPort(h); err == nil {
-			out = append(out, h)
-			continue
-		}
-		out = append(out, net.JoinHostPort(h, port))
-	}
-	return out
-}
 
 func listenOn(address, setting string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)

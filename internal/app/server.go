@@ -52,6 +52,7 @@ type Server struct {
 	journal   *journal.Log
 	snapshots *snapshot.Store
 	authority *pki.Authority
+	names     []string // of the server's certificate, in the order in which tokens have them
 	sessions  *muster.Server
 
 	setBack  setBack       // agents that know more than we do

@@ -14,9 +14,10 @@ import (
 )
 
 // openSessions opens the authority, which makes certificates, and the session layer.
-func (s *Server) openSessions(context.Context) error {
+func (s *Server) openSessions(ctx context.Context) error {
 	var err error
-	s.authority, err = pki.Open(s.path("pki"), s.advertised(), s.now)
+	s.names = s.advertised(ctx)
+	s.authority, err = pki.Open(s.path("pki"), s.names, s.now)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
 )
 
 // maxAnswer bounds what is read of one answer, in bytes.
@@ -25,9 +26,11 @@ const maxAnswer = 256 << 20
 
 // Client calls one server. Safe for concurrent use.
 type Client struct {
-	base  *url.URL
-	http  *http.Client
-	token string
+	base    *url.URL
+	http    *http.Client
+	token   string
+	trusted string // the CA, for messages; empty: those of the system
+	now     func() time.Time
 }
 
 // New makes a client; it does not connect yet.
@@ -50,7 +53,7 @@ func New(c Context) (*Client, error) {
 			WithHint("write https://%s", base.Host)
 	}
 	base.Path = strings.TrimRight(base.Path, "/")
-	roots, err := c.roots()
+	roots, trusted, err := c.roots()
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +66,7 @@ func New(c Context) (*Client, error) {
 		ResponseHeaderTimeout: 60 * time.Second,
 		IdleConnTimeout:       60 * time.Second,
 	}
-	return &Client{base: base, http: &http.Client{Transport: transport}, token: c.Token}, nil
+	return &Client{base: base, http: &http.Client{Transport: transport}, token: c.Token, trusted: trusted, now: time.Now}, nil
 }
 
 func loopback(host string) bool {
@@ -71,23 +74,23 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// roots are the authorities to trust; nil: the system's.
-func (c Context) roots() (*x509.CertPool, error) {
+// roots are the authorities to trust, and the name of the first; nil: the system's.
+func (c Context) roots() (*x509.CertPool, string, error) {
 	pem := []byte(c.CA)
 	if len(pem) == 0 && c.CAFile != "" {
 		var err error
 		if pem, err = os.ReadFile(c.CAFile); err != nil {
-			return nil, model.Errorf(model.Invalid, "read CA file: %w", err).WithHint("check MUSTER_CA or --ca")
+			return nil, "", model.Errorf(model.Invalid, "read CA file: %w", err).WithHint("check MUSTER_CA or --ca")
 		}
 	}
 	if len(pem) == 0 {
-		return nil, nil
+		return nil, "", nil
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, model.Errorf(model.Invalid, "the CA holds no certificate in PEM").WithHint("check MUSTER_CA or --ca")
+		return nil, "", model.Errorf(model.Invalid, "the CA holds no certificate in PEM").WithHint("check MUSTER_CA or --ca")
 	}
-	return pool, nil
+	return pool, pki.SumOfPEM(pem), nil
 }
 
 // Server is the address that this client calls.
@@ -167,20 +170,12 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	var unknown x509.UnknownAuthorityError
-	var wrongName x509.HostnameError
-	var invalid x509.CertificateInvalidError
+	shown := pki.Shown{Server: c.base.Host, Trusted: c.trusted, Now: c.now()}
+	if e := shown.ForPeople(err); e != nil {
+		return e
+	}
 	var dns *net.DNSError
 	switch {
-	case errors.As(err, &unknown):
-		return model.Errorf(model.Unavailable, "%s shows a certificate of an authority that is not trusted here", c.base.Host).
-			WithHint("give the server's CA file with --ca FILE or MUSTER_CA (on the server: DATA/pki/ca.crt)")
-	case errors.As(err, &wrongName):
-		return model.Errorf(model.Unavailable, "the certificate of %s is for another name: %v", c.base.Host, wrongName).
-			WithHint("use a name from the certificate, or start the server with --advertise %s", c.base.Hostname())
-	case errors.As(err, &invalid):
-		return model.Errorf(model.Unavailable, "the certificate of %s is not valid: %v", c.base.Host, invalid).
-			WithHint("check the clocks of both machines: muster doctor")
 	case errors.As(err, &dns):
 		return model.Errorf(model.Unavailable, "cannot find the host %s", c.base.Hostname()).
 			WithHint("check the name, or name another server with --server")
@@ -190,6 +185,9 @@ func (c *Client) explain(ctx context.Context, err error) error {
 		err = wrapped.Err
 	}
 	switch {
+	case strings.Contains(err.Error(), "Proxy Authentication Required"):
+		return model.Errorf(model.Unavailable, "the proxy in HTTPS_PROXY asks for another user or password (407)").
+			WithHint("set HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT (write @ in a password as %%40), or go without it: NO_PROXY=%s", c.base.Hostname())
 	case c.base.Scheme == "http" && errors.Is(err, io.EOF):
 		return model.Errorf(model.Unavailable, "%s does not answer without TLS", c.base.Host).WithHint("write https://%s", c.base.Host)
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):

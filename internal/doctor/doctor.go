@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
 )
 
 // Verdict orders findings.
@@ -266,15 +267,13 @@ func reachable(ctx context.Context, p Patient) []Finding {
 			err = wrapped.Err
 		}
 		mend := "start it: muster up, or systemctl start muster"
-		var unknown x509.UnknownAuthorityError
-		var host x509.HostnameError
+		shown := pki.Shown{Server: req.URL.Host, Trusted: pki.SumOfPEM(p.CA), Now: time.Now()}
+		if e := shown.ForPeople(err); e != nil {
+			return []Finding{{Bad, "server", e.Message, p.URL + " answers", e.Hint}}
+		}
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
 			err, mend = errors.New("listens, and does not answer within 5 s"), "look at its log: it starts still, its disk is full, or it hangs"
-		case errors.As(err, &unknown):
-			mend = "another CA answers there: muster login " + p.URL
-		case errors.As(err, &host):
-			mend = "start the server with --advertise " + req.URL.Hostname()
 		}
 		return []Finding{{Bad, "server", err.Error(), p.URL + " answers", mend}}
 	}

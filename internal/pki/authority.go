@@ -108,7 +108,7 @@ func (a *Authority) makeCA() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 		return nil, nil, err
 	}
 	der, err := a.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "Muster CA"}, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		Subject: pkix.Name{CommonName: CAName}, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}, caLife, &key.PublicKey, nil, key)
 	if err != nil {
@@ -170,6 +170,9 @@ func (a *Authority) CAPEM() []byte { return certPEM(a.ca.Raw) }
 
 // CASum is the SHA-256 of the CA certificate (DER), by which join tokens pin it.
 func (a *Authority) CASum() [32]byte { return sha256.Sum256(a.ca.Raw) }
+
+// Names are those of the server's certificate: names and IP addresses.
+func (a *Authority) Names() []string { return slices.Clone(a.names) }
 
 // SigningKey signs assignments.
 func (a *Authority) SigningKey() ed25519.PrivateKey { return a.signKey }

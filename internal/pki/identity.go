@@ -26,6 +26,7 @@ type Identity struct {
 	Namespace   string
 	Certificate tls.Certificate
 	CA          *x509.CertPool
+	CASum       [32]byte // SHA-256 of its certificate
 	ServerKey   ed25519.PublicKey
 	Servers     []string // as given at enrolment, and where that was
 }
@@ -73,15 +74,17 @@ func (s *stored) identity() (*Identity, error) {
 	if node != s.Node {
 		return nil, errors.New("the certificate is another node's")
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(s.CA) {
-		return nil, errors.New("no CA certificate")
+	ca, err := parseCert(s.CA)
+	if err != nil {
+		return nil, fmt.Errorf("CA certificate: %w", err)
 	}
+	pool := x509.NewCertPool()
+	pool.AddCert(ca)
 	if len(s.ServerKey) != ed25519.PublicKeySize {
 		return nil, errors.New("no key that signs assignments")
 	}
 	return &Identity{
-		Node: s.Node, Name: s.Name, Namespace: s.Namespace, Certificate: cert, CA: pool,
+		Node: s.Node, Name: s.Name, Namespace: s.Namespace, Certificate: cert, CA: pool, CASum: sha256.Sum256(ca.Raw),
 		ServerKey: ed25519.PublicKey(s.ServerKey), Servers: s.Servers,
 	}, nil
 }

@@ -109,5 +109,6 @@ that folder: it is the node's identity and what the server has not acknowledged 
 What the agent runs beside commands: [probes](../probes.md). What waits in it, and what gives way:
 [queues](queues.md).
 `)
+	b.WriteString(proxyPage)
 	return b.String()
 }

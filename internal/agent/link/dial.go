@@ -1,19 +1,11 @@
 package link
 
 import (
-	"bufio"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
 	"fmt"
 	"net"
-	"net/http"
-	"net/url"
-	"os"
 	"time"
-
-	"golang.org/x/net/http/httpproxy"
 
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -34,13 +26,18 @@ func TLSConfig(id *pki.Identity, now func() time.Time) *tls.Config {
 		InsecureSkipVerify: true, // replaced by VerifyConnection
 		VerifyConnection: func(state tls.ConnectionState) error {
 			leaf := state.PeerCertificates[0]
+			at := pki.ValidAt(now(), leaf)
 			_, err := leaf.Verify(x509.VerifyOptions{
-				Roots: id.CA, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, CurrentTime: pki.ValidAt(now(), leaf),
+				Roots: id.CA, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, CurrentTime: at,
 			})
-			if err == nil && state.NegotiatedProtocol != wire.Subprotocol {
-				err = fmt.Errorf("server does not speak %s", wire.Subprotocol)
+			if err != nil {
+				return &untrusted{pki.Shown{Trusted: pki.ShortSum(id.CASum), Now: at},
+					&tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}}
 			}
-			return err
+			if state.NegotiatedProtocol != wire.Subprotocol {
+				return fmt.Errorf("server does not speak %s", wire.Subprotocol)
+			}
+			return nil
 		},
 	}
 }
@@ -54,82 +51,4 @@ func named(config *tls.Config, addr string) *tls.Config {
 	config = config.Clone()
 	config.ServerName = host
 	return config
-}
-
-// NewDialer returns a dialer that honours HTTPS_PROXY and NO_PROXY as lookup (nil:
-// the environment) gives them: CONNECT, with credentials where the URL has any.
-func NewDialer(lookup func(string) string) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	if lookup == nil {
-		lookup = os.Getenv
-	}
-	first := func(names ...string) string {
-		for _, name := range names {
-			if v := lookup(name); v != "" {
-				return v
-			}
-		}
-		return ""
-	}
-	proxies := httpproxy.Config{HTTPSProxy: first("HTTPS_PROXY", "https_proxy"), NoProxy: first("NO_PROXY", "no_proxy")}
-	choose := proxies.ProxyFunc()
-	direct := &net.Dialer{Timeout: 15 * time.Second}
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		proxy, err := choose(&url.URL{Scheme: "https", Host: addr})
-		if err != nil {
-			return nil, fmt.Errorf("read HTTPS_PROXY: %w", err)
-		}
-		if proxy == nil {
-			return direct.DialContext(ctx, network, addr)
-		}
-		nc, err := throughProxy(ctx, direct, proxy, addr)
-		if err != nil {
-			return nil, fmt.Errorf("connect through proxy %s: %w", proxy.Redacted(), err)
-		}
-		return nc, nil
-	}
-}
-
-func throughProxy(ctx context.Context, direct *net.Dialer, proxy *url.URL, addr string) (net.Conn, error) {
-	port := proxy.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[proxy.Scheme]
-	}
-	if port == "" {
-		return nil, fmt.Errorf("scheme %q: want http or https", proxy.Scheme)
-	}
-	nc, err := direct.DialContext(ctx, "tcp", net.JoinHostPort(proxy.Hostname(), port))
-	if err != nil {
-		return nil, err
-	}
-	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
-	if proxy.Scheme == "https" {
-		nc = tls.Client(nc, &tls.Config{MinVersion: tls.VersionTLS12, ServerName: proxy.Hostname()})
-	}
-	if err := connect(nc, proxy.User, addr); err != nil {
-		nc.Close()
-		return nil, err
-	}
-	return nc, nil
-}
-
-// connect asks for a tunnel (RFC 9110, 9.3.6). Nothing can follow the answer before
-// we speak, so the reader may be dropped with its buffer.
-func connect(nc net.Conn, user *url.Userinfo, addr string) error {
-	r := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: addr}, Host: addr, Header: http.Header{}}
-	if user != nil {
-		password, _ := user.Password()
-		r.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
-	}
-	if err := r.Write(nc); err != nil {
-		return err
-	}
-	response, err := http.ReadResponse(bufio.NewReader(nc), r)
-	if err != nil {
-		return err
-	}
-	response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("proxy answers %s", response.Status)
-	}
-	return nil
 }

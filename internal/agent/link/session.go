@@ -87,7 +87,7 @@ func Open(ctx context.Context, cfg *Config, addr string, hello *wire.Hello, held
 		if errors.As(err, &refused) {
 			return nil, refused
 		}
-		return nil, fmt.Errorf("open session at server %s: %w", addr, err)
+		return nil, explain(addr, err)
 	}
 	return s, nil
 }

@@ -58,14 +58,15 @@ func listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.
 		log = slog.New(slog.DiscardHandler)
 	}
 	gates := newGates()
+	names := newNames(authority, server.metrics, log)
 	return &Listener{
-		tcp: l, server: server, log: log, gates: gates, config: tlsConfig(authority, server, gates, agents),
+		tcp: l, server: server, log: log, gates: gates, config: tlsConfig(authority, server, gates, names, agents),
 		people: peopleListener{addr: l.Addr(), conns: make(chan net.Conn), done: make(chan struct{})},
 		told:   newTold(),
 	}
 }
 
-func tlsConfig(authority *pki.Authority, server *Server, gates gates, letAgentsIn bool) *tls.Config {
+func tlsConfig(authority *pki.Authority, server *Server, gates gates, names *names, letAgentsIn bool) *tls.Config {
 	people := &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: authority.GetCertificate,
 	}
@@ -88,9 +89,11 @@ func tlsConfig(authority *pki.Authority, server *Server, gates gates, letAgentsI
 		conn := hello.Conn.(*guest)
 		if letAgentsIn && slices.Contains(hello.SupportedProtos, wire.Subprotocol) {
 			conn.enter(gates.agents)
+			names.look(hello.ServerName, true)
 			return agents, nil
 		}
 		conn.enter(gates.people)
+		names.look(hello.ServerName, false)
 		return nil, nil
 	}
 	return people

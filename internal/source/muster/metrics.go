@@ -56,6 +56,7 @@ type metrics struct {
 	acks       prometheus.Counter // of sent
 	throttled  *prometheus.CounterVec
 	limited    *prometheus.CounterVec
+	misnamed   *prometheus.CounterVec
 	resent     prometheus.Counter
 	stuck      prometheus.Counter
 	bytes      prometheus.Counter
@@ -87,6 +88,10 @@ func newMetrics(r prometheus.Registerer, sessions func() float64) *metrics {
 		Name: "muster_limits_met_total", Help: "Refusals (and, of rates, pauses) because of a limit, by namespace and limit.",
 	}, []string{"namespace", "limit"})
 	r.MustRegister(m.limited)
+	m.misnamed = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "muster_tls_names_unknown_total", Help: "Connections to a name that the server's certificate does not have, by who came: people (whose clients refuse that) or agents (which do not mind).",
+	}, []string{"who"})
+	r.MustRegister(m.misnamed)
 	m.acks = m.sent.WithLabelValues("ack")
 	frames := vector("frames_total", "Messages from agents after Hello, by outcome.", "outcome")
 	for i := range m.frames {

@@ -225,8 +225,8 @@ func TestWhoMayNotOpenASession(t *testing.T) {
 	})
 	t.Run("the agent refuses another server", func(t *testing.T) {
 		mixed := *good
-		mixed.CA = stranger.CA
-		if _, err := h.openTLS(&mixed, good.Node); err == nil || !strings.Contains(err.Error(), "unknown authority") {
+		mixed.CA, mixed.CASum = stranger.CA, stranger.CASum
+		if _, err := h.openTLS(&mixed, good.Node); err == nil || !strings.Contains(err.Error(), "is not the one that this machine joined") {
 			t.Fatalf("got %v", err)
 		}
 	})

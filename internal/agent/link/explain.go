@@ -1,0 +1,39 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+// untrusted is a server whose certificate is not accepted, and what is to be said of it.
+type untrusted struct {
+	pki.Shown
+	err error
+}
+
+func (u *untrusted) Error() string { return u.err.Error() }
+func (u *untrusted) Unwrap() error { return u.err }
+
+// explain says in words why no session was opened at a server that was reached.
+func explain(addr string, err error) error {
+	var u *untrusted
+	if errors.As(err, &u) {
+		u.Server = addr
+		if said := u.ForAgents(u.err); said != nil {
+			return said
+		}
+	}
+	switch text := err.Error(); {
+	case strings.Contains(text, "tls: no application protocol"):
+		return model.Errorf(model.Unavailable, "%s does not serve agents", addr).
+			WithHint("it is the address for people, or another program's: name that for agents with --server (on the server: --listen-agents)")
+	case strings.Contains(text, "first record does not look like a TLS handshake"):
+		return model.Errorf(model.Unavailable, "%s does not speak TLS: that is no Muster server, or its admin listener", addr).
+			WithHint("agents connect to --listen or --listen-agents of the server: --server HOST:8443")
+	}
+	return fmt.Errorf("open session at server %s: %w", addr, err)
+}

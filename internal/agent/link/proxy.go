@@ -1,0 +1,138 @@
+package link
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"golang.org/x/net/http/httpproxy"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// NewDialer returns a dialer that honours HTTPS_PROXY and NO_PROXY as lookup (nil:
+// the environment) gives them: CONNECT, with credentials where the URL has any. Joining,
+// renewals and sessions all dial with it.
+func NewDialer(lookup func(string) string) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	if lookup == nil {
+		lookup = os.Getenv
+	}
+	first := func(names ...string) string {
+		for _, name := range names {
+			if v := lookup(name); v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	proxies := httpproxy.Config{HTTPSProxy: first("HTTPS_PROXY", "https_proxy"), NoProxy: first("NO_PROXY", "no_proxy")}
+	choose := proxies.ProxyFunc()
+	direct := &net.Dialer{Timeout: 15 * time.Second}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		proxy, err := choose(&url.URL{Scheme: "https", Host: addr})
+		if err != nil { // it may quote the password
+			return nil, model.Errorf(model.Unavailable, "HTTPS_PROXY cannot be read").
+				WithHint("write it as http://USER:PASSWORD@HOST:PORT, with @ : / in a password as %%40 %%3A %%2F")
+		}
+		if proxy == nil {
+			return direct.DialContext(ctx, network, addr)
+		}
+		return throughProxy(ctx, direct, proxy, addr)
+	}
+}
+
+func throughProxy(ctx context.Context, direct *net.Dialer, proxy *url.URL, addr string) (net.Conn, error) {
+	port := proxy.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[proxy.Scheme]
+	}
+	if port == "" {
+		return nil, model.Errorf(model.Unavailable, "the proxy %s has the scheme %q", proxy.Redacted(), proxy.Scheme).
+			WithHint("HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT (or https://…): agents ask for a tunnel by CONNECT")
+	}
+	nc, err := direct.DialContext(ctx, "tcp", net.JoinHostPort(proxy.Hostname(), port))
+	if err != nil {
+		return nil, unreached(proxy, addr, err)
+	}
+	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
+	if proxy.Scheme == "https" {
+		nc = tls.Client(nc, &tls.Config{MinVersion: tls.VersionTLS12, ServerName: proxy.Hostname()})
+	}
+	status, err := connect(nc, proxy.User, addr)
+	if err == nil && status != http.StatusOK {
+		nc.Close()
+		return nil, denied(proxy, addr, status)
+	}
+	if err != nil {
+		nc.Close()
+		return nil, unreached(proxy, addr, err)
+	}
+	return nc, nil
+}
+
+// connect asks for a tunnel (RFC 9110, 9.3.6). Nothing can follow the answer before
+// we speak, so the reader may be dropped with its buffer.
+func connect(nc net.Conn, user *url.Userinfo, addr string) (status int, err error) {
+	r := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: addr}, Host: addr, Header: http.Header{}}
+	if user != nil {
+		password, _ := user.Password()
+		r.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
+	}
+	if err := r.Write(nc); err != nil {
+		return 0, err
+	}
+	response, err := http.ReadResponse(bufio.NewReader(nc), r)
+	if err != nil {
+		return 0, err
+	}
+	response.Body.Close()
+	return response.StatusCode, nil
+}
+
+// around is how to go without the proxy.
+func around(addr string) string {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = addr
+	}
+	return "or go around it: NO_PROXY=" + host
+}
+
+func unreached(proxy *url.URL, addr string, err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	return model.Errorf(model.Unavailable, "no connection to the proxy %s: %w", proxy.Redacted(), err).
+		WithHint("does it run there? HTTPS_PROXY in the agent's environment names it; %s", around(addr))
+}
+
+// denied says why a proxy opens no tunnel.
+func denied(proxy *url.URL, addr string, status int) error {
+	answer := fmt.Sprintf("%d %s", status, http.StatusText(status))
+	switch status {
+	case http.StatusProxyAuthRequired:
+		what := "asks for user and password"
+		if proxy.User != nil {
+			what = "does not take this user and password"
+		}
+		return model.Errorf(model.Unavailable, "the proxy %s %s (%s)", proxy.Redacted(), what, answer).
+			WithHint("set HTTPS_PROXY=http://USER:PASSWORD@%s in the agent's environment (@ : / in a password are %%40 %%3A %%2F) and restart it; %s", proxy.Host, around(addr))
+	case http.StatusForbidden, http.StatusMethodNotAllowed:
+		return model.Errorf(model.Unavailable, "the proxy %s opens no tunnel to %s (%s)", proxy.Redacted(), addr, answer).
+			WithHint("let it allow CONNECT to this host and port (squid: add the port to SSL_ports), %s", around(addr))
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return model.Errorf(model.Unavailable, "the proxy %s does not reach %s (%s)", proxy.Redacted(), addr, answer).
+			WithHint("does the server run, and may the proxy's machine connect to it? %s", around(addr))
+	}
+	return model.Errorf(model.Unavailable, "the proxy %s opens no tunnel to %s: it answers %s", proxy.Redacted(), addr, answer).
+		WithHint("is that a proxy for CONNECT? HTTPS_PROXY in the agent's environment names it; %s", around(addr))
+}

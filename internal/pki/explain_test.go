@@ -1,0 +1,104 @@
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// handshake is what a client says of a server's certificate.
+func handshake(t *testing.T, server *tls.Config, client *tls.Config) error {
+	t.Helper()
+	here, there := net.Pipe()
+	defer here.Close()
+	defer there.Close()
+	go func() { _ = tls.Server(there, server).Handshake() }()
+	err := tls.Client(here, client).Handshake()
+	if err == nil {
+		t.Fatal("the certificate is accepted")
+	}
+	return err
+}
+
+func TestWhatIsSaidOfACertificate(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	ours, err := Open(t.TempDir(), []string{"localhost", "127.0.0.1", "web1", "10.0.0.1"}, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := Open(t.TempDir(), []string{"localhost"}, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := selfSigned(t, now)
+	for _, c := range []struct {
+		name           string
+		server         *tls.Config
+		asked          string // by name
+		roots          *x509.CertPool
+		trusted        string
+		at             time.Time
+		people, agents []string // what the words have; agents nil: they do not mind
+	}{
+		{"another name", &tls.Config{GetCertificate: ours.GetCertificate}, "muster.example.org", ours.Pool(), ShortSum(ours.CASum()), now,
+			[]string{"does not name muster.example.org", "it names 10.0.0.1, 127.0.0.1, localhost, web1", "--advertise 10.0.0.1,web1,muster.example.org (its CA stays"}, nil},
+		{"another CA", &tls.Config{GetCertificate: other.GetCertificate}, "localhost", ours.Pool(), ShortSum(ours.CASum()), now,
+			[]string{"the CA " + ShortSum(other.CASum()), "only that of the CA " + ShortSum(ours.CASum()), "lost its DATA/pki", "muster login https://localhost:8443 --ca ca.crt"},
+			[]string{"is not the one that this machine joined", ShortSum(other.CASum()), ShortSum(ours.CASum()), "muster-agent reset-identity", "DATA/pki, bring that back from the backup"}},
+		{"no CA", &tls.Config{GetCertificate: other.GetCertificate}, "localhost", x509.NewCertPool(), "", now,
+			[]string{"the CA " + ShortSum(other.CASum()) + ", which is not trusted here", "muster login https://localhost:8443 --ca ca.crt"},
+			[]string{"is not the one"}},
+		{"no Muster server", &tls.Config{Certificates: []tls.Certificate{foreign}}, "localhost", ours.Pool(), ShortSum(ours.CASum()), now,
+			[]string{`"CN=Inspection"`, "a proxy that opens TLS"}, []string{`no Muster server: it shows a certificate of "CN=Inspection"`, "a proxy that opens TLS"}},
+		{"a clock in the past", &tls.Config{GetCertificate: ours.GetCertificate}, "localhost", ours.Pool(), "", now.AddDate(-3, 0, 0),
+			[]string{"it is 2023-05-01T12:00:00Z", "begins only at 2026-04-30T12:00:00Z", "date -u"}, []string{"begins only at"}},
+		{"a clock in the future", &tls.Config{GetCertificate: ours.GetCertificate}, "localhost", ours.Pool(), "", now.AddDate(3, 0, 0),
+			[]string{"it is 2029-05-01T12:00:00Z", "ended at 2027-06-02T12:00:00Z", "timedatectl set-ntp true"}, []string{"ended at"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := handshake(t, c.server, &tls.Config{ServerName: c.asked, RootCAs: c.roots, Time: func() time.Time { return c.at }})
+			shown := Shown{Server: c.asked + ":8443", Trusted: c.trusted, Now: c.at}
+			said := shown.ForPeople(err)
+			if said == nil {
+				t.Fatalf("nothing is said of %v", err)
+			}
+			for _, want := range c.people {
+				if !strings.Contains(said.Error(), want) {
+					t.Errorf("people read no %q in:\n%v", want, said)
+				}
+			}
+			said = shown.ForAgents(err)
+			if (said == nil) != (c.agents == nil) {
+				t.Fatalf("agents: %v", said)
+			}
+			for _, want := range c.agents {
+				if !strings.Contains(said.Error(), want) {
+					t.Errorf("agents say no %q in:\n%v", want, said)
+				}
+			}
+		})
+	}
+}
+
+func selfSigned(t *testing.T, now time.Time) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Inspection"}, DNSNames: []string{"localhost"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
