@@ -220,6 +220,9 @@ func (a *application) resource(ctx context.Context, r *model.Resource, set map[K
 	if err != nil {
 		return err
 	}
+	if err := s.trust(ctx, r, set); err != nil {
+		return err
+	}
 	row, err := s.opts.Store.Get(ctx, key)
 	exists := err == nil
 	if err != nil && model.ClassOf(err) != model.NotFound {

@@ -27,5 +27,12 @@ func Rules() model.Rules {
 			}
 			return err
 		},
+		TrustedWhere: func(expr string) error {
+			condition, err := where.Compile(expr)
+			if err != nil {
+				return err
+			}
+			return condition.Trusted()
+		},
 	}
 }

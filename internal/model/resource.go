@@ -147,6 +147,10 @@ type GroupSpec struct {
 	Where string `json:"where,omitempty"`
 	// Whether an agent may put itself into the group.
 	SelfJoin bool `json:"selfJoin,omitempty"`
+	// Whether no machine can bring itself in: the group is made of lists, of what
+	// operators and join tokens say, of a condition over their labels, and of groups that
+	// are trusted too. What hands out secrets or enforces a policy asks for this.
+	Trusted bool `json:"trusted,omitempty"`
 	// Values for {{ .props.NAME }} on its nodes. Two groups that disagree are an error
 	// of the nodes that are in both, and only of those.
 	Properties map[string]json.RawMessage `json:"properties,omitempty"`

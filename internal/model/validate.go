@@ -21,6 +21,8 @@ type Rules struct {
 	Where func(expr string) error
 	// GroupWhere is Where for the condition of a group.
 	GroupWhere func(expr string) error
+	// TrustedWhere is GroupWhere for the condition of a trusted group.
+	TrustedWhere func(expr string) error
 }
 
 // Validate says all that is wrong with one resource by itself, in one error.
@@ -256,7 +258,14 @@ func (v *validator) group(name string, s *GroupSpec) {
 	if slices.Contains(s.Groups, name) || slices.Contains(s.Groups, v.namespace+"/"+name) {
 		v.flaw("spec.groups", "", "a group cannot be in itself")
 	}
-	v.where("spec.where", s.Where, v.rules.GroupWhere)
+	rule := v.rules.GroupWhere
+	if s.Trusted {
+		rule = v.rules.TrustedWhere
+	}
+	v.where("spec.where", s.Where, rule)
+	if s.Trusted && s.SelfJoin {
+		v.flaw("spec.selfJoin", "leave it out, or make another group for agents that put themselves in", "a trusted group takes in no machine because that says so")
+	}
 	v.properties("spec.properties", s.Properties)
 }
 

@@ -67,6 +67,9 @@ func (f *fleet) defineNode(p *pass, old, new *nodeDef) {
 		for _, g := range old.groups {
 			f.group(g).own.Remove(id)
 		}
+		for _, c := range old.claims {
+			f.group(c.group).claimant(id, c, false)
+		}
 		for _, l := range old.labels {
 			clearBit(f.byLabel, l, id)
 			clearBit(f.byLabelKey, l.Key, id)
@@ -91,6 +94,9 @@ func (f *fleet) defineNode(p *pass, old, new *nodeDef) {
 	id := uint32(new.id)
 	for _, g := range new.groups {
 		f.group(g).own.Add(id)
+	}
+	for _, c := range new.claims {
+		f.group(c.group).claimant(id, c, true)
 	}
 	for _, l := range new.labels {
 		bitmapOf(f.byLabel, l).Add(id)
@@ -158,6 +164,11 @@ func (f *fleet) defineGroup(p *pass, id gid, old, new *groupDef) {
 		f.release(c)
 	}
 	p.groups[id] = true
+	if (old != nil && old.trusted) != (new != nil && new.trusted) {
+		for _, parent := range g.parents { // a trusted one hears it from now on, or no more
+			p.groups[parent] = true
+		}
+	}
 	for _, def := range []*groupDef{old, new} {
 		if def == nil {
 			continue

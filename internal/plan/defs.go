@@ -32,7 +32,9 @@ type (
 		id            model.NodeID
 		uid           uuid.UUID
 		labels, facts where.Pairs
-		groups        []gid // its own
+		declared      where.Pairs // labels that the server owns
+		groups        []gid       // that operators and tokens say
+		claims        []claim     // that its agent says, ascending
 		props         values
 	}
 	groupDef struct {
@@ -40,6 +42,9 @@ type (
 		id      gid
 		targets *targets // listed, by condition, and other groups
 		props   values
+
+		selfJoin bool // agents may put themselves in
+		trusted  bool // no machine can bring itself in
 	}
 	checkDef struct {
 		ref
@@ -167,12 +172,14 @@ func (p *Planner) nodeDef(name ref, id model.NodeID, meta model.Metadata, spec *
 	d := &nodeDef{
 		ref: name, id: id, uid: uid, props: makeValues(spec.Properties),
 		labels: where.MakePairs(EffectiveLabels(meta, spec)), facts: where.MakePairs(spec.Facts),
+		declared: where.MakePairs(meta.Labels),
 	}
 	for _, g := range spec.Groups {
 		if r, ok := groupRef(name.ns, g); ok {
 			d.groups = insert(d.groups, p.gids.id(r))
 		}
 	}
+	d.claims = p.claims(name.ns, spec)
 	return d
 }
 
@@ -185,7 +192,17 @@ func (p *Planner) groupDef(name ref, spec *model.GroupSpec) (*groupDef, error) {
 		return nil, model.Errorf(model.Invalid, "a group's where cannot read node.groups").
 			WithHint("list the other groups under groups:")
 	}
-	return &groupDef{ref: name, id: p.gids.id(name), targets: t, props: makeValues(spec.Properties)}, nil
+	if spec.Trusted {
+		if t.where != nil {
+			if err := t.where.Trusted(); err != nil {
+				return nil, err
+			}
+			t.where.key.declared = true
+		}
+	}
+	return &groupDef{
+		ref: name, id: p.gids.id(name), targets: t, props: makeValues(spec.Properties), selfJoin: spec.SelfJoin, trusted: spec.Trusted,
+	}, nil
 }
 
 func (p *Planner) checkDef(name ref, id model.CheckID, spec *model.CheckSpec) (*checkDef, error) {

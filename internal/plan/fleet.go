@@ -47,6 +47,7 @@ type fleet struct {
 	groupSets *sets[gid]
 	checkSets *sets[model.CheckID]
 	candidate *where.Node
+	operators *where.Node // the same node, with the labels that the server owns and nothing else
 	counts    Counts
 	excess    int // nodes whose assignment would be too large
 }
@@ -73,7 +74,9 @@ type node struct {
 
 type group struct {
 	def     *groupDef       // nil: only mentioned
-	own     *roaring.Bitmap // nodes that say they belong
+	own     *roaring.Bitmap // nodes of which an operator or token says so
+	claimed *roaring.Bitmap // nodes whose agents say so; nil: none
+	vouched *roaring.Bitmap // those of them that may, whatever the group says
 	members *roaring.Bitmap // all, those of groups inside included
 	parents []gid           // groups that list this one
 	checks  []model.CheckID // that target this one
@@ -117,7 +120,7 @@ func newFleet(g *gids) *fleet {
 		readers: map[string][]model.CheckID{}, properties: map[propertyPlace][]*propertyDef{},
 		namespaces: map[string]*namespaceDef{}, namespaceOf: map[model.NamespaceID]string{},
 		handlers: map[ref]*handlerDef{}, groupSets: newSets[gid](), checkSets: newSets[model.CheckID](),
-		candidate: where.NewNode(),
+		candidate: where.NewNode(), operators: where.NewNode(),
 	}
 }
 

@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -75,7 +76,9 @@ func (h *house) withoutGenerations() map[string]any {
 var (
 	someNodes  = []string{"n0", "n1", "n2", "n3", "n4"}
 	someGroups = []string{"g0", "g1", "g2", "g3"}
-	someWheres = []string{"", "", `node.labels.a == "1"`, `node.labels.a != "1"`, `node.name == "n2" || has(node.labels.b)`}
+	someWheres = []string{"", "", `node.labels.a == "1"`, `node.labels.a != "1"`, `node.name == "n2" || has(node.labels.b)`, `int(node.facts.b) > 1`}
+	// Of trusted groups: over labels only.
+	trustedWheres = []string{"", `node.labels.a == "1"`, `node.labels.a != "1"`, `has(node.labels.b)`}
 )
 
 func anyWrite(rt *rapid.T) intent.Write {
@@ -104,11 +107,18 @@ func anyWrite(rt *rapid.T) intent.Write {
 	var spec model.Spec
 	switch kind {
 	case "Node":
-		labels = map[string]string{}
-		for _, l := range some("labels", []string{"a", "b"}) {
-			labels[l] = pick("label", []string{"1", "2"})
+		pairs := func(of string) map[string]string {
+			m := map[string]string{}
+			for _, l := range some(of, []string{"a", "b"}) {
+				m[l] = pick("label", []string{"1", "2"})
+			}
+			return m
 		}
-		spec = &model.NodeSpec{Groups: some("own groups", someGroups), Properties: values()}
+		labels = pairs("labels")
+		spec = &model.NodeSpec{
+			Groups: some("own groups", someGroups), Properties: values(), Facts: pairs("facts"), AgentLabels: pairs("agent's labels"),
+			AgentGroups: some("claims", someGroups), MayJoin: some("allowed", someGroups),
+		}
 	case "Group":
 		var inside []string // only later ones: no cycles
 		for _, g := range some("groups", someGroups) {
@@ -116,7 +126,14 @@ func anyWrite(rt *rapid.T) intent.Write {
 				inside = append(inside, g)
 			}
 		}
-		spec = &model.GroupSpec{Nodes: some("nodes", someNodes), Groups: inside, Where: pick("where", wheres), Properties: values()}
+		g := &model.GroupSpec{Nodes: some("nodes", someNodes), Groups: inside, Where: pick("where", wheres), Properties: values()}
+		switch rapid.IntRange(0, 2).Draw(rt, "who may join") {
+		case 0:
+			g.SelfJoin = true
+		case 1:
+			g.Trusted, g.Where = true, pick("trusted where", trustedWheres)
+		}
+		spec = g
 	case "Check":
 		wheres = append(slices.Clone(wheres), `"g1" in node.groups`)
 		target := func() *model.Targets {
@@ -177,7 +194,11 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 		listed := func(owner string, names []string) bool {
 			return slices.Contains(names, row.Name) && (owner == ns || owner == "shared")
 		}
-		holds := func(expr string, groups []string) bool {
+		labels := map[string]string{}
+		for _, owner := range []map[string]string{n.Spec.Facts, n.Spec.AgentLabels, n.Metadata.Labels} {
+			maps.Copy(labels, owner)
+		}
+		holds := func(expr string, groups []string, trusted bool) bool {
 			if expr == "" {
 				return false
 			}
@@ -186,7 +207,9 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 				rt.Fatal(err)
 			}
 			seen := where.NewNode()
-			seen.Set(ns, row.Name, where.MakePairs(n.Metadata.Labels), nil)
+			if seen.Set(ns, row.Name, where.MakePairs(labels), where.MakePairs(n.Spec.Facts)); trusted {
+				seen.Set(ns, row.Name, where.MakePairs(n.Metadata.Labels), nil)
+			}
 			seen.SetGroups(groups)
 			return w.Match(seen)
 		}
@@ -199,13 +222,19 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 				return true
 			}
 			spec, declared := groups[g]
+			if g.ns == ns && slices.Contains(n.Spec.AgentGroups, g.name) && !spec.Trusted &&
+				(spec.SelfJoin || slices.Contains(n.Spec.MayJoin, g.name)) {
+				return true
+			}
 			if !declared {
 				return false
 			}
-			if listed(g.ns, spec.Nodes) || holds(spec.Where, nil) {
+			if listed(g.ns, spec.Nodes) || holds(spec.Where, nil, spec.Trusted) {
 				return true
 			}
-			return slices.ContainsFunc(spec.Groups, func(inside string) bool { return member(ref{g.ns, inside}) })
+			return slices.ContainsFunc(spec.Groups, func(inside string) bool {
+				return (!spec.Trusted || groups[ref{g.ns, inside}].Trusted) && member(ref{g.ns, inside})
+			})
 		}
 		var names []string
 		for _, owner := range []string{"default", "shared"} {
@@ -228,7 +257,12 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 				return false
 			}
 			in := slices.ContainsFunc(t.Groups, func(g string) bool { return member(ref{owner, g}) })
-			return (in || listed(owner, t.Nodes) || holds(t.Where, names)) && !on(owner, t.Except)
+			return (in || listed(owner, t.Nodes) || holds(t.Where, names, false)) && !on(owner, t.Except)
+		}
+		for _, why := range h.p.WhyGroups(model.NodeID(row.ID)) {
+			if len(why.Under) == 0 || !why.Lands {
+				rt.Errorf("groups of %s/%s: nothing explains %+v", ns, row.Name, why)
+			}
 		}
 		for c, spec := range checks {
 			id, _ := h.p.CheckByName(c.ns, c.name)

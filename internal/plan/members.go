@@ -44,6 +44,7 @@ func (f *fleet) evaluate(p *pass, readsGroups bool) {
 
 func (f *fleet) show(n *node, groups bool) {
 	f.candidate.Set(n.def.ns, n.def.name, n.def.labels, n.def.facts)
+	f.operators.Set(n.def.ns, "", n.def.declared, nil)
 	if groups {
 		f.candidate.SetGroups(f.groupNames(n.groups))
 	}
@@ -51,7 +52,11 @@ func (f *fleet) show(n *node, groups bool) {
 
 func (f *fleet) match(s *conditionState, id uint32) {
 	f.counts.Conditions++
-	if s.Match(f.candidate) {
+	seen := f.candidate
+	if s.key.declared {
+		seen = f.operators
+	}
+	if s.Match(seen) {
 		s.matches.Add(id)
 	} else {
 		s.matches.Remove(id)
@@ -119,8 +124,11 @@ func (f *fleet) refill(p *pass) {
 		}
 		f.counts.Groups++
 		members := group.own.Clone()
+		if joined := group.joined(); joined != nil {
+			members.Or(joined)
+		}
 		if group.def != nil {
-			members.Or(f.selected(group.def.targets, group.def.ns))
+			members.Or(f.selected(f.heard(group.def), group.def.ns))
 		}
 		members.AndNot(edited)
 		members.Or(roaring.And(group.members, edited))
@@ -142,6 +150,11 @@ func (f *fleet) regroup(p *pass, n *node) {
 	f.counts.Nodes++
 	id, ns := uint32(n.def.id), n.def.ns
 	found := slices.Clone(n.def.groups)
+	for _, c := range n.def.claims {
+		if f.groups[c.group].takes(c) {
+			found = insert(found, c.group)
+		}
+	}
 	add := func(list []gid) {
 		for _, g := range list {
 			if inScope(f.gids.ref(g).ns, ns) {
@@ -163,7 +176,7 @@ func (f *fleet) regroup(p *pass, n *node) {
 		g := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		for _, parent := range f.groups[g].parents {
-			if before := len(found); inScope(f.gids.ref(parent).ns, ns) {
+			if before := len(found); inScope(f.gids.ref(parent).ns, ns) && f.hears(f.groups[parent].def, g) {
 				if found = insert(found, parent); len(found) > before {
 					todo = append(todo, parent)
 				}

@@ -21,8 +21,12 @@ type targets struct {
 }
 
 // conditionKey names one condition over the nodes that its owner may reach. Equal
-// conditions of one namespace are evaluated once.
-type conditionKey struct{ ns, expr string }
+// conditions of one namespace are evaluated once. Conditions of trusted groups see
+// declared labels only.
+type conditionKey struct {
+	ns, expr string
+	declared bool
+}
 
 type condition struct {
 	key conditionKey
@@ -50,7 +54,7 @@ func (p *Planner) targets(ns string, t *model.Targets) (*targets, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.where = &condition{key: conditionKey{ns, t.Where}, Condition: w}
+		c.where = &condition{key: conditionKey{ns: ns, expr: t.Where}, Condition: w}
 	}
 	var err error
 	c.except, err = p.targets(ns, t.Except)

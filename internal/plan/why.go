@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -138,11 +139,20 @@ func (w *asker) group(g gid) Why {
 	defer delete(w.inside, g)
 	var yes, no []Why
 	if _, own := slices.BinarySearch(w.n.def.groups, g); own {
-		yes = append(yes, Why{Lands: true, Text: "the node says so: it lists the group, or joined it by its token"})
+		yes = append(yes, Why{Lands: true, Text: "the node lists it (spec.groups): an operator put it there, or its join token"})
+	}
+	if i, ok := slices.BinarySearchFunc(w.n.def.claims, g, func(c claim, g gid) int { return cmp.Compare(c.group, g) }); ok {
+		lands, text := group.taking(w.n.def.claims[i])
+		why := Why{Lands: lands, Text: "its agent says so (--groups): " + text}
+		if lands {
+			yes = append(yes, why)
+		} else {
+			no = append(no, why)
+		}
 	}
 	if group.def != nil {
-		more, others := w.items(group.def.targets)
-		yes, no = append(yes, more...), others
+		more, others := w.items(w.f.heard(group.def))
+		yes, no = append(yes, more...), append(no, others...)
 	}
 	if !w.n.groups.has(g) {
 		if group.def == nil {

@@ -1,6 +1,12 @@
 package where
 
-import "cel.dev/cel-go/common/types"
+import (
+	"slices"
+
+	"cel.dev/cel-go/common/types"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
 
 // Condition is a compiled condition over a node. The variables are node.name,
 // node.namespace, node.labels, node.facts (maps of strings) and node.groups (a list
@@ -32,6 +38,23 @@ func Compile(expr string) (*Condition, error) {
 // ReadsGroups says whether the condition reads node.groups, which a group's own
 // `where` may not.
 func (c *Condition) ReadsGroups() bool { return c.readsGroups }
+
+// Trusted says why a trusted group cannot have this condition: it reads what machines
+// say of themselves. Nil: it reads labels only, of which such a group sees those that the
+// server owns.
+func (c *Condition) Trusted() error {
+	for _, v := range [...]struct{ name, why string }{
+		{"node.facts", "every machine says its own facts"},
+		{"node.name", "a machine that joins chooses its name"},
+		{"node.groups", "agents may put themselves into groups"},
+	} {
+		if slices.Contains(c.compiled.names, v.name) {
+			return model.Errorf(model.Invalid, "where: a trusted group cannot read %s: %s", v.name, v.why).
+				WithHint("write a condition over node.labels (there, those that operators and join tokens set), list nodes:, or list trusted groups: in groups:")
+		}
+	}
+	return nil
+}
 
 // Match evaluates the condition. An error (an index out of a list's range, say) is
 // no match.

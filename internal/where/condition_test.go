@@ -31,6 +31,9 @@ func TestWhereMatches(t *testing.T) {
 		`"db" in node.groups`:                                     false,
 		`int(node.facts.cpus) >= 8`:                               true,
 		`int(node.facts.absent) >= 8`:                             false, // an error is no match
+		`double(node.facts.cpus) > 7.5`:                           true,
+		`node.facts.os > "aix"`:                                   true, // words have an order
+		`int(node.facts.absent) >= 8 || node.facts.os == "linux"`: true,
 		`node.labels.exists(k, k.startsWith("app."))`:             true,
 		`size(node.labels) == 3`:                                  true,
 		`node.name.matches("^web[0-9]+$")`:                        true,
@@ -50,13 +53,17 @@ func TestWhereMatches(t *testing.T) {
 
 func TestWhereRefusesWithColumnAndHint(t *testing.T) {
 	for expr, want := range map[string]string{
-		``:                        "empty",
-		`node.labels.env`:         "gives a string",
-		`node.labels.env == 5`:    "column 17",
-		`node.lables.env == "x"`:  "node.labels",
-		`host == "x"`:             "column 1",
-		`node.labels.env = "x"`:   "column 17",
-		strings.Repeat("a", 5000): "4096",
+		``:                       "empty",
+		`node.labels.env`:        "gives a string",
+		`node.labels.env == 5`:   "column 17",
+		`node.lables.env == "x"`: "node.labels",
+		`host == "x"`:            "column 1",
+		`node.facts.cpus > 4`:    "int(node.facts.cpus) > 4",
+		`node.facts.cpus == 4`:   "int(node.facts.cpus) > 4",
+		`node.facts.cpus > "4"`:  "int(…) on the one side and 4",
+		`"12.4" <= node.facts["distributionVersion"]`: "double(…) on the one side",
+		`node.labels.env = "x"`:                       "column 17",
+		strings.Repeat("a", 5000):                     "4096",
 		`node.labels.all(a, node.labels.all(b, node.labels.all(c, node.labels.all(d, a+b+c+d != ""))))`: "steps",
 	} {
 		_, err := Compile(expr)

@@ -73,6 +73,9 @@ func (l *Language) Compile(expr string) (*Compiled, error) {
 		return nil, model.Errorf(model.Invalid, "where: %q gives %s, not true or false", expr, typeName(ast.OutputType())).
 			WithHint("compare it, for example: %s", l.Example)
 	}
+	if err := l.texts(ast); err != nil {
+		return nil, err
+	}
 	estimate, err := env.EstimateCost(ast, sizes{l})
 	if err != nil {
 		return nil, fmt.Errorf("estimate condition %q: %w", expr, err)
@@ -111,6 +114,9 @@ func (l *Language) wrong(expr string, first *cel.Error) error {
 	switch {
 	case strings.Contains(message, "token recognition error at: '= '"), strings.Contains(message, "token recognition error at: '='"):
 		return e.WithHint("to compare, write ==, for example: %s", l.Example)
+	case strings.HasPrefix(first.Message, "found no matching overload") && strings.Contains(first.Message, "string") &&
+		(strings.Contains(first.Message, "int") || strings.Contains(first.Message, "double")) && readsPairs(expr):
+		return e.WithHint("labels and facts are text: compare a number as int(node.facts.cpus) > 4, a text with \"quotes\"")
 	case strings.HasPrefix(first.Message, "found no matching overload") && strings.Contains(first.Message, "int"):
 		return e.WithHint("numbers are compared with numbers and constants, without quotes, for example: %s", l.Example)
 	case strings.HasPrefix(first.Message, "undeclared reference"), strings.HasPrefix(first.Message, "undefined field"):
