@@ -153,7 +153,7 @@ func (s *server) applied(a intent.Applied, dryRun bool, resources []model.Resour
 	}
 	for i, o := range a.Outcomes {
 		one := v1.Outcome{
-			Kind: o.Key.Kind, Namespace: o.Key.Namespace, Name: o.Key.Name, Op: string(o.Op), Revision: o.Revision,
+			Kind: o.Key.Kind, Namespace: o.Key.Namespace, Name: o.Key.Name, Op: string(o.Op), Was: o.Was, Revision: o.Revision,
 			Nodes: o.Landing.Nodes, Checks: o.Landing.Checks, Warnings: o.Warnings, Diff: o.Diff,
 		}
 		switch {

@@ -56,6 +56,6 @@ func (s *server) changes(ctx context.Context, in *changesInput) (*body[v1.Change
 func changeOf(e *intent.AuditEntry) v1.Change {
 	return v1.Change{
 		Revision: e.Revision, At: e.At, User: e.Who.User, Whence: e.Who.Whence, Message: e.Who.Why, Owner: e.Who.Owner,
-		Kind: e.Key.Kind, Namespace: e.Key.Namespace, Name: e.Key.Name, Op: e.Op, Diff: e.Diff,
+		Kind: e.Key.Kind, Namespace: e.Key.Namespace, Name: e.Key.Name, Op: e.Op, Was: e.Was, Diff: e.Diff,
 	}
 }

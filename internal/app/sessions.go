@@ -37,6 +37,19 @@ func (s *Server) openSessions(ctx context.Context) error {
 	return err
 }
 
+// nodeChanged ends the session of a node that another machine is now, and lets an agent
+// that has another name begin anew, so that it hears of it.
+func (s *Server) nodeChanged(was, is intent.NodeInfo) {
+	switch {
+	case s.sessions == nil: // it is being opened
+	case was.Key != is.Key:
+		gone := nodes{s}.Gone(uuid.Nil, was.Key)
+		s.sessions.Replaced(is.ID, gone)
+	case was.Name != is.Name:
+		s.sessions.Disconnect(is.ID, "changed", "the node is called "+is.Name+" now: the session begins anew")
+	}
+}
+
 // nodes is muster.Nodes on the intent service.
 type nodes struct{ s *Server }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -118,7 +119,7 @@ func (a *app) printApplied(applied v1.Applied, f format) error {
 	did := make([]string, len(applied.Outcomes))
 	wide := 0
 	for i, o := range applied.Outcomes {
-		did[i] = clean(refOf(o.Kind, o.Namespace, o.Name)+" "+became(o, applied.DryRun), false)
+		did[i] = clean(refOf(o.Kind, o.Namespace, cmp.Or(o.Was, o.Name))+" "+became(o, applied.DryRun), false)
 		wide = max(wide, width(did[i]))
 	}
 	for i, o := range applied.Outcomes {
@@ -137,10 +138,14 @@ func (a *app) printApplied(applied v1.Applied, f format) error {
 
 // became is what became of a resource, or would.
 func became(o v1.Outcome, dryRun bool) string {
-	if dryRun && o.Op != "unchanged" {
-		return "would be " + o.Op
+	op := o.Op
+	if o.Was != "" {
+		op += " " + o.Name
 	}
-	return o.Op
+	if dryRun && o.Op != "unchanged" {
+		return "would be " + op
+	}
+	return op
 }
 
 // refOf is how people name a resource: check/disk, or check/shared/disk outside the

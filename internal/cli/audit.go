@@ -115,7 +115,7 @@ func (a *app) printRevision(changes []v1.Change, diff bool, most int) {
 			fmt.Fprintf(a.Stdout, "        and %d more\n", len(changes)-most)
 			return
 		}
-		fmt.Fprintf(a.Stdout, "        %s %s\n", done(c.Op), clean(refOf(c.Kind, c.Namespace, c.Name), false))
+		fmt.Fprintf(a.Stdout, "        %s\n", clean(doneTo(c), false))
 		if diff {
 			a.printPatch(c.Diff)
 		}
@@ -146,7 +146,15 @@ func why(c v1.Change) string {
 
 // changeText is a change in one line: admin from 10.0.0.7 updated check/disk: why.
 func (a *app) changeText(c v1.Change) string {
-	return whoDid(c) + " " + done(c.Op) + " " + refOf(c.Kind, c.Namespace, c.Name) + why(c)
+	return whoDid(c) + " " + doneTo(c) + why(c)
+}
+
+// doneTo is what was done to what: updated check/disk, renamed node/web01 to shop01.
+func doneTo(c v1.Change) string {
+	if c.Was != "" {
+		return done(c.Op) + " " + refOf(c.Kind, c.Namespace, c.Was) + " to " + c.Name
+	}
+	return done(c.Op) + " " + refOf(c.Kind, c.Namespace, c.Name)
 }
 
 func (a *app) changeLine(c v1.Change) string {

@@ -12,8 +12,8 @@ import (
 )
 
 func (a *app) nodeCmd() *cobra.Command {
-	c := &cobra.Command{Use: "node", Short: "List machines; make tokens with which they join", RunE: helpOf,
-		Long:    "Makes the tokens with which machines join, and lists machines. A token says the namespace,\ngroups and labels that its machines get.",
+	c := &cobra.Command{Use: "node", Short: "Let machines join, list, rename, replace and retire them", RunE: helpOf,
+		Long:    "Makes the tokens with which machines join, and lists machines. A token says the namespace,\ngroups and labels that its machines get. What happens to a machine afterwards: rename,\nreplace, retire.",
 		Example: "  muster node token --group web --expires 1h\n  muster node list",
 	}
 	token := &cobra.Command{
@@ -44,7 +44,7 @@ func (a *app) nodeCmd() *cobra.Command {
 	list.Flags().StringVarP(&g.selector, "selector", "l", "", "labels: env=prod,tier!=db,owner,!old")
 	list.Flags().BoolVarP(&g.all, "all-namespaces", "A", false, "of all namespaces")
 	list.Flags().IntVar(&g.limit, "limit", 50, "rows at most (0: all)")
-	c.AddCommand(token, list)
+	c.AddCommand(token, list, a.nodeRename())
 	return c
 }
 

@@ -36,12 +36,14 @@ const (
 	Updated   Op = "updated"
 	Unchanged Op = "unchanged"
 	Deleted   Op = "deleted"
+	Renamed   Op = "renamed"
 )
 
 // Outcome is what became of one resource.
 type Outcome struct {
 	Key      Key      `json:"key"`
 	Op       Op       `json:"op"`
+	Was      string   `json:"was,omitempty"` // the name before, of what was renamed
 	Landing  Landing  `json:"landing"`
 	Revision int64    `json:"revision"`
 	Diff     string   `json:"diff,omitempty"`

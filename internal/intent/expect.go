@@ -9,16 +9,26 @@ import (
 // Check says whether the row is as the write expects it: there or not, and at which
 // revision. A difference is a model.Conflict.
 func (write Write) Check(exists bool, revision int64) error {
+	key := write.Source()
 	switch {
 	case write.Expect < 0 || exists && write.Expect == revision || !exists && write.Expect == 0:
 		return nil
 	case !exists:
-		return model.Errorf(model.Conflict, "%s was deleted since you read it", write.Key).WithHint("read it again, then repeat your change")
+		return model.Errorf(model.Conflict, "%s was deleted since you read it", key).WithHint("read it again, then repeat your change")
 	case write.Expect == 0:
-		return model.Errorf(model.Conflict, "%s exists already (revision %d)", write.Key, revision)
+		return model.Errorf(model.Conflict, "%s exists already (revision %d)", key, revision)
 	}
-	return model.Errorf(model.Conflict, "%s was changed since you read it: it is at revision %d, you had %d", write.Key, revision, write.Expect).
+	return model.Errorf(model.Conflict, "%s was changed since you read it: it is at revision %d, you had %d", key, revision, write.Expect).
 		WithHint("read it again, then repeat your change")
+}
+
+// Source is the key of the row that the write finds: another than Key where it moves.
+func (write Write) Source() Key {
+	key := write.Key
+	if write.From != "" {
+		key.Name = write.From
+	}
+	return key
 }
 
 // stale makes the Conflict of a write whose revision the caller has stated one that

@@ -51,6 +51,16 @@ func (x *nodeIndex) remove(key Key) {
 	delete(x.first, uid)
 }
 
+// move follows a node to its new name.
+func (x *nodeIndex) move(from, to Key) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if uid, ok := x.keys[from]; ok {
+		delete(x.keys, from)
+		x.keys[to] = uid
+	}
+}
+
 // forget takes a node out, with mu held.
 func (x *nodeIndex) forget(uid uuid.UUID) {
 	if info := x.byUID[uid]; x.byKey[info.Key] == uid {
@@ -75,20 +85,30 @@ func (s *Service) tookNode(row Row) error {
 	if spec.Keepalive != nil {
 		info.Interval, info.Timeout = time.Duration(spec.Keepalive.Interval), time.Duration(spec.Keepalive.Timeout)
 	}
-	s.nodes.mu.Lock()
-	defer s.nodes.mu.Unlock()
-	if old, ok := s.nodes.keys[row.Key]; ok && old != uid {
-		s.nodes.forget(old)
-	}
-	if info.Key == "" {
-		info.Key = s.nodes.first[uid] // it is on its way into the row
-	}
-	s.nodes.forget(uid)
-	s.nodes.byUID[uid], s.nodes.keys[row.Key] = info, uid
-	if info.Key != "" {
-		s.nodes.byKey[info.Key] = uid
+	was, known := s.nodes.take(row.Key, &info)
+	if changed := s.opts.NodeChanged; changed != nil && known && (was.Name != info.Name || was.Key != info.Key && was.Key != "") {
+		changed(was, info)
 	}
 	return nil
+}
+
+// take makes info what is known of the node, and returns what was.
+func (x *nodeIndex) take(key Key, info *NodeInfo) (was NodeInfo, known bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if old, ok := x.keys[key]; ok && old != info.UID {
+		x.forget(old)
+	}
+	if info.Key == "" {
+		info.Key = x.first[info.UID] // it is on its way into the row
+	}
+	was, known = x.byUID[info.UID]
+	x.forget(info.UID)
+	x.byUID[info.UID], x.keys[key] = *info, info.UID
+	if info.Key != "" {
+		x.byKey[info.Key] = info.UID
+	}
+	return was, known
 }
 
 // LookupNode finds a node by its immutable id, from memory.

@@ -74,6 +74,7 @@ type AuditEntry struct {
 	Who      Who       `json:"who"`
 	Key      Key       `json:"key"`
 	Op       string    `json:"op"`
+	Was      string    `json:"was,omitempty"` // the name before, of what was renamed
 	Diff     string    `json:"diff,omitempty"`
 }
 
@@ -90,7 +91,7 @@ func (s *Service) Audit(ctx context.Context, q ChangeQuery, redact bool) ([]Audi
 		if redact {
 			c.Before, c.After = redacted(c.Key, c.Before), redacted(c.Key, c.After)
 		}
-		out[i] = AuditEntry{Revision: c.Revision, Part: c.Part, At: c.At, Who: c.Who, Key: c.Key, Op: c.Op, Diff: difference(c.Before, c.After)}
+		out[i] = AuditEntry{Revision: c.Revision, Part: c.Part, At: c.At, Who: c.Who, Key: c.Key, Op: c.Op, Was: c.Was, Diff: difference(c.Before, c.After)}
 	}
 	return out, nil
 }

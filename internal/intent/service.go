@@ -27,6 +27,9 @@ type Options struct {
 	// Impact compiles writes without keeping them: where each lands, and how many
 	// assignments change in all.
 	Impact func(ctx context.Context, writes []Write) ([]Landing, int, error)
+	// NodeChanged hears of a node that has another name, or another machine, from the
+	// moment on when LookupNode says so. May be nil.
+	NodeChanged func(was, is NodeInfo)
 	// Limits are the server's defaults; a namespace's own win.
 	Limits model.Limits
 	// AuditRetention is how long recorded changes are kept; zero: for ever.
@@ -132,6 +135,9 @@ func (s *Service) commit(ctx context.Context, by Who, writes []Write) (Committed
 		return done, err
 	}
 	for i, row := range done.Rows {
+		if writes[i].From != "" && row.Kind == "Node" {
+			s.nodes.move(writes[i].Source(), row.Key)
+		}
 		if err := s.took(row, writes[i].Body == nil); err != nil {
 			s.opts.Logger.Error("row was written but cannot be read back", "row", row.Key.String(), "err", err)
 		}

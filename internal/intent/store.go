@@ -58,7 +58,10 @@ type Row struct {
 // Write is a Put (Body set) or a Delete (Body nil).
 type Write struct {
 	Key
-	Body   []byte
+	Body []byte
+	// From moves the row of this name, of the same kind and namespace, to Key: it keeps
+	// its id, and there must be no row at Key. Expect is of the row that moves.
+	From   string
 	Expect int64 // revision the row must have; 0: must not exist; -1: whatever
 }
 
@@ -84,14 +87,15 @@ type Change struct {
 	Who      Who       `json:"who"`
 	Key      Key       `json:"key"`
 	ID       uint32    `json:"id"`
-	Op       string    `json:"op"`               // create, update, delete
+	Op       string    `json:"op"`               // create, update, rename, delete
+	Was      string    `json:"was,omitempty"`    // the name before a rename
 	Before   []byte    `json:"before,omitempty"` // JSON bodies of resources
 	After    []byte    `json:"after,omitempty"`
 }
 
 // ChangeQuery selects changes. Zero fields select everything.
 type ChangeQuery struct {
-	Kind, Namespace, Name string
+	Kind, Namespace, Name string // Name: also of those that had it before a rename
 	NotKind               string // this kind is left out
 	Resources             bool   // kinds of resources only
 	NotBy                 string // changes of this user are left out

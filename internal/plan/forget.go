@@ -78,16 +78,7 @@ func (p *Planner) ForgottenSince(ctx context.Context, revision int64) ([]Forgott
 				deletedNodes[model.NodeID(c.ID)] = uidOf(was)
 			}
 		}
-		if _, later := back.defs[c.Key]; later {
-			continue // only the oldest Before counts
-		}
-		var before any
-		if c.Before != nil {
-			if before, err = p.decode(c.Key, c.ID, c.Before); err != nil {
-				continue // it did not compile then either: nobody held it
-			}
-		}
-		back.set(c.Key, before)
+		back.undo(c, p.decode)
 	}
 	if err := p.number(ctx, nil, back); err != nil {
 		return nil, err
@@ -97,6 +88,29 @@ func (p *Planner) ForgottenSince(ctx context.Context, revision int64) ([]Forgott
 	var marks []Forgotten
 	p.try(back.edits, func(pass *pass) { marks = back.forgotten(pass.gained, deletedNodes) })
 	return marks, nil
+}
+
+// undo leads the definitions back to what they were before a change. Changes come oldest
+// first, and only the oldest of a name counts: what was there before it.
+func (t *translation) undo(c intent.Change, decode func(intent.Key, uint32, []byte) (any, error)) {
+	at := c.Key
+	if c.Was != "" {
+		at = before(c)
+		if _, known := t.defs[c.Key]; !known {
+			t.set(c.Key, nil) // nobody had the name
+		}
+	}
+	if _, known := t.defs[at]; known {
+		return
+	}
+	var def any
+	if c.Before != nil {
+		var err error
+		if def, err = decode(at, c.ID, c.Before); err != nil {
+			return // it did not compile then either: nobody held it
+		}
+	}
+	t.set(at, def)
 }
 
 func (p *Planner) changesUntilNow(ctx context.Context, revision int64) (all []intent.Change, err error) {

@@ -24,8 +24,8 @@ func TestIncrementalEqualsFull(t *testing.T) {
 			var writes []intent.Write
 			seen := map[intent.Key]bool{}
 			for range rapid.IntRange(1, 4).Draw(rt, "writes") {
-				if w := anyWrite(rt); !seen[w.Key] {
-					seen[w.Key] = true
+				if w := h.anyMove(rt, anyWrite(rt)); !seen[w.Key] && !seen[w.Source()] {
+					seen[w.Key], seen[w.Source()] = true, true
 					if _, known := h.rows[w.Key]; known || w.Body != nil {
 						writes = append(writes, w)
 					}
@@ -47,6 +47,11 @@ func TestIncrementalEqualsFull(t *testing.T) {
 		}
 		incremental := h.withoutGenerations()
 		h.start()
+		for _, f := range forgottenOfNodes(rt, h) {
+			if h.p.fleet.nodes[f] != nil {
+				rt.Errorf("node %d is there, and its events are forgotten", f)
+			}
+		}
 		if full := h.withoutGenerations(); !reflect.DeepEqual(incremental, full) {
 			for key := range full {
 				if !reflect.DeepEqual(incremental[key], full[key]) {
@@ -60,6 +65,35 @@ func TestIncrementalEqualsFull(t *testing.T) {
 			rt.Errorf("%d check sets, %d group sets for %d nodes", len(f.checkSets.byKey), len(f.groupSets.byKey), len(f.nodes))
 		}
 	})
+}
+
+// anyMove makes some writes of nodes moves: of a node that is there, to a name that is free.
+func (h *house) anyMove(rt *rapid.T, w intent.Write) intent.Write {
+	if w.Kind != "Node" || w.Body == nil || rapid.IntRange(0, 2).Draw(rt, "move") > 0 {
+		return w
+	}
+	if _, taken := h.rows[w.Key]; taken {
+		return w
+	}
+	from := rapid.SampledFrom(someNodes).Draw(rt, "from")
+	if _, known := h.rows[intent.Key{Kind: "Node", Namespace: w.Namespace, Name: from}]; known {
+		w.From = from
+	}
+	return w
+}
+
+// forgottenOfNodes are the nodes of which ForgottenSince, from the start on, says that they are gone.
+func forgottenOfNodes(rt *rapid.T, h *house) (nodes []model.NodeID) {
+	marks, err := h.p.ForgottenSince(rt.Context(), 0)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	for _, f := range marks {
+		if f.Node != 0 && f.Mark.Gone {
+			nodes = append(nodes, f.Node)
+		}
+	}
+	return nodes
 }
 
 func (h *house) withoutGenerations() map[string]any {

@@ -38,8 +38,12 @@ func (m *memory) Commit(_ context.Context, by intent.Who, writes []intent.Write)
 	m.revision++
 	done := intent.Committed{Revision: m.revision}
 	for _, w := range writes {
-		row, known := m.rows[w.Key]
-		c := intent.Change{Revision: m.revision, Who: by, Key: w.Key, ID: row.ID, Op: "update", Before: row.Body, After: w.Body}
+		row, known := m.rows[w.Source()]
+		c := intent.Change{Revision: m.revision, Who: by, Key: w.Key, ID: row.ID, Op: "update", Was: w.From, Before: row.Body, After: w.Body}
+		if w.From != "" {
+			c.Op, row.Key = "rename", w.Key
+			delete(m.rows, w.Source())
+		}
 		switch {
 		case w.Body == nil:
 			c.Op = "delete"

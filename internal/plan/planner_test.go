@@ -341,28 +341,55 @@ func (h *house) snapshot() map[string]any {
 	return seen
 }
 
-// A node that gets another name stays the node that it is.
+// A node that gets another name stays the node that it is: what it holds stays, nothing
+// of it is forgotten, also after a crash that swallowed what came of the change.
 func TestRenameKeepsTheNode(t *testing.T) {
 	h := newHouse(t)
 	id := h.node("old", nil, "web")
 	h.put("Check", "default", "c", nil, shell("true", &model.Targets{Groups: []string{"web"}}))
-	before := h.p.For(id)
+	h.put("Check", "default", "d", nil, shell("true", &model.Targets{Nodes: []string{"old"}}))
+	before, counts := h.p.For(id), h.p.fleet.counts
+	d, _ := h.p.CheckByName("default", "d")
+	kept := h.p.Revision()
 	h.forgotten = nil
-	oldKey, newKey := intent.Key{Kind: "Node", Namespace: "default", Name: "old"}, intent.Key{Kind: "Node", Namespace: "default", Name: "new"}
-	_, err := h.p.Apply(t.Context(), []intent.Change{
-		{Revision: 1000, Key: oldKey, ID: uint32(id), Op: "delete"},
-		{Revision: 1000, Key: newKey, ID: uint32(id), Op: "create", After: body(t, "Node", "default", "new", nil, &model.NodeSpec{Groups: []string{"web"}})},
-	})
-	if err != nil {
-		t.Fatal(err)
+	to := intent.Write{
+		Key: intent.Key{Kind: "Node", Namespace: "default", Name: "new"}, From: "old",
+		Body: body(t, "Node", "default", "new", nil, &model.NodeSpec{Groups: []string{"web"}}),
 	}
+	named := intent.Write{
+		Key:  intent.Key{Kind: "Check", Namespace: "default", Name: "d"},
+		Body: body(t, "Check", "default", "d", nil, shell("true", &model.Targets{Nodes: []string{"new"}})),
+	}
+	if _, affected, err := h.p.Preview(t.Context(), []intent.Write{to, named}); err != nil || affected != 0 {
+		t.Fatalf("preview: %d nodes, %v", affected, err)
+	}
+	h.write(to, named)
 	if now, ok := h.p.NodeByName("default", "new"); !ok || now != id {
 		t.Errorf("new is node %d, %v", now, ok)
 	}
 	if _, ok := h.p.NodeByName("default", "old"); ok {
 		t.Error("the old name still means something")
 	}
-	if after := h.p.For(id); !reflect.DeepEqual(after, before) || len(h.forgotten) != 0 {
-		t.Errorf("assignment %+v, forgotten %v", after, h.forgotten)
+	if after := h.p.For(id); !reflect.DeepEqual(after, before) || len(h.forgotten) != 0 || len(h.changed) != 0 {
+		t.Errorf("assignment %+v, forgotten %v, changed %v", after, h.forgotten, h.changed)
+	}
+	if now := h.p.fleet.counts; now.Built-counts.Built != 1 || now.Changed != counts.Changed {
+		t.Errorf("counts %+v, before %+v", now, counts)
+	}
+	h.start()
+	if marks, err := h.p.ForgottenSince(t.Context(), kept); err != nil || len(marks) != 0 {
+		t.Errorf("forgotten after a restart: %+v, %v", marks, err)
+	}
+	// Without the rewritten check it is another matter: that one is lost.
+	h.forgotten = nil
+	h.write(intent.Write{Key: intent.Key{Kind: "Node", Namespace: "default", Name: "third"}, From: "new",
+		Body: body(t, "Node", "default", "third", nil, &model.NodeSpec{Groups: []string{"web"}})})
+	want := []Forgotten{{Node: id, Mark: wire.ForgetMark{Check: d}}}
+	if !reflect.DeepEqual(h.forgotten, want) {
+		t.Errorf("forgotten %+v, want %+v", h.forgotten, want)
+	}
+	h.start()
+	if marks, err := h.p.ForgottenSince(t.Context(), kept); err != nil || !reflect.DeepEqual(marks, want) {
+		t.Errorf("forgotten after a restart: %+v, %v", marks, err)
 	}
 }

@@ -31,13 +31,16 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 	for i, w := range writes {
 		var def any
 		if w.Body != nil {
-			id := idOf(p.defs[w.Key])
+			id := idOf(p.defs[w.Source()])
 			if id == 0 {
 				id = previewIDs + uint32(i)
 			}
 			if def, err = p.decode(w.Key, id, w.Body); err != nil {
 				return nil, 0, err
 			}
+		}
+		if w.From != "" {
+			t.set(w.Source(), nil)
 		}
 		t.set(w.Key, def)
 	}

@@ -39,6 +39,9 @@ func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*tran
 		} else if c.Key.Kind == "Check" {
 			t.deletedChecks = append(t.deletedChecks, model.CheckID(c.ID))
 		}
+		if c.Was != "" {
+			t.set(before(c), nil)
+		}
 		t.set(c.Key, def)
 	}
 	if err := p.number(ctx, p.o.Store, t); err != nil {
@@ -46,6 +49,11 @@ func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*tran
 	}
 	t.compare(p.defs)
 	return t, nil
+}
+
+// before is the key that a change of a name found its row at.
+func before(c intent.Change) intent.Key {
+	return intent.Key{Kind: c.Key.Kind, Namespace: c.Key.Namespace, Name: c.Was}
 }
 
 func (t *translation) set(key intent.Key, def any) {

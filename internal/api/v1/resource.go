@@ -58,7 +58,8 @@ type Outcome struct {
 	Kind      string   `json:"kind"`
 	Namespace string   `json:"namespace,omitempty"`
 	Name      string   `json:"name"`
-	Op        string   `json:"op" enum:"created,updated,unchanged,deleted"`
+	Op        string   `json:"op" enum:"created,updated,unchanged,renamed,retired,deleted"`
+	Was       string   `json:"was,omitempty" doc:"The name before, of what was renamed."`
 	Revision  int64    `json:"revision,omitempty"`
 	Nodes     int      `json:"nodes" doc:"Nodes that hold it, read it or are members of it."`
 	Checks    int      `json:"checks,omitempty" doc:"Checks that use it."`
@@ -88,7 +89,8 @@ type Change struct {
 	Kind      string    `json:"kind"`
 	Namespace string    `json:"namespace,omitempty"`
 	Name      string    `json:"name"`
-	Op        string    `json:"op" enum:"create,update,delete"`
+	Op        string    `json:"op" enum:"create,update,rename,delete"`
+	Was       string    `json:"was,omitempty" doc:"The name before, of what was renamed."`
 	Diff      string    `json:"diff,omitempty" doc:"A unified difference of YAML; none for what holds secrets."`
 }
 

@@ -103,6 +103,54 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
 		}
 	})
 
+	t.Run("a row that moves keeps its id", func(t *testing.T) {
+		open := fresh(t)
+		s := open()
+		move := func(from, to, body string, expect int64) intent.Write {
+			w := put("Node", "default", to, body, expect)
+			w.From = from
+			return w
+		}
+		made := commit(t, s, put("Node", "default", "a", `{"v":1}`, 0), put("Node", "default", "other", `{}`, 0), put("Group", "default", "g", `{"a":1}`, 0)).Rows[0]
+		for name, bad := range map[string]intent.Write{
+			"the name is taken": move("a", "other", `{}`, 1),
+			"changed since":     move("a", "b", `{}`, 9),
+			"not there":         move("gone", "b", `{}`, -1),
+		} {
+			if _, err := s.Commit(ctx, who, []intent.Write{put("Group", "default", "g", `{}`, 1), bad}); err == nil {
+				t.Errorf("%s: no error", name)
+			} else if c := model.ClassOf(err); c != model.Conflict && c != model.NotFound {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		c := commit(t, s, move("a", "b", `{"v":2}`, 1), put("Group", "default", "g", `{"b":1}`, 1))
+		s.Close()
+		s = open()
+		defer s.Close()
+		row, err := s.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "b"})
+		if err != nil || row.ID != made.ID || c.Rows[0].ID != made.ID || !row.Created.Equal(made.Created) || row.Revision != 2 || string(row.Body) != `{"v":2}` {
+			t.Fatalf("%+v, %v; made as %+v", row, err, made)
+		}
+		if _, err := s.Get(ctx, made.Key); model.ClassOf(err) != model.NotFound {
+			t.Fatalf("at the old name: %v", err)
+		}
+		changes, err := s.Changes(ctx, 1, 0)
+		if err != nil || len(changes) != 2 {
+			t.Fatalf("%d changes, %v", len(changes), err)
+		}
+		if got := changes[0]; got.Op != "rename" || got.Was != "a" || got.Key.Name != "b" || got.ID != made.ID || string(got.Before) != `{"v":1}` || string(got.After) != `{"v":2}` {
+			t.Errorf("recorded as %+v", got)
+		}
+		for name, want := range map[string]int{"a": 2, "b": 1, "other": 1} {
+			if of, err := s.ChangesBefore(ctx, intent.ChangeQuery{Kind: "Node", Namespace: "default", Name: name}); err != nil || len(of) != want {
+				t.Errorf("%d changes of %s, %v; want %d", len(of), name, err, want)
+			}
+		}
+		if next := commit(t, s, put("Node", "default", "a", `{}`, 0)).Rows[0].ID; next == made.ID {
+			t.Errorf("id %d was given again", next)
+		}
+	})
+
 	t.Run("lists are in key order and page by the last key", func(t *testing.T) {
 		s := fresh(t)()
 		defer s.Close()

@@ -49,6 +49,9 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 	if old != nil {
 		x.tookOver.Store(s.clock.Load())
 	}
+	if refusal := s.since(x); refusal != nil {
+		x.tell(*refusal) // after Welcome
+	}
 	last, refusal := s.begin(ctx, x, old, hello)
 	if refusal != nil {
 		s.registry.remove(x)
@@ -75,6 +78,21 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 	x.welcomed()
 	x.due(lanePush, dueAssign) // also what changed since the session was registered
 	return x, nil
+}
+
+// since says what became of the node between the look of admit and now, when whoever ends
+// sessions finds this one.
+func (s *Server) since(x *session) *wire.Refuse {
+	now, ok := s.cfg.Nodes.Lookup(x.uid)
+	switch {
+	case !ok:
+		return s.unknown(x.uid, x.node.Key)
+	case now.Key != x.node.Key:
+		return s.replaced(&now, x.node.Key)
+	case now.Name != x.node.Name:
+		return s.busy("changed", "the node is called "+now.Name+" now: the session begins anew", time.Second)
+	}
+	return nil
 }
 
 // welcomed lets writers at the session: what became due since it was registered (its

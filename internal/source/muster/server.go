@@ -128,6 +128,20 @@ func (s *Server) Disconnect(node model.NodeID, code, sentence string) {
 	}
 }
 
+// Replaced ends the session of a node whose machine is another now; gone is what its
+// agent is told, if anything is known.
+func (s *Server) Replaced(node model.NodeID, gone Gone) {
+	x := s.registry.get(node)
+	if x == nil {
+		return
+	}
+	r := s.replaced(&x.node, "")
+	if gone.Code != "" {
+		r = s.gone(gone)
+	}
+	x.tell(*r)
+}
+
 // Connected says whether the node has a session here.
 func (s *Server) Connected(node model.NodeID) bool { return s.registry.get(node) != nil }
 

@@ -41,6 +41,9 @@ var schema = []string{`
 	INSERT INTO intent_life (one, incarnation, skipped) VALUES (1, '', 0);
 `, `
 	CREATE INDEX intent_changes_key ON intent_changes (kind, namespace, name, revision);
+`, `
+	ALTER TABLE intent_changes ADD COLUMN was {text} NOT NULL DEFAULT '';
+	CREATE INDEX intent_changes_was ON intent_changes (kind, namespace, was) WHERE was <> '';
 `}
 
 // Open opens the intent store at dsn (see sqldb.Open) and brings its schema up
@@ -137,8 +140,8 @@ func newWriter(ctx context.Context, tx *sqldb.Tx, revision int64, at time.Time, 
 		{&w.put, `INSERT INTO intent_rows (kind, namespace, name, id, revision, created, updated, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (kind, namespace, name) DO UPDATE SET revision = excluded.revision, updated = excluded.updated, body = excluded.body`},
 		{&w.remove, `DELETE FROM intent_rows WHERE kind = ? AND namespace = ? AND name = ?`},
-		{&w.change, `INSERT INTO intent_changes (revision, part, at, who, whence, why, owner, kind, namespace, name, id, op, before_body, after_body)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&w.change, `INSERT INTO intent_changes (revision, part, at, who, whence, why, owner, kind, namespace, name, id, op, was, before_body, after_body)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 	} {
 		stmt, err := tx.Prepare(ctx, p.text)
 		if err != nil {
@@ -159,23 +162,30 @@ func (w *writer) close() {
 }
 
 func (w *writer) write(ctx context.Context, part int, write intent.Write) (intent.Row, error) {
-	key := write.Key
+	key, source := write.Key, write.Source()
 	row := intent.Row{Key: key, Revision: w.revision, Created: w.at, Updated: w.at, Body: write.Body}
 	var created int64
 	var revision int64
 	var before []byte
-	err := w.get.QueryRowContext(ctx, key.Kind, key.Namespace, key.Name).Scan(&row.ID, &revision, &created, &before)
+	err := w.get.QueryRowContext(ctx, source.Kind, source.Namespace, source.Name).Scan(&row.ID, &revision, &created, &before)
 	exists := err == nil
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return intent.Row{}, fmt.Errorf("read %s: %w", key, err)
+		return intent.Row{}, fmt.Errorf("read %s: %w", source, err)
 	}
 	if err := write.Check(exists, revision); err != nil {
 		return intent.Row{}, err
 	}
 	op := "create"
 	switch {
-	case write.Body == nil && !exists:
-		return intent.Row{}, model.Errorf(model.NotFound, "%s does not exist", key)
+	case (write.Body == nil || write.From != "") && !exists:
+		return intent.Row{}, model.Errorf(model.NotFound, "%s does not exist", source)
+	case write.From != "":
+		op = "rename"
+		row.Created = time.Unix(0, created).UTC()
+		if err = w.free(ctx, key); err != nil {
+			return intent.Row{}, err
+		}
+		_, err = w.remove.ExecContext(ctx, source.Kind, source.Namespace, source.Name)
 	case write.Body == nil:
 		op = "delete"
 		row.Created = time.Unix(0, created).UTC()
@@ -200,11 +210,25 @@ func (w *writer) write(ctx context.Context, part int, write intent.Write) (inten
 		before = nil
 	}
 	_, err = w.change.ExecContext(ctx, w.revision, part, w.at.UnixNano(), w.by.User, w.by.Whence, w.by.Why, w.by.Owner,
-		key.Kind, key.Namespace, key.Name, int64(row.ID), op, before, after)
+		key.Kind, key.Namespace, key.Name, int64(row.ID), op, write.From, before, after)
 	if err != nil {
 		return intent.Row{}, fmt.Errorf("record %s of %s: %w", op, key, err)
 	}
 	return row, nil
+}
+
+// free says that there is no row at a key to which one moves.
+func (w *writer) free(ctx context.Context, key intent.Key) error {
+	var id, revision, created int64
+	var body []byte
+	err := w.get.QueryRowContext(ctx, key.Kind, key.Namespace, key.Name).Scan(&id, &revision, &created, &body)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read %s: %w", key, err)
+	}
+	return intent.Write{Key: key}.Check(true, revision)
 }
 
 func (w *writer) nextID(ctx context.Context, key intent.Key) (uint32, error) {
@@ -282,7 +306,7 @@ func (s *sqlStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, 
 	return out, rows.Err()
 }
 
-const changeColumns = `revision, part, at, who, whence, why, owner, kind, namespace, name, id, op`
+const changeColumns = `revision, part, at, who, whence, why, owner, kind, namespace, name, id, op, was`
 
 func (s *sqlStore) Changes(ctx context.Context, after int64, limit int) ([]intent.Change, error) {
 	query := `SELECT ` + changeColumns + `, before_body, after_body
@@ -310,7 +334,7 @@ func scanChanges(rows *sqldb.Rows) ([]intent.Change, error) {
 		var c intent.Change
 		var at int64
 		if err := rows.Scan(&c.Revision, &c.Part, &at, &c.Who.User, &c.Who.Whence, &c.Who.Why, &c.Who.Owner,
-			&c.Key.Kind, &c.Key.Namespace, &c.Key.Name, &c.ID, &c.Op, &c.Before, &c.After); err != nil {
+			&c.Key.Kind, &c.Key.Namespace, &c.Key.Name, &c.ID, &c.Op, &c.Was, &c.Before, &c.After); err != nil {
 			return nil, fmt.Errorf("read changes: %w", err)
 		}
 		c.At = time.Unix(0, at).UTC()
@@ -329,11 +353,14 @@ func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]i
 		args = append(args, values...)
 	}
 	for _, f := range []struct{ condition, value string }{
-		{`kind = ?`, q.Kind}, {`namespace = ?`, q.Namespace}, {`name = ?`, q.Name}, {`kind <> ?`, q.NotKind}, {`who <> ?`, q.NotBy},
+		{`kind = ?`, q.Kind}, {`namespace = ?`, q.Namespace}, {`kind <> ?`, q.NotKind}, {`who <> ?`, q.NotBy},
 	} {
 		if f.value != "" {
 			and(f.condition, f.value)
 		}
+	}
+	if q.Name != "" {
+		and(`(name = ? OR (was <> '' AND was = ?))`, q.Name, q.Name)
 	}
 	if q.Resources {
 		and(`kind < ?`, "a") // capitals come before it

@@ -1,0 +1,159 @@
+package intent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Rename gives a node another name, in one commit with all that names it. The node keeps
+// its numeric and its immutable id, and with them its events, problems and history. What
+// names it in a condition stays as it is: warnings say where.
+func (s *Service) Rename(ctx context.Context, by Who, namespace, name, to string, o ApplyOptions) (Applied, error) {
+	key := Key{"Node", namespace, name}
+	row, err := s.opts.Store.Get(ctx, key)
+	if err != nil {
+		return Applied{}, err
+	}
+	if name == to {
+		return Applied{}, model.Errorf(model.Invalid, "%s has that name already", key)
+	}
+	r, err := decode(row)
+	if err != nil {
+		return Applied{}, err
+	}
+	r.Metadata.Name = to
+	if v := s.opts.Validate; v != nil {
+		if err := v(r); err != nil {
+			return Applied{}, err
+		}
+	}
+	if _, err := s.opts.Store.Get(ctx, KeyOf(r)); model.ClassOf(err) != model.NotFound {
+		if err == nil {
+			err = model.Errorf(model.Conflict, "%s exists already", KeyOf(r)).
+				WithHint("if it is the same machine that joined anew: muster node retire %s, then rename; muster describe node %s says which it is", to, to)
+		}
+		return Applied{}, err
+	}
+	body, err := encode(r)
+	if err != nil {
+		return Applied{}, err
+	}
+	a := application{service: s, by: by, opts: o}
+	a.add(Write{Key: KeyOf(r), From: name, Body: body, Expect: row.Revision},
+		Outcome{Key: KeyOf(r), Op: Renamed, Was: name, Diff: difference(row.Body, body)})
+	if err := a.renameReferences(ctx, renaming{namespace: namespace, old: name, new: to, others: s.elsewhere(namespace, name)}); err != nil {
+		return Applied{}, err
+	}
+	return a.finish(ctx)
+}
+
+// elsewhere says whether a node of another namespace has the name, too.
+func (s *Service) elsewhere(namespace, name string) bool {
+	var others []string
+	for _, ns := range s.namespaceNames() {
+		if ns != namespace {
+			others = append(others, ns)
+		}
+	}
+	return s.nodes.holds(others, name)
+}
+
+// renameReferences rewrites what names the node.
+func (a *application) renameReferences(ctx context.Context, n renaming) error {
+	for _, kind := range []string{"Group", "Check", "Property"} {
+		rows, err := a.service.opts.Store.List(ctx, ListQuery{Kind: kind})
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if !strings.Contains(string(row.Body), n.old) {
+				continue
+			}
+			r, err := decode(row)
+			if err != nil {
+				return err
+			}
+			if n.conditional(r) {
+				a.outcomes[0].Warnings = append(a.outcomes[0].Warnings,
+					fmt.Sprintf("a condition of %s may mean %q: it stays as it is; look at it with muster get %s %s -n %s -o yaml", row.Key, n.old, strings.ToLower(kind), row.Name, row.Namespace))
+			}
+			if !n.rewrite(r) {
+				continue
+			}
+			body, err := encode(r)
+			if err != nil {
+				return err
+			}
+			a.add(Write{Key: row.Key, Body: body, Expect: row.Revision},
+				Outcome{Key: row.Key, Op: Updated, Revision: row.Revision, Diff: difference(row.Body, body)})
+		}
+	}
+	return nil
+}
+
+// renaming is one node's new name, for whatever names the node.
+type renaming struct {
+	namespace, old, new string
+	others              bool // nodes of other namespaces have the old name, too
+}
+
+// rewrite puts the new name where a resource names the node, and says whether it did.
+func (n renaming) rewrite(r *model.Resource) (changed bool) {
+	of := KeyOf(r).Namespace
+	switch spec := r.Spec.(type) {
+	case *model.GroupSpec:
+		spec.Nodes, changed = n.list(of, spec.Nodes)
+	case *model.CheckSpec:
+		for t := spec.Targets; t != nil; t = t.Except {
+			var here bool
+			t.Nodes, here = n.list(of, t.Nodes)
+			changed = changed || here
+		}
+	case *model.PropertySpec:
+		if name, ok := strings.CutPrefix(spec.Scope, "node:"); ok {
+			if refs, here := n.list(of, []string{name}); here {
+				spec.Scope, changed = "node:"+refs[len(refs)-1], true
+			}
+		}
+	}
+	return changed
+}
+
+// list is refs with the new name. A plain name in the namespace shared means the nodes of
+// that name in all: where others have the old one, it stays beside the new.
+func (n renaming) list(of string, refs []string) (out []string, changed bool) {
+	for _, ref := range refs {
+		ns, name := model.SplitRef(of, ref)
+		if name != n.old || ns != n.namespace && ns != model.SharedNamespaceName {
+			out = append(out, ref)
+			continue
+		}
+		if ns == model.SharedNamespaceName && ns != n.namespace && n.others {
+			out = append(out, ref)
+		}
+		out, changed = append(out, strings.TrimSuffix(ref, n.old)+n.new), true
+	}
+	return out, changed
+}
+
+// conditional says whether a condition of a resource may mean the node by its name.
+func (n renaming) conditional(r *model.Resource) bool {
+	var texts []string
+	switch spec := r.Spec.(type) {
+	case *model.GroupSpec:
+		texts = append(texts, spec.Where)
+	case *model.CheckSpec:
+		for t := spec.Targets; t != nil; t = t.Except {
+			texts = append(texts, t.Where)
+		}
+	}
+	for _, text := range texts {
+		if strings.Contains(text, "node.name") && strings.Contains(text, n.old) {
+			return true
+		}
+	}
+	return false
+}
