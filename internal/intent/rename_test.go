@@ -34,7 +34,7 @@ func TestRename(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, _ := w.LookupNode(uid)
-	w.SeenNode(before, map[string]string{"os": "linux"}, nil) // not written yet
+	w.SeenNode(before, intent.Said{Facts: map[string]string{"os": "linux"}}) // not written yet
 	if got := w.FirstKey(uid, "k1"); got != "k1" {
 		t.Fatal(got)
 	}
