@@ -36,7 +36,8 @@ type Intent interface {
 	Tokens() []intent.AccessToken
 	RevokeToken(ctx context.Context, by intent.Who, id string) error
 	Users() []intent.User
-	CreateUser(ctx context.Context, by intent.Who, name, role, password string) (string, error)
+	CreateUser(ctx context.Context, by intent.Who, u intent.User, password string) (string, error)
+	RecordRun(ctx context.Context, by intent.Who) error
 	DeleteUser(ctx context.Context, by intent.Who, name string) (intent.User, error)
 	ChangePassword(ctx context.Context, by intent.Who, session, was, password string) error
 	Store() intent.Store
@@ -82,6 +83,10 @@ type Options struct {
 	// Agent is what the session of a node knows of its agent; not ok: it has none. nil:
 	// nobody knows.
 	Agent func(model.NodeID) (v1.AgentSession, bool)
+	// NewRuns is for one request that runs something on nodes, and Assigned the definition of
+	// a check that a node holds; nil: it does not.
+	NewRuns  func() Runs
+	Assigned func(model.NodeID, model.CheckID) *model.Chunk
 	// Vouch hears of each request whose token is good: its connection is no stranger's.
 	// nil: nobody listens.
 	Vouch func(context.Context)
@@ -95,15 +100,16 @@ type Options struct {
 // server is the API with what it needs at hand.
 type server struct {
 	Options
-	api     huma.API
-	mux     *http.ServeMux
-	tries   *limiter // of passwords
-	joins   *limiter // of join tokens that do not exist
-	logins  *turns
-	applies *turns
-	watches *watchLimit
-	metrics *metrics
-	openapi openapi
+	api      huma.API
+	mux      *http.ServeMux
+	tries    *limiter // of passwords
+	joins    *limiter // of join tokens that do not exist
+	logins   *turns
+	applies  *turns
+	watches  *watchLimit
+	runSlots *queue.Slots
+	metrics  *metrics
+	openapi  openapi
 }
 
 // New makes the handler of a listener for people and agents.
@@ -136,7 +142,7 @@ func newServer(o Options) *server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &server{Options: o, mux: http.NewServeMux(), tries: newLimiter(o.Now), joins: newLimiter(o.Now), watches: &watchLimit{},
+	s := &server{Options: o, mux: http.NewServeMux(), tries: newLimiter(o.Now), joins: newLimiter(o.Now), watches: &watchLimit{}, runSlots: queue.NewSlots(o.Queues, "runs"),
 		// A password takes 19 MiB and some 20 ms to check.
 		logins: newTurns("logins", o.Queues), applies: newTurns("applies", o.Queues), metrics: newMetrics(o.Registry)}
 	s.api = humago.New(s.mux, config())
@@ -151,6 +157,7 @@ func newServer(o Options) *server {
 	s.stateRoutes()
 	s.agentRoutes()
 	s.whyRoutes()
+	s.runRoutes()
 	s.openapi.routes(s.api, s.mux)
 	s.healthRoutes()
 	s.mux.HandleFunc("/", s.nothing)

@@ -75,8 +75,8 @@ func (s *server) authenticated(next http.Handler) http.Handler {
 			if s.Vouch != nil {
 				s.Vouch(r.Context())
 			}
-			if c.Role != intent.Admin && r.Method != http.MethodGet && r.Method != http.MethodHead && !forViewers(r.URL.Path) {
-				writeError(w, s.lookOnly(c))
+			if !mayDo(c.Role, r) {
+				writeError(w, s.notFor(&c, forOperators(r)))
 				return
 			}
 		}
@@ -90,11 +90,48 @@ func forViewers(path string) bool {
 	return path == "/api/v1/logout" || path == ownPassword || path == "/api/v1/apply"
 }
 
-// lookOnly refuses a change by somebody who may only look.
-func (s *server) lookOnly(c caller) *model.Error {
+// mayDo says whether a role may make a request: a viewer looks, an operator also runs checks
+// and resolves events, an administrator does all. Who may run commands is looked at where
+// they are run.
+func mayDo(role string, r *http.Request) bool {
+	switch {
+	case role == intent.Admin, r.Method == http.MethodGet, r.Method == http.MethodHead:
+		return true
+	case forViewers(r.URL.Path):
+		return true
+	}
+	return role == intent.Operator && forOperators(r)
+}
+
+func forOperators(r *http.Request) bool {
+	return r.Method == http.MethodPost &&
+		(r.URL.Path == runsPath || strings.HasPrefix(r.URL.Path, "/api/v1/events/") && strings.HasSuffix(r.URL.Path, "/resolve"))
+}
+
+// lookOnly refuses a change by somebody who may make none.
+func (s *server) lookOnly(c caller) *model.Error { return s.notFor(&c, false) }
+
+// notFor says why somebody may not do this, and who may: administrators, or operators too.
+func (s *server) notFor(c *caller, operators bool) *model.Error {
 	s.metrics.refused.WithLabelValues("role").Inc()
-	return model.Errorf(model.Forbidden, "%s may look and not change (role %s)", c.User, c.Role).
-		WithHint("log in as somebody who may: muster login -u admin")
+	may := "look and not change"
+	if c.Role == intent.Operator {
+		may = "look, run checks and resolve events, and not change what is declared"
+	}
+	e := model.Errorf(model.Forbidden, "%s may %s (role %s)", c.User, may, c.Role)
+	if operators {
+		return e.WithHint("log in as somebody with the role operator or admin: muster login -u NAME")
+	}
+	return e.WithHint("log in as somebody who may: muster login -u admin")
+}
+
+// mayGive lets nobody give a right that he has not.
+func mayGive(ctx context.Context, run bool) error {
+	if c := callerOf(ctx); run && !c.Run {
+		return model.Errorf(model.Forbidden, "%s may not run commands, and so cannot let others", c.User).
+			WithHint("who may: muster auth user list; on the server's machine: muster auth reset-password --data DIR --user %s --may-run-commands", c.User)
+	}
+	return nil
 }
 
 // refusal is why a token is not taken, for its bearer.
@@ -151,7 +188,7 @@ func (s *server) logout(ctx context.Context, _ *none) (*none, error) {
 
 func (s *server) me(ctx context.Context, _ *none) (*body[v1.Me], error) {
 	c := callerOf(ctx)
-	return &body[v1.Me]{v1.Me{User: c.User, Role: c.Role, Token: c.Token}}, nil
+	return &body[v1.Me]{v1.Me{User: c.User, Role: c.Role, Run: c.Run, Token: c.Token}}, nil
 }
 
 func (s *server) listTokens(ctx context.Context, _ *none) (*body[v1.TokenList], error) {
@@ -166,11 +203,11 @@ func (s *server) listTokens(ctx context.Context, _ *none) (*body[v1.TokenList], 
 }
 
 func tokenOf(t intent.AccessToken) v1.Token {
-	return v1.Token{ID: t.ID, User: t.User, Role: t.Role, Session: t.Session, Note: t.Note, Created: t.Created, Expires: t.Expires}
+	return v1.Token{ID: t.ID, User: t.User, Role: t.Role, Run: t.Run, Session: t.Session, Note: t.Note, Created: t.Created, Expires: t.Expires}
 }
 
 func (s *server) createToken(ctx context.Context, in *struct{ Body v1.TokenRequest }) (*body[v1.Token], error) {
-	t := intent.AccessToken{User: in.Body.User, Role: in.Body.Role, Note: in.Body.Note}
+	t := intent.AccessToken{User: in.Body.User, Role: in.Body.Role, Run: in.Body.Run, Note: in.Body.Note}
 	if t.User == "" {
 		t.User = callerOf(ctx).User
 	}
@@ -179,6 +216,9 @@ func (s *server) createToken(ctx context.Context, in *struct{ Body v1.TokenReque
 	}
 	if in.Body.ExpiresIn > 0 {
 		t.Expires = s.Now().Add(time.Duration(in.Body.ExpiresIn) * time.Second).UTC()
+	}
+	if err := mayGive(ctx, t.Run); err != nil {
+		return nil, err
 	}
 	secret, made, err := s.Intent.CreateToken(ctx, who(ctx, in.Body.Note), t)
 	if err != nil {

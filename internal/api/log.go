@@ -73,7 +73,7 @@ func (s *server) note(r *http.Request, status int, took time.Duration) {
 		route = "none"
 	}
 	s.metrics.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
-	if !strings.HasSuffix(route, "/watch") {
+	if !strings.HasSuffix(route, "/watch") && !strings.HasSuffix(route, runsPath) {
 		s.metrics.seconds.WithLabelValues(route).Observe(took.Seconds())
 	}
 	level := slog.LevelDebug

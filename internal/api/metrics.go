@@ -6,6 +6,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	refused  *prometheus.CounterVec
+	runs     *prometheus.CounterVec
 	watches  prometheus.Gauge
 }
 
@@ -21,12 +22,15 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_api_refused_total", Help: "Requests refused before any work was done, by reason.",
 		}, []string{"reason"}),
+		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "muster_api_runs_total", Help: "Runs that people asked for (muster run), one for each node, by how they ended.",
+		}, []string{"outcome"}),
 		watches: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "muster_api_watches", Help: "Watches that are open.",
 		}),
 	}
 	if r != nil {
-		r.MustRegister(m.requests, m.seconds, m.refused, m.watches)
+		r.MustRegister(m.requests, m.seconds, m.refused, m.runs, m.watches)
 	}
 	return m
 }

@@ -67,16 +67,7 @@ func (s *server) watchEvents(ctx context.Context, in *FilterInput) (*huma.Stream
 // stream writes until the states end, the reader is gone or the token is not valid
 // any more.
 func (s *server) stream(ctx context.Context, w http.ResponseWriter, authorization string, states <-chan event.State) error {
-	control := http.NewResponseController(w)
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no")
-	send := func(text string) error {
-		_ = control.SetWriteDeadline(time.Now().Add(watchWrite)) // not every writer can
-		if _, err := fmt.Fprint(w, text); err != nil {
-			return err
-		}
-		return control.Flush()
-	}
+	send := newEventStream(w).write
 	if err := send(": watching\n\n"); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,17 @@ func (s *Server) openAPI(context.Context) error {
 		},
 		Enrol: &pki.Enroller{
 			Authority: s.authority, Tokens: tokens, Registrar: s.intent, Servers: s.agentAddresses(), Admit: api.Enrolments(s.queues),
+		},
+		NewRuns: func() api.Runs { return s.sessions.NewRuns() },
+		Assigned: func(node model.NodeID, check model.CheckID) *model.Chunk {
+			a := s.planner.For(node)
+			if a == nil {
+				return nil
+			}
+			if i := slices.IndexFunc(a.Chunks, func(c *model.Chunk) bool { return c.Check == check }); i >= 0 {
+				return a.Chunks[i]
+			}
+			return nil
 		},
 		Connected: s.sessions.Connected, Agent: s.agentSession, Queues: s.queues, Describe: s.describe, Limits: s.limitsOf, Vouch: muster.Vouch, NotReady: s.NotReady, Registry: s.registry, Logger: s.log, Now: s.now,
 	}

@@ -20,6 +20,7 @@ import (
 type passwordRequest struct {
 	User string `json:"user"`
 	Hash string `json:"hash"`
+	Run  bool   `json:"run,omitempty"` // may run commands from now on
 }
 
 const (
@@ -30,12 +31,12 @@ const (
 )
 
 // askForPassword leaves a request in the folder and waits until the server took it.
-func askForPassword(ctx context.Context, data, user, password string) (string, error) {
+func askForPassword(ctx context.Context, data, user, password string, mayRun bool) (string, error) {
 	password, hash, err := intent.HashPassword(password)
 	if err != nil {
 		return "", err
 	}
-	body, err := json.Marshal(passwordRequest{user, hash})
+	body, err := json.Marshal(passwordRequest{user, hash, mayRun})
 	if err != nil {
 		return "", err
 	}
@@ -110,7 +111,7 @@ func (s *Server) takePasswordRequest(ctx context.Context) error {
 	if err := json.Unmarshal(body, &r); err != nil || r.User == "" || r.Hash == "" {
 		return errors.Join(fmt.Errorf("%s is no request of ours: %w", path, err), os.Remove(path))
 	}
-	err = s.intent.ResetPassword(ctx, resetBy(), r.User, r.Hash)
+	err = s.intent.ResetPassword(ctx, resetBy(), r.User, r.Hash, r.Run)
 	if said := (*model.Error)(nil); errors.As(err, &said) && (said.Class == model.NotFound || said.Class == model.Invalid) {
 		if body, err = json.Marshal(model.Error{Class: said.Class, Message: said.Message, Hint: said.Hint}); err == nil {
 			err = disk.WriteFile(disk.OS{}, s.cfg.Data, passwordRefusedFile, body)

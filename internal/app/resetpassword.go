@@ -20,6 +20,7 @@ import (
 // ResetPasswordCommand becomes a part of `muster auth`.
 func ResetPasswordCommand() *cobra.Command {
 	var user, file string
+	var mayRun bool
 	c := &cobra.Command{
 		Use:   "reset-password --data DIR",
 		Short: "Give a user a new password, on the server's machine",
@@ -38,7 +39,7 @@ whether the server runs or not: whoever may write there may do it. It makes no u
 					return err
 				}
 			}
-			made, err := ResetPassword(cmd.Context(), cfg, user, password)
+			made, err := ResetPassword(cmd.Context(), cfg, user, password, mayRun)
 			if err != nil {
 				return explain(err, cfg.Data)
 			}
@@ -53,6 +54,7 @@ whether the server runs or not: whoever may write there may do it. It makes no u
 	config.Flags(c.Flags(), "data", "intent-db")
 	c.Flags().StringVar(&user, "user", "admin", "whose password")
 	c.Flags().StringVar(&file, "password-file", "", "file with the new password, - for standard input; default: one is made and shown")
+	c.Flags().BoolVar(&mayRun, "may-run-commands", false, "the user may run commands from now on: muster run --command")
 	return c
 }
 
@@ -77,10 +79,10 @@ func passwordFrom(file string, stdin io.Reader) (string, error) {
 
 // ResetPassword sets a password in a data folder. Of a stopped server it writes into
 // the store; a running one is asked by a file, because the store is its alone.
-func ResetPassword(ctx context.Context, cfg *config.Server, user, password string) (string, error) {
+func ResetPassword(ctx context.Context, cfg *config.Server, user, password string, mayRun bool) (string, error) {
 	held, err := lockStopped(cfg.Data)
 	if model.ClassOf(err) == model.Conflict {
-		return askForPassword(ctx, cfg.Data, user, password)
+		return askForPassword(ctx, cfg.Data, user, password, mayRun)
 	}
 	if err != nil {
 		return "", err
@@ -107,7 +109,7 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 	if err != nil {
 		return "", err
 	}
-	return password, service.ResetPassword(ctx, resetBy(), user, hash)
+	return password, service.ResetPassword(ctx, resetBy(), user, hash, mayRun)
 }
 
 func resetBy() intent.Who {

@@ -161,7 +161,7 @@ func (s *Server) firstAdmin(ctx context.Context) (string, error) {
 		}
 	}
 	by := intent.Who{User: "server", Whence: "local", Why: "first start"}
-	made, err := s.intent.CreateUser(ctx, by, "admin", intent.Admin, given)
+	made, err := s.intent.CreateUser(ctx, by, intent.User{Name: "admin", Role: intent.Admin, Run: true}, given)
 	if err != nil || given != "" {
 		return "", err
 	}

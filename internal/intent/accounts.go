@@ -15,6 +15,7 @@ import (
 type User struct {
 	Name     string
 	Role     string
+	Run      bool // may run commands
 	Created  time.Time
 	Sessions int // open ones
 	Tokens   int // API tokens that bear the name
@@ -32,7 +33,7 @@ func (s *Service) Users() []User {
 	out := make([]User, 0, len(s.users.users))
 	for _, name := range slices.Sorted(maps.Keys(s.users.users)) {
 		row := s.users.users[name]
-		u := User{Name: name, Role: row.Role, Created: row.made}
+		u := User{Name: name, Role: row.Role, Run: row.Run, Created: row.made}
 		for _, t := range s.users.tokens {
 			switch {
 			case t.User != name || t.expired(s.opts.Now()):
@@ -48,13 +49,15 @@ func (s *Service) Users() []User {
 }
 
 // CreateUser makes a user. With an empty password one is made; it is returned either way.
-func (s *Service) CreateUser(ctx context.Context, by Who, name, role, password string) (string, error) {
+// Of u, name, role and rights count.
+func (s *Service) CreateUser(ctx context.Context, by Who, u User, password string) (string, error) {
+	name := u.Name
 	if !userName.MatchString(name) || slices.Contains(notUsers, name) {
 		return "", model.Errorf(model.Invalid, "%q cannot be a user's name", name).
 			WithHint("letters, digits and . _ @ - in between, at most 63; server and local are the server's own")
 	}
-	if role != Admin && role != Viewer {
-		return "", model.Errorf(model.Invalid, "role %q: want %s or %s", role, Admin, Viewer)
+	if err := knownRole(u.Role, u.Run); err != nil {
+		return "", err
 	}
 	if _, ok := s.users.user(name); ok { // asked first: a hash takes its time
 		return "", userExists(name)
@@ -68,7 +71,7 @@ func (s *Service) CreateUser(ctx context.Context, by Who, name, role, password s
 	if _, ok := s.users.user(name); ok {
 		return "", userExists(name)
 	}
-	body, err := json.Marshal(userRow{Hash: hash, Role: role})
+	body, err := json.Marshal(userRow{Hash: hash, Role: u.Role, Run: u.Run})
 	if err != nil {
 		return "", err
 	}

@@ -11,7 +11,7 @@ import (
 func TestUsersComeAndGo(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	create := func(name, role, password string) error {
-		_, err := w.CreateUser(ctx, ada, name, role, password)
+		_, err := w.CreateUser(ctx, ada, intent.User{Name: name, Role: role}, password)
 		return err
 	}
 	if err := create("admin", intent.Admin, "correct horse"); err != nil {
@@ -23,7 +23,7 @@ func TestUsersComeAndGo(t *testing.T) {
 	}{
 		{"admin", intent.Viewer, "correct horse", model.Conflict}, {"", intent.Viewer, "correct horse", model.Invalid},
 		{"server", intent.Admin, "correct horse", model.Invalid}, {"agent:1", intent.Admin, "correct horse", model.Invalid},
-		{"a b", intent.Admin, "correct horse", model.Invalid}, {"eve", "operator", "correct horse", model.Invalid}, {"eve", intent.Admin, "short", model.Invalid},
+		{"a b", intent.Admin, "correct horse", model.Invalid}, {"eve", "captain", "correct horse", model.Invalid}, {"eve", intent.Admin, "short", model.Invalid},
 	} {
 		if err := create(c.name, c.role, c.password); model.ClassOf(err) != c.want || err == nil {
 			t.Errorf("user %q, role %q, password %q: got %v", c.name, c.role, c.password, err)
@@ -84,7 +84,7 @@ func TestUsersComeAndGo(t *testing.T) {
 func TestOwnPassword(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	const was, is = "correct horse", "battery staple"
-	if _, err := w.CreateUser(ctx, ada, "ada", intent.Viewer, was); err != nil {
+	if _, err := w.CreateUser(ctx, ada, intent.User{Name: "ada", Role: intent.Viewer}, was); err != nil {
 		t.Fatal(err)
 	}
 	login := func(password string) (string, string) {
@@ -130,7 +130,7 @@ func TestOwnPassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.ResetPassword(ctx, ada, "ada", hash); err != nil {
+	if err := w.ResetPassword(ctx, ada, "ada", hash, false); err != nil {
 		t.Fatal(err)
 	}
 	w.open(t)

@@ -47,23 +47,29 @@ func (s *Service) hash(ctx context.Context, password string) (plain, hash string
 }
 
 // ResetPassword gives a user the password that HashPassword gave a hash of. All sessions
-// of the user end; role and API tokens stay.
-func (s *Service) ResetPassword(ctx context.Context, by Who, user, hash string) error {
+// of the user end; role and API tokens stay. With mayRun, the user may run commands from
+// now on.
+func (s *Service) ResetPassword(ctx context.Context, by Who, user, hash string, mayRun bool) error {
 	if _, _, _, err := argon2id.DecodeHash(hash); err != nil {
 		return model.Errorf(model.Invalid, "this is no hash of a password: %w", err)
 	}
 	s.users.accounts.Lock()
 	defer s.users.accounts.Unlock()
-	return s.setHash(ctx, by, user, hash, "")
+	return s.setHash(ctx, by, user, hash, "", mayRun)
 }
 
 // setHash ends all sessions of the user but one. The caller holds accounts.
-func (s *Service) setHash(ctx context.Context, by Who, user, hash, but string) error {
+func (s *Service) setHash(ctx context.Context, by Who, user, hash, but string, mayRun bool) error {
 	row, ok := s.users.user(user)
 	if !ok {
 		return s.noUser(user)
 	}
-	row.Hash = hash
+	if mayRun {
+		if err := knownRole(row.Role, true); err != nil {
+			return err
+		}
+	}
+	row.Hash, row.Run = hash, row.Run || mayRun
 	body, err := json.Marshal(row)
 	if err != nil {
 		return err
@@ -115,5 +121,5 @@ func (s *Service) ChangePassword(ctx context.Context, by Who, session, was, pass
 	if now, ok := s.users.user(by.User); ok && now.Hash != row.Hash {
 		return model.Errorf(model.Conflict, "the password of %s was changed by somebody else just now", by.User).WithHint("log in again: muster login -u %s", by.User)
 	}
-	return s.setHash(ctx, by, by.User, hash, session)
+	return s.setHash(ctx, by, by.User, hash, session, false)
 }

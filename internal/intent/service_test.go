@@ -212,7 +212,7 @@ func TestNamespacesThatHoldSomethingStay(t *testing.T) {
 
 func TestUsersAndTokens(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	password, err := w.CreateUser(ctx, ada, "admin", intent.Admin, "")
+	password, err := w.CreateUser(ctx, ada, intent.User{Name: "admin", Role: intent.Admin}, "")
 	if err != nil || len(password) < 16 {
 		t.Fatal(password, err)
 	}
@@ -247,10 +247,10 @@ func TestUsersAndTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.ResetPassword(ctx, ada, "amdin", hash); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "did you mean admin?") {
+	if err := w.ResetPassword(ctx, ada, "amdin", hash, false); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "did you mean admin?") {
 		t.Fatalf("a user who is not there: got %v", err)
 	}
-	if err := w.ResetPassword(ctx, ada, "admin", hash); err != nil {
+	if err := w.ResetPassword(ctx, ada, "admin", hash, false); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Authenticate(session); model.ClassOf(err) != model.Unauthenticated {

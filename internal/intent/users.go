@@ -25,15 +25,28 @@ const (
 
 // Roles.
 const (
-	Admin  = "admin"
-	Viewer = "viewer" // reads everything, changes nothing
+	Admin    = "admin"
+	Operator = "operator" // reads everything, runs checks now, resolves events; changes nothing that is declared
+	Viewer   = "viewer"   // reads everything, changes nothing
 )
+
+// knownRole refuses a role that there is not, and a right that goes with none of it.
+func knownRole(role string, run bool) error {
+	switch {
+	case role != Admin && role != Operator && role != Viewer:
+		return model.Errorf(model.Invalid, "role %q: want %s, %s or %s", role, Admin, Operator, Viewer)
+	case run && role == Viewer:
+		return model.Errorf(model.Invalid, "a %s changes nothing, and so runs no commands", Viewer).WithHint("give the role %s too", Operator)
+	}
+	return nil
+}
 
 // Identity is who makes a request.
 type Identity struct {
 	User  string `json:"user"`
 	Role  string `json:"role"`
-	Token string `json:"token"` // id of the token used
+	Run   bool   `json:"run,omitempty"` // may run commands on nodes: no role has that by itself
+	Token string `json:"token"`         // id of the token used
 }
 
 // AccessToken is a token as people see it: never the secret.
@@ -41,7 +54,8 @@ type AccessToken struct {
 	ID      string    `json:"id"`
 	User    string    `json:"user"`
 	Role    string    `json:"role"`
-	Session bool      `json:"session"` // made by a login, else for a program
+	Run     bool      `json:"run,omitempty"` // may run commands
+	Session bool      `json:"session"`       // made by a login, else for a program
 	Note    string    `json:"note,omitempty"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`
@@ -50,6 +64,7 @@ type AccessToken struct {
 type userRow struct {
 	Hash string `json:"hash"` // argon2id, PHC form
 	Role string `json:"role"`
+	Run  bool   `json:"run,omitempty"` // may run commands
 
 	made time.Time
 }
@@ -134,7 +149,7 @@ func (s *Service) Login(ctx context.Context, user, password, whence string) (tok
 		return "", t, badLogin() // deleted, or another password, while this one was checked
 	}
 	return s.newToken(ctx, Who{User: user, Whence: whence, Why: "login"}, AccessToken{
-		User: user, Role: row.Role, Session: true, Expires: s.opts.Now().Add(sessionLife).UTC(),
+		User: user, Role: row.Role, Run: row.Run, Session: true, Expires: s.opts.Now().Add(sessionLife).UTC(),
 	})
 }
 
@@ -166,8 +181,8 @@ func (x *userIndex) user(name string) (userRow, bool) {
 
 // CreateToken makes a token for a program.
 func (s *Service) CreateToken(ctx context.Context, by Who, t AccessToken) (string, AccessToken, error) {
-	if t.Role != Admin && t.Role != Viewer {
-		return "", t, model.Errorf(model.Invalid, "role %q: want %s or %s", t.Role, Admin, Viewer)
+	if err := knownRole(t.Role, t.Run); err != nil {
+		return "", t, err
 	}
 	t.Session = false
 	return s.newToken(ctx, by, t)
@@ -241,7 +256,7 @@ func (s *Service) Authenticate(token string) (Identity, error) {
 	if t.expired(s.opts.Now()) {
 		return Identity{}, model.Errorf(model.Unauthenticated, "this token expired at %s", t.Expires.Format(time.RFC3339)).WithHint("log in again: muster login; for programs: muster auth token create")
 	}
-	return Identity{User: t.User, Role: t.Role, Token: t.ID}, nil
+	return Identity{User: t.User, Role: t.Role, Run: t.Run, Token: t.ID}, nil
 }
 
 // Tokens lists all, oldest first.

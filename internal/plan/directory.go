@@ -24,6 +24,9 @@ type Directory interface {
 	Nodes(namespace string) []model.NodeID // "" for all, ascending
 	NodesMatching(namespace string, s Selector) []model.NodeID
 	GroupMembers(namespace, name string) []model.NodeID
+	// Select says which nodes targets of a namespace name, without declaring anything; an
+	// error where a condition does not compile.
+	Select(namespace string, t *model.Targets) ([]model.NodeID, error)
 	CheckByName(namespace, name string) (model.CheckID, bool)
 	CheckName(id model.CheckID) (namespace, name string, ok bool)
 	ChecksOf(node model.NodeID) []model.CheckID

@@ -77,6 +77,11 @@ func (t *targets) conditions() (list []*condition) {
 // selected is the set of nodes that the targets of owner name: bitmap algebra, no
 // node is looked at.
 func (f *fleet) selected(t *targets, owner string) *roaring.Bitmap {
+	return f.selectedBy(t, owner, func(c *condition) *roaring.Bitmap { return f.conditions[c.key].matches })
+}
+
+// selectedBy is selected with another way to find where a condition holds.
+func (f *fleet) selectedBy(t *targets, owner string, holds func(*condition) *roaring.Bitmap) *roaring.Bitmap {
 	set := roaring.New()
 	if t == nil {
 		return set
@@ -92,7 +97,7 @@ func (f *fleet) selected(t *targets, owner string) *roaring.Bitmap {
 		}
 	}
 	if t.where != nil {
-		set.Or(f.conditions[t.where.key].matches)
+		set.Or(holds(t.where))
 	}
 	if owner != SharedNamespace {
 		if of := f.inNamespace[owner]; of != nil {
@@ -102,7 +107,7 @@ func (f *fleet) selected(t *targets, owner string) *roaring.Bitmap {
 		}
 	}
 	if t.except != nil {
-		set.AndNot(f.selected(t.except, owner))
+		set.AndNot(f.selectedBy(t.except, owner, holds))
 	}
 	return set
 }

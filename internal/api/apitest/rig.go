@@ -67,7 +67,7 @@ func New(t testing.TB) *Rig {
 		Store: store, Now: r.Now, Validate: func(r *model.Resource) error { return model.Validate(r) }, Impact: r.impact,
 	})
 	must(t, r.Intent.Load(ctx))
-	_, err = r.Intent.CreateUser(ctx, intent.Who{User: "server", Whence: "local"}, "admin", intent.Admin, Password)
+	_, err = r.Intent.CreateUser(ctx, intent.Who{User: "server", Whence: "local"}, intent.User{Name: "admin", Role: intent.Admin, Run: true}, Password)
 	must(t, err)
 	r.Planner = plan.New(plan.Options{Store: store, Epoch: 1})
 	must(t, r.Planner.Load(ctx))
@@ -85,7 +85,7 @@ func New(t testing.TB) *Rig {
 	})
 	listener := httptest.NewServer(r.Handler)
 	r.URL = listener.URL
-	r.Token, _, err = r.Intent.CreateToken(ctx, intent.Who{User: "server"}, intent.AccessToken{User: "admin", Role: intent.Admin})
+	r.Token, _, err = r.Intent.CreateToken(ctx, intent.Who{User: "server"}, intent.AccessToken{User: "admin", Role: intent.Admin, Run: true})
 	must(t, err)
 	t.Cleanup(func() {
 		listener.CloseClientConnections()

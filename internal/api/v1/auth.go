@@ -19,13 +19,15 @@ type Session struct {
 type Me struct {
 	User  string `json:"user"`
 	Role  string `json:"role"`
+	Run   bool   `json:"run,omitempty" doc:"May run commands on nodes."`
 	Token string `json:"token,omitempty" doc:"The id of the token that was used."`
 }
 
 // TokenRequest asks for an API token.
 type TokenRequest struct {
 	User      string `json:"user,omitempty" maxLength:"253" doc:"Whose name the token bears; default: the caller's."`
-	Role      string `json:"role,omitempty" enum:"admin,viewer" doc:"Default: viewer, which reads everything and changes nothing."`
+	Role      string `json:"role,omitempty" enum:"admin,operator,viewer" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks and resolves events."`
+	Run       bool   `json:"run,omitempty" doc:"May run commands on nodes: no role has that by itself. Only who may do it may give it."`
 	Note      string `json:"note,omitempty" maxLength:"1000"`
 	ExpiresIn int64  `json:"expiresInSeconds,omitempty" minimum:"0" doc:"0: never."`
 }
@@ -35,6 +37,7 @@ type Token struct {
 	ID      string    `json:"id"`
 	User    string    `json:"user"`
 	Role    string    `json:"role"`
+	Run     bool      `json:"run,omitempty" doc:"May run commands on nodes."`
 	Session bool      `json:"session,omitempty" doc:"Made by a login."`
 	Note    string    `json:"note,omitempty"`
 	Created time.Time `json:"created"`
@@ -80,7 +83,8 @@ type JoinTokenList struct {
 // UserRequest asks for a user.
 type UserRequest struct {
 	Name     string `json:"name" minLength:"1" maxLength:"63"`
-	Role     string `json:"role,omitempty" enum:"admin,viewer" doc:"Default: viewer, which reads everything and changes nothing."`
+	Role     string `json:"role,omitempty" enum:"admin,operator,viewer" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks and resolves events."`
+	Run      bool   `json:"run,omitempty" doc:"May run commands on nodes: no role has that by itself. Only who may do it may give it."`
 	Password string `json:"password,omitempty" maxLength:"1024" doc:"Empty: the server makes one and shows it once."`
 }
 
@@ -88,6 +92,7 @@ type UserRequest struct {
 type User struct {
 	Name     string    `json:"name"`
 	Role     string    `json:"role"`
+	Run      bool      `json:"run,omitempty" doc:"May run commands on nodes."`
 	Created  time.Time `json:"created"`
 	Sessions int       `json:"sessions" doc:"Open sessions."`
 	Tokens   int       `json:"tokens" doc:"API tokens that bear the name."`

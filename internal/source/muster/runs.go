@@ -35,18 +35,6 @@ type Runs struct {
 	closed bool
 }
 
-// Answer is a piece of what came back of one run.
-type Answer struct {
-	Node     model.NodeID
-	Output   []byte
-	Done     bool // the last of this run; what follows has no meaning before
-	Status   model.Status
-	Duration time.Duration
-	Cut      uint64 // bytes of output that were cut, on the agent or here
-	Refused  string // why nothing was run
-	Lost     string // why nobody will hear how it ended
-}
-
 // asking is one run. What stands below keep is guarded by its Runs.
 type asking struct {
 	runs    *Runs
@@ -54,7 +42,7 @@ type asking struct {
 	id      uint64
 	keep    int // bytes of output in all
 
-	next   Answer
+	next   model.RunAnswer
 	room   int
 	listed bool
 }
@@ -103,7 +91,7 @@ func (r *Runs) Ask(node model.NodeID, run wire.Run) error {
 		return model.Errorf(model.Forbidden, "%s", why)
 	}
 	run.ID = rand.Uint64() | 1
-	a := &asking{runs: r, session: x, id: run.ID, keep: int(run.MaxOutput) + answerSlack, next: Answer{Node: node}}
+	a := &asking{runs: r, session: x, id: run.ID, keep: int(run.MaxOutput) + answerSlack, next: model.RunAnswer{Node: node}}
 	a.room = a.keep
 	r.mu.Lock()
 	r.open[a] = struct{}{}
@@ -162,11 +150,11 @@ func (r *Runs) Wake() <-chan struct{} { return r.wake }
 
 // Next fetches what came of one run; false: nothing is there now. The answer is the
 // caller's.
-func (r *Runs) Next() (Answer, bool) {
+func (r *Runs) Next() (model.RunAnswer, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.ready) == 0 {
-		return Answer{}, false
+		return model.RunAnswer{}, false
 	}
 	a := r.ready[0]
 	r.ready = r.ready[1:]

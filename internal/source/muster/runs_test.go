@@ -15,7 +15,7 @@ import (
 )
 
 // next waits for what comes of a run.
-func next(t *testing.T, r *Runs) Answer {
+func next(t *testing.T, r *Runs) model.RunAnswer {
 	t.Helper()
 	late := time.After(20 * time.Second)
 	for {

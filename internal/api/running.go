@@ -1,0 +1,180 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// running is one request on its way: so many nodes at a time, until all have ended.
+type running struct {
+	server *server
+	*order
+	runs   Runs
+	until  map[model.NodeID]time.Time // those that run, and how long their end is waited for
+	out    *eventStream
+	counts v1.RunCounts
+}
+
+// all asks one node after the other and writes what they answer. An error says that nobody
+// reads any more.
+func (x *running) all(ctx context.Context, authorization string) error {
+	s := x.server
+	x.counts.Nodes = len(x.nodes)
+	beat, look := time.NewTicker(watchBeat), time.NewTicker(time.Second)
+	defer beat.Stop()
+	defer look.Stop()
+	waiting := x.nodes
+	for {
+		for len(waiting) > 0 && len(x.until) < x.parallel {
+			if err := x.begin(waiting[0]); err != nil {
+				return err
+			}
+			waiting = waiting[1:]
+		}
+		if len(waiting) == 0 && len(x.until) == 0 {
+			return x.out.send(&v1.RunLine{Type: v1.RunSummary, Summary: &x.counts})
+		}
+		var err error
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-x.runs.Wake():
+			err = x.answers()
+		case <-look.C:
+			err = x.overdue()
+		case <-beat.C:
+			if _, bad := s.Intent.Authenticate(strings.TrimPrefix(authorization, "Bearer ")); bad != nil {
+				return x.out.write("event: end\n: the token is not valid any more\n\n")
+			}
+			err = x.out.write(":\n\n")
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// begin asks one node.
+func (x *running) begin(node model.NodeID) error {
+	run, within := x.run, x.within
+	if x.check != 0 {
+		chunk := x.server.Assigned(node, x.check)
+		if chunk == nil {
+			return x.end(node, &v1.RunLine{Type: v1.RunRefused, Why: "the check is not assigned to this node"})
+		}
+		run.Chunk = chunk.ID
+		if within == 0 {
+			within = chunk.Timeout + answerWithin + turnWithin
+		}
+	}
+	if err := x.runs.Ask(node, run); err != nil {
+		var said *model.Error
+		line := &v1.RunLine{Type: v1.RunRefused, Why: err.Error()}
+		if errors.As(err, &said) {
+			line.Why = said.Message
+			if said.Class == model.NotFound {
+				line.Type = v1.RunLost
+			}
+		}
+		return x.end(node, line)
+	}
+	x.until[node] = x.server.Now().Add(within)
+	return x.line(node, &v1.RunLine{Type: v1.RunStarted})
+}
+
+// answers writes what has come.
+func (x *running) answers() error {
+	for {
+		a, ok := x.runs.Next()
+		if !ok {
+			return nil
+		}
+		if len(a.Output) > 0 {
+			if err := x.line(a.Node, &v1.RunLine{Type: v1.RunOutput, Output: string(a.Output)}); err != nil {
+				return err
+			}
+		}
+		if !a.Done {
+			continue
+		}
+		line := &v1.RunLine{Type: v1.RunDone, Status: &a.Status, DurationMs: a.Duration.Milliseconds(), Cut: a.Cut}
+		switch {
+		case a.Lost != "":
+			line = &v1.RunLine{Type: v1.RunLost, Why: a.Lost}
+		case a.Refused != "":
+			line = &v1.RunLine{Type: v1.RunRefused, Why: a.Refused}
+		}
+		if err := x.end(a.Node, line); err != nil {
+			return err
+		}
+	}
+}
+
+// overdue gives up what does not answer.
+func (x *running) overdue() error {
+	now := x.server.Now()
+	for node, until := range x.until {
+		if now.After(until) {
+			x.runs.Forget(node)
+			if err := x.end(node, &v1.RunLine{Type: v1.RunLost, Why: "no answer in time: the check waits for its turn there, or the agent is of an older version"}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (x *running) end(node model.NodeID, l *v1.RunLine) error {
+	delete(x.until, node)
+	x.counts.Count(l)
+	x.server.metrics.runs.WithLabelValues(l.Type).Inc()
+	return x.line(node, l)
+}
+
+func (x *running) line(node model.NodeID, l *v1.RunLine) error {
+	namespace, name, ok := x.server.Directory.NodeName(node)
+	switch {
+	case !ok:
+		name = fmt.Sprintf("node %d", node) // deleted meanwhile
+	case x.several:
+		name = namespace + "/" + name
+	}
+	l.Node = name
+	return x.out.send(l)
+}
+
+// eventStream writes Server-Sent Events; a reader that blocks one write too long is cut off.
+type eventStream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+func newEventStream(w http.ResponseWriter) *eventStream {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	return &eventStream{w, http.NewResponseController(w)}
+}
+
+func (e *eventStream) send(v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode a line: %w", err)
+	}
+	return e.write("data: " + string(data) + "\n\n")
+}
+
+func (e *eventStream) write(text string) error {
+	_ = e.control.SetWriteDeadline(time.Now().Add(watchWrite)) // not every writer can
+	if _, err := fmt.Fprint(e.w, text); err != nil {
+		return err
+	}
+	return e.control.Flush()
+}
