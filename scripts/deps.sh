@@ -7,10 +7,11 @@ have() {
     monitoring-plugins-basic) test -x /usr/lib/nagios/plugins/check_disk ;;
     postgresql) compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ;;
     gcc) command -v gcc >/dev/null ;;
+    systemd) command -v systemd-analyze >/dev/null ;;
     strace) command -v strace >/dev/null ;;
   esac
 }
-missing() { for p in monitoring-plugins-basic postgresql gcc strace; do have "$p" || echo "$p"; done; }
+missing() { for p in monitoring-plugins-basic postgresql gcc strace systemd; do have "$p" || echo "$p"; done; }
 case "${1:-missing}" in
   missing) missing ;;
   install)

@@ -15,5 +15,5 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	defer stop()
-	os.Exit(agentcmd.Main(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+	os.Exit(agentcmd.Main(ctx, os.Args[1:], agentcmd.Env{Program: "muster-agent", Getenv: os.Getenv, In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 }

@@ -15,10 +15,11 @@ func agentExtra() cli.Extra {
 		return &cobra.Command{
 			Use: "agent", Short: "Run an agent on this machine; the same as muster-agent",
 			Long:               agentcmd.Usage(),
-			Example:            "  muster agent --token @/etc/muster/join-token\n  muster agent --probe disk warn=20%",
+			Example:            "  muster agent join mj1.… --service\n  muster agent\n  muster agent --probe disk warn=20%",
 			DisableFlagParsing: true,
 			RunE: func(cmd *cobra.Command, args []string) error {
-				if code := agentcmd.Main(cmd.Context(), args, os.Getenv, cmd.OutOrStdout(), cmd.ErrOrStderr()); code != 0 {
+				env := agentcmd.Env{Program: "muster agent", Getenv: os.Getenv, In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
+				if code := agentcmd.Main(cmd.Context(), args, env); code != 0 {
 					os.Exit(code)
 				}
 				return nil

@@ -2,9 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"math/rand/v2"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -167,54 +164,6 @@ func (a *Agent) hello() wire.Hello {
 	}
 }
 
-// identity loads who this node is, or enrols it with the join token: again and again
-// while no server answers, at most once where one says no.
-func (a *Agent) identity(ctx context.Context) (*pki.Identity, error) {
-	id, err := pki.LoadIdentity(a.cfg.StateDir)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return id, err
-	}
-	if a.cfg.Token == "" {
-		return nil, model.Errorf(model.Unauthenticated, "this machine has not joined a server yet: %s holds no identity", a.cfg.StateDir).
-			WithHint("make a join token on the server and start the agent with --token or MUSTER_TOKEN")
-	}
-	token, err := pki.ParseToken(a.cfg.Token)
-	if err != nil {
-		return nil, err
-	}
-	if len(a.cfg.Servers) > 0 {
-		token.Addresses = a.cfg.Servers
-	}
-	dial := a.cfg.Dial
-	if dial == nil {
-		dial = link.NewDialer(nil)
-	}
-	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
-		id, err := pki.Enrol(ctx, pki.EnrolConfig{
-			Token: token, StateDir: a.cfg.StateDir, Dial: dial, Now: a.cfg.Machine.Now,
-			Request: pki.EnrolRequest{
-				Name: a.cfg.Name, MachineID: a.cfg.Machine.ID, Labels: a.cfg.Labels,
-				Facts: *a.measured.Load(), Groups: a.cfg.Groups,
-			},
-		})
-		if err == nil {
-			a.cfg.Log.Info("joined", "node", id.Name, "id", id.Node, "namespace", id.Namespace)
-			return id, nil
-		}
-		if class := model.ClassOf(err); class != model.Unavailable && class != model.Internal {
-			return nil, err
-		}
-		a.cfg.Log.Warn("cannot join yet, trying again", "err", err, "in", wait)
-		timer := time.NewTimer(wait/2 + rand.N(wait/2))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, nil
-		}
-	}
-}
-
 // events is the agent as the link sees it: all calls come from one goroutine at a time.
 type events Agent
 
@@ -236,6 +185,7 @@ func (e *events) Connected(server string, w *wire.Welcome) {
 			a.cfg.Log.Error("cannot remember the server", "err", err)
 		}
 	}
+	a.cfg.State(Connected + " to " + server + " as " + w.Name)
 	a.cfg.Log.Info("connected", "server", server, "name", w.Name)
 }
 
@@ -246,6 +196,7 @@ func (e *events) Disconnected(server string, err error) {
 		a.spool.Offline()
 	}
 	a.asked.forget()
+	a.cfg.State("no session with " + server + ": " + oneLine(err))
 	a.cfg.Log.Warn("no session", "server", server, "err", err)
 }
 

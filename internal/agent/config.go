@@ -13,10 +13,12 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Config of an agent. Only StateDir is required, and at the first start Token.
+// Config of an agent. Only StateDir is required, and at the first start Token, unless
+// the machine has joined before.
 type Config struct {
 	StateDir      string            // identity, assignment and spool; 0700
 	Token         string            // join token; used while there is no identity
+	CA            [32]byte          // SHA-256 of the CA to trust when joining without a token; zero: see Join
 	Servers       []string          // host:port in order of preference; default: those of the identity
 	Name          string            // wanted at enrolment; default the host name
 	Labels        map[string]string // shown as the agent's labels
@@ -38,6 +40,7 @@ type Config struct {
 
 	Machine Machine // default ThisMachine()
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error)
+	State   func(string) // hears in a line how the agent is whenever that changes; must not block; may be nil
 	Log     *slog.Logger
 }
 
@@ -96,6 +99,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Name == "" {
 		c.Name = c.Machine.Host
+	}
+	if c.State == nil {
+		c.State = func(string) {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -120,7 +120,7 @@ func (s *server) agentLink(node model.NodeID) v1.Link {
 	case sum.Stopped:
 		link.Text = "the agent was stopped on purpose: start it again on the machine; last heard"
 	case link.At.IsZero():
-		link.Text = "no agent was ever heard: make a token with muster node token and start muster-agent with it"
+		link.Text = "no agent was ever heard: muster node token prints the line with which its machine joins"
 	default:
 		link.Text = "the agent is not connected: look at its log on the machine; last heard"
 	}

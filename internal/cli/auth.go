@@ -56,7 +56,7 @@ func (a *app) authTokenCreate() *cobra.Command {
 			if r.Role != "viewer" && r.Role != "admin" {
 				return model.Errorf(model.Invalid, "--role: there is no role %q", r.Role).WithHint("viewer reads everything and changes nothing; admin may do all")
 			}
-			seconds, err := lasting(expires)
+			seconds, err := lasting("--expires", expires)
 			if err != nil {
 				return err
 			}

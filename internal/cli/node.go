@@ -14,7 +14,7 @@ import (
 func (a *app) nodeCmd() *cobra.Command {
 	c := &cobra.Command{Use: "node", Short: "Let machines join, list, rename, replace and retire them", RunE: helpOf,
 		Long:    "Makes the tokens with which machines join, and lists machines. A token says the namespace,\ngroups and labels that its machines get. What happens to a machine afterwards: rename,\nreplace, retire.",
-		Example: "  muster node token --group web --expires 1h\n  muster node list",
+		Example: "  muster node token --groups web --for 24h --uses 50\n  muster node list",
 	}
 	token := &cobra.Command{
 		Use:   "token",
@@ -50,30 +50,22 @@ func (a *app) nodeCmd() *cobra.Command {
 
 func (a *app) tokenCreate() *cobra.Command {
 	var groups, labels []string
-	var note, expires string
+	var note, lasts string
 	var uses int
 	var output *format
 	c := &cobra.Command{
 		Use:     "create",
 		Short:   "Make a join token and print the line to paste on the machine",
-		Example: "  muster node token --group web --expires 1h --uses 1",
+		Example: "  muster node token --groups web,db --for 24h --uses 50",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r := v1.JoinTokenRequest{Namespace: a.ns(), Groups: groups, Note: note, MaxUses: uses}
-			seconds, err := lasting(expires)
-			if err != nil {
+			var err error
+			if r.ExpiresIn, err = lasting("--for", lasts); err != nil {
 				return err
 			}
-			r.ExpiresIn = seconds
-			for _, pair := range labels {
-				name, value, ok := strings.Cut(pair, "=")
-				if !ok {
-					return model.Errorf(model.Invalid, "label %q", pair).WithHint("write --label NAME=VALUE")
-				}
-				if r.Labels == nil {
-					r.Labels = map[string]string{}
-				}
-				r.Labels[name] = value
+			if r.Labels, err = labelsOf(labels); err != nil {
+				return err
 			}
 			client, err := a.connect()
 			if err != nil {
@@ -93,7 +85,7 @@ func (a *app) tokenCreate() *cobra.Command {
 					fmt.Fprintf(a.Stderr, "%s there is no group %s yet: declare it, so that checks reach these machines\n", a.paint(yellow, "warning:"), clean(g, false))
 				}
 			}
-			fmt.Fprintf(a.Stdout, "On the machine, paste:\n\n  muster-agent --token %s\n\n", clean(t.Token, false))
+			fmt.Fprintf(a.Stdout, "On the machine, paste (--service behind it also installs and starts the agent):\n\n  muster-agent join %s\n\n", clean(t.Token, false))
 			until := "it does not expire"
 			if !t.Expires.IsZero() {
 				until = "it expires at " + t.Expires.In(a.Zone).Format("2006-01-02 15:04:05 MST")
@@ -103,22 +95,42 @@ func (a *app) tokenCreate() *cobra.Command {
 		},
 	}
 	output = formatFlag(c)
-	c.Flags().StringArrayVar(&groups, "group", nil, "group that the machines belong to; may be repeated")
-	c.Flags().StringArrayVar(&labels, "label", nil, "NAME=VALUE that the machines get; may be repeated")
-	c.Flags().StringVar(&expires, "expires", "24h", "how long it is valid (0: for ever)")
+	groupFlags(c, &groups, &labels)
+	c.Flags().StringVar(&lasts, "for", "24h", "how long it is valid (0: for ever)")
 	c.Flags().IntVar(&uses, "uses", 0, "how many machines may join with it (0: any number)")
 	c.Flags().StringVarP(&note, "message", "m", "", "what it is for")
 	return c
 }
 
+// groupFlags say what machines are given that join.
+func groupFlags(c *cobra.Command, groups, labels *[]string) {
+	c.Flags().StringSliceVar(groups, "groups", nil, "groups that the machines belong to, comma separated")
+	c.Flags().StringSliceVar(labels, "labels", nil, "NAME=VALUE that the machines get, comma separated")
+}
+
+func labelsOf(pairs []string) (map[string]string, error) {
+	var labels map[string]string
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, model.Errorf(model.Invalid, "label %q", pair).WithHint("write --labels NAME=VALUE")
+		}
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[name] = value
+	}
+	return labels, nil
+}
+
 // lasting reads a duration in seconds; 0: for ever.
-func lasting(text string) (int64, error) {
+func lasting(flag, text string) (int64, error) {
 	if text == "0" || text == "" {
 		return 0, nil
 	}
 	d, err := model.ParseDuration(text)
 	if err != nil {
-		return 0, model.Errorf(model.Invalid, "--expires: %w", err).WithHint("for example 1h, 30d; 0 is for ever")
+		return 0, model.Errorf(model.Invalid, "%s: %w", flag, err).WithHint("for example 1h, 30d; 0 is for ever")
 	}
 	return int64(d) / 1e9, nil
 }

@@ -20,9 +20,9 @@ const maxEnrol = 256 << 10
 
 // EnrolRequest is what a machine says when it joins.
 type EnrolRequest struct {
-	Secret    []byte            `json:"secret"` // of the join token
-	CSR       []byte            `json:"csr"`    // DER
-	Name      string            `json:"name"`   // wanted
+	Secret    []byte            `json:"secret,omitempty"` // of the join token; without one a person decides
+	CSR       []byte            `json:"csr"`              // DER
+	Name      string            `json:"name"`             // wanted
 	MachineID string            `json:"machineId,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"` // from the agent's configuration
 	Facts     map[string]string `json:"facts,omitempty"`
@@ -38,6 +38,12 @@ type EnrolAnswer struct {
 	CA          []byte    `json:"ca"`          // PEM
 	ServerKey   []byte    `json:"serverKey"`   // Ed25519 public key that signs assignments
 	Servers     []string  `json:"servers"`
+	Pending     *Pending  `json:"pending,omitempty"` // instead of all that: not yet
+}
+
+// Pending tells a machine that a person has to accept it.
+type Pending struct {
+	AgainMs int64 `json:"againMs"` // when to ask again
 }
 
 // Member is the node that a machine is.

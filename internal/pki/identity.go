@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -16,8 +17,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// identityFile holds everything, so that one rename makes a machine a node.
-const identityFile = "identity.json"
+// IdentityFile, in an agent's state folder, holds everything, so that one rename makes a machine a node.
+const IdentityFile = "identity.json"
 
 // Identity is what an enrolled agent holds.
 type Identity struct {
@@ -31,7 +32,7 @@ type Identity struct {
 	Servers     []string // as given at enrolment, and where that was
 }
 
-// stored is identityFile.
+// stored is IdentityFile.
 type stored struct {
 	EnrolAnswer
 	Key []byte `json:"key"` // PEM
@@ -48,9 +49,8 @@ func keep(dir string, key *ecdsa.PrivateKey, answer *EnrolAnswer, t Token) (*Ide
 	if err != nil {
 		return nil, fmt.Errorf("check the server's answer: %w", err)
 	}
-	ca, err := parseCert(answer.CA)
-	if err != nil || sha256.Sum256(ca.Raw) != t.CA {
-		return nil, errors.New("check the server's answer: its CA is not the join token's")
+	if id.CASum != t.CA {
+		return nil, errors.New("check the server's answer: its CA is not the one it has shown")
 	}
 	data, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -59,7 +59,13 @@ func keep(dir string, key *ecdsa.PrivateKey, answer *EnrolAnswer, t Token) (*Ide
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the agent's folder: %w", err)
 	}
-	return id, writeFile(filepath.Join(dir, identityFile), data)
+	if err := writeFile(filepath.Join(dir, IdentityFile), data); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(filepath.Join(dir, JoiningFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return id, nil
 }
 
 func (s *stored) identity() (*Identity, error) {
@@ -101,7 +107,7 @@ func ValidAt(now time.Time, cert *x509.Certificate) time.Time {
 
 // LoadIdentity reads what Enrol kept; the error is fs.ErrNotExist before enrolment.
 func LoadIdentity(stateDir string) (*Identity, error) {
-	path := filepath.Join(stateDir, identityFile)
+	path := filepath.Join(stateDir, IdentityFile)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
@@ -17,6 +15,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -25,18 +24,34 @@ import (
 
 // EnrolConfig is the agent's side of enrolment.
 type EnrolConfig struct {
+	// Token says whom to ask, which CA to trust and what to show. Without a secret the
+	// machine asks to be accepted by a person; without a CA it trusts the one it sees
+	// first, for good.
 	Token    Token
 	StateDir string
 	Request  EnrolRequest                                                      // Secret and CSR are filled in
 	Dial     func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer; link.NewDialer for proxies
 	Now      func() time.Time                                                  // default time.Now
+	Trusted  func(ca [32]byte)                                                 // hears of a CA that is trusted because it came first; may be nil
+}
+
+// PendingError says that the server has the request, and that a person has to accept it.
+type PendingError struct {
+	Server string        // that said so
+	Key    string        // Fingerprint of the machine's key
+	Again  time.Duration // when to ask again
+}
+
+func (e *PendingError) Error() string {
+	return fmt.Sprintf("this machine waits to be accepted at %s, its key is %s", e.Server, e.Key)
 }
 
 func publicKey(key ed25519.PrivateKey) []byte { return key.Public().(ed25519.PublicKey) }
 
-// Enrol makes a key, has it certified and keeps the identity in StateDir. It tries
-// the token's addresses in order, and sends nothing to a server that does not show
-// the token's CA.
+// Enrol keeps a key in StateDir, has it certified and keeps the identity there. It tries
+// the token's addresses in order, and sends nothing to a server that does not show the
+// token's CA. Asked again, it asks for the same key. A PendingError: the answer is still
+// to come.
 func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -46,61 +61,93 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 		return nil, model.Errorf(model.Unauthenticated, "join token expired at %s", t.Expiry.Format(time.RFC3339)).
 			WithHint("make a new one on the server: muster node token")
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	j, err := begin(cfg.StateDir, cfg.Request.MachineID)
 	if err != nil {
-		return nil, fmt.Errorf("make the agent's key: %w", err)
+		return nil, err
 	}
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if j.Servers = t.Addresses; t.CA == ([32]byte{}) && j.CA != "" {
+		if t.CA, err = ParseSum(j.CA); err != nil {
+			return nil, err
+		}
+	}
+	if err := j.keep(cfg.StateDir); err != nil {
+		return nil, err
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, j.key)
 	if err != nil {
 		return nil, fmt.Errorf("make the certificate request: %w", err)
 	}
-	cfg.Request.Secret, cfg.Request.CSR = t.Secret[:], csr
+	if cfg.Request.CSR = csr; t.Secret != ([32]byte{}) {
+		cfg.Request.Secret = t.Secret[:]
+	}
 	body, err := json.Marshal(cfg.Request)
 	if err != nil {
 		return nil, fmt.Errorf("encode the enrolment request: %w", err)
 	}
-	client := &http.Client{Timeout: enrolTimeout, Transport: &http.Transport{
-		DialContext: cfg.Dial, TLSClientConfig: pinned(t.CA, cfg.Now), DisableKeepAlives: true,
-	}}
-	var last error
+	trust := func(ca [32]byte) error {
+		if t.CA != ([32]byte{}) {
+			return nil
+		}
+		t.CA, j.CA = ca, SumText(ca)
+		if cfg.Trusted != nil {
+			cfg.Trusted(ca)
+		}
+		return j.keep(cfg.StateDir)
+	}
+	var failed []error
 	for _, address := range t.Addresses {
+		client := &http.Client{Timeout: enrolTimeout, Transport: &http.Transport{
+			DialContext: cfg.Dial, TLSClientConfig: pinned(t.CA, trust, cfg.Now), DisableKeepAlives: true,
+		}}
 		answer, err := ask(ctx, client, address, body)
+		if err == nil && answer.Pending != nil {
+			return nil, &PendingError{address, j.Fingerprint(), time.Duration(answer.Pending.AgainMs) * time.Millisecond}
+		}
 		if err == nil {
 			// What the server tells may be wrong one day: where it was found stays in the list.
 			if !slices.Contains(answer.Servers, address) {
 				answer.Servers = append(answer.Servers, address)
 			}
-			return keep(cfg.StateDir, key, answer, t)
+			return keep(cfg.StateDir, j.key, answer, t)
 		}
-		last = fmt.Errorf("enrol at %s: %w", address, err)
 		var said *model.Error
-		if errors.As(err, &said) && said.Class != model.Unavailable && said.Class != model.Internal {
-			said.Message = last.Error()
-			return nil, said // this server has spoken; another would say the same
+		if errors.As(err, &said) {
+			said.Message = fmt.Sprintf("join at %s: %s", address, said.Message)
+			if said.Class != model.Unavailable && said.Class != model.Internal {
+				return nil, said // this server has spoken; another would say the same
+			}
+			failed = append(failed, said)
+			continue
 		}
+		failed = append(failed, fmt.Errorf("join at %s: %w", address, err))
 	}
-	return nil, last
+	return nil, model.Errorf(model.Unavailable, "%w", errors.Join(failed...)).
+		WithHint("does the server run, and does nothing between refuse its port? Other addresses: --server HOST:PORT")
 }
 
 // pinned trusts a server whose chain holds a CA certificate with this sum, whatever
-// name it was reached by: the token is the authority on addresses.
-func pinned(sum [32]byte, now func() time.Time) *tls.Config {
+// name it was reached by: the token is the authority on addresses. Without a sum the CA
+// that is shown is handed to trust, before anything is sent.
+func pinned(sum [32]byte, trust func(ca [32]byte) error, now func() time.Time) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		InsecureSkipVerify: true, // replaced by VerifyConnection
 		VerifyConnection: func(state tls.ConnectionState) error {
 			for _, ca := range state.PeerCertificates[1:] {
-				if sha256.Sum256(ca.Raw) != sum {
+				shown := sha256.Sum256(ca.Raw)
+				if sum != ([32]byte{}) && shown != sum {
 					continue
 				}
 				roots := x509.NewCertPool()
 				roots.AddCert(ca)
 				leaf := state.PeerCertificates[0]
-				_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: ValidAt(now(), leaf)})
-				return err
+				if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: ValidAt(now(), leaf)}); err != nil {
+					return err
+				}
+				return trust(shown)
 			}
-			return model.Errorf(model.Unauthenticated, "this server is not the one that the join token was made for").
-				WithHint("make a token on the server you want to join: muster node token")
+			return model.Errorf(model.Unauthenticated, "this server is not the one that the join token (or --ca-hash, --ca-file) names: its CA is another").
+				WithHint("is the address right? Otherwise make a token on the server that you want to join: muster node token")
 		},
 	}
 }
@@ -112,6 +159,10 @@ func ask(ctx context.Context, client *http.Client, address string, body []byte) 
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := client.Do(request)
+	var told *url.Error
+	if errors.As(err, &told) {
+		err = told.Err // the address is told by who asked
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +175,7 @@ func ask(ctx context.Context, client *http.Client, address string, body []byte) 
 }
 
 func decodeAnswer(status int, data []byte) (*EnrolAnswer, error) {
-	if status != http.StatusOK {
+	if status != http.StatusOK && status != http.StatusAccepted {
 		var p problem
 		_ = json.Unmarshal(data, &p)
 		said := model.Errorf(model.ClassOfHTTP(status), "%s", cmp.Or(p.Detail, fmt.Sprintf("it answers %d %s", status, http.StatusText(status))))

@@ -114,7 +114,7 @@ func TestEnrol(t *testing.T) {
 	if !again.ServerKey.Equal(a.SigningKey().Public()) {
 		t.Fatal("another signing key")
 	}
-	if info, _ := os.Stat(filepath.Join(dir, identityFile)); info.Mode().Perm() != 0o600 {
+	if info, _ := os.Stat(filepath.Join(dir, IdentityFile)); info.Mode().Perm() != 0o600 {
 		t.Fatalf("identity file is %v", info.Mode())
 	}
 	// The one use is spent.
@@ -198,7 +198,7 @@ func TestEnrolRefusals(t *testing.T) {
 		want  string
 	}{
 		{"unknown secret", wrongSecret, 0, "does not know this join token"},
-		{"another server", wrongCA, 0, "not the one that the join token was made for"},
+		{"another server", wrongCA, 0, "its CA is another"},
 		{"expired here", good, 2 * time.Hour, "expired"},
 		{"expired there", unexpired, 2 * time.Hour, "expired"},
 	} {

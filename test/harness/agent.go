@@ -44,7 +44,7 @@ func (s *Server) NewAgent(name string, args ...string) *Agent {
 func (a *Agent) Start() {
 	a.t.Helper()
 	words := append(append([]string{}, a.Wrap...), Binary(), "agent", "--state-dir", a.State, "--name", a.Name)
-	a.Process = LaunchWords(a.t, []string{"MUSTER_TOKEN=" + a.Token}, append(words, a.Args...)...)
+	a.Process = LaunchWords(a.t, []string{"MUSTER_TOKEN=" + a.Token, "MUSTER_CONFIG=/dev/null"}, append(words, a.Args...)...)
 }
 
 // Keep copies the state folder, as it is, to another place; Restore puts it back.

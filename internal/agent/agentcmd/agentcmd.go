@@ -1,6 +1,8 @@
 // Package agentcmd is the agent's command line, the same for muster-agent and `muster
-// agent`. In: arguments and environment. Out: an exit code. It holds no state and
-// starts nothing but the agent.
+// agent`. In: arguments, environment and a file of settings. Out: an exit code. It holds no
+// state and starts nothing but the agent, and systemctl where --service asks for it.
+//
+// Start reading at Main; the commands are listed in command.go.
 package agentcmd
 
 import (
@@ -9,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,12 +24,15 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/run"
 	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/version"
 )
 
 // Options is what flags and environment say.
 type Options struct {
 	Agent    agent.Config
+	Config   string            // the file of settings
+	Given    map[string]string // by flag, environment or file: flag → value
 	LogLevel slog.Level
 	LogJSON  bool
 	Version  bool
@@ -34,38 +40,44 @@ type Options struct {
 	Rest     []string
 }
 
-// Parse reads flags, and for those not given the environment: --state-dir is
-// MUSTER_STATE_DIR. flag.ErrHelp after --help.
+// Parse reads flags; those not given are looked for in the environment, then in the file
+// of settings: --state-dir is MUSTER_STATE_DIR. flag.ErrHelp after --help.
 func Parse(args []string, getenv func(string) string, helpOut io.Writer) (*Options, error) {
+	return parse(args, getenv, helpOut, command{})
+}
+
+func parse(args []string, getenv func(string) string, helpOut io.Writer, c command) (*Options, error) {
 	o, w := &Options{}, words{}
 	set := flags(o, &w)
-	set.SetOutput(io.Discard) // what is wrong is said once, and not by the library
-	if err := set.Parse(args); errors.Is(err, flag.ErrHelp) {
-		usage(set, helpOut)
-		return nil, err
-	} else if err != nil {
-		return nil, wrongFlag(set, err)
+	if c.flags != nil {
+		c.flags(set)
 	}
-	given := map[string]bool{}
-	set.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	var errs []error
-	set.VisitAll(func(f *flag.Flag) {
-		name := envOf(f)
-		if v := getenv(name); name != "" && v != "" && !given[f.Name] {
-			if err := set.Set(f.Name, v); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %q: %w", name, v, err))
-			}
+	set.SetOutput(io.Discard) // what is wrong is said once, and not by the library
+	for rest := args; ; {
+		if err := set.Parse(rest); errors.Is(err, flag.ErrHelp) {
+			c.usage(set, helpOut)
+			return nil, err
+		} else if err != nil {
+			return nil, wrongFlag(set, err)
 		}
-	})
-	o.Rest = set.Args()
-	if len(o.Rest) > 0 && !o.Probe {
-		errs = append(errs, fmt.Errorf("%q is too much: the agent takes flags only", o.Rest[0]))
+		if rest = set.Args(); len(rest) == 0 || o.Probe {
+			o.Rest = append(o.Rest, rest...)
+			break
+		}
+		o.Rest, rest = append(o.Rest, rest[0]), rest[1:] // flags may follow
+	}
+	errs := o.fill(set, getenv, c.name == "")
+	if len(o.Rest) > c.words && !o.Probe {
+		errs = append(errs, c.tooMuch(o.Rest[c.words]))
 	}
 	o.Agent.Servers, o.Agent.Groups = list(w.servers), list(w.groups)
 	if o.Agent.StateDir == "" {
 		o.Agent.StateDir = defaultStateDir(getenv)
 	}
 	var err error
+	if o.Agent.CA, err = w.ca(); err != nil {
+		errs = append(errs, err)
+	}
 	if o.Agent.Labels, err = pairs(w.labels); err != nil {
 		errs = append(errs, fmt.Errorf("--labels: %w", err))
 	}
@@ -95,6 +107,12 @@ func Parse(args []string, getenv func(string) string, helpOut io.Writer) (*Optio
 		}
 		o.Agent.Token = strings.TrimSpace(string(data))
 	}
+	if len(errs) == 1 {
+		var said *model.Error
+		if errors.As(errs[0], &said) && said.Hint != "" {
+			return nil, said
+		}
+	}
 	if len(errs) > 0 {
 		return nil, model.Errorf(model.Invalid, "%w", errors.Join(errs...)).WithHint("all settings: muster-agent --help")
 	}
@@ -102,39 +120,113 @@ func Parse(args []string, getenv func(string) string, helpOut io.Writer) (*Optio
 	return o, nil
 }
 
-// Main runs the agent's command line until ctx ends and returns the exit code.
-func Main(ctx context.Context, args []string, getenv func(string) string, out, errOut io.Writer) int {
-	o, err := Parse(args, getenv, out)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		fmt.Fprintln(errOut, "muster-agent:", err)
-		return model.Invalid.Exit()
-	case o.Version:
-		fmt.Fprintln(out, version.Get())
-		return 0
-	case o.Probe:
-		return oneProbe(ctx, o.Rest, out, errOut)
+// fill takes what no flag gave from the environment, and then from the file. Whether a file
+// that was named has to be there is for the caller to say: join writes it.
+func (o *Options) fill(set *flag.FlagSet, getenv func(string) string, there bool) (errs []error) {
+	o.Given = map[string]string{}
+	set.Visit(func(f *flag.Flag) { o.Given[f.Name] = f.Value.String() })
+	take := func(f *flag.Flag, value, whence string) {
+		if _, ok := o.Given[f.Name]; ok || value == "" {
+			return
+		}
+		if err := set.Set(f.Name, value); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %q: %w", whence, value, err))
+		}
+		o.Given[f.Name] = value
 	}
-	limitMemory(getenv)
+	set.VisitAll(func(f *flag.Flag) {
+		if name := envOf(f); name != "" {
+			take(f, getenv(name), name)
+		}
+	})
+	if o.Config == "" {
+		o.Config, there = defaultConfig(getenv), false
+	}
+	settings, err := readSettings(o.Config, set)
+	if err != nil && (there || !errors.Is(err, fs.ErrNotExist)) {
+		return append(errs, err)
+	}
+	for _, s := range settings {
+		take(s.flag, s.value, o.Config+": "+s.name)
+	}
+	return errs
+}
+
+// Env is what the command line touches of its machine.
+type Env struct {
+	Program  string // as it is typed: muster-agent, or muster agent
+	Getenv   func(string) string
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// Main runs the agent's command line until ctx ends and returns the exit code.
+func Main(ctx context.Context, args []string, env Env) int {
+	if env.Program == "" {
+		env.Program = "muster-agent"
+	}
+	err := dispatch(ctx, args, env)
+	var ended exit
+	if errors.As(err, &ended) {
+		return int(ended)
+	}
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	fmt.Fprintln(env.Err, "muster-agent:", err)
+	return model.ClassOf(err).Exit()
+}
+
+// exit is a code that says all.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprint("ends with ", int(e)) }
+
+func dispatch(ctx context.Context, args []string, env Env) error {
+	if len(args) > 0 {
+		for _, c := range commands() {
+			if c.name == args[0] {
+				return c.run(ctx, args[1:], env)
+			}
+		}
+	}
+	o, err := Parse(args, env.Getenv, env.Out)
+	switch {
+	case err != nil:
+		return err
+	case o.Version:
+		fmt.Fprintln(env.Out, version.Get())
+		return nil
+	case o.Probe:
+		return exit(oneProbe(ctx, o.Rest, env.Out, env.Err))
+	}
+	return runAgent(ctx, o, env)
+}
+
+// runAgent is what all the rest is for.
+func runAgent(ctx context.Context, o *Options, env Env) error {
+	limitMemory(env.Getenv)
 	handler := &slog.HandlerOptions{Level: o.LogLevel}
-	o.Agent.Log = slog.New(slog.NewTextHandler(errOut, handler))
+	o.Agent.Log = slog.New(slog.NewTextHandler(env.Err, handler))
 	if o.LogJSON {
-		o.Agent.Log = slog.New(slog.NewJSONHandler(errOut, handler))
+		o.Agent.Log = slog.New(slog.NewJSONHandler(env.Err, handler))
 	}
 	o.Agent.Guard = &guard.Guard{Log: o.Agent.Log}
 	defer o.Agent.Guard.Close()
+	manager := notifier{env.Getenv("NOTIFY_SOCKET")}
+	o.Agent.State = manager.status
 	a, err := agent.New(o.Agent)
-	if err == nil {
-		o.Agent.Log.Info("agent begins", "version", o.Agent.Version, "stateDir", o.Agent.StateDir)
-		err = a.Run(ctx)
-	}
 	if err != nil {
-		fmt.Fprintln(errOut, "muster-agent:", err)
-		return model.ClassOf(err).Exit()
+		return err
 	}
-	return 0
+	o.Agent.Log.Info("agent begins", "version", o.Agent.Version, "stateDir", o.Agent.StateDir)
+	manager.tell("READY=1\nSTATUS=begins")
+	defer context.AfterFunc(ctx, func() { manager.tell("STOPPING=1\nSTATUS=stops") })()
+	err = a.Run(ctx)
+	if err != nil {
+		manager.status(strings.Join(strings.Fields(err.Error()), " "))
+	}
+	return err
 }
 
 // limitMemory keeps the agent small: its heap is a few MiB, so that collecting more
@@ -179,6 +271,39 @@ func defaultStateDir(getenv func(string) string) string {
 		return filepath.Join(dir, "muster-agent")
 	}
 	return filepath.Join(getenv("HOME"), ".local", "state", "muster-agent")
+}
+
+// defaultConfig is the system's file for root, else one of the user's.
+func defaultConfig(getenv func(string) string) string {
+	if os.Geteuid() == 0 {
+		return "/etc/muster/agent.env"
+	}
+	if dir := getenv("XDG_CONFIG_HOME"); dir != "" {
+		return filepath.Join(dir, "muster", "agent.env")
+	}
+	if dir, err := os.UserConfigDir(); err == nil && getenv("HOME") == "" {
+		return filepath.Join(dir, "muster", "agent.env")
+	}
+	return filepath.Join(getenv("HOME"), ".config", "muster", "agent.env")
+}
+
+// ca is the CA that was named, by hash or by file.
+func (w *words) ca() (sum [32]byte, err error) {
+	switch {
+	case w.caHash != "" && w.caFile != "":
+		return sum, errors.New("--ca-hash and --ca-file: one is enough")
+	case w.caHash != "":
+		return pki.ParseSum(w.caHash)
+	case w.caFile != "":
+		data, err := os.ReadFile(w.caFile)
+		if err != nil {
+			return sum, fmt.Errorf("--ca-file: %w", err)
+		}
+		if sum, err = pki.SumOf(data); err != nil {
+			return sum, fmt.Errorf("--ca-file %s: %w", w.caFile, err)
+		}
+	}
+	return sum, nil
 }
 
 func list(text string) []string {

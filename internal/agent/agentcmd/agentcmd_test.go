@@ -47,7 +47,7 @@ func TestWrongFlags(t *testing.T) {
 		{"web01", "muster-agent: \"web01\" is too much: the agent takes flags only\n  all settings: muster-agent --help\n"},
 	} {
 		var out, errOut bytes.Buffer
-		if code := Main(t.Context(), []string{c.arg}, func(string) string { return "" }, &out, &errOut); code != 2 || errOut.String() != c.want {
+		if code := Main(t.Context(), []string{c.arg}, envOfTest(t, &out, &errOut)); code != 2 || errOut.String() != c.want {
 			t.Errorf("%s: code %d, %q", c.arg, code, errOut.String())
 		}
 	}
@@ -66,9 +66,15 @@ func TestOneProbe(t *testing.T) {
 		{[]string{"--version"}, 0, "muster "},
 	} {
 		var out, errOut bytes.Buffer
-		code := Main(t.Context(), c.args, func(string) string { return "" }, &out, &errOut)
+		code := Main(t.Context(), c.args, envOfTest(t, &out, &errOut))
 		if code != c.code || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%v: %d %s%s", c.args, code, out.String(), errOut.String())
 		}
 	}
+}
+
+// envOfTest is a machine without settings.
+func envOfTest(t *testing.T, out, errOut *bytes.Buffer) Env {
+	env := map[string]string{"MUSTER_CONFIG": os.DevNull, "MUSTER_STATE_DIR": filepath.Join(t.TempDir(), "state")}
+	return Env{Getenv: func(k string) string { return env[k] }, In: strings.NewReader(""), Out: out, Err: errOut}
 }

@@ -11,14 +11,18 @@ import (
 )
 
 // words are the values of flags that are read further.
-type words struct{ servers, labels, groups, level, format, spool, age, allow string }
+type words struct {
+	servers, labels, groups, level, format, spool, age, allow, caHash, caFile string
+}
 
 // flags are the settings of an agent: the one list, from which help, environment and
 // docs/reference/agent.md are made.
 func flags(o *Options, w *words) *flag.FlagSet {
 	set := flag.NewFlagSet("muster-agent", flag.ContinueOnError)
 	set.StringVar(&w.servers, "server", "", "servers as host:port, comma separated, in order of preference (default: as told when joining)")
-	set.StringVar(&o.Agent.Token, "token", "", "join token, needed at the first start; better MUSTER_TOKEN or @FILE, which process lists do not show")
+	set.StringVar(&o.Agent.Token, "token", "", "join token, for an agent that shall join by itself at its first start; better MUSTER_TOKEN or @FILE, which process lists do not show")
+	set.StringVar(&w.caHash, "ca-hash", "", "sha256:… of the server's CA, for a machine that joins without a token")
+	set.StringVar(&w.caFile, "ca-file", "", "the CA itself (PEM), instead of --ca-hash")
 	set.StringVar(&o.Agent.StateDir, "state-dir", "", "folder of identity, assignment and spool (default: /var/lib/muster-agent for root, else ~/.local/state/muster-agent)")
 	set.StringVar(&o.Agent.Name, "name", "", "name wanted for this node (default: the host name)")
 	set.StringVar(&w.labels, "labels", "", "labels of this node: key=value, comma separated")
@@ -33,6 +37,7 @@ func flags(o *Options, w *words) *flag.FlagSet {
 	set.StringVar(&w.age, "spool-age", "24h", "how long it may wait, at most 7d")
 	set.StringVar(&w.level, "log-level", "info", "debug, info, warn or error")
 	set.StringVar(&w.format, "log-format", "text", "text or json")
+	set.StringVar(&o.Config, "config", "", "file of settings: lines of MUSTER_NAME=value (default: /etc/muster/agent.env for root, else ~/.config/muster/agent.env)")
 	set.BoolVar(&o.Probe, "probe", false, "run one built-in probe, print what it says and end with its status")
 	set.BoolVar(&o.Version, "version", false, "print the version")
 	return set
@@ -40,14 +45,15 @@ func flags(o *Options, w *words) *flag.FlagSet {
 
 // envOf is the environment variable of a setting; empty for what is no setting.
 func envOf(f *flag.Flag) string {
-	if f.Name == "probe" || f.Name == "version" {
+	switch f.Name {
+	case "probe", "version", "service", "print-unit", "keep-token", "yes":
 		return ""
 	}
 	return "MUSTER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
 func usage(set *flag.FlagSet, w io.Writer) {
-	fmt.Fprintln(w, "usage: muster-agent [flags]\n       muster-agent --probe NAME [ARG=VALUE …]\n\nRuns the checks of this machine and reports to a Muster server. Every flag may be\ngiven as an environment variable: --state-dir is MUSTER_STATE_DIR.")
+	fmt.Fprintln(w, "usage: muster-agent [flags]\n       muster-agent join [TOKEN] [flags]\n       muster-agent reset-identity [flags]\n       muster-agent --probe NAME [ARG=VALUE …]\n\nRuns the checks of this machine and reports to a Muster server. Every flag may be\ngiven as an environment variable, or in the file of settings: --state-dir is\nMUSTER_STATE_DIR.")
 	set.SetOutput(w)
 	set.PrintDefaults()
 }
@@ -79,8 +85,8 @@ func Reference() string {
 	var b strings.Builder
 	b.WriteString(`# Settings of the agent
 
-The same for ` + "`muster-agent` and `muster agent`" + `. Flags win over the environment, that over the
-defaults. Wrong settings are refused, all at once. Each takes a restart of the agent; what it runs is told
+The same for ` + "`muster-agent` and `muster agent`" + `. Flags win over the environment, that over the file
+of settings (` + "`--config`" + `: lines of ` + "`MUSTER_NAME=value`" + `, written by ` + "`muster-agent join`" + `), that over the defaults. Wrong settings are refused, all at once. Each takes a restart of the agent; what it runs is told
 by the server and needs none. This page is generated from the code.
 
 | setting | default | meaning |
@@ -102,9 +108,15 @@ by the server and needs none. This page is generated from the code.
 	for _, f := range alone {
 		fmt.Fprintf(&b, "- `--%s`: %s\n", f.Name, f.Usage)
 	}
+	for _, c := range commands() {
+		fmt.Fprintf(&b, "\n## muster-agent %s\n\n```\n%s```\n", c.name, c.help())
+	}
 	b.WriteString(`
-The agent needs the token once: joining gives it a certificate, which lies in its state folder. Keep
-that folder: it is the node's identity and what the server has not acknowledged yet. Where ` + "`GOGC` and `GOMEMLIMIT`" + ` are not set, the agent keeps its heap small by itself.
+## What it keeps
+
+How a machine joins, and what the two commands do: [machines](../machines.md). Joining gives it a
+certificate, which lies in its state folder. Keep that folder: it is the node's identity and what the
+server has not acknowledged yet. Where ` + "`GOGC` and `GOMEMLIMIT`" + ` are not set, the agent keeps its heap small by itself.
 
 What the agent runs beside commands: [probes](../probes.md). What waits in it, and what gives way:
 [queues](queues.md).

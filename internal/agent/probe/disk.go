@@ -146,9 +146,9 @@ func (e *Env) localMounts() ([]string, error) {
 		if dash < 6 || dash+1 >= len(f) {
 			continue
 		}
-		device, path, options, fstype := f[2], unescapeMount(f[4]), f[5], f[dash+1]
-		if passedOver(fstype) || slices.Contains(strings.Split(options, ","), "ro") {
-			continue
+		device, root, path, options, fstype := f[2], f[3], unescapeMount(f[4]), f[5], f[dash+1]
+		if passedOver(fstype) || readOnly(options) && root != "/" || readOnly(f[len(f)-1]) {
+			continue // a whole file system that is read-only only here (as a service has /home) fills up all the same
 		}
 		if fstype == "overlay" && path != "/" {
 			continue // a container's; it fills with the disk below it
@@ -164,6 +164,8 @@ func (e *Env) localMounts() ([]string, error) {
 	slices.Sort(paths)
 	return paths, nil
 }
+
+func readOnly(options string) bool { return slices.Contains(strings.Split(options, ","), "ro") }
 
 // unescapeMount undoes \040 and the like.
 func unescapeMount(s string) string {

@@ -267,13 +267,16 @@ func TestDiskMounts(t *testing.T) {
 	env := machine(t, map[string]string{"/proc/self/mountinfo": `22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
 23 22 8:1 /x /mnt/bind rw - ext4 /dev/sda1 rw
 24 22 8:2 / /data\040set rw - xfs /dev/sdb rw
+34 22 8:3 / /home ro - ext4 /dev/sdc rw
+35 22 8:4 / /old rw - ext4 /dev/sdd ro
+36 22 8:5 /etc/hosts /etc/hosts ro - ext4 /dev/sde rw
 25 22 0:5 / /proc rw - proc proc rw
 26 22 0:6 / /net rw - nfs4 srv:/ rw
 27 22 7:0 / /snap/x ro,nodev - squashfs /dev/loop0 ro
 28 22 0:7 / /var/lib/docker/overlay2/x/merged rw - overlay overlay rw
 `})
 	got, err := env.localMounts()
-	if err != nil || strings.Join(got, "|") != "/|/data set" {
+	if err != nil || strings.Join(got, "|") != "/|/data set|/home" {
 		t.Errorf("%q %v", got, err)
 	}
 }

@@ -57,7 +57,7 @@ type Runner struct {
 	Node       func() string // name of this node, for messages: "not found in PATH on web01"; nil: not said
 	Grace      time.Duration // between SIGTERM and SIGKILL; default 2 s
 	Nice       int           // added to the priority of commands; zero: none
-	Environ    []string      // default os.Environ(); what begins with MUSTER_ is withheld
+	Environ    []string      // default os.Environ(); what begins with MUSTER_ is withheld, and NOTIFY_SOCKET
 	Guard      *guard.Guard  // ends commands if the agent is killed; nil: nobody does
 	Allow      *Allow        // what may run; nil: everything
 
@@ -173,7 +173,7 @@ func (r *Runner) environment(c Command) (env []string, path, own string) {
 	for _, kv := range base {
 		if p, ok := strings.CutPrefix(kv, "PATH="); ok {
 			path = p
-		} else if !strings.HasPrefix(kv, "MUSTER_") && (c.RunAs == "" || forOthers(kv)) {
+		} else if !strings.HasPrefix(kv, "MUSTER_") && !strings.HasPrefix(kv, "NOTIFY_SOCKET=") && (c.RunAs == "" || forOthers(kv)) {
 			env = append(env, kv)
 		}
 	}

@@ -142,7 +142,7 @@ func (s *Server) hello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
 }
 
 // newIdentity is what an operator types so that a machine enrols (again).
-const newIdentity = "stop the agent, delete its --state-dir, and start it with a new token: muster-agent --token TOKEN (on the server: muster node token)"
+const newIdentity = "stop the agent; muster-agent reset-identity; then what muster node token prints on the server: muster-agent join TOKEN"
 
 // admit checks who it is and whether it may.
 func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven Proof) (*session, *wire.Refuse) {

@@ -1,0 +1,175 @@
+package agentcmd
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+const (
+	joinName  = "join"
+	joinAbout = `usage: muster-agent join [TOKEN|@FILE] [flags]
+
+Makes this machine a node of a server, and writes what was given into the file of settings, so that
+the agent needs no flags afterwards. TOKEN is what muster node token prints on the server; before
+anything is sent the server has to show the CA that the token names. The token is not kept.
+
+Without a token the machine asks the server named with --server to be let in, and waits until somebody
+there types muster node accept. Name the CA with --ca-hash or --ca-file, or compare what is printed.
+
+Takes the settings of the agent, too (muster-agent --help), and:
+`
+)
+
+type joinFlags struct{ service, printUnit, keepToken bool }
+
+func (f *joinFlags) add(set *flag.FlagSet) {
+	set.BoolVar(&f.service, "service", false, "install the program and a systemd unit, start it, and wait until it is connected")
+	set.BoolVar(&f.printUnit, "print-unit", false, "print the unit that --service would write, and do nothing")
+	set.BoolVar(&f.keepToken, "keep-token", false, "keep the token in the file of settings: for machines that lose their disk and join again at each start")
+}
+
+func runJoin(ctx context.Context, args []string, env Env) error {
+	var f joinFlags
+	o, err := parse(args, env.Getenv, env.Out, command{name: joinName, words: 1, about: joinAbout, flags: f.add})
+	if err != nil {
+		return err
+	}
+	if len(o.Rest) > 0 {
+		if o.Agent.Token, err = tokenOf(o.Rest[0]); err != nil {
+			return err
+		}
+	}
+	s := newService(env, o)
+	if f.printUnit {
+		_, err := fmt.Fprint(env.Out, s.unit())
+		return err
+	}
+	if f.keepToken && o.Agent.Token == "" {
+		return model.Errorf(model.Invalid, "--keep-token without a token").WithHint("muster-agent join TOKEN --keep-token")
+	}
+	if f.service {
+		if err := s.possible(ctx); err != nil {
+			return err
+		}
+	}
+	j := joiner{o, env, f}
+	id, err := j.join(ctx)
+	var pending *pki.PendingError
+	if err != nil && !(f.service && errors.As(err, &pending)) {
+		return err
+	}
+	if err := keepSettings(o.Config, j.settings()); err != nil {
+		return err
+	}
+	if id != nil {
+		j.tell(id)
+	}
+	if f.service {
+		return s.install(ctx, id != nil)
+	}
+	fmt.Fprintf(env.Out, "\nStart the agent:  %s\nAs a service:     %s join --service%s\n", s.command(env.Program), env.Program, s.configFlag())
+	return nil
+}
+
+// tokenOf is a token as it was typed, or what stands in a file.
+func tokenOf(word string) (string, error) {
+	file, ok := strings.CutPrefix(word, "@")
+	if !ok {
+		return word, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", model.Errorf(model.Invalid, "read the token: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// joiner is one join as it was typed.
+type joiner struct {
+	o   *Options
+	env Env
+	f   joinFlags
+}
+
+// join asks until there is an answer; whom a service takes over asks once.
+func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
+	told := false
+	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		id, already, err := agent.Join(ctx, j.o.Agent, j.trusted)
+		if already && err == nil {
+			fmt.Fprintf(j.env.Out, "This machine is node %s already (namespace %s, id %s). Another identity: %s reset-identity\n", id.Name, id.Namespace, id.Node, j.env.Program)
+			return id, nil
+		}
+		var pending *pki.PendingError
+		if errors.As(err, &pending) && !told {
+			j.asked(pending)
+			told = true
+		}
+		pause, again := agent.Again(err, wait)
+		if err == nil || !told || !again || j.f.service {
+			return id, err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, model.Errorf(model.Unavailable, "this machine has not been let in yet").WithHint("it keeps its key: the same command goes on asking")
+		}
+	}
+}
+
+// trusted tells of a CA that nobody named.
+func (j *joiner) trusted(ca [32]byte) {
+	fmt.Fprintf(j.env.Out, "No token and no --ca-hash: the server is trusted because it shows this CA. Compare it there, with muster node token ca:\n\n  %s\n\n", pki.SumText(ca))
+}
+
+func (j *joiner) asked(p *pki.PendingError) {
+	name := j.o.Agent.Name
+	if name == "" {
+		name, _ = os.Hostname()
+	}
+	fmt.Fprintf(j.env.Out, "Asked %s to let this machine in. Its key, to compare:\n\n  %s\n\nOn the server: muster node list --pending, then: muster node accept %s\n", p.Server, p.Key, p.Key[:16])
+	if !j.f.service {
+		fmt.Fprintf(j.env.Out, "Waiting; Ctrl-C ends that, and the same command goes on later.\n")
+	}
+}
+
+// settings are what the file is to hold afterwards.
+func (j *joiner) settings() map[string]string {
+	keep := map[string]string{"MUSTER_TOKEN": ""}
+	for name, value := range j.o.Given {
+		if env := settingName(name); env != "" {
+			keep[env] = value
+		}
+	}
+	delete(keep, "MUSTER_CONFIG")
+	if _, named := keep["MUSTER_CA_FILE"]; named {
+		keep["MUSTER_CA_FILE"], keep["MUSTER_CA_HASH"] = "", pki.SumText(j.o.Agent.CA)
+	}
+	if keep["MUSTER_TOKEN"] = ""; j.f.keepToken {
+		keep["MUSTER_TOKEN"] = j.o.Agent.Token
+	}
+	return keep
+}
+
+func settingName(name string) string { return envOf(&flag.Flag{Name: name}) }
+
+func (j *joiner) tell(id *pki.Identity) {
+	fmt.Fprintf(j.env.Out, "Node %s in namespace %s\n", id.Name, id.Namespace)
+	for _, line := range [][2]string{{"id", id.Node.String()}, {"servers", strings.Join(id.Servers, ", ")}, {"state", j.o.Agent.StateDir}, {"settings", j.o.Config}} {
+		fmt.Fprintf(j.env.Out, "  %-9s %s\n", line[0], line[1])
+	}
+	if j.f.keepToken {
+		fmt.Fprintf(j.env.Out, "  %-9s kept in %s: whoever reads that file can join with it\n", "token", j.o.Config)
+	}
+}

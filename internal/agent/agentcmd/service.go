@@ -1,0 +1,250 @@
+package agentcmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent"
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+const unitName = "muster-agent.service"
+
+// service is the agent as systemd starts it: of the machine for root, else of the user.
+type service struct {
+	env      Env
+	root     string // folder that stands for /; empty: that
+	user     bool
+	program  string // the running binary
+	stateDir string
+	config   string // empty: where the agent looks by itself
+	within   time.Duration
+}
+
+func newService(env Env, o *Options) *service {
+	s := &service{env: env, user: os.Geteuid() != 0, stateDir: o.Agent.StateDir, within: 30 * time.Second}
+	s.program, _ = os.Executable()
+	if real, err := filepath.EvalSymlinks(s.program); err == nil {
+		s.program = real
+	}
+	if o.Config != defaultConfig(env.Getenv) {
+		s.config = o.Config
+		if abs, err := filepath.Abs(o.Config); err == nil {
+			s.config = abs
+		}
+	}
+	if abs, err := filepath.Abs(s.stateDir); err == nil {
+		s.stateDir = abs
+	}
+	return s
+}
+
+func (s *service) configFlag() string {
+	if s.config == "" {
+		return ""
+	}
+	return " --config " + s.config
+}
+
+// command is what starts the agent by hand.
+func (s *service) command(program string) string { return program + s.configFlag() }
+
+// words are those of ExecStart.
+func (s *service) words() []string {
+	words := []string{s.installed()}
+	if strings.Contains(s.env.Program, " ") { // muster agent
+		words = append(words, "agent")
+	}
+	if s.config != "" {
+		words = append(words, "--config", s.config)
+	}
+	return words
+}
+
+// systemFolders hold programs that everybody may start and only root may change.
+var systemFolders = [...]string{"/usr/", "/bin/", "/sbin/", "/opt/", "/nix/store/"}
+
+// installed is where the binary lies when all is done. A user's stays where it is.
+func (s *service) installed() string {
+	if s.user || slices.ContainsFunc(systemFolders[:], func(f string) bool { return strings.HasPrefix(s.program, f) }) {
+		return s.program
+	}
+	name := "muster-agent"
+	if strings.Contains(s.env.Program, " ") {
+		name = "muster"
+	}
+	return "/usr/local/bin/" + name
+}
+
+// possible says early why there can be no service.
+func (s *service) possible(ctx context.Context) error {
+	if _, err := os.Stat(s.root + "/run/systemd/system"); err != nil {
+		return model.Errorf(model.Unavailable, "--service needs systemd, and it does not run here").
+			WithHint("start %s by what starts programs here; the unit as a pattern: %s join --print-unit", s.command(s.env.Program), s.env.Program)
+	}
+	if _, err := s.systemctl(ctx, "show", "--property=Version"); err != nil {
+		said := model.Errorf(model.Unavailable, "systemd does not answer: %w", err)
+		if s.user {
+			return said.WithHint("for the whole machine, as root: sudo %s join --service", s.env.Program)
+		}
+		return said
+	}
+	return nil
+}
+
+// install puts binary and unit in their places and starts the unit; it returns when the
+// agent is connected, or, where it is no node yet, when it has asked.
+func (s *service) install(ctx context.Context, joined bool) error {
+	if err := s.copyBinary(); err != nil {
+		return err
+	}
+	file := s.unitFile()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	if err := disk.WriteFile(disk.OS{}, filepath.Dir(file), filepath.Base(file), []byte(s.unit())); err != nil {
+		return fmt.Errorf("write unit %s: %w", file, err)
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.env.Out, "  %-9s %s\n", "unit", file)
+	for _, words := range [][]string{{"daemon-reload"}, {"enable", unitName}, {"restart", unitName}} {
+		if _, err := s.systemctl(ctx, words...); err != nil {
+			return s.failed(ctx, err)
+		}
+	}
+	return s.await(ctx, joined)
+}
+
+func (s *service) unitFile() string {
+	if s.user {
+		return filepath.Join(s.root+filepath.Dir(filepath.Dir(defaultConfig(s.env.Getenv))), "systemd", "user", unitName)
+	}
+	return s.root + "/etc/systemd/system/" + unitName
+}
+
+// copyBinary installs the running program, whole or not at all.
+func (s *service) copyBinary() error {
+	to := s.root + s.installed()
+	if s.installed() == s.program {
+		return nil
+	}
+	from, err := os.Open(s.program)
+	if err != nil {
+		return fmt.Errorf("install %s: %w", to, err)
+	}
+	defer from.Close()
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	beside, err := os.CreateTemp(filepath.Dir(to), ".muster-agent-")
+	if err != nil {
+		return fmt.Errorf("install %s: %w", to, err)
+	}
+	defer os.Remove(beside.Name())
+	_, err = io.Copy(beside, from)
+	err = errors.Join(err, beside.Chmod(0o755), beside.Sync(), beside.Close())
+	if err == nil {
+		err = os.Rename(beside.Name(), to)
+	}
+	if err != nil {
+		return fmt.Errorf("install %s: %w", to, err)
+	}
+	fmt.Fprintf(s.env.Out, "  %-9s %s\n", "program", to)
+	return nil
+}
+
+// await looks at what the agent tells systemd of itself.
+func (s *service) await(ctx context.Context, joined bool) error {
+	deadline := time.NewTimer(s.within)
+	defer deadline.Stop()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		state, err := s.systemctl(ctx, "show", "--property=ActiveState", "--property=StatusText", unitName)
+		if err != nil {
+			return s.failed(ctx, err)
+		}
+		text := property(state, "StatusText")
+		switch {
+		case strings.HasPrefix(text, agent.Connected):
+			fmt.Fprintf(s.env.Out, "\nThe service runs and is %s.\n", text)
+			return nil
+		case !joined && strings.HasPrefix(text, agent.Waits):
+			fmt.Fprintf(s.env.Out, "\nThe service runs and goes on asking. How it is: %s\n", s.hint("status"))
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			return s.failed(ctx, fmt.Errorf("the service is not connected after %s: it is %s, and says %q", s.within, property(state, "ActiveState"), text))
+		case <-ctx.Done():
+			return s.failed(context.WithoutCancel(ctx), errors.New("interrupted before the service was connected; it goes on by itself"))
+		}
+	}
+}
+
+func property(shown, name string) string {
+	for line := range strings.Lines(shown) {
+		if value, ok := strings.CutPrefix(line, name+"="); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// failed adds what the agent wrote last.
+func (s *service) failed(ctx context.Context, err error) error {
+	words := []string{"--unit", unitName, "--identifier", filepath.Base(s.installed()), "--lines", "10", "--no-pager", "--output", "cat"}
+	if s.user {
+		words[0] = "--user-unit"
+	}
+	log, _ := s.run(ctx, "journalctl", words...)
+	if log = strings.TrimSpace(log); log != "" {
+		err = fmt.Errorf("%w\n%s", err, log)
+	}
+	return model.Errorf(model.Unavailable, "%w", err).WithHint("more of it: %s", s.hint("journal"))
+}
+
+func (s *service) hint(what string) string {
+	switch {
+	case what == "status" && s.user:
+		return "systemctl --user status muster-agent"
+	case what == "status":
+		return "systemctl status muster-agent"
+	case s.user:
+		return "journalctl -f --user-unit muster-agent"
+	}
+	return "journalctl -f -u muster-agent"
+}
+
+func (s *service) systemctl(ctx context.Context, words ...string) (string, error) {
+	if s.user {
+		words = append([]string{"--user"}, words...)
+	}
+	return s.run(ctx, "systemctl", words...)
+}
+
+// run is bounded: systemd that hangs must not hang us.
+func (s *service) run(ctx context.Context, name string, words ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, words...)
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("%s %s: %w %s", name, strings.Join(words, " "), err, strings.TrimSpace(errOut.String()))
+	}
+	return out.String(), nil
+}

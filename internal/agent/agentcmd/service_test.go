@@ -1,0 +1,143 @@
+//go:build linux
+
+package agentcmd
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// units are the service of the machine, one with other places, and that of a user.
+func units(program string) map[string]*service {
+	env := Env{Program: "muster-agent", Getenv: os.Getenv}
+	return map[string]*service{
+		"machine": {env: env, program: program, stateDir: "/var/lib/muster-agent"},
+		"other":   {env: Env{Program: "muster agent", Getenv: os.Getenv}, program: program, stateDir: "/home/some one/100%", config: "/srv/my \"agent\".env"},
+		"user":    {env: env, user: true, program: program, stateDir: "/home/x/.local/state/muster-agent"},
+	}
+}
+
+func TestUnitIsWhatSystemdTakes(t *testing.T) {
+	analyze := testenv.Program(t, "systemd-analyze", "systemd")
+	for name, s := range units("/usr/bin/true") {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), unitName)
+			if err := os.WriteFile(file, []byte(s.unit()), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := exec.Command(analyze, "verify", "--man=no", file).CombinedOutput(); err != nil || strings.Contains(string(out), unitName) {
+				t.Errorf("%v\n%s\n%s", err, out, s.unit())
+			}
+			if name == "user" {
+				return // it can do no more than its user
+			}
+			if out, err := exec.Command(analyze, "security", "--offline=true", "--threshold=60", file).CombinedOutput(); err != nil {
+				t.Errorf("more exposed than it was: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+func TestUnitQuotes(t *testing.T) {
+	unit := units("/usr/bin/muster")["other"].unit()
+	for _, want := range []string{
+		`ExecStart=/usr/bin/muster agent --config "/srv/my \"agent\".env"` + "\n", `ReadWritePaths="-/home/some one/100%%"` + "\n",
+	} {
+		if !strings.Contains(unit, want) {
+			t.Errorf("no %s in\n%s", want, unit)
+		}
+	}
+}
+
+// fakeSystemd is a folder that stands for the machine, and a systemctl that writes down
+// what it is asked and says of the service what it is told.
+func fakeSystemd(t *testing.T, status string) (root string, asked func() string) {
+	t.Helper()
+	root = t.TempDir()
+	bin := filepath.Join(root, "fake")
+	for _, dir := range []string{bin, filepath.Join(root, "run/systemd/system")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log := filepath.Join(root, "asked")
+	for name, script := range map[string]string{
+		"systemctl":  fmt.Sprintf("echo $* >>%s; [ $1 != show ] || printf 'ActiveState=active\\nStatusText=%s\\n'", log, status),
+		"journalctl": "echo the agent wrote this",
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	return root, func() string { data, _ := os.ReadFile(log); return string(data) }
+}
+
+func TestServiceIsInstalled(t *testing.T) {
+	root, asked := fakeSystemd(t, "connected to a:1 as web01")
+	program := filepath.Join(root, "download", "muster-agent")
+	if err := os.Mkdir(filepath.Dir(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, []byte("the binary"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	s := units(program)["machine"]
+	s.root, s.env.Out, s.within = root, &out, time.Minute
+	if err := s.possible(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.install(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	installed := filepath.Join(root, "usr/local/bin/muster-agent")
+	if data, err := os.ReadFile(installed); string(data) != "the binary" {
+		t.Errorf("%s: %q %v", installed, data, err)
+	}
+	if info, err := os.Stat(installed); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("%v %v", info, err)
+	}
+	if unit, err := os.ReadFile(filepath.Join(root, "etc/systemd/system", unitName)); !strings.Contains(string(unit), "ExecStart=/usr/local/bin/muster-agent\n") {
+		t.Errorf("%s %v", unit, err)
+	}
+	if got := asked(); !strings.Contains(got, "daemon-reload\nenable "+unitName+"\nrestart "+unitName+"\n") {
+		t.Errorf("asked\n%s", got)
+	}
+	if !strings.Contains(out.String(), "The service runs and is connected to a:1 as web01.") {
+		t.Errorf("%s", out.String())
+	}
+}
+
+// A service that does not come up is told with what the agent wrote, and one that is no
+// node yet may wait.
+func TestServiceThatDoesNotConnect(t *testing.T) {
+	root, _ := fakeSystemd(t, "waits to join: somebody has to accept it")
+	var out bytes.Buffer
+	s := units("/usr/bin/true")["machine"]
+	s.root, s.env.Out, s.within = root, &out, time.Millisecond
+	err := s.install(t.Context(), true)
+	if model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), "waits to join") || !strings.Contains(err.Error(), "the agent wrote this") || !strings.Contains(err.Error(), "journalctl -f") {
+		t.Errorf("%v", err)
+	}
+	if err := s.install(t.Context(), false); err != nil || !strings.Contains(out.String(), "goes on asking") {
+		t.Errorf("%v %s", err, out.String())
+	}
+}
+
+func TestServiceWithoutSystemd(t *testing.T) {
+	s := units("/usr/bin/true")["machine"]
+	s.root = t.TempDir()
+	if err := s.possible(t.Context()); model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), "--print-unit") {
+		t.Errorf("%v", err)
+	}
+}

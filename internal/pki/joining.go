@@ -1,0 +1,126 @@
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// JoiningFile holds what a machine keeps from its first request until it is a node.
+const JoiningFile = "joining.json"
+
+// Joining is a machine that has asked and is no node yet. The key is written before the
+// first request: an answer that was lost is given again, to the same key, and makes no
+// second node; who waits to be accepted keeps the fingerprint that people compare.
+type Joining struct {
+	Key     []byte   `json:"key"`               // PEM
+	Machine string   `json:"machine,omitempty"` // its id: on a copy of the disk the key is not used
+	CA      string   `json:"ca,omitempty"`      // SHA-256 of the CA that was trusted first, hex
+	Servers []string `json:"servers,omitempty"` // that are asked
+
+	key *ecdsa.PrivateKey
+}
+
+// LoadJoining reads what the state folder holds of a machine that joins; the error is
+// fs.ErrNotExist where there is none.
+func LoadJoining(stateDir string) (*Joining, error) {
+	path := filepath.Join(stateDir, JoiningFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	j, err := decodeJoining(data)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return j, nil
+}
+
+func decodeJoining(data []byte) (*Joining, error) {
+	j := &Joining{}
+	if err := json.Unmarshal(data, j); err != nil {
+		return nil, err
+	}
+	key, err := parseKey(j.Key)
+	if err != nil {
+		return nil, err
+	}
+	var ok bool
+	if j.key, ok = key.(*ecdsa.PrivateKey); !ok {
+		return nil, errors.New("want an ECDSA key")
+	}
+	return j, nil
+}
+
+// begin returns what is kept of this machine's joining, or makes a new key. What cannot
+// be read, or is another machine's, is made anew.
+func begin(dir, machine string) (*Joining, error) {
+	j, err := LoadJoining(dir)
+	if err == nil && j.Machine == machine {
+		return j, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && errors.Is(err, fs.ErrPermission) {
+		return nil, err
+	}
+	j = &Joining{Machine: machine}
+	if j.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return nil, fmt.Errorf("make the agent's key: %w", err)
+	}
+	if j.Key, err = keyPEM(j.key); err != nil {
+		return nil, fmt.Errorf("encode the agent's key: %w", err)
+	}
+	return j, nil
+}
+
+func (j *Joining) keep(dir string) error {
+	data, err := json.MarshalIndent(j, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the agent's folder: %w", err)
+	}
+	return writeFile(filepath.Join(dir, JoiningFile), data)
+}
+
+// Fingerprint is that of the machine's key, as a server shows it.
+func (j *Joining) Fingerprint() string { return Fingerprint(&j.key.PublicKey) }
+
+// SumOf is the hash of a CA certificate (PEM), as tokens and --ca-hash name it.
+func SumOf(pem []byte) (sum [32]byte, err error) {
+	cert, err := parseCert(pem)
+	if err != nil {
+		return sum, err
+	}
+	if !cert.IsCA {
+		return sum, errors.New("it is no CA's certificate")
+	}
+	return sha256.Sum256(cert.Raw), nil
+}
+
+// ParseSum reads sha256: and 64 hexadecimal digits.
+func ParseSum(text string) (sum [32]byte, err error) {
+	digits := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(text)), sumPrefix)
+	b, err := hex.DecodeString(strings.NewReplacer(":", "", " ", "").Replace(digits))
+	if err != nil || len(b) != len(sum) {
+		return sum, model.Errorf(model.Invalid, "%q is no hash of a CA: want sha256: and 64 hexadecimal digits", text).
+			WithHint("on the server: muster node token ca")
+	}
+	return [32]byte(b), nil
+}
+
+const sumPrefix = "sha256:"
+
+// SumText is what ParseSum reads.
+func SumText(sum [32]byte) string { return sumPrefix + hex.EncodeToString(sum[:]) }

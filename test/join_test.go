@@ -1,0 +1,315 @@
+//go:build linux
+
+package test
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// machine is one that may join: its folders, and what is typed on it.
+type machine struct {
+	t      *testing.T
+	state  string
+	config string
+}
+
+func newMachine(t *testing.T) *machine {
+	dir := t.TempDir()
+	return &machine{t, filepath.Join(dir, "state"), filepath.Join(dir, "agent.env")}
+}
+
+func (m *machine) env() []string {
+	return []string{"MUSTER_CONFIG=" + m.config, "MUSTER_STATE_DIR=" + m.state}
+}
+
+// types runs muster agent with these words to its end.
+func (m *machine) types(words ...string) harness.Result {
+	m.t.Helper()
+	return harness.Run(m.t, m.env(), append([]string{"agent"}, words...)...)
+}
+
+// launches starts it and does not wait.
+func (m *machine) launches(words ...string) *harness.Process {
+	m.t.Helper()
+	return harness.Launch(m.t, m.env(), append([]string{"agent"}, words...)...)
+}
+
+// joins expects that it becomes a node.
+func (m *machine) joins(words ...string) *pki.Identity {
+	m.t.Helper()
+	if r := m.types(append([]string{"join"}, words...)...); r.Code != 0 {
+		m.t.Fatalf("join: code %d\n%s%s", r.Code, r.Out, r.Errors)
+	}
+	return m.identity()
+}
+
+func (m *machine) identity() *pki.Identity {
+	m.t.Helper()
+	id, err := pki.LoadIdentity(m.state)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return id
+}
+
+// refused expects that the command ends with this code and these words.
+func (m *machine) refused(code int, want string, words ...string) {
+	m.t.Helper()
+	if r := m.types(words...); r.Code != code || !strings.Contains(r.Errors, want) {
+		m.t.Errorf("%v: code %d, want %d and %q\n%s%s", words, r.Code, code, want, r.Out, r.Errors)
+	}
+}
+
+// pasted is the line that muster node token prints, without muster-agent.
+func pasted(t *testing.T, s *harness.Server, flags ...string) []string {
+	t.Helper()
+	text := s.CLI(append([]string{"node", "token"}, flags...)...)
+	for line := range strings.Lines(text) {
+		if words := strings.Fields(line); len(words) > 2 && words[0] == "muster-agent" {
+			return words[1:]
+		}
+	}
+	t.Fatalf("no line to paste in\n%s", text)
+	return nil
+}
+
+func nodesOf(t *testing.T, s *harness.Server) (names []string) {
+	t.Helper()
+	var list []struct{ Metadata struct{ Name string } }
+	if err := json.Unmarshal([]byte(s.CLI("get", "nodes", "-A", "-o", "json", "--limit", "0")), &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range list {
+		names = append(names, n.Metadata.Name)
+	}
+	return names
+}
+
+// A machine joins with the line that was pasted; the settings it was given are kept, the
+// token is not, and the agent needs no word more. Joining again changes nothing.
+func TestJoinWithThePastedLine(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Client()
+	m := newMachine(t)
+	line := append(pasted(t, s, "--groups", "web,db", "--labels", "env=prod,tier=1", "--for", "1h", "--uses", "1"), "--name", "web01", "--labels=rack=7")
+	if line[0] != "join" || !strings.HasPrefix(line[1], "mj1.") {
+		t.Fatalf("the line is %v", line)
+	}
+	id := m.joins(line[1:]...)
+	if id.Name != "web01" {
+		t.Errorf("node %s", id.Name)
+	}
+	settings, err := os.ReadFile(m.config)
+	if err != nil || !strings.Contains(string(settings), "MUSTER_NAME=web01\n") || !strings.Contains(string(settings), "MUSTER_LABELS=rack=7\n") || strings.Contains(string(settings), "mj1.") {
+		t.Errorf("settings %q %v", settings, err)
+	}
+	if info, err := os.Stat(m.config); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
+	for _, want := range []string{"web", "db", "env: prod", `tier: "1"`} {
+		if text := s.CLI("get", "node", "web01", "-o", "yaml"); !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	agent := m.launches()
+	harness.Until(t, 30*time.Second, "the agent is connected", func() (string, bool) { return agent.Log(), strings.Contains(agent.Log(), "msg=connected") })
+
+	again := m.types("join", line[1])
+	if again.Code != 0 || !strings.Contains(again.Out, "is node web01 already") {
+		t.Errorf("again: code %d\n%s%s", again.Code, again.Out, again.Errors)
+	}
+	m.refused(4, "is in use by another agent", "reset-identity", "--yes")
+	agent.Stop()
+	m.refused(10, "--yes", "reset-identity")
+	if now := m.identity(); now.Node != id.Node {
+		t.Error("a reset that was not confirmed changed the identity")
+	}
+	reset := m.types("reset-identity", "--yes")
+	if reset.Code != 0 || !strings.Contains(reset.Out, id.Node.String()) || !strings.Contains(reset.Out, "spool") {
+		t.Errorf("reset: code %d\n%s%s", reset.Code, reset.Out, reset.Errors)
+	}
+	left, _ := os.ReadDir(m.state)
+	if len(left) != 1 || left[0].Name() != "lock" {
+		t.Errorf("left: %v", left)
+	}
+	m.refused(5, "muster-agent join TOKEN")
+	if other := m.joins(pasted(t, s)[1]); other.Node == id.Node || other.Name != "web01-2" {
+		t.Errorf("after the reset it is %s %s", other.Node, other.Name)
+	}
+}
+
+// What a token does not open (any more) makes no node, and says what to type.
+func TestJoinIsRefused(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	api := s.Client()
+	once := pasted(t, s, "--uses", "1")[1]
+	newMachine(t).joins(once)
+	newMachine(t).refused(5, "was used 1 times, its limit", "join", once)
+
+	taken := pasted(t, s)[1]
+	tokens, err := api.JoinTokens(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range tokens.Items {
+		s.CLI("node", "token", "delete", token.ID)
+	}
+	newMachine(t).refused(5, "does not know this join token", "join", taken)
+
+	short := pasted(t, s, "--for", "1s")[1]
+	token, err := pki.ParseToken(short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait(t.Context(), time.Until(token.Expiry)+1010*time.Millisecond) // the server knows parts of a second
+	newMachine(t).refused(5, "expired", "join", short)
+	token.Expiry = time.Time{} // an agent that cannot tell; the server does
+	newMachine(t).refused(5, "expired", "join", token.String())
+
+	newMachine(t).refused(2, "cut short", "join", once[:40])
+	newMachine(t).refused(9, "does the server run", "join", once, "--server", harness.Port(t))
+	newMachine(t).refused(2, "did you mean --service?", "join", once, "--servic")
+	newMachine(t).refused(2, "muster-agent join", once)
+	if names := nodesOf(t, s); len(names) != 1 {
+		t.Errorf("nodes %v, want the first alone", names)
+	}
+}
+
+// A server with another CA gets nothing: not a byte after the handshake.
+func TestJoinTellsAnotherServerNothing(t *testing.T) {
+	t.Parallel()
+	ours, err := pki.Open(t.TempDir(), []string{"127.0.0.1"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := pki.Open(t.TempDir(), []string{"127.0.0.1"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: theirs.GetCertificate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var heard atomic.Int64
+	met := make(chan struct{}, 16)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			n, _ := io.Copy(io.Discard, conn)
+			heard.Add(n)
+			conn.Close()
+			met <- struct{}{}
+		}
+	}()
+	token, _, err := ours.NewToken([]string{l.Addr().String()}, pki.JoinToken{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMachine(t)
+	m.refused(5, "its CA is another", "join", token.String())
+	m.refused(5, "its CA is another", "join", "--server", l.Addr().String(), "--ca-hash", pki.SumText(ours.CASum()))
+	for range 2 {
+		select {
+		case <-met:
+		case <-time.After(10 * time.Second):
+			t.Fatal("the server was not met")
+		}
+	}
+	if heard.Load() != 0 {
+		t.Errorf("it heard %d bytes", heard.Load())
+	}
+}
+
+// Who is killed after it asked and before it has the answer is the same node when it asks
+// again, also with a token that is used up.
+func TestJoinWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Client()
+	m := newMachine(t)
+	token := pasted(t, s, "--uses", "1")[1]
+	first := m.launches("join", token, "--name", "once", "--server", deafTo(t, s.Listen))
+	harness.Until(t, 20*time.Second, "the server has made the node", func() (string, bool) {
+		return first.Log(), strings.Contains(strings.Join(nodesOf(t, s), " "), "once")
+	})
+	first.Kill()
+	if _, err := pki.LoadIdentity(m.state); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	id := m.joins(token, "--name", "once")
+	if names := nodesOf(t, s); id.Name != "once" || len(names) != 1 {
+		t.Errorf("it is %s, and there are %v", id.Name, names)
+	}
+}
+
+// deafTo is an address that leads to the server, but loses what the server says once the
+// client has said something in the TLS session: its request.
+func deafTo(t *testing.T, server string) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines sync.WaitGroup
+	t.Cleanup(func() { l.Close(); lines.Wait() })
+	lines.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			behind, err := net.Dial("tcp", server)
+			if err != nil {
+				client.Close()
+				return
+			}
+			var flights atomic.Int32
+			lines.Go(func() { // to the server
+				defer behind.Close()
+				b := make([]byte, 64<<10)
+				for {
+					n, err := client.Read(b)
+					if err != nil {
+						return
+					}
+					flights.Add(1) // the greeting first, then what ends the handshake and the request
+					if _, err := behind.Write(b[:n]); err != nil {
+						return
+					}
+				}
+			})
+			lines.Go(func() { // from it; the client is not told that the line is dead
+				b := make([]byte, 64<<10)
+				for {
+					n, err := behind.Read(b)
+					if err != nil {
+						return
+					}
+					if flights.Load() == 1 {
+						_, _ = client.Write(b[:n])
+					}
+				}
+			})
+			t.Cleanup(func() { client.Close(); behind.Close() })
+		}
+	})
+	return l.Addr().String()
+}
