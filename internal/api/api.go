@@ -50,6 +50,7 @@ type History interface {
 	Since(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error)
 	Entries(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
 	Deliveries(ctx context.Context, problem string) ([]history.Delivery, error)
+	Unsent(ctx context.Context) ([]history.Unsent, error)
 }
 
 // Actions writes what an operator did to an event into the journal; it returns once
@@ -87,6 +88,8 @@ type Options struct {
 	// a check that a node holds; nil: it does not.
 	NewRuns  func() Runs
 	Assigned func(model.NodeID, model.CheckID) *model.Chunk
+	// Pending is how many machines wait to be accepted; nil: nobody knows.
+	Pending func() int
 	// Vouch hears of each request whose token is good: its connection is no stranger's.
 	// nil: nobody listens.
 	Vouch func(context.Context)

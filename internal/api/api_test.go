@@ -405,7 +405,7 @@ func TestEvents(t *testing.T) {
 	if _, err := c.Event(ctx, "default", "db01", "disk"); model.ClassOf(err) != model.NotFound {
 		t.Errorf("after delete: %v", err)
 	}
-	if status, err := c.Status(ctx, ""); err != nil || status.Events != 3 || status.Nodes != 3 || len(status.Worst) != 1 || len(status.LastChange) == 0 {
+	if status, err := c.Status(ctx, ""); err != nil || status.Events != 3 || status.Nodes != 3 || len(status.Wrong) != 1 || len(status.LastChange) == 0 {
 		t.Errorf("status: %+v %v", status, err)
 	}
 }

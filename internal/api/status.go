@@ -2,13 +2,13 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/version"
 )
 
@@ -35,9 +35,11 @@ func (s *server) queues(context.Context, *none) (*body[v1.QueueList], error) {
 }
 
 const (
-	worstShown   = 10
-	silentShown  = 5
-	changesShown = 3
+	wrongShown    = 10
+	silentShown   = 5
+	faultsShown   = 5
+	spoolingShown = 3
+	changesShown  = 5
 )
 
 func (s *server) status(ctx context.Context, in *struct {
@@ -54,9 +56,15 @@ func (s *server) status(ctx context.Context, in *struct {
 		out.Rooms = rooms
 	}
 	out.Nodes = len(s.Directory.Nodes(in.Namespace))
-	if err := s.worst(ctx, in.Namespace, &out); err != nil {
+	out.Incarnation = fmt.Sprintf("%016x", s.Incarnation)
+	if s.Pending != nil {
+		out.Pending = s.Pending()
+	}
+	if err := s.wrong(ctx, in.Namespace, &out); err != nil {
 		return nil, err
 	}
+	s.faults(in.Namespace, &out)
+	s.spooling(in.Namespace, &out)
 	// What only the stores know is left out while they do not answer: whoever asks for
 	// the status in that minute wants the rest.
 	ctx, cancel := context.WithTimeout(ctx, storesWithin)
@@ -76,6 +84,15 @@ func (s *server) lastHour(ctx context.Context, namespace string, out *v1.Status)
 	if out.Revision, err = s.Intent.Store().Revision(ctx); err != nil {
 		return err
 	}
+	unsent, err := s.History.Unsent(ctx)
+	if err != nil {
+		return err
+	}
+	for _, u := range unsent {
+		out.Unsent = append(out.Unsent, v1.Unsent{
+			Namespace: u.Handler.Namespace, Handler: u.Handler.Name, Waiting: u.Waiting, Failing: u.Failing, Since: u.Since, LastError: u.LastError,
+		})
+	}
 	hour := s.Now().Add(-time.Hour)
 	if out.LastHour.Opened, out.LastHour.Closed, err = s.History.Since(ctx, namespace, hour); err != nil {
 		return err
@@ -88,7 +105,10 @@ func (s *server) lastHour(ctx context.Context, namespace string, out *v1.Status)
 		if changes[i].At.After(hour) {
 			out.LastHour.Changes++
 		}
-		if i < changesShown {
+		switch last := len(out.LastChange) - 1; {
+		case last >= 0 && changes[i].Revision == out.LastChange[last].Revision && changes[i].Op == out.LastChange[last].Op:
+			out.LastChange[last].More++
+		case last+1 < changesShown:
 			out.LastChange = append(out.LastChange, changeOf(&changes[i]))
 		}
 	}
@@ -97,29 +117,3 @@ func (s *server) lastHour(ctx context.Context, namespace string, out *v1.Status)
 
 // changesCounted bounds how many changes of the last hour are counted.
 const changesCounted = 200
-
-// worst finds the worst events, and apart from them the nodes that are silent: one
-// dead machine is one line, and does not hide what is wrong with those that live.
-func (s *server) worst(ctx context.Context, namespace string, out *v1.Status) error {
-	q := event.Query{Statuses: []model.Status{model.Warning, model.Critical, model.Unknown}}
-	if namespace != "" {
-		id, _ := s.Directory.NamespaceByName(namespace)
-		q.Namespaces = []model.NamespaceID{id}
-	}
-	alive := q
-	alive.Match = func(st *event.State) (bool, error) { return st.Check != model.KeepaliveCheck, nil }
-	alive.Limit, alive.MatchWithin = worstShown, searchWithin
-	page, err := s.Events.List(ctx, alive)
-	if err != nil {
-		return err
-	}
-	out.Worst = s.events(page.States)
-	silent := q
-	silent.Checks, silent.Limit = []model.CheckID{model.KeepaliveCheck}, event.MaxLimit
-	if page, err = s.Events.List(ctx, silent); err != nil {
-		return err
-	}
-	out.Silent = uint64(len(page.States))
-	out.SilentNow = s.events(page.States[:min(silentShown, len(page.States))])
-	return nil
-}

@@ -78,6 +78,12 @@ func (s *Server) describe() v1.Status {
 	if free, err := (disk.OS{}).Free(journalFolder(s.cfg)); err == nil {
 		out.Journal.FreeBytes = free
 	}
+	if free, err := (disk.OS{}).Free(s.cfg.Data); err == nil && s.cfg.Journal != "" {
+		out.Journal.DataFreeBytes = free
+	}
+	if head, applied := s.journal.Head().Number, s.view.Applied().Number; head > applied {
+		out.Journal.BehindCommits = head - applied
+	}
 	behind := s.reactor.Behind()
 	out.Reactions = v1.Reactions{Waiting: int64(s.reactor.Waiting()), BehindSeconds: behind.Seconds(), Lagging: behind > behindWarning}
 	for _, store := range []interface{ Trouble() error }{s.intent.Store(), s.history} {
@@ -95,7 +101,7 @@ func (s *Server) describe() v1.Status {
 		out.Warnings = append(out.Warnings, limitWarning(h))
 	}
 	for _, text := range s.planner.Oversized(3) {
-		out.Warnings = append(out.Warnings, "too much for one assignment, the agent keeps its last one: "+text)
+		out.Warnings = append(out.Warnings, "too much for one assignment: "+text)
 	}
 	return out
 }

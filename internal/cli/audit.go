@@ -154,7 +154,11 @@ func doneTo(c v1.Change) string {
 	if c.Was != "" {
 		return done(c.Op) + " " + refOf(c.Kind, c.Namespace, c.Was) + " to " + c.Name
 	}
-	return done(c.Op) + " " + refOf(c.Kind, c.Namespace, c.Name)
+	text := done(c.Op) + " " + refOf(c.Kind, c.Namespace, c.Name)
+	if c.More > 0 {
+		text += fmt.Sprintf(" and %d more", c.More)
+	}
+	return text
 }
 
 func (a *app) changeLine(c v1.Change) string {

@@ -11,14 +11,21 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// Exit codes of status --exit-code.
+const (
+	nearlyWell = 20
+	notWell    = 21
+)
+
 func (a *app) statusCmd() *cobra.Command {
 	var exitCode bool
 	var output *format
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Is all well? Worst first",
-		Long: "Answers on its first line whether all is well. Below it: the worst events, nodes that are\n" +
-			"silent, problems, agents, disk, and what was changed last.",
+		Long: "Answers on its first line whether all is well. Below it: what is not OK, check by check; nodes that\n" +
+			"are silent, and those that cannot do what they should; agents, messages, disk; and what was\n" +
+			"changed last.",
 		Example: "  muster status\n  muster status --exit-code && echo all is well",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -35,43 +42,147 @@ func (a *app) statusCmd() *cobra.Command {
 			} else {
 				a.printStatus(client.Server(), s)
 			}
-			if err == nil && exitCode && !allWell(s) {
-				return &exitError{20}
+			if code := howWell(s); err == nil && exitCode && code != 0 {
+				return &exitError{code}
 			}
 			return err
 		},
 	}
 	output = formatFlag(c)
-	c.Flags().BoolVar(&exitCode, "exit-code", false, "end with 20 if anything is wrong")
+	c.Flags().BoolVar(&exitCode, "exit-code", false, "end with 20 if it is nearly well (warnings), with 21 if it is not")
 	return c
 }
 
-func allWell(s v1.Status) bool {
-	return len(s.NotReady) == 0 && len(s.Warnings) == 0 && wrong(s.ByStatus) == 0
+// howWell is 0, nearlyWell or notWell.
+func howWell(s v1.Status) int {
+	switch {
+	case len(s.NotReady) > 0 || s.Silent+s.ByStatus.Critical+s.ByStatus.Unknown > 0:
+		return notWell
+	case s.ByStatus.Warning > 0 || len(concerns(s)) > 0:
+		return nearlyWell
+	}
+	return 0
 }
+
+// concerns are what is not well beside events.
+func concerns(s v1.Status) (list []string) {
+	if s.Faulty > 0 {
+		list = append(list, count(s.Faulty, "node")+" with errors")
+	}
+	if s.Spooling > 0 {
+		list = append(list, count(s.Spooling, "agent")+" with results waiting")
+	}
+	failing := 0
+	for _, u := range s.Unsent {
+		failing += u.Failing
+	}
+	if failing > 0 {
+		list = append(list, count(failing, "message")+" not delivered")
+	}
+	if len(s.Warnings) > 0 {
+		list = append(list, "the server warns")
+	}
+	return list
+}
+
+// warningsShown is how many warnings fit on the screen beside the rest.
+const warningsShown = 5
 
 // printStatus answers on the first line; below it, what to look at first.
 func (a *app) printStatus(server string, s v1.Status) {
 	w := a.Stdout
-	fmt.Fprintln(w, a.verdict(s))
+	a.wrapped(a.verdict(s), 0)
 	for _, why := range s.NotReady {
-		fmt.Fprintf(w, "  %s %s\n", a.paint(red, "not ready:"), clean(why, false))
+		a.wrapped("  "+a.paint(red, "not ready:")+" "+clean(why, false), 4)
 	}
-	for _, warning := range s.Warnings {
-		fmt.Fprintf(w, "  %s %s\n", a.paint(yellow, "warning:"), clean(warning, false))
+	for _, warning := range s.Warnings[:min(warningsShown, len(s.Warnings))] {
+		a.wrapped("  "+a.paint(yellow, "warning:")+" "+clean(warning, false), 4)
 	}
-	if len(s.Worst) > 0 {
+	if more := len(s.Warnings) - warningsShown; more > 0 {
+		fmt.Fprintf(w, "  and %d more warnings: muster status -o yaml\n", more)
+	}
+	if len(s.Wrong) > 0 {
 		fmt.Fprintln(w)
-		f := format("table")
-		_ = a.eventTable(s.Worst, &getFlags{output: &f, all: a.namespace == "" && severalNamespaces(s.Worst)}).write(a.Env)
-		if n := wrong(s.ByStatus) - s.Silent; n > uint64(len(s.Worst)) {
-			fmt.Fprintf(w, "%d more: muster get events --status critical,unknown,warning%s\n", n-uint64(len(s.Worst)), a.scope())
+		_ = a.wrongTable(s.Wrong).write(a.Env)
+		if s.WrongMore > 0 {
+			fmt.Fprintf(w, "%s more: muster get events --status critical,unknown,warning%s\n", count(s.WrongMore, "check"), a.scope())
 		}
 	}
 	fmt.Fprintln(w)
+	a.statusOfNodes(s)
+	a.statusOfEvents(s)
+	a.statusOfAgents(s)
+	a.statusOfServer(server, s)
+	for i, c := range s.LastChange {
+		name := ""
+		if i == 0 {
+			name = "changed"
+		}
+		a.line(name, "%s", a.changeLine(c))
+		s.LastHour.Changes -= 1 + c.More
+	}
+	if s.LastHour.Changes > 0 {
+		a.line("", "and %d more in the last hour: muster audit", s.LastHour.Changes)
+	}
+}
+
+// wrongTable shows what is not OK: one line for one cause, however many nodes it has.
+func (a *app) wrongTable(list []v1.Wrong) *table {
+	t := newTable("STATUS", "WHAT", "FOR", "OUTPUT")
+	for _, x := range list {
+		what, output := x.Check, summary(x.Output)
+		if x.Nodes == 1 {
+			what = x.Examples[0] + "/" + x.Check
+		} else {
+			what += " on " + count(x.Nodes, "node")
+			more := ""
+			if x.Nodes > uint64(len(x.Examples)) {
+				more = ", …"
+			}
+			output = strings.Join(x.Examples, ", ") + more + ": " + output
+		}
+		t.add(statusCell(x.Status), what, age(a.Now(), x.Since), output)
+	}
+	return t
+}
+
+func (a *app) statusOfNodes(s v1.Status) {
 	if s.Silent > 0 {
 		a.line("silent", "%s", a.silent(s))
 	}
+	for i, f := range s.Faults {
+		name := ""
+		if i == 0 {
+			name = "errors"
+		}
+		a.line(name, "%s: %s", nodesText(f.Nodes, f.Examples), f.Text)
+	}
+}
+
+func (a *app) statusOfAgents(s v1.Status) {
+	if a.namespace != "" {
+		a.line("nodes", "%d in namespace %s", s.Nodes, a.namespace)
+	} else {
+		text := fmt.Sprintf("%d connected of %s", s.Connected, count(s.Nodes, "node"))
+		if up := s.Now.Sub(s.Started); up < model.DefaultReconnectGrace && s.Connected < s.Nodes {
+			text += fmt.Sprintf("; the server started %s ago, they are coming back", span(up))
+		}
+		a.line("agents", "%s", text)
+	}
+	if s.Spooling > 0 {
+		parts := make([]string, len(s.SpoolingNow))
+		for i, x := range s.SpoolingNow {
+			st := x.Session.Stats
+			parts[i] = fmt.Sprintf("%s (%d, the oldest for %s)", qualified(x.Namespace, x.Name), st.Spooled, span(time.Duration(st.OldestSeconds)*time.Second))
+		}
+		a.line("behind", "results wait on %s: %s; muster get agents --spooling%s", count(s.Spooling, "agent"), strings.Join(parts, ", "), a.scope())
+	}
+	if s.Pending > 0 {
+		a.line("pending", "%s to be accepted: muster node list --pending", count(s.Pending, "machine"))
+	}
+}
+
+func (a *app) statusOfEvents(s v1.Status) {
 	a.line("events", "%d: %d critical, %d unknown, %d warning, %d ok", s.Events, s.ByStatus.Critical, s.ByStatus.Unknown, s.ByStatus.Warning, s.ByStatus.OK)
 	if len(s.Rooms) > 0 {
 		names := make([]string, len(s.Rooms))
@@ -85,37 +196,96 @@ func (a *app) printStatus(server string, s v1.Status) {
 		problems += fmt.Sprintf("; in the last hour %d opened, %d closed", s.LastHour.Opened, s.LastHour.Closed)
 	}
 	a.line("problems", "%s", problems)
-	if a.namespace == "" {
-		a.line("agents", "%d connected of %s", s.Connected, count(s.Nodes, "node"))
-	} else {
-		a.line("nodes", "%d in namespace %s", s.Nodes, a.namespace)
-	}
-	if s.Journal.BudgetBytes > 0 {
-		disk := ""
-		if s.Journal.FreeBytes > 0 {
-			disk = fmt.Sprintf("; %s free on its disk", model.Size(s.Journal.FreeBytes).About())
+	for i, u := range s.Unsent {
+		name := ""
+		if i == 0 {
+			name = "messages"
 		}
-		a.line("journal", "%s of %s (%d %%)%s", model.Size(s.Journal.SizeBytes).About(), model.Size(s.Journal.BudgetBytes).About(), s.Journal.SizeBytes*100/s.Journal.BudgetBytes, disk)
+		text := fmt.Sprintf("%d for handler %s, the oldest waits for %s", u.Waiting, qualified(u.Namespace, u.Handler), age(a.Now(), u.Since))
+		if u.Failing > 0 {
+			text += fmt.Sprintf("; %d tried in vain: %s", u.Failing, firstLine(u.LastError))
+		}
+		a.line(name, "%s", text)
+	}
+}
+
+func (a *app) statusOfServer(server string, s v1.Status) {
+	if j := s.Journal; j.BudgetBytes > 0 {
+		text := fmt.Sprintf("%s of %s (%d %%)", model.Size(j.SizeBytes).About(), model.Size(j.BudgetBytes).About(), j.SizeBytes*100/j.BudgetBytes)
+		if j.FreeBytes > 0 {
+			text += fmt.Sprintf("; %s free on its disk", model.Size(j.FreeBytes).About())
+			if j.FreeBytes < j.BudgetBytes-j.SizeBytes {
+				text += ", less than it may grow"
+			}
+		}
+		if j.DataFreeBytes > 0 {
+			text += fmt.Sprintf("; %s free for the data folder", model.Size(j.DataFreeBytes).About())
+		}
+		a.line("journal", "%s", text)
+		if j.BehindCommits > behindShown || j.QueuedBytes > 0 && j.Blocked != "" {
+			a.line("", "%s wait to be kept; events are %s behind", model.Size(j.QueuedBytes).About(), count(j.BehindCommits, "commit"))
+		}
 	}
 	if s.Reactions.Waiting > 0 {
 		a.line("history", "%s not recorded yet, the oldest of %s ago", count(s.Reactions.Waiting, "change"), span(time.Duration(s.Reactions.BehindSeconds*float64(time.Second))))
 	}
 	a.line("server", "%s, %s, up %s", server, s.Server, age(s.Now, s.Started))
-	for i, c := range s.LastChange {
-		name := ""
-		if i == 0 {
-			name = "changed"
-		}
-		a.line(name, "%s", a.changeLine(c))
-	}
-	if more := s.LastHour.Changes - len(s.LastChange); more > 0 {
-		a.line("", "and %d more in the last hour: muster audit", more)
-	}
 }
+
+// behindShown is how many commits are on their way all the time.
+const behindShown = 10
 
 // line is one fact of status.
 func (a *app) line(name, format string, args ...any) {
-	fmt.Fprintf(a.Stdout, "%-10s %s\n", name, clean(fmt.Sprintf(format, args...), false))
+	a.wrapped(fmt.Sprintf("%-10s %s", name, clean(fmt.Sprintf(format, args...), false)), 11)
+}
+
+// wrapped prints a line; on a terminal that is too narrow, several, all but the first
+// indented. What may be painted is at its beginning.
+func (a *app) wrapped(text string, indent int) {
+	room := a.Width
+	for room > 0 && visible(text) > room {
+		at := -1 // of the last blank that fits
+		for i := range text {
+			if text[i] == ' ' && i > indent && visible(text[:i]) <= room {
+				at = i
+			}
+		}
+		if at < 0 {
+			break
+		}
+		fmt.Fprintln(a.Stdout, strings.TrimRight(text[:at], " "))
+		text = strings.Repeat(" ", indent) + text[at+1:]
+	}
+	fmt.Fprintln(a.Stdout, text)
+}
+
+// visible is the width of a text without its colours.
+func visible(text string) int {
+	for _, colour := range [...]string{red, yellow, green, plain} {
+		text = strings.ReplaceAll(text, colour, "")
+	}
+	return width(text)
+}
+
+// qualified is a name, with its namespace where that is not default.
+func qualified(namespace, name string) string {
+	if namespace == model.DefaultNamespaceName {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// nodesText names some nodes: node web01; 37 nodes (web01, web02, web03, …).
+func nodesText(n int, examples []string) string {
+	if n == 1 && len(examples) == 1 {
+		return "node " + examples[0]
+	}
+	more := ""
+	if n > len(examples) {
+		more = ", …"
+	}
+	return fmt.Sprintf("%s (%s%s)", count(n, "node"), strings.Join(examples, ", "), more)
 }
 
 // scope are the words that make a list cover what status covered.
@@ -130,10 +300,7 @@ func (a *app) scope() string {
 func (a *app) silent(s v1.Status) string {
 	names := make([]string, len(s.SilentNow))
 	for i, e := range s.SilentNow {
-		if names[i] = e.Node; e.Namespace != model.DefaultNamespaceName {
-			names[i] = e.Namespace + "/" + e.Node
-		}
-		names[i] += " for " + age(a.Now(), e.Changed)
+		names[i] = qualified(e.Namespace, e.Node) + " for " + age(a.Now(), e.Changed)
 	}
 	text := count(s.Silent, "node") + ": " + strings.Join(names, ", ")
 	if more := s.Silent - uint64(len(names)); more > 0 {
@@ -156,34 +323,35 @@ func (a *app) verdict(s v1.Status) string {
 		}
 	}
 	events := count(s.Events, "event")
-	how := strings.Join(bad, ", ") + " of " + events
-	if silent := count(s.Silent, "node") + " silent"; s.Silent > 0 && len(bad) > 0 {
-		how += "; " + silent
-	} else if s.Silent > 0 {
-		how = silent + ", the rest is well"
+	var how []string
+	if len(bad) > 0 {
+		how = append(how, strings.Join(bad, ", ")+" of "+events)
+	}
+	if s.Silent > 0 {
+		how = append(how, count(s.Silent, "node")+" silent")
+	}
+	level := howWell(s)
+	if level == nearlyWell { // else they stand below what is worse
+		how = append(how, concerns(s)...)
+	}
+	text := strings.Join(how, "; ")
+	if s.Silent > 0 && len(how) == 1 && len(concerns(s)) == 0 {
+		text += ", the rest is well"
+	}
+	switch level {
+	case notWell:
+		if len(s.NotReady) > 0 {
+			return a.paint(red, "The server is not ready.")
+		}
+		return a.paint(red, "Not well: "+text+".")
+	case nearlyWell:
+		return a.paint(yellow, "Nearly well: "+text+".")
 	}
 	switch {
-	case len(s.NotReady) > 0:
-		return a.paint(red, "The server is not ready.")
-	case s.Silent+by.Critical+by.Unknown > 0:
-		return a.paint(red, "Not well: "+how+".")
-	case len(bad) > 0:
-		return a.paint(yellow, "Nearly well: "+how+".")
-	case len(s.Warnings) > 0:
-		return a.paint(yellow, "Nearly well: the server warns.")
 	case s.Events == 0 && s.Nodes == 0:
 		return "Nothing is watched yet: no machine has joined. Type: muster node token"
 	case s.Events == 0:
 		return "Nothing is watched yet: no result has come in. Type: muster get nodes -A, or muster explain check"
 	}
 	return a.paint(green, fmt.Sprintf("All is well: %s, none is wrong.", events))
-}
-
-func severalNamespaces(events []v1.Event) bool {
-	for _, e := range events {
-		if e.Namespace != events[0].Namespace || e.Namespace != model.DefaultNamespaceName {
-			return true
-		}
-	}
-	return false
 }

@@ -53,6 +53,8 @@ type (
 		chunk   *model.Chunk
 		size    int      // of the encoded chunk, in bytes
 		props   []string // properties that the chunk names
+
+		template *model.CommandTemplate // nil: the chunk names none
 	}
 	propertyDef struct {
 		ref
@@ -219,6 +221,9 @@ func (p *Planner) checkDef(name ref, id model.CheckID, spec *model.CheckSpec) (*
 		return nil, err
 	}
 	d.chunk, d.props = chunk, template.Names()
+	if len(d.props) > 0 {
+		d.template = template
+	}
 	if spec.Targets != nil && !spec.Disabled {
 		if d.targets, err = p.targets(name.ns, spec.Targets); err != nil {
 			return nil, err

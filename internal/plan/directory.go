@@ -32,6 +32,10 @@ type Directory interface {
 	ChecksOf(node model.NodeID) []model.CheckID
 	WhyCheck(node model.NodeID, check model.CheckID) (why Why, ok bool)
 	WhyGroups(node model.NodeID) []Why
+	// Faults are what keeps nodes of a namespace (empty: of all) from doing what they should,
+	// that of the most nodes first, and how many nodes that is in all.
+	Faults(namespace string) (list []Fault, nodes int)
+	FaultsOf(node model.NodeID) []Fault
 	Holders(check model.CheckID) []model.NodeID
 	Holds(node model.NodeID, check model.CheckID) bool
 	Handler(namespace, name string) (*model.HandlerSpec, bool)

@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/binary"
 	"slices"
+	"sync/atomic"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -96,4 +97,5 @@ type content struct {
 	size       int    // in bytes, of which wire.MaxAssignment fit a frame
 	key        string // of properties, in composition.contents
 	refs       int
+	faults     atomic.Pointer[[]fault] // nil: nobody has asked yet
 }

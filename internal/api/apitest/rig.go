@@ -51,6 +51,8 @@ type Rig struct {
 	number   uint64
 	NotReady []string
 	agents   map[model.NodeID]v1.AgentSession
+	Change   func(*v1.Status) // what the server itself says of its state; nil: that it is well
+	Pending  int              // machines that wait to be accepted
 }
 
 // New makes a rig that lives as long as the test. Its clock stands at noon of
@@ -81,7 +83,7 @@ func New(t testing.TB) *Rig {
 		Intent: r.Intent, Events: r.View, Directory: r.Planner, History: r.History, Actions: r,
 		JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Queues: queues,
 		Describe: r.describe, NotReady: func() []string { return r.NotReady },
-		Connected: func(id model.NodeID) bool { return id%2 == 0 }, Agent: r.agent, Registry: prometheus.NewRegistry(), Now: r.Now,
+		Connected: func(id model.NodeID) bool { return id%2 == 0 }, Agent: r.agent, Pending: func() int { return r.Pending }, Registry: prometheus.NewRegistry(), Now: r.Now,
 	})
 	listener := httptest.NewServer(r.Handler)
 	r.URL = listener.URL
@@ -120,10 +122,14 @@ func (r *Rig) Advance(d time.Duration) {
 }
 
 func (r *Rig) describe() v1.Status {
-	return v1.Status{
+	s := v1.Status{
 		Server: "muster test", Started: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), Connected: 2,
 		Journal: v1.Journal{SizeBytes: 1 << 20, BudgetBytes: 4 << 30, FreeBytes: 70 << 30},
 	}
+	if r.Change != nil {
+		r.Change(&s)
+	}
+	return s
 }
 
 // agent is what Session gave a node.
@@ -209,6 +215,18 @@ func (r *Rig) Mark(node string, begun, clean bool) {
 	}
 	r.commit(id, &wire.Record{Kind: wire.RecordSession, Node: id, Session: &wire.SessionMark{
 		Session: 1, Begun: begun, Clean: clean, Namespace: model.DefaultNamespace, KeepaliveMs: 20_000, TimeoutMs: 120_000,
+	}})
+}
+
+// Silent makes a node of namespace default silent.
+func (r *Rig) Silent(node, output string) {
+	r.T.Helper()
+	id, ok := r.Planner.NodeByName("default", node)
+	if !ok {
+		r.T.Fatalf("no node %s", node)
+	}
+	r.commit(id, &wire.Record{Kind: wire.RecordOwn, Node: id, Own: &wire.OwnResult{
+		Chunk: model.BuiltinChunk(model.KeepaliveCheck), Status: model.Critical, Output: []byte(output),
 	}})
 }
 

@@ -1,28 +1,72 @@
 package v1
 
-import "time"
+import (
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
 
 // Status is whether all is well, worst first.
 type Status struct {
-	Server     string    `json:"server"` // version
-	Started    time.Time `json:"started"`
-	Now        time.Time `json:"now"`
-	Nodes      int       `json:"nodes"`
-	Connected  int       `json:"connected"` // agents with a session now
-	Events     uint64    `json:"events"`
-	ByStatus   ByStatus  `json:"byStatus"`
-	Rooms      []Room    `json:"namespaces,omitempty" doc:"What of it is where, if more than one namespace has events: at most 5, those with the most that is not OK first."`
-	Problems   uint64    `json:"problems"`
-	LastHour   LastHour  `json:"lastHour"`
-	Worst      []Event   `json:"worst,omitempty" doc:"The worst events, those about silent nodes left out."`
-	Silent     uint64    `json:"silent" doc:"Nodes of which nothing was heard for longer than their keepalive allows."`
-	SilentNow  []Event   `json:"silentNodes,omitempty" doc:"The keepalive events of some of them."`
-	Journal    Journal   `json:"journal"`
-	Reactions  Reactions `json:"reactions"`
-	Revision   int64     `json:"revision"`
-	LastChange []Change  `json:"lastChanges,omitempty"`
-	NotReady   []string  `json:"notReady,omitempty" doc:"Why the server is not ready; empty: it is."`
-	Warnings   []string  `json:"warnings,omitempty"`
+	Server      string      `json:"server"` // version
+	Started     time.Time   `json:"started"`
+	Now         time.Time   `json:"now"`
+	Incarnation string      `json:"incarnation,omitempty" doc:"Of the journal: which life of the data this is."`
+	Nodes       int         `json:"nodes"`
+	Connected   int         `json:"connected"` // agents with a session now
+	Pending     int         `json:"pending,omitempty" doc:"Machines that want to join and wait for somebody to accept them."`
+	Events      uint64      `json:"events"`
+	ByStatus    ByStatus    `json:"byStatus"`
+	Rooms       []Room      `json:"namespaces,omitempty" doc:"What of it is where, if more than one namespace has events: at most 5, those with the most that is not OK first."`
+	Problems    uint64      `json:"problems"`
+	LastHour    LastHour    `json:"lastHour"`
+	Wrong       []Wrong     `json:"wrong,omitempty" doc:"What is not OK, check by check, the worst first, at most 10; silent nodes are left out."`
+	WrongMore   int         `json:"wrongMore,omitempty" doc:"How many more there are."`
+	Silent      uint64      `json:"silent" doc:"Nodes of which nothing was heard for longer than their keepalive allows."`
+	SilentNow   []Event     `json:"silentNodes,omitempty" doc:"The keepalive events of some of them."`
+	Faulty      int         `json:"faulty,omitempty" doc:"Nodes that cannot do what they should: a property is not set, or set differently by two groups; an assignment is too large."`
+	Faults      []NodeFault `json:"faults,omitempty" doc:"Why, that of the most nodes first, at most 5."`
+	Spooling    int         `json:"spooling,omitempty" doc:"Agents with results that have waited for longer than a minute."`
+	SpoolingNow []Agent     `json:"spoolingAgents,omitempty" doc:"Some of them, the longest wait first."`
+	Journal     Journal     `json:"journal"`
+	Reactions   Reactions   `json:"reactions"`
+	Unsent      []Unsent    `json:"unsent,omitempty" doc:"Messages that wait for their handlers."`
+	Revision    int64       `json:"revision"`
+	LastChange  []Change    `json:"lastChanges,omitempty"`
+	NotReady    []string    `json:"notReady,omitempty" doc:"Why the server is not ready; empty: it is."`
+	Warnings    []string    `json:"warnings,omitempty"`
+}
+
+// Wrong is a check that is not OK, on how many nodes.
+type Wrong struct {
+	Check     string         `json:"check"`
+	Namespace string         `json:"namespace,omitempty" doc:"Of the nodes; empty: of several."`
+	Status    model.Status   `json:"status"`
+	Severity  model.Severity `json:"severity" doc:"Of the worst."`
+	Names
+	Nodes    uint64    `json:"nodes"`
+	Problems uint64    `json:"problems" doc:"Open ones."`
+	Since    time.Time `json:"since" doc:"Since when, on the first node …"`
+	Last     time.Time `json:"last" doc:"… and on the last."`
+	Examples []string  `json:"examples" doc:"Some of the nodes."`
+	Output   string    `json:"output,omitempty" doc:"Of the first of them."`
+}
+
+// NodeFault is what keeps nodes from doing what they should.
+type NodeFault struct {
+	Text     string   `json:"text"`
+	Nodes    int      `json:"nodes"`
+	Examples []string `json:"examples" doc:"Some of the nodes."`
+}
+
+// Unsent is what waits for one handler.
+type Unsent struct {
+	Namespace string    `json:"namespace"`
+	Handler   string    `json:"handler"`
+	Waiting   int       `json:"waiting"`
+	Failing   int       `json:"failing,omitempty" doc:"Those of them that were tried in vain, and are tried again."`
+	Since     time.Time `json:"since" doc:"Of the oldest."`
+	LastError string    `json:"lastError,omitempty"`
 }
 
 // LastHour is what happened in the last hour.
@@ -42,11 +86,13 @@ type ByStatus struct {
 
 // Journal is how the journal is.
 type Journal struct {
-	SizeBytes   int64  `json:"sizeBytes"`
-	FreeBytes   int64  `json:"freeBytes,omitempty" doc:"Of the disk it lies on."`
-	BudgetBytes int64  `json:"budgetBytes"`
-	QueuedBytes int64  `json:"queuedBytes"`
-	Blocked     string `json:"blocked,omitempty"`
+	SizeBytes     int64  `json:"sizeBytes"`
+	FreeBytes     int64  `json:"freeBytes,omitempty" doc:"Of the disk it lies on."`
+	DataFreeBytes int64  `json:"dataFreeBytes,omitempty" doc:"Of the disk with the data folder, where that is another."`
+	BudgetBytes   int64  `json:"budgetBytes"`
+	QueuedBytes   int64  `json:"queuedBytes"`
+	BehindCommits uint64 `json:"behindCommits,omitempty" doc:"Commits that the event view has not applied yet."`
+	Blocked       string `json:"blocked,omitempty"`
 }
 
 // Reactions is how far history and delivery are.

@@ -221,6 +221,19 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
+// BenchmarkWrong finds what is wrong, check by check, among all states.
+func BenchmarkWrong(b *testing.B) {
+	f := newFleet(fleetNodes)
+	v := New(f.options())
+	f.fill(func(c *commit) { v.applyAll(b, c) })
+	counts := v.Counts(0)
+	for b.Loop() {
+		v.Wrong(0)
+	}
+	b.ReportMetric(float64(counts.Wrong()), "wrong")
+	b.ReportMetric(float64(counts.States), "states")
+}
+
 // BenchmarkList is a page of 100 while results flow at full speed on the other core.
 func BenchmarkList(b *testing.B) {
 	f := newFleet(fleetNodes)

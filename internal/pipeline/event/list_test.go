@@ -100,6 +100,49 @@ func compareLists(t *rapid.T, v *View, all []seen, most ids) {
 	}
 }
 
+// compareWrong holds what is wrong check by check against all states, looked at one by one.
+func compareWrong(t *testing.T, v *View, all []seen, namespace model.NamespaceID) {
+	t.Helper()
+	want := map[wrongKey]*Wrong{}
+	nodes := map[wrongKey][]model.NodeID{}
+	for i := range all {
+		s := &all[i].State
+		if s.Status == model.OK || namespace != 0 && s.Namespace != namespace {
+			continue
+		}
+		key := wrongKey{s.Check, s.Status}
+		w := want[key]
+		if w == nil {
+			w = &Wrong{Check: s.Check, Status: s.Status, Namespace: s.Namespace, First: s.Changed}
+			want[key] = w
+		}
+		w.Nodes++
+		w.Severity, w.First, w.Last = max(w.Severity, s.Severity), min(w.First, s.Changed), max(w.Last, s.Changed)
+		if s.Problem != nil {
+			w.Problems++
+		}
+		if s.Namespace != w.Namespace {
+			w.Namespace = 0
+		}
+		nodes[key] = append(nodes[key], s.Node)
+	}
+	got := v.Wrong(namespace)
+	if len(got) != len(want) {
+		t.Errorf("namespace %d: %d, want %d", namespace, len(got), len(want))
+	}
+	for i, w := range got {
+		key := wrongKey{w.Check, w.Status}
+		slices.Sort(nodes[key])
+		want[key].Examples = nodes[key][:min(3, len(nodes[key]))]
+		if fmt.Sprint(w) != fmt.Sprint(*want[key]) {
+			t.Errorf("namespace %d: %+v, want %+v", namespace, w, *want[key])
+		}
+		if i > 0 && w.Severity > got[i-1].Severity {
+			t.Errorf("not the worst first: %+v before %+v", got[i-1], w)
+		}
+	}
+}
+
 // Rooms of one node, of a few and of very many; checks that one node has, a few or most.
 func TestListsAreWhatAFullScanFinds(t *testing.T) {
 	const nodes, namespaces, checks = 400, 5, 14
@@ -142,6 +185,9 @@ func TestListsAreWhatAFullScanFinds(t *testing.T) {
 	all := everyState(t, v)
 	if len(all) < 2000 {
 		t.Fatalf("only %d states", len(all))
+	}
+	for ns := range model.NamespaceID(namespaces + 1) {
+		compareWrong(t, v, all, ns)
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		compareLists(rt, v, all, ids{nodes: nodes + 20, namespaces: namespaces, checks: checks})

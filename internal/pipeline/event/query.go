@@ -83,6 +83,8 @@ type Reader interface {
 	Counts(namespace model.NamespaceID) Counts // zero: all namespaces
 	CountsByNamespace() map[model.NamespaceID]Counts
 	CountsOf(check model.CheckID) Counts
+	// Wrong is what is not OK in a namespace (zero: in all), check by check, worst first.
+	Wrong(namespace model.NamespaceID) []Wrong
 	// Summaries sums up the states of each of these nodes, in their order.
 	Summaries(nodes []model.NodeID) []Summary
 	// Watch streams states as they change (status, problem or output), from now

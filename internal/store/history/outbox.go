@@ -119,6 +119,26 @@ func (s *sqlStore) Pending(ctx context.Context) (map[HandlerRef]int, error) {
 	return out, rows.Err()
 }
 
+func (s *sqlStore) Unsent(ctx context.Context) ([]Unsent, error) {
+	rows, err := s.db.Query(ctx, `SELECT handler_ns, handler, COUNT(*), SUM(CASE WHEN attempts > 0 THEN 1 ELSE 0 END), MIN(created), MAX(last_error)
+		FROM history_outbox WHERE state = 'pending' GROUP BY handler_ns, handler ORDER BY handler_ns, handler`)
+	if err != nil {
+		return nil, fmt.Errorf("read outbox: %w", err)
+	}
+	defer rows.Close()
+	var out []Unsent
+	for rows.Next() {
+		var u Unsent
+		var since int64
+		if err := rows.Scan(&u.Handler.Namespace, &u.Handler.Name, &u.Waiting, &u.Failing, &since, &u.LastError); err != nil {
+			return nil, fmt.Errorf("read outbox: %w", err)
+		}
+		u.Since = fromNanos(since)
+		out = append(out, u)
+	}
+	return out, rows.Err()
+}
+
 func (s *sqlStore) Tried(ctx context.Context, id int64, a Attempt) error {
 	ended := int64(0)
 	if a.State != Pending {

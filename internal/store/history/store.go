@@ -37,6 +37,8 @@ type Store interface {
 	Hasten(ctx context.Context, now, latest time.Time) error
 	// Pending counts the pending deliveries of each handler.
 	Pending(ctx context.Context) (map[HandlerRef]int, error)
+	// Unsent is what waits for each handler, by handler.
+	Unsent(ctx context.Context) ([]Unsent, error)
 	// Tried records an attempt.
 	Tried(ctx context.Context, id int64, a Attempt) error
 	// Deliveries lists those of a problem, oldest first.
@@ -139,6 +141,15 @@ type Delivery struct {
 	NextAt    time.Time     `json:"nextAt,omitzero"`
 	LastError string        `json:"lastError,omitempty"`
 	Ended     time.Time     `json:"ended,omitzero"`
+}
+
+// Unsent is what waits for one handler.
+type Unsent struct {
+	Handler   HandlerRef
+	Waiting   int       // deliveries
+	Failing   int       // those of them that were tried in vain
+	Since     time.Time // of the oldest
+	LastError string    // of one that is failing
 }
 
 // Attempt is the outcome of one try.
