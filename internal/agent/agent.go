@@ -40,6 +40,8 @@ type Agent struct {
 	asked     asked
 	session   session
 
+	credentials credentials
+
 	mu     sync.Mutex
 	checks map[model.CheckID]*check
 	chunks map[model.ChunkID]model.CheckID // what RunNow names
@@ -63,6 +65,7 @@ func New(cfg Config) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{cfg: cfg, ready: make(chan struct{}), remeasured: make(chan struct{}, 1)}
+	a.credentials.expired = make(chan struct{}, 1)
 	a.asked.agent, a.asked.ready = a, make(chan struct{}, 1)
 	a.name.Store(&a.cfg.Name)
 	a.runner = &run.Runner{PluginPath: cfg.PluginPath, Node: func() string { return *a.name.Load() }, Nice: cfg.Nice, Guard: cfg.Guard, Allow: allow}
@@ -130,9 +133,13 @@ func (a *Agent) runAll(ctx context.Context, id *pki.Identity, held *link.Held) e
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { a.watchFacts(checksCtx) })
+	a.credentials.set(id, a.cfg.Machine.Now)
+	session := a.linkConfig(id, held)
+	a.credentials.reach(slices.Concat(session.Told, session.Servers))
+	watching.Go(func() { a.keepCertificate(checksCtx) })
 	linked := make(chan error, 1)
 	go func() {
-		err := link.Run(linkCtx, a.linkConfig(id, held), a.spool, (*events)(a))
+		err := link.Run(linkCtx, session, a.spool, (*events)(a))
 		stopChecks() // nobody will ever take results again
 		linked <- err
 	}()
@@ -149,10 +156,10 @@ func (a *Agent) linkConfig(id *pki.Identity, held *link.Held) link.RunConfig {
 	}
 	return link.RunConfig{
 		Config: link.Config{
-			Node: id.Node, TLS: link.TLSConfig(id, a.cfg.Machine.Now), ServerKey: id.ServerKey, Dial: a.cfg.Dial,
+			Node: id.Node, ServerKey: id.ServerKey, Dial: a.cfg.Dial,
 			BootMs: a.cfg.Machine.BootMs, Now: a.cfg.Machine.Now, Log: a.cfg.Log,
 		},
-		Servers: servers, Told: a.session.Servers, Hello: a.hello, Facts: a.said, Remeasured: a.remeasured, Held: held, Stats: a.stats, Linger: a.cfg.Linger, Answers: &a.asked,
+		Servers: servers, TLS: a.credentials.TLS, Told: a.session.Servers, Hello: a.hello, Facts: a.said, Remeasured: a.remeasured, Held: held, Stats: a.stats, Linger: a.cfg.Linger, Answers: &a.asked,
 	}
 }
 
@@ -186,6 +193,7 @@ func (e *events) Connected(server string, w *wire.Welcome) {
 		}
 	}
 	a.cfg.State(Connected + " to " + server + " as " + w.Name)
+	a.credentials.reach(slices.Concat([]string{server}, now.Servers, a.cfg.Servers, a.credentials.identity().Servers))
 	a.cfg.Log.Info("connected", "server", server, "name", w.Name)
 }
 
@@ -198,6 +206,7 @@ func (e *events) Disconnected(server string, err error) {
 	a.asked.forget()
 	a.cfg.State("no session with " + server + ": " + oneLine(err))
 	a.cfg.Log.Warn("no session", "server", server, "err", err)
+	a.credentials.refused(err)
 }
 
 // Assigned implements link.Events.

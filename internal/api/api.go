@@ -95,6 +95,7 @@ type Options struct {
 	Vouch func(context.Context)
 	// Enrol answers pki.EnrolPath; it has its own proof of identity. nil: none.
 	Enrol    http.Handler
+	Renew    *pki.Renewer          // answers pki.RenewPath, where Enrol is
 	Registry prometheus.Registerer // nil: none
 	Logger   *slog.Logger
 	Now      func() time.Time
@@ -120,6 +121,7 @@ func New(o Options) http.Handler {
 	s := newServer(o)
 	if o.Enrol != nil {
 		s.mux.Handle(pki.EnrolPath, s.enrolment())
+		s.mux.Handle(pki.RenewPath, s.renewal())
 	}
 	return s.people()
 }
@@ -130,6 +132,7 @@ func Apart(o Options) (people, agents http.Handler) {
 	s := newServer(o)
 	mux := http.NewServeMux()
 	mux.Handle(pki.EnrolPath, s.enrolment())
+	mux.Handle(pki.RenewPath, s.renewal())
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, model.Errorf(model.NotFound, "this address is for agents only").WithHint("people have another: --listen of the server"))
 	})

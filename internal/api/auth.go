@@ -49,7 +49,7 @@ func who(ctx context.Context, why string) intent.Who {
 // proof.
 func open(path string) bool {
 	switch path {
-	case "/livez", "/readyz", "/api/v1/login", pki.EnrolPath:
+	case "/livez", "/readyz", "/api/v1/login", pki.EnrolPath, pki.RenewPath:
 		return true
 	}
 	return false

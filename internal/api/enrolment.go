@@ -28,26 +28,39 @@ func Enrolments(r *queue.Registry) func(context.Context) (leave func(), err erro
 // enrolment has no caller yet. Who tries join tokens that do not exist is slowed down as
 // with passwords, and one network has only so many requests under way.
 func (s *server) enrolment() http.Handler {
+	return s.newcomers("enrol", "join_token", s.Enrol.ServeHTTP)
+}
+
+// renewal has shown nothing yet either: its certificate is in the request.
+func (s *server) renewal() http.Handler {
+	return s.newcomers("renew", "renewal", func(w http.ResponseWriter, r *http.Request) {
+		s.metrics.renewals.WithLabelValues(s.Renew.Serve(w, r)).Inc()
+	})
+}
+
+// newcomers bounds what each network asks of serve: what is the prefix, wrong a reason,
+// of refusals in the metrics.
+func (s *server) newcomers(what, wrong string, serve http.HandlerFunc) http.Handler {
 	var under underWay
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		whence := host(r.RemoteAddr)
 		if s.joins.tired(whence) {
-			s.metrics.refused.WithLabelValues("enrol_rate").Inc()
-			writeError(w, model.Errorf(model.Limited, "too many wrong join tokens from %s", whence).WithHint("wait a minute, and check the token: muster node token list"))
+			s.metrics.refused.WithLabelValues(what + "_rate").Inc()
+			writeError(w, model.Errorf(model.Limited, "too many wrong join tokens or certificates from %s", whence).WithHint("wait a minute, and check the token: muster node token list"))
 			return
 		}
 		leave, ok := under.enter(whence)
 		if !ok {
-			s.metrics.refused.WithLabelValues("enrol_network").Inc()
+			s.metrics.refused.WithLabelValues(what + "_network").Inc()
 			w.Header().Set("Connection", "close") // else the answer waits for the rest of the request
-			writeError(w, model.Errorf(model.Unavailable, "%d machines of the network of %s join now", enrolmentsPerNetwork, whence).WithHint("the agent tries again by itself"))
+			writeError(w, model.Errorf(model.Unavailable, "%d machines of the network of %s join or renew now", enrolmentsPerNetwork, whence).WithHint("the agent tries again by itself"))
 			return
 		}
 		defer leave()
 		rec := &recorder{ResponseWriter: w}
-		s.Enrol.ServeHTTP(rec, r)
+		serve(rec, r)
 		if rec.status == http.StatusUnauthorized {
-			s.metrics.refused.WithLabelValues("join_token").Inc()
+			s.metrics.refused.WithLabelValues(wrong).Inc()
 			s.joins.allow(whence)
 		}
 	})

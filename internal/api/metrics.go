@@ -8,6 +8,7 @@ type metrics struct {
 	refused  *prometheus.CounterVec
 	runs     *prometheus.CounterVec
 	watches  prometheus.Gauge
+	renewals *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -29,8 +30,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "muster_api_watches", Help: "Watches that are open.",
 		}),
 	}
+	m.renewals = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "muster_certificate_renewals_total", Help: "Requests of nodes for a new certificate, by outcome.",
+	}, []string{"outcome"})
 	if r != nil {
-		r.MustRegister(m.requests, m.seconds, m.refused, m.runs, m.watches)
+		r.MustRegister(m.requests, m.seconds, m.refused, m.runs, m.watches, m.renewals)
 	}
 	return m
 }

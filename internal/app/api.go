@@ -22,6 +22,7 @@ import (
 // openAPI makes what the listeners serve.
 func (s *Server) openAPI(context.Context) error {
 	tokens := intent.JoinTokens{Store: s.intent.Store()}
+	admit := api.Enrolments(s.queues)
 	options := api.Options{
 		Intent: s.intent, Events: s.view, Directory: s.planner, History: s.history, Actions: s,
 		Incarnation: s.journal.Incarnation().ID,
@@ -30,7 +31,7 @@ func (s *Server) openAPI(context.Context) error {
 			return s.authority.NewToken(s.agentAddresses(), keep)
 		},
 		Enrol: &pki.Enroller{
-			Authority: s.authority, Tokens: tokens, Registrar: s.intent, Servers: s.agentAddresses(), Admit: api.Enrolments(s.queues),
+			Authority: s.authority, Tokens: tokens, Registrar: s.intent, Servers: s.agentAddresses(), Admit: admit,
 		},
 		NewRuns: func() api.Runs { return s.sessions.NewRuns() },
 		Assigned: func(node model.NodeID, check model.CheckID) *model.Chunk {
@@ -43,6 +44,7 @@ func (s *Server) openAPI(context.Context) error {
 			}
 			return nil
 		},
+		Renew:     &pki.Renewer{Authority: s.authority, Registrar: s.intent, Admit: admit},
 		Connected: s.sessions.Connected, Agent: s.agentSession, Queues: s.queues, Describe: s.describe, Limits: s.limitsOf, Vouch: muster.Vouch, NotReady: s.NotReady, Registry: s.registry, Logger: s.log, Now: s.now,
 	}
 	if s.agents == nil {

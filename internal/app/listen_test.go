@@ -46,6 +46,9 @@ func TestAgentsHaveAnAddressOfTheirOwn(t *testing.T) {
 		if status, body := ask(c.l, pki.EnrolPath); (status != http.StatusNotFound) != c.agents || strings.Contains(body, "enrolment is a POST") != c.agents {
 			t.Errorf("%s: enrolment answers %d %s", c.what, status, body)
 		}
+		if status, body := ask(c.l, pki.RenewPath); (status != http.StatusNotFound) != c.agents || strings.Contains(body, "renewal is a POST") != c.agents {
+			t.Errorf("%s: renewal answers %d %s", c.what, status, body)
+		}
 		for path, want := range map[string]int{"/livez": 200, "/api/v1/status": 401, "/nothing": 401} {
 			if !c.people {
 				want = http.StatusNotFound

@@ -21,6 +21,7 @@ func (s *Server) openSessions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.authority.NodeLife = time.Duration(s.cfg.CertificateLife)
 	queued, _ := s.queues.Bounds("journal")
 	s.sessions, err = muster.New(muster.Config{
 		Journal: s.journal, Nodes: nodes{s}, View: s.view, Assignments: s.planner, SigningKey: s.authority.SigningKey(),

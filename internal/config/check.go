@@ -49,6 +49,9 @@ func (s *Server) check() []error {
 	if s.KeepaliveTimeout <= s.KeepaliveInterval {
 		bad("keepalive-timeout (%s) must be longer than keepalive-interval (%s)", s.KeepaliveTimeout, s.KeepaliveInterval)
 	}
+	if s.CertificateLife < model.Duration(10*time.Second) || s.CertificateLife > model.Duration(10*365*24*time.Hour) {
+		bad("certificate-life (%s) must be between 10s and 3650d", s.CertificateLife)
+	}
 	if s.JournalBudget < 64<<20 {
 		bad("journal-budget (%s) must be at least 64MiB", s.JournalBudget)
 	}

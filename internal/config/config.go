@@ -27,6 +27,7 @@ type Server struct {
 
 	KeepaliveInterval model.Duration `name:"keepalive-interval" default:"20s" doc:"How often an agent says that it is there, when it has nothing else to say."`
 	KeepaliveTimeout  model.Duration `name:"keepalive-timeout" default:"120s" doc:"Silence after which a node is reported."`
+	CertificateLife   model.Duration `name:"certificate-life" default:"90d" doc:"How long the certificates of nodes are good for. Agents renew by themselves from two thirds of it on; what is changed is in force with the next renewal."`
 	ReconnectGrace    model.Duration `name:"reconnect-grace" default:"90s" doc:"Added to the deadlines of nodes without a session after the server did not listen."`
 
 	MaxFrame      model.Size `name:"max-frame" default:"1MiB" doc:"Largest frame an agent may send."`

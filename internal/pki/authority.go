@@ -27,10 +27,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Lives of certificates. A node's is as long as the CA's: an agent may be switched
-// off for a year, and who must go is revoked by its node, not by a date.
+// Lives of certificates. Who must go is revoked by its node, not by a date; and an agent
+// that was switched off for long renews a certificate that has expired.
 const (
 	caLife     = 20 * 365 * 24 * time.Hour
+	nodeLife   = 90 * 24 * time.Hour // the default
 	serverLife = 397 * 24 * time.Hour
 	backdate   = 24 * time.Hour // a server whose clock goes back still takes its nodes' certificates
 )
@@ -51,13 +52,18 @@ type Authority struct {
 	names []string
 	now   func() time.Time
 
+	// NodeLife is how long the certificates of nodes are good for; it is set before any is
+	// made. Default 90 days.
+	NodeLife time.Duration
+
 	ca      *x509.Certificate
 	caKey   *ecdsa.PrivateKey
 	signKey ed25519.PrivateKey
 	pool    *x509.CertPool
 
-	mu     sync.Mutex // guards server
+	mu     sync.Mutex // guards what follows
 	server *tls.Certificate
+	failed time.Time // when the last try to renew it did
 }
 
 // Open reads the authority from dir, or makes it on the first start (files 0600,
@@ -67,7 +73,7 @@ func Open(dir string, names []string, now func() time.Time) (*Authority, error) 
 	if now == nil {
 		now = time.Now
 	}
-	a := &Authority{dir: dir, names: slices.Compact(slices.Sorted(slices.Values(names))), now: now}
+	a := &Authority{dir: dir, names: slices.Compact(slices.Sorted(slices.Values(names))), now: now, NodeLife: nodeLife}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make folder of the CA: %w", err)
 	}
@@ -182,17 +188,28 @@ func (a *Authority) SigningKey() ed25519.PrivateKey { return a.signKey }
 func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.server != nil && a.fresh(a.server.Leaf) {
+	if a.server != nil && (a.fresh(a.server.Leaf) || a.serves() && a.now().Sub(a.failed) < renewAgain) {
 		return a.server, nil
 	}
 	cert, key, err := a.load(serverFile, serverKeyFile)
 	if err != nil || !a.fresh(cert) {
 		if cert, key, err = a.makeServer(); err != nil {
+			if a.failed = a.now(); a.serves() {
+				return a.server, nil // the disk is full, perhaps: there is time until it expires
+			}
 			return nil, fmt.Errorf("make the server's certificate: %w", err)
 		}
 	}
 	a.server = &tls.Certificate{Certificate: [][]byte{cert.Raw, a.ca.Raw}, PrivateKey: key, Leaf: cert}
 	return a.server, nil
+}
+
+// renewAgain is how long a failed try to renew the server's certificate rests.
+const renewAgain = time.Minute
+
+// serves says whether the certificate that there is has not expired.
+func (a *Authority) serves() bool {
+	return a.server != nil && a.now().Before(a.server.Leaf.NotAfter)
 }
 
 // fresh says whether a server certificate still serves: our CA's, our names, and
@@ -269,7 +286,7 @@ func (a *Authority) issueNode(key *ecdsa.PublicKey, uid uuid.UUID) ([]byte, erro
 	der, err := a.sign(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "Muster node"}, URIs: []*url.URL{nodeURI(uid)},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}, caLife, key, a.ca, a.caKey)
+	}, a.NodeLife, key, a.ca, a.caKey)
 	if err != nil {
 		return nil, fmt.Errorf("sign certificate of node %s: %w", uid, err)
 	}

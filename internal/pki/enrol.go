@@ -108,8 +108,13 @@ func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(answer)
 		return
 	}
+	refuse(w, "enrolment refused", err)
+}
+
+// refuse answers with an error.
+func refuse(w http.ResponseWriter, title string, err error) {
 	class := model.ClassOf(err)
-	p := problem{Type: "about:blank#" + class.Label(), Title: "enrolment refused", Status: class.HTTP(), Detail: err.Error()}
+	p := problem{Type: "about:blank#" + class.Label(), Title: title, Status: class.HTTP(), Detail: err.Error()}
 	var said *model.Error
 	if errors.As(err, &said) {
 		p.Detail, p.Hint = said.Message, said.Hint

@@ -153,7 +153,16 @@ func pinned(sum [32]byte, trust func(ca [32]byte) error, now func() time.Time) *
 }
 
 func ask(ctx context.Context, client *http.Client, address string, body []byte) (*EnrolAnswer, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+EnrolPath, bytes.NewReader(body))
+	data, err := post(ctx, client, "https://"+address+EnrolPath, body)
+	if err != nil {
+		return nil, err
+	}
+	return decodeAnswer(data)
+}
+
+// post returns what a server answers; an error of its own is a model.Error.
+func post(ctx context.Context, client *http.Client, where string, body []byte) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, where, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -171,17 +180,22 @@ func ask(ctx context.Context, client *http.Client, address string, body []byte) 
 	if err != nil {
 		return nil, err
 	}
-	return decodeAnswer(response.StatusCode, data)
+	return data, answered(response.StatusCode, data)
 }
 
-func decodeAnswer(status int, data []byte) (*EnrolAnswer, error) {
-	if status != http.StatusOK && status != http.StatusAccepted {
-		var p problem
-		_ = json.Unmarshal(data, &p)
-		said := model.Errorf(model.ClassOfHTTP(status), "%s", cmp.Or(p.Detail, fmt.Sprintf("it answers %d %s", status, http.StatusText(status))))
-		said.Hint = p.Hint
-		return nil, said
+// answered is the error that an answer is; nil: none.
+func answered(status int, data []byte) error {
+	if status == http.StatusOK || status == http.StatusAccepted {
+		return nil
 	}
+	var p problem
+	_ = json.Unmarshal(data, &p)
+	said := model.Errorf(model.ClassOfHTTP(status), "%s", cmp.Or(p.Detail, fmt.Sprintf("it answers %d %s", status, http.StatusText(status))))
+	said.Hint = p.Hint
+	return said
+}
+
+func decodeAnswer(data []byte) (*EnrolAnswer, error) {
 	var answer EnrolAnswer
 	if err := json.Unmarshal(data, &answer); err != nil {
 		return nil, fmt.Errorf("read the server's answer: %w", err)

@@ -53,6 +53,9 @@ func (r *runner) random() float64 {
 
 // session is one connection from dial to end; welcomed says whether it opened.
 func (r *runner) session(ctx context.Context, server string) (welcomed bool, err error) {
+	if r.cfg.TLS != nil {
+		r.base.TLS = r.cfg.TLS()
+	}
 	hello := r.cfg.Hello()
 	hello.Streams, hello.Backlog = r.source.Streams(), r.source.Backlog()
 	r.server, r.waiting = server, false

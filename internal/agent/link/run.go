@@ -3,6 +3,7 @@ package link
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"time"
 
@@ -52,9 +53,12 @@ type Answers interface {
 // RunConfig adds to Config what a long-lived agent needs.
 type RunConfig struct {
 	Config
-	Servers []string          // the agent's own, host:port in order of preference
-	Told    []string          // what the last session said: tried first; each Welcome replaces it
-	Hello   func() wire.Hello // all but Node, Protocol, Session, Streams, Backlog, assignment held
+	Servers []string // the agent's own, host:port in order of preference
+	// TLS is asked before each session for what it uses in the place of Config.TLS: a
+	// certificate may be another by then. Nil: Config.TLS.
+	TLS   func() *tls.Config
+	Told  []string          // what the last session said: tried first; each Welcome replaces it
+	Hello func() wire.Hello // all but Node, Protocol, Session, Streams, Backlog, assignment held
 	// Facts is what is true of the machine now, Remeasured has a value after it changed: a
 	// session that was told otherwise is told again. Nil: Hello said all.
 	Facts      func() wire.Facts

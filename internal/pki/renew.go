@@ -1,0 +1,183 @@
+package pki
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// RenewPath is where a node's machine gets a new certificate for its old one. It works
+// without a client's certificate in TLS, so that one that has expired renews as well.
+const RenewPath = "/agent/v1/renew"
+
+const (
+	// maxRenew bounds request and answer, in bytes.
+	maxRenew = 64 << 10
+	// renewableFor is how long after its end a certificate is still renewed.
+	renewableFor = 365 * 24 * time.Hour
+)
+
+// RenewRequest proves by the request that who sends the certificate has its key: the key
+// stays the same, another one is `muster node replace`.
+type RenewRequest struct {
+	Certificate []byte `json:"certificate"` // DER
+	CSR         []byte `json:"csr"`         // DER
+}
+
+// RenewAnswer is the new certificate.
+type RenewAnswer struct {
+	Certificate []byte `json:"certificate"` // PEM
+}
+
+// Renewer answers RenewPath.
+type Renewer struct {
+	Authority *Authority
+	Registrar Registrar
+	// Admit lets in a request that has arrived whole, until leave; nil: all at once.
+	Admit func(context.Context) (leave func(), err error)
+}
+
+// Outcomes of a renewal.
+const (
+	Renewed        = "renewed"
+	RenewedExpired = "renewed_expired" // after its end
+	RenewForeign   = "foreign"         // of another CA
+	RenewKey       = "key"             // the request is for another key
+	RenewUnknown   = "unknown"         // no node has this key
+	RenewBarred    = "barred"          // the node was retired, replaced, …
+	RenewTooOld    = "too_old"
+	RenewMalformed = "malformed"
+	RenewFailed    = "failed" // by our fault, or too many at once
+)
+
+// Serve answers one request and says what came of it.
+func (r *Renewer) Serve(w http.ResponseWriter, q *http.Request) (outcome string) {
+	var request RenewRequest
+	var answer RenewAnswer
+	outcome = RenewMalformed
+	err := error(model.Errorf(model.Invalid, "renewal is a POST"))
+	if q.Method == http.MethodPost {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(enrolTimeout))
+		err = json.NewDecoder(http.MaxBytesReader(w, q.Body, maxRenew)).Decode(&request)
+		var large *http.MaxBytesError
+		switch {
+		case errors.As(err, &large):
+			err = model.Errorf(model.TooLarge, "renewal request is longer than %d bytes", maxRenew)
+		case err != nil:
+			err = model.Errorf(model.Invalid, "renewal request: %w", err)
+		default:
+			answer, outcome, err = r.admitted(q.Context(), request)
+		}
+	}
+	if err != nil {
+		refuse(w, "renewal refused", err)
+		return outcome
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer)
+	return outcome
+}
+
+func (r *Renewer) admitted(ctx context.Context, request RenewRequest) (RenewAnswer, string, error) {
+	if r.Admit != nil {
+		leave, err := r.Admit(ctx)
+		if err != nil {
+			return RenewAnswer{}, RenewFailed, err
+		}
+		defer leave()
+	}
+	return r.Renew(request)
+}
+
+// joinAnew is what somebody types whose machine is to be a node (again).
+const joinAnew = "on the server: muster node token, and then on this machine: muster-agent reset-identity, and what the server printed"
+
+// Renew makes a new certificate for a node's key, on proof of that key. Who has one that
+// expired is no less the node: machines are switched off for months. Who is no node any
+// more is told why.
+func (r *Renewer) Renew(request RenewRequest) (RenewAnswer, string, error) {
+	cert, err := x509.ParseCertificate(request.Certificate)
+	if err != nil {
+		return RenewAnswer{}, RenewMalformed, model.Errorf(model.Invalid, "certificate: %w", err)
+	}
+	public, err := requestKey(request.CSR)
+	if err != nil {
+		return RenewAnswer{}, RenewMalformed, err
+	}
+	uid, err := NodeOf(cert)
+	if err != nil || cert.CheckSignatureFrom(r.Authority.ca) != nil {
+		return RenewAnswer{}, RenewForeign, model.Errorf(model.Unauthenticated, "this certificate was not made by this server for a node").
+			WithHint("look whether this is the server that the machine joined; to join this one, %s", joinAnew)
+	}
+	if !public.Equal(cert.PublicKey) {
+		return RenewAnswer{}, RenewKey, model.Errorf(model.Unauthenticated, "the request is for another key than the certificate's").
+			WithHint("a node gets another key by muster node replace")
+	}
+	key := Fingerprint(public)
+	node, ok := r.Registrar.Holder(key)
+	if !ok || node.UID != uid {
+		if err := r.Registrar.Barred(key); err != nil {
+			return RenewAnswer{}, RenewBarred, err
+		}
+		return RenewAnswer{}, RenewUnknown, model.Errorf(model.Forbidden, "the server knows no node %s with this machine's key", uid).
+			WithHint("if it joined after a backup from which the server was restored, or was deleted, let it join again, %s", joinAnew)
+	}
+	now := r.Authority.now()
+	if now.After(cert.NotAfter.Add(renewableFor)) {
+		return RenewAnswer{}, RenewTooOld, model.Errorf(model.Forbidden, "the certificate of node %s expired at %s, more than %d days ago",
+			node.Name, cert.NotAfter.UTC().Format(time.RFC3339), renewableFor/(24*time.Hour)).
+			WithHint("on the server: muster node replace %s, and then here what that prints", node.Name)
+	}
+	made, err := r.Authority.issueNode(public, uid)
+	if err != nil {
+		return RenewAnswer{}, RenewFailed, err
+	}
+	if now.After(cert.NotAfter) {
+		return RenewAnswer{Certificate: made}, RenewedExpired, nil
+	}
+	return RenewAnswer{Certificate: made}, Renewed, nil
+}
+
+// RenewAt is when a machine asks for a new certificate: after two thirds of the life of
+// the one it has, and up to half of what is left later, by its node's id: a fleet that
+// joined in one hour renews over two weeks.
+func RenewAt(id *Identity) time.Time {
+	life := Life(id)
+	var share float64
+	for _, b := range id.Node[8:] { // random in a random id
+		share = (share + float64(b)) / 256
+	}
+	return id.Certificate.Leaf.NotAfter.Add(-life/3 + time.Duration(share*float64(life/6)))
+}
+
+// Life is how long the identity's certificate was made for.
+func Life(id *Identity) time.Duration {
+	cert := id.Certificate.Leaf
+	return max(time.Second, cert.NotAfter.Sub(cert.NotBefore.Add(backdate)))
+}
+
+// Expired says whether a server refused our certificate because of its date.
+func Expired(err error) bool {
+	return err != nil && bytes.Contains([]byte(err.Error()), []byte("remote error: tls: expired certificate"))
+}
+
+// request asks for a new certificate for the one of an identity.
+func (id *Identity) request() ([]byte, error) {
+	key, ok := id.Certificate.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, errors.New("the agent's key is none that this version makes")
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(RenewRequest{Certificate: id.Certificate.Certificate[0], CSR: csr})
+}

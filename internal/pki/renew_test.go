@@ -1,0 +1,269 @@
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// member is a machine that has joined: its identity, kept in dir.
+func member(t testing.TB, a *Authority, nodes *registrar, dir string) *Identity {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := nodes.Register(t.Context(), Fingerprint(&key.PublicKey), JoinToken{Namespace: "default"}, EnrolRequest{Name: "web01"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := a.issueNode(&key.PublicKey, m.UID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pem, err := keyPEM(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(map[string]any{
+		"node": m.UID, "name": m.Name, "namespace": m.Namespace, "certificate": cert, "ca": a.CAPEM(),
+		"serverKey": publicKey(a.SigningKey()), "key": pem, "ofALaterVersion": 7,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeFile(filepath.Join(dir, IdentityFile), data); err != nil {
+		t.Fatal(err)
+	}
+	id, err := LoadIdentity(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// renewServer serves renewals over TLS with the authority's own certificate.
+func renewServer(t *testing.T, r *Renewer) (address string, outcomes map[string]int) {
+	outcomes = map[string]int{}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { outcomes[r.Serve(w, q)]++ }))
+	s.TLS = &tls.Config{GetCertificate: r.Authority.GetCertificate}
+	s.StartTLS()
+	s.TLS.Certificates = nil // httptest's own
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String(), outcomes
+}
+
+// A certificate is renewed with the same key, before its end and for a year after it; what
+// else the identity's file holds stays.
+func TestRenew(t *testing.T) {
+	began := time.Now()
+	for _, c := range []struct {
+		name    string
+		after   time.Duration
+		outcome string
+		want    string // in the error; empty: it works
+	}{
+		{"half its life", 45 * 24 * time.Hour, Renewed, ""},
+		{"after its end", 100 * 24 * time.Hour, RenewedExpired, ""},
+		{"a year after its end", (90+365)*24*time.Hour - time.Second, RenewedExpired, ""},
+		{"later", (90+365)*24*time.Hour + time.Minute, RenewTooOld, "on the server: muster node replace web01"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			clock, dir, nodes := began, t.TempDir(), &registrar{}
+			now := func() time.Time { return clock }
+			a := open(t, t.TempDir(), now, "127.0.0.1")
+			id := member(t, a, nodes, dir)
+			clock = clock.Add(c.after)
+			address, outcomes := renewServer(t, &Renewer{Authority: a, Registrar: nodes})
+			next, err := Renew(t.Context(), RenewConfig{Identity: id, StateDir: dir, Servers: []string{"127.0.0.1:1", address}, Now: now})
+			if outcomes[c.outcome] != 1 {
+				t.Errorf("outcomes %v, want %s", outcomes, c.outcome)
+			}
+			if c.want != "" {
+				if model.ClassOf(err) != model.Forbidden || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("got %v, want %q", err, c.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept, err := LoadIdentity(dir)
+			if err != nil || !kept.Certificate.Leaf.Equal(next.Certificate.Leaf) {
+				t.Fatalf("another one is kept: %v", err)
+			}
+			if next.Node != id.Node || FingerprintOf(next.Certificate.Leaf) != FingerprintOf(id.Certificate.Leaf) {
+				t.Error("another node, or key")
+			}
+			if end := next.Certificate.Leaf.NotAfter; !end.Equal(clock.Add(90 * 24 * time.Hour).Truncate(time.Second)) {
+				t.Errorf("it ends at %s", end)
+			}
+			if data, _ := os.ReadFile(filepath.Join(dir, IdentityFile)); !strings.Contains(string(data), `"ofALaterVersion": 7`) {
+				t.Errorf("the file holds\n%s", data)
+			}
+		})
+	}
+}
+
+func TestRenewRefusals(t *testing.T) {
+	a, other := open(t, t.TempDir(), nil), open(t, t.TempDir(), nil)
+	nodes := &registrar{}
+	id := member(t, a, nodes, t.TempDir())
+	request := func(change func(*RenewRequest)) RenewRequest {
+		var r RenewRequest
+		body, err := id.request()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(body, &r); err != nil {
+			t.Fatal(err)
+		}
+		if change != nil {
+			change(&r)
+		}
+		return r
+	}
+	foreign, _ := other.IssueNode(request(nil).CSR, id.Node)
+	block, _ := pem.Decode(foreign)
+	otherNode, _ := a.IssueNode(request(nil).CSR, uuid.New())
+	stray, _ := pem.Decode(otherNode)
+	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	csr, _ := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	gone := model.Errorf(model.Forbidden, "node web01 was retired").WithHint("muster node token")
+	for _, c := range []struct {
+		name    string
+		change  func(*RenewRequest)
+		held    bool
+		gone    error
+		outcome string
+		class   model.Class
+	}{
+		{"no certificate", func(r *RenewRequest) { r.Certificate = r.CSR }, true, nil, RenewMalformed, model.Invalid},
+		{"no request", func(r *RenewRequest) { r.CSR = r.Certificate }, true, nil, RenewMalformed, model.Invalid},
+		{"another CA's", func(r *RenewRequest) { r.Certificate = block.Bytes }, true, nil, RenewForeign, model.Unauthenticated},
+		{"the server's", func(r *RenewRequest) { s, _ := a.GetCertificate(nil); r.Certificate = s.Leaf.Raw }, true, nil, RenewForeign, model.Unauthenticated},
+		{"another key", func(r *RenewRequest) { r.CSR = csr }, true, nil, RenewKey, model.Unauthenticated},
+		{"another node's", func(r *RenewRequest) { r.Certificate = stray.Bytes }, true, nil, RenewUnknown, model.Forbidden},
+		{"retired", nil, false, gone, RenewBarred, model.Forbidden},
+		{"nobody", nil, false, nil, RenewUnknown, model.Forbidden},
+		{"right", nil, true, gone, Renewed, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			known := &registrar{gone: c.gone}
+			if c.held {
+				known.held = nodes.held
+			}
+			_, outcome, err := (&Renewer{Authority: a, Registrar: known}).Renew(request(c.change))
+			if outcome != c.outcome || c.class != 0 && model.ClassOf(err) != c.class || c.class == 0 && err != nil {
+				t.Errorf("%s, %v (%v); want %s", outcome, err, model.ClassOf(err), c.outcome)
+			}
+			if outcome == RenewUnknown && !strings.Contains(err.Error(), "muster-agent reset-identity") {
+				t.Errorf("%v does not say what to type", err)
+			}
+		})
+	}
+}
+
+// A fleet that joined within one minute renews over two weeks; nobody before two thirds,
+// nobody late.
+func TestRenewalsAreSpread(t *testing.T) {
+	a := open(t, t.TempDir(), nil)
+	id := member(t, a, &registrar{}, t.TempDir())
+	end := id.Certificate.Leaf.NotAfter
+	if life := Life(id); life.Round(time.Minute) != nodeLife {
+		t.Fatalf("a life of %s", life)
+	}
+	days := map[int]int{}
+	for range 3000 {
+		id.Node = uuid.New()
+		left := end.Sub(RenewAt(id))
+		if left > 30*24*time.Hour+time.Second || left < 15*24*time.Hour-time.Second {
+			t.Fatalf("renews %s before the end", left)
+		}
+		days[int(left/(24*time.Hour))]++
+	}
+	for day, n := range days {
+		if n > 300 { // 200 on average
+			t.Errorf("%d of 3000 renew %d days before the end", n, day)
+		}
+	}
+}
+
+// The server's own certificate is renewed while it runs. Where that cannot be written, the
+// old one serves to its end.
+func TestServerCertificateWhileItCannotBeWritten(t *testing.T) {
+	dir, clock := t.TempDir(), time.Now()
+	a := open(t, dir, func() time.Time { return clock }, "127.0.0.1")
+	first, _ := a.GetCertificate(nil)
+	clock = clock.Add(serverLife * 3 / 4)
+	if err := os.Rename(dir, dir+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.GetCertificate(nil); err != nil || got != first {
+		t.Fatalf("%v, %v", got, err)
+	}
+	if err := os.Rename(dir+"-away", dir); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := a.GetCertificate(nil); got != first {
+		t.Error("tried again at once")
+	}
+	clock = clock.Add(renewAgain)
+	if got, err := a.GetCertificate(nil); err != nil || got == first || !got.Leaf.NotAfter.After(clock.Add(serverLife-time.Minute)) {
+		t.Errorf("not renewed: %v", err)
+	}
+}
+
+// FuzzRenew sends any bytes to where certificates are renewed, and reads them as what a
+// server answers: nobody but a node gets one, and an answer that is taken is the node's.
+func FuzzRenew(f *testing.F) {
+	a := open(f, f.TempDir(), nil)
+	nodes, dir := &registrar{}, f.TempDir()
+	id := member(f, a, nodes, dir)
+	right, err := id.request()
+	if err != nil {
+		f.Fatal(err)
+	}
+	good, err := json.Marshal(RenewAnswer{Certificate: certPEM(id.Certificate.Certificate[0])})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(right)
+	f.Add(good)
+	f.Add([]byte(`{"certificate":"AAAA","csr":7}`))
+	f.Add([]byte(`[`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		w := httptest.NewRecorder()
+		outcome := (&Renewer{Authority: a, Registrar: nodes}).Serve(w, httptest.NewRequest(http.MethodPost, RenewPath, strings.NewReader(string(data))))
+		if (w.Code == http.StatusOK) != (outcome == Renewed) || w.Code >= 500 {
+			t.Fatalf("%d %s %s", w.Code, outcome, w.Body)
+		}
+		if w.Code == http.StatusOK {
+			var answer RenewAnswer
+			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+				t.Fatal(err)
+			}
+			if cert, err := parseCert(answer.Certificate); err != nil || FingerprintOf(cert) != FingerprintOf(id.Certificate.Leaf) {
+				t.Fatalf("a certificate for another key: %v", err)
+			}
+		}
+		if next, err := id.renewed(dir, data); err == nil && (next.Node != id.Node || FingerprintOf(next.Certificate.Leaf) != FingerprintOf(id.Certificate.Leaf)) {
+			t.Fatalf("took %+v", next)
+		}
+	})
+}

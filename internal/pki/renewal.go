@@ -1,0 +1,107 @@
+package pki
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// RenewConfig is the agent's side of a renewal.
+type RenewConfig struct {
+	Identity *Identity
+	StateDir string
+	Servers  []string                                                          // host:port in order of preference
+	Dial     func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
+	Now      func() time.Time                                                  // default time.Now
+}
+
+// Renew gets a new certificate for the identity's key, writes it and returns the identity
+// with it; the old one is in force until then. It tries the servers in order, and asks
+// only one that shows the identity's CA.
+func Renew(ctx context.Context, cfg RenewConfig) (*Identity, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	body, err := cfg.Identity.request()
+	if err != nil {
+		return nil, fmt.Errorf("make the certificate request: %w", err)
+	}
+	client := &http.Client{Timeout: enrolTimeout, Transport: &http.Transport{
+		DialContext: cfg.Dial, TLSClientConfig: cfg.Identity.trusting(cfg.Now), DisableKeepAlives: true,
+	}}
+	last := errors.New("no server is known")
+	for _, address := range cfg.Servers {
+		data, err := post(ctx, client, "https://"+address+RenewPath, body)
+		if err == nil {
+			return cfg.Identity.renewed(cfg.StateDir, data)
+		}
+		last = fmt.Errorf("renew the certificate at %s: %w", address, err)
+		var said *model.Error
+		if errors.As(err, &said) && said.Class != model.Unavailable && said.Class != model.Internal && said.Class != model.Limited {
+			said.Message = fmt.Sprintf("renew the certificate at %s: %s", address, said.Message)
+			return nil, said // this server has spoken; another would say the same
+		}
+	}
+	return nil, last
+}
+
+// trusting is TLS with servers of the identity's CA, without showing a certificate.
+func (id *Identity) trusting(now func() time.Time) *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		InsecureSkipVerify: true, // replaced by VerifyConnection
+		VerifyConnection: func(state tls.ConnectionState) error {
+			leaf := state.PeerCertificates[0]
+			_, err := leaf.Verify(x509.VerifyOptions{Roots: id.CA, CurrentTime: ValidAt(now(), leaf)})
+			return err
+		},
+	}
+}
+
+// renewed checks what the server answered and writes it in the place of the old.
+func (id *Identity) renewed(dir string, data []byte) (*Identity, error) {
+	var answer RenewAnswer
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return nil, fmt.Errorf("read the server's answer: %w", err)
+	}
+	path := filepath.Join(dir, IdentityFile)
+	kept, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read identity: %w", err)
+	}
+	// What is in the file beside the certificate stays, also what a later version put there.
+	var file map[string]json.RawMessage
+	if err := json.Unmarshal(kept, &file); err != nil {
+		return nil, fmt.Errorf("read identity %s: %w", path, err)
+	}
+	if file["certificate"], err = json.Marshal(answer.Certificate); err != nil {
+		return nil, err
+	}
+	text, err := json.MarshalIndent(file, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode the identity: %w", err)
+	}
+	next, err := decodeIdentity(text) // the key fits, and the node is the same as in the file
+	if err != nil {
+		return nil, fmt.Errorf("check the server's answer: %w", err)
+	}
+	if next.Node != id.Node {
+		return nil, errors.New("check the server's answer: the certificate is another node's")
+	}
+	if _, err := next.Certificate.Leaf.Verify(x509.VerifyOptions{
+		Roots: id.CA, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, CurrentTime: next.Certificate.Leaf.NotBefore,
+	}); err != nil {
+		return nil, fmt.Errorf("check the server's answer: %w", err)
+	}
+	return next, writeFile(path, text)
+}
