@@ -98,6 +98,11 @@ func (s *server) nodeStates(ctx context.Context, in *struct {
 	for _, r := range rows[:min(in.Limit, len(rows))] {
 		out.Items = append(out.Items, s.nodeState(r.id, &r.summary, in.Name != ""))
 	}
+	if in.Name != "" {
+		if out.Items[0].Origins, err = s.origins(ctx, ids[0], &out.Items[0]); err != nil {
+			return nil, err
+		}
+	}
 	return &body[v1.NodeStateList]{out}, nil
 }
 

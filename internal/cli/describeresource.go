@@ -118,40 +118,19 @@ func (a *app) describeNode(ctx context.Context, c *client.Client, o object, spec
 	if err := a.describeAgent(ctx, c, n.Namespace, n.Name); err != nil {
 		return err
 	}
-	if system := systemOf(spec.Facts); system != "" {
-		a.field("system", "%s", system)
-	}
-	if addresses := spec.Facts["addresses"]; addresses != "" {
-		a.field("addresses", "%s", strings.ReplaceAll(addresses, ",", ", "))
-	}
-	a.field("groups", "%s", dash(strings.Join(n.Groups, ", ")))
-	for name, value := range spec.Facts { // they stand above, and are read as labels too
-		if n.Labels[name] == value {
-			delete(n.Labels, name)
-		}
-	}
-	a.field("labels", "%s", pairs(n.Labels))
-	a.field("checks", "%d: %s", len(n.Checks), dash(strings.Join(n.Checks, ", ")))
+	a.describeMachine(spec.Facts)
+	a.long("checks", "%d: %s", len(n.Checks), dash(strings.Join(n.Checks, ", ")))
 	if o.Status != nil {
 		a.field("joined", "%s", a.when(o.Status.Created))
 	}
+	if n.Origins == nil {
+		return nil
+	}
+	a.describeLimits(n.Origins.Limits)
+	a.describeGroups(n.Origins, n.Name)
+	a.describeLabels(n.Origins.Labels, spec.Facts)
+	a.describeProperties(n.Origins.Properties)
 	return nil
-}
-
-// systemOf is a machine in one line: debian 12 amd64, 4 CPUs, 15.6 GiB, kernel 6.12.
-func systemOf(facts map[string]string) string {
-	name := strings.TrimSpace(first(facts["distribution"], facts["os"]) + " " + facts["distributionVersion"])
-	parts := []string{strings.TrimSpace(name + " " + facts["arch"])}
-	if cpus, err := strconv.Atoi(facts["cpus"]); err == nil {
-		parts = append(parts, count(cpus, "CPU"))
-	}
-	if memory, err := strconv.ParseInt(facts["memory"], 10, 64); err == nil {
-		parts = append(parts, model.Size(memory).About())
-	}
-	if facts["kernel"] != "" {
-		parts = append(parts, "kernel "+facts["kernel"])
-	}
-	return strings.Trim(strings.Join(parts, ", "), ", ")
 }
 
 func (a *app) describeDeclared(ctx context.Context, c *client.Client, k model.KindInfo, o object, spec model.Spec) error {

@@ -32,6 +32,8 @@ type Directory interface {
 	ChecksOf(node model.NodeID) []model.CheckID
 	WhyCheck(node model.NodeID, check model.CheckID) (why Why, ok bool)
 	WhyGroups(node model.NodeID) []Why
+	Claims(node model.NodeID) []Claim
+	PropertiesOf(node model.NodeID) []PropertyOrigins
 	// Faults are what keeps nodes of a namespace (empty: of all) from doing what they should,
 	// that of the most nodes first, and how many nodes that is in all.
 	Faults(namespace string) (list []Fault, nodes int)

@@ -117,19 +117,7 @@ type object map[string]any // of object, leaf or clash
 
 // resolve merges the levels; nil where nobody says anything.
 func resolve(name string, levels [][]source) *wire.Property {
-	var value any
-	for _, level := range levels {
-		// Sources of one level are merged in a fixed order, so that an error reads the
-		// same on every node.
-		slices.SortFunc(level, func(a, b source) int {
-			return strings.Compare(a.from+string(a.value), b.from+string(b.value))
-		})
-		var here any
-		for _, s := range level {
-			here = join(name, here, tree(s, 0))
-		}
-		value = override(value, here)
-	}
+	value := merged(name, levels)
 	if value == nil {
 		return nil
 	}

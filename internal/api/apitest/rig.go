@@ -195,9 +195,16 @@ func (r *Rig) Nodes(namespace string, labels map[string]string, names ...string)
 // Joined makes a node of a machine that joined by a token, with what it measured of itself.
 func (r *Rig) Joined(name string, facts map[string]string) {
 	r.T.Helper()
+	r.JoinedAs(name, nil, model.NodeSpec{Facts: facts})
+}
+
+// JoinedAs is Joined with what token and agent say: all of spec but the id.
+func (r *Rig) JoinedAs(name string, labels map[string]string, spec model.NodeSpec) {
+	r.T.Helper()
+	spec.UID = uuid.NewSHA1(uuid.NameSpaceDNS, []byte(name)).String()
 	body, err := json.Marshal(model.Resource{
-		APIVersion: model.APIVersion, Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: model.DefaultNamespaceName},
-		Spec: &model.NodeSpec{UID: uuid.NewSHA1(uuid.NameSpaceDNS, []byte(name)).String(), Facts: facts},
+		APIVersion: model.APIVersion, Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: model.DefaultNamespaceName, Labels: labels},
+		Spec: &spec,
 	})
 	must(r.T, err)
 	key := intent.Key{Kind: "Node", Namespace: model.DefaultNamespaceName, Name: name}

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -46,6 +47,47 @@ type NodeState struct {
 	Silent       bool              `json:"silent,omitempty" doc:"Nothing was heard of it for longer than its keepalive allows."`
 	Stopped      bool              `json:"stopped,omitempty" doc:"Its agent was stopped on purpose: nothing is expected of it."`
 	Heard        time.Time         `json:"heard,omitzero" doc:"Last sign of life; none: never."`
+	Origins      *NodeOrigins      `json:"origins,omitempty" doc:"Only where one node is asked for."`
+}
+
+// NodeOrigins is where what a machine has comes from.
+type NodeOrigins struct {
+	Groups     []Link          `json:"groups" doc:"Each group that it is in, and under it why."`
+	Asked      []GroupAsked    `json:"asked,omitempty" doc:"Groups that its agent asked to be in."`
+	Labels     []LabelOrigin   `json:"labels"`
+	Properties []PropertyValue `json:"properties" doc:"All that are said of it, also those that no check reads."`
+	Limits     []LimitUse      `json:"limits,omitempty" doc:"Those of its namespace that are held against each node."`
+}
+
+// GroupAsked is a group that an agent asked to be in.
+type GroupAsked struct {
+	Group    string `json:"group"`
+	Accepted bool   `json:"accepted"`
+	Why      string `json:"why"`
+}
+
+// LabelOrigin is a label with its owner.
+type LabelOrigin struct {
+	Name  string        `json:"name"`
+	Value string        `json:"value"`
+	Owner string        `json:"owner" enum:"server,agent,facts" doc:"Server wins over agent over facts."`
+	Hides []LabelOrigin `json:"hides,omitempty" doc:"What other owners say."`
+}
+
+// PropertyValue is a property of a node and all that is said of it.
+type PropertyValue struct {
+	Name     string           `json:"name"`
+	Value    json.RawMessage  `json:"value,omitempty"`
+	Conflict string           `json:"conflict,omitempty" doc:"Why it has no value here."`
+	From     []PropertyOrigin `json:"from" doc:"In the order in which later ones win."`
+}
+
+// PropertyOrigin is one place that says something of a property.
+type PropertyOrigin struct {
+	Level  string          `json:"level" enum:"global,namespace,group,node"`
+	From   string          `json:"from"`
+	Value  json.RawMessage `json:"value"`
+	Effect string          `json:"effect" enum:"in force,partly in force,overridden,in conflict"`
 }
 
 // NodeFilter selects machines; empty fields select everything. A name or group without
