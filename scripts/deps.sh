@@ -8,10 +8,12 @@ have() {
     postgresql) compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ;;
     gcc) command -v gcc >/dev/null ;;
     systemd) command -v systemd-analyze >/dev/null ;;
+    squid) test -x /usr/sbin/squid ;;
+    haproxy) test -x /usr/sbin/haproxy ;;
     strace) command -v strace >/dev/null ;;
   esac
 }
-missing() { for p in monitoring-plugins-basic postgresql gcc strace systemd; do have "$p" || echo "$p"; done; }
+missing() { for p in monitoring-plugins-basic postgresql gcc strace systemd squid haproxy; do have "$p" || echo "$p"; done; }
 case "${1:-missing}" in
   missing) missing ;;
   install)

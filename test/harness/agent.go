@@ -23,6 +23,8 @@ type Agent struct {
 	Token string   // join token
 	Args  []string // further flags
 	Wrap  []string // words before the binary's: see OnMachine
+
+	Environ []string // beside PATH and the token
 }
 
 // NewAgent makes a join token for one node of the default namespace; nothing runs yet.
@@ -44,7 +46,7 @@ func (s *Server) NewAgent(name string, args ...string) *Agent {
 func (a *Agent) Start() {
 	a.t.Helper()
 	words := append(append([]string{}, a.Wrap...), Binary(), "agent", "--state-dir", a.State, "--name", a.Name)
-	a.Process = LaunchWords(a.t, []string{"MUSTER_TOKEN=" + a.Token, "MUSTER_CONFIG=/dev/null"}, append(words, a.Args...)...)
+	a.Process = LaunchWords(a.t, append([]string{"MUSTER_TOKEN=" + a.Token, "MUSTER_CONFIG=/dev/null"}, a.Environ...), append(words, a.Args...)...)
 }
 
 // Keep copies the state folder, as it is, to another place; Restore puts it back.
@@ -145,4 +147,16 @@ func (s *Server) Apply(yaml string) {
 		s.t.Fatal(err)
 	}
 	s.CLI("apply", "-f", file, "--yes")
+}
+
+// Logs waits until the agent's log has all these texts.
+func (a *Agent) Logs(texts ...string) {
+	a.t.Helper()
+	for _, text := range texts {
+		Until(a.t, 90*time.Second, "the agent says "+text, func() (string, bool) {
+			// A value with spaces is quoted, and so are the quotes and lines in it.
+			log := strings.NewReplacer(`\"`, `"`, `\n`, "\n").Replace(a.Log())
+			return tail(log, 5), strings.Contains(log, text)
+		})
+	}
 }

@@ -2,6 +2,7 @@ package link
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpproxy"
@@ -35,6 +37,9 @@ func NewDialer(lookup func(string) string) func(ctx context.Context, network, ad
 	}
 	proxies := httpproxy.Config{HTTPSProxy: first("HTTPS_PROXY", "https_proxy"), NoProxy: first("NO_PROXY", "no_proxy")}
 	choose := proxies.ProxyFunc()
+	if !readable(proxies.HTTPSProxy) { // the library would go around it
+		choose = func(*url.URL) (*url.URL, error) { return nil, errors.New("unreadable") }
+	}
 	direct := &net.Dialer{Timeout: 15 * time.Second}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		proxy, err := choose(&url.URL{Scheme: "https", Host: addr})
@@ -49,16 +54,25 @@ func NewDialer(lookup func(string) string) func(ctx context.Context, network, ad
 	}
 }
 
-func throughProxy(ctx context.Context, direct *net.Dialer, proxy *url.URL, addr string) (net.Conn, error) {
-	port := proxy.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[proxy.Scheme]
+// readable says whether a proxy's address is one, with or without its scheme.
+func readable(proxy string) bool {
+	if proxy == "" {
+		return true
 	}
+	if !strings.Contains(proxy, "://") {
+		proxy = "http://" + proxy
+	}
+	u, err := url.Parse(proxy)
+	return err == nil && u.Host != ""
+}
+
+func throughProxy(ctx context.Context, direct *net.Dialer, proxy *url.URL, addr string) (net.Conn, error) {
+	port := map[string]string{"http": "80", "https": "443"}[proxy.Scheme]
 	if port == "" {
 		return nil, model.Errorf(model.Unavailable, "the proxy %s has the scheme %q", proxy.Redacted(), proxy.Scheme).
 			WithHint("HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT (or https://…): agents ask for a tunnel by CONNECT")
 	}
-	nc, err := direct.DialContext(ctx, "tcp", net.JoinHostPort(proxy.Hostname(), port))
+	nc, err := direct.DialContext(ctx, "tcp", net.JoinHostPort(proxy.Hostname(), cmp.Or(proxy.Port(), port)))
 	if err != nil {
 		return nil, unreached(proxy, addr, err)
 	}
