@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ type session interface {
 	SendFrame(key wire.StreamKey, last uint64, frame []byte) error
 	Tick(now time.Time)
 	Stats(x *wire.Stats) error
+	SendFacts(x *wire.Facts) error
 	Sent() uint64
 	Bye(reason string)
 	Close()
@@ -72,6 +74,7 @@ type agent struct {
 	status    []model.Status
 	refused   map[uint64]struct{} // numbers refused, until the acknowledgement passes them
 	ledger    ledger
+	facts     map[string]string // as this session was told
 }
 
 var errLeft = errors.New("the run is over")
@@ -132,6 +135,10 @@ func (a *agent) open(ctx context.Context) (session, error) {
 	hello := wire.Hello{Protocol: wire.Protocol, Node: a.uid, Name: a.name, MachineID: a.uid.String(), BootID: a.run.bootID,
 		Session: rand.Uint64(), Version: "load", OS: "linux", Arch: "amd64", ClockUnixMs: time.Now().UnixMilli(),
 		Streams: []wire.StreamHeld{a.holds()}}
+	if a.run.cfg.Facts != nil {
+		a.facts = a.run.cfg.Facts(a.index)
+		hello.Facts = a.facts
+	}
 	assigned := a.assigned
 	a.mu.Unlock()
 	return a.run.connect(ctx, a.cfg, a.run.cfg.Server, &hello, assigned, a)
@@ -376,6 +383,22 @@ func (a *agent) alive(now int64) {
 	a.spooled += len(f.signals)
 	a.ledger.sent++
 	a.leave(now)
+}
+
+// tellFacts says what is true of the machine, where the session was told otherwise.
+func (a *agent) tellFacts() {
+	if a.run.cfg.Facts == nil {
+		return
+	}
+	now := a.run.cfg.Facts(a.index)
+	a.mu.Lock()
+	s, same := a.session, maps.Equal(now, a.facts)
+	a.mu.Unlock()
+	if s != nil && !same && s.SendFacts(&wire.Facts{Facts: now}) == nil {
+		a.mu.Lock()
+		a.facts = now
+		a.mu.Unlock()
+	}
 }
 
 // RunNow is heard, not played: a simulated check has nothing to run.

@@ -15,6 +15,7 @@ type silent struct{}
 
 func (silent) Read() error                                    { return nil }
 func (silent) Stats(*wire.Stats) error                        { return nil }
+func (silent) SendFacts(*wire.Facts) error                    { return nil }
 func (silent) Sent() uint64                                   { return 0 }
 func (silent) SendFrame(wire.StreamKey, uint64, []byte) error { return nil }
 func (silent) Tick(time.Time)                                 {}

@@ -47,6 +47,7 @@ type Config struct {
 	Pages    *Pages                          // asked for while results flow; nil: none
 	Goals    []Goal                          // what the run should reach
 	Before   View                            // what the view holds, asked before and after; nil: not compared
+	Facts    func(i int) map[string]string   // of agent i's machine now, asked every few seconds; nil: none
 	Generate Generator                       // what results say; default: distinct outputs, Changes
 	Plays    func(*model.Chunk) bool         // which checks of an assignment; default those of Prepare
 	Nodes    func(i int) (uuid.UUID, string) // identity of agent i; default NodeUID, NodeName

@@ -310,6 +310,7 @@ func (r *run) keepHouse(ctx context.Context) {
 			}
 			a.alive(now)
 			a.tellAboutItself(now)
+			a.tellFacts()
 		}
 	}
 }

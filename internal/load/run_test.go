@@ -129,8 +129,9 @@ func (x *idealSession) Read() error {
 	}
 }
 
-func (x *idealSession) Stats(*wire.Stats) error { return nil }
-func (x *idealSession) Sent() uint64            { return 0 }
+func (x *idealSession) Stats(*wire.Stats) error     { return nil }
+func (x *idealSession) SendFacts(*wire.Facts) error { return nil }
+func (x *idealSession) Sent() uint64                { return 0 }
 func (x *idealSession) SendFrame(key wire.StreamKey, last uint64, frame []byte) error {
 	select {
 	case <-x.gone:

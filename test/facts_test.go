@@ -1,0 +1,131 @@
+//go:build linux
+
+package test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// membersOf is how many nodes of namespace load are in a group.
+func membersOf(t *testing.T, api *client.Client, group string) int {
+	t.Helper()
+	k, _ := model.KindOf("Group")
+	state, err := api.State(t.Context(), k, "load", group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.Nodes
+}
+
+// A fact changes on every node of a fleet within seconds, while results flow: groups
+// follow, and what the server computes is the changes: each node once, with each
+// condition once, and no group from nothing.
+func TestFactsOfAFleetChange(t *testing.T) {
+	t.Parallel()
+	agents := 2000
+	if os.Getenv("MUSTER_TEST_LONG") == "" {
+		agents = 200
+		testenv.Shortened(t, "200 agents, not 2000", "MUSTER_TEST_LONG=1 go test ./test -run TestFactsOfAFleetChange")
+	}
+	fleet := harness.Fleet{Agents: agents, Checks: 1, Interval: 5 * time.Second}
+	s := harness.NewServer(t)
+	s.Prepare(fleet)
+	s.Start()
+	api := s.Client()
+	s.Apply(`{apiVersion: muster/v1, kind: Group, metadata: {name: old, namespace: load}, spec: {where: 'node.facts.kernel == "6.1"'}}
+---
+{apiVersion: muster/v1, kind: Group, metadata: {name: new, namespace: load}, spec: {where: 'node.facts.kernel == "6.12" && int(node.facts.cpus) > 4'}}
+---
+{apiVersion: muster/v1, kind: Group, metadata: {name: newer, namespace: load}, spec: {groups: [new]}}
+`)
+	var upgraded atomic.Bool
+	cfg := s.Load(fleet, 5*time.Minute)
+	cfg.Facts = func(i int) map[string]string {
+		kernel := "6.1"
+		if upgraded.Load() {
+			kernel = "6.12"
+		}
+		return map[string]string{"hostname": fmt.Sprint("host", i), "kernel": kernel, "cpus": "8", "os": "linux"}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	end := make(chan struct{})
+	go func() { _, _ = load.Run(ctx, cfg); close(end) }()
+	defer func() { cancel(); <-end }()
+	until := func(group string, want int) {
+		t.Helper()
+		harness.Until(t, 90*time.Second, fmt.Sprintf("group %s has %d members", group, want), func() (string, bool) {
+			n := membersOf(t, api, group)
+			return fmt.Sprint(n), n == want
+		})
+	}
+	until("old", agents)
+	work := func(name string) float64 { return s.Metric("muster_plan_" + name) }
+	names := []string{"nodes_visited_total", "conditions_evaluated_total", "groups_evaluated_total", "checks_evaluated_total"}
+	before := map[string]float64{}
+	for _, name := range names {
+		before[name] = work(name)
+	}
+	said := s.Metric("muster_session_frames_total", `outcome="facts"`)
+	upgraded.Store(true)
+	until("newer", agents)
+	until("old", 0)
+	// Conditions over namespace load: agents and the two above; over all: shared/all.
+	want := map[string]float64{"nodes_visited_total": float64(agents), "conditions_evaluated_total": float64(4 * agents)}
+	for _, name := range names {
+		if got := work(name) - before[name]; got != want[name] {
+			t.Errorf("%s: %v for %d changes, want %v", name, got, agents, want[name])
+		}
+	}
+	if told := s.Metric("muster_session_frames_total", `outcome="facts"`) - said; told != float64(agents) {
+		t.Errorf("%v messages of facts, want %d", told, agents)
+	}
+}
+
+// An agent measures its machine, puts itself into groups where it may, and its page says
+// what came of that. A trusted group is not to be had so.
+func TestAgentsAskForGroups(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Client()
+	s.Apply(`{apiVersion: muster/v1, kind: Group, metadata: {name: canary}, spec: {selfJoin: true}}
+---
+{apiVersion: muster/v1, kind: Group, metadata: {name: linux}, spec: {where: 'node.facts.os == "linux" && int(node.facts.memory) > 1000'}}
+---
+{apiVersion: muster/v1, kind: Group, metadata: {name: payment}, spec: {trusted: true, where: 'node.labels.role == "payment"'}}
+`)
+	a := s.NewAgent("web01", "--groups", "canary,payment,nowhere", "--labels", "role=payment")
+	a.Start()
+	var page string
+	harness.Until(t, 40*time.Second, "the page shows what the agent said", func() (string, bool) {
+		r := harness.Run(t, s.Env(), "describe", "node", "web01")
+		page = r.Out
+		return page + r.Errors, r.Code == 0 && strings.Contains(page, "(selfJoin)") && strings.Contains(page, "hardware")
+	})
+	groups, vain, ok := strings.Cut(page, "asked for in vain")
+	if !ok || !strings.Contains(groups, "\n  linux ") || strings.Contains(groups, "payment ") || !strings.Contains(vain, "payment        the group is trusted") ||
+		!strings.Contains(vain, "nowhere        there is no such group") || !strings.Contains(vain, "role           payment              agent") {
+		t.Error(page)
+	}
+	// The operator takes it in, and the agent's asking no longer matters; he alone could.
+	s.Apply(`{apiVersion: muster/v1, kind: Node, metadata: {name: web01, labels: {role: payment}}, spec: {}}`)
+	if page := s.CLI("describe", "node", "web01"); !strings.Contains(page, `the condition holds: node.labels.role == "payment"`) {
+		t.Error(page)
+	}
+	r := harness.Run(t, s.Env(), "get", "nodes", "--group", "payment")
+	if !strings.Contains(r.Out, "web01") {
+		t.Error(r.Out, r.Errors)
+	}
+	a.Stop()
+}
