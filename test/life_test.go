@@ -4,6 +4,10 @@ package test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,4 +54,82 @@ func TestANodeIsRenamed(t *testing.T) {
 		t.Error("there is an event under the old name")
 	}
 	runs.Go()
+}
+
+// A node gets another machine while its results flow, and is retired later: the machine
+// before and the one that was retired are sent away at once and told why, also after the
+// server was killed; whoever was told of a problem is told that it is over.
+func TestANodeIsReplacedAndRetired(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	api := s.Client()
+	told := filepath.Join(t.TempDir(), "told")
+	s.Apply(fmt.Sprintf("apiVersion: muster/v1\nkind: Handler\nmetadata: {name: tell}\nspec: {command: %q}", "cat >>"+told+"; echo >>"+told))
+	first, runs := s.NewAgent("web01"), s.Counter("count", "web01", "  alert: {handlers: [tell]}")
+	runs.Exit(2)
+	first.Start()
+	applied := func() (results uint64) {
+		harness.Until(t, 30*time.Second, "results are applied", func() (string, bool) {
+			e, err := api.Event(t.Context(), "default", "web01", "count")
+			results = e.Results
+			return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Results > 0 && e.Lost == 0
+		})
+		return results
+	}
+	runs.Ran(1)
+	was := applied()
+	hears := func(a *harness.Agent, parts ...string) {
+		t.Helper()
+		harness.Until(t, 30*time.Second, "the machine is sent away, and hears why", func() (string, bool) {
+			log := a.Log()
+			return log, !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(log, p) })
+		})
+	}
+
+	line := s.CLI("node", "replace", "web01", "-m", "new disk")
+	token := regexp.MustCompile(`mj1\.\S+`).FindString(line)
+	second := s.NewAgent("some-other-name")
+	second.Token = token
+	second.Start()
+	hears(first, "(replaced)", "web01", "by admin", "new disk", "muster node replace web01")
+	first.Kill()
+	runs.Ran(2)
+	harness.Until(t, 30*time.Second, "the new machine's results go on with the node's event", func() (string, bool) {
+		e, err := api.Event(t.Context(), "default", "web01", "count")
+		return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Results > was+1 && e.Lost == 0
+	})
+	first.Start()
+	harness.Until(t, 30*time.Second, "the machine before may not come back", func() (string, bool) {
+		return first.Log(), strings.Contains(first.Log(), "(replaced)") && strings.Contains(first.Log(), "new disk")
+	})
+	first.Kill()
+	problem := problems(t, api, "web01")
+	if len(problem) != 1 {
+		t.Fatalf("problems: %+v", problem)
+	}
+
+	if out := s.CLI("node", "retire", "web01", "-m", "scrapped", "--yes"); !strings.Contains(out, "node/web01 retired") {
+		t.Errorf("retire says %q", out)
+	}
+	hears(second, "(retired)", "node web01 was retired by admin", "scrapped", "muster node token")
+	harness.Until(t, 30*time.Second, "who was told is told of the end", func() (string, bool) {
+		text, _ := os.ReadFile(told)
+		return string(text), strings.Count(string(text), problem[0].ID) >= 2
+	})
+	s.Kill()
+	s.Start()
+	if list := s.CLI("get", "events"); strings.Contains(list, "web01") {
+		t.Errorf("its events are there:\n%s", list)
+	}
+	second.Kill()
+	second.Start()
+	harness.Until(t, 30*time.Second, "it may not come back", func() (string, bool) {
+		return second.Log(), strings.Contains(second.Log(), "(retired)") && strings.Contains(second.Log(), "scrapped")
+	})
+	list := s.CLI("node", "list", "--retired")
+	for _, part := range []string{"web01", "retired", "replaced", "scrapped", "new disk", "admin"} {
+		if !strings.Contains(list, part) {
+			t.Errorf("the list does not say %q:\n%s", part, list)
+		}
+	}
 }

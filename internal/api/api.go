@@ -26,6 +26,9 @@ type Intent interface {
 	Apply(ctx context.Context, by intent.Who, resources []model.Resource, o intent.ApplyOptions) (intent.Applied, error)
 	Delete(ctx context.Context, by intent.Who, keys []intent.Key, o intent.ApplyOptions) (intent.Applied, error)
 	Rename(ctx context.Context, by intent.Who, namespace, name, to string, o intent.ApplyOptions) (intent.Applied, error)
+	Retire(ctx context.Context, by intent.Who, keys []intent.Key, o intent.ApplyOptions) (intent.Applied, error)
+	Graves() []intent.Grave
+	Forgive(ctx context.Context, by intent.Who, id string) error
 	Get(ctx context.Context, key intent.Key) (*model.Resource, error)
 	List(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, error)
 	Page(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, bool, error)

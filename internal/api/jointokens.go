@@ -30,7 +30,7 @@ func (s *server) listJoinTokens(ctx context.Context, _ *none) (*body[v1.JoinToke
 
 func joinTokenOf(t pki.JoinToken) v1.JoinToken {
 	return v1.JoinToken{
-		ID: t.ID, Namespace: t.Namespace, Groups: t.Groups, Labels: t.Labels, Expires: t.Expires,
+		ID: t.ID, Namespace: t.Namespace, Groups: t.Groups, Labels: t.Labels, Lifecycle: t.Lifecycle, Replace: t.Replace, Node: t.Node, Expires: t.Expires,
 		MaxUses: t.MaxUses, Uses: t.Uses, Created: t.Created, By: t.By, Note: t.Note,
 	}
 }
@@ -43,12 +43,19 @@ func (s *server) createJoinToken(ctx context.Context, in *struct{ Body v1.JoinTo
 	if _, ok := s.Directory.NamespaceByName(r.Namespace); !ok {
 		return nil, s.noNamespace(ctx, r.Namespace)
 	}
-	keep := pki.JoinToken{
-		Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels, MaxUses: r.MaxUses,
-		By: callerOf(ctx).User, Note: r.Note,
+	if err := r.Lifecycle.Check(); err != nil {
+		return nil, err
 	}
-	if r.ExpiresIn > 0 {
-		keep.Expires = s.Now().Add(time.Duration(r.ExpiresIn) * time.Second).UTC()
+	return s.newJoinToken(ctx, pki.JoinToken{
+		Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels, Lifecycle: r.Lifecycle, Replace: r.Replace, MaxUses: r.MaxUses, Note: r.Note,
+	}, r.ExpiresIn)
+}
+
+// newJoinToken makes a token of what is asked for, by the caller, for so many seconds; 0: for ever.
+func (s *server) newJoinToken(ctx context.Context, keep pki.JoinToken, seconds int64) (*body[v1.JoinToken], error) {
+	keep.By = callerOf(ctx).User
+	if seconds > 0 {
+		keep.Expires = s.Now().Add(time.Duration(seconds) * time.Second).UTC()
 	}
 	token, keep, err := s.NewJoinToken(keep)
 	if err != nil {

@@ -1,18 +1,30 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"slices"
+
+	"github.com/google/uuid"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
 )
 
 // lifeRoutes are what happens to a node after it joined.
 func (s *server) lifeRoutes() {
 	rename := operation("renameNode", http.MethodPost, "/api/v1/nodes/{namespace}/{name}/rename", "nodes", "Give a node another name; it keeps its events and history")
 	handle(s, changing(also(rename, model.NotFound)), s.renameNode)
+	replace := operation("replaceNode", http.MethodPost, "/api/v1/nodes/{namespace}/{name}/replace", "nodes", "Make a token with which another machine becomes this node's; it is shown once")
+	handle(s, also(replace, model.NotFound, model.Conflict), s.replaceNode)
+	retire := operation("retireNodes", http.MethodPost, "/api/v1/retire", "nodes", "Take nodes out of service, in one transaction")
+	retire.MaxBodyBytes = 8 << 20 // 10,000 names
+	handle(s, changing(also(retire, model.NotFound)), s.retireNodes)
+	handle(s, operation("listTombstones", http.MethodGet, "/api/v1/tombstones", "nodes", "Machines that are nodes no more, and why; the newest first"), s.tombstones)
+	handle(s, also(operation("deleteTombstone", http.MethodDelete, "/api/v1/tombstones/{id}", "nodes", "Take one away: its machine may ask to join"), model.NotFound), s.forgive)
 }
 
 // NodePath names one node.
@@ -31,4 +43,59 @@ func (s *server) renameNode(ctx context.Context, in *struct {
 		return nil, s.notThere(ctx, err, intent.Key{Kind: "Node", Namespace: in.Namespace, Name: in.Name})
 	}
 	return &body[v1.Applied]{s.applied(applied, in.Body.DryRun, nil)}, nil
+}
+
+func (s *server) replaceNode(ctx context.Context, in *struct {
+	NodePath
+	Body v1.NodeReplace
+}) (*body[v1.JoinToken], error) {
+	key := intent.Key{Kind: "Node", Namespace: in.Namespace, Name: in.Name}
+	r, err := s.Intent.Get(ctx, key)
+	if err != nil {
+		return nil, s.notThere(ctx, err, key)
+	}
+	uid, err := uuid.Parse(r.Spec.(*model.NodeSpec).UID)
+	if err != nil {
+		return nil, model.Errorf(model.Conflict, "%s has no machine yet that could be replaced", key).WithHint("let one join: muster node token --replace, and start its agent with --name %s", in.Name)
+	}
+	return s.newJoinToken(ctx, pki.JoinToken{Namespace: in.Namespace, Node: uid, MaxUses: 1, Note: in.Body.Message}, in.Body.ExpiresIn)
+}
+
+func (s *server) retireNodes(ctx context.Context, in *struct{ Body v1.NodeRetire }) (*body[v1.Applied], error) {
+	var keys []intent.Key
+	for _, ref := range in.Body.Nodes {
+		key := intent.Key{Kind: "Node", Namespace: cmp.Or(ref.Namespace, model.DefaultNamespaceName), Name: ref.Name}
+		if slices.Contains(keys, key) {
+			return nil, model.Errorf(model.Invalid, "%s stands twice in the list", key)
+		}
+		if _, err := s.Intent.Get(ctx, key); err != nil {
+			return nil, s.notThere(ctx, err, key)
+		}
+		keys = append(keys, key)
+	}
+	o := intent.ApplyOptions{DryRun: in.Body.DryRun, Yes: in.Body.Yes, MaxAffected: in.Body.MaxAffected}
+	applied, err := s.Intent.Retire(ctx, who(ctx, in.Body.Message), keys, o)
+	if err != nil {
+		return nil, err
+	}
+	return &body[v1.Applied]{s.applied(applied, in.Body.DryRun, nil)}, nil
+}
+
+func (s *server) tombstones(_ context.Context, in *struct {
+	Limit int `query:"limit" minimum:"1" maximum:"10000" default:"100"`
+}) (*body[v1.TombstoneList], error) {
+	graves := s.Intent.Graves()
+	out := v1.TombstoneList{Items: []v1.Tombstone{}, All: len(graves)}
+	for _, g := range graves[:min(in.Limit, len(graves))] {
+		out.Items = append(out.Items, v1.Tombstone{
+			ID: g.ID, Name: g.Name, Namespace: g.Namespace, Why: g.Why, Reason: g.Reason, By: g.By, At: g.At, Until: g.Until,
+		})
+	}
+	return &body[v1.TombstoneList]{out}, nil
+}
+
+func (s *server) forgive(ctx context.Context, in *struct {
+	ID string `path:"id" maxLength:"128"`
+}) (*none, error) {
+	return nil, s.Intent.Forgive(ctx, who(ctx, ""), in.ID)
 }

@@ -51,6 +51,11 @@ func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	}
 }
 
+// connected says whether a node has a session now.
+func (s *Server) connected(node model.NodeID) bool {
+	return s.sessions != nil && s.sessions.Connected(node)
+}
+
 // nodes is muster.Nodes on the intent service.
 type nodes struct{ s *Server }
 

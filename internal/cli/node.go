@@ -27,7 +27,7 @@ func (a *app) nodeCmd() *cobra.Command {
 	token.Flags().AddFlagSet(create.Flags())
 	token.AddCommand(create, a.tokenList(), a.tokenDelete())
 
-	g := getFlags{limit: 50}
+	g, retired := getFlags{limit: 50}, false
 	list := &cobra.Command{
 		Use: "list", Short: "The same as muster get nodes", Args: cobra.NoArgs,
 		Example: "  muster node list -l env=prod",
@@ -36,6 +36,9 @@ func (a *app) nodeCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if retired {
+				return a.listTombstones(c.Context(), client, g.limit, *g.output)
+			}
 			k, _ := model.KindOf("Node")
 			return a.getResources(c.Context(), client, k, nil, &g)
 		},
@@ -43,8 +46,9 @@ func (a *app) nodeCmd() *cobra.Command {
 	g.output = formatFlag(list)
 	list.Flags().StringVarP(&g.selector, "selector", "l", "", "labels: env=prod,tier!=db,owner,!old")
 	list.Flags().BoolVarP(&g.all, "all-namespaces", "A", false, "of all namespaces")
+	list.Flags().BoolVar(&retired, "retired", false, "machines that are nodes no more, and why")
 	list.Flags().IntVar(&g.limit, "limit", 50, "rows at most (0: all)")
-	c.AddCommand(token, list, a.nodeRename())
+	c.AddCommand(token, list, a.nodeRename(), a.nodeReplace(), a.nodeRetire(), a.nodeForgive())
 	return c
 }
 
@@ -52,6 +56,7 @@ func (a *app) tokenCreate() *cobra.Command {
 	var groups, labels []string
 	var note, lasts string
 	var uses int
+	var life lifeFlags
 	var output *format
 	c := &cobra.Command{
 		Use:     "create",
@@ -65,6 +70,9 @@ func (a *app) tokenCreate() *cobra.Command {
 				return err
 			}
 			if r.Labels, err = labelsOf(labels); err != nil {
+				return err
+			}
+			if err := life.into(&r); err != nil {
 				return err
 			}
 			client, err := a.connect()
@@ -99,6 +107,7 @@ func (a *app) tokenCreate() *cobra.Command {
 	c.Flags().StringVar(&lasts, "for", "24h", "how long it is valid (0: for ever)")
 	c.Flags().IntVar(&uses, "uses", 0, "how many machines may join with it (0: any number)")
 	c.Flags().StringVarP(&note, "message", "m", "", "what it is for")
+	life.add(c)
 	return c
 }
 

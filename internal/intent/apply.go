@@ -37,6 +37,7 @@ const (
 	Unchanged Op = "unchanged"
 	Deleted   Op = "deleted"
 	Renamed   Op = "renamed"
+	Gone      Op = "retired"
 )
 
 // Outcome is what became of one resource.
@@ -90,6 +91,9 @@ func (s *Service) Delete(ctx context.Context, by Who, keys []Key, o ApplyOptions
 		if expect, ok := o.Expect[key]; ok && expect != row.Revision {
 			return Applied{}, stale(Write{Key: key, Expect: expect}.Check(true, row.Revision))
 		}
+		if key.Kind == "Node" {
+			a.bury(row, Tombstone{Why: Removed, Reason: by.Why})
+		}
 		a.add(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: Deleted, Diff: difference(row.Body, nil), Warnings: disowned(row)})
 	}
 	return a.finish(ctx)
@@ -136,7 +140,8 @@ type application struct {
 	opts     ApplyOptions
 	writes   []Write
 	outcomes []Outcome
-	written  []int // index into outcomes of each write
+	written  []int   // index into outcomes of each write
+	graves   []Write // tombstones that are written, or taken away, with it
 
 	set       map[Key]*model.Resource // what is applied
 	going     map[Key]bool            // what is pruned
@@ -242,6 +247,9 @@ func (a *application) resource(ctx context.Context, r *model.Resource, set map[K
 		if err := s.keepMeasured(node, row, exists); err != nil {
 			return err
 		}
+		if !exists {
+			a.graves = append(a.graves, s.nodes.lift(node.UID)...) // it is declared again
+		}
 	}
 	if write.Body, err = encode(r); err != nil {
 		return err
@@ -339,7 +347,7 @@ func (a *application) finish(ctx context.Context) (Applied, error) {
 	if refused != nil || len(a.writes) == 0 {
 		return out, refused
 	}
-	done, err := a.service.commit(ctx, a.by, a.writes)
+	done, err := a.service.commit(ctx, a.by, slices.Concat(a.writes, a.graves))
 	if model.ClassOf(err) == model.Conflict && a.opts.Owner != "" {
 		err = meanwhile(err)
 	}
@@ -350,7 +358,7 @@ func (a *application) finish(ctx context.Context) (Applied, error) {
 		return Applied{}, err
 	}
 	out.Revision = done.Revision
-	for i := range done.Rows {
+	for i := range a.writes {
 		out.Outcomes[a.written[i]].Revision = done.Revision
 	}
 	return out, nil

@@ -172,6 +172,13 @@ func (s *Service) Register(ctx context.Context, key string, token pki.JoinToken,
 	if member, ok := s.Holder(key); ok {
 		return member, nil
 	}
+	if node, ok := s.place(token, namespace, base); ok {
+		return s.takePlace(ctx, node, key, token, request)
+	}
+	if token.Node != uuid.Nil {
+		return pki.Member{}, model.Errorf(model.Conflict, "the node that join token %s was made for is there no more", token.ID).
+			WithHint("a token for a new node, on the server: muster node token")
+	}
 	uid := uuid.New()
 	for i := 1; i <= 1000; i++ {
 		name := base
@@ -187,7 +194,7 @@ func (s *Service) Register(ctx context.Context, key string, token pki.JoinToken,
 		if err != nil {
 			return pki.Member{}, err
 		}
-		writes := append([]Write{{Key: KeyOf(&r), Body: body}}, s.nodes.liftKey(key)...)
+		writes := append([]Write{{Key: KeyOf(&r), Body: body}}, s.nodes.lift(keyTomb+key)...)
 		_, err = s.commit(ctx, Who{User: "token:" + token.ID, Why: "joined"}, writes)
 		if model.ClassOf(err) == model.Conflict {
 			continue // that name is taken

@@ -30,6 +30,8 @@ type Options struct {
 	// NodeChanged hears of a node that has another name, or another machine, from the
 	// moment on when LookupNode says so. May be nil.
 	NodeChanged func(was, is NodeInfo)
+	// Connected says whether a node has a session now; nil: nobody has.
+	Connected func(model.NodeID) bool
 	// Limits are the server's defaults; a namespace's own win.
 	Limits model.Limits
 	// AuditRetention is how long recorded changes are kept; zero: for ever.

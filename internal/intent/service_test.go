@@ -23,6 +23,9 @@ type world struct {
 	between  func()
 	dsn      string
 	now      time.Time
+
+	connected bool     // whether nodes have sessions
+	changed   []string // what NodeChanged heard
 }
 
 func newWorld(t *testing.T) *world {
@@ -40,7 +43,9 @@ func (w *world) open(t *testing.T) {
 	t.Cleanup(func() { store.Close() })
 	w.Service = intent.NewService(intent.Options{
 		Store: store, Now: func() time.Time { return w.now }, Limits: model.Limits{Labels: 3},
-		Impact: w.impact,
+		Connected:   func(model.NodeID) bool { return w.connected },
+		NodeChanged: func(was, is intent.NodeInfo) { w.changed = append(w.changed, is.Name+":"+was.Key+">"+is.Key) },
+		Impact:      w.impact,
 	})
 	if err := w.Load(t.Context()); err != nil {
 		t.Fatal(err)

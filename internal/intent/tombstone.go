@@ -157,14 +157,14 @@ func (s *Service) Barred(key string) error {
 	return nil
 }
 
-// liftKey takes away what was said against the machine with this key alone.
-func (x *nodeIndex) liftKey(key string) []Write {
+// lift takes a tombstone away, if it is there.
+func (x *nodeIndex) lift(name string) []Write {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if _, ok := x.tombs.by[keyTomb+key]; !ok {
+	if _, ok := x.tombs.by[name]; !ok {
 		return nil
 	}
-	return []Write{{Key: Key{Kind: tombstoneKind, Name: keyTomb + key}, Expect: -1}}
+	return []Write{{Key: Key{Kind: tombstoneKind, Name: name}, Expect: -1}}
 }
 
 // expired are the tombstones that nobody needs any more.

@@ -230,6 +230,12 @@ func (v *validator) node(s *NodeSpec) {
 	v.names("spec.groups", s.Groups, v.sharedName)
 	v.names("spec.mayJoin", s.MayJoin, v.sharedName)
 	v.properties("spec.properties", s.Properties)
+	if l := s.Lifecycle; l != nil && l.ForgetAfter != 0 {
+		if !l.Ephemeral {
+			v.flaw("spec.lifecycle.forgetAfter", "write lifecycle: {ephemeral: true, forgetAfter: "+l.ForgetAfter.String()+"}", "only ephemeral nodes are forgotten")
+		}
+		v.between("spec.lifecycle.forgetAfter", l.ForgetAfter, Duration(minForgetAfter), Duration(maxForgetAfter))
+	}
 	if k := s.Keepalive; k != nil {
 		v.between("spec.keepalive.interval", k.Interval, Duration(time.Second), maxTimeout)
 		v.between("spec.keepalive.timeout", k.Timeout, Duration(time.Second), maxInterval)

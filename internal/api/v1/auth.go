@@ -1,6 +1,12 @@
 package v1
 
-import "time"
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
 
 // Login asks for a session.
 type Login struct {
@@ -55,6 +61,8 @@ type JoinTokenRequest struct {
 	Namespace string            `json:"namespace,omitempty"`
 	Groups    []string          `json:"groups,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
+	Lifecycle *model.Lifecycle  `json:"lifecycle,omitempty" doc:"Of the nodes that join with it."`
+	Replace   bool              `json:"replace,omitempty" doc:"A machine takes the place of a node that has the name it wants and no session."`
 	ExpiresIn int64             `json:"expiresInSeconds,omitempty" minimum:"0" doc:"0: never."`
 	MaxUses   int               `json:"maxUses,omitempty" minimum:"0" doc:"0: no limit."`
 	Note      string            `json:"note,omitempty" maxLength:"1000"`
@@ -66,6 +74,9 @@ type JoinToken struct {
 	Namespace string            `json:"namespace"`
 	Groups    []string          `json:"groups,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
+	Lifecycle *model.Lifecycle  `json:"lifecycle,omitempty"`
+	Replace   bool              `json:"replace,omitempty"`
+	Node      uuid.UUID         `json:"node,omitzero" doc:"The one node whose machine joins with it."`
 	Expires   time.Time         `json:"expires,omitzero"`
 	MaxUses   int               `json:"maxUses,omitempty"`
 	Uses      int               `json:"uses"`

@@ -1,0 +1,141 @@
+package intent_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+func (w *world) join(t *testing.T, key, name string, token pki.JoinToken) (pki.Member, error) {
+	t.Helper()
+	return w.Register(t.Context(), key, token, pki.EnrolRequest{Name: name, Facts: map[string]string{"key": key}})
+}
+
+// Another machine takes a node's place: by a token made for the node, or by one that may
+// replace, where nobody has a session.
+func TestReplace(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := w.LookupNode(first.UID)
+	bound, open := pki.JoinToken{ID: "b", Node: first.UID, By: "ada", Note: "new disk"}, pki.JoinToken{ID: "r", Replace: true, By: "ada"}
+	for _, c := range []struct {
+		key, name, want string
+		token           pki.JoinToken
+		connected       bool
+		same            bool // the first node
+	}{
+		{"k2", "anything", "web01", bound, true, true},
+		{"k3", "web01", "web01-2", open, true, false},
+		{"k4", "web01", "web01", open, false, true},
+		{"k5", "db01", "db01", open, false, false},
+	} {
+		w.connected = c.connected
+		got, err := w.join(t, c.key, c.name, c.token)
+		if err != nil || got.Name != c.want || (got.UID == first.UID) != c.same {
+			t.Fatalf("%s: %+v, %v", c.key, got, err)
+		}
+	}
+	for range 2 {
+		if after, ok := w.LookupNode(first.UID); !ok || after.ID != before.ID || after.Key != "k4" {
+			t.Fatalf("%+v", after)
+		}
+		old, ok := w.TombstoneOfKey("k1")
+		if !ok || old.Why != intent.Replaced || !strings.Contains(old.Sentence(), "web01") || !strings.Contains(old.Sentence(), "by ada") || !strings.Contains(old.Sentence(), "new disk") {
+			t.Fatalf("the machine before hears %+v %q", old, old.Sentence())
+		}
+		w.open(t)
+	}
+	if changes := strings.Join(w.changed, " "); changes != "web01:k1>k2 web01:k2>k4" {
+		t.Errorf("sessions to end: %s", changes)
+	}
+	r, err := w.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "web01"})
+	if err != nil || r.Spec.(*model.NodeSpec).Facts["key"] != "k4" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := w.Retire(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web01"}}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.join(t, "k6", "web01", bound); model.ClassOf(err) != model.Conflict {
+		t.Errorf("a token for a node that is gone: %v", err)
+	}
+}
+
+// Nodes that are retired are gone in one commit, and their machines hear why; so do
+// those of nodes that are deleted. Whoever declares or lets them in again says otherwise.
+func TestRetire(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	key := func(name string) intent.Key { return intent.Key{Kind: "Node", Namespace: "default", Name: name} }
+	var members []pki.Member
+	for _, name := range []string{"a", "b", "c"} {
+		m, err := w.join(t, "k-"+name, name, pki.JoinToken{ID: "t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		members = append(members, m)
+	}
+	if err := w.BulkNodes(ctx, ada, "default", []intent.NewNode{{UID: uuid.New(), Name: "never-came"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.affected = 60
+	if _, err := w.Retire(ctx, ada, []intent.Key{key("a"), key("b")}, intent.ApplyOptions{}); model.ClassOf(err) != model.Guarded {
+		t.Fatalf("without --yes: %v", err)
+	}
+	if _, err := w.Retire(ctx, ada, []intent.Key{key("a"), key("nobody")}, intent.ApplyOptions{Yes: true}); model.ClassOf(err) != model.NotFound {
+		t.Fatalf("with a name that is not there: %v", err)
+	}
+	by := ada
+	by.Why = "scrapped"
+	done, err := w.Retire(ctx, by, []intent.Key{key("a"), key("b")}, intent.ApplyOptions{Yes: true})
+	if err != nil || len(done.Outcomes) != 2 || done.Outcomes[0].Op != intent.Gone || done.Outcomes[1].Revision != done.Revision {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if _, err := w.Delete(ctx, ada, []intent.Key{key("c"), key("never-came")}, intent.ApplyOptions{Yes: true}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, ok := w.LookupNode(members[0].UID); ok {
+			t.Fatal("a is there")
+		}
+		graves := w.Graves()
+		if len(graves) != 3 {
+			t.Fatalf("%+v", graves)
+		}
+		a, ok := w.Tombstone(members[0].UID)
+		if !ok || a.Why != intent.Retired || !strings.Contains(a.Sentence(), "node a was retired by ada at ") || !strings.Contains(a.Sentence(), ": scrapped") || !strings.Contains(a.Hint(), "muster node token") {
+			t.Fatalf("%+v: %s (%s)", a, a.Sentence(), a.Hint())
+		}
+		if c, ok := w.Tombstone(members[2].UID); !ok || c.Why != intent.Removed {
+			t.Fatalf("%+v", c)
+		}
+		if w.Barred("k-a") == nil {
+			t.Error("its key may ask to join")
+		}
+		w.open(t)
+	}
+	again := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "c"}, Spec: &model.NodeSpec{UID: members[2].UID.String()}}
+	if _, err := w.Apply(ctx, ada, []model.Resource{again}, intent.ApplyOptions{Yes: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Forgive(ctx, ada, members[0].UID.String()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Forgive(ctx, ada, members[0].UID.String()); model.ClassOf(err) != model.NotFound {
+		t.Fatalf("twice: %v", err)
+	}
+	if graves := w.Graves(); len(graves) != 1 || graves[0].Name != "b" || w.Barred("k-a") != nil {
+		t.Fatalf("%+v", graves)
+	}
+	w.now = w.now.Add(365 * 24 * time.Hour)
+	if err := w.TidyNow(ctx); err != nil || len(w.Graves()) != 1 {
+		t.Fatalf("for good: %+v, %v", w.Graves(), err)
+	}
+}

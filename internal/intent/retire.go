@@ -1,0 +1,93 @@
+package intent
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Retire takes nodes out of service, in one commit and with the guard of Apply: their
+// rows go, and with them their events; tombstones stay, so that a machine that comes
+// back hears why it is refused.
+func (s *Service) Retire(ctx context.Context, by Who, keys []Key, o ApplyOptions) (Applied, error) {
+	return s.bury(ctx, by, keys, Tombstone{Why: Retired, Reason: by.Why}, o)
+}
+
+func (s *Service) bury(ctx context.Context, by Who, keys []Key, t Tombstone, o ApplyOptions) (Applied, error) {
+	a := application{service: s, by: by, opts: o}
+	for _, key := range keys {
+		row, err := s.opts.Store.Get(ctx, key)
+		if err != nil {
+			return Applied{}, err
+		}
+		a.bury(row, t)
+		a.add(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: Gone})
+	}
+	return a.finish(ctx)
+}
+
+// bury adds the tombstone of a node's row. A node that never had a machine of its own
+// leaves none; one that is only deleted leaves one where its machine may come back.
+func (a *application) bury(row Row, t Tombstone) {
+	r, err := decode(row)
+	if err != nil {
+		return // then nobody can be it
+	}
+	spec := r.Spec.(*model.NodeSpec)
+	uid, err := uuid.Parse(spec.UID)
+	if err != nil {
+		return
+	}
+	if info, ok := a.service.LookupNode(uid); ok && spec.Key == "" {
+		spec.Key = info.Key // on its way into the row
+	}
+	if spec.Key == "" && t.Why == Removed {
+		return
+	}
+	t.Name, t.Namespace, t.Key, t.By, t.At = row.Name, row.Namespace, spec.Key, a.by.User, a.service.opts.Now().UTC()
+	a.graves = append(a.graves, t.write(uid.String()))
+}
+
+// Grave is a tombstone with the name of its row.
+type Grave struct {
+	ID string
+	Tombstone
+}
+
+// Graves are all tombstones that are in force, the newest first.
+func (s *Service) Graves() []Grave {
+	now := s.opts.Now()
+	s.nodes.mu.RLock()
+	var out []Grave
+	for id, t := range s.nodes.tombs.by {
+		if t.Until.IsZero() || now.Before(t.Until) {
+			out = append(out, Grave{id, t})
+		}
+	}
+	s.nodes.mu.RUnlock()
+	slices.SortFunc(out, func(a, b Grave) int {
+		if c := b.At.Compare(a.At); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return out
+}
+
+// Forgive takes a tombstone away: its machine is unknown from then on, and may ask to join.
+func (s *Service) Forgive(ctx context.Context, by Who, id string) error {
+	writes := s.nodes.lift(id)
+	if writes == nil {
+		return model.Errorf(model.NotFound, "there is no tombstone %s", id).WithHint("all of them: muster node list --retired")
+	}
+	_, err := s.commit(ctx, by, writes)
+	return err
+}
+
+// forgottenFor is how long a machine that was forgotten hears why.
+const forgottenFor = 7 * 24 * time.Hour
