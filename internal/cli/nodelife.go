@@ -79,7 +79,7 @@ func (a *app) nodeReplace() *cobra.Command {
 			if !t.Expires.IsZero() {
 				until = " until " + t.Expires.In(a.Zone).Format("2006-01-02 15:04:05 MST")
 			}
-			fmt.Fprintf(a.Stdout, "On the machine that is to be %s, paste:\n\n  muster-agent --token %s\n\nIt works once%s. Take it back with: muster node token delete %s\n",
+			fmt.Fprintf(a.Stdout, "On the machine that is to be %s, paste:\n\n  muster-agent join %s\n\nIt works once%s. Take it back with: muster node token delete %s\n",
 				clean(args[0], false), clean(t.Token, false), until, clean(t.ID, false))
 			return nil
 		},
