@@ -13,6 +13,7 @@ import (
 // Proxy passes TCP connections on to an address, until their answers are muted.
 type Proxy struct {
 	Address string
+	Stop    func()       // ends it, and its connections
 	muted   atomic.Int64 // connections of this number and before hear nothing more
 	last    atomic.Int64
 }
@@ -20,7 +21,13 @@ type Proxy struct {
 // NewProxy begins to listen; it ends with the test.
 func NewProxy(t testing.TB, to string) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return NewProxyAt(t, "127.0.0.1:0", to)
+}
+
+// NewProxyAt listens at an address.
+func NewProxyAt(t testing.TB, address, to string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,11 +44,12 @@ func NewProxy(t testing.TB, to string) *Proxy {
 			passing.Go(func() { p.pass(from, to, number, ended) })
 		}
 	})
-	t.Cleanup(func() {
+	p.Stop = sync.OnceFunc(func() {
 		l.Close()
 		close(ended)
 		passing.Wait()
 	})
+	t.Cleanup(p.Stop)
 	return p
 }
 
