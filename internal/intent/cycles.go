@@ -38,19 +38,26 @@ func (s *Service) cycles(ctx context.Context, set map[Key]*model.Resource) (prob
 		if key.Kind != "Group" {
 			continue
 		}
-		seen := map[Key]bool{}
-		stack := members(key)
+		from := map[Key]Key{} // by which group each was come to
+		stack := []Key{key}
 		for len(stack) > 0 {
 			k := stack[len(stack)-1]
 			stack = stack[:len(stack)-1]
-			if k == key {
-				problems = append(problems, model.Errorf(model.Invalid, "%s would contain itself through its groups", key).
-					WithHint("take one of them out of spec.groups"))
+			inside := members(k)
+			if slices.Contains(inside, key) {
+				way := key.Name
+				for ; k != key; k = from[k] {
+					way = k.Name + " → " + way
+				}
+				problems = append(problems, model.Errorf(model.Invalid, "%s would contain itself: %s → %s", key, key.Name, way).
+					WithHint("take one of them out of the spec.groups of the one before it"))
 				break
 			}
-			if !seen[k] {
-				seen[k] = true
-				stack = append(stack, members(k)...)
+			for _, next := range inside {
+				if _, seen := from[next]; !seen {
+					from[next] = k
+					stack = append(stack, next)
+				}
 			}
 		}
 	}

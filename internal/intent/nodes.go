@@ -185,6 +185,9 @@ func (s *Service) Register(ctx context.Context, key string, token pki.JoinToken,
 		if i > 1 {
 			name = fmt.Sprintf("%s-%d", base, i)
 		}
+		if s.trusted.holds(namespace, name) {
+			continue // where a node has it, it is taken; where none has, it is no machine's to choose
+		}
 		r := model.Resource{
 			Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: namespace, Labels: token.Labels},
 			Spec: &model.NodeSpec{UID: uid.String(), Groups: token.Groups, MayJoin: token.Groups, Lifecycle: token.Lifecycle, Key: key,

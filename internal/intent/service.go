@@ -44,10 +44,11 @@ type Options struct {
 // Service is intent for everybody else: the API, the planner, enrolment, sessions.
 // It is safe for concurrent use.
 type Service struct {
-	opts  Options
-	wake  chan struct{}
-	nodes nodeIndex
-	users userIndex
+	opts    Options
+	wake    chan struct{}
+	nodes   nodeIndex
+	users   userIndex
+	trusted trustedNames
 
 	mu         sync.RWMutex
 	namespaces map[string]namespaceInfo
@@ -69,7 +70,7 @@ func NewService(o Options) *Service {
 	}
 	return &Service{
 		opts: o, wake: make(chan struct{}, 1), namespaces: map[string]namespaceInfo{}, limits: map[model.NamespaceID]model.Limits{},
-		nodes: newNodeIndex(), users: newUserIndex(),
+		nodes: newNodeIndex(), users: newUserIndex(), trusted: newTrustedNames(),
 	}
 }
 
@@ -86,7 +87,7 @@ func (s *Service) Load(ctx context.Context) error {
 		kind string
 		take func(Row) error
 	}{
-		{"Namespace", s.tookNamespace}, {"Node", s.tookNode}, {tombstoneKind, s.nodes.tookTombstone}, {userKind, s.users.tookUser}, {tokenRowKind, s.users.tookToken},
+		{"Namespace", s.tookNamespace}, {"Node", s.tookNode}, {"Group", s.tookGroup}, {tombstoneKind, s.nodes.tookTombstone}, {userKind, s.users.tookUser}, {tokenRowKind, s.users.tookToken},
 	} {
 		rows, err := s.opts.Store.List(ctx, ListQuery{Kind: load.kind})
 		if err != nil {
@@ -174,6 +175,12 @@ func (s *Service) took(row Row, deleted bool) error {
 			return nil
 		}
 		return s.nodes.tookTombstone(row)
+	case "Group":
+		if deleted {
+			s.trusted.set(row.Key, nil)
+			return nil
+		}
+		return s.tookGroup(row)
 	case userKind:
 		if deleted {
 			s.users.removeUser(row.Name)

@@ -103,11 +103,11 @@ func TestApplyIsAllOrNothingAndNamesEveryProblem(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	lost := check("c")
 	lost.Metadata.Namespace = "nowhere"
-	_, err := w.Apply(ctx, ada, []model.Resource{check("good"), check("bad", "pager"), check("worse", "shared/mail"), lost, group("x", "y"), group("y", "x")}, intent.ApplyOptions{})
+	_, err := w.Apply(ctx, ada, []model.Resource{check("good"), check("bad", "pager"), check("worse", "shared/mail"), lost, group("x", "w", "y"), group("y", "z"), group("z", "w", "x"), group("w")}, intent.ApplyOptions{})
 	if model.ClassOf(err) != model.Invalid {
 		t.Fatalf("got %v", err)
 	}
-	for _, want := range []string{`handler "pager" does not exist`, `handler "shared/mail" does not exist`, `namespace "nowhere" does not exist`, "group/x would contain itself"} {
+	for _, want := range []string{`handler "pager" does not exist`, `handler "shared/mail" does not exist`, `namespace "nowhere" does not exist`, "group/x would contain itself: x → y → z → x", "group/z would contain itself: z → x → y → z"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("missing %q in %v", want, err)
 		}

@@ -4,9 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/lint"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
 )
 
 // A trusted group is made of what machines cannot say; what else is refused with what to
@@ -56,6 +59,30 @@ func TestTrustedGroupsAreMadeOfTrust(t *testing.T) {
 				t.Errorf("%s: %v\ndoes not say %q", name, err, want)
 			}
 		}
+	}
+	// The name of a listed node is nobody's to take, also while no node has it.
+	join := func(name string) string {
+		member, err := w.Register(t.Context(), uuid.NewString(), pki.JoinToken{}, pki.EnrolRequest{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return member.Name
+	}
+	if _, err := w.Delete(t.Context(), ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "db01"}}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := join("db01"); got != "db01-2" {
+		t.Errorf("joined as %s", got)
+	}
+	w.open(t) // also after a restart
+	if got := join("db01"); got != "db01-3" {
+		t.Errorf("joined as %s", got)
+	}
+	if err := apply(group("inner", model.GroupSpec{Trusted: true})); err != nil {
+		t.Fatal(err)
+	}
+	if got := join("db01"); got != "db01" {
+		t.Errorf("joined as %s, and no group lists it any more", got)
 	}
 	// Both at once may stop being so, or begin to.
 	if err := apply(group("outer", model.GroupSpec{Groups: []string{"inner"}}), group("inner", model.GroupSpec{})); err != nil {

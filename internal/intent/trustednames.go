@@ -1,0 +1,65 @@
+package intent
+
+import (
+	"sync"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// trustedNames are the names of nodes that trusted groups list. No machine that joins is
+// given one of them while no node has it (one that was listed was deleted or forgotten):
+// it would be in the group because of the name that it chose.
+type trustedNames struct {
+	mu     sync.Mutex
+	listed map[Key][]Key // by group; a node of any namespace has none
+	count  map[Key]int
+}
+
+func newTrustedNames() trustedNames {
+	return trustedNames{listed: map[Key][]Key{}, count: map[Key]int{}}
+}
+
+func (s *Service) tookGroup(row Row) error {
+	r, err := decode(row)
+	if err != nil {
+		return err
+	}
+	var names []Key
+	if spec := r.Spec.(*model.GroupSpec); spec.Trusted {
+		for _, ref := range spec.Nodes {
+			ns, name := model.SplitRef(row.Namespace, ref)
+			if ns == model.SharedNamespaceName {
+				ns = ""
+			}
+			names = append(names, Key{"Node", ns, name})
+		}
+	}
+	s.trusted.set(row.Key, names)
+	return nil
+}
+
+// set replaces what a group lists; nil: nothing.
+func (t *trustedNames) set(group Key, names []Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, name := range t.listed[group] {
+		if t.count[name]--; t.count[name] == 0 {
+			delete(t.count, name)
+		}
+	}
+	delete(t.listed, group)
+	if len(names) == 0 {
+		return
+	}
+	t.listed[group] = names
+	for _, name := range names {
+		t.count[name]++
+	}
+}
+
+// holds says whether a trusted group lists a node of the name.
+func (t *trustedNames) holds(namespace, name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.count[Key{"Node", namespace, name}]+t.count[Key{"Node", "", name}] > 0
+}
