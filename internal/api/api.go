@@ -43,6 +43,7 @@ type Intent interface {
 	RecordRun(ctx context.Context, by intent.Who) error
 	DeleteUser(ctx context.Context, by intent.Who, name string) (intent.User, error)
 	ChangePassword(ctx context.Context, by intent.Who, session, was, password string) error
+	TombstoneNamed(namespace, name string) (intent.Tombstone, bool)
 	Store() intent.Store
 }
 

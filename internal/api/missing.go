@@ -109,6 +109,10 @@ func (s *server) noNode(ctx context.Context, namespace, name string) error {
 	if namespace == "" {
 		return e.WithHint("what there is: muster get nodes -A")
 	}
+	if t, ok := s.Intent.TombstoneNamed(namespace, name); ok {
+		return model.Errorf(model.NotFound, "there is no node %q any more: %s", name, t.Sentence()).
+			WithHint("who did what: muster audit node %s; what there is: muster get nodes -n %s", name, namespace)
+	}
 	return e.WithHint("%s", s.meant(ctx, intent.Key{Kind: "Node", Namespace: namespace, Name: name}))
 }
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
+	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -27,37 +27,6 @@ func reasons(list []plan.Why) (out []v1.Link) {
 		out = append(out, v1.Link{Holds: w.Lands, Text: w.Text, Under: reasons(w.Under)})
 	}
 	return out
-}
-
-func (s *server) whyNode(ctx context.Context, in *struct {
-	Namespace string `path:"namespace" maxLength:"253"`
-	Node      string `path:"node" maxLength:"253"`
-}) (*body[v1.Why], error) {
-	id, ok := s.Directory.NodeByName(in.Namespace, in.Node)
-	if !ok {
-		return nil, s.noNode(ctx, in.Namespace, in.Node)
-	}
-	out := v1.Why{Namespace: in.Namespace, Node: in.Node}
-	declared, err := s.declared(ctx, intent.Key{Kind: "Node", Namespace: in.Namespace, Name: in.Node})
-	if err != nil {
-		return nil, err
-	}
-	out.Links = append(out.Links, declared, s.agentLink(id))
-	for _, w := range s.Directory.WhyGroups(id) {
-		out.Links = append(out.Links, v1.Link{Name: "group", Holds: w.Lands, Text: w.Text, Under: reasons(w.Under)})
-	}
-	checks := v1.Link{Name: "checks", Text: "no check lands here: no check's targets name this node"}
-	for _, check := range s.Directory.ChecksOf(id) {
-		if why, ok := s.Directory.WhyCheck(id, check); ok {
-			checks.Under = append(checks.Under, reasons([]plan.Why{why})...)
-		}
-	}
-	if n := len(checks.Under); n > 0 {
-		checks.Holds, checks.Text = true, fmt.Sprintf("checks that land here: %d", n)
-	}
-	slices.SortFunc(checks.Under, func(a, b v1.Link) int { return strings.Compare(a.Text, b.Text) })
-	out.Links = append(out.Links, checks)
-	return &body[v1.Why]{out}, nil
 }
 
 func (s *server) whyCheck(ctx context.Context, in *EventPath) (*body[v1.Why], error) {
@@ -108,32 +77,18 @@ func (s *server) declared(ctx context.Context, key intent.Key) (v1.Link, error) 
 	return v1.Link{Name: "declared", Holds: true, Text: text, At: last.At}, nil
 }
 
-// agentLink says whether there is somebody to run what the node should run.
-func (s *server) agentLink(node model.NodeID) v1.Link {
-	sum := s.Events.Summaries([]model.NodeID{node})[0]
-	link := v1.Link{Name: "agent", At: moment(sum.Heard)}
-	switch {
-	case s.Connected != nil && s.Connected(node):
-		if link.Holds, link.Text = true, "the agent is connected"; !link.At.IsZero() {
-			link.Text += "; last heard"
-		}
-	case sum.Stopped:
-		link.Text = "the agent was stopped on purpose: start it again on the machine; last heard"
-	case link.At.IsZero():
-		link.Text = "no agent was ever heard: muster node token prints the line with which its machine joins"
-	default:
-		link.Text = "the agent is not connected: look at its log on the machine; last heard"
-	}
-	return link
-}
-
 // chain is one answer on its way.
 type chain struct {
 	*server
 	ctx   context.Context
 	node  model.NodeID
 	check model.CheckID
+	lands bool          // the check is to run on the node
+	begun time.Time     // of the last run that is known
+	skew  time.Duration // of the machine's clock
 	out   v1.Why
+
+	gone, stopped bool // there is no agent to run it; somebody stopped it
 }
 
 func (c *chain) add(name string, holds bool, format string, args ...any) *v1.Link {
@@ -147,14 +102,17 @@ func (c *chain) follow() error {
 	if err != nil {
 		return err
 	}
-	c.out.Links = append(c.out.Links, c.agentLink(c.node))
-	c.schedule(spec)
 	st, ok := c.Events.Get(c.node, c.check)
+	c.look(&st)
+	c.schedule(spec)
+	c.faults()
 	if !ok {
+		c.refused()
 		c.add("result", false, "%s", c.whyNoResult())
 		return nil
 	}
 	c.add("result", true, "%s; %d applied, %d lost; executed", st.Status, st.Results, st.Lost).At = moment(st.Executed)
+	c.late(spec, &st)
 	text := fmt.Sprintf("%s, %d in a row, since", st.Status, st.Occurrences)
 	if st.Expired {
 		text = "no result came in time: " + text
@@ -168,6 +126,52 @@ func (c *chain) follow() error {
 	return c.told(st.Problem.ID, spec)
 }
 
+// look says who runs the check, and remembers what the rest rests on.
+func (c *chain) look(st *event.State) {
+	agent := c.agentLink(c.node)
+	c.gone, c.stopped = !agent.Holds, !agent.Holds && c.Events.Summaries([]model.NodeID{c.node})[0].Stopped
+	if c.Agent != nil {
+		if a, ok := c.Agent(c.node); ok {
+			c.skew = time.Duration(a.ClockOffsetMs) * time.Millisecond
+		}
+	}
+	if st.Executed != 0 && !st.Expired {
+		c.begun = moment(st.Executed).Add(-st.Duration)
+	}
+	c.out.Links = append(c.out.Links, agent)
+	if c.lands && agent.Holds {
+		if held := c.assignmentLink(c.node); !held.Holds {
+			c.out.Links = append(c.out.Links, held)
+		}
+	}
+}
+
+// faults are the properties that the check reads and the node does not have.
+func (c *chain) faults() {
+	for _, f := range c.Directory.FaultsOf(c.node) {
+		if f.Check == c.check || f.Check == 0 {
+			c.add("property", false, "%s", f.Text).Under = []v1.Link{
+				{Text: "set it for this node, its groups, its namespace or all: kind Property, or spec.properties of a Node or Group"},
+			}
+		}
+	}
+}
+
+// limitsSaid is how long ago a limit may have been met to be a reason.
+const limitsSaid = time.Hour
+
+// refused says that the node's results met a limit.
+func (c *chain) refused() {
+	if c.Limits == nil {
+		return
+	}
+	for _, l := range c.Limits(c.out.Namespace) {
+		if l.Node == c.out.Node && c.Now().Sub(l.Last) < limitsSaid {
+			c.add("limit", false, "results of this node were refused, or waited: %s; spec.limits.%s, muster edit namespace %s; last", l.Reason, l.Name, c.out.Namespace).At = l.Last
+		}
+	}
+}
+
 // wanted says who put the check on the node; the spec is nil for what is built in.
 func (c *chain) wanted() (*model.CheckSpec, error) {
 	why, ok := c.Directory.WhyCheck(c.node, c.check)
@@ -175,6 +179,7 @@ func (c *chain) wanted() (*model.CheckSpec, error) {
 		c.add("wanted", true, "check %s is built in: every node has it", c.out.Check)
 		return nil, nil
 	}
+	c.lands = why.Lands
 	c.add("wanted", why.Lands, "%s", why.Text).Under = reasons(why.Under)
 	namespace, name, _ := c.Directory.CheckName(c.check)
 	key := intent.Key{Kind: "Check", Namespace: namespace, Name: name}
@@ -189,23 +194,6 @@ func (c *chain) wanted() (*model.CheckSpec, error) {
 	}
 	spec, _ := r.Spec.(*model.CheckSpec)
 	return spec, nil
-}
-
-func (c *chain) schedule(spec *model.CheckSpec) {
-	if spec == nil {
-		return
-	}
-	text := "every " + spec.Interval.String()
-	if spec.Cron != "" {
-		text = "at " + spec.Cron
-	}
-	if spec.Timeout > 0 {
-		text += ", ended after " + spec.Timeout.String()
-	}
-	if spec.TTL > 0 {
-		text += ", missed after " + spec.TTL.String()
-	}
-	c.add("schedule", !spec.Disabled, "%s", text)
 }
 
 // whyNoResult is the first link that does not hold, in other words.
@@ -223,7 +211,7 @@ func whyNoProblem(st *event.State, spec *model.CheckSpec) string {
 		return "none is open: the status is OK"
 	}
 	if spec != nil && spec.Alert != nil && spec.Alert.FailAfter > 1 {
-		return fmt.Sprintf("none is open: it opens after %d results in a row that are not OK (alert.failAfter), this is number %d", spec.Alert.FailAfter, st.Occurrences)
+		return fmt.Sprintf("none is open yet: %d of %d results in a row that are not OK (alert.failAfter)", st.Failing, spec.Alert.FailAfter)
 	}
 	return "none is open: this status opens none"
 }
@@ -237,7 +225,9 @@ func (c *chain) told(problem string, spec *model.CheckSpec) error {
 		link := c.add("told", d.State != history.Dead, "%s of its being %s: %s", d.Handler.Name, d.Kind, d.State)
 		switch link.At = d.Ended; d.State {
 		case history.Pending:
-			link.Text += fmt.Sprintf(" after %d attempts, again", d.Attempts)
+			if link.Text = fmt.Sprintf("%s is to be told of its being %s", d.Handler.Name, d.Kind); d.Attempts > 0 {
+				link.Text, link.Holds = fmt.Sprintf("%s could not be told of its being %s: tried %s in vain, again", d.Handler.Name, d.Kind, times(d.Attempts)), false
+			}
 			link.At = d.NextAt
 		case history.Dead:
 			link.Text = fmt.Sprintf("%s was not told of its being %s: given up after %d attempts", d.Handler.Name, d.Kind, d.Attempts)
@@ -249,7 +239,7 @@ func (c *chain) told(problem string, spec *model.CheckSpec) error {
 	if len(list) > 0 {
 		return nil
 	}
-	named, err := c.handlers(spec)
+	named, room, err := c.handlers(spec)
 	if err != nil {
 		return err
 	}
@@ -257,21 +247,40 @@ func (c *chain) told(problem string, spec *model.CheckSpec) error {
 		c.add("told", false, "nobody: neither the check (alert.handlers) nor namespace %s (handlers) names one", c.out.Namespace)
 		return nil
 	}
+	for _, name := range named {
+		namespace, handler := room, name
+		if before, after, ok := strings.Cut(name, "/"); ok {
+			namespace, handler = before, after
+		}
+		if _, ok := c.Directory.Handler(namespace, handler); !ok {
+			c.add("told", false, "handler %s is named, and there is none of that name in namespace %s: muster get handlers -n %s", handler, namespace, namespace)
+			return nil
+		}
+	}
 	c.add("told", false, "nobody yet: %s is to be, once history has recorded the problem; muster status says how far it is", strings.Join(named, ", "))
 	return nil
 }
 
-// handlers are those that the check names, else those of the node's namespace.
-func (c *chain) handlers(spec *model.CheckSpec) ([]string, error) {
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// handlers are those that the check names, else those of the node's namespace; and the
+// namespace in which they are named.
+func (c *chain) handlers(spec *model.CheckSpec) (names []string, namespace string, err error) {
 	if spec != nil && spec.Alert != nil && len(spec.Alert.Handlers) > 0 {
-		return spec.Alert.Handlers, nil
+		namespace, _, _ = c.Directory.CheckName(c.check)
+		return spec.Alert.Handlers, namespace, nil
 	}
 	r, err := c.Intent.Get(c.ctx, intent.Key{Kind: "Namespace", Name: c.out.Namespace})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if ns, ok := r.Spec.(*model.NamespaceSpec); ok {
-		return ns.Handlers, nil
+		names = ns.Handlers
 	}
-	return nil, nil
+	return names, c.out.Namespace, nil
 }

@@ -13,6 +13,7 @@ func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) 
 	}
 	out = v1.AgentSession{
 		Version: a.Version, Since: a.Since.UTC(), Address: a.Address, ClockOffsetMs: a.Skew.Milliseconds(), Refuses: a.Refuses,
+		Assignment: a.Held, Confirmed: a.Confirmed,
 	}
 	if !a.Certificate.IsZero() {
 		out.CertificateExpires = a.Certificate.UTC()

@@ -57,7 +57,11 @@ func (a *app) when(t time.Time) string {
 	if t.IsZero() {
 		return "never"
 	}
-	return t.In(a.Zone).Format("2006-01-02 15:04:05 MST") + " (" + age(a.Now(), t) + " ago)"
+	text := t.In(a.Zone).Format("2006-01-02 15:04:05 MST")
+	if t.After(a.Now()) {
+		return text + " (in " + span(t.Sub(a.Now())) + ")"
+	}
+	return text + " (" + age(a.Now(), t) + " ago)"
 }
 
 func (a *app) describeEvent(ctx context.Context, c *client.Client, name string) error {

@@ -59,7 +59,7 @@ func (a *app) printWhy(why v1.Why) {
 			name = ""
 		}
 		last = link.Name
-		a.printLink(fmt.Sprintf("%-9s", name), link)
+		a.printLink(fmt.Sprintf("%-10s", name), link)
 	}
 }
 
@@ -73,7 +73,7 @@ func (a *app) printLink(before string, link v1.Link) {
 	} else {
 		text = "  " + text
 	}
-	fmt.Fprintf(a.Stdout, "%s %s\n", before, text)
+	a.wrapped(before+" "+text, len(before)+3)
 	for _, under := range link.Under {
 		a.printLink(strings.Repeat(" ", len(before)+2), under)
 	}

@@ -1,11 +1,16 @@
 package cli_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/api/apitest"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
 )
 
 // TestWhy asks of one check on every kind of node how far it came.
@@ -58,4 +63,132 @@ spec:
 	x.run("", "why db02/disk")
 	x.run("", "why web01/")
 	x.golden("why.golden")
+}
+
+// TestWhyNot asks for the reason of everything that did not happen.
+func TestWhyNot(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "web04", "web05", "web06")
+	rig.Apply(`apiVersion: muster/v1
+kind: Handler
+metadata: {name: pager}
+spec: {webhook: {url: "https://pager.example/hook"}}
+---
+apiVersion: muster/v1
+kind: Check
+metadata: {name: load}
+spec:
+  targets: {groups: [all]}
+  interval: 60s
+  timeout: 10s
+  command: check_load -w {{ .props.load_warn }}
+  alert: {failAfter: 3, handlers: [pager]}
+---
+apiVersion: muster/v1
+kind: Check
+metadata: {name: backup}
+spec: {targets: {nodes: [web04]}, cron: "30 2 * * *", timeZone: Europe/Paris, command: check_backup, alert: {handlers: [pager]}}
+---
+apiVersion: muster/v1
+kind: Check
+metadata: {name: quiet}
+spec: {targets: {nodes: [web02]}, interval: 1h, command: "true"}
+`)
+	revision, _ := rig.Planner.Assignment(mustNode(t, rig, "web02"))
+	session := func(node string, change func(*v1.AgentSession)) {
+		a := v1.AgentSession{Version: "0.10.0", Address: "192.0.2.7:4711", Since: rig.Now().Add(-time.Hour), Assignment: revision, Confirmed: true}
+		if change != nil {
+			change(&a)
+		}
+		rig.Session(node, &a)
+	}
+	session("web01", nil)
+	x.run("", "why web01/load") // a property that is not set, no result yet
+	rig.Apply("kind: Property\nmetadata: {name: load_warn}\nspec: {value: 5}\n")
+	revision, _ = rig.Planner.Assignment(mustNode(t, rig, "web02"))
+	session("web01", func(a *v1.AgentSession) { a.Assignment-- })
+	x.run("", "why web01/load") // its assignment is on its way
+	session("web01", nil)
+	rig.Result("default", "web01", "load", model.Warning, "LOAD WARNING")
+	rig.Advance(30 * time.Second)
+	x.run("", "why web01/load") // not due yet, one of three
+	rig.Advance(5 * time.Minute)
+	session("web01", func(a *v1.AgentSession) {
+		a.Refuses, a.Stats = []string{"commands", "run"}, &v1.AgentStats{Spooled: 40, OldestSeconds: 280, GaveWay: 3}
+	})
+	x.run("", "why web01/load") // late: results wait, and the agent refuses some things
+	rig.Session("web01", nil)
+	rig.Mark("web05", true, false)
+	rig.Result("default", "web05", "load", model.OK, "LOAD OK")
+	rig.Advance(5 * time.Minute)
+	rig.Mark("web05", false, true)
+	x.run("", "why web05/load") // its agent was stopped
+	session("web04", func(a *v1.AgentSession) { a.ClockOffsetMs = -90_000 })
+	x.run("", "why web04/backup") // cron, by a clock that is off
+	x.run("", "why web03/quiet")  // which nodes it names
+	for range 3 {
+		rig.Advance(time.Minute)
+		rig.Result("default", "web06", "load", model.Critical, "LOAD CRITICAL")
+	}
+	x.run("", "why web06/load")   // open, and told soon
+	told(t, rig, "web06", "load") // tried in vain
+	x.run("", "why web06/load")
+	rig.Result("default", "web02", "quiet", model.Critical, "no")
+	x.run("", "why web02/quiet") // nobody is named
+	x.run("", "why web04")
+	rig.Apply("kind: Group\nmetadata: {name: a}\nspec: {nodes: [web04], properties: {load_warn: 1}}\n---\nkind: Group\nmetadata: {name: b}\nspec: {nodes: [web04], properties: {load_warn: 2}}\n")
+	x.run("", "why web04") // an error of the node
+	x.run("", "why web04/load")
+	x.run("", "delete node web05 --yes")
+	if err := rig.Planner.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err := rig.Intent.BuryKey(t.Context(), intent.Who{User: "ada"}, "ab12", intent.Tombstone{Name: "web05", Namespace: "default", Why: intent.Retired, Reason: "scrapped"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.run("", "why web05") // what became of it
+	x.wide = 80
+	out, _ := x.run("", "why web04/load")
+	for _, line := range strings.Split(out, "\n") {
+		if n := len([]rune(line)); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	x.golden("whynot.golden")
+}
+
+func mustNode(t *testing.T, rig *apitest.Rig, name string) model.NodeID {
+	t.Helper()
+	id, ok := rig.Planner.NodeByName("default", name)
+	if !ok {
+		t.Fatalf("no node %s", name)
+	}
+	return id
+}
+
+// told is a delivery of the open problem of an event that was tried once in vain.
+func told(t *testing.T, rig *apitest.Rig, node, check string) {
+	t.Helper()
+	id, _ := rig.Planner.CheckByName("default", check)
+	st, ok := rig.View.Get(mustNode(t, rig, node), id)
+	if !ok || st.Problem == nil {
+		t.Fatalf("%s/%s has no problem", node, check)
+	}
+	d := history.Delivery{Key: "d", Problem: st.Problem.ID, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened",
+		Payload: []byte("{}"), Created: rig.Now(), State: history.Pending, NextAt: rig.Now()}
+	err := rig.History.Record(t.Context(), history.Batch{Deliveries: []history.Delivery{d}, Places: map[model.Partition]history.Place{1: {At: journal.Position{Log: 1, Number: 1}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	due, _, err := rig.History.Due(t.Context(), rig.Now(), 10, nil)
+	if err != nil || len(due) != 1 {
+		t.Fatalf("%d due, %v", len(due), err)
+	}
+	err = rig.History.Tried(t.Context(), due[0].ID, history.Attempt{At: rig.Now(), State: history.Pending, NextAt: rig.Now().Add(40 * time.Second), Error: "answered 503"})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

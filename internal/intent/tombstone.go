@@ -149,6 +149,18 @@ func (s *Service) tombstone(name string) (Tombstone, bool) {
 	return t, ok && (t.Until.IsZero() || s.opts.Now().Before(t.Until))
 }
 
+// TombstoneNamed says what became of the last node of a name that is there no more.
+func (s *Service) TombstoneNamed(namespace, name string) (last Tombstone, ok bool) {
+	s.nodes.mu.RLock()
+	defer s.nodes.mu.RUnlock()
+	for _, t := range s.nodes.tombs.by {
+		if t.Namespace == namespace && t.Name == name && (!ok || t.At.After(last.At)) && (t.Until.IsZero() || s.opts.Now().Before(t.Until)) {
+			last, ok = t, true
+		}
+	}
+	return last, ok
+}
+
 // Barred implements pki.Registrar.
 func (s *Service) Barred(key string) error {
 	if t, ok := s.TombstoneOfKey(key); ok {

@@ -38,6 +38,8 @@ type Directory interface {
 	// that of the most nodes first, and how many nodes that is in all.
 	Faults(namespace string) (list []Fault, nodes int)
 	FaultsOf(node model.NodeID) []Fault
+	// Assignment is the intent revision of what a node should hold; not ok: there is none.
+	Assignment(node model.NodeID) (revision uint64, ok bool)
 	Holders(check model.CheckID) []model.NodeID
 	Holds(node model.NodeID, check model.CheckID) bool
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
@@ -229,6 +231,17 @@ func (p *Planner) ChecksOf(node model.NodeID) []model.CheckID {
 		}
 		return nil
 	})
+}
+
+// Assignment implements Directory.
+func (p *Planner) Assignment(node model.NodeID) (revision uint64, ok bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	n := p.fleet.nodes[node]
+	if n == nil || n.content == nil {
+		return 0, false
+	}
+	return n.gen.Revision, true
 }
 
 // Holders implements Directory.

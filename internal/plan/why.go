@@ -75,6 +75,9 @@ func (w *asker) targets(name string, t *targets, owner string) Why {
 		if len(no) == 0 {
 			return Why{Text: name + " names no targets"}
 		}
+		if near := w.nearest(name, t); near != "" {
+			no = append(no, Why{Text: near})
+		}
 		return Why{Text: name + " does not name this node", Under: no}
 	}
 	if t.except != nil && w.f.lands(t.except, owner, w.n) {
@@ -85,6 +88,20 @@ func (w *asker) targets(name string, t *targets, owner string) Why {
 		return Why{Text: name + " names this node and excepts it again", Under: append(yes, out...)}
 	}
 	return Why{Lands: true, Text: name + " lands here", Under: yes}
+}
+
+// nearest says which change would bring the node in, where there is a plain one.
+func (w *asker) nearest(name string, t *targets) string {
+	for _, g := range t.groups {
+		r := w.f.gids.ref(g)
+		if group := w.f.groups[g]; group != nil && group.def != nil && (t.except == nil || !slices.Contains(t.except.groups, g)) {
+			return fmt.Sprintf("it would, if the node were in group %s: list that under spec.groups, muster edit node %s", w.f.nameFor(r, w.n), w.n.def.name)
+		}
+	}
+	if len(t.groups) == 0 && len(t.nodes) > 0 {
+		return fmt.Sprintf("it would, if %s named the node under targets.nodes", name)
+	}
+	return ""
 }
 
 // items are the ways in which targets may name the node: those that do, those that do not.

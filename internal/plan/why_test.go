@@ -48,7 +48,8 @@ func TestWhyCheckNamesTheChain(t *testing.T) {
     - it is not in group web, which is declared nowhere
     - it is not in group prod
       - the condition does not hold: node.labels.env == "prod"
-    - named are other nodes: a, b, c, d, e, …`},
+    - named are other nodes: a, b, c, d, e, …
+  - it would, if the node were in group all: list that under spec.groups, muster edit node db01`},
 		{"default", "excepted", "web01", `
 - check excepted names this node and excepts it again
   + it is in group all

@@ -56,6 +56,27 @@ func nextCron(expr string, location *time.Location, now time.Time) (time.Time, e
 	return gronx.NextTickAfter(expr, now.In(location), false)
 }
 
+// Next is when a check is due after now, as the agent plans it, by the beginning of its last
+// run: intervals are kept on a clock that nobody sets, cron on the machine's wall clock, which
+// is ahead of ours by skew. Zero: never.
+func Next(interval time.Duration, cron, zone string, last, now time.Time, skew time.Duration) time.Time {
+	if cron == "" {
+		if interval <= 0 || last.IsZero() {
+			return time.Time{}
+		}
+		return last.Add((now.Sub(last)/interval + 1) * interval)
+	}
+	location, err := ParseCron(cron, zone)
+	if err != nil {
+		return time.Time{}
+	}
+	next, err := nextCron(cron, location, now.Add(skew))
+	if err != nil {
+		return time.Time{}
+	}
+	return next.Add(-skew)
+}
+
 // dueHeap orders entries by when they are due.
 type dueHeap []*entry
 

@@ -83,7 +83,7 @@ func New(t testing.TB) *Rig {
 		Intent: r.Intent, Events: r.View, Directory: r.Planner, History: r.History, Actions: r,
 		JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Queues: queues,
 		Describe: r.describe, NotReady: func() []string { return r.NotReady },
-		Connected: func(id model.NodeID) bool { return id%2 == 0 }, Agent: r.agent, Pending: func() int { return r.Pending }, Registry: prometheus.NewRegistry(), Now: r.Now,
+		Connected: r.connected, Agent: r.agent, Pending: func() int { return r.Pending }, Registry: prometheus.NewRegistry(), Now: r.Now,
 	})
 	listener := httptest.NewServer(r.Handler)
 	r.URL = listener.URL
@@ -138,6 +138,17 @@ func (r *Rig) agent(id model.NodeID) (v1.AgentSession, bool) {
 	defer r.mu.Unlock()
 	a, ok := r.agents[id]
 	return a, ok
+}
+
+// connected is who has a session; where Session was never called, every second node.
+func (r *Rig) connected(id model.NodeID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.agents == nil {
+		return id%2 == 0
+	}
+	_, ok := r.agents[id]
+	return ok
 }
 
 // Session gives a node of namespace default a session, with what its agent says; nil takes it away.

@@ -27,6 +27,8 @@ type AgentSession struct {
 	ClockOffsetMs      int64       `json:"clockOffsetMs" doc:"Of its machine's clock when the session began; more than zero: it is ahead of the server's."`
 	CertificateExpires time.Time   `json:"certificateExpires,omitzero" doc:"That of this session."`
 	Refuses            []string    `json:"refuses,omitempty" doc:"What it does not do, whatever a server says."`
+	Assignment         uint64      `json:"assignment,omitempty" doc:"Revision of the assignment that it holds, or was sent."`
+	Confirmed          bool        `json:"confirmed" doc:"It has said that it holds that assignment."`
 	Stats              *AgentStats `json:"stats,omitempty" doc:"What it told of itself last; the first time some seconds after the session began."`
 }
 

@@ -67,6 +67,8 @@ type Agent struct {
 	Address     string
 	Skew        time.Duration // of its clock at the beginning of the session; more than zero: ahead
 	Certificate time.Time     // when that of this session expires; zero: there is none
+	Held        uint64        // intent revision of the assignment that it holds or was sent; zero: none
+	Confirmed   bool          // it has said that it holds it
 	Told        bool          // it has told of itself: what follows is known
 	Stats       wire.Stats
 	ToldAgo     time.Duration
@@ -90,6 +92,11 @@ func (s *Server) Agent(node model.NodeID) (a Agent, ok bool) {
 			a.Certificate = chain[0].NotAfter
 		}
 	}
+	x.mu.Lock()
+	if x.pushed != nil {
+		a.Held, a.Confirmed = x.pushed.Generation.Revision, x.unconfirmed == 0
+	}
+	x.mu.Unlock()
 	if r := x.report.Load(); r != nil {
 		a.Told, a.Stats, a.ForksPerMin = true, r.Stats, r.forksPerMin
 		a.ToldAgo = time.Duration(s.sinceBegan() - r.at)

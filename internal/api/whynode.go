@@ -1,0 +1,147 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+func (s *server) whyNode(ctx context.Context, in *struct {
+	Namespace string `path:"namespace" maxLength:"253"`
+	Node      string `path:"node" maxLength:"253"`
+}) (*body[v1.Why], error) {
+	id, ok := s.Directory.NodeByName(in.Namespace, in.Node)
+	if !ok {
+		return nil, s.noNode(ctx, in.Namespace, in.Node)
+	}
+	out := v1.Why{Namespace: in.Namespace, Node: in.Node}
+	declared, err := s.declared(ctx, intent.Key{Kind: "Node", Namespace: in.Namespace, Name: in.Node})
+	if err != nil {
+		return nil, err
+	}
+	out.Links = append(out.Links, declared, s.agentLink(id), s.assignmentLink(id))
+	for _, f := range s.Directory.FaultsOf(id) {
+		out.Links = append(out.Links, v1.Link{Name: "error", Text: f.Text})
+	}
+	for _, w := range s.Directory.WhyGroups(id) {
+		out.Links = append(out.Links, v1.Link{Name: "group", Holds: w.Lands, Text: w.Text, Under: reasons(w.Under)})
+	}
+	checks := v1.Link{Name: "checks", Text: "no check lands here: no check's targets name this node"}
+	for _, check := range s.Directory.ChecksOf(id) {
+		if why, ok := s.Directory.WhyCheck(id, check); ok {
+			checks.Under = append(checks.Under, reasons([]plan.Why{why})...)
+		}
+	}
+	if n := len(checks.Under); n > 0 {
+		checks.Holds, checks.Text = true, fmt.Sprintf("checks that land here: %d", n)
+	}
+	slices.SortFunc(checks.Under, func(a, b v1.Link) int { return strings.Compare(a.Text, b.Text) })
+	out.Links = append(out.Links, checks)
+	return &body[v1.Why]{out}, nil
+}
+
+// clockOff is how far a machine's clock may be off before it is worth a word.
+const clockOff = 2 * time.Second
+
+// agentLink says whether there is somebody to run what the node should run.
+func (s *server) agentLink(node model.NodeID) v1.Link {
+	sum := s.Events.Summaries([]model.NodeID{node})[0]
+	link := v1.Link{Name: "agent", At: moment(sum.Heard)}
+	switch {
+	case s.Connected != nil && s.Connected(node):
+		link.Holds, link.Text = true, "the agent is connected"
+		link.Under = s.sessionLinks(node)
+		if !link.At.IsZero() {
+			link.Text += "; last heard"
+		}
+	case sum.Stopped:
+		link.Text = "the agent was stopped on purpose: start it again on the machine; last heard"
+	case link.At.IsZero():
+		link.Text = "no agent was ever heard: muster node token prints the line with which its machine joins"
+	default:
+		link.Text = "the agent is not connected: look at its log on the machine; last heard"
+	}
+	return link
+}
+
+// sessionLinks are what its session says of an agent.
+func (s *server) sessionLinks(node model.NodeID) (under []v1.Link) {
+	if s.Agent == nil {
+		return nil
+	}
+	a, ok := s.Agent(node)
+	if !ok {
+		return nil
+	}
+	under = append(under, v1.Link{Holds: true, Text: fmt.Sprintf("version %s, from %s, since", orUnknown(a.Version), a.Address), At: a.Since})
+	if off := time.Duration(a.ClockOffsetMs) * time.Millisecond; off.Abs() >= clockOff {
+		under = append(under, v1.Link{Text: "its clock is " + offText(off) + " the server's: times here are the server's, cron runs by its own"})
+	}
+	for _, what := range a.Refuses {
+		under = append(under, v1.Link{Text: refusesText(what)})
+	}
+	return under
+}
+
+func orUnknown(version string) string {
+	if version == "" {
+		return "unknown"
+	}
+	return version
+}
+
+// offText is ahead of or behind, by how much.
+func offText(off time.Duration) string {
+	if off > 0 {
+		return model.Duration(off.Round(time.Second)).String() + " ahead of"
+	}
+	return model.Duration(-off.Round(time.Second)).String() + " behind"
+}
+
+// refusesText is what an agent does not do, in words.
+func refusesText(what string) string {
+	switch what {
+	case wire.RefusesRun:
+		return "it runs nothing out of its time (--no-run)"
+	case wire.RefusesCommands:
+		return "it runs only the commands of its own list (--allow-commands)"
+	case wire.RefusesChanges:
+		return "it takes no commands of people (--audit-only)"
+	}
+	return "it refuses " + what
+}
+
+// assignmentLink says whether the agent holds what it should.
+func (s *server) assignmentLink(node model.NodeID) v1.Link {
+	link := v1.Link{Name: "assignment"}
+	want, ok := s.Directory.Assignment(node)
+	if !ok {
+		link.Text = "there is none for this node"
+		return link
+	}
+	link.Holds, link.Text = true, fmt.Sprintf("revision %d", want)
+	if s.Agent == nil {
+		return link
+	}
+	switch a, connected := s.Agent(node); {
+	case !connected:
+		link.Text += "; what the agent holds is known when it connects"
+	case a.Assignment == want && a.Confirmed:
+		link.Text += ", held by the agent"
+	case a.Assignment == want:
+		link.Holds, link.Text = false, link.Text+" was sent, and the agent has not said yet that it holds it"
+	case a.Assignment == 0:
+		link.Holds, link.Text = false, link.Text+" is on its way, the agent holds none yet"
+	default:
+		link.Holds, link.Text = false, link.Text+fmt.Sprintf(" is on its way, the agent holds revision %d", a.Assignment)
+	}
+	return link
+}
