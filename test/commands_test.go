@@ -34,7 +34,7 @@ func TestCommandsThatMisbehave(t *testing.T) {
 		{"endless", "echo began; while :; do sleep 0.2; : " + dir + "; done", "2s", model.Unknown, []string{"timed out after 2s", "began"}},
 		{"stubborn", "trap '' TERM; echo never; while :; do sleep 0.2; : " + dir + "; done", "2s", model.Unknown, []string{"timed out after 2s", "never"}},
 		{"parent", "sh -c 'sleep 1000; : " + dir + "' & sh -c 'sleep 1000; : " + dir + "' & echo gone", "30s", model.OK, []string{"gone", "children held the output open"}},
-		{"missing", "check_of_" + filepath.Base(filepath.Dir(dir)) + " -w 1", "30s", model.Unknown, []string{"not found in PATH on busy\nPATH is ", "/usr/lib/nagios/plugins"}},
+		{"missing", "check_of_" + filepath.Base(filepath.Dir(dir)) + " -w 1", "30s", model.Unknown, []string{"not found in PATH on busy\n  install it there, or name its folder to the agent: --plugin-path FOLDER\nPATH is ", "/usr/lib/nagios/plugins"}},
 	}
 	yaml := check("beat", "1s", "10s", "date +%s%N >>"+beats)
 	for _, b := range bad {

@@ -92,7 +92,7 @@ func prepare(chunk *model.Chunk, values model.PropertyValues) *check {
 		c.problem = err.Error()
 		var missing *model.MissingError
 		if errors.As(err, &missing) {
-			c.problem += "\n  set it for this node, its groups, its namespace or all: kind Property, or spec.properties of a Node or Group"
+			c.problem += "\n  set it for all, a namespace, a group or this node (muster explain property), or write a default into the check: | default \"…\""
 		}
 	}
 	return c

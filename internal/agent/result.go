@@ -42,7 +42,7 @@ func (a *Agent) lookAtClock() {
 	off := ok && (offset > clockWarn || offset < -clockWarn)
 	switch was := a.clockOff.Swap(off); {
 	case off && !was:
-		a.cfg.Log.Warn("this machine's clock is not the server's", "ahead", offset)
+		a.cfg.Log.Warn("this machine's clock is not the server's", "ahead", offset.Round(time.Millisecond), "hint", "mend it here: timedatectl set-ntp true")
 	case was && !off:
 		a.cfg.Log.Info("this machine's clock is the server's again", "ahead", offset)
 	}

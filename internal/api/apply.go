@@ -197,7 +197,7 @@ func landing(r *model.Resource, o intent.Outcome) (note, warning string) {
 		case ok && spec.Disabled:
 			return "disabled: runs nowhere", ""
 		case o.Landing.Nodes == 0:
-			return "runs on no node", "no node matches its targets"
+			return "runs on no node", "no node matches its targets: which there are says muster get nodes, why one does not muster why NODE/" + o.Key.Name
 		case ok && spec.Cron != "":
 			return "runs on " + nodes + "; first results at the next time of " + spec.Cron, ""
 		case ok && o.Op != intent.Unchanged:
@@ -206,7 +206,7 @@ func landing(r *model.Resource, o intent.Outcome) (note, warning string) {
 		return "runs on " + nodes, ""
 	case "Group":
 		if o.Landing.Nodes == 0 {
-			return "has no member", "no node belongs to it"
+			return "has no member", "no node belongs to it: which there are says muster get nodes, where one belongs muster why NODE"
 		}
 		return "has " + nodes, ""
 	case "Property":

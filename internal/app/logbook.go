@@ -56,7 +56,7 @@ func noLog(err error, path string) error {
 
 // Logger writes into the book, in the format of the settings.
 func (b *Logbook) Logger(format string) *slog.Logger {
-	o := &slog.HandlerOptions{Level: &b.level}
+	o := &slog.HandlerOptions{Level: &b.level, ReplaceAttr: model.Logged}
 	if format == "json" {
 		return slog.New(slog.NewJSONHandler(b, o))
 	}

@@ -206,7 +206,7 @@ func dispatch(ctx context.Context, args []string, env Env) error {
 // runAgent is what all the rest is for.
 func runAgent(ctx context.Context, o *Options, env Env) error {
 	limitMemory(env.Getenv)
-	handler := &slog.HandlerOptions{Level: o.LogLevel}
+	handler := &slog.HandlerOptions{Level: o.LogLevel, ReplaceAttr: model.Logged}
 	o.Agent.Log = slog.New(slog.NewTextHandler(env.Err, handler))
 	if o.LogJSON {
 		o.Agent.Log = slog.New(slog.NewJSONHandler(env.Err, handler))

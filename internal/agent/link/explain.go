@@ -3,7 +3,10 @@ package link
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
+	"syscall"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -35,5 +38,28 @@ func explain(addr string, err error) error {
 		return model.Errorf(model.Unavailable, "%s does not speak TLS: that is no Muster server, or its admin listener", addr).
 			WithHint("agents connect to --listen or --listen-agents of the server: --server HOST:8443")
 	}
+	if said := noAnswer(addr, err); said != nil {
+		return said
+	}
 	return fmt.Errorf("open session at server %s: %w", addr, err)
+}
+
+// noAnswer is a server that could not be reached at all; nil: it could.
+func noAnswer(addr string, err error) error {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Op != "dial" {
+		return nil
+	}
+	host, port, _ := net.SplitHostPort(addr)
+	return model.Errorf(model.Unavailable, "no server answers at %s: %w", addr, op.Err).
+		WithHint("is it running, and may this machine reach it? here: nc -vz %s %s; on the server: muster status", host, port)
+}
+
+// ended says in words how a session ended that the other side did not end with a Bye.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		said := &model.Error{Class: model.Unavailable, Message: "the connection ended without a word", Cause: err}
+		return said.WithHint("the server stopped, or something between cut it; results are kept in the spool, and it is tried again")
+	}
+	return err
 }

@@ -100,7 +100,7 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 		if ctx.Err() != nil {
 			return nil
 		}
-		r.events.Disconnected(server, err)
+		r.events.Disconnected(server, ended(err))
 		wait, give := r.cfg.Backoff.wait(err, n, r.random())
 		if give {
 			return err

@@ -65,7 +65,11 @@ func runClock(ctx context.Context, env *Env, a args, r *report) {
 	warn, hasWarn := a.duration("warn")
 	crit, hasCrit := a.duration("crit")
 	status := over(max(offset, -offset), warn, hasWarn, crit, hasCrit)
-	r.say(status, "%s, says %s", offText(offset), by)
+	mend := ""
+	if status != model.OK {
+		mend = "; mend it on that machine: timedatectl set-ntp true"
+	}
+	r.say(status, "%s, says %s%s", offText(offset), by, mend)
 	symmetric := func(d time.Duration) *model.Range {
 		return &model.Range{Start: -d.Seconds(), End: d.Seconds()}
 	}

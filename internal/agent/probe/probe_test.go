@@ -141,7 +141,7 @@ func TestClock(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the kernel's clock is read on Linux only")
 	}
-	expect(t, env, "clock", nil, model.Warning, "1.5 s ahead, says the Muster server | offset=1.5s;-1:1;-10:10")
+	expect(t, env, "clock", nil, model.Warning, "1.5 s ahead, says the Muster server; mend it on that machine: timedatectl set-ntp true | offset=1.5s;-1:1;-10:10")
 	offset = -20 * time.Second
 	expect(t, env, "clock", nil, model.Critical, "20.0 s behind")
 	expect(t, env, "clock", args1("server", "127.0.0.1:1"), model.Unknown, "NTP server 127.0.0.1:1")

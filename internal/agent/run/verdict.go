@@ -68,7 +68,7 @@ func (r *Runner) notFound(name, path string, err error) string {
 	if strings.ContainsRune(name, filepath.Separator) {
 		return name + ": no such file" + r.on()
 	}
-	return name + ": not found in PATH" + r.on() + pathLine(path)
+	return name + ": not found in PATH" + r.on() + "\n  install it there, or name its folder to the agent: --plugin-path FOLDER" + pathLine(path)
 }
 
 // pathLine stands below the line that people see in tables: it is long.

@@ -271,7 +271,8 @@ func (s *Spool) complain(r *wire.Refused) {
 	c, told := s.complaints[r.Code]
 	c.since++
 	if !told || now-c.at >= complainEvery {
-		s.opts.Logger.Warn("server refused results", "code", r.Code, "count", c.since, "number", r.Number, "reason", r.Reason)
+		s.opts.Logger.Warn("server refused results", "code", r.Code, "count", c.since, "number", r.Number, "reason", r.Reason,
+			"hint", "they are not kept; what limits there are, and what raises them: muster status, muster describe namespace NAME")
 		c = complaint{at: now}
 	}
 	if s.complaints == nil {
