@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent"
+	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/test/harness"
@@ -204,7 +205,7 @@ func (x *tale) tokenExpired() {
 		return r.Out, r.Code == model.Unauthenticated.Exit()
 	})
 	x.types([]string{"MUSTER_TOKEN=" + token}, "status")
-	line := x.s.CLI("node", "token", "--expires", "1s")
+	line := x.s.CLI("node", "token", "--for", "1s")
 	join := regexp.MustCompile(`mj1\.\S+|(?:TOKEN=|--token )(\S+)`).FindString(line)
 	join = strings.Trim(join[strings.LastIndexAny(join, "= ")+1:], `'"`)
 	made := time.Now()
@@ -287,12 +288,20 @@ func (x *tale) clockOff() {
 }
 
 func (x *tale) diskBudget() {
-	x.server("web01", "--journal-budget", "64MiB", "--journal-reserve", "1MiB", "--snapshot-cycle", "1h")
-	var checks strings.Builder
-	for i := range 8 {
-		fmt.Fprintf(&checks, "---\nkind: Check\nmetadata: {name: noise-%d}\nspec: {interval: 1s, maxOutput: 1MiB, command: 'head -c 700000 /dev/urandom | base64 -w0', targets: {groups: [all]}}\n", i)
-	}
-	x.s.Apply(checks.String())
+	x.s = harness.NewServer(x.t, "--journal-budget", "64MiB", "--snapshot-cycle", "1h")
+	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond}
+	x.s.Prepare(fleet)
+	x.s.Start()
+	x.s.Client()
+	cfg := x.s.Load(fleet, time.Minute)
+	cfg.Output = 60_000
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = load.Run(ctx, cfg) // what the fleet sends is nobody's here
+	}()
+	x.t.Cleanup(func() { cancel(); <-ended })
 	x.logs("readyz", func() string { why, _ := x.s.Ready(); return why }, "budget")
 	harness.Until(x.t, 60*time.Second, "the status speaks of it", func() (string, bool) {
 		out := x.s.CLI("status")
@@ -345,4 +354,42 @@ func (l *lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
+}
+
+// docs/troubleshooting.md shows each of the ten as it is said (-update puts them in).
+func TestTroubleshootingShowsTheTen(t *testing.T) {
+	path := filepath.Join(harness.Root(), "docs/troubleshooting.md")
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, at := string(page), 0
+	for _, m := range tenMessages {
+		said, err := os.ReadFile(filepath.Join("testdata/messages", m.name+".golden"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mark := "<!-- " + m.name + " -->\n"
+		want := mark + "```text\n" + string(said) + "```\n"
+		place := regexp.MustCompile(regexp.QuoteMeta(mark) + "(?:```text\n(?s:.*?)\n```\n)?").FindStringIndex(text)
+		if place == nil {
+			t.Errorf("the page does not speak of %s", m.name)
+			continue
+		}
+		if text[place[0]:place[1]] != want && !*update {
+			t.Errorf("of %s the page shows\n%s\nand what is said is\n%s", m.name, text[place[0]:place[1]], want)
+		}
+		if place[0] < at {
+			t.Errorf("%s stands in another place than in the list", m.name)
+		}
+		text, at = text[:place[0]]+want+text[place[1]:], place[0]
+	}
+	if strings.Count(text, "<!-- ") != len(tenMessages) {
+		t.Error("the page shows more than the ten")
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
