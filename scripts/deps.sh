@@ -11,6 +11,7 @@ have() {
     squid) test -x /usr/sbin/squid ;;
     haproxy) test -x /usr/sbin/haproxy ;;
     strace) command -v strace >/dev/null ;;
+    iproute2) PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null ;;
   esac
 }
 missing() { for p in monitoring-plugins-basic postgresql gcc strace systemd squid haproxy; do have "$p" || echo "$p"; done; }

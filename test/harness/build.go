@@ -72,9 +72,15 @@ type Result struct {
 // that holds nothing but PATH.
 func Run(t testing.TB, env []string, args ...string) Result {
 	t.Helper()
+	return runWords(t, env, append([]string{Binary()}, args...)...)
+}
+
+// runWords is Run with all words of the command.
+func runWords(t testing.TB, env []string, words ...string) Result {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, Binary(), args...)
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
 	var out, errs bytes.Buffer
@@ -82,7 +88,7 @@ func Run(t testing.TB, env []string, args ...string) Result {
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
-		t.Fatalf("muster %v: %v", args, errors.Join(err, ctx.Err()))
+		t.Fatalf("%v: %v", words, errors.Join(err, ctx.Err()))
 	}
 	return Result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }

@@ -32,12 +32,18 @@ func (a *Agent) OnMachine(machine, boot string) {
 // a mount namespace already.
 func machineWords(t testing.TB, machine, boot string) []string {
 	t.Helper()
+	return []string{"sh", "-c", `mount --bind "$1/machine-id" /etc/machine-id && mount --bind "$1/boot_id" /proc/sys/kernel/random/boot_id && shift && exec "$@"`,
+		"sh", machineFiles(t, machine, boot)}
+}
+
+// machineFiles is a folder with the files to mount.
+func machineFiles(t testing.TB, machine, boot string) string {
+	t.Helper()
 	dir := t.TempDir()
-	words := []string{"sh", "-c", `mount --bind "$1" /etc/machine-id && mount --bind "$2" /proc/sys/kernel/random/boot_id && shift 2 && exec "$@"`, "sh"}
 	for name, text := range map[string]string{"machine-id": machine, "boot_id": boot} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return append(words, filepath.Join(dir, "machine-id"), filepath.Join(dir, "boot_id"))
+	return dir
 }

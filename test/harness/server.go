@@ -34,6 +34,7 @@ type Server struct {
 	Command string   // server or up
 	Wrap    []string // words before the binary's, such as those of a tracer
 	Environ []string // of the server and of commands, beside PATH and MUSTER_CONTEXT
+	On      *Machine // of a Network, on which server and commands run; nil: this one
 	Dir     string   // working folder; empty: that of the test
 }
 
@@ -80,7 +81,11 @@ func (s *Server) Launch() {
 		}
 		args = append(args, "--admin-password-file", file, "--journal-reserve", "1MiB")
 	}
-	s.Process = launch(s.t, s.Dir, s.Env(), append(append(append([]string{}, s.Wrap...), Binary()), append(args, s.Args...)...))
+	words := append([]string{}, s.Wrap...)
+	if s.On != nil {
+		words = append(s.On.Words(), words...)
+	}
+	s.Process = launch(s.t, s.Dir, s.Env(), append(append(words, Binary()), append(args, s.Args...)...))
 }
 
 // Start starts the process and waits until it is ready.
@@ -113,7 +118,11 @@ func (s *Server) Ready() (string, bool) {
 
 // Get asks the admin listener.
 func (s *Server) Get(path string) (int, string, error) {
-	c := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	transport := &http.Transport{DisableKeepAlives: true}
+	if s.On != nil {
+		transport.DialContext = s.On.Dial
+	}
+	c := http.Client{Timeout: 5 * time.Second, Transport: transport}
 	resp, err := c.Get("http://" + s.Admin + path)
 	if err != nil {
 		return 0, "", err
@@ -154,10 +163,25 @@ next:
 func (s *Server) Pause()  { s.t.Helper(); s.Signal(syscall.SIGSTOP) }
 func (s *Server) Resume() { s.t.Helper(); s.Signal(syscall.SIGCONT) }
 
+// Try runs a command against the server.
+func (s *Server) Try(args ...string) Result {
+	s.t.Helper()
+	if s.On != nil {
+		return s.On.Run(s.Env(), args...)
+	}
+	return Run(s.t, s.Env(), args...)
+}
+
+// Login leaves the context file for commands.
+func (s *Server) Login() {
+	s.t.Helper()
+	s.CLI("login", "https://"+s.Listen, "--ca", filepath.Join(s.Data, "pki", "ca.crt"), "--password-file", filepath.Join(filepath.Dir(s.Context), "password"))
+}
+
 // CLI runs a command against the server and expects that it succeeds.
 func (s *Server) CLI(args ...string) string {
 	s.t.Helper()
-	r := Run(s.t, s.Env(), args...)
+	r := s.Try(args...)
 	if r.Code != 0 {
 		s.t.Fatalf("muster %v: code %d\n%s%s", args, r.Code, r.Out, r.Errors)
 	}

@@ -1,0 +1,226 @@
+//go:build linux
+
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// box is a machine with an agent's folders.
+type box struct {
+	*harness.Machine
+	t       *testing.T
+	state   string
+	config  string
+	process *harness.Process
+}
+
+func (b *box) env() []string {
+	return []string{"MUSTER_CONFIG=" + b.config, "MUSTER_STATE_DIR=" + b.state}
+}
+
+func (b *box) types(words ...string) string {
+	b.t.Helper()
+	r := b.Run(b.env(), append([]string{"agent"}, words...)...)
+	if r.Code != 0 {
+		b.t.Fatalf("%s: agent %v: code %d\n%s%s", b.Name, words, r.Code, r.Out, r.Errors)
+	}
+	return r.Out
+}
+
+func (b *box) start() { b.t.Helper(); b.process = b.Launch(b.env(), "agent") }
+
+func (b *box) says(within time.Duration, words ...string) {
+	b.t.Helper()
+	harness.Until(b.t, within, fmt.Sprintf("the agent on %s says %q", b.Name, words), func() (string, bool) {
+		log := b.process.Log()
+		for _, w := range words {
+			if !strings.Contains(log, w) {
+				return log, false
+			}
+		}
+		return log, true
+	})
+}
+
+// lan is a server and machines, each in namespaces of its own.
+type lan struct {
+	t      *testing.T
+	net    *harness.Network
+	server *harness.Server
+}
+
+func newLAN(t *testing.T, args ...string) *lan {
+	l := &lan{t: t, net: harness.NewNetwork(t)}
+	l.server = harness.NewServer(t, args...)
+	l.server.On = l.net.Machine("server")
+	l.server.Listen, l.server.Plain, l.server.Admin = l.server.On.Address+":8443", "", "127.0.0.1:9090"
+	l.server.Start()
+	l.server.Login()
+	return l
+}
+
+func (l *lan) box(name string) *box {
+	l.t.Helper()
+	dir := l.t.TempDir()
+	return &box{Machine: l.net.Machine(name), t: l.t, state: filepath.Join(dir, "state"), config: filepath.Join(dir, "agent.env")}
+}
+
+// joins lets the machine join with the line that the server prints, and starts its agent.
+func (l *lan) joins(b *box, flags ...string) {
+	l.t.Helper()
+	b.types(pasted(l.t, l.server, append([]string{"--uses", "1"}, flags...)...)...)
+	b.start()
+	b.says(30*time.Second, "msg=connected")
+}
+
+// event is one event; empty while it is not there.
+func (l *lan) event(node, check string) v1.Event {
+	l.t.Helper()
+	r := l.server.Try("get", "events", "--node", node, "--check", check, "-o", "json")
+	if r.Code == model.NotFound.Exit() {
+		return v1.Event{}
+	}
+	text := r.Out
+	var list struct{ Items []v1.Event }
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		l.t.Fatalf("%v in\n%s", err, text)
+	}
+	if len(list.Items) == 0 {
+		return v1.Event{}
+	}
+	return list.Items[0]
+}
+
+// results waits for so many results more.
+func (l *lan) results(node, check string, more uint64) {
+	l.t.Helper()
+	want := l.event(node, check).Results + more
+	l.until(node, check, fmt.Sprintf("%d results", want), func(e v1.Event) bool { return e.Results >= want })
+}
+
+func (l *lan) until(node, check, what string, ok func(v1.Event) bool) v1.Event {
+	l.t.Helper()
+	var e v1.Event
+	harness.Until(l.t, 60*time.Second, node+"/"+check+": "+what, func() (string, bool) {
+		e = l.event(node, check)
+		return fmt.Sprintf("%+v", e), ok(e)
+	})
+	return e
+}
+
+// A server and three machines, each with its own address, host name and machine id: they
+// join with the pasted line, lose their cable, crash, are renamed and cloned.
+func TestMachinesOnANetwork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("cables are out for a while")
+	}
+	t.Parallel()
+	l := newLAN(t, "--keepalive-interval", "1s", "--keepalive-timeout", "5s")
+	alpha, beta := l.box("alpha"), l.box("beta")
+	l.joins(alpha)
+	l.joins(beta)
+	identity := model.BuiltinCheckName(model.IdentityCheck)
+	for _, b := range []*box{alpha, beta} { // named after the host
+		l.server.Apply(fmt.Sprintf("apiVersion: muster/v1\nkind: Check\nmetadata: {name: where-%s}\nspec:\n  targets: {nodes: [%[1]s]}\n  interval: 1s\n"+
+			"  command: cat /etc/machine-id; hostname; grep -q %s /etc/machine-id || exit 2\n", b.Name, b.MachineID()))
+		e := l.until(b.Name, "where-"+b.Name, "runs", func(e v1.Event) bool { return e.Results > 0 })
+		if e.Status != model.OK || !strings.Contains(e.Output, b.MachineID()) || !strings.Contains(e.Output, b.Name) {
+			t.Errorf("%s ran elsewhere: %+v", b.Name, e)
+		}
+	}
+
+	l.cable(beta)
+	l.crash(beta, identity)
+
+	l.server.CLI("node", "rename", "alpha", "shop01", "-m", "moved")
+	l.results("shop01", "where-alpha", 2)
+	if n := strings.Count(alpha.process.Log(), "(unknown)"); n != 0 {
+		t.Errorf("the renamed machine was refused:\n%s", alpha.process.Log())
+	}
+
+	l.clone(alpha, "shop01", "where-alpha", identity)
+	for _, check := range []string{"where-alpha", "where-beta"} {
+		if r := l.server.Try("get", "problems"); strings.Contains(r.Out, check) {
+			t.Errorf("%s failed somewhere:\n%s", check, r.Out)
+		}
+	}
+}
+
+// cable: a machine whose cable is pulled is missed; plugged in again it goes on, and what
+// it ran meanwhile is applied.
+func (l *lan) cable(b *box) {
+	l.t.Helper()
+	before := l.event(b.Name, "where-"+b.Name)
+	b.Pull()
+	l.until(b.Name, model.KeepaliveCheckName, "is missed", func(e v1.Event) bool { return e.Status == model.Critical })
+	b.Plug()
+	l.until(b.Name, model.KeepaliveCheckName, "is heard again", func(e v1.Event) bool { return e.Status == model.OK })
+	l.until(b.Name, "where-"+b.Name, "what it ran without a cable is applied", func(e v1.Event) bool { return e.Results >= before.Results+5 && e.Lost == 0 })
+}
+
+// crash: a machine that dies leaves a connection behind. It starts with another boot id,
+// and gets in within seconds; that is no clone.
+func (l *lan) crash(b *box, identity string) {
+	l.t.Helper()
+	b.Crash(b.process)
+	began := time.Now()
+	b.start()
+	b.says(30*time.Second, "msg=connected")
+	l.t.Logf("a machine that crashed was in again after %s", time.Since(began).Round(time.Millisecond))
+	l.results(b.Name, "where-"+b.Name, 2)
+	if e := l.event(b.Name, identity); e.Results != 0 {
+		l.t.Errorf("a machine that crashed is called a clone: %+v", e)
+	}
+}
+
+// clone: the state folder of a node's machine on a second machine. That one is sent away,
+// the event names both, the first goes on; reset-identity makes it a node of its own.
+func (l *lan) clone(of *box, node, check, identity string) {
+	l.t.Helper()
+	of.process.Stop()
+	gamma := l.box("gamma")
+	for from, to := range map[string]string{of.state: gamma.state, of.config: gamma.config} {
+		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+			l.t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	of.start()
+	of.says(30*time.Second, "msg=connected")
+	gamma.start()
+	gamma.says(30*time.Second, "(clone)", of.Address, gamma.Address, "muster-agent reset-identity")
+	e := l.until(node, identity, "tells", func(e v1.Event) bool { return e.Status == model.Critical })
+	for _, part := range []string{of.Address + " (machine " + of.MachineID()[:8], gamma.Address + " (machine " + gamma.MachineID()[:8], "since 20", "muster-agent reset-identity"} {
+		if !strings.Contains(e.Output, part) {
+			l.t.Errorf("the event lacks %q: %s", part, e.Output)
+		}
+	}
+	l.results(node, check, 3)
+	if e := l.event(node, check); e.Status != model.OK || !strings.Contains(e.Output, of.MachineID()) {
+		l.t.Errorf("the clone's word counts: %+v", e)
+	}
+	if strings.Contains(of.process.Log(), "(duplicate)") {
+		l.t.Errorf("the machine was displaced by its clone:\n%s", of.process.Log())
+	}
+
+	gamma.process.Stop()
+	gamma.types("reset-identity", "--yes")
+	if left, _ := filepath.Glob(filepath.Join(gamma.state, "identity*")); len(left) != 0 {
+		l.t.Errorf("left are %v", left)
+	}
+	l.joins(gamma)
+	l.until("gamma", model.KeepaliveCheckName, "is a node of its own", func(e v1.Event) bool { return e.Status == model.OK && e.Node == "gamma" })
+	if e := l.event("gamma", identity); e.Results != 0 {
+		l.t.Errorf("and still a clone: %+v", e)
+	}
+}
