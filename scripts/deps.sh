@@ -14,7 +14,7 @@ have() {
     iproute2) PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null ;;
   esac
 }
-missing() { for p in monitoring-plugins-basic postgresql gcc strace systemd squid haproxy; do have "$p" || echo "$p"; done; }
+missing() { for p in monitoring-plugins-basic postgresql gcc strace systemd squid haproxy iproute2; do have "$p" || echo "$p"; done; }
 case "${1:-missing}" in
   missing) missing ;;
   install)

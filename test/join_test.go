@@ -76,7 +76,11 @@ func (m *machine) refused(code int, want string, words ...string) {
 // pasted is the line that muster node token prints, without muster-agent.
 func pasted(t *testing.T, s *harness.Server, flags ...string) []string {
 	t.Helper()
-	text := s.CLI(append([]string{"node", "token"}, flags...)...)
+	return pastedOf(t, s.CLI(append([]string{"node", "token"}, flags...)...))
+}
+
+func pastedOf(t *testing.T, text string) []string {
+	t.Helper()
 	for line := range strings.Lines(text) {
 		if words := strings.Fields(line); len(words) > 2 && words[0] == "muster-agent" {
 			return words[1:]

@@ -5,6 +5,7 @@ package test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -120,7 +121,8 @@ func (l *lan) until(node, check, what string, ok func(v1.Event) bool) v1.Event {
 }
 
 // A server and three machines, each with its own address, host name and machine id: they
-// join with the pasted line, lose their cable, crash, are renamed and cloned.
+// join with the pasted line, lose their cable, crash, are renamed, cloned, installed anew
+// and retired.
 func TestMachinesOnANetwork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("cables are out for a while")
@@ -150,6 +152,8 @@ func TestMachinesOnANetwork(t *testing.T) {
 	}
 
 	l.clone(alpha, "shop01", "where-alpha", identity)
+	l.replace(beta, "beta", "where-beta")
+	l.retire(beta, "beta")
 	for _, check := range []string{"where-alpha", "where-beta"} {
 		if r := l.server.Try("get", "problems"); strings.Contains(r.Out, check) {
 			t.Errorf("%s failed somewhere:\n%s", check, r.Out)
@@ -223,4 +227,42 @@ func (l *lan) clone(of *box, node, check, identity string) {
 	if e := l.event("gamma", identity); e.Results != 0 {
 		l.t.Errorf("and still a clone: %+v", e)
 	}
+}
+
+// replace: a machine that was installed anew takes its node back with the line that the
+// server prints; its copy of before is sent away.
+func (l *lan) replace(b *box, node, check string) {
+	l.t.Helper()
+	before := l.event(node, check)
+	b.process.Stop()
+	if err := os.Rename(b.state, b.state+"-before"); err != nil {
+		l.t.Fatal(err)
+	}
+	b.types(pastedOf(l.t, l.server.CLI("node", "replace", node, "-m", "installed anew"))...)
+	b.start()
+	b.says(30*time.Second, "msg=connected")
+	l.results(node, check, 2)
+	if e := l.event(node, check); e.Results <= before.Results || e.NodeID != before.NodeID || e.Status != model.OK {
+		l.t.Errorf("before %+v, after %+v", before, e)
+	}
+
+	old := b.Launch([]string{"MUSTER_CONFIG=" + b.config, "MUSTER_STATE_DIR=" + b.state + "-before"}, "agent")
+	harness.Until(l.t, 30*time.Second, "the machine of before hears that it was replaced", func() (string, bool) {
+		return old.Log(), strings.Contains(old.Log(), "replaced") && strings.Contains(old.Log(), "muster node")
+	})
+	old.Kill()
+	l.results(node, check, 1)
+}
+
+// retire: the node and its events go, and its machine hears why and what to type.
+func (l *lan) retire(b *box, node string) {
+	l.t.Helper()
+	l.server.CLI("node", "retire", node, "-m", "sold", "--yes")
+	b.says(30*time.Second, "retired", "sold", "muster node token")
+	if e := l.event(node, model.KeepaliveCheckName); e.Results != 0 {
+		l.t.Errorf("a retired node has events: %+v", e)
+	}
+	b.process.Kill()
+	b.start() // and after its next start, too
+	b.says(30*time.Second, "retired", "sold")
 }
