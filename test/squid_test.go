@@ -5,6 +5,8 @@ package test
 import (
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +72,21 @@ func TestThroughSquid(t *testing.T) {
 			refused.a.Kill()
 		})
 	}
+	t.Run("settings", func(t *testing.T) {
+		dir, token := t.TempDir(), s.NewAgent("kept").Token
+		file := filepath.Join(dir, "agent.env")
+		proxy := url.URL{Scheme: "http", User: right, Host: squid.Address}
+		where := []string{"--config", file, "--state-dir", filepath.Join(dir, "state")}
+		if r := harness.Run(t, nil, append([]string{"agent", "join", token, "--name", "kept", "--server", "muster.test:" + port, "--https-proxy", proxy.String()}, where...)...); r.Code != 0 {
+			t.Fatalf("join: code %d\n%s%s", r.Code, r.Out, r.Errors)
+		}
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%v may read the password (%v)", info.Mode(), err)
+		}
+		p := harness.Launch(t, nil, append([]string{"agent"}, where...)...) // with nothing in its environment
+		harness.Until(t, 60*time.Second, "it is connected", func() (string, bool) { return p.Log(), strings.Contains(p.Log(), "msg=connected server=muster.test") })
+		p.Stop()
+	})
 	t.Run("around", func(t *testing.T) {
 		before := len(squid.Tunnels())
 		a := through(s.NewAgent("around"), right, "NO_PROXY=.test,muster.test")

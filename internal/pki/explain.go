@@ -80,6 +80,21 @@ func (s Shown) ForAgents(err error) *model.Error {
 		WithHint("if the server lost its DATA/pki, bring that back from the backup and restart it; if this machine is to move to that server: muster-agent reset-identity, then join with a token made there; else correct --server")
 }
 
+// errAnother is the cause of what forJoining says.
+var errAnother = errors.New("another server")
+
+// forJoining says the same where a machine joins, with a token or by the name of a CA.
+func (s Shown) forJoining(chain []*x509.Certificate) *model.Error {
+	whose, ours := authorityOf(&tls.CertificateVerificationError{UnverifiedCertificates: chain})
+	e := s.foreign(whose)
+	if ours {
+		e = model.Errorf(model.Unauthenticated, "the server at %s is not the one that the join token (or --ca-hash, --ca-file) names: it shows a certificate of %s, wanted is the CA %s", s.Server, whose, s.Trusted).
+			WithHint("is the address right? Otherwise make a token on the server that you want to join: muster node token")
+	}
+	e.Cause = errAnother
+	return e
+}
+
 func (s Shown) foreign(whose string) *model.Error {
 	return model.Errorf(model.Unavailable, "what answers at %s is no Muster server: it shows a certificate of %s", s.Server, whose).
 		WithHint("a proxy that opens TLS looks like this: let it pass %s through unopened; else name the server with --server HOST:8443", s.Server)

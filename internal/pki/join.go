@@ -95,9 +95,10 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 		return j.keep(cfg.StateDir)
 	}
 	var failed []error
+	var another *model.Error // answers that are no server of the token's
 	for _, address := range t.Addresses {
 		client := &http.Client{Timeout: enrolTimeout, Transport: &http.Transport{
-			DialContext: cfg.Dial, TLSClientConfig: pinned(t.CA, trust, cfg.Now), DisableKeepAlives: true,
+			DialContext: cfg.Dial, TLSClientConfig: pinned(Shown{Server: address, Trusted: ShortSum(t.CA), Now: cfg.Now()}, t.CA, trust), DisableKeepAlives: true,
 		}}
 		answer, err := ask(ctx, client, address, body)
 		if err == nil && answer.Pending != nil {
@@ -112,6 +113,10 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 		}
 		var said *model.Error
 		if errors.As(err, &said) {
+			if errors.Is(err, errAnother) {
+				another = said
+				continue
+			}
 			said.Message = fmt.Sprintf("join at %s: %s", address, said.Message)
 			if said.Class != model.Unavailable && said.Class != model.Internal {
 				return nil, said // this server has spoken; another would say the same
@@ -121,6 +126,12 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 		}
 		failed = append(failed, fmt.Errorf("join at %s: %w", address, err))
 	}
+	if another != nil {
+		if len(failed) == 0 {
+			return nil, another
+		}
+		failed = append(failed, another)
+	}
 	return nil, model.Errorf(model.Unavailable, "%w", errors.Join(failed...)).
 		WithHint("does the server run, and does nothing between refuse its port? Other addresses: --server HOST:PORT")
 }
@@ -128,26 +139,28 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 // pinned trusts a server whose chain holds a CA certificate with this sum, whatever
 // name it was reached by: the token is the authority on addresses. Without a sum the CA
 // that is shown is handed to trust, before anything is sent.
-func pinned(sum [32]byte, trust func(ca [32]byte) error, now func() time.Time) *tls.Config {
+func pinned(shown Shown, sum [32]byte, trust func(ca [32]byte) error) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		InsecureSkipVerify: true, // replaced by VerifyConnection
 		VerifyConnection: func(state tls.ConnectionState) error {
 			for _, ca := range state.PeerCertificates[1:] {
-				shown := sha256.Sum256(ca.Raw)
-				if sum != ([32]byte{}) && shown != sum {
+				whose := sha256.Sum256(ca.Raw)
+				if sum != ([32]byte{}) && whose != sum {
 					continue
 				}
 				roots := x509.NewCertPool()
 				roots.AddCert(ca)
 				leaf := state.PeerCertificates[0]
-				if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: ValidAt(now(), leaf)}); err != nil {
+				if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: ValidAt(shown.Now, leaf)}); err != nil {
+					if e := shown.wrongTime(err); e != nil {
+						return e
+					}
 					return err
 				}
-				return trust(shown)
+				return trust(whose)
 			}
-			return model.Errorf(model.Unauthenticated, "this server is not the one that the join token (or --ca-hash, --ca-file) names: its CA is another").
-				WithHint("is the address right? Otherwise make a token on the server that you want to join: muster node token")
+			return shown.forJoining(state.PeerCertificates)
 		},
 	}
 }

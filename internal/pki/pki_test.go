@@ -198,7 +198,7 @@ func TestEnrolRefusals(t *testing.T) {
 		want  string
 	}{
 		{"unknown secret", wrongSecret, 0, "does not know this join token"},
-		{"another server", wrongCA, 0, "its CA is another"},
+		{"another server", wrongCA, 0, "is not the one that the join token"},
 		{"expired here", good, 2 * time.Hour, "expired"},
 		{"expired there", unexpired, 2 * time.Hour, "expired"},
 	} {

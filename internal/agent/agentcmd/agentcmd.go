@@ -78,6 +78,9 @@ func parse(args []string, getenv func(string) string, helpOut io.Writer, c comma
 	if o.Agent.CA, err = w.ca(); err != nil {
 		errs = append(errs, err)
 	}
+	if o.Agent.Dial, err = w.dialer(getenv); err != nil {
+		errs = append(errs, err)
+	}
 	if o.Agent.Labels, err = pairs(w.labels); err != nil {
 		errs = append(errs, fmt.Errorf("--labels: %w", err))
 	}

@@ -12,7 +12,7 @@ import (
 
 // words are the values of flags that are read further.
 type words struct {
-	servers, labels, groups, level, format, spool, age, allow, caHash, caFile string
+	servers, labels, groups, level, format, spool, age, allow, caHash, caFile, proxy, noProxy string
 }
 
 // flags are the settings of an agent: the one list, from which help, environment and
@@ -23,6 +23,8 @@ func flags(o *Options, w *words) *flag.FlagSet {
 	set.StringVar(&o.Agent.Token, "token", "", "join token, for an agent that shall join by itself at its first start; better MUSTER_TOKEN or @FILE, which process lists do not show")
 	set.StringVar(&w.caHash, "ca-hash", "", "sha256:… of the server's CA, for a machine that joins without a token")
 	set.StringVar(&w.caFile, "ca-file", "", "the CA itself (PEM), instead of --ca-hash")
+	set.StringVar(&w.proxy, "https-proxy", "", "forward proxy to the server, http://USER:PASSWORD@HOST:PORT; better in the file of settings, which process lists do not show")
+	set.StringVar(&w.noProxy, "no-proxy", "", "hosts, domains (.example.org) and networks that are reached without the proxy, comma separated")
 	set.StringVar(&o.Agent.StateDir, "state-dir", "", "folder of identity, assignment and spool (default: /var/lib/muster-agent for root, else ~/.local/state/muster-agent)")
 	set.StringVar(&o.Agent.Name, "name", "", "name wanted for this node (default: the host name)")
 	set.StringVar(&w.labels, "labels", "", "labels of this node: key=value, comma separated")
@@ -48,6 +50,8 @@ func envOf(f *flag.Flag) string {
 	switch f.Name {
 	case "probe", "version", "service", "print-unit", "keep-token", "yes":
 		return ""
+	case "https-proxy", "no-proxy": // as everywhere
+		return strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 	}
 	return "MUSTER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }

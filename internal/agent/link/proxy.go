@@ -37,15 +37,14 @@ func NewDialer(lookup func(string) string) func(ctx context.Context, network, ad
 	}
 	proxies := httpproxy.Config{HTTPSProxy: first("HTTPS_PROXY", "https_proxy"), NoProxy: first("NO_PROXY", "no_proxy")}
 	choose := proxies.ProxyFunc()
-	if !readable(proxies.HTTPSProxy) { // the library would go around it
-		choose = func(*url.URL) (*url.URL, error) { return nil, errors.New("unreadable") }
+	if err := CheckProxy(proxies.HTTPSProxy); err != nil { // the library would go around it
+		choose = func(*url.URL) (*url.URL, error) { return nil, err }
 	}
 	direct := &net.Dialer{Timeout: 15 * time.Second}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		proxy, err := choose(&url.URL{Scheme: "https", Host: addr})
-		if err != nil { // it may quote the password
-			return nil, model.Errorf(model.Unavailable, "HTTPS_PROXY cannot be read").
-				WithHint("write it as http://USER:PASSWORD@HOST:PORT, with @ : / in a password as %%40 %%3A %%2F")
+		if err != nil {
+			return nil, err
 		}
 		if proxy == nil {
 			return direct.DialContext(ctx, network, addr)
@@ -54,24 +53,31 @@ func NewDialer(lookup func(string) string) func(ctx context.Context, network, ad
 	}
 }
 
-// readable says whether a proxy's address is one, with or without its scheme.
-func readable(proxy string) bool {
+// CheckProxy says what is wrong with a proxy's address, without the password that it may
+// hold; an address without a scheme is http. Empty is none.
+func CheckProxy(proxy string) error {
 	if proxy == "" {
-		return true
+		return nil
 	}
 	if !strings.Contains(proxy, "://") {
 		proxy = "http://" + proxy
 	}
 	u, err := url.Parse(proxy)
-	return err == nil && u.Host != ""
+	what := ""
+	switch {
+	case err != nil || u.Host == "":
+		what = "cannot be read"
+	case u.Scheme != "http" && u.Scheme != "https":
+		what = fmt.Sprintf("has the scheme %q: agents ask for a tunnel by CONNECT", u.Scheme)
+	default:
+		return nil
+	}
+	return model.Errorf(model.Invalid, "HTTPS_PROXY %s", what).
+		WithHint("write it as http://USER:PASSWORD@HOST:PORT, with @ : / in a password as %%40 %%3A %%2F")
 }
 
 func throughProxy(ctx context.Context, direct *net.Dialer, proxy *url.URL, addr string) (net.Conn, error) {
 	port := map[string]string{"http": "80", "https": "443"}[proxy.Scheme]
-	if port == "" {
-		return nil, model.Errorf(model.Unavailable, "the proxy %s has the scheme %q", proxy.Redacted(), proxy.Scheme).
-			WithHint("HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT (or https://…): agents ask for a tunnel by CONNECT")
-	}
 	nc, err := direct.DialContext(ctx, "tcp", net.JoinHostPort(proxy.Hostname(), cmp.Or(proxy.Port(), port)))
 	if err != nil {
 		return nil, unreached(proxy, addr, err)
@@ -126,7 +132,7 @@ func unreached(proxy *url.URL, addr string, err error) error {
 		err = op.Err
 	}
 	return model.Errorf(model.Unavailable, "no connection to the proxy %s: %w", proxy.Redacted(), err).
-		WithHint("does it run there? HTTPS_PROXY in the agent's environment names it; %s", around(addr))
+		WithHint("does it run there? HTTPS_PROXY in the agent's settings (/etc/muster/agent.env) or environment names it; %s", around(addr))
 }
 
 // denied says why a proxy opens no tunnel.
@@ -139,7 +145,7 @@ func denied(proxy *url.URL, addr string, status int) error {
 			what = "does not take this user and password"
 		}
 		return model.Errorf(model.Unavailable, "the proxy %s %s (%s)", proxy.Redacted(), what, answer).
-			WithHint("set HTTPS_PROXY=http://USER:PASSWORD@%s in the agent's environment (@ : / in a password are %%40 %%3A %%2F) and restart it; %s", proxy.Host, around(addr))
+			WithHint("set HTTPS_PROXY=http://USER:PASSWORD@%s in the agent's settings (/etc/muster/agent.env; @ : / in a password are %%40 %%3A %%2F) and restart it; %s", proxy.Host, around(addr))
 	case http.StatusForbidden, http.StatusMethodNotAllowed:
 		return model.Errorf(model.Unavailable, "the proxy %s opens no tunnel to %s (%s)", proxy.Redacted(), addr, answer).
 			WithHint("let it allow CONNECT to this host and port (squid: add the port to SSL_ports), %s", around(addr))
@@ -148,5 +154,5 @@ func denied(proxy *url.URL, addr string, status int) error {
 			WithHint("does the server run, and may the proxy's machine connect to it? %s", around(addr))
 	}
 	return model.Errorf(model.Unavailable, "the proxy %s opens no tunnel to %s: it answers %s", proxy.Redacted(), addr, answer).
-		WithHint("is that a proxy for CONNECT? HTTPS_PROXY in the agent's environment names it; %s", around(addr))
+		WithHint("is that a proxy for CONNECT? HTTPS_PROXY in the agent's settings (/etc/muster/agent.env) or environment names it; %s", around(addr))
 }
