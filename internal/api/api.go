@@ -44,6 +44,8 @@ type Intent interface {
 	DeleteUser(ctx context.Context, by intent.Who, name string) (intent.User, error)
 	ChangePassword(ctx context.Context, by intent.Who, session, was, password string) error
 	TombstoneNamed(namespace, name string) (intent.Tombstone, bool)
+	Accept(ctx context.Context, by intent.Who, key string, token pki.JoinToken, request pki.EnrolRequest) (pki.Member, error)
+	BuryKey(ctx context.Context, by intent.Who, key string, t intent.Tombstone) error
 	Store() intent.Store
 }
 
@@ -74,6 +76,8 @@ type Options struct {
 	// the server's addresses).
 	JoinTokens   pki.Tokens
 	NewJoinToken func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error)
+	Waiting      *Pending            // machines that wait to be let in; nil: nobody may
+	CA           func() v1.Authority // nil: none
 	Queues       *queue.Registry
 	Incarnation  uint64 // of the journal: what page tokens and ETags are good for
 	// Describe fills in what only the server itself knows: Server, Started,
@@ -163,6 +167,7 @@ func newServer(o Options) *server {
 	s.eventRoutes()
 	s.problemRoutes()
 	s.joinTokenRoutes()
+	s.pendingRoutes()
 	s.lifeRoutes()
 	s.stateRoutes()
 	s.agentRoutes()

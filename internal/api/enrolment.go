@@ -28,7 +28,12 @@ func Enrolments(r *queue.Registry) func(context.Context) (leave func(), err erro
 // enrolment has no caller yet. Who tries join tokens that do not exist is slowed down as
 // with passwords, and one network has only so many requests under way.
 func (s *server) enrolment() http.Handler {
-	return s.newcomers("enrol", "join_token", s.Enrol.ServeHTTP)
+	return s.newcomers("enrol", "join_token", func(w http.ResponseWriter, r *http.Request) {
+		s.Enrol.ServeHTTP(w, r)
+		if rec := w.(*recorder); rec.status == http.StatusTooManyRequests {
+			s.metrics.refused.WithLabelValues("pending").Inc()
+		}
+	})
 }
 
 // renewal has shown nothing yet either: its certificate is in the request.

@@ -11,9 +11,18 @@ import (
 )
 
 func (s *server) joinTokenRoutes() {
+	handle(s, also(operation("authority", http.MethodGet, "/api/v1/ca", "nodes", "The server's CA, by which machines know it"), model.NotFound), s.authority)
 	handle(s, operation("listJoinTokens", http.MethodGet, "/api/v1/jointokens", "nodes", "List tokens with which machines join"), s.listJoinTokens)
 	handle(s, also(operation("createJoinToken", http.MethodPost, "/api/v1/jointokens", "nodes", "Make one; it is shown once"), model.NotFound), s.createJoinToken)
 	handle(s, operation("deleteJoinToken", http.MethodDelete, "/api/v1/jointokens/{id}", "nodes", "Take one back; nodes that joined with it stay"), s.deleteJoinToken)
+}
+
+// authority is public: who has it can tell the server from others, and no more.
+func (s *server) authority(context.Context, *none) (*body[v1.Authority], error) {
+	if s.CA == nil {
+		return nil, model.Errorf(model.NotFound, "this server has no CA")
+	}
+	return &body[v1.Authority]{s.CA()}, nil
 }
 
 func (s *server) listJoinTokens(ctx context.Context, _ *none) (*body[v1.JoinTokenList], error) {

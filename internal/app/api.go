@@ -23,6 +23,12 @@ import (
 func (s *Server) openAPI(context.Context) error {
 	tokens := intent.JoinTokens{Store: s.intent.Store()}
 	admit := api.Enrolments(s.queues)
+	var pending *api.Pending
+	var ask func(string, pki.EnrolRequest) (time.Duration, error)
+	if s.cfg.Pending != "off" {
+		pending = api.NewPending(s.queues, s.now)
+		ask = pending.Ask
+	}
 	options := api.Options{
 		Intent: s.intent, Events: s.view, Directory: s.planner, History: s.history, Actions: s,
 		Incarnation: s.journal.Incarnation().ID,
@@ -31,7 +37,11 @@ func (s *Server) openAPI(context.Context) error {
 			return s.authority.NewToken(s.agentAddresses(), keep)
 		},
 		Enrol: &pki.Enroller{
-			Authority: s.authority, Tokens: tokens, Registrar: s.intent, Servers: s.agentAddresses(), Admit: admit,
+			Authority: s.authority, Tokens: tokens, Registrar: s.intent, Servers: s.agentAddresses(), Admit: admit, Pending: ask,
+		},
+		Waiting: pending, Pending: pending.Len,
+		CA: func() v1.Authority {
+			return v1.Authority{Hash: pki.SumText(s.authority.CASum()), Certificate: string(s.authority.CAPEM()), Addresses: s.agentAddresses()}
 		},
 		NewRuns: func() api.Runs { return s.sessions.NewRuns() },
 		Assigned: func(node model.NodeID, check model.CheckID) *model.Chunk {

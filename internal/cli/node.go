@@ -27,10 +27,10 @@ func (a *app) nodeCmd() *cobra.Command {
 	token.Flags().AddFlagSet(create.Flags())
 	token.AddCommand(create, a.tokenList(), a.tokenDelete())
 
-	g, retired := getFlags{limit: 50}, false
+	g, retired, pending := getFlags{limit: 50}, false, false
 	list := &cobra.Command{
-		Use: "list", Short: "The same as muster get nodes", Args: cobra.NoArgs,
-		Example: "  muster node list -l env=prod",
+		Use: "list", Short: "The same as muster get nodes; --pending: machines that wait to be let in", Args: cobra.NoArgs,
+		Example: "  muster node list -l env=prod\n  muster node list --pending",
 		RunE: func(c *cobra.Command, _ []string) error {
 			client, err := a.connect()
 			if err != nil {
@@ -38,6 +38,9 @@ func (a *app) nodeCmd() *cobra.Command {
 			}
 			if retired {
 				return a.listTombstones(c.Context(), client, g.limit, *g.output)
+			}
+			if pending {
+				return a.printPending(c.Context(), client, *g.output)
 			}
 			k, _ := model.KindOf("Node")
 			return a.getResources(c.Context(), client, k, nil, &g)
@@ -48,7 +51,8 @@ func (a *app) nodeCmd() *cobra.Command {
 	list.Flags().BoolVarP(&g.all, "all-namespaces", "A", false, "of all namespaces")
 	list.Flags().BoolVar(&retired, "retired", false, "machines that are nodes no more, and why")
 	list.Flags().IntVar(&g.limit, "limit", 50, "rows at most (0: all)")
-	c.AddCommand(token, list, a.nodeRename(), a.nodeReplace(), a.nodeRetire(), a.nodeForgive())
+	list.Flags().BoolVar(&pending, "pending", false, "machines that asked to join without a token")
+	c.AddCommand(token, list, a.nodeAccept(), a.nodeRefuse(), a.nodeCA(), a.nodeRename(), a.nodeReplace(), a.nodeRetire(), a.nodeForgive())
 	return c
 }
 

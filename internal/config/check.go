@@ -46,6 +46,9 @@ func networks(words []string) ([]netip.Prefix, error) {
 func (s *Server) check() []error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if s.Pending != "on" && s.Pending != "off" {
+		bad("pending: %q: want on or off", s.Pending)
+	}
 	if s.KeepaliveTimeout <= s.KeepaliveInterval {
 		bad("keepalive-timeout (%s) must be longer than keepalive-interval (%s)", s.KeepaliveTimeout, s.KeepaliveInterval)
 	}

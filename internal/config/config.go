@@ -16,6 +16,8 @@ type Server struct {
 	ProxyFrom    []string `name:"proxy-from" doc:"Addresses or networks of balancers (HAProxy: send-proxy-v2). Their connections must begin with a PROXY header, version 1 or 2, whose address is then the peer's everywhere; nobody else's is believed. See docs/listeners.md."`
 	Advertise    []string `name:"advertise" doc:"Names and addresses in the server's certificate and in join tokens. Default: localhost, host name, full name and addresses of this machine."`
 
+	Pending string `name:"pending" default:"on" doc:"on: a machine without a join token may ask to be let in, and waits for muster node accept. off: it is refused."`
+
 	IntentDB  string `name:"intent-db" doc:"Where intent is kept: a postgres:// address. Default: intent.db (SQLite) in the data folder."`
 	HistoryDB string `name:"history-db" doc:"Where history and the outbox are kept: a postgres:// address. Default: history.db (SQLite) in the data folder."`
 

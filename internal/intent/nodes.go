@@ -153,6 +153,17 @@ func (s *Service) Holder(key string) (pki.Member, bool) {
 
 // Register implements pki.Registrar: it creates the node of a machine that joins.
 func (s *Service) Register(ctx context.Context, key string, token pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
+	return s.register(ctx, Who{User: "token:" + token.ID, Why: "joined"}, key, token, request, false)
+}
+
+// Accept creates the node of a machine that waits to be let in: what it is given stands in
+// token, which is none that was made.
+func (s *Service) Accept(ctx context.Context, by Who, key string, token pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
+	return s.register(ctx, by, key, token, request, true)
+}
+
+// register makes the node; named: a person stands for the name, and not the machine alone.
+func (s *Service) register(ctx context.Context, by Who, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, error) {
 	base := NodeName(request.Name)
 	namespace := token.Namespace
 	if namespace == "" {
@@ -185,7 +196,7 @@ func (s *Service) Register(ctx context.Context, key string, token pki.JoinToken,
 		if i > 1 {
 			name = fmt.Sprintf("%s-%d", base, i)
 		}
-		if s.trusted.holds(namespace, name) {
+		if !named && s.trusted.holds(namespace, name) {
 			continue // where a node has it, it is taken; where none has, it is no machine's to choose
 		}
 		r := model.Resource{
@@ -198,7 +209,7 @@ func (s *Service) Register(ctx context.Context, key string, token pki.JoinToken,
 			return pki.Member{}, err
 		}
 		writes := append([]Write{{Key: KeyOf(&r), Body: body}}, s.nodes.lift(keyTomb+key)...)
-		_, err = s.commit(ctx, Who{User: "token:" + token.ID, Why: "joined"}, writes)
+		_, err = s.commit(ctx, by, writes)
 		if model.ClassOf(err) == model.Conflict {
 			continue // that name is taken
 		}

@@ -27,6 +27,7 @@ type EnrolRequest struct {
 	Labels    map[string]string `json:"labels,omitempty"` // from the agent's configuration
 	Facts     map[string]string `json:"facts,omitempty"`
 	Groups    []string          `json:"groups,omitempty"` // self-declared
+	Whence    string            `json:"-"`                // address that it came from, as the server sees it
 }
 
 // EnrolAnswer makes the machine a node.
@@ -71,6 +72,9 @@ type Enroller struct {
 	Tokens    Tokens
 	Registrar Registrar
 	Servers   []string
+	// Pending keeps machines that come without a token until a person accepts them, and says
+	// when one shall ask again; nil: they are refused.
+	Pending func(key string, request EnrolRequest) (again time.Duration, err error)
 	// Admit lets in a request that has arrived whole, until leave; nil: all at once.
 	Admit func(context.Context) (leave func(), err error)
 }
@@ -100,11 +104,15 @@ func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case err != nil:
 			err = model.Errorf(model.Invalid, "enrolment request: %w", err)
 		default:
+			request.Whence = r.RemoteAddr
 			answer, err = e.admitted(r.Context(), request)
 		}
 	}
 	if err == nil {
 		w.Header().Set("Content-Type", "application/json")
+		if answer.Pending != nil {
+			w.WriteHeader(http.StatusAccepted)
+		}
 		_ = json.NewEncoder(w).Encode(answer)
 		return
 	}
@@ -146,6 +154,9 @@ func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer
 	}
 	key := Fingerprint(public)
 	node, ok := e.Registrar.Holder(key)
+	if !ok && len(request.Secret) == 0 {
+		return e.wait(key, request)
+	}
 	if !ok {
 		if node, err = e.join(ctx, key, request); err != nil {
 			return EnrolAnswer{}, err
@@ -161,15 +172,23 @@ func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer
 	}, nil
 }
 
+// wait is for who shows no token: a person decides, unless one has said no before.
+func (e *Enroller) wait(key string, request EnrolRequest) (EnrolAnswer, error) {
+	if err := e.Registrar.Barred(key); err != nil {
+		return EnrolAnswer{}, err
+	}
+	if e.Pending == nil {
+		return EnrolAnswer{}, model.Errorf(model.Forbidden, "this server lets nobody in without a join token (--pending is off)").
+			WithHint("on the server: muster node token; here, what that prints: muster-agent join TOKEN")
+	}
+	request.CSR = nil
+	again, err := e.Pending(key, request)
+	return EnrolAnswer{Pending: &Pending{AgainMs: again.Milliseconds()}}, err
+}
+
 // join admits a machine whose key is no node's: with a token at once. A token is a newer
 // word than what was said against the key before.
 func (e *Enroller) join(ctx context.Context, key string, request EnrolRequest) (Member, error) {
-	if len(request.Secret) == 0 {
-		if err := e.Registrar.Barred(key); err != nil {
-			return Member{}, err
-		}
-		return Member{}, errUnknownToken()
-	}
 	token, err := e.Tokens.Use(ctx, tokenID(request.Secret), func(t JoinToken) error {
 		return t.verify(request.Secret, e.Authority.now())
 	})

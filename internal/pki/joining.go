@@ -115,7 +115,7 @@ func ParseSum(text string) (sum [32]byte, err error) {
 	b, err := hex.DecodeString(strings.NewReplacer(":", "", " ", "").Replace(digits))
 	if err != nil || len(b) != len(sum) {
 		return sum, model.Errorf(model.Invalid, "%q is no hash of a CA: want sha256: and 64 hexadecimal digits", text).
-			WithHint("on the server: muster node token ca")
+			WithHint("on the server: muster node ca")
 	}
 	return [32]byte(b), nil
 }

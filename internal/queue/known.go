@@ -32,6 +32,8 @@ func Known() []Kind {
 		{"facts", "items", 0, []Policy{Merge}, "Nodes whose facts and labels are not written into intent yet.", "At most one entry for each node."},
 		{"journal", "bytes", 8 << 20, []Policy{Block}, "What waits to be committed to the journal.", "Sessions stop reading; agents keep their results and are asked for rarer batches."},
 		{"logins", "items", 18, []Policy{Drop}, "Logins whose password is being looked at, and those that wait for their turn: two at a time, each costs memory.", "Refused; try again. Tokens go on working."},
+		{"pending", "items", 1000, []Policy{Drop}, "Machines that asked to join without a token and that nobody has accepted or refused yet (`muster node list --pending`); in memory only.",
+			"A newcomer is sent away and asks again; who has not asked for five minutes makes room."},
 		{"reactions", "bytes", 64 << 20, []Policy{Rederive, Block}, "Changes of events that history has not recorded yet.",
 			"rederive: dropped, and made again from the journal when history answers; block: the event view waits, and with it all acknowledgements."},
 		{"requests", "items", 500, []Policy{Drop, Block}, "Requests to the API that are being answered; watches and logins are counted apart.", "drop: refused, try again; block: they wait."},

@@ -130,7 +130,7 @@ func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 
 // trusted tells of a CA that nobody named.
 func (j *joiner) trusted(ca [32]byte) {
-	fmt.Fprintf(j.env.Out, "No token and no --ca-hash: the server is trusted because it shows this CA. Compare it there, with muster node token ca:\n\n  %s\n\n", pki.SumText(ca))
+	fmt.Fprintf(j.env.Out, "No token and no --ca-hash: the server is trusted because it shows this CA. Compare it there, with muster node ca:\n\n  %s\n\n", pki.SumText(ca))
 }
 
 func (j *joiner) asked(p *pki.PendingError) {

@@ -1,0 +1,273 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/queue"
+)
+
+// Pending are the machines that asked to join without a token, in memory only: after a
+// restart they ask again. What strangers can put there is bounded as a whole, for each
+// network, and for each machine. Safe for concurrent use.
+type Pending struct {
+	now   func() time.Time
+	most  int
+	comes *limiter // of machines that are new here
+
+	mu       sync.Mutex
+	by       map[string]*waiting // by the Fingerprint of the machine's key
+	nets     map[netip.Prefix]int
+	swept    time.Time
+	passed   uint64
+	overflow uint64
+}
+
+// waiting is one machine.
+type waiting struct {
+	key         string
+	request     pki.EnrolRequest // as it came last
+	whence      string
+	net         netip.Prefix
+	since, last time.Time
+}
+
+const (
+	// pendingPerNetwork leaves places for others.
+	pendingPerNetwork = 64
+	// pendingFor is how long a machine stays that does not ask any more.
+	pendingFor = 5 * time.Minute
+	// A machine asks again after a while; in its first minutes sooner, because somebody
+	// may stand before it.
+	pendingAgain      = 30 * time.Second
+	pendingAgainSoon  = 5 * time.Second
+	pendingAgainUntil = 2 * time.Minute
+	// pendingBytes bounds what is kept of a machine's names, labels and facts.
+	pendingBytes = 16 << 10
+)
+
+// NewPending makes the room and shows it among the queues.
+func NewPending(r *queue.Registry, now func() time.Time) *Pending {
+	capacity, policy := r.Bounds("pending")
+	p := &Pending{now: now, most: int(capacity), comes: newLimiter(now), by: map[string]*waiting{}, nets: map[netip.Prefix]int{}}
+	r.Register("pending", func() queue.Info {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return queue.Info{Name: "pending", Capacity: capacity, Depth: int64(len(p.by)), Unit: "items", Policy: policy, Passed: p.passed, Overflow: p.overflow}
+	})
+	return p
+}
+
+// Ask is what pki.Enroller.Pending is: the machine with this key waits from now on, or
+// still does.
+func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration, err error) {
+	if sizeOf(&request) > pendingBytes {
+		return 0, model.Errorf(model.TooLarge, "labels and facts of this machine are longer than %d bytes", pendingBytes)
+	}
+	whence := host(request.Whence)
+	from := network(whence)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	w := p.by[key]
+	if w == nil || w.net != from {
+		p.sweep(now)
+		switch {
+		case p.nets[from] >= pendingPerNetwork:
+			p.overflow++
+			return 0, model.Errorf(model.Limited, "%d machines of the network of %s wait to be let in already", pendingPerNetwork, whence).
+				WithHint("on the server: muster node list --pending; many machines join with a token: muster node token")
+		case w == nil && len(p.by) >= p.most:
+			p.overflow++
+			return 0, model.Errorf(model.Limited, "%d machines wait to be let in already", p.most).
+				WithHint("on the server: muster node list --pending; many machines join with a token: muster node token")
+		case w == nil && !p.comes.allow(whence):
+			p.overflow++
+			return 0, model.Errorf(model.Limited, "too many machines from %s ask to be let in", whence).
+				WithHint("the agent asks again by itself; many machines join with a token: muster node token")
+		}
+	}
+	if w == nil {
+		w = &waiting{key: key, since: now}
+		p.by[key] = w
+		p.passed++
+	} else {
+		p.leave(w.net)
+	}
+	p.nets[from]++
+	w.request, w.whence, w.net, w.last = request, whence, from, now
+	if now.Sub(w.since) < pendingAgainUntil {
+		return pendingAgainSoon, nil
+	}
+	return pendingAgain, nil
+}
+
+func (p *Pending) leave(net netip.Prefix) {
+	if p.nets[net]--; p.nets[net] <= 0 {
+		delete(p.nets, net)
+	}
+}
+
+// sweep forgets who does not ask any more, at most once a second.
+func (p *Pending) sweep(now time.Time) {
+	if now.Sub(p.swept) < time.Second {
+		return
+	}
+	p.swept = now
+	for key, w := range p.by {
+		if now.Sub(w.last) > pendingFor {
+			p.leave(w.net)
+			delete(p.by, key)
+		}
+	}
+}
+
+func (p *Pending) remove(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.by[key]; w != nil {
+		p.leave(w.net)
+		delete(p.by, key)
+	}
+}
+
+// list is who waits, the longest first. Nil: nobody may wait.
+func (p *Pending) list() (out []waiting) {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sweep(p.now())
+	for _, w := range p.by {
+		out = append(out, *w)
+	}
+	slices.SortFunc(out, func(a, b waiting) int {
+		if n := a.since.Compare(b.since); n != 0 {
+			return n
+		}
+		return strings.Compare(a.key, b.key)
+	})
+	return out
+}
+
+// Len is how many wait.
+func (p *Pending) Len() int {
+	if p == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.by)
+}
+
+// leastFingerprint is how many digits name a machine: enough that nobody makes a key that
+// begins alike while one waits, and few enough to compare by eye.
+const leastFingerprint = 8
+
+// find is the one that is meant: by the name it wants, or the beginning of its key. A name
+// that two want says nothing about which machine it is.
+func (p *Pending) find(which string) (waiting, error) {
+	digits := strings.ToLower(strings.TrimPrefix(which, "sha256:"))
+	var found []waiting
+	for _, w := range p.list() {
+		if intent.NodeName(w.request.Name) == which || len(digits) >= leastFingerprint && strings.HasPrefix(w.key, digits) {
+			found = append(found, w)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return waiting{}, model.Errorf(model.NotFound, "no machine waits that is called %q or has a key that begins so", which).
+			WithHint("who waits: muster node list --pending; a machine asks again every half minute")
+	}
+	keys := make([]string, 0, len(found))
+	for _, w := range found[:min(len(found), 10)] {
+		keys = append(keys, fmt.Sprintf("%s from %s", w.key, w.whence))
+	}
+	return waiting{}, model.Errorf(model.Conflict, "%d machines want to be %q:\n  %s", len(found), which, strings.Join(keys, "\n  ")).
+		WithHint("compare with what the machine printed, and type the beginning of its key: muster node accept %s", found[0].key[:16])
+}
+
+func sizeOf(r *pki.EnrolRequest) int {
+	n := len(r.Name) + len(r.MachineID)
+	for _, set := range []map[string]string{r.Labels, r.Facts} {
+		for k, v := range set {
+			n += len(k) + len(v)
+		}
+	}
+	for _, g := range r.Groups {
+		n += len(g)
+	}
+	return n
+}
+
+func (s *server) pendingRoutes() {
+	handle(s, operation("listPending", http.MethodGet, "/api/v1/pending", "nodes", "Machines that asked to join without a token"), s.listPending)
+	handle(s, also(operation("acceptPending", http.MethodPost, "/api/v1/pending/accept", "nodes", "Let one in"), model.NotFound, model.Conflict), s.acceptPending)
+	handle(s, also(operation("refusePending", http.MethodPost, "/api/v1/pending/refuse", "nodes", "Refuse one for good"), model.NotFound, model.Conflict), s.refusePending)
+}
+
+func (s *server) listPending(context.Context, *none) (*body[v1.PendingList], error) {
+	out := v1.PendingList{Items: []v1.Pending{}}
+	for _, w := range s.Waiting.list() {
+		out.Items = append(out.Items, v1.Pending{
+			Key: w.key, Name: intent.NodeName(w.request.Name), Whence: w.whence, MachineID: w.request.MachineID, Since: w.since.UTC(), Asked: w.last.UTC(),
+			Labels: w.request.Labels, Facts: w.request.Facts, Groups: w.request.Groups,
+		})
+	}
+	return &body[v1.PendingList]{out}, nil
+}
+
+func (s *server) acceptPending(ctx context.Context, in *struct{ Body v1.PendingAccept }) (*body[v1.Member], error) {
+	r := in.Body
+	if r.Namespace == "" {
+		r.Namespace = model.DefaultNamespaceName
+	}
+	if _, ok := s.Directory.NamespaceByName(r.Namespace); !ok {
+		return nil, s.noNamespace(ctx, r.Namespace)
+	}
+	w, err := s.Waiting.find(r.Which)
+	if err != nil {
+		return nil, err
+	}
+	if r.Name != "" {
+		if _, there := s.Directory.NodeByName(r.Namespace, r.Name); there {
+			return nil, model.Errorf(model.Conflict, "there is a node %s already", r.Name).
+				WithHint("choose another --name; or, if this machine is to take its place: muster node replace %s", r.Name)
+		}
+		w.request.Name = r.Name
+	}
+	by := who(ctx, "accepted, asked from "+w.whence)
+	member, err := s.Intent.Accept(ctx, by, w.key, pki.JoinToken{Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels}, w.request)
+	if err != nil {
+		return nil, err
+	}
+	s.Waiting.remove(w.key)
+	return &body[v1.Member]{v1.Member{Name: member.Name, Namespace: member.Namespace, UID: member.UID.String(), Key: w.key}}, nil
+}
+
+func (s *server) refusePending(ctx context.Context, in *struct{ Body v1.PendingRefuse }) (*body[v1.Member], error) {
+	w, err := s.Waiting.find(in.Body.Which)
+	if err != nil {
+		return nil, err
+	}
+	name := intent.NodeName(w.request.Name)
+	t := intent.Tombstone{Why: intent.Declined, Reason: in.Body.Reason}
+	if err := s.Intent.BuryKey(ctx, who(ctx, in.Body.Reason), w.key, t); err != nil {
+		return nil, err
+	}
+	s.Waiting.remove(w.key)
+	return &body[v1.Member]{v1.Member{Name: name, Key: w.key}}, nil
+}

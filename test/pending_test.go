@@ -1,0 +1,194 @@
+//go:build linux
+
+package test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// asks starts a machine that asks to be let in, and returns when it has told its key.
+func (m *machine) asks(s *harness.Server, words ...string) (p *harness.Process, key string) {
+	m.t.Helper()
+	p = m.launches(append([]string{"join", "--server", s.Listen}, words...)...)
+	harness.Until(m.t, 20*time.Second, "the machine has asked", func() (string, bool) { return p.Log(), strings.Contains(p.Log(), "Ctrl-C") })
+	j, err := pki.LoadJoining(m.state)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if key = j.Fingerprint(); !strings.Contains(p.Log(), "\n  "+key+"\n") {
+		m.t.Fatalf("the key %s is not told:\n%s", key, p.Log())
+	}
+	return p, key
+}
+
+// Without a token a machine waits; people see its key as the machine shows it, also after
+// both were started again, and let it in.
+func TestMachineIsLetIn(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Client()
+	hash := strings.Fields(s.CLI("node", "ca"))[0]
+	m := newMachine(t)
+	first, key := m.asks(s, "--name", "web07", "--labels", "rack=7")
+	if !strings.Contains(first.Log(), hash) {
+		t.Errorf("the CA that was trusted is not told:\n%s", first.Log())
+	}
+	list := s.CLI("node", "list", "--pending")
+	for _, want := range []string{"web07  from 127.0.0.1", key, "rack=7", "os=linux", "muster node accept " + key[:16]} {
+		if !strings.Contains(list, want) {
+			t.Errorf("no %q in\n%s", want, list)
+		}
+	}
+	if status := s.CLI("status"); !strings.Contains(status, "1 machine to be accepted: muster node list --pending") {
+		t.Errorf("status says\n%s", status)
+	}
+	if depth := s.Metric("muster_queue_depth", `queue="pending"`); depth != 1 {
+		t.Errorf("the metric says %v", depth)
+	}
+	first.Kill()
+	s.Stop()
+	s.Start() // it forgets who waits
+	second, again := m.asks(s)
+	if again != key {
+		t.Errorf("another key after a restart: %s, was %s", again, key)
+	}
+	if out := s.CLI("node", "accept", key[:12], "--groups", "web", "--labels", "env=prod"); !strings.Contains(out, "node/") {
+		t.Errorf("%s", out)
+	}
+	if code := second.Wait(30 * time.Second); code != 0 {
+		t.Fatalf("code %d\n%s", code, second.Log())
+	}
+	id := m.identity()
+	text := s.CLI("get", "node", id.Name, "-o", "yaml")
+	for _, want := range []string{"key: " + key, "- web", "env: prod"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if pki.SumText(id.CASum) != hash {
+		t.Error("another CA")
+	}
+	if list := s.CLI("node", "list", "--pending"); !strings.Contains(list, "no machine waits") {
+		t.Errorf("%s", list)
+	}
+	agent := m.launches()
+	harness.Until(t, 30*time.Second, "the agent is connected", func() (string, bool) { return agent.Log(), strings.Contains(agent.Log(), "msg=connected") })
+	agent.Stop()
+}
+
+// Two that want one name are told apart by their keys; who is refused is told why, now and
+// when it asks again.
+func TestMachineIsRefused(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Client()
+	hash := strings.Fields(s.CLI("node", "ca"))[0]
+	good, bad := newMachine(t), newMachine(t)
+	_, goodKey := good.asks(s, "--name", "web01", "--ca-hash", hash)
+	stranger, badKey := bad.asks(s, "--name", "web01", "--ca-hash", hash)
+	if r := harness.Run(t, s.Env(), "node", "accept", "web01"); r.Code != 4 || !strings.Contains(r.Errors, goodKey) || !strings.Contains(r.Errors, badKey) {
+		t.Errorf("an ambiguous name: code %d\n%s%s", r.Code, r.Out, r.Errors)
+	}
+	s.CLI("node", "refuse", badKey[:16], "-m", "not one of ours")
+	s.CLI("node", "accept", "web01")
+	if code := stranger.Wait(30 * time.Second); code != 6 || !strings.Contains(stranger.Log(), "not one of ours") {
+		t.Errorf("code %d\n%s", code, stranger.Log())
+	}
+	bad.refused(6, "not one of ours", "join", "--server", s.Listen)
+	if id := good.joins("--server", s.Listen); id.Name != "web01" {
+		t.Errorf("the other one is %s", id.Name)
+	}
+	if r := harness.Run(t, s.Env(), "node", "accept", "nobody"); r.Code != 3 || !strings.Contains(r.Errors, "--pending") {
+		t.Errorf("code %d %s", r.Code, r.Errors)
+	}
+	// Who was refused joins with a token: somebody with a say has changed his mind.
+	bad.joins(pasted(t, s)[1])
+}
+
+func TestNobodyMayWait(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, "--pending", "off")
+	newMachine(t).refused(6, "muster node token", "join", "--server", s.Listen)
+}
+
+// Ten thousand requests with as many keys leave a few dozen entries, and machines with a
+// token join meanwhile.
+func TestFloodOfMachines(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	api := s.Client()
+	line := pasted(t, s)[1]
+	const senders = 4
+	requests := 10_000
+	if testing.Short() {
+		requests = 400
+	}
+	var answers [600]atomic.Int64
+	var wg sync.WaitGroup
+	for range senders {
+		wg.Go(func() {
+			client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+			defer client.CloseIdleConnections()
+			for n := range requests / senders {
+				body, err := json.Marshal(pki.EnrolRequest{CSR: newCSR(t), Name: fmt.Sprint("flood", n), Facts: map[string]string{"x": strings.Repeat("x", 10_000)}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r, err := client.Post("https://"+s.Listen+pki.EnrolPath, "application/json", bytes.NewReader(body))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, r.Body)
+				r.Body.Close()
+				answers[r.StatusCode].Add(1)
+			}
+		})
+	}
+	newMachine(t).joins(line, "--name", "real")
+	wg.Wait()
+	let, refused := answers[http.StatusAccepted].Load(), answers[http.StatusTooManyRequests].Load()
+	if let+refused != int64(requests) || let > 64 {
+		t.Errorf("%d may wait, %d were refused, of %d", let, refused, requests)
+	}
+	var list v1.PendingList
+	list, err := api.Pending(t.Context())
+	if err != nil || int64(len(list.Items)) != let {
+		t.Errorf("%d wait, %v", len(list.Items), err)
+	}
+	if n := s.Metric("muster_queue_overflow_total", `queue="pending"`); n != float64(refused) {
+		t.Errorf("the metric counts %v refused, want %d", n, refused)
+	}
+}
+
+func newCSR(t *testing.T) []byte {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		t.Error(err)
+	}
+	return csr
+}
