@@ -3,6 +3,7 @@
 package test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -131,5 +133,49 @@ func TestANodeIsReplacedAndRetired(t *testing.T) {
 		if !strings.Contains(list, part) {
 			t.Errorf("the list does not say %q:\n%s", part, list)
 		}
+	}
+}
+
+// An ephemeral machine is forgotten when it was away for long enough, and joins again by
+// itself, as a new node. A clean stop before that alarms nobody.
+func TestAnEphemeralNodeIsForgottenAndComesAgain(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("waits for a minute: forgetAfter is at least that")
+	}
+	s := harness.StartServer(t)
+	api := s.Client()
+	var token struct{ Token string }
+	text := s.CLI("node", "token", "--ephemeral", "--forget-after", "1m", "-o", "json")
+	if err := json.Unmarshal([]byte(text), &token); err != nil {
+		t.Fatal(err)
+	}
+	a := s.NewAgent("worker")
+	a.Token = token.Token
+	a.Start()
+	there := func(want bool) {
+		t.Helper()
+		harness.Until(t, 120*time.Second, fmt.Sprintf("the node is there: %v", want), func() (string, bool) {
+			list, err := api.NodeStates(t.Context(), v1.NodeFilter{Limit: 10})
+			ok := slices.ContainsFunc(list.Items, func(n v1.NodeState) bool { return n.Name == "worker" && n.Connected })
+			gone := !slices.ContainsFunc(list.Items, func(n v1.NodeState) bool { return n.Name == "worker" })
+			return fmt.Sprintf("%+v, %v", list, err), err == nil && (want && ok || !want && gone)
+		})
+	}
+	there(true)
+	harness.Until(t, 20*time.Second, "the agent knows it, too", func() (string, bool) { return a.Log(), strings.Contains(a.Log(), "msg=connected") })
+	a.Stop()
+	harness.Until(t, 30*time.Second, "it stopped cleanly", func() (string, bool) {
+		text := s.CLI("describe", "node", "worker")
+		return text, strings.Contains(text, "stopped on purpose")
+	})
+	if got := problems(t, api, "worker"); len(got) != 0 {
+		t.Errorf("somebody is alarmed: %+v", got)
+	}
+	there(false)
+	a.Start()
+	there(true)
+	if log := a.Log(); !strings.Contains(log, "(forgotten)") || !strings.Contains(log, "away for too long") {
+		t.Errorf("the agent's log:\n%s", log)
 	}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -28,6 +29,7 @@ type Agent struct {
 	clockOff  atomic.Bool   // the log has told that the clock is off
 	offset    atomic.Pointer[serverClock]
 	connected atomic.Bool
+	forgotten atomic.Bool            // the server has forgotten this ephemeral node
 	name      atomic.Pointer[string] // of the node, as the server says
 
 	measured   atomic.Pointer[map[string]string] // facts; the map is never changed
@@ -41,6 +43,7 @@ type Agent struct {
 	session   session
 
 	credentials credentials
+	giveUp      context.CancelFunc
 
 	mu     sync.Mutex
 	checks map[model.CheckID]*check
@@ -74,8 +77,26 @@ func New(cfg Config) (*Agent, error) {
 
 // Run enrols if need be, and then runs checks and keeps a session until ctx ends. At
 // the end it waits briefly for what runs, says Bye and closes the spool. It returns
-// an error only if it cannot begin, or the server has refused this node for good.
+// an error only if it cannot begin, or the server has refused this node for good; it is
+// ErrForgotten where another agent on the same configuration may join anew.
 func (a *Agent) Run(ctx context.Context) error {
+	if err := a.run(ctx); err != nil || !a.forgotten.Load() || ctx.Err() != nil {
+		return err
+	}
+	if err := Reset(a.cfg.StateDir, func(*pki.Identity, []string) error { return nil }); err != nil {
+		return err
+	}
+	return ErrForgotten
+}
+
+// ErrForgotten is that of an ephemeral node which was away for so long that the server
+// has forgotten it. It has a token, so it joins again by itself, as a new node: what
+// belonged to the node that it was is removed.
+var ErrForgotten = errors.New("the server has forgotten this node: it joins again")
+
+func (a *Agent) run(ctx context.Context) error {
+	ctx, a.giveUp = context.WithCancel(ctx)
+	defer a.giveUp()
 	lock, err := lock(a.cfg.StateDir)
 	if err != nil {
 		return err
@@ -207,6 +228,11 @@ func (e *events) Disconnected(server string, err error) {
 	a.cfg.State("no session with " + server + ": " + oneLine(err))
 	a.cfg.Log.Warn("no session", "server", server, "err", err)
 	a.credentials.refused(err)
+	var refused *link.RefusedError
+	if errors.As(err, &refused) && refused.Code == "forgotten" && a.cfg.Token != "" {
+		a.forgotten.Store(true)
+		a.giveUp()
+	}
 }
 
 // Assigned implements link.Events.

@@ -41,6 +41,7 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	run("intent", back, s.intent.Run)                      // what agents say of themselves is written
 	run("old changes", back, s.intent.Tidy)                // what nobody looks for any more goes
+	run("ephemeral nodes", back, s.intent.Forget)          // who is away for too long goes
 	run("planner", back, func(ctx context.Context) error { // what others wrote is compiled
 		return s.planner.Run(ctx, s.intent.Wake())
 	})

@@ -28,11 +28,13 @@ type nodeIndex struct {
 	first map[uuid.UUID]string // keys of machines that had none on record, not written yet
 	paces map[uuid.UUID]pace   // of nodes that were written lately
 	tombs tombs
+
+	ephemeral map[uuid.UUID]bool
 }
 
 func newNodeIndex() nodeIndex {
 	return nodeIndex{byUID: map[uuid.UUID]NodeInfo{}, keys: map[Key]uuid.UUID{}, byKey: map[string]uuid.UUID{},
-		seen: map[uuid.UUID]Said{}, first: map[uuid.UUID]string{}, paces: map[uuid.UUID]pace{}, tombs: newTombs()}
+		seen: map[uuid.UUID]Said{}, first: map[uuid.UUID]string{}, paces: map[uuid.UUID]pace{}, tombs: newTombs(), ephemeral: map[uuid.UUID]bool{}}
 }
 
 func (x *nodeIndex) len() int {
@@ -67,6 +69,7 @@ func (x *nodeIndex) forget(uid uuid.UUID) {
 		delete(x.byKey, info.Key)
 	}
 	delete(x.byUID, uid)
+	delete(x.ephemeral, uid)
 }
 
 func (s *Service) tookNode(row Row) error {
@@ -80,7 +83,7 @@ func (s *Service) tookNode(row Row) error {
 		return nil // declared, not enrolled yet
 	}
 	ns, _ := s.namespaceID(row.Namespace)
-	info := NodeInfo{ID: model.NodeID(row.ID), UID: uid, Name: row.Name, Namespace: row.Namespace, NamespaceID: ns, Key: spec.Key,
+	info := NodeInfo{ID: model.NodeID(row.ID), UID: uid, Name: row.Name, Namespace: row.Namespace, NamespaceID: ns, Key: spec.Key, ForgetAfter: spec.Lifecycle.Forget(),
 		said: saidBy(spec).fingerprint()}
 	if spec.Keepalive != nil {
 		info.Interval, info.Timeout = time.Duration(spec.Keepalive.Interval), time.Duration(spec.Keepalive.Timeout)
@@ -107,6 +110,9 @@ func (x *nodeIndex) take(key Key, info *NodeInfo) (was NodeInfo, known bool) {
 	x.byUID[info.UID], x.keys[key] = *info, info.UID
 	if info.Key != "" {
 		x.byKey[info.Key] = info.UID
+	}
+	if info.ForgetAfter > 0 {
+		x.ephemeral[info.UID] = true
 	}
 	return was, known
 }

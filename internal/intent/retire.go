@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -88,6 +87,3 @@ func (s *Service) Forgive(ctx context.Context, by Who, id string) error {
 	_, err := s.commit(ctx, by, writes)
 	return err
 }
-
-// forgottenFor is how long a machine that was forgotten hears why.
-const forgottenFor = 7 * 24 * time.Hour

@@ -307,7 +307,8 @@ type NodeInfo struct {
 	NamespaceID model.NamespaceID
 	Interval    time.Duration // keepalive; zero: the server's default
 	Timeout     time.Duration
-	Key         string // pki.Fingerprint of its machine's key; empty: not known yet
+	ForgetAfter time.Duration // of an ephemeral node, without a session; zero: it stays
+	Key         string        // pki.Fingerprint of its machine's key; empty: not known yet
 
 	said uint64 // fingerprint of the facts and labels on record
 }

@@ -24,8 +24,9 @@ type world struct {
 	dsn      string
 	now      time.Time
 
-	connected bool     // whether nodes have sessions
-	changed   []string // what NodeChanged heard
+	connected bool                    // whether nodes have sessions
+	here      func(model.NodeID) bool // nil: as connected says
+	changed   []string                // what NodeChanged heard
 }
 
 func newWorld(t *testing.T) *world {
@@ -43,7 +44,12 @@ func (w *world) open(t *testing.T) {
 	t.Cleanup(func() { store.Close() })
 	w.Service = intent.NewService(intent.Options{
 		Store: store, Now: func() time.Time { return w.now }, Limits: model.Limits{Labels: 3},
-		Connected:   func(model.NodeID) bool { return w.connected },
+		Connected: func(id model.NodeID) bool {
+			if w.here != nil {
+				return w.here(id)
+			}
+			return w.connected
+		},
 		NodeChanged: func(was, is intent.NodeInfo) { w.changed = append(w.changed, is.Name+":"+was.Key+">"+is.Key) },
 		Impact:      w.impact,
 	})

@@ -218,14 +218,16 @@ func runAgent(ctx context.Context, o *Options, env Env) error {
 	defer o.Agent.Guard.Close()
 	manager := notifier{env.Getenv("NOTIFY_SOCKET")}
 	o.Agent.State = manager.status
-	a, err := agent.New(o.Agent)
-	if err != nil {
-		return err
-	}
 	o.Agent.Log.Info("agent begins", "version", o.Agent.Version, "stateDir", o.Agent.StateDir)
 	manager.tell("READY=1\nSTATUS=begins")
 	defer context.AfterFunc(ctx, func() { manager.tell("STOPPING=1\nSTATUS=stops") })()
-	err = a.Run(ctx)
+	err := agent.ErrForgotten
+	for errors.Is(err, agent.ErrForgotten) {
+		var a *agent.Agent
+		if a, err = agent.New(o.Agent); err == nil {
+			err = a.Run(ctx)
+		}
+	}
 	if err != nil {
 		manager.status(strings.Join(strings.Fields(err.Error()), " "))
 	}
