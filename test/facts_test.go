@@ -115,7 +115,7 @@ func TestAgentsAskForGroups(t *testing.T) {
 	})
 	groups, vain, ok := strings.Cut(page, "asked for in vain")
 	if !ok || !strings.Contains(groups, "\n  linux ") || strings.Contains(groups, "payment ") || !strings.Contains(vain, "payment        the group is trusted") ||
-		!strings.Contains(vain, "nowhere        there is no such group") || !strings.Contains(vain, "role           payment              agent") {
+		!strings.Contains(groups, "\nlimits         statesPerNode 1000 (") || !strings.Contains(vain, "nowhere        there is no such group") || !strings.Contains(vain, "role           payment              agent") {
 		t.Error(page)
 	}
 	// The operator takes it in, and the agent's asking no longer matters; he alone could.

@@ -84,6 +84,29 @@ func (a *app) lines(begin, text string) {
 	a.wrapped(begin+clean(text, false), width(begin))
 }
 
+// describeNodeLimits shows in one paragraph what the node may hold and send, and below
+// it which of that it met last of all nodes.
+func (a *app) describeNodeLimits(limits []v1.LimitUse) {
+	if len(limits) == 0 {
+		return
+	}
+	var all, met []string
+	for _, l := range limits {
+		text := l.Name + " " + strconv.FormatFloat(l.Limit, 'f', -1, 64)
+		if l.Used != nil {
+			text += fmt.Sprintf(" (%d used)", *l.Used)
+		}
+		all = append(all, text)
+		if l.Met > 0 {
+			met = append(met, fmt.Sprintf("%s met %s ago: %s", l.Name, age(a.Now(), l.Last), l.Reason))
+		}
+	}
+	a.long("limits", "%s", strings.Join(all, ", "))
+	for _, text := range met {
+		a.long("", "%s", text)
+	}
+}
+
 // describeGroups says why the node is in each group, and which it asked for in vain.
 func (a *app) describeGroups(o *v1.NodeOrigins, node string) {
 	if len(o.Groups) == 0 && len(o.Asked) == 0 {

@@ -126,7 +126,7 @@ func (a *app) describeNode(ctx context.Context, c *client.Client, o object, spec
 	if n.Origins == nil {
 		return nil
 	}
-	a.describeLimits(n.Origins.Limits)
+	a.describeNodeLimits(n.Origins.Limits)
 	a.describeGroups(n.Origins, n.Name)
 	a.describeLabels(n.Origins.Labels, spec.Facts)
 	a.describeProperties(n.Origins.Properties)
