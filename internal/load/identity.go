@@ -3,7 +3,9 @@ package load
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -15,19 +17,20 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Certificates gives every simulated node a certificate of the server's CA, all for
-// one key: keys cost time to make and memory to hold, and are not what is measured.
+// Certificates gives every simulated node a certificate of the server's CA. The key of a
+// node is on record, so that each has its own, and has it again after a restart: it follows
+// from the node's id and a secret of the server.
 func Certificates(authority *pki.Authority) (func(uid uuid.UUID) (*tls.Config, error), error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("make the key of the simulated nodes: %w", err)
-	}
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		return nil, fmt.Errorf("make the request of the simulated nodes: %w", err)
-	}
 	pool := authority.Pool()
 	return func(uid uuid.UUID) (*tls.Config, error) {
+		key, err := keyOf(authority, uid)
+		if err != nil {
+			return nil, fmt.Errorf("make the key of a simulated node: %w", err)
+		}
+		csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+		if err != nil {
+			return nil, fmt.Errorf("make the request of a simulated node: %w", err)
+		}
 		text, err := authority.IssueNode(csr, uid)
 		if err != nil {
 			return nil, err
@@ -40,4 +43,18 @@ func Certificates(authority *pki.Authority) (func(uid uuid.UUID) (*tls.Config, e
 			SessionTicketsDisabled: true,
 		}, nil
 	}, nil
+}
+
+// keyOf is the key of a simulated node.
+func keyOf(authority *pki.Authority, uid uuid.UUID) (*ecdsa.PrivateKey, error) {
+	for try := byte(0); ; try++ {
+		mac := hmac.New(sha256.New, authority.SigningKey().Seed())
+		mac.Write([]byte("muster simulated node"))
+		mac.Write(uid[:])
+		mac.Write([]byte{try})
+		key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), mac.Sum(nil))
+		if err == nil || try == 10 { // one in four billion is no key
+			return key, err
+		}
+	}
 }
