@@ -29,7 +29,7 @@ func TestUsersByHand(t *testing.T) {
 	expect("", "auth user create ada --role admin --password-file DIR/first", 0, "user ada (admin) created\n")
 	expect("", "auth user create ada", 4, "exists already")
 	expect("", "auth user create bob --password-file DIR/empty", 2, "is empty")
-	expect("", "auth user create bob --role operator", 2, "")
+	expect("", "auth user create bob --role gardener", 2, "")
 	expect("", "auth user list", 0, "kiosk  viewer")
 	expect("", "auth user delete kiosc", 3, "did you mean kiosk?")
 	expect("", "get users", 2, "muster auth user list")
