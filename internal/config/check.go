@@ -84,6 +84,14 @@ func (s *Server) check() []error {
 			bad("listen-plain (%s) must be a loopback address such as 127.0.0.1:8445: agents are believed there without proof", s.ListenPlain)
 		}
 	}
+	for _, name := range s.Advertise {
+		if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil || !strings.ContainsAny(name, ":/") {
+			continue
+		}
+		if err := model.CheckHostPort(name); err != nil {
+			bad("advertise: %q: want names and addresses, with a port where it differs from --listen: muster.example.org,10.0.0.7,[fd00::7]:443", name)
+		}
+	}
 	for _, address := range s.AgentServers {
 		if err := model.CheckHostPort(address); err != nil {
 			bad("agent-servers: %w", err)

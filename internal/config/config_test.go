@@ -80,6 +80,24 @@ func TestEveryProblemIsReportedAtOnceWithItsPlace(t *testing.T) {
 	}
 }
 
+func TestAddressesOfTheServer(t *testing.T) {
+	for given, want := range map[string]string{
+		"--advertise=muster.example.org,10.0.0.7:443,fd00::7,[fd00::8],[fd00::9]:443": "",
+		"--advertise=https://muster.example.org":                                      `advertise: "https://muster.example.org"`,
+		"--advertise=muster:port":                                                     `advertise: "muster:port"`,
+		"--agent-servers=muster.example.org:8443,[fd00::7]:8443":                      "",
+		"--agent-servers=muster.example.org":                                          "agent-servers: server address \"muster.example.org\" has no port: write muster.example.org:8443",
+		"--proxy-from=10.0.0.7,10.0.1.0/24,fd00::/64":                                 "",
+		"--proxy-from=haproxy":                                                        `proxy-from: "haproxy": want addresses or networks`,
+		"--proxy-from=0.0.0.0/0":                                                      `proxy-from: "0.0.0.0/0": whoever connects would be believed`,
+	} {
+		_, err := load(t, nil, given)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", given, err, want)
+		}
+	}
+}
+
 func TestPasswordsAreNotShown(t *testing.T) {
 	for _, given := range []string{"postgres://muster:secret@db/muster", "postgresql://db/muster?password=secret", "postgres://secret%zz@db/muster"} {
 		s, err := load(t, nil, "--intent-db", given)

@@ -36,11 +36,11 @@ func Renew(ctx context.Context, cfg RenewConfig) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the certificate request: %w", err)
 	}
-	client := &http.Client{Timeout: enrolTimeout, Transport: &http.Transport{
-		DialContext: cfg.Dial, TLSClientConfig: cfg.Identity.trusting(cfg.Now), DisableKeepAlives: true,
-	}}
 	last := errors.New("no server is known")
 	for _, address := range cfg.Servers {
+		client := &http.Client{Timeout: enrolTimeout, Transport: &http.Transport{
+			DialContext: cfg.Dial, TLSClientConfig: cfg.Identity.trusting(address, cfg.Now), DisableKeepAlives: true,
+		}}
 		data, err := post(ctx, client, "https://"+address+RenewPath, body)
 		if err == nil {
 			return cfg.Identity.renewed(cfg.StateDir, data)
@@ -56,13 +56,21 @@ func Renew(ctx context.Context, cfg RenewConfig) (*Identity, error) {
 }
 
 // trusting is TLS with servers of the identity's CA, without showing a certificate.
-func (id *Identity) trusting(now func() time.Time) *tls.Config {
+func (id *Identity) trusting(address string, now func() time.Time) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		InsecureSkipVerify: true, // replaced by VerifyConnection
 		VerifyConnection: func(state tls.ConnectionState) error {
 			leaf := state.PeerCertificates[0]
-			_, err := leaf.Verify(x509.VerifyOptions{Roots: id.CA, CurrentTime: ValidAt(now(), leaf)})
+			at := ValidAt(now(), leaf)
+			_, err := leaf.Verify(x509.VerifyOptions{Roots: id.CA, CurrentTime: at})
+			if err == nil {
+				return nil
+			}
+			err = &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
+			if said := (Shown{address, ShortSum(id.CASum), at}).ForAgents(err); said != nil {
+				return said
+			}
 			return err
 		},
 	}

@@ -4,6 +4,7 @@ package harness
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -87,7 +88,7 @@ func NewSquid(t testing.TB, hosts []string, ports ...string) *Squid {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() { os.RemoveAll(dir) }) // at last
 	s := &Squid{&Daemon{t: t, Dir: dir, Address: Port(t)}}
 	for name, text := range map[string]string{
 		"users": squidEntry, "hosts": "127.0.0.1 " + strings.Join(hosts, " ") + "\n",
@@ -100,7 +101,19 @@ func NewSquid(t testing.TB, hosts []string, ports ...string) *Squid {
 	if os.Geteuid() == 0 { // it gives up root by itself
 		own(t, dir, "proxy")
 	}
-	s.words = []string{program, "-N", "-f", filepath.Join(dir, "squid.conf")}
+	// Its name is that of its shared memory, which stays behind when it is killed.
+	name := fmt.Sprintf("muster%d", rand.Uint32())
+	s.words = []string{program, "-N", "-n", name, "-f", filepath.Join(dir, "squid.conf")}
+	t.Cleanup(func() {
+		s.Kill()
+		left, _ := filepath.Glob("/dev/shm/" + name + "-*")
+		for _, file := range left {
+			_ = os.Remove(file)
+		}
+		if log, err := os.ReadFile(filepath.Join(dir, "cache.log")); err == nil && t.Failed() {
+			t.Logf("squid said:\n%s", tail(string(log), 20))
+		}
+	})
 	s.Start()
 	return s
 }
