@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -71,12 +72,11 @@ func (s *Server) agentAddresses() []string {
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	hosts := s.cfg.Advertise
 	if len(hosts) == 0 {
-		for _, name := range s.names {
-			if name != "localhost" && name != "::1" && name != "127.0.0.1" {
-				hosts = append(hosts, name)
-			}
+		var bound net.IP
+		if a, ok := addrOf(listener); ok {
+			bound = a.IP
 		}
-		hosts = append(hosts, "127.0.0.1")
+		hosts = byUse(bound, s.names, inside())
 	}
 	out := make([]string, 0, len(hosts))
 	for _, h := range hosts {
@@ -88,3 +88,60 @@ func (s *Server) agentAddresses() []string {
 	}
 	return out
 }
+
+// byUse orders the names and addresses of this machine for others, the most useful first:
+// each that leads nowhere costs a machine that joins some seconds. bound is what the
+// listener hears; inside are addresses that only this machine's containers reach.
+func byUse(bound net.IP, names []string, inside map[string]bool) []string {
+	if bound != nil && !bound.IsUnspecified() {
+		return []string{bound.String()}
+	}
+	onlyIPv4 := bound.To4() != nil
+	rank := func(name string) int {
+		ip := net.ParseIP(name)
+		switch {
+		case ip == nil && strings.Contains(name, "."):
+			return 0 // a full name stays when addresses change
+		case ip != nil && ip.IsLoopback():
+			return 6
+		case inside[name]:
+			return 5
+		case ip == nil:
+			return 4 // a name that others may know, or not
+		case ip.To4() != nil:
+			return 1
+		case ip.IsPrivate():
+			return 3
+		}
+		return 2
+	}
+	var out []string
+	for _, name := range names {
+		ip := net.ParseIP(name)
+		if name != "localhost" && name != "::1" && (ip == nil || ip.To4() != nil || !onlyIPv4) {
+			out = append(out, name)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return rank(a) - rank(b) })
+	return out
+}
+
+// inside are the addresses of bridges that containers and virtual machines make here.
+func inside() map[string]bool {
+	out := map[string]bool{}
+	list, _ := net.Interfaces() // without them no address is known to be one
+	for _, i := range list {
+		if !bridge.MatchString(i.Name) {
+			continue
+		}
+		addresses, _ := i.Addrs()
+		for _, a := range addresses {
+			if ip, ok := a.(*net.IPNet); ok {
+				out[ip.IP.String()] = true
+			}
+		}
+	}
+	return out
+}
+
+var bridge = regexp.MustCompile(`^(docker|br-|veth|virbr|vnet|lxc|lxd|cni|flannel|cali|podman|kube)`)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"net"
 	"slices"
 	"testing"
 
@@ -18,5 +19,24 @@ func TestNamesOfTheCertificate(t *testing.T) {
 	want := []string{"localhost", "127.0.0.1", "::1", "agents.example.org", "fd00::7", "muster.example.org", "10.0.0.7", "fd00::8"}
 	if got := s.advertised(t.Context()); !slices.Equal(got, want) {
 		t.Errorf("names %q, want %q", got, want)
+	}
+}
+
+// A join token names first what leads somewhere from another machine.
+func TestAddressesByUse(t *testing.T) {
+	names := []string{"localhost", "127.0.0.1", "::1", "tower", "tower.example.org", "172.17.0.1", "fd00::2", "192.0.2.2", "2001:db8::2", "10.0.0.2"}
+	inside := map[string]bool{"172.17.0.1": true}
+	for _, c := range []struct {
+		bound string
+		want  []string
+	}{
+		{"::", []string{"tower.example.org", "192.0.2.2", "10.0.0.2", "2001:db8::2", "fd00::2", "tower", "172.17.0.1", "127.0.0.1"}},
+		{"0.0.0.0", []string{"tower.example.org", "192.0.2.2", "10.0.0.2", "tower", "172.17.0.1", "127.0.0.1"}},
+		{"10.0.0.2", []string{"10.0.0.2"}},
+		{"127.0.0.1", []string{"127.0.0.1"}},
+	} {
+		if got := byUse(net.ParseIP(c.bound), names, inside); !slices.Equal(got, c.want) {
+			t.Errorf("listening on %s: %q, want %q", c.bound, got, c.want)
+		}
 	}
 }

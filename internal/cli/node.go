@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
 )
 
 func (a *app) nodeCmd() *cobra.Command {
@@ -103,6 +105,7 @@ func (a *app) tokenCreate() *cobra.Command {
 				until = "it expires at " + t.Expires.In(a.Zone).Format("2006-01-02 15:04:05 MST")
 			}
 			fmt.Fprintf(a.Stdout, "Token %s for namespace %s; %s. Take it back with: muster node token delete %s\n", clean(t.ID, false), clean(t.Namespace, false), until, clean(t.ID, false))
+			a.tokenLeads(t.Token)
 			return nil
 		},
 	}
@@ -113,6 +116,23 @@ func (a *app) tokenCreate() *cobra.Command {
 	c.Flags().StringVarP(&note, "message", "m", "", "what it is for")
 	life.add(c)
 	return c
+}
+
+// tokenLeads says where machines will look for the server: a token that leads nowhere is
+// seen on the machine only, by somebody else.
+func (a *app) tokenLeads(text string) {
+	token, err := pki.ParseToken(text)
+	if err != nil {
+		return // an API before us; the agent says what is wrong with it
+	}
+	fmt.Fprintf(a.Stdout, "Machines look for the server at %s.\n", clean(strings.Join(token.Addresses, ", "), false))
+	for _, address := range token.Addresses {
+		host, _, _ := net.SplitHostPort(address)
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return
+		}
+	}
+	fmt.Fprintf(a.Stderr, "%s only this machine finds it there: start the server with --listen :PORT, or with --advertise NAME\n", a.paint(yellow, "warning:"))
 }
 
 // groupFlags say what machines are given that join.
