@@ -220,7 +220,11 @@ func targetsText(t *model.Targets) string {
 	}
 	list = append(list, t.Nodes...)
 	if t.Where != "" {
-		list = append(list, "where:"+t.Where)
+		where := "where:" + t.Where
+		if t.Where == "true" {
+			where = "all"
+		}
+		list = append(list, where)
 	}
 	if t.Except != nil {
 		list = append(list, "but not "+targetsText(t.Except))

@@ -17,8 +17,8 @@ func (a *app) auditCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "audit [KIND [NAME]]",
 		Short:   "Who changed what, when, whence and why; newest first",
-		Long:    "Shows every recorded change of resources, users and tokens: who, when, from where, why and,\nwith --diff, the difference. What one command changed stands together.",
-		Example: "  muster audit\n  muster audit check disk --diff",
+		Long:    "Shows every recorded change of resources, users and tokens, and what was run: who, when, from where, why and,\nwith --diff, the difference. What one command changed stands together.",
+		Example: "  muster audit\n  muster audit check disk --diff\n  muster audit run",
 		Args:    cobra.MaximumNArgs(2), ValidArgsFunction: a.completeObjects(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			var kind, name string
@@ -27,11 +27,13 @@ func (a *app) auditCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				k, err := kindOf(word)
-				if err != nil {
-					return err
+				if kind = word; word != "run" { // what people ran is no kind of resource
+					k, err := kindOf(word)
+					if err != nil {
+						return err
+					}
+					kind = k.Name
 				}
-				kind = k.Name
 				if len(names) > 0 {
 					name = names[0]
 				}
@@ -146,6 +148,9 @@ func why(c v1.Change) string {
 
 // changeText is a change in one line: admin from 10.0.0.7 updated check/disk: why.
 func (a *app) changeText(c v1.Change) string {
+	if c.Kind == "run" {
+		return whoDid(c) + " ran " + c.Message
+	}
 	return whoDid(c) + " " + doneTo(c) + why(c)
 }
 

@@ -36,13 +36,23 @@ func (a *app) authCmd() *cobra.Command {
 			if output.machine() {
 				return a.printValue(*output, me)
 			}
-			fmt.Fprintf(a.Stdout, "%s (%s) at %s\n", clean(me.User, false), clean(me.Role, false), api.Server())
+			fmt.Fprintf(a.Stdout, "%s (%s) at %s\n", clean(me.User, false), clean(rights(me.Role, me.Run), false), api.Server())
 			return nil
 		},
 	}
 	output = formatFlag(whoami)
 	c.AddCommand(token, a.authUser(), a.authPassword(), whoami)
 	return c
+}
+
+const mayRunHelp = "may run commands on nodes (muster run --command): no role has that by itself, and only who has it can give it"
+
+// rights is a role, and what no role has by itself.
+func rights(role string, run bool) string {
+	if run {
+		role += ", runs commands"
+	}
+	return role
 }
 
 func (a *app) authTokenCreate() *cobra.Command {
@@ -53,8 +63,8 @@ func (a *app) authTokenCreate() *cobra.Command {
 		Use: "create", Short: "Make a token; it is shown once", Args: cobra.NoArgs,
 		Example: "  muster auth token create -m \"dashboard\" --role viewer --expires 90d",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if r.Role != "viewer" && r.Role != "admin" {
-				return model.Errorf(model.Invalid, "--role: there is no role %q", r.Role).WithHint("viewer reads everything and changes nothing; admin may do all")
+			if r.Role != "viewer" && r.Role != "operator" && r.Role != "admin" {
+				return model.Errorf(model.Invalid, "--role: there is no role %q", r.Role).WithHint("viewer reads everything and changes nothing; operator also runs checks and resolves events; admin may do all")
 			}
 			seconds, err := lasting("--expires", expires)
 			if err != nil {
@@ -79,7 +89,8 @@ func (a *app) authTokenCreate() *cobra.Command {
 		},
 	}
 	output = formatFlag(c)
-	c.Flags().StringVar(&r.Role, "role", "viewer", "viewer reads everything and changes nothing; admin may do all")
+	c.Flags().StringVar(&r.Role, "role", "viewer", "viewer reads everything and changes nothing; operator also runs checks and resolves events; admin may do all")
+	c.Flags().BoolVar(&r.Run, "may-run-commands", false, mayRunHelp)
 	c.Flags().StringVar(&r.User, "user", "", "whose name it bears in the record of changes; default: yours")
 	c.Flags().StringVar(&expires, "expires", "0", "how long it is valid (0: for ever)")
 	c.Flags().StringVarP(&r.Note, "message", "m", "", "what it is for")
@@ -109,7 +120,7 @@ func (a *app) authTokenList() *cobra.Command {
 				if k.Session {
 					kind = "session"
 				}
-				t.add(k.ID, k.User, k.Role, kind, a.until(k.Expires), age(a.Now(), k.Created)+" ago", dash(k.Note))
+				t.add(k.ID, k.User, rights(k.Role, k.Run), kind, a.until(k.Expires), age(a.Now(), k.Created)+" ago", dash(k.Note))
 			}
 			return t.write(a.Env)
 		},

@@ -75,7 +75,9 @@ func commandFor(word string, args []string) string {
 		return "changes of status as they come: muster get events -w"
 	case "logs", "log", "history":
 		return "what happened to an event: muster describe event NODE/CHECK; who changed what: muster audit"
-	case "start", "run", "serve":
+	case "exec", "ssh", "execute":
+		return "did you mean: muster run --command LINE --on NODE"
+	case "start", "serve":
 		return "server and agent of this machine: muster up; a server alone: muster server"
 	case "join", "enrol", "enroll", "token":
 		return "the line to paste on a new machine: muster node token"

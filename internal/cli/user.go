@@ -25,7 +25,7 @@ func (a *app) authUserCreate() *cobra.Command {
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Make a user", Args: cobra.ExactArgs(1),
 		Long:    "Makes a user who logs in with: muster login -u NAME. On a terminal it asks for a password; where\nnone is given, the server makes one, which is shown once.",
-		Example: "  muster auth user create ada --role admin\n  muster auth user create kiosk --password-file secret",
+		Example: "  muster auth user create ada --role admin\n  muster auth user create bob --role operator --may-run-commands\n  muster auth user create kiosk --password-file secret",
 		RunE: func(c *cobra.Command, args []string) error {
 			api, err := a.connect()
 			if err != nil {
@@ -44,7 +44,7 @@ func (a *app) authUserCreate() *cobra.Command {
 			if output.machine() {
 				return a.printValue(*output, u)
 			}
-			fmt.Fprintf(a.Stdout, "user %s (%s) created", clean(u.Name, false), clean(u.Role, false))
+			fmt.Fprintf(a.Stdout, "user %s (%s) created", clean(u.Name, false), clean(rights(u.Role, u.Run), false))
 			if u.Password != "" {
 				fmt.Fprintf(a.Stdout, ", password %s (shown once; to change it: muster auth password)", clean(u.Password, false))
 			}
@@ -53,7 +53,8 @@ func (a *app) authUserCreate() *cobra.Command {
 		},
 	}
 	output = formatFlag(c)
-	c.Flags().StringVar(&r.Role, "role", "viewer", "viewer reads everything and changes nothing; admin may do all")
+	c.Flags().StringVar(&r.Role, "role", "viewer", "viewer reads everything and changes nothing; operator also runs checks and resolves events; admin may do all")
+	c.Flags().BoolVar(&r.Run, "may-run-commands", false, mayRunHelp)
 	c.Flags().StringVar(&file, "password-file", "", "file with the password; - for standard input. Default: ask, or without a terminal make one")
 	return c
 }
@@ -77,7 +78,7 @@ func (a *app) authUserList() *cobra.Command {
 			}
 			t := newTable("NAME", "ROLE", "SESSIONS", "TOKENS", "MADE")
 			for _, u := range list.Items {
-				t.add(u.Name, u.Role, fmt.Sprint(u.Sessions), fmt.Sprint(u.Tokens), age(a.Now(), u.Created)+" ago")
+				t.add(u.Name, rights(u.Role, u.Run), fmt.Sprint(u.Sessions), fmt.Sprint(u.Tokens), age(a.Now(), u.Created)+" ago")
 			}
 			return t.write(a.Env)
 		},

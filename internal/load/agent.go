@@ -401,8 +401,14 @@ func (a *agent) tellFacts() {
 	}
 }
 
-// RunNow is heard, not played: a simulated check has nothing to run.
-func (a *agent) RunNow(*link.Session, *wire.Run) {}
+// RunNow is answered and not played: a simulated machine has nothing to run. Nobody's
+// answer is waited for in a measured run.
+func (a *agent) RunNow(s *link.Session, r *wire.Run) {
+	if r.ID == 0 || r.Cancel {
+		return
+	}
+	_ = s.Answer(&wire.Ran{ID: r.ID, Output: []byte("a simulated agent runs nothing\n"), Done: true, DurationMs: 5})
+}
 
 // Slow is done as agents do: for a minute frames linger longer and nothing leaves
 // before. It is counted, because a server that asks for it is overloaded.

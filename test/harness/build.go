@@ -80,9 +80,7 @@ func runWords(t testing.TB, env []string, words ...string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.WaitDelay = 5 * time.Second
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
+	cmd := command(ctx, env, words)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
@@ -91,4 +89,18 @@ func runWords(t testing.TB, env []string, words ...string) Result {
 		t.Fatalf("%v: %v", words, errors.Join(err, ctx.Err()))
 	}
 	return Result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// Command is muster, not started, for whoever looks at it while it runs. It ends with the
+// test.
+func Command(t testing.TB, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	return command(t.Context(), env, append([]string{Binary()}, args...))
+}
+
+func command(ctx context.Context, env, words []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.WaitDelay = 5 * time.Second
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
+	return cmd
 }

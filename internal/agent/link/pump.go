@@ -231,7 +231,7 @@ func (r *runner) answer(s *Session) error {
 		if !ok {
 			return nil
 		}
-		if err := s.sendAnswer(&ran); err != nil {
+		if err := s.Answer(&ran); err != nil {
 			return err
 		}
 		if signals, urgent := r.source.Waiting(); urgent || signals >= frameFull {

@@ -359,8 +359,9 @@ const answerWindow = 64 << 10
 
 func (s *Session) answerable() bool { return s.answered.Load() < answerWindow }
 
-// sendAnswer sends a piece of what somebody asked for.
-func (s *Session) sendAnswer(ran *wire.Ran) error {
+// Answer sends a piece of what somebody asked for, now: whoever has results to send too
+// lets these go first.
+func (s *Session) Answer(ran *wire.Ran) error {
 	const head = 64 // of the frame, at most
 	if err := s.write(func(dst []byte) []byte { return wire.AppendRan(dst, ran) }); err != nil {
 		return err
