@@ -22,6 +22,7 @@ func (p *played) RoundTrip(*http.Request) (*http.Response, error) { return (*htt
 func FuzzAnswer(f *testing.F) {
 	f.Add(200, "application/json", []byte(`{"items":[{"node":"web01","check":"disk","status":"CRITICAL"}],"next":"AA"}`))
 	f.Add(200, "text/event-stream", []byte(": hello\n\ndata: {\"node\":\"web01\",\"status\":\"OK\"}\n\ndata: {\n"))
+	f.Add(200, "text/event-stream", []byte("data: {\"type\":\"output\",\"node\":\"web01\",\"output\":\"up\"}\n\ndata: {\"type\":\"summary\",\"summary\":{\"nodes\":1}}\n\n"))
 	f.Add(428, "application/problem+json", []byte(`{"title":"x","status":428,"detail":"lands on 300 nodes","hint":"--yes","errors":[{"location":"a","message":"b"}]}`))
 	f.Add(502, "text/html", []byte(`<html>`))
 	f.Add(200, "application/json", []byte(`{"items":7}`))
@@ -38,6 +39,9 @@ func FuzzAnswer(f *testing.F) {
 		for name, call := range map[string]func() error{
 			"events": func() error { _, err := c.Events(context.Background(), v1.EventFilter{}); return err },
 			"status": func() error { _, err := c.Status(context.Background(), ""); return err },
+			"run": func() error {
+				return c.Run(context.Background(), v1.RunRequest{}, func(v1.RunLine) error { return nil })
+			},
 			"watch": func() error {
 				return c.Watch(context.Background(), v1.EventFilter{}, func() error { return nil }, func(v1.Event) error { return nil })
 			},
