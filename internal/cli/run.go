@@ -48,7 +48,7 @@ func (a *app) runCmd() *cobra.Command {
 			case len(args) == 0 && !given:
 				return model.Errorf(model.Invalid, "what shall run is missing").WithHint("a check: muster run CHECK --on NODE; a command: muster run --command LINE --on NODE")
 			case len(args) > 0 && given:
-				return model.Errorf(model.Invalid, "both a check (%s) and a command", args[0]).WithHint("a command with blanks stands in quotes: muster run --command 'uptime -p' --on NODE")
+				return model.Errorf(model.Invalid, "both a check (%s) and a command", args[0]).WithHint("a command with blanks stands in quotes: muster run --command 'df /var' --on NODE")
 			case given && r.Targets == nil:
 				return model.Errorf(model.Invalid, "--on is missing: nobody runs a command everywhere by mistake").WithHint("--on takes %s", onHelp)
 			case but != nil && r.Targets == nil:
