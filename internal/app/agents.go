@@ -1,9 +1,15 @@
 package app
 
 import (
+	"time"
+
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 )
+
+// steadyAfter is how long an agent must run before what it sends says something of a day: at
+// first it sends what it is and runs all its checks.
+const steadyAfter = 10 * time.Minute
 
 // agentSession is what a node's session knows of its agent, as the API shows it.
 func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) {
@@ -27,7 +33,7 @@ func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) 
 		Runs: x.Runs, Skipped: x.Skipped, Late: x.Late, Forks: x.Forks, ForksPerMinute: a.ForksPerMin, BytesSent: x.BytesSent,
 		GaveWay: x.GaveWay, Refused: x.Refused, Lost: x.Lost, ResidentBytes: x.ResidentBytes,
 	}
-	if x.UptimeMs > 0 {
+	if uptime := time.Duration(x.UptimeMs) * time.Millisecond; uptime >= steadyAfter {
 		out.Stats.BytesPerDay = uint64(float64(x.BytesSent) / float64(x.UptimeMs) * 86400e3)
 	}
 	return out, true

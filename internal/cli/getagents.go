@@ -95,7 +95,7 @@ func agentSummary(list v1.AgentList) string {
 }
 
 func (a *app) agentTable(agents []v1.Agent, g *getFlags) *table {
-	head := []string{"VERSION", "NODE", "SESSION", "WAITING", "SKIPPED", "LATE", "FORKS/MIN", "SENT/DAY"}
+	head := []string{"VERSION", "NODE", "SESSION", "WAITING", "SKIP/LATE", "FORKS/MIN", "SENT/DAY"}
 	if g.all {
 		head = append([]string{"NAMESPACE"}, head...)
 	}
@@ -104,7 +104,6 @@ func (a *app) agentTable(agents []v1.Agent, g *getFlags) *table {
 		head = append(head, "LOST", "MEMORY", "ADDRESS", "CLOCK", "CERTIFICATE", "REFUSES")
 	}
 	t := newTable(head...)
-	t.kept["SESSION"], t.kept["WAITING"] = true, true
 	for _, x := range agents {
 		var row []any
 		if g.all {
@@ -113,13 +112,13 @@ func (a *app) agentTable(agents []v1.Agent, g *getFlags) *table {
 		row = append(row, dash(x.Version), x.Name, a.agentSession(x))
 		s := x.Session
 		if s == nil || s.Stats == nil {
-			row = append(row, "-", "-", "-", "-", "-")
+			row = append(row, "-", "-", "-", "-")
 			if wide {
 				row = append(row, "-", "-")
 			}
 		} else {
 			st := s.Stats
-			row = append(row, waiting(st), number(st.Skipped), number(st.Late), rate(st.ForksPerMinute), model.Size(st.BytesPerDay).About())
+			row = append(row, waiting(st), skippedLate(st), rate(st.ForksPerMinute), perDay(st))
 			if wide {
 				memory := "-"
 				if st.ResidentBytes > 0 {
@@ -164,6 +163,22 @@ func waiting(st *v1.AgentStats) cell {
 		return cell{fmt.Sprintf("%d, %s", st.Spooled, span(old)), yellow}
 	}
 	return cell{text: fmt.Sprint(st.Spooled)}
+}
+
+// skippedLate are runs that were left out, and runs that began late.
+func skippedLate(st *v1.AgentStats) cell {
+	if st.Skipped+st.Late == 0 {
+		return cell{text: "-"}
+	}
+	return cell{fmt.Sprintf("%d/%d", st.Skipped, st.Late), yellow}
+}
+
+// perDay is what an agent sends in a day; one that has just begun cannot know.
+func perDay(st *v1.AgentStats) string {
+	if st.BytesPerDay == 0 {
+		return "-"
+	}
+	return model.Size(st.BytesPerDay).About()
 }
 
 // number is a count that should be zero.
@@ -220,7 +235,10 @@ func (a *app) describeAgent(ctx context.Context, c *client.Client, namespace, no
 		a.field("refuses", "%s", strings.Join(s.Refuses, ", "))
 	}
 	if st := s.Stats; st != nil {
-		text := fmt.Sprintf("%d runs, %s processes a minute, %s sent a day", st.Runs, rate(st.ForksPerMinute), model.Size(st.BytesPerDay).About())
+		text := fmt.Sprintf("%d runs, %s processes a minute, %s sent", st.Runs, rate(st.ForksPerMinute), model.Size(st.BytesSent).About())
+		if st.BytesPerDay > 0 {
+			text += " (" + perDay(st) + " a day)"
+		}
 		if st.ResidentBytes > 0 {
 			text += ", " + model.Size(st.ResidentBytes).About() + " of memory"
 		}

@@ -241,15 +241,13 @@ func (a *app) line(name, format string, args ...any) {
 }
 
 // wrapped prints a line; on a terminal that is too narrow, several, all but the first
-// indented. What may be painted is at its beginning.
+// indented. What may be painted is at its beginning. What is to be typed stays on one line
+// where it fits on one.
 func (a *app) wrapped(text string, indent int) {
-	room := a.Width
-	for room > 0 && visible(text) > room {
-		at := -1 // of the last blank that fits
-		for i := range text {
-			if text[i] == ' ' && i > indent && visible(text[:i]) <= room {
-				at = i
-			}
+	for a.Width > 0 && visible(text) > a.Width {
+		at := breakAt(text, indent, a.Width, true)
+		if at < 0 {
+			at = breakAt(text, indent, a.Width, false)
 		}
 		if at < 0 {
 			break
@@ -258,6 +256,22 @@ func (a *app) wrapped(text string, indent int) {
 		text = strings.Repeat(" ", indent) + text[at+1:]
 	}
 	fmt.Fprintln(a.Stdout, text)
+}
+
+// breakAt is the last blank at which a line may end; -1: there is none.
+func breakAt(text string, indent, room int, whole bool) int {
+	at := -1
+	for i := range text {
+		if text[i] != ' ' || i <= indent || visible(text[:i]) > room {
+			continue
+		}
+		command := strings.LastIndex(text[:i+1], "muster ")
+		if whole && command >= 0 && !strings.ContainsAny(text[command:i], ";,:()") {
+			continue // within a command
+		}
+		at = i
+	}
+	return at
 }
 
 // visible is the width of a text without its colours.

@@ -49,7 +49,7 @@ func Certificates(authority *pki.Authority) (func(uid uuid.UUID) (*tls.Config, e
 func keyOf(authority *pki.Authority, uid uuid.UUID) (*ecdsa.PrivateKey, error) {
 	for try := byte(0); ; try++ {
 		mac := hmac.New(sha256.New, authority.SigningKey().Seed())
-		mac.Write([]byte("muster simulated node"))
+		mac.Write([]byte("key of a simulated node"))
 		mac.Write(uid[:])
 		mac.Write([]byte{try})
 		key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), mac.Sum(nil))

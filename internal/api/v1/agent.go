@@ -45,7 +45,7 @@ type AgentStats struct {
 	Forks          uint64    `json:"forks" doc:"Processes started."`
 	ForksPerMinute float64   `json:"forksPerMinute" doc:"Since it told the time before."`
 	BytesSent      uint64    `json:"bytesSent" doc:"Frames, before TLS."`
-	BytesPerDay    uint64    `json:"bytesPerDay" doc:"The same for a day, by its uptime."`
+	BytesPerDay    uint64    `json:"bytesPerDay,omitempty" doc:"The same for a day, by its uptime; none in the first ten minutes."`
 	GaveWay        uint64    `json:"gaveWay" doc:"Signals that the spool gave up."`
 	Refused        uint64    `json:"refused" doc:"Signals that a server refused."`
 	Lost           uint64    `json:"lost" doc:"Results that the spool did not take."`
