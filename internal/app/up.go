@@ -282,6 +282,7 @@ func (u *Up) greet(s *Server, password string) {
 	next := [][2]string{
 		{u.Program + " status", "is all well?"}, {u.Program + " get events" + all, "what is judged, worst first"},
 		{u.Program + " describe node " + intent.NodeName(host), "all there is to know of this machine"},
+		{u.Program + " node token", "the line with which another machine joins"},
 	}
 	wide := 0
 	for _, n := range next {
