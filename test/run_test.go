@@ -35,7 +35,7 @@ func fleetOf(t *testing.T, s *harness.Server, names ...string) map[string]*harne
 func connected(t *testing.T, s *harness.Server, n int) {
 	t.Helper()
 	harness.Until(t, 60*time.Second, fmt.Sprintf("%d agents are connected", n), func() (string, bool) {
-		now := int(s.Metric("muster_session_sessions"))
+		now := int(s.Metric("muster_session_handshakes_total", `"welcome"`)) // nothing is asked of a session before
 		return fmt.Sprint(now), now >= n
 	})
 }
