@@ -211,6 +211,7 @@ func TestRefusals(t *testing.T) {
 		if _, err := os.Stat(mark); err == nil {
 			t.Errorf("%s: it ran", c.name)
 		}
+		a.measure() // as it does when it begins
 		if got := a.hello().Refuses; len(got) != 1 || got[0] != c.refuses {
 			t.Errorf("%s: Hello refuses %v", c.name, got)
 		}

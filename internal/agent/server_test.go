@@ -35,6 +35,7 @@ type server struct {
 	uid      uuid.UUID // of the one node
 	request  pki.EnrolRequest
 	hellos   []wire.Hello
+	key      string // of the machine that the node has
 	tell     func([]model.NodeID)
 	assigned *plan.Assignment
 	chunks   map[model.ChunkID]*model.Chunk
@@ -199,13 +200,21 @@ func (s *server) of(chunk model.ChunkID) (list []wire.Signal) {
 
 // Nodes.
 
-func (s *server) Gone(uuid.UUID, string) muster.Gone      { return muster.Gone{} }
-func (s *server) FirstKey(_ uuid.UUID, key string) string { return key }
+func (s *server) Gone(uuid.UUID, string) muster.Gone { return muster.Gone{} }
+
+func (s *server) FirstKey(_ uuid.UUID, key string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.key == "" {
+		s.key = key
+	}
+	return s.key
+}
 
 func (s *server) Lookup(uid uuid.UUID) (muster.Node, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return muster.Node{ID: theNode, Name: "web01", Namespace: 1}, uid == s.uid
+	return muster.Node{ID: theNode, Name: "web01", Namespace: 1, Key: s.key}, uid == s.uid
 }
 
 func (s *server) Team(model.NamespaceID) muster.TeamLimits { return muster.TeamLimits{} }
