@@ -29,6 +29,7 @@ func asking(t *testing.T, change func(*Config)) (*Agent, context.CancelCauseFunc
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
+	a.measure() // as Run does first
 	a.asked.begin(ctx)
 	t.Cleanup(func() { stop(nil); a.asked.end() })
 	return a, stop
