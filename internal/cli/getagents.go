@@ -55,9 +55,9 @@ func (a *app) getAgents(ctx context.Context, c *client.Client, names []string, g
 		return err
 	}
 	if more := list.Total - len(list.Items); more > 0 {
-		fmt.Fprintf(a.Stdout, "%d more: --limit 0 shows all; --disconnected, --spooling, --version and -l narrow\n", more)
+		a.wrapped(fmt.Sprintf("%d more: --limit 0 shows all; --disconnected, --spooling, --version and -l narrow", more), 2)
 	}
-	fmt.Fprintln(a.Stdout, clean(agentSummary(list), false))
+	a.wrapped(clean(agentSummary(list), false), 2)
 	return nil
 }
 
@@ -95,7 +95,7 @@ func agentSummary(list v1.AgentList) string {
 }
 
 func (a *app) agentTable(agents []v1.Agent, g *getFlags) *table {
-	head := []string{"VERSION", "NODE", "SESSION", "WAITING", "SKIP/LATE", "FORKS/MIN", "SENT/DAY"}
+	head := []string{"VERSION", "NODE", "SESSION", "WAITS", "SKIP/LATE", "FORKS/MIN", "SENT/DAY"}
 	if g.all {
 		head = append([]string{"NAMESPACE"}, head...)
 	}
