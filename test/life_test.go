@@ -140,8 +140,8 @@ func TestANodeIsReplacedAndRetired(t *testing.T) {
 // itself, as a new node. A clean stop before that alarms nobody.
 func TestAnEphemeralNodeIsForgottenAndComesAgain(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("waits for a minute: forgetAfter is at least that")
+	if harness.Lasts(t, 0, 90*time.Second) == 0 {
+		t.Skip("waits for more than a minute: forgetAfter is at least that")
 	}
 	s := harness.StartServer(t)
 	api := s.Client()

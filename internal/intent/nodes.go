@@ -144,7 +144,7 @@ func (s *Service) FirstKey(uid uuid.UUID, key string) string {
 	}
 	info.Key = key
 	s.nodes.byUID[uid] = info
-	if _, taken := s.nodes.byKey[key]; !taken { // certificates name the node, so that load tests may share a key
+	if _, taken := s.nodes.byKey[key]; !taken { // certificates name the node: the key alone finds the first that had it
 		s.nodes.byKey[key] = uid
 	}
 	s.nodes.first[uid] = key
