@@ -28,6 +28,7 @@ func asking(t *testing.T, change func(*Config)) (*Agent, context.CancelCauseFunc
 	if err != nil {
 		t.Fatal(err)
 	}
+	a.measured.Store(&map[string]string{})
 	ctx, stop := context.WithCancelCause(context.Background())
 	a.measure() // as Run does first
 	a.asked.begin(ctx)
