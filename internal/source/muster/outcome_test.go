@@ -37,13 +37,14 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 		},
 		displaced: func(w *world, a *agent, node uuid.UUID) {
 			w.journal.hold(true)
+			testenv.Until(w.t, "its assignment is confirmed", func() bool { return testutil.ToFloat64(w.server.metrics.frames[holding]) == 1 })
 			// The server counts in steps of 64 bytes, the agent does not: so the agent may
 			// send one more than the server takes before something is acknowledged.
 			for i := range unackedBytes/128 + 1 {
 				a.send(results(uint64(i*3+1), 3, 1))
 			}
 			testenv.Until(w.t, "the reader waits", func() bool {
-				return len(w.server.registry.by) == 1 && testutil.ToFloat64(w.server.metrics.received) == unackedBytes/128+1
+				return len(w.server.registry.by) == 1 && testutil.ToFloat64(w.server.metrics.received) == 1+unackedBytes/128+1
 			})
 			opened := make(chan error, 1)
 			go func() {
