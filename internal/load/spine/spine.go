@@ -59,6 +59,7 @@ type Spine struct {
 
 	log    *journal.Log
 	server *muster.Server
+	mu     sync.RWMutex // guards nodes: their keys come with their first sessions
 	nodes  map[uuid.UUID]muster.Node
 	chunks []*model.Chunk
 	uids   []uuid.UUID
@@ -151,6 +152,8 @@ func (s *Spine) Run(ctx context.Context) error {
 
 // Lookup, Seen: muster.Nodes.
 func (s *Spine) Lookup(uid uuid.UUID) (muster.Node, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	n, ok := s.nodes[uid]
 	return n, ok
 }
@@ -158,8 +161,17 @@ func (s *Spine) Lookup(uid uuid.UUID) (muster.Node, bool) {
 // Gone: nobody is.
 func (s *Spine) Gone(uuid.UUID, string) muster.Gone { return muster.Gone{} }
 
-// FirstKey takes whichever comes: there is no record.
-func (s *Spine) FirstKey(_ uuid.UUID, key string) string { return key }
+// FirstKey takes whichever comes first, as long as the spine lives.
+func (s *Spine) FirstKey(uid uuid.UUID, key string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.nodes[uid]
+	if n.Key == "" {
+		n.Key = key
+		s.nodes[uid] = n
+	}
+	return n.Key
+}
 
 // Seen is not kept: there is no intent.
 func (s *Spine) Seen(muster.Node, *wire.Hello) (limit, reason string) { return "", "" }
