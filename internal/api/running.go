@@ -51,8 +51,9 @@ func (x *running) all(ctx context.Context, authorization string) error {
 		case <-look.C:
 			err = x.overdue()
 		case <-beat.C:
-			if _, bad := s.Intent.Authenticate(strings.TrimPrefix(authorization, "Bearer ")); bad != nil {
-				return x.out.write("event: end\n: the token is not valid any more\n\n")
+			who, bad := s.Intent.Authenticate(strings.TrimPrefix(authorization, "Bearer "))
+			if bad != nil || x.check == 0 && !who.Run {
+				return x.out.write("event: end\n: the token is not valid any more, or may not run commands any more\n\n")
 			}
 			err = x.out.write(":\n\n")
 		}

@@ -97,7 +97,7 @@ func (s *server) lastHour(ctx context.Context, namespace string, out *v1.Status)
 	if out.LastHour.Opened, out.LastHour.Closed, err = s.History.Since(ctx, namespace, hour); err != nil {
 		return err
 	}
-	changes, err := s.Intent.Audit(ctx, intent.ChangeQuery{Namespace: namespace, Resources: true, NotBy: "server", Limit: changesCounted}, true)
+	changes, err := s.Intent.Audit(ctx, intent.ChangeQuery{Namespace: namespace, Resources: true, People: true, Limit: changesCounted}, true)
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ type ChangeQuery struct {
 	Kind, Namespace, Name string // Name: also of those that had it before a rename
 	NotKind               string // this kind is left out
 	Resources             bool   // kinds of resources only
-	NotBy                 string // changes of this user are left out
+	People                bool   // not what the server did by itself, nor machines that joined
 	Revision              int64  // before this revision, …
 	Part                  int    // … or in it, before this part
 	Limit                 int    // zero: all

@@ -34,7 +34,7 @@ func flags(o *Options, w *words) *flag.FlagSet {
 	set.IntVar(&o.Agent.Nice, "nice", 0, "priority of commands: 0 as the agent, 19 the least")
 	set.StringVar(&w.allow, "allow-commands", "", "the only programs that may run, comma separated or @FILE with one a line: names or absolute paths, with * and ?; whole lines for the shell; env:NAME of variables that checks may set (default: all)")
 	set.BoolVar(&o.Agent.NoRun, "no-run", false, "nothing runs out of its time: refuses muster run")
-	set.BoolVar(&o.Agent.AuditOnly, "audit-only", false, "nothing changes this machine on the server's word: refuses muster run --command")
+	set.BoolVar(&o.Agent.AuditOnly, "audit-only", false, "refuse muster run --command, and later let policies only report; checks run")
 	set.StringVar(&w.spool, "spool-size", "64MiB", "disk for what waits for the server: half holds it, half is room to write it anew")
 	set.StringVar(&w.age, "spool-age", "24h", "how long it may wait, at most 7d")
 	set.StringVar(&w.level, "log-level", "info", "debug, info, warn or error")

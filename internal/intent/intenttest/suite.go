@@ -228,16 +228,19 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
 		if _, err := s.Commit(ctx, intent.Who{User: "server"}, []intent.Write{put("Node", "default", "n", `{}`, 0)}); err != nil {
 			t.Fatal(err)
 		}
+		if _, err := s.Commit(ctx, intent.Who{User: "token:t1"}, []intent.Write{put("Node", "default", "m", `{}`, 0)}); err != nil { // 5
+			t.Fatal(err)
+		}
 		for name, c := range map[string]struct {
 			q    intent.ChangeQuery
 			want string
 		}{
-			"all":           {intent.ChangeQuery{}, "4.0 3.0 2.1 2.0 1.2 1.1 1.0"},
+			"all":           {intent.ChangeQuery{}, "5.0 4.0 3.0 2.1 2.0 1.2 1.1 1.0"},
 			"of a kind":     {intent.ChangeQuery{Kind: "Check"}, "3.0 2.0 1.0"},
 			"of one":        {intent.ChangeQuery{Kind: "Check", Namespace: "default", Name: "a"}, "3.0 1.0"},
-			"not of a kind": {intent.ChangeQuery{NotKind: "chunk", Limit: 5}, "4.0 3.0 2.1 2.0 1.1"},
-			"resources":     {intent.ChangeQuery{Resources: true}, "4.0 3.0 2.1 2.0 1.0"},
-			"by people":     {intent.ChangeQuery{Resources: true, NotBy: "server"}, "3.0 2.1 2.0 1.0"},
+			"not of a kind": {intent.ChangeQuery{NotKind: "chunk", Limit: 6}, "5.0 4.0 3.0 2.1 2.0 1.1"},
+			"resources":     {intent.ChangeQuery{Resources: true}, "5.0 4.0 3.0 2.1 2.0 1.0"},
+			"by people":     {intent.ChangeQuery{Resources: true, People: true}, "3.0 2.1 2.0 1.0"},
 			"a page":        {intent.ChangeQuery{Revision: 2, Part: 1, Limit: 2}, "2.0 1.2"},
 		} {
 			for _, bodies := range []bool{false, true} {

@@ -353,11 +353,14 @@ func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]i
 		args = append(args, values...)
 	}
 	for _, f := range []struct{ condition, value string }{
-		{`kind = ?`, q.Kind}, {`namespace = ?`, q.Namespace}, {`kind <> ?`, q.NotKind}, {`who <> ?`, q.NotBy},
+		{`kind = ?`, q.Kind}, {`namespace = ?`, q.Namespace}, {`kind <> ?`, q.NotKind},
 	} {
 		if f.value != "" {
 			and(f.condition, f.value)
 		}
+	}
+	if q.People {
+		and(`who <> ? AND who NOT LIKE ?`, "server", "token:%")
 	}
 	if q.Name != "" {
 		and(`(name = ? OR (was <> '' AND was = ?))`, q.Name, q.Name)
