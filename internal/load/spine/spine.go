@@ -1,7 +1,7 @@
 // Package spine is the path of a result alone: session, journal with fsync, view,
 // acknowledgement, without intent, API and reactions. Benchmarks of a stage run
 // against it, and the load tester's own tests. Nodes are load.NodeUID's; all hold
-// the same checks. Start and end of its goroutines are Run's.
+// the same checks. Start and end of its goroutines are Run's. One lock, over the nodes' keys.
 package spine
 
 import (
