@@ -94,6 +94,7 @@ func (s *Service) Delete(ctx context.Context, by Who, keys []Key, o ApplyOptions
 		if key.Kind == "Node" {
 			a.bury(row, Tombstone{Why: Removed, Reason: by.Why})
 		}
+		a.read(row)
 		a.add(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: Deleted, Diff: difference(row.Body, nil), Warnings: disowned(row)})
 	}
 	return a.finish(ctx)
@@ -144,6 +145,7 @@ type application struct {
 	graves   []Write // tombstones that are written, or taken away, with it
 
 	set       map[Key]*model.Resource // what is applied
+	nodes     map[Key]Row             // rows of nodes that were read for it
 	going     map[Key]bool            // what is pruned
 	foreign   []foreign
 	unhandled error
@@ -244,6 +246,9 @@ func (a *application) resource(ctx context.Context, r *model.Resource, set map[K
 	}
 	owners := a.own(r, row, exists)
 	if node, ok := r.Spec.(*model.NodeSpec); ok {
+		if exists {
+			a.read(row)
+		}
 		if err := s.keepMeasured(node, row, exists); err != nil {
 			return err
 		}
@@ -347,7 +352,7 @@ func (a *application) finish(ctx context.Context) (Applied, error) {
 	if refused != nil || len(a.writes) == 0 {
 		return out, refused
 	}
-	done, err := a.service.commit(ctx, a.by, slices.Concat(a.writes, a.graves))
+	done, err := a.commit(ctx)
 	if model.ClassOf(err) == model.Conflict && a.opts.Owner != "" {
 		err = meanwhile(err)
 	}

@@ -7,6 +7,7 @@
 // service.go; one apply is apply.go, from top to bottom. What sessions and requests
 // ask (nodes.go, users.go) is answered from memory.
 //
-// Goroutines: Run, which writes what agents said of themselves. Locks: one per
-// index, none held across SQL.
+// Goroutines: Run, which writes what agents said of themselves, Tidy and Forget. Locks:
+// one per index, none held across SQL; writing, which orders the writers and is held
+// while they are in SQL, is waited for by no reader.
 package intent

@@ -30,3 +30,10 @@ func (s *Service) Held() (nodes, keys, ephemeral, tombstones int) {
 	defer s.nodes.mu.RUnlock()
 	return len(s.nodes.byUID) + len(s.nodes.keys), len(s.nodes.byKey) + len(s.nodes.tombs.byKey), len(s.nodes.ephemeral), len(s.nodes.tombs.by)
 }
+
+// OtherPace lets every node be written at once again.
+func (s *Service) OtherPace() {
+	s.nodes.mu.Lock()
+	defer s.nodes.mu.Unlock()
+	clear(s.nodes.paces)
+}

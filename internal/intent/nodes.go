@@ -205,6 +205,9 @@ func (s *Service) register(ctx context.Context, by Who, key string, token pki.Jo
 		if !named && s.trusted.holds(namespace, name) {
 			continue // where a node has it, it is taken; where none has, it is no machine's to choose
 		}
+		if s.nodes.holds([]string{namespace}, name) {
+			continue // the store is asked for names alone that no machine has
+		}
 		r := model.Resource{
 			Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: namespace, Labels: token.Labels},
 			Spec: &model.NodeSpec{UID: uid.String(), Groups: token.Groups, MayJoin: token.Groups, Lifecycle: token.Lifecycle, Key: key,

@@ -105,6 +105,7 @@ func (a *application) prune(ctx context.Context, list []stray) error {
 			continue
 		}
 		o.Op, o.Diff = Deleted, a.difference(s.row.Key, s.row.Body, nil)
+		a.read(s.row)
 		a.add(Write{Key: s.row.Key, Expect: s.row.Revision}, o)
 	}
 	if !slices.ContainsFunc(list, func(s stray) bool { return s.row.Kind == "Handler" && s.stay == "" }) {

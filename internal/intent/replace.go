@@ -25,44 +25,40 @@ func (s *Service) place(token pki.JoinToken, namespace, name string) (NodeInfo, 
 	return node, ok && (s.opts.Connected == nil || !s.opts.Connected(node.ID))
 }
 
-// takePlaceTries bounds how often a change of the node's row meets takePlace.
-const takePlaceTries = 10
-
 // takePlace makes the machine with a key that of a node, instead of the one before: the
 // node keeps its ids, events and history, and the machine before is told that it was
 // replaced.
 func (s *Service) takePlace(ctx context.Context, node NodeInfo, key string, token pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
 	by := Who{User: "token:" + token.ID, Why: "replaced the machine"}
-	for try := 1; ; try++ {
-		at := Key{"Node", node.Namespace, node.Name}
-		row, err := s.opts.Store.Get(ctx, at)
-		if err != nil {
-			return pki.Member{}, err
-		}
-		r, err := decode(row)
-		if err != nil {
-			return pki.Member{}, err
-		}
-		spec := r.Spec.(*model.NodeSpec)
-		writes := s.nodes.lift(keyTomb + key)
-		if node.Key != "" && node.Key != key {
-			old := Tombstone{Name: node.Name, Namespace: node.Namespace, Key: node.Key, Why: Replaced, Reason: token.Note, By: token.By, At: s.opts.Now().UTC()}
-			writes = append(writes, old.write(keyTomb+node.Key))
-		}
-		spec.Key = key
-		if request.Facts != nil {
-			spec.Facts = request.Facts
-		}
-		body, err := encode(r)
-		if err != nil {
-			return pki.Member{}, err
-		}
-		_, err = s.commit(ctx, by, append(writes, Write{Key: at, Body: body, Expect: row.Revision}))
-		if model.ClassOf(err) == model.Conflict && try < takePlaceTries {
-			if node, _ = s.LookupNode(node.UID); node.UID != uuid.Nil {
-				continue // its facts were written, or it was renamed
-			}
-		}
-		return pki.Member{UID: node.UID, Name: node.Name, Namespace: node.Namespace}, err
+	s.writing.Lock() // nobody writes between what is read and what is written
+	defer s.writing.Unlock()
+	node, ok := s.LookupNode(node.UID)
+	if !ok {
+		return pki.Member{}, model.Errorf(model.NotFound, "the node whose place it was to take went meanwhile").WithHint("let the machine ask again")
 	}
+	at := Key{"Node", node.Namespace, node.Name}
+	row, err := s.opts.Store.Get(ctx, at)
+	if err != nil {
+		return pki.Member{}, err
+	}
+	r, err := decode(row)
+	if err != nil {
+		return pki.Member{}, err
+	}
+	spec := r.Spec.(*model.NodeSpec)
+	writes := s.nodes.lift(keyTomb + key)
+	if node.Key != "" && node.Key != key {
+		old := Tombstone{Name: node.Name, Namespace: node.Namespace, Key: node.Key, Why: Replaced, Reason: token.Note, By: token.By, At: s.opts.Now().UTC()}
+		writes = append(writes, old.write(keyTomb+node.Key))
+	}
+	spec.Key = key
+	if request.Facts != nil {
+		spec.Facts = request.Facts
+	}
+	body, err := encode(r)
+	if err != nil {
+		return pki.Member{}, err
+	}
+	_, err = s.commitHeld(ctx, by, append(writes, Write{Key: at, Body: body, Expect: row.Revision}))
+	return pki.Member{UID: node.UID, Name: node.Name, Namespace: node.Namespace}, err
 }

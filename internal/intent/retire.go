@@ -25,6 +25,7 @@ func (s *Service) bury(ctx context.Context, by Who, keys []Key, t Tombstone, o A
 			return Applied{}, err
 		}
 		a.bury(row, t)
+		a.read(row)
 		a.add(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: Gone})
 	}
 	return a.finish(ctx)

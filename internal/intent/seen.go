@@ -177,28 +177,37 @@ func (s *Service) writeSeen(ctx context.Context) error {
 		if len(seen)+len(keys) == 0 {
 			return nil
 		}
-		all := maps.Clone(seen)
-		for uid := range keys {
-			all[uid] = seen[uid]
-		}
-		var writes []Write
-		var written []uuid.UUID
-		for uid, said := range all {
-			write, ok, err := s.seenWrite(ctx, uid, said, keys[uid])
-			if err != nil {
-				return err
-			}
-			if ok {
-				writes, written = append(writes, write), append(written, uid)
-			}
-		}
-		if len(writes) > 0 {
-			if _, err := s.commit(ctx, server("facts from agents"), writes); err != nil {
-				return err
-			}
+		written, err := s.writeSaid(ctx, seen, keys)
+		if err != nil {
+			return err // nothing is struck out: the next time writes it
 		}
 		s.wrote(seen, keys, written)
 	}
+}
+
+// writeSaid writes some of it, and returns of which nodes something was new. It holds
+// writing, so that no row is another, or elsewhere, when it is written than when it was read.
+func (s *Service) writeSaid(ctx context.Context, seen map[uuid.UUID]Said, keys map[uuid.UUID]string) (written []uuid.UUID, err error) {
+	all := maps.Clone(seen)
+	for uid := range keys {
+		all[uid] = seen[uid]
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var writes []Write
+	for uid, said := range all {
+		write, ok, err := s.seenWrite(ctx, uid, said, keys[uid])
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			writes, written = append(writes, write), append(written, uid)
+		}
+	}
+	if len(writes) > 0 {
+		_, err = s.commitHeld(ctx, server("facts from agents"), writes)
+	}
+	return written, err
 }
 
 // wrote strikes out what was written, and counts the writes of each node. A node that

@@ -50,6 +50,11 @@ type Service struct {
 	users   userIndex
 	trusted trustedNames
 
+	// writing is held from before a row is written until memory knows of it, and by who
+	// must write what it reads; after joining, before all others. LookupNode and whatever
+	// else memory answers does not wait for it.
+	writing sync.Mutex
+
 	mu         sync.RWMutex
 	namespaces map[string]namespaceInfo
 	limits     map[model.NamespaceID]model.Limits // of namespaces
@@ -133,6 +138,14 @@ func (s *Service) Store() Store { return s.opts.Store }
 
 // commit is the one way anything is written: rows, then what memory knows of them.
 func (s *Service) commit(ctx context.Context, by Who, writes []Write) (Committed, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.commitHeld(ctx, by, writes)
+}
+
+// commitHeld is commit for who holds writing: nothing comes between the rows and memory,
+// so that the last row that is written is the last that memory takes.
+func (s *Service) commitHeld(ctx context.Context, by Who, writes []Write) (Committed, error) {
 	done, err := s.opts.Store.Commit(ctx, by, writes)
 	if err != nil {
 		return done, err

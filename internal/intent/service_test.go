@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ type world struct {
 	affected int
 	between  func()
 	dsn      string
+	commits  atomic.Int64 // transactions that were tried
 	now      time.Time
 
 	connected bool                    // whether nodes have sessions
@@ -43,7 +45,7 @@ func (w *world) open(t *testing.T) {
 	}
 	t.Cleanup(func() { store.Close() })
 	w.Service = intent.NewService(intent.Options{
-		Store: store, Now: func() time.Time { return w.now }, Limits: model.Limits{Labels: 3},
+		Store: counted{store, w}, Now: func() time.Time { return w.now }, Limits: model.Limits{Labels: 3},
 		Connected: func(id model.NodeID) bool {
 			if w.here != nil {
 				return w.here(id)
