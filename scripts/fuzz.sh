@@ -26,6 +26,12 @@ build() { go test -c -vet=off -fuzz=. -o "$2/${1//\//-}.test" "./$1"; }
 run() { # shellcheck disable=SC2086
   if ! said=$(cd "$1" && $limit "$4/${1//\//-}.test" -test.run '^$' -test.fuzz "^$2\$" -test.fuzztime "$3" \
     -test.fuzzminimizetime 2s -test.parallel 1 -test.fuzzcachedir "$5/$1" 2>&1); then
+    # Go before 1.27 may fail by itself when the time is over (golang/go#75804). What an input
+    # breaks, it writes down.
+    case $said in
+      *"Failing input written"* | *panic:*) ;;
+      *"    context deadline exceeded"*) echo "fuzz: ./$1 $2: ended by golang/go#75804, no input failed"; return 0 ;;
+    esac
     echo "$said"; echo "fuzz: FAILED: go test -run '^\$' -fuzz '^$2\$' ./$1"; return 1
   fi
   echo "fuzz: ./$1 $2: $(echo "$said" | grep -oE 'execs: [0-9]+' | tail -1)"
