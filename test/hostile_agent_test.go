@@ -327,7 +327,7 @@ func TestWhoMayNotConnect(t *testing.T) {
 		h.Client()
 		e := h.hello(1)
 		h.CLI("delete", "node", "load-00001", "-n", "load", "--yes")
-		if r, err := e.refusal(); err != nil || r.Code != "unknown" {
+		if r, err := e.refusal(); err != nil || r.Code != "deleted" {
 			t.Errorf("%+v %v", r, err)
 		}
 		again, err := h.open(h.tls(1))
@@ -335,7 +335,7 @@ func TestWhoMayNotConnect(t *testing.T) {
 			t.Fatal(err)
 		}
 		again.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: node(1)}))
-		if r, err := again.refusal(); err != nil || r.Code != "unknown" || r.Type == "" {
+		if r, err := again.refusal(); err != nil || r.Code != "deleted" || !strings.Contains(r.Type, "muster-agent reset-identity") {
 			t.Errorf("%+v %v", r, err)
 		}
 	})

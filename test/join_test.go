@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -229,8 +230,8 @@ func TestJoinTellsAnotherServerNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newMachine(t)
-	m.refused(5, "its CA is another", "join", token.String())
-	m.refused(5, "its CA is another", "join", "--server", l.Addr().String(), "--ca-hash", pki.SumText(ours.CASum()))
+	m.refused(5, "it shows a certificate of the CA", "join", token.String())
+	m.refused(5, "it shows a certificate of the CA", "join", "--server", l.Addr().String(), "--ca-hash", pki.SumText(ours.CASum()))
 	for range 2 {
 		select {
 		case <-met:
@@ -316,4 +317,49 @@ func deafTo(t *testing.T, server string) string {
 		}
 	})
 	return l.Addr().String()
+}
+
+// Who was retired by mistake is a node again by typing what its log says, word for word.
+func TestWhatTheRetiredTypeMakesThemNodesAgain(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Client()
+	m := newMachine(t)
+	was := m.joins(pasted(t, s)[1], "--name", "web01")
+	agent := m.launches()
+	harness.Until(t, 30*time.Second, "the agent is connected", func() (string, bool) { return agent.Log(), strings.Contains(agent.Log(), "msg=connected") })
+	s.CLI("node", "retire", "web01", "-m", "the wrong one", "--yes")
+	hint := regexp.MustCompile(`on the server: (.*?); on this machine: ([^"]*)`)
+	var said []string
+	harness.Until(t, 30*time.Second, "it hears what to type", func() (string, bool) {
+		said = hint.FindStringSubmatch(agent.Log())
+		return agent.Log(), said != nil && strings.Contains(agent.Log(), "(retired)")
+	})
+
+	var line []string
+	for _, step := range append([]string{said[1]}, strings.Split(said[2], "; ")...) {
+		switch words := strings.Fields(step); {
+		case words[0] == "muster":
+			line = pastedOf(t, s.CLI(words[1:]...))
+		case step == "systemctl stop muster-agent":
+			agent.Stop()
+		case words[0] == "muster-agent":
+			if r := m.types(append(words[1:], "--yes")...); r.Code != 0 {
+				t.Fatalf("%s: %s%s", step, r.Out, r.Errors)
+			}
+		case step == "the line that the server printed":
+			if r := m.types(line...); r.Code != 0 {
+				t.Fatalf("%s: %s%s", line, r.Out, r.Errors)
+			}
+		case step == "systemctl start muster-agent":
+			agent = m.launches()
+		default:
+			t.Fatalf("who can type %q?", step)
+		}
+	}
+	harness.Until(t, 30*time.Second, "it is a node again", func() (string, bool) { return agent.Log(), strings.Contains(agent.Log(), "msg=connected") })
+	if is := m.identity(); is.Node == was.Node || is.Name != "web01" {
+		t.Errorf("it is %s %s, and was %s", is.Node, is.Name, was.Node)
+	}
+	agent.Stop()
 }

@@ -70,7 +70,7 @@ func TestMachineIsLetIn(t *testing.T) {
 	if again != key {
 		t.Errorf("another key after a restart: %s, was %s", again, key)
 	}
-	if out := s.CLI("node", "accept", key[:12], "--groups", "web", "--labels", "env=prod"); !strings.Contains(out, "node/") {
+	if out := s.CLI("node", "accept", key[:16], "--groups", "web", "--labels", "env=prod"); !strings.Contains(out, "node/") {
 		t.Errorf("%s", out)
 	}
 	if code := second.Wait(30 * time.Second); code != 0 {

@@ -151,7 +151,7 @@ func (x *tale) golden(name string) {
 		hide = append(hide, [2]string{regexp.QuoteMeta(x.s.Data), "DATA"}, [2]string{regexp.QuoteMeta(port) + `\b`, ":8443"},
 			[2]string{regexp.QuoteMeta(filepath.Dir(x.s.Data)), "FOLDER"})
 	}
-	hide = append(hide, [2]string{regexp.QuoteMeta(x.dir), "DIR"}, [2]string{`time=\S+ level`, "level"}, [2]string{`in=[0-9.]+m?s`, "in=1s"},
+	hide = append(hide, [2]string{regexp.QuoteMeta(x.dir), "DIR"}, [2]string{`join token [0-9a-f]{16}`, "join token ID"}, [2]string{`time=\S+ level`, "level"}, [2]string{`in=[0-9.]+m?s`, "in=1s"},
 		[2]string{`\d{4}-\d\d-\d\d[T ][0-9:]+ ?(Z|UTC)`, "TIME"}, [2]string{`PATH is [^\s"]+`, "PATH is …"}, [2]string{`number=\d+`, "number=N"},
 		[2]string{`from 127\.0\.0\.1:\d+`, "from 127.0.0.1:PORT"}, [2]string{`sha256:[0-9a-f]+`, "sha256:…"}, [2]string{`\d+(ms|s) ago`, "0s ago"}, [2]string{`a limit \d+ times`, "a limit 3 times"}, [2]string{`revision \d+`, "revision 7"},
 		[2]string{`count=\d+`, "count=1"})
@@ -210,7 +210,7 @@ func (x *tale) tokenExpired() {
 	join = strings.Trim(join[strings.LastIndexAny(join, "= ")+1:], `'"`)
 	made := time.Now()
 	harness.Until(x.t, 20*time.Second, "the token is past its second", func() (string, bool) { return "", time.Since(made) > 2*time.Second })
-	x.logs("an agent that joins with it", x.agentFor(x.s.Listen, join).Log, "join token expired")
+	x.logs("an agent that joins with it", x.agentFor(x.s.Listen, join).Log, "expired at")
 }
 
 func (x *tale) portTaken() {

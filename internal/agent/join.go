@@ -151,5 +151,5 @@ func (c *Config) sameServer(id *pki.Identity) error {
 		return nil
 	}
 	return model.Errorf(model.Conflict, "this machine is node %s of another server already, which has the CA %s", id.Name, pki.SumText(id.CASum)).
-		WithHint("if it shall leave that one: muster-agent reset-identity --state-dir %s", c.StateDir)
+		WithHint("if it shall leave that one: systemctl stop muster-agent; muster-agent reset-identity --state-dir %s; then join again", c.StateDir)
 }

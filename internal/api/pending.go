@@ -171,9 +171,9 @@ func (p *Pending) Len() int {
 	return len(p.by)
 }
 
-// leastFingerprint is how many digits name a machine: enough that nobody makes a key that
-// begins alike while one waits, and few enough to compare by eye.
-const leastFingerprint = 8
+// leastFingerprint is how many digits name a machine, as lists show them: 64 bits, so that
+// nobody makes a key that begins alike while one waits, and few enough to compare by eye.
+const leastFingerprint = 16
 
 // find is the one that is meant: by the name it wants, or the beginning of its key. A name
 // that two want says nothing about which machine it is.
@@ -197,7 +197,7 @@ func (p *Pending) find(which string) (waiting, error) {
 		keys = append(keys, fmt.Sprintf("%s from %s", w.key, w.whence))
 	}
 	return waiting{}, model.Errorf(model.Conflict, "%d machines want to be %q:\n  %s", len(found), which, strings.Join(keys, "\n  ")).
-		WithHint("compare with what the machine printed, and type the beginning of its key: muster node accept %s", found[0].key[:16])
+		WithHint("compare with what the machine printed, and type the beginning of its key: muster node accept %s", found[0].key[:leastFingerprint])
 }
 
 func sizeOf(r *pki.EnrolRequest) int {

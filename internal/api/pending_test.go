@@ -96,8 +96,8 @@ func TestPendingIsFoundByNameOrKey(t *testing.T) {
 		which, key string
 		class      model.Class
 	}{
-		{"db", three, 0}, {"sha256:" + three, three, 0}, {"CCCCCCCC", three, 0}, {"ccccccc", "", model.NotFound}, {"no", "", model.NotFound},
-		{"web01", "", model.Conflict}, {one[:8], one, 0},
+		{"db", three, 0}, {"sha256:" + three, three, 0}, {strings.Repeat("C", 16), three, 0}, {strings.Repeat("c", 15), "", model.NotFound}, {"no", "", model.NotFound},
+		{"web01", "", model.Conflict}, {one[:16], one, 0},
 	} {
 		w, err := p.find(c.which)
 		if w.key != c.key || err != nil && model.ClassOf(err) != c.class {

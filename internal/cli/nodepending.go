@@ -66,7 +66,7 @@ func (a *app) nodeAccept() *cobra.Command {
 	c := &cobra.Command{
 		Use: "accept NAME|KEY", Short: "Let a machine in that asked without a token", Args: cobra.ExactArgs(1),
 		Long: "Makes a machine a node that asked with muster-agent join --server, without a token. It is named by\n" +
-			"the name it wants, or by the first digits of its key (8 or more), which the machine shows, too:\n" +
+			"the name it wants, or by the first digits of its key (16 or more), which the machine shows, too:\n" +
 			"compare them, because a name can be claimed by anybody.",
 		Example: "  muster node list --pending\n  muster node accept web07 --groups web\n  muster node accept 3f2a91bc77e012d4 --name web07",
 		RunE: func(c *cobra.Command, args []string) error {

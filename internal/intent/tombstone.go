@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
 )
 
 // tombstoneKind is the kind of the rows that say what became of machines that are nodes no
@@ -64,14 +65,13 @@ func (t *Tombstone) Sentence() string {
 
 // Hint is what to type if it should be a node all the same.
 func (t *Tombstone) Hint() string {
-	const again = "on the server: muster node token, and then here what that prints"
 	switch t.Why {
 	case Replaced:
-		return "if this machine is " + t.Name + " all the same, on the server: muster node replace " + t.Name + "; if it is another, " + again
+		return "on the server, if this machine is " + t.Name + " all the same: muster node replace " + t.Name + ", if it is another: muster node token; " + pki.Paste
 	case Forgotten:
-		return "let it join again, " + again
+		return "let it join again; " + pki.JoinAnew
 	}
-	return "if that is a mistake, " + again
+	return "if that is a mistake, " + pki.JoinAnew
 }
 
 // Err is how a machine that asks to join hears of it.

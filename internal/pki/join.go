@@ -57,10 +57,6 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 		cfg.Now = time.Now
 	}
 	t := cfg.Token
-	if !t.Expiry.IsZero() && !cfg.Now().Before(t.Expiry) {
-		return nil, model.Errorf(model.Unauthenticated, "join token expired at %s", t.Expiry.Format(time.RFC3339)).
-			WithHint("make a new one on the server: muster node token")
-	}
 	j, err := begin(cfg.StateDir, cfg.Request.MachineID)
 	if err != nil {
 		return nil, err

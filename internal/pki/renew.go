@@ -97,8 +97,14 @@ func (r *Renewer) admitted(ctx context.Context, request RenewRequest) (RenewAnsw
 	return r.Renew(request)
 }
 
-// joinAnew is what somebody types whose machine is to be a node (again).
-const joinAnew = "on the server: muster node token, and then on this machine: muster-agent reset-identity, and what the server printed"
+// What somebody types whose machine has an identity that is of no use any more. An agent
+// that runs holds the state folder, and join leaves an identity alone: both go first.
+const (
+	// Paste is what makes the line that a server printed work on such a machine.
+	Paste = "on this machine: systemctl stop muster-agent; muster-agent reset-identity; the line that the server printed; systemctl start muster-agent"
+	// JoinAnew makes it a node (again).
+	JoinAnew = "on the server: muster node token; " + Paste
+)
 
 // Renew makes a new certificate for a node's key, on proof of that key. Who has one that
 // expired is no less the node: machines are switched off for months. Who is no node any
@@ -115,7 +121,7 @@ func (r *Renewer) Renew(request RenewRequest) (RenewAnswer, string, error) {
 	uid, err := NodeOf(cert)
 	if err != nil || cert.CheckSignatureFrom(r.Authority.ca) != nil {
 		return RenewAnswer{}, RenewForeign, model.Errorf(model.Unauthenticated, "this certificate was not made by this server for a node").
-			WithHint("look whether this is the server that the machine joined; to join this one, %s", joinAnew)
+			WithHint("look whether this is the server that the machine joined; to join this one, %s", JoinAnew)
 	}
 	if !public.Equal(cert.PublicKey) {
 		return RenewAnswer{}, RenewKey, model.Errorf(model.Unauthenticated, "the request is for another key than the certificate's").
@@ -128,13 +134,13 @@ func (r *Renewer) Renew(request RenewRequest) (RenewAnswer, string, error) {
 			return RenewAnswer{}, RenewBarred, err
 		}
 		return RenewAnswer{}, RenewUnknown, model.Errorf(model.Forbidden, "the server knows no node %s with this machine's key", uid).
-			WithHint("if it joined after a backup from which the server was restored, or was deleted, let it join again, %s", joinAnew)
+			WithHint("if it joined after a backup from which the server was restored, or was deleted, let it join again; %s", JoinAnew)
 	}
 	now := r.Authority.now()
 	if now.After(cert.NotAfter.Add(renewableFor)) {
 		return RenewAnswer{}, RenewTooOld, model.Errorf(model.Forbidden, "the certificate of node %s expired at %s, more than %d days ago",
 			node.Name, cert.NotAfter.UTC().Format(time.RFC3339), renewableFor/(24*time.Hour)).
-			WithHint("on the server: muster node replace %s, and then here what that prints", node.Name)
+			WithHint("on the server: muster node replace %s; %s", node.Name, Paste)
 	}
 	made, err := r.Authority.issueNode(public, uid)
 	if err != nil {

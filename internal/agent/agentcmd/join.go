@@ -106,7 +106,7 @@ func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 		id, already, err := agent.Join(ctx, j.o.Agent, j.trusted)
 		if already && err == nil {
-			fmt.Fprintf(j.env.Out, "This machine is node %s already (namespace %s, id %s). Another identity: %s reset-identity\n", id.Name, id.Namespace, id.Node, j.env.Program)
+			fmt.Fprintf(j.env.Out, "This machine is node %s already (namespace %s, id %s). If the server says it is none any more, or to be another node:\n  systemctl stop muster-agent; %s reset-identity; then the same join again\n", id.Name, id.Namespace, id.Node, j.env.Program)
 			return id, nil
 		}
 		var pending *pki.PendingError
@@ -146,7 +146,7 @@ func (j *joiner) asked(p *pki.PendingError) {
 
 // settings are what the file is to hold afterwards.
 func (j *joiner) settings() map[string]string {
-	keep := map[string]string{"MUSTER_TOKEN": ""}
+	keep := map[string]string{}
 	for name, value := range j.o.Given {
 		if env := settingName(name); env != "" {
 			keep[env] = value

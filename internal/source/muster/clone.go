@@ -104,9 +104,12 @@ func (s *Server) clone(ctx context.Context, x *session) *wire.Refuse {
 	}
 	r := s.busy("clone", fmt.Sprintf("another machine has the identity of node %s and is connected: %s, since %s; this one, %s, is sent away",
 		x.node.Name, c.Holds, c.Holds.Since.Format(time.RFC3339), c.Came), cloneRetry)
-	r.Type = "on the one of the two that is the copy: muster-agent reset-identity"
+	r.Type = "on the one of the two that is the copy: " + resetIt
 	return r
 }
+
+// resetIt is typed on a copy: while the agent runs there, it holds its identity.
+const resetIt = "systemctl stop muster-agent; muster-agent reset-identity; then join with a token of its own"
 
 // cloneRetry is when a clone may ask again: should the other one be switched off, it is
 // not without a server for long.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -141,9 +142,6 @@ func (s *Server) hello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
 	return nil, s.busy("malformed", "pings and no Hello", time.Minute)
 }
 
-// newIdentity is what an operator types so that a machine enrols (again).
-const newIdentity = "stop the agent; muster-agent reset-identity; then what muster node token prints on the server: muster-agent join TOKEN"
-
 // admit checks who it is and whether it may.
 func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven Proof) (*session, *wire.Refuse) {
 	if hello.Protocol != wire.Protocol {
@@ -153,7 +151,7 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven Proof) (*ses
 	}
 	if proven.Node != uuid.Nil && hello.Node != proven.Node {
 		return nil, &wire.Refuse{Code: "identity", Sentence: "Hello names node " + hello.Node.String() + ", the certificate is that of " + proven.Node.String(),
-			Type: newIdentity}
+			Type: pki.JoinAnew}
 	}
 	if retry := s.draining.Load(); retry != 0 {
 		return nil, s.busy("draining", "the server is stopping", time.Duration(retry)*time.Millisecond)
@@ -195,7 +193,7 @@ func (s *Server) unknown(uid uuid.UUID, key string) *wire.Refuse {
 		return s.gone(gone)
 	}
 	r := s.busy("unknown", "the server knows no node "+uid.String(), goneRetry)
-	r.Type = newIdentity
+	r.Type = pki.JoinAnew
 	return r
 }
 
@@ -205,7 +203,7 @@ func (s *Server) replaced(node *Node, key string) *wire.Refuse {
 		return s.gone(gone)
 	}
 	r := s.busy("replaced", "node "+node.Name+" has another machine: the key of this one is not the one on record", goneRetry)
-	r.Type = "if this machine is " + node.Name + " all the same, on the server: muster node replace " + node.Name + "; if it is another: " + newIdentity
+	r.Type = "on the server, if this machine is " + node.Name + " all the same: muster node replace " + node.Name + ", if it is another: muster node token; " + pki.Paste
 	return r
 }
 
@@ -234,7 +232,7 @@ func (s *Server) begin(ctx context.Context, x, old *session, hello *wire.Hello) 
 	entries := make([]journal.Entry, 0, 2)
 	if old != nil {
 		old.tell(wire.Refuse{Code: "duplicate", Sentence: "another connection of this node took over: this one was dead, or two agents have one identity",
-			RetryMs: s.jitterMs(30 * time.Second), Type: "if this machine is a copy of another: muster-agent reset-identity"})
+			RetryMs: s.jitterMs(30 * time.Second), Type: "if this machine is a copy of another: " + resetIt})
 		//lint:ignore SA2001 whoever holds it is in its last Append
 		old.appending.Lock()
 		old.appending.Unlock()
