@@ -44,7 +44,7 @@ type Intent interface {
 	DeleteUser(ctx context.Context, by intent.Who, name string) (intent.User, error)
 	ChangePassword(ctx context.Context, by intent.Who, session, was, password string) error
 	TombstoneNamed(namespace, name string) (intent.Tombstone, bool)
-	Accept(ctx context.Context, by intent.Who, key string, token pki.JoinToken, request pki.EnrolRequest) (pki.Member, error)
+	Accept(ctx context.Context, by intent.Who, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, error)
 	BuryKey(ctx context.Context, by intent.Who, key string, t intent.Tombstone) error
 	Store() intent.Store
 }

@@ -249,8 +249,9 @@ func (s *server) acceptPending(ctx context.Context, in *struct{ Body v1.PendingA
 		}
 		w.request.Name = r.Name
 	}
+	named := r.Name != "" || r.Which == intent.NodeName(w.request.Name) // and not by its key alone
 	by := who(ctx, "accepted, asked from "+w.whence)
-	member, err := s.Intent.Accept(ctx, by, w.key, pki.JoinToken{Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels}, w.request)
+	member, err := s.Intent.Accept(ctx, by, w.key, pki.JoinToken{Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels}, w.request, named)
 	if err != nil {
 		return nil, err
 	}

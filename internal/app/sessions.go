@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -55,6 +57,36 @@ func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 func (s *Server) connected(node model.NodeID) bool {
 	return s.sessions != nil && s.sessions.Connected(node)
 }
+
+// absent says for how long a node must still be away until another machine may take its
+// place by its name: the silence after which it is reported and the grace to reconnect,
+// of time in which the server listened, from its last sign of life on.
+func (s *Server) absent(node intent.NodeInfo) time.Duration {
+	need := cmp.Or(node.Timeout, time.Duration(s.cfg.KeepaliveTimeout)) + time.Duration(s.cfg.ReconnectGrace)
+	sum := s.view.Summaries([]model.NodeID{node.ID})[0]
+	return stillAway(sum, need, s.started, node.Written, s.now())
+}
+
+// stillAway counts from when the server began to listen, and from when the row was written:
+// a machine that has just joined has not come yet. That a node is silent is told by the
+// clock on which only listening counts; one that was never there, or that was stopped on
+// purpose, is not told of.
+func stillAway(sum event.Summary, need time.Duration, started, written, now time.Time) time.Duration {
+	since := started
+	for _, at := range []time.Time{written, time.Unix(0, sum.Heard)} {
+		if at.After(since) {
+			since = at
+		}
+	}
+	wait := need - now.Sub(since)
+	if sum.Heard != 0 && !sum.Stopped && !sum.Silent {
+		wait = max(wait, time.Second)
+	}
+	return max(wait, 0)
+}
+
+// trusted names a trusted group that a node is in.
+func (s *Server) trusted(node model.NodeID) string { return s.planner.TrustedGroup(node) }
 
 // nodes is muster.Nodes on the intent service.
 type nodes struct{ s *Server }

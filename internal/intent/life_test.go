@@ -69,6 +69,73 @@ func TestReplace(t *testing.T) {
 	}
 }
 
+// A name alone takes the place of a machine only when that was away for long enough, and
+// never of one that a trusted group holds; a token made for the node takes it at any time.
+func TestNoLivingMachineIsReplacedByItsName(t *testing.T) {
+	w := newWorld(t)
+	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := pki.JoinToken{ID: "r", Replace: true, By: "ada"}
+	w.wait = 3 * time.Minute
+	_, err = w.join(t, "k2", "web01", open)
+	if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "in 3m0s") || !strings.Contains(err.Error(), "muster node replace web01") {
+		t.Errorf("away for a moment: %v", err)
+	}
+	w.wait, w.trusted = 0, "payment"
+	_, err = w.join(t, "k2", "web01", open)
+	if model.ClassOf(err) != model.Forbidden || !strings.Contains(err.Error(), "trusted group") || !strings.Contains(err.Error(), "muster node replace web01") {
+		t.Errorf("of a trusted group: %v", err)
+	}
+	w.trusted = ""
+	vault := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "vault"}, Spec: &model.GroupSpec{Trusted: true, Nodes: []string{"web01"}}}
+	if _, err := w.Apply(t.Context(), ada, []model.Resource{vault}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = w.join(t, "k2", "web01", open); model.ClassOf(err) != model.Forbidden {
+		t.Errorf("listed by a trusted group: %v", err)
+	}
+	if info, _ := w.LookupNode(first.UID); info.Key != "k1" {
+		t.Fatalf("%+v", info)
+	}
+	if got, err := w.join(t, "k2", "anything", pki.JoinToken{ID: "b", Node: first.UID}); err != nil || got.UID != first.UID {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	// The machine before hears of it as long as its certificate can be renewed.
+	w.now = w.now.Add((90 + 364) * 24 * time.Hour)
+	if _, ok := w.TombstoneOfKey("k1"); !ok {
+		t.Error("the machine before is unknown already")
+	}
+	w.now = w.now.Add(2 * 24 * time.Hour)
+	if err := w.TidyNow(t.Context()); err != nil || len(w.Graves()) != 0 {
+		t.Errorf("%+v, %v", w.Graves(), err)
+	}
+}
+
+// The name that only the machine says is none of those that trusted groups list.
+func TestAcceptByKeyGivesNoTrustedName(t *testing.T) {
+	w := newWorld(t)
+	db := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "db01"}, Spec: &model.NodeSpec{}}
+	vault := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "vault"}, Spec: &model.GroupSpec{Trusted: true, Nodes: []string{"db01"}}}
+	if _, err := w.Apply(t.Context(), ada, []model.Resource{db, vault}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Delete(t.Context(), ada, []intent.Key{nodeKey("db01")}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		key   string
+		named bool
+		want  string
+	}{{"k1", false, "db01-2"}, {"k2", true, "db01"}} {
+		got, err := w.Accept(t.Context(), ada, c.key, pki.JoinToken{}, pki.EnrolRequest{Name: "db01"}, c.named)
+		if err != nil || got.Name != c.want {
+			t.Errorf("%s: %+v, %v", c.key, got, err)
+		}
+	}
+}
+
 // Nodes that are retired are gone in one commit, and their machines hear why; so do
 // those of nodes that are deleted. Whoever declares or lets them in again says otherwise.
 func TestRetire(t *testing.T) {

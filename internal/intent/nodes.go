@@ -83,7 +83,7 @@ func (s *Service) tookNode(row Row) error {
 		return nil // declared, not enrolled yet
 	}
 	ns, _ := s.namespaceID(row.Namespace)
-	info := NodeInfo{ID: model.NodeID(row.ID), UID: uid, Name: row.Name, Namespace: row.Namespace, NamespaceID: ns, Key: spec.Key, ForgetAfter: spec.Lifecycle.Forget(),
+	info := NodeInfo{ID: model.NodeID(row.ID), UID: uid, Name: row.Name, Namespace: row.Namespace, NamespaceID: ns, Key: spec.Key, Written: row.Updated, ForgetAfter: spec.Lifecycle.Forget(),
 		said: saidBy(spec).fingerprint()}
 	if spec.Keepalive != nil {
 		info.Interval, info.Timeout = time.Duration(spec.Keepalive.Interval), time.Duration(spec.Keepalive.Timeout)
@@ -163,9 +163,10 @@ func (s *Service) Register(ctx context.Context, key string, token pki.JoinToken,
 }
 
 // Accept creates the node of a machine that waits to be let in: what it is given stands in
-// token, which is none that was made.
-func (s *Service) Accept(ctx context.Context, by Who, key string, token pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
-	return s.register(ctx, by, key, token, request, true)
+// token, which is none that was made. named: a person has said the name, and not only the
+// machine, so that it may be one that a trusted group lists.
+func (s *Service) Accept(ctx context.Context, by Who, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, error) {
+	return s.register(ctx, by, key, token, request, named)
 }
 
 // register makes the node; named: a person stands for the name, and not the machine alone.
@@ -189,7 +190,11 @@ func (s *Service) register(ctx context.Context, by Who, key string, token pki.Jo
 	if member, ok := s.Holder(key); ok {
 		return member, nil
 	}
-	if node, ok := s.place(token, namespace, base); ok {
+	node, ok, err := s.place(token, namespace, base)
+	if err != nil {
+		return pki.Member{}, err
+	}
+	if ok {
 		return s.takePlace(ctx, node, key, token, request)
 	}
 	if token.Node != uuid.Nil {

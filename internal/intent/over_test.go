@@ -109,10 +109,10 @@ func (w *world) label(t *testing.T, expect map[intent.Key]int64) error {
 // While the facts of a fleet are written, nodes are renamed, retired and given other
 // machines: nothing of that fails, and memory knows afterwards what the rows say.
 func TestAFleetChangesWhileItsFactsAreWritten(t *testing.T) {
-	const each = 40
+	const each = 12
 	w, ctx := newWorld(t), t.Context()
 	var nodes []intent.NewNode
-	for i := range 8 * each {
+	for i := range 5 * each {
 		nodes = append(nodes, intent.NewNode{UID: uuid.New(), Name: fmt.Sprintf("n%03d", i)})
 	}
 	if err := w.BulkNodes(ctx, ada, "default", nodes); err != nil {

@@ -1,7 +1,9 @@
 package intent
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -10,19 +12,45 @@ import (
 )
 
 // place is the node whose machine the bearer of a token becomes: the one that the token
-// was made for, or, where the token may replace, the one that has the wanted name and no
-// session.
-func (s *Service) place(token pki.JoinToken, namespace, name string) (NodeInfo, bool) {
+// was made for, or, where the token may replace, the one that has the wanted name and was
+// away for long enough. A name says little: nobody becomes a node that trusted groups hold
+// by it.
+func (s *Service) place(token pki.JoinToken, namespace, name string) (node NodeInfo, ok bool, err error) {
 	if token.Node != uuid.Nil {
-		return s.LookupNode(token.Node)
+		node, ok = s.LookupNode(token.Node)
+		return node, ok, nil
 	}
 	if !token.Replace {
-		return NodeInfo{}, false
+		return node, false, nil
 	}
 	s.nodes.mu.RLock()
-	node, ok := s.nodes.byUID[s.nodes.keys[Key{"Node", namespace, name}]]
+	node, ok = s.nodes.byUID[s.nodes.keys[Key{"Node", namespace, name}]]
 	s.nodes.mu.RUnlock()
-	return node, ok && (s.opts.Connected == nil || !s.opts.Connected(node.ID))
+	if !ok || s.opts.Connected != nil && s.opts.Connected(node.ID) {
+		return node, false, nil // who has a session is another machine of that name
+	}
+	group := ""
+	if s.opts.Trusted != nil {
+		group = s.opts.Trusted(node.ID)
+	}
+	if group != "" || s.trusted.holds(namespace, name) {
+		return node, false, model.Errorf(model.Forbidden, "node %s is in a trusted group: no machine takes its place by its name", name).
+			WithHint("if this is that machine, on the server: muster node replace %s; if it is another, give it another name: --name", name)
+	}
+	if s.opts.Absent == nil {
+		return node, true, nil
+	}
+	if wait := s.opts.Absent(node); wait > 0 {
+		return node, false, model.Errorf(model.Conflict, "node %s may only be away for a moment: its place can be taken by its name in %s, if it does not come back", name, max(wait.Round(time.Second), time.Second)).
+			WithHint("repeat it then; at once, on the server: muster node replace %s", name)
+	}
+	return node, true, nil
+}
+
+// replacedFor is how long a machine that was replaced hears so: until its last certificate
+// can be neither used nor renewed.
+func (s *Service) replacedFor() time.Duration {
+	return cmp.Or(s.opts.CertificateLife, pki.NodeLife) + pki.RenewableFor
 }
 
 // takePlace makes the machine with a key that of a node, instead of the one before: the
@@ -49,6 +77,7 @@ func (s *Service) takePlace(ctx context.Context, node NodeInfo, key string, toke
 	writes := s.nodes.lift(keyTomb + key)
 	if node.Key != "" && node.Key != key {
 		old := Tombstone{Name: node.Name, Namespace: node.Namespace, Key: node.Key, Why: Replaced, Reason: token.Note, By: token.By, At: s.opts.Now().UTC()}
+		old.Until = old.At.Add(s.replacedFor())
 		writes = append(writes, old.write(keyTomb+node.Key))
 	}
 	spec.Key = key

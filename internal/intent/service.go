@@ -32,6 +32,14 @@ type Options struct {
 	NodeChanged func(was, is NodeInfo)
 	// Connected says whether a node has a session now; nil: nobody has.
 	Connected func(model.NodeID) bool
+	// Absent says for how long a node that has no session must still be away until a
+	// machine may take its place by its name alone; it was known since a time, and zero is
+	// now. Nil: zero.
+	Absent func(node NodeInfo) time.Duration
+	// Trusted names a trusted group that a node is in; empty, or nil: none.
+	Trusted func(model.NodeID) string
+	// CertificateLife is how long a certificate is good for; zero: pki's default.
+	CertificateLife time.Duration
 	// Limits are the server's defaults; a namespace's own win.
 	Limits model.Limits
 	// AuditRetention is how long recorded changes are kept; zero: for ever.
@@ -322,6 +330,7 @@ type NodeInfo struct {
 	Timeout     time.Duration
 	ForgetAfter time.Duration // of an ephemeral node, without a session; zero: it stays
 	Key         string        // pki.Fingerprint of its machine's key; empty: not known yet
+	Written     time.Time     // when its row was last
 
 	said uint64 // fingerprint of the facts and labels on record
 }

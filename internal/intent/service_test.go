@@ -28,6 +28,8 @@ type world struct {
 
 	connected bool                    // whether nodes have sessions
 	here      func(model.NodeID) bool // nil: as connected says
+	wait      time.Duration           // until an absent node's place may be taken by its name
+	trusted   string                  // a trusted group that all nodes are in
 	changed   []string                // what NodeChanged heard
 }
 
@@ -54,6 +56,8 @@ func (w *world) open(t *testing.T) {
 		},
 		NodeChanged: func(was, is intent.NodeInfo) { w.changed = append(w.changed, is.Name+":"+was.Key+">"+is.Key) },
 		Impact:      w.impact,
+		Absent:      func(intent.NodeInfo) time.Duration { return w.wait },
+		Trusted:     func(model.NodeID) string { return w.trusted },
 	})
 	if err := w.Load(t.Context()); err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ import (
 // that was switched off for long renews a certificate that has expired.
 const (
 	caLife     = 20 * 365 * 24 * time.Hour
-	nodeLife   = 90 * 24 * time.Hour // the default
+	NodeLife   = 90 * 24 * time.Hour // of nodes, where Authority.NodeLife is not set
 	serverLife = 397 * 24 * time.Hour
 	backdate   = 24 * time.Hour // a server whose clock goes back still takes its nodes' certificates
 )
@@ -73,7 +73,7 @@ func Open(dir string, names []string, now func() time.Time) (*Authority, error) 
 	if now == nil {
 		now = time.Now
 	}
-	a := &Authority{dir: dir, names: slices.Compact(slices.Sorted(slices.Values(names))), now: now, NodeLife: nodeLife}
+	a := &Authority{dir: dir, names: slices.Compact(slices.Sorted(slices.Values(names))), now: now, NodeLife: NodeLife}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make folder of the CA: %w", err)
 	}

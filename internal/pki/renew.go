@@ -21,8 +21,8 @@ const RenewPath = "/agent/v1/renew"
 const (
 	// maxRenew bounds request and answer, in bytes.
 	maxRenew = 64 << 10
-	// renewableFor is how long after its end a certificate is still renewed.
-	renewableFor = 365 * 24 * time.Hour
+	// RenewableFor is how long after its end a certificate is still renewed.
+	RenewableFor = 365 * 24 * time.Hour
 )
 
 // RenewRequest proves by the request that who sends the certificate has its key: the key
@@ -137,9 +137,9 @@ func (r *Renewer) Renew(request RenewRequest) (RenewAnswer, string, error) {
 			WithHint("if it joined after a backup from which the server was restored, or was deleted, let it join again; %s", JoinAnew)
 	}
 	now := r.Authority.now()
-	if now.After(cert.NotAfter.Add(renewableFor)) {
+	if now.After(cert.NotAfter.Add(RenewableFor)) {
 		return RenewAnswer{}, RenewTooOld, model.Errorf(model.Forbidden, "the certificate of node %s expired at %s, more than %d days ago",
-			node.Name, cert.NotAfter.UTC().Format(time.RFC3339), renewableFor/(24*time.Hour)).
+			node.Name, cert.NotAfter.UTC().Format(time.RFC3339), RenewableFor/(24*time.Hour)).
 			WithHint("on the server: muster node replace %s; %s", node.Name, Paste)
 	}
 	made, err := r.Authority.issueNode(public, uid)

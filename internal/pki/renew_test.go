@@ -185,7 +185,7 @@ func TestRenewalsAreSpread(t *testing.T) {
 	a := open(t, t.TempDir(), nil)
 	id := member(t, a, &registrar{}, t.TempDir())
 	end := id.Certificate.Leaf.NotAfter
-	if life := Life(id); life.Round(time.Minute) != nodeLife {
+	if life := Life(id); life.Round(time.Minute) != NodeLife {
 		t.Fatalf("a life of %s", life)
 	}
 	days := map[int]int{}

@@ -161,6 +161,22 @@ func (p *Planner) NodeGroups(id model.NodeID) []string {
 	})
 }
 
+// TrustedGroup names a trusted group that a node is in; empty: none.
+func (p *Planner) TrustedGroup(id model.NodeID) string {
+	return read(p, func(f *fleet) string {
+		n := f.nodes[id]
+		if n == nil {
+			return ""
+		}
+		for _, g := range n.groups.ids {
+			if at := f.groups[g]; at != nil && at.def != nil && at.def.trusted {
+				return f.groupName(g)
+			}
+		}
+		return ""
+	})
+}
+
 // Nodes implements Directory.
 func (p *Planner) Nodes(namespace string) []model.NodeID {
 	return read(p, func(f *fleet) []model.NodeID {
