@@ -74,7 +74,7 @@ type Options struct {
 	Actions   Actions
 	// JoinTokens keeps join tokens; NewJoinToken makes one (pki.Authority.NewToken with
 	// the server's addresses).
-	JoinTokens   pki.Tokens
+	JoinTokens   intent.JoinTokens
 	NewJoinToken func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error)
 	Waiting      *Pending            // machines that wait to be let in; nil: nobody may
 	CA           func() v1.Authority // nil: none

@@ -70,7 +70,7 @@ func (s *server) newJoinToken(ctx context.Context, keep pki.JoinToken, seconds i
 	if err != nil {
 		return nil, err
 	}
-	if err := s.JoinTokens.Create(ctx, keep); err != nil {
+	if err := s.JoinTokens.Create(ctx, who(ctx, "join token created"), keep); err != nil {
 		return nil, err
 	}
 	out := joinTokenOf(keep)
@@ -79,7 +79,7 @@ func (s *server) newJoinToken(ctx context.Context, keep pki.JoinToken, seconds i
 }
 
 func (s *server) deleteJoinToken(ctx context.Context, in *idPath) (*none, error) {
-	err := s.JoinTokens.Delete(ctx, in.ID)
+	err := s.JoinTokens.Delete(ctx, who(ctx, "join token deleted"), in.ID)
 	if model.ClassOf(err) == model.NotFound {
 		return nil, model.Errorf(model.NotFound, "there is no join token %s", in.ID).WithHint("what there is: muster node token list")
 	}

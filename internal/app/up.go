@@ -242,7 +242,7 @@ func (u *Up) agent(ctx context.Context, s *Server) (*agent.Agent, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := (intent.JoinTokens{Store: s.intent.Store()}).Create(ctx, keep); err != nil {
+		if err := (intent.JoinTokens{Store: s.intent.Store()}).Create(ctx, intent.Who{User: "server", Whence: "local", Why: "join token created"}, keep); err != nil {
 			return nil, err
 		}
 		cfg.Token = token.String()

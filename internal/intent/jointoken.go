@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
@@ -18,20 +17,12 @@ type JoinTokens struct{ Store Store }
 func tokenKey(id string) Key { return Key{Kind: tokenKind, Name: id} }
 
 // Create adds a token.
-func (s JoinTokens) Create(ctx context.Context, t pki.JoinToken) error {
-	return s.put(ctx, t, 0, "join token created")
-}
-
-func (s JoinTokens) put(ctx context.Context, t pki.JoinToken, expect int64, why string) error {
+func (s JoinTokens) Create(ctx context.Context, by Who, t pki.JoinToken) error {
 	body, err := json.Marshal(t)
 	if err != nil {
 		return fmt.Errorf("keep join token %s: %w", t.ID, err)
 	}
-	who := Who{User: t.By, Whence: "local", Why: why}
-	if expect != 0 {
-		who.User = "server"
-	}
-	_, err = s.Store.Commit(ctx, who, []Write{{Key: tokenKey(t.ID), Body: body, Expect: expect}})
+	_, err = s.Store.Commit(ctx, by, []Write{{Key: tokenKey(t.ID), Body: body}})
 	return err
 }
 
@@ -51,30 +42,47 @@ func (s JoinTokens) List(ctx context.Context) ([]pki.JoinToken, error) {
 }
 
 // Delete forgets a token; nodes that joined with it stay.
-func (s JoinTokens) Delete(ctx context.Context, id string) error {
-	_, err := s.Store.Commit(ctx, Who{User: "server", Why: "join token deleted"},
-		[]Write{{Key: tokenKey(id), Expect: -1}})
+func (s JoinTokens) Delete(ctx context.Context, by Who, id string) error {
+	_, err := s.Store.Commit(ctx, by, []Write{{Key: tokenKey(id), Expect: -1}})
 	return err
 }
 
-// Use counts by optimistic concurrency: whoever loses the race looks again.
-func (s JoinTokens) Use(ctx context.Context, id string, check func(pki.JoinToken) error) (pki.JoinToken, error) {
-	for {
-		row, err := s.Store.Get(ctx, tokenKey(id))
-		if err != nil {
-			return pki.JoinToken{}, err
-		}
-		var t pki.JoinToken
-		if err := json.Unmarshal(row.Body, &t); err != nil {
-			return pki.JoinToken{}, fmt.Errorf("read join token %s: %w", id, err)
-		}
-		if err := check(t); err != nil {
-			return pki.JoinToken{}, err
-		}
-		t.Uses++
-		err = s.put(ctx, t, row.Revision, "join token used")
-		if err == nil || model.ClassOf(err) != model.Conflict {
-			return t, err
-		}
+// Find implements pki.Tokens.
+func (s JoinTokens) Find(ctx context.Context, id string) (pki.JoinToken, error) {
+	t, _, err := s.find(ctx, id)
+	return t, err
+}
+
+func (s JoinTokens) find(ctx context.Context, id string) (t pki.JoinToken, revision int64, err error) {
+	row, err := s.Store.Get(ctx, tokenKey(id))
+	if err != nil {
+		return t, 0, err
 	}
+	if err := json.Unmarshal(row.Body, &t); err != nil {
+		return t, 0, fmt.Errorf("read join token %s: %w", id, err)
+	}
+	t.Kept = true
+	return t, row.Revision, nil
+}
+
+// use counts a node that joins: the write goes into the commit that makes the node, so that
+// there is no use without a node. Nothing, where token is none that is kept. Only who holds
+// nodeIndex.joining counts.
+func (s JoinTokens) use(ctx context.Context, token pki.JoinToken) ([]Write, error) {
+	if !token.Kept {
+		return nil, nil
+	}
+	t, revision, err := s.find(ctx, token.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.Left(); err != nil {
+		return nil, err
+	}
+	t.Uses++
+	body, err := json.Marshal(t)
+	if err != nil {
+		return nil, fmt.Errorf("keep join token %s: %w", t.ID, err)
+	}
+	return []Write{{Key: tokenKey(t.ID), Body: body, Expect: revision}}, nil
 }

@@ -222,7 +222,11 @@ func (s *Service) register(ctx context.Context, by Who, key string, token pki.Jo
 		if err != nil {
 			return pki.Member{}, err
 		}
-		writes := append([]Write{{Key: KeyOf(&r), Body: body}}, s.nodes.lift(keyTomb+key)...)
+		used, err := JoinTokens{s.opts.Store}.use(ctx, token)
+		if err != nil {
+			return pki.Member{}, err
+		}
+		writes := slices.Concat([]Write{{Key: KeyOf(&r), Body: body}}, s.nodes.lift(keyTomb+key), used)
 		_, err = s.commit(ctx, by, writes)
 		if model.ClassOf(err) == model.Conflict {
 			continue // that name is taken

@@ -74,7 +74,11 @@ func (s *Service) takePlace(ctx context.Context, node NodeInfo, key string, toke
 		return pki.Member{}, err
 	}
 	spec := r.Spec.(*model.NodeSpec)
-	writes := s.nodes.lift(keyTomb + key)
+	used, err := JoinTokens{s.opts.Store}.use(ctx, token)
+	if err != nil {
+		return pki.Member{}, err
+	}
+	writes := append(s.nodes.lift(keyTomb+key), used...)
 	if node.Key != "" && node.Key != key {
 		old := Tombstone{Name: node.Name, Namespace: node.Namespace, Key: node.Key, Why: Replaced, Reason: token.Note, By: token.By, At: s.opts.Now().UTC()}
 		old.Until = old.At.Add(s.replacedFor())

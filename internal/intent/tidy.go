@@ -54,7 +54,7 @@ func (s *Service) tidy(ctx context.Context) error {
 		if t.Expires.IsZero() || now.Before(t.Expires.Add(joinTokensStay)) {
 			continue
 		}
-		if err := tokens.Delete(ctx, t.ID); err != nil && model.ClassOf(err) != model.NotFound {
+		if err := tokens.Delete(ctx, server("join token expired"), t.ID); err != nil && model.ClassOf(err) != model.NotFound {
 			return err
 		}
 	}

@@ -26,7 +26,7 @@ func TestTidy(t *testing.T) {
 	}
 	tokens := intent.JoinTokens{Store: store}
 	for id, expires := range map[string]time.Time{"old": now.Add(time.Hour), "ever": {}, "late": now.Add(100 * 24 * time.Hour)} {
-		if err := tokens.Create(t.Context(), pki.JoinToken{ID: id, Expires: expires}); err != nil {
+		if err := tokens.Create(t.Context(), intent.Who{User: "ada"}, pki.JoinToken{ID: id, Expires: expires}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,7 +38,7 @@ func TestTidy(t *testing.T) {
 		}
 	}
 	now = now.Add(100 * 24 * time.Hour)
-	if err := tokens.Create(t.Context(), pki.JoinToken{ID: "new"}); err != nil {
+	if err := tokens.Create(t.Context(), intent.Who{User: "ada"}, pki.JoinToken{ID: "new"}); err != nil {
 		t.Fatal(err)
 	}
 	revision, err := store.Revision(t.Context())

@@ -62,7 +62,9 @@ type Registrar interface {
 	// known against it.
 	Barred(key string) error
 	// Register makes the machine with this key a node: in the token's namespace with the
-	// token's groups and labels, under the name wanted or one near it.
+	// token's groups and labels, under the name wanted or one near it. If the token is Kept,
+	// one use of it is counted in the same step, or refused: of two machines with the last
+	// use of a token, one is a node.
 	Register(ctx context.Context, key string, token JoinToken, request EnrolRequest) (Member, error)
 }
 
@@ -145,8 +147,8 @@ func (e *Enroller) admitted(ctx context.Context, request EnrolRequest) (EnrolAns
 
 // Enrol makes a machine a node. Who has a node's key is that node, with a token or
 // without one: an answer that was lost is given again, and makes no second node. A token
-// is verified and counted before anything else is made, so that a wrong one costs no
-// signature and leaves no node.
+// is verified before anything else is made, so that a wrong one costs no signature and
+// leaves no node.
 func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer, error) {
 	public, err := requestKey(request.CSR)
 	if err != nil {
@@ -189,13 +191,14 @@ func (e *Enroller) wait(key string, request EnrolRequest) (EnrolAnswer, error) {
 // join admits a machine whose key is no node's: with a token at once. A token is a newer
 // word than what was said against the key before.
 func (e *Enroller) join(ctx context.Context, key string, request EnrolRequest) (Member, error) {
-	token, err := e.Tokens.Use(ctx, tokenID(request.Secret), func(t JoinToken) error {
-		return t.verify(request.Secret, e.Authority.now())
-	})
+	token, err := e.Tokens.Find(ctx, tokenID(request.Secret))
 	if model.ClassOf(err) == model.NotFound {
-		err = errUnknownToken()
+		return Member{}, errUnknownToken()
 	}
 	if err != nil {
+		return Member{}, err
+	}
+	if err := token.verify(request.Secret, e.Authority.now()); err != nil {
 		return Member{}, err
 	}
 	request.Secret, request.CSR = nil, nil

@@ -22,39 +22,50 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// memTokens is a map with the store's promise: Use is atomic.
+// memTokens is a map with the store's promise: use is atomic.
 type memTokens struct {
 	mu   sync.Mutex
 	rows map[string]JoinToken
 }
 
 func (m *memTokens) Create(_ context.Context, t JoinToken) error { m.rows[t.ID] = t; return nil }
-func (m *memTokens) List(context.Context) ([]JoinToken, error)   { return nil, nil }
-func (m *memTokens) Delete(_ context.Context, id string) error   { delete(m.rows, id); return nil }
-func (m *memTokens) Use(_ context.Context, id string, check func(JoinToken) error) (JoinToken, error) {
+func (m *memTokens) Find(_ context.Context, id string) (JoinToken, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t, ok := m.rows[id]
 	if !ok {
 		return t, model.Errorf(model.NotFound, "no token %s", id)
 	}
-	if err := check(t); err != nil {
-		return t, err
+	return t, nil
+}
+
+func (m *memTokens) use(id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.rows[id]
+	if err := t.Left(); err != nil {
+		return err
 	}
 	t.Uses++
 	m.rows[id] = t
-	return t, nil
+	return nil
 }
 
 type registrar struct {
 	got  []uuid.UUID
 	held map[string]Member
 	gone error
+	uses *memTokens
 }
 
 func (r *registrar) Holder(key string) (Member, bool) { m, ok := r.held[key]; return m, ok }
 func (r *registrar) Barred(string) error              { return r.gone }
 func (r *registrar) Register(_ context.Context, key string, t JoinToken, q EnrolRequest) (Member, error) {
+	if r.uses != nil {
+		if err := r.uses.use(t.ID); err != nil {
+			return Member{}, err
+		}
+	}
 	m := Member{UID: uuid.New(), Name: q.Name, Namespace: t.Namespace}
 	if r.held == nil {
 		r.held = map[string]Member{}
@@ -74,7 +85,8 @@ func open(t testing.TB, dir string, now func() time.Time, names ...string) *Auth
 
 // enrolServer serves enrolment over TLS with the authority's own certificate.
 func enrolServer(t *testing.T, a *Authority) (*memTokens, *registrar, string) {
-	tokens, nodes := &memTokens{rows: map[string]JoinToken{}}, &registrar{}
+	tokens := &memTokens{rows: map[string]JoinToken{}}
+	nodes := &registrar{uses: tokens}
 	s := httptest.NewUnstartedServer(&Enroller{Authority: a, Tokens: tokens, Registrar: nodes})
 	s.TLS = &tls.Config{GetCertificate: a.GetCertificate}
 	s.StartTLS()
@@ -128,7 +140,8 @@ func TestEnrol(t *testing.T) {
 // machine without a token hears what is known against it.
 func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 	a := open(t, t.TempDir(), nil)
-	tokens, nodes := &memTokens{rows: map[string]JoinToken{}}, &registrar{}
+	tokens := &memTokens{rows: map[string]JoinToken{}}
+	nodes := &registrar{uses: tokens}
 	e := &Enroller{Authority: a, Tokens: tokens, Registrar: nodes}
 	token, keep, err := a.NewToken([]string{"127.0.0.1:8443"}, JoinToken{Namespace: "default", MaxUses: 1})
 	if err != nil {

@@ -81,6 +81,7 @@ type JoinToken struct {
 	Created time.Time `json:"created"`
 	By      string    `json:"by"`
 	Note    string    `json:"note,omitempty"`
+	Kept    bool      `json:"-"` // it was read from where tokens are kept: uses are counted there
 }
 
 // NewToken makes a token and what the server keeps of it: keep's ID, Hash and
@@ -124,7 +125,13 @@ func (t *JoinToken) verify(secret []byte, now time.Time) error {
 	case !t.Expires.IsZero() && !now.Before(t.Expires):
 		return model.Errorf(model.Unauthenticated, "join token %s expired at %s", t.ID, t.Expires.Format(time.RFC3339)).
 			WithHint("make a new one on the server: muster node token")
-	case t.MaxUses > 0 && t.Uses >= t.MaxUses:
+	}
+	return t.Left()
+}
+
+// Left is an error if the token was used as often as it may be.
+func (t *JoinToken) Left() error {
+	if t.MaxUses > 0 && t.Uses >= t.MaxUses {
 		return model.Errorf(model.Unauthenticated, "join token %s was used %d times, its limit", t.ID, t.Uses).
 			WithHint("make a new one on the server: muster node token")
 	}

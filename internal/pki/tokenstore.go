@@ -2,13 +2,10 @@ package pki
 
 import "context"
 
-// Tokens keeps join tokens. Use is atomic: of two machines with the last use of a
-// token, one is refused.
+// Tokens finds join tokens. A use is counted by Registrar.Register, with the node that it
+// makes: a token of which the node was not kept is as good as before.
 type Tokens interface {
-	Create(ctx context.Context, t JoinToken) error
-	List(ctx context.Context) ([]JoinToken, error)
-	Delete(ctx context.Context, id string) error
-	// Use finds the token by id, calls check with it and counts one use if check
-	// returns nil. A token that is not there is a model.NotFound error.
-	Use(ctx context.Context, id string, check func(JoinToken) error) (JoinToken, error)
+	// Find is the token with this id, with Kept set. One that is not there is a
+	// model.NotFound error.
+	Find(ctx context.Context, id string) (JoinToken, error)
 }
