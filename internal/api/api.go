@@ -45,6 +45,7 @@ type Intent interface {
 	ChangePassword(ctx context.Context, by intent.Who, session, was, password string) error
 	TombstoneNamed(namespace, name string) (intent.Tombstone, bool)
 	Accept(ctx context.Context, by intent.Who, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, error)
+	HasMachine(namespace, name string) bool
 	BuryKey(ctx context.Context, by intent.Who, key string, t intent.Tombstone) error
 	Store() intent.Store
 }

@@ -56,7 +56,7 @@ func (s *server) replaceNode(ctx context.Context, in *struct {
 	}
 	uid, err := uuid.Parse(r.Spec.(*model.NodeSpec).UID)
 	if err != nil {
-		return nil, model.Errorf(model.Conflict, "%s has no machine yet that could be replaced", key).WithHint("let one join: muster node token --replace, and start its agent with --name %s", in.Name)
+		return nil, model.Errorf(model.Conflict, "%s has no machine yet that could be replaced", key).WithHint("let one join under that name: muster node token, and there muster-agent join TOKEN --name %s; if a trusted group holds the node: muster node accept KEY --name %s", in.Name, in.Name)
 	}
 	return s.newJoinToken(ctx, pki.JoinToken{Namespace: in.Namespace, Node: uid, MaxUses: 1, Note: in.Body.Message}, in.Body.ExpiresIn)
 }

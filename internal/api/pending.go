@@ -243,7 +243,7 @@ func (s *server) acceptPending(ctx context.Context, in *struct{ Body v1.PendingA
 		return nil, err
 	}
 	if r.Name != "" {
-		if _, there := s.Directory.NodeByName(r.Namespace, r.Name); there {
+		if s.Intent.HasMachine(r.Namespace, r.Name) {
 			return nil, model.Errorf(model.Conflict, "there is a node %s already", r.Name).
 				WithHint("choose another --name; or, if this machine is to take its place: muster node replace %s", r.Name)
 		}

@@ -201,6 +201,9 @@ func (s *Service) register(ctx context.Context, by Who, key string, token pki.Jo
 		return pki.Member{}, model.Errorf(model.Conflict, "the node that join token %s was made for is there no more", token.ID).
 			WithHint("a token for a new node, on the server: muster node token")
 	}
+	if member, ok, err := s.takeDeclared(ctx, by, Key{"Node", namespace, base}, key, token, request, named); ok || err != nil {
+		return member, err
+	}
 	uid := uuid.New()
 	for i := 1; i <= 1000; i++ {
 		name := base

@@ -1,0 +1,73 @@
+package intent
+
+import (
+	"context"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+// takeDeclared makes a machine the node that an operator has declared under the name that it
+// wants, and that waits for its machine: the row gets its ids, and what the token gives
+// besides what is declared. A node that a trusted group holds waits for a person who says
+// the name (named): else the machine would be trusted for the name it chose.
+func (s *Service) takeDeclared(ctx context.Context, by Who, at Key, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, bool, error) {
+	if s.nodes.holds([]string{at.Namespace}, at.Name) || !named && s.trusted.holds(at.Namespace, at.Name) {
+		return pki.Member{}, false, nil
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	row, err := s.opts.Store.Get(ctx, at)
+	if model.ClassOf(err) == model.NotFound {
+		return pki.Member{}, false, nil
+	}
+	if err != nil {
+		return pki.Member{}, false, err
+	}
+	r, err := decode(row)
+	if err != nil {
+		return pki.Member{}, false, err
+	}
+	spec := r.Spec.(*model.NodeSpec)
+	if spec.UID != "" || !named && s.opts.Trusted != nil && s.opts.Trusted(model.NodeID(row.ID)) != "" {
+		return pki.Member{}, false, nil
+	}
+	uid := uuid.New()
+	spec.UID, spec.Key = uid.String(), key
+	spec.Facts, spec.AgentLabels, spec.AgentGroups = request.Facts, request.Labels, sortedGroups(request.Groups)
+	for _, group := range token.Groups {
+		if !slices.Contains(spec.Groups, group) {
+			spec.Groups = append(spec.Groups, group)
+		}
+		if !slices.Contains(spec.MayJoin, group) {
+			spec.MayJoin = append(spec.MayJoin, group)
+		}
+	}
+	for name, value := range token.Labels {
+		if _, said := r.Metadata.Labels[name]; said {
+			continue
+		}
+		if r.Metadata.Labels == nil {
+			r.Metadata.Labels = map[string]string{}
+		}
+		r.Metadata.Labels[name] = value
+	}
+	if spec.Lifecycle == nil {
+		spec.Lifecycle = token.Lifecycle
+	}
+	body, err := encode(r)
+	if err != nil {
+		return pki.Member{}, false, err
+	}
+	writes := append([]Write{{Key: at, Body: body, Expect: row.Revision}}, s.nodes.lift(keyTomb+key)...)
+	_, err = s.commitHeld(ctx, by, writes)
+	return pki.Member{UID: uid, Name: at.Name, Namespace: at.Namespace}, err == nil, err
+}
+
+// HasMachine says whether a node of the name is a machine's already, and not only declared.
+func (s *Service) HasMachine(namespace, name string) bool {
+	return s.nodes.holds([]string{namespace}, name)
+}
