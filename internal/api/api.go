@@ -103,7 +103,7 @@ type Options struct {
 	// nil: nobody listens.
 	Vouch func(context.Context)
 	// Enrol answers pki.EnrolPath; it has its own proof of identity. nil: none.
-	Enrol    http.Handler
+	Enrol    *pki.Enroller
 	Renew    *pki.Renewer          // answers pki.RenewPath, where Enrol is
 	Registry prometheus.Registerer // nil: none
 	Logger   *slog.Logger
@@ -116,7 +116,6 @@ type server struct {
 	api      huma.API
 	mux      *http.ServeMux
 	tries    *limiter // of passwords
-	joins    *limiter // of join tokens that do not exist
 	logins   *turns
 	applies  *turns
 	watches  *watchLimit
@@ -157,7 +156,7 @@ func newServer(o Options) *server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &server{Options: o, mux: http.NewServeMux(), tries: newLimiter(o.Now), joins: newLimiter(o.Now), watches: &watchLimit{}, runSlots: queue.NewSlots(o.Queues, "runs"),
+	s := &server{Options: o, mux: http.NewServeMux(), tries: newLimiter(o.Now), watches: &watchLimit{}, runSlots: queue.NewSlots(o.Queues, "runs"),
 		// A password takes 19 MiB and some 20 ms to check.
 		logins: newTurns("logins", o.Queues), applies: newTurns("applies", o.Queues), metrics: newMetrics(o.Registry)}
 	s.api = humago.New(s.mux, config())

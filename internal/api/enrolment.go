@@ -26,30 +26,35 @@ func Enrolments(r *queue.Registry) func(context.Context) (leave func(), err erro
 }
 
 // enrolment has no caller yet. Who tries join tokens that do not exist is slowed down as
-// with passwords, and one network has only so many requests under way.
+// with passwords, and one network has only so many requests under way. A token that was
+// used up or has expired is no guess: its machine may ask on without tiring the others of
+// its network.
 func (s *server) enrolment() http.Handler {
-	return s.newcomers("enrol", "join_token", func(w http.ResponseWriter, r *http.Request) {
-		s.Enrol.ServeHTTP(w, r)
-		if rec := w.(*recorder); rec.status == http.StatusTooManyRequests {
+	return s.newcomers("enrol", "join_token", newLimiter(s.Now), func(w *recorder, r *http.Request) (guess bool) {
+		guess = s.Enrol.Serve(w, r)
+		if w.status == http.StatusTooManyRequests {
 			s.metrics.refused.WithLabelValues("pending").Inc()
 		}
+		return guess
 	})
 }
 
 // renewal has shown nothing yet either: its certificate is in the request.
 func (s *server) renewal() http.Handler {
-	return s.newcomers("renew", "renewal", func(w http.ResponseWriter, r *http.Request) {
+	return s.newcomers("renew", "renewal", newLimiter(s.Now), func(w *recorder, r *http.Request) (guess bool) {
 		s.metrics.renewals.WithLabelValues(s.Renew.Serve(w, r)).Inc()
+		return w.status == http.StatusUnauthorized
 	})
 }
 
 // newcomers bounds what each network asks of serve: what is the prefix, wrong a reason,
-// of refusals in the metrics.
-func (s *server) newcomers(what, wrong string, serve http.HandlerFunc) http.Handler {
+// of refusals in the metrics. serve says whether what was shown was a guess; of those each
+// network has what tries allows, for what alone.
+func (s *server) newcomers(what, wrong string, tries *limiter, serve func(*recorder, *http.Request) (guess bool)) http.Handler {
 	var under underWay
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		whence := host(r.RemoteAddr)
-		if s.joins.tired(whence) {
+		if tries.tired(whence) {
 			s.metrics.refused.WithLabelValues(what + "_rate").Inc()
 			writeError(w, model.Errorf(model.Limited, "too many wrong join tokens or certificates from %s", whence).WithHint("wait a minute, and check the token: muster node token list"))
 			return
@@ -63,10 +68,9 @@ func (s *server) newcomers(what, wrong string, serve http.HandlerFunc) http.Hand
 		}
 		defer leave()
 		rec := &recorder{ResponseWriter: w}
-		serve(rec, r)
-		if rec.status == http.StatusUnauthorized {
+		if serve(rec, r) {
 			s.metrics.refused.WithLabelValues(wrong).Inc()
-			s.joins.allow(whence)
+			tries.allow(whence)
 		}
 	})
 }

@@ -1,7 +1,13 @@
 package api_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -77,5 +83,62 @@ func TestSlowEnrolmentsHoldNothing(t *testing.T) {
 		if answer.StatusCode != want {
 			t.Errorf("from %s: %d, want %d", ip, answer.StatusCode, want)
 		}
+	}
+}
+
+// A machine that goes on asking with a token that was used up takes nothing from its
+// network; one that guesses does, and renewals go on all the same.
+func TestOnlyGuessesTireANetwork(t *testing.T) {
+	r := apitest.New(t)
+	authority, err := pki.Open(filepath.Join(t.TempDir(), "pki"), []string{"127.0.0.1"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := intent.JoinTokens{Store: r.Intent.Store()}
+	_, agents := api.Apart(api.Options{Intent: r.Intent, Queues: queue.NewRegistry(nil), NotReady: func() []string { return nil },
+		Enrol: &pki.Enroller{Authority: authority, Tokens: tokens, Registrar: r.Intent}, Renew: &pki.Renewer{Authority: authority, Registrar: r.Intent}})
+	listener := httptest.NewServer(agents)
+	t.Cleanup(listener.Close)
+	address := listener.Listener.Addr().String()
+	token, keep, err := authority.NewToken([]string{address}, pki.JoinToken{MaxUses: 1, Uses: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep.Uses = 1
+	if err := tokens.Create(t.Context(), intent.Who{User: "ada"}, keep); err != nil {
+		t.Fatal(err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tries := func(path string, request any) (codes map[int]int) {
+		body, err := json.Marshal(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes = map[int]int{}
+		for range 40 {
+			answer, err := http.Post(listener.URL+path, "application/json", bytes.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			codes[answer.StatusCode]++
+		}
+		return codes
+	}
+	if codes := tries(pki.EnrolPath, pki.EnrolRequest{Secret: token.Secret[:], CSR: csr}); codes[http.StatusUnauthorized] != 40 {
+		t.Errorf("a token that was used up: %v", codes)
+	}
+	if codes := tries(pki.EnrolPath, pki.EnrolRequest{Secret: []byte("a guess"), CSR: csr}); codes[http.StatusTooManyRequests] < 20 || codes[http.StatusUnauthorized] < 10 {
+		t.Errorf("guesses: %v", codes)
+	}
+	if codes := tries(pki.RenewPath, pki.RenewRequest{Certificate: []byte("none"), CSR: csr}); codes[http.StatusTooManyRequests] != 0 {
+		t.Errorf("renewals: %v", codes)
 	}
 }

@@ -90,8 +90,12 @@ type problem struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
-// ServeHTTP enrols one machine.
-func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP is Serve.
+func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.Serve(w, r) }
+
+// Serve enrols one machine, and says whether it showed a token that is none here: such
+// may be guesses. One that has expired or was used up is none.
+func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request) (guess bool) {
 	var request EnrolRequest
 	var answer EnrolAnswer
 	err := error(model.Errorf(model.Invalid, "enrolment is a POST"))
@@ -116,9 +120,10 @@ func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusAccepted)
 		}
 		_ = json.NewEncoder(w).Encode(answer)
-		return
+		return false
 	}
 	refuse(w, "enrolment refused", err)
+	return errors.Is(err, errNoToken)
 }
 
 // refuse answers with an error.

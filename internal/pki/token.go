@@ -138,7 +138,12 @@ func (t *JoinToken) Left() error {
 	return nil
 }
 
+// errNoToken is the cause of what errUnknownToken says.
+var errNoToken = errors.New("no such join token")
+
 func errUnknownToken() error {
-	return model.Errorf(model.Unauthenticated, "the server does not know this join token").
+	e := model.Errorf(model.Unauthenticated, "the server does not know this join token").
 		WithHint("make one on the server: muster node token")
+	e.Cause = errNoToken
+	return e
 }

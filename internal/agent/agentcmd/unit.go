@@ -22,7 +22,8 @@ Type=notify
 NotifyAccess=main
 ExecStart=%s
 Restart=always
-RestartSec=10
+# Not sooner: who is refused for good would else ask all the time.
+RestartSec=30
 # A stop is told to the agent alone: it ends its checks, sends what it can (seconds) and
 # says goodbye, so that nobody takes it for dead. What is left then is killed.
 KillMode=mixed
