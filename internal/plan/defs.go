@@ -171,10 +171,13 @@ func (p *Planner) decode(key intent.Key, id uint32, body []byte) (any, error) {
 
 func (p *Planner) nodeDef(name ref, id model.NodeID, meta model.Metadata, spec *model.NodeSpec) *nodeDef {
 	uid, _ := uuid.Parse(spec.UID) // a node that never enrolled has none
+	labels := EffectiveLabels(meta, spec)
 	d := &nodeDef{
 		ref: name, id: id, uid: uid, props: makeValues(spec.Properties),
-		labels: where.MakePairs(EffectiveLabels(meta, spec)), facts: where.MakePairs(spec.Facts),
-		declared: where.MakePairs(meta.Labels),
+		labels: where.MakePairs(labels), facts: where.MakePairs(spec.Facts),
+	}
+	if d.declared = d.labels; len(labels) != len(meta.Labels) { // the server's win, and are among them
+		d.declared = where.MakePairs(meta.Labels)
 	}
 	for _, g := range spec.Groups {
 		if r, ok := groupRef(name.ns, g); ok {
