@@ -88,7 +88,7 @@ func TestCertificatesRenewByThemselves(t *testing.T) {
 		return left.String(), left < -time.Second
 	})
 	expired := certificateOf(t, agent)
-	agent.Stop() // and not killed: no run is to be lost
+	agent.Stop()  // and not killed: no run is to be lost
 	agent.Start() // so that it need not wait long for its next attempt
 	s.Start()
 	renewed(expired)

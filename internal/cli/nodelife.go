@@ -56,13 +56,9 @@ func (a *app) nodeReplace() *cobra.Command {
 		Example: "  muster node replace web01 -m \"new disk, installed anew\"",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeNames(node),
 		RunE: func(c *cobra.Command, args []string) error {
-			seconds := int64(0)
-			if lasts != "0" {
-				d, err := model.ParseDuration(lasts)
-				if err != nil {
-					return model.Errorf(model.Invalid, "--for: %w", err).WithHint("for example 1h, 30d; 0 is for ever")
-				}
-				seconds = int64(d) / 1e9
+			seconds, err := lasting("--for", lasts)
+			if err != nil {
+				return err
 			}
 			client, err := a.connect()
 			if err != nil {
