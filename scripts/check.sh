@@ -67,7 +67,17 @@ step "tests of the built binary, which began above"
 failed=0; wait "$blackbox" || failed=$?
 blackbox=
 cat "$tmp/blackbox"
-[ "$failed" = 0 ] || exit "$failed"
+# On a machine that others keep busy a deadline can pass by chance: up to three failed
+# tests are run once more, alone. What then passes is named at the end all the same,
+# and is a fault to be mended.
+if [ "$failed" != 0 ]; then
+  again=$(sed -n 's/^--- FAIL: \(Test[A-Za-z0-9_]*\).*/\1/p' "$tmp/blackbox" | sort -u)
+  count=$(wc -w <<<"$again")
+  [ "$count" -ge 1 ] && [ "$count" -le 3 ] || exit "$failed"
+  step "once more, alone: ${again//$'\n'/ }"
+  within 6 go test -vet=off -count=1 -timeout 5m -run "^(${again//$'\n'/|})\$" ./test/...
+  echo "FAILED at first, passed alone (see above; mend its cause): ${again//$'\n'/ }" >>"$left_out"
+fi
 
 step "race detector, on packages that start goroutines or lock"
 if command -v gcc >/dev/null; then
@@ -91,7 +101,7 @@ step ""
 printf '\n== %s  where the time went\n' "$(clock "$SECONDS")"
 cat "$took"
 if [ -s "$left_out" ]; then
-  printf '\n== left out or shortened on this machine, which is no failure\n'
+  printf '\n== left out, shortened or repeated on this machine, which is no failure\n'
   sort -u "$left_out" | sed 's/^/- /'
 else
   printf '\nNothing was left out.\n'

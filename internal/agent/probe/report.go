@@ -129,11 +129,11 @@ func ageText(d time.Duration) string {
 	case d < 0:
 		return "-" + ageText(-d)
 	case d >= 48*time.Hour:
-		return fmt.Sprintf("%d days", int(d.Hours()/24))
+		return fmt.Sprintf("%d days", int(math.Round(d.Hours()/24)))
 	case d >= 2*time.Hour:
-		return fmt.Sprintf("%d hours", int(d.Hours()))
+		return fmt.Sprintf("%d hours", int(math.Round(d.Hours())))
 	case d >= 2*time.Minute:
-		return fmt.Sprintf("%d minutes", int(d.Minutes()))
+		return fmt.Sprintf("%d minutes", int(math.Round(d.Minutes())))
 	case d >= time.Second:
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}
