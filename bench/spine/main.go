@@ -20,12 +20,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/loadcmd"
 	"github.com/muster-fleet/muster/internal/load/spine"
 )
 
 func main() {
 	root := &cobra.Command{Use: "spine", Short: "Measure the path of a result"}
-	root.AddCommand(serve(), load.NewCommand())
+	root.AddCommand(serve(), loadcmd.NewCommand())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := root.ExecuteContext(ctx); err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/app"
 	"github.com/muster-fleet/muster/internal/cli"
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/loadcmd"
 )
 
 // extras are the commands that need the server's engines.
@@ -16,7 +16,7 @@ func extras() []cli.Extra {
 		return cli.Extra{Under: under, Command: func(*cli.Env) *cobra.Command { return make() }}
 	}
 	return []cli.Extra{
-		command("", app.UpCommand), command("", app.ServerCommand), agentExtra(), command("", load.NewCommand),
+		command("", app.UpCommand), command("", app.ServerCommand), agentExtra(), command("", loadcmd.NewCommand),
 		command("auth", app.ResetPasswordCommand), command("doctor", app.RepairCommand), command("doctor", app.RestoredCommand),
 	}
 }

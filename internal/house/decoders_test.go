@@ -23,7 +23,7 @@ var notFuzzed = map[string]string{
 	"internal/load/goal.go":           "words of who types the command",
 	"internal/load/identity.go":       "files that the load tester wrote",
 	"internal/load/states.go":         "its own outputs, read back from the server that it tests",
-	"internal/load/table.go":          "files that the load tester wrote",
+	"internal/load/save.go":           "files that the load tester wrote",
 }
 
 // decoding are the calls that make a function a decoder, whatever it is called.

@@ -64,9 +64,9 @@ func (p *Pages) kinds() []*kind {
 	const unknown = "unknown"
 	return []*kind{
 		{name: "all", filter: func() v1.EventFilter { return v1.EventFilter{} }},
-		{name: "namespace", filter: func() v1.EventFilter { return v1.EventFilter{Namespace: loadNamespace} }},
+		{name: "namespace", filter: func() v1.EventFilter { return v1.EventFilter{Namespace: Namespace} }},
 		{name: "namespace of one node", filter: func() v1.EventFilter { return v1.EventFilter{Namespace: model.DefaultNamespaceName} }},
-		{name: "node", filter: func() v1.EventFilter { return v1.EventFilter{Namespace: loadNamespace, Node: NodeName(node())} }},
+		{name: "node", filter: func() v1.EventFilter { return v1.EventFilter{Namespace: Namespace, Node: NodeName(node())} }},
 		{name: "check", filter: func() v1.EventFilter { return v1.EventFilter{Check: check()} }},
 		{name: "status critical", filter: func() v1.EventFilter { return v1.EventFilter{Status: "critical"} }},
 		{name: "status ok", filter: func() v1.EventFilter { return v1.EventFilter{Status: "ok"} }},
@@ -75,7 +75,7 @@ func (p *Pages) kinds() []*kind {
 		{name: "label of an eighth", filter: func() v1.EventFilter { return v1.EventFilter{Selector: "site=" + site(node())} }},
 		{name: "check and status", filter: func() v1.EventFilter { return v1.EventFilter{Check: check(), Status: "warning,critical"} }},
 		{name: "one of all: node and check", found: 1, filter: func() v1.EventFilter {
-			return v1.EventFilter{Namespace: loadNamespace, Node: NodeName(node()), Check: check()}
+			return v1.EventFilter{Namespace: Namespace, Node: NodeName(node()), Check: check()}
 		}},
 		{name: "one of all: status", found: 1, filter: func() v1.EventFilter { return v1.EventFilter{Status: unknown} }},
 		{name: "one of all: label and status", found: 1, filter: func() v1.EventFilter { return v1.EventFilter{Selector: "only=yes", Status: unknown} }},

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// loadNamespace is where the nodes and checks of load runs live.
-const loadNamespace = "load"
+// Namespace is where the nodes and checks of load runs live.
+const Namespace = "load"
 
 // checkPrefix is how the checks that a load run plays are called.
 const checkPrefix = "load-"
@@ -31,11 +31,11 @@ type Preparation struct {
 func Prepare(ctx context.Context, service *intent.Service, p Preparation) error {
 	by := intent.Who{User: "load", Whence: "local", Why: "nodes and checks for a load run"}
 	resources := []model.Resource{
-		resource(model.Metadata{Name: loadNamespace}, &model.NamespaceSpec{}),
-		resource(model.Metadata{Name: "agents", Namespace: loadNamespace}, &model.GroupSpec{Where: "true"}),
+		resource(model.Metadata{Name: Namespace}, &model.NamespaceSpec{}),
+		resource(model.Metadata{Name: "agents", Namespace: Namespace}, &model.GroupSpec{Where: "true"}),
 	}
 	for i := range p.Checks {
-		resources = append(resources, resource(model.Metadata{Name: checkName(i), Namespace: loadNamespace}, &model.CheckSpec{
+		resources = append(resources, resource(model.Metadata{Name: checkName(i), Namespace: Namespace}, &model.CheckSpec{
 			Targets: &model.Targets{Groups: []string{"agents"}}, Command: &model.Command{Shell: "true"}, Interval: model.Duration(p.Interval),
 		}))
 	}
@@ -49,7 +49,7 @@ func Prepare(ctx context.Context, service *intent.Service, p Preparation) error 
 	if len(nodes) > 0 {
 		nodes[rareNode(len(nodes))].Labels["only"] = "yes"
 	}
-	if err := service.BulkNodes(ctx, by, loadNamespace, nodes); err != nil {
+	if err := service.BulkNodes(ctx, by, Namespace, nodes); err != nil {
 		return fmt.Errorf("make the nodes of a load run: %w", err)
 	}
 	return nil

@@ -1,31 +1,11 @@
 package load
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/spf13/cobra"
-
-	"github.com/muster-fleet/muster/internal/model"
 )
-
-func tableCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "table FILE…",
-		Short:   "Show reports side by side, as Markdown",
-		Example: "  muster load table bench/results/rate-16k.json",
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := Table(args)
-			fmt.Fprint(cmd.OutOrStdout(), text)
-			return err
-		},
-	}
-}
 
 // Table reads reports (run.json) into Markdown: what was asked beside what was
 // measured, then all figures, a row for each run, then the pages.
@@ -168,20 +148,4 @@ func (rep *Report) pageRows(b *strings.Builder) {
 		}
 		row(b, rep.Title, name, strconv.Itoa(p.Requests), f(p.Rows), strconv.Itoa(p.Partial), f(p.P50), f(p.P99), f(p.Max))
 	}
-}
-
-// Read reads run.json.
-func Read(path string) (*Report, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read report: %w", err)
-	}
-	rep := &Report{}
-	if err := json.Unmarshal(data, rep); err != nil {
-		return nil, fmt.Errorf("read report %s: %w", path, err)
-	}
-	if rep.Schema != Schema || rep.Balance == nil {
-		return nil, model.Errorf(model.Invalid, "%s is not a report of %s", path, Schema)
-	}
-	return rep, nil
 }

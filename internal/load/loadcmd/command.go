@@ -1,8 +1,9 @@
-package load
+// Package loadcmd is `muster load`: the load tester's commands. What they do is in
+// internal/load and the packages beside it.
+package loadcmd
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
@@ -38,7 +40,7 @@ with what it sent. bench/README.md says how the recorded results were made.`,
 }
 
 func runCommand() *cobra.Command {
-	var c Config
+	var c load.Config
 	var title, data, out, pid, halfway string
 	var goals []string
 	var withTLS bool
@@ -56,20 +58,20 @@ func runCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if c.TLS, err = Certificates(authority); err != nil {
+				if c.TLS, err = load.Certificates(authority); err != nil {
 					return err
 				}
 			}
 			if c.AdminURL != "" {
 				c.AdminURL = strings.TrimSuffix(c.AdminURL, "/")
-				c.Before = HTTPView(c.AdminURL + "/debug/states")
+				c.Before = load.HTTPView(c.AdminURL + "/debug/states")
 			}
 			var err error
 			if c.ServerPID, err = findServer(pid); err != nil {
 				return err
 			}
 			for _, text := range goals {
-				g, err := ParseGoal(text)
+				g, err := load.ParseGoal(text)
 				if err != nil {
 					return err
 				}
@@ -85,7 +87,7 @@ func runCommand() *cobra.Command {
 			}
 			c.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
 			c.Progress = progress(cmd.ErrOrStderr())
-			rep, err := Run(cmd.Context(), c)
+			rep, err := load.Run(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
@@ -158,7 +160,7 @@ func findServer(pid string) (func() int, error) {
 }
 
 // askPages makes the client for --pages from what `muster login` left.
-func askPages(c Config, requests int) (*Pages, error) {
+func askPages(c load.Config, requests int) (*load.Pages, error) {
 	path, err := client.ContextPath(os.Getenv)
 	if err != nil {
 		return nil, err
@@ -171,7 +173,7 @@ func askPages(c Config, requests int) (*Pages, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Pages{Client: api, Requests: requests, First: c.First, Fleet: max(c.Fleet, c.Agents), Checks: c.Checks,
+	return &load.Pages{Client: api, Requests: requests, First: c.First, Fleet: max(c.Fleet, c.Agents), Checks: c.Checks,
 		Random: rand.New(rand.NewPCG(c.Seed, 1))}, nil
 }
 
@@ -195,8 +197,8 @@ func openAuthority(data string) (*pki.Authority, error) {
 }
 
 // progress prints a line every five seconds.
-func progress(w io.Writer) func(Sample) {
-	return func(s Sample) {
+func progress(w io.Writer) func(load.Sample) {
+	return func(s load.Sample) {
 		if s.Second%5 == 0 {
 			fmt.Fprintf(w, "%4d s  %7d sent/s  %7d acknowledged/s  %6d connected  server %.2f cores %5d MiB  loader %.2f cores\n",
 				s.Second, s.Sent, s.Acked, s.Connected, s.ServerCPU, s.ServerRSS>>20, s.LoaderCPU)
@@ -204,23 +206,8 @@ func progress(w io.Writer) func(Sample) {
 	}
 }
 
-// Save writes run.json.
-func (rep *Report) Save(path string) error {
-	data, err := json.MarshalIndent(rep, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode report: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("save report: %w", err)
-	}
-	if err := os.WriteFile(path, append(data, '\n'), 0o644); err != nil {
-		return fmt.Errorf("save report: %w", err)
-	}
-	return nil
-}
-
 func prepareCommand() *cobra.Command {
-	var p Preparation
+	var p load.Preparation
 	var data, db string
 	cmd := &cobra.Command{
 		Use:           "prepare",
@@ -233,7 +220,7 @@ func prepareCommand() *cobra.Command {
 			if err := prepareFolder(cmd.Context(), data, db, p); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d nodes and %d checks every %s in namespace %s\n", p.Agents, p.Checks, p.Interval, loadNamespace)
+			fmt.Fprintf(cmd.OutOrStdout(), "%d nodes and %d checks every %s in namespace %s\n", p.Agents, p.Checks, p.Interval, load.Namespace)
 			return nil
 		},
 	}
@@ -247,7 +234,7 @@ func prepareCommand() *cobra.Command {
 	return cmd
 }
 
-func prepareFolder(ctx context.Context, data, db string, p Preparation) error {
+func prepareFolder(ctx context.Context, data, db string, p load.Preparation) error {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return fmt.Errorf("make data folder: %w", err)
 	}
@@ -263,5 +250,19 @@ func prepareFolder(ctx context.Context, data, db string, p Preparation) error {
 	if err := service.Load(ctx); err != nil {
 		return err
 	}
-	return Prepare(ctx, service, p)
+	return load.Prepare(ctx, service, p)
+}
+
+func tableCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "table FILE…",
+		Short:   "Show reports side by side, as Markdown",
+		Example: "  muster load table bench/results/rate-16k.json",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := load.Table(args)
+			fmt.Fprint(cmd.OutOrStdout(), text)
+			return err
+		},
+	}
 }

@@ -1,0 +1,168 @@
+// Package scenario is the file that says what a load run does: who sends what, when,
+// what goes wrong meanwhile, and what must be reached. It is read, checked and scaled
+// here; internal/load plays it. docs/load.md is its manual.
+//
+// A Scenario is data: the same file with the same seed is the same plan, whatever the
+// machine. Nothing here opens a connection or reads a clock.
+package scenario
+
+import (
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Version is what a scenario file begins with: `scenario: muster.load/v1`.
+const Version = "muster.load/v1"
+
+// Scenario is one file.
+type Scenario struct {
+	Scenario string   `json:"scenario"`          // Version
+	Name     string   `json:"name"`              // the file's name without .yaml
+	Title    string   `json:"title"`             // one line, for lists and the head of the report
+	Answers  string   `json:"answers,omitempty"` // the published figure that this shape answers, and where it is published
+	Needs    []string `json:"needs,omitempty"`   // capabilities beyond results and keepalives, see Capabilities
+	Target   string   `json:"target,omitempty"`  // muster (default), sensu, or stage:NAME to drive one stage alone
+	Seed     uint64   `json:"seed,omitempty"`    // same seed, same plan
+
+	Agents     []Class          `json:"agents"`
+	Phases     []Phase          `json:"phases"`
+	Faults     []Fault          `json:"faults,omitempty"`
+	Intent     []Change         `json:"intent,omitempty"`     // what people change meanwhile
+	Operators  Operators        `json:"operators,omitempty"`  // people who look and act meanwhile
+	Objectives map[string]Limit `json:"objectives,omitempty"` // by the name of a figure; loss is always 0
+
+	Scale float64 `json:"scale,omitempty"` // of the number of agents, as it was played; 0 and 1: whole. Set by Scaled, shown in every title
+}
+
+// Class is agents of one kind. They are the nodes NAME-00000 and up, with the label
+// class=NAME.
+type Class struct {
+	Name      string            `json:"name"`
+	Count     int               `json:"count"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	TLS       bool              `json:"tls,omitempty"`       // mutual TLS; without: the plain listener, on loopback
+	Linger    model.Duration    `json:"linger,omitempty"`    // how long a result may wait for company; default 500ms
+	PerFrame  int               `json:"perFrame,omitempty"`  // results that fill a frame; 0: only the linger does
+	Share     int               `json:"share,omitempty"`     // agents that share one connection, labelled in the report; 0 and 1: each its own
+	Inventory model.Size        `json:"inventory,omitempty"` // of each machine; needs inventories
+	Checks    []Check           `json:"checks,omitempty"`
+	Values    []Values          `json:"values,omitempty"`   // needs values
+	Policies  []Policy          `json:"policies,omitempty"` // needs policies
+	Churn     Churn             `json:"churn,omitempty"`
+}
+
+// Check is one check of a class, or so many alike: NAME-000 and up.
+type Check struct {
+	Name     string             `json:"name"`
+	Count    int                `json:"count,omitempty"` // default 1
+	Interval model.Duration     `json:"interval"`
+	TTL      model.Duration     `json:"ttl,omitempty"`
+	Output   Output             `json:"output,omitempty"`
+	Status   map[string]float64 `json:"status,omitempty"`   // share of each status, by its name; the rest is OK
+	Changes  float64            `json:"changes,omitempty"`  // share of results that change the status; they leave at once
+	Flapping float64            `json:"flapping,omitempty"` // share of the states that change with every result
+}
+
+// Output is what results say.
+type Output struct {
+	Like  string     `json:"like,omitempty"`  // a plug-in whose words are used (see Outputs); default digits, all different
+	Bytes model.Size `json:"bytes,omitempty"` // length of each; default what the plug-in says, digits 100 B
+}
+
+// Values are items of a class; needs values.
+type Values struct {
+	Name     string         `json:"name"`
+	Count    int            `json:"count,omitempty"` // default 1
+	Interval model.Duration `json:"interval"`
+	Type     string         `json:"type,omitempty"` // float (default), integer, text
+}
+
+// Policy is policy runs of a class; needs policies.
+type Policy struct {
+	Name       string             `json:"name"`
+	Components int                `json:"components"`
+	Interval   model.Duration     `json:"interval"`
+	Outcome    map[string]float64 `json:"outcome,omitempty"` // share of the components, by outcome; the rest is compliant
+}
+
+// Churn is how the machines of a class come and go, each as a rate of the whole class.
+type Churn struct {
+	Reconnects Rate           `json:"reconnects,omitempty"` // connections cut, opened again at once
+	Restarts   Rate           `json:"restarts,omitempty"`   // machines that boot: new session, new boot id
+	Renames    Rate           `json:"renames,omitempty"`
+	Offline    Rate           `json:"offline,omitempty"`    // machines that lose the network …
+	OfflineFor model.Duration `json:"offlineFor,omitempty"` // … for so long, and then send what they spooled
+}
+
+// Phase is a stretch of time. Exactly one of the first five says how long it is and what
+// happens in it; they follow each other in the order of the file.
+type Phase struct {
+	Name   string         `json:"name,omitempty"`   // for the report; default what it is
+	Ramp   model.Duration `json:"ramp,omitempty"`   // agents connect evenly over this time
+	Steady model.Duration `json:"steady,omitempty"` // everything flows; measured
+	Step   model.Duration `json:"step,omitempty"`   // steady stretches of this length at growing rates, until an objective or the machine breaks; measured
+	Soak   model.Duration `json:"soak,omitempty"`   // as steady, judged for drift too; measured
+	Drain  model.Duration `json:"drain,omitempty"`  // nothing new; at most this long until all is acknowledged
+
+	Rate   float64        `json:"rate,omitempty"`   // of the scenario's own rate; default 1. Step: the first one
+	By     float64        `json:"by,omitempty"`     // step: added each time; default 0.1
+	To     float64        `json:"to,omitempty"`     // step: the last one; default 10
+	Settle model.Duration `json:"settle,omitempty"` // steady: within this long latency and queues must be as before the phase before it ("overload and return")
+	Warmup model.Duration `json:"warmup,omitempty"` // steady: so much of its beginning is not measured
+}
+
+// Fault is something that goes wrong, at a time since the first steady phase began.
+// Exactly one of the fields below For says what.
+type Fault struct {
+	At  model.Duration `json:"at"`
+	For model.Duration `json:"for,omitempty"` // how long; 0: until the end, or the next fault that undoes it
+
+	Stop   *Pick      `json:"stop,omitempty"`   // machines that die without a word: detected in time?
+	Cut    *Pick      `json:"cut,omitempty"`    // connections cut at once; their agents come back by themselves
+	Fail   *FailCheck `json:"fail,omitempty"`   // checks that fail: one alert each, and one recovery
+	Wrong  *Pick      `json:"wrong,omitempty"`  // agents that send frames which must be refused
+	Server string     `json:"server,omitempty"` // restart, kill (SIGKILL, then started again), stop (SIGSTOP, then SIGCONT); needs a server of the run's own
+	Run    string     `json:"run,omitempty"`    // a shell command of the loader's machine
+}
+
+// Pick is which agents something happens to: chosen by the seed.
+type Pick struct {
+	Class  string  `json:"class,omitempty"`  // default all classes
+	Count  int     `json:"count,omitempty"`  // so many …
+	Share  float64 `json:"share,omitempty"`  // … or this share; neither: all
+	Within string  `json:"within,omitempty"` // only those with the same value of this label: a rack, a site
+}
+
+// FailCheck is checks that fail on some agents.
+type FailCheck struct {
+	Pick
+	Check  string `json:"check"`            // its name in the class, or NAME-007 for one of many
+	Status string `json:"status,omitempty"` // default CRITICAL
+}
+
+// Change is what people change while results flow, at a time since the first steady
+// phase began. Until every agent concerned holds it is measured.
+type Change struct {
+	At     model.Duration `json:"at"`
+	Every  model.Duration `json:"every,omitempty"` // again and again
+	Create int            `json:"create,omitempty"`
+	Change int            `json:"change,omitempty"`
+	Delete int            `json:"delete,omitempty"`
+	Kind   string         `json:"kind"`            // check or group
+	Class  string         `json:"class,omitempty"` // whose agents hold it; default all
+}
+
+// Operators are people at work through the API. Each kind of request waits for its
+// answer; rates are of all of them.
+type Operators struct {
+	Lists    int  `json:"lists,omitempty"`    // people who page through events, one request after the other …
+	Pause    Rate `json:"pages,omitempty"`    // … at this rate each; default one every 2 s
+	Watches  int  `json:"watches,omitempty"`  // streams of changes held open
+	Applies  Rate `json:"applies,omitempty"`  // resources written
+	Silences Rate `json:"silences,omitempty"` // needs silences
+}
+
+// Limit is what a figure may be, with its unit: 60ms, 12us, 12kB, 30%, 32000.
+type Limit string
+
+// Rate is so many in a time: 10/s, 6/min, 300/day, or a share of a class: 1%/min.
+type Rate string
