@@ -9,6 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/version"
 )
 
@@ -60,6 +61,18 @@ type Report struct {
 	Calls *Calls  `json:"calls,omitempty"` // of the server to the system
 	Disk  *Disk   `json:"disk,omitempty"`  // what the server wrote
 	Pages []Paged `json:"pages,omitempty"`
+
+	// Of a scenario.
+	Scenario    *scenario.Scenario `json:"scenario,omitempty"` // as it was played
+	Environment *Environment       `json:"environment,omitempty"`
+	Phases      []Played           `json:"phases,omitempty"`
+	Faults      []Struck           `json:"faults,omitempty"`
+	Changes     []Held             `json:"intent,omitempty"`
+	Operators   []Worked           `json:"operators,omitempty"`
+	Curve       []Point            `json:"curve,omitempty"`  // of Latency
+	Logged      []LogLine          `json:"logged,omitempty"` // by the server, most frequent first
+	Files       map[string]string  `json:"files,omitempty"`  // beside run.json: what they hold, by name
+	Label       []string           `json:"label,omitempty"`  // what must be said wherever its figures are shown: a scale, shared connections, an amplified stream
 
 	// Metrics are the server's counters over the measured span, by name.
 	Metrics  map[string]float64 `json:"metrics,omitempty"`

@@ -15,6 +15,22 @@ type Sample struct {
 	ServerCPU float64 `json:"serverCpu,omitempty"` // cores
 	LoaderCPU float64 `json:"loaderCpu,omitempty"`
 	ServerRSS int64   `json:"serverRss,omitempty"` // bytes
+	LoaderRSS int64   `json:"loaderRss,omitempty"`
+
+	// Of a scenario. Latencies in milliseconds, of what was acknowledged in this second.
+	Phase      string             `json:"phase,omitempty"`
+	Offered    uint64             `json:"offered,omitempty"` // meant to be sent in this second
+	Refused    uint64             `json:"refused,omitempty"`
+	Latency    *Latency           `json:"latencyMs,omitempty"`
+	Lag        float64            `json:"lagMs,omitempty"`      // of the generator, p99
+	Heap       float64            `json:"serverHeap,omitempty"` // bytes in use
+	Goroutines float64            `json:"serverGoroutines,omitempty"`
+	GC         float64            `json:"serverGcMs,omitempty"` // pauses in this second
+	Commits    float64            `json:"commits,omitempty"`    // of the journal
+	Syncs      float64            `json:"syncs,omitempty"`
+	CommitMs   float64            `json:"commitMs,omitempty"` // mean
+	Written    float64            `json:"written,omitempty"`  // bytes sent to storage by the server
+	Queues     map[string]float64 `json:"queues,omitempty"`   // depths, by name
 }
 
 // watch samples the run, measures both processes over the measured span, and does

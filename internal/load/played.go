@@ -1,0 +1,80 @@
+package load
+
+// What a scenario adds to a report. Times are seconds since the first steady phase began
+// (before it: negative), -1 where it did not come to that; latencies are milliseconds.
+
+// Played is one phase as it went. Its figures are of what was meant to be sent in it.
+type Played struct {
+	Name         string   `json:"name"`
+	Kind         string   `json:"kind"` // ramp, steady, step, soak, drain
+	From         float64  `json:"from"`
+	To           float64  `json:"to"`
+	Rate         float64  `json:"rate,omitempty"`    // of the scenario's own
+	Offered      float64  `json:"offered,omitempty"` // per second
+	Acknowledged float64  `json:"acknowledged,omitempty"`
+	Refused      uint64   `json:"refused,omitempty"`
+	SpoolFull    uint64   `json:"spoolFull,omitempty"`
+	Latency      Latency  `json:"latencyMs"`
+	BeyondLinger Latency  `json:"beyondLingerMs"`
+	Lag          Latency  `json:"generatorLagMs"`
+	Server       Usage    `json:"server"`
+	Loader       Usage    `json:"loader"`
+	Settled      float64  `json:"settled,omitempty"` // until it was as before the phase before it; asked with settle
+	Missed       []string `json:"missed,omitempty"`  // objectives, in sentences
+}
+
+// Struck is one fault as it went: what it should have brought about, and what came.
+type Struck struct {
+	What     string  `json:"what"` // as in the scenario: stop 10 of web
+	At       float64 `json:"at"`
+	Until    float64 `json:"until,omitempty"`
+	Places   int     `json:"places"`              // agents, or states, that it struck
+	Alerts   int     `json:"alerts,omitempty"`    // that had to come …
+	Missing  int     `json:"missing,omitempty"`   // … and did not
+	Extra    int     `json:"extra,omitempty"`     // alerts of what it did not strike, and repeated ones
+	Detected Latency `json:"detectedMs,omitzero"` // from the fault to its alerts
+	Cleared  Latency `json:"clearedMs,omitzero"`  // from its end to their resolution
+	Back     float64 `json:"back,omitempty"`      // until all that it struck was as before
+}
+
+// Held is one change of intent as it went.
+type Held struct {
+	What   string  `json:"what"` // create 5 checks of web
+	At     float64 `json:"at"`
+	Agents int     `json:"agents"`          // concerned
+	Holds  Latency `json:"holdsMs"`         // from the answer of the API until each of them held it
+	Never  int     `json:"never,omitempty"` // of them, when the run ended
+}
+
+// Worked is what one kind of operator did.
+type Worked struct {
+	What     string  `json:"what"` // list, watch, apply, silence
+	Requests uint64  `json:"requests"`
+	Failed   uint64  `json:"failed,omitempty"`
+	Why      string  `json:"why,omitempty"` // the first failure
+	Latency  Latency `json:"latencyMs"`     // of an answer; of a watch: from the change to its arrival
+}
+
+// Environment is what the run depended on beside the machine's figures.
+type Environment struct {
+	Virtual    string            `json:"virtual,omitempty"` // kind of virtual machine or container
+	Limits     map[string]string `json:"limits,omitempty"`  // ulimits and sysctls that bound a run, by name
+	FileSystem string            `json:"fileSystem,omitempty"`
+	Device     string            `json:"device,omitempty"`
+	Fsync      Latency           `json:"fsyncMs,omitzero"`   // of a 4 kB append on the server's data folder, measured before the run
+	Server     map[string]string `json:"server,omitempty"`   // version, commit, flags
+	Packages   map[string]string `json:"packages,omitempty"` // versions of other programs that took part
+}
+
+// Point is one point of a latency curve: this share of all was at most this fast.
+type Point struct {
+	Percentile float64 `json:"percentile"`
+	Ms         float64 `json:"ms"`
+}
+
+// LogLine is how often the server said something.
+type LogLine struct {
+	Level   string `json:"level"`
+	Message string `json:"message"`
+	Count   uint64 `json:"count"`
+}
