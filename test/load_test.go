@@ -45,6 +45,9 @@ func TestLoadRun(t *testing.T) {
 	if rep.Disk == nil || rep.Disk.Written == 0 || rep.Disk.Journal == 0 || rep.Calls == nil || rep.Calls.Syncs == 0 || rep.Calls.ResultsPerCommit == 0 {
 		t.Errorf("disk %+v, calls %+v", rep.Disk, rep.Calls)
 	}
+	if in := rep.Inside; in == nil || in.WireBytes <= 0 || in.JournalBytes <= 0 || in.Allocs <= 0 || in.AllocBytes <= 0 || in.LockWait < 0 || in.Goroutines <= 0 {
+		t.Errorf("inside the server: %+v", in)
+	}
 	for _, p := range rep.Pages {
 		if p.Failed != "" || p.Requests == 0 || p.Max <= 0 {
 			t.Errorf("page %+v", p)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -89,7 +90,9 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	s.registry.MustRegister(metrics.Queues{Of: s.queues}, collectors.NewGoCollector(),
+	// What locks and the collector cost shows nowhere else while the server runs.
+	costs := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/(sync/mutex/wait/total:seconds|cpu/classes/gc/total:cpu-seconds)$`)}
+	s.registry.MustRegister(metrics.Queues{Of: s.queues}, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(costs)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, step := range []struct {
 		what string

@@ -53,6 +53,7 @@ func (rep *Report) usage(results uint64) {
 	if span > 0 && first.busy > 0 && rep.Server.Cores > 0 {
 		rep.Others = max(0, (last.busy-first.busy).Seconds()/span.Seconds()-rep.Server.Cores-rep.Loader.Cores)
 	}
+	rep.Inside = rep.inside(span, results)
 	if last.server.same(first.server) && span > 0 {
 		rep.Calls, rep.Disk = rep.calls(span), rep.disk(span, results)
 	}

@@ -62,6 +62,9 @@ type Report struct {
 	Disk  *Disk   `json:"disk,omitempty"`  // what the server wrote
 	Pages []Paged `json:"pages,omitempty"`
 
+	Inside      *Inside      `json:"inside,omitempty"` // what was read from within the server
+	SystemCalls []SystemCall `json:"systemCalls,omitempty"`
+
 	// Of a scenario.
 	Scenario    *scenario.Scenario `json:"scenario,omitempty"` // as it was played
 	Environment *Environment       `json:"environment,omitempty"`

@@ -1,0 +1,44 @@
+package load
+
+import "time"
+
+// Inside is what was read from within the server, over the measured span. It is left out
+// where the server was not asked, or was started anew meanwhile.
+type Inside struct {
+	WireBytes    float64 `json:"wireBytesPerResult"`    // received from agents, keepalives and facts included; before TLS
+	JournalBytes float64 `json:"journalBytesPerResult"` // of commits, as they are on disk
+	Allocs       float64 `json:"allocsPerResult"`
+	AllocBytes   float64 `json:"allocBytesPerResult"`
+	LockWait     float64 `json:"lockWaitCores"` // goroutines that waited for a lock, mean of the span
+	GC           float64 `json:"gcCores"`       // used by the garbage collector
+	Goroutines   float64 `json:"goroutines"`    // at the end of the span
+}
+
+// SystemCall is how often the server called the system in one way, while a tracer looked.
+// Reports have it only where one was asked for: being looked at slows the server down.
+type SystemCall struct {
+	Name      string  `json:"name"`
+	Count     uint64  `json:"count"`
+	Errors    uint64  `json:"errors,omitempty"`
+	PerResult float64 `json:"perResult"`
+	Share     float64 `json:"share"` // of the time spent in the system, 0 to 1
+}
+
+// inside makes figures of what the server's metrics gained.
+func (rep *Report) inside(span time.Duration, results uint64) *Inside {
+	if span <= 0 || results == 0 || len(rep.first.metrics) == 0 || len(rep.last.metrics) == 0 {
+		return nil
+	}
+	gained := func(name string) float64 { return rep.last.metrics[name] - rep.first.metrics[name] }
+	each := func(name string) float64 { return gained(name) / float64(results) }
+	in := &Inside{
+		WireBytes: each("muster_session_bytes_received_total"), JournalBytes: each("muster_journal_written_bytes_total"),
+		Allocs: each("go_memstats_mallocs_total"), AllocBytes: each("go_memstats_alloc_bytes_total"),
+		LockWait: gained("go_sync_mutex_wait_total_seconds_total") / span.Seconds(), GC: gained("go_cpu_classes_gc_total_cpu_seconds_total") / span.Seconds(),
+		Goroutines: rep.last.metrics["go_goroutines"],
+	}
+	if in.Allocs < 0 || in.WireBytes < 0 {
+		return nil // it was started anew: its counters began at nothing
+	}
+	return in
+}
