@@ -1,0 +1,91 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// ClassLabel is the label of a scenario's nodes that names their class.
+const ClassLabel = "class"
+
+// Member is one machine of a scenario. Where the server gave its id at enrolment, UID is
+// that one instead.
+type Member struct {
+	Class  int // of Scenario.Agents
+	Number int // in its class, from 0
+	UID    uuid.UUID
+	Name   string
+}
+
+// Members lists a scenario's machines, class after class.
+func Members(sc *scenario.Scenario) []Member {
+	var list []Member
+	for c, class := range sc.Agents {
+		for i := range class.Count {
+			list = append(list, Member{Class: c, Number: i, UID: MemberUID(sc.Seed, class.Name, i), Name: MemberName(class.Name, i)})
+		}
+	}
+	return list
+}
+
+// MemberName is the name of a class's i-th node.
+func MemberName(class string, i int) string { return fmt.Sprintf("%s-%05d", class, i) }
+
+// MemberUID is the id of a class's i-th node, on a server that Prepare filled.
+func MemberUID(seed uint64, class string, i int) uuid.UUID {
+	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "muster load %d %s %d", seed, class, i))
+}
+
+// MemberLabels are the labels of a class's i-th node: forty to a rack and eight sites,
+// unless the class says otherwise.
+func MemberLabels(class *scenario.Class, i int) map[string]string {
+	labels := map[string]string{"rack": rack(i), "site": site(i)}
+	maps.Copy(labels, class.Labels)
+	labels[ClassLabel] = class.Name
+	return labels
+}
+
+// CheckName is what the i-th of a class's checks of one name is called on the server.
+func CheckName(class, check string, i int) string { return fmt.Sprintf("%s-%s-%03d", class, check, i) }
+
+// Resources are the namespace, groups and checks of a scenario.
+func Resources(sc *scenario.Scenario) []model.Resource {
+	list := []model.Resource{resource(model.Metadata{Name: Namespace}, &model.NamespaceSpec{})}
+	for _, class := range sc.Agents {
+		where := fmt.Sprintf("%q in node.labels && node.labels[%q] == %q", ClassLabel, ClassLabel, class.Name)
+		list = append(list, resource(model.Metadata{Name: class.Name, Namespace: Namespace}, &model.GroupSpec{Where: where}))
+		for _, check := range class.Checks {
+			for i := range max(1, check.Count) {
+				list = append(list, resource(model.Metadata{Name: CheckName(class.Name, check.Name, i), Namespace: Namespace}, &model.CheckSpec{
+					Targets: &model.Targets{Groups: []string{class.Name}}, Command: &model.Command{Shell: "true"}, Interval: check.Interval, TTL: check.TTL,
+				}))
+			}
+		}
+	}
+	return list
+}
+
+// PrepareScenario makes what a scenario needs of a server that does not run, without
+// enrolment. Nodes that exist are left alone.
+func PrepareScenario(ctx context.Context, service *intent.Service, sc *scenario.Scenario) error {
+	by := intent.Who{User: "load", Whence: "local", Why: "nodes and checks for " + sc.Name}
+	if _, err := service.Apply(ctx, by, Resources(sc), intent.ApplyOptions{Yes: true}); err != nil {
+		return fmt.Errorf("make the checks of %s: %w", sc.Name, err)
+	}
+	members := Members(sc)
+	nodes := make([]intent.NewNode, len(members))
+	for i, m := range members {
+		nodes[i] = intent.NewNode{UID: m.UID, Name: m.Name, Labels: MemberLabels(&sc.Agents[m.Class], m.Number)}
+	}
+	if err := service.BulkNodes(ctx, by, Namespace, nodes); err != nil {
+		return fmt.Errorf("make the nodes of %s: %w", sc.Name, err)
+	}
+	return nil
+}
