@@ -8,8 +8,11 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -43,6 +46,14 @@ type Config struct {
 	Seed      uint64                          // same seed, same nodes and plan
 	ServerPID func() int                      // to report its CPU, memory and disk, asked anew each time; nil: not
 	AdminURL  string                          // the server's admin listener, for /metrics and /readyz; empty: not asked
+
+	// Of a scenario, which replaces the fields above.
+	Scenario  *scenario.Scenario
+	ServerTLS string                                          // the listener of classes with TLS, host:port; Server is that of the others
+	Members   []Member                                        // its machines; nil: Members(Scenario)
+	Control   Control                                         // the server's process, for faults; nil: it is not the run's own
+	API       *client.Client                                  // for operators and changes of intent; nil: there is no login
+	Second    func(from time.Time, h *hdrhistogram.Histogram) // every second: latencies of what was acknowledged in it, in µs
 
 	Pages    *Pages                          // asked for while results flow; nil: none
 	Goals    []Goal                          // what the run should reach
