@@ -72,7 +72,6 @@ type agent struct {
 	slowUntil int64  // until then frames …
 	slowFor   int64  // … linger this long, and nothing leaves earlier
 	status    []model.Status
-	refused   map[uint64]struct{} // numbers refused, until the acknowledgement passes them
 	ledger    ledger
 	facts     map[string]string // as this session was told
 }
@@ -186,7 +185,14 @@ func (a *agent) welcome(s session, w *wire.Welcome) {
 	}
 	a.since = max(1, a.run.now())
 	a.statsAt = a.since
-	a.kept(w.Last)
+	last := wire.StreamLast{StreamKey: wire.StreamKey{Stream: a.stream}} // not named: nothing is kept
+	for _, l := range w.Last {
+		if l.StreamKey == last.StreamKey {
+			last = l
+		}
+	}
+	a.kept(last, false)
+	clear(a.ledger.void) // what is not kept is judged anew
 	for _, f := range a.held[:a.sent] {
 		a.tally.mu.Lock()
 		a.tally.resent += uint64(len(f.each) - f.done)
@@ -212,8 +218,7 @@ func (a *agent) assign(held *link.Held) {
 	}
 	a.set = set
 	a.status = make([]model.Status, len(set.chunks))
-	a.ledger.results = make([]uint32, len(set.chunks))
-	a.ledger.numbers = make([]uint64, len(set.chunks))
+	a.ledger.states = make([]entry, len(set.chunks))
 	a.run.ready.Add(1)
 }
 
@@ -225,67 +230,47 @@ func (a *agent) ack(ack *wire.Ack) {
 	defer a.mu.Unlock()
 	a.run.acking(a.since)
 	for i := range ack.Refused {
-		r := &ack.Refused[i]
-		if r.Stream != a.stream {
-			continue
-		}
-		if a.refused == nil {
-			a.refused = map[uint64]struct{}{}
-		}
-		a.refused[r.Number] = struct{}{}
-		a.tally.mu.Lock()
-		a.tally.reasons[r.Code]++
-		a.tally.mu.Unlock()
+		a.refuse(&ack.Refused[i])
 	}
-	a.kept(ack.Last)
+	for _, l := range ack.Last {
+		a.kept(l, true)
+	}
 	a.pump()
 }
 
-// kept drops what is acknowledged. Caller holds the lock.
-func (a *agent) kept(last []wire.StreamLast) {
-	now := a.run.now()
-	for _, l := range last {
-		if l.Stream != a.stream || l.Lane != wire.Live {
-			continue
+// kept drops what is acknowledged; heard as in ledger.pass. Caller holds the lock.
+func (a *agent) kept(l wire.StreamLast, heard bool) {
+	now, last, gone := a.run.now(), a.believe(l), 0
+	for _, f := range a.held {
+		if f.first+uint64(f.done) > last {
+			break
 		}
-		gone := 0
-		for _, f := range a.held {
-			if f.first+uint64(f.done) > l.Last {
-				break
-			}
-			a.settle(f, l.Last, now)
-			if f.done < len(f.each) {
-				break
-			}
-			a.spooled -= len(f.signals)
-			a.run.frames.Put(f)
-			gone++
+		a.settle(f, last, heard, now)
+		if f.done < len(f.each) {
+			break
 		}
-		a.held = append(a.held[:0], a.held[gone:]...)
-		a.sent = max(0, a.sent-gone)
+		a.spooled -= len(f.signals)
+		a.run.frames.Put(f)
+		gone++
 	}
+	a.held = append(a.held[:0], a.held[gone:]...)
+	a.sent = max(0, a.sent-gone)
 }
 
 // settle counts the signals of a frame up to a number.
-func (a *agent) settle(f *frame, last uint64, now int64) {
+func (a *agent) settle(f *frame, last uint64, heard bool, now int64) {
 	t := a.tally
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	measured, kept := t.measured(f.due), int64(0)
 	for ; f.done < len(f.each) && f.first+uint64(f.done) <= last; f.done++ {
 		number, sign := f.first+uint64(f.done), &f.each[f.done]
-		if _, ok := a.refused[number]; ok {
-			delete(a.refused, number)
-			a.ledger.refused++
+		if reason, refused := a.ledger.pass(number, sign, heard); refused {
+			t.reasons[reason]++
 			if measured {
 				t.refused++
 			}
 			continue
-		}
-		a.ledger.acked++
-		if c := sign.check; c >= 0 {
-			a.ledger.results[c]++
-			a.ledger.numbers[c] = number
 		}
 		if measured {
 			kept++
@@ -310,7 +295,11 @@ func (a *agent) pump() {
 		f := a.held[a.sent]
 		now := a.run.now()
 		*buf = f.appendTo(*buf, a.stream, a.run.bootMs(now))
-		if err := a.session.SendFrame(wire.StreamKey{Stream: a.stream}, f.last(), *buf); err != nil {
+		err := a.session.SendFrame(wire.StreamKey{Stream: a.stream}, f.last(), *buf)
+		if !errors.Is(err, link.ErrFull) {
+			a.ledger.shown = max(a.ledger.shown, f.last()) // perhaps whole, whatever the error
+		}
+		if err != nil {
 			return // full: the next acknowledgement goes on; ended: the next session does
 		}
 		a.lastSend = now

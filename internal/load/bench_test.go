@@ -52,7 +52,7 @@ func BenchmarkFrame(b *testing.B) {
 	r.deal(cfg.Interval, 0, time.Hour)
 	for _, a := range r.agents {
 		a.session, a.set = silent{}, set
-		a.status, a.ledger.results, a.ledger.numbers = make([]model.Status, checks), make([]uint32, checks), make([]uint64, checks)
+		a.status, a.ledger.states = make([]model.Status, checks), make([]entry, checks)
 	}
 	s := r.senders[0]
 	ack := &wire.Ack{Last: make([]wire.StreamLast, 1)}

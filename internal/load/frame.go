@@ -18,8 +18,9 @@ type frame struct {
 // sign is what is to be known of one signal until it is acknowledged.
 type sign struct {
 	intended int64
-	end      int32 // of its bytes in signals
-	check    int16 // index in the checkSet; -1 for a keepalive
+	end      int32  // of its bytes in signals
+	digest   uint32 // of a result
+	check    int16  // index in the checkSet; -1 for a keepalive
 }
 
 func (f *frame) reset(first uint64, due int64) {
@@ -28,7 +29,11 @@ func (f *frame) reset(first uint64, due int64) {
 
 func (f *frame) add(s *wire.Signal, intended int64, check int) {
 	f.signals = wire.AppendSignal(f.signals, s)
-	f.each = append(f.each, sign{intended, int32(len(f.signals)), int16(check)})
+	d := sign{intended: intended, end: int32(len(f.signals)), check: int16(check)}
+	if check >= 0 {
+		d.digest = digest(s.Status, s.Output)
+	}
+	f.each = append(f.each, d)
 }
 
 // last is the number of the last signal.

@@ -13,13 +13,7 @@ func (rep *Report) judge(c Config) {
 		rep.Valid = false
 		say("invalid: the generator fell behind (p99 %.1f ms after the due time, allowed %.0f ms): %s", lag, ms(c.MaxLag), rep.whyBehind(c))
 	}
-	if b := rep.Balance; b.Missing > 0 {
-		say("%d results were sent and neither acknowledged nor refused", b.Missing)
-	}
-	if b := rep.Balance; b.Imbalances > 0 {
-		e := b.Examples[0]
-		say("%d of %d event states differ from the ledger; node %d check %d: %s", b.Imbalances, b.Compared, e.Node, e.Check, e.Problem)
-	}
+	rep.Verdict = append(rep.Verdict, rep.Balance.sentences()...)
 	if rep.Balance.Refused > 0 {
 		say("%d results were refused: %v", rep.Balance.Refused, rep.Refusals)
 	}

@@ -1,135 +1,109 @@
 package load
 
 import (
-	"context"
-	"fmt"
+	"math"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Kept is what the view says of one event state.
-type Kept struct {
-	Node    model.NodeID
-	Check   model.CheckID
-	Results uint64 // applied ever
-	Stream  uint64 // of the last one …
-	Number  uint64 // … and its number there
-}
-
-// View reads all event states, in any order.
-type View interface {
-	Each(ctx context.Context, fn func(Kept) error) error
-}
-
-// place names one event state.
-type place struct {
-	node  model.NodeID
-	check model.CheckID
-}
-
-// ledger is what one agent knows of its results. Guarded by the agent's lock.
+// ledger is what one agent knows of its signals: each is acknowledged, refused, or still
+// on its way. Numbers are settled in order and without holes, so that acked + refused is
+// also the last number settled. Guarded by the agent's lock.
 type ledger struct {
-	sent    uint64   // signals numbered
-	acked   uint64   // of those, kept
-	refused uint64   // of those, refused for good
-	results []uint32 // per check: acknowledged
-	numbers []uint64 // per check: of the last acknowledged
+	sent    uint64            // signals numbered
+	acked   uint64            // of those, kept
+	refused uint64            // of those, refused for good
+	shown   uint64            // the highest number that a session took
+	void    map[uint64]string // refused, with the reason, until the acknowledgement passes them
+	states  []entry           // by check
+	behind  bool              // a server took an acknowledgement back: said once
+	gone    bool              // the fault script left its machine dead: nobody waits for what it holds
 }
 
-// Imbalance is one disagreement between the ledger and the view.
-type Imbalance struct {
-	Node    model.NodeID  `json:"node"`
-	Check   model.CheckID `json:"check"`
-	Problem string        `json:"problem"`
+// entry is what the ledger keeps of one event state: 16 bytes, for there are millions.
+// Counts of two bytes stay at their greatest value.
+type entry struct {
+	results uint32 // acknowledged
+	number  uint32 // of the last of them; no simulated machine lives for 2^32 signals
+	digest  uint32 // of its status and output
+	unheard uint16 // of them, those that only a Welcome acknowledged: a refusal may have been lost with the connection before
+	refused uint16
 }
 
-// Balance is the verdict of the ledger.
-type Balance struct {
-	Sent         uint64      `json:"sent"`
-	Acknowledged uint64      `json:"acknowledged"`
-	Refused      uint64      `json:"refused"`
-	Missing      uint64      `json:"missing"`  // sent, neither acknowledged nor refused
-	Compared     int         `json:"compared"` // event states compared with the view
-	Imbalances   uint64      `json:"imbalances"`
-	Examples     []Imbalance `json:"examples,omitempty"` // at most ten
-}
+// settled is the last number whose fate is known.
+func (l *ledger) settled() uint64 { return l.acked + l.refused }
 
-// OK: nothing is missing and the view agrees.
-func (b *Balance) OK() bool { return b.Missing == 0 && b.Imbalances == 0 }
-
-func (b *Balance) add(p place, format string, args ...any) {
-	b.Imbalances++
-	if len(b.Examples) < 10 {
-		b.Examples = append(b.Examples, Imbalance{p.node, p.check, fmt.Sprintf(format, args...)})
+// pass settles the next number. heard: its acknowledgement came by the session that
+// would also have told of a refusal.
+func (l *ledger) pass(number uint64, s *sign, heard bool) (reason string, refused bool) {
+	var e *entry
+	if s.check >= 0 {
+		e = &l.states[s.check]
 	}
-}
-
-// expected is what the view must hold of one state.
-type expected struct {
-	results, number uint64
-	stream          wire.StreamID
-}
-
-// balance sums the agents' ledgers and compares them with the view. before is how
-// many results each state held when the run began. The agents must be at rest.
-func balance(ctx context.Context, agents []*agent, view View, before map[place]uint64) (*Balance, error) {
-	b := &Balance{}
-	want := map[place]expected{}
-	for _, a := range agents {
-		a.mu.Lock()
-		b.Sent += a.ledger.sent
-		b.Acknowledged += a.ledger.acked
-		b.Refused += a.ledger.refused
-		if view != nil && a.set != nil {
-			for i, n := range a.ledger.results {
-				if n > 0 {
-					want[place{a.node, a.set.chunks[i].Check}] = expected{uint64(n), a.ledger.numbers[i], a.stream}
-				}
-			}
+	if reason, refused = l.void[number]; refused {
+		delete(l.void, number)
+		l.refused++
+		if e != nil {
+			e.refused = more(e.refused)
 		}
-		a.mu.Unlock()
+		return reason, true
 	}
-	b.Missing = b.Sent - b.Acknowledged - b.Refused
-	if view == nil {
-		return b, nil
-	}
-	err := view.Each(ctx, func(k Kept) error {
-		p := place{k.Node, k.Check}
-		e, ok := want[p]
-		if !ok {
-			return nil // not ours: keepalives, the server's own
+	l.acked++
+	if e != nil {
+		e.results++
+		e.number, e.digest = uint32(number), s.digest
+		if !heard {
+			e.unheard = more(e.unheard)
 		}
-		delete(want, p)
-		b.Compared++
-		if got := k.Results - before[p]; got != e.results {
-			b.add(p, "%d results applied, %d acknowledged", got, e.results)
-		} else if k.Stream != uint64(e.stream) || k.Number != e.number {
-			b.add(p, "last is %x/%d, acknowledged %x/%d", k.Stream, k.Number, uint64(e.stream), e.number)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the view: %w", err)
 	}
-	for p, e := range want {
-		b.add(p, "not in the view, %d results acknowledged", e.results)
-	}
-	return b, nil
+	return "", false
 }
 
-// resultsOf reads how many results each state holds.
-func resultsOf(ctx context.Context, view View) (map[place]uint64, error) {
-	held := map[place]uint64{}
-	if view == nil {
-		return held, nil
+func more(n uint16) uint16 { return n + uint16(min(1, math.MaxUint16-n)) }
+
+// digest is four bytes of a result's status and output, never zero.
+func digest(status model.Status, output []byte) uint32 { return fold(status, xxhash.Sum64(output)) }
+
+func fold(status model.Status, sum uint64) uint32 { return max(1, uint32(sum>>8)^uint32(status)<<30) }
+
+// believe says up to which number an acknowledgement is to be settled, and writes down
+// what cannot be right in it.
+func (a *agent) believe(l wire.StreamLast) uint64 {
+	switch settled := a.ledger.settled(); {
+	case l.Stream != a.stream || l.Lane != wire.Live:
+		if l.Last > 0 {
+			a.accuse(neverSent, l.Last, "acknowledged up to %d in stream %x lane %d, which it never used", l.Last, uint64(l.Stream), l.Lane)
+		}
+		return 0
+	case l.Last > a.ledger.shown:
+		a.accuse(neverSent, l.Last, "acknowledged up to %d, and %d was the last it had sent", l.Last, a.ledger.shown)
+	case l.Last < settled && !a.ledger.behind:
+		a.ledger.behind = true
+		a.accuse(takenBack, l.Last+1, "holds up to %d, and had acknowledged up to %d", l.Last, settled)
 	}
-	err := view.Each(ctx, func(k Kept) error {
-		held[place{k.Node, k.Check}] = k.Results
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the view: %w", err)
+	return min(l.Last, a.ledger.shown)
+}
+
+// refuse notes a refusal until the acknowledgement passes its number.
+func (a *agent) refuse(r *wire.Refused) {
+	l := &a.ledger
+	switch settled := l.settled(); {
+	case r.Stream != a.stream || r.Lane != wire.Live || r.Number > l.shown:
+		a.accuse(neverSent, r.Number, "refused (%s) number %d of stream %x, and %d was the last it had sent", r.Code, r.Number, uint64(r.Stream), l.shown)
+	case r.Number <= settled:
+		a.accuse(refusedLate, r.Number, "refused (%s) after it had acknowledged up to %d", r.Code, settled)
+	default:
+		if l.void == nil {
+			l.void = map[uint64]string{}
+		}
+		l.void[r.Number] = r.Code
 	}
-	return held, nil
+}
+
+// accuse writes down what the server should not have said. Caller holds the lock.
+func (a *agent) accuse(kind string, number uint64, format string, args ...any) {
+	a.run.breaches.add(Imbalance{Node: a.node, Name: a.name, Number: number, Kind: kind}, format, args...)
 }

@@ -44,6 +44,7 @@ type run struct {
 	mu       sync.Mutex
 	chunks   map[model.ChunkID]*model.Chunk
 	sets     map[[32]byte]*checkSet
+	breaches breaches
 	failures map[string]uint64 // why connections could not be opened
 	losses   map[string]uint64 // why sessions ended
 	fewest   int               // checks in the smallest assignment seen; -1: none seen
@@ -170,7 +171,7 @@ func (r *run) lost(a *agent, err error) {
 // do is the run from top to bottom.
 func (r *run) do(ctx context.Context) (*Report, error) {
 	rep := newReport(r.cfg)
-	before, err := resultsOf(ctx, r.cfg.Before)
+	before, err := readBaseline(ctx, r.cfg.Before)
 	if err != nil {
 		return nil, err
 	}
@@ -208,6 +209,7 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 	}
 
 	r.drain(ctx)
+	closeHouse() // a keepalive under way would be missing
 	sum := newTally(from, to)
 	for _, s := range r.senders {
 		sum.merge(s.agents[0].tally)
@@ -334,15 +336,15 @@ func (r *run) drain(ctx context.Context) {
 
 // settle compares with the view, which may still be applying the last commits: a
 // difference is believed once it stays the same for two seconds.
-func (r *run) settle(ctx context.Context, before map[place]uint64) (*Balance, error) {
+func (r *run) settle(ctx context.Context, before baseline) (*Balance, error) {
 	last, same := uint64(0), 0
 	for {
-		b, err := balance(ctx, r.fleet, r.cfg.Before, before)
-		if err != nil || b.OK() || b.Missing > 0 || same == 2 {
+		b, err := r.balance(ctx, before)
+		if err != nil || b.OK() || same == 2 {
 			return b, err
 		}
-		if b.Imbalances != last {
-			last, same = b.Imbalances, 0
+		if now := b.Imbalances + b.Missing; now != last {
+			last, same = now, 0
 		}
 		same++
 		pause(ctx, time.Second)

@@ -8,9 +8,27 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
+
+// Kept is what the view says of one event state.
+type Kept struct {
+	Node    model.NodeID
+	Check   model.CheckID
+	Results uint64 // applied ever
+	Stream  uint64 // of the last one …
+	Number  uint64 // … and its number there
+	Digest  uint32 // of the last one's status and output; zero: not told
+	Expired bool   // the deadline judged since, and the last one may not have
+}
+
+// View reads all event states, in any order.
+type View interface {
+	Each(ctx context.Context, fn func(Kept) error) error
+}
 
 // StatesHandler answers with every event state's place and counters, a line each:
 // what the ledger is compared with. It belongs on the admin listener.
@@ -19,7 +37,11 @@ func StatesHandler(view event.Reader) http.Handler {
 		out := bufio.NewWriterSize(w, 64<<10)
 		defer out.Flush()
 		err := InProcess(view).Each(r.Context(), func(k Kept) error {
-			_, err := fmt.Fprintf(out, "%d %d %d %d %d\n", k.Node, k.Check, k.Results, k.Stream, k.Number)
+			expired := 0
+			if k.Expired {
+				expired = 1
+			}
+			_, err := fmt.Fprintf(out, "%d %d %d %d %d %d %d\n", k.Node, k.Check, k.Results, k.Stream, k.Number, k.Digest, expired)
 			return err
 		})
 		if err == nil {
@@ -53,7 +75,7 @@ func (v httpView) Each(ctx context.Context, fn func(Kept) error) error {
 		}
 		k, ok := parseKept(lines.Text())
 		if !ok {
-			return fmt.Errorf("read states from %s: line %q is not five numbers", v.url, lines.Text())
+			return fmt.Errorf("read states from %s: line %q is not seven numbers", v.url, lines.Text())
 		}
 		if err := fn(k); err != nil {
 			return err
@@ -64,7 +86,11 @@ func (v httpView) Each(ctx context.Context, fn func(Kept) error) error {
 
 // parseKept reads a line of StatesHandler: there are millions.
 func parseKept(text string) (k Kept, ok bool) {
-	var n [5]uint64
+	var all [7]uint64
+	n := all[:]
+	if strings.Count(text, " ") == 4 {
+		n = n[:5] // an older server's
+	}
 	for i := range n {
 		word, rest, more := strings.Cut(text, " ")
 		v, err := strconv.ParseUint(word, 10, 64)
@@ -73,7 +99,7 @@ func parseKept(text string) (k Kept, ok bool) {
 		}
 		n[i], text = v, rest
 	}
-	return Kept{model.NodeID(n[0]), model.CheckID(n[1]), n[2], n[3], n[4]}, true
+	return Kept{model.NodeID(all[0]), model.CheckID(all[1]), all[2], all[3], all[4], uint32(all[5]), all[6] > 0}, true
 }
 
 type inProcess struct{ view event.Reader }
@@ -90,7 +116,7 @@ func (v inProcess) Each(ctx context.Context, fn func(Kept) error) error {
 		}
 		for i := range page.States {
 			s := &page.States[i]
-			if err := fn(Kept{s.Node, s.Check, s.Results, s.Stream, s.Number}); err != nil {
+			if err := fn(Kept{s.Node, s.Check, s.Results, s.Stream, s.Number, fold(s.Status, xxhash.Sum64String(s.Output)), s.Expired}); err != nil {
 				return err
 			}
 		}

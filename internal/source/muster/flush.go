@@ -30,31 +30,33 @@ func (x *session) flush(w *scratch, due dueBits) error {
 	return nil
 }
 
-// sendAck acknowledges what is kept; refusals beyond what one Ack may name go with
-// more of them.
+// sendAck acknowledges what is kept; refusals beyond what one Ack may name go ahead with
+// more of them: what is acknowledged the agent forgets, and then a refusal names nothing.
 func (x *session) sendAck(w *scratch) error {
 	a := &w.ack
-	a.Last = a.Last[:0]
+	last := a.Last[:0]
 	x.mu.Lock()
 	for i := range x.streams {
 		if st := &x.streams[i]; st.fresh {
-			a.Last = append(a.Last, wire.StreamLast{StreamKey: st.StreamKey, Last: st.acked})
+			last = append(last, wire.StreamLast{StreamKey: st.StreamKey, Last: st.acked})
 			st.fresh = false
 		}
 	}
 	refused := x.refused
 	x.refused = nil
 	x.mu.Unlock()
-	defer func() { a.Refused = nil }()
+	defer func() { a.Last, a.Refused = last, nil }()
 	for {
 		n := min(len(refused), wire.MaxSignals)
-		a.Refused, refused = refused[:n], refused[n:]
+		a.Last, a.Refused, refused = nil, refused[:n], refused[n:]
+		if len(refused) == 0 {
+			a.Last = last
+		}
 		w.frame = wire.AppendAck(w.begin(), a)
 		x.srv.metrics.acks.Inc()
 		if err := x.conn.Write(w.frame); err != nil || len(refused) == 0 {
 			return err
 		}
-		a.Last = a.Last[:0]
 	}
 }
 

@@ -280,6 +280,25 @@ func TestSignalsRefusedByNumber(t *testing.T) {
 	a.waitAck(7)
 }
 
+// More refusals than one Ack may name: the agent hears of each before the acknowledgement
+// passes its number.
+func TestRefusalsComeBeforeTheirAcknowledgement(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.agent(w.node(1, 1))
+	w.journal.hold(true)
+	const n = 3
+	for i := range uint64(n) {
+		a.send(results(i*wire.MaxSignals+1, wire.MaxSignals, 99))
+	}
+	testenv.Until(t, "all to be appended", func() bool { return w.journal.queued() == n })
+	w.journal.hold(false)
+	heard := 0
+	a.wait("the acknowledgement", func() bool { heard = len(a.refused); return a.acks[live] == n*wire.MaxSignals })
+	if heard != n*wire.MaxSignals {
+		t.Errorf("%d refusals were heard when all %d numbers were acknowledged", heard, n*wire.MaxSignals)
+	}
+}
+
 func TestPoisonSignalIsRefusedAlone(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent(w.node(1, 1))

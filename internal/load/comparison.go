@@ -1,0 +1,118 @@
+package load
+
+import "github.com/muster-fleet/muster/internal/model"
+
+// comparison holds the view's states beside the ledgers'. Beyond them it takes a byte
+// per state, and some per agent.
+type comparison struct {
+	balance *Balance
+	agents  map[model.NodeID]*compared
+	indexes map[*checkSet]map[model.CheckID]int
+}
+
+// compared is one agent's part.
+type compared struct {
+	agent *agent
+	index map[model.CheckID]int
+	seen  []bool
+	open  map[int16]uint64 // results without an answer, by check: the view may have them or not
+}
+
+func newComparison(agents []*agent, b *Balance) *comparison {
+	c := &comparison{balance: b, agents: make(map[model.NodeID]*compared, len(agents)), indexes: map[*checkSet]map[model.CheckID]int{}}
+	for _, a := range agents {
+		a.mu.Lock()
+		if a.set != nil {
+			c.agents[a.node] = &compared{agent: a, index: c.index(a.set), seen: make([]bool, len(a.ledger.states)), open: a.unanswered()}
+		}
+		a.mu.Unlock()
+	}
+	return c
+}
+
+func (c *comparison) index(s *checkSet) map[model.CheckID]int {
+	if c.indexes[s] == nil {
+		c.indexes[s] = make(map[model.CheckID]int, len(s.chunks))
+		for i, chunk := range s.chunks {
+			c.indexes[s][chunk.Check] = i
+		}
+	}
+	return c.indexes[s]
+}
+
+// unanswered counts the results that a session took and nobody answered. Caller holds
+// the lock.
+func (a *agent) unanswered() map[int16]uint64 {
+	var open map[int16]uint64
+	for _, f := range a.held {
+		for i := f.done; i < len(f.each) && f.first+uint64(i) <= a.ledger.shown; i++ {
+			if open == nil {
+				open = map[int16]uint64{}
+			}
+			open[f.each[i].check]++
+		}
+	}
+	return open
+}
+
+// state compares one state of the view; before is how many results it held when the
+// run began. States that are not ours (keepalives, the server's own) pass.
+func (c *comparison) state(k Kept, before uint64) {
+	n := c.agents[k.Node]
+	if n == nil {
+		return
+	}
+	i, ours := n.index[k.Check]
+	if !ours {
+		return
+	}
+	n.seen[i] = true
+	a, b := n.agent, c.balance
+	a.mu.Lock()
+	e, stream := a.ledger.states[i], uint64(a.stream)
+	a.mu.Unlock()
+	got, want, open := k.Results-before, uint64(e.results), n.open[int16(i)]
+	if got == 0 && want == 0 {
+		return
+	}
+	b.Compared++
+	switch {
+	case k.Results < before:
+		n.differs(b, i, e, lost, "%d results applied, and %d were before the run", k.Results, before)
+	case got < want && e.refused > 0 && want-got <= uint64(e.unheard):
+		b.Unsure += want - got
+	case got < want:
+		n.differs(b, i, e, lost, "%d results applied, %d acknowledged", got, want)
+	case got > want+open:
+		n.differs(b, i, e, overdone, "%d results applied, %d acknowledged, %d without an answer", got, want, open)
+	case got > want || k.Expired: // a result without an answer is there, or the deadline has judged
+	case k.Stream != stream || k.Number != uint64(e.number):
+		n.differs(b, i, e, misnumbered, "last is %x/%d, acknowledged %x/%d", k.Stream, k.Number, stream, e.number)
+	case k.Digest != 0 && k.Digest != e.digest:
+		n.differs(b, i, e, garbled, "as many results applied as acknowledged, and the last one says something else")
+	}
+}
+
+// absent finds what the view does not hold at all.
+func (c *comparison) absent() {
+	for _, n := range c.agents {
+		for i, seen := range n.seen {
+			n.agent.mu.Lock()
+			e := n.agent.ledger.states[i]
+			n.agent.mu.Unlock()
+			switch {
+			case seen || e.results == 0:
+			case e.refused > 0 && uint64(e.results) <= uint64(e.unheard):
+				c.balance.Unsure += uint64(e.results)
+			default:
+				n.differs(c.balance, i, e, lost, "not in the view, %d results acknowledged", e.results)
+			}
+		}
+	}
+}
+
+func (n *compared) differs(b *Balance, i int, e entry, kind, format string, args ...any) {
+	chunk := n.agent.set.chunks[i]
+	b.Differ++
+	b.add(Imbalance{Node: n.agent.node, Name: n.agent.name, Check: chunk.Check, CheckName: chunk.CheckName, Number: uint64(e.number), Kind: kind}, format, args...)
+}
