@@ -62,7 +62,11 @@ func (s *Service) takeDeclared(ctx context.Context, by Who, at Key, key string, 
 	if err != nil {
 		return pki.Member{}, false, err
 	}
-	writes := append([]Write{{Key: at, Body: body, Expect: row.Revision}}, s.nodes.lift(keyTomb+key)...)
+	used, err := JoinTokens{s.opts.Store}.use(ctx, token)
+	if err != nil {
+		return pki.Member{}, false, err
+	}
+	writes := slices.Concat([]Write{{Key: at, Body: body, Expect: row.Revision}}, s.nodes.lift(keyTomb+key), used)
 	_, err = s.commitHeld(ctx, by, writes)
 	return pki.Member{UID: uid, Name: at.Name, Namespace: at.Namespace}, err == nil, err
 }

@@ -20,8 +20,18 @@ func TestATokenIsUsedWithItsNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	declared := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "declared"}, Spec: &model.NodeSpec{}}
+	if _, err := w.Apply(t.Context(), ada, []model.Resource{declared}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	tokens := intent.JoinTokens{Store: w.Store()}
-	for name, keep := range map[string]pki.JoinToken{"new": {MaxUses: 1}, "replace": {MaxUses: 1, Node: first.UID}} {
+	for name, c := range map[string]struct {
+		keep  pki.JoinToken
+		wants string
+	}{
+		"new": {pki.JoinToken{MaxUses: 1}, "db"}, "replace": {pki.JoinToken{MaxUses: 1, Node: first.UID}, "db"}, "declared": {pki.JoinToken{MaxUses: 1}, "declared"},
+	} {
+		keep := c.keep
 		keep.ID = name
 		if err := tokens.Create(t.Context(), ada, keep); err != nil {
 			t.Fatal(err)
@@ -40,7 +50,7 @@ func TestATokenIsUsedWithItsNode(t *testing.T) {
 		begun := w.commits.Load()
 		dead, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := w.Register(dead, name+" key", token, pki.EnrolRequest{Name: "db"}); err == nil || uses() != 0 {
+		if _, err := w.Register(dead, name+" key", token, pki.EnrolRequest{Name: c.wants}); err == nil || uses() != 0 {
 			t.Errorf("%s: what was not kept: %v, %d uses", name, err, uses())
 		}
 		var group sync.WaitGroup
@@ -48,7 +58,7 @@ func TestATokenIsUsedWithItsNode(t *testing.T) {
 		tried := w.commits.Load()
 		for i := range 8 {
 			group.Go(func() {
-				_, err := w.join(t, fmt.Sprint(name, " key ", i), "db", token)
+				_, err := w.join(t, fmt.Sprint(name, " key ", i), c.wants, token)
 				if err == nil {
 					joined.Add(1)
 				} else if model.ClassOf(err) != model.Unauthenticated {
