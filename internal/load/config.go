@@ -52,6 +52,7 @@ type Config struct {
 	ServerTLS string                                          // the listener of classes with TLS, host:port; Server is that of the others
 	Members   []Member                                        // its machines; nil: Members(Scenario)
 	Control   Control                                         // the server's process, for faults; nil: it is not the run's own
+	Data      string                                          // the server's data folder, where it is on this machine: is there room? Empty: not looked at
 	API       *client.Client                                  // for operators and changes of intent; nil: there is no login
 	Second    func(from time.Time, h *hdrhistogram.Histogram) // every second: latencies of what was acknowledged in it, in µs
 

@@ -1,8 +1,12 @@
-//go:build unix
+//go:build linux || darwin || freebsd
 
 package load
 
-import "syscall"
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+)
 
 // openFiles is the hard limit. The Go runtime raises the soft one to it at start.
 func openFiles() (uint64, bool) {
@@ -11,4 +15,19 @@ func openFiles() (uint64, bool) {
 		return 0, false
 	}
 	return uint64(l.Max), true
+}
+
+// freeDisk is how much may be written to a folder, or to where it would be made.
+func freeDisk(dir string) (int64, bool) {
+	for dir != "" {
+		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return 0, false
+	}
+	return int64(s.Bavail) * int64(s.Bsize), true
 }

@@ -3,45 +3,105 @@ package load
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Memory of one simulated agent in this process, measured generously, in bytes.
+// Memory, measured generously, in bytes: of a simulated agent in this process, and of what
+// a server keeps for it.
 const (
-	plainAgent = 24 << 10
-	tlsAgent   = 64 << 10
+	plainAgent   = 24 << 10
+	tlsAgent     = 64 << 10
+	plainSession = 16 << 10
+	tlsSession   = 40 << 10
+	serverState  = 800
 )
 
-// preflight names what on this machine would break the run, all at once.
+// Disk of a server under test, in bytes: its journal is cut as snapshots are saved, and
+// never larger than its budget.
+const (
+	diskBase      = 512 << 20 // what is held back, databases, log
+	diskResult    = 40        // beside its output
+	journalBudget = 4 << 30
+)
+
+// otherFiles are those that a process has open beside its agents' connections.
+const otherFiles = 200
+
+// Preflight names what on this machine would break a run, all at once, as an error; and
+// what would spoil its figures. Nothing is opened or started for it.
+func Preflight(c Config) (warnings []string, err error) {
+	if c, err = c.withDefaults(); err != nil {
+		return nil, err
+	}
+	if load, ok := loadAverage(); ok && load > float64(runtime.NumCPU())/4 {
+		warnings = append(warnings, fmt.Sprintf("this machine is busy (load average %.2f, %d cores): figures of a machine shared with others cannot be repeated. "+
+			"Wait, or end what runs (top)", load, runtime.NumCPU()))
+	}
+	return warnings, preflight(c)
+}
+
 func preflight(c Config) error {
+	d := c.demand()
 	var problems []string
-	if limit, ok := openFiles(); ok && uint64(c.Agents)+200 > limit {
-		problems = append(problems, fmt.Sprintf("open files: %d agents need %d, the hard limit is %d (raise it: ulimit -Hn, LimitNOFILE; or fewer --agents)",
-			c.Agents, c.Agents+200, limit))
+	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	need := d.connections + otherFiles
+	if limit, ok := openFiles(); ok && uint64(need) > limit {
+		say("open files: %d connections need %d, the hard limit is %d. Raise it: ulimit -Hn %d as root, LimitNOFILE= of a unit, --ulimit nofile= of a container; %s",
+			d.connections, need, limit, need, c.fewer(float64(limit-min(limit, otherFiles))/float64(d.connections)))
 	}
 	if low, high, ok := portRange(); ok && strings.HasPrefix(c.Server, "127.") {
-		if need := (c.Agents + c.Sources - 1) / c.Sources; need > high-low {
-			problems = append(problems, fmt.Sprintf("ports: %d connections from each of %d source addresses, the range %d-%d has %d (raise --sources)",
-				need, c.Sources, low, high, high-low))
+		sources := max(c.Sources, 1)
+		if need := (d.connections + sources - 1) / sources; need > high-low {
+			say("ports: %d connections from each of %d source addresses, the range %d-%d has %d. Use more addresses: --sources %d; or widen it: sysctl -w net.ipv4.ip_local_port_range='10000 65000'",
+				need, sources, low, high, high-low, (d.connections+high-low-1)/(high-low))
 		}
 	}
 	if free, ok := freeMemory(); ok {
-		each := int64(plainAgent)
-		if c.TLS != nil {
-			each = tlsAgent
+		if need := d.memory(c.Control != nil); need > free {
+			say("memory: %d agents need about %d MiB, %d MiB are free. End what uses it; %s", d.agents, need>>20, free>>20, c.fewer(float64(free)/float64(need)))
 		}
-		need := each*int64(c.Agents) + int64(c.Fleet)*(1024+int64(c.Checks)*64) // those away have a ledger
-		if need > free {
-			problems = append(problems, fmt.Sprintf("memory: %d agents need about %d MiB, %d MiB are free", c.Agents, need>>20, free>>20))
+	}
+	if free, ok := freeDisk(c.Data); ok && c.Data != "" {
+		if need := d.disk(); need > free {
+			say("disk: the server may write about %d MiB to %s, %d MiB are free. Make room, or put its folder elsewhere: TMPDIR=/mnt/disk", need>>20, c.Data, free>>20)
 		}
 	}
 	if len(problems) == 0 {
 		return nil
 	}
 	return model.Errorf(model.Limited, "this machine cannot hold the run:\n  %s", strings.Join(problems, "\n  "))
+}
+
+// memory is what the simulated agents need, and the server if it is on this machine.
+func (d demand) memory(server bool) int64 {
+	plain := int64(d.connections - d.withTLS)
+	// Those that are away have a ledger.
+	need := plain*plainAgent + int64(d.withTLS)*tlsAgent + int64(d.agents)*1024 + int64(d.states)*64
+	if server {
+		need += plain*plainSession + int64(d.withTLS)*tlsSession + int64(d.states)*serverState
+	}
+	return need
+}
+
+// disk is what the server may have on it at the most.
+func (d demand) disk() int64 {
+	return diskBase + int64(min(journalBudget, d.results*(diskResult+d.output))) + 2*int64(d.states)*int64(diskResult+d.output)
+}
+
+// fewer says how to make a run smaller, to this share of its size.
+func (c Config) fewer(share float64) string {
+	if c.Scenario != nil {
+		scale := c.Scenario.Scale
+		if scale == 0 {
+			scale = 1
+		}
+		return fmt.Sprintf("or play it smaller: --scale %.2g", max(0.01, 0.95*share*scale))
+	}
+	return "or fewer --agents"
 }
 
 func portRange() (low, high int, ok bool) {
@@ -54,15 +114,16 @@ func portRange() (low, high int, ok bool) {
 }
 
 func freeMemory() (int64, bool) {
-	text, err := os.ReadFile("/proc/meminfo")
+	kb, err := strconv.ParseInt(strings.TrimSuffix(field("/proc/meminfo", "MemAvailable"), " kB"), 10, 64)
+	return kb << 10, err == nil
+}
+
+// loadAverage is that of the last minute.
+func loadAverage() (load float64, ok bool) {
+	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return 0, false
 	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
-			kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-			return kb << 10, err == nil
-		}
-	}
-	return 0, false
+	n, _ := fmt.Sscan(string(text), &load)
+	return load, n == 1
 }

@@ -151,6 +151,9 @@ func newReport(c Config) *Report {
 
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
+// LatencyOf sums up a histogram of microseconds.
+func LatencyOf(h *hdrhistogram.Histogram) Latency { return latency(h) }
+
 func latency(h *hdrhistogram.Histogram) Latency {
 	q := func(p float64) float64 { return float64(h.ValueAtQuantile(p)) / 1000 }
 	return Latency{Mean: h.Mean() / 1000, P50: q(50), P90: q(90), P99: q(99), P999: q(99.9), Max: float64(h.Max()) / 1000}

@@ -1,0 +1,56 @@
+package load
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func minutes(n int) model.Duration { return model.Duration(time.Duration(n) * time.Minute) }
+
+// What a scenario asks of a machine, by its classes and phases.
+func TestDemandOfScenario(t *testing.T) {
+	sc := &scenario.Scenario{
+		Agents: []scenario.Class{
+			{Name: "web", Count: 100, TLS: true, Checks: []scenario.Check{{Name: "a", Count: 4, Interval: model.Duration(5 * time.Second)}}},
+			{Name: "cheap", Count: 1000, Share: 10, Checks: []scenario.Check{{Name: "b", Interval: minutes(1), Output: scenario.Output{Bytes: 500}}}},
+		},
+		Phases: []scenario.Phase{{Ramp: minutes(1)}, {Steady: minutes(2), Rate: 1.5}, {Drain: minutes(1)}},
+	}
+	d := demandOf(sc)
+	own := 80 + 1000.0/60
+	near := func(got, want float64) bool { return got > want*0.999 && got < want*1.001 }
+	if d.agents != 1100 || d.connections != 200 || d.withTLS != 100 || d.states != 1400 || !near(d.rate, 1.5*own) ||
+		!near(d.results, own*60+own*1.5*120) || !near(d.output, (80*100+1000.0/60*500)/own) {
+		t.Errorf("%+v", d)
+	}
+	sc.Phases = []scenario.Phase{{Step: minutes(1), Rate: 1, By: 0.5, To: 2}}
+	if d := demandOf(sc); !near(d.results, own*60*(1+1.5+2)) || !near(d.rate, own) {
+		t.Errorf("steps: %+v", d)
+	}
+}
+
+// All that stands in the way is said at once, with what to type.
+func TestPreflightSaysWhatToDo(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("limits are read on Linux")
+	}
+	check := scenario.Check{Name: "c", Count: 1000, Interval: minutes(1), Output: scenario.Output{Bytes: 1 << 20}}
+	sc := &scenario.Scenario{Agents: []scenario.Class{{Name: "all", Count: 100_000_000, Checks: []scenario.Check{check}}}, Phases: []scenario.Phase{{Steady: minutes(60)}}}
+	err := preflight(Config{Server: "127.0.0.1:1", Scenario: sc, Sources: 10, Data: t.TempDir() + "/not/yet"})
+	if model.ClassOf(err) != model.Limited {
+		t.Fatalf("got %v", err)
+	}
+	for _, want := range []string{"open files: 100000000 connections", "ulimit -Hn", "--scale 0.01", "ports:", "--sources ", "memory:", "disk: ", "TMPDIR="} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in:\n%v", want, err)
+		}
+	}
+	if err := preflight(Config{Server: "127.0.0.1:1", Agents: 2, Fleet: 2, Checks: 2, Sources: 1}); err != nil {
+		t.Errorf("a tiny run: %v", err)
+	}
+}

@@ -1,0 +1,179 @@
+package subject
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+const (
+	stopWithin  = 30 * time.Second // then a planned end becomes kill -9
+	readyWithin = 5 * time.Minute  // a large journal is read again at a start
+)
+
+// process is one life of the server.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed at its end
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// PID is the server's process now, 0 where it does not run or is not known.
+func (s *Subject) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil || s.running.ended() {
+		return 0
+	}
+	return s.running.cmd.Process.Pid
+}
+
+// begin starts the server and waits until it is ready.
+func (s *Subject) begin(ctx context.Context) error {
+	if err := s.launch(); err != nil {
+		return err
+	}
+	return s.waitReady(ctx)
+}
+
+func (s *Subject) launch() error {
+	log, err := os.OpenFile(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the log of the server under test: %w", err)
+	}
+	defer log.Close()
+	cmd := exec.Command(s.words[0], s.words[1:]...)
+	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, s.dir
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MUSTER_") }) // settings of other servers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return context.Canceled
+	}
+	if err := s.guard.Start(cmd); err != nil {
+		return fmt.Errorf("start the server under test: %w", err)
+	}
+	p := &process{cmd, make(chan struct{})}
+	s.running = p
+	go func() {
+		_ = cmd.Wait()
+		s.guard.Ended(cmd)
+		close(p.done)
+	}()
+	return nil
+}
+
+// waitReady waits until readyz says so.
+func (s *Subject) waitReady(ctx context.Context) error {
+	s.mu.Lock()
+	p := s.running
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, model.Errorf(model.Unavailable, "the server under test is not ready after %s", readyWithin))
+	defer cancel()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for {
+		if _, err := s.get(ctx, "/readyz"); err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-p.done:
+			return model.Errorf(model.Unavailable, "the server under test ended while it started:\n%s", s.lastWords()).
+				WithHint("it was started as: %s", strings.Join(s.words, " "))
+		case <-look.C:
+		}
+	}
+}
+
+// get asks the admin listener.
+func (s *Subject) get(ctx context.Context, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Admin+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Close = true // it may be started anew at any time
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s", path, response.Status)
+	}
+	return data, err
+}
+
+// lastWords are the last lines of the log.
+func (s *Subject) lastWords() string {
+	data, _ := os.ReadFile(s.Log)
+	lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
+	return string(bytes.Join(lines[max(0, len(lines)-10):], []byte("\n")))
+}
+
+// signal sends one to the server.
+func (s *Subject) signal(sig syscall.Signal) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil || s.running.ended() {
+		return model.Errorf(model.Unavailable, "the server under test does not run")
+	}
+	return s.running.cmd.Process.Signal(sig)
+}
+
+// end asks the server to end, and kills it after a while. Zero: at once.
+func (s *Subject) end(within time.Duration) {
+	s.mu.Lock()
+	p := s.running
+	s.mu.Unlock()
+	if p == nil {
+		return
+	}
+	if within > 0 && s.signal(syscall.SIGCONT) == nil && s.signal(syscall.SIGTERM) == nil { // one that is stopped hears nothing
+		timer := time.NewTimer(within)
+		defer timer.Stop()
+		select {
+		case <-p.done:
+			return
+		case <-timer.C:
+		}
+	}
+	_ = s.signal(syscall.SIGKILL)
+	<-p.done
+}
+
+// Restart ends the server as planned and starts it again.
+func (s *Subject) Restart(ctx context.Context) error {
+	s.end(stopWithin)
+	return s.begin(ctx)
+}
+
+// Kill is kill -9, and a start.
+func (s *Subject) Kill(ctx context.Context) error {
+	s.end(0)
+	return s.begin(ctx)
+}
+
+// Pause stops the process without telling it; Continue lets it go on.
+func (s *Subject) Pause() error    { return s.signal(syscall.SIGSTOP) }
+func (s *Subject) Continue() error { return s.signal(syscall.SIGCONT) }

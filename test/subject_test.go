@@ -1,0 +1,97 @@
+//go:build linux
+
+package test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/subject"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// The server under test is prepared, killed, stopped and started again as a scenario asks;
+// it can be read, and nothing of it is left.
+func TestSubject(t *testing.T) {
+	t.Parallel()
+	sc := &scenario.Scenario{Name: "tiny", Agents: []scenario.Class{{Name: "web", Count: 3, Checks: []scenario.Check{{Name: "ping", Count: 2, Interval: model.Duration(time.Second)}}}}}
+	base := t.TempDir()
+	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: base, Flags: []string{"--journal-reserve", "1MiB"},
+		Prepare: func(ctx context.Context, service *intent.Service) error {
+			return load.PrepareScenario(ctx, service, sc)
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	nodes, err := s.API.NodeStates(t.Context(), v1.NodeFilter{Namespace: load.Namespace, Group: "web", Limit: 10})
+	if err != nil || len(nodes.Items) != 3 {
+		t.Fatalf("%d nodes in the class's group, %v", len(nodes.Items), err)
+	}
+	if _, err := s.Authority(); err != nil {
+		t.Error(err)
+	}
+	if e := s.Environment(t.Context()); e.Server["version"] == "" || e.Server["flags"] != "--journal-reserve 1MiB" || e.Fsync.Max <= 0 {
+		t.Errorf("environment %+v", e)
+	}
+	profiles := filepath.Join(base, "profiles")
+	files, err := s.Profile(t.Context(), profiles, "steady", 1)
+	if err != nil || len(files) != 6 {
+		t.Errorf("profiles %v, %v", files, err)
+	}
+	for name := range files {
+		data, err := os.ReadFile(filepath.Join(base, name))
+		if gzip := bytes.HasPrefix(data, []byte{0x1f, 0x8b}); err != nil || gzip != (filepath.Ext(name) == ".pprof") || len(data) == 0 {
+			t.Errorf("%s: %d bytes, %v", name, len(data), err)
+		}
+	}
+
+	first := s.PID()
+	for i, again := range []func(context.Context) error{s.Kill, s.Restart} {
+		if err := again(t.Context()); err != nil || s.PID() == first || s.PID() == 0 {
+			t.Fatalf("%d: process %d, before %d: %v", i, s.PID(), first, err)
+		}
+		first = s.PID()
+	}
+	if err := errors.Join(s.Pause(), s.Continue()); err != nil {
+		t.Error(err)
+	}
+	if err := s.Pause(); err != nil { // one that stands still is ended all the same
+		t.Error(err)
+	}
+	s.Stop()
+	if err := syscall.Kill(first, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("process %d: %v", first, err)
+	}
+	if _, err := os.Stat(s.Data); !errors.Is(err, fs.ErrNotExist) || s.PID() != 0 {
+		t.Errorf("the data folder is still there (%v), process %d", err, s.PID())
+	}
+	if err := s.Kill(t.Context()); err == nil {
+		t.Error("it was started after its end")
+	}
+}
+
+// A server that cannot start says why.
+func TestSubjectDoesNotStart(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: base, Flags: []string{"--max-frame", "1"}})
+	if s != nil || model.ClassOf(err) != model.Unavailable || !bytes.Contains([]byte(err.Error()), []byte("max-frame")) {
+		t.Errorf("got %v", err)
+	}
+	if left, _ := os.ReadDir(base); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+}
