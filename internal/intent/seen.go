@@ -154,6 +154,9 @@ func (s *Service) unwritten() (seen map[uuid.UUID]Said, keys map[uuid.UUID]strin
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
 	maps.DeleteFunc(s.nodes.paces, func(_ uuid.UUID, p pace) bool { return p.now(now).used == 0 })
+	if len(s.nodes.paces) == 0 {
+		s.nodes.paces = map[uuid.UUID]pace{}
+	}
 	seen, keys = map[uuid.UUID]Said{}, map[uuid.UUID]string{}
 	for uid, said := range s.nodes.seen {
 		if s.nodes.paces[uid].now(now).used > factsAtOnce-1 {
@@ -227,6 +230,12 @@ func (s *Service) wrote(seen map[uuid.UUID]Said, keys map[uuid.UUID]string, writ
 	}
 	for uid := range keys {
 		delete(s.nodes.first, uid)
+	}
+	if len(s.nodes.seen) == 0 { // a map keeps the room that a fleet took which came at once
+		s.nodes.seen = map[uuid.UUID]Said{}
+	}
+	if len(s.nodes.first) == 0 {
+		s.nodes.first = map[uuid.UUID]string{}
 	}
 }
 

@@ -183,6 +183,21 @@ func (c *Conn) payload(n int) ([]byte, error) {
 	}
 }
 
+// Wait waits until something has come that Read may read, and takes next to no stack for
+// it: what waits for long waits here. What Read returned before is valid no more.
+func (c *Conn) Wait() error {
+	c.release()
+	if c.from < c.to {
+		return nil
+	}
+	n, err := c.nc.Read(c.buf[:])
+	if n == 0 {
+		return err
+	}
+	c.from, c.to = 0, n
+	return nil
+}
+
 func (c *Conn) release() {
 	if c.big != nil {
 		c.buffers.put(c.big)
@@ -195,11 +210,9 @@ type buffered Conn
 
 func (c *buffered) Read(p []byte) (int, error) {
 	if c.from == c.to {
-		n, err := c.nc.Read(c.buf[:])
-		if n == 0 {
+		if err := (*Conn)(c).Wait(); err != nil || c.from == c.to {
 			return 0, err
 		}
-		c.from, c.to = 0, n
 	}
 	n := copy(p, c.buf[c.from:c.to])
 	c.from += n

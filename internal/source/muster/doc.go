@@ -8,7 +8,8 @@
 // handshake.go, batches go to the journal in batch.go; what the agent is told
 // (flush.go, assign.go) waits in outbox.go for a writer.
 //
-// Goroutines: one reader per connection; a few writers shared by all sessions, and one
+// Goroutines: one reader per connection, which waits on a small stack and handles messages
+// on one that it borrows (stacks.go); a few writers shared by all sessions, and one
 // more for each peer that does not read (outbox.go); one housekeeper (pings, idle
 // sessions, Slow). Locks, in order: registry, then session; the journal calls Committed
 // with neither held.

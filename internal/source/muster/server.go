@@ -37,6 +37,7 @@ type Server struct {
 	draining atomic.Int64  // RetryMs told to those who come while we leave; 0: not leaving
 	stopping atomic.Bool
 	readers  sync.WaitGroup // one per connection
+	stacks   stacks         // of readers that handle a message
 	writers  sync.WaitGroup // those that replace the stuck included
 
 	// base ends with Run: no Append and no wait for the view outlasts it.
@@ -98,6 +99,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.stop()
 	s.registry.each(func(x *session) { x.conn.Close() })
 	s.readers.Wait()
+	s.stacks.close()
 	s.acks.close()
 	s.pushes.close()
 	s.writers.Wait()

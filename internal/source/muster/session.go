@@ -115,7 +115,7 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn, proven Proof) {
 		g.prove()
 	}
 	_ = nc.SetReadDeadline(time.Time{})
-	go x.read() // on a fresh stack: that of the handshake has grown
+	go x.read()
 }
 
 // crowdedAnswer comes before WebSocket: who sends many requests is not read.
@@ -125,41 +125,50 @@ const crowdedAnswer = "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nCo
 // partWithin is how long a peer that is sent away may take to read why.
 const partWithin = 2 * time.Second
 
-// read handles frames until the session ends.
+// read has messages handled until the session ends.
 func (x *session) read() {
 	defer x.srv.readers.Done()
 	var cause string
 	for cause == "" {
-		op, frame, err := x.conn.Read(x.srv.cfg.Limits.FrameBytes)
-		if err != nil {
+		if err := x.conn.Wait(); err != nil {
 			cause = x.readError(err)
-			break
-		}
-		x.heard.Store(x.srv.clock.Load())
-		if op != wsconn.Binary {
-			x.srv.metrics.controls.Inc()
-			if op == wsconn.Pong {
-				x.pong(frame)
-			}
-			x.payFrame()
-			continue
-		}
-		x.srv.metrics.received.Inc()
-		x.srv.metrics.bytes.Add(float64(len(frame)))
-		x.paused.Store(true)
-		out := x.frame(frame)
-		if out != kept { // a batch has paid by its signals
-			x.payFrame()
-		}
-		x.paused.Store(false)
-		x.heard.Store(x.srv.clock.Load())
-		x.srv.metrics.frames[out].Inc()
-		switch out {
-		case hole, malformed, oversized, streams, unkept, displaced:
-			cause = outcomeNames[out]
+		} else {
+			cause = x.srv.stacks.message(x)
 		}
 	}
 	x.end(cause)
+}
+
+// message handles what has come; not empty: why the session ends.
+func (x *session) message() (cause string) {
+	op, frame, err := x.conn.Read(x.srv.cfg.Limits.FrameBytes)
+	if err != nil {
+		return x.readError(err)
+	}
+	x.heard.Store(x.srv.clock.Load())
+	if op != wsconn.Binary {
+		x.srv.metrics.controls.Inc()
+		if op == wsconn.Pong {
+			x.pong(frame)
+		}
+		x.payFrame()
+		return ""
+	}
+	x.srv.metrics.received.Inc()
+	x.srv.metrics.bytes.Add(float64(len(frame)))
+	x.paused.Store(true)
+	out := x.frame(frame)
+	if out != kept { // a batch has paid by its signals
+		x.payFrame()
+	}
+	x.paused.Store(false)
+	x.heard.Store(x.srv.clock.Load())
+	x.srv.metrics.frames[out].Inc()
+	switch out {
+	case hole, malformed, oversized, streams, unkept, displaced:
+		return outcomeNames[out]
+	}
+	return ""
 }
 
 // readError names why reading ended, and tells an agent that broke the protocol.

@@ -1,0 +1,44 @@
+//go:build !race
+
+package muster
+
+import (
+	rtmetrics "runtime/metrics"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// A session that has handled messages waits on the stack that every goroutine begins with.
+func TestIdleSessionsKeepTheirFirstStack(t *testing.T) {
+	const sessions, first = 400, 2 << 10
+	w := newWorld(t, nil)
+	stacks := func() int {
+		sample := []rtmetrics.Sample{{Name: "/memory/classes/heap/stacks:bytes"}}
+		rtmetrics.Read(sample)
+		return int(sample[0].Value.Uint64())
+	}
+	connect := func(n int) {
+		f := w.hello(w.node(n, 1))
+		f.say(wire.AppendBatch(nil, results(1, 8, 1)))
+		for kind := wire.Kind(0); kind != wire.KindAck; {
+			kind, _ = f.hear()
+		}
+	}
+	for n := range 50 { // what all sessions share has its working size
+		connect(n)
+	}
+	before := stacks()
+	for n := range sessions {
+		connect(1000 + n)
+	}
+	if each := (stacks() - before) / sessions; each > first*3/2 {
+		t.Errorf("the stack of a session takes %d bytes, want %d", each, first)
+	}
+	w.server.stacks.mu.Lock()
+	free := len(w.server.stacks.free)
+	w.server.stacks.mu.Unlock()
+	if free == 0 || free > stacksKept {
+		t.Errorf("%d stacks are kept", free)
+	}
+}
