@@ -1,0 +1,134 @@
+package page
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// environmentSection is what the run depended on.
+func environmentSection(rep *load.Report) section {
+	m := rep.Machine
+	commit := rep.Commit
+	if rep.Dirty {
+		commit += ", with changes that are not in it"
+	}
+	cores := ""
+	if m.Cores > 0 {
+		cores = fmt.Sprint(m.Cores)
+	}
+	memory := ""
+	if m.Memory > 0 {
+		memory = size(float64(m.Memory))
+	}
+	e := rep.Environment
+	if e == nil {
+		e = &load.Environment{}
+	}
+	fsync := ""
+	if f := e.Fsync; f.Max > 0 {
+		fsync = fmt.Sprintf("p50 %s, p99 %s, slowest %s, measured before the run with appends of 4 kB", millis(f.P50), millis(f.P99), millis(f.Max))
+	}
+	s := section{ID: "environment", Title: "Where it ran"}
+	s.Tables = pairs("", "Processor", m.CPU, "Cores", cores, "Memory", memory, "Kernel", m.Kernel, "Virtual", e.Virtual, "Load before the run", m.Load,
+		"File system", e.FileSystem, "Device", e.Device, "fsync", fsync, "Muster", rep.Version, "Commit", commit, "Go", m.Go).list()
+	s.Tables = append(s.Tables, ofMap("Server", e.Server).list()...)
+	s.Tables = append(s.Tables, ofMap("Limits", e.Limits).list()...)
+	s.Tables = append(s.Tables, ofMap("Other programs", e.Packages).list()...)
+	if rep.Others > 0 {
+		s.Text = []string{fmt.Sprintf("Others used %s cores of the machine meanwhile.", figures(rep.Others))}
+	}
+	return s
+}
+
+func logSection(rep *load.Report) section {
+	t := newTable("", "the server said", "'level", "times")
+	for _, l := range rep.Logged {
+		t.add(l.Message, l.Level, count(float64(l.Count)))
+	}
+	return section{ID: "log", Title: "The server's log, counted", Tables: t.list()}
+}
+
+func metricsSection(rep *load.Report) section {
+	t := newTable("", "metric", "value")
+	for _, name := range slices.Sorted(maps.Keys(rep.Metrics)) {
+		t.add(name, figures(rep.Metrics[name]))
+	}
+	s := section{ID: "metrics", Title: "The server's metrics", Tables: t.list(), Folded: true}
+	if len(s.Tables) > 0 {
+		s.Text = []string{"Counters: what they gained over the measured time. Gauges: where they stood at its end."}
+	}
+	return s
+}
+
+// scenarioSection is the scenario as it was played, in the form of its file.
+func scenarioSection(rep *load.Report) (section, error) {
+	if rep.Scenario == nil {
+		return section{}, nil
+	}
+	data, err := json.Marshal(rep.Scenario)
+	if err != nil {
+		return section{}, fmt.Errorf("encode the scenario: %w", err)
+	}
+	text, err := model.YAML(data)
+	if err != nil {
+		return section{}, fmt.Errorf("encode the scenario: %w", err)
+	}
+	s := section{ID: "scenario", Title: "The scenario, as it was played", Code: []code{{"", string(text)}}}
+	if a := rep.Scenario.Answers; a != "" {
+		s.Text = []string{"It answers: " + a}
+	}
+	return s, nil
+}
+
+// fileSection links what lies beside the page.
+func fileSection(rep *load.Report) section {
+	s := section{ID: "files", Title: "Beside this page"}
+	for _, name := range slices.Sorted(maps.Keys(rep.Files)) {
+		s.Links = append(s.Links, note{name, rep.Files[name]})
+	}
+	return s
+}
+
+// reproduceSection is what to type to have this run again.
+func reproduceSection(rep *load.Report) section {
+	var b strings.Builder
+	if rep.Commit != "" {
+		fmt.Fprintf(&b, "git checkout %s\nmake build\n", quote(rep.Commit))
+	}
+	if len(rep.Command) > 0 {
+		words := make([]string, len(rep.Command))
+		for i, w := range rep.Command {
+			words[i] = quote(w)
+		}
+		b.WriteString(strings.Join(words, " ") + "\n")
+	}
+	if b.Len() == 0 {
+		return section{}
+	}
+	s := section{ID: "reproduce", Title: "To run it again", Code: []code{{"", b.String()}}}
+	if rep.Dirty {
+		s.Text = append(s.Text, "What was measured was built with changes that are not in the commit.")
+	}
+	if rep.Scenario != nil {
+		s.Text = append(s.Text, "The scenario above, saved as a file, can stand in place of its name.")
+	}
+	s.Text = append(s.Text, fmt.Sprintf("The seed was %d: the same nodes, the same timetable.", rep.Plan.Seed))
+	return s
+}
+
+// quote writes a word for a shell.
+func quote(w string) string {
+	safe := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,./_-", r)
+	}
+	if w != "" && strings.IndexFunc(w, func(r rune) bool { return !safe(r) }) < 0 {
+		return w
+	}
+	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+}

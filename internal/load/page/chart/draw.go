@@ -1,0 +1,167 @@
+package chart
+
+import (
+	_ "embed" // the template
+	"math"
+	"strconv"
+	"strings"
+)
+
+//go:embed chart.html
+var source string
+
+// Template is the html/template that defines "chart": a Drawing as a figure. The page
+// that takes it brings style and, for values under the pointer, script.
+func Template() string { return source }
+
+// Drawing is a chart with everything at its place: percentages from the left and from
+// the top.
+type Drawing struct {
+	Chart
+	Across, Up []Label
+	Paths      []Path
+	Stretches  []Stretch
+	Moments    []Moment
+	Keys       []Key
+	Head       []string
+	Rows       []Row
+}
+
+// Label is one division of an axis.
+type Label struct {
+	At   float64
+	Text string
+	Odd  bool // left out where there is little room
+	Edge string
+}
+
+// Path is one line, in a square of 1,000 by 1,000.
+type Path struct {
+	Tone       string
+	Line, Area string
+	Dots       string
+	Dashed     bool
+}
+
+// Stretch is a band; Room says for how much width its name is short enough.
+type Stretch struct {
+	Name, Tone  string
+	From, Width float64
+	Room        string
+}
+
+// Moment is a mark.
+type Moment struct {
+	Mark
+	At float64
+}
+
+// Key names a line beside its end.
+type Key struct {
+	Name, Tone string
+	At         float64
+	Value      string // typical: the median
+	Dashed     bool
+}
+
+// Row is one row of the table; At is its place on the horizontal axis.
+type Row struct {
+	At    float64
+	Cells []string
+}
+
+// Draw places everything.
+func (c Chart) Draw() Drawing {
+	d := Drawing{Chart: c}
+	xs, ys := c.reach()
+	across, up := newRuler(c.X, xs, 6, false), newRuler(c.Y, ys, 4, true)
+	d.label(across, up)
+	for _, l := range c.Lines {
+		d.Paths = append(d.Paths, l.path(across, up))
+	}
+	for _, b := range c.Bands {
+		from, to := 100*across.place(b.From), 100*across.place(b.To)
+		if to > from {
+			d.Stretches = append(d.Stretches, Stretch{b.Name, b.Tone, round(from), round(to - from), room(b.Name, to-from)})
+		}
+	}
+	for _, m := range c.Marks {
+		if m.At >= xs.from && m.At <= xs.to {
+			d.Moments = append(d.Moments, Moment{m, round(100 * across.place(m.At))})
+		}
+	}
+	d.keys(up)
+	d.table(across)
+	return d
+}
+
+func (d *Drawing) label(across, up ruler) {
+	for i, t := range across.ticks {
+		l := Label{At: round(100 * across.place(t.at)), Text: d.X.Format(t.at), Odd: i%2 == 1}
+		if l.At > 97 {
+			l.Edge = "last"
+		}
+		d.Across = append(d.Across, l)
+	}
+	for _, t := range up.ticks {
+		l := Label{At: round(100 - 100*up.place(t.at))}
+		if t.label {
+			l.Text = d.Y.Format(t.at)
+		}
+		d.Up = append(d.Up, l)
+	}
+}
+
+// room is a class: "wide" where the name fits on a wide screen, "any" on a phone too.
+func room(name string, percent float64) string {
+	need := 7*float64(len([]rune(name))) + 10 // pixels
+	switch {
+	case percent*2.6 > need:
+		return "any"
+	case percent*8 > need:
+		return "wide"
+	}
+	return "none"
+}
+
+// path draws through all points that are there.
+func (l Line) path(across, up ruler) Path {
+	p := Path{Tone: l.Tone, Dashed: l.Dashed}
+	var line, area, dots strings.Builder
+	open := false
+	var first, last string
+	shut := func() {
+		if open && l.Filled {
+			area.WriteString("L" + last + " 1000L" + first + " 1000Z")
+		}
+		open = false
+	}
+	for _, v := range l.Points {
+		if math.IsNaN(v.Y) || math.IsInf(v.Y, 0) {
+			shut()
+			continue
+		}
+		x, y := number(1000*across.place(v.X)), number(1000-1000*up.place(v.Y))
+		command := "L"
+		if !open {
+			command, first = "M", x
+		}
+		line.WriteString(command + x + " " + y)
+		area.WriteString(command + x + " " + y)
+		dots.WriteString("M" + x + " " + y + "h0")
+		open, last = true, x
+	}
+	shut()
+	p.Line = line.String()
+	if l.Filled {
+		p.Area = area.String()
+	}
+	if l.Dots || strings.Count(p.Line, "M") == len(l.Points) {
+		p.Dots = dots.String()
+	}
+	return p
+}
+
+func round(v float64) float64 { return math.Round(v*100) / 100 }
+
+func number(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }

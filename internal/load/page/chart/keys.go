@@ -1,0 +1,77 @@
+package chart
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// apart is how far names beside the lines keep from each other, in percent of the
+// height: a line of text.
+const apart = 17
+
+// keys names each line at the height of its end, and moves names apart that would
+// cover each other.
+func (d *Drawing) keys(up ruler) {
+	for _, l := range d.Lines {
+		k := Key{Name: l.Name, Tone: l.Tone, Dashed: l.Dashed, At: 50}
+		var values []float64
+		for _, p := range l.Points {
+			if !math.IsNaN(p.Y) && !math.IsInf(p.Y, 0) {
+				values = append(values, p.Y)
+				k.At = 100 - 100*up.place(p.Y)
+			}
+		}
+		if len(values) > 0 && !l.Dots {
+			slices.Sort(values)
+			k.Value = d.Y.exact(values[len(values)/2])
+		}
+		d.Keys = append(d.Keys, k)
+	}
+	order := make([]*Key, len(d.Keys))
+	for i := range d.Keys {
+		order[i] = &d.Keys[i]
+	}
+	slices.SortStableFunc(order, func(a, b *Key) int { return cmp.Compare(a.At, b.At) })
+	for i, k := range order { // downwards …
+		if k.At = max(k.At, apart/2); i > 0 {
+			k.At = max(k.At, order[i-1].At+apart)
+		}
+	}
+	for i := len(order) - 1; i >= 0; i-- { // … and up again from the lower edge
+		limit := 100.0
+		if i < len(order)-1 {
+			limit = order[i+1].At - apart
+		}
+		order[i].At = round(min(order[i].At, limit))
+	}
+}
+
+// table has a row for each place on the horizontal axis where a line has a point.
+func (d *Drawing) table(across ruler) {
+	d.Head = []string{d.X.Name}
+	var xs []float64
+	for _, l := range d.Lines {
+		d.Head = append(d.Head, l.Name)
+		for _, p := range l.Points {
+			xs = append(xs, p.X)
+		}
+	}
+	slices.Sort(xs)
+	xs = slices.Compact(xs)
+	next := make([]int, len(d.Lines))
+	for _, x := range xs {
+		row := Row{At: round(100 * across.place(x)), Cells: []string{d.X.exact(x)}}
+		for i, l := range d.Lines {
+			cell := ""
+			if next[i] < len(l.Points) && l.Points[next[i]].X == x {
+				if y := l.Points[next[i]].Y; !math.IsNaN(y) {
+					cell = d.Y.exact(y)
+				}
+				next[i]++
+			}
+			row.Cells = append(row.Cells, cell)
+		}
+		d.Rows = append(d.Rows, row)
+	}
+}

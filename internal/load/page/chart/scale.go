@@ -1,0 +1,124 @@
+package chart
+
+import "math"
+
+// tick is one division of an axis.
+type tick struct {
+	at    float64
+	label bool
+}
+
+// ruler places values between 0 and 1.
+type ruler struct {
+	scale    Scale
+	from, to float64 // as projected
+	ticks    []tick
+}
+
+// newRuler divides the range of an axis into about n parts, and widens it to whole
+// ones where it is vertical.
+func newRuler(a Axis, s span, n int, widen bool) ruler {
+	if math.IsInf(s.from, 0) || math.IsInf(s.to, 0) {
+		s = span{0, 1}
+	}
+	r := ruler{scale: a.Scale}
+	switch a.Scale {
+	case Log:
+		r.decades(s)
+	case Nines:
+		r.nines(s)
+	case Seconds:
+		r.even(s, clockStep((s.to-s.from)/float64(n)), widen)
+	default:
+		r.even(s, niceStep((s.to-s.from)/float64(n)), widen)
+	}
+	return r
+}
+
+func (r *ruler) project(v float64) float64 {
+	switch r.scale {
+	case Log:
+		return math.Log10(max(v, 1e-9))
+	case Nines:
+		return -math.Log10(max(1-v/100, 1e-9))
+	}
+	return v
+}
+
+// place is where v lies between the ends, 0 to 1.
+func (r *ruler) place(v float64) float64 {
+	if r.to == r.from {
+		return 0.5
+	}
+	return min(1, max(0, (r.project(v)-r.from)/(r.to-r.from)))
+}
+
+func (r *ruler) even(s span, step float64, widen bool) {
+	if s.to <= s.from {
+		s.to = s.from + step
+	}
+	r.from, r.to = s.from, s.to
+	if widen {
+		r.from, r.to = math.Floor(s.from/step)*step, math.Ceil(s.to/step-1e-9)*step
+	}
+	for i := math.Ceil(r.from/step - 1e-9); i*step <= r.to+step*1e-9; i++ {
+		r.ticks = append(r.ticks, tick{i * step, true})
+	}
+}
+
+// decades divides by powers of ten, and by 2 and 5 where there are few.
+func (r *ruler) decades(s span) {
+	s.from = max(s.from, 1e-6)
+	s.to = max(s.to, s.from*1.01)
+	steps := []float64{1, 2, 5, 10}
+	r.from, r.to = math.Inf(-1), math.Inf(1)
+	few := math.Log10(s.to/s.from) < 2.5
+	for e := math.Floor(math.Log10(s.from)); e <= math.Ceil(math.Log10(s.to)); e++ {
+		for _, m := range steps[:3] {
+			v := m * math.Pow(10, e)
+			if p := r.project(v); v <= s.from*1.0001 {
+				r.from, r.ticks = p, r.ticks[:0]
+			} else if v >= s.to*0.9999 && math.IsInf(r.to, 1) {
+				r.to = p
+			} else if !math.IsInf(r.to, 1) {
+				continue
+			}
+			r.ticks = append(r.ticks, tick{v, m == 1 || few})
+		}
+	}
+}
+
+// nines divides percentiles: 50, 90, 99, 99.9 …
+func (r *ruler) nines(s span) {
+	r.from, r.to = 0, r.project(s.to)
+	for _, p := range []float64{0, 50, 90, 99, 99.9, 99.99, 99.999, 99.9999, 99.99999} {
+		if p <= s.to {
+			r.ticks = append(r.ticks, tick{p, true})
+		}
+	}
+}
+
+// niceStep is the next of 1, 2, 2.5, 5 times a power of ten.
+func niceStep(about float64) float64 {
+	if about <= 0 || math.IsNaN(about) || math.IsInf(about, 0) {
+		return 1
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(about)))
+	for _, m := range []float64{1, 2, 2.5, 5} {
+		if m*unit >= about*0.999 {
+			return m * unit
+		}
+	}
+	return 10 * unit
+}
+
+// clockStep is the next division of a clock, in seconds.
+func clockStep(about float64) float64 {
+	steps := []float64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 6 * 3600, 12 * 3600, 86400}
+	for _, s := range steps {
+		if s >= about {
+			return s
+		}
+	}
+	return niceStep(about/86400) * 86400
+}

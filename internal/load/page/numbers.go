@@ -1,0 +1,139 @@
+package page
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// count is a whole number with commas: 1,234,567.
+func count(v float64) string {
+	text := strconv.FormatFloat(math.Abs(math.Round(v)), 'f', 0, 64)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	if math.Round(v) < 0 {
+		text = "−" + text
+	}
+	return text
+}
+
+// figures shows three digits or so: 0.19, 1.24, 24.4, 538, 16,000.
+func figures(v float64) string {
+	switch a := math.Abs(v); {
+	case v == 0:
+		return "0"
+	case a >= 100:
+		return count(v)
+	case a >= 10:
+		return trim(v, 1)
+	case a >= 0.1:
+		return trim(v, 2)
+	case a >= 0.001:
+		return trim(v, 4)
+	}
+	return strconv.FormatFloat(v, 'g', 2, 64)
+}
+
+// trim rounds to digits behind the point, without noughts at the end.
+func trim(v float64, digits int) string {
+	text := strconv.FormatFloat(v, 'f', digits, 64)
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	if text == "-0" {
+		return "0"
+	}
+	return strings.Replace(text, "-", "−", 1)
+}
+
+// short is for axes: 0, 500, 16k, 1.5M.
+func short(v float64) string {
+	switch a := math.Abs(v); {
+	case a >= 1e9:
+		return trim(v/1e9, 2) + "G"
+	case a >= 1e6:
+		return trim(v/1e6, 2) + "M"
+	case a >= 1e4:
+		return trim(v/1e3, 2) + "k"
+	case a >= 1e3:
+		return count(v)
+	}
+	return trim(v, 3)
+}
+
+// millis is a time given in milliseconds.
+func millis(v float64) string {
+	switch a := math.Abs(v); {
+	case v == 0:
+		return "0 ms"
+	case a < 0.1:
+		return trim(v*1000, 1) + " µs"
+	case a < 10:
+		return trim(v, 2) + " ms"
+	case a < 100:
+		return trim(v, 1) + " ms"
+	case a < 1000:
+		return trim(v, 0) + " ms"
+	}
+	return seconds(v / 1000)
+}
+
+// seconds is a time given in seconds; shorter ones in milliseconds.
+func seconds(v float64) string {
+	switch a := math.Abs(v); {
+	case v == 0:
+		return "0 s"
+	case a < 1:
+		return millis(v * 1000)
+	case a < 10:
+		return trim(v, 2) + " s"
+	case a < 120:
+		return trim(v, 1) + " s"
+	case a < 2*3600:
+		return trim(v/60, 1) + " min"
+	}
+	return trim(v/3600, 1) + " h"
+}
+
+// clock is a moment of the run on an axis.
+func clock(v float64) string {
+	if math.Abs(v) < 120 {
+		return trim(v, 1) + " s"
+	}
+	d := time.Duration(math.Abs(v) * float64(time.Second)).Round(time.Second)
+	text := strconv.Itoa(int(d.Minutes())%60) + ":" + pad(int(d.Seconds())%60)
+	if d >= time.Hour {
+		text = strconv.Itoa(int(d.Hours())) + ":" + pad(int(d.Minutes())%60) + ":" + pad(int(d.Seconds())%60)
+	}
+	if v < 0 {
+		text = "−" + text
+	}
+	return text
+}
+
+func pad(n int) string {
+	if n < 10 {
+		return "0" + strconv.Itoa(n)
+	}
+	return strconv.Itoa(n)
+}
+
+// size is an amount of bytes, by thousands.
+func size(v float64) string {
+	units := []string{"B", "kB", "MB", "GB", "TB", "PB"}
+	i := 0
+	for math.Abs(v) >= 1000 && i < len(units)-1 {
+		v /= 1000
+		i++
+	}
+	digits := 1
+	if math.Abs(v) >= 100 || i == 0 {
+		digits = 0
+	}
+	return trim(v, digits) + " " + units[i]
+}
+
+// percent is a share of one.
+func percent(v float64) string { return figures(100*v) + " %" }

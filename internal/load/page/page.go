@@ -1,0 +1,132 @@
+package page
+
+import (
+	"bufio"
+	"crypto/sha256"
+	_ "embed" // the template, the style and the script
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/page/chart"
+)
+
+var (
+	//go:embed page.html
+	source string
+	//go:embed page.css
+	style string
+	//go:embed page.js
+	script string
+)
+
+// view is the page in finished words.
+type view struct {
+	Title, Shape string
+	Began        string
+	Labels       []string
+	Verdict      verdict
+	Objectives   []objective
+	Words        []string
+	Tiles        []tile
+	Charts       []chart.Drawing
+	Legend       []note // of the signs in the charts
+	Sections     []section
+
+	Policy string
+	Style  template.CSS
+	Script template.JS
+}
+
+// section is a heading with what belongs under it.
+type section struct {
+	ID, Title string
+	Text      []string
+	Tables    []table
+	Code      []code
+	Links     []note
+	Folded    bool // shown when asked for
+}
+
+// code is text that is set as it is.
+type code struct{ Name, Text string }
+
+// note is a short name and what it stands for.
+type note struct{ Name, Text string }
+
+// Write writes the report as one HTML file. The report is not changed.
+func Write(w io.Writer, rep *load.Report) error {
+	set, err := template.New("page").Parse(source)
+	if err == nil {
+		_, err = set.Parse(chart.Template())
+	}
+	if err != nil {
+		return fmt.Errorf("BUG: the report's template: %w", err)
+	}
+	v, err := newView(rep)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(w)
+	if err := set.ExecuteTemplate(out, "page", v); err != nil {
+		return fmt.Errorf("write the report's page: %w", err)
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("write the report's page: %w", err)
+	}
+	return nil
+}
+
+func newView(rep *load.Report) (*view, error) {
+	v := &view{Title: title(rep), Shape: shape(rep), Labels: labels(rep), Verdict: newVerdict(rep), Objectives: objectives(rep),
+		Words: words(rep), Tiles: tiles(rep), Style: template.CSS(style), Script: template.JS(script), Policy: policy()}
+	if !rep.Began.IsZero() {
+		v.Began = rep.Began.UTC().Format("2 January 2006, 15:04 UTC")
+	}
+	v.Charts, v.Legend = charts(rep)
+	scenario, err := scenarioSection(rep)
+	if err != nil {
+		return nil, err
+	}
+	all := []section{costSection(rep), phaseSection(rep), ledgerSection(rep), faultSection(rep), changeSection(rep), operatorSection(rep),
+		outageSection(rep), pagesSection(rep), refusalSection(rep), environmentSection(rep), logSection(rep), metricsSection(rep),
+		scenario, fileSection(rep), reproduceSection(rep)}
+	for _, s := range all {
+		if len(s.Text)+len(s.Tables)+len(s.Code)+len(s.Links) > 0 {
+			v.Sections = append(v.Sections, s)
+		}
+	}
+	return v, nil
+}
+
+// policy lets the page load nothing and run its own script alone.
+func policy() string {
+	sum := sha256.Sum256([]byte(script))
+	return "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+		"'; base-uri 'none'; form-action 'none'"
+}
+
+// title is the run's, or its scenario's.
+func title(rep *load.Report) string {
+	switch {
+	case rep.Title != "":
+		return rep.Title
+	case rep.Scenario != nil && rep.Scenario.Title != "":
+		return rep.Scenario.Title
+	case rep.Scenario != nil && rep.Scenario.Name != "":
+		return rep.Scenario.Name
+	}
+	return "Load run"
+}
+
+// labels are what must be said wherever the figures are shown.
+func labels(rep *load.Report) []string {
+	list := append([]string(nil), rep.Label...)
+	if s := rep.Scenario; s != nil && s.Scale > 0 && s.Scale != 1 && !strings.Contains(strings.Join(list, " "), "scale") {
+		list = append([]string{fmt.Sprintf("scale: %s of the agents", percent(s.Scale))}, list...)
+	}
+	return list
+}

@@ -1,0 +1,191 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"github.com/muster-fleet/muster/internal/load"
+)
+
+func render(t *testing.T, rep *load.Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Write(&b, rep); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// Every report that was kept is shown, however old.
+func TestEveryKeptReportIsShown(t *testing.T) {
+	files, err := filepath.Glob("../../../bench/results/*.json")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("reports %v, %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			rep, err := load.Read(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := render(t, rep)
+			wellFormed(t, text)
+			for _, want := range []string{rep.Title, "stamp", `id="throughput"`, `id="percentiles"`, `id="cpu"`, `id="memory"`, `id="ledger"`, `id="environment"`, `id="reproduce"`} {
+				if !strings.Contains(text, want) {
+					t.Errorf("no %s", want)
+				}
+			}
+		})
+	}
+}
+
+// wellFormed demands that every element is closed, in order, that ids are unique, that
+// nothing is loaded from elsewhere, and that no value was left out by the template as
+// unsafe or unknown.
+func wellFormed(t *testing.T, text string) {
+	t.Helper()
+	void := []string{"meta", "link", "br", "hr", "img", "input"}
+	ids := map[string]bool{}
+	var open []string
+	tokens := html.NewTokenizer(strings.NewReader(text))
+	for {
+		kind := tokens.Next()
+		if kind == html.ErrorToken {
+			if tokens.Err() != io.EOF {
+				t.Fatal(tokens.Err())
+			}
+			break
+		}
+		token := tokens.Token()
+		for _, a := range token.Attr {
+			if a.Key == "id" && ids[a.Val] {
+				t.Errorf("id %s twice", a.Val)
+			}
+			ids[a.Val] = ids[a.Val] || a.Key == "id"
+			if address := []string{"href", "src", "srcset", "action", "xlink:href", "poster", "data"}; slices.Contains(address, a.Key) && !strings.HasPrefix(a.Val, "./") && !strings.HasPrefix(a.Val, "#") && a.Val != "data:," {
+				t.Errorf("<%s %s=%q> leads elsewhere", token.Data, a.Key, a.Val)
+			}
+		}
+		switch {
+		case kind == html.StartTagToken && !slices.Contains(void, token.Data):
+			open = append(open, token.Data)
+		case kind == html.EndTagToken:
+			if len(open) == 0 || open[len(open)-1] != token.Data {
+				t.Fatalf("</%s> closes %v", token.Data, open)
+			}
+			open = open[:len(open)-1]
+		}
+	}
+	if len(open) > 0 {
+		t.Errorf("not closed: %v", open)
+	}
+	for _, bad := range []string{"ZgotmplZ", "<no value>", "NaN", "Inf", "%!", "@import", "url("} {
+		if strings.Contains(text, bad) {
+			t.Errorf("%q in the page", bad)
+		}
+	}
+}
+
+// The order in which a reader meets things is part of the page.
+func TestStructure(t *testing.T) {
+	text := render(t, full())
+	wellFormed(t, text)
+	root, err := html.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	var walk func(*html.Node)
+	walk = func(n *html.Node) {
+		if n.Type == html.ElementNode {
+			if id := attribute(n, "id"); id != "" {
+				got = append(got, n.Data+" "+id)
+			}
+		}
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			walk(c)
+		}
+	}
+	walk(root)
+	want := strings.Fields(`section verdict section summary section charts figure throughput figure latency figure percentiles figure saturation
+		figure saturation-latency figure connections figure cpu figure memory figure queues figure commits figure commit-time figure written figure gc figure goroutines
+		section cost section phases section ledger section faults section intent section operators section outages section pages section refusals
+		section environment section log section metrics section scenario section files section reproduce`)
+	var pairs []string
+	for i := 0; i < len(want); i += 2 {
+		pairs = append(pairs, want[i]+" "+want[i+1])
+	}
+	if !slices.Equal(got, pairs) {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), strings.Join(pairs, ", "))
+	}
+}
+
+func attribute(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func TestVerdict(t *testing.T) {
+	good := func() *load.Report {
+		return &load.Report{Valid: true, Balance: &load.Balance{Sent: 10, Acknowledged: 10, Compared: 5}, Goals: []load.Goal{{Name: "rate", Want: 1, Got: 2, Met: true}}}
+	}
+	for _, c := range []struct {
+		what        string
+		change      func(*load.Report)
+		state, says string
+	}{
+		{"all well", func(*load.Report) {}, "passed", "The objective was reached"},
+		{"nothing asked", func(r *load.Report) { r.Goals = nil }, "passed", "No objective was set"},
+		{"short", func(r *load.Report) { r.Goals[0].Met = false }, "failed", "The objective was missed"},
+		{"lost", func(r *load.Report) { r.Balance.Missing = 1 }, "failed", "differ"},
+		{"not as sent", func(r *load.Report) { r.Balance.Imbalances = 1 }, "failed", "differ"},
+		{"generator behind", func(r *load.Report) { r.Valid = false }, "invalid", "No figure below counts"},
+		{"behind and short", func(r *load.Report) { r.Valid, r.Goals[0].Met = false, false }, "invalid", "No figure below counts"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			rep := good()
+			c.change(rep)
+			v := newVerdict(rep)
+			if v.State != c.state || !strings.Contains(v.Because, c.says) {
+				t.Errorf("%s: %s", v.State, v.Because)
+			}
+			if text := render(t, rep); !strings.Contains(text, fmt.Sprintf("<title>%s: ", v.Word)) || !strings.Contains(text, `class="`+c.state+`"`) {
+				t.Error("the page does not say it")
+			}
+		})
+	}
+}
+
+// Names come from files and servers; none of them becomes part of the page's own text.
+func TestHostileWordsStayWords(t *testing.T) {
+	const evil = `"><script>alert(1)</script><img src=//evil.example onerror=alert(1)>'`
+	rep := full()
+	rep.Title, rep.Label, rep.Verdict, rep.Commit, rep.Command = evil, []string{evil}, []string{evil}, evil, []string{evil}
+	rep.Phases[1].Name, rep.Faults[0].What, rep.Changes[0].What, rep.Logged[0].Message, rep.Scenario.Name = evil, evil, evil, evil, evil
+	rep.Files = map[string]string{"javascript:alert(1)": evil, "//evil.example/x": "", evil: ""}
+	rep.Refusals = map[string]uint64{evil: 1}
+	for i := range rep.Samples {
+		rep.Samples[i].Queues = map[string]float64{evil: 3}
+	}
+	text := render(t, rep)
+	wellFormed(t, text)
+	if n := strings.Count(text, "<script"); n != 1 || strings.Contains(text, "<img") {
+		t.Errorf("%d scripts", n)
+	}
+}
+
+// A report of nearly nothing is a page all the same.
+func TestNearlyNothing(t *testing.T) {
+	wellFormed(t, render(t, &load.Report{Balance: &load.Balance{}}))
+}

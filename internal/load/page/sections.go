@@ -1,0 +1,174 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/load"
+)
+
+func phaseSection(rep *load.Report) section {
+	t := newTable("", "phase", "'from – to", "of the rate", "offered", "acknowledged", "refused", "p50 beyond linger", "p99", "p99.9", "generator lag p99", "server cores", "µs per result", "settled after")
+	s := section{ID: "phases", Title: "Phase by phase"}
+	for _, p := range rep.Phases {
+		t.add(named(p.Name, p.Kind), clock(p.From)+" – "+clock(p.To), rate(p.Rate), maybe(p.Offered, perSecond), maybe(p.Acknowledged, perSecond), maybe(float64(p.Refused), count),
+			maybe(p.BeyondLinger.P50, millis), maybe(p.BeyondLinger.P99, millis), maybe(p.BeyondLinger.P999, millis), maybe(p.Lag.P99, millis),
+			maybe(p.Server.Cores, figures), maybe(p.Server.MicrosPerItem, figures), settled(p.Settled))
+		for _, m := range p.Missed {
+			s.Text = append(s.Text, fmt.Sprintf("Missed in %s: %s.", named(p.Name, p.Kind), m))
+		}
+		if p.SpoolFull > 0 {
+			s.Text = append(s.Text, fmt.Sprintf("In %s %s results were not made: their agents' spools were full.", named(p.Name, p.Kind), count(float64(p.SpoolFull))))
+		}
+	}
+	s.Tables = t.list()
+	return s
+}
+
+func named(name, kind string) string { return cmp.Or(name, kind) }
+
+func rate(v float64) string {
+	if v == 0 {
+		return "–"
+	}
+	return percent(v)
+}
+
+// maybe is a figure, or a dash where there is none.
+func maybe(v float64, f func(float64) string) string {
+	if v == 0 {
+		return "–"
+	}
+	return f(v)
+}
+
+func settled(v float64) string {
+	if v < 0 {
+		return "not"
+	}
+	return maybe(v, seconds)
+}
+
+// since is a time until something came, -1 where it did not.
+func since(v float64) string {
+	if v < 0 {
+		return "not before the end"
+	}
+	return maybe(v, seconds)
+}
+
+func faultSection(rep *load.Report) section {
+	t := newTable("", "fault", "'at", "struck", "alerts due", "missing", "extra", "detected p50", "slowest", "cleared p50", "slowest", "all as before")
+	for i, f := range rep.Faults {
+		at := clock(f.At)
+		if f.Until > f.At {
+			at += " – " + clock(f.Until)
+		}
+		t.add(letter(i)+": "+f.What, at, count(float64(f.Places)), count(float64(f.Alerts)), count(float64(f.Missing)), count(float64(f.Extra)),
+			maybe(f.Detected.P50, millis), maybe(f.Detected.Max, millis), maybe(f.Cleared.P50, millis), maybe(f.Cleared.Max, millis), since(f.Back))
+	}
+	return section{ID: "faults", Title: "What went wrong on purpose", Tables: t.list()}
+}
+
+func changeSection(rep *load.Report) section {
+	t := newTable("", "change", "at", "agents concerned", "p50", "p99", "the last", "never")
+	for i, h := range rep.Changes {
+		t.add(fmt.Sprintf("%d: %s", i+1, h.What), clock(h.At), count(float64(h.Agents)), maybe(h.Holds.P50, millis), maybe(h.Holds.P99, millis), maybe(h.Holds.Max, millis), count(float64(h.Never)))
+	}
+	s := section{ID: "intent", Title: "Intent that changed", Tables: t.list()}
+	if len(s.Tables) > 0 {
+		s.Text = []string{"From the answer of the API until an agent held the change."}
+	}
+	return s
+}
+
+func operatorSection(rep *load.Report) section {
+	t := newTable("", "who", "requests", "failed", "p50", "p99", "slowest", "'the first failure")
+	for _, w := range rep.Operators {
+		t.add(w.What, count(float64(w.Requests)), count(float64(w.Failed)), maybe(w.Latency.P50, millis), maybe(w.Latency.P99, millis), maybe(w.Latency.Max, millis), w.Why)
+	}
+	return section{ID: "operators", Title: "People at work meanwhile", Tables: t.list()}
+}
+
+func ledgerSection(rep *load.Report) section {
+	b := rep.Balance
+	s := section{ID: "ledger", Title: "The ledger"}
+	s.Text = []string{fmt.Sprintf("%s sent = %s acknowledged + %s refused + %s missing.",
+		count(float64(b.Sent)), count(float64(b.Acknowledged)), count(float64(b.Refused)), count(float64(b.Missing)))}
+	if b.Compared > 0 || b.Imbalances > 0 {
+		s.Text = append(s.Text, fmt.Sprintf("%s event states of the server were compared with it: %s.", count(float64(b.Compared)), differ(b.Imbalances)))
+	} else {
+		s.Text = append(s.Text, "The server's states were not compared with it.")
+	}
+	if rep.Resent > 0 {
+		s.Text = append(s.Text, fmt.Sprintf("%s were sent again after a connection broke, and had to be told apart.", count(float64(rep.Resent))))
+	}
+	if rep.SpoolFull > 0 {
+		s.Text = append(s.Text, fmt.Sprintf("%s results were not made: their agents' spools were full.", count(float64(rep.SpoolFull))))
+	}
+	t := newTable("States that differ (at most ten)", "node", "'check", "'problem")
+	for _, e := range b.Examples {
+		t.add(fmt.Sprint(e.Node), fmt.Sprint(e.Check), e.Problem)
+	}
+	s.Tables = t.list()
+	return s
+}
+
+func differ(n uint64) string {
+	switch n {
+	case 0:
+		return "none differs"
+	case 1:
+		return "one differs"
+	}
+	return count(float64(n)) + " differ"
+}
+
+func outageSection(rep *load.Report) section {
+	t := newTable("", "outage", "agents away", "serving again after", "acknowledging after", "all back after")
+	for _, o := range rep.Outages {
+		what := "at " + clock(o.Second)
+		switch {
+		case o.Storm:
+			what += ", all cut at once"
+		case o.Command:
+			what += ", the server ended and started again"
+		}
+		t.add(what, count(float64(o.Lost)), since(o.Serving), since(o.Acked), since(o.Seconds))
+	}
+	return section{ID: "outages", Title: "Outages", Tables: t.list()}
+}
+
+func pagesSection(rep *load.Report) section {
+	t := newTable("", "page of events by", "requests", "rows", "p50", "p99", "slowest", "ended by time", "'")
+	for _, p := range rep.Pages {
+		name := p.Name
+		if p.Search {
+			name += " (search)"
+		}
+		t.add(name, count(float64(p.Requests)), figures(p.Rows), millis(p.P50), millis(p.P99), millis(p.Max), maybe(float64(p.Partial), count), p.Failed)
+	}
+	return section{ID: "pages", Title: "Pages that people asked for meanwhile", Tables: t.list()}
+}
+
+// refusalSection is what the server and the connections said no to.
+func refusalSection(rep *load.Report) section {
+	s := section{ID: "refusals", Title: "Refusals and lost connections"}
+	add := func(name string, m map[string]uint64) {
+		t := newTable(name, "reason", "times")
+		for _, why := range slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), strings.Compare(a, b)) }) {
+			t.add(why, count(float64(m[why])))
+		}
+		s.Tables = append(s.Tables, t.list()...)
+	}
+	add("Results refused", rep.Refusals)
+	add("Connections that were not opened", rep.Failures)
+	add("Sessions that ended", rep.Losses)
+	if rep.Slowed > 0 {
+		s.Text = append(s.Text, fmt.Sprintf("The server told %s to slow down.", plural(rep.Slowed, "agent")))
+	}
+	return s
+}

@@ -1,0 +1,139 @@
+package page
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/page/chart"
+)
+
+// most is how many points a line has at most: what a wide screen can show.
+const most = 300
+
+// series is one line over time.
+type series struct {
+	name, tone string
+	of         func(*load.Sample) (float64, bool)
+	fold       fold // of the samples that share a point
+	dashed     bool
+	filled     bool
+}
+
+// fold makes one value of several.
+type fold func([]float64) float64
+
+func mean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
+}
+
+func worst(v []float64) float64  { return slices.Max(v) }
+func fewest(v []float64) float64 { return slices.Min(v) }
+
+// over is a chart of series over time; ok is false where none of them has a value
+// other than nought.
+func over(rep *load.Report, id, title, unit string, y chart.Axis, all ...series) (c chart.Chart, ok bool) {
+	c = chart.Chart{ID: id, Title: title, Unit: unit, Y: y, X: chart.Axis{Name: "time", Scale: chart.Seconds, Format: clock}}
+	samples := counted(rep)
+	if len(samples) < 2 {
+		return c, false
+	}
+	c.X.From, c.X.To = float64(samples[0].Second), float64(samples[len(samples)-1].Second)
+	each := (len(samples) + most - 1) / most
+	var said []string
+	for _, s := range all {
+		line := chart.Line{Name: s.name, Tone: s.tone, Dashed: s.dashed, Filled: s.filled}
+		var measured []float64
+		something := false
+		for part := range slices.Chunk(samples, each) {
+			var values []float64
+			for i := range part {
+				if v, there := s.of(&part[i]); there {
+					values = append(values, v)
+					something = something || v != 0
+					if part[i].Second >= 0 {
+						measured = append(measured, v)
+					}
+				}
+			}
+			p := chart.Point{X: float64(part[len(part)/2].Second), Y: chart.Gap()}
+			if len(values) > 0 {
+				p.Y = s.fold(values)
+			}
+			line.Points = append(line.Points, p)
+		}
+		if something {
+			c.Lines = append(c.Lines, line)
+			said = append(said, inWords(s.name, measured, y))
+		}
+	}
+	c.Summary = strings.Join(said, " ")
+	if each > 1 {
+		c.Summary += fmt.Sprintf(" Each point stands for %d s.", each)
+	}
+	return c, len(c.Lines) > 0
+}
+
+// counted leaves out a first sample that holds what was sent before it: rounds of a
+// fleet that come by.
+func counted(rep *load.Report) []load.Sample {
+	if rep.Plan.Fleet > rep.Plan.Agents && len(rep.Samples) > 0 && rep.Samples[0].Second < 0 {
+		return rep.Samples[1:]
+	}
+	return rep.Samples
+}
+
+// inWords is the middle and the ends of a series over the measured time.
+func inWords(name string, values []float64, y chart.Axis) string {
+	if len(values) == 0 {
+		return ""
+	}
+	slices.Sort(values)
+	low, middle, high := say(y, values[0]), say(y, values[len(values)/2]), say(y, values[len(values)-1])
+	if low == high {
+		return fmt.Sprintf("%s: %s throughout.", upper(name), middle)
+	}
+	return fmt.Sprintf("%s: mostly %s, %s to %s.", upper(name), middle, low, high)
+}
+
+func say(a chart.Axis, v float64) string {
+	if a.Exact != nil {
+		return a.Exact(v)
+	}
+	return a.Format(v)
+}
+
+func upper(s string) string {
+	r := []rune(s)
+	return strings.ToUpper(string(r[:1])) + string(r[1:])
+}
+
+// logarithmic is the scale for latencies whose worst are far from the usual ones.
+func logarithmic(c *chart.Chart) {
+	low, high := math.Inf(1), 0.0
+	for _, l := range c.Lines {
+		for _, p := range l.Points {
+			if p.Y > 0 {
+				low, high = min(low, p.Y), max(high, p.Y)
+			}
+		}
+	}
+	if high < 40*low {
+		return
+	}
+	c.Y.Scale = chart.Log
+	c.Unit += ", logarithmic"
+	for _, l := range c.Lines {
+		for i := range l.Points {
+			if l.Points[i].Y <= 0 {
+				l.Points[i].Y = chart.Gap()
+			}
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package page
+
+import (
+	"maps"
+	"slices"
+)
+
+// table is rows under heads. The first column heads its rows; the others hold numbers,
+// but for those whose head begins with a quote sign: they hold words.
+type table struct {
+	Name string
+	Head []head
+	Rows [][]string
+}
+
+type head struct {
+	Name  string
+	Words bool
+}
+
+// newTable has a head for each column.
+func newTable(name string, columns ...string) table {
+	t := table{Name: name}
+	for i, c := range columns {
+		h := head{Name: c, Words: i == 0}
+		if len(c) > 0 && c[0] == '\'' {
+			h = head{c[1:], true}
+		}
+		t.Head = append(t.Head, h)
+	}
+	return t
+}
+
+func (t *table) add(cells ...string) { t.Rows = append(t.Rows, cells) }
+
+// list is t alone, or nothing where it has no rows.
+func (t table) list() []table {
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	return []table{t}
+}
+
+// pairs is a table of names and what they are; those that are nothing are left out.
+func pairs(name string, all ...string) table {
+	t := newTable(name, "", "'")
+	for i := 0; i+1 < len(all); i += 2 {
+		if all[i+1] != "" {
+			t.add(all[i], all[i+1])
+		}
+	}
+	return t
+}
+
+// ofMap is a table of a map, by name.
+func ofMap(name string, m map[string]string) table {
+	t := newTable(name, "", "'")
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		t.add(k, m[k])
+	}
+	return t
+}

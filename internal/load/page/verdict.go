@@ -1,0 +1,121 @@
+package page
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/muster-fleet/muster/internal/load"
+)
+
+// verdict is what the run comes to.
+type verdict struct {
+	State   string // passed, failed, invalid: a class of the style sheet
+	Sign    string
+	Word    string
+	Because string
+	Remarks []string // what the run itself found wrong
+}
+
+func newVerdict(rep *load.Report) verdict {
+	v := verdict{Remarks: rep.Verdict}
+	missed := 0
+	for _, g := range rep.Goals {
+		if !g.Met {
+			missed++
+		}
+	}
+	switch {
+	case !rep.Valid:
+		v.State, v.Sign, v.Word = "invalid", "?", "Invalid"
+		v.Because = "The generator fell behind its timetable: what was measured is not what was meant to be measured. No figure below counts."
+	case !rep.OK():
+		v.State, v.Sign, v.Word = "failed", "✕", "Failed"
+		switch {
+		case !rep.Balance.OK():
+			v.Because = "What was sent and what the server holds differ."
+		case missed > 0:
+			v.Because = fmt.Sprintf("%s missed.", ofAll(missed, len(rep.Goals)))
+		default:
+			v.Because = "Something went wrong that the ledger and the objectives do not say."
+		}
+	default:
+		v.State, v.Sign, v.Word = "passed", "✓", "Passed"
+		switch n := len(rep.Goals); n {
+		case 0:
+			v.Because = "Nothing lost, nothing twice, the generator kept up. No objective was set."
+		case 1:
+			v.Because = "The objective was reached; nothing lost, nothing twice, the generator kept up."
+		case 2:
+			v.Because = "Both objectives reached; nothing lost, nothing twice, the generator kept up."
+		default:
+			v.Because = fmt.Sprintf("All %d objectives reached; nothing lost, nothing twice, the generator kept up.", n)
+		}
+	}
+	return v
+}
+
+func ofAll(n, of int) string {
+	switch {
+	case of == 1:
+		return "The objective was"
+	case n == of:
+		return fmt.Sprintf("All %d objectives were", of)
+	case n == 1:
+		return fmt.Sprintf("One of %d objectives was", of)
+	}
+	return fmt.Sprintf("%d of %d objectives were", n, of)
+}
+
+// objective is one line of the verdict.
+type objective struct {
+	State, Sign, Word string // reached, missed
+	What, Asked, Got  string
+	Gauge             *gauge
+}
+
+// gauge shows how far a figure is from its limit; percentages of its length.
+type gauge struct{ Got, Limit float64 }
+
+func newGauge(got, want float64) *gauge {
+	if want <= 0 || got < 0 || math.IsNaN(got) || math.IsInf(got, 0) {
+		return nil
+	}
+	full := 1.15 * max(want, min(got, 4*want))
+	return &gauge{math.Round(1000*min(1, got/full)) / 10, math.Round(1000*want/full) / 10}
+}
+
+// objectives begin with what every run must reach.
+func objectives(rep *load.Report) []objective {
+	one := func(met bool, what, asked, got string) objective {
+		o := objective{"reached", "✓", "reached", what, asked, got, nil}
+		if !met {
+			o.State, o.Sign, o.Word = "missed", "✕", "missed"
+		}
+		return o
+	}
+	var list []objective
+	for _, g := range rep.Goals {
+		what, asked, got := g.Words()
+		o := one(g.Met, what, asked, got)
+		if g.Why == "" {
+			o.Gauge = newGauge(g.Got, g.Want)
+		} else {
+			o.Word = "not measured"
+		}
+		list = append(list, o)
+	}
+	b := rep.Balance
+	list = append(list, one(b.Missing == 0, "results lost", "none", fmt.Sprintf("%s of %s sent", none(b.Missing), count(float64(b.Sent)))))
+	if b.Compared > 0 || b.Imbalances > 0 {
+		list = append(list, one(b.Imbalances == 0, "what the server holds", "equal to the ledger",
+			fmt.Sprintf("%s of %s states differ", none(b.Imbalances), count(float64(b.Compared)))))
+	}
+	return append(list, one(rep.Valid, "the generator", "keeps up with its timetable", fmt.Sprintf("p99 %s late", millis(rep.Lag.P99))))
+}
+
+func none(n uint64) string {
+	if n == 0 {
+		return "none"
+	}
+	return count(float64(n))
+}

@@ -1,0 +1,115 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/load"
+)
+
+// shape says in one line what was played.
+func shape(rep *load.Report) string {
+	p := rep.Plan
+	if p.Agents == 0 {
+		return ""
+	}
+	text := plural(p.Agents, "agent")
+	if p.Fleet > p.Agents {
+		text += fmt.Sprintf(" of %s nodes", count(float64(p.Fleet)))
+	}
+	if p.Checks > 0 {
+		text += " × " + plural(p.Checks, "check")
+	}
+	if p.Offered > 0 {
+		text += fmt.Sprintf(" · %s results/s", count(p.Offered))
+	}
+	if p.Duration > 0 {
+		text += " · " + seconds(p.Duration)
+	}
+	return text + " · " + transport(rep)
+}
+
+func transport(rep *load.Report) string {
+	if rep.Plan.TLS {
+		return "mutual TLS"
+	}
+	return "without TLS"
+}
+
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return count(float64(n)) + " " + thing + "s"
+}
+
+// words tell the run in a paragraph.
+func words(rep *load.Report) []string {
+	var b strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&b, format+" ", args...) }
+	p := rep.Plan
+	where := "a server"
+	if rep.Server.RSS > 0 {
+		where = fmt.Sprintf("a server on the same machine (%s)", plural(rep.Machine.Cores, "core"))
+	}
+	say("%s sent %s results a second for %s to %s, %s.", agents(rep), count(p.Offered), seconds(p.Duration), where, transport(rep))
+	say("It acknowledged %s a second: half of them within %s of the moment they were due to leave, 99 of 100 within %s, and all within %s.",
+		count(rep.Rate), millis(rep.BeyondLinger.P50), millis(rep.BeyondLinger.P99), millis(rep.BeyondLinger.Max))
+	b2 := rep.Balance
+	switch {
+	case b2.OK() && b2.Refused == 0:
+		say("Of %s results none was lost and none counted twice.", count(float64(b2.Sent)))
+	case b2.OK():
+		say("Of %s results %s were refused, none was lost.", count(float64(b2.Sent)), count(float64(b2.Refused)))
+	default:
+		say("Of %s results %s are missing, and %s event states differ from the ledger.", count(float64(b2.Sent)), count(float64(b2.Missing)), count(float64(b2.Imbalances)))
+	}
+	for _, o := range rep.Outages {
+		say("%s", outageWords(o))
+	}
+	if rep.Server.Cores > 0 {
+		used := fmt.Sprintf("The server used %s of a core", figures(rep.Server.Cores))
+		if rep.Server.Cores >= 1 {
+			used = fmt.Sprintf("The server used %s cores", figures(rep.Server.Cores))
+		}
+		if rep.Server.MicrosPerItem > 0 {
+			used += fmt.Sprintf(" (%s µs for each result)", figures(rep.Server.MicrosPerItem))
+		}
+		if rep.Server.RSS > 0 {
+			used += fmt.Sprintf(" and %s of memory", size(float64(rep.Server.RSS)))
+		}
+		say("%s; making the load took %s cores more.", used, figures(rep.Loader.Cores))
+	}
+	return []string{strings.TrimSpace(b.String())}
+}
+
+// agents are who sent.
+func agents(rep *load.Report) string {
+	p := rep.Plan
+	if s := rep.Scenario; s != nil && len(s.Agents) > 1 {
+		var classes []string
+		for _, c := range s.Agents {
+			classes = append(classes, fmt.Sprintf("%s %s", count(float64(c.Count)), c.Name))
+		}
+		return fmt.Sprintf("%s (%s)", plural(p.Agents, "agent"), strings.Join(classes, ", "))
+	}
+	text := plural(p.Agents, "agent")
+	if p.Checks > 0 {
+		text += " with " + plural(p.Checks, "check") + " each"
+	}
+	return text
+}
+
+func outageWords(o load.Outage) string {
+	what := fmt.Sprintf("At %s %s lost their sessions", clock(o.Second), plural(o.Lost, "agent"))
+	switch {
+	case o.Storm:
+		what = fmt.Sprintf("At %s all %s were cut at once", clock(o.Second), plural(o.Lost, "agent"))
+	case o.Command:
+		what = fmt.Sprintf("At %s the server was ended and started again under %s", clock(o.Second), plural(o.Lost, "agent"))
+	}
+	if o.Seconds < 0 {
+		return what + "; not all were back when the run ended."
+	}
+	return fmt.Sprintf("%s; all were back %s later.", what, seconds(o.Seconds))
+}
