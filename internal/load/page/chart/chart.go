@@ -6,8 +6,8 @@
 // that the page's style sheet explains, for light and dark. Under each drawing lies a
 // table of the same data.
 //
-// Draw turns data (Chart) into positions (Drawing); chart.html turns those into HTML.
-// Nothing here knows about load tests.
+// Start reading at draw.go: Chart.Draw turns data (Chart) into positions (Drawing), and
+// chart.html turns those into HTML. Nothing here knows about load tests.
 package chart
 
 import "math"
