@@ -16,6 +16,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/sdnotify"
 )
 
 // UpCommand is `muster up`.
@@ -90,11 +91,14 @@ func ServerCommand() *cobra.Command {
 			keepHeapSmall()
 			ctx, stop := untilStopped(cmd.Context(), cmd, book, log)
 			defer stop()
+			manager := sdnotify.Manager{Socket: os.Getenv("NOTIFY_SOCKET")}
+			manager.Status("opens " + cfg.Data + ", and replays what the journal has")
 			s, err := Open(ctx, cfg, log)
 			if err != nil {
+				manager.Status(err.Error())
 				return err
 			}
-			s.logTail = book.Tail
+			s.logTail, s.manager = book.Tail, manager
 			password, err := s.firstAdmin(ctx)
 			if err == nil {
 				if password != "" {

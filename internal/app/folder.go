@@ -53,8 +53,12 @@ func explain(err error, data string) error {
 			WithHint("the disk or its file system fails: dmesg | tail; keep a copy of what can still be read")
 	case errors.Is(err, fs.ErrPermission):
 		owner, info := existing(path.Path)
-		return model.Errorf(model.Forbidden, "%w: %q belongs to %s, this process runs as %s", err, owner, userOf(info), userName(os.Geteuid())).
-			WithHint("run it as that user (sudo -u %s muster …), or give the folder away: chown -R %s %s", userOf(info), userName(os.Geteuid()), data)
+		self := userName(os.Geteuid())
+		said := model.Errorf(model.Forbidden, "%w: %q belongs to %s, this process runs as %s", err, owner, userOf(info), self)
+		if folder, _ := os.Stat(data); userOf(folder) == self { // a copy by root, into a folder of the server's
+			return said.WithHint("give all of the folder to %s: chown -R %s: %s", self, self, data)
+		}
+		return said.WithHint("run it as that user (sudo -u %s muster …), or give the folder away: chown -R %s %s", userOf(info), self, data)
 	}
 	return err
 }

@@ -51,6 +51,9 @@ func stopped(c *cobra.Command, do func(cfg *config.Server, out io.Writer) error)
 		if err != nil {
 			return err
 		}
+		if err := becomeOwner(cfg.Data); err != nil {
+			return err
+		}
 		held, err := lockStopped(cfg.Data)
 		if err != nil {
 			return explain(err, cfg.Data)

@@ -25,7 +25,8 @@ func ResetPasswordCommand() *cobra.Command {
 		Use:   "reset-password --data DIR",
 		Short: "Give a user a new password, on the server's machine",
 		Long: `Gives a user a new password and ends the user's sessions; the role stays. It works on the data folder,
-whether the server runs or not: whoever may write there may do it. It makes no users: see muster auth user.`,
+whether the server runs or not: whoever may write there may do it; root does it as the user whom the folder
+belongs to. It makes no users: see muster auth user.`,
 		Example: "  muster auth reset-password --data /var/lib/muster\n  muster auth reset-password --data /var/lib/muster --user ada",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,15 +40,19 @@ whether the server runs or not: whoever may write there may do it. It makes no u
 					return err
 				}
 			}
+			if err := becomeOwner(cfg.Data); err != nil {
+				return err
+			}
 			made, err := ResetPassword(cmd.Context(), cfg, user, password, mayRun)
 			if err != nil {
 				return explain(err, cfg.Data)
 			}
 			if password == "" {
 				fmt.Fprintf(cmd.OutOrStdout(), "user %s, password %s (shown once)\n", user, made)
-				return nil
+			} else {
+				fmt.Fprintf(cmd.OutOrStdout(), "user %s has the password from %s\n", user, file)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "user %s has the password from %s\n", user, file)
+			fmt.Fprintln(cmd.OutOrStdout(), "Sessions of before have ended: muster login")
 			return nil
 		},
 	}

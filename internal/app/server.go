@@ -28,6 +28,7 @@ import (
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/sdnotify"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
@@ -67,8 +68,9 @@ type Server struct {
 
 	people, agents, plain, admin net.Listener
 	handler, adminHandler        http.Handler
-	enrolHandler                 http.Handler  // of agents, where they have a listener of their own
-	logTail                      func() []byte // set before Run; nil: the log's last lines are not kept
+	enrolHandler                 http.Handler     // of agents, where they have a listener of their own
+	logTail                      func() []byte    // set before Run; nil: the log's last lines are not kept
+	manager                      sdnotify.Manager // set before Run
 }
 
 // Open opens everything that the server keeps and brings the view up to date.

@@ -25,6 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/sdnotify"
 	"github.com/muster-fleet/muster/internal/version"
 )
 
@@ -216,11 +217,11 @@ func runAgent(ctx context.Context, o *Options, env Env) error {
 	}
 	o.Agent.Guard = &guard.Guard{Log: o.Agent.Log}
 	defer o.Agent.Guard.Close()
-	manager := notifier{env.Getenv("NOTIFY_SOCKET")}
-	o.Agent.State = manager.status
+	manager := sdnotify.Manager{Socket: env.Getenv("NOTIFY_SOCKET")}
+	o.Agent.State = manager.Status
 	o.Agent.Log.Info("agent begins", "version", o.Agent.Version, "stateDir", o.Agent.StateDir)
-	manager.tell("READY=1\nSTATUS=begins")
-	defer context.AfterFunc(ctx, func() { manager.tell("STOPPING=1\nSTATUS=stops") })()
+	manager.Tell("READY=1\nSTATUS=begins")
+	defer context.AfterFunc(ctx, func() { manager.Tell("STOPPING=1\nSTATUS=stops") })()
 	err := agent.ErrForgotten
 	for errors.Is(err, agent.ErrForgotten) {
 		var a *agent.Agent
@@ -229,7 +230,7 @@ func runAgent(ctx context.Context, o *Options, env Env) error {
 		}
 	}
 	if err != nil {
-		manager.status(strings.Join(strings.Fields(err.Error()), " "))
+		manager.Status(err.Error())
 	}
 	return err
 }
