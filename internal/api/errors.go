@@ -25,6 +25,7 @@ var titles = [...]string{
 	model.Unavailable:     "Not now",
 	model.Guarded:         "Refused until confirmed",
 	model.Stale:           "It is not as you said it must be",
+	model.Unsupported:     "This version cannot do that",
 }
 
 // problem is the one place that gives an error its form.

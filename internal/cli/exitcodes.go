@@ -24,6 +24,7 @@ var classMeanings = [...]struct {
 	{model.Unavailable, "not now: no server there, starting, stopping or its disk is full"},
 	{model.Guarded, "refused until you confirm: look at the message, then --yes"},
 	{model.Stale, "somebody changed it since you read it: read it again"},
+	{model.Unsupported, "this version cannot do it: the message says what it waits for"},
 }
 
 func exitCodesTopic() *cobra.Command {

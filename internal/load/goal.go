@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -17,14 +18,14 @@ type Goal struct {
 	Why  string  `json:"why,omitempty"` // there is no figure
 }
 
-// figure is what a goal can be set for.
+// figure is what a goal can be set for, and where a report has it.
 type figure struct {
-	name, what, unit string
-	least            bool // want is a minimum
-	of               func(*Report) (float64, bool)
+	scenario.Figure
+	of func(*Report) (float64, bool)
 }
 
-func figures() []figure {
+// found says where a report has each figure, by its name.
+func found() map[string]func(*Report) (float64, bool) {
 	outage := func(f func(*Outage) float64) func(*Report) (float64, bool) {
 		return func(rep *Report) (worst float64, ok bool) {
 			for i := range rep.Outages {
@@ -40,30 +41,70 @@ func figures() []figure {
 	positive := func(f func(*Report) float64) func(*Report) (float64, bool) {
 		return func(rep *Report) (float64, bool) { v := f(rep); return v, v > 0 }
 	}
-	return []figure{
-		{"rate", "acknowledged", "results/s", true, positive(func(rep *Report) float64 { return rep.Rate })},
-		{"beyond-p99", "p99 beyond the linger", "ms", false, positive(func(rep *Report) float64 { return rep.BeyondLinger.P99 })},
-		{"machine", "both processes, of the machine", "%", false, positive(func(rep *Report) float64 {
+	operators := func(what string) func(*Report) (float64, bool) {
+		return positive(func(rep *Report) float64 {
+			return worst(rep.Operators, func(w *Worked) float64 {
+				if w.What != what {
+					return 0
+				}
+				return w.Latency.P99
+			})
+		})
+	}
+	return map[string]func(*Report) (float64, bool){
+		"rate": positive(func(rep *Report) float64 { return rep.Rate }),
+		"saturation": positive(func(rep *Report) float64 {
+			return worst(rep.Phases, func(p *Played) float64 {
+				if p.Kind != "step" || len(p.Missed) > 0 {
+					return 0
+				}
+				return p.Acknowledged
+			})
+		}),
+		"p99":        positive(func(rep *Report) float64 { return rep.Latency.P99 }),
+		"beyond-p99": positive(func(rep *Report) float64 { return rep.BeyondLinger.P99 }),
+		"machine": positive(func(rep *Report) float64 {
 			if rep.Server.Cores == 0 {
 				return 0
 			}
 			return 100 * rep.MachineShare
-		})},
-		{"server-cpu", "server CPU per result", "µs", false, positive(func(rep *Report) float64 { return rep.Server.MicrosPerItem })},
-		{"agent-memory", "resident on the server per agent", "kB", false, positive(func(rep *Report) float64 { return rep.SessionBytes / 1000 })},
-		{"state-memory", "resident per event state", "B", false, positive(func(rep *Report) float64 { return rep.StateBytes })},
-		{"back", "until all agents were back", "s", false, outage(func(o *Outage) float64 { return o.Seconds })},
-		{"back-serving", "from serving until all agents were back", "s", false, outage(func(o *Outage) float64 {
+		}),
+		"server-cpu":    positive(func(rep *Report) float64 { return rep.Server.MicrosPerItem }),
+		"agent-memory":  positive(func(rep *Report) float64 { return rep.SessionBytes / 1000 }),
+		"loader-memory": positive(func(rep *Report) float64 { return rep.AgentBytes / 1000 }),
+		"state-memory":  positive(func(rep *Report) float64 { return rep.StateBytes }),
+		"connect":       positive(func(rep *Report) float64 { return rep.ConnectSeconds }),
+		"settle":        positive(func(rep *Report) float64 { return worst(rep.Phases, func(p *Played) float64 { return p.Settled }) }),
+		"detect": positive(func(rep *Report) float64 {
+			return worst(rep.Faults, func(f *Struck) float64 { return f.Detected.Max }) / 1000
+		}),
+		"clear": positive(func(rep *Report) float64 {
+			return worst(rep.Faults, func(f *Struck) float64 { return f.Cleared.Max }) / 1000
+		}),
+		"back": outage(func(o *Outage) float64 { return o.Seconds }),
+		"back-serving": outage(func(o *Outage) float64 {
 			if o.Seconds < 0 || o.Serving < 0 {
 				return -1
 			}
 			return max(0, o.Seconds-o.Serving)
-		})},
-		{"serving", "until the server was ready again", "s", false, outage(func(o *Outage) float64 { return o.Serving })},
-		{"acknowledging", "until it acknowledged again", "s", false, outage(func(o *Outage) float64 { return o.Acked })},
-		{"page-p99", "p99 of a page of 100, worst kind", "ms", false, pages(false, func(p *Paged) float64 { return p.P99 })},
-		{"search-max", "longest answer to a free condition", "ms", false, pages(true, func(p *Paged) float64 { return p.Max })},
+		}),
+		"serving":       outage(func(o *Outage) float64 { return o.Serving }),
+		"acknowledging": outage(func(o *Outage) float64 { return o.Acked }),
+		"holds-p99":     positive(func(rep *Report) float64 { return worst(rep.Changes, func(h *Held) float64 { return h.Holds.P99 }) }),
+		"list-p99":      operators("list"),
+		"apply-p99":     operators("apply"),
+		"watch-p99":     operators("watch"),
+		"page-p99":      pages(false, func(p *Paged) float64 { return p.P99 }),
+		"search-max":    pages(true, func(p *Paged) float64 { return p.Max }),
 	}
+}
+
+// worst is the largest of what f says of each.
+func worst[T any](list []T, f func(*T) float64) (most float64) {
+	for i := range list {
+		most = max(most, f(&list[i]))
+	}
+	return most
 }
 
 // pages is the worst figure of those kinds of pages that are, or are not, searches.
@@ -91,19 +132,15 @@ func ParseGoal(text string) (Goal, error) {
 		return Goal{Name: name, Want: want}, nil
 	}
 	var names []string
-	for _, f := range figures() {
-		names = append(names, f.name+" ("+f.unit+")")
+	for _, f := range scenario.Figures() {
+		names = append(names, f.Name+" ("+f.Unit+")")
 	}
 	return Goal{}, model.Errorf(model.Invalid, "goal %q: want NAME=LIMIT", text).WithHint("names: %s", strings.Join(names, ", "))
 }
 
 func figureOf(name string) (figure, bool) {
-	for _, f := range figures() {
-		if f.name == name {
-			return f, true
-		}
-	}
-	return figure{}, false
+	f, ok := scenario.FigureOf(name)
+	return figure{f, found()[name]}, ok
 }
 
 // judge compares the run's figures with what they should be.
@@ -116,7 +153,7 @@ func (c Config) judge(rep *Report) (list []Goal) {
 		switch {
 		case !ok:
 			g.Why = "not measured in this run"
-		case f.least:
+		case f.Least:
 			g.Met = g.Got >= g.Want
 		default:
 			g.Met = g.Got <= g.Want
@@ -129,22 +166,22 @@ func (c Config) judge(rep *Report) (list []Goal) {
 // String is a sentence.
 func (g Goal) String() string {
 	f, _ := figureOf(g.Name)
-	return fmt.Sprintf("%s: %s, asked %s", f.what, g.got(f), g.asked(f))
+	return fmt.Sprintf("%s: %s, asked %s", f.What, g.got(f), g.asked(f))
 }
 
 func (g Goal) got(f figure) string {
 	if g.Why != "" {
 		return g.Why
 	}
-	return fmt.Sprintf("%s %s", short(g.Got), f.unit)
+	return fmt.Sprintf("%s %s", short(g.Got), f.Unit)
 }
 
 func (g Goal) asked(f figure) string {
 	bound := "at most"
-	if f.least {
+	if f.Least {
 		bound = "at least"
 	}
-	return fmt.Sprintf("%s %s %s", bound, short(g.Want), f.unit)
+	return fmt.Sprintf("%s %s %s", bound, short(g.Want), f.Unit)
 }
 
 // short shows what can be told of a figure.

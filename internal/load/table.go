@@ -55,7 +55,7 @@ func (rep *Report) askedRows(b *strings.Builder) {
 		case !g.Met:
 			verdict = "**short**"
 		}
-		row(b, rep.Title, f.what, g.asked(f), g.got(f), verdict, rep.commit())
+		row(b, rep.Title, f.What, g.asked(f), g.got(f), verdict, rep.commit())
 	}
 }
 

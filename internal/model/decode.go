@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -68,14 +69,14 @@ func (r *reader) resource(out []Located, t *tree) []Located {
 		return out
 	}
 	spec := info.New()
-	d.root = reflect.TypeOf(spec).Elem()
+	d.root, d.base = reflect.TypeOf(spec).Elem(), "spec"
 	for _, k := range t.keys {
 		if k.name == "spec" {
 			d.places["spec"] = k.place
 			d.into(k.value, reflect.ValueOf(spec).Elem(), "spec")
 		}
 	}
-	located := Located{Resource{APIVersion: APIVersion, Kind: info.Name, Metadata: envelope.Metadata, Spec: spec}, r.file, d.places, nil}
+	located := Located{Resource{APIVersion: APIVersion, Kind: info.Name, Metadata: envelope.Metadata, Spec: spec}, written{r.file, d.places, nil}}
 	for _, f := range r.flaws[before:] {
 		located.flawed = append(located.flawed, f.Field)
 	}
@@ -114,7 +115,8 @@ type decoder struct {
 	*reader
 	places map[string]place
 	skip   []string     // keys of the outermost mapping that are read elsewhere
-	root   reflect.Type // of the spec, for hints where a field belongs
+	root   reflect.Type // of the spec or document, for hints where a field belongs
+	base   string       // the field that root is; empty: the document itself
 }
 
 var (
@@ -167,6 +169,14 @@ func (d *decoder) into(t *tree, v reflect.Value, field string) {
 		}
 	case reflect.Int:
 		d.integer(t, v, field)
+	case reflect.Uint64:
+		if d.want(t, number, field) {
+			n, err := strconv.ParseUint(t.text, 10, 64)
+			if err != nil {
+				d.flaw(t.place, field, "", "want a whole number from 0 to %d, not %s", uint64(math.MaxUint64), t.text)
+			}
+			v.SetUint(n)
+		}
 	case reflect.Float64:
 		if d.want(t, number, field) {
 			f, err := strconv.ParseFloat(t.text, 64)
@@ -272,21 +282,27 @@ func (d *decoder) fields(t *tree, v reflect.Value, field string) {
 		}
 		d.places[name] = k.place
 		if i, ok := fieldOf(v.Type(), k.name); ok {
-			d.into(k.value, v.Field(i), name)
+			d.into(k.value, v.FieldByIndex(i), name)
 			continue
 		}
 		d.flaw(k.place, name, d.rightName(v.Type(), k.name, field), "unknown field")
 	}
 }
 
-// fieldOf finds a field by its name in JSON, exactly.
-func fieldOf(t reflect.Type, name string) (int, bool) {
+// fieldOf finds a field by its name in JSON, exactly. Those of an embedded struct are
+// fields of what embeds it.
+func fieldOf(t reflect.Type, name string) ([]int, bool) {
 	for i := range t.NumField() {
-		if jsonName(t.Field(i)) == name {
-			return i, true
+		f := t.Field(i)
+		if f.Anonymous {
+			if inner, ok := fieldOf(f.Type, name); ok {
+				return append([]int{i}, inner...), true
+			}
+		} else if jsonName(f) == name {
+			return []int{i}, true
 		}
 	}
-	return 0, false
+	return nil, false
 }
 
 func jsonName(f reflect.StructField) string {
@@ -295,9 +311,13 @@ func jsonName(f reflect.StructField) string {
 }
 
 func fieldNames(t reflect.Type) []string {
-	names := make([]string, t.NumField())
-	for i := range names {
-		names[i] = jsonName(t.Field(i))
+	names := make([]string, 0, t.NumField())
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Anonymous {
+			names = append(names, fieldNames(f.Type)...)
+		} else {
+			names = append(names, jsonName(f))
+		}
 	}
 	return names
 }

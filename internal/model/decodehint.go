@@ -31,12 +31,14 @@ func (d *decoder) rightName(t reflect.Type, word, at string) string {
 			return "did you mean " + name + "?"
 		}
 	}
-	if other, ok := otherWords[word]; ok && d.root != nil && slices.Contains(fieldNames(d.root), strings.SplitN(strings.SplitN(other, ":", 2)[0], ".", 2)[0]) {
+	if other, ok := otherWords[word]; ok && d.base == "spec" && slices.Contains(fieldNames(d.root), strings.SplitN(strings.SplitN(other, ":", 2)[0], ".", 2)[0]) {
 		return "write " + other
 	}
 	if d.root != nil {
-		if path := findField(d.root, word, "spec", 0); path != "" {
+		if path := findField(d.root, word, d.base, 0); strings.Contains(path, ".") {
 			return "it belongs to " + path[:strings.LastIndexByte(path, '.')]
+		} else if path != "" {
+			return "it belongs to the beginning of a line, outside of " + at
 		}
 	}
 	if near := Nearest(word, names); near != "" {
@@ -58,17 +60,18 @@ func (d *decoder) rightName(t reflect.Type, word, at string) string {
 // findField looks for a field of this name anywhere in a spec, the nearest to its
 // root first.
 func findField(t reflect.Type, word, path string, depth int) string {
-	if t.Kind() == reflect.Pointer {
+	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
+	join := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
 	if t.Kind() != reflect.Struct || t == commandType || depth > 3 {
 		return ""
 	}
 	if _, ok := fieldOf(t, word); ok {
-		return path + "." + word
+		return join(word)
 	}
 	for i := range t.NumField() {
-		if found := findField(t.Field(i).Type, word, path+"."+jsonName(t.Field(i)), depth+1); found != "" {
+		if found := findField(t.Field(i).Type, word, join(jsonName(t.Field(i))), depth+1); found != "" {
 			return found
 		}
 	}

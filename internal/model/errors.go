@@ -21,6 +21,7 @@ const (
 	Unavailable                  // not now: starting, disk full, stopping, no server
 	Guarded                      // refused until confirmed (--yes, --force)
 	Stale                        // it is not (any more) as the caller said it must be (If-Match)
+	Unsupported                  // this version cannot do it: say what it waits for
 )
 
 var classes = [...]struct {
@@ -39,6 +40,7 @@ var classes = [...]struct {
 	Unavailable:     {"unavailable", 503, 9},
 	Guarded:         {"guarded", 428, 10},
 	Stale:           {"stale", 412, 11},
+	Unsupported:     {"unsupported", 501, 12},
 }
 
 // Label is the class as a metric label and as the last part of the RFC 9457 type.

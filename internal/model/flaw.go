@@ -16,9 +16,9 @@ type Flaw struct {
 	Text   string `json:"text"`            // what is wrong
 	Hint   string `json:"hint,omitempty"`  // what to write
 
-	// absent: it is wrong because something is missing. Beside a field that cannot be
+	// Absent: it is wrong because something is missing. Beside a field that cannot be
 	// read, it says nothing new: that may be the one that is missing.
-	absent bool
+	Absent bool `json:"-"`
 }
 
 func (f *Flaw) Error() string {
@@ -83,6 +83,11 @@ func (f Flaws) Error() string {
 // Located is a resource as somebody wrote it, with the place of each of its fields.
 type Located struct {
 	Resource
+	written
+}
+
+// written is where something stands that somebody wrote.
+type written struct {
 	File   string
 	places map[string]place // by field: spec.alert, spec.targets.groups[1]
 	flawed []string         // fields that could not be read as written
@@ -92,10 +97,10 @@ type place struct{ line, column int }
 
 // At fills in file, line and column of flaws: those of the field or, where the field
 // is absent, of the nearest one around it.
-func (l *Located) At(flaws Flaws) Flaws {
+func (w *written) At(flaws Flaws) Flaws {
 	for _, f := range flaws {
-		f.File = l.File
-		at := l.find(f.Field)
+		f.File = w.File
+		at := w.find(f.Field)
 		f.Line, f.Column = at.line, at.column
 	}
 	return flaws
@@ -103,19 +108,19 @@ func (l *Located) At(flaws Flaws) Flaws {
 
 // followsFrom says whether a flaw is but the consequence of a field that could not be
 // read: of itself, of one within or around it, or, where something is missing, of any.
-func (l *Located) followsFrom(f *Flaw) bool {
+func (w *written) followsFrom(f *Flaw) bool {
 	within := func(inner, outer string) bool {
 		rest, ok := strings.CutPrefix(inner, outer)
 		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 	}
-	return len(l.flawed) > 0 && f.absent || slices.ContainsFunc(l.flawed, func(field string) bool {
+	return len(w.flawed) > 0 && f.Absent || slices.ContainsFunc(w.flawed, func(field string) bool {
 		return within(field, f.Field) || within(f.Field, field)
 	})
 }
 
-func (l *Located) find(field string) place {
+func (w *written) find(field string) place {
 	for {
-		if at, ok := l.places[field]; ok || field == "" {
+		if at, ok := w.places[field]; ok || field == "" {
 			return at
 		}
 		field = field[:max(strings.LastIndexAny(field, ".["), 0)]
@@ -133,6 +138,11 @@ func (rules Rules) Read(file string, data []byte) ([]Located, error) {
 		found := slices.DeleteFunc(rules.Check(&list[i].Resource), list[i].followsFrom)
 		flaws = append(flaws, list[i].At(found)...)
 	}
-	slices.SortStableFunc(flaws, func(a, b *Flaw) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
+	flaws.sort()
 	return list, flaws.Err()
+}
+
+// sort puts flaws into the order of the file.
+func (f Flaws) sort() {
+	slices.SortStableFunc(f, func(a, b *Flaw) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 }

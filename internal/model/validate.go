@@ -72,7 +72,7 @@ func (v *validator) absent(field, hint, format string, args ...any) {
 	before := len(v.flaws)
 	v.flaw(field, hint, format, args...)
 	for _, f := range v.flaws[before:] {
-		f.absent = true
+		f.Absent = true
 	}
 }
 

@@ -4,6 +4,9 @@
 //
 // A Scenario is data: the same file with the same seed is the same plan, whatever the
 // machine. Nothing here opens a connection or reads a clock.
+//
+// Start at Load in read.go, then check.go; scale.go makes it fit a machine, describe.go
+// says it in words.
 package scenario
 
 import (
@@ -19,7 +22,7 @@ type Scenario struct {
 	Name     string   `json:"name"`              // the file's name without .yaml
 	Title    string   `json:"title"`             // one line, for lists and the head of the report
 	Answers  string   `json:"answers,omitempty"` // the published figure that this shape answers, and where it is published
-	Needs    []string `json:"needs,omitempty"`   // capabilities beyond results and keepalives, see Capabilities
+	Needs    []string `json:"needs,omitempty"`   // capabilities that no field below shows, see Capabilities
 	Target   string   `json:"target,omitempty"`  // muster (default), sensu, or stage:NAME to drive one stage alone
 	Seed     uint64   `json:"seed,omitempty"`    // same seed, same plan
 
@@ -27,7 +30,7 @@ type Scenario struct {
 	Phases     []Phase          `json:"phases"`
 	Faults     []Fault          `json:"faults,omitempty"`
 	Intent     []Change         `json:"intent,omitempty"`     // what people change meanwhile
-	Operators  Operators        `json:"operators,omitempty"`  // people who look and act meanwhile
+	Operators  Operators        `json:"operators,omitzero"`   // people who look and act meanwhile
 	Objectives map[string]Limit `json:"objectives,omitempty"` // by the name of a figure; loss is always 0
 
 	Scale float64 `json:"scale,omitempty"` // of the number of agents, as it was played; 0 and 1: whole. Set by Scaled, shown in every title
@@ -43,11 +46,12 @@ type Class struct {
 	Linger    model.Duration    `json:"linger,omitempty"`    // how long a result may wait for company; default 500ms
 	PerFrame  int               `json:"perFrame,omitempty"`  // results that fill a frame; 0: only the linger does
 	Share     int               `json:"share,omitempty"`     // agents that share one connection, labelled in the report; 0 and 1: each its own
+	Keepalive *model.Keepalive  `json:"keepalive,omitempty"` // of its nodes; default as every node's: every 20s, missed after 120s
 	Inventory model.Size        `json:"inventory,omitempty"` // of each machine; needs inventories
 	Checks    []Check           `json:"checks,omitempty"`
 	Values    []Values          `json:"values,omitempty"`   // needs values
 	Policies  []Policy          `json:"policies,omitempty"` // needs policies
-	Churn     Churn             `json:"churn,omitempty"`
+	Churn     Churn             `json:"churn,omitzero"`
 }
 
 // Check is one check of a class, or so many alike: NAME-000 and up.
@@ -56,7 +60,7 @@ type Check struct {
 	Count    int                `json:"count,omitempty"` // default 1
 	Interval model.Duration     `json:"interval"`
 	TTL      model.Duration     `json:"ttl,omitempty"`
-	Output   Output             `json:"output,omitempty"`
+	Output   Output             `json:"output,omitzero"`
 	Status   map[string]float64 `json:"status,omitempty"`   // share of each status, by its name; the rest is OK
 	Changes  float64            `json:"changes,omitempty"`  // share of results that change the status; they leave at once
 	Flapping float64            `json:"flapping,omitempty"` // share of the states that change with every result
@@ -160,9 +164,3 @@ type Operators struct {
 	Applies  Rate `json:"applies,omitempty"`  // resources written
 	Silences Rate `json:"silences,omitempty"` // needs silences
 }
-
-// Limit is what a figure may be, with its unit: 60ms, 12us, 12kB, 30%, 32000.
-type Limit string
-
-// Rate is so many in a time: 10/s, 6/min, 300/day, or a share of a class: 1%/min.
-type Rate string

@@ -1,0 +1,116 @@
+package scenario
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Capability is something that a scenario may need of what it loads.
+type Capability struct {
+	Name   string `json:"name"`
+	What   string `json:"what"`
+	Exists bool   `json:"exists"`          // in this version
+	Waits  string `json:"waits,omitempty"` // what it comes with
+}
+
+// Capabilities are all that a scenario can need. Those that follow from its fields need
+// not be named.
+func Capabilities() []Capability {
+	exists := func(name, what string) Capability { return Capability{name, what, true, ""} }
+	waits := func(name, what, with string) Capability { return Capability{name, what, false, with} }
+	return []Capability{
+		exists("results", "results of checks, with status mix and changes"),
+		exists("keepalives", "machines that say that they live, and alerts for those that do not"),
+		exists("tls", "mutual TLS"),
+		exists("output-sizes", "outputs of any length up to 1 MiB"),
+		exists("churn", "reconnects, restarts, machines offline that send what they spooled"),
+		exists("faults", "machines that die, cut connections, failing checks, frames that are refused"),
+		exists("restart", "the server restarted, killed or stopped while results flow"),
+		exists("intent", "checks and groups made, changed and deleted while results flow"),
+		exists("operators", "people who list, watch and apply while results flow"),
+		waits("values", "measured values", "the metrics pipeline"),
+		waits("policies", "policy runs and compliance", "the policy pipeline"),
+		waits("inventories", "inventories of machines", "inventories"),
+		waits("silences", "silences", "silences"),
+		waits("proxy-checks", "results about things that have no agent", "events about what is no machine"),
+		waits("round-robin", "checks that one of many agents runs in turn", "events about what is no machine"),
+		waits("stream-handler", "handlers that hold connections open and stream events", "streaming handlers"),
+		waits("fleet-of-servers", "agents shared out between several servers", "several servers for one fleet"),
+		waits("renames", "machines renamed while results flow", "renames in the load tester"),
+		waits("stage", "one stage driven alone", "stages in the load tester (until then: bench/stages.sh)"),
+		waits("target-zabbix", "a Zabbix server as target", "the trapper protocol in the load tester"),
+		waits("target-prometheus", "a receiver of remote write as target", "remote write in the load tester"),
+	}
+}
+
+func capabilityOf(name string) (Capability, bool) {
+	for _, c := range Capabilities() {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return Capability{}, false
+}
+
+// Requires are the capabilities that the scenario needs: those it names, and those that
+// follow from its fields.
+func (s *Scenario) Requires() []string {
+	var list []string
+	need := func(name string, when bool) {
+		if when && !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	for _, c := range s.Agents {
+		need("results", len(c.Checks) > 0)
+		need("tls", c.TLS)
+		need("values", len(c.Values) > 0)
+		need("policies", len(c.Policies) > 0)
+		need("inventories", c.Inventory > 0)
+		need("churn", c.Churn != Churn{})
+		need("renames", c.Churn.Renames != "")
+		for _, check := range c.Checks {
+			need("output-sizes", check.Output.Bytes > 0)
+		}
+	}
+	for _, f := range s.Faults {
+		need("faults", f.Server == "")
+		need("restart", f.Server != "")
+	}
+	need("intent", len(s.Intent) > 0)
+	need("operators", s.Operators != Operators{})
+	need("silences", s.Operators.Silences != "")
+	need("stage", strings.HasPrefix(s.Target, "stage:"))
+	need("target-"+s.Target, s.Target == "zabbix" || s.Target == "prometheus")
+	for _, name := range s.Needs {
+		need(name, true)
+	}
+	return list
+}
+
+// Missing are those of them that do not exist yet.
+func (s *Scenario) Missing() (list []Capability) {
+	for _, name := range s.Requires() {
+		if c, ok := capabilityOf(name); ok && !c.Exists {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// Runs says whether this version can play the scenario: nil, or an Unsupported error that
+// says what it waits for.
+func (s *Scenario) Runs() error {
+	missing := s.Missing()
+	if len(missing) == 0 {
+		return nil
+	}
+	var lines []string
+	for _, c := range missing {
+		lines = append(lines, c.Name+" ("+c.What+"): comes with "+c.Waits)
+	}
+	return model.Errorf(model.Unsupported, "%s cannot be played yet, it waits for\n  %s", s.Name, strings.Join(lines, "\n  ")).
+		WithHint("muster load list shows which scenarios run today")
+}

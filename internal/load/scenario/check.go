@@ -1,0 +1,180 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// What a scenario may ask for at most, where neither the protocol nor the model says it.
+const (
+	maxAgents   = 1_000_000
+	maxShare    = 1000 // agents on one connection
+	maxSteps    = 1000
+	maxWatches  = 10_000
+	minOutput   = 48 // the head of an output, which tells it from others
+	minInterval = model.Duration(time.Second)
+	maxTime     = model.Duration(366 * 24 * time.Hour)
+)
+
+// checker finds all that is wrong with a scenario by itself.
+type checker struct {
+	*Scenario
+	flaws model.Flaws
+}
+
+// check finds what decoding cannot see. Fields that were left out have no value yet.
+func (s *Scenario) check() model.Flaws {
+	v := &checker{Scenario: s}
+	v.head()
+	v.classes()
+	v.phases()
+	v.faults()
+	v.intent()
+	v.operators()
+	v.objectives()
+	return v.flaws
+}
+
+func (v *checker) flaw(field, hint, format string, args ...any) {
+	if len(v.flaws) < model.MaxFlaws {
+		v.flaws = append(v.flaws, &model.Flaw{Field: model.Brief(field), Hint: model.Brief(hint), Text: model.Brief(fmt.Sprintf(format, args...))})
+	}
+}
+
+// absent is a flaw of something that is not there.
+func (v *checker) absent(field, hint, format string, args ...any) {
+	before := len(v.flaws)
+	v.flaw(field, hint, format, args...)
+	for _, f := range v.flaws[before:] {
+		f.Absent = true
+	}
+}
+
+// oneOf says what is near a word that is none of those, and which there are.
+func (v *checker) oneOf(field, what, word string, words []string) bool {
+	if slices.Contains(words, word) {
+		return true
+	}
+	hint := "one of " + strings.Join(words, ", ")
+	switch near := model.Nearest(word, words); {
+	case near != "":
+		hint = "did you mean " + near + "?"
+	case len(words) == 0:
+		hint = ""
+	}
+	v.flaw(field, hint, "there is no %s %q", what, word)
+	return false
+}
+
+func (v *checker) name(field, text string) {
+	if err := model.NameError(text); err != nil {
+		hint := ""
+		if clean := model.CleanName(text); clean != "" {
+			hint = "write " + clean
+		}
+		if text == "" {
+			v.absent(field, "", "%v", err)
+		} else {
+			v.flaw(field, hint, "%v", err)
+		}
+	}
+}
+
+func (v *checker) whole(field string, n, low, high int) {
+	if n < low || n > high {
+		v.flaw(field, "", "want %d to %d, not %d", low, high, n)
+	}
+}
+
+// between accepts zero, which means the default.
+func (v *checker) between(field string, d, low, high model.Duration) {
+	if d != 0 && (d < low || d > high) {
+		v.flaw(field, "", "want %s to %s, not %s", low, high, d)
+	}
+}
+
+func (v *checker) share(field string, x float64) bool {
+	if x < 0 || x > 1 {
+		v.flaw(field, "a share is between 0 and 1: write 0.05 for 5 %", "%v is no share", x)
+		return false
+	}
+	return true
+}
+
+// shares checks a mapping of shares, whose sum is at most one.
+func (v *checker) shares(field, rest string, m map[string]float64) {
+	sum, fine := 0.0, true
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		fine = v.share(field+"."+name, m[name]) && fine
+		sum += m[name]
+	}
+	if fine && sum > 1+1e-9 {
+		v.flaw(field, rest, "the shares add up to %.4g, more than 1", sum)
+	}
+}
+
+// head checks what the file says of itself.
+func (v *checker) head() {
+	switch v.Scenario.Scenario {
+	case Version:
+	case "":
+		v.absent("scenario", "begin the file with scenario: "+Version, "missing")
+	default:
+		v.flaw("scenario", "write "+Version, "%q is not known", v.Scenario.Scenario)
+	}
+	if v.Name != "" {
+		v.name("name", v.Name)
+	}
+	for _, text := range [...]struct{ field, text string }{{"title", v.Title}, {"answers", v.Answers}} {
+		if len(text.text) > 500 || strings.ContainsAny(text.text, "\r\x00") {
+			v.flaw(text.field, "", "want at most 500 bytes of text")
+		}
+	}
+	names := make([]string, 0, 20)
+	for _, c := range Capabilities() {
+		names = append(names, c.Name)
+	}
+	for i, name := range v.Needs {
+		v.oneOf(fmt.Sprintf("needs[%d]", i), "capability", name, names)
+	}
+	if stage, ok := strings.CutPrefix(v.Target, "stage:"); ok {
+		v.oneOf("target", "stage", stage, []string{"session", "journal", "view", "reactions"})
+	} else if v.Target != "" {
+		v.oneOf("target", "target", v.Target, []string{"muster", "sensu", "zabbix", "prometheus", "stage:session", "stage:journal", "stage:view", "stage:reactions"})
+	}
+	if v.Scale != 0 {
+		v.flaw("scale", "leave it out: --scale and --quick set it", "it says how a scenario was played")
+	}
+}
+
+// class finds a class by its name.
+func (s *Scenario) class(name string) *Class {
+	for i := range s.Agents {
+		if s.Agents[i].Name == name {
+			return &s.Agents[i]
+		}
+	}
+	return nil
+}
+
+func (v *checker) classNames() (names []string) {
+	for _, c := range v.Agents {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// className checks a reference to a class; empty means all.
+func (v *checker) className(field, name string) {
+	if name != "" {
+		v.oneOf(field, "class", name, v.classNames())
+	}
+}
+
+const perFrame = wire.MaxSignals

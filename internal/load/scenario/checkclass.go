@@ -1,0 +1,171 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func (v *checker) classes() {
+	if len(v.Agents) == 0 {
+		v.absent("agents", "write agents: [{name: web, count: 100, checks: [{name: disk, interval: 60s}]}]", "missing")
+	}
+	seen, checks, agents := map[string]bool{}, map[string]string{}, 0
+	for i := range v.Agents {
+		c, at := &v.Agents[i], fmt.Sprintf("agents[%d]", i)
+		v.name(at+".name", c.Name)
+		if c.Name != "" && seen[c.Name] {
+			v.flaw(at+".name", "give each class a name of its own", "there are two classes %q", c.Name)
+		}
+		seen[c.Name] = true
+		if c.Count == 0 {
+			v.absent(at+".count", "write how many agents", "missing")
+		} else {
+			v.whole(at+".count", c.Count, 1, maxAgents)
+		}
+		agents += max(0, min(c.Count, maxAgents))
+		v.shape(at, c)
+		if v.checks(at, c) { // names that are of use; else a flaw stands there already
+			for j := range c.Checks {
+				for _, name := range c.Checks[j].Names() {
+					full := CheckName(c.Name, name)
+					if other, twice := checks[full]; twice {
+						v.flaw(fmt.Sprintf("%s.checks[%d].name", at, j), "call one of them otherwise", "%s and a check of %s would both be the check %s", c.Name+"/"+name, other, full)
+						break
+					}
+					checks[full] = c.Name
+				}
+			}
+		}
+	}
+	if agents > maxAgents {
+		v.flaw("agents", "", "%d agents, at most %d", agents, maxAgents)
+	}
+}
+
+// shape checks all of a class but its signals' names.
+func (v *checker) shape(at string, c *Class) {
+	if len(c.Labels) > model.DefaultLabels-1 {
+		v.flaw(at+".labels", "", "%d labels, at most %d beside class", len(c.Labels), model.DefaultLabels-1)
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.Labels)) {
+		if err := model.LabelError(key, c.Labels[key]); err != nil {
+			v.flaw(at+".labels."+key, "", "%v", err)
+		} else if key == "class" {
+			v.flaw(at+".labels.class", "leave it out", "every node has it already: class=%s", c.Name)
+		}
+	}
+	v.between(at+".linger", c.Linger, 1e6, 60e9)
+	v.whole(at+".perFrame", c.PerFrame, 0, perFrame)
+	v.whole(at+".share", c.Share, 0, maxShare)
+	if k := c.Keepalive; k != nil {
+		v.between(at+".keepalive.interval", k.Interval, minInterval, maxTime)
+		v.between(at+".keepalive.timeout", k.Timeout, minInterval, maxTime)
+		interval, timeout := c.keepalive()
+		if timeout <= interval {
+			v.flaw(at+".keepalive", "three intervals are usual", "the timeout %s must be longer than the interval %s", timeout, interval)
+		}
+	}
+	for j := range c.Values {
+		item, field := &c.Values[j], fmt.Sprintf("%s.values[%d]", at, j)
+		v.name(field+".name", item.Name)
+		v.whole(field+".count", item.Count, 0, maxAgents)
+		v.interval(field, item.Interval)
+		if item.Type != "" {
+			v.oneOf(field+".type", "type of value", item.Type, []string{"float", "integer", "text"})
+		}
+	}
+	for j := range c.Policies {
+		p, field := &c.Policies[j], fmt.Sprintf("%s.policies[%d]", at, j)
+		v.name(field+".name", p.Name)
+		v.whole(field+".components", p.Components, 1, maxAgents)
+		v.interval(field, p.Interval)
+		for _, outcome := range slices.Sorted(maps.Keys(p.Outcome)) {
+			v.oneOf(field+".outcome."+outcome, "outcome", outcome, []string{"repaired", "noncompliant", "error", "not-applicable"})
+		}
+		v.shares(field+".outcome", "the rest is compliant", p.Outcome)
+	}
+	if len(c.Checks)+len(c.Values)+len(c.Policies) == 0 && c.Inventory == 0 && c.Keepalive == nil {
+		v.absent(at, "write checks: [{name: disk, interval: 60s}]; or keepalive: {interval: 20s} for agents that only live", "these agents send nothing")
+	}
+	if c.Churn.OfflineFor != 0 && c.Churn.Offline == "" {
+		v.absent(at+".churn.offlineFor", "write offline: 1%/min", "nobody goes offline")
+	}
+	if c.Churn.Offline != "" && c.Churn.OfflineFor == 0 {
+		v.absent(at+".churn.offline", "write offlineFor: 60s", "for how long?")
+	}
+	v.between(at+".churn.offlineFor", c.Churn.OfflineFor, minInterval, maxTime)
+}
+
+// interval checks one that must be there.
+func (v *checker) interval(field string, d model.Duration) {
+	if d == 0 {
+		v.absent(field+".interval", "write interval: 60s", "missing")
+		return
+	}
+	v.between(field+".interval", d, minInterval, maxTime)
+}
+
+// checks checks those of a class, and says whether their names are of use.
+func (v *checker) checks(at string, c *Class) bool {
+	seen, states, rate, fine := map[string]bool{}, 0, 0.0, true
+	for j := range c.Checks {
+		k, field := &c.Checks[j], fmt.Sprintf("%s.checks[%d]", at, j)
+		v.name(field+".name", k.Name)
+		if k.Name != "" && seen[k.Name] {
+			v.flaw(field+".name", "call one of them otherwise, or write count", "there are two checks %q", k.Name)
+		}
+		fine = fine && k.Name != "" && !seen[k.Name] && k.Count >= 0 && k.Count <= model.DefaultStatesPerNode
+		seen[k.Name] = true
+		v.whole(field+".count", k.Count, 0, model.DefaultStatesPerNode)
+		v.interval(field, k.Interval)
+		if k.TTL != 0 && k.TTL <= k.Interval {
+			v.flaw(field+".ttl", "two to three intervals are usual", "%s must be longer than the interval %s", k.TTL, k.Interval)
+		}
+		v.between(field+".ttl", k.TTL, minInterval, maxTime)
+		v.output(field+".output", k.Output)
+		v.statuses(field+".status", k.Status)
+		v.share(field+".changes", k.Changes)
+		v.share(field+".flapping", k.Flapping)
+		states += max(1, k.Count)
+		if k.Interval > 0 {
+			rate += float64(max(1, k.Count)) / time.Duration(k.Interval).Seconds()
+		}
+	}
+	if states > model.DefaultStatesPerNode {
+		v.flaw(at+".checks", "make the agents more, and their checks fewer", "%d checks of each agent; a server takes %d", states, model.DefaultStatesPerNode)
+	}
+	if rate > model.DefaultNodeRate {
+		v.flaw(at+".checks", "make the intervals longer", "%.0f results per second of each agent; a server takes %d", rate, model.DefaultNodeRate)
+	}
+	return fine
+}
+
+func (v *checker) output(field string, o Output) {
+	if o.Like != "" {
+		v.oneOf(field+".like", "plug-in", o.Like, Outputs())
+	}
+	if o.Bytes != 0 && (o.Bytes < minOutput || o.Bytes > model.MaxOutputBytes) {
+		v.flaw(field+".bytes", "", "want %d to 1MiB, not %s: shorter ones cannot be told apart, longer ones are cut", minOutput, o.Bytes)
+	}
+}
+
+func (v *checker) statuses(field string, m map[string]float64) {
+	seen := map[model.Status]string{}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		status, ok := model.ParseStatus(name)
+		other, twice := seen[status]
+		switch {
+		case !ok:
+			v.oneOf(field+"."+name, "status", name, []string{"ok", "warning", "critical", "unknown"})
+		case twice:
+			v.flaw(field+"."+name, "keep one of them", "%s and %s are the same status", other, name)
+		default:
+			seen[status] = name
+		}
+	}
+	v.shares(field, "the rest is OK", m)
+}

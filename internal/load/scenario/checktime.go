@@ -1,0 +1,247 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// phases checks what happens when.
+func (v *checker) phases() {
+	if len(v.Phases) == 0 {
+		v.absent("phases", "write phases: [{ramp: 10s}, {steady: 10m}, {drain: 30s}]", "missing")
+		return
+	}
+	measured := 0
+	for i := range v.Phases {
+		p, at := &v.Phases[i], fmt.Sprintf("phases[%d]", i)
+		kind := p.Kind()
+		if kind == "" {
+			said := p.said()
+			if len(said) == 0 {
+				v.absent(at, "write one of ramp, steady, step, soak, drain with how long: steady: 10m", "says nothing to do")
+			} else {
+				v.flaw(at, "one line for each: they follow each other", "both %s", strings.Join(said, " and "))
+			}
+			continue
+		}
+		v.between(at+"."+kind, p.Length(), 1e8, maxTime)
+		if p.Length() < 0 {
+			continue
+		}
+		if p.Measured() {
+			measured++
+		}
+		if i > 0 && kind == "ramp" {
+			v.flaw(at+".ramp", "put it first", "the agents connect once, at the beginning")
+		}
+		if i < len(v.Phases)-1 && kind == "drain" {
+			v.flaw(at+".drain", "put it last", "nothing is sent any more after it")
+		}
+		only := func(field string, set bool, kinds ...string) {
+			if set && !slices.Contains(kinds, kind) {
+				v.flaw(at+"."+field, "", "%s is of %s, not of %s", field, strings.Join(kinds, " and "), kind)
+			}
+		}
+		only("rate", p.Rate != 0, "steady", "step", "soak")
+		only("by", p.By != 0, "step")
+		only("to", p.To != 0, "step")
+		only("settle", p.Settle != 0, "steady")
+		only("warmup", p.Warmup != 0, "steady", "soak")
+		v.rates(at, p)
+		if p.Settle > p.Length() || p.Settle < 0 {
+			v.flaw(at+".settle", "", "want at most the length of the phase, %s, not %s", p.Length(), p.Settle)
+		}
+		if p.Settle > 0 && (i == 0 || !v.Phases[i-1].Measured()) {
+			v.flaw(at+".settle", "put a steady phase at another rate before it", "as before what?")
+		}
+		if p.Warmup < 0 || p.Warmup > 0 && p.Warmup >= p.Length() {
+			v.flaw(at+".warmup", "", "want less than the length of the phase, %s, not %s", p.Length(), p.Warmup)
+		}
+	}
+	if measured == 0 {
+		v.absent("phases", "write steady: 10m", "none of them is measured")
+	}
+}
+
+func (v *checker) rates(at string, p *Phase) {
+	for _, r := range [...]struct {
+		field string
+		rate  float64
+	}{{"rate", p.Rate}, {"by", p.By}, {"to", p.To}} {
+		if r.rate != 0 && (r.rate < 0.001 || r.rate > 1000) {
+			v.flaw(at+"."+r.field, "1.2 is 120 % of the scenario's own rate", "want 0.001 to 1000, not %v", r.rate)
+			return
+		}
+	}
+	if p.Step > 0 {
+		rate, by, to := p.steps()
+		if to < rate {
+			v.flaw(at+".to", "", "the last step, %v, is below the first, %v", to, rate)
+		} else if (to-rate)/by > maxSteps {
+			v.flaw(at+".by", "", "more than %d steps", maxSteps)
+		}
+	}
+}
+
+// end is when the last measured phase ends, since the first began.
+func (s *Scenario) end() (d model.Duration) {
+	for i := range s.Phases {
+		if p := &s.Phases[i]; p.Measured() {
+			d += p.Whole()
+		}
+	}
+	return d
+}
+
+func (v *checker) moment(field string, at model.Duration) {
+	if end := v.end(); at < 0 || end > 0 && at >= end {
+		v.flaw(field, fmt.Sprintf("the measured phases last %s", end), "%s is beyond the end", at)
+	}
+}
+
+func (v *checker) faults() {
+	for i := range v.Faults {
+		f, at := &v.Faults[i], fmt.Sprintf("faults[%d]", i)
+		v.moment(at+".at", f.At)
+		v.between(at+".for", f.For, 1e8, maxTime)
+		if end := v.end(); f.For > 0 && end > 0 && f.At < end && f.At+f.For > end {
+			v.flaw(at+".for", "leave it out for until the end", "it ends %s after the last phase", f.At+f.For-end)
+		}
+		if said := f.said(); len(said) == 0 {
+			v.absent(at, "write one of stop, cut, fail, wrong, server, run", "says nothing to go wrong")
+			continue
+		} else if len(said) > 1 {
+			v.flaw(at, "one entry for each", "both %s", strings.Join(said, " and "))
+			continue
+		}
+		v.pick(at+".stop", f.Stop)
+		v.pick(at+".cut", f.Cut)
+		v.pick(at+".wrong", f.Wrong)
+		if f.Fail != nil {
+			v.failing(at+".fail", f.Fail)
+		}
+		if f.Server != "" {
+			v.oneOf(at+".server", "way to treat a server", f.Server, []string{"restart", "kill", "stop"})
+		}
+		if f.For == 0 && f.Server == "stop" {
+			v.absent(at, "write for: 10s", "a server that stays stopped")
+		}
+		if f.For > 0 && (f.Cut != nil || f.Run != "" || f.Server == "restart" || f.Server == "kill") {
+			v.flaw(at+".for", "leave it out", "%s is over when it is done", f.said()[0])
+		}
+	}
+}
+
+func (v *checker) pick(at string, p *Pick) {
+	if p == nil {
+		return
+	}
+	v.className(at+".class", p.Class)
+	most := v.Nodes(p.Class)
+	if p.Count < 0 || p.Count > most && most > 0 {
+		v.flaw(at+".count", "", "want 1 to %d, not %d", most, p.Count)
+	}
+	v.share(at+".share", p.Share)
+	if p.Count != 0 && p.Share != 0 {
+		v.flaw(at, "keep one of them", "both count and share")
+	}
+	if p.Within != "" {
+		v.label(at+".within", p.Class, p.Within)
+	}
+}
+
+// label checks that the nodes of a class have a label.
+func (v *checker) label(field, class, label string) {
+	labels := map[string]bool{"class": true, "rack": true, "site": true}
+	for _, c := range v.Agents {
+		if class == "" || c.Name == class {
+			for name := range c.Labels {
+				labels[name] = true
+			}
+		}
+	}
+	v.oneOf(field, "label", label, slices.Sorted(maps.Keys(labels)))
+}
+
+func (v *checker) failing(at string, f *FailCheck) {
+	v.pick(at, &f.Pick)
+	if f.Status != "" {
+		if s, ok := model.ParseStatus(f.Status); !ok {
+			v.oneOf(at+".status", "status", f.Status, []string{"warning", "critical", "unknown"})
+		} else if s == model.OK {
+			v.flaw(at+".status", "one of warning, critical, unknown", "OK is no failure")
+		}
+	}
+	if f.Check == "" {
+		v.absent(at+".check", "write the name of a check", "missing")
+		return
+	}
+	if f.Class != "" && v.class(f.Class) == nil {
+		return // said already
+	}
+	var names []string
+	for i := range v.Agents {
+		if c := &v.Agents[i]; f.Class == "" || f.Class == c.Name {
+			for j := range c.Checks {
+				if n := c.Checks[j].Count; n >= 0 && n <= model.DefaultStatesPerNode {
+					names = append(names, c.Checks[j].Names()...)
+				}
+			}
+		}
+	}
+	if !slices.Contains(names, f.Check) {
+		v.oneOf(at+".check", "check", f.Check, brief(names))
+	}
+}
+
+// brief is a list that fits a message.
+func brief(names []string) []string {
+	if len(names) > 8 {
+		return append(slices.Clone(names[:7]), names[len(names)-1])
+	}
+	return names
+}
+
+func (v *checker) intent() {
+	for i := range v.Intent {
+		c, at := &v.Intent[i], fmt.Sprintf("intent[%d]", i)
+		v.moment(at+".at", c.At)
+		v.between(at+".every", c.Every, minInterval, maxTime)
+		if c.Create == 0 && c.Change == 0 && c.Delete == 0 {
+			v.absent(at, "write create: 5, change: 5 or delete: 5", "changes nothing")
+		}
+		for _, n := range [...]struct {
+			field string
+			n     int
+		}{{"create", c.Create}, {"change", c.Change}, {"delete", c.Delete}} {
+			v.whole(at+"."+n.field, n.n, 0, 1000)
+		}
+		if c.Kind == "" {
+			v.absent(at+".kind", "write kind: check or kind: group", "missing")
+		} else {
+			v.oneOf(at+".kind", "kind to change", c.Kind, []string{"check", "group"})
+		}
+		v.className(at+".class", c.Class)
+	}
+}
+
+func (v *checker) operators() {
+	o := v.Operators
+	v.whole("operators.lists", o.Lists, 0, maxWatches)
+	v.whole("operators.watches", o.Watches, 0, maxWatches)
+	if o.Pause != "" && o.Lists == 0 {
+		v.absent("operators.pages", "write lists: 5", "nobody lists")
+	}
+	for _, r := range [...]struct {
+		field string
+		rate  Rate
+	}{{"pages", o.Pause}, {"applies", o.Applies}, {"silences", o.Silences}} {
+		if strings.Contains(string(r.rate), "%") {
+			v.flaw("operators."+r.field, "write 10/min", "%s: a share of what?", r.rate)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Defaults fills in what the file leaves out, so that who plays it asks nothing twice.
+// What stays empty means: none.
+func (s *Scenario) Defaults() {
+	s.Scenario, s.Target, s.Title = Version, cmp.Or(s.Target, "muster"), cmp.Or(s.Title, s.Name)
+	for i := range s.Agents {
+		s.Agents[i].defaults()
+	}
+	if first := &s.Phases[0]; first.Ramp == 0 {
+		s.Phases = slices.Insert(s.Phases, 0, Phase{Ramp: s.ramp()})
+	}
+	if last := &s.Phases[len(s.Phases)-1]; last.Drain == 0 {
+		s.Phases = append(s.Phases, Phase{Drain: model.Duration(30 * time.Second)})
+	}
+	delete(s.Objectives, "loss") // it always holds
+	seen := map[string]int{}
+	for i := range s.Phases {
+		p := &s.Phases[i]
+		if p.Measured() {
+			p.Rate = cmp.Or(p.Rate, 1)
+		}
+		if p.Step > 0 {
+			p.Rate, p.By, p.To = p.steps()
+		}
+		p.Name = cmp.Or(p.Name, p.Kind())
+		if seen[p.Name]++; seen[p.Name] > 1 {
+			p.Name = fmt.Sprintf("%s %d", p.Name, seen[p.Name])
+		}
+	}
+	for i := range s.Faults {
+		if f := s.Faults[i].Fail; f != nil {
+			status, _ := model.ParseStatus(cmp.Or(f.Status, "critical"))
+			f.Status = status.String()
+		}
+	}
+	if s.Operators.Lists > 0 {
+		s.Operators.Pause = cmp.Or(s.Operators.Pause, "30/min")
+	}
+}
+
+// ramp is how long the agents may take to connect: 500 a second, and at least two seconds.
+func (s *Scenario) ramp() model.Duration {
+	return model.Duration(max(2, (s.Sessions()+499)/500)) * model.Duration(time.Second)
+}
+
+func (c *Class) defaults() {
+	c.Linger = cmp.Or(c.Linger, model.Duration(500*time.Millisecond))
+	c.Share = cmp.Or(c.Share, 1)
+	interval, timeout := c.keepalive()
+	c.Keepalive = &model.Keepalive{Interval: interval, Timeout: timeout}
+	for j := range c.Checks {
+		k := &c.Checks[j]
+		k.Count = cmp.Or(k.Count, 1)
+		if k.Output.Like = cmp.Or(k.Output.Like, Digits); k.Output.Like == Digits {
+			k.Output.Bytes = model.Size(k.Output.Length())
+		}
+		status := make(map[string]float64, len(k.Status))
+		for name, share := range k.Status {
+			known, _ := model.ParseStatus(name)
+			status[known.String()] = share
+		}
+		if k.Status != nil {
+			k.Status = status
+		}
+	}
+	for j := range c.Values {
+		c.Values[j].Count, c.Values[j].Type = cmp.Or(c.Values[j].Count, 1), cmp.Or(c.Values[j].Type, "float")
+	}
+}

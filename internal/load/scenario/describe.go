@@ -1,0 +1,233 @@
+package scenario
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Describe is the plan in words, a few lines: who sends what, for how long, what happens
+// meanwhile, what must be reached.
+func (s *Scenario) Describe() string {
+	var b strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	say("%s", s.FullTitle())
+	for i := range s.Agents {
+		say("- %s", s.Agents[i].describe())
+	}
+	say("Sends %s; %s event states; %s connections.", s.signals(), grouped(s.States()), grouped(s.Sessions()))
+	var phases []string
+	for i := range s.Phases {
+		phases = append(phases, s.Phases[i].describe())
+	}
+	say("Takes %s at most: %s.", clock(s.Duration()), strings.Join(phases, ", "))
+	for i := range s.Faults {
+		say("- %s", s.Faults[i].String())
+	}
+	for i := range s.Intent {
+		say("- %s", s.Intent[i].String())
+	}
+	if o := s.Operators.describe(); o != "" {
+		say("Meanwhile %s.", o)
+	}
+	return b.String()
+}
+
+// signals is what is sent per second, in words.
+func (s *Scenario) signals() string {
+	var list []string
+	add := func(rate float64, what string) {
+		if rate > 0 {
+			list = append(list, perSecond(rate)+" "+what)
+		}
+	}
+	add(s.Rate(), "results/s")
+	add(s.ValueRate(), "values/s")
+	add(s.ComponentRate(), "components/s")
+	if len(list) == 0 {
+		add(s.KeepaliveRate(), "keepalives/s")
+	}
+	return strings.Join(list, ", ")
+}
+
+func (c *Class) describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", grouped(c.Count), c.Name)
+	if c.TLS {
+		b.WriteString(" with mutual TLS")
+	}
+	if c.Share > 1 {
+		fmt.Fprintf(&b, ", %d to a connection", c.Share)
+	}
+	var parts []string
+	for i := range c.Checks {
+		k := &c.Checks[i]
+		text := fmt.Sprintf("%d × %s every %s", max(1, k.Count), k.Name, k.Interval)
+		if k.Output.Length() != 100 {
+			text += fmt.Sprintf(" (%s)", k.Output.describe())
+		}
+		parts = append(parts, text)
+	}
+	for _, v := range c.Values {
+		parts = append(parts, fmt.Sprintf("%d values %s every %s", max(1, v.Count), v.Name, v.Interval))
+	}
+	for _, p := range c.Policies {
+		parts = append(parts, fmt.Sprintf("%s components of %s every %s", grouped(p.Components), p.Name, p.Interval))
+	}
+	if c.Inventory > 0 {
+		parts = append(parts, "an inventory of "+c.Inventory.String())
+	}
+	if len(parts) == 0 {
+		interval, _ := c.keepalive()
+		parts = append(parts, "alive every "+interval.String())
+	}
+	b.WriteString(": " + strings.Join(parts, ", "))
+	for _, churn := range [...]struct {
+		what string
+		rate Rate
+	}{{"reconnect", c.Churn.Reconnects}, {"restart", c.Churn.Restarts}, {"are renamed", c.Churn.Renames}, {"go offline for " + c.Churn.OfflineFor.String(), c.Churn.Offline}} {
+		if churn.rate != "" {
+			fmt.Fprintf(&b, "; %s %s", churn.rate, churn.what)
+		}
+	}
+	return b.String()
+}
+
+func (o Output) describe() string {
+	if o.Like != "" && o.Like != Digits {
+		if o.Bytes == 0 {
+			return "as check_" + o.Like + " says"
+		}
+		return "as check_" + o.Like + " says, " + o.Bytes.String()
+	}
+	return "outputs of " + model.Size(o.Length()).About()
+}
+
+func (p *Phase) describe() string {
+	text := p.Kind() + " " + p.Length().String()
+	if p.Step > 0 {
+		rates := p.Rates()
+		return fmt.Sprintf("up to %d steps of %s from %s to %s", len(rates), p.Step, percent(rates[0]), percent(rates[len(rates)-1]))
+	}
+	if p.Measured() && p.Rate != 0 && p.Rate != 1 {
+		text += " at " + percent(p.Rate)
+	}
+	if p.Settle > 0 {
+		text += " (as before within " + p.Settle.String() + ")"
+	}
+	return text
+}
+
+// String is the fault in words: at 30s, for 60s: stop 5 of web.
+func (f *Fault) String() string {
+	text := "at " + f.At.String()
+	if f.For > 0 {
+		text += " for " + f.For.String()
+	}
+	return text + ": " + f.What()
+}
+
+// What is the fault in words, without its time: stop 5 of web.
+func (f *Fault) What() string {
+	switch {
+	case f.Stop != nil:
+		return "stop " + f.Stop.String()
+	case f.Cut != nil:
+		return "cut " + f.Cut.String()
+	case f.Wrong != nil:
+		return "wrong frames from " + f.Wrong.String()
+	case f.Fail != nil:
+		return fmt.Sprintf("%s is %s on %s", f.Fail.Check, f.Fail.Status, f.Fail.Pick.String())
+	case f.Server != "":
+		return "server " + f.Server
+	}
+	return "run " + strconv.Quote(f.Run)
+}
+
+// String is 5 of web, 10 % of all, all of db within one rack.
+func (p *Pick) String() string {
+	text := "all"
+	if p.Class != "" {
+		text += " of " + p.Class
+	}
+	switch {
+	case p.Count > 0:
+		text = fmt.Sprintf("%d of %s", p.Count, strings.TrimPrefix(text, "all of "))
+	case p.Share > 0:
+		text = percent(p.Share) + " of " + strings.TrimPrefix(text, "all of ")
+	}
+	if p.Within != "" {
+		text += " within one " + p.Within
+	}
+	return text
+}
+
+// String is the change in words, with its time.
+func (c *Change) String() string {
+	text := "at " + c.At.String()
+	if c.Every > 0 {
+		text += " and every " + c.Every.String()
+	}
+	return text + ": " + c.What()
+}
+
+// What is the change in words, without its time: create 5 and delete 5 checks of web.
+func (c *Change) What() string {
+	var parts []string
+	for _, n := range [...]struct {
+		what string
+		n    int
+	}{{"create", c.Create}, {"change", c.Change}, {"delete", c.Delete}} {
+		if n.n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", n.what, n.n))
+		}
+	}
+	text := strings.Join(parts, " and ") + " " + c.Kind + "s"
+	if c.Class != "" {
+		text += " of " + c.Class
+	}
+	return text
+}
+
+func (o Operators) describe() string {
+	var parts []string
+	if o.Lists > 0 {
+		parts = append(parts, fmt.Sprintf("%d people list at %s each", o.Lists, o.Pause))
+	}
+	if o.Watches > 0 {
+		parts = append(parts, fmt.Sprintf("%d watch", o.Watches))
+	}
+	if o.Applies != "" {
+		parts = append(parts, string(o.Applies)+" resources are applied")
+	}
+	if o.Silences != "" {
+		parts = append(parts, string(o.Silences)+" silences are made")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// grouped is a whole number with its thousands apart: 32,000.
+func grouped(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// perSecond shows what can be told of a rate.
+func perSecond(rate float64) string {
+	if rate >= 10 {
+		return grouped(int(rate + 0.5))
+	}
+	return strconv.FormatFloat(rate, 'g', 2, 64)
+}
+
+func percent(share float64) string {
+	return strconv.FormatFloat(share*100, 'g', 4, 64) + " %"
+}
+
+func clock(d time.Duration) string { return model.Duration(d).String() }

@@ -1,0 +1,95 @@
+package scenario
+
+import (
+	"math"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// Machine is what a quick run is cut to. A zero is unknown, and binds nothing.
+type Machine struct {
+	Cores  int
+	Memory int64 // bytes that are free
+	Files  int   // that one process may hold open
+}
+
+// ThisMachine reads what Linux says of the one it runs on.
+func ThisMachine() Machine {
+	m := Machine{Cores: runtime.NumCPU()}
+	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
+		kb, _ := strconv.ParseInt(strings.TrimSuffix(lineOf(string(text), "MemAvailable:"), " kB"), 10, 64)
+		m.Memory = kb << 10
+	}
+	if text, err := os.ReadFile("/proc/self/limits"); err == nil {
+		if words := strings.Fields(lineOf(string(text), "Max open files")); len(words) > 1 {
+			m.Files, _ = strconv.Atoi(words[1]) // the hard limit: Go raises the soft one to it
+		}
+	}
+	return m
+}
+
+// lineOf is what follows a word at the beginning of a line.
+func lineOf(text, word string) string {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, word); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return ""
+}
+
+// What a machine carries easily, server and loader together: bench/results shows two to
+// five times as much per core.
+const (
+	easyRate   = 5000 // results per second and core
+	easyAgents = 2000 // per core: they connect within seconds, TLS and all
+
+	// Of memory, server and loader together, in bytes.
+	plainMemory = 48 << 10 // per agent
+	tlsMemory   = 128 << 10
+	stateMemory = 1 << 10 // per event state, with its place in assignments and ledger
+	baseMemory  = 512 << 20
+)
+
+// Memory is about what server and loader take for it, in bytes.
+func (s *Scenario) Memory() int64 {
+	need := int64(s.States()) * stateMemory
+	for _, c := range s.Agents {
+		each := int64(plainMemory)
+		if c.TLS {
+			each = tlsMemory
+		}
+		need += int64(c.Count) * each
+	}
+	return need
+}
+
+// share is which part of a scenario's agents the machine carries easily, at most all: two
+// digits, rounded down.
+func (m Machine) share(s *Scenario) float64 {
+	factor := 1.0
+	bound := func(has, needs float64) {
+		if has > 0 && needs > 0 {
+			factor = min(factor, has/needs)
+		}
+	}
+	most := 0.0
+	for i := range s.Phases {
+		if rates := s.Phases[i].Rates(); s.Phases[i].Step == 0 {
+			most = max(most, rates[0])
+		} else {
+			most = max(most, 1) // the point of steps is to go beyond
+		}
+	}
+	bound(float64(m.Cores)*easyRate, s.Rate()*most+s.KeepaliveRate())
+	bound(float64(m.Cores)*easyAgents, float64(s.Nodes("")))
+	bound(float64(m.Files-500), float64(s.Sessions()))
+	bound(float64(m.Memory-baseMemory)/2, float64(s.Memory()))
+	if factor >= 1 {
+		return 1
+	}
+	digits := math.Pow10(int(math.Floor(math.Log10(factor))) - 1)
+	return max(1e-6, math.Round(math.Floor(factor/digits+1e-9)*digits*1e9)/1e9)
+}

@@ -1,0 +1,88 @@
+package scenario
+
+import (
+	"cmp"
+	"math"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// said are the fields of a phase that say what happens in it; a checked phase has one.
+func (p *Phase) said() (names []string) {
+	for _, f := range [...]struct {
+		name string
+		d    model.Duration
+	}{{"ramp", p.Ramp}, {"steady", p.Steady}, {"step", p.Step}, {"soak", p.Soak}, {"drain", p.Drain}} {
+		if f.d != 0 {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// Kind is ramp, steady, step, soak or drain; empty where it is not exactly one of them.
+func (p *Phase) Kind() string {
+	if said := p.said(); len(said) == 1 {
+		return said[0]
+	}
+	return ""
+}
+
+// Length is how long it lasts; of steps: each of them.
+func (p *Phase) Length() model.Duration {
+	return cmp.Or(p.Ramp, p.Steady, p.Step, p.Soak, p.Drain)
+}
+
+// length is where Length is kept.
+func (p *Phase) length() *model.Duration {
+	for _, d := range []*model.Duration{&p.Ramp, &p.Steady, &p.Step, &p.Soak} {
+		if *d != 0 {
+			return d
+		}
+	}
+	return &p.Drain
+}
+
+// Whole is how long it lasts at most, with all of its steps.
+func (p *Phase) Whole() model.Duration {
+	return p.Length() * model.Duration(len(p.Rates()))
+}
+
+// Measured says whether its figures count.
+func (p *Phase) Measured() bool { return p.Steady != 0 || p.Step != 0 || p.Soak != 0 }
+
+// steps are where its rates begin, how they grow and where they end.
+func (p *Phase) steps() (rate, by, to float64) {
+	return cmp.Or(p.Rate, 1), cmp.Or(p.By, 0.1), cmp.Or(p.To, 10)
+}
+
+// Rates are those that it plays one after the other, of the scenario's own: one, or those
+// of its steps.
+func (p *Phase) Rates() []float64 {
+	rate, by, to := p.steps()
+	if p.Step == 0 {
+		return []float64{rate}
+	}
+	var list []float64
+	for i := range maxSteps + 1 {
+		next := rate + float64(i)*by
+		if next > to+1e-9 || by <= 0 {
+			break
+		}
+		list = append(list, math.Round(next*1e6)/1e6)
+	}
+	return list
+}
+
+// said are the fields of a fault that say what it is; a checked fault has one.
+func (f *Fault) said() (names []string) {
+	for _, k := range [...]struct {
+		name string
+		set  bool
+	}{{"stop", f.Stop != nil}, {"cut", f.Cut != nil}, {"fail", f.Fail != nil}, {"wrong", f.Wrong != nil}, {"server", f.Server != ""}, {"run", f.Run != ""}} {
+		if k.set {
+			names = append(names, k.name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,91 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/bench/scenarios"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Parse reads a scenario file, YAML or JSON, strictly, and checks it: all flaws in one
+// Invalid error, each with its line and what is allowed. Defaults are not filled in. The
+// file's name without its ending is the scenario's, where it has none.
+func Parse(file string, data []byte) (*Scenario, error) {
+	var s Scenario
+	if err := model.DecodeDocument(file, data, &s, s.check); err != nil {
+		return nil, err
+	}
+	if s.Name == "" {
+		base := filepath.Base(file)
+		s.Name = model.CleanName(strings.TrimSuffix(base, filepath.Ext(base)))
+	}
+	return &s, nil
+}
+
+// Load finds a scenario by the name of a shipped one or by its file, reads and checks it
+// and fills in defaults. NAME-quick is Quick for this machine, NAME-soak is Soak.
+func Load(nameOrFile string) (*Scenario, error) {
+	s, err := find(nameOrFile)
+	if err == nil {
+		s.Defaults()
+		return s, nil
+	}
+	if model.ClassOf(err) != model.NotFound {
+		return nil, err
+	}
+	if name, ok := strings.CutSuffix(nameOrFile, "-quick"); ok && shipped(name) {
+		if s, err = Load(name); err == nil {
+			return s.Quick(ThisMachine()), nil
+		}
+	} else if name, ok := strings.CutSuffix(nameOrFile, "-soak"); ok && shipped(name) {
+		if s, err = Load(name); err == nil {
+			return s.Soak()
+		}
+	}
+	return nil, err
+}
+
+func find(nameOrFile string) (*Scenario, error) {
+	if shipped(nameOrFile) {
+		file := nameOrFile + ".yaml"
+		data, err := scenarios.Files.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read shipped scenario: %w", err)
+		}
+		return Parse("bench/scenarios/"+file, data)
+	}
+	data, err := os.ReadFile(nameOrFile)
+	switch {
+	case err == nil:
+		return Parse(nameOrFile, data)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, model.Errorf(model.Invalid, "read scenario: %w", err)
+	}
+	hint := "muster load list shows the shipped ones; or name a file"
+	if near := model.Nearest(nameOrFile, Names()); near != "" {
+		hint = "did you mean " + near + "? muster load list shows all; or name a file"
+	}
+	return nil, model.Errorf(model.NotFound, "there is no scenario %q, and no such file", nameOrFile).WithHint("%s", hint)
+}
+
+// Names are the shipped scenarios.
+func Names() []string {
+	files, err := scenarios.Files.ReadDir(".")
+	if err != nil {
+		panic("BUG: the shipped scenarios cannot be read: " + err.Error())
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(f.Name(), ".yaml"))
+	}
+	slices.Sort(names)
+	return names
+}
+
+func shipped(name string) bool { return slices.Contains(Names(), name) }

@@ -1,0 +1,206 @@
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// clone is a copy that shares nothing.
+func (s *Scenario) clone() *Scenario {
+	data, err := json.Marshal(s)
+	var copied Scenario
+	if err == nil {
+		err = json.Unmarshal(data, &copied)
+	}
+	if err != nil {
+		panic("BUG: a scenario that cannot be written: " + err.Error())
+	}
+	return &copied
+}
+
+// Scaled is the scenario with so many times its agents, each as before: what happens to
+// some of them happens to as many times fewer or more, and so do the objectives that are
+// of the whole fleet. Phases stay.
+func (s *Scenario) Scaled(factor float64) *Scenario {
+	if factor == 1 {
+		return s.clone()
+	}
+	out := s.clone()
+	count := func(n int) int { return min(maxAgents, max(1, int(math.Round(float64(n)*factor)))) }
+	for i := range out.Agents {
+		c := &out.Agents[i]
+		c.Count = count(c.Count)
+		for _, r := range []*Rate{&c.Churn.Reconnects, &c.Churn.Restarts, &c.Churn.Renames, &c.Churn.Offline} {
+			if *r != "" {
+				*r = r.times(factor)
+			}
+		}
+	}
+	for i := range out.Faults {
+		for _, p := range out.Faults[i].picks() {
+			if p.Count > 0 {
+				p.Count = min(count(p.Count), out.Nodes(p.Class))
+			}
+		}
+	}
+	for name, limit := range out.Objectives {
+		if f, ok := FigureOf(name); ok && f.Least {
+			out.Objectives[name] = limit.times(factor)
+		}
+	}
+	if len(out.Phases) > 0 && out.Phases[0].Ramp > 0 {
+		out.Phases[0].Ramp = out.ramp()
+	}
+	out.Scale = factor
+	if s.Scale != 0 {
+		out.Scale *= s.Scale
+	}
+	return out
+}
+
+// picks are the agents that a fault strikes.
+func (f *Fault) picks() (list []*Pick) {
+	for _, p := range []*Pick{f.Stop, f.Cut, f.Wrong} {
+		if p != nil {
+			list = append(list, p)
+		}
+	}
+	if f.Fail != nil {
+		list = append(list, &f.Fail.Pick)
+	}
+	return list
+}
+
+// QuickTime is how long a quick run measures.
+const QuickTime = time.Minute
+
+// Quick is the scenario for a glance: as many agents as the machine carries easily beside
+// its server, each as before, measured for a minute. It fills no machine: a quick run says
+// whether all is well, not where the end is.
+func (s *Scenario) Quick(m Machine) *Scenario {
+	out := s.Scaled(m.share(s))
+	out.shorten(QuickTime)
+	out.Name += "-quick"
+	return out
+}
+
+// Soak is the scenario for an hour, judged for drift too. It needs exactly one measured
+// phase, which is what lasts.
+func (s *Scenario) Soak() (*Scenario, error) {
+	out := s.clone()
+	var only *Phase
+	for i := range out.Phases {
+		if p := &out.Phases[i]; p.Measured() {
+			if only != nil || p.Step > 0 {
+				return nil, model.Errorf(model.Invalid, "%s has no soak form: it is more than one stretch", s.Name).
+					WithHint("muster load run %s plays it as it is", s.Name)
+			}
+			only = p
+		}
+	}
+	if only.Name == "steady" {
+		only.Name = "soak"
+	}
+	only.Steady, only.Soak = 0, model.Duration(time.Hour)
+	out.Name += "-soak"
+	return out, nil
+}
+
+// shorten brings the measured phases down to a time, and moves what happens meanwhile. How
+// long a fault lasts stays long enough to be noticed.
+func (s *Scenario) shorten(most time.Duration) {
+	factor := float64(most) / float64(s.end())
+	if factor >= 1 {
+		return
+	}
+	cut := func(d, least model.Duration) model.Duration {
+		return max(round(float64(d)*factor), min(d, least))
+	}
+	before := s.end()
+	for i := range s.Phases {
+		p := &s.Phases[i]
+		if !p.Measured() {
+			continue
+		}
+		if p.Step > 0 {
+			p.shortenSteps(cut(p.Whole(), stepTime))
+			continue
+		}
+		d := p.length()
+		*d = cut(*d, 5e9)
+		p.Settle, p.Warmup = min(p.Settle, *d), min(p.Warmup, *d/6)
+	}
+	move := float64(s.end()) / float64(before)
+	at := func(d model.Duration) model.Duration { return round(float64(d) * move) }
+	for i := range s.Faults {
+		f := &s.Faults[i]
+		f.At = at(f.At)
+		if f.For > 0 {
+			f.For = min(max(at(f.For), min(f.For, s.noticed(f))), s.end()-f.At)
+		}
+	}
+	for i := range s.Intent {
+		s.Intent[i].At, s.Intent[i].Every = at(s.Intent[i].At), max(at(s.Intent[i].Every), min(s.Intent[i].Every, minInterval))
+	}
+}
+
+// stepTime is how long a step lasts at least.
+const stepTime = model.Duration(10 * time.Second)
+
+// shortenSteps makes fewer steps, then shorter ones.
+func (p *Phase) shortenSteps(whole model.Duration) {
+	p.Step = min(p.Step, max(stepTime, whole/model.Duration(len(p.Rates()))))
+	rate, _, to := p.steps()
+	if n := max(2, int(whole/p.Step)); n < len(p.Rates()) {
+		p.By = math.Ceil((to-rate)/float64(n-1)*1000) / 1000
+	}
+}
+
+// noticed is how long a fault has to last so that the server sees it.
+func (s *Scenario) noticed(f *Fault) (d model.Duration) {
+	switch {
+	case f.Stop != nil:
+		for i := range s.Agents {
+			if c := &s.Agents[i]; f.Stop.Class == "" || f.Stop.Class == c.Name {
+				_, timeout := c.keepalive()
+				d = max(d, timeout+timeout/2)
+			}
+		}
+	case f.Fail != nil:
+		for i := range s.Agents {
+			c := &s.Agents[i]
+			for j := range c.Checks {
+				if f.Fail.Class == "" || f.Fail.Class == c.Name {
+					d = max(d, 2*c.Checks[j].Interval)
+				}
+			}
+		}
+	}
+	return max(d, model.Duration(3*time.Second))
+}
+
+// Label is what must be said wherever figures of the scenario are shown; empty: nothing.
+func (s *Scenario) Label() string {
+	if s.Scale == 0 || s.Scale == 1 {
+		return ""
+	}
+	return fmt.Sprintf("%s %% of the agents", strconv.FormatFloat(100*s.Scale, 'g', 3, 64))
+}
+
+// FullTitle is the title with the label.
+func (s *Scenario) FullTitle() string {
+	if label := s.Label(); label != "" {
+		return s.Title + " (" + label + ")"
+	}
+	return s.Title
+}
+
+// round is a time to the tenth of a second.
+func round(ns float64) model.Duration {
+	return model.Duration(time.Duration(ns).Round(100 * time.Millisecond))
+}

@@ -1,0 +1,160 @@
+package scenario
+
+import (
+	"encoding/json"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// golden compares with a file beside the input.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(file); err != nil || got != string(want) {
+		t.Errorf("%s (%v); got:\n%s", file, err, got)
+	}
+}
+
+// Each testdata/NAME.yaml is read; the golden file holds every flaw or, without one, the
+// scenario with its defaults.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "testdata/"+name+".golden", readAndFill(t, name+".yaml", data))
+		})
+	}
+}
+
+func readAndFill(t *testing.T, file string, data []byte) string {
+	s, err := Parse(file, data)
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	s.Defaults()
+	return asYAML(t, s)
+}
+
+func asYAML(t *testing.T, s *Scenario) string {
+	t.Helper()
+	data, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := model.YAML(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// What show prints is a scenario again, and the same one.
+func TestFilledInIsReadBack(t *testing.T) {
+	for _, name := range Names() {
+		s, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := asYAML(t, s)
+		again, err := Parse(name+".yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Defaults()
+		if got := asYAML(t, again); got != text {
+			t.Errorf("%s:\n%s\nread back:\n%s", name, text, got)
+		}
+	}
+}
+
+// Whatever somebody writes is a scenario or an Invalid error with places; and a scenario
+// can be filled in, scaled, shortened and described.
+func FuzzParse(f *testing.F) {
+	files, _ := filepath.Glob("testdata/*.yaml")
+	for _, file := range files {
+		data, _ := os.ReadFile(file)
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 1<<16 {
+			return
+		}
+		s, err := Parse("f.yaml", data)
+		if err != nil {
+			if model.ClassOf(err) != model.Invalid {
+				t.Fatal(err)
+			}
+			return
+		}
+		s.Defaults()
+		m := Machine{Cores: 2, Memory: 4 << 30, Files: 20_000}
+		for _, s := range []*Scenario{s, s.Scaled(0.1), s.Quick(m)} {
+			if s.Nodes("") < 1 || s.Duration() <= 0 || s.Describe() == "" || s.Sessions() > s.Nodes("") {
+				t.Fatalf("%+v", s)
+			}
+			asYAML(t, s)
+		}
+	})
+}
+
+// Limits and rates: what is read is written back as it was, and says what it says.
+func FuzzQuantities(f *testing.F) {
+	for _, text := range []string{"60ms", "12us", "30%", "32000", "1%/min", "300/day", "1e300/s", "NaN", "-1/s"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		data, _ := json.Marshal(text)
+		var l Limit
+		if l.UnmarshalJSON(data) == nil {
+			for _, figure := range Figures() {
+				if v, err := l.In(figure.Unit); err == nil && !(v > 0) {
+					t.Errorf("%q is %v %s", text, v, figure.Unit)
+				}
+			}
+		}
+		var r Rate
+		if r.UnmarshalJSON(data) == nil && !(r.PerSecond(10) >= 0) {
+			t.Errorf("%q is %v per second", text, r.PerSecond(10))
+		}
+		plain(data)
+	})
+}
+
+func TestQuantities(t *testing.T) {
+	for _, c := range []struct {
+		limit Limit
+		unit  string
+		want  float64
+	}{{"60ms", "ms", 60}, {"0.06s", "ms", 60}, {"12us", "µs", 12}, {"12 µs", "µs", 12}, {"12kB", "kB", 12}, {"12KiB", "B", 12288}, {"30%", "%", 30},
+		{"32000", "results/s", 32000}, {"32000/s", "results/s", 32000}, {"2m", "s", 120}, {"30", "s", -1}, {"30%", "ms", -1}, {"0ms", "ms", -1}} {
+		got, err := c.limit.In(c.unit)
+		if (err != nil) != (c.want < 0) || err == nil && math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s in %s: %v, %v", c.limit, c.unit, got, err)
+		}
+	}
+	for rate, want := range map[Rate]float64{"10/s": 10, "6/min": 0.1, "86400/day": 1, "36/h": 0.01, "1%/s": 2, "": 0} {
+		if got := rate.PerSecond(200); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: %v per second, want %v", rate, got, want)
+		}
+	}
+}
