@@ -4,13 +4,13 @@ package load
 func (g Goal) Words() (what, asked, got string) {
 	f, ok := figureOf(g.Name)
 	if !ok {
-		f = figure{what: g.Name}
+		f.What = g.Name
 	}
-	return f.what, g.asked(f), g.got(f)
+	return f.What, g.asked(f), g.got(f)
 }
 
 // Least says whether the goal's limit is a minimum.
 func (g Goal) Least() bool {
 	f, _ := figureOf(g.Name)
-	return f.least
+	return f.Least
 }
