@@ -52,12 +52,13 @@ func (s *server) createJoinToken(ctx context.Context, in *struct{ Body v1.JoinTo
 	if _, ok := s.Directory.NamespaceByName(r.Namespace); !ok {
 		return nil, s.noNamespace(ctx, r.Namespace)
 	}
-	if err := r.Lifecycle.Check(); err != nil {
+	keep := pki.JoinToken{
+		Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels, Lifecycle: r.Lifecycle, Replace: r.Replace, MaxUses: r.MaxUses, Note: r.Note,
+	}
+	if err := s.Intent.CheckGiven(keep); err != nil {
 		return nil, err
 	}
-	return s.newJoinToken(ctx, pki.JoinToken{
-		Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels, Lifecycle: r.Lifecycle, Replace: r.Replace, MaxUses: r.MaxUses, Note: r.Note,
-	}, r.ExpiresIn)
+	return s.newJoinToken(ctx, keep, r.ExpiresIn)
 }
 
 // newJoinToken makes a token of what is asked for, by the caller, for so many seconds; 0: for ever.

@@ -238,11 +238,18 @@ func (s *server) acceptPending(ctx context.Context, in *struct{ Body v1.PendingA
 	if _, ok := s.Directory.NamespaceByName(r.Namespace); !ok {
 		return nil, s.noNamespace(ctx, r.Namespace)
 	}
+	given := pki.JoinToken{Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels}
+	if err := s.Intent.CheckGiven(given); err != nil {
+		return nil, err
+	}
 	w, err := s.Waiting.find(r.Which)
 	if err != nil {
 		return nil, err
 	}
 	if r.Name != "" {
+		if name := intent.NodeName(r.Name); name != r.Name {
+			return nil, model.Errorf(model.Invalid, "%q is no node's name: lower-case letters, digits and . _ - between them", r.Name).WithHint("repeat it with --name %s", name)
+		}
 		if s.Intent.HasMachine(r.Namespace, r.Name) {
 			return nil, model.Errorf(model.Conflict, "there is a node %s already", r.Name).
 				WithHint("choose another --name; or, if this machine is to take its place: muster node replace %s", r.Name)
@@ -251,7 +258,7 @@ func (s *server) acceptPending(ctx context.Context, in *struct{ Body v1.PendingA
 	}
 	named := r.Name != "" || r.Which == intent.NodeName(w.request.Name) // and not by its key alone
 	by := who(ctx, "accepted, asked from "+w.whence)
-	member, err := s.Intent.Accept(ctx, by, w.key, pki.JoinToken{Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels}, w.request, named)
+	member, err := s.Intent.Accept(ctx, by, w.key, given, w.request, named)
 	if err != nil {
 		return nil, err
 	}

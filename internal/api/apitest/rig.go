@@ -52,7 +52,8 @@ type Rig struct {
 	NotReady []string
 	agents   map[model.NodeID]v1.AgentSession
 	Change   func(*v1.Status) // what the server itself says of its state; nil: that it is well
-	Pending  int              // machines that wait to be accepted
+	Pending  int              // machines that wait to be accepted, as the status says
+	Waiting  *api.Pending     // those that may be
 }
 
 // New makes a rig that lives as long as the test. Its clock stands at noon of
@@ -77,13 +78,14 @@ func New(t testing.TB) *Rig {
 	done := make(chan error, 1)
 	go func() { done <- r.View.Run(ctx) }()
 
+	r.Waiting = api.NewPending(&queue.Registry{}, r.Now)
 	queues := &queue.Registry{}
 	queue.New[int](queues, "history", 100, queue.Rederive)
 	r.Handler = api.New(api.Options{
 		Intent: r.Intent, Events: r.View, Directory: r.Planner, History: r.History, Actions: r,
 		JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Queues: queues,
 		Describe: r.describe, NotReady: func() []string { return r.NotReady },
-		Connected: r.connected, Agent: r.agent, Pending: func() int { return r.Pending }, Registry: prometheus.NewRegistry(), Now: r.Now,
+		Connected: r.connected, Agent: r.agent, Waiting: r.Waiting, Pending: func() int { return r.Pending }, Registry: prometheus.NewRegistry(), Now: r.Now,
 	})
 	listener := httptest.NewServer(r.Handler)
 	r.URL = listener.URL
