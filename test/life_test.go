@@ -24,6 +24,7 @@ func TestANodeIsRenamed(t *testing.T) {
 	s := harness.StartServer(t)
 	api := s.Client()
 	a, runs := s.NewAgent("old"), s.Counter("count", "old")
+	runs.Exit(2) // a problem opens
 	s.Apply("apiVersion: muster/v1\nkind: Property\nmetadata: {name: p}\nspec: {scope: 'node:old', value: 7}")
 	a.Start()
 	runs.Ran(2)
@@ -51,6 +52,15 @@ func TestANodeIsRenamed(t *testing.T) {
 	}
 	if out := s.CLI("audit", "node", "old"); !strings.Contains(out, "renamed node/old to new") || !strings.Contains(out, "moved to the shop") {
 		t.Errorf("audit:\n%s", out)
+	}
+	if out := s.CLI("get", "problems", "--node", "new"); !regexp.MustCompile(`OPEN CRITICAL +new +count`).MatchString(out) {
+		t.Errorf("get problems:\n%s", out)
+	}
+	if out := s.CLI("describe", "event", "new/count"); !strings.Contains(out, "CRITICAL, the first result") {
+		t.Errorf("what happened under the old name is missing:\n%s", out)
+	}
+	if r := s.Try("why", "old"); r.Code != 3 || !strings.Contains(r.Errors, `no node "old" any more: admin renamed it new at `) {
+		t.Errorf("why of the old name: code %d, %s", r.Code, r.Errors)
 	}
 	if _, err := api.Event(t.Context(), "default", "old", "count"); err == nil {
 		t.Error("there is an event under the old name")

@@ -311,7 +311,11 @@ func (s *server) eventHistory(ctx context.Context, in *struct {
 	EventPath
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"50"`
 }) (*body[v1.EntryList], error) {
-	entries, err := s.History.Entries(ctx, history.EntryQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Limit: in.Limit})
+	q := history.EntryQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Limit: in.Limit}
+	if id, ok := s.Directory.NodeByName(in.Namespace, in.Node); ok { // also what it had under another name
+		q.Namespace, q.Node, q.NodeID = "", "", id
+	}
+	entries, err := s.History.Entries(ctx, q)
 	if err != nil {
 		return nil, err
 	}

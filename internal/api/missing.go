@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -113,7 +114,20 @@ func (s *server) noNode(ctx context.Context, namespace, name string) error {
 		return model.Errorf(model.NotFound, "there is no node %q any more: %s", name, t.Sentence()).
 			WithHint("who did what: muster audit node %s; what there is: muster get nodes -n %s", name, namespace)
 	}
+	if last, ok := s.renamed(ctx, namespace, name); ok {
+		return model.Errorf(model.NotFound, "there is no node %q any more: %s renamed it %s at %s", name, last.Who.User, last.Key.Name, last.At.UTC().Format(time.RFC3339)).
+			WithHint("who did what: muster audit node %s -n %s", last.Key.Name, namespace)
+	}
 	return e.WithHint("%s", s.meant(ctx, intent.Key{Kind: "Node", Namespace: namespace, Name: name}))
+}
+
+// renamed is the change that gave the node of a name another one.
+func (s *server) renamed(ctx context.Context, namespace, name string) (intent.AuditEntry, bool) {
+	last, err := s.Intent.Audit(ctx, intent.ChangeQuery{Kind: "Node", Namespace: namespace, Name: name, Limit: 1}, true)
+	if err != nil || len(last) == 0 || last[0].Was != name {
+		return intent.AuditEntry{}, false
+	}
+	return last[0], true
 }
 
 func (s *server) noCheck(ctx context.Context, namespace, name string) error {

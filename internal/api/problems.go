@@ -28,6 +28,9 @@ type listProblemsInput struct {
 
 func (s *server) listProblems(ctx context.Context, in *listProblemsInput) (*body[v1.ProblemList], error) {
 	q := history.ProblemQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Open: in.Open, Limit: in.Limit + 1}
+	if id, ok := s.Directory.NodeByName(in.Namespace, in.Node); ok { // also what it had under another name
+		q.Namespace, q.Node, q.NodeID = "", "", id
+	}
 	if in.After != "" {
 		place, err := s.after(in.After)
 		if err != nil {
@@ -52,7 +55,7 @@ func (s *server) listProblems(ctx context.Context, in *listProblemsInput) (*body
 	}
 	out.Items = make([]v1.Problem, len(list))
 	for i, p := range list {
-		out.Items[i] = problemOf(p)
+		out.Items[i] = s.problemOf(p)
 	}
 	return &body[v1.ProblemList]{out}, nil
 }
@@ -62,10 +65,14 @@ func (s *server) getProblem(ctx context.Context, in *idPath) (*body[v1.Problem],
 	if err != nil {
 		return nil, err
 	}
-	return &body[v1.Problem]{problemOf(p)}, nil
+	return &body[v1.Problem]{s.problemOf(p)}, nil
 }
 
-func problemOf(p history.Problem) v1.Problem {
+// problemOf names the node as it is called now, if it is still there.
+func (s *server) problemOf(p history.Problem) v1.Problem {
+	if _, name, ok := s.Directory.NodeName(p.NodeID); ok {
+		p.Node = name
+	}
 	return v1.Problem{OpenProblem: *openProblem(p.Problem), Namespace: p.Namespace, Node: p.Node, Check: p.Check}
 }
 

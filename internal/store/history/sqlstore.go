@@ -47,6 +47,9 @@ var schema = []string{`
 	CREATE INDEX history_outbox_due ON history_outbox (state, next_at);
 	CREATE INDEX history_outbox_ended ON history_outbox (ended);
 	CREATE TABLE history_places (partition_no BIGINT PRIMARY KEY, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL);
+`, `
+	CREATE INDEX history_entries_node ON history_entries (node_id, check_name, at);
+	CREATE INDEX history_problems_node ON history_problems (node_id, opened);
 `}
 
 // Open opens the history store at dsn (see sqldb.Open) and brings its schema up to date.
@@ -180,7 +183,7 @@ func (s *sqlStore) Problem(ctx context.Context, id string) (Problem, error) {
 }
 
 func (s *sqlStore) Problems(ctx context.Context, q ProblemQuery) ([]Problem, error) {
-	where, args := filter(q.Namespace, q.Node, q.Check)
+	where, args := filter(q.Namespace, q.Node, q.Check, q.NodeID)
 	if q.Open {
 		where += ` AND closed = 0`
 	}
@@ -205,7 +208,7 @@ func (s *sqlStore) Problems(ctx context.Context, q ProblemQuery) ([]Problem, err
 }
 
 func (s *sqlStore) Since(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error) {
-	where, args := filter(namespace, "", "")
+	where, args := filter(namespace, "", "", 0)
 	for _, c := range []struct {
 		column string
 		into   *int
@@ -218,13 +221,17 @@ func (s *sqlStore) Since(ctx context.Context, namespace string, t time.Time) (op
 	return opened, closed, nil
 }
 
-func filter(namespace, node, check string) (string, []any) {
+func filter(namespace, node, check string, id model.NodeID) (string, []any) {
 	where, args := `1 = 1`, []any{}
 	for _, f := range []struct{ column, value string }{{"namespace", namespace}, {"node", node}, {"check_name", check}} {
 		if f.value != "" {
 			where += ` AND ` + f.column + ` = ?`
 			args = append(args, f.value)
 		}
+	}
+	if id != 0 {
+		where += ` AND node_id = ?`
+		args = append(args, int64(id))
 	}
 	return where, args
 }
@@ -237,7 +244,7 @@ func limit(n int) string {
 }
 
 func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
-	where, args := filter(q.Namespace, q.Node, q.Check)
+	where, args := filter(q.Namespace, q.Node, q.Check, q.NodeID)
 	if !q.Since.IsZero() {
 		where += ` AND at >= ?`
 		args = append(args, nanos(q.Since))

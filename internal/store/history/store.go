@@ -164,6 +164,7 @@ type Attempt struct {
 type ProblemQuery struct {
 	Namespace string
 	Node      string
+	NodeID    model.NodeID // whatever it was called
 	Check     string
 	Open      bool
 	Limit     int
@@ -175,6 +176,7 @@ type ProblemQuery struct {
 type EntryQuery struct {
 	Namespace string
 	Node      string
+	NodeID    model.NodeID // whatever it was called
 	Check     string
 	Since     time.Time
 	Limit     int

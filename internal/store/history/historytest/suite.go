@@ -170,6 +170,8 @@ func testPages(t *testing.T, open func() history.Store) {
 	equal(t, "paged", list(history.ProblemQuery{Limit: 2}), []string{"p6", "p5", "p4", "p3", "p2", "p1", "p0"})
 	equal(t, "open on web00", list(history.ProblemQuery{Open: true, Node: "web00", Limit: 1}), []string{"p6", "p4", "p2"})
 	equal(t, "another namespace", list(history.ProblemQuery{Namespace: "x"}), []string(nil))
+	equal(t, "of a node, whatever it was called", list(history.ProblemQuery{NodeID: 7, Limit: 3}), []string{"p6", "p5", "p4", "p3", "p2", "p1", "p0"})
+	equal(t, "of another node", list(history.ProblemQuery{NodeID: 8}), []string(nil))
 	equal(t, "another check", list(history.ProblemQuery{Check: "cpu"}), []string(nil))
 }
 
@@ -208,6 +210,7 @@ func testEntries(t *testing.T, open func() history.Store) {
 		return entries
 	}
 	equal(t, "of an event", list(history.EntryQuery{Namespace: "default", Node: "web01", Check: "disk"}), []history.Entry{second, first})
+	equal(t, "of a node, whatever it was called", list(history.EntryQuery{NodeID: 7, Check: "disk"}), []history.Entry{other, second, first})
 	equal(t, "since", list(history.EntryQuery{Since: at(2)}), []history.Entry{other})
 	equal(t, "limited", list(history.EntryQuery{Limit: 1}), []history.Entry{other})
 }
