@@ -255,6 +255,8 @@ type NewNode struct {
 	Name   string
 	Labels map[string]string
 	Groups []string
+	// How often it must be heard of; nil: as other nodes.
+	Keepalive *model.Keepalive
 }
 
 // BulkNodes makes many nodes in one transaction; those that exist are left alone.
@@ -263,7 +265,7 @@ func (s *Service) BulkNodes(ctx context.Context, by Who, namespace string, nodes
 	for _, n := range nodes {
 		r := model.Resource{
 			Kind: "Node", Metadata: model.Metadata{Name: n.Name, Namespace: namespace, Labels: n.Labels},
-			Spec: &model.NodeSpec{UID: n.UID.String(), Groups: n.Groups},
+			Spec: &model.NodeSpec{UID: n.UID.String(), Groups: n.Groups, Keepalive: n.Keepalive},
 		}
 		key := KeyOf(&r)
 		if _, err := s.opts.Store.Get(ctx, key); err == nil {

@@ -65,6 +65,7 @@ func Resources(sc *scenario.Scenario) []model.Resource {
 			for i := range max(1, check.Count) {
 				list = append(list, resource(model.Metadata{Name: CheckName(class.Name, check.Name, i), Namespace: Namespace}, &model.CheckSpec{
 					Targets: &model.Targets{Groups: []string{class.Name}}, Command: &model.Command{Shell: "true"}, Interval: check.Interval, TTL: check.TTL,
+					MaxOutput: max(check.Output.Bytes, model.DefaultOutputBytes),
 				}))
 			}
 		}
@@ -82,7 +83,7 @@ func PrepareScenario(ctx context.Context, service *intent.Service, sc *scenario.
 	members := Members(sc)
 	nodes := make([]intent.NewNode, len(members))
 	for i, m := range members {
-		nodes[i] = intent.NewNode{UID: m.UID, Name: m.Name, Labels: MemberLabels(&sc.Agents[m.Class], m.Number)}
+		nodes[i] = intent.NewNode{UID: m.UID, Name: m.Name, Labels: MemberLabels(&sc.Agents[m.Class], m.Number), Keepalive: sc.Agents[m.Class].Keepalive}
 	}
 	if err := service.BulkNodes(ctx, by, Namespace, nodes); err != nil {
 		return fmt.Errorf("make the nodes of %s: %w", sc.Name, err)

@@ -13,7 +13,7 @@ func (v *checker) classes() {
 	if len(v.Agents) == 0 {
 		v.absent("agents", "write agents: [{name: web, count: 100, checks: [{name: disk, interval: 60s}]}]", "missing")
 	}
-	seen, checks, agents := map[string]bool{}, map[string]string{}, 0
+	seen, checks, agents := map[string]bool{}, map[string]string{}, 0 // checks: class of each, by its name on the server
 	for i := range v.Agents {
 		c, at := &v.Agents[i], fmt.Sprintf("agents[%d]", i)
 		v.name(at+".name", c.Name)
@@ -30,14 +30,11 @@ func (v *checker) classes() {
 		v.shape(at, c)
 		if v.checks(at, c) { // names that are of use; else a flaw stands there already
 			for j := range c.Checks {
-				for _, name := range c.Checks[j].Names() {
-					full := CheckName(c.Name, name)
-					if other, twice := checks[full]; twice {
-						v.flaw(fmt.Sprintf("%s.checks[%d].name", at, j), "call one of them otherwise", "%s and a check of %s would both be the check %s", c.Name+"/"+name, other, full)
-						break
-					}
-					checks[full] = c.Name
+				full := c.Name + "-" + c.Checks[j].Name // with a number behind it: the check's name on the server
+				if other, twice := checks[full]; twice {
+					v.flaw(fmt.Sprintf("%s.checks[%d].name", at, j), "call one of them otherwise", "this and a check of %s would both be called %s-000", other, full)
 				}
+				checks[full] = c.Name
 			}
 		}
 	}

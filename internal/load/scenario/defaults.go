@@ -56,8 +56,9 @@ func (s *Scenario) ramp() model.Duration {
 func (c *Class) defaults() {
 	c.Linger = cmp.Or(c.Linger, model.Duration(500*time.Millisecond))
 	c.Share = cmp.Or(c.Share, 1)
-	interval, timeout := c.keepalive()
-	c.Keepalive = &model.Keepalive{Interval: interval, Timeout: timeout}
+	if c.Keepalive != nil {
+		c.Keepalive.Interval, c.Keepalive.Timeout = c.keepalive()
+	}
 	for j := range c.Checks {
 		k := &c.Checks[j]
 		k.Count = cmp.Or(k.Count, 1)

@@ -65,7 +65,10 @@ func (c *Class) describe() string {
 	var parts []string
 	for i := range c.Checks {
 		k := &c.Checks[i]
-		text := fmt.Sprintf("%d × %s every %s", max(1, k.Count), k.Name, k.Interval)
+		text := fmt.Sprintf("%s every %s", k.Name, k.Interval)
+		if k.Count > 1 {
+			text = fmt.Sprintf("%d × %s", k.Count, text)
+		}
 		if k.Output.Length() != 100 {
 			text += fmt.Sprintf(" (%s)", k.Output.describe())
 		}
@@ -78,7 +81,7 @@ func (c *Class) describe() string {
 		parts = append(parts, fmt.Sprintf("%s components of %s every %s", grouped(p.Components), p.Name, p.Interval))
 	}
 	if c.Inventory > 0 {
-		parts = append(parts, "an inventory of "+c.Inventory.String())
+		parts = append(parts, "an inventory of "+c.Inventory.About())
 	}
 	if len(parts) == 0 {
 		interval, _ := c.keepalive()

@@ -3,11 +3,13 @@ package scenario
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -157,4 +159,40 @@ func TestQuantities(t *testing.T) {
 			t.Errorf("%s: %v per second, want %v", rate, got, want)
 		}
 	}
+}
+
+// Every shipped scenario is read, says what it answers, carries its name in its file's,
+// and has a quick form that a small machine carries in a minute.
+func TestShipped(t *testing.T) {
+	small := Machine{Cores: 2, Memory: 8 << 30, Files: 20_000}
+	var list strings.Builder
+	for _, name := range Names() {
+		s, err := Load(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if s.Name != name || s.Answers == "" || s.Seed == 0 {
+			t.Errorf("%s: name %q, answers %q, seed %d", name, s.Name, s.Answers, s.Seed)
+		}
+		q := s.Quick(small)
+		text := asYAML(t, q)
+		if flaws := func() model.Flaws { c := q.clone(); c.Scale = 0; return c.check() }(); len(flaws) > 0 {
+			t.Errorf("%s-quick: %v\n%s", name, flaws, text)
+		}
+		if most := QuickTime + 20*time.Second; q.Measured() > most {
+			t.Errorf("%s-quick measures for %s", name, q.Measured())
+		}
+		if q.Rate() > 2*easyRate*1.05 || q.Nodes("") > 2*easyAgents*1.05 {
+			t.Errorf("%s-quick: %.0f results/s of %d agents", name, q.Rate(), q.Nodes(""))
+		}
+		if (q.Scale != 0) != (q.Nodes("") != s.Nodes("")) || (q.Scale != 0) != (q.FullTitle() != q.Title) {
+			t.Errorf("%s-quick: scale %v, %d of %d agents, %q", name, q.Scale, q.Nodes(""), s.Nodes(""), q.FullTitle())
+		}
+		if per, whole := q.Rate()/float64(q.Nodes("")), s.Rate()/float64(s.Nodes("")); math.Abs(per-whole) > 0.05*whole {
+			t.Errorf("%s-quick: %.2f results/s per agent, not %.2f", name, per, whole)
+		}
+		fmt.Fprintf(&list, "%s\n%s\nquick, on a small machine: %s\n", name, s.Describe(), q.Describe())
+	}
+	golden(t, "testdata/shipped.golden", list.String())
 }
