@@ -141,8 +141,9 @@ type application struct {
 	opts     ApplyOptions
 	writes   []Write
 	outcomes []Outcome
-	written  []int   // index into outcomes of each write
-	graves   []Write // tombstones that are written, or taken away, with it
+	written  []int          // index into outcomes of each write
+	graves   []Write        // tombstones that are written with it
+	claims   map[string]Key // nodes that come to have a uid which a file says
 
 	set       map[Key]*model.Resource // what is applied
 	nodes     map[Key]Row             // rows of nodes that were read for it
@@ -249,11 +250,14 @@ func (a *application) resource(ctx context.Context, r *model.Resource, set map[K
 		if exists {
 			a.read(row)
 		}
-		if err := s.keepMeasured(node, row, exists); err != nil {
+		was, err := s.keepMeasured(node, row, exists)
+		if err != nil {
 			return err
 		}
-		if !exists {
-			a.graves = append(a.graves, s.nodes.lift(node.UID)...) // it is declared again
+		if node.UID != was.UID {
+			if err := a.claim(key, node.UID); err != nil {
+				return err
+			}
 		}
 	}
 	if write.Body, err = encode(r); err != nil {
@@ -291,13 +295,14 @@ func (a *application) difference(key Key, before, after []byte) string {
 	return difference(before, after)
 }
 
-// keepMeasured: what an agent said of itself is not the operator's to change.
-func (s *Service) keepMeasured(node *model.NodeSpec, row Row, exists bool) error {
-	before := &model.NodeSpec{}
+// keepMeasured: what an agent said of itself is not the operator's to change. It returns
+// what the node was.
+func (s *Service) keepMeasured(node *model.NodeSpec, row Row, exists bool) (before *model.NodeSpec, err error) {
+	before = &model.NodeSpec{}
 	if exists {
 		old, err := decode(row)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		before = old.Spec.(*model.NodeSpec)
 	}
@@ -305,7 +310,7 @@ func (s *Service) keepMeasured(node *model.NodeSpec, row Row, exists bool) error
 		node.UID = before.UID
 	}
 	node.Key, node.Facts, node.AgentLabels, node.AgentGroups = before.Key, before.Facts, before.AgentLabels, before.AgentGroups
-	return nil
+	return before, nil
 }
 
 // sameJSON compares what two bodies mean.

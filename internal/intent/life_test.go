@@ -137,7 +137,7 @@ func TestAcceptByKeyGivesNoTrustedName(t *testing.T) {
 }
 
 // Nodes that are retired are gone in one commit, and their machines hear why; so do
-// those of nodes that are deleted. Whoever declares or lets them in again says otherwise.
+// those of nodes that are deleted. Whoever forgives them says otherwise, and no file.
 func TestRetire(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	key := func(name string) intent.Key { return intent.Key{Kind: "Node", Namespace: "default", Name: name} }
@@ -189,8 +189,18 @@ func TestRetire(t *testing.T) {
 		w.open(t)
 	}
 	again := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "c"}, Spec: &model.NodeSpec{UID: members[2].UID.String()}}
+	if _, err := w.Apply(ctx, ada, []model.Resource{again}, intent.ApplyOptions{Yes: true}); model.ClassOf(err) != model.Conflict ||
+		!strings.Contains(err.Error(), "muster node forgive "+members[2].UID.String()) || !strings.Contains(err.Error(), "leave spec.uid out") {
+		t.Fatalf("a file that was written before: %v", err)
+	}
+	if err := w.Forgive(ctx, ada, members[2].UID.String()); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := w.Apply(ctx, ada, []model.Resource{again}, intent.ApplyOptions{Yes: true}); err != nil {
 		t.Fatal(err)
+	}
+	if c, ok := w.LookupNode(members[2].UID); !ok || c.Name != "c" {
+		t.Fatalf("%+v", c)
 	}
 	if err := w.Forgive(ctx, ada, members[0].UID.String()); err != nil {
 		t.Fatal(err)

@@ -46,7 +46,10 @@ func (x *nodeIndex) len() int {
 func (x *nodeIndex) remove(key Key) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	uid := x.keys[key]
+	uid, ok := x.keys[key]
+	if !ok {
+		return
+	}
 	x.forget(uid)
 	delete(x.keys, key)
 	delete(x.seen, uid)
@@ -88,19 +91,32 @@ func (s *Service) tookNode(row Row) error {
 	if spec.Keepalive != nil {
 		info.Interval, info.Timeout = time.Duration(spec.Keepalive.Interval), time.Duration(spec.Keepalive.Timeout)
 	}
-	was, known := s.nodes.take(row.Key, &info)
+	was, known, twin := s.nodes.take(row.Key, &info)
+	if twin != (Key{}) {
+		s.opts.Logger.Error("two nodes have one uid: the machine is the older one; delete the newer", "uid", spec.UID, "newer", twin.String())
+	}
 	if changed := s.opts.NodeChanged; changed != nil && known && (was.Name != info.Name || was.Key != info.Key && was.Key != "") {
 		changed(was, info)
 	}
 	return nil
 }
 
-// take makes info what is known of the node, and returns what was.
-func (x *nodeIndex) take(key Key, info *NodeInfo) (was NodeInfo, known bool) {
+// take makes info what is known of the node, and returns what was. Where another row has
+// its uid, the machine stays, or becomes, the older one; twin is the newer.
+func (x *nodeIndex) take(key Key, info *NodeInfo) (was NodeInfo, known bool, twin Key) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if old, ok := x.keys[key]; ok && old != info.UID {
 		x.forget(old)
+		delete(x.keys, key)
+	}
+	if other, ok := x.byUID[info.UID]; ok && other.ID != info.ID {
+		if other.ID < info.ID {
+			return was, false, key
+		}
+		twin = Key{"Node", other.Namespace, other.Name}
+		x.forget(info.UID)
+		delete(x.keys, twin)
 	}
 	if info.Key == "" {
 		info.Key = x.first[info.UID] // it is on its way into the row
@@ -114,7 +130,7 @@ func (x *nodeIndex) take(key Key, info *NodeInfo) (was NodeInfo, known bool) {
 	if info.ForgetAfter > 0 {
 		x.ephemeral[info.UID] = true
 	}
-	return was, known
+	return was, known, twin
 }
 
 // LookupNode finds a node by its immutable id, from memory.

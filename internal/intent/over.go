@@ -32,6 +32,11 @@ func (a *application) commit(ctx context.Context) (Committed, error) {
 			return Committed{}, err
 		}
 	}
+	for uid, key := range a.claims {
+		if err := s.claimed(key, uid); err != nil {
+			return Committed{}, err
+		}
+	}
 	return s.commitHeld(ctx, a.by, slices.Concat(a.writes, a.graves))
 }
 
@@ -66,7 +71,7 @@ func (a *application) over(ctx context.Context, w *Write) error {
 	if err != nil {
 		return err
 	}
-	if err := a.service.keepMeasured(r.Spec.(*model.NodeSpec), now, true); err != nil {
+	if _, err := a.service.keepMeasured(r.Spec.(*model.NodeSpec), now, true); err != nil {
 		return err
 	}
 	w.Body, err = encode(r)

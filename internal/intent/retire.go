@@ -43,8 +43,13 @@ func (a *application) bury(row Row, t Tombstone) {
 	if err != nil {
 		return
 	}
-	if info, ok := a.service.LookupNode(uid); ok && spec.Key == "" {
-		spec.Key = info.Key // on its way into the row
+	if info, ok := a.service.LookupNode(uid); ok {
+		if info.ID != model.NodeID(row.ID) {
+			return // a twin: the machine is the other node
+		}
+		if spec.Key == "" {
+			spec.Key = info.Key // on its way into the row
+		}
 	}
 	if spec.Key == "" && t.Why == Removed {
 		return
