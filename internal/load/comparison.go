@@ -4,10 +4,15 @@ import "github.com/muster-fleet/muster/internal/model"
 
 // comparison holds the view's states beside the ledgers'. Beyond them it takes a byte
 // per state, and some per agent.
+//
+// A refusal is said once, and may be lost with its connection: what a Welcome then
+// acknowledges is perhaps not in the view. That is held against the server unless results
+// of the same check were refused, on any node; it is counted as unsure then.
 type comparison struct {
 	balance *Balance
 	agents  map[model.NodeID]*compared
 	indexes map[*checkSet]map[model.CheckID]int
+	picked  map[model.CheckID]bool // results of it were refused
 }
 
 // compared is one agent's part.
@@ -19,11 +24,17 @@ type compared struct {
 }
 
 func newComparison(agents []*agent, b *Balance) *comparison {
-	c := &comparison{balance: b, agents: make(map[model.NodeID]*compared, len(agents)), indexes: map[*checkSet]map[model.CheckID]int{}}
+	c := &comparison{balance: b, agents: make(map[model.NodeID]*compared, len(agents)), indexes: map[*checkSet]map[model.CheckID]int{},
+		picked: map[model.CheckID]bool{}}
 	for _, a := range agents {
 		a.mu.Lock()
 		if a.set != nil {
 			c.agents[a.node] = &compared{agent: a, index: c.index(a.set), seen: make([]bool, len(a.ledger.states)), open: a.unanswered()}
+			for i := range a.ledger.states {
+				if a.ledger.states[i].refused > 0 {
+					c.picked[a.set.chunks[i].Check] = true
+				}
+			}
 		}
 		a.mu.Unlock()
 	}
@@ -79,7 +90,7 @@ func (c *comparison) state(k Kept, before uint64) {
 	switch {
 	case k.Results < before:
 		n.differs(b, i, e, lost, "%d results applied, and %d were before the run", k.Results, before)
-	case got < want && e.refused > 0 && want-got <= uint64(e.unheard):
+	case got < want && c.picked[k.Check] && want-got <= uint64(e.unheard):
 		b.Unsure += want - got
 	case got < want:
 		n.differs(b, i, e, lost, "%d results applied, %d acknowledged", got, want)
@@ -102,7 +113,7 @@ func (c *comparison) absent() {
 			n.agent.mu.Unlock()
 			switch {
 			case seen || e.results == 0:
-			case e.refused > 0 && uint64(e.results) <= uint64(e.unheard):
+			case c.picked[n.agent.set.chunks[i].Check] && e.results <= uint32(e.unheard):
 				c.balance.Unsure += uint64(e.results)
 			default:
 				n.differs(c.balance, i, e, lost, "not in the view, %d results acknowledged", e.results)

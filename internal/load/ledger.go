@@ -29,7 +29,7 @@ type entry struct {
 	results uint32 // acknowledged
 	number  uint32 // of the last of them; no simulated machine lives for 2^32 signals
 	digest  uint32 // of its status and output
-	unheard uint16 // of them, those that only a Welcome acknowledged: a refusal may have been lost with the connection before
+	unheard uint16 // of them, those that only a Welcome acknowledged
 	refused uint16
 }
 

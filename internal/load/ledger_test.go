@@ -1,0 +1,380 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+// A model of a server, without time: what is appended, committed and acknowledged is
+// moved on by a random script, together with what agents do and what befalls their
+// connections. A server that does what it should is never accused, whatever the script;
+// one that does one thing wrong once always is.
+
+const (
+	modelAgents = 3
+	modelChecks = 4
+	pickyCheck  = 0 // some of its results are refused; mutants leave it alone
+)
+
+// modelBatch is one that was appended, with the refusals judged then.
+type modelBatch struct {
+	first   uint64
+	signals []wire.Signal
+	void    map[uint64]bool
+}
+
+// modelNode is what the server knows of one agent. The queue is lost in a crash, and
+// what is said to a connection with that connection.
+type modelNode struct {
+	agent  *agent
+	stream wire.StreamID
+	queue  []modelBatch
+	at     uint64 // appended
+	last   uint64 // committed
+	states map[model.CheckID]*Kept
+
+	conn    *modelConn // nil: away
+	acked   uint64     // to be said
+	refused []wire.Refused
+	told    uint64 // highest number that the agent was told is kept
+}
+
+type modelConn struct {
+	silent
+	node   *modelNode
+	server *modelServer
+}
+
+// Close ends the session, as the loader does and as the network does.
+func (c *modelConn) Close() { c.node.cut() }
+
+func (n *modelNode) cut() {
+	if n.conn != nil {
+		n.conn, n.refused = nil, nil
+		n.agent.mu.Lock()
+		n.agent.session = nil
+		n.agent.mu.Unlock()
+	}
+}
+
+// modelServer is all nodes, and the mutant that it is.
+type modelServer struct {
+	rng     *rand.Rand
+	nodes   []*modelNode
+	mutant  string
+	struck  bool           // it has done its one wrong thing
+	strict  bool           // every result of the picky check is refused
+	tainted map[*Kept]bool // states whose last result is not the one that was sent
+}
+
+// wrong says whether to do the wrong thing now.
+func (s *modelServer) wrong(mutant string) bool {
+	if s.struck || s.mutant != mutant || s.rng.IntN(4) > 0 {
+		return false
+	}
+	s.struck = true
+	return true
+}
+
+func (c *modelConn) SendFrame(_ wire.StreamKey, _ uint64, frame []byte) error {
+	n, s := c.node, c.server
+	if n.conn != c {
+		return link.ErrEnded
+	}
+	_, body, err := wire.FrameKind(bytes.Clone(frame[wsconn.Headroom:]))
+	if err != nil {
+		panic(err)
+	}
+	var b wire.Batch
+	if err := b.Decode(body); err != nil {
+		panic(err)
+	}
+	switch last := b.First + uint64(len(b.Signals)) - 1; {
+	case last <= n.at:
+		return nil // repeated
+	case b.First != n.at+1:
+		return link.ErrEnded // a hole
+	}
+	batch := modelBatch{first: b.First, signals: b.Signals, void: map[uint64]bool{}}
+	for i := range b.Signals {
+		if number := b.First + uint64(i); checkOf(&b.Signals[i]) == pickyCheck && (s.strict || s.rng.IntN(3) == 0) {
+			batch.void[number] = true
+			n.refused = append(n.refused, wire.Refused{StreamKey: wire.StreamKey{Stream: n.stream}, Number: number, Code: "picky"})
+		}
+	}
+	n.queue = append(n.queue, batch)
+	n.at += uint64(len(b.Signals))
+	return nil
+}
+
+// checkOf is the index of a result's check; -1 for a keepalive.
+func checkOf(s *wire.Signal) int {
+	if s.Kind != wire.SignalResult {
+		return -1
+	}
+	return int(s.Chunk) - 50
+}
+
+// commit makes the oldest batch durable and visible.
+func (s *modelServer) commit(n *modelNode) {
+	if len(n.queue) == 0 {
+		return
+	}
+	b := n.queue[0]
+	n.queue = n.queue[1:]
+	reused := len(b.signals) > 0 && b.first > 1 && sound(b) && s.wrong("gives a batch the numbers of the one before")
+	for i := range b.signals {
+		sig, number := &b.signals[i], b.first+uint64(i)
+		check := checkOf(sig)
+		if check < 0 || reused {
+			continue
+		}
+		if b.void[number] {
+			continue
+		}
+		times := uint64(1)
+		if check != pickyCheck {
+			switch {
+			case s.wrong("drops one result"):
+				times = 0
+			case s.wrong("applies twice"):
+				times = 2
+			}
+		}
+		if times == 0 {
+			continue
+		}
+		id := model.CheckID(10 + check)
+		k := n.states[id]
+		if k == nil {
+			k = &Kept{Node: n.agent.node, Check: id}
+			n.states[id] = k
+		}
+		k.Results += times
+		k.Stream, k.Number, k.Digest = uint64(n.stream), number, digest(sig.Status, sig.Output)
+		if s.tainted[k] = check != pickyCheck && s.rng.IntN(3) == 0; s.tainted[k] {
+			switch s.mutant {
+			case "keeps another output":
+				k.Digest++
+			case "mixes up the order":
+				k.Number--
+			default:
+				s.tainted[k] = false
+			}
+		}
+	}
+	n.last = b.first + uint64(len(b.signals)) - 1
+	n.acked = n.last
+}
+
+// sound: it has a result that no mutant may touch unseen.
+func sound(b modelBatch) bool {
+	return slices.ContainsFunc(b.signals, func(s wire.Signal) bool { return checkOf(&s) > pickyCheck })
+}
+
+// tell delivers what is to be said.
+func (s *modelServer) tell(n *modelNode) {
+	if n.conn == nil {
+		return
+	}
+	key := wire.StreamKey{Stream: n.stream}
+	last := n.acked
+	switch {
+	case len(n.queue) > 0 && last < n.at && sound(n.queue[0]) && s.wrong("acknowledges before it commits, and is killed"):
+		last = n.queue[0].first + uint64(len(n.queue[0].signals)) - 1
+		defer func() { s.crash(0) }()
+	case n.at == n.agent.ledger.shown && s.wrong("acknowledges a number never sent"):
+		last = n.at + 1
+	case last > 1 && s.wrong("takes an acknowledgement back"):
+		n.agent.ack(&wire.Ack{Last: []wire.StreamLast{{StreamKey: key, Last: last}}, Refused: n.refused})
+		last, n.refused = last-1, nil
+	case last > 0 && s.wrong("refuses after it acknowledged"):
+		n.agent.ack(&wire.Ack{Last: []wire.StreamLast{{StreamKey: key, Last: last}}, Refused: n.refused})
+		n.refused = []wire.Refused{{StreamKey: key, Number: last, Code: "late"}}
+	}
+	ack := &wire.Ack{Last: []wire.StreamLast{{StreamKey: key, Last: last}}, Refused: n.refused}
+	n.told, n.refused = max(n.told, last), nil
+	n.agent.ack(ack)
+}
+
+// connect is a handshake: the server first commits what an older session appended.
+func (s *modelServer) connect(n *modelNode) {
+	n.cut()
+	for len(n.queue) > 0 {
+		s.commit(n)
+	}
+	n.at, n.acked = n.last, n.last
+	n.conn = &modelConn{node: n, server: s}
+	last := n.last
+	if last > 0 && n.told == last && s.wrong("forgets in a Welcome") {
+		last--
+	}
+	n.agent.welcome(n.conn, &wire.Welcome{Node: n.agent.node, KeepaliveMs: 20000, Last: []wire.StreamLast{{StreamKey: wire.StreamKey{Stream: n.stream}, Last: last}}})
+	n.told = max(n.told, last)
+}
+
+// crash ends all connections and loses what is not committed; commits more are made
+// while it dies, which nobody hears of.
+func (s *modelServer) crash(commits int) {
+	for _, n := range s.nodes {
+		n.cut()
+		for range commits {
+			s.commit(n)
+		}
+		n.queue, n.at = nil, n.last
+	}
+}
+
+// Each makes the server the view of its own states.
+func (s *modelServer) Each(_ context.Context, fn func(Kept) error) error {
+	for _, n := range s.nodes {
+		for _, k := range n.states {
+			if err := fn(*k); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// script plays so many random steps, then lets everything come to rest.
+func script(t *testing.T, seed uint64, mutant string) (*Balance, *modelServer) {
+	t.Helper()
+	s := &modelServer{rng: rand.New(rand.NewPCG(seed, 7)), mutant: mutant, tainted: map[*Kept]bool{}}
+	cfg, err := Config{Server: "127.0.0.1:1", Agents: modelAgents, Checks: modelChecks, Before: s, Spool: 2000, Changes: 0.3}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newRun(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.deal(time.Second, 0, time.Hour)
+	held := &link.Held{}
+	for c := range modelChecks {
+		held.Chunks = append(held.Chunks, &model.Chunk{ID: model.ChunkID(50 + c), Check: model.CheckID(10 + c), CheckName: checkPrefix + fmt.Sprint(c)})
+	}
+	for i, a := range r.agents {
+		a.node = model.NodeID(100 + i)
+		n := &modelNode{agent: a, stream: a.stream, states: map[model.CheckID]*Kept{}}
+		s.nodes = append(s.nodes, n)
+		s.connect(n)
+		a.assign(held)
+	}
+	leave := func(a *agent) { a.mu.Lock(); a.leave(r.now()); a.mu.Unlock() }
+	for range 300 {
+		n := s.nodes[s.rng.IntN(len(s.nodes))]
+		switch s.rng.IntN(20) {
+		case 0:
+			n.cut()
+		case 1:
+			s.crash(s.rng.IntN(3))
+		case 2, 3:
+			s.connect(n)
+		case 4, 5, 6:
+			s.commit(n)
+		case 7, 8, 9:
+			s.tell(n)
+		case 10, 11:
+			leave(n.agent)
+		case 12:
+			n.agent.alive(int64(time.Hour) + r.now())
+		default:
+			n.agent.mu.Lock()
+			n.agent.add(s.rng.IntN(modelChecks), r.now())
+			n.agent.mu.Unlock()
+		}
+	}
+	s.strict = true // who refused some goes on refusing, and is heard in the end
+	for range 3 {
+		for _, n := range s.nodes {
+			s.connect(n)
+			n.agent.mu.Lock()
+			n.agent.add(pickyCheck, r.now())
+			n.agent.mu.Unlock()
+			leave(n.agent)
+			for len(n.queue) > 0 {
+				s.commit(n)
+			}
+			s.tell(n)
+			leave(n.agent)
+			s.connect(n)
+			for len(n.queue) > 0 {
+				s.commit(n)
+			}
+			s.tell(n)
+		}
+	}
+	for _, wrong := range s.tainted {
+		s.struck = s.struck || wrong
+	}
+	b, err := r.balance(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, s
+}
+
+func TestLedgerNeverAccusesASoundServer(t *testing.T) {
+	var all Balance
+	for seed := range uint64(300) {
+		b, _ := script(t, seed, "")
+		if !b.OK() {
+			t.Fatalf("seed %d: %+v", seed, b)
+		}
+		all.Sent += b.Sent
+		all.Refused += b.Refused
+		all.Unsure += b.Unsure
+	}
+	if all.Refused == 0 || all.Unsure == 0 {
+		t.Errorf("the scripts do not reach everything: %+v", all)
+	}
+}
+
+func TestLedgerCatchesEveryMutant(t *testing.T) {
+	for _, mutant := range []string{
+		"drops one result", "applies twice", "gives a batch the numbers of the one before",
+		"acknowledges before it commits, and is killed", "acknowledges a number never sent",
+		"takes an acknowledgement back", "refuses after it acknowledged", "forgets in a Welcome", "keeps another output", "mixes up the order",
+	} {
+		t.Run(mutant, func(t *testing.T) {
+			struck := 0
+			for seed := range uint64(60) {
+				b, s := script(t, seed, mutant)
+				if s.struck {
+					struck++
+				}
+				if b.OK() == s.struck {
+					t.Fatalf("seed %d: struck %t, %+v", seed, s.struck, b)
+				}
+				if s.struck && (b.Imbalances == 0 || b.Examples[0].Name == "" || b.Examples[0].Number == 0) {
+					t.Fatalf("seed %d: no example that names node and number: %+v", seed, b)
+				}
+			}
+			if struck < 30 {
+				t.Errorf("only %d of 60 scripts struck", struck)
+			}
+		})
+	}
+}
+
+// There are 1.5 million states in one process.
+func TestEntryIsSmall(t *testing.T) {
+	if size := unsafe.Sizeof(entry{}); size > 16 {
+		t.Errorf("%d bytes per state, at most 16", size)
+	}
+	if size := unsafe.Sizeof(sign{}); size > 24 {
+		t.Errorf("%d bytes per signal on its way, at most 24", size)
+	}
+}
