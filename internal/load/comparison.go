@@ -116,6 +116,7 @@ func (c *comparison) absent() {
 			case c.picked[n.agent.set.chunks[i].Check] && e.results <= uint32(e.unheard):
 				c.balance.Unsure += uint64(e.results)
 			default:
+				c.balance.Compared++
 				n.differs(c.balance, i, e, lost, "not in the view, %d results acknowledged", e.results)
 			}
 		}

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/metrics"
 	"github.com/muster-fleet/muster/internal/model"
@@ -42,6 +43,9 @@ type Options struct {
 	Listen     net.Listener
 	Registerer prometheus.Registerer
 	Log        *slog.Logger
+
+	OutputBytes int     // longest output of one result, beyond it is refused; zero: the server's default
+	FS          disk.FS // under the journal; nil: the machine's
 
 	// Sessions is the journal that sessions append to; nil: the spine's own. Tests put
 	// one there that lies.
@@ -96,7 +100,7 @@ func Open(o Options) (*Spine, error) {
 	shown := metrics.NewJournal(o.Registerer, "journal")
 	var err error
 	s.log, err = journal.Open(filepath.Join(o.Dir, "journal"), journal.Options{Deliver: func(c journal.Commit) { s.View.Deliver(c) },
-		Reserve: -1, Linger: 5 * time.Millisecond, // as the server
+		FS: o.FS, Reserve: -1, Linger: 5 * time.Millisecond, // as the server
 		Committed: shown.Committed, Queues: queues, Logger: o.Log})
 	if err != nil {
 		return nil, err
@@ -176,9 +180,9 @@ func (s *Spine) FirstKey(uid uuid.UUID, key string) string {
 // Seen is not kept: there is no intent.
 func (s *Spine) Seen(muster.Node, *wire.Hello) (limit, reason string) { return "", "" }
 
-// Team: the server's defaults.
+// Team: the server's defaults but for the outputs.
 func (s *Spine) Team(model.NamespaceID) muster.TeamLimits {
-	return muster.TeamLimits{Namespace: "spine"}
+	return muster.TeamLimits{Namespace: "spine", OutputBytes: s.opts.OutputBytes}
 }
 
 // For, Chunk, Subscribe: plan.Assignments.

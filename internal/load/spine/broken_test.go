@@ -1,0 +1,209 @@
+package spine
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+const (
+	brokenAgents = 20
+	brokenChecks = 10
+)
+
+// trial plays a small run against the machine; change may be nil.
+func trial(t *testing.T, m *machine, change func(*load.Config)) *load.Report {
+	t.Helper()
+	cfg := load.Config{Server: m.addr, Agents: brokenAgents, Checks: brokenChecks, Interval: 250 * time.Millisecond, Linger: 20 * time.Millisecond,
+		Duration: time.Second, Warmup: 100 * time.Millisecond, Drain: 20 * time.Second, MaxLag: time.Minute, Before: m}
+	if change != nil {
+		change(&cfg)
+	}
+	rep, err := load.Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rep
+}
+
+func options() Options {
+	return Options{Agents: brokenAgents, Checks: brokenChecks, Interval: time.Second}
+}
+
+// replaced makes a lie of a change to one batch.
+func replaced(always bool, change func(node uint32, b *wire.Batch) []*wire.Batch) *lie {
+	return &lie{sessions: func(j journal.Journal, _ <-chan struct{}) journal.Journal {
+		return &once{Journal: j, change: change, always: always}
+	}}
+}
+
+// middling is a batch from the middle of a run: with a result, and others before it.
+func middling(b *wire.Batch) (result int) {
+	if b.First < 15 {
+		return -1
+	}
+	for i := range b.Signals {
+		if b.Signals[i].Kind == wire.SignalResult {
+			return i
+		}
+	}
+	return -1
+}
+
+// Each of these servers does one thing wrong, most of them once in the run, and the
+// verdict says what, with the node and the number.
+func TestBrokenServersAreCaught(t *testing.T) {
+	eagerly := &lie{sessions: func(j journal.Journal, dead <-chan struct{}) journal.Journal {
+		return &eager{Journal: j, dead: dead}
+	}}
+	carelessly := &lie{disk: func(fs disk.FS) disk.FS { return cached{fs} }}
+	for _, c := range []struct {
+		name  string
+		lie   *lie
+		crash bool // in the middle; kept is of what was written and not synced, in percent
+		kept  int
+		want  string
+	}{
+		{name: "acknowledges before it commits, and is killed", lie: eagerly, crash: true, kept: 100, want: "acknowledgements taken back"},
+		{name: "acknowledges between write and fsync, and power is lost", lie: carelessly, crash: true, want: "acknowledgements taken back"},
+		{name: "gives a batch the numbers of the one before", want: "acknowledged and lost",
+			lie: replaced(false, func(_ uint32, b *wire.Batch) []*wire.Batch {
+				if middling(b) < 0 {
+					return nil
+				}
+				b.First -= uint64(len(b.Signals))
+				return []*wire.Batch{b}
+			})},
+		{name: "applies one batch twice", want: "applied more often than acknowledged",
+			lie: replaced(false, func(_ uint32, b *wire.Batch) []*wire.Batch {
+				if middling(b) < 0 {
+					return nil
+				}
+				again := *b
+				again.Stream, again.First = 77, 1
+				return []*wire.Batch{&again, b}
+			})},
+		{name: "drops one result of all", want: "1 acknowledged and lost",
+			lie: replaced(false, func(_ uint32, b *wire.Batch) []*wire.Batch {
+				i := middling(b)
+				if i < 0 {
+					return nil
+				}
+				b.Signals[i] = wire.Signal{Kind: wire.SignalKeepalive, AtMs: b.NowMs}
+				return []*wire.Batch{b}
+			})},
+		{name: "keeps other words than one state's", want: "1 with another status or output",
+			lie: replaced(true, func(node uint32, b *wire.Batch) []*wire.Batch {
+				changed := false
+				for i := range b.Signals {
+					if s := &b.Signals[i]; node == firstNode+3 && s.Chunk == 104 {
+						s.Output, changed = []byte("all is well"), true
+					}
+				}
+				if !changed {
+					return nil
+				}
+				return []*wire.Batch{b}
+			})},
+		{name: "acknowledges numbers that were never sent", want: "acknowledged without having been sent",
+			lie: &lie{sessions: func(j journal.Journal, _ <-chan struct{}) journal.Journal { return &ahead{Journal: j} }}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t, options(), c.lie)
+			rep := trial(t, m, func(cfg *load.Config) {
+				cfg.Drain = time.Second // a stream that is behind never catches up
+				if c.crash {
+					cfg.Halfway = m.crash(c.kept, 100*time.Millisecond)
+				}
+			})
+			verdict := strings.Join(rep.Verdict, "\n")
+			t.Log(verdict)
+			if rep.OK() || !strings.Contains(verdict, c.want) || !strings.Contains(verdict, "node load-000") || !strings.Contains(verdict, " number ") {
+				t.Errorf("verdict %q, want one with %q, the node and the number; %+v", verdict, c.want, rep.Balance)
+			}
+		})
+	}
+}
+
+// large makes every tenth result of check 2 larger than the server takes.
+type large struct{}
+
+func (large) Result(dst []byte, a, c int, _ *model.Chunk, seq uint64, _ model.Status) ([]byte, model.Status) {
+	size := 60
+	if c == 2 && seq%10 == 0 {
+		size = 300
+	}
+	return append(dst, bytes.Repeat([]byte{'a' + byte(seq%26)}, size)...), model.Status(seq % 3)
+}
+
+// A server that does what it should is not accused, whatever befalls it.
+func TestSoundServerIsNotAccused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: six runs of a second or two")
+	}
+	refusing := options()
+	refusing.OutputBytes = 200
+	for _, c := range []struct {
+		name    string
+		options Options
+		halfway func(m *machine) func(context.Context) error
+		change  func(*load.Config)
+		check   func(t *testing.T, rep *load.Report)
+	}{
+		{name: "a storm", change: func(c *load.Config) { c.Storm = true }},
+		{name: "restarted", halfway: func(m *machine) func(context.Context) error { return m.restart }},
+		{name: "killed", halfway: func(m *machine) func(context.Context) error { return m.crash(100, 100*time.Millisecond) }},
+		{name: "power lost", halfway: func(m *machine) func(context.Context) error { return m.crash(0, 100*time.Millisecond) }},
+		{name: "half of the rest written", halfway: func(m *machine) func(context.Context) error { return m.crash(50, 100*time.Millisecond) }},
+		{name: "refuses some, and power is lost", options: refusing, change: func(c *load.Config) { c.Generate = large{} },
+			halfway: func(m *machine) func(context.Context) error { return m.crash(0, 100*time.Millisecond) },
+			check: func(t *testing.T, rep *load.Report) {
+				if rep.Balance.Refused == 0 {
+					t.Errorf("nothing was refused: %+v", rep.Balance)
+				}
+			}},
+		{name: "spools overflow", change: func(c *load.Config) { c.Spool = 2000 },
+			halfway: func(m *machine) func(context.Context) error { return m.crash(0, 800*time.Millisecond) },
+			check: func(t *testing.T, rep *load.Report) {
+				if rep.SpoolFull == 0 {
+					t.Error("no spool was full")
+				}
+			}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			o := c.options
+			if o.Agents == 0 {
+				o = options()
+			}
+			m := newMachine(t, o, nil)
+			rep := trial(t, m, func(cfg *load.Config) {
+				if c.change != nil {
+					c.change(cfg)
+				}
+				if c.halfway != nil {
+					cfg.Halfway = c.halfway(m)
+				}
+			})
+			least := brokenAgents * brokenChecks
+			if c.options.OutputBytes > 0 {
+				least -= brokenAgents // of a check whose results are refused there may be none
+			}
+			if !rep.OK() || rep.Balance.Compared < least {
+				t.Errorf("%q, %+v", rep.Verdict, rep.Balance)
+			}
+			if c.check != nil {
+				c.check(t, rep)
+			}
+		})
+	}
+}
