@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,23 +16,43 @@ import (
 )
 
 const (
-	brokenAgents = 20
+	brokenAgents = 10
 	brokenChecks = 10
 )
 
-// trial plays a small run against the machine; change may be nil.
-func trial(t *testing.T, m *machine, change func(*load.Config)) *load.Report {
+// trial is a small run against a machine.
+type trial struct {
+	name   string
+	m      *machine
+	change func(*load.Config)
+	judge  func(t *testing.T, rep *load.Report)
+}
+
+// all plays the trials beside each other: they mostly wait.
+func all(t *testing.T, trials []trial) {
 	t.Helper()
+	reports, errs := make([]*load.Report, len(trials)), make([]error, len(trials))
+	var playing sync.WaitGroup
+	for i, x := range trials {
+		playing.Go(func() { reports[i], errs[i] = x.play(t.Context()) })
+	}
+	playing.Wait()
+	for i, x := range trials {
+		t.Run(x.name, func(t *testing.T) {
+			if errs[i] != nil {
+				t.Fatal(errs[i])
+			}
+			x.judge(t, reports[i])
+		})
+	}
+}
+
+func (x *trial) play(ctx context.Context) (*load.Report, error) {
+	m := x.m
 	cfg := load.Config{Server: m.addr, Agents: brokenAgents, Checks: brokenChecks, Interval: 250 * time.Millisecond, Linger: 20 * time.Millisecond,
 		Duration: time.Second, Warmup: 100 * time.Millisecond, Drain: 20 * time.Second, MaxLag: time.Minute, Before: m}
-	if change != nil {
-		change(&cfg)
-	}
-	rep, err := load.Run(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rep
+	x.change(&cfg)
+	return load.Run(ctx, cfg)
 }
 
 func options() Options {
@@ -65,6 +86,7 @@ func TestBrokenServersAreCaught(t *testing.T) {
 		return &eager{Journal: j, dead: dead}
 	}}
 	carelessly := &lie{disk: func(fs disk.FS) disk.FS { return cached{fs} }}
+	var trials []trial
 	for _, c := range []struct {
 		name  string
 		lie   *lie
@@ -116,22 +138,21 @@ func TestBrokenServersAreCaught(t *testing.T) {
 		{name: "acknowledges numbers that were never sent", want: "acknowledged without having been sent",
 			lie: &lie{sessions: func(j journal.Journal, _ <-chan struct{}) journal.Journal { return &ahead{Journal: j} }}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			m := newMachine(t, options(), c.lie)
-			rep := trial(t, m, func(cfg *load.Config) {
-				cfg.Drain = time.Second // a stream that is behind never catches up
-				if c.crash {
-					cfg.Halfway = m.crash(c.kept, 100*time.Millisecond)
-				}
-			})
+		m := newMachine(t, options(), c.lie)
+		trials = append(trials, trial{c.name, m, func(cfg *load.Config) {
+			cfg.Drain = time.Second // a stream that is behind never catches up
+			if c.crash {
+				cfg.Halfway = m.crash(c.kept, 100*time.Millisecond)
+			}
+		}, func(t *testing.T, rep *load.Report) {
 			verdict := strings.Join(rep.Verdict, "\n")
 			t.Log(verdict)
 			if rep.OK() || !strings.Contains(verdict, c.want) || !strings.Contains(verdict, "node load-000") || !strings.Contains(verdict, " number ") {
 				t.Errorf("verdict %q, want one with %q, the node and the number; %+v", verdict, c.want, rep.Balance)
 			}
-		})
+		}})
 	}
+	all(t, trials)
 }
 
 // large makes every tenth result of check 2 larger than the server takes.
@@ -152,6 +173,7 @@ func TestSoundServerIsNotAccused(t *testing.T) {
 	}
 	refusing := options()
 	refusing.OutputBytes = 200
+	var trials []trial
 	for _, c := range []struct {
 		name    string
 		options Options
@@ -179,21 +201,19 @@ func TestSoundServerIsNotAccused(t *testing.T) {
 				}
 			}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			o := c.options
-			if o.Agents == 0 {
-				o = options()
+		o := c.options
+		if o.Agents == 0 {
+			o = options()
+		}
+		m := newMachine(t, o, nil)
+		trials = append(trials, trial{c.name, m, func(cfg *load.Config) {
+			if c.change != nil {
+				c.change(cfg)
 			}
-			m := newMachine(t, o, nil)
-			rep := trial(t, m, func(cfg *load.Config) {
-				if c.change != nil {
-					c.change(cfg)
-				}
-				if c.halfway != nil {
-					cfg.Halfway = c.halfway(m)
-				}
-			})
+			if c.halfway != nil {
+				cfg.Halfway = c.halfway(m)
+			}
+		}, func(t *testing.T, rep *load.Report) {
 			least := brokenAgents * brokenChecks
 			if c.options.OutputBytes > 0 {
 				least -= brokenAgents // of a check whose results are refused there may be none
@@ -204,6 +224,7 @@ func TestSoundServerIsNotAccused(t *testing.T) {
 			if c.check != nil {
 				c.check(t, rep)
 			}
-		})
+		}})
 	}
+	all(t, trials)
 }

@@ -140,10 +140,9 @@ func (m *machine) crash(kept int, away time.Duration) func(context.Context) erro
 		found := m.disk.Crash(kept, 1)
 		l.stop()
 		m.disk = found
-		select {
-		case <-ctx.Done():
-		case <-time.After(away):
-		}
+		dark, over := context.WithTimeout(ctx, away)
+		defer over()
+		<-dark.Done()
 		return m.start()
 	}
 }
