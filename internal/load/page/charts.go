@@ -30,7 +30,7 @@ func charts(rep *load.Report) ([]chart.Drawing, []note) {
 	add(percentiles(rep))
 	add(saturation(rep))
 	add(saturationLatency(rep))
-	for _, f := range []func(*load.Report) (chart.Chart, bool){connections, cpu, memory, queues, commits, commitTime, written, pauses, goroutines} {
+	for _, f := range []func(*load.Report) (chart.Chart, bool){connections, cpu, memory, queues, commits, commitTime, written, pauses, goroutines, lag} {
 		c, ok := f(rep)
 		timed(false, c, ok)
 	}
@@ -71,8 +71,7 @@ func latencies(rep *load.Report) (chart.Chart, bool) {
 		series{name: "p99.9", tone: "heat4", of: of(func(l *load.Latency) float64 { return l.P999 }), fold: worst},
 		series{name: "p99", tone: "heat3", of: of(func(l *load.Latency) float64 { return l.P99 }), fold: worst},
 		series{name: "p90", tone: "heat2", of: of(func(l *load.Latency) float64 { return l.P90 }), fold: worst},
-		series{name: "p50", tone: "heat1", of: of(func(l *load.Latency) float64 { return l.P50 }), fold: worst},
-		series{name: "generator lag p99", tone: "grey", of: func(s *load.Sample) (float64, bool) { return s.Lag, s.Lag > 0 }, fold: worst, dashed: true})
+		series{name: "p50", tone: "heat1", of: of(func(l *load.Latency) float64 { return l.P50 }), fold: worst})
 	logarithmic(&c)
 	return c, ok
 }
@@ -160,4 +159,9 @@ func pauses(rep *load.Report) (chart.Chart, bool) {
 func goroutines(rep *load.Report) (chart.Chart, bool) {
 	return over(rep, "goroutines", "Goroutines of the server", "", chart.Axis{Format: short, Exact: count},
 		series{name: "goroutines", tone: "purple", of: some(func(s *load.Sample) float64 { return s.Goroutines }), fold: worst})
+}
+
+func lag(rep *load.Report) (chart.Chart, bool) {
+	return over(rep, "lag", "Generator lag", "p99 of a second: how late the load itself was", chart.Axis{Format: millis},
+		series{name: "lag", tone: "grey", of: some(func(s *load.Sample) float64 { return s.Lag }), fold: worst})
 }

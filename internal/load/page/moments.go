@@ -27,9 +27,9 @@ func moments(rep *load.Report) (bands []chart.Band, marks []chart.Mark, legend [
 		}
 		bands = append(bands, chart.Band{Name: p.Name, Tone: tone, From: p.From, To: p.To})
 	}
-	mark := func(sign, name string, at float64) {
+	mark := func(tone, sign, name string, at float64) {
 		if len(marks) < mostMarks {
-			marks = append(marks, chart.Mark{Sign: sign, Name: name, At: at})
+			marks = append(marks, chart.Mark{Sign: sign, Name: name, Tone: tone, At: at})
 			legend = append(legend, note{sign, fmt.Sprintf("%s, at %s", name, clock(at))})
 		}
 	}
@@ -37,21 +37,25 @@ func moments(rep *load.Report) (bands []chart.Band, marks []chart.Mark, legend [
 		if f.Until > f.At {
 			bands = append(bands, chart.Band{Tone: "fault", From: f.At, To: f.Until})
 		}
-		mark(letter(i), f.What, f.At)
+		mark("struck", letter(i), f.What, f.At)
+	}
+	name := "outage"
+	if len(rep.Phases) > 0 {
+		name = "" // the phases' names stand there
 	}
 	for i, o := range rep.Outages {
 		until := o.Second + o.Seconds
 		if o.Seconds < 0 && len(rep.Samples) > 0 {
 			until = float64(rep.Samples[len(rep.Samples)-1].Second)
 		}
-		bands = append(bands, chart.Band{Name: "outage", Tone: "fault", From: o.Second, To: until})
+		bands = append(bands, chart.Band{Name: name, Tone: "fault", From: o.Second, To: until})
 		if len(rep.Faults) == 0 {
-			mark(letter(i), outageWords(o), o.Second)
+			mark("struck", letter(i), outageWords(o), o.Second)
 			legend[len(legend)-1].Text = outageWords(o)
 		}
 	}
 	for i, h := range rep.Changes {
-		mark(strconv.Itoa(i+1), h.What, h.At)
+		mark("changed", strconv.Itoa(i+1), h.What, h.At)
 	}
 	return bands, marks, legend
 }

@@ -97,11 +97,19 @@ func seconds(v float64) string {
 	return trim(v/3600, 1) + " h"
 }
 
-// clock is a moment of the run on an axis.
+// clockFrom is from how many seconds on a moment is told in minutes.
+const clockFrom = 240
+
+// clock is a moment of the run.
 func clock(v float64) string {
-	if math.Abs(v) < 120 {
+	if math.Abs(v) < clockFrom {
 		return trim(v, 1) + " s"
 	}
+	return minutes(v)
+}
+
+// minutes is a moment of a long run: 1:30.
+func minutes(v float64) string {
 	d := time.Duration(math.Abs(v) * float64(time.Second)).Round(time.Second)
 	text := strconv.Itoa(int(d.Minutes())%60) + ":" + pad(int(d.Seconds())%60)
 	if d >= time.Hour {

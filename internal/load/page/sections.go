@@ -11,15 +11,12 @@ import (
 )
 
 func phaseSection(rep *load.Report) section {
-	t := newTable("", "phase", "'from – to", "of the rate", "offered", "acknowledged", "refused", "p50 beyond linger", "p99", "p99.9", "generator lag p99", "server cores", "µs per result", "settled after")
+	t := newTable("", "phase", "'from – to", "of the rate", "offered", "acknowledged", "refused", "p50 beyond linger", "p99", "p99.9", "generator lag p99", "server cores", "µs per result", "settled after", "'missed")
 	s := section{ID: "phases", Title: "Phase by phase"}
 	for _, p := range rep.Phases {
 		t.add(named(p.Name, p.Kind), clock(p.From)+" – "+clock(p.To), rate(p.Rate), maybe(p.Offered, perSecond), maybe(p.Acknowledged, perSecond), maybe(float64(p.Refused), count),
 			maybe(p.BeyondLinger.P50, millis), maybe(p.BeyondLinger.P99, millis), maybe(p.BeyondLinger.P999, millis), maybe(p.Lag.P99, millis),
-			maybe(p.Server.Cores, figures), maybe(p.Server.MicrosPerItem, figures), settled(p.Settled))
-		for _, m := range p.Missed {
-			s.Text = append(s.Text, fmt.Sprintf("Missed in %s: %s.", named(p.Name, p.Kind), m))
-		}
+			maybe(p.Server.Cores, figures), maybe(p.Server.MicrosPerItem, figures), settled(p.Settled), strings.Join(p.Missed, "; "))
 		if p.SpoolFull > 0 {
 			s.Text = append(s.Text, fmt.Sprintf("In %s %s results were not made: their agents' spools were full.", named(p.Name, p.Kind), count(float64(p.SpoolFull))))
 		}

@@ -41,6 +41,9 @@ func fewest(v []float64) float64 { return slices.Min(v) }
 func over(rep *load.Report, id, title, unit string, y chart.Axis, all ...series) (c chart.Chart, ok bool) {
 	c = chart.Chart{ID: id, Title: title, Unit: unit, Y: y, X: chart.Axis{Name: "time", Scale: chart.Seconds, Format: clock}}
 	samples := counted(rep)
+	if len(samples) > clockFrom {
+		c.X.Format = minutes
+	}
 	if len(samples) < 2 {
 		return c, false
 	}
@@ -73,7 +76,7 @@ func over(rep *load.Report, id, title, unit string, y chart.Axis, all ...series)
 			said = append(said, inWords(s.name, measured, y))
 		}
 	}
-	c.Summary = strings.Join(said, " ")
+	c.Summary = upper(strings.Join(said, "; ")) + "."
 	if each > 1 {
 		c.Summary += fmt.Sprintf(" Each point stands for %d s.", each)
 	}
@@ -97,9 +100,9 @@ func inWords(name string, values []float64, y chart.Axis) string {
 	slices.Sort(values)
 	low, middle, high := say(y, values[0]), say(y, values[len(values)/2]), say(y, values[len(values)-1])
 	if low == high {
-		return fmt.Sprintf("%s: %s throughout.", upper(name), middle)
+		return fmt.Sprintf("%s %s throughout", name, middle)
 	}
-	return fmt.Sprintf("%s: mostly %s, %s to %s.", upper(name), middle, low, high)
+	return fmt.Sprintf("%s mostly %s (%s to %s)", name, middle, low, high)
 }
 
 func say(a chart.Axis, v float64) string {
@@ -111,6 +114,9 @@ func say(a chart.Axis, v float64) string {
 
 func upper(s string) string {
 	r := []rune(s)
+	if len(r) == 0 {
+		return s
+	}
 	return strings.ToUpper(string(r[:1])) + string(r[1:])
 }
 

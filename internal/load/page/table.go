@@ -33,10 +33,19 @@ func newTable(name string, columns ...string) table {
 
 func (t *table) add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// list is t alone, or nothing where it has no rows.
+// list is t alone, without the columns in which there is nothing; none where it has no
+// rows.
 func (t table) list() []table {
 	if len(t.Rows) == 0 {
 		return nil
+	}
+	for i := len(t.Head) - 1; i > 0; i-- {
+		if !slices.ContainsFunc(t.Rows, func(row []string) bool { return row[i] != "" && row[i] != "–" }) {
+			t.Head = slices.Delete(t.Head, i, i+1)
+			for r := range t.Rows {
+				t.Rows[r] = slices.Delete(t.Rows[r], i, i+1)
+			}
+		}
 	}
 	return []table{t}
 }

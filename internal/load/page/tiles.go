@@ -69,7 +69,7 @@ func costSection(rep *load.Report) section {
 		}
 	}
 	if cores := rep.Server.Cores; cores > 0 {
-		t.add("CPU of the server", figures(1e6*cores/agents)+" millionths of a core", millis(1000*cores*span/thousands)+" of a core")
+		t.add("CPU of the server", millis(1000*cores/agents)+"/s", millis(1000*cores*span/thousands))
 	}
 	if rep.SessionBytes > 0 {
 		t.add("Memory of a session, before any result", size(rep.SessionBytes), "–")

@@ -17,11 +17,17 @@ type verdict struct {
 }
 
 func newVerdict(rep *load.Report) verdict {
-	v := verdict{Remarks: rep.Verdict}
-	missed := 0
+	var v verdict
+	missed, shown := 0, map[string]bool{}
 	for _, g := range rep.Goals {
 		if !g.Met {
 			missed++
+		}
+		shown["short: "+g.String()] = true // among the objectives
+	}
+	for _, remark := range rep.Verdict {
+		if !shown[remark] {
+			v.Remarks = append(v.Remarks, remark)
 		}
 	}
 	switch {

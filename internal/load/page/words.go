@@ -48,11 +48,14 @@ func words(rep *load.Report) []string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+" ", args...) }
 	p := rep.Plan
-	where := "a server"
+	where, over := "a server", transport(rep)
+	if p.TLS {
+		over = "over " + over
+	}
 	if rep.Server.RSS > 0 {
 		where = fmt.Sprintf("a server on the same machine (%s)", plural(rep.Machine.Cores, "core"))
 	}
-	say("%s sent %s results a second for %s to %s, %s.", agents(rep), count(p.Offered), seconds(p.Duration), where, transport(rep))
+	say("%s sent %s results a second for %s to %s, %s.", agents(rep), count(p.Offered), seconds(p.Duration), where, over)
 	say("It acknowledged %s a second: half of them within %s of the moment they were due to leave, 99 of 100 within %s, and all within %s.",
 		count(rep.Rate), millis(rep.BeyondLinger.P50), millis(rep.BeyondLinger.P99), millis(rep.BeyondLinger.Max))
 	b2 := rep.Balance
@@ -62,7 +65,7 @@ func words(rep *load.Report) []string {
 	case b2.OK():
 		say("Of %s results %s were refused, none was lost.", count(float64(b2.Sent)), count(float64(b2.Refused)))
 	default:
-		say("Of %s results %s are missing, and %s event states differ from the ledger.", count(float64(b2.Sent)), count(float64(b2.Missing)), count(float64(b2.Imbalances)))
+		say("Of %s results %s are missing; of %s event states %s from the ledger.", count(float64(b2.Sent)), none(b2.Missing), count(float64(b2.Compared)), differ(b2.Imbalances))
 	}
 	for _, o := range rep.Outages {
 		say("%s", outageWords(o))

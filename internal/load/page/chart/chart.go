@@ -68,6 +68,7 @@ type Band struct {
 // Mark is one moment, with a short sign at the upper edge.
 type Mark struct {
 	Sign, Name string
+	Tone       string
 	At         float64
 }
 

@@ -60,7 +60,7 @@ type Moment struct {
 type Key struct {
 	Name, Tone string
 	At         float64
-	Value      string // typical: the median
+	Value      string // typical, of a line over time: the median
 	Dashed     bool
 }
 
@@ -82,7 +82,7 @@ func (c Chart) Draw() Drawing {
 	for _, b := range c.Bands {
 		from, to := 100*across.place(b.From), 100*across.place(b.To)
 		if to > from {
-			d.Stretches = append(d.Stretches, Stretch{b.Name, b.Tone, round(from), round(to - from), room(b.Name, to-from)})
+			d.Stretches = append(d.Stretches, Stretch{b.Name, b.Tone, round(from), round(to - from), room(b.Name, to-from, c.Wide)})
 		}
 	}
 	for _, m := range c.Marks {
@@ -105,7 +105,10 @@ func (d *Drawing) label(across, up ruler) {
 	}
 	for _, t := range up.ticks {
 		l := Label{At: round(100 - 100*up.place(t.at))}
-		if t.label {
+		switch {
+		case t.label && t.at == 0:
+			l.Text = "0"
+		case t.label:
 			l.Text = d.Y.Format(t.at)
 		}
 		d.Up = append(d.Up, l)
@@ -113,9 +116,11 @@ func (d *Drawing) label(across, up ruler) {
 }
 
 // room is a class: "wide" where the name fits on a wide screen, "any" on a phone too.
-func room(name string, percent float64) string {
-	need := 7*float64(len([]rune(name))) + 10 // pixels
+func room(name string, percent float64, chart bool) string {
+	need := 7*float64(len([]rune(name))) + 6 // pixels
 	switch {
+	case name == "" || !chart:
+		return "none"
 	case percent*2.6 > need:
 		return "any"
 	case percent*8 > need:

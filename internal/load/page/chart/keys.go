@@ -22,7 +22,7 @@ func (d *Drawing) keys(up ruler) {
 				k.At = 100 - 100*up.place(p.Y)
 			}
 		}
-		if len(values) > 0 && !l.Dots {
+		if len(values) > 0 && d.X.Scale == Seconds {
 			slices.Sort(values)
 			k.Value = d.Y.exact(values[len(values)/2])
 		}
