@@ -10,11 +10,12 @@ have() {
     systemd) command -v systemd-analyze >/dev/null ;;
     squid) test -x /usr/sbin/squid ;;
     haproxy) test -x /usr/sbin/haproxy ;;
+    chromium) command -v chromium >/dev/null ;;
     strace) command -v strace >/dev/null ;;
     iproute2) PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null ;;
   esac
 }
-missing() { for p in monitoring-plugins-basic postgresql gcc strace systemd squid haproxy iproute2; do have "$p" || echo "$p"; done; }
+missing() { for p in monitoring-plugins-basic postgresql gcc strace systemd squid haproxy iproute2 chromium; do have "$p" || echo "$p"; done; }
 case "${1:-missing}" in
   missing) missing ;;
   install)

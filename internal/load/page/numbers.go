@@ -7,6 +7,8 @@ import (
 	"time"
 )
 
+// Between a number and its unit stands a space that does not break.
+
 // count is a whole number with commas: 1,234,567.
 func count(v float64) string {
 	text := strconv.FormatFloat(math.Abs(math.Round(v)), 'f', 0, 64)
@@ -67,15 +69,15 @@ func short(v float64) string {
 func millis(v float64) string {
 	switch a := math.Abs(v); {
 	case v == 0:
-		return "0 ms"
+		return "0\u00a0ms"
 	case a < 0.1:
-		return trim(v*1000, 1) + " µs"
+		return trim(v*1000, 1) + "\u00a0µs"
 	case a < 10:
-		return trim(v, 2) + " ms"
+		return trim(v, 2) + "\u00a0ms"
 	case a < 100:
-		return trim(v, 1) + " ms"
+		return trim(v, 1) + "\u00a0ms"
 	case a < 1000:
-		return trim(v, 0) + " ms"
+		return trim(v, 0) + "\u00a0ms"
 	}
 	return seconds(v / 1000)
 }
@@ -84,17 +86,17 @@ func millis(v float64) string {
 func seconds(v float64) string {
 	switch a := math.Abs(v); {
 	case v == 0:
-		return "0 s"
+		return "0\u00a0s"
 	case a < 1:
 		return millis(v * 1000)
 	case a < 10:
-		return trim(v, 2) + " s"
+		return trim(v, 2) + "\u00a0s"
 	case a < 120:
-		return trim(v, 1) + " s"
+		return trim(v, 1) + "\u00a0s"
 	case a < 2*3600:
-		return trim(v/60, 1) + " min"
+		return trim(v/60, 1) + "\u00a0min"
 	}
-	return trim(v/3600, 1) + " h"
+	return trim(v/3600, 1) + "\u00a0h"
 }
 
 // clockFrom is from how many seconds on a moment is told in minutes.
@@ -103,7 +105,7 @@ const clockFrom = 240
 // clock is a moment of the run.
 func clock(v float64) string {
 	if math.Abs(v) < clockFrom {
-		return trim(v, 1) + " s"
+		return trim(v, 1) + "\u00a0s"
 	}
 	return minutes(v)
 }
@@ -140,8 +142,8 @@ func size(v float64) string {
 	if math.Abs(v) >= 100 || i == 0 {
 		digits = 0
 	}
-	return trim(v, digits) + " " + units[i]
+	return trim(v, digits) + "\u00a0" + units[i]
 }
 
 // percent is a share of one.
-func percent(v float64) string { return figures(100*v) + " %" }
+func percent(v float64) string { return figures(100*v) + "\u00a0%" }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/load"
 )
@@ -11,12 +12,8 @@ type tile struct{ Name, Value, Unit, Note string }
 
 // split parts a figure from its unit.
 func split(name, text, note string) tile {
-	for i := len(text) - 1; i > 0; i-- {
-		if text[i] == ' ' {
-			return tile{name, text[:i], text[i+1:], note}
-		}
-	}
-	return tile{name, text, "", note}
+	value, unit, _ := strings.Cut(text, "\u00a0")
+	return tile{name, value, unit, note}
 }
 
 func tiles(rep *load.Report) []tile {

@@ -61,7 +61,7 @@ func (r *ruler) even(s span, step float64, widen bool) {
 	if widen {
 		r.from, r.to = math.Floor(s.from/step)*step, math.Ceil(s.to/step-1e-9)*step
 	}
-	for i := math.Ceil(r.from/step - 1e-9); i*step <= r.to+step*1e-9; i++ {
+	for i := math.Ceil(r.from/step-1e-9) + 0; i*step <= r.to+step*1e-9; i++ { // + 0: never −0
 		r.ticks = append(r.ticks, tick{i * step, true})
 	}
 }
