@@ -25,8 +25,9 @@ func reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report RUN.json|FOLDER",
 		Short: "Write a run's report as one HTML file, and open it",
-		Long: `Reads what muster load run left (run.json, or the folder that holds it) and writes one HTML file with the verdict,
-the charts and all figures. The file needs nothing else and asks no other host for anything.`,
+		Long: `Reads what muster load run left (run.json, or the folder that holds it) and writes one HTML
+file with the verdict, the charts and all figures. The file needs nothing else and asks no
+other host for anything.`,
 		Example: "  muster load report bench/results/rate-16k.json\n" +
 			"  muster load report FOLDER -o - --open=false >report.html",
 		Args:          cobra.ExactArgs(1),
