@@ -1,0 +1,138 @@
+package subject
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+const (
+	longestSpan = 8 // seconds of a profile
+	mostBroken  = 3 // profiles of what broke: the first tell most
+	brokenFor   = 2 // seconds in a row, so that one hiccup is none
+)
+
+// Profiler takes profiles of the server while a run goes on: once in the middle of its
+// first measured phase, and whenever results are refused, come back late or stay away for
+// some seconds, once for each phase.
+type Profiler struct {
+	server *Subject
+	folder string // of the report
+	phase  string // the first measured one
+	middle int    // second in which its profile begins
+	span   int    // seconds
+	late   float64
+	trace  bool // system calls too
+
+	steady bool            // taken
+	seen   map[string]bool // phases whose trouble is taken
+	bad    int             // seconds in a row
+
+	busy  sync.WaitGroup
+	ctx   context.Context
+	end   context.CancelFunc
+	mu    sync.Mutex // guards what follows
+	now   bool       // one is being taken
+	files map[string]string
+	calls []load.SystemCall
+	errs  []error
+}
+
+// NewProfiler makes one for a scenario's run, whose See is called every second. late is the
+// latency in milliseconds that an objective allows; zero: none does. calls: system calls
+// are counted too, after the profile of the steady phase.
+func NewProfiler(ctx context.Context, s *Subject, sc *scenario.Scenario, folder string, late float64, calls bool) *Profiler {
+	p := &Profiler{server: s, folder: folder, span: 1, late: late, trace: calls, seen: map[string]bool{}, files: map[string]string{}}
+	p.ctx, p.end = context.WithCancel(ctx)
+	for _, phase := range sc.Phases {
+		if long := time.Duration(max(phase.Steady, phase.Soak, phase.Step) - phase.Warmup); long > 0 {
+			seconds := int(long / time.Second)
+			p.phase, p.span = phase.Name, max(1, min(longestSpan, seconds/4))
+			p.middle = max(0, (seconds-p.span)/2)
+			break
+		}
+	}
+	return p
+}
+
+// See looks at a second of the run. It does not wait.
+func (p *Profiler) See(s load.Sample) {
+	if s.Second < 0 || p.server.Admin == "" {
+		return
+	}
+	if !p.steady && s.Second >= p.middle {
+		p.steady = true
+		p.take("steady", s.Second)
+		return
+	}
+	if !p.broken(s) {
+		p.bad = 0
+		return
+	}
+	if p.bad++; p.bad >= brokenFor && !p.seen[s.Phase] && len(p.seen) < mostBroken {
+		if p.take(fmt.Sprintf("broken-%d", len(p.seen)+1), s.Second) {
+			p.seen[s.Phase] = true
+		}
+	}
+}
+
+// broken says whether a second shows trouble.
+func (p *Profiler) broken(s load.Sample) bool {
+	return s.Refused > 0 || s.Latency != nil && p.late > 0 && s.Latency.P99 > p.late || s.Offered > 0 && s.Acked < s.Offered/2
+}
+
+// take begins a profile, unless one is being taken.
+func (p *Profiler) take(prefix string, second int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now {
+		return false
+	}
+	p.now = true
+	p.busy.Go(func() {
+		files, err := p.server.Profile(p.ctx, filepath.Join(p.folder, "profiles"), prefix, p.span)
+		var calls []load.SystemCall
+		if p.trace && prefix == "steady" && err == nil {
+			calls, err = p.server.SystemCalls(p.ctx, p.span)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.now = false
+		for name, what := range files {
+			p.files[name] = fmt.Sprintf("%s, from second %d", what, second)
+		}
+		p.calls = append(p.calls, calls...)
+		if err != nil {
+			p.errs = append(p.errs, err)
+		}
+	})
+	return true
+}
+
+// Close ends what is being taken, and adds to the report what was. The error says what
+// could not be taken: a report is whole without it.
+func (p *Profiler) Close(rep *load.Report) []error {
+	p.end()
+	p.busy.Wait()
+	if rep == nil {
+		return nil
+	}
+	if rep.Files == nil {
+		rep.Files = map[string]string{}
+	}
+	maps.Copy(rep.Files, p.files)
+	rep.SystemCalls = p.calls
+	if len(p.calls) > 0 && rep.Rate > 0 {
+		rep.Label = append(rep.Label, fmt.Sprintf("system calls were counted for %d s, which slowed the server down", p.span))
+		for i := range rep.SystemCalls {
+			rep.SystemCalls[i].PerResult = float64(rep.SystemCalls[i].Count) / float64(p.span) / rep.Rate
+		}
+	}
+	return p.errs
+}

@@ -1,0 +1,70 @@
+package subject
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// The steady phase is looked at in its middle, and what breaks when it has broken for a
+// while: once for each phase.
+func TestProfilerTakesWhatMatters(t *testing.T) {
+	var mu sync.Mutex
+	var asked []string
+	admin := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		asked = append(asked, r.URL.String())
+		mu.Unlock()
+	}))
+	defer admin.Close()
+	sc := &scenario.Scenario{Phases: []scenario.Phase{{Ramp: model.Duration(time.Minute)}, {Name: "a", Steady: model.Duration(30 * time.Second), Warmup: model.Duration(10 * time.Second)}}}
+	p := NewProfiler(context.Background(), &Subject{Admin: admin.URL}, sc, t.TempDir(), 60, false)
+	see := func(s load.Sample) {
+		p.See(s)
+		p.busy.Wait()
+	}
+	fast, slow := &load.Latency{P99: 50}, &load.Latency{P99: 70}
+	for second := -10; second < 20; second++ {
+		see(load.Sample{Second: second, Phase: "a", Latency: fast, Offered: 10, Acked: 10})
+	}
+	mu.Lock()
+	if steady := len(asked); steady != 6 || !slices.ContainsFunc(asked, func(url string) bool { return strings.HasSuffix(url, "/profile?seconds=5") }) {
+		t.Errorf("asked for %v", asked)
+	}
+	asked = nil
+	mu.Unlock()
+	see(load.Sample{Second: 20, Phase: "a", Latency: slow, Offered: 10, Acked: 10}) // one hiccup is none
+	see(load.Sample{Second: 21, Phase: "a", Latency: fast, Offered: 10, Acked: 10})
+	for second := 22; second < 40; second++ {
+		s := load.Sample{Second: second, Phase: "b", Latency: slow, Offered: 10, Acked: 10}
+		if second > 30 {
+			s = load.Sample{Second: second, Phase: "c", Offered: 10, Acked: 4}
+		}
+		see(s)
+	}
+	rep := &load.Report{}
+	if errs := p.Close(rep); len(errs) > 0 {
+		t.Error(errs)
+	}
+	var names []string
+	for name, what := range rep.Files {
+		if strings.HasSuffix(name, "cpu.pprof") {
+			names = append(names, fmt.Sprint(name, what[strings.LastIndex(what, ","):]))
+		}
+	}
+	slices.Sort(names)
+	want := []string{"profiles/broken-1-cpu.pprof, from second 23", "profiles/broken-2-cpu.pprof, from second 31", "profiles/steady-cpu.pprof, from second 7"}
+	if !slices.Equal(names, want) || len(rep.Files) != 18 {
+		t.Errorf("%d files, %q, want %q", len(rep.Files), names, want)
+	}
+}
