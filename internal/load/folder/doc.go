@@ -1,0 +1,13 @@
+// Package folder keeps what a run shows in one folder, for people and for other programs:
+//
+//	run.json      the whole report (load.Report)
+//	report.html   the same to look at
+//	latency.hlog  a histogram of latencies for each second, in µs (HDR interval log)
+//	samples.csv   a line for each second
+//	bench.txt     what a result cost, as Go benchmarks for benchstat
+//	server.log    of the server under test
+//	profiles/     of the server, for go tool pprof
+//
+// A Folder belongs to one goroutine, but for Second. Locks: hlog.mu. Start reading at
+// folder.go.
+package folder

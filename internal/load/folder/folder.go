@@ -1,0 +1,119 @@
+package folder
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/page"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Default is where a run keeps its report unless it is told.
+const Default = "muster-load"
+
+// Folder is one run's.
+type Folder struct {
+	Path string
+	hlog *hlog
+}
+
+// Name is a folder for a run of this name that begins now.
+func Name(run string, now time.Time) string {
+	return filepath.Join(Default, plain(run)+"-"+now.Format("20060102-150405"))
+}
+
+// plain leaves what is a word in file names and benchmark names.
+func plain(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._", r) {
+			return r
+		}
+		return '-'
+	}, name)
+	if name = strings.Trim(name, "-."); name == "" {
+		name = "run"
+	}
+	return name
+}
+
+// Make makes the folder; one that holds a report already is left alone.
+func Make(path string) (*Folder, error) {
+	if _, err := os.Stat(filepath.Join(path, "run.json")); err == nil {
+		return nil, model.Errorf(model.Conflict, "%s holds the report of another run", path).WithHint("give another folder with --out, or remove that one")
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, fmt.Errorf("make the folder of the report: %w", err)
+	}
+	log, err := newHlog(filepath.Join(path, "latency.hlog"))
+	if err != nil {
+		return nil, err
+	}
+	return &Folder{Path: path, hlog: log}, nil
+}
+
+// File is one that Save writes beside the report.
+type File struct {
+	Name, What string
+	Write      func(ctx context.Context, w io.Writer) error // nothing written: there is no such file
+}
+
+// Save writes everything, and what the files are into the report. All is tried: the error
+// joins what failed.
+func (f *Folder) Save(ctx context.Context, rep *load.Report, more ...File) error {
+	if rep.Files == nil {
+		rep.Files = map[string]string{}
+	}
+	errs := []error{f.hlog.close()}
+	if f.hlog.seconds > 0 {
+		rep.Files["latency.hlog"] = "latency of each second in µs, intended → acknowledged: HDR interval histograms"
+	} else {
+		_ = os.Remove(filepath.Join(f.Path, "latency.hlog"))
+	}
+	files := append([]File{
+		{"samples.csv", "a line for each second", func(_ context.Context, w io.Writer) error { return writeSamples(w, rep.Samples) }},
+		{"bench.txt", "what a result cost, as Go benchmarks: benchstat OLD/bench.txt NEW/bench.txt", func(_ context.Context, w io.Writer) error { return writeBench(w, rep) }},
+	}, more...)
+	for _, x := range files {
+		var text bytes.Buffer
+		err := x.Write(ctx, &text)
+		if err == nil && text.Len() > 0 {
+			if err = os.WriteFile(filepath.Join(f.Path, x.Name), text.Bytes(), 0o644); err == nil {
+				rep.Files[x.Name] = x.What
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("write %s: %w", x.Name, err))
+		}
+	}
+	rep.Files["report.html"], rep.Files["run.json"] = "this report to look at", "this report, for programs"
+	errs = append(errs, f.page(rep))
+	return errors.Join(append(errs, rep.Save(filepath.Join(f.Path, "run.json")))...)
+}
+
+func (f *Folder) page(rep *load.Report) error {
+	var text bytes.Buffer
+	if err := page.Write(&text, rep); err != nil {
+		return fmt.Errorf("write report.html: %w", err)
+	}
+	return os.WriteFile(filepath.Join(f.Path, "report.html"), text.Bytes(), 0o644)
+}
+
+// Discard ends a folder whose run came to nothing. What it holds beside an empty log stays.
+func (f *Folder) Discard() {
+	_ = f.hlog.close()
+	if f.hlog.seconds == 0 {
+		_ = os.Remove(filepath.Join(f.Path, "latency.hlog"))
+	}
+	_ = os.Remove(f.Path) // only if it is empty, as the next
+	if filepath.Dir(f.Path) == Default {
+		_ = os.Remove(Default)
+	}
+}

@@ -1,0 +1,149 @@
+package folder
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func report() *load.Report {
+	return &load.Report{
+		Schema: load.Schema, Title: "tiny", Balance: &load.Balance{}, Valid: true, Results: 1000, Rate: 100,
+		Machine: load.Machine{CPU: "Some CPU", Cores: 2}, Scenario: &scenario.Scenario{Name: "sensu 4000/x"},
+		Server: load.Usage{Cores: 0.5, MicrosPerItem: 12.5}, Latency: load.Latency{P50: 250, P99: 500.5, Max: 600},
+		Inside: &load.Inside{WireBytes: 130, JournalBytes: 60.5, Allocs: 3, AllocBytes: 700}, Calls: &load.Calls{Syncs: 50},
+		Phases: []load.Played{{Kind: "ramp"}, {Kind: "steady", From: 0, To: 10, Acknowledged: 100, Latency: load.Latency{P50: 1, P99: 2, Max: 3}}},
+		Samples: []load.Sample{
+			{Second: 0, Phase: "steady", Sent: 100, Acked: 99, Latency: &load.Latency{P50: 1.5}, Queues: map[string]float64{"b": 2, "a": 1}},
+			{Second: 1, Phase: "a, b", Sent: 5, ServerRSS: 1 << 33},
+		},
+	}
+}
+
+// What the folder holds can be read again, by the programs it is made for.
+func TestFolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "run")
+	f, err := Make(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.UnixMilli(1_700_000_000_000)
+	for second := range 3 {
+		h := hdrhistogram.New(1, 600_000_000, 3)
+		for i := range int64(10) {
+			_ = h.RecordValue(1000*int64(second+1) + i)
+		}
+		f.Second(began.Add(time.Duration(second)*time.Second), h)
+	}
+	rep := report()
+	log := File{"server.log", "log", func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, "hello\n"); return err }}
+	none := File{"empty", "nothing", func(context.Context, io.Writer) error { return nil }}
+	if err := f.Save(t.Context(), rep, log, none); err != nil {
+		t.Fatal(err)
+	}
+	back, err := load.Read(filepath.Join(path, "run.json"))
+	if err != nil || len(back.Files) != 6 || back.Files["server.log"] != "log" || back.Files["empty"] != "" {
+		t.Fatalf("%v, files %v", err, back.Files)
+	}
+	for name := range back.Files {
+		if info, err := os.Stat(filepath.Join(path, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+
+	file, err := os.Open(filepath.Join(path, "latency.hlog"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	log2 := hdrhistogram.NewHistogramLogReader(file)
+	for second := range 3 {
+		h, err := log2.NextIntervalHistogram()
+		if err != nil || h == nil || h.TotalCount() != 10 || h.Max() < 1000*int64(second+1) || h.Max() > 1100*int64(second+1) ||
+			h.StartTimeMs() != began.Add(time.Duration(second)*time.Second).UnixMilli() {
+			t.Errorf("second %d: %+v, %v", second, h, err)
+		}
+	}
+	if _, err := Make(path); model.ClassOf(err) != model.Conflict {
+		t.Errorf("a second run into the same folder: %v", err)
+	}
+}
+
+func TestSamplesCSV(t *testing.T) {
+	var text bytes.Buffer
+	if err := writeSamples(&text, report().Samples); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&text).ReadAll() // that all rows are as long as the first, too
+	if err != nil || len(rows) != 3 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	column := map[string]int{}
+	for i, name := range rows[0] {
+		column[name] = i
+	}
+	for _, want := range []struct{ row, value, name string }{{"1", "100", "sent"}, {"1", "1.5", "p50_ms"}, {"1", "2", "queue_b"}, {"2", "0", "queue_a"},
+		{"2", "a, b", "phase"}, {"2", "8589934592", "server_rss_bytes"}} {
+		if i, ok := column[want.name]; !ok || rows[want.row[0]-'0'][i] != want.value {
+			t.Errorf("row %s of %s: %v, want %s", want.row, want.name, rows[want.row[0]-'0'], want.value)
+		}
+	}
+}
+
+// benchmark is what golang.org/x/perf/benchfmt takes for a result.
+var benchmark = regexp.MustCompile(`^Benchmark[A-Z]\S*-\d+\t\d+(\t[0-9.e+]+ [a-zA-Z/0-9_-]+)+$`)
+
+func TestBench(t *testing.T) {
+	var text bytes.Buffer
+	if err := writeBench(&text, report()); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+	if len(lines) != 6 || lines[3] != "cpu: Some CPU" {
+		t.Fatalf("got\n%s", text.String())
+	}
+	want := "BenchmarkLoad/sensu-4000-x-2\t1000\t12500 ns/op\t700 B/op\t3 allocs/op\t130 wire-B/op\t60.5 journal-B/op\t0.5 fsyncs/op\t2.5e+08 p50-ns\t5.005e+08 p99-ns\t100 results/s"
+	if lines[4] != want {
+		t.Errorf("got\n%s\nwant\n%s", lines[4], want)
+	}
+	for _, l := range lines[4:] {
+		if !benchmark.MatchString(l) {
+			t.Errorf("%q is no benchmark", l)
+		}
+	}
+	if !strings.HasPrefix(lines[5], "BenchmarkLoad/sensu-4000-x/phase=2-steady-2\t1000\t") {
+		t.Errorf("phase: %q", lines[5])
+	}
+}
+
+// A run that came to nothing leaves nothing.
+func TestDiscard(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run")
+	f, err := Make(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Discard()
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("left: %v (%v)", err, fs.ErrNotExist)
+	}
+	for given, want := range map[string]string{"a b/c": "a-b-c", "..": "run", "rate-16k (server)": "rate-16k--server"} {
+		if got := plain(given); got != want {
+			t.Errorf("%q becomes %q, want %q", given, got, want)
+		}
+	}
+}
