@@ -38,7 +38,7 @@ func Members(sc *scenario.Scenario) []Member {
 // MemberName is the name of a class's i-th node.
 func MemberName(class string, i int) string { return fmt.Sprintf("%s-%05d", class, i) }
 
-// MemberUID is the id of a class's i-th node, on a server that Prepare filled.
+// MemberUID is the id of a class's i-th node, on a server that PrepareScenario filled.
 func MemberUID(seed uint64, class string, i int) uuid.UUID {
 	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "muster load %d %s %d", seed, class, i))
 }
