@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 )
@@ -66,5 +67,26 @@ func TestWhatNodesAreGivenIsValidated(t *testing.T) {
 	}
 	if got, err := c.AcceptPending(ctx, v1.PendingAccept{Which: "web01", Name: "p2", Groups: []string{"web", "shared/x"}, Labels: map[string]string{"a.b/c": "x"}}); err != nil || got.Name != "p2" {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Trust by label is known from the moment on in which the node is declared, and not only
+// when its assignment is compiled: nothing compiles here but who asks.
+func TestTrustDoesNotWaitForThePlanner(t *testing.T) {
+	r, ctx := apitest.New(t), context.Background()
+	trusted := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "payment"}, Spec: &model.GroupSpec{Trusted: true, Where: `node.labels.role == "payment"`}}
+	set := []model.Resource{trusted}
+	for i := range 20 {
+		set = append(set, model.Resource{Kind: "Node", Metadata: model.Metadata{Name: fmt.Sprint("pay", i), Labels: map[string]string{"role": "payment"}}, Spec: &model.NodeSpec{}})
+	}
+	set = append(set, model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01"}, Spec: &model.NodeSpec{}})
+	if _, err := r.Intent.Apply(ctx, intent.Who{User: "admin"}, set, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"pay7": "pay7-2", "web01": "web01"} {
+		got, err := r.Intent.Register(ctx, name+" key", pki.JoinToken{ID: "t"}, pki.EnrolRequest{Name: name})
+		if err != nil || got.Name != want {
+			t.Errorf("%s became %+v, %v", name, got, err)
+		}
 	}
 }

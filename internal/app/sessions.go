@@ -86,7 +86,9 @@ func stillAway(sum event.Summary, need time.Duration, started, written, now time
 }
 
 // trusted names a trusted group that a node is in.
-func (s *Server) trusted(node model.NodeID) string { return s.planner.TrustedGroup(node) }
+func (s *Server) trusted(ctx context.Context, node model.NodeID) (string, error) {
+	return s.planner.TrustedGroup(ctx, node)
+}
 
 // nodes is muster.Nodes on the intent service.
 type nodes struct{ s *Server }

@@ -14,12 +14,20 @@ import (
 // wants, and that waits for its machine: the row gets its ids, and what the token gives
 // besides what is declared. A node that a trusted group holds waits for a person who says
 // the name (named): else the machine would be trusted for the name it chose.
-func (s *Service) takeDeclared(ctx context.Context, by Who, at Key, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, bool, error) {
-	if s.nodes.holds([]string{at.Namespace}, at.Name) || !named && s.trusted.holds(at.Namespace, at.Name) {
+func (s *Service) takeDeclared(ctx context.Context, by Who, at Key, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (member pki.Member, ok bool, err error) {
+	for range 5 { // it is written as it was judged: where somebody changed it meanwhile, it is judged anew
+		member, ok, err = s.tryDeclared(ctx, by, at, key, token, request, named)
+		if model.ClassOf(err) != model.Conflict {
+			break
+		}
+	}
+	return member, ok, err
+}
+
+func (s *Service) tryDeclared(ctx context.Context, by Who, at Key, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, bool, error) {
+	if s.nodes.holds([]string{at.Namespace}, at.Name) {
 		return pki.Member{}, false, nil
 	}
-	s.writing.Lock()
-	defer s.writing.Unlock()
 	row, err := s.opts.Store.Get(ctx, at)
 	if model.ClassOf(err) == model.NotFound {
 		return pki.Member{}, false, nil
@@ -32,8 +40,13 @@ func (s *Service) takeDeclared(ctx context.Context, by Who, at Key, key string, 
 		return pki.Member{}, false, err
 	}
 	spec := r.Spec.(*model.NodeSpec)
-	if spec.UID != "" || !named && s.opts.Trusted != nil && s.opts.Trusted(model.NodeID(row.ID)) != "" {
+	if spec.UID != "" {
 		return pki.Member{}, false, nil
+	}
+	if !named {
+		if trusted, err := s.trustedNode(ctx, model.NodeID(row.ID), at.Namespace, at.Name); trusted || err != nil {
+			return pki.Member{}, false, err
+		}
 	}
 	uid := uuid.New()
 	spec.UID, spec.Key = uid.String(), key
@@ -67,7 +80,7 @@ func (s *Service) takeDeclared(ctx context.Context, by Who, at Key, key string, 
 		return pki.Member{}, false, err
 	}
 	writes := slices.Concat([]Write{{Key: at, Body: body, Expect: row.Revision}}, s.nodes.lift(keyTomb+key), used)
-	_, err = s.commitHeld(ctx, by, writes)
+	_, err = s.commit(ctx, by, writes)
 	return pki.Member{UID: uid, Name: at.Name, Namespace: at.Namespace}, err == nil, err
 }
 

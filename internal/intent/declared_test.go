@@ -64,3 +64,35 @@ func TestADeclaredNodeGetsItsMachine(t *testing.T) {
 		t.Errorf("accepted by name: %+v, %v", got, err)
 	}
 }
+
+// Nobody becomes a node, declared or away, while it is not known whether a trusted group
+// holds it; and what is written is what was judged.
+func TestTrustThatIsNotKnownGivesNoNode(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	pay := func(role string) model.Resource {
+		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "pay01", Labels: map[string]string{"role": role}}, Spec: &model.NodeSpec{}}
+	}
+	if _, err := w.Apply(ctx, ada, []model.Resource{pay("none")}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	w.unjudged = model.Errorf(model.Unavailable, "the planner is behind")
+	for name, token := range map[string]pki.JoinToken{"pay01": {ID: "t"}, "web01": {ID: "r", Replace: true}} {
+		if got, err := w.join(t, "k2", name, token); model.ClassOf(err) != model.Unavailable {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	w.unjudged = nil
+	w.judging = func() { // an operator makes it one of a trusted group while it is looked at
+		w.judging = nil
+		if _, err := w.Apply(ctx, ada, []model.Resource{pay("payment")}, intent.ApplyOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.judging = func() { w.trusted = "payment" }
+	}
+	if got, err := w.join(t, "k2", "pay01", pki.JoinToken{ID: "t"}); err != nil || got.Name != "pay01-2" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -206,7 +206,7 @@ func (s *Service) register(ctx context.Context, by Who, key string, token pki.Jo
 	if member, ok := s.Holder(key); ok {
 		return member, nil
 	}
-	node, ok, err := s.place(token, namespace, base)
+	node, ok, err := s.place(ctx, token, namespace, base)
 	if err != nil {
 		return pki.Member{}, err
 	}

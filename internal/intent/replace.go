@@ -15,7 +15,7 @@ import (
 // was made for, or, where the token may replace, the one that has the wanted name and was
 // away for long enough. A name says little: nobody becomes a node that trusted groups hold
 // by it.
-func (s *Service) place(token pki.JoinToken, namespace, name string) (node NodeInfo, ok bool, err error) {
+func (s *Service) place(ctx context.Context, token pki.JoinToken, namespace, name string) (node NodeInfo, ok bool, err error) {
 	if token.Node != uuid.Nil {
 		node, ok = s.LookupNode(token.Node)
 		return node, ok, nil
@@ -29,11 +29,11 @@ func (s *Service) place(token pki.JoinToken, namespace, name string) (node NodeI
 	if !ok || s.opts.Connected != nil && s.opts.Connected(node.ID) {
 		return node, false, nil // who has a session is another machine of that name
 	}
-	group := ""
-	if s.opts.Trusted != nil {
-		group = s.opts.Trusted(node.ID)
+	trusted, err := s.trustedNode(ctx, node.ID, namespace, name)
+	if err != nil {
+		return node, false, err
 	}
-	if group != "" || s.trusted.holds(namespace, name) {
+	if trusted {
 		return node, false, model.Errorf(model.Forbidden, "node %s is in a trusted group: no machine takes its place by its name", name).
 			WithHint("if this is that machine, on the server: muster node replace %s; if it is another, give it another name: --name", name)
 	}

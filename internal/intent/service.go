@@ -36,8 +36,9 @@ type Options struct {
 	// machine may take its place by its name alone; it was known since a time, and zero is
 	// now. Nil: zero.
 	Absent func(node NodeInfo) time.Duration
-	// Trusted names a trusted group that a node is in; empty, or nil: none.
-	Trusted func(model.NodeID) string
+	// Trusted names a trusted group that a node is in, as of all that is committed when it
+	// is called; empty, or nil: none. Where it does not know, it is an error.
+	Trusted func(context.Context, model.NodeID) (string, error)
 	// CertificateLife is how long a certificate is good for; zero: pki's default.
 	CertificateLife time.Duration
 	// Limits are the server's defaults; a namespace's own win.

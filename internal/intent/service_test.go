@@ -1,6 +1,7 @@
 package intent_test
 
 import (
+	"context"
 	"encoding/json"
 	"path/filepath"
 	"strings"
@@ -30,6 +31,8 @@ type world struct {
 	here      func(model.NodeID) bool // nil: as connected says
 	wait      time.Duration           // until an absent node's place may be taken by its name
 	trusted   string                  // a trusted group that all nodes are in
+	unjudged  error                   // why that is not known
+	judging   func()                  // nil, or what happens meanwhile
 	changed   []string                // what NodeChanged heard
 }
 
@@ -57,7 +60,12 @@ func (w *world) open(t *testing.T) {
 		NodeChanged: func(was, is intent.NodeInfo) { w.changed = append(w.changed, is.Name+":"+was.Key+">"+is.Key) },
 		Impact:      w.impact,
 		Absent:      func(intent.NodeInfo) time.Duration { return w.wait },
-		Trusted:     func(model.NodeID) string { return w.trusted },
+		Trusted: func(context.Context, model.NodeID) (string, error) {
+			if w.judging != nil {
+				w.judging()
+			}
+			return w.trusted, w.unjudged
+		},
 	})
 	if err := w.Load(t.Context()); err != nil {
 		t.Fatal(err)

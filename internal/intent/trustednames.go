@@ -1,6 +1,7 @@
 package intent
 
 import (
+	"context"
 	"sync"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -62,4 +63,17 @@ func (t *trustedNames) holds(namespace, name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.count[Key{"Node", namespace, name}]+t.count[Key{"Node", "", name}] > 0
+}
+
+// trustedNode says whether a trusted group holds a node, by its name or because of what it
+// is. An error where that is not known: then nobody becomes the node.
+func (s *Service) trustedNode(ctx context.Context, node model.NodeID, namespace, name string) (bool, error) {
+	if s.trusted.holds(namespace, name) {
+		return true, nil
+	}
+	if s.opts.Trusted == nil {
+		return false, nil
+	}
+	group, err := s.opts.Trusted(ctx, node)
+	return group != "", err
 }

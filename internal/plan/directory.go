@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"context"
+
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/google/uuid"
 
@@ -161,20 +163,30 @@ func (p *Planner) NodeGroups(id model.NodeID) []string {
 	})
 }
 
-// TrustedGroup names a trusted group that a node is in; empty: none.
-func (p *Planner) TrustedGroup(id model.NodeID) string {
-	return read(p, func(f *fleet) string {
+// TrustedGroup names a trusted group that a node is in, as of all that is committed when it
+// is called; empty: none. Of a node that is not known then nobody says that it is in none:
+// it is an error, model.Unavailable, as is all that keeps this from being known.
+func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, error) {
+	if err := p.CatchUp(ctx); err != nil {
+		return "", model.Errorf(model.Unavailable, "whether a node is in a trusted group is not known at this moment: %w", err).WithHint("let the machine ask again in a moment")
+	}
+	group, known := "", false
+	read(p, func(f *fleet) bool {
 		n := f.nodes[id]
-		if n == nil {
-			return ""
+		if known = n != nil; !known {
+			return false
 		}
 		for _, g := range n.groups.ids {
 			if at := f.groups[g]; at != nil && at.def != nil && at.def.trusted {
-				return f.groupName(g)
+				group = f.groupName(g)
 			}
 		}
-		return ""
+		return true
 	})
+	if !known {
+		return "", model.Errorf(model.Unavailable, "whether a node is in a trusted group is not known: its definition is not in force").WithHint("let the machine ask again in a moment; muster status says what is wrong")
+	}
+	return group, nil
 }
 
 // Nodes implements Directory.

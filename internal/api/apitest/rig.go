@@ -68,6 +68,7 @@ func New(t testing.TB) *Rig {
 	must(t, err)
 	r.Intent = intent.NewService(intent.Options{
 		Store: store, Now: r.Now, Validate: func(r *model.Resource) error { return model.Validate(r) }, Impact: r.impact,
+		Trusted: func(ctx context.Context, node model.NodeID) (string, error) { return r.Planner.TrustedGroup(ctx, node) },
 	})
 	must(t, r.Intent.Load(ctx))
 	_, err = r.Intent.CreateUser(ctx, intent.Who{User: "server", Whence: "local"}, intent.User{Name: "admin", Role: intent.Admin, Run: true}, Password)
