@@ -35,7 +35,7 @@ with what it sent. bench/README.md says how the recorded results were made.`,
 		Example: "  muster load prepare --data DIR --agents 2000 --checks 40 --interval 5s\n" +
 			"  muster load run --server 127.0.0.1:8443 --tls --data DIR --agents 2000 --checks 40 --interval 5s",
 	}
-	cmd.AddCommand(runCommand(), prepareCommand(), tableCommand(), reportCommand())
+	cmd.AddCommand(listCommand(), showCommand(), lintCommand(), runCommand(), prepareCommand(), tableCommand(), reportCommand())
 	return cmd
 }
 

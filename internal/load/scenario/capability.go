@@ -32,16 +32,16 @@ func Capabilities() []Capability {
 		exists("operators", "people who list, watch and apply while results flow"),
 		waits("values", "measured values", "the metrics pipeline"),
 		waits("policies", "policy runs and compliance", "the policy pipeline"),
-		waits("inventories", "inventories of machines", "inventories"),
-		waits("silences", "silences", "silences"),
+		waits("inventories", "inventories of machines", "the inventory pipeline"),
+		waits("silences", "quiet that people ask for", "the silencing of events"),
 		waits("proxy-checks", "results about things that have no agent", "events about what is no machine"),
 		waits("round-robin", "checks that one of many agents runs in turn", "events about what is no machine"),
 		waits("stream-handler", "handlers that hold connections open and stream events", "streaming handlers"),
 		waits("fleet-of-servers", "agents shared out between several servers", "several servers for one fleet"),
-		waits("renames", "machines renamed while results flow", "renames in the load tester"),
-		waits("stage", "one stage driven alone", "stages in the load tester (until then: bench/stages.sh)"),
-		waits("target-zabbix", "a Zabbix server as target", "the trapper protocol in the load tester"),
-		waits("target-prometheus", "a receiver of remote write as target", "remote write in the load tester"),
+		waits("renames", "machines renamed while results flow", "a later load tester"),
+		waits("stage", "one stage driven alone", "a later load tester (until then: bench/stages.sh)"),
+		waits("target-zabbix", "a Zabbix server as target", "a later load tester"),
+		waits("target-prometheus", "a receiver of remote write as target", "a later load tester"),
 	}
 }
 

@@ -148,8 +148,8 @@ func (v *checker) head() {
 	} else if v.Target != "" {
 		v.oneOf("target", "target", v.Target, []string{"muster", "sensu", "zabbix", "prometheus", "stage:session", "stage:journal", "stage:view", "stage:reactions"})
 	}
-	if v.Scale != 0 {
-		v.flaw("scale", "leave it out: --scale and --quick set it", "it says how a scenario was played")
+	if v.Scale < 0 || v.Scale > 1000 {
+		v.flaw("scale", "leave it out: --scale and --quick set it", "want 0 to 1000, not %v", v.Scale)
 	}
 }
 

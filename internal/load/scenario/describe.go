@@ -33,7 +33,18 @@ func (s *Scenario) Describe() string {
 	if o := s.Operators.describe(); o != "" {
 		say("Meanwhile %s.", o)
 	}
+	say("Server and loader need about %s of memory and %s cores together, and %s open files each.", model.Size(baseMemory/2+s.Memory()).About(), s.cores(), grouped(s.Sessions()+200))
 	return b.String()
+}
+
+// cores is about how much of cores server and loader take, at the highest rate; of steps:
+// at the first.
+func (s *Scenario) cores() string {
+	most := 0.0
+	for i := range s.Phases {
+		most = max(most, s.Phases[i].Rates()[0])
+	}
+	return strconv.FormatFloat(max(0.1, (s.Rate()*most+s.KeepaliveRate())*usualMicros/1e6), 'f', 1, 64)
 }
 
 // signals is what is sent per second, in words.
@@ -234,3 +245,8 @@ func percent(share float64) string {
 }
 
 func clock(d time.Duration) string { return model.Duration(d).String() }
+
+// Brief is the plan in one line: 4,000 agents, 32,000 results/s, 10m50s.
+func (s *Scenario) Brief() string {
+	return fmt.Sprintf("%s agents, %s, %s at most", grouped(s.Nodes("")), s.signals(), clock(s.Duration()))
+}

@@ -51,6 +51,9 @@ const (
 	tlsMemory   = 128 << 10
 	stateMemory = 1 << 10 // per event state, with its place in assignments and ledger
 	baseMemory  = 512 << 20
+
+	// usualMicros is about what a result takes of a core, server and loader together.
+	usualMicros = 25
 )
 
 // Memory is about what server and loader take for it, in bytes.

@@ -33,7 +33,7 @@ type Scenario struct {
 	Operators  Operators        `json:"operators,omitzero"`   // people who look and act meanwhile
 	Objectives map[string]Limit `json:"objectives,omitempty"` // by the name of a figure; loss is always 0
 
-	Scale float64 `json:"scale,omitempty"` // of the number of agents, as it was played; 0 and 1: whole. Set by Scaled, shown in every title
+	Scale float64 `json:"scale,omitempty"` // that the number of agents had been brought to already; 0 and 1: whole. Set by Scaled, shown in every title
 }
 
 // Class is agents of one kind. They are the nodes NAME-00000 and up, with the label

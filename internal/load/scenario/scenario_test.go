@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -177,8 +178,8 @@ func TestShipped(t *testing.T) {
 		}
 		q := s.Quick(small)
 		text := asYAML(t, q)
-		if flaws := func() model.Flaws { c := q.clone(); c.Scale = 0; return c.check() }(); len(flaws) > 0 {
-			t.Errorf("%s-quick: %v\n%s", name, flaws, text)
+		if _, err := Parse(name, []byte(text)); err != nil {
+			t.Errorf("%s-quick: %v\n%s", name, err, text)
 		}
 		if most := QuickTime + 20*time.Second; q.Measured() > most {
 			t.Errorf("%s-quick measures for %s", name, q.Measured())
@@ -195,4 +196,61 @@ func TestShipped(t *testing.T) {
 		fmt.Fprintf(&list, "%s\n%s\nquick, on a small machine: %s\n", name, s.Describe(), q.Describe())
 	}
 	golden(t, "testdata/shipped.golden", list.String())
+}
+
+// A scenario that waits for something says so in a class, and exit code, of its own.
+func TestWhatAScenarioWaitsFor(t *testing.T) {
+	for name, want := range map[string]string{"glaber-400000-values": "values", "rudder-20000x350": "policies inventories", "sensu-round-robin": "proxy-checks round-robin",
+		"sensu-stream-handler": "stream-handler", "sensu-36000x38x10s-fleet": "fleet-of-servers", "sensu-4000x40x5s": "", "muster-bad-day": ""} {
+		s, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range s.Missing() {
+			got = append(got, c.Name)
+		}
+		err = s.Runs()
+		if strings.Join(got, " ") != want || (err == nil) != (want == "") {
+			t.Errorf("%s waits for %v: %v", name, got, err)
+		}
+		if err != nil && (model.ClassOf(err) != model.Unsupported || model.Unsupported.Exit() != 12 || !strings.Contains(err.Error(), "comes with")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Bounds of the machine: the least of them decides, and what is unknown binds nothing.
+func TestQuickFitsTheMachine(t *testing.T) {
+	s, err := Load("sensu-4000x40x5s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, m := range map[int]Machine{
+		1240: {Cores: 2, Memory: 64 << 30, Files: 1 << 20},
+		600:  {Cores: 1, Memory: 64 << 30, Files: 1 << 20},
+		520:  {Cores: 64, Memory: 64 << 30, Files: 1024},
+		2960: {Cores: 64, Memory: 1 << 30, Files: 1 << 20},
+		4000: {Cores: 64, Memory: 64 << 30, Files: 1 << 20},
+	} {
+		if got := s.Quick(m).Nodes(""); got != want {
+			t.Errorf("%+v: %d agents, want %d", m, got, want)
+		}
+	}
+	if got := s.Quick(Machine{}).Nodes(""); got != 4000 {
+		t.Errorf("of an unknown machine: %d agents", got)
+	}
+	if m := ThisMachine(); m.Cores < 1 || runtime.GOOS == "linux" && m.Memory < 1<<20 {
+		t.Errorf("this machine: %+v", m)
+	}
+}
+
+func TestSoak(t *testing.T) {
+	s, err := Load("sensu-4000x8x5s-soak")
+	if err != nil || s.Measured() != time.Hour || s.Nodes("") != 4000 || s.Name != "sensu-4000x8x5s-soak" {
+		t.Errorf("%v %+v", err, s)
+	}
+	if _, err := Load("muster-overload-soak"); model.ClassOf(err) != model.Invalid {
+		t.Error(err)
+	}
 }

@@ -1,0 +1,97 @@
+package loadcmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// load runs `muster load ARGS`.
+func loadCommand(t *testing.T, stdin string, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := NewCommand()
+	cmd.SetArgs(args)
+	cmd.SetIn(strings.NewReader(stdin))
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestList(t *testing.T) {
+	text, err := loadCommand(t, "", "list", "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []listed
+	if err := json.Unmarshal([]byte(text), &list); err != nil || len(list) != len(scenario.Names()) {
+		t.Fatalf("%v, %d of %d scenarios", err, len(list), len(scenario.Names()))
+	}
+	runs := 0
+	for _, l := range list {
+		if l.Runs != (len(l.Waits) == 0) || l.Agents == 0 || l.Seconds == 0 || l.Results+l.Values+l.Components == 0 {
+			t.Errorf("%+v", l)
+		}
+		if l.Runs {
+			runs++
+		}
+		for _, form := range l.Forms {
+			if s, err := scenario.Load(form); err != nil || s.Name != form {
+				t.Errorf("%s: %v", form, err)
+			}
+		}
+	}
+	if runs < 10 || runs == len(list) {
+		t.Errorf("%d of %d run", runs, len(list))
+	}
+	text, err = loadCommand(t, "", "list", "--quick")
+	if err != nil || strings.Count(text, "-quick") != len(list) || !strings.Contains(text, "waits for values") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+// What show prints is a scenario file, and shows as the same again.
+func TestShowIsAFile(t *testing.T) {
+	text, err := loadCommand(t, "", "show", "muster-mixed", "--scale", "0.1", "--quick")
+	if err != nil || !strings.HasPrefix(text, "# All pipelines that exist, together (10 % of the agents)\n") {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, err := loadCommand(t, "", "show", file)
+	if err != nil || again != text {
+		t.Errorf("%v\n%s\nagain:\n%s", err, text, again)
+	}
+	said, err := loadCommand(t, "", "lint", file)
+	if err != nil || said != file+": 150 agents, 81 results/s, 1m32s at most\n" {
+		t.Errorf("%v %q", err, said)
+	}
+}
+
+func TestLint(t *testing.T) {
+	said, err := loadCommand(t, "agents: [{name: a, count: 5, values: [{name: b, interval: 1s}]}]\nphases: [{steady: 1m}]\nscenario: muster.load/v1\n", "lint", "-")
+	if err != nil || !strings.Contains(said, "waits for values") {
+		t.Errorf("%v %q", err, said)
+	}
+	_, err = loadCommand(t, "scenario: muster.load/v1\nagents: [{name: a, cuont: 5}]\n", "lint", "-")
+	if model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "-:2:20: agents[0].cuont: unknown field; did you mean count?") {
+		t.Errorf("%v", err)
+	}
+	for _, args := range [][]string{{"lint", "missing.yaml"}, {"show", "missing.yaml"}, {"show", "glaber-400000-value"}} {
+		if _, err := loadCommand(t, "", args...); model.ClassOf(err) != model.NotFound {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+	if _, err := loadCommand(t, "", "show", "muster-storm", "--scale", "0"); model.ClassOf(err) != model.Invalid {
+		t.Error(err)
+	}
+}
