@@ -1,5 +1,6 @@
 // Package loadcmd is `muster load`: the load tester's commands. What they do is in
-// internal/load and the packages beside it.
+// internal/load and the packages beside it. Start at NewCommand in command.go; each
+// command has a file.
 package loadcmd
 
 import (
