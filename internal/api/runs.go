@@ -119,6 +119,9 @@ func (s *server) order(ctx context.Context, r *v1.RunRequest) (*order, error) {
 				return nil, s.noCheck(ctx, ns, r.Check)
 			}
 		}
+		if id < model.FirstCheck {
+			return nil, model.Errorf(model.Invalid, "check %s is built into the server: nothing runs for it on a node", name).WithHint("muster why NODE/%s", name)
+		}
 		o.check, o.what = id, "check "+r.Check
 	}
 	if err := s.aim(ctx, o, ns, r); err != nil {

@@ -84,6 +84,13 @@ func (s *server) lastHour(ctx context.Context, namespace string, out *v1.Status)
 	if out.Revision, err = s.Intent.Store().Revision(ctx); err != nil {
 		return err
 	}
+	if namespace == "" && out.Nodes > 0 {
+		checks, err := s.Intent.Store().List(ctx, intent.ListQuery{Kind: "Check", Limit: 1})
+		if err != nil {
+			return err
+		}
+		out.NoChecks = len(checks) == 0
+	}
 	unsent, err := s.History.Unsent(ctx)
 	if err != nil {
 		return err

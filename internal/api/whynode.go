@@ -10,7 +10,6 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -34,18 +33,37 @@ func (s *server) whyNode(ctx context.Context, in *struct {
 	for _, w := range s.Directory.WhyGroups(id) {
 		out.Links = append(out.Links, v1.Link{Name: "group", Holds: w.Lands, Text: w.Text, Under: reasons(w.Under)})
 	}
-	checks := v1.Link{Name: "checks", Text: "no check lands here: no check's targets name this node"}
-	for _, check := range s.Directory.ChecksOf(id) {
-		if why, ok := s.Directory.WhyCheck(id, check); ok {
-			checks.Under = append(checks.Under, reasons([]plan.Why{why})...)
-		}
-	}
-	if n := len(checks.Under); n > 0 {
-		checks.Holds, checks.Text = true, fmt.Sprintf("checks that land here: %d", n)
-	}
-	slices.SortFunc(checks.Under, func(a, b v1.Link) int { return strings.Compare(a.Text, b.Text) })
-	out.Links = append(out.Links, checks)
+	out.Links = append(out.Links, s.checksLink(id, in.Namespace))
 	return &body[v1.Why]{out}, nil
+}
+
+// checksLink are the node's checks: what lands for one reason stands together.
+func (s *server) checksLink(node model.NodeID, namespace string) v1.Link {
+	link := v1.Link{Name: "checks", Text: "no check lands here: no check's targets name this node; what there is: muster get checks"}
+	count, names, because := 0, map[string][]string{}, map[string][]v1.Link{}
+	for _, check := range s.Directory.ChecksOf(node) {
+		why, ok := s.Directory.WhyCheck(node, check)
+		if !ok {
+			continue
+		}
+		ns, name, _ := s.Directory.CheckName(check)
+		if ns != namespace {
+			name = ns + "/" + name
+		}
+		reason := fmt.Sprint(why.Under)
+		names[reason], because[reason] = append(names[reason], name), reasons(why.Under)
+		count++
+	}
+	if count == 0 {
+		return link
+	}
+	link.Holds, link.Text = true, fmt.Sprintf("checks that land here: %d", count)
+	for reason, list := range names {
+		slices.Sort(list)
+		link.Under = append(link.Under, v1.Link{Holds: true, Text: strings.Join(list, ", "), Under: because[reason]})
+	}
+	slices.SortFunc(link.Under, func(a, b v1.Link) int { return strings.Compare(a.Text, b.Text) })
+	return link
 }
 
 // clockOff is how far a machine's clock may be off before it is worth a word.

@@ -48,6 +48,7 @@ here is a setting of muster server, and works too: muster server --help.`,
 				return err
 			}
 			log := book.Logger(cfg.LogFormat)
+			warnOfMisspelt(log)
 			ctx, stop := untilStopped(cmd.Context(), cmd, book, log)
 			defer stop()
 			if term.IsTerminal(int(os.Stdout.Fd())) { // it ends with its terminal, as with Ctrl-C
@@ -88,6 +89,7 @@ func ServerCommand() *cobra.Command {
 				return err
 			}
 			log := book.Logger(cfg.LogFormat)
+			warnOfMisspelt(log)
 			keepHeapSmall()
 			ctx, stop := untilStopped(cmd.Context(), cmd, book, log)
 			defer stop()
@@ -111,6 +113,13 @@ func ServerCommand() *cobra.Command {
 	}
 	config.Flags(c.Flags())
 	return c
+}
+
+// warnOfMisspelt says which variables nobody reads, and which was meant.
+func warnOfMisspelt(log *slog.Logger) {
+	for name, meant := range config.Misspelt(os.Environ()) {
+		log.Warn("no setting has this name: it changes nothing", "variable", name, "meant", meant)
+	}
 }
 
 // untilStopped ends its context at SIGINT or SIGTERM (a second one kills). At SIGHUP it

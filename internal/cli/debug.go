@@ -63,7 +63,7 @@ what is missing and why.`,
 	}
 	c.Flags().StringVar(&b.out, "out", "", "file to write; default: muster-bundle-TIME.tar.gz here")
 	c.Flags().StringVar(&b.admin, "admin", "", "the server's admin listener; default: the context's, else 127.0.0.1:8444")
-	c.Flags().StringVar(&b.data, "data", "", "the server's data folder; default: the context's, else ./muster-data")
+	c.Flags().StringVar(&b.data, "data", "", "the server's data folder; default: the context's, else ./muster-data, else /var/lib/muster")
 	c.Flags().IntVar(&b.seconds, "seconds", 5, "how long CPU, mutexes and blocking are watched")
 	c.Flags().Var(&durationFlag{&timeout}, "timeout", "how long one part may take (beside those seconds)")
 	return c
@@ -89,7 +89,7 @@ func (a *app) bundle(ctx context.Context, b bundling) error {
 	}
 	b.api, b.apiErr = a.connect()
 	b.admin = adminURL(first(b.admin, b.where.Admin, defaultAdmin))
-	b.data = first(b.data, b.where.Data, "./muster-data")
+	b.data = first(b.data, b.where.Data, dataFolder())
 	now := a.Now()
 	folder := "muster-bundle-" + now.UTC().Format("20060102-150405")
 	if b.out == "" {
@@ -205,7 +205,7 @@ func (b *bundling) logFile(context.Context) ([]byte, error) {
 	const most = 1 << 20
 	f, err := os.Open(filepath.Join(b.data, "muster.log"))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; a service's: journalctl -u muster", err)
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.Size() > most {

@@ -93,7 +93,11 @@ func (a *app) describeEvent(ctx context.Context, c *client.Client, name string) 
 	a.field("occurrences", "%d in a row", e.Occurrences)
 	a.field("history", "%s (oldest first: o ok, w warning, c critical, u unknown)", history(e.History))
 	a.field("state changes", "%d", e.StateChanges)
-	a.field("results", "%d applied, %d lost; last is number %d of stream %s", e.Results, e.Lost, e.Number, e.Stream)
+	last := ""
+	if e.Stream != 0 { // an agent's, and not the server's own
+		last = fmt.Sprintf("; last is number %d of stream %s", e.Number, e.Stream)
+	}
+	a.field("results", "%d applied, %d lost%s", e.Results, e.Lost, last)
 	fmt.Fprintf(a.Stdout, "\noutput\n%s\n", indent(clean(strings.TrimRight(e.Output, "\n"), true)))
 	if e.Problem != nil {
 		fmt.Fprintln(a.Stdout)

@@ -46,6 +46,9 @@ func (a *app) doctorCmd() *cobra.Command {
 					p.Data = first(where.Data, p.Data)
 				}
 			}
+			if !given("data") && p.Data == cfg.Data {
+				p.Data = dataFolder()
+			}
 			asRunning(c.Context(), adminURL(first(admin, defaultAdmin)), &p, given)
 			findings := doctor.Examine(c.Context(), p)
 			bad := 0
@@ -76,6 +79,19 @@ func (a *app) doctorCmd() *cobra.Command {
 
 // defaultAdmin is where a server's admin listener is, unless it is told otherwise.
 const defaultAdmin = "127.0.0.1:8444"
+
+// dataFolder is where a server of this machine keeps all, if nobody says it: muster up in
+// this folder, else the service.
+func dataFolder() string {
+	const up, service = "./muster-data", "/var/lib/muster"
+	if _, err := os.Stat(up); err == nil {
+		return up
+	}
+	if _, err := os.Stat(service); err == nil {
+		return service
+	}
+	return up
+}
 
 // asRunning completes a patient with the settings of the server that runs on this
 // machine, where it answers, is of the same data folder, and nothing else was given.

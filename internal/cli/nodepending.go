@@ -43,7 +43,8 @@ func (a *app) printPending(ctx context.Context, c *client.Client, output format)
 			a.line("  wants", "%s", strings.Join(p.Groups, ", "))
 		}
 	}
-	fmt.Fprintf(a.Stdout, "\nIf the machine shows the same key: muster node accept %s   (or: muster node refuse)\n", clean(list.Items[0].Key[:16], false))
+	key := clean(list.Items[0].Key[:16], false)
+	fmt.Fprintf(a.Stdout, "\nIf the machine shows the same key: muster node accept %s   (or: muster node refuse %s)\n", key, key)
 	return nil
 }
 

@@ -191,6 +191,9 @@ func (a *app) statusOfEvents(s v1.Status) {
 		}
 		a.line("", "%s; of one of them: -n %s", strings.Join(names, ", "), s.Rooms[0].Namespace)
 	}
+	if s.NoChecks {
+		a.line("checks", "none is declared: of machines is only judged whether they are there; to begin with: muster apply -f docs/examples/starter.yaml, or muster explain check")
+	}
 	problems := fmt.Sprintf("%d open", s.Problems)
 	if s.LastHour.Opened+s.LastHour.Closed > 0 {
 		problems += fmt.Sprintf("; in the last hour %d opened, %d closed", s.LastHour.Opened, s.LastHour.Closed)

@@ -202,8 +202,8 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
 		return model.Errorf(model.Unavailable, "cannot reach the server at %s: %w", c.base.Host, op.Err).
-			WithHint("is it running? start one with: muster up; or name another with --server")
+			WithHint("is it running? On its machine: systemctl status muster, or start one: muster up; or name another with --server")
 	}
 	return model.Errorf(model.Unavailable, "cannot reach the server at %s: %w", c.base.Host, err).
-		WithHint("is it running? start one with: muster up; or name another with --server")
+		WithHint("is it running? On its machine: systemctl status muster, or start one: muster up; or name another with --server")
 }

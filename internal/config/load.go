@@ -95,6 +95,27 @@ func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
 	return s, nil
 }
 
+// others are what variables of other programs of ours end in.
+var others = [...]string{"CONFIG", "SERVER", "TOKEN", "CA", "CONTEXT", "MESSAGE", "FLAGS"}
+
+// Misspelt are the variables of an environment that look like a setting and are none: the
+// setting that was meant, by the variable. What is near to none is somebody else's.
+func Misspelt(environ []string) map[string]string {
+	known := others[:]
+	for _, f := range Fields() {
+		known = append(known, strings.TrimPrefix(f.Env(), "MUSTER_"))
+	}
+	meant := map[string]string{}
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		word, ours := strings.CutPrefix(name, "MUSTER_")
+		if near := model.Nearest(word, known[len(others):]); ours && near != "" && !slices.Contains(known, word) {
+			meant[name] = "MUSTER_" + near
+		}
+	}
+	return meant
+}
+
 func readFile(path string, set func(f Field, text, where string)) []error {
 	data, err := os.ReadFile(path)
 	if err != nil {

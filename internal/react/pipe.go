@@ -57,7 +57,7 @@ func pipe(ctx context.Context, g *guard.Guard, spec *model.HandlerSpec, one hist
 func environment(base []string, own map[string]string, key string) []string {
 	env := make([]string, 0, len(base)+len(own)+1)
 	for _, kv := range base {
-		if !strings.HasPrefix(kv, "MUSTER_") {
+		if !strings.HasPrefix(kv, "MUSTER_") && !strings.HasPrefix(kv, "NOTIFY_SOCKET=") {
 			env = append(env, kv)
 		}
 	}

@@ -76,7 +76,7 @@ func runJoin(ctx context.Context, args []string, env Env) error {
 	if f.service {
 		return s.install(ctx, id != nil)
 	}
-	fmt.Fprintf(env.Out, "\nStart the agent:  %s\nAs a service:     %s join --service%s\n", s.command(env.Program), env.Program, s.configFlag())
+	fmt.Fprint(env.Out, s.next())
 	return nil
 }
 

@@ -59,6 +59,18 @@ func (s *service) configFlag() string {
 // command is what starts the agent by hand.
 func (s *service) command(program string) string { return program + s.configFlag() }
 
+// next says how an agent that has joined is started, by what is there.
+func (s *service) next() string {
+	if _, err := os.Stat(s.unitFile()); err == nil && s.config == "" {
+		start := "systemctl start "
+		if s.user {
+			start = "systemctl --user start "
+		}
+		return "\nStart the service:  " + start + strings.TrimSuffix(unitName, ".service") + "\n"
+	}
+	return fmt.Sprintf("\nStart the agent:  %s\nAs a service:     %s join --service%s\n", s.command(s.env.Program), s.env.Program, s.configFlag())
+}
+
 // words are those of ExecStart.
 func (s *service) words() []string {
 	words := []string{s.installed()}
