@@ -66,7 +66,7 @@ func latencies(rep *load.Report) (chart.Chart, bool) {
 			return f(s.Latency), true
 		}
 	}
-	c, ok := over(rep, "latency", "Latency", "from the intended time to the acknowledgement", chart.Axis{Format: millis},
+	c, ok := over(rep, "latency", "Latency", "from the intended time to the acknowledgement", chart.Axis{Format: bare(millis), Exact: millis},
 		series{name: "slowest", tone: "heat5", of: of(func(l *load.Latency) float64 { return l.Max }), fold: worst},
 		series{name: "p99.9", tone: "heat4", of: of(func(l *load.Latency) float64 { return l.P999 }), fold: worst},
 		series{name: "p99", tone: "heat3", of: of(func(l *load.Latency) float64 { return l.P99 }), fold: worst},
@@ -96,13 +96,13 @@ func cpu(rep *load.Report) (chart.Chart, bool) {
 	if rep.Machine.Cores > 0 {
 		unit = fmt.Sprintf("cores of %d", rep.Machine.Cores)
 	}
-	return over(rep, "cpu", "CPU", unit, chart.Axis{Format: figures},
+	return over(rep, "cpu", "CPU", unit, chart.Axis{Format: bare(figures), Exact: figures},
 		series{name: "server", tone: "blue", of: plain(func(s *load.Sample) float64 { return s.ServerCPU }), fold: mean},
 		series{name: "loader", tone: "orange", of: plain(func(s *load.Sample) float64 { return s.LoaderCPU }), fold: mean})
 }
 
 func memory(rep *load.Report) (chart.Chart, bool) {
-	return over(rep, "memory", "Memory", "resident, and heap in use", chart.Axis{Format: size},
+	return over(rep, "memory", "Memory", "resident, and heap in use", chart.Axis{Format: bare(size), Exact: size},
 		series{name: "server", tone: "blue", of: some(func(s *load.Sample) float64 { return float64(s.ServerRSS) }), fold: worst},
 		series{name: "its heap", tone: "teal", of: some(func(s *load.Sample) float64 { return s.Heap }), fold: worst},
 		series{name: "loader", tone: "orange", of: some(func(s *load.Sample) float64 { return float64(s.LoaderRSS) }), fold: worst})
@@ -141,18 +141,18 @@ func commits(rep *load.Report) (chart.Chart, bool) {
 }
 
 func commitTime(rep *load.Report) (chart.Chart, bool) {
-	return over(rep, "commit-time", "A commit with its fsync", "mean of a second", chart.Axis{Format: millis},
+	return over(rep, "commit-time", "A commit with its fsync", "mean of a second", chart.Axis{Format: bare(millis), Exact: millis},
 		series{name: "commit", tone: "purple", of: some(func(s *load.Sample) float64 { return s.CommitMs }), fold: worst})
 }
 
 func written(rep *load.Report) (chart.Chart, bool) {
 	each := func(v float64) string { return size(v) + "/s" }
-	return over(rep, "written", "Written to disk", "by the server, per second", chart.Axis{Format: size, Exact: each},
+	return over(rep, "written", "Written to disk", "by the server, per second", chart.Axis{Format: bare(size), Exact: each},
 		series{name: "written", tone: "teal", of: plain(func(s *load.Sample) float64 { return s.Written }), fold: mean, filled: true})
 }
 
 func pauses(rep *load.Report) (chart.Chart, bool) {
-	return over(rep, "gc", "Garbage collector of the server", "pauses in a second", chart.Axis{Format: millis},
+	return over(rep, "gc", "Garbage collector of the server", "pauses in a second", chart.Axis{Format: bare(millis), Exact: millis},
 		series{name: "paused", tone: "orange", of: plain(func(s *load.Sample) float64 { return s.GC }), fold: worst})
 }
 
@@ -162,6 +162,6 @@ func goroutines(rep *load.Report) (chart.Chart, bool) {
 }
 
 func lag(rep *load.Report) (chart.Chart, bool) {
-	return over(rep, "lag", "Generator lag", "p99 of a second: how late the load itself was", chart.Axis{Format: millis},
+	return over(rep, "lag", "Generator lag", "p99 of a second: how late the load itself was", chart.Axis{Format: bare(millis), Exact: millis},
 		series{name: "lag", tone: "grey", of: some(func(s *load.Sample) float64 { return s.Lag }), fold: worst})
 }

@@ -15,7 +15,7 @@ func nines(p float64) string { return strconv.FormatFloat(p, 'g', 9, 64) + " %" 
 // the rest.
 func percentiles(rep *load.Report) (chart.Chart, bool) {
 	c := chart.Chart{ID: "percentiles", Title: "Latency by percentile", Unit: "of all results", Wide: true,
-		X: chart.Axis{Name: "percentile", Scale: chart.Nines, Format: nines}, Y: chart.Axis{Format: millis}}
+		X: chart.Axis{Name: "percentile", Scale: chart.Nines, Format: nines}, Y: chart.Axis{Format: bare(millis), Exact: millis}}
 	last := 100 * (1 - 1/float64(max(rep.Results, 10)))
 	line := func(name, tone string, dots bool, points []load.Point) {
 		l := chart.Line{Name: name, Tone: tone, Dots: dots}
@@ -84,7 +84,7 @@ func saturation(rep *load.Report) (chart.Chart, bool) {
 // saturationLatency is what it cost in time.
 func saturationLatency(rep *load.Report) (chart.Chart, bool) {
 	all := steps(rep)
-	c := chart.Chart{ID: "saturation-latency", Title: "Latency until saturation", Unit: "beyond the linger, by what was offered", X: offeredAxis(), Y: chart.Axis{Format: millis}}
+	c := chart.Chart{ID: "saturation-latency", Title: "Latency until saturation", Unit: "beyond the linger, by what was offered", X: offeredAxis(), Y: chart.Axis{Format: bare(millis), Exact: millis}}
 	p50, p99 := chart.Line{Name: "p50", Tone: "heat1", Dots: true}, chart.Line{Name: "p99", Tone: "heat3", Dots: true}
 	for _, p := range all {
 		p50.Points = append(p50.Points, chart.Point{X: p.Offered, Y: p.BeyondLinger.P50})

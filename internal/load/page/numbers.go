@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Between a number and its unit stands a space that does not break.
+// nb stands between a number and its unit: a space that does not break.
+const nb = "\u00a0"
 
 // count is a whole number with commas: 1,234,567.
 func count(v float64) string {
@@ -21,21 +22,40 @@ func count(v float64) string {
 	return text
 }
 
-// figures shows three digits or so: 0.19, 1.24, 24.4, 538, 16,000.
+// figures shows three digits: 0.190, 1.24, 24.4, 538, 16,000.
 func figures(v float64) string {
-	switch a := math.Abs(v); {
+	a := math.Abs(v)
+	switch {
 	case v == 0:
 		return "0"
-	case a >= 100:
+	case a >= 99.95:
 		return count(v)
-	case a >= 10:
-		return trim(v, 1)
-	case a >= 0.1:
-		return trim(v, 2)
-	case a >= 0.001:
-		return trim(v, 4)
+	case a < 0.001:
+		return strconv.FormatFloat(v, 'g', 2, 64)
 	}
-	return strconv.FormatFloat(v, 'g', 2, 64)
+	digits := 2
+	for ; a < 1; a *= 10 {
+		digits++
+	}
+	for ; a >= 9.995; a /= 10 {
+		digits--
+	}
+	return strings.Replace(strconv.FormatFloat(v, 'f', digits, 64), "-", "−", 1)
+}
+
+// bare leaves out the noughts at the end of a figure, for axes and whole numbers.
+func bare(f func(float64) string) func(float64) string {
+	return func(v float64) string {
+		text := f(v)
+		number, unit, spaced := strings.Cut(text, nb)
+		if strings.Contains(number, ".") {
+			number = strings.TrimRight(strings.TrimRight(number, "0"), ".")
+		}
+		if spaced {
+			return number + nb + unit
+		}
+		return number
+	}
 }
 
 // trim rounds to digits behind the point, without noughts at the end.
@@ -69,15 +89,11 @@ func short(v float64) string {
 func millis(v float64) string {
 	switch a := math.Abs(v); {
 	case v == 0:
-		return "0\u00a0ms"
+		return "0" + nb + "ms"
 	case a < 0.1:
-		return trim(v*1000, 1) + "\u00a0µs"
-	case a < 10:
-		return trim(v, 2) + "\u00a0ms"
-	case a < 100:
-		return trim(v, 1) + "\u00a0ms"
+		return figures(v*1000) + nb + "µs"
 	case a < 1000:
-		return trim(v, 0) + "\u00a0ms"
+		return figures(v) + nb + "ms"
 	}
 	return seconds(v / 1000)
 }
@@ -86,17 +102,15 @@ func millis(v float64) string {
 func seconds(v float64) string {
 	switch a := math.Abs(v); {
 	case v == 0:
-		return "0\u00a0s"
+		return "0" + nb + "s"
 	case a < 1:
 		return millis(v * 1000)
-	case a < 10:
-		return trim(v, 2) + "\u00a0s"
 	case a < 120:
-		return trim(v, 1) + "\u00a0s"
+		return figures(v) + nb + "s"
 	case a < 2*3600:
-		return trim(v/60, 1) + "\u00a0min"
+		return figures(v/60) + nb + "min"
 	}
-	return trim(v/3600, 1) + "\u00a0h"
+	return figures(v/3600) + nb + "h"
 }
 
 // clockFrom is from how many seconds on a moment is told in minutes.
@@ -105,7 +119,7 @@ const clockFrom = 240
 // clock is a moment of the run.
 func clock(v float64) string {
 	if math.Abs(v) < clockFrom {
-		return trim(v, 1) + "\u00a0s"
+		return trim(v, 1) + nb + "s"
 	}
 	return minutes(v)
 }
@@ -138,12 +152,11 @@ func size(v float64) string {
 		v /= 1000
 		i++
 	}
-	digits := 1
-	if math.Abs(v) >= 100 || i == 0 {
-		digits = 0
+	if i == 0 {
+		return trim(v, 0) + nb + units[i]
 	}
-	return trim(v, digits) + "\u00a0" + units[i]
+	return figures(v) + nb + units[i]
 }
 
 // percent is a share of one.
-func percent(v float64) string { return figures(100*v) + "\u00a0%" }
+func percent(v float64) string { return bare(figures)(100*v) + nb + "%" }

@@ -146,7 +146,7 @@ func pagesSection(rep *load.Report) section {
 		if p.Search {
 			name += " (search)"
 		}
-		t.add(name, count(float64(p.Requests)), figures(p.Rows), millis(p.P50), millis(p.P99), millis(p.Max), maybe(float64(p.Partial), count), p.Failed)
+		t.add(name, count(float64(p.Requests)), bare(figures)(p.Rows), millis(p.P50), millis(p.P99), millis(p.Max), maybe(float64(p.Partial), count), p.Failed)
 	}
 	return section{ID: "pages", Title: "Pages that people asked for meanwhile", Tables: t.list()}
 }

@@ -12,7 +12,7 @@ type tile struct{ Name, Value, Unit, Note string }
 
 // split parts a figure from its unit.
 func split(name, text, note string) tile {
-	value, unit, _ := strings.Cut(text, "\u00a0")
+	value, unit, _ := strings.Cut(text, nb)
 	return tile{name, value, unit, note}
 }
 
@@ -27,7 +27,7 @@ func tiles(rep *load.Report) []tile {
 	add(rep.Rate > 0, tile{"Acknowledged", count(rep.Rate), "/s", fmt.Sprintf("of %s offered", count(rep.Plan.Offered))})
 	note := "beyond the linger"
 	if rep.Plan.Linger > 0 {
-		note = fmt.Sprintf("beyond the linger of %s", millis(rep.Plan.Linger))
+		note = fmt.Sprintf("beyond the linger of %s", bare(millis)(rep.Plan.Linger))
 	}
 	add(beyond.P50 > 0, split("Latency p50", millis(beyond.P50), note))
 	add(beyond.P99 > 0, split("Latency p99", millis(beyond.P99), note))

@@ -114,7 +114,7 @@ func objectives(rep *load.Report) []objective {
 	list = append(list, one(b.Missing == 0, "results lost", "none", fmt.Sprintf("%s of %s sent", none(b.Missing), count(float64(b.Sent)))))
 	if b.Compared > 0 || b.Imbalances > 0 {
 		list = append(list, one(b.Imbalances == 0, "what the server holds", "equal to the ledger",
-			fmt.Sprintf("%s of %s states differ", none(b.Imbalances), count(float64(b.Compared)))))
+			fmt.Sprintf("%s of %s differ", none(b.Imbalances), count(float64(b.Compared)))))
 	}
 	return append(list, one(rep.Valid, "the generator", "keeps up with its timetable", fmt.Sprintf("p99 %s late", millis(rep.Lag.P99))))
 }

@@ -24,7 +24,7 @@ func shape(rep *load.Report) string {
 		text += fmt.Sprintf(" · %s results/s", count(p.Offered))
 	}
 	if p.Duration > 0 {
-		text += " · " + seconds(p.Duration)
+		text += " · " + bare(seconds)(p.Duration)
 	}
 	return text + " · " + transport(rep)
 }
@@ -55,7 +55,7 @@ func words(rep *load.Report) []string {
 	if rep.Server.RSS > 0 {
 		where = fmt.Sprintf("a server on the same machine (%s)", plural(rep.Machine.Cores, "core"))
 	}
-	say("%s sent %s results a second for %s to %s, %s.", agents(rep), count(p.Offered), seconds(p.Duration), where, over)
+	say("%s sent %s results a second for %s to %s, %s.", agents(rep), count(p.Offered), bare(seconds)(p.Duration), where, over)
 	say("It acknowledged %s a second: half of them within %s of the moment they were due to leave, 99 of 100 within %s, and all within %s.",
 		count(rep.Rate), millis(rep.BeyondLinger.P50), millis(rep.BeyondLinger.P99), millis(rep.BeyondLinger.Max))
 	b2 := rep.Balance
