@@ -149,6 +149,9 @@ func TestVerdict(t *testing.T) {
 		{"nothing asked", func(r *load.Report) { r.Goals = nil }, "passed", "No objective was set"},
 		{"short", func(r *load.Report) { r.Goals[0].Met = false }, "failed", "The objective was missed"},
 		{"lost", func(r *load.Report) { r.Balance.Missing = 1 }, "failed", "differ"},
+		{"said what is not so", func(r *load.Report) {
+			r.Balance.Imbalances, r.Balance.Kinds = 1, map[string]uint64{"acknowledgements taken back": 1}
+		}, "failed", "differ"},
 		{"not as sent", func(r *load.Report) { r.Balance.Imbalances = 1 }, "failed", "differ"},
 		{"generator behind", func(r *load.Report) { r.Valid = false }, "invalid", "No figure below counts"},
 		{"behind and short", func(r *load.Report) { r.Valid, r.Goals[0].Met = false, false }, "invalid", "No figure below counts"},

@@ -93,25 +93,55 @@ func operatorSection(rep *load.Report) section {
 func ledgerSection(rep *load.Report) section {
 	b := rep.Balance
 	s := section{ID: "ledger", Title: "The ledger"}
-	s.Text = []string{fmt.Sprintf("%s sent = %s acknowledged + %s refused + %s missing.",
-		count(float64(b.Sent)), count(float64(b.Acknowledged)), count(float64(b.Refused)), count(float64(b.Missing)))}
+	parts := fmt.Sprintf("%s acknowledged + %s refused", count(float64(b.Acknowledged)), count(float64(b.Refused)))
+	if b.Stopped > 0 {
+		parts += fmt.Sprintf(" + %s held by machines that were left dead", count(float64(b.Stopped)))
+	}
+	say := func(format string, args ...any) { s.Text = append(s.Text, fmt.Sprintf(format, args...)) }
+	say("%s sent = %s + %s missing.", count(float64(b.Sent)), parts, count(float64(b.Missing)))
 	if b.Compared > 0 || b.Imbalances > 0 {
-		s.Text = append(s.Text, fmt.Sprintf("%s event states of the server were compared with it: %s.", count(float64(b.Compared)), differ(b.Imbalances)))
+		say("%s event states of the server were compared with it: %s.", count(float64(b.Compared)), differ(differing(b)))
 	} else {
-		s.Text = append(s.Text, "The server's states were not compared with it.")
+		say("The server's states were not compared with it.")
+	}
+	if b.Unsure > 0 {
+		say("%s are not sure: the server does not hold them, has refused results of the same checks, and its answer was lost with a connection.", count(float64(b.Unsure)))
 	}
 	if rep.Resent > 0 {
-		s.Text = append(s.Text, fmt.Sprintf("%s were sent again after a connection broke, and had to be told apart.", count(float64(rep.Resent))))
+		say("%s were sent again after a connection broke, and had to be told apart.", count(float64(rep.Resent)))
 	}
 	if rep.SpoolFull > 0 {
-		s.Text = append(s.Text, fmt.Sprintf("%s results were not made: their agents' spools were full.", count(float64(rep.SpoolFull))))
+		say("%s results were not made: their agents' spools were full.", count(float64(rep.SpoolFull)))
 	}
-	t := newTable("States that differ (at most ten)", "node", "'check", "'problem")
+	kinds := newTable("What is wrong", "imbalance", "times")
+	for _, k := range slices.Sorted(maps.Keys(b.Kinds)) {
+		kinds.add(k, count(float64(b.Kinds[k])))
+	}
+	examples := newTable("Of these, for example", "node", "'check", "number", "'problem")
 	for _, e := range b.Examples {
-		t.add(fmt.Sprint(e.Node), fmt.Sprint(e.Check), e.Problem)
+		examples.add(numbered(e.Name, uint64(e.Node)), numbered(e.CheckName, uint64(e.Check)), maybe(float64(e.Number), count), e.Problem)
 	}
-	s.Tables = t.list()
+	s.Tables = append(kinds.list(), examples.list()...)
 	return s
+}
+
+// differing is how many states differ; older reports count imbalances alone.
+func differing(b *load.Balance) uint64 {
+	if b.Differ > 0 || len(b.Kinds) > 0 {
+		return uint64(b.Differ)
+	}
+	return b.Imbalances
+}
+
+// numbered is a name with its number, as far as they are known.
+func numbered(name string, n uint64) string {
+	switch {
+	case n == 0:
+		return cmp.Or(name, "–")
+	case name == "":
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s (%d)", name, n)
 }
 
 func differ(n uint64) string {

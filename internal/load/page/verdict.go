@@ -113,8 +113,11 @@ func objectives(rep *load.Report) []objective {
 	b := rep.Balance
 	list = append(list, one(b.Missing == 0, "results lost", "none", fmt.Sprintf("%s of %s sent", none(b.Missing), count(float64(b.Sent)))))
 	if b.Compared > 0 || b.Imbalances > 0 {
-		list = append(list, one(b.Imbalances == 0, "what the server holds", "equal to the ledger",
-			fmt.Sprintf("%s of %s differ", none(b.Imbalances), count(float64(b.Compared)))))
+		got := fmt.Sprintf("%s of %s differ", none(differing(b)), count(float64(b.Compared)))
+		if b.Imbalances != differing(b) {
+			got += fmt.Sprintf(", %s in all", plural(int(b.Imbalances), "imbalance"))
+		}
+		list = append(list, one(b.Imbalances == 0, "what the server holds and says", "equal to the ledger", got))
 	}
 	return append(list, one(rep.Valid, "the generator", "keeps up with its timetable", fmt.Sprintf("p99 %s late", millis(rep.Lag.P99))))
 }

@@ -65,7 +65,7 @@ func words(rep *load.Report) []string {
 	case b2.OK():
 		say("Of %s results %s were refused, none was lost.", count(float64(b2.Sent)), count(float64(b2.Refused)))
 	default:
-		say("Of %s results %s are missing; of %s event states %s from the ledger.", count(float64(b2.Sent)), none(b2.Missing), count(float64(b2.Compared)), differ(b2.Imbalances))
+		say("Of %s results %s are missing; of %s event states %s from the ledger.", count(float64(b2.Sent)), none(b2.Missing), count(float64(b2.Compared)), differ(differing(b2)))
 	}
 	for _, o := range rep.Outages {
 		say("%s", outageWords(o))
@@ -83,7 +83,11 @@ func words(rep *load.Report) []string {
 		}
 		say("%s; making the load took %s cores more.", used, figures(rep.Loader.Cores))
 	}
-	return []string{strings.TrimSpace(b.String())}
+	list := []string{strings.TrimSpace(b.String())}
+	if cores := float64(rep.Machine.Cores); cores > 0 && rep.Others > 0.1*cores {
+		list = append(list, fmt.Sprintf("The machine was not alone with this run: others used %s of its %s cores. Times would be shorter without them.", bare(figures)(rep.Others), count(cores)))
+	}
+	return list
 }
 
 // agents are who sent.
