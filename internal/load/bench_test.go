@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -28,7 +26,7 @@ func BenchmarkGenerate(b *testing.B) {
 	var out []byte
 	b.ReportAllocs()
 	for i := range b.N {
-		out, _ = d.Result(out[:0], i%2000, i%40, nil, uint64(i), model.OK)
+		out = d.Output(out[:0], i%2000, i%40, nil, uint64(i), d.Status(i%2000, i%40, nil, uint64(i), model.OK, false))
 	}
 }
 
@@ -40,7 +38,6 @@ func BenchmarkFrame(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	cfg.Nodes = func(int) (uuid.UUID, string) { return uuid.UUID{}, "" }
 	r, err := newRun(cfg)
 	if err != nil {
 		b.Fatal(err)
@@ -49,7 +46,8 @@ func BenchmarkFrame(b *testing.B) {
 	for i := range checks {
 		set.chunks = append(set.chunks, &model.Chunk{ID: model.ChunkID(100 + i)})
 	}
-	r.deal(cfg.Interval, 0, time.Hour)
+	r.follow(score{{to: int64(time.Hour), rate: 1, measured: true}})
+	r.deal(0)
 	for _, a := range r.agents {
 		a.session, a.set = silent{}, set
 		a.status, a.ledger.states = make([]model.Status, checks), make([]entry, checks)
@@ -59,8 +57,9 @@ func BenchmarkFrame(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
-		at := s.slots[i%len(s.slots)]
-		s.result(at, r.now())
+		l := s.lanes[0]
+		at := l.slots[i%len(l.slots)]
+		s.result(at, r.now(), 1)
 		if a := s.agents[at.agent]; a.filling == nil {
 			ack.Last[0] = wire.StreamLast{StreamKey: wire.StreamKey{Stream: a.stream}, Last: a.ledger.sent}
 			a.ack(ack)

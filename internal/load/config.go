@@ -61,16 +61,21 @@ type Config struct {
 	Before   View                            // what the view holds, asked before and after; nil: not compared
 	Facts    func(i int) map[string]string   // of agent i's machine now, asked every few seconds; nil: none
 	Generate Generator                       // what results say; default: distinct outputs, Changes
-	Plays    func(*model.Chunk) bool         // which checks of an assignment; default those of Prepare
 	Nodes    func(i int) (uuid.UUID, string) // identity of agent i; default NodeUID, NodeName
 	Log      *slog.Logger
 	Progress func(Sample) // every second; may be nil
+
+	isShort bool               // Scenario stands for the flat fields
+	checks  func(i int) string // what the short form's check i is called; default as Prepare does
 }
 
-// Generator says what agent a's check c returns: it appends the output to dst. seq is
-// the number of the result, unique in the run.
+// Generator says what agent a's check c returns. seq is the number of the result: unique
+// in the run, and the same for the same seed.
 type Generator interface {
-	Result(dst []byte, a, c int, chunk *model.Chunk, seq uint64, before model.Status) ([]byte, model.Status)
+	// Status is the next one of a state that had the one before. first: it had none.
+	Status(a, c int, chunk *model.Chunk, seq uint64, before model.Status, first bool) model.Status
+	// Output appends what the check says with that status to dst.
+	Output(dst []byte, a, c int, chunk *model.Chunk, seq uint64, status model.Status) []byte
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -84,6 +89,11 @@ func (c Config) withDefaults() (Config, error) {
 			*n = preset
 		}
 	}
+	if c.Scenario != nil {
+		if err := c.long(); err != nil {
+			return c, err
+		}
+	}
 	setInt(&c.Agents, 100)
 	setInt(&c.Checks, 40)
 	setInt(&c.Output, 100)
@@ -92,7 +102,7 @@ func (c Config) withDefaults() (Config, error) {
 	setInt(&c.Spool, min(1<<20, 1<<30/max(1, c.Agents)))
 	setInt(&c.Sources, (c.Agents+19_999)/20_000)
 	set(&c.Interval, 5*time.Second)
-	set(&c.Linger, 500*time.Millisecond)
+	set(&c.Linger, defaultLinger)
 	set(&c.Duration, time.Minute)
 	set(&c.Warmup, 5*time.Second)
 	set(&c.Drain, 30*time.Second)
@@ -100,42 +110,71 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Changes == 0 {
 		c.Changes = 0.02
 	}
-	if c.Rate > 0 {
-		c.Interval = time.Duration(float64(c.Agents*c.Checks) / c.Rate * float64(time.Second))
-	} else {
-		c.Rate = float64(c.Agents*c.Checks) / c.Interval.Seconds()
-	}
-	setInt(&c.Senders, min(1+int(c.Rate/25_000), runtime.GOMAXPROCS(0)))
-	if c.Generate == nil {
-		c.Generate = &distinct{size: c.Output, changes: c.Changes, seed: c.Seed, rare: c.rare()}
-	}
-	if c.Plays == nil {
-		c.Plays = loadCheck
-	}
-	if c.Nodes == nil {
-		c.Nodes = func(i int) (uuid.UUID, string) { return NodeUID(c.Seed, i), NodeName(i) }
-	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	switch {
-	case c.Server == "":
-		return c, model.Errorf(model.Invalid, "no server given").WithHint("--server 127.0.0.1:8443")
-	case c.Agents < 1 || c.Checks < 1 || c.Checks > model.DefaultStatesPerNode:
-		return c, model.Errorf(model.Invalid, "%d agents with %d checks: want at least one agent and 1 to %d checks", c.Agents, c.Checks, model.DefaultStatesPerNode)
-	case c.PerFrame < 0 || c.PerFrame > wire.MaxSignals:
-		return c, model.Errorf(model.Invalid, "%d results per frame: the protocol allows %d", c.PerFrame, wire.MaxSignals)
-	case c.Output < minOutput:
-		return c, model.Errorf(model.Invalid, "outputs of %d bytes: at least %d are needed to tell them apart", c.Output, minOutput)
-	case c.Fleet%c.Agents != 0:
-		return c, model.Errorf(model.Invalid, "a fleet of %d comes by in rounds of %d agents: the one must be a multiple of the other", c.Fleet, c.Agents)
-	case c.Sources > 250:
-		return c, model.Errorf(model.Invalid, "%d source addresses: at most 250", c.Sources)
-	case c.Interval <= 0:
-		return c, model.Errorf(model.Invalid, "rate %g/s of %d agents leaves no interval", c.Rate, c.Agents)
+	if c.Scenario == nil {
+		if c.Rate > 0 {
+			c.Interval = time.Duration(float64(c.Agents*c.Checks) / c.Rate * float64(time.Second))
+		} else {
+			c.Rate = float64(c.Agents*c.Checks) / c.Interval.Seconds()
+		}
+		if c.Generate == nil {
+			c.Generate = &distinct{size: c.Output, changes: c.Changes, seed: c.Seed, rare: c.rare()}
+		}
+		if c.Nodes == nil {
+			c.Nodes = func(i int) (uuid.UUID, string) { return NodeUID(c.Seed, i), NodeName(i) }
+		}
+		if c.checks == nil {
+			c.checks = checkName
+		}
 	}
+	if err := c.check(); err != nil {
+		return c, err
+	}
+	if c.Scenario == nil {
+		c.Scenario, c.Members = c.short()
+		c.isShort = true
+	}
+	setInt(&c.Senders, min(1+int(c.Rate*busiest(c.Scenario)/25_000), runtime.GOMAXPROCS(0)))
 	c.Senders = min(c.Senders, c.Agents)
 	return c, nil
+}
+
+// check says what of a configuration cannot be played.
+func (c *Config) check() error {
+	switch {
+	case c.Server == "" && c.ServerTLS == "":
+		return model.Errorf(model.Invalid, "no server given").WithHint("--server 127.0.0.1:8443")
+	case c.Agents < 1 || c.Checks < 1 || c.Checks > model.DefaultStatesPerNode:
+		return model.Errorf(model.Invalid, "%d agents with %d checks: want at least one agent and 1 to %d checks", c.Agents, c.Checks, model.DefaultStatesPerNode)
+	case c.PerFrame < 0 || c.PerFrame > wire.MaxSignals:
+		return model.Errorf(model.Invalid, "%d results per frame: the protocol allows %d", c.PerFrame, wire.MaxSignals)
+	case c.Output < minOutput:
+		return model.Errorf(model.Invalid, "outputs of %d bytes: at least %d are needed to tell them apart", c.Output, minOutput)
+	case c.Fleet%c.Agents != 0:
+		return model.Errorf(model.Invalid, "a fleet of %d comes by in rounds of %d agents: the one must be a multiple of the other", c.Fleet, c.Agents)
+	case c.Sources > 250:
+		return model.Errorf(model.Invalid, "%d source addresses: at most 250", c.Sources)
+	case c.Interval <= 0:
+		return model.Errorf(model.Invalid, "rate %g/s of %d agents leaves no interval", c.Rate, c.Agents)
+	}
+	if c.Scenario == nil {
+		return nil
+	}
+	for i := range c.Scenario.Agents {
+		if x := &c.Scenario.Agents[i]; x.TLS && c.TLS == nil {
+			return model.Errorf(model.Invalid, "class %s wants TLS, and there are no certificates", x.Name).WithHint("--data DIR, the server's data folder")
+		} else if x.Share > 1 {
+			return model.Errorf(model.Invalid, "class %s: %d agents on one connection: the protocol has one session on each", x.Name, x.Share).WithHint("leave share out")
+		}
+	}
+	for i := range c.Scenario.Faults {
+		if f := &c.Scenario.Faults[i]; f.Server != "" && c.Control == nil {
+			return model.Errorf(model.Invalid, "fault %s: the server is not the run's own", what(f)).WithHint("leave --server out")
+		}
+	}
+	return nil
 }
 
 // rare is the one state in the fleet that is UNKNOWN, where pages are asked for.

@@ -42,7 +42,7 @@ func (d Demo) Run(ctx context.Context) error {
 		return err
 	}
 	cfg, err := Config{Server: d.Server, TLS: d.TLS, Agents: d.Nodes, Checks: len(demoChecks), Interval: demoInterval,
-		Generate: demoOutputs{}, Plays: func(c *model.Chunk) bool { return demoIndex(c.CheckName) >= 0 },
+		Generate: demoOutputs{}, checks: func(i int) string { return demoChecks[i].name },
 		Nodes: func(i int) (uuid.UUID, string) { return NodeUID(demoSeed, i), demoName(i) }, Seed: demoSeed, Senders: 1,
 		Parallel: 32, Log: d.Log}.withDefaults()
 	if err != nil {
@@ -62,7 +62,7 @@ func (d Demo) Run(ctx context.Context) error {
 func (r *run) forever(ctx context.Context) error {
 	crew := r.open(ctx)
 	defer crew.leave()
-	r.deal(r.cfg.Interval, never, never)
+	r.deal(0)
 	for r.ready.Load() < int64(r.cfg.Agents) {
 		select {
 		case <-ctx.Done():
@@ -71,9 +71,9 @@ func (r *run) forever(ctx context.Context) error {
 		}
 	}
 	crew.readers.Go(func() { r.keepHouse(ctx) })
-	begin := r.now()
+	r.follow(forever(r.now(), never))
 	for _, s := range r.senders {
-		crew.readers.Go(func() { s.play(ctx, begin, never) })
+		crew.readers.Go(func() { s.play(ctx) })
 	}
 	<-ctx.Done()
 	return nil
@@ -107,15 +107,6 @@ func demoRole(i int) (role, site string) {
 func demoName(i int) string {
 	role, site := demoRole(i)
 	return fmt.Sprintf("%s-%s-%03d", role, site, i/len(demoRoles)+1)
-}
-
-func demoIndex(name string) int {
-	for i := range demoChecks {
-		if demoChecks[i].name == name {
-			return i
-		}
-	}
-	return -1
 }
 
 func (d Demo) prepare(ctx context.Context) error {
@@ -183,10 +174,16 @@ func (d Demo) Forget(ctx context.Context) error {
 // that stays broken, one in thirty something that comes and goes over some minutes.
 type demoOutputs struct{}
 
-func (demoOutputs) Result(dst []byte, a, c int, chunk *model.Chunk, seq uint64, _ model.Status) ([]byte, model.Status) {
-	fixed := mix(uint64(a)<<8 | uint64(demoIndex(chunk.CheckName)))
-	runs := float64(seq) / 50 // slow waves: neighbours in time differ little
-	wave := math.Sin(runs/float64(20+fixed%13)+float64(fixed%628)/100)/2 + 0.5
+// fixed is what is so of one check of one machine; wave is slow: neighbours in time differ
+// little.
+func (demoOutputs) mood(a, c int, seq uint64) (fixed uint64, wave float64) {
+	fixed = mix(uint64(a)<<8 | uint64(c))
+	runs := float64(seq%(1<<48)) / 50
+	return fixed, math.Sin(runs/float64(20+fixed%13)+float64(fixed%628)/100)/2 + 0.5
+}
+
+func (d demoOutputs) Status(a, c int, chunk *model.Chunk, seq uint64, _ model.Status, _ bool) model.Status {
+	fixed, wave := d.mood(a, c, seq)
 	trouble := 0.0
 	switch {
 	case fixed%240 == 1:
@@ -194,35 +191,39 @@ func (demoOutputs) Result(dst []byte, a, c int, chunk *model.Chunk, seq uint64, 
 	case fixed%180 == 2:
 		trouble = wave
 	}
-	status := model.OK
 	switch {
-	case trouble > 0.9:
-		status = model.Critical
+	case trouble > 0.9, trouble > 0.7 && chunk.CheckName == "ssh": // which is refused, or not
+		return model.Critical
 	case trouble > 0.7:
-		status = model.Warning
+		return model.Warning
 	}
+	return model.OK
+}
+
+func (d demoOutputs) Output(dst []byte, a, c int, chunk *model.Chunk, seq uint64, status model.Status) []byte {
+	fixed, wave := d.mood(a, c, seq)
 	level := float64(status) // OK 0, WARNING 1, CRITICAL 2
 	switch chunk.CheckName {
 	case "disk":
 		used := min(99, 35+25*share(mix(fixed))+4*wave+[...]float64{0, 20, 32}[status])
-		return fmt.Appendf(dst, "DISK %s - free space: / %.0f MiB (%.0f%%)| /=%.0fMB;32768;36864;0;40960", status, 409.6*(100-used), 100-used, 409.6*used), status
+		return fmt.Appendf(dst, "DISK %s - free space: / %.0f MiB (%.0f%%)| /=%.0fMB;32768;36864;0;40960", status, 409.6*(100-used), 100-used, 409.6*used)
 	case "memory":
 		used := min(99.5, 40+20*share(mix(fixed))+10*wave+25*level)
-		return fmt.Appendf(dst, "MEMORY %s - %.1f%% used| used=%.1f%%;85;95", status, used, used), status
+		return fmt.Appendf(dst, "MEMORY %s - %.1f%% used| used=%.1f%%;85;95", status, used, used)
 	case "cpu-load":
 		load := 0.2 + 0.6*wave + 1.6*level
 		return fmt.Appendf(dst, "LOAD %s - scaled load average: %.2f, %.2f, %.2f| load1=%.2f;2;4 load5=%.2f;1.5;3 load15=%.2f;1;2",
-			status, load, load*0.9, load*0.8, load, load*0.9, load*0.8), status
+			status, load, load*0.9, load*0.8, load, load*0.9, load*0.8)
 	case "clock":
 		offset := (wave-0.5)/100 + 1.1*level
-		return fmt.Appendf(dst, "NTP %s: Offset %.6f secs| offset=%.6fs;0.5;2", status, offset, offset), status
+		return fmt.Appendf(dst, "NTP %s: Offset %.6f secs| offset=%.6fs;0.5;2", status, offset, offset)
 	case "ssh":
 		if status != model.OK {
-			return append(dst, "connect to address 127.0.0.1 and port 22: Connection refused"...), model.Critical
+			return append(dst, "connect to address 127.0.0.1 and port 22: Connection refused"...)
 		}
-		return fmt.Appendf(dst, "SSH OK - OpenSSH_10.0p2 Debian-7 (protocol 2.0) | time=%.6fs;;;0", 0.004+wave/200), status
+		return fmt.Appendf(dst, "SSH OK - OpenSSH_10.0p2 Debian-7 (protocol 2.0) | time=%.6fs;;;0", 0.004+wave/200)
 	default:
 		age := 3600 + 80000*share(mix(fixed+seq/40)) + 50000*level
-		return fmt.Appendf(dst, "FILE_AGE %s: /var/backups/latest is %.0f seconds old| age=%.0fs;90000;180000", status, age, age), status
+		return fmt.Appendf(dst, "FILE_AGE %s: /var/backups/latest is %.0f seconds old| age=%.0fs;90000;180000", status, age, age)
 	}
 }

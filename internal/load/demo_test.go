@@ -19,7 +19,8 @@ func TestDemoOutputs(t *testing.T) {
 	for a := range 300 {
 		for c := range demoChecks {
 			chunk := &model.Chunk{CheckName: demoChecks[c].name}
-			out, status := demoOutputs{}.Result(nil, a, c, chunk, uint64(a*7+c), model.OK)
+			status := demoOutputs{}.Status(a, c, chunk, uint64(a*7+c), model.OK, false)
+			out := demoOutputs{}.Output(nil, a, c, chunk, uint64(a*7+c), status)
 			if len(out) < 20 || status > model.Critical {
 				t.Fatalf("%q %s", out, status)
 			}
@@ -91,10 +92,9 @@ func noImpact(_ context.Context, writes []intent.Write) ([]intent.Landing, int, 
 // The fleet sends until it is told to stop.
 func TestDemoPlays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := &ideal{nodes: map[wire.StreamID]*idealNode{}, checks: len(demoChecks), commit: time.Millisecond,
-			names: func(c int) string { return demoChecks[c].name }}
+		srv := &ideal{nodes: map[wire.StreamID]*idealNode{}, checks: len(demoChecks), commit: time.Millisecond}
 		cfg, err := Config{Server: "127.0.0.1:1", Agents: 10, Checks: len(demoChecks), Interval: demoInterval, Generate: demoOutputs{},
-			Plays: func(c *model.Chunk) bool { return demoIndex(c.CheckName) >= 0 }}.withDefaults()
+			checks: func(i int) string { return demoChecks[i].name }}.withDefaults()
 		if err != nil {
 			t.Fatal(err)
 		}

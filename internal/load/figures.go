@@ -16,50 +16,44 @@ func (rep *Report) connected(r *run, idle usage) {
 	rep.idle, rep.ready = idle, ready
 	each := func(before, after process) float64 { return float64(after.rss-before.rss) / float64(r.cfg.Agents) }
 	rep.AgentBytes = each(idle.loader, ready.loader)
+	rep.Goroutines = float64(runtime.NumGoroutine()) / float64(r.cfg.Agents)
 	if ready.server.same(idle.server) {
 		rep.ConnectCPU = (ready.server.cpu - idle.server.cpu).Seconds()
 		rep.SessionBytes = each(idle.server, ready.server)
 	}
 }
 
-func (rep *Report) finish(c Config, t *tally, slowed int) {
-	rep.Results, rep.Frames, rep.Resent, rep.SpoolFull, rep.Refusals, rep.Slowed = t.results, t.frames, t.resent, t.dropped, t.reasons, slowed
-	rep.Rate = float64(t.acked) / c.Duration.Seconds()
-	rep.Latency, rep.BeyondLinger, rep.Lag = latency(t.whole), latency(t.beyond), latency(t.lag)
+// finish turns what was counted, and what was used meanwhile, into figures.
+func (rep *Report) finish(c Config, t *tally, g *gained) {
+	rep.Results, rep.Frames, rep.SpoolFull = t.results, t.frames, t.dropped
+	if g.length > 0 {
+		rep.Rate = float64(t.acked) / rep.measured.Seconds()
+	}
+	rep.Latency, rep.BeyondLinger, rep.Lag, rep.Curve = latency(t.whole), latency(t.beyond), latency(t.lag), curve(t.whole)
 	rep.Batch = Spread{t.batches.Mean(), t.batches.ValueAtQuantile(50), t.batches.ValueAtQuantile(99), t.batches.Max()}
-	rep.Metrics = difference(rep.first.metrics, rep.last.metrics)
-	rep.usage(t.results)
-	rep.judge(c)
+	rep.Metrics = g.shown()
+	rep.usage(g)
 }
 
-// usage turns what was read at both ends of the measured span into figures.
-func (rep *Report) usage(results uint64) {
-	first, last := rep.first, rep.last
-	span := last.at - first.at
-	use := func(first, last process) Usage {
-		u := Usage{Cores: last.cores(first, span), RSS: last.rss}
-		if results > 0 && u.Cores > 0 {
-			u.MicrosPerItem = float64((last.cpu - first.cpu).Microseconds()) / float64(results)
-		}
-		return u
-	}
-	rep.Server, rep.Loader = use(first.server, last.server), use(first.loader, last.loader)
-	if last.server.pid > 0 && rep.Server.Cores == 0 { // started anew in between: what the samples saw
+// usage is what the run cost.
+func (rep *Report) usage(g *gained) {
+	rep.Server, rep.Loader = g.usages(rep.Results)
+	if g.last.server.pid > 0 && rep.Server.Cores == 0 { // started anew in between: what the samples saw
 		for _, s := range rep.Samples {
 			rep.Server.Cores += s.ServerCPU / float64(max(1, len(rep.Samples)))
 		}
 	}
-	rep.MachineShare = (rep.Server.Cores + rep.Loader.Cores) / float64(runtime.NumCPU())
-	if span > 0 && first.busy > 0 && rep.Server.Cores > 0 {
-		rep.Others = max(0, (last.busy-first.busy).Seconds()/span.Seconds()-rep.Server.Cores-rep.Loader.Cores)
+	rep.MachineShare = machineShare(rep.Server, rep.Loader)
+	if g.length > 0 && g.first.busy > 0 && rep.Server.Cores > 0 {
+		rep.Others = max(0, g.busy.Seconds()/g.length.Seconds()-rep.Server.Cores-rep.Loader.Cores)
 	}
-	rep.Inside = rep.inside(span, results)
-	if last.server.same(first.server) && span > 0 {
-		rep.Calls, rep.Disk = rep.calls(span), rep.disk(span, results)
+	rep.Inside = rep.inside(g)
+	if g.same && g.length > 0 && g.last.server.cpu > 0 {
+		rep.Calls, rep.Disk = rep.calls(g), rep.disk(g)
 	}
-	rep.States = uint64(last.metrics[statesMetric])
-	if grown := last.metrics[statesMetric] - rep.ready.metrics[statesMetric]; grown >= fewStates && last.server.same(rep.ready.server) {
-		rep.StateBytes = float64(last.server.rss-rep.ready.server.rss) / grown
+	rep.States = uint64(g.last.metrics[statesMetric])
+	if grown := g.last.metrics[statesMetric] - rep.ready.metrics[statesMetric]; grown >= fewStates && g.last.server.same(rep.ready.server) {
+		rep.StateBytes = float64(g.last.server.rss-rep.ready.server.rss) / grown
 	}
 }
 
@@ -88,17 +82,17 @@ type Calls struct {
 	FramesPerCommit  float64 `json:"framesPerCommit"`
 }
 
-func (rep *Report) calls(span time.Duration) *Calls {
-	a, b, m := rep.first.server, rep.last.server, rep.Metrics
+func (rep *Report) calls(g *gained) *Calls {
+	m, span := rep.Metrics, g.length
 	per := func(n, of float64) float64 {
 		if of == 0 {
 			return 0
 		}
 		return n / of
 	}
-	commits, reads := m["muster_journal_commit_entries_count"], float64(b.reads-a.reads)
+	commits, reads := m["muster_journal_commit_entries_count"], float64(g.reads)
 	return &Calls{
-		Reads: reads / span.Seconds(), Writes: float64(b.writes-a.writes) / span.Seconds(),
+		Reads: reads / span.Seconds(), Writes: float64(g.writes) / span.Seconds(),
 		Syncs:            m["muster_journal_syncs_total"] / span.Seconds(),
 		FramesPerRead:    per(m["muster_session_frames_total"], reads),
 		ResultsPerCommit: per(m["muster_event_signals_total"], commits),
@@ -115,14 +109,14 @@ type Disk struct {
 	PerDay    float64 `json:"bytesPerDay"`    // written, at this rate
 }
 
-func (rep *Report) disk(span time.Duration, results uint64) *Disk {
+func (rep *Report) disk(g *gained) *Disk {
 	d := &Disk{
-		Written: rep.last.server.written - rep.first.server.written,
+		Written: g.written,
 		Journal: int64(rep.Metrics["muster_journal_written_bytes_total"]), Snapshots: int64(rep.Metrics["muster_snapshot_written_bytes_total"]),
 	}
-	if results > 0 {
-		d.PerResult = float64(d.Written) / float64(results)
+	if rep.Results > 0 {
+		d.PerResult = float64(d.Written) / float64(rep.Results)
 	}
-	d.PerDay = float64(d.Written) / span.Seconds() * (24 * time.Hour).Seconds()
+	d.PerDay = float64(d.Written) / g.length.Seconds() * (24 * time.Hour).Seconds()
 	return d
 }

@@ -23,29 +23,39 @@ type distinct struct {
 // rarity keeps one status to one state, so that a search for it finds one in all.
 type rarity struct{ agent, check int }
 
-func (d *distinct) Result(dst []byte, a, c int, _ *model.Chunk, seq uint64, before model.Status) ([]byte, model.Status) {
-	r := mix(d.seed ^ uint64(a)<<40 ^ uint64(c)<<20 ^ seq)
-	status := before
-	statuses := model.Status(4)
-	if d.rare != nil {
-		statuses = model.Unknown
-	}
+func (d *distinct) Status(a, c int, _ *model.Chunk, seq uint64, before model.Status, _ bool) model.Status {
+	r := d.draw(a, c, seq)
 	switch {
 	case d.rare != nil && a == d.rare.agent && c == d.rare.check:
-		status = model.Unknown
-	case share(r) < d.changes:
-		status = (before + 1 + model.Status(r&1)) % statuses
+		return model.Unknown
+	case share(r) >= d.changes:
+		return before
+	case d.rare != nil:
+		return (before + 1 + model.Status(r&1)) % model.Unknown
 	}
+	return (before + 1 + model.Status(r&1)) % 4
+}
+
+func (d *distinct) Output(dst []byte, a, c int, _ *model.Chunk, seq uint64, status model.Status) []byte {
 	from := len(dst)
 	dst = append(dst, status.String()...)
 	dst = append(dst, " - result "...)
 	dst = strconv.AppendUint(dst, seq, 10)
 	dst = append(dst, " | value="...)
-	for len(dst)-from < d.size {
+	return fillUp(dst, from+d.size, d.draw(a, c, seq))
+}
+
+func (d *distinct) draw(a, c int, seq uint64) uint64 {
+	return mix(d.seed ^ uint64(a)<<40 ^ uint64(c)<<20 ^ seq)
+}
+
+// fillUp makes dst as long as it should be, with random digits where it is shorter.
+func fillUp(dst []byte, length int, r uint64) []byte {
+	for len(dst) < length {
 		r = mix(r)
 		dst = appendDigits(dst, r)
 	}
-	return dst[:from+d.size], status
+	return dst[:length]
 }
 
 // appendDigits writes eighteen digits of a random number as two values.

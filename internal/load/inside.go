@@ -1,7 +1,5 @@
 package load
 
-import "time"
-
 // Inside is what was read from within the server, over the measured span. It is left out
 // where the server was not asked, or was started anew meanwhile.
 type Inside struct {
@@ -25,20 +23,16 @@ type SystemCall struct {
 }
 
 // inside makes figures of what the server's metrics gained.
-func (rep *Report) inside(span time.Duration, results uint64) *Inside {
-	if span <= 0 || results == 0 || len(rep.first.metrics) == 0 || len(rep.last.metrics) == 0 {
+func (rep *Report) inside(g *gained) *Inside {
+	if g.length <= 0 || rep.Results == 0 || g.anew || len(g.first.metrics) == 0 || len(g.last.metrics) == 0 {
 		return nil
 	}
-	gained := func(name string) float64 { return rep.last.metrics[name] - rep.first.metrics[name] }
-	each := func(name string) float64 { return gained(name) / float64(results) }
-	in := &Inside{
+	seconds := g.length.Seconds()
+	each := func(name string) float64 { return g.metrics[name] / float64(rep.Results) }
+	return &Inside{
 		WireBytes: each("muster_session_bytes_received_total"), JournalBytes: each("muster_journal_written_bytes_total"),
 		Allocs: each("go_memstats_mallocs_total"), AllocBytes: each("go_memstats_alloc_bytes_total"),
-		LockWait: gained("go_sync_mutex_wait_total_seconds_total") / span.Seconds(), GC: gained("go_cpu_classes_gc_total_cpu_seconds_total") / span.Seconds(),
-		Goroutines: rep.last.metrics["go_goroutines"],
+		LockWait: g.metrics["go_sync_mutex_wait_total_seconds_total"] / seconds, GC: g.metrics["go_cpu_classes_gc_total_cpu_seconds_total"] / seconds,
+		Goroutines: g.last.metrics["go_goroutines"],
 	}
-	if in.Allocs < 0 || in.WireBytes < 0 {
-		return nil // it was started anew: its counters began at nothing
-	}
-	return in
 }

@@ -14,14 +14,22 @@ func (rep *Report) judge(c Config) {
 		say("invalid: the generator fell behind (p99 %.1f ms after the due time, allowed %.0f ms): %s", lag, ms(c.MaxLag), rep.whyBehind(c))
 	}
 	rep.Verdict = append(rep.Verdict, rep.Balance.sentences()...)
-	if rep.Balance.Refused > 0 {
-		say("%d results were refused: %v", rep.Balance.Refused, rep.Refusals)
+	if n := rep.Balance.Refused; n > rep.wrongSent || rep.wrongSent == 0 && n > 0 {
+		say("%d results were refused: %v", n-rep.wrongSent, rep.Refusals)
+	}
+	if rep.wrongKept > 0 {
+		say("%d of %d results that had to be refused were taken", rep.wrongKept, rep.wrongSent)
 	}
 	if rep.SpoolFull > 0 {
 		say("%d results were not made: the server took less than was offered, and the agents' spools (%d kB each) were full", rep.SpoolFull, c.Spool/1000)
 	}
 	if rep.halfway != nil {
-		say("the command in the middle of the run failed: %v", rep.halfway)
+		say("what the run was to do in its middle failed: %v", rep.halfway)
+	}
+	for i := range rep.Phases {
+		if p := &rep.Phases[i]; p.Kind != kindStep {
+			rep.Verdict = append(rep.Verdict, p.Missed...)
+		}
 	}
 	if failed := slices.DeleteFunc(slices.Clone(rep.Pages), func(p Paged) bool { return p.Failed == "" }); len(failed) > 0 {
 		say("%d of %d kinds of pages failed, such as %q: %s", len(failed), len(rep.Pages), failed[0].Name, failed[0].Failed)
@@ -57,5 +65,10 @@ func (rep *Report) OK() bool {
 			return false
 		}
 	}
-	return rep.Valid && rep.Balance.OK() && rep.halfway == nil
+	for i := range rep.Phases {
+		if p := &rep.Phases[i]; p.Kind != kindStep && len(p.Missed) > 0 {
+			return false
+		}
+	}
+	return rep.Valid && rep.Balance.OK() && rep.halfway == nil && rep.wrongKept == 0
 }

@@ -3,6 +3,7 @@ package load
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestGoals(t *testing.T) {
@@ -85,7 +86,12 @@ func TestParseKept(t *testing.T) {
 func TestCountersOfAServerStartedAnew(t *testing.T) {
 	before := map[string]float64{"muster_a_total": 100, "muster_b_total": 100, "muster_gauge": 5}
 	after := map[string]float64{"muster_a_total": 130, "muster_b_total": 20, "muster_gauge": 3, "go_threads": 9}
-	d := difference(before, after)
+	g := &gained{}
+	g.add(usage{metrics: before}, usage{at: time.Second, metrics: after})
+	d := g.shown()
+	if !g.anew {
+		t.Error("nobody saw that it was another server")
+	}
 	if d["muster_a_total"] != 30 || d["muster_b_total"] != 20 || d["muster_gauge"] != 3 || len(d) != 3 {
 		t.Errorf("%v", d)
 	}

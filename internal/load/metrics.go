@@ -2,52 +2,86 @@ package load
 
 import (
 	"bufio"
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
 // readMetrics sums a server's /metrics by name; nil where there are none.
 func readMetrics(admin string) map[string]float64 {
+	sums, _ := scrape(admin)
+	return sums
+}
+
+// scrape reads a server's /metrics: sums by name, and the depths of queues by theirs.
+func scrape(admin string) (sums, queues map[string]float64) {
 	if admin == "" {
-		return nil
+		return nil, nil
 	}
 	client := http.Client{Timeout: 5 * time.Second}
 	resp, err := client.Get(admin + "/metrics")
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	defer resp.Body.Close()
-	sums := map[string]float64{}
+	sums, queues = map[string]float64{}, map[string]float64{}
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {
 		text := lines.Text()
 		if strings.HasPrefix(text, "#") {
 			continue
 		}
-		name, _, _ := strings.Cut(text, " ")
-		name, _, _ = strings.Cut(name, "{")
-		if v, err := strconv.ParseFloat(text[strings.LastIndexByte(text, ' ')+1:], 64); err == nil && !strings.HasSuffix(name, "_bucket") {
-			sums[name] += v
+		full, _, _ := strings.Cut(text, " ")
+		name, labels, _ := strings.Cut(full, "{")
+		v, err := strconv.ParseFloat(text[strings.LastIndexByte(text, ' ')+1:], 64)
+		if err != nil || strings.HasSuffix(name, "_bucket") {
+			continue
+		}
+		sums[name] += v
+		if _, queue, ok := strings.Cut(labels, `queue="`); ok && name == "muster_queue_depth" {
+			queue, _, _ = strings.Cut(queue, `"`)
+			queues[queue] = v
 		}
 	}
-	return sums
+	return sums, queues
 }
 
-// difference is what counters gained, and where gauges stand. A counter below what it
-// was is of a server that started anew: it began at nothing.
-func difference(before, after map[string]float64) map[string]float64 {
-	d := map[string]float64{}
-	for name, v := range after {
-		if strings.HasSuffix(name, "_total") || strings.HasSuffix(name, "_sum") || strings.HasSuffix(name, "_count") {
-			if was := before[name]; was <= v {
-				v -= was
-			}
+// meter reads a server's metrics every second, beside who wants to know: a server that is
+// stopped answers nobody.
+type meter struct {
+	admin string
+	mu    sync.Mutex
+	last  metered
+}
+
+type metered struct {
+	at           time.Time
+	sums, queues map[string]float64
+}
+
+func (m *meter) run(ctx context.Context) {
+	for m.admin != "" && ctx.Err() == nil {
+		began := time.Now()
+		sums, queues := scrape(m.admin)
+		if sums != nil {
+			m.mu.Lock()
+			m.last = metered{time.Now(), sums, queues}
+			m.mu.Unlock()
 		}
-		if v != 0 && strings.HasPrefix(name, "muster_") {
-			d[name] = v
-		}
+		pause(ctx, time.Second-time.Since(began))
 	}
-	return d
+}
+
+func (m *meter) read() metered {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last
+}
+
+// counter says whether a metric only grows.
+func counter(name string) bool {
+	return strings.HasSuffix(name, "_total") || strings.HasSuffix(name, "_sum") || strings.HasSuffix(name, "_count")
 }

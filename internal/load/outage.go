@@ -22,8 +22,9 @@ type Outage struct {
 	Command bool    `json:"command,omitempty"` // the command in the middle made it
 }
 
-// outages follows them one after the other.
+// outages follows them one after the other. Its lock is nobody's outer one.
 type outages struct {
+	mu      sync.Mutex
 	past    []outage
 	present *outage
 	command time.Duration // when the command in the middle began, until an outage came of it
@@ -39,19 +40,35 @@ type outage struct {
 	acked       int64
 }
 
-// storm cuts every connection at once, as the end of a server does: each in a goroutine
-// of its own, for one after the other the first are back before the last are cut.
-func (t *outages) storm(ctx context.Context, r *run, beside *sync.WaitGroup, now time.Duration) {
-	t.begin(r, &outage{began: now, storm: true, lost: r.cfg.Agents, until: r.welcomes.Load() + int64(r.cfg.Agents)})
-	t.ask(ctx, r, beside)
-	for _, a := range r.agents {
+// storm cuts connections at once, as the end of a server does: each in a goroutine of its
+// own, for one after the other the first are back before the last are cut.
+func (t *outages) storm(r *run, agents []*agent, beside *sync.WaitGroup) {
+	there := int64(len(agents))
+	for _, a := range agents {
 		a.mu.Lock()
-		s := a.session
+		if a.fate.back != nil {
+			there--
+		}
 		a.mu.Unlock()
-		if s != nil {
+	}
+	t.mu.Lock()
+	t.begin(r, &outage{began: time.Duration(r.now()), storm: len(agents) == len(r.agents), lost: int(there), until: r.welcomes.Load() + there})
+	t.mu.Unlock()
+	for _, a := range agents {
+		a.mu.Lock()
+		s, away := a.session, a.fate.back != nil
+		a.mu.Unlock()
+		if s != nil && !away {
 			beside.Go(s.Close)
 		}
 	}
+}
+
+// commanded: the next outage is the doing of a command that begins now.
+func (t *outages) commanded(r *run) {
+	t.mu.Lock()
+	t.command = time.Duration(r.now())
+	t.mu.Unlock()
 }
 
 // ask finds out from when on the server says that it is ready.
@@ -72,7 +89,9 @@ func (t *outages) begin(r *run, o *outage) {
 
 // look follows the present outage from the first agent lost to the last one back.
 func (t *outages) look(ctx context.Context, r *run, beside *sync.WaitGroup, now time.Duration) {
-	lost := r.cfg.Agents - int(r.connected.Load())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lost := max(0, r.cfg.Agents-int(r.connected.Load()+r.excused.Load()))
 	o := t.present
 	if o == nil && lost > 0 {
 		o = &outage{began: now}
@@ -103,10 +122,16 @@ func (t *outages) look(ctx context.Context, r *run, beside *sync.WaitGroup, now 
 }
 
 // open says whether agents are still away.
-func (t *outages) open() bool { return t.present != nil && t.present.over == 0 }
+func (t *outages) open() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.present != nil && t.present.over == 0
+}
 
 // list is what the report shows.
 func (t *outages) list(from time.Duration) (list []Outage) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	all := t.past
 	if t.present != nil {
 		all = append(all, *t.present)

@@ -72,10 +72,11 @@ type Report struct {
 	Faults      []Struck           `json:"faults,omitempty"`
 	Changes     []Held             `json:"intent,omitempty"`
 	Operators   []Worked           `json:"operators,omitempty"`
-	Curve       []Point            `json:"curve,omitempty"`  // of Latency
-	Logged      []LogLine          `json:"logged,omitempty"` // by the server, most frequent first
-	Files       map[string]string  `json:"files,omitempty"`  // beside run.json: what they hold, by name
-	Label       []string           `json:"label,omitempty"`  // what must be said wherever its figures are shown: a scale, shared connections, an amplified stream
+	Curve       []Point            `json:"curve,omitempty"`           // of Latency
+	Goroutines  float64            `json:"agentGoroutines,omitempty"` // of the loader per agent, as AgentBytes
+	Logged      []LogLine          `json:"logged,omitempty"`          // by the server, most frequent first
+	Files       map[string]string  `json:"files,omitempty"`           // beside run.json: what they hold, by name
+	Label       []string           `json:"label,omitempty"`           // what must be said wherever its figures are shown: a scale, shared connections, an amplified stream
 
 	// Metrics are the server's counters over the measured span, by name.
 	Metrics  map[string]float64 `json:"metrics,omitempty"`
@@ -83,9 +84,11 @@ type Report struct {
 	Losses   map[string]uint64  `json:"losses,omitempty"`   // sessions ended
 	Samples  []Sample           `json:"samples"`
 
-	idle, ready usage // before the first session; when the first round held its checks
-	first, last usage // of the measured span
+	idle, ready usage         // before the first session; when the first round held its checks
+	measured    time.Duration // of what counts
 	halfway     error
+	wrongSent   uint64 // results that had to be refused …
+	wrongKept   uint64 // … and those of them that were not
 }
 
 // Machine is where it ran.

@@ -28,9 +28,21 @@ func (r *run) open(ctx context.Context) *crew {
 	c := &crew{run: r, stop: stop}
 	r.first.Store(0)
 	r.ready.Store(0)
-	for _, a := range r.agents {
-		c.readers.Go(func() { a.live(live) })
+	r.opened = r.now()
+	agents, ramp := r.agents, r.ramp()
+	if ramp == 0 {
+		for _, a := range agents {
+			c.readers.Go(func() { a.live(live) })
+		}
+		return c
 	}
+	began := time.Now()
+	c.readers.Go(func() {
+		for i, a := range agents {
+			pause(live, time.Until(began.Add(ramp*time.Duration(i)/time.Duration(len(agents)))))
+			c.readers.Go(func() { a.live(live) })
+		}
+	})
 	return c
 }
 
@@ -67,11 +79,12 @@ func (r *run) round(ctx context.Context, rep *Report, idle usage) error {
 // fill sends every check's result of the present round once.
 func (r *run) fill(ctx context.Context) error {
 	interval := max(time.Second, time.Duration(r.cfg.Agents*r.cfg.Checks)*time.Second/fillRate)
-	begin := time.Duration(r.now())
-	r.deal(interval, never, never)
+	begin := r.now()
+	r.follow(forever(begin, begin+int64(interval)))
+	r.deal(interval)
 	var playing sync.WaitGroup
 	for _, s := range r.senders {
-		playing.Go(func() { s.play(ctx, int64(begin), int64(begin+interval)) })
+		playing.Go(func() { s.play(ctx) })
 	}
 	playing.Wait()
 	r.drain(ctx)

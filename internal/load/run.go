@@ -24,30 +24,39 @@ type run struct {
 	cfg     Config
 	epoch   time.Time
 	bootID  string
+	classes []*class
+	states  uint64   // of the whole fleet
 	fleet   []*agent // all
 	agents  []*agent // those that have sessions in this round
 	senders []*sender
+	deals   uint64 // of timetables
+	steps   bool   // the score may change while it is played
 	connect func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Held, a *agent) (session, error)
 
+	score     atomic.Pointer[score]
+	begin     atomic.Int64  // of the timetable that is measured, ns; zero: not yet
 	opening   chan struct{} // one token per connection being opened
 	connected atomic.Int64  // sessions now
+	excused   atomic.Int64  // agents whose session the scenario ended
 	welcomes  atomic.Int64  // sessions ever
 	first     atomic.Int64  // agents of this round welcomed at least once
 	ready     atomic.Int64  // agents of this round that hold all their checks
 	slowed    atomic.Int64  // Slow messages
 	lostAt    atomic.Int64  // when the present outage began, ns; zero: there is none, or it has its first acknowledgement
 	ackedAt   atomic.Int64  // of a session that began after it, ns; zero: none yet
-	seq       atomic.Uint64 // of results
-	frames    sync.Pool     // *frame
-	scratch   sync.Pool     // *[]byte, for outputs and for frames as they are sent
+	wrong     atomic.Uint64 // results sent that must be refused
+	trouble   outages
+	opened    int64     // when the agents of this round began to connect, ns
+	drained   int64     // when nothing was on its way any more, ns
+	frames    sync.Pool // *frame
+	scratch   sync.Pool // *[]byte, for outputs and for frames as they are sent
 
 	mu       sync.Mutex
 	chunks   map[model.ChunkID]*model.Chunk
-	sets     map[[32]byte]*checkSet
 	breaches breaches
 	failures map[string]uint64 // why connections could not be opened
 	losses   map[string]uint64 // why sessions ended
-	fewest   int               // checks in the smallest assignment seen; -1: none seen
+	renames  renames
 }
 
 // Run plays one run and returns its report. The error says why there is none: the
@@ -70,42 +79,76 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 
 func newRun(cfg Config) (*run, error) {
 	r := &run{cfg: cfg, epoch: time.Now(), bootID: uuid.NewString(), opening: make(chan struct{}, cfg.Parallel),
-		chunks: map[model.ChunkID]*model.Chunk{}, sets: map[[32]byte]*checkSet{}, failures: map[string]uint64{},
-		losses: map[string]uint64{}, fewest: -1}
+		classes: newClasses(&cfg), chunks: map[model.ChunkID]*model.Chunk{}, failures: map[string]uint64{}, losses: map[string]uint64{}}
 	r.frames.New = func() any { return new(frame) }
 	r.scratch.New = func() any { b := make([]byte, 0, 4096); return &b }
 	r.connect = func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Held, a *agent) (session, error) {
 		return link.Open(ctx, cfg, addr, hello, assigned, a)
 	}
-	dialers := make([]func(context.Context, string, string) (net.Conn, error), cfg.Sources)
-	for i := range dialers {
-		dialers[i] = r.dialer(i)
+	for _, p := range cfg.Scenario.Phases {
+		r.steps = r.steps || p.Step > 0
 	}
-	shared := link.NewShared()
-	for i := range cfg.Fleet {
-		uid, name := cfg.Nodes(cfg.First + i)
-		a := &agent{run: r, index: cfg.First + i, uid: uid, name: name, stream: wire.StreamID(rand.Uint64() | 1)}
-		c := link.Config{Node: uid, Dial: dialers[i%len(dialers)], Chunk: r.chunk, BootMs: r.boot, Log: cfg.Log, Shared: shared}
-		if cfg.TLS != nil {
-			var err error
-			if c.TLS, err = cfg.TLS(uid); err != nil {
-				return nil, fmt.Errorf("certificate of agent %s: %w", name, err)
-			}
-		}
-		a.cfg = c.Complete()
-		r.fleet = append(r.fleet, a)
+	if err := r.populate(); err != nil {
+		return nil, err
 	}
 	r.agents = r.fleet[cfg.Fleet-cfg.Agents:]
 	return r, nil
 }
 
+// populate makes the agents.
+func (r *run) populate() error {
+	dialers := make([]func(context.Context, string, string) (net.Conn, error), r.cfg.Sources)
+	for i := range dialers {
+		dialers[i] = r.dialer(i)
+	}
+	shared := link.NewShared()
+	for i, m := range r.cfg.Members {
+		class := r.classes[m.Class]
+		a := &agent{run: r, class: class, index: m.Number, base: r.states, uid: m.UID, name: m.Name, stream: wire.StreamID(rand.Uint64() | 1)}
+		c := link.Config{Node: m.UID, Dial: dialers[i%len(dialers)], Chunk: r.chunk, BootMs: r.boot, Log: r.cfg.Log, Shared: shared}
+		if class.tls != nil {
+			var err error
+			if c.TLS, err = class.tls(m.UID); err != nil {
+				return fmt.Errorf("certificate of agent %s: %w", m.Name, err)
+			}
+		}
+		a.cfg = c.Complete()
+		r.fleet = append(r.fleet, a)
+		r.states += uint64(len(class.checks))
+	}
+	return nil
+}
+
 // dialer connects from the i-th loopback address, so that ports suffice.
 func (r *run) dialer(i int) func(context.Context, string, string) (net.Conn, error) {
 	d := &net.Dialer{}
-	if host, _, err := net.SplitHostPort(r.cfg.Server); err == nil && strings.HasPrefix(host, "127.") && r.cfg.Sources > 1 {
-		d.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i))}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		d := d
+		if strings.HasPrefix(addr, "127.") && r.cfg.Sources > 1 {
+			d = &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i))}}
+		}
+		c, err := d.DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return strung(ctx, c), nil
 	}
-	return d.DialContext
+}
+
+// present is the score that is played.
+func (r *run) present() score {
+	if s := r.score.Load(); s != nil {
+		return *s
+	}
+	return nil
+}
+
+// follow begins to play a score.
+func (r *run) follow(s score) { r.score.Store(&s) }
+
+// sequence is the number of a result: unique in the run, the same for the same plan.
+func (r *run) sequence(state uint64, cycle uint32) uint64 {
+	return r.deals<<48 + uint64(cycle)*r.states + state
 }
 
 // now is nanoseconds since the run was made.
@@ -128,27 +171,6 @@ func (r *run) chunk(id model.ChunkID, body []byte) (*model.Chunk, error) {
 		r.chunks[id] = c
 	}
 	return c, err
-}
-
-// checkSet is what is played of an assignment, shared by all who hold the same;
-// nil while it has fewer checks than the run wants.
-func (r *run) checkSet(held *link.Held) *checkSet {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s := r.sets[held.Hash]; s != nil {
-		return s
-	}
-	s := &checkSet{}
-	for _, c := range held.Chunks {
-		if r.cfg.Plays(c) && len(s.chunks) < r.cfg.Checks {
-			s.chunks = append(s.chunks, c)
-		}
-	}
-	if r.fewest = len(s.chunks); r.fewest < r.cfg.Checks {
-		return nil
-	}
-	r.sets[held.Hash] = s
-	return s
 }
 
 func (r *run) failed(a *agent, err error) {
@@ -179,6 +201,12 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 	if err := r.rounds(ctx, rep, idle); err != nil {
 		return nil, err
 	}
+	var watching sync.WaitGroup
+	live, stop := context.WithCancel(ctx)
+	defer watching.Wait()
+	defer stop()
+	w := newWatch(r, rep)
+	watching.Go(func() { w.watch(live) })
 	crew := r.open(ctx)
 	defer crew.leave()
 	if err := r.waitReady(ctx, rep); err != nil {
@@ -191,106 +219,65 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 		}
 	}
 
-	begin := time.Duration(r.now()) + 100*time.Millisecond
-	from, to := begin+r.cfg.Warmup, begin+r.cfg.Warmup+r.cfg.Duration
-	r.deal(r.cfg.Interval, from, to)
+	begin := r.now() + int64(100*time.Millisecond)
+	r.follow(newScore(r.cfg.Scenario.Phases, begin))
+	r.deal(0)
+	r.begin.Store(begin)
 	var playing sync.WaitGroup
 	for _, s := range r.senders {
-		playing.Go(func() { s.play(ctx, int64(begin), int64(to)) })
+		playing.Go(func() { s.play(ctx) })
 	}
 	house, closeHouse := context.WithCancel(ctx)
 	defer closeHouse()
-	playing.Go(func() { r.watch(ctx, rep, from, to) })
-	playing.Go(func() { rep.Pages = r.cfg.Pages.ask(ctx, r.until(from), r.until(to)) })
+	faults, err := r.newScript()
+	if err != nil {
+		return nil, err
+	}
+	playing.Go(func() { faults.play(ctx) })
+	if zero := time.Duration(r.present().zero()); r.cfg.Pages != nil {
+		playing.Go(func() { rep.Pages = r.cfg.Pages.ask(ctx, r.until(zero), r.until(zero+r.cfg.Duration)) })
+	}
 	crew.readers.Go(func() { r.keepHouse(house) })
 	playing.Wait()
+	watching.Wait()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 
 	r.drain(ctx)
+	r.drained = r.now()
 	closeHouse() // a keepalive under way would be missing
-	sum := newTally(from, to)
-	for _, s := range r.senders {
-		sum.merge(s.agents[0].tally)
-	}
 	if rep.Balance, err = r.settle(ctx, before); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	rep.Failures, rep.Losses = maps.Clone(r.failures), maps.Clone(r.losses)
 	r.mu.Unlock()
-	rep.finish(r.cfg, sum, int(r.slowed.Load()))
+	rep.Faults, rep.halfway = faults.struck()
+	w.finish()
 	return rep, nil
 }
 
 // until is how long it is until an instant of the run.
 func (r *run) until(at time.Duration) time.Duration { return at - time.Duration(r.now()) }
 
-// waitReady waits until every agent has a session and its checks.
-func (r *run) waitReady(ctx context.Context, rep *Report) error {
-	n := int64(r.cfg.Agents)
-	connected := false
-	began := time.Now()
-	idle, last := began, int64(0)
-	for r.ready.Load() < n {
-		if !connected && r.first.Load() == n {
-			connected = true
-			rep.ConnectSeconds = time.Since(began).Seconds()
-		}
-		if now := r.first.Load() + r.ready.Load(); now != last {
-			idle, last = time.Now(), now
-		}
-		if time.Since(idle) > 30*time.Second {
-			return r.whyNot()
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-	rep.ReadySeconds = time.Since(began).Seconds()
-	if !connected {
-		rep.ConnectSeconds = rep.ReadySeconds
-	}
-	return nil
-}
-
-// whyNot explains why not all agents became ready.
-func (r *run) whyNot() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if welcomed := int(r.first.Load()); welcomed < r.cfg.Agents {
-		reason, most := "no answer", uint64(0)
-		for text, n := range r.failures {
-			if n > most {
-				reason, most = text, n
-			}
-		}
-		return model.Errorf(model.Unavailable, "%d of %d agents have a session; the others: %s", welcomed, r.cfg.Agents, reason).
-			WithHint("muster load prepare --agents %d --checks %d", r.cfg.Fleet, r.cfg.Checks)
-	}
-	return model.Errorf(model.Invalid, "%d of %d agents hold %d checks; an assignment with %d was seen",
-		r.ready.Load(), r.cfg.Agents, r.cfg.Checks, r.fewest).
-		WithHint("muster load prepare --agents %d --checks %d", r.cfg.Fleet, r.cfg.Checks)
-}
-
-// deal shares the agents out between the senders, each with a tally of its own.
-func (r *run) deal(interval, from, to time.Duration) {
+// deal shares the agents out between the senders, each with a book of its own; interval,
+// where it is not zero, is every check's.
+func (r *run) deal(interval time.Duration) {
 	r.senders = r.senders[:0]
+	r.deals++
 	shares := make([][]*agent, r.cfg.Senders)
 	for i, a := range r.agents {
 		shares[i%len(shares)] = append(shares[i%len(shares)], a)
 	}
 	for _, agents := range shares {
-		t := newTally(from, to)
+		s := newSender(r, agents, interval)
 		for _, a := range agents {
 			a.mu.Lock()
-			a.tally = t
+			a.book = s.book
 			a.mu.Unlock()
 		}
-		r.senders = append(r.senders, newSender(r, agents, interval))
+		r.senders = append(r.senders, s)
 	}
 }
 
@@ -305,8 +292,11 @@ func (r *run) keepHouse(ctx context.Context) {
 		now := r.now()
 		for _, a := range r.agents {
 			a.mu.Lock()
-			s := a.session
+			s, away := a.session, a.fate.back != nil
 			a.mu.Unlock()
+			if away {
+				continue
+			}
 			if s != nil {
 				s.Tick(time.Now())
 			}
@@ -324,7 +314,9 @@ func (r *run) drain(ctx context.Context) {
 		left := 0
 		for _, a := range r.agents {
 			a.mu.Lock()
-			left += len(a.held)
+			if !a.ledger.gone {
+				left += len(a.held)
+			}
 			a.mu.Unlock()
 		}
 		if left == 0 {
@@ -358,9 +350,11 @@ func (r *run) settle(ctx context.Context, before baseline) (*Balance, error) {
 func (r *run) bye() {
 	for _, a := range r.agents {
 		a.mu.Lock()
-		s := a.session
+		s, l, away := a.session, a.fate.line, a.fate.back != nil
 		a.mu.Unlock()
-		if s != nil {
+		if away {
+			hangUp(s, l)
+		} else if s != nil {
 			s.Bye("the load run is over")
 		}
 	}

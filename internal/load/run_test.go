@@ -23,16 +23,18 @@ import (
 type ideal struct {
 	checks int
 	commit time.Duration
-	names  func(check int) string                    // nil: those of Prepare
 	fault  func(number uint64, s *wire.Signal) fault // of one result; nil: none
 
-	slow time.Duration // asked of every agent when its first batch comes; zero: not
+	perSecond int           // results that it keeps in a second; zero: all
+	busy      time.Time     // until then with what it took
+	slow      time.Duration // asked of every agent when its first batch comes; zero: not
 
 	mu       sync.Mutex
 	nodes    map[wire.StreamID]*idealNode
 	open     map[*idealSession]struct{}
 	down     bool // nobody gets in
 	sessions int
+	boots    map[string]map[string]bool // by node
 	batches  int
 	sizes    []int // of batches
 }
@@ -50,13 +52,6 @@ func (s *ideal) kill(down time.Duration) {
 	s.mu.Lock()
 	s.down = false
 	s.mu.Unlock()
-}
-
-func (s *ideal) name(c int) string {
-	if s.names != nil {
-		return s.names(c)
-	}
-	return checkPrefix + "x"
 }
 
 type idealNode struct {
@@ -96,10 +91,17 @@ func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire
 	stream := hello.Streams[0].Stream
 	n := s.nodes[stream]
 	if n == nil {
-		n = &idealNode{id: model.NodeID(100 + a.index), states: map[model.CheckID]*Kept{}}
+		n = &idealNode{id: model.NodeID(100 + 1000*a.class.number + a.index), states: map[model.CheckID]*Kept{}}
 		s.nodes[stream] = n
 	}
 	s.sessions++
+	if s.boots == nil {
+		s.boots = map[string]map[string]bool{}
+	}
+	if s.boots[a.uid.String()] == nil {
+		s.boots[a.uid.String()] = map[string]bool{}
+	}
+	s.boots[a.uid.String()][hello.BootID] = true
 	last := n.last
 	s.mu.Unlock()
 	x := &idealSession{srv: s, agent: a, node: n, acks: make(chan *wire.Ack, 1000), gone: make(chan struct{})}
@@ -111,8 +113,12 @@ func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire
 	s.mu.Unlock()
 	a.welcome(x, &wire.Welcome{Node: n.id, KeepaliveMs: 20000, Last: []wire.StreamLast{{StreamKey: wire.StreamKey{Stream: stream}, Last: last}}})
 	held := &link.Held{}
-	for c := range s.checks {
-		held.Chunks = append(held.Chunks, &model.Chunk{ID: model.ChunkID(50 + c), Check: model.CheckID(10 + c), CheckName: s.name(c)})
+	names := make([]string, len(a.class.checks))
+	for name, c := range a.class.index {
+		names[c] = name
+	}
+	for c, name := range names {
+		held.Chunks = append(held.Chunks, &model.Chunk{ID: model.ChunkID(50 + c), Check: model.CheckID(10 + c), CheckName: name})
 	}
 	a.assign(held)
 	return x, nil
@@ -152,8 +158,17 @@ func (x *idealSession) SendFrame(key wire.StreamKey, last uint64, frame []byte) 
 	}
 	x.srv.mu.Lock()
 	x.sent = append(x.sent, sent{key, first, signals})
+	wait := x.srv.commit
+	if x.srv.perSecond > 0 { // one after the other
+		now := time.Now()
+		if x.srv.busy.Before(now) {
+			x.srv.busy = now
+		}
+		x.srv.busy = x.srv.busy.Add(time.Duration(len(signals)) * time.Second / time.Duration(x.srv.perSecond))
+		wait += x.srv.busy.Sub(now)
+	}
 	x.srv.mu.Unlock()
-	time.AfterFunc(x.srv.commit, x.keep)
+	time.AfterFunc(wait, x.keep)
 	return nil
 }
 
@@ -189,6 +204,9 @@ func (x *idealSession) keep() {
 		f := right
 		if s.fault != nil {
 			f = s.fault(number, &signals[i])
+		}
+		if signals[i].Kind == wire.SignalResult && signals[i].Chunk == wrongChunk {
+			f = refuse
 		}
 		if f == mute {
 			continue
@@ -241,12 +259,18 @@ func (s *ideal) Each(_ context.Context, fn func(Kept) error) error {
 // play runs the whole against an ideal server, on the bubble's clock.
 func play(t *testing.T, cfg Config, srv *ideal) *Report {
 	t.Helper()
+	srv.checks = max(srv.checks, 4)
+	cfg.Checks = srv.checks
+	return playOn(t, cfg, srv)
+}
+
+func playOn(t *testing.T, cfg Config, srv *ideal) *Report {
+	t.Helper()
 	var rep *Report
 	synctest.Test(t, func(t *testing.T) {
 		srv.nodes = map[wire.StreamID]*idealNode{}
-		srv.checks = max(srv.checks, 4)
 		srv.commit = 4 * time.Millisecond
-		cfg.Server, cfg.Before, cfg.Checks = "127.0.0.1:1", srv, srv.checks
+		cfg.Server, cfg.Before = "127.0.0.1:1", srv
 		cfg, err := cfg.withDefaults()
 		if err != nil {
 			t.Fatal(err)
@@ -425,7 +449,8 @@ func TestOutputsDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	changed := 0
 	for seq := range uint64(20_000) {
-		out, status := d.Result(nil, int(seq%7), int(seq%40), nil, seq, model.OK)
+		status := d.Status(int(seq%7), int(seq%40), nil, seq, model.OK, false)
+		out := d.Output(nil, int(seq%7), int(seq%40), nil, seq, status)
 		if len(out) != 100 || seen[string(out)] {
 			t.Fatalf("output %q", out)
 		}

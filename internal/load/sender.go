@@ -12,44 +12,104 @@ const tick = 2 * time.Millisecond
 
 // slot is one check of one agent in the timetable.
 type slot struct {
-	offset int64 // within the interval, ns
+	offset int64 // within the interval, ns of virtual time
 	agent  int32
 	check  int16
 }
 
-// sender plays the timetable of its agents: each check of each agent has its own
-// fixed offset within the interval, as with real agents.
-type sender struct {
-	run      *run
-	agents   []*agent
-	interval int64  // ns
-	slots    []slot // by offset
-	linger   dues
+// lane is the slots of one interval, by offset, played again and again.
+type lane struct {
+	interval int64
+	slots    []slot
+	next     int
+	cycle    uint32 // how often it was played
 }
 
+// due is the virtual time of the next slot.
+func (l *lane) due() int64 { return int64(l.cycle)*l.interval + l.slots[l.next].offset }
+
+func (l *lane) step() {
+	if l.next++; l.next == len(l.slots) {
+		l.next, l.cycle = 0, l.cycle+1
+	}
+}
+
+// sender plays the timetable of its agents: each check of each agent has its own
+// fixed offset within its interval, as with real agents.
+type sender struct {
+	run    *run
+	agents []*agent
+	book   *book
+	lanes  []*lane // by interval
+	linger dues
+	second int // of the timetable …
+	made   uint32
+}
+
+// newSender lays out the timetable; interval, where it is not zero, is every check's.
 func newSender(r *run, agents []*agent, interval time.Duration) *sender {
-	s := &sender{run: r, agents: agents, interval: int64(interval), slots: make([]slot, 0, len(agents)*r.cfg.Checks)}
+	s := &sender{run: r, agents: agents, book: newBook(r)}
 	for i, a := range agents {
-		for c := range r.cfg.Checks {
-			at := share(mix(r.cfg.Seed ^ uint64(a.index)<<16 ^ uint64(c)))
-			s.slots = append(s.slots, slot{int64(at * float64(interval)), int32(i), int16(c)})
+		for c := range a.class.checks {
+			every := a.class.checks[c].interval
+			if interval > 0 {
+				every = int64(interval)
+			}
+			l := s.lane(every)
+			l.slots = append(l.slots, slot{int64(a.offset(c) * float64(every)), int32(i), int16(c)})
 		}
 	}
-	slices.SortFunc(s.slots, func(a, b slot) int { return cmp.Compare(a.offset, b.offset) })
+	for _, l := range s.lanes {
+		slices.SortFunc(l.slots, func(a, b slot) int {
+			return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.agent, b.agent), cmp.Compare(a.check, b.check))
+		})
+	}
+	slices.SortFunc(s.lanes, func(a, b *lane) int { return cmp.Compare(a.interval, b.interval) })
 	return s
 }
 
-// play sends what the timetable says between two instants, in the order in which it
-// was meant to happen, and returns when the last frame has left.
-func (s *sender) play(ctx context.Context, begin, end int64) {
-	next, cycle := 0, begin
+// offset is when in its interval a check runs, from 0 to 1.
+func (a *agent) offset(c int) float64 {
+	return share(mix(a.run.cfg.Scenario.Seed ^ uint64(a.class.number)<<48 ^ uint64(a.index)<<16 ^ uint64(c)))
+}
+
+func (s *sender) lane(interval int64) *lane {
+	for _, l := range s.lanes {
+		if l.interval == interval {
+			return l
+		}
+	}
+	l := &lane{interval: interval}
+	s.lanes = append(s.lanes, l)
+	return l
+}
+
+// earliest is the lane whose next slot is due first; nil: there is none.
+func (s *sender) earliest() (first *lane, virtual int64) {
+	virtual = never
+	for _, l := range s.lanes {
+		if at := l.due(); at < virtual {
+			first, virtual = l, at
+		}
+	}
+	return first, virtual
+}
+
+// newScoreWithin is for how long a sender may sleep: a phase that ends early is heard of.
+const newScoreWithin = 50 * time.Millisecond
+
+// play sends what the timetable says, in the order in which it was meant to happen, and
+// returns when the last frame has left.
+func (s *sender) play(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	now := s.run.now()
+	defer s.count(-1)
+	now, hint := s.run.now(), 0
 	for {
+		l, virtual := s.earliest()
 		result, leave := int64(never), int64(never)
-		if at := cycle + s.slots[next].offset; at < end {
-			result = at
+		if l != nil {
+			result = s.run.present().real(virtual, &hint)
 		}
 		if len(s.linger) > 0 {
 			leave = s.linger[0].due
@@ -63,38 +123,60 @@ func (s *sender) play(ctx context.Context, begin, end int64) {
 				return
 			}
 			if now = s.run.now(); at > now {
-				timer.Reset(max(time.Duration(at-now), tick))
+				sleep := max(time.Duration(at-now), tick)
+				if s.run.steps {
+					sleep = min(sleep, newScoreWithin)
+				}
+				timer.Reset(sleep)
 				select {
 				case <-ctx.Done():
 					return
 				case <-timer.C:
 				}
-				now = s.run.now()
+				if now = s.run.now(); at > now+int64(tick) {
+					hint = 0 // what was due may not be any more
+					continue
+				}
 			}
 		}
 		if leave <= result {
 			s.leave()
 			continue
 		}
-		s.result(s.slots[next], result)
-		if next++; next == len(s.slots) {
-			next, cycle = 0, cycle+s.interval
-		}
+		s.result(l.slots[l.next], result, l.cycle)
+		l.step()
 	}
 }
 
 const never = 1<<63 - 1
 
-func (s *sender) result(at slot, intended int64) {
+// result makes the result of a slot; a machine that stands still makes none.
+func (s *sender) result(at slot, intended int64, cycle uint32) {
 	a := s.agents[at.agent]
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	full, began := a.add(int(at.check), intended)
+	if a.fate.dead {
+		return
+	}
+	s.count(s.run.secondOf(intended))
+	full, began := a.add(int(at.check), intended, cycle)
 	if full {
 		a.leave(intended)
 	} else if began {
 		s.linger.push(lingering{a, a.filling, a.filling.first, a.filling.due})
 	}
+}
+
+// count is one more result of a second of the timetable; another second hands over the
+// one before.
+func (s *sender) count(second int) {
+	if second != s.second {
+		if s.second >= 0 && s.made > 0 {
+			s.book.offer(s.second, s.made)
+		}
+		s.second, s.made = second, 0
+	}
+	s.made++
 }
 
 func (s *sender) leave() {

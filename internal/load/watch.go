@@ -6,89 +6,67 @@ import (
 	"time"
 )
 
-// Sample is one second of a run, for the progress line and the report.
-type Sample struct {
-	Second    int     `json:"second"` // since the measurement began; negative: warming up
-	Sent      uint64  `json:"sent"`   // results handed to sessions, per second
-	Acked     uint64  `json:"acked"`  // per second
-	Connected int     `json:"connected"`
-	ServerCPU float64 `json:"serverCpu,omitempty"` // cores
-	LoaderCPU float64 `json:"loaderCpu,omitempty"`
-	ServerRSS int64   `json:"serverRss,omitempty"` // bytes
-	LoaderRSS int64   `json:"loaderRss,omitempty"`
+// watch looks at a run every ten milliseconds: it samples it, reads both processes at the
+// ends of its parts, follows outages, and ends a phase of steps when one breaks.
+type watch struct {
+	run    *run
+	rep    *Report
+	beside sync.WaitGroup
+	meter  meter
 
-	// Of a scenario. Latencies in milliseconds, of what was acknowledged in this second.
-	Phase      string             `json:"phase,omitempty"`
-	Offered    uint64             `json:"offered,omitempty"` // meant to be sent in this second
-	Refused    uint64             `json:"refused,omitempty"`
-	Latency    *Latency           `json:"latencyMs,omitempty"`
-	Lag        float64            `json:"lagMs,omitempty"`      // of the generator, p99
-	Heap       float64            `json:"serverHeap,omitempty"` // bytes in use
-	Goroutines float64            `json:"serverGoroutines,omitempty"`
-	GC         float64            `json:"serverGcMs,omitempty"` // pauses in this second
-	Commits    float64            `json:"commits,omitempty"`    // of the journal
-	Syncs      float64            `json:"syncs,omitempty"`
-	CommitMs   float64            `json:"commitMs,omitempty"` // mean
-	Written    float64            `json:"written,omitempty"`  // bytes sent to storage by the server
-	Queues     map[string]float64 `json:"queues,omitempty"`   // depths, by name
+	next      int64 // sample, ns since the run was made
+	seconds   int   // of the timetable that have a sample
+	prev      usage
+	prevMeter metered
+	sent      uint64
+	acked     uint64
+
+	edges []usage     // at the beginning of each part, and at the end of the last
+	steps map[int]int // of phases of steps that broke: the part in which they did
+	bad   map[int][]string
+	asked int // parts that were judged as steps
 }
 
-// watch samples the run, measures both processes over the measured span, and does
-// what is to be done in the middle.
-func (r *run) watch(ctx context.Context, rep *Report, from, to time.Duration) {
-	middle, done := from+r.cfg.Duration/2, false
-	var beside sync.WaitGroup
-	defer beside.Wait()
+func newWatch(r *run, rep *Report) *watch {
+	return &watch{run: r, rep: rep, meter: meter{admin: r.cfg.AdminURL}, steps: map[int]int{}, bad: map[int][]string{}}
+}
+
+// watch ends with the last part, or with the outage in which that ended.
+func (w *watch) watch(ctx context.Context) {
+	r := w.run
+	defer w.beside.Wait()
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
-	var trouble outages
-	var lastSent, lastAcked uint64
-	next := from - r.cfg.Warmup + time.Second
-	prev := r.usage()
-	measured := false
+	w.beside.Go(func() { w.meter.run(asking) })
+	w.prev = r.usage()
+	ramp := r.now() + int64(time.Second)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(10 * time.Millisecond):
 		}
-		now := time.Duration(r.now())
-		if !measured && now >= from {
-			measured = true
-			rep.first = r.usage()
-			rep.first.metrics = readMetrics(r.cfg.AdminURL)
-		}
-		if !done && now >= middle {
-			done = true
-			if r.cfg.Storm {
-				trouble.storm(asking, r, &beside, now)
+		now, begin := r.now(), r.begin.Load()
+		if begin == 0 {
+			if r.ramp() > 0 && now >= ramp {
+				ramp += int64(time.Second)
+				w.sample(now, -1)
 			}
-			if r.cfg.Halfway != nil {
-				trouble.command = now
-				beside.Go(func() { rep.halfway = r.cfg.Halfway(ctx) })
-			}
-		}
-		trouble.look(asking, r, &beside, now)
-		if now >= to && rep.last.at == 0 {
-			rep.last = r.usage()
-			rep.last.metrics = readMetrics(r.cfg.AdminURL)
-		}
-		if now >= to && (!trouble.open() || now >= to+r.cfg.Drain) {
-			rep.Outages = trouble.list(from)
-			return
-		}
-		if now < next {
 			continue
 		}
-		next += time.Second
-		u := r.usage()
-		sent, acked := r.totals()
-		s := Sample{Second: int((now - from) / time.Second), Sent: sent - lastSent, Acked: acked - lastAcked, Connected: int(r.connected.Load()),
-			ServerCPU: u.server.cores(prev.server, u.at-prev.at), LoaderCPU: u.loader.cores(prev.loader, u.at-prev.at), ServerRSS: u.server.rss}
-		lastSent, lastAcked, prev = sent, acked, u
-		rep.Samples = append(rep.Samples, s)
-		if r.cfg.Progress != nil {
-			r.cfg.Progress(s)
+		if w.next == 0 {
+			w.next, w.prev = begin+int64(time.Second), r.usage()
+		}
+		w.pass(now)
+		r.trouble.look(asking, r, &w.beside, time.Duration(now))
+		if now >= w.next {
+			w.next += int64(time.Second)
+			w.sample(now, w.seconds)
+			w.seconds++
+		}
+		if end := r.present().end(); now >= end && (!r.trouble.open() || now >= end+int64(r.cfg.Drain)) {
+			w.rep.Outages = r.trouble.list(time.Duration(r.present().zero()))
+			return
 		}
 	}
 }

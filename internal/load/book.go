@@ -1,0 +1,150 @@
+package load
+
+import (
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// book is what the agents of one sender did: a tally for each measured part, and the
+// present second for the samples.
+type book struct {
+	of *run
+
+	mu      sync.Mutex
+	parts   []*tally          // nil where nothing was measured yet
+	resent  uint64            // signals sent again after a reconnect
+	reasons map[string]uint64 // refusals by code
+	wrong   uint64            // signals that had to be refused, and were acknowledged
+	offered []uint32          // results by the second in which they were meant to be made
+	second  second
+}
+
+// second is what happened since it was taken last.
+type second struct {
+	whole   *hdrhistogram.Histogram // of what was acknowledged
+	lag     *hdrhistogram.Histogram // of the generator
+	refused uint64
+}
+
+func newBook(r *run) *book {
+	return &book{of: r, reasons: map[string]uint64{}, second: newSecond()}
+}
+
+// newSecond has two digits of precision: enough for a plot, small enough to be made
+// anew each second.
+func newSecond() second {
+	return second{whole: hdrhistogram.New(1, maxLatency, 2), lag: hdrhistogram.New(1, maxLatency, 2)}
+}
+
+// tally is that of what was due at an instant; nil: it is not measured. Caller holds the
+// lock.
+func (b *book) tally(due int64) *tally {
+	s := b.of.present()
+	i := s.at(due)
+	if i < 0 || !s[i].measured {
+		return nil
+	}
+	for len(b.parts) <= i {
+		b.parts = append(b.parts, nil)
+	}
+	if b.parts[i] == nil {
+		b.parts[i] = newTally()
+	}
+	return b.parts[i]
+}
+
+// frame counts one that leaves the generator; its results belong to the parts in which
+// they were meant to be made.
+func (b *book) frame(f *frame, now int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	record(b.second.lag, now-f.due, 1)
+	if t := b.tally(f.each[0].intended); t != nil {
+		t.frames++
+		record(t.lag, now-f.due, 1)
+		_ = t.batches.RecordValue(int64(len(f.each)))
+	}
+	for from, to := 0, 0; from < len(f.each); from = to {
+		var t *tally
+		if t, to = b.alike(f, from, len(f.each)); t != nil {
+			t.results += uint64(to - from)
+		}
+	}
+}
+
+// alike is the tally of a frame's signals from one on, and the one behind the last that
+// belongs to it: mostly it is all of them. Caller holds the lock.
+func (b *book) alike(f *frame, from, to int) (*tally, int) {
+	s := b.of.present()
+	i := s.at(f.each[from].intended)
+	if s.at(f.each[to-1].intended) != i {
+		for to = from + 1; s.at(f.each[to].intended) == i; {
+			to++
+		}
+	}
+	return b.tally(f.each[from].intended), to
+}
+
+// spoolFull counts a result that a full spool did not take.
+func (b *book) spoolFull(intended int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t := b.tally(intended); t != nil {
+		t.dropped++
+	}
+}
+
+// offer notes how many results were meant to be made in a second of the timetable.
+func (b *book) offer(second int, results uint32) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.offered) <= second {
+		b.offered = append(b.offered, 0)
+	}
+	b.offered[second] += results
+}
+
+// take hands over the second, and begins another one.
+func (b *book) take() second {
+	fresh := newSecond()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fresh, b.second = b.second, fresh
+	return fresh
+}
+
+// part merges one part's tallies of all books into sum.
+func (r *run) part(sum *tally, i int) {
+	for _, s := range r.senders {
+		s.book.mu.Lock()
+		if i < len(s.book.parts) {
+			sum.merge(s.book.parts[i])
+		}
+		s.book.mu.Unlock()
+	}
+}
+
+// secondOf is the second of an instant since the timetable's beginning; negative: before
+// it, or nothing is timed by seconds.
+func (r *run) secondOf(at int64) int {
+	begin := r.begin.Load()
+	if begin == 0 || at < begin {
+		return -1
+	}
+	return int((at - begin) / int64(time.Second))
+}
+
+// offeredIn is how many results were meant to be made in a second since the timetable's
+// beginning.
+func (r *run) offeredIn(second int) (n uint64) {
+	for _, s := range r.senders {
+		s.book.mu.Lock()
+		if second >= 0 && second < len(s.book.offered) {
+			n += uint64(s.book.offered[second])
+		}
+		s.book.mu.Unlock()
+	}
+	return n
+}

@@ -1,0 +1,148 @@
+package load
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+// churn is how machines come and go by themselves, at the rates of their classes: who is
+// next, and when, follows from the seed.
+type churn struct {
+	run   *run
+	flows []*flow
+	back  []cue // machines that get their network again, the earliest first
+}
+
+// flow is one kind of coming and going of one class.
+type flow struct {
+	agents []*agent
+	random *rand.Rand
+	every  float64 // ns, mean
+	at     int64
+	do     func(ctx context.Context, a *agent)
+}
+
+// newChurn has a flow for each rate above zero.
+func (r *run) newChurn() *churn {
+	c := &churn{run: r}
+	begin := r.begin.Load()
+	for _, x := range r.classes {
+		agents := slices.DeleteFunc(slices.Clone(r.agents), func(a *agent) bool { return a.class != x })
+		spec := &x.spec.Churn
+		for i, k := range []struct {
+			rate scenario.Rate
+			do   func(ctx context.Context, a *agent)
+		}{
+			{spec.Reconnects, func(_ context.Context, a *agent) { a.reconnect(false) }},
+			{spec.Restarts, func(_ context.Context, a *agent) { a.reconnect(true) }},
+			{spec.Renames, r.rename},
+			{spec.Offline, c.offline(time.Duration(spec.OfflineFor))},
+		} {
+			perSecond := k.rate.PerSecond(len(agents))
+			if perSecond <= 0 || len(agents) == 0 {
+				continue
+			}
+			f := &flow{agents: agents, random: rand.New(rand.NewPCG(r.cfg.Scenario.Seed^0xc0ffee, uint64(x.number)<<8|uint64(i))), every: 1e9 / perSecond, at: begin, do: k.do}
+			f.wait()
+			c.flows = append(c.flows, f)
+		}
+	}
+	return c
+}
+
+// wait is until the next one: they come as independent people do.
+func (f *flow) wait() { f.at += int64(f.every * f.random.ExpFloat64()) }
+
+// next is the earliest of all; never: there is none.
+func (c *churn) next() cue {
+	first := cue{at: never}
+	if len(c.back) > 0 {
+		first = c.back[0]
+	}
+	for _, f := range c.flows {
+		if f.at < first.at {
+			first = cue{f.at, func(ctx context.Context) { f.do(ctx, f.agents[f.random.IntN(len(f.agents))]) }}
+		}
+	}
+	return first
+}
+
+// step goes on behind the earliest.
+func (c *churn) step() {
+	first := c.next().at
+	if len(c.back) > 0 && c.back[0].at == first {
+		c.back = c.back[1:]
+		return
+	}
+	for _, f := range c.flows {
+		if f.at == first {
+			f.wait()
+			return
+		}
+	}
+}
+
+// defaultOffline is for how long a machine has no network where the scenario does not say.
+const defaultOffline = 30 * time.Second
+
+// offline takes the network from a machine for a while; it goes on making results, and
+// sends them when it is back.
+func (c *churn) offline(length time.Duration) func(context.Context, *agent) {
+	length = cmp.Or(length, defaultOffline)
+	return func(_ context.Context, a *agent) {
+		if a.vanish(false) {
+			c.back = append(c.back, cue{c.run.now() + int64(length), func(context.Context) { a.appear() }})
+			slices.SortStableFunc(c.back, func(a, b cue) int { return cmp.Compare(a.at, b.at) })
+		}
+	}
+}
+
+// over brings all back.
+func (c *churn) over() {
+	for _, b := range c.back {
+		b.do(context.Background())
+	}
+	c.back = nil
+}
+
+// renames is how often nodes were to get another name.
+type renames struct {
+	asked, failed int
+	why           string // the last failure
+}
+
+// rename gives a node another name, or its old one again. It is the API that does it: the
+// machine hears of nothing.
+func (r *run) rename(ctx context.Context, a *agent) {
+	if r.cfg.API == nil {
+		return // the report is labelled
+	}
+	a.mu.Lock()
+	from := a.name
+	a.mu.Unlock()
+	old := MemberName(a.class.spec.Name, a.index)
+	to := old
+	if from == old {
+		to = fmt.Sprintf("%s-renamed", old)
+	}
+	_, err := r.cfg.API.RenameNode(ctx, Namespace, from, v1.NodeRename{To: to})
+	r.mu.Lock()
+	r.renames.asked++
+	if err != nil && ctx.Err() == nil {
+		r.renames.failed++
+		r.renames.why = err.Error()
+	}
+	r.mu.Unlock()
+	if err == nil {
+		a.mu.Lock()
+		a.name = to
+		a.mu.Unlock()
+	}
+}

@@ -1,0 +1,79 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// waitReady waits until every agent has a session and its checks.
+func (r *run) waitReady(ctx context.Context, rep *Report) error {
+	n := int64(r.cfg.Agents)
+	connected := false
+	patience := 30*time.Second + 2*r.ramp()/time.Duration(n)
+	began := time.Now()
+	idle, last := began, int64(0)
+	for r.ready.Load() < n {
+		if !connected && r.first.Load() == n {
+			connected = true
+			rep.ConnectSeconds = time.Since(began).Seconds()
+		}
+		if now := r.first.Load() + r.ready.Load(); now != last {
+			idle, last = time.Now(), now
+		}
+		if time.Since(idle) > patience {
+			return r.whyNot()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	rep.ReadySeconds = time.Since(began).Seconds()
+	if !connected {
+		rep.ConnectSeconds = rep.ReadySeconds
+	}
+	return nil
+}
+
+// whyNot explains why not all agents became ready.
+func (r *run) whyNot() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if welcomed := int(r.first.Load()); welcomed < r.cfg.Agents {
+		reason, most := "no answer", uint64(0)
+		for text, n := range r.failures {
+			if n > most {
+				reason, most = text, n
+			}
+		}
+		return model.Errorf(model.Unavailable, "%d of %d agents have a session; the others: %s", welcomed, r.cfg.Agents, reason).
+			WithHint("%s", r.howPrepared())
+	}
+	for _, x := range r.classes {
+		if x.fewest < len(x.checks) {
+			return model.Errorf(model.Invalid, "%d of %d agents hold their checks; of class %s an assignment with %d of %d was seen",
+				r.ready.Load(), r.cfg.Agents, x.spec.Name, max(0, x.fewest), len(x.checks)).WithHint("%s", r.howPrepared())
+		}
+	}
+	return model.Errorf(model.Unavailable, "%d of %d agents hold their checks", r.ready.Load(), r.cfg.Agents)
+}
+
+// howPrepared is what to type.
+func (r *run) howPrepared() string {
+	if r.cfg.isShort {
+		return fmt.Sprintf("muster load prepare --agents %d --checks %d", r.cfg.Fleet, r.cfg.Checks)
+	}
+	return "leave --server out: the run then has a server of its own"
+}
+
+// ramp is how long agents take to connect, one after the other.
+func (r *run) ramp() time.Duration {
+	if p := r.cfg.Scenario.Phases; len(p) > 0 {
+		return time.Duration(p[0].Ramp)
+	}
+	return 0
+}

@@ -1,0 +1,102 @@
+package load
+
+import (
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// slowLasts is for how long Slow is honoured, as agents do.
+const slowLasts = int64(60 * time.Second)
+
+// Welcomed: what the server keeps is acknowledged, the rest is sent again.
+func (a *agent) Welcomed(s *link.Session, w *wire.Welcome) { a.welcome(s, w) }
+
+func (a *agent) welcome(s session, w *wire.Welcome) {
+	a.mu.Lock()
+	a.session, a.node = s, w.Node
+	a.keepalive = int64(w.KeepaliveMs) * int64(time.Millisecond)
+	a.slowUntil = 0
+	if a.since == 0 {
+		a.run.first.Add(1)
+	}
+	a.since = max(1, a.run.now())
+	a.statsAt = a.since
+	last := wire.StreamLast{StreamKey: wire.StreamKey{Stream: a.stream}} // not named: nothing is kept
+	for _, l := range w.Last {
+		if l.StreamKey == last.StreamKey {
+			last = l
+		}
+	}
+	a.kept(last, false)
+	clear(a.ledger.void) // what is not kept is judged anew
+	for _, f := range a.held[:a.sent] {
+		a.book.mu.Lock()
+		a.book.resent += uint64(len(f.each) - f.done)
+		a.book.mu.Unlock()
+	}
+	a.sent = 0
+	a.pump()
+	a.count()
+	a.mu.Unlock()
+	a.run.welcomes.Add(1)
+}
+
+// Assigned: from now on results can name chunks.
+func (a *agent) Assigned(_ *link.Session, held *link.Held) { a.assign(held) }
+
+func (a *agent) assign(held *link.Held) {
+	set := a.run.checkSet(a.class, held)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.assigned = held // like an agent that has it on disk: the next session need not send it again
+	if set == nil || a.set != nil {
+		return // not yet all checks, or a change during the run: play what we began with
+	}
+	a.set = set
+	a.status = make([]model.Status, len(set.chunks))
+	a.ledger.states = make([]entry, len(set.chunks))
+	a.run.ready.Add(1)
+}
+
+// Acked counts what is kept and what is refused, and goes on sending.
+func (a *agent) Acked(_ *link.Session, ack *wire.Ack) { a.ack(ack) }
+
+func (a *agent) ack(ack *wire.Ack) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.run.acking(a.since)
+	for i := range ack.Refused {
+		a.refuse(&ack.Refused[i])
+	}
+	for _, l := range ack.Last {
+		a.kept(l, true)
+	}
+	a.pump()
+}
+
+// RunNow is answered and not played: a simulated machine has nothing to run. Nobody's
+// answer is waited for in a measured run.
+func (a *agent) RunNow(s *link.Session, r *wire.Run) {
+	if r.ID == 0 || r.Cancel {
+		return
+	}
+	_ = s.Answer(&wire.Ran{ID: r.ID, Output: []byte("a simulated agent runs nothing\n"), Done: true, DurationMs: 5})
+}
+
+// Slow is done as agents do: for a minute frames linger longer and nothing leaves
+// before. It is counted, because a server that asks for it is overloaded.
+func (a *agent) Slow(_ *link.Session, linger time.Duration, reason string) {
+	a.mu.Lock()
+	a.slowUntil, a.slowFor = a.run.now()+slowLasts, int64(linger)
+	a.mu.Unlock()
+	a.run.slowed.Add(1)
+	a.run.cfg.Log.Debug("server asks to slow down", "agent", a.name, "linger", linger, "reason", reason)
+}
+
+// Leaving: Read ends next, and live comes back after the time that the server names.
+func (a *agent) Leaving(*link.Session, time.Duration, string) {}
+
+var _ link.Handler = (*agent)(nil)

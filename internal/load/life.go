@@ -1,0 +1,217 @@
+package load
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// fate is what a scenario does to a machine. Guarded by the agent's lock.
+type fate struct {
+	line    *cable        // of the present session
+	back    chan struct{} // the machine is off the network until it is closed; nil: it is on it
+	dead    bool          // off because it stands still: it makes no results either
+	excused bool          // that it has no session is the scenario's doing, and no outage
+	counted bool          // among the connected
+	wrong   bool          // sends results that must be refused, too
+	boots   uint16
+	forced  map[int16]forced // statuses that a fault gives to checks
+}
+
+// forced is a status that a fault gives to a state.
+type forced struct {
+	status model.Status
+	told   bool // a result had it
+	over   bool // the next result has the state's own again
+}
+
+// cable is the connection of one agent. Where the network is gone, what is written is lost.
+type cable struct {
+	*net.TCPConn
+	lost atomic.Bool
+}
+
+func (l *cable) Write(p []byte) (int, error) {
+	if l.lost.Load() {
+		return len(p), nil
+	}
+	return l.TCPConn.Write(p)
+}
+
+// cableOf is the context's key of the agent whose connection is opened.
+type cableOf struct{}
+
+// strung hands a new connection to the agent that opens it.
+func strung(ctx context.Context, c net.Conn) net.Conn {
+	tcp, isTCP := c.(*net.TCPConn)
+	a, _ := ctx.Value(cableOf{}).(*agent)
+	if !isTCP || a == nil {
+		return c
+	}
+	l := &cable{TCPConn: tcp}
+	a.mu.Lock()
+	a.fate.line = l
+	l.lost.Store(a.fate.back != nil)
+	a.mu.Unlock()
+	return l
+}
+
+// vanish takes a machine off the network without a word; a dead one makes nothing either.
+// It says whether it was there.
+func (a *agent) vanish(dead bool) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f := &a.fate
+	if f.back != nil {
+		return false
+	}
+	f.back, f.dead = make(chan struct{}), dead
+	if f.line != nil {
+		f.line.lost.Store(true)
+	}
+	a.excuse()
+	return true
+}
+
+// appear undoes vanish: a dead machine has booted, and what was spooled is sent.
+func (a *agent) appear() {
+	a.mu.Lock()
+	f := &a.fate
+	if f.back == nil {
+		a.mu.Unlock()
+		return
+	}
+	if f.dead {
+		f.boots++
+		f.dead = false
+	}
+	close(f.back)
+	f.back = nil
+	s, l := a.session, f.line
+	a.mu.Unlock()
+	hangUp(s, l)
+}
+
+// reconnect ends a session from the agent's side; rebooted: the next one is of another
+// boot.
+func (a *agent) reconnect(rebooted bool) {
+	a.mu.Lock()
+	if a.session == nil || a.fate.back != nil {
+		a.mu.Unlock()
+		return
+	}
+	if rebooted {
+		a.fate.boots++
+	}
+	a.excuse()
+	s := a.session
+	a.mu.Unlock()
+	s.Close()
+}
+
+func hangUp(s session, l *cable) {
+	if s != nil {
+		s.Close()
+	}
+	if l != nil {
+		l.Close()
+	}
+}
+
+// excuse says that the session ends because the scenario wants it. Caller holds the lock.
+func (a *agent) excuse() {
+	a.uncount()
+	if !a.fate.excused {
+		a.fate.excused = true
+		a.run.excused.Add(1)
+	}
+}
+
+// uncount takes it from the connected. Caller holds the lock.
+func (a *agent) uncount() {
+	if a.fate.counted {
+		a.fate.counted = false
+		a.run.connected.Add(-1)
+	}
+}
+
+// count puts it among the connected. Caller holds the lock.
+func (a *agent) count() {
+	f := &a.fate
+	if !f.counted && f.back == nil {
+		f.counted = true
+		a.run.connected.Add(1)
+	}
+	if f.excused && f.back == nil {
+		f.excused = false
+		a.run.excused.Add(-1)
+	}
+}
+
+// await waits until the machine is on the network; false: the run is over first.
+func (a *agent) await(ctx context.Context) bool {
+	a.mu.Lock()
+	back := a.fate.back
+	a.mu.Unlock()
+	if back != nil {
+		select {
+		case <-ctx.Done():
+		case <-back:
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// bootID is another one after each boot. Caller holds the lock.
+func (a *agent) bootID() string {
+	if a.fate.boots == 0 {
+		return a.run.bootID
+	}
+	return uuid.NewSHA1(a.uid, []byte{byte(a.fate.boots), byte(a.fate.boots >> 8)}).String()
+}
+
+// force gives checks a status until it is taken back.
+func (a *agent) force(checks []int, status model.Status) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.fate.forced == nil {
+		a.fate.forced = map[int16]forced{}
+	}
+	for _, c := range checks {
+		a.fate.forced[int16(c)] = forced{status: status}
+	}
+}
+
+// release takes it back with each check's next result.
+func (a *agent) release(checks []int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range checks {
+		if f, ok := a.fate.forced[int16(c)]; ok {
+			f.over = true
+			a.fate.forced[int16(c)] = f
+		}
+	}
+}
+
+// told is the status that a result of check c has instead of its own, and whether that
+// is another than the one before. Caller holds the lock.
+func (f *fate) told(c int, own model.Status, changed bool) (model.Status, bool) {
+	x, ok := f.forced[int16(c)]
+	switch {
+	case !ok:
+		return own, changed
+	case x.over:
+		delete(f.forced, int16(c))
+		return own, true
+	case x.told:
+		return x.status, false
+	}
+	x.told = true
+	f.forced[int16(c)] = x
+	return x.status, true
+}

@@ -1,0 +1,140 @@
+package load
+
+import (
+	"fmt"
+	"time"
+)
+
+// Kinds of phases.
+const (
+	kindRamp  = "ramp"
+	kindStep  = "step"
+	kindSoak  = "soak"
+	kindDrain = "drain"
+)
+
+// phaseName is a phase's for people; a step's has its rate.
+func (r *run) phaseName(p part) string {
+	phase := &r.cfg.Scenario.Phases[p.phase]
+	name := phase.Name
+	if name == "" {
+		name = phase.Kind()
+	}
+	if phase.Step > 0 {
+		name += fmt.Sprintf(" ×%.4g", p.rate)
+	}
+	return name
+}
+
+// phaseAt is the name of the phase of an instant; empty: none.
+func (r *run) phaseAt(at int64) string {
+	s := r.present()
+	if i := s.at(at); i >= 0 {
+		return r.phaseName(s[i])
+	}
+	return ""
+}
+
+// pass reads both processes where a part begins or ends, and judges steps.
+func (w *watch) pass(now int64) {
+	s := w.run.present()
+	for n := len(w.edges); n <= len(s) && len(s) > 0; n++ {
+		at := s.end()
+		if n < len(s) {
+			at = s[n].from
+		}
+		if now < at {
+			break
+		}
+		u := w.run.usage()
+		if n < len(s) && s[n].measured || n > 0 && s[n-1].measured {
+			u.metrics = readMetrics(w.run.cfg.AdminURL)
+		}
+		w.edges = append(w.edges, u)
+	}
+	w.step(now)
+}
+
+// used is what part i used; nothing while it lasts.
+func (w *watch) used(i int, g *gained) {
+	if i+1 < len(w.edges) {
+		g.add(w.edges[i], w.edges[i+1])
+	}
+}
+
+// counts says whether a part is among what the run's figures are of: a step that broke
+// is not, nor what was begun before that was known.
+func (w *watch) counts(i int) bool {
+	p := w.run.present()[i]
+	broke, ok := w.steps[p.phase]
+	return p.measured && (!ok || i < broke)
+}
+
+// stretch is what some parts came to.
+func (w *watch) stretch(parts ...int) (Played, *tally, *gained) {
+	r, s := w.run, w.run.present()
+	t, g, length := newTally(), &gained{}, time.Duration(0)
+	for _, i := range parts {
+		r.part(t, i)
+		w.used(i, g)
+		length += time.Duration(s[i].to - s[i].from)
+	}
+	first, last := s[parts[0]], s[parts[len(parts)-1]]
+	p := Played{
+		Name: r.phaseName(first), Kind: r.cfg.Scenario.Phases[first.phase].Kind(), From: r.since(first.from), To: r.since(last.to), Rate: first.rate,
+		Offered: float64(t.results+t.dropped) / length.Seconds(), Acknowledged: float64(t.acked) / length.Seconds(), Refused: t.refused, SpoolFull: t.dropped,
+		Latency: latency(t.whole), BeyondLinger: latency(t.beyond), Lag: latency(t.lag),
+	}
+	p.Server, p.Loader = g.usages(t.results)
+	return p, t, g
+}
+
+// since is an instant in seconds since the measurement began.
+func (r *run) since(at int64) float64 { return time.Duration(at - r.present().zero()).Seconds() }
+
+// finish writes the report's figures: of each phase, and of all that counts.
+func (w *watch) finish() {
+	r, rep, s := w.run, w.rep, w.run.present()
+	w.amend()
+	sum, used := newTally(), &gained{}
+	rep.measured = 0
+	for i := 0; i < len(s); i++ {
+		if !s[i].measured {
+			continue
+		}
+		if broke, ok := w.steps[s[i].phase]; ok && i > broke {
+			continue
+		}
+		p, t, _ := w.stretch(i)
+		p.Missed = w.bad[i]
+		if w.counts(i) {
+			sum.merge(t)
+			w.used(i, used)
+			rep.measured += time.Duration(s[i].to - s[i].from)
+		}
+		w.judgePhase(&p, i)
+		rep.Phases = append(rep.Phases, p)
+	}
+	for i := range r.senders {
+		b := r.senders[i].book
+		rep.Resent += b.resent
+		rep.wrongKept += b.wrong
+		for k, n := range b.reasons {
+			if rep.Refusals == nil {
+				rep.Refusals = map[string]uint64{}
+			}
+			rep.Refusals[k] += n
+		}
+	}
+	rep.Slowed, rep.wrongSent = int(r.slowed.Load()), r.wrong.Load()
+	if ramp := r.ramp(); ramp > 0 {
+		from := float64(-r.begun()) / 1e9
+		rep.Phases = append([]Played{{Name: kindRamp, Kind: kindRamp, From: from, To: from + rep.ReadySeconds}}, rep.Phases...)
+	}
+	rep.Phases = append(rep.Phases, Played{Name: kindDrain, Kind: kindDrain, From: r.since(s.end()), To: r.since(r.drained)})
+	rep.finish(r.cfg, sum, used)
+	rep.judge(r.cfg)
+}
+
+// begun is how long before the measurement the agents began to connect, ns.
+func (r *run) begun() int64 { return r.present().zero() - r.opened }

@@ -1,0 +1,119 @@
+package load
+
+import (
+	"math"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Sample is one second of a run, for the progress line and the report.
+type Sample struct {
+	Second    int     `json:"second"` // since the measurement began; negative: warming up
+	Sent      uint64  `json:"sent"`   // results handed to sessions, per second
+	Acked     uint64  `json:"acked"`  // per second
+	Connected int     `json:"connected"`
+	ServerCPU float64 `json:"serverCpu,omitempty"` // cores
+	LoaderCPU float64 `json:"loaderCpu,omitempty"`
+	ServerRSS int64   `json:"serverRss,omitempty"` // bytes
+	LoaderRSS int64   `json:"loaderRss,omitempty"`
+
+	// Of a scenario. Latencies in milliseconds, of what was acknowledged in this second.
+	Phase      string             `json:"phase,omitempty"`
+	Offered    uint64             `json:"offered,omitempty"` // meant to be sent in this second
+	Refused    uint64             `json:"refused,omitempty"`
+	Latency    *Latency           `json:"latencyMs,omitempty"`
+	Lag        float64            `json:"lagMs,omitempty"`      // of the generator, p99
+	Heap       float64            `json:"serverHeap,omitempty"` // bytes in use
+	Goroutines float64            `json:"serverGoroutines,omitempty"`
+	GC         float64            `json:"serverGcMs,omitempty"` // pauses in this second
+	Commits    float64            `json:"commits,omitempty"`    // of the journal
+	Syncs      float64            `json:"syncs,omitempty"`
+	CommitMs   float64            `json:"commitMs,omitempty"` // mean
+	Written    float64            `json:"written,omitempty"`  // bytes sent to storage by the server
+	Queues     map[string]float64 `json:"queues,omitempty"`   // depths, by name
+
+	second int   // of the timetable; -1: before it
+	at     int64 // when it was taken, ns since the run was made
+}
+
+// sample looks at the second that has just ended.
+func (w *watch) sample(now int64, second int) {
+	r, u := w.run, w.run.usage()
+	sent, acked := r.totals()
+	span := u.at - w.prev.at
+	s := Sample{second: second, at: now, Sent: sent - w.sent, Acked: acked - w.acked, Connected: int(r.connected.Load()),
+		ServerCPU: u.server.cores(w.prev.server, span), LoaderCPU: u.loader.cores(w.prev.loader, span),
+		ServerRSS: u.server.rss, LoaderRSS: u.loader.rss}
+	if u.server.same(w.prev.server) && span > 0 {
+		s.Written = float64(u.server.written-w.prev.server.written) / span.Seconds()
+	}
+	w.sent, w.acked, w.prev = sent, acked, u
+	if second < 0 {
+		s.Phase = kindRamp
+		s.Second = -int(math.Ceil((r.ramp() - time.Duration(now)).Seconds())) - 1 // about: it is set right in the end
+	} else {
+		s.Second = int((now - r.present().zero()) / int64(time.Second))
+		s.Phase = r.phaseAt(r.begin.Load() + int64(second)*int64(time.Second))
+		w.latencies(&s)
+	}
+	w.inside(&s)
+	w.rep.Samples = append(w.rep.Samples, s)
+	if r.cfg.Progress != nil {
+		r.cfg.Progress(s)
+	}
+}
+
+// latencies takes what the books have of the second.
+func (w *watch) latencies(s *Sample) {
+	r := w.run
+	whole, lag := hdrhistogram.New(1, maxLatency, 3), hdrhistogram.New(1, maxLatency, 2)
+	for _, x := range r.senders {
+		t := x.book.take()
+		whole.Merge(t.whole)
+		lag.Merge(t.lag)
+		s.Refused += t.refused
+	}
+	s.Offered = r.offeredIn(s.second)
+	s.Lag = float64(lag.ValueAtQuantile(99)) / 1000
+	if whole.TotalCount() > 0 {
+		l := latency(whole)
+		s.Latency = &l
+	}
+	if r.cfg.Second != nil {
+		r.cfg.Second(r.epoch.Add(time.Duration(r.begin.Load())+time.Duration(s.second)*time.Second), whole)
+	}
+}
+
+// inside fills in what the server said of itself since the sample before.
+func (w *watch) inside(s *Sample) {
+	m, before := w.meter.read(), w.prevMeter
+	if m.at == before.at || m.sums == nil {
+		return
+	}
+	w.prevMeter = m
+	s.Heap, s.Goroutines, s.Queues = m.sums["go_memstats_heap_alloc_bytes"], m.sums["go_goroutines"], m.queues
+	if before.sums == nil {
+		return
+	}
+	gained := func(name string) float64 { return max(0, m.sums[name]-before.sums[name]) }
+	span := m.at.Sub(before.at).Seconds()
+	s.GC = 1000 * gained("go_gc_duration_seconds_sum") / span
+	s.Commits, s.Syncs = gained("muster_journal_commit_entries_count")/span, gained("muster_journal_syncs_total")/span
+	if n := gained("muster_journal_commit_seconds_count"); n > 0 {
+		s.CommitMs = 1000 * gained("muster_journal_commit_seconds_sum") / n
+	}
+}
+
+// amend sets right what was not known yet when samples were taken.
+func (w *watch) amend() {
+	zero := w.run.present().zero()
+	for i := range w.rep.Samples {
+		s := &w.rep.Samples[i]
+		if s.second < 0 {
+			s.Second = -int(math.Ceil(time.Duration(zero - s.at).Seconds()))
+			continue
+		}
+		s.Offered = w.run.offeredIn(s.second)
+	}
+}

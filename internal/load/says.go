@@ -1,0 +1,103 @@
+package load
+
+import (
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// newGenerator is what a scenario's check says.
+func newGenerator(seed uint64, k *scenario.Check) Generator {
+	if k.Changes > 0 && len(k.Status) == 0 && k.Flapping == 0 && k.Output.Like == scenario.Digits {
+		return &distinct{size: max(minOutput, k.Output.Length()), changes: k.Changes, seed: seed}
+	}
+	s := &says{seed: seed, flapping: k.Flapping, like: k.Output.Like, size: int(k.Output.Bytes)}
+	if s.like == "" || s.like == scenario.Digits {
+		s.like, s.size = "", max(minOutput, k.Output.Length())
+	}
+	same, left := 0.0, 1.0
+	for name, part := range k.Status {
+		if status, ok := model.ParseStatus(name); ok && status != model.OK {
+			s.mix[status] = part
+			left -= part
+			same += part * part
+		}
+	}
+	s.mix[model.OK] = max(0, left)
+	if same += left * left; same < 1 {
+		s.change = k.Changes / (1 - same)
+	}
+	return s
+}
+
+// says is what a plug-in says. Its states have the statuses of a mix: each keeps its own
+// until it is drawn anew, which happens so often that the share of results that change
+// the status is as asked; some change with every result.
+type says struct {
+	seed     uint64
+	mix      [4]float64 // share of each status
+	change   float64    // share of results before which the status is drawn anew
+	flapping float64    // share of the states that change with every result
+	like     string     // empty: digits
+	size     int        // of outputs; 0: as long as the plug-in's words
+}
+
+func (s *says) Status(a, c int, _ *model.Chunk, seq uint64, before model.Status, first bool) model.Status {
+	own := mix(s.seed ^ uint64(a)<<32 ^ uint64(c))
+	if share(mix(own)) < s.flapping {
+		if first || before != model.OK {
+			return model.OK
+		}
+		return model.Critical
+	}
+	if first {
+		return s.draw(share(own))
+	}
+	r := mix(own ^ seq)
+	if share(r) >= s.change {
+		return before
+	}
+	return s.draw(share(mix(r)))
+}
+
+// draw is a status of the mix.
+func (s *says) draw(at float64) model.Status {
+	for status, part := range s.mix {
+		if at -= part; at < 0 {
+			return model.Status(status)
+		}
+	}
+	return model.OK
+}
+
+func (s *says) Output(dst []byte, a, c int, chunk *model.Chunk, seq uint64, status model.Status) []byte {
+	r := mix(s.seed ^ uint64(a)<<40 ^ uint64(c)<<20 ^ seq)
+	if s.like == "" {
+		return (&distinct{size: s.size, seed: s.seed}).Output(dst, a, c, chunk, seq, status)
+	}
+	from := len(dst)
+	dst = fillIn(dst, scenario.Words(s.like, status), r)
+	switch {
+	case s.size == 0:
+		return dst
+	case len(dst)-from < s.size:
+		return fillUp(append(dst, '\n'), from+s.size, r)
+	}
+	return dst[:from+s.size]
+}
+
+// fillIn appends words with a random digit for each #.
+func fillIn(dst []byte, words string, r uint64) []byte {
+	left := 0
+	for i := range len(words) {
+		if words[i] != '#' {
+			dst = append(dst, words[i])
+			continue
+		}
+		if left == 0 {
+			r, left = mix(r), 16
+		}
+		dst = append(dst, '0'+byte(r&15*10>>4))
+		r, left = r>>4, left-1
+	}
+	return dst
+}

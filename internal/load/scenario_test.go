@@ -1,0 +1,266 @@
+package load
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// towns is a scenario of two classes: checks of two intervals, and phases.
+func towns(phases ...scenario.Phase) *scenario.Scenario {
+	return &scenario.Scenario{Name: "towns", Seed: 5, Phases: phases, Agents: []scenario.Class{
+		{Name: "web", Count: 20, Linger: sec(1), Checks: []scenario.Check{
+			{Name: "disk", Interval: sec(2), Output: scenario.Output{Like: "disk"}, Status: map[string]float64{"WARNING": 0.2}, Changes: 0.05},
+			{Name: "port", Count: 3, Interval: sec(1)}}},
+		{Name: "db", Count: 10, PerFrame: 2, Checks: []scenario.Check{{Name: "disk", Interval: sec(1), Flapping: 0.3}}},
+	}}
+}
+
+// Ten seconds at the scenario's own rate are 20×(0.5+3) + 10 results a second; at half
+// as many again, half as many more. Every state is compared with the view.
+func TestScenarioIsPlayed(t *testing.T) {
+	sc := towns(scenario.Phase{Ramp: sec(5)}, scenario.Phase{Steady: sec(14), Warmup: sec(4)}, scenario.Phase{Name: "more", Steady: sec(10), Rate: 1.5}, scenario.Phase{Drain: sec(5)})
+	cfg := Config{Scenario: sc}
+	var samples []Sample
+	cfg.Progress = func(s Sample) { samples = append(samples, s) }
+	rep := playOn(t, cfg, &ideal{})
+	if !rep.OK() || len(rep.Verdict) > 0 || rep.Balance.Compared != 20*4+10 {
+		t.Fatalf("%v, %+v", rep.Verdict, rep.Balance)
+	}
+	if len(rep.Phases) != 4 || rep.Phases[0].Kind != "ramp" || rep.Phases[2].Name != "more" || rep.Phases[3].Kind != "drain" {
+		t.Fatalf("phases %+v", rep.Phases)
+	}
+	steady, more := rep.Phases[1], rep.Phases[2]
+	near := func(got, want float64) bool { return math.Abs(got-want) < 0.04*want }
+	if !near(steady.Offered, 80) || !near(steady.Acknowledged, 80) || !near(more.Offered, 120) || !near(rep.Rate, 100) || rep.ConnectSeconds < 4.5 {
+		t.Errorf("offered %.1f, then %.1f; %.1f/s over both; connected after %.2f s", steady.Offered, more.Offered, rep.Rate, rep.ConnectSeconds)
+	}
+	if steady.From != 0 || steady.To != 10 || more.From != 10 || more.To != 20 || rep.Phases[0].From > -8.5 {
+		t.Errorf("times: %+v %+v, ramp from %.1f", steady, more, rep.Phases[0].From)
+	}
+	// A class that closes its frames has less to wait for than one that lingers.
+	if rep.Batch.Max < 3 || rep.Latency.Max < 900 || rep.Latency.Max > 1020 || len(rep.Curve) < 20 || rep.Curve[len(rep.Curve)-1].Ms > rep.Latency.Max+10 {
+		t.Errorf("batch %+v, latency %+v, %d points", rep.Batch, rep.Latency, len(rep.Curve))
+	}
+	offered := uint64(0)
+	for _, s := range rep.Samples {
+		offered += s.Offered
+		if s.Second >= 0 && s.Second < 19 && (s.Latency == nil || s.Latency.P50 <= 0 || s.Phase == "" || s.Offered < 60) {
+			t.Errorf("sample %+v", s)
+		}
+	}
+	if want := 80*14 + 120*10; !near(float64(offered), float64(want)) || rep.Samples[0].Phase != "ramp" || rep.Samples[0].Second > -7 || len(samples) != len(rep.Samples) {
+		t.Errorf("%d offered in all samples, want %d; the first is %+v", offered, want, rep.Samples[0])
+	}
+}
+
+// A server that takes 130 results a second, and no more, is found by steps.
+func TestStepsFindTheLimit(t *testing.T) {
+	sc := towns(scenario.Phase{Step: sec(10), By: 0.5, To: 4}, scenario.Phase{Name: "after", Steady: sec(5), Rate: 0.5})
+	sc.Objectives = map[string]scenario.Limit{"p99": "2s", "rate": "100"}
+	srv := &ideal{perSecond: 130}
+	rep := playOn(t, Config{Scenario: sc}, srv)
+	var names []string
+	for _, p := range rep.Phases {
+		names = append(names, p.Name)
+	}
+	if got := strings.Join(names, ", "); got != "step ×1, step ×1.5, step ×2, after, drain" {
+		t.Fatalf("phases %s", got)
+	}
+	if broken := rep.Phases[2]; len(broken.Missed) == 0 || len(rep.Phases[1].Missed) > 0 || broken.To-broken.From != 10 {
+		t.Errorf("broken %+v", broken)
+	}
+	f, _ := figureOf("saturation")
+	if v, ok := f.of(rep); !ok || v < 110 || v > 130 || rep.Rate > 120 {
+		t.Errorf("saturation %.1f %t, rate of what counts %.1f", v, ok, rep.Rate)
+	}
+	// 10 s at 1 and 1.5, 10 s that broke, some seconds until that was known, 5 s at a half.
+	if after := rep.Phases[3]; after.From < 30 || after.From > 33 || after.Offered < 36 || after.Offered > 44 {
+		t.Errorf("after %+v", after)
+	}
+	if rep.Balance.Missing > 0 || rep.Balance.Imbalances > 0 {
+		t.Errorf("ledger %+v", rep.Balance)
+	}
+}
+
+// Overload and return: the phase that must settle says when it did.
+func TestSettles(t *testing.T) {
+	sc := towns(scenario.Phase{Steady: sec(10)}, scenario.Phase{Name: "overload", Steady: sec(10), Rate: 2}, scenario.Phase{Name: "return", Steady: sec(30), Rate: 0.5, Settle: sec(20)})
+	rep := playOn(t, Config{Scenario: sc}, &ideal{perSecond: 120})
+	back := rep.Phases[2]
+	if !rep.OK() || back.Settled < 1 || back.Settled > 15 {
+		t.Errorf("settled after %.1f s; %v", back.Settled, rep.Verdict)
+	}
+	sc.Phases[2].Settle = sec(1)
+	if rep := playOn(t, Config{Scenario: sc}, &ideal{perSecond: 120}); rep.OK() || !strings.Contains(strings.Join(rep.Verdict, "\n"), "were as in steady after") {
+		t.Errorf("asked for 1 s: %v", rep.Verdict)
+	}
+}
+
+// Same seed, same plan; another seed, another one.
+func TestSameSeedSamePlan(t *testing.T) {
+	hash := func(seed uint64) string {
+		sc := towns(scenario.Phase{Steady: sec(10)})
+		sc.Seed = seed
+		sc.Faults = []scenario.Fault{{At: sec(1), Stop: &scenario.Pick{Class: "web", Share: 0.1, Within: "site"}}, {At: sec(2), Fail: &scenario.FailCheck{Check: "port-001", Pick: scenario.Pick{Count: 3}}}}
+		cfg, err := Config{Server: "x:1", Scenario: sc, Senders: 2}.withDefaults()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := PlanHash(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	if a, b := hash(5), hash(5); a != b || a != "" && a != goldenPlan {
+		t.Errorf("plans %s and %s, golden %s", a, b, goldenPlan)
+	}
+	if hash(6) == goldenPlan {
+		t.Error("another seed has the same plan")
+	}
+}
+
+const goldenPlan = "11bb7b76083757f0"
+
+// What a scenario does to machines, and the ledger closes.
+func TestFaultsStrike(t *testing.T) {
+	sc := towns(scenario.Phase{Steady: sec(40)})
+	sc.Faults = []scenario.Fault{
+		{At: sec(5), For: sec(10), Stop: &scenario.Pick{Class: "web", Count: 4}},
+		{At: sec(8), Stop: &scenario.Pick{Class: "db", Count: 2}},
+		{At: sec(16), For: sec(8), Fail: &scenario.FailCheck{Check: "port", Pick: scenario.Pick{Class: "web", Count: 3}, Status: "UNKNOWN"}},
+		{At: sec(12), For: sec(5), Wrong: &scenario.Pick{Class: "db", Count: 5}},
+		{At: sec(25), Cut: &scenario.Pick{}},
+		{At: sec(30), Run: "exit 0"},
+	}
+	unknown := 0
+	srv := &ideal{fault: func(_ uint64, s *wire.Signal) fault {
+		if s.Status.String() == "UNKNOWN" {
+			unknown++
+		}
+		return right
+	}}
+	rep := playOn(t, Config{Scenario: sc}, srv)
+	if !rep.OK() {
+		t.Fatalf("%v %+v", rep.Verdict, rep.Balance)
+	}
+	if len(rep.Faults) != 6 || rep.Faults[0].What != "stop 4 of web for 10s" || rep.Faults[2].Places != 9 {
+		t.Fatalf("%+v", rep.Faults)
+	}
+	for i, want := range []struct{ at, until, backAtMost float64 }{{5, 15, 2}, {8, 0, 0}, {16, 24, 0}, {12, 17, 0}, {25, 0, 2}, {30, 0, 0}} {
+		f := rep.Faults[i]
+		if math.Abs(f.At-want.at) > 0.2 || math.Abs(f.Until-want.until) > 0.2 || (f.Back > 0) != (want.backAtMost > 0) || f.Back > want.backAtMost {
+			t.Errorf("fault %d: %+v, want %+v", i, f, want)
+		}
+	}
+	// Three agents, three checks a second each, for eight seconds.
+	if unknown < 65 || unknown > 79 {
+		t.Errorf("%d results are UNKNOWN, want about 72", unknown)
+	}
+	if len(rep.Outages) != 1 || rep.Outages[0].Lost < 28 || rep.Balance.Refused < 20 || rep.wrongKept > 0 || rep.wrongSent != rep.Balance.Refused {
+		t.Errorf("outages %+v, %d refused, %d sent to be", rep.Outages, rep.Balance.Refused, rep.wrongSent)
+	}
+}
+
+// Machines come and go and lose the network for a while; nothing of it is an outage, and
+// nothing is lost.
+func TestChurn(t *testing.T) {
+	sc := towns(scenario.Phase{Steady: sec(60)})
+	sc.Agents[0].Churn = scenario.Churn{Reconnects: "30/min", Restarts: "20/min", Offline: "20/min", OfflineFor: sec(5)}
+	srv := &ideal{}
+	rep := playOn(t, Config{Scenario: sc}, srv)
+	if !rep.OK() || len(rep.Outages) > 0 || len(rep.Losses) > 0 {
+		t.Fatalf("%v, outages %+v, losses %v", rep.Verdict, rep.Outages, rep.Losses)
+	}
+	if n := srv.sessions - 30; n < 40 || n > 110 {
+		t.Errorf("%d sessions more than agents, want about 70", n)
+	}
+	boots := 0
+	for _, ids := range srv.boots {
+		boots += len(ids)
+	}
+	if n := boots - 30; n < 8 || n > 35 {
+		t.Errorf("%d boots, want about 20", n)
+	}
+	if rep.Latency.Max < 4000 {
+		t.Errorf("nothing was spooled: %+v", rep.Latency)
+	}
+	for _, s := range rep.Samples {
+		if s.Second > 0 && s.Second < 59 && s.Connected < 20 {
+			t.Errorf("%d connected at %d s", s.Connected, s.Second)
+		}
+	}
+}
+
+func TestScenarioSaysWhatCannotBePlayed(t *testing.T) {
+	for _, c := range []struct {
+		change func(*scenario.Scenario)
+		want   string
+	}{
+		{func(s *scenario.Scenario) { s.Agents[0].TLS = true }, "class web wants TLS"},
+		{func(s *scenario.Scenario) { s.Agents[0].Share = 3 }, "3 agents on one connection"},
+		{func(s *scenario.Scenario) { s.Faults = []scenario.Fault{{Server: "kill"}} }, "kill the server"},
+		{func(s *scenario.Scenario) { s.Objectives = map[string]scenario.Limit{"p99": "3kB"} }, "p99"},
+	} {
+		sc := towns(scenario.Phase{Steady: sec(1)})
+		c.change(sc)
+		if _, err := (Config{Server: "x:1", Scenario: sc}).withDefaults(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}
+
+// The mix, the share that changes and the share that flaps are as asked; words have no
+// place left to fill in.
+func TestSays(t *testing.T) {
+	const states, rounds = 500, 200
+	g := newGenerator(3, &scenario.Check{Status: map[string]float64{"WARNING": 0.1, "CRITICAL": 0.05}, Changes: 0.02, Flapping: 0.1, Output: scenario.Output{Like: "http"}})
+	counts, changes, flaps := [4]int{}, 0, 0
+	for a := range states {
+		before := g.Status(a, 0, nil, 0, 0, true)
+		changed := 0
+		for n := range rounds {
+			next := g.Status(a, 0, nil, uint64((n+1)*states+a), before, false)
+			if next != before {
+				changed++
+			}
+			before = next
+			counts[next]++
+		}
+		if changed == rounds {
+			flaps++
+		} else {
+			changes += changed
+		}
+	}
+	if flaps < 35 || flaps > 65 {
+		t.Errorf("%d of %d states flap", flaps, states)
+	}
+	if want := 0.02 * rounds * float64(states-flaps); math.Abs(float64(changes)-want) > 0.2*want {
+		t.Errorf("%d changes, want about %.0f", changes, want)
+	}
+	warning := float64(counts[1]) / float64((states-flaps)*rounds)
+	if warning < 0.08 || warning > 0.12 {
+		t.Errorf("%.3f are WARNING", warning)
+	}
+	for _, like := range scenario.Outputs()[1:] {
+		seen := map[string]bool{}
+		for status := range 4 {
+			g := newGenerator(1, &scenario.Check{Output: scenario.Output{Like: like}})
+			text := string(g.Output(nil, 1, 2, nil, 77, model.Status(status)))
+			if strings.Contains(text, "#") || text == "" || seen[text] {
+				t.Errorf("%s: %q", like, text)
+			}
+			seen[text] = true
+		}
+		long := newGenerator(1, &scenario.Check{Output: scenario.Output{Like: like, Bytes: 3000}})
+		if n := len(long.Output(nil, 1, 2, nil, 77, 0)); n != 3000 {
+			t.Errorf("%s: %d bytes", like, n)
+		}
+	}
+}

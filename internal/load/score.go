@@ -1,0 +1,117 @@
+package load
+
+import (
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+// part is a stretch of the run in which virtual time, the scenario's own, runs at one
+// rate. Times are ns since the run was made; virtual ones since the timetable's beginning.
+type part struct {
+	phase    int // in the scenario
+	from, to int64
+	virtual  int64 // at from
+	rate     float64
+	measured bool
+}
+
+// score maps virtual time to real time: parts follow each other without holes. It never
+// changes; a phase that ends early is another score.
+type score []part
+
+// forever is one part at the scenario's own rate.
+func forever(begin, end int64) score { return score{{from: begin, to: end, rate: 1}} }
+
+// newScore lays the phases that send out behind each other.
+func newScore(phases []scenario.Phase, begin int64) (s score) {
+	at := part{from: begin}
+	add := func(phase int, length time.Duration, rate float64, measured bool) {
+		if length <= 0 {
+			return
+		}
+		at.phase, at.rate, at.measured, at.to = phase, rate, measured, at.from+int64(length)
+		s = append(s, at)
+		at = at.after()
+	}
+	for i := range phases {
+		p := &phases[i]
+		if !p.Measured() {
+			continue
+		}
+		warmup := min(p.Warmup, p.Length())
+		for _, rate := range p.Rates() {
+			add(i, time.Duration(warmup), rate, false)
+			add(i, time.Duration(p.Length()-warmup), rate, true)
+		}
+	}
+	return s
+}
+
+// after is the beginning of the part behind p.
+func (p part) after() part {
+	return part{from: p.to, virtual: p.virtual + int64(float64(p.to-p.from)*p.rate)}
+}
+
+// real is when something is meant to happen that the timetable has at a virtual time;
+// never behind the end. hint is the part that the answer before lay in: time goes on.
+func (s score) real(virtual int64, hint *int) int64 {
+	for ; *hint < len(s); *hint++ {
+		p := &s[*hint]
+		if at := p.from + int64(float64(virtual-p.virtual)/p.rate); at < p.to {
+			return max(at, p.from)
+		}
+	}
+	return never
+}
+
+// at is the part that an instant lies in; -1: none.
+func (s score) at(real int64) int {
+	for i := len(s) - 1; i >= 0; i-- {
+		if real >= s[i].from {
+			if real < s[i].to {
+				return i
+			}
+			return -1
+		}
+	}
+	return -1
+}
+
+func (s score) end() int64 {
+	if len(s) == 0 {
+		return 0
+	}
+	return s[len(s)-1].to
+}
+
+// zero is when the measurement begins: the report's times are counted from there.
+func (s score) zero() int64 {
+	for _, p := range s {
+		if p.measured {
+			return p.from
+		}
+	}
+	return s.end()
+}
+
+// cut ends the phase that an instant lies in there; what follows comes earlier.
+func (s score) cut(real int64) (out score) {
+	i := s.at(real)
+	if i < 0 {
+		return s
+	}
+	out = append(out, s[:i+1]...)
+	out[i].to = real
+	at := out[i].after()
+	for _, p := range s[i+1:] {
+		if p.phase == s[i].phase {
+			continue
+		}
+		p.to = at.from + p.to - p.from
+		p.from, p.virtual = at.from, at.virtual
+		out = append(out, p)
+		at = p.after()
+	}
+	return out
+}

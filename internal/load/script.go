@@ -1,0 +1,250 @@
+package load
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// script plays what goes wrong in a run: the scenario's faults at their times, and the
+// coming and going of machines beside them.
+type script struct {
+	run    *run
+	beside sync.WaitGroup
+
+	mu      sync.Mutex
+	strikes []*strike // of the scenario's faults, in its order
+}
+
+// cue is one act of a script.
+type cue struct {
+	at int64 // ns since the run was made
+	do func(ctx context.Context)
+}
+
+// newScript plans the strikes: whom they strike follows from the seed.
+func (r *run) newScript() (*script, error) {
+	s := &script{run: r}
+	for i := range r.cfg.Scenario.Faults {
+		x, err := r.plan(i)
+		if err != nil {
+			return nil, err
+		}
+		s.strikes = append(s.strikes, x)
+	}
+	return s, nil
+}
+
+// play ends with the last part. Machines without network get it back then; machines that
+// stand still and are not started again take what they hold with them.
+func (s *script) play(ctx context.Context) {
+	r := s.run
+	defer s.beside.Wait()
+	cues := s.cues()
+	churn := r.newChurn()
+	for ctx.Err() == nil {
+		end := r.present().end()
+		next := cue{at: end}
+		if len(cues) > 0 && cues[0].at < next.at {
+			next = cues[0]
+		}
+		if c := churn.next(); c.at < next.at {
+			next = c
+		}
+		if wait := time.Duration(next.at - r.now()); wait > 0 {
+			pause(ctx, min(wait, 100*time.Millisecond))
+			s.look()
+			continue
+		}
+		switch {
+		case next.do == nil:
+			churn.over()
+			s.over(ctx)
+			return
+		case len(cues) > 0 && cues[0].at == next.at:
+			cues = cues[1:]
+		default:
+			churn.step()
+		}
+		next.do(ctx)
+	}
+}
+
+// cues are the strikes and their ends, by time.
+func (s *script) cues() (list []cue) {
+	r := s.run
+	zero := r.present().zero()
+	for _, x := range s.strikes {
+		at := zero + int64(x.fault.At)
+		list = append(list, cue{at, func(ctx context.Context) { s.strike(ctx, x) }})
+		if x.fault.For > 0 {
+			list = append(list, cue{at + int64(x.fault.For), func(ctx context.Context) { s.undo(ctx, x) }})
+		}
+	}
+	if r.cfg.Halfway != nil {
+		list = append(list, cue{zero + int64(r.cfg.Duration/2), s.halfway})
+	}
+	slices.SortStableFunc(list, func(a, b cue) int { return cmp.Compare(a.at, b.at) })
+	return list
+}
+
+// strike does what a fault says.
+func (s *script) strike(ctx context.Context, x *strike) {
+	r := s.run
+	s.mu.Lock()
+	x.at = r.now()
+	s.mu.Unlock()
+	switch f := &x.fault; {
+	case f.Stop != nil:
+		for _, a := range x.agents {
+			a.vanish(true)
+		}
+	case f.Cut != nil:
+		r.trouble.storm(r, x.agents, &s.beside)
+	case f.Fail != nil:
+		for _, a := range x.agents {
+			a.force(x.checks, x.status)
+		}
+	case f.Wrong != nil:
+		for _, a := range x.agents {
+			a.be(true)
+		}
+	case f.Server == "stop":
+		s.act(x, r.cfg.Control.Pause)
+	case f.Server != "":
+		r.trouble.commanded(r)
+		do := r.cfg.Control.Restart
+		if f.Server == "kill" {
+			do = r.cfg.Control.Kill
+		}
+		s.act(x, func() error { return do(ctx) })
+	case f.Run != "":
+		r.trouble.commanded(r)
+		s.act(x, func() error { return shell(ctx, f.Run) })
+	}
+}
+
+// undo ends it.
+func (s *script) undo(_ context.Context, x *strike) {
+	s.mu.Lock()
+	x.until = s.run.now()
+	s.mu.Unlock()
+	switch f := &x.fault; {
+	case f.Stop != nil:
+		for _, a := range x.agents {
+			a.appear()
+		}
+	case f.Fail != nil:
+		for _, a := range x.agents {
+			a.release(x.checks)
+		}
+	case f.Wrong != nil:
+		for _, a := range x.agents {
+			a.be(false)
+		}
+	case f.Server == "stop":
+		s.act(x, s.run.cfg.Control.Continue)
+	}
+}
+
+// act does what may take long.
+func (s *script) act(x *strike, do func() error) {
+	s.beside.Go(func() {
+		if err := do(); err != nil {
+			s.mu.Lock()
+			x.err = err
+			s.mu.Unlock()
+		}
+	})
+}
+
+// halfway is the short form's command in the middle.
+func (s *script) halfway(ctx context.Context) {
+	s.run.trouble.commanded(s.run)
+	s.beside.Go(func() {
+		if err := s.run.cfg.Halfway(ctx); err != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.strikes = append(s.strikes, &strike{index: -1, err: err})
+		}
+	})
+}
+
+// look notes when all that a strike took away is back.
+func (s *script) look() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.strikes {
+		took := x.fault.Stop != nil && x.until > 0 || x.fault.Cut != nil
+		if !took || x.at == 0 || x.back > 0 {
+			continue
+		}
+		since, all := max(x.at, x.until), true
+		for _, a := range x.agents {
+			a.mu.Lock()
+			all = all && (a.fate.dead || a.session != nil && a.fate.back == nil && a.since > since)
+			a.mu.Unlock()
+		}
+		if all {
+			x.back = s.run.now()
+		}
+	}
+}
+
+// over ends what would never end: the ledger has to close.
+func (s *script) over(ctx context.Context) {
+	for _, x := range s.strikes {
+		switch {
+		case x.at == 0 || x.until > 0:
+		case x.fault.Stop != nil:
+			for _, a := range x.agents {
+				a.mu.Lock()
+				a.ledger.gone = a.fate.dead
+				a.mu.Unlock()
+			}
+		case x.fault.Server == "stop":
+			s.undo(ctx, x)
+		}
+	}
+}
+
+// struck is what the report shows of the faults; the error is the first that could not be
+// played.
+func (s *script) struck() (rows []Struck, failed error) {
+	s.look()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.strikes {
+		if x.err != nil && failed == nil {
+			failed = x.err
+		}
+		if x.index >= 0 && x.at > 0 {
+			rows = append(rows, s.run.row(x))
+		}
+	}
+	return rows, failed
+}
+
+// be makes an agent send results that must be refused, or no more.
+func (a *agent) be(wrong bool) {
+	a.mu.Lock()
+	a.fate.wrong = wrong
+	a.mu.Unlock()
+}
+
+// shell runs a fault's command to its end.
+func shell(ctx context.Context, command string) error {
+	out, err := exec.CommandContext(ctx, "sh", "-c", command).CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return model.Errorf(model.Invalid, "the fault's command %q: %v: %s", command, err, fmt.Sprint(lines[len(lines)-1]))
+}

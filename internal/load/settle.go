@@ -1,0 +1,142 @@
+package load
+
+import (
+	"fmt"
+	"time"
+)
+
+// A phase that must settle is compared, second by second, with the phase before the one
+// before it: steady, overload, return.
+
+// calm is for how many seconds in a row all must be as before.
+const calm = 5
+
+// swings is how many seconds in ten may be otherwise after that.
+const swings = 1
+
+// level is what seconds may show to be as before: the most of a phase, and a little more.
+type level struct {
+	p99    float64
+	queues map[string]float64
+}
+
+// slack is what a second may have beyond the most of a phase: a fifth, and what nobody
+// notices.
+const (
+	slackShare = 1.2
+	slackMs    = 10
+	slackQueue = 100
+)
+
+func levelOf(samples []Sample) (l level) {
+	l.queues = map[string]float64{}
+	for i := range samples {
+		if s := &samples[i]; s.Latency != nil {
+			l.p99 = max(l.p99, s.Latency.P99)
+		}
+		for name, depth := range samples[i].Queues {
+			l.queues[name] = max(l.queues[name], depth)
+		}
+	}
+	return l
+}
+
+// holds says whether a second is as before.
+func (l level) holds(s *Sample) bool {
+	if s.Latency == nil || s.Latency.P99 > slackShare*l.p99+slackMs {
+		return false
+	}
+	for name, depth := range s.Queues {
+		if depth > slackShare*l.queues[name]+slackQueue {
+			return false
+		}
+	}
+	return true
+}
+
+// settled is how many seconds it took until all was as before, and after how many more
+// seconds it was not; -1: it never was.
+func settled(l level, samples []Sample) (seconds, swung int) {
+	row := 0
+	for i := range samples {
+		if row++; !l.holds(&samples[i]) {
+			row = 0
+		}
+		if row < calm {
+			continue
+		}
+		for j := i + 1; j < len(samples); j++ {
+			if !l.holds(&samples[j]) {
+				swung++
+			}
+		}
+		return i + 1 - calm, swung
+	}
+	return -1, 0
+}
+
+// within are the samples of a phase.
+func within(samples []Sample, from, to float64) (list []Sample) {
+	for _, s := range samples {
+		if float64(s.Second) >= from && float64(s.Second) < to {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// judgePhase says what a phase missed by itself: settling, or staying as it was.
+func (w *watch) judgePhase(p *Played, i int) {
+	phase := &w.run.cfg.Scenario.Phases[w.run.present()[i].phase]
+	own := within(w.rep.Samples, p.From, p.To)
+	if n := len(w.rep.Phases); phase.Settle > 0 && n >= 2 {
+		before := w.rep.Phases[n-2]
+		seconds, swung := settled(levelOf(within(w.rep.Samples, before.From, before.To)), own)
+		p.Settled = float64(seconds)
+		switch limit := time.Duration(phase.Settle); {
+		case seconds < 0:
+			p.Missed = append(p.Missed, fmt.Sprintf("%s: latency and queues were never as in %s again", p.Name, before.Name))
+		case float64(seconds) > limit.Seconds():
+			p.Missed = append(p.Missed, fmt.Sprintf("%s: latency and queues were as in %s after %d s, asked %s", p.Name, before.Name, seconds, limit))
+		case swung*10 > swings*len(own):
+			p.Missed = append(p.Missed, fmt.Sprintf("%s: swings: %d seconds of %d were not as in %s after it had settled", p.Name, swung, len(own), before.Name))
+		}
+	}
+	if p.Kind == kindSoak {
+		p.Missed = append(p.Missed, drift(p.Name, own)...)
+	}
+}
+
+// drift compares the last quarter of a soak with its second: the first fills caches.
+func drift(name string, samples []Sample) (list []string) {
+	quarter := len(samples) / 4
+	if quarter < calm {
+		return nil
+	}
+	mean := func(samples []Sample, of func(*Sample) float64) (sum float64) {
+		for i := range samples {
+			sum += of(&samples[i]) / float64(len(samples))
+		}
+		return sum
+	}
+	for _, d := range []struct {
+		what  string
+		of    func(*Sample) float64
+		slack float64
+	}{
+		{"resident memory of the server, MiB", func(s *Sample) float64 { return float64(s.ServerRSS) / (1 << 20) }, 32},
+		{"goroutines of the server", func(s *Sample) float64 { return s.Goroutines }, 50},
+		{"p99, ms", func(s *Sample) float64 {
+			if s.Latency == nil {
+				return 0
+			}
+			return s.Latency.P99
+		}, 20},
+	} {
+		early, late := mean(samples[quarter:2*quarter], d.of), mean(samples[3*quarter:], d.of)
+		if late > slackShare*early+d.slack {
+			list = append(list, fmt.Sprintf("%s drifts: %s: %.0f in its second quarter, %.0f in its last", name, d.what, early, late))
+		}
+	}
+	return list
+}

@@ -1,0 +1,85 @@
+package load
+
+import (
+	"runtime"
+	"strings"
+	"time"
+)
+
+// gained is what was used in some stretches of a run, one after the other.
+type gained struct {
+	first, last    usage // of them all
+	length         time.Duration
+	server, loader time.Duration // CPU
+	busy           time.Duration
+	same           bool // the server was one process all the time, as far as /proc was read
+	anew           bool // its counters began at nothing in between
+	reads, writes  int64
+	written        int64
+	metrics        map[string]float64 // what counters gained, and where gauges stood last
+}
+
+// add takes one more stretch.
+func (g *gained) add(first, last usage) {
+	if g.length == 0 {
+		g.first, g.same, g.metrics = first, true, map[string]float64{}
+	}
+	g.last = last
+	g.length += last.at - first.at
+	g.loader += last.loader.cpu - first.loader.cpu
+	g.busy += last.busy - first.busy
+	if last.server.same(first.server) && last.server.same(g.first.server) {
+		g.server += last.server.cpu - first.server.cpu
+		g.reads += last.server.reads - first.server.reads
+		g.writes += last.server.writes - first.server.writes
+		g.written += last.server.written - first.server.written
+	} else {
+		g.same = false
+	}
+	for name, v := range last.metrics {
+		if counter(name) {
+			if was := first.metrics[name]; was <= v {
+				v -= was
+			} else {
+				g.anew = true
+			}
+			v += g.metrics[name]
+		}
+		g.metrics[name] = v
+	}
+}
+
+// shown are the server's own metrics that are not zero.
+func (g *gained) shown() map[string]float64 {
+	d := map[string]float64{}
+	for name, v := range g.metrics {
+		if v != 0 && strings.HasPrefix(name, "muster_") {
+			d[name] = v
+		}
+	}
+	return d
+}
+
+// usages are both processes' figures; results is what the CPU is shared between.
+func (g *gained) usages(results uint64) (server, loader Usage) {
+	use := func(cpu time.Duration, p process) Usage {
+		u := Usage{RSS: p.rss}
+		if g.length > 0 && cpu > 0 {
+			u.Cores = cpu.Seconds() / g.length.Seconds()
+		}
+		if results > 0 && u.Cores > 0 {
+			u.MicrosPerItem = float64(cpu.Microseconds()) / float64(results)
+		}
+		return u
+	}
+	cpu := g.server
+	if !g.same {
+		cpu = 0
+	}
+	return use(cpu, g.last.server), use(g.loader, g.last.loader)
+}
+
+// machineShare is both processes', of all cores.
+func machineShare(server, loader Usage) float64 {
+	return (server.Cores + loader.Cores) / float64(runtime.NumCPU())
+}

@@ -1,0 +1,186 @@
+package load
+
+import (
+	"errors"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// maxFrameBytes closes a frame that holds this much output, as agents do.
+const maxFrameBytes = 128 << 10
+
+// holds says what is not acknowledged yet. Caller holds the lock.
+func (a *agent) holds() wire.StreamHeld {
+	h := wire.StreamHeld{StreamKey: wire.StreamKey{Stream: a.stream}, First: a.ledger.sent + 1, Last: a.ledger.sent}
+	if a.filling != nil {
+		h.Last -= uint64(len(a.filling.each))
+		h.First = h.Last + 1
+	}
+	if len(a.held) > 0 {
+		f := a.held[0]
+		h.First = f.first + uint64(f.done)
+		h.OldestAgeMs = uint64(max(0, a.run.now()-f.due)) / 1e6
+	}
+	return h
+}
+
+// kept drops what is acknowledged; heard as in ledger.pass. Caller holds the lock.
+func (a *agent) kept(l wire.StreamLast, heard bool) {
+	now, last, gone := a.run.now(), a.believe(l), 0
+	for _, f := range a.held {
+		if f.first+uint64(f.done) > last {
+			break
+		}
+		a.settle(f, last, heard, now)
+		if f.done < len(f.each) {
+			break
+		}
+		a.spooled -= len(f.signals)
+		a.run.frames.Put(f)
+		gone++
+	}
+	a.held = append(a.held[:0], a.held[gone:]...)
+	a.sent = max(0, a.sent-gone)
+}
+
+// settle counts the signals of a frame up to a number.
+func (a *agent) settle(f *frame, last uint64, heard bool, now int64) {
+	b := a.book
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	until := int(min(last-f.first+1, uint64(len(f.each))))
+	for to := 0; f.done < until; {
+		var t *tally
+		t, to = b.alike(f, f.done, until)
+		kept := int64(0)
+		for ; f.done < to; f.done++ {
+			number, sign := f.first+uint64(f.done), &f.each[f.done]
+			if reason, refused := a.ledger.pass(number, sign, heard); refused {
+				b.reasons[reason]++
+				b.second.refused++
+				if t != nil {
+					t.refused++
+				}
+				continue
+			}
+			if sign.check == wrongCheck {
+				b.wrong++
+			}
+			record(b.second.whole, now-sign.intended, 1)
+			if t != nil {
+				kept++
+				record(t.whole, now-sign.intended, 1)
+			}
+		}
+		if kept > 0 {
+			t.acked += uint64(kept)
+			record(t.beyond, now-f.due, kept)
+		}
+	}
+}
+
+// pump sends what is closed and not sent, as far as the session takes it. Caller
+// holds the lock.
+func (a *agent) pump() {
+	if a.session == nil || a.fate.back != nil || a.sent == len(a.held) {
+		return
+	}
+	buf := a.run.scratch.Get().(*[]byte)
+	defer a.run.scratch.Put(buf)
+	for a.sent < len(a.held) {
+		f := a.held[a.sent]
+		now := a.run.now()
+		*buf = f.appendTo(*buf, a.stream, a.run.bootMs(now))
+		err := a.session.SendFrame(wire.StreamKey{Stream: a.stream}, f.last(), *buf)
+		if !errors.Is(err, link.ErrFull) {
+			a.ledger.shown = max(a.ledger.shown, f.last()) // perhaps whole, whatever the error
+		}
+		if err != nil {
+			return // full: the next acknowledgement goes on; ended: the next session does
+		}
+		a.lastSend = now
+		a.sent++
+	}
+}
+
+// add puts one result of check c into the frame that is being filled, and says
+// whether that is to leave at once. A spool that is full takes none: it is counted,
+// and has no number. Caller holds the lock.
+func (a *agent) add(c int, intended int64, cycle uint32) (leaves, began bool) {
+	a.runs++
+	if a.spooled >= a.run.cfg.Spool {
+		a.lost++
+		a.book.spoolFull(intended)
+		return false, false
+	}
+	f, began := a.fill(intended)
+	chunk, says, before := a.set.chunks[c], a.class.checks[c].says, len(f.signals)
+	seq := a.run.sequence(a.base+uint64(c), cycle)
+	own := says.Status(a.index, c, chunk, seq, a.status[c], cycle == 0)
+	status, changed := a.fate.told(c, own, own != a.status[c])
+	a.status[c] = own
+	buf := a.run.scratch.Get().(*[]byte)
+	*buf = says.Output((*buf)[:0], a.index, c, chunk, seq, status)
+	f.add(&wire.Signal{Kind: wire.SignalResult, Chunk: chunk.ID, Status: status, AtMs: a.run.bootMs(intended), DurationMs: 5, Output: *buf}, intended, c)
+	a.run.scratch.Put(buf)
+	a.ledger.sent++
+	if a.fate.wrong {
+		f.add(&wire.Signal{Kind: wire.SignalResult, Chunk: wrongChunk, Status: status, AtMs: a.run.bootMs(intended), DurationMs: 5}, intended, wrongCheck)
+		a.ledger.sent++
+		a.run.wrong.Add(1)
+	}
+	a.spooled += len(f.signals) - before
+	full := len(f.each)+1 >= wire.MaxSignals || len(f.signals) >= maxFrameBytes
+	early := changed || a.class.perFrame > 0 && len(f.each) >= a.class.perFrame
+	return full || early && intended >= a.slowUntil, began
+}
+
+// What a fault of the kind `wrong` sends beside each result: it names a definition that
+// no server has.
+const (
+	wrongChunk model.ChunkID = 0xfffe_ffff
+	wrongCheck               = -2
+)
+
+func (a *agent) fill(intended int64) (f *frame, began bool) {
+	if a.filling != nil {
+		return a.filling, false
+	}
+	linger := a.class.linger
+	if intended < a.slowUntil {
+		linger = max(linger, a.slowFor)
+	}
+	f = a.run.frames.Get().(*frame)
+	f.reset(a.ledger.sent+1, intended+linger)
+	a.filling = f
+	return f, true
+}
+
+// leave closes the frame that is being filled and sends it. Caller holds the lock.
+func (a *agent) leave(due int64) {
+	f := a.filling
+	if f == nil {
+		return
+	}
+	a.filling = nil
+	f.due = min(f.due, due)
+	a.book.frame(f, a.run.now())
+	a.held = append(a.held, f)
+	a.pump()
+}
+
+// alive sends a keepalive where nothing was sent for its interval.
+func (a *agent) alive(now int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.session == nil || a.fate.back != nil || a.set == nil || a.keepalive == 0 || now-a.lastSend < a.keepalive || a.filling != nil {
+		return
+	}
+	f, _ := a.fill(now)
+	f.add(&wire.Signal{Kind: wire.SignalKeepalive, AtMs: a.run.bootMs(now)}, now, -1)
+	a.spooled += len(f.signals)
+	a.ledger.sent++
+	a.leave(now)
+}

@@ -1,0 +1,71 @@
+package load
+
+import (
+	"fmt"
+	"time"
+)
+
+// enough is the share of what was offered in a step that must be acknowledged.
+const enough = 0.98
+
+// step judges steps that have ended, once the last of their results had time to be
+// answered. The first that breaks ends its phase.
+func (w *watch) step(now int64) {
+	r := w.run
+	for ; r.steps; w.asked++ {
+		s := r.present()
+		if w.asked >= len(s) || now < s[w.asked].to+r.patience() || w.asked+1 >= len(w.edges) {
+			return
+		}
+		i := w.asked
+		if r.cfg.Scenario.Phases[s[i].phase].Step == 0 {
+			continue
+		}
+		if _, over := w.steps[s[i].phase]; over {
+			continue
+		}
+		if w.bad[i] = w.broken(i); len(w.bad[i]) == 0 {
+			continue
+		}
+		w.steps[s[i].phase] = i
+		soon := now + 2*int64(newScoreWithin)
+		if p := s.at(soon); p >= 0 && s[p].phase == s[i].phase {
+			r.follow(s.cut(soon))
+		}
+	}
+}
+
+// patience is how long after a step its results are waited for.
+func (r *run) patience() int64 {
+	most := int64(0)
+	for _, c := range r.classes {
+		most = max(most, c.linger)
+	}
+	return most + int64(time.Second)
+}
+
+// broken says why a step does not hold.
+func (w *watch) broken(i int) (why []string) {
+	p, _, _ := w.stretch(i)
+	c := w.run.cfg
+	if p.Lag.P99 > ms(c.MaxLag) {
+		why = append(why, fmt.Sprintf("the generator fell behind (p99 %.1f ms, allowed %.0f ms)", p.Lag.P99, ms(c.MaxLag)))
+	}
+	if p.Acknowledged < enough*p.Offered {
+		why = append(why, fmt.Sprintf("%.0f of %.0f results/s were acknowledged", p.Acknowledged, p.Offered))
+	}
+	return append(why, c.misses(&p)...)
+}
+
+// misses judges a phase by those goals that are limits from above: how much must be
+// reached is asked of the whole run.
+func (c Config) misses(p *Played) (list []string) {
+	one := &Report{Rate: p.Acknowledged, Latency: p.Latency, BeyondLinger: p.BeyondLinger, Server: p.Server, Loader: p.Loader,
+		MachineShare: machineShare(p.Server, p.Loader)}
+	for _, g := range c.judge(one) {
+		if f, ok := figureOf(g.Name); ok && !f.Least && g.Why == "" && !g.Met {
+			list = append(list, g.String())
+		}
+	}
+	return list
+}

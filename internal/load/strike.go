@@ -1,0 +1,161 @@
+package load
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// strike is one fault as it struck: whom, when and with what. Who judges what came of it
+// reads it once the run has played. Guarded by the script's lock while it plays.
+type strike struct {
+	fault  scenario.Fault
+	index  int   // in the scenario
+	at     int64 // ns since the run was made; zero: it did not come to that
+	until  int64 // when it was undone; zero: not within the run
+	agents []*agent
+	checks []int        // of a failing check: which of the class's …
+	status model.Status // … and its status
+	back   int64        // when all that it struck was as before; zero: not yet
+	err    error        // of a command, or of the server's process
+}
+
+// states are the event states that a failing check strikes.
+func (s *strike) states() int { return len(s.agents) * max(1, len(s.checks)) }
+
+// choose picks whom a fault strikes, by the seed.
+func (r *run) choose(index int, p *scenario.Pick) []*agent {
+	random := rand.New(rand.NewPCG(r.cfg.Scenario.Seed, uint64(index)))
+	var all []*agent
+	for _, a := range r.agents {
+		if p.Class == "" || a.class.spec.Name == p.Class {
+			all = append(all, a)
+		}
+	}
+	if p.Within != "" && len(all) > 0 {
+		value := all[random.IntN(len(all))].label(p.Within)
+		all = slices.DeleteFunc(all, func(a *agent) bool { return a.label(p.Within) != value })
+	}
+	n := len(all)
+	switch {
+	case p.Count > 0:
+		n = min(n, p.Count)
+	case p.Share > 0:
+		n = min(n, int(p.Share*float64(n)+0.999))
+	default:
+		return all
+	}
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:n]
+}
+
+// label of the agent's node, as it was prepared.
+func (a *agent) label(name string) string { return MemberLabels(a.class.spec, a.index)[name] }
+
+// matching are those checks of a class that a fault names: all of an entry, or one of
+// many.
+func (c *class) matching(name string) (list []int) {
+	for full, i := range c.index {
+		if c.checks[i].name == name || full == c.spec.Name+"-"+name {
+			list = append(list, i)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// plan is the strike of a fault, before it strikes.
+func (r *run) plan(index int) (*strike, error) {
+	f := r.cfg.Scenario.Faults[index]
+	s := &strike{fault: f, index: index}
+	switch {
+	case f.Stop != nil:
+		s.agents = r.choose(index, f.Stop)
+	case f.Cut != nil:
+		s.agents = r.choose(index, f.Cut)
+	case f.Wrong != nil:
+		s.agents = r.choose(index, f.Wrong)
+	case f.Fail != nil:
+		return s, r.planFailing(s)
+	}
+	return s, nil
+}
+
+func (r *run) planFailing(s *strike) error {
+	f := s.fault.Fail
+	s.status = model.Critical
+	if f.Status != "" {
+		status, ok := model.ParseStatus(strings.ToUpper(f.Status))
+		if !ok {
+			return model.Errorf(model.Invalid, "fault %s: no status %q", what(&s.fault), f.Status)
+		}
+		s.status = status
+	}
+	pick := f.Pick
+	for _, c := range r.classes {
+		checks := c.matching(f.Check)
+		if len(checks) == 0 || pick.Class != "" && pick.Class != c.spec.Name {
+			continue
+		}
+		pick.Class = c.spec.Name // the first that has it
+		s.checks, s.agents = checks, r.choose(s.index, &pick)
+		return nil
+	}
+	return model.Errorf(model.Invalid, "fault %s: no class has that check", what(&s.fault))
+}
+
+// what a fault is, in a few words.
+func what(f *scenario.Fault) string {
+	picked := func(p *scenario.Pick) string {
+		text := "all"
+		switch {
+		case p.Count > 0:
+			text = fmt.Sprint(p.Count)
+		case p.Share > 0:
+			text = fmt.Sprintf("%.4g %%", 100*p.Share)
+		}
+		if p.Class != "" {
+			text += " of " + p.Class
+		}
+		if p.Within != "" {
+			text += " in one " + p.Within
+		}
+		return text
+	}
+	text := "nothing"
+	switch {
+	case f.Stop != nil:
+		text = "stop " + picked(f.Stop)
+	case f.Cut != nil:
+		text = "cut " + picked(f.Cut)
+	case f.Wrong != nil:
+		text = "wrong frames of " + picked(f.Wrong)
+	case f.Fail != nil:
+		text = "fail " + f.Fail.Check + " on " + picked(&f.Fail.Pick)
+	case f.Server != "":
+		text = f.Server + " the server"
+	case f.Run != "":
+		text = "run " + f.Run
+	}
+	if f.For > 0 {
+		text += " for " + time.Duration(f.For).String()
+	}
+	return text
+}
+
+// row is the strike in the report.
+func (r *run) row(s *strike) Struck {
+	out := Struck{What: what(&s.fault), At: r.since(s.at), Places: s.states()}
+	if s.until > 0 {
+		out.Until = r.since(s.until)
+	}
+	if s.back > 0 {
+		out.Back = time.Duration(s.back - max(s.at, s.until)).Seconds()
+	}
+	return out
+}
