@@ -3,7 +3,6 @@ package load
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -260,10 +259,11 @@ func script(t *testing.T, seed uint64, mutant string) (*Balance, *modelServer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.deal(time.Second, 0, time.Hour)
+	r.follow(score{{to: int64(time.Hour), rate: 1, measured: true}})
+	r.deal(0)
 	held := &link.Held{}
 	for c := range modelChecks {
-		held.Chunks = append(held.Chunks, &model.Chunk{ID: model.ChunkID(50 + c), Check: model.CheckID(10 + c), CheckName: checkPrefix + fmt.Sprint(c)})
+		held.Chunks = append(held.Chunks, &model.Chunk{ID: model.ChunkID(50 + c), Check: model.CheckID(10 + c), CheckName: checkName(c)})
 	}
 	for i, a := range r.agents {
 		a.node = model.NodeID(100 + i)
@@ -292,7 +292,7 @@ func script(t *testing.T, seed uint64, mutant string) (*Balance, *modelServer) {
 			n.agent.alive(int64(time.Hour) + r.now())
 		default:
 			n.agent.mu.Lock()
-			n.agent.add(s.rng.IntN(modelChecks), r.now())
+			n.agent.add(s.rng.IntN(modelChecks), r.now(), 1)
 			n.agent.mu.Unlock()
 		}
 	}
@@ -301,7 +301,7 @@ func script(t *testing.T, seed uint64, mutant string) (*Balance, *modelServer) {
 		for _, n := range s.nodes {
 			s.connect(n)
 			n.agent.mu.Lock()
-			n.agent.add(pickyCheck, r.now())
+			n.agent.add(pickyCheck, r.now(), 1)
 			n.agent.mu.Unlock()
 			leave(n.agent)
 			for len(n.queue) > 0 {

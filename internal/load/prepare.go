@@ -3,7 +3,6 @@ package load
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/intent"
@@ -13,10 +12,8 @@ import (
 // Namespace is where the nodes and checks of load runs live.
 const Namespace = "load"
 
-// checkPrefix is how the checks that a load run plays are called.
-const checkPrefix = "load-"
-
-func checkName(i int) string { return fmt.Sprintf("%s%03d", checkPrefix, i) }
+// checkName is what check i of the short form is called.
+func checkName(i int) string { return fmt.Sprintf("load-%03d", i) }
 
 // Preparation is what a run needs of a server.
 type Preparation struct {
@@ -67,6 +64,3 @@ func rareNode(n int) int { return n / 3 }
 func resource(meta model.Metadata, spec model.Spec) model.Resource {
 	return model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: meta, Spec: spec}
 }
-
-// loadCheck says whether a run plays a check.
-func loadCheck(c *model.Chunk) bool { return strings.HasPrefix(c.CheckName, checkPrefix) }

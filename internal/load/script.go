@@ -13,9 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// script plays what goes wrong in a run: the scenario's faults at their times, and the
+// drama plays what goes wrong in a run: the scenario's faults at their times, and the
 // coming and going of machines beside them.
-type script struct {
+type drama struct {
 	run    *run
 	beside sync.WaitGroup
 
@@ -30,8 +30,8 @@ type cue struct {
 }
 
 // newScript plans the strikes: whom they strike follows from the seed.
-func (r *run) newScript() (*script, error) {
-	s := &script{run: r}
+func (r *run) newScript() (*drama, error) {
+	s := &drama{run: r}
 	for i := range r.cfg.Scenario.Faults {
 		x, err := r.plan(i)
 		if err != nil {
@@ -44,7 +44,7 @@ func (r *run) newScript() (*script, error) {
 
 // play ends with the last part. Machines without network get it back then; machines that
 // stand still and are not started again take what they hold with them.
-func (s *script) play(ctx context.Context) {
+func (s *drama) play(ctx context.Context) {
 	r := s.run
 	defer s.beside.Wait()
 	cues := s.cues()
@@ -78,7 +78,7 @@ func (s *script) play(ctx context.Context) {
 }
 
 // cues are the strikes and their ends, by time.
-func (s *script) cues() (list []cue) {
+func (s *drama) cues() (list []cue) {
 	r := s.run
 	zero := r.present().zero()
 	for _, x := range s.strikes {
@@ -96,7 +96,7 @@ func (s *script) cues() (list []cue) {
 }
 
 // strike does what a fault says.
-func (s *script) strike(ctx context.Context, x *strike) {
+func (s *drama) strike(ctx context.Context, x *strike) {
 	r := s.run
 	s.mu.Lock()
 	x.at = r.now()
@@ -132,7 +132,7 @@ func (s *script) strike(ctx context.Context, x *strike) {
 }
 
 // undo ends it.
-func (s *script) undo(_ context.Context, x *strike) {
+func (s *drama) undo(_ context.Context, x *strike) {
 	s.mu.Lock()
 	x.until = s.run.now()
 	s.mu.Unlock()
@@ -155,7 +155,7 @@ func (s *script) undo(_ context.Context, x *strike) {
 }
 
 // act does what may take long.
-func (s *script) act(x *strike, do func() error) {
+func (s *drama) act(x *strike, do func() error) {
 	s.beside.Go(func() {
 		if err := do(); err != nil {
 			s.mu.Lock()
@@ -166,7 +166,7 @@ func (s *script) act(x *strike, do func() error) {
 }
 
 // halfway is the short form's command in the middle.
-func (s *script) halfway(ctx context.Context) {
+func (s *drama) halfway(ctx context.Context) {
 	s.run.trouble.commanded(s.run)
 	s.beside.Go(func() {
 		if err := s.run.cfg.Halfway(ctx); err != nil {
@@ -178,7 +178,7 @@ func (s *script) halfway(ctx context.Context) {
 }
 
 // look notes when all that a strike took away is back.
-func (s *script) look() {
+func (s *drama) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range s.strikes {
@@ -199,7 +199,7 @@ func (s *script) look() {
 }
 
 // over ends what would never end: the ledger has to close.
-func (s *script) over(ctx context.Context) {
+func (s *drama) over(ctx context.Context) {
 	for _, x := range s.strikes {
 		switch {
 		case x.at == 0 || x.until > 0:
@@ -217,7 +217,7 @@ func (s *script) over(ctx context.Context) {
 
 // struck is what the report shows of the faults; the error is the first that could not be
 // played.
-func (s *script) struck() (rows []Struck, failed error) {
+func (s *drama) struck() (rows []Struck, failed error) {
 	s.look()
 	s.mu.Lock()
 	defer s.mu.Unlock()
