@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -57,7 +58,7 @@ other host for anything.`,
 				return fmt.Errorf("write the report: %w", err)
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), out)
-			if open && hasScreen() {
+			if open && hasScreen(cmd.OutOrStdout()) {
 				if err := show(out); err != nil {
 					fmt.Fprintf(cmd.ErrOrStderr(), "the browser was not started (%v): open the file yourself\n", err)
 				}
@@ -91,9 +92,9 @@ func findRun(path string) (run, beside string, err error) {
 	return path, strings.TrimSuffix(path, filepath.Ext(path)) + ".html", nil
 }
 
-// hasScreen says whether somebody sits there who would see a browser.
-func hasScreen() bool {
-	if !term.IsTerminal(int(os.Stdout.Fd())) {
+// hasScreen says whether somebody reads out who would see a browser too.
+func hasScreen(out io.Writer) bool {
+	if f, ok := out.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
 		return false
 	}
 	return runtime.GOOS == "windows" || runtime.GOOS == "darwin" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""

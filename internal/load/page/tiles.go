@@ -37,7 +37,7 @@ func tiles(rep *load.Report) []tile {
 		lost += fmt.Sprintf(", %s refused", count(float64(b.Refused)))
 	}
 	add(true, tile{"Lost", count(float64(b.Missing)), "", lost})
-	add(rep.Server.MicrosPerItem > 0, tile{"Server CPU", figures(rep.Server.MicrosPerItem), "µs", fmt.Sprintf("per result; %s cores in all", figures(rep.Server.Cores))})
+	add(rep.Server.MicrosPerItem > 0, tile{"Server CPU", figures(rep.Server.MicrosPerItem), "µs", fmt.Sprintf("per result; %s cores in all", bare(figures)(rep.Server.Cores))})
 	add(rep.Server.MicrosPerItem == 0 && rep.Server.Cores > 0, tile{"Server CPU", figures(rep.Server.Cores), "cores", "in the mean"})
 	add(rep.SessionBytes > 0, split("Memory per agent", size(rep.SessionBytes), "on the server, before any result"))
 	add(rep.StateBytes > 0, split("Memory per state", size(rep.StateBytes), "of "+count(float64(rep.States))+" event states"))

@@ -71,9 +71,9 @@ func words(rep *load.Report) []string {
 		say("%s", outageWords(o))
 	}
 	if rep.Server.Cores > 0 {
-		used := fmt.Sprintf("The server used %s of a core", figures(rep.Server.Cores))
+		used := fmt.Sprintf("The server used %s of a core", bare(figures)(rep.Server.Cores))
 		if rep.Server.Cores >= 1 {
-			used = fmt.Sprintf("The server used %s cores", figures(rep.Server.Cores))
+			used = fmt.Sprintf("The server used %s cores", bare(figures)(rep.Server.Cores))
 		}
 		if rep.Server.MicrosPerItem > 0 {
 			used += fmt.Sprintf(" (%s µs for each result)", figures(rep.Server.MicrosPerItem))
@@ -81,7 +81,7 @@ func words(rep *load.Report) []string {
 		if rep.Server.RSS > 0 {
 			used += fmt.Sprintf(" and %s of memory", size(float64(rep.Server.RSS)))
 		}
-		say("%s; making the load took %s cores more.", used, figures(rep.Loader.Cores))
+		say("%s; making the load took %s cores more.", used, bare(figures)(rep.Loader.Cores))
 	}
 	list := []string{strings.TrimSpace(b.String())}
 	if cores := float64(rep.Machine.Cores); cores > 0 && rep.Others > 0.1*cores {
