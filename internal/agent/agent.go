@@ -48,6 +48,8 @@ type Agent struct {
 	mu     sync.Mutex
 	checks map[model.CheckID]*check
 	chunks map[model.ChunkID]model.CheckID // what RunNow names
+	held   *link.Held                      // in force, or what will be when the server takes us back
+	ceased bool                            // nothing runs: the server has no place for this machine
 }
 
 // serverClock ties the server's clock to our boot clock at the last Welcome, so that
@@ -203,6 +205,7 @@ func (e *events) Connected(server string, w *wire.Welcome) {
 	name := w.Name
 	a.name.Store(&name)
 	a.connected.Store(true)
+	a.resume()
 	now := session{Incarnation: w.Incarnation, Servers: slices.Clone(w.Servers), Own: a.cfg.Servers}
 	if now.Incarnation != a.session.Incarnation || !slices.Equal(now.Servers, a.session.Servers) || !slices.Equal(now.Own, a.session.Own) {
 		if !slices.Equal(now.Servers, a.session.Servers) {
@@ -229,9 +232,15 @@ func (e *events) Disconnected(server string, err error) {
 	a.cfg.Log.Warn("no session", "server", server, "err", err)
 	a.credentials.refused(err)
 	var refused *link.RefusedError
-	if errors.As(err, &refused) && refused.Code == "forgotten" && a.cfg.Token != "" {
+	if !errors.As(err, &refused) {
+		return
+	}
+	if refused.Code == "forgotten" && a.cfg.Token != "" {
 		a.forgotten.Store(true)
 		a.giveUp()
+	}
+	if slices.Contains(noPlace, refused.Code) {
+		a.cease(refused.Code)
 	}
 }
 

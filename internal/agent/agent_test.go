@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -189,6 +190,44 @@ func TestGoesOnWithoutServer(t *testing.T) {
 	s.mu.Unlock()
 	s.restart()
 	s.wait("what was spooled", func() bool { return len(s.of(1)) >= had+5 })
+}
+
+// A machine that was retired runs nothing more, also after a start of its own; a server that
+// merely does not know it (yet again) changes nothing, and one that takes it back all.
+func TestRetiredMachineRunsNothing(t *testing.T) {
+	s := newServer(t)
+	s.assign(nil, shell(1, "true", 100*time.Millisecond))
+	cfg := config(s, t.TempDir())
+	a, stop := begin(t, cfg)
+	s.wait("the first result", func() bool { return len(s.of(1)) >= 1 })
+	again := func(gone muster.Gone) {
+		t.Helper()
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		s.mu.Lock()
+		s.gone = gone
+		s.mu.Unlock()
+		a, stop = begin(t, cfg)
+		<-a.ready
+	}
+	jobs := func() int { return a.scheduler.Stats().Jobs }
+	again(muster.Gone{Code: "retired", Sentence: "by a test"})
+	testenv.Until(t, "nothing is scheduled", func() bool { return jobs() == 0 })
+	again(muster.Gone{Code: "unknown", Sentence: "a restored server"})
+	testenv.Until(t, "it runs without a session", func() bool { return a.scheduler.Stats().Started >= 3 })
+	again(muster.Gone{})
+	had := len(s.of(1))
+	s.wait("results again", func() bool { return len(s.of(1)) > had })
+
+	a.cease("clone")
+	if jobs() != 0 {
+		t.Errorf("%d jobs", jobs())
+	}
+	a.resume()
+	if jobs() != 1 {
+		t.Errorf("%d jobs after the server took it back", jobs())
+	}
 }
 
 // kill -9 of the agent: what it had spooled arrives from its next life.

@@ -37,9 +37,10 @@ type past struct {
 // apply makes an assignment the one in force. Checks that stay keep their times and
 // what they remember.
 func (a *Agent) apply(held *link.Held) error {
-	values := propertiesOf(held.Properties)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.held = held
+	values := propertiesOf(held.Properties)
 	checks := make(map[model.CheckID]*check, len(held.Chunks))
 	chunks := make(map[model.ChunkID]model.CheckID, len(held.Chunks))
 	jobs := make([]schedule.Job, 0, len(held.Chunks))

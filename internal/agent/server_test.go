@@ -35,7 +35,8 @@ type server struct {
 	uid      uuid.UUID // of the one node
 	request  pki.EnrolRequest
 	hellos   []wire.Hello
-	key      string // of the machine that the node has
+	key      string      // of the machine that the node has
+	gone     muster.Gone // with a code: there is no such node any more
 	tell     func([]model.NodeID)
 	assigned *plan.Assignment
 	chunks   map[model.ChunkID]*model.Chunk
@@ -200,7 +201,11 @@ func (s *server) of(chunk model.ChunkID) (list []wire.Signal) {
 
 // Nodes.
 
-func (s *server) Gone(uuid.UUID, string) muster.Gone { return muster.Gone{} }
+func (s *server) Gone(uuid.UUID, string) muster.Gone {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone
+}
 
 func (s *server) FirstKey(_ uuid.UUID, key string) string {
 	s.mu.Lock()
@@ -214,7 +219,7 @@ func (s *server) FirstKey(_ uuid.UUID, key string) string {
 func (s *server) Lookup(uid uuid.UUID) (muster.Node, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return muster.Node{ID: theNode, Name: "web01", Namespace: 1, Key: s.key}, uid == s.uid
+	return muster.Node{ID: theNode, Name: "web01", Namespace: 1, Key: s.key}, uid == s.uid && s.gone.Code == ""
 }
 
 func (s *server) Team(model.NamespaceID) muster.TeamLimits { return muster.TeamLimits{} }
