@@ -275,6 +275,9 @@ func TestDemoLeavesNothingSilent(t *testing.T) {
 			t.Errorf("%s did not say goodbye: %+v", n.Name, n)
 		}
 	}
+	if out := s.CLI("status"); !strings.Contains(out, "60 nodes (") || !strings.Contains(out, "stopped") {
+		t.Errorf("the status does not say that 60 are stopped:\n%s", out)
+	}
 	harness.Until(t, 10*time.Second, "the greeting speaks of them", func() (string, bool) {
 		return s.Log(), strings.Contains(s.Log(), "60 simulated machines of an earlier --demo")
 	})

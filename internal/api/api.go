@@ -29,6 +29,7 @@ type Intent interface {
 	Retire(ctx context.Context, by intent.Who, keys []intent.Key, o intent.ApplyOptions) (intent.Applied, error)
 	Graves() []intent.Grave
 	Forgive(ctx context.Context, by intent.Who, id string) error
+	Ephemeral() []intent.NodeInfo
 	Get(ctx context.Context, key intent.Key) (*model.Resource, error)
 	List(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, error)
 	Page(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, bool, error)

@@ -272,7 +272,7 @@ func (s *server) refusePending(ctx context.Context, in *struct{ Body v1.PendingR
 		return nil, err
 	}
 	name := intent.NodeName(w.request.Name)
-	t := intent.Tombstone{Why: intent.Declined, Reason: in.Body.Reason}
+	t := intent.Tombstone{Why: intent.Declined, Name: name, Reason: in.Body.Reason}
 	if err := s.Intent.BuryKey(ctx, who(ctx, in.Body.Reason), w.key, t); err != nil {
 		return nil, err
 	}

@@ -63,6 +63,7 @@ func (s *server) status(ctx context.Context, in *struct {
 	if err := s.wrong(ctx, in.Namespace, &out); err != nil {
 		return nil, err
 	}
+	s.stopped(in.Namespace, &out)
 	s.faults(in.Namespace, &out)
 	s.spooling(in.Namespace, &out)
 	// What only the stores know is left out while they do not answer: whoever asks for

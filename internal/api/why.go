@@ -86,6 +86,7 @@ type chain struct {
 	lands bool          // the check is to run on the node
 	begun time.Time     // of the last run that is known
 	skew  time.Duration // of the machine's clock
+	cron  bool          // it runs at times of the clock
 	out   v1.Why
 
 	gone, stopped bool // there is no agent to run it; somebody stopped it
@@ -204,8 +205,11 @@ func (c *chain) wanted() (*model.CheckSpec, error) {
 func (c *chain) whyNoResult() string {
 	for _, link := range c.out.Links {
 		if !link.Holds {
-			return "there is none, because " + link.Text
+			return "there is none, because " + strings.TrimSuffix(link.Text, lastHeard)
 		}
+	}
+	if c.cron {
+		return "there is none yet: it comes when the first run, at the time above, has ended"
 	}
 	return "there is none yet: a new check runs for the first time within 10 seconds, and its result comes when it has ended"
 }

@@ -69,6 +69,9 @@ func (s *server) checksLink(node model.NodeID, namespace string) v1.Link {
 // clockOff is how far a machine's clock may be off before it is worth a word.
 const clockOff = 2 * time.Second
 
+// lastHeard ends the text of a link whose time follows it.
+const lastHeard = "; last heard"
+
 // agentLink says whether there is somebody to run what the node should run.
 func (s *server) agentLink(node model.NodeID) v1.Link {
 	sum := s.Events.Summaries([]model.NodeID{node})[0]
@@ -78,14 +81,14 @@ func (s *server) agentLink(node model.NodeID) v1.Link {
 		link.Holds, link.Text = true, "the agent is connected"
 		link.Under = s.sessionLinks(node)
 		if !link.At.IsZero() {
-			link.Text += "; last heard"
+			link.Text += lastHeard
 		}
 	case sum.Stopped:
 		link.Text = "the agent was stopped on purpose: start it again on the machine; last heard"
 	case link.At.IsZero():
 		link.Text = "no agent was ever heard: muster node token prints the line with which its machine joins"
 	default:
-		link.Text = "the agent is not connected: look at its log on the machine; last heard"
+		link.Text = "the agent is not connected: look at its log on the machine" + lastHeard
 	}
 	return link
 }

@@ -44,6 +44,7 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 	if next.IsZero() {
 		return
 	}
+	c.cron = spec.Cron != ""
 	about := "the next one is due"
 	if spec.Cron != "" && spec.TimeZone == "" {
 		about += " (by this server's time zone; the machine goes by its own)"

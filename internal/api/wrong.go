@@ -69,6 +69,29 @@ func (s *server) nodeNames(ids []model.NodeID, asked string) []string {
 	return names
 }
 
+// stopped are nodes without a session whose agent went in order: a machine that was to come
+// back from its reboot, and did not, is among them.
+func (s *server) stopped(namespace string, out *v1.Status) {
+	if s.Connected == nil {
+		return
+	}
+	away := slices.DeleteFunc(s.Directory.Nodes(namespace), s.Connected)
+	mayGo := map[model.NodeID]bool{}
+	for _, n := range s.Intent.Ephemeral() {
+		mayGo[n.ID] = true
+	}
+	var some []model.NodeID
+	for i, sum := range s.Events.Summaries(away) {
+		if !sum.Stopped || mayGo[away[i]] {
+			continue
+		}
+		if out.Stopped++; len(some) < silentShown {
+			some = append(some, away[i])
+		}
+	}
+	out.StoppedNow = s.nodeNames(some, namespace)
+}
+
 // faults are what keeps nodes from doing what they should.
 func (s *server) faults(namespace string, out *v1.Status) {
 	list, nodes := s.Directory.Faults(namespace)

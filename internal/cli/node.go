@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -74,6 +75,9 @@ func (a *app) tokenCreate() *cobra.Command {
 			var err error
 			if r.ExpiresIn, err = lasting("--for", lasts); err != nil {
 				return err
+			}
+			if uses < 0 {
+				return model.Errorf(model.Invalid, "--uses %d: want how many machines may join with it", uses).WithHint("0 is any number")
 			}
 			if r.Labels, err = labelsOf(labels); err != nil {
 				return err
@@ -165,8 +169,14 @@ func lasting(flag, text string) (int64, error) {
 	if err != nil {
 		return 0, model.Errorf(model.Invalid, "%s: %w", flag, err).WithHint("for example 1h, 30d; 0 is for ever")
 	}
+	if d < model.Duration(time.Second) || d > model.Duration(longest) {
+		return 0, model.Errorf(model.Invalid, "%s %s: want a time from 1s to %s", flag, text, model.Duration(longest)).WithHint("0 is for ever")
+	}
 	return int64(d) / 1e9, nil
 }
+
+// longest is what lasts for a time that it names: ten years.
+const longest = 3650 * 24 * time.Hour
 
 func (a *app) tokenList() *cobra.Command {
 	var output *format

@@ -150,6 +150,9 @@ func (a *app) statusOfNodes(s v1.Status) {
 	if s.Silent > 0 {
 		a.line("silent", "%s", a.silent(s))
 	}
+	if s.Stopped > 0 {
+		a.line("stopped", "%s, on the machine or with it; no alarm comes of that", nodesText(s.Stopped, s.StoppedNow))
+	}
 	for i, f := range s.Faults {
 		name := ""
 		if i == 0 {

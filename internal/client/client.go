@@ -162,7 +162,15 @@ func (c *Client) refused(answer *http.Response) error {
 		return e
 	}
 	return model.Errorf(model.ClassOfHTTP(answer.StatusCode), "%s answered %s, which is not Muster's way to say no", c.base.Host, answer.Status).
-		WithHint("is this address a Muster server? see: muster version")
+		WithHint("%s", c.whoIsThere(answer.StatusCode))
+}
+
+// whoIsThere guesses what answers like that.
+func (c *Client) whoIsThere(status int) string {
+	if c.base.Scheme == "http" && status == http.StatusBadRequest {
+		return "Muster speaks TLS there: write https://" + c.base.Host
+	}
+	return "is this address a Muster server? see: muster version"
 }
 
 // explain says in words why no answer came.

@@ -383,7 +383,9 @@ func (a *application) guard(affected int) error {
 		return nil
 	}
 	look := "muster plan"
-	if !slices.ContainsFunc(a.outcomes, func(o Outcome) bool { return o.Op != Deleted }) {
+	inFiles := func(o Outcome) bool { return o.Op != Deleted && o.Op != Gone }
+	renamed := func(o Outcome) bool { return o.Op == Renamed }
+	if !slices.ContainsFunc(a.outcomes, inFiles) || slices.ContainsFunc(a.outcomes, renamed) {
 		look = "--dry-run"
 	}
 	return model.Errorf(model.Guarded, "this changes what %d nodes do; without --yes at most %d may change%s", affected, most, a.pruned()).

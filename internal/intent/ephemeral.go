@@ -66,6 +66,9 @@ func (s *Service) forget(ctx context.Context, away map[uuid.UUID]time.Duration, 
 	return err
 }
 
+// Ephemeral are the nodes that may come and go.
+func (s *Service) Ephemeral() []NodeInfo { return s.nodes.comeAndGo(nil) }
+
 // comeAndGo are the ephemeral nodes; who is none any more is struck from away.
 func (x *nodeIndex) comeAndGo(away map[uuid.UUID]time.Duration) []NodeInfo {
 	x.mu.RLock()

@@ -17,6 +17,32 @@ func (w *world) join(t *testing.T, key, name string, token pki.JoinToken) (pki.M
 	return w.Register(t.Context(), key, token, pki.EnrolRequest{Name: name, Facts: map[string]string{"key": key}})
 }
 
+// What is done by hand to a node that somebody's files declare is undone by their next
+// apply: whoever does it hears so.
+func TestRenameAndRetireSpeakOfTheOwner(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	node := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01"}, Spec: &model.NodeSpec{UID: uuid.NewString()}}
+	if _, err := w.Apply(ctx, ada, []model.Resource{node}, intent.ApplyOptions{Owner: "team-a"}); err != nil {
+		t.Fatal(err)
+	}
+	warned := func(done intent.Applied, err error, parts ...string) {
+		t.Helper()
+		text := ""
+		for _, o := range done.Outcomes {
+			text += strings.Join(o.Warnings, " ")
+		}
+		for _, p := range parts {
+			if err != nil || !strings.Contains(text, p) {
+				t.Errorf("warns %q, %v, without %q", text, err, p)
+			}
+		}
+	}
+	done, err := w.Rename(ctx, ada, "default", "web01", "web02", intent.ApplyOptions{})
+	warned(done, err, "team-a", "metadata.name", "web01")
+	done, err = w.Retire(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web02"}}, intent.ApplyOptions{})
+	warned(done, err, "team-a", "makes it again")
+}
+
 // Another machine takes a node's place: by a token made for the node, or by one that may
 // replace, where nobody has a session.
 func TestReplace(t *testing.T) {

@@ -110,6 +110,14 @@ func disowned(row Row) []string {
 	return nil
 }
 
+// misnamed warns of what is renamed by hand though somebody declares it.
+func misnamed(row Row) []string {
+	if owner := ownerOf(row); owner != "" {
+		return []string{"it belongs to " + owner + ": change metadata.name in its files too, or its next apply makes a second node " + row.Name}
+	}
+	return nil
+}
+
 // refused are the reasons why this is not done: what belongs to others, what would leave
 // a name without its handler, what changes too many nodes.
 func (a *application) refused(affected int) error {

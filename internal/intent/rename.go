@@ -44,7 +44,7 @@ func (s *Service) Rename(ctx context.Context, by Who, namespace, name, to string
 	a := application{service: s, by: by, opts: o}
 	a.read(row)
 	a.add(Write{Key: KeyOf(r), From: name, Body: body, Expect: row.Revision},
-		Outcome{Key: KeyOf(r), Op: Renamed, Was: name, Diff: difference(row.Body, body)})
+		Outcome{Key: KeyOf(r), Op: Renamed, Was: name, Diff: difference(row.Body, body), Warnings: misnamed(row)})
 	if err := a.renameReferences(ctx, renaming{namespace: namespace, old: name, new: to, others: s.elsewhere(namespace, name)}); err != nil {
 		return Applied{}, err
 	}

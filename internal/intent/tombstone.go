@@ -49,8 +49,11 @@ func (t *Tombstone) Sentence() string {
 		Forgotten: "was forgotten, because it was away for too long", Removed: "was deleted",
 	}[t.Why]
 	who := "node " + t.Name
-	if t.Name == "" {
+	switch {
+	case t.Name == "":
 		who = "this machine"
+	case t.Why == Declined: // it never was a node
+		who = "machine " + t.Name
 	}
 	text := fmt.Sprintf("%s %s", who, what)
 	if t.By != "" && t.By != "server" {

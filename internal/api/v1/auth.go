@@ -35,7 +35,7 @@ type TokenRequest struct {
 	Role      string `json:"role,omitempty" enum:"admin,operator,viewer" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks and resolves events."`
 	Run       bool   `json:"run,omitempty" doc:"May run commands on nodes: no role has that by itself. Only who may do it may give it."`
 	Note      string `json:"note,omitempty" maxLength:"1000"`
-	ExpiresIn int64  `json:"expiresInSeconds,omitempty" minimum:"0" doc:"0: never."`
+	ExpiresIn int64  `json:"expiresInSeconds,omitempty" minimum:"0" maximum:"315360000" doc:"0: never."`
 }
 
 // Token is an API token as the server keeps it. Secret is shown once, at creation.
@@ -63,7 +63,7 @@ type JoinTokenRequest struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 	Lifecycle *model.Lifecycle  `json:"lifecycle,omitempty" doc:"Of the nodes that join with it."`
 	Replace   bool              `json:"replace,omitempty" doc:"A machine takes the place of a node that has the name it wants and no session."`
-	ExpiresIn int64             `json:"expiresInSeconds,omitempty" minimum:"0" doc:"0: never."`
+	ExpiresIn int64             `json:"expiresInSeconds,omitempty" minimum:"0" maximum:"315360000" doc:"0: never."`
 	MaxUses   int               `json:"maxUses,omitempty" minimum:"0" doc:"0: no limit."`
 	Note      string            `json:"note,omitempty" maxLength:"1000"`
 }

@@ -13,7 +13,7 @@ type NodeRename struct {
 
 // NodeReplace asks for a token with which another machine becomes a node's.
 type NodeReplace struct {
-	ExpiresIn int64  `json:"expiresInSeconds,omitempty" minimum:"0" doc:"0: never."`
+	ExpiresIn int64  `json:"expiresInSeconds,omitempty" minimum:"0" maximum:"315360000" doc:"0: never."`
 	Message   string `json:"message,omitempty" maxLength:"1000" doc:"Why; the machine before is told."`
 }
 

@@ -25,6 +25,8 @@ type Status struct {
 	WrongMore   int         `json:"wrongMore,omitempty" doc:"How many more there are."`
 	Silent      uint64      `json:"silent" doc:"Nodes of which nothing was heard for longer than their keepalive allows."`
 	SilentNow   []Event     `json:"silentNodes,omitempty" doc:"The keepalive events of some of them."`
+	Stopped     int         `json:"stopped,omitempty" doc:"Nodes whose agent somebody stopped in order, as a machine does that goes down: no alarm comes of it. Ephemeral ones are left out."`
+	StoppedNow  []string    `json:"stoppedNodes,omitempty" doc:"Some of them."`
 	Faulty      int         `json:"faulty,omitempty" doc:"Nodes that cannot do what they should: a property is not set, or set differently by two groups; an assignment is too large."`
 	Faults      []NodeFault `json:"faults,omitempty" doc:"Why, that of the most nodes first, at most 5."`
 	Spooling    int         `json:"spooling,omitempty" doc:"Agents with results that have waited for longer than a minute."`
