@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
 // A server goes back to a copy: a machine whose certificate was renewed since is taken as
-// it is, and what it ran meanwhile is applied. One that joined since is unknown: it hears
-// what to type, and that makes it a node.
+// it is, and what it ran meanwhile is applied. One that joined since asks by itself to be
+// let in again; then it is the node that it was, and nothing that it held is lost. One that
+// was retired since is not among them where it was refused.
 func TestMachinesOfARestoredServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("certificates run out")
@@ -26,6 +26,7 @@ func TestMachinesOfARestoredServer(t *testing.T) {
 	s := harness.StartServer(t, "--certificate-life", "12s")
 	api := s.Client()
 	known, runs := s.NewAgent("known"), s.Counter("count", "known")
+	later := s.Counter("later", "since")
 	known.Start()
 	runs.Ran(2)
 	quiet(t, api, "known", "count", runs)
@@ -37,12 +38,15 @@ func TestMachinesOfARestoredServer(t *testing.T) {
 	}
 	s.Start()
 
-	m := newMachine(t)
-	m.joins(append(pasted(t, s)[1:], "--name", "since")...)
-	since := m.launches()
-	harness.Until(t, 30*time.Second, "the machine that joined since is connected", func() (string, bool) {
-		return since.Log(), strings.Contains(since.Log(), "msg=connected")
-	})
+	since, scrapped := newMachine(t), newMachine(t)
+	sinceAgent := joinsAndRuns(t, s, since, "since")
+	was := since.identity().Node
+	scrappedAgent := joinsAndRuns(t, s, scrapped, "scrapped")
+	scrappedAgent.Stop()
+	s.CLI("node", "retire", "scrapped", "-m", "sold")
+	later.Ran(2)
+	quiet(t, api, "since", "later", later)
+	kept := later.Runs()
 	harness.Until(t, 60*time.Second, "the certificate is renewed since", func() (string, bool) {
 		return known.Log(), strings.Contains(known.Log(), "certificate renewed")
 	})
@@ -53,8 +57,11 @@ func TestMachinesOfARestoredServer(t *testing.T) {
 
 	s.Stop()
 	runs.Go()
+	later.Go()
 	runs.Ran(2) // results keep flowing
+	later.Ran(2)
 	runs.Hold()
+	later.Hold()
 	if err := os.RemoveAll(s.Data); err != nil {
 		t.Fatal(err)
 	}
@@ -74,21 +81,56 @@ func TestMachinesOfARestoredServer(t *testing.T) {
 		return fmt.Sprintf("%d results, want %d", e.Results, want), e.Results == want
 	})
 
-	const typed = "muster-agent reset-identity"
-	harness.Until(t, 90*time.Second, "the machine that joined since hears what to type", func() (string, bool) {
-		return since.Log(), strings.Contains(since.Log(), "(unknown)") && strings.Contains(since.Log(), typed) ||
-			strings.Contains(since.Log(), "does not renew this machine's certificate") && strings.Contains(since.Log(), typed)
-	})
-	since.Stop()
-	if r := m.types("reset-identity", "--yes"); r.Code != 0 {
-		t.Fatalf("%+v", r)
+	scrappedAgent = scrapped.launches()
+	pending := func(name string) {
+		harness.Until(t, 90*time.Second, name+" asks to be let in again", func() (string, bool) {
+			out := s.CLI("node", "list", "--pending")
+			return out, strings.Contains(out, name+"  from 127.0.0.1")
+		})
 	}
-	m.joins(append(pasted(t, s)[1:], "--name", "since")...)
-	since = m.launches()
-	harness.Until(t, 30*time.Second, "it is a node again", func() (string, bool) {
-		e := event(t, api, "since", model.KeepaliveCheckName)
-		return fmt.Sprintf("%+v", e), e.Node == "since" && e.Status == model.OK
+	pending("since")
+	pending("scrapped")
+	if out := s.CLI("node", "list", "--pending"); !strings.Contains(out, "node/since, node "+was.String()) || !strings.Contains(out, "muster node accept --all-returning") || strings.Contains(out, "same key") {
+		t.Errorf("pending:\n%s", out)
+	}
+	if !strings.Contains(sinceAgent.Log(), "muster node accept since") {
+		t.Errorf("its log does not say what to type:\n%s", sinceAgent.Log())
+	}
+	s.CLI("node", "refuse", "scrapped", "-m", "sold last week")
+	if out := s.CLI("node", "accept", "--all-returning"); out != "node/since is let in again\n" {
+		t.Errorf("accept says\n%s", out)
+	}
+	harness.Until(t, 90*time.Second, "what the machine that joined since holds is applied", func() (string, bool) {
+		e := event(t, api, "since", "later")
+		want := later.Runs() - kept
+		if e.Results > want {
+			t.Fatalf("%d results, want %d", e.Results, want)
+		}
+		return fmt.Sprintf("%d results, want %d\n%s", e.Results, want, sinceAgent.Log()), e.Results == want
 	})
-	since.Stop()
-	known.Stop()
+	if is := since.identity().Node; is != was {
+		t.Errorf("it is node %s, and was %s", is, was)
+	}
+	harness.Until(t, 90*time.Second, "the machine that was refused hears why", func() (string, bool) {
+		return scrappedAgent.Log(), strings.Contains(scrappedAgent.Log(), "sold last week")
+	})
+	if out := s.CLI("get", "nodes"); strings.Contains(out, "scrapped") {
+		t.Errorf("nodes:\n%s", out)
+	}
+	later.Go()
+	later.Ran(1) // it goes on
+	for _, p := range []*harness.Process{sinceAgent, scrappedAgent, known.Process} {
+		p.Stop()
+	}
+}
+
+// joinsAndRuns makes a machine a node with a new token, and starts its agent.
+func joinsAndRuns(t *testing.T, s *harness.Server, m *machine, name string) *harness.Process {
+	t.Helper()
+	m.joins(append(pasted(t, s)[1:], "--name", name)...)
+	p := m.launches()
+	harness.Until(t, 30*time.Second, name+" is connected", func() (string, bool) {
+		return p.Log(), strings.Contains(p.Log(), "msg=connected")
+	})
+	return p
 }

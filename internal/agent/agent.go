@@ -34,6 +34,7 @@ type Agent struct {
 
 	measured   atomic.Pointer[map[string]string] // facts; the map is never changed
 	remeasured chan struct{}                     // they differ
+	again      chan struct{}                     // the server may take us now
 
 	// Set once by Run before anything else sees them.
 	began     uint64 // boot clock, ms
@@ -69,8 +70,8 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, ready: make(chan struct{}), remeasured: make(chan struct{}, 1)}
-	a.credentials.expired = make(chan struct{}, 1)
+	a := &Agent{cfg: cfg, ready: make(chan struct{}), remeasured: make(chan struct{}, 1), again: make(chan struct{}, 1)}
+	a.credentials.doubted = make(chan struct{}, 1)
 	a.asked.agent, a.asked.ready = a, make(chan struct{}, 1)
 	a.name.Store(&a.cfg.Name)
 	a.runner = &run.Runner{PluginPath: cfg.PluginPath, Node: func() string { return *a.name.Load() }, Nice: cfg.Nice, Guard: cfg.Guard, Allow: allow}
@@ -182,7 +183,7 @@ func (a *Agent) linkConfig(id *pki.Identity, held *link.Held) link.RunConfig {
 			Node: id.Node, ServerKey: id.ServerKey, Dial: a.cfg.Dial,
 			BootMs: a.cfg.Machine.BootMs, Now: a.cfg.Machine.Now, Log: a.cfg.Log,
 		},
-		Servers: servers, TLS: a.credentials.TLS, Told: a.session.Servers, Hello: a.hello, Facts: a.said, Remeasured: a.remeasured, Held: held, Stats: a.stats, Linger: a.cfg.Linger, Answers: &a.asked,
+		Servers: servers, TLS: a.credentials.TLS, Told: a.session.Servers, Hello: a.hello, Facts: a.said, Remeasured: a.remeasured, Again: a.again, Held: held, Stats: a.stats, Linger: a.cfg.Linger, Answers: &a.asked,
 	}
 }
 

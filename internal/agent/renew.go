@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -27,7 +28,7 @@ type credentials struct {
 	tls     *tls.Config // with the tickets that belong to this certificate
 	servers []string    // where to ask, as of the last session
 
-	expired chan struct{} // a server says that the certificate expired; has room for one
+	doubted chan struct{} // a server says that the certificate expired, or knows no such node; has room for one
 }
 
 func (c *credentials) set(id *pki.Identity, now func() time.Time) {
@@ -61,13 +62,15 @@ func (c *credentials) at() []string {
 	return c.servers
 }
 
-// refused looks whether it was the certificate's date for which a server sent us away.
+// refused looks whether it was the certificate's date for which a server sent us away, or
+// that it does not know the node: then another certificate may be had.
 func (c *credentials) refused(err error) {
-	if !pki.Expired(err) {
+	var said *link.RefusedError
+	if !pki.Expired(err) && !(errors.As(err, &said) && said.Code == "unknown") {
 		return
 	}
 	select {
-	case c.expired <- struct{}{}:
+	case c.doubted <- struct{}{}:
 	default:
 	}
 }
@@ -75,23 +78,30 @@ func (c *credentials) refused(err error) {
 // keepCertificate renews the certificate when that is due, until ctx ends: it looks at
 // the start, about hourly and, should that be earlier, when it is due; and when a server
 // says that it has expired, whatever our clock says. The session goes on; the next one
-// shows the new certificate.
+// shows the new certificate. A server that does not know the node (it went back to a copy)
+// is asked the same, until a person there has let it in again: the node keeps its id, and
+// what waits in the spool is sent.
 func (a *Agent) keepCertificate(ctx context.Context) {
 	c := &a.credentials
 	look := time.NewTimer(0)
 	defer look.Stop()
+	waits := false // a person has to let the node in
 	for {
-		expired := false
+		asks := waits
 		select {
 		case <-look.C:
-		case <-c.expired:
-			expired = true
+		case <-c.doubted:
+			asks = true
 		case <-ctx.Done():
 			return
 		}
 		pace := min(lookEvery, pki.Life(c.identity())/24)
-		if expired || !a.serverNow().Before(pki.RenewAt(c.identity())) {
-			a.renew(ctx)
+		if asks || !a.serverNow().Before(pki.RenewAt(c.identity())) {
+			again := a.renew(ctx, waits)
+			if waits = again > 0; waits {
+				look.Reset(again)
+				continue
+			}
 			rest := time.NewTimer(min(pace, restAfter))
 			select {
 			case <-rest.C:
@@ -114,26 +124,47 @@ func (a *Agent) serverNow() time.Time {
 	return a.cfg.Machine.Now().Add(-offset)
 }
 
-// renew asks for a certificate, and says in the log what came of it.
-func (a *Agent) renew(ctx context.Context) {
+// renew asks for a certificate, and says in the log what came of it. More than zero: a
+// person has to let the node in, which waits already or does from now on; ask again then.
+func (a *Agent) renew(ctx context.Context, waits bool) (again time.Duration) {
 	dial := a.cfg.Dial
 	if dial == nil {
 		dial = link.NewDialer(nil)
 	}
 	next, err := pki.Renew(ctx, pki.RenewConfig{
 		Identity: a.credentials.identity(), StateDir: a.cfg.StateDir, Servers: a.credentials.at(), Dial: dial, Now: a.cfg.Machine.Now,
+		Says: pki.EnrolRequest{Name: *a.name.Load(), MachineID: a.cfg.Machine.ID, Labels: a.cfg.Labels, Facts: *a.measured.Load(), Groups: a.cfg.Groups},
 	})
+	var pending *pki.PendingError
 	switch class := model.ClassOf(err); {
 	case ctx.Err() != nil:
-		return
+		return 0
 	case err == nil:
+	case errors.As(err, &pending):
+		if !waits {
+			a.cfg.Log.Warn("the server does not know this node and asks a person whether to let it in again; what it holds is kept",
+				"server", pending.Server, "key", pending.Key, "type", "on the server: muster node list --pending; muster node accept "+*a.name.Load())
+		}
+		a.cfg.State("waits to be let in again: " + oneLine(err))
+		again, _ = Again(err, pending.Again)
+		return again
+	case waits && (class == model.Unavailable || class == model.Internal || class == model.Limited):
+		again, _ = Again(err, 30*time.Second)
+		return again
 	case class == model.Unavailable || class == model.Internal || class == model.Limited:
 		a.cfg.Log.Warn("certificate could not be renewed; trying again", "until", a.credentials.identity().Certificate.Leaf.NotAfter, "err", err)
-		return
+		return 0
 	default:
 		a.cfg.Log.Error("the server does not renew this machine's certificate", "until", a.credentials.identity().Certificate.Leaf.NotAfter, "err", err)
-		return
+		return 0
 	}
 	a.credentials.set(next, a.cfg.Machine.Now)
 	a.cfg.Log.Info("certificate renewed", "until", next.Certificate.Leaf.NotAfter)
+	if !a.connected.Load() {
+		select {
+		case a.again <- struct{}{}:
+		default:
+		}
+	}
+	return 0
 }

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -17,9 +19,10 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// Pending are the machines that asked to join without a token, in memory only: after a
-// restart they ask again. What strangers can put there is bounded as a whole, for each
-// network, and for each machine. Safe for concurrent use.
+// Pending are the machines that asked to join without a token, and those that were nodes
+// which the server does not know any more; in memory only: after a restart they ask again.
+// What strangers can put there is bounded as a whole, for each network, and for each
+// machine; who was a node is no stranger, and bounded as a whole. Safe for concurrent use.
 type Pending struct {
 	now   func() time.Time
 	most  int
@@ -68,7 +71,7 @@ func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 	return p
 }
 
-// Ask is what pki.Enroller.Pending is: the machine with this key waits from now on, or
+// Ask is what Pending of pki.Enroller and pki.Renewer is: the machine with this key waits from now on, or
 // still does.
 func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration, err error) {
 	if sizeOf(&request) > pendingBytes {
@@ -80,10 +83,11 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 	defer p.mu.Unlock()
 	now := p.now()
 	w := p.by[key]
+	stranger := request.Returns == nil
 	if w == nil || w.net != from {
 		p.sweep(now)
 		switch {
-		case p.nets[from] >= pendingPerNetwork:
+		case stranger && p.nets[from] >= pendingPerNetwork:
 			p.overflow++
 			return 0, model.Errorf(model.Limited, "%d machines of the network of %s wait to be let in already", pendingPerNetwork, whence).
 				WithHint("on the server: muster node list --pending; many machines join with a token: muster node token")
@@ -91,7 +95,7 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 			p.overflow++
 			return 0, model.Errorf(model.Limited, "%d machines wait to be let in already", p.most).
 				WithHint("on the server: muster node list --pending; many machines join with a token: muster node token")
-		case w == nil && !p.comes.allow(whence):
+		case w == nil && stranger && !p.comes.allow(whence):
 			p.overflow++
 			return 0, model.Errorf(model.Limited, "too many machines from %s ask to be let in", whence).
 				WithHint("the agent asks again by itself; many machines join with a token: muster node token")
@@ -216,36 +220,35 @@ func sizeOf(r *pki.EnrolRequest) int {
 func (s *server) pendingRoutes() {
 	handle(s, operation("listPending", http.MethodGet, "/api/v1/pending", "nodes", "Machines that asked to join without a token"), s.listPending)
 	handle(s, also(operation("acceptPending", http.MethodPost, "/api/v1/pending/accept", "nodes", "Let one in"), model.NotFound, model.Conflict), s.acceptPending)
+	handle(s, operation("acceptReturning", http.MethodPost, "/api/v1/pending/accept-returning", "nodes", "Let all in that were nodes which the server does not know any more"), s.acceptReturning)
 	handle(s, also(operation("refusePending", http.MethodPost, "/api/v1/pending/refuse", "nodes", "Refuse one for good"), model.NotFound, model.Conflict), s.refusePending)
 }
 
 func (s *server) listPending(context.Context, *none) (*body[v1.PendingList], error) {
 	out := v1.PendingList{Items: []v1.Pending{}}
 	for _, w := range s.Waiting.list() {
-		out.Items = append(out.Items, v1.Pending{
+		p := v1.Pending{
 			Key: w.key, Name: intent.NodeName(w.request.Name), Whence: w.whence, MachineID: w.request.MachineID, Since: w.since.UTC(), Asked: w.last.UTC(),
 			Labels: w.request.Labels, Facts: w.request.Facts, Groups: w.request.Groups,
-		})
+		}
+		if r := w.request.Returns; r != nil {
+			p.Returns = &v1.Returning{UID: r.UID.String(), Namespace: r.Namespace, Certified: r.Certified.UTC()}
+		}
+		out.Items = append(out.Items, p)
 	}
 	return &body[v1.PendingList]{out}, nil
 }
 
 func (s *server) acceptPending(ctx context.Context, in *struct{ Body v1.PendingAccept }) (*body[v1.Member], error) {
 	r := in.Body
-	if r.Namespace == "" {
-		r.Namespace = model.DefaultNamespaceName
-	}
-	if _, ok := s.Directory.NamespaceByName(r.Namespace); !ok {
-		return nil, s.noNamespace(ctx, r.Namespace)
-	}
-	given := pki.JoinToken{Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels}
-	if err := s.Intent.CheckGiven(given); err != nil {
-		return nil, err
-	}
 	w, err := s.Waiting.find(r.Which)
 	if err != nil {
 		return nil, err
 	}
+	if r.Namespace == "" && w.request.Returns != nil {
+		r.Namespace = w.request.Returns.Namespace
+	}
+	r.Namespace = cmp.Or(r.Namespace, model.DefaultNamespaceName)
 	if r.Name != "" {
 		if name := intent.NodeName(r.Name); name != r.Name {
 			return nil, model.Errorf(model.Invalid, "%q is no node's name: lower-case letters, digits and . _ - between them", r.Name).WithHint("repeat it with --name %s", name)
@@ -257,13 +260,53 @@ func (s *server) acceptPending(ctx context.Context, in *struct{ Body v1.PendingA
 		w.request.Name = r.Name
 	}
 	named := r.Name != "" || r.Which == intent.NodeName(w.request.Name) // and not by its key alone
-	by := who(ctx, "accepted, asked from "+w.whence)
-	member, err := s.Intent.Accept(ctx, by, w.key, given, w.request, named)
+	member, err := s.letIn(ctx, &w, pki.JoinToken{Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels}, named)
 	if err != nil {
 		return nil, err
 	}
+	return &body[v1.Member]{member}, nil
+}
+
+// letIn makes one that waits a node of the token's namespace, with what else the token gives.
+func (s *server) letIn(ctx context.Context, w *waiting, token pki.JoinToken, named bool) (v1.Member, error) {
+	if _, ok := s.Directory.NamespaceByName(token.Namespace); !ok {
+		return v1.Member{}, s.noNamespace(ctx, token.Namespace)
+	}
+	if err := s.Intent.CheckGiven(token); err != nil {
+		return v1.Member{}, err
+	}
+	member, err := s.Intent.Accept(ctx, who(ctx, "accepted, asked from "+w.whence), w.key, token, w.request, named)
+	if err != nil {
+		return v1.Member{}, err
+	}
 	s.Waiting.remove(w.key)
-	return &body[v1.Member]{v1.Member{Name: member.Name, Namespace: member.Namespace, UID: member.UID.String(), Key: w.key}}, nil
+	return v1.Member{Name: member.Name, Namespace: member.Namespace, UID: member.UID.String(), Key: w.key}, nil
+}
+
+// acceptReturning lets all in that were nodes, each where it says that it was: by their
+// certificates they are no strangers. Whom it cannot let in it leaves, and says why.
+func (s *server) acceptReturning(ctx context.Context, in *struct{ Body v1.PendingReturning }) (*body[v1.Returned], error) {
+	out := v1.Returned{Items: []v1.Member{}, Left: []v1.Left{}}
+	for _, w := range s.Waiting.list() {
+		if w.request.Returns == nil {
+			continue
+		}
+		member, err := s.letIn(ctx, &w, pki.JoinToken{Namespace: cmp.Or(w.request.Returns.Namespace, model.DefaultNamespaceName), Groups: in.Body.Groups, Labels: in.Body.Labels}, false)
+		switch class := model.ClassOf(err); {
+		case err == nil:
+			out.Items = append(out.Items, member)
+		case class == model.Internal || class == model.Unavailable:
+			return nil, err
+		default:
+			left := v1.Left{Name: intent.NodeName(w.request.Name), Key: w.key, Why: err.Error()}
+			var said *model.Error
+			if errors.As(err, &said) {
+				left.Why, left.Hint = said.Message, said.Hint
+			}
+			out.Left = append(out.Left, left)
+		}
+	}
+	return &body[v1.Returned]{out}, nil
 }
 
 func (s *server) refusePending(ctx context.Context, in *struct{ Body v1.PendingRefuse }) (*body[v1.Member], error) {

@@ -53,6 +53,19 @@ func TestPendingIsBounded(t *testing.T) {
 	}
 }
 
+// Who was a node has shown so: a network may have many of them.
+func TestReturningMachinesAreNoStrangers(t *testing.T) {
+	p, info, _ := room(t, "pending=100")
+	for n := range 100 {
+		if _, err := p.Ask(keyOf(n), pki.EnrolRequest{Returns: &pki.Returning{}, Whence: "10.0.0.1:1"}); err != nil {
+			t.Fatalf("machine %d: %v", n, err)
+		}
+	}
+	if _, err := p.Ask(keyOf(100), pki.EnrolRequest{Returns: &pki.Returning{}, Whence: "10.0.0.1:1"}); model.ClassOf(err) != model.Limited || info().Overflow != 1 {
+		t.Errorf("beyond the room: %v", err)
+	}
+}
+
 // A stranger who comes with new keys is slowed down as one who tries tokens.
 func TestPendingSlowsDown(t *testing.T) {
 	p, _, pass := room(t)

@@ -54,7 +54,7 @@ func (s *Server) openAPI(context.Context) error {
 			}
 			return nil
 		},
-		Renew:     &pki.Renewer{Authority: s.authority, Registrar: s.intent, Admit: admit},
+		Renew:     &pki.Renewer{Authority: s.authority, Registrar: s.intent, Admit: admit, Pending: ask},
 		Connected: s.sessions.Connected, Agent: s.agentSession, Queues: s.queues, Describe: s.describe, Limits: s.limitsOf, Vouch: muster.Vouch, NotReady: s.NotReady, Registry: s.registry, Logger: s.log, Now: s.now,
 	}
 	if s.agents == nil {

@@ -21,6 +21,13 @@ func (c *Client) AcceptPending(ctx context.Context, r v1.PendingAccept) (v1.Memb
 	return out, err
 }
 
+// AcceptReturning lets all machines in that were nodes which the server does not know any more.
+func (c *Client) AcceptReturning(ctx context.Context, r v1.PendingReturning) (v1.Returned, error) {
+	var out v1.Returned
+	_, err := c.call(ctx, http.MethodPost, "/api/v1/pending/accept-returning", nil, nil, r, &out)
+	return out, err
+}
+
 // RefusePending refuses one for good.
 func (c *Client) RefusePending(ctx context.Context, r v1.PendingRefuse) (v1.Member, error) {
 	var out v1.Member

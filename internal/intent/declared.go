@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 )
@@ -48,7 +46,7 @@ func (s *Service) tryDeclared(ctx context.Context, by Who, at Key, key string, t
 			return pki.Member{}, false, err
 		}
 	}
-	uid := uuid.New()
+	uid := idFor(request)
 	spec.UID, spec.Key = uid.String(), key
 	spec.Facts, spec.AgentLabels, spec.AgentGroups = request.Facts, request.Labels, sortedGroups(request.Groups)
 	for _, group := range token.Groups {

@@ -242,3 +242,47 @@ func TestRetire(t *testing.T) {
 		t.Fatalf("for good: %+v, %v", w.Graves(), err)
 	}
 }
+
+// A machine that was a node, of which an older copy of the data says nothing, is that node
+// again, with its id; never beside another, and not under a name that it could have chosen.
+func TestReturningNodeHasItsIDAgain(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	returns := func(uid uuid.UUID, key, name string, named bool) (pki.Member, error) {
+		return w.Accept(ctx, ada, key, pki.JoinToken{}, pki.EnrolRequest{Name: name, Returns: &pki.Returning{UID: uid}}, named)
+	}
+	one, two, three, four := uuid.New(), uuid.New(), uuid.New(), uuid.New()
+	if m, err := returns(four, "k5", "vault", false); err != nil || m.UID != four {
+		t.Fatalf("%+v %v", m, err)
+	}
+	secrets := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "secrets"}, Spec: &model.GroupSpec{Trusted: true, Nodes: []string{"vault"}}}
+	if _, err := w.Apply(ctx, ada, []model.Resource{secrets}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Delete(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "vault"}}, intent.ApplyOptions{Yes: true}); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := returns(one, "k1", "web01", false); err != nil || m.UID != one || m.Name != "web01" || w.Missing(one) {
+		t.Fatalf("%+v %v", m, err)
+	}
+	if m, err := returns(one, "k1", "web01", false); err != nil || m.UID != one {
+		t.Errorf("asked for twice: %+v %v", m, err)
+	}
+	if _, err := returns(one, "k2", "web01", false); model.ClassOf(err) != model.Conflict {
+		t.Errorf("another machine with the id of a node: %v", err)
+	}
+	if m, err := returns(two, "k3", "web01", false); err != nil || m.UID != two || m.Name != "web01-2" {
+		t.Errorf("its name is another's: %+v %v", m, err)
+	}
+	if _, err := returns(three, "k4", "vault", false); model.ClassOf(err) != model.Forbidden {
+		t.Errorf("a trusted name: %v", err)
+	}
+	if m, err := returns(three, "k4", "vault", true); err != nil || m.UID != three || m.Name != "vault" {
+		t.Errorf("a trusted name that a person has said: %+v %v", m, err)
+	}
+	if _, err := w.Retire(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web01"}}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := returns(one, "k1", "web01", true); model.ClassOf(err) != model.Conflict || w.Missing(one) {
+		t.Errorf("a node that was retired: %v", err)
+	}
+}

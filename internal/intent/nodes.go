@@ -206,6 +206,14 @@ func (s *Service) register(ctx context.Context, by Who, key string, token pki.Jo
 	if member, ok := s.Holder(key); ok {
 		return member, nil
 	}
+	if r := request.Returns; r != nil && !s.Missing(r.UID) {
+		return pki.Member{}, model.Errorf(model.Conflict, "node %s is there again, or came to an end, since its machine asked", r.UID).
+			WithHint("which: muster get nodes, and muster node list --retired")
+	}
+	if request.Returns != nil && !named && s.trusted.holds(namespace, base) {
+		return pki.Member{}, model.Errorf(model.Forbidden, "a trusted group lists the name %s, and a machine may say any name", base).
+			WithHint("if it is that machine: muster node accept %s", base)
+	}
 	node, ok, err := s.place(ctx, token, namespace, base)
 	if err != nil {
 		return pki.Member{}, err
@@ -220,7 +228,7 @@ func (s *Service) register(ctx context.Context, by Who, key string, token pki.Jo
 	if member, ok, err := s.takeDeclared(ctx, by, Key{"Node", namespace, base}, key, token, request, named); ok || err != nil {
 		return member, err
 	}
-	uid := uuid.New()
+	uid := idFor(request)
 	for i := 1; i <= 1000; i++ {
 		name := base
 		if i > 1 {
@@ -253,6 +261,14 @@ func (s *Service) register(ctx context.Context, by Who, key string, token pki.Jo
 		return pki.Member{UID: uid, Name: name, Namespace: namespace}, err
 	}
 	return pki.Member{}, model.Errorf(model.Conflict, "a thousand nodes are called %s already", base).WithHint("start the agent with --name")
+}
+
+// idFor is the immutable id of the node that a machine becomes: the one that it had.
+func idFor(request pki.EnrolRequest) uuid.UUID {
+	if request.Returns != nil {
+		return request.Returns.UID
+	}
+	return uuid.New()
 }
 
 // NodeName makes a resource name of what a machine calls itself.

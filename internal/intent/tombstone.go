@@ -172,6 +172,13 @@ func (s *Service) Barred(key string) error {
 	return nil
 }
 
+// Missing implements pki.Registrar.
+func (s *Service) Missing(node uuid.UUID) bool {
+	_, there := s.LookupNode(node)
+	_, gone := s.Tombstone(node)
+	return !there && !gone
+}
+
 // lift takes a tombstone away, if it is there.
 func (x *nodeIndex) lift(name string) []Write {
 	x.mu.RLock()

@@ -21,13 +21,17 @@ const maxEnrol = 256 << 10
 // EnrolRequest is what a machine says when it joins.
 type EnrolRequest struct {
 	Secret    []byte            `json:"secret,omitempty"` // of the join token; without one a person decides
-	CSR       []byte            `json:"csr"`              // DER
+	CSR       []byte            `json:"csr,omitempty"`    // DER
 	Name      string            `json:"name"`             // wanted
 	MachineID string            `json:"machineId,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"` // from the agent's configuration
 	Facts     map[string]string `json:"facts,omitempty"`
 	Groups    []string          `json:"groups,omitempty"` // self-declared
 	Whence    string            `json:"-"`                // address that it came from, as the server sees it
+
+	// Of a machine that comes back to a server that does not know it any more.
+	Namespace string     `json:"namespace,omitempty"` // where its node was
+	Returns   *Returning `json:"-"`                   // what its certificate proves
 }
 
 // EnrolAnswer makes the machine a node.
@@ -61,6 +65,8 @@ type Registrar interface {
 	// Barred says why the machine with this key is no node (any more); nil: nothing is
 	// known against it.
 	Barred(key string) error
+	// Missing says that nothing is known of a node: it is not there, and nothing says why.
+	Missing(node uuid.UUID) bool
 	// Register makes the machine with this key a node: in the token's namespace with the
 	// token's groups and labels, under the name wanted or one near it. If the token is Kept,
 	// one use of it is counted in the same step, or refused: of two machines with the last

@@ -52,14 +52,16 @@ func (m *memTokens) use(id string) error {
 }
 
 type registrar struct {
-	got  []uuid.UUID
-	held map[string]Member
-	gone error
-	uses *memTokens
+	got     []uuid.UUID
+	held    map[string]Member
+	gone    error
+	missing bool
+	uses    *memTokens
 }
 
 func (r *registrar) Holder(key string) (Member, bool) { m, ok := r.held[key]; return m, ok }
 func (r *registrar) Barred(string) error              { return r.gone }
+func (r *registrar) Missing(uuid.UUID) bool           { return r.missing }
 func (r *registrar) Register(_ context.Context, key string, t JoinToken, q EnrolRequest) (Member, error) {
 	if r.uses != nil {
 		if err := r.uses.use(t.ID); err != nil {

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -30,17 +32,32 @@ const (
 type RenewRequest struct {
 	Certificate []byte `json:"certificate"` // DER
 	CSR         []byte `json:"csr"`         // DER
+	// Return is what the machine says of itself, for a server that does not know its node:
+	// it waits there to be let in again.
+	Return *EnrolRequest `json:"return,omitempty"`
 }
 
 // RenewAnswer is the new certificate.
 type RenewAnswer struct {
-	Certificate []byte `json:"certificate"` // PEM
+	Certificate []byte   `json:"certificate,omitempty"` // PEM
+	Pending     *Pending `json:"pending,omitempty"`     // instead: a person has to let it in again
+}
+
+// Returning is the node that a machine was, by a certificate of this server's CA, and of
+// which the server knows nothing: it went back to a copy of its data that is older.
+type Returning struct {
+	UID       uuid.UUID
+	Certified time.Time // when its certificate was made
+	Namespace string    // as the machine says
 }
 
 // Renewer answers RenewPath.
 type Renewer struct {
 	Authority *Authority
 	Registrar Registrar
+	// Pending keeps machines whose node is missing until a person lets them in again, and
+	// says when one shall ask again; nil: they are refused.
+	Pending func(key string, request EnrolRequest) (again time.Duration, err error)
 	// Admit lets in a request that has arrived whole, until leave; nil: all at once.
 	Admit func(context.Context) (leave func(), err error)
 }
@@ -52,6 +69,7 @@ const (
 	RenewForeign   = "foreign"         // of another CA
 	RenewKey       = "key"             // the request is for another key
 	RenewUnknown   = "unknown"         // no node has this key
+	RenewPending   = "pending"         // nor does anything say why: a person decides
 	RenewBarred    = "barred"          // the node was retired, replaced, …
 	RenewTooOld    = "too_old"
 	RenewMalformed = "malformed"
@@ -74,6 +92,9 @@ func (r *Renewer) Serve(w http.ResponseWriter, q *http.Request) (outcome string)
 		case err != nil:
 			err = model.Errorf(model.Invalid, "renewal request: %w", err)
 		default:
+			if request.Return != nil {
+				request.Return.Whence = q.RemoteAddr
+			}
 			answer, outcome, err = r.admitted(q.Context(), request)
 		}
 	}
@@ -82,6 +103,9 @@ func (r *Renewer) Serve(w http.ResponseWriter, q *http.Request) (outcome string)
 		return outcome
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if answer.Pending != nil {
+		w.WriteHeader(http.StatusAccepted)
+	}
 	_ = json.NewEncoder(w).Encode(answer)
 	return outcome
 }
@@ -104,6 +128,8 @@ const (
 	Paste = "on this machine: systemctl stop muster-agent; muster-agent reset-identity; the line that the server printed; systemctl start muster-agent"
 	// JoinAnew makes it a node (again).
 	JoinAnew = "on the server: muster node token; " + Paste
+	// LetIn is for one that the server does not know and that nothing is said against.
+	LetIn = "its agent asks by itself to be let in again: on the server: muster node list --pending; muster node accept NAME; if it is not listed, " + JoinAnew
 )
 
 // Renew makes a new certificate for a node's key, on proof of that key. Who has one that
@@ -127,17 +153,20 @@ func (r *Renewer) Renew(request RenewRequest) (RenewAnswer, string, error) {
 		return RenewAnswer{}, RenewKey, model.Errorf(model.Unauthenticated, "the request is for another key than the certificate's").
 			WithHint("a node gets another key by muster node replace")
 	}
-	key := Fingerprint(public)
+	key, now := Fingerprint(public), r.Authority.now()
+	tooOld := now.After(cert.NotAfter.Add(RenewableFor))
 	node, ok := r.Registrar.Holder(key)
 	if !ok || node.UID != uid {
 		if err := r.Registrar.Barred(key); err != nil {
 			return RenewAnswer{}, RenewBarred, err
 		}
+		if !ok && request.Return != nil && r.Pending != nil && !tooOld && r.Registrar.Missing(uid) {
+			return r.wait(key, cert, *request.Return)
+		}
 		return RenewAnswer{}, RenewUnknown, model.Errorf(model.Forbidden, "the server knows no node %s with this machine's key", uid).
-			WithHint("if it joined after a backup from which the server was restored, or was deleted, let it join again; %s", JoinAnew)
+			WithHint("if it was deleted, or the server lets nobody in without a token (--pending), let it join again; %s", JoinAnew)
 	}
-	now := r.Authority.now()
-	if now.After(cert.NotAfter.Add(RenewableFor)) {
+	if tooOld {
 		return RenewAnswer{}, RenewTooOld, model.Errorf(model.Forbidden, "the certificate of node %s expired at %s, more than %d days ago",
 			node.Name, cert.NotAfter.UTC().Format(time.RFC3339), RenewableFor/(24*time.Hour)).
 			WithHint("on the server: muster node replace %s; %s", node.Name, Paste)
@@ -150,6 +179,21 @@ func (r *Renewer) Renew(request RenewRequest) (RenewAnswer, string, error) {
 		return RenewAnswer{Certificate: made}, RenewedExpired, nil
 	}
 	return RenewAnswer{Certificate: made}, Renewed, nil
+}
+
+// wait is for a machine that was a node of this server, of which its data say nothing.
+func (r *Renewer) wait(key string, cert *x509.Certificate, request EnrolRequest) (RenewAnswer, string, error) {
+	uid, err := NodeOf(cert)
+	if err != nil {
+		return RenewAnswer{}, RenewForeign, err
+	}
+	request.Secret, request.CSR = nil, nil
+	request.Returns = &Returning{UID: uid, Certified: cert.NotBefore.Add(backdate), Namespace: request.Namespace}
+	again, err := r.Pending(key, request)
+	if err != nil {
+		return RenewAnswer{}, RenewFailed, err
+	}
+	return RenewAnswer{Pending: &Pending{AgainMs: again.Milliseconds()}}, RenewPending, nil
 }
 
 // RenewAt is when a machine asks for a new certificate: after two thirds of the life of
@@ -176,7 +220,7 @@ func Expired(err error) bool {
 }
 
 // request asks for a new certificate for the one of an identity.
-func (id *Identity) request() ([]byte, error) {
+func (id *Identity) request(says *EnrolRequest) ([]byte, error) {
 	key, ok := id.Certificate.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
 		return nil, errors.New("the agent's key is none that this version makes")
@@ -185,5 +229,5 @@ func (id *Identity) request() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(RenewRequest{Certificate: id.Certificate.Certificate[0], CSR: csr})
+	return json.Marshal(RenewRequest{Certificate: id.Certificate.Certificate[0], CSR: csr, Return: says})
 }

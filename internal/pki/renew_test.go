@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -126,7 +127,7 @@ func TestRenewRefusals(t *testing.T) {
 	id := member(t, a, nodes, t.TempDir())
 	request := func(change func(*RenewRequest)) RenewRequest {
 		var r RenewRequest
-		body, err := id.request()
+		body, err := id.request(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,6 +177,62 @@ func TestRenewRefusals(t *testing.T) {
 				t.Errorf("%v does not say what to type", err)
 			}
 		})
+	}
+}
+
+// A server that knows nothing of a node whose certificate it made asks a person; the node
+// has its id again afterwards. Who would not be let in is refused as ever.
+func TestRenewReturns(t *testing.T) {
+	clock, dir, nodes := time.Now(), t.TempDir(), &registrar{}
+	now := func() time.Time { return clock }
+	a := open(t, t.TempDir(), now, "127.0.0.1")
+	id := member(t, a, nodes, dir)
+	known := nodes.held
+	var asked []EnrolRequest
+	r := &Renewer{Authority: a, Registrar: nodes, Pending: func(key string, q EnrolRequest) (time.Duration, error) {
+		if key != FingerprintOf(id.Certificate.Leaf) {
+			t.Errorf("asks for key %s", key)
+		}
+		asked = append(asked, q)
+		return 7 * time.Second, nil
+	}}
+	address, outcomes := renewServer(t, r)
+	renew := func() (*Identity, error) {
+		return Renew(t.Context(), RenewConfig{Identity: id, StateDir: dir, Servers: []string{address}, Now: now,
+			Says: EnrolRequest{MachineID: "m", Facts: map[string]string{"os": "linux"}, Secret: []byte("no")}})
+	}
+	nodes.held, nodes.missing = nil, true
+	_, err := renew()
+	var pending *PendingError
+	if !errors.As(err, &pending) || pending.Again != 7*time.Second || pending.Key != FingerprintOf(id.Certificate.Leaf) || len(asked) != 1 {
+		t.Fatalf("%v, %+v", err, asked)
+	}
+	got := asked[0]
+	if got.Returns == nil || got.Returns.UID != id.Node || got.Returns.Namespace != "default" || !got.Returns.Certified.Equal(id.Certificate.Leaf.NotBefore.Add(backdate)) ||
+		got.Name != "web01" || got.MachineID != "m" || got.Facts["os"] != "linux" || got.Whence == "" || got.Secret != nil {
+		t.Errorf("asks as %+v", got)
+	}
+	for _, c := range []struct {
+		name    string
+		change  func()
+		outcome string
+	}{
+		{"it was retired", func() { nodes.gone = model.Errorf(model.Forbidden, "retired") }, RenewBarred},
+		{"another machine has its place", func() { nodes.missing = false }, RenewUnknown},
+		{"a node with another id has its key", func() { nodes.held = map[string]Member{FingerprintOf(id.Certificate.Leaf): {UID: uuid.New()}} }, RenewUnknown},
+		{"nobody may wait", func() { r.Pending = nil }, RenewUnknown},
+		{"it expired too long ago", func() { clock = clock.Add(NodeLife + RenewableFor + time.Hour) }, RenewUnknown},
+	} {
+		held, missing, gone, ask, at, before := nodes.held, nodes.missing, nodes.gone, r.Pending, clock, outcomes[c.outcome]
+		c.change()
+		if _, err := renew(); model.ClassOf(err) != model.Forbidden || outcomes[c.outcome] != before+1 {
+			t.Errorf("%s: %v, %v", c.name, err, outcomes)
+		}
+		nodes.held, nodes.missing, nodes.gone, r.Pending, clock = held, missing, gone, ask, at
+	}
+	nodes.held = known
+	if next, err := renew(); err != nil || next.Node != id.Node || outcomes[RenewPending] != 1 || len(asked) != 1 {
+		t.Errorf("let in: %v, %v", err, outcomes)
 	}
 }
 
@@ -235,7 +292,7 @@ func FuzzRenew(f *testing.F) {
 	a := open(f, f.TempDir(), nil)
 	nodes, dir := &registrar{}, f.TempDir()
 	id := member(f, a, nodes, dir)
-	right, err := id.request()
+	right, err := id.request(nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -245,6 +302,7 @@ func FuzzRenew(f *testing.F) {
 	}
 	f.Add(right)
 	f.Add(good)
+	f.Add([]byte(`{"pending":{"againMs":5000}}`))
 	f.Add([]byte(`{"certificate":"AAAA","csr":7}`))
 	f.Add([]byte(`[`))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -262,7 +320,7 @@ func FuzzRenew(f *testing.F) {
 				t.Fatalf("a certificate for another key: %v", err)
 			}
 		}
-		if next, err := id.renewed(dir, data); err == nil && (next.Node != id.Node || FingerprintOf(next.Certificate.Leaf) != FingerprintOf(id.Certificate.Leaf)) {
+		if next, err := id.answered(dir, "", data); err == nil && (next.Node != id.Node || FingerprintOf(next.Certificate.Leaf) != FingerprintOf(id.Certificate.Leaf)) {
 			t.Fatalf("took %+v", next)
 		}
 	})

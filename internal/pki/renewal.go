@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -23,16 +24,20 @@ type RenewConfig struct {
 	Servers  []string                                                          // host:port in order of preference
 	Dial     func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
 	Now      func() time.Time                                                  // default time.Now
+	// Says is what the machine says of itself, for a server that does not know its node.
+	Says EnrolRequest
 }
 
 // Renew gets a new certificate for the identity's key, writes it and returns the identity
 // with it; the old one is in force until then. It tries the servers in order, and asks
-// only one that shows the identity's CA.
+// only one that shows the identity's CA. Where the server does not know the node and a
+// person has to let it in again, the error is a *PendingError.
 func Renew(ctx context.Context, cfg RenewConfig) (*Identity, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	body, err := cfg.Identity.request()
+	cfg.Says.Name, cfg.Says.Namespace = cmp.Or(cfg.Says.Name, cfg.Identity.Name), cfg.Identity.Namespace
+	body, err := cfg.Identity.request(&cfg.Says)
 	if err != nil {
 		return nil, fmt.Errorf("make the certificate request: %w", err)
 	}
@@ -43,7 +48,7 @@ func Renew(ctx context.Context, cfg RenewConfig) (*Identity, error) {
 		}}
 		data, err := post(ctx, client, "https://"+address+RenewPath, body)
 		if err == nil {
-			return cfg.Identity.renewed(cfg.StateDir, data)
+			return cfg.Identity.answered(cfg.StateDir, address, data)
 		}
 		last = fmt.Errorf("renew the certificate at %s: %w", address, err)
 		var said *model.Error
@@ -76,12 +81,19 @@ func (id *Identity) trusting(address string, now func() time.Time) *tls.Config {
 	}
 }
 
-// renewed checks what the server answered and writes it in the place of the old.
-func (id *Identity) renewed(dir string, data []byte) (*Identity, error) {
+func (id *Identity) answered(dir, address string, data []byte) (*Identity, error) {
 	var answer RenewAnswer
 	if err := json.Unmarshal(data, &answer); err != nil {
 		return nil, fmt.Errorf("read the server's answer: %w", err)
 	}
+	if answer.Pending != nil {
+		return nil, &PendingError{address, FingerprintOf(id.Certificate.Leaf), time.Duration(answer.Pending.AgainMs) * time.Millisecond}
+	}
+	return id.renewed(dir, &answer)
+}
+
+// renewed checks what the server answered and writes it in the place of the old.
+func (id *Identity) renewed(dir string, answer *RenewAnswer) (*Identity, error) {
 	path := filepath.Join(dir, IdentityFile)
 	kept, err := os.ReadFile(path)
 	if err != nil {

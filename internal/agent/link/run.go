@@ -72,6 +72,8 @@ type RunConfig struct {
 	HomeAfter time.Duration
 	Rand      func() float64 // jitter, in [0, 1); nil: rand.Float64
 	Answers   Answers        // nil: none
+	// Again has a value when the next attempt need not wait any longer. Nil: never.
+	Again <-chan struct{}
 }
 
 // Backoff is exponential with full jitter: the n-th wait is uniform in
@@ -113,6 +115,8 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
+		case <-cfg.Again:
+			timer.Stop()
 		case <-ctx.Done():
 			timer.Stop()
 			return nil

@@ -2,7 +2,8 @@ package v1
 
 import "time"
 
-// Pending is a machine that asked to join without a token and waits for a person.
+// Pending is a machine that asked to join without a token, or that was a node which the
+// server does not know any more, and waits for a person.
 type Pending struct {
 	Key       string            `json:"key" doc:"SHA-256 of its public key: what the machine shows, too."`
 	Name      string            `json:"name" doc:"The name it wants."`
@@ -13,6 +14,14 @@ type Pending struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 	Facts     map[string]string `json:"facts,omitempty"`
 	Groups    []string          `json:"groups,omitempty" doc:"That it wants to be in."`
+	Returns   *Returning        `json:"returns,omitempty" doc:"The node that it was, by a certificate of this server."`
+}
+
+// Returning is a node that the server does not know any more: its data are an older copy.
+type Returning struct {
+	UID       string    `json:"uid"`
+	Namespace string    `json:"namespace" doc:"As the machine says."`
+	Certified time.Time `json:"certified" doc:"When its certificate was made."`
 }
 
 // PendingList is all that wait.
@@ -27,6 +36,26 @@ type PendingAccept struct {
 	Namespace string            `json:"namespace,omitempty" maxLength:"253"`
 	Groups    []string          `json:"groups,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
+}
+
+// PendingReturning lets all machines in that were nodes.
+type PendingReturning struct {
+	Groups []string          `json:"groups,omitempty" doc:"For all of them."`
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// Returned is what became of them.
+type Returned struct {
+	Items []Member `json:"items"`
+	Left  []Left   `json:"left" doc:"Those that still wait."`
+}
+
+// Left is a machine that was not let in.
+type Left struct {
+	Name string `json:"name"`
+	Key  string `json:"key"`
+	Why  string `json:"why"`
+	Hint string `json:"hint,omitempty"`
 }
 
 // PendingRefuse refuses a machine for good.

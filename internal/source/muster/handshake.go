@@ -193,7 +193,7 @@ func (s *Server) unknown(uid uuid.UUID, key string) *wire.Refuse {
 		return s.gone(gone)
 	}
 	r := s.busy("unknown", "the server knows no node "+uid.String(), goneRetry)
-	r.Type = pki.JoinAnew
+	r.Type = pki.LetIn
 	return r
 }
 
