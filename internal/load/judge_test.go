@@ -1,6 +1,8 @@
 package load
 
 import (
+	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -94,5 +96,22 @@ func TestCountersOfAServerStartedAnew(t *testing.T) {
 	}
 	if d["muster_a_total"] != 30 || d["muster_b_total"] != 20 || d["muster_gauge"] != 3 || len(d) != 3 {
 		t.Errorf("%v", d)
+	}
+}
+
+// What made a run fail and is not in its file is not forgotten when that is read.
+func TestReportThatWasReadSaysWhatTheRunSaid(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run.json")
+	rep := &Report{Schema: Schema, Valid: true, Balance: &Balance{}, halfway: errors.New("no such command")}
+	for _, want := range []bool{false, true} {
+		if want {
+			rep.halfway = nil
+		}
+		if err := rep.Save(path); err != nil {
+			t.Fatal(err)
+		}
+		if read, err := Read(path); err != nil || read.OK() != want || rep.OK() != want {
+			t.Errorf("want %t: %v, %+v", want, err, read)
+		}
 	}
 }

@@ -28,7 +28,8 @@ type Report struct {
 	Machine Machine   `json:"machine"`
 	Plan    Plan      `json:"plan"`
 
-	Valid   bool     `json:"valid"` // the generator kept up
+	Valid   bool     `json:"valid"`            // the generator kept up
+	Passed  *bool    `json:"passed,omitempty"` // what OK said when it was saved; older reports do not have it
 	Verdict []string `json:"verdict"`
 	Balance *Balance `json:"balance"`
 	Goals   []Goal   `json:"goals,omitempty"`

@@ -15,6 +15,7 @@ type Sample struct {
 	Connected int     `json:"connected"`
 	ServerCPU float64 `json:"serverCpu,omitempty"` // cores
 	LoaderCPU float64 `json:"loaderCpu,omitempty"`
+	OthersCPU float64 `json:"othersCpu,omitempty"` // what everybody else on the machine used
 	ServerRSS int64   `json:"serverRss,omitempty"` // bytes
 	LoaderRSS int64   `json:"loaderRss,omitempty"`
 
@@ -47,6 +48,9 @@ func (w *watch) sample(now int64, second int) {
 		ServerRSS: u.server.rss, LoaderRSS: u.loader.rss}
 	if u.server.same(w.prev.server) && span > 0 {
 		s.Written = float64(u.server.written-w.prev.server.written) / span.Seconds()
+	}
+	if w.prev.busy > 0 && span > 0 && s.ServerCPU > 0 {
+		s.OthersCPU = max(0, (u.busy-w.prev.busy).Seconds()/span.Seconds()-s.ServerCPU-s.LoaderCPU)
 	}
 	w.sent, w.acked, w.prev = sent, acked, u
 	if second < 0 {

@@ -11,7 +11,10 @@ import (
 
 // Save writes run.json.
 func (rep *Report) Save(path string) error {
-	data, err := json.MarshalIndent(rep, "", "  ")
+	ok := rep.OK()
+	saved := *rep
+	saved.Passed = &ok
+	data, err := json.MarshalIndent(&saved, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode report: %w", err)
 	}

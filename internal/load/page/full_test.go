@@ -27,7 +27,7 @@ func full() *load.Report {
 		Rate:  1598, Results: 191_760, Frames: 80_000, Resent: 120, SpoolFull: 3, Refusals: map[string]uint64{"too large": 8}, Slowed: 4,
 		Latency: l(430), BeyondLinger: l(30), Lag: l(1.4),
 		Server: load.Usage{Cores: 0.42, MicrosPerItem: 263, RSS: 90 << 20}, Loader: load.Usage{Cores: 0.2, MicrosPerItem: 12, RSS: 50 << 20},
-		SessionBytes: 24_600, AgentBytes: 31_000, StateBytes: 490, States: 8000, MachineShare: 0.31, Others: 0.02,
+		SessionBytes: 24_600, AgentBytes: 31_000, Goroutines: 1.02, StateBytes: 490, States: 8000, MachineShare: 0.31, Others: 0.02,
 		Calls:    &load.Calls{Reads: 1500, Writes: 900, Syncs: 44, FramesPerRead: 0.5, ResultsPerCommit: 36, FramesPerCommit: 18},
 		Disk:     &load.Disk{Written: 90e6, Journal: 30e6, Snapshots: 10e6, PerResult: 469, PerDay: 65e9},
 		Metrics:  map[string]float64{"muster_session_bytes_received_total": 25e6, "muster_journal_written_bytes_total": 30e6, "muster_journal_syncs_total": 5300},
@@ -61,7 +61,7 @@ func full() *load.Report {
 	for i := -15; i < 124; i++ {
 		t := float64(i)
 		wave := math.Sin(t/3) + math.Sin(t*1.7)
-		s := load.Sample{Second: i, Connected: 200, ServerCPU: 0.4 + 0.03*wave, LoaderCPU: 0.2 + 0.01*wave, ServerRSS: int64(80e6 + 1e5*t), LoaderRSS: 50e6,
+		s := load.Sample{Second: i, Connected: 200, ServerCPU: 0.4 + 0.03*wave, LoaderCPU: 0.2 + 0.01*wave, OthersCPU: 0.02, ServerRSS: int64(80e6 + 1e5*t), LoaderRSS: 50e6,
 			Offered: 1600, Sent: 1600, Acked: uint64(1600 + 20*wave), Lag: 1.2 + 0.1*wave, Heap: 40e6 + 8e6*math.Mod(t+20, 9)/9, Goroutines: 900 + 2*wave,
 			GC: 0.4 + 0.1*wave, Commits: 44 + wave, Syncs: 44 + wave, CommitMs: 1.1 + 0.1*wave, Written: 7e5 + 2e4*wave, Phase: "steady",
 			Queues: map[string]float64{"journal": 10 + 5*wave, "react": 2 + wave, "sessions": 1}}

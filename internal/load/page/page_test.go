@@ -153,6 +153,7 @@ func TestVerdict(t *testing.T) {
 			r.Balance.Imbalances, r.Balance.Kinds = 1, map[string]uint64{"acknowledgements taken back": 1}
 		}, "failed", "differ"},
 		{"not as sent", func(r *load.Report) { r.Balance.Imbalances = 1 }, "failed", "differ"},
+		{"for a reason that is not in the file", func(r *load.Report) { no := false; r.Passed, r.Verdict = &no, []string{"the command failed"} }, "failed", "did not go"},
 		{"generator behind", func(r *load.Report) { r.Valid = false }, "invalid", "No figure below counts"},
 		{"behind and short", func(r *load.Report) { r.Valid, r.Goals[0].Met = false, false }, "invalid", "No figure below counts"},
 	} {

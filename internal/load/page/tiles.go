@@ -87,6 +87,9 @@ func costSection(rep *load.Report) section {
 	if rep.AgentBytes > 0 {
 		t.add("Memory of the load generator", size(rep.AgentBytes), "–")
 	}
+	if rep.Goroutines > 0 {
+		t.add("Goroutines of the load generator", figures(rep.Goroutines), "–")
+	}
 	s := section{ID: "cost", Title: "What it costs", Tables: t.list()}
 	if c := rep.Calls; c != nil {
 		s.Text = append(s.Text, fmt.Sprintf("Each second the server read %s times and wrote %s times (sockets and files) and called fsync %s times; a commit of the journal held %s results from %s frames.",

@@ -42,7 +42,7 @@ func newVerdict(rep *load.Report) verdict {
 		case missed > 0:
 			v.Because = fmt.Sprintf("%s missed.", ofAll(missed, len(rep.Goals)))
 		default:
-			v.Because = "Something went wrong that the ledger and the objectives do not say."
+			v.Because = "It did not go as it had to."
 		}
 	default:
 		v.State, v.Sign, v.Word = "passed", "✓", "Passed"

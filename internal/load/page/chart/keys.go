@@ -64,11 +64,10 @@ func (d *Drawing) table(across ruler) {
 		row := Row{At: round(100 * across.place(x)), Cells: []string{d.X.exact(x)}}
 		for i, l := range d.Lines {
 			cell := ""
-			if next[i] < len(l.Points) && l.Points[next[i]].X == x {
+			for ; next[i] < len(l.Points) && l.Points[next[i]].X <= x; next[i]++ { // of two at one place the later one
 				if y := l.Points[next[i]].Y; !math.IsNaN(y) {
 					cell = d.Y.exact(y)
 				}
-				next[i]++
 			}
 			row.Cells = append(row.Cells, cell)
 		}
