@@ -46,11 +46,11 @@ type Class struct {
 	Linger    model.Duration    `json:"linger,omitempty"`    // how long a result may wait for company; default 500ms
 	PerFrame  int               `json:"perFrame,omitempty"`  // results that fill a frame; 0: only the linger does
 	Share     int               `json:"share,omitempty"`     // agents that share one connection, labelled in the report; 0 and 1: each its own
-	Keepalive *model.Keepalive  `json:"keepalive,omitempty"` // of its nodes; default as every node's: every 20s, missed after 120s
 	Inventory model.Size        `json:"inventory,omitempty"` // of each machine; needs inventories
 	Checks    []Check           `json:"checks,omitempty"`
-	Values    []Values          `json:"values,omitempty"`   // needs values
-	Policies  []Policy          `json:"policies,omitempty"` // needs policies
+	Values    []Values          `json:"values,omitempty"`    // needs values
+	Policies  []Policy          `json:"policies,omitempty"`  // needs policies
+	Keepalive *model.Keepalive  `json:"keepalive,omitempty"` // of its nodes; default as every node's: every 20s, missed after 120s
 	Churn     Churn             `json:"churn,omitzero"`
 }
 

@@ -1,0 +1,91 @@
+package scenario
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Whatever is right stays right when it is filled in, scaled and shortened, and each agent
+// stays as it was.
+func TestScaledStaysRight(t *testing.T) {
+	right := 0
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawScenario(t)
+		if len(s.check()) > 0 {
+			return
+		}
+		right++
+		s.Defaults()
+		m := Machine{Cores: rapid.IntRange(1, 8).Draw(t, "cores"), Memory: 8 << 30, Files: 20_000}
+		for what, form := range map[string]*Scenario{"filled in": s, "scaled": s.Scaled(rapid.Float64Range(0.001, 3).Draw(t, "factor")), "quick": s.Quick(m)} {
+			if flaws := form.check(); len(flaws) > 0 {
+				t.Fatalf("%s: %v\n%s\nof\n%s", what, flaws, form.Describe(), s.Describe())
+			}
+			for i := range form.Agents {
+				if a, b := len(form.Agents[i].Checks), len(s.Agents[i].Checks); a != b || form.Agents[i].Count < 1 {
+					t.Fatalf("%s: class %d has %d agents with %d checks, not %d", what, i, form.Agents[i].Count, a, b)
+				}
+			}
+			if what == "quick" && form.Measured() > max(QuickTime, s.Measured()) && form.Measured() > time.Duration(len(s.Phases)+1)*20*time.Second {
+				t.Fatalf("quick measures for %s:\n%s", form.Measured(), form.Describe())
+			}
+		}
+	})
+	if right < 20 {
+		t.Errorf("only %d of the scenarios were right", right)
+	}
+}
+
+// drawScenario makes one that is often right.
+func drawScenario(t *rapid.T) *Scenario {
+	seconds := func(low, high int, what string) model.Duration {
+		return model.Duration(rapid.IntRange(low, high).Draw(t, what)) * model.Duration(time.Second)
+	}
+	s := &Scenario{Scenario: Version, Name: "drawn"}
+	for i := range rapid.IntRange(1, 3).Draw(t, "classes") {
+		c := Class{Name: string(rune('a' + i)), Count: rapid.IntRange(1, 50_000).Draw(t, "count"), TLS: rapid.Bool().Draw(t, "tls"), Share: rapid.IntRange(0, 3).Draw(t, "share")}
+		if rapid.Bool().Draw(t, "keepalive") {
+			c.Keepalive = &model.Keepalive{Interval: seconds(1, 10, "interval"), Timeout: seconds(11, 60, "timeout")}
+		}
+		c.Checks = []Check{{Name: "x", Count: rapid.IntRange(1, 40).Draw(t, "checks"), Interval: seconds(1, 60, "every")}}
+		c.Churn = Churn{Reconnects: rapid.SampledFrom([]Rate{"", "1%/min", "3/h", "0.001/s"}).Draw(t, "reconnects")}
+		s.Agents = append(s.Agents, c)
+	}
+	for i := range rapid.IntRange(1, 4).Draw(t, "phases") {
+		p := Phase{Steady: seconds(1, 900, "steady"), Rate: rapid.SampledFrom([]float64{0, 0.5, 1.2}).Draw(t, "rate")}
+		switch {
+		case i > 0 && rapid.Bool().Draw(t, "settle"):
+			p.Settle = min(p.Steady, seconds(1, 60, "within"))
+		case rapid.Bool().Draw(t, "step"):
+			p = Phase{Step: p.Steady, To: rapid.Float64Range(1, 12).Draw(t, "to"), By: rapid.Float64Range(0.05, 2).Draw(t, "by")}
+		case rapid.Bool().Draw(t, "warm"):
+			p.Warmup = p.Steady / 3
+		}
+		s.Phases = append(s.Phases, p)
+	}
+	end := int(time.Duration(s.end()).Seconds())
+	for range rapid.IntRange(0, 4).Draw(t, "faults") {
+		f := Fault{At: seconds(0, end, "at"), For: seconds(0, 60, "for")}
+		pick := Pick{Class: rapid.SampledFrom([]string{"", "a"}).Draw(t, "class"), Count: rapid.IntRange(0, 100).Draw(t, "some")}
+		switch rapid.IntRange(0, 3).Draw(t, "what") {
+		case 0:
+			f.Stop = &pick
+		case 1:
+			f.Fail = &FailCheck{Pick: pick, Check: s.Agents[0].Checks[0].Names()[0]}
+		case 2:
+			f.Cut, f.For = &pick, 0
+		case 3:
+			f.Server = "stop"
+		}
+		s.Faults = append(s.Faults, f)
+	}
+	if rapid.Bool().Draw(t, "change") {
+		s.Intent = []Change{{At: seconds(0, end, "then"), Every: seconds(0, 90, "again"), Create: 1, Kind: "check"}}
+	}
+	s.Objectives = map[string]Limit{"rate": "1000", "p99": "900ms"}
+	return s
+}
