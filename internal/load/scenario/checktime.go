@@ -87,8 +87,8 @@ func (v *checker) rates(at string, p *Phase) {
 	}
 }
 
-// end is when the last measured phase ends, since the first began.
-func (s *Scenario) end() (d model.Duration) {
+// played is how long the measured phases last, warm-up and all steps.
+func (s *Scenario) played() (d model.Duration) {
 	for i := range s.Phases {
 		if p := &s.Phases[i]; p.Measured() {
 			d += p.Whole()
@@ -97,9 +97,19 @@ func (s *Scenario) end() (d model.Duration) {
 	return d
 }
 
+// end is when the last of them ends, since the measurement began.
+func (s *Scenario) end() model.Duration {
+	for i := range s.Phases {
+		if p := &s.Phases[i]; p.Measured() {
+			return s.played() - max(0, min(p.Warmup, p.Length()))
+		}
+	}
+	return 0
+}
+
 func (v *checker) moment(field string, at model.Duration) {
 	if end := v.end(); at < 0 || end > 0 && at >= end {
-		v.flaw(field, fmt.Sprintf("the measured phases last %s", end), "%s is beyond the end", at)
+		v.flaw(field, fmt.Sprintf("what is measured lasts %s", end), "%s is beyond the end", at)
 	}
 }
 

@@ -114,7 +114,7 @@ func (s *Scenario) Soak() (*Scenario, error) {
 // shorten brings the measured phases down to a time, and moves what happens meanwhile. How
 // long a fault lasts stays long enough to be noticed.
 func (s *Scenario) shorten(most time.Duration) {
-	factor := float64(most) / float64(s.end())
+	factor := float64(most) / float64(s.played())
 	if factor >= 1 {
 		return
 	}
@@ -133,7 +133,7 @@ func (s *Scenario) shorten(most time.Duration) {
 		}
 		d := p.length()
 		*d = cut(*d, 5e9)
-		p.Settle, p.Warmup = min(p.Settle, *d), min(p.Warmup, *d/6)
+		p.Settle, p.Warmup = min(p.Settle, *d), round(float64(min(p.Warmup, *d/6)))
 	}
 	move := float64(s.end()) / float64(before)
 	at := func(d model.Duration) model.Duration { return round(float64(d) * move) }
@@ -200,7 +200,7 @@ func (s *Scenario) FullTitle() string {
 	return s.Title
 }
 
-// round is a time to the tenth of a second.
+// round is a time to the tenth of a second, down.
 func round(ns float64) model.Duration {
-	return model.Duration(time.Duration(ns).Round(100 * time.Millisecond))
+	return model.Duration(time.Duration(ns).Truncate(100 * time.Millisecond))
 }

@@ -114,8 +114,8 @@ type Phase struct {
 	Warmup model.Duration `json:"warmup,omitempty"` // steady: so much of its beginning is not measured
 }
 
-// Fault is something that goes wrong, at a time since the first steady phase began.
-// Exactly one of the fields below For says what.
+// Fault is something that goes wrong, at a time since the measurement began: since the
+// first measured phase, after its warm-up. Exactly one of the fields below For says what.
 type Fault struct {
 	At  model.Duration `json:"at"`
 	For model.Duration `json:"for,omitempty"` // how long; 0: until the end, or the next fault that undoes it
@@ -143,8 +143,8 @@ type FailCheck struct {
 	Status string `json:"status,omitempty"` // default CRITICAL
 }
 
-// Change is what people change while results flow, at a time since the first steady
-// phase began. Until every agent concerned holds it is measured.
+// Change is what people change while results flow, at a time since the
+// measurement began. Until every agent concerned holds it is measured.
 type Change struct {
 	At     model.Duration `json:"at"`
 	Every  model.Duration `json:"every,omitempty"` // again and again

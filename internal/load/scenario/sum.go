@@ -83,8 +83,8 @@ func (s *Scenario) Duration() (d time.Duration) {
 	return d
 }
 
-// Measured is how long the phases are that are measured, with all steps.
-func (s *Scenario) Measured() time.Duration { return time.Duration(s.end()) }
+// Measured is how long the phases are that are measured, with warm-up and all steps.
+func (s *Scenario) Measured() time.Duration { return time.Duration(s.played()) }
 
 // keepalive is how often its nodes are to be heard of, and after how long they are missed.
 func (c *Class) keepalive() (interval, timeout model.Duration) {
