@@ -1,6 +1,7 @@
 package load
 
 import (
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -21,6 +22,7 @@ type sign struct {
 	end      int32  // of its bytes in signals
 	digest   uint32 // of a result
 	check    int16  // index in the checkSet; -1 for a keepalive
+	status   model.Status
 }
 
 func (f *frame) reset(first uint64, due int64) {
@@ -29,7 +31,7 @@ func (f *frame) reset(first uint64, due int64) {
 
 func (f *frame) add(s *wire.Signal, intended int64, check int) {
 	f.signals = wire.AppendSignal(f.signals, s)
-	d := sign{intended: intended, end: int32(len(f.signals)), check: int16(check)}
+	d := sign{intended: intended, end: int32(len(f.signals)), check: int16(check), status: s.Status}
 	if check >= 0 {
 		d.digest = digest(s.Status, s.Output)
 	}

@@ -13,14 +13,15 @@ import (
 // on its way. Numbers are settled in order and without holes, so that acked + refused is
 // also the last number settled. Guarded by the agent's lock.
 type ledger struct {
-	sent    uint64            // signals numbered
-	acked   uint64            // of those, kept
-	refused uint64            // of those, refused for good
-	shown   uint64            // the highest number that a session took
-	void    map[uint64]string // refused, with the reason, until the acknowledgement passes them
-	states  []entry           // by check
-	behind  bool              // a server took an acknowledgement back: said once
-	gone    bool              // the fault script left its machine dead: nobody waits for what it holds
+	sent    uint64             // signals numbered
+	acked   uint64             // of those, kept
+	refused uint64             // of those, refused for good
+	shown   uint64             // the highest number that a session took
+	void    map[uint64]string  // refused, with the reason, until the acknowledgement passes them
+	states  []entry            // by check
+	watched map[int16]*witness // states whose alerts are judged; nil: none
+	behind  bool               // a server took an acknowledgement back: said once
+	gone    bool               // the fault script left its machine dead: nobody waits for what it holds
 }
 
 // entry is what the ledger keeps of one event state: 16 bytes, for there are millions.
@@ -57,6 +58,9 @@ func (l *ledger) pass(number uint64, s *sign, heard bool) (reason string, refuse
 		e.number, e.digest = uint32(number), s.digest
 		if !heard {
 			e.unheard = more(e.unheard)
+		}
+		if w := l.watched[s.check]; w != nil {
+			w.result(s.status)
 		}
 	}
 	return "", false

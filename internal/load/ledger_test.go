@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -377,4 +378,62 @@ func TestEntryIsSmall(t *testing.T) {
 	if size := unsafe.Sizeof(sign{}); size > 24 {
 		t.Errorf("%d bytes per signal on its way, at most 24", size)
 	}
+}
+
+// BenchmarkBalance compares 1.5 million states; what the ledgers keep of each, and what
+// comparing takes beyond that, is measured on the heap.
+func BenchmarkBalance(b *testing.B) {
+	const agents, checks = 15_000, 100
+	s := &flat{agents: agents, checks: checks}
+	r := &run{cfg: Config{Before: s}}
+	set := &checkSet{}
+	for c := range checks {
+		set.chunks = append(set.chunks, &model.Chunk{ID: model.ChunkID(50 + c), Check: model.CheckID(1000 + c)})
+	}
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	for i := range agents {
+		r.fleet = append(r.fleet, &agent{run: r, set: set, node: model.NodeID(2000 + i), stream: 7})
+	}
+	before := heap()
+	for _, a := range r.fleet {
+		a.ledger.states = make([]entry, checks)
+		for c := range a.ledger.states {
+			a.ledger.states[c] = entry{results: 3, number: 300, digest: 9}
+		}
+		a.ledger.sent, a.ledger.acked = 3*checks, 3*checks
+	}
+	kept := heap() - before
+	for b.Loop() {
+		s.peak = 0
+		s.heap = func() { s.peak = max(s.peak, heap()) }
+		if got, err := r.balance(b.Context(), nil); err != nil || !got.OK() || got.Compared != agents*checks {
+			b.Fatalf("%v %+v", err, got)
+		}
+	}
+	b.ReportMetric(float64(kept)/agents/checks, "B/state")
+	b.ReportMetric(float64(s.peak-before-kept)/agents/checks, "B/state-comparing")
+}
+
+// flat is a view in which every state is as it should be.
+type flat struct {
+	agents, checks int
+	heap           func()
+	peak           uint64
+}
+
+func (f *flat) Each(_ context.Context, fn func(Kept) error) error {
+	for n := range f.agents {
+		for c := range f.checks {
+			if err := fn(Kept{Node: model.NodeID(2000 + n), Check: model.CheckID(1000 + c), Results: 3, Stream: 7, Number: 300, Digest: 9}); err != nil {
+				return err
+			}
+		}
+	}
+	f.heap()
+	return nil
 }

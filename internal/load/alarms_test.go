@@ -1,0 +1,243 @@
+package load
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// alarmed is a run of three machines with one watched check each, without a server: the
+// test says what the results are, and what is told.
+type alarmed struct {
+	t      *testing.T
+	al     *alarms
+	agents []*agent
+	keys   int
+}
+
+const watchedCheck = "web-http-000"
+
+func newAlarmed(t *testing.T) *alarmed {
+	x := &alarmed{t: t}
+	r := &run{epoch: time.Now()}
+	x.al = &alarms{run: r, checks: map[string]*witness{}, machines: map[string]*machineWitness{}, keys: map[string]struct{}{}}
+	for i := range 3 {
+		a := &agent{run: r, name: MemberName("web", i), session: silent{}, since: 1}
+		x.agents = append(x.agents, a)
+		x.al.watchCheck(a, 0, watchedCheck)
+		x.al.watchMachine(a)
+	}
+	return x
+}
+
+// result acknowledges one, as a session does.
+func (x *alarmed) result(i int, status model.Status) {
+	a := x.agents[i]
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ledger.states = make([]entry, 1)
+	a.ledger.pass(a.ledger.settled()+1, &sign{check: 0, status: status}, true)
+}
+
+// post is a delivery; again: with the key of the one before.
+func (x *alarmed) post(i int, kind string, again bool) {
+	if !again {
+		x.keys++
+	}
+	body := fmt.Sprintf(`{"version":1,"kind":%q,"namespace":"load","node":%q,"check":%q}`, kind, MemberName("web", i), watchedCheck)
+	req := httptest.NewRequest("POST", "/", strings.NewReader(body))
+	req.Header.Set("Idempotency-Key", fmt.Sprint(x.keys))
+	w := httptest.NewRecorder()
+	x.al.post(w, req)
+	if w.Code != 204 {
+		x.t.Errorf("answer %d", w.Code)
+	}
+}
+
+// keepalive is what the watch says; an empty problem: there is none.
+func (x *alarmed) keepalive(i int, problem string) {
+	e := &v1.Event{Event: model.Event{Namespace: Namespace, Node: MemberName("web", i), Check: model.KeepaliveCheckName}}
+	if problem != "" {
+		e.Problem = &v1.OpenProblem{Problem: model.Problem{ID: problem}}
+	}
+	x.al.event(e)
+}
+
+func (x *alarmed) check(i int) *witness   { return x.al.checks[MemberName("web", i)+"/"+watchedCheck] }
+func (x *alarmed) machine(i int) *witness { return &x.al.machines[MemberName("web", i)].witness }
+
+// Two of three states fail from second 10 to 40; the story says what is told.
+func TestAlertsOfFailingChecks(t *testing.T) {
+	for _, c := range []struct {
+		name                   string
+		story                  func(x *alarmed)
+		alerts, missing, extra int
+		example                string
+	}{
+		{"all told, one of them twice with one key", func(x *alarmed) {
+			x.post(0, "opened", false)
+			x.post(0, "opened", true)
+			x.post(1, "opened", false)
+			time.Sleep(30 * time.Second)
+			x.post(0, "closed", false)
+			x.post(1, "closed", false)
+		}, 4, 0, 0, ""},
+		{"one not told", func(x *alarmed) {
+			x.post(0, "opened", false)
+			time.Sleep(30 * time.Second)
+			x.post(0, "closed", false)
+		}, 4, 2, 0, "web-00001/web-http-000: no alert that it fails"},
+		{"no recovery told", func(x *alarmed) {
+			x.post(0, "opened", false)
+			x.post(1, "opened", false)
+			time.Sleep(30 * time.Second)
+			x.post(0, "closed", false)
+		}, 4, 1, 0, "web-00001/web-http-000: no alert that it is well again"},
+		{"told twice", func(x *alarmed) {
+			x.post(0, "opened", false)
+			x.post(1, "opened", false)
+			x.post(1, "opened", false)
+			time.Sleep(30 * time.Second)
+			x.post(0, "closed", false)
+			x.post(1, "closed", false)
+		}, 4, 0, 1, "web-00001/web-http-000: an alert that it fails, 2 of them and 1 had to come"},
+		{"told of a state that is well", func(x *alarmed) {
+			x.post(0, "opened", false)
+			x.post(1, "opened", false)
+			x.post(2, "opened", false)
+			time.Sleep(30 * time.Second)
+			x.post(0, "closed", false)
+			x.post(1, "closed", false)
+		}, 4, 0, 1, "web-00002/web-http-000: an alert that it fails, 1 of them and 0 had to come"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := newAlarmed(t)
+				for i := range 3 {
+					x.result(i, model.OK)
+				}
+				time.Sleep(10 * time.Second)
+				b := &blow{at: x.al.run.now(), states: []*witness{x.check(0), x.check(1)}}
+				b.until = b.at + int64(30*time.Second)
+				time.Sleep(2 * time.Second)
+				for range 3 {
+					x.result(0, model.Critical)
+					x.result(1, model.Warning)
+				}
+				go func() {
+					time.Sleep(29 * time.Second)
+					x.result(0, model.OK)
+					x.result(1, model.OK)
+				}()
+				c.story(x)
+				time.Sleep(time.Minute)
+				judgeBlows([]*blow{b}, []*witness{x.check(2)}, x.al.run.now())
+				if b.alerts != c.alerts || b.missing != c.missing || b.extra != c.extra || c.missing+c.extra == 1 && b.example != c.example {
+					t.Errorf("%d alerts, %d missing, %d extra, %q; want %+v", b.alerts, b.missing, b.extra, b.example, c)
+				}
+				if c.missing == 0 {
+					// The first results after the fault came two seconds later; recoveries were told two seconds after its end.
+					if d, r := latency(b.detected), latency(b.cleared); d.Max < 1990 || d.Max > 2010 || r.Max < 1990 || r.Max > 2010 {
+						t.Errorf("detected %+v, cleared %+v", d, r)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A state that fails by itself before and after is told of each time.
+func TestAlertsOfAStateThatChangesByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newAlarmed(t)
+		b := &blow{at: int64(time.Minute), until: int64(2 * time.Minute), states: []*witness{x.check(0)}}
+		for range 20 {
+			x.result(0, model.Unknown)
+			x.post(0, "opened", false)
+			time.Sleep(5 * time.Second)
+			x.result(0, model.OK)
+			x.post(0, "closed", false)
+			time.Sleep(5 * time.Second)
+		}
+		judgeBlows([]*blow{b}, nil, x.al.run.now())
+		if b.alerts != 40 || b.missing != 0 || b.extra != 0 {
+			t.Errorf("%+v", b)
+		}
+	})
+}
+
+// Machine 0 stands still from second 10 to 70, with a time-out of 15 s.
+func TestAlertsOfSilentMachines(t *testing.T) {
+	for _, c := range []struct {
+		name                   string
+		still                  time.Duration
+		unsure                 bool
+		story                  func(x *alarmed)
+		alerts, missing, extra int
+	}{
+		{name: "told once, and of its return", still: time.Minute, story: func(x *alarmed) {
+			time.Sleep(16 * time.Second)
+			x.keepalive(0, "p1")
+			x.keepalive(0, "p1")
+			time.Sleep(45 * time.Second)
+			x.keepalive(0, "")
+		}, alerts: 2},
+		{name: "nobody told", still: time.Minute, story: func(*alarmed) {}, alerts: 1, missing: 1},
+		{name: "nobody told, and the server was away itself", still: time.Minute, unsure: true, story: func(*alarmed) {}},
+		{name: "too short to be told", still: 10 * time.Second, story: func(*alarmed) {}},
+		{name: "told twice", still: time.Minute, story: func(x *alarmed) {
+			time.Sleep(16 * time.Second)
+			x.keepalive(0, "p1")
+			x.keepalive(0, "p2")
+			time.Sleep(45 * time.Second)
+			x.keepalive(0, "")
+		}, alerts: 2, extra: 1},
+		{name: "its return not told", still: time.Minute, story: func(x *alarmed) {
+			time.Sleep(16 * time.Second)
+			x.keepalive(0, "p1")
+		}, alerts: 2, missing: 1},
+		{name: "another one called silent", still: time.Minute, story: func(x *alarmed) {
+			time.Sleep(16 * time.Second)
+			x.keepalive(0, "p1")
+			x.keepalive(1, "p2")
+			time.Sleep(45 * time.Second)
+			x.keepalive(0, "")
+		}, alerts: 2, extra: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := newAlarmed(t)
+				time.Sleep(10 * time.Second)
+				b := &blow{machines: true, at: x.al.run.now(), timeout: int64(15 * time.Second), states: []*witness{x.machine(0)}, unsure: c.unsure}
+				b.until = b.at + int64(c.still)
+				x.agents[0].session = nil
+				c.story(x)
+				time.Sleep(2 * time.Minute)
+				judgeBlows([]*blow{b}, []*witness{x.machine(1), x.machine(2)}, x.al.run.now())
+				if b.alerts != c.alerts || b.missing != c.missing || b.extra != c.extra {
+					t.Errorf("%d alerts, %d missing, %d extra, %q; want %+v", b.alerts, b.missing, b.extra, b.example, c)
+				}
+				if d := latency(b.detected); c.alerts == 2 && (d.Max < 15990 || d.Max > 16010) {
+					t.Errorf("detected %+v", d)
+				}
+			})
+		})
+	}
+}
+
+// Whatever is posted, it is an alert or refused.
+func FuzzNotification(f *testing.F) {
+	f.Add([]byte(`{"version":1,"kind":"opened","namespace":"load","node":"web-00000","check":"web-http-000","expired":true}`))
+	f.Add([]byte(`{"kind":7}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if n, err := parseNotification(body); err == nil && (n.Kind != "opened" && n.Kind != "closed" || n.Node == "" || n.Check == "") {
+			t.Errorf("%q became %+v", body, n)
+		}
+	})
+}

@@ -1,0 +1,218 @@
+package load
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// turn is a problem that opens or closes.
+type turn struct {
+	at       int64 // ns since the run was made
+	open     bool
+	baseless bool // a machine was called silent that had a session
+}
+
+// witness follows one event state whose alerts are judged. Of a check the acknowledged
+// results say, in order, which alerts must come: each that ends a row of good ones opens
+// a problem, each that ends a row of bad ones closes it. Of a machine the fault script
+// says it (see silence). Its lock is taken under the agents'.
+type witness struct {
+	name string // node/check
+	now  func() int64
+
+	mu      sync.Mutex
+	failing bool
+	unclear bool // a deadline has judged in between: the results alone do not say what must come
+	must    []turn
+	came    []turn
+}
+
+// result is one that was acknowledged.
+func (w *witness) result(status model.Status) {
+	failing := status != model.OK
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if failing != w.failing {
+		w.failing = failing
+		w.must = append(w.must, turn{at: w.now(), open: failing})
+	}
+}
+
+// told is an alert.
+func (w *witness) told(t turn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.at = w.now()
+	w.came = append(w.came, t)
+}
+
+// blow is one fault as its alerts are judged: whom it struck and from when to when.
+type blow struct {
+	at, until int64 // ns since the run was made; until zero: it lasted to the end
+	states    []*witness
+	machines  bool  // the states are machines that stood still …
+	timeout   int64 // … and are missed after so long
+	unsure    bool  // the server itself was away meanwhile: machines may be missed later
+
+	alerts, missing, extra int
+	detected, cleared      *hdrhistogram.Histogram
+	example                string // of the first thing that was wrong
+}
+
+func (b *blow) wrong(count *int, w *witness, format string, args ...any) {
+	*count++
+	if b.example == "" {
+		b.example = w.name + ": " + fmt.Sprintf(format, args...)
+	}
+}
+
+// judge judges a check's state: what must come and what came are paired in order,
+// openings and closings apart. of finds the blow that a turn at some instant belongs to.
+func (w *witness) judge(of func(at int64) *blow) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unclear {
+		return
+	}
+	for _, open := range []bool{true, false} {
+		must, came := turns(w.must, open), turns(w.came, open)
+		for i, m := range must {
+			b := of(m.at)
+			b.alerts++
+			switch {
+			case i >= len(came):
+				b.wrong(&b.missing, w, "no alert that it %s", verb(open))
+			case m.at < b.at: // before any fault: the state changes by itself
+			case open:
+				record(b.detected, came[i].at-b.at, 1)
+			case b.until > 0 && m.at >= b.until:
+				record(b.cleared, came[i].at-b.until, 1)
+			}
+		}
+		for _, c := range came[min(len(must), len(came)):] {
+			b := of(c.at)
+			b.wrong(&b.extra, w, "an alert that it %s, %d of them and %d had to come", verb(open), len(came), len(must))
+		}
+	}
+}
+
+func verb(open bool) string {
+	if open {
+		return "fails"
+	}
+	return "is well again"
+}
+
+func turns(all []turn, open bool) (list []turn) {
+	for _, t := range all {
+		if t.open == open {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// slack is what a server may take beyond a machine's time-out, and an alert to arrive, in
+// ns: deadlines are looked at every second.
+const slack = int64(5e9)
+
+// silence judges one machine that stood still from b.at on: one alert that it is silent,
+// if it was so for longer than its time-out, and one that it is back. It returns the
+// openings that belong to it.
+func (b *blow) silence(w *witness, end int64) (own int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	till := b.until
+	if till == 0 {
+		till = end
+	}
+	var opened, closed []turn
+	for _, t := range w.came {
+		switch {
+		case t.open && t.at >= b.at && t.at <= till+slack:
+			opened = append(opened, t)
+		case !t.open && len(opened) > 0:
+			closed = append(closed, t)
+		}
+	}
+	if len(opened) == 0 {
+		if till-b.at > b.timeout+slack && !b.unsure {
+			b.alerts++
+			b.wrong(&b.missing, w, "silent for %d s, and nobody was told", (till-b.at)/1e9)
+		}
+		return 0
+	}
+	b.alerts++
+	record(b.detected, opened[0].at-b.at, 1)
+	for range opened[1:] {
+		b.wrong(&b.extra, w, "told %d times that it is silent", len(opened))
+	}
+	if b.until > 0 {
+		b.alerts++
+		if len(closed) == 0 {
+			b.wrong(&b.missing, w, "no alert that it is back")
+		} else {
+			record(b.cleared, closed[0].at-b.until, 1)
+		}
+	}
+	return len(opened)
+}
+
+// judgeBlows fills in what is to be said of each blow; those of checks must not be mixed
+// with those of machines. others are the states that none of them struck.
+func judgeBlows(blows []*blow, others []*witness, end int64) {
+	if len(blows) == 0 {
+		return
+	}
+	struck := map[*witness][]*blow{}
+	for _, b := range blows {
+		b.detected, b.cleared = hdrhistogram.New(1, maxLatency, 3), hdrhistogram.New(1, maxLatency, 3)
+		for _, w := range b.states {
+			struck[w] = append(struck[w], b)
+		}
+	}
+	for w, own := range struck {
+		if !own[0].machines {
+			w.judge(func(at int64) *blow { return latest(own, at) })
+			continue
+		}
+		for _, b := range own {
+			b.silence(w, end)
+		}
+		baseless(w, own)
+	}
+	for _, w := range others {
+		if blows[0].machines {
+			baseless(w, blows)
+		} else {
+			w.judge(func(at int64) *blow { return latest(blows, at) })
+		}
+	}
+}
+
+// baseless finds alerts of a machine's silence while it had a session.
+func baseless(w *witness, blows []*blow) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.came {
+		if t.open && t.baseless {
+			b := latest(blows, t.at)
+			b.wrong(&b.extra, w, "called silent while it had a session")
+		}
+	}
+}
+
+// latest is the last of the blows that began before an instant; the first, if none did.
+func latest(blows []*blow, at int64) *blow {
+	found := blows[0]
+	for _, b := range blows {
+		if b.at <= at && b.at >= found.at {
+			found = b
+		}
+	}
+	return found
+}
