@@ -69,21 +69,16 @@ type agent struct {
 
 var errLeft = errors.New("the run is over")
 
-// live keeps a session open until ctx ends.
-func (a *agent) live(ctx context.Context) {
+// live opens a session and hands it to a goroutine of its own, as often as it is needed
+// until ctx ends. Dialling and shaking hands want a stack of eight kilobytes, and waiting
+// for what the server says four: who waits has not dialled.
+func (a *agent) live(ctx context.Context, crew *crew) {
 	const first = 50 * time.Millisecond
-	wait := first
-	for a.await(ctx) {
+	for wait := first; a.await(ctx); wait = min(2*wait, maxBackoff) {
 		s, err := a.open(ctx)
 		if err == nil {
-			wait = first
-			err = s.Read()
-			a.left(ctx, err)
-			var leaving *link.LeavingError
-			if errors.As(err, &leaving) {
-				pause(ctx, leaving.Retry)
-			}
-			continue
+			crew.readers.Go(func() { a.listen(ctx, crew, s) })
+			return
 		}
 		a.mu.Lock()
 		broken := a.session != nil // welcomed, and then not
@@ -100,8 +95,22 @@ func (a *agent) live(ctx context.Context) {
 			wait = max(wait, time.Duration(refused.RetryMs)*time.Millisecond)
 		}
 		pause(ctx, wait/2+rand.N(wait))
-		wait = min(2*wait, maxBackoff)
 	}
+}
+
+// listen reads until the session ends, and has the next one opened.
+func (a *agent) listen(ctx context.Context, crew *crew, s session) {
+	err := s.Read()
+	crew.readers.Go(func() { a.again(ctx, crew, err) })
+}
+
+func (a *agent) again(ctx context.Context, crew *crew, err error) {
+	a.left(ctx, err)
+	var leaving *link.LeavingError
+	if errors.As(err, &leaving) {
+		pause(ctx, leaving.Retry)
+	}
+	a.live(ctx, crew)
 }
 
 // pause waits, at most until ctx ends.

@@ -2,6 +2,7 @@ package load
 
 import (
 	"runtime"
+	"runtime/debug"
 	"time"
 )
 
@@ -11,6 +12,7 @@ func (rep *Report) connected(r *run, idle usage) {
 	if rep.ready.at > 0 {
 		return
 	}
+	debug.FreeOSMemory() // what agents take, and not what connecting left behind
 	ready := r.usage()
 	ready.metrics = readMetrics(r.cfg.AdminURL)
 	rep.idle, rep.ready = idle, ready

@@ -32,7 +32,7 @@ func (r *run) open(ctx context.Context) *crew {
 	agents, ramp := r.agents, r.ramp()
 	if ramp == 0 {
 		for _, a := range agents {
-			c.readers.Go(func() { a.live(live) })
+			c.readers.Go(func() { a.live(live, c) })
 		}
 		return c
 	}
@@ -40,7 +40,7 @@ func (r *run) open(ctx context.Context) *crew {
 	c.readers.Go(func() {
 		for i, a := range agents {
 			pause(live, time.Until(began.Add(ramp*time.Duration(i)/time.Duration(len(agents)))))
-			c.readers.Go(func() { a.live(live) })
+			c.readers.Go(func() { a.live(live, c) })
 		}
 	})
 	return c
