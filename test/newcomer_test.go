@@ -109,13 +109,14 @@ func TestNewcomerSeesResultsWithinFifteenSeconds(t *testing.T) {
 	s.Stop()
 }
 
-// firstRun is docs/first-run.md as somebody follows it: files are written, commands are
-// typed into a shell, one after the other, in an empty folder that has bin/muster.
+// firstRun is a page as somebody follows it: files are written, commands are typed into a
+// shell, one after the other, in a folder that has bin/muster, which is also on the PATH.
 type firstRun struct {
 	t       *testing.T
 	s       *harness.Server
 	replace *strings.Replacer // shorter intervals, folders of the test
 	typed   int
+	said    map[string]string // what each line printed
 }
 
 // do follows the page up to (not including) a line that begins with until.
@@ -168,9 +169,14 @@ func (f *firstRun) typeIn(line string) {
 		}
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "sh", "-c", "exec "+f.replace.Replace(line))
-		cmd.Dir, cmd.Env, cmd.WaitDelay = f.s.Dir, append(f.s.Env(), "PATH="+os.Getenv("PATH")), 5*time.Second
+		cmd.Dir, cmd.Env, cmd.WaitDelay = f.s.Dir, append(f.s.Env(), "PATH="+filepath.Join(f.s.Dir, "bin")+":"+os.Getenv("PATH")), 5*time.Second
 		out, err := cmd.CombinedOutput()
 		f.t.Logf("$ %s\n%s", line, out)
+		typed, _, _ := strings.Cut(line, " #")
+		f.said[strings.TrimSpace(typed)] = string(out)
+		if code := cmd.ProcessState.ExitCode(); strings.HasSuffix(line, "--exit-code") && (code == 20 || code == 21) {
+			return string(out), true // this machine is as it is
+		}
 		if watch {
 			return string(out), strings.Contains(string(out), "NODE")
 		}
@@ -200,7 +206,7 @@ func TestFirstRun(t *testing.T) {
 	if err := errors.Join(os.Symlink(harness.Binary(), filepath.Join(bin, "muster")), os.WriteFile(filepath.Join(watched, "one"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	f := &firstRun{t: t, s: s, replace: strings.NewReplacer("/tmp/muster-notebook.jsonl", notebook, "ls /tmp ", "ls "+watched+" ", "interval: 30s", "interval: 1s")}
+	f := &firstRun{t: t, s: s, said: map[string]string{}, replace: strings.NewReplacer("/tmp/muster-notebook.jsonl", notebook, "ls /tmp ", "ls "+watched+" ", "interval: 30s", "interval: 1s")}
 	status := func(want model.Status, problem bool) {
 		t.Helper()
 		harness.Until(t, 30*time.Second, fmt.Sprintf("tmp-files is %s, problem %v", want, problem), func() (string, bool) {

@@ -194,9 +194,6 @@ func (a *app) statusOfEvents(s v1.Status) {
 		}
 		a.line("", "%s; of one of them: -n %s", strings.Join(names, ", "), s.Rooms[0].Namespace)
 	}
-	if s.NoChecks {
-		a.line("checks", "none is declared: of machines is only judged whether they are there; to begin with: muster apply -f docs/examples/starter.yaml, or muster explain check")
-	}
 	problems := fmt.Sprintf("%d open", s.Problems)
 	if s.LastHour.Opened+s.LastHour.Closed > 0 {
 		problems += fmt.Sprintf("; in the last hour %d opened, %d closed", s.LastHour.Opened, s.LastHour.Closed)
@@ -370,6 +367,8 @@ func (a *app) verdict(s v1.Status) string {
 	switch {
 	case s.Events == 0 && s.Nodes == 0:
 		return "Nothing is watched yet: no machine has joined. Type: muster node token"
+	case s.NoChecks:
+		return "Little is watched yet: no check is declared. Type: muster apply -f docs/examples/starter.yaml, or muster explain check"
 	case s.Events == 0:
 		return "Nothing is watched yet: no result has come in. Type: muster get nodes -A, or muster explain check"
 	}
