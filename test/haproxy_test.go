@@ -149,6 +149,7 @@ func TestListenersApartThroughHAProxy(t *testing.T) {
 	a.Args = []string{"--server", forPeople}
 	a.Start()
 	a.Logs(forPeople+" does not serve agents", "name that for agents with --server (on the server: --listen-agents)")
+	says(t, s, "an agent came to the address for people")
 	a.Stop()
 	if text := behind(t, s, forPeople).CLI("get", "nodes"); !strings.Contains(text, "apart") {
 		t.Errorf("people read:\n%s", text)

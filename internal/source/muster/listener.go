@@ -32,14 +32,15 @@ type Listener struct {
 	gates  gates
 	people peopleListener
 	told   told
+	apart  bool // agents have a listener of their own
 }
 
 // told are what is logged once a minute at most; the metrics count all of it.
-type told struct{ certificate, unlisted, introduced rate.Sometimes }
+type told struct{ certificate, unlisted, introduced, strayed rate.Sometimes }
 
 func newTold() told {
 	minute := func() rate.Sometimes { return rate.Sometimes{Interval: time.Minute} }
-	return told{minute(), minute(), minute()}
+	return told{minute(), minute(), minute(), minute()}
 }
 
 // Listen makes the shared listener; nothing is accepted before Run.
@@ -62,7 +63,7 @@ func listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.
 	return &Listener{
 		tcp: l, server: server, log: log, gates: gates, config: tlsConfig(authority, server, gates, names, agents),
 		people: peopleListener{addr: l.Addr(), conns: make(chan net.Conn), done: make(chan struct{})},
-		told:   newTold(),
+		told:   newTold(), apart: !agents,
 	}
 }
 
@@ -201,6 +202,13 @@ func (l *Listener) failed(g *guest, err error) {
 		})
 	case "tls_plain_http":
 		_, _ = io.WriteString(g, plainHTTPAnswer)
+	}
+	if l.apart && why == "tls_alpn" {
+		l.told.strayed.Do(func() {
+			l.log.Warn("an agent came to the address for people, and is refused; if it joined before there was one for agents, it learns that only while it is "+
+				"served here: restart without --listen-agents and with --agent-servers NEW,OLD, and with --listen-agents a minute later; "+
+				"of others within a minute only the metrics tell", "peer", g.RemoteAddr())
+		})
 	}
 	if strings.HasPrefix(why, "tls_certificate") {
 		l.told.certificate.Do(func() {
