@@ -121,7 +121,18 @@ func (a *app) describeNode(ctx context.Context, c *client.Client, o object, spec
 	a.describeMachine(spec.Facts)
 	a.long("checks", "%d: %s", len(n.Checks), dash(strings.Join(n.Checks, ", ")))
 	if o.Status != nil {
-		a.field("joined", "%s", a.when(o.Status.Created))
+		joined := a.when(o.Status.Created)
+		if spec.Given != nil && spec.Given.Token != "" {
+			joined += ", with " + spec.Given.Source()
+		}
+		a.long("joined", "%s", joined)
+	}
+	if forget := spec.Life().Forget(); forget > 0 {
+		whence := ""
+		if spec.Lifecycle == nil {
+			whence = "; " + spec.Given.Source()
+		}
+		a.long("lifecycle", "ephemeral: it is forgotten when it had no session for %s%s", model.Duration(forget), whence)
 	}
 	if n.Origins == nil {
 		return nil
@@ -253,10 +264,10 @@ func (a *app) describedMembers(ctx context.Context, c *client.Client, namespace,
 }
 
 // printDeclared shows the resource as it can be applied again, without what agents
-// measured: that stands above.
+// measured and what it was given: that stands above.
 func (a *app) printDeclared(o object, spec model.Spec) error {
 	if node, ok := spec.(*model.NodeSpec); ok {
-		node.Facts, node.AgentLabels, node.AgentGroups = nil, nil, nil
+		node.Given, node.Facts, node.AgentLabels, node.AgentGroups = nil, nil, nil, nil
 	}
 	data, err := json.Marshal(model.Resource{APIVersion: o.APIVersion, Kind: o.Kind, Metadata: o.Metadata, Spec: spec})
 	if err != nil {

@@ -188,7 +188,7 @@ func kindValues(o object, state v1.State, wide bool) []string {
 	nodes, checks := fmt.Sprint(state.Nodes), fmt.Sprint(state.Checks)
 	switch s := spec.(type) {
 	case *model.NodeSpec:
-		return []string{dash(strings.Join(s.Groups, ",")), dash(strings.TrimSpace(s.Facts["os"] + " " + s.Facts["arch"]))}
+		return []string{dash(strings.Join(s.AllGroups(), ",")), dash(strings.TrimSpace(s.Facts["os"] + " " + s.Facts["arch"]))}
 	case *model.GroupSpec:
 		return []string{nodes, checks, short(members(s), 60)}
 	case *model.PropertySpec:

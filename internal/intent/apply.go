@@ -295,8 +295,8 @@ func (a *application) difference(key Key, before, after []byte) string {
 	return difference(before, after)
 }
 
-// keepMeasured: what an agent said of itself is not the operator's to change. It returns
-// what the node was.
+// keepMeasured: what an agent said of itself is not the operator's to change, and what it
+// was given stays where a file says nothing of it. It returns what the node was.
 func (s *Service) keepMeasured(node *model.NodeSpec, row Row, exists bool) (before *model.NodeSpec, err error) {
 	before = &model.NodeSpec{}
 	if exists {
@@ -310,6 +310,11 @@ func (s *Service) keepMeasured(node *model.NodeSpec, row Row, exists bool) (befo
 		node.UID = before.UID
 	}
 	node.Key, node.Facts, node.AgentLabels, node.AgentGroups = before.Key, before.Facts, before.AgentLabels, before.AgentGroups
+	if node.Given == nil {
+		node.Given = before.Given // what it joined with is in no file
+	} else if node.Given.Empty() {
+		node.Given = nil
+	}
 	return before, nil
 }
 

@@ -49,25 +49,8 @@ func (s *Service) tryDeclared(ctx context.Context, by Who, at Key, key string, t
 	uid := idFor(request)
 	spec.UID, spec.Key = uid.String(), key
 	spec.Facts, spec.AgentLabels, spec.AgentGroups = request.Facts, request.Labels, sortedGroups(request.Groups)
-	for _, group := range token.Groups {
-		if !slices.Contains(spec.Groups, group) {
-			spec.Groups = append(spec.Groups, group)
-		}
-		if !slices.Contains(spec.MayJoin, group) {
-			spec.MayJoin = append(spec.MayJoin, group)
-		}
-	}
-	for name, value := range token.Labels {
-		if _, said := r.Metadata.Labels[name]; said {
-			continue
-		}
-		if r.Metadata.Labels == nil {
-			r.Metadata.Labels = map[string]string{}
-		}
-		r.Metadata.Labels[name] = value
-	}
-	if spec.Lifecycle == nil {
-		spec.Lifecycle = token.Lifecycle
+	if g := given(token); g != nil {
+		spec.Given = g
 	}
 	body, err := encode(r)
 	if err != nil {

@@ -42,8 +42,8 @@ func TestADeclaredNodeGetsItsMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := after.Spec.(*model.NodeSpec)
-	if !slices.Equal(spec.Groups, []string{"web", "canary"}) || spec.Facts["key"] != "k1" || after.Metadata.Labels["rack"] != "a7" || after.Metadata.Labels["os"] != "linux" {
-		t.Errorf("%+v, labels %v", spec, after.Metadata.Labels)
+	if labels := spec.ServerLabels(after.Metadata); !slices.Equal(spec.AllGroups(), []string{"web", "canary"}) || spec.Facts["key"] != "k1" || labels["rack"] != "a7" || labels["os"] != "linux" {
+		t.Errorf("%+v, labels %v", spec, labels)
 	}
 	apply() // the files once more: it stays the machine's
 	if info, ok := w.LookupNode(member.UID); !ok || info.Key != "k1" {

@@ -23,3 +23,12 @@ func (s *Service) CheckGiven(token pki.JoinToken) error {
 	}
 	return nil
 }
+
+// given is what a token, or who accepts its machine, gives a node; nil: nothing.
+func given(token pki.JoinToken) *model.Given {
+	g := &model.Given{Token: token.ID, Groups: token.Groups, Labels: token.Labels, Lifecycle: token.Lifecycle}
+	if g.Empty() {
+		return nil
+	}
+	return g
+}

@@ -86,7 +86,7 @@ func (s *Service) tookNode(row Row) error {
 		return nil // declared, not enrolled yet
 	}
 	ns, _ := s.namespaceID(row.Namespace)
-	info := NodeInfo{ID: model.NodeID(row.ID), UID: uid, Name: row.Name, Namespace: row.Namespace, NamespaceID: ns, Key: spec.Key, Written: row.Updated, ForgetAfter: spec.Lifecycle.Forget(),
+	info := NodeInfo{ID: model.NodeID(row.ID), UID: uid, Name: row.Name, Namespace: row.Namespace, NamespaceID: ns, Key: spec.Key, Written: row.Updated, ForgetAfter: spec.Life().Forget(),
 		said: saidBy(spec).fingerprint()}
 	if spec.Keepalive != nil {
 		info.Interval, info.Timeout = time.Duration(spec.Keepalive.Interval), time.Duration(spec.Keepalive.Timeout)
@@ -241,8 +241,8 @@ func (s *Service) register(ctx context.Context, by Who, key string, token pki.Jo
 			continue // the store is asked for names alone that no machine has
 		}
 		r := model.Resource{
-			Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: namespace, Labels: token.Labels},
-			Spec: &model.NodeSpec{UID: uid.String(), Groups: token.Groups, MayJoin: token.Groups, Lifecycle: token.Lifecycle, Key: key,
+			Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: namespace},
+			Spec: &model.NodeSpec{UID: uid.String(), Given: given(token), Key: key,
 				Facts: request.Facts, AgentLabels: request.Labels, AgentGroups: sortedGroups(request.Groups)},
 		}
 		body, err := encode(&r)

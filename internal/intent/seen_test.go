@@ -84,8 +84,8 @@ func TestWhatAgentsSayIsKept(t *testing.T) {
 		}
 		return r.Spec.(*model.NodeSpec)
 	}
-	if n := node(); fmt.Sprint(n.Groups, n.MayJoin, n.AgentGroups) != "[web] [web] [canary web]" {
-		t.Errorf("after it joined: %v %v %v", n.Groups, n.MayJoin, n.AgentGroups)
+	if n := node(); fmt.Sprint(n.AllGroups(), n.AllMayJoin(), n.AgentGroups) != "[web] [web] [canary web]" {
+		t.Errorf("after it joined: %v %v %v", n.AllGroups(), n.AllMayJoin(), n.AgentGroups)
 	}
 	info, _ := w.LookupNode(member.UID)
 	for _, c := range []struct{ groups, limit, want string }{
@@ -102,8 +102,8 @@ func TestWhatAgentsSayIsKept(t *testing.T) {
 		if err := w.WriteSeenNow(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if n := node(); fmt.Sprint(n.AgentGroups) != c.want || n.Facts["of"] != c.groups || fmt.Sprint(n.Groups) != "[web]" {
-			t.Errorf("%q: %v, facts %v, groups %v", c.groups, n.AgentGroups, n.Facts, n.Groups)
+		if n := node(); fmt.Sprint(n.AgentGroups) != c.want || n.Facts["of"] != c.groups || fmt.Sprint(n.AllGroups()) != "[web]" {
+			t.Errorf("%q: %v, facts %v, groups %v", c.groups, n.AgentGroups, n.Facts, n.AllGroups())
 		}
 	}
 	// An operator's apply does not change it.

@@ -99,8 +99,8 @@ type NodeSpec struct {
 	// Groups that this node is in, of the same namespace or shared/NAME, besides those
 	// that list it or match it.
 	Groups []string `json:"groups,omitempty"`
-	// Groups that the agent may put itself into, besides those that say selfJoin: to
-	// begin with those that its join token named.
+	// Groups that the agent may put itself into, besides those that say selfJoin and those
+	// that are given.
 	MayJoin []string `json:"mayJoin,omitempty"`
 	// Values for {{ .props.NAME }} on this node; they win over all others.
 	Properties map[string]json.RawMessage `json:"properties,omitempty"`
@@ -111,6 +111,9 @@ type NodeSpec struct {
 	// SHA-256 of the public key that its machine has; shown, not declared. Who comes with
 	// another key is not this node.
 	Key string `json:"key,omitempty"`
+	// What its machine got when it joined, besides what is declared. Left out, it stays as
+	// it is; {} takes it away.
+	Given *Given `json:"given,omitempty"`
 	// Measured by the agent; shown, not declared.
 	Facts map[string]string `json:"facts,omitempty"`
 	// From the agent's configuration; shown, not declared.
@@ -118,6 +121,18 @@ type NodeSpec struct {
 	// Groups that the agent wants to be in (its --groups); shown, not declared. It is in
 	// those that say selfJoin, and in those of mayJoin.
 	AgentGroups []string `json:"agentGroups,omitempty"`
+}
+
+// Given is what a node has from its join token, or from who accepted its machine.
+type Given struct {
+	// Id of the join token; empty: an operator accepted the machine.
+	Token string `json:"token,omitempty"`
+	// Groups that the node is in, and that its agent may put itself into.
+	Groups []string `json:"groups,omitempty"`
+	// Labels; those of metadata.labels win.
+	Labels map[string]string `json:"labels,omitempty"`
+	// What becomes of it when it goes away, if lifecycle says nothing.
+	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 }
 
 // Lifecycle is for machines that come and go by themselves.

@@ -230,11 +230,14 @@ func (v *validator) node(s *NodeSpec) {
 	v.names("spec.groups", s.Groups, v.sharedName)
 	v.names("spec.mayJoin", s.MayJoin, v.sharedName)
 	v.properties("spec.properties", s.Properties)
-	if l := s.Lifecycle; l != nil && l.ForgetAfter != 0 {
-		if !l.Ephemeral {
-			v.flaw("spec.lifecycle.forgetAfter", "write lifecycle: {ephemeral: true, forgetAfter: "+l.ForgetAfter.String()+"}", "only ephemeral nodes are forgotten")
+	v.lifecycle("spec.lifecycle", s.Lifecycle)
+	if g := s.Given; g != nil {
+		if len(g.Token) > maxText || hasControl(g.Token) {
+			v.flaw("spec.given.token", "", "want one line of at most %d bytes", maxText)
 		}
-		v.between("spec.lifecycle.forgetAfter", l.ForgetAfter, Duration(minForgetAfter), Duration(maxForgetAfter))
+		v.names("spec.given.groups", g.Groups, v.sharedName)
+		v.labels("spec.given.labels", g.Labels)
+		v.lifecycle("spec.given.lifecycle", g.Lifecycle)
 	}
 	if k := s.Keepalive; k != nil {
 		v.between("spec.keepalive.interval", k.Interval, Duration(time.Second), maxTimeout)
@@ -244,6 +247,16 @@ func (v *validator) node(s *NodeSpec) {
 			v.flaw("spec.keepalive", "", "timeout %s must be longer than interval %s", timeout, interval)
 		}
 	}
+}
+
+func (v *validator) lifecycle(field string, l *Lifecycle) {
+	if l == nil || l.ForgetAfter == 0 {
+		return
+	}
+	if !l.Ephemeral {
+		v.flaw(field+".forgetAfter", "write lifecycle: {ephemeral: true, forgetAfter: "+l.ForgetAfter.String()+"}", "only ephemeral nodes are forgotten")
+	}
+	v.between(field+".forgetAfter", l.ForgetAfter, Duration(minForgetAfter), Duration(maxForgetAfter))
 }
 
 // Effective are the keepalive's values with their defaults.

@@ -24,7 +24,7 @@ func (p *Planner) claims(ns string, spec *model.NodeSpec) (list []claim) {
 		return nil
 	}
 	var may []gid
-	for _, name := range spec.MayJoin {
+	for _, name := range spec.AllMayJoin() {
 		if r, ok := groupRef(ns, name); ok {
 			may = append(may, p.gids.id(r))
 		}
@@ -69,7 +69,7 @@ func (g *group) takes(c claim) bool {
 func (g *group) taking(c claim) (yes bool, why string) {
 	switch yes = g.takes(c); {
 	case yes && c.vouched:
-		return yes, "the node may (mayJoin: its join token, or an operator)"
+		return yes, "the node may: its join token (given), or an operator (mayJoin)"
 	case yes:
 		return yes, "the group lets agents in (selfJoin)"
 	case g.def == nil:

@@ -50,7 +50,7 @@ func TestAgentsPutThemselvesWhereTheyMay(t *testing.T) {
 	want := []Claim{
 		{"canary", true, "the group lets agents in (selfJoin)"},
 		{"root", false, "the group is trusted, which takes in no machine because that says so"},
-		{"web", true, "the node may (mayJoin: its join token, or an operator)"},
+		{"web", true, "the node may: its join token (given), or an operator (mayJoin)"},
 	}
 	if got := h.p.Claims(h.id("n1")); !slices.Equal(got, want) {
 		t.Errorf("claims of n1: %v", got)

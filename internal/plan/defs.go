@@ -34,6 +34,7 @@ type (
 		labels, facts where.Pairs
 		declared      where.Pairs // labels that the server owns
 		groups        []gid       // that operators and tokens say
+		given         *given      // what of that its machine got when it joined; nil: nothing
 		claims        []claim     // that its agent says, ascending
 		props         values
 	}
@@ -73,6 +74,13 @@ type (
 		spec *model.HandlerSpec
 	}
 )
+
+// given is what a node's machine got when it joined.
+type given struct {
+	token  string // its id; empty: it was accepted
+	from   string // the same in words
+	groups []gid  // ascending
+}
 
 // scope is where in the chain a property stands.
 type scope struct {
@@ -176,10 +184,20 @@ func (p *Planner) nodeDef(name ref, id model.NodeID, meta model.Metadata, spec *
 		ref: name, id: id, uid: uid, props: makeValues(spec.Properties),
 		labels: where.MakePairs(labels), facts: where.MakePairs(spec.Facts),
 	}
-	if d.declared = d.labels; len(labels) != len(meta.Labels) { // the server's win, and are among them
-		d.declared = where.MakePairs(meta.Labels)
+	if own := spec.ServerLabels(meta); len(labels) == len(own) { // the server's win, and are among them
+		d.declared = d.labels
+	} else {
+		d.declared = where.MakePairs(own)
 	}
-	for _, g := range spec.Groups {
+	if spec.Given != nil {
+		d.given = &given{token: spec.Given.Token, from: spec.Given.Source()}
+		for _, g := range spec.Given.Groups {
+			if r, ok := groupRef(name.ns, g); ok {
+				d.given.groups = insert(d.given.groups, p.gids.id(r))
+			}
+		}
+	}
+	for _, g := range spec.AllGroups() {
 		if r, ok := groupRef(name.ns, g); ok {
 			d.groups = insert(d.groups, p.gids.id(r))
 		}

@@ -149,8 +149,12 @@ func anyWrite(rt *rapid.T) intent.Write {
 			return m
 		}
 		labels = pairs("labels")
+		var given *model.Given
+		if rapid.Bool().Draw(rt, "joined") {
+			given = &model.Given{Token: "t", Groups: some("given groups", someGroups), Labels: pairs("given labels")}
+		}
 		spec = &model.NodeSpec{
-			Groups: some("own groups", someGroups), Properties: values(), Facts: pairs("facts"), AgentLabels: pairs("agent's labels"),
+			Given: given, Groups: some("own groups", someGroups), Properties: values(), Facts: pairs("facts"), AgentLabels: pairs("agent's labels"),
 			AgentGroups: some("claims", someGroups), MayJoin: some("allowed", someGroups),
 		}
 	case "Group":
@@ -228,9 +232,16 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 		listed := func(owner string, names []string) bool {
 			return slices.Contains(names, row.Name) && (owner == ns || owner == "shared")
 		}
-		labels := map[string]string{}
-		for _, owner := range []map[string]string{n.Spec.Facts, n.Spec.AgentLabels, n.Metadata.Labels} {
+		given := model.Given{}
+		if n.Spec.Given != nil {
+			given = *n.Spec.Given
+		}
+		labels, own := map[string]string{}, map[string]string{}
+		for _, owner := range []map[string]string{n.Spec.Facts, n.Spec.AgentLabels, given.Labels, n.Metadata.Labels} {
 			maps.Copy(labels, owner)
+		}
+		for _, owner := range []map[string]string{given.Labels, n.Metadata.Labels} {
+			maps.Copy(own, owner)
 		}
 		holds := func(expr string, groups []string, trusted bool) bool {
 			if expr == "" {
@@ -242,7 +253,7 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 			}
 			seen := where.NewNode()
 			if seen.Set(ns, row.Name, where.MakePairs(labels), where.MakePairs(n.Spec.Facts)); trusted {
-				seen.Set(ns, row.Name, where.MakePairs(n.Metadata.Labels), nil)
+				seen.Set(ns, row.Name, where.MakePairs(own), nil)
 			}
 			seen.SetGroups(groups)
 			return w.Match(seen)
@@ -252,7 +263,7 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 			if g.ns != ns && g.ns != "shared" {
 				return false
 			}
-			if g.ns == ns && slices.Contains(n.Spec.Groups, g.name) {
+			if g.ns == ns && (slices.Contains(n.Spec.Groups, g.name) || slices.Contains(given.Groups, g.name)) {
 				return true
 			}
 			spec, declared := groups[g]

@@ -7,11 +7,13 @@ import (
 )
 
 // EffectiveLabels merges the labels of a node by owner: those the server keeps
-// (metadata) over those of the agent's configuration over measured facts.
+// (metadata, and those that were given) over those of the agent's configuration over
+// measured facts.
 func EffectiveLabels(meta model.Metadata, spec *model.NodeSpec) map[string]string {
-	labels := make(map[string]string, len(meta.Labels)+len(spec.AgentLabels)+len(spec.Facts))
+	own := spec.ServerLabels(meta)
+	labels := make(map[string]string, len(own)+len(spec.AgentLabels)+len(spec.Facts))
 	maps.Copy(labels, spec.Facts)
 	maps.Copy(labels, spec.AgentLabels)
-	maps.Copy(labels, meta.Labels)
+	maps.Copy(labels, own)
 	return labels
 }

@@ -17,7 +17,8 @@ type LabelOrigin struct {
 	Hides              []LabelOrigin // what other owners say of the name
 }
 
-// Owners of labels, the one who wins first.
+// Owners of labels, the one who wins first; what a join token gave comes after the server's
+// and is told as model.Given says.
 const (
 	ServerOwned = "server"
 	AgentOwned  = "agent"
@@ -27,12 +28,16 @@ const (
 // LabelOrigins are the labels of a node with their owners, by name.
 func LabelOrigins(meta model.Metadata, spec *model.NodeSpec) []LabelOrigin {
 	var out []LabelOrigin
+	given, from := map[string]string(nil), ""
+	if spec.Given != nil {
+		given, from = spec.Given.Labels, spec.Given.Source()
+	}
 	for _, name := range slices.Sorted(maps.Keys(EffectiveLabels(meta, spec))) {
 		var said []LabelOrigin
 		for _, o := range [...]struct {
 			owner  string
 			labels map[string]string
-		}{{ServerOwned, meta.Labels}, {AgentOwned, spec.AgentLabels}, {FactsOwned, spec.Facts}} {
+		}{{ServerOwned, meta.Labels}, {from, given}, {AgentOwned, spec.AgentLabels}, {FactsOwned, spec.Facts}} {
 			if v, ok := o.labels[name]; ok {
 				said = append(said, LabelOrigin{Name: name, Value: v, Owner: o.owner})
 			}

@@ -156,7 +156,11 @@ func (w *asker) group(g gid) Why {
 	defer delete(w.inside, g)
 	var yes, no []Why
 	if _, own := slices.BinarySearch(w.n.def.groups, g); own {
-		yes = append(yes, Why{Lands: true, Text: "the node lists it (spec.groups): an operator put it there, or its join token"})
+		text := "the node lists it (spec.groups): an operator put it there"
+		if given := w.n.def.given; given != nil && slices.Contains(given.groups, g) {
+			text = "it was given (spec.given.groups): " + given.from
+		}
+		yes = append(yes, Why{Lands: true, Text: text})
 	}
 	if i, ok := slices.BinarySearchFunc(w.n.def.claims, g, func(c claim, g gid) int { return cmp.Compare(c.group, g) }); ok {
 		lands, text := group.taking(w.n.def.claims[i])

@@ -39,7 +39,7 @@ func TestWhyCheckNamesTheChain(t *testing.T) {
 + check plain lands here
   + it is in group all
     + it is in group web
-      + the node lists it (spec.groups): an operator put it there, or its join token
+      + the node lists it (spec.groups): an operator put it there
     + it is in group prod
       + the condition holds: node.labels.env == "prod"`},
 		{"default", "plain", "db01", `
@@ -54,7 +54,7 @@ func TestWhyCheckNamesTheChain(t *testing.T) {
 - check excepted names this node and excepts it again
   + it is in group all
     + it is in group web
-      + the node lists it (spec.groups): an operator put it there, or its join token
+      + the node lists it (spec.groups): an operator put it there
     + it is in group prod
       + the condition holds: node.labels.env == "prod"
   + except: it is named: web01`},
