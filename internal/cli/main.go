@@ -43,6 +43,10 @@ func Main(ctx context.Context, env *Env, extras ...Extra) int {
 		return silent.code
 	}
 	printError(env.Stderr, err)
+	var coded interface{ ExitCode() int } // of an extra command
+	if errors.As(err, &coded) {
+		return coded.ExitCode()
+	}
 	return model.ClassOf(err).Exit()
 }
 

@@ -1,0 +1,51 @@
+package loadcmd
+
+import (
+	"context"
+	"net"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/subject"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// attach uses the server that --server names. One that muster load prepare has prepared is
+// told by --data; any other is prepared through its API.
+func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config, say func(string, ...any)) (*subject.Subject, error) {
+	if _, _, err := net.SplitHostPort(c.Server); err != nil {
+		return nil, model.Errorf(model.Invalid, "--server %q: want HOST:PORT", c.Server).WithHint("--server muster.example.org:8443")
+	}
+	pid, err := findServer(o.pid)
+	if err != nil {
+		return nil, err
+	}
+	server := &subject.Subject{TLS: c.Server, Plain: o.plain, Admin: strings.TrimSuffix(c.AdminURL, "/")}
+	c.ServerPID = pid
+	if cmd.Flags().Changed("data") {
+		server.Data = o.data
+		authority, err := server.Authority()
+		if err != nil {
+			return nil, err
+		}
+		if c.TLS, err = load.Certificates(authority); err != nil {
+			return nil, err
+		}
+	} else {
+		if server.API, err = login(); err != nil {
+			return nil, err
+		}
+		say("preparing %s", c.Server)
+		if c.Members, c.TLS, err = server.Join(ctx, c.Scenario, o.identities, say); err != nil {
+			return nil, err
+		}
+	}
+	if o.plain == "" {
+		for i := range c.Scenario.Agents {
+			c.Scenario.Agents[i].TLS = true
+		}
+	}
+	return server, nil
+}

@@ -1,0 +1,193 @@
+package loadcmd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/folder"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/subject"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// play runs a scenario from top to bottom.
+func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP) // a terminal that is closed leaves no server behind
+	defer stop()
+	say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	sc, err := o.scenario(cmd, nameOrFile)
+	if err != nil {
+		return err
+	}
+	if err := o.preflight(cmd, sc, say); err != nil {
+		return err
+	}
+	path := o.out
+	if path == "" {
+		path = folder.Name(sc.Name, time.Now())
+	}
+	kept, err := folder.Make(path)
+	if err != nil {
+		return err
+	}
+	rep, err := o.against(ctx, cmd, sc, kept, say)
+	if err != nil {
+		kept.Discard()
+		return err
+	}
+	fmt.Fprint(cmd.OutOrStdout(), rep.Text())
+	fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", kept.Path)
+	return verdict(rep)
+}
+
+// scenario reads it and makes it as large as asked.
+func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Scenario, error) {
+	sc, err := scenario.Load(nameOrFile)
+	if err != nil {
+		return nil, err
+	}
+	if err := sc.Runs(); err != nil {
+		return nil, err
+	}
+	if o.quick {
+		sc = sc.Quick(scenario.ThisMachine())
+	}
+	if cmd.Flags().Changed("scale") {
+		if o.scale <= 0 || o.scale > 1000 {
+			return nil, model.Errorf(model.Invalid, "--scale %g: want more than 0 and at most 1000", o.scale)
+		}
+		sc = sc.Scaled(o.scale)
+	}
+	if cmd.Flags().Changed("seed") {
+		sc.Seed = o.config.Seed
+	}
+	return sc, nil
+}
+
+// preflight looks before anything is started.
+func (o *options) preflight(cmd *cobra.Command, sc *scenario.Scenario, say func(string, ...any)) error {
+	c := o.config
+	c.Scenario, c.TLS = sc, func(uuid.UUID) (*tls.Config, error) { return nil, errors.New("nobody connects yet") }
+	if !cmd.Flags().Changed("server") {
+		c.Server, c.Data, c.Control = "127.0.0.1:1", os.TempDir(), &subject.Subject{}
+	}
+	warnings, err := load.Preflight(c)
+	for _, w := range warnings {
+		say("warning: %s", w)
+	}
+	return err
+}
+
+// against has the server, plays the scenario, and leaves its folder full.
+func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (*load.Report, error) {
+	c := o.config
+	c.Scenario, c.Second = sc, kept.Second
+	c.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
+	server, err := o.server(ctx, cmd, &c, say)
+	if err != nil {
+		return nil, err
+	}
+	defer server.Stop()
+	c.Server, c.ServerTLS, c.AdminURL, c.Data, c.API = server.Plain, server.TLS, server.Admin, server.Data, server.API
+	if c.AdminURL != "" {
+		c.Before = load.HTTPView(c.AdminURL + "/debug/states")
+	}
+	environment := server.Environment(ctx)
+	profiler := subject.NewProfiler(ctx, server, sc, kept.Path, late(sc), o.syscalls)
+	see, err := o.listenLoader(ctx, say)
+	if err != nil {
+		return nil, err
+	}
+	show := progress(cmd.ErrOrStderr())
+	c.Progress = func(s load.Sample) {
+		see(s)
+		profiler.See(s)
+		show(s)
+	}
+	rep, err := load.Run(ctx, c)
+	for _, trouble := range profiler.Close(rep) {
+		say("warning: %v", trouble)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if rep.Title = sc.FullTitle(); o.title != "" {
+		rep.Title = o.title
+	}
+	if label := sc.Label(); label != "" {
+		rep.Label = append(rep.Label, label)
+	}
+	rep.Environment = environment
+	return rep, save(ctx, server, kept, rep)
+}
+
+// server starts one, or finds the one that runs.
+func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config, say func(string, ...any)) (*subject.Subject, error) {
+	if cmd.Flags().Changed("server") {
+		return o.attach(ctx, cmd, c, say)
+	}
+	sc := c.Scenario
+	say("%s: %d agents, %.0f results/s, %s", sc.FullTitle(), sc.Nodes(""), sc.Rate(), sc.Duration().Round(time.Second))
+	server, err := subject.Start(ctx, subject.Options{Binary: o.binary, Flags: o.flags, Say: say,
+		Prepare: func(ctx context.Context, s *intent.Service) error { return load.PrepareScenario(ctx, s, sc) }})
+	if err != nil {
+		return nil, err
+	}
+	authority, err := server.Authority()
+	if err == nil {
+		c.TLS, err = load.Certificates(authority)
+	}
+	if err != nil {
+		server.Stop()
+		return nil, err
+	}
+	c.Control, c.ServerPID = server, server.PID
+	return server, nil
+}
+
+// late is the latency in milliseconds beyond which an objective is missed; zero: none says.
+func late(sc *scenario.Scenario) float64 {
+	if limit, ok := sc.Objectives["p99"]; ok {
+		if v, err := limit.In("ms"); err == nil {
+			return v
+		}
+	}
+	limit, ok := sc.Objectives["beyond-p99"]
+	v, err := limit.In("ms")
+	if !ok || err != nil {
+		return 0
+	}
+	linger := 0.0
+	for _, class := range sc.Agents {
+		linger = max(linger, float64(time.Duration(class.Linger).Milliseconds()))
+	}
+	return v + linger
+}
+
+// save fills the folder. The server still runs: its log may only be there.
+func save(ctx context.Context, server *subject.Subject, kept *folder.Folder, rep *load.Report) error {
+	var log strings.Builder
+	if err := server.CopyLog(ctx, &log); err != nil {
+		return err
+	}
+	var err error
+	if rep.Logged, err = subject.CountLog(strings.NewReader(log.String())); err != nil {
+		return err
+	}
+	return kept.Save(ctx, rep, folder.File{Name: "server.log", What: "log of the server under test",
+		Write: func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, log.String()); return err }})
+}

@@ -1,0 +1,73 @@
+package loadcmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/subject"
+)
+
+func prepareCommand() *cobra.Command {
+	var p load.Preparation
+	var data, db string
+	cmd := &cobra.Command{
+		Use:   "prepare [NAME|FILE]",
+		Short: "Make the nodes and checks of a run, with its server stopped",
+		Long: `Makes the nodes, groups and checks of a scenario in the namespace load, in the data folder of a server that
+does not run. muster load run does this by itself for the server that it starts, and through the API for
+one that runs. Without a scenario it makes those of the short form: so many agents with so many checks.`,
+		Example: "  muster load prepare sensu-4000x40x5s --data DIR\n" +
+			"  muster load prepare --data DIR --agents 2000 --checks 40 --interval 5s",
+		Args:          cobra.MaximumNArgs(1),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				if err := prepareFolder(cmd.Context(), data, db, func(ctx context.Context, s *intent.Service) error { return load.Prepare(ctx, s, p) }); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%d nodes and %d checks every %s in namespace %s\n", p.Agents, p.Checks, p.Interval, load.Namespace)
+				return nil
+			}
+			sc, err := scenario.Load(args[0])
+			if err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("seed") {
+				sc.Seed = p.Seed
+			}
+			if err := prepareFolder(cmd.Context(), data, db, func(ctx context.Context, s *intent.Service) error { return load.PrepareScenario(ctx, s, sc) }); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%d nodes with %d event states in namespace %s\n", sc.Nodes(""), sc.States(), load.Namespace)
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&data, "data", "./muster-data", "the server's data folder")
+	f.StringVar(&db, "intent-db", "", "the server's --intent-db, where it has one")
+	f.Uint64Var(&p.Seed, "seed", 0, "as for run")
+	f.IntVar(&p.Agents, "agents", 100, "nodes, without a scenario")
+	f.IntVar(&p.Checks, "checks", 40, "checks of each node, likewise")
+	f.DurationVar(&p.Interval, "interval", 5*time.Second, "interval of every check, likewise")
+	return cmd
+}
+
+// prepareFolder lets fill change the intent of a server that does not run.
+func prepareFolder(ctx context.Context, data, db string, fill func(context.Context, *intent.Service) error) error {
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return fmt.Errorf("make data folder: %w", err)
+	}
+	if db == "" {
+		db = filepath.Join(data, "intent.db")
+	}
+	return subject.PrepareFolder(ctx, db, fill)
+}

@@ -1,0 +1,131 @@
+package loadcmd
+
+import (
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// options are the flags of run.
+type options struct {
+	config load.Config // of either form
+	short  short
+	goals  []string
+
+	quick      bool
+	scale      float64
+	binary     string
+	flags      []string // of the server
+	plain      string
+	pid        string
+	data       string
+	identities string
+	out, title string
+	syscalls   bool
+	listen     string
+}
+
+func runCommand() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "run [NAME|FILE]",
+		Short: "Play a scenario, and say whether it went well",
+		Long: `Plays a scenario: one of muster load list by its name, or a file. It starts a server of its own in a
+temporary folder, opens the sessions of all agents, sends what they have to say, does what goes wrong
+meanwhile, compares what the server knows in the end with what was sent, and leaves a folder with the
+report. With --server it uses a server that runs: nodes, groups and checks are made in its namespace
+load through the API (muster login first), and the agents join with a token; their keys and certificates
+stay in --identities for the next run.
+
+Without a scenario, --agents, --checks, --interval and so on say what is played, against a server that
+runs and that muster load prepare has prepared.
+
+Exit codes: 0 all is well; 7 this machine cannot hold the run, or the generator fell behind; 20 an
+objective was missed; 21 something was lost, came twice, or an alert was wrong.`,
+		Example: "  muster load run sensu-4000x40x5s --quick\n" +
+			"  muster load run my-fleet.yaml --server-flag --snapshot-cycle=30s --out /tmp/mine\n" +
+			"  muster load run my-fleet.yaml --server muster.example.org:8443 --admin http://127.0.0.1:8444\n" +
+			"  muster load run --server 127.0.0.1:8443 --tls --data DIR --agents 2000 --checks 40 --interval 5s",
+		Args:          cobra.MaximumNArgs(1),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, text := range o.goals {
+				g, err := load.ParseGoal(text)
+				if err != nil {
+					return err
+				}
+				o.config.Goals = append(o.config.Goals, g)
+			}
+			if err := o.fits(cmd.Flags(), len(args) > 0); err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				return o.play(cmd, args[0])
+			}
+			return o.short.play(cmd, o)
+		},
+	}
+	f := cmd.Flags()
+	o.ofScenario(f)
+	o.ofBoth(f)
+	o.short.shape(f, &o.config)
+	for _, name := range shapeFlags() {
+		f.Lookup(name).Usage = "without a scenario: " + f.Lookup(name).Usage
+	}
+	return cmd
+}
+
+// ofScenario are the flags of a run that has one.
+func (o *options) ofScenario(f *pflag.FlagSet) {
+	f.BoolVar(&o.quick, "quick", false, "as many agents as this machine carries easily, each as before, for a minute")
+	f.Float64Var(&o.scale, "scale", 0, "so many times the agents, such as 0.1; every title says so")
+	f.StringVar(&o.binary, "server-binary", "", "the program to start as muster server; default: this one")
+	f.StringArrayVar(&o.flags, "server-flag", nil, "a word for the server that is started, such as --snapshot-cycle=30s; may be repeated")
+	f.StringVar(&o.plain, "server-plain", "", "with --server: its listener without TLS; else every agent connects with TLS")
+	f.StringVar(&o.identities, "identities", "muster-load/identities", "with --server: folder for keys and certificates of the agents")
+	f.BoolVar(&o.syscalls, "syscalls", false, "count the server's system calls by kind for some seconds (strace), which slows it down")
+	f.StringVar(&o.listen, "listen-loader", "", "an address for this program's own /metrics and /debug/pprof, such as 127.0.0.1:0")
+}
+
+// ofBoth are those of both forms.
+func (o *options) ofBoth(f *pflag.FlagSet) {
+	c := &o.config
+	f.StringVar(&c.Server, "server", "127.0.0.1:8443", "a server that runs: its listener for agents. Without a scenario: listen, or listen-plain without --tls")
+	f.StringVar(&c.AdminURL, "admin", "", "its admin listener, such as http://127.0.0.1:8444: metrics, profiles, and the states that the ledger is compared with")
+	f.StringVar(&o.pid, "server-pid", "", "its process, or a file with its number that is read anew each time: CPU, memory and disk are reported")
+	f.StringVar(&o.data, "data", "./muster-data", "its data folder, for its CA, where it is on this machine and muster load prepare has prepared it")
+	f.StringVar(&o.out, "out", "", "the folder of the report; default: muster-load/NAME-TIME. Without a scenario: the file run.json, default none")
+	f.StringVar(&o.title, "title", "", "a name for the report; default: the scenario's")
+	f.StringArrayVar(&o.goals, "goal", nil, "a figure that makes the run fail when it is missed, NAME=LIMIT; may be repeated. --goal help lists the names")
+	f.Uint64Var(&c.Seed, "seed", 0, "same seed, same nodes and timetable; default: the scenario's")
+	f.DurationVar(&c.MaxLag, "max-lag", 50*time.Millisecond, "generator lag (p99) that makes a run invalid")
+	f.IntVar(&c.Spool, "spool-bytes", 0, "bytes that one agent keeps unacknowledged; 0: a GiB shared by all, at most a MiB each")
+	f.IntVar(&c.Parallel, "parallel", 512, "connections being opened at once")
+	f.IntVar(&c.Senders, "senders", 0, "goroutines that play the timetable; 0: one per 25,000 results/s, at most one per core")
+	f.IntVar(&c.Sources, "sources", 0, "loopback addresses to connect from; 0: one per 20,000 agents")
+}
+
+// fits refuses flags of the other form.
+func (o *options) fits(f *pflag.FlagSet, scenario bool) error {
+	wrong := []string{"quick", "scale", "server-binary", "server-flag", "server-plain", "identities", "syscalls", "listen-loader"}
+	why := "is for a scenario: give its NAME or FILE"
+	if scenario {
+		wrong, why = shapeFlags(), "is what the scenario says: leave it out, or change the file"
+	}
+	var err error
+	f.Visit(func(flag *pflag.Flag) {
+		if slices.Contains(wrong, flag.Name) && err == nil {
+			err = model.Errorf(model.Invalid, "--%s %s", flag.Name, why).WithHint("muster load run --help")
+		}
+	})
+	if err == nil && scenario && f.Changed("server") && (f.Changed("server-binary") || f.Changed("server-flag")) {
+		err = model.Errorf(model.Invalid, "--server names a server that runs: --server-binary and --server-flag are for one that is started")
+	}
+	return err
+}

@@ -1,0 +1,58 @@
+package loadcmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// findServer makes the function that names the server's process now.
+func findServer(pid string) (func() int, error) {
+	if pid == "" {
+		return nil, nil
+	}
+	if n, err := strconv.Atoi(pid); err == nil && n > 0 {
+		return func() int { return n }, nil
+	}
+	read := func() int {
+		text, err := os.ReadFile(pid)
+		n, bad := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil || bad != nil || n < 1 {
+			return 0 // the server is being started anew
+		}
+		return n
+	}
+	if read() == 0 {
+		return nil, model.Errorf(model.Invalid, "--server-pid %q: want a process number or a file that holds one", pid)
+	}
+	return read, nil
+}
+
+// login makes a client from what `muster login` left.
+func login() (*client.Client, error) {
+	path, err := client.ContextPath(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	known, err := client.LoadContext(path)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(known.WithEnv(os.Getenv))
+}
+
+// shell runs a command to its end. What it starts may outlive it, and say more.
+func shell(ctx context.Context, command string) error {
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%q: %w", command, err)
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+package loadcmd
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/load"
+)
+
+func tableCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "table FILE…",
+		Short:   "Show reports side by side, as Markdown",
+		Example: "  muster load table bench/results/rate-16k.json",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := load.Table(args)
+			fmt.Fprint(cmd.OutOrStdout(), text)
+			return err
+		},
+	}
+}

@@ -1,0 +1,142 @@
+package subject
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+const (
+	applyAtOnce = 1000           // resources in one request
+	joinAtOnce  = 16             // machines; a server lets in 32 of one network
+	freshFor    = 24 * time.Hour // that a certificate must still be good for: a soak is long
+)
+
+// Join prepares a server that runs: namespace, groups, checks and nodes are applied, and
+// every machine of the scenario joins with a token. Keys and certificates stay in dir, below
+// a folder for each CA: the next run joins nothing. It returns the machines with the ids
+// that the server gave them, and their certificates.
+func (s *Subject) Join(ctx context.Context, sc *scenario.Scenario, dir string, say func(string, ...any)) ([]load.Member, func(uuid.UUID) (*tls.Config, error), error) {
+	members := load.Members(sc)
+	if err := s.apply(ctx, sc, members); err != nil {
+		return nil, nil, err
+	}
+	made, err := s.API.CreateJoinToken(ctx, v1.JoinTokenRequest{Namespace: load.Namespace, ExpiresIn: 3600, Note: "machines of the load run " + sc.Name})
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a join token: %w", err)
+	}
+	defer func() { _ = s.API.DeleteJoinToken(context.WithoutCancel(ctx), made.ID) }() // it ends by itself, too
+	token, err := pki.ParseToken(made.Token)
+	if err != nil {
+		return nil, nil, err
+	}
+	token.Addresses = []string{s.TLS}
+	dir = filepath.Join(dir, fmt.Sprintf("%x", token.CA[:6]))
+	say("%d machines join, or are known from %s", len(members), dir)
+	identities := make([]*pki.Identity, len(members))
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(joinAtOnce)
+	for i, m := range members {
+		all.Go(func() (err error) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			identities[i], err = s.join(ctx, filepath.Join(dir, m.Name), m, token)
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return nil, nil, err
+	}
+	byNode := make(map[uuid.UUID]*pki.Identity, len(members))
+	for i, id := range identities {
+		members[i].UID = id.Node
+		byNode[id.Node] = id
+	}
+	return members, s.certificates(byNode), nil
+}
+
+// apply declares what the scenario needs. What is there already stays as it is.
+func (s *Subject) apply(ctx context.Context, sc *scenario.Scenario, members []load.Member) error {
+	list := load.Resources(sc)
+	for _, m := range members {
+		class := &sc.Agents[m.Class]
+		list = append(list, model.Resource{APIVersion: model.APIVersion, Kind: "Node",
+			Metadata: model.Metadata{Name: m.Name, Namespace: load.Namespace, Labels: load.MemberLabels(class, m.Number)}, Spec: &model.NodeSpec{Keepalive: class.Keepalive}})
+	}
+	for part := range slices.Chunk(list, applyAtOnce) {
+		request := v1.ApplyRequest{Yes: true, Message: "nodes and checks for " + sc.Name}
+		for _, r := range part {
+			body, err := json.Marshal(r)
+			if err != nil {
+				return fmt.Errorf("encode %s %s: %w", r.Kind, r.Metadata.Name, err)
+			}
+			request.Resources = append(request.Resources, body)
+		}
+		if _, err := s.API.Apply(ctx, request); err != nil {
+			return fmt.Errorf("prepare the server: %w", err)
+		}
+	}
+	return nil
+}
+
+// join is one machine's identity: kept, renewed, or new.
+func (s *Subject) join(ctx context.Context, dir string, m load.Member, token pki.Token) (*pki.Identity, error) {
+	id, err := pki.LoadIdentity(dir)
+	if err == nil && id.CASum == token.CA {
+		if time.Until(id.Certificate.Leaf.NotAfter) > freshFor {
+			return id, nil
+		}
+		return pki.Renew(ctx, pki.RenewConfig{Identity: id, StateDir: dir, Servers: []string{s.TLS}})
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("keep the key of %s: %w", m.Name, err)
+	}
+	id, err = pki.Enrol(ctx, pki.EnrolConfig{Token: token, StateDir: dir, Request: pki.EnrolRequest{Name: m.Name, MachineID: dir}})
+	if err != nil {
+		return nil, fmt.Errorf("join %s: %w", m.Name, err)
+	}
+	if id.Name != m.Name {
+		return nil, model.Errorf(model.Conflict, "%s became %s: the node of that name is another machine's", m.Name, id.Name).
+			WithHint("its key is lost: muster delete node %s %s -n %s, and remove %s", m.Name, id.Name, load.Namespace, dir)
+	}
+	return id, nil
+}
+
+// certificates makes an agent's TLS configuration of its identity.
+func (s *Subject) certificates(byNode map[uuid.UUID]*pki.Identity) func(uuid.UUID) (*tls.Config, error) {
+	host, _, _ := net.SplitHostPort(s.TLS)
+	return func(uid uuid.UUID) (*tls.Config, error) {
+		id := byNode[uid]
+		if id == nil {
+			return nil, fmt.Errorf("node %s has no identity", uid)
+		}
+		return &tls.Config{
+			MinVersion: tls.VersionTLS13, NextProtos: []string{wire.Subprotocol}, RootCAs: id.CA, ServerName: host,
+			Certificates: []tls.Certificate{id.Certificate},
+			// A simulated storm is of machines that lost everything: full handshakes.
+			SessionTicketsDisabled: true,
+		}, nil
+	}
+}
