@@ -48,7 +48,7 @@ runs and that muster load prepare has prepared.
 Exit codes: 0 all is well; 7 this machine cannot hold the run, or the generator fell behind; 20 an
 objective was missed; 21 something was lost, came twice, or an alert was wrong.`,
 		Example: "  muster load run sensu-4000x40x5s --quick\n" +
-			"  muster load run my-fleet.yaml --server-flag --snapshot-cycle=30s --out /tmp/mine\n" +
+			"  muster load run my-fleet.yaml --server-flag=--snapshot-cycle=30s --out /tmp/mine\n" +
 			"  muster load run my-fleet.yaml --server muster.example.org:8443 --admin http://127.0.0.1:8444\n" +
 			"  muster load run --server 127.0.0.1:8443 --tls --data DIR --agents 2000 --checks 40 --interval 5s",
 		Args:          cobra.MaximumNArgs(1),
