@@ -78,9 +78,16 @@ func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Sce
 	return sc, nil
 }
 
+// ofBothForms is the configuration without the fields that a scenario replaces: their flags
+// have values of their own.
+func (o *options) ofBothForms() load.Config {
+	c := o.config
+	return load.Config{Server: c.Server, AdminURL: c.AdminURL, Goals: c.Goals, MaxLag: c.MaxLag, Spool: c.Spool, Parallel: c.Parallel, Senders: c.Senders, Sources: c.Sources}
+}
+
 // preflight looks before anything is started.
 func (o *options) preflight(cmd *cobra.Command, sc *scenario.Scenario, say func(string, ...any)) error {
-	c := o.config
+	c := o.ofBothForms()
 	c.Scenario, c.TLS = sc, func(uuid.UUID) (*tls.Config, error) { return nil, errors.New("nobody connects yet") }
 	if !cmd.Flags().Changed("server") {
 		c.Server, c.Data, c.Control = "127.0.0.1:1", os.TempDir(), &subject.Subject{}
@@ -94,7 +101,7 @@ func (o *options) preflight(cmd *cobra.Command, sc *scenario.Scenario, say func(
 
 // against has the server, plays the scenario, and leaves its folder full.
 func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (*load.Report, error) {
-	c := o.config
+	c := o.ofBothForms()
 	c.Scenario, c.Second = sc, kept.Second
 	c.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
 	server, err := o.server(ctx, cmd, &c, say)
