@@ -38,10 +38,18 @@ func environmentSection(rep *load.Report) section {
 	s.Tables = pairs("", "Processor", m.CPU, "Cores", cores, "Memory", memory, "Kernel", m.Kernel, "Virtual", e.Virtual, "Load before the run", m.Load,
 		"File system", e.FileSystem, "Device", e.Device, "fsync", fsync, "Muster", rep.Version, "Commit", commit, "Go", m.Go).list()
 	s.Tables = append(s.Tables, ofMap("Server", e.Server).list()...)
-	s.Tables = append(s.Tables, ofMap("Limits", e.Limits).list()...)
 	s.Tables = append(s.Tables, ofMap("Other programs", e.Packages).list()...)
 	if rep.Others > 0 {
 		s.Text = []string{fmt.Sprintf("Others used %s cores of the machine meanwhile.", figures(rep.Others))}
+	}
+	return s
+}
+
+// limitSection is what bounded the run.
+func limitSection(rep *load.Report) section {
+	s := section{ID: "limits", Title: "Limits of the machine", Folded: true}
+	if e := rep.Environment; e != nil {
+		s.Tables = ofMap("", e.Limits).list()
 	}
 	return s
 }

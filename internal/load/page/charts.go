@@ -96,7 +96,7 @@ func cpu(rep *load.Report) (chart.Chart, bool) {
 	if rep.Machine.Cores > 0 {
 		unit = fmt.Sprintf("cores of %d", rep.Machine.Cores)
 	}
-	return over(rep, "cpu", "CPU", unit, chart.Axis{Format: bare(figures), Exact: figures},
+	return over(rep, "cpu", "CPU", unit, chart.Axis{Format: bare(figures), Exact: hundredths},
 		series{name: "server", tone: "blue", of: plain(func(s *load.Sample) float64 { return s.ServerCPU }), fold: mean},
 		series{name: "loader", tone: "orange", of: plain(func(s *load.Sample) float64 { return s.LoaderCPU }), fold: mean},
 		series{name: "others", tone: "grey", of: plain(func(s *load.Sample) float64 { return s.OthersCPU }), fold: mean})

@@ -18,6 +18,9 @@ func moments(rep *load.Report) (bands []chart.Band, marks []chart.Mark, legend [
 		bands = append(bands, chart.Band{Name: "warm-up", Tone: "outside", From: float64(rep.Samples[0].Second), To: 0})
 	}
 	for i, p := range rep.Phases {
+		if i > 0 && p.From > rep.Phases[i-1].To {
+			bands = append(bands, chart.Band{Name: "warm-up", Tone: "outside", From: rep.Phases[i-1].To, To: p.From})
+		}
 		tone := "even"
 		switch {
 		case p.Kind == "ramp" || p.Kind == "drain":

@@ -160,3 +160,6 @@ func size(v float64) string {
 
 // percent is a share of one.
 func percent(v float64) string { return bare(figures)(100*v) + nb + "%" }
+
+// hundredths is for cores.
+func hundredths(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/load"
@@ -92,7 +93,7 @@ func newView(rep *load.Report) (*view, error) {
 		return nil, err
 	}
 	all := []section{costSection(rep), phaseSection(rep), ledgerSection(rep), faultSection(rep), changeSection(rep), operatorSection(rep),
-		outageSection(rep), pagesSection(rep), refusalSection(rep), environmentSection(rep), logSection(rep), metricsSection(rep),
+		outageSection(rep), pagesSection(rep), refusalSection(rep), environmentSection(rep), limitSection(rep), callSection(rep), logSection(rep), metricsSection(rep),
 		scenario, fileSection(rep), reproduceSection(rep)}
 	for _, s := range all {
 		if len(s.Text)+len(s.Tables)+len(s.Code)+len(s.Links) > 0 {
@@ -122,11 +123,13 @@ func title(rep *load.Report) string {
 	return "Load run"
 }
 
-// labels are what must be said wherever the figures are shown.
+// labels are what must be said wherever the figures are shown and is not in the title.
 func labels(rep *load.Report) []string {
-	list := append([]string(nil), rep.Label...)
-	if s := rep.Scenario; s != nil && s.Scale > 0 && s.Scale != 1 && !strings.Contains(strings.Join(list, " "), "scale") {
-		list = append([]string{fmt.Sprintf("scale: %s of the agents", percent(s.Scale))}, list...)
+	list := slices.Clone(rep.Label)
+	if rep.Scenario != nil {
+		if scale := rep.Scenario.Label(); scale != "" && !slices.Contains(list, scale) {
+			list = append(list, scale)
+		}
 	}
-	return list
+	return slices.DeleteFunc(list, func(l string) bool { return strings.Contains(title(rep), l) })
 }

@@ -11,12 +11,15 @@ import (
 )
 
 func phaseSection(rep *load.Report) section {
-	t := newTable("", "phase", "'from – to", "of the rate", "offered", "acknowledged", "refused", "p50 beyond linger", "p99", "p99.9", "generator lag p99", "server cores", "µs per result", "settled after", "'missed")
+	t := newTable("", "phase", "'from – to", "of the rate", "offered", "acknowledged", "refused", "p50 beyond linger", "p99", "p99.9", "generator lag p99", "server cores", "µs per result", "settled after")
 	s := section{ID: "phases", Title: "Phase by phase"}
 	for _, p := range rep.Phases {
 		t.add(named(p.Name, p.Kind), clock(p.From)+" – "+clock(p.To), rate(p.Rate), maybe(p.Offered, perSecond), maybe(p.Acknowledged, perSecond), maybe(float64(p.Refused), count),
 			maybe(p.BeyondLinger.P50, millis), maybe(p.BeyondLinger.P99, millis), maybe(p.BeyondLinger.P999, millis), maybe(p.Lag.P99, millis),
-			maybe(p.Server.Cores, figures), maybe(p.Server.MicrosPerItem, figures), settled(p.Settled), strings.Join(p.Missed, "; "))
+			maybe(p.Server.Cores, figures), maybe(p.Server.MicrosPerItem, figures), settled(p.Settled))
+		if len(p.Missed) > 0 {
+			s.Text = append(s.Text, fmt.Sprintf("Missed in %s: %s.", named(p.Name, p.Kind), strings.Join(p.Missed, "; ")))
+		}
 		if p.SpoolFull > 0 {
 			s.Text = append(s.Text, fmt.Sprintf("In %s %s results were not made: their agents' spools were full.", named(p.Name, p.Kind), count(float64(p.SpoolFull))))
 		}
@@ -64,7 +67,7 @@ func faultSection(rep *load.Report) section {
 		if f.Until > f.At {
 			at += " – " + clock(f.Until)
 		}
-		t.add(letter(i)+": "+f.What, at, count(float64(f.Places)), count(float64(f.Alerts)), count(float64(f.Missing)), count(float64(f.Extra)),
+		t.add(letter(i)+": "+f.What, at, maybe(float64(f.Places), count), maybe(float64(f.Alerts), count), maybe(float64(f.Missing), count), maybe(float64(f.Extra), count),
 			maybe(f.Detected.P50, millis), maybe(f.Detected.Max, millis), maybe(f.Cleared.P50, millis), maybe(f.Cleared.Max, millis), since(f.Back))
 	}
 	return section{ID: "faults", Title: "What went wrong on purpose", Tables: t.list()}
@@ -198,4 +201,13 @@ func refusalSection(rep *load.Report) section {
 		s.Text = append(s.Text, fmt.Sprintf("The server told %s to slow down.", plural(rep.Slowed, "agent")))
 	}
 	return s
+}
+
+// callSection is how the server called the system, where a tracer looked.
+func callSection(rep *load.Report) section {
+	t := newTable("", "system call", "times", "failed", "per result", "of the time in the system")
+	for _, c := range rep.SystemCalls {
+		t.add(c.Name, count(float64(c.Count)), maybe(float64(c.Errors), count), figures(c.PerResult), percent(c.Share))
+	}
+	return section{ID: "calls", Title: "System calls of the server", Tables: t.list()}
 }

@@ -130,7 +130,7 @@ func logarithmic(c *chart.Chart) {
 			}
 		}
 	}
-	if high < 40*low {
+	if high < 12*low {
 		return
 	}
 	c.Y.Scale = chart.Log

@@ -37,8 +37,8 @@ func tiles(rep *load.Report) []tile {
 		lost += fmt.Sprintf(", %s refused", count(float64(b.Refused)))
 	}
 	add(true, tile{"Lost", count(float64(b.Missing)), "", lost})
-	add(rep.Server.MicrosPerItem > 0, tile{"Server CPU", figures(rep.Server.MicrosPerItem), "µs", fmt.Sprintf("per result; %s cores in all", bare(figures)(rep.Server.Cores))})
-	add(rep.Server.MicrosPerItem == 0 && rep.Server.Cores > 0, tile{"Server CPU", figures(rep.Server.Cores), "cores", "in the mean"})
+	add(rep.Server.MicrosPerItem > 0, tile{"Server CPU", figures(rep.Server.MicrosPerItem), "µs", fmt.Sprintf("per result; %s in all", ofCores(rep.Server.Cores))})
+	add(rep.Server.MicrosPerItem == 0 && rep.Server.Cores > 0, tile{"Server CPU", trim(rep.Server.Cores, 2), "cores", "in the mean"})
 	add(rep.SessionBytes > 0, split("Memory per agent", size(rep.SessionBytes), "on the server, before any result"))
 	add(rep.StateBytes > 0, split("Memory per state", size(rep.StateBytes), "of "+count(float64(rep.States))+" event states"))
 	for _, o := range rep.Outages {
@@ -60,6 +60,9 @@ func costSection(rep *load.Report) section {
 		return section{}
 	}
 	span := max(rep.Plan.Duration, 1)
+	if rep.Rate > 0 {
+		span = float64(rep.Results) / rep.Rate // what was measured of it
+	}
 	row := func(name string, total float64, unit func(float64) string, per string) {
 		if total > 0 {
 			t.add(name, unit(total/agents/span)+per, unit(total/thousands))
@@ -84,6 +87,10 @@ func costSection(rep *load.Report) section {
 	}
 	row("fsyncs of the journal", m["muster_journal_syncs_total"], figures, "/s")
 	row("Frames received", m["muster_session_frames_total"], figures, "/s")
+	if in := rep.Inside; in != nil {
+		t.add("Allocations of the server", "–", count(1000*in.Allocs))
+		t.add("Allocated by the server", "–", size(1000*in.AllocBytes))
+	}
 	if rep.AgentBytes > 0 {
 		t.add("Memory of the load generator", size(rep.AgentBytes), "–")
 	}
@@ -94,6 +101,9 @@ func costSection(rep *load.Report) section {
 	if c := rep.Calls; c != nil {
 		s.Text = append(s.Text, fmt.Sprintf("Each second the server read %s times and wrote %s times (sockets and files) and called fsync %s times; a commit of the journal held %s results from %s frames.",
 			count(c.Reads), count(c.Writes), figures(c.Syncs), figures(c.ResultsPerCommit), figures(c.FramesPerCommit)))
+	}
+	if in := rep.Inside; in != nil {
+		s.Text = append(s.Text, fmt.Sprintf("Within the server %s goroutines waited for a lock in the mean, and its garbage collector used %s.", trim(in.LockWait, 2), ofCores(in.GC)))
 	}
 	if d := rep.Disk; d != nil && d.PerDay > 0 {
 		s.Text = append(s.Text, fmt.Sprintf("At this rate it writes %s a day.", size(d.PerDay)))

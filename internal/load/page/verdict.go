@@ -64,6 +64,8 @@ func ofAll(n, of int) string {
 	switch {
 	case of == 1:
 		return "The objective was"
+	case n == 2 && of == 2:
+		return "Both objectives were"
 	case n == of:
 		return fmt.Sprintf("All %d objectives were", of)
 	case n == 1:

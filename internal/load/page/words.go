@@ -17,7 +17,9 @@ func shape(rep *load.Report) string {
 	if p.Fleet > p.Agents {
 		text += fmt.Sprintf(" of %s nodes", count(float64(p.Fleet)))
 	}
-	if p.Checks > 0 {
+	if s := rep.Scenario; s != nil && len(s.Agents) > 1 {
+		text += fmt.Sprintf(" of %d classes", len(s.Agents))
+	} else if p.Checks > 0 {
 		text += " × " + plural(p.Checks, "check")
 	}
 	if p.Offered > 0 {
@@ -29,7 +31,19 @@ func shape(rep *load.Report) string {
 	return text + " · " + transport(rep)
 }
 
+// transport is how agents come, which may differ by class.
 func transport(rep *load.Report) string {
+	if s := rep.Scenario; s != nil {
+		secured, all := 0, 0
+		for _, c := range s.Agents {
+			if all += c.Count; c.TLS {
+				secured += c.Count
+			}
+		}
+		if secured > 0 && secured < all {
+			return fmt.Sprintf("mutual TLS for %s of them", count(float64(secured)))
+		}
+	}
 	if rep.Plan.TLS {
 		return "mutual TLS"
 	}
@@ -49,7 +63,7 @@ func words(rep *load.Report) []string {
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+" ", args...) }
 	p := rep.Plan
 	where, over := "a server", transport(rep)
-	if p.TLS {
+	if over == "mutual TLS" {
 		over = "over " + over
 	}
 	if rep.Server.RSS > 0 {
@@ -71,23 +85,28 @@ func words(rep *load.Report) []string {
 		say("%s", outageWords(o))
 	}
 	if rep.Server.Cores > 0 {
-		used := fmt.Sprintf("The server used %s of a core", bare(figures)(rep.Server.Cores))
-		if rep.Server.Cores >= 1 {
-			used = fmt.Sprintf("The server used %s cores", bare(figures)(rep.Server.Cores))
-		}
+		used := "The server used " + ofCores(rep.Server.Cores)
 		if rep.Server.MicrosPerItem > 0 {
 			used += fmt.Sprintf(" (%s µs for each result)", figures(rep.Server.MicrosPerItem))
 		}
 		if rep.Server.RSS > 0 {
 			used += fmt.Sprintf(" and %s of memory", size(float64(rep.Server.RSS)))
 		}
-		say("%s; making the load took %s cores more.", used, bare(figures)(rep.Loader.Cores))
+		say("%s; making the load took %s more.", used, ofCores(rep.Loader.Cores))
 	}
 	list := []string{strings.TrimSpace(b.String())}
 	if cores := float64(rep.Machine.Cores); cores > 0 && rep.Others > 0.1*cores {
 		list = append(list, fmt.Sprintf("The machine was not alone with this run: others used %s of its %s cores. Times would be shorter without them.", bare(figures)(rep.Others), count(cores)))
 	}
 	return list
+}
+
+// ofCores is CPU in words.
+func ofCores(v float64) string {
+	if v < 0.995 {
+		return trim(100*v, 0) + nb + "% of a core"
+	}
+	return trim(v, 2) + " cores"
 }
 
 // agents are who sent.
