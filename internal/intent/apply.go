@@ -351,6 +351,7 @@ func (a *application) finish(ctx context.Context) (Applied, error) {
 		}
 		for i, landing := range landings {
 			out.Outcomes[at[i]].Landing = landing
+			out.Outcomes[at[i]].Warnings = append(out.Outcomes[at[i]].Warnings, landing.Warnings...)
 		}
 		out.Affected = affected
 	}

@@ -17,6 +17,8 @@ import (
 type Landing struct {
 	Nodes  int // that would hold it, be members of it, read it or be in it
 	Checks int // that use it
+	// What the operator should look at, in words.
+	Warnings []string `json:"-"`
 }
 
 // Options are what a Service needs of its surroundings.

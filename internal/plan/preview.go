@@ -14,6 +14,8 @@ type Landing struct {
 	Key    intent.Key
 	Nodes  int // that would hold it (check), be members (group), read it (property), be in it (namespace)
 	Checks int // that use it (handler, property, group)
+	// Nodes that joined by a token and come into trusted groups by it, in words.
+	Warnings []string
 }
 
 // previewIDs are given to resources that have no id yet: far above what intent has
@@ -54,6 +56,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 	for i, w := range writes {
 		before[i] = p.fleet.landing(w.Key, p.defs[w.Key])
 	}
+	trusted := p.fleet.trustedMembers()
 	p.mu.RUnlock()
 	p.try(t.edits, func(pass *pass) {
 		if err = p.fleet.cycle(t); err != nil {
@@ -63,6 +66,10 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 			if landings[i] = before[i]; w.Body != nil {
 				landings[i] = p.fleet.landing(w.Key, t.defs[w.Key])
 			}
+		}
+		warnings := p.fleet.trusting(writes, trusted)
+		for i := range landings {
+			landings[i].Warnings = warnings[landings[i].Key]
 		}
 		var nodes []model.NodeID
 		nodes, err = p.fleet.differing(pass)
