@@ -207,13 +207,13 @@ func (s *server) Gone(uuid.UUID, string) muster.Gone {
 	return s.gone
 }
 
-func (s *server) FirstKey(_ uuid.UUID, key string) string {
+func (s *server) FirstKey(_ uuid.UUID, key string) (onRecord, holder string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.key == "" {
 		s.key = key
 	}
-	return s.key
+	return s.key, ""
 }
 
 func (s *server) Lookup(uid uuid.UUID) (muster.Node, bool) {

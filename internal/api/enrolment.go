@@ -27,30 +27,30 @@ func Enrolments(r *queue.Registry) func(context.Context) (leave func(), err erro
 
 // enrolment has no caller yet. Who tries join tokens that do not exist is slowed down as
 // with passwords, and one network has only so many requests under way. A token that was
-// used up or has expired is no guess: its machine may ask on without tiring the others of
-// its network.
+// used up or has expired is no guess, and one that was deleted is one guess, however often
+// its machines show it: they may ask on without tiring the others of their network.
 func (s *server) enrolment() http.Handler {
-	return s.newcomers("enrol", "join_token", newLimiter(s.Now), func(w *recorder, r *http.Request) (guess bool) {
-		guess = s.Enrol.Serve(w, r)
+	return s.newcomers("enrol", "join_token", newGuesses(s.Now), func(w *recorder, r *http.Request) (wrong bool, shown string) {
+		shown = s.Enrol.Serve(w, r)
 		if w.status == http.StatusTooManyRequests {
 			s.metrics.refused.WithLabelValues("pending").Inc()
 		}
-		return guess
+		return shown != "", shown
 	})
 }
 
 // renewal has shown nothing yet either: its certificate is in the request.
 func (s *server) renewal() http.Handler {
-	return s.newcomers("renew", "renewal", newLimiter(s.Now), func(w *recorder, r *http.Request) (guess bool) {
+	return s.newcomers("renew", "renewal", newGuesses(s.Now), func(w *recorder, r *http.Request) (wrong bool, shown string) {
 		s.metrics.renewals.WithLabelValues(s.Renew.Serve(w, r)).Inc()
-		return w.status == http.StatusUnauthorized
+		return w.status == http.StatusUnauthorized, ""
 	})
 }
 
 // newcomers bounds what each network asks of serve: what is the prefix, wrong a reason,
-// of refusals in the metrics. serve says whether what was shown was a guess; of those each
-// network has what tries allows, for what alone.
-func (s *server) newcomers(what, wrong string, tries *limiter, serve func(*recorder, *http.Request) (guess bool)) http.Handler {
+// of refusals in the metrics. serve says whether something wrong was shown, and what, if that
+// has a name; of such guesses each network has what tries allows, for what alone.
+func (s *server) newcomers(what, wrong string, tries *guesses, serve func(*recorder, *http.Request) (wrong bool, shown string)) http.Handler {
 	var under underWay
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		whence := host(r.RemoteAddr)
@@ -68,9 +68,9 @@ func (s *server) newcomers(what, wrong string, tries *limiter, serve func(*recor
 		}
 		defer leave()
 		rec := &recorder{ResponseWriter: w}
-		if serve(rec, r) {
+		if bad, shown := serve(rec, r); bad {
 			s.metrics.refused.WithLabelValues(wrong).Inc()
-			tries.allow(whence)
+			tries.count(whence, shown)
 		}
 	})
 }

@@ -86,8 +86,8 @@ func TestSlowEnrolmentsHoldNothing(t *testing.T) {
 	}
 }
 
-// A machine that goes on asking with a token that was used up takes nothing from its
-// network; one that guesses does, and renewals go on all the same.
+// Machines that go on asking with a token that was used up take nothing from their network,
+// and with one that was deleted once; who guesses does, and renewals go on all the same.
 func TestOnlyGuessesTireANetwork(t *testing.T) {
 	r := apitest.New(t)
 	authority, err := pki.Open(filepath.Join(t.TempDir(), "pki"), []string{"127.0.0.1"}, nil)
@@ -116,13 +116,13 @@ func TestOnlyGuessesTireANetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tries := func(path string, request any) (codes map[int]int) {
-		body, err := json.Marshal(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+	tries := func(path string, request func(n int) any) (codes map[int]int) {
 		codes = map[int]int{}
-		for range 40 {
+		for n := range 40 {
+			body, err := json.Marshal(request(n))
+			if err != nil {
+				t.Fatal(err)
+			}
 			answer, err := http.Post(listener.URL+path, "application/json", bytes.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
@@ -132,13 +132,20 @@ func TestOnlyGuessesTireANetwork(t *testing.T) {
 		}
 		return codes
 	}
-	if codes := tries(pki.EnrolPath, pki.EnrolRequest{Secret: token.Secret[:], CSR: csr}); codes[http.StatusUnauthorized] != 40 {
+	shows := func(n int) any { return pki.EnrolRequest{Secret: token.Secret[:], CSR: csr} }
+	if codes := tries(pki.EnrolPath, shows); codes[http.StatusUnauthorized] != 40 {
 		t.Errorf("a token that was used up: %v", codes)
 	}
-	if codes := tries(pki.EnrolPath, pki.EnrolRequest{Secret: []byte("a guess"), CSR: csr}); codes[http.StatusTooManyRequests] < 20 || codes[http.StatusUnauthorized] < 10 {
+	if err := tokens.Delete(t.Context(), intent.Who{User: "ada"}, keep.ID); err != nil {
+		t.Fatal(err)
+	}
+	if codes := tries(pki.EnrolPath, shows); codes[http.StatusUnauthorized] != 40 {
+		t.Errorf("a token that was deleted: %v", codes)
+	}
+	if codes := tries(pki.EnrolPath, func(n int) any { return pki.EnrolRequest{Secret: fmt.Append(nil, "guess ", n), CSR: csr} }); codes[http.StatusTooManyRequests] < 20 || codes[http.StatusUnauthorized] < 9 {
 		t.Errorf("guesses: %v", codes)
 	}
-	if codes := tries(pki.RenewPath, pki.RenewRequest{Certificate: []byte("none"), CSR: csr}); codes[http.StatusTooManyRequests] != 0 {
+	if codes := tries(pki.RenewPath, func(int) any { return pki.RenewRequest{Certificate: []byte("none"), CSR: csr} }); codes[http.StatusTooManyRequests] != 0 {
 		t.Errorf("renewals: %v", codes)
 	}
 }

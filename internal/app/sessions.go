@@ -111,7 +111,9 @@ func (n nodes) Gone(uid uuid.UUID, key string) muster.Gone {
 	return muster.Gone{Code: t.Why, Sentence: t.Sentence(), Type: t.Hint()}
 }
 
-func (n nodes) FirstKey(uid uuid.UUID, key string) string { return n.s.intent.FirstKey(uid, key) }
+func (n nodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
+	return n.s.intent.FirstKey(uid, key)
+}
 
 func (n nodes) Team(id model.NamespaceID) muster.TeamLimits {
 	name, _ := n.s.planner.NamespaceName(id)

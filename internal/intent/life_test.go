@@ -103,7 +103,14 @@ func TestNoLivingMachineIsReplacedByItsName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := pki.JoinToken{ID: "r", Replace: true, By: "ada"}
+	tokens := intent.JoinTokens{Store: w.Store()}
+	if err := tokens.Create(t.Context(), ada, pki.JoinToken{ID: "r", Replace: true, By: "ada", MaxUses: 1}); err != nil {
+		t.Fatal(err)
+	}
+	open, err := tokens.Find(t.Context(), "r")
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.wait = 3 * time.Minute
 	_, err = w.join(t, "k2", "web01", open)
 	if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "in 3m0s") || !strings.Contains(err.Error(), "muster node replace web01") {
@@ -121,6 +128,9 @@ func TestNoLivingMachineIsReplacedByItsName(t *testing.T) {
 	}
 	if _, err = w.join(t, "k2", "web01", open); model.ClassOf(err) != model.Forbidden {
 		t.Errorf("listed by a trusted group: %v", err)
+	}
+	if open, err = tokens.Find(t.Context(), "r"); err != nil || open.Uses != 0 {
+		t.Errorf("what was refused used the token: %+v, %v", open, err)
 	}
 	if info, _ := w.LookupNode(first.UID); info.Key != "k1" {
 		t.Fatalf("%+v", info)

@@ -20,6 +20,7 @@ type nodeIndex struct {
 	joining sync.Mutex // held while a machine that joins is written; before mu
 
 	mu    sync.RWMutex
+	joins string // key of the machine that is written
 	byUID map[uuid.UUID]NodeInfo
 	keys  map[Key]uuid.UUID
 	byKey map[string]uuid.UUID // by the fingerprint of the machine's key
@@ -91,7 +92,10 @@ func (s *Service) tookNode(row Row) error {
 	if spec.Keepalive != nil {
 		info.Interval, info.Timeout = time.Duration(spec.Keepalive.Interval), time.Duration(spec.Keepalive.Timeout)
 	}
-	was, known, twin := s.nodes.take(row.Key, &info)
+	was, known, twin, sharer := s.nodes.take(row.Key, &info)
+	if sharer != (Key{}) {
+		s.opts.Logger.Error("two nodes have one key: it is that of the older one; give the newer a machine: muster node replace", "newer", sharer.String(), "key", spec.Key)
+	}
 	if twin != (Key{}) {
 		s.opts.Logger.Error("two nodes have one uid: the machine is the older one; delete the newer", "uid", spec.UID, "newer", twin.String())
 	}
@@ -102,8 +106,9 @@ func (s *Service) tookNode(row Row) error {
 }
 
 // take makes info what is known of the node, and returns what was. Where another row has
-// its uid, the machine stays, or becomes, the older one; twin is the newer.
-func (x *nodeIndex) take(key Key, info *NodeInfo) (was NodeInfo, known bool, twin Key) {
+// its uid, the machine stays, or becomes, the older one; twin is the newer. Where another
+// has its machine's key, the older one keeps that; sharer is the newer.
+func (x *nodeIndex) take(key Key, info *NodeInfo) (was NodeInfo, known bool, twin, sharer Key) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if old, ok := x.keys[key]; ok && old != info.UID {
@@ -112,7 +117,7 @@ func (x *nodeIndex) take(key Key, info *NodeInfo) (was NodeInfo, known bool, twi
 	}
 	if other, ok := x.byUID[info.UID]; ok && other.ID != info.ID {
 		if other.ID < info.ID {
-			return was, false, key
+			return was, false, key, sharer
 		}
 		twin = Key{"Node", other.Namespace, other.Name}
 		x.forget(info.UID)
@@ -120,6 +125,14 @@ func (x *nodeIndex) take(key Key, info *NodeInfo) (was NodeInfo, known bool, twi
 	}
 	if info.Key == "" {
 		info.Key = x.first[info.UID] // it is on its way into the row
+	}
+	if other, ok := x.byUID[x.byKey[info.Key]]; ok && other.UID != info.UID {
+		if other.ID < info.ID {
+			sharer, info.Key = key, ""
+		} else {
+			sharer, other.Key = Key{"Node", other.Namespace, other.Name}, ""
+			x.byUID[other.UID] = other
+		}
 	}
 	was, known = x.byUID[info.UID]
 	x.forget(info.UID)
@@ -130,7 +143,7 @@ func (x *nodeIndex) take(key Key, info *NodeInfo) (was NodeInfo, known bool, twi
 	if info.ForgetAfter > 0 {
 		x.ephemeral[info.UID] = true
 	}
-	return was, known, twin
+	return was, known, twin, sharer
 }
 
 // LookupNode finds a node by its immutable id, from memory.
@@ -150,21 +163,43 @@ func (s *Service) LookupKey(key string) (NodeInfo, bool) {
 }
 
 // FirstKey puts the key of its machine on record for a node that has none: in memory at
-// once, and Run writes it soon. It returns the key that is on record then.
-func (s *Service) FirstKey(uid uuid.UUID, key string) string {
+// once, and Run writes it soon. It returns the key that is on record then: none, where the
+// key is another node's, or about to be, which holder names. No two nodes share a key.
+func (s *Service) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
 	info, ok := s.nodes.byUID[uid]
 	if !ok || info.Key != "" {
-		return info.Key
+		return info.Key, ""
+	}
+	if other, taken := s.nodes.byKey[key]; taken {
+		return "", s.nodes.byUID[other].Name
+	}
+	if s.nodes.joins == key {
+		return "", "(joining now)"
 	}
 	info.Key = key
-	s.nodes.byUID[uid] = info
-	if _, taken := s.nodes.byKey[key]; !taken { // certificates name the node: the key alone finds the first that had it
-		s.nodes.byKey[key] = uid
+	s.nodes.byUID[uid], s.nodes.byKey[key], s.nodes.first[uid] = info, uid, key
+	return key, ""
+}
+
+// claim keeps a key for the machine that is written, until disclaim, where it is no node's;
+// member is whose it is. The caller holds joining.
+func (x *nodeIndex) claim(key string) (member pki.Member, taken bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if uid, taken := x.byKey[key]; taken {
+		info := x.byUID[uid]
+		return pki.Member{UID: info.UID, Name: info.Name, Namespace: info.Namespace}, true
 	}
-	s.nodes.first[uid] = key
-	return key
+	x.joins = key
+	return pki.Member{}, false
+}
+
+func (x *nodeIndex) disclaim() {
+	x.mu.Lock()
+	x.joins = ""
+	x.mu.Unlock()
 }
 
 // Holder implements pki.Registrar.
@@ -203,9 +238,10 @@ func (s *Service) register(ctx context.Context, by Who, key string, token pki.Jo
 	}
 	s.nodes.joining.Lock() // a machine that asks twice at once is one node
 	defer s.nodes.joining.Unlock()
-	if member, ok := s.Holder(key); ok {
+	if member, ok := s.nodes.claim(key); ok {
 		return member, nil
 	}
+	defer s.nodes.disclaim()
 	if r := request.Returns; r != nil && !s.Missing(r.UID) {
 		return pki.Member{}, model.Errorf(model.Conflict, "node %s is there again, or came to an end, since its machine asked", r.UID).
 			WithHint("which: muster get nodes, and muster node list --retired")

@@ -35,7 +35,7 @@ func TestRename(t *testing.T) {
 	}
 	before, _ := w.LookupNode(uid)
 	w.SeenNode(before, intent.Said{Facts: map[string]string{"os": "linux"}}) // not written yet
-	if got := w.FirstKey(uid, "k1"); got != "k1" {
+	if got, _ := w.FirstKey(uid, "k1"); got != "k1" {
 		t.Fatal(got)
 	}
 	if _, err := w.Rename(ctx, ada, "default", "web01", "db01", intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict {

@@ -74,7 +74,7 @@ func TestFirstKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"k1", "k2"} {
-		if got := w.FirstKey(uid, key); got != "k1" {
+		if got, _ := w.FirstKey(uid, key); got != "k1" {
 			t.Fatalf("key on record is %q", got)
 		}
 	}
@@ -82,7 +82,7 @@ func TestFirstKey(t *testing.T) {
 	if _, err := w.Apply(ctx, ada, []model.Resource{node}, intent.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if held, ok := w.LookupKey("k1"); !ok || held.UID != uid || w.FirstKey(uid, "k2") != "k1" {
+	if held, ok := w.LookupKey("k1"); !ok || held.UID != uid || held.Key != "k1" {
 		t.Fatalf("after an apply the key is of %+v", held)
 	}
 	if err := w.WriteSeenNow(ctx); err != nil {
@@ -97,5 +97,50 @@ func TestFirstKey(t *testing.T) {
 	}
 	if held, ok := w.LookupKey("k1"); ok {
 		t.Fatalf("after its end the key is of %+v", held)
+	}
+}
+
+// No two nodes share a key: not by their first sessions, nor by rows that a store had before.
+func TestNoTwoNodesShareAKey(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	one, err := w.Register(ctx, "k1", pki.JoinToken{ID: "t"}, pki.EnrolRequest{Name: "web01"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, three := uuid.New(), uuid.New()
+	if err := w.BulkNodes(ctx, ada, "default", []intent.NewNode{{UID: two, Name: "a-newer"}, {UID: three, Name: "third"}}); err != nil {
+		t.Fatal(err)
+	}
+	if key, holder := w.FirstKey(two, "k1"); key != "" || holder != "web01" {
+		t.Errorf("the first session of another node with its key: %q, %q", key, holder)
+	}
+	row, err := w.Store().Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "a-newer"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row.Body = []byte(strings.Replace(string(row.Body), `"uid":`, `"key":"k1","uid":`, 1))
+	if _, err := w.Store().Commit(ctx, ada, []intent.Write{{Key: row.Key, Body: row.Body, Expect: row.Revision}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // as they are read, and once more
+		w.open(t)
+		if held, ok := w.LookupKey("k1"); !ok || held.UID != one.UID {
+			t.Fatalf("the key is of %+v", held)
+		}
+		if info, _ := w.LookupNode(two); info.Key != "" {
+			t.Errorf("the newer one has it, too: %+v", info)
+		}
+		if key, holder := w.FirstKey(two, "k1"); key != "" || holder != "web01" {
+			t.Errorf("its session: %q, %q", key, holder)
+		}
+	}
+	if _, err := w.Retire(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web01"}}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if key, holder := w.FirstKey(two, "k1"); key != "k1" || holder != "" {
+		t.Errorf("after the older one's end: %q, %q", key, holder)
+	}
+	if key, holder := w.FirstKey(three, "k1"); key != "" || holder != "a-newer" {
+		t.Errorf("a third: %q, %q", key, holder)
 	}
 }

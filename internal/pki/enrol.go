@@ -2,9 +2,12 @@ package pki
 
 import (
 	"context"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -99,9 +102,9 @@ type problem struct {
 // ServeHTTP is Serve.
 func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.Serve(w, r) }
 
-// Serve enrols one machine, and says whether it showed a token that is none here: such
-// may be guesses. One that has expired or was used up is none.
-func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request) (guess bool) {
+// Serve enrols one machine. guess names, by its id, a token that is none here: such may be
+// guesses. It is empty for one that has expired or was used up.
+func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request) (guess string) {
 	var request EnrolRequest
 	var answer EnrolAnswer
 	err := error(model.Errorf(model.Invalid, "enrolment is a POST"))
@@ -126,10 +129,13 @@ func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request) (guess bool) {
 			w.WriteHeader(http.StatusAccepted)
 		}
 		_ = json.NewEncoder(w).Encode(answer)
-		return false
+		return ""
 	}
 	refuse(w, "enrolment refused", err)
-	return errors.Is(err, errNoToken)
+	if errors.Is(err, errNoToken) {
+		guess = tokenID(request.Secret)
+	}
+	return guess
 }
 
 // refuse answers with an error.
@@ -175,6 +181,11 @@ func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer
 			return EnrolAnswer{}, err
 		}
 	}
+	if ok && len(request.Secret) > 0 {
+		if err := e.another(ctx, node, request); err != nil {
+			return EnrolAnswer{}, err
+		}
+	}
 	cert, err := e.Authority.issueNode(public, node.UID)
 	if err != nil {
 		return EnrolAnswer{}, err
@@ -183,6 +194,35 @@ func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer
 		Node: node.UID, Name: node.Name, Namespace: node.Namespace, Certificate: cert, CA: e.Authority.CAPEM(),
 		ServerKey: publicKey(e.Authority.signKey), Servers: e.Servers,
 	}, nil
+}
+
+// another refuses a machine that is a node, by its key, with a token that gives it the place
+// of another node: it would hear that it is one and be the other. A token that is used up,
+// or is none, is asked for again by machines whose answer was lost.
+func (e *Enroller) another(ctx context.Context, node Member, request EnrolRequest) error {
+	token, err := e.Tokens.Find(ctx, tokenID(request.Secret))
+	if err != nil || subtle.ConstantTimeCompare(token.Hash, secretHash(request.Secret)) != 1 {
+		return nil
+	}
+	place := ""
+	switch wanted := model.CleanName(request.Name); {
+	case token.Node != uuid.Nil && token.Node != node.UID:
+		place = "another node"
+	case token.Node == uuid.Nil && token.Replace && node.Name != wanted && !numbered(node.Name, wanted):
+		place = "node " + wanted
+	}
+	if place == "" {
+		return nil
+	}
+	return model.Errorf(model.Conflict, "this machine is node %s already, by its key; join token %s gives it the place of %s", node.Name, token.ID, place).
+		WithHint("a machine of two nodes needs a key for each; on this machine: muster-agent reset-identity, and the line again; to be %s: without the token", node.Name)
+}
+
+// numbered says whether a name was made of the wanted one, which was taken.
+func numbered(name, wanted string) bool {
+	number, ok := strings.CutPrefix(name, wanted+"-")
+	_, err := strconv.Atoi(number)
+	return ok && err == nil
 }
 
 // wait is for who shows no token: a person decides, unless one has said no before.

@@ -177,6 +177,53 @@ func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 	}
 }
 
+// A token that gives the place of another node than the one whose key the machine has is
+// refused, and not used; one of the node itself is good again and again.
+func TestNoMachineIsTwoNodes(t *testing.T) {
+	a := open(t, t.TempDir(), nil)
+	tokens := &memTokens{rows: map[string]JoinToken{}}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := Member{UID: uuid.New(), Name: "web01-2", Namespace: "default"}
+	nodes := &registrar{uses: tokens, held: map[string]Member{Fingerprint(&key.PublicKey): is}}
+	e := &Enroller{Authority: a, Tokens: tokens, Registrar: nodes}
+	for _, c := range []struct {
+		name, wants string
+		token       JoinToken
+		refused     string
+	}{
+		{"for another node", "web01-2", JoinToken{Node: uuid.New()}, "the place of another node"},
+		{"for this node", "db", JoinToken{Node: is.UID}, ""},
+		{"that may replace, by another name", "DB01", JoinToken{Replace: true}, "the place of node db01"},
+		{"that may replace, by its own name", "web01-2", JoinToken{Replace: true}, ""},
+		{"that may replace, whose answer was lost when the name was taken", "web01", JoinToken{Replace: true}, ""},
+		{"for anything", "db", JoinToken{}, ""},
+	} {
+		c.token.MaxUses = 1
+		token, keep, err := a.NewToken([]string{"127.0.0.1:8443"}, c.token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = tokens.Create(t.Context(), keep)
+		answer, err := e.Enrol(t.Context(), EnrolRequest{Secret: token.Secret[:], CSR: csr, Name: c.wants})
+		switch {
+		case c.refused != "" && (model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "is node web01-2 already") || !strings.Contains(err.Error(), c.refused) || !strings.Contains(err.Error(), "reset-identity")):
+			t.Errorf("%s: %v", c.name, err)
+		case c.refused == "" && (err != nil || answer.Node != is.UID):
+			t.Errorf("%s: %+v, %v", c.name, answer, err)
+		}
+		if uses := tokens.rows[keep.ID].Uses; uses != 0 {
+			t.Errorf("%s: %d uses", c.name, uses)
+		}
+	}
+}
+
 // A machine without a clock of its own joins before it knows what time it is.
 func TestEnrolIn1970(t *testing.T) {
 	a := open(t, t.TempDir(), nil, "127.0.0.1")

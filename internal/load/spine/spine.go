@@ -166,7 +166,7 @@ func (s *Spine) Lookup(uid uuid.UUID) (muster.Node, bool) {
 func (s *Spine) Gone(uuid.UUID, string) muster.Gone { return muster.Gone{} }
 
 // FirstKey takes whichever comes first, as long as the spine lives.
-func (s *Spine) FirstKey(uid uuid.UUID, key string) string {
+func (s *Spine) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.nodes[uid]
@@ -174,7 +174,7 @@ func (s *Spine) FirstKey(uid uuid.UUID, key string) string {
 		n.Key = key
 		s.nodes[uid] = n
 	}
-	return n.Key
+	return n.Key, ""
 }
 
 // Seen is not kept: there is no intent.

@@ -52,8 +52,9 @@ type Nodes interface {
 	// machine by its key; the zero one: nothing is known.
 	Gone(uid uuid.UUID, key string) Gone
 	// FirstKey puts a key on record for a node that has none, and returns the one that is
-	// on record then. It must not block.
-	FirstKey(uid uuid.UUID, key string) string
+	// on record then: none, where the key is another node's, which holder names. It must
+	// not block.
+	FirstKey(uid uuid.UUID, key string) (onRecord, holder string)
 	// Team says what a namespace may send. It is asked every second.
 	Team(namespace model.NamespaceID) TeamLimits
 	// Seen hands on what an agent said of itself (facts, labels, groups, version). It

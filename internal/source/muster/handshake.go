@@ -157,12 +157,15 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven Proof) (*ses
 		return nil, s.busy("draining", "the server is stopping", time.Duration(retry)*time.Millisecond)
 	}
 	node, ok := s.cfg.Nodes.Lookup(hello.Node)
-	switch {
-	case !ok:
+	if !ok {
 		return nil, s.unknown(hello.Node, proven.Key)
-	case proven.Key != "" && !s.holds(&node, hello.Node, proven.Key):
-		return nil, s.replaced(&node, proven.Key)
-	case len(hello.Streams) > maxStreams:
+	}
+	if proven.Key != "" {
+		if refusal := s.holds(&node, hello.Node, proven.Key); refusal != nil {
+			return nil, refusal
+		}
+	}
+	if len(hello.Streams) > maxStreams {
 		return nil, s.busy("streams", fmt.Sprintf("Hello names %d streams, at most %d", len(hello.Streams), maxStreams), time.Minute)
 	}
 	s.cfg.Limits.of(&node)
@@ -174,13 +177,21 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven Proof) (*ses
 	return x, nil
 }
 
-// holds says whether the key is the one on record of the node. A node that has none on
-// record gets the one that comes first.
-func (s *Server) holds(node *Node, uid uuid.UUID, key string) bool {
+// holds refuses a machine whose key is not the one on record of the node. A node that has
+// none on record gets the one that comes first, unless that is another node's.
+func (s *Server) holds(node *Node, uid uuid.UUID, key string) *wire.Refuse {
 	if node.Key == "" {
-		node.Key = s.cfg.Nodes.FirstKey(uid, key)
+		var holder string
+		if node.Key, holder = s.cfg.Nodes.FirstKey(uid, key); holder != "" {
+			r := s.busy("identity", "this machine's key is that of node "+holder+": node "+node.Name+" cannot have it, too", goneRetry)
+			r.Type = "give this machine a key of its own; on the server: muster node replace " + node.Name + "; " + pki.Paste
+			return r
+		}
 	}
-	return node.Key == key
+	if node.Key != key {
+		return s.replaced(node, key)
+	}
+	return nil
 }
 
 // goneRetry is how soon a machine that is no node asks again: often enough to notice that

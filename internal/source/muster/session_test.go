@@ -176,6 +176,7 @@ func TestRefusalsAtHello(t *testing.T) {
 	w.nodes.bury(retired, Gone{Code: "retired", Sentence: "node node2 was retired by ada: scrapped", Type: "muster node token"})
 	rebuilt := w.node(4, 1)
 	w.nodes.set(rebuilt, Node{ID: 1004, Name: "node4", Key: "new"})
+	keyless := w.node(5, 1)
 	other := w.node(3, 1)
 	_ = w.agent(known)
 	for _, c := range []struct {
@@ -194,6 +195,7 @@ func TestRefusalsAtHello(t *testing.T) {
 	}{
 		{"protocol", wire.Hello{Protocol: 99, Node: known}, Proof{}},
 		{"identity", wire.Hello{Protocol: wire.Protocol, Node: known}, Proof{Node: other}},
+		{"identity", wire.Hello{Protocol: wire.Protocol, Node: keyless}, Proof{Node: keyless, Key: "new"}}, // it is node4's
 		{"replaced", wire.Hello{Protocol: wire.Protocol, Node: rebuilt}, Proof{Node: rebuilt, Key: "old"}},
 		{"streams", wire.Hello{Protocol: wire.Protocol, Node: known, Streams: make([]wire.StreamHeld, maxStreams+1)}, Proof{}},
 	} {

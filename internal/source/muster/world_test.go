@@ -258,15 +258,20 @@ func (m *memNodes) Gone(uid uuid.UUID, _ string) Gone {
 	defer m.mu.Unlock()
 	return m.gone[uid]
 }
-func (m *memNodes) FirstKey(uid uuid.UUID, key string) string {
+func (m *memNodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := m.by[uid]
 	if n.Key == "" {
+		for _, other := range m.by {
+			if other.Key == key {
+				return "", other.Name
+			}
+		}
 		n.Key = key
 		m.by[uid] = n
 	}
-	return n.Key
+	return n.Key, ""
 }
 func (m *memNodes) Seen(Node, *wire.Hello) (string, string) {
 	m.mu.Lock()

@@ -1,0 +1,62 @@
+package api
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// guesses slows down who tries secrets, as limiter does, and tells one wrong secret that is
+// shown again from another one: to show it again finds nothing out. A hundred agents behind
+// one address whose join token was deleted are one guess.
+type guesses struct {
+	*limiter
+
+	mu   sync.Mutex
+	last map[guess]time.Time // when it was shown last
+}
+
+type guess struct {
+	net   netip.Prefix
+	shown string // names the secret, and is none
+}
+
+const (
+	// guessFor is how long one that is not shown again is remembered.
+	guessFor = 24 * time.Hour
+	// maxGuesses bounds the table: where it is full of what was shown within guessFor, every
+	// try counts.
+	maxGuesses = 10_000
+)
+
+func newGuesses(now func() time.Time) *guesses {
+	return &guesses{limiter: newLimiter(now), last: map[guess]time.Time{}}
+}
+
+// count counts a try; shown names what was tried, and is empty where every try is another.
+func (g *guesses) count(address, shown string) {
+	if shown != "" && g.known(guess{network(address), shown}) {
+		return
+	}
+	g.allow(address)
+}
+
+// known says whether it was shown before, and remembers it.
+func (g *guesses) known(one guess) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	last, ok := g.last[one]
+	if !ok && len(g.last) >= maxGuesses {
+		for other, at := range g.last {
+			if now.Sub(at) > guessFor {
+				delete(g.last, other)
+			}
+		}
+		if len(g.last) >= maxGuesses {
+			return false
+		}
+	}
+	g.last[one] = now
+	return ok && now.Sub(last) <= guessFor
+}
