@@ -132,6 +132,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	if err != nil {
 		return nil, err
 	}
+	rep.Scenario = sc
 	if rep.Title = sc.FullTitle(); o.title != "" {
 		rep.Title = o.title
 	}

@@ -39,7 +39,7 @@ func (s *Subject) Join(ctx context.Context, sc *scenario.Scenario, dir string, s
 	if err := s.apply(ctx, sc, members); err != nil {
 		return nil, nil, err
 	}
-	made, err := s.API.CreateJoinToken(ctx, v1.JoinTokenRequest{Namespace: load.Namespace, ExpiresIn: 3600, Note: "machines of the load run " + sc.Name})
+	made, err := s.token(ctx, "machines of the load run "+sc.Name)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a join token: %w", err)
 	}
@@ -96,6 +96,24 @@ func (s *Subject) apply(ctx context.Context, sc *scenario.Scenario, members []lo
 		}
 	}
 	return nil
+}
+
+// token makes a join token. A namespace that was just made is known to the server a moment
+// later.
+func (s *Subject) token(ctx context.Context, note string) (v1.JoinToken, error) {
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for try := 0; ; try++ {
+		made, err := s.API.CreateJoinToken(ctx, v1.JoinTokenRequest{Namespace: load.Namespace, ExpiresIn: 3600, Note: note})
+		if model.ClassOf(err) != model.NotFound || try == 100 {
+			return made, err
+		}
+		select {
+		case <-ctx.Done():
+			return made, ctx.Err()
+		case <-look.C:
+		}
+	}
 }
 
 // join is one machine's identity: kept, renewed, or new.

@@ -2,6 +2,7 @@ package subject
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -98,8 +99,10 @@ func (p *Profiler) take(prefix string, second int) bool {
 	p.busy.Go(func() {
 		files, err := p.server.Profile(p.ctx, filepath.Join(p.folder, "profiles"), prefix, p.span)
 		var calls []load.SystemCall
-		if p.trace && prefix == "steady" && err == nil {
-			calls, err = p.server.SystemCalls(p.ctx, p.span)
+		if p.trace && prefix == "steady" {
+			var failed error
+			calls, failed = p.server.SystemCalls(p.ctx, p.span)
+			err = errors.Join(err, failed)
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -115,11 +118,14 @@ func (p *Profiler) take(prefix string, second int) bool {
 	return true
 }
 
-// Close ends what is being taken, and adds to the report what was. The error says what
-// could not be taken: a report is whole without it.
+// Close waits for what is being taken, and adds to the report what was. The errors say what
+// could not be taken: a report is whole without it. Without a report it does not wait.
 func (p *Profiler) Close(rep *load.Report) []error {
-	p.end()
+	if rep == nil {
+		p.end()
+	}
 	p.busy.Wait()
+	p.end()
 	if rep == nil {
 		return nil
 	}

@@ -1,0 +1,233 @@
+//go:build linux
+
+package test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// tinyFleet is a scenario of some seconds with both kinds of connections.
+func tinyFleet(t *testing.T, more string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tiny.yaml")
+	text := `scenario: muster.load/v1
+title: A tiny fleet
+seed: 3
+agents:
+  - name: web
+    count: 3
+    checks:
+      - {name: app, count: 2, interval: 1s, changes: 0.1}
+  - name: safe
+    count: 2
+    tls: true
+    checks:
+      - {name: disk, interval: 1s}
+phases:
+  - ramp: 1s
+  - steady: 5s
+  - drain: 30s
+` + more
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// processesOf lists those whose command names a folder.
+func processesOf(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if words, err := os.ReadFile(f); err == nil && bytes.Contains(words, []byte(dir)) {
+			list = append(list, string(bytes.ReplaceAll(words, []byte{0}, []byte(" "))))
+		}
+	}
+	return list
+}
+
+// A scenario needs nothing but its name: it has its own server, and leaves a folder that
+// other programs can read, and nothing else.
+func TestLoadScenario(t *testing.T) {
+	t.Parallel()
+	dir, temp := t.TempDir(), t.TempDir()
+	out := filepath.Join(dir, "report")
+	file := tinyFleet(t, "objectives: {beyond-p99: 60s}\n")
+	env := []string{"TMPDIR=" + temp, "MUSTER_DATA=" + filepath.Join(dir, "not-this")} // of a server that runs here
+	ran := harness.Run(t, env, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB", "--listen-loader", "127.0.0.1:0")
+	if ran.Code != 0 || !strings.Contains(ran.Out, "nothing lost, nothing twice") || !strings.HasSuffix(ran.Out, "report: "+out+"\n") ||
+		!strings.Contains(ran.Errors, "metrics and profiles of the loader: http://127.0.0.1:") {
+		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
+	}
+	rep, err := load.Read(filepath.Join(out, "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := rep.Balance; b.Sent != b.Acknowledged || b.Sent < 8*4 || b.Compared != 8 || rep.Scenario == nil || rep.Scenario.Name != "tiny" || rep.Title != "A tiny fleet" {
+		t.Errorf("ledger %+v, scenario %+v, title %q", b, rep.Scenario, rep.Title)
+	}
+	if e := rep.Environment; e == nil || e.Fsync.P99 <= 0 || e.Limits["open files"] == "" || e.Server["flags"] != "--journal-reserve=1MiB" || e.FileSystem == "" {
+		t.Errorf("environment %+v", e)
+	}
+	if in := rep.Inside; in == nil || in.WireBytes <= 0 || in.JournalBytes <= 0 || len(rep.Logged) == 0 || rep.Server.RSS == 0 {
+		t.Errorf("inside %+v, logged %v, server %+v", in, rep.Logged, rep.Server)
+	}
+	for _, name := range strings.Fields("run.json report.html latency.hlog samples.csv bench.txt server.log profiles/steady-cpu.pprof profiles/steady-heap.pprof profiles/steady-mutex.pprof " +
+		"profiles/steady-block.pprof profiles/steady-goroutine.pprof profiles/steady-trace.out") {
+		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 || rep.Files[name] == "" {
+			t.Errorf("%s: %v; the report says of it: %q", name, err, rep.Files[name])
+		}
+	}
+	hlog, err := os.Open(filepath.Join(out, "latency.hlog"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hlog.Close()
+	counted := int64(0)
+	for seconds := hdrhistogram.NewHistogramLogReader(hlog); ; {
+		h, err := seconds.NextIntervalHistogram()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h == nil {
+			break
+		}
+		counted += h.TotalCount()
+	}
+	if counted == 0 || uint64(counted) > rep.Balance.Acknowledged {
+		t.Errorf("%d latencies in the log, %d results acknowledged", counted, rep.Balance.Acknowledged)
+	}
+	samples, err := os.Open(filepath.Join(out, "samples.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer samples.Close()
+	if rows, err := csv.NewReader(samples).ReadAll(); err != nil || len(rows) != len(rep.Samples)+1 {
+		t.Errorf("%d rows of %d samples, %v", len(rows), len(rep.Samples), err)
+	}
+	bench, err := os.ReadFile(filepath.Join(out, "bench.txt"))
+	if err != nil || !bytes.Contains(bench, []byte("\nBenchmarkLoad/tiny-")) || !bytes.Contains(bench, []byte(" wire-B/op")) {
+		t.Errorf("%v\n%s", err, bench)
+	}
+	if left, _ := os.ReadDir(temp); len(left) > 0 || len(processesOf(t, temp)) > 0 {
+		t.Errorf("left behind: %v, %v", left, processesOf(t, temp))
+	}
+}
+
+// The code says what went wrong, and the folder is there all the same.
+func TestLoadScenarioMissesAnObjective(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "report")
+	file := tinyFleet(t, "objectives: {beyond-p99: 1us}\nfaults:\n  - {at: 2s, server: kill}\n")
+	ran := harness.Run(t, []string{"TMPDIR=" + t.TempDir()}, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
+	if ran.Code != 20 || !strings.Contains(ran.Errors, "asked at most") {
+		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
+	}
+	rep, err := load.Read(filepath.Join(out, "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !rep.Balance.OK() || len(rep.Outages) != 1 || rep.Outages[0].Serving <= 0 {
+		t.Errorf("ledger %+v, outages %+v", rep.Balance, rep.Outages)
+	}
+	for name, args := range map[string][]string{
+		"is what the scenario says":   {file, "--agents", "7"},
+		"is for a scenario":           {"--quick"},
+		"--scale 0":                   {file, "--scale", "0"},
+		"holds the report of another": {file, "--out", out},
+	} {
+		if ran := harness.Run(t, nil, append([]string{"load", "run"}, args...)...); ran.Code == 0 || !strings.Contains(ran.Errors, name) {
+			t.Errorf("%v: code %d, want %q\n%s", args, ran.Code, name, ran.Errors)
+		}
+	}
+}
+
+// However the loader ends, its server ends too.
+func TestLoadScenarioLeavesNoProcess(t *testing.T) {
+	t.Parallel()
+	file := tinyFleet(t, "")
+	for name, end := range map[string]func(p *harness.Process){
+		"Ctrl-C": func(p *harness.Process) {
+			p.Signal(syscall.SIGINT)
+			if code := p.Wait(time.Minute); code != 130 {
+				t.Errorf("Ctrl-C: code %d", code)
+			}
+		},
+		"hangup":  func(p *harness.Process) { p.Signal(syscall.SIGHUP); p.Wait(time.Minute) },
+		"kill -9": func(p *harness.Process) { p.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
+			run := harness.Launch(t, []string{"TMPDIR=" + temp}, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
+			harness.Until(t, time.Minute, "results flow", func() (string, bool) {
+				return run.Log(), len(processesOf(t, temp)) > 0 && strings.Contains(run.Log(), "preparing ")
+			})
+			end(run)
+			harness.Until(t, time.Minute, "its server has ended", func() (string, bool) {
+				left := processesOf(t, temp)
+				return fmt.Sprint(left), len(left) == 0
+			})
+			left, _ := os.ReadDir(temp)
+			if _, err := os.Stat(out); name != "kill -9" && (len(left) > 0 || !os.IsNotExist(err)) {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// A server that runs is prepared through its API; its machines join once.
+func TestLoadScenarioOnAServerThatRuns(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	file, dir := tinyFleet(t, ""), t.TempDir()
+	joined := map[string]time.Time{}
+	for i, more := range [][]string{nil, {"--server-plain", s.Plain}} {
+		out := filepath.Join(dir, fmt.Sprint("report", i))
+		args := append([]string{"load", "run", file, "--server", s.Listen, "--admin", "http://" + s.Admin, "--server-pid", fmt.Sprint(s.PID()),
+			"--identities", filepath.Join(dir, "identities"), "--out", out, "--max-lag", "1h"}, more...)
+		if ran := s.Try(args...); ran.Code != 0 {
+			t.Fatalf("run %d: code %d\n%s%s", i, ran.Code, ran.Out, ran.Errors)
+		}
+		rep, err := load.Read(filepath.Join(out, "run.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b := rep.Balance; !b.OK() || b.Compared != 8 || rep.Server.RSS == 0 || rep.Files["server.log"] == "" {
+			t.Errorf("run %d: ledger %+v, server %+v, files %v", i, b, rep.Server, rep.Files)
+		}
+		files, _ := filepath.Glob(filepath.Join(dir, "identities", "*", "*-0000?", "identity.json"))
+		if len(files) != 5 {
+			t.Fatalf("run %d: identities %v", i, files)
+		}
+		for _, f := range files {
+			info, err := os.Stat(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if before, ok := joined[f]; ok && !before.Equal(info.ModTime()) {
+				t.Errorf("%s joined again", f)
+			}
+			joined[f] = info.ModTime()
+		}
+	}
+	if tokens := s.CLI("node", "token", "list"); strings.Contains(tokens, "load run") {
+		t.Errorf("a token is left:\n%s", tokens)
+	}
+}
