@@ -31,7 +31,10 @@ type alarms struct {
 	strangers int                 // alerts of checks that nobody watches
 	stranger  string              // the first of them
 	heard     int64               // when the last alert came, ns
-	failed    error               // why nothing can be heard
+
+	following sync.WaitGroup
+	stop      context.CancelFunc
+	blows     map[*strike]*blow // once they are judged
 }
 
 // machineWitness follows a machine's keepalive.
@@ -47,7 +50,7 @@ func newAlarms(r *run) (*alarms, error) {
 		return nil, model.Errorf(model.Unavailable, "listen for alerts: %w", err)
 	}
 	al := &alarms{run: r, path: "/alerts/" + rand.Text(), listener: l, checks: map[string]*witness{}, machines: map[string]*machineWitness{},
-		keys: map[string]struct{}{}}
+		keys: map[string]struct{}{}, stop: func() {}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+al.path, al.post)
 	al.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}

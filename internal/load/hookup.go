@@ -1,10 +1,12 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -42,31 +44,69 @@ func failing(sc *scenario.Scenario) map[string]string {
 	return names
 }
 
-// arrange sets the handler up, names it in the checks that will fail, and begins to serve.
-func (al *alarms) arrange(ctx context.Context) error {
-	go func() { _ = al.server.Serve(al.listener) }() // until the run's end closes it
-	names := failing(al.run.cfg.Scenario)
+// hearAlerts arranges that the run hears of what its faults bring about. It is nil where
+// they bring about no alerts, and where nobody is logged in.
+func (r *run) hearAlerts(ctx context.Context) (*alarms, error) {
+	stops := slices.ContainsFunc(r.cfg.Scenario.Faults, func(f scenario.Fault) bool { return f.Stop != nil })
+	names := failing(r.cfg.Scenario)
+	if r.cfg.API == nil || !stops && len(names) == 0 {
+		return nil, nil
+	}
+	al, err := newAlarms(r)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range r.agents {
+		if stops {
+			al.watchMachine(a)
+		}
+		for name, check := range a.class.index {
+			if names[name] == a.class.spec.Name {
+				al.watchCheck(a, check, name)
+			}
+		}
+	}
+	go func() { _ = al.server.Serve(al.listener) }() // until end
 	if len(names) == 0 {
-		return nil
+		return al, nil
 	}
 	handler := resource(model.Metadata{Name: alertHandler, Namespace: Namespace}, &model.HandlerSpec{Webhook: &model.Webhook{URL: al.url()}})
 	if err := al.apply(ctx, append([]model.Resource{handler}, al.checksWith(names, &model.Alert{Handlers: []string{alertHandler}})...)); err != nil {
-		return fmt.Errorf("set up the handler that hears of failing checks: %w", err)
+		al.server.Close()
+		return nil, fmt.Errorf("set up the handler that hears of failing checks: %w", err)
 	}
-	return nil
+	return al, nil
 }
 
-// end takes the handler away again and serves no more.
-func (al *alarms) end(ctx context.Context) error {
-	defer al.server.Close()
+// begin follows the machines from now on: all have their sessions.
+func (al *alarms) begin(ctx context.Context) {
+	if al == nil || len(al.machines) == 0 {
+		return
+	}
+	ctx, al.stop = context.WithCancel(ctx)
+	al.following.Go(func() { al.follow(ctx) })
+}
+
+// end takes the handler away again and hears no more.
+func (al *alarms) end() {
+	if al == nil {
+		return
+	}
+	al.stop()
+	al.following.Wait()
+	al.server.Close()
 	names := failing(al.run.cfg.Scenario)
 	if len(names) == 0 {
-		return nil
+		return
 	}
+	ctx, over := context.WithTimeout(context.Background(), 10*time.Second)
+	defer over()
 	err := al.apply(ctx, al.checksWith(names, nil))
 	kind, _ := model.KindOf("Handler")
 	_, deleted := al.run.cfg.API.Delete(ctx, kind, Namespace, alertHandler, "", "the load run is over", 0, false, true)
-	return errors.Join(err, deleted)
+	if err := errors.Join(err, deleted); err != nil {
+		al.run.cfg.Log.Warn("the handler of a load run stays on the server", "handler", Namespace+"/"+alertHandler, "error", err)
+	}
 }
 
 // checksWith are some of the scenario's checks, with these alerts.
@@ -118,16 +158,106 @@ func (al *alarms) watchMachine(a *agent) {
 // that came: a delivery that failed is tried again after seconds.
 const patience = 15 * time.Second
 
-// await judges until nothing is missing any more, or nothing has come for a while.
-func (al *alarms) await(ctx context.Context, judge func() (missing int)) {
+// conclude waits until nothing is missing any more, or nothing has come for a while, and
+// hears of machines no more: they are about to fall silent.
+func (al *alarms) conclude(ctx context.Context, d *drama) {
+	if al == nil {
+		return
+	}
 	began := al.run.now()
-	for judge() > 0 && ctx.Err() == nil {
+	for al.judge(d) > 0 && ctx.Err() == nil {
 		al.mu.Lock()
 		quiet := al.run.now() - max(began, al.heard)
 		al.mu.Unlock()
 		if quiet > int64(patience) {
-			return
+			break
 		}
 		pause(ctx, 100*time.Millisecond)
+	}
+	al.stop()
+	al.following.Wait()
+}
+
+// judge makes blows of the strikes, and says how many alerts are missing.
+func (al *alarms) judge(d *drama) (missing int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	al.mu.Lock()
+	defer al.mu.Unlock()
+	end := al.run.now()
+	var checks, machines []*blow
+	al.blows = map[*strike]*blow{}
+	struck := map[*witness]bool{}
+	for _, x := range d.strikes {
+		if x.at == 0 || x.fault.Fail == nil && x.fault.Stop == nil {
+			continue
+		}
+		b := &blow{at: x.at, until: x.until, machines: x.fault.Stop != nil}
+		al.blows[x] = b
+		for _, a := range x.agents {
+			if b.machines {
+				_, timeout := a.class.spec.Keepalive.Effective()
+				b.timeout = int64(timeout)
+				b.states = append(b.states, &al.machines[a.name].witness)
+				continue
+			}
+			for _, c := range x.checks {
+				a.mu.Lock()
+				b.states = append(b.states, a.ledger.watched[int16(c)])
+				a.mu.Unlock()
+			}
+		}
+		for _, w := range b.states {
+			struck[w] = true
+		}
+		if b.machines {
+			b.unsure = d.serverAway(b.at, cmp.Or(b.until, end))
+			machines = append(machines, b)
+		} else {
+			checks = append(checks, b)
+		}
+	}
+	var wellChecks, wellMachines []*witness
+	for _, w := range al.checks {
+		if !struck[w] {
+			wellChecks = append(wellChecks, w)
+		}
+	}
+	for _, m := range al.machines {
+		if !struck[&m.witness] {
+			wellMachines = append(wellMachines, &m.witness)
+		}
+	}
+	judgeBlows(checks, wellChecks, end)
+	judgeBlows(machines, wellMachines, end)
+	if al.strangers > 0 && len(checks) > 0 {
+		checks[0].extra += al.strangers
+		checks[0].example = cmp.Or(checks[0].example, al.stranger+": nobody asked for alerts of it")
+	}
+	for _, b := range al.blows {
+		missing += b.missing
+	}
+	return missing
+}
+
+// serverAway says whether the script took the server itself away in this time.
+func (d *drama) serverAway(from, to int64) bool {
+	return slices.ContainsFunc(d.strikes, func(x *strike) bool {
+		return (x.fault.Server != "" || x.fault.Run != "") && x.at > 0 && x.at <= to && max(x.at, x.until) >= from
+	})
+}
+
+// judged fills in a row of the report.
+func (al *alarms) judged(x *strike, row *Struck) {
+	if al == nil || al.blows[x] == nil {
+		return
+	}
+	b := al.blows[x]
+	row.Alerts, row.Missing, row.Extra, row.Example = b.alerts, b.missing, b.extra, b.example
+	if b.detected.TotalCount() > 0 {
+		row.Detected = latency(b.detected)
+	}
+	if b.cleared.TotalCount() > 0 {
+		row.Cleared = latency(b.cleared)
 	}
 }

@@ -23,6 +23,11 @@ func (rep *Report) judge(c Config) {
 	if rep.SpoolFull > 0 {
 		say("%d results were not made: the server took less than was offered, and the agents' spools (%d kB each) were full", rep.SpoolFull, c.Spool/1000)
 	}
+	for i := range rep.Faults {
+		if f := &rep.Faults[i]; f.Missing+f.Extra > 0 {
+			say("%s: %d of %d alerts did not come, %d came that should not have; %s", f.What, f.Missing, f.Alerts, f.Extra, f.Example)
+		}
+	}
 	if rep.halfway != nil {
 		say("what the run was to do in its middle failed: %v", rep.halfway)
 	}
@@ -66,6 +71,11 @@ func (rep *Report) OK() bool {
 	}
 	for _, g := range rep.Goals {
 		if !g.Met {
+			return false
+		}
+	}
+	for i := range rep.Faults {
+		if rep.Faults[i].Missing+rep.Faults[i].Extra > 0 {
 			return false
 		}
 	}

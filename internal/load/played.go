@@ -32,6 +32,7 @@ type Struck struct {
 	Alerts   int     `json:"alerts,omitempty"`    // that had to come …
 	Missing  int     `json:"missing,omitempty"`   // … and did not
 	Extra    int     `json:"extra,omitempty"`     // alerts of what it did not strike, and repeated ones
+	Example  string  `json:"example,omitempty"`   // of the first that was missing or too many
 	Detected Latency `json:"detectedMs,omitzero"` // from the fault to its alerts
 	Cleared  Latency `json:"clearedMs,omitzero"`  // from its end to their resolution
 	Back     float64 `json:"back,omitempty"`      // until all that it struck was as before

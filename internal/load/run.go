@@ -54,6 +54,7 @@ type run struct {
 	mu       sync.Mutex
 	chunks   map[model.ChunkID]*model.Chunk
 	breaches breaches
+	alarms   *alarms           // nil: no fault brings about alerts, or nobody could hear them
 	failures map[string]uint64 // why connections could not be opened
 	losses   map[string]uint64 // why sessions ended
 	renames  renames
@@ -207,11 +208,16 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 	defer stop()
 	w := newWatch(r, rep)
 	watching.Go(func() { w.watch(live) })
+	if r.alarms, err = r.hearAlerts(ctx); err != nil {
+		return nil, err
+	}
+	defer r.alarms.end()
 	crew := r.open(ctx)
 	defer crew.leave()
 	if err := r.waitReady(ctx, rep); err != nil {
 		return nil, err
 	}
+	r.alarms.begin(ctx)
 	rep.connected(r, idle)
 	if r.cfg.Fleet > r.cfg.Agents {
 		if err := r.fill(ctx); err != nil {
@@ -246,6 +252,7 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 
 	r.drain(ctx)
 	r.drained = r.now()
+	r.alarms.conclude(ctx, faults)
 	closeHouse() // a keepalive under way would be missing
 	if rep.Balance, err = r.settle(ctx, before); err != nil {
 		return nil, err

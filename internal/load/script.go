@@ -226,7 +226,9 @@ func (s *drama) struck() (rows []Struck, failed error) {
 			failed = x.err
 		}
 		if x.index >= 0 && x.at > 0 {
-			rows = append(rows, s.run.row(x))
+			row := s.run.row(x)
+			s.run.alarms.judged(x, &row)
+			rows = append(rows, row)
 		}
 	}
 	return rows, failed
