@@ -44,7 +44,10 @@ func (l *ledger) pass(number uint64, s *sign, heard bool) (reason string, refuse
 	if s.check >= 0 {
 		e = &l.states[s.check]
 	}
-	if reason, refused = l.void[number]; refused {
+	if reason, refused = l.void[number]; !refused && s.check == wrongCheck && !heard {
+		reason, refused = "not heard", true // there was no other answer to it
+	}
+	if refused {
 		delete(l.void, number)
 		l.refused++
 		if e != nil {
@@ -60,7 +63,7 @@ func (l *ledger) pass(number uint64, s *sign, heard bool) (reason string, refuse
 			e.unheard = more(e.unheard)
 		}
 		if w := l.watched[s.check]; w != nil {
-			w.result(s.status)
+			w.result(s.status, s.intended)
 		}
 	}
 	return "", false

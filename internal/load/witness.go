@@ -31,14 +31,14 @@ type witness struct {
 	came    []turn
 }
 
-// result is one that was acknowledged.
-func (w *witness) result(status model.Status) {
+// result is one that was acknowledged, and when it was meant to be made.
+func (w *witness) result(status model.Status, intended int64) {
 	failing := status != model.OK
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if failing != w.failing {
 		w.failing = failing
-		w.must = append(w.must, turn{at: w.now(), open: failing})
+		w.must = append(w.must, turn{at: intended, open: failing})
 	}
 }
 
@@ -71,8 +71,9 @@ func (b *blow) wrong(count *int, w *witness, format string, args ...any) {
 }
 
 // judge judges a check's state: what must come and what came are paired in order,
-// openings and closings apart. of finds the blow that a turn at some instant belongs to.
-func (w *witness) judge(of func(at int64) *blow) {
+// openings and closings apart. of finds the blow that a turn at some instant belongs to;
+// struck: it struck the state, which otherwise only must not be wrong.
+func (w *witness) judge(struck bool, of func(at int64) *blow) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.unclear {
@@ -80,16 +81,20 @@ func (w *witness) judge(of func(at int64) *blow) {
 	}
 	for _, open := range []bool{true, false} {
 		must, came := turns(w.must, open), turns(w.came, open)
+		counted := map[*blow]bool{}
 		for i, m := range must {
 			b := of(m.at)
-			b.alerts++
+			own := struck && !counted[b] && b.owns(m)
+			if own {
+				counted[b] = true
+				b.alerts++
+			}
 			switch {
 			case i >= len(came):
 				b.wrong(&b.missing, w, "no alert that it %s", verb(open))
-			case m.at < b.at: // before any fault: the state changes by itself
-			case open:
+			case own && open:
 				record(b.detected, came[i].at-b.at, 1)
-			case b.until > 0 && m.at >= b.until:
+			case own:
 				record(b.cleared, came[i].at-b.until, 1)
 			}
 		}
@@ -98,6 +103,15 @@ func (w *witness) judge(of func(at int64) *blow) {
 			b.wrong(&b.extra, w, "an alert that it %s, %d of them and %d had to come", verb(open), len(came), len(must))
 		}
 	}
+}
+
+// owns says whether a state turned because of the blow, not by itself: it fails while the
+// blow lasts, or is well once it is over.
+func (b *blow) owns(t turn) bool {
+	if t.open {
+		return t.at >= b.at && (b.until == 0 || t.at <= b.until)
+	}
+	return b.until > 0 && t.at >= b.until
 }
 
 func verb(open bool) string {
@@ -177,7 +191,7 @@ func judgeBlows(blows []*blow, others []*witness, end int64) {
 	}
 	for w, own := range struck {
 		if !own[0].machines {
-			w.judge(func(at int64) *blow { return latest(own, at) })
+			w.judge(true, func(at int64) *blow { return latest(own, at) })
 			continue
 		}
 		for _, b := range own {
@@ -189,7 +203,7 @@ func judgeBlows(blows []*blow, others []*witness, end int64) {
 		if blows[0].machines {
 			baseless(w, blows)
 		} else {
-			w.judge(func(at int64) *blow { return latest(blows, at) })
+			w.judge(false, func(at int64) *blow { return latest(blows, at) })
 		}
 	}
 }

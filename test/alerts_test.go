@@ -1,0 +1,77 @@
+//go:build linux
+
+package test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/subject"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// Checks fail, machines die, the server is killed in between: each alert that has to come
+// comes once, by the whole way from the result to the webhook, and no other does.
+const troubles = `
+scenario: muster.load/v1
+name: troubles
+agents:
+  - name: web
+    count: 12
+    checks: [{name: http, count: 2, interval: 1s}]
+  - name: db
+    count: 6
+    checks: [{name: mysql, interval: 1s, status: {critical: 0.3}, changes: 0.3}]
+  - name: edge
+    count: 5
+    keepalive: {interval: 2s, timeout: 3s}
+    checks: [{name: ping, interval: 1s}]
+phases:
+  - ramp: 1s
+  - steady: 15s
+  - drain: 5s
+faults:
+  - {at: 1s, for: 9s, stop: {class: edge, count: 3}}
+  - {at: 2s, for: 3s, fail: {class: web, check: http-001, count: 5}}
+  - {at: 3s, for: 3s, fail: {class: db, check: mysql, share: 0.5, status: warning}}
+  - {at: 10s, for: 3s, fail: {class: web, check: http-000, count: 4, status: unknown}}
+  - {at: 11s, server: kill}
+`
+
+func TestAlertsOfFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: half a minute of faults")
+	}
+	t.Parallel()
+	sc, err := scenario.Parse("troubles.yaml", []byte(troubles))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"},
+		Prepare: func(ctx context.Context, service *intent.Service) error {
+			return load.PrepareScenario(ctx, service, sc)
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	rep, err := load.Run(t.Context(), load.Config{Server: s.Plain, Scenario: sc, Control: s, API: s.API, AdminURL: s.Admin,
+		Before: load.HTTPView(s.Admin + "/debug/states"), MaxLag: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !rep.OK() || len(rep.Faults) != 5 {
+		t.Fatalf("%s", strings.Join(rep.Verdict, "\n"))
+	}
+	for i, f := range rep.Faults {
+		t.Logf("%+v", f)
+		if want := []int{6, 10, f.Alerts, 8, 0}[i]; f.Alerts != want || f.Missing+f.Extra > 0 || i != 2 && want > 0 && (f.Detected.Max <= 0 || f.Cleared.Max <= 0) {
+			t.Errorf("%+v, want %d alerts", f, want)
+		}
+	}
+}
