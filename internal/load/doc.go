@@ -18,7 +18,7 @@
 // Goroutines: one reader per agent (reconnecting by itself), a few senders that share the
 // agents out between them, one housekeeper, one that watches (watch.go) and one beside it
 // that reads the server's metrics, one that plays faults and churn (script.go), one that
-// asks for pages (pages.go). Locks, in order: agent, then book or breaches. Bounded: the
+// asks for pages (pages.go). Locks, in order: reform, agent, then book or breaches. Bounded: the
 // agents' spools (Config.Spool).
 //
 // Start reading at run.go, then sender.go, agent.go and spool.go; what goes wrong on

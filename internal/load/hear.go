@@ -48,6 +48,7 @@ func (a *agent) welcome(s session, w *wire.Welcome) {
 func (a *agent) Assigned(_ *link.Session, held *link.Held) { a.assign(held) }
 
 func (a *agent) assign(held *link.Held) {
+	a.run.reform.assigned(a, held)
 	set := a.run.checkSet(a.class, held)
 	a.mu.Lock()
 	defer a.mu.Unlock()

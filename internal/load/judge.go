@@ -31,6 +31,8 @@ func (rep *Report) judge(c Config) {
 	if rep.halfway != nil {
 		say("what the run was to do in its middle failed: %v", rep.halfway)
 	}
+	rep.people = rep.judgePeople(c)
+	rep.Verdict = append(rep.Verdict, rep.people...)
 	for i := range rep.Phases {
 		if p := &rep.Phases[i]; p.Kind != kindStep {
 			rep.Verdict = append(rep.Verdict, p.Missed...)
@@ -84,5 +86,5 @@ func (rep *Report) OK() bool {
 			return false
 		}
 	}
-	return rep.Valid && rep.Balance.OK() && rep.halfway == nil && rep.wrongKept == 0
+	return rep.Valid && rep.Balance.OK() && rep.halfway == nil && len(rep.people) == 0 && rep.wrongKept == 0
 }

@@ -88,8 +88,10 @@ type Report struct {
 	idle, ready usage         // before the first session; when the first round held its checks
 	measured    time.Duration // of what counts
 	halfway     error
-	wrongSent   uint64 // results that had to be refused …
-	wrongKept   uint64 // … and those of them that were not
+	intent      error    // of the API, where it was to be changed
+	people      []string // what went wrong with what people did, in sentences
+	wrongSent   uint64   // results that had to be refused …
+	wrongKept   uint64   // … and those of them that were not
 }
 
 // Machine is where it ran.

@@ -45,6 +45,7 @@ type run struct {
 	lostAt    atomic.Int64  // when the present outage began, ns; zero: there is none, or it has its first acknowledgement
 	ackedAt   atomic.Int64  // of a session that began after it, ns; zero: none yet
 	wrong     atomic.Uint64 // results sent that must be refused
+	reform    *reform       // nil: intent stays
 	trouble   outages
 	opened    int64     // when the agents of this round began to connect, ns
 	drained   int64     // when nothing was on its way any more, ns
@@ -93,6 +94,7 @@ func newRun(cfg Config) (*run, error) {
 		return nil, err
 	}
 	r.agents = r.fleet[cfg.Fleet-cfg.Agents:]
+	r.reform = r.newReform()
 	return r, nil
 }
 
@@ -244,7 +246,9 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 		playing.Go(func() { rep.Pages = r.cfg.Pages.ask(ctx, r.until(zero), r.until(zero+r.cfg.Duration)) })
 	}
 	crew.readers.Go(func() { r.keepHouse(house) })
+	meanwhile := r.meanwhile(ctx, rep)
 	playing.Wait()
+	meanwhile()
 	watching.Wait()
 	if err := ctx.Err(); err != nil {
 		return nil, err

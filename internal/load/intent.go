@@ -1,0 +1,309 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// reform is what people change while results flow, and who holds it since when. Checks
+// that it makes are not played: their interval is hours.
+type reform struct {
+	run  *run
+	some atomic.Bool // an order is open: agents that get an assignment look
+
+	mu     sync.Mutex
+	orders []*order
+	held   []*revision
+}
+
+// revision is one entry of the scenario's intent.
+type revision struct {
+	spec  *scenario.Change
+	n     int // of the entry
+	made  int // names so far
+	turns int
+	pool  []string        // names of what exists, oldest first
+	other map[string]bool // names of what is not as it was made
+	sum   Held
+	took  *hdrhistogram.Histogram // µs
+}
+
+// order is one change on its way: what each agent that it concerns must hold, or not.
+type order struct {
+	revision *revision
+	want     map[string]time.Duration // interval of each check, by its name; zero: it must be gone
+	waiting  map[*agent]struct{}
+	early    int   // agents that held it before the answer was here
+	answered int64 // ns; zero: not yet
+}
+
+const (
+	restInterval  = 12 * time.Hour // of a check that is there to be held
+	otherInterval = 13 * time.Hour // … and has been changed
+)
+
+// newReform is nil where nothing changes.
+func (r *run) newReform() *reform {
+	if len(r.cfg.Scenario.Intent) == 0 || r.cfg.API == nil {
+		return nil
+	}
+	f := &reform{run: r}
+	for i := range r.cfg.Scenario.Intent {
+		spec := &r.cfg.Scenario.Intent[i]
+		f.held = append(f.held, &revision{spec: spec, n: i, sum: Held{What: spec.What(), At: time.Duration(spec.At).Seconds()},
+			other: map[string]bool{}, took: hdrhistogram.New(1, maxLatency, 3)})
+	}
+	return f
+}
+
+// play makes what is there to be changed, and then all changes at their times, while ctx
+// lasts; each waits for the answer to the one before. An error is of the API, which is
+// asked within calls.
+func (f *reform) play(ctx, calls context.Context) error {
+	if f == nil {
+		return nil
+	}
+	for _, x := range f.held {
+		if n := x.spec.Change + x.spec.Delete; n > 0 {
+			if err := applyAll(calls, f.run.cfg.API, "what a load run will change", f.more(x, n, nil)...); err != nil {
+				return fmt.Errorf("%s: %w", x.sum.What, err)
+			}
+		}
+	}
+	for ctx.Err() == nil {
+		next := slices.MinFunc(f.held, func(a, b *revision) int { return int(a.at() - b.at()) })
+		wait := time.Duration(f.run.present().zero()+int64(next.at())) - time.Duration(f.run.now())
+		if wait > 0 {
+			pause(ctx, min(wait, time.Second))
+			continue
+		}
+		if err := f.revise(calls, next); err != nil {
+			return fmt.Errorf("%s: %w", next.sum.What, err)
+		}
+		next.turns++
+	}
+	return nil
+}
+
+// at is when it is its turn next.
+func (x *revision) at() model.Duration {
+	if x.turns > 0 && x.spec.Every == 0 {
+		return model.Duration(1 << 62)
+	}
+	return x.spec.At + model.Duration(x.turns)*x.spec.Every
+}
+
+// revise changes once. The order is open before the server is asked: an agent may hold
+// what is new before the answer is here.
+func (f *reform) revise(ctx context.Context, x *revision) error {
+	o := &order{revision: x, want: map[string]time.Duration{}, waiting: f.concerned(x)}
+	gone := x.pool[:min(x.spec.Delete, len(x.pool))]
+	x.pool = x.pool[len(gone):]
+	var list []model.Resource
+	for _, name := range x.pool[:min(x.spec.Change, len(x.pool))] {
+		x.other[name] = !x.other[name]
+		list = append(list, f.made(x, name)...)
+		o.want[name] = f.interval(x, name)
+	}
+	list = append(list, f.more(x, x.spec.Create, o.want)...)
+	for _, name := range gone {
+		o.want[name] = 0
+	}
+	f.open(o)
+	if len(list) > 0 {
+		if err := applyAll(ctx, f.run.cfg.API, x.sum.What, list...); err != nil {
+			return err
+		}
+	}
+	if err := f.remove(ctx, x, gone); err != nil {
+		return err
+	}
+	f.answer(o)
+	return nil
+}
+
+func (f *reform) remove(ctx context.Context, x *revision, names []string) error {
+	var refs []v1.Ref
+	for _, name := range names {
+		refs = append(refs, v1.Ref{Kind: "Check", Namespace: Namespace, Name: name})
+		if x.spec.Kind == "group" {
+			refs = append(refs, v1.Ref{Kind: "Group", Namespace: Namespace, Name: name})
+		}
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	_, err := f.run.cfg.API.DeleteMany(ctx, v1.DeleteRequest{Resources: refs, Message: x.sum.What, Yes: true})
+	return err
+}
+
+// open lets agents look for what is ordered. What an order before wanted of the same
+// checks, nobody waits for any more.
+func (f *reform) open(o *order) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, before := range f.orders {
+		for name := range o.want {
+			delete(before.want, name)
+		}
+	}
+	o.revision.sum.Agents += len(o.waiting)
+	f.orders = append(f.orders, o)
+	f.some.Store(true)
+}
+
+// answer times from now on; who was faster took no time.
+func (f *reform) answer(o *order) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o.answered = f.run.now()
+	record(o.revision.took, 0, int64(o.early))
+}
+
+// more makes so many new ones.
+func (f *reform) more(x *revision, n int, want map[string]time.Duration) (list []model.Resource) {
+	for range n {
+		name := fmt.Sprintf("intent-%d-%04d", x.n, x.made)
+		x.made++
+		x.pool = append(x.pool, name)
+		list = append(list, f.made(x, name)...)
+		if want != nil {
+			want[name] = f.interval(x, name)
+		}
+	}
+	return list
+}
+
+// made is a check of the classes or, of the kind group, a group of all of them and a check
+// for it. What is other is a check with another interval, or a group that is empty.
+func (f *reform) made(x *revision, name string) []model.Resource {
+	meta := model.Metadata{Name: name, Namespace: Namespace}
+	check := &model.CheckSpec{Targets: &model.Targets{Groups: f.groups(x)}, Command: &model.Command{Shell: "true"}, Interval: model.Duration(restInterval)}
+	if x.spec.Kind != "group" {
+		check.Interval = model.Duration(f.interval(x, name))
+		return []model.Resource{resource(meta, check)}
+	}
+	group := &model.GroupSpec{Groups: f.groups(x)}
+	if x.other[name] {
+		group = &model.GroupSpec{Where: "false"}
+	}
+	check.Targets.Groups = []string{name}
+	return []model.Resource{resource(meta, group), resource(meta, check)}
+}
+
+// interval is that of the check of this name where agents hold it; zero: they do not.
+func (f *reform) interval(x *revision, name string) time.Duration {
+	switch {
+	case !x.other[name]:
+		return restInterval
+	case x.spec.Kind == "group":
+		return 0
+	}
+	return otherInterval
+}
+
+// groups are the classes that hold what a revision makes.
+func (f *reform) groups(x *revision) (list []string) {
+	for _, c := range f.run.cfg.Scenario.Agents {
+		if x.spec.Class == "" || x.spec.Class == c.Name {
+			list = append(list, c.Name)
+		}
+	}
+	return list
+}
+
+func (f *reform) concerned(x *revision) map[*agent]struct{} {
+	all := map[*agent]struct{}{}
+	for _, a := range f.run.agents {
+		if x.spec.Class == "" || a.class.spec.Name == x.spec.Class {
+			all[a] = struct{}{}
+		}
+	}
+	return all
+}
+
+// assigned looks whether an agent holds now what it waits for. A nil receiver looks at
+// nothing.
+func (f *reform) assigned(a *agent, held *link.Held) {
+	if f == nil || !f.some.Load() {
+		return
+	}
+	now := f.run.now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, o := range f.orders {
+		if _, waits := o.waiting[a]; !waits || !o.heldIn(held) {
+			continue
+		}
+		delete(o.waiting, a)
+		if o.answered == 0 {
+			o.early++
+		} else {
+			record(o.revision.took, now-o.answered, 1)
+		}
+	}
+	f.orders = slices.DeleteFunc(f.orders, func(o *order) bool { return len(o.waiting) == 0 && o.answered > 0 })
+	f.some.Store(len(f.orders) > 0)
+}
+
+// heldIn says whether an assignment is as ordered.
+func (o *order) heldIn(held *link.Held) bool {
+	found := 0
+	for _, c := range held.Chunks {
+		if interval, ok := o.want[c.CheckName]; ok {
+			if c.Interval != interval {
+				return false
+			}
+			found++
+		}
+	}
+	for _, interval := range o.want {
+		if interval == 0 {
+			found++
+		}
+	}
+	return found == len(o.want)
+}
+
+// await gives agents the time to hold what was changed last.
+func (f *reform) await(ctx context.Context) {
+	for until := time.Now().Add(10 * time.Second); f != nil && f.some.Load() && time.Now().Before(until) && ctx.Err() == nil; {
+		pause(ctx, 20*time.Millisecond)
+	}
+}
+
+// sums is what came of each entry. Orders that are open when it is asked were never held
+// by those who wait; machines that are away are excused.
+func (f *reform) sums() (list []Held) {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, o := range f.orders {
+		for a := range o.waiting {
+			a.mu.Lock()
+			if a.session != nil {
+				o.revision.sum.Never++
+			}
+			a.mu.Unlock()
+		}
+	}
+	f.orders = nil
+	for _, x := range f.held {
+		x.sum.Holds = latency(x.took)
+		list = append(list, x.sum)
+	}
+	return list
+}

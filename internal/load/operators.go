@@ -1,0 +1,241 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// people work through the API while results flow: they page through events, hold watches
+// open, write resources. Each waits for an answer before asking again.
+type people struct {
+	run *run
+	api *client.Client
+
+	mu    sync.Mutex
+	works map[string]*work // by what they do
+}
+
+// work is what one kind of operator did.
+type work struct {
+	requests, failed uint64
+	why              string                  // the first failure
+	took             *hdrhistogram.Histogram // µs
+}
+
+// operate lets the scenario's operators work until ctx ends.
+func (r *run) operate(ctx context.Context) []Worked {
+	o := r.cfg.Scenario.Operators
+	p := &people{run: r, api: r.cfg.API, works: map[string]*work{}}
+	if p.api == nil {
+		return nil // said by whoIsMissing
+	}
+	var all sync.WaitGroup
+	for i := range o.Lists {
+		all.Go(func() { p.list(ctx, r.random("list", i), o.Pause.PerSecond(0)) })
+	}
+	for i := range o.Watches {
+		all.Go(func() { p.watch(ctx, i) })
+	}
+	if rate := o.Applies.PerSecond(0); rate > 0 {
+		all.Go(func() { p.apply(ctx, r.random("apply", 0), rate) })
+	}
+	all.Wait()
+	var list []Worked
+	for _, what := range [...]string{"list", "watch", "apply"} {
+		if w := p.works[what]; w != nil {
+			list = append(list, Worked{What: what, Requests: w.requests, Failed: w.failed, Why: w.why, Latency: latency(w.took)})
+		}
+	}
+	return list
+}
+
+// meanwhile lets people work, and intent change, until the func that it returns is called:
+// that waits for them and fills the report.
+func (r *run) meanwhile(ctx context.Context, rep *Report) func() {
+	while, end := context.WithCancel(ctx)
+	var both sync.WaitGroup
+	both.Go(func() { rep.Operators = r.operate(while) })
+	both.Go(func() { rep.intent = r.reform.play(while, ctx) })
+	return func() {
+		end()
+		both.Wait()
+		r.reform.await(ctx)
+		rep.Changes = r.reform.sums()
+		if missing := r.whoIsMissing(); missing != "" {
+			rep.Label = append(rep.Label, missing)
+		}
+	}
+}
+
+// judgePeople says what went wrong with what people did. While the server is restarted,
+// answers may fail.
+func (rep *Report) judgePeople(c Config) (list []string) {
+	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	if rep.intent != nil {
+		say("intent could not be changed any more: %v", rep.intent)
+	}
+	for _, h := range rep.Changes {
+		if h.Never > 0 {
+			say("%s: %d times an agent never held it", h.What, h.Never)
+		}
+	}
+	ends := func(f scenario.Fault) bool { return f.Server != "" || f.Run != "" }
+	if c.Halfway != nil || c.Scenario != nil && slices.ContainsFunc(c.Scenario.Faults, ends) {
+		return list
+	}
+	for _, w := range rep.Operators {
+		if w.Failed > 0 {
+			say("%d of %d requests of people who %s failed: %s", w.Failed, w.Requests, w.What, w.Why)
+		}
+	}
+	return list
+}
+
+// random is a stream of its own for somebody, the same for the same seed.
+func (r *run) random(who string, i int) *rand.Rand {
+	h := r.cfg.Scenario.Seed
+	for _, c := range []byte(who) {
+		h = mix(h ^ uint64(c))
+	}
+	return rand.New(rand.NewPCG(h, uint64(i)))
+}
+
+// note counts an answer; what the end of the run broke off is none.
+func (p *people) note(ctx context.Context, what string, took time.Duration, err error) {
+	if err != nil && ctx.Err() != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.works[what]
+	if w == nil {
+		w = &work{took: hdrhistogram.New(1, maxLatency, 3)}
+		p.works[what] = w
+	}
+	w.requests++
+	if err != nil {
+		if w.failed++; w.why == "" {
+			w.why = err.Error()
+		}
+		return
+	}
+	record(w.took, int64(took), 1)
+}
+
+// turns calls do at a rate, at first after a part of the time between two; a late answer
+// makes no crowd.
+func turns(ctx context.Context, random *rand.Rand, rate float64, do func()) {
+	if rate <= 0 {
+		return
+	}
+	each := time.Duration(float64(time.Second) / rate)
+	pause(ctx, time.Duration(random.Float64()*float64(each)))
+	turn := time.NewTicker(max(each, time.Millisecond))
+	defer turn.Stop()
+	for ctx.Err() == nil {
+		do()
+		select {
+		case <-ctx.Done():
+		case <-turn.C:
+		}
+	}
+}
+
+// list pages through what a person looks at: everything, what is wrong, one class, one
+// machine; to the end of each, at most ten pages.
+func (p *people) list(ctx context.Context, random *rand.Rand, rate float64) {
+	classes := p.run.cfg.Scenario.Agents
+	views := []func() v1.EventFilter{
+		func() v1.EventFilter { return v1.EventFilter{} },
+		func() v1.EventFilter { return v1.EventFilter{Problem: true} },
+		func() v1.EventFilter { return v1.EventFilter{Status: "critical"} },
+		func() v1.EventFilter {
+			return v1.EventFilter{Selector: ClassLabel + "=" + classes[random.IntN(len(classes))].Name}
+		},
+		func() v1.EventFilter {
+			return v1.EventFilter{Node: p.run.cfg.Members[random.IntN(len(p.run.cfg.Members))].Name}
+		},
+	}
+	const most = 10
+	f, pages := v1.EventFilter{}, most
+	turns(ctx, random, rate, func() {
+		if f.After == "" || pages == most {
+			f, pages = views[random.IntN(len(views))](), 0
+			f.Namespace, f.Limit = Namespace, pageSize
+		}
+		began := time.Now()
+		page, err := p.api.Events(ctx, f)
+		p.note(ctx, "list", time.Since(began), err)
+		f.After = page.Next
+		pages++
+	})
+}
+
+// watch holds a stream of what is wrong in one class open, and opens it again where it
+// breaks. Its latency is from when the server received what changed, by this machine's
+// clock, to its arrival here.
+func (p *people) watch(ctx context.Context, i int) {
+	class := &p.run.cfg.Scenario.Agents[i%len(p.run.cfg.Scenario.Agents)]
+	f := v1.EventFilter{Namespace: Namespace, Selector: ClassLabel + "=" + class.Name, Problem: true}
+	for ctx.Err() == nil {
+		err := p.api.Watch(ctx, f, func() error { return nil }, func(e v1.Event) error {
+			p.note(ctx, "watch", max(0, time.Since(e.Received)), nil)
+			return nil
+		})
+		p.note(ctx, "watch", 0, err)
+		pause(ctx, time.Second)
+	}
+}
+
+// apply writes groups that hold nobody, again and again.
+func (p *people) apply(ctx context.Context, random *rand.Rand, rate float64) {
+	n := 0
+	turns(ctx, random, rate, func() {
+		n++
+		group := resource(model.Metadata{Name: fmt.Sprintf("operator-%02d", n%20), Namespace: Namespace, DisplayName: fmt.Sprintf("written %d times", n)},
+			&model.GroupSpec{Where: "false"})
+		began := time.Now()
+		err := applyAll(ctx, p.api, "an operator of a load run", group)
+		p.note(ctx, "apply", time.Since(began), err)
+	})
+}
+
+// applyAll declares resources, however many nodes they land on.
+func applyAll(ctx context.Context, api *client.Client, why string, list ...model.Resource) error {
+	request := v1.ApplyRequest{Message: why, Yes: true}
+	for i := range list {
+		body, err := json.Marshal(&list[i])
+		if err != nil {
+			return fmt.Errorf("encode %s: %w", list[i].Metadata.Name, err)
+		}
+		request.Resources = append(request.Resources, body)
+	}
+	_, err := api.Apply(ctx, request)
+	return err
+}
+
+// whoIsMissing says what of the scenario nobody could do, where there is no login.
+func (r *run) whoIsMissing() string {
+	sc := r.cfg.Scenario
+	switch o := sc.Operators; {
+	case r.cfg.API != nil:
+		return ""
+	case len(sc.Intent) > 0:
+		return "intent was not changed: there was no login"
+	case o.Lists > 0 || o.Watches > 0 || o.Applies != "":
+		return "operators did nothing: there was no login"
+	}
+	return ""
+}
