@@ -134,9 +134,9 @@ func (p *people) note(ctx context.Context, what string, took time.Duration, err 
 	record(w.took, int64(took), 1)
 }
 
-// turns calls do at a rate, at first after a part of the time between two; a late answer
+// atRate calls do at a rate, at first after a part of the time between two; a late answer
 // makes no crowd.
-func turns(ctx context.Context, random *rand.Rand, rate float64, do func()) {
+func atRate(ctx context.Context, random *rand.Rand, rate float64, do func()) {
 	if rate <= 0 {
 		return
 	}
@@ -170,7 +170,7 @@ func (p *people) list(ctx context.Context, random *rand.Rand, rate float64) {
 	}
 	const most = 10
 	f, pages := v1.EventFilter{}, most
-	turns(ctx, random, rate, func() {
+	atRate(ctx, random, rate, func() {
 		if f.After == "" || pages == most {
 			f, pages = views[random.IntN(len(views))](), 0
 			f.Namespace, f.Limit = Namespace, pageSize
@@ -202,7 +202,7 @@ func (p *people) watch(ctx context.Context, i int) {
 // apply writes groups that hold nobody, again and again.
 func (p *people) apply(ctx context.Context, random *rand.Rand, rate float64) {
 	n := 0
-	turns(ctx, random, rate, func() {
+	atRate(ctx, random, rate, func() {
 		n++
 		group := resource(model.Metadata{Name: fmt.Sprintf("operator-%02d", n%20), Namespace: Namespace, DisplayName: fmt.Sprintf("written %d times", n)},
 			&model.GroupSpec{Where: "false"})

@@ -1,0 +1,70 @@
+package load
+
+import (
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// An agent holds an order when each check is there as wanted, and what must go is gone.
+func TestWhoHoldsAnOrder(t *testing.T) {
+	held := func(checks map[string]time.Duration) *link.Held {
+		h := &link.Held{}
+		for name, interval := range checks {
+			h.Chunks = append(h.Chunks, &model.Chunk{CheckName: name, Interval: interval})
+		}
+		return h
+	}
+	o := &order{want: map[string]time.Duration{"new": restInterval, "other": otherInterval, "gone": 0}}
+	for _, c := range []struct {
+		checks map[string]time.Duration
+		want   bool
+	}{
+		{map[string]time.Duration{"new": restInterval, "other": otherInterval}, true},
+		{map[string]time.Duration{"new": restInterval, "other": otherInterval, "web-http-000": time.Second}, true},
+		{map[string]time.Duration{"new": restInterval, "other": restInterval}, false},
+		{map[string]time.Duration{"new": restInterval, "other": otherInterval, "gone": restInterval}, false},
+		{map[string]time.Duration{"other": otherInterval}, false},
+		{nil, false},
+	} {
+		if got := o.heldIn(held(c.checks)); got != c.want {
+			t.Errorf("%v: %v", c.checks, got)
+		}
+	}
+}
+
+// Who never holds what was ordered is counted, unless the machine is away; what a later
+// order wants otherwise, nobody waits for.
+func TestWhoNeverHoldsAnOrder(t *testing.T) {
+	r := &run{epoch: time.Now()}
+	x := &revision{spec: &scenario.Change{}, took: newTally().whole, sum: Held{What: "create 1 checks"}}
+	f := &reform{run: r, held: []*revision{x}}
+	here, away, late := &agent{run: r, session: silent{}}, &agent{run: r}, &agent{run: r, session: silent{}}
+	first := &order{revision: x, want: map[string]time.Duration{"a": restInterval}, waiting: map[*agent]struct{}{here: {}, away: {}, late: {}}}
+	f.open(first)
+	f.assigned(here, &link.Held{Chunks: []*model.Chunk{{CheckName: "a", Interval: restInterval}}})
+	f.answer(first)
+	second := &order{revision: x, want: map[string]time.Duration{"a": 0, "b": restInterval}, waiting: map[*agent]struct{}{here: {}, late: {}}}
+	f.open(second)
+	f.answer(second)
+	f.assigned(late, &link.Held{Chunks: []*model.Chunk{{CheckName: "b", Interval: restInterval}}})
+	sums := f.sums()
+	if len(sums) != 1 || sums[0].Agents != 5 || sums[0].Never != 1 || x.took.TotalCount() != 3 {
+		t.Fatalf("%+v, %d timed", sums, x.took.TotalCount())
+	}
+	rep := &Report{Changes: sums}
+	if said := rep.judgePeople(Config{}); len(said) != 1 || said[0] != "create 1 checks: 1 times an agent never held it" {
+		t.Errorf("%q", said)
+	}
+	rep = &Report{Operators: []Worked{{What: "list", Requests: 9, Failed: 2, Why: "no answer"}}}
+	if said := rep.judgePeople(Config{}); len(said) != 1 || said[0] != "2 of 9 requests of people who list failed: no answer" {
+		t.Errorf("%q", said)
+	}
+	restarts := Config{Scenario: &scenario.Scenario{Faults: []scenario.Fault{{Server: "kill"}}}}
+	if said := rep.judgePeople(restarts); len(said) != 0 {
+		t.Errorf("while the server is killed: %q", said)
+	}
+}
