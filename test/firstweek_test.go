@@ -99,7 +99,7 @@ func TestTeamsPage(t *testing.T) {
 	f := typist(t)
 	f.do(page(t, "teams.md"), "")
 	for line, want := range map[string]string{
-		"muster apply -f shop.yaml":      `namespace/shop created`,
+		"muster apply -f shop.yaml":      `handler/shop/mail-team-b created   used by 1 namespace`,
 		"muster get nodes -n shop":       `no nodes in namespace shop`,
 		"muster describe namespace shop": `states 5000, 0 are used`,
 	} {

@@ -215,10 +215,15 @@ func landing(r *model.Resource, o intent.Outcome) (note, warning string) {
 		}
 		return "read on " + nodes, ""
 	case "Handler":
-		if o.Landing.Checks == 0 {
-			return "used by no check yet", ""
+		switch checks, spaces := plural(o.Landing.Checks, "check"), plural(o.Landing.Spaces, "namespace"); {
+		case o.Landing.Checks > 0 && o.Landing.Spaces > 0:
+			return "used by " + checks + " and " + spaces, ""
+		case o.Landing.Spaces > 0:
+			return "used by " + spaces, ""
+		case o.Landing.Checks > 0:
+			return "used by " + checks, ""
 		}
-		return "used by " + plural(o.Landing.Checks, "check"), ""
+		return "used by no check yet", ""
 	case "Namespace":
 		return "holds " + nodes, ""
 	}

@@ -68,10 +68,16 @@ func (s *server) getProblem(ctx context.Context, in *idPath) (*body[v1.Problem],
 	return &body[v1.Problem]{s.problemOf(p)}, nil
 }
 
-// problemOf names the node as it is called now, if it is still there.
+// problemOf names the node as it is called now, if it is still there. While a problem is
+// open, what its worst is so far is known to the view; history learns it at its end.
 func (s *server) problemOf(p history.Problem) v1.Problem {
 	if _, name, ok := s.Directory.NodeName(p.NodeID); ok {
 		p.Node = name
+	}
+	if p.Closed.IsZero() {
+		if st, ok := s.Events.Get(p.NodeID, p.CheckID); ok && st.Problem != nil && st.Problem.ID == p.ID {
+			p.Status, p.Severity = st.Problem.Status, st.Problem.Severity
+		}
 	}
 	return v1.Problem{OpenProblem: *openProblem(p.Problem), Namespace: p.Namespace, Node: p.Node, Check: p.Check}
 }

@@ -134,6 +134,7 @@ func (w *cloneWatch) tick() {
 
 func cloneText(c muster.Clone) string {
 	return fmt.Sprintf("two machines have this node's identity: %s is connected since %s; %s came with it and was sent away. "+
-		"One is a copy of the other. On the one that is wrong, type: systemctl stop muster-agent; muster-agent reset-identity",
-		c.Holds, c.Holds.Since.Format(time.RFC3339), c.Came)
+		"One is a copy of the other. On the one that is wrong, type: systemctl stop muster-agent; muster-agent reset-identity; then join it with a token of its own. "+
+		"This closes by itself when none came for %s",
+		c.Holds, c.Holds.Since.Format(time.RFC3339), c.Came, model.Duration(cloneGone*cloneTick))
 }

@@ -17,6 +17,7 @@ import (
 type Landing struct {
 	Nodes  int // that would hold it, be members of it, read it or be in it
 	Checks int // that use it
+	Spaces int // namespaces that name it, of a handler
 	// What the operator should look at, in words.
 	Warnings []string `json:"-"`
 }

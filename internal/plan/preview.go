@@ -14,6 +14,7 @@ type Landing struct {
 	Key    intent.Key
 	Nodes  int // that would hold it (check), be members (group), read it (property), be in it (namespace)
 	Checks int // that use it (handler, property, group)
+	Spaces int // namespaces that name it (handler)
 	// Nodes that joined by a token and come into trusted groups by it, in words.
 	Warnings []string
 }
@@ -159,6 +160,14 @@ func (f *fleet) landing(key intent.Key, def any) Landing {
 			}) {
 				l.Checks++
 				l.Nodes += int(c.holders.GetCardinality())
+			}
+		}
+		for space, def := range f.namespaces {
+			if slices.ContainsFunc(def.handlers, func(name string) bool {
+				ns, name := model.SplitRef(space, name)
+				return ns == d.ns && name == d.name
+			}) {
+				l.Spaces++
 			}
 		}
 	}
