@@ -86,6 +86,11 @@ func some(f func(*load.Sample) float64) func(*load.Sample) (float64, bool) {
 	return func(s *load.Sample) (float64, bool) { v := f(s); return v, v != 0 }
 }
 
+// told is a value that may be nought, of a second in which the server told about itself.
+func told(f func(*load.Sample) float64) func(*load.Sample) (float64, bool) {
+	return func(s *load.Sample) (float64, bool) { return f(s), s.Heap > 0 }
+}
+
 // plain is a value that may be nought.
 func plain(f func(*load.Sample) float64) func(*load.Sample) (float64, bool) {
 	return func(s *load.Sample) (float64, bool) { return f(s), true }
@@ -99,7 +104,7 @@ func cpu(rep *load.Report) (chart.Chart, bool) {
 	return over(rep, "cpu", "CPU", unit, chart.Axis{Format: bare(figures), Exact: hundredths},
 		series{name: "server", tone: "blue", of: plain(func(s *load.Sample) float64 { return s.ServerCPU }), fold: mean},
 		series{name: "loader", tone: "orange", of: plain(func(s *load.Sample) float64 { return s.LoaderCPU }), fold: mean},
-		series{name: "others", tone: "grey", of: plain(func(s *load.Sample) float64 { return s.OthersCPU }), fold: mean})
+		series{name: "others", tone: "grey", of: some(func(s *load.Sample) float64 { return s.OthersCPU }), fold: mean})
 }
 
 func memory(rep *load.Report) (chart.Chart, bool) {
@@ -137,8 +142,8 @@ func queues(rep *load.Report) (chart.Chart, bool) {
 
 func commits(rep *load.Report) (chart.Chart, bool) {
 	return over(rep, "commits", "Journal", "per second", chart.Axis{Format: short, Exact: figures},
-		series{name: "commits", tone: "blue", of: plain(func(s *load.Sample) float64 { return s.Commits }), fold: mean},
-		series{name: "fsyncs", tone: "orange", of: plain(func(s *load.Sample) float64 { return s.Syncs }), fold: mean, dashed: true})
+		series{name: "commits", tone: "blue", of: told(func(s *load.Sample) float64 { return s.Commits }), fold: mean},
+		series{name: "fsyncs", tone: "orange", of: told(func(s *load.Sample) float64 { return s.Syncs }), fold: mean, dashed: true})
 }
 
 func commitTime(rep *load.Report) (chart.Chart, bool) {
@@ -154,7 +159,7 @@ func written(rep *load.Report) (chart.Chart, bool) {
 
 func pauses(rep *load.Report) (chart.Chart, bool) {
 	return over(rep, "gc", "Garbage collector of the server", "pauses in a second", chart.Axis{Format: bare(millis), Exact: millis},
-		series{name: "paused", tone: "orange", of: plain(func(s *load.Sample) float64 { return s.GC }), fold: worst})
+		series{name: "paused", tone: "orange", of: told(func(s *load.Sample) float64 { return s.GC }), fold: worst})
 }
 
 func goroutines(rep *load.Report) (chart.Chart, bool) {

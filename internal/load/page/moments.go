@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/page/chart"
@@ -28,7 +29,8 @@ func moments(rep *load.Report) (bands []chart.Band, marks []chart.Mark, legend [
 		case i%2 == 1:
 			tone = "odd"
 		}
-		bands = append(bands, chart.Band{Name: p.Name, Tone: tone, From: p.From, To: p.To})
+		name := strings.TrimPrefix(p.Name, "step ") // which are short, and many
+		bands = append(bands, chart.Band{Name: name, Tone: tone, From: p.From, To: p.To})
 	}
 	mark := func(tone, sign, name string, at float64) {
 		if len(marks) < mostMarks {

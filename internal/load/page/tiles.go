@@ -24,7 +24,8 @@ func tiles(rep *load.Report) []tile {
 		}
 	}
 	b, beyond := rep.Balance, rep.BeyondLinger
-	add(rep.Rate > 0, tile{"Acknowledged", count(rep.Rate), "/s", fmt.Sprintf("of %s offered", count(rep.Plan.Offered))})
+	_, _, meant := offered(rep)
+	add(rep.Rate > 0, tile{"Acknowledged", count(rep.Rate), "/s", fmt.Sprintf("of %s offered", count(meant))})
 	note := "beyond the linger"
 	if rep.Plan.Linger > 0 {
 		note = fmt.Sprintf("beyond the linger of %s", bare(millis)(rep.Plan.Linger))

@@ -69,7 +69,12 @@ func words(rep *load.Report) []string {
 	if rep.Server.RSS > 0 {
 		where = fmt.Sprintf("a server on the same machine (%s)", plural(rep.Machine.Cores, "core"))
 	}
-	say("%s sent %s results a second for %s to %s, %s.", agents(rep), count(p.Offered), bare(seconds)(p.Duration), where, over)
+	low, high, _ := offered(rep)
+	rate := count(low)
+	if count(high) != rate {
+		rate += " to " + count(high)
+	}
+	say("%s sent %s results a second for %s to %s, %s.", agents(rep), rate, bare(seconds)(p.Duration), where, over)
 	say("It acknowledged %s a second: half of them within %s of the moment they were due to leave, 99 of 100 within %s, and all within %s.",
 		count(rep.Rate), millis(rep.BeyondLinger.P50), millis(rep.BeyondLinger.P99), millis(rep.BeyondLinger.Max))
 	b2 := rep.Balance
@@ -95,10 +100,55 @@ func words(rep *load.Report) []string {
 		say("%s; making the load took %s more.", used, ofCores(rep.Loader.Cores))
 	}
 	list := []string{strings.TrimSpace(b.String())}
+	if left := notPlayed(rep); left != "" {
+		list = append(list, "Not played, though the scenario has it: "+left+".")
+	}
 	if cores := float64(rep.Machine.Cores); cores > 0 && rep.Others > 0.1*cores {
 		list = append(list, fmt.Sprintf("The machine was not alone with this run: others used %s of its %s cores. Times would be shorter without them.", bare(figures)(rep.Others), count(cores)))
 	}
 	return list
+}
+
+// offered is the least, the greatest and the mean rate of what counts. Phases have rates
+// of their own.
+func offered(rep *load.Report) (low, high, mean float64) {
+	length := 0.0
+	for _, p := range rep.Phases {
+		if p.Offered > 0 {
+			if length == 0 {
+				low = p.Offered
+			}
+			low, high = min(low, p.Offered), max(high, p.Offered)
+			mean += p.Offered * (p.To - p.From)
+			length += p.To - p.From
+		}
+	}
+	if length == 0 {
+		return rep.Plan.Offered, rep.Plan.Offered, rep.Plan.Offered
+	}
+	if high-low < 0.02*high { // the chance of a stretch
+		low, high = rep.Plan.Offered, rep.Plan.Offered
+	}
+	return low, high, mean / length
+}
+
+// notPlayed is what the scenario has and the report knows nothing of.
+func notPlayed(rep *load.Report) string {
+	s := rep.Scenario
+	if s == nil {
+		return ""
+	}
+	var list []string
+	if len(s.Faults) > 0 && len(rep.Faults) == 0 {
+		list = append(list, "faults")
+	}
+	if len(s.Intent) > 0 && len(rep.Changes) == 0 {
+		list = append(list, "changes of intent")
+	}
+	if o := s.Operators; (o.Lists > 0 || o.Watches > 0 || o.Applies != "" || o.Silences != "") && len(rep.Operators) == 0 {
+		list = append(list, "people at work")
+	}
+	return strings.Join(list, ", ")
 }
 
 // ofCores is CPU in words.

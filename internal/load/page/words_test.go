@@ -1,0 +1,42 @@
+package page
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+func TestWords(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		change func(*load.Report)
+		want   string
+		not    string
+	}{
+		{"phases of several rates", func(*load.Report) {}, "sent 1,600 to 4,000 results a second", ""},
+		{"one rate", func(r *load.Report) { r.Phases = nil }, "sent 1,600 results a second", ""},
+		{"classes", func(*load.Report) {}, "200 agents (150 web, 50 db)", "checks each"},
+		{"one class", func(r *load.Report) { r.Scenario = nil }, "200 agents with 40 checks each", ""},
+		{"some with TLS", func(*load.Report) {}, "mutual TLS for 150 of them", ""},
+		{"all with TLS", func(r *load.Report) { r.Scenario.Agents[1].TLS = true }, "over mutual TLS", ""},
+		{"what is missing", func(*load.Report) {}, "2 are missing; of 8,000 event states one differs", "none was lost"},
+		{"all there", func(r *load.Report) { r.Balance = &load.Balance{Sent: 7, Acknowledged: 7} }, "Of 7 results none was lost and none counted twice", "missing"},
+		{"refused", func(r *load.Report) { r.Balance = &load.Balance{Sent: 7, Acknowledged: 5, Refused: 2} }, "Of 7 results 2 were refused, none was lost", ""},
+		{"an outage that did not end", func(r *load.Report) { r.Outages[0].Seconds = -1 }, "not all were back when the run ended", ""},
+		{"alone", func(*load.Report) {}, "", "not alone"},
+		{"not alone", func(r *load.Report) { r.Others = 1.2 }, "others used 1.2 of its 2 cores", ""},
+		{"left out", func(r *load.Report) { r.Operators, r.Scenario.Operators = nil, scenario.Operators{Lists: 2} }, "Not played, though the scenario has it: people at work.", "changes"},
+		{"elsewhere", func(r *load.Report) { r.Server = load.Usage{} }, "to a server,", "same machine"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			rep := full()
+			c.change(rep)
+			got := strings.ReplaceAll(strings.Join(words(rep), " "), nb, " ")
+			if !strings.Contains(got, c.want) || c.not != "" && strings.Contains(got, c.not) {
+				t.Errorf("want %q, not %q, in: %s", c.want, c.not, got)
+			}
+		})
+	}
+}
