@@ -151,6 +151,10 @@ func (a *agent) left(ctx context.Context, err error) {
 	}
 	a.session, a.fate.line = nil, nil
 	a.uncount()
+	if a.fate.renamed {
+		a.fate.renamed = false
+		a.excuse()
+	}
 	excused := a.fate.excused
 	a.mu.Unlock()
 	if ctx.Err() == nil && !excused {

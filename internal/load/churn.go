@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -30,7 +31,7 @@ type flow struct {
 }
 
 // newChurn has a flow for each rate above zero.
-func (r *run) newChurn() *churn {
+func (r *run) newChurn(beside *sync.WaitGroup) *churn {
 	c := &churn{run: r}
 	begin := r.begin.Load()
 	for _, x := range r.classes {
@@ -42,7 +43,7 @@ func (r *run) newChurn() *churn {
 		}{
 			{spec.Reconnects, func(_ context.Context, a *agent) { a.reconnect(false) }},
 			{spec.Restarts, func(_ context.Context, a *agent) { a.reconnect(true) }},
-			{spec.Renames, r.rename},
+			{spec.Renames, func(ctx context.Context, a *agent) { beside.Go(func() { r.rename(ctx, a) }) }}, // a server that stands still answers late
 			{spec.Offline, c.offline(time.Duration(spec.OfflineFor))},
 		} {
 			perSecond := k.rate.PerSecond(len(agents))
@@ -121,11 +122,9 @@ type renames struct {
 // rename gives a node another name, or its old one again. It is the API that does it: the
 // machine hears of nothing.
 func (r *run) rename(ctx context.Context, a *agent) {
-	if r.cfg.API == nil {
-		return // the report is labelled
-	}
 	a.mu.Lock()
 	from := a.name
+	a.fate.renamed = true
 	a.mu.Unlock()
 	old := MemberName(a.class.spec.Name, a.index)
 	to := old
@@ -140,9 +139,11 @@ func (r *run) rename(ctx context.Context, a *agent) {
 		r.renames.why = err.Error()
 	}
 	r.mu.Unlock()
+	a.mu.Lock()
 	if err == nil {
-		a.mu.Lock()
 		a.name = to
-		a.mu.Unlock()
+	} else {
+		a.fate.renamed = false
 	}
+	a.mu.Unlock()
 }

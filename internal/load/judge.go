@@ -17,6 +17,9 @@ func (rep *Report) judge(c Config) {
 	if n := rep.Balance.Refused; n > rep.wrongSent || rep.wrongSent == 0 && n > 0 {
 		say("%d results were refused: %v", n-rep.wrongSent, rep.Refusals)
 	}
+	if rep.renames != "" {
+		say("%s", rep.renames)
+	}
 	if rep.wrongKept > 0 {
 		say("%d of %d results that had to be refused were taken", rep.wrongKept, rep.wrongSent)
 	}

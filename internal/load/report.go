@@ -90,6 +90,7 @@ type Report struct {
 	halfway     error
 	intent      error    // of the API, where it was to be changed
 	people      []string // what went wrong with what people did, in sentences
+	renames     string   // what failed of them
 	wrongSent   uint64   // results that had to be refused …
 	wrongKept   uint64   // … and those of them that were not
 }

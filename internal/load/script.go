@@ -48,7 +48,7 @@ func (s *drama) play(ctx context.Context) {
 	r := s.run
 	defer s.beside.Wait()
 	cues := s.cues()
-	churn := r.newChurn()
+	churn := r.newChurn(&s.beside)
 	for ctx.Err() == nil {
 		end := r.present().end()
 		next := cue{at: end}

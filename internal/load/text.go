@@ -40,6 +40,9 @@ func (rep *Report) Text() string {
 	line("latency", "%s (from the intended time)", lat(rep.Latency))
 	line("beyond linger", "%s (linger %.0f ms)", lat(rep.BeyondLinger), p.Linger)
 	line("generator lag", "%s", lat(rep.Lag))
+	if rep.Scenario != nil {
+		rep.phaseLines(line)
+	}
 	for _, o := range rep.Outages {
 		serving := ""
 		if o.Serving != 0 {
@@ -74,6 +77,30 @@ func (rep *Report) Text() string {
 		line("disk", "%.0f bytes per result, %.1f GB a day; %.0f %% journal, %.0f %% snapshots", d.PerResult, d.PerDay/1e9, percent(d.Journal, d.Written), percent(d.Snapshots, d.Written))
 	}
 	return b.String()
+}
+
+// phaseLines are of each phase that sent, and of each fault.
+func (rep *Report) phaseLines(line func(name, format string, args ...any)) {
+	for _, p := range rep.Phases {
+		if p.Rate == 0 {
+			continue
+		}
+		more := ""
+		if p.Settled > 0 {
+			more = fmt.Sprintf(", settled after %.0f s", p.Settled)
+		}
+		if len(p.Missed) > 0 {
+			more += "; " + strings.Join(p.Missed, "; ")
+		}
+		line("phase", "%s: %.0f of %.0f results/s acknowledged, p50 %.1f  p99 %.1f ms%s", p.Name, p.Acknowledged, p.Offered, p.Latency.P50, p.Latency.P99, more)
+	}
+	for _, f := range rep.Faults {
+		back := ""
+		if f.Back > 0 {
+			back = fmt.Sprintf(", as before after %.2f s", f.Back)
+		}
+		line("fault", "%s at %.1f s: %d places%s", f.What, f.At, f.Places, back)
+	}
 }
 
 func percent(part, whole int64) float64 { return 100 * float64(part) / float64(max(1, whole)) }

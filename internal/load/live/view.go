@@ -1,0 +1,97 @@
+// Package live shows a load run while it lasts: in a terminal a few lines that are redrawn
+// in place every second, elsewhere a plain line every five. It holds no goroutine and no
+// lock: whoever has the samples calls Show, one after the other. Start reading at New.
+package live
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/muster-fleet/muster/internal/load"
+)
+
+// View is what is on the screen.
+type View struct {
+	w      io.Writer
+	width  func() int    // of the terminal, in columns; nil: there is none
+	before time.Duration // from the beginning until the measurement begins
+	length time.Duration // measured, as planned
+	drawn  int           // lines on the screen
+
+	rates []float64 // accepted, the last seconds …
+	tails []float64 // … and p99
+}
+
+// plainEvery is how many seconds pass between two plain lines.
+const plainEvery = 5
+
+// New writes to w; a file that is a terminal is drawn on, unless TERM is dumb. before and
+// length are the run's, for its progress; length 0: not known.
+func New(w io.Writer, getenv func(string) string, before, length time.Duration) *View {
+	v := &View{w: w, before: before, length: length}
+	f, isFile := w.(*os.File)
+	if !isFile || getenv("TERM") == "dumb" || getenv("TERM") == "" || !term.IsTerminal(int(f.Fd())) {
+		return v
+	}
+	v.width = func() int {
+		columns, _, err := term.GetSize(int(f.Fd()))
+		if err != nil || columns < 20 {
+			return 80
+		}
+		return columns
+	}
+	return v
+}
+
+// Show is for load.Config.Progress.
+func (v *View) Show(s load.Sample) {
+	if v.width == nil {
+		if s.Second%plainEvery == 0 {
+			fmt.Fprintln(v.w, plain(&s))
+		}
+		return
+	}
+	v.remember(&s)
+	width := v.width()
+	lines := v.lines(&s, width)
+	var b strings.Builder
+	if v.drawn > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", v.drawn)
+	}
+	for _, line := range lines {
+		b.WriteString("\r" + cut(line, width) + "\x1b[K\n")
+	}
+	for extra := len(lines); extra < v.drawn; extra++ { // it was higher before
+		b.WriteString("\r\x1b[K\n")
+	}
+	v.drawn = max(v.drawn, len(lines))
+	_, _ = io.WriteString(v.w, b.String()) // a terminal that is gone is seen elsewhere
+}
+
+// history is for how many seconds the small curves remember.
+const history = 30
+
+func (v *View) remember(s *load.Sample) {
+	tail := 0.0
+	if s.Latency != nil {
+		tail = s.Latency.P99
+	}
+	v.rates, v.tails = append(v.rates, float64(s.Acked)), append(v.tails, tail)
+	if n := len(v.rates) - history; n > 0 {
+		v.rates, v.tails = v.rates[n:], v.tails[n:]
+	}
+}
+
+// cut shortens a line to the width of the terminal, so that it stays one line.
+func cut(line string, width int) string {
+	r := []rune(line)
+	if len(r) < width {
+		return line
+	}
+	return string(r[:max(0, width-2)]) + "…"
+}

@@ -1,0 +1,101 @@
+package live
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load"
+)
+
+func sample(second int) load.Sample {
+	return load.Sample{Second: second, Phase: "steady", Sent: 32000, Acked: 31990, Offered: 32000, Connected: 4000, ServerCPU: 0.62, ServerRSS: 400 << 20, LoaderCPU: 0.4,
+		Latency: &load.Latency{P50: 254.2, P99: 507, Max: 12345}, Heap: 120 << 20, Goroutines: 12000, Commits: 180, CommitMs: 4.25, Syncs: 180,
+		Queues: map[string]float64{"reactions": 3, "journal": 1200, "idle": 0}}
+}
+
+// Elsewhere than in a terminal: a line every five seconds, without a control character.
+func TestPlainLines(t *testing.T) {
+	var out strings.Builder
+	v := New(&out, func(string) string { return "xterm" }, 0, time.Minute)
+	for second := range 11 {
+		v.Show(sample(second))
+	}
+	text := out.String()
+	if strings.Count(text, "\n") != 3 || strings.Contains(text, "\x1b") {
+		t.Fatalf("%q", text)
+	}
+	if want := "    5 s  steady      31,990 accepted/s of 32,000 offered  p50 254 ms  p99 507 ms  4,000 connected  server 0.62 cores 400 MiB  loader 0.40 cores\n"; !strings.Contains(text, want) {
+		t.Errorf("%s\nlacks %s", text, want)
+	}
+}
+
+// screen does with what was written what a terminal does.
+func screen(text string) (lines []string, deepest int) {
+	at := 0
+	for len(text) > 0 {
+		switch {
+		case strings.HasPrefix(text, "\x1b[K"):
+			text = text[3:]
+		case strings.HasPrefix(text, "\x1b["):
+			end := strings.IndexByte(text, 'A')
+			n := 0
+			for _, c := range text[2:end] {
+				n = n*10 + int(c-'0')
+			}
+			at, text = at-n, text[end+1:]
+		default:
+			line, rest, _ := strings.Cut(text, "\n")
+			for len(lines) <= at {
+				lines = append(lines, "")
+			}
+			lines[at] = strings.TrimSuffix(strings.TrimPrefix(line, "\r"), "\x1b[K")
+			at, text = at+1, rest
+		}
+		deepest = max(deepest, at)
+	}
+	return lines, deepest
+}
+
+// In a terminal the same lines are drawn again, each one of the terminal's; what is not
+// there any more leaves nothing behind.
+func TestRedrawnInPlace(t *testing.T) {
+	for _, width := range []int{40, 80, 200} {
+		var out strings.Builder
+		v := &View{w: &out, width: func() int { return width }, before: 10 * time.Second, length: 50 * time.Second}
+		for second := range 40 {
+			v.Show(sample(second))
+		}
+		lines, deepest := screen(out.String())
+		if deepest != 7 || len(lines) != 7 {
+			t.Fatalf("width %d: %d lines\n%s", width, deepest, strings.Join(lines, "\n"))
+		}
+		for _, line := range lines {
+			if n := len([]rune(line)); n >= width {
+				t.Errorf("width %d: %d columns: %q", width, n, line)
+			}
+		}
+		quiet := load.Sample{Second: 41, Phase: "drain"}
+		v.Show(quiet)
+		lines, _ = screen(out.String())
+		if lines[6] != "" || !strings.HasPrefix(lines[0], "drain") {
+			t.Errorf("left behind:\n%s", strings.Join(lines, "\n"))
+		}
+	}
+}
+
+func TestWhatIsDrawn(t *testing.T) {
+	v := &View{before: 10 * time.Second, length: 50 * time.Second}
+	s := sample(20)
+	v.remember(&s)
+	text := strings.Join(v.lines(&s, 120), "\n")
+	for _, want := range []string{"0:20 of 0:50", "█████", "░░░", "offered    32,000/s", "accepted    31,990/s", "p99    507 ms", "max    12.3 s", "4,000 connected",
+		"0.62 cores   400 MiB (heap 120)   12,000 goroutines", "180 commits/s   4.2 ms each", "journal 1,200   reactions 3"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("lacks %q:\n%s", want, text)
+		}
+	}
+	if got := spark([]float64{0, 1, 2, 4}); got != "▁▃▅█" {
+		t.Errorf("curve %q", got)
+	}
+}
