@@ -40,7 +40,9 @@ func TestScenarioAgainstARealServer(t *testing.T) {
 		Objectives: map[string]scenario.Limit{"rate": "10"},
 	}
 	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"},
-		Prepare: func(ctx context.Context, service *intent.Service) error { return load.PrepareScenario(ctx, service, sc) }})
+		Prepare: func(ctx context.Context, service *intent.Service) error {
+			return load.PrepareScenario(ctx, service, sc)
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	if err != nil {
 		return nil, err
 	}
-	show := progress(cmd.ErrOrStderr())
+	show := progressOf(cmd.ErrOrStderr(), sc)
 	c.Progress = func(s load.Sample) {
 		see(s)
 		profiler.See(s)

@@ -1,18 +1,22 @@
 package loadcmd
 
 import (
-	"fmt"
 	"io"
+	"os"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/live"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// progress prints a line every five seconds.
-func progress(w io.Writer) func(load.Sample) {
-	return func(s load.Sample) {
-		if s.Second%5 == 0 {
-			fmt.Fprintf(w, "%4d s  %7d sent/s  %7d acknowledged/s  %6d connected  server %.2f cores %5d MiB  loader %.2f cores\n",
-				s.Second, s.Sent, s.Acked, s.Connected, s.ServerCPU, s.ServerRSS>>20, s.LoaderCPU)
-		}
-	}
+// progress shows a run of the short form while it lasts.
+func progress(w io.Writer, c load.Config) func(load.Sample) {
+	return live.New(w, os.Getenv, c.Warmup, c.Duration).Show
+}
+
+// progressOf shows a scenario's: its first phase is the ramp.
+func progressOf(w io.Writer, sc *scenario.Scenario) func(load.Sample) {
+	ramp, drain := time.Duration(sc.Phases[0].Ramp), time.Duration(sc.Phases[len(sc.Phases)-1].Drain)
+	return live.New(w, os.Getenv, ramp, sc.Duration()-ramp-drain).Show
 }

@@ -80,7 +80,7 @@ func (s *short) play(cmd *cobra.Command, o *options) error {
 		c.Halfway = func(ctx context.Context) error { return shell(ctx, s.halfway) }
 	}
 	c.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
-	c.Progress = progress(cmd.ErrOrStderr())
+	c.Progress = progress(cmd.ErrOrStderr(), c)
 	rep, err := load.Run(cmd.Context(), c)
 	if err != nil {
 		return err
