@@ -138,6 +138,10 @@ agent() { # bin/muster-agent alone: size, memory and CPU per minute, with no che
   start 1 1 60s 0
   login
   bench/agent.sh "127.0.0.1:$((port + 1))" "$data/agent" "$each" | tee "$out/agent.txt"; }
+life() { # 2,000 nodes: 100 renamed, 100 replaced, 200 retired, and a fact that changes on all, in counts: bench/results/life.txt
+  [ "$target" = server ] || { echo "life: left out, it needs the whole server"; return 0; }
+  bench/life.sh >"$data/life.txt" || { cat "$data/life.txt"; return 1; }
+  tee "$out/life.txt" <"$data/life.txt"; }
 stages() { # Go benchmarks of each stage: bench/results/stages.txt
   bench/stages.sh | tee "$out/stages.txt"; }
 
@@ -157,6 +161,8 @@ if compgen -G "$out/*.json" >/dev/null; then
     echo "*load before* and *others* tell whether they had it for themselves."
     [ ! -e "$out/stages.txt" ] || printf '\nGo benchmarks of each stage: [stages.txt](stages.txt).\n'
     [ ! -e "$out/calls.txt" ] || printf '\nSystem calls of the server by kind: [calls.txt](calls.txt).\n'
+    [ ! -e "$out/life.txt" ] || printf '\nNodes renamed, replaced and retired, and facts that change, in counts: [life.txt](life.txt).\n'
+    [ ! -e "$out/agent.txt" ] || printf '\nThe agent on its machine: [agent.txt](agent.txt).\n'
     echo
     $bin load table "$out"/*.json
   } >"$out/README.md.new"
