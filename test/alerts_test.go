@@ -33,14 +33,14 @@ agents:
     checks: [{name: ping, interval: 1s}]
 phases:
   - ramp: 1s
-  - steady: 15s
+  - steady: 17s
   - drain: 5s
 faults:
-  - {at: 1s, for: 9s, stop: {class: edge, count: 3}}
+  - {at: 6s, for: 8500ms, stop: {class: edge, count: 3}}
   - {at: 2s, for: 3s, fail: {class: web, check: http-001, count: 5}}
   - {at: 3s, for: 3s, fail: {class: db, check: mysql, share: 0.5, status: warning}}
-  - {at: 10s, for: 3s, fail: {class: web, check: http-000, count: 4, status: unknown}}
-  - {at: 11s, server: kill}
+  - {at: 12s, for: 3s, fail: {class: web, check: http-000, count: 4, status: unknown}}
+  - {at: 13s, server: kill}
 `
 
 func TestAlertsOfFaults(t *testing.T) {

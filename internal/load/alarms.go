@@ -157,11 +157,26 @@ func (al *alarms) event(e *v1.Event) {
 	m.problem = now
 }
 
-// present says that a machine has had a session for a while.
+// present says that a machine is on the network and has had its session for a while.
 func (a *agent) present() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.session != nil && a.run.now()-a.since > slack
+	return a.session != nil && a.fate.back == nil && a.run.now()-a.since > slack
+}
+
+// excuse takes back that an alert was baseless, where the machine has come back at that
+// very time: it was silent until then. Caller holds the alarms' lock.
+func (m *machineWitness) excuse() {
+	m.agent.mu.Lock()
+	since := m.agent.since
+	m.agent.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.came {
+		if t := &m.came[i]; since >= t.at && since <= t.at+slack {
+			t.baseless = false
+		}
+	}
 }
 
 // follow watches the keepalives until ctx ends. A watch that breaks off, as with a server

@@ -217,7 +217,7 @@ func TestAlertsOfSilentMachines(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				b := &blow{machines: true, at: x.al.run.now(), timeout: int64(15 * time.Second), states: []*witness{x.machine(0)}, unsure: c.unsure}
 				b.until = b.at + int64(c.still)
-				x.agents[0].session = nil
+				x.agents[0].fate.back = make(chan struct{})
 				c.story(x)
 				time.Sleep(2 * time.Minute)
 				judgeBlows([]*blow{b}, []*witness{x.machine(1), x.machine(2)}, x.al.run.now())

@@ -224,6 +224,7 @@ func (al *alarms) judge(d *drama) (missing int) {
 		}
 	}
 	for _, m := range al.machines {
+		m.excuse()
 		if !struck[&m.witness] {
 			wellMachines = append(wellMachines, &m.witness)
 		}

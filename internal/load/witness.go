@@ -1,7 +1,9 @@
 package load
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -197,24 +199,26 @@ func judgeBlows(blows []*blow, others []*witness, end int64) {
 		for _, b := range own {
 			b.silence(w, end)
 		}
-		baseless(w, own)
+		baseless(w, own, end)
 	}
 	for _, w := range others {
 		if blows[0].machines {
-			baseless(w, blows)
+			baseless(w, blows, end)
 		} else {
 			w.judge(false, func(at int64) *blow { return latest(blows, at) })
 		}
 	}
 }
 
-// baseless finds alerts of a machine's silence while it had a session.
-func baseless(w *witness, blows []*blow) {
+// baseless finds alerts of a machine's silence while it had a session, and no blow of its
+// own lasted.
+func baseless(w *witness, blows []*blow, end int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range w.came {
-		if t.open && t.baseless {
-			b := latest(blows, t.at)
+		b := latest(blows, t.at)
+		lasts := slices.Contains(b.states, w) && t.at >= b.at && t.at <= cmp.Or(b.until, end)+slack
+		if t.open && t.baseless && !lasts {
 			b.wrong(&b.extra, w, "called silent while it had a session")
 		}
 	}
