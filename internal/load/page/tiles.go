@@ -42,13 +42,10 @@ func tiles(rep *load.Report) []tile {
 	add(rep.Server.MicrosPerItem == 0 && rep.Server.Cores > 0, tile{"Server CPU", trim(rep.Server.Cores, 2), "cores", "in the mean"})
 	add(rep.SessionBytes > 0, split("Memory per agent", size(rep.SessionBytes), "on the server, before any result"))
 	add(rep.StateBytes > 0, split("Memory per state", size(rep.StateBytes), "of "+count(float64(rep.States))+" event states"))
-	for _, o := range rep.Outages {
-		switch {
-		case o.Seconds < 0:
-			add(true, tile{"All back", "not", "", "before the run ended"})
-		default:
-			add(true, split("All back", seconds(o.Seconds), fmt.Sprintf("after %s lost their sessions", plural(o.Lost, "agent"))))
-		}
+	if o := worstOutage(rep); o != nil && o.Seconds < 0 {
+		list = append(list, tile{"All back", "not", "", "before the run ended"})
+	} else if o != nil {
+		list = append(list, split("All back", seconds(o.Seconds), fmt.Sprintf("after %s lost their sessions", plural(o.Lost, "agent"))))
 	}
 	return list
 }

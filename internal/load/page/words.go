@@ -86,8 +86,12 @@ func words(rep *load.Report) []string {
 	default:
 		say("Of %s results %s are missing; of %s event states %s from the ledger.", count(float64(b2.Sent)), none(b2.Missing), count(float64(b2.Compared)), differ(differing(b2)))
 	}
-	for _, o := range rep.Outages {
-		say("%s", outageWords(o))
+	if n := len(rep.Outages); n > 2 {
+		say("There were %d outages. The worst: %s", n, outageWords(*worstOutage(rep)))
+	} else {
+		for _, o := range rep.Outages {
+			say("%s", outageWords(o))
+		}
 	}
 	if rep.Server.Cores > 0 {
 		used := "The server used " + ofCores(rep.Server.Cores)
@@ -174,6 +178,16 @@ func agents(rep *load.Report) string {
 		text += " with " + plural(p.Checks, "check") + " each"
 	}
 	return text
+}
+
+// worstOutage is the one that took longest, or did not end; nil where there was none.
+func worstOutage(rep *load.Report) (w *load.Outage) {
+	for i := range rep.Outages {
+		if o := &rep.Outages[i]; w == nil || w.Seconds >= 0 && (o.Seconds < 0 || o.Seconds > w.Seconds) {
+			w = o
+		}
+	}
+	return w
 }
 
 func outageWords(o load.Outage) string {

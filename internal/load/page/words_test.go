@@ -25,6 +25,9 @@ func TestWords(t *testing.T) {
 		{"all there", func(r *load.Report) { r.Balance = &load.Balance{Sent: 7, Acknowledged: 7} }, "Of 7 results none was lost and none counted twice", "missing"},
 		{"refused", func(r *load.Report) { r.Balance = &load.Balance{Sent: 7, Acknowledged: 5, Refused: 2} }, "Of 7 results 2 were refused, none was lost", ""},
 		{"an outage that did not end", func(r *load.Report) { r.Outages[0].Seconds = -1 }, "not all were back when the run ended", ""},
+		{"many outages", func(r *load.Report) {
+			r.Outages = []load.Outage{{Second: 1, Lost: 5, Seconds: 1}, {Second: 20, Lost: 9, Seconds: 4}, {Second: 30, Lost: 2, Seconds: 2}}
+		}, "There were 3 outages. The worst: At 20 s 9 agents lost their sessions; all were back 4.00 s later.", ""},
 		{"alone", func(*load.Report) {}, "", "not alone"},
 		{"not alone", func(r *load.Report) { r.Others = 1.2 }, "others used 1.2 of its 2 cores", ""},
 		{"left out", func(r *load.Report) { r.Operators, r.Scenario.Operators = nil, scenario.Operators{Lists: 2} }, "Not played, though the scenario has it: people at work.", "changes"},
