@@ -143,6 +143,9 @@ func (a *agent) open(ctx context.Context) (session, error) {
 	return a.run.connect(context.WithValue(ctx, cableOf{}, a), a.cfg, a.class.addr, &hello, assigned, a)
 }
 
+// renamed is how a server refuses a session whose node has another name now.
+const renamed = "changed"
+
 // left notes the end of a session; one that the run itself ends is no loss.
 func (a *agent) left(ctx context.Context, err error) {
 	a.mu.Lock()
@@ -151,8 +154,8 @@ func (a *agent) left(ctx context.Context, err error) {
 	}
 	a.session, a.fate.line = nil, nil
 	a.uncount()
-	if a.fate.renamed {
-		a.fate.renamed = false
+	var refused *link.RefusedError
+	if errors.As(err, &refused) && refused.Code == renamed && a.class.spec.Churn.Renames != "" {
 		a.excuse()
 	}
 	excused := a.fate.excused

@@ -119,12 +119,11 @@ type renames struct {
 	why           string // the last failure
 }
 
-// rename gives a node another name, or its old one again. It is the API that does it: the
-// machine hears of nothing.
+// rename gives a node another name, or its old one again. It is the API that does it; the
+// machine's session begins anew.
 func (r *run) rename(ctx context.Context, a *agent) {
 	a.mu.Lock()
 	from := a.name
-	a.fate.renamed = true
 	a.mu.Unlock()
 	old := MemberName(a.class.spec.Name, a.index)
 	to := old
@@ -139,11 +138,9 @@ func (r *run) rename(ctx context.Context, a *agent) {
 		r.renames.why = err.Error()
 	}
 	r.mu.Unlock()
-	a.mu.Lock()
 	if err == nil {
+		a.mu.Lock()
 		a.name = to
-	} else {
-		a.fate.renamed = false
+		a.mu.Unlock()
 	}
-	a.mu.Unlock()
 }

@@ -17,7 +17,6 @@ type fate struct {
 	dead    bool          // off because it stands still: it makes no results either
 	excused bool          // that it has no session is the scenario's doing, and no outage
 	counted bool          // among the connected
-	renamed bool          // the server will end the session, to begin it anew under another name
 	wrong   bool          // sends results that must be refused, too
 	boots   uint16
 	forced  map[int16]forced // statuses that a fault gives to checks

@@ -3,11 +3,8 @@ package load
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"math/rand/v2"
-	"net"
-	"strings"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,46 +95,6 @@ func newRun(cfg Config) (*run, error) {
 	return r, nil
 }
 
-// populate makes the agents.
-func (r *run) populate() error {
-	dialers := make([]func(context.Context, string, string) (net.Conn, error), r.cfg.Sources)
-	for i := range dialers {
-		dialers[i] = r.dialer(i)
-	}
-	shared := link.NewShared()
-	for i, m := range r.cfg.Members {
-		class := r.classes[m.Class]
-		a := &agent{run: r, class: class, index: m.Number, base: r.states, uid: m.UID, name: m.Name, stream: wire.StreamID(rand.Uint64() | 1)}
-		c := link.Config{Node: m.UID, Dial: dialers[i%len(dialers)], Chunk: r.chunk, BootMs: r.boot, Log: r.cfg.Log, Shared: shared}
-		if class.tls != nil {
-			var err error
-			if c.TLS, err = class.tls(m.UID); err != nil {
-				return fmt.Errorf("certificate of agent %s: %w", m.Name, err)
-			}
-		}
-		a.cfg = c.Complete()
-		r.fleet = append(r.fleet, a)
-		r.states += uint64(len(class.checks))
-	}
-	return nil
-}
-
-// dialer connects from the i-th loopback address, so that ports suffice.
-func (r *run) dialer(i int) func(context.Context, string, string) (net.Conn, error) {
-	d := &net.Dialer{}
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		d := d
-		if strings.HasPrefix(addr, "127.") && r.cfg.Sources > 1 {
-			d = &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i))}}
-		}
-		c, err := d.DialContext(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		return strung(ctx, c), nil
-	}
-}
-
 // present is the score that is played.
 func (r *run) present() score {
 	if s := r.score.Load(); s != nil {
@@ -200,6 +157,7 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	debug.FreeOSMemory() // the loader's memory is compared with what it is when agents are there
 	idle := r.usage()
 	if err := r.rounds(ctx, rep, idle); err != nil {
 		return nil, err
@@ -314,59 +272,6 @@ func (r *run) keepHouse(ctx context.Context) {
 			a.alive(now)
 			a.tellAboutItself(now)
 			a.tellFacts()
-		}
-	}
-}
-
-// drain waits for the last acknowledgements.
-func (r *run) drain(ctx context.Context) {
-	deadline := time.Now().Add(r.cfg.Drain)
-	for time.Now().Before(deadline) && ctx.Err() == nil {
-		left := 0
-		for _, a := range r.agents {
-			a.mu.Lock()
-			if !a.ledger.gone {
-				left += len(a.held)
-			}
-			a.mu.Unlock()
-		}
-		if left == 0 {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
-// settle compares with the view, which may still be applying the last commits: a
-// difference is believed once it stays the same for two seconds.
-func (r *run) settle(ctx context.Context, before baseline) (*Balance, error) {
-	last, same := uint64(0), 0
-	for {
-		b, err := r.balance(ctx, before)
-		if err != nil || b.OK() || same == 2 {
-			return b, err
-		}
-		if now := b.Imbalances + b.Missing; now != last {
-			last, same = now, 0
-		}
-		same++
-		pause(ctx, time.Second)
-		if err := ctx.Err(); err != nil {
-			return b, err
-		}
-	}
-}
-
-// bye ends all sessions as planned.
-func (r *run) bye() {
-	for _, a := range r.agents {
-		a.mu.Lock()
-		s, l, away := a.session, a.fate.line, a.fate.back != nil
-		a.mu.Unlock()
-		if away {
-			hangUp(s, l)
-		} else if s != nil {
-			s.Bye("the load run is over")
 		}
 	}
 }

@@ -1,0 +1,52 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// populate makes the agents.
+func (r *run) populate() error {
+	dialers := make([]func(context.Context, string, string) (net.Conn, error), r.cfg.Sources)
+	for i := range dialers {
+		dialers[i] = r.dialer(i)
+	}
+	shared := link.NewShared()
+	for i, m := range r.cfg.Members {
+		class := r.classes[m.Class]
+		a := &agent{run: r, class: class, index: m.Number, base: r.states, uid: m.UID, name: m.Name, stream: wire.StreamID(rand.Uint64() | 1)}
+		c := link.Config{Node: m.UID, Dial: dialers[i%len(dialers)], Chunk: r.chunk, BootMs: r.boot, Log: r.cfg.Log, Shared: shared}
+		if class.tls != nil {
+			var err error
+			if c.TLS, err = class.tls(m.UID); err != nil {
+				return fmt.Errorf("certificate of agent %s: %w", m.Name, err)
+			}
+		}
+		a.cfg = c.Complete()
+		r.fleet = append(r.fleet, a)
+		r.states += uint64(len(class.checks))
+	}
+	return nil
+}
+
+// dialer connects from the i-th loopback address, so that ports suffice.
+func (r *run) dialer(i int) func(context.Context, string, string) (net.Conn, error) {
+	d := &net.Dialer{}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		d := d
+		if strings.HasPrefix(addr, "127.") && r.cfg.Sources > 1 {
+			d = &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i))}}
+		}
+		c, err := d.DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return strung(ctx, c), nil
+	}
+}
