@@ -29,6 +29,9 @@ func typist(t *testing.T) *firstRun {
 	}
 	s.Start()
 	s.Login()
+	if out := s.CLI("plan", "-f", filepath.Join(harness.Root(), "docs/examples/starter.yaml")); !strings.Contains(out, "runs on no node yet: no machine has joined\n") || strings.Contains(out, "warning") {
+		t.Errorf("checks before the first machine:\n%s", out)
+	}
 	s.NewAgent("web01").Start()
 	return &firstRun{t: t, s: s, said: map[string]string{}, replace: strings.NewReplacer("FILE", "starter.yaml")}
 }

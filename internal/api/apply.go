@@ -162,6 +162,9 @@ func (s *server) applied(a intent.Applied, dryRun bool, resources []model.Resour
 		case o.Op != intent.Deleted && byKey[o.Key] != nil:
 			var warning string
 			one.Note, warning = landing(byKey[o.Key], o)
+			if warning != "" && len(s.Directory.Nodes("")) == 0 {
+				one.Note, warning = one.Note+" yet: no machine has joined", "" // nothing is wrong with it
+			}
 			if warning != "" {
 				one.Warnings = append(one.Warnings, warning)
 			}
