@@ -1,6 +1,7 @@
 package wsconn
 
 import (
+	"bufio"
 	"fmt"
 	"net"
 	"net/http"
@@ -51,6 +52,12 @@ func Connect(nc net.Conn, host, path, subprotocol string, o Options) (*Conn, err
 	if hs.Protocol != subprotocol {
 		return nil, fmt.Errorf("open WebSocket: %w: server does not speak %s", ErrProtocol, subprotocol)
 	}
+	return Adopt(nc, br, o)
+}
+
+// Adopt makes a client's connection of one whose opening handshake was made with a
+// ws.Dialer. br is what the dialer returned: frames that came with the answer, or nil.
+func Adopt(nc net.Conn, br *bufio.Reader, o Options) (*Conn, error) {
 	c := newConn(nc, true, o)
 	if br != nil { // frames that came with the answer
 		n := br.Buffered()

@@ -1,0 +1,134 @@
+package sensu
+
+import (
+	"context"
+	"crypto/tls"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+// Options are what the agents of a run share. They are not changed once agents run.
+type Options struct {
+	Backends  []string // ws://host:port or wss://host:port, of the agents' listeners
+	User      string
+	Password  string
+	Namespace string
+	JSON      bool          // ask for JSON; default protobuf, as agents do
+	TLS       *tls.Config   // of wss; nil: the system's authorities
+	Keepalive time.Duration // default 20 s
+	Warning   time.Duration // silence after which the backend warns; default 120 s
+
+	// Answer says what the n-th run (from 1) of a check returns.
+	Answer func(a *Agent, check string, n uint32) (status uint32, output string)
+	// Answered is told of each event written: when its request was issued, in whole
+	// seconds, and when the event had left. Nil: nobody asks.
+	Answered func(issued, left time.Time)
+
+	shared wsconn.Options
+}
+
+func (o Options) withDefaults() *Options {
+	if o.Keepalive == 0 {
+		o.Keepalive = 20 * time.Second
+	}
+	if o.Warning == 0 {
+		o.Warning = 120 * time.Second
+	}
+	if o.Answer == nil {
+		o.Answer = func(*Agent, string, uint32) (uint32, string) { return 0, "" }
+	}
+	o.shared = wsconn.Options{Timeout: writeTimeout, Buffers: &wsconn.Buffers{}}
+	return &o
+}
+
+// Agent is one simulated agent.
+type Agent struct {
+	Class  int // of the scenario
+	o      *Options
+	entity entity
+	first  int // the backend that it tries first
+
+	mu         sync.Mutex
+	ledger     map[string]*Entry // by request.key
+	session    *session          // nil: not connected
+	registered bool
+	rest       bool
+	keepalives uint64
+	lost       uint64
+	trouble    error // why the last connection was not opened, or ended
+}
+
+func newAgent(o *Options, x entity, number int) *Agent {
+	x.namespace, x.user = o.Namespace, o.User
+	return &Agent{o: o, entity: x, first: number, ledger: map[string]*Entry{}}
+}
+
+// Name is its entity's.
+func (a *Agent) Name() string { return a.entity.name }
+
+// Run connects and answers until ctx ends. What ends a connection before is kept, and the
+// next backend tried, after a pause that grows as agents' pauses do.
+func (a *Agent) Run(ctx context.Context) {
+	pause := retryFirst
+	for try := a.first; ctx.Err() == nil; try++ {
+		registered, err := a.connect(ctx, a.o.Backends[try%len(a.o.Backends)])
+		if ctx.Err() != nil {
+			return
+		}
+		a.mu.Lock()
+		a.trouble = err
+		a.mu.Unlock()
+		if registered {
+			pause = retryFirst
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause + rand.N(pause)):
+		}
+		pause = min(2*pause, retryMost)
+	}
+}
+
+// Rest makes it leave requests unanswered from now on. What it answers right now is
+// finished when Rest returns.
+func (a *Agent) Rest() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.rest = true
+}
+
+// Trouble is why its last connection was not opened, or ended; nil: nothing went wrong.
+func (a *Agent) Trouble() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.trouble
+}
+
+// Each calls f with a copy of each entry of its ledger, by check.
+func (a *Agent) Each(f func(check string, e Entry)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for check, e := range a.ledger {
+		f(check, *e)
+	}
+}
+
+// count adds to sums.
+func (a *Agent) count(c *Counts) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, e := range a.ledger {
+		c.entry(e)
+	}
+	if a.session != nil {
+		c.Connected++
+	}
+	if a.registered {
+		c.Registered++
+	}
+	c.Keepalives += a.keepalives
+	c.Lost += a.lost
+}

@@ -1,0 +1,99 @@
+package sensu
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gobwas/ws"
+
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+// Timers of the protocol, as agents have them.
+const (
+	handshakeTimeout = 15 * time.Second
+	pingEvery        = 30 * time.Second
+	pongWithin       = 45 * time.Second
+	registerGrace    = 10 * time.Second // after which an agent works without an entity_config
+	retryFirst       = time.Second
+	retryMost        = 120 * time.Second
+	writeTimeout     = 30 * time.Second
+)
+
+const (
+	mediaProto = "application/octet-stream"
+	mediaJSON  = "application/json"
+)
+
+// open makes the opening handshake with one backend, and agrees on an encoding: protobuf
+// if one Accept header of the answer is exactly that, else JSON.
+func (a *Agent) open(ctx context.Context, to string) (*wsconn.Conn, codec, error) {
+	target, err := url.Parse(to)
+	if err != nil {
+		return nil, nil, fmt.Errorf("address of a backend: %w", err)
+	}
+	if target.Path == "" {
+		target.Path = "/"
+	}
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	nc, err := a.o.dial(ctx, target)
+	if err != nil {
+		return nil, nil, err
+	}
+	_ = nc.SetDeadline(time.Now().Add(handshakeTimeout))
+	var speaks codec = plainText{}
+	d := ws.Dialer{ReadBufferSize: 4096, WriteBufferSize: 512, Header: ws.HandshakeHeaderHTTP(a.headers()),
+		OnHeader: func(key, value []byte) error {
+			if strings.EqualFold(string(key), "Accept") && string(value) == mediaProto && !a.o.JSON {
+				speaks = protobuf{}
+			}
+			return nil
+		}}
+	br, _, err := d.Upgrade(nc, target)
+	if err == nil {
+		var conn *wsconn.Conn
+		if conn, err = wsconn.Adopt(nc, br, a.o.shared); err == nil {
+			_ = nc.SetDeadline(time.Time{})
+			return conn, speaks, nil
+		}
+	}
+	_ = nc.Close()
+	return nil, nil, fmt.Errorf("open WebSocket: %w", err)
+}
+
+// headers say who the agent is. The backend takes its encoding from Accept.
+func (a *Agent) headers() http.Header {
+	accept := mediaProto
+	if a.o.JSON {
+		accept = mediaJSON
+	}
+	return http.Header{
+		"Accept":              {accept},
+		"Authorization":       {"Basic " + base64.StdEncoding.EncodeToString([]byte(a.o.User+":"+a.o.Password))},
+		"Sensu-Agentname":     {a.entity.name},
+		"Sensu-Namespace":     {a.entity.namespace},
+		"Sensu-Subscriptions": {strings.Join(a.entity.subscriptions, ",")},
+		"Sensu-User":          {a.o.User},
+	}
+}
+
+func (o *Options) dial(ctx context.Context, to *url.URL) (net.Conn, error) {
+	d := net.Dialer{KeepAlive: -1}
+	port := to.Port()
+	if port == "" {
+		port = "8081"
+	}
+	addr := net.JoinHostPort(to.Hostname(), port)
+	if to.Scheme != "wss" {
+		return d.DialContext(ctx, "tcp", addr)
+	}
+	return (&tls.Dialer{NetDialer: &d, Config: o.TLS}).DialContext(ctx, "tcp", addr)
+}

@@ -1,0 +1,314 @@
+package sensu
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gobwas/ws"
+	"github.com/gobwas/ws/wsutil"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// fake is a backend of ours, as much of one as the protocol's description says: it shakes
+// hands, registers agents, sends requests, and keeps the last event of each check.
+type fake struct {
+	t      *testing.T
+	json   bool
+	agents net.Listener
+
+	mu       sync.Mutex
+	sessions map[string]*fakeSession
+	kept     map[string]*fakeEvent // by entity/check
+	alive    map[string]int        // keepalives, by entity
+	checks   map[string]fakeCheck
+	lose     func(e *fakeEvent) bool // nil: nothing is lost
+}
+
+type fakeSession struct {
+	nc            net.Conn
+	subscriptions []string
+	mu            sync.Mutex
+}
+
+type fakeMeta struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+}
+
+type fakeCheck struct {
+	Metadata      fakeMeta `json:"metadata"`
+	Command       string   `json:"command"`
+	Interval      uint32   `json:"interval"`
+	Subscriptions []string `json:"subscriptions"`
+	Publish       bool     `json:"publish"`
+	Handlers      []string `json:"handlers"`
+	Env           []string `json:"env_vars,omitempty"`
+}
+
+// fakeEvent is an event as the API shows it.
+type fakeEvent struct {
+	Timestamp int64  `json:"timestamp"`
+	ID        string `json:"id"`
+	Sequence  int64  `json:"sequence"`
+	Entity    struct {
+		Class         string   `json:"entity_class"`
+		Metadata      fakeMeta `json:"metadata"`
+		Subscriptions []string `json:"subscriptions"`
+	} `json:"entity"`
+	Check struct {
+		fakeCheck
+		Executed    int64   `json:"executed"`
+		Issued      int64   `json:"issued"`
+		Output      string  `json:"output"`
+		Status      uint32  `json:"status"`
+		Duration    float64 `json:"duration"`
+		Occurrences uint32  `json:"occurrences"`
+		ProcessedBy string  `json:"processed_by"`
+	} `json:"check"`
+}
+
+func newFake(t *testing.T, speaksJSON bool) *fake {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &fake{t: t, json: speaksJSON, agents: l, sessions: map[string]*fakeSession{}, kept: map[string]*fakeEvent{}, alive: map[string]int{}, checks: map[string]fakeCheck{}}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { b.serve(nc) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		b.cut()
+		all.Wait()
+	})
+	return b
+}
+
+func (b *fake) url() string { return "ws://" + b.agents.Addr().String() }
+
+// cut ends all sessions.
+func (b *fake) cut() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.sessions {
+		_ = s.nc.Close()
+	}
+}
+
+func (b *fake) serve(nc net.Conn) {
+	defer nc.Close()
+	said := http.Header{}
+	up := ws.Upgrader{
+		OnHeader: func(k, v []byte) error { said.Add(string(k), string(v)); return nil },
+		OnBeforeUpgrade: func() (ws.HandshakeHeader, error) {
+			r := http.Request{Header: said}
+			if user, password, _ := r.BasicAuth(); user != "agent" || password != "secret" {
+				return nil, ws.RejectConnectionError(ws.RejectionStatus(401), ws.RejectionReason("bad credentials"))
+			}
+			accept := []string{mediaProto, mediaJSON}
+			if b.json {
+				accept = accept[1:]
+			}
+			return ws.HandshakeHeaderHTTP{"Accept": accept}, nil
+		},
+	}
+	if _, err := up.Upgrade(nc); err != nil {
+		return
+	}
+	s := &fakeSession{nc: nc, subscriptions: strings.Split(said.Get("Sensu-Subscriptions"), ",")}
+	b.send(s, typeEntityConfig, b.config(unknownEntity, nil))
+	name := said.Get("Sensu-Agentname")
+	for {
+		message, op, err := wsutil.ReadClientData(nc)
+		if err != nil {
+			return
+		}
+		kind, body, err := parseFrame(message)
+		if err != nil || op != ws.OpBinary {
+			b.t.Errorf("%v, opcode %d", err, op)
+			return
+		}
+		e := b.event(body)
+		b.mu.Lock()
+		switch string(kind) {
+		case typeKeepalive:
+			if b.alive[name]++; b.alive[name] == 1 {
+				b.send(s, typeEntityConfig, b.config(name, append(s.subscriptions, "entity:"+name)))
+			}
+			b.sessions[name] = s
+		case typeEvent:
+			if b.lose == nil || !b.lose(e) {
+				key := e.Entity.Metadata.Name + "/" + e.Check.Metadata.Name
+				e.Check.Occurrences = 1
+				if before := b.kept[key]; before != nil && before.Check.Status == e.Check.Status {
+					e.Check.Occurrences += before.Check.Occurrences
+				}
+				b.kept[key] = e
+			}
+		default:
+			b.t.Errorf("a message of kind %q", kind)
+		}
+		b.mu.Unlock()
+	}
+}
+
+// ask sends a check to an agent.
+func (b *fake) ask(agent string, c fakeCheck, issued int64) {
+	b.mu.Lock()
+	s := b.sessions[agent]
+	b.mu.Unlock()
+	b.send(s, typeCheckRequest, b.request(c, issued))
+}
+
+func (b *fake) send(s *fakeSession, kind string, body []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = wsutil.WriteServerBinary(s.nc, append([]byte(kind+"\n"), body...))
+}
+
+func (b *fake) config(name string, subscriptions []string) []byte {
+	if b.json {
+		text, _ := json.Marshal(map[string]any{"metadata": fakeMeta{Name: name, Namespace: "default"}, "subscriptions": subscriptions})
+		return text
+	}
+	body := appendMessage(nil, 1, func(m []byte) []byte { return appendText(appendText(m, 1, name), 2, "default") })
+	for _, s := range subscriptions {
+		body = appendText(body, 4, s)
+	}
+	return body
+}
+
+func (b *fake) request(c fakeCheck, issued int64) []byte {
+	if b.json {
+		text, _ := json.Marshal(map[string]any{"config": c, "issued": issued, "assets": nil, "hooks": nil})
+		return text
+	}
+	return appendInt(appendMessage(nil, 1, func(m []byte) []byte {
+		m = appendInt(appendText(m, 1, c.Command), 5, int64(c.Interval))
+		m = appendInt(m, 9, 1)
+		for _, s := range c.Subscriptions {
+			m = appendText(m, 11, s)
+		}
+		for _, v := range c.Env {
+			m = appendText(m, 24, v)
+		}
+		return appendMessage(m, 26, func(m []byte) []byte { return appendText(appendText(m, 1, c.Metadata.Name), 2, "default") })
+	}), 4, issued)
+}
+
+// event reads what an agent sent, as protobuf by the numbers of the description.
+func (b *fake) event(body []byte) *fakeEvent {
+	e := &fakeEvent{}
+	if b.json {
+		if err := json.Unmarshal(body, e); err != nil {
+			b.t.Errorf("%v in %s", err, body)
+		}
+		return e
+	}
+	meta := func(content []byte) (m fakeMeta) {
+		_ = each(content, func(n protowire.Number, _ protowire.Type, _, c []byte) error {
+			switch n {
+			case 1:
+				m.Name = string(c)
+			case 2:
+				m.Namespace = string(c)
+			}
+			return nil
+		})
+		return m
+	}
+	err := each(body, func(n protowire.Number, _ protowire.Type, v, c []byte) error {
+		switch n {
+		case 1:
+			e.Timestamp = int64(varint(v))
+		case 2:
+			return each(c, func(n protowire.Number, _ protowire.Type, _, c []byte) error {
+				switch n {
+				case 1:
+					e.Entity.Class = string(c)
+				case 4:
+					e.Entity.Subscriptions = append(e.Entity.Subscriptions, string(c))
+				case 14:
+					e.Entity.Metadata = meta(c)
+				}
+				return nil
+			})
+		case 3:
+			return each(c, func(n protowire.Number, _ protowire.Type, v, c []byte) error {
+				switch k := &e.Check; n {
+				case 1:
+					k.Command = string(c)
+				case 5:
+					k.Interval = uint32(varint(v))
+				case 11:
+					k.Subscriptions = append(k.Subscriptions, string(c))
+				case 22:
+					bits, _ := protowire.ConsumeFixed64(v)
+					k.Duration = math.Float64frombits(bits)
+				case 23:
+					k.Executed = int64(varint(v))
+				case 25:
+					k.Issued = int64(varint(v))
+				case 26:
+					k.Output = string(c)
+				case 28:
+					k.Status = uint32(varint(v))
+				case 37:
+					k.Env = append(k.Env, string(c))
+				case 38:
+					k.Metadata = meta(c)
+				case 45:
+					k.ProcessedBy = string(c)
+				}
+				return nil
+			})
+		case 6:
+			e.ID = fmt.Sprintf("%x", c)
+		case 7:
+			e.Sequence = int64(varint(v))
+		}
+		return nil
+	})
+	if err != nil {
+		b.t.Error(err)
+	}
+	return e
+}
+
+// eventually waits for a condition of the backend's.
+func (b *fake) eventually(what string, ok func() bool) {
+	b.t.Helper()
+	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); <-time.After(2 * time.Millisecond) {
+		b.mu.Lock()
+		done := ok()
+		b.mu.Unlock()
+		if done {
+			return
+		}
+	}
+	b.t.Fatalf("not in time: %s", what)
+}
+
+func (b *fake) holds(key string, executed func(e *fakeEvent) bool) func() bool {
+	return func() bool { e := b.kept[key]; return e != nil && executed(e) }
+}
+
+func hasSubscription(s *fakeSession, c fakeCheck) bool {
+	return slices.ContainsFunc(c.Subscriptions, func(name string) bool { return slices.Contains(s.subscriptions, name) })
+}

@@ -1,0 +1,63 @@
+package sensu
+
+// Entry is what an agent knows of one of its checks.
+type Entry struct {
+	Requests uint32 // came
+	Dropped  uint32 // of them, not answered: not newer than the one before, as agents do, or the agent was at rest
+	Missed   uint32 // did not come: between two that came lay more than one interval
+	Sent     uint32 // events given to a connection …
+	Written  uint32 // … and taken by it whole
+	Issued   int64  // of the last request that was answered, s since 1970
+	Executed int64  // of the last event written, s since 1970
+	Status   uint32 // of the last event written
+	Row      uint32 // events written in a row that had that status: the backend counts them as occurrences
+}
+
+// take notes a request, and says whether it is to be answered. An agent runs a check at
+// most once for each second in which it was issued.
+func (e *Entry) take(r *request, rest bool) bool {
+	e.Requests++
+	if rest || r.issued <= e.Issued {
+		e.Dropped++
+		return false
+	}
+	if e.Issued > 0 && r.interval > 0 {
+		if n := (r.issued - e.Issued + int64(r.interval)/2) / int64(r.interval); n > 1 {
+			e.Missed += uint32(n - 1)
+		}
+	}
+	e.Issued = r.issued
+	return true
+}
+
+// wrote notes an event that the connection took.
+func (e *Entry) wrote(executed int64, status uint32) {
+	if e.Written > 0 && e.Status == status {
+		e.Row++
+	} else {
+		e.Row = 1
+	}
+	e.Written++
+	e.Executed, e.Status = executed, status
+}
+
+// Counts are sums over agents and checks, and what befell connections.
+type Counts struct {
+	Connected  int    // now
+	Registered int    // agents that had an entity_config, ever
+	Requests   uint64 // as in Entry
+	Dropped    uint64
+	Missed     uint64
+	Sent       uint64
+	Written    uint64
+	Keepalives uint64 // written
+	Lost       uint64 // sessions that ended by themselves
+}
+
+func (c *Counts) entry(e *Entry) {
+	c.Requests += uint64(e.Requests)
+	c.Dropped += uint64(e.Dropped)
+	c.Missed += uint64(e.Missed)
+	c.Sent += uint64(e.Sent)
+	c.Written += uint64(e.Written)
+}

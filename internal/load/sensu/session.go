@@ -1,0 +1,201 @@
+package sensu
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+// session is one connection of an agent. The agent's lock guards it, but for reading.
+type session struct {
+	agent    *Agent
+	conn     *wsconn.Conn
+	codec    codec
+	began    bool             // it had its entity_config, or waited long enough for it
+	sequence map[string]int64 // events sent, by check
+	timers   []*time.Timer    // for the entity_config, the next keepalive, the next ping
+}
+
+// connect opens a session and serves it to its end. registered: it came to work.
+func (a *Agent) connect(ctx context.Context, to string) (registered bool, err error) {
+	conn, speaks, err := a.open(ctx, to)
+	if err != nil {
+		return false, err
+	}
+	s := &session{agent: a, conn: conn, codec: speaks, sequence: map[string]int64{}}
+	stop := context.AfterFunc(ctx, func() { s.leave() })
+	defer stop()
+	a.mu.Lock()
+	a.session = s
+	s.after(registerGrace, s.begin)
+	s.after(pingEvery, s.ping)
+	a.mu.Unlock()
+	err = s.read()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.session = nil
+	for _, t := range s.timers {
+		t.Stop()
+	}
+	if ctx.Err() == nil {
+		a.lost++
+	}
+	_ = conn.Close()
+	return s.began, err
+}
+
+// after runs f, with the lock held, unless the session has ended. Caller holds the lock.
+func (s *session) after(d time.Duration, f func()) {
+	var t *time.Timer
+	t = time.AfterFunc(d, func() {
+		s.agent.mu.Lock()
+		defer s.agent.mu.Unlock()
+		s.timers = drop(s.timers, t)
+		if s.agent.session == s {
+			f()
+		}
+	})
+	s.timers = append(s.timers, t)
+}
+
+func drop(list []*time.Timer, t *time.Timer) []*time.Timer {
+	for i := range list {
+		if list[i] == t {
+			list[i] = list[len(list)-1]
+			return list[:len(list)-1]
+		}
+	}
+	return list
+}
+
+// leave says goodbye as agents do: 1001, bye.
+func (s *session) leave() {
+	_ = s.conn.WriteClose(1001, "bye")
+	_ = s.conn.NetConn().SetReadDeadline(time.Now())
+}
+
+// read takes messages until the connection ends. Only pongs show that the backend lives.
+func (s *session) read() error {
+	nc := s.conn.NetConn()
+	_ = nc.SetReadDeadline(time.Now().Add(pongWithin))
+	for {
+		if err := s.conn.Wait(); err != nil {
+			return err
+		}
+		op, message, err := s.conn.Read(maxMessage)
+		if err != nil {
+			return err
+		}
+		switch op {
+		case wsconn.Pong:
+			_ = nc.SetReadDeadline(time.Now().Add(pongWithin))
+		case wsconn.Binary:
+			if err := s.take(message); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// take handles one message. Those of a kind that it does not know are passed over.
+func (s *session) take(message []byte) error {
+	kind, body, err := parseFrame(message)
+	if err != nil {
+		return err
+	}
+	switch string(kind) {
+	case typeEntityConfig:
+		c, err := s.codec.parseConfig(body)
+		if err != nil {
+			return err
+		}
+		s.agent.mu.Lock()
+		defer s.agent.mu.Unlock()
+		if c.name != unknownEntity && c.name != "" {
+			s.agent.entity.subscriptions = c.subscriptions
+		}
+		s.agent.registered = true
+		s.begin()
+	case typeCheckRequest:
+		r, err := s.codec.parseRequest(body)
+		if err != nil {
+			return err
+		}
+		return s.answer(&r)
+	}
+	return nil
+}
+
+// begin makes the agent say that it lives, again and again, and answer requests. Caller
+// holds the lock.
+func (s *session) begin() {
+	if !s.began {
+		s.began = true
+		s.alive()
+	}
+}
+
+// alive sends one keepalive. Caller holds the lock.
+func (s *session) alive() {
+	a := s.agent
+	e := s.event(keepalive)
+	e.interval, e.warning = uint32(a.o.Keepalive/time.Second), uint32(a.o.Warning/time.Second)
+	if s.write(typeKeepalive, e) == nil {
+		a.keepalives++
+	}
+	s.after(a.o.Keepalive, s.alive)
+}
+
+// ping asks whether the backend lives. Caller holds the lock.
+func (s *session) ping() {
+	if s.conn.Ping(nil) != nil {
+		_ = s.conn.Close()
+	}
+	s.after(pingEvery, s.ping)
+}
+
+// answer runs a check, which takes no time, and sends what came of it.
+func (s *session) answer(r *request) error {
+	a := s.agent
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key := r.key()
+	entry := a.ledger[key]
+	if entry == nil {
+		entry = &Entry{}
+		a.ledger[key] = entry
+	}
+	if !entry.take(r, a.rest || !s.began) {
+		return nil
+	}
+	entry.Sent++
+	e := s.event(key)
+	e.check, e.issued, e.executed = r.check, r.issued, e.timestamp
+	e.status, e.output = a.o.Answer(a, key, entry.Sent)
+	if err := s.write(typeEvent, e); err != nil {
+		return model.Errorf(model.Unavailable, "send the result of %s: %w", key, err)
+	}
+	entry.wrote(e.executed, e.status)
+	if a.o.Answered != nil {
+		a.o.Answered(time.Unix(r.issued, 0), time.Now())
+	}
+	return nil
+}
+
+// event begins the next event of a check. Caller holds the lock.
+func (s *session) event(check string) *event {
+	s.sequence[check]++
+	return &event{id: uuid.New(), timestamp: time.Now().Unix(), sequence: s.sequence[check], entity: &s.agent.entity}
+}
+
+func (s *session) write(kind string, e *event) error {
+	err := s.conn.Write(s.codec.appendEvent(newFrame(kind), e))
+	if err != nil {
+		_ = s.conn.Close() // the reader ends, and the agent comes back
+	}
+	return err
+}
