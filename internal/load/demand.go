@@ -16,15 +16,13 @@ type demand struct {
 	output      float64 // bytes of one result's output, mean
 }
 
+// demand is what a configuration with its defaults asks.
 func (c Config) demand() demand {
-	if c.Scenario != nil {
-		return demandOf(c.Scenario)
+	d := demandOf(c.Scenario)
+	if c.isShort { // nodes that come by before the run is measured
+		d.agents, d.states = c.Fleet, c.Fleet*c.Checks
+		d.results += float64(d.states)
 	}
-	d := demand{agents: c.Fleet, connections: c.Agents, states: c.Fleet * c.Checks, output: float64(c.Output)}
-	if c.TLS != nil {
-		d.withTLS = c.Agents
-	}
-	d.results = c.Rate*(c.Warmup+c.Duration).Seconds() + float64(d.states)
 	return d
 }
 

@@ -94,7 +94,7 @@ func (d demand) disk() int64 {
 
 // fewer says how to make a run smaller, to this share of its size.
 func (c Config) fewer(share float64) string {
-	if c.Scenario != nil {
+	if !c.isShort {
 		scale := c.Scenario.Scale
 		if scale == 0 {
 			scale = 1

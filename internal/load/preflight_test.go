@@ -50,7 +50,10 @@ func TestPreflightSaysWhatToDo(t *testing.T) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}
 	}
-	if err := preflight(Config{Server: "127.0.0.1:1", Agents: 2, Fleet: 2, Checks: 2, Sources: 1}); err != nil {
+	if _, err := Preflight(Config{Server: "127.0.0.1:1", Agents: 2, Checks: 2}); err != nil {
 		t.Errorf("a tiny run: %v", err)
+	}
+	if err := preflight(Config{Server: "127.0.0.1:1", Scenario: sc, isShort: true, Fleet: 1, Checks: 1}); err == nil || !strings.Contains(err.Error(), "or fewer --agents") {
+		t.Errorf("the short form: %v", err)
 	}
 }
