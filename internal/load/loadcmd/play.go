@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -45,11 +46,14 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 		return err
 	}
 	rep, err := o.against(ctx, cmd, sc, kept, say)
-	if err != nil {
+	if rep == nil {
 		kept.Discard()
 		return err
 	}
 	fmt.Fprint(cmd.OutOrStdout(), rep.Text())
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", kept.Path)
 	return verdict(rep)
 }
@@ -132,7 +136,6 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	if err != nil {
 		return nil, err
 	}
-	rep.Scenario = sc
 	if rep.Title = sc.FullTitle(); o.title != "" {
 		rep.Title = o.title
 	}
@@ -155,13 +158,15 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 	if err != nil {
 		return nil, err
 	}
-	authority, err := server.Authority()
-	if err == nil {
-		c.TLS, err = load.Certificates(authority)
-	}
-	if err != nil {
-		server.Stop()
-		return nil, err
+	if slices.ContainsFunc(sc.Agents, func(x scenario.Class) bool { return x.TLS }) {
+		authority, err := server.Authority()
+		if err == nil {
+			c.TLS, err = load.Certificates(authority)
+		}
+		if err != nil {
+			server.Stop()
+			return nil, err
+		}
 	}
 	c.Control, c.ServerPID = server, server.PID
 	return server, nil
