@@ -152,6 +152,7 @@ func TestVerdict(t *testing.T) {
 		{"said what is not so", func(r *load.Report) {
 			r.Balance.Imbalances, r.Balance.Kinds = 1, map[string]uint64{"acknowledgements taken back": 1}
 		}, "failed", "differ"},
+		{"an alert too many", func(r *load.Report) { r.Faults = []load.Struck{{What: "stop 2", Alerts: 2, Extra: 1}} }, "failed", "Alerts were wrong: none of 2 missing, 1 too many"},
 		{"not as sent", func(r *load.Report) { r.Balance.Imbalances = 1 }, "failed", "differ"},
 		{"for a reason that is not in the file", func(r *load.Report) { no := false; r.Passed, r.Verdict = &no, []string{"the command failed"} }, "failed", "did not go"},
 		{"generator behind", func(r *load.Report) { r.Valid = false }, "invalid", "No figure below counts"},

@@ -61,14 +61,14 @@ func since(v float64) string {
 }
 
 func faultSection(rep *load.Report) section {
-	t := newTable("", "fault", "'at", "struck", "alerts due", "missing", "extra", "detected p50", "slowest", "cleared p50", "slowest", "all as before")
+	t := newTable("", "fault", "'at", "struck", "alerts due", "missing", "extra", "detected p50", "slowest", "cleared p50", "slowest", "all as before", "'for example")
 	for i, f := range rep.Faults {
 		at := clock(f.At)
 		if f.Until > f.At {
 			at += " – " + clock(f.Until)
 		}
 		t.add(letter(i)+": "+f.What, at, maybe(float64(f.Places), count), maybe(float64(f.Alerts), count), maybe(float64(f.Missing), count), maybe(float64(f.Extra), count),
-			maybe(f.Detected.P50, millis), maybe(f.Detected.Max, millis), maybe(f.Cleared.P50, millis), maybe(f.Cleared.Max, millis), since(f.Back))
+			maybe(f.Detected.P50, millis), maybe(f.Detected.Max, millis), maybe(f.Cleared.P50, millis), maybe(f.Cleared.Max, millis), since(f.Back), f.Example)
 	}
 	return section{ID: "faults", Title: "What went wrong on purpose", Tables: t.list()}
 }

@@ -30,6 +30,7 @@ func newVerdict(rep *load.Report) verdict {
 			v.Remarks = append(v.Remarks, remark)
 		}
 	}
+	_, wrongAlerts := alerts(rep)
 	switch {
 	case !rep.Valid:
 		v.State, v.Sign, v.Word = "invalid", "?", "Invalid"
@@ -39,6 +40,8 @@ func newVerdict(rep *load.Report) verdict {
 		switch {
 		case !rep.Balance.OK():
 			v.Because = "What was sent and what the server holds differ."
+		case wrongAlerts != "" && missed == 0:
+			v.Because = fmt.Sprintf("Alerts were wrong: %s.", wrongAlerts)
 		case missed > 0:
 			v.Because = fmt.Sprintf("%s missed.", ofAll(missed, len(rep.Goals)))
 		default:
@@ -121,7 +124,26 @@ func objectives(rep *load.Report) []objective {
 		}
 		list = append(list, one(b.Imbalances == 0, "what the server holds and says", "equal to the ledger", got))
 	}
+	if due, wrong := alerts(rep); due > 0 || wrong != "" {
+		got := fmt.Sprintf("all of %s", count(float64(due)))
+		if wrong != "" {
+			got = wrong
+		}
+		list = append(list, one(wrong == "", "alerts of what went wrong", "each once, and no other", got))
+	}
 	return append(list, one(rep.Valid, "the generator", "keeps up with its timetable", fmt.Sprintf("p99 %s late", millis(rep.Lag.P99))))
+}
+
+// alerts is how many had to come, and what is wrong with those that came.
+func alerts(rep *load.Report) (due int, wrong string) {
+	missing, extra := 0, 0
+	for _, f := range rep.Faults {
+		due, missing, extra = due+f.Alerts, missing+f.Missing, extra+f.Extra
+	}
+	if missing+extra > 0 {
+		wrong = fmt.Sprintf("%s of %s missing, %s too many", none(uint64(missing)), count(float64(due)), none(uint64(extra)))
+	}
+	return due, wrong
 }
 
 func none(n uint64) string {
