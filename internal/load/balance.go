@@ -74,6 +74,18 @@ func (b *Balance) add(i Imbalance, format string, args ...any) {
 	}
 }
 
+func (b *Balance) String() string {
+	stopped, unsure := "", ""
+	if b.Stopped > 0 {
+		stopped = fmt.Sprintf("%d held by machines that stayed dead + ", b.Stopped)
+	}
+	if b.Unsure > 0 {
+		unsure = fmt.Sprintf(", of %d results it is not known whether they were refused", b.Unsure)
+	}
+	return fmt.Sprintf("%d sent = %d acknowledged + %d refused + %s%d missing; %d event states compared, %d differ%s",
+		b.Sent, b.Acknowledged, b.Refused, stopped, b.Missing, b.Compared, b.Differ, unsure)
+}
+
 // sentences say what is wrong.
 func (b *Balance) sentences() (list []string) {
 	if b.Missing > 0 {

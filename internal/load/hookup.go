@@ -70,12 +70,39 @@ func (r *run) hearAlerts(ctx context.Context) (*alarms, error) {
 	if len(names) == 0 {
 		return al, nil
 	}
+	if err := al.inherit(ctx, names); err != nil {
+		al.server.Close()
+		return nil, err
+	}
 	handler := resource(model.Metadata{Name: alertHandler, Namespace: Namespace}, &model.HandlerSpec{Webhook: &model.Webhook{URL: al.url()}})
 	if err := al.apply(ctx, append([]model.Resource{handler}, al.checksWith(names, &model.Alert{Handlers: []string{alertHandler}})...)); err != nil {
 		al.server.Close()
 		return nil, fmt.Errorf("set up the handler that hears of failing checks: %w", err)
 	}
 	return al, nil
+}
+
+// inherit finds states that have a problem from before the run: whether its end is told is
+// not this run's to say.
+func (al *alarms) inherit(ctx context.Context, names map[string]string) error {
+	for name := range names {
+		filter := v1.EventFilter{Namespace: Namespace, Check: name, Problem: true, Limit: 500}
+		for {
+			page, err := al.run.cfg.API.Events(ctx, filter)
+			if err != nil {
+				return fmt.Errorf("read the problems of check %s: %w", name, err)
+			}
+			for i := range page.Items {
+				if w := al.checks[page.Items[i].Node+"/"+name]; w != nil {
+					w.unclear = true
+				}
+			}
+			if filter.After = page.Next; filter.After == "" {
+				break
+			}
+		}
+	}
+	return nil
 }
 
 // begin follows the machines from now on: all have their sessions.

@@ -68,8 +68,7 @@ func (rep *Report) Text() string {
 		line("page", "%-32s p50 %.1f  p99 %.1f  max %.1f ms, %d requests, %.0f rows", p.Name, p.P50, p.P99, p.Max, p.Requests, p.Rows)
 	}
 	bal := rep.Balance
-	line("ledger", "%d sent = %d acknowledged + %d refused + %d missing; %d event states compared, %d differ",
-		bal.Sent, bal.Acknowledged, bal.Refused, bal.Missing, bal.Compared, bal.Imbalances)
+	line("ledger", "%s", bal)
 	if c := rep.Calls; c != nil {
 		line("calls", "%.0f reads, %.0f writes, %.0f fsyncs a second; %.2f frames per read, %.0f results per commit", c.Reads, c.Writes, c.Syncs, c.FramesPerRead, c.ResultsPerCommit)
 	}
