@@ -174,6 +174,7 @@ func (e *eventStream) send(v any) error {
 
 func (e *eventStream) write(text string) error {
 	_ = e.control.SetWriteDeadline(time.Now().Add(watchWrite)) // not every writer can
+	defer e.control.SetWriteDeadline(time.Time{})              // over HTTP/2 it would end a stream to which nobody writes
 	if _, err := fmt.Fprint(e.w, text); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -74,7 +75,7 @@ func found() map[string]func(*Report) (float64, bool) {
 		"loader-memory": positive(func(rep *Report) float64 { return rep.AgentBytes / 1000 }),
 		"state-memory":  positive(func(rep *Report) float64 { return rep.StateBytes }),
 		"connect":       positive(func(rep *Report) float64 { return rep.ConnectSeconds }),
-		"settle":        positive(func(rep *Report) float64 { return worst(rep.Phases, func(p *Played) float64 { return p.Settled }) }),
+		"settle":        settling,
 		"detect": positive(func(rep *Report) float64 {
 			return worst(rep.Faults, func(f *Struck) float64 { return f.Detected.Max }) / 1000
 		}),
@@ -97,6 +98,16 @@ func found() map[string]func(*Report) (float64, bool) {
 		"page-p99":      pages(false, func(p *Paged) float64 { return p.P99 }),
 		"search-max":    pages(true, func(p *Paged) float64 { return p.Max }),
 	}
+}
+
+// settling is how long the slowest phase that had to settle took; 0 where all was as before
+// at once. One that never did says so itself.
+func settling(rep *Report) (slowest float64, ok bool) {
+	ok = rep.Scenario != nil && slices.ContainsFunc(rep.Scenario.Phases, func(p scenario.Phase) bool { return p.Settle > 0 })
+	for _, p := range rep.Phases {
+		slowest, ok = max(slowest, p.Settled), ok && p.Settled >= 0
+	}
+	return slowest, ok
 }
 
 // worst is the largest of what f says of each.
