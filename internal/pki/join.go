@@ -43,7 +43,7 @@ type PendingError struct {
 }
 
 func (e *PendingError) Error() string {
-	return fmt.Sprintf("this machine waits to be accepted at %s, its key is %s", e.Server, e.Key)
+	return fmt.Sprintf("this machine waits to be accepted at %s, its key is %s; there: muster node accept %.16s", e.Server, e.Key, e.Key)
 }
 
 func publicKey(key ed25519.PrivateKey) []byte { return key.Public().(ed25519.PublicKey) }
