@@ -103,7 +103,7 @@ const newScoreWithin = 50 * time.Millisecond
 func (s *sender) play(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer s.count(-1)
+	defer s.count(-1) // of a run that is broken off
 	now, hint := s.run.now(), 0
 	for {
 		l, virtual := s.earliest()
@@ -113,6 +113,9 @@ func (s *sender) play(ctx context.Context) {
 		}
 		if len(s.linger) > 0 {
 			leave = s.linger[0].due
+		}
+		if result == never {
+			s.count(-1) // nothing more is meant to be made: the last second is known
 		}
 		at := min(result, leave)
 		if at == never {

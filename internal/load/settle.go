@@ -20,12 +20,13 @@ type level struct {
 	queues map[string]float64
 }
 
-// slack is what a second may have beyond the most of a phase: a fifth, and what nobody
-// notices.
+// What a second may have beyond the most of a phase: of a latency a fifth, and what nobody
+// notices; of a queue, which is looked at once a second only, as much again.
 const (
 	slackShare = 1.2
 	slackMs    = 10
-	slackQueue = 100
+	queueShare = 2
+	slackQueue = 1000
 )
 
 func levelOf(samples []Sample) (l level) {
@@ -47,15 +48,15 @@ func (l level) holds(s *Sample) bool {
 		return false
 	}
 	for name, depth := range s.Queues {
-		if depth > slackShare*l.queues[name]+slackQueue {
+		if depth > queueShare*l.queues[name]+slackQueue {
 			return false
 		}
 	}
 	return true
 }
 
-// settled is how many seconds it took until all was as before, and after how many more
-// seconds it was not; -1: it never was.
+// settled is the first second, from 1, in which all was as before and stayed so for a
+// while, and how many seconds after that it was not; -1: it never was.
 func settled(l level, samples []Sample) (seconds, swung int) {
 	row := 0
 	for i := range samples {
@@ -70,7 +71,7 @@ func settled(l level, samples []Sample) (seconds, swung int) {
 				swung++
 			}
 		}
-		return i + 1 - calm, swung
+		return i + 2 - calm, swung
 	}
 	return -1, 0
 }
