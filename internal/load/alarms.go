@@ -117,7 +117,7 @@ func (al *alarms) told(key string, n notification) {
 	}
 	al.keys[key] = struct{}{}
 	al.heard = al.run.now()
-	s := al.checks[n.Node+"/"+n.Check]
+	s := al.checks[ownName(n.Node)+"/"+n.Check]
 	if s == nil || n.Namespace != Namespace {
 		if al.strangers++; al.strangers == 1 {
 			al.stranger = n.Namespace + "/" + n.Node + "/" + n.Check
@@ -136,7 +136,7 @@ func (al *alarms) told(key string, n notification) {
 func (al *alarms) event(e *v1.Event) {
 	al.mu.Lock()
 	defer al.mu.Unlock()
-	m := al.machines[e.Node]
+	m := al.machines[ownName(e.Node)]
 	if m == nil || e.Check != model.KeepaliveCheckName {
 		return
 	}
@@ -202,7 +202,7 @@ func (al *alarms) missed(ctx context.Context) error {
 			return err
 		}
 		for i := range page.Items {
-			seen[page.Items[i].Node] = true
+			seen[ownName(page.Items[i].Node)] = true
 			al.event(&page.Items[i])
 		}
 		if filter.After = page.Next; filter.After == "" {

@@ -3,9 +3,9 @@ package load
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -119,16 +119,21 @@ type renames struct {
 	why           string // the last failure
 }
 
+// renamedEnd is the end of a name that the run gave to a node.
+const renamedEnd = "-renamed"
+
+// ownName is a node's name without it.
+func ownName(name string) string { return strings.TrimSuffix(name, renamedEnd) }
+
 // rename gives a node another name, or its old one again. It is the API that does it; the
 // machine's session begins anew.
 func (r *run) rename(ctx context.Context, a *agent) {
 	a.mu.Lock()
 	from := a.name
 	a.mu.Unlock()
-	old := MemberName(a.class.spec.Name, a.index)
-	to := old
-	if from == old {
-		to = fmt.Sprintf("%s-renamed", old)
+	to := ownName(from)
+	if from == to {
+		to += renamedEnd
 	}
 	_, err := r.cfg.API.RenameNode(ctx, Namespace, from, v1.NodeRename{To: to})
 	r.mu.Lock()

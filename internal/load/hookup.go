@@ -93,7 +93,7 @@ func (al *alarms) inherit(ctx context.Context, names map[string]string) error {
 				return fmt.Errorf("read the problems of check %s: %w", name, err)
 			}
 			for i := range page.Items {
-				if w := al.checks[page.Items[i].Node+"/"+name]; w != nil {
+				if w := al.checks[ownName(page.Items[i].Node)+"/"+name]; w != nil {
 					w.unclear = true
 				}
 			}
@@ -225,7 +225,10 @@ func (al *alarms) judge(d *drama) (missing int) {
 			if b.machines {
 				_, timeout := a.class.spec.Keepalive.Effective()
 				b.timeout = int64(timeout)
-				b.states = append(b.states, &al.machines[a.name].witness)
+				a.mu.Lock()
+				m := al.machines[ownName(a.name)]
+				a.mu.Unlock()
+				b.states = append(b.states, &m.witness)
 				continue
 			}
 			for _, c := range x.checks {
