@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/subject"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -80,6 +82,31 @@ func TestSubject(t *testing.T) {
 	}
 	if err := s.Kill(t.Context()); err == nil {
 		t.Error("it was started after its end")
+	}
+}
+
+// System calls are counted by kind, and the server goes on.
+func TestSubjectSystemCalls(t *testing.T) {
+	t.Parallel()
+	testenv.Program(t, "strace", "strace")
+	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	calls, err := s.SystemCalls(t.Context(), 1)
+	if err != nil && strings.Contains(err.Error(), "not permitted") {
+		testenv.LeftOut(t, "strace may not look at another process here", "sudo make check")
+	}
+	share := 0.0
+	for _, c := range calls {
+		share += c.Share
+	}
+	if err != nil || len(calls) == 0 || calls[0].Count == 0 || share < 0.9 || share > 1.1 {
+		t.Errorf("%+v, %v", calls, err)
+	}
+	if _, err := s.API.NodeStates(t.Context(), v1.NodeFilter{Limit: 1}); err != nil {
+		t.Errorf("the server afterwards: %v", err)
 	}
 }
 

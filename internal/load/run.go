@@ -250,13 +250,26 @@ func (r *run) deal(interval time.Duration) {
 	}
 }
 
+// houseEvery is how often the house is kept: at least twice in the shortest time in which
+// a node must be heard of.
+func (r *run) houseEvery() time.Duration {
+	every := 5 * time.Second
+	for i := range r.cfg.Scenario.Agents {
+		if k := r.cfg.Scenario.Agents[i].Keepalive; k != nil && k.Interval > 0 {
+			every = min(every, time.Duration(k.Interval)/2)
+		}
+	}
+	return every
+}
+
 // keepHouse ticks the sessions and sends keepalives.
 func (r *run) keepHouse(ctx context.Context) {
+	every := r.houseEvery()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(5 * time.Second):
+		case <-time.After(every):
 		}
 		now := r.now()
 		for _, a := range r.agents {
