@@ -145,5 +145,6 @@ func restored(cfg *config.Server, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "%s begins a life of its own, incarnation %016x; start the server\n", cfg.Data, life.ID)
+	fmt.Fprintln(out, "machines that joined after the copy was made ask by themselves to be let in again: muster node list --pending; muster node accept --all-returning")
 	return nil
 }
