@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -195,3 +196,11 @@ func NodeUID(seed uint64, i int) uuid.UUID {
 
 // NodeName is the name of simulated node i.
 func NodeName(i int) string { return fmt.Sprintf("load-%05d", i) }
+
+// anyTLS says whether agents of some class speak TLS.
+func (c Config) anyTLS() bool {
+	if c.Scenario == nil {
+		return c.TLS != nil
+	}
+	return slices.ContainsFunc(c.Scenario.Agents, func(c scenario.Class) bool { return c.TLS })
+}

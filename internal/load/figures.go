@@ -21,7 +21,8 @@ func (rep *Report) connected(r *run, idle usage) {
 	rep.Goroutines = float64(runtime.NumGoroutine()) / float64(r.cfg.Agents)
 	if ready.server.same(idle.server) {
 		rep.ConnectCPU = (ready.server.cpu - idle.server.cpu).Seconds()
-		rep.SessionBytes = each(idle.server, ready.server)
+		// A server that had much to give back shrinks while few agents come: that says nothing of them.
+		rep.SessionBytes = max(0, each(idle.server, ready.server))
 	}
 }
 

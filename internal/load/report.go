@@ -152,7 +152,7 @@ func newReport(c Config) *Report {
 	v := version.Get()
 	r.Version, r.Commit, r.Dirty = v.Version, v.Commit, v.Dirty
 	r.Plan = Plan{Agents: c.Agents, Fleet: c.Fleet, Checks: c.Checks, Interval: c.Interval.Seconds(), Offered: c.Rate, PerFrame: c.PerFrame,
-		Linger: ms(c.Linger), Output: c.Output, Changes: c.Changes, Duration: c.Duration.Seconds(), TLS: c.TLS != nil, Storm: c.Storm, Seed: c.Seed}
+		Linger: ms(c.Linger), Output: c.Output, Changes: c.Changes, Duration: c.Duration.Seconds(), TLS: c.anyTLS(), Storm: c.Storm, Seed: c.Seed}
 	if !c.isShort {
 		r.Scenario = c.Scenario
 	}

@@ -55,7 +55,11 @@ func (rep *Report) Text() string {
 	}
 	if rep.Server.RSS > 0 {
 		line("server", "%s", use(rep.Server))
-		line("session", "%.1f kB resident per agent before any result, %.2f ms of server CPU to connect", rep.SessionBytes/1000, 1000*rep.ConnectCPU/float64(p.Agents))
+		resident := ""
+		if rep.SessionBytes > 0 {
+			resident = fmt.Sprintf("%.1f kB resident per agent before any result, ", rep.SessionBytes/1000)
+		}
+		line("session", "%s%.2f ms of server CPU to connect", resident, 1000*rep.ConnectCPU/float64(p.Agents))
 	}
 	if rep.StateBytes > 0 {
 		line("event states", "%d, %.0f bytes resident each", rep.States, rep.StateBytes)
