@@ -12,6 +12,9 @@
 // says so. A ledger holds sent = acknowledged + refused, and what was acknowledged is
 // compared with the view.
 //
+// Systems other than Muster are played against by RunTarget (targetrun.go), through the
+// Target that their folder implements: internal/load/sensu is one.
+//
 // Config's flat fields are the short form of a scenario with one class (short.go); nothing
 // else knows them apart.
 //

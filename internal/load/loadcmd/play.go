@@ -34,7 +34,10 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.preflight(cmd, sc, say); err != nil {
+	against := o.against
+	if sc.Target == "sensu" {
+		against = o.againstSensu
+	} else if err := o.preflight(cmd, sc, say); err != nil {
 		return err
 	}
 	path := o.out
@@ -45,7 +48,7 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	if err != nil {
 		return err
 	}
-	rep, err := o.against(ctx, cmd, sc, kept, say)
+	rep, err := against(ctx, cmd, sc, kept, say)
 	if rep == nil {
 		kept.Discard()
 		return err
@@ -75,6 +78,13 @@ func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Sce
 			return nil, model.Errorf(model.Invalid, "--scale %g: want more than 0 and at most 1000", o.scale)
 		}
 		sc = sc.Scaled(o.scale)
+	}
+	switch o.target {
+	case "":
+	case "muster", "sensu":
+		sc.Target = o.target
+	default:
+		return nil, model.Errorf(model.Invalid, "--target %q: want muster or sensu", o.target)
 	}
 	if cmd.Flags().Changed("seed") {
 		sc.Seed = o.config.Seed

@@ -22,6 +22,8 @@ type options struct {
 	binary     string
 	flags      []string // of the server
 	plain      string
+	target     string
+	sensu      sensuFlags
 	pid        string
 	data       string
 	identities string
@@ -50,6 +52,7 @@ objective was missed; 21 something was lost, came twice, or an alert was wrong.`
 		Example: "  muster load run sensu-4000x40x5s --quick\n" +
 			"  muster load run my-fleet.yaml --server-flag=--snapshot-cycle=30s --out /tmp/mine\n" +
 			"  muster load run my-fleet.yaml --server muster.example.org:8443 --admin http://127.0.0.1:8444\n" +
+			"  muster load run sensu-4000x8x5s --scale 0.05 --target sensu --server ws://127.0.0.1:8081\n" +
 			"  muster load run --server 127.0.0.1:8443 --tls --data DIR --agents 2000 --checks 40 --interval 5s",
 		Args:          cobra.MaximumNArgs(1),
 		SilenceUsage:  true,
@@ -89,6 +92,8 @@ func (o *options) ofScenario(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.flags, "server-flag", nil, "a word for the server that is started, such as --snapshot-cycle=30s; may be repeated")
 	f.StringVar(&o.plain, "server-plain", "", "with --server: its listener without TLS; else every agent connects with TLS")
 	f.StringVar(&o.identities, "identities", "muster-load/identities", "with --server: folder for keys and certificates of the agents")
+	f.StringVar(&o.target, "target", "", "what is loaded instead of what the scenario says: muster or sensu")
+	o.sensu.add(f)
 	f.BoolVar(&o.syscalls, "syscalls", false, "count the server's system calls by kind for some seconds (strace), which slows it down")
 	f.StringVar(&o.listen, "listen-loader", "", "an address for this program's own /metrics and /debug/pprof, such as 127.0.0.1:0")
 }
@@ -113,7 +118,7 @@ func (o *options) ofBoth(f *pflag.FlagSet) {
 
 // fits refuses flags of the other form.
 func (o *options) fits(f *pflag.FlagSet, scenario bool) error {
-	wrong := []string{"quick", "scale", "server-binary", "server-flag", "server-plain", "identities", "syscalls", "listen-loader"}
+	wrong := []string{"quick", "scale", "server-binary", "server-flag", "server-plain", "identities", "target", "sensu-api", "sensu-user", "sensu-agent-user", "sensu-json", "syscalls", "listen-loader"}
 	why := "is for a scenario: give its NAME or FILE"
 	if scenario {
 		wrong, why = shapeFlags(), "is what the scenario says: leave it out, or change the file"

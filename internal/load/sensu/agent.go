@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
@@ -21,11 +22,11 @@ type Options struct {
 	Keepalive time.Duration // default 20 s
 	Warning   time.Duration // silence after which the backend warns; default 120 s
 
-	// Answer says what the n-th run (from 1) of a check returns.
-	Answer func(a *Agent, check string, n uint32) (status uint32, output string)
-	// Answered is told of each event written: when its request was issued, in whole
-	// seconds, and when the event had left. Nil: nobody asks.
-	Answered func(issued, left time.Time)
+	// Answer says what the run of a check returns that its entry has counted as sent last.
+	Answer func(a *Agent, check string, e Entry) (status uint32, output string)
+	// Answered is told of each event written; intended is when its request was issued, in
+	// whole seconds. Nil: nobody asks.
+	Answered func(load.Observed)
 
 	shared wsconn.Options
 }
@@ -38,7 +39,7 @@ func (o Options) withDefaults() *Options {
 		o.Warning = 120 * time.Second
 	}
 	if o.Answer == nil {
-		o.Answer = func(*Agent, string, uint32) (uint32, string) { return 0, "" }
+		o.Answer = func(*Agent, string, Entry) (uint32, string) { return 0, "" }
 	}
 	o.shared = wsconn.Options{Timeout: writeTimeout, Buffers: &wsconn.Buffers{}}
 	return &o
@@ -46,7 +47,8 @@ func (o Options) withDefaults() *Options {
 
 // Agent is one simulated agent.
 type Agent struct {
-	Class  int // of the scenario
+	class  int // of the scenario
+	number int // of all agents
 	o      *Options
 	entity entity
 	first  int // the backend that it tries first

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/load"
 )
 
 func start(t *testing.T, o Options, name string) *Agent {
@@ -43,8 +45,8 @@ func TestAgent(t *testing.T) {
 			b := newFake(t, speaksJSON)
 			answered := make(chan time.Duration, 10)
 			a := start(t, Options{Backends: []string{b.url()}, User: "agent", Password: "secret", Namespace: "default", Keepalive: time.Second,
-				Answer:   func(_ *Agent, check string, n uint32) (uint32, string) { return (n - 1) / 2, check + " says so" },
-				Answered: func(issued, left time.Time) { answered <- left.Sub(issued) }}, "web-00000")
+				Answer:   func(_ *Agent, check string, e Entry) (uint32, string) { return (e.Sent - 1) / 2, check + " says so" },
+				Answered: func(o load.Observed) { answered <- o.Left.Sub(o.Intended) }}, "web-00000")
 			b.eventually("registered, and two keepalives", func() bool { return b.alive["web-00000"] >= 2 })
 			disk := fakeCheck{Metadata: fakeMeta{"disk", "default"}, Command: "true", Interval: 10, Subscriptions: []string{"web"}, Publish: true, Env: []string{"A=1"}}
 			now := time.Now().Unix()

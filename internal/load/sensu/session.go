@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -160,7 +161,7 @@ func (s *session) ping() {
 
 // answer runs a check, which takes no time, and sends what came of it.
 func (s *session) answer(r *request) error {
-	a := s.agent
+	a, due := s.agent, time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	key := r.key()
@@ -175,13 +176,13 @@ func (s *session) answer(r *request) error {
 	entry.Sent++
 	e := s.event(key)
 	e.check, e.issued, e.executed = r.check, r.issued, e.timestamp
-	e.status, e.output = a.o.Answer(a, key, entry.Sent)
+	e.status, e.output = a.o.Answer(a, key, *entry)
 	if err := s.write(typeEvent, e); err != nil {
 		return model.Errorf(model.Unavailable, "send the result of %s: %w", key, err)
 	}
 	entry.wrote(e.executed, e.status)
 	if a.o.Answered != nil {
-		a.o.Answered(time.Unix(r.issued, 0), time.Now())
+		a.o.Answered(load.Observed{Intended: time.Unix(r.issued, 0), Due: due, Left: time.Now()})
 	}
 	return nil
 }

@@ -1,0 +1,191 @@
+package sensu
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Target is a Sensu Go backend, or a cluster of them, that a scenario is played against.
+type Target struct {
+	sc       *scenario.Scenario
+	options  Options
+	api      *API
+	agents   []*Agent
+	checks   map[string]spoken // by name
+	baseline map[state]held    // of our checks, when the run began
+}
+
+// spoken is what a check says.
+type spoken struct {
+	class, number int // of the scenario; in its class
+	says          load.Generator
+}
+
+// New makes the target of a scenario. Options.Answer and Answered are the run's.
+func New(sc *scenario.Scenario, o Options, api *API) (*Target, error) {
+	t := &Target{sc: sc, options: o, api: api, checks: map[string]spoken{}}
+	for c := range sc.Agents {
+		n := 0
+		for k := range sc.Agents[c].Checks {
+			check := &sc.Agents[c].Checks[k]
+			if d := time.Duration(check.Interval); d%time.Second != 0 {
+				return nil, model.Errorf(model.Unsupported, "check %s of class %s: an interval of %s: Sensu has whole seconds", check.Name, sc.Agents[c].Name, d)
+			}
+			for i := range max(1, check.Count) {
+				t.checks[load.CheckName(sc.Agents[c].Name, check.Name, i)] = spoken{c, n, load.NewGenerator(sc, c, k)}
+				n++
+			}
+		}
+	}
+	return t, nil
+}
+
+// Name is the system's.
+func (t *Target) Name() string { return "sensu" }
+
+// subscription is what the agents of a class listen to.
+func subscription(class string) string { return "load-" + class }
+
+// Prepare makes the scenario's checks, and reads what the backend holds of them already:
+// a second run goes on where the first one ended.
+func (t *Target) Prepare(ctx context.Context) (string, error) {
+	version, err := t.api.version(ctx)
+	if err != nil {
+		return "", err
+	}
+	if t.baseline, err = t.held(ctx); err != nil {
+		return "", err
+	}
+	for c := range t.sc.Agents {
+		class := &t.sc.Agents[c]
+		for k := range class.Checks {
+			check := &class.Checks[k]
+			for i := range max(1, check.Count) {
+				spec := map[string]any{
+					"metadata": jsonMeta{Name: load.CheckName(class.Name, check.Name, i), Namespace: t.options.Namespace},
+					"command":  "true", "interval": int(time.Duration(check.Interval) / time.Second), "ttl": int(time.Duration(check.TTL) / time.Second),
+					"subscriptions": []string{subscription(class.Name)}, "publish": true, "handlers": []string{},
+				}
+				if err := t.api.put(ctx, "checks/"+load.CheckName(class.Name, check.Name, i), spec); err != nil {
+					return "", err
+				}
+			}
+		}
+	}
+	return version, nil
+}
+
+// Agents are the scenario's.
+func (t *Target) Agents(observe func(load.Observed)) []load.TargetAgent {
+	o := t.options
+	o.Answer, o.Answered = t.answer, observe
+	shared := o.withDefaults()
+	var list []load.TargetAgent
+	for _, m := range load.Members(t.sc) {
+		class := &t.sc.Agents[m.Class]
+		a := newAgent(shared, entity{name: m.Name, subscriptions: []string{subscription(class.Name)}, labels: load.MemberLabels(class, m.Number)}, len(list))
+		a.class, a.number = m.Class, len(list)
+		t.agents = append(t.agents, a)
+		list = append(list, a)
+	}
+	return list
+}
+
+// answer says what a check returns on an agent.
+func (t *Target) answer(a *Agent, check string, e Entry) (uint32, string) {
+	k, ok := t.checks[check]
+	if !ok || k.class != a.class {
+		return 3, "UNKNOWN - no check of this run"
+	}
+	status := k.says.Status(a.number, k.number, nil, uint64(e.Sent), model.Status(e.Status), e.Written == 0)
+	return uint32(status), string(k.says.Output(nil, a.number, k.number, nil, uint64(e.Sent), status))
+}
+
+// Totals sums the ledgers.
+func (t *Target) Totals() (sum load.Totals) {
+	var c Counts
+	for _, a := range t.agents {
+		a.count(&c)
+	}
+	return load.Totals{Ready: c.Registered, Connected: c.Connected, Requests: c.Requests, Dropped: c.Dropped, Missed: c.Missed,
+		Sent: c.Sent, Written: c.Written, Alive: c.Keepalives, Lost: c.Lost}
+}
+
+// Compare holds the events that the API lists against the ledgers: of each entity and
+// check the time and status of the last event, and how many in a row had that status. An
+// agent that never changes its status has all of its events in that number.
+func (t *Target) Compare(ctx context.Context, differ func(load.Imbalance, string)) (states int, kept uint64, err error) {
+	now, err := t.held(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, a := range t.agents {
+		a.Each(func(check string, e Entry) {
+			if e.Written == 0 {
+				return
+			}
+			states++
+			s := state{a.Name(), check}
+			before, got := t.baseline[s], now[s]
+			want := held{e.Executed, e.Status, e.Row}
+			if e.Row == e.Written && before.occurrences > 0 && before.status == e.Status {
+				want.occurrences += before.occurrences
+			}
+			if got == want {
+				kept += uint64(e.Written)
+				return
+			}
+			fewer := min(want.occurrences-min(got.occurrences, want.occurrences), e.Row)
+			if got.executed != want.executed || got.status != want.status {
+				fewer = max(fewer, 1)
+			}
+			kept += uint64(e.Written - fewer)
+			problem := "the backend has no such event"
+			if got != (held{}) {
+				problem = fmt.Sprintf("the backend holds %s, and %s was sent", got, want)
+			}
+			differ(load.Imbalance{Name: a.Name(), CheckName: check, Number: uint64(e.Written), Kind: "not as they were sent"}, check+": "+problem)
+		})
+	}
+	return states, kept, nil
+}
+
+// Clean deletes the checks: nobody is left to run them. Entities and events stay.
+func (t *Target) Clean(ctx context.Context) error {
+	for name := range t.checks {
+		if err := t.api.remove(ctx, "checks/"+name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// state names an event.
+type state struct{ entity, check string }
+
+// held is what the backend says of the last one.
+type held struct {
+	executed    int64 // s since 1970
+	status      uint32
+	occurrences uint32 // in a row with that status
+}
+
+func (h held) String() string {
+	return fmt.Sprintf("status %d, %d in a row, the last of %d", h.status, h.occurrences, h.executed)
+}
+
+// held reads the events of the scenario's checks.
+func (t *Target) held(ctx context.Context) (map[state]held, error) {
+	list := map[state]held{}
+	err := t.api.events(ctx, func(s state, h held) {
+		if _, ours := t.checks[s.check]; ours {
+			list[s] = h
+		}
+	})
+	return list, err
+}

@@ -1,0 +1,216 @@
+package sensu
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// api is the fake's HTTP API. A check that is put is asked for from then on, of every agent
+// that has registered and listens.
+func (b *fake) api() *httptest.Server {
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /auth", func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "admin" || password != "secret" {
+			http.Error(w, `{"message":"bad credentials"}`, http.StatusUnauthorized)
+			return
+		}
+		_, _ = io.WriteString(w, `{"access_token":"T","expires_at":1,"refresh_token":"R"}`)
+	})
+	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"sensu_backend":"6.0.0"}`) })
+	mux.HandleFunc("PUT /api/core/v2/namespaces/default/checks/{name}", func(w http.ResponseWriter, r *http.Request) {
+		var c fakeCheck
+		if err := json.NewDecoder(r.Body).Decode(&c); err != nil || r.Header.Get("Authorization") != "Bearer T" || c.Metadata.Name != r.PathValue("name") {
+			b.t.Errorf("%v %+v", err, c)
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.checks[c.Metadata.Name] = c
+		all.Go(func() { b.schedule(c, done) })
+		w.WriteHeader(http.StatusCreated)
+	})
+	mux.HandleFunc("DELETE /api/core/v2/namespaces/default/checks/{name}", func(w http.ResponseWriter, r *http.Request) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.checks, r.PathValue("name"))
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("GET /api/core/v2/namespaces/default/events", func(w http.ResponseWriter, r *http.Request) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		var keys []string
+		for k := range b.kept {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		from, _ := strconv.Atoi(r.FormValue("continue"))
+		to := min(from+7, len(keys)) // pages shorter than asked for
+		list := []*fakeEvent{}
+		for _, k := range keys[from:to] {
+			list = append(list, b.kept[k])
+		}
+		if to < len(keys) {
+			w.Header().Set("Sensu-Continue", strconv.Itoa(to))
+		}
+		_ = json.NewEncoder(w).Encode(list)
+	})
+	server := httptest.NewServer(mux)
+	b.t.Cleanup(func() {
+		close(done)
+		server.Close()
+		all.Wait()
+	})
+	return server
+}
+
+func (b *fake) schedule(c fakeCheck, done chan struct{}) {
+	tick := time.NewTicker(time.Duration(c.Interval) * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case now := <-tick.C:
+			b.mu.Lock()
+			_, there := b.checks[c.Metadata.Name]
+			var list []*fakeSession
+			for _, s := range b.sessions {
+				if there && hasSubscription(s, c) {
+					list = append(list, s)
+				}
+			}
+			b.mu.Unlock()
+			for _, s := range list {
+				b.send(s, typeCheckRequest, b.request(c, now.Unix()))
+			}
+		}
+	}
+}
+
+func small(changes float64) *scenario.Scenario {
+	sc := &scenario.Scenario{Name: "small", Target: "sensu", Seed: 1,
+		Agents: []scenario.Class{
+			{Name: "web", Count: 6, Checks: []scenario.Check{{Name: "http", Count: 2, Interval: model.Duration(time.Second), Changes: changes}}},
+			{Name: "db", Count: 2, Checks: []scenario.Check{{Name: "mysql", Interval: model.Duration(time.Second), Output: scenario.Output{Like: "mysql"}}}},
+		},
+		Phases: []scenario.Phase{{Ramp: model.Duration(100 * time.Millisecond)}, {Steady: model.Duration(3 * time.Second), Warmup: model.Duration(500 * time.Millisecond)},
+			{Drain: model.Duration(2 * time.Second)}},
+	}
+	sc.Defaults()
+	return sc
+}
+
+func playOn(t *testing.T, b *fake, api *API, sc *scenario.Scenario) (*load.Report, error) {
+	t.Helper()
+	target, err := New(sc, Options{Backends: []string{b.url()}, User: "agent", Password: "secret", Namespace: "default"}, api)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return load.RunTarget(t.Context(), load.Config{Scenario: sc, MaxLag: time.Minute}, target)
+}
+
+// A scenario is played twice against the same backend: all that was sent is there, also
+// where statuses change, and the checks are gone afterwards.
+func TestScenario(t *testing.T) {
+	t.Parallel()
+	b := newFake(t, false)
+	api := &API{URL: b.api().URL, User: "admin", Password: "secret", Namespace: "default", Client: http.DefaultClient}
+	for _, changes := range []float64{0, 0.3} {
+		rep, err := playOn(t, b, api, small(changes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := rep.Balance
+		if !rep.OK() || l.Compared != 14 || l.Sent < 14 || l.Sent != l.Acknowledged || l.Imbalances > 0 {
+			t.Errorf("%v %+v", rep.Verdict, l)
+		}
+		if rep.Targeted.Version != "6.0.0" || rep.Targeted.Requests < l.Sent || rep.Results == 0 || rep.Latency.Max == 0 || len(rep.Samples) < 3 || rep.Plan.Agents != 8 {
+			t.Errorf("%+v %+v", rep.Targeted, rep)
+		}
+		if len(b.checks) > 0 {
+			t.Errorf("left behind: %v", b.checks)
+		}
+	}
+}
+
+// Backends that lose an event are found out: the last one of a state, or any before it.
+func TestLoss(t *testing.T) {
+	for name, which := range map[string]int{"first": 1, "second": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newFake(t, false)
+			seen := 0
+			b.lose = func(e *fakeEvent) bool {
+				if e.Entity.Metadata.Name != "web-00003" || e.Check.Metadata.Name != "web-http-001" {
+					return false
+				}
+				seen++
+				return seen == which
+			}
+			api := &API{URL: b.api().URL, User: "admin", Password: "secret", Namespace: "default", Client: http.DefaultClient}
+			rep, err := playOn(t, b, api, small(0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := rep.Balance
+			if rep.OK() || l.Differ != 1 || l.Missing != 1 || !strings.Contains(strings.Join(rep.Verdict, " "), "node web-00003") || l.Examples[0].CheckName != "web-http-001" {
+				t.Errorf("%v %+v", rep.Verdict, l)
+			}
+		})
+	}
+}
+
+// What this target cannot play is said before anything is done.
+func TestCannotBePlayed(t *testing.T) {
+	t.Parallel()
+	for _, change := range []func(*scenario.Scenario){
+		func(s *scenario.Scenario) { s.Faults = []scenario.Fault{{Server: "kill"}} },
+		func(s *scenario.Scenario) { s.Phases[1].Rate = 1.2 },
+		func(s *scenario.Scenario) { s.Agents[0].Churn.Reconnects = "1%/min" },
+	} {
+		sc := small(0)
+		change(sc)
+		if err := load.TargetPlays(sc); model.ClassOf(err) != model.Unsupported {
+			t.Errorf("%v", err)
+		}
+	}
+	sc := small(0)
+	sc.Agents[0].Checks[0].Interval = model.Duration(1500 * time.Millisecond)
+	if _, err := New(sc, Options{}, nil); model.ClassOf(err) != model.Unsupported {
+		t.Errorf("%v", err)
+	}
+	b := newFake(t, false)
+	api := &API{URL: b.api().URL, User: "admin", Password: "guessed", Namespace: "default", Client: http.DefaultClient}
+	if _, err := playOn(t, b, api, small(0)); model.ClassOf(err) != model.Unauthenticated {
+		t.Errorf("%v", err)
+	}
+}
+
+type answering []byte
+
+func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(a)), Header: http.Header{}}, nil
+}
+
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte(`[{"entity":{"metadata":{"name":"a"}},"check":{"metadata":{"name":"b"},"executed":5,"status":1,"occurrences":3}}]`))
+	f.Add([]byte(`{"access_token":"T"}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		c := &API{URL: "http://127.0.0.1", token: "T", taken: time.Now(), Client: &http.Client{Transport: answering(body)}}
+		_ = c.events(t.Context(), func(state, held) {})
+	})
+}

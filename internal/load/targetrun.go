@@ -1,0 +1,309 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// RunTarget plays a scenario's ramp, steady phases and drain against another system, and
+// compares what that holds with what its agents sent.
+//
+// Of the configuration, Scenario, Goals, MaxLag, ServerPID, Second and Progress count.
+func RunTarget(ctx context.Context, c Config, t Target) (rep *Report, err error) {
+	c, err = c.ofTarget()
+	if err != nil {
+		return nil, err
+	}
+	r := &targetRun{cfg: c, target: t, rep: newReport(c), second: newTally(), part: newTally()}
+	r.rep.Targeted = &Targeted{Name: t.Name()}
+	if r.rep.Targeted.Version, err = t.Prepare(ctx); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if bad := t.Clean(context.WithoutCancel(ctx)); err == nil && bad != nil {
+			rep, err = nil, bad
+		}
+	}()
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	r.began = time.Now()
+	r.rep.idle = r.usage()
+	agents := t.Agents(r.observe)
+	if err := r.ramp(running, &all, agents); err != nil {
+		return nil, err
+	}
+	for i := range c.Scenario.Phases {
+		if p := &c.Scenario.Phases[i]; p.Measured() {
+			if err := r.steady(ctx, p); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, a := range agents {
+		a.Rest()
+	}
+	if err := r.settle(ctx); err != nil {
+		return nil, err
+	}
+	r.finish()
+	return r.rep, nil
+}
+
+// ofTarget fills in what the flat fields of a Muster run say otherwise.
+func (c Config) ofTarget() (Config, error) {
+	sc := c.Scenario
+	if err := TargetPlays(sc); err != nil {
+		return c, err
+	}
+	c.Agents, c.Fleet, c.Rate, c.Drain = sc.Nodes(""), sc.Nodes(""), sc.Rate(), 30*time.Second
+	for _, p := range sc.Phases {
+		if p.Drain != 0 {
+			c.Drain = time.Duration(p.Drain)
+		}
+	}
+	c.Checks, c.Duration = sc.States()/max(1, c.Agents), sc.Measured()
+	if c.MaxLag == 0 {
+		c.MaxLag = 50 * time.Millisecond
+	}
+	for _, name := range slices.Sorted(maps.Keys(sc.Objectives)) {
+		f, ok := scenario.FigureOf(name)
+		if !ok || !slices.Contains(targetGoals(), name) {
+			continue
+		}
+		want, err := sc.Objectives[name].In(f.Unit)
+		if err != nil {
+			return c, model.Errorf(model.Invalid, "objective %s: %v", name, err).WithHint("muster load lint")
+		}
+		c.Goals = append(c.Goals, Goal{Name: name, Want: want})
+	}
+	return c, nil
+}
+
+// targetRun is a run's state. The lock guards the tallies.
+type targetRun struct {
+	cfg    Config
+	target Target
+	rep    *Report
+	began  time.Time
+	zero   time.Time // of the measurement
+	sum    *tally
+	used   gained
+	states int
+	before Totals // at the last sample
+	last   usage
+
+	mu     sync.Mutex
+	second *tally
+	part   *tally
+}
+
+func (r *targetRun) usage() usage {
+	u := usage{at: time.Since(r.began), loader: readProcess(0), busy: busyTime()}
+	if r.cfg.ServerPID != nil {
+		if pid := r.cfg.ServerPID(); pid > 0 {
+			u.server = readProcess(pid)
+		}
+	}
+	return u
+}
+
+func (r *targetRun) observe(o Observed) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range [...]*tally{r.second, r.part} {
+		t.results++
+		t.acked++
+		t.frames++
+		record(t.whole, int64(o.Left.Sub(o.Intended)), 1)
+		record(t.lag, int64(o.Left.Sub(o.Due)), 1)
+	}
+	record(r.part.batches, 1000, 1) // one result is one frame: record takes ns for µs
+}
+
+// take begins a tally anew and returns what it held.
+func (r *targetRun) take(t **tally) *tally {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := *t
+	*t = newTally()
+	return old
+}
+
+// ramp starts the agents evenly, and waits until the system has made all of them work.
+func (r *targetRun) ramp(ctx context.Context, all *sync.WaitGroup, agents []TargetAgent) error {
+	length := time.Duration(len(agents)) * time.Second / 500
+	for _, p := range r.cfg.Scenario.Phases {
+		if p.Ramp > 0 {
+			length = time.Duration(p.Ramp)
+		}
+	}
+	for i, a := range agents {
+		if err := wait(ctx, time.Until(r.began.Add(length*time.Duration(i)/time.Duration(len(agents))))); err != nil {
+			return err
+		}
+		all.Go(func() { a.Run(ctx) })
+	}
+	r.rep.ConnectSeconds = time.Since(r.began).Seconds()
+	patience := 5 * time.Minute // a backend takes that long for a thousand that come at once
+	for idle, ready := time.Now(), 0; ; {
+		now := r.target.Totals().Ready
+		if now == len(agents) {
+			break
+		}
+		if now > ready {
+			idle, ready = time.Now(), now
+		}
+		if time.Since(idle) > patience || time.Since(idle) > 30*time.Second && ready == 0 {
+			why := "no answer"
+			for _, a := range agents {
+				if err := a.Trouble(); err != nil {
+					why = err.Error()
+				}
+			}
+			return model.Errorf(model.Unavailable, "%d of %d agents are registered; the others: %s", ready, len(agents), why)
+		}
+		if err := wait(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	r.rep.ReadySeconds = time.Since(r.began).Seconds()
+	r.rep.ready = r.usage()
+	r.rep.AgentBytes = float64(r.rep.ready.loader.rss-r.rep.idle.loader.rss) / float64(len(agents))
+	r.rep.Phases = append(r.rep.Phases, Played{Name: kindRamp, Kind: kindRamp, From: -r.rep.ReadySeconds})
+	return nil
+}
+
+// steady measures one phase, after its warm-up.
+func (r *targetRun) steady(ctx context.Context, p *scenario.Phase) error {
+	if r.last.at == 0 {
+		r.last, r.before = r.usage(), r.target.Totals()
+	}
+	begin := time.Now().Add(time.Duration(p.Warmup))
+	if r.zero.IsZero() {
+		r.zero, r.sum = begin, newTally()
+	}
+	if err := r.until(ctx, begin); err != nil {
+		return err
+	}
+	r.take(&r.part)
+	first := r.usage()
+	if err := r.until(ctx, begin.Add(time.Duration(p.Length())-time.Duration(p.Warmup))); err != nil {
+		return err
+	}
+	t, last := r.take(&r.part), r.usage()
+	var g gained
+	g.add(first, last)
+	r.used.add(first, last)
+	r.sum.merge(t)
+	r.rep.measured += g.length
+	played := Played{Name: p.Name, Kind: p.Kind(), From: begin.Sub(r.zero).Seconds(), To: time.Since(r.zero).Seconds(), Rate: 1,
+		Offered: r.cfg.Rate, Acknowledged: float64(t.acked) / g.length.Seconds(), Latency: latency(t.whole), Lag: latency(t.lag)}
+	if played.Name == "" {
+		played.Name = played.Kind
+	}
+	played.Server, played.Loader = g.usages(t.results)
+	r.rep.Phases = append(r.rep.Phases, played)
+	return nil
+}
+
+// until samples every second until an instant.
+func (r *targetRun) until(ctx context.Context, end time.Time) error {
+	for left := time.Until(end); left > 0; left = time.Until(end) {
+		if err := wait(ctx, min(left, time.Second)); err != nil {
+			return err
+		}
+		r.sample()
+	}
+	return nil
+}
+
+func (r *targetRun) sample() {
+	u, now, t := r.usage(), r.target.Totals(), r.take(&r.second)
+	span := u.at - r.last.at
+	l := latency(t.whole)
+	s := Sample{Second: int(time.Since(r.zero) / time.Second), Sent: now.Sent - r.before.Sent, Acked: now.Written - r.before.Written, Connected: now.Connected,
+		ServerCPU: u.server.cores(r.last.server, span), LoaderCPU: u.loader.cores(r.last.loader, span), ServerRSS: u.server.rss, LoaderRSS: u.loader.rss,
+		Offered: uint64(r.cfg.Rate * span.Seconds()), Latency: &l, Lag: float64(t.lag.ValueAtQuantile(99)) / 1000}
+	r.last, r.before = u, now
+	r.rep.Samples = append(r.rep.Samples, s)
+	if r.cfg.Second != nil {
+		r.cfg.Second(time.Now().Add(-span), t.whole)
+	}
+	if r.cfg.Progress != nil {
+		r.cfg.Progress(s)
+	}
+}
+
+// settle compares until the system holds what was sent, or the drain is over.
+func (r *targetRun) settle(ctx context.Context) error {
+	end := time.Now().Add(r.cfg.Drain)
+	for {
+		b := &Balance{}
+		states, kept, err := r.target.Compare(ctx, func(i Imbalance, problem string) {
+			b.Differ++
+			b.add(i, "%s", problem)
+		})
+		if err != nil {
+			return fmt.Errorf("ask what %s holds: %w", r.target.Name(), err)
+		}
+		t := r.target.Totals()
+		b.Sent, b.Acknowledged, b.Compared, b.Unsure = t.Sent, kept, states, t.Sent-t.Written
+		b.Missing = t.Written - min(kept, t.Written)
+		r.rep.Balance, r.rep.Targeted.Totals, r.rep.States = b, t, uint64(states)
+		if b.OK() || time.Now().After(end) {
+			return nil
+		}
+		if err := wait(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// finish fills in the figures and the verdict.
+func (r *targetRun) finish() {
+	rep := r.rep
+	rep.Phases = append(rep.Phases, Played{Name: kindDrain, Kind: kindDrain, From: rep.Phases[len(rep.Phases)-1].To, To: time.Since(r.zero).Seconds()})
+	rep.finish(r.cfg, r.sum, &r.used)
+	t := rep.Targeted
+	rep.Label = append(rep.Label, fmt.Sprintf("target: %s %s", t.Name, t.Version),
+		"nothing is acknowledged: latency is from a request's time of issue, in whole seconds, until its result had left")
+	rep.Valid = rep.Lag.P99 <= ms(r.cfg.MaxLag)
+	if !rep.Valid {
+		rep.Verdict = append(rep.Verdict, fmt.Sprintf("invalid: answers took %.1f ms (p99) to leave, allowed %.0f ms: the loader fell behind, or %s did not take them", rep.Lag.P99, ms(r.cfg.MaxLag), t.Name))
+	}
+	rep.Verdict = append(rep.Verdict, rep.Balance.sentences()...)
+	if t.Missed > 0 {
+		rep.Verdict = append(rep.Verdict, fmt.Sprintf("%d requests of %d did not come in their interval", t.Missed, t.Missed+t.Requests))
+	}
+	if t.Lost > 0 {
+		rep.Verdict = append(rep.Verdict, fmt.Sprintf("%d connections were lost", t.Lost))
+	}
+	rep.Goals = r.cfg.judge(rep)
+	for _, g := range rep.Goals {
+		if !g.Met {
+			rep.Verdict = append(rep.Verdict, fmt.Sprintf("short: %s", g))
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
