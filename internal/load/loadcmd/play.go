@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/folder"
@@ -102,6 +103,7 @@ func (o *options) ofBothForms() load.Config {
 // preflight looks before anything is started.
 func (o *options) preflight(cmd *cobra.Command, sc *scenario.Scenario, say func(string, ...any)) error {
 	c := o.ofBothForms()
+	c.API = &client.Client{} // there is one when it is played
 	c.Scenario, c.TLS = sc, func(uuid.UUID) (*tls.Config, error) { return nil, errors.New("nobody connects yet") }
 	if !cmd.Flags().Changed("server") {
 		c.Server, c.Data, c.Control = "127.0.0.1:1", os.TempDir(), &subject.Subject{}

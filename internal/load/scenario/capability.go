@@ -28,6 +28,7 @@ func Capabilities() []Capability {
 		exists("churn", "reconnects, restarts, machines offline that send what they spooled"),
 		exists("faults", "machines that die, cut connections, failing checks, frames that are refused"),
 		exists("restart", "the server restarted, killed or stopped while results flow"),
+		exists("renames", "machines renamed while results flow"),
 		exists("intent", "checks and groups made, changed and deleted while results flow"),
 		exists("operators", "people who list, watch and apply while results flow"),
 		waits("values", "measured values", "the metrics pipeline"),
@@ -38,7 +39,7 @@ func Capabilities() []Capability {
 		waits("round-robin", "checks that one of many agents runs in turn", "events about what is no machine"),
 		waits("stream-handler", "handlers that hold connections open and stream events", "streaming handlers"),
 		waits("fleet-of-servers", "agents shared out between several servers", "several servers for one fleet"),
-		waits("renames", "machines renamed while results flow", "a later load tester"),
+		waits("shared-connections", "several agents on one connection", "a protocol that allows it"),
 		waits("stage", "one stage driven alone", "a later load tester (until then: bench/stages.sh)"),
 		waits("target-zabbix", "a Zabbix server as target", "a later load tester"),
 		waits("target-prometheus", "a receiver of remote write as target", "a later load tester"),
@@ -66,6 +67,7 @@ func (s *Scenario) Requires() []string {
 	for _, c := range s.Agents {
 		need("results", len(c.Checks) > 0)
 		need("tls", c.TLS)
+		need("shared-connections", c.Share > 1)
 		need("values", len(c.Values) > 0)
 		need("policies", len(c.Policies) > 0)
 		need("inventories", c.Inventory > 0)

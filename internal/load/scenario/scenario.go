@@ -45,7 +45,7 @@ type Class struct {
 	TLS       bool              `json:"tls,omitempty"`       // mutual TLS; without: the plain listener, on loopback
 	Linger    model.Duration    `json:"linger,omitempty"`    // how long a result may wait for company; default 500ms
 	PerFrame  int               `json:"perFrame,omitempty"`  // results that fill a frame; 0: only the linger does
-	Share     int               `json:"share,omitempty"`     // agents that share one connection, labelled in the report; 0 and 1: each its own
+	Share     int               `json:"share,omitempty"`     // agents that share one connection, needs shared-connections; 0 and 1: each its own
 	Inventory model.Size        `json:"inventory,omitempty"` // of each machine; needs inventories
 	Checks    []Check           `json:"checks,omitempty"`
 	Values    []Values          `json:"values,omitempty"`    // needs values
@@ -92,7 +92,7 @@ type Policy struct {
 type Churn struct {
 	Reconnects Rate           `json:"reconnects,omitempty"` // connections cut, opened again at once
 	Restarts   Rate           `json:"restarts,omitempty"`   // machines that boot: new session, new boot id
-	Renames    Rate           `json:"renames,omitempty"`
+	Renames    Rate           `json:"renames,omitempty"`    // nodes that get another name, or theirs again
 	Offline    Rate           `json:"offline,omitempty"`    // machines that lose the network …
 	OfflineFor model.Duration `json:"offlineFor,omitempty"` // … for so long, and then send what they spooled
 }
