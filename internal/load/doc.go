@@ -21,10 +21,13 @@
 // Goroutines: one reader per agent (reconnecting by itself), a few senders that share the
 // agents out between them, one housekeeper, one that watches (watch.go) and one beside it
 // that reads the server's metrics, one that plays faults and churn (script.go), one that
-// asks for pages (pages.go). Locks, in order: reform, agent, then book or breaches. Bounded: the
-// agents' spools (Config.Spool).
+// asks for pages (pages.go), an HTTP server and a watch that hear alerts (alarms.go). Locks, in
+// order: reform, drama, alarms, agent, then book, breaches or witness. Bounded: the agents' spools
+// (Config.Spool).
 //
 // Start reading at run.go, then sender.go, agent.go and spool.go; what goes wrong on
 // purpose is script.go, what it does to a machine life.go; what a run shows is report.go,
 // what each phase of it came to phases.go, what it should show goal.go.
+// The ledger is ledger.go, balance.go and comparison.go; servers that lie to it are in spine's
+// tests. Which alerts a fault must bring about is hookup.go and witness.go.
 package load
