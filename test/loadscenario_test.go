@@ -71,7 +71,7 @@ func TestLoadScenario(t *testing.T) {
 	file := tinyFleet(t, "objectives: {beyond-p99: 60s}\n")
 	env := []string{"TMPDIR=" + temp, "MUSTER_DATA=" + filepath.Join(dir, "not-this")} // of a server that runs here
 	ran := harness.Run(t, env, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB", "--listen-loader", "127.0.0.1:0")
-	if ran.Code != 0 || !strings.Contains(ran.Out, "nothing lost, nothing twice") || !strings.HasSuffix(ran.Out, "report: "+out+"\n") ||
+	if ran.Code != 0 || !strings.HasPrefix(ran.Out, "A tiny fleet\n") || !strings.Contains(ran.Out, "nothing lost, nothing twice") || !strings.HasSuffix(ran.Out, "report: "+out+"\n") ||
 		!strings.Contains(ran.Errors, "metrics and profiles of the loader: http://127.0.0.1:") {
 		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
 	}

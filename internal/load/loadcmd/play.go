@@ -54,7 +54,7 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 		kept.Discard()
 		return err
 	}
-	fmt.Fprint(cmd.OutOrStdout(), rep.Text())
+	fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s", rep.Title, rep.Text()) // the title says the scale
 	if err != nil {
 		return err
 	}
