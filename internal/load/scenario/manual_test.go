@@ -60,6 +60,11 @@ func TestTheManualIsWhole(t *testing.T) {
 			}
 		}
 	}
+	for _, name := range []string{"proxy-checks", "round-robin", "stream-handler", "fleet-of-servers"} {
+		if _, known := capabilityOf(name); !known || !strings.Contains(text, "`"+name+"`") {
+			t.Errorf("capability %s: known %v, or not in the manual", name, known)
+		}
+	}
 	var table strings.Builder
 	for _, f := range Figures() {
 		bound := "at most"
