@@ -9,7 +9,7 @@ import (
 
 // Sample is one second of a run, for the progress line and the report.
 type Sample struct {
-	Second    int     `json:"second"` // since the measurement began; negative: warming up
+	Second    int     `json:"second"` // when it ended, since the measurement began; negative: warming up
 	Sent      uint64  `json:"sent"`   // results handed to sessions, per second
 	Acked     uint64  `json:"acked"`  // per second
 	Connected int     `json:"connected"`
@@ -57,7 +57,7 @@ func (w *watch) sample(now int64, second int) {
 		s.Phase = kindRamp
 		s.Second = -int(math.Ceil((r.ramp() - time.Duration(now)).Seconds())) - 1 // about: it is set right in the end
 	} else {
-		s.Second = int((now - r.present().zero()) / int64(time.Second))
+		s.Second = int(math.Floor(time.Duration(now - r.present().zero()).Seconds()))
 		s.Phase = r.phaseAt(r.begin.Load() + int64(second)*int64(time.Second))
 		w.latencies(&s)
 	}

@@ -78,6 +78,9 @@ func TestStepsFindTheLimit(t *testing.T) {
 	if v, ok := f.of(rep); !ok || v < 110 || v > 130 || rep.Rate > 120 {
 		t.Errorf("saturation %.1f %t, rate of what counts %.1f", v, ok, rep.Rate)
 	}
+	if !strings.Contains(rep.Text(), "results/s in the last step that held") {
+		t.Error(rep.Text())
+	}
 	// 10 s at 1 and 1.5, 10 s that broke, some seconds until that was known, 5 s at a half.
 	if after := rep.Phases[3]; after.From < 30 || after.From > 33 || after.Offered < 36 || after.Offered > 44 {
 		t.Errorf("after %+v", after)

@@ -76,10 +76,10 @@ func settled(l level, samples []Sample) (seconds, swung int) {
 	return -1, 0
 }
 
-// within are the samples of a phase.
+// within are the samples of a phase: those that ended in it.
 func within(samples []Sample, from, to float64) (list []Sample) {
 	for _, s := range samples {
-		if float64(s.Second) >= from && float64(s.Second) < to {
+		if float64(s.Second) > from && float64(s.Second) <= to {
 			list = append(list, s)
 		}
 	}

@@ -97,6 +97,11 @@ func (rep *Report) phaseLines(line func(name, format string, args ...any)) {
 		}
 		line("phase", "%s: %.0f of %.0f results/s acknowledged, p50 %.1f  p99 %.1f ms%s", p.Name, p.Acknowledged, p.Offered, p.Latency.P50, p.Latency.P99, more)
 	}
+	if f, ok := figureOf("saturation"); ok {
+		if v, reached := f.of(rep); reached {
+			line("saturation", "%.0f results/s in the last step that held", v)
+		}
+	}
 	for _, f := range rep.Faults {
 		back := ""
 		if f.Back > 0 {

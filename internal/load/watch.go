@@ -27,6 +27,10 @@ type watch struct {
 	asked int // parts that were judged as steps
 }
 
+// lookLate is how long after a second it is looked at: what was meant to be sent in it has
+// been made by then, where the generator keeps up.
+const lookLate = 50 * time.Millisecond
+
 func newWatch(r *run, rep *Report) *watch {
 	return &watch{run: r, rep: rep, meter: meter{admin: r.cfg.AdminURL}, steps: map[int]int{}, bad: map[int][]string{}}
 }
@@ -55,7 +59,7 @@ func (w *watch) watch(ctx context.Context) {
 			continue
 		}
 		if w.next == 0 {
-			w.next, w.prev = begin+int64(time.Second), r.usage()
+			w.next, w.prev = begin+int64(time.Second+lookLate), r.usage()
 		}
 		w.pass(now)
 		r.trouble.look(asking, r, &w.beside, time.Duration(now))
@@ -64,7 +68,7 @@ func (w *watch) watch(ctx context.Context) {
 			w.sample(now, w.seconds)
 			w.seconds++
 		}
-		if end := r.present().end(); now >= end && (!r.trouble.open() || now >= end+int64(r.cfg.Drain)) {
+		if end := r.present().end(); now >= end+2*int64(lookLate) && (!r.trouble.open() || now >= end+int64(r.cfg.Drain)) {
 			w.rep.Outages = r.trouble.list(time.Duration(r.present().zero()))
 			return
 		}
