@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -19,6 +20,9 @@ import (
 func RunTarget(ctx context.Context, c Config, t Target) (rep *Report, err error) {
 	c, err = c.ofTarget()
 	if err != nil {
+		return nil, err
+	}
+	if err := preflight(c); err != nil {
 		return nil, err
 	}
 	r := &targetRun{cfg: c, target: t, rep: newReport(c), second: newTally(), part: newTally()}
@@ -231,7 +235,7 @@ func (r *targetRun) sample() {
 	u, now, t := r.usage(), r.target.Totals(), r.take(&r.second)
 	span := u.at - r.last.at
 	l := latency(t.whole)
-	s := Sample{Second: int(time.Since(r.zero) / time.Second), Sent: now.Sent - r.before.Sent, Acked: now.Written - r.before.Written, Connected: now.Connected,
+	s := Sample{Second: int(math.Floor(time.Since(r.zero).Seconds())), Sent: now.Sent - r.before.Sent, Acked: now.Written - r.before.Written, Connected: now.Connected,
 		ServerCPU: u.server.cores(r.last.server, span), LoaderCPU: u.loader.cores(r.last.loader, span), ServerRSS: u.server.rss, LoaderRSS: u.loader.rss,
 		Offered: uint64(r.cfg.Rate * span.Seconds()), Latency: &l, Lag: float64(t.lag.ValueAtQuantile(99)) / 1000}
 	r.last, r.before = u, now
@@ -274,6 +278,7 @@ func (r *targetRun) finish() {
 	rep := r.rep
 	rep.Phases = append(rep.Phases, Played{Name: kindDrain, Kind: kindDrain, From: rep.Phases[len(rep.Phases)-1].To, To: time.Since(r.zero).Seconds()})
 	rep.finish(r.cfg, r.sum, &r.used)
+	rep.Calls, rep.Disk = nil, nil // they are told in terms of Muster's journal
 	t := rep.Targeted
 	rep.Label = append(rep.Label, fmt.Sprintf("target: %s %s", t.Name, t.Version),
 		"nothing is acknowledged: latency is from a request's time of issue, in whole seconds, until its result had left")

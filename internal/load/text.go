@@ -7,6 +7,9 @@ import (
 
 // Text is the summary for people.
 func (rep *Report) Text() string {
+	if rep.Targeted != nil {
+		return rep.targetText()
+	}
 	var b strings.Builder
 	p := rep.Plan
 	line := func(name, format string, args ...any) {

@@ -48,10 +48,9 @@ func (o Options) withDefaults() *Options {
 // Agent is one simulated agent.
 type Agent struct {
 	class  int // of the scenario
-	number int // of all agents
 	o      *Options
 	entity entity
-	first  int // the backend that it tries first
+	first  int // its number: which backend it tries first, and from which address
 
 	mu         sync.Mutex
 	ledger     map[string]*Entry // by request.key

@@ -44,7 +44,7 @@ func (a *Agent) open(ctx context.Context, to string) (*wsconn.Conn, codec, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	nc, err := a.o.dial(ctx, target)
+	nc, err := a.dial(ctx, target)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -85,8 +85,15 @@ func (a *Agent) headers() http.Header {
 	}
 }
 
-func (o *Options) dial(ctx context.Context, to *url.URL) (net.Conn, error) {
+// perSource is how many agents connect from one address of a backend on loopback: an
+// address has fewer ports than there may be agents.
+const perSource = 20_000
+
+func (a *Agent) dial(ctx context.Context, to *url.URL) (net.Conn, error) {
 	d := net.Dialer{KeepAlive: -1}
+	if ip := net.ParseIP(to.Hostname()).To4(); ip != nil && ip.IsLoopback() && a.first >= perSource {
+		d.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+a.first/perSource))}
+	}
 	port := to.Port()
 	if port == "" {
 		port = "8081"
@@ -95,5 +102,5 @@ func (o *Options) dial(ctx context.Context, to *url.URL) (net.Conn, error) {
 	if to.Scheme != "wss" {
 		return d.DialContext(ctx, "tcp", addr)
 	}
-	return (&tls.Dialer{NetDialer: &d, Config: o.TLS}).DialContext(ctx, "tcp", addr)
+	return (&tls.Dialer{NetDialer: &d, Config: a.o.TLS}).DialContext(ctx, "tcp", addr)
 }

@@ -89,7 +89,7 @@ func (t *Target) Agents(observe func(load.Observed)) []load.TargetAgent {
 	for _, m := range load.Members(t.sc) {
 		class := &t.sc.Agents[m.Class]
 		a := newAgent(shared, entity{name: m.Name, subscriptions: []string{subscription(class.Name)}, labels: load.MemberLabels(class, m.Number)}, len(list))
-		a.class, a.number = m.Class, len(list)
+		a.class = m.Class
 		t.agents = append(t.agents, a)
 		list = append(list, a)
 	}
@@ -102,8 +102,8 @@ func (t *Target) answer(a *Agent, check string, e Entry) (uint32, string) {
 	if !ok || k.class != a.class {
 		return 3, "UNKNOWN - no check of this run"
 	}
-	status := k.says.Status(a.number, k.number, nil, uint64(e.Sent), model.Status(e.Status), e.Written == 0)
-	return uint32(status), string(k.says.Output(nil, a.number, k.number, nil, uint64(e.Sent), status))
+	status := k.says.Status(a.first, k.number, nil, uint64(e.Sent), model.Status(e.Status), e.Written == 0)
+	return uint32(status), string(k.says.Output(nil, a.first, k.number, nil, uint64(e.Sent), status))
 }
 
 // Totals sums the ledgers.
