@@ -25,7 +25,7 @@ func (s *Server) openFolder(context.Context) (err error) {
 
 // lockFolder makes the data folder if need be and takes it for this process.
 func lockFolder(dir string) (io.Closer, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeFolder(dir); err != nil {
 		return nil, err
 	}
 	held, err := disk.OS{}.Lock(filepath.Join(dir, lockFile))
@@ -35,6 +35,21 @@ func lockFolder(dir string) (io.Closer, error) {
 			WithHint("does it run already? muster status says so; else stop that process, or choose another folder with --data")
 	}
 	return held, err
+}
+
+// makeFolder makes a folder, and those above it, so that a power failure leaves them there.
+func makeFolder(dir string) error {
+	if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	up := filepath.Dir(dir)
+	if err := makeFolder(up); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return disk.OS{}.SyncDir(up)
 }
 
 // explain says in words what the file system would not let us do, and who may.
