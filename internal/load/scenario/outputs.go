@@ -39,6 +39,24 @@ var plugins = map[string][4]string{
 		"CRITICAL - Socket timeout after 10 seconds",
 		"HTTP UNKNOWN - Could not resolve app#.example.org",
 	},
+	"memory": {
+		"MEMORY OK - 4#.#% used| used=4#.#%;85;95",
+		"MEMORY WARNING - 8#.#% used| used=8#.#%;85;95",
+		"MEMORY CRITICAL - 9#.#% used| used=9#.#%;85;95",
+		"could not parse MemAvailable from /proc/meminfo",
+	},
+	"ntp": {
+		"NTP OK: Offset 0.00#### secs|offset=0.00####s;0.500000;2.000000;",
+		"NTP WARNING: Offset 1.0##### secs|offset=1.0#####s;0.500000;2.000000;",
+		"NTP CRITICAL: Offset 3.###### secs|offset=3.######s;0.500000;2.000000;",
+		"NTP UNKNOWN: No response from NTP server ntp#.example.org",
+	},
+	"ssh": {
+		"SSH OK - OpenSSH_10.0p2 Debian-7 (protocol 2.0) | time=0.00####s;;;0.000000;10.000000",
+		"SSH WARNING - OpenSSH_7.4 (protocol 2.0) version mismatch, expected 'OpenSSH_10.0p2' | time=0.00####s;;;0.000000;10.000000",
+		"connect to address 10.0.#.## and port 22: Connection refused",
+		"check_ssh: Invalid hostname/address - db#.example.org",
+	},
 	"procs": {
 		"PROCS OK: 1## processes | procs=1##;250;400;0;",
 		"PROCS WARNING: 2## processes | procs=2##;250;400;0;",
