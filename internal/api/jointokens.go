@@ -49,8 +49,8 @@ func (s *server) createJoinToken(ctx context.Context, in *struct{ Body v1.JoinTo
 	if r.Namespace == "" {
 		r.Namespace = model.DefaultNamespaceName
 	}
-	if _, ok := s.Directory.NamespaceByName(r.Namespace); !ok {
-		return nil, s.noNamespace(ctx, r.Namespace)
+	if err := s.namespaceIsThere(ctx, r.Namespace); err != nil {
+		return nil, err
 	}
 	keep := pki.JoinToken{
 		Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels, Lifecycle: r.Lifecycle, Replace: r.Replace, MaxUses: r.MaxUses, Note: r.Note,

@@ -95,6 +95,18 @@ func pluralOf(kind string) string {
 	return strings.ToLower(kind)
 }
 
+// namespaceIsThere also knows a namespace that was applied a moment ago.
+func (s *server) namespaceIsThere(ctx context.Context, name string) error {
+	if _, ok := s.Directory.NamespaceByName(name); ok {
+		return nil
+	}
+	names, err := s.namespaces(ctx)
+	if err != nil || slices.Contains(names, name) {
+		return err
+	}
+	return s.noNamespace(ctx, name)
+}
+
 func (s *server) noNamespace(ctx context.Context, name string) error {
 	e := model.Errorf(model.NotFound, "there is no namespace %q", name)
 	if names, err := s.namespaces(ctx); err == nil {

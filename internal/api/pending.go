@@ -269,8 +269,8 @@ func (s *server) acceptPending(ctx context.Context, in *struct{ Body v1.PendingA
 
 // letIn makes one that waits a node of the token's namespace, with what else the token gives.
 func (s *server) letIn(ctx context.Context, w *waiting, token pki.JoinToken, named bool) (v1.Member, error) {
-	if _, ok := s.Directory.NamespaceByName(token.Namespace); !ok {
-		return v1.Member{}, s.noNamespace(ctx, token.Namespace)
+	if err := s.namespaceIsThere(ctx, token.Namespace); err != nil {
+		return v1.Member{}, err
 	}
 	if err := s.Intent.CheckGiven(token); err != nil {
 		return v1.Member{}, err
