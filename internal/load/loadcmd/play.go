@@ -85,7 +85,7 @@ func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Sce
 	case "muster", "sensu":
 		sc.Target = o.target
 	default:
-		return nil, model.Errorf(model.Invalid, "--target %q: want muster or sensu", o.target)
+		return nil, model.Errorf(model.Invalid, "--target %q: want one of muster, sensu", o.target)
 	}
 	if cmd.Flags().Changed("seed") {
 		sc.Seed = o.config.Seed

@@ -92,7 +92,7 @@ func (o *options) ofScenario(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.flags, "server-flag", nil, "a word for the server that is started, such as --snapshot-cycle=30s; may be repeated")
 	f.StringVar(&o.plain, "server-plain", "", "with --server: its listener without TLS; else every agent connects with TLS")
 	f.StringVar(&o.identities, "identities", "muster-load/identities", "with --server: folder for keys and certificates of the agents")
-	f.StringVar(&o.target, "target", "", "what is loaded instead of what the scenario says: muster or sensu")
+	f.StringVar(&o.target, "target", "", "what is loaded instead of what the scenario says: sensu, or muster")
 	o.sensu.add(f)
 	f.BoolVar(&o.syscalls, "syscalls", false, "count the server's system calls by kind for some seconds (strace), which slows it down")
 	f.StringVar(&o.listen, "listen-loader", "", "an address for this program's own /metrics and /debug/pprof, such as 127.0.0.1:0")

@@ -22,7 +22,7 @@ func TestSensuFlags(t *testing.T) {
 		class model.Class
 		says  string
 	}{
-		{[]string{"sensu-4000x8x5s", "--target", "zabbix"}, model.Invalid, "want muster or sensu"},
+		{[]string{"sensu-4000x8x5s", "--target", "zabbix"}, model.Invalid, "want one of muster, sensu"},
 		{[]string{"sensu-4000x8x5s", "--target", "sensu"}, model.Invalid, "a backend that runs"},
 		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "127.0.0.1:8443"}, model.Invalid, "a backend that runs"},
 		{[]string{"muster-bad-day", "--target", "sensu", "--server", "ws://127.0.0.1:8081"}, model.Unsupported, "target sensu has no"},
