@@ -255,7 +255,8 @@ func TestDamagedSpool(t *testing.T) {
 			s.Start()
 			runs.Ran(2)
 			runs.Hold()
-			harness.Until(t, 30*time.Second, "what is behind the damage came through", func() (string, bool) {
+			// An agent that has tried for ten seconds may wait for up to a minute.
+			harness.Until(t, 90*time.Second, "what is behind the damage came through", func() (string, bool) {
 				e := event(t, api, "bits", "count")
 				return fmt.Sprintf("%d runs, %+v", runs.Runs(), e), e.Output == fmt.Sprint("run ", runs.Runs())
 			})
