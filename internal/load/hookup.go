@@ -44,10 +44,15 @@ func failing(sc *scenario.Scenario) map[string]string {
 	return names
 }
 
+// stopping says whether machines die without a word.
+func stopping(sc *scenario.Scenario) bool {
+	return slices.ContainsFunc(sc.Faults, func(f scenario.Fault) bool { return f.Stop != nil })
+}
+
 // hearAlerts arranges that the run hears of what its faults bring about. It is nil where
 // they bring about no alerts, and where nobody is logged in.
 func (r *run) hearAlerts(ctx context.Context) (*alarms, error) {
-	stops := slices.ContainsFunc(r.cfg.Scenario.Faults, func(f scenario.Fault) bool { return f.Stop != nil })
+	stops := stopping(r.cfg.Scenario)
 	names := failing(r.cfg.Scenario)
 	if r.cfg.API == nil || !stops && len(names) == 0 {
 		return nil, nil

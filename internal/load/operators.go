@@ -39,7 +39,7 @@ func (r *run) operate(ctx context.Context) []Worked {
 	o := r.cfg.Scenario.Operators
 	p := &people{run: r, api: r.cfg.API, works: map[string]*work{}}
 	if p.api == nil {
-		return nil // said by whoIsMissing
+		return nil // said by leftUndone
 	}
 	var all sync.WaitGroup
 	for i := range o.Lists {
@@ -73,9 +73,7 @@ func (r *run) meanwhile(ctx context.Context, rep *Report) func() {
 		both.Wait()
 		r.reform.await(ctx)
 		rep.Changes = r.reform.sums()
-		if missing := r.whoIsMissing(); missing != "" {
-			rep.Label = append(rep.Label, missing)
-		}
+		rep.Label = append(rep.Label, r.leftUndone()...)
 	}
 }
 
@@ -226,16 +224,20 @@ func applyAll(ctx context.Context, api *client.Client, why string, list ...model
 	return err
 }
 
-// whoIsMissing says what of the scenario nobody could do, where there is no login.
-func (r *run) whoIsMissing() string {
-	sc := r.cfg.Scenario
-	switch o := sc.Operators; {
-	case r.cfg.API != nil:
-		return ""
-	case len(sc.Intent) > 0:
-		return "intent was not changed: there was no login"
-	case o.Lists > 0 || o.Watches > 0 || o.Applies != "":
-		return "operators did nothing: there was no login"
+// leftUndone says what of the scenario nobody could do, where there is no login.
+func (r *run) leftUndone() (list []string) {
+	if r.cfg.API != nil {
+		return nil
 	}
-	return ""
+	sc := r.cfg.Scenario
+	if len(sc.Intent) > 0 {
+		list = append(list, "intent was not changed: there was no login")
+	}
+	if o := sc.Operators; o.Lists > 0 || o.Watches > 0 || o.Applies != "" {
+		list = append(list, "operators did nothing: there was no login")
+	}
+	if stopping(sc) || len(failing(sc)) > 0 {
+		list = append(list, "alerts of the faults were not judged: there was no login")
+	}
+	return list
 }

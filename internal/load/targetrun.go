@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -82,7 +83,7 @@ func (c Config) ofTarget() (Config, error) {
 	for _, name := range slices.Sorted(maps.Keys(sc.Objectives)) {
 		f, ok := scenario.FigureOf(name)
 		if !ok || !slices.Contains(targetGoals(), name) {
-			continue
+			continue // finish says so
 		}
 		want, err := sc.Objectives[name].In(f.Unit)
 		if err != nil {
@@ -282,6 +283,9 @@ func (r *targetRun) finish() {
 	t := rep.Targeted
 	rep.Label = append(rep.Label, fmt.Sprintf("target: %s %s", t.Name, t.Version),
 		"nothing is acknowledged: latency is from a request's time of issue, in whole seconds, until its result had left")
+	if left := slices.DeleteFunc(slices.Sorted(maps.Keys(r.cfg.Scenario.Objectives)), func(name string) bool { return slices.Contains(targetGoals(), name) }); len(left) > 0 {
+		rep.Label = append(rep.Label, "not measured against "+t.Name+", and not judged: "+strings.Join(left, ", "))
+	}
 	rep.Valid = rep.Lag.P99 <= ms(r.cfg.MaxLag)
 	if !rep.Valid {
 		rep.Verdict = append(rep.Verdict, fmt.Sprintf("invalid: answers took %.1f ms (p99) to leave, allowed %.0f ms: the loader fell behind, or %s did not take them", rep.Lag.P99, ms(r.cfg.MaxLag), t.Name))

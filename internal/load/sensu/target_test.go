@@ -130,9 +130,14 @@ func TestScenario(t *testing.T) {
 	b := newFake(t, false)
 	api := &API{URL: b.api().URL, User: "admin", Password: "secret", Namespace: "default", Client: http.DefaultClient}
 	for _, changes := range []float64{0, 0.3} {
-		rep, err := playOn(t, b, api, small(changes))
+		sc := small(changes)
+		sc.Objectives = map[string]scenario.Limit{"rate": "1", "beyond-p99": "1ms"}
+		rep, err := playOn(t, b, api, sc)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if len(rep.Goals) != 1 || !strings.Contains(strings.Join(rep.Label, "; "), "not judged: beyond-p99") {
+			t.Errorf("goals %+v, labels %q: an objective that is left out has to be named", rep.Goals, rep.Label)
 		}
 		l := rep.Balance
 		if !rep.OK() || l.Compared != 14 || l.Sent < 14 || l.Sent != l.Acknowledged || l.Imbalances > 0 {

@@ -1,0 +1,36 @@
+package load
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+// What a run without a login leaves undone stands in its report, all of it: nobody takes
+// alerts that were never listened for for alerts that came.
+func TestLeftUndoneIsSaid(t *testing.T) {
+	sc := &scenario.Scenario{
+		Faults:    []scenario.Fault{{Stop: &scenario.Pick{Count: 1}}},
+		Intent:    []scenario.Change{{Create: 1, Kind: "check"}},
+		Operators: scenario.Operators{Lists: 1},
+	}
+	r := &run{cfg: Config{Scenario: sc}}
+	want := []string{
+		"intent was not changed: there was no login",
+		"operators did nothing: there was no login",
+		"alerts of the faults were not judged: there was no login",
+	}
+	if got := r.leftUndone(); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	sc.Faults, sc.Operators = []scenario.Fault{{Cut: &scenario.Pick{}}}, scenario.Operators{}
+	if got := r.leftUndone(); !slices.Equal(got, want[:1]) {
+		t.Errorf("%q", got)
+	}
+	r.cfg.API = &client.Client{}
+	if got := r.leftUndone(); got != nil {
+		t.Errorf("%q", got)
+	}
+}
