@@ -3,10 +3,10 @@ package load
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -31,7 +31,8 @@ type flow struct {
 }
 
 // newChurn has a flow for each rate above zero.
-func (r *run) newChurn(beside *sync.WaitGroup) *churn {
+func (s *drama) newChurn() *churn {
+	r := s.run
 	c := &churn{run: r}
 	begin := r.begin.Load()
 	for _, x := range r.classes {
@@ -43,7 +44,7 @@ func (r *run) newChurn(beside *sync.WaitGroup) *churn {
 		}{
 			{spec.Reconnects, func(_ context.Context, a *agent) { a.reconnect(false) }},
 			{spec.Restarts, func(_ context.Context, a *agent) { a.reconnect(true) }},
-			{spec.Renames, func(ctx context.Context, a *agent) { beside.Go(func() { r.rename(ctx, a) }) }}, // a server that stands still answers late
+			{spec.Renames, func(ctx context.Context, a *agent) { s.beside.Go(func() { s.rename(ctx, a) }) }}, // a server that stands still answers late
 			{spec.Offline, c.offline(time.Duration(spec.OfflineFor))},
 		} {
 			perSecond := k.rate.PerSecond(len(agents))
@@ -116,7 +117,7 @@ func (c *churn) over() {
 // renames is how often nodes were to get another name.
 type renames struct {
 	asked, failed int
-	why           string // the last failure
+	why           string // the first failure
 }
 
 // renamedEnd is the end of a name that the run gave to a node.
@@ -126,26 +127,52 @@ const renamedEnd = "-renamed"
 func ownName(name string) string { return strings.TrimSuffix(name, renamedEnd) }
 
 // rename gives a node another name, or its old one again. It is the API that does it; the
-// machine's session begins anew.
-func (r *run) rename(ctx context.Context, a *agent) {
+// machine's session begins anew. One that failed while the script had the server away is
+// none that was asked for.
+func (s *drama) rename(ctx context.Context, a *agent) {
+	r := s.run
 	a.mu.Lock()
-	from := a.name
+	from, waits := a.name, a.fate.renaming
+	a.fate.renaming = true
 	a.mu.Unlock()
+	if waits {
+		return // for the answer to the one before
+	}
 	to := ownName(from)
 	if from == to {
 		to += renamedEnd
 	}
+	began := r.now()
 	_, err := r.cfg.API.RenameNode(ctx, Namespace, from, v1.NodeRename{To: to})
-	r.mu.Lock()
-	r.renames.asked++
-	if err != nil && ctx.Err() == nil {
-		r.renames.failed++
-		r.renames.why = err.Error()
-	}
-	r.mu.Unlock()
+	a.mu.Lock()
+	a.fate.renaming = false
 	if err == nil {
-		a.mu.Lock()
 		a.name = to
-		a.mu.Unlock()
 	}
+	a.mu.Unlock()
+	if err != nil && (ctx.Err() != nil || s.away(began, r.now())) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.renames.asked++
+	if err != nil {
+		r.renames.failed++
+		r.renames.why = cmp.Or(r.renames.why, err.Error())
+	}
+}
+
+// String says what failed; empty: nothing did.
+func (n *renames) String() string {
+	if n.failed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d renames failed: %s", n.failed, n.asked, n.why)
+}
+
+// away says whether the script had the server away at some time from one instant to another.
+func (s *drama) away(from, to int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.serverAway(from, to)
 }

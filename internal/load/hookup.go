@@ -276,11 +276,10 @@ func (al *alarms) judge(d *drama) (missing int) {
 	return missing
 }
 
-// serverAway says whether the script took the server itself away in this time.
+// serverAway says whether the script had the server itself away at some time from one
+// instant to another. Caller holds the lock.
 func (d *drama) serverAway(from, to int64) bool {
-	return slices.ContainsFunc(d.strikes, func(x *strike) bool {
-		return (x.fault.Server != "" || x.fault.Run != "") && x.at > 0 && x.at <= to && max(x.at, x.until) >= from
-	})
+	return slices.ContainsFunc(d.strikes, func(x *strike) bool { return x.away(from, to) })
 }
 
 // judged fills in a row of the report.

@@ -89,5 +89,5 @@ func (rep *Report) OK() bool {
 			return false
 		}
 	}
-	return rep.Valid && rep.Balance.OK() && rep.halfway == nil && len(rep.people) == 0 && rep.wrongKept == 0
+	return rep.Valid && rep.Balance.OK() && rep.halfway == nil && len(rep.people) == 0 && rep.renames == "" && rep.wrongKept == 0
 }

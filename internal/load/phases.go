@@ -126,9 +126,7 @@ func (w *watch) finish() {
 			rep.Refusals[k] += n
 		}
 	}
-	if r.renames.failed > 0 {
-		rep.renames = fmt.Sprintf("%d of %d renames failed: %s", r.renames.failed, r.renames.asked, r.renames.why)
-	}
+	rep.renames = r.renames.String()
 	rep.Slowed, rep.wrongSent = int(r.slowed.Load()), r.wrong.Load()
 	if ramp := r.ramp(); ramp > 0 {
 		from := float64(-r.begun()) / 1e9

@@ -48,7 +48,7 @@ func (s *drama) play(ctx context.Context) {
 	r := s.run
 	defer s.beside.Wait()
 	cues := s.cues()
-	churn := r.newChurn(&s.beside)
+	churn := s.newChurn()
 	for ctx.Err() == nil {
 		end := r.present().end()
 		next := cue{at: end}
@@ -157,10 +157,14 @@ func (s *drama) undo(_ context.Context, x *strike) {
 // act does what may take long.
 func (s *drama) act(x *strike, do func() error) {
 	s.beside.Go(func() {
-		if err := do(); err != nil {
-			s.mu.Lock()
+		err := do()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err != nil {
 			x.err = err
-			s.mu.Unlock()
+		}
+		if x.fault.Server != "stop" || x.until > 0 { // one that stands still is away until it goes on
+			x.over = s.run.now()
 		}
 	})
 }

@@ -22,7 +22,17 @@ type strike struct {
 	checks []int        // of a failing check: which of the class's …
 	status model.Status // … and its status
 	back   int64        // when all that it struck was as before; zero: not yet
+	over   int64        // of a command, or of what is done to the server's process: when it was done; zero: not yet
 	err    error        // of a command, or of the server's process
+}
+
+// away says whether the server was away, or may have been, at some time from one instant to
+// another. Caller holds the script's lock.
+func (s *strike) away(from, to int64) bool {
+	if s.fault.Server == "" && s.fault.Run == "" || s.at == 0 || s.at > to {
+		return false
+	}
+	return s.over == 0 || s.over >= from
 }
 
 // states are the event states that a failing check strikes.

@@ -1,0 +1,78 @@
+package load
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+// A rename that failed fails the run, unless the script had the server away meanwhile.
+func TestRenamesThatFail(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		strike *strike
+		failed int
+		name   string
+	}{
+		"done":                           {http.StatusOK, nil, 0, "web-00000-renamed"},
+		"refused":                        {http.StatusConflict, nil, 1, "web-00000"},
+		"refused while the server goes":  {http.StatusServiceUnavailable, &strike{at: 1}, 0, "web-00000"},
+		"refused after it had come back": {http.StatusServiceUnavailable, &strike{at: 1, over: 2}, 1, "web-00000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte("{}"))
+			}))
+			defer server.Close()
+			api, err := client.New(client.Context{Server: server.URL, Token: "T"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &run{epoch: time.Now().Add(-time.Second), cfg: Config{API: api}}
+			d := &drama{run: r}
+			if c.strike != nil {
+				c.strike.fault = scenario.Fault{Server: "kill"}
+				d.strikes = append(d.strikes, c.strike)
+			}
+			a := &agent{run: r, name: "web-00000"}
+			d.rename(t.Context(), a)
+			if r.renames.failed != c.failed || a.name != c.name || a.fate.renaming {
+				t.Errorf("%+v, the node is called %s", r.renames, a.name)
+			}
+			rep := &Report{Balance: &Balance{}, renames: r.renames.String()}
+			if rep.judge(Config{MaxLag: time.Second}); rep.OK() != (c.failed == 0) || c.failed > 0 && !strings.HasPrefix(rep.Verdict[0], "1 of 1 renames failed: ") {
+				t.Errorf("%t, %q", rep.OK(), rep.Verdict)
+			}
+		})
+	}
+}
+
+// The server is away from the strike until what it asked for is done; one that stands
+// still until it goes on.
+func TestWhenTheServerIsAway(t *testing.T) {
+	for _, c := range []struct {
+		strike   strike
+		from, to int64
+		want     bool
+	}{
+		{strike{fault: scenario.Fault{Server: "kill"}, at: 10, over: 20}, 15, 16, true},
+		{strike{fault: scenario.Fault{Server: "kill"}, at: 10, over: 20}, 5, 12, true},
+		{strike{fault: scenario.Fault{Server: "kill"}, at: 10, over: 20}, 21, 30, false},
+		{strike{fault: scenario.Fault{Server: "kill"}, at: 10, over: 20}, 5, 9, false},
+		{strike{fault: scenario.Fault{Server: "kill"}, at: 10}, 900, 901, true},
+		{strike{fault: scenario.Fault{Server: "kill"}}, 900, 901, false},
+		{strike{fault: scenario.Fault{Run: "true"}, at: 10}, 11, 12, true},
+		{strike{fault: scenario.Fault{Cut: &scenario.Pick{}}, at: 10}, 11, 12, false},
+	} {
+		if got := c.strike.away(c.from, c.to); got != c.want {
+			t.Errorf("%+v from %d to %d: %t", c.strike, c.from, c.to, got)
+		}
+	}
+}
