@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -32,16 +33,50 @@ const (
 const otherFiles = 200
 
 // Preflight names what on this machine would break a run, all at once, as an error; and
-// what would spoil its figures. Nothing is opened or started for it.
+// what would spoil its figures. It opens and starts nothing, and looks at the machine for
+// a second and a half.
 func Preflight(c Config) (warnings []string, err error) {
 	if c, err = c.withDefaults(); err != nil {
 		return nil, err
 	}
-	if load, ok := loadAverage(); ok && load > float64(runtime.NumCPU())/4 {
-		warnings = append(warnings, fmt.Sprintf("this machine is busy (load average %.2f, %d cores): figures of a machine shared with others cannot be repeated. "+
-			"Wait, or end what runs (top)", load, runtime.NumCPU()))
+	if err := preflight(c); err != nil {
+		return nil, err
 	}
-	return warnings, preflight(c)
+	if w := disturbed(othersFor(c.ServerPID, 1500*time.Millisecond), runtime.NumCPU()); w != "" {
+		warnings = append(warnings, w)
+	}
+	return warnings, nil
+}
+
+// disturbs is the share of a machine from which on others spoil the figures of a run.
+const disturbs = 0.1
+
+// disturbed is the warning that others use so many cores; empty: they use next to nothing.
+func disturbed(others float64, cores int) string {
+	share := others / float64(cores)
+	if share < disturbs {
+		return ""
+	}
+	return fmt.Sprintf("this machine is busy: others use %.2f of its %d cores (%.0f %%), and figures of a machine shared with others cannot be repeated. "+
+		"Wait, or end what runs (top)", others, cores, 100*share)
+}
+
+// othersFor is how many cores everybody but this process and the server used in a while
+// from now on.
+func othersFor(server func() int, while time.Duration) float64 {
+	look := func() (at time.Time, others time.Duration) {
+		others = busyTime() - readProcess(0).cpu
+		if server != nil {
+			if pid := server(); pid > 0 {
+				others -= readProcess(pid).cpu
+			}
+		}
+		return time.Now(), others
+	}
+	began, before := look()
+	time.Sleep(while)
+	ended, after := look()
+	return max(0, (after-before).Seconds()/ended.Sub(began).Seconds())
 }
 
 func preflight(c Config) error {
@@ -116,14 +151,4 @@ func portRange() (low, high int, ok bool) {
 func freeMemory() (int64, bool) {
 	kb, err := strconv.ParseInt(strings.TrimSuffix(field("/proc/meminfo", "MemAvailable"), " kB"), 10, 64)
 	return kb << 10, err == nil
-}
-
-// loadAverage is that of the last minute.
-func loadAverage() (load float64, ok bool) {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return 0, false
-	}
-	n, _ := fmt.Sscan(string(text), &load)
-	return load, n == 1
 }

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -31,6 +32,34 @@ func TestDemandOfScenario(t *testing.T) {
 	sc.Phases = []scenario.Phase{{Step: minutes(1), Rate: 1, By: 0.5, To: 2}}
 	if d := demandOf(sc); !near(d.results, own*60*(1+1.5+2)) {
 		t.Errorf("steps: %+v", d)
+	}
+}
+
+// Others are seen while they run, and not what ran before.
+func TestOthersAreMeasured(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("CPU time of all processes is read on Linux")
+	}
+	t.Parallel()
+	busy := exec.Command("sh", "-c", "while :; do :; done")
+	if err := busy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	with := othersFor(nil, time.Second)
+	without := othersFor(func() int { return busy.Process.Pid }, time.Second)
+	_ = busy.Process.Kill()
+	_ = busy.Wait()
+	if with < 0.2 || with < without { // a core of its own, or its share of one
+		t.Errorf("%.2f cores with a process that counts as somebody else, %.2f where it is the server", with, without)
+	}
+	for _, c := range []struct {
+		others float64
+		cores  int
+		want   string
+	}{{0.62, 2, "others use 0.62 of its 2 cores (31 %)"}, {0.1, 2, ""}, {0.62, 64, ""}} {
+		if got := disturbed(c.others, c.cores); got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
+			t.Errorf("%.2f of %d: %q, want %q", c.others, c.cores, got, c.want)
+		}
 	}
 }
 
