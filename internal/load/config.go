@@ -55,7 +55,7 @@ type Config struct {
 	Control   Control                                         // the server's process, for faults; nil: it is not the run's own
 	Data      string                                          // the server's data folder, where it is on this machine: is there room? Empty: not looked at
 	API       *client.Client                                  // for operators and changes of intent; nil: there is no login
-	Second    func(from time.Time, h *hdrhistogram.Histogram) // every second: latencies of what was acknowledged in it, in µs
+	Second    func(from time.Time, h *hdrhistogram.Histogram) // every second: latencies of what was acknowledged in it, in µs, with the tag warmup where it is not measured
 
 	Pages    *Pages                          // asked for while results flow; nil: none
 	Goals    []Goal                          // what the run should reach

@@ -85,7 +85,12 @@ func (w *watch) latencies(s *Sample) {
 		s.Latency = &l
 	}
 	if r.cfg.Second != nil {
-		r.cfg.Second(r.epoch.Add(time.Duration(r.begin.Load())+time.Duration(s.second)*time.Second), whole)
+		began := r.begin.Load() + int64(s.second)*int64(time.Second)
+		score := r.present()
+		if i := score.at(began); i < 0 || !score[i].measured {
+			whole.SetTag("warmup")
+		}
+		r.cfg.Second(r.epoch.Add(time.Duration(began)), whole)
 	}
 }
 

@@ -104,6 +104,7 @@ type targetRun struct {
 	sum    *tally
 	used   gained
 	states int
+	tag    string // of what is recorded now: warmup, or none
 	before Totals // at the last sample
 	last   usage
 
@@ -197,9 +198,11 @@ func (r *targetRun) steady(ctx context.Context, p *scenario.Phase) error {
 	if r.zero.IsZero() {
 		r.zero, r.sum = begin, newTally()
 	}
+	r.tag = "warmup"
 	if err := r.until(ctx, begin); err != nil {
 		return err
 	}
+	r.tag = ""
 	r.take(&r.part)
 	first := r.usage()
 	if err := r.until(ctx, begin.Add(time.Duration(p.Length())-time.Duration(p.Warmup))); err != nil {
@@ -242,7 +245,11 @@ func (r *targetRun) sample() {
 	r.last, r.before = u, now
 	r.rep.Samples = append(r.rep.Samples, s)
 	if r.cfg.Second != nil {
-		r.cfg.Second(time.Now().Add(-span), t.whole)
+		ended := time.Now()
+		t.whole.SetStartTimeMs(ended.Add(-span).UnixMilli()) // the last one of a phase may be short
+		t.whole.SetEndTimeMs(ended.UnixMilli())
+		t.whole.SetTag(r.tag)
+		r.cfg.Second(ended.Add(-span), t.whole)
 	}
 	if r.cfg.Progress != nil {
 		r.cfg.Progress(s)

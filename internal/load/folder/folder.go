@@ -72,7 +72,7 @@ func (f *Folder) Save(ctx context.Context, rep *load.Report, more ...File) error
 		rep.Files = map[string]string{}
 	}
 	errs := []error{f.hlog.close()}
-	if f.hlog.seconds > 0 {
+	if f.hlog.started {
 		rep.Files["latency.hlog"] = "latency of each second in µs, intended → acknowledged: HDR interval histograms"
 	} else {
 		_ = os.Remove(filepath.Join(f.Path, "latency.hlog"))
@@ -109,7 +109,7 @@ func (f *Folder) page(rep *load.Report) error {
 // Discard ends a folder whose run came to nothing. What it holds beside an empty log stays.
 func (f *Folder) Discard() {
 	_ = f.hlog.close()
-	if f.hlog.seconds == 0 {
+	if !f.hlog.started {
 		_ = os.Remove(filepath.Join(f.Path, "latency.hlog"))
 	}
 	_ = os.Remove(f.Path) // only if it is empty, as the next

@@ -11,13 +11,15 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// hlog writes an HDR interval log as a run goes on.
+// hlog writes a log of histograms, one for each second, as a run goes on: version 1.3 of
+// the format of HdrHistogram's tools. Values are in microseconds. The column that shows
+// each second's greatest is in milliseconds, as in the logs that those tools make: the
+// library's writer knows no other divisor than theirs, which is for nanoseconds.
 type hlog struct {
 	mu      sync.Mutex
 	file    *os.File
 	out     *bufio.Writer
-	log     *hdrhistogram.HistogramLogWriter
-	seconds int
+	started bool
 	err     error // the first
 }
 
@@ -26,11 +28,11 @@ func newHlog(path string) (*hlog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write latencies: %w", err)
 	}
-	out := bufio.NewWriter(file)
-	return &hlog{file: file, out: out, log: hdrhistogram.NewHistogramLogWriter(out)}, nil
+	return &hlog{file: file, out: bufio.NewWriter(file)}, nil
 }
 
-// Second keeps the latencies of the second that began at from. It is Config.Second of a run.
+// Second keeps the latencies of the second that began at from, or of as long as the
+// histogram says. It is Config.Second of a run.
 func (f *Folder) Second(from time.Time, h *hdrhistogram.Histogram) {
 	l := f.hlog
 	l.mu.Lock()
@@ -38,27 +40,38 @@ func (f *Folder) Second(from time.Time, h *hdrhistogram.Histogram) {
 	if l.file == nil || l.err != nil {
 		return
 	}
-	if l.seconds == 0 {
-		l.head(from)
-	}
-	l.seconds++
-	h.SetStartTimeMs(from.UnixMilli())
-	h.SetEndTimeMs(from.Add(time.Second).UnixMilli())
-	options := hdrhistogram.DefaultHistogramLogOptions()
-	l.keep(l.log.OutputIntervalHistogramWithLogOptions(h, options))
-}
-
-func (l *hlog) head(from time.Time) {
-	l.keep(l.log.OutputComment("[latency in microseconds, from the intended time to the acknowledgement]"))
-	l.keep(l.log.OutputLogFormatVersion())
-	l.keep(l.log.OutputStartTime(from.UnixMilli()))
-	l.keep(l.log.OutputLegend())
-}
-
-func (l *hlog) keep(err error) {
-	if err != nil && l.err == nil {
+	if err := l.write(from, h); err != nil {
 		l.err = fmt.Errorf("write latencies: %w", err)
 	}
+}
+
+const (
+	hlogHead = "#[Histogram log format version 1.3]\n" +
+		"#[Latencies in microseconds; Interval_Max in milliseconds; Tag=warmup was not measured]\n" +
+		"#[StartTime: %.3f (seconds since epoch), %s]\n" +
+		"\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n"
+	microsPerMs = 1000
+)
+
+func (l *hlog) write(from time.Time, h *hdrhistogram.Histogram) error {
+	start := float64(from.UnixMilli()) / 1000
+	if !l.started {
+		l.started = true
+		fmt.Fprintf(l.out, hlogHead, start, from.UTC().Format(time.RFC3339))
+	}
+	payload, err := h.EncodeV2()
+	if err != nil {
+		return err
+	}
+	length := time.Second
+	if ms := h.EndTimeMs() - h.StartTimeMs(); ms > 0 {
+		length = time.Duration(ms) * time.Millisecond
+	}
+	if tag := h.Tag(); tag != "" {
+		fmt.Fprintf(l.out, "Tag=%s,", tag)
+	}
+	_, err = fmt.Fprintf(l.out, "%.3f,%.3f,%.3f,%s\n", start, length.Seconds(), float64(h.Max())/microsPerMs, payload)
+	return err
 }
 
 func (l *hlog) close() error {
