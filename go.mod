@@ -6,6 +6,7 @@ require (
 	cel.dev/cel-go v0.33.2
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/RoaringBitmap/roaring/v2 v2.30.0
+	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794
 	github.com/adhocore/gronx v1.20.4
 	github.com/alexedwards/argon2id v1.0.0
 	github.com/aymanbagabas/go-udiff v0.4.1

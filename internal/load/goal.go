@@ -42,6 +42,22 @@ func found() map[string]func(*Report) (float64, bool) {
 	positive := func(f func(*Report) float64) func(*Report) (float64, bool) {
 		return func(rep *Report) (float64, bool) { v := f(rep); return v, v > 0 }
 	}
+	inside := func(f func(*Report, *Inside) float64) func(*Report) (float64, bool) {
+		return positive(func(rep *Report) float64 {
+			if rep.Inside == nil {
+				return 0
+			}
+			return f(rep, rep.Inside)
+		})
+	}
+	calls := func(f func(*Calls) float64) func(*Report) (float64, bool) {
+		return positive(func(rep *Report) float64 {
+			if rep.Calls == nil {
+				return 0
+			}
+			return ratio(1000*f(rep.Calls), rep.Rate)
+		})
+	}
 	operators := func(what string) func(*Report) (float64, bool) {
 		return positive(func(rep *Report) float64 {
 			return worst(rep.Operators, func(w *Worked) float64 {
@@ -62,7 +78,12 @@ func found() map[string]func(*Report) (float64, bool) {
 				return p.Acknowledged
 			})
 		}),
+		"held":       positive((*Report).held),
+		"p50":        positive(func(rep *Report) float64 { return rep.Latency.P50 }),
 		"p99":        positive(func(rep *Report) float64 { return rep.Latency.P99 }),
+		"p999":       positive(func(rep *Report) float64 { return rep.Latency.P999 }),
+		"max":        positive(func(rep *Report) float64 { return rep.Latency.Max }),
+		"beyond-p50": positive(func(rep *Report) float64 { return rep.BeyondLinger.P50 }),
 		"beyond-p99": positive(func(rep *Report) float64 { return rep.BeyondLinger.P99 }),
 		"machine": positive(func(rep *Report) float64 {
 			if rep.Server.Cores == 0 {
@@ -71,6 +92,29 @@ func found() map[string]func(*Report) (float64, bool) {
 			return 100 * rep.MachineShare
 		}),
 		"server-cpu":    positive(func(rep *Report) float64 { return rep.Server.MicrosPerItem }),
+		"loader-cpu":    positive(func(rep *Report) float64 { return rep.Loader.MicrosPerItem }),
+		"cpu-ratio":     positive(func(rep *Report) float64 { return ratio(100*rep.Server.Cores, rep.Loader.Cores) }),
+		"gc-share":      inside(func(rep *Report, in *Inside) float64 { return ratio(100*in.GC, rep.Server.Cores) }),
+		"allocs":        inside(func(_ *Report, in *Inside) float64 { return 1000 * in.Allocs }),
+		"alloc-bytes":   inside(func(_ *Report, in *Inside) float64 { return in.AllocBytes }),
+		"wire-bytes":    inside(func(_ *Report, in *Inside) float64 { return in.WireBytes }),
+		"journal-bytes": inside(func(_ *Report, in *Inside) float64 { return in.JournalBytes }),
+		"disk-bytes": positive(func(rep *Report) float64 {
+			if rep.Disk == nil {
+				return 0
+			}
+			return rep.Disk.PerResult
+		}),
+		"fsyncs": calls(func(c *Calls) float64 { return c.Syncs }),
+		"reads":  calls(func(c *Calls) float64 { return c.Reads }),
+		"writes": calls(func(c *Calls) float64 { return c.Writes }),
+		"system-calls": positive(func(rep *Report) (all float64) {
+			for _, c := range rep.SystemCalls {
+				all += 1000 * c.PerResult
+			}
+			return all
+		}),
+		"server-memory": positive(func(rep *Report) float64 { return float64(rep.Server.RSS) / 1e6 }),
 		"agent-memory":  positive(func(rep *Report) float64 { return rep.SessionBytes / 1000 }),
 		"loader-memory": positive(func(rep *Report) float64 { return rep.AgentBytes / 1000 }),
 		"state-memory":  positive(func(rep *Report) float64 { return rep.StateBytes }),
@@ -133,6 +177,40 @@ func pages(searches bool, f func(*Paged) float64) func(*Report) (float64, bool) 
 		}
 		return worst, ok
 	}
+}
+
+// held is how much of what was offered was acknowledged, in %.
+func (rep *Report) held() float64 {
+	offered, acked := 0.0, 0.0
+	for i := range rep.Phases {
+		p := &rep.Phases[i]
+		offered += p.Offered * (p.To - p.From)
+		acked += p.Acknowledged * (p.To - p.From)
+	}
+	if offered == 0 {
+		offered, acked = rep.Plan.Offered, rep.Rate
+	}
+	return ratio(100*acked, offered)
+}
+
+// ratio is 0 where there is nothing to divide by.
+func ratio(part, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return part / whole
+}
+
+// Figures are all that the run shows, in their units, by their names (see
+// scenario.Figures). What was not measured is not there.
+func (rep *Report) Figures() map[string]float64 {
+	all := map[string]float64{}
+	for name, of := range found() {
+		if v, ok := of(rep); ok {
+			all[name] = v
+		}
+	}
+	return all
 }
 
 // ParseGoal reads NAME=LIMIT.

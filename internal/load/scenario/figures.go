@@ -1,41 +1,77 @@
 package scenario
 
-// Figure is what an objective can be set for. internal/load knows how it is found in a
-// report.
+// Figure is what an objective can be set for, and what comparisons of runs compare.
+// internal/load knows how it is found in a report.
 type Figure struct {
-	Name  string `json:"name"`
-	What  string `json:"what"`
-	Unit  string `json:"unit"`            // of its limit, once written without
-	Least bool   `json:"least,omitempty"` // the limit is a minimum
-	Needs string `json:"needs,omitempty"` // what a scenario must have for it: faults, restart, intent, lists, applies, watches, step, settle
+	Name  string  `json:"name"`
+	What  string  `json:"what"`
+	Unit  string  `json:"unit"`            // of its limit, once written without
+	Least bool    `json:"least,omitempty"` // the limit is a minimum: more is better
+	Needs string  `json:"needs,omitempty"` // what a scenario must have for it: faults, restart, intent, lists, applies, watches, step, settle
+	Kind  Kind    `json:"kind"`
+	Grain float64 `json:"grain"` // the smallest change worth a word, as a share: 0.01
 }
 
-// Figures are all of them, in the order in which reports show them.
+// Kind is how far a figure can be trusted on another day or another machine.
+type Kind string
+
+// The kinds.
+const (
+	Count    Kind = "count"    // a number of things or bytes: nearly the same wherever it is counted
+	Relative Kind = "relative" // a part of something else that the same run measured
+	Absolute Kind = "absolute" // times, CPU, rates: of this machine on this day
+)
+
+// Kinds are all of them.
+func Kinds() []Kind { return []Kind{Count, Relative, Absolute} }
+
+const per1000 = "per 1,000 results"
+
+// Figures are all of them, in the order in which reports show them. Memory is counted in
+// bytes, but when the collector ran decides too: hence its grain.
 func Figures() []Figure {
 	return []Figure{
-		{"rate", "acknowledged", "results/s", true, ""},
-		{"saturation", "acknowledged in the last step that held", "results/s", true, "step"},
-		{"p99", "p99 from intended to acknowledged", "ms", false, ""},
-		{"beyond-p99", "p99 beyond the linger", "ms", false, ""},
-		{"machine", "both processes, of the machine", "%", false, ""},
-		{"server-cpu", "server CPU per result", "µs", false, ""},
-		{"agent-memory", "resident on the server per agent", "kB", false, ""},
-		{"loader-memory", "resident on the loader per agent", "kB", false, ""},
-		{"state-memory", "resident per event state", "B", false, ""},
-		{"connect", "until every agent had a session", "s", false, ""},
-		{"settle", "until it was steady again", "s", false, "settle"},
-		{"detect", "from a fault to its last alert", "s", false, "faults"},
-		{"clear", "from a fault's end to its last resolution", "s", false, "faults"},
-		{"back", "until all agents were back", "s", false, "outage"},
-		{"back-serving", "from serving until all agents were back", "s", false, "restart"},
-		{"serving", "until the server was ready again", "s", false, "restart"},
-		{"acknowledging", "until it acknowledged again", "s", false, "outage"},
-		{"holds-p99", "p99 until an agent held what was changed", "ms", false, "intent"},
-		{"list-p99", "p99 of a page, for people who list", "ms", false, "lists"},
-		{"apply-p99", "p99 of a resource written", "ms", false, "applies"},
-		{"watch-p99", "p99 from a change until those who watch saw it", "ms", false, "watches"},
-		{"page-p99", "p99 of a page of 100, worst kind", "ms", false, "pages"},
-		{"search-max", "longest answer to a free condition", "ms", false, "pages"},
+		{"rate", "acknowledged", "results/s", true, "", Absolute, 0.02},
+		{"held", "acknowledged, of what was offered", "%", true, "", Relative, 0.01},
+		{"saturation", "acknowledged in the last step that held", "results/s", true, "step", Absolute, 0.05},
+		{"p50", "p50 from intended to acknowledged", "ms", false, "", Absolute, 0.05},
+		{"p99", "p99 from intended to acknowledged", "ms", false, "", Absolute, 0.05},
+		{"p999", "p99.9 from intended to acknowledged", "ms", false, "", Absolute, 0.1},
+		{"max", "slowest from intended to acknowledged", "ms", false, "", Absolute, 0.1},
+		{"beyond-p50", "p50 beyond the linger", "ms", false, "", Absolute, 0.05},
+		{"beyond-p99", "p99 beyond the linger", "ms", false, "", Absolute, 0.05},
+		{"machine", "both processes, of the machine", "%", false, "", Absolute, 0.05},
+		{"server-cpu", "server CPU per result", "µs", false, "", Absolute, 0.05},
+		{"loader-cpu", "loader CPU per result", "µs", false, "", Absolute, 0.05},
+		{"cpu-ratio", "server CPU, of the loader's", "%", false, "", Relative, 0.05},
+		{"gc-share", "garbage collector, of the server's CPU", "%", false, "", Relative, 0.1},
+		{"allocs", "allocations of the server", per1000, false, "", Count, 0.02},
+		{"alloc-bytes", "allocated by the server per result", "B", false, "", Count, 0.02},
+		{"wire-bytes", "received from agents per result", "B", false, "", Count, 0.01},
+		{"journal-bytes", "written by the journal per result", "B", false, "", Count, 0.01},
+		{"disk-bytes", "written to disk per result, whole pages", "B", false, "", Count, 0.05},
+		{"fsyncs", "fsyncs of the journal", per1000, false, "", Count, 0.05},
+		{"reads", "read calls of the server", per1000, false, "", Count, 0.05},
+		{"writes", "write calls of the server", per1000, false, "", Count, 0.05},
+		{"system-calls", "system calls of the server, where they were traced", per1000, false, "", Count, 0.05},
+		{"agent-memory", "resident on the server per agent", "kB", false, "", Count, 0.1},
+		{"loader-memory", "resident on the loader per agent", "kB", false, "", Count, 0.1},
+		{"state-memory", "resident per event state", "B", false, "", Count, 0.1},
+		{"server-memory", "resident on the server at the end", "MB", false, "", Count, 0.1},
+		{"connect", "until every agent had a session", "s", false, "", Absolute, 0.05},
+		{"settle", "until it was steady again", "s", false, "settle", Absolute, 0.05},
+		{"detect", "from a fault to its last alert", "s", false, "faults", Absolute, 0.05},
+		{"clear", "from a fault's end to its last resolution", "s", false, "faults", Absolute, 0.05},
+		{"back", "until all agents were back", "s", false, "outage", Absolute, 0.05},
+		{"back-serving", "from serving until all agents were back", "s", false, "restart", Absolute, 0.05},
+		{"serving", "until the server was ready again", "s", false, "restart", Absolute, 0.05},
+		{"acknowledging", "until it acknowledged again", "s", false, "outage", Absolute, 0.05},
+		{"holds-p99", "p99 until an agent held what was changed", "ms", false, "intent", Absolute, 0.05},
+		{"list-p99", "p99 of a page, for people who list", "ms", false, "lists", Absolute, 0.05},
+		{"apply-p99", "p99 of a resource written", "ms", false, "applies", Absolute, 0.05},
+		{"watch-p99", "p99 from a change until those who watch saw it", "ms", false, "watches", Absolute, 0.05},
+		{"page-p99", "p99 of a page of 100, worst kind", "ms", false, "pages", Absolute, 0.05},
+		{"search-max", "longest answer to a free condition", "ms", false, "pages", Absolute, 0.05},
 	}
 }
 

@@ -49,7 +49,7 @@ func (s *Scenario) Scaled(factor float64) *Scenario {
 		}
 	}
 	for name, limit := range out.Objectives {
-		if f, ok := FigureOf(name); ok && f.Least {
+		if f, ok := FigureOf(name); ok && f.Least && f.Kind == Absolute {
 			out.Objectives[name] = limit.times(factor)
 		}
 	}

@@ -1,0 +1,227 @@
+package compare
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+// report is one run, whose figures lie as far from the usual as noise says: 0.01 is 1 %.
+func report(at int, noise float64) *load.Report {
+	of := func(v float64) float64 { return v * (1 + noise) }
+	return &load.Report{
+		Schema: load.Schema, Began: time.Unix(1_800_000_000+60*int64(at), 0), Commit: "1234567890abcdef", Valid: true, Balance: &load.Balance{Sent: 1000, Acknowledged: 1000},
+		Machine:  load.Machine{CPU: "a CPU", Cores: 2, Memory: 8 << 30, Kernel: "6.1", Go: "go1.26", Load: "0.10 0.20 0.30"},
+		Plan:     load.Plan{Agents: 100, Checks: 10, Offered: 1000, Duration: 60, Seed: 1},
+		Scenario: &scenario.Scenario{Name: "tiny", Seed: 1, Agents: []scenario.Class{{Name: "a", Count: 100}}},
+		Environment: &load.Environment{FileSystem: "ext4", Device: "/dev/vda", Virtual: "kvm", Fsync: load.Latency{P50: 1, P99: 2}, Limits: map[string]string{"open files": "1024"},
+			Server: map[string]string{"program": "muster", "commit": "1234567890abcdef"}},
+		Results: 60000, Rate: 1000, Latency: load.Latency{P50: of(300), P99: of(520), P999: of(530), Max: of(600)}, BeyondLinger: load.Latency{P50: of(10), P99: of(25)},
+		Server: load.Usage{Cores: of(0.2), MicrosPerItem: of(12), RSS: int64(of(1e8))}, Loader: load.Usage{Cores: 0.1, MicrosPerItem: 8}, MachineShare: of(0.15),
+		Inside: &load.Inside{Allocs: of(3), AllocBytes: of(700), WireBytes: of(120), JournalBytes: of(90), GC: 0.01}, Calls: &load.Calls{Reads: of(900), Writes: of(600), Syncs: of(50)},
+		Disk: &load.Disk{PerResult: of(350)}, SessionBytes: of(9000), AgentBytes: 9000, StateBytes: of(500), ConnectSeconds: of(2),
+	}
+}
+
+// set is runs that take turns with those of another set, whose noise is as given.
+func set(name string, begin int, noise ...float64) Set {
+	s := Set{Name: name}
+	for i, n := range noise {
+		s.Runs = append(s.Runs, report(begin+2*i, n))
+	}
+	return s
+}
+
+func verdicts(c *Comparison) map[string]Verdict {
+	all := map[string]Verdict{}
+	for _, r := range c.Rows {
+		all[r.Figure] = r.Verdict
+	}
+	return all
+}
+
+// noises are of runs that differ by at most 3 % from the usual.
+func noises(n int) *rapid.Generator[[]float64] {
+	return rapid.SliceOfN(rapid.Float64Range(-0.03, 0.03), n, n+10)
+}
+
+// Whatever the runs, a set beside itself is no regression, and no improvement.
+func TestASetBesideItself(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := set("a", 0, rapid.SliceOfN(rapid.Float64Range(-0.9, 9), 1, 15).Draw(t, "noise")...)
+		for _, r := range Compare(a, a, nil).Rows {
+			if r.Verdict == Worse || r.Verdict == Better || r.Change != 0 {
+				t.Fatalf("%+v", r)
+			}
+		}
+	})
+}
+
+// A shift that is larger than all noise is found, on each side of it, with any number of
+// runs that is enough; which way is worse depends on the figure.
+func TestAShiftIsFound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := set("a", 0, noises(Enough).Draw(t, "a")...)
+		up := noises(Enough).Draw(t, "b")
+		by := rapid.Float64Range(0.3, 3).Draw(t, "shift")
+		for i := range up {
+			up[i] += by
+		}
+		b := set("b", 1, up...)
+		there, back := verdicts(Compare(a, b, nil)), verdicts(Compare(b, a, nil))
+		for _, name := range []string{"allocs", "journal-bytes", "disk-bytes", "fsyncs", "server-cpu", "cpu-ratio", "p99", "beyond-p99", "agent-memory", "state-memory", "server-memory", "connect"} {
+			if there[name] != Worse || back[name] != Better {
+				t.Fatalf("%s: %s there, %s back", name, there[name], back[name])
+			}
+		}
+		for _, name := range []string{"rate", "held", "loader-cpu", imbalance} {
+			if there[name] != Same || back[name] != Same {
+				t.Fatalf("%s: %s there, %s back", name, there[name], back[name])
+			}
+		}
+	})
+}
+
+// Rows can be written as JSON whatever the figures, and lie in the order of what matters.
+func TestRowsAreInOrderAndWritable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		any := rapid.SliceOfN(rapid.Float64Range(-1, 1e6), 1, 12)
+		a, b := set("a", 0, any.Draw(t, "a")...), set("b", 1, any.Draw(t, "b")...)
+		c := Compare(a, b, nil)
+		if _, err := json.Marshal(c); err != nil {
+			t.Fatal(err)
+		}
+		ranks := []Verdict{Worse, Better, Noise, Untold, Same}
+		if !slices.IsSortedFunc(c.Rows, func(x, y Row) int { return slices.Index(ranks, x.Verdict) - slices.Index(ranks, y.Verdict) }) {
+			t.Fatalf("%v", c.Rows)
+		}
+		for _, r := range c.Rows {
+			if !(r.Base.Low <= r.Base.Center && r.Base.Center <= r.Base.High) || r.Base.N != len(r.Base.Values) || (r.Base.Confidence > 0) != (r.Base.N >= Enough) {
+				t.Fatalf("%+v", r)
+			}
+		}
+	})
+}
+
+// More is better of a rate.
+func TestARate(t *testing.T) {
+	a, b := set("a", 0, 0, 0, 0, 0, 0), set("b", 1, 0, 0, 0, 0, 0)
+	for _, r := range b.Runs {
+		r.Rate *= 0.9
+	}
+	got := verdicts(Compare(a, b, nil))
+	if got["rate"] != Worse || got["held"] != Worse || verdicts(Compare(b, a, nil))["rate"] != Better {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestTooFewRuns(t *testing.T) {
+	one, five := set("one", 1, 5), set("five", 0, 0, 0.001, 0.002, 0.003, 0.004)
+	for _, c := range []*Comparison{Compare(five, one, nil), Compare(one, five, nil), Compare(one, one, nil)} {
+		for _, r := range c.Rows {
+			want := Untold
+			if isLedger(r.Figure) {
+				want = Same
+			}
+			if r.Verdict != want || want == Untold && r.Why != "one run: no interval; give at least 5, or --interleave" {
+				t.Errorf("%+v", r)
+			}
+		}
+		if len(c.Regressed()) > 0 {
+			t.Errorf("%v", c.Verdict)
+		}
+	}
+}
+
+// One lost result is a regression, with one run and even in one that is not valid, and
+// whatever is asked for.
+func TestTheLedgerNeedsNoTest(t *testing.T) {
+	a, b := set("a", 0, 0), set("b", 1, 0, 0)
+	b.Runs[1].Balance.Missing, b.Runs[1].Valid = 1, false
+	c := Compare(a, b, nil)
+	if rows := c.Regressed(scenario.Relative); len(rows) != 1 || rows[0].Figure != imbalance || c.Rows[0].Figure != imbalance {
+		t.Errorf("%+v", rows)
+	}
+	b = set("b", 1, 0)
+	b.Runs[0].Faults = []load.Struck{{Alerts: 3, Missing: 1}}
+	if rows := Compare(a, b, nil).Regressed(); len(rows) != 1 || rows[0].Figure != wrongAlerts {
+		t.Errorf("%+v", rows)
+	}
+	if back := Compare(b, a, nil); len(back.Regressed()) > 0 || verdicts(back)[wrongAlerts] != Better {
+		t.Errorf("%+v", back.Rows)
+	}
+}
+
+// A difference that the base shows to itself is noise, whether a control shows it or the
+// base's own runs do.
+func TestNoise(t *testing.T) {
+	a, b := set("a", 0, 0, 0.001, 0.002, 0.003, 0.004), set("b", 1, 0.2, 0.201, 0.202, 0.203, 0.204)
+	quiet, wild := set("quiet", 0, 0.01, 0.02), set("wild", 0, 0.3)
+	for _, x := range []struct {
+		base    Set
+		control *Set
+		want    Verdict
+	}{
+		{a, nil, Worse}, {a, &quiet, Worse}, {a, &wild, Noise},
+		{set("two minds", 0, 0.1, -0.3, 0.1, -0.3, 0.1, -0.3, 0.1), nil, Noise},
+	} {
+		c := Compare(x.base, b, x.control)
+		if got := verdicts(c)["allocs"]; got != x.want {
+			t.Errorf("%s, control %v: %s, want %s", x.base.Name, x.control, got, x.want)
+		}
+	}
+}
+
+// Only what was asked for fails.
+func TestRegressedByKind(t *testing.T) {
+	a, b := set("a", 0, 0, 0, 0, 0, 0), set("b", 1, 0, 0, 0, 0, 0)
+	for _, r := range b.Runs {
+		r.Latency.P99 *= 2
+		r.Inside.Allocs *= 2
+	}
+	c := Compare(a, b, nil)
+	for _, x := range []struct {
+		kinds []scenario.Kind
+		want  string
+	}{{nil, "[allocs p99]"}, {[]scenario.Kind{scenario.Count}, "[allocs]"}, {[]scenario.Kind{scenario.Relative}, "[]"}, {[]scenario.Kind{scenario.Absolute, scenario.Relative}, "[p99]"}} {
+		names := []string{}
+		for _, r := range c.Regressed(x.kinds...) {
+			names = append(names, r.Figure)
+		}
+		slices.Sort(names)
+		if fmt.Sprint(names) != x.want {
+			t.Errorf("%v: %v, want %s", x.kinds, names, x.want)
+		}
+	}
+}
+
+// A run whose generator fell behind says nothing about figures.
+func TestInvalidRunsDoNotCount(t *testing.T) {
+	a, b := set("a", 0, 0, 0, 0, 0, 0), set("b", 1, 0, 0, 0, 0, 0, 3, 3, 3, 3, 3, 3, 3)
+	for _, r := range b.Runs[5:] {
+		r.Valid = false
+	}
+	c := Compare(a, b, nil)
+	if len(c.Regressed()) > 0 || c.Other.Runs != 5 || c.Other.Invalid != 7 {
+		t.Errorf("%v %+v", c.Verdict, c.Other)
+	}
+}
+
+func TestFromNothing(t *testing.T) {
+	f := scenario.Figure{Name: "settle", Grain: 0.05}
+	nothing, something := []float64{0, 0, 0, 0, 0}, []float64{1, 2, 3, 4, 5}
+	if r := judge(f, nothing, something, nothing, nothing); r.Verdict != Worse || math.IsInf(r.Change, 0) || r.Changed() != "from 0" {
+		t.Errorf("%+v", r)
+	}
+	if r := judge(f, something, nothing, nil, nil); r.Verdict != Better || r.Change != -1 {
+		t.Errorf("%+v", r)
+	}
+}

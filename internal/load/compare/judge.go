@@ -1,0 +1,184 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/aclements/go-moremath/stats"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+const (
+	// confidence that an interval holds the median: five runs reach it with all of them.
+	confidence = 0.9
+	// alpha is below which chance is no explanation. Five runs against five reach it only
+	// where all of one side are above all of the other. There are some thirty figures: with
+	// the usual 0.05 one or two of them would differ between any two sets.
+	alpha = 0.01
+)
+
+// judge compares one figure; first and second are of the base alone.
+func judge(f scenario.Figure, base, other, first, second []float64) Row {
+	r := Row{Figure: f.Name, What: f.What, Unit: f.Unit, Better: "less", Kind: f.Kind, Base: summary(base), Other: summary(other), Verdict: Untold}
+	if f.Least {
+		r.Better = "more"
+	}
+	change := change(r.Base.Center, r.Other.Center)
+	if !math.IsInf(change, 0) {
+		r.Change = change
+	}
+	if len(first) > 0 && len(second) > 0 {
+		r.Noise = math.Abs(change1(median(first), median(second)))
+	}
+	if least := min(len(base), len(other)); least < Enough {
+		r.Why = few(least)
+		return r
+	}
+	r.P = chance(base, other)
+	switch {
+	case r.P > alpha || math.Abs(change) < f.Grain:
+		r.Verdict = Same
+	case math.Abs(change) <= r.Noise:
+		r.Verdict, r.Why = Noise, "the base differs from itself as much"
+	case change > 0 == f.Least:
+		r.Verdict = Better
+	default:
+		r.Verdict = Worse
+	}
+	return r
+}
+
+// few says why there is no verdict.
+func few(runs int) string {
+	if runs == 1 {
+		return fmt.Sprintf("one run: no interval; give at least %d, or --interleave", Enough)
+	}
+	return fmt.Sprintf("%d runs: no interval; give at least %d, or --interleave", runs, Enough)
+}
+
+// summary is the median and its interval, which is made of the order of the values alone:
+// nothing is supposed of how they are distributed.
+func summary(values []float64) Summary {
+	values = slices.Sorted(slices.Values(values))
+	s := Summary{Center: median(values), Low: values[0], High: values[len(values)-1], N: len(values), Values: values}
+	if s.N >= Enough {
+		ci := stats.QuantileCI(s.N, 0.5, confidence)
+		_, s.Low, s.High = ci.SampleCI(stats.Sample{Xs: values, Sorted: true})
+		s.Confidence = ci.Confidence
+	}
+	return s
+}
+
+func median(values []float64) float64 {
+	return stats.Sample{Xs: slices.Sorted(slices.Values(values)), Sorted: true}.Quantile(0.5)
+}
+
+// chance is how often two samples of the same would differ as much (Mann-Whitney U).
+func chance(a, b []float64) float64 {
+	res, err := stats.MannWhitneyUTest(a, b, stats.LocationDiffers)
+	if err != nil {
+		return 1 // all values are equal
+	}
+	return res.P
+}
+
+// change of a figure as a share of what it was; infinite from nothing to something.
+func change(from, to float64) float64 {
+	switch {
+	case from == to:
+		return 0
+	case from == 0:
+		return math.Inf(int(math.Copysign(1, to)))
+	}
+	return (to - from) / math.Abs(from)
+}
+
+// change1 is a change that can be shown.
+func change1(from, to float64) float64 {
+	if v := change(from, to); !math.IsInf(v, 0) {
+		return v
+	}
+	return 1
+}
+
+// halves takes turns, in the order of time, so that both halves saw the same of the day.
+func halves(runs []*load.Report) (first, second []*load.Report) {
+	if len(runs) < 4 {
+		return nil, nil
+	}
+	runs = slices.SortedStableFunc(slices.Values(runs), func(a, b *load.Report) int { return a.Began.Compare(b.Began) })
+	for i, r := range runs {
+		if i%2 == 0 {
+			first = append(first, r)
+		} else {
+			second = append(second, r)
+		}
+	}
+	return first, second
+}
+
+// Figures of the ledger, which no objective is set for: any of them is too much.
+const (
+	imbalance   = "imbalance"
+	wrongAlerts = "wrong-alerts"
+)
+
+func isLedger(figure string) bool { return figure == imbalance || figure == wrongAlerts }
+
+// ledgers are rows for what was lost, came twice or was made up, in any run, valid or not.
+// One result is a regression, and needs no test.
+func ledgers(base, other []*load.Report) (list []Row) {
+	for _, f := range []struct {
+		name, what string
+		of         func(*load.Report) float64
+	}{
+		{imbalance, "results missing, and imbalances of the ledger", func(r *load.Report) float64 { return float64(r.Balance.Missing + r.Balance.Imbalances) }},
+		{wrongAlerts, "alerts missing, and too many", func(r *load.Report) (n float64) {
+			for i := range r.Faults {
+				n += float64(r.Faults[i].Missing + r.Faults[i].Extra)
+			}
+			return n
+		}},
+	} {
+		each := func(runs []*load.Report) (values []float64) {
+			for _, r := range runs {
+				values = append(values, f.of(r))
+			}
+			return values
+		}
+		x, y := each(base), each(other)
+		if len(x) == 0 || len(y) == 0 {
+			continue
+		}
+		row := Row{Figure: f.name, What: f.what, Better: "less", Kind: scenario.Count, Base: summary(x), Other: summary(y), Verdict: Same}
+		switch worst, before := slices.Max(y), slices.Max(x); {
+		case worst > 0:
+			row.Verdict, row.Why = Worse, fmt.Sprintf("%.0f in one run; one is too many", worst)
+		case before > 0:
+			row.Verdict, row.Why = Better, fmt.Sprintf("the base has %.0f in one run", before)
+		}
+		list = append(list, row)
+	}
+	return list
+}
+
+// order puts first what matters most, and within that what changed most; the rest stays in
+// the order of the figures.
+func order(rows []Row) {
+	rank := func(r Row) int {
+		if isLedger(r.Figure) && r.Verdict == Worse {
+			return -1
+		}
+		return slices.Index([]Verdict{Worse, Better, Noise, Untold, Same}, r.Verdict)
+	}
+	slices.SortStableFunc(rows, func(a, b Row) int {
+		if a.Verdict == b.Verdict && (a.Verdict == Worse || a.Verdict == Better) && rank(a) >= 0 && rank(b) >= 0 {
+			return cmp.Compare(math.Abs(b.Change), math.Abs(a.Change))
+		}
+		return cmp.Compare(rank(a), rank(b))
+	})
+}
