@@ -37,7 +37,7 @@ func TestScenarioAgainstARealServer(t *testing.T) {
 			{At: sec(8), Cut: &scenario.Pick{}},
 			{At: sec(9), Stop: &scenario.Pick{Class: "web", Count: 2}},
 		},
-		Objectives: map[string]scenario.Limit{"rate": "10"},
+		Objectives: map[string]scenario.Limit{"rate": "10", "server-cpu": "1s"}, // the server is killed in between: that it is measured counts
 	}
 	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"},
 		Prepare: func(ctx context.Context, service *intent.Service) error {

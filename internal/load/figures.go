@@ -41,11 +41,6 @@ func (rep *Report) finish(c Config, t *tally, g *gained) {
 // usage is what the run cost.
 func (rep *Report) usage(g *gained) {
 	rep.Server, rep.Loader = g.usages(rep.Results)
-	if g.last.server.pid > 0 && rep.Server.Cores == 0 { // started anew in between: what the samples saw
-		for _, s := range rep.Samples {
-			rep.Server.Cores += s.ServerCPU / float64(max(1, len(rep.Samples)))
-		}
-	}
 	rep.MachineShare = machineShare(rep.Server, rep.Loader)
 	if g.length > 0 && g.first.busy > 0 && rep.Server.Cores > 0 {
 		rep.Others = max(0, g.busy.Seconds()/g.length.Seconds()-rep.Server.Cores-rep.Loader.Cores)

@@ -10,7 +10,7 @@ import (
 
 // process is what Linux says of a process; zero elsewhere.
 type process struct {
-	pid     int
+	life    int           // of the same server, see odometer
 	cpu     time.Duration // user and system
 	rss     int64         // bytes
 	reads   int64         // system calls that read, sockets included …
@@ -23,7 +23,6 @@ const userHz = 100
 
 // readProcess reads /proc/<pid>; 0 is this process.
 func readProcess(pid int) (p process) {
-	p.pid = pid
 	dir := "/proc/self/"
 	if pid > 0 {
 		dir = "/proc/" + strconv.Itoa(pid) + "/"
@@ -47,13 +46,14 @@ func readProcess(pid int) (p process) {
 }
 
 // same says whether p is a later look at the process of before.
-func (p process) same(before process) bool {
-	return p.pid == before.pid && before.cpu > 0 && p.cpu >= before.cpu
-}
+func (p process) same(before process) bool { return p.life == before.life && p.since(before) }
+
+// since says whether p counts on from before, by the same process or by one that followed it.
+func (p process) since(before process) bool { return before.cpu > 0 && p.cpu >= before.cpu }
 
 // cores is how many cores a process used since before.
 func (p process) cores(before process, span time.Duration) float64 {
-	if span <= 0 || !p.same(before) {
+	if span <= 0 || !p.since(before) {
 		return 0
 	}
 	return (p.cpu - before.cpu).Seconds() / span.Seconds()

@@ -44,7 +44,8 @@ type run struct {
 	wrong     atomic.Uint64 // results sent that must be refused
 	reform    *reform       // nil: intent stays
 	trouble   outages
-	opened    int64     // when the agents of this round began to connect, ns
+	opened    int64 // when the agents of this round began to connect, ns
+	server    odometer
 	drained   int64     // when nothing was on its way any more, ns
 	frames    sync.Pool // *frame
 	scratch   sync.Pool // *[]byte, for outputs and for frames as they are sent

@@ -46,7 +46,7 @@ func (w *watch) sample(now int64, second int) {
 	s := Sample{second: second, at: now, Sent: sent - w.sent, Acked: acked - w.acked, Connected: int(r.connected.Load()),
 		ServerCPU: u.server.cores(w.prev.server, span), LoaderCPU: u.loader.cores(w.prev.loader, span),
 		ServerRSS: u.server.rss, LoaderRSS: u.loader.rss}
-	if u.server.same(w.prev.server) && span > 0 {
+	if u.server.since(w.prev.server) && span > 0 {
 		s.Written = float64(u.server.written-w.prev.server.written) / span.Seconds()
 	}
 	if w.prev.busy > 0 && span > 0 && s.ServerCPU > 0 {

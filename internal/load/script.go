@@ -119,14 +119,14 @@ func (s *drama) strike(ctx context.Context, x *strike) {
 	case f.Server == "stop":
 		s.act(x, r.cfg.Control.Pause)
 	case f.Server != "":
-		r.trouble.commanded(r)
+		s.takeAway()
 		do := r.cfg.Control.Restart
 		if f.Server == "kill" {
 			do = r.cfg.Control.Kill
 		}
 		s.act(x, func() error { return do(ctx) })
 	case f.Run != "":
-		r.trouble.commanded(r)
+		s.takeAway()
 		s.act(x, func() error { return shell(ctx, f.Run) })
 	}
 }
@@ -169,9 +169,15 @@ func (s *drama) act(x *strike, do func() error) {
 	})
 }
 
+// takeAway is called before something is done that may end the server.
+func (s *drama) takeAway() {
+	s.run.usage() // what the server used until then ends with it
+	s.run.trouble.commanded(s.run)
+}
+
 // halfway is the short form's command in the middle.
 func (s *drama) halfway(ctx context.Context) {
-	s.run.trouble.commanded(s.run)
+	s.takeAway()
 	s.beside.Go(func() {
 		if err := s.run.cfg.Halfway(ctx); err != nil {
 			s.mu.Lock()

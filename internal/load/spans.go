@@ -28,13 +28,12 @@ func (g *gained) add(first, last usage) {
 	g.length += last.at - first.at
 	g.loader += last.loader.cpu - first.loader.cpu
 	g.busy += last.busy - first.busy
-	if last.server.same(first.server) && last.server.same(g.first.server) {
+	g.same = g.same && last.server.same(first.server) && last.server.same(g.first.server)
+	if last.server.since(first.server) {
 		g.server += last.server.cpu - first.server.cpu
 		g.reads += last.server.reads - first.server.reads
 		g.writes += last.server.writes - first.server.writes
 		g.written += last.server.written - first.server.written
-	} else {
-		g.same = false
 	}
 	for name, v := range last.metrics {
 		if counter(name) {
@@ -72,11 +71,7 @@ func (g *gained) usages(results uint64) (server, loader Usage) {
 		}
 		return u
 	}
-	cpu := g.server
-	if !g.same {
-		cpu = 0
-	}
-	return use(cpu, g.last.server), use(g.loader, g.last.loader)
+	return use(g.server, g.last.server), use(g.loader, g.last.loader)
 }
 
 // machineShare is both processes', of all cores.

@@ -104,6 +104,7 @@ type targetRun struct {
 	sum    *tally
 	used   gained
 	states int
+	server odometer
 	tag    string // of what is recorded now: warmup, or none
 	before Totals // at the last sample
 	last   usage
@@ -113,15 +114,7 @@ type targetRun struct {
 	part   *tally
 }
 
-func (r *targetRun) usage() usage {
-	u := usage{at: time.Since(r.began), loader: readProcess(0), busy: busyTime()}
-	if r.cfg.ServerPID != nil {
-		if pid := r.cfg.ServerPID(); pid > 0 {
-			u.server = readProcess(pid)
-		}
-	}
-	return u
-}
+func (r *targetRun) usage() usage { return r.server.use(time.Since(r.began), r.cfg.ServerPID) }
 
 func (r *targetRun) observe(o Observed) {
 	r.mu.Lock()

@@ -86,20 +86,4 @@ func (r *run) totals() (sent, acked uint64) {
 	return sent, acked
 }
 
-// usage is what both processes, and all of the machine, used so far.
-type usage struct {
-	at             time.Duration
-	server, loader process
-	busy           time.Duration // of all cores, by everybody
-	metrics        map[string]float64
-}
-
-func (r *run) usage() usage {
-	u := usage{at: time.Duration(r.now()), loader: readProcess(0), busy: busyTime()}
-	if r.cfg.ServerPID != nil {
-		if pid := r.cfg.ServerPID(); pid > 0 {
-			u.server = readProcess(pid)
-		}
-	}
-	return u
-}
+func (r *run) usage() usage { return r.server.use(time.Duration(r.now()), r.cfg.ServerPID) }
