@@ -124,6 +124,11 @@ func TestANodeIsReplacedAndRetired(t *testing.T) {
 	if out := s.CLI("node", "retire", "web01", "-m", "scrapped", "--yes"); !strings.Contains(out, "node/web01 retired") {
 		t.Errorf("retire says %q", out)
 	}
+	for _, words := range [][]string{{"audit", "node", "web01"}, {"status", "-o", "wide"}} {
+		if out := s.CLI(words...); !strings.Contains(out, "retired node/web01") || strings.Contains(out, "deleted node/web01") {
+			t.Errorf("muster %s:\n%s", strings.Join(words, " "), out)
+		}
+	}
 	hears(second, "(retired)", "node web01 was retired by admin", "scrapped", "muster node token")
 	harness.Until(t, 30*time.Second, "who was told is told of the end", func() (string, bool) {
 		text, _ := os.ReadFile(told)

@@ -26,7 +26,7 @@ func (s *Service) bury(ctx context.Context, by Who, keys []Key, t Tombstone, o A
 		}
 		a.bury(row, t)
 		a.read(row)
-		a.add(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: Gone, Warnings: disowned(row)})
+		a.add(Write{Key: key, Expect: row.Revision, Retire: t.Why == Retired}, Outcome{Key: key, Op: Gone, Warnings: disowned(row)})
 	}
 	return a.finish(ctx)
 }

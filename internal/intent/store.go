@@ -63,6 +63,7 @@ type Write struct {
 	// its id, and there must be no row at Key. Expect is of the row that moves.
 	From   string
 	Expect int64 // revision the row must have; 0: must not exist; -1: whatever
+	Retire bool  // of a Delete: people took it out of service, and it is recorded so
 }
 
 // Committed is the outcome: the rows as written, in the order of the writes.
@@ -87,7 +88,7 @@ type Change struct {
 	Who      Who       `json:"who"`
 	Key      Key       `json:"key"`
 	ID       uint32    `json:"id"`
-	Op       string    `json:"op"`               // create, update, rename, delete
+	Op       string    `json:"op"`               // create, update, rename, delete, retire
 	Was      string    `json:"was,omitempty"`    // the name before a rename
 	Before   []byte    `json:"before,omitempty"` // JSON bodies of resources
 	After    []byte    `json:"after,omitempty"`

@@ -89,7 +89,7 @@ type Change struct {
 	Kind      string    `json:"kind"`
 	Namespace string    `json:"namespace,omitempty"`
 	Name      string    `json:"name"`
-	Op        string    `json:"op" enum:"create,update,rename,delete"`
+	Op        string    `json:"op" enum:"create,update,rename,delete,retire"`
 	Was       string    `json:"was,omitempty" doc:"The name before, of what was renamed."`
 	Diff      string    `json:"diff,omitempty" doc:"A unified difference of YAML; none for what holds secrets."`
 	More      int       `json:"more,omitempty" doc:"In the status: how many more resources were changed by the same apply."`

@@ -197,12 +197,17 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
 		commit(t, s, put("Check", "default", "a", `{"v":1}`, 0), put("user", "", "ada", `{"hash":"secret"}`, 0))
 		commit(t, s, put("Check", "default", "a", `{"v":2}`, -1))
 		commit(t, s, del("Check", "default", "a", 2))
+		commit(t, s, put("Node", "default", "n", `{}`, 0))
+		gone := del("Node", "default", "n", 4)
+		gone.Retire = true
+		commit(t, s, gone)
 		changes, err := s.Changes(ctx, 0, 0)
-		if err != nil || len(changes) != 4 {
+		if err != nil || len(changes) != 6 {
 			t.Fatalf("%d changes, %v", len(changes), err)
 		}
 		for i, want := range []struct{ op, before, after string }{
 			{"create", "", `{"v":1}`}, {"create", "", ""}, {"update", `{"v":1}`, `{"v":2}`}, {"delete", `{"v":2}`, ""},
+			{"create", "", `{}`}, {"retire", `{}`, ""},
 		} {
 			c := changes[i]
 			if c.Op != want.op || string(c.Before) != want.before || string(c.After) != want.after || c.Who != who || c.At.IsZero() || c.ID == 0 {
@@ -214,7 +219,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
 		if err != nil || len(page) != 2 {
 			t.Fatalf("page of %d, %v; want the whole first revision", len(page), err)
 		}
-		if rest, err := s.Changes(ctx, 2, 10); err != nil || len(rest) != 1 {
+		if rest, err := s.Changes(ctx, 2, 10); err != nil || len(rest) != 3 {
 			t.Fatal(len(rest), err)
 		}
 	})

@@ -188,6 +188,9 @@ func (w *writer) write(ctx context.Context, part int, write intent.Write) (inten
 		_, err = w.remove.ExecContext(ctx, source.Kind, source.Namespace, source.Name)
 	case write.Body == nil:
 		op = "delete"
+		if write.Retire {
+			op = "retire"
+		}
 		row.Created = time.Unix(0, created).UTC()
 		_, err = w.remove.ExecContext(ctx, key.Kind, key.Namespace, key.Name)
 	case exists:
