@@ -33,6 +33,6 @@ func exitCodesTopic() *cobra.Command {
 	for _, m := range classMeanings {
 		fmt.Fprintf(&b, "  %3d  %s (%s)\n", m.class.Exit(), m.meaning, m.class.Label())
 	}
-	b.WriteString("  130  interrupted by Ctrl-C\n\nWith --exit-code muster diff and muster plan end with 20 when something would change, muster\nstatus with 20 when it is nearly well and with 21 when it is not well; muster doctor with 9\nwhen something does not work; muster agent --probe with the probe's status, 0 to 3;\nmuster run with 20 when a run ended with another status than OK, and with 21 when on a node\nnothing ran or the end was not heard; muster load run with 20 when an objective was missed, with 21\nwhen something was lost, came twice or an alert was wrong, and with 7 when the generator fell behind.\n")
+	b.WriteString("  130  interrupted by Ctrl-C\n\nWith --exit-code muster diff and muster plan end with 20 when something would change, muster\nstatus with 20 when it is nearly well and with 21 when it is not well; muster doctor with 9\nwhen something does not work; muster agent --probe with the probe's status, 0 to 3;\nmuster run with 20 when a run ended with another status than OK, and with 21 when on a node\nnothing ran or the end was not heard; muster load run with 20 when an objective was missed, with 21\nwhen something was lost, came twice or an alert was wrong, and with 7 when the generator fell behind;\nmuster load compare with 20 when a figure is worse.\n")
 	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: b.String()}
 }

@@ -94,7 +94,7 @@ func found() map[string]func(*Report) (float64, bool) {
 		"server-cpu":    positive(func(rep *Report) float64 { return rep.Server.MicrosPerItem }),
 		"loader-cpu":    positive(func(rep *Report) float64 { return rep.Loader.MicrosPerItem }),
 		"cpu-ratio":     positive(func(rep *Report) float64 { return ratio(100*rep.Server.Cores, rep.Loader.Cores) }),
-		"gc-share":      inside(func(rep *Report, in *Inside) float64 { return ratio(100*in.GC, rep.Server.Cores) }),
+		"gc-cpu":        inside(func(rep *Report, in *Inside) float64 { return ratio(1e6*in.GC, rep.Rate) }),
 		"allocs":        inside(func(_ *Report, in *Inside) float64 { return 1000 * in.Allocs }),
 		"alloc-bytes":   inside(func(_ *Report, in *Inside) float64 { return in.AllocBytes }),
 		"wire-bytes":    inside(func(_ *Report, in *Inside) float64 { return in.WireBytes }),

@@ -68,7 +68,7 @@ type Row struct {
 
 // Summary is one figure of one side.
 type Summary struct {
-	Center     float64   `json:"center"`               // the median
+	Center     float64   `json:"center"`               // the median; of what the ledger found the greatest
 	Low        float64   `json:"low"`                  // of the interval that holds the median of all such runs; with too few runs the least and the greatest
 	High       float64   `json:"high"`                 // …
 	Confidence float64   `json:"confidence,omitempty"` // that it does; 0: too few runs, no interval

@@ -40,7 +40,6 @@ func properties() []property {
 		{env(func(e *load.Environment) string { return e.FileSystem }), "The file systems of the data folders differ (%s): fsync and bytes on disk depend on them."},
 		{env(func(e *load.Environment) string { return e.Device }), "The disks of the data folders differ (%s): latency waits for their fsync."},
 		{system, "What was loaded differs (%s): only figures from outside mean the same."},
-		{digest, "The scenarios differ (%s): more, less or other things were asked of the server."},
 		{func(r *load.Report) string {
 			if r.Scenario == nil {
 				return ""
@@ -63,6 +62,7 @@ func differences(base, other Set) (list []string) {
 			list = append(list, fmt.Sprintf(p.means, what))
 		}
 	}
+	list = append(list, played(base, other)...)
 	list = append(list, limits(base, other)...)
 	list = append(list, builds(base)...)
 	list = append(list, builds(other)...)
@@ -122,21 +122,57 @@ func system(r *load.Report) string {
 	return "muster"
 }
 
-// digest is short for all that was played but its scale and seed, which have sentences of
-// their own, and the objectives, which change nothing.
-func digest(r *load.Report) string {
+// played says in which parts the scenarios differ, or what short runs were told.
+func played(base, other Set) []string {
+	var names []string
+	all := map[*load.Report]map[string]string{}
+	for _, r := range append(slices.Clone(base.Runs), other.Runs...) {
+		all[r] = parts(r)
+		for name := range all[r] {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	names = slices.DeleteFunc(names, func(name string) bool {
+		of := func(r *load.Report) string { return cmp.Or(all[r][name], "not there") }
+		return apart(base, other, of) == ""
+	})
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("The scenarios differ in %s (%s %s; %s %s): more, less or other things were asked of the server.", strings.Join(names, ", "),
+		base.Name, strings.Join(unique(base.Runs, digest), ", "), other.Name, strings.Join(unique(other.Runs, digest), ", "))}
+}
+
+// parts are what was played, but its scale, seed and length, which have sentences of their
+// own, and words and objectives, which change nothing.
+func parts(r *load.Report) map[string]string {
 	var data []byte
 	if r.Scenario != nil {
 		s := *r.Scenario
-		s.Seed, s.Objectives, s.Answers, s.Title = 0, nil, "", ""
+		s.Name, s.Title, s.Answers, s.Seed, s.Scale, s.Objectives = "", "", "", 0, 0, nil
 		data, _ = json.Marshal(s)
 	} else {
 		p := r.Plan
 		p.Seed, p.Duration = 0, 0
 		data, _ = json.Marshal(p)
 	}
+	var raw map[string]json.RawMessage
+	_ = json.Unmarshal(data, &raw) // its own
+	all := make(map[string]string, len(raw))
+	for name, value := range raw {
+		all[name] = string(value)
+	}
+	return all
+}
+
+// digest is short for all that was played.
+func digest(r *load.Report) string {
+	data, _ := json.Marshal(parts(r))
 	sum := sha256.Sum256(data)
-	return Title(r) + " " + hex.EncodeToString(sum[:4])
+	return hex.EncodeToString(sum[:4])
 }
 
 // others are labels beside the scale.

@@ -154,8 +154,13 @@ func ledgers(base, other []*load.Report) (list []Row) {
 		if len(x) == 0 || len(y) == 0 {
 			continue
 		}
-		row := Row{Figure: f.name, What: f.what, Better: "less", Kind: scenario.Count, Base: summary(x), Other: summary(y), Verdict: Same}
-		switch worst, before := slices.Max(y), slices.Max(x); {
+		most := func(values []float64) Summary { // one counts, not the middle
+			s := summary(values)
+			s.Center = s.Values[s.N-1]
+			return s
+		}
+		row := Row{Figure: f.name, What: f.what, Better: "less", Kind: scenario.Count, Base: most(x), Other: most(y), Verdict: Same}
+		switch worst, before := row.Other.Center, row.Base.Center; {
 		case worst > 0:
 			row.Verdict, row.Why = Worse, fmt.Sprintf("%.0f in one run; one is too many", worst)
 		case before > 0:
@@ -166,6 +171,9 @@ func ledgers(base, other []*load.Report) (list []Row) {
 	return list
 }
 
+// ranks are the verdicts, what matters most first.
+func ranks() []Verdict { return []Verdict{Worse, Better, Noise, Untold, Same} }
+
 // order puts first what matters most, and within that what changed most; the rest stays in
 // the order of the figures.
 func order(rows []Row) {
@@ -173,7 +181,7 @@ func order(rows []Row) {
 		if isLedger(r.Figure) && r.Verdict == Worse {
 			return -1
 		}
-		return slices.Index([]Verdict{Worse, Better, Noise, Untold, Same}, r.Verdict)
+		return slices.Index(ranks(), r.Verdict)
 	}
 	slices.SortStableFunc(rows, func(a, b Row) int {
 		if a.Verdict == b.Verdict && (a.Verdict == Worse || a.Verdict == Better) && rank(a) >= 0 && rank(b) >= 0 {

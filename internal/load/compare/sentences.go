@@ -3,7 +3,6 @@ package compare
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 )
 
@@ -21,12 +20,15 @@ func (c *Comparison) sentences() (list []string) {
 	case len(c.Rows) == 0 || least == 0:
 		list = append(list, "Nothing to compare: no figure was measured on both sides.")
 	case len(worse) > 0:
-		list = append(list, fmt.Sprintf("Regression: %s of %s worse in %s: %s.", count(len(worse), "figure is", "figures are"), total(c.Rows), c.Other.Name, changes(worse)))
+		list = append(list, fmt.Sprintf("Regression in %s: %s; %d of %s.", c.Other.Name, changes(worse), len(worse), total(c.Rows)))
 	case least < Enough:
 		list = append(list, fmt.Sprintf("No verdict: %s of %s beside %s of %s; give at least %d of each, or --interleave.",
 			count(c.Base.Runs, "run", "runs"), c.Base.Name, count(c.Other.Runs, "run", "runs"), c.Other.Name, Enough))
 	default:
 		list = append(list, fmt.Sprintf("No regression: none of %s is worse in %s.", total(c.Rows), c.Other.Name))
+	}
+	if len(worse) > 0 && least < Enough {
+		list = append(list, fmt.Sprintf("No verdict on the rest: %d runs of each are needed.", Enough))
 	}
 	if better := by[Better]; len(better) > 0 {
 		list = append(list, fmt.Sprintf("Better: %s.", changes(better)))
@@ -60,8 +62,10 @@ func changes(rows []Row) string {
 // Changed is the change in words: +12 %.
 func (r Row) Changed() string {
 	switch {
+	case isLedger(r.Figure) && r.Verdict == Same:
+		return "–"
 	case isLedger(r.Figure):
-		return fmt.Sprintf("%.0f → %.0f", slices.Max(r.Base.Values), slices.Max(r.Other.Values))
+		return fmt.Sprintf("%.0f → %.0f", r.Base.Center, r.Other.Center)
 	case r.Base.Center == 0 && r.Other.Center != 0:
 		return "from 0"
 	case math.Abs(r.Change) < 0.0005:

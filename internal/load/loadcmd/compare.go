@@ -1,0 +1,177 @@
+package loadcmd
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/load/compare"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// compareSchema is the version of what -o json and -o yaml print: fields are added, never
+// changed.
+const compareSchema = "muster.load.compare/1"
+
+// compareOptions are the flags of muster load compare.
+type compareOptions struct {
+	control string
+	gate    []string
+	format  *format
+}
+
+func compareCommand() *cobra.Command {
+	var o compareOptions
+	cmd := &cobra.Command{
+		Use:   "compare A B…",
+		Short: "Say what differs between runs, and whether it is more than chance",
+		Long: `Holds runs of the same scenario beside each other: A is the base, each other is compared with it. Each is a
+run.json, the folder of a run, or a folder that holds several runs: give at least five of each, for an
+interval and a verdict. Medians are compared with the Mann-Whitney test (p below 0.01), and with
+how much the base differs from itself: "noise" is what it shows without any change. What makes the
+comparison doubtful (another machine, another scenario, ...) is said in sentences.
+
+Ends with 20 if a figure is worse, or anything was lost. Folders of several scenarios are compared
+scenario by scenario.`,
+		Example: "  muster load compare old/ new/                    two folders, five runs in each\n" +
+			"  muster load compare old/ new/ --control old-again/\n" +
+			"  muster load compare old/ new/ --gate count,relative    what differs by the machine fails nothing\n" +
+			"  muster load compare A/run.json B/run.json",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return model.Errorf(model.Invalid, "want two runs or more, and have %d", len(args)).WithHint("muster load compare old/ new/")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.compare(cmd.OutOrStdout(), args) },
+	}
+	o.format = formatFlag(cmd, "table", "table", "wide", "markdown", "json", "yaml")
+	f := cmd.Flags()
+	f.StringVar(&o.control, "control", "", "more runs of the base: a difference that they show too is noise. Default: its own runs in two halves")
+	f.StringSliceVar(&o.gate, "gate", nil, "only figures of these kinds end with 20: count, relative, absolute. Default all; what was lost always does")
+	_ = cmd.RegisterFlagCompletionFunc("gate", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func kinds() (names []string) {
+	for _, k := range scenario.Kinds() {
+		names = append(names, string(k))
+	}
+	return names
+}
+
+// compare reads, compares and shows.
+func (o *compareOptions) compare(out io.Writer, args []string) error {
+	var gate []scenario.Kind
+	for _, g := range o.gate {
+		if !slices.Contains(kinds(), g) {
+			return model.Errorf(model.Invalid, "--gate %q: want %s", g, strings.Join(kinds(), ", "))
+		}
+		gate = append(gate, scenario.Kind(g))
+	}
+	sets, err := readSets(args)
+	if err != nil {
+		return err
+	}
+	var control *compare.Set
+	if o.control != "" {
+		set, err := compare.Read(o.control)
+		if err != nil {
+			return err
+		}
+		control = &set
+	}
+	groups := compareAll(sets, control)
+	if len(groups) == 0 {
+		return model.Errorf(model.Invalid, "no scenario was played in both %s and another", sets[0].Name).WithHint("muster load table %s", strings.Join(args, " "))
+	}
+	if err := o.show(out, groups); err != nil {
+		return err
+	}
+	return regression(groups, gate)
+}
+
+// readSets names them by the last part of their paths, where that tells them apart.
+func readSets(paths []string) (sets []compare.Set, err error) {
+	short := func(path string) string {
+		path = strings.TrimSuffix(strings.TrimSuffix(path, "/run.json"), ".json")
+		return filepath.Base(path)
+	}
+	names := map[string]int{}
+	for _, path := range paths {
+		set, err := compare.Read(path)
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, set)
+		names[short(path)]++
+	}
+	for i, path := range paths {
+		if names[short(path)] == 1 {
+			sets[i].Name = short(path)
+		}
+	}
+	return sets, nil
+}
+
+// compareAll holds all sets beside the first, scenario by scenario.
+func compareAll(sets []compare.Set, control *compare.Set) (groups [][]*compare.Comparison) {
+	for _, group := range compare.Split(sets) {
+		own := control
+		if control != nil {
+			if parts := compare.Split([]compare.Set{group[0], *control}); len(parts) > 0 {
+				own = &parts[0][1]
+			} else {
+				own = nil
+			}
+		}
+		var list []*compare.Comparison
+		for _, other := range group[1:] {
+			list = append(list, compare.Compare(group[0], other, own))
+		}
+		groups = append(groups, list)
+	}
+	return groups
+}
+
+func (o *compareOptions) show(out io.Writer, groups [][]*compare.Comparison) error {
+	if o.format.machine() {
+		return o.format.print(out, map[string]any{"schema": compareSchema, "comparisons": slices.Concat(groups...)})
+	}
+	for i, list := range groups {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		err := error(nil)
+		if o.format.name == "markdown" {
+			err = compare.Markdown(out, list)
+		} else {
+			err = compare.Text(out, list, o.format.name == "wide")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// regression is the error of a comparison that shows one.
+func regression(groups [][]*compare.Comparison, gate []scenario.Kind) error {
+	var words []string
+	for _, c := range slices.Concat(groups...) {
+		for _, r := range c.Regressed(gate...) {
+			words = append(words, fmt.Sprintf("%s of %s %s", r.Figure, c.Other.Name, r.Changed()))
+		}
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	return &failed{model.Errorf(model.Invalid, "regression: %s", strings.Join(words, ", ")), exitMissed}
+}
