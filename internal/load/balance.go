@@ -130,7 +130,8 @@ func (l *breaches) copyTo(b *Balance) {
 func (r *run) balance(ctx context.Context, before baseline) (*Balance, error) {
 	b := &Balance{}
 	r.breaches.copyTo(b)
-	for _, a := range r.fleet {
+	all := append(slices.Clip(r.fleet), r.theirs...)
+	for _, a := range all {
 		a.mu.Lock()
 		l := &a.ledger
 		open := l.sent - l.settled()
@@ -147,7 +148,7 @@ func (r *run) balance(ctx context.Context, before baseline) (*Balance, error) {
 	if r.cfg.Before == nil {
 		return b, nil
 	}
-	c := newComparison(r.fleet, b)
+	c := newComparison(all, b)
 	err := r.cfg.Before.Each(ctx, func(k Kept) error {
 		c.state(k, before.of(k.Node, k.Check))
 		return nil

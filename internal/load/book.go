@@ -115,8 +115,18 @@ func (b *book) take() second {
 	return fresh
 }
 
-// part merges one part's tallies of all books into sum.
+// part merges one part's tallies of all loaders into sum.
 func (r *run) part(sum *tally, i int) {
+	r.ownPart(sum, i)
+	for _, s := range r.stretches(i) {
+		if s != nil {
+			sum.merge(s.Tally)
+		}
+	}
+}
+
+// ownPart merges those of all books.
+func (r *run) ownPart(sum *tally, i int) {
 	for _, s := range r.senders {
 		s.book.mu.Lock()
 		if i < len(s.book.parts) {

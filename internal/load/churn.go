@@ -23,11 +23,11 @@ type churn struct {
 
 // flow is one kind of coming and going of one class.
 type flow struct {
-	agents []*agent
-	random *rand.Rand
-	every  float64 // ns, mean
-	at     int64
-	do     func(ctx context.Context, a *agent)
+	members []int
+	random  *rand.Rand
+	every   float64 // ns, mean
+	at      int64
+	do      func(ctx context.Context, member int)
 }
 
 // newChurn has a flow for each rate above zero.
@@ -36,27 +36,36 @@ func (s *drama) newChurn() *churn {
 	c := &churn{run: r}
 	begin := r.begin.Load()
 	for _, x := range r.classes {
-		agents := slices.DeleteFunc(slices.Clone(r.agents), func(a *agent) bool { return a.class != x })
+		members := r.among(func(c *class) bool { return c == x })
 		spec := &x.spec.Churn
 		for i, k := range []struct {
 			rate scenario.Rate
-			do   func(ctx context.Context, a *agent)
+			do   func(ctx context.Context, member int)
 		}{
-			{spec.Reconnects, func(_ context.Context, a *agent) { a.reconnect(false) }},
-			{spec.Restarts, func(_ context.Context, a *agent) { a.reconnect(true) }},
-			{spec.Renames, func(ctx context.Context, a *agent) { s.beside.Go(func() { s.rename(ctx, a) }) }}, // a server that stands still answers late
-			{spec.Offline, c.offline(time.Duration(spec.OfflineFor))},
+			{spec.Reconnects, r.ifMine(func(a *agent) { a.reconnect(false) })},
+			{spec.Restarts, r.ifMine(func(a *agent) { a.reconnect(true) })},
+			{spec.Renames, func(ctx context.Context, member int) { s.beside.Go(func() { s.rename(ctx, member) }) }}, // a server that stands still answers late
+			{spec.Offline, r.ifMine(c.offline(time.Duration(spec.OfflineFor)))},
 		} {
-			perSecond := k.rate.PerSecond(len(agents))
-			if perSecond <= 0 || len(agents) == 0 {
+			perSecond := k.rate.PerSecond(len(members))
+			if perSecond <= 0 || len(members) == 0 {
 				continue
 			}
-			f := &flow{agents: agents, random: rand.New(rand.NewPCG(r.cfg.Scenario.Seed^0xc0ffee, uint64(x.number)<<8|uint64(i))), every: 1e9 / perSecond, at: begin, do: k.do}
+			f := &flow{members: members, random: rand.New(rand.NewPCG(r.cfg.Scenario.Seed^0xc0ffee, uint64(x.number)<<8|uint64(i))), every: 1e9 / perSecond, at: begin, do: k.do}
 			f.wait()
 			c.flows = append(c.flows, f)
 		}
 	}
 	return c
+}
+
+// ifMine does to an agent of this process what others do to theirs.
+func (r *run) ifMine(do func(a *agent)) func(context.Context, int) {
+	return func(_ context.Context, member int) {
+		if a := r.seats[member]; a != nil {
+			do(a)
+		}
+	}
 }
 
 // wait is until the next one: they come as independent people do.
@@ -70,7 +79,7 @@ func (c *churn) next() cue {
 	}
 	for _, f := range c.flows {
 		if f.at < first.at {
-			first = cue{f.at, func(ctx context.Context) { f.do(ctx, f.agents[f.random.IntN(len(f.agents))]) }}
+			first = cue{f.at, func(ctx context.Context) { f.do(ctx, f.members[f.random.IntN(len(f.members))]) }}
 		}
 	}
 	return first
@@ -96,9 +105,9 @@ const defaultOffline = 30 * time.Second
 
 // offline takes the network from a machine for a while; it goes on making results, and
 // sends them when it is back.
-func (c *churn) offline(length time.Duration) func(context.Context, *agent) {
+func (c *churn) offline(length time.Duration) func(*agent) {
 	length = cmp.Or(length, defaultOffline)
-	return func(_ context.Context, a *agent) {
+	return func(a *agent) {
 		if a.vanish(false) {
 			c.back = append(c.back, cue{c.run.now() + int64(length), func(context.Context) { a.appear() }})
 			slices.SortStableFunc(c.back, func(a, b cue) int { return cmp.Compare(a.at, b.at) })
@@ -126,30 +135,34 @@ const renamedEnd = "-renamed"
 // ownName is a node's name without it.
 func ownName(name string) string { return strings.TrimSuffix(name, renamedEnd) }
 
-// rename gives a node another name, or its old one again. It is the API that does it; the
-// machine's session begins anew. One that failed while the script had the server away is
-// none that was asked for.
-func (s *drama) rename(ctx context.Context, a *agent) {
+// rename gives a node another name, or its old one again. It is the API that does it, asked
+// by the loader that leads; the machine's session begins anew. One that failed while the
+// script had the server away is none that was asked for.
+func (s *drama) rename(ctx context.Context, member int) {
 	r := s.run
-	a.mu.Lock()
-	from, waits := a.name, a.fate.renaming
-	a.fate.renaming = true
-	a.mu.Unlock()
+	if r.lead != nil {
+		return
+	}
+	r.mu.Lock()
+	waits := r.renaming[member]
+	r.renaming[member] = true
+	r.mu.Unlock()
 	if waits {
 		return // for the answer to the one before
 	}
+	from := r.nameOf(member)
 	to := ownName(from)
 	if from == to {
 		to += renamedEnd
 	}
 	began := r.now()
 	_, err := r.cfg.API.RenameNode(ctx, Namespace, from, v1.NodeRename{To: to})
-	a.mu.Lock()
-	a.fate.renaming = false
 	if err == nil {
-		a.name = to
+		r.call(member, to)
 	}
-	a.mu.Unlock()
+	r.mu.Lock()
+	delete(r.renaming, member)
+	r.mu.Unlock()
 	if err != nil && (ctx.Err() != nil || s.away(began, r.now())) {
 		return
 	}
@@ -160,6 +173,30 @@ func (s *drama) rename(ctx context.Context, a *agent) {
 		r.renames.failed++
 		r.renames.why = cmp.Or(r.renames.why, err.Error())
 	}
+}
+
+// call gives a member's agent the name that its node has now, whoever plays it.
+func (r *run) call(member int, name string) {
+	if r.seats[member] != nil {
+		r.renamedTo(member, name)
+		return
+	}
+	r.mu.Lock()
+	r.renamed[member] = name
+	r.mu.Unlock()
+	r.cfg.Others.Renamed(member, name)
+}
+
+// nameOf is what a member's node is called now.
+func (r *run) nameOf(member int) string {
+	if a := r.seats[member]; a != nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.name
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return cmp.Or(r.renamed[member], r.cfg.Members[member].Name)
 }
 
 // String says what failed; empty: nothing did.

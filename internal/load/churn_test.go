@@ -35,15 +35,16 @@ func TestRenamesThatFail(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &run{epoch: time.Now().Add(-time.Second), cfg: Config{API: api}}
+			r := &run{epoch: time.Now().Add(-time.Second), cfg: Config{API: api}, renaming: map[int]bool{}}
 			d := &drama{run: r}
 			if c.strike != nil {
 				c.strike.fault = scenario.Fault{Server: "kill"}
 				d.strikes = append(d.strikes, c.strike)
 			}
 			a := &agent{run: r, name: "web-00000"}
-			d.rename(t.Context(), a)
-			if r.renames.failed != c.failed || a.name != c.name || a.fate.renaming {
+			r.seats = []*agent{a}
+			d.rename(t.Context(), 0)
+			if r.renames.failed != c.failed || a.name != c.name || r.renaming[0] {
 				t.Errorf("%+v, the node is called %s", r.renames, a.name)
 			}
 			rep := &Report{Balance: &Balance{}, renames: r.renames.String()}

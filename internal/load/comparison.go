@@ -54,7 +54,7 @@ func (c *comparison) index(s *checkSet) map[model.CheckID]int {
 // unanswered counts the results that a session took and nobody answered. Caller holds
 // the lock.
 func (a *agent) unanswered() map[int16]uint64 {
-	var open map[int16]uint64
+	open := a.ledger.open
 	for _, f := range a.held {
 		for i := f.done; i < len(f.each) && f.first+uint64(i) <= a.ledger.shown; i++ {
 			if open == nil {

@@ -66,6 +66,10 @@ type Config struct {
 	Log      *slog.Logger
 	Progress func(Sample) // every second; may be nil
 
+	Part   Part   // of the agents that this process plays; zero: all
+	Others Others // the loaders that play the other parts; nil: nobody else does, or another one leads
+
+	follows bool               // another loader leads
 	isShort bool               // Scenario stands for the flat fields
 	checks  func(i int) string // what the short form's check i is called; default as Prepare does
 }
@@ -100,8 +104,9 @@ func (c Config) withDefaults() (Config, error) {
 	setInt(&c.Output, 100)
 	setInt(&c.Parallel, 512)
 	setInt(&c.Fleet, c.Agents)
-	setInt(&c.Spool, min(1<<20, 1<<30/max(1, c.Agents)))
-	setInt(&c.Sources, (c.Agents+19_999)/20_000)
+	own := c.Part.share(c.Agents)
+	setInt(&c.Spool, min(1<<20, 1<<30/max(1, own)))
+	setInt(&c.Sources, (own+19_999)/20_000)
 	set(&c.Interval, 5*time.Second)
 	set(&c.Linger, defaultLinger)
 	set(&c.Duration, time.Minute)
@@ -137,8 +142,8 @@ func (c Config) withDefaults() (Config, error) {
 		c.Scenario, c.Members = c.short()
 		c.isShort = true
 	}
-	setInt(&c.Senders, min(1+int(c.Rate*busiest(c.Scenario)/25_000), runtime.GOMAXPROCS(0)))
-	c.Senders = min(c.Senders, c.Agents)
+	setInt(&c.Senders, min(1+int(c.Rate*busiest(c.Scenario)/25_000/float64(max(1, c.Part.Of))), runtime.GOMAXPROCS(0)))
+	c.Senders = min(c.Senders, own)
 	return c, nil
 }
 
@@ -155,16 +160,23 @@ func (c *Config) check() error {
 		return model.Errorf(model.Invalid, "outputs of %d bytes: at least %d are needed to tell them apart", c.Output, minOutput)
 	case c.Fleet%c.Agents != 0:
 		return model.Errorf(model.Invalid, "a fleet of %d comes by in rounds of %d agents: the one must be a multiple of the other", c.Fleet, c.Agents)
-	case c.Sources > 250:
-		return model.Errorf(model.Invalid, "%d source addresses: at most 250", c.Sources)
+	case c.Sources*max(1, c.Part.Of) > 250:
+		return model.Errorf(model.Invalid, "%d source addresses: at most 250, of all loaders", c.Sources*max(1, c.Part.Of))
+	case c.Part.Of > c.Agents:
+		return model.Errorf(model.Invalid, "%d loaders for %d agents: each plays at least one", c.Part.Of, c.Agents)
 	case c.Interval <= 0:
 		return model.Errorf(model.Invalid, "rate %g/s of %d agents leaves no interval", c.Rate, c.Agents)
 	}
 	if c.Scenario == nil {
 		return nil
 	}
+	if c.Part.Of > 1 {
+		if err := c.Joinable(); err != nil {
+			return err
+		}
+	}
 	for i := range c.Scenario.Agents {
-		if x := &c.Scenario.Agents[i]; x.Churn.Renames.PerSecond(x.Count) > 0 && c.API == nil {
+		if x := &c.Scenario.Agents[i]; x.Churn.Renames.PerSecond(x.Count) > 0 && c.API == nil && !c.follows {
 			return model.Errorf(model.Invalid, "class %s renames nodes, and there is no login", x.Name).WithHint("muster login, or leave --server out")
 		} else if x.TLS && c.TLS == nil {
 			return model.Errorf(model.Invalid, "class %s wants TLS, and there are no certificates", x.Name).WithHint("--data DIR, the server's data folder")
@@ -173,7 +185,7 @@ func (c *Config) check() error {
 		}
 	}
 	for i := range c.Scenario.Faults {
-		if f := &c.Scenario.Faults[i]; f.Server != "" && c.Control == nil {
+		if f := &c.Scenario.Faults[i]; f.Server != "" && c.Control == nil && !c.follows {
 			return model.Errorf(model.Invalid, "fault %s: the server is not the run's own", what(f)).WithHint("leave --server out")
 		}
 	}

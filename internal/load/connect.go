@@ -10,7 +10,7 @@ import (
 
 // waitReady waits until every agent has a session and its checks.
 func (r *run) waitReady(ctx context.Context, rep *Report) error {
-	n := int64(r.cfg.Agents)
+	n := int64(len(r.agents))
 	connected := false
 	patience := 30*time.Second + 2*r.ramp()/time.Duration(n)
 	began := time.Now()
@@ -43,23 +43,23 @@ func (r *run) waitReady(ctx context.Context, rep *Report) error {
 func (r *run) whyNot() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if welcomed := int(r.first.Load()); welcomed < r.cfg.Agents {
+	if welcomed := int(r.first.Load()); welcomed < len(r.agents) {
 		reason, most := "no answer", uint64(0)
 		for text, n := range r.failures {
 			if n > most {
 				reason, most = text, n
 			}
 		}
-		return model.Errorf(model.Unavailable, "%d of %d agents have a session; the others: %s", welcomed, r.cfg.Agents, reason).
+		return model.Errorf(model.Unavailable, "%d of %d agents have a session; the others: %s", welcomed, len(r.agents), reason).
 			WithHint("%s", r.howPrepared())
 	}
 	for _, x := range r.classes {
 		if x.fewest < len(x.checks) {
 			return model.Errorf(model.Invalid, "%d of %d agents hold their checks; of class %s an assignment with %d of %d was seen",
-				r.ready.Load(), r.cfg.Agents, x.spec.Name, max(0, x.fewest), len(x.checks)).WithHint("%s", r.howPrepared())
+				r.ready.Load(), len(r.agents), x.spec.Name, max(0, x.fewest), len(x.checks)).WithHint("%s", r.howPrepared())
 		}
 	}
-	return model.Errorf(model.Unavailable, "%d of %d agents hold their checks", r.ready.Load(), r.cfg.Agents)
+	return model.Errorf(model.Unavailable, "%d of %d agents hold their checks", r.ready.Load(), len(r.agents))
 }
 
 // howPrepared is what to type.

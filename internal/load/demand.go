@@ -26,6 +26,14 @@ func (c Config) demand() demand {
 	return d
 }
 
+// of is what one loader's part asks of it.
+func (d demand) of(p Part) demand {
+	of := max(1, p.Of)
+	each := func(n int) int { return (n + of - 1) / of }
+	d.agents, d.connections, d.withTLS, d.states = each(d.agents), each(d.connections), each(d.withTLS), each(d.states)
+	return d
+}
+
 func demandOf(sc *scenario.Scenario) demand {
 	d := demand{agents: sc.Nodes(""), connections: sc.Sessions(), states: sc.States()}
 	own, written := sc.Rate(), 0.0

@@ -16,13 +16,20 @@ func (rep *Report) connected(r *run, idle usage) {
 	ready := r.usage()
 	ready.metrics = readMetrics(r.cfg.AdminURL)
 	rep.idle, rep.ready = idle, ready
-	each := func(before, after process) float64 { return float64(after.rss-before.rss) / float64(r.cfg.Agents) }
-	rep.AgentBytes = each(idle.loader, ready.loader)
-	rep.Goroutines = float64(runtime.NumGoroutine()) / float64(r.cfg.Agents)
+	own := float64(len(r.agents))
+	rep.AgentBytes = float64(ready.loader.rss-idle.loader.rss) / own
+	rep.Goroutines = float64(runtime.NumGoroutine()) / own
+	rep.ownBytes = rep.AgentBytes
+	for i, a := range r.arrived {
+		n := float64(r.shareOf(i))
+		own += n
+		rep.AgentBytes += (a.Bytes - rep.AgentBytes) * n / own
+		rep.Goroutines += (a.Goroutines - rep.Goroutines) * n / own
+	}
 	if ready.server.same(idle.server) {
 		rep.ConnectCPU = (ready.server.cpu - idle.server.cpu).Seconds()
 		// A server that had much to give back shrinks while few agents come: that says nothing of them.
-		rep.SessionBytes = max(0, each(idle.server, ready.server))
+		rep.SessionBytes = max(0, float64(ready.server.rss-idle.server.rss)/float64(r.cfg.Agents))
 	}
 }
 
@@ -43,7 +50,7 @@ func (rep *Report) usage(g *gained) {
 	rep.Server, rep.Loader = g.usages(rep.Results)
 	rep.MachineShare = machineShare(rep.Server, rep.Loader)
 	if g.length > 0 && g.first.busy > 0 && rep.Server.Cores > 0 {
-		rep.Others = max(0, g.busy.Seconds()/g.length.Seconds()-rep.Server.Cores-rep.Loader.Cores)
+		rep.Others = max(0, g.busy.Seconds()/g.length.Seconds()-rep.Server.Cores-rep.Loader.here())
 	}
 	rep.Inside = rep.inside(g)
 	if g.same && g.length > 0 && g.last.server.cpu > 0 {

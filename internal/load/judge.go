@@ -3,6 +3,7 @@ package load
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // judge fills Valid and Verdict: what is wrong, in sentences; empty when nothing is.
@@ -12,6 +13,10 @@ func (rep *Report) judge(c Config) {
 	if lag := rep.Lag.P99; lag > ms(c.MaxLag) {
 		rep.Valid = false
 		say("invalid: the generator fell behind (p99 %.1f ms after the due time, allowed %.0f ms): %s", lag, ms(c.MaxLag), rep.whyBehind(c))
+	}
+	if behind := rep.behind(c); len(behind) > 0 {
+		rep.Valid = false
+		say("invalid: of %d loaders these fell behind: %s; allowed are %.0f ms", len(rep.Loaders), strings.Join(behind, ", "), ms(c.MaxLag))
 	}
 	rep.Verdict = append(rep.Verdict, rep.Balance.sentences()...)
 	if n := rep.Balance.Refused; n > rep.wrongSent || rep.wrongSent == 0 && n > 0 {

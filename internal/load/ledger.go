@@ -21,6 +21,7 @@ type ledger struct {
 	states  []entry            // by check
 	watched map[int16]*witness // states whose alerts are judged; nil: none
 	behind  bool               // a server took an acknowledgement back: said once
+	open    map[int16]uint64   // of an agent of another loader: results without an answer, by check
 	gone    bool               // the fault script left its machine dead: nobody waits for what it holds
 }
 

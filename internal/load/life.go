@@ -12,15 +12,14 @@ import (
 
 // fate is what a scenario does to a machine. Guarded by the agent's lock.
 type fate struct {
-	line     *cable        // of the present session
-	back     chan struct{} // the machine is off the network until it is closed; nil: it is on it
-	dead     bool          // off because it stands still: it makes no results either
-	excused  bool          // that it has no session is the scenario's doing, and no outage
-	counted  bool          // among the connected
-	wrong    bool          // sends results that must be refused, too
-	boots    uint16
-	renaming bool             // the API was asked for another name, and has not answered yet
-	forced   map[int16]forced // statuses that a fault gives to checks
+	line    *cable        // of the present session
+	back    chan struct{} // the machine is off the network until it is closed; nil: it is on it
+	dead    bool          // off because it stands still: it makes no results either
+	excused bool          // that it has no session is the scenario's doing, and no outage
+	counted bool          // among the connected
+	wrong   bool          // sends results that must be refused, too
+	boots   uint16
+	forced  map[int16]forced // statuses that a fault gives to checks
 }
 
 // forced is a status that a fault gives to a state.

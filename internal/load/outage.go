@@ -32,7 +32,8 @@ type outages struct {
 
 type outage struct {
 	began, over time.Duration // since the run was made
-	lost        int
+	lost        int           // most at once, of all loaders …
+	own         int           // … and of this one
 	storm       bool
 	command     bool
 	until       int64         // welcomes that end a storm: an agent that has not yet noticed its cut is not back
@@ -51,8 +52,11 @@ func (t *outages) storm(r *run, agents []*agent, beside *sync.WaitGroup) {
 		}
 		a.mu.Unlock()
 	}
+	if there == 0 {
+		return // nobody, or agents of another loader, which says so
+	}
 	t.mu.Lock()
-	t.begin(r, &outage{began: time.Duration(r.now()), storm: len(agents) == len(r.agents), lost: int(there), until: r.welcomes.Load() + there})
+	t.begin(r, &outage{began: time.Duration(r.now()), storm: len(agents) == len(r.agents), lost: int(there), own: int(there), until: r.welcomes.Load() + there})
 	t.mu.Unlock()
 	for _, a := range agents {
 		a.mu.Lock()
@@ -87,12 +91,21 @@ func (t *outages) begin(r *run, o *outage) {
 	r.lostAt.Store(int64(o.began))
 }
 
+// away is how many agents of this process have no session, and should.
+func (r *run) away() int { return max(0, len(r.agents)-int(r.connected.Load()+r.excused.Load())) }
+
 // look follows the present outage from the first agent lost to the last one back.
 func (t *outages) look(ctx context.Context, r *run, beside *sync.WaitGroup, now time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	lost := max(0, r.cfg.Agents-int(r.connected.Load()+r.excused.Load()))
 	o := t.present
+	since := int64(now)
+	if o != nil {
+		since = int64(o.began)
+	}
+	lost, theirs := r.away(), r.presence(since)
+	own := lost
+	lost += theirs.Lost
 	if o == nil && lost > 0 {
 		o = &outage{began: now}
 		if t.command > 0 {
@@ -103,15 +116,18 @@ func (t *outages) look(ctx context.Context, r *run, beside *sync.WaitGroup, now 
 	if o == nil {
 		return
 	}
-	o.lost = max(o.lost, lost)
+	o.own = max(o.own, own)
+	o.lost = max(o.lost, lost, o.own+theirs.Most)
 	if o.ready == nil {
 		t.ask(ctx, r, beside)
 	}
 	if o.acked == 0 {
-		o.acked = r.ackedAt.Load()
+		if o.acked = r.ackedAt.Load(); o.acked == 0 {
+			o.acked = theirs.Acked
+		}
 	}
 	switch {
-	case lost > 0 || r.welcomes.Load() < o.until:
+	case lost > 0 || r.welcomes.Load() < o.until || theirs.Away:
 		o.over = 0
 	case o.over == 0:
 		o.over = now

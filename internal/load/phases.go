@@ -59,6 +59,7 @@ func (w *watch) pass(now int64) {
 func (w *watch) used(i int, g *gained) {
 	if i+1 < len(w.edges) {
 		g.add(w.edges[i], w.edges[i+1])
+		g.join(w.run.joined, w.run.stretches(i))
 	}
 }
 
@@ -95,8 +96,10 @@ func (r *run) since(at int64) float64 { return time.Duration(at - r.present().ze
 // finish writes the report's figures: of each phase, and of all that counts.
 func (w *watch) finish() {
 	r, rep, s := w.run, w.rep, w.run.present()
+	w.publish(true)
 	w.amend()
 	sum, used := newTally(), &gained{}
+	own := newTally()
 	rep.measured = 0
 	for i := 0; i < len(s); i++ {
 		if !s[i].measured {
@@ -109,6 +112,7 @@ func (w *watch) finish() {
 		p.Missed = w.bad[i]
 		if w.counts(i) {
 			sum.merge(t)
+			r.ownPart(own, i)
 			w.used(i, used)
 			rep.measured += time.Duration(s[i].to - s[i].from)
 		}
@@ -126,6 +130,14 @@ func (w *watch) finish() {
 			rep.Refusals[k] += n
 		}
 	}
+	for _, m := range r.measured {
+		rep.Resent += m.Resent
+		rep.wrongKept += m.WrongKept
+		if rep.Refusals == nil {
+			rep.Refusals = map[string]uint64{}
+		}
+		addTo(rep.Refusals, m.Refusals)
+	}
 	rep.renames = r.renames.String()
 	rep.Slowed, rep.wrongSent = int(r.slowed.Load()), r.wrong.Load()
 	if ramp := r.ramp(); ramp > 0 {
@@ -134,6 +146,7 @@ func (w *watch) finish() {
 	}
 	rep.Phases = append(rep.Phases, Played{Name: kindDrain, Kind: kindDrain, From: r.since(s.end()), To: r.since(r.drained)})
 	rep.finish(r.cfg, sum, used)
+	rep.Loaders = w.loaders(own, used)
 	rep.judge(r.cfg)
 }
 

@@ -20,16 +20,24 @@ func PlanHash(cfg Config) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return r.planHash()
+}
+
+// planHash is that of all loaders' parts together.
+func (r *run) planHash() (string, error) {
 	h := sha256.New()
-	for _, a := range r.fleet {
-		fmt.Fprintf(h, "%s %s\n", a.name, a.uid)
-		for c, k := range a.class.checks {
-			seq := r.sequence(a.base+uint64(c), 0)
-			status := k.says.Status(a.index, c, nil, seq, 0, true)
-			numbers(h, uint64(a.offset(c)*float64(k.interval)), uint64(k.interval), uint64(status))
+	base := uint64(0)
+	for _, m := range r.cfg.Members {
+		class := r.classes[m.Class]
+		fmt.Fprintf(h, "%s %s\n", m.Name, m.UID)
+		for c, k := range class.checks {
+			seq := r.sequence(base+uint64(c), 0)
+			status := k.says.Status(m.Number, c, nil, seq, 0, true)
+			numbers(h, uint64(r.offset(class, m.Number, c)*float64(k.interval)), uint64(k.interval), uint64(status))
 		}
+		base += uint64(len(class.checks))
 	}
-	for _, p := range newScore(cfg.Scenario.Phases, 0) {
+	for _, p := range newScore(r.cfg.Scenario.Phases, 0) {
 		numbers(h, uint64(p.from), uint64(p.to), uint64(p.virtual))
 	}
 	s, err := r.newScript()
@@ -38,8 +46,8 @@ func PlanHash(cfg Config) (string, error) {
 	}
 	for _, x := range s.strikes {
 		fmt.Fprintf(h, "%s %v\n", what(&x.fault), x.checks)
-		for _, a := range x.agents {
-			fmt.Fprintln(h, a.name)
+		for _, m := range x.members {
+			fmt.Fprintln(h, r.cfg.Members[m].Name)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil

@@ -18,10 +18,16 @@ func (r *run) populate() error {
 		dialers[i] = r.dialer(i)
 	}
 	shared := link.NewShared()
+	r.seats = make([]*agent, len(r.cfg.Members))
 	for i, m := range r.cfg.Members {
 		class := r.classes[m.Class]
-		a := &agent{run: r, class: class, index: m.Number, base: r.states, uid: m.UID, name: m.Name, stream: wire.StreamID(rand.Uint64() | 1)}
-		c := link.Config{Node: m.UID, Dial: dialers[i%len(dialers)], Chunk: r.chunk, BootMs: r.boot, Log: r.cfg.Log, Shared: shared}
+		base := r.states
+		r.states += uint64(len(class.checks))
+		if !r.cfg.Part.owns(i) {
+			continue
+		}
+		a := &agent{run: r, class: class, index: m.Number, base: base, uid: m.UID, name: m.Name, stream: wire.StreamID(rand.Uint64() | 1)}
+		c := link.Config{Node: m.UID, Dial: dialers[len(r.fleet)%len(dialers)], Chunk: r.chunk, BootMs: r.boot, Log: r.cfg.Log, Shared: shared}
 		if class.tls != nil {
 			var err error
 			if c.TLS, err = class.tls(m.UID); err != nil {
@@ -29,19 +35,19 @@ func (r *run) populate() error {
 			}
 		}
 		a.cfg = c.Complete()
-		r.fleet = append(r.fleet, a)
-		r.states += uint64(len(class.checks))
+		r.fleet, r.seats[i] = append(r.fleet, a), a
 	}
 	return nil
 }
 
-// dialer connects from the i-th loopback address, so that ports suffice.
+// dialer connects from the i-th loopback address, so that ports suffice. Loaders that play
+// a run together have addresses of their own.
 func (r *run) dialer(i int) func(context.Context, string, string) (net.Conn, error) {
 	d := &net.Dialer{}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		d := d
-		if strings.HasPrefix(addr, "127.") && r.cfg.Sources > 1 {
-			d = &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i))}}
+		if strings.HasPrefix(addr, "127.") && (r.cfg.Sources > 1 || r.cfg.Part.Of > 1) {
+			d = &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+r.cfg.Part.Number*r.cfg.Sources+i))}}
 		}
 		c, err := d.DialContext(ctx, network, addr)
 		if err != nil {

@@ -81,23 +81,32 @@ func othersFor(server func() int, while time.Duration) float64 {
 
 func preflight(c Config) error {
 	d := c.demand()
+	own := d.of(c.Part)
 	var problems []string
 	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	need := d.connections + otherFiles
+	open := own.connections
+	if c.Control != nil {
+		open = d.connections // a server of the run's own inherits the limit
+	}
+	need := open + otherFiles
 	if limit, ok := openFiles(); ok && uint64(need) > limit {
 		say("open files: %d connections need %d, the hard limit is %d. Raise it: ulimit -Hn %d as root, LimitNOFILE= of a unit, --ulimit nofile= of a container; %s",
-			d.connections, need, limit, need, c.fewer(float64(limit-min(limit, otherFiles))/float64(d.connections)))
+			open, need, limit, need, c.fewer(float64(limit-min(limit, otherFiles))/float64(open)))
 	}
 	if low, high, ok := portRange(); ok && strings.HasPrefix(c.Server, "127.") {
 		sources := max(c.Sources, 1)
-		if need := (d.connections + sources - 1) / sources; need > high-low {
+		if need := (own.connections + sources - 1) / sources; need > high-low {
 			say("ports: %d connections from each of %d source addresses, the range %d-%d has %d. Use more addresses: --sources %d; or widen it: sysctl -w net.ipv4.ip_local_port_range='10000 65000'",
-				need, sources, low, high, high-low, (d.connections+high-low-1)/(high-low))
+				need, sources, low, high, high-low, (own.connections+high-low-1)/(high-low))
 		}
 	}
 	if free, ok := freeMemory(); ok {
-		if need := d.memory(c.Control != nil); need > free {
-			say("memory: %d agents need about %d MiB, %d MiB are free. End what uses it; %s", d.agents, need>>20, free>>20, c.fewer(float64(free)/float64(need)))
+		need := own.memory() * int64(c.Part.here()) // loaders on one machine have it all at once
+		if c.Control != nil {
+			need += d.serverMemory()
+		}
+		if need > free {
+			say("memory: %d agents need about %d MiB, %d MiB are free. End what uses it; %s", own.agents*c.Part.here(), need>>20, free>>20, c.fewer(float64(free)/float64(need)))
 		}
 	}
 	if free, ok := freeDisk(c.Data); ok && c.Data != "" {
@@ -111,15 +120,14 @@ func preflight(c Config) error {
 	return model.Errorf(model.Limited, "this machine cannot hold the run:\n  %s", strings.Join(problems, "\n  "))
 }
 
-// memory is what the simulated agents need, and the server if it is on this machine.
-func (d demand) memory(server bool) int64 {
-	plain := int64(d.connections - d.withTLS)
-	// Those that are away have a ledger.
-	need := plain*plainAgent + int64(d.withTLS)*tlsAgent + int64(d.agents)*1024 + int64(d.states)*64
-	if server {
-		need += plain*plainSession + int64(d.withTLS)*tlsSession + int64(d.states)*serverState
-	}
-	return need
+// memory is what the simulated agents need; those that are away have a ledger.
+func (d demand) memory() int64 {
+	return int64(d.connections-d.withTLS)*plainAgent + int64(d.withTLS)*tlsAgent + int64(d.agents)*1024 + int64(d.states)*64
+}
+
+// serverMemory is what the server needs for them.
+func (d demand) serverMemory() int64 {
+	return int64(d.connections-d.withTLS)*plainSession + int64(d.withTLS)*tlsSession + int64(d.states)*serverState
 }
 
 // disk is what the server may have on it at the most.

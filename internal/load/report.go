@@ -50,7 +50,8 @@ type Report struct {
 	Lag          Latency           `json:"generatorLagMs"` // due to leave → handed over to be sent
 	Batch        Spread            `json:"signalsPerFrame"`
 	Server       Usage             `json:"server"`
-	Loader       Usage             `json:"loader"`
+	Loader       Usage             `json:"loader"`               // of several: all together
+	Loaders      []Loader          `json:"loaders,omitempty"`    // where several played the run
 	MachineShare float64           `json:"machineShare"`         // both processes, of all cores
 	Others       float64           `json:"othersCores"`          // what everybody else on the machine used
 	ConnectCPU   float64           `json:"connectCpuSeconds"`    // of the server, until all agents held their checks
@@ -89,6 +90,7 @@ type Report struct {
 	idle, ready usage         // before the first session; when the first round held its checks
 	measured    time.Duration // of what counts
 	halfway     error
+	ownBytes    float64  // AgentBytes of this process
 	intent      error    // of the API, where it was to be changed
 	people      []string // what went wrong with what people did, in sentences
 	renames     string   // what failed of them
@@ -141,11 +143,24 @@ type Spread struct {
 	Max  int64   `json:"max"`
 }
 
-// Usage of one process in the measured span.
+// Usage of a process in the measured span.
 type Usage struct {
 	Cores         float64 `json:"cores"`
 	MicrosPerItem float64 `json:"cpuMicrosPerResult"`
-	RSS           int64   `json:"rss"` // at the end, bytes
+	RSS           int64   `json:"rss"`                      // at the end, bytes
+	Elsewhere     float64 `json:"elsewhereCores,omitempty"` // of Cores, on other machines than the first loader's
+}
+
+// Loader is one of the processes that played a run together. The first one leads.
+type Loader struct {
+	Name       string  `json:"name"` // of its machine
+	Here       bool    `json:"here"` // on the first one's machine, which MachineShare is of
+	Agents     int     `json:"agents"`
+	Results    uint64  `json:"results"` // measured
+	Lag        Latency `json:"generatorLagMs"`
+	Usage      Usage   `json:"usage"`
+	AgentBytes float64 `json:"agentBytes"`
+	Clock      float64 `json:"clockMs"` // how far its clock may be off the first one's
 }
 
 func newReport(c Config) *Report {

@@ -39,7 +39,7 @@ func (r *run) open(ctx context.Context) *crew {
 	began := time.Now()
 	c.readers.Go(func() {
 		for i, a := range agents {
-			pause(live, time.Until(began.Add(ramp*time.Duration(i)/time.Duration(len(agents)))))
+			pause(live, time.Until(began.Add(ramp*time.Duration(r.place(i))/time.Duration(r.cfg.Agents))))
 			c.readers.Go(func() { a.live(live, c) })
 		}
 	})

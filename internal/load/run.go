@@ -3,7 +3,6 @@ package load
 import (
 	"context"
 	"errors"
-	"maps"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -23,7 +22,8 @@ type run struct {
 	bootID  string
 	classes []*class
 	states  uint64   // of the whole fleet
-	fleet   []*agent // all
+	fleet   []*agent // all that this process plays
+	seats   []*agent // by member of the fleet; nil: another loader plays it
 	agents  []*agent // those that have sessions in this round
 	senders []*sender
 	deals   uint64 // of timetables
@@ -53,10 +53,19 @@ type run struct {
 	mu       sync.Mutex
 	chunks   map[model.ChunkID]*model.Chunk
 	breaches breaches
+	renaming map[int]bool      // nodes that the API was asked to rename, by member: it has not answered yet
+	renamed  map[int]string    // nodes of other loaders that have another name now, by member
 	alarms   *alarms           // nil: no fault brings about alerts, or nobody could hear them
 	failures map[string]uint64 // why connections could not be opened
 	losses   map[string]uint64 // why sessions ended
 	renames  renames
+
+	// Of a run that several loaders play, see others.go.
+	lead     Lead        // nil: this one leads, or is alone
+	joined   []Joined    // those that follow
+	arrived  []Arrived   // of each
+	measured []*Measured // of each; nil: not yet
+	theirs   []*agent    // their ledgers
 }
 
 // Run plays one run and returns its report. The error says why there is none: the
@@ -79,7 +88,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 
 func newRun(cfg Config) (*run, error) {
 	r := &run{cfg: cfg, epoch: time.Now(), bootID: uuid.NewString(), opening: make(chan struct{}, cfg.Parallel),
-		classes: newClasses(&cfg), chunks: map[model.ChunkID]*model.Chunk{}, failures: map[string]uint64{}, losses: map[string]uint64{}}
+		classes: newClasses(&cfg), chunks: map[model.ChunkID]*model.Chunk{}, renaming: map[int]bool{}, renamed: map[int]string{}, failures: map[string]uint64{}, losses: map[string]uint64{}}
 	r.frames.New = func() any { return new(frame) }
 	r.scratch.New = func() any { b := make([]byte, 0, 4096); return &b }
 	r.connect = func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Held, a *agent) (session, error) {
@@ -91,7 +100,7 @@ func newRun(cfg Config) (*run, error) {
 	if err := r.populate(); err != nil {
 		return nil, err
 	}
-	r.agents = r.fleet[cfg.Fleet-cfg.Agents:]
+	r.agents = r.fleet[len(r.fleet)-cfg.Part.share(cfg.Agents):]
 	r.reform = r.newReform()
 	return r, nil
 }
@@ -173,9 +182,15 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	defer r.alarms.end()
+	if err := r.connectOthers(ctx); err != nil {
+		return nil, err
+	}
 	crew := r.open(ctx)
 	defer crew.leave()
 	if err := r.waitReady(ctx, rep); err != nil {
+		return nil, err
+	}
+	if err := r.awaitOthers(ctx, rep); err != nil {
 		return nil, err
 	}
 	r.alarms.begin(ctx)
@@ -186,27 +201,16 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 		}
 	}
 
-	begin := r.now() + int64(100*time.Millisecond)
-	r.follow(newScore(r.cfg.Scenario.Phases, begin))
-	r.deal(0)
-	r.begin.Store(begin)
-	var playing sync.WaitGroup
-	for _, s := range r.senders {
-		playing.Go(func() { s.play(ctx) })
-	}
-	house, closeHouse := context.WithCancel(ctx)
-	defer closeHouse()
-	faults, err := r.newScript()
+	p, err := r.perform(ctx, crew, r.beginning())
 	if err != nil {
 		return nil, err
 	}
-	playing.Go(func() { faults.play(ctx) })
+	defer p.closeHouse()
 	if zero := time.Duration(r.present().zero()); r.cfg.Pages != nil {
-		playing.Go(func() { rep.Pages = r.cfg.Pages.ask(ctx, r.until(zero), r.until(zero+r.cfg.Duration)) })
+		p.playing.Go(func() { rep.Pages = r.cfg.Pages.ask(ctx, r.until(zero), r.until(zero+r.cfg.Duration)) })
 	}
-	crew.readers.Go(func() { r.keepHouse(house) })
 	meanwhile := r.meanwhile(ctx, rep)
-	playing.Wait()
+	p.playing.Wait()
 	meanwhile()
 	watching.Wait()
 	if err := ctx.Err(); err != nil {
@@ -214,18 +218,46 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 	}
 
 	r.drain(ctx)
+	if err := r.awaitMeasured(ctx); err != nil {
+		return nil, err
+	}
 	r.drained = r.now()
-	r.alarms.conclude(ctx, faults)
-	closeHouse() // a keepalive under way would be missing
+	r.alarms.conclude(ctx, p.script)
+	p.closeHouse() // a keepalive under way would be missing
 	if rep.Balance, err = r.settle(ctx, before); err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	rep.Failures, rep.Losses = maps.Clone(r.failures), maps.Clone(r.losses)
-	r.mu.Unlock()
-	rep.Faults, rep.halfway = faults.struck()
+	r.told(rep)
+	rep.Faults, rep.halfway = p.script.struck()
 	w.finish()
 	return rep, nil
+}
+
+// performance is the timetable while it is played.
+type performance struct {
+	script     *drama
+	playing    sync.WaitGroup // senders and script
+	closeHouse context.CancelFunc
+}
+
+// perform plays the timetable from an instant on, and keeps house meanwhile.
+func (r *run) perform(ctx context.Context, crew *crew, begin int64) (*performance, error) {
+	r.follow(newScore(r.cfg.Scenario.Phases, begin))
+	r.deal(0)
+	r.begin.Store(begin)
+	script, err := r.newScript()
+	if err != nil {
+		return nil, err
+	}
+	p := &performance{script: script}
+	for _, s := range r.senders {
+		p.playing.Go(func() { s.play(ctx) })
+	}
+	p.playing.Go(func() { script.play(ctx) })
+	house, closeHouse := context.WithCancel(ctx)
+	p.closeHouse = closeHouse
+	crew.readers.Go(func() { r.keepHouse(house) })
+	return p, nil
 }
 
 // until is how long it is until an instant of the run.

@@ -2,6 +2,7 @@ package load
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -38,6 +39,12 @@ type Sample struct {
 	at     int64 // when it was taken, ns since the run was made
 }
 
+// seen is a sample until all loaders have told of its second.
+type seen struct {
+	Sample
+	whole, lag *hdrhistogram.Histogram // of a second of the timetable
+}
+
 // sample looks at the second that has just ended.
 func (w *watch) sample(now int64, second int) {
 	r, u := w.run, w.run.usage()
@@ -53,44 +60,109 @@ func (w *watch) sample(now int64, second int) {
 		s.OthersCPU = max(0, (u.busy-w.prev.busy).Seconds()/span.Seconds()-s.ServerCPU-s.LoaderCPU)
 	}
 	w.sent, w.acked, w.prev = sent, acked, u
-	if second < 0 {
-		s.Phase = kindRamp
-		s.Second = -int(math.Ceil((r.ramp() - time.Duration(now)).Seconds())) - 1 // about: it is set right in the end
-	} else {
-		s.Second = int(math.Floor(time.Duration(now - r.present().zero()).Seconds()))
-		s.Phase = r.phaseAt(r.begin.Load() + int64(second)*int64(time.Second))
-		w.latencies(&s)
-	}
-	w.inside(&s)
-	w.rep.Samples = append(w.rep.Samples, s)
-	if r.cfg.Progress != nil {
-		r.cfg.Progress(s)
-	}
+	x := seen{Sample: s}
+	x.fill(w)
+	w.waiting = append(w.waiting, x)
+	w.publish(false)
 }
 
-// latencies takes what the books have of the second.
-func (w *watch) latencies(s *Sample) {
+// fill in what depends on when it is.
+func (s *seen) fill(w *watch) {
 	r := w.run
-	whole, lag := hdrhistogram.New(1, maxLatency, 3), hdrhistogram.New(1, maxLatency, 2)
+	if s.second < 0 {
+		theirs := r.presence(0)
+		s.Connected += theirs.Connected
+		s.Phase = kindRamp
+		s.Second = -int(math.Ceil((r.ramp() - time.Duration(s.at)).Seconds())) - 1 // about: it is set right in the end
+	} else {
+		s.Second = int(math.Floor(time.Duration(s.at - r.present().zero()).Seconds()))
+		s.Phase = r.phaseAt(r.begin.Load() + int64(s.second)*int64(time.Second))
+		s.take(r)
+	}
+	w.inside(&s.Sample)
+}
+
+// newSeen are the histograms of a sample: of what was acknowledged, and of the generator's lag.
+func newSeen() (whole, lag *hdrhistogram.Histogram) {
+	return hdrhistogram.New(1, maxLatency, 3), hdrhistogram.New(1, maxLatency, 2)
+}
+
+// take takes what the books have of the second.
+func (s *seen) take(r *run) {
+	s.whole, s.lag = newSeen()
 	for _, x := range r.senders {
 		t := x.book.take()
-		whole.Merge(t.whole)
-		lag.Merge(t.lag)
+		s.whole.Merge(t.whole)
+		s.lag.Merge(t.lag)
 		s.Refused += t.refused
 	}
 	s.Offered = r.offeredIn(s.second)
-	s.Lag = float64(lag.ValueAtQuantile(99)) / 1000
-	if whole.TotalCount() > 0 {
-		l := latency(whole)
-		s.Latency = &l
-	}
-	if r.cfg.Second != nil {
-		began := r.begin.Load() + int64(s.second)*int64(time.Second)
-		score := r.present()
-		if i := score.at(began); i < 0 || !score[i].measured {
-			whole.SetTag("warmup")
+}
+
+// publish shows the samples that are whole, in order; at last also those that some loader
+// said nothing of.
+func (w *watch) publish(last bool) {
+	for len(w.waiting) > 0 {
+		s := &w.waiting[0]
+		if s.second >= 0 && !w.merge(s) && !last {
+			return
 		}
-		r.cfg.Second(r.epoch.Add(time.Duration(began)), whole)
+		w.show(s)
+		w.waiting = w.waiting[1:]
+	}
+}
+
+// merge adds what other loaders did in the second, once all have told.
+func (w *watch) merge(s *seen) bool {
+	if w.run.cfg.Others == nil {
+		return true
+	}
+	all := w.run.cfg.Others.Second(s.second)
+	if slices.Contains(all, nil) {
+		return false
+	}
+	for i, o := range all {
+		s.Sent += o.Sent
+		s.Acked += o.Acked
+		s.Refused += o.Refused
+		s.Offered += o.Offered
+		s.Connected += o.Connected
+		s.LoaderCPU += o.Cores
+		s.LoaderRSS += o.RSS
+		if w.run.joined[i].Here {
+			s.OthersCPU = max(0, s.OthersCPU-o.Cores)
+		}
+		s.whole.Merge(o.whole)
+		s.lag.Merge(o.lag)
+	}
+	return true
+}
+
+// show hands a sample to the report and to who looks, or to the loader that leads.
+func (w *watch) show(s *seen) {
+	r := w.run
+	if s.second >= 0 {
+		s.Lag = float64(s.lag.ValueAtQuantile(99)) / 1000
+		if s.whole.TotalCount() > 0 {
+			l := latency(s.whole)
+			s.Latency = &l
+		}
+		if r.cfg.Second != nil {
+			began := r.begin.Load() + int64(s.second)*int64(time.Second)
+			score := r.present()
+			if i := score.at(began); i < 0 || !score[i].measured {
+				s.whole.SetTag("warmup")
+			}
+			r.cfg.Second(r.epoch.Add(time.Duration(began)), s.whole)
+		}
+		if r.lead != nil {
+			r.lead.Second(&Second{Number: s.second, Sent: s.Sent, Acked: s.Acked, Refused: s.Refused, Offered: s.Offered, Connected: s.Connected,
+				Cores: s.LoaderCPU, RSS: s.LoaderRSS, Whole: packHistogram(s.whole), Lag: packHistogram(s.lag)})
+		}
+	}
+	w.rep.Samples = append(w.rep.Samples, s.Sample)
+	if r.cfg.Progress != nil {
+		r.cfg.Progress(s.Sample)
 	}
 }
 
@@ -124,5 +196,10 @@ func (w *watch) amend() {
 			continue
 		}
 		s.Offered = w.run.offeredIn(s.second)
+		for _, m := range w.run.measured {
+			if s.second < len(m.Offered) {
+				s.Offered += uint64(m.Offered[s.second])
+			}
+		}
 	}
 }

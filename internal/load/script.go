@@ -116,6 +116,7 @@ func (s *drama) strike(ctx context.Context, x *strike) {
 		for _, a := range x.agents {
 			a.be(true)
 		}
+	case (f.Server != "" || f.Run != "") && r.lead != nil: // the lead does it
 	case f.Server == "stop":
 		s.act(x, r.cfg.Control.Pause)
 	case f.Server != "":
@@ -149,7 +150,7 @@ func (s *drama) undo(_ context.Context, x *strike) {
 		for _, a := range x.agents {
 			a.be(false)
 		}
-	case f.Server == "stop":
+	case f.Server == "stop" && s.run.lead == nil:
 		s.act(x, s.run.cfg.Control.Continue)
 	}
 }
@@ -231,6 +232,7 @@ func (s *drama) struck() (rows []Struck, failed error) {
 	s.look()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.theirs()
 	for _, x := range s.strikes {
 		if x.err != nil && failed == nil {
 			failed = x.err
@@ -242,6 +244,23 @@ func (s *drama) struck() (rows []Struck, failed error) {
 		}
 	}
 	return rows, failed
+}
+
+// theirs takes into account when the agents of other loaders were as before. Caller holds
+// the lock.
+func (s *drama) theirs() {
+	begin := s.run.begin.Load()
+	for _, m := range s.run.measured {
+		for _, x := range s.strikes {
+			switch back, struck := m.Back[x.index]; {
+			case !struck || x.back == 0:
+			case back == 0:
+				x.back = 0
+			default:
+				x.back = max(x.back, begin+back)
+			}
+		}
+	}
 }
 
 // be makes an agent send results that must be refused, or no more.

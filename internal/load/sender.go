@@ -69,8 +69,10 @@ func newSender(r *run, agents []*agent, interval time.Duration) *sender {
 }
 
 // offset is when in its interval a check runs, from 0 to 1.
-func (a *agent) offset(c int) float64 {
-	return share(mix(a.run.cfg.Scenario.Seed ^ uint64(a.class.number)<<48 ^ uint64(a.index)<<16 ^ uint64(c)))
+func (a *agent) offset(c int) float64 { return a.run.offset(a.class, a.index, c) }
+
+func (r *run) offset(class *class, index, c int) float64 {
+	return share(mix(r.cfg.Scenario.Seed ^ uint64(class.number)<<48 ^ uint64(index)<<16 ^ uint64(c)))
 }
 
 func (s *sender) lane(interval int64) *lane {

@@ -17,6 +17,24 @@ type gained struct {
 	reads, writes  int64
 	written        int64
 	metrics        map[string]float64 // what counters gained, and where gauges stood last
+
+	others, elsewhere time.Duration // CPU of other loaders, and of those on other machines
+	rss               int64         // of other loaders, at the end
+}
+
+// join adds what other loaders used in the stretch that was added last.
+func (g *gained) join(loaders []Joined, used []*Stretch) {
+	g.rss = 0
+	for i, s := range used {
+		if s == nil {
+			continue
+		}
+		g.others += s.CPU
+		g.rss += s.RSS
+		if !loaders[i].Here {
+			g.elsewhere += s.CPU
+		}
+	}
 }
 
 // add takes one more stretch.
@@ -59,7 +77,7 @@ func (g *gained) shown() map[string]float64 {
 	return d
 }
 
-// usages are both processes' figures; results is what the CPU is shared between.
+// usages are the figures of the server and of all loaders; results is what the CPU is shared between.
 func (g *gained) usages(results uint64) (server, loader Usage) {
 	use := func(cpu time.Duration, p process) Usage {
 		u := Usage{RSS: p.rss}
@@ -71,10 +89,19 @@ func (g *gained) usages(results uint64) (server, loader Usage) {
 		}
 		return u
 	}
-	return use(g.server, g.last.server), use(g.loader, g.last.loader)
+	all := g.last.loader
+	all.rss += g.rss
+	server, loader = use(g.server, g.last.server), use(g.loader+g.others, all)
+	if g.length > 0 {
+		loader.Elsewhere = g.elsewhere.Seconds() / g.length.Seconds()
+	}
+	return server, loader
 }
 
-// machineShare is both processes', of all cores.
+// machineShare is that of the server and of the loaders on this machine, of all its cores.
 func machineShare(server, loader Usage) float64 {
-	return (server.Cores + loader.Cores) / float64(runtime.NumCPU())
+	return (server.Cores + loader.here()) / float64(runtime.NumCPU())
 }
+
+// here is what was used of this machine's cores.
+func (u Usage) here() float64 { return u.Cores - u.Elsewhere }

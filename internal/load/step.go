@@ -2,11 +2,15 @@ package load
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
 // enough is the share of what was offered in a step that must be acknowledged.
 const enough = 0.98
+
+// cutWithin is how long other loaders may take to hear that a phase ends.
+const cutWithin = time.Second
 
 // step judges steps that have ended, once the last of their results had time to be
 // answered. The first that breaks ends its phase.
@@ -21,16 +25,30 @@ func (w *watch) step(now int64) {
 		if r.cfg.Scenario.Phases[s[i].phase].Step == 0 {
 			continue
 		}
+		if r.lead != nil { // it judges
+			done := w.stretchOf(i)
+			r.lead.Stretch(&done)
+			continue
+		}
 		if _, over := w.steps[s[i].phase]; over {
 			continue
+		}
+		if slices.Contains(r.stretches(i), nil) {
+			return // the others' figures are on their way
 		}
 		if w.bad[i] = w.broken(i); len(w.bad[i]) == 0 {
 			continue
 		}
 		w.steps[s[i].phase] = i
 		soon := now + 2*int64(newScoreWithin)
+		if r.cfg.Others != nil {
+			soon += int64(cutWithin)
+		}
 		if p := s.at(soon); p >= 0 && s[p].phase == s[i].phase {
 			r.follow(s.cut(soon))
+			if r.cfg.Others != nil {
+				r.cfg.Others.Cut(time.Duration(soon - r.begin.Load()))
+			}
 		}
 	}
 }
@@ -48,6 +66,11 @@ func (r *run) patience() int64 {
 func (w *watch) broken(i int) (why []string) {
 	p, _, _ := w.stretch(i)
 	c := w.run.cfg
+	for k, s := range w.run.stretches(i) {
+		if lag := latency(s.Tally.lag).P99; lag > ms(c.MaxLag) {
+			why = append(why, fmt.Sprintf("loader %d (%s) fell behind (p99 %.1f ms, allowed %.0f ms)", w.run.joined[k].Number+1, w.run.joined[k].Name, lag, ms(c.MaxLag)))
+		}
+	}
 	if p.Lag.P99 > ms(c.MaxLag) {
 		why = append(why, fmt.Sprintf("the generator fell behind (p99 %.1f ms, allowed %.0f ms)", p.Lag.P99, ms(c.MaxLag)))
 	}

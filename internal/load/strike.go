@@ -14,16 +14,17 @@ import (
 // strike is one fault as it struck: whom, when and with what. Who judges what came of it
 // reads it once the run has played. Guarded by the script's lock while it plays.
 type strike struct {
-	fault  scenario.Fault
-	index  int   // in the scenario
-	at     int64 // ns since the run was made; zero: it did not come to that
-	until  int64 // when it was undone; zero: not within the run
-	agents []*agent
-	checks []int        // of a failing check: which of the class's …
-	status model.Status // … and its status
-	back   int64        // when all that it struck was as before; zero: not yet
-	over   int64        // of a command, or of what is done to the server's process: when it was done; zero: not yet
-	err    error        // of a command, or of the server's process
+	fault   scenario.Fault
+	index   int          // in the scenario
+	at      int64        // ns since the run was made; zero: it did not come to that
+	until   int64        // when it was undone; zero: not within the run
+	members []int        // of the fleet
+	agents  []*agent     // of them, those of this process
+	checks  []int        // of a failing check: which of the class's …
+	status  model.Status // … and its status
+	back    int64        // when all that it struck was as before; zero: not yet
+	over    int64        // of a command, or of what is done to the server's process: when it was done; zero: not yet
+	err     error        // of a command, or of the server's process
 }
 
 // away says whether the server was away, or may have been, at some time from one instant to
@@ -36,20 +37,15 @@ func (s *strike) away(from, to int64) bool {
 }
 
 // states are the event states that a failing check strikes.
-func (s *strike) states() int { return len(s.agents) * max(1, len(s.checks)) }
+func (s *strike) states() int { return len(s.members) * max(1, len(s.checks)) }
 
-// choose picks whom a fault strikes, by the seed.
-func (r *run) choose(index int, p *scenario.Pick) []*agent {
+// choose picks whom a fault strikes, by the seed: members of the fleet, whoever plays them.
+func (r *run) choose(index int, p *scenario.Pick) []int {
 	random := rand.New(rand.NewPCG(r.cfg.Scenario.Seed, uint64(index)))
-	var all []*agent
-	for _, a := range r.agents {
-		if p.Class == "" || a.class.spec.Name == p.Class {
-			all = append(all, a)
-		}
-	}
+	all := r.among(func(c *class) bool { return p.Class == "" || c.spec.Name == p.Class })
 	if p.Within != "" && len(all) > 0 {
-		value := all[random.IntN(len(all))].label(p.Within)
-		all = slices.DeleteFunc(all, func(a *agent) bool { return a.label(p.Within) != value })
+		value := r.label(all[random.IntN(len(all))], p.Within)
+		all = slices.DeleteFunc(all, func(m int) bool { return r.label(m, p.Within) != value })
 	}
 	n := len(all)
 	switch {
@@ -64,8 +60,31 @@ func (r *run) choose(index int, p *scenario.Pick) []*agent {
 	return all[:n]
 }
 
-// label of the agent's node, as it was prepared.
-func (a *agent) label(name string) string { return MemberLabels(a.class.spec, a.index)[name] }
+// among are the members that have sessions in this round, of some classes.
+func (r *run) among(wanted func(c *class) bool) (list []int) {
+	for m := r.cfg.Fleet - r.cfg.Agents; m < len(r.cfg.Members); m++ {
+		if wanted(r.classes[r.cfg.Members[m].Class]) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// mine are those of some members that this process plays.
+func (r *run) mine(members []int) (list []*agent) {
+	for _, m := range members {
+		if a := r.seats[m]; a != nil {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// label of a member's node, as it was prepared.
+func (r *run) label(member int, name string) string {
+	m := &r.cfg.Members[member]
+	return MemberLabels(r.classes[m.Class].spec, m.Number)[name]
+}
 
 // matching are those checks of a class that a fault names: all of an entry, or one of
 // many.
@@ -85,14 +104,17 @@ func (r *run) plan(index int) (*strike, error) {
 	s := &strike{fault: f, index: index}
 	switch {
 	case f.Stop != nil:
-		s.agents = r.choose(index, f.Stop)
+		s.members = r.choose(index, f.Stop)
 	case f.Cut != nil:
-		s.agents = r.choose(index, f.Cut)
+		s.members = r.choose(index, f.Cut)
 	case f.Wrong != nil:
-		s.agents = r.choose(index, f.Wrong)
+		s.members = r.choose(index, f.Wrong)
 	case f.Fail != nil:
-		return s, r.planFailing(s)
+		if err := r.planFailing(s); err != nil {
+			return nil, err
+		}
 	}
+	s.agents = r.mine(s.members)
 	return s, nil
 }
 
@@ -113,7 +135,7 @@ func (r *run) planFailing(s *strike) error {
 			continue
 		}
 		pick.Class = c.spec.Name // the first that has it
-		s.checks, s.agents = checks, r.choose(s.index, &pick)
+		s.checks, s.members = checks, r.choose(s.index, &pick)
 		return nil
 	}
 	return model.Errorf(model.Invalid, "fault %s: no class has that check", what(&s.fault))

@@ -20,6 +20,8 @@ type watch struct {
 	prevMeter metered
 	sent      uint64
 	acked     uint64
+	waiting   []seen   // seconds that other loaders have not told of yet
+	said      Presence // to the lead
 
 	edges []usage     // at the beginning of each part, and at the end of the last
 	steps map[int]int // of phases of steps that broke: the part in which they did
@@ -52,6 +54,7 @@ func (w *watch) watch(ctx context.Context) {
 		}
 		now, begin := r.now(), r.begin.Load()
 		if begin == 0 {
+			w.tellPresence()
 			if r.ramp() > 0 && now >= ramp {
 				ramp += int64(time.Second)
 				w.sample(now, -1)
@@ -63,6 +66,8 @@ func (w *watch) watch(ctx context.Context) {
 		}
 		w.pass(now)
 		r.trouble.look(asking, r, &w.beside, time.Duration(now))
+		w.tellPresence()
+		w.publish(false)
 		if now >= w.next {
 			w.next += int64(time.Second)
 			w.sample(now, w.seconds)

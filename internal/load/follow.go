@@ -1,0 +1,185 @@
+package load
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Follow plays one part (Config.Part) of a run that another loader leads, and hands over
+// what it measured. It makes no report: it is an error if the part could not be played to
+// the end.
+func Follow(ctx context.Context, cfg Config, lead Lead) error {
+	cfg.follows = true
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return err
+	}
+	if err := preflight(cfg); err != nil {
+		return err
+	}
+	r, err := newRun(cfg)
+	if err != nil {
+		return err
+	}
+	r.lead = lead
+	plan, err := r.planHash()
+	if err != nil {
+		return err
+	}
+	if err := lead.Prepared(ctx, plan); err != nil {
+		return err
+	}
+	return r.attend(ctx)
+}
+
+// attend is a part of a run from top to bottom: as do, without what only one loader does.
+func (r *run) attend(ctx context.Context) error {
+	rep := newReport(r.cfg)
+	debug.FreeOSMemory()
+	idle := r.usage()
+	var watching sync.WaitGroup
+	live, stop := context.WithCancel(ctx)
+	defer watching.Wait()
+	defer stop()
+	w := newWatch(r, rep)
+	watching.Go(func() { w.watch(live) })
+	crew := r.open(ctx)
+	defer crew.leave()
+	if err := r.waitReady(ctx, rep); err != nil {
+		return err
+	}
+	rep.connected(r, idle)
+	r.lead.Hear(r.cutAt, r.renamedTo)
+	begin, err := r.lead.Ready(ctx, Arrived{Connect: rep.ConnectSeconds, Ready: rep.ReadySeconds, Bytes: rep.AgentBytes, Goroutines: rep.Goroutines})
+	if err != nil {
+		return err
+	}
+	at := int64(begin.Sub(r.epoch))
+	if late := r.now() - at; late > 0 {
+		return model.Errorf(model.Unavailable, "heard %s after its beginning that the run begins: the connection to the loader that leads is too slow", time.Duration(late))
+	}
+	p, err := r.perform(ctx, crew, at)
+	if err != nil {
+		return err
+	}
+	defer p.closeHouse()
+	p.playing.Wait()
+	watching.Wait()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.drain(ctx)
+	p.closeHouse()
+	return r.lead.Finish(ctx, r.measure(w, p.script))
+}
+
+// cutAt ends the phase of steps that is played, as the lead says.
+func (r *run) cutAt(at time.Duration) {
+	if r.begin.Load() == 0 {
+		return
+	}
+	r.follow(r.present().cut(r.begin.Load() + int64(at)))
+}
+
+// renamedTo gives an agent the name that its node has now.
+func (r *run) renamedTo(member int, name string) {
+	if member < 0 || member >= len(r.seats) || r.seats[member] == nil {
+		return
+	}
+	a := r.seats[member]
+	a.mu.Lock()
+	a.name = name
+	a.mu.Unlock()
+}
+
+// tellPresence says who has a session, where that is other than what was said before.
+func (w *watch) tellPresence() {
+	r := w.run
+	if r.lead == nil {
+		return
+	}
+	p := Presence{Connected: int(r.connected.Load()), Lost: r.away()}
+	r.trouble.mu.Lock()
+	if o := r.trouble.present; o != nil {
+		p.Most, p.Away = o.lost, o.over == 0
+		p.Acked = o.acked
+	} else if n := len(r.trouble.past); n > 0 {
+		p.Acked = r.trouble.past[n-1].acked
+	}
+	r.trouble.mu.Unlock()
+	p.Acked = max(0, p.Acked-r.begin.Load())
+	if p != w.said {
+		w.said = p
+		r.lead.Present(p)
+	}
+}
+
+// stretchOf is what this loader did in a part that is over.
+func (w *watch) stretchOf(part int) Stretch {
+	t := newTally()
+	w.run.part(t, part)
+	s := Stretch{Part: part, Tally: t}
+	if part+1 < len(w.edges) {
+		s.CPU, s.RSS = w.edges[part+1].loader.cpu-w.edges[part].loader.cpu, w.edges[part+1].loader.rss
+	}
+	return s
+}
+
+// measure is what is handed over.
+func (r *run) measure(w *watch, script *drama) *Measured {
+	begin := r.begin.Load()
+	m := &Measured{Wrong: r.wrong.Load(), Slowed: r.slowed.Load(), Refusals: map[string]uint64{}, Failures: r.failures, Losses: r.losses, Back: map[int]int64{}}
+	for i := range r.present() {
+		m.Stretches = append(m.Stretches, w.stretchOf(i))
+	}
+	for _, s := range r.senders {
+		b := s.book
+		m.Resent += b.resent
+		m.WrongKept += b.wrong
+		addTo(m.Refusals, b.reasons)
+		for len(m.Offered) < len(b.offered) {
+			m.Offered = append(m.Offered, 0)
+		}
+		for i, n := range b.offered {
+			m.Offered[i] += n
+		}
+	}
+	r.breaches.copyTo(&m.Breaches)
+	script.look()
+	for _, x := range script.strikes {
+		if x.at > 0 && len(x.agents) > 0 {
+			m.Back[x.index] = max(0, x.back-begin)
+		}
+	}
+	r.handOver(m)
+	return m
+}
+
+// handOver fills in the agents' ledgers.
+func (r *run) handOver(m *Measured) {
+	known := map[*checkSet]int{}
+	for member, a := range r.seats {
+		if a == nil {
+			continue
+		}
+		a.mu.Lock()
+		set, seen := known[a.set]
+		if !seen {
+			set = len(m.Sets)
+			known[a.set] = set
+			s := LedgerSet{Class: a.class.number}
+			for _, c := range a.set.chunks {
+				s.Checks = append(s.Checks, c.Check)
+			}
+			m.Sets = append(m.Sets, s)
+		}
+		l := &a.ledger
+		m.Ledgers = append(m.Ledgers, Ledger{Member: member, Name: a.name, Node: a.node, Stream: a.stream, Set: set, Sent: l.sent, Acked: l.acked,
+			Refused: l.refused, Gone: l.gone, Open: a.unanswered(), States: appendEntries(nil, l.states)})
+		a.mu.Unlock()
+	}
+}

@@ -1,0 +1,74 @@
+package load
+
+import (
+	"context"
+	"time"
+)
+
+// Others are the other loaders of a joined run, for the one that leads it. Lists have one
+// entry for each, always in the same order. A loader that is lost ends the context that the
+// run was given. internal/load/join has them, over connections.
+type Others interface {
+	// Loaders says who they are.
+	Loaders() []Joined
+	// Connect waits until all are prepared to play this plan, and has their agents connect.
+	Connect(ctx context.Context, plan string) error
+	// Ready waits until all agents of all hold their checks.
+	Ready(ctx context.Context) ([]Arrived, error)
+	// Begin tells them when the timetable begins, and returns it.
+	Begin() time.Time
+	// Cut ends the phase of steps that is played, so long after the beginning.
+	Cut(at time.Duration)
+	// Renamed tells whose agent it is that a node has another name.
+	Renamed(member int, name string)
+	// Present is what each said last of its sessions.
+	Present() []Presence
+	// Second is what they did in a second of the timetable; nil entries are not here yet.
+	Second(n int) []*Second
+	// Stretch is what each did in a part of the plan that is over; nil entries as above.
+	Stretch(part int) []*Stretch
+	// Finish waits until all have played to the end and their agents are at rest.
+	Finish(ctx context.Context) ([]*Measured, error)
+}
+
+// Lead is the loader that leads a run, for those that follow it. Times are since the
+// timetable's beginning.
+type Lead interface {
+	// Prepared says which plan would be played, and waits until agents are to connect.
+	Prepared(ctx context.Context, plan string) error
+	// Ready says that all agents hold their checks, and waits for the beginning.
+	Ready(ctx context.Context, a Arrived) (begin time.Time, err error)
+	// Hear has what the lead says meanwhile handed to these.
+	Hear(cut func(at time.Duration), renamed func(member int, name string))
+	Present(p Presence)
+	Second(s *Second)
+	Stretch(s *Stretch)
+	// Finish hands over what was measured, and waits until the lead has compared it: agents
+	// keep their sessions until then.
+	Finish(ctx context.Context, m *Measured) error
+}
+
+// Joined is one of the other loaders.
+type Joined struct {
+	Number int           // from 1
+	Name   string        // of its machine
+	Here   bool          // that is this machine
+	Clock  time.Duration // how far its clock may be off ours: half of the shortest round trip
+}
+
+// Arrived is what a loader says once its agents hold their checks.
+type Arrived struct {
+	Connect    float64 `json:"connect"` // seconds until all had sessions …
+	Ready      float64 `json:"ready"`   // … and checks
+	Bytes      float64 `json:"bytes"`   // resident per agent
+	Goroutines float64 `json:"goroutines"`
+}
+
+// Presence is who of a loader's agents has a session now.
+type Presence struct {
+	Connected int   `json:"connected"`
+	Lost      int   `json:"lost"`  // away, and not by the scenario's will
+	Most      int   `json:"most"`  // that were lost at once in the outage that lasts
+	Away      bool  `json:"away"`  // an outage lasts
+	Acked     int64 `json:"acked"` // when a session that began after it had something acknowledged, ns since the beginning; zero: none yet
+}

@@ -1,0 +1,50 @@
+package load
+
+import (
+	"fmt"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Part is which of a joined run's agents one loader plays: every Of-th, so that each has
+// some of every class. The zero Part is all of them. The plan is that of the whole, whatever
+// the parts: who plays an agent changes nothing of what it does when.
+type Part struct {
+	Number int `json:"number"` // from 0, which is the loader that leads
+	Of     int `json:"of"`
+	Here   int `json:"here"` // of them, those on this machine, this one included
+}
+
+// owns says whether a member of the fleet is of this part.
+func (p Part) owns(member int) bool { return p.Of < 2 || member%p.Of == p.Number }
+
+// share is how many of n members are.
+func (p Part) share(n int) int {
+	if p.Of < 2 {
+		return n
+	}
+	return (n - p.Number + p.Of - 1) / p.Of
+}
+
+// place is the i-th own agent's among all that have sessions at the same time.
+func (r *run) place(i int) int {
+	if p := r.cfg.Part; p.Of > 1 {
+		return i*p.Of + p.Number
+	}
+	return i
+}
+
+// here is how many loaders this machine holds.
+func (p Part) here() int { return max(1, p.Here) }
+
+// Joinable says whether several loaders can play a scenario together: nil, or an
+// Unsupported error that says what it waits for.
+func (c Config) Joinable() error {
+	if stopping(c.Scenario) || len(failing(c.Scenario)) > 0 {
+		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: its faults of the kinds stop and fail wait for alerts that all loaders judge together", c.Scenario.Name).
+			WithHint("leave --loaders out, or take these faults out of the file")
+	}
+	return nil
+}
+
+func (p Part) String() string { return fmt.Sprintf("loader %d of %d", p.Number+1, max(1, p.Of)) }

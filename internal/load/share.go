@@ -1,0 +1,129 @@
+package load
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// What a loader hands to the one that leads. Histograms go bucket by bucket: sums of them
+// are what one loader would have counted.
+
+// Second is what a loader did in one second of the timetable.
+type Second struct {
+	Number    int     `json:"second"`
+	Sent      uint64  `json:"sent"`
+	Acked     uint64  `json:"acked"`
+	Refused   uint64  `json:"refused"`
+	Offered   uint64  `json:"offered"`
+	Connected int     `json:"connected"`
+	Cores     float64 `json:"cores"`
+	RSS       int64   `json:"rss"`
+	Whole     []byte  `json:"whole"` // packed
+	Lag       []byte  `json:"lag"`
+
+	whole, lag *hdrhistogram.Histogram
+}
+
+// UnmarshalJSON reads the histograms, too.
+func (s *Second) UnmarshalJSON(data []byte) (err error) {
+	type plain Second
+	if err = json.Unmarshal(data, (*plain)(s)); err != nil {
+		return err
+	}
+	whole, lag := newSeen()
+	if s.whole, err = unpackHistogram(whole, s.Whole); err == nil {
+		s.lag, err = unpackHistogram(lag, s.Lag)
+	}
+	return err
+}
+
+// Stretch is what was due in one part of the plan, and what the loader used in it.
+type Stretch struct {
+	Part  int           `json:"part"`
+	Tally *tally        `json:"tally"`
+	CPU   time.Duration `json:"cpu"`
+	RSS   int64         `json:"rss"` // at its end
+}
+
+// packedTally is a tally on its way.
+type packedTally struct {
+	Results uint64 `json:"results"`
+	Acked   uint64 `json:"acked"`
+	Refused uint64 `json:"refused"`
+	Frames  uint64 `json:"frames"`
+	Dropped uint64 `json:"dropped"`
+	Whole   []byte `json:"whole"`
+	Beyond  []byte `json:"beyond"`
+	Lag     []byte `json:"lag"`
+	Batches []byte `json:"batches"`
+}
+
+// MarshalJSON packs it.
+func (t *tally) MarshalJSON() ([]byte, error) {
+	return json.Marshal(packedTally{t.results, t.acked, t.refused, t.frames, t.dropped,
+		packHistogram(t.whole), packHistogram(t.beyond), packHistogram(t.lag), packHistogram(t.batches)})
+}
+
+// UnmarshalJSON unpacks it.
+func (t *tally) UnmarshalJSON(data []byte) error {
+	var p packedTally
+	if err := json.Unmarshal(data, &p); err != nil {
+		return err
+	}
+	*t = *newTally()
+	t.results, t.acked, t.refused, t.frames, t.dropped = p.Results, p.Acked, p.Refused, p.Frames, p.Dropped
+	for _, h := range []struct {
+		into **hdrhistogram.Histogram
+		data []byte
+	}{{&t.whole, p.Whole}, {&t.beyond, p.Beyond}, {&t.lag, p.Lag}, {&t.batches, p.Batches}} {
+		got, err := unpackHistogram(*h.into, h.data)
+		if err != nil {
+			return err
+		}
+		*h.into = got
+	}
+	return nil
+}
+
+// Measured is all that a loader counted, once its agents are at rest.
+type Measured struct {
+	Stretches []Stretch         `json:"stretches"` // of all parts of the plan
+	Offered   []uint32          `json:"offered"`   // by second of the timetable
+	Resent    uint64            `json:"resent"`
+	Wrong     uint64            `json:"wrong"`     // results that had to be refused …
+	WrongKept uint64            `json:"wrongKept"` // … and were taken
+	Slowed    int64             `json:"slowed"`
+	Refusals  map[string]uint64 `json:"refusals"`
+	Failures  map[string]uint64 `json:"failures"`
+	Losses    map[string]uint64 `json:"losses"`
+	Breaches  Balance           `json:"breaches"` // what the server should not have said
+	Back      map[int]int64     `json:"back"`     // of faults that struck its agents, when all were as before, ns since the beginning; zero: not yet
+	Sets      []LedgerSet       `json:"sets"`
+	Ledgers   []Ledger          `json:"-"` // of its agents: many, and sent apart
+}
+
+// LedgerSet is an assignment as some ledgers know it: the check behind each of the class's.
+type LedgerSet struct {
+	Class  int             `json:"class"`
+	Checks []model.CheckID `json:"checks"`
+}
+
+// Ledger is one agent's, see ledger.
+type Ledger struct {
+	Member  int              `json:"member"` // of the fleet
+	Name    string           `json:"name"`
+	Node    model.NodeID     `json:"node"`
+	Stream  wire.StreamID    `json:"stream"`
+	Set     int              `json:"set"` // of Measured.Sets
+	Sent    uint64           `json:"sent"`
+	Acked   uint64           `json:"acked"`
+	Refused uint64           `json:"refused"`
+	Gone    bool             `json:"gone,omitempty"`
+	Open    map[int16]uint64 `json:"open,omitempty"` // results without an answer, by check
+	States  []byte           `json:"states"`         // entries, 16 bytes each
+}
