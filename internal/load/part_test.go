@@ -1,0 +1,194 @@
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+// What n loaders counted apart is, merged over the wire, what one would have counted:
+// bucket by bucket.
+func TestPartsMergeToTheWhole(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{1, 2, 3, 7} {
+		whole, parts := newTally(), make([]*tally, n)
+		for i := range parts {
+			parts[i] = newTally()
+		}
+		for range 20_000 {
+			ns, p := int64(random.ExpFloat64()*5e7), parts[random.IntN(n)]
+			for _, t := range []*tally{whole, p} {
+				t.results++
+				t.acked += 2
+				t.frames++
+				record(t.whole, ns, 1)
+				record(t.beyond, ns/3, 2)
+				record(t.lag, ns/1000, 1)
+				_ = t.batches.RecordValue(1 + ns%900)
+			}
+		}
+		sum := newTally()
+		for _, p := range parts {
+			text, err := json.Marshal(Stretch{Tally: p, CPU: time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var s Stretch
+			if err := json.Unmarshal(text, &s); err != nil {
+				t.Fatal(err)
+			}
+			sum.merge(s.Tally)
+		}
+		if sum.results != whole.results || sum.acked != whole.acked || sum.frames != whole.frames {
+			t.Errorf("%d parts: %+v, whole %+v", n, sum, whole)
+		}
+		for name, h := range map[string][2]*hdrhistogram.Histogram{"whole": {sum.whole, whole.whole}, "beyond": {sum.beyond, whole.beyond}, "lag": {sum.lag, whole.lag}, "batches": {sum.batches, whole.batches}} {
+			if !slices.Equal(h[0].Export().Counts, h[1].Export().Counts) || h[0].TotalCount() != h[1].TotalCount() {
+				t.Errorf("%d parts: the histogram %s differs", n, name)
+			}
+		}
+	}
+}
+
+// planned is who does what when, of one loader: each slot of the timetable, each strike,
+// and each coming and going of the first minute.
+func planned(t *testing.T, sc *scenario.Scenario, p Part) (list []string) {
+	t.Helper()
+	cfg, err := Config{Server: "x:1", Scenario: sc, Part: p, Senders: 2}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newRun(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.follow(newScore(sc.Phases, 0))
+	r.deal(0)
+	for _, s := range r.senders {
+		for _, l := range s.lanes {
+			for _, slot := range l.slots {
+				a := s.agents[slot.agent]
+				seq := r.sequence(a.base+uint64(slot.check), 3)
+				says := a.class.checks[slot.check].says
+				list = append(list, fmt.Sprint(a.name, a.uid, slot.check, slot.offset, l.interval, seq, says.Status(a.index, int(slot.check), nil, seq, 0, false)))
+			}
+		}
+	}
+	script, err := r.newScript()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range script.strikes {
+		for _, a := range x.agents {
+			list = append(list, fmt.Sprint(what(&x.fault), a.name))
+		}
+	}
+	c := script.newChurn()
+	for c.next().at < int64(time.Minute) {
+		at := c.next().at
+		for i, f := range c.flows {
+			if f.at == at {
+				if m := f.members[f.random.IntN(len(f.members))]; r.seats[m] != nil {
+					list = append(list, fmt.Sprint("flow ", i, at, r.seats[m].name))
+				}
+			}
+		}
+		c.step()
+	}
+	return list
+}
+
+// The same run, whether one loader plays it or three: who sends what when, whom faults
+// strike, who comes and goes.
+func TestPartsPlayTheSamePlan(t *testing.T) {
+	sc := towns(scenario.Phase{Steady: sec(60)})
+	for i := range sc.Agents {
+		sc.Agents[i].Churn = scenario.Churn{Reconnects: "30/min", Offline: "10%/min"}
+	}
+	sc.Faults = []scenario.Fault{{At: sec(1), Cut: &scenario.Pick{Share: 0.4, Within: "site"}}, {At: sec(2), For: sec(3), Wrong: &scenario.Pick{Count: 3}}}
+	alone := planned(t, sc, Part{})
+	slices.Sort(alone)
+	if len(alone) < 50 {
+		t.Fatalf("the plan is small: %v", alone)
+	}
+	for _, n := range []int{1, 2, 3} {
+		var all []string
+		for i := range n {
+			mine := planned(t, sc, Part{Number: i, Of: n})
+			if n > 1 && len(mine) > len(alone)*2/3 {
+				t.Errorf("loader %d of %d has %d of %d", i+1, n, len(mine), len(alone))
+			}
+			all = append(all, mine...)
+		}
+		slices.Sort(all)
+		if !slices.Equal(all, alone) {
+			t.Errorf("%d loaders: another plan than one's", n)
+		}
+	}
+}
+
+// The number of agents is split without a rest, and each member has one owner.
+func TestPartShares(t *testing.T) {
+	for agents := 1; agents < 40; agents++ {
+		for n := 1; n <= agents; n++ {
+			sum := 0
+			for i := range n {
+				p, owned := Part{Number: i, Of: n}, 0
+				for m := range agents {
+					if p.owns(m) {
+						owned++
+					}
+				}
+				if owned != p.share(agents) {
+					t.Fatalf("%s of %d agents: owns %d, share %d", p, agents, owned, p.share(agents))
+				}
+				sum += owned
+			}
+			if sum != agents {
+				t.Fatalf("%d agents, %d loaders: %d", agents, n, sum)
+			}
+		}
+	}
+}
+
+// What comes from another process breaks nothing: it is refused, or it is within bounds.
+func FuzzShare(f *testing.F) {
+	h := newTally()
+	record(h.whole, 5e6, 3)
+	text, _ := json.Marshal(Stretch{Part: 1, Tally: h})
+	f.Add(text, []byte{0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 4, 0, 5})
+	f.Add([]byte(`{"second":3,"whole":"AAE=","lag":""}`), []byte{})
+	f.Add([]byte(`{"tally":{"whole":"//////////8BAQ=="}}`), []byte{1})
+	f.Fuzz(func(t *testing.T, text, states []byte) {
+		var s Stretch
+		if json.Unmarshal(text, &s) == nil && s.Tally != nil {
+			sum := newTally()
+			sum.merge(s.Tally)
+			if sum.whole.TotalCount() != s.Tally.whole.TotalCount() {
+				t.Error("a sum of one differs from it")
+			}
+			_ = latency(sum.whole)
+		}
+		var x Second
+		if json.Unmarshal(text, &x) == nil {
+			_ = latency(x.whole)
+		}
+		like, _ := newSeen()
+		if got, err := unpackHistogram(like, states); err == nil {
+			again, err := unpackHistogram(like, packHistogram(got))
+			if err != nil || !again.Equals(got) {
+				t.Errorf("packed and unpacked it is another one: %v", err)
+			}
+		}
+		if list, err := decodeEntries(states, len(states)/entrySize); err == nil && string(appendEntries(nil, list)) != string(states) {
+			t.Error("entries differ from what they were read from")
+		}
+	})
+}
