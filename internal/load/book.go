@@ -38,9 +38,9 @@ func newSecond() second {
 	return second{whole: hdrhistogram.New(1, maxLatency, 2), lag: hdrhistogram.New(1, maxLatency, 2)}
 }
 
-// tally is that of what was due at an instant; nil: it is not measured. Caller holds the
+// tallyAt is that of what was due at an instant; nil: it is not measured. Caller holds the
 // lock.
-func (b *book) tally(due int64) *tally {
+func (b *book) tallyAt(due int64) *tally {
 	s := b.of.present()
 	i := s.at(due)
 	if i < 0 || !s[i].measured {
@@ -61,7 +61,7 @@ func (b *book) frame(f *frame, now int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	record(b.second.lag, now-f.due, 1)
-	if t := b.tally(f.each[0].intended); t != nil {
+	if t := b.tallyAt(f.each[0].intended); t != nil {
 		t.frames++
 		record(t.lag, now-f.due, 1)
 		_ = t.batches.RecordValue(int64(len(f.each)))
@@ -84,14 +84,14 @@ func (b *book) alike(f *frame, from, to int) (*tally, int) {
 			to++
 		}
 	}
-	return b.tally(f.each[from].intended), to
+	return b.tallyAt(f.each[from].intended), to
 }
 
 // spoolFull counts a result that a full spool did not take.
 func (b *book) spoolFull(intended int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if t := b.tally(intended); t != nil {
+	if t := b.tallyAt(intended); t != nil {
 		t.dropped++
 	}
 }

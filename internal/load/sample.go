@@ -104,7 +104,7 @@ func (s *seen) take(r *run) {
 func (w *watch) publish(last bool) {
 	for len(w.waiting) > 0 {
 		s := &w.waiting[0]
-		if s.second >= 0 && !w.merge(s) && !last {
+		if s.second >= 0 && !w.gather(s) && !last {
 			return
 		}
 		w.show(s)
@@ -112,8 +112,8 @@ func (w *watch) publish(last bool) {
 	}
 }
 
-// merge adds what other loaders did in the second, once all have told.
-func (w *watch) merge(s *seen) bool {
+// gather adds what other loaders did in the second, once all have told.
+func (w *watch) gather(s *seen) bool {
 	if w.run.cfg.Others == nil {
 		return true
 	}
