@@ -24,8 +24,6 @@ var notFuzzed = map[string]string{
 	"internal/load/goal.go":                "words of who types the command",
 	"internal/load/identity.go":            "files that the load tester wrote",
 	"internal/load/subject/environment.go": "what the server that it started says of its build",
-	"internal/load/states.go":              "its own outputs, read back from the server that it tests",
-	"internal/load/save.go":                "files that the load tester wrote",
 }
 
 // decoding are the calls that make a function a decoder, whatever it is called.
