@@ -3,6 +3,8 @@ package load
 import (
 	"fmt"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/queue"
 )
 
 // A phase that must settle is compared, second by second, with the phase before the one
@@ -26,7 +28,8 @@ const (
 	slackShare = 1.2
 	slackMs    = 10
 	queueShare = 2
-	slackQueue = 1000
+	slackItems = 1000
+	slackBytes = 1 << 20
 )
 
 func levelOf(samples []Sample) (l level) {
@@ -42,13 +45,21 @@ func levelOf(samples []Sample) (l level) {
 	return l
 }
 
+// slackOf is how much more a queue may hold than twice the most of before.
+func slackOf(name string) float64 {
+	if queue.Unit(name) == "bytes" {
+		return slackBytes
+	}
+	return slackItems
+}
+
 // holds says whether a second is as before.
 func (l level) holds(s *Sample) bool {
 	if s.Latency == nil || s.Latency.P99 > slackShare*l.p99+slackMs {
 		return false
 	}
 	for name, depth := range s.Queues {
-		if depth > queueShare*l.queues[name]+slackQueue {
+		if depth > queueShare*l.queues[name]+slackOf(name) {
 			return false
 		}
 	}

@@ -57,6 +57,20 @@ func find(name string) (Kind, bool) {
 	return all[i], true
 }
 
+// Unit is what the depth of a server's queue is counted in, items or bytes: of event-view-3
+// as of event-view.
+func Unit(name string) string {
+	if k, ok := find(name); ok {
+		return k.Unit
+	}
+	if i := strings.LastIndexByte(name, '-'); i > 0 {
+		if _, err := strconv.ParseUint(name[i+1:], 10, 32); err == nil {
+			return Unit(name[:i])
+		}
+	}
+	return "items"
+}
+
 // Settings are what an operator set, by name of the queue.
 type Settings map[string]setting
 

@@ -137,3 +137,11 @@ func TestSlots(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 }
+
+func TestUnits(t *testing.T) {
+	for name, want := range map[string]string{"journal": "bytes", "reactions": "bytes", "event-view": "items", "event-view-13": "items", "run-output": "bytes", "journal-x": "items", "-1": "items", "": "items"} {
+		if got := Unit(name); got != want {
+			t.Errorf("%q is counted in %s, want %s", name, got, want)
+		}
+	}
+}

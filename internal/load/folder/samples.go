@@ -8,9 +8,11 @@ import (
 	"strconv"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// writeSamples writes a line for each second. A column of a queue is named after it.
+// writeSamples writes a line for each second. A column of a queue is named after it, and
+// after the unit where that is bytes.
 func writeSamples(w io.Writer, samples []load.Sample) error {
 	names := map[string]bool{}
 	for _, s := range samples {
@@ -24,7 +26,11 @@ func writeSamples(w io.Writer, samples []load.Sample) error {
 		"server_cores", "loader_cores", "server_rss_bytes", "loader_rss_bytes", "server_heap_bytes", "server_goroutines", "gc_pause_ms",
 		"commits", "syncs", "commit_ms", "written_bytes"}
 	for _, name := range queues {
-		head = append(head, "queue_"+name)
+		unit := ""
+		if queue.Unit(name) == "bytes" {
+			unit = "_bytes"
+		}
+		head = append(head, "queue_"+name+unit)
 	}
 	_ = out.Write(head) // Flush tells
 	for _, s := range samples {

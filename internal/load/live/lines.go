@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/queue"
 )
 
 // plain is one line for a log.
@@ -75,15 +77,31 @@ func (v *View) progress(s *load.Sample, width int) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", room-full) + text
 }
 
-// queues are those that hold something, the fullest first.
+// queues are those that hold something: those of items, then those of bytes, the fullest
+// first.
 func queues(depths map[string]float64) string {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(depths)), func(name string) bool { return depths[name] < 1 })
-	slices.SortStableFunc(names, func(a, b string) int { return int(depths[b] - depths[a]) })
+	slices.SortStableFunc(names, func(a, b string) int {
+		return cmp.Or(-cmp.Compare(queue.Unit(a), queue.Unit(b)), cmp.Compare(depths[b], depths[a]))
+	})
 	var list []string
 	for _, name := range names {
-		list = append(list, name+" "+grouped(uint64(depths[name])))
+		list = append(list, name+" "+depth(name, depths[name]))
 	}
 	return strings.Join(list, "   ")
+}
+
+// depth is how much waits in a queue, with the unit of bytes.
+func depth(name string, d float64) string {
+	switch {
+	case queue.Unit(name) != "bytes":
+		return grouped(uint64(d))
+	case d >= 1e6:
+		return fmt.Sprintf("%.1f MB", d/1e6)
+	case d >= 1e3:
+		return fmt.Sprintf("%.0f kB", d/1e3)
+	}
+	return fmt.Sprintf("%.0f B", d)
 }
 
 // spark is a small curve from zero to the largest.

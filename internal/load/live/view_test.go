@@ -11,7 +11,7 @@ import (
 func sample(second int) load.Sample {
 	return load.Sample{Second: second, Phase: "steady", Sent: 32000, Acked: 31990, Offered: 32000, Connected: 4000, ServerCPU: 0.62, ServerRSS: 400 << 20, LoaderCPU: 0.4,
 		Latency: &load.Latency{P50: 254.2, P99: 507, Max: 12345}, Heap: 120 << 20, Goroutines: 12000, Commits: 180, CommitMs: 4.25, Syncs: 180,
-		Queues: map[string]float64{"reactions": 3, "journal": 1200, "idle": 0}}
+		Queues: map[string]float64{"reactions": 3, "journal": 12000, "event-view-1": 1234, "idle": 0}}
 }
 
 // Elsewhere than in a terminal: a line every five seconds, without a control character.
@@ -90,7 +90,7 @@ func TestWhatIsDrawn(t *testing.T) {
 	v.remember(&s)
 	text := strings.Join(v.lines(&s, 120), "\n")
 	for _, want := range []string{"0:20 of 0:50", "█████", "░░░", "offered    32,000/s", "accepted    31,990/s", "p99    507 ms", "max    12.3 s", "4,000 connected",
-		"0.62 cores   400 MiB (heap 120)   12,000 goroutines", "180 commits/s   4.2 ms each", "journal 1,200   reactions 3"} {
+		"0.62 cores   400 MiB (heap 120)   12,000 goroutines", "180 commits/s   4.2 ms each", "event-view-1 1,234   journal 12 kB   reactions 3 B"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}

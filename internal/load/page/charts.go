@@ -7,6 +7,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/page/chart"
+	"github.com/muster-fleet/muster/internal/queue"
 )
 
 // charts are all charts that the report has data for, and what their signs mean.
@@ -30,7 +31,7 @@ func charts(rep *load.Report) ([]chart.Drawing, []note) {
 	add(percentiles(rep))
 	add(saturation(rep))
 	add(saturationLatency(rep))
-	for _, f := range []func(*load.Report) (chart.Chart, bool){connections, cpu, memory, queues, commits, commitTime, written, pauses, goroutines, lag} {
+	for _, f := range []func(*load.Report) (chart.Chart, bool){connections, cpu, memory, queuesOfItems, queuesOfBytes, commits, commitTime, written, pauses, goroutines, lag} {
 		c, ok := f(rep)
 		timed(false, c, ok)
 	}
@@ -114,12 +115,22 @@ func memory(rep *load.Report) (chart.Chart, bool) {
 		series{name: "loader", tone: "orange", of: some(func(s *load.Sample) float64 { return float64(s.LoaderRSS) }), fold: worst})
 }
 
-// queues are the deepest ones, in the order of their depth.
-func queues(rep *load.Report) (chart.Chart, bool) {
+func queuesOfItems(rep *load.Report) (chart.Chart, bool) {
+	return queues(rep, "items", "queues", "Queues of the server", "entries that wait", chart.Axis{Format: short, Exact: count})
+}
+
+func queuesOfBytes(rep *load.Report) (chart.Chart, bool) {
+	return queues(rep, "bytes", "queued-bytes", "Queues of the server, by size", "bytes that wait", chart.Axis{Format: bare(size), Exact: size})
+}
+
+// queues are the deepest ones of a unit, in the order of their depth.
+func queues(rep *load.Report, unit, id, title, what string, y chart.Axis) (chart.Chart, bool) {
 	deepest := map[string]float64{}
 	for _, s := range rep.Samples {
 		for name, depth := range s.Queues {
-			deepest[name] = max(deepest[name], depth)
+			if queue.Unit(name) == unit {
+				deepest[name] = max(deepest[name], depth)
+			}
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(deepest), func(a, b string) int {
@@ -133,7 +144,7 @@ func queues(rep *load.Report) (chart.Chart, bool) {
 	for i, name := range names[:min(len(names), len(tones))] {
 		all = append(all, series{name: name, tone: tones[i], of: func(s *load.Sample) (float64, bool) { v, ok := s.Queues[name]; return v, ok }, fold: worst})
 	}
-	c, ok := over(rep, "queues", "Queues of the server", "entries waiting", chart.Axis{Format: short, Exact: count}, all...)
+	c, ok := over(rep, id, title, what, y, all...)
 	if left := len(names) - len(all); left > 0 {
 		c.Summary += fmt.Sprintf(" %d that were shallower are not drawn.", left)
 	}

@@ -1,0 +1,26 @@
+package load
+
+import "testing"
+
+// What waits is compared in its own unit: a thousand entries more are many bytes more.
+func TestQueuesAreAsBefore(t *testing.T) {
+	second := func(queue string, depth float64) Sample {
+		return Sample{Latency: &Latency{P99: 500}, Queues: map[string]float64{queue: depth}}
+	}
+	for _, c := range []struct {
+		queue         string
+		before, after float64
+		want          bool
+	}{
+		{"event-view-0", 2, 1000, true},
+		{"event-view-0", 2, 1100, false},
+		{"journal", 2000, 900_000, true},
+		{"journal", 2000, 1_100_000, false},
+		{"journal", 4e6, 9e6, true},
+	} {
+		after := second(c.queue, c.after)
+		if got := levelOf([]Sample{second(c.queue, c.before)}).holds(&after); got != c.want {
+			t.Errorf("%s: %v after %v: %t", c.queue, c.after, c.before, got)
+		}
+	}
+}
