@@ -1,0 +1,234 @@
+package fleet
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// made is an installation of the given shapes: so many nodes, each with so many checks of
+// some intervals. All names are known words.
+type made struct {
+	nodes  int
+	checks map[time.Duration]int
+}
+
+func fleetOf(r *rand.Rand, list ...made) *Fleet {
+	now := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
+	f := &Fleet{At: now, Since: now.Add(-20 * time.Hour), Day: day, Version: "1.2.3", Checks: map[model.CheckID]Check{}, PerChanged: 3, Asked: 7}
+	for _, m := range list {
+		var held []model.CheckID
+		for interval, n := range m.checks {
+			for range n {
+				id := model.CheckID(1000 + len(f.Checks))
+				f.Checks[id] = Check{Name: fmt.Sprintf("payroll/zz-check-%d", id), Interval: model.Duration(interval), TTL: model.Duration(3 * interval)}
+				held = append(held, id)
+			}
+		}
+		for range m.nodes {
+			at := int32(len(f.Nodes))
+			f.Nodes = append(f.Nodes, Node{Name: fmt.Sprintf("payroll/zz-node-%d", at), Interval: model.Duration(20 * time.Second), Timeout: model.Duration(2 * time.Minute),
+				Connected: true, TLS: true, Age: time.Duration(r.IntN(40)) * time.Hour, Booted: r.IntN(2) == 0})
+			for _, id := range held {
+				s := State{Node: at, Check: id, Bytes: int32(20 + r.IntN(300)), Changed: r.IntN(20) == 0, Flaps: r.IntN(100) == 0, Results: 1440}
+				if r.IntN(10) == 0 {
+					s.Status = model.Status(1 + r.IntN(3))
+				}
+				f.States = append(f.States, s)
+			}
+		}
+	}
+	return f
+}
+
+// written is the scenario as it reads again.
+func written(t *testing.T, f *Fleet, classes int) (*Shape, *scenario.Scenario, string) {
+	t.Helper()
+	s, err := f.Scenario(Names{Key: []byte("k")}, false, classes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := s.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := scenario.Parse("mine.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, again, string(text)
+}
+
+// Nodes that hold the same are one class, with the checks that they hold.
+func TestTheSameIsOneClass(t *testing.T) {
+	f := fleetOf(rand.New(rand.NewPCG(1, 1)), made{300, map[time.Duration]int{time.Minute: 20, 10 * time.Second: 5}}, made{40, map[time.Duration]int{5 * time.Second: 40}},
+		made{7, nil})
+	f.Nodes = append(f.Nodes, Node{Name: "payroll/zz-never", Left: true})
+	f.Never = 1
+	s, again, text := written(t, f, DefaultClasses)
+	if len(again.Agents) != 3 || again.Agents[0].Count != 40 || again.Agents[1].Count != 300 || again.Agents[2].Count != 7 || s.exact != 1 {
+		t.Fatalf("exact %v\n%s", s.exact, text)
+	}
+	if k := again.Agents[1].Checks; len(k) != 2 || k[0].Count != 5 || k[0].Interval != model.Duration(10*time.Second) || k[1].Count != 20 || k[1].TTL != model.Duration(3*time.Minute) {
+		t.Errorf("%+v", k)
+	}
+	if again.Rate() != s.rate {
+		t.Errorf("%v results/s, of the fleet %v", again.Rate(), s.rate)
+	}
+	k := again.Agents[1].Checks[1]
+	if k.Output.Bytes < 150 || k.Output.Bytes > 190 || k.Status["warning"] < 0.02 || k.Status["warning"] > 0.05 || k.Flapping < 0.005 || k.Flapping > 0.015 {
+		t.Errorf("%+v", k)
+	}
+	if want := 0.05 * 3 / 1440; k.Changes < 0.8*want || k.Changes > 1.2*want {
+		t.Errorf("%v changes for each result, want about %v", k.Changes, want)
+	}
+	if !strings.Contains(text, "# Left out: 1 node that never had an agent") && !strings.Contains(text, "- Left out: 1 node that never had an agent") {
+		t.Error(text)
+	}
+}
+
+// However many shapes there are, it stays a page whose rate is the fleet's, and says what
+// was put together; and nothing in it names anything.
+func TestAnyFleetIsAPage(t *testing.T) {
+	for seed := range uint64(30) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		var list []made
+		for range 1 + r.IntN(60) {
+			m := made{1 + r.IntN(20), map[time.Duration]int{}}
+			for range r.IntN(12) {
+				m.checks[time.Duration(1+r.IntN(4000))*time.Second] += 1 + r.IntN(9)
+			}
+			list = append(list, m)
+		}
+		f := fleetOf(r, list...)
+		most := 1 + r.IntN(12)
+		s, again, text := written(t, f, most)
+		if len(again.Agents) > most || strings.Count(text, "\n") > 40+most*(6+linesOfClass) {
+			t.Errorf("seed %d: %d classes of at most %d, %d lines", seed, len(again.Agents), most, strings.Count(text, "\n"))
+		}
+		if n := again.Nodes(""); n != len(f.Nodes) {
+			t.Errorf("seed %d: %d nodes of %d", seed, n, len(f.Nodes))
+		}
+		if got := again.Rate(); math.Abs(got-s.rate) > 0.02*s.rate+0.01 {
+			t.Errorf("seed %d: %v results/s, the fleet has %v", seed, got, s.rate)
+		}
+		if s.exact <= 0 || s.exact > 1+1e-9 {
+			t.Errorf("seed %d: %v of the rate is shown as it is", seed, s.exact)
+		}
+		if at := regexp.MustCompile(`payroll|zz-`).FindString(text); at != "" {
+			t.Fatalf("seed %d: %q of the fleet is in the file\n%s", seed, at, text)
+		}
+		if _, _, same := written(t, f, most); same != text {
+			t.Errorf("seed %d: the same fleet is another file", seed)
+		}
+	}
+}
+
+// Hashes are the same with the same key, and say nothing without it.
+func TestNames(t *testing.T) {
+	a, b := Names{[]byte("a")}, Names{[]byte("b")}
+	if a.of("check", "web/disk") != a.of("check", "web/disk") || a.of("check", "web/disk") == b.of("check", "web/disk") ||
+		a.of("check", "x", "y") == a.of("check", "xy") || a.of("check", "x") == a.of("class", "x") {
+		t.Error("hashes")
+	}
+	if err := model.NameError(a.of("check", "Ünsinn\x00")); err != nil {
+		t.Error(err)
+	}
+}
+
+// How often machines come and go, from what can be seen at one moment.
+func TestChurn(t *testing.T) {
+	now := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
+	f := &Fleet{At: now, Since: now.Add(-10 * time.Hour), Day: day}
+	r := rand.New(rand.NewPCG(3, 3))
+	var c coming
+	for range 5000 { // a session ends once in 20 hours, every fourth time because the agent starts anew
+		c.take(&Node{Connected: true, Age: time.Duration(r.ExpFloat64() * 20 * float64(time.Hour)), Booted: r.IntN(4) == 0}, f)
+	}
+	c.outages = []time.Duration{0, 3 * time.Minute, 5 * time.Minute, time.Hour}
+	got := c.churn()
+	near := func(rate scenario.Rate, want float64) bool {
+		v := rate.PerSecond(100) * 3600
+		return v > 0.9*want && v < 1.1*want
+	}
+	if !near(got.Reconnects, 5*0.75) || !near(got.Restarts, 5*0.25) || !near(got.Offline, 100*4.0/(5000*24)) || got.OfflineFor != model.Duration(5*time.Minute) {
+		t.Errorf("%+v", got)
+	}
+	if none := new(coming).churn(); none != (scenario.Churn{}) {
+		t.Errorf("%+v", none)
+	}
+}
+
+// A line's sizes and the interval that keeps its rate.
+func TestLines(t *testing.T) {
+	k := func(interval time.Duration) kind { return kind{interval: model.Duration(interval)} }
+	for _, c := range []struct {
+		counts map[kind]float64
+		lines  int
+		rate   float64
+	}{
+		{map[kind]float64{k(time.Minute): 1.4}, 1, 1.4 / 60},
+		{map[kind]float64{k(time.Minute): 0.3, k(time.Hour): 2}, 2, 0.3/60 + 2.0/3600},
+		{map[kind]float64{k(time.Second): 1, k(2 * time.Second): 1, k(3 * time.Second): 1, k(4 * time.Second): 1, k(5 * time.Second): 1, k(6 * time.Second): 1}, linesOfClass, 2.45},
+		{map[kind]float64{k(time.Minute): 3000}, 1, 50},
+	} {
+		list, rate := linesOf(c.counts), 0.0
+		for _, l := range list {
+			rate += l.count / time.Duration(l.interval).Seconds()
+			if l.count != math.Trunc(l.count) || l.count < 1 || l.count > model.DefaultStatesPerNode {
+				t.Errorf("%v: %v checks", c.counts, l.count)
+			}
+		}
+		if len(list) != c.lines || c.counts[k(time.Minute)] < 1000 && math.Abs(rate-c.rate) > 0.01*c.rate {
+			t.Errorf("%v: %d lines, %v results/s", c.counts, len(list), rate)
+		}
+	}
+}
+
+// What is kept of an event: no output, and whether it changes.
+func TestStateOfAnEvent(t *testing.T) {
+	now := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
+	f := &Fleet{At: now, Day: day}
+	minute := Check{Interval: model.Duration(time.Minute)}
+	for _, c := range []struct {
+		what string
+		e    v1.Event
+		want State
+	}{
+		{"steady", v1.Event{Event: model.Event{Output: "fine", Results: 9999, Changed: now.Add(-30 * day), StateChanges: 5}, History: []int{0, 0, 0}}, State{Bytes: 4, Results: 1440}},
+		{"young", v1.Event{Event: model.Event{Results: 3, Changed: now.Add(-time.Minute), StateChanges: 1}, History: []int{0, 0, 0}}, State{Results: 3}},
+		{"changed", v1.Event{Event: model.Event{Status: 2, Results: 30, Changed: now.Add(-time.Hour)}, History: []int{0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2}}, State{Status: 2, Results: 30, Changed: true}},
+		{"changed long ago in history", v1.Event{Event: model.Event{Results: 2000, Changed: now.Add(-time.Hour), StateChanges: 2}, History: []int{0, 0, 0}}, State{Results: 1440, Changed: true}},
+		{"flaps", v1.Event{Event: model.Event{Results: 30, Changed: now}, History: []int{0, 1, 0, 1, 0, 1, 0, 0, 0, 1}}, State{Results: 30, Changed: true, Flaps: true}},
+	} {
+		if got := f.state(&c.e, minute); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.what, got, c.want)
+		}
+	}
+	entry := func(ago time.Duration) v1.Entry {
+		return v1.Entry{Kind: "status", Previous: new(model.Status), At: now.Add(-ago)}
+	}
+	if n := f.changesIn([]v1.Entry{entry(time.Hour), entry(2 * time.Hour), {Kind: "status", At: now}, {Kind: "lost", At: now}, entry(25 * time.Hour)}); n != 2 {
+		t.Errorf("%v changes of two", n)
+	}
+	full := make([]v1.Entry, entries)
+	for i := range full {
+		full[i] = entry(time.Duration(i+1) * time.Minute)
+	}
+	if n := f.changesIn(full); n != 1440 {
+		t.Errorf("%v changes, one a minute", n)
+	}
+	for cron, want := range map[string]time.Duration{"*/5 * * * *": 5 * time.Minute, "0 3 * * *": day} {
+		if got := everySoOften(cron, "UTC", now); got != model.Duration(want) {
+			t.Errorf("%s: every %s", cron, got)
+		}
+	}
+}

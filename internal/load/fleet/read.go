@@ -1,0 +1,189 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/schedule"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+const (
+	pageRows  = 1000             // of one answer, at most …
+	pageBytes = 4 << 20          // … and about so much of outputs
+	day       = 24 * time.Hour   // that is looked back
+	settling  = 10 * time.Minute // after a start of the server: sessions come back because of it
+	histories = 400              // of single states that are asked for
+	entries   = 200              // of one history
+)
+
+// Options say what is read.
+type Options struct {
+	Namespace string // empty: all
+	Say       func(format string, args ...any)
+	Rest      func(ctx context.Context, d time.Duration) error // sleeps between pages; nil: as long as the page took
+}
+
+// reader reads one installation.
+type reader struct {
+	api   *client.Client
+	o     Options
+	fleet *Fleet
+	index map[model.NodeID]int32
+	asks  []asked
+}
+
+// Read asks a server for the shape of what it watches. It only looks: every role may do
+// that. It rests after each page for as long as the answer took, so that it keeps at most
+// half of one of the server's processors busy.
+func Read(ctx context.Context, api *client.Client, o Options) (*Fleet, error) {
+	if o.Say == nil {
+		o.Say = func(string, ...any) {}
+	}
+	if o.Rest == nil {
+		o.Rest = rest
+	}
+	r := &reader{api: api, o: o, index: map[model.NodeID]int32{}, fleet: &Fleet{Checks: map[model.CheckID]Check{}}}
+	for _, step := range []func(context.Context) error{r.status, r.checks, r.nodes, r.agents, r.events, r.outages, r.changes} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return r.fleet, nil
+}
+
+func rest(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(min(d, time.Second)):
+		return nil
+	}
+}
+
+// paced asks for one page and rests after it.
+func (r *reader) paced(ctx context.Context, ask func() error) error {
+	began := time.Now()
+	if err := ask(); err != nil {
+		return err
+	}
+	return r.o.Rest(ctx, time.Since(began))
+}
+
+func (r *reader) status(ctx context.Context) error {
+	s, err := r.api.Status(ctx, r.o.Namespace)
+	if err != nil {
+		return err
+	}
+	f := r.fleet
+	f.At, f.Version, f.Since = s.Now.UTC(), s.Server, s.Started.Add(settling)
+	if back := f.At.Add(-day); f.Since.Before(back) {
+		f.Since = back
+	}
+	if r.o.Namespace != "" {
+		all, err := r.api.Status(ctx, "")
+		if err != nil {
+			return err
+		}
+		f.Others = all.Nodes - s.Nodes
+	}
+	if s.Nodes == 0 {
+		if r.o.Namespace == "" {
+			return model.Errorf(model.NotFound, "this server has no nodes: there is no fleet to describe").WithHint("muster load list shows scenarios that are shipped")
+		}
+		return model.Errorf(model.NotFound, "there are no nodes in namespace %s", r.o.Namespace).WithHint("-A takes those of all namespaces (%d), -n NAMESPACE those of another", f.Others)
+	}
+	return nil
+}
+
+// list calls fn with each resource of a kind, as far as spec and status go.
+func (r *reader) list(ctx context.Context, kind, namespace string, fn func(meta model.Metadata, spec json.RawMessage, status model.Stored) error) error {
+	info, _ := model.KindOf(kind)
+	for after := ""; ; {
+		var page v1.ResourceList
+		err := r.paced(ctx, func() (err error) {
+			page, err = r.api.List(ctx, info, namespace, "", false, pageRows, after)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, raw := range page.Items {
+			var one struct {
+				Metadata model.Metadata
+				Spec     json.RawMessage
+				Status   model.Stored
+			}
+			if err := json.Unmarshal(raw, &one); err != nil {
+				return fmt.Errorf("read a %s: %w", kind, err)
+			}
+			if err := fn(one.Metadata, one.Spec, one.Status); err != nil {
+				return err
+			}
+		}
+		if after = page.Next; after == "" {
+			return nil
+		}
+	}
+}
+
+// checks reads those of all namespaces: shared ones land on the nodes of each.
+func (r *reader) checks(ctx context.Context) error {
+	return r.list(ctx, "Check", "", func(meta model.Metadata, raw json.RawMessage, status model.Stored) error {
+		var spec struct {
+			Interval, TTL  model.Duration
+			Cron, TimeZone string
+		}
+		if err := json.Unmarshal(raw, &spec); err != nil {
+			return fmt.Errorf("read a check: %w", err)
+		}
+		if spec.Interval == 0 {
+			spec.Interval = everySoOften(spec.Cron, spec.TimeZone, r.fleet.At)
+		}
+		r.fleet.Checks[model.CheckID(status.ID)] = Check{meta.Namespace + "/" + meta.Name, spec.Interval, spec.TTL}
+		return nil
+	})
+}
+
+// everySoOften is the mean time between the runs of a cron expression in the days to come.
+func everySoOften(cron, zone string, from time.Time) model.Duration {
+	const runs = 50
+	first := schedule.Next(0, cron, zone, time.Time{}, from, 0)
+	last, n := first, 0
+	for ; n < runs; n++ {
+		next := schedule.Next(0, cron, zone, time.Time{}, last, 0)
+		if next.IsZero() || next.Sub(first) > 60*day {
+			break
+		}
+		last = next
+	}
+	if n == 0 {
+		return model.Duration(day)
+	}
+	return model.Duration((last.Sub(first) / time.Duration(n)).Round(time.Second))
+}
+
+func (r *reader) nodes(ctx context.Context) error {
+	f := r.fleet
+	oldest := f.At
+	err := r.list(ctx, "Node", r.o.Namespace, func(meta model.Metadata, raw json.RawMessage, status model.Stored) error {
+		var spec struct{ Keepalive *model.Keepalive }
+		if err := json.Unmarshal(raw, &spec); err != nil {
+			return fmt.Errorf("read a node: %w", err)
+		}
+		interval, timeout := spec.Keepalive.Effective()
+		r.index[model.NodeID(status.ID)] = int32(len(f.Nodes))
+		f.Nodes = append(f.Nodes, Node{Name: meta.Namespace + "/" + meta.Name, Interval: interval, Timeout: timeout, TLS: true, Left: true})
+		if status.Created.Before(oldest) {
+			oldest = status.Created
+		}
+		return nil
+	})
+	f.Day = min(day, max(time.Minute, f.At.Sub(oldest)))
+	r.o.Say("read %d nodes and %d checks", len(f.Nodes), len(f.Checks))
+	return err
+}

@@ -1,0 +1,185 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// DefaultClasses is how many classes a scenario has at most, unless more are asked for.
+const DefaultClasses = 8
+
+// Shape is a fleet as a scenario, and what has to be said of it.
+type Shape struct {
+	Scenario *scenario.Scenario
+
+	fleet   *Fleet
+	classes []class
+	keyed   bool    // the hashes can be made again
+	rate    float64 // of the fleet, results per second, by its intervals
+	shapes  int
+	exact   float64 // share of the rate that is of nodes whose checks are of the shape that costs most in their class
+}
+
+// class is what stands behind one class of the scenario.
+type class struct {
+	lines  []*line
+	coming coming
+	nodes  int
+	alike  int     // of them, those of the shape that costs most …
+	others int     // … and the number of other shapes …
+	apart  float64 // … with their share of the class's results
+	away   int     // without a session when it was read
+	odd    int     // whose keepalive is another one
+}
+
+// Scenario puts the nodes into at most so many classes.
+func (f *Fleet) Scenario(names Names, keyed bool, classes int) (*Shape, error) {
+	kinds := f.kinds()
+	shapes := f.shapes(kinds)
+	if len(shapes) == 0 {
+		return nil, model.Errorf(model.NotFound, "none of the %d nodes was heard of in the last day: there is nothing to describe", len(f.Nodes)).
+			WithHint("muster get nodes shows them")
+	}
+	out := &Shape{fleet: f, keyed: keyed, shapes: len(shapes)}
+	of := make([]int, len(f.Nodes)) // the class of each
+	exact := 0.0
+	for i, group := range gather(shapes, max(1, classes)) {
+		c := class{lines: linesOf(mean(group).counts)}
+		most := slices.MaxFunc(group, func(a, b *shape) int { return cmp.Compare(a.weight(), b.weight()) })
+		whole := 0.0
+		for _, s := range group {
+			whole += s.rate() * float64(len(s.nodes))
+			c.nodes += len(s.nodes)
+			for _, n := range s.nodes {
+				of[n] = i
+				c.coming.take(&f.Nodes[n], f)
+				if !f.Nodes[n].Connected {
+					c.away++
+				}
+			}
+		}
+		own := most.rate() * float64(len(most.nodes))
+		c.alike, c.others = len(most.nodes), len(group)-1
+		if whole > 0 {
+			c.apart = 1 - own/whole
+		}
+		out.rate += whole
+		exact += own
+		out.classes = append(out.classes, c)
+	}
+	out.exact = 1
+	if out.rate > 0 {
+		out.exact = exact / out.rate
+	}
+	out.fill(kinds, of)
+	out.Scenario = &scenario.Scenario{Scenario: scenario.Version, Title: out.title(), Seed: 1,
+		Phases: []scenario.Phase{{Ramp: model.Duration(max(10, (len(f.Nodes)+199)/200)) * model.Duration(time.Second)},
+			{Steady: model.Duration(10 * time.Minute), Warmup: model.Duration(time.Minute)}, {Drain: model.Duration(30 * time.Second)}},
+		Objectives: map[string]scenario.Limit{"beyond-p99": "500ms"}}
+	for i := range out.classes {
+		out.Scenario.Agents = append(out.Scenario.Agents, out.class(&out.classes[i], names, of, i))
+	}
+	return out, nil
+}
+
+// fill counts every state on the line of its class that it is of.
+func (s *Shape) fill(kinds map[model.CheckID]kind, of []int) {
+	at := make([]map[kind]*line, len(s.classes))
+	for i := range s.classes {
+		at[i] = map[kind]*line{}
+		for _, l := range s.classes[i].lines {
+			for _, k := range l.kinds {
+				at[i][k] = l
+			}
+		}
+	}
+	for i := range s.fleet.States {
+		state := &s.fleet.States[i]
+		at[of[state.Node]][kinds[state.Check]].take(state)
+	}
+}
+
+// class is one of the file's.
+func (s *Shape) class(c *class, names Names, of []int, number int) scenario.Class {
+	out := scenario.Class{Count: c.nodes, Churn: c.coming.churn()}
+	withTLS, keepalives := 0, map[model.Keepalive]int{}
+	for i := range s.fleet.Nodes {
+		if n := &s.fleet.Nodes[i]; of[i] == number && !n.Left {
+			keepalives[model.Keepalive{Interval: n.Interval, Timeout: n.Timeout}]++
+			if n.TLS {
+				withTLS++
+			}
+		}
+	}
+	out.TLS = 2*withTLS >= c.nodes
+	usual, most := model.Keepalive{}, 0
+	for k, n := range keepalives {
+		if n > most || n == most && (k.Interval < usual.Interval || k.Interval == usual.Interval && k.Timeout < usual.Timeout) {
+			usual, most = k, n
+		}
+	}
+	out.Keepalive, c.odd = &usual, c.nodes-most
+	var all []string
+	for _, l := range c.lines {
+		held := make([]string, 0, len(l.checks)+1)
+		for id := range l.checks {
+			held = append(held, s.fleet.Checks[id].Name)
+		}
+		slices.Sort(held)
+		held = append(held, fmt.Sprint(l.interval, l.ttl, l.kinds[0].size)) // a class may have the same checks on two lines only if these differ
+		all = append(all, held...)
+		out.Checks = append(out.Checks, s.check(l, names.of("check", held...)))
+	}
+	out.Name = names.of("class", all...)
+	if slices.ContainsFunc(s.Scenario.Agents, func(o scenario.Class) bool { return o.Name == out.Name }) {
+		out.Name = names.of("class", append(all, fmt.Sprint(number))...)
+	}
+	return out
+}
+
+// check is one line of a class.
+func (s *Shape) check(l *line, name string) scenario.Check {
+	mean, _, _ := l.sizes()
+	out := scenario.Check{Name: name, Count: int(l.count), Interval: l.interval, TTL: l.ttl,
+		Output: scenario.Output{Bytes: model.Size(min(max(mean, 48), model.MaxOutputBytes))}}
+	if l.states == 0 {
+		return out
+	}
+	for status, n := range l.status {
+		if share := share(float64(n), float64(l.states)); status > 0 && share > 0 {
+			if out.Status == nil {
+				out.Status = map[string]float64{}
+			}
+			out.Status[[...]string{"ok", "warning", "critical", "unknown"}[status]] = share
+		}
+	}
+	out.Flapping = share(float64(l.flapping), float64(l.states))
+	out.Changes = min(1, share(l.changed*s.fleet.PerChanged, l.results))
+	return out
+}
+
+// share is a part of a whole, down to a millionth.
+func share(part, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	digits := 4.0
+	if part/whole < 0.001 {
+		digits = 6
+	}
+	return math.Floor(part/whole*math.Pow(10, digits)+1e-9) / math.Pow(10, digits) // down: shares add up to one at most
+}
+
+func (s *Shape) title() string {
+	nodes := 0
+	for i := range s.classes {
+		nodes += s.classes[i].nodes
+	}
+	return fmt.Sprintf("The shape of an installation: %s nodes, %s results/s", thousands(nodes), perSecond(s.rate))
+}

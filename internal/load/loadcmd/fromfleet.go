@@ -1,0 +1,116 @@
+package loadcmd
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/fleet"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func fromFleetCommand() *cobra.Command {
+	var all bool
+	var out, key string
+	var classes int
+	cmd := &cobra.Command{
+		Use:   "from-fleet",
+		Short: "Write a scenario with the shape of a live installation, and nothing that names it",
+		Long: `Asks the server that you are logged in to (muster login; a viewer's rights are enough) how many nodes
+hold which shape of checks, how often those run and how much they say, what states they are in and how
+often these change, how often machines come and go. It writes that as a scenario for muster load run.
+Names are hashes with a key that is made anew each time and kept nowhere; outputs, labels and commands
+are not in it.
+
+It reads page by page and rests after each for as long as the answer took: 15,000 nodes with 40 checks
+each take some minutes, in which the server works on as before.`,
+		Example: "  muster load from-fleet -A -o mine.yaml\n  muster load lint mine.yaml\n  muster load run mine.yaml",
+		Args:    cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+	}
+	f := cmd.Flags()
+	f.BoolVarP(&all, "all-namespaces", "A", false, "the nodes of all namespaces")
+	f.StringVarP(&out, "out", "o", "", "the file to write; default: the standard output")
+	f.StringVar(&key, "key", "", "a text to hash names with: the same one gives the same hashes again. Whoever has it can try names out")
+	f.IntVar(&classes, "classes", fleet.DefaultClasses, "classes at most: nodes that differ more than they need to are put together")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+		if classes < 1 || classes > 1000 {
+			return model.Errorf(model.Invalid, "--classes %d: want 1 to 1000", classes)
+		}
+		names := fleet.Names{Key: []byte(key)}
+		if key == "" {
+			names.Key = []byte(rand.Text())
+		}
+		api, namespace, err := loginFor(cmd)
+		if err != nil {
+			return err
+		}
+		if all {
+			namespace = ""
+		}
+		read, err := fleet.Read(cmd.Context(), api, fleet.Options{Namespace: namespace, Say: say})
+		if err != nil {
+			return err
+		}
+		shape, err := read.Scenario(names, key != "", classes)
+		if err != nil {
+			return err
+		}
+		text, err := shape.YAML()
+		if err != nil {
+			return err
+		}
+		if out == "" {
+			_, err = cmd.OutOrStdout().Write(text)
+			return err
+		}
+		if err := os.WriteFile(out, text, 0o644); err != nil {
+			return fmt.Errorf("write the scenario: %w", err)
+		}
+		say("%s: %s", out, shape.Scenario.Brief())
+		return nil
+	}
+	return cmd
+}
+
+// loginFor is login with the flags that all of muster's commands share, where this is one
+// of them; and the namespace that is meant.
+func loginFor(cmd *cobra.Command) (*client.Client, string, error) {
+	flag := func(name string) string {
+		if f := cmd.Flags().Lookup(name); f != nil {
+			return f.Value.String()
+		}
+		return ""
+	}
+	path := flag("context-file")
+	if path == "" {
+		var err error
+		if path, err = client.ContextPath(os.Getenv); err != nil {
+			return nil, "", err
+		}
+	}
+	known, err := client.LoadContext(path)
+	if err != nil {
+		return nil, "", err
+	}
+	known = known.WithEnv(os.Getenv)
+	if server := flag("server"); server != "" {
+		if known = known.ForServer(server); os.Getenv("MUSTER_TOKEN") != "" {
+			known.Token = os.Getenv("MUSTER_TOKEN")
+		}
+	}
+	if ca := flag("ca"); ca != "" {
+		known.CA, known.CAFile = "", ca
+	}
+	namespace := model.DefaultNamespaceName
+	for _, name := range []string{known.Namespace, flag("namespace")} {
+		if name != "" {
+			namespace = name
+		}
+	}
+	api, err := client.New(known)
+	return api, namespace, err
+}
