@@ -232,3 +232,14 @@ func TestStateOfAnEvent(t *testing.T) {
 		}
 	}
 }
+
+// What a server answers is never more than an error.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"metadata":{"name":"a","namespace":"b"},"spec":{"interval":"60s","ttl":"3m","keepalive":{"interval":"5s"}},"status":{"id":7}}`))
+	f.Add([]byte(`{"spec":{"cron":"* * * * *","interval":60}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if d, err := decode(raw); err == nil && d.name() == "" {
+			t.Error("no name")
+		}
+	})
+}

@@ -100,8 +100,28 @@ func (r *reader) status(ctx context.Context) error {
 	return nil
 }
 
-// list calls fn with each resource of a kind, as far as spec and status go.
-func (r *reader) list(ctx context.Context, kind, namespace string, fn func(meta model.Metadata, spec json.RawMessage, status model.Stored) error) error {
+// declared is what is read of a node or a check.
+type declared struct {
+	Metadata struct{ Namespace, Name string }
+	Spec     struct {
+		Keepalive      *model.Keepalive
+		Interval, TTL  model.Duration
+		Cron, TimeZone string
+	}
+	Status model.Stored
+}
+
+func decode(raw []byte) (one declared, err error) {
+	if err = json.Unmarshal(raw, &one); err != nil {
+		return one, fmt.Errorf("read what is declared: %w", err)
+	}
+	return one, nil
+}
+
+func (d *declared) name() string { return d.Metadata.Namespace + "/" + d.Metadata.Name }
+
+// list calls fn with each resource of a kind.
+func (r *reader) list(ctx context.Context, kind, namespace string, fn func(*declared)) error {
 	info, _ := model.KindOf(kind)
 	for after := ""; ; {
 		var page v1.ResourceList
@@ -113,17 +133,11 @@ func (r *reader) list(ctx context.Context, kind, namespace string, fn func(meta 
 			return err
 		}
 		for _, raw := range page.Items {
-			var one struct {
-				Metadata model.Metadata
-				Spec     json.RawMessage
-				Status   model.Stored
-			}
-			if err := json.Unmarshal(raw, &one); err != nil {
-				return fmt.Errorf("read a %s: %w", kind, err)
-			}
-			if err := fn(one.Metadata, one.Spec, one.Status); err != nil {
+			one, err := decode(raw)
+			if err != nil {
 				return err
 			}
+			fn(&one)
 		}
 		if after = page.Next; after == "" {
 			return nil
@@ -133,19 +147,12 @@ func (r *reader) list(ctx context.Context, kind, namespace string, fn func(meta 
 
 // checks reads those of all namespaces: shared ones land on the nodes of each.
 func (r *reader) checks(ctx context.Context) error {
-	return r.list(ctx, "Check", "", func(meta model.Metadata, raw json.RawMessage, status model.Stored) error {
-		var spec struct {
-			Interval, TTL  model.Duration
-			Cron, TimeZone string
+	return r.list(ctx, "Check", "", func(d *declared) {
+		interval := d.Spec.Interval
+		if interval == 0 {
+			interval = everySoOften(d.Spec.Cron, d.Spec.TimeZone, r.fleet.At)
 		}
-		if err := json.Unmarshal(raw, &spec); err != nil {
-			return fmt.Errorf("read a check: %w", err)
-		}
-		if spec.Interval == 0 {
-			spec.Interval = everySoOften(spec.Cron, spec.TimeZone, r.fleet.At)
-		}
-		r.fleet.Checks[model.CheckID(status.ID)] = Check{meta.Namespace + "/" + meta.Name, spec.Interval, spec.TTL}
-		return nil
+		r.fleet.Checks[model.CheckID(d.Status.ID)] = Check{d.name(), interval, d.Spec.TTL}
 	})
 }
 
@@ -170,18 +177,13 @@ func everySoOften(cron, zone string, from time.Time) model.Duration {
 func (r *reader) nodes(ctx context.Context) error {
 	f := r.fleet
 	oldest := f.At
-	err := r.list(ctx, "Node", r.o.Namespace, func(meta model.Metadata, raw json.RawMessage, status model.Stored) error {
-		var spec struct{ Keepalive *model.Keepalive }
-		if err := json.Unmarshal(raw, &spec); err != nil {
-			return fmt.Errorf("read a node: %w", err)
+	err := r.list(ctx, "Node", r.o.Namespace, func(d *declared) {
+		interval, timeout := d.Spec.Keepalive.Effective()
+		r.index[model.NodeID(d.Status.ID)] = int32(len(f.Nodes))
+		f.Nodes = append(f.Nodes, Node{Name: d.name(), Interval: interval, Timeout: timeout, TLS: true, Left: true})
+		if d.Status.Created.Before(oldest) {
+			oldest = d.Status.Created
 		}
-		interval, timeout := spec.Keepalive.Effective()
-		r.index[model.NodeID(status.ID)] = int32(len(f.Nodes))
-		f.Nodes = append(f.Nodes, Node{Name: meta.Namespace + "/" + meta.Name, Interval: interval, Timeout: timeout, TLS: true, Left: true})
-		if status.Created.Before(oldest) {
-			oldest = status.Created
-		}
-		return nil
 	})
 	f.Day = min(day, max(time.Minute, f.At.Sub(oldest)))
 	r.o.Say("read %d nodes and %d checks", len(f.Nodes), len(f.Checks))
