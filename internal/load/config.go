@@ -54,6 +54,8 @@ type Config struct {
 	Members   []Member                                        // its machines; nil: Members(Scenario)
 	Control   Control                                         // the server's process, for faults; nil: it is not the run's own
 	Data      string                                          // the server's data folder, where it is on this machine: is there room? Empty: not looked at
+	Alone     string                                          // the stage of a server that is driven alone, in this process; empty: a whole server
+	Stage     Stage                                           // where its agents hand over what they send; nil: they connect to Server
 	API       *client.Client                                  // for operators and changes of intent; nil: there is no login
 	Second    func(from time.Time, h *hdrhistogram.Histogram) // every second: latencies of what was acknowledged in it, in µs, with the tag warmup where it is not measured
 
@@ -70,6 +72,7 @@ type Config struct {
 	Others Others // the loaders that play the other parts; nil: nobody else does, or another one leads
 
 	follows bool               // another loader leads
+	labels  []string           // of what is not judged
 	isShort bool               // Scenario stands for the flat fields
 	checks  func(i int) string // what the short form's check i is called; default as Prepare does
 }
@@ -97,6 +100,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Scenario != nil {
 		if err := c.long(); err != nil {
 			return c, err
+		}
+		if c.Alone != "" {
+			c.labels = c.judgeStage()
 		}
 	}
 	setInt(&c.Agents, 100)
@@ -150,7 +156,7 @@ func (c Config) withDefaults() (Config, error) {
 // check says what of a configuration cannot be played.
 func (c *Config) check() error {
 	switch {
-	case c.Server == "" && c.ServerTLS == "":
+	case c.Server == "" && c.ServerTLS == "" && c.Stage == nil:
 		return model.Errorf(model.Invalid, "no server given").WithHint("--server 127.0.0.1:8443")
 	case c.Agents < 1 || c.Checks < 1 || c.Checks > model.DefaultStatesPerNode:
 		return model.Errorf(model.Invalid, "%d agents with %d checks: want at least one agent and 1 to %d checks", c.Agents, c.Checks, model.DefaultStatesPerNode)

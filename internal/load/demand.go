@@ -23,6 +23,9 @@ func (c Config) demand() demand {
 		d.agents, d.states = c.Fleet, c.Fleet*c.Checks
 		d.results += float64(d.states)
 	}
+	if c.Stage != nil {
+		d.connections, d.withTLS = 0, 0
+	}
 	return d
 }
 

@@ -52,7 +52,9 @@ func (rep *Report) usage(g *gained) {
 	if g.length > 0 && g.first.busy > 0 && rep.Server.Cores > 0 {
 		rep.Others = max(0, g.busy.Seconds()/g.length.Seconds()-rep.Server.Cores-rep.Loader.here())
 	}
-	rep.Inside = rep.inside(g)
+	if rep.Stage == "" { // else what is within is the loader's, too
+		rep.Inside = rep.inside(g)
+	}
 	if g.same && g.length > 0 && g.last.server.cpu > 0 {
 		rep.Calls, rep.Disk = rep.calls(g), rep.disk(g)
 	}

@@ -75,6 +75,11 @@ func more(n uint16) uint16 { return n + uint16(min(1, math.MaxUint16-n)) }
 // digest is four bytes of a result's status and output, never zero.
 func digest(status model.Status, output []byte) uint32 { return fold(status, xxhash.Sum64(output)) }
 
+// Digest is that of a result as a view shows it, for Kept.
+func Digest(status model.Status, output string) uint32 {
+	return fold(status, xxhash.Sum64String(output))
+}
+
 func fold(status model.Status, sum uint64) uint32 { return max(1, uint32(sum>>8)^uint32(status)<<30) }
 
 // believe says up to which number an acknowledgement is to be settled, and writes down

@@ -87,6 +87,8 @@ func preflight(c Config) error {
 	open := own.connections
 	if c.Control != nil {
 		open = d.connections // a server of the run's own inherits the limit
+	} else if c.Alone != "" {
+		open = 2 * d.connections // a stage has the other ends
 	}
 	need := open + otherFiles
 	if limit, ok := openFiles(); ok && uint64(need) > limit {
@@ -102,7 +104,7 @@ func preflight(c Config) error {
 	}
 	if free, ok := freeMemory(); ok {
 		need := own.memory() * int64(c.Part.here()) // loaders on one machine have it all at once
-		if c.Control != nil {
+		if c.Control != nil || c.Alone != "" {
 			need += d.serverMemory()
 		}
 		if need > free {
@@ -110,7 +112,7 @@ func preflight(c Config) error {
 		}
 	}
 	if free, ok := freeDisk(c.Data); ok && c.Data != "" {
-		if need := d.disk(); need > free {
+		if need := d.disk(c.Alone != ""); need > free {
 			say("disk: the server may write about %d MiB to %s, %d MiB are free. Make room, or put its folder elsewhere: TMPDIR=/mnt/disk", need>>20, c.Data, free>>20)
 		}
 	}
@@ -130,9 +132,14 @@ func (d demand) serverMemory() int64 {
 	return int64(d.connections-d.withTLS)*plainSession + int64(d.withTLS)*tlsSession + int64(d.states)*serverState
 }
 
-// disk is what the server may have on it at the most.
-func (d demand) disk() int64 {
-	return diskBase + int64(min(journalBudget, d.results*(diskResult+d.output))) + 2*int64(d.states)*int64(diskResult+d.output)
+// disk is what the server may have on it at the most. The journal of a stage alone keeps all:
+// nobody cuts it.
+func (d demand) disk(alone bool) int64 {
+	written := d.results * (diskResult + d.output)
+	if !alone {
+		written = min(journalBudget, written)
+	}
+	return diskBase + int64(written) + 2*int64(d.states)*int64(diskResult+d.output)
 }
 
 // fewer says how to make a run smaller, to this share of its size.

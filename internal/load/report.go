@@ -3,6 +3,7 @@ package load
 import (
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -78,6 +79,7 @@ type Report struct {
 	Goroutines  float64            `json:"agentGoroutines,omitempty"` // of the loader per agent, as AgentBytes
 	Logged      []LogLine          `json:"logged,omitempty"`          // by the server, most frequent first
 	Targeted    *Targeted          `json:"targeted,omitempty"`        // a system that is not Muster; nil: it is
+	Stage       string             `json:"stage,omitempty"`           // of a server, driven alone in the loader's process; empty: a whole one
 	Files       map[string]string  `json:"files,omitempty"`           // beside run.json: what they hold, by name
 	Label       []string           `json:"label,omitempty"`           // what must be said wherever its figures are shown: a scale, shared connections, an amplified stream
 
@@ -172,6 +174,7 @@ func newReport(c Config) *Report {
 	if !c.isShort {
 		r.Scenario = c.Scenario
 	}
+	r.Stage, r.Label = c.Alone, slices.Clone(c.labels)
 	return r
 }
 

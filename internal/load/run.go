@@ -28,6 +28,7 @@ type run struct {
 	senders []*sender
 	deals   uint64 // of timetables
 	steps   bool   // the score may change while it is played
+	dock    *dock  // nil: a whole server
 	connect func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Held, a *agent) (session, error)
 
 	score     atomic.Pointer[score]
@@ -93,6 +94,11 @@ func newRun(cfg Config) (*run, error) {
 	r.scratch.New = func() any { b := make([]byte, 0, 4096); return &b }
 	r.connect = func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Held, a *agent) (session, error) {
 		return link.Open(ctx, cfg, addr, hello, assigned, a)
+	}
+	if r.dock = newDock(&cfg); r.dock != nil {
+		r.connect = func(ctx context.Context, _ *link.Config, _ string, _ *wire.Hello, _ *link.Held, a *agent) (session, error) {
+			return r.dock.open(ctx, a)
+		}
 	}
 	for _, p := range cfg.Scenario.Phases {
 		r.steps = r.steps || p.Step > 0
@@ -163,6 +169,7 @@ func (r *run) lost(a *agent, err error) {
 // do is the run from top to bottom.
 func (r *run) do(ctx context.Context) (*Report, error) {
 	rep := newReport(r.cfg)
+	defer r.dock.serve()()
 	before, err := readBaseline(ctx, r.cfg.Before)
 	if err != nil {
 		return nil, err

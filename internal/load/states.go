@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
@@ -116,7 +114,7 @@ func (v inProcess) Each(ctx context.Context, fn func(Kept) error) error {
 		}
 		for i := range page.States {
 			s := &page.States[i]
-			if err := fn(Kept{s.Node, s.Check, s.Results, s.Stream, s.Number, fold(s.Status, xxhash.Sum64String(s.Output)), s.Expired}); err != nil {
+			if err := fn(Kept{s.Node, s.Check, s.Results, s.Stream, s.Number, Digest(s.Status, s.Output), s.Expired}); err != nil {
 				return err
 			}
 		}

@@ -67,7 +67,11 @@ func (rep *Report) Text() string {
 	if rep.StateBytes > 0 {
 		line("event states", "%d, %.0f bytes resident each", rep.States, rep.StateBytes)
 	}
-	line("loader", "%s, %.1f kB per agent", use(rep.Loader), rep.AgentBytes/1000)
+	who := "loader"
+	if rep.Stage != "" {
+		who = "loader, stage"
+	}
+	line(who, "%s, %.1f kB per agent", use(rep.Loader), rep.AgentBytes/1000)
 	if rep.Server.RSS > 0 {
 		line("machine", "%.0f %% of its %d cores by both, %.2f cores by others", 100*rep.MachineShare, rep.Machine.Cores, rep.Others)
 	}
@@ -76,6 +80,11 @@ func (rep *Report) Text() string {
 	}
 	bal := rep.Balance
 	line("ledger", "%s", bal)
+	if rep.Stage != "" {
+		for _, label := range rep.Label {
+			line("label", "%s", label)
+		}
+	}
 	if c := rep.Calls; c != nil {
 		line("calls", "%.0f reads, %.0f writes, %.0f fsyncs a second; %.2f frames per read, %.0f results per commit", c.Reads, c.Writes, c.Syncs, c.FramesPerRead, c.ResultsPerCommit)
 	}

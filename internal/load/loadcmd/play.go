@@ -38,6 +38,11 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	against := o.against
 	if sc.Target == "sensu" {
 		against = o.againstSensu
+	} else if _, alone := sc.Stage(); alone {
+		against = o.againstStage
+		if err := fitsStage(cmd, sc); err != nil {
+			return err
+		}
 	} else if err := o.preflight(cmd, sc, say); err != nil {
 		return err
 	}
@@ -80,17 +85,24 @@ func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Sce
 		}
 		sc = sc.Scaled(o.scale)
 	}
-	switch o.target {
-	case "":
-	case "muster", "sensu":
+	if targets := targets(); o.target != "" && !slices.Contains(targets, o.target) {
+		return nil, model.Errorf(model.Invalid, "--target %q: want one of %s", o.target, strings.Join(targets, ", "))
+	} else if o.target != "" {
 		sc.Target = o.target
-	default:
-		return nil, model.Errorf(model.Invalid, "--target %q: want one of muster, sensu", o.target)
 	}
 	if cmd.Flags().Changed("seed") {
 		sc.Seed = o.config.Seed
 	}
 	return sc, nil
+}
+
+// targets are those that can be loaded today.
+func targets() []string {
+	list := []string{"muster", "sensu"}
+	for _, name := range scenario.Stages() {
+		list = append(list, "stage:"+name)
+	}
+	return list
 }
 
 // ofBothForms is the configuration without the fields that a scenario replaces: their flags

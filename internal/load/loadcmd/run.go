@@ -2,6 +2,7 @@ package loadcmd
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,6 +54,7 @@ objective was missed; 21 something was lost, came twice, or an alert was wrong.`
 			"  muster load run my-fleet.yaml --server-flag=--snapshot-cycle=30s --out /tmp/mine\n" +
 			"  muster load run my-fleet.yaml --server muster.example.org:8443 --admin http://127.0.0.1:8444\n" +
 			"  muster load run sensu-4000x8x5s --scale 0.05 --target sensu --server ws://127.0.0.1:8081\n" +
+			"  muster load run muster-saturation --quick --target stage:journal\n" +
 			"  muster load run --server 127.0.0.1:8443 --tls --data DIR --agents 2000 --checks 40 --interval 5s",
 		Args:          cobra.MaximumNArgs(1),
 		SilenceUsage:  true,
@@ -92,7 +94,7 @@ func (o *options) ofScenario(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.flags, "server-flag", nil, "a word for the server that is started, such as --snapshot-cycle=30s; may be repeated")
 	f.StringVar(&o.plain, "server-plain", "", "with --server: its listener without TLS; else every agent connects with TLS")
 	f.StringVar(&o.identities, "identities", "muster-load/identities", "with --server: folder for keys and certificates of the agents")
-	f.StringVar(&o.target, "target", "", "what is loaded instead of what the scenario says: sensu, or muster")
+	f.StringVar(&o.target, "target", "", "what is loaded instead of what the scenario says: "+strings.Join(targets(), ", "))
 	o.sensu.add(f)
 	f.BoolVar(&o.syscalls, "syscalls", false, "count the server's system calls by kind for some seconds (strace), which slows it down")
 	f.StringVar(&o.listen, "listen-loader", "", "an address for this program's own /metrics and /debug/pprof, such as 127.0.0.1:0")

@@ -30,6 +30,7 @@ func Capabilities() []Capability {
 		exists("restart", "the server restarted, killed or stopped while results flow"),
 		exists("renames", "machines renamed while results flow"),
 		exists("intent", "checks and groups made, changed and deleted while results flow"),
+		exists("stage", "one stage of a server driven alone"),
 		exists("operators", "people who list, watch and apply while results flow"),
 		waits("values", "measured values", "the metrics pipeline"),
 		waits("policies", "policy runs and compliance", "the policy pipeline"),
@@ -40,7 +41,6 @@ func Capabilities() []Capability {
 		waits("stream-handler", "handlers that hold connections open and stream events", "streaming handlers"),
 		waits("fleet-of-servers", "agents shared out between several servers", "several servers for one fleet"),
 		waits("shared-connections", "several agents on one connection", "a protocol that allows it"),
-		waits("stage", "one stage driven alone", "a later load tester (until then: bench/stages.sh)"),
 		waits("target-zabbix", "a Zabbix server as target", "a later load tester"),
 		waits("target-prometheus", "a receiver of remote write as target", "a later load tester"),
 	}
@@ -84,7 +84,7 @@ func (s *Scenario) Requires() []string {
 	need("intent", len(s.Intent) > 0)
 	need("operators", s.Operators != Operators{})
 	need("silences", s.Operators.Silences != "")
-	need("stage", strings.HasPrefix(s.Target, "stage:"))
+	need("stage", strings.HasPrefix(s.Target, stagePrefix))
 	need("target-"+s.Target, s.Target == "zabbix" || s.Target == "prometheus")
 	for _, name := range s.Needs {
 		need(name, true)

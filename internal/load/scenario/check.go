@@ -143,10 +143,14 @@ func (v *checker) head() {
 	for i, name := range v.Needs {
 		v.oneOf(fmt.Sprintf("needs[%d]", i), "capability", name, names)
 	}
-	if stage, ok := strings.CutPrefix(v.Target, "stage:"); ok {
-		v.oneOf("target", "stage", stage, []string{"session", "journal", "view", "reactions"})
+	if stage, ok := v.Stage(); ok {
+		v.oneOf("target", "stage", stage, Stages())
 	} else if v.Target != "" {
-		v.oneOf("target", "target", v.Target, []string{"muster", "sensu", "zabbix", "prometheus", "stage:session", "stage:journal", "stage:view", "stage:reactions"})
+		names := []string{"muster", "sensu", "zabbix", "prometheus"}
+		for _, s := range Stages() {
+			names = append(names, stagePrefix+s)
+		}
+		v.oneOf("target", "target", v.Target, names)
 	}
 	if v.Scale < 0 || v.Scale > 1000 {
 		v.flaw("scale", "leave it out: --scale and --quick set it", "want 0 to 1000, not %v", v.Scale)

@@ -1,13 +1,12 @@
 // Package spine is the path of a result alone: session, journal with fsync, view,
 // acknowledgement, without intent, API and reactions. Benchmarks of a stage run
-// against it, and the load tester's own tests. Nodes are load.NodeUID's; all hold
-// the same checks. Start and end of its goroutines are Run's. One lock, over the nodes' keys.
+// against it, and the load tester's own tests; fleet.go is what it has for intent and
+// planner. Start and end of its goroutines are Run's. One lock, over the nodes' keys.
 package spine
 
 import (
 	"context"
 	"crypto/ed25519"
-	"fmt"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -15,18 +14,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/disk"
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/metrics"
-	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -35,16 +30,19 @@ import (
 // Options of a spine.
 type Options struct {
 	Dir        string // journal and CA
+	Fleet      *Fleet // nil: nodes with load.NodeUID's ids that all run the same:
 	Agents     int
 	Checks     int
 	Interval   time.Duration
 	Seed       uint64
 	TLS        bool // mutual
 	Listen     net.Listener
+	Plain      net.Listener // with TLS, one more for agents without; nil: none
 	Registerer prometheus.Registerer
 	Log        *slog.Logger
 
 	OutputBytes int     // longest output of one result, beyond it is refused; zero: the server's default
+	Budget      int64   // of the journal, which nobody cuts, in bytes; zero: the server's default
 	FS          disk.FS // under the journal; nil: the machine's
 
 	// Sessions is the journal that sessions append to; nil: the spine's own. Tests put
@@ -52,8 +50,9 @@ type Options struct {
 	Sessions func(journal.Journal) journal.Journal
 }
 
-// Spine implements what the session layer asks of intent and planner, in memory.
+// Spine is session, journal and view.
 type Spine struct {
+	*Fleet
 	opts      Options
 	View      *event.View
 	Authority *pki.Authority // nil without TLS
@@ -63,15 +62,7 @@ type Spine struct {
 
 	log    *journal.Log
 	server *muster.Server
-	mu     sync.RWMutex // guards nodes: their keys come with their first sessions
-	nodes  map[uuid.UUID]muster.Node
-	chunks []*model.Chunk
-	uids   []uuid.UUID
-	hash   [32]byte
 }
-
-// firstNode is the number of node 0.
-const firstNode = 1000
 
 // Open opens the journal and replays it.
 func Open(o Options) (*Spine, error) {
@@ -81,26 +72,17 @@ func Open(o Options) (*Spine, error) {
 	if o.Registerer == nil {
 		o.Registerer = prometheus.NewRegistry()
 	}
-	s := &Spine{opts: o, Ready: make(chan struct{}), nodes: make(map[uuid.UUID]muster.Node, o.Agents)}
-	for i := range o.Agents {
-		uid := load.NodeUID(o.Seed, i)
-		s.uids = append(s.uids, uid)
-		s.nodes[uid] = muster.Node{ID: model.NodeID(firstNode + i), Name: load.NodeName(i), Namespace: 2}
+	if o.Fleet == nil {
+		o.Fleet = newFleet(&o)
 	}
-	for i := range o.Checks {
-		c := &model.Chunk{ID: model.ChunkID(100 + i), Check: model.CheckID(100 + i), Namespace: 2, CheckName: fmt.Sprintf("load-%03d", i),
-			Command: &model.Command{Shell: "true"}, Interval: o.Interval, Timeout: o.Interval, FailAfter: 3, RecoverAfter: 1,
-			Severities: [4]model.Severity{model.NotClassified, model.SeverityWarning, model.High, model.Average}}
-		c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c))
-		s.chunks = append(s.chunks, c)
-	}
-	s.hash = wire.AssignmentHash(s.chunks, nil)
+	o.Fleet.outputBytes = o.OutputBytes
+	s := &Spine{Fleet: o.Fleet, opts: o, Ready: make(chan struct{})}
 	queues := &queue.Registry{}
 	s.View = event.New(event.Options{Chunks: s.Chunk, Workers: runtime.GOMAXPROCS(0), Registerer: o.Registerer, Queues: queues, Logger: o.Log})
 	shown := metrics.NewJournal(o.Registerer, "journal")
 	var err error
 	s.log, err = journal.Open(filepath.Join(o.Dir, "journal"), journal.Options{Deliver: func(c journal.Commit) { s.View.Deliver(c) },
-		FS: o.FS, Reserve: -1, Linger: 5 * time.Millisecond, // as the server
+		FS: o.FS, Budget: o.Budget, Reserve: -1, Linger: 5 * time.Millisecond, // as the server
 		Committed: shown.Committed, Queues: queues, Logger: o.Log})
 	if err != nil {
 		return nil, err
@@ -145,6 +127,9 @@ func (s *Spine) Run(ctx context.Context) error {
 	close(s.Ready)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.server.Run(ctx) })
+	if s.opts.Plain != nil {
+		g.Go(func() error { return muster.ServePlain(ctx, s.opts.Plain, s.server) })
+	}
 	g.Go(func() error {
 		if s.Authority == nil {
 			return muster.ServePlain(ctx, s.opts.Listen, s.server)
@@ -153,54 +138,3 @@ func (s *Spine) Run(ctx context.Context) error {
 	})
 	return g.Wait()
 }
-
-// Lookup, Seen: muster.Nodes.
-func (s *Spine) Lookup(uid uuid.UUID) (muster.Node, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	n, ok := s.nodes[uid]
-	return n, ok
-}
-
-// Gone: nobody is.
-func (s *Spine) Gone(uuid.UUID, string) muster.Gone { return muster.Gone{} }
-
-// FirstKey takes whichever comes first, as long as the spine lives.
-func (s *Spine) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.nodes[uid]
-	if n.Key == "" {
-		n.Key = key
-		s.nodes[uid] = n
-	}
-	return n.Key, ""
-}
-
-// Seen is not kept: there is no intent.
-func (s *Spine) Seen(muster.Node, *wire.Hello) (limit, reason string) { return "", "" }
-
-// Team: the server's defaults but for the outputs.
-func (s *Spine) Team(model.NamespaceID) muster.TeamLimits {
-	return muster.TeamLimits{Namespace: "spine", OutputBytes: s.opts.OutputBytes}
-}
-
-// For, Chunk, Subscribe: plan.Assignments.
-func (s *Spine) For(node model.NodeID) *plan.Assignment {
-	i := int(node) - firstNode
-	if i < 0 || i >= len(s.uids) {
-		return nil
-	}
-	return &plan.Assignment{Node: node, UID: s.uids[i], Generation: wire.Generation{Epoch: 1, Revision: 1}, Hash: s.hash, Chunks: s.chunks}
-}
-
-// Chunk finds a definition.
-func (s *Spine) Chunk(id model.ChunkID) *model.Chunk {
-	if i := int(id) - 100; i >= 0 && i < len(s.chunks) {
-		return s.chunks[i]
-	}
-	return nil
-}
-
-// Subscribe: nothing ever changes.
-func (s *Spine) Subscribe(func([]model.NodeID)) {}

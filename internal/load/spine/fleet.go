@@ -1,0 +1,181 @@
+package spine
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Fleet is what a stage asks of intent and planner, in memory: who may come, and what they
+// run. Nothing of it changes but the nodes' keys, which come with their first sessions.
+type Fleet struct {
+	outputBytes int
+	nodes       map[uuid.UUID]muster.Node // guarded by mu
+	mu          sync.RWMutex
+	list        []enlisted // by number
+	classes     []orders
+	chunks      []*model.Chunk // of all classes, by number
+}
+
+type enlisted struct {
+	uid   uuid.UUID
+	name  string
+	class int
+}
+
+// orders are what each node of a class runs.
+type orders struct {
+	chunks []*model.Chunk
+	hash   [32]byte
+}
+
+// Numbers begin where a server's do not.
+const (
+	firstNode  = 1000
+	firstCheck = 100
+	namespace  = 2
+)
+
+// NewFleet has a scenario's machines and checks.
+func NewFleet(sc *scenario.Scenario) *Fleet {
+	f := &Fleet{nodes: map[uuid.UUID]muster.Node{}}
+	for i := range sc.Agents {
+		class := &sc.Agents[i]
+		f.classes = append(f.classes, orders{})
+		for _, k := range class.Checks {
+			for n := range max(1, k.Count) {
+				f.check(load.CheckName(class.Name, k.Name, n), time.Duration(k.Interval), time.Duration(k.TTL))
+			}
+		}
+	}
+	for _, m := range load.Members(sc) {
+		f.enlist(m.UID, m.Name, m.Class)
+	}
+	return f
+}
+
+// newFleet is the short form's: all nodes run the same.
+func newFleet(o *Options) *Fleet {
+	f := &Fleet{nodes: make(map[uuid.UUID]muster.Node, o.Agents), classes: []orders{{}}}
+	for i := range o.Checks {
+		f.check(fmt.Sprintf("load-%03d", i), o.Interval, 0)
+	}
+	for i := range o.Agents {
+		f.enlist(load.NodeUID(o.Seed, i), load.NodeName(i), 0)
+	}
+	return f
+}
+
+// check gives the last class one more.
+func (f *Fleet) check(name string, interval, ttl time.Duration) {
+	n := firstCheck + len(f.chunks)
+	c := &model.Chunk{ID: model.ChunkID(n), Check: model.CheckID(n), Namespace: namespace, CheckName: name,
+		Command: &model.Command{Shell: "true"}, Interval: interval, Timeout: interval, TTL: ttl, FailAfter: 3, RecoverAfter: 1,
+		Severities: [4]model.Severity{model.NotClassified, model.SeverityWarning, model.High, model.Average}}
+	c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c))
+	f.chunks = append(f.chunks, c)
+	k := &f.classes[len(f.classes)-1]
+	k.chunks = append(k.chunks, c)
+	k.hash = wire.AssignmentHash(k.chunks, nil)
+}
+
+func (f *Fleet) enlist(uid uuid.UUID, name string, class int) {
+	f.nodes[uid] = muster.Node{ID: model.NodeID(firstNode + len(f.list)), Name: name, Namespace: namespace}
+	f.list = append(f.list, enlisted{uid, name, class})
+}
+
+// node is nil for a number that nobody has.
+func (f *Fleet) node(id model.NodeID) *enlisted {
+	if i := int(id) - firstNode; i >= 0 && i < len(f.list) {
+		return &f.list[i]
+	}
+	return nil
+}
+
+// Partition is the one that a node of the fleet is in.
+func (f *Fleet) Partition(id model.NodeID) model.Partition { return model.PartitionOf(f.node(id).uid) }
+
+// NodeIDs are the numbers of all.
+func (f *Fleet) NodeIDs() []model.NodeID {
+	ids := make([]model.NodeID, len(f.list))
+	for i := range ids {
+		ids[i] = model.NodeID(firstNode + i)
+	}
+	return ids
+}
+
+// Name is a node's; empty: there is none.
+func (f *Fleet) Name(id model.NodeID) string {
+	if n := f.node(id); n != nil {
+		return n.name
+	}
+	return ""
+}
+
+// Held is what a node holds once it was sent its assignment.
+func (f *Fleet) Held(id model.NodeID) *link.Held {
+	a := f.For(id)
+	return &link.Held{Generation: a.Generation, Hash: a.Hash, Chunks: a.Chunks}
+}
+
+// Lookup implements muster.Nodes, with the next four.
+func (f *Fleet) Lookup(uid uuid.UUID) (muster.Node, bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	n, ok := f.nodes[uid]
+	return n, ok
+}
+
+// Gone: nobody is.
+func (f *Fleet) Gone(uuid.UUID, string) muster.Gone { return muster.Gone{} }
+
+// FirstKey takes whichever comes first, as long as the fleet lives.
+func (f *Fleet) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.nodes[uid]
+	if n.Key == "" {
+		n.Key = key
+		f.nodes[uid] = n
+	}
+	return n.Key, ""
+}
+
+// Seen is not kept: there is no intent.
+func (f *Fleet) Seen(muster.Node, *wire.Hello) (limit, reason string) { return "", "" }
+
+// Team: the server's defaults but for the outputs.
+func (f *Fleet) Team(model.NamespaceID) muster.TeamLimits {
+	return muster.TeamLimits{Namespace: "spine", OutputBytes: f.outputBytes}
+}
+
+// For implements plan.Assignments, with the next two.
+func (f *Fleet) For(id model.NodeID) *plan.Assignment {
+	n := f.node(id)
+	if n == nil {
+		return nil
+	}
+	k := &f.classes[n.class]
+	return &plan.Assignment{Node: id, UID: n.uid, Generation: wire.Generation{Epoch: 1, Revision: 1}, Hash: k.hash, Chunks: k.chunks}
+}
+
+// Chunk finds a definition.
+func (f *Fleet) Chunk(id model.ChunkID) *model.Chunk {
+	if i := int(id) - firstCheck; i >= 0 && i < len(f.chunks) {
+		return f.chunks[i]
+	}
+	return nil
+}
+
+// Subscribe: nothing ever changes.
+func (f *Fleet) Subscribe(func([]model.NodeID)) {}
