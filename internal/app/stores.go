@@ -63,7 +63,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 		Store: s.history, Names: s.planner, Rederive: s.rederive,
 		Gather:    250 * time.Millisecond, // docs/decisions/0005-reactions-gather.md
 		Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log,
-		Registerer: s.registry, Queues: s.queues, Guard: s.guard,
+		Registerer: s.registry, Queues: s.queues, Guard: s.guard, ProblemLink: s.cfg.ProblemLink,
 	})
 	return s.reactor.Load(ctx, s.journal.Shared)
 }

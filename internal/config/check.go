@@ -111,6 +111,9 @@ func (s *Server) check() []error {
 			bad("%s: want postgres://USER:PASSWORD@HOST:5432/DATABASE; left out, it is a file in the data folder", db.name)
 		}
 	}
+	if s.ProblemLink != "" && !strings.HasPrefix(s.ProblemLink, "https://") && !strings.HasPrefix(s.ProblemLink, "http://") {
+		bad("problem-link: %q: want an address such as https://wiki.example.org/problems?id={problem}", s.ProblemLink)
+	}
 	switch strings.ToLower(s.LogLevel) {
 	case "debug", "info", "warn", "error":
 	default:

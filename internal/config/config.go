@@ -40,6 +40,8 @@ type Server struct {
 	NamespaceRate float64    `name:"namespace-rate" default:"0" unit:"results/s" doc:"Results that the nodes of one namespace may send together; 0: no limit."`
 	MaxLabels     int        `name:"max-labels" default:"64" doc:"Labels that one node may have."`
 
+	ProblemLink string `name:"problem-link" doc:"Where messages about a problem lead: an address with {problem}, {node}, {check} and {namespace} in it, of a dashboard or wiki. Default: messages have no link."`
+
 	Queues []string `name:"queues" doc:"Bounds of the queues inside: NAME=CAPACITY or NAME=POLICY, as in docs/reference/queues.md. muster get queues shows how full they are."`
 
 	AdminPasswordFile string `name:"admin-password-file" doc:"File with the password of the first administrator. Default: one is made and shown once."`

@@ -1,12 +1,13 @@
 // Package lint joins what one resource is held to, so that `muster lint` on a laptop
 // and apply on the server say the same: the model's own rules, the probes' tables of
-// arguments, and the compiler of conditions. Start reading at Rules.
+// arguments, the compiler of conditions, and that of webhooks' templates. Start reading at Rules.
 package lint
 
 import (
 	"errors"
 
 	"github.com/muster-fleet/muster/internal/agent/probe"
+	"github.com/muster-fleet/muster/internal/handler/body"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/where"
 )
@@ -34,5 +35,6 @@ func Rules() model.Rules {
 			}
 			return condition.Trusted()
 		},
+		Template: body.Check,
 	}
 }

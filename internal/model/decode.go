@@ -122,6 +122,7 @@ type decoder struct {
 var (
 	commandType = reflect.TypeFor[Command]()
 	rawType     = reflect.TypeFor[json.RawMessage]()
+	secretType  = reflect.TypeFor[Secret]()
 )
 
 // into decodes t into v. It goes on after a flaw.

@@ -64,7 +64,7 @@ func findField(t reflect.Type, word, path string, depth int) string {
 		t = t.Elem()
 	}
 	join := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
-	if t.Kind() != reflect.Struct || t == commandType || depth > 3 {
+	if t.Kind() != reflect.Struct || t == commandType || t == secretType || depth > 3 {
 		return ""
 	}
 	if _, ok := fieldOf(t, word); ok {

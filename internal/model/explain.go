@@ -100,7 +100,7 @@ func explainType(t reflect.Type, path string, around []reflect.Type) Explanation
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || t == commandType {
+	if t.Kind() != reflect.Struct || t == commandType || t == secretType {
 		return e
 	}
 	for _, outer := range around {
@@ -112,7 +112,7 @@ func explainType(t reflect.Type, path string, around []reflect.Type) Explanation
 		f := t.Field(i)
 		child := explainType(f.Type, path+"."+jsonName(f), append(around, t))
 		child.Text = docs().of(t.Name(), f.Name)
-		child.Must = !strings.Contains(f.Tag.Get("json"), "omitempty")
+		child.Must = !strings.Contains(f.Tag.Get("json"), ",omit")
 		e.Fields = append(e.Fields, child)
 	}
 	return e
@@ -123,6 +123,8 @@ func typeName(t reflect.Type) string {
 	switch t {
 	case commandType:
 		return "text or list of text"
+	case secretType:
+		return "text, {fromFile: PATH} or {fromEnv: NAME}"
 	case rawType:
 		return "anything"
 	case reflect.TypeFor[Duration]():
@@ -152,16 +154,26 @@ func typeName(t reflect.Type) string {
 //go:embed resource.go
 var resourceSource string
 
-// comments holds the comments of resource.go by "Type" and "Type.Field".
+//go:embed handlerkinds.go
+var handlerSource string
+
+// comments holds the comments of both files by "Type" and "Type.Field".
 type comments map[string]string
 
 // docs parses them once, when first asked.
 var docs = sync.OnceValue(func() comments {
-	file, err := parser.ParseFile(token.NewFileSet(), "resource.go", resourceSource, parser.ParseComments)
-	if err != nil {
-		panic(fmt.Sprintf("BUG: resource.go does not parse: %v", err))
-	}
 	found := comments{}
+	for _, source := range []string{resourceSource, handlerSource} {
+		file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
+		if err != nil {
+			panic(fmt.Sprintf("BUG: the source of resources does not parse: %v", err))
+		}
+		found.read(file)
+	}
+	return found
+})
+
+func (found comments) read(file *ast.File) {
 	for _, decl := range file.Decls {
 		general, ok := decl.(*ast.GenDecl)
 		if !ok || general.Tok != token.TYPE {
@@ -181,8 +193,7 @@ var docs = sync.OnceValue(func() comments {
 			}
 		}
 	}
-	return found
-})
+}
 
 // sentence puts the first paragraph of a comment into one line.
 func sentence(text string) string {

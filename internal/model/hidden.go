@@ -6,8 +6,8 @@ import "strings"
 const Hidden = "(hidden)"
 
 // Redacted is the resource as somebody sees it who may only look: the places where
-// people keep secrets until there is a better one (values of environments and headers,
-// and what follows the host in a webhook's address) are Hidden. r is not changed.
+// people keep secrets (values of environments and headers, every Secret that is written
+// out, and what follows the host in a webhook's address) are Hidden. r is not changed.
 func Redacted(r *Resource) *Resource {
 	out := *r
 	switch spec := r.Spec.(type) {
@@ -16,14 +16,22 @@ func Redacted(r *Resource) *Resource {
 		hidden.Env = hide(spec.Env)
 		out.Spec = &hidden
 	case *HandlerSpec:
-		hidden := *spec
+		hidden := spec.mapServices(func(t fieldText) string {
+			if t.secret {
+				return hideURL(t.value)
+			}
+			return t.value
+		})
 		hidden.Env = hide(spec.Env)
 		if spec.Webhook != nil {
 			hook := *spec.Webhook
 			hook.URL, hook.Headers = hideURL(hook.URL), hide(hook.Headers)
+			if hook.Secret.Text != "" {
+				hook.Secret.Text = Hidden
+			}
 			hidden.Webhook = &hook
 		}
-		out.Spec = &hidden
+		out.Spec = hidden
 	}
 	return &out
 }

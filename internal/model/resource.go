@@ -244,26 +244,56 @@ type Alert struct {
 	Handlers []string `json:"handlers,omitempty"`
 }
 
-// HandlerSpec is one way to tell; exactly one of command and webhook. Texts of command,
-// env and webhook may hold {{ .props.NAME | default "…" }}, a property of the node with
-// the problem.
+// HandlerSpec is one way to tell; exactly one of command, webhook, and the services below.
+// Texts may hold {{ .props.NAME | default "…" }}, a property of the node with the problem;
+// addresses of services may not.
 type HandlerSpec struct {
 	// Run on the server, with the notification as JSON on its standard input.
 	Command *Command `json:"command,omitempty"`
-	// Called with the notification as JSON.
+	// Called with the notification as JSON, or with what a template makes of it.
 	Webhook *Webhook `json:"webhook,omitempty"`
+	// Incidents at PagerDuty.
+	PagerDuty *PagerDuty `json:"pagerduty,omitempty"`
+	// Alerts at Opsgenie or Jira Service Management.
+	Opsgenie *Opsgenie `json:"opsgenie,omitempty"`
+	// Alerts at Prometheus' Alertmanager.
+	Alertmanager *Alertmanager `json:"alertmanager,omitempty"`
+	// Messages in Slack.
+	Slack *Slack `json:"slack,omitempty"`
+	// Messages in Mattermost.
+	Mattermost *Mattermost `json:"mattermost,omitempty"`
+	// Messages in Microsoft Teams.
+	Teams *Teams `json:"teams,omitempty"`
+	// Messages by ntfy.
+	Ntfy *Ntfy `json:"ntfy,omitempty"`
+	// Mail.
+	Email *Email `json:"email,omitempty"`
+	// A line of JSON over a new TCP connection.
+	TCP *TCP `json:"tcp,omitempty"`
+	// A datagram of JSON.
+	UDP *UDP `json:"udp,omitempty"`
+	// Lines of JSON over TCP connections that are kept.
+	Stream *Stream `json:"stream,omitempty"`
+	// Labels of the node that stand in texts for people.
+	ShowLabels []string `json:"showLabels,omitempty"`
 	// When a delivery counts as failed; default 30s.
 	Timeout Duration `json:"timeout,omitempty"`
 	// Environment of the command.
 	Env map[string]string `json:"env,omitempty"`
 }
 
-// Webhook is an HTTP POST of the notification as JSON.
+// Webhook is an HTTP POST of the notification as JSON, or of what a template makes of it.
 type Webhook struct {
 	// Where to: http://… or https://….
 	URL string `json:"url"`
 	// More headers of the request.
 	Headers map[string]string `json:"headers,omitempty"`
+	// Signs each request: header Muster-Signature is v1= and the HMAC-SHA256 in hex of Muster-Timestamp, a dot, and the body.
+	Secret Secret `json:"secret,omitzero"`
+	// The body, in Go's text/template over the fields of the notification: {{ json .summary }}. Not "define", "template", "block".
+	Template string `json:"template,omitempty"`
+	// What the template makes; default application/json.
+	ContentType string `json:"contentType,omitempty"`
 	// A PEM file on the server with the CA of the address; default the system's.
 	CA string `json:"ca,omitempty"`
 }

@@ -19,6 +19,14 @@ func (w *Webhook) Expand(values PropertyValues) (*Webhook, error) {
 	if out.URL, err = t.expand(values, inURL); err != nil {
 		return nil, err
 	}
+	if out.Secret.Text != "" {
+		if t, err = ParseTemplate(w.Secret.Text, false); err != nil {
+			return nil, err
+		}
+		if out.Secret.Text, err = t.Expand(values); err != nil {
+			return nil, err
+		}
+	}
 	out.Headers = make(map[string]string, len(w.Headers))
 	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
 		t, err := ParseTemplate(w.Headers[name], false)
@@ -68,6 +76,9 @@ func (w *Webhook) check() (field string, err error) {
 		if _, err := ParseTemplate(w.Headers[name], false); err != nil {
 			return "headers." + name, err
 		}
+	}
+	if _, err := ParseTemplate(w.Secret.Text, false); err != nil {
+		return "secret", err
 	}
 	return "", nil
 }

@@ -23,6 +23,8 @@ type Rules struct {
 	GroupWhere func(expr string) error
 	// TrustedWhere is GroupWhere for the condition of a trusted group.
 	TrustedWhere func(expr string) error
+	// Template says what is wrong with the template of a webhook's body.
+	Template func(text string) error
 }
 
 // Validate says all that is wrong with one resource by itself, in one error.

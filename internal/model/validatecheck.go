@@ -204,35 +204,33 @@ func (v *validator) templates(c *Command, p *Probe, env map[string]string, runAs
 	}
 }
 
-func (v *validator) handler(s *HandlerSpec) {
-	switch {
-	case s.Command == nil && s.Webhook == nil:
-		v.absent("spec", "write command: … or webhook: {url: …}", "says no way to tell")
-	case s.Command != nil && s.Webhook != nil:
-		v.flaw("spec.webhook", "keep one of them", "both command and webhook")
+func (v *validator) webhook(w *Webhook) {
+	v.hidden("spec.webhook.url", w.URL)
+	v.few("spec.webhook.headers", len(w.Headers))
+	switch field, err := w.check(); {
+	case errors.Is(err, errHostVaries):
+		v.flaw("spec.webhook."+field, "write out which server; make a handler for each", "%v", err)
+	case w.URL == "":
+		v.absent("spec.webhook.url", "write https://…", "missing")
+	case field == "url" && !errors.As(err, new(*TemplateError)):
+		v.flaw("spec.webhook.url", "write https://…", "%q is no address of a web server", w.URL)
+	case err != nil:
+		v.flaw("spec.webhook."+field, "", "%v", err)
 	}
-	v.command("spec.command", s.Command)
-	if w := s.Webhook; w != nil {
-		v.hidden("spec.webhook.url", w.URL)
-		v.few("spec.webhook.headers", len(w.Headers))
-		switch field, err := w.check(); {
-		case errors.Is(err, errHostVaries):
-			v.flaw("spec.webhook."+field, "write out which server; make a handler for each", "%v", err)
-		case w.URL == "":
-			v.absent("spec.webhook.url", "write https://…", "missing")
-		case field == "url" && !errors.As(err, new(*TemplateError)):
-			v.flaw("spec.webhook.url", "write https://…", "%q is no address of a web server", w.URL)
-		case err != nil:
-			v.flaw("spec.webhook."+field, "", "%v", err)
-		}
-		for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
-			v.hidden("spec.webhook.headers."+name, w.Headers[name])
-			if !isHeader(name) || hasControl(w.Headers[name]) {
-				v.flaw("spec.webhook.headers."+name, "", "%q is no HTTP header", name)
-			}
+	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
+		v.hidden("spec.webhook.headers."+name, w.Headers[name])
+		if !isHeader(name) || hasControl(w.Headers[name]) {
+			v.flaw("spec.webhook.headers."+name, "", "%q is no HTTP header", name)
 		}
 	}
-	v.between("spec.timeout", s.Timeout, Duration(100*time.Millisecond), Duration(10*time.Minute))
-	v.env("spec.env", s.Env)
-	v.templates(s.Command, nil, s.Env, "")
+	v.secret("spec.webhook.secret", w.Secret, false)
+	v.hidden("spec.webhook.secret", w.Secret.Text)
+	if w.Template != "" && v.rules.Template != nil {
+		if err := v.rules.Template(w.Template); err != nil {
+			v.flaw("spec.webhook.template", "the fields are those of the notification: docs/notifications.md", "%v", err)
+		}
+	}
+	if w.ContentType != "" && (w.Template == "" || hasControl(w.ContentType) || !strings.Contains(w.ContentType, "/")) {
+		v.flaw("spec.webhook.contentType", "write a media type such as text/plain, beside a template", "%q is not wanted here", w.ContentType)
+	}
 }

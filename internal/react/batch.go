@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/store/history"
@@ -34,7 +35,7 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (history.Bat
 			b.Opened = append(b.Opened, p)
 			refs := r.handlers(t)
 			told[p.ID] = refs
-			if err := r.tell(&b, t, p, "opened", refs); err != nil {
+			if err := r.tell(&b, t, p, handler.Opened, refs); err != nil {
 				return b, err
 			}
 		case event.ProblemClosed:
@@ -43,7 +44,7 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (history.Bat
 				return b, err
 			}
 			b.Closed = append(b.Closed, p)
-			if err := r.tell(&b, t, p, "closed", told[p.ID]); err != nil {
+			if err := r.tell(&b, t, p, handler.Closed, told[p.ID]); err != nil {
 				return b, err
 			}
 		}

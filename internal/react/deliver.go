@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
@@ -36,22 +38,6 @@ func (r Retry) withDefaults() Retry {
 	return r
 }
 
-// FinalError is a failure that another attempt cannot mend.
-type FinalError struct{ Err error }
-
-func (e *FinalError) Error() string { return e.Err.Error() }
-func (e *FinalError) Unwrap() error { return e.Err }
-
-// BusyError is a failure after which the other side wants to be left alone for a while;
-// zero: it does not say how long.
-type BusyError struct {
-	Err   error
-	After time.Duration
-}
-
-func (e *BusyError) Error() string { return e.Err.Error() }
-func (e *BusyError) Unwrap() error { return e.Err }
-
 // deliverer works off the outbox. The rows are the truth: what is under way is
 // remembered only so as not to start it twice; after a crash it is tried again with
 // the same key.
@@ -71,12 +57,17 @@ type deliverer struct {
 	passed   uint64
 	overflow uint64
 	wg       sync.WaitGroup
+	gates    map[history.HandlerRef]*sync.RWMutex // see standing.go
+
+	out *handler.Out
 }
 
 func newDeliverer(o Options, m *metrics) *deliverer {
 	most, policy := o.Queues.Bounds("deliveries")
 	d := &deliverer{
 		opts: o, metrics: m, wake: make(chan struct{}, 1), most: int(most),
+		out:      handler.New(handler.Options{Guard: o.Guard, ProblemLink: o.ProblemLink, Now: o.Now, Logger: o.Logger}),
+		gates:    map[history.HandlerRef]*sync.RWMutex{},
 		underway: map[int64]bool{}, busy: map[history.HandlerRef]int{}, pending: map[history.HandlerRef]int{},
 	}
 	o.Queues.Register("deliveries", func() queue.Info {
@@ -125,6 +116,17 @@ func (d *deliverer) made(list []history.Delivery) {
 	d.signal()
 }
 
+// revived hears of rows that wait again.
+func (d *deliverer) revived(ref history.HandlerRef, n int) {
+	d.mu.Lock()
+	if n > 0 {
+		d.pending[ref] += n
+		d.passed += uint64(n)
+	}
+	d.mu.Unlock()
+	d.signal()
+}
+
 // ended hears that a message waits no more.
 func (d *deliverer) ended(ref history.HandlerRef) {
 	d.mu.Lock()
@@ -145,7 +147,9 @@ func (d *deliverer) signal() {
 const dueAtOnce = 1000
 
 func (d *deliverer) run(ctx context.Context) error {
+	defer d.out.Close()
 	defer d.wg.Wait()
+	d.wg.Go(func() { d.standing(ctx) })
 	for {
 		wait := d.startDue(ctx)
 		timer := time.NewTimer(wait)
@@ -275,13 +279,12 @@ func (d *deliverer) deliver(ctx context.Context, one history.Delivery) {
 	if err != nil {
 		a.Error = err.Error()
 		wait := backoff(one.Attempts, d.opts.Retry.First, d.opts.Retry.Most)
-		if busy := (*BusyError)(nil); errors.As(err, &busy) {
+		if busy := (*handler.BusyError)(nil); errors.As(err, &busy) {
 			wait = max(wait, min(busy.After, d.opts.Retry.Most))
 		}
 		a.NextAt = now.Add(wait)
 		a.State, outcome = history.Pending, "retried"
-		var final *FinalError
-		if errors.As(err, &final) || a.NextAt.Sub(one.Created) > d.opts.Retry.GiveUp {
+		if isFinal(err) || a.NextAt.Sub(one.Since()) > d.opts.Retry.GiveUp {
 			a.State, a.NextAt, outcome = history.Dead, time.Time{}, "dead"
 			d.opts.Logger.Error("message given up", "handler", one.Handler.Name, "problem", one.Problem, "attempts", one.Attempts+1, "err", err)
 		}
@@ -307,7 +310,11 @@ func (d *deliverer) attempt(ctx context.Context, one history.Delivery) error {
 	if !ok {
 		return fmt.Errorf("handler %s/%s does not exist (any more): apply it, and this message is sent", one.Handler.Namespace, one.Handler.Name)
 	}
-	spec, err := expand(spec, func(name string) ([]byte, string, bool) { // asked only where a variable stands
+	note, err := handler.Decode(one.Payload)
+	if err != nil {
+		return &handler.FinalError{Err: err}
+	}
+	spec, err = expand(spec, func(name string) ([]byte, string, bool) { // asked only where a variable stands
 		problem, err := d.opts.Store.Problem(ctx, one.Problem)
 		if err != nil {
 			return nil, err.Error(), true
@@ -317,14 +324,42 @@ func (d *deliverer) attempt(ctx context.Context, one history.Delivery) error {
 	if err != nil {
 		return err
 	}
-	timeout := time.Duration(spec.Timeout)
-	if timeout <= 0 {
-		timeout = 30 * time.Second
+	if spec.Alertmanager != nil {
+		gate := d.gate(one.Handler)
+		gate.RLock()
+		defer gate.RUnlock()
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	if spec.Webhook != nil {
-		return post(ctx, spec.Webhook, one, d.opts.Now())
+	_, err = d.out.Send(ctx, spec, &handler.Message{Key: one.Key, Payload: one.Payload, Note: note, Opened: func(ctx context.Context) (*handler.Notification, error) {
+		return d.opened(ctx, one)
+	}})
+	return err
+}
+
+func isFinal(err error) bool { return errors.As(err, new(*handler.FinalError)) }
+
+// expand puts the properties of the problem's node into a handler. Unlike a check, a
+// handler runs on the server, so this is where {{ .props.x }} becomes a value. What
+// is unset now may be set later: the error is no final one.
+func expand(spec *model.HandlerSpec, values model.PropertyValues) (*model.HandlerSpec, error) {
+	out, err := spec.Expand(values)
+	if errors.As(err, new(*model.TemplateError)) {
+		return nil, &handler.FinalError{Err: fmt.Errorf("handler: %w", err)}
+	} else if err != nil {
+		return nil, fmt.Errorf("handler: %w", err)
 	}
-	return pipe(ctx, d.opts.Guard, spec, one, timeout)
+	return out, nil
+}
+
+// opened is with what the same handler was told of the problem's opening; nil: it was not.
+func (d *deliverer) opened(ctx context.Context, one history.Delivery) (*handler.Notification, error) {
+	list, err := d.opts.Store.Deliveries(ctx, one.Problem)
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range list {
+		if other.Handler == one.Handler && other.Kind == handler.Opened {
+			return handler.Decode(other.Payload)
+		}
+	}
+	return nil, nil
 }

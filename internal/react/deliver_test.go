@@ -2,10 +2,7 @@ package react
 
 import (
 	"context"
-	"encoding/pem"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,7 +18,6 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/store/history"
-	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 var quick = Retry{First: time.Millisecond, Most: 2 * time.Millisecond, GiveUp: time.Hour, PerHandler: 2}
@@ -68,17 +64,6 @@ func TestWebhookAnswers(t *testing.T) {
 // A receiver that says when it wants to be asked again is left alone until then, but
 // never longer than between any two attempts.
 func TestRetryAfter(t *testing.T) {
-	for _, c := range []struct {
-		header string
-		want   time.Duration
-	}{
-		{"", 0}, {"soon", 0}, {"-5", 0}, {"7", 7 * time.Second}, {"999999", 24 * time.Hour},
-		{noon.Add(90 * time.Second).Format(http.TimeFormat), 90 * time.Second}, {noon.Add(-time.Hour).Format(http.TimeFormat), 0},
-	} {
-		if got := retryAfter(c.header, noon); got != c.want {
-			t.Errorf("%q: %s, want %s", c.header, got, c.want)
-		}
-	}
 	for header, want := range map[string]time.Duration{"120": 120 * time.Second, "86400": 10 * time.Minute} {
 		s := sqlite(t)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -235,79 +220,6 @@ func TestAHangingHandlerHoldsBackNobody(t *testing.T) {
 	if p := receive(t, "other handler's request", got); p.key != "p1/opened/default/good" {
 		t.Errorf("%+v", p)
 	}
-}
-
-func TestWebhookTrustsItsCA(t *testing.T) {
-	got := make(chan string, 2)
-	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		got <- r.Header.Get("X-Token") + " " + string(body)
-	}))
-	defer server.Close()
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	data := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := os.WriteFile(ca, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	one := history.Delivery{Key: "k", Payload: []byte("{}")}
-	hook := &model.Webhook{URL: server.URL, Headers: map[string]string{"X-Token": "secret"}}
-	if err := post(t.Context(), hook, one, noon); err == nil {
-		t.Error("an unknown CA was trusted")
-	}
-	hook.CA = ca
-	if err := post(t.Context(), hook, one, noon); err != nil {
-		t.Error(err)
-	}
-	if s := receive(t, "request", got); s != "secret {}" {
-		t.Errorf("got %q", s)
-	}
-}
-
-func TestCommand(t *testing.T) {
-	one := history.Delivery{Key: "p1/opened/default/pager", Payload: []byte(`{"version":1}`)}
-	dir := t.TempDir()
-	out := filepath.Join(dir, "out")
-	spec := &model.HandlerSpec{
-		Command: &model.Command{Shell: `cat > "$OUT"; echo "$MUSTER_IDEMPOTENCY_KEY" >> "$OUT"`}, Env: map[string]string{"OUT": out},
-	}
-	if err := pipe(t.Context(), nil, spec, one, patience); err != nil {
-		t.Fatal(err)
-	}
-	if got, _ := os.ReadFile(out); string(got) != "{\"version\":1}\np1/opened/default/pager\n" {
-		t.Errorf("the command got %q", got)
-	}
-
-	spec = &model.HandlerSpec{Command: &model.Command{Argv: []string{"/bin/sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x; echo no route; exit 3"}}}
-	err := pipe(t.Context(), nil, spec, one, patience)
-	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.HasSuffix(err.Error(), "no route") || len(err.Error()) > 700 {
-		t.Errorf("a failing command: %.800v", err)
-	}
-
-	if err := pipe(t.Context(), nil, &model.HandlerSpec{}, one, patience); !errors.As(err, new(*FinalError)) {
-		t.Errorf("no command: %v", err)
-	}
-}
-
-func TestACommandIsKilledWithItsChildren(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "pid")
-	spec := &model.HandlerSpec{Command: &model.Command{Shell: `sleep 600 & echo $! > "$F.new"; mv "$F.new" "$F"; wait`}, Env: map[string]string{"F": file}}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- pipe(ctx, nil, spec, history.Delivery{}, time.Minute) }()
-	var pid int
-	testenv.Until(t, "the child runs", func() bool {
-		data, err := os.ReadFile(file)
-		pid, _ = strconv.Atoi(strings.TrimSpace(string(data)))
-		return err == nil
-	})
-	cancel() // as the time-out does
-	if err := receive(t, "end", ended); err == nil || !strings.Contains(err.Error(), "timed out") {
-		t.Errorf("%v", err)
-	}
-	testenv.Until(t, "the child is gone", func() bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		return err != nil || strings.Contains(string(stat), ") Z ")
-	})
 }
 
 // A server that is killed after a handler got its message, and before that is

@@ -6,13 +6,15 @@
 // one transaction: after a crash the view emits again what it replays, and what the
 // places say is recorded is passed over (batch.go). The deliverer (deliver.go) works
 // off the outbox: at least once, in order per problem and handler, with an idempotency
-// key, by command (pipe.go) or webhook (webhook.go).
+// key; how each kind of handler is told is package handler. Alertmanagers are told again of
+// what is open (standing.go); people try handlers and replay dead letters (byhand.go).
 //
 // When the backlog overflows (the store was away for long), what it dropped is made
 // again from the journal: Options.Rederive.
 //
 // Start reading at reactor.go, then batch.go and deliver.go.
 //
-// Goroutines: Run, the deliverer, and one per message under way. Locks: the
-// backlog's and the deliverer's, never both.
+// Goroutines: Run, the deliverer, one per message under way, and the one that repeats. Locks:
+// the backlog's and the deliverer's, never both; and one per Alertmanager, which is held while
+// it is told: no other is waited for under it but the deliverer's, for a moment.
 package react

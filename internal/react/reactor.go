@@ -46,6 +46,8 @@ type Options struct {
 	Retention time.Duration // of history; default 90 days
 	Retry     Retry
 	Guard     *guard.Guard // of handlers' commands; nil: they outlive a kill -9
+	// ProblemLink is where messages say that a problem is shown: see handler.Options.
+	ProblemLink string
 
 	Now        func() time.Time
 	Logger     *slog.Logger

@@ -50,6 +50,9 @@ var schema = []string{`
 `, `
 	CREATE INDEX history_entries_node ON history_entries (node_id, check_name, at);
 	CREATE INDEX history_problems_node ON history_problems (node_id, opened);
+`, `
+	ALTER TABLE history_outbox ADD COLUMN replayed BIGINT NOT NULL DEFAULT 0;
+	CREATE INDEX history_outbox_dead ON history_outbox (handler_ns, handler, id) WHERE state = 'dead';
 `}
 
 // Open opens the history store at dsn (see sqldb.Open) and brings its schema up to date.

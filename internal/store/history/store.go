@@ -41,6 +41,14 @@ type Store interface {
 	Unsent(ctx context.Context) ([]Unsent, error)
 	// Tried records an attempt.
 	Tried(ctx context.Context, id int64, a Attempt) error
+	// Dead lists the dead letters of a handler, newest first, before an id (zero: all).
+	Dead(ctx context.Context, handler HandlerRef, before int64, limit int) ([]Delivery, error)
+	// Revive makes dead letters of a handler pending again, oldest first.
+	Revive(ctx context.Context, handler HandlerRef, now time.Time, q Revival) (Revived, error)
+	// Standing names the handlers that were told of the opening of a problem that is open.
+	Standing(ctx context.Context) ([]HandlerRef, error)
+	// StandingOf lists the openings that such a handler was told of, by id, after one.
+	StandingOf(ctx context.Context, handler HandlerRef, after int64, limit int) ([]Delivery, error)
 	// Deliveries lists those of a problem, oldest first.
 	Deliveries(ctx context.Context, problem string) ([]Delivery, error)
 
@@ -141,7 +149,27 @@ type Delivery struct {
 	NextAt    time.Time     `json:"nextAt,omitzero"`
 	LastError string        `json:"lastError,omitempty"`
 	Ended     time.Time     `json:"ended,omitzero"`
+	Replayed  time.Time     `json:"replayed,omitzero"` // put back by hand
 }
+
+// Since is from when on a delivery is tried.
+func (d *Delivery) Since() time.Time {
+	if d.Replayed.After(d.Created) {
+		return d.Replayed
+	}
+	return d.Created
+}
+
+// Revival says which dead letters are to be pending again.
+type Revival struct {
+	IDs   []int64 // only these; none: all
+	Ended bool    // also of problems that have ended, with what tells of their end
+	Limit int
+}
+
+// Revived is how many are, and how many were left: of problems that have ended, and beyond
+// the limit.
+type Revived struct{ Revived, Over, More int }
 
 // Unsent is what waits for one handler.
 type Unsent struct {

@@ -1,4 +1,4 @@
-package react
+package handler
 
 import (
 	"bytes"
@@ -11,44 +11,41 @@ import (
 	"strings"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// pipe runs a command with the notification on its standard input. Exit code 0 is
-// delivered; anything else is tried again.
-func pipe(ctx context.Context, g *guard.Guard, spec *model.HandlerSpec, one history.Delivery, timeout time.Duration) error {
-	if spec.Command == nil {
-		return &FinalError{errors.New("handler has neither command nor webhook")}
-	}
+// command runs one with the notification on its standard input. Exit code 0 is taken;
+// anything else is tried again.
+func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
 	argv := spec.Command.Argv
 	if argv == nil {
 		argv = []string{"/bin/sh", "-c", spec.Command.Shell}
 	}
+	receipt := Receipt{Sent: fmt.Sprintf("%q, on its standard input:\n%s\n", argv, m.Payload)}
 	if len(argv) == 0 {
-		return &FinalError{errors.New("handler's command is an empty list")}
+		return receipt, &FinalError{errors.New("handler's command is an empty list")}
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	// One line, so that `cat >> file` and line readers work.
-	cmd.Stdin = io.MultiReader(bytes.NewReader(one.Payload), strings.NewReader("\n"))
+	cmd.Stdin = io.MultiReader(bytes.NewReader(m.Payload), strings.NewReader("\n"))
 	out := &tail{most: 512}
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Env = environment(os.Environ(), spec.Env, one.Key)
+	cmd.Env = environment(os.Environ(), spec.Env, m.Key)
 	killAll(cmd)
 	cmd.WaitDelay = time.Second // a child that holds the output open does not hold us
-	err := g.Start(cmd)
+	err := o.opts.Guard.Start(cmd)
 	if err == nil {
 		err = cmd.Wait()
-		g.Ended(cmd)
+		o.opts.Guard.Ended(cmd)
+		receipt.Answer = strings.TrimSpace(cmd.ProcessState.String() + "\n" + out.String())
 	}
 	switch {
 	case err == nil || errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil && cmd.ProcessState.Success():
-		return nil
+		return receipt, nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("command timed out after %s: %s", timeout, out)
+		return receipt, fmt.Errorf("command timed out after %s: %s", timeout, out)
 	default:
-		return fmt.Errorf("command: %w: %s", err, out)
+		return receipt, fmt.Errorf("command: %w: %s", err, out)
 	}
 }
 

@@ -1,13 +1,11 @@
-package react
+package handler
 
 import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/store/history"
 )
 
 // What went wrong is kept where everybody may read it: not the address, whose path may
@@ -16,7 +14,7 @@ func TestErrorsOfAWebhookHoldNoSecret(t *testing.T) {
 	for _, url := range []string{
 		"http://127.0.0.1:1/services/s3cret", "http://ann:s3cret@127.0.0.1:1/", "http://127.0.0.1:1/?key=s3cret", "http://[::1/s3cret", "http://127.0.0.1:s3cret/",
 	} {
-		err := post(t.Context(), &model.Webhook{URL: url, Headers: map[string]string{"Authorization": "s3cret"}}, history.Delivery{Payload: []byte("{}")}, noon)
+		err := send(t.Context(), &model.HandlerSpec{Webhook: &model.Webhook{URL: url, Headers: map[string]string{"Authorization": "s3cret"}}}, message("k", "{}"))
 		if err == nil || strings.Contains(err.Error(), "/services") || strings.Contains(err.Error(), "s3cret@") || strings.Contains(err.Error(), "key=") {
 			t.Errorf("%s: %v", url, err)
 		}
@@ -32,7 +30,7 @@ func TestHandlersDoNotInheritSettings(t *testing.T) {
 		t.Errorf("got %v, want %v", env, want)
 	}
 	spec := &model.HandlerSpec{Command: &model.Command{Shell: `test -z "$MUSTER_INTENT_DB" && test "$LANG" = C.UTF-8 && test "$MUSTER_IDEMPOTENCY_KEY" = k1 && test "$A" = b`}, Env: map[string]string{"A": "b"}}
-	if err := pipe(t.Context(), nil, spec, history.Delivery{Key: "k1"}, time.Minute); err != nil {
+	if err := send(t.Context(), spec, message("k1", "{}")); err != nil {
 		t.Error(err)
 	}
 }

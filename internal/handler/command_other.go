@@ -1,6 +1,6 @@
 //go:build !unix
 
-package react
+package handler
 
 import "os/exec"
 

@@ -1,0 +1,126 @@
+// Package body makes the body of a webhook by a template, and keeps texts within bounds. It
+// knows no service, so that a template can be looked through where there is no server.
+package body
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"text/template"
+	"text/template/parse"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Bounds of a template and of what it makes, in bytes.
+const (
+	maxTemplate = 64 << 10
+	maxRendered = 1 << 20
+)
+
+// Check says what is wrong with the template of a webhook's body.
+func Check(text string) error {
+	_, err := parseTemplate(text)
+	return err
+}
+
+// parseTemplate refuses what could go on for ever: templates that call templates, and loops
+// over numbers. What is left is bounded by the notification.
+func parseTemplate(text string) (*template.Template, error) {
+	if len(text) > maxTemplate {
+		return nil, model.Errorf(model.Invalid, "%d bytes, at most %d", len(text), maxTemplate)
+	}
+	t, err := template.New("template").Funcs(template.FuncMap{
+		"json": func(v any) (string, error) { data, err := json.Marshal(v); return string(data), err },
+		"line": func(v any) string { return Line(fmt.Sprint(v)) },
+		"cut":  func(n int, v any) string { return Cut(fmt.Sprint(v), max(n, len(Mark))) },
+	}).Option("missingkey=zero").Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(t.Templates()) > 1 {
+		return nil, errors.New("define and block are not supported")
+	}
+	return t, bounded(t.Root, 0)
+}
+
+// maxLoops is how deep loops may stand in each other.
+const maxLoops = 2
+
+func bounded(node parse.Node, loops int) error {
+	var within []parse.Node
+	lists := func(all ...*parse.ListNode) {
+		for _, list := range all {
+			if list != nil {
+				within = append(within, list.Nodes...)
+			}
+		}
+	}
+	switch n := node.(type) {
+	case *parse.ListNode:
+		lists(n)
+	case *parse.TemplateNode:
+		return errors.New("template is not supported")
+	case *parse.RangeNode:
+		if loops++; loops > maxLoops {
+			return fmt.Errorf("loops stand in each other more than %d deep", maxLoops)
+		}
+		if !overField(n.Pipe) {
+			return fmt.Errorf("range %s: a loop goes over a field, such as .labels", n.Pipe)
+		}
+		lists(n.List, n.ElseList)
+	case *parse.IfNode:
+		lists(n.List, n.ElseList)
+	case *parse.WithNode:
+		lists(n.List, n.ElseList)
+	}
+	for _, inner := range within {
+		if err := bounded(inner, loops); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func overField(pipe *parse.PipeNode) bool {
+	if len(pipe.Cmds) != 1 || len(pipe.Cmds[0].Args) != 1 {
+		return false
+	}
+	_, ok := pipe.Cmds[0].Args[0].(*parse.FieldNode)
+	return ok
+}
+
+// Render fills a template with the fields of a notification.
+func Render(text string, payload []byte) ([]byte, error) {
+	t, err := parseTemplate(text)
+	if err != nil {
+		return nil, fmt.Errorf("template: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(payload))
+	d.UseNumber() // a loop over a number would be one
+	fields := map[string]any{}
+	if err := d.Decode(&fields); err != nil {
+		return nil, fmt.Errorf("read notification: %w", err)
+	}
+	out := &bounds{most: maxRendered}
+	if err := t.Execute(out, fields); err != nil {
+		return nil, fmt.Errorf("template: %w", err)
+	}
+	// A field that is not there is nothing, not a word.
+	return bytes.ReplaceAll(out.Bytes(), []byte("<no value>"), nil), nil
+}
+
+type bounds struct {
+	bytes.Buffer
+	most int
+}
+
+func (b *bounds) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > b.most {
+		return 0, fmt.Errorf("it makes more than %d bytes", b.most)
+	}
+	return b.Buffer.Write(p)
+}
+
+func (b *bounds) WriteString(s string) (int, error) { return b.Write([]byte(s)) }

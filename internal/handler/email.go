@@ -1,0 +1,195 @@
+package handler
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"net"
+	"net/mail"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	gomail "github.com/wneessen/go-mail"
+
+	"github.com/muster-fleet/muster/internal/handler/body"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// mailSubject bounds a subject, in bytes.
+const mailSubject = 200
+
+// email sends one mail, in a session of its own.
+func (o *Out) email(ctx context.Context, e *model.Email, m *Message, w *words) (Receipt, error) {
+	msg, err := o.mail(e, m, w)
+	if err != nil {
+		return Receipt{}, &FinalError{fmt.Errorf("email: %w", err)}
+	}
+	var text bytes.Buffer
+	if _, err := msg.WriteTo(&text); err != nil {
+		return Receipt{}, &FinalError{fmt.Errorf("email: %w", err)}
+	}
+	receipt := Receipt{Sent: fmt.Sprintf("smtp %s\n%s", e.Server, text.Bytes())}
+	var conns conns
+	defer conns.close()
+	defer context.AfterFunc(ctx, conns.close)()
+	client, err := mailClient(ctx, e, &conns)
+	if err != nil {
+		return receipt, fmt.Errorf("email: %w", err)
+	}
+	err = client.DialAndSendWithContext(ctx, msg)
+	switch {
+	case msg.IsDelivered(): // an end without a good-bye is no reason to send it twice
+		receipt.Answer = strings.TrimSpace(msg.ServerResponse())
+		return receipt, nil
+	case permanent(err):
+		return receipt, &FinalError{fmt.Errorf("email by %s: %w", e.Server, err)}
+	}
+	return receipt, fmt.Errorf("email by %s: %w", e.Server, err)
+}
+
+// permanent says whether the server refused for good, in the mail or before it was begun.
+func permanent(err error) bool {
+	var refused *gomail.SendError
+	var reply *textproto.Error
+	return errors.As(err, &refused) && refused.ErrorCode() >= 500 || errors.As(err, &reply) && reply.Code >= 500
+}
+
+// conns are what the mail client opened: it leaves them open where logging in fails.
+type conns struct {
+	mu   sync.Mutex
+	list []net.Conn
+}
+
+func (c *conns) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, address)
+	if err == nil {
+		c.mu.Lock()
+		c.list = append(c.list, conn)
+		c.mu.Unlock()
+	}
+	return conn, err
+}
+
+func (c *conns) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.list {
+		conn.Close()
+	}
+}
+
+func mailClient(ctx context.Context, e *model.Email, c *conns) (*gomail.Client, error) {
+	host, port, err := net.SplitHostPort(e.Server)
+	if err != nil {
+		return nil, err
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return nil, err
+	}
+	left := DefaultTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		left = max(time.Millisecond, time.Until(deadline))
+	}
+	options := []gomail.Option{gomail.WithPort(number), gomail.WithTimeout(left), gomail.WithoutNoop()}
+	if e.Security != "tls" { // with its own dialer it knows that logging in is safe
+		options = append(options, gomail.WithDialContextFunc(c.dial))
+	}
+	switch e.Security {
+	case "tls":
+		options = append(options, gomail.WithSSL())
+	case "none":
+		options = append(options, gomail.WithTLSPolicy(gomail.NoTLS))
+	default:
+		options = append(options, gomail.WithTLSPolicy(gomail.TLSMandatory))
+	}
+	config, err := pool(e.CA)
+	if err != nil {
+		return nil, err
+	}
+	if config != nil {
+		config.ServerName = host
+		options = append(options, gomail.WithTLSConfig(config))
+	}
+	if e.Username != "" {
+		options = append(options, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(e.Username), gomail.WithPassword(e.Password.Text))
+	}
+	return gomail.NewClient(host, options...)
+}
+
+// mail is one message of the thread of its problem: the first has an id made of the
+// problem's, the others refer to that. An attempt that comes again has the same id.
+func (o *Out) mail(e *model.Email, m *Message, w *words) (*gomail.Msg, error) {
+	n := m.Note
+	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithBoundary("muster-"+token(n.Problem+n.Kind)))
+	from, err := mail.ParseAddress(e.From)
+	if err != nil {
+		return nil, fmt.Errorf("from %q: %w", e.From, err)
+	}
+	msg.FromMailAddress(from)
+	for _, to := range []struct {
+		list []string
+		add  func(...string) error
+	}{{e.To, msg.To}, {e.CC, msg.Cc}} {
+		if len(to.list) > 0 {
+			if err := to.add(to.list...); err != nil {
+				return nil, err
+			}
+		}
+	}
+	_, domain, _ := strings.Cut(from.Address, "@")
+	first := token(n.Problem) + ".opened@" + domain
+	id := token(n.Problem) + "." + token(n.Kind) + "@" + domain
+	if n.Kind == Reminder || n.Kind == Acknowledged {
+		id = token(n.Problem) + "." + token(m.Key) + "@" + domain
+	}
+	msg.SetMessageIDWithValue(id)
+	if id != first && n.Kind != Test && n.Kind != Summary {
+		msg.SetGenHeader(gomail.HeaderInReplyTo, "<"+first+">")
+		msg.SetGenHeader(gomail.HeaderReferences, "<"+first+">")
+	}
+	msg.SetDateWithValue(o.opts.Now().UTC())
+	msg.SetGenHeader("Auto-Submitted", "auto-generated") // no answers of people on holiday
+	msg.SetGenHeader("X-Muster-Problem", n.Problem)
+	msg.Subject(body.Cut(w.title, mailSubject))
+	msg.SetBodyString(gomail.TypeTextPlain, w.title+"\n\n"+w.text())
+	msg.AddAlternativeString(gomail.TypeTextHTML, w.html())
+	return msg, nil
+}
+
+// html is the message with as little as every reader shows alike.
+func (w *words) html() string {
+	var b strings.Builder
+	esc := html.EscapeString
+	fmt.Fprintf(&b, "<!doctype html>\n<html><body style=\"font-family:sans-serif\">\n<p style=\"border-left:6px solid %s;padding-left:10px;font-size:1.2em\"><b>%s</b></p>\n<table>\n", w.tone.color(), esc(w.title))
+	for _, f := range w.facts {
+		fmt.Fprintf(&b, "<tr><td style=\"padding-right:1em\">%s</td><td>%s</td></tr>\n", esc(f[0]), esc(f[1]))
+	}
+	b.WriteString("</table>\n")
+	for _, text := range []string{w.output, strings.Join(w.commands, "\n")} {
+		if text != "" {
+			fmt.Fprintf(&b, "<pre>%s</pre>\n", esc(text))
+		}
+	}
+	if w.link != "" {
+		fmt.Fprintf(&b, "<p><a href=\"%s\">the problem in Muster</a></p>\n", esc(w.link))
+	}
+	b.WriteString("</body></html>\n")
+	return b.String()
+}
+
+// token is an id as it may stand in a header: letters, digits, - and _.
+func token(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+			return r
+		}
+		return '_'
+	}, s)
+}

@@ -1,0 +1,235 @@
+package handler
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// notifications are one of each kind, of a problem with texts that no envelope likes.
+func notifications() map[string]*Notification {
+	base := Notification{
+		Problem: "01J9ZK3T7Q8V", Node: "web01", Labels: map[string]string{"env": "prod", "team": "ops & <web>", "9rack": "a\"b"}, Check: "disk", Space: "shop",
+		Status: "CRITICAL", Worst: "CRITICAL", Severity: "high", Opened: noon, Executed: noon.Add(-time.Second),
+		Output: "disk 97% full | used=97%\n/var is `full` ```@all``` <!channel> & \"more\" *bold*\x1b[31m\nline 3\n4\n5\n6\n7\n8\n9\n10\n11\n12",
+	}
+	out := map[string]*Notification{}
+	for _, kind := range []string{Opened, Closed, Acknowledged, Reminder, Summary, Test} {
+		n := base
+		n.Kind = kind
+		switch kind {
+		case Closed:
+			n.Status, n.Closed, n.Output = "OK", noon.Add(95*time.Minute), "disk 40% full"
+		case Acknowledged:
+			n.By, n.Note = "ann", "on it\r\nBcc: evil@example.org"
+		case Summary:
+			n.Count, n.Output = 12, "12 problems within a minute\nweb01/disk\nweb02/disk"
+		case Test:
+			n.Status, n.Severity, n.Output, n.By = "OK", "information", "ann tries handler x", "ann"
+		}
+		out[kind] = &n
+	}
+	return out
+}
+
+func (n *Notification) message(t testing.TB) *Message {
+	t.Helper()
+	payload, err := n.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Message{Key: n.Problem + "/" + n.Kind + "/default/x", Payload: payload, Note: n}
+}
+
+func secret(s string) model.Secret { return model.Secret{Text: s} }
+
+// services are all kinds that speak HTTP, at an address.
+func services(address string) map[string]*model.HandlerSpec {
+	return map[string]*model.HandlerSpec{
+		"webhook": {Webhook: &model.Webhook{URL: address + "/hook", Secret: secret("s3cret-key"), Headers: map[string]string{"X-Team": "ops"}}},
+		"webhook-template": {Webhook: &model.Webhook{URL: address + "/hook", ContentType: "text/plain",
+			Template: "{{ .kind }} {{ json .summary }}{{ range $k, $v := .labels }} {{ $k }}={{ line $v }}{{ end }} {{ cut 20 .output }}{{ .nothing }}\n"}},
+		"pagerduty":    {PagerDuty: &model.PagerDuty{RoutingKey: secret("R0123456789ABCDEF0123456789ABCDE"), URL: address}, ShowLabels: []string{"env", "team"}},
+		"opsgenie":     {Opsgenie: &model.Opsgenie{APIKey: secret("genie-key"), URL: address, Responders: []string{"team:ops", "user:ann@example.org"}, Tags: []string{"web"}}},
+		"alertmanager": {Alertmanager: &model.Alertmanager{URLs: []string{address}, Username: "muster", Password: secret("s3cret"), Labels: map[string]string{"dc": "ams"}}},
+		"slack":        {Slack: &model.Slack{URL: secret(address + "/services/T0/B0/xyz")}, ShowLabels: []string{"team"}},
+		"mattermost":   {Mattermost: &model.Mattermost{URL: secret(address + "/hooks/xyz"), Channel: "ops", Username: "muster"}, ShowLabels: []string{"team"}},
+		"teams":        {Teams: &model.Teams{URL: secret(address + "/workflows/xyz")}, ShowLabels: []string{"team"}},
+		"ntfy":         {Ntfy: &model.Ntfy{Topic: secret("pages-of-ops"), URL: address, Token: secret("tk_abc"), Tags: []string{"web"}}, ShowLabels: []string{"team"}},
+	}
+}
+
+// caught is a request as it came over the wire.
+type caught struct {
+	method, uri string
+	header      http.Header
+	body        []byte
+}
+
+func (c *caught) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s\n", c.method, c.uri)
+	for _, name := range []string{"Authorization", "Content-Type", "Idempotency-Key", "Muster-Signature", "Muster-Timestamp", "User-Agent", "X-Team"} {
+		if v := c.header.Get(name); v != "" {
+			fmt.Fprintf(&b, "%s: %s\n", name, v)
+		}
+	}
+	b.WriteByte('\n')
+	var pretty bytes.Buffer
+	if json.Indent(&pretty, c.body, "", "  ") == nil {
+		b.Write(pretty.Bytes())
+	} else {
+		b.Write(c.body)
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+// peer is a local service that checks each request as the real one documents, and answers.
+type peer struct {
+	*httptest.Server
+	got    chan caught
+	answer func(w http.ResponseWriter)
+}
+
+func newPeer(t testing.TB, check func(*caught) error) *peer {
+	p := &peer{got: make(chan caught, 100), answer: func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }}
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		c := caught{r.Method, r.RequestURI, r.Header, body}
+		if check != nil {
+			if err := check(&c); err != nil {
+				t.Errorf("%v:\n%s", err, &c)
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+		}
+		p.got <- c
+		p.answer(w)
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+// What each kind sends of each kind of notification, byte for byte; its peer takes it.
+func TestRequestsGolden(t *testing.T) {
+	notes := notifications()
+	for kind := range services("") {
+		t.Run(kind, func(t *testing.T) {
+			name, _, _ := strings.Cut(kind, "-")
+			p := newPeer(t, rulesOf()[name])
+			out := New(Options{Now: func() time.Time { return noon.Add(2 * time.Hour) }, ProblemLink: "https://wiki.example.org/?p={problem}&n={node}"})
+			defer out.Close()
+			var page bytes.Buffer
+			for _, what := range []string{Opened, Reminder, Acknowledged, Closed, Summary, Test} {
+				m := notes[what].message(t)
+				m.Opened = func(context.Context) (*Notification, error) { return notes[Opened], nil }
+				receipt, err := out.Send(t.Context(), services(p.URL)[kind], m)
+				if err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				c := receive(t, "request", p.got)
+				fmt.Fprintf(&page, "=== %s\n%s", what, strings.ReplaceAll(c.String(), p.URL, "http://peer"))
+				for _, hidden := range []string{"R0123", "genie-key", "s3cret", "T0/B0", "hooks/xyz", "workflows/xyz", "pages-of-ops", "tk_abc", "bXVzdGVyO"} {
+					if strings.Contains(receipt.Sent+receipt.Answer, hidden) {
+						t.Errorf("%s: the receipt shows %s:\n%s", what, hidden, receipt.Sent)
+					}
+				}
+			}
+			golden(t, filepath.Join("testdata", kind+".txt"), page.Bytes())
+		})
+	}
+}
+
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s: %v\ngot %s", file, err, got)
+	}
+}
+
+// Texts without end are cut to what each service takes, with a mark.
+func TestTextsAreCutToWhatTheServiceTakes(t *testing.T) {
+	long := *notifications()[Opened]
+	long.Output = strings.Repeat("ünïcode & <b> \"q\" ", 20_000)
+	long.Node, long.Check = strings.Repeat("n", 253), strings.Repeat("c", 253)
+	long.Labels = map[string]string{"team": strings.Repeat("ö<", 5000)}
+	for kind := range services("") {
+		name, _, _ := strings.Cut(kind, "-")
+		p := newPeer(t, rulesOf()[name])
+		out := New(Options{})
+		if _, err := out.Send(t.Context(), services(p.URL)[kind], long.message(t)); err != nil {
+			t.Errorf("%s: %v", kind, err)
+			continue
+		}
+		c := receive(t, "request", p.got)
+		if name != "webhook" && !strings.Contains(string(c.body), "(cut)") {
+			t.Errorf("%s: nothing says that it was cut:\n%.3000s", kind, &c)
+		}
+		out.Close()
+	}
+}
+
+// The table of answers holds for every kind: what is taken, tried again, given up.
+func TestAnswers(t *testing.T) {
+	note := notifications()[Opened]
+	for kind := range services("") {
+		name, _, _ := strings.Cut(kind, "-")
+		p := newPeer(t, nil)
+		out := New(Options{})
+		for status := 200; status < 600; status++ {
+			if !slices.Contains([]int{200, 202, 204, 302, 400, 401, 403, 404, 408, 410, 413, 422, 425, 429, 500, 502, 503, 504}, status) {
+				continue
+			}
+			p.answer = func(w http.ResponseWriter) {
+				w.Header().Set("Retry-After", "7")
+				w.WriteHeader(status)
+			}
+			_, err := out.Send(t.Context(), services(p.URL)[kind], note.message(t))
+			receive(t, "request", p.got)
+			got, busy := taken, (*BusyError)(nil)
+			switch {
+			case asFinal(err):
+				got = final
+			case asBusy(err, &busy):
+				if got = retried; busy.After != 7*time.Second {
+					t.Errorf("%s: %d: Retry-After was not kept: %v", kind, status, busy.After)
+				}
+			case err != nil:
+				t.Errorf("%s: %d: %v", kind, status, err)
+			}
+			want := judge(name, status)
+			if kind == "opsgenie" && status == 404 {
+				want = final // an alert is made: there is nothing that could be gone
+			}
+			if got != want {
+				t.Errorf("%s: %d: %v, want %v (%v)", kind, status, got, want, err)
+			}
+			if err != nil && name != "alertmanager" && !strings.Contains(err.Error(), fmt.Sprint(status)) {
+				t.Errorf("%s: %v does not say %d", kind, err, status)
+			}
+		}
+		out.Close()
+	}
+}

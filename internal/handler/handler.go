@@ -1,0 +1,218 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/guard"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// FinalError is a failure that another attempt cannot mend.
+type FinalError struct{ Err error }
+
+func (e *FinalError) Error() string { return e.Err.Error() }
+func (e *FinalError) Unwrap() error { return e.Err }
+
+// BusyError is a failure after which the other side wants to be left alone for a while;
+// zero: it does not say how long.
+type BusyError struct {
+	Err   error
+	After time.Duration
+}
+
+func (e *BusyError) Error() string { return e.Err.Error() }
+func (e *BusyError) Unwrap() error { return e.Err }
+
+// Message is one notification on its way to one handler.
+type Message struct {
+	Key     string // idempotency key: the same on every attempt
+	Payload []byte // the notification as JSON
+	Note    *Notification
+	// Opened is the notification with which the problem opened, as this handler was told;
+	// nil: there is none.
+	Opened func(context.Context) (*Notification, error)
+}
+
+// Receipt is what went over the wire, for people; secrets are hidden.
+type Receipt struct {
+	Sent   string
+	Answer string
+}
+
+// Options of an Out. Zero values are those of the process.
+type Options struct {
+	Guard *guard.Guard // of commands; nil: they outlive a kill -9
+	// ProblemLink is where a problem is shown to people, with {problem}, {node}, {check} and
+	// {namespace} in it; empty: messages have no link.
+	ProblemLink string
+	Now         func() time.Time
+	ReadFile    func(path string) ([]byte, error)
+	Getenv      func(name string) (string, bool)
+	Logger      *slog.Logger
+}
+
+// Out sends messages. It keeps connections of HTTP clients and streams open; Close closes
+// them. Safe for concurrent use.
+type Out struct {
+	opts    Options
+	mu      sync.Mutex
+	clients map[string]*http.Client // by CA
+	lines   map[lineKey]*line       // connections of streams
+}
+
+// New makes an Out.
+func New(o Options) *Out {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.ReadFile == nil {
+		o.ReadFile = readSecret
+	}
+	if o.Getenv == nil {
+		o.Getenv = os.LookupEnv
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Out{opts: o, clients: map[string]*http.Client{}, lines: map[lineKey]*line{}}
+}
+
+// Close closes the connections that were kept.
+func (o *Out) Close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, c := range o.clients {
+		c.CloseIdleConnections()
+	}
+	for key, l := range o.lines {
+		l.close()
+		delete(o.lines, key)
+	}
+}
+
+// DefaultTimeout ends an attempt whose handler says nothing else.
+const DefaultTimeout = 30 * time.Second
+
+// Send makes one attempt. spec's variables are expanded; its secrets are read here.
+func (o *Out) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Receipt, error) {
+	spec, hidden, err := spec.Reveal(o.secret)
+	if err != nil {
+		return Receipt{}, err
+	}
+	timeout := time.Duration(spec.Timeout)
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	receipt, err := o.send(ctx, spec, m, timeout)
+	hide := hider(hidden)
+	receipt.Sent, receipt.Answer = hide.Replace(receipt.Sent), hide.Replace(receipt.Answer)
+	return receipt, hideIn(err, hide)
+}
+
+func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
+	w := o.words(m.Note, spec.ShowLabels)
+	switch {
+	case spec.Command != nil:
+		return o.command(ctx, spec, m, timeout)
+	case spec.Webhook != nil:
+		return o.webhook(ctx, spec.Webhook, m)
+	case spec.PagerDuty != nil:
+		return o.post(ctx, pagerduty(spec.PagerDuty, m, w))
+	case spec.Opsgenie != nil:
+		return o.post(ctx, opsgenie(spec.Opsgenie, m, w))
+	case spec.Alertmanager != nil:
+		return o.alertmanager(ctx, spec.Alertmanager, m, w)
+	case spec.Slack != nil:
+		return o.post(ctx, slack(spec.Slack, m, w))
+	case spec.Mattermost != nil:
+		return o.post(ctx, mattermost(spec.Mattermost, m, w))
+	case spec.Teams != nil:
+		return o.post(ctx, teams(spec.Teams, m, w))
+	case spec.Ntfy != nil:
+		return o.post(ctx, ntfy(spec.Ntfy, m, w))
+	case spec.Email != nil:
+		return o.email(ctx, spec.Email, m, w)
+	case spec.TCP != nil:
+		return o.tcp(ctx, spec.TCP, m)
+	case spec.UDP != nil:
+		return o.udp(ctx, spec.UDP, m)
+	case spec.Stream != nil:
+		return o.stream(ctx, spec.Stream, m)
+	}
+	return Receipt{}, &FinalError{errors.New("the handler says no way to tell that this server knows")}
+}
+
+// maxSecret bounds a file with a secret.
+const maxSecret = 64 << 10
+
+func readSecret(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxSecret))
+}
+
+// secret reads one; what is not there now may be there later, so that is no final error.
+func (o *Out) secret(s model.Secret) (string, error) {
+	if s.FromEnv != "" {
+		value, ok := o.opts.Getenv(s.FromEnv)
+		if !ok || value == "" {
+			return "", fmt.Errorf("the server's environment has no %s: set it where the service is declared and restart the server, or keep the secret in a file (fromFile)", s.FromEnv)
+		}
+		return value, nil
+	}
+	data, err := o.opts.ReadFile(s.FromFile)
+	value := strings.TrimSpace(string(data))
+	if err == nil && value == "" {
+		err = fmt.Errorf("%s is empty", s.FromFile)
+	}
+	return value, err
+}
+
+// hider replaces secrets, as they are and as they stand in JSON.
+func hider(secrets []string) *strings.Replacer {
+	var pairs []string
+	for _, s := range secrets {
+		if len(s) < 4 { // in every other word: what is left would say nothing
+			continue
+		}
+		pairs = append(pairs, s, model.Hidden)
+		if quoted := jsonText(s); quoted != s {
+			pairs = append(pairs, quoted, model.Hidden)
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// hideIn keeps the kind of the error.
+func hideIn(err error, hide *strings.Replacer) error {
+	if err == nil {
+		return nil
+	}
+	text := hide.Replace(err.Error())
+	if text == err.Error() {
+		return err
+	}
+	var final *FinalError
+	var busy *BusyError
+	switch {
+	case errors.As(err, &final):
+		return &FinalError{errors.New(text)}
+	case errors.As(err, &busy):
+		return &BusyError{errors.New(text), busy.After}
+	}
+	return errors.New(text)
+}

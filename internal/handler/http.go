@@ -1,0 +1,197 @@
+package handler
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/handler/body"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// request is an HTTP POST as a kind makes it.
+type request struct {
+	kind   string // whose rules judge the answer
+	url    string
+	header [][2]string // besides Content-Type and Idempotency-Key
+	body   []byte
+	typ    string // of the body; empty: application/json
+	key    string // idempotency key
+	ca     string // PEM file; empty: the system's
+	// refused says why an answer that looks as if the message were taken means that it was
+	// not; nil: none does.
+	refused func(answer string) error
+	strict  bool // no answer of the kind's own rules, only those of all
+}
+
+// post sends one request and judges the answer.
+func (o *Out) post(ctx context.Context, r *request) (Receipt, error) {
+	receipt := Receipt{Sent: r.String()}
+	client, err := o.client(r.ca)
+	if err != nil {
+		return receipt, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url, bytes.NewReader(r.body))
+	if err != nil {
+		return receipt, &FinalError{fmt.Errorf("%s: %w", r.kind, withoutURL(err))}
+	}
+	req.Header.Set("Content-Type", r.contentType())
+	req.Header.Set("User-Agent", "muster")
+	if r.key != "" {
+		req.Header.Set("Idempotency-Key", r.key)
+	}
+	for _, h := range r.header {
+		req.Header.Set(h[0], h[1])
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return receipt, fmt.Errorf("%s at %s: %w", r.kind, req.URL.Host, withoutURL(err))
+	}
+	defer resp.Body.Close()
+	start, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
+	answer := strings.TrimSpace(body.Clean(string(start)))
+	receipt.Answer = strings.TrimSpace(resp.Status + "\n" + answer)
+	kind := r.kind
+	if r.strict {
+		kind = ""
+	}
+	said := fmt.Errorf("%s answered %s: %s", r.kind, resp.Status, answer)
+	switch judge(kind, resp.StatusCode) {
+	case taken:
+		if r.refused != nil {
+			return receipt, r.refused(answer)
+		}
+		return receipt, nil
+	case retried:
+		return receipt, &BusyError{said, retryAfter(resp.Header.Get("Retry-After"), o.opts.Now())}
+	}
+	return receipt, &FinalError{said}
+}
+
+func (r *request) contentType() string {
+	if r.typ == "" {
+		return "application/json"
+	}
+	return r.typ
+}
+
+// String is the request for people; secrets in it are hidden later.
+func (r *request) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "POST %s\nContent-Type: %s\n", r.url, r.contentType())
+	if r.key != "" {
+		fmt.Fprintf(&b, "Idempotency-Key: %s\n", r.key)
+	}
+	for _, h := range r.header {
+		value := h[1]
+		if scheme, _, ok := strings.Cut(value, " "); h[0] == "Authorization" && ok {
+			value = scheme + " " + model.Hidden
+		}
+		fmt.Fprintf(&b, "%s: %s\n", h[0], value)
+	}
+	b.WriteByte('\n')
+	var pretty bytes.Buffer
+	if json.Indent(&pretty, r.body, "", "  ") == nil {
+		b.Write(pretty.Bytes())
+	} else {
+		b.Write(r.body)
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+// encode is a body as JSON that people can read too.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("BUG: a body that is no JSON: " + err.Error())
+	}
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// retryAfter reads the header: seconds, or a time (RFC 9110, 10.2.3). Zero: it says nothing.
+func retryAfter(text string, now time.Time) time.Duration {
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return time.Duration(max(0, min(seconds, 86400))) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+// withoutURL is what went wrong without the address, whose path may be a secret: the
+// error is logged, and kept where everybody may read it.
+func withoutURL(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+// client is kept, so that a storm of messages does not shake hands for each; where the CA's
+// file changed, there is a new one.
+func (o *Out) client(ca string) (*http.Client, error) {
+	key := ca
+	if ca != "" {
+		info, err := os.Stat(ca)
+		if err != nil {
+			return nil, fmt.Errorf("read CA: %w", err)
+		}
+		key += "\x00" + info.ModTime().String()
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c := o.clients[key]; c != nil {
+		return c, nil
+	}
+	roots, err := pool(ca)
+	if err != nil {
+		return nil, err
+	}
+	c := &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: roots, ForceAttemptHTTP2: true,
+			MaxIdleConnsPerHost: 4, MaxIdleConns: 100, IdleConnTimeout: 30 * time.Second,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	for old, client := range o.clients { // of the same file before it changed
+		if path, _, _ := strings.Cut(old, "\x00"); path == ca {
+			client.CloseIdleConnections()
+			delete(o.clients, old)
+		}
+	}
+	o.clients[key] = c
+	return c, nil
+}
+
+// pool is what is trusted: the CAs of a file, or nil for those of the system.
+func pool(ca string) (*tls.Config, error) {
+	if ca == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(ca)
+	if err != nil {
+		return nil, fmt.Errorf("read CA: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no certificate", ca)
+	}
+	return &tls.Config{RootCAs: roots}, nil
+}

@@ -1,0 +1,63 @@
+package handler
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// NotificationVersion is raised when a field changes its meaning; new fields do not
+// raise it.
+const NotificationVersion = 1
+
+// Kinds of notifications. Every kind of handler knows what to make of each.
+const (
+	Opened       = "opened"
+	Closed       = "closed"
+	Acknowledged = "acknowledged" // somebody has taken it: By and Note
+	Reminder     = "reminder"     // it is still open
+	Summary      = "summary"      // several in one: Count, and Output with a line for each
+	Test         = "test"         // muster handler test
+)
+
+// Notification is what handlers get: on standard input, or as the body of a POST.
+type Notification struct {
+	Version  int               `json:"version"`
+	Kind     string            `json:"kind"`    // opened | closed | …
+	Problem  string            `json:"problem"` // id: the deduplication key
+	Node     string            `json:"node"`
+	Labels   map[string]string `json:"labels,omitempty"` // of the node
+	Check    string            `json:"check"`
+	Space    string            `json:"namespace"`
+	Status   string            `json:"status"`   // now
+	Worst    string            `json:"worst"`    // of this problem so far
+	Severity string            `json:"severity"` // of the worst
+	Output   string            `json:"output"`   // now
+	Opened   time.Time         `json:"opened"`
+	Closed   time.Time         `json:"closed,omitzero"`
+	Executed time.Time         `json:"executed"`          // when the check ran
+	Expired  bool              `json:"expired,omitempty"` // nothing came in time
+	By       string            `json:"by,omitempty"`      // who acknowledged, or asked for the test
+	Note     string            `json:"note,omitempty"`    // what they said
+	Count    int               `json:"count,omitempty"`   // of the problems of a summary
+	Summary  string            `json:"summary"`           // one line for people
+}
+
+// Encode writes the summary and returns the notification as JSON.
+func (n *Notification) Encode() ([]byte, error) {
+	n.Version, n.Summary = NotificationVersion, n.title()
+	data, err := json.Marshal(n)
+	if err != nil {
+		return nil, fmt.Errorf("encode notification of problem %s: %w", n.Problem, err)
+	}
+	return data, nil
+}
+
+// Decode reads what Encode wrote, in this release or another.
+func Decode(payload []byte) (*Notification, error) {
+	n := &Notification{}
+	if err := json.Unmarshal(payload, n); err != nil {
+		return nil, fmt.Errorf("read notification: %w", err)
+	}
+	return n, nil
+}

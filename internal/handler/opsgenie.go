@@ -1,0 +1,96 @@
+package handler
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/handler/body"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Limits of Opsgenie's Alert API.
+const (
+	opsgenieMessage     = 130
+	opsgenieAlias       = 512
+	opsgenieDescription = 15_000
+	opsgenieDetail      = 1000 // of ours; all details together have at most 8,000
+	opsgenieTag         = 50
+	opsgenieNote        = 25_000
+)
+
+type opsgenieAlert struct {
+	Message     string              `json:"message"`
+	Alias       string              `json:"alias"`
+	Description string              `json:"description"`
+	Responders  []map[string]string `json:"responders,omitempty"`
+	Tags        []string            `json:"tags,omitempty"`
+	Details     map[string]string   `json:"details"`
+	Entity      string              `json:"entity"`
+	Source      string              `json:"source"`
+	Priority    string              `json:"priority"`
+}
+
+type opsgenieAction struct {
+	User   string `json:"user,omitempty"`
+	Source string `json:"source"`
+	Note   string `json:"note"`
+}
+
+// opsgenie is https://docs.opsgenie.com/docs/alert-api, which Jira Service Management serves
+// too: create, acknowledge and close by alias.
+func opsgenie(g *model.Opsgenie, m *Message, w *words) *request {
+	n := m.Note
+	address := "https://api.opsgenie.com"
+	switch {
+	case g.URL != "":
+		address = strings.TrimRight(g.URL, "/")
+	case g.Region == "eu":
+		address = "https://api.eu.opsgenie.com"
+	}
+	r := &request{kind: "opsgenie", key: m.Key, header: [][2]string{{"Authorization", "GenieKey " + g.APIKey.Text}}}
+	alias := key(n.Problem, opsgenieAlias)
+	switch action := map[string]string{Closed: "close", Acknowledged: "acknowledge"}[n.Kind]; action {
+	case "":
+		r.strict = true // a 404 here says that the address is wrong
+		r.url = address + "/v2/alerts"
+		a := opsgenieAlert{
+			Message: body.Cut(w.title, opsgenieMessage), Alias: alias, Description: body.Cut(w.text(), opsgenieDescription), Source: "muster",
+			Entity: key(n.Node, 512), Priority: opsgeniePriority(n), Details: map[string]string{},
+		}
+		for _, f := range w.facts {
+			a.Details[f[0]] = body.Cut(f[1], opsgenieDetail)
+		}
+		for _, who := range g.Responders {
+			kind, name, _ := strings.Cut(who, ":")
+			by := "name"
+			if kind == "user" {
+				by = "username"
+			}
+			a.Responders = append(a.Responders, map[string]string{"type": kind, by: name})
+		}
+		for _, tag := range g.Tags {
+			a.Tags = append(a.Tags, body.Cut(tag, opsgenieTag))
+		}
+		r.body = encode(a)
+	default:
+		r.url = address + "/v2/alerts/" + url.PathEscape(alias) + "/" + action + "?identifierType=alias"
+		r.body = encode(opsgenieAction{User: key(n.By, 100), Source: "muster", Note: body.Cut(strings.TrimSpace(w.title+"\n"+n.Note), opsgenieNote)})
+	}
+	return r
+}
+
+func opsgeniePriority(n *Notification) string {
+	switch s := n.severity(); {
+	case n.Kind == Test:
+		return "P5"
+	case s >= model.Disaster:
+		return "P1"
+	case s == model.High:
+		return "P2"
+	case s == model.Average:
+		return "P3"
+	case s == model.SeverityWarning:
+		return "P4"
+	}
+	return "P5"
+}

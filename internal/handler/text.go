@@ -1,0 +1,220 @@
+package handler
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/handler/body"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// words are what a message says to people, for every kind of handler: they are written for
+// somebody who was woken. A kind only puts them into its envelope.
+type words struct {
+	title    string      // one line: how bad, what, where, what it says
+	facts    [][2]string // name and value: since when, how bad, labels that were asked for
+	output   string      // its first lines
+	commands []string    // to type
+	link     string      // to the problem; may be empty
+	tone     tone
+}
+
+// tone is how a message looks.
+type tone int
+
+const (
+	good tone = iota
+	mild
+	bad
+	unclear
+	plain
+)
+
+// color is the tone as #rrggbb.
+func (t tone) color() string {
+	return [...]string{"#2e7d32", "#f9a825", "#c62828", "#6a1b9a", "#546e7a"}[t]
+}
+
+// Bounds of a text for people: lines and bytes of output.
+const (
+	maxLines   = 10
+	maxOutput  = 1000
+	maxSummary = 200 // bytes of output in a title
+)
+
+func (o *Out) words(n *Notification, labels []string) *words {
+	w := &words{title: n.title(), link: link(o.opts.ProblemLink, n), tone: n.tone()}
+	fact := func(name, format string, args ...any) {
+		w.facts = append(w.facts, [2]string{name, body.Line(fmt.Sprintf(format, args...))})
+	}
+	fact("node", "%s", n.Node)
+	fact("check", "%s", n.Check)
+	if n.Space != model.DefaultNamespaceName {
+		fact("namespace", "%s", n.Space)
+	}
+	status := n.Status
+	if n.Expired {
+		status += ", because no result came in time"
+	}
+	fact("status", "%s", status)
+	if n.Kind == Closed {
+		fact("was", "%s, severity %s", n.Worst, n.Severity)
+		fact("open", "%s to %s, %s", clock(n.Opened), clock(n.Closed), lasted(n.Closed.Sub(n.Opened)))
+	} else {
+		fact("severity", "%s", n.Severity)
+		fact("since", "%s", clock(n.Opened))
+	}
+	if n.By != "" {
+		fact("by", "%s", strings.TrimSuffix(n.By+": "+n.Note, ": "))
+	}
+	for _, name := range labels {
+		if value, ok := n.Labels[name]; ok {
+			fact(name, "%s", value)
+		}
+	}
+	w.output = firstLines(n.Output)
+	if n.Kind != Test && n.Kind != Summary {
+		w.commands = n.commands()
+	}
+	return w
+}
+
+// commands are what to type next.
+func (n *Notification) commands() []string {
+	flag := ""
+	if n.Space != model.DefaultNamespaceName {
+		flag = " -n " + n.Space
+	}
+	return []string{"muster why " + n.Node + "/" + n.Check + flag, "muster describe event " + n.Node + "/" + n.Check + flag}
+}
+
+// title is one line: how bad, what, where, and what it says.
+func (n *Notification) title() string {
+	what := fmt.Sprintf("%s on %s: %s", n.Check, n.Node, firstLine(n.Output))
+	switch n.Kind {
+	case Closed:
+		what = "RESOLVED: " + what
+	case Acknowledged:
+		what = fmt.Sprintf("ACKNOWLEDGED by %s: %s on %s", n.By, n.Check, n.Node)
+	case Reminder:
+		what = "STILL " + n.Status + ": " + what
+	case Summary:
+		what = fmt.Sprintf("%d PROBLEMS: %s", n.Count, firstLine(n.Output))
+	case Test:
+		what = "TEST: " + firstLine(n.Output)
+	default:
+		what = n.Status + ": " + what
+	}
+	return body.Line(what)
+}
+
+func (n *Notification) tone() tone {
+	switch {
+	case n.Kind == Closed:
+		return good
+	case n.Kind == Test || n.Kind == Acknowledged:
+		return plain
+	}
+	switch n.Status {
+	case model.OK.String():
+		return good
+	case model.Warning.String():
+		return mild
+	case model.Critical.String():
+		return bad
+	}
+	return unclear
+}
+
+// text is the whole message but its title, as plain text.
+func (w *words) text() string {
+	var b strings.Builder
+	for _, f := range w.facts {
+		fmt.Fprintf(&b, "%-10s %s\n", f[0], f[1])
+	}
+	if w.output != "" {
+		b.WriteString("\n" + w.output + "\n")
+	}
+	if len(w.commands) > 0 {
+		b.WriteString("\n  " + strings.Join(w.commands, "\n  ") + "\n")
+	}
+	if w.link != "" {
+		b.WriteString("\n" + w.link + "\n")
+	}
+	return b.String()
+}
+
+// firstLines are as many of an output's as a message for people holds, without perfdata; what
+// is left out is said.
+func firstLines(output string) string {
+	lines := strings.Split(strings.TrimSpace(body.Clean(output)), "\n")
+	for i, line := range lines {
+		text, _, _ := strings.Cut(line, "|")
+		lines[i] = strings.TrimRight(text, " \t")
+	}
+	left := 0
+	if len(lines) > maxLines {
+		left, lines = len(lines)-maxLines, lines[:maxLines]
+	}
+	text := body.Cut(strings.Join(lines, "\n"), maxOutput)
+	if left > 0 {
+		text += fmt.Sprintf("\n… (%d more lines)", left)
+	}
+	return text
+}
+
+// firstLine is the text of a plug-in's output, without perfdata and further lines.
+func firstLine(s string) string {
+	if i := strings.IndexAny(s, "\n|"); i >= 0 {
+		s = s[:i]
+	}
+	if len(s) > maxSummary {
+		s = strings.ToValidUTF8(s[:maxSummary], "") + "…"
+	}
+	return strings.TrimSpace(s)
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// lasted is a duration as people say it, in its two largest units.
+func lasted(d time.Duration) string {
+	switch d = d.Round(time.Second); {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%d d %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
+
+// link fills the places of an address that the operator gave.
+func link(address string, n *Notification) string {
+	if address == "" || n.Problem == "" {
+		return ""
+	}
+	return strings.NewReplacer("{problem}", url.QueryEscape(n.Problem), "{node}", url.QueryEscape(n.Node),
+		"{check}", url.QueryEscape(n.Check), "{namespace}", url.QueryEscape(n.Space)).Replace(address)
+}
+
+// severity finds ours by its word.
+func (n *Notification) severity() model.Severity {
+	s, _ := model.ParseSeverity(n.Severity)
+	return s
+}
+
+// jsonText is a text as it stands between the quotes of JSON.
+func jsonText(s string) string {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return s
+	}
+	return string(data[1 : len(data)-1])
+}
+
+// key is an id in the at most n bytes that a service takes.
+func key(id string, n int) string { return id[:min(len(id), n)] }

@@ -1,0 +1,187 @@
+package model
+
+import (
+	"errors"
+	"maps"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// fieldText is one text of a handler's kind on its way through mapTexts.
+type fieldText struct {
+	field  string // pagerduty.routingKey
+	how    string // tag text: fixed (no variables), url (values are escaped), or empty
+	secret bool
+	value  string
+}
+
+// mapTexts returns a copy of v in which each text is what fn makes of it; maps and lists
+// are new, and v is not changed.
+func mapTexts(v reflect.Value, at fieldText, fn func(fieldText) string) reflect.Value {
+	out := reflect.New(v.Type()).Elem()
+	out.Set(v)
+	switch {
+	case v.Type() == secretType:
+		s := v.Interface().(Secret)
+		at.secret, at.value = true, s.Text
+		if s.Text != "" {
+			s.Text = fn(at)
+		}
+		return reflect.ValueOf(s)
+	case v.Kind() == reflect.String:
+		if at.value = v.String(); at.value != "" {
+			out.SetString(fn(at))
+		}
+	case v.Kind() == reflect.Pointer && !v.IsNil():
+		out.Set(reflect.New(v.Type().Elem()))
+		out.Elem().Set(mapTexts(v.Elem(), at, fn))
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			f, inner := v.Type().Field(i), at
+			inner.field, inner.how = strings.TrimPrefix(at.field+"."+jsonName(f), "."), f.Tag.Get("text")
+			out.Field(i).Set(mapTexts(v.Field(i), inner, fn))
+		}
+	case v.Kind() == reflect.Slice && !v.IsNil():
+		out.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
+		for i := range v.Len() {
+			out.Index(i).Set(mapTexts(v.Index(i), at, fn))
+		}
+	case v.Kind() == reflect.Map && !v.IsNil():
+		out.Set(reflect.MakeMapWithSize(v.Type(), v.Len()))
+		for it := v.MapRange(); it.Next(); {
+			inner := at
+			inner.field += "." + it.Key().String()
+			out.SetMapIndex(it.Key(), mapTexts(it.Value(), inner, fn))
+		}
+	}
+	return out
+}
+
+// services are the fields of a handler that name a kind with texts of its own: all but
+// command and webhook.
+func (s *HandlerSpec) mapServices(fn func(fieldText) string) *HandlerSpec {
+	out := *s
+	v := reflect.ValueOf(&out).Elem()
+	for _, name := range HandlerKinds() {
+		f := v.FieldByIndex(name.index)
+		if name.Name == "command" || name.Name == "webhook" || f.IsNil() {
+			continue
+		}
+		f.Set(mapTexts(f, fieldText{field: name.Name}, fn))
+	}
+	return &out
+}
+
+// HandlerKind is one way to tell that a handler may name.
+type HandlerKind struct {
+	Name  string // of its field
+	index []int
+}
+
+// HandlerKinds lists all of them, as they stand in HandlerSpec.
+func HandlerKinds() (list []HandlerKind) {
+	t := reflect.TypeFor[HandlerSpec]()
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Type.Kind() == reflect.Pointer {
+			list = append(list, HandlerKind{jsonName(f), f.Index})
+		}
+	}
+	return list
+}
+
+// Tells lists the kinds that the handler names; a valid one names one.
+func (s *HandlerSpec) Tells() (kinds []string) {
+	for _, k := range HandlerKinds() {
+		if !reflect.ValueOf(s).Elem().FieldByIndex(k.index).IsNil() {
+			kinds = append(kinds, k.Name)
+		}
+	}
+	return kinds
+}
+
+// Expand puts the values of a node into all texts of a handler that may hold variables.
+// The error is a *MissingError, or a *TemplateError that Validate would have found.
+func (s *HandlerSpec) Expand(values PropertyValues) (*HandlerSpec, error) {
+	var failed error
+	out := s.mapServices(func(t fieldText) string {
+		if t.how == "fixed" {
+			return t.value
+		}
+		parsed, err := ParseTemplate(t.value, false)
+		if err == nil {
+			escape := inURL
+			if t.how != "url" {
+				escape = nil
+			}
+			t.value, err = parsed.expand(values, escape)
+		}
+		failed = errors.Join(failed, err)
+		return t.value
+	})
+	command, err := ParseCommandTemplate(s.Command, nil, s.Env, "")
+	if err != nil {
+		return nil, err
+	}
+	x, err := command.Expand(values)
+	failed = errors.Join(failed, err)
+	out.Env = x.Env
+	if s.Command != nil {
+		out.Command = &Command{Shell: x.Shell, Argv: x.Argv}
+	}
+	if s.Webhook != nil {
+		if out.Webhook, err = s.Webhook.Expand(values); err != nil {
+			failed = errors.Join(failed, err)
+		}
+	}
+	return out, failed
+}
+
+// Reveal reads the secrets that stand in files or in the environment: in what it returns
+// each is a text. hidden are those texts, and others of the handler that are not to be shown.
+func (s *HandlerSpec) Reveal(read func(Secret) (string, error)) (out *HandlerSpec, hidden []string, err error) {
+	out = s.mapServices(func(t fieldText) string { return t.value }) // a copy
+	v := reflect.ValueOf(out).Elem()
+	for _, k := range HandlerKinds() {
+		f := v.FieldByIndex(k.index)
+		if f.IsNil() {
+			continue
+		}
+		if k.Name == "webhook" {
+			hook := *out.Webhook
+			out.Webhook = &hook
+			for _, value := range hook.Headers {
+				hidden = append(hidden, value)
+			}
+			if u, err := url.Parse(hook.URL); err == nil {
+				hidden = append(hidden, strings.TrimPrefix(u.RequestURI(), "/"), u.User.String())
+			}
+		}
+		if f.Elem().Kind() != reflect.Struct || f.Elem().Type() == commandType {
+			continue
+		}
+		for i := range f.Elem().NumField() {
+			field := f.Elem().Field(i)
+			if field.Type() != secretType {
+				continue
+			}
+			secret := field.Interface().(Secret)
+			if secret.IsZero() {
+				continue
+			}
+			value := secret.Text
+			if value == "" {
+				if value, err = read(secret); err != nil {
+					return nil, nil, Errorf(Invalid, "spec.%s.%s: %w", k.Name, jsonName(f.Elem().Type().Field(i)), err)
+				}
+			}
+			field.Set(reflect.ValueOf(Secret{Text: value}))
+			hidden = append(hidden, value)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(out.Env)) {
+		hidden = append(hidden, out.Env[name])
+	}
+	return out, slices.DeleteFunc(hidden, func(s string) bool { return s == "" }), nil
+}

@@ -1,0 +1,81 @@
+package react
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// Trial is what came of a test of a handler.
+type Trial struct {
+	handler.Receipt
+	Took  time.Duration
+	Final bool  // another attempt would end alike
+	Err   error // nil: the message was taken
+}
+
+// Try sends a test message to a handler now, as any other message but past the outbox. node
+// is whose properties its variables take; zero: there are none, and only their defaults count.
+func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, by string, node model.NodeID) (Trial, error) {
+	spec, ok := r.opts.Names.Handler(ref.Namespace, ref.Name)
+	if !ok {
+		return Trial{}, model.Errorf(model.NotFound, "handler %s does not exist in namespace %s", ref.Name, ref.Namespace).WithHint("muster get handlers -n %s", ref.Namespace)
+	}
+	now := r.opts.Now().UTC()
+	note := &handler.Notification{
+		Kind: handler.Test, Problem: "test-" + uuid.NewString(), Node: "no-node", Check: "test", Space: ref.Namespace,
+		Status: model.OK.String(), Worst: model.OK.String(), Severity: model.Information.String(),
+		Output: fmt.Sprintf("%s tries handler %s of namespace %s; nothing is wrong", by, ref.Name, ref.Namespace),
+		Opened: now, Executed: now, By: by,
+	}
+	values := model.PropertyValues(func(string) ([]byte, string, bool) { return nil, "", false })
+	if node != 0 {
+		if _, name, ok := r.opts.Names.NodeName(node); ok {
+			note.Node, note.Labels = name, r.opts.Names.NodeLabels(node)
+		}
+		values = r.opts.Names.NodeProperties(node)
+	}
+	payload, err := note.Encode()
+	if err != nil {
+		return Trial{}, err
+	}
+	spec, err = expand(spec, values)
+	if err != nil {
+		return Trial{}, model.Errorf(model.Invalid, "%w", err).WithHint("its variables take the properties of the node with the problem: muster handler test %s --node NODE", ref.Name)
+	}
+	began := time.Now()
+	t := Trial{}
+	t.Receipt, t.Err = r.deliver.out.Send(ctx, spec, &handler.Message{Key: note.Problem, Payload: payload, Note: note})
+	t.Took, t.Final = time.Since(began), isFinal(t.Err)
+	return t, nil
+}
+
+// Replayed is what came of a replay of dead letters.
+type Replayed struct {
+	Sent int // deliveries that are under way again
+	Over int // dead letters of problems that have ended, which were left as they are
+	More int // dead letters beyond the limit
+}
+
+// Replay puts dead letters of a handler back into the outbox, oldest first. Those of
+// problems that have ended would call people for nothing: they are left unless ended, and
+// then what tells of the end goes with them.
+func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.Revival) (Replayed, error) {
+	if room := r.deliver.most - r.deliver.waiting(ref); q.Limit > room/2 {
+		if q.Limit = room / 2; q.Limit < 1 {
+			return Replayed{}, model.Errorf(model.Limited, "handler %s has as many messages waiting as may wait", ref.Name).WithHint("muster status says why it does not take them; replay when it does")
+		}
+	}
+	done, err := r.opts.Store.Revive(ctx, ref, r.opts.Now(), q)
+	if err != nil {
+		return Replayed{}, err
+	}
+	r.deliver.revived(ref, done.Revived)
+	return Replayed{done.Revived, done.Over, done.More}, nil
+}

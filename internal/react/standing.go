@@ -1,0 +1,69 @@
+package react
+
+import (
+	"context"
+	"sync"
+
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// standingAtOnce is how many open problems go into one request.
+const standingAtOnce = 500
+
+// standing tells Alertmanagers again and again of the problems that are open: they forget
+// alerts that nobody repeats.
+func (d *deliverer) standing(ctx context.Context) {
+	for sleep(ctx, handler.AlertEvery) == nil {
+		refs, err := d.opts.Store.Standing(ctx)
+		if err != nil && ctx.Err() == nil {
+			d.opts.Logger.Warn("open problems cannot be read to tell Alertmanagers again; trying again in a minute", "err", err)
+		}
+		for _, ref := range refs {
+			if err := d.again(ctx, ref); err != nil && ctx.Err() == nil {
+				d.opts.Logger.Warn("an Alertmanager could not be told again of what is open; trying again in a minute", "handler", ref.Name, "namespace", ref.Namespace, "err", err)
+			}
+		}
+	}
+}
+
+// again tells one handler of all that is open. While it does, no closing goes to the same
+// handler: an alert that ends meanwhile would begin anew.
+func (d *deliverer) again(ctx context.Context, ref history.HandlerRef) error {
+	spec, ok := d.opts.Names.Handler(ref.Namespace, ref.Name)
+	if !ok || spec.Alertmanager == nil {
+		return nil
+	}
+	gate := d.gate(ref)
+	gate.Lock()
+	defer gate.Unlock()
+	for after := int64(0); ; {
+		list, err := d.opts.Store.StandingOf(ctx, ref, after, standingAtOnce)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		var notes []*handler.Notification
+		for _, one := range list {
+			after = one.ID
+			note, err := handler.Decode(one.Payload)
+			if err != nil {
+				return err
+			}
+			notes = append(notes, note)
+		}
+		if err := d.out.Standing(ctx, spec, notes); err != nil || len(list) < standingAtOnce {
+			return err
+		}
+	}
+}
+
+func (d *deliverer) gate(ref history.HandlerRef) *sync.RWMutex {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g := d.gates[ref]
+	if g == nil {
+		g = &sync.RWMutex{}
+		d.gates[ref] = g
+	}
+	return g
+}
