@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
 // Text writes comparisons of one base for people: the verdict first, then a row for each
@@ -62,7 +64,7 @@ func sides(list []*Comparison) string {
 	}
 	text := strings.Join(words, " · ")
 	if c := list[0].Control; c != nil {
-		text += " · control: " + c.String()
+		text += " · " + c.String() + " (control)"
 	}
 	return text
 }
@@ -122,10 +124,7 @@ func line(list []*Comparison, name string, wide bool) (row []string) {
 	what, kind := "", ""
 	for _, c := range list {
 		if r, ok := c.row(name); ok {
-			what, kind = r.What, string(r.Kind)
-			if r.Unit == per1000 {
-				what += " " + per1000
-			}
+			what, kind = r.Whole(), string(r.Kind)
 		}
 	}
 	if wide {
@@ -134,7 +133,13 @@ func line(list []*Comparison, name string, wide bool) (row []string) {
 	return append(row, what)
 }
 
-const per1000 = "per 1,000 results"
+// Whole says what the figure is, with a unit that is too long to stand beside numbers.
+func (r Row) Whole() string {
+	if r.Unit == scenario.Per1000 {
+		return r.What + " " + r.Unit
+	}
+	return r.What
+}
 
 func (c *Comparison) row(name string) (Row, bool) {
 	if i := slices.IndexFunc(c.Rows, func(r Row) bool { return r.Figure == name }); i >= 0 {
@@ -169,10 +174,13 @@ func (r Row) verdict() string {
 	return fmt.Sprintf("%d runs", least)
 }
 
-// text is the median, and how far the interval reaches.
+// Text is the median with its unit, and how far the interval reaches.
+func (s Summary) Text(unit string) string { return s.text(unit, false) }
+
+// text is the same; wide: with the interval itself, and the number of runs.
 func (s Summary) text(unit string, wide bool) string {
 	text := number(s.Center)
-	if unit != "" && unit != per1000 {
+	if unit != "" && unit != scenario.Per1000 {
 		text += " " + unit
 	}
 	switch {

@@ -1,8 +1,10 @@
 package loadcmd
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/load/compare"
+	"github.com/muster-fleet/muster/internal/load/page"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -22,6 +25,7 @@ const compareSchema = "muster.load.compare/1"
 type compareOptions struct {
 	control string
 	gate    []string
+	html    string
 	format  *format
 }
 
@@ -41,7 +45,7 @@ scenario by scenario.`,
 		Example: "  muster load compare old/ new/                    two folders, five runs in each\n" +
 			"  muster load compare old/ new/ --control old-again/\n" +
 			"  muster load compare old/ new/ --gate count,relative    what differs by the machine fails nothing\n" +
-			"  muster load compare A/run.json B/run.json",
+			"  muster load compare A/run.json B/run.json --html compare.html",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -56,6 +60,7 @@ scenario by scenario.`,
 	f := cmd.Flags()
 	f.StringVar(&o.control, "control", "", "more runs of the base: a difference that they show too is noise. Default: its own runs in two halves")
 	f.StringSliceVar(&o.gate, "gate", nil, "only figures of these kinds end with 20: count, relative, absolute. Default all; what was lost always does")
+	f.StringVar(&o.html, "html", "", "write the comparison as one HTML file too")
 	_ = cmd.RegisterFlagCompletionFunc("gate", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -91,6 +96,11 @@ func (o *compareOptions) compare(out io.Writer, args []string) error {
 	groups := compareAll(sets, control)
 	if len(groups) == 0 {
 		return model.Errorf(model.Invalid, "no scenario was played in both %s and another", sets[0].Name).WithHint("muster load table %s", strings.Join(args, " "))
+	}
+	if o.html != "" {
+		if err := writeComparison(o.html, slices.Concat(groups...)); err != nil {
+			return err
+		}
 	}
 	if err := o.show(out, groups); err != nil {
 		return err
@@ -158,6 +168,17 @@ func (o *compareOptions) show(out io.Writer, groups [][]*compare.Comparison) err
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func writeComparison(file string, list []*compare.Comparison) error {
+	var text bytes.Buffer
+	if err := page.WriteComparison(&text, list); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write the comparison: %w", err)
 	}
 	return nil
 }

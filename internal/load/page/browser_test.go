@@ -44,11 +44,32 @@ document.getElementById("f").onload = event => {
 // A real browser opens the page: nothing but the page is asked for, nothing is complained
 // of, a phone has no need to scroll sideways, and values follow the pointer.
 func TestInABrowser(t *testing.T) {
+	var said struct {
+		Closed, Open, Plots, Cursors int
+		Wide                         []string
+		Moved                        string
+		Back                         bool
+	}
+	browse(t, render(t, full()), frame, &said)
+	if said.Closed != 360 || said.Open != 360 || len(said.Wide) > 0 {
+		t.Errorf("on 360 pixels the page is %d wide, %d with all open; too wide: %q", said.Closed, said.Open, said.Wide)
+	}
+	if said.Plots > 0 {
+		t.Errorf("%d plots are narrower than 200 pixels", said.Plots)
+	}
+	if said.Moved != "0/s" || !said.Back || said.Cursors < 8 {
+		t.Errorf("under the pointer: %q in %d charts, back as before: %v", said.Moved, said.Cursors, said.Back)
+	}
+}
+
+// browse shows a page in a frame, whose script writes JSON into #said; that is read into
+// what it said. The console must be silent, and nothing else be asked for.
+func browse(t *testing.T, page, frame string, said any) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("a browser takes seconds to start")
 	}
 	chromium := testenv.Program(t, "chromium", "chromium")
-	page := render(t, full())
 	var asked struct {
 		sync.Mutex
 		list []string
@@ -98,22 +119,7 @@ func TestInABrowser(t *testing.T) {
 	}
 	_, text, _ := strings.Cut(out.String(), `<pre id="said">`)
 	text, _, found := strings.Cut(text, "</pre>")
-	var said struct {
-		Closed, Open, Plots, Cursors int
-		Wide                         []string
-		Moved                        string
-		Back                         bool
-	}
-	if err := json.Unmarshal([]byte(html.UnescapeString(text)), &said); !found || err != nil {
+	if err := json.Unmarshal([]byte(html.UnescapeString(text)), said); !found || err != nil {
 		t.Fatalf("%v: the page said %q\n%s", err, text, log.String())
-	}
-	if said.Closed != 360 || said.Open != 360 || len(said.Wide) > 0 {
-		t.Errorf("on 360 pixels the page is %d wide, %d with all open; too wide: %q", said.Closed, said.Open, said.Wide)
-	}
-	if said.Plots > 0 {
-		t.Errorf("%d plots are narrower than 200 pixels", said.Plots)
-	}
-	if said.Moved != "0/s" || !said.Back || said.Cursors < 8 {
-		t.Errorf("under the pointer: %q in %d charts, back as before: %v", said.Moved, said.Cursors, said.Back)
 	}
 }

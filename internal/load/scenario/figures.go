@@ -25,7 +25,8 @@ const (
 // Kinds are all of them.
 func Kinds() []Kind { return []Kind{Count, Relative, Absolute} }
 
-const per1000 = "per 1,000 results"
+// Per1000 is the unit of counts that are small for one result.
+const Per1000 = "per 1,000 results"
 
 // Figures are all of them, in the order in which reports show them. Memory is counted in
 // bytes, but when the collector ran decides too: hence its grain.
@@ -45,15 +46,15 @@ func Figures() []Figure {
 		{"loader-cpu", "loader CPU per result", "µs", false, "", Absolute, 0.05},
 		{"cpu-ratio", "server CPU, of the loader's", "%", false, "", Relative, 0.05},
 		{"gc-cpu", "CPU of the server's garbage collector per result", "µs", false, "", Absolute, 0.1},
-		{"allocs", "allocations of the server", per1000, false, "", Count, 0.02},
+		{"allocs", "allocations of the server", Per1000, false, "", Count, 0.02},
 		{"alloc-bytes", "allocated by the server per result", "B", false, "", Count, 0.02},
 		{"wire-bytes", "received from agents per result", "B", false, "", Count, 0.01},
 		{"journal-bytes", "written by the journal per result", "B", false, "", Count, 0.01},
 		{"disk-bytes", "written to disk per result, whole pages", "B", false, "", Count, 0.05},
-		{"fsyncs", "fsyncs of the journal", per1000, false, "", Count, 0.05},
-		{"reads", "read calls of the server", per1000, false, "", Count, 0.05},
-		{"writes", "write calls of the server", per1000, false, "", Count, 0.05},
-		{"system-calls", "system calls of the server, where they were traced", per1000, false, "", Count, 0.05},
+		{"fsyncs", "fsyncs of the journal", Per1000, false, "", Count, 0.05},
+		{"reads", "read calls of the server", Per1000, false, "", Count, 0.05},
+		{"writes", "write calls of the server", Per1000, false, "", Count, 0.05},
+		{"system-calls", "system calls of the server, where they were traced", Per1000, false, "", Count, 0.05},
 		{"agent-memory", "resident on the server per agent", "kB", false, "", Count, 0.1},
 		{"loader-memory", "resident on the loader per agent", "kB", false, "", Count, 0.1},
 		{"state-memory", "resident per event state", "B", false, "", Count, 0.1},

@@ -17,7 +17,7 @@ var units = map[string]struct {
 	of  string
 	one float64
 }{
-	"": {"count", 1}, "/s": {"count", 1}, "results/s": {"count", 1}, per1000: {"count", 1}, "%": {"share", 1},
+	"": {"count", 1}, "/s": {"count", 1}, "results/s": {"count", 1}, Per1000: {"count", 1}, "%": {"share", 1},
 	"ns": {"time", 1e-9}, "us": {"time", 1e-6}, "µs": {"time", 1e-6}, "ms": {"time", 1e-3}, "s": {"time", 1}, "m": {"time", 60}, "h": {"time", 3600},
 	"B": {"bytes", 1}, "kB": {"bytes", 1e3}, "MB": {"bytes", 1e6}, "GB": {"bytes", 1e9},
 	"KiB": {"bytes", 1 << 10}, "MiB": {"bytes", 1 << 20}, "GiB": {"bytes", 1 << 30},

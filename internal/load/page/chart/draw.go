@@ -1,18 +1,23 @@
 package chart
 
 import (
-	_ "embed" // the template
+	_ "embed" // the templates
 	"math"
 	"strconv"
 	"strings"
 )
 
-//go:embed chart.html
-var source string
+var (
+	//go:embed chart.html
+	source string
+	//go:embed forest.html
+	forest string
+)
 
-// Template is the html/template that defines "chart": a Drawing as a figure. The page
-// that takes it brings style and, for values under the pointer, script.
-func Template() string { return source }
+// Template is the html/template that defines "chart": a Drawing as a figure, and "forest":
+// a ForestRow, with "forest-axis" for its divisions. The page that takes it brings style
+// and, for values under the pointer, script.
+func Template() string { return source + forest }
 
 // Drawing is a chart with everything at its place: percentages from the left and from
 // the top.
