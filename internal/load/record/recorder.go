@@ -1,0 +1,201 @@
+package record
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/stream"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// late is how long after it ran a signal may come in and still be placed where it ran.
+const late = int64(10 * time.Second / time.Millisecond)
+
+// recorder turns batches into signals. Times are Unix milliseconds.
+type recorder struct {
+	out    *stream.Writer
+	head   stream.Head
+	nodes  map[model.NodeID]*node
+	checks map[model.ChunkID]uint32
+	gaps   [][]int64       // by check: some between two results of one node
+	states map[state]int64 // when its last result ran
+	held   []taken         // not yet written: others may come that ran before
+	sorted int64           // when they were sorted last
+	begun  bool            // something is written
+	begin  int64           // of the recording
+	last   int64           // when the last signal came in
+
+	record wire.Record
+	reader wire.BatchReader
+	signal wire.Signal
+}
+
+// node is what is known of one node.
+type node struct {
+	index   uint32 // from its first result on
+	states  int
+	streams []wire.StreamLast // up to where its numbers are known: what comes again is no new result
+}
+
+// state is a check of a node. A check is told by its definition: the journal names no other.
+type state struct {
+	node  model.NodeID
+	chunk model.ChunkID
+}
+
+type taken struct {
+	at int64
+	stream.Signal
+}
+
+func newRecorder(out *stream.Writer) *recorder {
+	return &recorder{out: out, nodes: map[model.NodeID]*node{}, checks: map[model.ChunkID]uint32{}, states: map[state]int64{}}
+}
+
+// batch takes one frame of an agent.
+func (r *recorder) batch(id model.NodeID, body []byte, received int64) error {
+	b := &r.reader
+	if err := b.Reset(body); err != nil {
+		return err
+	}
+	n := r.nodes[id]
+	if n == nil {
+		n = &node{}
+		r.nodes[id] = n
+	}
+	known := n.stream(b.StreamKey)
+	for number := b.First; b.Next(&r.signal); number++ {
+		if number > known.Last && r.signal.Kind == wire.SignalResult {
+			r.result(n, id, &r.signal, received/1e6)
+		}
+	}
+	known.Last = max(known.Last, b.Last())
+	return b.Err()
+}
+
+// mostStreams of a node are remembered, as by the server: a machine has one, and one more after
+// its spool is gone.
+const mostStreams = 8
+
+func (n *node) stream(key wire.StreamKey) *wire.StreamLast {
+	i := slices.IndexFunc(n.streams, func(s wire.StreamLast) bool { return s.StreamKey == key })
+	if i < 0 {
+		if len(n.streams) == mostStreams {
+			n.streams = slices.Delete(n.streams, 0, 1)
+		}
+		i = len(n.streams)
+		n.streams = append(n.streams, wire.StreamLast{StreamKey: key})
+	}
+	return &n.streams[i]
+}
+
+// gapsKept of each check tell its interval.
+const gapsKept = 99
+
+// result takes one result of a node.
+func (r *recorder) result(n *node, id model.NodeID, s *wire.Signal, received int64) {
+	check, found := r.checks[s.Chunk]
+	if !found {
+		check = uint32(len(r.checks))
+		r.checks[s.Chunk] = check
+		r.head.Checks = append(r.head.Checks, stream.Check{})
+		r.gaps = append(r.gaps, nil)
+	}
+	age := int64(0)
+	if s.AtMs < r.reader.NowMs {
+		age = int64(min(r.reader.NowMs-s.AtMs, 1<<40))
+	}
+	if n.states == 0 {
+		n.index = uint32(r.head.Nodes)
+		r.head.Nodes++
+	}
+	t := taken{at: received - age, Signal: stream.Signal{Node: n.index, Check: check, Output: uint32(min(len(s.Output), model.MaxOutputBytes)), Status: s.Status}}
+	if age > late {
+		t.at, t.Late = received, true
+	}
+	at := state{id, s.Chunk}
+	before, again := r.states[at]
+	t.at = max(t.at, before) // the order of one state is that of the journal, whatever delays made of the ages
+	r.states[at] = t.at
+	k := &r.head.Checks[check]
+	switch {
+	case !again:
+		k.Nodes++
+		n.states++
+		r.head.States, r.head.Most = r.head.States+1, max(r.head.Most, n.states)
+	case !t.Late && t.at > before && len(r.gaps[check]) < gapsKept:
+		r.gaps[check] = append(r.gaps[check], t.at-before)
+	}
+	k.Signals++
+	r.head.Signals++
+	if t.Late {
+		r.head.Late++
+	}
+	r.head.Longest = max(r.head.Longest, int(t.Output))
+	r.held, r.last = append(r.held, t), received
+}
+
+// settle writes what nothing can come before any more.
+func (r *recorder) settle(now int64) error {
+	if now-r.sorted < late || len(r.held) == 0 {
+		return nil
+	}
+	r.sorted = now
+	return r.write(now - late)
+}
+
+// write writes all that ran before a time.
+func (r *recorder) write(before int64) error {
+	slices.SortStableFunc(r.held, func(a, b taken) int { return cmp.Compare(a.at, b.at) })
+	n := 0
+	for ; n < len(r.held) && r.held[n].at < before; n++ {
+		t := &r.held[n]
+		if !r.begun {
+			r.begun, r.begin = true, t.at
+		}
+		if t.at-r.begin > int64(stream.MaxLength/time.Millisecond) {
+			return model.Errorf(model.Invalid, "more than 49 days, the longest that a stream can be").WithHint("--since and --until, or --for, name a part of it")
+		}
+		t.At = uint32(t.at - r.begin)
+		if err := r.out.Add(&t.Signal); err != nil {
+			return err
+		}
+	}
+	r.held = append(r.held[:0], r.held[n:]...)
+	return nil
+}
+
+// end writes the rest, and counts.
+func (r *recorder) end() (*stream.Head, error) {
+	if r.head.Signals == 0 {
+		return nil, model.Errorf(model.Invalid, "no result is recorded in that time").WithHint("leave --since and --until out for all that the journal holds, or listen to the server that runs: --for 10m")
+	}
+	last := r.last
+	for i := range r.held {
+		last = max(last, r.held[i].at)
+	}
+	if err := r.write(last + 1); err != nil {
+		return nil, err
+	}
+	h := &r.head
+	h.Began, h.Length = time.UnixMilli(r.begin).UTC().Truncate(time.Second), time.Duration(last-r.begin+1)*time.Millisecond
+	for i, gaps := range r.gaps {
+		h.Checks[i].Interval = interval(gaps)
+	}
+	return h, nil
+}
+
+// interval is the median of gaps; from a second on whole seconds, which is how people write them.
+func interval(gaps []int64) time.Duration {
+	if len(gaps) == 0 {
+		return 0
+	}
+	slices.Sort(gaps)
+	d := time.Duration(gaps[len(gaps)/2]) * time.Millisecond
+	if d >= time.Second {
+		d = d.Round(time.Second)
+	}
+	return d
+}
