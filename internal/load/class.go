@@ -20,6 +20,7 @@ type class struct {
 	linger   int64
 	perFrame int
 	checks   []playing
+	tape     *tape          // a recorded stream, which is its timetable; nil: each check has its interval
 	index    map[string]int // of checks, by the names that assignments have
 
 	// Guarded by the run's lock.
@@ -35,7 +36,7 @@ type playing struct {
 }
 
 // newClasses reads a scenario that has defaults where it said nothing.
-func newClasses(c *Config) []*class {
+func newClasses(c *Config) ([]*class, error) {
 	var list []*class
 	for i := range c.Scenario.Agents {
 		spec := &c.Scenario.Agents[i]
@@ -50,9 +51,18 @@ func newClasses(c *Config) []*class {
 				x.addr = c.ServerTLS
 			}
 		}
+		if spec.Recorded != nil {
+			var err error
+			if x.tape, err = newTape(spec.Recorded, c.Scenario.Seed^uint64(i)<<48, time.Duration(spec.Checks[0].Interval)); err != nil {
+				return nil, err
+			}
+		}
 		for j := range spec.Checks {
 			k := &spec.Checks[j]
 			says := c.Generate
+			if x.tape != nil {
+				says = x.tape
+			}
 			if says == nil {
 				says = newGenerator(c.Scenario.Seed^uint64(i)<<48, k)
 			}
@@ -67,7 +77,7 @@ func newClasses(c *Config) []*class {
 		}
 		list = append(list, x)
 	}
-	return list
+	return list, nil
 }
 
 // defaultLinger is for how long agents let a result wait for company.

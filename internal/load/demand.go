@@ -14,6 +14,7 @@ type demand struct {
 	states      int     // event states on the server
 	results     float64 // in the whole run
 	output      float64 // bytes of one result's output, mean
+	signals     int64   // of recorded streams
 }
 
 // demand is what a configuration with its defaults asks.
@@ -43,6 +44,12 @@ func demandOf(sc *scenario.Scenario) demand {
 	for _, class := range sc.Agents {
 		if class.TLS {
 			d.withTLS += (class.Count + max(1, class.Share) - 1) / max(1, class.Share)
+		}
+		if r := class.Recorded; r != nil && r.Head() != nil {
+			h := r.Head()
+			written += float64(h.Bytes) / h.Length.Seconds() * float64(class.Count) / float64(h.Nodes)
+			d.signals += int64(h.Signals)
+			continue
 		}
 		for _, check := range class.Checks {
 			states := float64(class.Count * max(1, check.Count))

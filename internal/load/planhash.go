@@ -37,6 +37,18 @@ func (r *run) planHash() (string, error) {
 		}
 		base += uint64(len(class.checks))
 	}
+	for _, c := range r.classes {
+		if c.tape == nil {
+			continue
+		}
+		for i := range c.tape.times {
+			s := &c.tape.times[i]
+			numbers(h, uint64(s.at), uint64(s.node)<<16|uint64(s.check), uint64(s.output)<<2|uint64(s.status))
+		}
+		for copy := range (c.spec.Count-1)/c.tape.nodes + 1 {
+			numbers(h, uint64(c.tape.shift(copy)))
+		}
+	}
 	for _, p := range newScore(r.cfg.Scenario.Phases, 0) {
 		numbers(h, uint64(p.from), uint64(p.to), uint64(p.virtual))
 	}

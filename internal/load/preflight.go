@@ -124,7 +124,7 @@ func preflight(c Config) error {
 
 // memory is what the simulated agents need; those that are away have a ledger.
 func (d demand) memory() int64 {
-	return int64(d.connections-d.withTLS)*plainAgent + int64(d.withTLS)*tlsAgent + int64(d.agents)*1024 + int64(d.states)*64
+	return int64(d.connections-d.withTLS)*plainAgent + int64(d.withTLS)*tlsAgent + int64(d.agents)*1024 + int64(d.states)*64 + d.signals*tapedSize
 }
 
 // serverMemory is what the server needs for them.

@@ -88,8 +88,12 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 }
 
 func newRun(cfg Config) (*run, error) {
+	classes, err := newClasses(&cfg)
+	if err != nil {
+		return nil, err
+	}
 	r := &run{cfg: cfg, epoch: time.Now(), bootID: uuid.NewString(), opening: make(chan struct{}, cfg.Parallel),
-		classes: newClasses(&cfg), chunks: map[model.ChunkID]*model.Chunk{}, renaming: map[int]bool{}, renamed: map[int]string{}, failures: map[string]uint64{}, losses: map[string]uint64{}}
+		classes: classes, chunks: map[model.ChunkID]*model.Chunk{}, renaming: map[int]bool{}, renamed: map[int]string{}, failures: map[string]uint64{}, losses: map[string]uint64{}}
 	r.frames.New = func() any { return new(frame) }
 	r.scratch.New = func() any { b := make([]byte, 0, 4096); return &b }
 	r.connect = func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Held, a *agent) (session, error) {

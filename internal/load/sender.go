@@ -17,6 +17,19 @@ type slot struct {
 	check  int16
 }
 
+// track is a part of the timetable: a lane, or a reel of a recorded stream (tape.go).
+type track interface {
+	due() int64                 // virtual time of its next result
+	take(s *sender) (what item) // hands that out, and moves on
+}
+
+// item is one result of the timetable.
+type item struct {
+	agent, check int    // the sender's; the agent's
+	seq          uint64 // see Generator
+	first        bool   // of its state
+}
+
 // lane is the slots of one interval, by offset, played again and again.
 type lane struct {
 	interval int64
@@ -28,10 +41,13 @@ type lane struct {
 // due is the virtual time of the next slot.
 func (l *lane) due() int64 { return int64(l.cycle)*l.interval + l.slots[l.next].offset }
 
-func (l *lane) step() {
+func (l *lane) take(s *sender) item {
+	at := &l.slots[l.next]
+	what := item{int(at.agent), int(at.check), s.run.sequence(s.agents[at.agent].base+uint64(at.check), l.cycle), l.cycle == 0}
 	if l.next++; l.next == len(l.slots) {
 		l.next, l.cycle = 0, l.cycle+1
 	}
+	return what
 }
 
 // sender plays the timetable of its agents: each check of each agent has its own
@@ -41,6 +57,7 @@ type sender struct {
 	agents []*agent
 	book   *book
 	lanes  []*lane // by interval
+	tracks []track // all there are: lanes first
 	linger dues
 	second int // of the timetable …
 	made   uint32
@@ -50,6 +67,9 @@ type sender struct {
 func newSender(r *run, agents []*agent, interval time.Duration) *sender {
 	s := &sender{run: r, agents: agents, book: newBook(r)}
 	for i, a := range agents {
+		if a.class.tape != nil {
+			continue
+		}
 		for c := range a.class.checks {
 			every := a.class.checks[c].interval
 			if interval > 0 {
@@ -65,6 +85,10 @@ func newSender(r *run, agents []*agent, interval time.Duration) *sender {
 		})
 	}
 	slices.SortFunc(s.lanes, func(a, b *lane) int { return cmp.Compare(a.interval, b.interval) })
+	for _, l := range s.lanes {
+		s.tracks = append(s.tracks, l)
+	}
+	s.tracks = append(s.tracks, s.reels()...)
 	return s
 }
 
@@ -86,12 +110,12 @@ func (s *sender) lane(interval int64) *lane {
 	return l
 }
 
-// earliest is the lane whose next slot is due first; nil: there is none.
-func (s *sender) earliest() (first *lane, virtual int64) {
+// earliest is the track whose next result is due first; nil: there is none.
+func (s *sender) earliest() (first track, virtual int64) {
 	virtual = never
-	for _, l := range s.lanes {
-		if at := l.due(); at < virtual {
-			first, virtual = l, at
+	for _, t := range s.tracks {
+		if at := t.due(); at < virtual {
+			first, virtual = t, at
 		}
 	}
 	return first, virtual
@@ -108,9 +132,9 @@ func (s *sender) play(ctx context.Context) {
 	defer s.count(-1) // of a run that is broken off
 	now, hint := s.run.now(), 0
 	for {
-		l, virtual := s.earliest()
+		t, virtual := s.earliest()
 		result, leave := int64(never), int64(never)
-		if l != nil {
+		if t != nil {
 			result = s.run.present().real(virtual, &hint)
 		}
 		if len(s.linger) > 0 {
@@ -148,23 +172,22 @@ func (s *sender) play(ctx context.Context) {
 			s.leave()
 			continue
 		}
-		s.result(l.slots[l.next], result, l.cycle)
-		l.step()
+		s.result(t.take(s), result)
 	}
 }
 
 const never = 1<<63 - 1
 
-// result makes the result of a slot; a machine that stands still makes none.
-func (s *sender) result(at slot, intended int64, cycle uint32) {
-	a := s.agents[at.agent]
+// result makes one; a machine that stands still makes none.
+func (s *sender) result(what item, intended int64) {
+	a := s.agents[what.agent]
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.fate.dead {
 		return
 	}
 	s.count(s.run.secondOf(intended))
-	full, began := a.add(int(at.check), intended, cycle)
+	full, began := a.add(what.check, intended, what.seq, what.first)
 	if full {
 		a.leave(intended)
 	} else if began {

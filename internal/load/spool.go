@@ -105,10 +105,10 @@ func (a *agent) pump() {
 	}
 }
 
-// add puts one result of check c into the frame that is being filled, and says
+// add puts result number seq, of check c, into the frame that is being filled, and says
 // whether that is to leave at once. A spool that is full takes none: it is counted,
 // and has no number. Caller holds the lock.
-func (a *agent) add(c int, intended int64, cycle uint32) (leaves, began bool) {
+func (a *agent) add(c int, intended int64, seq uint64, first bool) (leaves, began bool) {
 	a.runs++
 	if a.spooled >= a.run.cfg.Spool {
 		a.lost++
@@ -117,8 +117,7 @@ func (a *agent) add(c int, intended int64, cycle uint32) (leaves, began bool) {
 	}
 	f, began := a.fill(intended)
 	chunk, says, before := a.set.chunks[c], a.class.checks[c].says, len(f.signals)
-	seq := a.run.sequence(a.base+uint64(c), cycle)
-	own := says.Status(a.index, c, chunk, seq, a.status[c], cycle == 0)
+	own := says.Status(a.index, c, chunk, seq, a.status[c], first)
 	status, changed := a.fate.told(c, own, own != a.status[c])
 	a.status[c] = own
 	buf := a.run.scratch.Get().(*[]byte)

@@ -83,6 +83,9 @@ func TargetPlays(sc *scenario.Scenario) error {
 		if sc.Agents[i].Churn != (scenario.Churn{}) {
 			what = "churn"
 		}
+		if sc.Agents[i].Recorded != nil {
+			what = "recorded streams"
+		}
 	}
 	for i := range sc.Phases {
 		p := &sc.Phases[i]

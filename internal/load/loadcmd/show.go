@@ -53,7 +53,7 @@ comment.`,
 				fmt.Fprintf(cmd.OutOrStdout(), "# Waits for %s: it comes with %s.\n", c.Name, c.Waits)
 			}
 		}
-		return format.print(cmd.OutOrStdout(), s)
+		return format.print(cmd.OutOrStdout(), s.File())
 	}
 	return cmd
 }

@@ -133,6 +133,7 @@ func (r *recorder) result(n *node, id model.NodeID, s *wire.Signal, received int
 	if t.Late {
 		r.head.Late++
 	}
+	r.head.Bytes += uint64(t.Output)
 	r.head.Longest = max(r.head.Longest, int(t.Output))
 	r.held, r.last = append(r.held, t), received
 }

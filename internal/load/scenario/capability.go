@@ -31,6 +31,7 @@ func Capabilities() []Capability {
 		exists("renames", "machines renamed while results flow"),
 		exists("intent", "checks and groups made, changed and deleted while results flow"),
 		exists("stage", "one stage of a server driven alone"),
+		exists("recorded", "a recorded stream, each of its nodes played by several agents"),
 		exists("operators", "people who list, watch and apply while results flow"),
 		waits("values", "measured values", "the metrics pipeline"),
 		waits("policies", "policy runs and compliance", "the policy pipeline"),
@@ -65,7 +66,8 @@ func (s *Scenario) Requires() []string {
 		}
 	}
 	for _, c := range s.Agents {
-		need("results", len(c.Checks) > 0)
+		need("results", len(c.Checks) > 0 || c.Recorded != nil)
+		need("recorded", c.Recorded != nil)
 		need("tls", c.TLS)
 		need("shared-connections", c.Share > 1)
 		need("values", len(c.Values) > 0)

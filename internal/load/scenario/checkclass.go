@@ -21,10 +21,11 @@ func (v *checker) classes() {
 			v.flaw(at+".name", "give each class a name of its own", "there are two classes %q", c.Name)
 		}
 		seen[c.Name] = true
-		if c.Count == 0 {
-			v.absent(at+".count", "write how many agents", "missing")
-		} else {
+		switch {
+		case c.Count != 0:
 			v.whole(at+".count", c.Count, 1, maxAgents)
+		case c.Recorded == nil: // else its file could not be read, which is said
+			v.absent(at+".count", "write how many agents", "missing")
 		}
 		agents += max(0, min(c.Count, maxAgents))
 		v.shape(at, c)
@@ -85,7 +86,7 @@ func (v *checker) shape(at string, c *Class) {
 		}
 		v.shares(field+".outcome", "the rest is compliant", p.Outcome)
 	}
-	if len(c.Checks)+len(c.Values)+len(c.Policies) == 0 && c.Inventory == 0 && c.Keepalive == nil {
+	if len(c.Checks)+len(c.Values)+len(c.Policies) == 0 && c.Recorded == nil && c.Inventory == 0 && c.Keepalive == nil {
 		v.absent(at, "write checks: [{name: disk, interval: 60s}]; or keepalive: {interval: 20s} for agents that only live", "these agents send nothing")
 	}
 	if c.Churn.OfflineFor != 0 && c.Churn.Offline == "" {

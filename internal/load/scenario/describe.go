@@ -74,8 +74,14 @@ func (c *Class) describe() string {
 		fmt.Fprintf(&b, ", %d to a connection", c.Share)
 	}
 	var parts []string
+	if c.Recorded != nil && c.Recorded.head != nil {
+		parts = append(parts, c.Recorded.describe())
+	}
 	for i := range c.Checks {
 		k := &c.Checks[i]
+		if c.Recorded != nil {
+			break
+		}
 		text := fmt.Sprintf("%s every %s", k.Name, k.Interval)
 		if k.Count > 1 {
 			text = fmt.Sprintf("%d × %s", k.Count, text)

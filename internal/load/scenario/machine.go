@@ -47,10 +47,11 @@ const (
 	easyAgents = 2000 // per core: they connect within seconds, TLS and all
 
 	// Of memory, server and loader together, in bytes.
-	plainMemory = 48 << 10 // per agent
-	tlsMemory   = 128 << 10
-	stateMemory = 1 << 10 // per event state, with its place in assignments and ledger
-	baseMemory  = 512 << 20
+	plainMemory  = 48 << 10 // per agent
+	tlsMemory    = 128 << 10
+	signalMemory = 16      // per signal of a recorded stream, shared by all of its copies
+	stateMemory  = 1 << 10 // per event state, with its place in assignments and ledger
+	baseMemory   = 512 << 20
 
 	// usualMicros is about what a result takes of a core, server and loader together.
 	usualMicros = 25
@@ -65,6 +66,9 @@ func (s *Scenario) Memory() int64 {
 			each = tlsMemory
 		}
 		need += int64(c.Count) * each
+		if c.Recorded != nil && c.Recorded.head != nil {
+			need += int64(c.Recorded.head.Signals) * signalMemory
+		}
 	}
 	return need
 }

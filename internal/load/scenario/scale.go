@@ -20,6 +20,11 @@ func (s *Scenario) clone() *Scenario {
 	if err != nil {
 		panic("BUG: a scenario that cannot be written: " + err.Error())
 	}
+	for i := range s.Agents {
+		if r := s.Agents[i].Recorded; r != nil {
+			copied.Agents[i].Recorded.head = r.head // read, never written
+		}
+	}
 	return &copied
 }
 
@@ -186,10 +191,14 @@ func (s *Scenario) noticed(f *Fault) (d model.Duration) {
 
 // Label is what must be said wherever figures of the scenario are shown; empty: nothing.
 func (s *Scenario) Label() string {
+	label := s.recordedLabel()
 	if s.Scale == 0 || s.Scale == 1 {
-		return ""
+		return label
 	}
-	return fmt.Sprintf("%s %% of the agents", strconv.FormatFloat(100*s.Scale, 'g', 3, 64))
+	if label != "" {
+		label += ", "
+	}
+	return label + fmt.Sprintf("%s %% of the agents", strconv.FormatFloat(100*s.Scale, 'g', 3, 64))
 }
 
 // FullTitle is the title with the label.

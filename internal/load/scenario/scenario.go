@@ -48,6 +48,7 @@ type Class struct {
 	Share     int               `json:"share,omitempty"`     // agents that share one connection, needs shared-connections; 0 and 1: each its own
 	Inventory model.Size        `json:"inventory,omitempty"` // of each machine; needs inventories
 	Checks    []Check           `json:"checks,omitempty"`
+	Recorded  *Recorded         `json:"recorded,omitempty"`  // instead of checks: a recorded stream
 	Values    []Values          `json:"values,omitempty"`    // needs values
 	Policies  []Policy          `json:"policies,omitempty"`  // needs policies
 	Keepalive *model.Keepalive  `json:"keepalive,omitempty"` // of its nodes; default as every node's: every 20s, missed after 120s

@@ -73,7 +73,7 @@ func decodeSignal(data []byte, at uint32, s *Signal) ([]byte, error) {
 // appendHead writes the head: uvarints all.
 func appendHead(dst []byte, h *Head) []byte {
 	for _, v := range []uint64{uint64(max(0, h.Began.Unix())), uint64(h.Length.Milliseconds()), uint64(h.Nodes), uint64(h.States), uint64(h.Most),
-		uint64(h.Longest), h.Signals, h.Late, uint64(len(h.Checks))} {
+		uint64(h.Longest), h.Bytes, h.Signals, h.Late, uint64(len(h.Checks))} {
 		dst = binary.AppendUvarint(dst, v)
 	}
 	for i := range h.Checks {
@@ -95,23 +95,23 @@ func decodeHead(data []byte) (*Head, error) {
 		return v, nil
 	}
 	const millis = uint64(MaxLength / time.Millisecond)
-	var v [9]uint64
-	for i, most := range [9]uint64{1 << 40, millis, maxCount, maxCount, maxCount, model.MaxOutputBytes, 1 << 48, 1 << 48, maxCount} {
+	var v [10]uint64
+	for i, most := range [10]uint64{1 << 40, millis, maxCount, maxCount, maxCount, model.MaxOutputBytes, 1 << 62, 1 << 48, 1 << 48, maxCount} {
 		var err error
 		if v[i], err = next(most); err != nil {
 			return nil, err
 		}
 	}
 	h := &Head{Began: time.Unix(int64(v[0]), 0).UTC(), Length: time.Duration(v[1]) * time.Millisecond, Nodes: int(v[2]), States: int(v[3]), Most: int(v[4]),
-		Longest: int(v[5]), Signals: v[6], Late: v[7]}
-	if v[8] > uint64(len(data)) {
+		Longest: int(v[5]), Bytes: v[6], Signals: v[7], Late: v[8]}
+	if v[9] > uint64(len(data)) {
 		return nil, errMalformed
 	}
-	h.Checks = make([]Check, v[8])
+	h.Checks = make([]Check, v[9])
 	for i := range h.Checks {
 		interval, err := next(millis)
 		nodes, err2 := next(v[2])
-		signals, err3 := next(v[6])
+		signals, err3 := next(v[7])
 		if err := errors.Join(err, err2, err3); err != nil {
 			return nil, errMalformed
 		}

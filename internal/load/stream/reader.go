@@ -28,7 +28,10 @@ type Reader struct {
 func Open(path string) (*Reader, io.Closer, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, nil, model.Errorf(model.NotFound, "read stream: %w", err).WithHint("muster load record -o FILE makes one")
+		if inner := (*os.PathError)(nil); errors.As(err, &inner) {
+			err = inner.Err // whoever names the file names it in the message
+		}
+		return nil, nil, model.Errorf(model.NotFound, "the stream cannot be read: %w", err).WithHint("muster load record -o FILE makes one")
 	}
 	info, err := file.Stat()
 	var r *Reader

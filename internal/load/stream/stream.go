@@ -34,9 +34,10 @@ type Head struct {
 	Began   time.Time     // to the second
 	Length  time.Duration // in ms: all signals lie within it
 	Nodes   int
-	States  int // pairs of a node and a check
-	Most    int // checks of the node that has most of them
-	Longest int // output, bytes
+	States  int    // pairs of a node and a check
+	Most    int    // checks of the node that has most of them
+	Longest int    // output, bytes
+	Bytes   uint64 // of all outputs
 	Signals uint64
 	Late    uint64 // of them
 	Checks  []Check

@@ -56,6 +56,7 @@ func headOf(list []Signal) *Head {
 		h.Length = max(h.Length, time.Duration(s.At+1)*time.Millisecond)
 		h.Nodes, h.Longest = max(h.Nodes, int(s.Node)+1), max(h.Longest, int(s.Output))
 		h.Checks = append(h.Checks, make([]Check, max(0, int(s.Check)+1-len(h.Checks)))...)
+		h.Bytes += uint64(s.Output)
 		c := &h.Checks[s.Check]
 		if h.Signals++; s.Late {
 			h.Late++

@@ -1,0 +1,185 @@
+package scenario
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/stream"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Recorded is a stream that somebody recorded (muster load record), played by each of a class's
+// agents for one of the nodes in it. Count and checks of the class follow from it.
+type Recorded struct {
+	File  string `json:"file"`            // relative to the scenario's
+	Times int    `json:"times,omitempty"` // agents for each recorded node; default 1
+
+	head *stream.Head // of the file; nil: it could not be read
+}
+
+// Head is what the file says of itself.
+func (r *Recorded) Head() *stream.Head { return r.head }
+
+// RecordedCheck is what the checks of a class with a recorded stream are called: as many as the
+// node has that has most of them.
+const RecordedCheck = "check"
+
+const maxTimes = 1000
+
+// recordings reads the heads of recorded streams, beside the scenario's file, and fills in what
+// follows from them.
+func (s *Scenario) recordings(file string) (flaws model.Flaws) {
+	for i := range s.Agents {
+		c, at := &s.Agents[i], fmt.Sprintf("agents[%d]", i)
+		r := c.Recorded
+		if r == nil {
+			continue
+		}
+		v := &checker{Scenario: s}
+		v.whole(at+".recorded.times", r.Times, 0, maxTimes)
+		if len(c.Checks) > 0 {
+			v.flaw(at+".checks", "leave them out", "the checks of a recorded stream come from its file")
+			c.Checks = nil
+		}
+		v.recording(at+".recorded.file", file, r)
+		if flaws = append(flaws, v.flaws...); len(v.flaws) > 0 {
+			continue
+		}
+		r.Times = cmp.Or(r.Times, 1)
+		c.Count = cmp.Or(c.Count, min(maxAgents+1, r.head.Nodes*r.Times))
+		c.Checks = []Check{{Name: RecordedCheck, Count: r.head.Most, Interval: r.interval(),
+			Output: Output{Bytes: model.Size(min(max(r.head.Longest, minOutput), model.MaxOutputBytes))}}}
+	}
+	return flaws
+}
+
+// recording reads one head.
+func (v *checker) recording(field, file string, r *Recorded) {
+	if r.File == "" {
+		v.absent(field, "muster load record -o FILE makes one", "missing")
+		return
+	}
+	if !filepath.IsAbs(r.File) {
+		r.File = filepath.Join(filepath.Dir(file), r.File)
+	}
+	in, closer, err := stream.Open(r.File)
+	if err != nil {
+		text, hint := err.Error(), ""
+		if known := (*model.Error)(nil); errors.As(err, &known) {
+			text, hint = known.Message, known.Hint
+		}
+		v.flaw(field, hint, "%s: %s", r.File, text)
+		return
+	}
+	_ = closer.Close()
+	if r.head = &in.Head; r.head.Most > model.DefaultStatesPerNode {
+		v.flaw(field, "record a shorter time, in which fewer checks change", "a node with %d checks; a server takes %d", r.head.Most, model.DefaultStatesPerNode)
+	}
+}
+
+// Verify reads all recorded streams to their ends, and says what is damaged.
+func (s *Scenario) Verify() error {
+	for i := range s.Agents {
+		r := s.Agents[i].Recorded
+		if r == nil {
+			continue
+		}
+		in, closer, err := stream.Open(r.File)
+		if err == nil {
+			err = in.Each(func([]stream.Signal) error { return nil })
+			_ = closer.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.File, err)
+		}
+	}
+	return nil
+}
+
+// interval is that of most results, for the checks as the server knows them, and what copies of a
+// node are moved within.
+func (r *Recorded) interval() model.Duration {
+	var most uint64
+	d := time.Duration(0)
+	for i := range r.head.Checks {
+		if k := &r.head.Checks[i]; k.Interval > 0 && k.Signals > most {
+			most, d = k.Signals, k.Interval
+		}
+	}
+	return min(max(model.Duration(cmp.Or(d, r.head.Length)), minInterval), maxTime)
+}
+
+// rate is how many results a second so many of its agents send.
+func (r *Recorded) rate(agents int) float64 {
+	if r.head == nil {
+		return 0
+	}
+	return r.head.Rate() * float64(agents) / float64(r.head.Nodes)
+}
+
+// states is how many event states they make.
+func (r *Recorded) states(agents int) int {
+	if r.head == nil {
+		return 0
+	}
+	return agents * r.head.States / r.head.Nodes
+}
+
+func (r *Recorded) label() string { return fmt.Sprintf("recorded stream × %d", max(1, r.Times)) }
+
+// describe is what is in the file, in words.
+func (r *Recorded) describe() string {
+	h := r.head
+	text := fmt.Sprintf("%s: %s nodes, %d checks (at most %d of a node), %s results in %s", r.label(), grouped(h.Nodes), len(h.Checks), h.Most, grouped(int(h.Signals)),
+		model.Duration(h.Length.Round(time.Second)))
+	if shown := r.intervals(); shown != "" {
+		text += ", " + shown
+	}
+	if h.Late > 0 {
+		text += fmt.Sprintf(", %s after outages", percent(float64(h.Late)/float64(h.Signals)))
+	}
+	return text + fmt.Sprintf(", outputs of %s, up to %s, recorded from %s on", model.Size(h.Bytes/h.Signals).About(), model.Size(h.Longest).About(), h.Began.Format("2006-01-02 15:04 MST"))
+}
+
+// intervals are the shortest and the longest.
+func (r *Recorded) intervals() string {
+	var low, high time.Duration
+	for i := range r.head.Checks {
+		if d := r.head.Checks[i].Interval; d > 0 {
+			low, high = min(cmp.Or(low, d), d), max(high, d)
+		}
+	}
+	switch {
+	case low == 0:
+		return ""
+	case low == high:
+		return "every " + model.Duration(low).String()
+	}
+	return fmt.Sprintf("every %s to %s", model.Duration(low), model.Duration(high))
+}
+
+// recordedLabel says what of a scenario is recorded; empty: nothing.
+func (s *Scenario) recordedLabel() string {
+	var list []string
+	for i := range s.Agents {
+		if r := s.Agents[i].Recorded; r != nil {
+			list = append(list, r.label())
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// File is the scenario as somebody would write it: without what follows from recorded streams.
+func (s *Scenario) File() *Scenario {
+	out := s.clone()
+	for i := range out.Agents {
+		if out.Agents[i].Recorded != nil {
+			out.Agents[i].Checks = nil
+		}
+	}
+	return out
+}

@@ -1,0 +1,167 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/stream"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// tape is a recorded stream as a class plays it: decoded once, for all copies of its nodes and
+// all senders. Agent i of the class is node i%nodes of the recording, in its copy i/nodes. A
+// node's checks are the class's first ones, in the order in which it sent them first.
+type tape struct {
+	length int64 // ns of virtual time; then it begins anew
+	nodes  int
+	times  []taped // in order
+	within int64   // ns: copies are moved by a share of it
+	seed   uint64
+}
+
+// tapedSize is what a taped takes, in bytes.
+const tapedSize = 16
+
+// taped is one result.
+type taped struct {
+	at     uint32 // ms
+	node   uint32
+	output uint32 // bytes
+	check  uint16 // of the node
+	status model.Status
+}
+
+// newTape reads a class's recorded stream; its errors say what to do.
+func newTape(r *scenario.Recorded, seed uint64, interval time.Duration) (*tape, error) {
+	in, file, err := stream.Open(r.File)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.File, err)
+	}
+	defer file.Close()
+	h := &in.Head
+	if r.Head() == nil || h.Signals != r.Head().Signals || h.Nodes != r.Head().Nodes || h.Most != r.Head().Most || len(h.Checks) != len(r.Head().Checks) {
+		return nil, model.Errorf(model.Conflict, "%s: it became another recording since the scenario was read", r.File)
+	}
+	t := &tape{length: int64(h.Length), nodes: h.Nodes, times: make([]taped, 0, h.Signals), within: int64(interval), seed: seed}
+	own := make([][]uint32, h.Nodes) // checks of each node, by the order of its own
+	err = in.Each(func(list []stream.Signal) error {
+		for i := range list {
+			s := &list[i]
+			check := slices.Index(own[s.Node], s.Check)
+			if check < 0 {
+				check = len(own[s.Node])
+				own[s.Node] = append(own[s.Node], s.Check)
+			}
+			if check >= h.Most {
+				return errors.New("a node has more checks than its head says")
+			}
+			t.times = append(t.times, taped{at: s.At, node: s.Node, output: s.Output, check: uint16(check), status: s.Status})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.File, err)
+	}
+	return t, nil
+}
+
+// shift is how much later than the recording a copy runs: the first one not at all.
+func (t *tape) shift(copy int) int64 {
+	if copy == 0 {
+		return 0
+	}
+	return int64(share(mix(t.seed^0x7a9e^uint64(copy)<<20))*float64(t.within)) % t.length
+}
+
+// Status and Output say what was recorded, by the number of a result, in which its place is.
+func (t *tape) Status(_, _ int, _ *model.Chunk, seq uint64, _ model.Status, _ bool) model.Status {
+	return t.said(seq).status
+}
+
+// Output has the recorded length.
+func (t *tape) Output(dst []byte, a, c int, chunk *model.Chunk, seq uint64, status model.Status) []byte {
+	d := distinct{size: int(t.said(seq).output), seed: t.seed}
+	return d.Output(dst, a, c, chunk, seq, status)
+}
+
+func (t *tape) said(seq uint64) *taped { return &t.times[seq&(1<<48-1)%uint64(len(t.times))] }
+
+// reel plays a tape for one copy of its nodes, as far as they are one sender's. A copy that is
+// moved begins with what its shift leaves over at the end, so that each plays all of the tape.
+type reel struct {
+	tape   *tape
+	agents []int32 // by node: its place among the sender's; -1: another sender has it
+	begin  int64   // virtual time at which this round of the tape began
+	next   int
+	round  uint64
+}
+
+// newReel is nil where the sender has none of the copy's agents.
+func newReel(t *tape, copy int, agents []int32) *reel {
+	shift := t.shift(copy)
+	r := &reel{tape: t, agents: agents, begin: shift}
+	if shift > 0 {
+		r.begin -= t.length
+		r.next = sort.Search(len(t.times), func(i int) bool { return int64(t.times[i].at)*1e6 >= -r.begin })
+	}
+	if !slices.ContainsFunc(t.times, func(s taped) bool { return agents[s.node] >= 0 }) {
+		return nil
+	}
+	r.seek()
+	return r
+}
+
+// seek moves on to a result of an agent that the sender has; there is one.
+func (r *reel) seek() {
+	for {
+		if r.next == len(r.tape.times) {
+			r.next, r.begin, r.round = 0, r.begin+r.tape.length, r.round+1
+		}
+		if r.agents[r.tape.times[r.next].node] >= 0 {
+			return
+		}
+		r.next++
+	}
+}
+
+func (r *reel) due() int64 { return r.begin + int64(r.tape.times[r.next].at)*1e6 }
+
+func (r *reel) take(s *sender) item {
+	at := &r.tape.times[r.next]
+	what := item{agent: int(r.agents[at.node]), check: int(at.check), seq: s.run.deals<<48 + r.round*uint64(len(r.tape.times)) + uint64(r.next)}
+	r.next++
+	r.seek()
+	return what
+}
+
+// reels are those of a sender's agents: one for each copy of each class with a tape.
+func (s *sender) reels() (list []track) {
+	type of struct {
+		class *class
+		copy  int
+	}
+	agents := map[of][]int32{}
+	var order []of
+	for i, a := range s.agents {
+		t := a.class.tape
+		if t == nil {
+			continue
+		}
+		at := of{a.class, a.index / t.nodes}
+		if agents[at] == nil {
+			agents[at] = slices.Repeat([]int32{-1}, t.nodes)
+			order = append(order, at)
+		}
+		agents[at][a.index%t.nodes] = int32(i)
+	}
+	for _, at := range order {
+		if r := newReel(at.class.tape, at.copy, agents[at]); r != nil {
+			list = append(list, r)
+		}
+	}
+	return list
+}
