@@ -27,7 +27,7 @@
 //
 // Start reading at run.go, then sender.go, agent.go and spool.go; what goes wrong on
 // purpose is script.go, what it does to a machine life.go; what a run shows is report.go,
-// what each phase of it came to phases.go, what it should show goal.go.
+// a recorded stream is tape.go; what each phase of it came to phases.go, what it should show goal.go.
 // The ledger is ledger.go, balance.go and comparison.go; servers that lie to it are in spine's
 // tests. Which alerts a fault must bring about is hookup.go and witness.go.
 package load

@@ -2,7 +2,9 @@ package load
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -43,6 +45,9 @@ func (c Config) Joinable() error {
 	if stopping(c.Scenario) || len(failing(c.Scenario)) > 0 {
 		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: its faults of the kinds stop and fail wait for alerts that all loaders judge together", c.Scenario.Name).
 			WithHint("leave --loaders out, or take these faults out of the file")
+	}
+	if slices.ContainsFunc(c.Scenario.Agents, func(x scenario.Class) bool { return x.Recorded != nil }) {
+		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: its recorded stream is a file of this machine", c.Scenario.Name).WithHint("leave --loaders out")
 	}
 	return nil
 }

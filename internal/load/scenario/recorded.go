@@ -131,35 +131,27 @@ func (r *Recorded) states(agents int) int {
 
 func (r *Recorded) label() string { return fmt.Sprintf("recorded stream × %d", max(1, r.Times)) }
 
-// describe is what is in the file, in words.
-func (r *Recorded) describe() string {
-	h := r.head
-	text := fmt.Sprintf("%s: %s nodes, %d checks (at most %d of a node), %s results in %s", r.label(), grouped(h.Nodes), len(h.Checks), h.Most, grouped(int(h.Signals)),
-		model.Duration(h.Length.Round(time.Second)))
-	if shown := r.intervals(); shown != "" {
-		text += ", " + shown
+func (r *Recorded) describe() string { return r.label() + ": " + StreamInWords(r.head) }
+
+// StreamInWords says what is in a recorded stream.
+func StreamInWords(h *stream.Head) string {
+	text := fmt.Sprintf("%s nodes, %d checks (at most %d of a node), %s results in %s", grouped(h.Nodes), len(h.Checks), h.Most, grouped(int(h.Signals)), clock(h.Length.Round(time.Second)))
+	var low, high time.Duration
+	for i := range h.Checks {
+		if d := h.Checks[i].Interval; d > 0 {
+			low, high = min(cmp.Or(low, d), d), max(high, d)
+		}
+	}
+	switch {
+	case low == high && low > 0:
+		text += ", every " + clock(low)
+	case low > 0:
+		text += fmt.Sprintf(", every %s to %s", clock(low), clock(high))
 	}
 	if h.Late > 0 {
 		text += fmt.Sprintf(", %s after outages", percent(float64(h.Late)/float64(h.Signals)))
 	}
 	return text + fmt.Sprintf(", outputs of %s, up to %s, recorded from %s on", model.Size(h.Bytes/h.Signals).About(), model.Size(h.Longest).About(), h.Began.Format("2006-01-02 15:04 MST"))
-}
-
-// intervals are the shortest and the longest.
-func (r *Recorded) intervals() string {
-	var low, high time.Duration
-	for i := range r.head.Checks {
-		if d := r.head.Checks[i].Interval; d > 0 {
-			low, high = min(cmp.Or(low, d), d), max(high, d)
-		}
-	}
-	switch {
-	case low == 0:
-		return ""
-	case low == high:
-		return "every " + model.Duration(low).String()
-	}
-	return fmt.Sprintf("every %s to %s", model.Duration(low), model.Duration(high))
 }
 
 // recordedLabel says what of a scenario is recorded; empty: nothing.
