@@ -220,6 +220,9 @@ func TestATapeThatBecameAnother(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err := cfg.Joinable(); model.ClassOf(err) != model.Unsupported {
+			t.Error(err) // another machine has another file, or none
+		}
 		if _, err := newRun(cfg); model.ClassOf(err) != c.class {
 			t.Errorf("%v, want %s", err, c.class.Label())
 		}
