@@ -18,6 +18,7 @@ func (rep *Report) judge(c Config) {
 		rep.Valid = false
 		say("invalid: of %d loaders these fell behind: %s; allowed are %.0f ms", len(rep.Loaders), strings.Join(behind, ", "), ms(c.MaxLag))
 	}
+	rep.judgeApart()
 	rep.Verdict = append(rep.Verdict, rep.Balance.sentences()...)
 	if n := rep.Balance.Refused; n > rep.wrongSent || rep.wrongSent == 0 && n > 0 {
 		say("%d results were refused: %v", n-rep.wrongSent, rep.Refusals)

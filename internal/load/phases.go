@@ -13,14 +13,15 @@ const (
 	kindDrain = "drain"
 )
 
-// phaseName is a phase's for people; a step's has its rate.
+// phaseName is a phase's for people; that of a step, or of a rate that steps found, has
+// the rate.
 func (r *run) phaseName(p part) string {
 	phase := &r.cfg.Scenario.Phases[p.phase]
 	name := phase.Name
 	if name == "" {
 		name = phase.Kind()
 	}
-	if phase.Step > 0 {
+	if phase.Step > 0 || phase.Of != "" {
 		name += fmt.Sprintf(" ×%.4g", p.rate)
 	}
 	return name
@@ -64,11 +65,18 @@ func (w *watch) used(i int, g *gained) {
 }
 
 // counts says whether a part is among what the run's figures are of: a step that broke
-// is not, nor what was begun before that was known.
+// is not, nor what was begun before that was known, nor what is meant to break and the
+// return from it: these are judged by themselves.
 func (w *watch) counts(i int) bool {
 	p := w.run.present()[i]
 	broke, ok := w.steps[p.phase]
-	return p.measured && (!ok || i < broke)
+	return p.measured && (!ok || i < broke) && !w.run.apart(p.phase)
+}
+
+// apart says whether a phase is meant to break, or the return from such a one.
+func (r *run) apart(phase int) bool {
+	sc := r.cfg.Scenario
+	return sc.Phases[phase].Beyond() || sc.Returns(phase)
 }
 
 // stretch is what some parts came to.

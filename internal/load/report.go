@@ -96,6 +96,8 @@ type Report struct {
 	intent      error    // of the API, where it was to be changed
 	people      []string // what went wrong with what people did, in sentences
 	renames     string   // what failed of them
+	late        []string // phases that are judged by themselves in which the generator was too late …
+	notes       []string // … and what is to be known of them
 	wrongSent   uint64   // results that had to be refused …
 	wrongKept   uint64   // … and those of them that were not
 }

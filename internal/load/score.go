@@ -25,7 +25,7 @@ func forever(begin, end int64) score { return score{{from: begin, to: end, rate:
 
 // newScore lays the phases that send out behind each other.
 func newScore(phases []scenario.Phase, begin int64) (s score) {
-	at := part{from: begin}
+	at, held := part{from: begin}, 1.0
 	add := func(phase int, length time.Duration, rate float64, measured bool) {
 		if length <= 0 {
 			return
@@ -41,6 +41,12 @@ func newScore(phases []scenario.Phase, begin int64) (s score) {
 		}
 		warmup := min(p.Warmup, p.Length())
 		for _, rate := range p.Rates() {
+			if p.Step > 0 {
+				held = rate // until one breaks
+			}
+			if p.Of != "" {
+				rate *= held
+			}
 			add(i, time.Duration(warmup), rate, false)
 			add(i, time.Duration(p.Length()-warmup), rate, true)
 		}
@@ -93,6 +99,31 @@ func (s score) zero() int64 {
 		}
 	}
 	return s.end()
+}
+
+// saturated gives the parts behind an instant whose rates are of the saturation that the
+// steps of a phase find their rates: held is that of the last one that held.
+func (s score) saturated(phases []scenario.Phase, steps int, held float64, real int64) (out score) {
+	at := part{from: s[0].from}
+	at.virtual = s[0].virtual
+	found := false // further steps, which find another one
+	for _, p := range s {
+		found = found || p.phase > steps && phases[p.phase].Step > 0
+		p.virtual, p.to, p.from = at.virtual, at.from+p.to-p.from, at.from
+		if of := &phases[p.phase]; p.phase > steps && of.Of != "" && !found && p.to > real {
+			if p.from < real { // it has begun at a rate that nobody had found yet
+				before := p
+				before.to, before.measured = real, false
+				out = append(out, before)
+				at = before.after()
+				p.from, p.virtual = at.from, at.virtual
+			}
+			p.rate = of.Rate * held
+		}
+		out = append(out, p)
+		at = p.after()
+	}
+	return out
 }
 
 // cut ends the phase that an instant lies in there; what follows comes earlier.

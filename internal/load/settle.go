@@ -114,6 +114,9 @@ func (w *watch) judgePhase(p *Played, i int) {
 			p.Missed = append(p.Missed, fmt.Sprintf("%s: swings: %d seconds of %d were not as in %s after it had settled", p.Name, swung, len(own), before.Name))
 		}
 	}
+	if phase.Of != "" {
+		w.judgeFound(p, i)
+	}
 	if p.Kind == kindSoak {
 		p.Missed = append(p.Missed, drift(p.Name, own)...)
 	}

@@ -45,11 +45,16 @@ func (w *watch) step(now int64) {
 			soon += int64(cutWithin)
 		}
 		if p := s.at(soon); p >= 0 && s[p].phase == s[i].phase {
-			r.follow(s.cut(soon))
+			s = s.cut(soon)
 			if r.cfg.Others != nil {
 				r.cfg.Others.Cut(time.Duration(soon - r.begin.Load()))
 			}
 		}
+		held := s[i].rate // not even the first: judgePhase says so
+		if i > 0 && s[i-1].phase == s[i].phase {
+			held = s[i-1].rate
+		}
+		r.follow(s.saturated(r.cfg.Scenario.Phases, s[i].phase, held, soon))
 	}
 }
 

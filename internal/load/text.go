@@ -104,6 +104,9 @@ func (rep *Report) phaseLines(line func(name, format string, args ...any)) {
 		if p.Settled > 0 {
 			more = fmt.Sprintf(", settled after %.0f s", p.Settled)
 		}
+		if p.Lag.P99 >= 100 {
+			more += fmt.Sprintf(", generator lag p99 %.0f ms", p.Lag.P99)
+		}
 		if len(p.Missed) > 0 {
 			more += "; " + strings.Join(p.Missed, "; ")
 		}

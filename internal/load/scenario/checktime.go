@@ -47,11 +47,18 @@ func (v *checker) phases() {
 			}
 		}
 		only("rate", p.Rate != 0, "steady", "step", "soak")
+		only("of", p.Of != "", "steady", "soak")
 		only("by", p.By != 0, "step")
 		only("to", p.To != 0, "step")
 		only("settle", p.Settle != 0, "steady")
 		only("warmup", p.Warmup != 0, "steady", "soak")
 		v.rates(at, p)
+		if p.Of != "" && p.Step == 0 {
+			v.oneOf(at+".of", "thing that a rate may be of", p.Of, []string{Saturation})
+			if !slices.ContainsFunc(v.Phases[:i], func(p Phase) bool { return p.Step > 0 }) {
+				v.flaw(at+".of", "put a phase like {step: 15s, rate: 0.5, by: 0.25} before it", "no steps before it find the saturation")
+			}
+		}
 		if p.Settle > p.Length() || p.Settle < 0 {
 			v.flaw(at+".settle", "", "want at most the length of the phase, %s, not %s", p.Length(), p.Settle)
 		}

@@ -132,7 +132,10 @@ func (p *Phase) describe() string {
 		rates := p.Rates()
 		return fmt.Sprintf("up to %d steps of %s from %s to %s", len(rates), p.Step, percent(rates[0]), percent(rates[len(rates)-1]))
 	}
-	if p.Measured() && p.Rate != 0 && p.Rate != 1 {
+	switch {
+	case p.Of != "":
+		text += " at " + percent(p.Rate) + " of " + p.Of
+	case p.Measured() && p.Rate != 0 && p.Rate != 1:
 		text += " at " + percent(p.Rate)
 	}
 	if p.Settle > 0 {

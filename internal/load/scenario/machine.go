@@ -84,7 +84,7 @@ func (m Machine) share(s *Scenario) float64 {
 	}
 	most := 0.0
 	for i := range s.Phases {
-		if rates := s.Phases[i].Rates(); s.Phases[i].Step == 0 {
+		if rates := s.Phases[i].Rates(); s.Phases[i].Step == 0 && s.Phases[i].Of == "" {
 			most = max(most, rates[0])
 		} else {
 			most = max(most, 1) // the point of steps is to go beyond

@@ -51,13 +51,24 @@ func (p *Phase) Whole() model.Duration {
 // Measured says whether its figures count.
 func (p *Phase) Measured() bool { return p.Steady != 0 || p.Step != 0 || p.Soak != 0 }
 
+// Saturation is what a phase's rate may be of, instead of the scenario's own.
+const Saturation = "saturation"
+
+// Beyond says whether it asks for more than what held before it: it is meant to break.
+func (p *Phase) Beyond() bool { return p.Of == Saturation && p.Rate > 1 }
+
+// Returns says whether phase i has to settle after one that was meant to break.
+func (s *Scenario) Returns(i int) bool {
+	return s.Phases[i].Settle > 0 && i > 0 && s.Phases[i-1].Beyond()
+}
+
 // steps are where its rates begin, how they grow and where they end.
 func (p *Phase) steps() (rate, by, to float64) {
 	return cmp.Or(p.Rate, 1), cmp.Or(p.By, 0.1), cmp.Or(p.To, 10)
 }
 
-// Rates are those that it plays one after the other, of the scenario's own: one, or those
-// of its steps.
+// Rates are those that it plays one after the other: one, or those of its steps. They are
+// of the scenario's own, where Of does not say otherwise.
 func (p *Phase) Rates() []float64 {
 	rate, by, to := p.steps()
 	if p.Step == 0 {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -132,12 +133,19 @@ func (s *Scenario) shorten(most time.Duration) {
 		if !p.Measured() {
 			continue
 		}
-		if p.Step > 0 {
+		switch d := p.length(); {
+		case p.Step > 0 && s.isFound(i):
+			*d, p.By = min(*d, findingStep), 2*p.By
+			continue
+		case p.Step > 0:
 			p.shortenSteps(cut(p.Whole(), stepTime))
 			continue
+		case p.Of != "":
+			*d = cut(*d, max(overloadTime, p.Settle+overloadTime/2))
+		default:
+			*d = cut(*d, 5e9)
 		}
 		d := p.length()
-		*d = cut(*d, 5e9)
 		p.Settle, p.Warmup = min(p.Settle, *d), round(float64(min(p.Warmup, *d/6)))
 	}
 	move := float64(s.end()) / float64(before)
@@ -154,8 +162,19 @@ func (s *Scenario) shorten(most time.Duration) {
 	}
 }
 
-// stepTime is how long a step lasts at least.
-const stepTime = model.Duration(10 * time.Second)
+// stepTime is how long a step lasts at least; findingStep where its only use is to find the
+// saturation, and overloadTime is how long a phase at a rate of that lasts at least: queues
+// have to fill.
+const (
+	stepTime     = model.Duration(10 * time.Second)
+	findingStep  = model.Duration(5 * time.Second)
+	overloadTime = model.Duration(20 * time.Second)
+)
+
+// isFound says whether a phase after phase i has a rate of the saturation that its steps find.
+func (s *Scenario) isFound(i int) bool {
+	return slices.ContainsFunc(s.Phases[i+1:], func(p Phase) bool { return p.Of == Saturation })
+}
 
 // shortenSteps makes fewer steps, then shorter ones.
 func (p *Phase) shortenSteps(whole model.Duration) {

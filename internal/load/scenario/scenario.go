@@ -109,6 +109,7 @@ type Phase struct {
 	Drain  model.Duration `json:"drain,omitempty"`  // nothing new; at most this long until all is acknowledged
 
 	Rate   float64        `json:"rate,omitempty"`   // of the scenario's own rate; default 1. Step: the first one
+	Of     string         `json:"of,omitempty"`     // steady, soak: saturation makes rate a multiple of the last step that held in the steps before it
 	By     float64        `json:"by,omitempty"`     // step: added each time; default 0.1
 	To     float64        `json:"to,omitempty"`     // step: the last one; default 10
 	Settle model.Duration `json:"settle,omitempty"` // steady: within this long latency and queues must be as before the phase before it ("overload and return")

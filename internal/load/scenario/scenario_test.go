@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -181,7 +182,11 @@ func TestShipped(t *testing.T) {
 		if _, err := Parse(name, []byte(text)); err != nil {
 			t.Errorf("%s-quick: %v\n%s", name, err, text)
 		}
-		if most := QuickTime + 20*time.Second; q.Measured() > most {
+		most := QuickTime + 20*time.Second
+		if slices.ContainsFunc(s.Phases, func(p Phase) bool { return p.Of != "" }) {
+			most = 4 * time.Minute // if no step breaks: this machine's end has to be found
+		}
+		if q.Measured() > most {
 			t.Errorf("%s-quick measures for %s", name, q.Measured())
 		}
 		if q.Rate() > 2*easyRate*1.05 || q.Nodes("") > 2*easyAgents*1.05 {

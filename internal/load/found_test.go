@@ -1,0 +1,91 @@
+package load
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+// found is a scenario whose last phases are at rates of what its steps find.
+func foundPhases() []scenario.Phase {
+	return []scenario.Phase{
+		{Step: sec(10), By: 0.5, To: 4},
+		{Name: "stable", Steady: sec(30), Warmup: sec(15), Rate: 0.8, Of: scenario.Saturation},
+		{Name: "overload", Steady: sec(20), Rate: 1.5, Of: scenario.Saturation},
+		{Name: "return", Steady: sec(60), Rate: 0.8, Of: scenario.Saturation, Settle: sec(40)},
+	}
+}
+
+// A server that takes 130 results a second carries 120, which is ×1.5: what follows is at
+// rates of that, and the overload breaks it.
+func TestOverloadIsOfWhatStepsFound(t *testing.T) {
+	sc := towns(foundPhases()...)
+	sc.Objectives = map[string]scenario.Limit{"p99": "2s"}
+	rep := playOn(t, Config{Scenario: sc}, &ideal{perSecond: 130})
+	if !rep.OK() || len(rep.Verdict) > 0 {
+		t.Fatalf("%v, %+v", rep.Verdict, rep.Balance)
+	}
+	var names []string
+	for _, p := range rep.Phases {
+		names = append(names, p.Name)
+	}
+	if got := strings.Join(names, ", "); got != "step ×1, step ×1.5, step ×2, stable ×1.2, overload ×2.25, return ×1.2, drain" {
+		t.Fatalf("phases %s", got)
+	}
+	stable, over, back := rep.Phases[3], rep.Phases[4], rep.Phases[5]
+	if stable.Offered < 92 || stable.Offered > 100 || over.Offered < 172 || over.Offered > 188 || over.Acknowledged > 1.01*over.Offered {
+		t.Errorf("stable %+v\noverload %+v", stable, over)
+	}
+	if over.Latency.P99 < 5000 || stable.Latency.P99 > 2000 || back.Settled < 5 || back.Settled > 40 {
+		t.Errorf("p99 %.0f ms, then %.0f; settled after %.0f s", stable.Latency.P99, over.Latency.P99, back.Settled)
+	}
+	// The run's figures are of what should hold: overload and return are judged by themselves.
+	if rep.Latency.P99 > 2000 || rep.Rate > 125 {
+		t.Errorf("p99 %.0f ms at %.0f/s", rep.Latency.P99, rep.Rate)
+	}
+}
+
+// What the phases that follow are worth is said where steps found nothing.
+func TestNothingWasFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		perSecond int
+		ok        bool
+		want      string
+	}{
+		"no step broke":            {1000, true, "overload ×6: this was no overload: of the steps before it none broke"},
+		"not even the first holds": {60, false, "stable ×0.8: nobody knows what it is a rate of: not even the first step held"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sc := towns(foundPhases()...)
+			sc.Objectives = map[string]scenario.Limit{"p99": "2s"}
+			rep := playOn(t, Config{Scenario: sc}, &ideal{perSecond: c.perSecond})
+			if said := strings.Join(rep.Verdict, "\n"); rep.OK() != c.ok || !strings.Contains(said, c.want) {
+				t.Errorf("%t: %s", rep.OK(), said)
+			}
+		})
+	}
+}
+
+// A rate that is found while a phase at it plays already holds from then on; what was
+// played before is not measured, and steps that find another one decide for themselves.
+func TestRatesAreSetWhereTheyAreFound(t *testing.T) {
+	phases := []scenario.Phase{{Step: sec(10), By: 0.5, To: 2}, {Steady: sec(10), Rate: 0.5, Of: scenario.Saturation}, {Steady: sec(10)},
+		{Step: sec(10), By: 1, To: 2}, {Steady: sec(10), Rate: 3, Of: scenario.Saturation}}
+	s := newScore(phases, int64(sec(5)))
+	if s[3].rate != 1 || s[7].rate != 6 {
+		t.Fatalf("as planned: %+v", s)
+	}
+	f := s.saturated(phases, 0, 1.5, int64(sec(37)))
+	if len(f) != len(s)+1 || f[3].rate != 1 || f[3].measured || f[3].to != int64(sec(37)) || f[4].rate != 0.75 || !f[4].measured || f[5].rate != 1 || f[8].rate != 6 {
+		t.Errorf("found late: %+v", f)
+	}
+	for i := 1; i < len(f); i++ {
+		if f[i].from != f[i-1].to || f[i].virtual != f[i-1].after().virtual {
+			t.Errorf("a hole before part %d: %+v", i, f)
+		}
+	}
+	if f.end() != s.end() {
+		t.Errorf("it ends at %d, not %d", f.end(), s.end())
+	}
+}
