@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -63,7 +64,9 @@ type Row struct {
 	P       float64       `json:"p,omitempty"`     // how often chance alone would show as much, if both sides were alike
 	Noise   float64       `json:"noise,omitempty"` // by how much the base differs from itself, as Change, without a sign
 	Verdict Verdict       `json:"verdict"`
-	Why     string        `json:"why,omitempty"` // of a verdict that the test did not give
+	Why     string        `json:"why,omitempty"`   // of a verdict that the test did not give
+	Limit   float64       `json:"limit,omitempty"` // of the objective, where the runs had one
+	Missed  [2]int        `json:"missed,omitzero"` // by so many runs of the base, and of the other
 }
 
 // Summary is one figure of one side.
@@ -92,7 +95,9 @@ func Compare(base, other Set, control *Set) *Comparison {
 	x, y, one, two := measure(a), measure(b), measure(first), measure(second)
 	for _, f := range scenario.Figures() {
 		if n := f.Name; len(x[n]) > 0 && len(y[n]) > 0 {
-			c.Rows = append(c.Rows, judge(f, x[n], y[n], one[n], two[n]))
+			r := judge(f, x[n], y[n], one[n], two[n])
+			r.objective(a, b)
+			c.Rows = append(c.Rows, r)
 		}
 	}
 	c.Differences = append(c.Differences, missing(base.Name, x, y)...)
@@ -100,6 +105,23 @@ func Compare(base, other Set, control *Set) *Comparison {
 	order(c.Rows)
 	c.Verdict = c.sentences()
 	return c
+}
+
+// objective tells what was asked of the figure, and who missed it.
+func (r *Row) objective(sides ...[]*load.Report) {
+	for i, runs := range sides {
+		for _, run := range runs {
+			for _, g := range run.Goals {
+				if g.Name != r.Figure {
+					continue
+				}
+				r.Limit = cmp.Or(r.Limit, g.Want)
+				if !g.Met {
+					r.Missed[i]++
+				}
+			}
+		}
+	}
 }
 
 // Regressed are the rows that are worse, of these kinds; of none named: of all. What the

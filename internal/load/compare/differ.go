@@ -119,6 +119,9 @@ func system(r *load.Report) string {
 	if r.Targeted != nil {
 		return strings.TrimSpace(r.Targeted.Name + " " + r.Targeted.Version)
 	}
+	if r.Stage != "" {
+		return "stage:" + r.Stage
+	}
 	return "muster"
 }
 

@@ -156,7 +156,7 @@ func ledgers(base, other []*load.Report) (list []Row) {
 		}
 		most := func(values []float64) Summary { // one counts, not the middle
 			s := summary(values)
-			s.Center = s.Values[s.N-1]
+			s.Low, s.Center, s.High, s.Confidence = s.Values[0], s.Values[s.N-1], s.Values[s.N-1], 0
 			return s
 		}
 		row := Row{Figure: f.name, What: f.what, Better: "less", Kind: scenario.Count, Base: most(x), Other: most(y), Verdict: Same}

@@ -88,7 +88,7 @@ func cells(list []*Comparison, wide bool) [][]string {
 		}
 	}
 	if wide {
-		head = append(head, "KIND")
+		head = append(head, "KIND", "ASKED")
 	}
 	table := [][]string{append(head, "WHAT IT IS")}
 	for _, name := range ordered(list) {
@@ -121,16 +121,33 @@ func line(list []*Comparison, name string, wide bool) (row []string) {
 			row = append(row, or(r.P > 0, strconv.FormatFloat(r.P, 'f', 3, 64)), or(r.Noise > 0, strconv.FormatFloat(100*r.Noise, 'f', 1, 64)+" %"))
 		}
 	}
-	what, kind := "", ""
+	what, kind, asked := "", "", "–"
 	for _, c := range list {
 		if r, ok := c.row(name); ok {
 			what, kind = r.Whole(), string(r.Kind)
+			asked = or(r.Limit > 0, r.Asked())
 		}
 	}
 	if wide {
-		row = append(row, kind)
+		row = append(row, kind, asked)
 	}
 	return append(row, what)
+}
+
+// Asked is the objective, and who missed it; empty: there is none.
+func (r Row) Asked() string {
+	if r.Limit == 0 {
+		return ""
+	}
+	bound := "at most "
+	if r.Better == "more" {
+		bound = "at least "
+	}
+	text := bound + (Summary{Center: r.Limit}).text(r.Unit, false)
+	if r.Missed != [2]int{} {
+		text += fmt.Sprintf(", missed %d/%d and %d/%d", r.Missed[0], r.Base.N, r.Missed[1], r.Other.N)
+	}
+	return text
 }
 
 // Whole says what the figure is, with a unit that is too long to stand beside numbers.

@@ -123,6 +123,9 @@ func newFigureRow(f chart.Forest, c *compare.Comparison, r compare.Row, state, s
 	if r.Verdict == compare.Untold {
 		out.Note = "" // the heading says it
 	}
+	if asked := r.Asked(); asked != "" {
+		out.Note = strings.TrimPrefix(out.Note+"; asked: "+asked, "; ")
+	}
 	if middle := r.Base.Center; middle != 0 && r.Base.N > 0 {
 		summary := fmt.Sprintf("%s: %s %s (%s to %s), %s %s (%s to %s)", r.Figure, c.Base.Name, out.Base, figures(r.Base.Low), figures(r.Base.High),
 			c.Other.Name, out.Other, figures(r.Other.Low), figures(r.Other.High))
