@@ -23,7 +23,10 @@ func (w *watch) judgeFound(p *Played, i int) {
 	case !ok && phase.Beyond():
 		note("this was no overload: of the steps before it none broke")
 	case ok && (broke == 0 || s[broke-1].phase != s[broke].phase):
-		p.Missed = append(p.Missed, fmt.Sprintf("%s: nobody knows what it is a rate of: not even the first step held", p.Name))
+		if r.cfg.Scenario.Phases[s[i].phase-1].Of != "" {
+			break // said of the one before
+		}
+		p.Missed = append(p.Missed, fmt.Sprintf("%s: nobody knows what it and what follows are rates of: not even the first step held", p.Name))
 	case phase.Beyond() && len(w.broken(i)) == 0:
 		note("this was no overload: it was carried like the steps that held")
 	}

@@ -54,7 +54,7 @@ func TestNothingWasFound(t *testing.T) {
 		want      string
 	}{
 		"no step broke":            {1000, true, "overload ×6: this was no overload: of the steps before it none broke"},
-		"not even the first holds": {60, false, "stable ×0.8: nobody knows what it is a rate of: not even the first step held"},
+		"not even the first holds": {60, false, "stable ×0.8: nobody knows what it and what follows are rates of: not even the first step held"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sc := towns(foundPhases()...)

@@ -268,7 +268,7 @@ func (r *targetRun) settle(ctx context.Context) error {
 		if b.OK() || time.Now().After(end) {
 			return nil
 		}
-		if err := wait(ctx, time.Second); err != nil {
+		if err := wait(ctx, min(time.Second, r.cfg.Drain/4)); err != nil {
 			return err
 		}
 	}

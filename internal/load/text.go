@@ -108,7 +108,7 @@ func (rep *Report) phaseLines(line func(name, format string, args ...any)) {
 			more += fmt.Sprintf(", generator lag p99 %.0f ms", p.Lag.P99)
 		}
 		if len(p.Missed) > 0 {
-			more += "; " + strings.Join(p.Missed, "; ")
+			more += "; " + strings.ReplaceAll(strings.Join(p.Missed, "; "), p.Name+": ", "")
 		}
 		line("phase", "%s: %.0f of %.0f results/s acknowledged, p50 %.1f  p99 %.1f ms%s", p.Name, p.Acknowledged, p.Offered, p.Latency.P50, p.Latency.P99, more)
 	}

@@ -29,6 +29,7 @@ type Options struct {
 	Answered func(load.Observed)
 
 	shared wsconn.Options
+	retry  time.Duration // the first pause before a connection is opened again; default retryFirst
 }
 
 func (o Options) withDefaults() *Options {
@@ -37,6 +38,9 @@ func (o Options) withDefaults() *Options {
 	}
 	if o.Warning == 0 {
 		o.Warning = 120 * time.Second
+	}
+	if o.retry == 0 {
+		o.retry = retryFirst
 	}
 	if o.Answer == nil {
 		o.Answer = func(*Agent, string, Entry) (uint32, string) { return 0, "" }
@@ -73,7 +77,7 @@ func (a *Agent) Name() string { return a.entity.name }
 // Run connects and answers until ctx ends. What ends a connection before is kept, and the
 // next backend tried, after a pause that grows as agents' pauses do.
 func (a *Agent) Run(ctx context.Context) {
-	pause := retryFirst
+	pause := a.o.retry
 	for try := a.first; ctx.Err() == nil; try++ {
 		registered, err := a.connect(ctx, a.o.Backends[try%len(a.o.Backends)])
 		if ctx.Err() != nil {
@@ -83,7 +87,7 @@ func (a *Agent) Run(ctx context.Context) {
 		a.trouble = err
 		a.mu.Unlock()
 		if registered {
-			pause = retryFirst
+			pause = a.o.retry
 		}
 		select {
 		case <-ctx.Done():

@@ -44,7 +44,7 @@ func TestAgent(t *testing.T) {
 			t.Parallel()
 			b := newFake(t, speaksJSON)
 			answered := make(chan time.Duration, 10)
-			a := start(t, Options{Backends: []string{b.url()}, User: "agent", Password: "secret", Namespace: "default", Keepalive: time.Second,
+			a := start(t, Options{Backends: []string{b.url()}, User: "agent", Password: "secret", Namespace: "default", Keepalive: 50 * time.Millisecond, retry: 20 * time.Millisecond,
 				Answer:   func(_ *Agent, check string, e Entry) (uint32, string) { return (e.Sent - 1) / 2, check + " says so" },
 				Answered: func(o load.Observed) { answered <- o.Left.Sub(o.Intended) }}, "web-00000")
 			b.eventually("registered, and two keepalives", func() bool { return b.alive["web-00000"] >= 2 })

@@ -26,10 +26,10 @@ type fake struct {
 
 	mu       sync.Mutex
 	sessions map[string]*fakeSession
-	kept     map[string]*fakeEvent // by entity/check
-	alive    map[string]int        // keepalives, by entity
-	checks   map[string]fakeCheck
-	lose     func(e *fakeEvent) bool // nil: nothing is lost
+	kept     map[string]*fakeEvent    // by entity/check
+	alive    map[string]int           // keepalives, by entity
+	checks   map[string]chan struct{} // by name: closed when it is deleted
+	lose     func(e *fakeEvent) bool  // nil: nothing is lost
 }
 
 type fakeSession struct {
@@ -81,7 +81,7 @@ func newFake(t *testing.T, speaksJSON bool) *fake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &fake{t: t, json: speaksJSON, agents: l, sessions: map[string]*fakeSession{}, kept: map[string]*fakeEvent{}, alive: map[string]int{}, checks: map[string]fakeCheck{}}
+	b := &fake{t: t, json: speaksJSON, agents: l, sessions: map[string]*fakeSession{}, kept: map[string]*fakeEvent{}, alive: map[string]int{}, checks: map[string]chan struct{}{}}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {

@@ -39,13 +39,15 @@ func (b *fake) api() *httptest.Server {
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.checks[c.Metadata.Name] = c
-		all.Go(func() { b.schedule(c, done) })
+		b.checks[c.Metadata.Name] = make(chan struct{})
+		over := b.checks[c.Metadata.Name]
+		all.Go(func() { b.schedule(c, over, done) })
 		w.WriteHeader(http.StatusCreated)
 	})
 	mux.HandleFunc("DELETE /api/core/v2/namespaces/default/checks/{name}", func(w http.ResponseWriter, r *http.Request) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
+		close(b.checks[r.PathValue("name")])
 		delete(b.checks, r.PathValue("name"))
 		w.WriteHeader(http.StatusNoContent)
 	})
@@ -77,25 +79,30 @@ func (b *fake) api() *httptest.Server {
 	return server
 }
 
-func (b *fake) schedule(c fakeCheck, done chan struct{}) {
-	tick := time.NewTicker(time.Duration(c.Interval) * time.Second)
+// second is how long the fake's seconds last: Sensu's shortest interval is one of them. Its
+// clock is behind and counts what it asked for, so that no tick that comes late leaves one out.
+const second = 100 * time.Millisecond
+
+func (b *fake) schedule(c fakeCheck, over, done chan struct{}) {
+	tick := time.NewTicker(time.Duration(c.Interval) * second)
 	defer tick.Stop()
-	for {
+	for issued := time.Now().Add(-time.Minute).Unix(); ; issued += int64(c.Interval) {
 		select {
+		case <-over:
+			return
 		case <-done:
 			return
-		case now := <-tick.C:
+		case <-tick.C:
 			b.mu.Lock()
-			_, there := b.checks[c.Metadata.Name]
 			var list []*fakeSession
 			for _, s := range b.sessions {
-				if there && hasSubscription(s, c) {
+				if hasSubscription(s, c) {
 					list = append(list, s)
 				}
 			}
 			b.mu.Unlock()
 			for _, s := range list {
-				b.send(s, typeCheckRequest, b.request(c, now.Unix()))
+				b.send(s, typeCheckRequest, b.request(c, issued))
 			}
 		}
 	}
@@ -107,8 +114,8 @@ func small(changes float64) *scenario.Scenario {
 			{Name: "web", Count: 6, Checks: []scenario.Check{{Name: "http", Count: 2, Interval: model.Duration(time.Second), Changes: changes}}},
 			{Name: "db", Count: 2, Checks: []scenario.Check{{Name: "mysql", Interval: model.Duration(time.Second), Output: scenario.Output{Like: "mysql"}}}},
 		},
-		Phases: []scenario.Phase{{Ramp: model.Duration(100 * time.Millisecond)}, {Steady: model.Duration(3 * time.Second), Warmup: model.Duration(500 * time.Millisecond)},
-			{Drain: model.Duration(2 * time.Second)}},
+		Phases: []scenario.Phase{{Ramp: model.Duration(100 * time.Millisecond)}, {Steady: model.Duration(1300 * time.Millisecond), Warmup: model.Duration(200 * time.Millisecond)},
+			{Drain: model.Duration(500 * time.Millisecond)}},
 	}
 	sc.Defaults()
 	return sc
