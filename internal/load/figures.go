@@ -42,6 +42,9 @@ func (rep *Report) finish(c Config, t *tally, g *gained) {
 	rep.Latency, rep.BeyondLinger, rep.Lag, rep.Curve = latency(t.whole), latency(t.beyond), latency(t.lag), curve(t.whole)
 	rep.Batch = Spread{t.batches.Mean(), t.batches.ValueAtQuantile(50), t.batches.ValueAtQuantile(99), t.batches.Max()}
 	rep.Metrics = g.shown()
+	if c.Others == nil { // nobody counts what the sessions of other loaders carry
+		rep.Network = network(g)
+	}
 	rep.usage(g)
 }
 
@@ -114,6 +117,8 @@ type Disk struct {
 	Snapshots int64   `json:"snapshotBytes"`  // … and the snapshots asked for; the rest is SQLite and the rounding up to pages
 	PerResult float64 `json:"bytesPerResult"` // written
 	PerDay    float64 `json:"bytesPerDay"`    // written, at this rate
+	PerSecond float64 `json:"bytesPerSecond"` // written
+	Syncs     float64 `json:"syncsPerSecond"` // of all files: the journal's, two for each snapshot (file and folder), one for each transaction of history
 }
 
 func (rep *Report) disk(g *gained) *Disk {
@@ -124,6 +129,23 @@ func (rep *Report) disk(g *gained) *Disk {
 	if rep.Results > 0 {
 		d.PerResult = float64(d.Written) / float64(rep.Results)
 	}
-	d.PerDay = float64(d.Written) / g.length.Seconds() * (24 * time.Hour).Seconds()
+	seconds, m := g.length.Seconds(), rep.Metrics
+	d.PerSecond = float64(d.Written) / seconds
+	d.PerDay = d.PerSecond * (24 * time.Hour).Seconds()
+	d.Syncs = (m["muster_journal_syncs_total"] + 2*m["muster_snapshot_saved_total"] + m["muster_react_record_seconds_count"]) / seconds
 	return d
+}
+
+// Network is what went between the server and its agents in the measured span, as bytes of
+// TCP, with TLS, WebSocket and all; the headers of TCP and IP are not in it.
+type Network struct {
+	In  float64 `json:"inBytesPerSecond"` // to the server
+	Out float64 `json:"outBytesPerSecond"`
+}
+
+func network(g *gained) *Network {
+	if g.length <= 0 || g.sent == 0 {
+		return nil
+	}
+	return &Network{In: float64(g.sent) / g.length.Seconds(), Out: float64(g.received) / g.length.Seconds()}
 }

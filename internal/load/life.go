@@ -32,14 +32,26 @@ type forced struct {
 // cable is the connection of one agent. Where the network is gone, what is written is lost.
 type cable struct {
 	*net.TCPConn
-	lost atomic.Bool
+	lost    atomic.Bool
+	traffic *traffic
 }
+
+// traffic is what all cables carried, in bytes of TCP: TLS is in it.
+type traffic struct{ sent, received atomic.Int64 }
 
 func (l *cable) Write(p []byte) (int, error) {
 	if l.lost.Load() {
 		return len(p), nil
 	}
-	return l.TCPConn.Write(p)
+	n, err := l.TCPConn.Write(p)
+	l.traffic.sent.Add(int64(n))
+	return n, err
+}
+
+func (l *cable) Read(p []byte) (int, error) {
+	n, err := l.TCPConn.Read(p)
+	l.traffic.received.Add(int64(n))
+	return n, err
 }
 
 // cableOf is the context's key of the agent whose connection is opened.
@@ -52,7 +64,7 @@ func strung(ctx context.Context, c net.Conn) net.Conn {
 	if !isTCP || a == nil {
 		return c
 	}
-	l := &cable{TCPConn: tcp}
+	l := &cable{TCPConn: tcp, traffic: &a.run.traffic}
 	a.mu.Lock()
 	a.fate.line = l
 	l.lost.Store(a.fate.back != nil)

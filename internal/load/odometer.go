@@ -51,6 +51,7 @@ type usage struct {
 	server, loader process       // the server's sums are of all its lives
 	busy           time.Duration // of all cores, by everybody
 	metrics        map[string]float64
+	sent, received int64 // bytes of TCP, by the agents of this process
 }
 
 // use looks at both; server says which process it is now, nil: nobody knows.

@@ -65,6 +65,8 @@ type Report struct {
 	Disk  *Disk   `json:"disk,omitempty"`  // what the server wrote
 	Pages []Paged `json:"pages,omitempty"`
 
+	Network *Network `json:"network,omitempty"` // of the server with its agents
+
 	Inside      *Inside      `json:"inside,omitempty"` // what was read from within the server
 	SystemCalls []SystemCall `json:"systemCalls,omitempty"`
 

@@ -16,6 +16,7 @@ type gained struct {
 	anew           bool // its counters began at nothing in between
 	reads, writes  int64
 	written        int64
+	sent, received int64              // bytes of TCP, by the agents
 	metrics        map[string]float64 // what counters gained, and where gauges stood last
 
 	others, elsewhere time.Duration // CPU of other loaders, and of those on other machines
@@ -46,6 +47,8 @@ func (g *gained) add(first, last usage) {
 	g.length += last.at - first.at
 	g.loader += last.loader.cpu - first.loader.cpu
 	g.busy += last.busy - first.busy
+	g.sent += last.sent - first.sent
+	g.received += last.received - first.received
 	g.same = g.same && last.server.same(first.server) && last.server.same(g.first.server)
 	if last.server.since(first.server) {
 		g.server += last.server.cpu - first.server.cpu

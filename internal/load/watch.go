@@ -91,4 +91,8 @@ func (r *run) totals() (sent, acked uint64) {
 	return sent, acked
 }
 
-func (r *run) usage() usage { return r.server.use(time.Duration(r.now()), r.cfg.ServerPID) }
+func (r *run) usage() usage {
+	u := r.server.use(time.Duration(r.now()), r.cfg.ServerPID)
+	u.sent, u.received = r.traffic.sent.Load(), r.traffic.received.Load()
+	return u
+}

@@ -31,7 +31,7 @@ func (s *Shape) YAML() ([]byte, error) {
 		}
 		fmt.Fprintf(&b, "  - %s: %s\n", p.Kind(), p.Length())
 	}
-	b.WriteString("objectives: # what you need of it: a run that misses one fails\n")
+	b.WriteString("objectives: # what you need of it: muster load size stops where one is missed\n")
 	for name, limit := range s.Scenario.Objectives {
 		fmt.Fprintf(&b, "  %s: %s\n", name, limit)
 	}

@@ -21,7 +21,7 @@ func TestScaledStaysRight(t *testing.T) {
 		right++
 		s.Defaults()
 		m := Machine{Cores: rapid.IntRange(1, 8).Draw(t, "cores"), Memory: 8 << 30, Files: 20_000}
-		for what, form := range map[string]*Scenario{"filled in": s, "scaled": s.Scaled(rapid.Float64Range(0.001, 3).Draw(t, "factor")), "quick": s.Quick(m)} {
+		for what, form := range map[string]*Scenario{"filled in": s, "scaled": s.Scaled(rapid.Float64Range(0.001, 3).Draw(t, "factor")), "quick": s.Quick(m), "sized": s.Sized(2, 10*time.Second)} {
 			if flaws := form.check(); len(flaws) > 0 {
 				t.Fatalf("%s: %v\n%s\nof\n%s", what, flaws, form.Describe(), s.Describe())
 			}

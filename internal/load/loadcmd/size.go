@@ -1,0 +1,171 @@
+package loadcmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/load/folder"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/sizing"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// sizer are the flags of size.
+type sizer struct {
+	options
+	file    string
+	factors []float64
+	seconds int
+}
+
+func sizeCommand() *cobra.Command {
+	s := &sizer{}
+	cmd := &cobra.Command{
+		Use:   "size [NAME|FILE]",
+		Short: "Say what this machine carries of a scenario, what that uses, and what breaks first",
+		Long: `Plays a scenario with one, two and four times its agents (--factors), each time on a fresh server of its
+own: a short steady stretch without its faults. It stops at the first size that is not carried: one whose
+objectives are missed, or which a limit of this machine does not let begin. It ends with a table and one
+sentence. Server and simulated agents share this machine; where those break first, the sentence says so.
+
+The scenario is a file (muster load from-fleet writes that of your installation) or one of muster load list.
+Without a latency among its objectives, 500 ms beyond the linger are asked (p99). The reports of the runs
+stay in the folder. Exit code 0: there is an answer, whatever it is; 21: something was lost.`,
+		Example: "  muster load size -f mine.yaml\n" +
+			"  muster load size muster-sizing --factors 1,10 --seconds 60",
+		Args: cobra.MaximumNArgs(1), SilenceUsage: true, SilenceErrors: true,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return scenario.Names(), cobra.ShellCompDirectiveDefault
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&s.file, "file", "f", "", "the scenario's file, or its NAME")
+	f.Float64SliceVar(&s.factors, "factors", []float64{1, 2, 4}, "sizes to try: so many times the agents")
+	f.IntVar(&s.seconds, "seconds", 30, "measured time of each; before it agents connect, and results flow for as long (a minute at most)")
+	f.StringVar(&s.out, "out", "", "folder for the reports; default: muster-load/size-NAME-TIME")
+	f.StringVar(&s.binary, "server-binary", "", "the program to start as muster server; default: this one")
+	f.StringArrayVar(&s.flags, "server-flag", nil, "a word for the server that is started, such as --snapshot-cycle=30s; may be repeated")
+	f.DurationVar(&s.config.MaxLag, "max-lag", 50*time.Millisecond, "generator lag (p99) from which on the simulated agents count as broken")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		name, err := s.scenarioName(args)
+		if err == nil && cmd.Flags().Changed("server") {
+			err = model.Errorf(model.Invalid, "each size has a server of its own: leave --server out").WithHint("muster load run %s --server HOST:PORT plays it against one that runs", name)
+		}
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP) // a terminal that is closed leaves no server behind
+		defer stop()
+		return s.size(ctx, cmd, name)
+	}
+	return cmd
+}
+
+// scenarioName is the one that is meant, once all flags make sense.
+func (s *sizer) scenarioName(args []string) (string, error) {
+	if (s.file == "") == (len(args) == 0) {
+		return "", model.Errorf(model.Invalid, "which scenario?").WithHint("muster load size -f FILE, or muster load size NAME")
+	}
+	if s.seconds < 1 || s.seconds > 3600 {
+		return "", model.Errorf(model.Invalid, "--seconds %d: want 1 to 3600", s.seconds)
+	}
+	for _, x := range s.factors {
+		if !(x > 0 && x <= 1000) {
+			return "", model.Errorf(model.Invalid, "--factors %g: want numbers above 0, at most 1000", x).WithHint("--factors 1,2,4")
+		}
+	}
+	slices.Sort(s.factors)
+	if s.factors = slices.Compact(s.factors); len(s.factors) == 0 {
+		return "", model.Errorf(model.Invalid, "--factors: none given").WithHint("--factors 1,2,4")
+	}
+	if s.file != "" {
+		return s.file, nil
+	}
+	return args[0], nil
+}
+
+// size tries one size after the other, and says what came of it.
+func (s *sizer) size(ctx context.Context, cmd *cobra.Command, name string) error {
+	sc, err := scenario.Load(name)
+	if err != nil {
+		return err
+	}
+	if sc.Target != "muster" {
+		return model.Errorf(model.Unsupported, "%s has the target %s: only Muster is sized", sc.Name, sc.Target)
+	}
+	dir := s.out
+	if dir == "" {
+		dir = folder.Name("size-"+sc.Name, time.Now())
+	}
+	var tries []sizing.Try
+	for _, factor := range s.factors {
+		sized := sc.Sized(factor, time.Duration(s.seconds)*time.Second)
+		t, err := s.try(ctx, cmd, sized, filepath.Join(dir, strconv.FormatFloat(factor, 'g', 4, 64)+"x"))
+		if err != nil {
+			return err
+		}
+		t.Factor = factor
+		if tries = append(tries, t); !t.Carried() {
+			break
+		}
+	}
+	text := sizing.Table(tries) + "\n"
+	if later := sizing.Later(tries); later != "" {
+		text += later + "\n"
+	}
+	text += sizing.Sentence(tries) + "\n"
+	fmt.Fprintf(cmd.OutOrStdout(), "%s", text)
+	last := &tries[len(tries)-1]
+	if len(tries) > 1 || last.Report != nil {
+		if err := os.WriteFile(filepath.Join(dir, "size.txt"), []byte(text), 0o644); err != nil {
+			return fmt.Errorf("keep the answer: %w", err)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "reports: %s\n", dir)
+	}
+	if last.Report != nil && !last.Report.Balance.OK() {
+		return verdict(last.Report)
+	}
+	return nil
+}
+
+// try plays one size. Only what says nothing about the machine is an error: that there is
+// no such program, that somebody ended the run.
+func (s *sizer) try(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, path string) (sizing.Try, error) {
+	say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	t := sizing.Try{Agents: sc.Nodes(""), Results: sc.Rate(), States: sc.States()}
+	if err := sc.Runs(); err != nil {
+		return t, err
+	}
+	if t.Err = s.preflight(cmd, sc, say); t.Err != nil {
+		say("%s", strings.TrimSpace(t.Err.Error()))
+		return t, unless(model.ClassOf(t.Err) == model.Limited, t.Err)
+	}
+	kept, err := folder.Make(path)
+	if err != nil {
+		return t, err
+	}
+	t.Report, t.Err = s.against(ctx, cmd, sc, kept, say)
+	if t.Report == nil {
+		kept.Discard()
+		return t, unless(ctx.Err() == nil && model.ClassOf(t.Err) == model.Unavailable, t.Err)
+	}
+	return t, t.Err
+}
+
+// unless is the error, where it is not an answer.
+func unless(answer bool, err error) error {
+	if answer {
+		return nil
+	}
+	return err
+}

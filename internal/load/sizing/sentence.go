@@ -1,0 +1,114 @@
+package sizing
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Sentence is what a machine carries, what that uses at 1× (or the smallest size that it
+// carries), and what breaks first, in one sentence. Tries are in the order of their factors,
+// none of them carried after one that is not.
+func Sentence(tries []Try) string {
+	var carried, usual, fails *Try
+	for i := range tries {
+		t := &tries[i]
+		if !t.Carried() {
+			fails = t
+			break
+		}
+		carried = t
+		if usual == nil || t.Factor == 1 {
+			usual = t
+		}
+	}
+	if carried == nil {
+		if fails == nil {
+			return "Nothing was tried."
+		}
+		b := fails.breaks()
+		if b.loader {
+			return fmt.Sprintf("What this machine carries cannot be told: at %s already the simulated agents broke before the server did: %s.", fails.size(), b.why)
+		}
+		return fmt.Sprintf("This machine does not carry %s: %s.", fails.size(), b.says("breaks first"))
+	}
+	least, end := "", ""
+	switch {
+	case fails == nil:
+		least, end = "at least ", "nothing broke"
+	default:
+		b := fails.breaks()
+		if b.loader {
+			least, end = "at least ", fmt.Sprintf("at %s the simulated agents broke before the server did: %s", fails.size(), b.why)
+		} else {
+			end = fmt.Sprintf("at %s %s", fails.size(), b.says("breaks first"))
+		}
+	}
+	f := figuresOf(usual.Report, usual.States)
+	return fmt.Sprintf("This machine carries %s%s; at %s the server uses %s; %s.", least, carried.size(), factor(usual.Factor), f.uses(), strings.TrimSuffix(end, "."))
+}
+
+// size is a try's, in words.
+func (t *Try) size() string {
+	return fmt.Sprintf("%s (%s agents, %s results/s)", factor(t.Factor), grouped(float64(t.Agents)), digits(t.Results))
+}
+
+func (b broke) says(verb string) string {
+	if strings.HasSuffix(b.what, "files") || b.what == "ports" {
+		verb = strings.Replace(verb, "breaks", "break", 1)
+	}
+	return fmt.Sprintf("%s %s: %s", b.what, verb, strings.TrimSuffix(b.why, "."))
+}
+
+// Table has a line for each size that was tried, aligned for a terminal.
+func Table(tries []Try) string {
+	rows := [][]string{{"SIZE", "AGENTS", "RESULTS/S", "CORES", "MEMORY", "DISK/S", "FSYNCS/S", "NET IN/S", "NET OUT/S", "P99", "VERDICT"}}
+	for i := range tries {
+		t := &tries[i]
+		row := []string{factor(t.Factor), grouped(float64(t.Agents)), digits(t.Results), "–", "–", "–", "–", "–", "–", "–", "carried"}
+		if t.Report != nil {
+			f := figuresOf(t.Report, t.States)
+			in, out := "–", "–"
+			if f.in > 0 {
+				in, out = bytes(f.in), bytes(f.out)
+			}
+			row = []string{row[0], row[1], digits(f.results), digits(f.cores), bytes(f.memory + f.later), bytes(f.written), digits(f.syncs), in, out, digits(f.p99) + " ms", "carried"}
+		}
+		if !t.Carried() {
+			b := t.breaks()
+			row[len(row)-1] = "no: " + b.what
+			if t.Report == nil && !limited(t.Err) {
+				row[len(row)-1] = "not played"
+			}
+		}
+		rows = append(rows, row)
+	}
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len([]rune(cell)))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(row)-1 {
+				b.WriteString(cell + "\n")
+				break
+			}
+			fmt.Fprintf(&b, "%s%s  ", cell, strings.Repeat(" ", widths[i]-len([]rune(cell))))
+		}
+	}
+	return b.String()
+}
+
+// Later says what of the memory is not measured but reckoned; empty: nothing.
+func Later(tries []Try) string {
+	for i := range tries {
+		if t := &tries[i]; t.Report != nil {
+			if f := figuresOf(t.Report, t.States); f.later > 0 {
+				return "Memory is that of the server, and what event states will take that had not come by yet: checks that run less often than the run lasted."
+			}
+		}
+	}
+	return ""
+}

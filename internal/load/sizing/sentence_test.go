@@ -1,0 +1,118 @@
+package sizing
+
+import (
+	"crypto/tls"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// ran is a report of a run that went well.
+func ran(agents int, change ...func(*load.Report)) *load.Report {
+	x := float64(agents) / 1000
+	rep := &load.Report{Schema: load.Schema, Valid: true, Balance: &load.Balance{}, Machine: load.Machine{Cores: 2, Memory: 24e9}, Plan: load.Plan{Agents: agents},
+		Rate: 833 * x, States: uint64(26_000 * x), BeyondLinger: load.Latency{P99: 25}, Server: load.Usage{Cores: 0.1 * x, RSS: int64(60e6 + 40e6*x)},
+		Loader: load.Usage{Cores: 0.05 * x, RSS: int64(50e6 * x)}, Calls: &load.Calls{Syncs: 47}, Disk: &load.Disk{PerDay: 86400 * 300e3 * x, Syncs: 60},
+		Network: &load.Network{In: 150e3 * x, Out: 40e3 * x}, Samples: []load.Sample{{Second: 1, ServerRSS: int64(62e6 + 40e6*x), CommitMs: 1}}}
+	for _, f := range change {
+		f(rep)
+	}
+	return rep
+}
+
+func try(factor float64, rep *load.Report, err error) Try {
+	return Try{Factor: factor, Agents: int(1000 * factor), Results: 833 * factor, States: int(25_000 * factor), Report: rep, Err: err}
+}
+
+func late(rep *load.Report) {
+	rep.Goals = []load.Goal{{Name: "beyond-p99", Want: 100, Got: 4321}}
+}
+
+// limit is what a preflight of a run that no machine holds says.
+func limit(t *testing.T) error {
+	t.Helper()
+	sc := &scenario.Scenario{Agents: []scenario.Class{{Name: "a", Count: 90_000, TLS: true, Checks: []scenario.Check{{Name: "c", Count: 1000, Interval: model.Duration(60e9), Output: scenario.Output{Bytes: 1 << 20}}}}},
+		Phases: []scenario.Phase{{Steady: model.Duration(60e9)}}}
+	_, err := load.Preflight(load.Config{Server: "127.0.0.1:1", Scenario: sc, Data: t.TempDir(), TLS: func(uuid.UUID) (*tls.Config, error) { return nil, nil }})
+	if model.ClassOf(err) != model.Limited {
+		t.Fatal(err)
+	}
+	return err
+}
+
+func TestSentence(t *testing.T) {
+	files := model.Errorf(model.Limited, "this machine cannot hold the run:\n  open files: 40000 connections need 40200, the hard limit is 20000. Raise it: ulimit -Hn 40200\n  memory: 40000 agents need about 9 MiB")
+	const at1 = "at 1× the server uses 0.10 cores, 102 MB of memory, 300 kB/s and 60.0 fsyncs/s of disk, and 150 kB/s in and 40.0 kB/s out of network; "
+	for _, c := range []struct {
+		what  string
+		tries []Try
+		want  string
+	}{
+		{"all", []Try{try(1, ran(1000), nil), try(4, ran(4000), nil)}, "This machine carries at least 4× (4,000 agents, 3,332 results/s); " + at1 + "nothing broke."},
+		{"a limit", []Try{try(1, ran(1000), nil), try(4, nil, files)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 + "at 4× (4,000 agents, 3,332 results/s) open files break first: 40000 connections need 40200, the hard limit is 20000."},
+		{"a limit at once", []Try{try(1, nil, files)}, "This machine does not carry 1× (1,000 agents, 833 results/s): open files break first: 40000 connections need 40200, the hard limit is 20000."},
+		{"an objective", []Try{try(1, ran(1000), nil), try(2, ran(2000, late), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
+			"at 2× (2,000 agents, 1,666 results/s) the objective breaks first: p99 beyond the linger: 4321 ms, asked at most 100 ms."},
+		{"the processor", []Try{try(1, ran(1000), nil), try(2, ran(2000, late, func(r *load.Report) { r.Server.Cores = 1.5 }), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
+			"at 2× (2,000 agents, 1,666 results/s) the processor breaks first: p99 beyond the linger: 4321 ms, asked at most 100 ms; server 1.50, simulated agents 0.10, others 0.10 of 2 cores."},
+		{"the disk", []Try{try(1, ran(1000), nil), try(2, ran(2000, late, func(r *load.Report) { r.Samples[0].CommitMs = 210 }), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
+			"at 2× (2,000 agents, 1,666 results/s) the disk breaks first: p99 beyond the linger: 4321 ms, asked at most 100 ms; a commit of the journal, with its fsync, takes 210 ms."},
+		{"memory", []Try{try(1, ran(1000, late, func(r *load.Report) { r.Server.RSS = 22e9 }), nil)}, "This machine does not carry 1× (1,000 agents, 833 results/s): memory breaks first: p99 beyond the linger: 4321 ms, asked at most 100 ms; server and simulated agents take 92 % of it."},
+		{"the loader", []Try{try(1, ran(1000), nil), try(2, ran(2000, func(r *load.Report) { r.Valid = false; r.Server.Cores = 0.9; r.Loader.Cores = 1; r.Others = 0 }), nil)},
+			"This machine carries at least 1× (1,000 agents, 833 results/s); " + at1 + "at 2× (2,000 agents, 1,666 results/s) the simulated agents broke before the server did: they share its cores and fell behind (server 0.90, simulated agents 1.00, others 0.00 of 2 cores)."},
+		{"others", []Try{try(1, ran(1000, func(r *load.Report) { r.Valid = false; r.Others = 1.2 }), nil)}, "What this machine carries cannot be told: at 1× (1,000 agents, 833 results/s) already the simulated agents broke before the server did: something else used the machine (server 0.10, simulated agents 0.05, others 1.20 of 2 cores)."},
+		{"the ledger", []Try{try(1, ran(1000, func(r *load.Report) { r.Balance.Missing = 3; r.Verdict = []string{"3 results were lost"} }), nil)}, "This machine does not carry 1× (1,000 agents, 833 results/s): the ledger breaks first: 3 results were lost."},
+		{"spools", []Try{try(1, ran(1000, late, func(r *load.Report) { r.SpoolFull = 4000 }), nil)}, "This machine does not carry 1× (1,000 agents, 833 results/s): the objective breaks first: the server took less than was offered, and agents' spools were full (4,000 results not made)."},
+		{"the start", []Try{try(1, nil, model.Errorf(model.Unavailable, "7 of 9 agents have a session; the others: no answer"))}, "This machine does not carry 1× (1,000 agents, 833 results/s): the start breaks first: 7 of 9 agents have a session; the others: no answer."},
+		{"half a fleet", []Try{try(0.5, ran(500), nil), try(1, nil, limit(t))}, "This machine carries 0.5× (500 agents, 417 results/s); at 0.5× the server uses 0.05 cores"},
+		{"nothing", nil, "Nothing was tried."},
+	} {
+		for i := range c.tries {
+			if r := c.tries[i].Report; r != nil && c.what == "the processor" && i == 1 {
+				r.Others = 0.1
+			}
+		}
+		got := Sentence(c.tries)
+		if c.what == "half a fleet" && strings.HasPrefix(got, c.want) && strings.Contains(got, " first: ") {
+			continue
+		}
+		if got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.what, got, c.want)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	short := ran(1000, func(r *load.Report) { r.States = 10_000 })
+	tries := []Try{try(1, short, nil), try(2, ran(2000, late), nil), try(4, nil, limit(t))}
+	lines := strings.Split(Table(tries), "\n")
+	for i, want := range []string{
+		"SIZE  AGENTS  RESULTS/S  CORES  MEMORY  DISK/S    FSYNCS/S  NET IN/S  NET OUT/S  P99      VERDICT",
+		"1×    1,000   833        0.10   111 MB  300 kB/s",
+		"2×    2,000   1,666      0.20   142 MB  600 kB",
+		"4×    4,000   3,332      –      –       –",
+	} {
+		if want = strings.ReplaceAll(want, "kB/s", "kB"); i != 0 && !strings.HasPrefix(lines[i], want) || i == 0 && strings.Join(strings.Fields(lines[0]), " ") != strings.Join(strings.Fields(want), " ") {
+			t.Errorf("%q, want %q", lines[i], want)
+		}
+	}
+	if !strings.HasSuffix(lines[1], "carried") || !strings.HasSuffix(lines[2], "no: the objective") || !strings.Contains(lines[3], "no: ") {
+		t.Error(strings.Join(lines, "\n"))
+	}
+	if Later(tries) == "" || Later(tries[1:]) != "" {
+		t.Error("what is reckoned has to be said, and only then")
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for v, want := range map[float64]string{0: "0 B", 999: "999 B", 1000: "1.00 kB", 999_700: "1.00 MB", 1_234_567: "1.23 MB", 25.24e9: "25.2 GB", 0.5: "0.50 B"} {
+		if got := bytes(v); got != want {
+			t.Errorf("%v is %s, want %s", v, got, want)
+		}
+	}
+}
