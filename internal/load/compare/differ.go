@@ -51,6 +51,7 @@ func properties() []property {
 		{func(r *load.Report) string { return positive(r.Plan.Duration) }, "The measured times differ (%s seconds): rare things weigh differently, and memory had other time to grow."},
 		{traced, "System calls were counted with a tracer on one side only (%s): it slows the server a lot."},
 		{loader, "The load was made by different builds (%s): what the loader costs is no measure to compare the server with."},
+		{func(r *load.Report) string { return strconv.Itoa(max(1, len(r.Loaders))) }, "The load was made by other numbers of processes (%s): the loader's own figures differ by that."},
 		{flags, "The servers were started with different settings (%s): the settings may be what differs."},
 	}
 }

@@ -46,6 +46,7 @@ func TestWhatDiffers(t *testing.T) {
 		{"time", func(r *load.Report) { r.Plan.Duration = 600 }, "The measured times differ (a: 60; b: 600 seconds)"},
 		{"target", func(r *load.Report) { r.Targeted = &load.Targeted{Name: "sensu", Version: "6.9.2"} }, "What was loaded differs (a: muster; b: sensu 6.9.2)"},
 		{"stage", func(r *load.Report) { r.Stage = "view" }, "What was loaded differs (a: muster; b: stage:view)"},
+		{"loaders", func(r *load.Report) { r.Loaders = make([]load.Loader, 2) }, "by other numbers of processes (a: 1; b: 2)"},
 		{"tracer", func(r *load.Report) { r.SystemCalls = []load.SystemCall{{Name: "read", PerResult: 1}} }, "with a tracer on one side only"},
 		{"figure", func(r *load.Report) { r.Disk = nil }, "Not measured in b, and left out: disk-bytes."},
 		{"invalid", func(r *load.Report) { r.Valid = r.Began.Unix()%120 == 0 }, "are left out: their generator fell behind"},
