@@ -70,6 +70,7 @@ func (b *book) frame(f *frame, now int64) {
 		var t *tally
 		if t, to = b.alike(f, from, len(f.each)); t != nil {
 			t.results += uint64(to - from)
+			t.of(f.class).Meant += uint64(to - from)
 		}
 	}
 }
@@ -88,11 +89,12 @@ func (b *book) alike(f *frame, from, to int) (*tally, int) {
 }
 
 // spoolFull counts a result that a full spool did not take.
-func (b *book) spoolFull(intended int64) {
+func (b *book) spoolFull(intended int64, class int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if t := b.tallyAt(intended); t != nil {
 		t.dropped++
+		t.of(class).Meant++
 	}
 }
 

@@ -12,6 +12,7 @@ type frame struct {
 	first   uint64 // number of the first signal
 	due     int64  // when it should leave, ns since the beginning
 	done    int    // signals acknowledged
+	class   int    // of the agent
 	signals []byte
 	each    []sign
 }

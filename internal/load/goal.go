@@ -139,8 +139,16 @@ func found() map[string]func(*Report) (float64, bool) {
 		"list-p99":      operators("list"),
 		"apply-p99":     operators("apply"),
 		"watch-p99":     operators("watch"),
-		"page-p99":      pages(false, func(p *Paged) float64 { return p.P99 }),
-		"search-max":    pages(true, func(p *Paged) float64 { return p.Max }),
+		historyBehind: func(rep *Report) (worst float64, ok bool) {
+			for i := range rep.Samples {
+				if s := &rep.Samples[i]; s.Second > 0 && s.Behind != nil {
+					worst, ok = max(worst, *s.Behind), true
+				}
+			}
+			return worst, ok
+		},
+		"page-p99":   pages(false, func(p *Paged) float64 { return p.P99 }),
+		"search-max": pages(true, func(p *Paged) float64 { return p.Max }),
 	}
 }
 

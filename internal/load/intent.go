@@ -169,6 +169,7 @@ func (f *reform) answer(o *order) {
 	defer f.mu.Unlock()
 	o.answered = f.run.now()
 	record(o.revision.took, 0, int64(o.early))
+	f.run.waited("holds-p99", o.answered, 0, int64(o.early))
 }
 
 // more makes so many new ones.
@@ -251,6 +252,7 @@ func (f *reform) assigned(a *agent, held *link.Held) {
 			o.early++
 		} else {
 			record(o.revision.took, now-o.answered, 1)
+			f.run.waited("holds-p99", o.answered, now-o.answered, 1)
 		}
 	}
 	f.orders = slices.DeleteFunc(f.orders, func(o *order) bool { return len(o.waiting) == 0 && o.answered > 0 })

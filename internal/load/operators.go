@@ -130,6 +130,7 @@ func (p *people) note(ctx context.Context, what string, took time.Duration, err 
 		return
 	}
 	record(w.took, int64(took), 1)
+	p.run.waited(what+"-p99", p.run.now()-int64(took), int64(took), 1)
 }
 
 // atRate calls do at a rate, at first after a part of the time between two; a late answer

@@ -125,6 +125,7 @@ func (w *watch) finish() {
 			rep.measured += time.Duration(s[i].to - s[i].from)
 		}
 		w.judgePhase(&p, i)
+		p.Beside = r.besidesOf(i, within(rep.Samples, p.From, p.To), t)
 		rep.Phases = append(rep.Phases, p)
 	}
 	for i := range r.senders {
@@ -153,6 +154,7 @@ func (w *watch) finish() {
 		rep.Phases = append([]Played{{Name: kindRamp, Kind: kindRamp, From: from, To: from + rep.ReadySeconds}}, rep.Phases...)
 	}
 	rep.Phases = append(rep.Phases, Played{Name: kindDrain, Kind: kindDrain, From: r.since(s.end()), To: r.since(r.drained)})
+	rep.judgeBeside(r.cfg)
 	rep.finish(r.cfg, sum, used)
 	rep.Loaders = w.loaders(own, used)
 	rep.judge(r.cfg)

@@ -20,6 +20,7 @@ type Played struct {
 	Server       Usage    `json:"server"`
 	Loader       Usage    `json:"loader"`
 	Settled      float64  `json:"settled,omitempty"` // until it was as before the phase before it; asked with settle
+	Beside       []Beside `json:"beside,omitempty"`  // what shared the server with the results
 	Missed       []string `json:"missed,omitempty"`  // objectives, in sentences
 }
 

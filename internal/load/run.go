@@ -48,6 +48,7 @@ type run struct {
 	trouble   outages
 	opened    int64 // when the agents of this round began to connect, ns
 	server    odometer
+	beside    besides
 	drained   int64     // when nothing was on its way any more, ns
 	frames    sync.Pool // *frame
 	scratch   sync.Pool // *[]byte, for outputs and for frames as they are sent

@@ -31,9 +31,10 @@ type Sample struct {
 	GC         float64            `json:"serverGcMs,omitempty"` // pauses in this second
 	Commits    float64            `json:"commits,omitempty"`    // of the journal
 	Syncs      float64            `json:"syncs,omitempty"`
-	CommitMs   float64            `json:"commitMs,omitempty"` // mean
-	Written    float64            `json:"written,omitempty"`  // bytes sent to storage by the server
-	Queues     map[string]float64 `json:"queues,omitempty"`   // depths, by name
+	CommitMs   float64            `json:"commitMs,omitempty"`      // mean
+	Written    float64            `json:"written,omitempty"`       // bytes sent to storage by the server
+	Behind     *float64           `json:"historyBehind,omitempty"` // seconds: age of the oldest change that history did not hold
+	Queues     map[string]float64 `json:"queues,omitempty"`        // depths, by name
 
 	second int   // of the timetable; -1: before it
 	at     int64 // when it was taken, ns since the run was made
@@ -173,6 +174,9 @@ func (w *watch) inside(s *Sample) {
 		return
 	}
 	w.prevMeter = m
+	if behind, ok := m.sums["muster_react_behind_seconds"]; ok {
+		s.Behind = &behind
+	}
 	s.Heap, s.Goroutines, s.Queues = m.sums["go_memstats_heap_alloc_bytes"], m.sums["go_goroutines"], m.queues
 	if before.sums == nil {
 		return

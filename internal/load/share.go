@@ -52,21 +52,22 @@ type Stretch struct {
 
 // packedTally is a tally on its way.
 type packedTally struct {
-	Results uint64 `json:"results"`
-	Acked   uint64 `json:"acked"`
-	Refused uint64 `json:"refused"`
-	Frames  uint64 `json:"frames"`
-	Dropped uint64 `json:"dropped"`
-	Whole   []byte `json:"whole"`
-	Beyond  []byte `json:"beyond"`
-	Lag     []byte `json:"lag"`
-	Batches []byte `json:"batches"`
+	Results uint64       `json:"results"`
+	Acked   uint64       `json:"acked"`
+	Refused uint64       `json:"refused"`
+	Frames  uint64       `json:"frames"`
+	Dropped uint64       `json:"dropped"`
+	Whole   []byte       `json:"whole"`
+	Beyond  []byte       `json:"beyond"`
+	Lag     []byte       `json:"lag"`
+	Batches []byte       `json:"batches"`
+	Classes []classShare `json:"classes"`
 }
 
 // MarshalJSON packs it.
 func (t *tally) MarshalJSON() ([]byte, error) {
 	return json.Marshal(packedTally{t.results, t.acked, t.refused, t.frames, t.dropped,
-		packHistogram(t.whole), packHistogram(t.beyond), packHistogram(t.lag), packHistogram(t.batches)})
+		packHistogram(t.whole), packHistogram(t.beyond), packHistogram(t.lag), packHistogram(t.batches), t.classes})
 }
 
 // UnmarshalJSON unpacks it.
@@ -76,7 +77,7 @@ func (t *tally) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*t = *newTally()
-	t.results, t.acked, t.refused, t.frames, t.dropped = p.Results, p.Acked, p.Refused, p.Frames, p.Dropped
+	t.results, t.acked, t.refused, t.frames, t.dropped, t.classes = p.Results, p.Acked, p.Refused, p.Frames, p.Dropped, p.Classes
 	for _, h := range []struct {
 		into **hdrhistogram.Histogram
 		data []byte

@@ -54,6 +54,9 @@ func (a *agent) settle(f *frame, last uint64, heard bool, now int64) {
 	for to := 0; f.done < until; {
 		var t *tally
 		t, to = b.alike(f, f.done, until)
+		if t != nil {
+			t.of(f.class).Answered += uint64(to - f.done)
+		}
 		kept := int64(0)
 		for ; f.done < to; f.done++ {
 			number, sign := f.first+uint64(f.done), &f.each[f.done]
@@ -112,7 +115,7 @@ func (a *agent) add(c int, intended int64, seq uint64, first bool) (leaves, bega
 	a.runs++
 	if a.spooled >= a.run.cfg.Spool {
 		a.lost++
-		a.book.spoolFull(intended)
+		a.book.spoolFull(intended, a.class.number)
 		return false, false
 	}
 	f, began := a.fill(intended)
@@ -153,6 +156,7 @@ func (a *agent) fill(intended int64) (f *frame, began bool) {
 	}
 	f = a.run.frames.Get().(*frame)
 	f.reset(a.ledger.sent+1, intended+linger)
+	f.class = a.class.number
 	a.filling = f
 	return f, true
 }

@@ -13,6 +13,21 @@ type tally struct {
 	beyond  *hdrhistogram.Histogram // due to leave (linger over, or frame full) → acknowledged
 	lag     *hdrhistogram.Histogram // due to leave → handed over to be sent
 	batches *hdrhistogram.Histogram // signals per frame
+	classes []classShare            // by number; of those that did anything
+}
+
+// classShare is one class's part of a tally.
+type classShare struct {
+	Meant    uint64 `json:"meant"`    // results, also those that no spool took
+	Answered uint64 `json:"answered"` // of them
+}
+
+// of is a class's part.
+func (t *tally) of(class int) *classShare {
+	for len(t.classes) <= class {
+		t.classes = append(t.classes, classShare{})
+	}
+	return &t.classes[class]
 }
 
 // maxLatency is the top of the histograms, in microseconds: ten minutes.
@@ -41,4 +56,8 @@ func (t *tally) merge(o *tally) {
 	t.beyond.Merge(o.beyond)
 	t.lag.Merge(o.lag)
 	t.batches.Merge(o.batches)
+	for i, s := range o.classes {
+		t.of(i).Meant += s.Meant
+		t.of(i).Answered += s.Answered
+	}
 }

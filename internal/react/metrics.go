@@ -30,3 +30,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	return m
 }
+
+// showBehind has the metrics tell how late history is.
+func (r *Reactor) showBehind(to prometheus.Registerer) {
+	if to != nil {
+		to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "react", Name: "behind_seconds",
+			Help: "Age of the oldest change that history does not hold yet; zero: none waits."}, func() float64 { return r.Behind().Seconds() }))
+	}
+}

@@ -85,10 +85,12 @@ func New(o Options) *Reactor {
 	}
 	o.Retry = o.Retry.withDefaults()
 	m := newMetrics(o.Registerer)
-	return &Reactor{
+	r := &Reactor{
 		opts: o, backlog: newBacklog(o.Capacity, o.Queues), metrics: m,
 		places: map[model.Partition]history.Place{}, deliver: newDeliverer(o, m),
 	}
+	r.showBehind(o.Registerer)
+	return r
 }
 
 // Load reads how far history goes, so that a replay is not recorded twice. shared

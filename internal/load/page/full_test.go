@@ -38,8 +38,10 @@ func full() *load.Report {
 		Pages:   []load.Paged{{Name: "status critical", Requests: 100, Rows: 100, P50: 4, P99: 11, Max: 19}, {Name: "condition on output", Search: true, Requests: 20, P50: 40, P99: 90, Max: 120, Partial: 1}},
 		Phases: []load.Played{
 			{Name: "ramp", Kind: "ramp", From: -15, To: 0},
-			{Name: "steady", Kind: "steady", From: 0, To: 60, Rate: 1, Offered: 1600, Acknowledged: 1600, Latency: l(430), BeyondLinger: l(28), Lag: l(1), Server: load.Usage{Cores: 0.4, MicrosPerItem: 25}},
-			{Name: "overload", Kind: "steady", From: 60, To: 90, Rate: 1.2, Offered: 1920, Acknowledged: 1900, Refused: 8, Latency: l(470), BeyondLinger: l(50), Lag: l(2), Missed: []string{"p99 beyond the linger: 61.0 ms, asked at most 60.0 ms"}},
+			{Name: "steady", Kind: "steady", From: 0, To: 60, Rate: 1, Offered: 1600, Acknowledged: 1600, Latency: l(430), BeyondLinger: l(28), Lag: l(1), Server: load.Usage{Cores: 0.4, MicrosPerItem: 25},
+				Beside: []load.Beside{{Figure: "list-p99", Count: 90, Value: 12}, {Figure: "history-behind", Count: 60, Value: 0.4}, {Figure: "held", Class: "web", Count: 900, Value: 100}}},
+			{Name: "overload", Kind: "steady", From: 60, To: 90, Rate: 1.2, Offered: 1920, Acknowledged: 1900, Refused: 8, Latency: l(470), BeyondLinger: l(50), Lag: l(2),
+				Beside: []load.Beside{{Figure: "history-behind", Count: 30, Value: 4.1}, {Figure: "held", Class: "web", Count: 600, Value: 97.5}}, Missed: []string{"p99 beyond the linger: 61.0 ms, asked at most 60.0 ms"}},
 			{Kind: "step", From: 90, To: 100, Rate: 1.5, Offered: 2400, Acknowledged: 2400, BeyondLinger: l(40)},
 			{Kind: "step", From: 100, To: 110, Rate: 2, Offered: 3200, Acknowledged: 3150, BeyondLinger: l(70)},
 			{Kind: "step", From: 110, To: 120, Rate: 2.5, Offered: 4000, Acknowledged: 3300, BeyondLinger: l(900), Missed: []string{"p99"}},

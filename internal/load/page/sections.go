@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
 func phaseSection(rep *load.Report) section {
@@ -24,8 +25,56 @@ func phaseSection(rep *load.Report) section {
 			s.Text = append(s.Text, fmt.Sprintf("In %s %s results were not made: their agents' spools were full.", named(p.Name, p.Kind), count(float64(p.SpoolFull))))
 		}
 	}
-	s.Tables = t.list()
+	s.Tables = append(t.list(), besideTable(rep)...)
 	return s
+}
+
+// besideTable is what shared the server with the results, where phases can be compared.
+func besideTable(rep *load.Report) []table {
+	var phases []*load.Played
+	head := []string{"figure"}
+	for i := range rep.Phases {
+		if p := &rep.Phases[i]; len(p.Beside) > 0 {
+			phases, head = append(phases, p), append(head, named(p.Name, p.Kind))
+		}
+	}
+	if len(phases) < 2 {
+		return nil
+	}
+	type key struct{ figure, class string }
+	var keys []key
+	values := map[key][]string{}
+	for n, p := range phases {
+		for _, b := range p.Beside {
+			k := key{b.Figure, b.Class}
+			if values[k] == nil {
+				keys, values[k] = append(keys, k), slices.Repeat([]string{"–"}, len(phases))
+			}
+			values[k][n] = besideValue(b)
+		}
+	}
+	t := newTable("What shared the server with the results", head...)
+	for _, k := range keys {
+		what := k.figure
+		if f, ok := scenario.FigureOf(k.figure); ok {
+			what = f.What
+		}
+		if k.class != "" {
+			what = "class " + k.class + ": " + what
+		}
+		t.add(append([]string{what}, values[k]...)...)
+	}
+	return t.list()
+}
+
+func besideValue(b load.Beside) string {
+	switch f, _ := scenario.FigureOf(b.Figure); f.Unit {
+	case "s":
+		return seconds(b.Value)
+	case "%":
+		return percent(b.Value / 100)
+	}
+	return millis(b.Value)
 }
 
 func named(name, kind string) string { return cmp.Or(name, kind) }

@@ -45,6 +45,9 @@ type Options struct {
 	Budget      int64   // of the journal, which nobody cuts, in bytes; zero: the server's default
 	FS          disk.FS // under the journal; nil: the machine's
 
+	// Emit hears of transitions, as event.Options says; nil: nobody does.
+	Emit func([]event.Transition)
+
 	// Sessions is the journal that sessions append to; nil: the spine's own. Tests put
 	// one there that lies.
 	Sessions func(journal.Journal) journal.Journal
@@ -78,7 +81,7 @@ func Open(o Options) (*Spine, error) {
 	o.Fleet.outputBytes = o.OutputBytes
 	s := &Spine{Fleet: o.Fleet, opts: o, Ready: make(chan struct{})}
 	queues := &queue.Registry{}
-	s.View = event.New(event.Options{Chunks: s.Chunk, Workers: runtime.GOMAXPROCS(0), Registerer: o.Registerer, Queues: queues, Logger: o.Log})
+	s.View = event.New(event.Options{Chunks: s.Chunk, Emit: o.Emit, Workers: runtime.GOMAXPROCS(0), Registerer: o.Registerer, Queues: queues, Logger: o.Log})
 	shown := metrics.NewJournal(o.Registerer, "journal")
 	var err error
 	s.log, err = journal.Open(filepath.Join(o.Dir, "journal"), journal.Options{Deliver: func(c journal.Commit) { s.View.Deliver(c) },
