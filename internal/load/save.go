@@ -3,6 +3,7 @@ package load
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -29,7 +30,12 @@ func (rep *Report) Save(path string) error {
 
 // Read reads run.json.
 func Read(path string) (*Report, error) {
-	data, err := os.ReadFile(path)
+	return ReadFS(os.DirFS(filepath.Dir(path)), filepath.Base(path))
+}
+
+// ReadFS reads one of a folder.
+func ReadFS(dir fs.FS, path string) (*Report, error) {
+	data, err := fs.ReadFile(dir, path)
 	if err != nil {
 		return nil, fmt.Errorf("read report: %w", err)
 	}
