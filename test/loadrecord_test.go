@@ -107,8 +107,8 @@ func TestLoadRecord(t *testing.T) {
 		t.Errorf("ledger %+v of three times %d results, labels %q", b, h.Signals, rep.Label)
 	}
 	page, err := os.ReadFile(filepath.Join(folder, "report.html"))
-	if err != nil || !bytes.Contains(page, []byte("recorded stream × 3")) {
-		t.Errorf("%v: the page does not say what was played", err)
+	if err != nil || !bytes.Contains(page, []byte("recorded stream × 3")) || !bytes.Contains(page, []byte("recorded:")) || bytes.Contains(page, []byte("interval: 1s")) {
+		t.Errorf("%v: the page does not say what was played, or not as a file does", err)
 	}
 	if err := os.WriteFile(after, data[:len(data)/2], 0o600); err != nil {
 		t.Fatal(err)

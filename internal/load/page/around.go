@@ -79,7 +79,7 @@ func scenarioSection(rep *load.Report) (section, error) {
 	if rep.Scenario == nil {
 		return section{}, nil
 	}
-	data, err := json.Marshal(rep.Scenario)
+	data, err := json.Marshal(rep.Scenario.File())
 	if err != nil {
 		return section{}, fmt.Errorf("encode the scenario: %w", err)
 	}

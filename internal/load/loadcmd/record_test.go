@@ -1,0 +1,46 @@
+package loadcmd
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// What is recorded is said in times of here, of anywhere, or ago.
+func TestRecordTimes(t *testing.T) {
+	here := time.FixedZone("here", 2*3600)
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, here)
+	at := func(hour, minute int) time.Time { return time.Date(2026, 11, 23, hour, minute, 0, 0, here) }
+	for _, c := range []struct {
+		name         string
+		r            recording
+		since, until time.Time
+		says         string
+	}{
+		{name: "all"},
+		{name: "ago", r: recording{since: "90m"}, since: at(10, 30)},
+		{name: "a day ago", r: recording{since: "1d", until: "1h"}, since: at(12, 0).AddDate(0, 0, -1), until: at(11, 0)},
+		{name: "from now on", r: recording{length: time.Hour}, since: now, until: at(13, 0)},
+		{name: "from then on", r: recording{since: "2026-11-23 08:00", length: time.Hour}, since: at(8, 0), until: at(9, 0)},
+		{name: "elsewhere", r: recording{since: "2026-11-23T08:00:00Z", until: "2026-11-23T08:30:00Z"}, since: at(10, 0), until: at(10, 30)},
+		{name: "noon", r: recording{since: "noon"}, says: `--since "noon" is no time`},
+		{name: "turned round", r: recording{since: "1h", until: "2h"}, says: "--since 1h is not before --until 2h"},
+		{name: "two ends", r: recording{length: time.Hour, until: "1h"}, says: "leave one out"},
+		{name: "backwards", r: recording{length: -time.Hour}, says: "want a length"},
+	} {
+		o, err := c.r.options(now)
+		if c.says != "" {
+			if model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v, want %s", c.name, err, c.says)
+			}
+		} else if err != nil || !o.Since.Equal(c.since) || !o.Until.Equal(c.until) {
+			t.Errorf("%s: %v, from %s to %s", c.name, err, o.Since, o.Until)
+		}
+	}
+	if _, err := loadCommand(t, "", "record", "--data", t.TempDir(), "-o", filepath.Join(t.TempDir(), "no", "folder")); model.ClassOf(err) != model.Invalid {
+		t.Error(err)
+	}
+}
