@@ -188,15 +188,11 @@ func (r *recorder) end() (*stream.Head, error) {
 	return h, nil
 }
 
-// interval is the median of gaps; from a second on whole seconds, which is how people write them.
+// interval is the median of gaps, in whole seconds: a check has at least one.
 func interval(gaps []int64) time.Duration {
 	if len(gaps) == 0 {
 		return 0
 	}
 	slices.Sort(gaps)
-	d := time.Duration(gaps[len(gaps)/2]) * time.Millisecond
-	if d >= time.Second {
-		d = d.Round(time.Second)
-	}
-	return d
+	return max(time.Second, (time.Duration(gaps[len(gaps)/2]) * time.Millisecond).Round(time.Second))
 }
