@@ -52,6 +52,14 @@ func (c cost) of(results uint64) Usage {
 	return u
 }
 
+// where is its machine, for people.
+func (l *Loader) where() string {
+	if l.Here {
+		return l.Name
+	}
+	return l.Name + " (another machine)"
+}
+
 // behind names the loaders that fell behind, with how far.
 func (rep *Report) behind(c Config) (list []string) {
 	for i, l := range rep.Loaders {

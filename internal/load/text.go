@@ -72,6 +72,9 @@ func (rep *Report) Text() string {
 		who = "loader, stage"
 	}
 	line(who, "%s, %.1f kB per agent", use(rep.Loader), rep.AgentBytes/1000)
+	for i, l := range rep.Loaders {
+		line(fmt.Sprintf("loader %d", i+1), "%s: %d agents, lag p99 %.1f ms, %s", l.where(), l.Agents, l.Lag.P99, use(l.Usage))
+	}
 	if rep.Server.RSS > 0 {
 		line("machine", "%.0f %% of its %d cores by both, %.2f cores by others", 100*rep.MachineShare, rep.Machine.Cores, rep.Others)
 	}

@@ -27,7 +27,8 @@ type Identity struct {
 	Namespace   string
 	Certificate tls.Certificate
 	CA          *x509.CertPool
-	CASum       [32]byte // SHA-256 of its certificate
+	CAPEM       []byte   // its certificate
+	CASum       [32]byte // SHA-256 of that
 	ServerKey   ed25519.PublicKey
 	Servers     []string // as given at enrolment, and where that was
 }
@@ -90,7 +91,7 @@ func (s *stored) identity() (*Identity, error) {
 		return nil, errors.New("no key that signs assignments")
 	}
 	return &Identity{
-		Node: s.Node, Name: s.Name, Namespace: s.Namespace, Certificate: cert, CA: pool, CASum: sha256.Sum256(ca.Raw),
+		Node: s.Node, Name: s.Name, Namespace: s.Namespace, Certificate: cert, CA: pool, CAPEM: s.CA, CASum: sha256.Sum256(ca.Raw),
 		ServerKey: ed25519.PublicKey(s.ServerKey), Servers: s.Servers,
 	}, nil
 }

@@ -19,6 +19,6 @@ with what they sent. bench/README.md says how the recorded results were made.`,
 		Example: "  muster load run sensu-4000x40x5s --quick\n" +
 			"  muster load report muster-load/FOLDER",
 	}
-	cmd.AddCommand(listCommand(), showCommand(), lintCommand(), recordCommand(), runCommand(), prepareCommand(), tableCommand(), reportCommand(), compareCommand(), fromFleetCommand(), sizeCommand())
+	cmd.AddCommand(listCommand(), showCommand(), lintCommand(), recordCommand(), runCommand(), joinCommand(), prepareCommand(), tableCommand(), reportCommand(), compareCommand(), fromFleetCommand(), sizeCommand())
 	return cmd
 }

@@ -35,6 +35,9 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	if err != nil {
 		return err
 	}
+	if err := o.joinable(sc); err != nil {
+		return err
+	}
 	against := o.against
 	if sc.Target == "sensu" {
 		against = o.againstSensu
@@ -109,7 +112,7 @@ func targets() []string {
 // have values of their own.
 func (o *options) ofBothForms() load.Config {
 	c := o.config
-	return load.Config{Server: c.Server, AdminURL: c.AdminURL, Goals: c.Goals, MaxLag: c.MaxLag, Spool: c.Spool, Parallel: c.Parallel, Senders: c.Senders, Sources: c.Sources}
+	return load.Config{Part: load.Part{Of: o.loaders}, Server: c.Server, AdminURL: c.AdminURL, Goals: c.Goals, MaxLag: c.MaxLag, Spool: c.Spool, Parallel: c.Parallel, Senders: c.Senders, Sources: c.Sources}
 }
 
 // preflight looks before anything is started.
@@ -129,6 +132,14 @@ func (o *options) preflight(cmd *cobra.Command, sc *scenario.Scenario, say func(
 
 // against has the server, plays the scenario, and leaves its folder full.
 func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (*load.Report, error) {
+	lead, err := o.lead(ctx, say)
+	if err != nil {
+		return nil, err
+	}
+	if lead != nil {
+		defer lead.Close()
+		ctx = lead.Context()
+	}
 	c := o.ofBothForms()
 	c.Scenario, c.Second = sc, kept.Second
 	c.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
@@ -153,7 +164,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 		profiler.See(s)
 		show(s)
 	}
-	rep, err := load.Run(ctx, c)
+	rep, err := runAll(ctx, lead, c, server)
 	for _, trouble := range profiler.Close(rep) {
 		say("warning: %v", trouble)
 	}

@@ -31,6 +31,8 @@ type options struct {
 	out, title string
 	syscalls   bool
 	listen     string
+	loaders    int
+	listenJoin string
 }
 
 func runCommand() *cobra.Command {
@@ -97,6 +99,8 @@ func (o *options) ofScenario(f *pflag.FlagSet) {
 	f.StringVar(&o.target, "target", "", "what is loaded instead of what the scenario says: "+strings.Join(targets(), ", "))
 	o.sensu.add(f)
 	f.BoolVar(&o.syscalls, "syscalls", false, "count the server's system calls by kind for some seconds (strace), which slows it down")
+	f.IntVar(&o.loaders, "loaders", 1, "so many loader processes play the run together; the others begin with muster load join")
+	f.StringVar(&o.listenJoin, "listen-join", "127.0.0.1:0", "where they join: an address of this machine, port 0 for any")
 	f.StringVar(&o.listen, "listen-loader", "", "an address for this program's own /metrics and /debug/pprof, such as 127.0.0.1:0")
 }
 
@@ -120,7 +124,7 @@ func (o *options) ofBoth(f *pflag.FlagSet) {
 
 // fits refuses flags of the other form.
 func (o *options) fits(f *pflag.FlagSet, scenario bool) error {
-	wrong := []string{"quick", "scale", "server-binary", "server-flag", "server-plain", "identities", "target", "sensu-api", "sensu-user", "sensu-agent-user", "sensu-json", "syscalls", "listen-loader"}
+	wrong := []string{"quick", "scale", "server-binary", "server-flag", "server-plain", "identities", "target", "sensu-api", "sensu-user", "sensu-agent-user", "sensu-json", "syscalls", "listen-loader", "loaders", "listen-join"}
 	why := "is for a scenario: give its NAME or FILE"
 	if scenario {
 		wrong, why = shapeFlags(), "is what the scenario says: leave it out, or change the file"

@@ -34,6 +34,8 @@ func full() *load.Report {
 		Disk:        &load.Disk{Written: 90e6, Journal: 30e6, Snapshots: 10e6, PerResult: 469, PerDay: 65e9},
 		Metrics:     map[string]float64{"muster_session_bytes_received_total": 25e6, "muster_journal_written_bytes_total": 30e6, "muster_journal_syncs_total": 5300},
 		Failures:    map[string]uint64{"connection refused": 12}, Losses: map[string]uint64{"EOF": 40},
+		Loaders: []load.Loader{{Name: "alpha", Here: true, Agents: 100, Results: 95_000, Lag: l(1.2), Usage: load.Usage{Cores: 0.1, RSS: 25 << 20}, AgentBytes: 31_000},
+			{Name: "beta", Agents: 100, Results: 96_760, Lag: l(1.6), Usage: load.Usage{Cores: 0.1, RSS: 25 << 20}, AgentBytes: 31_000, Clock: 0.2}},
 		Outages: []load.Outage{{Second: 62, Lost: 200, Serving: 1.2, Acked: 1.3, Seconds: 2.6, Command: true}},
 		Pages:   []load.Paged{{Name: "status critical", Requests: 100, Rows: 100, P50: 4, P99: 11, Max: 19}, {Name: "condition on output", Search: true, Requests: 20, P50: 40, P99: 90, Max: 120, Partial: 1}},
 		Phases: []load.Played{

@@ -221,6 +221,23 @@ func outageSection(rep *load.Report) section {
 	return section{ID: "outages", Title: "Outages", Tables: t.list()}
 }
 
+func loaderSection(rep *load.Report) section {
+	t := newTable("", "loader", "'machine", "agents", "results", "lag p99", "cores", "resident", "per agent", "clock off by at most")
+	for i, l := range rep.Loaders {
+		machine := l.Name
+		if !l.Here {
+			machine += " (another one)"
+		}
+		t.add(fmt.Sprint(i+1), machine, count(float64(l.Agents)), count(float64(l.Results)), millis(l.Lag.P99), hundredths(l.Usage.Cores), size(float64(l.Usage.RSS)),
+			size(l.AgentBytes), maybe(l.Clock, millis))
+	}
+	s := section{ID: "loaders", Title: "Who played it", Tables: t.list()}
+	if len(s.Tables) > 0 {
+		s.Text = []string{"Several processes played the run together; the first one led. All figures are sums of theirs, histograms bucket by bucket. The machine's share counts those on the first one's machine."}
+	}
+	return s
+}
+
 func pagesSection(rep *load.Report) section {
 	t := newTable("", "page of events by", "requests", "rows", "p50", "p99", "slowest", "ended by time", "'")
 	for _, p := range rep.Pages {

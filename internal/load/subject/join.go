@@ -70,6 +70,7 @@ func (s *Subject) Join(ctx context.Context, sc *scenario.Scenario, dir string, s
 	for i, id := range identities {
 		members[i].UID = id.Node
 		byNode[id.Node] = id
+		s.CA = id.CAPEM
 	}
 	return members, s.certificates(byNode), nil
 }

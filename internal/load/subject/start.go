@@ -32,6 +32,7 @@ type Subject struct {
 	TLS   string // that of people and agents with TLS
 	Admin string // URL of the admin listener; empty: none
 	Data  string // its data folder; empty: not known
+	CA    []byte // certificate of its authority, PEM, where agents are to use TLS
 	Log   string // file with its log; empty: read from the admin listener
 	Flags []string
 

@@ -1,0 +1,69 @@
+package join
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/big"
+	"os"
+	"strings"
+	"time"
+)
+
+// newCertificate is the lead's, for one run: whoever has the token knows its sum, and no
+// name or date in it is looked at.
+func newCertificate() (c tls.Certificate, sum [32]byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return c, sum, fmt.Errorf("make the key of a joined run: %w", err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{SerialNumber: big.NewInt(now.UnixNano()), NotBefore: now.Add(-24 * time.Hour), NotAfter: now.Add(30 * 24 * time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return c, sum, fmt.Errorf("make the certificate of a joined run: %w", err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, sha256.Sum256(der), nil
+}
+
+// errAnother is what a follower says to somebody else's certificate.
+var errAnother = errors.New("it has another certificate than the token says: it is not the loader that printed it, or somebody is in between")
+
+// pinned trusts the certificate with this sum, and no other.
+func pinned(sum [32]byte) *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		InsecureSkipVerify: true, // by name and authority; by its sum it is
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) == 0 {
+				return errAnother
+			}
+			if got := sha256.Sum256(s.PeerCertificates[0].Raw); subtle.ConstantTimeCompare(got[:], sum[:]) != 1 {
+				return errAnother
+			}
+			return nil
+		},
+	}
+}
+
+// machineID is the same for all processes of this machine, and for no other.
+func machineID() string {
+	if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
+		return strings.TrimSpace(string(id))
+	}
+	return hostname()
+}
+
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "a machine without a name"
+	}
+	return name
+}

@@ -1,0 +1,219 @@
+package join
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/version"
+)
+
+// Follower is a loader that plays one part. It implements load.Lead: what it is told, and
+// what it tells.
+type Follower struct {
+	conn *conn
+	base time.Time // of its clock
+	ctx  context.Context
+	end  context.CancelCauseFunc
+	both sync.WaitGroup // reader, and signs of life
+
+	mu         sync.Mutex
+	changed    chan struct{}
+	welcome    *welcome
+	plan       *plan
+	identities []identity
+	told       map[byte]bool // kinds without a body that were heard
+	begin      *instant
+	over       *over
+	cut        func(time.Duration)
+	renamed    func(int, string)
+}
+
+// Dial joins the run of a token. The part is to be played within Context, which ends with
+// ctx, and when the run ends for all. The caller closes it.
+func Dial(ctx context.Context, token Token) (*Follower, error) {
+	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: helloWithin}, Config: pinned(token.Sum)}
+	c, err := dialer.DialContext(ctx, "tcp", token.Address)
+	if errors.Is(err, errAnother) {
+		return nil, model.Errorf(model.Unauthenticated, "join the run at %s: %w", token.Address, errAnother).WithHint("paste the token that this run printed: it is new for each")
+	}
+	if err != nil {
+		return nil, model.Errorf(model.Unavailable, "join the run at %s: %w", token.Address, err).
+			WithHint("is muster load run --loaders N waiting there? On another machine its --listen-join must be an address that this one reaches")
+	}
+	f := &Follower{conn: &conn{Conn: c}, base: time.Now(), changed: make(chan struct{}), told: map[byte]bool{}, cut: func(time.Duration) {}, renamed: func(int, string) {}}
+	f.ctx, f.end = context.WithCancelCause(ctx)
+	context.AfterFunc(f.ctx, f.hangUp)
+	if err := f.conn.send(kindHello, hello{Version: Version, Build: version.Get().Version, Secret: token.Secret[:], Name: hostname(), Machine: machineID()}); err != nil {
+		f.Close(nil)
+		return nil, model.Errorf(model.Unavailable, "join the run at %s: %w", token.Address, err)
+	}
+	f.both.Go(f.read)
+	f.both.Go(f.live)
+	return f, nil
+}
+
+// Context ends when the run cannot go on; its cause says why.
+func (f *Follower) Context() context.Context { return f.ctx }
+
+// Number waits until all have joined, and says which loader this one is, of how many.
+func (f *Follower) Number() (number, of int, err error) {
+	err = f.await(f.ctx, func() bool { return f.welcome != nil })
+	if err != nil {
+		return 0, 0, err
+	}
+	return f.welcome.Number, f.welcome.Of, nil
+}
+
+// Plan waits for what is to be played.
+func (f *Follower) Plan() (load.Config, error) {
+	if err := f.await(f.ctx, func() bool { return f.told[kindPrepare] && f.plan != nil }); err != nil {
+		return load.Config{}, err
+	}
+	return f.plan.config(f.identities)
+}
+
+// Verdict is what the lead said in the end; ok: all was as it should be.
+func (f *Follower) Verdict() (sentences []string, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.over == nil {
+		return nil, false
+	}
+	return f.over.Verdict, f.over.OK
+}
+
+// Close leaves; err, where there is one, is why this part could not be played to the end,
+// which the lead is told.
+func (f *Follower) Close(err error) {
+	if err == nil {
+		err = model.Errorf(model.Unavailable, "it has left")
+	}
+	f.end(err)
+	f.hangUp()
+	f.both.Wait()
+}
+
+func (f *Follower) hangUp() {
+	f.mu.Lock()
+	over := f.over
+	f.mu.Unlock()
+	if over == nil {
+		_ = f.conn.send(kindFailed, failure(reason(f.ctx, "it")))
+	}
+	_ = f.conn.Close()
+}
+
+func (f *Follower) live() {
+	turn := time.NewTicker(aliveEvery)
+	defer turn.Stop()
+	for {
+		select {
+		case <-f.ctx.Done():
+			return
+		case <-turn.C:
+			_ = f.conn.send(kindAlive, nil)
+		}
+	}
+}
+
+// await waits until something is true, which is asked under the lock.
+func (f *Follower) await(ctx context.Context, ok func() bool) error {
+	for {
+		f.mu.Lock()
+		done, changed := ok(), f.changed
+		f.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-f.ctx.Done():
+			return context.Cause(f.ctx)
+		case <-changed:
+		}
+	}
+}
+
+// read hears the lead until it leaves.
+func (f *Follower) read() {
+	for {
+		kind, body, err := f.conn.receive(mostFrame)
+		if err == nil {
+			err = f.hear(kind, body)
+		}
+		if err == nil {
+			continue
+		}
+		var said *told
+		if errors.As(err, &said) {
+			err = said.of("")
+		} else if f.ctx.Err() == nil {
+			err = model.Errorf(model.Unavailable, "the loader that leads was lost: %s", plain(err)).WithHint("the run is over; what became of it is said there")
+		}
+		f.end(err)
+		return
+	}
+}
+
+// hear takes what the lead says.
+func (f *Follower) hear(kind byte, body []byte) error {
+	message, err := decode(kind, body)
+	if err != nil {
+		return err
+	}
+	switch m := message.(type) { // what is not kept
+	case *clock:
+		return f.conn.send(kindAnswer, clock{Question: m.Question, At: time.Since(f.base)})
+	case *failed:
+		return &told{*m}
+	case *renamed:
+		f.callees().renamed(m.Member, m.Name)
+		return nil
+	case *instant:
+		if kind == kindCut {
+			f.callees().cut(m.At)
+			return nil
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch m := message.(type) {
+	case *welcome:
+		f.welcome = m
+	case *plan:
+		f.plan = m
+	case *[]identity:
+		if f.identities = append(f.identities, *m...); len(f.identities) > mostAgents {
+			return model.Errorf(model.TooLarge, "more keys than machines")
+		}
+	case *instant:
+		f.begin = m
+	case *over:
+		f.over = m
+	case nil:
+		f.told[kind] = true
+	default:
+		return model.Errorf(model.Invalid, "a message of the kind %d, which is not the lead's", kind)
+	}
+	close(f.changed)
+	f.changed = make(chan struct{})
+	return nil
+}
+
+type callees struct {
+	cut     func(time.Duration)
+	renamed func(int, string)
+}
+
+func (f *Follower) callees() callees {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return callees{f.cut, f.renamed}
+}

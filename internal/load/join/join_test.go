@@ -1,0 +1,359 @@
+package join
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/bench/scenarios"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+func listen(t *testing.T, loaders int) *Lead {
+	t.Helper()
+	l, err := Listen(t.Context(), "127.0.0.1:0", loaders, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+// gathered is a lead and its followers, all joined.
+func gathered(t *testing.T, loaders int) (*Lead, []*Follower) {
+	t.Helper()
+	l := listen(t, loaders)
+	done := make(chan error, 1)
+	go func() { done <- l.Gather() }()
+	list := make([]*Follower, loaders-1)
+	for i := range list {
+		list[i] = dial(t, l)
+		t.Cleanup(func() { list[i].Close(nil) })
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	byNumber := make([]*Follower, loaders-1)
+	for _, f := range list {
+		n, of, err := f.Number()
+		if err != nil || of != loaders {
+			t.Fatalf("number %d of %d: %v", n, of, err)
+		}
+		byNumber[n-1] = f
+	}
+	return l, byNumber
+}
+
+func dial(t *testing.T, l *Lead) *Follower {
+	t.Helper()
+	token, err := ParseToken(l.Token())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Dial(t.Context(), token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func tiny() *scenario.Scenario {
+	return &scenario.Scenario{Scenario: scenario.Version, Name: "tiny", Seed: 1, Agents: []scenario.Class{
+		{Name: "web", Count: 7, Checks: []scenario.Check{{Name: "http", Interval: model.Duration(time.Second)}}}},
+		Phases: []scenario.Phase{{Ramp: model.Duration(time.Second)}, {Steady: model.Duration(time.Second)}, {Drain: model.Duration(time.Second)}}}
+}
+
+// What is told arrives, in the order of the loaders, and the same instant is the same on
+// all clocks.
+func TestARunIsTold(t *testing.T) {
+	l, followers := gathered(t, 3)
+	c, err := l.Send(load.Config{Scenario: tiny(), Server: "127.0.0.1:1", MaxLag: time.Second, Sources: 2}, nil)
+	if err != nil || c.Part.Number != 0 || c.Part.Of != 3 || c.Part.Here != 3 || c.Others == nil {
+		t.Fatalf("%+v, %v", c.Part, err)
+	}
+	begins := make(chan time.Time, 2)
+	for i, f := range followers {
+		theirs, err := f.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(theirs.Scenario, c.Scenario) || theirs.Part != (load.Part{Number: i + 1, Of: 3, Here: 3}) || theirs.Server != c.Server || theirs.MaxLag != c.MaxLag || theirs.Sources != 2 {
+			t.Errorf("loader %d is to play %+v", i+1, theirs)
+		}
+		go func() {
+			if f.Prepared(t.Context(), "the plan") != nil {
+				return
+			}
+			begin, err := f.Ready(t.Context(), load.Arrived{Connect: float64(i + 1)})
+			if err != nil {
+				t.Error(err)
+			}
+			begins <- begin
+		}()
+	}
+	if err := l.Connect(t.Context(), "the plan"); err != nil {
+		t.Fatal(err)
+	}
+	arrived, err := l.Ready(t.Context())
+	if err != nil || len(arrived) != 2 || arrived[0].Connect != 1 || arrived[1].Connect != 2 {
+		t.Fatalf("%+v, %v", arrived, err)
+	}
+	at := l.Begin()
+	for range 2 {
+		// One process, one clock: what differs is what the comparison got wrong.
+		if off := (<-begins).Sub(at).Abs(); off > 50*time.Millisecond {
+			t.Errorf("a clock is off by %s", off)
+		}
+	}
+	for _, j := range l.Loaders() {
+		if !j.Here || j.Name == "" || j.Clock <= 0 {
+			t.Errorf("%+v", j)
+		}
+	}
+	cuts, names := make(chan time.Duration, 1), make(chan string, 1)
+	followers[1].Hear(func(at time.Duration) { cuts <- at }, func(member int, name string) { names <- fmt.Sprint(member, name) })
+	l.Cut(7 * time.Second)
+	l.Renamed(5, "web-00005-renamed")
+	if got := <-cuts; got != 7*time.Second {
+		t.Errorf("the phase ends after %s", got)
+	}
+	if got := <-names; got != "5web-00005-renamed" {
+		t.Errorf("renamed: %s", got)
+	}
+	for i, f := range followers {
+		m := &load.Measured{Resent: uint64(i)}
+		for k := range 5000 { // more than one frame
+			m.Ledgers = append(m.Ledgers, load.Ledger{Member: k, States: make([]byte, 1600)})
+		}
+		go func() { _ = f.Finish(t.Context(), m) }()
+	}
+	measured, err := l.Finish(t.Context())
+	if err != nil || measured[1].Resent != 1 || len(measured[0].Ledgers) != 5000 || measured[0].Ledgers[4999].Member != 4999 {
+		t.Fatalf("%v, %v", measured, err)
+	}
+	l.Over(&load.Report{Balance: &load.Balance{}, Verdict: []string{"slow"}})
+	testenv.Until(t, "the verdict", func() bool { said, _ := followers[0].Verdict(); return len(said) == 1 })
+}
+
+// Strangers are told why they may not join, and the run goes on waiting.
+func TestStrangersAreRefused(t *testing.T) {
+	l := listen(t, 2)
+	done := make(chan error, 1)
+	go func() { done <- l.Gather() }()
+	token, _ := ParseToken(l.Token())
+
+	wrong := token
+	wrong.Secret[3] ^= 1
+	f, err := Dial(t.Context(), wrong)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.Number(); model.ClassOf(err) != model.Unauthenticated || !strings.Contains(err.Error(), "another run") {
+		t.Errorf("a wrong secret: %v", err)
+	}
+	f.Close(nil)
+
+	other := token
+	other.Sum[3] ^= 1
+	if _, err := Dial(t.Context(), other); model.ClassOf(err) != model.Unauthenticated || !strings.Contains(err.Error(), "another certificate") {
+		t.Errorf("another certificate: %v", err)
+	}
+
+	// One of another version, and one that speaks no language of ours.
+	for _, c := range []struct {
+		kind byte
+		body any
+		want string
+	}{
+		{kindHello, hello{Version: 2, Build: "9.9", Secret: token.Secret[:]}, "use the same muster on both machines"},
+		{kindPresence, 3, "said nothing that a loader says"},
+	} {
+		raw, err := tls.Dial("tcp", token.Address, pinned(token.Sum))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := &conn{Conn: raw}
+		if err := x.send(c.kind, c.body); err != nil {
+			t.Fatal(err)
+		}
+		kind, body, err := x.receive(mostFrame)
+		if err != nil || kind != kindRefused || !strings.Contains(string(body), c.want) {
+			t.Errorf("kind %d, %s, %v; want %q", kind, body, err, c.want)
+		}
+		_ = x.Close()
+	}
+
+	good := dial(t, l)
+	defer good.Close(nil)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whoever is lost is named, the run ends for all, and each says why.
+func TestALossEndsTheRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		leave      func(l *Lead, f *Follower)
+		lead, rest string
+	}{
+		"cut off":     {func(_ *Lead, f *Follower) { _ = f.conn.Close() }, "loader 2 of 3 (" + hostname() + ") was lost", "loader 2 of 3"},
+		"gave up":     {func(_ *Lead, f *Follower) { f.Close(model.Errorf(model.Limited, "no room")) }, "loader 2 of 3 (" + hostname() + "): no room", "no room"},
+		"lead leaves": {func(l *Lead, _ *Follower) { l.Close() }, "", "the loader that leads has left the run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, followers := gathered(t, 3)
+			c.leave(l, followers[0])
+			<-l.Context().Done()
+			if err := context.Cause(l.Context()); c.lead != "" && !strings.HasPrefix(err.Error(), c.lead) {
+				t.Errorf("the lead says %q, want %q", err, c.lead)
+			}
+			<-followers[1].Context().Done()
+			if err := context.Cause(followers[1].Context()); !strings.Contains(err.Error(), c.rest) {
+				t.Errorf("the other one says %q, want %q", err, c.rest)
+			}
+			if _, err := l.Finish(t.Context()); err == nil {
+				t.Error("the lead goes on")
+			}
+		})
+	}
+}
+
+// One that leaves before all are there makes room for another.
+func TestWhoLeavesEarlyIsReplaced(t *testing.T) {
+	l := listen(t, 3)
+	done := make(chan error, 1)
+	go func() { done <- l.Gather() }()
+	count := func(n int) func() bool { return func() bool { return len(l.all()) == n } }
+	first := dial(t, l)
+	testenv.Until(t, "it has joined", count(1))
+	first.Close(nil)
+	testenv.Until(t, "it has left", count(0))
+	for range 2 {
+		f := dial(t, l)
+		defer f.Close(nil)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Programs that would play another plan do not play together.
+func TestAnotherPlanIsRefused(t *testing.T) {
+	l, followers := gathered(t, 2)
+	go func() { _ = followers[0].Prepared(t.Context(), "b") }()
+	if err := l.Connect(t.Context(), "a"); model.ClassOf(err) != model.Unsupported {
+		t.Errorf("%v", err)
+	}
+}
+
+// The shortest round trip says best how far a clock is off.
+func TestTheShortestRoundTripWins(t *testing.T) {
+	best := offset{}
+	for _, x := range []struct{ asked, answered, theirs time.Duration }{{100, 300, 5150}, {400, 420, 5410}, {500, 900, 5600}} {
+		best = best.nearest(between(x.asked, x.answered, x.theirs))
+	}
+	if best != (offset{ahead: 5000, within: 10}) {
+		t.Errorf("%+v", best)
+	}
+}
+
+func TestTokens(t *testing.T) {
+	want := Token{Address: "[::1]:4711", Sum: [32]byte{1, 2}, Secret: [32]byte{3}}
+	got, err := ParseToken(" " + want.String() + "\n")
+	if err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "mj1.AAAA", "mlj1.", "mlj1.%", want.String()[:60]} {
+		if _, err := ParseToken(bad); model.ClassOf(err) != model.Invalid {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// A scenario that has travelled is the one that was sent.
+func TestScenariosTravel(t *testing.T) {
+	files, err := scenarios.Files.ReadDir(".")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		name, isScenario := strings.CutSuffix(filepath.Base(f.Name()), ".yaml")
+		if !isScenario {
+			continue
+		}
+		sc, err := scenario.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sc = sc.Scaled(0.1)
+		text, err := json.Marshal(plan{Scenario: sc})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := decode(kindPlan, text)
+		if err != nil || !reflect.DeepEqual(got.(*plan).Scenario, sc) {
+			t.Errorf("%s arrives as another one: %v", name, err)
+		}
+	}
+}
+
+// Kind and length of frames stay as they are: other versions are told so in them.
+func TestGoldenHello(t *testing.T) {
+	text, _ := json.Marshal(hello{Version: 1, Build: "0.1", Secret: []byte{1, 2, 3}, Name: "a", Machine: "b"})
+	frame := append([]byte{0, 0, 0, byte(len(text)), kindHello}, text...)
+	const golden = "\x00\x00\x00D\x01" + `{"version":1,"build":"0.1","secret":"AQID","name":"a","machine":"b"}`
+	if string(frame) != golden {
+		t.Errorf("%q", frame)
+	}
+	kind, body, err := readFrame(strings.NewReader(golden), mostHello)
+	h, err := parseHello(kind, body, err)
+	if err != nil || h.Version != 1 || !bytes.Equal(h.Secret, []byte{1, 2, 3}) {
+		t.Errorf("%+v, %v", h, err)
+	}
+}
+
+// Whatever comes over a connection is an error or a message, and takes no more room than
+// it has bytes.
+func FuzzFrames(f *testing.F) {
+	f.Add([]byte("\x00\x00\x00\x02\x01{}"), "mlj1.AAAA")
+	f.Add([]byte("\xff\xff\xff\xff\x06"), "")
+	for kind := byte(0); kind < 30; kind++ {
+		f.Add([]byte{0, 0, 0, 2, kind, '{', '}'}, "")
+		f.Add([]byte{0, 0, 0, 2, kind, '[', ']'}, "")
+	}
+	f.Add([]byte("\x00\x00\x00\x5a\x06"+`{"scenario":{"agents":[{"count":3}]},"part":{"number":1,"of":2},"ca":"AAAA","uids":["x"]}   `), "")
+	f.Fuzz(func(t *testing.T, data []byte, text string) {
+		if token, err := ParseToken(text); err == nil && token.String() == "" {
+			t.Error("an empty token")
+		}
+		kind, body, err := readFrame(bytes.NewReader(data), 1<<16)
+		_, _ = parseHello(kind, body, err)
+		if err != nil {
+			return
+		}
+		l := &Lead{loaders: 2, changed: make(chan struct{}), base: time.Now()}
+		p := &peer{number: 1, seconds: map[int]*load.Second{}, stretches: map[int]*load.Stretch{}}
+		var said *told
+		if err := l.hear(p, kind, body); errors.As(err, &said) && said.of("").Error() == "" && said.Message != "" {
+			t.Error("a reason that is lost")
+		}
+		x, err := decode(kindPlan, body)
+		if err != nil {
+			return
+		}
+		if small := x.(*plan); small.Scenario == nil || small.Scenario.Nodes("") < 1000 {
+			_, _ = small.config([]identity{{Chain: [][]byte{body}, Key: body}})
+		}
+	})
+}

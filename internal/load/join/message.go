@@ -1,0 +1,183 @@
+package join
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Version is of the wire. Loaders of another one are refused: what a run measures depends
+// on all of them doing the same.
+const Version = 1
+
+// Kinds of frames, never used again for something else. F: from a follower, L: from the
+// lead.
+const (
+	kindHello      = 1  // F hello: first
+	kindRefused    = 2  // L failed: the answer to a hello; last
+	kindWelcome    = 3  // L welcome: all have joined
+	kindAsk        = 4  // L clock
+	kindAnswer     = 5  // F clock
+	kindPlan       = 6  // L plan
+	kindIdentities = 7  // L identities, as many frames as it takes
+	kindPrepare    = 8  // L: all has been sent
+	kindPrepared   = 9  // F prepared
+	kindConnect    = 10 // L: agents may connect
+	kindReady      = 11 // F load.Arrived
+	kindBegin      = 12 // L instant, by the follower's clock
+	kindPresence   = 13 // F load.Presence
+	kindSecond     = 14 // F load.Second
+	kindStretch    = 15 // F load.Stretch
+	kindCut        = 16 // L instant, since the beginning
+	kindRenamed    = 17 // L renamed
+	kindMeasured   = 18 // F load.Measured
+	kindLedgers    = 19 // F ledgers, as many frames as it takes
+	kindFinished   = 20 // F: all has been sent
+	kindOver       = 21 // L over: last
+	kindFailed     = 22 // F and L failed: last
+	kindAlive      = 23 // F and L: nothing
+)
+
+// hello is the first frame. Its fields stay in every version, so that each understands that
+// another one is another one.
+type hello struct {
+	Version int    `json:"version"`
+	Build   string `json:"build"` // of the program, for people
+	Secret  []byte `json:"secret"`
+	Name    string `json:"name"`    // of the machine, for people
+	Machine string `json:"machine"` // equal for processes on the same one
+}
+
+type welcome struct {
+	Number int `json:"number"` // from 1; the lead is 0
+	Of     int `json:"of"`
+}
+
+// clock is a question about the follower's clock, and its answer.
+type clock struct {
+	Question uint64        `json:"question"`
+	At       time.Duration `json:"at,omitempty"`
+}
+
+// plan is what a follower is to play, but for its agents' keys.
+type plan struct {
+	Scenario   *scenario.Scenario `json:"scenario"`
+	Part       load.Part          `json:"part"`
+	Server     string             `json:"server"`
+	ServerTLS  string             `json:"serverTLS"`
+	UIDs       []uuid.UUID        `json:"uids,omitempty"` // of all members, where they do not follow from the seed
+	CA         []byte             `json:"ca,omitempty"`   // PEM
+	ServerName string             `json:"serverName,omitempty"`
+	MaxLag     time.Duration      `json:"maxLag"`
+	Spool      int                `json:"spool"`
+	Parallel   int                `json:"parallel"`
+	Senders    int                `json:"senders"`
+	Sources    int                `json:"sources"`
+}
+
+// identity is the key and the certificate of one agent.
+type identity struct {
+	Member int      `json:"member"`
+	Chain  [][]byte `json:"chain"` // DER
+	Key    []byte   `json:"key"`   // PKCS #8
+}
+
+type prepared struct {
+	Plan string `json:"plan"` // hash
+}
+
+type instant struct {
+	At time.Duration `json:"at"`
+}
+
+type renamed struct {
+	Member int    `json:"member"`
+	Name   string `json:"name"`
+}
+
+type over struct {
+	OK      bool     `json:"ok"`
+	Verdict []string `json:"verdict"`
+}
+
+// failed is why the run ends for one who is not to blame, or who is.
+type failed struct {
+	Class   string `json:"class"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+func failure(err error) failed {
+	f := failed{Class: model.ClassOf(err).Label(), Message: err.Error()}
+	if e, ok := err.(*model.Error); ok {
+		f.Message, f.Hint = e.Message, e.Hint
+	}
+	return f
+}
+
+// of is the error again; who said it goes before it.
+func (f failed) of(who string) error {
+	class := model.Unavailable
+	for c := model.Internal; c <= model.Unsupported; c++ {
+		if c.Label() == f.Class && c != model.Internal {
+			class = c
+		}
+	}
+	e := model.Errorf(class, "%s%s", who, f.Message)
+	e.Hint = f.Hint
+	return e
+}
+
+// decode reads the body of a frame; those of kinds without one, and of kinds that do not
+// exist, are an error or nil.
+func decode(kind byte, body []byte) (any, error) {
+	var into any
+	switch kind {
+	case kindHello:
+		into = new(hello)
+	case kindWelcome:
+		into = new(welcome)
+	case kindAsk, kindAnswer:
+		into = new(clock)
+	case kindPlan:
+		into = new(plan)
+	case kindIdentities:
+		into = new([]identity)
+	case kindPrepared:
+		into = new(prepared)
+	case kindReady:
+		into = new(load.Arrived)
+	case kindBegin, kindCut:
+		into = new(instant)
+	case kindPresence:
+		into = new(load.Presence)
+	case kindSecond:
+		into = new(load.Second)
+	case kindStretch:
+		into = new(load.Stretch)
+	case kindRenamed:
+		into = new(renamed)
+	case kindMeasured:
+		into = new(load.Measured)
+	case kindLedgers:
+		into = new([]load.Ledger)
+	case kindOver:
+		into = new(over)
+	case kindRefused, kindFailed:
+		into = new(failed)
+	case kindPrepare, kindConnect, kindFinished, kindAlive:
+		return nil, nil
+	default:
+		return nil, fmt.Errorf("a message of the unknown kind %d", kind)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return nil, fmt.Errorf("a message of the kind %d: %w", kind, err)
+	}
+	return into, nil
+}

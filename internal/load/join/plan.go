@@ -1,0 +1,170 @@
+package join
+
+import (
+	"context"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// identitiesAtOnce are sent in one frame.
+const identitiesAtOnce = 500
+
+// Send tells the others what to play: the scenario as it was checked and scaled, the
+// addresses, and the keys of their agents, which cfg.TLS makes; ca is the certificate of
+// the server's authority (PEM), where agents use TLS. It returns the lead's own part.
+func (l *Lead) Send(cfg load.Config, ca []byte) (load.Config, error) {
+	if cfg.Members == nil {
+		cfg.Members = load.Members(cfg.Scenario)
+	}
+	peers := l.all()
+	machines := []string{machineID()}
+	for _, p := range peers {
+		machines = append(machines, p.machine)
+	}
+	for _, p := range peers {
+		if host, _, err := net.SplitHostPort(cfg.Server); err == nil && p.machine != machines[0] && net.ParseIP(host).IsLoopback() {
+			return cfg, model.Errorf(model.Invalid, "%s is on another machine, and the server under test listens on %s here alone", p.who(l), cfg.Server).
+				WithHint("play against a server that all machines reach: --server HOST:PORT")
+		}
+		x := plan{Scenario: cfg.Scenario, Part: load.Part{Number: p.number, Of: l.loaders, Here: same(machines, p.machine)}, Server: cfg.Server, ServerTLS: cfg.ServerTLS,
+			UIDs: ownUIDs(cfg), CA: ca, MaxLag: cfg.MaxLag, Spool: cfg.Spool, Parallel: cfg.Parallel, Senders: cfg.Senders, Sources: cfg.Sources}
+		if err := l.send(p, cfg, &x); err != nil {
+			return cfg, err
+		}
+	}
+	cfg.Part = load.Part{Of: l.loaders, Here: same(machines, machines[0])}
+	cfg.Others = l
+	return cfg, nil
+}
+
+func same(list []string, machine string) (n int) {
+	for _, m := range list {
+		if m == machine {
+			n++
+		}
+	}
+	return n
+}
+
+// ownUIDs are those of all members where the server gave them.
+func ownUIDs(cfg load.Config) (list []uuid.UUID) {
+	derived := load.Members(cfg.Scenario)
+	if slices.Equal(derived, cfg.Members) {
+		return nil
+	}
+	for _, m := range cfg.Members {
+		list = append(list, m.UID)
+	}
+	return list
+}
+
+// send gives one follower its part.
+func (l *Lead) send(p *peer, cfg load.Config, x *plan) error {
+	var list []identity
+	for i := p.number; i < len(cfg.Members); i += l.loaders {
+		if !cfg.Scenario.Agents[cfg.Members[i].Class].TLS {
+			continue
+		}
+		c, err := cfg.TLS(cfg.Members[i].UID)
+		if err != nil {
+			return fmt.Errorf("certificate of agent %s: %w", cfg.Members[i].Name, err)
+		}
+		key, err := x509.MarshalPKCS8PrivateKey(c.Certificates[0].PrivateKey)
+		if err != nil {
+			return fmt.Errorf("key of agent %s: %w", cfg.Members[i].Name, err)
+		}
+		x.ServerName = c.ServerName
+		list = append(list, identity{Member: i, Chain: c.Certificates[0].Certificate, Key: key})
+		if l.ctx.Err() != nil {
+			return context.Cause(l.ctx)
+		}
+	}
+	err := p.conn.send(kindPlan, x)
+	for part := range slices.Chunk(list, identitiesAtOnce) {
+		if err == nil {
+			err = p.conn.send(kindIdentities, part)
+		}
+	}
+	if err == nil {
+		err = p.conn.send(kindPrepare, nil)
+	}
+	if err != nil {
+		return l.broken(l.ctx, p, err)
+	}
+	return nil
+}
+
+// config is a plan as a follower plays it.
+func (x *plan) config(identities []identity) (c load.Config, err error) {
+	if x.Scenario == nil || x.Part.Of < 2 || x.Part.Number < 1 || x.Part.Number >= x.Part.Of {
+		return c, model.Errorf(model.Invalid, "the loader that leads sent no plan")
+	}
+	if err := check(x.Scenario); err != nil {
+		return c, err
+	}
+	c = load.Config{Scenario: x.Scenario, Part: x.Part, Server: x.Server, ServerTLS: x.ServerTLS, MaxLag: x.MaxLag, Spool: x.Spool, Parallel: x.Parallel,
+		Senders: x.Senders, Sources: x.Sources, Members: load.Members(x.Scenario)}
+	if len(x.UIDs) == len(c.Members) {
+		for i, id := range x.UIDs {
+			c.Members[i].UID = id
+		}
+	}
+	c.TLS, err = certificates(x, c.Members, identities)
+	return c, err
+}
+
+// certificates makes an agent's TLS configuration of what was sent.
+func certificates(x *plan, members []load.Member, identities []identity) (func(uuid.UUID) (*tls.Config, error), error) {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(x.CA)
+	known := make(map[uuid.UUID]tls.Certificate, len(identities))
+	for _, id := range identities {
+		if id.Member < 0 || id.Member >= len(members) || len(id.Chain) == 0 {
+			return nil, model.Errorf(model.Invalid, "a key for machine %d, which does not exist", id.Member)
+		}
+		key, err := x509.ParsePKCS8PrivateKey(id.Key)
+		if err != nil {
+			return nil, fmt.Errorf("key of agent %s: %w", members[id.Member].Name, err)
+		}
+		signer, ok := key.(crypto.Signer)
+		if !ok {
+			return nil, model.Errorf(model.Invalid, "key of agent %s signs nothing", members[id.Member].Name)
+		}
+		known[members[id.Member].UID] = tls.Certificate{Certificate: id.Chain, PrivateKey: signer}
+	}
+	return func(uid uuid.UUID) (*tls.Config, error) {
+		c, ok := known[uid]
+		if !ok {
+			return nil, fmt.Errorf("node %s has no identity", uid)
+		}
+		return &tls.Config{
+			MinVersion: tls.VersionTLS13, NextProtos: []string{wire.Subprotocol}, RootCAs: pool, ServerName: x.ServerName, Certificates: []tls.Certificate{c},
+			SessionTicketsDisabled: true, // full handshakes, as on the lead
+		}, nil
+	}, nil
+}
+
+// mostAgents bounds what a plan may ask of a follower before its pre-flight does.
+const mostAgents = 1 << 20
+
+// check looks whether a scenario is one: its files are checked where the lead is.
+func check(sc *scenario.Scenario) error {
+	n := 0
+	for i := range sc.Agents {
+		if n += sc.Agents[i].Count; sc.Agents[i].Count < 0 || n > mostAgents {
+			return model.Errorf(model.Invalid, "a plan of more than %d agents", mostAgents)
+		}
+	}
+	return sc.Runs()
+}

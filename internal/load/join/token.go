@@ -1,0 +1,45 @@
+package join
+
+import (
+	"encoding/base64"
+	"net"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+const tokenPrefix = "mlj1."
+
+// Token is what another loader needs to join: where the lead is, which certificate it has,
+// and a secret. It is good for one run.
+type Token struct {
+	Address string   // host:port
+	Sum     [32]byte // SHA-256 of the lead's certificate
+	Secret  [32]byte
+}
+
+// String is the token as people paste it.
+func (t Token) String() string {
+	b := append(t.Sum[:len(t.Sum):len(t.Sum)], t.Secret[:]...)
+	return tokenPrefix + base64.RawURLEncoding.EncodeToString(append(b, t.Address...))
+}
+
+// ParseToken reads what String wrote; the error says what is wrong with it.
+func ParseToken(text string) (t Token, err error) {
+	const hint = "paste the whole line that muster load run --loaders N printed: muster load join mlj1.…"
+	encoded, ok := strings.CutPrefix(strings.TrimSpace(text), tokenPrefix)
+	if !ok {
+		return t, model.Errorf(model.Invalid, "the token of a load run begins with %q", tokenPrefix).WithHint(hint)
+	}
+	b, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil || len(b) <= 64 {
+		return t, model.Errorf(model.Invalid, "the token is cut short or mistyped").WithHint(hint)
+	}
+	copy(t.Sum[:], b)
+	copy(t.Secret[:], b[32:])
+	t.Address = string(b[64:])
+	if _, _, err := net.SplitHostPort(t.Address); err != nil {
+		return t, model.Errorf(model.Invalid, "the token is cut short or mistyped").WithHint(hint)
+	}
+	return t, nil
+}

@@ -1,0 +1,154 @@
+package loadcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/join"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/subject"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func joinCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "join TOKEN",
+		Short: "Play a part of a run that another loader leads",
+		Long: `Joins a run that was begun with muster load run NAME --loaders N, which prints the token and waits. This
+process plays its part of the agents, and ends with the run; the report is where the run was begun. It
+needs nothing else: the scenario, addresses, keys and certificates of its agents come over the connection.
+
+Exit codes: 0 the part was played to the end, whatever the verdict; else why it was not.`,
+		Example:       "  muster load join mlj1.…",
+		Args:          cobra.ExactArgs(1),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(cmd *cobra.Command, args []string) error { return follow(cmd, args[0]) },
+	}
+}
+
+// follow plays a part from top to bottom.
+func follow(cmd *cobra.Command, text string) error {
+	token, err := join.ParseToken(text)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
+	defer stop()
+	say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	f, err := join.Dial(ctx, token)
+	if err != nil {
+		return err
+	}
+	err = part(cmd, f, say)
+	f.Close(err)
+	if err != nil {
+		return err
+	}
+	if sentences, ok := f.Verdict(); !ok {
+		fmt.Fprintf(cmd.OutOrStdout(), "the run is over, and failed: %s\n", strings.Join(sentences, "; "))
+	} else {
+		fmt.Fprintln(cmd.OutOrStdout(), "the run is over, and all is well; its report is where it was begun")
+	}
+	return nil
+}
+
+func part(cmd *cobra.Command, f *join.Follower, say func(string, ...any)) error {
+	say("joined; the run begins when all loaders have")
+	number, of, err := f.Number()
+	if err != nil {
+		return err
+	}
+	c, err := f.Plan()
+	if err != nil {
+		return err
+	}
+	say("%s: loader %d of %d", c.Scenario.FullTitle(), number+1, of)
+	c.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
+	c.Progress = progressOf(cmd.ErrOrStderr(), c.Scenario)
+	err = load.Follow(f.Context(), c, f)
+	if errors.Is(err, context.Canceled) && context.Cause(f.Context()) != nil {
+		return context.Cause(f.Context())
+	}
+	return err
+}
+
+// lead waits for the other loaders, where there are to be some; nil: there are none.
+func (o *options) lead(ctx context.Context, say func(string, ...any)) (*join.Lead, error) {
+	if o.loaders < 2 {
+		return nil, nil
+	}
+	l, err := join.Listen(ctx, o.listenJoin, o.loaders, say)
+	if err != nil {
+		return nil, err
+	}
+	others := o.loaders - 1
+	noun := "loader"
+	if others > 1 {
+		noun = "loaders"
+	}
+	say("waiting for %d more %s; begin each with\n  muster load join %s", others, noun, l.Token())
+	if err := l.Gather(); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// runAll plays the scenario, with the others if there are some.
+func runAll(ctx context.Context, lead *join.Lead, c load.Config, server *subject.Subject) (*load.Report, error) {
+	if lead == nil {
+		return load.Run(ctx, c)
+	}
+	rep, err := func() (*load.Report, error) {
+		ca, err := authorityOf(server, c)
+		if err != nil {
+			return nil, err
+		}
+		if c, err = lead.Send(c, ca); err != nil {
+			return nil, err
+		}
+		return load.Run(ctx, c)
+	}()
+	if err != nil {
+		return nil, lead.Fail(err)
+	}
+	lead.Over(rep)
+	return rep, nil
+}
+
+// authorityOf is the certificate (PEM) that the agents are to trust.
+func authorityOf(server *subject.Subject, c load.Config) ([]byte, error) {
+	if server.Data == "" || c.TLS == nil {
+		return server.CA, nil
+	}
+	authority, err := server.Authority()
+	if err != nil {
+		return nil, err
+	}
+	return authority.CAPEM(), nil
+}
+
+// mostLoaders is more than anybody needs, and few enough to tell each everything.
+const mostLoaders = 64
+
+// joinable refuses what several loaders cannot play together.
+func (o *options) joinable(sc *scenario.Scenario) error {
+	switch {
+	case o.loaders < 1 || o.loaders > mostLoaders:
+		return model.Errorf(model.Invalid, "--loaders %d: want 1 to %d", o.loaders, mostLoaders)
+	case o.loaders == 1:
+		return nil
+	case sc.Target != "" && sc.Target != "muster":
+		return model.Errorf(model.Unsupported, "target %s is loaded by one process: --loaders is for runs against Muster", sc.Target).WithHint("leave --loaders out")
+	}
+	return load.Config{Scenario: sc}.Joinable()
+}

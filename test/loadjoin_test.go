@@ -1,0 +1,174 @@
+//go:build linux
+
+package test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// manyLoaders is a scenario of some seconds for several loaders.
+func manyLoaders(t *testing.T, steady string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "joined.yaml")
+	text := `scenario: muster.load/v1
+title: Played together
+seed: 5
+agents:
+  - name: web
+    count: 200
+    checks:
+      - {name: app, count: 2, interval: 2s, changes: 0.1}
+    churn: {reconnects: 60/min, renames: 30/min, offline: 30/min, offlineFor: 1s}
+  - name: safe
+    count: 40
+    tls: true
+    checks:
+      - {name: disk, interval: 2s}
+faults:
+  - {at: 1s, cut: {share: 0.5}}
+  - {at: 2s, for: 1s, wrong: {count: 3}}
+phases:
+  - ramp: 1s
+  - steady: ` + steady + `
+  - drain: 30s
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var joinToken = regexp.MustCompile(`mlj1\.\S+`)
+
+// lead begins a run of three, and has the two others join.
+func lead(t *testing.T, temp, out, file string) (run *harness.Process, others []*harness.Process) {
+	t.Helper()
+	run = harness.Launch(t, []string{"TMPDIR=" + temp}, "load", "run", file, "--loaders", "3", "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
+	token := ""
+	harness.Until(t, time.Minute, "the token", func() (string, bool) {
+		token = joinToken.FindString(run.Log())
+		return run.Log(), token != "" && strings.Contains(run.Log(), token+"\n")
+	})
+	stranger := token[:len(token)-30] + strings.Repeat("A", 30)
+	if ran := harness.Run(t, nil, "load", "join", stranger); ran.Code == 0 {
+		t.Errorf("a stranger joined:\n%s%s", ran.Out, ran.Errors)
+	}
+	for range 2 {
+		others = append(others, harness.Launch(t, nil, "load", "join", token))
+	}
+	return run, others
+}
+
+// Three processes play one run: each a third of the agents, and one report of all.
+func TestLoadJoin(t *testing.T) {
+	t.Parallel()
+	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
+	run, others := lead(t, temp, out, manyLoaders(t, "5s"))
+	if code := run.Wait(2 * time.Minute); code != 0 {
+		t.Fatalf("code %d", code)
+	}
+	for _, o := range others {
+		if code := o.Wait(time.Minute); code != 0 || !strings.Contains(o.Log(), "all is well") {
+			t.Errorf("a follower: code %d\n%s", code, o.Log())
+		}
+	}
+	rep, err := load.Read(filepath.Join(out, "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := rep.Balance; !b.OK() || b.Compared != 200*2+40 || b.Refused == 0 || b.Sent != b.Acknowledged+b.Refused {
+		t.Errorf("ledger %+v", b)
+	}
+	if len(rep.Loaders) != 3 {
+		t.Fatalf("loaders %+v", rep.Loaders)
+	}
+	var results uint64
+	for i, l := range rep.Loaders {
+		if l.Agents != 80 || !l.Here || l.Results == 0 || l.Usage.RSS == 0 || l.Usage.Cores == 0 || (l.Clock > 0) != (i > 0) {
+			t.Errorf("loader %d: %+v", i+1, l)
+		}
+		results += l.Results
+	}
+	if results != rep.Results {
+		t.Errorf("the loaders have %d results, and the run %d", results, rep.Results)
+	}
+	// A result of each state every two seconds, for five, whoever has it; what is offered
+	// is known by the second.
+	if want := 5 * (200 + 20); int(rep.Results) < want*9/10 || int(rep.Results) > want*11/10 {
+		t.Errorf("%d results, want about %d", rep.Results, want)
+	}
+	offered := uint64(0)
+	for _, s := range rep.Samples {
+		offered += s.Offered
+	}
+	if wrong := rep.Balance.Refused; offered+wrong != rep.Results {
+		t.Errorf("%d offered by the samples and %d wrong ones beside them, %d measured", offered, wrong, rep.Results)
+	}
+	if len(rep.Faults) != 2 || rep.Faults[0].Places != 120 || rep.Faults[0].Back <= 0 || rep.Faults[1].Places != 3 {
+		t.Errorf("faults %+v", rep.Faults)
+	}
+	if len(processesOf(t, temp)) > 0 {
+		t.Error("its server is left")
+	}
+}
+
+// A loader that is killed in the middle ends the run at once, with its name; Ctrl-C ends
+// it for all.
+func TestLoadJoinBreaksOff(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end      func(run *harness.Process, others []*harness.Process)
+		code     int
+		run, all string
+	}{
+		"a follower is killed": {func(_ *harness.Process, others []*harness.Process) { others[0].Kill() }, 9, `loader [23] of 3 \(.*\) was lost`, `loader [23] of 3 \(.*\) was lost`},
+		"Ctrl-C":               {func(run *harness.Process, _ []*harness.Process) { run.Signal(syscall.SIGINT) }, 130, ``, `the loader that leads was interrupted`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
+			run, others := lead(t, temp, out, manyLoaders(t, "10m"))
+			harness.Until(t, time.Minute, "results flow on all", func() (string, bool) {
+				all := run.Log() + others[0].Log() + others[1].Log()
+				return all, strings.Count(all, "accepted/s") >= 3
+			})
+			began := time.Now()
+			c.end(run, others)
+			if code := run.Wait(time.Minute); code != c.code || !regexp.MustCompile(c.run).MatchString(run.Log()) {
+				t.Errorf("code %d, want %d and %q\n%s", code, c.code, c.run, run.Log())
+			}
+			if took := time.Since(began); took > 30*time.Second {
+				t.Errorf("it ended after %s", took)
+			}
+			if code := others[1].Wait(time.Minute); code == 0 || !regexp.MustCompile(c.all).MatchString(others[1].Log()) {
+				t.Errorf("the other one: code %d, want %q\n%s", code, c.all, others[1].Log())
+			}
+			harness.Until(t, time.Minute, "its server has ended", func() (string, bool) {
+				left := processesOf(t, temp)
+				return fmt.Sprint(left), len(left) == 0
+			})
+		})
+	}
+}
+
+// What several loaders cannot play yet is said before anything starts.
+func TestLoadJoinRefuses(t *testing.T) {
+	t.Parallel()
+	file := tinyFleet(t, "faults:\n  - {at: 1s, for: 1s, fail: {class: web, check: app-000, count: 1}}\n")
+	if ran := harness.Run(t, nil, "load", "run", file, "--loaders", "2"); ran.Code != 12 || !strings.Contains(ran.Errors, "waits for") {
+		t.Errorf("code %d\n%s", ran.Code, ran.Errors)
+	}
+	if ran := harness.Run(t, nil, "load", "join", "mlj1.nonsense"); ran.Code != 2 || !strings.Contains(ran.Errors, "paste the whole line") {
+		t.Errorf("code %d\n%s", ran.Code, ran.Errors)
+	}
+}
