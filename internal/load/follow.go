@@ -53,7 +53,7 @@ func (r *run) attend(ctx context.Context) error {
 		return err
 	}
 	rep.connected(r, idle)
-	r.lead.Hear(r.cutAt, r.renamedTo)
+	r.lead.Hear(r.another, r.renamedTo)
 	begin, err := r.lead.Ready(ctx, Arrived{Connect: rep.ConnectSeconds, Ready: rep.ReadySeconds, Bytes: rep.AgentBytes, Goroutines: rep.Goroutines})
 	if err != nil {
 		return err
@@ -77,12 +77,18 @@ func (r *run) attend(ctx context.Context) error {
 	return r.lead.Finish(ctx, r.measure(w, p.script))
 }
 
-// cutAt ends the phase of steps that is played, as the lead says.
-func (r *run) cutAt(at time.Duration) {
-	if r.begin.Load() == 0 {
-		return
+// another is the score that the lead plays from an instant on.
+func (r *run) another(from time.Duration, spans []Span) error {
+	begin := r.begin.Load()
+	s, err := scoreOf(spans, begin, len(r.cfg.Scenario.Phases))
+	if err != nil {
+		return err
 	}
-	r.follow(r.present().cut(r.begin.Load() + int64(at)))
+	if late := r.now() - begin - int64(from); begin == 0 || late > 0 {
+		return model.Errorf(model.Unavailable, "heard %s too late that a phase ends: the connection to the loader that leads is too slow", time.Duration(late))
+	}
+	r.follow(s)
+	return nil
 }
 
 // renamedTo gives an agent the name that its node has now.

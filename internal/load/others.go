@@ -17,8 +17,8 @@ type Others interface {
 	Ready(ctx context.Context) ([]Arrived, error)
 	// Begin tells them when the timetable begins, and returns it.
 	Begin() time.Time
-	// Cut ends the phase of steps that is played, so long after the beginning.
-	Cut(at time.Duration)
+	// Follow has them play another score from an instant on, so long after the beginning.
+	Follow(from time.Duration, score []Span)
 	// Renamed tells whose agent it is that a node has another name.
 	Renamed(member int, name string)
 	// Present is what each said last of its sessions.
@@ -39,13 +39,23 @@ type Lead interface {
 	// Ready says that all agents hold their checks, and waits for the beginning.
 	Ready(ctx context.Context, a Arrived) (begin time.Time, err error)
 	// Hear has what the lead says meanwhile handed to these.
-	Hear(cut func(at time.Duration), renamed func(member int, name string))
+	Hear(score func(from time.Duration, score []Span) error, renamed func(member int, name string))
 	Present(p Presence)
 	Second(s *Second)
 	Stretch(s *Stretch)
 	// Finish hands over what was measured, and waits until the lead has compared it: agents
 	// keep their sessions until then.
 	Finish(ctx context.Context, m *Measured) error
+}
+
+// Span is one part of a score on its way: times are ns since the beginning.
+type Span struct {
+	Phase    int     `json:"phase"`
+	From     int64   `json:"from"`
+	To       int64   `json:"to"`
+	Virtual  int64   `json:"virtual"`
+	Rate     float64 `json:"rate"`
+	Measured bool    `json:"measured"`
 }
 
 // Joined is one of the other loaders.

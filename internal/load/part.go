@@ -49,10 +49,6 @@ func (c Config) Joinable() error {
 	if slices.ContainsFunc(c.Scenario.Agents, func(x scenario.Class) bool { return x.Recorded != nil }) {
 		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: its recorded stream is a file of this machine", c.Scenario.Name).WithHint("leave --loaders out")
 	}
-	if slices.ContainsFunc(c.Scenario.Phases, func(p scenario.Phase) bool { return p.Of != "" }) {
-		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: its phases at a rate of %s wait for loaders that tell each other what they found", c.Scenario.Name, scenario.Saturation).
-			WithHint("leave --loaders out, or write the rates into the file")
-	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // part is a stretch of the run in which virtual time, the scenario's own, runs at one
@@ -145,4 +146,25 @@ func (s score) cut(real int64) (out score) {
 		at = p.after()
 	}
 	return out
+}
+
+// spans are the parts for other loaders.
+func (s score) spans(begin int64) (list []Span) {
+	for _, p := range s {
+		list = append(list, Span{p.phase, p.from - begin, p.to - begin, p.virtual, p.rate, p.measured})
+	}
+	return list
+}
+
+// scoreOf is what spans were made of; it refuses what is no score of so many phases.
+func scoreOf(list []Span, begin int64, phases int) (s score, err error) {
+	end := int64(0)
+	for _, x := range list {
+		if x.Phase < 0 || x.Phase >= phases || x.From != end || x.To < x.From || x.Virtual < 0 || !(x.Rate > 0 && x.Rate < 1e6) {
+			return nil, model.Errorf(model.Invalid, "what the loader that leads plays is no score")
+		}
+		end = x.To
+		s = append(s, part{x.Phase, x.From + begin, x.To + begin, x.Virtual, x.Rate, x.Measured})
+	}
+	return s, nil
 }

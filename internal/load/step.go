@@ -9,7 +9,7 @@ import (
 // enough is the share of what was offered in a step that must be acknowledged.
 const enough = 0.98
 
-// cutWithin is how long other loaders may take to hear that a phase ends.
+// cutWithin is how long other loaders may take to hear of another score.
 const cutWithin = time.Second
 
 // step judges steps that have ended, once the last of their results had time to be
@@ -46,15 +46,16 @@ func (w *watch) step(now int64) {
 		}
 		if p := s.at(soon); p >= 0 && s[p].phase == s[i].phase {
 			s = s.cut(soon)
-			if r.cfg.Others != nil {
-				r.cfg.Others.Cut(time.Duration(soon - r.begin.Load()))
-			}
 		}
 		held := s[i].rate // not even the first: judgePhase says so
 		if i > 0 && s[i-1].phase == s[i].phase {
 			held = s[i-1].rate
 		}
-		r.follow(s.saturated(r.cfg.Scenario.Phases, s[i].phase, held, soon))
+		s = s.saturated(r.cfg.Scenario.Phases, s[i].phase, held, soon)
+		r.follow(s)
+		if begin := r.begin.Load(); r.cfg.Others != nil {
+			r.cfg.Others.Follow(time.Duration(soon-begin), s.spans(begin))
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ type Follower struct {
 	told       map[byte]bool // kinds without a body that were heard
 	begin      *instant
 	over       *over
-	cut        func(time.Duration)
+	score      func(time.Duration, []load.Span) error
 	renamed    func(int, string)
 }
 
@@ -46,7 +46,7 @@ func Dial(ctx context.Context, token Token) (*Follower, error) {
 		return nil, model.Errorf(model.Unavailable, "join the run at %s: %w", token.Address, err).
 			WithHint("is muster load run --loaders N waiting there? On another machine its --listen-join must be an address that this one reaches")
 	}
-	f := &Follower{conn: &conn{Conn: c}, base: time.Now(), changed: make(chan struct{}), told: map[byte]bool{}, cut: func(time.Duration) {}, renamed: func(int, string) {}}
+	f := &Follower{conn: &conn{Conn: c}, base: time.Now(), changed: make(chan struct{}), told: map[byte]bool{}, score: func(time.Duration, []load.Span) error { return nil }, renamed: func(int, string) {}}
 	f.ctx, f.end = context.WithCancelCause(ctx)
 	context.AfterFunc(f.ctx, f.hangUp)
 	if err := f.conn.send(kindHello, hello{Version: Version, Build: version.Get().Version, Secret: token.Secret[:], Name: hostname(), Machine: machineID()}); err != nil {
@@ -152,9 +152,10 @@ func (f *Follower) read() {
 			continue
 		}
 		var said *told
+		var own *model.Error
 		if errors.As(err, &said) {
 			err = said.of("")
-		} else if f.ctx.Err() == nil {
+		} else if !errors.As(err, &own) && f.ctx.Err() == nil {
 			err = model.Errorf(model.Unavailable, "the loader that leads was lost: %s", plain(err)).WithHint("the run is over; what became of it is said there")
 		}
 		f.end(err)
@@ -176,11 +177,8 @@ func (f *Follower) hear(kind byte, body []byte) error {
 	case *renamed:
 		f.callees().renamed(m.Member, m.Name)
 		return nil
-	case *instant:
-		if kind == kindCut {
-			f.callees().cut(m.At)
-			return nil
-		}
+	case *score:
+		return f.callees().score(m.From, m.Spans)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -208,12 +206,12 @@ func (f *Follower) hear(kind byte, body []byte) error {
 }
 
 type callees struct {
-	cut     func(time.Duration)
+	score   func(time.Duration, []load.Span) error
 	renamed func(int, string)
 }
 
 func (f *Follower) callees() callees {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return callees{f.cut, f.renamed}
+	return callees{f.score, f.renamed}
 }

@@ -122,8 +122,13 @@ func TestARunIsTold(t *testing.T) {
 		}
 	}
 	cuts, names := make(chan time.Duration, 1), make(chan string, 1)
-	followers[1].Hear(func(at time.Duration) { cuts <- at }, func(member int, name string) { names <- fmt.Sprint(member, name) })
-	l.Cut(7 * time.Second)
+	followers[1].Hear(func(at time.Duration, s []load.Span) error {
+		if len(s) == 1 && s[0].Rate == 1.5 {
+			cuts <- at
+		}
+		return nil
+	}, func(member int, name string) { names <- fmt.Sprint(member, name) })
+	l.Follow(7*time.Second, []load.Span{{To: 9, Rate: 1.5}})
 	l.Renamed(5, "web-00005-renamed")
 	if got := <-cuts; got != 7*time.Second {
 		t.Errorf("the phase ends after %s", got)

@@ -34,7 +34,7 @@ const (
 	kindPresence   = 13 // F load.Presence
 	kindSecond     = 14 // F load.Second
 	kindStretch    = 15 // F load.Stretch
-	kindCut        = 16 // L instant, since the beginning
+	kindScore      = 16 // L score
 	kindRenamed    = 17 // L renamed
 	kindMeasured   = 18 // F load.Measured
 	kindLedgers    = 19 // F ledgers, as many frames as it takes
@@ -96,6 +96,12 @@ type instant struct {
 	At time.Duration `json:"at"`
 }
 
+// score is played from an instant on, ns since the beginning.
+type score struct {
+	From  time.Duration `json:"from"`
+	Spans []load.Span   `json:"spans"`
+}
+
 type renamed struct {
 	Member int    `json:"member"`
 	Name   string `json:"name"`
@@ -153,8 +159,10 @@ func decode(kind byte, body []byte) (any, error) {
 		into = new(prepared)
 	case kindReady:
 		into = new(load.Arrived)
-	case kindBegin, kindCut:
+	case kindBegin:
 		into = new(instant)
+	case kindScore:
+		into = new(score)
 	case kindPresence:
 		into = new(load.Presence)
 	case kindSecond:

@@ -119,8 +119,8 @@ func (l *Lead) Begin() time.Time {
 	return l.base.Add(at)
 }
 
-// Cut ends the phase that is played.
-func (l *Lead) Cut(at time.Duration) { l.tell(kindCut, instant{at}) }
+// Follow has the others play another score.
+func (l *Lead) Follow(from time.Duration, spans []load.Span) { l.tell(kindScore, score{from, spans}) }
 
 // Renamed tells the one who has the agent.
 func (l *Lead) Renamed(member int, name string) {
