@@ -165,7 +165,7 @@ func TestLoadJoinBreaksOff(t *testing.T) {
 func TestLoadJoinRefuses(t *testing.T) {
 	t.Parallel()
 	file := tinyFleet(t, "faults:\n  - {at: 1s, for: 1s, fail: {class: web, check: app-000, count: 1}}\n")
-	if ran := harness.Run(t, nil, "load", "run", file, "--loaders", "2"); ran.Code != 12 || !strings.Contains(ran.Errors, "waits for") {
+	if ran := harness.Run(t, nil, "load", "run", file, "--loaders", "2"); ran.Code != 12 || !strings.Contains(ran.Errors, "wait for alerts") {
 		t.Errorf("code %d\n%s", ran.Code, ran.Errors)
 	}
 	if ran := harness.Run(t, nil, "load", "join", "mlj1.nonsense"); ran.Code != 2 || !strings.Contains(ran.Errors, "paste the whole line") {

@@ -15,6 +15,10 @@
 // Systems other than Muster are played against by RunTarget (targetrun.go), through the
 // Target that their folder implements: internal/load/sensu is one.
 //
+// Several processes can play one run (part.go): one leads (merge.go), the others follow
+// (follow.go); what they say to each other is others.go and share.go, and travels in
+// internal/load/join.
+//
 // Config's flat fields are the short form of a scenario with one class (short.go); nothing
 // else knows them apart.
 //
