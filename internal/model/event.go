@@ -24,6 +24,9 @@ type Event struct {
 	Duration     Duration  `json:"duration,omitempty"` // of the run
 	History      []Status  `json:"history"`            // oldest first, at most HistoryDepth
 	Occurrences  uint32    `json:"occurrences"`        // results in a row with this status
+	Watermark    uint32    `json:"watermark"`          // the most occurrences since it was last failing for the first time, as Sensu counts them
+	State        string    `json:"state"`              // passing, failing or flapping
+	Change       uint32    `json:"totalStateChange"`   // percent of change in History, younger ones count more; 0 while that is not full
 	LastOK       time.Time `json:"lastOK,omitzero"`
 	Changed      time.Time `json:"changed,omitzero"`  // when the status last changed
 	StateChanges uint32    `json:"stateChanges"`      // status changes ever
@@ -66,4 +69,20 @@ type Problem struct {
 	Opened   time.Time `json:"opened"`
 	Closed   time.Time `json:"closed,omitzero"`
 	Output   string    `json:"output"` // at opening
+	Ack      *Ack      `json:"acknowledged,omitempty"`
+	Texts    int       `json:"-"` // that history kept of it while it was open
 }
+
+// Ack says that somebody looks after a problem. It ends with it.
+type Ack struct {
+	By    string    `json:"by"`
+	Note  string    `json:"note,omitempty"`
+	At    time.Time `json:"at"`
+	Until time.Time `json:"until,omitzero"` // zero: until the problem ends
+}
+
+// Holds says whether the acknowledgement is in force.
+func (a *Ack) Holds(now time.Time) bool { return a != nil && (a.Until.IsZero() || now.Before(a.Until)) }
+
+// MaxTexts is how many changed outputs history keeps of one open problem.
+const MaxTexts = 20

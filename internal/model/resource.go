@@ -242,6 +242,17 @@ type Alert struct {
 	// Handlers that are told of both, of the same namespace or shared/NAME; default those
 	// of the node's namespace.
 	Handlers []string `json:"handlers,omitempty"`
+	// When a status that keeps changing counts as one problem; default never.
+	Flapping *Flapping `json:"flapping,omitempty"`
+}
+
+// Flapping is how much of the last 21 results has to differ in status from the one before
+// it, in percent; younger ones count more. While an event flaps, its problem stays open.
+type Flapping struct {
+	// From which on it flaps: 50 is a change with every second result.
+	Start int `json:"start"`
+	// Down to which it goes on; default half of start.
+	End int `json:"end,omitempty"`
 }
 
 // HandlerSpec is one way to tell; exactly one of command, webhook, and the services below.

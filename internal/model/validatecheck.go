@@ -61,6 +61,13 @@ func (v *validator) check(s *CheckSpec) {
 		v.count("spec.alert.recoverAfter", a.RecoverAfter)
 		v.few("spec.alert.handlers", len(a.Handlers))
 		v.names("spec.alert.handlers", a.Handlers, v.sharedName)
+		if f := a.Flapping; f != nil {
+			if f.Start < 2 || f.Start > 100 {
+				v.flaw("spec.alert.flapping.start", "", "want 2 to 100 percent, not %d", f.Start)
+			} else if f.End < 0 || f.End >= f.Start {
+				v.flaw("spec.alert.flapping.end", "", "want less than start, which is %d", f.Start)
+			}
+		}
 	}
 	v.severities(s.Severity)
 	v.templates(s.Command, s.Probe, s.Env, s.RunAs)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -56,6 +57,9 @@ func compileChunk(name ref, id model.CheckID, spec *model.CheckSpec) (*model.Chu
 	if a := spec.Alert; a != nil {
 		c.FailAfter, c.RecoverAfter = uint32(max(a.FailAfter, 1)), uint32(max(a.RecoverAfter, 1))
 		c.Handlers = a.Handlers
+		if f := a.Flapping; f != nil {
+			c.FlapStart, c.FlapEnd = uint32(f.Start), uint32(cmp.Or(f.End, f.Start/2))
+		}
 	}
 	for s := range c.Severities {
 		c.Severities[s] = model.DefaultSeverity(model.Status(s))

@@ -28,7 +28,8 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (history.Bat
 		}
 		b.Places[t.Partition] = history.Place{At: t.At, Index: t.Index}
 		switch t.Kind {
-		case event.StatusChanged, event.ResultsLost, event.LateResult:
+		case event.StatusChanged, event.ResultsLost, event.LateResult, event.Acknowledged, event.Unacknowledged,
+			event.FlappingStarted, event.FlappingEnded, event.TextChanged:
 			b.Entries = append(b.Entries, r.entry(t))
 		case event.ProblemOpened:
 			p := r.problem(t)
@@ -62,17 +63,17 @@ func (r *Reactor) closed(ts []event.Transition) (ids []string) {
 	return ids
 }
 
+// entryKinds are what history calls transitions.
+var entryKinds = [...]history.EntryKind{
+	event.StatusChanged: history.StatusChanged, event.ResultsLost: history.ResultsLost, event.LateResult: history.LateResult,
+	event.Acknowledged: history.Acknowledged, event.Unacknowledged: history.Unacknowledged,
+	event.FlappingStarted: history.FlappingStarted, event.FlappingEnded: history.FlappingEnded, event.TextChanged: history.TextChanged,
+}
+
 func (r *Reactor) entry(t *event.Transition) history.Entry {
-	kind := history.StatusChanged
-	switch t.Kind {
-	case event.ResultsLost:
-		kind = history.ResultsLost
-	case event.LateResult:
-		kind = history.LateResult
-	}
 	namespace, node, check := r.names(t)
 	return history.Entry{
-		At: time.Unix(0, t.Received), Executed: time.Unix(0, t.Executed), Kind: kind,
+		At: time.Unix(0, t.Received), Executed: time.Unix(0, t.Executed), Kind: entryKinds[t.Kind],
 		Namespace: namespace, Node: node, NodeID: t.Node, Check: check, CheckID: t.Check,
 		Status: t.Status, Previous: t.Previous, First: t.First, Output: t.Output, Count: t.Count, Expired: t.Expired,
 		Partition: t.Partition, Place: history.Place{At: t.At, Index: t.Index},

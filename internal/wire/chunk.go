@@ -37,7 +37,8 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	for _, h := range c.Handlers {
 		dst = appendItem(dst, 17, h)
 	}
-	return dst
+	dst = appendUint(dst, 18, uint64(c.FlapStart))
+	return appendUint(dst, 19, uint64(c.FlapEnd))
 }
 
 func appendCommand(dst []byte, field uint32, c *model.Command) []byte {
@@ -111,6 +112,10 @@ func DecodeChunk(id model.ChunkID, body []byte) (*model.Chunk, error) {
 			if f.room("handlers", len(c.Handlers), maxGroups) {
 				c.Handlers = append(c.Handlers, f.string("handlers", 2*maxName))
 			}
+		case 18:
+			c.FlapStart = f.uint32("flap_start")
+		case 19:
+			c.FlapEnd = f.uint32("flap_end")
 		}
 	}
 	if f.err != nil {

@@ -129,7 +129,7 @@ func codecs() []codec {
 			return &Record{Node: model.NodeID(u32(t)), Forget: &ForgetMark{Check: model.CheckID(u32(t)), Gone: yes(t)}}
 		}),
 		recordCodec(RecordAction, "muster.journal.v1.ActionRecord", func(t *rapid.T) *Record {
-			return &Record{Node: model.NodeID(u32(t)), Action: &Action{Verb: text(t), Check: model.CheckID(u32(t)), By: text(t), Note: text(t)}}
+			return &Record{Node: model.NodeID(u32(t)), Action: &Action{Verb: text(t), Check: model.CheckID(u32(t)), By: text(t), Note: text(t), Until: u64(t)}}
 		}),
 		recordCodec(RecordOwn, "muster.journal.v1.OwnRecord", func(t *rapid.T) *Record {
 			return &Record{Node: model.NodeID(u32(t)), Own: &OwnResult{Chunk: model.ChunkID(u32(t)), Status: status(t), Output: raw(t, 40)}}

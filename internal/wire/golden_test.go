@@ -98,6 +98,7 @@ func golden() []struct {
 		{"23-record-intent", "IntentRecord", record(Record{Kind: RecordIntent, Intent: 42})},
 		{"24-record-forget", "ForgetRecord", record(Record{Kind: RecordForget, Node: 214, Forget: &ForgetMark{Check: 5, Gone: true}})},
 		{"25-record-action", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "resolve", Check: 5, By: "ada", Note: "replaced the disk"}})},
+		{"25-record-acknowledge", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "acknowledge", Check: 5, By: "ada", Note: "on it", Until: 1795300000000}})},
 		{"26-record-own", "OwnRecord", record(Record{Kind: RecordOwn, Node: model.ServerNode, Own: &OwnResult{Chunk: 2, Status: model.Critical, Output: []byte("journal at 92 % of its budget")}})},
 	}
 }

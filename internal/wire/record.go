@@ -16,7 +16,7 @@ const (
 	RecordIntent RecordKind = 4
 	// RecordForget: event states that are expected no more (a mark).
 	RecordForget RecordKind = 5
-	// RecordAction: what an operator did (resolve, delete).
+	// RecordAction: what an operator did (resolve, delete, acknowledge).
 	RecordAction RecordKind = 6
 	// RecordOwn: a result of the server about itself or about a node.
 	RecordOwn RecordKind = 7
@@ -54,10 +54,11 @@ type ForgetMark struct {
 
 // Action is what an operator did to an event; written before the API answers.
 type Action struct {
-	Verb  string // resolve | delete
+	Verb  string // resolve | delete | acknowledge | unacknowledge
 	Check model.CheckID
 	By    string
 	Note  string
+	Until uint64 // of an acknowledgement, Unix ms; zero: until the problem ends
 }
 
 // OwnResult is a result without an agent: the server about itself (node

@@ -42,7 +42,8 @@ func AppendRecord(dst []byte, r *Record) []byte {
 		dst = appendString(dst, 2, r.Action.Verb)
 		dst = appendUint(dst, 3, uint64(r.Action.Check))
 		dst = appendString(dst, 4, r.Action.By)
-		return appendString(dst, 5, r.Action.Note)
+		dst = appendString(dst, 5, r.Action.Note)
+		return appendUint(dst, 6, r.Action.Until)
 	case RecordOwn:
 		dst = append(dst, byte(r.Kind))
 		dst = appendUint(dst, 1, uint64(r.Node))
@@ -154,6 +155,8 @@ func (r *Record) decodeAction(f *fields) {
 			a.By = f.string("by", maxText)
 		case 5:
 			a.Note = f.string("note", maxBody)
+		case 6:
+			a.Until = f.uint64("until_ms")
 		}
 	}
 }

@@ -16,8 +16,9 @@ var errSnapshot = errors.New("snapshot is malformed")
 
 // decoder reads a snapshot; after the first error it reads zeros.
 type decoder struct {
-	b   []byte
-	err error
+	b       []byte
+	err     error
+	version byte
 }
 
 func (d *decoder) fail(what string) {
@@ -99,8 +100,8 @@ func (d *decoder) count() int {
 
 func (p *partition) decode(body []byte) error {
 	d := &decoder{b: body}
-	if v := d.byte(); d.err == nil && v != SnapshotVersion {
-		return fmt.Errorf("%w: version %d, this program reads %d", errSnapshot, v, SnapshotVersion)
+	if d.version = d.byte(); d.err == nil && (d.version == 0 || d.version > SnapshotVersion) {
+		return fmt.Errorf("%w: version %d, this program reads those up to %d", errSnapshot, d.version, SnapshotVersion)
 	}
 	var id model.NodeID
 	for i := range d.count() {
@@ -177,6 +178,9 @@ func (p *partition) decodeState(d *decoder, n uint32, check model.CheckID) {
 	s.history = d.uint() & historyMask
 	s.streak = d.uint32()
 	s.occurrences = d.uint32()
+	if s.watermark = s.occurrences; d.version > 1 {
+		s.watermark = d.uint32()
+	}
 	s.stateChanges = d.uint32()
 	s.durationMs = d.uint32()
 	s.results = d.uint()
@@ -191,7 +195,7 @@ func (p *partition) decodeState(d *decoder, n uint32, check model.CheckID) {
 		p.deadlines.Set(id, due)
 	}
 	s.output = p.outputs.set(outputRef{}, d.bytes())
-	s.flags = flags & (flagExpired | flagBacklog | flagWaits)
+	s.flags = flags & (flagExpired | flagBacklog | flagWaits | flagFlapping)
 	p.nodes[n].waits = p.nodes[n].waits || s.flags&flagWaits != 0
 	if flags&flagOpen == 0 {
 		return
@@ -200,5 +204,14 @@ func (p *partition) decodeState(d *decoder, n uint32, check model.CheckID) {
 	o.Status, o.Severity = model.Status(d.byte()), model.Severity(d.byte())
 	o.Opened = time.Unix(0, d.int()).UTC()
 	o.Output = string(d.bytes())
+	if d.version > 1 {
+		o.Texts = int(d.uint32())
+		if d.byte() != 0 {
+			o.Ack = &model.Ack{By: string(d.bytes()), Note: string(d.bytes()), At: unixNano(d.int())}
+			if until := d.int(); until != 0 {
+				o.Ack.Until = unixNano(until)
+			}
+		}
+	}
 	p.setProblem(id, s, o)
 }

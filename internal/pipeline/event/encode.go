@@ -81,6 +81,7 @@ func (p *partition) encodeState(b []byte, n *node, id uint32) []byte {
 	b = binary.AppendUvarint(b, s.history)
 	b = binary.AppendUvarint(b, uint64(s.streak))
 	b = binary.AppendUvarint(b, uint64(s.occurrences))
+	b = binary.AppendUvarint(b, uint64(s.watermark))
 	b = binary.AppendUvarint(b, uint64(s.stateChanges))
 	b = binary.AppendUvarint(b, uint64(s.durationMs))
 	b = binary.AppendUvarint(b, s.results)
@@ -102,7 +103,19 @@ func (p *partition) encodeState(b []byte, n *node, id uint32) []byte {
 	b = binary.AppendUvarint(b, uint64(o.Chunk))
 	b = append(b, byte(o.Status), byte(o.Severity))
 	b = binary.AppendVarint(b, o.Opened.UnixNano())
-	return appendText(b, o.Output)
+	b = appendText(b, o.Output)
+	b = binary.AppendUvarint(b, uint64(o.Texts))
+	b = appendBool(b, o.Ack != nil)
+	if o.Ack == nil {
+		return b
+	}
+	b = appendText(b, o.Ack.By)
+	b = appendText(b, o.Ack.Note)
+	b = binary.AppendVarint(b, o.Ack.At.UnixNano())
+	if o.Ack.Until.IsZero() {
+		return binary.AppendVarint(b, 0)
+	}
+	return binary.AppendVarint(b, o.Ack.Until.UnixNano())
 }
 
 func appendBool(b []byte, v bool) []byte {

@@ -135,7 +135,35 @@ func (w *worker) action(p *partition, id model.NodeID, a *wire.Action) {
 		}
 		p.deadlines.Clear(slot) // armed again by the next result or sign of life
 		w.judge(p, slot, s, w.chunk(s.chunk), verdict{status: model.OK, executed: s.executed, output: w.text, byHand: true})
+	case "acknowledge":
+		ack := &model.Ack{By: a.By, Note: a.Note, At: unixNano(w.received)}
+		if a.Until > 0 {
+			ack.Until = time.UnixMilli(int64(min(a.Until, 1<<50))).UTC() // beyond is 30,000 years away
+		}
+		w.acknowledge(p, slot, ack, Acknowledged, a)
+	case "unacknowledge":
+		w.acknowledge(p, slot, nil, Unacknowledged, a)
 	default:
 		w.view.opts.Logger.Error("BUG: an action that the view does not know", "commit", w.pos.Number, "verb", a.Verb)
 	}
+}
+
+// acknowledge says of an open problem who looks after it; nil: nobody does any more.
+func (w *worker) acknowledge(p *partition, id uint32, ack *model.Ack, kind TransitionKind, a *wire.Action) {
+	was := p.problems[id]
+	if was == nil || was.Ack == nil && ack == nil {
+		return // it closed meanwhile
+	}
+	next := *was
+	next.Ack = ack
+	s := p.slots.at(id)
+	p.setProblem(id, s, &next)
+	if t := w.emit(p, kind, s); t != nil {
+		t.Problem, t.Output = &next, a.By
+		if a.Note != "" {
+			t.Output += ": " + a.Note
+		}
+		t.Received = w.received
+	}
+	w.view.watchers.changed(p, id)
 }

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
@@ -44,6 +45,12 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 	}
 	s.occurrences++
 	s.streak++
+	switch {
+	case first, failing && changed && previous == model.OK:
+		s.watermark = 1
+	case s.occurrences > s.watermark:
+		s.watermark++
+	}
 	s.remember(v.status)
 	s.received, s.executed = w.received, v.executed
 	if !failing {
@@ -54,18 +61,21 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 		s.flags |= flagExpired
 	}
 	p.mark(id, s, v.status, severity)
+	said := failing && !changed && !bytes.Equal(p.outputs.bytes(s.output), v.output) // something else than before
 	s.output = p.outputs.set(s.output, v.output)
 
-	var text string
 	if changed {
 		if t := w.emit(p, StatusChanged, s); t != nil {
-			text = string(v.output)
-			t.Previous, t.First, t.Output = previous, first, text
+			t.Previous, t.First, t.Output = previous, first, string(v.output)
 		}
 	}
-	open := s.flags&flagOpen != 0
+	w.flap(p, s, c, string(v.output))
+	open, flapping := s.flags&flagOpen != 0, s.flags&flagFlapping != 0
+	if said && open && p.problems[id].Texts < model.MaxTexts {
+		w.saysElse(p, id, s, string(v.output))
+	}
 	switch {
-	case failing && !open && (s.streak >= failAfter || v.expired):
+	case failing && !open && (s.streak >= failAfter || v.expired || flapping):
 		w.openProblem(p, id, s, string(v.output))
 	case failing && open:
 		if was := p.problems[id]; severity > was.Severity {
@@ -73,7 +83,7 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 			worse.Status, worse.Severity = v.status, severity
 			p.setProblem(id, s, &worse)
 		}
-	case !failing && open && (s.streak >= recoverAfter || v.byHand):
+	case !failing && open && (s.streak >= recoverAfter && !flapping || v.byHand):
 		w.closeProblem(p, id, s, string(v.output))
 	}
 	w.view.watchers.changed(p, id)

@@ -194,7 +194,8 @@ func (p *partition) load(id uint32, dst *State) {
 	*dst = State{
 		Node: n.id, Check: s.check, Chunk: s.chunk, Namespace: n.namespace,
 		Status: s.status, Severity: s.severity, Expired: s.flags&flagExpired != 0,
-		Occurrences: s.occurrences, StateChanges: s.stateChanges,
+		Occurrences: s.occurrences, Watermark: s.watermark, StateChanges: s.stateChanges,
+		Change: s.change(), Flapping: s.flags&flagFlapping != 0,
 		HistoryLen: s.historyLen, History: s.history,
 		Results: s.results, Lost: s.lost, Stream: s.stream, Number: s.number,
 		Received: s.received, Executed: s.executed, LastOK: s.lastOK, Changed: s.changed,

@@ -19,6 +19,9 @@ type State struct {
 	Failing      uint32 // not-OK results in a row, for failAfter
 	Passing      uint32
 	Occurrences  uint32
+	Watermark    uint32
+	Change       uint32 // percent of change in the history
+	Flapping     bool
 	StateChanges uint32
 	HistoryLen   uint8
 	History      uint64 // two bits each, newest in the lowest

@@ -19,7 +19,7 @@ func drawChunks(t *rapid.T) map[model.ChunkID]*model.Chunk {
 	for id := model.ChunkID(10); id < 18; id++ {
 		c := &model.Chunk{
 			ID: id, Check: model.CheckID(1000 + id%4), Namespace: 1,
-			FailAfter: rapid.Uint32Range(0, 3).Draw(t, "failAfter"), RecoverAfter: rapid.Uint32Range(0, 2).Draw(t, "recoverAfter"),
+			FailAfter: rapid.Uint32Range(0, 3).Draw(t, "failAfter"), RecoverAfter: rapid.Uint32Range(0, 2).Draw(t, "recoverAfter"), FlapStart: rapid.Uint32Range(0, 30).Draw(t, "flapStart"),
 			TTL: time.Duration(rapid.IntRange(0, 3).Draw(t, "ttl")) * time.Minute,
 		}
 		for s := range c.Severities {
@@ -66,7 +66,7 @@ func drawJournal(t *rapid.T, tb testing.TB) []*commit {
 				}
 			case 4:
 				c.add(sec, &wire.Record{Kind: wire.RecordAction, Node: node, Action: &wire.Action{
-					Verb: rapid.SampledFrom([]string{"resolve", "delete"}).Draw(t, "verb"), Check: check, By: "ann",
+					Verb: rapid.SampledFrom([]string{"resolve", "delete", "acknowledge", "unacknowledge"}).Draw(t, "verb"), Check: check, By: "ann",
 				}})
 			case 5:
 				c.add(sec, &wire.Record{Kind: wire.RecordOwn, Node: node, Own: &wire.OwnResult{

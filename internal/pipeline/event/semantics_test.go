@@ -186,6 +186,7 @@ func (s *story) step(line string) {
 		c := &model.Chunk{
 			ID: id, Check: model.CheckID(w.num("check", 0)), Namespace: 1, TTL: w.dur("ttl", 0),
 			FailAfter: uint32(w.num("failAfter", 1)), RecoverAfter: uint32(w.num("recoverAfter", 1)),
+			FlapStart: uint32(w.num("flapStart", 0)), FlapEnd: uint32(w.num("flapEnd", 0)),
 		}
 		for st := range c.Severities {
 			c.Severities[st] = model.Severity(w.num(strings.ToLower(model.Status(st).String()), uint64(model.DefaultSeverity(model.Status(st)))))
@@ -217,8 +218,12 @@ func (s *story) step(line string) {
 		mark(&wire.Record{Kind: wire.RecordStarted})
 	case "forget":
 		mark(&wire.Record{Kind: wire.RecordForget, Forget: &wire.ForgetMark{Check: check, Gone: w.has("gone")}})
-	case "resolve", "delete":
-		mark(&wire.Record{Kind: wire.RecordAction, Action: &wire.Action{Verb: w.verb, Check: check, By: w.named["by"], Note: w.named["note"]}})
+	case "resolve", "delete", "acknowledge", "unacknowledge":
+		action := &wire.Action{Verb: w.verb, Check: check, By: w.named["by"], Note: w.named["note"]}
+		if until := w.dur("until", 0); until > 0 {
+			action.Until = uint64((epoch + int64(until)) / 1e6)
+		}
+		mark(&wire.Record{Kind: wire.RecordAction, Action: action})
 	case "own":
 		mark(&wire.Record{Kind: wire.RecordOwn, Own: &wire.OwnResult{
 			Chunk: model.ChunkID(w.num("chunk", 0)), Status: w.status("status"), Output: []byte(w.named["output"])}})
@@ -262,6 +267,16 @@ func describe(t *Transition) string {
 		return fmt.Sprintf("%s:lost(%d)", event, t.Count)
 	case LateResult:
 		return fmt.Sprintf("%s:late(%s)", event, t.Status)
+	case Acknowledged:
+		return event + ":acknowledged"
+	case Unacknowledged:
+		return event + ":unacknowledged"
+	case FlappingStarted:
+		return event + ":flapping"
+	case FlappingEnded:
+		return event + ":steady"
+	case TextChanged:
+		return event + ":text"
 	}
 	return "?"
 }
@@ -315,9 +330,16 @@ func (s *story) expect(w words, node model.NodeID, check model.CheckID) {
 		"received": since(got.Received), "executed": since(got.Executed), "lastOK": since(got.LastOK), "changed": since(got.Changed),
 		"expired": fmt.Sprint(got.Expired), "namespace": fmt.Sprint(got.Namespace),
 		"failing": fmt.Sprint(got.Failing), "passing": fmt.Sprint(got.Passing), "problem": "none",
+		"watermark": fmt.Sprint(got.Watermark), "change": fmt.Sprint(got.Change), "flapping": fmt.Sprint(got.Flapping), "ack": "none",
 	}
 	if got.Problem != nil {
 		values["problem"] = fmt.Sprintf("%s/%d", got.Problem.Status, got.Problem.Severity)
+		if a := got.Problem.Ack; a != nil {
+			values["ack"] = fmt.Sprintf("%s,%s,%s", a.By, a.Note, since(a.At.UnixNano()))
+			if !a.Until.IsZero() {
+				values["ack"] += "," + since(a.Until.UnixNano())
+			}
+		}
 	}
 	for key, want := range w.named {
 		have, known := values[key]

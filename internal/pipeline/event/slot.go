@@ -22,6 +22,7 @@ type slot struct {
 	node         uint32 // index into partition.nodes
 	streak       uint32 // in a row on this side of OK: passing where status is OK, else failing
 	occurrences  uint32
+	watermark    uint32
 	stateChanges uint32
 	durationMs   uint32
 	output       outputRef
@@ -35,10 +36,11 @@ type slot struct {
 type slotFlags uint8
 
 const (
-	flagExpired slotFlags = 1 << iota // the status is a deadline's
-	flagOpen                          // there is an open problem
-	flagBacklog                       // the last result came in the backlog lane
-	flagWaits                         // the TTL ran out, and the node was not heard of since
+	flagExpired  slotFlags = 1 << iota // the status is a deadline's
+	flagOpen                           // there is an open problem
+	flagBacklog                        // the last result came in the backlog lane
+	flagWaits                          // the TTL ran out, and the node was not heard of since
+	flagFlapping                       // its status keeps changing
 )
 
 const slabSlots = 64

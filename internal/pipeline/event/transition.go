@@ -18,6 +18,15 @@ const (
 	ResultsLost TransitionKind = 4
 	// LateResult: a result older than the present state: history only.
 	LateResult TransitionKind = 5
+	// Acknowledged and Unacknowledged: an operator looks after a problem, or no more.
+	Acknowledged   TransitionKind = 6
+	Unacknowledged TransitionKind = 7
+	// FlappingStarted and FlappingEnded follow the StatusChanged that caused them, if there
+	// was one.
+	FlappingStarted TransitionKind = 8
+	FlappingEnded   TransitionKind = 9
+	// TextChanged: an open problem's output says something else; of the first few.
+	TextChanged TransitionKind = 10
 )
 
 // Transition is one change that reactions must hear of, exactly once, in order per
@@ -38,7 +47,7 @@ type Transition struct {
 	Received  int64 // Unix ns, journal time
 	Executed  int64 // Unix ns
 	Output    string
-	Problem   *model.Problem // for ProblemOpened and ProblemClosed
+	Problem   *model.Problem // for ProblemOpened, ProblemClosed, Acknowledged, Unacknowledged and TextChanged
 	Count     uint64         // for ResultsLost
 	Expired   bool           // caused by a deadline
 }

@@ -90,6 +90,13 @@ const (
 	StatusChanged EntryKind = "status"
 	ResultsLost   EntryKind = "lost"
 	LateResult    EntryKind = "late"
+	// Output says by whom, and their note.
+	Acknowledged   EntryKind = "acknowledged"
+	Unacknowledged EntryKind = "unacknowledged"
+
+	FlappingStarted EntryKind = "flapping"
+	FlappingEnded   EntryKind = "steady"
+	TextChanged     EntryKind = "text" // of an open problem, the first few
 )
 
 // Entry is one thing that happened to an event. Names are as they were then.
