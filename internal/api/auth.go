@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,8 +92,8 @@ func forViewers(path string) bool {
 	return path == "/api/v1/logout" || path == ownPassword || path == "/api/v1/apply"
 }
 
-// mayDo says whether a role may make a request: a viewer looks, an operator also runs checks
-// and resolves events, an administrator does all. Who may run commands is looked at where
+// mayDo says whether a role may make a request: a viewer looks, an operator also runs checks,
+// acknowledges and resolves events, an administrator does all. Who may run commands is looked at where
 // they are run.
 func mayDo(role string, r *http.Request) bool {
 	switch {
@@ -105,7 +107,7 @@ func mayDo(role string, r *http.Request) bool {
 
 func forOperators(r *http.Request) bool {
 	return r.Method == http.MethodPost &&
-		(r.URL.Path == runsPath || strings.HasPrefix(r.URL.Path, "/api/v1/events/") && strings.HasSuffix(r.URL.Path, "/resolve"))
+		(r.URL.Path == runsPath || strings.HasPrefix(r.URL.Path, "/api/v1/events/") && slices.Contains([]string{"resolve", "acknowledge", "unacknowledge"}, path.Base(r.URL.Path)))
 }
 
 // lookOnly refuses a change by somebody who may make none.
@@ -116,7 +118,7 @@ func (s *server) notFor(c *caller, operators bool) *model.Error {
 	s.metrics.refused.WithLabelValues("role").Inc()
 	may := "look and not change"
 	if c.Role == intent.Operator {
-		may = "look, run checks and resolve events, and not change what is declared"
+		may = "look, run checks, acknowledge and resolve events, and not change what is declared"
 	}
 	e := model.Errorf(model.Forbidden, "%s may %s (role %s)", c.User, may, c.Role)
 	if operators {

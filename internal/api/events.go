@@ -27,6 +27,8 @@ func (s *server) eventRoutes() {
 	handle(s, operation("getEvent", http.MethodGet, one, "events", "Get one"), s.getEvent)
 	handle(s, operation("eventHistory", http.MethodGet, one+"/history", "events", "What happened to it, newest first"), s.eventHistory)
 	handle(s, operation("resolveEvent", http.MethodPost, one+"/resolve", "events", "Set it to OK until the next result"), s.resolveEvent)
+	handle(s, operation("acknowledgeEvent", http.MethodPost, one+"/acknowledge", "events", "Say who looks after its open problem"), s.acknowledgeEvent)
+	handle(s, operation("unacknowledgeEvent", http.MethodPost, one+"/unacknowledge", "events", "Say that nobody does any more"), s.unacknowledgeEvent)
 	handle(s, operation("deleteEvent", http.MethodDelete, one, "events", "Forget it; it comes back with the next result"), s.deleteEvent)
 }
 
@@ -203,7 +205,7 @@ func (s *server) event(st *event.State) v1.Event {
 	e := v1.Event{History: statuses(st), Names: v1.NamesOf(st.Status, st.Severity), Event: model.Event{
 		NodeID: st.Node, CheckID: st.Check, Status: st.Status, Severity: st.Severity, Output: st.Output,
 		Executed: moment(st.Executed), Received: moment(st.Received), Duration: model.Duration(st.Duration),
-		Occurrences: st.Occurrences, LastOK: moment(st.LastOK), Changed: moment(st.Changed),
+		Occurrences: st.Occurrences, Watermark: st.Watermark, State: stateOf(st), Change: st.Change, LastOK: moment(st.LastOK), Changed: moment(st.Changed),
 		StateChanges: st.StateChanges, Results: st.Results, Lost: st.Lost, Stream: model.StreamID(st.Stream), Number: st.Number,
 		Expired: st.Expired,
 	}}
@@ -219,6 +221,17 @@ func (s *server) event(st *event.State) v1.Event {
 		e.Check = "#" + strconv.FormatUint(uint64(st.Check), 10)
 	}
 	return e
+}
+
+// stateOf is one word for where an event is, as Sensu has it.
+func stateOf(st *event.State) string {
+	switch {
+	case st.Flapping:
+		return "flapping"
+	case st.Status != model.OK:
+		return "failing"
+	}
+	return "passing"
 }
 
 func openProblem(p model.Problem) *v1.OpenProblem {
@@ -288,23 +301,69 @@ func (s *server) resolveEvent(ctx context.Context, in *struct {
 	EventPath
 	Body v1.Action
 }) (*none, error) {
-	return nil, s.act(ctx, in.EventPath, "resolve", in.Body.Note)
+	st, err := s.find(ctx, in.EventPath)
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.act(ctx, &st, wire.Action{Verb: "resolve", Note: in.Body.Note})
+}
+
+func (s *server) acknowledgeEvent(ctx context.Context, in *struct {
+	EventPath
+	Body v1.Acknowledgement
+}) (*none, error) {
+	st, err := s.problemAt(ctx, in.EventPath)
+	if err != nil {
+		return nil, err
+	}
+	action := wire.Action{Verb: "acknowledge", Note: in.Body.Note}
+	if until := in.Body.Until; !until.IsZero() {
+		if !until.After(s.Now()) {
+			return nil, model.Errorf(model.Invalid, "until %s is over", until.Format(time.RFC3339))
+		}
+		action.Until = uint64(until.UnixMilli())
+	}
+	return nil, s.act(ctx, &st, action)
+}
+
+func (s *server) unacknowledgeEvent(ctx context.Context, in *struct {
+	EventPath
+	Body v1.Action
+}) (*none, error) {
+	st, err := s.problemAt(ctx, in.EventPath)
+	if err != nil {
+		return nil, err
+	}
+	if st.Problem.Ack == nil {
+		return nil, model.Errorf(model.Conflict, "%s/%s is not acknowledged", in.Node, in.Check)
+	}
+	return nil, s.act(ctx, &st, wire.Action{Verb: "unacknowledge", Note: in.Body.Note})
+}
+
+// problemAt is an event that has an open problem.
+func (s *server) problemAt(ctx context.Context, in EventPath) (event.State, error) {
+	st, err := s.find(ctx, in)
+	if err == nil && st.Problem == nil {
+		err = model.Errorf(model.Conflict, "%s/%s is %s and has no open problem", in.Node, in.Check, st.Status)
+	}
+	return st, err
 }
 
 func (s *server) deleteEvent(ctx context.Context, in *struct {
 	EventPath
 	Note string `query:"note" maxLength:"1000"`
 }) (*none, error) {
-	return nil, s.act(ctx, in.EventPath, "delete", in.Note)
+	st, err := s.find(ctx, in.EventPath)
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.act(ctx, &st, wire.Action{Verb: "delete", Note: in.Note})
 }
 
 // act is written to the journal before it returns.
-func (s *server) act(ctx context.Context, in EventPath, verb, note string) error {
-	st, err := s.find(ctx, in)
-	if err != nil {
-		return err
-	}
-	return s.Actions.Act(ctx, st.Node, wire.Action{Verb: verb, Check: st.Check, By: callerOf(ctx).User, Note: note})
+func (s *server) act(ctx context.Context, st *event.State, a wire.Action) error {
+	a.Check, a.By = st.Check, callerOf(ctx).User
+	return s.Actions.Act(ctx, st.Node, a)
 }
 
 func (s *server) eventHistory(ctx context.Context, in *struct {

@@ -76,7 +76,7 @@ func (s *server) problemOf(p history.Problem) v1.Problem {
 	}
 	if p.Closed.IsZero() {
 		if st, ok := s.Events.Get(p.NodeID, p.CheckID); ok && st.Problem != nil && st.Problem.ID == p.ID {
-			p.Status, p.Severity = st.Problem.Status, st.Problem.Severity
+			p.Status, p.Severity, p.Ack = st.Problem.Status, st.Problem.Severity, st.Problem.Ack
 		}
 	}
 	return v1.Problem{OpenProblem: *openProblem(p.Problem), Namespace: p.Namespace, Node: p.Node, Check: p.Check}

@@ -17,7 +17,7 @@ import (
 // conditions is the language of conditions over an event and its node.
 var conditions = where.Language{
 	Of: "event", MaxCost: 1_000_000,
-	Reads: "event.status, .severity, .output, .check, .occurrences, .stateChanges, .results, .lost, .expired, .problem, " +
+	Reads: "event.status, .severity, .output, .check, .occurrences, .stateChanges, .results, .lost, .expired, .problem, .acknowledged, .flapping, .watermark, " +
 		".received, .executed, .changed, .lastOK; now; node.name, .namespace, .labels, .facts, .groups",
 	Example: `event.status == CRITICAL && node.labels.env == "prod" && now - event.changed > duration("1h")`,
 	Bytes:   map[string]int{"event.output": 64 << 10},
@@ -37,6 +37,9 @@ func variables() []cel.EnvOption {
 		cel.Variable("event.lost", cel.IntType),
 		cel.Variable("event.expired", cel.BoolType),
 		cel.Variable("event.problem", cel.BoolType),
+		cel.Variable("event.acknowledged", cel.BoolType),
+		cel.Variable("event.flapping", cel.BoolType),
+		cel.Variable("event.watermark", cel.IntType),
 		cel.Variable("event.received", cel.TimestampType),
 		cel.Variable("event.executed", cel.TimestampType),
 		cel.Variable("event.changed", cel.TimestampType),
@@ -126,6 +129,12 @@ func (x *subject) ResolveName(name string) (any, bool) {
 		return types.Bool(s.Expired), true
 	case "event.problem":
 		return types.Bool(s.Problem != nil), true
+	case "event.acknowledged":
+		return types.Bool(s.Problem != nil && s.Problem.Ack.Holds(x.now)), true
+	case "event.flapping":
+		return types.Bool(s.Flapping), true
+	case "event.watermark":
+		return types.Int(s.Watermark), true
 	case "event.received":
 		return types.Timestamp{Time: time.Unix(0, s.Received).UTC()}, true
 	case "event.executed":

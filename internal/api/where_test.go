@@ -60,7 +60,7 @@ func TestConditionsReadEveryVariable(t *testing.T) {
 	for _, expr := range []string{
 		`event.status == CRITICAL && event.severity == 4`, `event.output.endsWith("full") && event.check == "disk"`,
 		`event.occurrences == 5 && event.results == 5 && event.stateChanges == 0 && event.lost == 0`,
-		`!event.expired && !event.problem`, `now > event.received && now > event.executed && now > event.changed && now > event.lastOK`,
+		`!event.expired && !event.problem && !event.acknowledged && !event.flapping && event.watermark < 9`, `now > event.received && now > event.executed && now > event.changed && now > event.lastOK`,
 		`node.namespace + "/" + node.name == "default/web01"`, `node.labels.env == "prod" && node.facts.os == "" && "web" in node.groups`,
 	} {
 		w, err := conditions.Compile(expr)

@@ -64,7 +64,7 @@ func (a *app) authTokenCreate() *cobra.Command {
 		Example: "  muster auth token create -m \"dashboard\" --role viewer --expires 90d",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if r.Role != "viewer" && r.Role != "operator" && r.Role != "admin" {
-				return model.Errorf(model.Invalid, "--role: there is no role %q", r.Role).WithHint("viewer reads everything and changes nothing; operator also runs checks and resolves events; admin may do all")
+				return model.Errorf(model.Invalid, "--role: there is no role %q", r.Role).WithHint("viewer reads everything and changes nothing; operator also runs checks, acknowledges and resolves events; admin may do all")
 			}
 			seconds, err := lasting("--expires", expires)
 			if err != nil {
@@ -89,7 +89,7 @@ func (a *app) authTokenCreate() *cobra.Command {
 		},
 	}
 	output = formatFlag(c)
-	c.Flags().StringVar(&r.Role, "role", "viewer", "viewer reads everything and changes nothing; operator also runs checks and resolves events; admin may do all")
+	c.Flags().StringVar(&r.Role, "role", "viewer", "viewer reads everything and changes nothing; operator also runs checks, acknowledges and resolves events; admin may do all")
 	c.Flags().BoolVar(&r.Run, "may-run-commands", false, mayRunHelp)
 	c.Flags().StringVar(&r.User, "user", "", "whose name it bears in the record of changes; default: yours")
 	c.Flags().StringVar(&expires, "expires", "0", "how long it is valid (0: for ever)")

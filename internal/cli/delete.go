@@ -37,7 +37,8 @@ func (a *app) deleteCmd() *cobra.Command {
 					case strings.HasPrefix(strings.ToLower(kind), "ev") && f.dryRun:
 						return model.Errorf(model.Invalid, "events are not declared: there is no dry run").WithHint("look at it: muster describe event %s", names[0])
 					case strings.HasPrefix(strings.ToLower(kind), "ev"):
-						return a.eventAction(c, "delete", names, a.message(&f))
+						note := a.message(&f)
+						return a.eventAction(c, names, a.deleteEvent(&note))
 					}
 				}
 			}

@@ -91,6 +91,9 @@ func (a *app) describeEvent(ctx context.Context, c *client.Client, name string) 
 	a.field("since", "%s", a.when(e.Changed))
 	a.field("last OK", "%s", a.when(e.LastOK))
 	a.field("occurrences", "%d in a row", e.Occurrences)
+	if e.State == "flapping" {
+		a.field("flapping", "yes: %d %% of change; its problem stays open until it is steady", e.Change)
+	}
 	a.field("history", "%s (oldest first: o ok, w warning, c critical, u unknown)", history(e.History))
 	a.field("state changes", "%d", e.StateChanges)
 	last := ""
@@ -102,6 +105,7 @@ func (a *app) describeEvent(ctx context.Context, c *client.Client, name string) 
 	if e.Problem != nil {
 		fmt.Fprintln(a.Stdout)
 		a.field("problem", "%s, opened %s", e.Problem.ID, a.when(e.Problem.Opened))
+		a.acknowledged(e.Problem.Ack)
 		if err := a.printDeliveries(ctx, c, e.Problem.ID); err != nil {
 			return err
 		}
@@ -129,10 +133,37 @@ func entryText(e v1.Entry) string {
 	case "late":
 		return fmt.Sprintf("late result of %s: %s %s", e.Executed.UTC().Format(time.RFC3339), e.Status, firstLine(e.Output))
 	}
+	if words := entryWords[e.Kind]; words != "" {
+		return words + ": " + firstLine(e.Output)
+	}
 	if e.Previous == nil {
 		return fmt.Sprintf("%s, the first result: %s", e.Status, firstLine(e.Output))
 	}
 	return fmt.Sprintf("%s, was %s: %s", e.Status, *e.Previous, firstLine(e.Output))
+}
+
+var entryWords = map[string]string{
+	"acknowledged": "acknowledged by", "unacknowledged": "acknowledgement taken back by",
+	"flapping": "its status keeps changing", "steady": "its status is steady again", "text": "it says now",
+}
+
+// acknowledged shows who looks after a problem.
+func (a *app) acknowledged(ack *model.Ack) {
+	if ack == nil {
+		return
+	}
+	text := ack.By + ", " + a.when(ack.At)
+	if ack.Note != "" {
+		text += ": " + ack.Note
+	}
+	if !ack.Until.IsZero() {
+		end := "until"
+		if !ack.Holds(a.Now()) {
+			end = "ended"
+		}
+		text += "; " + end + " " + a.when(ack.Until)
+	}
+	a.field("acknowledged", "%s", text)
 }
 
 func indent(text string) string {
@@ -180,6 +211,7 @@ func (a *app) describeProblem(ctx context.Context, c *client.Client, id string) 
 	a.field("namespace", "%s", p.Namespace)
 	a.field("worst", "%s, severity %s", p.Status, p.Severity)
 	a.field("opened", "%s", a.when(p.Opened))
+	a.acknowledged(p.Ack)
 	if !p.Closed.IsZero() {
 		a.field("closed", "%s, lasted %s", a.when(p.Closed), span(p.Closed.Sub(p.Opened)))
 	}

@@ -1,31 +1,73 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 func (a *app) eventCmd() *cobra.Command {
-	c := &cobra.Command{Use: "event", Short: "Resolve or delete events by hand", RunE: helpOf,
-		Long:    "Sets an event to OK, or forgets it, by hand. Both are kept with who did it and why, and\nlast until the next result says otherwise.",
-		Example: "  muster event resolve web01/disk -m \"cleaned up\"",
+	c := &cobra.Command{Use: "event", Short: "Acknowledge, resolve or delete events by hand", RunE: helpOf,
+		Long: "Says that you look after an event's problem, sets it to OK, or forgets it, by hand. All of it is\nkept with who did it and why. An acknowledgement ends with the problem; a status that was set\n" +
+			"lasts until the next result says otherwise.",
+		Example: "  muster event ack web01/disk --for 2h -m \"new disk is on its way\"\n  muster event resolve web01/disk -m \"cleaned up\"",
 	}
-	for _, verb := range []struct{ use, short string }{
-		{"resolve", "Set events to OK until the next result says otherwise"},
-		{"delete", "Forget events; they come back with the next result"},
+	var note string
+	var length model.Duration
+	for _, verb := range []struct {
+		use, alias, short, example string
+		do                         eventVerb
+	}{
+		{"ack", "acknowledge", "Say that you look after problems: no repeats, no next steps", " --for 2h -m \"on it\"",
+			func(ctx context.Context, c *client.Client, node, check string) (string, error) {
+				done, until := "acknowledged until its problem ends", time.Time{}
+				if length > 0 {
+					until = a.Now().Add(time.Duration(length))
+					done = "acknowledged for " + length.String()
+				}
+				return done, c.Acknowledge(ctx, a.ns(), node, check, note, until)
+			}},
+		{"unack", "unacknowledge", "Take an acknowledgement back", "",
+			func(ctx context.Context, c *client.Client, node, check string) (string, error) {
+				return "not acknowledged any more", c.Unacknowledge(ctx, a.ns(), node, check, note)
+			}},
+		{"resolve", "", "Set events to OK until the next result says otherwise", " -m \"cleaned up\"",
+			func(ctx context.Context, c *client.Client, node, check string) (string, error) {
+				return "resolved", c.Resolve(ctx, a.ns(), node, check, note)
+			}},
+		{"delete", "", "Forget events; they come back with the next result", "",
+			a.deleteEvent(&note)},
 	} {
-		var note string
 		sub := &cobra.Command{
 			Use: verb.use + " NODE/CHECK...", Short: verb.short, Args: cobra.MinimumNArgs(1),
-			Example: "  muster event " + verb.use + " web01/disk -m \"cleaned up\"", ValidArgsFunction: a.completeEvents,
-			RunE: func(c *cobra.Command, args []string) error { return a.eventAction(c, verb.use, args, note) },
+			Example: "  muster event " + verb.use + " web01/disk" + verb.example, ValidArgsFunction: a.completeEvents,
+			RunE: func(c *cobra.Command, args []string) error { return a.eventAction(c, args, verb.do) },
+		}
+		if verb.alias != "" {
+			sub.Aliases = []string{verb.alias}
 		}
 		sub.Flags().StringVarP(&note, "message", "m", "", "why; kept with the action")
+		if verb.use == "ack" {
+			sub.Flags().Var(&durationFlag{&length}, "for", "when it ends, if the problem does not end before: 30m, 2h, 3d")
+		}
 		c.AddCommand(sub)
 	}
 	return c
 }
+
+func (a *app) deleteEvent(note *string) eventVerb {
+	return func(ctx context.Context, c *client.Client, node, check string) (string, error) {
+		return "deleted", c.DeleteEvent(ctx, a.ns(), node, check, *note)
+	}
+}
+
+// eventVerb does one thing to one event and says so.
+type eventVerb func(ctx context.Context, c *client.Client, node, check string) (done string, err error)
 
 // helpCmd is muster help COMMAND, which says so where there is no such command.
 func helpCmd(root *cobra.Command) *cobra.Command {
@@ -60,7 +102,7 @@ func helpCmd(root *cobra.Command) *cobra.Command {
 func helpOf(c *cobra.Command, _ []string) error { return c.Help() }
 
 // eventAction does one thing to each event; it stops at the first that fails.
-func (a *app) eventAction(c *cobra.Command, verb string, names []string, note string) error {
+func (a *app) eventAction(c *cobra.Command, names []string, do eventVerb) error {
 	client, err := a.connect()
 	if err != nil {
 		return err
@@ -70,12 +112,7 @@ func (a *app) eventAction(c *cobra.Command, verb string, names []string, note st
 		if err != nil {
 			return err
 		}
-		done := "resolved"
-		if verb == "delete" {
-			err, done = client.DeleteEvent(c.Context(), a.ns(), node, check, note), "deleted"
-		} else {
-			err = client.Resolve(c.Context(), a.ns(), node, check, note)
-		}
+		done, err := do(c.Context(), client, node, check)
 		if err != nil {
 			return err
 		}

@@ -92,6 +92,9 @@ func (a *app) problemTable(items []v1.Problem, g *getFlags) *table {
 	t := newTable(head...)
 	for _, p := range items {
 		state, until := cell{"OPEN " + p.Status.String(), statusCell(p.Status).colour}, a.Now()
+		if p.Ack.Holds(a.Now()) {
+			state = cell{"ACK " + p.Status.String(), state.colour}
+		}
 		if !p.Closed.IsZero() {
 			state, until = cell{"closed", green}, p.Closed
 		}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
@@ -61,6 +62,19 @@ func (c *Client) History(ctx context.Context, namespace, node, check string, lim
 // Resolve sets an event to OK by hand; kept before it returns.
 func (c *Client) Resolve(ctx context.Context, namespace, node, check, note string) error {
 	_, err := c.call(ctx, http.MethodPost, eventPath(namespace, node, check)+"/resolve", nil, nil, v1.Action{Note: note}, nil)
+	return err
+}
+
+// Acknowledge says that the caller looks after the event's problem, until then (zero: until
+// it ends); kept before it returns.
+func (c *Client) Acknowledge(ctx context.Context, namespace, node, check, note string, until time.Time) error {
+	_, err := c.call(ctx, http.MethodPost, eventPath(namespace, node, check)+"/acknowledge", nil, nil, v1.Acknowledgement{Note: note, Until: until}, nil)
+	return err
+}
+
+// Unacknowledge says that nobody does any more; kept before it returns.
+func (c *Client) Unacknowledge(ctx context.Context, namespace, node, check, note string) error {
+	_, err := c.call(ctx, http.MethodPost, eventPath(namespace, node, check)+"/unacknowledge", nil, nil, v1.Action{Note: note}, nil)
 	return err
 }
 

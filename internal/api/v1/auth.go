@@ -32,7 +32,7 @@ type Me struct {
 // TokenRequest asks for an API token.
 type TokenRequest struct {
 	User      string `json:"user,omitempty" maxLength:"253" doc:"Whose name the token bears; default: the caller's."`
-	Role      string `json:"role,omitempty" enum:"admin,operator,viewer" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks and resolves events."`
+	Role      string `json:"role,omitempty" enum:"admin,operator,viewer" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks, acknowledges and resolves events."`
 	Run       bool   `json:"run,omitempty" doc:"May run commands on nodes: no role has that by itself. Only who may do it may give it."`
 	Note      string `json:"note,omitempty" maxLength:"1000"`
 	ExpiresIn int64  `json:"expiresInSeconds,omitempty" minimum:"0" maximum:"315360000" doc:"0: never."`
@@ -94,7 +94,7 @@ type JoinTokenList struct {
 // UserRequest asks for a user.
 type UserRequest struct {
 	Name     string `json:"name" minLength:"1" maxLength:"63"`
-	Role     string `json:"role,omitempty" enum:"admin,operator,viewer" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks and resolves events."`
+	Role     string `json:"role,omitempty" enum:"admin,operator,viewer" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks, acknowledges and resolves events."`
 	Run      bool   `json:"run,omitempty" doc:"May run commands on nodes: no role has that by itself. Only who may do it may give it."`
 	Password string `json:"password,omitempty" maxLength:"1024" doc:"Empty: the server makes one and shows it once."`
 }

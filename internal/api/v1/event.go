@@ -81,7 +81,7 @@ type ProblemList struct {
 type Entry struct {
 	At         time.Time     `json:"at"`
 	Executed   time.Time     `json:"executed"`
-	Kind       string        `json:"kind" enum:"status,lost,late"`
+	Kind       string        `json:"kind" enum:"status,lost,late,acknowledged,unacknowledged,flapping,steady,text"`
 	Namespace  string        `json:"namespace"`
 	Node       string        `json:"node"`
 	Check      string        `json:"check"`
@@ -116,6 +116,12 @@ type Delivery struct {
 // DeliveryList is the messages of a problem, oldest first.
 type DeliveryList struct {
 	Items []Delivery `json:"items"`
+}
+
+// Acknowledgement says that whoever asks looks after a problem.
+type Acknowledgement struct {
+	Note  string    `json:"note,omitempty" maxLength:"1000"`
+	Until time.Time `json:"until,omitzero" doc:"When it ends; it ends with the problem in any case."`
 }
 
 // Action is why an operator resolves or deletes an event.

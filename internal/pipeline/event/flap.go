@@ -20,7 +20,7 @@ func (s *slot) change() uint32 {
 
 // flap notices that a status has begun to keep changing, or has ceased to: between the two
 // thresholds it stays what it is.
-func (w *worker) flap(p *partition, s *slot, c *model.Chunk, output string) {
+func (w *worker) flap(p *partition, s *slot, c *model.Chunk, output []byte) {
 	was, is := s.flags&flagFlapping != 0, false
 	if c != nil && c.FlapStart > 0 {
 		if change := s.change(); was {
@@ -40,16 +40,16 @@ func (w *worker) flap(p *partition, s *slot, c *model.Chunk, output string) {
 		kind = FlappingEnded
 	}
 	if t := w.emit(p, kind, s); t != nil {
-		t.Output = output
+		t.Output = string(output)
 	}
 }
 
 // saysElse tells history of another output of an open problem, of the first few.
-func (w *worker) saysElse(p *partition, id uint32, s *slot, output string) {
+func (w *worker) saysElse(p *partition, id uint32, s *slot, output []byte) {
 	next := *p.problems[id]
 	next.Texts++
 	p.setProblem(id, s, &next)
 	if t := w.emit(p, TextChanged, s); t != nil {
-		t.Output, t.Problem = output, &next
+		t.Output, t.Problem = string(output), &next
 	}
 }

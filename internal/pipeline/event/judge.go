@@ -69,10 +69,10 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 			t.Previous, t.First, t.Output = previous, first, string(v.output)
 		}
 	}
-	w.flap(p, s, c, string(v.output))
+	w.flap(p, s, c, v.output)
 	open, flapping := s.flags&flagOpen != 0, s.flags&flagFlapping != 0
 	if said && open && p.problems[id].Texts < model.MaxTexts {
-		w.saysElse(p, id, s, string(v.output))
+		w.saysElse(p, id, s, v.output)
 	}
 	switch {
 	case failing && !open && (s.streak >= failAfter || v.expired || flapping):
