@@ -158,18 +158,16 @@ func (b *Beside) who() string {
 	return "class " + b.Class
 }
 
-// judgeBeside compares each phase with the one before it, where that was slower. Steps are
-// there to break something.
-func (rep *Report) judgeBeside(c Config) {
-	var before *Played
-	for i := range rep.Phases {
-		p := &rep.Phases[i]
-		if p.Rate == 0 || p.Kind == kindStep {
-			continue
-		}
-		if before != nil && p.Rate > before.Rate {
-			p.Missed = append(p.Missed, c.starved(before, p)...)
-		}
-		before = p
+// overtakes compares a phase with the one before it, where that was slower, and returns what
+// the next is compared with. What is there to break something (steps, and what is apart) is
+// not compared.
+func (c Config) overtakes(before, p *Played, apart bool) *Played {
+	if apart || p.Kind == kindStep {
+		return before
 	}
+	if before != nil && p.Rate > before.Rate {
+		p.Missed = append(p.Missed, c.starved(before, p)...)
+	}
+	seen := *p
+	return &seen
 }

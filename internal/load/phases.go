@@ -109,6 +109,7 @@ func (w *watch) finish() {
 	sum, used := newTally(), &gained{}
 	own := newTally()
 	rep.measured = 0
+	var before *Played
 	for i := 0; i < len(s); i++ {
 		if !s[i].measured {
 			continue
@@ -126,6 +127,7 @@ func (w *watch) finish() {
 		}
 		w.judgePhase(&p, i)
 		p.Beside = r.besidesOf(i, within(rep.Samples, p.From, p.To), t)
+		before = r.cfg.overtakes(before, &p, r.apart(s[i].phase))
 		rep.Phases = append(rep.Phases, p)
 	}
 	for i := range r.senders {
@@ -154,7 +156,6 @@ func (w *watch) finish() {
 		rep.Phases = append([]Played{{Name: kindRamp, Kind: kindRamp, From: from, To: from + rep.ReadySeconds}}, rep.Phases...)
 	}
 	rep.Phases = append(rep.Phases, Played{Name: kindDrain, Kind: kindDrain, From: r.since(s.end()), To: r.since(r.drained)})
-	rep.judgeBeside(r.cfg)
 	rep.finish(r.cfg, sum, used)
 	rep.Loaders = w.loaders(own, used)
 	rep.judge(r.cfg)

@@ -93,6 +93,20 @@ func wellFormed(t *testing.T, text string) {
 	}
 }
 
+// Who shared the server with the results stands side by side, phase by phase; who had no
+// answer in one of them has a dash there.
+func TestBesideTheResults(t *testing.T) {
+	tables := phaseSection(full()).Tables
+	if len(tables) != 2 {
+		t.Fatalf("%d tables", len(tables))
+	}
+	want := [][]string{{"p99 of a page, for people who list", "12.0" + nb + "ms", "–"}, {"oldest change that history did not hold yet", "400" + nb + "ms", "4.10" + nb + "s"},
+		{"class web: acknowledged, of what was offered", "100" + nb + "%", "97.5" + nb + "%"}}
+	if got := tables[1].Rows; !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+}
+
 // The order in which a reader meets things is part of the page.
 func TestStructure(t *testing.T) {
 	text := render(t, full())
