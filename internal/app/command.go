@@ -39,7 +39,7 @@ here is a setting of muster server, and works too: muster server --help.`,
 			if cfg.LogFile == "" {
 				cfg.LogFile = filepath.Join(cfg.Data, "muster.log")
 			}
-			book, err := OpenLogbook(cfg, cmd.ErrOrStderr())
+			book, err := OpenLogbook(cfg, cmd.ErrOrStderr(), os.Getenv("JOURNAL_STREAM"))
 			if err != nil {
 				return err
 			}
@@ -84,7 +84,7 @@ func ServerCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			book, err := OpenLogbook(cfg, cmd.ErrOrStderr())
+			book, err := OpenLogbook(cfg, cmd.ErrOrStderr(), os.Getenv("JOURNAL_STREAM"))
 			if err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sdnotify"
 )
 
 // bookKept is how much of the log stays in memory, in bytes, for
@@ -21,6 +22,7 @@ const bookKept = 512 << 10
 // memory. It is an io.Writer of whole lines; safe for concurrent use.
 type Logbook struct {
 	path  string // empty: out is not ours
+	plain bool   // whoever reads out stamps lines himself: theirs go without
 	level slog.LevelVar
 
 	mu   sync.Mutex
@@ -29,9 +31,11 @@ type Logbook struct {
 	last []byte // the newest lines, whole; at most twice bookKept
 }
 
-// OpenLogbook opens the log that the settings name; without a file it goes to stderr.
-func OpenLogbook(cfg *config.Server, stderr io.Writer) (*Logbook, error) {
-	b := &Logbook{path: cfg.LogFile, out: stderr}
+// OpenLogbook opens the log that the settings name; without a file it goes to stderr. Where
+// that is the journal, text goes there without the time that the journal gives each line;
+// the book keeps it. stream is JOURNAL_STREAM of the environment.
+func OpenLogbook(cfg *config.Server, stderr io.Writer, stream string) (*Logbook, error) {
+	b := &Logbook{path: cfg.LogFile, out: stderr, plain: cfg.LogFile == "" && sdnotify.InJournal(stream, stderr)}
 	b.level.Set(levelOf(cfg.LogLevel))
 	if b.path == "" {
 		return b, nil
@@ -91,6 +95,12 @@ func (b *Logbook) Write(line []byte) (int, error) {
 	if over := len(b.last) - bookKept; over > bookKept {
 		rest := b.last[over:]
 		b.last = append(b.last[:0], rest[bytes.IndexByte(rest, '\n')+1:]...)
+	}
+	if b.plain && bytes.HasPrefix(line, []byte(slog.TimeKey+"=")) {
+		if _, err := b.out.Write(line[bytes.IndexByte(line, ' ')+1:]); err != nil {
+			return 0, err
+		}
+		return len(line), nil
 	}
 	return b.out.Write(line)
 }

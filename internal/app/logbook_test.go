@@ -14,7 +14,7 @@ import (
 // The book keeps whole lines, the newest, and not more than it should.
 func TestLogbookKeepsTheLastLines(t *testing.T) {
 	var out bytes.Buffer
-	b, err := OpenLogbook(&config.Server{LogLevel: "info"}, &out)
+	b, err := OpenLogbook(&config.Server{LogLevel: "info"}, &out, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestLogbookKeepsTheLastLines(t *testing.T) {
 // What logrotate does: the file is moved away, then SIGHUP.
 func TestLogbookIsOpenedAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "muster.log")
-	b, err := OpenLogbook(&config.Server{LogLevel: "warn", LogFile: path}, nil)
+	b, err := OpenLogbook(&config.Server{LogLevel: "warn", LogFile: path}, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,5 +64,29 @@ func TestLogbookIsOpenedAnew(t *testing.T) {
 	}
 	if tail := string(b.Tail()); strings.Count(tail, "\n") != 3 {
 		t.Errorf("the book holds %s", tail)
+	}
+}
+
+// Under the journal lines go without the time that it gives them; elsewhere with it, and
+// the book keeps it always.
+func TestLogbookUnderTheJournal(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		var out bytes.Buffer
+		b, err := OpenLogbook(&config.Server{LogLevel: "info"}, &out, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.plain = plain
+		b.Logger("text").Info("begins", "time", "not this one")
+		if got := strings.HasPrefix(out.String(), "level=INFO msg=begins time="); got != plain {
+			t.Errorf("under the journal %t: %q", plain, out.String())
+		}
+		if tail := string(b.Tail()); !strings.HasPrefix(tail, "time=20") {
+			t.Errorf("the book holds %q", tail)
+		}
+		b.Logger("json").Info("begins")
+		if !strings.Contains(out.String(), `{"time":"20`) {
+			t.Errorf("JSON has lost its time: %q", out.String())
+		}
 	}
 }

@@ -50,17 +50,22 @@ func age(now, then time.Time) string {
 	return span(now.Sub(then))
 }
 
-func span(d time.Duration) string {
+// span is how long something is over, in whole units.
+func span(d time.Duration) string { return units(d, time.Duration.Truncate) }
+
+// units is a time in units that are small beside it, brought to whole ones.
+func units(d time.Duration, whole func(d, unit time.Duration) time.Duration) string {
 	d = max(d, 0)
+	unit := 24 * time.Hour
 	switch {
 	case d < 2*time.Minute:
-		return model.Duration(d.Truncate(time.Second)).String()
+		unit = time.Second
 	case d < 2*time.Hour:
-		return model.Duration(d.Truncate(time.Minute)).String()
+		unit = time.Minute
 	case d < 48*time.Hour:
-		return model.Duration(d.Truncate(10 * time.Minute)).String()
+		unit = 10 * time.Minute
 	}
-	return model.Duration(d.Truncate(24 * time.Hour)).String()
+	return model.Duration(whole(d, unit)).String()
 }
 
 // width is how many columns text takes; wide characters of East Asia count two.
@@ -97,7 +102,8 @@ func cut(text string, columns int) string {
 	return b.String() + "…"
 }
 
-// until is when something ends: in 3h, expired, never.
+// until is when something ends: in 3h, expired, never. What was made for a year a moment ago
+// ends in 365d.
 func (a *app) until(t time.Time) string {
 	switch {
 	case t.IsZero():
@@ -105,5 +111,5 @@ func (a *app) until(t time.Time) string {
 	case !t.After(a.Now()):
 		return "expired"
 	}
-	return "in " + span(t.Sub(a.Now()))
+	return "in " + units(t.Sub(a.Now()), time.Duration.Round)
 }

@@ -207,13 +207,25 @@ func dispatch(ctx context.Context, args []string, env Env) error {
 	return runAgent(ctx, o, env)
 }
 
+// withoutTime is for lines that the journal stamps.
+func withoutTime(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime {
+		return slog.Attr{}
+	}
+	return model.Logged(groups, a)
+}
+
 // runAgent is what all the rest is for.
 func runAgent(ctx context.Context, o *Options, env Env) error {
 	limitMemory(env.Getenv)
 	handler := &slog.HandlerOptions{Level: o.LogLevel, ReplaceAttr: model.Logged}
-	o.Agent.Log = slog.New(slog.NewTextHandler(env.Err, handler))
 	if o.LogJSON {
 		o.Agent.Log = slog.New(slog.NewJSONHandler(env.Err, handler))
+	} else {
+		if sdnotify.InJournal(env.Getenv("JOURNAL_STREAM"), env.Err) {
+			handler.ReplaceAttr = withoutTime
+		}
+		o.Agent.Log = slog.New(slog.NewTextHandler(env.Err, handler))
 	}
 	o.Agent.Guard = &guard.Guard{Log: o.Agent.Log}
 	defer o.Agent.Guard.Close()
