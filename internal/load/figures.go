@@ -121,7 +121,11 @@ type Disk struct {
 	Syncs     float64 `json:"syncsPerSecond"` // of all files: the journal's, two for each snapshot (file and folder), one for each transaction of history
 }
 
+// disk is nil where nothing went to storage, as in memory (tmpfs).
 func (rep *Report) disk(g *gained) *Disk {
+	if g.written <= 0 {
+		return nil
+	}
 	d := &Disk{
 		Written: g.written,
 		Journal: int64(rep.Metrics["muster_journal_written_bytes_total"]), Snapshots: int64(rep.Metrics["muster_snapshot_written_bytes_total"]),

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -41,6 +43,7 @@ func RunTarget(ctx context.Context, c Config, t Target) (rep *Report, err error)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer stop()
+	debug.FreeOSMemory() // as of a Muster run: what agents take is what is measured
 	r.began = time.Now()
 	r.rep.idle = r.usage()
 	agents := t.Agents(r.observe)
@@ -176,7 +179,9 @@ func (r *targetRun) ramp(ctx context.Context, all *sync.WaitGroup, agents []Targ
 		}
 	}
 	r.rep.ReadySeconds = time.Since(r.began).Seconds()
+	debug.FreeOSMemory()
 	r.rep.ready = r.usage()
+	r.rep.Goroutines = float64(runtime.NumGoroutine()) / float64(len(agents))
 	r.rep.AgentBytes = float64(r.rep.ready.loader.rss-r.rep.idle.loader.rss) / float64(len(agents))
 	r.rep.Phases = append(r.rep.Phases, Played{Name: kindRamp, Kind: kindRamp, From: -r.rep.ReadySeconds})
 	return nil

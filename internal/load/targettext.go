@@ -37,7 +37,7 @@ func (rep *Report) targetText() string {
 		line("server", "%.2f cores, %.1f µs CPU per result, %d MiB resident", rep.Server.Cores, rep.Server.MicrosPerItem, rep.Server.RSS>>20)
 		line("machine", "%.0f %% of its %d cores by both, %.2f cores by others", 100*rep.MachineShare, rep.Machine.Cores, rep.Others)
 	}
-	line("loader", "%.2f cores, %d MiB resident, %.1f kB per agent", rep.Loader.Cores, rep.Loader.RSS>>20, rep.AgentBytes/1000)
+	line("loader", "%.2f cores, %d MiB resident; %.1f kB and %.1f goroutines per agent", rep.Loader.Cores, rep.Loader.RSS>>20, rep.AgentBytes/1000, rep.Goroutines)
 	l := rep.Balance
 	line("ledger", "%d sent, %d of them held in the end, %d missing, %d unsure; %d states compared, %d differ", l.Sent, l.Acknowledged, l.Missing, l.Unsure, l.Compared, l.Differ)
 	return b.String()
