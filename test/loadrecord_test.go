@@ -50,6 +50,9 @@ func turned(x, y []string) bool {
 // this leaves holds what the first one held, three times.
 func TestLoadRecord(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("two runs of some seconds")
+	}
 	dir := t.TempDir()
 	live, after, mine, source := filepath.Join(dir, "live.stream"), filepath.Join(dir, "after.stream"), filepath.Join(dir, "mine.yaml"), filepath.Join(dir, "source.yaml")
 	text := `{scenario: muster.load/v1, agents: [{name: shop, count: 6, checks: [

@@ -46,7 +46,8 @@ type state struct {
 }
 
 type taken struct {
-	at int64
+	at    int64
+	order uint64 // of those that ran at the same time
 	stream.Signal
 }
 
@@ -111,7 +112,7 @@ func (r *recorder) result(n *node, id model.NodeID, s *wire.Signal, received int
 		n.index = uint32(r.head.Nodes)
 		r.head.Nodes++
 	}
-	t := taken{at: received - age, Signal: stream.Signal{Node: n.index, Check: check, Output: uint32(min(len(s.Output), model.MaxOutputBytes)), Status: s.Status}}
+	t := taken{at: received - age, order: r.head.Signals, Signal: stream.Signal{Node: n.index, Check: check, Output: uint32(min(len(s.Output), model.MaxOutputBytes)), Status: s.Status}}
 	if age > late {
 		t.at, t.Late = received, true
 	}
@@ -149,7 +150,7 @@ func (r *recorder) settle(now int64) error {
 
 // write writes all that ran before a time.
 func (r *recorder) write(before int64) error {
-	slices.SortStableFunc(r.held, func(a, b taken) int { return cmp.Compare(a.at, b.at) })
+	slices.SortFunc(r.held, func(a, b taken) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.order, b.order)) })
 	n := 0
 	for ; n < len(r.held) && r.held[n].at < before; n++ {
 		t := &r.held[n]
