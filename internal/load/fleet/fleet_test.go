@@ -193,6 +193,19 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// A fleet that is well at the moment, and was not always: the scenario can change as often.
+func TestChangesCanBePlayed(t *testing.T) {
+	f := fleetOf(rand.New(rand.NewPCG(4, 4)), made{50, map[time.Duration]int{time.Hour: 4}})
+	for i := range f.States {
+		f.States[i] = State{Node: f.States[i].Node, Check: f.States[i].Check, Changed: i%2 == 0, Results: 24}
+	}
+	_, again, text := written(t, f, 1)
+	k := again.Agents[0].Checks[0]
+	if want := 0.5 * 3 / 24; math.Abs(k.Changes-want) > 0.001 || k.Status["critical"] < 0.6*k.Changes-0.001 {
+		t.Errorf("%+v\n%s", k, text)
+	}
+}
+
 // What is kept of an event: no output, and whether it changes.
 func TestStateOfAnEvent(t *testing.T) {
 	now := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)

@@ -161,6 +161,16 @@ func (s *Shape) check(l *line, name string) scenario.Check {
 	}
 	out.Flapping = share(float64(l.flapping), float64(l.states))
 	out.Changes = min(1, share(l.changed*s.fleet.PerChanged, l.results))
+	wrong := 0.0
+	for _, share := range out.Status {
+		wrong += share
+	}
+	if least := 0.6 * out.Changes; wrong < least && least <= 1 { // a status can change so often only if as many states are not OK at times
+		if out.Status == nil {
+			out.Status = map[string]float64{}
+		}
+		out.Status["critical"] = share(out.Status["critical"]+least-wrong, 1)
+	}
 	return out
 }
 

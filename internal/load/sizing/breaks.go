@@ -25,7 +25,7 @@ func (t *Try) Carried() bool { return t.Report != nil && t.Report.OK() }
 type broke struct {
 	what   string // open files, the processor, memory, …
 	why    string // with the figures
-	loader bool   // the agents of the load tester broke before the server did
+	unsure bool   // it was not the server, nor a limit: the machine may carry more
 }
 
 // breaks finds what broke in a size that is not carried: what is named first is what has to
@@ -43,10 +43,10 @@ func (t *Try) breaks() broke {
 		return broke{what: "the ledger", why: first(rep.Verdict, "results were lost")}
 	case tooManyFiles(rep.Failures):
 		return broke{what: "open files", why: "connections were refused: too many open files"}
-	case !rep.Valid && rep.Others > 0.25*cores:
-		return broke{what: "the simulated agents", why: "something else used the machine (" + used + ")", loader: true}
+	case rep.Others > 0.25*cores:
+		return broke{what: "something else", why: "something else used the machine (" + used + ")", unsure: true}
 	case !rep.Valid:
-		return broke{what: "the simulated agents", why: "they share its cores and fell behind (" + used + ")", loader: true}
+		return broke{what: "the simulated agents", why: "the simulated agents broke before the server did: they share its cores and fell behind (" + used + ")", unsure: true}
 	}
 	missed := first(goals(rep), "")
 	if rep.SpoolFull > 0 {

@@ -26,8 +26,8 @@ func Sentence(tries []Try) string {
 			return "Nothing was tried."
 		}
 		b := fails.breaks()
-		if b.loader {
-			return fmt.Sprintf("What this machine carries cannot be told: at %s already the simulated agents broke before the server did: %s.", fails.size(), b.why)
+		if b.unsure {
+			return fmt.Sprintf("What this machine carries cannot be told: at %s already %s.", fails.size(), b.why)
 		}
 		return fmt.Sprintf("This machine does not carry %s: %s.", fails.size(), b.says("breaks first"))
 	}
@@ -37,8 +37,8 @@ func Sentence(tries []Try) string {
 		least, end = "at least ", "nothing broke"
 	default:
 		b := fails.breaks()
-		if b.loader {
-			least, end = "at least ", fmt.Sprintf("at %s the simulated agents broke before the server did: %s", fails.size(), b.why)
+		if b.unsure {
+			least, end = "at least ", fmt.Sprintf("at %s %s", fails.size(), b.why)
 		} else {
 			end = fmt.Sprintf("at %s %s", fails.size(), b.says("breaks first"))
 		}
