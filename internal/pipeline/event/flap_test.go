@@ -87,3 +87,17 @@ func TestCountsAsDocumented(outer *testing.T) {
 		}
 	})
 }
+
+func TestSameWords(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		same bool
+	}{
+		{"", "", true}, {"5", "", true}, {"load 1.25, 0.98", "load 11.2, 7", true}, {"a 5", "b 5", false},
+		{"5 days", "5 day", false}, {"12:30", "7:05", true}, {"/dev/sda1", "/dev/sdb1", false}, {"x", "", false},
+	} {
+		if got := sameWords([]byte(test.a), []byte(test.b)); got != test.same || got != sameWords([]byte(test.b), []byte(test.a)) {
+			t.Errorf("%q and %q: %v", test.a, test.b, got)
+		}
+	}
+}

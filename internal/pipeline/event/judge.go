@@ -1,7 +1,6 @@
 package event
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
@@ -61,7 +60,7 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 		s.flags |= flagExpired
 	}
 	p.mark(id, s, v.status, severity)
-	said := failing && !changed && !bytes.Equal(p.outputs.bytes(s.output), v.output) // something else than before
+	said := failing && !changed && !sameWords(p.outputs.bytes(s.output), v.output) // something else than before
 	s.output = p.outputs.set(s.output, v.output)
 
 	if changed {

@@ -25,7 +25,7 @@ const (
 	// was one.
 	FlappingStarted TransitionKind = 8
 	FlappingEnded   TransitionKind = 9
-	// TextChanged: an open problem's output says something else; of the first few.
+	// TextChanged: an open problem's output says something else, numbers aside; of the first few.
 	TextChanged TransitionKind = 10
 )
 
