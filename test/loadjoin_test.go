@@ -50,15 +50,21 @@ phases:
 
 var joinToken = regexp.MustCompile(`mlj1\.\S+`)
 
-// lead begins a run of three, and has the two others join.
-func lead(t *testing.T, temp, out, file string) (run *harness.Process, others []*harness.Process) {
+// joinTokenOf is what a run prints for the others.
+func joinTokenOf(t *testing.T, run *harness.Process) (token string) {
 	t.Helper()
-	run = harness.Launch(t, []string{"TMPDIR=" + temp}, "load", "run", file, "--loaders", "3", "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
-	token := ""
 	harness.Until(t, time.Minute, "the token", func() (string, bool) {
 		token = joinToken.FindString(run.Log())
 		return run.Log(), token != "" && strings.Contains(run.Log(), token+"\n")
 	})
+	return token
+}
+
+// lead begins a run of three, and has the two others join.
+func lead(t *testing.T, temp, out, file string) (run *harness.Process, others []*harness.Process) {
+	t.Helper()
+	run = harness.Launch(t, []string{"TMPDIR=" + temp}, "load", "run", file, "--loaders", "3", "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
+	token := joinTokenOf(t, run)
 	stranger := token[:len(token)-30] + strings.Repeat("A", 30)
 	if ran := harness.Run(t, nil, "load", "join", stranger); ran.Code == 0 {
 		t.Errorf("a stranger joined:\n%s%s", ran.Out, ran.Errors)
@@ -158,6 +164,31 @@ func TestLoadJoinBreaksOff(t *testing.T) {
 				return fmt.Sprint(left), len(left) == 0
 			})
 		})
+	}
+}
+
+// On a server that runs, a follower needs no login: its machines' keys come to it, and all
+// speak TLS.
+func TestLoadJoinOnAServerThatRuns(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	out := filepath.Join(t.TempDir(), "report")
+	run := harness.Launch(t, s.Env(), "load", "run", tinyFleet(t, ""), "--loaders", "2", "--server", s.Listen, "--admin", "http://"+s.Admin,
+		"--identities", filepath.Join(t.TempDir(), "identities"), "--out", out, "--max-lag", "1h")
+	other := harness.Launch(t, nil, "load", "join", joinTokenOf(t, run))
+	if code := run.Wait(2 * time.Minute); code != 0 {
+		t.Fatalf("code %d", code)
+	}
+	if code := other.Wait(time.Minute); code != 0 {
+		t.Fatalf("the other one: code %d", code)
+	}
+	rep, err := load.Read(filepath.Join(out, "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := rep.Balance; !b.OK() || b.Compared != 8 || len(rep.Loaders) != 2 || rep.Loaders[0].Agents != 3 || rep.Loaders[1].Agents != 2 {
+		t.Errorf("ledger %+v, loaders %+v", b, rep.Loaders)
 	}
 }
 

@@ -187,12 +187,17 @@ func (r *run) call(member int, name string) {
 	r.cfg.Others.Renamed(member, name)
 }
 
+// called is what its node is called now.
+func (a *agent) called() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.name
+}
+
 // nameOf is what a member's node is called now.
 func (r *run) nameOf(member int) string {
 	if a := r.seats[member]; a != nil {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		return a.name
+		return a.called()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

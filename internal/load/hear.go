@@ -94,7 +94,7 @@ func (a *agent) Slow(_ *link.Session, linger time.Duration, reason string) {
 	a.slowUntil, a.slowFor = a.run.now()+slowLasts, int64(linger)
 	a.mu.Unlock()
 	a.run.slowed.Add(1)
-	a.run.cfg.Log.Debug("server asks to slow down", "agent", a.name, "linger", linger, "reason", reason)
+	a.run.cfg.Log.Debug("server asks to slow down", "agent", a.called(), "linger", linger, "reason", reason)
 }
 
 // Leaving: Read ends next, and live comes back after the time that the server names.

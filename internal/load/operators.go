@@ -227,10 +227,13 @@ func applyAll(ctx context.Context, api *client.Client, why string, list ...model
 
 // leftUndone says what of the scenario nobody could do, where there is no login.
 func (r *run) leftUndone() (list []string) {
+	sc := r.cfg.Scenario
+	if r.cfg.API != nil && r.cfg.Others != nil && len(sc.Intent) > 0 {
+		return []string{fmt.Sprintf("how long agents took to hold changes of intent is of the %d that the first loader played", len(r.agents))}
+	}
 	if r.cfg.API != nil {
 		return nil
 	}
-	sc := r.cfg.Scenario
 	if len(sc.Intent) > 0 {
 		list = append(list, "intent was not changed: there was no login")
 	}

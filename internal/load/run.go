@@ -159,7 +159,7 @@ func (r *run) failed(a *agent, err error) {
 	r.mu.Lock()
 	r.failures[cause(err)]++
 	r.mu.Unlock()
-	r.cfg.Log.Debug("no session", "agent", a.name, "error", err)
+	r.cfg.Log.Debug("no session", "agent", a.called(), "error", err)
 }
 
 func (r *run) lost(a *agent, err error) {
@@ -169,7 +169,7 @@ func (r *run) lost(a *agent, err error) {
 	r.mu.Lock()
 	r.losses[cause(err)]++
 	r.mu.Unlock()
-	r.cfg.Log.Debug("session ended", "agent", a.name, "error", err)
+	r.cfg.Log.Debug("session ended", "agent", a.called(), "error", err)
 }
 
 // do is the run from top to bottom.
