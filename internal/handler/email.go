@@ -2,6 +2,7 @@ package handler
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/mail"
 	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,8 +25,39 @@ import (
 // mailSubject bounds a subject, in bytes.
 const mailSubject = 200
 
-// email sends one mail, in a session of its own.
+// email sends one mail, in a session of its own. Where the server refuses one of several
+// recipients for good, the others still get theirs.
 func (o *Out) email(ctx context.Context, e *model.Email, m *Message, w *words) (Receipt, error) {
+	receipt, err := o.oneMail(ctx, e, m, w)
+	var refused *gomail.SendError
+	all := append(slices.Clone(e.To), e.CC...)
+	if len(all) == 1 || !asRecipients(err, &refused) || refused.IsTemp() {
+		return receipt, err
+	}
+	var failed []error
+	answers := []string{err.Error()}
+	for _, to := range all {
+		one := *e
+		one.To, one.CC = []string{to}, nil
+		r, err := o.oneMail(ctx, &one, m, w)
+		if err != nil {
+			failed = append(failed, err)
+		}
+		answers = append(answers, to+": "+cmp.Or(r.Answer, fmt.Sprint(err)))
+	}
+	receipt.Answer = strings.Join(answers, "\n")
+	if len(failed) == len(all) {
+		return receipt, err
+	}
+	o.opts.Logger.Warn("the mail server refuses some of a handler's recipients; the others got the mail", "server", e.Server, "problem", m.Note.Problem, "err", errors.Join(failed...))
+	return receipt, nil
+}
+
+func asRecipients(err error, into **gomail.SendError) bool {
+	return errors.As(err, into) && (*into).Reason == gomail.ErrSMTPRcptTo
+}
+
+func (o *Out) oneMail(ctx context.Context, e *model.Email, m *Message, w *words) (Receipt, error) {
 	msg, err := o.mail(e, m, w)
 	if err != nil {
 		return Receipt{}, &FinalError{fmt.Errorf("email: %w", err)}

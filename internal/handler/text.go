@@ -50,22 +50,11 @@ func (o *Out) words(n *Notification, labels []string) *words {
 	fact := func(name, format string, args ...any) {
 		w.facts = append(w.facts, [2]string{name, body.Line(fmt.Sprintf(format, args...))})
 	}
-	fact("node", "%s", n.Node)
-	fact("check", "%s", n.Check)
-	if n.Space != model.DefaultNamespaceName {
+	if n.Kind == Summary || n.Kind == Test {
 		fact("namespace", "%s", n.Space)
-	}
-	status := n.Status
-	if n.Expired {
-		status += ", because no result came in time"
-	}
-	fact("status", "%s", status)
-	if n.Kind == Closed {
-		fact("was", "%s, severity %s", n.Worst, n.Severity)
-		fact("open", "%s to %s, %s", clock(n.Opened), clock(n.Closed), lasted(n.Closed.Sub(n.Opened)))
+		w.link = ""
 	} else {
-		fact("severity", "%s", n.Severity)
-		fact("since", "%s", clock(n.Opened))
+		n.told(fact)
 	}
 	if n.By != "" {
 		fact("by", "%s", strings.TrimSuffix(n.By+": "+n.Note, ": "))
@@ -80,6 +69,27 @@ func (o *Out) words(n *Notification, labels []string) *words {
 		w.commands = n.commands()
 	}
 	return w
+}
+
+// told is what is wrong where, how badly, and since when.
+func (n *Notification) told(fact func(name, format string, args ...any)) {
+	fact("node", "%s", n.Node)
+	fact("check", "%s", n.Check)
+	if n.Space != model.DefaultNamespaceName {
+		fact("namespace", "%s", n.Space)
+	}
+	status := n.Status
+	if n.Expired {
+		status += ", because no result came in time"
+	}
+	fact("status", "%s", status)
+	if n.Kind == Closed {
+		fact("was", "%s, severity %s", n.Worst, n.Severity)
+		fact("open", "%s to %s, %s", clock(n.Opened), clock(n.Closed), lasted(n.Closed.Sub(n.Opened)))
+		return
+	}
+	fact("severity", "%s", n.Severity)
+	fact("since", "%s", clock(n.Opened))
 }
 
 // commands are what to type next.

@@ -1,0 +1,263 @@
+package handler
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/mail"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// exim is a real mail server of this test alone, with STARTTLS on one port and TLS from the
+// first byte on another; it takes mail only of who logs in as muster.
+type exim struct {
+	starttls, tls string // addresses
+	ca, dir       string
+}
+
+const eximConfig = `
+primary_hostname = localhost
+spool_directory = DIR/spool
+log_file_path = DIR/%slog
+pid_file_path = DIR/pid
+exim_user = USER
+exim_group = GROUP
+never_users =
+local_interfaces = 127.0.0.1
+daemon_smtp_ports = PORT1 : PORT2
+tls_on_connect_ports = PORT2
+tls_advertise_hosts = *
+tls_certificate = DIR/cert.pem
+tls_privatekey = DIR/key.pem
+rfc1413_query_timeout = 0s
+host_lookup =
+dns_dnssec_ok = 0
+keep_environment =
+acl_smtp_rcpt = rcpt
+begin acl
+rcpt:
+  deny  message = log in first
+        !authenticated = *
+  deny  message = nobody of that name
+        recipients = refused@example.org
+  defer message = come back later
+        recipients = later@example.org
+  accept
+begin routers
+all:
+  driver = accept
+  transport = box
+begin transports
+box:
+  driver = appendfile
+  directory = DIR/box
+  create_directory
+  maildir_format
+  user = USER
+  group = GROUP
+begin authenticators
+plain:
+  driver = plaintext
+  public_name = PLAIN
+  server_advertise_condition = ${if def:tls_in_cipher}
+  server_condition = ${if and{{eq{$auth2}{muster}}{eq{$auth3}{s3cret}}}}
+  server_set_id = $auth2
+`
+
+func startExim(t *testing.T) *exim {
+	t.Helper()
+	program := testenv.Program(t, "exim4", "exim4-daemon-light", "/usr/sbin")
+	dir, err := os.MkdirTemp("", "exim")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if me.Uid == "0" { // it delivers nothing as root
+		if me, err = user.Lookup("Debian-exim"); err != nil {
+			testenv.LeftOut(t, "there is no user for the mail server", "sudo apt-get install exim4-daemon-light")
+		}
+	}
+	ports := freePorts(t, 2)
+	certificate(t, dir)
+	conf := strings.NewReplacer("DIR", dir, "USER", me.Uid, "GROUP", me.Gid, "PORT1", ports[0], "PORT2", ports[1]).Replace(eximConfig)
+	if err := os.WriteFile(filepath.Join(dir, "conf"), []byte(conf), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		uid, _ := strconv.Atoi(me.Uid)
+		gid, _ := strconv.Atoi(me.Gid)
+		for _, path := range []string{dir, filepath.Join(dir, "key.pem")} {
+			if err := os.Chown(path, uid, gid); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var said bytes.Buffer
+	cmd := exec.Command(program, "-C", filepath.Join(dir, "conf"), "-bdf")
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-ended
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(dir, "mainlog"))
+			reject, _ := os.ReadFile(filepath.Join(dir, "paniclog"))
+			t.Logf("exim: %s\n%s\n%s", said.String(), log, reject)
+		}
+	})
+	e := &exim{"127.0.0.1:" + ports[0], "127.0.0.1:" + ports[1], filepath.Join(dir, "cert.pem"), dir}
+	testenv.Until(t, "the mail server listens", func() bool {
+		conn, err := net.Dial("tcp", e.starttls)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	return e
+}
+
+func freePorts(t *testing.T, n int) (list []string) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		list = append(list, port)
+	}
+	return list
+}
+
+// certificate is one for 127.0.0.1 that signs itself.
+func certificate(t *testing.T, dir string) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "EC PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(dir, "cert.pem"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// letters waits for n mails and reads them.
+func (e *exim) letters(t *testing.T, n int) (list []*mail.Message) {
+	var found []string
+	testenv.Until(t, fmt.Sprintf("%d mails", n), func() bool {
+		found, _ = filepath.Glob(filepath.Join(e.dir, "box/new/*"))
+		return len(found) >= n
+	})
+	for _, file := range found {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := mail.ReadMessage(bytes.NewReader(data))
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, data)
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// A real mail server takes mail by STARTTLS and by TLS from the first byte; what it refuses
+// for good is given up, what it puts off is tried again.
+func TestMailByARealServer(t *testing.T) {
+	e := startExim(t)
+	out := New(Options{})
+	t.Cleanup(out.Close)
+	notes := notifications()
+	spec := func(change func(*model.Email)) *model.HandlerSpec {
+		s := &model.Email{Server: e.starttls, Username: "muster", Password: secret("s3cret"), From: "Muster <muster@example.org>", To: []string{"ann@example.org"}, CA: e.ca}
+		change(s)
+		return &model.HandlerSpec{Email: s}
+	}
+	for what, c := range map[string]struct {
+		change func(*model.Email)
+		final  bool
+		wrong  string
+	}{
+		"refused":    {func(s *model.Email) { s.To = []string{"refused@example.org"} }, true, "nobody of that name"},
+		"all of two": {func(s *model.Email) { s.To = []string{"refused@example.org", "refused@example.org"} }, true, "nobody of that name"},
+		"later":      {func(s *model.Email) { s.To = []string{"later@example.org"} }, false, "come back later"},
+		"password":   {func(s *model.Email) { s.Password = secret("wr0ng-one") }, true, "535"},
+		"anonymous":  {func(s *model.Email) { s.Username, s.Password = "", model.Secret{} }, true, "log in first"},
+		"untrusted":  {func(s *model.Email) { s.CA = "" }, false, "certificate"},
+		"no TLS":     {func(s *model.Email) { s.Security = "tls" }, false, "tls"},
+		"gone":       {func(s *model.Email) { s.Server = "127.0.0.1:1" }, false, "refused"},
+	} {
+		receipt, err := out.Send(t.Context(), spec(c.change), notes[Opened].message(t))
+		if err == nil || asFinal(err) != c.final || !strings.Contains(strings.ToLower(err.Error()), c.wrong) || strings.Contains(err.Error()+receipt.Sent, "wr0ng") {
+			t.Errorf("%s: %v (final %v)", what, err, asFinal(err))
+		}
+	}
+	for _, c := range []struct {
+		kind   string
+		change func(*model.Email)
+	}{
+		{Opened, func(s *model.Email) { s.To = []string{"ann@example.org", "refused@example.org"} }}, {Closed, func(s *model.Email) { s.Server, s.Security, s.CC = e.tls, "tls", []string{"bob@example.org"} }},
+	} {
+		receipt, err := out.Send(t.Context(), spec(c.change), notes[c.kind].message(t))
+		if err != nil || receipt.Answer == "" {
+			t.Fatalf("%s: %v, %q", c.kind, err, receipt.Answer)
+		}
+	}
+	ids := map[string]bool{}
+	for _, m := range e.letters(t, 2) {
+		body, _ := io.ReadAll(m.Body)
+		id := m.Header.Get("Message-ID")
+		ids[id] = true
+		if id != "<01J9ZK3T7Q8V.opened@example.org>" && m.Header.Get("References") != "<01J9ZK3T7Q8V.opened@example.org>" {
+			t.Errorf("not of the thread: %v", m.Header)
+		}
+		if !strings.Contains(string(body), "web01/disk") || !strings.HasPrefix(m.Header.Get("Content-Type"), "multipart/alternative") {
+			t.Errorf("%v\n%s", m.Header, body)
+		}
+	}
+	if len(ids) != 2 {
+		t.Errorf("ids %v", ids)
+	}
+}

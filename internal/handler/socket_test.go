@@ -1,0 +1,225 @@
+package handler
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// lines is a peer that reads lines of JSON from all who connect.
+type lines struct {
+	net.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+	got   chan *Notification
+}
+
+func newLines(t *testing.T, config *tls.Config) *lines {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config != nil {
+		l = tls.NewListener(l, config)
+	}
+	p := &lines{Listener: l, got: make(chan *Notification, 100_000)}
+	go func() {
+		for {
+			conn, err := p.Accept()
+			if err != nil {
+				return
+			}
+			p.mu.Lock()
+			p.conns = append(p.conns, conn)
+			p.mu.Unlock()
+			go p.read(t, conn)
+		}
+	}()
+	t.Cleanup(func() { p.Close(); p.hangUp() })
+	return p
+}
+
+func (p *lines) read(t *testing.T, conn net.Conn) {
+	for r := bufio.NewReader(conn); ; {
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		n, err := Decode(line)
+		if err != nil {
+			t.Errorf("%v: %q", err, line)
+			return
+		}
+		p.got <- n
+	}
+}
+
+// hangUp closes all connections and says how many there were.
+func (p *lines) hangUp() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.conns)
+	for _, conn := range p.conns {
+		conn.Close()
+	}
+	p.conns = nil
+	return n
+}
+
+func TestTCP(t *testing.T) {
+	dir := t.TempDir()
+	certificate(t, dir)
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, secure := newLines(t, nil), newLines(t, &tls.Config{Certificates: []tls.Certificate{pair}})
+	out := New(Options{})
+	defer out.Close()
+	note := notifications()[Opened]
+	for _, c := range []struct {
+		peer *lines
+		spec model.TCP
+	}{
+		{plain, model.TCP{Address: plain.Addr().String()}},
+		{secure, model.TCP{Address: secure.Addr().String(), TLS: true, CA: filepath.Join(dir, "cert.pem")}},
+	} {
+		if _, err := out.Send(t.Context(), &model.HandlerSpec{TCP: &c.spec}, note.message(t)); err != nil {
+			t.Fatal(err)
+		}
+		if n := receive(t, "line", c.peer.got); n.Problem != note.Problem || n.Output != note.Output {
+			t.Errorf("%+v", n)
+		}
+	}
+	untrusted := model.TCP{Address: secure.Addr().String(), TLS: true}
+	if _, err := out.Send(t.Context(), &model.HandlerSpec{TCP: &untrusted}, note.message(t)); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Error(err)
+	}
+}
+
+func TestUDPFitsInADatagram(t *testing.T) {
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	out := New(Options{})
+	defer out.Close()
+	long := *notifications()[Opened]
+	long.Output = strings.Repeat("ünïcode \" ", 5000)
+	huge := long
+	huge.Labels = map[string]string{}
+	for i := range 64 {
+		huge.Labels[fmt.Sprint(i)] = strings.Repeat("l", 255)
+	}
+	for _, n := range []*Notification{notifications()[Opened], &long, &huge} {
+		if _, err := out.Send(t.Context(), &model.HandlerSpec{UDP: &model.UDP{Address: conn.LocalAddr().String()}}, n.message(t)); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 64<<10)
+		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		size, _, err := conn.ReadFrom(buf)
+		if err != nil || size > maxDatagram {
+			t.Fatal(size, err)
+		}
+		got, err := Decode(buf[:size])
+		if err != nil || got.Problem != n.Problem || len(n.Output) > maxDatagram && !strings.HasSuffix(got.Output, "(cut)") {
+			t.Errorf("%v %+v", err, got)
+		}
+	}
+}
+
+// A stream keeps its connections, those of one problem stay in order, and a peer that went
+// away is found again by the next message.
+func TestStream(t *testing.T) {
+	p := newLines(t, nil)
+	out := New(Options{})
+	defer out.Close()
+	spec := &model.HandlerSpec{Stream: &model.Stream{Address: p.Addr().String(), Connections: 3}}
+	send := func(problem, kind int) {
+		n := notifications()[Opened]
+		n.Problem, n.Count = fmt.Sprint("p", problem), kind
+		payload, err := json.Marshal(n)
+		if err != nil {
+			t.Error(err)
+		}
+		if _, err := out.Send(t.Context(), spec, &Message{Key: "k", Payload: payload, Note: n}); err != nil {
+			t.Error(err)
+		}
+	}
+	var wg sync.WaitGroup
+	const problems, each = 40, 25
+	for problem := range problems {
+		wg.Go(func() {
+			for i := range each {
+				send(problem, i)
+			}
+		})
+	}
+	wg.Wait()
+	next := map[string]int{}
+	for range problems * each {
+		n := receive(t, "line", p.got)
+		if n.Count != next[n.Problem] {
+			t.Fatalf("%s: %d came in place of %d", n.Problem, n.Count, next[n.Problem])
+		}
+		next[n.Problem]++
+	}
+	if n := p.hangUp(); n != 3 {
+		t.Errorf("%d connections were made", n)
+	}
+	testenv.Until(t, "the end is noticed", func() bool {
+		out.mu.Lock()
+		defer out.mu.Unlock()
+		for _, l := range out.lines {
+			l.mu.Lock()
+			open := l.conn != nil
+			l.mu.Unlock()
+			if open {
+				return false
+			}
+		}
+		return true
+	})
+	send(1, 0)
+	receive(t, "line over a new connection", p.got)
+}
+
+// A peer that does not read holds its writers until their time is over, and nobody else.
+func TestStreamThatIsNotRead(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	out := New(Options{})
+	defer out.Close()
+	n := notifications()[Opened]
+	n.Output = strings.Repeat("x", 1<<20)
+	spec := &model.HandlerSpec{Stream: &model.Stream{Address: l.Addr().String(), Connections: 1}, Timeout: model.Duration(300 * time.Millisecond)}
+	for range 100 { // until all buffers between are full
+		if _, err = out.Send(t.Context(), spec, n.message(t)); err != nil {
+			break
+		}
+	}
+	if err == nil || asFinal(err) {
+		t.Fatalf("%v", err)
+	}
+	p := newLines(t, nil)
+	if _, err := out.Send(t.Context(), &model.HandlerSpec{Stream: &model.Stream{Address: p.Addr().String()}}, n.message(t)); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, "line by another stream", p.got)
+}
