@@ -60,6 +60,7 @@ type History interface {
 	Entries(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
 	Deliveries(ctx context.Context, problem string) ([]history.Delivery, error)
 	Unsent(ctx context.Context) ([]history.Unsent, error)
+	Dead(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error)
 }
 
 // Actions writes what an operator did to an event into the journal; it returns once
@@ -75,6 +76,7 @@ type Options struct {
 	Directory plan.Directory
 	History   History
 	Actions   Actions
+	Handlers  Handlers
 	// JoinTokens keeps join tokens; NewJoinToken makes one (pki.Authority.NewToken with
 	// the server's addresses).
 	JoinTokens   intent.JoinTokens
@@ -168,6 +170,7 @@ func newServer(o Options) *server {
 	s.resourceRoutes()
 	s.eventRoutes()
 	s.problemRoutes()
+	s.handlerRoutes()
 	s.joinTokenRoutes()
 	s.pendingRoutes()
 	s.lifeRoutes()

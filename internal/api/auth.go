@@ -93,7 +93,8 @@ func forViewers(path string) bool {
 }
 
 // mayDo says whether a role may make a request: a viewer looks, an operator also runs checks,
-// acknowledges and resolves events, an administrator does all. Who may run commands is looked at where
+// acknowledges and resolves events, tries handlers and replays their dead letters; an administrator
+// does all. Who may run commands is looked at where
 // they are run.
 func mayDo(role string, r *http.Request) bool {
 	switch {
@@ -107,7 +108,9 @@ func mayDo(role string, r *http.Request) bool {
 
 func forOperators(r *http.Request) bool {
 	return r.Method == http.MethodPost &&
-		(r.URL.Path == runsPath || strings.HasPrefix(r.URL.Path, "/api/v1/events/") && slices.Contains([]string{"resolve", "acknowledge", "unacknowledge"}, path.Base(r.URL.Path)))
+		(r.URL.Path == runsPath ||
+			strings.HasPrefix(r.URL.Path, "/api/v1/events/") && slices.Contains([]string{"resolve", "acknowledge", "unacknowledge"}, path.Base(r.URL.Path)) ||
+			strings.HasPrefix(r.URL.Path, "/api/v1/handlers/") && slices.Contains([]string{"test", "replay"}, path.Base(r.URL.Path)))
 }
 
 // lookOnly refuses a change by somebody who may make none.

@@ -23,6 +23,7 @@ func config() huma.Config {
 		registry.RegisterTypeAlias(t, reflect.TypeFor[string]())
 	}
 	registry.RegisterTypeAlias(reflect.TypeFor[model.Command](), reflect.TypeFor[any]()) // a string or a list
+	registry.RegisterTypeAlias(reflect.TypeFor[model.Secret](), reflect.TypeFor[any]())  // a string, or where it is read from
 	c := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",

@@ -88,11 +88,15 @@ func (s *server) listDeliveries(ctx context.Context, in *idPath) (*body[v1.Deliv
 		return nil, err
 	}
 	out := v1.DeliveryList{Items: make([]v1.Delivery, len(list))}
-	for i, d := range list {
-		out.Items[i] = v1.Delivery{
-			ID: d.ID, Problem: d.Problem, Namespace: d.Handler.Namespace, Handler: d.Handler.Name, Kind: d.Kind,
-			State: string(d.State), Attempts: d.Attempts, Created: d.Created, NextAt: d.NextAt, LastError: d.LastError, Ended: d.Ended,
-		}
+	for i := range list {
+		out.Items[i] = deliveryOf(&list[i])
 	}
 	return &body[v1.DeliveryList]{out}, nil
+}
+
+func deliveryOf(d *history.Delivery) v1.Delivery {
+	return v1.Delivery{
+		ID: d.ID, Problem: d.Problem, Namespace: d.Handler.Namespace, Handler: d.Handler.Name, Kind: d.Kind,
+		State: string(d.State), Attempts: d.Attempts, Created: d.Created, NextAt: d.NextAt, LastError: d.LastError, Ended: d.Ended, Replayed: d.Replayed,
+	}
 }

@@ -30,7 +30,7 @@ func (s *Server) openAPI(context.Context) error {
 		ask = pending.Ask
 	}
 	options := api.Options{
-		Intent: s.intent, Events: s.view, Directory: s.planner, History: s.history, Actions: s,
+		Intent: s.intent, Events: s.view, Directory: s.planner, History: s.history, Actions: s, Handlers: s.reactor,
 		Incarnation: s.journal.Incarnation().ID,
 		JoinTokens:  tokens,
 		NewJoinToken: func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error) {

@@ -230,10 +230,23 @@ func members(s *model.GroupSpec) string {
 }
 
 func tells(s *model.HandlerSpec) string {
-	if s.Webhook != nil {
+	switch {
+	case s.Webhook != nil:
 		return "POST " + s.Webhook.URL
+	case s.Command != nil:
+		return commandText(s.Command)
+	case s.Email != nil:
+		return "email " + strings.Join(append(slices.Clone(s.Email.To), s.Email.CC...), ", ")
+	case s.Alertmanager != nil:
+		return "alertmanager " + strings.Join(s.Alertmanager.URLs, ", ")
+	case s.TCP != nil:
+		return "tcp " + s.TCP.Address
+	case s.UDP != nil:
+		return "udp " + s.UDP.Address
+	case s.Stream != nil:
+		return "stream " + s.Stream.Address
 	}
-	return commandText(s.Command)
+	return strings.Join(s.Tells(), ", ")
 }
 
 func runs(s *model.CheckSpec) string {

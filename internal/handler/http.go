@@ -32,6 +32,7 @@ type request struct {
 	// refused says why an answer that looks as if the message were taken means that it was
 	// not; nil: none does.
 	refused func(answer string) error
+	hidden  bool // what follows the host in url is a secret
 	strict  bool // no answer of the kind's own rules, only those of all
 }
 
@@ -89,7 +90,11 @@ func (r *request) contentType() string {
 // String is the request for people; secrets in it are hidden later.
 func (r *request) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "POST %s\nContent-Type: %s\n", r.url, r.contentType())
+	address := r.url
+	if r.hidden {
+		address = model.ShownURL(address)
+	}
+	fmt.Fprintf(&b, "POST %s\nContent-Type: %s\n", address, r.contentType())
 	if r.key != "" {
 		fmt.Fprintf(&b, "Idempotency-Key: %s\n", r.key)
 	}

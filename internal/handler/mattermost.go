@@ -45,7 +45,7 @@ func mattermost(s *model.Mattermost, m *Message, w *words) *request {
 		a.Fields = append(a.Fields, mattermostField{true, f[0], literal(f[1])})
 	}
 	message := mattermostMessage{Channel: s.Channel, Username: s.Username, Attachments: []mattermostAttachment{a}}
-	return &request{kind: "mattermost", url: s.URL.Text, key: m.Key, ca: s.CA, body: encode(message)}
+	return &request{kind: "mattermost", hidden: true, url: s.URL.Text, key: m.Key, ca: s.CA, body: encode(message)}
 }
 
 // literal keeps Markdown from reading a text, and @all from calling everybody.

@@ -55,7 +55,7 @@ func slack(s *model.Slack, m *Message, w *words) *request {
 		blocks = append(blocks, section("<"+slackEscape(w.link)+"|the problem in Muster>"))
 	}
 	message := slackMessage{body.Cut(slackEscape(w.title), slackText), []slackAttachment{{w.tone.color(), blocks}}}
-	return &request{kind: "slack", url: s.URL.Text, key: m.Key, body: encode(message)}
+	return &request{kind: "slack", hidden: true, url: s.URL.Text, key: m.Key, body: encode(message)}
 }
 
 // slackEscape keeps a text from calling everybody, or from being a link.

@@ -70,7 +70,7 @@ func teams(t *model.Teams, m *Message, w *words) *request {
 		output = body.Cut(output, len(output)/2)
 		card = encode(teamsCardOf(w, output))
 	}
-	return &request{kind: "teams", url: t.URL.Text, key: m.Key, body: card, refused: teamsRefused}
+	return &request{kind: "teams", hidden: true, url: t.URL.Text, key: m.Key, body: card, refused: teamsRefused}
 }
 
 func teamsCardOf(w *words, output string) teamsEnvelope {

@@ -17,7 +17,7 @@ import (
 // webhook posts the notification as it is, or what a template makes of it; signed, where
 // there is a secret.
 func (o *Out) webhook(ctx context.Context, hook *model.Webhook, m *Message) (Receipt, error) {
-	r := &request{kind: "webhook", url: hook.URL, typ: hook.ContentType, key: m.Key, ca: hook.CA, body: m.Payload}
+	r := &request{kind: "webhook", hidden: true, url: hook.URL, typ: hook.ContentType, key: m.Key, ca: hook.CA, body: m.Payload}
 	if hook.Template != "" {
 		made, err := body.Render(hook.Template, m.Payload)
 		if err != nil {

@@ -18,14 +18,14 @@ func Redacted(r *Resource) *Resource {
 	case *HandlerSpec:
 		hidden := spec.mapServices(func(t fieldText) string {
 			if t.secret {
-				return hideURL(t.value)
+				return ShownURL(t.value)
 			}
 			return t.value
 		})
 		hidden.Env = hide(spec.Env)
 		if spec.Webhook != nil {
 			hook := *spec.Webhook
-			hook.URL, hook.Headers = hideURL(hook.URL), hide(hook.Headers)
+			hook.URL, hook.Headers = ShownURL(hook.URL), hide(hook.Headers)
 			if hook.Secret.Text != "" {
 				hook.Secret.Text = Hidden
 			}
@@ -47,8 +47,8 @@ func hide(m map[string]string) map[string]string {
 	return out
 }
 
-// hideURL leaves scheme and host. The address may hold variables, so it is no URL yet.
-func hideURL(address string) string {
+// ShownURL leaves scheme and host: what follows may be a secret. The address may hold variables, so it is no URL yet.
+func ShownURL(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
 		return Hidden

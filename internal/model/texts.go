@@ -154,7 +154,7 @@ func (s *HandlerSpec) Reveal(read func(Secret) (string, error)) (out *HandlerSpe
 			for _, value := range hook.Headers {
 				hidden = append(hidden, value)
 			}
-			if u, err := url.Parse(hook.URL); err == nil {
+			if u, err := url.Parse(hook.URL); err == nil && len(u.RequestURI()) > 8 { // a word such as hook is no secret
 				hidden = append(hidden, strings.TrimPrefix(u.RequestURI(), "/"), u.User.String())
 			}
 		}

@@ -20,13 +20,9 @@ type Trial struct {
 	Err   error // nil: the message was taken
 }
 
-// Try sends a test message to a handler now, as any other message but past the outbox. node
-// is whose properties its variables take; zero: there are none, and only their defaults count.
-func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, by string, node model.NodeID) (Trial, error) {
-	spec, ok := r.opts.Names.Handler(ref.Namespace, ref.Name)
-	if !ok {
-		return Trial{}, model.Errorf(model.NotFound, "handler %s does not exist in namespace %s", ref.Name, ref.Namespace).WithHint("muster get handlers -n %s", ref.Namespace)
-	}
+// Try sends a test message to a handler, which is declared as spec says, now: as any other
+// message but past the outbox. node is whose properties its variables take; zero: there are none, and only their defaults count.
+func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (Trial, error) {
 	now := r.opts.Now().UTC()
 	note := &handler.Notification{
 		Kind: handler.Test, Problem: "test-" + uuid.NewString(), Node: "no-node", Check: "test", Space: ref.Namespace,

@@ -27,6 +27,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -42,6 +43,7 @@ type Rig struct {
 	Planner *plan.Planner
 	View    *event.View
 	History history.Store
+	Reactor *react.Reactor // to try handlers and replay dead letters by; it does not run
 	Handler http.Handler
 	URL     string
 	Token   string // of the administrator
@@ -79,11 +81,12 @@ func New(t testing.TB) *Rig {
 	done := make(chan error, 1)
 	go func() { done <- r.View.Run(ctx) }()
 
+	r.Reactor = react.New(react.Options{Store: r.History, Names: r.Planner, Now: r.Now, Queues: &queue.Registry{}})
 	r.Waiting = api.NewPending(&queue.Registry{}, r.Now)
 	queues := &queue.Registry{}
 	queue.New[int](queues, "history", 100, queue.Rederive)
 	r.Handler = api.New(api.Options{
-		Intent: r.Intent, Events: r.View, Directory: r.Planner, History: r.History, Actions: r,
+		Intent: r.Intent, Events: r.View, Directory: r.Planner, History: r.History, Actions: r, Handlers: r.Reactor,
 		JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Queues: queues,
 		Describe: r.describe, NotReady: func() []string { return r.NotReady },
 		Connected: r.connected, Agent: r.agent, Waiting: r.Waiting, Pending: func() int { return r.Pending }, Registry: prometheus.NewRegistry(), Now: r.Now,

@@ -104,18 +104,21 @@ type Delivery struct {
 	Problem   string    `json:"problem"`
 	Namespace string    `json:"namespace"`
 	Handler   string    `json:"handler"`
-	Kind      string    `json:"kind" enum:"opened,closed"`
+	Kind      string    `json:"kind" enum:"opened,closed,acknowledged,reminder,summary"`
 	State     string    `json:"state" enum:"pending,delivered,dead"`
 	Attempts  int       `json:"attempts"`
 	Created   time.Time `json:"created"`
 	NextAt    time.Time `json:"nextAt,omitzero"`
 	LastError string    `json:"lastError,omitempty"`
 	Ended     time.Time `json:"ended,omitzero"`
+	Replayed  time.Time `json:"replayed,omitzero" doc:"When somebody sent it again after it was given up."`
+	Summary   string    `json:"summary,omitempty" doc:"Of a dead letter: what it was to say."`
 }
 
-// DeliveryList is the messages of a problem, oldest first.
+// DeliveryList is the messages of a problem, oldest first; or a page of dead letters.
 type DeliveryList struct {
 	Items []Delivery `json:"items"`
+	Next  string     `json:"next,omitempty" doc:"Pass it as after to get the next page of dead letters."`
 }
 
 // Acknowledgement says that whoever asks looks after a problem.

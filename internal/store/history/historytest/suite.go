@@ -61,6 +61,7 @@ func Run(t *testing.T, open func(t *testing.T) (reopen func() history.Store)) {
 		"a busy handler is left out":      testExcept,
 		"after the clock was set back":    testHasten,
 		"attempts, and who was told":      testAttempts,
+		"dead letters come again":         testDead,
 		"any bytes of output":             testOutput,
 		"cleaning keeps what is open":     testClean,
 		"cleaning in steps":               testCleanSteps,
