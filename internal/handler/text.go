@@ -98,7 +98,11 @@ func (n *Notification) commands() []string {
 	if n.Space != model.DefaultNamespaceName {
 		flag = " -n " + n.Space
 	}
-	return []string{"muster why " + n.Node + "/" + n.Check + flag, "muster describe event " + n.Node + "/" + n.Check + flag}
+	event := n.Node + "/" + n.Check + flag
+	if n.Kind == Closed || n.Kind == Acknowledged {
+		return []string{"muster why " + event}
+	}
+	return []string{"muster why " + event, "muster event ack " + event + ` -m "on it"`}
 }
 
 // title is one line: how bad, what, where, and what it says.
