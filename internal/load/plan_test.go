@@ -1,0 +1,113 @@
+package load
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// noControl acts on nothing: nothing is played.
+type noControl struct{ Control }
+
+// planOf writes down what a run of a scenario would do, without playing it: who sends what
+// when with which status, whom faults strike, who comes and goes.
+func planOf(t *testing.T, sc *scenario.Scenario) string {
+	t.Helper()
+	cfg, err := Config{Server: "127.0.0.1:1", Scenario: sc, API: &client.Client{}, Control: noControl{}, Senders: 2,
+		TLS: func(uuid.UUID) (*tls.Config, error) { return &tls.Config{}, nil }}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newRun(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, p := range newScore(sc.Phases, 0) {
+		fmt.Fprintln(&b, "part", p)
+	}
+	status := map[string]model.Status{}
+	r.deal(0)
+	for _, s := range r.senders {
+		for n := range 400 {
+			l, virtual := s.earliest()
+			if l == nil {
+				break
+			}
+			x := l.take(s)
+			a := s.agents[x.agent]
+			says := a.class.checks[x.check].says
+			state := fmt.Sprint(a.name, " ", x.check)
+			now := says.Status(a.index, x.check, nil, x.seq, status[state], x.first)
+			status[state] = now
+			fmt.Fprintln(&b, virtual, state, now)
+			if n < 10 { // some are a MiB long
+				fmt.Fprintln(&b, xxhash.Sum64(says.Output(nil, a.index, x.check, nil, x.seq, now)))
+			}
+		}
+	}
+	script, err := r.newScript()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range script.strikes {
+		fmt.Fprintln(&b, what(&x.fault), x.checks)
+		for _, a := range x.agents {
+			fmt.Fprintln(&b, a.name)
+		}
+	}
+	churn := script.newChurn()
+	for i, f := range churn.flows {
+		f.do = func(_ context.Context, member int) { fmt.Fprintln(&b, "flow", i, f.at, member) }
+	}
+	for range 50 {
+		if next := churn.next(); next.do != nil {
+			next.do(t.Context())
+			churn.step()
+		}
+	}
+	return b.String()
+}
+
+// The same seed is the same plan, of every scenario that is shipped; another seed another.
+func TestEveryScenarioHasOnePlanForASeed(t *testing.T) {
+	played := 0
+	for _, name := range scenario.Names() {
+		sc, err := scenario.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sc.Runs() != nil {
+			continue
+		}
+		played++
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			other := sc.Scaled(0.01)
+			other.Seed++
+			first, again, another := planOf(t, sc.Scaled(0.01)), planOf(t, sc.Scaled(0.01)), planOf(t, other)
+			if first != again {
+				for i, line := range strings.Split(first, "\n") {
+					if now := strings.Split(again, "\n")[i]; now != line {
+						t.Fatalf("line %d of the plan: %q, then %q", i, line, now)
+					}
+				}
+			}
+			if first == another || strings.Count(first, "\n") < 200 {
+				t.Errorf("another seed has the same plan, or there is none: %d lines", strings.Count(first, "\n"))
+			}
+		})
+	}
+	if played < 10 {
+		t.Errorf("only %d scenarios run", played)
+	}
+}
