@@ -59,7 +59,8 @@ type deliverer struct {
 	wg       sync.WaitGroup
 	gates    map[history.HandlerRef]*sync.RWMutex // see standing.go
 
-	out *handler.Out
+	outcomes outcomes
+	out      *handler.Out
 }
 
 func newDeliverer(o Options, m *metrics) *deliverer {
@@ -67,6 +68,7 @@ func newDeliverer(o Options, m *metrics) *deliverer {
 	d := &deliverer{
 		opts: o, metrics: m, wake: make(chan struct{}, 1), most: int(most),
 		out:      handler.New(handler.Options{Guard: o.Guard, ProblemLink: o.ProblemLink, Now: o.Now, Logger: o.Logger}),
+		outcomes: outcomes{store: o.Store},
 		gates:    map[history.HandlerRef]*sync.RWMutex{},
 		underway: map[int64]bool{}, busy: map[history.HandlerRef]int{}, pending: map[history.HandlerRef]int{},
 	}
@@ -143,8 +145,20 @@ func (d *deliverer) signal() {
 	}
 }
 
-// dueAtOnce bounds one look at the outbox.
-const dueAtOnce = 1000
+// dueAtOnce bounds one look at the outbox: several times what one handler has under way.
+const dueAtOnce = 4 * perSocket
+
+// perSocket is how many messages a handler gets at the same time that asks nobody for an
+// answer: a line in a stream is written in no time.
+const perSocket = 32
+
+// mostOf is how many messages a handler gets at the same time.
+func (d *deliverer) mostOf(ref history.HandlerRef) int {
+	if spec, ok := d.opts.Names.Handler(ref.Namespace, ref.Name); ok && (spec.Stream != nil || spec.UDP != nil) {
+		return max(perSocket, d.opts.Retry.PerHandler)
+	}
+	return d.opts.Retry.PerHandler
+}
 
 func (d *deliverer) run(ctx context.Context) error {
 	defer d.out.Close()
@@ -204,7 +218,7 @@ func (d *deliverer) look() (full []history.HandlerRef) {
 	}
 	d.finished = d.finished[:0]
 	for handler, n := range d.busy {
-		if n >= d.opts.Retry.PerHandler {
+		if n >= d.mostOf(handler) {
 			full = append(full, handler)
 		}
 	}
@@ -246,9 +260,10 @@ func (d *deliverer) clean(ctx context.Context) error {
 // start delivers one message in the background, unless it is under way or its
 // handler has all it may.
 func (d *deliverer) start(ctx context.Context, one history.Delivery) bool {
+	most := d.mostOf(one.Handler)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.underway[one.ID] || d.busy[one.Handler] >= d.opts.Retry.PerHandler {
+	if d.underway[one.ID] || d.busy[one.Handler] >= most {
 		return false
 	}
 	d.underway[one.ID] = true
@@ -291,7 +306,7 @@ func (d *deliverer) deliver(ctx context.Context, one history.Delivery) {
 	}
 	d.metrics.attempts.WithLabelValues(outcome).Inc()
 	for attempt := 0; ; attempt++ {
-		err := d.opts.Store.Tried(ctx, one.ID, a)
+		err := d.outcomes.record(ctx, one.ID, a)
 		if err == nil && a.State != history.Pending {
 			d.ended(one.Handler)
 		}

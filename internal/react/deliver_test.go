@@ -264,7 +264,7 @@ func child(t *testing.T) {
 
 type forgetful struct{ history.Store }
 
-func (forgetful) Tried(ctx context.Context, _ int64, _ history.Attempt) error {
+func (forgetful) TriedAll(ctx context.Context, _ []history.Outcome) error {
 	<-ctx.Done()
 	return ctx.Err()
 }

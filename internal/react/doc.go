@@ -16,5 +16,6 @@
 //
 // Goroutines: Run, the deliverer, one per message under way, and the one that repeats. Locks:
 // the backlog's and the deliverer's, never both; and one per Alertmanager, which is held while
-// it is told: no other is waited for under it but the deliverer's, for a moment.
+// it is told: no other is waited for under it but the deliverer's, for a moment; and one over
+// outcomes that wait to be written, which is held for a moment only.
 package react

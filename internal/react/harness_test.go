@@ -124,10 +124,12 @@ func (h *hooked) Record(ctx context.Context, b history.Batch) error {
 	return err
 }
 
-func (h *hooked) Tried(ctx context.Context, id int64, a history.Attempt) error {
-	err := h.Store.Tried(ctx, id, a)
-	if err == nil && h.tried != nil {
-		h.tried <- a
+func (h *hooked) TriedAll(ctx context.Context, list []history.Outcome) error {
+	err := h.Store.TriedAll(ctx, list)
+	for _, o := range list {
+		if err == nil && h.tried != nil {
+			h.tried <- o.Attempt
+		}
 	}
 	return err
 }

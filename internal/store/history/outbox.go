@@ -141,17 +141,26 @@ func (s *sqlStore) Unsent(ctx context.Context) ([]Unsent, error) {
 }
 
 func (s *sqlStore) Tried(ctx context.Context, id int64, a Attempt) error {
-	ended := int64(0)
-	if a.State != Pending {
-		ended = nanos(a.At)
-	}
+	return s.TriedAll(ctx, []Outcome{{id, a}})
+}
+
+func (s *sqlStore) TriedAll(ctx context.Context, list []Outcome) error {
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE history_outbox SET state = ?, attempts = attempts + 1, next_at = ?, last_error = ?, ended = ? WHERE id = ?`,
-			string(a.State), nanos(a.NextAt), cleanText(a.Error), ended, id)
-		return err
+		for _, o := range list {
+			ended := int64(0)
+			if o.State != Pending {
+				ended = nanos(o.At)
+			}
+			_, err := tx.Exec(ctx, `UPDATE history_outbox SET state = ?, attempts = attempts + 1, next_at = ?, last_error = ?, ended = ? WHERE id = ?`,
+				string(o.State), nanos(o.NextAt), cleanText(o.Error), ended, o.ID)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("record delivery attempt: %w", err)
+		return fmt.Errorf("record delivery attempts: %w", err)
 	}
 	return nil
 }

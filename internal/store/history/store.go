@@ -39,8 +39,9 @@ type Store interface {
 	Pending(ctx context.Context) (map[HandlerRef]int, error)
 	// Unsent is what waits for each handler, by handler.
 	Unsent(ctx context.Context) ([]Unsent, error)
-	// Tried records an attempt.
+	// Tried records an attempt, and TriedAll many in one transaction.
 	Tried(ctx context.Context, id int64, a Attempt) error
+	TriedAll(ctx context.Context, list []Outcome) error
 	// Dead lists the dead letters of a handler, newest first, before an id (zero: all).
 	Dead(ctx context.Context, handler HandlerRef, before int64, limit int) ([]Delivery, error)
 	// Revive makes dead letters of a handler pending again, oldest first.
@@ -193,6 +194,12 @@ type Attempt struct {
 	State  DeliveryState // Pending: try again at NextAt
 	NextAt time.Time
 	Error  string
+}
+
+// Outcome is the attempt of one delivery.
+type Outcome struct {
+	ID int64
+	Attempt
 }
 
 // ProblemQuery selects problems. Zero fields select everything.
