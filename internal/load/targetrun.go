@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -108,6 +109,7 @@ type targetRun struct {
 	used   gained
 	states int
 	server odometer
+	phase  string // that is played
 	tag    string // of what is recorded now: warmup, or none
 	before Totals // at the last sample
 	last   usage
@@ -196,7 +198,7 @@ func (r *targetRun) steady(ctx context.Context, p *scenario.Phase) error {
 	if r.zero.IsZero() {
 		r.zero, r.sum = begin, newTally()
 	}
-	r.tag = "warmup"
+	r.tag, r.phase = "warmup", cmp.Or(p.Name, p.Kind())
 	if err := r.until(ctx, begin); err != nil {
 		return err
 	}
@@ -239,7 +241,10 @@ func (r *targetRun) sample() {
 	l := latency(t.whole)
 	s := Sample{Second: int(math.Floor(time.Since(r.zero).Seconds())), Sent: now.Sent - r.before.Sent, Acked: now.Written - r.before.Written, Connected: now.Connected,
 		ServerCPU: u.server.cores(r.last.server, span), LoaderCPU: u.loader.cores(r.last.loader, span), ServerRSS: u.server.rss, LoaderRSS: u.loader.rss,
-		Offered: uint64(r.cfg.Rate * span.Seconds()), Latency: &l, Lag: float64(t.lag.ValueAtQuantile(99)) / 1000}
+		Offered: uint64(r.cfg.Rate * span.Seconds()), Phase: r.phase, Lag: float64(t.lag.ValueAtQuantile(99)) / 1000}
+	if t.whole.TotalCount() > 0 { // the system asks in bursts
+		s.Latency = &l
+	}
 	r.last, r.before = u, now
 	r.rep.Samples = append(r.rep.Samples, s)
 	if r.cfg.Second != nil {

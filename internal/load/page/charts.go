@@ -53,7 +53,7 @@ func throughput(rep *load.Report) (chart.Chart, bool) {
 		sent = offered
 	}
 	return over(rep, "throughput", "Throughput", "results per second", chart.Axis{Format: short, Exact: perSecond},
-		series{name: "acknowledged", tone: "blue", of: whole(func(s *load.Sample) uint64 { return s.Acked }), fold: mean, filled: true},
+		series{name: done(rep), tone: "blue", of: whole(func(s *load.Sample) uint64 { return s.Acked }), fold: mean, filled: true},
 		sent,
 		series{name: "refused", tone: "red", of: whole(func(s *load.Sample) uint64 { return s.Refused }), fold: mean})
 }
@@ -67,7 +67,7 @@ func latencies(rep *load.Report) (chart.Chart, bool) {
 			return f(s.Latency), true
 		}
 	}
-	c, ok := over(rep, "latency", "Latency", "from the intended time to the acknowledgement", chart.Axis{Format: bare(millis), Exact: millis},
+	c, ok := over(rep, "latency", "Latency", timed(rep), chart.Axis{Format: bare(millis), Exact: millis},
 		series{name: "slowest", tone: "heat5", of: of(func(l *load.Latency) float64 { return l.Max }), fold: worst},
 		series{name: "p99.9", tone: "heat4", of: of(func(l *load.Latency) float64 { return l.P999 }), fold: worst},
 		series{name: "p99", tone: "heat3", of: of(func(l *load.Latency) float64 { return l.P99 }), fold: worst},

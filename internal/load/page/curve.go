@@ -45,8 +45,10 @@ func percentiles(rep *load.Report) (chart.Chart, bool) {
 		c.Lines[len(c.Lines)-1].Dashed = true
 	}
 	l, b := rep.Latency, rep.BeyondLinger
-	c.Summary = fmt.Sprintf("From the intended time: half within %s, 99 of 100 within %s, all within %s. Beyond the linger, in which results wait for company: %s, %s, %s.",
-		millis(l.P50), millis(l.P99), millis(l.Max), millis(b.P50), millis(b.P99), millis(b.Max))
+	c.Summary = fmt.Sprintf("From the intended time: half within %s, 99 of 100 within %s, all within %s.", millis(l.P50), millis(l.P99), millis(l.Max))
+	if b.Max > 0 {
+		c.Summary += fmt.Sprintf(" Beyond the linger, in which results wait for company: %s, %s, %s.", millis(b.P50), millis(b.P99), millis(b.Max))
+	}
 	logarithmic(&c)
 	return c, true
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func phaseSection(rep *load.Report) section {
-	t := newTable("", "phase", "'from – to", "of the rate", "offered", "acknowledged", "refused", "p50 beyond linger", "p99", "p99.9", "generator lag p99", "server cores", "µs per result", "settled after")
+	t := newTable("", "phase", "'from – to", "of the rate", "offered", done(rep), "refused", "p50 beyond linger", "p99", "p99.9", "generator lag p99", "server cores", "µs per result", "settled after")
 	s := section{ID: "phases", Title: "Phase by phase"}
 	for _, p := range rep.Phases {
 		t.add(named(p.Name, p.Kind), clock(p.From)+" – "+clock(p.To), rate(p.Rate), maybe(p.Offered, perSecond), maybe(p.Acknowledged, perSecond), maybe(float64(p.Refused), count),
@@ -146,6 +146,9 @@ func ledgerSection(rep *load.Report) section {
 	b := rep.Balance
 	s := section{ID: "ledger", Title: "The ledger"}
 	parts := fmt.Sprintf("%s acknowledged + %s refused", count(float64(b.Acknowledged)), count(float64(b.Refused)))
+	if rep.Targeted != nil {
+		parts = count(float64(b.Acknowledged)) + " held in the end"
+	}
 	if b.Stopped > 0 {
 		parts += fmt.Sprintf(" + %s held by machines that were left dead", count(float64(b.Stopped)))
 	}

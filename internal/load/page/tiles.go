@@ -25,7 +25,7 @@ func tiles(rep *load.Report) []tile {
 	}
 	b, beyond := rep.Balance, rep.BeyondLinger
 	_, _, meant := offered(rep)
-	add(rep.Rate > 0, tile{"Acknowledged", count(rep.Rate), "/s", fmt.Sprintf("of %s offered", count(meant))})
+	add(rep.Rate > 0, tile{strings.ToUpper(done(rep)[:1]) + done(rep)[1:], count(rep.Rate), "/s", fmt.Sprintf("of %s offered", count(meant))})
 	note := "beyond the linger"
 	if rep.Plan.Linger > 0 {
 		note = fmt.Sprintf("beyond the linger of %s", bare(millis)(rep.Plan.Linger))
@@ -33,6 +33,10 @@ func tiles(rep *load.Report) []tile {
 	add(beyond.P50 > 0, split("Latency p50", millis(beyond.P50), note))
 	add(beyond.P99 > 0, split("Latency p99", millis(beyond.P99), note))
 	add(beyond.P999 > 0, split("Latency p99.9", millis(beyond.P999), "at most "+millis(beyond.Max)))
+	if l := rep.Latency; rep.Targeted != nil {
+		add(l.P50 > 0, split("Latency p50", millis(l.P50), "from the second of the request"))
+		add(l.P99 > 0, split("Latency p99", millis(l.P99), "at most "+millis(l.Max)))
+	}
 	lost := "of " + count(float64(b.Sent)) + " sent"
 	if b.Refused > 0 {
 		lost += fmt.Sprintf(", %s refused", count(float64(b.Refused)))

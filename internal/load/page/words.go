@@ -78,8 +78,13 @@ func words(rep *load.Report) []string {
 		rate += " to " + count(high)
 	}
 	say("%s sent %s results a second for %s to %s, %s.", agents(rep), rate, bare(seconds)(p.Duration), where, over)
-	say("It acknowledged %s a second: half of them within %s of the moment they were due to leave, 99 of 100 within %s, and all within %s.",
-		count(rep.Rate), millis(rep.BeyondLinger.P50), millis(rep.BeyondLinger.P99), millis(rep.BeyondLinger.Max))
+	if rep.Targeted != nil {
+		say("%s results a second left: half of them within %s of the second in which they were asked for, 99 of 100 within %s, and all within %s. Nothing is acknowledged.",
+			count(rep.Rate), millis(rep.Latency.P50), millis(rep.Latency.P99), millis(rep.Latency.Max))
+	} else {
+		say("It acknowledged %s a second: half of them within %s of the moment they were due to leave, 99 of 100 within %s, and all within %s.",
+			count(rep.Rate), millis(rep.BeyondLinger.P50), millis(rep.BeyondLinger.P99), millis(rep.BeyondLinger.Max))
+	}
 	b2 := rep.Balance
 	switch {
 	case b2.OK() && b2.Refused == 0:
