@@ -181,7 +181,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		body any
 		want string
 	}{
-		{kindHello, hello{Version: 2, Build: "9.9", Secret: token.Secret[:]}, "use the same muster on both machines"},
+		{kindHello, hello{Version: 2, Build: "9.9", Secret: token.Secret[:]}, "use the same version on both machines"},
 		{kindPresence, 3, "said nothing that a loader says"},
 	} {
 		raw, err := tls.Dial("tcp", token.Address, pinned(token.Sum))

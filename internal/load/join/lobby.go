@@ -96,7 +96,7 @@ func (l *Lead) admit(h hello) error {
 	switch {
 	case h.Version != Version:
 		return model.Errorf(model.Unsupported, "the loader that leads speaks version %d of the protocol (it is muster %s), and this one version %d (muster %s)", Version, version.Get().Version, h.Version, cmp.Or(h.Build, "?")).
-			WithHint("use the same muster on both machines")
+			WithHint("use the same version on both machines")
 	case subtle.ConstantTimeCompare(h.Secret, l.secret[:]) != 1:
 		return model.Errorf(model.Unauthenticated, "the token is of another run").WithHint("paste the token that this run printed: it is new for each")
 	}

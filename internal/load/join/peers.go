@@ -85,7 +85,7 @@ func (l *Lead) Connect(ctx context.Context, hash string) error {
 		}
 		if p.prepared.Plan != hash {
 			return model.Errorf(model.Unsupported, "%s would play another plan than this one: the two programs differ", p.who(l)).
-				WithHint("use the same muster on both machines")
+				WithHint("use the same version on both machines")
 		}
 	}
 	l.tell(kindConnect, nil)

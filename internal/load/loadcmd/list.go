@@ -38,8 +38,8 @@ func listCommand() *cobra.Command {
 		Short: "Show the shipped scenarios: which run today, how large they are, what they answer",
 		Long: `Shows the scenarios that muster load run NAME plays. Each has a short form, NAME-quick: as many agents as
 this machine carries easily, each as before, measured for a minute; and, where it is one stretch, a long
-one, NAME-soak: an hour. What a scenario waits for comes with later versions. Those that are results alone play
-against one stage of a server, too: muster load run NAME --target stage:journal.`,
+one, NAME-soak: an hour. What a scenario waits for comes with later versions. Those that are results alone
+play against one stage of a server, too: muster load run NAME --target stage:journal.`,
 		Example:       "  muster load list\n  muster load list --quick\n  muster load list -o wide",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,

@@ -69,7 +69,7 @@ func Journal(ctx context.Context, o Options, out io.Writer) (*stream.Head, error
 		return nil, model.Errorf(model.Conflict, "the server cut its journal before all of it was read: %w", err).WithHint("record less at once, or from now on: --for 10m")
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, model.Errorf(model.Forbidden, "%w", err).WithHint("the folder is its owner's: type this as that user, such as sudo -u muster muster load record …")
+		return nil, model.Errorf(model.Forbidden, "%w", err).WithHint("the folder is its owner's: type muster load record as that user, with sudo -u")
 	}
 	if err != nil && !errors.Is(err, enough) {
 		return nil, err
