@@ -46,9 +46,6 @@ func (c Config) Joinable() error {
 		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: its faults of the kinds stop and fail wait for alerts that all loaders judge together", c.Scenario.Name).
 			WithHint("leave --loaders out, or take these faults out of the file")
 	}
-	if name, alone := c.Scenario.Stage(); alone {
-		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders: stage %s is in this process", c.Scenario.Name, name).WithHint("leave --loaders out")
-	}
 	if slices.ContainsFunc(c.Scenario.Agents, func(x scenario.Class) bool { return x.Recorded != nil }) {
 		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: its recorded stream is a file of this machine", c.Scenario.Name).WithHint("leave --loaders out")
 	}
