@@ -1,0 +1,178 @@
+package load
+
+import (
+	"net"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// partOf is one loader's run of the towns.
+func partOf(t *testing.T, p Part) *run {
+	t.Helper()
+	cfg, err := Config{Server: "127.0.0.1:1", Scenario: towns(scenario.Phase{Steady: sec(10)}), Part: p, Sources: 2}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newRun(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// handedOver is what a loader hands over whose agents hold n results each.
+func handedOver(t *testing.T, p Part, n uint32) *Measured {
+	t.Helper()
+	r := partOf(t, p)
+	sets := map[*class]*checkSet{}
+	for member, a := range r.seats {
+		if a == nil {
+			continue
+		}
+		if sets[a.class] == nil {
+			sets[a.class] = &checkSet{chunks: make([]*model.Chunk, len(a.class.checks))}
+			for name, c := range a.class.index {
+				sets[a.class].chunks[c] = &model.Chunk{Check: model.CheckID(100*a.class.number + c + 1), CheckName: name}
+			}
+		}
+		a.set, a.node, a.ledger.states = sets[a.class], model.NodeID(member+1), make([]entry, len(a.class.checks))
+		for c := range a.ledger.states {
+			a.ledger.states[c] = entry{results: n, number: n, digest: 7}
+			a.ledger.sent += uint64(n)
+			a.ledger.acked += uint64(n)
+		}
+	}
+	m := &Measured{}
+	r.handOver(m)
+	return m
+}
+
+// The ledgers of others are what they were: the comparison finds the state that the view
+// does not have, wherever it is.
+func TestLedgersOfOthersAreCompared(t *testing.T) {
+	lead := partOf(t, Part{Number: 0, Of: 3})
+	var all []*agent
+	for number := 1; number < 3; number++ {
+		agents, err := lead.ledgersOf(number, handedOver(t, Part{Number: number, Of: 3}, 4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, agents...)
+	}
+	if len(all) != 20 {
+		t.Fatalf("%d agents of the others", len(all))
+	}
+	b := &Balance{}
+	c := newComparison(all, b)
+	for i, a := range all {
+		for s, chunk := range a.set.chunks {
+			k := Kept{Node: a.node, Check: chunk.Check, Results: 4, Stream: uint64(a.stream), Number: 4, Digest: 7}
+			if i == 3 && s == 0 {
+				k.Results = 3
+			}
+			c.state(k, 0)
+		}
+	}
+	c.absent()
+	if b.Differ != 1 || b.Kinds[lost] != 1 || b.Examples[0].Name != all[3].name {
+		t.Errorf("%+v", b)
+	}
+}
+
+// Ledgers that are not a loader's own, or not whole, are refused.
+func TestLedgersThatDoNotFit(t *testing.T) {
+	lead, own := partOf(t, Part{Number: 0, Of: 3}), Part{Number: 1, Of: 3}
+	for name, spoil := range map[string]func(m *Measured){
+		"one is missing":      func(m *Measured) { m.Ledgers = m.Ledgers[1:] },
+		"one comes twice":     func(m *Measured) { m.Ledgers[1] = m.Ledgers[0] },
+		"of somebody else":    func(m *Measured) { m.Ledgers[0].Member++ },
+		"of nobody":           func(m *Measured) { m.Ledgers[0].Member = 1 << 40 },
+		"before the first":    func(m *Measured) { m.Ledgers[0].Member = -2 },
+		"of no assignment":    func(m *Measured) { m.Ledgers[0].Set = 9 },
+		"of another class":    func(m *Measured) { m.Ledgers[0].Set = m.Ledgers[len(m.Ledgers)-1].Set },
+		"too few states":      func(m *Measured) { m.Ledgers[0].States = m.Ledgers[0].States[:8] },
+		"a class that is not": func(m *Measured) { m.Sets[0].Class = 7 },
+		"too few checks":      func(m *Measured) { m.Sets[0].Checks = m.Sets[0].Checks[1:] },
+	} {
+		m := handedOver(t, own, 4)
+		spoil(m)
+		if _, err := lead.ledgersOf(1, m); model.ClassOf(err) != model.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A score arrives as it is, whenever each loader's beginning was; what is none is refused.
+func TestScoresTravel(t *testing.T) {
+	phases := []scenario.Phase{{Steady: sec(4), Warmup: sec(1)}, {Step: sec(5), Rate: 1, By: 1, To: 4}, {Steady: sec(3), Rate: 0.5}}
+	s := newScore(phases, 1000).cut(1000 + 12e9)
+	got, err := scoreOf(s.spans(1000), 5000, len(phases))
+	if err != nil || len(got) != len(s) || got.end()-5000 != s.end()-1000 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	if again, err := scoreOf(got.spans(5000), 1000, len(phases)); err != nil || !reflect.DeepEqual(again, s) {
+		t.Errorf("%v\n%v, %v", s, again, err)
+	}
+	for name, spoil := range map[string]func(list []Span){
+		"a hole":               func(l []Span) { l[1].From++ },
+		"backwards":            func(l []Span) { l[1].To = l[1].From - 1 },
+		"no rate":              func(l []Span) { l[2].Rate = 0 },
+		"a phase that is not":  func(l []Span) { l[0].Phase = 3 },
+		"before the beginning": func(l []Span) { l[0].Virtual = -1 },
+	} {
+		list := slices.Clone(s.spans(1000))
+		spoil(list)
+		if _, err := scoreOf(list, 0, len(phases)); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+// Loaders on one machine connect from addresses of their own.
+func TestLoadersHaveAddressesOfTheirOwn(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer l.Close()
+	seen := map[string]bool{}
+	for number := range 3 {
+		r := partOf(t, Part{Number: number, Of: 3})
+		for i := range r.cfg.Sources {
+			c, err := r.dialer(i)(t.Context(), "tcp", l.Addr().String())
+			if err != nil {
+				t.Skipf("this system has one loopback address: %v", err)
+			}
+			host, _, _ := net.SplitHostPort(c.LocalAddr().String())
+			if seen[host] {
+				t.Errorf("two loaders connect from %s", host)
+			}
+			seen[host] = true
+			_ = c.Close()
+		}
+	}
+}
+
+// One loader that fell behind is enough, though the sum of all looks well.
+func TestALoaderThatFellBehindIsNamed(t *testing.T) {
+	rep := &Report{Balance: &Balance{}, Lag: Latency{P99: 10}, Loaders: []Loader{{Name: "a", Lag: Latency{P99: 5}}, {Name: "b", Lag: Latency{P99: 80}}}}
+	rep.judge(Config{MaxLag: 50e6})
+	if rep.Valid || len(rep.Verdict) != 1 || rep.Verdict[0] != "invalid: of 2 loaders these fell behind: loader 2 (b, p99 80.0 ms); allowed are 50 ms" {
+		t.Errorf("%t, %q", rep.Valid, rep.Verdict)
+	}
+}
+
+// The machine's share has the loaders that are on it, and no others.
+func TestLoadersElsewhereAreNotOfThisMachine(t *testing.T) {
+	g := &gained{}
+	g.add(usage{}, usage{at: 10e9, loader: process{cpu: 2e9, rss: 100}})
+	g.join([]Joined{{Number: 1, Here: true}, {Number: 2}}, []*Stretch{{CPU: 3e9, RSS: 10}, {CPU: 5e9, RSS: 1}})
+	_, all := g.usages(1_000_000)
+	if all.Cores != 1 || all.here() != 0.5 || all.RSS != 111 || all.MicrosPerItem != 10 {
+		t.Errorf("%+v", all)
+	}
+}
