@@ -9,7 +9,7 @@ PACKAGE := github.com/muster-fleet/muster/internal/version
 LDFLAGS := -s -w -X $(PACKAGE).version=$(VERSION) -X $(PACKAGE).commit=$(COMMIT)
 BUILD := $(GO) build -trimpath -ldflags "$(LDFLAGS)"
 
-.PHONY: help up build check deps test race fuzz corpus cross bench docs clean
+.PHONY: help up build check deps test race fuzz corpus cross bench measure docs clean
 
 help: ## list what there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -44,7 +44,10 @@ corpus: ## keep in the tree what fuzzing found and nothing else reaches
 cross: ## build agent and CLI for the other platforms
 	@scripts/cross.sh
 
-bench: build ## measure this machine, 25 min: SCENARIOS="rate-16k crash-500k" for some (bench/run.sh list), SECONDS_EACH=15, SCALE=20
+bench: build ## the release check, 10 min: does a result cost more than it did? SCENARIOS="muster-churn" for some, BASELINE=write (bench/README.md)
+	@bin/muster load check $(if $(filter write,$(BASELINE)),--write) $(if $(RUNS),--runs $(RUNS)) $(SCENARIOS)
+
+measure: build ## measure this machine, 25 min: SCENARIOS="rate-16k crash-500k" for some (bench/run.sh list), SECONDS_EACH=15, SCALE=20
 	@bench/run.sh $(SCENARIOS)
 
 docs: ## write the generated reference pages

@@ -129,6 +129,11 @@ func TestCountersOfAServerStartedAnew(t *testing.T) {
 	if !g.anew {
 		t.Error("nobody saw that it was another server")
 	}
+	gone := &gained{}
+	gone.add(usage{metrics: map[string]float64{"muster_agents_x_count": 5}}, usage{at: time.Second, metrics: map[string]float64{"muster_agents_x_count": 4}})
+	if gone.anew || gone.metrics["muster_agents_x_count"] != 4 {
+		t.Errorf("agents that went are no start of the server: %+v", gone)
+	}
 	if d["muster_a_total"] != 30 || d["muster_b_total"] != 20 || d["muster_gauge"] != 3 || len(d) != 3 {
 		t.Errorf("%v", d)
 	}

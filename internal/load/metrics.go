@@ -81,7 +81,11 @@ func (m *meter) read() metered {
 	return m.last
 }
 
-// counter says whether a metric only grows.
+// counter says whether a metric only grows, but for a start of the server. muster_agents_…
+// is of the agents that are connected now: its histograms shrink as they go.
 func counter(name string) bool {
+	if strings.HasPrefix(name, "muster_agents_") {
+		return false
+	}
 	return strings.HasSuffix(name, "_total") || strings.HasSuffix(name, "_sum") || strings.HasSuffix(name, "_count")
 }

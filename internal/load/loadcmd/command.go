@@ -20,5 +20,6 @@ with what they sent. bench/README.md says how the recorded results were made.`,
 			"  muster load report muster-load/FOLDER",
 	}
 	cmd.AddCommand(listCommand(), showCommand(), lintCommand(), recordCommand(), runCommand(), joinCommand(), prepareCommand(), tableCommand(), reportCommand(), compareCommand(), fromFleetCommand(), sizeCommand())
+	cmd.AddCommand(checkCommand())
 	return cmd
 }

@@ -31,8 +31,9 @@ type compareOptions struct {
 
 func compareCommand() *cobra.Command {
 	var o compareOptions
+	var turns interleave
 	cmd := &cobra.Command{
-		Use:   "compare A B…",
+		Use:   "compare A B… | compare --interleave SCENARIO",
 		Short: "Say what differs between runs, and whether it is more than chance",
 		Long: `Holds runs of the same scenario beside each other: A is the base, each other is compared with it. Each is a
 run.json, the folder of a run, or a folder that holds several runs: give at least five of each, for an
@@ -41,20 +42,35 @@ how much the base differs from itself: "noise" is what it shows without any chan
 comparison doubtful (another machine, another scenario, ...) is said in sentences.
 
 Ends with 20 if a figure is worse, or anything was lost. Folders of several scenarios are compared
-scenario by scenario.`,
+scenario by scenario.
+
+With --interleave it plays the runs itself: a SCENARIO in turns, with one server (--a) and with the other
+(--b), A B, B A and so on, each run on a fresh server of its own. Ctrl-C ends it, and compares what is done.`,
 		Example: "  muster load compare old/ new/                    two folders, five runs in each\n" +
 			"  muster load compare old/ new/ --control old-again/\n" +
 			"  muster load compare old/ new/ --gate count,relative    what differs by the machine fails nothing\n" +
-			"  muster load compare A/run.json B/run.json --html compare.html",
+			"  muster load compare A/run.json B/run.json --html compare.html\n" +
+			"  muster load compare --interleave muster-mixed --quick --a 'old: /opt/old/muster' --b 'new: bin/muster --snapshot-cycle=30s'",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(_ *cobra.Command, args []string) error {
+			if turns.on {
+				return turns.one(args)
+			}
 			if len(args) < 2 {
 				return model.Errorf(model.Invalid, "want two runs or more, and have %d", len(args)).WithHint("muster load compare old/ new/")
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return o.compare(cmd.OutOrStdout(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if turns.on {
+				return turns.compare(cmd, &o, args[0])
+			}
+			if err := turns.without(cmd.Flags()); err != nil {
+				return err
+			}
+			return o.compare(cmd.OutOrStdout(), args)
+		},
 	}
 	o.format = formatFlag(cmd, "table", "table", "wide", "markdown", "json", "yaml")
 	f := cmd.Flags()
@@ -62,6 +78,7 @@ scenario by scenario.`,
 	f.StringSliceVar(&o.gate, "gate", nil, "only figures of these kinds end with 20: count, relative, absolute. Default all; what was lost always does")
 	f.StringVar(&o.html, "html", "", "write the comparison as one HTML file too")
 	_ = cmd.RegisterFlagCompletionFunc("gate", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp))
+	turns.add(f)
 	return cmd
 }
 
@@ -74,6 +91,16 @@ func kinds() (names []string) {
 
 // compare reads, compares and shows.
 func (o *compareOptions) compare(out io.Writer, args []string) error {
+	sets, err := readSets(args)
+	if err != nil {
+		return err
+	}
+	return o.hold(out, sets, nil)
+}
+
+// hold compares sets with the first, and shows it. control is more runs of the first; nil:
+// --control says which, if any.
+func (o *compareOptions) hold(out io.Writer, sets []compare.Set, control *compare.Set) error {
 	var gate []scenario.Kind
 	for _, g := range o.gate {
 		if !slices.Contains(kinds(), g) {
@@ -81,12 +108,7 @@ func (o *compareOptions) compare(out io.Writer, args []string) error {
 		}
 		gate = append(gate, scenario.Kind(g))
 	}
-	sets, err := readSets(args)
-	if err != nil {
-		return err
-	}
-	var control *compare.Set
-	if o.control != "" {
+	if control == nil && o.control != "" {
 		set, err := compare.Read(o.control)
 		if err != nil {
 			return err
@@ -95,7 +117,7 @@ func (o *compareOptions) compare(out io.Writer, args []string) error {
 	}
 	groups := compareAll(sets, control)
 	if len(groups) == 0 {
-		return model.Errorf(model.Invalid, "no scenario was played in both %s and another", sets[0].Name).WithHint("muster load table %s", strings.Join(args, " "))
+		return model.Errorf(model.Invalid, "no scenario was played in both %s and another", sets[0].Name).WithHint("muster load table shows what each played")
 	}
 	if o.html != "" {
 		if err := writeComparison(o.html, slices.Concat(groups...)); err != nil {

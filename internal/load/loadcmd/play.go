@@ -79,14 +79,14 @@ func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Sce
 	if err := sc.Runs(); err != nil {
 		return nil, err
 	}
-	if o.quick {
-		sc = sc.Quick(scenario.ThisMachine())
-	}
 	if cmd.Flags().Changed("scale") {
 		if o.scale <= 0 || o.scale > 1000 {
 			return nil, model.Errorf(model.Invalid, "--scale %g: want more than 0 and at most 1000", o.scale)
 		}
 		sc = sc.Scaled(o.scale)
+	}
+	if o.quick { // what was scaled down enough stays as it is, on any machine
+		sc = sc.Quick(scenario.ThisMachine())
 	}
 	if targets := targets(); o.target != "" && !slices.Contains(targets, o.target) {
 		return nil, model.Errorf(model.Invalid, "--target %q: want one of %s", o.target, strings.Join(targets, ", "))
@@ -161,7 +161,9 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	show := progressOf(cmd.ErrOrStderr(), sc)
 	c.Progress = func(s load.Sample) {
 		see(s)
-		profiler.See(s)
+		if !o.unprofiled {
+			profiler.See(s)
+		}
 		show(s)
 	}
 	rep, err := runAll(ctx, lead, c, server)
@@ -188,7 +190,7 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 	}
 	sc := c.Scenario
 	say("%s: %d agents, %.0f results/s, %s", sc.FullTitle(), sc.Nodes(""), sc.Rate(), sc.Duration().Round(time.Second))
-	server, err := subject.Start(ctx, subject.Options{Binary: o.binary, Flags: o.flags, Say: say,
+	server, err := subject.Start(ctx, subject.Options{Binary: o.binary, Flags: o.flags, Env: o.env, Say: say,
 		Prepare: func(ctx context.Context, s *intent.Service) error { return load.PrepareScenario(ctx, s, sc) }})
 	if err != nil {
 		return nil, err

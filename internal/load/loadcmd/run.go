@@ -22,6 +22,7 @@ type options struct {
 	scale      float64
 	binary     string
 	flags      []string // of the server
+	env        []string // likewise
 	plain      string
 	target     string
 	sensu      sensuFlags
@@ -30,6 +31,7 @@ type options struct {
 	identities string
 	out, title string
 	syscalls   bool
+	unprofiled bool // no profiles: taking them costs the server allocations, which are counted
 	listen     string
 	loaders    int
 	listenJoin string

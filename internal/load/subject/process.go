@@ -63,6 +63,7 @@ func (s *Subject) launch() error {
 	cmd := exec.Command(s.words[0], s.words[1:]...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, s.dir
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MUSTER_") }) // settings of other servers
+	cmd.Env = append(cmd.Env, s.env...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {

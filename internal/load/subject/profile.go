@@ -25,6 +25,7 @@ func profiles(seconds int) (together []profile, after profile) {
 			{"cpu.pprof", "CPU profile of " + span + " s", "/debug/pprof/profile?seconds=" + span},
 			{"mutex.pprof", "waits for locks within " + span + " s, one in ten", "/debug/pprof/mutex?seconds=" + span},
 			{"block.pprof", "goroutines that waited within " + span + " s, waits of 100 µs and more", "/debug/pprof/block?seconds=" + span},
+			{"allocs.pprof", "what was allocated within " + span + " s", "/debug/pprof/allocs?seconds=" + span},
 			{"heap.pprof", "memory in use, and all that was ever allocated", "/debug/pprof/heap"},
 			{"goroutine.pprof", "goroutines with their stacks", "/debug/pprof/goroutine"},
 		}, profile{

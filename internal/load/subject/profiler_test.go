@@ -38,7 +38,7 @@ func TestProfilerTakesWhatMatters(t *testing.T) {
 		see(load.Sample{Second: second, Phase: "a", Latency: fast, Offered: 10, Acked: 10})
 	}
 	mu.Lock()
-	if steady := len(asked); steady != 6 || !slices.ContainsFunc(asked, func(url string) bool { return strings.HasSuffix(url, "/profile?seconds=5") }) {
+	if steady := len(asked); steady != 7 || !slices.ContainsFunc(asked, func(url string) bool { return strings.HasSuffix(url, "/profile?seconds=5") }) {
 		t.Errorf("asked for %v", asked)
 	}
 	asked = nil
@@ -64,7 +64,7 @@ func TestProfilerTakesWhatMatters(t *testing.T) {
 	}
 	slices.Sort(names)
 	want := []string{"profiles/broken-1-cpu.pprof, from second 23", "profiles/broken-2-cpu.pprof, from second 31", "profiles/steady-cpu.pprof, from second 7"}
-	if !slices.Equal(names, want) || len(rep.Files) != 18 {
+	if !slices.Equal(names, want) || len(rep.Files) != 21 {
 		t.Errorf("%d files, %q, want %q", len(rep.Files), names, want)
 	}
 }

@@ -22,6 +22,7 @@ type Options struct {
 	Binary  string                                             // its program; empty: this one
 	Dir     string                                             // where its folder is made; empty: the system's folder for temporary files
 	Flags   []string                                           // more words for `muster server`
+	Env     []string                                           // NAME=VALUE, beside this program's own without MUSTER_…
 	Prepare func(ctx context.Context, s *intent.Service) error // fills the folder before the first start; nil: it is empty
 	Say     func(format string, args ...any)                   // hears what takes a while; nil: nobody does
 }
@@ -41,6 +42,7 @@ type Subject struct {
 	own     bool
 	dir     string // holds the data folder, the log and the password
 	words   []string
+	env     []string
 	guard   guard.Guard
 	mu      sync.Mutex
 	running *process // nil: it does not run
@@ -61,7 +63,7 @@ func Start(ctx context.Context, o Options) (_ *Subject, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the server under test: %w", err)
 	}
-	s := &Subject{own: true, dir: dir, Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log"), Flags: o.Flags}
+	s := &Subject{own: true, dir: dir, Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log"), Flags: o.Flags, env: o.Env}
 	defer func() {
 		if err != nil {
 			s.Stop()

@@ -1,0 +1,93 @@
+package gate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+const renew = "make bench BASELINE=write makes it anew: bench/README.md says who may, and why"
+
+// Read reads a scenario's baseline: DIR/NAME-1.json and up. It has to be of the very
+// scenario that is played.
+func Read(dir string, sc *scenario.Scenario) (runs []*load.Report, err error) {
+	for n := 1; ; n++ {
+		path := file(dir, sc.Name, n)
+		rep, err := load.Read(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !same(rep.Scenario, sc) {
+			return nil, model.Errorf(model.Stale, "%s is of another %s than this program would play", path, sc.Name).WithHint("%s", renew)
+		}
+		runs = append(runs, rep)
+	}
+	if len(runs) == 0 {
+		return nil, model.Errorf(model.NotFound, "there is no baseline of %s in %s", sc.Name, dir).WithHint("%s", renew)
+	}
+	return runs, nil
+}
+
+// same: what is played, and not what is asked of it.
+func same(a, b *scenario.Scenario) bool {
+	text := func(s *scenario.Scenario) string {
+		if s == nil {
+			return ""
+		}
+		played := *s
+		played.Title, played.Answers, played.Objectives = "", "", nil
+		data, err := json.Marshal(&played)
+		if err != nil {
+			panic("BUG: a scenario that cannot be written: " + err.Error())
+		}
+		return string(data)
+	}
+	return text(a) == text(b)
+}
+
+// Write replaces a scenario's baseline.
+func Write(dir, name string, runs []*load.Report) error {
+	for i, rep := range runs {
+		if err := small(rep).Save(file(dir, name, i+1)); err != nil {
+			return err
+		}
+	}
+	for n := len(runs) + 1; ; n++ {
+		switch err := os.Remove(file(dir, name, n)); {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return fmt.Errorf("replace the baseline: %w", err)
+		}
+	}
+}
+
+func file(dir, name string, n int) string {
+	return filepath.Join(dir, name+"-"+strconv.Itoa(n)+".json")
+}
+
+// small is the report without what no comparison asks for: of half a megabyte ten kilobytes
+// are left.
+func small(rep *load.Report) *load.Report {
+	s := *rep
+	s.Samples, s.Curve, s.Logged, s.Files, s.Command, s.Metrics, s.Pages = nil, nil, nil, nil, nil, nil, nil
+	s.Phases = slices.Clone(s.Phases)
+	if s.Environment != nil {
+		e := *s.Environment
+		e.Limits = nil
+		s.Environment = &e
+	}
+	return &s
+}

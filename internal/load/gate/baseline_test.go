@@ -1,0 +1,61 @@
+package gate
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func TestBaseline(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	known, _ := Find("muster-churn")
+	sc, err := known.Load(scenario.Machine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(dir, sc); model.ClassOf(err) != model.NotFound {
+		t.Errorf("none there: %v", err)
+	}
+	made := func(allocs float64) *load.Report {
+		r := cost(allocs, 80)
+		r.Scenario = sc
+		r.Samples, r.Metrics = make([]load.Sample, 100), map[string]float64{"muster_x_total": 1}
+		return r
+	}
+	if err := Write(dir, sc.Name, runs(made(2), made(3), made(4))); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(dir, sc.Name, runs(made(5), made(6))); err != nil { // fewer than before
+		t.Fatal(err)
+	}
+	back, err := Read(dir, sc)
+	if err != nil || len(back) != 2 {
+		t.Fatalf("%d runs, %v", len(back), err)
+	}
+	if m, ok := median("allocs", back); !ok || m != 5500 || len(back[0].Samples) > 0 {
+		t.Errorf("allocs %v, %d samples", m, len(back[0].Samples))
+	}
+	files, _ := os.ReadDir(dir)
+	if len(files) != 2 || files[0].Name() != "muster-churn-quick-1.json" {
+		t.Errorf("files %v", files)
+	}
+	other := *sc
+	other.Objectives = map[string]scenario.Limit{"p99": "1s"} // what is asked decides nothing here
+	if _, err := Read(dir, &other); err != nil {
+		t.Error(err)
+	}
+	other.Seed++
+	if _, err := Read(dir, &other); model.ClassOf(err) != model.Stale {
+		t.Errorf("of another scenario: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "muster-churn-quick-1.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(dir, sc); err == nil {
+		t.Error("half a baseline was read")
+	}
+}

@@ -1,0 +1,95 @@
+package gate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+// cost is a report of a run that took so many allocations and bytes per result.
+func cost(allocs, journal float64) *load.Report {
+	return &load.Report{Schema: load.Schema, Valid: true, Balance: &load.Balance{}, Results: 1000, Rate: 100,
+		Inside: &load.Inside{Allocs: allocs, AllocBytes: 170, WireBytes: 118, JournalBytes: journal}}
+}
+
+func runs(list ...*load.Report) []*load.Report { return list }
+
+func TestJudge(t *testing.T) {
+	base := runs(cost(2, 80))
+	for name, c := range map[string]struct {
+		base, runs []*load.Report
+		want       []string
+	}{
+		"the same":            {base, base, nil},
+		"less":                {base, runs(cost(1, 40)), nil},
+		"a little more":       {base, runs(cost(2.01, 80.5)), nil},
+		"an allocation more":  {base, runs(cost(3, 80)), []string{"allocs (allocations of the server) grew by 50 %, from 2000 to 3000 per 1,000 results; "}},
+		"both":                {base, runs(cost(3, 100)), []string{"allocs ", "journal-bytes (written by the journal per result) grew by 25 %, from 80 to 100 B; "}},
+		"one of three":        {base, runs(cost(3, 80), cost(2, 80), cost(2, 80)), nil},
+		"two of three":        {base, runs(cost(3, 80), cost(2, 80), cost(3, 80)), []string{"allocs "}},
+		"a baseline of three": {runs(cost(2, 80), cost(9, 80), cost(2, 80)), runs(cost(3, 80)), []string{"allocs "}},
+		"not measured any more": {base, runs(&load.Report{Balance: &load.Balance{}}),
+			[]string{"allocs ", "alloc-bytes ", "wire-bytes ", "journal-bytes (written by the journal per result) was not measured; the baseline has 80 B"}},
+		"never measured": {runs(&load.Report{Balance: &load.Balance{}}), base, nil},
+	} {
+		got := Judge(c.base, c.runs)
+		all := map[string]bool{}
+		for _, e := range got {
+			all[e.String()] = true
+		}
+		for _, want := range c.want {
+			found := false
+			for s := range all {
+				found = found || strings.HasPrefix(s, want)
+			}
+			if !found {
+				t.Errorf("%s: no %q in %v", name, want, got)
+			}
+		}
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %v, want %d", name, got, len(c.want))
+		}
+	}
+}
+
+// What decides is no time, and each limit says why it is what it is.
+func TestLimitsAreOfWhatIsTheSameEverywhere(t *testing.T) {
+	seen := map[string]bool{}
+	for _, l := range Limits() {
+		f, ok := scenario.FigureOf(l.Figure)
+		if !ok || f.Kind == scenario.Absolute || f.Least || seen[l.Figure] || l.Share <= 0 || l.Share > 0.5 || len(l.Why) < 20 {
+			t.Errorf("%+v of %+v", l, f)
+		}
+		seen[l.Figure] = true
+	}
+	if len(seen) < 5 {
+		t.Errorf("only %v decide", seen)
+	}
+}
+
+func TestText(t *testing.T) {
+	text := Text(runs(cost(2, 80)), runs(cost(3, 80), cost(3.3, 80), cost(3, 80)))
+	lines := strings.Split(text, "\n")
+	find := func(figure string) string {
+		for _, l := range lines {
+			if strings.HasPrefix(l, "  "+figure+" ") {
+				return strings.Join(strings.Fields(l), " ")
+			}
+		}
+		return ""
+	}
+	if got := find("allocs"); !strings.HasPrefix(got, "allocs 2000 3000 ± 5 % +50.0 % +") || !strings.HasSuffix(got, "allocations of the server, per 1,000 results") {
+		t.Errorf("%q in\n%s", got, text)
+	}
+	if got := find("rate"); got != "rate 100 100 ± 0 % +0.0 % informs acknowledged, results/s" {
+		t.Errorf("%q in\n%s", got, text)
+	}
+	if find("fsyncs") != "" {
+		t.Errorf("nobody measured fsyncs:\n%s", text)
+	}
+	if wide := Wide(runs(cost(2, 80), cost(3, 80))); len(wide) != 1 || !strings.HasPrefix(wide[0], "allocs: the runs are 40 % apart, and ") {
+		t.Errorf("%q", wide)
+	}
+}

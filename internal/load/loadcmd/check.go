@@ -1,0 +1,264 @@
+package loadcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/folder"
+	"github.com/muster-fleet/muster/internal/load/gate"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// attempts is how often a scenario is played in all whose figures are above the baseline: one
+// run may be an accident, the median of three is none.
+const attempts = 3
+
+// check is the release check: muster load check, which is make bench.
+type check struct {
+	options
+	baseline string
+	write    bool
+	runs     int
+}
+
+func checkCommand() *cobra.Command {
+	c := &check{}
+	cmd := &cobra.Command{
+		Use:   "check [NAME|FILE…]",
+		Short: "The release check: does a result cost more than it did?",
+		Long: `Plays the scenarios of the release check (make bench), each at a fixed scale on a server of its own, and
+holds what each cost beside the baseline: allocations, bytes, fsyncs and system calls per result, and the
+server's CPU beside the loader's. They are nearly the same on every machine, and decide; times are of this
+machine, and only inform. A scenario with a figure that grew by more than is allowed is played twice more,
+and the median of the three counts. Files are played as they are.
+
+Exit codes: 0 nothing grew; 3 there is no baseline; 7 this machine cannot hold the check, or is too busy for
+it; 20 a figure grew; 21 something was lost, came twice, or an alert was wrong.`,
+		Example: "  muster load check\n" +
+			"  muster load check muster-churn muster-mixed\n" +
+			"  muster load check --write --runs 3        the baseline anew",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			for _, s := range gate.Scenarios() {
+				names = append(names, s.Name+"\t"+s.Why)
+			}
+			return names, cobra.ShellCompDirectiveDefault
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.baseline, "baseline", "bench/baseline", "folder of the baseline")
+	f.StringVar(&c.out, "out", "bench/out", "folder of the reports; those of a check before are replaced")
+	f.BoolVar(&c.write, "write", false, "make the baseline anew from these runs, instead of holding them beside it")
+	f.IntVar(&c.runs, "runs", 1, "of each scenario; the medians count")
+	f.StringVar(&c.binary, "server-binary", "", "the program to start as muster server; default: this one")
+	f.StringArrayVar(&c.flags, "server-flag", nil, "a word for the server that is started, such as --snapshot-cycle=30s; may be repeated")
+	f.DurationVar(&c.config.MaxLag, "max-lag", 50*time.Millisecond, "generator lag (p99) that makes a run invalid; it is repeated once")
+	return cmd
+}
+
+// run is the check from top to bottom.
+func (c *check) run(cmd *cobra.Command, args []string) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
+	defer stop()
+	say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	if c.runs < 1 || c.runs > 100 {
+		return model.Errorf(model.Invalid, "--runs %d: want 1 to 100", c.runs)
+	}
+	list, err := c.scenarios(args)
+	if err != nil {
+		return err
+	}
+	bases, err := c.baselines(list)
+	if err != nil {
+		return err
+	}
+	var wrong findings
+	whole := time.Duration(0)
+	for _, sc := range list {
+		whole += sc.Duration() * time.Duration(c.runs)
+	}
+	for i, sc := range list {
+		say("== %d of %d: %s, %s; at most %s to go", i+1, len(list), sc.Name, sc.FullTitle(), whole.Round(time.Second))
+		whole -= sc.Duration() * time.Duration(c.runs)
+		if err := c.preflight(cmd, sc, say); err != nil {
+			return err
+		}
+		runs, err := c.several(ctx, cmd, sc, 1, c.runs, say)
+		if err != nil {
+			return err
+		}
+		excess := gate.Judge(bases[sc.Name], runs)
+		if len(excess) > 0 && len(runs) < attempts {
+			say("%s: %s. It is played again: an accident?", sc.Name, excess[0])
+			more, err := c.several(ctx, cmd, sc, len(runs)+1, attempts, say)
+			if err != nil {
+				return err
+			}
+			runs = append(runs, more...)
+			excess = gate.Judge(bases[sc.Name], runs)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n%s", sc.Name, sc.FullTitle(), gate.Text(bases[sc.Name], runs))
+		if len(excess) > 0 {
+			wrong.profiles = c.profile(ctx, cmd, sc, say)
+		}
+		if well := wrong.add(sc.Name, runs, excess); !well || !c.write {
+			continue
+		}
+		for _, w := range gate.Wide(runs) {
+			say("warning: %s: %s", sc.Name, w)
+		}
+		if err := gate.Write(c.baseline, sc.Name, runs); err != nil {
+			return err
+		}
+	}
+	return wrong.err()
+}
+
+// scenarios are those that are asked for; without any: all of the check.
+func (c *check) scenarios(args []string) (list []*scenario.Scenario, err error) {
+	machine := scenario.ThisMachine()
+	if len(args) == 0 {
+		for _, s := range gate.Scenarios() {
+			args = append(args, s.Name)
+		}
+	}
+	for _, name := range args {
+		var sc *scenario.Scenario
+		known, ok := gate.Find(name)
+		if ok {
+			sc, err = known.Load(machine)
+		} else if _, missing := os.Stat(name); missing != nil {
+			return nil, model.Errorf(model.NotFound, "%s is no scenario of the release check, and no file", name).WithHint("they are %s", strings.Join(gate.Names(), ", "))
+		} else if sc, err = scenario.Load(name); err == nil {
+			err = sc.Runs()
+		}
+		if err != nil {
+			return nil, err
+		}
+		sc.Objectives = nil // most are times
+		list = append(list, sc)
+	}
+	return list, nil
+}
+
+// baselines are all there before anything is played.
+func (c *check) baselines(list []*scenario.Scenario) (map[string][]*load.Report, error) {
+	bases := map[string][]*load.Report{}
+	if c.write {
+		return bases, nil
+	}
+	for _, sc := range list {
+		runs, err := gate.Read(c.baseline, sc)
+		if err != nil {
+			return nil, err
+		}
+		bases[sc.Name] = runs
+	}
+	return bases, nil
+}
+
+// several plays a scenario from one run to another.
+func (c *check) several(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, from, to int, say func(string, ...any)) (runs []*load.Report, err error) {
+	for n := from; n <= to; n++ {
+		rep, err := c.once(ctx, cmd, sc, fmt.Sprintf("%s-%d", sc.Name, n), false, say)
+		if err != nil {
+			return nil, err
+		}
+		if !rep.Valid {
+			return nil, model.Errorf(model.Limited, "%s: this machine is too busy for the check: %s", sc.Name, rep.Verdict[0]).WithHint("end what else runs (top), or wait, and type it again")
+		}
+		runs = append(runs, rep)
+	}
+	return runs, nil
+}
+
+// once plays a scenario into a folder, and replaces what a check before left there.
+func (c *check) once(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, name string, profiles bool, say func(string, ...any)) (*load.Report, error) {
+	for _, old := range []string{name, filepath.Join(repeated, name)} {
+		if err := removeRun(filepath.Join(c.out, old)); err != nil {
+			return nil, err
+		}
+	}
+	own := c.options
+	if own.unprofiled = !profiles; profiles {
+		own.env = []string{"GODEBUG=memprofilerate=4096"} // one allocation in so many bytes is seen: few results allocate little
+	}
+	return playLeg(c.out, name, say, func(kept *folder.Folder) (*load.Report, error) { return own.against(ctx, cmd, sc, kept, say) })
+}
+
+// profile plays a scenario once more, to see what it spends so much on. Nothing of that is
+// counted. It returns the folder of the profiles; empty: there are none.
+func (c *check) profile(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, say func(string, ...any)) string {
+	say("%s is played once more, for its profiles", sc.Name)
+	path := filepath.Join("profiled", sc.Name)
+	if _, err := c.once(ctx, cmd, sc, path, true, say); err != nil {
+		say("warning: there are no profiles: %v", err)
+		return ""
+	}
+	return filepath.Join(c.out, path, "profiles")
+}
+
+// removeRun removes a folder that holds a run.
+func removeRun(path string) error {
+	switch _, err := os.Stat(filepath.Join(path, "run.json")); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("replace a report: %w", err)
+	}
+	if err := os.RemoveAll(path); err != nil {
+		return fmt.Errorf("replace a report: %w", err)
+	}
+	return nil
+}
+
+// findings are what the check fails with.
+type findings struct {
+	grew, lost []string // sentences
+	profiles   string   // of the last scenario that grew
+}
+
+// add takes what one scenario came to, and says whether all was well.
+func (f *findings) add(name string, runs []*load.Report, excess []gate.Excess) bool {
+	well := len(excess) == 0
+	if i := slices.IndexFunc(runs, func(r *load.Report) bool { return !r.OK() }); i >= 0 {
+		f.lost = append(f.lost, fmt.Sprintf("%s: %s", name, strings.Join(runs[i].Verdict, "; ")))
+		well = false
+	}
+	for _, e := range excess {
+		f.grew = append(f.grew, fmt.Sprintf("%s: %s", name, e))
+	}
+	return well
+}
+
+// err is nil where nothing was found. What was lost is told before what grew.
+func (f *findings) err() error {
+	if len(f.lost)+len(f.grew) == 0 {
+		return nil
+	}
+	e := model.Errorf(model.Invalid, "the release check failed:\n  %s", strings.Join(append(f.lost, f.grew...), "\n  "))
+	if len(f.lost) > 0 {
+		return &failed{e, exitLost}
+	}
+	hint := "if it is meant, make bench BASELINE=write (bench/README.md)"
+	if f.profiles != "" {
+		hint = fmt.Sprintf("go tool pprof -sample_index=alloc_objects -top %s/steady-allocs.pprof shows what allocates, steady-cpu.pprof beside it what computes; %s", f.profiles, hint)
+	}
+	return &failed{e.WithHint("%s", hint), exitMissed}
+}

@@ -1,0 +1,86 @@
+package loadcmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/folder"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+// leg is one run of one side.
+type leg struct {
+	side int
+	run  int // of that side, from 1
+}
+
+// order plays every side once in each round, and every other round backwards, so that no
+// side always goes first, and a machine that gets slower and slower is nobody's
+// disadvantage: A B, B A, A B …
+func order(sides, runs int) (legs []leg) {
+	for run := range runs {
+		for i := range sides {
+			if run%2 == 1 {
+				i = sides - 1 - i
+			}
+			legs = append(legs, leg{i, run + 1})
+		}
+	}
+	return legs
+}
+
+// repeated are the invalid runs, below the folder of them all.
+const repeated = "invalid"
+
+// playLeg plays a scenario once, on a server of its own, into the folder OUT/NAME. A run
+// whose generator fell behind says nothing: it is moved to OUT/invalid/NAME and repeated
+// once. Without a report nothing is left.
+func playLeg(out, name string, say func(string, ...any), play func(kept *folder.Folder) (*load.Report, error)) (rep *load.Report, err error) {
+	path, aside := filepath.Join(out, name), filepath.Join(out, repeated, name)
+	once := func() (*load.Report, error) {
+		kept, err := folder.Make(path)
+		if err != nil {
+			return nil, err
+		}
+		rep, err := play(kept)
+		if rep == nil {
+			kept.Discard()
+		}
+		return rep, err
+	}
+	if rep, err = once(); err != nil || rep.Valid {
+		return rep, err
+	}
+	if err = os.MkdirAll(filepath.Dir(aside), 0o755); err == nil {
+		err = os.Rename(path, aside)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("put an invalid run aside: %w", err)
+	}
+	say("%s is kept as %s and repeated: %s", name, aside, strings.Join(rep.Verdict, "; "))
+	return once()
+}
+
+// leg plays a scenario for one side.
+func (o *options) leg(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, s side, kept *folder.Folder, say func(string, ...any)) (*load.Report, error) {
+	own := *o
+	own.binary, own.flags, own.unprofiled = s.program, s.flags, true
+	return own.against(ctx, cmd, sc, kept, say)
+}
+
+// left is how long some more legs take: as long as those before them, or as the scenario
+// says.
+func left(sc *scenario.Scenario, began time.Time, done, all int, now time.Time) time.Duration {
+	each := sc.Duration() - time.Duration(sc.Phases[len(sc.Phases)-1].Drain) // which ends at once, as a rule
+	if done > 0 {
+		each = now.Sub(began) / time.Duration(done)
+	}
+	return (each * time.Duration(all-done)).Round(time.Second)
+}
