@@ -79,11 +79,11 @@ func (i *interleave) compare(cmd *cobra.Command, o *compareOptions, nameOrFile s
 
 // sides are what is played in turns: A, B and, where it was asked for, A again.
 func (i *interleave) sides() ([]side, error) {
-	a, err := parseSide(i.a, "a")
+	a, err := newSide(i.a, "a")
 	if err != nil {
 		return nil, err
 	}
-	b, err := parseSide(i.b, "b")
+	b, err := newSide(i.b, "b")
 	if err != nil {
 		return nil, err
 	}

@@ -53,13 +53,13 @@ func TestSides(t *testing.T) {
 		" v1.2: /bin/sh --x  y ": {name: "v1.2", program: sh, flags: []string{"--x", "y"}},
 		"new: --x=1 /bin/sh":     {name: "new", flags: []string{"--x=1", "/bin/sh"}},
 	} {
-		got, err := parseSide(text, "a")
+		got, err := newSide(text, "a")
 		if err != nil || got.name != want.name || got.program != want.program || !slices.Equal(got.flags, want.flags) {
 			t.Errorf("%q: %+v, %v; want %+v", text, got, err, want)
 		}
 	}
 	for text, class := range map[string]model.Class{"old: no-such-program": model.NotFound, "a/b: --x": model.Invalid, ": --x": model.Invalid, "..: --x": model.Invalid} {
-		if _, err := parseSide(text, "a"); model.ClassOf(err) != class {
+		if _, err := newSide(text, "a"); model.ClassOf(err) != class {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

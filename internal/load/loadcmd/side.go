@@ -15,9 +15,9 @@ type side struct {
 	flags   []string
 }
 
-// parseSide reads [NAME:] [PROGRAM] [FLAG…], words between blanks. A relative program is
+// newSide reads [NAME:] [PROGRAM] [FLAG…], words between blanks. A relative program is
 // one of this folder, or of the PATH.
-func parseSide(text, name string) (side, error) {
+func newSide(text, name string) (side, error) {
 	s := side{name: name}
 	words := strings.Fields(text)
 	if len(words) > 0 && strings.HasSuffix(words[0], ":") {
