@@ -107,4 +107,15 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 		t.Errorf("lint: code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
 	}
 	end()
+	out := filepath.Join(t.TempDir(), "out")
+	if ran := harness.Run(t, nil, "load", "size", "-f", file, "--factors", "0.1", "--seconds", "1", "--max-lag", "1h", "--out", out); ran.Code != 0 || !strings.Contains(ran.Out, "0.1× (21 agents, ") {
+		t.Fatalf("play it: code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
+	}
+	rep, err := load.Read(filepath.Join(out, "0.1x", "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := rep.Balance; !b.OK() || b.Sent < 21 || b.Sent != b.Acknowledged {
+		t.Errorf("ledger %+v", b)
+	}
 }

@@ -16,6 +16,9 @@ import (
 // Each size has a server of its own and leaves its report; it ends in one sentence. A size
 // that a limit of the machine does not let begin is an answer.
 func TestLoadSize(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes some seconds for each size")
+	}
 	t.Parallel()
 	dir, temp := t.TempDir(), t.TempDir()
 	file, out := filepath.Join(dir, "mine.yaml"), filepath.Join(dir, "out")
