@@ -23,7 +23,7 @@ func (rep *Report) Text() string {
 	if p.Fleet > p.Agents {
 		of = fmt.Sprintf(" of %d nodes", p.Fleet)
 	}
-	fmt.Fprintf(&b, "%d agents%s × %d checks, %s, %.0f results/s offered for %.0f s\n", p.Agents, of, p.Checks, mode, p.Offered, p.Duration)
+	fmt.Fprintf(&b, "%s%s × %s, %s, %s results/s offered for %.0f s\n", some(p.Agents, "agent"), of, some(p.Checks, "check"), mode, perSecond(p.Offered), p.Duration)
 	if len(rep.Verdict) == 0 {
 		b.WriteString("  nothing lost, nothing twice, the generator kept up\n")
 	}
@@ -36,7 +36,7 @@ func (rep *Report) Text() string {
 		}
 	}
 	line("connected", "all within %.2f s, all checks held after %.2f s", rep.ConnectSeconds, rep.ReadySeconds)
-	line("acknowledged", "%.0f results/s; %d per frame (p50), %.1f mean, %d p99", rep.Rate, rep.Batch.P50, rep.Batch.Mean, rep.Batch.P99)
+	line("acknowledged", "%s results/s; %d per frame (p50), %.1f mean, %d p99", perSecond(rep.Rate), rep.Batch.P50, rep.Batch.Mean, rep.Batch.P99)
 	lat := func(l Latency) string {
 		return fmt.Sprintf("p50 %.1f  p90 %.1f  p99 %.1f  p99.9 %.1f  max %.1f ms", l.P50, l.P90, l.P99, l.P999, l.Max)
 	}
@@ -59,7 +59,7 @@ func (rep *Report) Text() string {
 	if rep.Server.RSS > 0 {
 		line("server", "%s", use(rep.Server))
 		resident := ""
-		if rep.SessionBytes > 0 {
+		if rep.SessionBytes > 0 && p.Agents > fewAgents {
 			resident = fmt.Sprintf("%.1f kB resident per agent before any result, ", rep.SessionBytes/1000)
 		}
 		line("session", "%s%.2f ms of server CPU to connect", resident, 1000*rep.ConnectCPU/float64(p.Agents))
@@ -71,7 +71,11 @@ func (rep *Report) Text() string {
 	if rep.Stage != "" {
 		who = "loader, stage"
 	}
-	line(who, "%s, %.1f kB per agent", use(rep.Loader), rep.AgentBytes/1000)
+	each := ""
+	if p.Agents > fewAgents {
+		each = fmt.Sprintf(", %.1f kB per agent", rep.AgentBytes/1000)
+	}
+	line(who, "%s%s", use(rep.Loader), each)
 	for i, l := range rep.Loaders {
 		line(fmt.Sprintf("loader %d", i+1), "%s: %d agents, lag p99 %.1f ms, %s", l.where(), l.Agents, l.Lag.P99, use(l.Usage))
 	}
@@ -113,7 +117,7 @@ func (rep *Report) phaseLines(line func(name, format string, args ...any)) {
 		if len(p.Missed) > 0 {
 			more += "; " + strings.ReplaceAll(strings.Join(p.Missed, "; "), p.Name+": ", "")
 		}
-		line("phase", "%s: %.0f of %.0f results/s acknowledged, p50 %.1f  p99 %.1f ms%s", p.Name, p.Acknowledged, p.Offered, p.Latency.P50, p.Latency.P99, more)
+		line("phase", "%s: %s of %s results/s acknowledged, p50 %.1f  p99 %.1f ms%s", p.Name, perSecond(p.Acknowledged), perSecond(p.Offered), p.Latency.P50, p.Latency.P99, more)
 	}
 	if f, ok := figureOf("saturation"); ok {
 		if v, reached := f.of(rep); reached {
@@ -121,13 +125,38 @@ func (rep *Report) phaseLines(line func(name, format string, args ...any)) {
 		}
 	}
 	for _, f := range rep.Faults {
-		back := ""
-		if f.Back > 0 {
-			back = fmt.Sprintf(", as before after %.2f s", f.Back)
+		more := ""
+		if f.Places > 0 {
+			more = ": " + some(f.Places, "place")
 		}
-		line("fault", "%s at %.1f s: %d places%s", f.What, f.At, f.Places, back)
+		if f.Alerts > 0 {
+			more += fmt.Sprintf(", %d of %s came", f.Alerts-f.Missing, some(f.Alerts, "alert"))
+		}
+		if f.Back > 0 {
+			more += fmt.Sprintf(", as before after %.2f s", f.Back)
+		}
+		line("fault", "%s at %.1f s%s", f.What, f.At, more)
 	}
 }
+
+// some is a number of things: 1 place, 5 places.
+func some(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// perSecond shows what can be told of a rate.
+func perSecond(v float64) string {
+	if v >= 10 || v == 0 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.2g", v)
+}
+
+// fewAgents is up to how many what a process takes beside them hides what they take.
+const fewAgents = 100
 
 func percent(part, whole int64) float64 { return 100 * float64(part) / float64(max(1, whole)) }
 

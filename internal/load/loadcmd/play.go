@@ -189,7 +189,7 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 		return o.attach(ctx, cmd, c, say)
 	}
 	sc := c.Scenario
-	say("%s: %d agents, %.0f results/s, %s", sc.FullTitle(), sc.Nodes(""), sc.Rate(), sc.Duration().Round(time.Second))
+	say("%s: %s", sc.FullTitle(), sc.Brief())
 	server, err := subject.Start(ctx, subject.Options{Binary: o.binary, Flags: o.flags, Env: o.env, Say: say,
 		Prepare: func(ctx context.Context, s *intent.Service) error { return load.PrepareScenario(ctx, s, sc) }})
 	if err != nil {

@@ -57,7 +57,7 @@ func (o *options) againstSensu(ctx context.Context, cmd *cobra.Command, sc *scen
 	if c.ServerPID, err = findServer(o.pid); err != nil {
 		return nil, err
 	}
-	say("%s: %d agents, %.0f results/s, %s, against %s", sc.FullTitle(), sc.Nodes(""), sc.Rate(), sc.Duration().Round(time.Second), strings.Join(backends, " "))
+	say("%s: %s, against %s", sc.FullTitle(), sc.Brief(), strings.Join(backends, " "))
 	rep, err := load.RunTarget(ctx, c, target)
 	if err != nil {
 		return nil, err
