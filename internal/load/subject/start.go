@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
@@ -54,10 +55,8 @@ func Start(ctx context.Context, o Options) (_ *Subject, err error) {
 	if o.Say == nil {
 		o.Say = func(string, ...any) {}
 	}
-	if o.Binary == "" {
-		if o.Binary, err = os.Executable(); err != nil {
-			return nil, fmt.Errorf("find this program: %w", err)
-		}
+	if o.Binary, err = program(o.Binary); err != nil {
+		return nil, err
 	}
 	dir, err := os.MkdirTemp(o.Dir, "muster-load-")
 	if err != nil {
@@ -91,6 +90,23 @@ func Start(ctx context.Context, o Options) (_ *Subject, err error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// program is where a server's program is: the server starts in another folder.
+func program(name string) (path string, err error) {
+	if name == "" {
+		if path, err = os.Executable(); err != nil {
+			return "", fmt.Errorf("find this program: %w", err)
+		}
+		return path, nil
+	}
+	if path, err = exec.LookPath(name); err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return "", model.Errorf(model.NotFound, "the server's program: %w", err).WithHint("--server-binary names a file, or a program of the PATH")
+	}
+	return path, nil
 }
 
 // prepare fills the data folder's intent.

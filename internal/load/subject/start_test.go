@@ -1,0 +1,30 @@
+package subject
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// A program is found from here, not from the folder in which the server starts.
+func TestProgram(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.WriteFile("muster", []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"": self, "./muster": filepath.Join(dir, "muster"), self: self} {
+		if got, err := program(name); got != want || err != nil {
+			t.Errorf("%q: %q, %v; want %q", name, got, err, want)
+		}
+	}
+	if _, err := program("./no-such"); model.ClassOf(err) != model.NotFound {
+		t.Error(err)
+	}
+}
