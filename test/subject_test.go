@@ -50,7 +50,7 @@ func TestSubject(t *testing.T) {
 	}
 	profiles := filepath.Join(base, "profiles")
 	files, err := s.Profile(t.Context(), profiles, "steady", 1)
-	if err != nil || len(files) != 6 {
+	if err != nil || len(files) != 7 {
 		t.Errorf("profiles %v, %v", files, err)
 	}
 	for name := range files {

@@ -119,5 +119,5 @@ func (p *page) repeat() {
 		}
 	}
 	p.say("    make docs\n")
-	p.say("The other runs are those of [bench](../bench/README.md): `make bench SCENARIOS=\"rate-1k rate-16k rate-16k-tls storm-15k storm-15k-tls states-1.5m\"`, and `muster load run sensu-4000x40x5s`.")
+	p.say("The other runs are those of [bench](../bench/README.md): `make measure SCENARIOS=\"rate-1k rate-16k rate-16k-tls storm-15k storm-15k-tls states-1.5m\"`, and `muster load run sensu-4000x40x5s`.")
 }
