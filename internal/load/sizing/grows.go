@@ -111,7 +111,7 @@ func (p *page) own() {
 // repeat is how the figures are made again.
 func (p *page) repeat() {
 	p.say("## Run it again\n")
-	p.say("The rows of the table, each some seven minutes on a machine that does nothing else, and this page:\n")
+	p.say("The rows of the table, each some five minutes on a machine that does nothing else, and this page:\n")
 	for _, agents := range sizes() {
 		if agents <= p.room() {
 			p.say("    bin/muster load run %s --scale %g --out bench/out/%s && cp bench/out/%s/run.json bench/results/%s.json", Scenario, float64(agents)/float64(p.shape.Nodes("")),
