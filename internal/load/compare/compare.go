@@ -185,6 +185,9 @@ func name(s Set) string {
 func Title(r *load.Report) string {
 	switch {
 	case r.Scenario != nil && r.Scenario.Name != "":
+		if label := r.Scenario.Label(); label != "" {
+			return r.Scenario.Name + " (" + label + ")"
+		}
 		return r.Scenario.Name
 	case r.Title != "":
 		return r.Title

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -217,7 +216,11 @@ func (s *Scenario) Label() string {
 	if label != "" {
 		label += ", "
 	}
-	return label + fmt.Sprintf("%s %% of the agents", strconv.FormatFloat(100*s.Scale, 'g', 3, 64))
+	percent := strconv.FormatFloat(100*s.Scale, 'g', 3, 64)
+	if s.Scale >= 1 {
+		percent = strconv.FormatFloat(100*s.Scale, 'f', 0, 64)
+	}
+	return label + percent + " % of the agents"
 }
 
 // FullTitle is the title with the label.
