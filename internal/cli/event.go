@@ -23,7 +23,7 @@ func (a *app) eventCmd() *cobra.Command {
 		use, alias, short, example string
 		do                         eventVerb
 	}{
-		{"ack", "acknowledge", "Say that you look after problems: no repeats, no next steps", " --for 2h -m \"on it\"",
+		{"ack", "acknowledge", "Say that you look after problems", " --for 2h -m \"on it\"",
 			func(ctx context.Context, c *client.Client, node, check string) (string, error) {
 				done, until := "acknowledged until its problem ends", time.Time{}
 				if length > 0 {

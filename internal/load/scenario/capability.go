@@ -39,7 +39,7 @@ func Capabilities() []Capability {
 		waits("silences", "quiet that people ask for", "the silencing of events"),
 		waits("proxy-checks", "results about things that have no agent", "events about what is no machine"),
 		waits("round-robin", "checks that one of many agents runs in turn", "events about what is no machine"),
-		waits("stream-handler", "handlers that hold connections open and stream events", "streaming handlers"),
+		waits("stream-handler", "handlers that hold connections open and stream events", "every event to a handler"),
 		waits("fleet-of-servers", "agents shared out between several servers", "several servers for one fleet"),
 		waits("shared-connections", "several agents on one connection", "a protocol that allows it"),
 		waits("target-zabbix", "a Zabbix server as target", "a later load tester"),
