@@ -28,6 +28,7 @@ import (
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/sdnotify"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/store/history"
@@ -49,6 +50,7 @@ type Server struct {
 	intent    *intent.Service
 	history   history.Store
 	planner   *plan.Planner
+	routes    *route.Table // windows, routes and silences in force
 	view      *event.View
 	reactor   *react.Reactor
 	journal   *journal.Log

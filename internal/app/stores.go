@@ -7,8 +7,10 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/lint"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
@@ -60,7 +62,7 @@ func (s *Server) openHistory(ctx context.Context) error {
 // openReactions makes the reactor, which knows from the history store how far it came.
 func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
-		Store: s.history, Names: s.planner, Rederive: s.rederive,
+		Store: s.history, Names: s.planner, Routing: s.routes, Present: s.present, Rederive: s.rederive,
 		Gather:    250 * time.Millisecond, // docs/decisions/0005-reactions-gather.md
 		Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log,
 		Registerer: s.registry, Queues: s.queues, Guard: s.guard, ProblemLink: s.cfg.ProblemLink,
@@ -69,9 +71,15 @@ func (s *Server) openReactions(ctx context.Context) error {
 }
 
 func (s *Server) openPlanner(ctx context.Context) error {
+	s.routes = route.NewTable()
 	s.planner = plan.New(plan.Options{
 		Store: s.intent.Store(), Epoch: s.journal.Incarnation().Epoch, Logger: s.log,
-		Registry: s.registry, Forget: s.forget,
+		Registry: s.registry, Forget: s.forget, Routing: s.routes,
 	})
 	return s.planner.Load(ctx)
+}
+
+// present is what the view shows of an event.
+func (s *Server) present(node model.NodeID, check model.CheckID) (event.State, bool) {
+	return s.view.Get(node, check)
 }

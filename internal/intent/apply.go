@@ -78,6 +78,12 @@ func (s *Service) Delete(ctx context.Context, by Who, keys []Key, o ApplyOptions
 	for _, key := range keys {
 		going[key] = true
 	}
+	if n, namer, err := s.namer(ctx, going, nil); err != nil {
+		return Applied{}, err
+	} else if namer != nil {
+		return Applied{}, model.Errorf(model.Conflict, "%s is named by %s, in %s", n.key, withOwner(namer), n.field).
+			WithHint("take it out there first, or delete both in one command")
+	}
 	keys = slices.Clone(keys)
 	slices.SortStableFunc(keys, func(x, y Key) int { return rank(x) - rank(y) })
 	for _, key := range keys {
@@ -258,6 +264,16 @@ func (a *application) resource(ctx context.Context, r *model.Resource, set map[K
 			if err := a.claim(key, node.UID); err != nil {
 				return err
 			}
+		}
+	}
+	if silence, ok := r.Spec.(*model.SilenceSpec); ok {
+		silence.Creator = a.by.User
+		if exists {
+			old, err := decode(row)
+			if err != nil {
+				return err
+			}
+			silence.Creator = old.Spec.(*model.SilenceSpec).Creator
 		}
 	}
 	if write.Body, err = encode(r); err != nil {

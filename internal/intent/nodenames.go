@@ -103,13 +103,14 @@ func nodesOf(r *model.Resource) (out []string) {
 	switch spec := r.Spec.(type) {
 	case *model.GroupSpec:
 		return spec.Nodes
-	case *model.CheckSpec:
-		for t := spec.Targets; t != nil; t = t.Except {
-			out = append(out, t.Nodes...)
-		}
 	case *model.PropertySpec:
 		if name, ok := strings.CutPrefix(spec.Scope, "node:"); ok {
-			out = []string{name}
+			return []string{name}
+		}
+	}
+	for _, t := range targetsOf(r) {
+		for ; t != nil; t = t.Except {
+			out = append(out, t.Nodes...)
 		}
 	}
 	return out

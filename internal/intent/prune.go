@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -108,35 +109,45 @@ func (a *application) prune(ctx context.Context, list []stray) error {
 		a.read(s.row)
 		a.add(Write{Key: s.row.Key, Expect: s.row.Revision}, o)
 	}
-	if !slices.ContainsFunc(list, func(s stray) bool { return s.row.Kind == "Handler" && s.stay == "" }) {
-		return nil
+	n, by, err := a.service.namer(ctx, a.going, a.set)
+	if err == nil && by != nil {
+		a.unhandled = model.Errorf(model.Conflict, "%s is not declared any more, but %s still names it in %s", n.key, withOwner(by), n.field).
+			WithHint("keep its file until nobody names it; nothing was changed")
 	}
-	for _, kind := range []string{"Check", "Namespace"} {
-		named, err := a.service.List(ctx, ListQuery{Kind: kind}, nil)
+	return err
+}
+
+func withOwner(r *model.Resource) string {
+	if r.Metadata.Owner != "" {
+		return KeyOf(r).String() + " (of " + r.Metadata.Owner + ")"
+	}
+	return KeyOf(r).String()
+}
+
+// namer finds a resource that names one of those that go, without which it would tell
+// nobody; nil: there is none. What goes too is passed over, as is what is applied (set),
+// which is checked as it will be.
+func (s *Service) namer(ctx context.Context, going map[Key]bool, set map[Key]*model.Resource) (n named, by *model.Resource, err error) {
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(going)), func(key Key) bool { return slices.Contains([]string{"Handler", "Window", "Route"}, key.Kind) }) {
+		return n, nil, nil
+	}
+	for _, kind := range []string{"Check", "Namespace", "Route"} {
+		all, err := s.List(ctx, ListQuery{Kind: kind}, nil)
 		if err != nil {
-			return err
+			return n, nil, err
 		}
-		for i := range named {
-			r := &named[i]
-			if key := KeyOf(r); a.going[key] || a.set[key] != nil {
-				continue // it goes too; or it is checked as it will be
+		for i := range all {
+			if key := KeyOf(&all[i]); going[key] || set[key] != nil {
+				continue
 			}
-			namespace, field, handlers := handlersOf(r)
-			for _, handler := range handlers {
-				ns, name := model.SplitRef(namespace, handler)
-				if key := (Key{"Handler", ns, name}); a.going[key] {
-					owner := ""
-					if r.Metadata.Owner != "" {
-						owner = " (of " + r.Metadata.Owner + ")"
-					}
-					a.unhandled = model.Errorf(model.Conflict, "%s is not declared any more, but %s%s still names it in %s", key, KeyOf(r), owner, field).
-						WithHint("keep its file until nobody names it; nothing was changed")
-					return nil
+			for _, n := range namedBy(&all[i]) {
+				if going[n.key] {
+					return n, &all[i], nil
 				}
 			}
 		}
 	}
-	return nil
+	return n, nil, nil
 }
 
 // pruned names what would be deleted, for the message of the guard.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -72,31 +73,78 @@ func (s *Service) references(ctx context.Context, r *model.Resource, set map[Key
 		return nil, err
 	}
 	warnings = append(warnings, missing...)
-	namespace, field, handlers := handlersOf(r)
-	for _, handler := range handlers {
-		ns, name := model.SplitRef(namespace, handler)
-		if ok, err := exists("Handler", ns, name); err != nil {
+	for _, n := range namedBy(r) {
+		if ok, err := exists(n.key.Kind, n.key.Namespace, n.key.Name); err != nil {
 			return nil, err
 		} else if !ok {
-			return nil, model.Errorf(model.Invalid, "%s: %s: handler %q does not exist%s", key, field, handler, s.meant(ctx, Key{"Handler", ns, name}, set)).
-				WithHint("apply a Handler of that name in the same file, or take it out; muster get handlers -n %s lists them", ns)
+			kind, _ := model.KindOf(n.key.Kind)
+			return nil, model.Errorf(model.Invalid, "%s: %s: %s %q does not exist%s", key, n.field, strings.ToLower(kind.Name), n.ref, s.meant(ctx, n.key, set)).
+				WithHint("apply a %s of that name in the same file, or take it out; muster get %s -n %s lists them", kind.Name, kind.Plural, n.key.Namespace)
 		}
 	}
 	return warnings, nil
 }
 
-// handlersOf are the handlers that a resource names, in which field, and the namespace
-// whose names they are.
-func handlersOf(r *model.Resource) (namespace, field string, handlers []string) {
-	switch spec := r.Spec.(type) {
-	case *model.NamespaceSpec:
-		return r.Metadata.Name, "handlers", spec.Handlers
-	case *model.CheckSpec:
-		if spec.Alert != nil {
-			return KeyOf(r).Namespace, "alert.handlers", spec.Alert.Handlers
+// named is something without which a resource would tell nobody: a handler, route or window.
+type named struct {
+	key   Key
+	field string
+	ref   string // as it is written
+}
+
+// namedBy lists what a resource names that must be there.
+func namedBy(r *model.Resource) (list []named) {
+	in := KeyOf(r).Namespace
+	add := func(kind, field string, refs ...string) {
+		for _, ref := range refs {
+			ns, name := model.SplitRef(in, ref)
+			list = append(list, named{Key{kind, ns, name}, field, ref})
 		}
 	}
-	return "", "", nil
+	switch spec := r.Spec.(type) {
+	case *model.NamespaceSpec:
+		in = r.Metadata.Name
+		add("Handler", "handlers", spec.Handlers...)
+	case *model.CheckSpec:
+		if spec.Alert != nil {
+			add("Handler", "alert.handlers", spec.Alert.Handlers...)
+			if spec.Alert.Route != "" {
+				add("Route", "alert.route", spec.Alert.Route)
+			}
+		}
+	case *model.RouteSpec:
+		for i := range spec.Steps {
+			add("Handler", fmt.Sprintf("steps[%d].to", i), spec.Steps[i].To...)
+		}
+		for i := range spec.Mute {
+			if spec.Mute[i].Window != "" {
+				add("Window", fmt.Sprintf("mute[%d].window", i), spec.Mute[i].Window)
+			}
+		}
+	}
+	return list
+}
+
+// targetsOf are all targets that a resource has.
+func targetsOf(r *model.Resource) (list []*model.Targets) {
+	switch spec := r.Spec.(type) {
+	case *model.CheckSpec:
+		list = append(list, spec.Targets)
+	case *model.SilenceSpec:
+		list = append(list, spec.Targets)
+	case *model.WindowSpec:
+		if spec.Maintenance != nil {
+			list = append(list, spec.Maintenance.Targets)
+		}
+	case *model.RouteSpec:
+		if spec.Match != nil {
+			list = append(list, spec.Match.Targets)
+		}
+		for i := range spec.Mute {
+			list = append(list, spec.Mute[i].Targets)
+		}
+	}
+	return slices.DeleteFunc(list, func(t *model.Targets) bool { return t == nil })
 }
 
 func groupsOf(r *model.Resource) []string {
@@ -105,14 +153,12 @@ func groupsOf(r *model.Resource) []string {
 		return spec.Groups
 	case *model.GroupSpec:
 		return spec.Groups
-	case *model.CheckSpec:
-		if spec.Targets != nil {
-			out := spec.Targets.Groups
-			for t := spec.Targets.Except; t != nil; t = t.Except {
-				out = append(slices.Clone(out), t.Groups...)
-			}
-			return out
+	}
+	var out []string
+	for _, t := range targetsOf(r) {
+		for ; t != nil; t = t.Except {
+			out = append(out, t.Groups...)
 		}
 	}
-	return nil
+	return out
 }

@@ -64,7 +64,7 @@ func (s *Service) elsewhere(namespace, name string) bool {
 
 // renameReferences rewrites what names the node.
 func (a *application) renameReferences(ctx context.Context, n renaming) error {
-	for _, kind := range []string{"Group", "Check", "Property"} {
+	for _, kind := range []string{"Group", "Check", "Property", "Window", "Route", "Silence"} {
 		rows, err := a.service.opts.Store.List(ctx, ListQuery{Kind: kind})
 		if err != nil {
 			return err
@@ -107,17 +107,18 @@ func (n renaming) rewrite(r *model.Resource) (changed bool) {
 	switch spec := r.Spec.(type) {
 	case *model.GroupSpec:
 		spec.Nodes, changed = n.list(of, spec.Nodes)
-	case *model.CheckSpec:
-		for t := spec.Targets; t != nil; t = t.Except {
-			var here bool
-			t.Nodes, here = n.list(of, t.Nodes)
-			changed = changed || here
-		}
 	case *model.PropertySpec:
 		if name, ok := strings.CutPrefix(spec.Scope, "node:"); ok {
 			if refs, here := n.list(of, []string{name}); here {
 				spec.Scope, changed = "node:"+refs[len(refs)-1], true
 			}
+		}
+	}
+	for _, t := range targetsOf(r) {
+		for ; t != nil; t = t.Except {
+			var here bool
+			t.Nodes, here = n.list(of, t.Nodes)
+			changed = changed || here
 		}
 	}
 	return changed
@@ -143,11 +144,11 @@ func (n renaming) list(of string, refs []string) (out []string, changed bool) {
 // conditional says whether a condition of a resource may mean the node by its name.
 func (n renaming) conditional(r *model.Resource) bool {
 	var texts []string
-	switch spec := r.Spec.(type) {
-	case *model.GroupSpec:
+	if spec, ok := r.Spec.(*model.GroupSpec); ok {
 		texts = append(texts, spec.Where)
-	case *model.CheckSpec:
-		for t := spec.Targets; t != nil; t = t.Except {
+	}
+	for _, t := range targetsOf(r) {
+		for ; t != nil; t = t.Except {
 			texts = append(texts, t.Where)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/handler/body"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/where"
+	"github.com/muster-fleet/muster/internal/window"
 )
 
 // Rules are all that can be said of a resource without a server.
@@ -36,5 +37,13 @@ func Rules() model.Rules {
 			return condition.Trusted()
 		},
 		Template: body.Check,
+		Span: func(span model.WindowSpan) error {
+			_, err := window.New("", []model.WindowSpan{span})
+			return err
+		},
+		During: func(text string) error {
+			_, err := window.ParseDuring(text, "")
+			return err
+		},
 	}
 }

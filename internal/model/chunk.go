@@ -30,6 +30,7 @@ type Chunk struct {
 	RecoverAfter uint32      // at least 1
 	Severities   [4]Severity // by Status
 	Handlers     []string    // told when a problem opens and closes
+	Route        string      // … or the route that says who is told; empty: those that match
 	FlapStart    uint32      // percent of change from which on an event flaps; zero: it never does
 	FlapEnd      uint32      // … down to which it goes on
 }

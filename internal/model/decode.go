@@ -123,6 +123,7 @@ var (
 	commandType = reflect.TypeFor[Command]()
 	rawType     = reflect.TypeFor[json.RawMessage]()
 	secretType  = reflect.TypeFor[Secret]()
+	timeType    = reflect.TypeFor[Time]()
 )
 
 // into decodes t into v. It goes on after a flaw.

@@ -45,13 +45,13 @@ func (d *decoder) rightName(t reflect.Type, word, at string) string {
 		return "did you mean " + near + "?"
 	}
 	if at == "" && d.root == nil {
+		if _, ok := fieldOf(reflect.TypeFor[Metadata](), word); ok {
+			return "it belongs to metadata"
+		}
 		for _, k := range kinds {
 			if _, ok := fieldOf(reflect.TypeOf(k.New()).Elem(), word); ok {
 				return "it belongs to spec"
 			}
-		}
-		if _, ok := fieldOf(reflect.TypeFor[Metadata](), word); ok {
-			return "it belongs to metadata"
 		}
 	}
 	return "fields here: " + strings.Join(names, ", ")

@@ -24,7 +24,7 @@ type Explanation struct {
 
 // Explain says what a kind, or a field of it, is: Explain("check", "spec.alert").
 // An empty path means the whole kind; "alert" is enough for spec.alert. It is made of
-// the comments in resource.go, so that there is one place to write them.
+// the comments in resource.go and routing.go, so that there is one place to write them.
 func Explain(kind, path string) (*Explanation, error) {
 	k, ok := KindOf(kind)
 	if !ok {
@@ -100,7 +100,7 @@ func explainType(t reflect.Type, path string, around []reflect.Type) Explanation
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || t == commandType || t == secretType {
+	if t.Kind() != reflect.Struct || t == commandType || t == secretType || t == timeType {
 		return e
 	}
 	for _, outer := range around {
@@ -110,6 +110,10 @@ func explainType(t reflect.Type, path string, around []reflect.Type) Explanation
 	}
 	for i := range t.NumField() {
 		f := t.Field(i)
+		if f.Anonymous { // its fields are fields of this one
+			e.Fields = append(e.Fields, explainType(f.Type, path, around).Fields...)
+			continue
+		}
 		child := explainType(f.Type, path+"."+jsonName(f), append(around, t))
 		child.Text = docs().of(t.Name(), f.Name)
 		child.Must = !strings.Contains(f.Tag.Get("json"), ",omit")
@@ -129,6 +133,8 @@ func typeName(t reflect.Type) string {
 		return "anything"
 	case reflect.TypeFor[Duration]():
 		return "duration (30s, 5m, 1h30m, 7d)"
+	case timeType:
+		return "time (2026-12-24T18:00:00Z)"
 	case reflect.TypeFor[Size]():
 		return "size (65536, 64KiB, 1MiB)"
 	}
@@ -157,13 +163,16 @@ var resourceSource string
 //go:embed handlerkinds.go
 var handlerSource string
 
-// comments holds the comments of both files by "Type" and "Type.Field".
+//go:embed routing.go
+var routingSource string
+
+// comments holds the comments of those files by "Type" and "Type.Field".
 type comments map[string]string
 
 // docs parses them once, when first asked.
 var docs = sync.OnceValue(func() comments {
 	found := comments{}
-	for _, source := range []string{resourceSource, handlerSource} {
+	for _, source := range []string{resourceSource, handlerSource, routingSource} {
 		file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
 		if err != nil {
 			panic(fmt.Sprintf("BUG: the source of resources does not parse: %v", err))
@@ -173,7 +182,7 @@ var docs = sync.OnceValue(func() comments {
 	return found
 })
 
-func (found comments) read(file *ast.File) {
+func (c comments) read(file *ast.File) {
 	for _, decl := range file.Decls {
 		general, ok := decl.(*ast.GenDecl)
 		if !ok || general.Tok != token.TYPE {
@@ -181,14 +190,14 @@ func (found comments) read(file *ast.File) {
 		}
 		for _, spec := range general.Specs {
 			t := spec.(*ast.TypeSpec)
-			found[t.Name.Name] = sentence(general.Doc.Text())
+			c[t.Name.Name] = sentence(general.Doc.Text())
 			fields, ok := t.Type.(*ast.StructType)
 			if !ok {
 				continue
 			}
 			for _, f := range fields.Fields.List {
 				for _, name := range f.Names {
-					found[t.Name.Name+"."+name.Name] = sentence(f.Doc.Text() + f.Comment.Text())
+					c[t.Name.Name+"."+name.Name] = sentence(f.Doc.Text() + f.Comment.Text())
 				}
 			}
 		}

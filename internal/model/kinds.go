@@ -21,6 +21,9 @@ var kinds = [...]KindInfo{
 	{"Node", "nodes", "no", true, func() Spec { return &NodeSpec{} }},
 	{"Group", "groups", "gr", true, func() Spec { return &GroupSpec{} }},
 	{"Handler", "handlers", "ha", true, func() Spec { return &HandlerSpec{} }},
+	{"Window", "windows", "wi", true, func() Spec { return &WindowSpec{} }},
+	{"Route", "routes", "ro", true, func() Spec { return &RouteSpec{} }},
+	{"Silence", "silences", "si", true, func() Spec { return &SilenceSpec{} }},
 	{"Check", "checks", "ch", true, func() Spec { return &CheckSpec{} }},
 }
 

@@ -31,6 +31,7 @@ const (
 // (internal/wire/limits.go) too, and by what fits the assignment of one node.
 const (
 	maxName          = 253      // bytes of a name
+	maxNote          = 1024     // of a reason
 	maxText          = 255      // of labels, of one line for people
 	maxAnnotation    = 64 << 10 // bytes
 	maxPropertyValue = 64 << 10 // bytes of JSON

@@ -72,6 +72,9 @@ type NamespaceSpec struct {
 	// Who is told of problems on its nodes that name nobody: of silent nodes (keepalive)
 	// first of all, and of checks without alert.handlers. Of this namespace, or shared/NAME.
 	Handlers []string `json:"handlers,omitempty"`
+	// An IANA time zone such as Europe/Paris, for windows and mutes that name none; default
+	// UTC.
+	TimeZone string `json:"timeZone,omitempty"`
 }
 
 // Limits bound what a namespace or a node may hold and send. What goes beyond is
@@ -239,8 +242,10 @@ type Alert struct {
 	FailAfter int `json:"failAfter,omitempty"`
 	// Results that are OK, in a row, that close it; default 1.
 	RecoverAfter int `json:"recoverAfter,omitempty"`
-	// Handlers that are told of both, of the same namespace or shared/NAME; default those
-	// of the node's namespace.
+	// The Route that says who is told, of the same namespace or shared/NAME; default those
+	// that match.
+	Route string `json:"route,omitempty"`
+	// Handlers that are told of both at once, instead of a route.
 	Handlers []string `json:"handlers,omitempty"`
 	// When a status that keeps changing counts as one problem; default never.
 	Flapping *Flapping `json:"flapping,omitempty"`

@@ -25,6 +25,10 @@ type Rules struct {
 	TrustedWhere func(expr string) error
 	// Template says what is wrong with the template of a webhook's body.
 	Template func(text string) error
+	// Span says what is wrong with a span of a window.
+	Span func(WindowSpan) error
+	// During says what is wrong with the time of a mute.
+	During func(text string) error
 }
 
 // Validate says all that is wrong with one resource by itself, in one error.
@@ -41,6 +45,7 @@ func (rules Rules) Check(r *Resource) Flaws {
 		v.namespace = r.Metadata.Name
 		v.few("spec.handlers", len(spec.Handlers))
 		v.names("spec.handlers", spec.Handlers, v.sharedName)
+		v.timeZone("spec.timeZone", spec.TimeZone)
 	case *NodeSpec:
 		v.node(spec)
 	case *GroupSpec:
@@ -51,6 +56,12 @@ func (rules Rules) Check(r *Resource) Flaws {
 		v.check(spec)
 	case *HandlerSpec:
 		v.handler(spec)
+	case *WindowSpec:
+		v.window(spec)
+	case *RouteSpec:
+		v.route(spec)
+	case *SilenceSpec:
+		v.silence(spec)
 	case nil:
 		v.absent("spec", "", "missing")
 	}

@@ -68,6 +68,12 @@ func (v *validator) check(s *CheckSpec) {
 				v.flaw("spec.alert.flapping.end", "", "want less than start, which is %d", f.Start)
 			}
 		}
+		if a.Route != "" {
+			v.sharedName("spec.alert.route", a.Route)
+			if len(a.Handlers) > 0 {
+				v.flaw("spec.alert.handlers", "keep one of them: a route names handlers in its steps", "both route and handlers")
+			}
+		}
 	}
 	v.severities(s.Severity)
 	v.templates(s.Command, s.Probe, s.Env, s.RunAs)
@@ -113,9 +119,14 @@ func (v *validator) schedule(s *CheckSpec) {
 		if s.Cron == "" {
 			v.absent("spec.timeZone", "leave it out", "means nothing without cron")
 		}
-		if _, err := time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "Local" {
-			v.flaw("spec.timeZone", "write one such as Europe/Paris or UTC", "%q is no time zone known here", s.TimeZone)
-		}
+		v.timeZone("spec.timeZone", s.TimeZone)
+	}
+}
+
+// timeZone accepts none, which means the default.
+func (v *validator) timeZone(field, zone string) {
+	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
+		v.flaw(field, "write one such as Europe/Paris or UTC", "%q is no time zone known here", zone)
 	}
 }
 

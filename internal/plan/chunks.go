@@ -56,7 +56,7 @@ func compileChunk(name ref, id model.CheckID, spec *model.CheckSpec) (*model.Chu
 	}
 	if a := spec.Alert; a != nil {
 		c.FailAfter, c.RecoverAfter = uint32(max(a.FailAfter, 1)), uint32(max(a.RecoverAfter, 1))
-		c.Handlers = a.Handlers
+		c.Handlers, c.Route = a.Handlers, a.Route
 		if f := a.Flapping; f != nil {
 			c.FlapStart, c.FlapEnd = uint32(f.Start), uint32(cmp.Or(f.End, f.Start/2))
 		}

@@ -68,10 +68,16 @@ type (
 		name     string
 		limits   *model.Limits
 		handlers []string // told of problems that name nobody
+		zone     string   // of windows and mutes that name none
 	}
 	handlerDef struct {
 		ref
 		spec *model.HandlerSpec
+	}
+	// routingDef is a Window, Route or Silence: nothing of the assignments.
+	routingDef struct {
+		ref
+		spec model.Spec
 	}
 )
 
@@ -146,7 +152,7 @@ func (p *Planner) decode(key intent.Key, id uint32, body []byte) (any, error) {
 	case "Namespace":
 		var spec model.NamespaceSpec
 		err = into(&spec)
-		def = &namespaceDef{id: model.NamespaceID(id), name: key.Name, limits: spec.Limits, handlers: spec.Handlers}
+		def = &namespaceDef{id: model.NamespaceID(id), name: key.Name, limits: spec.Limits, handlers: spec.Handlers, zone: spec.TimeZone}
 	case "Node":
 		var spec model.NodeSpec
 		err = into(&spec)
@@ -170,6 +176,11 @@ func (p *Planner) decode(key intent.Key, id uint32, body []byte) (any, error) {
 		var spec model.HandlerSpec
 		err = into(&spec)
 		def = &handlerDef{ref: name, spec: &spec}
+	case "Window", "Route", "Silence":
+		kind, _ := model.KindOf(key.Kind)
+		spec := kind.New()
+		err = into(spec)
+		def = &routingDef{ref: name, spec: spec}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("compile %s %q: %w", key.Kind, name, err)

@@ -27,6 +27,8 @@ type Options struct {
 	// Forget hears of results that are expected no more, before Apply returns. It
 	// writes them into the journal. See ForgottenSince for what a crash swallowed.
 	Forget func([]Forgotten)
+	// Routing is where windows, routes and silences are put in force; nil: nowhere.
+	Routing Routing
 }
 
 // Planner implements Assignments and Directory. Readers may call it at any time;
@@ -78,7 +80,7 @@ func New(o Options) *Planner {
 }
 
 // kinds in the order in which Load reads them: what is referred to first.
-var kinds = [...]string{"Namespace", "Node", "Group", "Property", "Handler", "Check"}
+var kinds = [...]string{"Namespace", "Node", "Group", "Property", "Handler", "Check", "Window", "Route", "Silence"}
 
 // Load reads all of the intent store. Call it once, before anything else.
 func (p *Planner) Load(ctx context.Context) error {
@@ -186,6 +188,7 @@ func (p *Planner) apply(ctx context.Context, changes []intent.Change, revision i
 		p.o.Logger.Error("assignment is too large: the agent goes on with what it holds", "reason", text)
 	}
 	t.keep(p.defs)
+	p.routes(t)
 	deleted := pass.deletedNodes()
 	changed = slices.AppendSeq(changed, maps.Keys(deleted))
 	if forgotten := t.forgotten(pass.lost, deleted); len(forgotten) > 0 {

@@ -5,19 +5,27 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// batch turns transitions into rows; those recorded before are passed over.
-func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (history.Batch, error) {
-	b := history.Batch{Places: map[model.Partition]history.Place{}}
-	told, err := r.opts.Store.Told(ctx, r.closed(ts))
-	if err != nil {
-		return b, err
-	}
+// rows are what transitions come to, before anybody is told.
+type rows struct {
+	history.Batch
+	turns []turn
+}
+
+// turn is something that the router has to hear, in order.
+type turn struct {
+	*event.Transition
+	problem history.Problem
+}
+
+// batch turns transitions into rows; those recorded before are passed over. It changes
+// nothing.
+func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (rows, error) {
+	b := rows{Batch: history.Batch{Places: map[model.Partition]history.Place{}}}
 	for i := range ts {
 		t := &ts[i]
 		if place, ok := b.Places[t.Partition]; ok && place.Reached(t.At, t.Index) {
@@ -28,39 +36,25 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (history.Bat
 		}
 		b.Places[t.Partition] = history.Place{At: t.At, Index: t.Index}
 		switch t.Kind {
-		case event.StatusChanged, event.ResultsLost, event.LateResult, event.Acknowledged, event.Unacknowledged,
-			event.FlappingStarted, event.FlappingEnded, event.TextChanged:
-			b.Entries = append(b.Entries, r.entry(t))
 		case event.ProblemOpened:
 			p := r.problem(t)
 			b.Opened = append(b.Opened, p)
-			refs := r.handlers(t)
-			told[p.ID] = refs
-			if err := r.tell(&b, t, p, handler.Opened, refs); err != nil {
-				return b, err
-			}
+			b.turns = append(b.turns, turn{t, p})
 		case event.ProblemClosed:
 			p, err := r.closing(ctx, t)
 			if err != nil {
 				return b, err
 			}
 			b.Closed = append(b.Closed, p)
-			if err := r.tell(&b, t, p, handler.Closed, told[p.ID]); err != nil {
-				return b, err
+			b.turns = append(b.turns, turn{t, p})
+		default:
+			b.Entries = append(b.Entries, r.entry(t))
+			if t.Kind == event.Acknowledged || t.Kind == event.Unacknowledged {
+				b.turns = append(b.turns, turn{t, r.problem(t)})
 			}
 		}
 	}
 	return b, nil
-}
-
-// closed names the problems that close.
-func (r *Reactor) closed(ts []event.Transition) (ids []string) {
-	for i := range ts {
-		if ts[i].Kind == event.ProblemClosed {
-			ids = append(ids, ts[i].Problem.ID)
-		}
-	}
-	return ids
 }
 
 // entryKinds are what history calls transitions.
@@ -81,13 +75,17 @@ func (r *Reactor) entry(t *event.Transition) history.Entry {
 }
 
 func (r *Reactor) names(t *event.Transition) (namespace, node, check string) {
-	namespace, node, ok := r.opts.Names.NodeName(t.Node)
+	return namesOf(r.opts.Names, t)
+}
+
+func namesOf(names Names, t *event.Transition) (namespace, node, check string) {
+	namespace, node, ok := names.NodeName(t.Node)
 	if !ok {
 		node = fmt.Sprintf("node-%d", t.Node)
-		namespace, _ = r.opts.Names.NamespaceName(t.Namespace)
+		namespace, _ = names.NamespaceName(t.Namespace)
 	}
-	if _, check, ok = r.opts.Names.CheckName(t.Check); !ok {
-		if c := r.opts.Names.Chunk(t.Chunk); c != nil {
+	if _, check, ok = names.CheckName(t.Check); !ok {
+		if c := names.Chunk(t.Chunk); c != nil {
 			check = c.CheckName
 		} else {
 			check = fmt.Sprintf("check-%d", t.Check)
@@ -121,60 +119,19 @@ func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Pro
 	return p, nil
 }
 
-// handlers are those that the definition names which judged the result; where it names
-// none (a keepalive never does), those of the node's namespace.
-func (r *Reactor) handlers(t *event.Transition) []history.HandlerRef {
-	var names []string
-	var owner model.NamespaceID
-	if chunk := r.opts.Names.Chunk(t.Chunk); chunk != nil {
-		names, owner = chunk.Handlers, chunk.Namespace
-	}
-	if len(names) == 0 {
-		owner = t.Namespace
-	}
-	namespace, ok := r.opts.Names.NamespaceName(owner)
-	if !ok {
-		return nil
-	}
-	if len(names) == 0 {
-		names = r.opts.Names.NamespaceHandlers(namespace)
-	}
-	refs := make([]history.HandlerRef, len(names))
-	for i, name := range names {
-		refs[i].Namespace, refs[i].Name = model.SplitRef(namespace, name)
-	}
-	return refs
-}
-
-func (r *Reactor) tell(b *history.Batch, t *event.Transition, p history.Problem, kind string, refs []history.HandlerRef) error {
-	if len(refs) == 0 {
-		return nil
-	}
-	labels := r.opts.Names.NodeLabels(t.Node)
-	payload, err := encodeNotification(kind, t, p, labels)
-	if err != nil {
-		return err
-	}
-	for _, ref := range refs {
-		one := history.Delivery{
-			Key: p.ID + "/" + kind + "/" + ref.Namespace + "/" + ref.Name, Problem: p.ID, Handler: ref,
-			Kind: kind, Payload: payload, Created: r.opts.Now(),
+// bounded gives up what would be one message too many for a handler.
+func (r *Reactor) bounded(list []history.Delivery) {
+	here := map[history.HandlerRef]int{}
+	for i := range list {
+		one := &list[i]
+		if one.State != "" {
+			continue
 		}
-		if n := r.deliver.waiting(ref) + sameHandler(b.Deliveries, ref); n >= r.deliver.most {
+		if n := r.deliver.waiting(one.Handler) + here[one.Handler]; n >= r.deliver.most {
 			one.State, one.Ended = history.Dead, one.Created
 			one.LastError = fmt.Sprintf("%d messages wait for this handler already: it was not told", n)
+			continue
 		}
-		b.Deliveries = append(b.Deliveries, one)
+		here[one.Handler]++
 	}
-	return nil
-}
-
-// sameHandler counts the deliveries of a batch that wait for the handler.
-func sameHandler(list []history.Delivery, ref history.HandlerRef) (n int) {
-	for i := range list {
-		if list[i].Handler == ref && list[i].State != history.Dead {
-			n++
-		}
-	}
-	return n
 }

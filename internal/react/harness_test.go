@@ -57,6 +57,10 @@ func (n *names) NodeLabels(model.NodeID) map[string]string {
 	return map[string]string{"env": "prod"}
 }
 
+func (n *names) NodeFacts(model.NodeID) map[string]string { return nil }
+
+func (n *names) NodeGroups(model.NodeID) []string { return []string{"web", "shared/all"} }
+
 func (n *names) CheckName(model.CheckID) (string, string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

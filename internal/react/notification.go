@@ -8,14 +8,15 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-func encodeNotification(kind string, t *event.Transition, p history.Problem, labels map[string]string) ([]byte, error) {
-	n := handler.Notification{
-		Kind: kind, Problem: p.ID, Node: p.Node, Labels: labels, Check: p.Check, Space: p.Namespace,
+// closingNote is a notification of a problem as a transition leaves it.
+func closingNote(t *event.Transition, p *history.Problem, labels map[string]string) *handler.Notification {
+	n := &handler.Notification{
+		Kind: handler.Closed, Problem: p.ID, Node: p.Node, Labels: labels, Check: p.Check, Space: p.Namespace,
 		Status: t.Status.String(), Worst: p.Status.String(), Severity: p.Severity.String(), Output: t.Output,
-		Opened: p.Opened.UTC(), Closed: p.Closed.UTC(), Executed: time.Unix(0, t.Executed).UTC(), Expired: t.Expired,
+		Opened: p.Opened.UTC(), Executed: time.Unix(0, t.Executed).UTC(), Expired: t.Expired,
 	}
-	if p.Closed.IsZero() {
-		n.Closed = time.Time{}
+	if !p.Closed.IsZero() {
+		n.Closed = p.Closed.UTC()
 	}
-	return n.Encode()
+	return n
 }

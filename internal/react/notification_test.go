@@ -17,7 +17,9 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestNotificationGolden(t *testing.T) {
 	for kind, transition := range map[string]event.Transition{"opened": opening("p1", 1), "closed": closing("p1", 61)} {
 		p := history.Problem{Problem: *transition.Problem, Namespace: "default", Node: "web01", Check: "disk"}
-		data, err := encodeNotification(kind, &transition, p, map[string]string{"env": "prod"})
+		note := closingNote(&transition, &p, map[string]string{"env": "prod"})
+		note.Kind = kind
+		data, err := note.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}

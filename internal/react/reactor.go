@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
@@ -22,6 +23,9 @@ type Names interface {
 	// NodeName is not ok for a node that is gone.
 	NodeName(id model.NodeID) (namespace, name string, ok bool)
 	NodeLabels(id model.NodeID) map[string]string
+	NodeFacts(id model.NodeID) map[string]string
+	// NodeGroups are those that the node is in: NAME, or NAMESPACE/NAME of another namespace.
+	NodeGroups(id model.NodeID) []string
 	// NodeProperties are for the variables of a handler.
 	NodeProperties(id model.NodeID) model.PropertyValues
 	CheckName(id model.CheckID) (namespace, name string, ok bool)
@@ -36,6 +40,10 @@ type Names interface {
 type Options struct {
 	Store history.Store
 	Names Names
+	// Routing says who is told; nil: those whom checks and namespaces name. Present is what
+	// the view shows now; nil: nothing, so that all is told at once or never.
+	Routing Routing
+	Present func(node model.NodeID, check model.CheckID) (event.State, bool)
 	// Rederive makes the transitions of one partition again: those of every commit
 	// after from (earlier ones do no harm) up to the journal's head, which it returns.
 	Rederive func(ctx context.Context, p model.Partition, from journal.Position, fn func([]event.Transition) error) (journal.Position, error)
@@ -64,6 +72,7 @@ type Reactor struct {
 	places  map[model.Partition]history.Place // recorded; Run's goroutine only
 	metrics *metrics
 	deliver *deliverer
+	router  *router // Run's goroutine only
 }
 
 // New makes a reactor; Load before the view is restored, Emit from the view.
@@ -83,11 +92,18 @@ func New(o Options) *Reactor {
 	if o.again <= 0 {
 		o.again = 100 * time.Millisecond
 	}
+	if o.Routing == nil {
+		o.Routing = route.NewTable()
+	}
+	if o.Present == nil {
+		o.Present = func(model.NodeID, model.CheckID) (event.State, bool) { return event.State{}, false }
+	}
 	o.Retry = o.Retry.withDefaults()
 	m := newMetrics(o.Registerer)
 	r := &Reactor{
 		opts: o, backlog: newBacklog(o.Capacity, o.Queues), metrics: m,
 		places: map[model.Partition]history.Place{}, deliver: newDeliverer(o, m),
+		router: newRouter(o),
 	}
 	r.showBehind(o.Registerer)
 	return r
@@ -102,6 +118,9 @@ func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journa
 		return err
 	}
 	if err := r.deliver.load(ctx); err != nil {
+		return err
+	}
+	if err := r.router.load(ctx); err != nil {
 		return err
 	}
 	for p, place := range places {
@@ -173,26 +192,71 @@ func ignoreCanceled(err error) error {
 }
 
 func (r *Reactor) run(ctx context.Context) error {
+	r.router.changed = r.opts.Routing.Changed()
 	var last time.Time // when the last batch was taken
 	for {
-		if err := r.gather(ctx, last); err != nil {
+		if err := r.await(ctx, last); err != nil {
 			return err
 		}
-		last = time.Now()
 		if ts := r.backlog.take(r.opts.BatchSize); len(ts) > 0 {
+			last = time.Now()
 			if err := r.persist(ctx, ts); err != nil {
 				return err
 			}
 			r.backlog.recorded(ts)
-			continue
-		}
-		if p, from, _, ok := r.backlog.lag(); ok {
+		} else if p, from, _, ok := r.backlog.lag(); ok {
+			last = time.Now()
 			from.Number-- // what was dropped first may stand anywhere within its commit
 			if err := r.rederive(ctx, p, from); err != nil {
 				return err
 			}
 		}
+		if err := r.goOn(ctx); err != nil {
+			return err
+		}
 	}
+}
+
+// await waits for something to record, for what is due to be told, and for a change of who
+// is told.
+func (r *Reactor) await(ctx context.Context, last time.Time) error {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if next := r.router.next(); !next.IsZero() {
+		timer := time.AfterFunc(next.Sub(r.opts.Now()), cancel)
+		defer timer.Stop()
+	}
+	go func() {
+		select {
+		case <-r.router.changed:
+			cancel()
+		case <-waiting.Done():
+		}
+	}()
+	if err := r.gather(waiting, last); err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// goOn tells what is due, and looks again at what is held where its reasons have changed.
+func (r *Reactor) goOn(ctx context.Context) error {
+	o := newTelling(r.opts.Now())
+	select {
+	case <-r.router.changed:
+		r.router.changed = r.opts.Routing.Changed()
+		r.router.recheck(o.now)
+	default:
+	}
+	if err := r.router.fire(o); err != nil {
+		r.opts.Logger.Error("a message could not be made", "err", err)
+	}
+	if o.empty() {
+		return nil
+	}
+	var b history.Batch
+	o.into(&b)
+	return r.record(ctx, b, 0)
 }
 
 // gather waits for something to record. The first change after a silence is recorded
@@ -212,23 +276,48 @@ func (r *Reactor) gather(ctx context.Context, last time.Time) error {
 	return ctx.Err()
 }
 
-// persist records a batch, again and again until the store takes it.
+// persist records a batch, and what its problems come to on their routes.
 func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
-	for attempt := 0; ; attempt++ {
-		began := r.opts.Now()
-		batch, err := r.batch(ctx, ts)
-		if err == nil {
-			err = r.opts.Store.Record(ctx, batch)
+	var all rows
+	if err := r.insist(ctx, "history cannot be read", len(ts), func() (err error) {
+		all, err = r.batch(ctx, ts)
+		return err
+	}); err != nil {
+		return err
+	}
+	o := newTelling(r.opts.Now())
+	for i := range all.turns {
+		if err := r.router.follow(o, &all.turns[i]); err != nil {
+			r.opts.Logger.Error("a message could not be made", "err", err)
 		}
+	}
+	o.into(&all.Batch)
+	return r.record(ctx, all.Batch, len(ts))
+}
+
+// record writes a batch, again and again until the store takes it.
+func (r *Reactor) record(ctx context.Context, b history.Batch, transitions int) error {
+	r.bounded(b.Deliveries)
+	began := r.opts.Now()
+	if err := r.insist(ctx, "history store does not take a batch", transitions, func() error { return r.opts.Store.Record(ctx, b) }); err != nil {
+		return err
+	}
+	for p, place := range b.Places {
+		r.places[p] = place
+	}
+	r.metrics.recorded.Add(float64(transitions))
+	r.metrics.recordSeconds.Observe(r.opts.Now().Sub(began).Seconds())
+	if len(b.Deliveries) > 0 {
+		r.deliver.made(b.Deliveries)
+	}
+	return nil
+}
+
+// insist does something until it succeeds.
+func (r *Reactor) insist(ctx context.Context, trouble string, transitions int, do func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := do()
 		if err == nil {
-			for p, place := range batch.Places {
-				r.places[p] = place
-			}
-			r.metrics.recorded.Add(float64(len(ts)))
-			r.metrics.recordSeconds.Observe(r.opts.Now().Sub(began).Seconds())
-			if len(batch.Deliveries) > 0 {
-				r.deliver.made(batch.Deliveries)
-			}
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -236,7 +325,7 @@ func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 		}
 		r.metrics.recordFailed.Inc()
 		wait := backoff(attempt, r.opts.again, 10*time.Second)
-		r.opts.Logger.Warn("history store does not take a batch; trying again", "transitions", len(ts), "wait", wait, "err", err)
+		r.opts.Logger.Warn(trouble+"; trying again", "transitions", transitions, "wait", wait, "err", err)
 		if err := sleep(ctx, wait); err != nil {
 			return err
 		}

@@ -38,7 +38,8 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 		dst = appendItem(dst, 17, h)
 	}
 	dst = appendUint(dst, 18, uint64(c.FlapStart))
-	return appendUint(dst, 19, uint64(c.FlapEnd))
+	dst = appendUint(dst, 19, uint64(c.FlapEnd))
+	return appendString(dst, 20, c.Route)
 }
 
 func appendCommand(dst []byte, field uint32, c *model.Command) []byte {
@@ -116,6 +117,8 @@ func DecodeChunk(id model.ChunkID, body []byte) (*model.Chunk, error) {
 			c.FlapStart = f.uint32("flap_start")
 		case 19:
 			c.FlapEnd = f.uint32("flap_end")
+		case 20:
+			c.Route = f.string("route", 2*maxName)
 		}
 	}
 	if f.err != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -41,6 +42,7 @@ type Rig struct {
 	T       testing.TB
 	Intent  *intent.Service
 	Planner *plan.Planner
+	Routes  *route.Table
 	View    *event.View
 	History history.Store
 	Reactor *react.Reactor // to try handlers and replay dead letters by; it does not run
@@ -75,7 +77,8 @@ func New(t testing.TB) *Rig {
 	must(t, r.Intent.Load(ctx))
 	_, err = r.Intent.CreateUser(ctx, intent.Who{User: "server", Whence: "local"}, intent.User{Name: "admin", Role: intent.Admin, Run: true}, Password)
 	must(t, err)
-	r.Planner = plan.New(plan.Options{Store: store, Epoch: 1})
+	r.Routes = route.NewTable()
+	r.Planner = plan.New(plan.Options{Store: store, Epoch: 1, Routing: r.Routes})
 	must(t, r.Planner.Load(ctx))
 	r.View = event.New(event.Options{Chunks: r.chunk, Workers: 1})
 	done := make(chan error, 1)

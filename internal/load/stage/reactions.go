@@ -249,6 +249,8 @@ func (n names) CheckName(id model.CheckID) (namespace, name string, ok bool) {
 
 func (n names) Chunk(id model.ChunkID) *model.Chunk                    { return n.fleet.Chunk(id) }
 func (n names) NodeLabels(model.NodeID) map[string]string              { return nil }
+func (n names) NodeFacts(model.NodeID) map[string]string               { return nil }
+func (n names) NodeGroups(model.NodeID) []string                       { return nil }
 func (n names) NodeProperties(model.NodeID) model.PropertyValues       { return nil }
 func (n names) NamespaceName(model.NamespaceID) (name string, ok bool) { return load.Namespace, true }
 func (n names) NamespaceHandlers(string) []string                      { return []string{"told"} }

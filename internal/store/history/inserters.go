@@ -16,6 +16,9 @@ type inserters struct {
 	closed  *sqldb.Inserter[Problem]
 	deliver *sqldb.Inserter[Delivery]
 	places  *sqldb.Inserter[reached]
+
+	escalations *sqldb.Inserter[encoded]
+	also        *sqldb.Inserter[alsoTold]
 }
 
 // reached is how far a partition was recorded.
@@ -42,6 +45,15 @@ func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	}
 	in.deliver, err = sqldb.NewInserter(ctx, db, `history_outbox (key, problem, handler_ns, handler, kind, payload, created,
 		state, attempts, next_at, last_error, ended)`, `ON CONFLICT DO NOTHING`, deliveryRow)
+	if err != nil {
+		return err
+	}
+	in.escalations, err = sqldb.NewInserter(ctx, db, `history_escalations (problem, route, body)`,
+		`ON CONFLICT (problem, route) DO UPDATE SET body = excluded.body`, escalationRow)
+	if err != nil {
+		return err
+	}
+	in.also, err = sqldb.NewInserter(ctx, db, `history_told (key, problem)`, `ON CONFLICT DO NOTHING`, alsoRow)
 	if err != nil {
 		return err
 	}

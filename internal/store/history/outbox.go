@@ -34,7 +34,7 @@ func (s *sqlStore) deliveries(ctx context.Context, tail string, args ...any) ([]
 }
 
 func (s *sqlStore) Deliveries(ctx context.Context, problem string) ([]Delivery, error) {
-	return s.deliveries(ctx, `problem = ? ORDER BY id`, problem)
+	return s.deliveries(ctx, `problem = ? OR key IN (SELECT key FROM history_told WHERE problem = ?) ORDER BY id`, problem, problem)
 }
 
 // first: nothing older of the same problem and handler is still pending.

@@ -53,7 +53,7 @@ var schema = []string{`
 `, `
 	ALTER TABLE history_outbox ADD COLUMN replayed BIGINT NOT NULL DEFAULT 0;
 	CREATE INDEX history_outbox_dead ON history_outbox (handler_ns, handler, id) WHERE state = 'dead';
-`}
+`, escalationSchema}
 
 // Open opens the history store at dsn (see sqldb.Open) and brings its schema up to date.
 func Open(ctx context.Context, dsn string) (Store, error) {
@@ -116,6 +116,9 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 			return err
 		}
 		if err := s.deliver.Insert(ctx, tx, b.Deliveries); err != nil {
+			return err
+		}
+		if err := s.escalate(ctx, tx, &b); err != nil {
 			return err
 		}
 		places := make([]reached, 0, len(b.Places))
@@ -278,6 +281,9 @@ func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	return out, rows.Err()
 }
 
+const overOutbox = `FROM history_outbox o WHERE ended > 0 AND ended < ?
+	AND NOT EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.problem AND p.closed = 0) ORDER BY id LIMIT ?`
+
 func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, error) {
 	removed := 0
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -285,8 +291,8 @@ func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, err
 		for _, query := range []string{
 			`DELETE FROM history_entries WHERE {row} IN (SELECT {row} FROM history_entries WHERE at < ? ORDER BY at LIMIT ?)`,
 			// An open problem's deliveries say who is to hear of its end.
-			`DELETE FROM history_outbox WHERE id IN (SELECT id FROM history_outbox o WHERE ended > 0 AND ended < ?
-				AND NOT EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.problem AND p.closed = 0) LIMIT ?)`,
+			`DELETE FROM history_told WHERE key IN (SELECT key ` + overOutbox + `)`,
+			`DELETE FROM history_outbox WHERE id IN (SELECT id ` + overOutbox + `)`,
 			`DELETE FROM history_problems WHERE id IN (SELECT id FROM history_problems WHERE closed > 0 AND closed < ? LIMIT ?)`,
 		} {
 			result, err := tx.Exec(ctx, strings.ReplaceAll(query, "{row}", tx.RowID()), nanos(before), n)

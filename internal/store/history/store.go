@@ -2,10 +2,12 @@ package history
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
 )
 
 // Store keeps what happened. Implementations: SQLite and PostgreSQL. Safe for
@@ -26,6 +28,8 @@ type Store interface {
 	// Entries lists what happened, newest first.
 	Entries(ctx context.Context, q EntryQuery) ([]Entry, error)
 
+	// Escalations are those of open problems, and of closed ones whose end is still to be told.
+	Escalations(ctx context.Context) ([]Escalation, error)
 	// Told names the handlers that were given the openings of problems, by problem.
 	Told(ctx context.Context, problems []string) (map[string][]HandlerRef, error)
 	// Due returns pending deliveries whose time has come, oldest first, but none of
@@ -82,6 +86,34 @@ type Batch struct {
 	Closed     []Problem // whole: the opening may be gone
 	Deliveries []Delivery
 	Places     map[model.Partition]Place
+	// Escalations as they are now; those of Finished are gone.
+	Escalations []Escalation
+	Finished    []EscalationKey
+}
+
+// EscalationKey names an escalation.
+type EscalationKey struct {
+	Problem string
+	Route   string // NAMESPACE/NAME; empty: its handlers are named without a route
+}
+
+// Escalation is how far a problem has come on one route: who was told, and what comes next.
+type Escalation struct {
+	EscalationKey `json:"-"`
+
+	NodeID  model.NodeID  `json:"node"`
+	CheckID model.CheckID `json:"check"`
+	Group   string        `json:"group"`
+	Lead    string        `json:"lead"` // the problem under whose id its group is told
+	Opened  time.Time     `json:"opened"`
+	Direct  []HandlerRef  `json:"direct,omitempty"` // those who are told, where there is no route
+	Next    route.Climb   `json:"next"`
+	Told    []HandlerRef  `json:"told,omitempty"` // they know that it is open
+	Held    *route.Hold   `json:"held,omitempty"` // why what was due was not told
+	// Closing is the notification of its end, as JSON, while that waits for the rest of its
+	// group until Due.
+	Closing json.RawMessage `json:"closing,omitempty"`
+	Due     time.Time       `json:"due,omitzero"`
 }
 
 // EntryKind says what happened.
@@ -140,7 +172,8 @@ type DeliveryState string
 const (
 	Pending   DeliveryState = "pending"
 	Delivered DeliveryState = "delivered"
-	Dead      DeliveryState = "dead" // given up: a dead letter
+	Dead      DeliveryState = "dead"     // given up: a dead letter
+	Withheld  DeliveryState = "withheld" // never sent, because LastError
 )
 
 // Delivery is one message to one handler.
@@ -148,6 +181,7 @@ type Delivery struct {
 	ID        int64         `json:"id"`
 	Key       string        `json:"key"` // idempotency key: the same on every attempt
 	Problem   string        `json:"problem"`
+	Also      []string      `json:"also,omitempty"` // other problems that the message tells of
 	Handler   HandlerRef    `json:"handler"`
 	Kind      string        `json:"kind"` // opened | closed
 	Payload   []byte        `json:"-"`

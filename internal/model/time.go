@@ -1,0 +1,24 @@
+package model
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Time is an instant as people write it in a file.
+type Time struct{ time.Time }
+
+// UnmarshalJSON reads RFC 3339, also with a space for the T and without seconds. Without
+// an offset it is no instant.
+func (t *Time) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		for _, form := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00"} {
+			if at, err := time.Parse(form, text); err == nil {
+				*t = Time{at.UTC()}
+				return nil
+			}
+		}
+	}
+	return Errorf(Invalid, "%s is no time: write 2026-12-24T18:00:00Z, or with an offset 2026-12-24T19:00:00+01:00", data)
+}

@@ -1,0 +1,59 @@
+package plan
+
+import (
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
+)
+
+// Routing is where windows, routes and silences are put in force (*route.Table).
+type Routing interface {
+	Set(name route.Name, zone string, spec model.Spec) error
+	Remove(kind string, name route.Name)
+}
+
+// routes puts in force what changed of windows, routes and silences, and those whose
+// namespace has another time zone now. The caller holds compiling.
+func (p *Planner) routes(t *translation) {
+	if p.o.Routing == nil {
+		return
+	}
+	moved := map[string]bool{} // namespaces
+	for _, e := range t.edits {
+		old, _ := e.old.(*namespaceDef)
+		new, ok := e.new.(*namespaceDef)
+		if ok && (old == nil && new.zone != "" || old != nil && old.zone != new.zone) {
+			moved[new.name] = true
+		}
+	}
+	if len(moved) > 0 {
+		for key, def := range p.defs {
+			if d, ok := def.(*routingDef); ok && moved[key.Namespace] && key.Kind != "Silence" {
+				p.route(key, d)
+			}
+		}
+	}
+	for _, key := range t.keys {
+		d, ok := t.defs[key].(*routingDef)
+		switch key.Kind {
+		case "Window", "Route", "Silence":
+			if !ok {
+				p.o.Routing.Remove(key.Kind, route.Name{Namespace: key.Namespace, Name: key.Name})
+			} else if !moved[key.Namespace] || key.Kind == "Silence" {
+				p.route(key, d)
+			}
+		}
+	}
+}
+
+func (p *Planner) route(key intent.Key, d *routingDef) {
+	zone := ""
+	if of, ok := p.defs[intent.Key{Kind: "Namespace", Name: key.Namespace}].(*namespaceDef); ok {
+		zone = of.zone
+	}
+	if err := p.o.Routing.Set(route.Name{Namespace: key.Namespace, Name: key.Name}, zone, d.spec); err != nil {
+		// Service refuses such a thing: it comes from another version.
+		p.o.Logger.Error("cannot put a resource in force; what was in force stays",
+			"kind", key.Kind, "namespace", key.Namespace, "name", key.Name, "error", err)
+	}
+}

@@ -1,0 +1,143 @@
+package react
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// closed ends a problem on its routes: who knows of it hears that, with the rest of its
+// group; who was not told hears nothing, and why is kept.
+func (r *router) closed(o *telling, t *event.Transition, p *history.Problem) error {
+	var now []*escalation
+	for _, e := range slices.Clone(r.of[p.ID]) {
+		if len(e.Told) == 0 {
+			r.withhold(o, e)
+			o.finish(r, e)
+			continue
+		}
+		note := closingNote(t, p, r.opts.Names.NodeLabels(t.Node))
+		body, err := json.Marshal(note)
+		if err != nil {
+			return fmt.Errorf("encode the end of problem %s: %w", p.ID, err)
+		}
+		e.Closing, e.Held, e.Due = body, nil, o.now
+		if to := r.routeOf(e); to != nil {
+			e.Due = o.now.Add(to.GroupWait)
+		}
+		r.plan(e)
+		o.write(e)
+		if !e.Due.After(o.now) {
+			now = append(now, e)
+		}
+	}
+	return r.look(o, now)
+}
+
+// withhold keeps the reason why a problem that has ended was never told.
+func (r *router) withhold(o *telling, e *escalation) {
+	why := "it closed before anybody was to be told"
+	if h := e.Held; h != nil {
+		why = fmt.Sprintf("%s by %s until it closed", h.Kind, h.By)
+		if h.Reason != "" {
+			why += ": " + h.Reason
+		}
+	}
+	to := r.routeOf(e)
+	if to == nil {
+		return
+	}
+	for _, step := range to.Steps {
+		for _, name := range step.To {
+			ref := history.HandlerRef(name)
+			o.deliveries = append(o.deliveries, history.Delivery{
+				Key:     fmt.Sprintf("%s/withheld/%s/%s/%s", e.Problem, ref.Namespace, ref.Name, e.Route),
+				Problem: e.Problem, Handler: ref, Kind: handler.Opened, Payload: []byte("{}"), Created: o.now, State: history.Withheld, Ended: o.now, LastError: why,
+			})
+		}
+		return // of later steps nobody was to be told yet
+	}
+}
+
+// conclude tells of the end of some problems of a group. While others of it are open, a
+// service that keeps one incident for the group must not end it.
+func (r *router) conclude(o *telling, key groupKey, list []*escalation) error {
+	var told []history.HandlerRef
+	for _, e := range list {
+		for _, ref := range e.Told {
+			if !slices.Contains(told, ref) {
+				told = append(told, ref)
+			}
+		}
+	}
+	for _, ref := range told {
+		var of []*escalation
+		var notes []*handler.Notification
+		for _, e := range list {
+			if slices.Contains(e.Told, ref) {
+				note, err := handler.Decode(e.Closing)
+				if err != nil {
+					return err
+				}
+				of, notes = append(of, e), append(notes, note)
+			}
+		}
+		kind := handler.Closed
+		if r.stillOpen(key, ref) {
+			kind = handler.Summary
+		}
+		note := several(notes, of[0].Lead, kind)
+		if note.Kind = kind; kind == handler.Summary && note.Count == 0 {
+			note.Count = 1
+		}
+		if err := r.send(o, of, ref, note); err != nil {
+			return err
+		}
+	}
+	for _, e := range list {
+		o.finish(r, e)
+	}
+	return nil
+}
+
+// stillOpen says whether a handler knows of a problem of the group that has not ended.
+func (r *router) stillOpen(key groupKey, ref history.HandlerRef) bool {
+	g := r.groups[key]
+	if g == nil {
+		return false
+	}
+	for e := range g.members {
+		if e.Closing == nil && slices.Contains(e.Told, ref) {
+			return true
+		}
+	}
+	return false
+}
+
+// acknowledged tells those who know of a problem who looks after it; nil: nobody does any
+// more, and what was due meanwhile is told.
+func (r *router) acknowledged(o *telling, t *event.Transition, p *history.Problem) error {
+	var again []*escalation
+	for _, e := range r.of[p.ID] {
+		if p.Ack == nil {
+			e.Held, e.Due = nil, o.now
+			again = append(again, e)
+			continue
+		}
+		for _, ref := range e.Told {
+			note := closingNote(t, p, r.opts.Names.NodeLabels(t.Node))
+			note.Kind, note.By, note.Note = handler.Acknowledged, p.Ack.By, p.Ack.Note
+			note.Problem = e.Lead
+			if err := r.send(o, []*escalation{e}, ref, note); err != nil {
+				return err
+			}
+		}
+		r.plan(e) // looked at when it is due; the acknowledgement holds it then
+		o.write(e)
+	}
+	return r.look(o, again)
+}

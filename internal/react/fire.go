@@ -1,0 +1,284 @@
+package react
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// telling collects what one transaction says of escalations and messages.
+type telling struct {
+	now        time.Time
+	written    map[history.EscalationKey]*escalation
+	finished   map[history.EscalationKey]bool
+	deliveries []history.Delivery
+	turns      map[string]*event.Transition // of problems that opened in it
+}
+
+func newTelling(now time.Time) *telling {
+	return &telling{now: now, written: map[history.EscalationKey]*escalation{}, finished: map[history.EscalationKey]bool{},
+		turns: map[string]*event.Transition{}}
+}
+
+func (o *telling) write(e *escalation) { o.written[e.EscalationKey] = e }
+
+func (o *telling) finish(r *router, e *escalation) {
+	r.leave(e)
+	delete(o.written, e.EscalationKey)
+	o.finished[e.EscalationKey] = true
+}
+
+// into adds it to a batch.
+func (o *telling) into(b *history.Batch) {
+	b.Deliveries = append(b.Deliveries, o.deliveries...)
+	for _, key := range slices.SortedFunc(maps.Keys(o.written), history.EscalationKey.Compare) {
+		b.Escalations = append(b.Escalations, o.written[key].Escalation)
+	}
+	b.Finished = append(b.Finished, slices.SortedFunc(maps.Keys(o.finished), history.EscalationKey.Compare)...)
+}
+
+func (o *telling) empty() bool {
+	return len(o.written) == 0 && len(o.finished) == 0 && len(o.deliveries) == 0
+}
+
+// together are the problems that one message tells of: of one step of one route and group.
+type together struct {
+	route, group string
+	step         int
+}
+
+// fire does what is due by now.
+func (r *router) fire(o *telling) error {
+	var due []*escalation
+	for len(r.due) > 0 && !r.due[0].at.After(o.now) {
+		due = append(due, heap.Pop(&r.due).(*escalation))
+	}
+	return r.look(o, due)
+}
+
+// look asks of each escalation whether it may be told now, and tells what may, group by
+// group.
+func (r *router) look(o *telling, due []*escalation) error {
+	open, closing := map[together][]*escalation{}, map[groupKey][]*escalation{}
+	for _, e := range due {
+		if e.Closing != nil {
+			key := groupKey{e.Route, e.Group}
+			closing[key] = append(closing[key], e)
+			continue
+		}
+		if to := r.routeOf(e); to == nil {
+			r.reroute(o, e)
+		} else if step, ready := r.ready(o, e, to); ready {
+			key := together{e.Route, e.Group, step}
+			open[key] = append(open[key], e)
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(open), together.compare) {
+		if err := r.tell(o, open[key], key.step); err != nil {
+			return err
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(closing), groupKey.compare) {
+		if err := r.conclude(o, key, closing[key]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ready says which step is to be told now. What is held back is noted with its reason, until
+// that ends.
+func (r *router) ready(o *telling, e *escalation, to *route.Route) (step int, ready bool) {
+	is, ok := r.presence(o, e)
+	if !ok {
+		r.planAt(e, o.now.Add(time.Minute))
+		return 0, false
+	}
+	e.Next = e.Next.Fit(to, e.Opened)
+	hold := longest(r.holds(e, to, is.problem, o.now))
+	if hold == nil {
+		e.Held = nil
+		step, at, due := e.Next.Due()
+		if ready = due && !at.After(o.now); !ready {
+			r.plan(e)
+			o.write(e)
+		}
+		return step, ready
+	}
+	if e.Held, e.Due = hold, hold.Until; hold.Drop {
+		e.Due = time.Time{}
+	}
+	r.plan(e)
+	o.write(e)
+	return 0, false
+}
+
+// Acknowledged is the kind of hold that an acknowledgement is.
+const Acknowledged route.HoldKind = "acknowledged"
+
+func (r *router) holds(e *escalation, to *route.Route, p *model.Problem, now time.Time) []route.Hold {
+	list := r.opts.Routing.Holds(r.matter(e.NodeID, e.CheckID, p.Status, p.Severity), to, now)
+	if ack := p.Ack; ack.Holds(now) {
+		list = append(list, route.Hold{Kind: Acknowledged, Creator: ack.By, Reason: ack.Note, Until: ack.Until})
+	}
+	return list
+}
+
+// longest is the hold that counts: what drops before what holds, and what ends last.
+func longest(list []route.Hold) *route.Hold {
+	if len(list) == 0 {
+		return nil
+	}
+	h := slices.MaxFunc(list, func(a, b route.Hold) int {
+		switch {
+		case a.Drop != b.Drop:
+			return order(a.Drop)
+		case a.Until.IsZero() != b.Until.IsZero():
+			return order(a.Until.IsZero())
+		}
+		return a.Until.Compare(b.Until)
+	})
+	return &h
+}
+
+func order(more bool) int {
+	if more {
+		return 1
+	}
+	return -1
+}
+
+// reroute finds the routes of a problem whose own was deleted. Who knows of it hears of its
+// end.
+func (r *router) reroute(o *telling, e *escalation) {
+	is, ok := r.presence(o, e)
+	o.finish(r, e)
+	if !ok {
+		return
+	}
+	t := &event.Transition{Node: e.NodeID, Check: e.CheckID, Chunk: is.problem.Chunk, Namespace: is.namespace}
+	for _, next := range r.opened(t, &history.Problem{Problem: *is.problem}, o.now) {
+		next.Told = slices.Clone(e.Told)
+		o.write(next)
+	}
+}
+
+// tell gives a step's handlers one message of all these problems.
+func (r *router) tell(o *telling, list []*escalation, step int) error {
+	to := r.routeOf(list[0])
+	for _, name := range to.Steps[step].To {
+		ref := history.HandlerRef(name)
+		known := !slices.ContainsFunc(list, func(e *escalation) bool { return !slices.Contains(e.Told, ref) })
+		kind := handler.Opened
+		if known {
+			kind = handler.Reminder
+		}
+		note, err := r.told(o, list, kind)
+		if err != nil {
+			return err
+		}
+		if err := r.send(o, list, ref, note); err != nil {
+			return err
+		}
+		for _, e := range list {
+			if !slices.Contains(e.Told, ref) {
+				e.Told = append(e.Told, ref)
+			}
+		}
+	}
+	for _, e := range list {
+		e.Next.Told(to, step, o.now)
+		r.plan(e)
+		o.write(e)
+	}
+	return nil
+}
+
+// told is a notification of what these problems are now.
+func (r *router) told(o *telling, list []*escalation, kind string) (*handler.Notification, error) {
+	var notes []*handler.Notification
+	for _, e := range list {
+		if is, ok := r.presence(o, e); ok {
+			notes = append(notes, r.note(e, is, kind))
+		}
+	}
+	if len(notes) == 0 {
+		return nil, model.Errorf(model.Internal, "BUG: nothing is left of the problems that are told")
+	}
+	return several(notes, list[0].Lead, handler.Summary), nil
+}
+
+// maxListed is how many problems a message of several names.
+const maxListed = 50
+
+// several is one notification of many, under one id; of one, it is that one.
+func several(notes []*handler.Notification, lead, kind string) *handler.Notification {
+	slices.SortStableFunc(notes, func(a, b *handler.Notification) int {
+		return cmp.Or(cmp.Compare(rank(b.Severity), rank(a.Severity)), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Check, b.Check))
+	})
+	n := *notes[0]
+	if n.Problem = lead; len(notes) == 1 {
+		return &n
+	}
+	n.Kind, n.Count = kind, len(notes)
+	var lines []string
+	for i, one := range notes {
+		if n.Opened.After(one.Opened) {
+			n.Opened = one.Opened
+		}
+		if i < maxListed {
+			first, _, _ := strings.Cut(one.Output, "\\n")
+			lines = append(lines, fmt.Sprintf("%s/%s %s: %s", one.Node, one.Check, one.Status, first))
+		}
+	}
+	if more := len(notes) - maxListed; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	n.Output = strings.Join(lines, "\\n")
+	return &n
+}
+
+func rank(severity string) model.Severity {
+	s, _ := model.ParseSeverity(severity)
+	return s
+}
+
+// send puts a message into the outbox.
+func (r *router) send(o *telling, list []*escalation, ref history.HandlerRef, note *handler.Notification) error {
+	payload, err := note.Encode()
+	if err != nil {
+		return err
+	}
+	d := history.Delivery{
+		Key:     list[0].Problem + "/" + note.Kind + "/" + ref.Namespace + "/" + ref.Name,
+		Problem: note.Problem, Handler: ref, Kind: note.Kind, Payload: payload, Created: o.now,
+	}
+	if route := list[0].Route; route != "" || note.Kind != handler.Opened && note.Kind != handler.Closed { // may come again
+		d.Key += fmt.Sprintf("/%s/%d", route, o.now.UnixNano())
+	}
+	for _, e := range list {
+		if e.Problem != d.Problem {
+			d.Also = append(d.Also, e.Problem)
+		}
+	}
+	o.deliveries = append(o.deliveries, d)
+	return nil
+}
+
+func (a together) compare(b together) int {
+	return cmp.Or(cmp.Compare(a.route, b.route), cmp.Compare(a.group, b.group), cmp.Compare(a.step, b.step))
+}
+
+func (a groupKey) compare(b groupKey) int {
+	return cmp.Or(cmp.Compare(a.route, b.route), cmp.Compare(a.group, b.group))
+}

@@ -1,0 +1,312 @@
+package react
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// Routing (*route.Table) says who hears of a problem, and what keeps it back.
+type Routing interface {
+	Route(name route.Name) (*route.Route, bool)
+	Routes(m *route.Matter, ref string) []*route.Route
+	Holds(m *route.Matter, r *route.Route, now time.Time) []route.Hold
+	// Changed is closed when something of it changes, and another one takes its place.
+	Changed() <-chan struct{}
+}
+
+// router takes each open problem along its routes: who is told when it opens, lasts and
+// closes. Its state is that of the table history_escalations, changed only together with it.
+// Only Run's goroutine has it.
+type router struct {
+	opts    Options
+	all     map[history.EscalationKey]*escalation
+	of      map[string][]*escalation // by problem
+	groups  map[groupKey]*group
+	due     dueHeap
+	changed <-chan struct{} // of the routing that was looked at last
+}
+
+// escalation is a row with its place in the heap.
+type escalation struct {
+	history.Escalation
+	route *route.Route
+	at    time.Time // when it is looked at next
+	index int       // in the heap; -1: not in it
+}
+
+// group are the problems of one route that are told together.
+type group struct {
+	lead    string
+	flush   time.Time // when the next message of it leaves; past: none waits
+	members map[*escalation]bool
+}
+
+type groupKey struct{ route, group string }
+
+func newRouter(o Options) *router {
+	return &router{opts: o, all: map[history.EscalationKey]*escalation{}, of: map[string][]*escalation{}, groups: map[groupKey]*group{}}
+}
+
+// load takes up what was recorded.
+func (r *router) load(ctx context.Context) error {
+	rows, err := r.opts.Store.Escalations(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		r.enter(&escalation{Escalation: rows[i], index: -1})
+	}
+	return r.adopt(ctx)
+}
+
+// adopt takes up problems that were told before there were escalations: who knows of them is
+// to hear of their end.
+func (r *router) adopt(ctx context.Context) error {
+	var missing []string
+	problems := map[string]history.Problem{}
+	for q := (history.ProblemQuery{Open: true, Limit: 1000}); ; {
+		page, err := r.opts.Store.Problems(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, p := range page {
+			if len(r.of[p.ID]) == 0 {
+				missing = append(missing, p.ID)
+				problems[p.ID] = p
+			}
+		}
+		if len(page) < q.Limit {
+			break
+		}
+		q.Before, q.BeforeID = page[len(page)-1].Opened, page[len(page)-1].ID
+	}
+	told, err := r.opts.Store.Told(ctx, missing)
+	if err != nil {
+		return err
+	}
+	for id, handlers := range told {
+		p := problems[id]
+		r.enter(&escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: id}, NodeID: p.NodeID, CheckID: p.CheckID,
+			Group: id, Lead: id, Opened: p.Opened, Direct: handlers, Next: make(route.Climb, 1), Told: handlers}})
+	}
+	return nil
+}
+
+// enter begins to look after an escalation.
+func (r *router) enter(e *escalation) {
+	r.all[e.EscalationKey] = e
+	r.of[e.Problem] = append(r.of[e.Problem], e)
+	key := groupKey{e.Route, e.Group}
+	r.group(key, e.Lead).members[e] = true
+	r.plan(e)
+}
+
+func (r *router) group(key groupKey, lead string) *group {
+	if r.groups[key] == nil {
+		r.groups[key] = &group{lead: lead, members: map[*escalation]bool{}}
+	}
+	return r.groups[key]
+}
+
+// leave ends it.
+func (r *router) leave(e *escalation) {
+	delete(r.all, e.EscalationKey)
+	r.of[e.Problem] = slices.DeleteFunc(r.of[e.Problem], func(x *escalation) bool { return x == e })
+	if len(r.of[e.Problem]) == 0 {
+		delete(r.of, e.Problem)
+	}
+	key := groupKey{e.Route, e.Group}
+	if g := r.groups[key]; g != nil {
+		if delete(g.members, e); len(g.members) == 0 {
+			delete(r.groups, key)
+		}
+	}
+	if e.index >= 0 {
+		heap.Remove(&r.due, e.index)
+	}
+}
+
+// follow hears of a problem that opened, closed, or was acknowledged.
+func (r *router) follow(o *telling, t *turn) error {
+	switch t.Kind {
+	case event.ProblemOpened:
+		if len(r.of[t.problem.ID]) > 0 {
+			return nil // made again from the journal
+		}
+		o.turns[t.problem.ID] = t.Transition
+		var now []*escalation
+		for _, e := range r.opened(t.Transition, &t.problem, o.now) {
+			if o.write(e); e.index >= 0 && !e.at.After(o.now) {
+				now = append(now, e)
+			}
+		}
+		return r.look(o, now)
+	case event.ProblemClosed:
+		return r.closed(o, t.Transition, &t.problem)
+	default:
+		return r.acknowledged(o, t.Transition, &t.problem)
+	}
+}
+
+// recheck looks again at all that is held: a silence may have ended, a window moved.
+func (r *router) recheck(now time.Time) {
+	for _, e := range r.all {
+		if e.Held != nil && e.Closing == nil {
+			e.Due = now
+			r.plan(e)
+		}
+	}
+}
+
+// plan puts it into the heap by when it is looked at next; never: it waits for a change.
+func (r *router) plan(e *escalation) {
+	at := e.Due
+	if e.Closing == nil && e.Held == nil {
+		_, at, _ = e.Next.Due()
+	}
+	r.planAt(e, at)
+}
+
+func (r *router) planAt(e *escalation, at time.Time) {
+	if e.index >= 0 {
+		heap.Remove(&r.due, e.index)
+	}
+	if e.at = at; !at.IsZero() {
+		heap.Push(&r.due, e)
+	}
+}
+
+// next is when something is due; zero: nothing is.
+func (r *router) next() time.Time {
+	if len(r.due) == 0 {
+		return time.Time{}
+	}
+	return r.due[0].at
+}
+
+// direct is the route of handlers that are named without one.
+func direct(handlers []history.HandlerRef) *route.Route {
+	names := make([]route.Name, len(handlers))
+	for i, h := range handlers {
+		names[i] = route.Name(h)
+	}
+	return route.Direct(names)
+}
+
+// routeOf is what an escalation follows now; nil: its route was deleted.
+func (r *router) routeOf(e *escalation) *route.Route {
+	if e.Route == "" {
+		return direct(e.Direct)
+	}
+	ns, name := model.SplitRef("", e.Route)
+	found, _ := r.opts.Routing.Route(route.Name{Namespace: ns, Name: name})
+	return found
+}
+
+// matter is a problem as routes and silences see it now.
+func (r *router) matter(node model.NodeID, check model.CheckID, status model.Status, severity model.Severity) *route.Matter {
+	names := r.opts.Names
+	m := &route.Matter{Status: status, Severity: severity, Labels: names.NodeLabels(node), Facts: names.NodeFacts(node)}
+	m.Node.Namespace, m.Node.Name, _ = names.NodeName(node)
+	m.Check.Namespace, m.Check.Name, _ = names.CheckName(check)
+	for _, g := range names.NodeGroups(node) {
+		ns, name := model.SplitRef(m.Node.Namespace, g)
+		m.Groups = append(m.Groups, route.Name{Namespace: ns, Name: name})
+	}
+	return m
+}
+
+// opened begins to look after a problem, on every route that hears of it.
+func (r *router) opened(t *event.Transition, p *history.Problem, now time.Time) (list []*escalation) {
+	handlers, ref := r.named(t)
+	m := r.matter(t.Node, t.Check, p.Status, p.Severity)
+	var routes []*route.Route
+	if len(handlers) > 0 {
+		routes = []*route.Route{direct(handlers)}
+	} else if routes = r.opts.Routing.Routes(m, ref); len(routes) == 0 {
+		if handlers = r.ofNamespace(t.Namespace); len(handlers) == 0 {
+			return nil
+		}
+		routes = []*route.Route{direct(handlers)}
+	}
+	for _, to := range routes {
+		e := &escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: p.ID},
+			NodeID: t.Node, CheckID: t.Check, Opened: p.Opened, Group: to.Group(m), Lead: p.ID}}
+		if to.Name == (route.Name{}) {
+			e.Direct, e.Group = handlers, p.ID
+		} else {
+			e.Route = to.Name.String()
+		}
+		e.Next = to.Begin(p.Opened, r.flush(e, to, now))
+		r.enter(e)
+		list = append(list, e)
+	}
+	return list
+}
+
+// flush is when the next message of an escalation's group leaves: with those that wait
+// already, or after the route's groupWait.
+func (r *router) flush(e *escalation, to *route.Route, now time.Time) time.Time {
+	g := r.group(groupKey{e.Route, e.Group}, e.Problem)
+	e.Lead = g.lead
+	if g.flush.Before(now) {
+		g.flush = now.Add(to.GroupWait)
+	}
+	return g.flush
+}
+
+// named is what a check says of who is told: handlers, or a route.
+func (r *router) named(t *event.Transition) (handlers []history.HandlerRef, ref string) {
+	chunk := r.opts.Names.Chunk(t.Chunk)
+	if chunk == nil {
+		return nil, ""
+	}
+	namespace, ok := r.opts.Names.NamespaceName(chunk.Namespace)
+	if !ok {
+		return nil, ""
+	}
+	return refs(namespace, chunk.Handlers), chunk.Route
+}
+
+func (r *router) ofNamespace(id model.NamespaceID) []history.HandlerRef {
+	namespace, ok := r.opts.Names.NamespaceName(id)
+	if !ok {
+		return nil
+	}
+	return refs(namespace, r.opts.Names.NamespaceHandlers(namespace))
+}
+
+func refs(namespace string, names []string) []history.HandlerRef {
+	list := make([]history.HandlerRef, len(names))
+	for i, name := range names {
+		list[i].Namespace, list[i].Name = model.SplitRef(namespace, name)
+	}
+	return list
+}
+
+// dueHeap orders escalations by when they are looked at; equal ones by problem and route, so
+// that what happens does not depend on the order in which they came.
+type dueHeap []*escalation
+
+func (h dueHeap) Len() int { return len(h) }
+func (h dueHeap) Less(i, j int) bool {
+	a, b := h[i], h[j]
+	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.Problem, b.Problem), cmp.Compare(a.Route, b.Route)) < 0
+}
+func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i]; h[i].index, h[j].index = i, j }
+func (h *dueHeap) Push(x any)   { e := x.(*escalation); e.index = len(*h); *h = append(*h, e) }
+func (h *dueHeap) Pop() any {
+	old := *h
+	e := old[len(old)-1]
+	old[len(old)-1], e.index = nil, -1
+	*h = old[:len(old)-1]
+	return e
+}

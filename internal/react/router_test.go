@@ -1,0 +1,340 @@
+package react
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// play drives a router by hand: what happens when, and who hears of it.
+type play struct {
+	t     *testing.T
+	names *names
+	table *route.Table
+	store *hooked
+	r     *router
+	now   time.Time
+	open  map[string]*model.Problem
+	sent  []string
+}
+
+func newPlay(t *testing.T, resources map[string]model.Spec) *play {
+	p := &play{t: t, names: someNames(nil), table: route.NewTable(), store: sqlite(t), now: noon, open: map[string]*model.Problem{}}
+	for ref, spec := range resources {
+		p.set(ref, spec)
+	}
+	p.restart()
+	return p
+}
+
+func (p *play) set(ref string, spec model.Spec) {
+	p.t.Helper()
+	ns, name := model.SplitRef("default", ref)
+	if err := p.table.Set(route.Name{Namespace: ns, Name: name}, "UTC", spec); err != nil {
+		p.t.Fatal(err)
+	}
+	if p.r != nil {
+		p.r.recheck(p.now)
+	}
+}
+
+// restart forgets all that is not in the store.
+func (p *play) restart() {
+	p.r = newRouter(Options{Store: p.store, Names: p.names, Routing: p.table, Present: func(node model.NodeID, check model.CheckID) (event.State, bool) {
+		for _, problem := range p.open {
+			if problem.NodeID == node && problem.CheckID == check {
+				return event.State{Node: node, Check: check, Namespace: 1, Status: problem.Status, Severity: problem.Severity, Output: problem.Output, Problem: problem}, true
+			}
+		}
+		return event.State{}, false
+	}})
+	if err := p.r.load(context.Background()); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *play) turn(kind event.TransitionKind, id string, change func(*event.Transition)) {
+	p.t.Helper()
+	problem := *p.open[id]
+	t := &event.Transition{Kind: kind, Node: problem.NodeID, Check: problem.CheckID, Namespace: 1, Chunk: 3, Status: problem.Status, Severity: problem.Severity,
+		Output: problem.Output, Problem: &problem}
+	if change != nil {
+		change(t)
+	}
+	ns, node, _ := p.names.NodeName(problem.NodeID)
+	p.record(func(o *telling) error {
+		return p.r.follow(o, &turn{t, history.Problem{Problem: *t.Problem, Namespace: ns, Node: node, Check: "disk"}})
+	})
+}
+
+// record does something and writes what came of it, as the reactor does.
+func (p *play) record(do func(*telling) error) {
+	p.t.Helper()
+	o := newTelling(p.now)
+	if err := do(o); err != nil {
+		p.t.Fatal(err)
+	}
+	var b history.Batch
+	o.into(&b)
+	if err := p.store.Record(context.Background(), b); err != nil {
+		p.t.Fatal(err)
+	}
+	for _, d := range b.Deliveries {
+		text := d.Handler.Name + " " + d.Kind + " " + d.Problem
+		if len(d.Also) > 0 {
+			text += "+" + strings.Join(d.Also, "+")
+		}
+		if d.State == history.Withheld {
+			text = d.Handler.Name + " withheld " + d.Problem + " (" + d.LastError + ")"
+		}
+		p.sent = append(p.sent, text)
+	}
+}
+
+func (p *play) opens(id string, node model.NodeID) {
+	p.t.Helper()
+	p.open[id] = &model.Problem{ID: id, NodeID: node, CheckID: 1001, Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "bad"}
+	p.turn(event.ProblemOpened, id, nil)
+}
+
+func (p *play) closes(id string) {
+	p.t.Helper()
+	p.turn(event.ProblemClosed, id, func(t *event.Transition) {
+		closed := *t.Problem
+		closed.Closed, t.Status, t.Problem = p.now, model.OK, &closed
+	})
+	delete(p.open, id)
+}
+
+func (p *play) acks(id string, ack *model.Ack) {
+	p.t.Helper()
+	p.open[id].Ack = ack
+	kind := event.Acknowledged
+	if ack == nil {
+		kind = event.Unacknowledged
+	}
+	p.turn(kind, id, nil)
+}
+
+// after lets time go by, and does what is due in it, in order.
+func (p *play) after(d time.Duration) {
+	p.t.Helper()
+	end := p.now.Add(d)
+	for next := p.r.next(); !next.IsZero() && !next.After(end); next = p.r.next() {
+		if next.After(p.now) {
+			p.now = next
+		}
+		p.record(p.r.fire)
+	}
+	p.now = end
+}
+
+// heard is what was sent since it was asked last.
+func (p *play) heard(want ...string) {
+	p.t.Helper()
+	slices.Sort(p.sent)
+	slices.Sort(want)
+	if !slices.Equal(p.sent, want) {
+		p.t.Errorf("after %s was sent:\n  %s\nwant:\n  %s", p.now.Sub(noon), strings.Join(p.sent, "\n  "), strings.Join(want, "\n  "))
+	}
+	p.sent = nil
+}
+
+// left are the escalations in the store.
+func (p *play) left(want int) {
+	p.t.Helper()
+	list, err := p.store.Escalations(context.Background())
+	if err != nil || len(list) != want || len(p.r.all) != want {
+		p.t.Errorf("%d escalations in the store and %d in memory, want %d, %v", len(list), len(p.r.all), want, err)
+	}
+}
+
+func minutes(n int) model.Duration { return model.Duration(n) * model.Duration(time.Minute) }
+
+func onCall() *model.RouteSpec {
+	return &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}, Repeat: minutes(60)}, {To: []string{"lead"}, After: minutes(30)}}}
+}
+
+func TestStepsAndRepeats(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": onCall()})
+	p.opens("p1", 10)
+	p.heard()
+	p.after(10 * time.Second)
+	p.heard("pager opened p1")
+	p.after(30 * time.Minute)
+	p.heard("lead opened p1")
+	p.restart()
+	p.after(31 * time.Minute)
+	p.heard("pager reminder p1")
+	p.closes("p1")
+	p.after(10 * time.Second)
+	p.heard("pager closed p1", "lead closed p1")
+	p.left(0)
+	p.after(24 * time.Hour)
+	p.heard()
+}
+
+func TestGroups(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}}}})
+	p.opens("p1", 10)
+	p.after(9 * time.Second)
+	p.opens("p2", 11)
+	p.after(2 * time.Second)
+	p.heard("pager summary p1+p2")
+	p.opens("p3", 12)
+	p.after(10 * time.Second)
+	p.heard("pager opened p1+p3") // under the id of the group
+	p.closes("p1")
+	p.after(10 * time.Second)
+	p.heard("pager summary p1") // the others are open
+	p.closes("p2")
+	p.closes("p3")
+	p.restart()
+	p.after(10 * time.Second)
+	p.heard("pager closed p1+p2+p3")
+	p.left(0)
+}
+
+func TestHandlersWithoutARouteHearAtOnce(t *testing.T) {
+	p := newPlay(t, nil)
+	p.names.chunk.Handlers = []string{"mail"}
+	p.opens("p1", 10)
+	p.heard("mail opened p1")
+	p.opens("p2", 11)
+	p.heard("mail opened p2")
+	p.closes("p1")
+	p.heard("mail closed p1")
+	p.left(1)
+	p.names.chunk.Handlers, p.names.defaults = nil, []string{"shared/chat"}
+	p.opens("p3", 12)
+	p.heard("chat opened p3")
+	p.names.defaults = nil
+	p.opens("p4", 13)
+	p.closes("p4")
+	p.heard()
+}
+
+func TestSilences(t *testing.T) {
+	hour := model.Time{Time: noon.Add(time.Hour)}
+	disk := model.Selector{Checks: []string{"disk"}}
+	p := newPlay(t, map[string]model.Spec{"default": onCall(), "work": &model.SilenceSpec{Selector: disk, Until: hour, Reason: "new disks"}})
+	p.opens("p1", 10)
+	p.opens("p2", 11)
+	p.after(20 * time.Minute)
+	p.closes("p2")
+	p.heard("pager withheld p2 (silenced by default/work until it closed: new disks)")
+	p.restart()
+	p.after(41 * time.Minute)
+	p.heard("pager opened p1", "lead opened p1") // it is an hour old: both steps are due
+	p.closes("p1")
+	p.after(time.Minute)
+	p.heard("pager closed p1", "lead closed p1")
+
+	p.set("forever", &model.SilenceSpec{Selector: disk, Reason: "until somebody says so"})
+	p.opens("p3", 12)
+	p.after(2 * time.Minute)
+	p.heard()
+	p.table.Remove("Silence", route.Name{Namespace: "default", Name: "forever"})
+	p.r.recheck(p.now)
+	p.after(0)
+	p.heard("pager opened p3")
+
+	p.set("drop", &model.SilenceSpec{Selector: disk, Until: model.Time{Time: p.now.Add(time.Minute)}, Drop: true, Reason: "a test"})
+	p.opens("p4", 13)
+	p.after(2 * time.Hour)
+	p.heard("lead opened p3", "pager reminder p3", "pager reminder p3") // p4 is never told
+	p.closes("p3")
+	p.after(10 * time.Second)
+	p.heard("pager closed p3", "lead closed p3")
+}
+
+func TestAcknowledgements(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": onCall()})
+	p.opens("p1", 10)
+	p.after(time.Minute)
+	p.heard("pager opened p1")
+	p.acks("p1", &model.Ack{By: "ann", Until: p.now.Add(2 * time.Hour)})
+	p.heard("pager acknowledged p1")
+	p.after(119 * time.Minute)
+	p.heard() // neither the lead nor a repetition
+	p.after(2 * time.Minute)
+	p.heard("lead opened p1", "pager reminder p1")
+	p.acks("p1", &model.Ack{By: "bob"})
+	p.heard("lead acknowledged p1", "pager acknowledged p1")
+	p.after(24 * time.Hour)
+	p.heard()
+	p.acks("p1", nil)
+	p.heard("pager reminder p1")
+	p.acks("p1", &model.Ack{By: "bob"})
+	p.closes("p1")
+	p.after(time.Minute)
+	p.heard("lead acknowledged p1", "pager acknowledged p1", "lead closed p1", "pager closed p1")
+}
+
+func TestARouteThatChanges(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": onCall()})
+	p.opens("p1", 10)
+	p.after(time.Minute)
+	p.heard("pager opened p1")
+	p.set("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"boss"}, After: minutes(5)}, {To: []string{"chief"}, After: minutes(10)}}})
+	p.after(30 * time.Minute)
+	p.heard("boss opened p1", "chief opened p1") // when the step before was due; and the new one at once
+	p.table.Remove("Route", route.Name{Namespace: "default", Name: "default"})
+	p.closes("p1")
+	p.after(time.Minute)
+	p.heard("pager closed p1", "boss closed p1", "chief closed p1")
+	p.left(0)
+}
+
+// What was told before this version is told to its end.
+func TestProblemsFromBefore(t *testing.T) {
+	p := newPlay(t, nil)
+	p.open["old"] = &model.Problem{ID: "old", NodeID: 10, CheckID: 1001, Chunk: 3, Status: model.Critical, Opened: p.now}
+	if err := p.store.Record(context.Background(), history.Batch{
+		Opened:     []history.Problem{{Problem: *p.open["old"], Namespace: "default", Node: "web01", Check: "disk"}},
+		Deliveries: []history.Delivery{{Key: "k", Problem: "old", Handler: history.HandlerRef{Namespace: "default", Name: "mail"}, Kind: handler.Opened, Payload: []byte("{}"), Created: p.now}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	p.restart()
+	p.after(time.Hour)
+	p.heard()
+	p.closes("old")
+	p.heard("mail closed old")
+}
+
+// A storm costs what it is: one message, one row each.
+func TestAStorm(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": onCall()})
+	const many = 2000
+	p.record(func(o *telling) error {
+		for i := range many {
+			id := fmt.Sprintf("p%04d", i)
+			p.open[id] = &model.Problem{ID: id, NodeID: model.NodeID(10 + i), CheckID: 1001, Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "bad"}
+			t := &event.Transition{Kind: event.ProblemOpened, Node: model.NodeID(10 + i), Check: 1001, Namespace: 1, Chunk: 3, Status: model.Critical, Problem: p.open[id]}
+			if err := p.r.follow(o, &turn{t, history.Problem{Problem: *p.open[id]}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	p.left(many)
+	before := p.open
+	p.r.opts.Present = func(node model.NodeID, check model.CheckID) (event.State, bool) {
+		problem := before[fmt.Sprintf("p%04d", node-10)]
+		return event.State{Node: node, Check: check, Status: problem.Status, Output: "bad", Problem: problem}, true
+	}
+	p.after(time.Minute)
+	if len(p.sent) != 1 || !strings.HasPrefix(p.sent[0], "pager summary p0000+p0001") {
+		t.Errorf("%d messages: %.100s", len(p.sent), p.sent)
+	}
+}

@@ -1,0 +1,127 @@
+package route
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func pick[T any](t *rapid.T, label string, from ...T) T {
+	return rapid.SampledFrom(from).Draw(t, label)
+}
+
+func anyMatter(t *rapid.T) *Matter {
+	ns := pick(t, "namespace", "default", "team", "shared")
+	m := &Matter{
+		Node:   Name{ns, pick(t, "node", "a", "b", "c")},
+		Check:  Name{pick(t, "check's namespace", ns, "shared"), pick(t, "check", "disk", "load")},
+		Labels: map[string]string{"env": pick(t, "env", "prod", "test")},
+		Status: pick(t, "status", model.Warning, model.Critical, model.Unknown), Severity: pick(t, "severity", model.Severity(2), model.Severity(4)),
+	}
+	for _, g := range []Name{{ns, "web"}, {ns, "db"}, {"shared", "all"}} {
+		if rapid.Bool().Draw(t, "in group") {
+			m.Groups = append(m.Groups, g)
+		}
+	}
+	return m
+}
+
+func anyTargets(t *rapid.T, inner bool) *model.Targets {
+	x := &model.Targets{}
+	for _, n := range []string{"a", "b"} {
+		if rapid.Bool().Draw(t, "names node") {
+			x.Nodes = append(x.Nodes, n)
+		}
+	}
+	for _, g := range []string{"web", "shared/all"} {
+		if rapid.Bool().Draw(t, "names group") {
+			x.Groups = append(x.Groups, g)
+		}
+	}
+	x.Where = pick(t, "where", "", "", `node.labels.env == "prod"`, `"web" in node.groups`)
+	if inner && rapid.Bool().Draw(t, "except") {
+		x.Except = anyTargets(t, false)
+	}
+	return x
+}
+
+func anySelector(t *rapid.T) *model.Selector {
+	s := &model.Selector{Severity: pick(t, "from severity", "", "", "high")}
+	if rapid.Bool().Draw(t, "targets") {
+		s.Targets = anyTargets(t, true)
+	}
+	s.Checks = pick(t, "checks", nil, []string{"disk"}, []string{"shared/disk", "load"})
+	s.Statuses = pick(t, "statuses", nil, []string{"critical"})
+	s.Labels = pick(t, "labels", nil, map[string]string{"env": "prod"})
+	return s
+}
+
+// What the index finds is what a walk over everything finds, also after changes.
+func TestIndexFindsWhatIsThere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x, all := newIndex[int](), map[Name]*selector{}
+		for i := range rapid.IntRange(1, 30).Draw(t, "changes") {
+			name := Name{pick(t, "owner", "default", "team", "shared"), fmt.Sprint("s", rapid.IntRange(0, 9).Draw(t, "name"))}
+			if rapid.IntRange(0, 4).Draw(t, "remove") == 0 {
+				x.remove(name)
+				delete(all, name)
+				continue
+			}
+			s, err := compile(name.Namespace, anySelector(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.set(name, s, i)
+			all[name] = s
+		}
+		m := anyMatter(t)
+		var want []Name
+		for name, s := range all {
+			if s.takes(m) {
+				want = append(want, name)
+			}
+		}
+		slices.SortFunc(want, Name.compare)
+		if got := x.find(m); !slices.Equal(got, want) {
+			t.Fatalf("for %+v the index finds %v, a walk finds %v", m, got, want)
+		}
+		posts := 0
+		for _, e := range x.entries {
+			posts += len(e.posts)
+		}
+		for _, at := range x.posted {
+			posts -= len(at)
+		}
+		if posts != 0 {
+			t.Fatalf("%d posts too few in the index", posts)
+		}
+	})
+}
+
+// The cost of a decision does not grow with the silences that do not concern it.
+func BenchmarkFind(b *testing.B) {
+	for _, n := range []int{100, 10_000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			x := newIndex[int]()
+			for i := range n {
+				s, err := compile("default", &model.Selector{Targets: &model.Targets{Nodes: []string{fmt.Sprint("node", i)}}, Checks: []string{"disk"}})
+				if err != nil {
+					b.Fatal(err)
+				}
+				x.set(Name{"default", fmt.Sprint("s", i)}, s, i)
+			}
+			m := &Matter{Node: Name{"default", "node77"}, Check: Name{"default", "disk"}, Labels: map[string]string{"env": "prod", "site": "a"},
+				Groups: []Name{{"default", "all"}, {"shared", "all"}, {"default", "web"}}, Status: model.Critical, Severity: model.High}
+			b.ReportAllocs()
+			for b.Loop() {
+				if len(x.find(m)) != 1 {
+					b.Fatal("not found")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,105 @@
+package route
+
+import (
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/where"
+)
+
+// selector is a compiled model.Selector of one namespace. All that it says must hold.
+type selector struct {
+	namespace string
+	targets   *targets // nil: every node that the namespace reaches
+	checks    []string // nil: all
+	statuses  [4]bool  // all false: all
+	severity  model.Severity
+	labels    map[string]string
+}
+
+// targets are compiled model.Targets.
+type targets struct {
+	groups []Name
+	nodes  []Name // without a namespace: of that name anywhere
+	where  *where.Condition
+	except *targets
+}
+
+func compile(namespace string, s *model.Selector) (*selector, error) {
+	c := &selector{namespace: namespace}
+	if s == nil {
+		return c, nil
+	}
+	c.checks, c.labels = s.Checks, s.Labels
+	for _, word := range s.Statuses {
+		status, ok := model.ParseStatus(word)
+		if !ok {
+			return nil, model.Errorf(model.Invalid, "%q is no status", word).WithHint("write warning, critical or unknown")
+		}
+		c.statuses[status] = true
+	}
+	if s.Severity != "" {
+		severity, ok := model.ParseSeverity(s.Severity)
+		if !ok {
+			return nil, model.Errorf(model.Invalid, "%q is no severity", s.Severity)
+		}
+		c.severity = severity
+	}
+	var err error
+	c.targets, err = compileTargets(namespace, s.Targets)
+	return c, err
+}
+
+func compileTargets(namespace string, t *model.Targets) (*targets, error) {
+	if t == nil {
+		return nil, nil
+	}
+	c := &targets{}
+	for _, g := range t.Groups {
+		ns, name := model.SplitRef(namespace, g)
+		c.groups = append(c.groups, Name{ns, name})
+	}
+	for _, n := range t.Nodes {
+		ns, name := model.SplitRef(namespace, n)
+		if namespace == model.SharedNamespaceName && ns == namespace {
+			ns = ""
+		}
+		c.nodes = append(c.nodes, Name{ns, name})
+	}
+	var err error
+	if t.Where != "" {
+		if c.where, err = where.Compile(t.Where); err != nil {
+			return nil, err
+		}
+	}
+	c.except, err = compileTargets(namespace, t.Except)
+	return c, err
+}
+
+// takes says whether the selector picks the problem.
+func (s *selector) takes(m *Matter) bool {
+	if s.namespace != m.Node.Namespace && s.namespace != model.SharedNamespaceName {
+		return false
+	}
+	if m.Severity < s.severity || s.statuses != [4]bool{} && !s.statuses[m.Status&3] {
+		return false
+	}
+	if s.checks != nil && !slices.ContainsFunc(s.checks, m.isOf) {
+		return false
+	}
+	for key, value := range s.labels {
+		if m.Labels[key] != value {
+			return false
+		}
+	}
+	return s.targets == nil || s.targets.hold(m)
+}
+
+func (t *targets) hold(m *Matter) bool {
+	chosen := slices.ContainsFunc(t.nodes, func(n Name) bool {
+		return n.Name == m.Node.Name && (n.Namespace == "" || n.Namespace == m.Node.Namespace)
+	}) ||
+		slices.ContainsFunc(t.groups, func(g Name) bool { return slices.Contains(m.Groups, g) }) ||
+		t.where != nil && t.where.Match(m.shown())
+	return chosen && (t.except == nil || !t.except.hold(m))
+}

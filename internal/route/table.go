@@ -1,0 +1,207 @@
+package route
+
+import (
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/window"
+)
+
+// Table holds the routes, silences and windows that are in force. Safe for concurrent use.
+type Table struct {
+	mu       sync.RWMutex
+	changed  chan struct{}
+	routes   map[Name]*Route
+	matching *index[*Route] // those of them with match
+	silences *index[*silence]
+	windows  map[Name]*named
+	upkeep   *index[*named] // those of them that are maintenance
+}
+
+type silence struct {
+	name Name
+	spec *model.SilenceSpec
+}
+
+// named is a compiled Window.
+type named struct {
+	name     Name
+	calendar *window.Calendar
+	reason   string
+}
+
+// NewTable makes an empty one.
+func NewTable() *Table {
+	return &Table{changed: make(chan struct{}), routes: map[Name]*Route{}, matching: newIndex[*Route](), silences: newIndex[*silence](),
+		windows: map[Name]*named{}, upkeep: newIndex[*named]()}
+}
+
+// Changed is closed by the next change.
+func (t *Table) Changed() <-chan struct{} {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.changed
+}
+
+// announce wakes who waits for a change. The caller holds mu.
+func (t *Table) announce() {
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// Set puts a Route, Silence or Window in force, in the place of what has its name; zone is
+// the namespace's. Other kinds change nothing. An error leaves what was.
+func (t *Table) Set(name Name, zone string, spec model.Spec) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	defer t.announce()
+	switch spec := spec.(type) {
+	case *model.RouteSpec:
+		r, err := newRoute(name, zone, spec)
+		if err != nil {
+			return err
+		}
+		var match *selector
+		if spec.Match != nil {
+			if match, err = compile(name.Namespace, spec.Match); err != nil {
+				return err
+			}
+		}
+		t.routes[name] = r
+		if t.matching.remove(name); match != nil {
+			t.matching.set(name, match, r)
+		}
+	case *model.SilenceSpec:
+		s, err := compile(name.Namespace, &spec.Selector)
+		if err != nil {
+			return err
+		}
+		t.silences.set(name, s, &silence{name, spec})
+	case *model.WindowSpec:
+		if spec.TimeZone != "" {
+			zone = spec.TimeZone
+		}
+		c, err := window.New(zone, spec.Spans)
+		if err != nil {
+			return err
+		}
+		var of *selector
+		if spec.Maintenance != nil {
+			if of, err = compile(name.Namespace, spec.Maintenance); err != nil {
+				return err
+			}
+		}
+		w := &named{name, c, spec.Reason}
+		t.windows[name] = w
+		if t.upkeep.remove(name); of != nil {
+			t.upkeep.set(name, of, w)
+		}
+	}
+	return nil
+}
+
+// Remove takes a Route, Silence or Window out of force.
+func (t *Table) Remove(kind string, name Name) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	defer t.announce()
+	switch kind {
+	case "Route":
+		delete(t.routes, name)
+		t.matching.remove(name)
+	case "Silence":
+		t.silences.remove(name)
+	case "Window":
+		delete(t.windows, name)
+		t.upkeep.remove(name)
+	}
+}
+
+// Route finds a route by its name.
+func (t *Table) Route(name Name) (*Route, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	r, ok := t.routes[name]
+	return r, ok
+}
+
+// Routes are those that hear of a problem, by name: the one that its check names (ref, as
+// seen from the check's namespace), else every one that matches, else default of the
+// node's namespace, else default of shared. None: nobody does.
+func (t *Table) Routes(m *Matter, ref string) (list []*Route) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if ref != "" {
+		ns, name := model.SplitRef(m.Check.Namespace, ref)
+		if r := t.routes[Name{ns, name}]; r != nil {
+			return []*Route{r}
+		}
+	}
+	for _, e := range t.matching.find(m) {
+		list = append(list, t.routes[e])
+	}
+	for _, ns := range [...]string{m.Node.Namespace, model.SharedNamespaceName} {
+		if r := t.routes[Name{ns, DefaultName}]; r != nil && len(list) == 0 {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// HoldKind is what keeps a message back.
+type HoldKind string
+
+const (
+	Silenced    HoldKind = "silenced"
+	Maintenance HoldKind = "maintenance"
+	Muted       HoldKind = "muted"
+)
+
+// Hold is one reason why a problem is not told now.
+type Hold struct {
+	Kind          HoldKind  `json:"kind"`
+	By            Name      `json:"by"` // the silence, window or route
+	During        string    `json:"during,omitempty"`
+	Reason        string    `json:"reason,omitempty"`
+	Creator       string    `json:"creator,omitempty"`
+	Until         time.Time `json:"until,omitzero"` // zero: nobody knows
+	Drop          bool      `json:"drop,omitempty"` // it is not told afterwards either
+	UntilResolved bool      `json:"untilResolved,omitempty"`
+}
+
+// Holds are all reasons why the problem is not told now: silences, then maintenance,
+// then, of a route, its mutes.
+func (t *Table) Holds(m *Matter, r *Route, now time.Time) (list []Hold) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, name := range t.silences.find(m) {
+		s := t.silences.entries[name].value.spec
+		if now.Before(s.Begin.Time) || !s.Until.IsZero() && !now.Before(s.Until.Time) {
+			continue
+		}
+		list = append(list, Hold{Kind: Silenced, By: name, Reason: s.Reason, Creator: s.Creator, Until: s.Until.Time, Drop: s.Drop, UntilResolved: s.UntilResolved})
+	}
+	for _, name := range t.upkeep.find(m) {
+		if until, inside := t.windows[name].calendar.Inside(now); inside {
+			list = append(list, Hold{Kind: Maintenance, By: name, Reason: t.windows[name].reason, Until: until})
+		}
+	}
+	if r == nil {
+		return list
+	}
+	for _, x := range r.mutes {
+		c, reason := x.calendar, ""
+		if c == nil {
+			w := t.windows[x.window]
+			if w == nil {
+				continue // apply refuses a mute without its window: it was deleted since
+			}
+			c, reason = w.calendar, w.reason
+		}
+		if until, inside := c.Inside(now); inside && x.selector.takes(m) {
+			list = append(list, Hold{Kind: Muted, By: r.Name, During: x.during, Reason: reason, Until: until})
+		}
+	}
+	return list
+}

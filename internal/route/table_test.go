@@ -1,0 +1,114 @@
+package route
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+var evening = time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
+
+func tableOf(t *testing.T, resources map[string]model.Spec) *Table {
+	t.Helper()
+	table := NewTable()
+	for ref, spec := range resources {
+		ns, name := model.SplitRef("default", ref)
+		if err := table.Set(Name{ns, name}, "UTC", spec); err != nil {
+			t.Fatalf("%s: %v", ref, err)
+		}
+	}
+	return table
+}
+
+func webDisk() *Matter {
+	return &Matter{Node: Name{"default", "web1"}, Groups: []Name{{"default", "web"}, {"shared", "all"}}, Labels: map[string]string{"env": "staging", "rack": "7"},
+		Check: Name{"default", "disk"}, Status: model.Critical, Severity: model.High}
+}
+
+func to(handlers ...string) []model.RouteStep { return []model.RouteStep{{To: handlers}} }
+
+func TestRoutes(t *testing.T) {
+	web := &model.RouteSpec{Match: &model.Selector{Targets: &model.Targets{Groups: []string{"web"}}}, Steps: to("mail")}
+	disks := &model.RouteSpec{Match: &model.Selector{Checks: []string{"disk"}}, Steps: to("mail")}
+	db := &model.RouteSpec{Match: &model.Selector{Targets: &model.Targets{Groups: []string{"db"}}}, Steps: to("mail")}
+	plain := &model.RouteSpec{Steps: to("mail")}
+	for _, test := range []struct {
+		name      string
+		resources map[string]model.Spec
+		ref       string
+		want      string
+	}{
+		{"nobody", nil, "", ""},
+		{"the one that the check names", map[string]model.Spec{"on-call": plain, "web": web}, "on-call", "default/on-call"},
+		{"one of shared", map[string]model.Spec{"shared/on-call": plain}, "shared/on-call", "shared/on-call"},
+		{"the one that it names is gone: as if it named none", map[string]model.Spec{"web": web}, "on-call", "default/web"},
+		{"every one that matches", map[string]model.Spec{"web": web, "disks": disks, "db": db, "default": plain}, "", "default/disks default/web"},
+		{"a route without match takes nothing by itself", map[string]model.Spec{"on-call": plain}, "", ""},
+		{"default", map[string]model.Spec{"db": db, "default": plain, "shared/default": plain}, "", "default/default"},
+		{"default of shared", map[string]model.Spec{"db": db, "shared/default": plain}, "", "shared/default"},
+		{"another namespace's do not take it", map[string]model.Spec{"team/web": disks}, "", ""},
+	} {
+		var got []string
+		for _, r := range tableOf(t, test.resources).Routes(webDisk(), test.ref) {
+			got = append(got, r.Name.String())
+		}
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("%s: %v, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+func TestHolds(t *testing.T) {
+	nights := model.RouteMute{Selector: model.Selector{Targets: &model.Targets{Where: `node.labels.env == "staging"`}}, During: "22:00-07:00 Europe/Paris"}
+	all := []model.WindowSpan{{During: "22:00-23:00"}}
+	table := tableOf(t, map[string]model.Spec{
+		"now":      &model.SilenceSpec{Selector: model.Selector{Checks: []string{"disk"}}, Until: model.Time{Time: evening.Add(time.Hour)}, Reason: "the disk is being replaced", Creator: "ann"},
+		"later":    &model.SilenceSpec{Begin: model.Time{Time: evening.Add(time.Minute)}, Reason: "later"},
+		"over":     &model.SilenceSpec{Until: model.Time{Time: evening}, Reason: "over"},
+		"others":   &model.SilenceSpec{Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web2"}}}, Reason: "another node"},
+		"upkeep":   &model.WindowSpec{Spans: all, Maintenance: &model.Selector{Labels: map[string]string{"rack": "7"}}, Reason: "new switch"},
+		"calendar": &model.WindowSpec{Spans: all},
+		"on-call":  &model.RouteSpec{Steps: to("mail"), Mute: []model.RouteMute{nights, {Window: "calendar"}, {Window: "gone"}, {During: "sat"}}},
+		"day":      &model.RouteSpec{Steps: to("mail"), Mute: []model.RouteMute{{During: "01:00-02:00"}}},
+	})
+	for name, want := range map[string]string{
+		"on-call": "silenced default/now 23:30, maintenance default/upkeep 23:00, muted default/on-call 06:00, muted default/on-call 23:00, muted default/on-call 00:00",
+		"day":     "silenced default/now 23:30, maintenance default/upkeep 23:00",
+	} {
+		route, ok := table.Route(Name{"default", name})
+		if !ok {
+			t.Fatalf("no route %s", name)
+		}
+		var got []string
+		for _, h := range table.Holds(webDisk(), route, evening) {
+			got = append(got, fmt.Sprintf("%s %s %s", h.Kind, h.By, h.Until.UTC().Format("15:04")))
+		}
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("%s: %s\nwant %s", name, text, want)
+		}
+	}
+	table.Remove("Silence", Name{"default", "now"})
+	table.Remove("Window", Name{"default", "upkeep"})
+	if got := table.Holds(webDisk(), nil, evening); len(got) != 0 {
+		t.Errorf("after both were removed: %+v", got)
+	}
+}
+
+func TestGroup(t *testing.T) {
+	for by, want := range map[string]string{"": "default/disk", "node": "default/web1", "severity": "high", "label:rack": "label:rack=7", "namespace": "default"} {
+		spec := &model.RouteSpec{Steps: to("mail")}
+		if by != "" {
+			spec.GroupBy = []string{by}
+		}
+		r, err := newRoute(Name{"default", "r"}, "UTC", spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Group(webDisk()); got != want {
+			t.Errorf("by %q: %q, want %q", by, got, want)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/muster-fleet/muster/internal/store/sqldb"
+)
+
+const escalationSchema = `
+	CREATE TABLE history_escalations (
+		problem {text} NOT NULL, route {text} NOT NULL, body {blob} NOT NULL, PRIMARY KEY (problem, route));
+	CREATE TABLE history_told (key {text} NOT NULL, problem {text} NOT NULL, PRIMARY KEY (problem, key));
+	CREATE INDEX history_told_key ON history_told (key);
+`
+
+// alsoTold is one problem more of a message that tells of several.
+type alsoTold struct{ key, problem string }
+
+func escalationRow(args []any, e *encoded) []any { return append(args, e.Problem, e.Route, e.body) }
+
+func alsoRow(args []any, t *alsoTold) []any { return append(args, t.key, t.problem) }
+
+// encoded is an escalation as it is written.
+type encoded struct {
+	EscalationKey
+	body []byte
+}
+
+func encodeEscalations(list []Escalation) ([]encoded, error) {
+	out := make([]encoded, len(list))
+	for i := range list {
+		body, err := json.Marshal(&list[i])
+		if err != nil {
+			return nil, fmt.Errorf("encode escalation of problem %s: %w", list[i].Problem, err)
+		}
+		out[i] = encoded{list[i].EscalationKey, body}
+	}
+	return out, nil
+}
+
+// escalate writes what a batch says of escalations.
+func (s *sqlStore) escalate(ctx context.Context, tx *sqldb.Tx, b *Batch) error {
+	rows, err := encodeEscalations(b.Escalations)
+	if err != nil {
+		return err
+	}
+	if err := s.escalations.Insert(ctx, tx, rows); err != nil {
+		return err
+	}
+	for _, key := range b.Finished {
+		if _, err := tx.Exec(ctx, `DELETE FROM history_escalations WHERE problem = ? AND route = ?`, key.Problem, key.Route); err != nil {
+			return err
+		}
+	}
+	var also []alsoTold
+	for i := range b.Deliveries {
+		for _, problem := range b.Deliveries[i].Also {
+			also = append(also, alsoTold{b.Deliveries[i].Key, problem})
+		}
+	}
+	return s.also.Insert(ctx, tx, also)
+}
+
+func (s *sqlStore) Escalations(ctx context.Context) ([]Escalation, error) {
+	rows, err := s.db.Query(ctx, `SELECT problem, route, body FROM history_escalations ORDER BY problem, route`)
+	if err != nil {
+		return nil, fmt.Errorf("read escalations: %w", err)
+	}
+	defer rows.Close()
+	var out []Escalation
+	for rows.Next() {
+		var e Escalation
+		var body []byte
+		if err := rows.Scan(&e.Problem, &e.Route, &body); err != nil {
+			return nil, fmt.Errorf("read escalations: %w", err)
+		}
+		if err := json.Unmarshal(body, &e); err != nil {
+			return nil, fmt.Errorf("read escalation of problem %s: %w", e.Problem, err)
+		}
+		out = append(out, e)
+	}
+	return out, rows.Err()
+}
+
+// Compare orders keys by problem and route.
+func (k EscalationKey) Compare(other EscalationKey) int {
+	return cmp.Or(cmp.Compare(k.Problem, other.Problem), cmp.Compare(k.Route, other.Route))
+}

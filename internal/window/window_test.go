@@ -1,0 +1,200 @@
+package window
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func at(t *testing.T, text, zone string) time.Time {
+	t.Helper()
+	location, err := time.LoadLocation(zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := time.ParseInLocation("Mon 2006-01-02 15:04 MST", text, location)
+	if err != nil {
+		parsed, err = time.ParseInLocation("2006-01-02 15:04", text, location)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+func TestInside(t *testing.T) {
+	nights := []model.WindowSpan{{During: "22:00-07:00"}}
+	weekend := []model.WindowSpan{{During: "sat,sun"}}
+	for _, test := range []struct {
+		name   string
+		spans  []model.WindowSpan
+		when   string // in Paris
+		inside bool
+		until  string
+	}{
+		{"before the night", nights, "2026-11-21 21:59", false, ""},
+		{"it begins", nights, "2026-11-21 22:00", true, "2026-11-22 07:00"},
+		{"past midnight", nights, "2026-11-22 03:00", true, "2026-11-22 07:00"},
+		{"it is over", nights, "2026-11-22 07:00", false, ""},
+		{"two days are one span", weekend, "2026-11-21 12:00", true, "2026-11-23 00:00"},
+		{"not on Friday", weekend, "2026-11-20 23:59", false, ""},
+		{"a range over the end of the week", []model.WindowSpan{{During: "fri-mon 09:00-10:00"}}, "2026-11-22 09:30", true, "2026-11-22 10:00"},
+		{"spans that touch", []model.WindowSpan{{During: "12:00-13:00"}, {During: "13:00-14:00"}}, "2026-11-21 12:30", true, "2026-11-21 14:00"},
+		{"after a tick", []model.WindowSpan{{Cron: "0 2 * * sun", For: model.Duration(3 * time.Hour)}}, "2026-11-22 04:59", true, "2026-11-22 05:00"},
+		{"long after it", []model.WindowSpan{{Cron: "0 2 * * sun", For: model.Duration(3 * time.Hour)}}, "2026-11-22 05:00", false, ""},
+		{"holidays", []model.WindowSpan{{From: "2026-12-24 18:00", To: "2026-12-27 08:00"}}, "2026-12-25 00:00", true, "2026-12-27 08:00"},
+		{"the night that skips 02:00 to 03:00", []model.WindowSpan{{During: "01:00-03:00"}}, "2026-03-29 01:30", true, "2026-03-29 03:00"},
+		{"what it skips has no length", []model.WindowSpan{{During: "02:00-03:00"}}, "2026-03-29 03:00", false, ""},
+	} {
+		c, err := New("Europe/Paris", test.spans)
+		if err != nil {
+			t.Fatalf("%s: %v", test.name, err)
+		}
+		until, inside := c.Inside(at(t, test.when, "Europe/Paris"))
+		if inside != test.inside || inside && !until.Equal(at(t, test.until, "Europe/Paris")) {
+			t.Errorf("%s: at %s inside is %v until %s, want %v until %s", test.name, test.when, inside, until, test.inside, test.until)
+		}
+	}
+}
+
+func TestTheNightThatHasAnHourTwice(t *testing.T) {
+	c, err := ParseDuring("02:00-03:00 Europe/Paris", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC) // 02:00 for the first time
+	until, inside := c.Inside(first)
+	if !inside || until.Sub(first) != 2*time.Hour {
+		t.Errorf("inside %v, and it lasts %s: want the hour twice", inside, until.Sub(first))
+	}
+	if got := c.Next(first); !got.Equal(first.Add(25 * time.Hour)) {
+		t.Errorf("the next one begins at %s, want the day after at 02:00, which is at %s", got, first.Add(25*time.Hour))
+	}
+}
+
+// TestWeeklyAsTheWallClockHasIt compares spans with what a walk along the wall clock, minute
+// by minute, says of them, in zones whose clocks change by an hour, by half an hour, at
+// midnight, and never.
+func TestWeeklyAsTheWallClockHasIt(t *testing.T) {
+	zones := map[string]string{"Europe/Paris": "2026-03-29", "America/New_York": "2026-11-01", "Australia/Lord_Howe": "2026-04-05",
+		"America/Santiago": "2026-09-06", "Africa/Cairo": "2026-04-24", "Asia/Kolkata": "2026-06-01", "UTC": "2026-06-01"}
+	for name, change := range zones {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			begin := rapid.IntRange(0, 95).Draw(t, "begin") * 15
+			w := weekly{begin: begin, end: begin + 15*rapid.IntRange(1, 96).Draw(t, "length")}
+			for i := range w.days {
+				w.days[i] = rapid.Bool().Draw(t, "day")
+			}
+			day, _ := time.ParseInLocation("2006-01-02", change, zone)
+			when := day.Add(time.Duration(rapid.IntRange(-30*60, 30*60).Draw(t, "minutes")) * time.Minute)
+			_, got := (&Calendar{zone, []span{w}}).Inside(when)
+			if want := walked(w, when, zone); got != want {
+				t.Fatalf("%s: %+v at %s: inside %v, the wall clock says %v", name, w, when, got, want)
+			}
+		})
+	}
+}
+
+// walked says whether t lies between the first minute that shows the beginning of a span
+// or later, and the last one that shows less than its end.
+func walked(w weekly, t time.Time, zone *time.Location) bool {
+	for back := range 4 {
+		d := dateOf(t.In(zone)).plus(1 - back)
+		if !w.days[d.weekday()] {
+			continue
+		}
+		midnight := time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC)
+		shown := func(u time.Time) time.Duration { // wall clock since midnight of the day
+			l := u.In(zone)
+			return time.Date(l.Year(), l.Month(), l.Day(), l.Hour(), l.Minute(), 0, 0, time.UTC).Sub(midnight)
+		}
+		var from, until time.Time
+		for m := -16 * 60; m < 64*60; m += 15 {
+			u := midnight.Add(time.Duration(m) * time.Minute)
+			if from.IsZero() && shown(u) >= time.Duration(w.begin)*time.Minute {
+				from = u
+			}
+			if shown(u) < time.Duration(w.end)*time.Minute {
+				until = u.Add(15 * time.Minute)
+			}
+		}
+		if !t.Before(from) && t.Before(until) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestNextIsABeginning(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.SampledFrom([]string{"22:00-07:00", "sat,sun", "mon-fri 12:00-13:00", "02:30-02:45"}).Draw(t, "during")
+		c, err := ParseDuring(text, "Europe/Berlin")
+		if err != nil {
+			t.Fatal(err)
+		}
+		when := time.Unix(rapid.Int64Range(1_700_000_000, 1_900_000_000).Draw(t, "when"), 0)
+		next := c.Next(when)
+		if _, inside := c.Inside(next); !next.After(when) || !inside {
+			t.Fatalf("%s: after %s the next is %s, inside %v", text, when, next, inside)
+		}
+		if next.Sub(when) > 8*24*time.Hour {
+			t.Fatalf("%s: after %s the next is only %s", text, when, next)
+		}
+	})
+}
+
+func TestWhoMistypes(t *testing.T) {
+	for _, test := range []struct {
+		span model.WindowSpan
+		want string
+	}{
+		{model.WindowSpan{During: "22:00"}, `"22:00" has no end`},
+		{model.WindowSpan{During: "25:00-26:00"}, `"25:00" is no time of day`},
+		{model.WindowSpan{During: "7-9"}, "is none of mon, tue"},
+		{model.WindowSpan{During: "moon 07:00-09:00"}, `"moon" is none of mon`},
+		{model.WindowSpan{During: "mon tue"}, `"tue" is no time`},
+		{model.WindowSpan{During: "07:00-07:00"}, "is no time; a whole day is 00:00-24:00"},
+		{model.WindowSpan{During: "mon tue wed"}, "it has 3 words"},
+		{model.WindowSpan{Cron: "0 2 * *", For: model.Duration(time.Hour)}, "want five fields"},
+		{model.WindowSpan{Cron: "0 2 * * *"}, "for says how long it lasts"},
+		{model.WindowSpan{From: "2026-12-24 18:00"}, `"" is no date`},
+		{model.WindowSpan{From: "2026-12-24 18:00", To: "2026-12-24 17:00"}, "is no time"},
+		{model.WindowSpan{}, "exactly one of"},
+		{model.WindowSpan{During: "sat", Cron: "0 2 * * *"}, "exactly one of"},
+	} {
+		_, err := New("UTC", []model.WindowSpan{test.span})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v: %v, want a word of %s", test.span, err, test.want)
+		}
+		if model.ClassOf(err) != model.Invalid {
+			t.Errorf("%+v: class %v", test.span, model.ClassOf(err))
+		}
+	}
+	if _, err := New("Mars/Olympus", nil); err == nil || !strings.Contains(err.Error(), "no time zone") {
+		t.Errorf("an unknown zone: %v", err)
+	}
+}
+
+func FuzzParseDuring(f *testing.F) {
+	for _, text := range []string{"22:00-07:00 Europe/Paris", "sat,sun", "mon-fri 12:00-13:00 UTC", "-", "00:00-24:00"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := ParseDuring(text, "UTC")
+		if err != nil {
+			return
+		}
+		now := time.Unix(1_800_000_000, 0)
+		if until, inside := c.Inside(now); inside && !until.After(now) {
+			t.Errorf("%q: inside until %s, which is over", text, until)
+		}
+	})
+}
