@@ -41,6 +41,15 @@ func encodeEscalations(list []Escalation) ([]encoded, error) {
 	return out, nil
 }
 
+func decodeEscalation(key EscalationKey, body []byte) (Escalation, error) {
+	e := Escalation{EscalationKey: key}
+	if err := json.Unmarshal(body, &e); err != nil {
+		return e, fmt.Errorf("read escalation of problem %s on route %s: %w", key.Problem, key.Route, err)
+	}
+	e.EscalationKey = key
+	return e, nil
+}
+
 // escalate writes what a batch says of escalations.
 func (s *sqlStore) escalate(ctx context.Context, tx *sqldb.Tx, b *Batch) error {
 	rows, err := encodeEscalations(b.Escalations)
@@ -72,13 +81,14 @@ func (s *sqlStore) Escalations(ctx context.Context) ([]Escalation, error) {
 	defer rows.Close()
 	var out []Escalation
 	for rows.Next() {
-		var e Escalation
+		var key EscalationKey
 		var body []byte
-		if err := rows.Scan(&e.Problem, &e.Route, &body); err != nil {
+		if err := rows.Scan(&key.Problem, &key.Route, &body); err != nil {
 			return nil, fmt.Errorf("read escalations: %w", err)
 		}
-		if err := json.Unmarshal(body, &e); err != nil {
-			return nil, fmt.Errorf("read escalation of problem %s: %w", e.Problem, err)
+		e, err := decodeEscalation(key, body)
+		if err != nil {
+			return nil, err
 		}
 		out = append(out, e)
 	}
