@@ -236,7 +236,7 @@ func (g *good) Acked(_ *link.Session, ack *wire.Ack) {
 	g.signal()
 }
 func (g *good) RunNow(*link.Session, *wire.Run)              {}
-func (g *good) Slow(*link.Session, time.Duration, string)    {}
+func (g *good) Slow(*link.Session, *wire.Slow)               {}
 func (g *good) Leaving(*link.Session, time.Duration, string) {}
 
 // enemy is a connection to the server that says what it likes.

@@ -59,8 +59,7 @@ type agent struct {
 	sentBytes uint64 // by sessions before this one
 	runs      uint64 // results that were made
 	lost      uint64 // those of them that the spool did not take
-	slowUntil int64  // until then frames …
-	slowFor   int64  // … linger this long, and nothing leaves earlier
+	pace      link.Pace
 	status    []model.Status
 	ledger    ledger
 	fate      fate

@@ -8,9 +8,6 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// slowLasts is for how long Slow is honoured, as agents do.
-const slowLasts = int64(60 * time.Second)
-
 // Welcomed: what the server keeps is acknowledged, the rest is sent again.
 func (a *agent) Welcomed(s *link.Session, w *wire.Welcome) { a.welcome(s, w) }
 
@@ -18,7 +15,7 @@ func (a *agent) welcome(s session, w *wire.Welcome) {
 	a.mu.Lock()
 	a.session, a.node = s, w.Node
 	a.keepalive = int64(w.KeepaliveMs) * int64(time.Millisecond)
-	a.slowUntil = 0
+	a.pace = link.Pace{}
 	if a.since == 0 {
 		a.run.first.Add(1)
 	}
@@ -87,14 +84,17 @@ func (a *agent) RunNow(s *link.Session, r *wire.Run) {
 	_ = s.Answer(&wire.Ran{ID: r.ID, Output: []byte("a simulated agent runs nothing\n"), Done: true, DurationMs: 5})
 }
 
-// Slow is done as agents do: for a minute frames linger longer and nothing leaves
+// Slow is done as agents do: for a while frames linger longer and nothing leaves
 // before. It is counted, because a server that asks for it is overloaded.
-func (a *agent) Slow(_ *link.Session, linger time.Duration, reason string) {
+func (a *agent) Slow(_ *link.Session, m *wire.Slow) {
+	now := time.Duration(a.run.now())
 	a.mu.Lock()
-	a.slowUntil, a.slowFor = a.run.now()+slowLasts, int64(linger)
+	if !a.pace.Slow(now) {
+		a.run.slowed.Add(1)
+	}
+	a.pace.Ask(now, m)
 	a.mu.Unlock()
-	a.run.slowed.Add(1)
-	a.run.cfg.Log.Debug("server asks to slow down", "agent", a.called(), "linger", linger, "reason", reason)
+	a.run.cfg.Log.Debug("server asks to slow down", "agent", a.called(), "lingerMs", m.LingerMs, "lastsMs", m.LastsMs, "reason", m.Reason)
 }
 
 // Leaving: Read ends next, and live comes back after the time that the server names.

@@ -45,7 +45,7 @@ type Report struct {
 	Resent       uint64            `json:"resent"`
 	SpoolFull    uint64            `json:"spoolFull,omitempty"` // results not made: their agent's spool was full
 	Refusals     map[string]uint64 `json:"refusals,omitempty"`
-	Slowed       int               `json:"slowed"`
+	Slowed       int               `json:"slowed"`         // times that an agent was asked to slow down; asked again while it is slow, it is not counted
 	Latency      Latency           `json:"latencyMs"`      // intended → acknowledged
 	BeyondLinger Latency           `json:"beyondLingerMs"` // due to leave → acknowledged
 	Lag          Latency           `json:"generatorLagMs"` // due to leave → handed over to be sent

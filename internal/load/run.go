@@ -39,7 +39,7 @@ type run struct {
 	welcomes  atomic.Int64  // sessions ever
 	first     atomic.Int64  // agents of this round welcomed at least once
 	ready     atomic.Int64  // agents of this round that hold all their checks
-	slowed    atomic.Int64  // Slow messages
+	slowed    atomic.Int64  // times that an agent became slow
 	traffic   traffic
 	lostAt    atomic.Int64  // when the present outage began, ns; zero: there is none, or it has its first acknowledgement
 	ackedAt   atomic.Int64  // of a session that began after it, ns; zero: none yet

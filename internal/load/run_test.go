@@ -25,9 +25,9 @@ type ideal struct {
 	commit time.Duration
 	fault  func(number uint64, s *wire.Signal) fault // of one result; nil: none
 
-	perSecond int           // results that it keeps in a second; zero: all
-	busy      time.Time     // until then with what it took
-	slow      time.Duration // asked of every agent when its first batch comes; zero: not
+	perSecond int       // results that it keeps in a second; zero: all
+	busy      time.Time // until then with what it took
+	slow      wire.Slow // asked of every agent when its first batch comes; zero: not
 
 	mu       sync.Mutex
 	nodes    map[wire.StreamID]*idealNode
@@ -192,8 +192,9 @@ func (x *idealSession) keep() {
 	}
 	s.batches++
 	s.sizes = append(s.sizes, len(signals))
-	if s.slow > 0 && first == 1 {
-		go x.agent.Slow(nil, s.slow, "too much")
+	if s.slow.LingerMs > 0 && first == 1 {
+		ask := s.slow
+		go x.agent.Slow(nil, &ask)
 	}
 	ack := &wire.Ack{}
 	for i := range signals {
@@ -369,22 +370,29 @@ func TestFleetComesByInRounds(t *testing.T) {
 	}
 }
 
-// After Slow frames linger as asked, and a change of status does not leave early.
+// After Slow frames linger as asked, and a change of status does not leave early, for as
+// long as was asked.
 func TestSlowIsHonoured(t *testing.T) {
-	mean := func(slow time.Duration) (results float64) {
+	mean := func(slow wire.Slow) (all, last float64) {
 		srv := &ideal{checks: 20, slow: slow}
 		rep := play(t, Config{Agents: 5, Interval: 2 * time.Second, Changes: 0.5, Duration: 30 * time.Second}, srv)
-		if !rep.OK() || slow > 0 && rep.Slowed != 5 {
+		if !rep.OK() || slow.LingerMs > 0 && rep.Slowed != 5 {
 			t.Fatalf("verdict %v, %d slowed", rep.Verdict, rep.Slowed)
 		}
-		for _, n := range srv.sizes {
-			results += float64(n) / float64(len(srv.sizes))
+		for i, n := range srv.sizes {
+			all += float64(n) / float64(len(srv.sizes))
+			if i >= len(srv.sizes)-20 {
+				last += float64(n) / 20
+			}
 		}
-		return results
+		return all, last
 	}
 	// Ten results a second: half of them leave at once, or all after five seconds.
-	if fast, slow := mean(0), mean(5*time.Second); fast > 4 || slow < 30 {
-		t.Errorf("%.1f results per frame, %.1f after Slow", fast, slow)
+	fast, _ := mean(wire.Slow{})
+	slow, slowLast := mean(wire.Slow{LingerMs: 5000})
+	some, someLast := mean(wire.Slow{LingerMs: 5000, LastsMs: 10_000})
+	if fast > 4 || slow < 30 || slowLast < 30 || some < 1.1*fast || someLast > 4 {
+		t.Errorf("%.1f results per frame; %.1f after Slow, %.1f of the last; %.1f after Slow for ten seconds, %.1f of the last", fast, slow, slowLast, some, someLast)
 	}
 }
 

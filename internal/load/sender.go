@@ -211,7 +211,13 @@ func (s *sender) leave() {
 	l := s.linger.pop()
 	l.agent.mu.Lock()
 	defer l.agent.mu.Unlock()
-	if l.agent.filling == l.frame && l.frame.first == l.first {
-		l.agent.leave(l.due)
+	if l.agent.filling != l.frame || l.frame.first != l.first {
+		return
 	}
+	if due := l.agent.due(l.frame); due > l.due { // Slow came since
+		l.due, l.frame.due = due, due
+		s.linger.push(l)
+		return
+	}
+	l.agent.leave(l.due)
 }

@@ -2,6 +2,7 @@ package load
 
 import (
 	"errors"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/model"
@@ -136,7 +137,13 @@ func (a *agent) add(c int, intended int64, seq uint64, first bool) (leaves, bega
 	a.spooled += len(f.signals) - before
 	full := len(f.each)+1 >= wire.MaxSignals || len(f.signals) >= maxFrameBytes
 	early := changed || a.class.perFrame > 0 && len(f.each) >= a.class.perFrame
-	return full || early && intended >= a.slowUntil, began
+	switch slow := a.pace.Slow(time.Duration(intended)); {
+	case full, early && !slow:
+		return true, began
+	case slow: // another Slow since may have named an earlier time
+		return intended >= a.due(f), began
+	}
+	return false, began
 }
 
 // What a fault of the kind `wrong` sends beside each result: it names a definition that
@@ -150,15 +157,16 @@ func (a *agent) fill(intended int64) (f *frame, began bool) {
 	if a.filling != nil {
 		return a.filling, false
 	}
-	linger := a.class.linger
-	if intended < a.slowUntil {
-		linger = max(linger, a.slowFor)
-	}
 	f = a.run.frames.Get().(*frame)
-	f.reset(a.ledger.sent+1, intended+linger)
+	f.reset(a.ledger.sent+1, int64(a.pace.Due(time.Duration(intended), time.Duration(a.class.linger))))
 	f.class = a.class.number
 	a.filling = f
 	return f, true
+}
+
+// due is when a frame that is being filled leaves, at the pace of now. Caller holds the lock.
+func (a *agent) due(f *frame) int64 {
+	return int64(a.pace.Due(time.Duration(f.each[0].intended), time.Duration(a.class.linger)))
 }
 
 // leave closes the frame that is being filled and sends it. Caller holds the lock.

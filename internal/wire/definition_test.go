@@ -100,7 +100,7 @@ func codecs() []codec {
 			return &Ran{ID: u64(t), Output: raw(t, 40), Done: yes(t), Status: status(t), DurationMs: u32(t), Cut: u64(t), Refused: text(t)}
 		}),
 		frameCodec(KindSlow, "muster.v1.Slow", AppendSlow, func(t *rapid.T) *Slow {
-			return &Slow{LingerMs: u32(t), Reason: text(t)}
+			return &Slow{LingerMs: u32(t), Reason: text(t), LastsMs: u32(t)}
 		}),
 		frameCodec(KindBye, "muster.v1.Bye", AppendBye, func(t *rapid.T) *Bye {
 			return &Bye{Reason: text(t), RetryMs: u32(t)}

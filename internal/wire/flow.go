@@ -97,6 +97,7 @@ func AppendSlow(dst []byte, s *Slow) []byte {
 	dst, start := begin(dst, uint32(KindSlow))
 	dst = appendUint(dst, 1, uint64(s.LingerMs))
 	dst = appendString(dst, 2, s.Reason)
+	dst = appendUint(dst, 3, uint64(s.LastsMs))
 	return end(dst, start)
 }
 
@@ -110,6 +111,8 @@ func (s *Slow) Decode(body []byte) error {
 			s.LingerMs = f.uint32("linger_ms")
 		case 2:
 			s.Reason = f.string("reason", maxText)
+		case 3:
+			s.LastsMs = f.uint32("lasts_ms")
 		}
 	}
 	return f.err

@@ -233,10 +233,11 @@ type Run struct {
 	Cancel    bool           // end the run with this ID
 }
 
-// Slow asks for larger, rarer batches: linger at least this long.
+// Slow asks for larger, rarer batches: linger at least this long, for so long from now.
 type Slow struct {
-	LingerMs uint32
+	LingerMs uint32 // zero: as usual again
 	Reason   string
+	LastsMs  uint32 // zero: a minute
 }
 
 // Bye announces an end: a drain (from the server) or a planned stop (from the agent).

@@ -91,6 +91,7 @@ func golden() []struct {
 		{"16-run-command", "Frame", AppendRun(nil, &Run{ID: 0xfeedface, Command: &model.Command{Shell: "uptime"}, TimeoutMs: 30000, MaxOutput: 65536})},
 		{"17-ran", "Frame", AppendRan(nil, &Ran{ID: 0xfeedface, Output: []byte(" 02:11:09 up 12 days\n")})},
 		{"18-ran-done", "Frame", AppendRan(nil, &Ran{ID: 0xfeedface, Done: true, Status: model.Unknown, Refused: "this agent takes no commands (--no-run)"})},
+		{"19-slow-lasts", "Frame", AppendSlow(nil, &Slow{LingerMs: 5000, Reason: "the server's disk is behind", LastsMs: 12000})},
 		{"20-record-batch", "", append(AppendBatchRecord(nil, 214), batchBody...)},
 		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,
 			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},

@@ -114,7 +114,8 @@ type Handler interface {
 	Acked(s *Session, ack *wire.Ack)
 	// RunNow: somebody asks for a run, or takes it back.
 	RunNow(s *Session, r *wire.Run)
-	Slow(s *Session, linger time.Duration, reason string)
+	// Slow: the server asks for another pace; see Pace.
+	Slow(s *Session, m *wire.Slow)
 	// Leaving: the server goes away (drain); come back after retry.
 	Leaving(s *Session, retry time.Duration, reason string)
 }

@@ -18,7 +18,7 @@ func (deaf) Welcomed(*Session, *wire.Welcome)        {}
 func (deaf) Assigned(*Session, *Held)                {}
 func (deaf) Acked(*Session, *wire.Ack)               {}
 func (deaf) RunNow(*Session, *wire.Run)              {}
-func (deaf) Slow(*Session, time.Duration, string)    {}
+func (deaf) Slow(*Session, *wire.Slow)               {}
 func (deaf) Leaving(*Session, time.Duration, string) {}
 
 // FuzzServer lets a server say anything to an agent: the session ends or goes on,

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -15,10 +16,9 @@ import (
 )
 
 const (
-	tickEvery  = 5 * time.Second  // looks after the connection
-	slowLasts  = 60 * time.Second // after the last Slow
-	frameBytes = 128 << 10        // of one batch at most: a backlog must not hold up what is live
-	frameFull  = 200              // signals that make a frame worth sending at once
+	tickEvery  = 5 * time.Second // looks after the connection
+	frameBytes = 128 << 10       // of one batch at most: a backlog must not hold up what is live
+	frameFull  = 200             // signals that make a frame worth sending at once
 )
 
 // runner is the state of Run between sessions, and the Handler of each.
@@ -34,10 +34,10 @@ type runner struct {
 
 	server    string
 	keepalive time.Duration
-	acked     chan struct{} // room again
-	linger    atomic.Int64  // ns asked for by Slow …
-	slowUntil atomic.Int64  // … until (ns since began)
-	sent      uint64        // bytes, by sessions before this one
+	acked     chan struct{} // room again, or another pace
+	paceMu    sync.Mutex
+	pace      Pace   // on the clock that began with the runner
+	sent      uint64 // bytes, by sessions before this one
 
 	facts   wire.Facts // what this session knows of the machine
 	batch   wire.Batch
@@ -137,14 +137,14 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, home <-
 			sent, lingering = now, now.Add(-time.Hour)
 		}
 		signals, urgent := r.source.Waiting()
-		linger, slow := r.lingers(now)
 		switch {
 		case signals == 0 && !r.waiting:
 			lingering = time.Time{}
 		case lingering.IsZero():
 			lingering = now
 		}
-		if r.waiting || signals > 0 && (urgent && !slow || signals >= frameFull && !slow || now.Sub(lingering) >= linger) {
+		due, slow := r.due(now, lingering)
+		if r.waiting || signals > 0 && (urgent && !slow || signals >= frameFull && !slow || !now.Before(due)) {
 			any, err := r.drain(s)
 			if err != nil {
 				return err
@@ -152,7 +152,7 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, home <-
 			if any {
 				sent = now
 			}
-			lingering = time.Time{}
+			lingering, due = time.Time{}, time.Time{}
 		}
 		if err := r.answer(s); err != nil {
 			return err
@@ -162,7 +162,7 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, home <-
 				return err
 			}
 		}
-		timer.Reset(about.wait(now, r.next(now, tick, sent, lingering, linger)))
+		timer.Reset(about.wait(now, r.next(now, tick, sent, due)))
 	}
 }
 
@@ -177,23 +177,40 @@ func (r *runner) tellFacts(s *Session) error {
 }
 
 // next is how long nothing is to be done by itself.
-func (r *runner) next(now, tick, sent, lingering time.Time, linger time.Duration) time.Duration {
+func (r *runner) next(now, tick, sent, due time.Time) time.Duration {
 	wait := tick.Sub(now)
 	if r.keepalive > 0 {
 		wait = min(wait, r.keepalive-now.Sub(sent))
 	}
-	if !lingering.IsZero() {
-		wait = min(wait, linger-now.Sub(lingering))
+	if !due.IsZero() {
+		wait = min(wait, due.Sub(now))
 	}
 	return max(wait, time.Millisecond)
 }
 
-// lingers is how long a signal may wait for others, and whether the server asked for it.
-func (r *runner) lingers(now time.Time) (time.Duration, bool) {
-	if int64(now.Sub(r.began)) < r.slowUntil.Load() {
-		return max(r.cfg.Linger, time.Duration(r.linger.Load())), true
+// due is when what waits since lingering leaves (zero: nothing waits), and whether nothing
+// leaves before that.
+func (r *runner) due(now, lingering time.Time) (due time.Time, slow bool) {
+	r.paceMu.Lock()
+	defer r.paceMu.Unlock()
+	if !lingering.IsZero() {
+		due = r.began.Add(r.pace.Due(lingering.Sub(r.began), r.cfg.Linger))
 	}
-	return r.cfg.Linger, false
+	return due, r.pace.Slow(now.Sub(r.began))
+}
+
+// ask changes the pace, and has the pump look at it; slow: it was slow before.
+func (r *runner) ask(m *wire.Slow) (slow bool) {
+	now := r.base.Now().Sub(r.began)
+	r.paceMu.Lock()
+	slow = r.pace.Slow(now)
+	r.pace.Ask(now, m)
+	r.paceMu.Unlock()
+	select {
+	case r.acked <- struct{}{}:
+	default:
+	}
+	return slow
 }
 
 // drain sends until the source is empty or the server has enough to acknowledge.
@@ -264,7 +281,7 @@ func fit(b *wire.Batch, most int) {
 // Welcomed implements Handler.
 func (r *runner) Welcomed(_ *Session, w *wire.Welcome) {
 	r.keepalive = time.Duration(w.KeepaliveMs) * time.Millisecond
-	r.slowUntil.Store(0)
+	r.ask(&wire.Slow{})
 	r.told = append([]string(nil), w.Servers...)
 	r.first.Store(&r.order()[0])
 	if err := r.source.Resume(w.Last); err != nil {
@@ -289,14 +306,12 @@ func (r *runner) Acked(_ *Session, ack *wire.Ack) {
 func (r *runner) RunNow(_ *Session, asked *wire.Run) { r.events.RunNow(asked) }
 
 // Slow implements Handler.
-func (r *runner) Slow(_ *Session, linger time.Duration, reason string) {
-	r.base.Log.Info("server asks for rarer batches", "linger", linger, "reason", reason)
-	if linger == 0 { // as before
-		r.slowUntil.Store(0)
-		return
+func (r *runner) Slow(_ *Session, m *wire.Slow) {
+	level := slog.LevelInfo
+	if r.ask(m) { // it is said again and again while it is needed
+		level = slog.LevelDebug
 	}
-	r.linger.Store(int64(linger))
-	r.slowUntil.Store(int64(r.base.Now().Sub(r.began) + slowLasts))
+	r.base.Log.Log(context.Background(), level, "server asks for rarer batches", "lingerMs", m.LingerMs, "lastsMs", m.LastsMs, "reason", m.Reason)
 }
 
 // Leaving implements Handler.

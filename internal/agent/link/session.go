@@ -217,7 +217,7 @@ func (s *Session) frame(frame []byte) error {
 		if err := m.Decode(body); err != nil {
 			return err
 		}
-		s.h.Slow(s, time.Duration(m.LingerMs)*time.Millisecond, m.Reason)
+		s.h.Slow(s, &m)
 	case wire.KindBye:
 		var m wire.Bye
 		if err := m.Decode(body); err != nil {

@@ -267,7 +267,7 @@ func refusalSection(rep *load.Report) section {
 	add("Connections that were not opened", rep.Failures)
 	add("Sessions that ended", rep.Losses)
 	if rep.Slowed > 0 {
-		s.Text = append(s.Text, fmt.Sprintf("The server told %s to slow down.", plural(rep.Slowed, "agent")))
+		s.Text = append(s.Text, fmt.Sprintf("The server told agents %s to slow down.", plural(rep.Slowed, "time")))
 	}
 	return s
 }

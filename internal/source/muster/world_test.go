@@ -152,8 +152,8 @@ func (w *world) ask(node model.NodeID, chunk model.ChunkID) error {
 func (a *agent) RunNow(_ *link.Session, r *wire.Run) {
 	a.set(func() { a.runs = append(a.runs, *r) })
 }
-func (a *agent) Slow(_ *link.Session, _ time.Duration, reason string) {
-	a.set(func() { a.slow = append(a.slow, reason) })
+func (a *agent) Slow(_ *link.Session, m *wire.Slow) {
+	a.set(func() { a.slow = append(a.slow, m.Reason) })
 }
 func (a *agent) Leaving(*link.Session, time.Duration, string) {}
 func (a *agent) Acked(_ *link.Session, ack *wire.Ack) {
