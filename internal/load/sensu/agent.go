@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
@@ -53,11 +54,11 @@ func (o Options) withDefaults() *Options {
 type Agent struct {
 	class  int // of the scenario
 	o      *Options
-	entity entity
+	entity sensuwire.Entity
 	first  int // its number: which backend it tries first, and from which address
 
 	mu         sync.Mutex
-	ledger     map[string]*Entry // by request.key
+	ledger     map[string]*Entry // by Request.Key
 	session    *session          // nil: not connected
 	registered bool
 	rest       bool
@@ -66,13 +67,13 @@ type Agent struct {
 	trouble    error // why the last connection was not opened, or ended
 }
 
-func newAgent(o *Options, x entity, number int) *Agent {
-	x.namespace, x.user = o.Namespace, o.User
+func newAgent(o *Options, x sensuwire.Entity, number int) *Agent {
+	x.Namespace, x.User = o.Namespace, o.User
 	return &Agent{o: o, entity: x, first: number, ledger: map[string]*Entry{}}
 }
 
 // Name is its entity's.
-func (a *Agent) Name() string { return a.entity.name }
+func (a *Agent) Name() string { return a.entity.Name }
 
 // Run connects and answers until ctx ends. What ends a connection before is kept, and the
 // next backend tried, after a pause that grows as agents' pauses do.

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
 func start(t *testing.T, o Options, name string) *Agent {
 	t.Helper()
-	a := newAgent(o.withDefaults(), entity{name: name, subscriptions: []string{"web", "linux"}, labels: map[string]string{"class": "web"}}, 0)
+	a := newAgent(o.withDefaults(), sensuwire.Entity{Name: name, Subscriptions: []string{"web", "linux"}, Labels: map[string]string{"class": "web"}}, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { a.Run(ctx) })

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
 // API is a backend's HTTP API. One goroutine uses it.
@@ -25,6 +26,11 @@ type API struct {
 
 	token string
 	taken time.Time // the token
+}
+
+type metadata struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
 }
 
 // page is how many events are asked for at once.
@@ -68,7 +74,7 @@ func (c *API) remove(ctx context.Context, path string) error {
 // events calls f with every event of a check, page after page.
 func (c *API) events(ctx context.Context, f func(state, held)) error {
 	type named struct {
-		Metadata jsonMeta `json:"metadata"`
+		Metadata metadata `json:"metadata"`
 	}
 	for next := ""; ; {
 		var list []struct {
@@ -128,7 +134,7 @@ func (c *API) call(ctx context.Context, method, path string, body []byte, into a
 		return nil, model.Errorf(model.Invalid, "address of the API: %w", err)
 	}
 	request.Header.Set("Authorization", "Bearer "+c.token)
-	request.Header.Set("Content-Type", mediaJSON)
+	request.Header.Set("Content-Type", sensuwire.MediaJSON)
 	return c.do(request, into)
 }
 

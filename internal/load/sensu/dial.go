@@ -13,6 +13,7 @@ import (
 
 	"github.com/gobwas/ws"
 
+	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
@@ -27,14 +28,12 @@ const (
 	writeTimeout     = 30 * time.Second
 )
 
-const (
-	mediaProto = "application/octet-stream"
-	mediaJSON  = "application/json"
-)
+// maxMessage bounds what a backend may send in one frame; it has no bound of its own.
+const maxMessage = 1 << 20
 
 // open makes the opening handshake with one backend, and agrees on an encoding: protobuf
 // if one Accept header of the answer is exactly that, else JSON.
-func (a *Agent) open(ctx context.Context, to string) (*wsconn.Conn, codec, error) {
+func (a *Agent) open(ctx context.Context, to string) (*wsconn.Conn, sensuwire.Codec, error) {
 	target, err := url.Parse(to)
 	if err != nil {
 		return nil, nil, fmt.Errorf("address of a backend: %w", err)
@@ -49,11 +48,11 @@ func (a *Agent) open(ctx context.Context, to string) (*wsconn.Conn, codec, error
 		return nil, nil, err
 	}
 	_ = nc.SetDeadline(time.Now().Add(handshakeTimeout))
-	var speaks codec = plainText{}
+	var speaks sensuwire.Codec = sensuwire.JSON{}
 	d := ws.Dialer{ReadBufferSize: 4096, WriteBufferSize: 512, Header: ws.HandshakeHeaderHTTP(a.headers()),
 		OnHeader: func(key, value []byte) error {
-			if strings.EqualFold(string(key), "Accept") && string(value) == mediaProto && !a.o.JSON {
-				speaks = protobuf{}
+			if strings.EqualFold(string(key), "Accept") && string(value) == sensuwire.MediaProto && !a.o.JSON {
+				speaks = sensuwire.Protobuf{}
 			}
 			return nil
 		}}
@@ -71,16 +70,16 @@ func (a *Agent) open(ctx context.Context, to string) (*wsconn.Conn, codec, error
 
 // headers say who the agent is. The backend takes its encoding from Accept.
 func (a *Agent) headers() http.Header {
-	accept := mediaProto
+	accept := sensuwire.MediaProto
 	if a.o.JSON {
-		accept = mediaJSON
+		accept = sensuwire.MediaJSON
 	}
 	return http.Header{
 		"Accept":              {accept},
 		"Authorization":       {"Basic " + base64.StdEncoding.EncodeToString([]byte(a.o.User+":"+a.o.Password))},
-		"Sensu-Agentname":     {a.entity.name},
-		"Sensu-Namespace":     {a.entity.namespace},
-		"Sensu-Subscriptions": {strings.Join(a.entity.subscriptions, ",")},
+		"Sensu-Agentname":     {a.entity.Name},
+		"Sensu-Namespace":     {a.entity.Namespace},
+		"Sensu-Subscriptions": {strings.Join(a.entity.Subscriptions, ",")},
 		"Sensu-User":          {a.o.User},
 	}
 }

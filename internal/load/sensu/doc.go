@@ -9,6 +9,6 @@
 // Goroutines: one for each agent, which reads, and answers where it reads; its keepalives
 // and pings are timers. An agent's lock guards its ledger and its connection.
 //
-// Start reading at agent.go, then session.go; codec.go is what the messages look like,
+// Start reading at agent.go, then session.go; internal/sensuwire is what the messages look like,
 // target.go prepares a backend and asks what it holds.
 package sensu

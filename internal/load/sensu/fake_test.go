@@ -15,6 +15,8 @@ import (
 	"github.com/gobwas/ws"
 	"github.com/gobwas/ws/wsutil"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
 // fake is a backend of ours, as much of one as the protocol's description says: it shakes
@@ -121,7 +123,7 @@ func (b *fake) serve(nc net.Conn) {
 			if user, password, _ := r.BasicAuth(); user != "agent" || password != "secret" {
 				return nil, ws.RejectConnectionError(ws.RejectionStatus(401), ws.RejectionReason("bad credentials"))
 			}
-			accept := []string{mediaProto, mediaJSON}
+			accept := []string{sensuwire.MediaProto, sensuwire.MediaJSON}
 			if b.json {
 				accept = accept[1:]
 			}
@@ -132,14 +134,14 @@ func (b *fake) serve(nc net.Conn) {
 		return
 	}
 	s := &fakeSession{nc: nc, subscriptions: strings.Split(said.Get("Sensu-Subscriptions"), ",")}
-	b.send(s, typeEntityConfig, b.config(unknownEntity, nil))
+	b.send(s, sensuwire.TypeEntityConfig, b.config(sensuwire.UnknownEntity, nil))
 	name := said.Get("Sensu-Agentname")
 	for {
 		message, op, err := wsutil.ReadClientData(nc)
 		if err != nil {
 			return
 		}
-		kind, body, err := parseFrame(message)
+		kind, body, err := sensuwire.Parse(message)
 		if err != nil || op != ws.OpBinary {
 			b.t.Errorf("%v, opcode %d", err, op)
 			return
@@ -147,12 +149,12 @@ func (b *fake) serve(nc net.Conn) {
 		e := b.event(body)
 		b.mu.Lock()
 		switch string(kind) {
-		case typeKeepalive:
+		case sensuwire.TypeKeepalive:
 			if b.alive[name]++; b.alive[name] == 1 {
-				b.send(s, typeEntityConfig, b.config(name, append(s.subscriptions, "entity:"+name)))
+				b.send(s, sensuwire.TypeEntityConfig, b.config(name, append(s.subscriptions, "entity:"+name)))
 			}
 			b.sessions[name] = s
-		case typeEvent:
+		case sensuwire.TypeEvent:
 			if b.lose == nil || !b.lose(e) {
 				key := e.Entity.Metadata.Name + "/" + e.Check.Metadata.Name
 				e.Check.Occurrences = 1
@@ -173,7 +175,7 @@ func (b *fake) ask(agent string, c fakeCheck, issued int64) {
 	b.mu.Lock()
 	s := b.sessions[agent]
 	b.mu.Unlock()
-	b.send(s, typeCheckRequest, b.request(c, issued))
+	b.send(s, sensuwire.TypeCheckRequest, b.request(c, issued))
 }
 
 func (b *fake) send(s *fakeSession, kind string, body []byte) {

@@ -1,5 +1,7 @@
 package sensu
 
+import "github.com/muster-fleet/muster/internal/sensuwire"
+
 // Entry is what an agent knows of one of its checks.
 type Entry struct {
 	Requests uint32 // came
@@ -15,18 +17,18 @@ type Entry struct {
 
 // take notes a request, and says whether it is to be answered. An agent runs a check at
 // most once for each second in which it was issued.
-func (e *Entry) take(r *request, rest bool) bool {
+func (e *Entry) take(r *sensuwire.Request, rest bool) bool {
 	e.Requests++
-	if rest || r.issued <= e.Issued {
+	if rest || r.Issued <= e.Issued {
 		e.Dropped++
 		return false
 	}
-	if e.Issued > 0 && r.interval > 0 {
-		if n := (r.issued - e.Issued + int64(r.interval)/2) / int64(r.interval); n > 1 {
+	if e.Issued > 0 && r.Interval > 0 {
+		if n := (r.Issued - e.Issued + int64(r.Interval)/2) / int64(r.Interval); n > 1 {
 			e.Missed += uint32(n - 1)
 		}
 	}
-	e.Issued = r.issued
+	e.Issued = r.Issued
 	return true
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
@@ -15,7 +16,7 @@ import (
 type session struct {
 	agent    *Agent
 	conn     *wsconn.Conn
-	codec    codec
+	codec    sensuwire.Codec
 	began    bool             // it had its entity_config, or waited long enough for it
 	sequence map[string]int64 // events sent, by check
 	timers   []*time.Timer    // for the entity_config, the next keepalive, the next ping
@@ -104,25 +105,25 @@ func (s *session) read() error {
 
 // take handles one message. Those of a kind that it does not know are passed over.
 func (s *session) take(message []byte) error {
-	kind, body, err := parseFrame(message)
+	kind, body, err := sensuwire.Parse(message)
 	if err != nil {
 		return err
 	}
 	switch string(kind) {
-	case typeEntityConfig:
-		c, err := s.codec.parseConfig(body)
+	case sensuwire.TypeEntityConfig:
+		c, err := s.codec.ParseConfig(body)
 		if err != nil {
 			return err
 		}
 		s.agent.mu.Lock()
 		defer s.agent.mu.Unlock()
-		if c.name != unknownEntity && c.name != "" {
-			s.agent.entity.subscriptions = c.subscriptions
+		if c.Name != sensuwire.UnknownEntity && c.Name != "" {
+			s.agent.entity.Subscriptions = c.Subscriptions
 		}
 		s.agent.registered = true
 		s.begin()
-	case typeCheckRequest:
-		r, err := s.codec.parseRequest(body)
+	case sensuwire.TypeCheckRequest:
+		r, err := s.codec.ParseRequest(body)
 		if err != nil {
 			return err
 		}
@@ -143,9 +144,9 @@ func (s *session) begin() {
 // alive sends one keepalive. Caller holds the lock.
 func (s *session) alive() {
 	a := s.agent
-	e := s.event(keepalive)
-	e.interval, e.warning = uint32(a.o.Keepalive/time.Second), uint32(a.o.Warning/time.Second)
-	if s.write(typeKeepalive, e) == nil {
+	e := s.event("keepalive")
+	e.Interval, e.Warning = uint32(a.o.Keepalive/time.Second), uint32(a.o.Warning/time.Second)
+	if s.write(sensuwire.TypeKeepalive, e) == nil {
 		a.keepalives++
 	}
 	s.after(a.o.Keepalive, s.alive)
@@ -160,11 +161,11 @@ func (s *session) ping() {
 }
 
 // answer runs a check, which takes no time, and sends what came of it.
-func (s *session) answer(r *request) error {
+func (s *session) answer(r *sensuwire.Request) error {
 	a, due := s.agent, time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	key := r.key()
+	key := r.Key()
 	entry := a.ledger[key]
 	if entry == nil {
 		entry = &Entry{}
@@ -175,26 +176,26 @@ func (s *session) answer(r *request) error {
 	}
 	entry.Sent++
 	e := s.event(key)
-	e.check, e.issued, e.executed = r.check, r.issued, e.timestamp
-	e.status, e.output = a.o.Answer(a, key, *entry)
-	if err := s.write(typeEvent, e); err != nil {
+	e.Check, e.Issued, e.Executed = r.Check, r.Issued, e.Timestamp
+	e.Status, e.Output = a.o.Answer(a, key, *entry)
+	if err := s.write(sensuwire.TypeEvent, e); err != nil {
 		return model.Errorf(model.Unavailable, "send the result of %s: %w", key, err)
 	}
-	entry.wrote(e.executed, e.status)
+	entry.wrote(e.Executed, e.Status)
 	if a.o.Answered != nil {
-		a.o.Answered(load.Observed{Intended: time.Unix(r.issued, 0), Due: due, Left: time.Now()})
+		a.o.Answered(load.Observed{Intended: time.Unix(r.Issued, 0), Due: due, Left: time.Now()})
 	}
 	return nil
 }
 
 // event begins the next event of a check. Caller holds the lock.
-func (s *session) event(check string) *event {
+func (s *session) event(check string) *sensuwire.Event {
 	s.sequence[check]++
-	return &event{id: uuid.New(), timestamp: time.Now().Unix(), sequence: s.sequence[check], entity: &s.agent.entity}
+	return &sensuwire.Event{ID: uuid.New(), Timestamp: time.Now().Unix(), Sequence: s.sequence[check], Entity: &s.agent.entity}
 }
 
-func (s *session) write(kind string, e *event) error {
-	err := s.conn.Write(s.codec.appendEvent(newFrame(kind), e))
+func (s *session) write(kind string, e *sensuwire.Event) error {
+	err := s.conn.Write(s.codec.AppendEvent(sensuwire.Begin(nil, kind), e))
 	if err != nil {
 		_ = s.conn.Close() // the reader ends, and the agent comes back
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
 // Target is a Sensu Go backend, or a cluster of them, that a scenario is played against.
@@ -67,7 +68,7 @@ func (t *Target) Prepare(ctx context.Context) (string, error) {
 			check := &class.Checks[k]
 			for i := range max(1, check.Count) {
 				spec := map[string]any{
-					"metadata": jsonMeta{Name: load.CheckName(class.Name, check.Name, i), Namespace: t.options.Namespace},
+					"metadata": metadata{Name: load.CheckName(class.Name, check.Name, i), Namespace: t.options.Namespace},
 					"command":  "true", "interval": int(time.Duration(check.Interval) / time.Second), "ttl": int(time.Duration(check.TTL) / time.Second),
 					"subscriptions": []string{subscription(class.Name)}, "publish": true, "handlers": []string{},
 				}
@@ -88,7 +89,7 @@ func (t *Target) Agents(observe func(load.Observed)) []load.TargetAgent {
 	var list []load.TargetAgent
 	for _, m := range load.Members(t.sc) {
 		class := &t.sc.Agents[m.Class]
-		a := newAgent(shared, entity{name: m.Name, subscriptions: []string{subscription(class.Name)}, labels: load.MemberLabels(class, m.Number)}, len(list))
+		a := newAgent(shared, sensuwire.Entity{Name: m.Name, Subscriptions: []string{subscription(class.Name)}, Labels: load.MemberLabels(class, m.Number)}, len(list))
 		a.class = m.Class
 		t.agents = append(t.agents, a)
 		list = append(list, a)

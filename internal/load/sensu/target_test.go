@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
 // api is the fake's HTTP API. A check that is put is asked for from then on, of every agent
@@ -102,7 +103,7 @@ func (b *fake) schedule(c fakeCheck, over, done chan struct{}) {
 			}
 			b.mu.Unlock()
 			for _, s := range list {
-				b.send(s, typeCheckRequest, b.request(c, issued))
+				b.send(s, sensuwire.TypeCheckRequest, b.request(c, issued))
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package sensu
+package sensuwire
 
 import (
 	"maps"
@@ -9,41 +9,6 @@ import (
 
 	"github.com/muster-fleet/muster/internal/model"
 )
-
-// protobuf is the encoding that agents and backends agree on by default. The numbers are
-// those of sensu-go's api/core/v2: event.proto, entity.proto, check.proto, meta.proto.
-type protobuf struct{}
-
-// each calls f with every field of a message. value is what follows the tag; content is
-// that without its length, where it has one.
-func each(message []byte, f func(number protowire.Number, kind protowire.Type, value, content []byte) error) error {
-	for len(message) > 0 {
-		number, kind, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return model.Errorf(model.Invalid, "not protobuf: %w", protowire.ParseError(n))
-		}
-		message = message[n:]
-		n = protowire.ConsumeFieldValue(number, kind, message)
-		if n < 0 {
-			return model.Errorf(model.Invalid, "field %d: %w", number, protowire.ParseError(n))
-		}
-		value := message[:n]
-		content := value
-		if kind == protowire.BytesType {
-			content, _ = protowire.ConsumeBytes(value)
-		}
-		if err := f(number, kind, value, content); err != nil {
-			return err
-		}
-		message = message[n:]
-	}
-	return nil
-}
-
-func varint(value []byte) uint64 {
-	v, _ := protowire.ConsumeVarint(value)
-	return v
-}
 
 // nameOf is the name in an ObjectMeta.
 func nameOf(meta []byte) (name string, err error) {
@@ -56,44 +21,44 @@ func nameOf(meta []byte) (name string, err error) {
 	return name, err
 }
 
-func (protobuf) parseRequest(body []byte) (r request, err error) {
+func (Protobuf) ParseRequest(body []byte) (r Request, err error) {
 	err = each(body, func(number protowire.Number, kind protowire.Type, value, content []byte) error {
 		switch {
 		case number == 1 && kind == protowire.BytesType:
-			r.check = content
+			r.Check = content
 			return r.parseCheck(content)
 		case number == 4 && kind == protowire.VarintType:
-			r.issued = int64(varint(value))
+			r.Issued = int64(varint(value))
 		}
 		return nil
 	})
-	if err == nil && r.name == "" {
+	if err == nil && r.Name == "" {
 		err = model.Errorf(model.Invalid, "a check_request without the name of a check")
 	}
 	return r, err
 }
 
-func (r *request) parseCheck(check []byte) error {
+func (r *Request) parseCheck(check []byte) error {
 	return each(check, func(number protowire.Number, kind protowire.Type, value, content []byte) (err error) {
 		switch {
 		case number == 5 && kind == protowire.VarintType:
-			r.interval = uint32(varint(value))
+			r.Interval = uint32(varint(value))
 		case number == 13 && kind == protowire.BytesType:
-			r.proxy = string(content)
+			r.Proxy = string(content)
 		case number == 26 && kind == protowire.BytesType:
-			r.name, err = nameOf(content)
+			r.Name, err = nameOf(content)
 		}
 		return err
 	})
 }
 
-func (protobuf) parseConfig(body []byte) (c config, err error) {
+func (Protobuf) ParseConfig(body []byte) (c Config, err error) {
 	err = each(body, func(number protowire.Number, kind protowire.Type, _, content []byte) (err error) {
 		switch {
 		case number == 1 && kind == protowire.BytesType:
-			c.name, err = nameOf(content)
+			c.Name, err = nameOf(content)
 		case number == 4 && kind == protowire.BytesType:
-			c.subscriptions = append(c.subscriptions, string(content))
+			c.Subscriptions = append(c.Subscriptions, string(content))
 		}
 		return err
 	})
@@ -118,39 +83,39 @@ func moved(number protowire.Number) protowire.Number {
 	return 0
 }
 
-func (protobuf) appendEvent(dst []byte, e *event) []byte {
-	dst = appendInt(dst, 1, e.timestamp)
-	dst = appendMessage(dst, 2, func(b []byte) []byte { return e.entity.appendProto(b, e.timestamp) })
+func (Protobuf) AppendEvent(dst []byte, e *Event) []byte {
+	dst = appendInt(dst, 1, e.Timestamp)
+	dst = appendMessage(dst, 2, func(b []byte) []byte { return e.Entity.appendProto(b, e.Timestamp) })
 	dst = appendMessage(dst, 3, e.appendCheck)
-	dst = appendMessage(dst, 5, func(b []byte) []byte { return appendText(b, 2, e.entity.namespace) })
-	dst = protowire.AppendBytes(protowire.AppendTag(dst, 6, protowire.BytesType), e.id[:])
-	return appendInt(dst, 7, e.sequence)
+	dst = appendMessage(dst, 5, func(b []byte) []byte { return appendText(b, 2, e.Entity.Namespace) })
+	dst = protowire.AppendBytes(protowire.AppendTag(dst, 6, protowire.BytesType), e.ID[:])
+	return appendInt(dst, 7, e.Sequence)
 }
 
-func (e *event) appendCheck(b []byte) []byte {
-	if e.check == nil {
-		b = appendInt(b, 5, int64(e.interval))
-		b = appendInt(b, 19, int64(e.warning))
-		return appendMessage(b, 38, func(b []byte) []byte { return appendText(appendText(b, 1, keepalive), 2, e.entity.namespace) })
+func (e *Event) appendCheck(b []byte) []byte {
+	if e.Check == nil {
+		b = appendInt(b, 5, int64(e.Interval))
+		b = appendInt(b, 19, int64(e.Warning))
+		return appendMessage(b, 38, func(b []byte) []byte { return appendText(appendText(b, 1, keepalive), 2, e.Entity.Namespace) })
 	}
-	_ = each(e.check, func(number protowire.Number, kind protowire.Type, value, _ []byte) error { // read once before: no error
+	_ = each(e.Check, func(number protowire.Number, kind protowire.Type, value, _ []byte) error { // read once before: no error
 		if to := moved(number); to > 0 {
 			b = append(protowire.AppendTag(b, to, kind), value...)
 		}
 		return nil
 	})
-	b = protowire.AppendFixed64(protowire.AppendTag(b, 22, protowire.Fixed64Type), math.Float64bits(e.duration))
-	b = appendInt(b, 23, e.executed)
-	b = appendInt(b, 25, e.issued)
-	b = appendText(b, 26, e.output)
-	b = appendInt(b, 28, int64(e.status))
-	return appendText(b, 45, e.entity.name)
+	b = protowire.AppendFixed64(protowire.AppendTag(b, 22, protowire.Fixed64Type), math.Float64bits(e.Duration))
+	b = appendInt(b, 23, e.Executed)
+	b = appendInt(b, 25, e.Issued)
+	b = appendText(b, 26, e.Output)
+	b = appendInt(b, 28, int64(e.Status))
+	return appendText(b, 45, e.Entity.Name)
 }
 
-func (x *entity) appendProto(b []byte, seen int64) []byte {
+func (x *Entity) appendProto(b []byte, seen int64) []byte {
 	b = appendText(b, 1, entityClass)
 	b = appendMessage(b, 3, func(b []byte) []byte {
-		for number, text := range []string{1: x.name, 2: "linux", 3: "debian", 4: "debian", 5: "12.5"} {
+		for number, text := range []string{1: x.Name, 2: "linux", 3: "debian", 4: "debian", 5: "12.5"} {
 			b = appendText(b, protowire.Number(number), text)
 		}
 		b = appendMessage(b, 6, func(b []byte) []byte {
@@ -160,23 +125,23 @@ func (x *entity) appendProto(b []byte, seen int64) []byte {
 		})
 		return appendText(appendText(b, 7, "amd64"), 13, "hardfloat")
 	})
-	for _, s := range x.subscriptions {
+	for _, s := range x.Subscriptions {
 		b = appendText(b, 4, s)
 	}
 	b = appendInt(b, 5, seen)
 	b = appendMessage(b, 7, func(b []byte) []byte { return b })
-	b = appendText(b, 11, x.user)
+	b = appendText(b, 11, x.User)
 	for _, s := range redacted() {
 		b = appendText(b, 13, s)
 	}
 	b = appendMessage(b, 14, func(b []byte) []byte {
-		b = appendText(appendText(b, 1, x.name), 2, x.namespace)
-		for _, k := range slices.Sorted(maps.Keys(x.labels)) {
-			b = appendMessage(b, 3, func(b []byte) []byte { return appendText(appendText(b, 1, k), 2, x.labels[k]) })
+		b = appendText(appendText(b, 1, x.Name), 2, x.Namespace)
+		for _, k := range slices.Sorted(maps.Keys(x.Labels)) {
+			b = appendMessage(b, 3, func(b []byte) []byte { return appendText(appendText(b, 1, k), 2, x.Labels[k]) })
 		}
 		return b
 	})
-	return appendText(b, 15, agentVersion)
+	return appendText(b, 15, AgentVersion)
 }
 
 func appendInt(b []byte, number protowire.Number, v int64) []byte {

@@ -1,4 +1,4 @@
-package sensu
+package sensuwire
 
 import (
 	"encoding/json"
@@ -8,16 +8,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// plainText is the encoding that a backend can ask for: the same messages as JSON.
-type plainText struct{}
-
 type jsonMeta struct {
 	Name      string            `json:"name,omitempty"`
 	Namespace string            `json:"namespace,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 }
 
-func (plainText) parseRequest(body []byte) (r request, err error) {
+func (JSON) ParseRequest(body []byte) (r Request, err error) {
 	var m struct {
 		Config json.RawMessage `json:"config"`
 		Issued int64           `json:"issued"`
@@ -36,42 +33,42 @@ func (plainText) parseRequest(body []byte) (r request, err error) {
 	case c.Metadata.Name == "":
 		return r, model.Errorf(model.Invalid, "a check_request without the name of a check")
 	}
-	return request{name: c.Metadata.Name, proxy: c.Proxy, interval: c.Interval, issued: m.Issued, check: m.Config}, nil
+	return Request{Name: c.Metadata.Name, Proxy: c.Proxy, Interval: c.Interval, Issued: m.Issued, Check: m.Config}, nil
 }
 
-func (plainText) parseConfig(body []byte) (config, error) {
+func (JSON) ParseConfig(body []byte) (Config, error) {
 	var m struct {
 		Metadata      jsonMeta `json:"metadata"`
 		Subscriptions []string `json:"subscriptions"`
 	}
 	if err := json.Unmarshal(body, &m); err != nil {
-		return config{}, model.Errorf(model.Invalid, "an entity_config: %w", err)
+		return Config{}, model.Errorf(model.Invalid, "an entity_config: %w", err)
 	}
-	return config{m.Metadata.Name, m.Subscriptions}, nil
+	return Config{Name: m.Metadata.Name, Namespace: m.Metadata.Namespace, Subscriptions: m.Subscriptions}, nil
 }
 
-func (plainText) appendEvent(dst []byte, e *event) []byte {
+func (JSON) AppendEvent(dst []byte, e *Event) []byte {
 	check := map[string]any{}
-	if e.check == nil {
-		check["metadata"] = jsonMeta{Name: keepalive, Namespace: e.entity.namespace}
-		check["interval"], check["timeout"] = e.interval, e.warning
+	if e.Check == nil {
+		check["metadata"] = jsonMeta{Name: keepalive, Namespace: e.Entity.Namespace}
+		check["interval"], check["timeout"] = e.Interval, e.Warning
 	} else {
 		fields := map[string]json.RawMessage{}
-		_ = json.Unmarshal(e.check, &fields) // read once before: no error
+		_ = json.Unmarshal(e.Check, &fields) // read once before: no error
 		for k, v := range fields {
 			check[k] = v
 		}
-		check["duration"], check["executed"], check["issued"] = e.duration, e.executed, e.issued
-		check["output"], check["status"], check["processed_by"] = e.output, e.status, e.entity.name
+		check["duration"], check["executed"], check["issued"] = e.Duration, e.Executed, e.Issued
+		check["output"], check["status"], check["processed_by"] = e.Output, e.Status, e.Entity.Name
 	}
-	x := e.entity
+	x := e.Entity
 	network := map[string]any{"interfaces": []any{map[string]any{"name": "eth0", "mac": "02:42:ac:11:00:02", "addresses": []string{"172.17.0.2/16"}}}}
 	text, err := json.Marshal(map[string]any{
-		"timestamp": e.timestamp, "id": uuid.UUID(e.id).String(), "sequence": e.sequence, "metadata": jsonMeta{Namespace: x.namespace}, "check": check,
+		"timestamp": e.Timestamp, "id": uuid.UUID(e.ID).String(), "sequence": e.Sequence, "metadata": jsonMeta{Namespace: x.Namespace}, "check": check,
 		"entity": map[string]any{
-			"entity_class": entityClass, "subscriptions": x.subscriptions, "last_seen": e.timestamp, "user": x.user, "redact": redacted(),
-			"metadata": jsonMeta{x.name, x.namespace, x.labels}, "sensu_agent_version": agentVersion,
-			"system": map[string]any{"hostname": x.name, "os": "linux", "platform": "debian", "platform_family": "debian", "platform_version": "12.5",
+			"entity_class": entityClass, "subscriptions": x.Subscriptions, "last_seen": e.Timestamp, "user": x.User, "redact": redacted(),
+			"metadata": jsonMeta{x.Name, x.Namespace, x.Labels}, "sensu_agent_version": AgentVersion,
+			"system": map[string]any{"hostname": x.Name, "os": "linux", "platform": "debian", "platform_family": "debian", "platform_version": "12.5",
 				"network": network, "arch": "amd64", "float_type": "hardfloat"},
 		},
 	})

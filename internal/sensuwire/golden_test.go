@@ -1,0 +1,210 @@
+package sensuwire
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"os"
+	"reflect"
+	"testing"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func codecs() map[string]Codec { return map[string]Codec{"protobuf": Protobuf{}, "json": JSON{}} }
+
+func fixed() (asked *Ask, alive, result *Event) {
+	x := &Entity{Name: "web-00000", Namespace: "default", User: "agent", Subscriptions: []string{"web", "entity:web-00000"}, Labels: map[string]string{"class": "web", "env": "test"}}
+	id := [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
+	return &Ask{Name: "disk", Namespace: "default", Command: "check_disk -w 5", Env: []string{"A=1"}, Interval: 10, Timeout: 30, Issued: 1795236429},
+		&Event{ID: id, Timestamp: 1795236428, Sequence: 1, Entity: x, Interval: 20, Warning: 120},
+		&Event{ID: id, Timestamp: 1795236430, Sequence: 7, Entity: x, Issued: 1795236429, Executed: 1795236430, Duration: 0.25, Status: 2, Output: "CRITICAL - \"no\"\nmore"}
+}
+
+// The bytes of every kind of message, in both encodings, and what each end reads of them.
+func TestGolden(t *testing.T) {
+	for name, c := range codecs() {
+		asked, alive, result := fixed()
+		request := c.AppendAsk(nil, asked)
+		r, err := c.ParseRequest(request)
+		if err != nil || r.Name != "disk" || r.Interval != 10 || r.Issued != 1795236429 || r.Key() != "disk" {
+			t.Fatalf("%s: %v %+v", name, err, r)
+		}
+		result.Check = r.Check
+		told := c.AppendConfig(nil, &Config{Name: "web-00000", Namespace: "default", Subscriptions: []string{"web"}})
+		if got, err := c.ParseConfig(told); err != nil || got.Name != "web-00000" || len(got.Subscriptions) != 1 {
+			t.Errorf("%s: %v %+v", name, err, got)
+		}
+		var text bytes.Buffer
+		for _, m := range []struct {
+			kind string
+			body []byte
+		}{{TypeKeepalive, c.AppendEvent(nil, alive)}, {TypeEvent, c.AppendEvent(nil, result)}, {TypeCheckRequest, request}, {TypeEntityConfig, told}} {
+			body := m.body
+			if name == "protobuf" {
+				body = []byte(hex.EncodeToString(body))
+			}
+			text.WriteString(m.kind + "\n" + string(body) + "\n")
+		}
+		file := "testdata/messages." + name
+		if *update {
+			if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil || !bytes.Equal(want, text.Bytes()) {
+			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, text.Bytes(), want)
+		}
+	}
+}
+
+// A backend reads of an event what the agent said, whatever the encoding.
+func TestSaid(t *testing.T) {
+	for name, c := range codecs() {
+		asked, alive, result := fixed()
+		r, err := c.ParseRequest(c.AppendAsk(nil, asked))
+		if err != nil {
+			t.Fatal(err)
+		}
+		result.Check = r.Check
+		var s Said
+		if err := c.ReadSaid(c.AppendEvent(nil, result), &s); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if string(s.Entity) != "web-00000" || string(s.Namespace) != "default" || !s.HasCheck || s.Metrics || string(s.Check) != "disk" || len(s.Proxy) != 0 ||
+			s.Duration != 0.25 || s.Issued != 1795236429 || s.Executed != 1795236430 || s.Status != 2 || string(s.Output) != result.Output || s.Timeout != 30 {
+			t.Errorf("%s: %+v, output %q", name, s, s.Output)
+		}
+		sum := s.Sum
+		if err := c.ReadSaid(c.AppendEvent(nil, alive), &s); err != nil || string(s.Check) != "keepalive" || s.Interval != 20 || s.Timeout != 120 {
+			t.Errorf("%s: %v %+v", name, err, s)
+		}
+		if s.Sum != sum {
+			t.Errorf("%s: the same machine at another time is another", name)
+		}
+		m, err := c.ReadMachine(s.Machine)
+		want := &Machine{Name: "web-00000", Namespace: "default", Class: "agent", Labels: map[string]string{"class": "web", "env": "test"},
+			Subscriptions: []string{"web", "entity:web-00000"}, AgentVersion: "6.9.2",
+			System: System{Hostname: "web-00000", OS: "linux", Platform: "debian", PlatformFamily: "debian", PlatformVersion: "12.5", Arch: "amd64", Addresses: []string{"172.17.0.2/16"}}}
+		if err != nil || !reflect.DeepEqual(m, want) {
+			t.Errorf("%s: %v\n%+v\nwant\n%+v", name, err, m, want)
+		}
+		alive.Entity.Labels["env"] = "prod"
+		if err := c.ReadSaid(c.AppendEvent(nil, alive), &s); err != nil || s.Sum == sum {
+			t.Errorf("%s: a machine with another label is the same: %v", name, err)
+		}
+	}
+}
+
+// Every field of a CheckConfig has a place of its own in a Check, and none falls onto what
+// the agent itself fills in.
+func TestMovedFields(t *testing.T) {
+	taken := map[int]bool{22: true, 23: true, 25: true, 26: true, 28: true, 45: true}
+	for n := 1; n < 60; n++ {
+		to := int(moved(protowire.Number(n)))
+		if to == 0 {
+			continue
+		}
+		if taken[to] {
+			t.Errorf("%d moves to %d, which is taken", n, to)
+		}
+		taken[to] = true
+	}
+}
+
+func FuzzMessage(f *testing.F) {
+	asked, alive, result := fixed()
+	for _, c := range codecs() {
+		r, err := c.ParseRequest(c.AppendAsk(nil, asked))
+		if err != nil {
+			f.Fatal(err)
+		}
+		result.Check = r.Check
+		f.Add(c.AppendAsk(Begin(nil, TypeCheckRequest)[14:], asked))
+		f.Add(c.AppendConfig([]byte(TypeEntityConfig+"\n"), &Config{Name: "web", Subscriptions: []string{"a"}}))
+		f.Add(c.AppendEvent([]byte(TypeEvent+"\n"), result))
+		f.Add(c.AppendEvent([]byte(TypeKeepalive+"\n"), alive))
+	}
+	f.Add([]byte("event\n{\"entity\":{\"metadata\":{\"name\":\"\\u0061\"}},\"check\":null,\"metrics\":{\"points\":[]}}"))
+	f.Fuzz(func(t *testing.T, message []byte) {
+		_, body, err := Parse(message)
+		if err != nil {
+			return
+		}
+		for _, c := range codecs() {
+			_, _ = c.ParseConfig(body)
+			var s Said
+			if c.ReadSaid(body, &s) == nil {
+				if len(s.Entity) == 0 || s.HasCheck && len(s.Check) == 0 {
+					t.Errorf("an event of nobody, or of nothing: %+v", s)
+				}
+				_, _ = c.ReadMachine(s.Machine)
+			}
+			r, err := c.ParseRequest(body)
+			if err != nil {
+				continue
+			}
+			if r.Name == "" {
+				t.Error("a check without a name")
+			}
+			_, _, result := fixed()
+			result.Check = r.Check
+			if len(c.AppendEvent(nil, result)) <= len(result.Output) {
+				t.Error("an event without what it says")
+			}
+		}
+	})
+}
+
+// FuzzMembers: of what is JSON, every member is found, with its value as it stands there.
+func FuzzMembers(f *testing.F) {
+	f.Add([]byte(`{"a":1,"b":[1,{"c":"]}\"\\"}], "d" : null ,"e":{}, "f":-1.5e3,"g":true}`))
+	f.Add([]byte(`{}`))
+	f.Add([]byte(`{"a":"\\"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		found := map[string]json.RawMessage{}
+		ok := members(data, func(key, value []byte) bool {
+			found[stringOf([]byte(`"`+string(key)+`"`))] = value
+			return true
+		})
+		var want map[string]json.RawMessage
+		if !utf8.Valid(data) || json.Unmarshal(data, &want) != nil || want == nil {
+			return
+		}
+		if !ok || len(found) != len(want) {
+			t.Fatalf("%s: %v, %d members, want %d", data, ok, len(found), len(want))
+		}
+		for key, value := range want {
+			if !bytes.Equal(found[key], bytes.TrimSpace(value)) {
+				t.Errorf("%s: member %q is %s, want %s", data, key, found[key], value)
+			}
+		}
+	})
+}
+
+func BenchmarkReadSaid(b *testing.B) {
+	asked, _, result := fixed()
+	for name, c := range codecs() {
+		b.Run(name, func(b *testing.B) {
+			r, err := c.ParseRequest(c.AppendAsk(nil, asked))
+			if err != nil {
+				b.Fatal(err)
+			}
+			result.Check = r.Check
+			body := c.AppendEvent(nil, result)
+			var s Said
+			b.ReportAllocs()
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				if err := c.ReadSaid(body, &s); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
