@@ -63,7 +63,7 @@ func (a *Agent) judge(ctx context.Context, c *check, stream func([]byte)) run.Re
 		return a.runProbe(ctx, c, keep)
 	}
 	return a.runner.Run(ctx, run.Command{
-		Shell: c.run.Shell, Argv: c.run.Argv, Env: c.run.Env, RunAs: c.run.RunAs,
+		Shell: c.run.Shell, Argv: c.run.Argv, Env: c.run.Env, Stdin: c.run.Stdin, RunAs: c.run.RunAs,
 		Timeout: c.chunk.Timeout, MaxOutput: keep, Stream: stream,
 	})
 }

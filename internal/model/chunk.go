@@ -33,4 +33,5 @@ type Chunk struct {
 	Route        string      // … or the route that says who is told; empty: those that match
 	FlapStart    uint32      // percent of change from which on an event flaps; zero: it never does
 	FlapEnd      uint32      // … down to which it goes on
+	Stdin        string      // of the command
 }

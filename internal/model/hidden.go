@@ -6,7 +6,7 @@ import "strings"
 const Hidden = "(hidden)"
 
 // Redacted is the resource as somebody sees it who may only look: the places where
-// people keep secrets (values of environments and headers, every Secret that is written
+// people keep secrets (values of environments and headers, standard input, every Secret that is written
 // out, and what follows the host in a webhook's address) are Hidden. r is not changed.
 func Redacted(r *Resource) *Resource {
 	out := *r
@@ -14,6 +14,9 @@ func Redacted(r *Resource) *Resource {
 	case *CheckSpec:
 		hidden := *spec
 		hidden.Env = hide(spec.Env)
+		if spec.Stdin != "" {
+			hidden.Stdin = Hidden
+		}
 		out.Spec = &hidden
 	case *HandlerSpec:
 		hidden := spec.mapServices(func(t fieldText) string {

@@ -30,10 +30,10 @@ func TestRedacted(t *testing.T) {
 			t.Errorf("the original was changed: %s", after)
 		}
 	}
-	check := &CheckSpec{Command: &Command{Shell: "true"}, Interval: 60e9, Env: map[string]string{"PASSWORD": "s3cret"}}
+	check := &CheckSpec{Command: &Command{Shell: "true"}, Interval: 60e9, Env: map[string]string{"PASSWORD": "s3cret"}, Stdin: "s3cret"}
 	out := Redacted(&Resource{APIVersion: APIVersion, Kind: "Check", Metadata: Metadata{Name: "c", Namespace: "default"}, Spec: check})
-	if got := out.Spec.(*CheckSpec).Env["PASSWORD"]; got != Hidden {
-		t.Errorf("environment of a check: %s", got)
+	if got := out.Spec.(*CheckSpec); got.Env["PASSWORD"] != Hidden || got.Stdin != Hidden {
+		t.Errorf("environment and standard input of a check: %+v", got)
 	}
 	// Who could not see it must not write it over the real one.
 	if err := Validate(out); err == nil || !strings.Contains(err.Error(), "spec.env.PASSWORD") {

@@ -186,7 +186,7 @@ type PropertySpec struct {
 }
 
 // CheckSpec is something judged on a node; exactly one of command and probe, and one of
-// interval and cron. Every text of command, probe, env and runAs may hold
+// interval and cron. Every text of command, probe, env, stdin and runAs may hold
 // {{ .props.NAME | default "…" }}.
 type CheckSpec struct {
 	// The nodes it runs on; none if left out.
@@ -209,6 +209,8 @@ type CheckSpec struct {
 	TTL Duration `json:"ttl,omitempty"`
 	// Environment of the command.
 	Env map[string]string `json:"env,omitempty"`
+	// Text that the command finds on its standard input; default nothing.
+	Stdin string `json:"stdin,omitempty"`
 	// The user the command runs as; default the agent's.
 	RunAs string `json:"runAs,omitempty"`
 	// How much output is kept; the cut is marked. Default 64KiB, at most 1MiB.

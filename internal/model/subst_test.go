@@ -117,19 +117,22 @@ func TestTemplateErrors(t *testing.T) {
 }
 
 func TestCommandTemplate(t *testing.T) {
-	tmpl, err := ParseCommandTemplate(&Command{Argv: []string{"x", "{{ .props.b }}", "{{ .props.a }}"}}, nil,
-		map[string]string{"HOME": "/h/{{ .props.a }}"}, `{{ .props.user | default "nobody" }}`)
+	tmpl, err := Texts{
+		Command: &Command{Argv: []string{"x", "{{ .props.b }}", "{{ .props.a }}"}},
+		Env:     map[string]string{"HOME": "/h/{{ .props.a }}"}, RunAs: `{{ .props.user | default "nobody" }}`,
+		Stdin: "{{ .props.c }}\n",
+	}.Parse()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(tmpl.Names(), " "); got != "a b user" {
+	if got := strings.Join(tmpl.Names(), " "); got != "a b c user" {
 		t.Errorf("names: %s", got)
 	}
-	out, err := tmpl.Expand(valuesOf(map[string]string{"a": `"1 2"`, "b": `"$x"`}))
-	if err != nil || out.Argv[1] != "$x" || out.Argv[2] != "1 2" || out.Env["HOME"] != "/h/1 2" || out.RunAs != "nobody" {
+	out, err := tmpl.Expand(valuesOf(map[string]string{"a": `"1 2"`, "b": `"$x"`, "c": "7"}))
+	if err != nil || out.Argv[1] != "$x" || out.Argv[2] != "1 2" || out.Env["HOME"] != "/h/1 2" || out.RunAs != "nobody" || out.Stdin != "7\n" {
 		t.Errorf("got %+v, %v", out, err)
 	}
-	_, err = ParseCommandTemplate(nil, &Probe{Name: "disk", Args: map[string]string{"path": "{{ x }}"}}, map[string]string{"A": "{{"}, "")
+	_, err = Texts{Probe: &Probe{Name: "disk", Args: map[string]string{"path": "{{ x }}"}}, Env: map[string]string{"A": "{{"}}.Parse()
 	if err == nil || !strings.Contains(err.Error(), "probe.args.path, column 1") || !strings.Contains(err.Error(), "env.A, column 1") {
 		t.Errorf("got %v", err)
 	}

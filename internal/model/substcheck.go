@@ -26,7 +26,27 @@ type CommandTemplate struct {
 	args  map[string]*Template
 	env   map[string]*Template
 	runAs *Template
+	stdin *Template
 	names []string
+}
+
+// Texts are what variables may stand in.
+type Texts struct {
+	Command *Command // exactly one of Command and Probe
+	Probe   *Probe
+	Env     map[string]string
+	RunAs   string
+	Stdin   string
+}
+
+// Texts are those of a check.
+func (s *CheckSpec) Texts() Texts {
+	return Texts{Command: s.Command, Probe: s.Probe, Env: s.Env, RunAs: s.RunAs, Stdin: s.Stdin}
+}
+
+// Texts are those of the chunk.
+func (c *Chunk) Texts() Texts {
+	return Texts{Command: c.Command, Probe: c.Probe, Env: c.Env, RunAs: c.RunAs, Stdin: c.Stdin}
 }
 
 // ExpandedCommand is what really runs on one node.
@@ -37,11 +57,12 @@ type ExpandedCommand struct {
 	Args  map[string]string
 	Env   map[string]string
 	RunAs string
+	Stdin string
 }
 
-// ParseCommandTemplate finds the variables of a check or handler. The error joins a
-// *FieldError for each string that is wrong.
-func ParseCommandTemplate(command *Command, probe *Probe, env map[string]string, runAs string) (*CommandTemplate, error) {
+// Parse finds the variables of a check or handler. The error joins a *FieldError for each
+// string that is wrong.
+func (x Texts) Parse() (*CommandTemplate, error) {
 	t := &CommandTemplate{}
 	var errs []error
 	parse := func(text string, shell bool, field string, args ...any) *Template {
@@ -60,24 +81,25 @@ func ParseCommandTemplate(command *Command, probe *Probe, env map[string]string,
 		return parsed
 	}
 	switch {
-	case command != nil && command.Argv != nil:
-		for i, arg := range command.Argv {
+	case x.Command != nil && x.Command.Argv != nil:
+		for i, arg := range x.Command.Argv {
 			t.argv = append(t.argv, parse(arg, false, "command[%d]", i))
 		}
-	case command != nil:
-		t.shell = parse(command.Shell, true, "command")
-	case probe != nil:
-		t.probe = probe.Name
-		t.args = make(map[string]*Template, len(probe.Args))
-		for _, key := range slices.Sorted(maps.Keys(probe.Args)) {
-			t.args[key] = parse(probe.Args[key], false, "probe.args.%s", key)
+	case x.Command != nil:
+		t.shell = parse(x.Command.Shell, true, "command")
+	case x.Probe != nil:
+		t.probe = x.Probe.Name
+		t.args = make(map[string]*Template, len(x.Probe.Args))
+		for _, key := range slices.Sorted(maps.Keys(x.Probe.Args)) {
+			t.args[key] = parse(x.Probe.Args[key], false, "probe.args.%s", key)
 		}
 	}
-	t.env = make(map[string]*Template, len(env))
-	for _, key := range slices.Sorted(maps.Keys(env)) {
-		t.env[key] = parse(env[key], false, "env.%s", key)
+	t.env = make(map[string]*Template, len(x.Env))
+	for _, key := range slices.Sorted(maps.Keys(x.Env)) {
+		t.env[key] = parse(x.Env[key], false, "env.%s", key)
 	}
-	t.runAs = parse(runAs, false, "runAs")
+	t.runAs = parse(x.RunAs, false, "runAs")
+	t.stdin = parse(x.Stdin, false, "stdin")
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
@@ -86,9 +108,7 @@ func ParseCommandTemplate(command *Command, probe *Probe, env map[string]string,
 }
 
 // Template finds the variables of the chunk.
-func (c *Chunk) Template() (*CommandTemplate, error) {
-	return ParseCommandTemplate(c.Command, c.Probe, c.Env, c.RunAs)
-}
+func (c *Chunk) Template() (*CommandTemplate, error) { return c.Texts().Parse() }
 
 // Names lists the properties used, sorted.
 func (t *CommandTemplate) Names() []string { return t.names }
@@ -113,7 +133,7 @@ func (t *CommandTemplate) Expand(values PropertyValues) (ExpandedCommand, error)
 		}
 		return out
 	}
-	out := ExpandedCommand{Shell: expand(t.shell), Probe: t.probe, RunAs: expand(t.runAs)}
+	out := ExpandedCommand{Shell: expand(t.shell), Probe: t.probe, RunAs: expand(t.runAs), Stdin: expand(t.stdin)}
 	for _, arg := range t.argv {
 		out.Argv = append(out.Argv, expand(arg))
 	}

@@ -120,7 +120,7 @@ func (s *HandlerSpec) Expand(values PropertyValues) (*HandlerSpec, error) {
 		failed = errors.Join(failed, err)
 		return t.value
 	})
-	command, err := ParseCommandTemplate(s.Command, nil, s.Env, "")
+	command, err := Texts{Command: s.Command, Env: s.Env}.Parse()
 	if err != nil {
 		return nil, err
 	}

@@ -50,6 +50,7 @@ func (v *validator) check(s *CheckSpec) {
 		}
 	}
 	v.env("spec.env", s.Env)
+	v.stdin(s)
 	if len(s.RunAs) > maxText || hasControl(s.RunAs) {
 		v.flaw("spec.runAs", "", "want a user's name")
 	}
@@ -76,7 +77,7 @@ func (v *validator) check(s *CheckSpec) {
 		}
 	}
 	v.severities(s.Severity)
-	v.templates(s.Command, s.Probe, s.Env, s.RunAs)
+	v.templates(s.Texts())
 }
 
 func (v *validator) severities(m map[string]string) {
@@ -208,9 +209,19 @@ func (v *validator) env(field string, env map[string]string) {
 	}
 }
 
+func (v *validator) stdin(s *CheckSpec) {
+	v.hidden("spec.stdin", s.Stdin)
+	if s.Stdin != "" && s.Command == nil {
+		v.absent("spec.stdin", "leave it out", "a probe reads no standard input")
+	}
+	if len(s.Stdin) > maxLine {
+		v.flaw("spec.stdin", "put it into a file on the nodes: command: PROGRAM < FILE", "longer than %d bytes", maxLine)
+	}
+}
+
 // templates finds variables that are written wrongly.
-func (v *validator) templates(c *Command, p *Probe, env map[string]string, runAs string) {
-	_, err := ParseCommandTemplate(c, p, env, runAs)
+func (v *validator) templates(texts Texts) {
+	_, err := texts.Parse()
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return

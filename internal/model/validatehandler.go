@@ -34,7 +34,7 @@ func (v *validator) handler(s *HandlerSpec) {
 	}
 	v.between("spec.timeout", s.Timeout, Duration(100*time.Millisecond), Duration(10*time.Minute))
 	v.env("spec.env", s.Env)
-	v.templates(s.Command, nil, s.Env, "")
+	v.templates(Texts{Command: s.Command, Env: s.Env})
 }
 
 // serviceText is what every text of a service is held to.

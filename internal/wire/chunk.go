@@ -39,7 +39,8 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	}
 	dst = appendUint(dst, 18, uint64(c.FlapStart))
 	dst = appendUint(dst, 19, uint64(c.FlapEnd))
-	return appendString(dst, 20, c.Route)
+	dst = appendString(dst, 20, c.Route)
+	return appendString(dst, 21, c.Stdin)
 }
 
 func appendCommand(dst []byte, field uint32, c *model.Command) []byte {
@@ -119,6 +120,8 @@ func DecodeChunk(id model.ChunkID, body []byte) (*model.Chunk, error) {
 			c.FlapEnd = f.uint32("flap_end")
 		case 20:
 			c.Route = f.string("route", 2*maxName)
+		case 21:
+			c.Stdin = f.string("stdin", maxBody)
 		}
 	}
 	if f.err != nil {

@@ -235,7 +235,7 @@ func drawBatch(t *rapid.T) *Batch {
 func drawChunk(t *rapid.T) *model.Chunk {
 	c := &model.Chunk{Check: model.CheckID(u32(t)), Namespace: model.NamespaceID(u32(t)), CheckName: text(t), Cron: text(t),
 		TimeZone: text(t), Env: pairs(t), RunAs: text(t), MaxOutput: rapid.IntRange(0, math.MaxInt32).Draw(t, "max"),
-		FailAfter: u32(t), RecoverAfter: u32(t), Handlers: list(t, text)}
+		FailAfter: u32(t), RecoverAfter: u32(t), Handlers: list(t, text), Stdin: text(t)}
 	c.Interval = duration(t)
 	c.Timeout = duration(t)
 	c.TTL = duration(t)

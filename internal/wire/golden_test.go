@@ -33,6 +33,15 @@ func goldenChunk() *model.Chunk {
 	}
 }
 
+// moreChunk holds what goldenChunk does not.
+func moreChunk() *model.Chunk {
+	return &model.Chunk{
+		Check: 6, Namespace: 2, CheckName: "jobs", Command: &model.Command{Argv: []string{"check_sql"}}, Cron: "*/5 * * * *", TimeZone: "Europe/Paris",
+		Timeout: time.Minute, RunAs: "postgres", MaxOutput: 65536, FailAfter: 1, RecoverAfter: 1, FlapStart: 50, FlapEnd: 25, Route: "on-call",
+		Stdin: "SELECT count(*) FROM {{ .props.table }};\n",
+	}
+}
+
 // golden is one example of each message and record, in the order of a session.
 func golden() []struct {
 	name    string
@@ -92,6 +101,7 @@ func golden() []struct {
 		{"17-ran", "Frame", AppendRan(nil, &Ran{ID: 0xfeedface, Output: []byte(" 02:11:09 up 12 days\n")})},
 		{"18-ran-done", "Frame", AppendRan(nil, &Ran{ID: 0xfeedface, Done: true, Status: model.Unknown, Refused: "this agent takes no commands (--no-run)"})},
 		{"19-slow-lasts", "Frame", AppendSlow(nil, &Slow{LingerMs: 5000, Reason: "the server's disk is behind", LastsMs: 12000})},
+		{"13-chunk-more", "Chunk", AppendChunk(nil, moreChunk())},
 		{"20-record-batch", "", append(AppendBatchRecord(nil, 214), batchBody...)},
 		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,
 			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},

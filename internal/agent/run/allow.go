@@ -61,6 +61,9 @@ func (a *Allow) admit(c Command, ownPath string) (_ Command, refused string) {
 	if a == nil {
 		return c, ""
 	}
+	if c.Stdin != "" { // many programs take what they read there for commands
+		return c, "it gives no program a standard input"
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		if !matches(a.env, name) {
 			return c, fmt.Sprintf("the variable %s is not in it (%s%s)", name, envEntry, name)

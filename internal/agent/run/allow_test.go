@@ -90,6 +90,7 @@ func TestAllow(t *testing.T) {
 		{"PATH of the check", Command{Argv: []string{"check_good"}, Env: map[string]string{"PATH": evil}}, ""},
 		{"a library before all", Command{Argv: []string{"check_good"}, Env: map[string]string{"LD_PRELOAD": "/tmp/x.so"}}, ""},
 		{"a file for the shell", Command{Argv: []string{"check_good"}, Env: map[string]string{"BASH_ENV": "/tmp/x"}}, ""},
+		{"something to read", Command{Argv: []string{"check_good"}, Stdin: "id"}, ""},
 		{"nothing", Command{Argv: []string{""}}, ""},
 		{"an empty line", Command{Shell: " "}, ""},
 	} {

@@ -28,6 +28,7 @@ type Command struct {
 	Shell     string   // by /bin/sh -c
 	Argv      []string // without a shell
 	Env       map[string]string
+	Stdin     string        // what it reads from standard input
 	RunAs     string        // user name; empty: the agent's own
 	Timeout   time.Duration // zero: none but ctx
 	MaxOutput int           // bytes kept; zero: model.DefaultOutputBytes
@@ -117,6 +118,9 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 		cmd.Dir = rootDir
 	}
 	cmd.Stdout, cmd.Stderr = out, out // one pipe for both
+	if c.Stdin != "" {
+		cmd.Stdin = strings.NewReader(c.Stdin)
+	}
 	if err := prepare(cmd, c.RunAs); err != nil {
 		return verdict{status: model.Unknown, cause: err.Error()}
 	}

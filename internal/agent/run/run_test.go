@@ -51,6 +51,9 @@ func TestExitCodesAndCauses(t *testing.T) {
 		{Command{Shell: "echo half; sleep 60", Timeout: 200 * time.Millisecond}, model.Unknown, []string{"timed out after 200ms\nhalf"}},
 		{Command{Shell: "  "}, model.Unknown, []string{"the command is empty"}},
 		{Command{Shell: "echo $A-$B", Env: map[string]string{"A": "1 2", "B": "$x"}}, model.OK, []string{"1 2-$x"}},
+		{Command{Argv: []string{"cat"}, Stdin: "line one\nit's $HOME\n"}, model.OK, []string{"line one\nit's $HOME"}},
+		{Command{Argv: []string{"true"}, Stdin: strings.Repeat("nobody reads this\n", 10000)}, model.OK, []string{"(no output)"}},
+		{Command{Shell: "cat"}, model.OK, []string{"(no output)"}},
 		{Command{Shell: "printf 'a\\000b\\377c'"}, model.OK, []string{"a\uFFFDb\uFFFDc"}},
 		{Command{Shell: "true", RunAs: "nobody-at-all"}, model.Unknown, []string{"there is no such user"}},
 	} {
