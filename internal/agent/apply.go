@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/probe"
 	"github.com/muster-fleet/muster/internal/agent/schedule"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/when"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -53,7 +54,7 @@ func (a *Agent) apply(held *link.Held) error {
 		}
 		job := schedule.Job{Check: chunk.Check, Interval: chunk.Interval, Cron: chunk.Cron, Zone: chunk.TimeZone}
 		if job.Cron != "" {
-			if _, err := schedule.ParseCron(job.Cron, job.Zone); err != nil {
+			if _, err := when.ParseCron(job.Cron, job.Zone); err != nil {
 				c.problem = err.Error()
 				job.Cron, job.Interval = "", fallbackInterval
 			}

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/agent/schedule"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/when"
 )
 
 // lateAfter is how long a result may be on its way before it is late: the agent puts
@@ -40,7 +40,7 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 	if !c.begun.IsZero() {
 		link.Under = append(link.Under, v1.Link{Holds: true, Text: "its last run that is known began", At: c.begun})
 	}
-	next := schedule.Next(time.Duration(spec.Interval), spec.Cron, spec.TimeZone, c.begun, c.Now(), c.skew)
+	next := when.Next(time.Duration(spec.Interval), spec.Cron, spec.TimeZone, c.begun, c.Now(), c.skew)
 	if next.IsZero() {
 		return
 	}

@@ -10,5 +10,5 @@
 //
 // One goroutine (Run) sleeps until the next check is due, whatever their number; each
 // run has a goroutine while it lasts. One mutex guards everything and is never held
-// during a run. Start reading at scheduler.go, then due.go.
+// during a run. Start reading at scheduler.go; when a check is due, internal/when says.
 package schedule

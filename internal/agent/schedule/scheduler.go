@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/when"
 )
 
 const (
@@ -120,7 +121,7 @@ func (s *Scheduler) Set(jobs []Job) error {
 		if j.Cron == "" {
 			continue
 		}
-		location, err := ParseCron(j.Cron, j.Zone)
+		location, err := when.ParseCron(j.Cron, j.Zone)
 		if err != nil {
 			return err
 		}
@@ -148,7 +149,7 @@ func (s *Scheduler) Set(jobs []Job) error {
 		if same {
 			continue
 		}
-		e.phase = Phase(s.cfg.Node, j.Check, max(j.Interval, s.cfg.CronSplay))
+		e.phase = when.Phase(s.cfg.Node, j.Check, max(j.Interval, s.cfg.CronSplay))
 		s.plan(e, now)
 		if !known && j.Cron == "" {
 			s.planFirst(e, now)
@@ -167,11 +168,11 @@ func (s *Scheduler) Set(jobs []Job) error {
 // plan sets when the entry is due next.
 func (s *Scheduler) plan(e *entry, now time.Duration) {
 	if e.job.Cron == "" {
-		e.due = nextOnGrid(now, max(e.job.Interval, time.Millisecond), e.phase)
+		e.due = when.OnGrid(now, max(e.job.Interval, time.Millisecond), e.phase)
 		return
 	}
 	wall := s.cfg.Now()
-	next, err := nextCron(e.job.Cron, e.location, wall)
+	next, err := when.NextCron(e.job.Cron, e.location, wall)
 	if err != nil { // never again: 30 February
 		next = wall.Add(365 * 24 * time.Hour)
 	}
@@ -189,7 +190,7 @@ func (e *entry) splay(limit time.Duration) time.Duration {
 // planFirst brings the first run of a new check forward, unless its time comes soon anyway.
 func (s *Scheduler) planFirst(e *entry, now time.Duration) {
 	within := min(e.job.Interval, s.cfg.FirstWithin)
-	if first := now + Phase(s.cfg.Node, e.job.Check, within); first < e.due {
+	if first := now + when.Phase(s.cfg.Node, e.job.Check, within); first < e.due {
 		e.due = first
 	}
 }

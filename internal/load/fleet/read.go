@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/agent/schedule"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/when"
 )
 
 const (
@@ -159,10 +159,10 @@ func (r *reader) checks(ctx context.Context) error {
 // everySoOften is the mean time between the runs of a cron expression in the days to come.
 func everySoOften(cron, zone string, from time.Time) model.Duration {
 	const runs = 50
-	first := schedule.Next(0, cron, zone, time.Time{}, from, 0)
+	first := when.Next(0, cron, zone, time.Time{}, from, 0)
 	last, n := first, 0
 	for ; n < runs; n++ {
-		next := schedule.Next(0, cron, zone, time.Time{}, last, 0)
+		next := when.Next(0, cron, zone, time.Time{}, last, 0)
 		if next.IsZero() || next.Sub(first) > 60*day {
 			break
 		}

@@ -1,4 +1,4 @@
-package schedule
+package when
 
 import (
 	"testing"
@@ -21,7 +21,7 @@ func FuzzCron(f *testing.F) {
 		}
 		now := time.Unix(unix%(4102444800), 0) // up to the year 2100
 		began := time.Now()
-		next, err := nextCron(expr, location, now)
+		next, err := NextCron(expr, location, now)
 		if err == nil && !next.After(now) {
 			t.Errorf("%q in %s: the next time after %s is %s", expr, location, now, next)
 		}
