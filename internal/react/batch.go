@@ -49,8 +49,11 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (rows, error
 			b.turns = append(b.turns, turn{t, p})
 		default:
 			b.Entries = append(b.Entries, r.entry(t))
-			if t.Kind == event.Acknowledged || t.Kind == event.Unacknowledged {
+			switch t.Kind {
+			case event.Acknowledged, event.Unacknowledged:
 				b.turns = append(b.turns, turn{t, r.problem(t)})
+			case event.StatusChanged:
+				b.turns = append(b.turns, turn{Transition: t})
 			}
 		}
 	}

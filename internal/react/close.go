@@ -27,7 +27,11 @@ func (r *router) closed(o *telling, t *event.Transition, p *history.Problem) err
 		}
 		e.Closing, e.Held, e.Due = body, nil, o.now
 		if to := r.routeOf(e); to != nil {
-			e.Due = o.now.Add(to.GroupWait)
+			g := r.group(groupKey{e.Route, e.Group}, e.Lead)
+			if !g.ends.After(o.now) {
+				g.ends = o.now.Add(to.GroupWait)
+			}
+			e.Due = g.ends
 		}
 		r.plan(e)
 		o.write(e)
@@ -42,7 +46,11 @@ func (r *router) closed(o *telling, t *event.Transition, p *history.Problem) err
 func (r *router) withhold(o *telling, e *escalation) {
 	why := "it closed before anybody was to be told"
 	if h := e.Held; h != nil {
-		why = fmt.Sprintf("%s by %s until it closed", h.Kind, h.By)
+		by := h.By.String()
+		if h.Kind == Acknowledged {
+			by = h.Creator
+		}
+		why = fmt.Sprintf("%s by %s until it closed", h.Kind, by)
 		if h.Reason != "" {
 			why += ": " + h.Reason
 		}
@@ -122,10 +130,14 @@ func (r *router) stillOpen(key groupKey, ref history.HandlerRef) bool {
 // more, and what was due meanwhile is told.
 func (r *router) acknowledged(o *telling, t *event.Transition, p *history.Problem) error {
 	var again []*escalation
-	for _, e := range r.of[p.ID] {
+	for _, e := range slices.Clone(r.of[p.ID]) {
+		if e.Closing != nil {
+			continue
+		}
+		if dropped := e.Held != nil && e.Held.Drop; !dropped && (e.Held != nil || p.Ack == nil) {
+			again = append(again, e) // something else may hold it now, for another time, or nothing
+		}
 		if p.Ack == nil {
-			e.Held, e.Due = nil, o.now
-			again = append(again, e)
 			continue
 		}
 		for _, ref := range e.Told {
@@ -136,8 +148,7 @@ func (r *router) acknowledged(o *telling, t *event.Transition, p *history.Proble
 				return err
 			}
 		}
-		r.plan(e) // looked at when it is due; the acknowledgement holds it then
-		o.write(e)
+		o.write(e) // looked at when it is due; the acknowledgement holds it then
 	}
 	return r.look(o, again)
 }

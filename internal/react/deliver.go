@@ -107,8 +107,12 @@ func (d *deliverer) waiting(ref history.HandlerRef) int {
 func (d *deliverer) made(list []history.Delivery) {
 	d.mu.Lock()
 	for i := range list {
-		if list[i].State == history.Dead {
+		switch list[i].State {
+		case "", history.Pending:
+		case history.Dead:
 			d.overflow++
+			continue
+		default:
 			continue
 		}
 		d.passed++

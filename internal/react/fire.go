@@ -3,6 +3,7 @@ package react
 import (
 	"cmp"
 	"container/heap"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,7 +31,10 @@ func newTelling(now time.Time) *telling {
 		turns: map[string]*event.Transition{}}
 }
 
-func (o *telling) write(e *escalation) { o.written[e.EscalationKey] = e }
+func (o *telling) write(e *escalation) {
+	delete(o.finished, e.EscalationKey)
+	o.written[e.EscalationKey] = e
+}
 
 func (o *telling) finish(r *router, e *escalation) {
 	r.leave(e)
@@ -83,17 +87,24 @@ func (r *router) look(o *telling, due []*escalation) error {
 			open[key] = append(open[key], e)
 		}
 	}
+	var errs []error // of one message: the others leave
 	for _, key := range slices.SortedFunc(maps.Keys(open), together.compare) {
 		if err := r.tell(o, open[key], key.step); err != nil {
-			return err
+			errs = append(errs, err)
+			for _, e := range open[key] {
+				r.planAt(e, o.now.Add(time.Minute))
+			}
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(closing), groupKey.compare) {
 		if err := r.conclude(o, key, closing[key]); err != nil {
-			return err
+			errs = append(errs, err)
+			for _, e := range closing[key] {
+				r.planAt(e, o.now.Add(time.Minute))
+			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // ready says which step is to be told now. What is held back is noted with its reason, until
@@ -104,7 +115,7 @@ func (r *router) ready(o *telling, e *escalation, to *route.Route) (step int, re
 		r.planAt(e, o.now.Add(time.Minute))
 		return 0, false
 	}
-	e.Next = e.Next.Fit(to, e.Opened)
+	e.route, e.Next = to, e.Next.Fit(to, e.Opened)
 	hold := longest(r.holds(e, to, is.problem, o.now))
 	if hold == nil {
 		e.Held = nil
@@ -115,11 +126,13 @@ func (r *router) ready(o *telling, e *escalation, to *route.Route) (step int, re
 		}
 		return step, ready
 	}
+	same := e.Held != nil && *e.Held == *hold
 	if e.Held, e.Due = hold, hold.Until; hold.Drop {
 		e.Due = time.Time{}
 	}
-	r.plan(e)
-	o.write(e)
+	if r.plan(e); !same {
+		o.write(e)
+	}
 	return 0, false
 }
 
@@ -158,24 +171,43 @@ func order(more bool) int {
 	return -1
 }
 
-// reroute finds the routes of a problem whose own was deleted. Who knows of it hears of its
-// end.
+// reroute finds the routes of a problem whose own was deleted. Who knows of it is not told
+// of it anew, and hears of its end: from the route that takes it on, or, where that has another
+// id for its group or there is none, from what is left of this one.
 func (r *router) reroute(o *telling, e *escalation) {
 	is, ok := r.presence(o, e)
-	o.finish(r, e)
 	if !ok {
+		r.planAt(e, time.Time{}) // its end is on its way
 		return
 	}
+	inherited := len(e.Told) == 0
 	t := &event.Transition{Node: e.NodeID, Check: e.CheckID, Chunk: is.problem.Chunk, Namespace: is.namespace}
 	for _, next := range r.opened(t, &history.Problem{Problem: *is.problem}, o.now) {
 		next.Told = slices.Clone(e.Told)
+		if to := r.routeOf(next); to != nil {
+			for i, step := range to.Steps {
+				if !slices.ContainsFunc(step.To, func(n route.Name) bool { return !slices.Contains(e.Told, history.HandlerRef(n)) }) {
+					next.Next.Told(to, i, o.now)
+				}
+			}
+		}
+		inherited = inherited || next.Lead == e.Lead
+		r.plan(next)
 		o.write(next)
 	}
+	if inherited {
+		o.finish(r, e)
+		return
+	}
+	clear(e.Next)
+	e.Held = nil
+	r.plan(e)
+	o.write(e)
 }
 
 // tell gives a step's handlers one message of all these problems.
 func (r *router) tell(o *telling, list []*escalation, step int) error {
-	to := r.routeOf(list[0])
+	to := list[0].route
 	for _, name := range to.Steps[step].To {
 		ref := history.HandlerRef(name)
 		known := !slices.ContainsFunc(list, func(e *escalation) bool { return !slices.Contains(e.Told, ref) })
@@ -197,7 +229,7 @@ func (r *router) tell(o *telling, list []*escalation, step int) error {
 		}
 	}
 	for _, e := range list {
-		e.Next.Told(to, step, o.now)
+		e.Next.Told(e.route, step, o.now)
 		r.plan(e)
 		o.write(e)
 	}
@@ -237,14 +269,14 @@ func several(notes []*handler.Notification, lead, kind string) *handler.Notifica
 			n.Opened = one.Opened
 		}
 		if i < maxListed {
-			first, _, _ := strings.Cut(one.Output, "\\n")
+			first, _, _ := strings.Cut(one.Output, "\n")
 			lines = append(lines, fmt.Sprintf("%s/%s %s: %s", one.Node, one.Check, one.Status, first))
 		}
 	}
 	if more := len(notes) - maxListed; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
-	n.Output = strings.Join(lines, "\\n")
+	n.Output = strings.Join(lines, "\n")
 	return &n
 }
 

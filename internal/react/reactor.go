@@ -72,7 +72,8 @@ type Reactor struct {
 	places  map[model.Partition]history.Place // recorded; Run's goroutine only
 	metrics *metrics
 	deliver *deliverer
-	router  *router // Run's goroutine only
+	router  *router   // Run's goroutine only
+	clock   time.Time // when goOn was there last; Run's goroutine only
 }
 
 // New makes a reactor; Load before the view is restored, Emit from the view.
@@ -193,7 +194,8 @@ func ignoreCanceled(err error) error {
 
 func (r *Reactor) run(ctx context.Context) error {
 	r.router.changed = r.opts.Routing.Changed()
-	var last time.Time // when the last batch was taken
+	r.router.recheck(r.now()) // what is held: silences may have gone meanwhile
+	var last time.Time        // when the last batch was taken
 	for {
 		if err := r.await(ctx, last); err != nil {
 			return err
@@ -217,18 +219,23 @@ func (r *Reactor) run(ctx context.Context) error {
 	}
 }
 
+// clockLook is how often the clock is looked at while something waits for a time: it may have
+// been set, and the machine may have slept.
+const clockLook = time.Minute
+
 // await waits for something to record, for what is due to be told, and for a change of who
 // is told.
 func (r *Reactor) await(ctx context.Context, last time.Time) error {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if next := r.router.next(); !next.IsZero() {
-		timer := time.AfterFunc(next.Sub(r.opts.Now()), cancel)
+		timer := time.AfterFunc(min(next.Sub(r.now()), clockLook), cancel)
 		defer timer.Stop()
 	}
+	changed := r.router.changed
 	go func() {
 		select {
-		case <-r.router.changed:
+		case <-changed:
 			cancel()
 		case <-waiting.Done():
 		}
@@ -241,7 +248,11 @@ func (r *Reactor) await(ctx context.Context, last time.Time) error {
 
 // goOn tells what is due, and looks again at what is held where its reasons have changed.
 func (r *Reactor) goOn(ctx context.Context) error {
-	o := newTelling(r.opts.Now())
+	o := newTelling(r.now())
+	if by := r.setBack(); by > 0 {
+		r.opts.Logger.Warn("the clock was set back; what is to be told later is told as much earlier", "by", by)
+		r.router.back(o, by)
+	}
 	select {
 	case <-r.router.changed:
 		r.router.changed = r.opts.Routing.Changed()
@@ -257,6 +268,22 @@ func (r *Reactor) goOn(ctx context.Context) error {
 	var b history.Batch
 	o.into(&b)
 	return r.record(ctx, b, 0)
+}
+
+// now is the wall clock's time: what is due is due by it, also after a restart.
+func (r *Reactor) now() time.Time { return r.opts.Now().Round(0) }
+
+// setBack is how far the wall clock was set back since it was asked last, if more than a
+// little.
+func (r *Reactor) setBack() time.Duration {
+	now, last := r.opts.Now(), r.clock
+	if r.clock = now; last.IsZero() {
+		return 0
+	}
+	if by := now.Sub(last) - now.Round(0).Sub(last.Round(0)); by > 5*time.Second {
+		return by
+	}
+	return 0
 }
 
 // gather waits for something to record. The first change after a silence is recorded
@@ -285,7 +312,7 @@ func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 	}); err != nil {
 		return err
 	}
-	o := newTelling(r.opts.Now())
+	o := newTelling(r.now())
 	for i := range all.turns {
 		if err := r.router.follow(o, &all.turns[i]); err != nil {
 			r.opts.Logger.Error("a message could not be made", "err", err)

@@ -46,6 +46,7 @@ type escalation struct {
 type group struct {
 	lead    string
 	flush   time.Time // when the next message of it leaves; past: none waits
+	ends    time.Time // when the next message of what ended in it leaves; past: none waits
 	members map[*escalation]bool
 }
 
@@ -104,8 +105,11 @@ func (r *router) adopt(ctx context.Context) error {
 func (r *router) enter(e *escalation) {
 	r.all[e.EscalationKey] = e
 	r.of[e.Problem] = append(r.of[e.Problem], e)
-	key := groupKey{e.Route, e.Group}
-	r.group(key, e.Lead).members[e] = true
+	g := r.group(groupKey{e.Route, e.Group}, e.Lead)
+	g.members[e] = true
+	if e.Closing != nil && e.Due.After(g.ends) {
+		g.ends = e.Due
+	}
 	r.plan(e)
 }
 
@@ -137,6 +141,9 @@ func (r *router) leave(e *escalation) {
 // follow hears of a problem that opened, closed, or was acknowledged.
 func (r *router) follow(o *telling, t *turn) error {
 	switch t.Kind {
+	case event.StatusChanged:
+		r.worse(o, t.Transition)
+		return nil
 	case event.ProblemOpened:
 		if len(r.of[t.problem.ID]) > 0 {
 			return nil // made again from the journal
@@ -156,13 +163,67 @@ func (r *router) follow(o *telling, t *turn) error {
 	}
 }
 
-// recheck looks again at all that is held: a silence may have ended, a window moved.
+// recheck looks again at all that is held, for a silence may have ended or a window moved;
+// and at what follows a route that has more steps now, or is gone.
 func (r *router) recheck(now time.Time) {
 	for _, e := range r.all {
-		if e.Held != nil && e.Closing == nil {
-			e.Due = now
+		if e.Closing != nil {
+			continue
+		}
+		switch to := r.routeOf(e); {
+		case to == nil:
+			r.planAt(e, now)
+		case e.Held != nil:
+			r.again(e, now)
+		case len(e.Next) != len(to.Steps):
+			e.Next = e.Next.Fit(to, e.Opened)
 			r.plan(e)
 		}
+	}
+}
+
+// again looks anew at what is held, unless it is never to be told.
+func (r *router) again(e *escalation, now time.Time) {
+	if e.Held != nil && !e.Held.Drop && e.Closing == nil {
+		e.Due = now
+		r.plan(e)
+	}
+}
+
+// worse hears of another status while a problem is open: what held it may not hold the worse
+// status, and more routes may take it.
+func (r *router) worse(o *telling, t *event.Transition) {
+	if t.First || t.Status == model.OK {
+		return
+	}
+	s, ok := r.opts.Present(t.Node, t.Check)
+	if !ok || s.Problem == nil || !s.Problem.Opened.Before(time.Unix(0, t.Received)) {
+		return // its opening is on its way, or its end
+	}
+	for _, e := range r.of[s.Problem.ID] {
+		r.again(e, o.now)
+	}
+	for _, e := range r.opened(t, &history.Problem{Problem: *s.Problem}, o.now) {
+		o.write(e)
+	}
+}
+
+// back moves what waits for a time by as much as the clock was set back.
+func (r *router) back(o *telling, by time.Duration) {
+	for _, e := range r.all {
+		for i, at := range e.Next {
+			if !at.IsZero() {
+				e.Next[i] = at.Add(-by)
+			}
+		}
+		if e.Opened = e.Opened.Add(-by); e.Closing != nil {
+			e.Due = e.Due.Add(-by)
+		}
+		r.plan(e)
+		o.write(e)
+	}
+	for _, g := range r.groups {
+		g.flush, g.ends = g.flush.Add(-by), g.ends.Add(-by)
 	}
 }
 
@@ -224,7 +285,7 @@ func (r *router) matter(node model.NodeID, check model.CheckID, status model.Sta
 	return m
 }
 
-// opened begins to look after a problem, on every route that hears of it.
+// opened begins to look after a problem, on every route that hears of it and did not yet.
 func (r *router) opened(t *event.Transition, p *history.Problem, now time.Time) (list []*escalation) {
 	handlers, ref := r.named(t)
 	m := r.matter(t.Node, t.Check, p.Status, p.Severity)
@@ -237,15 +298,22 @@ func (r *router) opened(t *event.Transition, p *history.Problem, now time.Time) 
 		}
 		routes = []*route.Route{direct(handlers)}
 	}
+	opened := p.Opened
+	if opened.After(now) {
+		opened = now // the clock was set back since; the journal's time does not go back
+	}
 	for _, to := range routes {
 		e := &escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: p.ID},
-			NodeID: t.Node, CheckID: t.Check, Opened: p.Opened, Group: to.Group(m), Lead: p.ID}}
+			NodeID: t.Node, CheckID: t.Check, Opened: opened, Group: to.Group(m), Lead: p.ID}}
 		if to.Name == (route.Name{}) {
 			e.Direct, e.Group = handlers, p.ID
 		} else {
 			e.Route = to.Name.String()
 		}
-		e.Next = to.Begin(p.Opened, r.flush(e, to, now))
+		if r.all[e.EscalationKey] != nil {
+			continue
+		}
+		e.Next = to.Begin(opened, r.flush(e, to, now))
 		r.enter(e)
 		list = append(list, e)
 	}
@@ -257,7 +325,7 @@ func (r *router) opened(t *event.Transition, p *history.Problem, now time.Time) 
 func (r *router) flush(e *escalation, to *route.Route, now time.Time) time.Time {
 	g := r.group(groupKey{e.Route, e.Group}, e.Problem)
 	e.Lead = g.lead
-	if g.flush.Before(now) {
+	if !g.flush.After(now) {
 		g.flush = now.Add(to.GroupWait)
 	}
 	return g.flush

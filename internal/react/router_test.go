@@ -60,6 +60,7 @@ func (p *play) restart() {
 	if err := p.r.load(context.Background()); err != nil {
 		p.t.Fatal(err)
 	}
+	p.r.recheck(p.now)
 }
 
 func (p *play) turn(kind event.TransitionKind, id string, change func(*event.Transition)) {
@@ -70,9 +71,12 @@ func (p *play) turn(kind event.TransitionKind, id string, change func(*event.Tra
 	if change != nil {
 		change(t)
 	}
+	if t.Problem != nil {
+		problem = *t.Problem
+	}
 	ns, node, _ := p.names.NodeName(problem.NodeID)
 	p.record(func(o *telling) error {
-		return p.r.follow(o, &turn{t, history.Problem{Problem: *t.Problem, Namespace: ns, Node: node, Check: "disk"}})
+		return p.r.follow(o, &turn{t, history.Problem{Problem: problem, Namespace: ns, Node: node, Check: "disk"}})
 	})
 }
 

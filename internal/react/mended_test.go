@@ -1,0 +1,233 @@
+package react
+
+import (
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+func pages(to string, match *model.Selector) *model.RouteSpec {
+	return &model.RouteSpec{Match: match, Steps: []model.RouteStep{{To: []string{to}}}}
+}
+
+func called(name string) route.Name { return route.Name{Namespace: "default", Name: name} }
+
+// status tells the router that a problem shows another status now.
+func (p *play) status(id string, status model.Status, severity model.Severity) {
+	p.t.Helper()
+	p.open[id].Status, p.open[id].Severity = status, severity
+	p.turn(event.StatusChanged, id, func(t *event.Transition) {
+		t.Problem, t.Received = nil, p.now.UnixNano()
+	})
+}
+
+func (p *play) remove(kind, name string) {
+	p.table.Remove(kind, called(name))
+	p.r.recheck(p.now)
+}
+
+func TestWhatGetsWorseIsRoutedAnew(t *testing.T) {
+	warnings := &model.SilenceSpec{Selector: model.Selector{Statuses: []string{"warning"}}, Reason: "known"}
+	p := newPlay(t, map[string]model.Spec{
+		"chat": pages("chat", &model.Selector{}), "night": pages("pager", &model.Selector{Severity: "high"}), "known": warnings})
+	p.open["p1"] = &model.Problem{ID: "p1", NodeID: 10, CheckID: 1001, Chunk: 3, Status: model.Warning, Severity: model.SeverityWarning, Opened: p.now}
+	p.turn(event.ProblemOpened, "p1", nil)
+	p.after(time.Minute)
+	p.heard()
+	p.status("p1", model.Critical, model.High)
+	p.after(time.Minute)
+	p.heard("chat opened p1", "pager opened p1")
+	p.status("p1", model.Critical, model.High)
+	p.after(time.Minute)
+	p.heard()
+	p.closes("p1")
+	p.after(time.Minute)
+	p.heard("chat closed p1", "pager closed p1")
+	p.left(0)
+}
+
+func TestADeletedRouteLeavesNobodyBehind(t *testing.T) {
+	both := func() map[string]model.Spec {
+		return map[string]model.Spec{"a": pages("pager", &model.Selector{}), "b": pages("chat", &model.Selector{})}
+	}
+	t.Run("another route has it already", func(t *testing.T) {
+		p := newPlay(t, both())
+		p.opens("p1", 10)
+		p.after(time.Minute)
+		p.heard("chat opened p1", "pager opened p1")
+		p.remove("Route", "a")
+		p.after(time.Minute)
+		p.heard()
+		p.restart()
+		p.closes("p1")
+		p.after(time.Minute)
+		p.heard("chat closed p1", "pager closed p1")
+		p.left(0)
+	})
+	t.Run("no route is left", func(t *testing.T) {
+		p := newPlay(t, map[string]model.Spec{"a": onCall()})
+		p.table.Remove("Route", called("a"))
+		p.set("default", onCall())
+		p.opens("p1", 10)
+		p.after(time.Minute)
+		p.heard("pager opened p1")
+		p.remove("Route", "default")
+		p.after(time.Hour)
+		p.heard() // not the lead: the step is gone
+		p.closes("p1")
+		p.after(time.Minute)
+		p.heard("pager closed p1")
+		p.left(0)
+	})
+	t.Run("another takes it on", func(t *testing.T) {
+		p := newPlay(t, map[string]model.Spec{"a": pages("pager", &model.Selector{}), "default": onCall()})
+		p.opens("p1", 10)
+		p.after(time.Minute)
+		p.heard("pager opened p1")
+		p.remove("Route", "a")
+		p.after(40 * time.Minute)
+		p.heard("lead opened p1") // the pager knows
+		p.closes("p1")
+		p.after(time.Minute)
+		p.heard("lead closed p1", "pager closed p1")
+		p.left(0)
+	})
+}
+
+// A step that was added to a route while nothing more was due on it is told.
+func TestAStepMore(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	p.opens("p1", 10)
+	p.after(time.Hour)
+	p.heard("pager opened p1")
+	p.set("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(90)}}})
+	p.after(time.Hour)
+	p.heard("lead opened p1")
+}
+
+// A recovery is told as grouped as the failure was.
+func TestEndsAreGathered(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	for i, id := range []string{"p1", "p2", "p3", "p4"} {
+		p.opens(id, model.NodeID(10+i))
+	}
+	p.after(time.Minute)
+	p.heard("pager summary p1+p2+p3+p4")
+	for _, id := range []string{"p1", "p2", "p3"} {
+		p.closes(id)
+		p.after(2 * time.Second)
+	}
+	p.restart()
+	p.closes("p4")
+	p.after(time.Minute)
+	p.heard("pager closed p1+p2+p3+p4")
+	p.left(0)
+}
+
+// What a silence dropped stays untold, whatever changes later.
+func TestDroppedStaysDropped(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": onCall(),
+		"drop": &model.SilenceSpec{Drop: true, Until: model.Time{Time: noon.Add(time.Minute)}, Reason: "a test"}})
+	p.opens("p1", 10)
+	p.after(time.Hour)
+	p.remove("Silence", "drop")
+	p.restart()
+	p.acks("p1", &model.Ack{By: "ann"})
+	p.acks("p1", nil)
+	p.after(time.Hour)
+	p.heard()
+	p.closes("p1")
+	p.heard("pager withheld p1 (silenced by default/drop until it closed: a test)")
+}
+
+// A silence without an end that was deleted while nobody ran holds nothing.
+func TestSilenceDeletedWhileDown(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": onCall(), "forever": &model.SilenceSpec{Reason: "until somebody says so"}})
+	p.opens("p1", 10)
+	p.after(time.Minute)
+	p.table.Remove("Silence", called("forever"))
+	p.restart()
+	p.after(0)
+	p.heard("pager opened p1")
+}
+
+func TestAnAcknowledgementThatGetsAnEnd(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": onCall()})
+	p.opens("p1", 10)
+	p.after(time.Minute)
+	p.acks("p1", &model.Ack{By: "ann"})
+	p.after(2 * time.Hour)
+	p.heard("pager opened p1", "pager acknowledged p1")
+	p.acks("p1", &model.Ack{By: "ann", Until: p.now.Add(time.Minute)})
+	p.after(time.Hour)
+	p.heard("pager acknowledged p1", "lead opened p1", "pager reminder p1")
+}
+
+// The machine's clock jumps back by hours: nobody waits for so long.
+func TestTheClockIsSetBack(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": onCall()})
+	p.opens("p1", 10)
+	p.after(time.Minute)
+	p.heard("pager opened p1")
+	p.now = p.now.Add(-3 * time.Hour)
+	p.record(func(o *telling) error { p.r.back(o, 3*time.Hour); return nil })
+	p.restart()
+	p.after(30 * time.Minute)
+	p.heard("lead opened p1")
+	// The journal's time does not go back: what opens now seems to come from the future.
+	p.open["p2"] = &model.Problem{ID: "p2", NodeID: 11, CheckID: 1001, Chunk: 3, Status: model.Critical, Opened: p.now.Add(3 * time.Hour)}
+	p.turn(event.ProblemOpened, "p2", nil)
+	p.after(20 * time.Minute)
+	p.heard("pager opened p1+p2")
+}
+
+// A message that cannot be made holds no other back.
+func TestOneThatCannotBeTold(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{GroupBy: []string{"node", "check"}, Steps: []model.RouteStep{{To: []string{"pager"}}}}})
+	p.opens("p1", 10)
+	p.opens("p2", 11)
+	p.after(time.Minute)
+	p.heard("pager opened p1", "pager opened p2")
+	p.closes("p1")
+	p.closes("p2")
+	p.r.of["p1"][0].Closing = []byte("no JSON")
+	o := newTelling(p.now.Add(time.Minute))
+	if err := p.r.fire(o); err == nil || len(o.deliveries) != 1 || o.deliveries[0].Problem != "p2" || p.r.next().IsZero() {
+		t.Errorf("%v, %+v", err, o.deliveries)
+	}
+}
+
+func TestLinesOfASummary(t *testing.T) {
+	one := func(node string) *handler.Notification {
+		return &handler.Notification{Node: node, Check: "disk", Status: "CRITICAL", Output: "97% full\nand more"}
+	}
+	if n := several([]*handler.Notification{one("web02"), one("web01")}, "p1", handler.Summary); n.Output != "web01/disk CRITICAL: 97% full\nweb02/disk CRITICAL: 97% full" || n.Count != 2 {
+		t.Errorf("%q", n.Output)
+	}
+}
+
+// What was withheld waits for no handler.
+func TestWithheldFillsNoQueue(t *testing.T) {
+	r := New(Options{Store: sqlite(t)})
+	ref := history.HandlerRef{Namespace: "default", Name: "pager"}
+	r.deliver.made([]history.Delivery{{Handler: ref, State: history.Withheld}, {Handler: ref}, {Handler: ref, State: history.Dead}})
+	if n := r.deliver.waiting(ref); n != 1 {
+		t.Errorf("%d wait, want 1", n)
+	}
+}
+
+func TestNobodyIsToldOfARouteTwice(t *testing.T) {
+	e := &escalation{Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: "p1", Route: "default/a"}}}
+	o := newTelling(noon)
+	o.finished[e.EscalationKey] = true
+	o.write(e) // the route is back
+	var b history.Batch
+	if o.into(&b); len(b.Finished) != 0 || len(b.Escalations) != 1 {
+		t.Errorf("%+v", b)
+	}
+}
