@@ -15,7 +15,7 @@ import (
 
 // Beside is one of them, as it went in one phase.
 type Beside struct {
-	Figure string  `json:"figure"`          // list-p99, apply-p99, watch-p99, holds-p99, history-behind, or held
+	Figure string  `json:"figure"`          // list-p99, apply-p99, silence-p99, watch-p99, holds-p99, history-behind, or held
 	Class  string  `json:"class,omitempty"` // of held
 	Count  uint64  `json:"count"`           // answers, arrivals, seconds looked at, results
 	Value  float64 `json:"value"`           // in the figure's unit
@@ -62,7 +62,7 @@ func (r *run) besidesOf(part int, own []Sample, t *tally) (list []Beside) {
 	b := &r.beside
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, figure := range [...]string{"list-p99", "apply-p99", "watch-p99", "holds-p99"} {
+	for _, figure := range [...]string{"list-p99", "apply-p99", "silence-p99", "watch-p99", "holds-p99"} {
 		if h := b.took[besideKey{figure, part}]; h != nil {
 			list = append(list, Beside{Figure: figure, Count: uint64(h.TotalCount()), Value: latency(h).P99})
 		}
@@ -140,7 +140,9 @@ func (c Config) starved(before, p *Played) (list []string) {
 }
 
 // asks says that it is somebody who asks again and again.
-func (b *Beside) asks() bool { return b.Figure == "list-p99" || b.Figure == "apply-p99" }
+func (b *Beside) asks() bool {
+	return b.Figure == "list-p99" || b.Figure == "apply-p99" || b.Figure == "silence-p99"
+}
 
 func (b *Beside) who() string {
 	switch b.Figure {
@@ -148,6 +150,8 @@ func (b *Beside) who() string {
 		return "people who list"
 	case "apply-p99":
 		return "people who write resources"
+	case "silence-p99":
+		return "people who make silences"
 	case "watch-p99":
 		return "people who watch"
 	case "holds-p99":

@@ -138,6 +138,7 @@ func found() map[string]func(*Report) (float64, bool) {
 		"holds-p99":     positive(func(rep *Report) float64 { return worst(rep.Changes, func(h *Held) float64 { return h.Holds.P99 }) }),
 		"list-p99":      operators("list"),
 		"apply-p99":     operators("apply"),
+		"silence-p99":   operators("silence"),
 		"watch-p99":     operators("watch"),
 		historyBehind: func(rep *Report) (worst float64, ok bool) {
 			for i := range rep.Samples {

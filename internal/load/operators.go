@@ -18,7 +18,7 @@ import (
 )
 
 // people work through the API while results flow: they page through events, hold watches
-// open, write resources. Each waits for an answer before asking again.
+// open, write resources, silence problems. Each waits for an answer before asking again.
 type people struct {
 	run *run
 	api *client.Client
@@ -51,9 +51,12 @@ func (r *run) operate(ctx context.Context) []Worked {
 	if rate := o.Applies.PerSecond(0); rate > 0 {
 		all.Go(func() { p.apply(ctx, r.random("apply", 0), rate) })
 	}
+	if rate := o.Silences.PerSecond(0); rate > 0 {
+		all.Go(func() { p.silence(ctx, r.random("silence", 0), rate) })
+	}
 	all.Wait()
 	var list []Worked
-	for _, what := range [...]string{"list", "watch", "apply"} {
+	for _, what := range [...]string{"list", "watch", "apply", "silence"} {
 		if w := p.works[what]; w != nil {
 			list = append(list, Worked{What: what, Requests: w.requests, Failed: w.failed, Why: w.why, Latency: latency(w.took)})
 		}
@@ -211,6 +214,25 @@ func (p *people) apply(ctx context.Context, random *rand.Rand, rate float64) {
 	})
 }
 
+// silenceFor is how long a silence of an operator lasts.
+const silenceFor = 10 * time.Minute
+
+// silence asks for quiet about one machine after the other. A silence tells nobody; the
+// problems under it are judged as ever.
+func (p *people) silence(ctx context.Context, random *rand.Rand, rate float64) {
+	atRate(ctx, random, rate, func() {
+		node := p.run.cfg.Members[random.IntN(len(p.run.cfg.Members))].Name
+		quiet := resource(model.Metadata{Name: "operator-" + node, Namespace: Namespace}, &model.SilenceSpec{
+			Selector: model.Selector{Targets: &model.Targets{Nodes: []string{node}}},
+			Until:    model.Time{Time: time.Now().Add(silenceFor).Truncate(time.Second)},
+			Reason:   "made by a load run",
+		})
+		began := time.Now()
+		err := applyAll(ctx, p.api, "an operator of a load run", quiet)
+		p.note(ctx, "silence", time.Since(began), err)
+	})
+}
+
 // applyAll declares resources, however many nodes they land on.
 func applyAll(ctx context.Context, api *client.Client, why string, list ...model.Resource) error {
 	request := v1.ApplyRequest{Message: why, Yes: true}
@@ -237,7 +259,7 @@ func (r *run) leftUndone() (list []string) {
 	if len(sc.Intent) > 0 {
 		list = append(list, "intent was not changed: there was no login")
 	}
-	if o := sc.Operators; o.Lists > 0 || o.Watches > 0 || o.Applies != "" {
+	if o := sc.Operators; o.Lists > 0 || o.Watches > 0 || o.Applies != "" || o.Silences != "" {
 		list = append(list, "operators did nothing: there was no login")
 	}
 	if stopping(sc) || len(failing(sc)) > 0 {

@@ -85,6 +85,20 @@ func (rep *Report) Text() string {
 	for _, p := range rep.Pages {
 		line("page", "%-32s p50 %.1f  p99 %.1f  max %.1f ms, %d requests, %.0f rows", p.Name, p.P50, p.P99, p.Max, p.Requests, p.Rows)
 	}
+	for _, w := range rep.Operators {
+		failed := ""
+		if w.Failed > 0 {
+			failed = fmt.Sprintf(", %d failed: %s", w.Failed, w.Why)
+		}
+		line("people, "+w.What, "p50 %.1f  p99 %.1f  max %.1f ms, %d times%s", w.Latency.P50, w.Latency.P99, w.Latency.Max, w.Requests, failed)
+	}
+	for _, h := range rep.Changes {
+		never := ""
+		if h.Never > 0 {
+			never = fmt.Sprintf(", %d never did", h.Never)
+		}
+		line("intent", "%s: held after p50 %.1f  p99 %.1f  max %.1f ms, %d times%s", h.What, h.Holds.P50, h.Holds.P99, h.Holds.Max, h.Agents, never)
+	}
 	bal := rep.Balance
 	line("ledger", "%s", bal)
 	if rep.Stage != "" {

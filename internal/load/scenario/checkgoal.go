@@ -69,6 +69,10 @@ func (v *checker) without(need string) string {
 		if v.Operators.Applies == "" {
 			return "write operators: {applies: 10/min}"
 		}
+	case "silences":
+		if v.Operators.Silences == "" {
+			return "write operators: {silences: 10/min}"
+		}
 	case "watches":
 		if v.Operators.Watches == 0 {
 			return "write operators: {watches: 5}"

@@ -70,6 +70,7 @@ func Figures() []Figure {
 		{"holds-p99", "p99 until an agent held what was changed", "ms", false, "intent", Absolute, 0.05},
 		{"list-p99", "p99 of a page, for people who list", "ms", false, "lists", Absolute, 0.05},
 		{"apply-p99", "p99 of a resource written", "ms", false, "applies", Absolute, 0.05},
+		{"silence-p99", "p99 of a silence made", "ms", false, "silences", Absolute, 0.05},
 		{"watch-p99", "p99 from a change until those who watch saw it", "ms", false, "watches", Absolute, 0.05},
 		{"history-behind", "oldest change that history did not hold yet", "s", false, "", Absolute, 0.1},
 		{"page-p99", "p99 of a page of 100, worst kind", "ms", false, "pages", Absolute, 0.05},

@@ -164,5 +164,5 @@ type Operators struct {
 	Pause    Rate `json:"pages,omitempty"`    // … at this rate each; default one every 2 s
 	Watches  int  `json:"watches,omitempty"`  // streams of changes held open
 	Applies  Rate `json:"applies,omitempty"`  // resources written
-	Silences Rate `json:"silences,omitempty"` // needs silences
+	Silences Rate `json:"silences,omitempty"` // of one machine each, for 10 minutes
 }
