@@ -90,6 +90,24 @@ func TestAShiftIsFound(t *testing.T) {
 	})
 }
 
+// Which side comes first does not matter for how likely chance is, with ties either.
+func TestChanceHasNoSides(t *testing.T) {
+	for _, c := range []struct {
+		a, b []float64
+		want float64
+	}{
+		{[]float64{1, 1, 1, 1, 1, 1}, []float64{2, 2, 2, 2, 2}, 2. / 462},
+		{[]float64{1, 1, 1, 1, 1}, []float64{2, 2, 2, 2, 2}, 2. / 252},
+		{[]float64{1, 2, 3, 4, 5, 6}, []float64{7, 8, 9, 10, 11}, 2. / 462},
+		{[]float64{1, 1, 2}, []float64{2, 2, 2, 2, 3}, 10. / 56},
+		{[]float64{4, 4, 4, 4, 4}, []float64{4, 4, 4, 4, 4}, 1},
+	} {
+		if there, back := chance(c.a, c.b), chance(c.b, c.a); math.Abs(there-c.want) > 1e-9 || there != back {
+			t.Errorf("%v and %v: %.5f there, %.5f back, want %.5f", c.a, c.b, there, back, c.want)
+		}
+	}
+}
+
 // Rows can be written as JSON whatever the figures, and lie in the order of what matters.
 func TestRowsAreInOrderAndWritable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

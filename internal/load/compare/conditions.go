@@ -66,7 +66,7 @@ func middle(s Set, of func(*load.Report) (float64, bool)) float64 {
 	if len(values) == 0 {
 		return 0
 	}
-	return median(values)
+	return Median(values)
 }
 
 // turns says whether all runs of one side came before those of the other.

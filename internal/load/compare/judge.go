@@ -32,7 +32,7 @@ func judge(f scenario.Figure, base, other, first, second []float64) Row {
 		r.Change = change
 	}
 	if len(first) > 0 && len(second) > 0 {
-		r.Noise = math.Abs(change1(median(first), median(second)))
+		r.Noise = math.Abs(change1(Median(first), Median(second)))
 	}
 	if least := min(len(base), len(other)); least < Enough {
 		r.Why = few(least)
@@ -64,7 +64,7 @@ func few(runs int) string {
 // nothing is supposed of how they are distributed.
 func summary(values []float64) Summary {
 	values = slices.Sorted(slices.Values(values))
-	s := Summary{Center: median(values), Low: values[0], High: values[len(values)-1], N: len(values), Values: values}
+	s := Summary{Center: Median(values), Low: values[0], High: values[len(values)-1], N: len(values), Values: values}
 	if s.N >= Enough {
 		ci := stats.QuantileCI(s.N, 0.5, confidence)
 		_, s.Low, s.High = ci.SampleCI(stats.Sample{Xs: values, Sorted: true})
@@ -73,13 +73,19 @@ func summary(values []float64) Summary {
 	return s
 }
 
-func median(values []float64) float64 {
+// Median is the middle one, or the mean of the two in the middle.
+func Median(values []float64) float64 {
 	return stats.Sample{Xs: slices.Sorted(slices.Values(values)), Sorted: true}.Quantile(0.5)
 }
 
-// chance is how often two samples of the same would differ as much (Mann-Whitney U).
+// chance is how often two samples of the same would differ as much (Mann-Whitney U). With
+// ties the two ends of its distribution are not alike, and the library reckons with the lower
+// one: the lower sample has to come first, so that it is the end where they are.
 func chance(a, b []float64) float64 {
 	res, err := stats.MannWhitneyUTest(a, b, stats.LocationDiffers)
+	if err == nil && 2*res.U > float64(len(a)*len(b)) {
+		res, err = stats.MannWhitneyUTest(b, a, stats.LocationDiffers)
+	}
 	if err != nil {
 		return 1 // all values are equal
 	}
