@@ -104,15 +104,13 @@ func (s *Server) serveAdmin(ctx context.Context) error {
 // adminConnections bounds those of the admin listener.
 const adminConnections = 64
 
-// connections is how many agents and people may be connected: what the process may
-// open, less what journal, stores, snapshots and handlers' commands need.
+// connections is how many agents and people may be connected; 0: any number.
 func connections() int {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil || l.Cur > 1<<24 {
 		return 0
 	}
-	most := int(l.Cur) // the Go runtime has raised it to the hard limit
-	return max(most-min(max(most/8, 64), 1024), 1)
+	return model.Connections(int(l.Cur)) // the Go runtime has raised it to the hard limit
 }
 
 // answerTimeout is how long a reader may take for an answer; a watch moves its own

@@ -33,6 +33,11 @@ func (d *distinct) Status(a, c int, _ *model.Chunk, seq uint64, before model.Sta
 	case d.rare != nil:
 		return (before + 1 + model.Status(r&1)) % model.Unknown
 	}
+	return another(before, r)
+}
+
+// another status than the one before: one of the next two.
+func another(before model.Status, r uint64) model.Status {
 	return (before + 1 + model.Status(r&1)) % 4
 }
 

@@ -25,17 +25,21 @@ func newGenerator(seed uint64, k *scenario.Check) Generator {
 	s.mix[model.OK] = max(0, left)
 	if same += left * left; same < 1 {
 		s.change = k.Changes / (1 - same)
+	} else {
+		s.change, s.single = k.Changes, true
 	}
 	return s
 }
 
 // says is what a plug-in says. Its states have the statuses of a mix: each keeps its own
 // until it is drawn anew, which happens so often that the share of results that change
-// the status is as asked; some change with every result.
+// the status is as asked; some change with every result. In a mix of one status, such as OK
+// where the file says nothing, a change goes to any other, as it does with digits.
 type says struct {
 	seed     uint64
 	mix      [4]float64 // share of each status
 	change   float64    // share of results before which the status is drawn anew
+	single   bool       // the mix has one status
 	flapping float64    // share of the states that change with every result
 	like     string     // empty: digits
 	size     int        // of outputs; 0: as long as the plug-in's words
@@ -55,6 +59,9 @@ func (s *says) Status(a, c int, _ *model.Chunk, seq uint64, before model.Status,
 	r := mix(own ^ seq)
 	if share(r) >= s.change {
 		return before
+	}
+	if s.single {
+		return another(before, r)
 	}
 	return s.draw(share(mix(r)))
 }

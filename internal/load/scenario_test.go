@@ -128,7 +128,7 @@ func TestSameSeedSamePlan(t *testing.T) {
 	}
 }
 
-const goldenPlan = "11bb7b76083757f0"
+const goldenPlan = "e3f1abddc087cd37"
 
 // What a scenario does to machines, and the ledger closes.
 func TestFaultsStrike(t *testing.T) {
@@ -200,6 +200,42 @@ func TestChurn(t *testing.T) {
 	}
 }
 
+// Whatever a check says, so many of its results change the status as it asks, also where it
+// names no status to change to.
+func TestChangesNeedNoStatus(t *testing.T) {
+	const states, rounds, asked = 500, 200, 0.02
+	for name, k := range map[string]scenario.Check{
+		"a plug-in":                    {Output: scenario.Output{Like: "http"}},
+		"digits":                       {Output: scenario.Output{Like: scenario.Digits}},
+		"digits, some of which flap":   {Output: scenario.Output{Like: scenario.Digits}, Flapping: 1e-9},
+		"a plug-in, all of it unknown": {Output: scenario.Output{Like: "disk"}, Status: map[string]float64{"UNKNOWN": 1}},
+		"a plug-in with a status":      {Output: scenario.Output{Like: "disk"}, Status: map[string]float64{"WARNING": 0.2}},
+	} {
+		k.Changes = asked
+		g := newGenerator(7, &k)
+		changes, seen := 0, [4]int{}
+		for a := range states {
+			before := g.Status(a, 0, nil, uint64(a), 0, true)
+			for n := range rounds {
+				next := g.Status(a, 0, nil, uint64((n+1)*states+a), before, false)
+				if next != before {
+					changes++
+				}
+				seen[next]++
+				before = next
+			}
+		}
+		if want := asked * states * rounds; math.Abs(float64(changes)-want) > 0.1*want {
+			t.Errorf("%s: %d changes of the status, want about %.0f", name, changes, want)
+		}
+		for status, n := range seen {
+			if wanted := k.Status["WARNING"] == 0 || status < 2; (n > 0) != wanted {
+				t.Errorf("%s: %d results are %s", name, n, model.Status(status))
+			}
+		}
+	}
+}
+
 func TestScenarioSaysWhatCannotBePlayed(t *testing.T) {
 	for _, c := range []struct {
 		change func(*scenario.Scenario)
@@ -208,7 +244,7 @@ func TestScenarioSaysWhatCannotBePlayed(t *testing.T) {
 		{func(s *scenario.Scenario) { s.Agents[0].TLS = true }, "class web wants TLS"},
 		{func(s *scenario.Scenario) { s.Agents[0].Share = 3 }, "3 agents on one connection"},
 		{func(s *scenario.Scenario) { s.Agents[0].Churn.Renames = "1/min" }, "there is no login"},
-		{func(s *scenario.Scenario) { s.Faults = []scenario.Fault{{Server: "kill"}} }, "kill the server"},
+		{func(s *scenario.Scenario) { s.Faults = []scenario.Fault{{Server: "kill"}} }, "fault server kill: the server is not"},
 		{func(s *scenario.Scenario) { s.Objectives = map[string]scenario.Limit{"p99": "3kB"} }, "p99"},
 	} {
 		sc := towns(scenario.Phase{Steady: sec(1)})

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -141,41 +140,11 @@ func (r *run) planFailing(s *strike) error {
 	return model.Errorf(model.Invalid, "fault %s: no class has that check", what(&s.fault))
 }
 
-// what a fault is, in a few words.
+// what a fault is, in the scenario's words, and for how long.
 func what(f *scenario.Fault) string {
-	picked := func(p *scenario.Pick) string {
-		text := "all"
-		switch {
-		case p.Count > 0:
-			text = fmt.Sprint(p.Count)
-		case p.Share > 0:
-			text = fmt.Sprintf("%.4g %%", 100*p.Share)
-		}
-		if p.Class != "" {
-			text += " of " + p.Class
-		}
-		if p.Within != "" {
-			text += " in one " + p.Within
-		}
-		return text
-	}
-	text := "nothing"
-	switch {
-	case f.Stop != nil:
-		text = "stop " + picked(f.Stop)
-	case f.Cut != nil:
-		text = "cut " + picked(f.Cut)
-	case f.Wrong != nil:
-		text = "wrong frames of " + picked(f.Wrong)
-	case f.Fail != nil:
-		text = "fail " + f.Fail.Check + " on " + picked(&f.Fail.Pick)
-	case f.Server != "":
-		text = f.Server + " the server"
-	case f.Run != "":
-		text = "run " + f.Run
-	}
+	text := f.What()
 	if f.For > 0 {
-		text += " for " + time.Duration(f.For).String()
+		text += " for " + f.For.String()
 	}
 	return text
 }

@@ -20,6 +20,12 @@ const (
 	DefaultReconnectGrace   = 90 * time.Second
 )
 
+// Connections is how many agents and people a server lets in whose process may open so many
+// files, at least one: the rest is for journal, stores, snapshots and handlers' commands.
+func Connections(files int) int {
+	return max(files-min(max(files/8, 64), 1024), 1)
+}
+
 // What a check is, where it does not say.
 const (
 	DefaultTimeout     = 60 * time.Second // or its interval, if that is shorter

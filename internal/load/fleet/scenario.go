@@ -147,7 +147,7 @@ func (s *Shape) class(c *class, names Names, of []int, number int) scenario.Clas
 func (s *Shape) check(l *line, name string) scenario.Check {
 	mean, _, _ := l.sizes()
 	out := scenario.Check{Name: name, Count: int(l.count), Interval: l.interval, TTL: l.ttl,
-		Output: scenario.Output{Bytes: model.Size(min(max(mean, 48), model.MaxOutputBytes))}}
+		Output: scenario.Output{Bytes: model.Size(min(max(mean, 48), scenario.MaxOutput))}}
 	if l.states == 0 {
 		return out
 	}
@@ -191,5 +191,5 @@ func (s *Shape) title() string {
 	for i := range s.classes {
 		nodes += s.classes[i].nodes
 	}
-	return fmt.Sprintf("The shape of an installation: %s nodes, %s results/s", thousands(nodes), perSecond(s.rate))
+	return fmt.Sprintf("The shape of an installation: %s nodes, %s results/s", scenario.Grouped(nodes), perSecond(s.rate))
 }

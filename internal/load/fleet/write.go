@@ -46,7 +46,7 @@ func (s *Shape) head(b *bytes.Buffer) {
 	f := s.fleet
 	say := func(format string, args ...any) { comment(b, fmt.Sprintf(format, args...)) }
 	say("The shape of a live installation, written by muster load from-fleet on %s from a server of version %s: %s nodes, %s checks, %s event states.",
-		f.At.Format("2 January 2006, 15:04 UTC"), f.Version, thousands(len(f.Nodes)-f.Never-f.Gone), thousands(len(f.Checks)), thousands(len(f.States)))
+		f.At.Format("2 January 2006, 15:04 UTC"), f.Version, scenario.Grouped(len(f.Nodes)-f.Never-f.Gone), scenario.Grouped(len(f.Checks)), scenario.Grouped(len(f.States)))
 	secret := "a key that was not kept"
 	if s.keyed {
 		secret = "a key of whoever wrote it"
@@ -68,7 +68,7 @@ func (s *Shape) unknown() (list []string) {
 	f := s.fleet
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if f.Never+f.Gone > 0 {
-		say("Left out: %s that never had an agent, %s of which nothing was heard for a day.", plural(f.Never, "node"), thousands(f.Gone))
+		say("Left out: %s that never had an agent, %s of which nothing was heard for a day.", plural(f.Never, "node"), scenario.Grouped(f.Gone))
 	}
 	if f.Others > 0 {
 		say("Not in it: %s of other namespaces (-A takes all).", plural(f.Others, "node"))
@@ -121,11 +121,11 @@ func comment(b *bytes.Buffer, text string) {
 func (s *Shape) writeClass(b *bytes.Buffer, c *class, x *scenario.Class) {
 	note := "its nodes are all alike"
 	if c.others > 0 {
-		note = fmt.Sprintf("%s alike; %s of %s were put with them: %s of the results", thousands(c.alike),
-			thousands(c.nodes-c.alike), plural(c.others, "other shape"), percent(c.apart))
+		note = fmt.Sprintf("%s alike; %s of %s were put with them: %s of the results", scenario.Grouped(c.alike),
+			scenario.Grouped(c.nodes-c.alike), plural(c.others, "other shape"), percent(c.apart))
 	}
 	if c.odd > 0 {
-		note += fmt.Sprintf("; %s with another keepalive", thousands(c.odd))
+		note += fmt.Sprintf("; %s with another keepalive", scenario.Grouped(c.odd))
 	}
 	fmt.Fprintf(b, "  - name: %s # %s\n    count: %d\n", x.Name, note, x.Count)
 	if x.TLS {
@@ -196,7 +196,7 @@ func percent(share float64) string {
 
 func perSecond(rate float64) string {
 	if rate >= 10 {
-		return thousands(int(math.Round(rate)))
+		return scenario.Grouped(int(math.Round(rate)))
 	}
 	return strconv.FormatFloat(rate, 'g', 2, 64)
 }
@@ -205,16 +205,7 @@ func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return thousands(n) + " " + what + "s"
-}
-
-// thousands is a number with its thousands apart: 15,000.
-func thousands(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
+	return scenario.Grouped(n) + " " + what + "s"
 }
 
 // about is a time to the minute, behind "the last".

@@ -16,7 +16,8 @@ type Capability struct {
 }
 
 // Capabilities are all that a scenario can need. Those that follow from its fields need
-// not be named.
+// not be named. Those that can only be named have no field that says what is to be played:
+// they get one before they exist.
 func Capabilities() []Capability {
 	exists := func(name, what string) Capability { return Capability{name, what, true, ""} }
 	waits := func(name, what, with string) Capability { return Capability{name, what, false, with} }
@@ -24,7 +25,7 @@ func Capabilities() []Capability {
 		exists("results", "results of checks, with status mix and changes"),
 		exists("keepalives", "machines that say that they live, and alerts for those that do not"),
 		exists("tls", "mutual TLS"),
-		exists("output-sizes", "outputs of any length up to 1 MiB"),
+		exists("output-sizes", "outputs of any length up to 1000 KiB"),
 		exists("churn", "reconnects, restarts, machines offline that send what they spooled"),
 		exists("faults", "machines that die, cut connections, failing checks, frames that are refused"),
 		exists("restart", "the server restarted, killed or stopped while results flow"),
@@ -39,7 +40,7 @@ func Capabilities() []Capability {
 		waits("inventories", "inventories of machines", "the inventory pipeline"),
 		waits("proxy-checks", "results about things that have no agent", "events about what is no machine"),
 		waits("round-robin", "checks that one of many agents runs in turn", "events about what is no machine"),
-		waits("stream-handler", "handlers that hold connections open and stream events", "every event to a handler"),
+		waits("stream-handler", "a handler that is told of every event, by connections that stay open", "every event to a handler"),
 		waits("fleet-of-servers", "agents shared out between several servers", "several servers for one fleet"),
 		waits("shared-connections", "several agents on one connection", "a protocol that allows it"),
 		waits("target-zabbix", "a Zabbix server as target", "a later load tester"),

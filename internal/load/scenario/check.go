@@ -22,6 +22,10 @@ const (
 	maxTime     = model.Duration(366 * 24 * time.Hour)
 )
 
+// MaxOutput is the longest output, in bytes: a frame of the protocol has room for it, whatever
+// stands beside it.
+const MaxOutput = 1000 << 10
+
 // checker finds all that is wrong with a scenario by itself.
 type checker struct {
 	*Scenario

@@ -146,8 +146,8 @@ func (v *checker) output(field string, o Output) {
 	if o.Like != "" {
 		v.oneOf(field+".like", "plug-in", o.Like, Outputs())
 	}
-	if o.Bytes != 0 && (o.Bytes < minOutput || o.Bytes > model.MaxOutputBytes) {
-		v.flaw(field+".bytes", "", "want %d to 1MiB, not %s: shorter ones cannot be told apart, longer ones are cut", minOutput, o.Bytes)
+	if o.Bytes != 0 && (o.Bytes < minOutput || o.Bytes > MaxOutput) {
+		v.flaw(field+".bytes", "", "want %d to %s, not %s: shorter ones cannot be told apart, no frame has room for longer ones", minOutput, model.Size(MaxOutput), o.Bytes)
 	}
 }
 

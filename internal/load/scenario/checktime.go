@@ -62,8 +62,8 @@ func (v *checker) phases() {
 		if p.Settle > p.Length() || p.Settle < 0 {
 			v.flaw(at+".settle", "", "want at most the length of the phase, %s, not %s", p.Length(), p.Settle)
 		}
-		if p.Settle > 0 && (i == 0 || !v.Phases[i-1].Measured()) {
-			v.flaw(at+".settle", "put a steady phase at another rate before it", "as before what?")
+		if p.Settle > 0 && (i < 2 || !v.Phases[i-1].Measured() || !v.Phases[i-2].Measured()) {
+			v.flaw(at+".settle", "put two steady phases before it: one as usual, then one at another rate", "as before what?")
 		}
 		if p.Warmup < 0 || p.Warmup > 0 && p.Warmup >= p.Length() {
 			v.flaw(at+".warmup", "", "want less than the length of the phase, %s, not %s", p.Length(), p.Warmup)

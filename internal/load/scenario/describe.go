@@ -18,7 +18,7 @@ func (s *Scenario) Describe() string {
 	for i := range s.Agents {
 		say("- %s", s.Agents[i].describe())
 	}
-	say("Sends %s; %s event states; %s connections.", s.signals(), grouped(s.States()), grouped(s.Sessions()))
+	say("Sends %s; %s event states; %s connections.", s.signals(), Grouped(s.States()), Grouped(s.Sessions()))
 	var phases []string
 	for i := range s.Phases {
 		phases = append(phases, s.Phases[i].describe())
@@ -33,7 +33,7 @@ func (s *Scenario) Describe() string {
 	if o := s.Operators.describe(); o != "" {
 		say("Meanwhile %s.", o)
 	}
-	say("Server and loader need about %s of memory and %s cores together, and %s open files each.", model.Size(baseMemory/2+s.Memory()).About(), s.cores(), grouped(s.Sessions()+200))
+	say("Server and loader need about %s of memory and %s cores together, and %s open files each.", model.Size(baseMemory/2+s.Memory()).About(), s.cores(), Grouped(Files(s.Sessions(), true)))
 	return b.String()
 }
 
@@ -66,7 +66,7 @@ func (s *Scenario) signals() string {
 
 func (c *Class) describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s", grouped(c.Count), c.Name)
+	fmt.Fprintf(&b, "%s %s", Grouped(c.Count), c.Name)
 	if c.TLS {
 		b.WriteString(" with mutual TLS")
 	}
@@ -95,7 +95,7 @@ func (c *Class) describe() string {
 		parts = append(parts, fmt.Sprintf("%d values %s every %s", max(1, v.Count), v.Name, v.Interval))
 	}
 	for _, p := range c.Policies {
-		parts = append(parts, fmt.Sprintf("%s components of %s every %s", grouped(p.Components), p.Name, p.Interval))
+		parts = append(parts, fmt.Sprintf("%s components of %s every %s", Grouped(p.Components), p.Name, p.Interval))
 	}
 	if c.Inventory > 0 {
 		parts = append(parts, "an inventory of "+c.Inventory.About())
@@ -232,8 +232,8 @@ func (o Operators) describe() string {
 	return strings.Join(parts, ", ")
 }
 
-// grouped is a whole number with its thousands apart: 32,000.
-func grouped(n int) string {
+// Grouped is a whole number with its thousands apart: 32,000.
+func Grouped(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]
@@ -244,7 +244,7 @@ func grouped(n int) string {
 // perSecond shows what can be told of a rate.
 func perSecond(rate float64) string {
 	if rate >= 10 {
-		return grouped(int(rate + 0.5))
+		return Grouped(int(rate + 0.5))
 	}
 	return strconv.FormatFloat(rate, 'g', 2, 64)
 }
@@ -257,5 +257,5 @@ func clock(d time.Duration) string { return model.Duration(d).String() }
 
 // Brief is the plan in one line: 4,000 agents, 32,000 results/s, 10m50s.
 func (s *Scenario) Brief() string {
-	return fmt.Sprintf("%s agents, %s, %s at most", grouped(s.Nodes("")), s.signals(), clock(s.Duration()))
+	return fmt.Sprintf("%s agents, %s, %s at most", Grouped(s.Nodes("")), s.signals(), clock(s.Duration()))
 }

@@ -92,7 +92,9 @@ func (m Machine) share(s *Scenario) float64 {
 	}
 	bound(float64(m.Cores)*easyRate, s.Rate()*most+s.KeepaliveRate())
 	bound(float64(m.Cores)*easyAgents, float64(s.Nodes("")))
-	bound(float64(m.Files-500), float64(s.Sessions()))
+	if m.Files > 0 {
+		bound(float64(max(1, Connections(m.Files, true))), float64(s.Sessions()))
+	}
 	bound(float64(m.Memory-baseMemory)/2, float64(s.Memory()))
 	if factor >= 1 {
 		return 1

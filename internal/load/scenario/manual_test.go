@@ -61,6 +61,9 @@ func TestTheManualIsWhole(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"proxy-checks", "round-robin", "stream-handler", "fleet-of-servers"} {
+		if c, _ := capabilityOf(name); c.Exists {
+			t.Errorf("%s exists, and no field of a scenario says what of it is to be played: it would be left out without a word", name)
+		}
 		if _, known := capabilityOf(name); !known || !strings.Contains(text, "`"+name+"`") {
 			t.Errorf("capability %s: known %v, or not in the manual", name, known)
 		}

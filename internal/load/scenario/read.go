@@ -30,25 +30,44 @@ func Parse(file string, data []byte) (*Scenario, error) {
 
 // Load finds a scenario by the name of a shipped one or by its file, reads and checks it
 // and fills in defaults. NAME-quick is Quick for this machine, NAME-soak is Soak.
-func Load(nameOrFile string) (*Scenario, error) {
-	s, err := find(nameOrFile)
-	if err == nil {
-		s.Defaults()
-		return s, nil
-	}
-	if model.ClassOf(err) != model.NotFound {
+func Load(nameOrFile string) (*Scenario, error) { return LoadAs(nameOrFile, 1, false) }
+
+// LoadAs is Load with so many times the agents, and as the quick form where that is asked for,
+// here or by the name. First comes the scale: what is small enough then is the same on every
+// machine.
+func LoadAs(nameOrFile string, scale float64, quick bool) (*Scenario, error) {
+	s, named, err := whole(nameOrFile)
+	if err != nil {
 		return nil, err
 	}
+	if scale != 1 {
+		s = s.Scaled(scale)
+	}
+	if quick || named {
+		s = s.Quick(ThisMachine())
+	}
+	return s, nil
+}
+
+// whole is a scenario before it is made smaller; quick: its name asks for the quick form.
+func whole(nameOrFile string) (s *Scenario, quick bool, err error) {
+	if s, err = find(nameOrFile); err == nil {
+		s.Defaults()
+		return s, false, nil
+	}
+	if model.ClassOf(err) != model.NotFound {
+		return nil, false, err
+	}
 	if name, ok := strings.CutSuffix(nameOrFile, "-quick"); ok && shipped(name) {
-		if s, err = Load(name); err == nil {
-			return s.Quick(ThisMachine()), nil
-		}
-	} else if name, ok := strings.CutSuffix(nameOrFile, "-soak"); ok && shipped(name) {
-		if s, err = Load(name); err == nil {
-			return s.Soak()
+		s, _, err = whole(name)
+		return s, true, err
+	}
+	if name, ok := strings.CutSuffix(nameOrFile, "-soak"); ok && shipped(name) {
+		if s, _, err = whole(name); err == nil {
+			s, err = s.Soak()
 		}
 	}
-	return nil, err
+	return s, false, err
 }
 
 func find(nameOrFile string) (*Scenario, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // Recorded is a stream that somebody recorded (muster load record), played by each of a class's
 // agents for one of the nodes in it. Count and checks of the class follow from it.
 type Recorded struct {
-	File  string `json:"file"`            // relative to the scenario's
+	File  string `json:"file"`            // relative to the scenario's; absolute once that is read
 	Times int    `json:"times,omitempty"` // agents for each recorded node; default 1
 
 	head *stream.Head // of the file; nil: it could not be read
@@ -52,7 +53,7 @@ func (s *Scenario) recordings(file string) (flaws model.Flaws) {
 		r.Times = cmp.Or(r.Times, 1)
 		c.Count = cmp.Or(c.Count, min(maxAgents+1, r.head.Nodes*r.Times))
 		c.Checks = []Check{{Name: RecordedCheck, Count: r.head.Most, Interval: r.interval(),
-			Output: Output{Bytes: model.Size(min(max(r.head.Longest, minOutput), model.MaxOutputBytes))}}}
+			Output: Output{Bytes: model.Size(min(max(r.head.Longest, minOutput), MaxOutput))}}}
 	}
 	return flaws
 }
@@ -65,6 +66,9 @@ func (v *checker) recording(field, file string, r *Recorded) {
 	}
 	if !filepath.IsAbs(r.File) {
 		r.File = filepath.Join(filepath.Dir(file), r.File)
+	}
+	if whole, err := filepath.Abs(r.File); err == nil {
+		r.File = whole // the scenario may be shown, and read again from another folder
 	}
 	in, closer, err := stream.Open(r.File)
 	if err != nil {
@@ -135,7 +139,7 @@ func (r *Recorded) describe() string { return r.label() + ": " + StreamInWords(r
 
 // StreamInWords says what is in a recorded stream.
 func StreamInWords(h *stream.Head) string {
-	text := fmt.Sprintf("%s nodes, %d checks (at most %d of a node), %s results in %s", grouped(h.Nodes), len(h.Checks), h.Most, grouped(int(h.Signals)), clock(h.Length.Round(time.Second)))
+	text := fmt.Sprintf("%s nodes, %d checks (at most %d of a node), %s results in %s", Grouped(h.Nodes), len(h.Checks), h.Most, Grouped(int(h.Signals)), clock(h.Length.Round(time.Second)))
 	var low, high time.Duration
 	for i := range h.Checks {
 		if d := h.Checks[i].Interval; d > 0 {
@@ -174,4 +178,17 @@ func (s *Scenario) File() *Scenario {
 		}
 	}
 	return out
+}
+
+// Anywhere is the scenario without the folders in which its recorded streams lie, to be held
+// beside one that was played elsewhere. It shares what it has with s, which is not changed.
+func (s *Scenario) Anywhere() *Scenario {
+	out := *s
+	out.Agents = slices.Clone(s.Agents)
+	for i := range out.Agents {
+		if r := out.Agents[i].Recorded; r != nil {
+			out.Agents[i].Recorded = &Recorded{File: filepath.Base(r.File), Times: r.Times, head: r.head}
+		}
+	}
+	return &out
 }

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"bytes"
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -86,6 +87,37 @@ func TestRecorded(t *testing.T) {
 	few, err := parseRecorded(t, dir, "count: 2, recorded: {file: monday.stream}")
 	if err != nil || few.Nodes("") != 2 || few.Label() != "recorded stream × 1" {
 		t.Errorf("%v %+v", err, few)
+	}
+}
+
+// A scenario that was read by a relative path, and written as a file into another folder, finds
+// its stream again; where that lies is no part of what is played.
+func TestRecordedIsFoundFromAnywhere(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.Mkdir("streams", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	recording(t, filepath.Join("streams", "monday.stream"))
+	s, err := parseRecorded(t, "streams", "recorded: {file: monday.stream}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(s.File())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"streams/again.yaml", "again.yaml", filepath.Join(t.TempDir(), "again.yaml")} {
+		if again, err := Parse(file, data); err != nil || again.Agents[0].Count != 3 {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	moved := s.clone()
+	moved.Agents[0].Recorded.File = "/elsewhere/monday.stream"
+	a, _ := json.Marshal(s.Anywhere())
+	b, _ := json.Marshal(moved.Anywhere())
+	if !bytes.Equal(a, b) || moved.Agents[0].Recorded.File != "/elsewhere/monday.stream" {
+		t.Errorf("%s\n%s", a, b)
 	}
 }
 

@@ -29,8 +29,8 @@ func (s *Scenario) clone() *Scenario {
 }
 
 // Scaled is the scenario with so many times its agents, each as before: what happens to
-// some of them happens to as many times fewer or more, and so do the objectives that are
-// of the whole fleet. Phases stay.
+// some of them happens to as many times fewer or more. Objectives that are of the whole fleet
+// are as many times lower or higher as its results are. Phases stay.
 func (s *Scenario) Scaled(factor float64) *Scenario {
 	if factor == 1 {
 		return s.clone()
@@ -53,9 +53,13 @@ func (s *Scenario) Scaled(factor float64) *Scenario {
 			}
 		}
 	}
+	came := factor // what it came to: each class has a whole number of agents
+	if before, after := s.Rate(), out.Rate(); before > 0 {
+		came = after / before
+	}
 	for name, limit := range out.Objectives {
 		if f, ok := FigureOf(name); ok && f.Least && f.Kind == Absolute {
-			out.Objectives[name] = limit.times(factor)
+			out.Objectives[name] = limit.times(came)
 		}
 	}
 	if len(out.Phases) > 0 && out.Phases[0].Ramp > 0 {
@@ -145,7 +149,11 @@ func (s *Scenario) shorten(most time.Duration) {
 			*d = cut(*d, 5e9)
 		}
 		d := p.length()
-		p.Settle, p.Warmup = min(p.Settle, *d), round(float64(min(p.Warmup, *d/6)))
+		warmup := *d / 6
+		if i > 0 && s.Phases[i-1].Step > 0 {
+			warmup = *d / 2 // the step that broke left a backlog
+		}
+		p.Settle, p.Warmup = min(p.Settle, *d), round(float64(min(p.Warmup, warmup)))
 	}
 	move := float64(s.end()) / float64(before)
 	at := func(d model.Duration) model.Duration { return round(float64(d) * move) }

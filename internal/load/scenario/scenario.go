@@ -63,7 +63,7 @@ type Check struct {
 	TTL      model.Duration     `json:"ttl,omitempty"`
 	Output   Output             `json:"output,omitzero"`
 	Status   map[string]float64 `json:"status,omitempty"`   // share of each status, by its name; the rest is OK
-	Changes  float64            `json:"changes,omitempty"`  // share of results that change the status; they leave at once
+	Changes  float64            `json:"changes,omitempty"`  // share of results that change the status, to another of Status, or without that to any; they leave at once
 	Flapping float64            `json:"flapping,omitempty"` // share of the states that change with every result
 }
 

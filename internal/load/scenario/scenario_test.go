@@ -163,6 +163,33 @@ func TestQuantities(t *testing.T) {
 	}
 }
 
+// What has to be as before needs a before: a phase as usual, and another one in between.
+func TestSettleNeedsABefore(t *testing.T) {
+	for phases, right := range map[string]bool{
+		"{steady: 60s}, {steady: 60s, rate: 2}, {steady: 60s, settle: 30s}":             true,
+		"{step: 10s}, {steady: 60s, rate: 2}, {steady: 60s, settle: 30s}":               true,
+		"{steady: 60s, rate: 2}, {steady: 60s, settle: 30s}":                            false,
+		"{ramp: 10s}, {steady: 60s, rate: 2}, {steady: 60s, settle: 30s}":               false,
+		"{steady: 60s, settle: 30s}":                                                    false,
+		"{steady: 60s}, {steady: 60s, rate: 2}, {steady: 60s}, {drain: 9s, settle: 9s}": false,
+	} {
+		text := "scenario: muster.load/v1\nagents: [{name: a, count: 1, checks: [{name: x, interval: 10s}]}]\nphases: [" + phases + "]\nobjectives: {settle: 30s}\n"
+		if _, err := Parse("f.yaml", []byte(text)); (err == nil) != right {
+			t.Errorf("%s: %v", phases, err)
+		}
+	}
+}
+
+// Nobody asks for an output that no frame has room for.
+func TestOutputsFitAFrame(t *testing.T) {
+	for bytes, fits := range map[string]bool{"48": true, "1000KiB": true, "1001KiB": false, "1MiB": false} {
+		text := "scenario: muster.load/v1\nagents: [{name: a, count: 1, checks: [{name: x, interval: 10s, output: {bytes: " + bytes + "}}]}]\nphases: [{steady: 10m}]\n"
+		if _, err := Parse("f.yaml", []byte(text)); (err == nil) != fits || err != nil && !strings.Contains(err.Error(), "want 48 to 1000KiB") {
+			t.Errorf("%s: %v", bytes, err)
+		}
+	}
+}
+
 // Every shipped scenario is read, says what it answers, carries its name in its file's,
 // and has a quick form that a small machine carries in a minute.
 func TestShipped(t *testing.T) {
@@ -234,7 +261,7 @@ func TestQuickFitsTheMachine(t *testing.T) {
 	for want, m := range map[int]Machine{
 		1240: {Cores: 2, Memory: 64 << 30, Files: 1 << 20},
 		600:  {Cores: 1, Memory: 64 << 30, Files: 1 << 20},
-		520:  {Cores: 64, Memory: 64 << 30, Files: 1024},
+		800:  {Cores: 64, Memory: 64 << 30, Files: 1024},
 		2960: {Cores: 64, Memory: 1 << 30, Files: 1 << 20},
 		4000: {Cores: 64, Memory: 64 << 30, Files: 1 << 20},
 	} {

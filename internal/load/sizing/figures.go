@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -80,13 +81,7 @@ func digits(v float64) string {
 }
 
 // grouped is a whole number with its thousands apart.
-func grouped(v float64) string {
-	text := strconv.Itoa(int(math.Round(v)))
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
+func grouped(v float64) string { return scenario.Grouped(int(math.Round(v))) }
 
 func factor(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) + "×" }
 
