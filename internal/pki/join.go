@@ -161,6 +161,23 @@ func pinned(shown Shown, sum [32]byte, trust func(ca [32]byte) error) *tls.Confi
 	}
 }
 
+// Shows says whether what answers at an address has a certificate of the CA with this sum,
+// whatever its name. Nothing is sent there.
+func Shows(ctx context.Context, address string, ca [32]byte) (bool, error) {
+	shown := Shown{Server: address, Trusted: ShortSum(ca), Now: time.Now()}
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: enrolTimeout}, Config: pinned(shown, ca, func([32]byte) error { return nil })}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	switch {
+	case errors.Is(err, errAnother):
+		return false, nil
+	case errors.As(err, new(*model.Error)):
+		return false, err
+	case err != nil:
+		return false, model.Errorf(model.Unavailable, "no server answers at %s: %w", address, err).WithHint("does it run, and does nothing between refuse its port?")
+	}
+	return true, conn.Close()
+}
+
 func ask(ctx context.Context, client *http.Client, address string, body []byte) (*EnrolAnswer, error) {
 	data, err := post(ctx, client, "https://"+address+EnrolPath, body)
 	if err != nil {

@@ -294,6 +294,25 @@ func TestEnrolWithAClockThatIsAhead(t *testing.T) {
 	}
 }
 
+// Who answers is told by the CA, before anything is sent.
+func TestShows(t *testing.T) {
+	a, other := open(t, t.TempDir(), nil, "127.0.0.1"), open(t, t.TempDir(), nil, "127.0.0.1")
+	_, _, addr := enrolServer(t, a)
+	for _, c := range []struct {
+		of   *Authority
+		ours bool
+	}{{a, true}, {other, false}} {
+		if ours, err := Shows(t.Context(), addr, c.of.CASum()); ours != c.ours || err != nil {
+			t.Errorf("%v, %v; want %v", ours, err, c.ours)
+		}
+	}
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	if ours, err := Shows(t.Context(), gone.Listener.Addr().String(), a.CASum()); ours || model.ClassOf(err) != model.Unavailable {
+		t.Errorf("of nobody: %v, %v", ours, err)
+	}
+}
+
 func TestAuthorityIsKept(t *testing.T) {
 	dir := t.TempDir()
 	clock := time.Now()

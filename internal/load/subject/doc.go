@@ -1,6 +1,6 @@
 // Package subject is the server under test: one that a run starts for itself, in a data
 // folder of its own that is prepared beforehand and gone afterwards (start.go), or one that
-// runs already and is prepared through its API (attach.go). It says where the server is,
+// runs already and is prepared through its API (join.go). It says where the server is,
 // acts on its process for faults, and reads it: profiles while it is steady or when it
 // fails (profile.go), its log (log.go), and what it depends on (environment.go).
 //

@@ -30,12 +30,15 @@ const (
 	freshFor    = 24 * time.Hour // that a certificate must still be good for: a soak is long
 )
 
-// Join prepares a server that runs: namespace, groups, checks and nodes are applied, and
-// every machine of the scenario joins with a token. Keys and certificates stay in dir, below
+// Join prepares a server that runs, if it is the one that the API is of: namespace, groups, checks
+// and nodes are applied, and every machine of the scenario joins with a token. Keys and certificates stay in dir, below
 // a folder for each CA: the next run joins nothing. It returns the machines with the ids
 // that the server gave them, and their certificates.
 func (s *Subject) Join(ctx context.Context, sc *scenario.Scenario, dir string, say func(string, ...any)) ([]load.Member, func(uuid.UUID) (*tls.Config, error), error) {
 	members := load.Members(sc)
+	if err := s.same(ctx); err != nil {
+		return nil, nil, err
+	}
 	if err := s.apply(ctx, sc, members); err != nil {
 		return nil, nil, err
 	}
@@ -73,6 +76,28 @@ func (s *Subject) Join(ctx context.Context, sc *scenario.Scenario, dir string, s
 		s.CA = id.CAPEM
 	}
 	return members, s.certificates(byNode), nil
+}
+
+// same refuses to prepare one server and load another: who answers the agents has to show the
+// CA of the server whose API we are logged in to.
+func (s *Subject) same(ctx context.Context) error {
+	authority, err := s.API.Authority(ctx)
+	if err != nil {
+		return fmt.Errorf("ask %s for its CA: %w", s.API.Server(), err)
+	}
+	sum, err := pki.ParseSum(authority.Hash)
+	if err != nil {
+		return err
+	}
+	ours, err := pki.Shows(ctx, s.TLS, sum)
+	if err != nil {
+		return fmt.Errorf("--server %s: %w", s.TLS, err)
+	}
+	if !ours {
+		return model.Errorf(model.Invalid, "you are logged in at %s, and --server %s is another server: nothing was prepared", s.API.Server(), s.TLS).
+			WithHint("muster login https://%s, or name a listener of %s", s.TLS, s.API.Server())
+	}
+	return nil
 }
 
 // apply declares what the scenario needs. What is there already stays as it is.
