@@ -18,6 +18,7 @@ import (
 type session interface {
 	Read() error
 	SendFrame(key wire.StreamKey, last uint64, frame []byte) error
+	MaxBatch() int // bytes that a frame may have
 	Tick(now time.Time)
 	Stats(x *wire.Stats) error
 	SendFacts(x *wire.Facts) error
@@ -54,6 +55,7 @@ type agent struct {
 	held      []*frame // closed, not acknowledged, by number; the first toSend are sent
 	sent      int
 	spooled   int // bytes in filling and held
+	maxBatch  int // of the session before, or of this one; zero: there was none
 	lastSend  int64
 	statsAt   int64  // when it tells about itself next
 	sentBytes uint64 // by sessions before this one

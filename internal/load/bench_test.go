@@ -16,6 +16,7 @@ func (silent) Stats(*wire.Stats) error                        { return nil }
 func (silent) SendFacts(*wire.Facts) error                    { return nil }
 func (silent) Sent() uint64                                   { return 0 }
 func (silent) SendFrame(wire.StreamKey, uint64, []byte) error { return nil }
+func (silent) MaxBatch() int                                  { return wire.MaxFrame }
 func (silent) Tick(time.Time)                                 {}
 func (silent) Bye(string)                                     {}
 func (silent) Close()                                         {}

@@ -29,8 +29,9 @@ const (
 // besides counts what people and agents waited for, by figure and by the part of the score
 // in which that began. Its lock is taken last.
 type besides struct {
-	mu   sync.Mutex
-	took map[besideKey]*hdrhistogram.Histogram // µs
+	mu     sync.Mutex
+	took   map[besideKey]*hdrhistogram.Histogram // µs
+	second map[string]*hdrhistogram.Histogram    // since they were taken last, by figure
 }
 
 type besideKey struct {
@@ -47,14 +48,36 @@ func (r *run) waited(figure string, at, took, times int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.took == nil {
-		b.took = map[besideKey]*hdrhistogram.Histogram{}
+		b.took, b.second = map[besideKey]*hdrhistogram.Histogram{}, map[string]*hdrhistogram.Histogram{}
 	}
 	h := b.took[besideKey{figure, part}]
 	if h == nil {
 		h = hdrhistogram.New(1, maxLatency, 3)
 		b.took[besideKey{figure, part}] = h
 	}
+	if b.second[figure] == nil {
+		b.second[figure] = hdrhistogram.New(1, maxLatency, 2)
+	}
 	record(h, took, times)
+	record(b.second[figure], took, times)
+}
+
+// take is the p99 in ms of what was waited for since it was taken last, by figure; nil:
+// nobody had an answer.
+func (b *besides) take() (p99 map[string]float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for figure, h := range b.second {
+		if h.TotalCount() == 0 {
+			continue
+		}
+		if p99 == nil {
+			p99 = map[string]float64{}
+		}
+		p99[figure] = latency(h).P99
+		h.Reset()
+	}
+	return p99
 }
 
 // besidesOf lists them for one part; own are its samples, and t what the results came to in it.

@@ -23,7 +23,8 @@ type book struct {
 
 // second is what happened since it was taken last.
 type second struct {
-	whole   *hdrhistogram.Histogram // of what was acknowledged
+	whole   *hdrhistogram.Histogram // of what was acknowledged …
+	beyond  *hdrhistogram.Histogram // … since it was due to leave
 	lag     *hdrhistogram.Histogram // of the generator
 	refused uint64
 }
@@ -35,7 +36,8 @@ func newBook(r *run) *book {
 // newSecond has two digits of precision: enough for a plot, small enough to be made
 // anew each second.
 func newSecond() second {
-	return second{whole: hdrhistogram.New(1, maxLatency, 2), lag: hdrhistogram.New(1, maxLatency, 2)}
+	short := func() *hdrhistogram.Histogram { return hdrhistogram.New(1, maxLatency, 2) }
+	return second{whole: short(), beyond: short(), lag: short()}
 }
 
 // tallyAt is that of what was due at an instant; nil: it is not measured. Caller holds the

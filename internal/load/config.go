@@ -164,6 +164,8 @@ func (c *Config) check() error {
 		return model.Errorf(model.Invalid, "%d results per frame: the protocol allows %d", c.PerFrame, wire.MaxSignals)
 	case c.Output < minOutput:
 		return model.Errorf(model.Invalid, "outputs of %d bytes: at least %d are needed to tell them apart", c.Output, minOutput)
+	case c.Output > scenario.MaxOutput:
+		return model.Errorf(model.Invalid, "outputs of %d bytes: a frame has room for at most %s", c.Output, model.Size(scenario.MaxOutput))
 	case c.Fleet%c.Agents != 0:
 		return model.Errorf(model.Invalid, "a fleet of %d comes by in rounds of %d agents: the one must be a multiple of the other", c.Fleet, c.Agents)
 	case c.Sources*max(1, c.Part.Of) > 250:

@@ -20,15 +20,15 @@ func (w *watch) judgeFound(p *Played, i int) {
 		w.rep.notes = append(w.rep.notes, p.Name+": "+fmt.Sprintf(format, args...))
 	}
 	switch broke, ok := w.brokeBefore(s[i].phase); {
-	case !ok && phase.Beyond():
-		note("this was no overload: of the steps before it none broke")
 	case ok && (broke == 0 || s[broke-1].phase != s[broke].phase):
 		if r.cfg.Scenario.Phases[s[i].phase-1].Of != "" {
 			break // said of the one before
 		}
 		p.Missed = append(p.Missed, fmt.Sprintf("%s: nobody knows what it and what follows are rates of: not even the first step held", p.Name))
-	case phase.Beyond() && len(w.broken(i)) == 0:
-		note("this was no overload: it was carried like the steps that held")
+	case phase.Beyond():
+		if why := w.noOverload(i); why != "" {
+			note("this was no overload: %s", why)
+		}
 	}
 	if !r.apart(s[i].phase) {
 		return
@@ -38,6 +38,32 @@ func (w *watch) judgeFound(p *Played, i int) {
 		w.rep.late = append(w.rep.late, fmt.Sprintf("%s: the generator fell behind (p99 %.1f ms after the due time, allowed %.0f ms, a twentieth of the phase), and offered less than it says",
 			p.Name, p.Lag.P99, ms(limit)))
 	}
+}
+
+// noOverload says why part i, which was meant to break something, did not; empty: it did.
+func (w *watch) noOverload(i int) string {
+	switch _, ok := w.brokeBefore(w.run.present()[i].phase); {
+	case !ok:
+		return "of the steps before it none broke"
+	case len(w.broken(i)) == 0:
+		return "it was carried like the steps that held"
+	}
+	return ""
+}
+
+// nothingBroke says whether the phase before part i's was meant to break something, and did
+// not: then part i returns from nothing.
+func (w *watch) nothingBroke(i int) bool {
+	s := w.run.present()
+	if !w.run.cfg.Scenario.Returns(s[i].phase) {
+		return false
+	}
+	for k := i - 1; k >= 0; k-- {
+		if s[k].measured && s[k].phase < s[i].phase {
+			return w.noOverload(k) != ""
+		}
+	}
+	return true
 }
 
 // brokeBefore is the part that broke of the steps before a phase; false: none did.

@@ -1,8 +1,9 @@
 package load
 
 import (
+	"errors"
 	"fmt"
-	"slices"
+	"math"
 	"strconv"
 	"strings"
 
@@ -153,14 +154,24 @@ func found() map[string]func(*Report) (float64, bool) {
 	}
 }
 
-// settling is how long the slowest phase that had to settle took; 0 where all was as before
-// at once. One that never did says so itself.
+// settling is how long the slowest phase that had to settle took, from one second on. There
+// is no figure where one of them never did, or was not judged: that says so itself.
 func settling(rep *Report) (slowest float64, ok bool) {
-	ok = rep.Scenario != nil && slices.ContainsFunc(rep.Scenario.Phases, func(p scenario.Phase) bool { return p.Settle > 0 })
-	for _, p := range rep.Phases {
-		slowest, ok = max(slowest, p.Settled), ok && p.Settled >= 0
+	asked := 0
+	if rep.Scenario != nil {
+		for i := range rep.Scenario.Phases {
+			if rep.Scenario.Phases[i].Settle > 0 {
+				asked++
+			}
+		}
 	}
-	return slowest, ok
+	for i := range rep.Phases {
+		if s := rep.Phases[i].Settled; s > 0 {
+			slowest = max(slowest, s)
+			asked--
+		}
+	}
+	return slowest, slowest > 0 && asked == 0
 }
 
 // worst is the largest of what f says of each.
@@ -211,10 +222,14 @@ func ratio(part, whole float64) float64 {
 }
 
 // Figures are all that the run shows, in their units, by their names (see
-// scenario.Figures). What was not measured is not there.
+// scenario.Figures). What was not measured is not there, nor what means something else of
+// a system that is not Muster.
 func (rep *Report) Figures() map[string]float64 {
 	all := map[string]float64{}
 	for name, of := range found() {
+		if rep.Targeted != nil && ofAcknowledgements(name) {
+			continue
+		}
 		if v, ok := of(rep); ok {
 			all[name] = v
 		}
@@ -222,18 +237,32 @@ func (rep *Report) Figures() map[string]float64 {
 	return all
 }
 
-// ParseGoal reads NAME=LIMIT.
+// ParseGoal reads NAME=LIMIT; a limit without a unit is in the figure's own.
 func ParseGoal(text string) (Goal, error) {
 	name, limit, _ := strings.Cut(text, "=")
-	want, err := strconv.ParseFloat(limit, 64)
-	if _, ok := figureOf(name); ok && err == nil && want > 0 {
-		return Goal{Name: name, Want: want}, nil
+	f, ok := figureOf(name)
+	if !ok || limit == "" {
+		return Goal{}, model.Errorf(model.Invalid, "goal %q: want NAME=LIMIT", text).WithHint("names: %s", strings.Join(goalNames(), ", "))
 	}
-	var names []string
+	want, err := strconv.ParseFloat(limit, 64)
+	if err != nil {
+		want, err = scenario.Limit(limit).In(f.Unit)
+	}
+	if err == nil && !(want > 0 && want <= math.MaxFloat64) {
+		err = errors.New("want a limit above 0")
+	}
+	if err != nil {
+		return Goal{}, model.Errorf(model.Invalid, "goal %q: %v", text, err).WithHint("%s is in %s", name, f.Unit)
+	}
+	return Goal{Name: name, Want: want}, nil
+}
+
+// goalNames are all figures with their units.
+func goalNames() (names []string) {
 	for _, f := range scenario.Figures() {
 		names = append(names, f.Name+" ("+f.Unit+")")
 	}
-	return Goal{}, model.Errorf(model.Invalid, "goal %q: want NAME=LIMIT", text).WithHint("names: %s", strings.Join(names, ", "))
+	return names
 }
 
 func figureOf(name string) (figure, bool) {

@@ -13,7 +13,7 @@ func (a *agent) Welcomed(s *link.Session, w *wire.Welcome) { a.welcome(s, w) }
 
 func (a *agent) welcome(s session, w *wire.Welcome) {
 	a.mu.Lock()
-	a.session, a.node = s, w.Node
+	a.session, a.node, a.maxBatch = s, w.Node, s.MaxBatch()
 	a.keepalive = int64(w.KeepaliveMs) * int64(time.Millisecond)
 	a.pace = link.Pace{}
 	if a.since == 0 {

@@ -97,3 +97,11 @@ func (rep *Report) OK() bool {
 	}
 	return rep.Valid && rep.Balance.OK() && rep.halfway == nil && len(rep.people) == 0 && rep.renames == "" && rep.wrongKept == 0
 }
+
+// Lost says whether anything was lost, came twice or was made up, an alert was missing or too
+// many, or what had to be refused was taken. It is worse than whatever was slow. Of a report
+// that was read, what was taken is not known.
+func (rep *Report) Lost() bool {
+	wrong := func(s Struck) bool { return s.Missing+s.Extra > 0 }
+	return !rep.Balance.OK() || rep.wrongKept > 0 || slices.ContainsFunc(rep.Faults, wrong)
+}

@@ -18,6 +18,11 @@ func TestGoals(t *testing.T) {
 	}{
 		{"rate=150000", "acknowledged: 149000 results/s, asked at least 150000 results/s", false},
 		{"rate=149000", "", true},
+		{"rate=149000/s", "asked at least 149000 results/s", true},
+		{"beyond-p99=0.06s", "asked at most 60.0 ms", true},
+		{"beyond-p99=47ms", "asked at most 47.0 ms", false},
+		{"machine=30%", "asked at most 30.0 %", true},
+		{"back=5s", "asked at most 5.0 s", false},
 		{"beyond-p99=60", "p99 beyond the linger: 48.0 ms, asked at most 60.0 ms", true},
 		{"machine=30", "both processes, of the machine: 29.0 %, asked at most 30.0 %", true},
 		{"server-cpu=12", "server CPU per result: 12.0 µs, asked at most 12.0 µs", false},
@@ -42,7 +47,7 @@ func TestGoals(t *testing.T) {
 			t.Errorf("%s: agents that never came back met a goal: %+v", name, got)
 		}
 	}
-	for _, text := range []string{"", "rate", "rate=", "rate=x", "rate=0", "speed=5"} {
+	for _, text := range []string{"", "rate", "rate=", "rate=x", "rate=0", "speed=5", "rate=5ms", "p99=0ms", "p99=-1", "p99=-1ms", "p99=NaN", "p99=Inf", "p99=60 parsecs"} {
 		if _, err := ParseGoal(text); err == nil {
 			t.Errorf("goal %q was taken", text)
 		}
@@ -152,6 +157,31 @@ func TestReportThatWasReadSaysWhatTheRunSaid(t *testing.T) {
 		}
 		if read, err := Read(path); err != nil || read.OK() != want || rep.OK() != want {
 			t.Errorf("want %t: %v, %+v", want, err, read)
+		}
+	}
+}
+
+// What is worse than slow: the ledger, alerts, and what was taken that had to be refused.
+func TestLost(t *testing.T) {
+	for name, c := range map[string]struct {
+		rep  Report
+		want bool
+	}{
+		"nothing":       {Report{}, false},
+		"slow":          {Report{Goals: []Goal{{Name: "p99"}}}, false},
+		"invalid":       {Report{Valid: false}, false},
+		"refused":       {Report{wrongSent: 5}, false},
+		"missing":       {Report{Balance: &Balance{Missing: 1}}, true},
+		"imbalance":     {Report{Balance: &Balance{Imbalances: 1}}, true},
+		"taken":         {Report{wrongSent: 5, wrongKept: 1}, true},
+		"no alert":      {Report{Faults: []Struck{{}, {Missing: 1}}}, true},
+		"a wrong alert": {Report{Faults: []Struck{{Extra: 1}}}, true},
+	} {
+		if c.rep.Balance == nil {
+			c.rep.Balance = &Balance{}
+		}
+		if got := c.rep.Lost(); got != c.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

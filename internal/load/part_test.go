@@ -180,7 +180,7 @@ func FuzzShare(f *testing.F) {
 		if x.UnmarshalJSON(text) == nil {
 			_ = latency(x.whole)
 		}
-		like, _ := newSeen()
+		like, _, _ := newSeen()
 		if got, err := unpackHistogram(like, states); err == nil {
 			twin, err := unpackHistogram(like, packHistogram(got))
 			if err != nil || !twin.Equals(got) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -28,9 +29,6 @@ const (
 	diskResult    = 40        // beside its output
 	journalBudget = 4 << 30
 )
-
-// otherFiles are those that a process has open beside its agents' connections.
-const otherFiles = 200
 
 // Preflight names what on this machine would break a run, all at once, as an error; and
 // what would spoil its figures. It opens and starts nothing, and looks at the machine for
@@ -84,22 +82,14 @@ func preflight(c Config) error {
 	own := d.of(c.Part)
 	var problems []string
 	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	open := own.connections
-	if c.Control != nil {
-		open = d.connections // a server of the run's own inherits the limit
-	} else if c.Alone != "" {
-		open = 2 * d.connections // a stage has the other ends
+	if limit, ok := openFiles(); ok {
+		if problem := c.files(limit); problem != "" {
+			say("%s", problem)
+		}
 	}
-	need := open + otherFiles
-	if limit, ok := openFiles(); ok && uint64(need) > limit {
-		say("open files: %d connections need %d, the hard limit is %d. Raise it: ulimit -Hn %d as root, LimitNOFILE= of a unit, --ulimit nofile= of a container; %s",
-			open, need, limit, need, c.fewer(float64(limit-min(limit, otherFiles))/float64(open)))
-	}
-	if low, high, ok := portRange(); ok && strings.HasPrefix(c.Server, "127.") {
-		sources := max(c.Sources, 1)
-		if need := (own.connections + sources - 1) / sources; need > high-low {
-			say("ports: %d connections from each of %d source addresses, the range %d-%d has %d. Use more addresses: --sources %d; or widen it: sysctl -w net.ipv4.ip_local_port_range='10000 65000'",
-				need, sources, low, high, high-low, (own.connections+high-low-1)/(high-low))
+	if low, high, ok := portRange(); ok {
+		if missing := c.ports(d, low, high); missing != "" {
+			problems = append(problems, missing)
 		}
 	}
 	if free, ok := freeMemory(); ok {
@@ -120,6 +110,23 @@ func preflight(c Config) error {
 		return nil
 	}
 	return model.Errorf(model.Limited, "this machine cannot hold the run:\n  %s", strings.Join(problems, "\n  "))
+}
+
+// files says what to do where so many are not enough; empty: they are.
+func (c Config) files(limit uint64) string {
+	d := c.demand()
+	open, ownServer := d.of(c.Part).connections, c.Control != nil
+	if ownServer {
+		open = d.connections // of all loaders; it inherits the limit
+	} else if c.Alone != "" {
+		open = 2 * d.connections // a stage has the other ends
+	}
+	need := scenario.Files(open, ownServer)
+	if uint64(need) <= limit {
+		return ""
+	}
+	return fmt.Sprintf("open files: %d connections need %d, the hard limit is %d. Raise it: ulimit -Hn %d as root, LimitNOFILE= of a unit, --ulimit nofile= of a container; %s",
+		open, need, limit, need, c.fewer(float64(scenario.Connections(int(limit), ownServer))/float64(open)))
 }
 
 // memory is what the simulated agents need; those that are away have a ledger.

@@ -63,6 +63,30 @@ func TestOthersAreMeasured(t *testing.T) {
 	}
 }
 
+// A server of the run's own keeps files for itself, and is asked for no more connections than
+// it lets in; of one elsewhere nobody knows.
+func TestPreflightKnowsWhatTheServerKeeps(t *testing.T) {
+	for _, c := range []struct {
+		agents int
+		own    bool
+		want   string // in what is said; empty: nothing is
+	}{
+		{18_926, true, ""},
+		{18_927, true, "open files: 18927 connections need 20001, the hard limit is 20000"},
+		{19_800, true, "--scale 0.91"},
+		{19_800, false, ""},
+		{19_801, false, "19801 connections need 20001"},
+	} {
+		cfg := Config{Scenario: &scenario.Scenario{Agents: []scenario.Class{{Name: "all", Count: c.agents}}}}
+		if c.own {
+			cfg.Control = noControl{}
+		}
+		if got := cfg.files(20_000); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
 // All that stands in the way is said at once, with what to type.
 func TestPreflightSaysWhatToDo(t *testing.T) {
 	if runtime.GOOS != "linux" {

@@ -26,6 +26,7 @@ type Report struct {
 	Commit  string    `json:"commit"`
 	Dirty   bool      `json:"dirty,omitempty"` // built with changes that are not in the commit
 	Command []string  `json:"command"`
+	Again   []string  `json:"again,omitempty"` // flags with which muster load run plays Scenario once more, read from a file: those that made it as large are not among them
 	Machine Machine   `json:"machine"`
 	Plan    Plan      `json:"plan"`
 

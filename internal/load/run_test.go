@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
@@ -28,6 +30,7 @@ type ideal struct {
 	perSecond int       // results that it keeps in a second; zero: all
 	busy      time.Time // until then with what it took
 	slow      wire.Slow // asked of every agent when its first batch comes; zero: not
+	most      int       // bytes of a frame; zero: as the protocol says
 
 	mu       sync.Mutex
 	nodes    map[wire.StreamID]*idealNode
@@ -138,11 +141,15 @@ func (x *idealSession) Read() error {
 func (x *idealSession) Stats(*wire.Stats) error     { return nil }
 func (x *idealSession) SendFacts(*wire.Facts) error { return nil }
 func (x *idealSession) Sent() uint64                { return 0 }
+func (x *idealSession) MaxBatch() int               { return cmp.Or(x.srv.most, wire.MaxFrame) }
 func (x *idealSession) SendFrame(key wire.StreamKey, last uint64, frame []byte) error {
 	select {
 	case <-x.gone:
 		return link.ErrEnded
 	default:
+	}
+	if size := len(frame) - wsconn.Headroom; size > x.MaxBatch() { // as link.Session does
+		return fmt.Errorf("send batch: %d bytes, the server allows %d", size, x.MaxBatch())
 	}
 	kind, body, err := wire.FrameKind(bytes.Clone(frame[wsconn.Headroom:]))
 	if err != nil || kind != wire.KindBatch {
@@ -407,6 +414,38 @@ func TestSpoolIsBounded(t *testing.T) {
 	}
 }
 
+// A frame leaves before it holds more than the server takes, and an output that no frame of
+// this server takes is cut: no agent is stuck with what it cannot send.
+func TestFramesFitTheServer(t *testing.T) {
+	sized := func(name string, n int, bytes model.Size) scenario.Check {
+		return scenario.Check{Name: name, Count: n, Interval: sec(1), Output: scenario.Output{Bytes: bytes}}
+	}
+	for name, c := range map[string]struct {
+		most   int
+		checks []scenario.Check
+	}{
+		"a large output behind small ones":     {0, []scenario.Check{sized("small", 3, 40<<10), sized("large", 1, scenario.MaxOutput)}},
+		"frames smaller than the usual ones":   {64 << 10, []scenario.Check{sized("small", 20, 9<<10)}},
+		"outputs larger than what it takes":    {64 << 10, []scenario.Check{sized("small", 3, 200), sized("large", 1, 100<<10)}},
+		"large ones with what must be refused": {0, []scenario.Check{sized("large", 1, scenario.MaxOutput)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sc := &scenario.Scenario{Name: "large", Seed: 3, Phases: []scenario.Phase{{Steady: sec(6)}, {Drain: sec(5)}},
+				Agents: []scenario.Class{{Name: "web", Count: 3, Linger: sec(1), Checks: c.checks}}}
+			if len(c.checks) == 1 && c.most == 0 {
+				sc.Faults = []scenario.Fault{{At: sec(1), For: sec(3), Wrong: &scenario.Pick{}}}
+			}
+			rep := playOn(t, Config{Scenario: sc, Spool: 16 << 20}, &ideal{most: c.most})
+			if b := rep.Balance; !rep.OK() || b.Sent < 15 || b.Sent != b.Acknowledged+b.Refused || rep.SpoolFull > 0 {
+				t.Errorf("%v, %+v", rep.Verdict, b)
+			}
+			if len(c.checks) > 1 && rep.Batch.Max < 2 {
+				t.Errorf("each result has a frame of its own: %+v", rep.Batch)
+			}
+		})
+	}
+}
+
 // A silent agent says that it lives.
 func TestKeepalives(t *testing.T) {
 	srv := &ideal{checks: 1}
@@ -480,6 +519,7 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 		{Config{}, "no server"},
 		{Config{Server: "x:1", Checks: 2000}, "1 to 1000 checks"},
 		{Config{Server: "x:1", Output: 3}, "at least 48"},
+		{Config{Server: "x:1", Output: 1 << 20}, "at most 1000KiB"},
 		{Config{Server: "x:1", PerFrame: 5000}, "allows 1000"},
 	} {
 		if _, err := c.cfg.withDefaults(); err == nil || !strings.Contains(fmt.Sprint(err), c.want) {

@@ -11,7 +11,7 @@ import (
 // Sample is one second of a run, for the progress line and the report.
 type Sample struct {
 	Second    int     `json:"second"` // when it ended, since the measurement began; negative: warming up
-	Sent      uint64  `json:"sent"`   // results handed to sessions, per second
+	Sent      uint64  `json:"sent"`   // results handed to sessions, per second, and the keepalives of agents that have none
 	Acked     uint64  `json:"acked"`  // per second
 	Connected int     `json:"connected"`
 	ServerCPU float64 `json:"serverCpu,omitempty"` // cores
@@ -24,9 +24,12 @@ type Sample struct {
 	Phase      string             `json:"phase,omitempty"`
 	Offered    uint64             `json:"offered,omitempty"` // meant to be sent in this second
 	Refused    uint64             `json:"refused,omitempty"`
+	Failed     uint64             `json:"failed,omitempty"` // connections that were not opened
 	Latency    *Latency           `json:"latencyMs,omitempty"`
-	Lag        float64            `json:"lagMs,omitempty"`      // of the generator, p99
-	Heap       float64            `json:"serverHeap,omitempty"` // bytes in use
+	Beyond     float64            `json:"beyondP99Ms,omitempty"` // p99 beyond the linger
+	Waits      map[string]float64 `json:"waitsMs,omitempty"`     // p99 of who waits beside the results, by figure: list-p99, apply-p99, watch-p99, holds-p99
+	Lag        float64            `json:"lagMs,omitempty"`       // of the generator, p99
+	Heap       float64            `json:"serverHeap,omitempty"`  // bytes in use
 	Goroutines float64            `json:"serverGoroutines,omitempty"`
 	GC         float64            `json:"serverGcMs,omitempty"` // pauses in this second
 	Commits    float64            `json:"commits,omitempty"`    // of the journal
@@ -43,15 +46,16 @@ type Sample struct {
 // seen is a sample until all loaders have told of its second.
 type seen struct {
 	Sample
-	whole, lag *hdrhistogram.Histogram // of a second of the timetable
+	whole, beyond, lag *hdrhistogram.Histogram // of a second of the timetable
 }
 
 // sample looks at the second that has just ended.
 func (w *watch) sample(now int64, second int) {
 	r, u := w.run, w.run.usage()
 	sent, acked := r.totals()
+	failed := r.notOpened()
 	span := u.at - w.prev.at
-	s := Sample{second: second, at: now, Sent: sent - w.sent, Acked: acked - w.acked, Connected: int(r.connected.Load()),
+	s := Sample{second: second, at: now, Sent: sent - w.sent, Acked: acked - w.acked, Failed: failed - w.failed, Connected: int(r.connected.Load()),
 		ServerCPU: u.server.cores(w.prev.server, span), LoaderCPU: u.loader.cores(w.prev.loader, span),
 		ServerRSS: u.server.rss, LoaderRSS: u.loader.rss}
 	if u.server.since(w.prev.server) && span > 0 {
@@ -60,7 +64,7 @@ func (w *watch) sample(now int64, second int) {
 	if w.prev.busy > 0 && span > 0 && s.ServerCPU > 0 {
 		s.OthersCPU = max(0, (u.busy-w.prev.busy).Seconds()/span.Seconds()-s.ServerCPU-s.LoaderCPU)
 	}
-	w.sent, w.acked, w.prev = sent, acked, u
+	w.sent, w.acked, w.failed, w.prev = sent, acked, failed, u
 	x := seen{Sample: s}
 	x.fill(w)
 	w.waiting = append(w.waiting, x)
@@ -79,21 +83,24 @@ func (s *seen) fill(w *watch) {
 		s.Second = int(math.Floor(time.Duration(s.at - r.present().zero()).Seconds()))
 		s.Phase = r.phaseAt(r.begin.Load() + int64(s.second)*int64(time.Second))
 		s.take(r)
+		s.Waits = r.beside.take()
 	}
 	w.inside(&s.Sample)
 }
 
-// newSeen are the histograms of a sample: of what was acknowledged, and of the generator's lag.
-func newSeen() (whole, lag *hdrhistogram.Histogram) {
-	return hdrhistogram.New(1, maxLatency, 3), hdrhistogram.New(1, maxLatency, 2)
+// newSeen are the histograms of a sample: of what was acknowledged, also beyond the linger,
+// and of the generator's lag.
+func newSeen() (whole, beyond, lag *hdrhistogram.Histogram) {
+	return hdrhistogram.New(1, maxLatency, 3), hdrhistogram.New(1, maxLatency, 2), hdrhistogram.New(1, maxLatency, 2)
 }
 
 // take takes what the books have of the second.
 func (s *seen) take(r *run) {
-	s.whole, s.lag = newSeen()
+	s.whole, s.beyond, s.lag = newSeen()
 	for _, x := range r.senders {
 		t := x.book.take()
 		s.whole.Merge(t.whole)
+		s.beyond.Merge(t.beyond)
 		s.lag.Merge(t.lag)
 		s.Refused += t.refused
 	}
@@ -126,6 +133,7 @@ func (w *watch) gather(s *seen) bool {
 		s.Sent += o.Sent
 		s.Acked += o.Acked
 		s.Refused += o.Refused
+		s.Failed += o.Failed
 		s.Offered += o.Offered
 		s.Connected += o.Connected
 		s.LoaderCPU += o.Cores
@@ -134,6 +142,7 @@ func (w *watch) gather(s *seen) bool {
 			s.OthersCPU = max(0, s.OthersCPU-o.Cores)
 		}
 		s.whole.Merge(o.whole)
+		s.beyond.Merge(o.beyond)
 		s.lag.Merge(o.lag)
 	}
 	return true
@@ -146,7 +155,7 @@ func (w *watch) show(s *seen) {
 		s.Lag = float64(s.lag.ValueAtQuantile(99)) / 1000
 		if s.whole.TotalCount() > 0 {
 			l := latency(s.whole)
-			s.Latency = &l
+			s.Latency, s.Beyond = &l, latency(s.beyond).P99
 		}
 		if r.cfg.Second != nil {
 			began := r.begin.Load() + int64(s.second)*int64(time.Second)
@@ -157,8 +166,8 @@ func (w *watch) show(s *seen) {
 			r.cfg.Second(r.epoch.Add(time.Duration(began)), s.whole)
 		}
 		if r.lead != nil {
-			r.lead.Second(&Second{Number: s.second, Sent: s.Sent, Acked: s.Acked, Refused: s.Refused, Offered: s.Offered, Connected: s.Connected,
-				Cores: s.LoaderCPU, RSS: s.LoaderRSS, Whole: packHistogram(s.whole), Lag: packHistogram(s.lag)})
+			r.lead.Second(&Second{Number: s.second, Sent: s.Sent, Acked: s.Acked, Refused: s.Refused, Offered: s.Offered, Failed: s.Failed, Connected: s.Connected,
+				Cores: s.LoaderCPU, RSS: s.LoaderRSS, Whole: packHistogram(s.whole), Beyond: packHistogram(s.beyond), Lag: packHistogram(s.lag)})
 		}
 	}
 	w.rep.Samples = append(w.rep.Samples, s.Sample)

@@ -101,24 +101,42 @@ func within(samples []Sample, from, to float64) (list []Sample) {
 func (w *watch) judgePhase(p *Played, i int) {
 	phase := &w.run.cfg.Scenario.Phases[w.run.present()[i].phase]
 	own := within(w.rep.Samples, p.From, p.To)
-	if n := len(w.rep.Phases); phase.Settle > 0 && n >= 2 {
-		before := w.rep.Phases[n-2]
-		seconds, swung := settled(levelOf(within(w.rep.Samples, before.From, before.To)), own)
-		p.Settled = float64(seconds)
-		switch limit := time.Duration(phase.Settle); {
-		case seconds < 0:
-			p.Missed = append(p.Missed, fmt.Sprintf("%s: latency and queues were never as in %s again", p.Name, before.Name))
-		case float64(seconds) > limit.Seconds():
-			p.Missed = append(p.Missed, fmt.Sprintf("%s: latency and queues were as in %s after %d s, asked %s", p.Name, before.Name, seconds, limit))
-		case swung*10 > swings*len(own):
-			p.Missed = append(p.Missed, fmt.Sprintf("%s: swings: %d seconds of %d were not as in %s after it had settled", p.Name, swung, len(own), before.Name))
-		}
+	if phase.Settle > 0 {
+		w.judgeReturn(p, i, own)
 	}
 	if phase.Of != "" {
 		w.judgeFound(p, i)
 	}
 	if p.Kind == kindSoak {
 		p.Missed = append(p.Missed, drift(p.Name, own)...)
+	}
+}
+
+// judgeReturn says what of settling part i missed: all of it, where it had nothing to return
+// to or from.
+func (w *watch) judgeReturn(p *Played, i int, own []Sample) {
+	miss := func(format string, args ...any) {
+		p.Missed = append(p.Missed, p.Name+": "+fmt.Sprintf(format, args...))
+	}
+	n := len(w.rep.Phases)
+	if n < 2 {
+		miss("whether it settles was not measured: two phases have to be before it")
+		return
+	}
+	before := w.rep.Phases[n-2]
+	if w.nothingBroke(i) {
+		miss("whether it settles was not measured: %s was no overload", w.rep.Phases[n-1].Name)
+		return
+	}
+	seconds, swung := settled(levelOf(within(w.rep.Samples, before.From, before.To)), own)
+	p.Settled = float64(seconds)
+	switch limit := time.Duration(w.run.cfg.Scenario.Phases[w.run.present()[i].phase].Settle); {
+	case seconds < 0:
+		miss("latency and queues were never as in %s again", before.Name)
+	case float64(seconds) > limit.Seconds():
+		miss("latency and queues were as in %s after %d s, asked %s", before.Name, seconds, limit)
+	case swung*10 > swings*len(own):
+		miss("swings: %d seconds of %d were not as in %s after it had settled", swung, len(own), before.Name)
 	}
 }
 

@@ -20,13 +20,15 @@ type Second struct {
 	Acked     uint64  `json:"acked"`
 	Refused   uint64  `json:"refused"`
 	Offered   uint64  `json:"offered"`
+	Failed    uint64  `json:"failed"` // connections that were not opened
 	Connected int     `json:"connected"`
 	Cores     float64 `json:"cores"`
 	RSS       int64   `json:"rss"`
 	Whole     []byte  `json:"whole"` // packed
+	Beyond    []byte  `json:"beyond"`
 	Lag       []byte  `json:"lag"`
 
-	whole, lag *hdrhistogram.Histogram
+	whole, beyond, lag *hdrhistogram.Histogram
 }
 
 // UnmarshalJSON reads the histograms, too.
@@ -35,11 +37,17 @@ func (s *Second) UnmarshalJSON(data []byte) (err error) {
 	if err = json.Unmarshal(data, (*plain)(s)); err != nil {
 		return err
 	}
-	whole, lag := newSeen()
-	if s.whole, err = unpackHistogram(whole, s.Whole); err == nil {
-		s.lag, err = unpackHistogram(lag, s.Lag)
+	whole, beyond, lag := newSeen()
+	for _, h := range []struct {
+		into **hdrhistogram.Histogram
+		like *hdrhistogram.Histogram
+		data []byte
+	}{{&s.whole, whole, s.Whole}, {&s.beyond, beyond, s.Beyond}, {&s.lag, lag, s.Lag}} {
+		if *h.into, err = unpackHistogram(h.like, h.data); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // Stretch is what was due in one part of the plan, and what the loader used in it.

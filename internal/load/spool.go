@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -11,6 +12,10 @@ import (
 
 // maxFrameBytes closes a frame that holds this much output, as agents do.
 const maxFrameBytes = 128 << 10
+
+// frameRoom is what a frame needs beside its signals and the last one's output, at most: its
+// head, that one's head, and a result beside it that has to be refused.
+const frameRoom = 256
 
 // holds says what is not acknowledged yet. Caller holds the lock.
 func (a *agent) holds() wire.StreamHeld {
@@ -72,13 +77,16 @@ func (a *agent) settle(f *frame, last uint64, heard bool, now int64) {
 			if sign.check == wrongCheck {
 				b.wrong++
 			}
+			kept++
 			record(b.second.whole, now-sign.intended, 1)
 			if t != nil {
-				kept++
 				record(t.whole, now-sign.intended, 1)
 			}
 		}
 		if kept > 0 {
+			record(b.second.beyond, now-f.due, kept)
+		}
+		if kept > 0 && t != nil {
 			t.acked += uint64(kept)
 			record(t.beyond, now-f.due, kept)
 		}
@@ -119,14 +127,23 @@ func (a *agent) add(c int, intended int64, seq uint64, first bool) (leaves, bega
 		a.book.spoolFull(intended, a.class.number)
 		return false, false
 	}
-	f, began := a.fill(intended)
-	chunk, says, before := a.set.chunks[c], a.class.checks[c].says, len(f.signals)
+	chunk, says := a.set.chunks[c], a.class.checks[c].says
 	own := says.Status(a.index, c, chunk, seq, a.status[c], first)
 	status, changed := a.fate.told(c, own, own != a.status[c])
 	a.status[c] = own
 	buf := a.run.scratch.Get().(*[]byte)
 	*buf = says.Output((*buf)[:0], a.index, c, chunk, seq, status)
-	f.add(&wire.Signal{Kind: wire.SignalResult, Chunk: chunk.ID, Status: status, AtMs: a.run.bootMs(intended), DurationMs: 5, Output: *buf}, intended, c)
+	output, cut := *buf, 0
+	room := cmp.Or(a.maxBatch, wire.MaxFrame) - frameRoom
+	if len(output) > room { // no frame of this server takes it: cut, as agents do
+		output, cut = output[:room], len(output)-room
+	}
+	if a.filling != nil && len(a.filling.signals)+len(output) > room {
+		a.leave(intended)
+	}
+	f, began := a.fill(intended)
+	before := len(f.signals)
+	f.add(&wire.Signal{Kind: wire.SignalResult, Chunk: chunk.ID, Status: status, AtMs: a.run.bootMs(intended), DurationMs: 5, Output: output, Cut: uint64(cut)}, intended, c)
 	a.run.scratch.Put(buf)
 	a.ledger.sent++
 	if a.fate.wrong {

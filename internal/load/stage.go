@@ -207,6 +207,9 @@ func (s *staged) Tick(time.Time)              {}
 func (s *staged) Stats(*wire.Stats) error     { return nil }
 func (s *staged) SendFacts(*wire.Facts) error { return nil }
 
+// MaxBatch is the protocol's.
+func (s *staged) MaxBatch() int { return wire.MaxFrame }
+
 // Sent is in bytes of frames.
 func (s *staged) Sent() uint64 { return s.bytes.Load() }
 

@@ -82,9 +82,9 @@ func (t *tape) Status(_, _ int, _ *model.Chunk, seq uint64, _ model.Status, _ bo
 	return t.said(seq).status
 }
 
-// Output has the recorded length.
+// Output has the recorded length, as far as a frame has room for it.
 func (t *tape) Output(dst []byte, a, c int, chunk *model.Chunk, seq uint64, status model.Status) []byte {
-	d := distinct{size: int(t.said(seq).output), seed: t.seed}
+	d := distinct{size: min(int(t.said(seq).output), scenario.MaxOutput), seed: t.seed}
 	return d.Output(dst, a, c, chunk, seq, status)
 }
 

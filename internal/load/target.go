@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -14,6 +15,8 @@ import (
 type Target interface {
 	// Name is the system's, as a scenario's target has it.
 	Name() string
+	// Secured says whether its agents' connections have TLS.
+	Secured() bool
 	// Prepare makes what the agents need there, and says which version it is.
 	Prepare(ctx context.Context) (version string, err error)
 	// Agents are the scenario's, not yet connected. They tell observe of every result
@@ -53,6 +56,7 @@ type Totals struct {
 	Written   uint64 `json:"written"`  // … and taken whole
 	Alive     uint64 `json:"alive"`    // keepalives, which are no results
 	Lost      uint64 `json:"lost"`     // connections that ended by themselves
+	Failed    uint64 `json:"failed"`   // connections that were not opened: they are tried again
 }
 
 // Targeted is what a report has of a system that is not Muster.
@@ -66,6 +70,12 @@ type Targeted struct {
 // about acknowledgements, or about what only Muster says of itself.
 func targetGoals() []string {
 	return []string{"rate", "connect", "machine", "server-cpu", "loader-memory"}
+}
+
+// ofAcknowledgements says that a figure times or counts acknowledgements. A report of
+// another system has what comes nearest in its place: when results had left.
+func ofAcknowledgements(figure string) bool {
+	return slices.Contains([]string{"held", "p50", "p99", "p999", "max", "beyond-p50", "beyond-p99"}, figure)
 }
 
 // TargetPlays says what of a scenario RunTarget cannot play: nil, or an Unsupported error.

@@ -20,7 +20,8 @@ import (
 // RunTarget plays a scenario's ramp, steady phases and drain against another system, and
 // compares what that holds with what its agents sent.
 //
-// Of the configuration, Scenario, Goals, MaxLag, ServerPID, Second and Progress count.
+// Of the configuration, Scenario, Goals, MaxLag, ServerPID, Second and Progress count, and
+// Server for the ports that are needed: host:port of each backend, with commas between them.
 func RunTarget(ctx context.Context, c Config, t Target) (rep *Report, err error) {
 	c, err = c.ofTarget()
 	if err != nil {
@@ -30,7 +31,7 @@ func RunTarget(ctx context.Context, c Config, t Target) (rep *Report, err error)
 		return nil, err
 	}
 	r := &targetRun{cfg: c, target: t, rep: newReport(c), second: newTally(), part: newTally()}
-	r.rep.Targeted = &Targeted{Name: t.Name()}
+	r.rep.Targeted, r.rep.Plan.TLS = &Targeted{Name: t.Name()}, t.Secured()
 	if r.rep.Targeted.Version, err = t.Prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -74,26 +75,39 @@ func (c Config) ofTarget() (Config, error) {
 	if err := TargetPlays(sc); err != nil {
 		return c, err
 	}
-	c.Agents, c.Fleet, c.Rate, c.Drain = sc.Nodes(""), sc.Nodes(""), sc.Rate(), 30*time.Second
+	c.Agents, c.Fleet, c.Rate, c.Drain, c.Seed = sc.Nodes(""), sc.Nodes(""), sc.Rate(), 30*time.Second, sc.Seed
 	for _, p := range sc.Phases {
 		if p.Drain != 0 {
 			c.Drain = time.Duration(p.Drain)
 		}
 	}
+	c.Sources = (c.Agents + 19_999) / 20_000 // as its agents do on loopback
 	c.Checks, c.Duration = sc.States()/max(1, c.Agents), sc.Measured()
 	if c.MaxLag == 0 {
 		c.MaxLag = 50 * time.Millisecond
 	}
+	var left []string
+	c.Goals = slices.DeleteFunc(slices.Clone(c.Goals), func(g Goal) bool {
+		if slices.Contains(targetGoals(), g.Name) {
+			return false
+		}
+		left = append(left, g.Name)
+		return true
+	})
 	for _, name := range slices.Sorted(maps.Keys(sc.Objectives)) {
 		f, ok := scenario.FigureOf(name)
 		if !ok || !slices.Contains(targetGoals(), name) {
-			continue // finish says so
+			left = append(left, name)
+			continue
 		}
 		want, err := sc.Objectives[name].In(f.Unit)
 		if err != nil {
 			return c, model.Errorf(model.Invalid, "objective %s: %v", name, err).WithHint("muster load lint")
 		}
 		c.Goals = append(c.Goals, Goal{Name: name, Want: want})
+	}
+	if slices.Sort(left); len(left) > 0 {
+		c.labels = []string{"not measured against " + sc.Target + ", and not judged: " + strings.Join(slices.Compact(left), ", ")}
 	}
 	return c, nil
 }
@@ -239,7 +253,7 @@ func (r *targetRun) sample() {
 	u, now, t := r.usage(), r.target.Totals(), r.take(&r.second)
 	span := u.at - r.last.at
 	l := latency(t.whole)
-	s := Sample{Second: int(math.Floor(time.Since(r.zero).Seconds())), Sent: now.Sent - r.before.Sent, Acked: now.Written - r.before.Written, Connected: now.Connected,
+	s := Sample{Second: int(math.Floor(time.Since(r.zero).Seconds())), Sent: now.Sent - r.before.Sent, Acked: now.Written - r.before.Written, Failed: now.Failed - r.before.Failed, Connected: now.Connected,
 		ServerCPU: u.server.cores(r.last.server, span), LoaderCPU: u.loader.cores(r.last.loader, span), ServerRSS: u.server.rss, LoaderRSS: u.loader.rss,
 		Offered: uint64(r.cfg.Rate * span.Seconds()), Phase: r.phase, Lag: float64(t.lag.ValueAtQuantile(99)) / 1000}
 	if t.whole.TotalCount() > 0 { // the system asks in bursts
@@ -293,8 +307,8 @@ func (r *targetRun) finish() {
 	t := rep.Targeted
 	rep.Label = append(rep.Label, fmt.Sprintf("target: %s %s", t.Name, t.Version),
 		"nothing is acknowledged: latency is from a request's time of issue, in whole seconds, until its result had left")
-	if left := slices.DeleteFunc(slices.Sorted(maps.Keys(r.cfg.Scenario.Objectives)), func(name string) bool { return slices.Contains(targetGoals(), name) }); len(left) > 0 {
-		rep.Label = append(rep.Label, "not measured against "+t.Name+", and not judged: "+strings.Join(left, ", "))
+	if r.cfg.anyTLS() && !rep.Plan.TLS {
+		rep.Label = append(rep.Label, "without TLS: the scenario has it, and the address is ws://")
 	}
 	rep.Valid = rep.Lag.P99 <= ms(r.cfg.MaxLag)
 	if !rep.Valid {

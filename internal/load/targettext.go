@@ -32,7 +32,7 @@ func (rep *Report) targetText() string {
 	line("results", "%.0f/s left; nothing is acknowledged", rep.Rate)
 	line("latency", "%s (from the issue of a request, in whole seconds, until its result had left)", lat(rep.Latency))
 	line("generator lag", "%s (from the arrival of a request)", lat(rep.Lag))
-	line("connections", "%d lost, %d keepalives sent", t.Lost, t.Alive)
+	line("connections", "%d lost, %d not opened, %d keepalives sent", t.Lost, t.Failed, t.Alive)
 	if rep.Server.RSS > 0 {
 		line("server", "%.2f cores, %.1f µs CPU per result, %d MiB resident", rep.Server.Cores, rep.Server.MicrosPerItem, rep.Server.RSS>>20)
 		line("machine", "%.0f %% of its %d cores by both, %.2f cores by others", 100*rep.MachineShare, rep.Machine.Cores, rep.Others)

@@ -20,6 +20,7 @@ type watch struct {
 	prevMeter metered
 	sent      uint64
 	acked     uint64
+	failed    uint64   // connections
 	waiting   []seen   // seconds that other loaders have not told of yet
 	said      Presence // to the lead
 
@@ -89,6 +90,16 @@ func (r *run) totals() (sent, acked uint64) {
 		a.mu.Unlock()
 	}
 	return sent, acked
+}
+
+// notOpened is how many connections could not be opened so far.
+func (r *run) notOpened() (n uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, times := range r.failures {
+		n += times
+	}
+	return n
 }
 
 func (r *run) usage() usage {

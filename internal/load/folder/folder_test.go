@@ -28,7 +28,7 @@ func report() *load.Report {
 		Inside: &load.Inside{WireBytes: 130, JournalBytes: 60.5, Allocs: 3, AllocBytes: 700}, Calls: &load.Calls{Syncs: 50},
 		Phases: []load.Played{{Kind: "ramp"}, {Kind: "steady", From: 0, To: 10, Acknowledged: 100, Latency: load.Latency{P50: 1, P99: 2, Max: 3}}},
 		Samples: []load.Sample{
-			{Second: 0, Phase: "steady", Sent: 100, Acked: 99, Latency: &load.Latency{P50: 1.5}, Queues: map[string]float64{"b": 2, "a": 1, "journal": 77}},
+			{Second: 0, Phase: "steady", Sent: 100, Acked: 99, Failed: 7, Beyond: 0.5, Latency: &load.Latency{P50: 1.5}, Queues: map[string]float64{"b": 2, "a": 1, "journal": 77}},
 			{Second: 1, Phase: "a, b", Sent: 5, ServerRSS: 1 << 33},
 		},
 	}
@@ -145,7 +145,7 @@ func TestSamplesCSV(t *testing.T) {
 		column[name] = i
 	}
 	for _, want := range []struct{ row, value, name string }{{"1", "100", "sent"}, {"1", "1.5", "p50_ms"}, {"1", "2", "queue_b"}, {"1", "77", "queue_journal_bytes"}, {"2", "0", "queue_a"},
-		{"2", "a, b", "phase"}, {"2", "8589934592", "server_rss_bytes"}} {
+		{"1", "7", "failed"}, {"1", "0.5", "beyond_p99_ms"}, {"2", "a, b", "phase"}, {"2", "8589934592", "server_rss_bytes"}} {
 		if i, ok := column[want.name]; !ok || rows[want.row[0]-'0'][i] != want.value {
 			t.Errorf("row %s of %s: %v, want %s", want.row, want.name, rows[want.row[0]-'0'], want.value)
 		}

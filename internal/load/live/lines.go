@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
 // plain is one line for a log.
-func plain(s *load.Sample) string {
-	text := fmt.Sprintf("%5d s  %-10s %7s accepted/s", s.Second, s.Phase, grouped(s.Acked))
+func (v *View) plain(s *load.Sample) string {
+	text := fmt.Sprintf("%5d s  %-10s %7s %s/s", s.Second, s.Phase, grouped(s.Acked), v.done())
 	if s.Offered > 0 {
 		text += fmt.Sprintf(" of %s offered", grouped(s.Offered))
 	}
@@ -25,7 +25,10 @@ func plain(s *load.Sample) string {
 	if s.Refused > 0 {
 		text += fmt.Sprintf("  %s refused/s", grouped(s.Refused))
 	}
-	text += fmt.Sprintf("  %s connected", grouped(uint64(s.Connected)))
+	text += fmt.Sprintf("  %s connected", grouped(uint64(max(0, s.Connected)))) + notOpened(s)
+	if s.Commits > 0 {
+		text += "  commit " + millis(s.CommitMs)
+	}
 	if s.ServerRSS > 0 {
 		text += fmt.Sprintf("  server %.2f cores %d MiB", s.ServerCPU, s.ServerRSS>>20)
 	}
@@ -39,12 +42,12 @@ func (v *View) lines(s *load.Sample, width int) []string {
 		return fmt.Sprintf(label, name) + fmt.Sprintf(format, args...)
 	}
 	list := []string{row(s.Phase, "%s", v.progress(s, width-12))}
-	list = append(list, row("results", "offered %9s/s   accepted %9s/s   refused %6s/s   %s",
-		grouped(s.Offered), grouped(s.Acked), grouped(s.Refused), spark(v.rates)))
+	list = append(list, row("results", "offered %7s/s   %s %7s/s   refused %5s/s   %s",
+		grouped(s.Offered), v.done(), grouped(s.Acked), grouped(s.Refused), spark(v.rates)))
 	if l := s.Latency; l != nil {
 		list = append(list, row("latency", "p50 %9s   p99 %9s   max %9s   %s", millis(l.P50), millis(l.P99), millis(l.Max), spark(v.tails)))
 	}
-	list = append(list, row("agents", "%s connected   loader %.2f cores, %d MiB, lag p99 %s", grouped(uint64(max(0, s.Connected))), s.LoaderCPU, s.LoaderRSS>>20, millis(s.Lag)))
+	list = append(list, row("agents", "%s connected%s   loader %.2f cores, %d MiB, lag p99 %s", grouped(uint64(max(0, s.Connected))), notOpened(s), s.LoaderCPU, s.LoaderRSS>>20, millis(s.Lag)))
 	if s.ServerRSS > 0 {
 		text := row("server", "%.2f cores   %d MiB", s.ServerCPU, s.ServerRSS>>20)
 		if s.Heap > 0 {
@@ -59,6 +62,17 @@ func (v *View) lines(s *load.Sample, width int) []string {
 		list = append(list, row("queues", "%s", text))
 	}
 	return list
+}
+
+// done is what became of the results that are counted.
+func (v *View) done() string { return cmp.Or(v.Done, "acknowledged") }
+
+// notOpened says how many connections failed to open in the second; empty: none.
+func notOpened(s *load.Sample) string {
+	if s.Failed == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s failed", grouped(s.Failed))
 }
 
 // progress is a bar, and how far the run is.
@@ -146,10 +160,4 @@ func millis(ms float64) string {
 }
 
 // grouped is a number with its thousands apart.
-func grouped(n uint64) string {
-	text := strconv.FormatUint(n, 10)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
+func grouped(n uint64) string { return scenario.Grouped(int(n)) }

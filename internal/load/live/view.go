@@ -17,13 +17,15 @@ import (
 
 // View is what is on the screen.
 type View struct {
+	Done string // what becomes of results, in one word; default acknowledged
+
 	w      io.Writer
 	width  func() int    // of the terminal, in columns; nil: there is none
 	before time.Duration // from the beginning until the measurement begins
 	length time.Duration // measured, as planned
 	drawn  int           // lines on the screen
 
-	rates []float64 // accepted, the last seconds …
+	rates []float64 // acknowledged, the last seconds …
 	tails []float64 // … and p99
 }
 
@@ -52,7 +54,7 @@ func New(w io.Writer, getenv func(string) string, before, length time.Duration) 
 func (v *View) Show(s load.Sample) {
 	if v.width == nil {
 		if s.Second%plainEvery == 0 {
-			fmt.Fprintln(v.w, plain(&s))
+			fmt.Fprintln(v.w, v.plain(&s))
 		}
 		return
 	}

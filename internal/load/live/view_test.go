@@ -25,7 +25,7 @@ func TestPlainLines(t *testing.T) {
 	if strings.Count(text, "\n") != 3 || strings.Contains(text, "\x1b") {
 		t.Fatalf("%q", text)
 	}
-	if want := "    5 s  steady      31,990 accepted/s of 32,000 offered  p50 254 ms  p99 507 ms  4,000 connected  server 0.62 cores 400 MiB  loader 0.40 cores\n"; !strings.Contains(text, want) {
+	if want := "    5 s  steady      31,990 acknowledged/s of 32,000 offered  p50 254 ms  p99 507 ms  4,000 connected  commit 4.2 ms  server 0.62 cores 400 MiB  loader 0.40 cores\n"; !strings.Contains(text, want) {
 		t.Errorf("%s\nlacks %s", text, want)
 	}
 }
@@ -89,11 +89,21 @@ func TestWhatIsDrawn(t *testing.T) {
 	s := sample(20)
 	v.remember(&s)
 	text := strings.Join(v.lines(&s, 120), "\n")
-	for _, want := range []string{"0:20 of 0:50", "█████", "░░░", "offered    32,000/s", "accepted    31,990/s", "p99    507 ms", "max    12.3 s", "4,000 connected",
+	for _, want := range []string{"0:20 of 0:50", "█████", "░░░", "offered  32,000/s", "acknowledged  31,990/s", "p99    507 ms", "max    12.3 s", "4,000 connected",
 		"0.62 cores   400 MiB (heap 120)   12,000 goroutines", "180 commits/s   4.2 ms each", "event-view-1 1,234   journal 12 kB   reactions 3 B"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
+	}
+	s.Failed = 1500
+	for _, text := range []string{v.plain(&s), strings.Join(v.lines(&s, 120), "\n")} {
+		if !strings.Contains(text, "4,000 connected, 1,500 failed ") {
+			t.Errorf("connections that failed are not told: %s", text)
+		}
+	}
+	v.Done = "left"
+	if text := v.plain(&s); !strings.Contains(text, "31,990 left/s") {
+		t.Errorf("of a system that acknowledges nothing: %s", text)
 	}
 	if got := spark([]float64{0, 1, 2, 4}); got != "▁▃▅█" {
 		t.Errorf("curve %q", got)

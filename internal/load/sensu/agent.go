@@ -20,8 +20,8 @@ type Options struct {
 	Namespace string
 	JSON      bool          // ask for JSON; default protobuf, as agents do
 	TLS       *tls.Config   // of wss; nil: the system's authorities
-	Keepalive time.Duration // default 20 s
-	Warning   time.Duration // silence after which the backend warns; default 120 s
+	Keepalive time.Duration // of agents whose class says nothing else; default 20 s
+	Warning   time.Duration // silence after which the backend warns, likewise; default 120 s
 
 	// Answer says what the run of a check returns that its entry has counted as sent last.
 	Answer func(a *Agent, check string, e Entry) (status uint32, output string)
@@ -57,6 +57,8 @@ type Agent struct {
 	entity sensuwire.Entity
 	first  int // its number: which backend it tries first, and from which address
 
+	keepalive, warning time.Duration // as in Options
+
 	mu         sync.Mutex
 	ledger     map[string]*Entry // by Request.Key
 	session    *session          // nil: not connected
@@ -64,12 +66,13 @@ type Agent struct {
 	rest       bool
 	keepalives uint64
 	lost       uint64
-	trouble    error // why the last connection was not opened, or ended
+	failed     uint64 // connections that were not opened
+	trouble    error  // why the last connection was not opened, or ended
 }
 
 func newAgent(o *Options, x sensuwire.Entity, number int) *Agent {
 	x.Namespace, x.User = o.Namespace, o.User
-	return &Agent{o: o, entity: x, first: number, ledger: map[string]*Entry{}}
+	return &Agent{o: o, entity: x, first: number, keepalive: o.Keepalive, warning: o.Warning, ledger: map[string]*Entry{}}
 }
 
 // Name is its entity's.
@@ -137,4 +140,5 @@ func (a *Agent) count(c *Counts) {
 	}
 	c.Keepalives += a.keepalives
 	c.Lost += a.lost
+	c.Failed += a.failed
 }

@@ -92,6 +92,9 @@ func TestWrongPassword(t *testing.T) {
 	b := newFake(t, false)
 	a := start(t, Options{Backends: []string{b.url()}, User: "agent", Password: "guessed", Namespace: "default"}, "web-00000")
 	b.eventually("the refusal", func() bool { return a.Trouble() != nil })
+	if c := counts(a); c.Failed == 0 || c.Lost > 0 || c.Registered > 0 {
+		t.Errorf("%+v", c)
+	}
 	if err := a.Trouble(); !strings.Contains(err.Error(), "401") {
 		t.Error(err)
 	}

@@ -30,6 +30,7 @@ type fake struct {
 	sessions map[string]*fakeSession
 	kept     map[string]*fakeEvent    // by entity/check
 	alive    map[string]int           // keepalives, by entity
+	lives    map[string]string        // what the last of them said: its interval, and after how long it is missed
 	checks   map[string]chan struct{} // by name: closed when it is deleted
 	lose     func(e *fakeEvent) bool  // nil: nothing is lost
 }
@@ -49,6 +50,7 @@ type fakeCheck struct {
 	Metadata      fakeMeta `json:"metadata"`
 	Command       string   `json:"command"`
 	Interval      uint32   `json:"interval"`
+	Timeout       uint32   `json:"timeout,omitempty"` // of a keepalive
 	Subscriptions []string `json:"subscriptions"`
 	Publish       bool     `json:"publish"`
 	Handlers      []string `json:"handlers"`
@@ -83,7 +85,7 @@ func newFake(t *testing.T, speaksJSON bool) *fake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &fake{t: t, json: speaksJSON, agents: l, sessions: map[string]*fakeSession{}, kept: map[string]*fakeEvent{}, alive: map[string]int{}, checks: map[string]chan struct{}{}}
+	b := &fake{t: t, json: speaksJSON, agents: l, sessions: map[string]*fakeSession{}, kept: map[string]*fakeEvent{}, alive: map[string]int{}, lives: map[string]string{}, checks: map[string]chan struct{}{}}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -153,6 +155,7 @@ func (b *fake) serve(nc net.Conn) {
 			if b.alive[name]++; b.alive[name] == 1 {
 				b.send(s, sensuwire.TypeEntityConfig, b.config(name, append(s.subscriptions, "entity:"+name)))
 			}
+			b.lives[name] = fmt.Sprintf("%d s, %d s", e.Check.Interval, e.Check.Timeout)
 			b.sessions[name] = s
 		case sensuwire.TypeEvent:
 			if b.lose == nil || !b.lose(e) {
@@ -260,6 +263,8 @@ func (b *fake) event(body []byte) *fakeEvent {
 					k.Interval = uint32(varint(v))
 				case 11:
 					k.Subscriptions = append(k.Subscriptions, string(c))
+				case 19:
+					k.Timeout = uint32(varint(v))
 				case 22:
 					bits, _ := protowire.ConsumeFixed64(v)
 					k.Duration = math.Float64frombits(bits)

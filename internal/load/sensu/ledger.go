@@ -54,6 +54,7 @@ type Counts struct {
 	Written    uint64
 	Keepalives uint64 // written
 	Lost       uint64 // sessions that ended by themselves
+	Failed     uint64 // connections that were not opened
 }
 
 func (c *Counts) entry(e *Entry) {

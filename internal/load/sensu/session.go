@@ -26,6 +26,11 @@ type session struct {
 func (a *Agent) connect(ctx context.Context, to string) (registered bool, err error) {
 	conn, speaks, err := a.open(ctx, to)
 	if err != nil {
+		if ctx.Err() == nil {
+			a.mu.Lock()
+			a.failed++
+			a.mu.Unlock()
+		}
 		return false, err
 	}
 	s := &session{agent: a, conn: conn, codec: speaks, sequence: map[string]int64{}}
@@ -145,11 +150,11 @@ func (s *session) begin() {
 func (s *session) alive() {
 	a := s.agent
 	e := s.event("keepalive")
-	e.Interval, e.Warning = uint32(a.o.Keepalive/time.Second), uint32(a.o.Warning/time.Second)
+	e.Interval, e.Warning = uint32(a.keepalive/time.Second), uint32(a.warning/time.Second)
 	if s.write(sensuwire.TypeKeepalive, e) == nil {
 		a.keepalives++
 	}
-	s.after(a.o.Keepalive, s.alive)
+	s.after(a.keepalive, s.alive)
 }
 
 // ping asks whether the backend lives. Caller holds the lock.

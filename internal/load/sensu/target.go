@@ -1,8 +1,11 @@
 package sensu
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
@@ -32,6 +35,9 @@ func New(sc *scenario.Scenario, o Options, api *API) (*Target, error) {
 	t := &Target{sc: sc, options: o, api: api, checks: map[string]spoken{}}
 	for c := range sc.Agents {
 		n := 0
+		if k := sc.Agents[c].Keepalive; k != nil && (time.Duration(k.Interval)%time.Second != 0 || time.Duration(k.Timeout)%time.Second != 0) {
+			return nil, model.Errorf(model.Unsupported, "class %s: keepalives every %s, missed after %s: Sensu has whole seconds", sc.Agents[c].Name, k.Interval, k.Timeout)
+		}
 		for k := range sc.Agents[c].Checks {
 			check := &sc.Agents[c].Checks[k]
 			if d := time.Duration(check.Interval); d%time.Second != 0 {
@@ -48,6 +54,11 @@ func New(sc *scenario.Scenario, o Options, api *API) (*Target, error) {
 
 // Name is the system's.
 func (t *Target) Name() string { return "sensu" }
+
+// Secured says whether all agents come by TLS.
+func (t *Target) Secured() bool {
+	return !slices.ContainsFunc(t.options.Backends, func(to string) bool { return !strings.HasPrefix(to, "wss:") })
+}
 
 // subscription is what the agents of a class listen to.
 func subscription(class string) string { return "load-" + class }
@@ -91,6 +102,9 @@ func (t *Target) Agents(observe func(load.Observed)) []load.TargetAgent {
 		class := &t.sc.Agents[m.Class]
 		a := newAgent(shared, sensuwire.Entity{Name: m.Name, Subscriptions: []string{subscription(class.Name)}, Labels: load.MemberLabels(class, m.Number)}, len(list))
 		a.class = m.Class
+		if k := class.Keepalive; k != nil {
+			a.keepalive, a.warning = cmp.Or(time.Duration(k.Interval), a.keepalive), cmp.Or(time.Duration(k.Timeout), a.warning)
+		}
 		t.agents = append(t.agents, a)
 		list = append(list, a)
 	}
@@ -114,7 +128,7 @@ func (t *Target) Totals() (sum load.Totals) {
 		a.count(&c)
 	}
 	return load.Totals{Ready: c.Registered, Connected: c.Connected, Requests: c.Requests, Dropped: c.Dropped, Missed: c.Missed,
-		Sent: c.Sent, Written: c.Written, Alive: c.Keepalives, Lost: c.Lost}
+		Sent: c.Sent, Written: c.Written, Alive: c.Keepalives, Lost: c.Lost, Failed: c.Failed}
 }
 
 // Compare holds the events that the API lists against the ledgers: of each entity and

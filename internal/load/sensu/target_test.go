@@ -128,7 +128,7 @@ func playOn(t *testing.T, b *fake, api *API, sc *scenario.Scenario) (*load.Repor
 	if err != nil {
 		t.Fatal(err)
 	}
-	return load.RunTarget(t.Context(), load.Config{Scenario: sc, MaxLag: time.Minute}, target)
+	return load.RunTarget(t.Context(), load.Config{Scenario: sc, MaxLag: time.Minute, Goals: []load.Goal{{Name: "p99", Want: 1}}}, target)
 }
 
 // A scenario is played twice against the same backend: all that was sent is there, also
@@ -140,11 +140,13 @@ func TestScenario(t *testing.T) {
 	for _, changes := range []float64{0, 0.3} {
 		sc := small(changes)
 		sc.Objectives = map[string]scenario.Limit{"rate": "1", "beyond-p99": "1ms"}
+		sc.Agents[0].Keepalive = &model.Keepalive{Interval: model.Duration(time.Minute), Timeout: model.Duration(6 * time.Minute)}
+		sc.Agents[1].TLS = true
 		rep, err := playOn(t, b, api, sc)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(rep.Goals) != 1 || !strings.Contains(strings.Join(rep.Label, "; "), "not judged: beyond-p99") {
+		if len(rep.Goals) != 1 || !strings.Contains(strings.Join(rep.Label, "; "), "not judged: beyond-p99, p99") {
 			t.Errorf("goals %+v, labels %q: an objective that is left out has to be named", rep.Goals, rep.Label)
 		}
 		l := rep.Balance
@@ -154,9 +156,17 @@ func TestScenario(t *testing.T) {
 		if rep.Targeted.Version != "6.0.0" || rep.Targeted.Requests < l.Sent || rep.Results == 0 || rep.Latency.Max == 0 || len(rep.Samples) < 3 || rep.Plan.Agents != 8 {
 			t.Errorf("%+v %+v", rep.Targeted, rep)
 		}
+		if rep.Plan.Seed != sc.Seed || rep.Plan.TLS || !strings.Contains(strings.Join(rep.Label, "; "), "without TLS") {
+			t.Errorf("seed %d, TLS %t, labels %q", rep.Plan.Seed, rep.Plan.TLS, rep.Label)
+		}
+		b.mu.Lock()
+		if web, db := b.lives["web-00000"], b.lives["db-00000"]; web != "60 s, 360 s" || db != "20 s, 120 s" {
+			t.Errorf("keepalives of web every %s, of db every %s", web, db)
+		}
 		if len(b.checks) > 0 {
 			t.Errorf("left behind: %v", b.checks)
 		}
+		b.mu.Unlock()
 	}
 }
 
@@ -203,6 +213,11 @@ func TestCannotBePlayed(t *testing.T) {
 	}
 	sc := small(0)
 	sc.Agents[0].Checks[0].Interval = model.Duration(1500 * time.Millisecond)
+	if _, err := New(sc, Options{}, nil); model.ClassOf(err) != model.Unsupported {
+		t.Errorf("%v", err)
+	}
+	sc = small(0)
+	sc.Agents[1].Keepalive = &model.Keepalive{Interval: model.Duration(2500 * time.Millisecond), Timeout: model.Duration(time.Minute)}
 	if _, err := New(sc, Options{}, nil); model.ClassOf(err) != model.Unsupported {
 		t.Errorf("%v", err)
 	}

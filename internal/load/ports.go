@@ -1,0 +1,41 @@
+package load
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// ports says where there are fewer local ports, from low to high, than connections from this
+// machine; empty: there are enough. Connections to one listener share the ports of the address
+// that they come from; of those loopback has many, and every other machine one.
+func (c Config) ports(d demand, low, high int) string {
+	to := strings.Split(cmp.Or(c.Server, c.ServerTLS), ",")
+	if to[0] == "" || high <= low {
+		return ""
+	}
+	connections, sources, loopback := d.of(c.Part).connections, 1, strings.HasPrefix(to[0], "127.")
+	if loopback {
+		sources = max(c.Sources, 1)
+	} else {
+		connections *= c.Part.here() // each has loopback addresses of its own, and all together this one
+	}
+	need := (connections + sources*len(to) - 1) / (sources * len(to))
+	if need <= high-low {
+		return ""
+	}
+	text := fmt.Sprintf("ports: %d connections from each of %d source addresses", need, sources)
+	if !loopback {
+		text = fmt.Sprintf("ports: %d connections from one address to %s", need, to[0])
+	}
+	text += fmt.Sprintf(", the range %d-%d has %d. ", low, high, high-low)
+	widen, smaller := "sysctl -w net.ipv4.ip_local_port_range='1024 65000'", c.fewer(float64(high-low)/float64(need))
+	switch {
+	case c.Scenario.Target == "sensu":
+		return text + "Widen it: " + widen + "; " + smaller
+	case loopback:
+		return text + fmt.Sprintf("Use more addresses: --sources %d; or widen it: %s", (connections+high-low-1)/(high-low), widen)
+	}
+	return text + fmt.Sprintf("Widen it: %s; or share the agents out between loaders on other machines: --loaders %d; %s",
+		widen, (d.connections+high-low-1)/(high-low), smaller)
+}
