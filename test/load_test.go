@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -128,5 +129,15 @@ func hasMembers(t *testing.T, path, members string) {
 			}
 			at = value
 		}
+	}
+}
+
+// What was SCALE=20, a twentieth, is refused: --scale 20 is twenty times as much.
+func TestBenchDivides(t *testing.T) {
+	t.Parallel()
+	run := exec.Command("bash", filepath.Join(harness.Root(), "bench", "run.sh"), "rate-1k")
+	run.Env = append(os.Environ(), "SCALE=20", "OUT="+t.TempDir())
+	if out, err := run.CombinedOutput(); err == nil || run.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "SCALE is DIVIDE now") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -70,7 +71,7 @@ func lead(t *testing.T, temp, out, file string) (run *harness.Process, others []
 		t.Errorf("a stranger joined:\n%s%s", ran.Out, ran.Errors)
 	}
 	for range 2 {
-		others = append(others, harness.Launch(t, nil, "load", "join", token))
+		others = append(others, harness.Launch(t, nil, "load", "join", token, "--listen-loader", "127.0.0.1:0"))
 	}
 	return run, others
 }
@@ -84,7 +85,7 @@ func TestLoadJoin(t *testing.T) {
 		t.Fatalf("code %d", code)
 	}
 	for _, o := range others {
-		if code := o.Wait(time.Minute); code != 0 || !strings.Contains(o.Log(), "all is well") {
+		if code := o.Wait(time.Minute); code != 0 || !strings.Contains(o.Log(), "all is well") || !strings.Contains(o.Log(), "metrics and profiles of the loader: http://127.0.0.1:") {
 			t.Errorf("a follower: code %d\n%s", code, o.Log())
 		}
 	}
@@ -97,6 +98,9 @@ func TestLoadJoin(t *testing.T) {
 	}
 	if len(rep.Loaders) != 3 {
 		t.Fatalf("loaders %+v", rep.Loaders)
+	}
+	if !slices.ContainsFunc(rep.Samples, func(s load.Sample) bool { return s.Beyond > 0 && s.Latency != nil }) {
+		t.Error("no second has beyond-p99")
 	}
 	var results uint64
 	for i, l := range rep.Loaders {
@@ -146,7 +150,7 @@ func TestLoadJoinBreaksOff(t *testing.T) {
 			run, others := lead(t, temp, out, manyLoaders(t, "10m"))
 			harness.Until(t, time.Minute, "results flow on all", func() (string, bool) {
 				all := run.Log() + others[0].Log() + others[1].Log()
-				return all, strings.Count(all, "accepted/s") >= 3
+				return all, strings.Count(all, "acknowledged/s") >= 3
 			})
 			began := time.Now()
 			c.end(run, others)

@@ -3,6 +3,7 @@
 package test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,6 +50,15 @@ objectives: {holds-p99: 60s, list-p99: 60s, apply-p99: 60s, watch-p99: 60s}
 	for _, what := range []string{"list", "watch", "apply"} {
 		if w := worked[what]; w.Requests < 5 || w.Failed > 0 || w.Latency.Max <= 0 {
 			t.Errorf("%s: %+v", what, w)
+		}
+	}
+	shown := map[string]float64{} // by the seconds
+	for i := range rep.Samples {
+		maps.Copy(shown, rep.Samples[i].Figures())
+	}
+	for _, figure := range []string{"p99", "beyond-p99", "list-p99", "apply-p99", "watch-p99", "holds-p99"} {
+		if shown[figure] <= 0 {
+			t.Errorf("no second shows %s: %v", figure, shown)
 		}
 	}
 	if len(rep.Changes) != 2 || len(rep.Goals) != 4 || len(rep.Label) > 0 {

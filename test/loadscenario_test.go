@@ -16,6 +16,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -84,6 +85,9 @@ func TestLoadScenario(t *testing.T) {
 	}
 	if e := rep.Environment; e == nil || e.Fsync.P99 <= 0 || e.Limits["open files"] == "" || e.Server["flags"] != "--journal-reserve=1MiB" || e.FileSystem == "" {
 		t.Errorf("environment %+v", e)
+	}
+	if again := strings.Join(rep.Again, " "); again != "--max-lag=1h0m0s --server-flag=--journal-reserve=1MiB" {
+		t.Errorf("to play it again: %q", again)
 	}
 	if in := rep.Inside; in == nil || in.WireBytes <= 0 || in.JournalBytes <= 0 || len(rep.Logged) == 0 || rep.Server.RSS == 0 {
 		t.Errorf("inside %+v, logged %v, server %+v", in, rep.Logged, rep.Server)
@@ -229,5 +233,30 @@ func TestLoadScenarioOnAServerThatRuns(t *testing.T) {
 	}
 	if tokens := s.CLI("node", "token", "list"); strings.Contains(tokens, "load run") {
 		t.Errorf("a token is left:\n%s", tokens)
+	}
+}
+
+// Who is logged in at one server and names another one is told so, and nothing is prepared.
+func TestLoadScenarioOnAnotherServer(t *testing.T) {
+	t.Parallel()
+	here, there := harness.StartServer(t), harness.StartServer(t)
+	here.Login()
+	there.Login()
+	file := tinyFleet(t, "")
+	for _, c := range []struct {
+		to, at *harness.Server
+		more   []string
+	}{{there, here, nil}, {here, there, []string{"--context-file", there.Context}}} {
+		args := append([]string{"load", "run", file, "--server", c.to.Listen, "--identities", t.TempDir(), "--out", filepath.Join(t.TempDir(), "out"), "--max-lag", "1h"}, c.more...)
+		ran := here.Try(args...)
+		want := fmt.Sprintf("you are logged in at https://%s, and --server %s is another server: nothing was prepared", c.at.Listen, c.to.Listen)
+		if ran.Code != model.Invalid.Exit() || !strings.Contains(ran.Errors, want) {
+			t.Errorf("code %d, want %q\n%s%s", ran.Code, want, ran.Out, ran.Errors)
+		}
+	}
+	for _, s := range []*harness.Server{here, there} {
+		if nodes := s.Try("get", "nodes", "-A").Out; strings.Contains(nodes, "web-0000") {
+			t.Errorf("nodes were made:\n%s", nodes)
+		}
 	}
 }

@@ -53,6 +53,9 @@ func TestLoadStage(t *testing.T) {
 			if b := rep.Balance; b.Sent != b.Acknowledged || b.Sent < 40 || b.Compared != 40 || rep.Stage != stage || !slices.Contains(rep.Label, label) || rep.Server.RSS != 0 {
 				t.Errorf("ledger %+v, stage %q, label %q, server %+v", b, rep.Stage, rep.Label, rep.Server)
 			}
+			if e := rep.Environment; e == nil || len(e.Limits) == 0 || e.Fsync.Max <= 0 || e.FileSystem == "" {
+				t.Errorf("what it ran on is not told: %+v", e)
+			}
 			if page, err := os.ReadFile(filepath.Join(out, "report.html")); err != nil || !strings.Contains(string(page), "stage: "+stage+" alone") {
 				t.Errorf("the page does not say that this is a stage: %v", err)
 			}

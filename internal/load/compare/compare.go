@@ -124,6 +124,9 @@ func (r *Row) objective(sides ...[]*load.Report) {
 	}
 }
 
+// Lost says whether the row is of what the ledger found: lost, twice, made up, a wrong alert.
+func (r Row) Lost() bool { return isLedger(r.Figure) }
+
 // Regressed are the rows that are worse, of these kinds; of none named: of all. What the
 // ledger found is of every kind.
 func (c *Comparison) Regressed(kinds ...scenario.Kind) (list []Row) {

@@ -155,7 +155,7 @@ func played(base, other Set) []string {
 func parts(r *load.Report) map[string]string {
 	var data []byte
 	if r.Scenario != nil {
-		s := *r.Scenario
+		s := r.Scenario.Anywhere()
 		s.Name, s.Title, s.Answers, s.Seed, s.Scale, s.Objectives = "", "", "", 0, 0, nil
 		data, _ = json.Marshal(s)
 	} else {

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-const renew = "make bench BASELINE=write makes it anew: bench/README.md says who may, and why"
+const renew = "muster load check --baseline DIR --write makes it anew (in the source tree make bench BASELINE=write: bench/README.md says who may, and why)"
 
 // Read reads a scenario's baseline: DIR/NAME-1.json and up. It has to be of the very
 // scenario that is played.
@@ -40,15 +40,15 @@ func Read(dir string, sc *scenario.Scenario) (runs []*load.Report, err error) {
 	return runs, nil
 }
 
-// same: what is played, and not what is asked of it.
+// same: what is played, and not what is asked of it, nor where a recorded stream lies.
 func same(a, b *scenario.Scenario) bool {
 	text := func(s *scenario.Scenario) string {
 		if s == nil {
 			return ""
 		}
-		played := *s
+		played := s.Anywhere()
 		played.Title, played.Answers, played.Objectives = "", "", nil
-		data, err := json.Marshal(&played)
+		data, err := json.Marshal(played)
 		if err != nil {
 			panic("BUG: a scenario that cannot be written: " + err.Error())
 		}
@@ -82,7 +82,7 @@ func file(dir, name string, n int) string {
 // are left.
 func small(rep *load.Report) *load.Report {
 	s := *rep
-	s.Samples, s.Curve, s.Logged, s.Files, s.Command, s.Metrics, s.Pages = nil, nil, nil, nil, nil, nil, nil
+	s.Samples, s.Curve, s.Logged, s.Files, s.Command, s.Again, s.Metrics, s.Pages = nil, nil, nil, nil, nil, nil, nil, nil
 	s.Phases = slices.Clone(s.Phases)
 	if s.Environment != nil {
 		e := *s.Environment

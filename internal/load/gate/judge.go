@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/compare"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -64,7 +65,7 @@ func median(figure string, runs []*load.Report) (float64, bool) {
 	if len(values) == 0 {
 		return 0, false
 	}
-	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2, true
+	return compare.Median(values), true
 }
 
 // Spread is how far the runs are apart at most, as a share of their median.

@@ -34,10 +34,10 @@ func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config
 			return nil, err
 		}
 	} else {
-		if server.API, err = login(); err != nil {
+		if server.API, _, err = login(cmd, ""); err != nil {
 			return nil, err
 		}
-		say("preparing %s", c.Server)
+		say("preparing %s through its API, %s", c.Server, server.API.Server())
 		if c.Members, c.TLS, err = server.Join(ctx, c.Scenario, o.identities, say); err != nil {
 			return nil, err
 		}

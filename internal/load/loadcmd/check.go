@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -77,6 +78,9 @@ func (c *check) run(cmd *cobra.Command, args []string) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 	defer stop()
 	say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	if err := noServer(cmd, "run", append(args, "NAME")[0]); err != nil {
+		return err
+	}
 	if c.runs < 1 || c.runs > 100 {
 		return model.Errorf(model.Invalid, "--runs %d: want 1 to 100", c.runs)
 	}
@@ -92,6 +96,11 @@ func (c *check) run(cmd *cobra.Command, args []string) error {
 	whole := time.Duration(0)
 	for _, sc := range list {
 		whole += sc.Duration() * time.Duration(c.runs)
+	}
+	for _, sc := range list {
+		if err := clearRuns(c.out, sc.Name); err != nil {
+			return err
+		}
 	}
 	for i, sc := range list {
 		say("== %d of %d: %s, %s; at most %s to go", i+1, len(list), sc.Name, sc.FullTitle(), whole.Round(time.Second))
@@ -151,6 +160,9 @@ func (c *check) scenarios(args []string) (list []*scenario.Scenario, err error) 
 		if err != nil {
 			return nil, err
 		}
+		if slices.ContainsFunc(list, func(other *scenario.Scenario) bool { return other.Name == sc.Name }) {
+			return nil, model.Errorf(model.Invalid, "%s is there twice, and would have one folder for its reports", sc.Name).WithHint("leave one out, or give its file another name")
+		}
 		sc.Objectives = nil // most are times
 		list = append(list, sc)
 	}
@@ -188,13 +200,8 @@ func (c *check) several(ctx context.Context, cmd *cobra.Command, sc *scenario.Sc
 	return runs, nil
 }
 
-// once plays a scenario into a folder, and replaces what a check before left there.
+// once plays a scenario into a folder.
 func (c *check) once(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, name string, profiles bool, say func(string, ...any)) (*load.Report, error) {
-	for _, old := range []string{name, filepath.Join(repeated, name)} {
-		if err := removeRun(filepath.Join(c.out, old)); err != nil {
-			return nil, err
-		}
-	}
 	own := c.options
 	if own.unprofiled = !profiles; profiles {
 		own.env = []string{"GODEBUG=memprofilerate=4096"} // one allocation in so many bytes is seen: few results allocate little
@@ -206,12 +213,39 @@ func (c *check) once(ctx context.Context, cmd *cobra.Command, sc *scenario.Scena
 // counted. It returns the folder of the profiles; empty: there are none.
 func (c *check) profile(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, say func(string, ...any)) string {
 	say("%s is played once more, for its profiles", sc.Name)
-	path := filepath.Join("profiled", sc.Name)
+	path := filepath.Join(profiled, sc.Name)
 	if _, err := c.once(ctx, cmd, sc, path, true, say); err != nil {
 		say("warning: there are no profiles: %v", err)
 		return ""
 	}
 	return filepath.Join(c.out, path, "profiles")
+}
+
+// profiled are the runs that were played for their profiles, below the folder of them all.
+const profiled = "profiled"
+
+// clearRuns removes what checks before left of a scenario: NAME-1 and up, valid or not, and its
+// profiles. They may be more than are played now, and of another build.
+func clearRuns(out, name string) error {
+	for _, dir := range []string{out, filepath.Join(out, repeated)} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("replace reports: %w", err)
+		}
+		for _, e := range entries {
+			number, ok := strings.CutPrefix(e.Name(), name+"-")
+			if _, err := strconv.ParseUint(number, 10, 32); !ok || err != nil {
+				continue
+			}
+			if err := removeRun(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+		if err := removeRun(filepath.Join(dir, profiled, name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // removeRun removes a folder that holds a run.
@@ -256,7 +290,7 @@ func (f *findings) err() error {
 	if len(f.lost) > 0 {
 		return &failed{e, exitLost}
 	}
-	hint := "if it is meant, make bench BASELINE=write (bench/README.md)"
+	hint := "if it is meant, muster load check --baseline DIR --write makes the baseline anew (in the source tree make bench BASELINE=write: bench/README.md)"
 	if f.profiles != "" {
 		hint = fmt.Sprintf("go tool pprof -sample_index=alloc_objects -top %s/steady-allocs.pprof shows what allocates, steady-cpu.pprof beside it what computes; %s", f.profiles, hint)
 	}

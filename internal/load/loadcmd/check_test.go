@@ -21,6 +21,7 @@ func TestCheckRefusesAtOnce(t *testing.T) {
 		"there is no baseline of muster-churn-quick in": {[]string{"muster-churn"}, model.NotFound},
 		"is no scenario of the release check":           {[]string{"muster-chrun"}, model.NotFound},
 		"--runs 0":                                      {[]string{"--runs", "0"}, model.Invalid},
+		"muster-churn-quick is there twice":             {[]string{"muster-churn", "muster-churn"}, model.Invalid},
 	} {
 		_, err := loadCommand(t, "", append([]string{"check", "--baseline", t.TempDir(), "--out", out}, c.args...)...)
 		if model.ClassOf(err) != c.class || !strings.Contains(err.Error(), want) {
@@ -29,6 +30,38 @@ func TestCheckRefusesAtOnce(t *testing.T) {
 	}
 	if _, err := os.Stat(out); err == nil {
 		t.Error("something was played")
+	}
+}
+
+// What a check before left of a scenario is gone before it is played: its runs may be more, and
+// of another build. Other folders stay.
+func TestCheckRemovesWhatWasBefore(t *testing.T) {
+	dir := t.TempDir()
+	file, out := filepath.Join(dir, "brief.yaml"), filepath.Join(dir, "out")
+	text := "scenario: muster.load/v1\nagents: [{name: web, count: 1, checks: [{name: app, interval: 1s}]}]\nphases: [{steady: 1m}]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	left := map[string]bool{"brief-1": false, "brief-2": false, "brief-12": false, "invalid/brief-3": false, "profiled/brief": false, "invalid/profiled/brief": false,
+		"brief-quick-1": true, "other-2": true, "invalid/other-2": true, "profiled/other": true}
+	for name := range left {
+		rep := &load.Report{Schema: load.Schema, Balance: &load.Balance{}}
+		if err := rep.Save(filepath.Join(out, name, "run.json")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(out, "brief-7"), 0o700); err != nil { // without a run it is somebody else's
+		t.Fatal(err)
+	}
+	left["brief-7"] = true
+	_, err := loadCommand(t, "", "check", file, "--write", "--baseline", dir, "--out", out, "--server-binary", filepath.Join(dir, "no-such-program"))
+	if model.ClassOf(err) != model.NotFound {
+		t.Fatal(err)
+	}
+	for name, want := range left {
+		if _, err := os.Stat(filepath.Join(out, name)); (err == nil) != want {
+			t.Errorf("%s is there: %v, want %v", name, err == nil, want)
+		}
 	}
 }
 

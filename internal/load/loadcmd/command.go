@@ -15,8 +15,9 @@ func NewCommand() *cobra.Command {
 		Use:   "load",
 		Short: "Measure a server with thousands of real agent sessions",
 		Long: `Opens real sessions of simulated agents, plays a scenario with them and compares the server's view
-with what they sent. bench/README.md says how the recorded results were made.`,
-		Example: "  muster load run sensu-4000x40x5s --quick\n" +
+with what they sent. docs/load.md is the manual; bench/README.md says how the recorded results were made.`,
+		Example: "  muster load list\n" +
+			"  muster load run sensu-4000x40x5s --quick\n" +
 			"  muster load report muster-load/FOLDER",
 	}
 	cmd.AddCommand(listCommand(), showCommand(), lintCommand(), recordCommand(), runCommand(), joinCommand(), prepareCommand(), tableCommand(), reportCommand(), compareCommand(), fromFleetCommand(), sizeCommand())

@@ -41,8 +41,8 @@ interval and a verdict. Medians are compared with the Mann-Whitney test (p below
 how much the base differs from itself: "noise" is what it shows without any change. What makes the
 comparison doubtful (another machine, another scenario, ...) is said in sentences.
 
-Ends with 20 if a figure is worse, or anything was lost. Folders of several scenarios are compared
-scenario by scenario.
+Ends with 20 if a figure is worse, with 21 if anything was lost, came twice or was a wrong alert. Folders
+of several scenarios are compared scenario by scenario.
 
 With --interleave it plays the runs itself: a SCENARIO in turns, with one server (--a) and with the other
 (--b), A B, B A and so on, each run on a fresh server of its own. Ctrl-C ends it, and compares what is done.`,
@@ -75,7 +75,7 @@ With --interleave it plays the runs itself: a SCENARIO in turns, with one server
 	o.format = formatFlag(cmd, "table", "table", "wide", "markdown", "json", "yaml")
 	f := cmd.Flags()
 	f.StringVar(&o.control, "control", "", "more runs of the base: a difference that they show too is noise. Default: its own runs in two halves")
-	f.StringSliceVar(&o.gate, "gate", nil, "only figures of these kinds end with 20: count, relative, absolute. Default all; what was lost always does")
+	f.StringSliceVar(&o.gate, "gate", nil, "only figures of these kinds end with 20: count, relative, absolute. Default all. What was lost always ends with 21")
 	f.StringVar(&o.html, "html", "", "write the comparison as one HTML file too")
 	_ = cmd.RegisterFlagCompletionFunc("gate", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp))
 	turns.add(f)
@@ -208,13 +208,17 @@ func writeComparison(file string, list []*compare.Comparison) error {
 // regression is the error of a comparison that shows one.
 func regression(groups [][]*compare.Comparison, gate []scenario.Kind) error {
 	var words []string
+	code := exitMissed
 	for _, c := range slices.Concat(groups...) {
 		for _, r := range c.Regressed(gate...) {
+			if r.Lost() {
+				code = exitLost
+			}
 			words = append(words, fmt.Sprintf("%s of %s %s", r.Figure, c.Other.Name, r.Changed()))
 		}
 	}
 	if len(words) == 0 {
 		return nil
 	}
-	return &failed{model.Errorf(model.Invalid, "regression: %s", strings.Join(words, ", ")), exitMissed}
+	return &failed{model.Errorf(model.Invalid, "regression: %s", strings.Join(words, ", ")), code}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/fleet"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -44,7 +43,7 @@ each take some minutes, in which the server works on as before.`,
 		if key == "" {
 			names.Key = []byte(rand.Text())
 		}
-		api, namespace, err := loginFor(cmd)
+		api, namespace, err := login(cmd, flagOf(cmd, "server"))
 		if err != nil {
 			return err
 		}
@@ -74,43 +73,4 @@ each take some minutes, in which the server works on as before.`,
 		return nil
 	}
 	return cmd
-}
-
-// loginFor is login with the flags that all of muster's commands share, where this is one
-// of them; and the namespace that is meant.
-func loginFor(cmd *cobra.Command) (*client.Client, string, error) {
-	flag := func(name string) string {
-		if f := cmd.Flags().Lookup(name); f != nil {
-			return f.Value.String()
-		}
-		return ""
-	}
-	path := flag("context-file")
-	if path == "" {
-		var err error
-		if path, err = client.ContextPath(os.Getenv); err != nil {
-			return nil, "", err
-		}
-	}
-	known, err := client.LoadContext(path)
-	if err != nil {
-		return nil, "", err
-	}
-	known = known.WithEnv(os.Getenv)
-	if server := flag("server"); server != "" {
-		if known = known.ForServer(server); os.Getenv("MUSTER_TOKEN") != "" {
-			known.Token = os.Getenv("MUSTER_TOKEN")
-		}
-	}
-	if ca := flag("ca"); ca != "" {
-		known.CA, known.CAFile = "", ca
-	}
-	namespace := model.DefaultNamespaceName
-	for _, name := range []string{known.Namespace, flag("namespace")} {
-		if name != "" {
-			namespace = name
-		}
-	}
-	api, err := client.New(known)
-	return api, namespace, err
 }

@@ -110,6 +110,9 @@ func (i *interleave) playAll(cmd *cobra.Command, nameOrFile string) ([]compare.S
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 	defer stop()
 	say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	if err := noServer(cmd, "run", nameOrFile); err != nil {
+		return nil, err
+	}
 	sides, err := i.sides()
 	if err != nil {
 		return nil, err

@@ -19,7 +19,8 @@ import (
 )
 
 func joinCommand() *cobra.Command {
-	return &cobra.Command{
+	o := &options{}
+	cmd := &cobra.Command{
 		Use:   "join TOKEN",
 		Short: "Play a part of a run that another loader leads",
 		Long: `Joins a run that was begun with muster load run NAME --loaders N, which prints the token and waits. This
@@ -31,12 +32,14 @@ Exit codes: 0 the part was played to the end, whatever the verdict; else why it 
 		Args:          cobra.ExactArgs(1),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, args []string) error { return follow(cmd, args[0]) },
+		RunE:          func(cmd *cobra.Command, args []string) error { return o.follow(cmd, args[0]) },
 	}
+	cmd.Flags().StringVar(&o.listen, "listen-loader", "", "an address for this program's own /metrics and /debug/pprof, such as 127.0.0.1:0")
+	return cmd
 }
 
 // follow plays a part from top to bottom.
-func follow(cmd *cobra.Command, text string) error {
+func (o *options) follow(cmd *cobra.Command, text string) error {
 	token, err := join.ParseToken(text)
 	if err != nil {
 		return err
@@ -48,7 +51,7 @@ func follow(cmd *cobra.Command, text string) error {
 	if err != nil {
 		return err
 	}
-	err = part(cmd, f, say)
+	err = o.part(cmd, f, say)
 	f.Close(err)
 	if err != nil {
 		return err
@@ -61,7 +64,7 @@ func follow(cmd *cobra.Command, text string) error {
 	return nil
 }
 
-func part(cmd *cobra.Command, f *join.Follower, say func(string, ...any)) error {
+func (o *options) part(cmd *cobra.Command, f *join.Follower, say func(string, ...any)) error {
 	say("joined; the run begins when all loaders have")
 	number, of, err := f.Number()
 	if err != nil {
@@ -73,7 +76,12 @@ func part(cmd *cobra.Command, f *join.Follower, say func(string, ...any)) error 
 	}
 	say("%s: loader %d of %d", c.Scenario.FullTitle(), number+1, of)
 	c.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
-	c.Progress = progressOf(cmd.ErrOrStderr(), c.Scenario)
+	see, err := o.listenLoader(f.Context(), say)
+	if err != nil {
+		return err
+	}
+	show := progressOf(cmd.ErrOrStderr(), c.Scenario)
+	c.Progress = func(s load.Sample) { see(s); show(s) }
 	err = load.Follow(f.Context(), c, f)
 	if errors.Is(err, context.Canceled) && context.Cause(f.Context()) != nil {
 		return context.Cause(f.Context())

@@ -77,6 +77,21 @@ func TestShowIsAFile(t *testing.T) {
 	}
 }
 
+// The quick form by its name and by the flag are one: it is scaled first.
+func TestQuickByNameAndByFlag(t *testing.T) {
+	for _, more := range [][]string{nil, {"--scale", "0.002"}, {"--scale", "20"}} {
+		flag, err := loadCommand(t, "", append([]string{"show", "sensu-4000x8x5s", "--quick"}, more...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"show", "sensu-4000x8x5s-quick"}, {"show", "sensu-4000x8x5s-quick", "--quick"}} {
+			if name, err := loadCommand(t, "", append(args, more...)...); err != nil || name != flag {
+				t.Errorf("%q %q: %v\n%s\nand by the flag:\n%s", args, more, err, name, flag)
+			}
+		}
+	}
+}
+
 func TestLint(t *testing.T) {
 	said, err := loadCommand(t, "agents: [{name: a, count: 5, values: [{name: b, interval: 1s}]}]\nphases: [{steady: 1m}]\nscenario: muster.load/v1\n", "lint", "-")
 	if err != nil || !strings.Contains(said, "waits for values") {

@@ -36,6 +36,7 @@ func (o *options) listenLoader(ctx context.Context, say func(string, ...any)) (f
 	}
 	offered, sent, acked, refused := counter("offered_total", "Results that were meant to be sent."), counter("sent_total", "Results handed to sessions."),
 		counter("acknowledged_total", "Results that the server acknowledged."), counter("refused_total", "Results that it refused.")
+	failed := counter("connections_failed_total", "Connections that could not be opened.")
 	connected, lag, p99 := gauge("sessions", "Agents with a session now."), gauge("lag_seconds", "How far the generator fell behind in the last second, 99th percentile."),
 		gauge("latency_seconds", "From the intended time to the acknowledgement in the last second, 99th percentile.")
 
@@ -62,6 +63,7 @@ func (o *options) listenLoader(ctx context.Context, say func(string, ...any)) (f
 		sent.Add(float64(s.Sent))
 		acked.Add(float64(s.Acked))
 		refused.Add(float64(s.Refused))
+		failed.Add(float64(s.Failed))
 		connected.Set(float64(s.Connected))
 		lag.Set(s.Lag / 1000)
 		if s.Latency != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/folder"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/stage"
 	"github.com/muster-fleet/muster/internal/load/subject"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -35,18 +36,23 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	if err != nil {
 		return err
 	}
+	of := kindOf(cmd.Flags(), sc)
+	if err := fits(cmd.Flags(), of); err != nil {
+		return err
+	}
 	if err := o.joinable(sc); err != nil {
 		return err
 	}
 	against := o.against
-	if sc.Target == "sensu" {
+	switch of {
+	case backend:
 		against = o.againstSensu
-	} else if _, alone := sc.Stage(); alone {
-		against = o.againstStage
-		if err := fitsStage(cmd, sc); err != nil {
-			return err
-		}
-	} else if err := o.preflight(cmd, sc, say); err != nil {
+	case alone:
+		against, err = o.againstStage, stage.Plays(sc)
+	default:
+		err = o.preflight(cmd, sc, say)
+	}
+	if err != nil {
 		return err
 	}
 	path := o.out
@@ -72,21 +78,16 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 
 // scenario reads it and makes it as large as asked.
 func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Scenario, error) {
-	sc, err := scenario.Load(nameOrFile)
+	scale := 1.0
+	if cmd.Flags().Changed("scale") {
+		scale = o.scale
+	}
+	sc, err := loadAs(nameOrFile, scale, o.quick)
 	if err != nil {
 		return nil, err
 	}
 	if err := sc.Runs(); err != nil {
 		return nil, err
-	}
-	if cmd.Flags().Changed("scale") {
-		if o.scale <= 0 || o.scale > 1000 {
-			return nil, model.Errorf(model.Invalid, "--scale %g: want more than 0 and at most 1000", o.scale)
-		}
-		sc = sc.Scaled(o.scale)
-	}
-	if o.quick { // what was scaled down enough stays as it is, on any machine
-		sc = sc.Quick(scenario.ThisMachine())
 	}
 	if targets := targets(); o.target != "" && !slices.Contains(targets, o.target) {
 		return nil, model.Errorf(model.Invalid, "--target %q: want one of %s", o.target, strings.Join(targets, ", "))
@@ -97,6 +98,14 @@ func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Sce
 		sc.Seed = o.config.Seed
 	}
 	return sc, nil
+}
+
+// loadAs is scenario.LoadAs with what --scale says.
+func loadAs(nameOrFile string, scale float64, quick bool) (*scenario.Scenario, error) {
+	if !(scale > 0 && scale <= 1000) {
+		return nil, model.Errorf(model.Invalid, "--scale %g: want more than 0 and at most 1000", scale).WithHint("--scale 0.1 is a tenth of the agents")
+	}
+	return scenario.LoadAs(nameOrFile, scale, quick)
 }
 
 // targets are those that can be loaded today.
@@ -153,7 +162,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 		c.Before = load.HTTPView(c.AdminURL + "/debug/states")
 	}
 	environment := server.Environment(ctx)
-	profiler := subject.NewProfiler(ctx, server, sc, kept.Path, late(sc), o.syscalls)
+	profiler := subject.NewProfiler(ctx, server, sc, c.Goals, kept.Path, o.syscalls)
 	see, err := o.listenLoader(ctx, say)
 	if err != nil {
 		return nil, err
@@ -173,13 +182,8 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	if err != nil {
 		return nil, err
 	}
-	if rep.Title = sc.FullTitle(); o.title != "" {
-		rep.Title = o.title
-	}
-	if label := sc.Label(); label != "" {
-		rep.Label = append(rep.Label, label)
-	}
-	rep.Environment = environment
+	o.entitle(rep, sc, sc.FullTitle())
+	rep.Environment, rep.Again = environment, o.playedWith(cmd)
 	return rep, save(ctx, server, kept, rep)
 }
 
@@ -207,25 +211,6 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 	}
 	c.Control, c.ServerPID = server, server.PID
 	return server, nil
-}
-
-// late is the latency in milliseconds beyond which an objective is missed; zero: none says.
-func late(sc *scenario.Scenario) float64 {
-	if limit, ok := sc.Objectives["p99"]; ok {
-		if v, err := limit.In("ms"); err == nil {
-			return v
-		}
-	}
-	limit, ok := sc.Objectives["beyond-p99"]
-	v, err := limit.In("ms")
-	if !ok || err != nil {
-		return 0
-	}
-	linger := 0.0
-	for _, class := range sc.Agents {
-		linger = max(linger, float64(time.Duration(class.Linger).Milliseconds()))
-	}
-	return v + linger
 }
 
 // save fills the folder. The server still runs: its log may only be there.

@@ -18,5 +18,9 @@ func progress(w io.Writer, c load.Config) func(load.Sample) {
 // progressOf shows a scenario's: its first phase is the ramp.
 func progressOf(w io.Writer, sc *scenario.Scenario) func(load.Sample) {
 	ramp, drain := time.Duration(sc.Phases[0].Ramp), time.Duration(sc.Phases[len(sc.Phases)-1].Drain)
-	return live.New(w, os.Getenv, ramp, sc.Duration()-ramp-drain).Show
+	v := live.New(w, os.Getenv, ramp, sc.Duration()-ramp-drain)
+	if sc.Target == "sensu" {
+		v.Done = "left"
+	}
+	return v.Show
 }

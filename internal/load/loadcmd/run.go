@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/muster-fleet/muster/internal/load"
-	"github.com/muster-fleet/muster/internal/model"
 )
 
 // options are the flags of run.
@@ -52,8 +51,9 @@ stay in --identities for the next run.
 Without a scenario, --agents, --checks, --interval and so on say what is played, against a server that
 runs and that muster load prepare has prepared.
 
-Exit codes: 0 all is well; 7 this machine cannot hold the run, or the generator fell behind; 20 an
-objective was missed; 21 something was lost, came twice, or an alert was wrong.`,
+Exit codes: 0 all is well; 7 this machine cannot hold the run, or the generator fell behind; 12 the
+scenario waits for something that this version cannot do; 20 an objective was missed; 21 something was
+lost, came twice, was taken though it had to be refused, or an alert was wrong.`,
 		Example: "  muster load run sensu-4000x40x5s --quick\n" +
 			"  muster load run my-fleet.yaml --server-flag=--snapshot-cycle=30s --out /tmp/mine\n" +
 			"  muster load run my-fleet.yaml --server muster.example.org:8443 --admin http://127.0.0.1:8444\n" +
@@ -64,6 +64,9 @@ objective was missed; 21 something was lost, came twice, or an alert was wrong.`
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if slices.Contains(o.goals, "help") {
+				return writeGoals(cmd.OutOrStdout())
+			}
 			for _, text := range o.goals {
 				g, err := load.ParseGoal(text)
 				if err != nil {
@@ -71,11 +74,11 @@ objective was missed; 21 something was lost, came twice, or an alert was wrong.`
 				}
 				o.config.Goals = append(o.config.Goals, g)
 			}
-			if err := o.fits(cmd.Flags(), len(args) > 0); err != nil {
-				return err
-			}
 			if len(args) > 0 {
 				return o.play(cmd, args[0])
+			}
+			if err := fits(cmd.Flags(), unscripted); err != nil {
+				return err
 			}
 			return o.short.play(cmd, o)
 		},
@@ -115,30 +118,11 @@ func (o *options) ofBoth(f *pflag.FlagSet) {
 	f.StringVar(&o.data, "data", "./muster-data", "its data folder, for its CA, where it is on this machine and muster load prepare has prepared it")
 	f.StringVar(&o.out, "out", "", "the folder of the report; default: muster-load/NAME-TIME. Without a scenario: the file run.json, default none")
 	f.StringVar(&o.title, "title", "", "a name for the report; default: the scenario's")
-	f.StringArrayVar(&o.goals, "goal", nil, "a figure that makes the run fail when it is missed, NAME=LIMIT; may be repeated. --goal help lists the names")
+	f.StringArrayVar(&o.goals, "goal", nil, "a figure that makes the run fail when it is missed, NAME=LIMIT, such as p99=800ms; may be repeated. --goal help lists the names")
 	f.Uint64Var(&c.Seed, "seed", 0, "same seed, same nodes and timetable; default: the scenario's")
 	f.DurationVar(&c.MaxLag, "max-lag", 50*time.Millisecond, "generator lag (p99) that makes a run invalid")
 	f.IntVar(&c.Spool, "spool-bytes", 0, "bytes that one agent keeps unacknowledged; 0: a GiB shared by all, at most a MiB each")
 	f.IntVar(&c.Parallel, "parallel", 512, "connections being opened at once")
 	f.IntVar(&c.Senders, "senders", 0, "goroutines that play the timetable; 0: one per 25,000 results/s, at most one per core")
 	f.IntVar(&c.Sources, "sources", 0, "loopback addresses to connect from; 0: one per 20,000 agents")
-}
-
-// fits refuses flags of the other form.
-func (o *options) fits(f *pflag.FlagSet, scenario bool) error {
-	wrong := []string{"quick", "scale", "server-binary", "server-flag", "server-plain", "identities", "target", "sensu-api", "sensu-user", "sensu-agent-user", "sensu-json", "syscalls", "listen-loader", "loaders", "listen-join"}
-	why := "is for a scenario: give its NAME or FILE"
-	if scenario {
-		wrong, why = shapeFlags(), "is what the scenario says: leave it out, or change the file"
-	}
-	var err error
-	f.Visit(func(flag *pflag.Flag) {
-		if slices.Contains(wrong, flag.Name) && err == nil {
-			err = model.Errorf(model.Invalid, "--%s %s", flag.Name, why).WithHint("muster load run --help")
-		}
-	})
-	if err == nil && scenario && f.Changed("server") && (f.Changed("server-binary") || f.Changed("server-flag")) {
-		err = model.Errorf(model.Invalid, "--server names a server that runs: --server-binary and --server-flag are for one that is started")
-	}
-	return err
 }

@@ -3,6 +3,8 @@ package loadcmd
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/folder"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/sensu"
+	"github.com/muster-fleet/muster/internal/load/subject"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -26,6 +29,7 @@ type sensuFlags struct {
 	user      string
 	agentUser string
 	json      bool
+	ca        string
 }
 
 func (s *sensuFlags) add(f *pflag.FlagSet) {
@@ -33,6 +37,7 @@ func (s *sensuFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.user, "sensu-user", "admin", "with --target sensu: user of the API, its password in SENSU_PASSWORD")
 	f.StringVar(&s.agentUser, "sensu-agent-user", "agent", "with --target sensu: user of the agents, their password in SENSU_AGENT_PASSWORD; default: Sensu's own")
 	f.BoolVar(&s.json, "sensu-json", false, "with --target sensu: agents speak JSON instead of protobuf")
+	f.StringVar(&s.ca, "sensu-ca", "", "with --target sensu: file (PEM) of the authorities that wss:// and https:// addresses are checked by; default: the system's")
 }
 
 // seededPassword is what every new backend lets agents in with.
@@ -47,31 +52,62 @@ func (o *options) againstSensu(ctx context.Context, cmd *cobra.Command, sc *scen
 	if err != nil {
 		return nil, err
 	}
-	target, err := sensu.New(sc, sensu.Options{Backends: backends, User: o.sensu.agentUser, Password: cmp.Or(os.Getenv("SENSU_AGENT_PASSWORD"), seededPassword),
-		Namespace: "default", JSON: o.sensu.json},
-		&sensu.API{URL: api, User: o.sensu.user, Password: os.Getenv("SENSU_PASSWORD"), Namespace: "default", Client: &http.Client{Timeout: time.Minute}})
+	secured, err := o.sensu.tls()
 	if err != nil {
 		return nil, err
 	}
-	c := load.Config{Scenario: sc, Goals: o.config.Goals, MaxLag: o.config.MaxLag, Second: kept.Second, Progress: progressOf(cmd.ErrOrStderr(), sc)}
+	target, err := sensu.New(sc, sensu.Options{Backends: backends, User: o.sensu.agentUser, Password: cmp.Or(os.Getenv("SENSU_AGENT_PASSWORD"), seededPassword),
+		Namespace: "default", JSON: o.sensu.json, TLS: secured},
+		&sensu.API{URL: api, User: o.sensu.user, Password: os.Getenv("SENSU_PASSWORD"), Namespace: "default",
+			Client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secured}}})
+	if err != nil {
+		return nil, err
+	}
+	see, err := o.listenLoader(ctx, say)
+	if err != nil {
+		return nil, err
+	}
+	show := progressOf(cmd.ErrOrStderr(), sc)
+	c := load.Config{Scenario: sc, Goals: o.config.Goals, MaxLag: o.config.MaxLag, Second: kept.Second, Progress: func(s load.Sample) { see(s); show(s) }}
+	var hosts []string
+	for _, b := range backends {
+		_, host, _ := strings.Cut(b, "://")
+		hosts = append(hosts, strings.TrimSuffix(host, "/"))
+	}
+	c.Server = strings.Join(hosts, ",")
 	if c.ServerPID, err = findServer(o.pid); err != nil {
 		return nil, err
 	}
 	say("%s: %s, against %s", sc.FullTitle(), sc.Brief(), strings.Join(backends, " "))
+	environment := subject.Here(ctx, "") // the backend's folder is nobody's to say
 	rep, err := load.RunTarget(ctx, c, target)
 	if err != nil {
 		return nil, err
 	}
-	if rep.Title = sc.FullTitle() + ", Sensu Go " + rep.Targeted.Version; o.title != "" {
-		rep.Title = o.title
-	}
-	if label := sc.Label(); label != "" {
-		rep.Label = append(rep.Label, label)
-	}
+	environment.Packages = map[string]string{"sensu-backend": rep.Targeted.Version}
+	rep.Environment = environment
+	o.entitle(rep, sc, sc.FullTitle()+", Sensu Go "+rep.Targeted.Version)
+	rep.Again = o.playedWith(cmd)
 	return rep, kept.Save(ctx, rep)
 }
 
-// sensuAddresses reads --server, ws:// addresses with commas between them, and --sensu-api.
+// tls is by which authorities backends are checked; nil: the system's.
+func (s *sensuFlags) tls() (*tls.Config, error) {
+	if s.ca == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(s.ca)
+	if err != nil {
+		return nil, model.Errorf(model.Invalid, "--sensu-ca: %w", err)
+	}
+	known := x509.NewCertPool()
+	if !known.AppendCertsFromPEM(pem) {
+		return nil, model.Errorf(model.Invalid, "--sensu-ca %s: holds no certificate", s.ca).WithHint("a file that begins with -----BEGIN CERTIFICATE-----")
+	}
+	return &tls.Config{RootCAs: known}, nil
+}
+
+// sensuAddresses reads --server, ws:// or wss:// addresses with commas between them, and --sensu-api.
 func (o *options) sensuAddresses(cmd *cobra.Command) (backends []string, api string, err error) {
 	wrong := func() error {
 		return model.Errorf(model.Invalid, "--server %q: want the agents' listener of a backend that runs", o.config.Server).WithHint("--target sensu --server ws://127.0.0.1:8081")
@@ -86,6 +122,9 @@ func (o *options) sensuAddresses(cmd *cobra.Command) (backends []string, api str
 		}
 		if api == "" {
 			api = "http://" + u.Hostname() + ":8080"
+		}
+		if len(backends) > 0 && !strings.HasPrefix(backends[0], u.Scheme+":") {
+			return nil, "", model.Errorf(model.Invalid, "--server %q: ws:// and wss:// in one run", o.config.Server).WithHint("name backends of one kind: the report says how agents came")
 		}
 		backends = append(backends, text)
 	}

@@ -27,6 +27,10 @@ func TestSensuFlags(t *testing.T) {
 		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "127.0.0.1:8443"}, model.Invalid, "a backend that runs"},
 		{[]string{"muster-bad-day", "--target", "sensu", "--server", "ws://127.0.0.1:8081"}, model.Unsupported, "target sensu has no"},
 		{[]string{"--target", "sensu"}, model.Invalid, "is for a scenario"},
+		{[]string{"--sensu-ca", "ca.pem"}, model.Invalid, "is for a scenario"},
+		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "wss://" + nobody, "--sensu-ca", "none.pem"}, model.Invalid, "--sensu-ca"},
+		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "wss://" + nobody, "--sensu-ca", "sensu_test.go"}, model.Invalid, "holds no certificate"},
+		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "wss://" + nobody + ",ws://" + nobody}, model.Invalid, "in one run"},
 		{[]string{"sensu-4000x8x5s", "--scale", "0.01", "--target", "sensu", "--server", "ws://" + nobody, "--sensu-api", "http://" + nobody}, model.Unavailable, "/auth"},
 	} {
 		args := append([]string{"run", "--out", filepath.Join(t.TempDir(), "out")}, x.args...)

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -32,19 +31,6 @@ func findServer(pid string) (func() int, error) {
 		return nil, model.Errorf(model.Invalid, "--server-pid %q: want a process number or a file that holds one", pid)
 	}
 	return read, nil
-}
-
-// login makes a client from what `muster login` left.
-func login() (*client.Client, error) {
-	path, err := client.ContextPath(os.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	known, err := client.LoadContext(path)
-	if err != nil {
-		return nil, err
-	}
-	return client.New(known.WithEnv(os.Getenv))
 }
 
 // shell runs a command to its end. What it starts may outlive it, and say more.

@@ -72,7 +72,7 @@ func (s *short) play(cmd *cobra.Command, o *options) error {
 		return err
 	}
 	if s.pages > 0 {
-		if c.Pages, err = s.askPages(c); err != nil {
+		if c.Pages, err = s.askPages(cmd, c); err != nil {
 			return err
 		}
 	}
@@ -96,8 +96,8 @@ func (s *short) play(cmd *cobra.Command, o *options) error {
 }
 
 // askPages makes what --pages asks for.
-func (s *short) askPages(c load.Config) (*load.Pages, error) {
-	api, err := login()
+func (s *short) askPages(cmd *cobra.Command, c load.Config) (*load.Pages, error) {
+	api, _, err := login(cmd, "")
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
-	"github.com/muster-fleet/muster/internal/model"
 )
 
 func showCommand() *cobra.Command {
@@ -32,18 +31,9 @@ comment.`,
 	cmd.Flags().BoolVar(&quick, "quick", false, "as many agents as this machine carries easily, measured for a minute")
 	cmd.Flags().Float64Var(&scale, "scale", 1, "so many times its agents: 0.1, 2")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, err := scenario.Load(args[0])
+		s, err := loadAs(args[0], scale, quick)
 		if err != nil {
 			return err
-		}
-		if scale <= 0 || scale > 1000 {
-			return model.Errorf(model.Invalid, "--scale %v: want a number above 0, at most 1000", scale).WithHint("--scale 0.1 is a tenth of the agents")
-		}
-		if scale != 1 {
-			s = s.Scaled(scale)
-		}
-		if quick {
-			s = s.Quick(scenario.ThisMachine())
 		}
 		if format.name == "yaml" {
 			for line := range strings.Lines(s.Describe()) {

@@ -51,6 +51,7 @@ stay in the folder. Exit code 0: there is an answer, whatever it is; 21: somethi
 	f := cmd.Flags()
 	f.StringVarP(&s.file, "file", "f", "", "the scenario's file, or its NAME")
 	f.Float64SliceVar(&s.factors, "factors", []float64{1, 2, 4}, "sizes to try: so many times the agents")
+	f.Lookup("factors").DefValue = "1,2,4" // as it is typed
 	f.IntVar(&s.seconds, "seconds", 30, "measured time of each; before it agents connect, and results flow for as long (a minute at most)")
 	f.StringVar(&s.out, "out", "", "folder for the reports; default: muster-load/size-NAME-TIME")
 	f.StringVar(&s.binary, "server-binary", "", "the program to start as muster server; default: this one")
@@ -58,8 +59,8 @@ stay in the folder. Exit code 0: there is an answer, whatever it is; 21: somethi
 	f.DurationVar(&s.config.MaxLag, "max-lag", 50*time.Millisecond, "generator lag (p99) from which on the simulated agents count as broken")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name, err := s.scenarioName(args)
-		if err == nil && cmd.Flags().Changed("server") {
-			err = model.Errorf(model.Invalid, "each size has a server of its own: leave --server out").WithHint("muster load run %s --server HOST:PORT plays it against one that runs", name)
+		if err == nil {
+			err = noServer(cmd, "size", name)
 		}
 		if err != nil {
 			return err

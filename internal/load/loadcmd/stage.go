@@ -11,13 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/load/folder"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/stage"
-	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/load/subject"
 )
-
-// serverFlags are for a server that is no stage.
-func serverFlags() []string {
-	return []string{"server", "server-plain", "server-binary", "server-flag", "server-pid", "admin", "data", "syscalls"}
-}
 
 // againstStage plays the scenario against one stage of a server, in this process.
 func (o *options) againstStage(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (_ *load.Report, err error) {
@@ -43,25 +38,13 @@ func (o *options) againstStage(ctx context.Context, cmd *cobra.Command, sc *scen
 	show := progressOf(cmd.ErrOrStderr(), sc)
 	c.Progress = func(s load.Sample) { see(s); show(s) }
 	say("%s: %d agents, %.0f results/s, %s, %s", sc.FullTitle(), sc.Nodes(""), sc.Rate(), sc.Duration().Round(time.Second), load.StageLabel(c.Alone))
+	environment := subject.Here(ctx, c.Data)
 	rep, err := load.Run(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if rep.Title = sc.FullTitle() + " (" + load.StageLabel(c.Alone) + ")"; o.title != "" {
-		rep.Title = o.title
-	}
-	if label := sc.Label(); label != "" {
-		rep.Label = append(rep.Label, label)
-	}
+	rep.Environment = environment
+	o.entitle(rep, sc, sc.FullTitle()+" ("+load.StageLabel(c.Alone)+")")
+	rep.Again = o.playedWith(cmd)
 	return rep, kept.Save(ctx, rep)
-}
-
-// fitsStage refuses flags that are for a server.
-func fitsStage(cmd *cobra.Command, sc *scenario.Scenario) error {
-	for _, name := range serverFlags() {
-		if cmd.Flags().Changed(name) {
-			return model.Errorf(model.Invalid, "--%s is for a server, and %s runs in this process", name, sc.Target).WithHint("leave it out")
-		}
-	}
-	return stage.Plays(sc)
 }

@@ -1,7 +1,6 @@
 package loadcmd
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/load"
@@ -12,7 +11,7 @@ import (
 // code of its error's class.
 const (
 	exitMissed = 20 // an objective was missed
-	exitLost   = 21 // the ledger does not balance, or alerts are missing, or too many
+	exitLost   = 21 // the ledger does not balance, alerts are missing or too many, or what had to be refused was taken
 )
 
 // failed is the error of a run that shows what should not be; its report is kept.
@@ -34,10 +33,9 @@ func verdict(rep *load.Report) error {
 	if rep.OK() {
 		return nil
 	}
-	wrong := func(s load.Struck) bool { return s.Missing > 0 || s.Extra > 0 }
 	code := exitMissed
 	switch {
-	case !rep.Balance.OK() || slices.ContainsFunc(rep.Faults, wrong):
+	case rep.Lost():
 		code = exitLost
 	case !rep.Valid:
 		code = model.Limited.Exit()

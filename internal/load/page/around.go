@@ -1,13 +1,16 @@
 package page
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -103,18 +106,20 @@ func fileSection(rep *load.Report) section {
 	return s
 }
 
-// reproduceSection is what to type to have this run again.
+// reproduceSection is what to type to have this run again. Of a scenario it is the file as it
+// was played, and no name: that would be scaled once more, and whoever sized, compared or
+// checked played several.
 func reproduceSection(rep *load.Report) section {
 	var b strings.Builder
 	if rep.Commit != "" {
 		fmt.Fprintf(&b, "git checkout %s\nmake build\n", quote(rep.Commit))
 	}
-	if len(rep.Command) > 0 {
-		words := make([]string, len(rep.Command))
-		for i, w := range rep.Command {
-			words[i] = quote(w)
-		}
-		b.WriteString(strings.Join(words, " ") + "\n")
+	words := rep.Command
+	if sc := rep.Scenario; sc != nil {
+		words = append([]string{program(rep), "load", "run", playedFile(sc), "--seed", strconv.FormatUint(sc.Seed, 10)}, rep.Again...)
+	}
+	if len(words) > 0 {
+		b.WriteString(typed(words) + "\n")
 	}
 	if b.Len() == 0 {
 		return section{}
@@ -123,11 +128,35 @@ func reproduceSection(rep *load.Report) section {
 	if rep.Dirty {
 		s.Text = append(s.Text, "What was measured was built with changes that are not in the commit.")
 	}
-	if rep.Scenario != nil {
-		s.Text = append(s.Text, "The scenario above, saved as a file, can stand in place of its name.")
+	if sc := rep.Scenario; sc != nil {
+		s.Text = append(s.Text, fmt.Sprintf("%s is the scenario above, saved as a file: as large as it was played, with the same seed.", playedFile(sc)))
+		if len(rep.Command) > 0 {
+			s.Text = append(s.Text, "What was typed: "+typed(rep.Command))
+		}
+		return s
 	}
 	s.Text = append(s.Text, fmt.Sprintf("The seed was %d: the same nodes, the same timetable.", rep.Plan.Seed))
 	return s
+}
+
+// program is the one that was called.
+func program(rep *load.Report) string {
+	if len(rep.Command) > 0 {
+		return rep.Command[0]
+	}
+	return "muster"
+}
+
+// playedFile is what the scenario as it was played is saved as: not the file that it came from.
+func playedFile(sc *scenario.Scenario) string { return cmp.Or(sc.Name, "scenario") + "-played.yaml" }
+
+// typed is a command for a shell.
+func typed(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = quote(w)
+	}
+	return strings.Join(quoted, " ")
 }
 
 // quote writes a word for a shell.

@@ -51,7 +51,7 @@ func full() *load.Report {
 		},
 		Faults: []load.Struck{
 			{What: "stop 10 of web", At: 20, Until: 40, Places: 10, Alerts: 10, Missing: 1, Extra: 2, Example: "web-00007/keepalive: no alert came", Detected: l(9000), Cleared: l(800), Back: 2},
-			{What: "restart the server", At: 62, Places: 200, Back: -1},
+			{What: "server restart", At: 62, Places: 200, Back: -1},
 		},
 		Changes:   []load.Held{{What: "create 5 checks of web", At: 30, Agents: 200, Holds: l(120), Never: 1}, {What: "delete 5 checks of web", At: 50, Agents: 200, Holds: l(90)}},
 		Operators: []load.Worked{{What: "list", Requests: 400, Latency: l(5)}, {What: "watch", Requests: 3, Failed: 1, Why: "stream ended", Latency: l(60)}},

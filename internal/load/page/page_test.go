@@ -186,6 +186,33 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// What is to be typed plays the scenario as it was played: by its file, for its name would be
+// scaled again, and into a folder of its own, whatever command it was that played it.
+func TestToRunItAgain(t *testing.T) {
+	const commit = "git checkout 0123456789abcdef\nmake build\n"
+	for name, c := range map[string]struct {
+		change func(*load.Report)
+		want   string
+		says   string
+	}{
+		"a scenario": {func(r *load.Report) {
+			r.Command = []string{"bin/muster", "load", "size", "-f", "mine.yaml", "--out", "there"}
+			r.Again = []string{"--max-lag=1s", "--server-flag=--x y"}
+		}, commit + "bin/muster load run sensu-4000x40x5s-quick-played.yaml --seed 7 --max-lag=1s '--server-flag=--x y'\n", "What was typed: bin/muster load size -f mine.yaml --out there"},
+		"of an older program": {func(*load.Report) {}, commit + "bin/muster load run sensu-4000x40x5s-quick-played.yaml --seed 7\n", `--title 'it'\''s here'`},
+		"of a baseline":       {func(r *load.Report) { r.Command, r.Commit = nil, "" }, "muster load run sensu-4000x40x5s-quick-played.yaml --seed 7\n", "sensu-4000x40x5s-quick-played.yaml is the scenario above"},
+		"without a scenario": {func(r *load.Report) { r.Scenario = nil; r.Command = []string{"muster", "load", "run", "--agents", "5"} },
+			commit + "muster load run --agents 5\n", "The seed was 7"},
+	} {
+		rep := full()
+		c.change(rep)
+		s := reproduceSection(rep)
+		if len(s.Code) != 1 || s.Code[0].Text != c.want || !strings.Contains(strings.Join(s.Text, "\n"), c.says) {
+			t.Errorf("%s: %+v\nwant %s\nand %s", name, s, c.want, c.says)
+		}
+	}
+}
+
 // Names come from files and servers; none of them becomes part of the page's own text.
 func TestHostileWordsStayWords(t *testing.T) {
 	const evil = `"><script>alert(1)</script><img src=//evil.example onerror=alert(1)>'`

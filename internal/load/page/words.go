@@ -33,7 +33,10 @@ func shape(rep *load.Report) string {
 
 // transport is how agents come, which may differ by class.
 func transport(rep *load.Report) string {
-	if s := rep.Scenario; s != nil {
+	if rep.Targeted != nil && rep.Plan.TLS { // the address decides for all of them
+		return "TLS"
+	}
+	if s := rep.Scenario; s != nil && rep.Targeted == nil {
 		secured, all := 0, 0
 		for _, c := range s.Agents {
 			if all += c.Count; c.TLS {
@@ -63,7 +66,7 @@ func words(rep *load.Report) []string {
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+" ", args...) }
 	p := rep.Plan
 	where, over := "a server", transport(rep)
-	if over == "mutual TLS" {
+	if over == "mutual TLS" || over == "TLS" {
 		over = "over " + over
 	}
 	if rep.Server.RSS > 0 {

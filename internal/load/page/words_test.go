@@ -32,6 +32,8 @@ func TestWords(t *testing.T) {
 		{"not alone", func(r *load.Report) { r.Others = 1.2 }, "others used 1.2 of its 2 cores", ""},
 		{"left out", func(r *load.Report) { r.Operators, r.Scenario.Operators = nil, scenario.Operators{Lists: 2} }, "Not played, though the scenario has it: people at work.", "changes"},
 		{"elsewhere", func(r *load.Report) { r.Server = load.Usage{} }, "to a server,", "same machine"},
+		{"another system by ws://", func(r *load.Report) { r.Targeted, r.Plan.TLS = &load.Targeted{Name: "sensu"}, false }, ", without TLS.", "mutual"},
+		{"another system by wss://", func(r *load.Report) { r.Targeted, r.Plan.TLS = &load.Targeted{Name: "sensu"}, true }, ", over TLS.", "mutual"},
 		{"a stage", func(r *load.Report) { r.Server, r.Stage = load.Usage{}, "journal" }, "to the stage journal of a server, alone in the loader's process (2 cores),", "same machine"},
 	} {
 		t.Run(c.what, func(t *testing.T) {

@@ -36,7 +36,7 @@ func late(rep *load.Report) {
 // limit is what a preflight of a run that no machine holds says.
 func limit(t *testing.T) error {
 	t.Helper()
-	sc := &scenario.Scenario{Agents: []scenario.Class{{Name: "a", Count: 90_000, TLS: true, Checks: []scenario.Check{{Name: "c", Count: 1000, Interval: model.Duration(60e9), Output: scenario.Output{Bytes: 1 << 20}}}}},
+	sc := &scenario.Scenario{Agents: []scenario.Class{{Name: "a", Count: 90_000, TLS: true, Checks: []scenario.Check{{Name: "c", Count: 1000, Interval: model.Duration(60e9), Output: scenario.Output{Bytes: scenario.MaxOutput}}}}},
 		Phases: []scenario.Phase{{Steady: model.Duration(60e9)}}}
 	_, err := load.Preflight(load.Config{Server: "127.0.0.1:1", Scenario: sc, Data: t.TempDir(), TLS: func(uuid.UUID) (*tls.Config, error) { return nil, nil }})
 	if model.ClassOf(err) != model.Limited {

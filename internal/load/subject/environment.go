@@ -19,10 +19,18 @@ import (
 // Environment tells what a run depends on. It measures the disk for some seconds, and so
 // belongs before the run. What cannot be told is left out.
 func (s *Subject) Environment(ctx context.Context) *load.Environment {
-	e := &load.Environment{Virtual: virtual(), Limits: limits(), Server: s.build(ctx)}
-	if s.Data != "" {
-		e.FileSystem, e.Device = mount(s.Data)
-		e.Fsync, _ = Fsync(ctx, s.Data, fsyncs) // a folder that may not be written to has no figure
+	e := Here(ctx, s.Data)
+	e.Server = s.build(ctx)
+	return e
+}
+
+// Here is what a run depends on whatever it loads: the limits of this machine, and the disk
+// below a folder, which is measured; empty: the data lies where this process does not see it.
+func Here(ctx context.Context, folder string) *load.Environment {
+	e := &load.Environment{Virtual: virtual(), Limits: limits()}
+	if folder != "" {
+		e.FileSystem, e.Device = mount(folder)
+		e.Fsync, _ = Fsync(ctx, folder, fsyncs) // a folder that may not be written to has no figure
 	}
 	return e
 }

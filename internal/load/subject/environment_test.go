@@ -23,6 +23,9 @@ func TestEnvironment(t *testing.T) {
 	if f := e.Fsync; f.P50 <= 0 || f.P99 < f.P50 || f.Max < f.P99 {
 		t.Errorf("fsync %+v", f)
 	}
+	if e := Here(t.Context(), ""); len(e.Limits) == 0 || e.FileSystem != "" || e.Fsync.Max > 0 {
+		t.Errorf("where no folder is known: %+v", e)
+	}
 	if _, err := Fsync(t.Context(), t.TempDir()+"/none", 1); err == nil {
 		t.Error("a folder that is not there was measured")
 	}

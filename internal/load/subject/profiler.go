@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,24 +17,22 @@ import (
 const (
 	longestSpan = 8 // seconds of a profile
 	mostBroken  = 3 // profiles of what broke: the first tell most
-	brokenFor   = 2 // seconds in a row, so that one hiccup is none
 )
 
 // Profiler takes profiles of the server while a run goes on: once in the middle of its
-// first measured phase, and whenever results are refused, come back late or stay away for
-// some seconds, once for each phase.
+// first measured phase, and whenever an objective breaks for some seconds, or results are
+// refused or stay away, once for each phase.
 type Profiler struct {
 	server *Subject
 	folder string // of the report
 	phase  string // the first measured one
 	middle int    // second in which its profile begins
 	span   int    // seconds
-	late   float64
-	trace  bool // system calls too
+	trace  bool   // system calls too
 
-	steady bool            // taken
-	seen   map[string]bool // phases whose trouble is taken
-	bad    int             // seconds in a row
+	steady  bool            // taken
+	seen    map[string]bool // phases whose trouble is taken
+	trouble *trouble
 
 	busy  sync.WaitGroup
 	ctx   context.Context
@@ -45,11 +44,11 @@ type Profiler struct {
 	errs  []error
 }
 
-// NewProfiler makes one for a scenario's run, whose See is called every second. late is the
-// latency in milliseconds that an objective allows; zero: none does. calls: system calls
-// are counted too, after the profile of the steady phase.
-func NewProfiler(ctx context.Context, s *Subject, sc *scenario.Scenario, folder string, late float64, calls bool) *Profiler {
-	p := &Profiler{server: s, folder: folder, span: 1, late: late, trace: calls, seen: map[string]bool{}, files: map[string]string{}}
+// NewProfiler makes one for a scenario's run, whose See is called every second. goals are
+// objectives beside the scenario's. calls: system calls are counted too, after the profile
+// of the steady phase.
+func NewProfiler(ctx context.Context, s *Subject, sc *scenario.Scenario, goals []load.Goal, folder string, calls bool) *Profiler {
+	p := &Profiler{server: s, folder: folder, span: 1, trace: calls, seen: map[string]bool{}, trouble: newTrouble(sc, goals), files: map[string]string{}}
 	p.ctx, p.end = context.WithCancel(ctx)
 	for _, phase := range sc.Phases {
 		if long := time.Duration(max(phase.Steady, phase.Soak, phase.Step) - phase.Warmup); long > 0 {
@@ -67,29 +66,21 @@ func (p *Profiler) See(s load.Sample) {
 	if s.Second < 0 || p.server.Admin == "" {
 		return
 	}
+	wrong := p.trouble.see(&s)
 	if !p.steady && s.Second >= p.middle {
 		p.steady = true
-		p.take("steady", s.Second)
+		p.take("steady", fmt.Sprintf("from second %d", s.Second))
 		return
 	}
-	if !p.broken(s) {
-		p.bad = 0
-		return
-	}
-	if p.bad++; p.bad >= brokenFor && !p.seen[s.Phase] && len(p.seen) < mostBroken {
-		if p.take(fmt.Sprintf("broken-%d", len(p.seen)+1), s.Second) {
+	if len(wrong) > 0 && !p.seen[s.Phase] && len(p.seen) < mostBroken {
+		if p.take(fmt.Sprintf("broken-%d", len(p.seen)+1), fmt.Sprintf("from second %d: %s", s.Second, strings.Join(wrong, "; "))) {
 			p.seen[s.Phase] = true
 		}
 	}
 }
 
-// broken says whether a second shows trouble.
-func (p *Profiler) broken(s load.Sample) bool {
-	return s.Refused > 0 || s.Latency != nil && p.late > 0 && s.Latency.P99 > p.late || s.Offered > 0 && s.Acked < s.Offered/2
-}
-
-// take begins a profile, unless one is being taken.
-func (p *Profiler) take(prefix string, second int) bool {
+// take begins a profile, unless one is being taken. when is for people: since when, and why.
+func (p *Profiler) take(prefix, when string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.now {
@@ -108,7 +99,7 @@ func (p *Profiler) take(prefix string, second int) bool {
 		defer p.mu.Unlock()
 		p.now = false
 		for name, what := range files {
-			p.files[name] = fmt.Sprintf("%s, from second %d", what, second)
+			p.files[name] = what + ", " + when
 		}
 		p.calls = append(p.calls, calls...)
 		if err != nil {

@@ -28,7 +28,8 @@ func TestProfilerTakesWhatMatters(t *testing.T) {
 	}))
 	defer admin.Close()
 	sc := &scenario.Scenario{Phases: []scenario.Phase{{Ramp: model.Duration(time.Minute)}, {Name: "a", Steady: model.Duration(30 * time.Second), Warmup: model.Duration(10 * time.Second)}}}
-	p := NewProfiler(context.Background(), &Subject{Admin: admin.URL}, sc, t.TempDir(), 60, false)
+	sc.Objectives = map[string]scenario.Limit{"p99": "60ms"}
+	p := NewProfiler(context.Background(), &Subject{Admin: admin.URL}, sc, nil, t.TempDir(), false)
 	see := func(s load.Sample) {
 		p.See(s)
 		p.busy.Wait()
@@ -63,7 +64,7 @@ func TestProfilerTakesWhatMatters(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	want := []string{"profiles/broken-1-cpu.pprof, from second 23", "profiles/broken-2-cpu.pprof, from second 31", "profiles/steady-cpu.pprof, from second 7"}
+	want := []string{"profiles/broken-1-cpu.pprof, from second 23: p99", "profiles/broken-2-cpu.pprof, from second 32: results stay away", "profiles/steady-cpu.pprof, from second 7"}
 	if !slices.Equal(names, want) || len(rep.Files) != 21 {
 		t.Errorf("%d files, %q, want %q", len(rep.Files), names, want)
 	}

@@ -1,0 +1,115 @@
+package loadcmd
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// kind is what a run is played against, as its flags see it; several are several bits.
+type kind uint8
+
+const (
+	unscripted kind = 1 << iota // the short form: no scenario, and a server that runs and was prepared
+	own                         // a server of the run's own
+	running                     // a server that --server names
+	backend                     // of Sensu
+	alone                       // a stage of a server, in this process
+
+	scripted = own | running | backend | alone
+)
+
+// kindOf is that of a scenario's run.
+func kindOf(f *pflag.FlagSet, sc *scenario.Scenario) kind {
+	_, stage := sc.Stage()
+	switch {
+	case sc.Target == "sensu":
+		return backend
+	case stage:
+		return alone
+	case f.Changed("server"):
+		return running
+	}
+	return own
+}
+
+// against names a kind.
+func (k kind) against() string {
+	switch k {
+	case own:
+		return "a server of the run's own"
+	case running:
+		return "a server that runs"
+	case backend:
+		return "a Sensu backend"
+	}
+	return "a stage alone"
+}
+
+// meant is which runs a flag of muster load run does something in.
+func meant(flag string) kind {
+	switch flag {
+	case "quick", "scale", "target", "listen-loader", "loaders": // options.joinable says who has no loaders
+		return scripted
+	case "server", "server-pid":
+		return unscripted | running | backend
+	case "admin", "data":
+		return unscripted | running
+	case "server-plain", "identities":
+		return running
+	case "server-binary", "server-flag":
+		return own
+	case "syscalls", "listen-join":
+		return own | running
+	case "spool-bytes", "parallel", "senders", "sources":
+		return unscripted | own | running | alone
+	}
+	switch {
+	case strings.HasPrefix(flag, "sensu-"):
+		return backend
+	case slices.Contains(shapeFlags(), flag):
+		return unscripted
+	}
+	return unscripted | scripted
+}
+
+// fits refuses flags that would do nothing in a run of this kind.
+func fits(f *pflag.FlagSet, k kind) (err error) {
+	f.Visit(func(flag *pflag.Flag) {
+		m := meant(flag.Name)
+		switch {
+		case err != nil || m&k != 0:
+		case k == unscripted:
+			err = model.Errorf(model.Invalid, "--%s is for a scenario: give its NAME or FILE", flag.Name).WithHint("muster load run --help")
+		case m == unscripted:
+			err = model.Errorf(model.Invalid, "--%s is what the scenario says: leave it out, or change the file", flag.Name).WithHint("muster load run --help")
+		default:
+			var list []string
+			for _, one := range []kind{own, running, backend, alone} {
+				if m&one != 0 {
+					list = append(list, one.against())
+				}
+			}
+			hint := "leave it out"
+			if k == own && m&running != 0 {
+				hint += ", or name the server that runs: --server HOST:PORT"
+			}
+			err = model.Errorf(model.Invalid, "--%s is for %s, and this run is against %s", flag.Name, strings.Join(list, " or "), k.against()).WithHint("%s", hint)
+		}
+	})
+	return err
+}
+
+// noServer refuses the --server that all of muster's commands share, where each of these (what)
+// has a server of its own.
+func noServer(cmd *cobra.Command, what, name string) error {
+	if !cmd.Flags().Changed("server") {
+		return nil
+	}
+	return model.Errorf(model.Invalid, "each %s has a server of its own: leave --server out", what).WithHint("muster load run %s --server HOST:PORT plays it against one that runs", name)
+}

@@ -1,0 +1,97 @@
+package loadcmd
+
+import (
+	"errors"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// A flag that would do nothing is refused before anything is made, with what it is for.
+func TestFlagsThatAreForOtherRuns(t *testing.T) {
+	dir := t.TempDir()
+	file, out := filepath.Join(dir, "tiny.yaml"), filepath.Join(dir, "out")
+	text := "scenario: muster.load/v1\nagents: [{name: web, count: 1, checks: [{name: app, interval: 1s}]}]\nphases: [{steady: 1m}]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nobody := []string{"--server-binary", filepath.Join(dir, "no-such-program")}
+	for says, cases := range map[string][][]string{
+		"is for a scenario: give its NAME or FILE": {{"--quick"}, {"--loaders", "2"}, {"--sensu-json"}, {"--listen-loader", "127.0.0.1:0"}},
+		"is what the scenario says: leave it out":  {{file, "--agents", "7"}, {file, "--tls", "--target", "sensu"}, {file, "--halfway", "true", "--target", "stage:view"}},
+		"is for a server that runs, and this run is against a server of the run's own": {append([]string{file, "--admin", "http://127.0.0.1:1"}, nobody...),
+			append([]string{file, "--data", dir}, nobody...), append([]string{file, "--server-plain", "127.0.0.1:1"}, nobody...), append([]string{file, "--identities", dir}, nobody...)},
+		"--server-pid is for a server that runs or a Sensu backend, and this run is against a server of the run's own": {append([]string{file, "--server-pid", "1"}, nobody...)},
+		"is for a server of the run's own, and this run is against a server that runs":                                 {{file, "--server", "127.0.0.1:1", "--server-flag=-x"}, {file, "--server", "127.0.0.1:1", "--server-binary", "x"}},
+		"is for a Sensu backend, and this run is against a server of the run's own":                                    {append([]string{file, "--sensu-api", "http://127.0.0.1:1"}, nobody...)},
+		"is for a Sensu backend, and this run is against a stage alone":                                                {{file, "--target", "stage:view", "--sensu-user", "me"}},
+		", and this run is against a Sensu backend": {{file, "--target", "sensu", "--syscalls"}, {file, "--target", "sensu", "--admin", "x"},
+			{file, "--target", "sensu", "--data", dir}, {file, "--target", "sensu", "--senders", "2"}, {file, "--target", "sensu", "--server-flag", "x"}, {file, "--target", "sensu", "--identities", dir}},
+		", and this run is against a stage alone": {{file, "--target", "stage:view", "--server", "127.0.0.1:1"}, {file, "--target", "stage:journal", "--syscalls"}, {file, "--target", "stage:view", "--identities", dir}},
+	} {
+		for _, args := range cases {
+			_, err := loadCommand(t, "", append([]string{"run", "--out", out}, args...)...)
+			if model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), says) {
+				t.Errorf("%q: %v\nwant %q", args, err, says)
+			}
+		}
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("something was played")
+	}
+}
+
+// Every flag is for some run, the shape for the short form alone, and what a run needs is let through.
+func TestFlagsThatFit(t *testing.T) {
+	all := runCommand().Flags()
+	all.VisitAll(func(f *pflag.Flag) {
+		if m := meant(f.Name); bits.OnesCount8(uint8(m)) == 0 {
+			t.Errorf("--%s is for no run", f.Name)
+		}
+	})
+	shape := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(short).shape(shape, &load.Config{})
+	shape.VisitAll(func(f *pflag.Flag) {
+		if meant(f.Name) != unscripted {
+			t.Errorf("--%s is the shape's: %b", f.Name, meant(f.Name))
+		}
+	})
+	for k, args := range map[kind]string{
+		unscripted: "--server=x:1 --admin=x --server-pid=1 --data=x --tls --agents=5 --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --senders=1 --sources=1 --parallel=1 --spool-bytes=1",
+		own:        "--quick --scale=2 --server-binary=x --server-flag=x --syscalls --loaders=2 --listen-join=x --listen-loader=x --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --senders=1",
+		running:    "--quick --server=x:1 --server-plain=x --identities=x --data=x --admin=x --server-pid=1 --syscalls --loaders=2 --listen-loader=x",
+		backend:    "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-api=x --sensu-user=x --sensu-agent-user=x --sensu-json --sensu-ca=x --listen-loader=x --goal=rate=1 --max-lag=1s --seed=1",
+		alone:      "--quick --target=stage:view --listen-loader=x --senders=1 --spool-bytes=1 --goal=rate=1 --max-lag=1s",
+	} {
+		f := runCommand().Flags()
+		if err := f.Parse(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		if err := fits(f, k); err != nil {
+			t.Errorf("%b: %v", k, err)
+		}
+	}
+}
+
+// The --server of all of muster's commands is no server that is measured.
+func TestServersOfTheirOwn(t *testing.T) {
+	for _, args := range [][]string{{"check", "muster-churn"}, {"check"}, {"compare", "--interleave", "muster-churn"}, {"size", "muster-sizing"}} {
+		root := &cobra.Command{Use: "muster"}
+		root.PersistentFlags().String("server", "", "")
+		root.AddCommand(NewCommand())
+		root.SetArgs(append(append([]string{"load"}, args...), "--server", "127.0.0.1:8443"))
+		err := root.ExecuteContext(t.Context())
+		var said *model.Error
+		if !errors.As(err, &said) || said.Class != model.Invalid || !strings.HasSuffix(said.Message, "has a server of its own: leave --server out") || !strings.HasPrefix(said.Hint, "muster load run ") {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}

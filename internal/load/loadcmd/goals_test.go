@@ -1,0 +1,22 @@
+package loadcmd
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// --goal help is an answer; what is no goal says in which unit it is wanted.
+func TestGoals(t *testing.T) {
+	text, err := loadCommand(t, "", "run", "--goal", "help")
+	if err != nil || strings.Count(text, "\n") != 1+len(scenario.Figures()) || !strings.Contains(text, "server-cpu      at most   µs") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	for goal, says := range map[string]string{"p99=60kB": "60kB is no limit in ms: write 60ms", "p98=60ms": "names: rate (results/s), ", "p99": "want NAME=LIMIT", "rate=-1": "above 0"} {
+		if _, err := loadCommand(t, "", "run", "--goal", goal); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", goal, err, says)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package loadcmd
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load"
+)
+
+// What was lost is told before what was slow, and before a generator that fell behind.
+func TestVerdictCodes(t *testing.T) {
+	slow := []load.Goal{{Name: "p99"}}
+	for name, c := range map[string]struct {
+		rep  load.Report
+		code int // 0: no error
+	}{
+		"well":             {load.Report{Valid: true, Balance: &load.Balance{}}, 0},
+		"slow":             {load.Report{Valid: true, Balance: &load.Balance{}, Goals: slow}, exitMissed},
+		"behind and slow":  {load.Report{Balance: &load.Balance{}, Goals: slow}, 7},
+		"lost":             {load.Report{Balance: &load.Balance{Missing: 1}, Goals: slow}, exitLost},
+		"an alert is late": {load.Report{Valid: true, Balance: &load.Balance{}, Faults: []load.Struck{{Missing: 1}}}, exitLost},
+	} {
+		err, _ := verdict(&c.rep).(*failed)
+		if (err == nil) != (c.code == 0) || err != nil && err.ExitCode() != c.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The help of run says how it may end.
+func TestRunNamesItsCodes(t *testing.T) {
+	for _, says := range []string{"0 all is well", "7 this machine", "12 the\nscenario waits", "20 an objective", "21 something was"} {
+		if long := runCommand().Long; !strings.Contains(long, says) {
+			t.Errorf("no %q in\n%s", says, long)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package subject
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+const (
+	brokenFor = 2    // seconds in a row that show a figure beyond its limit, so that one hiccup is none
+	rateOver  = 10   // seconds over which a rate is looked at: results come in bursts
+	rateShare = 0.98 // of what is asked: what is on its way when one begins to look, and when one ends
+)
+
+// trouble follows, second by second, which objectives break. One that cannot be judged while
+// a run goes on (memory, CPU, what is asked in the end) is not among them.
+type trouble struct {
+	most map[string]float64 // limits from above, by figure
+	rate float64            // results/s that are asked; zero: nobody asks
+
+	bad   map[string]int // seconds in a row, by what is wrong
+	phase string
+	last  []load.Sample // of the phase, rateOver at most
+}
+
+// newTrouble takes the limits of a scenario's objectives, and those of goals in their stead.
+func newTrouble(sc *scenario.Scenario, goals []load.Goal) *trouble {
+	t := &trouble{most: map[string]float64{}, bad: map[string]int{}}
+	set := func(name string, limit float64) {
+		switch f, ok := scenario.FigureOf(name); {
+		case name == "rate":
+			t.rate = limit
+		case ok && !f.Least:
+			t.most[name] = limit
+		}
+	}
+	for name, limit := range sc.Objectives {
+		f, _ := scenario.FigureOf(name)
+		if v, err := limit.In(f.Unit); err == nil { // checked when the scenario was read
+			set(name, v)
+		}
+	}
+	for _, g := range goals {
+		set(g.Name, g.Want)
+	}
+	return t
+}
+
+// see looks at a second, and says what has been wrong for long enough, sorted. A second that
+// does not show a figure leaves it as it was: people do not ask every second.
+func (t *trouble) see(s *load.Sample) (list []string) {
+	if s.Phase != t.phase { // each is looked at by itself
+		t.phase, t.last = s.Phase, t.last[:0]
+		clear(t.bad)
+	}
+	note := func(what string, wrong bool) {
+		if t.bad[what]++; !wrong {
+			t.bad[what] = 0
+		}
+	}
+	note("results are refused", s.Refused > 0)
+	note("results stay away", s.Offered > 0 && s.Acked < s.Offered/2)
+	for name, v := range s.Figures() {
+		if limit, ok := t.most[name]; ok {
+			note(name, v > limit)
+		}
+	}
+	note("rate", t.slow(s))
+	for _, what := range slices.Sorted(maps.Keys(t.bad)) {
+		if t.bad[what] >= brokenFor {
+			list = append(list, what)
+		}
+	}
+	return list
+}
+
+// slow says that less than the rate that is asked came within the last seconds of a phase,
+// though as much was offered.
+func (t *trouble) slow(s *load.Sample) bool {
+	if t.last = append(t.last, *s); len(t.last) > rateOver {
+		t.last = t.last[1:]
+	}
+	if t.rate == 0 || len(t.last) < rateOver {
+		return false
+	}
+	offered, acked := 0.0, 0.0
+	for i := range t.last {
+		offered += float64(t.last[i].Offered)
+		acked += float64(t.last[i].Acked)
+	}
+	return offered >= rateOver*t.rate && acked < rateShare*rateOver*t.rate
+}
