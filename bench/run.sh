@@ -5,17 +5,18 @@
 #   bench/run.sh                    all scenarios, 60 s each
 #   bench/run.sh list               their names
 #   SECONDS_EACH=15 bench/run.sh rate-16k storm-15k
-#   SCALE=20 bench/run.sh           a twentieth of the agents and rates, to bench/out: does it work here?
+#   DIVIDE=20 bench/run.sh          a twentieth of the agents and rates, to bench/out: does it work here?
 #   TARGET=spine bench/run.sh       session, journal and view alone
 #   BENCH_DIR=/mnt/disk             where the data folder is made (default: the temporary folder)
 set -eu
 cd "$(dirname "$0")/.."
+[ -z "${SCALE:-}" ] || { echo "bench/run.sh: SCALE is DIVIDE now: DIVIDE=20 is a twentieth of everything"; exit 2; }
 each=${SECONDS_EACH:-60}
-scale=${SCALE:-1}
+divide=${DIVIDE:-1}
 target=${TARGET:-server}
 port=${BENCH_PORT:-$((10000 + RANDOM % 20000))} # agents plain; the next two: agents with TLS and people, admin
 out=${OUT:-bench/results}
-[ "$scale" = 1 ] || out=${OUT:-bench/out}
+[ "$divide" = 1 ] || out=${OUT:-bench/out}
 
 if [ "${1:-}" = list ]; then sed -nE 's/^([a-z0-9.-]+)\(\) \{ # (.*)$/\1\t\2/p' "$0"; exit; fi
 [ -x bin/muster ] || { echo "bench/run.sh: there is no bin/muster; type: make build"; exit 2; }
@@ -86,8 +87,8 @@ run() {
   ! gone "$(cat "$data/pid")" || { echo "   $name: the server has ended:"; tail -20 "$data/server.log"; }
 }
 
-# n NUMBER: scaled
-n() { echo $(($1 / scale > 0 ? $1 / scale : 1)); }
+# n NUMBER: divided
+n() { echo $(($1 / divide > 0 ? $1 / divide : 1)); }
 
 login() {
   export MUSTER_CONTEXT="$data/context"
