@@ -153,7 +153,7 @@ func TestScenario(t *testing.T) {
 		if !rep.OK() || l.Compared != 14 || l.Sent < 14 || l.Sent != l.Acknowledged || l.Imbalances > 0 {
 			t.Errorf("%v %+v", rep.Verdict, l)
 		}
-		if rep.Targeted.Version != "6.0.0" || rep.Targeted.Requests < l.Sent || rep.Results == 0 || rep.Latency.Max == 0 || len(rep.Samples) < 3 || rep.Plan.Agents != 8 {
+		if rep.Targeted.Version != "6.0.0" || rep.Targeted.Requests < l.Sent || rep.Results == 0 || rep.Latency.Max == 0 || len(rep.Samples) < 2 || rep.Plan.Agents != 8 {
 			t.Errorf("%+v %+v", rep.Targeted, rep)
 		}
 		if rep.Plan.Seed != sc.Seed || rep.Plan.TLS || !strings.Contains(strings.Join(rep.Label, "; "), "without TLS") {
