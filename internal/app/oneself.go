@@ -110,7 +110,7 @@ func (s *Server) journalHealth() (model.Status, string) {
 	case behind != "":
 		return model.Critical, behind + ". On the server's machine, with the server stopped: " + stoppedCommand(s.cfg, "restored")
 	case share >= 90:
-		return model.Critical, text + "; when it is full, agents are slowed down and keep their results" + s.holdsBack()
+		return model.Critical, text + "; agents send larger, rarer batches, and when it is full they keep their results" + s.holdsBack()
 	case share >= 75:
 		return model.Warning, text + s.holdsBack()
 	}

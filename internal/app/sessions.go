@@ -35,9 +35,19 @@ func (s *Server) openSessions(ctx context.Context) error {
 			Keepalive:         time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
 			JournalQueueBytes: queued,
 		},
-		OnShed: s.shed, OnBehind: s.behind, OnClone: s.clones.came, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
+		Pressures: []muster.Pressure{s.reactionsPressure},
+		OnShed:    s.shed, OnBehind: s.behind, OnClone: s.clones.came, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
 	})
 	return err
+}
+
+// reactionsPressure is how full the queue of changes is that history has not recorded. A
+// store that does not answer is not helped by slower agents.
+func (s *Server) reactionsPressure() (share float64, reason string) {
+	if s.history.Trouble() != nil {
+		return 0, ""
+	}
+	return s.reactor.Fullness(), "the server's history is behind"
 }
 
 // nodeChanged ends the session of a node that another machine is now, and lets an agent

@@ -30,7 +30,7 @@ func Known() []Kind {
 		{"event-view", "items", 32, []Policy{Block}, "Commits of the journal on the way to a worker of the event view, per worker (event-view-0, …).",
 			"The journal commits slower, and sessions stop reading."},
 		{"facts", "items", 0, []Policy{Merge}, "Nodes whose facts and labels are not written into intent yet.", "At most one entry for each node."},
-		{"journal", "bytes", 8 << 20, []Policy{Block}, "What waits to be committed to the journal.", "Sessions stop reading; agents keep their results and are asked for rarer batches."},
+		{"journal", "bytes", 8 << 20, []Policy{Block}, "What waits to be committed to the journal.", "Sessions stop reading, and agents keep their results. From half of it on they are asked for rarer batches."},
 		{"logins", "items", 18, []Policy{Drop}, "Logins whose password is being looked at, and those that wait for their turn: two at a time, each costs memory.", "Refused; try again. Tokens go on working."},
 		{"pending", "items", 1000, []Policy{Drop}, "Machines that asked to join without a token and that nobody has accepted or refused yet (`muster node list --pending`); in memory only.",
 			"A newcomer is sent away and asks again; who has not asked for five minutes makes room."},

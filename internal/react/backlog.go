@@ -97,6 +97,13 @@ func (b *backlog) depth() (n int) {
 	return n
 }
 
+// fullness is the share of the capacity that is taken.
+func (b *backlog) fullness() float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return float64(b.bytes) / float64(b.capacity)
+}
+
 // add copies transitions in. It is called by the view's workers. What a replay emits
 // again and history has takes no room from what it has not: repeated says how many.
 func (b *backlog) add(ts []event.Transition) (repeated int) {

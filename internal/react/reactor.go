@@ -162,6 +162,10 @@ func (r *Reactor) Recorded(ctx context.Context, at journal.Position) error {
 // Waiting is how many changes history has not recorded yet, dropped ones not counted.
 func (r *Reactor) Waiting() int { return r.backlog.depth() }
 
+// Fullness is the share of its queue that changes take which history has not recorded yet:
+// from 0 to 1, and beyond where one change is larger than all of it.
+func (r *Reactor) Fullness() float64 { return r.backlog.fullness() }
+
 // Behind is how long ago the oldest change was received that history does not hold
 // yet; zero when nothing waits.
 func (r *Reactor) Behind() time.Duration {

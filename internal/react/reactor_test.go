@@ -357,6 +357,9 @@ func TestABlockingBacklog(t *testing.T) {
 	}()
 	receive(t, "stall", stalled)
 	testenv.Until(t, "full backlog", func() bool { return infoOf(t, queues, "reactions").Overflow > 0 })
+	if full := r.Fullness(); full < 0.9 || full > 1 {
+		t.Errorf("the backlog is full, and says %g", full)
+	}
 	select {
 	case <-emitted:
 		t.Error("the view did not wait")
@@ -368,7 +371,7 @@ func TestABlockingBacklog(t *testing.T) {
 	if got, want := outputs(t, s), texts(all); !slices.Equal(got, want) {
 		t.Errorf("%d recorded, want %d", len(got), len(want))
 	}
-	if info := infoOf(t, queues, "reactions"); info.Depth != 0 || info.Policy != queue.Block {
+	if info := infoOf(t, queues, "reactions"); info.Depth != 0 || info.Policy != queue.Block || r.Fullness() != 0 {
 		t.Errorf("%+v", info)
 	}
 }

@@ -31,6 +31,9 @@ type Config struct {
 	ProxyFrom   []netip.Prefix     // balancers: their connections begin with a PROXY header, which is believed
 	Limits      Limits
 
+	// Pressures are what may be too full beside the journal: agents are told Slow then.
+	Pressures []Pressure
+
 	// OnShed hears once per episode that more than Limits.ShedShare of the sessions
 	// vanished within Limits.ShedWindow, before the end of those sessions can be
 	// noticed as missing keepalives. It must not block. May be nil.
@@ -62,7 +65,7 @@ type Limits struct {
 	OutputBytes       int           // one result's output; default model.MaxOutputBytes
 	NodeResultsPerSec float64       // default model.DefaultNodeRate
 	RateBurst         time.Duration // what a bucket holds, in time at its rate; default 10 s
-	JournalQueueBytes int64         // the journal's queue; above half of it agents are told Slow; default the journal's own default
+	JournalQueueBytes int64         // the journal's queue, as Pressure; default the journal's own default
 
 	Keepalive time.Duration // default model.DefaultKeepalive
 	Timeout   time.Duration // default model.DefaultKeepaliveTimeout

@@ -72,7 +72,7 @@ func (x *session) sendRest(w *scratch, due dueBits) error {
 	x.runs = nil
 	x.mu.Unlock()
 	if due&dueSlow != 0 {
-		w.frame = wire.AppendSlow(w.begin(), &wire.Slow{LingerMs: x.srv.jitterMs(slowEvery), Reason: reason})
+		w.frame = wire.AppendSlow(w.begin(), &wire.Slow{LingerMs: x.srv.jitterMs(slowLinger), Reason: reason, LastsMs: x.srv.lastsMs()})
 		if err := x.send(w.frame, "slow"); err != nil {
 			return err
 		}

@@ -12,11 +12,10 @@ import (
 const maxTick = 2 * time.Second
 
 // keepHouse is the one timer of all sessions: it moves the clock, pings who is
-// silent, closes who is dead and watches the journal.
+// silent and closes who is dead.
 func (s *Server) keepHouse(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	var slowed int64
 	last := s.cfg.Now()
 	for {
 		select {
@@ -30,17 +29,7 @@ func (s *Server) keepHouse(ctx context.Context) {
 		s.refreshTeams()
 		s.acks.nudge()
 		s.pushes.nudge()
-		pressed := s.pressed()
-		slow := pressed != "" && now-slowed >= int64(4*slowEvery)
-		if slow {
-			slowed = now
-		}
-		s.registry.each(func(x *session) {
-			s.tend(x, now)
-			if slow {
-				x.slow(pressed)
-			}
-		})
+		s.registry.each(func(x *session) { s.tend(x, now) })
 	}
 }
 
@@ -66,15 +55,4 @@ func (s *Server) tend(x *session, now int64) {
 		x.pinged.Store(now)
 		x.due(laneAck, duePing)
 	}
-}
-
-// pressed says why agents should send less; empty: they need not.
-func (s *Server) pressed() string {
-	switch st := s.cfg.Journal.Stats(); {
-	case st.Blocked != nil:
-		return "the server cannot keep anything now: " + st.Blocked.Error()
-	case st.QueuedBytes > s.cfg.Limits.JournalQueueBytes/2:
-		return "the server's disk is behind"
-	}
-	return ""
 }

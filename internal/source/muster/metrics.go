@@ -62,7 +62,7 @@ type metrics struct {
 	bytes      prometheus.Counter
 }
 
-func newMetrics(r prometheus.Registerer, sessions func() float64) *metrics {
+func newMetrics(r prometheus.Registerer, sessions, pressure func() float64) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "muster_session_" + name, Help: help})
 		r.MustRegister(c)
@@ -104,5 +104,8 @@ func newMetrics(r prometheus.Registerer, sessions func() float64) *metrics {
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "muster_session_sessions", Help: "Agents connected now.",
 	}, sessions))
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "muster_session_pressure", Help: "How full the fullest of what fills under overload is (queue and budget of the journal, reactions), from 0 to 1: agents are slowed down from 0.5 on, until it is below 0.25.",
+	}, pressure))
 	return m
 }

@@ -22,7 +22,7 @@ func (x *session) pay(n int) {
 	}
 	x.srv.metrics.throttled.WithLabelValues(limit).Inc()
 	x.hit(limit+"_rate", reason)
-	x.slow(reason)
+	x.slow(x.srv.sinceBegan(), reason)
 	x.wait(max(own, all))
 }
 
@@ -68,24 +68,5 @@ func (x *session) payFrame() {
 		x.srv.metrics.throttled.WithLabelValues("node").Inc()
 		x.hit("node_rate", fmt.Sprintf("this node sends more than %g results or other messages per second", most))
 		x.wait(wait)
-	}
-}
-
-// slowEvery is the least time between two Slows to one agent.
-const slowEvery = 5 * time.Second
-
-// slow asks for larger, rarer batches.
-func (x *session) slow(reason string) {
-	now := x.srv.clock.Load()
-	x.mu.Lock()
-	ask := now-x.slowAt >= int64(slowEvery)
-	put := false
-	if ask {
-		x.slowAt, x.slowFor = now, reason
-		put = x.dueLocked(lanePush, dueSlow)
-	}
-	x.mu.Unlock()
-	if put {
-		x.srv.pushes.put(x)
 	}
 }

@@ -38,7 +38,7 @@ type Server struct {
 	stopping atomic.Bool
 	readers  sync.WaitGroup // one per connection
 	stacks   stacks         // of readers that handle a message
-	writers  sync.WaitGroup // those that replace the stuck included
+	writers  sync.WaitGroup // those that replace the stuck included, and keepPace
 
 	// base ends with Run: no Append and no wait for the view outlasts it.
 	base context.Context
@@ -61,7 +61,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: cfg.Limits.Write, Buffers: new(wsconn.Buffers)}}
 	s.base, s.stop = context.WithCancel(context.Background())
-	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) })
+	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, func() float64 { share, _ := s.pressure(); return max(0, share) })
 	cfg.Registerer.MustRegister(newFleetMetrics(s))
 	s.batches.New = func() any { return new(wire.BatchReader) }
 	s.records.New = func() any { return new(record) }
@@ -93,6 +93,7 @@ func (s *Server) Run(ctx context.Context) error {
 	for range pushers {
 		s.writers.Go(func() { s.write(s.pushes) })
 	}
+	s.writers.Go(func() { s.keepPace(ctx) })
 	s.keepHouse(ctx)
 	// Readers first: they feed the outboxes.
 	s.stopping.Store(true)

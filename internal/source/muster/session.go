@@ -64,7 +64,7 @@ type session struct {
 	runs    []wire.Run         // to be told
 	asked   map[uint64]*asking // told, and not done, by id
 	slowFor string             // reason of the next Slow
-	slowAt  int64              // when the last one was sent
+	slowAt  int64              // when it was last due, by sinceBegan; zero: never
 	// pushed is what the agent holds as far as we know: sent, or named by Hello.
 	pushed      *plan.Assignment
 	unconfirmed int // sent, and not yet answered by Holding

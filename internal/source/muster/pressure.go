@@ -1,0 +1,117 @@
+package muster
+
+import (
+	"context"
+	"time"
+)
+
+// Pressure says how full something is that fills while more comes than the server can do,
+// from 0 to 1, and what agents are told of it. It is asked five times a second, also from
+// several goroutines, and must not block.
+type Pressure func() (share float64, reason string)
+
+// Agents are told Slow once the fullest of all is more than half full, and again until it
+// is less than a quarter full: what empties because they are slow must not have them
+// return at once. It is looked at so often because a queue that holds half a second
+// fills within half a second.
+const (
+	lookEvery = 200 * time.Millisecond
+	tooFull   = 0.5
+	relieved  = 0.25
+)
+
+// What agents are asked for.
+const (
+	slowLinger = 5 * time.Second // with jitter, so that they do not come together
+	slowEvery  = 4 * time.Second // the least time between two Slows to one agent
+	// slowLasts is how long one holds at most; at least a slowEvery less, so that they
+	// return by and by. It outlasts one that is not sent, and ends soon after the last.
+	slowLasts = 3 * slowEvery
+)
+
+// budgetFree is the share of the journal's budget that is no concern: a journal is
+// usually some way up its budget. Above nine tenths, where people are told, agents are too.
+const budgetFree = 0.8
+
+// pressure is the fullest of all.
+func (s *Server) pressure() (share float64, reason string) {
+	st := s.cfg.Journal.Stats()
+	if st.Blocked != nil {
+		return 1, "the server cannot keep anything now: " + st.Blocked.Error()
+	}
+	share, reason = float64(st.QueuedBytes)/float64(s.cfg.Limits.JournalQueueBytes), "the server's disk is behind"
+	if st.BudgetBytes > 0 {
+		if used := float64(st.SizeBytes) / float64(st.BudgetBytes); (used-budgetFree)/(1-budgetFree) > share {
+			share, reason = (used-budgetFree)/(1-budgetFree), "the server's journal is nearly full"
+		}
+	}
+	for _, p := range s.cfg.Pressures {
+		if own, why := p(); own > share {
+			share, reason = own, why
+		}
+	}
+	return share, reason
+}
+
+// strain says when agents are to be told.
+type strain struct {
+	on   bool
+	told int64 // when they were told last, ns; zero: never
+}
+
+// look is told how full the fullest is at now (ns); tell: agents are to be told (again).
+func (s *strain) look(now int64, share float64) (tell bool) {
+	s.on = share > tooFull || s.on && share >= relieved
+	tell = s.on && (s.told == 0 || now-s.told >= int64(slowEvery))
+	if tell {
+		s.told = now
+	}
+	return tell
+}
+
+// keepPace has all agents slow down while something is too full.
+func (s *Server) keepPace(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	var of strain
+	var since int64 // when the first of them was told; zero: all are as usual
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		now := s.sinceBegan()
+		share, reason := s.pressure()
+		if of.look(now, share) {
+			if since == 0 {
+				since = now
+				s.cfg.Log.Warn("agents are asked for larger, rarer batches", "reason", reason)
+			}
+			s.registry.each(func(x *session) { x.slow(now, reason) })
+		}
+		if since != 0 && now-of.told >= int64(slowLasts) {
+			s.cfg.Log.Info("agents send at their usual pace again", "after", time.Duration(now-since).Round(time.Second))
+			since = 0
+		}
+	}
+}
+
+// slow asks for larger, rarer batches at now, unless it has just done so.
+func (x *session) slow(now int64, reason string) {
+	x.mu.Lock()
+	put := false
+	if x.slowAt == 0 || now-x.slowAt >= int64(slowEvery) {
+		x.slowAt, x.slowFor = now, reason
+		put = x.dueLocked(lanePush, dueSlow)
+	}
+	x.mu.Unlock()
+	if put {
+		x.srv.pushes.put(x)
+	}
+}
+
+// lastsMs is for how long a Slow that is sent now holds.
+func (s *Server) lastsMs() uint32 {
+	return uint32(slowLasts.Milliseconds() - int64(s.cfg.Rand()*float64(slowEvery.Milliseconds())))
+}

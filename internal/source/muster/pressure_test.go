@@ -1,0 +1,329 @@
+package muster
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/faultfs"
+	"github.com/muster-fleet/muster/internal/journal/memfs"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+func TestStrain(t *testing.T) {
+	const s = int64(time.Second)
+	var of strain
+	for _, step := range []struct {
+		now   int64
+		share float64
+		tell  bool
+		on    bool
+	}{
+		{1 * s, 0.4, false, false}, // between the two: as it was
+		{2 * s, 0.5, false, false},
+		{3 * s, 0.51, true, true},
+		{4 * s, 0.9, false, true}, // they know
+		{7 * s, 0.25, true, true}, // not yet empty enough
+		{8 * s, 0.24, false, false},
+		{9 * s, 0.4, false, false},
+		{10 * s, 0.6, false, true}, // again, and they know still
+		{11 * s, 5, true, true},
+		{15 * s, 0, false, false},
+	} {
+		if tell := of.look(step.now, step.share); tell != step.tell || of.on != step.on {
+			t.Errorf("at %d s, %g full: tell %v, on %v", step.now/s, step.share, tell, of.on)
+		}
+	}
+}
+
+// The fullest counts, whatever it is; a journal that is some way up its budget is none.
+func TestPressureIsTheFullest(t *testing.T) {
+	j := newMemJournal()
+	defer j.Close()
+	var other float64
+	s := &Server{cfg: Config{Journal: j, Limits: Limits{JournalQueueBytes: 1000}, Pressures: []Pressure{func() (float64, string) { return other, "other" }}}}
+	for _, c := range []struct {
+		stats  journal.Stats
+		other  float64
+		share  float64
+		reason string
+	}{
+		{journal.Stats{QueuedBytes: 600}, 0.5, 0.6, "the server's disk is behind"},
+		{journal.Stats{QueuedBytes: 600}, 0.7, 0.7, "other"},
+		{journal.Stats{QueuedBytes: 100, SizeBytes: 70, BudgetBytes: 100}, 0, 0.1, "the server's disk is behind"},
+		{journal.Stats{QueuedBytes: 100, SizeBytes: 950, BudgetBytes: 1000}, 0, 0.75, "the server's journal is nearly full"},
+		{journal.Stats{Blocked: errors.New("full")}, 0, 1, "the server cannot keep anything now: full"},
+	} {
+		j.set(func() { j.stats = c.stats })
+		other = c.other
+		if share, reason := s.pressure(); share < c.share-1e-9 || share > c.share+1e-9 || reason != c.reason {
+			t.Errorf("%+v, other %g: %g, %q", c.stats, c.other, share, reason)
+		}
+	}
+}
+
+// machine is an agent with a result every 97 ms (never as its linger ends), and notes when its frames leave.
+type machine struct {
+	began time.Time
+	mu    sync.Mutex
+	made  uint64
+	sent  uint64
+	left  []time.Duration
+	added chan struct{}
+}
+
+func (m *machine) Streams() []wire.StreamHeld {
+	return []wire.StreamHeld{{StreamKey: live, First: 1}}
+}
+func (m *machine) Backlog() uint64                { return 0 }
+func (m *machine) Resume([]wire.StreamLast) error { return nil }
+func (m *machine) Keepalive() error               { return nil }
+func (m *machine) Acked(*wire.Ack)                {}
+func (m *machine) Notify() <-chan struct{}        { return m.added }
+func (m *machine) Waiting() (int, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return int(m.made - m.sent), false
+}
+func (m *machine) Next(b *wire.Batch, _, most int) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.made == m.sent {
+		return false, nil
+	}
+	*b = *results(m.sent+1, min(int(m.made-m.sent), most), 1)
+	m.sent += uint64(len(b.Signals))
+	m.left = append(m.left, time.Since(m.began))
+	return true, nil
+}
+
+// work makes results until ctx ends; called in a bubble.
+func (m *machine) work(ctx context.Context, after time.Duration) {
+	time.Sleep(after)
+	for ctx.Err() == nil {
+		m.mu.Lock()
+		m.made++
+		m.mu.Unlock()
+		select {
+		case m.added <- struct{}{}:
+		default:
+		}
+		time.Sleep(97 * time.Millisecond)
+	}
+}
+
+func (m *machine) Connected(string, *wire.Welcome) {}
+func (m *machine) Disconnected(string, error)      {}
+func (m *machine) Assigned(*link.Held)             {}
+func (m *machine) RunNow(*wire.Run)                {}
+
+// fleetSize machines send about 103 frames a second at their usual pace.
+const fleetSize = 60
+
+// What a frame costs the server: a fleet at its usual pace takes 83 % of it, or 206 %.
+const (
+	fits    = 8 * time.Millisecond
+	tooDear = 20 * time.Millisecond
+)
+
+// strained is a server in virtual time with a real journal that takes cost for each frame,
+// and its fleet.
+type strained struct {
+	*world
+	t        *testing.T
+	began    time.Time
+	disk     *faultfs.FS
+	cost     atomic.Int64
+	share    atomic.Int64 // per cent: what else is full
+	machines []*machine
+}
+
+// underStrain runs play beside the fleet, in virtual time.
+func underStrain(t *testing.T, play func(*strained)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &strained{t: t, began: time.Now(), disk: faultfs.New(memfs.New()), world: &world{t: t, nodes: &memNodes{by: map[uuid.UUID]Node{}}, plan: newMemPlan()}}
+		view := newMemJournal()
+		defer view.Close()
+		log, err := journal.Open("journal", journal.Options{
+			FS: s.disk, Budget: 64 << 20, Reserve: -1, QueueBytes: 16 << 10, Linger: 20 * time.Millisecond,
+			Deliver: func(c journal.Commit) {
+				n := 0
+				for _, section := range c.Sections() {
+					_ = c.Entries(section, func(data []byte) error {
+						n++
+						view.set(func() { view.apply(slices.Clone(data)) })
+						return nil
+					})
+				}
+				time.Sleep(time.Duration(n) * time.Duration(s.cost.Load()))
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := Config{Journal: log, Nodes: s.nodes, View: view, Assignments: s.plan, SigningKey: make([]byte, 64),
+			Limits:    Limits{JournalQueueBytes: 16 << 10},
+			Pressures: []Pressure{func() (float64, string) { return float64(s.share.Load()) / 100, "much else" }}}
+		if s.server, err = New(cfg); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		var running sync.WaitGroup
+		serving, end := context.WithCancel(context.Background())
+		var ran sync.WaitGroup
+		ran.Go(func() { _ = s.server.Run(serving) })
+		for i := range fleetSize {
+			m := &machine{began: s.began, added: make(chan struct{}, 1)}
+			s.machines = append(s.machines, m)
+			rc := link.RunConfig{Servers: []string{"server:1"}, Hello: func() wire.Hello { return wire.Hello{} }}
+			rc.Node = s.node(i, 1)
+			rc.Dial = func(context.Context, string, string) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				running.Go(func() { s.server.ServeConn(ctx, theirs, Proof{}) })
+				return ours, nil
+			}
+			running.Go(func() { _ = link.Run(ctx, rc, m, m) })
+			running.Go(func() { m.work(ctx, time.Duration(i)*7*time.Millisecond) })
+		}
+		s.cost.Store(int64(fits))
+		play(s)
+		stop()
+		running.Wait()
+		end()
+		ran.Wait()
+		if err := log.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// stall has the disk take so long for its next sync; called in a bubble.
+func (s *strained) stall(d time.Duration) {
+	var once sync.Once
+	s.disk.Before(func(op faultfs.Op) error {
+		if op.Kind == faultfs.Sync {
+			once.Do(func() { time.Sleep(d) })
+		}
+		return nil
+	})
+}
+
+// to sleeps until a time; called in a bubble.
+func (s *strained) to(at time.Duration) { time.Sleep(at - time.Since(s.began)) }
+
+// rate is how many frames left per second between two times.
+func (s *strained) rate(from, to time.Duration) float64 {
+	n := 0
+	for _, m := range s.machines {
+		m.mu.Lock()
+		for _, at := range m.left {
+			if at >= from && at < to {
+				n++
+			}
+		}
+		m.mu.Unlock()
+	}
+	return float64(n) / (to - from).Seconds()
+}
+
+// told is how many Slows were sent.
+func (s *strained) told() (n float64) {
+	return testutil.ToFloat64(s.server.metrics.sent.WithLabelValues("slow"))
+}
+
+// A disk that stands still for a second makes the fleet slow for some seconds; by and by
+// all return, and nobody has to be told again because they did.
+func TestAShortStallIsOverSoon(t *testing.T) {
+	const stall, after = 30 * time.Second, 75 * time.Second
+	underStrain(t, func(s *strained) {
+		s.to(stall)
+		before := s.told() // when the whole fleet came at once
+		s.stall(time.Second)
+		s.to(stall + after)
+		usual, slow := s.rate(stall-10*time.Second, stall), s.rate(stall+4*time.Second, stall+8*time.Second)
+		if usual < 80 || slow > usual/5 {
+			t.Errorf("%.0f frames per second before, %.0f when all are slow", usual, slow)
+		}
+		if some := s.rate(stall+9500*time.Millisecond, stall+11*time.Second); some < usual/5 || some > 1.2*usual {
+			t.Errorf("%.0f frames per second while they return, %.0f before", some, usual)
+		}
+		for from := stall + 15*time.Second; from < stall+after-time.Second; from += time.Second {
+			if now := s.rate(from, from+time.Second); now < 0.7*usual || now > 1.3*usual {
+				t.Errorf("%.0f frames per second %s after the stall, %.0f before", now, from-stall, usual)
+			}
+		}
+		if told := s.told() - before; told != fleetSize {
+			t.Errorf("told %g times, want each of %d once", told, fleetSize)
+		}
+	})
+}
+
+// What stays above a quarter keeps the fleet slow, however long; below it all return.
+func TestSlowAsLongAsItIsNeeded(t *testing.T) {
+	const full, less, over = 30 * time.Second, 40 * time.Second, 80 * time.Second
+	underStrain(t, func(s *strained) {
+		s.to(15 * time.Second)
+		s.share.Store(45)
+		before := s.told()
+		s.to(full)
+		if told := s.told() - before; told != 0 {
+			t.Errorf("told %g times before it was half full", told)
+		}
+		usual := s.rate(full-10*time.Second, full)
+		s.share.Store(60)
+		s.to(less)
+		s.share.Store(30)
+		s.to(over)
+		s.share.Store(20)
+		s.to(over + 30*time.Second)
+		for from := full + 3*time.Second; from < over; from += time.Second {
+			if now := s.rate(from, from+time.Second); now > usual/2 {
+				t.Errorf("%.0f frames per second after %s of slowness, %.0f before", now, from-full, usual)
+			}
+		}
+		if mean := s.rate(full+10*time.Second, over); mean > usual/5 {
+			t.Errorf("%.0f frames per second while slow, %.0f before", mean, usual)
+		}
+		if now := s.rate(over+slowLasts+time.Second, over+30*time.Second); now < 0.9*usual {
+			t.Errorf("%.0f frames per second when it is over, %.0f before", now, usual)
+		}
+	})
+}
+
+// A server that has half the time for each frame that it would need: its fleet is slow
+// nearly always, is told no more often than need be, and soon usual after.
+func TestOverloadAndReturn(t *testing.T) {
+	const from, to, after = 30 * time.Second, 80 * time.Second, 75 * time.Second
+	underStrain(t, func(s *strained) {
+		s.to(from)
+		before, usual := s.told(), s.rate(from-10*time.Second, from)
+		s.cost.Store(int64(tooDear))
+		s.to(to)
+		s.cost.Store(int64(fits))
+		s.to(to + slowLasts + time.Second)
+		told := s.told() - before
+		if most := float64((to-from)/slowEvery+1) * fleetSize; told < fleetSize || told > most {
+			t.Errorf("told %g times in 50 s of overload, want %d to %g", told, fleetSize, most)
+		}
+		s.to(to + after)
+		for at := to + 15*time.Second; at < to+after-time.Second; at += time.Second {
+			if now := s.rate(at, at+time.Second); now < 0.7*usual || now > 1.3*usual {
+				t.Errorf("%.0f frames per second %s after the overload, %.0f before", now, at-to, usual)
+			}
+		}
+		if again := s.told() - before - told; again != 0 {
+			t.Errorf("told %g times when all was over", again)
+		}
+	})
+}
