@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -191,18 +192,47 @@ func TestBudget(t *testing.T) {
 		if s := l.Stats(); s.SizeBytes > s.BudgetBytes {
 			t.Fatalf("%d bytes over a budget of %d", s.SizeBytes, s.BudgetBytes)
 		}
+		if s := l.Stats(); s.Pressure() != 1 {
+			t.Fatalf("pressure %v", s.Pressure())
+		}
+		began := time.Now()
 		for range 100 {
 			if len(a.Heard()) == 300 {
+				if took := time.Since(began); took > 0 {
+					t.Errorf("commits went on %v after there was room", took)
+				}
 				return
 			}
 			if err := l.Cut(l.Head()); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second)
 			synctest.Wait()
 		}
 		t.Fatalf("%d of 300 committed though all was cut", len(a.Heard()))
 	})
+}
+
+// TestSizeAfter: what lies behind a position shrinks from all of it to nothing.
+func TestSizeAfter(t *testing.T) {
+	l := open(t, "/j", journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, SegmentSize: 1 << 20})
+	defer l.Close()
+	a := journaltest.NewAcks()
+	data, random := make([]byte, 200<<10), rand.NewChaCha8([32]byte{})
+	for i := range 40 {
+		_, _ = random.Read(data)
+		if err := l.Append(t.Context(), journal.Entry{Section: 1, Data: data, Waiter: a}); err != nil {
+			t.Fatal(err)
+		}
+		a.Wait(i + 1)
+	}
+	whole := l.Stats().SizeBytes
+	for number := range l.Head().Number + 1 {
+		at := journal.Position{Log: l.Head().Log, Number: number}
+		want := whole - whole*int64(number)/int64(l.Head().Number)
+		if got := l.SizeAfter(at); got < want-(512<<10) || got > want+(512<<10) {
+			t.Errorf("%d bytes behind commit %d of %d, want about %d", got, number, l.Head().Number, want)
+		}
+	}
 }
 
 // hands is a clock set by hand.

@@ -119,6 +119,18 @@ type Stats struct {
 	Blocked          error // why nothing is being committed now (disk full), else nil
 }
 
+// Pressure is how full the journal is, from 0 to 1: what it uses of its budget, and 1
+// while it commits nothing.
+func (s *Stats) Pressure() float64 {
+	switch {
+	case s.Blocked != nil:
+		return 1
+	case s.BudgetBytes <= 0:
+		return 0
+	}
+	return min(1, float64(s.SizeBytes)/float64(s.BudgetBytes))
+}
+
 var (
 	// ErrClosed: the journal was closed.
 	ErrClosed = errors.New("journal is closed")

@@ -26,7 +26,8 @@ type Log struct {
 	lock   io.Closer
 	folder *folder
 
-	wake    chan struct{} // capacity 1: there is a batch, or a cut
+	wake    chan struct{} // capacity 1: there is a batch
+	cuts    chan struct{} // capacity 1: a cut may have given room back
 	full    chan struct{} // capacity 1: a batch is full: no use in lingering
 	closing chan struct{} // closed by Close
 	done    chan struct{} // closed by the committer
@@ -187,6 +188,25 @@ func (l *Log) Stats() Stats {
 	return l.stats
 }
 
+// SizeAfter is how many bytes of the log lie behind a position, to within a few hundred
+// kilobytes: what a reader who stands there has still to read.
+func (l *Log) SizeAfter(p Position) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	size := int64(0)
+	for _, s := range l.segments {
+		switch {
+		case s.last <= p.Number:
+		case s.first > p.Number:
+			size += s.disk
+		default:
+			at, _ := s.seek(p.Number + 1)
+			size += s.disk - at
+		}
+	}
+	return size
+}
+
 // Resolve translates a position that was stored under an earlier incarnation into
 // the present one's. ErrGone: it names what only the other life of the data has,
 // or what another journal wrote.
@@ -240,7 +260,7 @@ func (l *Log) Cut(p Position) error {
 	gone := append([]*segment(nil), l.segments[:n]...)
 	l.segments = append([]*segment(nil), l.segments[n:]...)
 	l.mu.Unlock()
-	defer signal(l.wake) // the committer may wait for room
+	defer signal(l.cuts) // the committer may wait for it
 	return l.remove(gone)
 }
 

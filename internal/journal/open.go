@@ -22,7 +22,7 @@ func Open(dir string, o Options) (*Log, error) {
 	o = o.withDefaults(dir)
 	l := &Log{
 		dir: dir, opts: o,
-		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), cuts: make(chan struct{}, 1), full: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 	}
 	if err := l.open(); err != nil {
 		if l.lock != nil {

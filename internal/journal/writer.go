@@ -245,12 +245,15 @@ func (l *Log) unblock() {
 	l.count(func(s *Stats) { s.Blocked = nil })
 }
 
-// pause waits before the next attempt; false: the log closes.
+// pause waits before the next attempt, until a cut gives room back at most; false: the
+// log closes.
 func (l *Log) pause() bool {
 	retry := time.NewTimer(l.opts.Retry)
 	defer retry.Stop()
 	select {
 	case <-retry.C:
+		return true
+	case <-l.cuts:
 		return true
 	case <-l.closing:
 		return false
