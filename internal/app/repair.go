@@ -117,7 +117,8 @@ func repairSnapshots(cfg *config.Server) (emptied int, from uint64, err error) {
 	at := log.Tail()
 	from = at.Number
 	at.Number-- // the last commit that the journal does not hold
-	for _, p := range allPartitions() {
+	for i := range model.Partitions {
+		p := model.Partition(i)
 		if snap, _, _ := store.Load(p); snap.At.Number >= at.Number {
 			continue
 		}

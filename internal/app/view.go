@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/rederive"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 )
 
@@ -34,6 +34,7 @@ func (s *Server) openView(ctx context.Context) error {
 	o := s.viewOptions()
 	o.Emit, o.Workers, o.Registerer, o.Queues = s.reactor.Emit, workers(), s.registry, s.queues
 	s.view = event.New(o)
+	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.viewOptions, Parallel: workers()}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	s.viewEnd = end
 	s.viewDone.Go(func() {
@@ -42,7 +43,7 @@ func (s *Server) openView(ctx context.Context) error {
 		}
 	})
 	began := time.Now()
-	from, restored, err := restore(s.view, s.snapshots, allPartitions())
+	from, restored, err := s.snapshots.Restore(workers(), s.view.Restore)
 	if err != nil {
 		return err
 	}
@@ -65,54 +66,14 @@ func (s *Server) openView(ctx context.Context) error {
 	return nil
 }
 
-func allPartitions() []model.Partition {
-	all := make([]model.Partition, model.Partitions)
-	for i := range all {
-		all[i] = model.Partition(i)
-	}
-	return all
-}
-
-// restore fills partitions from their newest good snapshots and returns the lowest
-// of their positions; a partition without any is replayed from the beginning.
-func restore(view *event.View, store *snapshot.Store, partitions []model.Partition) (from journal.Position, restored int, err error) {
-	positions := make([]journal.Position, len(partitions))
-	var g errgroup.Group
-	g.SetLimit(workers())
-	for i, p := range partitions {
-		g.Go(func() error {
-			snap, ok, _ := store.Load(p) // what was passed over is logged there
-			if !ok {
-				return nil
-			}
-			if err := view.Restore(p, snap.At, snap.Body); err != nil {
-				return fmt.Errorf("restore partition %d: %w", p, err)
-			}
-			positions[i] = snap.At
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return journal.Position{}, 0, err
-	}
-	from = positions[0]
-	for _, at := range positions {
-		if at.Number > 0 {
-			restored++
-		}
-		if at.Number < from.Number {
-			from = at
-		}
-	}
-	return from, restored, nil
-}
-
 // runSnapshots saves partitions in turn; what neither they nor reactions need any
 // more is cut from the journal.
 func (s *Server) runSnapshots(ctx context.Context) error {
 	cycle := &snapshot.Cycle{
-		Store: s.snapshots, View: s.view, Usable: s.reactor.Recorded, Period: time.Duration(s.cfg.SnapshotCycle), Logger: s.log, Queues: s.queues,
+		Store: s.snapshots, View: s.passes, Usable: s.usable, Period: time.Duration(s.cfg.SnapshotCycle), Logger: s.log, Queues: s.queues,
+		Pressure: func() float64 { st := s.journal.Stats(); return st.Pressure() },
 		Saved: func(floor journal.Position) {
+			floor = s.passes.Floor(floor)
 			if err := s.journal.Cut(floor); err != nil {
 				s.log.Error("journal could not be cut", "below", floor.Number, "err", err)
 			}
@@ -120,6 +81,9 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 	}
 	if err := cycle.Run(ctx); err != nil {
 		return err
+	}
+	if s.passes.Underway() {
+		return nil // what history lacks is in the journal, which the next start reads anyway
 	}
 	// A planned stop: the next start replays next to nothing.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
@@ -130,62 +94,21 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 	return nil
 }
 
-// rederive makes the transitions of one partition again: a second view of that
-// partition alone, from its snapshot, up to the journal's head.
-func (s *Server) rederive(ctx context.Context, p model.Partition, _ journal.Position, fn func([]event.Transition) error) (journal.Position, error) {
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	o := s.viewOptions()
-	o.Workers = 1
-	o.Emit = func(ts []event.Transition) {
-		if ctx.Err() == nil {
-			if err := fn(ts); err != nil {
-				end(err)
-			}
-		}
+// usable waits until history has what lies before a snapshot. While history is far behind,
+// those of the view that is ahead of it make room for those of the one that it follows.
+func (s *Server) usable(ctx context.Context, at journal.Position) error {
+	err := s.reactor.Recorded(ctx, at)
+	if errors.Is(err, react.ErrFarBehind) {
+		return snapshot.ErrSkip
 	}
-	view := event.New(o)
-	done := make(chan error, 1)
-	go func() { done <- view.Run(ctx) }()
-	from, _, err := restore(view, s.snapshots, []model.Partition{p})
+	return err
+}
+
+// rederive makes transitions again from snapshots and the journal.
+func (s *Server) rederive() (react.Replay, error) {
+	pass, err := s.passes.Begin()
 	if err != nil {
-		return journal.Position{}, err
+		return nil, err
 	}
-	head := s.journal.Head()
-	err = s.journal.Read(ctx, from, func(c journal.Commit) error {
-		view.Deliver(only{c, journal.Section(p)})
-		return context.Cause(ctx)
-	})
-	if err == nil && from.Number < head.Number {
-		err = view.WaitApplied(ctx, head)
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		err = cause
-	}
-	end(nil)
-	<-done
-	return head, err
-}
-
-// only is a commit of which one partition is seen.
-type only struct {
-	journal.Commit
-	section journal.Section
-}
-
-func (o only) Entries(s journal.Section, fn func([]byte) error) error {
-	if s != o.section && s != journal.All {
-		return nil
-	}
-	return o.Commit.Entries(s, fn)
-}
-
-func (o only) Sections() []journal.Section {
-	var out []journal.Section
-	for _, s := range o.Commit.Sections() {
-		if s == o.section || s == journal.All {
-			out = append(out, s)
-		}
-	}
-	return out
+	return pass, nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // backlog is the bounded queue between the event view and the history store. Once
-// full, it drops what comes for a partition and remembers since when; those transitions
+// full, it drops what comes and remembers since when: it lags (lag.go), and those transitions
 // are made again from the journal later. With the policy block it lets the view wait
 // instead, as soon as there is somebody to wait for.
 type backlog struct {
@@ -33,6 +33,7 @@ type backlog struct {
 
 	before  [model.Partitions]history.Place // recorded before the start
 	waiting [model.Partitions]waiting
+	lag     lag
 	moved   chan struct{} // closed and made anew whenever something was recorded
 }
 
@@ -43,10 +44,6 @@ type waiting struct {
 	// recorded one stands.
 	first journal.Position
 	since int64 // when that was received, Unix ns
-	// lag: transitions were dropped, from here up to here.
-	lag            bool
-	lagFrom, lagTo journal.Position
-	lagSince       int64
 }
 
 func newBacklog(capacity int64, queues *queue.Registry) *backlog {
@@ -115,15 +112,11 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 			continue
 		}
 		w, size := &b.waiting[t.Partition], cost(t)
-		if b.block && !w.lag {
+		if b.block && !b.lag.on {
 			b.waitForRoom(size)
 		}
-		if w.lag || !b.fits(size) {
-			if !w.lag {
-				w.lag, w.lagFrom, w.lagSince = true, t.At, t.Received
-			}
-			w.lagTo = t.At
-			b.overflow++
+		if b.lag.on && !b.lag.collects || !b.fits(size) {
+			b.drop(t)
 			continue
 		}
 		if w.count == 0 {
@@ -173,12 +166,12 @@ func (b *backlog) signal() {
 	}
 }
 
-// wait returns when n transitions wait, or the half of what fits, or a partition lags.
+// wait returns when n transitions wait, or the half of what fits, or it lags.
 func (b *backlog) wait(ctx context.Context, n int) error {
 	for {
 		b.mu.Lock()
 		b.wanted = n
-		enough := b.n >= n || 2*b.bytes > b.capacity && b.n > 0 || b.lagging()
+		enough := b.n >= n || 2*b.bytes > b.capacity && b.n > 0 || b.lag.on
 		b.mu.Unlock()
 		if enough {
 			return nil
@@ -231,58 +224,17 @@ func (b *backlog) announce() {
 	b.moved = make(chan struct{})
 }
 
-func (b *backlog) lagging() bool {
-	for p := range b.waiting {
-		if b.waiting[p].lag {
-			return true
-		}
-	}
-	return false
-}
-
-// lag returns the first partition that dropped transitions, and the span of them.
-func (b *backlog) lag() (p model.Partition, from, to journal.Position, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i := range b.waiting {
-		if w := &b.waiting[i]; w.lag {
-			return model.Partition(i), w.lagFrom, w.lagTo, true
-		}
-	}
-	return 0, journal.Position{}, journal.Position{}, false
-}
-
-// caughtUp ends a partition's lag if nothing was dropped after upTo; else what was
-// dropped since must be made again too.
-func (b *backlog) caughtUp(p model.Partition, upTo journal.Position) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	w := &b.waiting[p]
-	if w.lagTo.Number > upTo.Number {
-		return false
-	}
-	w.lag = false
-	b.announce()
-	return true
-}
-
 // oldest is the position of the oldest transition not yet recorded, or one before, when
 // it was received (Unix ns), and a channel that is closed when that may have changed.
 func (b *backlog) oldest() (at journal.Position, since int64, waits bool, moved <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.lag.on {
+		at, since, waits = b.lag.from, b.lag.since, true
+	}
 	for i := range b.waiting {
-		w := &b.waiting[i]
-		first, received := w.first, w.since
-		switch {
-		case w.count > 0:
-		case w.lag:
-			first, received = w.lagFrom, w.lagSince
-		default:
-			continue
-		}
-		if !waits || first.Number < at.Number {
-			at, since, waits = first, received, true
+		if w := &b.waiting[i]; w.count > 0 && (!waits || w.first.Number < at.Number) {
+			at, since, waits = w.first, w.since, true
 		}
 	}
 	return at, since, waits, b.moved

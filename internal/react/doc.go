@@ -10,7 +10,7 @@
 // what is open (standing.go); people try handlers and replay dead letters (byhand.go).
 //
 // When the backlog overflows (the store was away for long), what it dropped is made
-// again from the journal: Options.Rederive.
+// again from the journal (replay.go, lag.go; package rederive).
 //
 // Start reading at reactor.go, then batch.go and deliver.go.
 //

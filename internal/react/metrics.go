@@ -3,10 +3,10 @@ package react
 import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
-	recorded, repeated, recordFailed, rederived prometheus.Counter
-	recordSeconds                               prometheus.Histogram
-	attempts                                    *prometheus.CounterVec
-	deliverSeconds                              prometheus.Histogram
+	recorded, repeated, recordFailed, rederived, replayed prometheus.Counter
+	recordSeconds                                         prometheus.Histogram
+	attempts                                              *prometheus.CounterVec
+	deliverSeconds                                        prometheus.Histogram
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -17,7 +17,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		recorded:     counter("transitions_total", "Changes recorded in history."),
 		repeated:     counter("repeated_total", "Changes that were in history already (after a restart)."),
 		recordFailed: counter("record_failed_total", "Batches that the history store refused and that were tried again."),
-		rederived:    counter("rederived_total", "Times a partition's changes were made again from the journal."),
+		rederived:    counter("rederived_total", "Times the queue had overflowed and changes were made again from the journal."),
+		replayed:     counter("rederived_commits_total", "Commits of the journal that were read again for that."),
 		recordSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "muster", Subsystem: "react", Name: "record_seconds",
 			Help: "Time of one history transaction.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "muster", Subsystem: "react", Name: "delivery_attempts_total",
@@ -26,15 +27,31 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Time of one attempt.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}),
 	}
 	if r != nil {
-		r.MustRegister(m.recorded, m.repeated, m.recordFailed, m.rederived, m.recordSeconds, m.attempts, m.deliverSeconds)
+		r.MustRegister(m.recorded, m.repeated, m.recordFailed, m.rederived, m.replayed, m.recordSeconds, m.attempts, m.deliverSeconds)
 	}
 	return m
 }
 
 // showBehind has the metrics tell how late history is.
 func (r *Reactor) showBehind(to prometheus.Registerer) {
-	if to != nil {
-		to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "react", Name: "behind_seconds",
-			Help: "Age of the oldest change that history does not hold yet; zero: none waits."}, func() float64 { return r.Behind().Seconds() }))
+	if to == nil {
+		return
+	}
+	for _, g := range []struct {
+		name, help string
+		of         func(Lag) float64
+	}{
+		{"behind_seconds", "Age of the oldest change that history does not hold yet; zero: none waits.", func(l Lag) float64 { return l.Age.Seconds() }},
+		{"behind_bytes", "Journal from that change on, which cannot be cut.", func(l Lag) float64 { return float64(l.Bytes) }},
+		{"behind_commits", "Commits of the journal from that change on.", func(l Lag) float64 { return float64(l.Commits) }},
+		{"rederiving", "1 while changes are made again from the journal, because the queue overflowed.", func(l Lag) float64 {
+			if l.Again {
+				return 1
+			}
+			return 0
+		}},
+	} {
+		to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "react", Name: g.name, Help: g.help},
+			func() float64 { return g.of(r.Lag()) }))
 	}
 }

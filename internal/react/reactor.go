@@ -44,9 +44,10 @@ type Options struct {
 	// the view shows now; nil: nothing, so that all is told at once or never.
 	Routing Routing
 	Present func(node model.NodeID, check model.CheckID) (event.State, bool)
-	// Rederive makes the transitions of one partition again: those of every commit
-	// after from (earlier ones do no harm) up to the journal's head, which it returns.
-	Rederive func(ctx context.Context, p model.Partition, from journal.Position, fn func([]event.Transition) error) (journal.Position, error)
+	// Rederive begins to make transitions again from the journal, after the queue overflowed.
+	Rederive func() (Replay, error)
+	// Journal says how far history is behind; nil: nobody can tell.
+	Journal Journal
 
 	Capacity  int64         // bytes of transitions that may wait; default that of the queue reactions
 	BatchSize int           // transitions in one transaction; default 2000
@@ -63,6 +64,22 @@ type Options struct {
 	Queues     *queue.Registry
 
 	again time.Duration // first wait after the store failed; default 100 ms
+}
+
+// Replay makes transitions again (*rederive.Pass): at least all those that history has not
+// recorded, in order per partition. See there.
+type Replay interface {
+	// At is up to where it has come: at the beginning, where history lacks nothing before.
+	At() journal.Position
+	// Read goes on to the journal's head of now. fn hears of every commit; ts is used again.
+	Read(ctx context.Context, fn func(at journal.Position, received int64, ts []event.Transition) error) (journal.Position, error)
+	Close()
+}
+
+// Journal (*journal.Log) is what history follows.
+type Journal interface {
+	Head() journal.Position
+	SizeAfter(p journal.Position) int64
 }
 
 // Reactor turns transitions into history, problems and messages.
@@ -142,14 +159,20 @@ func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journa
 // the policy of the queue says so.
 func (r *Reactor) Emit(ts []event.Transition) { r.metrics.repeated.Add(float64(r.backlog.add(ts))) }
 
+// ErrFarBehind: changes are made again from the journal, and have not come near a position.
+var ErrFarBehind = errors.New("history is far behind: its changes are made again from the journal")
+
 // Recorded waits until everything emitted up to and including commit at is in the
 // history store: only then may a snapshot at that position be used, and the journal
-// be cut below it.
+// be cut below it. ErrFarBehind: a snapshot of the replay is there before.
 func (r *Reactor) Recorded(ctx context.Context, at journal.Position) error {
 	for {
 		oldest, _, waits, moved := r.backlog.oldest()
 		if !waits || oldest.Number > at.Number {
 			return nil
+		}
+		if r.backlog.ahead(at) {
+			return ErrFarBehind
 		}
 		select {
 		case <-moved:
@@ -168,12 +191,32 @@ func (r *Reactor) Fullness() float64 { return r.backlog.fullness() }
 
 // Behind is how long ago the oldest change was received that history does not hold
 // yet; zero when nothing waits.
-func (r *Reactor) Behind() time.Duration {
-	_, since, waits, _ := r.backlog.oldest()
+func (r *Reactor) Behind() time.Duration { return r.Lag().Age }
+
+// Lag is how far history is behind.
+type Lag struct {
+	Changes int           // that wait in memory
+	Age     time.Duration // since the oldest change was received that history does not hold
+	Commits uint64        // of the journal, from that one on
+	Bytes   int64         // of the journal, about
+	Again   bool          // the queue overflowed: changes are made again from the journal
+}
+
+// Lag is how far history is behind now.
+func (r *Reactor) Lag() Lag {
+	oldest, since, waits, _ := r.backlog.oldest()
+	l := Lag{Changes: r.backlog.depth(), Again: r.backlog.lagging()}
 	if !waits {
-		return 0
+		return l
 	}
-	return max(0, r.opts.Now().Sub(time.Unix(0, since)))
+	l.Age = max(0, r.opts.Now().Sub(time.Unix(0, since)))
+	if j := r.opts.Journal; j != nil {
+		oldest.Number--
+		if head := j.Head(); head.Number > oldest.Number {
+			l.Commits, l.Bytes = head.Number-oldest.Number, j.SizeAfter(oldest)
+		}
+	}
+	return l
 }
 
 // Run records and delivers until ctx ends. What waits then is made again from the
@@ -210,10 +253,9 @@ func (r *Reactor) run(ctx context.Context) error {
 				return err
 			}
 			r.backlog.recorded(ts)
-		} else if p, from, _, ok := r.backlog.lag(); ok {
+		} else if r.backlog.lagging() {
 			last = time.Now()
-			from.Number-- // what was dropped first may stand anywhere within its commit
-			if err := r.rederive(ctx, p, from); err != nil {
+			if err := r.rederive(ctx); err != nil {
 				return err
 			}
 		}
@@ -359,38 +401,6 @@ func (r *Reactor) insist(ctx context.Context, trouble string, transitions int, d
 		r.opts.Logger.Warn(trouble+"; trying again", "transitions", transitions, "wait", wait, "err", err)
 		if err := sleep(ctx, wait); err != nil {
 			return err
-		}
-	}
-}
-
-// rederive makes again what a full backlog dropped, one partition at a time.
-func (r *Reactor) rederive(ctx context.Context, p model.Partition, from journal.Position) error {
-	if r.opts.Rederive == nil {
-		panic("BUG: react: transitions were dropped and nothing can make them again")
-	}
-	r.metrics.rederived.Inc()
-	for attempt := 0; ; attempt++ {
-		upTo, err := r.opts.Rederive(ctx, p, from, func(ts []event.Transition) error {
-			for len(ts) > 0 {
-				n := some(ts, r.opts.BatchSize)
-				if err := r.persist(ctx, ts[:n]); err != nil {
-					return err
-				}
-				ts = ts[n:]
-			}
-			return nil
-		})
-		if err == nil && r.backlog.caughtUp(p, upTo) {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			r.opts.Logger.Error("making transitions again from the journal failed; trying again", "partition", p, "err", err)
-			if err := sleep(ctx, backoff(attempt, 10*r.opts.again, time.Minute)); err != nil {
-				return err
-			}
 		}
 	}
 }

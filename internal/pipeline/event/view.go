@@ -153,6 +153,21 @@ func (v *View) Deliver(c journal.Commit) {
 	}
 }
 
+// Apply applies a commit at once, on the goroutine of the caller: what it caused was
+// emitted when Apply returns. It is for a view that nobody Runs, which has one caller;
+// Snapshot may be called meanwhile. After an error the view is of no use.
+func (v *View) Apply(c journal.Commit) error {
+	pos := c.Position()
+	v.log.Store(pos.Log)
+	v.delivered.Store(pos.Number)
+	for _, w := range v.workers {
+		if err := w.apply(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Applied is the position up to which every partition is applied and every
 // transition emitted.
 func (v *View) Applied() journal.Position {

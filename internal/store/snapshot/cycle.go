@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -24,16 +25,43 @@ type Cycle struct {
 	Store *Store
 	View  View
 	// Usable waits until reactions have taken their transitions up to the position.
-	// nil: nobody reacts.
+	// ErrSkip: that is not to be waited for. nil: nobody reacts.
 	Usable func(context.Context, journal.Position) error
 	// Saved hears after each full cycle up to where the log is needed no more (see
 	// Store.Floor). It may be nil.
 	Saved  func(floor journal.Position)
 	Period time.Duration // of a full cycle; default 60s
-	Logger *slog.Logger
-	Queues *queue.Registry // where the snapshots are listed that wait for reactions; nil: nowhere
+	// Pressure is how full the log is, from 0 to 1: above a half cycles take less than
+	// their period. nil: never.
+	Pressure func() float64
+	Logger   *slog.Logger
+	Queues   *queue.Registry // where the snapshots are listed that wait for reactions; nil: nowhere
 
 	body, file []byte // one partition's, used again
+}
+
+// ErrSkip: the snapshot is discarded, and a later one of the partition takes its place.
+var ErrSkip = errors.New("snapshot is passed over")
+
+// A log that fills up can be cut only below what was snapshotted twice: from hurryFrom on
+// cycles take less than their period, at hurryMost only hurried.
+const (
+	hurryFrom = 0.5
+	hurryMost = 0.75
+	hurried   = time.Second
+)
+
+// every is the time from one partition to the next.
+func (c *Cycle) every() time.Duration {
+	period := c.Period
+	if period <= 0 {
+		period = time.Minute
+	}
+	if c.Pressure != nil && period > hurried {
+		hurry := min(max(0, c.Pressure()-hurryFrom)/(hurryMost-hurryFrom), 1)
+		period -= time.Duration(hurry * float64(period-hurried))
+	}
+	return period / model.Partitions
 }
 
 // inFlight is how many snapshots may be on disk and wait for reactions: fewer than
@@ -42,13 +70,10 @@ const inFlight = model.Partitions / 2
 
 // Run saves until ctx ends. A partition that cannot be saved is tried again in the
 // next cycle; its last snapshots stay. However far reactions are behind, the next
-// partitions are written meanwhile: a cycle takes its period.
+// partitions are written meanwhile: a cycle takes its period, or less under Pressure.
 func (c *Cycle) Run(ctx context.Context) error {
-	period := c.Period
-	if period <= 0 {
-		period = time.Minute
-	}
-	ticker := time.NewTicker(period / model.Partitions)
+	every := c.every()
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	written := queue.New[*Pending](c.Queues, "snapshots", inFlight, queue.Block) // nil: a cycle is complete
 	var landing sync.WaitGroup
@@ -69,6 +94,10 @@ func (c *Cycle) Run(ctx context.Context) error {
 			case <-ctx.Done():
 				return nil
 			case <-ticker.C:
+			}
+			if now := c.every(); now != every {
+				every = now
+				ticker.Reset(every)
 			}
 			pending, err := c.write(model.Partition(p))
 			c.report(ctx, err)
@@ -104,12 +133,12 @@ func (c *Cycle) Save(ctx context.Context, p model.Partition) error {
 	return c.land(ctx, pending)
 }
 
-// write puts one partition on disk; nil without an error: nothing has happened yet.
+// write puts one partition on disk; nil without an error: nothing has happened since.
 func (c *Cycle) write(p model.Partition) (*Pending, error) {
 	begun := time.Now()
 	body, at := c.View.Snapshot(p, c.body[:0])
 	c.body = body
-	if at.Number == 0 {
+	if at.Number == 0 || at == c.Store.newest(p) {
 		return nil, nil
 	}
 	c.Store.metrics.encode.Observe(time.Since(begun).Seconds())
@@ -126,6 +155,9 @@ func (c *Cycle) land(ctx context.Context, pending *Pending) error {
 	if c.Usable != nil {
 		if err := c.Usable(ctx, pending.at); err != nil {
 			pending.Discard()
+			if errors.Is(err, ErrSkip) {
+				return nil
+			}
 			return err
 		}
 	}

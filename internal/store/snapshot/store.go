@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/disk"
@@ -150,6 +151,48 @@ func (s *Store) Load(p model.Partition) (snap Snapshot, ok bool, passed []error)
 	return Snapshot{}, false, passed
 }
 
+// Restore hands the newest whole snapshot of every partition to fn, side by side, and
+// returns the lowest of their positions: from there on the log has to be read. A partition
+// without any is to be made from the log's beginning.
+func (s *Store) Restore(parallel int, fn func(p model.Partition, at journal.Position, body []byte) error) (from journal.Position, restored int, err error) {
+	var positions [model.Partitions]journal.Position
+	var g errgroup.Group
+	g.SetLimit(parallel)
+	for p := range positions {
+		g.Go(func() error {
+			snap, ok, _ := s.Load(model.Partition(p)) // what was passed over is logged there
+			if !ok {
+				return nil
+			}
+			positions[p] = snap.At
+			return fn(snap.Partition, snap.At, snap.Body)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return journal.Position{}, 0, err
+	}
+	from = positions[0]
+	for _, at := range positions {
+		if at.Number > 0 {
+			restored++
+		}
+		if at.Number < from.Number {
+			from = at
+		}
+	}
+	return from, restored, nil
+}
+
+// newest is the position of the newest snapshot of a partition; zero: there is none.
+func (s *Store) newest(p model.Partition) journal.Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.kept[p]); n > 0 {
+		return s.kept[p][n-1].at
+	}
+	return journal.Position{}
+}
+
 func (s *Store) read(p model.Partition, f file) (Snapshot, error) {
 	data, err := disk.ReadFile(s.opts.FS, filepath.Join(s.opts.Dir, f.name))
 	if err != nil {
@@ -199,9 +242,14 @@ func (s *Store) Begin(p model.Partition, at journal.Position, data []byte) (*Pen
 	return &Pending{s, p, at, path}, nil
 }
 
-// Commit gives the snapshot its name and removes those before the last two.
+// Commit gives the snapshot its name and removes those before the last two. One that is
+// older than what is there already says nothing new, and is discarded.
 func (x *Pending) Commit() error {
 	s := x.store
+	if x.at.Number < s.newest(x.partition).Number {
+		x.Discard()
+		return nil
+	}
 	name := fileName(x.partition, x.at)
 	path := filepath.Join(s.opts.Dir, name)
 	if err := s.opts.FS.Rename(x.path, path); err != nil {
