@@ -1,0 +1,231 @@
+package rederive
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/store/snapshot"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// chunk is one of eight checks; half of them are expected every few seconds.
+func chunk(id model.ChunkID) *model.Chunk {
+	c := &model.Chunk{ID: id, Check: model.CheckID(1000 + id%8), Namespace: 1, FailAfter: uint32(id % 3), TTL: time.Duration(id%2) * 6 * time.Second}
+	for s := range c.Severities {
+		c.Severities[s] = model.DefaultSeverity(model.Status(s))
+	}
+	return c
+}
+
+func options() event.Options {
+	return event.Options{Chunks: chunk, Grace: 2 * time.Second, BacklogWait: 5 * time.Second, KeepaliveTimeout: 5 * time.Second}
+}
+
+// hands is a clock set by hand.
+type hands struct{ ns atomic.Int64 }
+
+func (h *hands) Wall() int64 {
+	return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixNano() + h.ns.Load()
+}
+func (h *hands) Mono() time.Duration { return time.Duration(h.ns.Load()) }
+
+// life is a journal with its snapshots, as a server has them between two crashes.
+type life struct {
+	*Source
+	log   *journal.Log
+	store *snapshot.Store
+}
+
+func begin(t testing.TB, fs disk.FS, o journal.Options) *life {
+	t.Helper()
+	log, err := journal.Open("/journal", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := snapshot.Open(snapshot.Options{FS: fs, Dir: "/snapshots", Head: log.Head(), Resolve: log.Resolve})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &life{log: log, store: store, Source: &Source{Journal: log, Snapshots: store, Live: event.New(options()), Options: options, Parallel: 2}}
+}
+
+// save snapshots every partition, of which history must have all.
+func (l *life) save(t testing.TB, recorded uint64) {
+	t.Helper()
+	for i := range model.Partitions {
+		p := model.Partition(i)
+		body, at := l.Snapshot(p, nil)
+		if at.Number == 0 || at.Number > recorded {
+			t.Fatalf("snapshot of partition %d at %d, history has %d", p, at.Number, recorded)
+		}
+		pending, err := l.store.Begin(p, at, snapshot.Append(nil, &snapshot.Snapshot{Partition: p, At: at, Body: body}))
+		if err == nil {
+			err = pending.Commit()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (l *life) cut(t testing.TB) {
+	t.Helper()
+	if floor := l.Floor(l.store.Floor()); floor.Number > 0 {
+		if err := l.log.Cut(floor); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// copied is a commit in memory.
+type copied struct {
+	journal.Commit // nil: all of it is below
+	at             journal.Position
+	received       int64
+	listening      time.Duration
+	sections       []journal.Section
+	entries        map[journal.Section][][]byte
+}
+
+func copyOf(t testing.TB, c journal.Commit) *copied {
+	out := &copied{at: c.Position(), received: c.Received(), listening: c.Listening(), entries: map[journal.Section][][]byte{}}
+	for _, s := range c.Sections() {
+		out.sections = append(out.sections, s)
+		if err := c.Entries(s, func(data []byte) error {
+			out.entries[s] = append(out.entries[s], append([]byte(nil), data...))
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+	return out
+}
+
+func (c *copied) Position() journal.Position  { return c.at }
+func (c *copied) Received() int64             { return c.received }
+func (c *copied) Listening() time.Duration    { return c.listening }
+func (c *copied) Sections() []journal.Section { return c.sections }
+func (c *copied) Entries(s journal.Section, fn func([]byte) error) error {
+	for _, data := range c.entries[s] {
+		if err := fn(data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// only is the commit with nothing but one partition.
+func (c *copied) only(p model.Partition) *copied {
+	out := *c
+	out.sections = nil
+	for _, s := range c.sections {
+		if s == journal.Section(p) || s == journal.All {
+			out.sections = append(out.sections, s)
+		}
+	}
+	return &out
+}
+
+// used are the partitions of nodes, in section.
+const used, apart = 7, 37
+
+// oneByOne makes the transitions of each partition from all there ever was, each on its own.
+func oneByOne(t testing.TB, all []*copied) (out [model.Partitions][]event.Transition) {
+	t.Helper()
+	for i := range used {
+		p := model.Partition(i * apart)
+		o := options()
+		o.Emit = func(ts []event.Transition) {
+			for _, x := range ts {
+				if x.Partition == p {
+					out[p] = append(out[p], x)
+				}
+			}
+		}
+		view := event.New(o)
+		for _, c := range all {
+			if err := view.Apply(c.only(p)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return out
+}
+
+// key is all of a transition that history has.
+func key(t *event.Transition) string {
+	problem, _ := json.Marshal(t.Problem)
+	return fmt.Sprint(t.At, t.Index, t.Partition, t.Kind, t.Node, t.Namespace, t.Check, t.Chunk, t.Status, t.Previous, t.First, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, string(problem))
+}
+
+// fleet writes what a dozen nodes in seven partitions do.
+type fleet struct {
+	rng    *rand.Rand
+	clock  *hands
+	number [13]uint64
+}
+
+func (f *fleet) section(node model.NodeID) journal.Section {
+	return journal.Section(node % used * apart)
+}
+
+// entry is something that one of them does, a while after the last.
+func (f *fleet) entry(t testing.TB) journal.Entry {
+	f.clock.ns.Add(f.rng.Int64N(int64(3 * time.Second)))
+	node := model.NodeID(1 + f.rng.IntN(12))
+	e := journal.Entry{Section: f.section(node)}
+	switch f.rng.IntN(20) {
+	case 0:
+		return journal.Entry{Section: journal.All, Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordStarted})}
+	case 1, 2:
+		e.Data = wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{
+			Session: 1 + f.rng.Uint64N(2), Begun: f.rng.IntN(3) > 0, Clean: f.rng.IntN(2) > 0, Namespace: 1, TimeoutMs: 5000, Backlog: f.rng.Uint64N(3)}})
+	case 3:
+		e.Data = wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordAction, Node: node, Action: &wire.Action{
+			Verb: []string{"resolve", "delete", "acknowledge"}[f.rng.IntN(3)], Check: model.CheckID(1000 + f.rng.IntN(8)), By: "ann"}})
+	default:
+		b := wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: f.number[node] + 1, NowMs: 1 << 40}
+		for range 1 + f.rng.IntN(6) {
+			b.Signals = append(b.Signals, wire.Signal{Kind: wire.SignalResult, Chunk: model.ChunkID(10 + f.rng.IntN(8)), Status: model.Status(f.rng.IntN(4)),
+				AtMs: b.NowMs - f.rng.Uint64N(3000), Output: fmt.Appendf(nil, "%x", f.rng.Uint64())})
+		}
+		f.number[node] += uint64(len(b.Signals))
+		_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Data = append(wire.AppendBatchRecord(nil, node), body...)
+	}
+	return e
+}
+
+// waiter hears that an entry is kept.
+type waiter chan error
+
+func (w waiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
+
+// write puts entries into the journal, each in a commit of its own.
+func (f *fleet) write(t testing.TB, log *journal.Log, count int) {
+	t.Helper()
+	kept := make(waiter, 1)
+	for range count {
+		e := f.entry(t)
+		e.Waiter = kept
+		err := log.Append(context.Background(), e)
+		if err == nil {
+			err = <-kept
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

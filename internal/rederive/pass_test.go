@@ -1,0 +1,105 @@
+package rederive
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/memfs"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// Whatever the journal holds, wherever passes begin and end, are snapshotted, cut behind and
+// killed: history has of each partition what a view of this partition alone makes of
+// the whole journal, in the same order, once.
+func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
+	seeds := 10
+	if testing.Short() {
+		seeds = 4
+	}
+	tails, crashes, transitions := 0, 0, 0
+	for seed := range uint64(seeds) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 3))
+			var all []*copied
+			f := &fleet{rng: rng, clock: &hands{}}
+			fs := memfs.New()
+			open := func() *life {
+				return begin(t, fs, journal.Options{FS: fs, Clock: f.clock, Tick: -1, Reserve: -1, SegmentSize: 4 << 10,
+					Deliver: func(c journal.Commit) { all = append(all, copyOf(t, c)) }})
+			}
+			l := open()
+			var recorded [model.Partitions][]event.Transition
+			var places [model.Partitions]history.Place
+			stop := errors.New("stop")
+			for round := range 12 {
+				f.write(t, l.log, rng.IntN(60))
+				pass, err := l.Begin()
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = pass.Read(t.Context(), func(at journal.Position, _ int64, ts []event.Transition) error {
+					for _, x := range ts {
+						if x.At != at {
+							t.Fatalf("commit %d brings a transition of %d", at.Number, x.At.Number)
+						}
+						if place := &places[x.Partition]; !place.Reached(x.At, x.Index) {
+							*place = history.Place{At: x.At, Index: x.Index}
+							recorded[x.Partition] = append(recorded[x.Partition], x)
+							transitions++
+						}
+					}
+					switch rng.IntN(30) {
+					case 0:
+						l.save(t, at.Number)
+					case 1:
+						l.cut(t)
+					case 2:
+						if round < 11 {
+							return stop
+						}
+					}
+					return nil
+				})
+				if err != nil && !errors.Is(err, stop) {
+					t.Fatal(err)
+				}
+				pass.Close()
+				if rng.IntN(3) == 0 {
+					crashes++
+					crashed := fs.Crash(rng.IntN(101), seed)
+					if err := l.log.Close(); err != nil {
+						t.Fatal(err)
+					}
+					fs = crashed
+					l = open()
+					all = all[:l.log.Head().Number] // what closing sealed it with is not of the next life
+				}
+			}
+			if l.log.Tail().Number > 1 {
+				tails++
+			}
+			all = all[:l.log.Head().Number]
+			if err := l.log.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for p, want := range oneByOne(t, all) {
+				if len(want) != len(recorded[p]) {
+					t.Fatalf("partition %d: %d transitions, want %d", p, len(recorded[p]), len(want))
+				}
+				for i := range want {
+					if got, want := key(&recorded[p][i]), key(&want[i]); got != want {
+						t.Fatalf("partition %d, transition %d:\n%s\nwant\n%s", p, i, got, want)
+					}
+				}
+			}
+		})
+	}
+	if tails == 0 || crashes == 0 || transitions < 1000 {
+		t.Errorf("%d journals were cut, %d crashed, %d transitions: nothing is shown", tails, crashes, transitions)
+	}
+}
