@@ -112,7 +112,8 @@ func (w *worker) closeProblem(p *partition, id uint32, s *slot, output string) {
 
 // problemID derives an id from where in the journal the problem opened: the same
 // after any replay, and no other's; the receive time tells two lives of the data
-// apart. Sixteen characters, easy to select and to say.
+// apart. Sixteen characters, easy to select and to say, in the order of time to the
+// second: what is kept by id grows at its end.
 func problemID(commit uint64, received int64, node model.NodeID, check model.CheckID, index uint32) string {
 	var b [28]byte
 	binary.BigEndian.PutUint64(b[0:], commit)
@@ -121,7 +122,8 @@ func problemID(commit uint64, received int64, node model.NodeID, check model.Che
 	binary.BigEndian.PutUint32(b[20:], uint32(check))
 	binary.BigEndian.PutUint32(b[24:], index)
 	sum := sha256.Sum256(b[:])
-	const alphabet = "abcdefghijkmnpqrstuvwxyz23456789" // without l, o, 0, 1
+	binary.BigEndian.PutUint32(sum[:], uint32(received/int64(time.Second))) // until 2106
+	const alphabet = "23456789abcdefghijkmnpqrstuvwxyz"                     // without l, o, 0, 1; in the order of bytes
 	return base32.NewEncoding(alphabet).EncodeToString(sum[:10])
 }
 

@@ -11,9 +11,9 @@ import (
 
 // inserters write the rows of a batch, each kind in statements that are kept.
 type inserters struct {
-	entries *sqldb.Inserter[Entry]
-	opened  *sqldb.Inserter[Problem]
-	closed  *sqldb.Inserter[Problem]
+	insert  *sqldb.Inserter[numbered[Entry]]
+	opened  *sqldb.Inserter[numbered[Problem]]
+	closed  *sqldb.Inserter[numbered[Problem]]
 	deliver *sqldb.Inserter[Delivery]
 	places  *sqldb.Inserter[reached]
 
@@ -28,13 +28,12 @@ type reached struct {
 }
 
 func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
-	in.entries, err = sqldb.NewInserter(ctx, db, `history_entries (partition_no, log, number, idx, at, executed, kind,
-		namespace, node, node_id, check_name, check_id, status, previous, output, count, expired)`, ``, entryRow)
+	in.insert, err = sqldb.NewInserter(ctx, db, `history_entries (id, `+entryColumns+`)`, ``, entryRow)
 	if err != nil {
 		return err
 	}
-	const problems = `history_problems (` + problemColumns + `)`
-	in.opened, err = sqldb.NewInserter(ctx, db, problems, `ON CONFLICT DO NOTHING`, openedRow)
+	const problems = `history_problems (no, ` + problemColumns + `)`
+	in.opened, err = sqldb.NewInserter(ctx, db, problems, `ON CONFLICT (id) DO NOTHING`, openedRow)
 	if err != nil {
 		return err
 	}
@@ -65,7 +64,8 @@ func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 // noStatus is the column previous of an event's first status.
 const noStatus = -1
 
-func entryRow(args []any, e *Entry) []any {
+func entryRow(args []any, row *numbered[Entry]) []any {
+	e := row.of
 	previous, expired := int64(e.Previous), int64(0)
 	if e.First {
 		previous = noStatus
@@ -73,17 +73,20 @@ func entryRow(args []any, e *Entry) []any {
 	if e.Expired {
 		expired = 1
 	}
-	return append(args, int64(e.Partition), int64(e.Place.At.Log), int64(e.Place.At.Number), int64(e.Place.Index),
+	return append(args, row.id, int64(e.Partition), int64(e.Place.At.Log), int64(e.Place.At.Number), int64(e.Place.Index),
 		nanos(e.At), nanos(e.Executed), string(e.Kind), e.Namespace, e.Node, int64(e.NodeID), e.Check, int64(e.CheckID),
 		int64(e.Status), previous, cleanText(e.Output), int64(e.Count), expired)
 }
 
-func openedRow(args []any, p *Problem) []any { return problemRow(args, p, 0) }
+func openedRow(args []any, row *numbered[Problem]) []any { return problemRow(args, row, 0) }
 
-func closedRow(args []any, p *Problem) []any { return problemRow(args, p, nanos(p.Closed)) }
+func closedRow(args []any, row *numbered[Problem]) []any {
+	return problemRow(args, row, nanos(row.of.Closed))
+}
 
-func problemRow(args []any, p *Problem, closed int64) []any {
-	return append(args, p.ID, p.Namespace, p.Node, int64(p.NodeID), p.Check, int64(p.CheckID), int64(p.Chunk),
+func problemRow(args []any, row *numbered[Problem], closed int64) []any {
+	p := row.of
+	return append(args, row.id, p.ID, p.Namespace, p.Node, int64(p.NodeID), p.Check, int64(p.CheckID), int64(p.Chunk),
 		int64(p.Status), int64(p.Severity), nanos(p.Opened), closed, cleanText(p.Output))
 }
 

@@ -146,14 +146,17 @@ func (s *sqlStore) Tried(ctx context.Context, id int64, a Attempt) error {
 
 func (s *sqlStore) TriedAll(ctx context.Context, list []Outcome) error {
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		update, err := tx.Prepare(ctx, `UPDATE history_outbox SET state = ?, attempts = attempts + 1, next_at = ?, last_error = ?, ended = ? WHERE id = ?`)
+		if err != nil {
+			return err
+		}
+		defer update.Close()
 		for _, o := range list {
 			ended := int64(0)
 			if o.State != Pending {
 				ended = nanos(o.At)
 			}
-			_, err := tx.Exec(ctx, `UPDATE history_outbox SET state = ?, attempts = attempts + 1, next_at = ?, last_error = ?, ended = ? WHERE id = ?`,
-				string(o.State), nanos(o.NextAt), cleanText(o.Error), ended, o.ID)
-			if err != nil {
+			if _, err := update.ExecContext(ctx, string(o.State), nanos(o.NextAt), cleanText(o.Error), ended, o.ID); err != nil {
 				return err
 			}
 		}

@@ -150,6 +150,7 @@ type Entry struct {
 	Expired   bool            `json:"expired,omitempty"`
 	Partition model.Partition `json:"-"`
 	Place     Place           `json:"-"`
+	ID        int64           `json:"-"` // given by the store: it grows
 }
 
 // Problem is one problem with the names of its time.
@@ -256,4 +257,6 @@ type EntryQuery struct {
 	Check     string
 	Since     time.Time
 	Limit     int
+	Before    time.Time // page: before this
+	BeforeID  int64     // … or at it, with a smaller ID
 }

@@ -201,14 +201,6 @@ func (tx *Tx) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	return tx.PrepareContext(ctx, tx.db.Rebind(query))
 }
 
-// RowID is the column by which the engine itself knows a row.
-func (tx *Tx) RowID() string {
-	if tx.db.Dialect == PostgreSQL {
-		return "ctid"
-	}
-	return "rowid"
-}
-
 // Write runs fn in one transaction: all of it is kept, durably, or none. There is one
 // writer at a time: this process, on one connection.
 func (db *DB) Write(ctx context.Context, fn func(tx *Tx) error) error {
@@ -239,8 +231,9 @@ func rollback(tx *sql.Tx) error {
 }
 
 // Migrate brings the component's schema to len(steps), each step once, each in a
-// transaction. Steps are only ever appended. Statements end with ; and say {blob},
-// {serial} and {text} (compared byte by byte) where the engines differ.
+// transaction. Steps are only ever appended. Statements end with ; and say {blob}, {serial},
+// {id} (a key that the program gives), {text} (compared byte by byte) and, at the end of a
+// table that is kept in its key's order, {clustered}, where the engines differ.
 func (db *DB) Migrate(ctx context.Context, steps []string) error {
 	if err := db.migrate(ctx, steps); err != nil {
 		return fmt.Errorf("migrate %s in %s: %w", db.component, db.name, db.explain(err))
@@ -292,7 +285,7 @@ func (db *DB) migrate(ctx context.Context, steps []string) error {
 
 func (db *DB) translate(step string) string {
 	if db.Dialect == PostgreSQL {
-		return strings.NewReplacer("{blob}", "BYTEA", "{serial}", "BIGSERIAL PRIMARY KEY", "{text}", `TEXT COLLATE "C"`).Replace(step)
+		return strings.NewReplacer("{blob}", "BYTEA", "{serial}", "BIGSERIAL PRIMARY KEY", "{id}", "BIGINT PRIMARY KEY", "{text}", `TEXT COLLATE "C"`, "{clustered}", "").Replace(step)
 	}
-	return strings.NewReplacer("{blob}", "BLOB", "{serial}", "INTEGER PRIMARY KEY AUTOINCREMENT", "{text}", "TEXT").Replace(step)
+	return strings.NewReplacer("{blob}", "BLOB", "{serial}", "INTEGER PRIMARY KEY AUTOINCREMENT", "{id}", "INTEGER PRIMARY KEY", "{text}", "TEXT", "{clustered}", " WITHOUT ROWID").Replace(step)
 }

@@ -2,8 +2,11 @@
 package historytest
 
 import (
+	"cmp"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,6 +60,7 @@ func Run(t *testing.T, open func(t *testing.T) (reopen func() history.Store)) {
 		"problems page newest first":      testPages,
 		"problems of the last hour":       testSince,
 		"entries by event and time":       testEntries,
+		"rows of many nodes":              testMany,
 		"due in order per problem":        testDue,
 		"a busy handler is left out":      testExcept,
 		"after the clock was set back":    testHasten,
@@ -90,7 +94,7 @@ func testBatch(t *testing.T, open func() history.Store) {
 	first := entry(3, 0)
 	first.First, first.Previous = true, model.OK
 	b := history.Batch{
-		Entries: []history.Entry{entry(4, 0), first}, Opened: []history.Problem{problem("p1", "web01", 0)},
+		Entries: []history.Entry{first, entry(4, 0)}, Opened: []history.Problem{problem("p1", "web01", 0)},
 		Deliveries: []history.Delivery{delivery("p1", "opened", pager, 0)},
 		Places:     map[model.Partition]history.Place{5: place(4, 2), 255: place(9, 0)},
 	}
@@ -107,7 +111,8 @@ func testBatch(t *testing.T, open func() history.Store) {
 	equal(t, "problem", p, b.Opened[0])
 	entries, err := s.Entries(t.Context(), history.EntryQuery{})
 	must(t, err)
-	equal(t, "entries", entries, b.Entries)
+	slices.Reverse(entries) // the newest first, of one time what was recorded last
+	equal(t, "entries", given(entries), b.Entries)
 	told, err := s.Told(t.Context(), []string{"p1", "none"})
 	must(t, err)
 	equal(t, "told", told, map[string][]history.HandlerRef{"p1": {pager}})
@@ -208,12 +213,116 @@ func testEntries(t *testing.T, open func() history.Store) {
 	list := func(q history.EntryQuery) []history.Entry {
 		entries, err := s.Entries(t.Context(), q)
 		must(t, err)
-		return entries
+		return given(entries)
 	}
 	equal(t, "of an event", list(history.EntryQuery{Namespace: "default", Node: "web01", Check: "disk"}), []history.Entry{second, first})
 	equal(t, "of a node, whatever it was called", list(history.EntryQuery{NodeID: 7, Check: "disk"}), []history.Entry{other, second, first})
 	equal(t, "since", list(history.EntryQuery{Since: at(2)}), []history.Entry{other})
+	equal(t, "of a name that is not there", list(history.EntryQuery{Node: "web03"}), []history.Entry(nil))
+	var pages []history.Entry
+	for q := (history.EntryQuery{NodeID: 7, Limit: 1}); ; {
+		page, err := s.Entries(t.Context(), q)
+		must(t, err)
+		if len(page) == 0 {
+			break
+		}
+		q.Before, q.BeforeID = page[0].At, page[0].ID
+		pages = append(pages, page...)
+	}
+	equal(t, "in pages", given(pages), []history.Entry{other, second, first})
 	equal(t, "limited", list(history.EntryQuery{Limit: 1}), []history.Entry{other})
+}
+
+// testMany: whatever is asked of many rows that came in some disorder, the answer is that of
+// a list that is sorted and looked through, before and after cleaning.
+func testMany(t *testing.T, open func() history.Store) {
+	s := open()
+	var all []history.Entry
+	var problems []history.Problem
+	random := rand.New(rand.NewPCG(3, 4))
+	for batch := range 12 {
+		var b history.Batch
+		for range 1 + random.IntN(12) {
+			e := entry(uint64(len(all)+1), batch*10+random.IntN(15)) // some are older than those of the batch before
+			e.NodeID = model.NodeID(1 + random.IntN(4))
+			e.Node, e.Check = fmt.Sprint("n", e.NodeID), fmt.Sprint("c", random.IntN(3))
+			if e.NodeID == 4 && batch > 5 {
+				e.Node = "n1" // renamed: the name was another node's
+			}
+			b.Entries, all = append(b.Entries, e), append(all, e)
+			p := problem(fmt.Sprintf("p%03d", len(all)), e.Node, batch*10+random.IntN(15))
+			p.NodeID, p.Check = e.NodeID, e.Check
+			if b.Opened = append(b.Opened, p); len(all)%3 > 0 {
+				p.Closed = p.Opened.Add(time.Hour)
+				b.Closed = append(b.Closed, p)
+			}
+			problems = append(problems, p)
+		}
+		must(t, s.Record(t.Context(), b))
+	}
+	slices.Reverse(all) // of one time, what was recorded last comes first
+	slices.SortStableFunc(all, func(a, b history.Entry) int { return b.At.Compare(a.At) })
+	slices.SortFunc(problems, func(a, b history.Problem) int {
+		return cmp.Or(b.Opened.Compare(a.Opened), cmp.Compare(b.ID, a.ID))
+	})
+	check := func(what string) {
+		t.Helper()
+		for _, q := range []history.EntryQuery{
+			{}, {NodeID: 2}, {NodeID: 3, Check: "c1"}, {Node: "n1"}, {Namespace: "default", Node: "n4", Check: "c2"}, {Check: "c0"},
+			{NodeID: 1, Since: at(60)}, {Node: "n2", Since: at(40), Before: at(80)}, {Since: at(30), Before: at(31)}, {NodeID: 1, Limit: 3}, {Node: "n1", Limit: 5},
+		} {
+			list, err := s.Entries(t.Context(), q)
+			must(t, err)
+			equal(t, fmt.Sprintf("%s, entries of %+v", what, q), given(list), firstOf(all, q.Limit, func(e *history.Entry) bool {
+				return (q.NodeID == 0 || e.NodeID == q.NodeID) && (q.Node == "" || e.Node == q.Node) && (q.Check == "" || e.Check == q.Check) &&
+					!e.At.Before(q.Since) && (q.Before.IsZero() || e.At.Before(q.Before))
+			}))
+		}
+		for _, q := range []history.ProblemQuery{
+			{}, {NodeID: 2}, {Node: "n1", Open: true}, {NodeID: 3, Check: "c1"}, {Open: true}, {Node: "n2", Before: at(50), Limit: 2}, {NodeID: 4, Limit: 3},
+		} {
+			list, err := s.Problems(t.Context(), q)
+			must(t, err)
+			equal(t, fmt.Sprintf("%s, problems of %+v", what, q), list, firstOf(problems, q.Limit, func(p *history.Problem) bool {
+				return (q.NodeID == 0 || p.NodeID == q.NodeID) && (q.Node == "" || p.Node == q.Node) && (q.Check == "" || p.Check == q.Check) &&
+					(!q.Open || p.Closed.IsZero()) && (q.Before.IsZero() || p.Opened.Before(q.Before))
+			}))
+		}
+	}
+	check("at first")
+	must(t, s.Close())
+	s = open()
+	defer s.Close()
+	check("after a restart")
+	for range 40 { // some steps more than there are rows, so that emptied segments go too
+		_, err := s.Clean(t.Context(), at(60), 5)
+		must(t, err)
+	}
+	all = slices.DeleteFunc(all, func(e history.Entry) bool { return e.At.Before(at(60)) })
+	problems = slices.DeleteFunc(problems, func(p history.Problem) bool { return !p.Closed.IsZero() && p.Closed.Before(at(60)) })
+	check("after cleaning")
+	e := entry(1000, 200)
+	e.NodeID, e.Node = 2, "n2"
+	must(t, s.Record(t.Context(), history.Batch{Entries: []history.Entry{e}}))
+	all = append([]history.Entry{e}, all...)
+	check("after what came then")
+}
+
+func firstOf[T any](list []T, most int, keep func(*T) bool) (out []T) {
+	for i := range list {
+		if keep(&list[i]) && (most == 0 || len(out) < most) {
+			out = append(out, list[i])
+		}
+	}
+	return out
+}
+
+// given are entries without what the store added.
+func given(entries []history.Entry) []history.Entry {
+	for i := range entries {
+		entries[i].ID = 0
+	}
+	return entries
 }
 
 func keys(deliveries []history.Delivery) (list []string) {

@@ -1,0 +1,247 @@
+package history_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// A fleet of so many nodes and checks changes in no order.
+const (
+	benchNodes  = 10_000
+	benchChecks = 40
+	benchBatch  = 2_000                  // as the reactor's
+	benchEvery  = 250 * time.Millisecond // between batches
+	benchOpen   = 20_000                 // events that fail, of 400,000
+)
+
+// fleet makes batches of changes of status. With problems, half of them open one and half
+// close one, once benchOpen events fail, and one handler is told.
+type fleet struct {
+	rand     *rand.Rand
+	problems bool
+	now      time.Time
+	number   uint64
+	open     map[int]*history.Problem
+	failing  []int // those with an open problem, in no order
+	often    int   // the event that one change of a hundred is of; 0: none
+}
+
+func newFleet(problems bool) *fleet {
+	return &fleet{rand: rand.New(rand.NewPCG(1, 2)), problems: problems, now: noonOfBench, open: map[int]*history.Problem{}}
+}
+
+var noonOfBench = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func (f *fleet) batch(n int) history.Batch {
+	b := history.Batch{Places: map[model.Partition]history.Place{}}
+	f.now = f.now.Add(benchEvery)
+	for range n {
+		which := f.next()
+		node, check := which/benchChecks, which%benchChecks
+		p := model.Partition(node % model.Partitions)
+		f.number++
+		place := history.Place{At: journal.Position{Log: 1 << 62, Number: f.number}}
+		b.Places[p] = place
+		e := history.Entry{At: f.now, Executed: f.now, Kind: history.StatusChanged, Namespace: "load", Node: fmt.Sprintf("web-%05d", node),
+			NodeID: model.NodeID(node + 1), Check: fmt.Sprintf("web-check-%03d", check), CheckID: model.CheckID(1000 + check),
+			Status: model.Critical, Previous: model.OK, Output: "DISK CRITICAL - free space: / 1024 MB (2% inode=98%):", Partition: p, Place: place}
+		if f.problems {
+			f.problem(&b, which, &e)
+		}
+		b.Entries = append(b.Entries, e)
+	}
+	return b
+}
+
+// next is the event that changes. With problems it is one that fails as often as not, once
+// there are enough of them.
+func (f *fleet) next() int {
+	if f.often > 0 && f.rand.IntN(100) == 0 {
+		return f.often
+	}
+	if len(f.failing) < benchOpen || f.rand.IntN(2) == 0 {
+		return f.rand.IntN(benchNodes * benchChecks)
+	}
+	i := f.rand.IntN(len(f.failing))
+	return f.failing[i]
+}
+
+// problem opens or closes one, as the router writes it.
+func (f *fleet) problem(b *history.Batch, which int, e *history.Entry) {
+	pager := history.HandlerRef{Namespace: "load", Name: "pager"}
+	p, kind := f.open[which], "closed"
+	if p == nil {
+		kind = "opened"
+		p = &history.Problem{Problem: model.Problem{ID: f.id(), NodeID: e.NodeID, CheckID: e.CheckID, Chunk: 7,
+			Status: e.Status, Severity: model.High, Opened: f.now, Output: e.Output}, Namespace: e.Namespace, Node: e.Node, Check: e.Check}
+		f.open[which], f.failing = p, append(f.failing, which)
+		b.Opened = append(b.Opened, *p)
+		b.Escalations = append(b.Escalations, history.Escalation{EscalationKey: history.EscalationKey{Problem: p.ID}, NodeID: p.NodeID, CheckID: p.CheckID,
+			Group: p.ID, Lead: p.ID, Opened: p.Opened, Direct: []history.HandlerRef{pager}, Told: []history.HandlerRef{pager}, Next: route.Climb{}})
+	} else {
+		e.Status, e.Previous = model.OK, model.Critical
+		p.Closed = f.now
+		delete(f.open, which)
+		i := slices.Index(f.failing, which)
+		f.failing[i] = f.failing[len(f.failing)-1]
+		f.failing = f.failing[:len(f.failing)-1]
+		b.Closed = append(b.Closed, *p)
+		b.Finished = append(b.Finished, history.EscalationKey{Problem: p.ID})
+	}
+	b.Deliveries = append(b.Deliveries, history.Delivery{Key: p.ID + "/" + kind + "/load/pager", Problem: p.ID, Handler: pager, Kind: kind,
+		Payload: []byte(strings.Repeat(`{"payload":"of about 700 bytes"}`, 22)), Created: f.now})
+}
+
+// id is what the event view calls a problem: sixteen characters.
+func (f *fleet) id() string { return fmt.Sprintf("%08x%08x", f.now.Unix(), f.rand.Uint32()) }
+
+// deliver tells the handler of all that is due.
+func deliver(b *testing.B, s history.Store, now time.Time) {
+	for {
+		due, _, err := s.Due(b.Context(), now, 1000, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(due) == 0 {
+			return
+		}
+		var list []history.Outcome
+		for _, d := range due {
+			list = append(list, history.Outcome{ID: d.ID, Attempt: history.Attempt{At: now, State: history.Delivered}})
+		}
+		if err := s.TriedAll(b.Context(), list); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRecord is one change of status, in batches of the reactor's size, over 400,000
+// events in no order: go test -bench Record -benchtime 400000x.
+func BenchmarkRecord(b *testing.B) {
+	for _, kind := range []string{"changes", "problems"} {
+		b.Run(kind, func(b *testing.B) {
+			dir := b.TempDir()
+			s, err := history.Open(b.Context(), filepath.Join(dir, "history.db"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			f := newFleet(kind == "problems")
+			before, cpu := written(b), used(b)
+			var storing time.Duration
+			b.ResetTimer()
+			for left := b.N; left > 0; left -= benchBatch {
+				batch := f.batch(min(left, benchBatch))
+				began := time.Now()
+				if err := s.Record(b.Context(), batch); err != nil {
+					b.Fatal(err)
+				}
+				if f.problems {
+					deliver(b, s, f.now)
+				}
+				storing += time.Since(began)
+			}
+			if err := s.Close(); err != nil { // what is in the log goes to its place
+				b.Fatal(err)
+			}
+			b.StopTimer()
+			n := float64(b.N)
+			b.ReportMetric(n/storing.Seconds(), "changes/s")
+			b.ReportMetric(float64((used(b)-cpu).Microseconds())/n, "cpu-µs/change")
+			b.ReportMetric(float64(written(b)-before)/n, "disk-B/change")
+			b.ReportMetric(float64(size(b, dir))/n, "kept-B/change")
+		})
+	}
+}
+
+// BenchmarkEntries reads 100 changes out of three million, which takes a minute to write:
+// go test -bench Entries -benchtime 20x.
+func BenchmarkEntries(b *testing.B) {
+	s, err := history.Open(b.Context(), filepath.Join(b.TempDir(), "history.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	f := newFleet(false)
+	f.often = 77
+	for range 3_000_000 / benchBatch {
+		if err := s.Record(b.Context(), f.batch(benchBatch)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		want int
+		q    history.EntryQuery
+	}{
+		{"a check that changes often", 100, history.EntryQuery{NodeID: 2, Check: "web-check-037"}},
+		{"a check that changes rarely", 0, history.EntryQuery{NodeID: 5001, Check: "web-check-001"}},
+		{"by name", 0, history.EntryQuery{Namespace: "load", Node: "web-05000", Check: "web-check-001"}},
+		{"a node", 100, history.EntryQuery{NodeID: 5001}},
+		{"a namespace", 100, history.EntryQuery{Namespace: "load"}},
+		{"a namespace, further down", 100, history.EntryQuery{Namespace: "load", Before: noonOfBench.Add(100 * time.Second)}},
+		{"an hour of a node", 0, history.EntryQuery{NodeID: 5001, Since: noonOfBench.Add(300 * time.Second), Before: noonOfBench.Add(302 * time.Second)}},
+		{"no such node", 0, history.EntryQuery{Namespace: "load", Node: "none"}},
+		{"no such namespace", 0, history.EntryQuery{Namespace: "none"}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			c.q.Limit = 100
+			for b.Loop() {
+				list, err := s.Entries(b.Context(), c.q)
+				if err != nil || len(list) < c.want {
+					b.Fatal(len(list), err)
+				}
+			}
+		})
+	}
+}
+
+// written is how many bytes this process has sent to storage.
+func written(b *testing.B) (n int64) {
+	data, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		b.Skip("no /proc/self/io: ", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if _, err := fmt.Sscanf(line, "write_bytes: %d", &n); err == nil {
+			return n
+		}
+	}
+	b.Fatal("no write_bytes in /proc/self/io")
+	return 0
+}
+
+// used is the processor time of this process.
+func used(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func size(b *testing.B, dir string) (n int64) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, e := range list {
+		info, err := e.Info()
+		if err != nil {
+			b.Fatal(err)
+		}
+		n += info.Size()
+	}
+	return n
+}
