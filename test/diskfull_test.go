@@ -151,6 +151,10 @@ func TestJournalFillsItsDisk(t *testing.T) {
 			}
 			s.WaitReady(30 * time.Second)
 			before := s.FleetStates()
+			harness.Until(t, 60*time.Second, "agents may send as usual", func() (string, bool) {
+				_, after, asked := strings.Cut(s.Log(), "agents are asked for larger, rarer batches")
+				return s.Log(), asked && strings.Contains(after, "agents send at their usual pace again")
+			})
 			s.Kill()
 			s.Start()
 			equal(t, before, s.FleetStates())

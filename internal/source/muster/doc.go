@@ -11,7 +11,7 @@
 // Goroutines: one reader per connection, which waits on a small stack and handles messages
 // on one that it borrows (stacks.go); a few writers shared by all sessions, and one
 // more for each peer that does not read (outbox.go); one housekeeper (pings, idle
-// sessions, Slow). Locks, in order: registry, then session; the journal calls Committed
+// sessions), and one that has agents slow down while something is too full (pressure.go). Locks, in order: registry, then session; the journal calls Committed
 // with neither held.
 //
 // A peer is never believed to be kind: what it costs before it has a session is bounded
