@@ -24,7 +24,7 @@ type book struct {
 // second is what happened since it was taken last.
 type second struct {
 	whole   *hdrhistogram.Histogram // of what was acknowledged …
-	beyond  *hdrhistogram.Histogram // … since it was due to leave
+	beyond  *hdrhistogram.Histogram // … since it was to leave, as agents usually do
 	lag     *hdrhistogram.Histogram // of the generator
 	refused uint64
 }

@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -20,7 +21,7 @@ func (w *watch) judgeFound(p *Played, i int) {
 		w.rep.notes = append(w.rep.notes, p.Name+": "+fmt.Sprintf(format, args...))
 	}
 	switch broke, ok := w.brokeBefore(s[i].phase); {
-	case ok && (broke == 0 || s[broke-1].phase != s[broke].phase):
+	case ok && !w.anyHeld(broke):
 		if r.cfg.Scenario.Phases[s[i].phase-1].Of != "" {
 			break // said of the one before
 		}
@@ -64,6 +65,26 @@ func (w *watch) nothingBroke(i int) bool {
 		}
 	}
 	return true
+}
+
+// anyHeld says whether a step before the one that broke held.
+func (w *watch) anyHeld(broke int) bool {
+	_, ok := w.held(broke)
+	return ok
+}
+
+// sayRepeated says of part i, where it is a step that was played once more and held, why it was.
+func (w *watch) sayRepeated(i int) {
+	s := w.run.present()
+	if !s[i].again || len(w.bad[i]) > 0 {
+		return
+	}
+	for k := i - 1; k >= 0; k-- {
+		if s[k].rate == s[i].rate && len(w.bad[k]) > 0 {
+			w.rep.notes = append(w.rep.notes, fmt.Sprintf("%s broke at first (%s), was played once more, and held", w.run.phaseName(s[k]), strings.Join(w.bad[k], "; ")))
+			return
+		}
+	}
 }
 
 // brokeBefore is the part that broke of the steps before a phase; false: none did.

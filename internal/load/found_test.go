@@ -3,6 +3,7 @@ package load
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
@@ -30,10 +31,10 @@ func TestOverloadIsOfWhatStepsFound(t *testing.T) {
 	for _, p := range rep.Phases {
 		names = append(names, p.Name)
 	}
-	if got := strings.Join(names, ", "); got != "step ×1, step ×1.5, step ×2, stable ×1.2, overload ×2.25, return ×1.2, drain" {
+	if got := strings.Join(names, ", "); got != "step ×1, step ×1.5, step ×2, step ×2 again, stable ×1.2, overload ×2.25, return ×1.2, drain" {
 		t.Fatalf("phases %s", got)
 	}
-	stable, over, back := rep.Phases[3], rep.Phases[4], rep.Phases[5]
+	stable, over, back := rep.Phases[4], rep.Phases[5], rep.Phases[6]
 	if stable.Offered < 92 || stable.Offered > 100 || over.Offered < 172 || over.Offered > 188 || over.Acknowledged > 1.01*over.Offered {
 		t.Errorf("stable %+v\noverload %+v", stable, over)
 	}
@@ -43,6 +44,46 @@ func TestOverloadIsOfWhatStepsFound(t *testing.T) {
 	// The run's figures are of what should hold: overload and return are judged by themselves.
 	if rep.Latency.P99 > 2000 || rep.Rate > 125 {
 		t.Errorf("p99 %.0f ms at %.0f/s", rep.Latency.P99, rep.Rate)
+	}
+}
+
+// A machine that stumbles once ends no search: the step that broke is played once more, its
+// first attempt counts for nothing, and the verdict says so.
+func TestAStepIsPlayedOnceMore(t *testing.T) {
+	for name, c := range map[string]struct {
+		step  int // s
+		stall time.Duration
+	}{
+		"judged within the next one":       {10, 8 * time.Second},
+		"judged when the next one is over": {2, 2200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sc := towns(scenario.Phase{Step: sec(c.step), By: 0.5, To: 6})
+			sc.Objectives = map[string]scenario.Limit{"p99": "2s"}
+			rep := playOn(t, Config{Scenario: sc}, &ideal{perSecond: 130, stall: c.stall})
+			var names []string
+			for _, p := range rep.Phases {
+				names = append(names, p.Name)
+			}
+			if got := strings.Join(names, ", "); !strings.HasPrefix(got, "step ×1, step ×1 again, step ×1.5, step ×2, ") || strings.Count(got, "×1 again") != 1 {
+				t.Fatalf("phases %s", got)
+			}
+			first, again := rep.Phases[0], rep.Phases[1]
+			if len(first.Missed) == 0 || len(again.Missed) > 0 || !again.Again || again.To-again.From != float64(c.step) || again.Offered < 70 || again.Offered > 95 {
+				t.Errorf("%+v\n%+v", first, again)
+			}
+			said := strings.Join(rep.Verdict, "\n")
+			if !rep.OK() || !strings.Contains(said, "step ×1 broke at first (") || !strings.Contains(rep.Text(), "step ×1 again: ") {
+				t.Errorf("%s\n%s", said, rep.Text())
+			}
+			f, _ := figureOf("saturation")
+			if v, ok := f.of(rep); !ok || v < 110 || c.step == 10 && v > 130 || rep.Latency.P99 > 2000 {
+				t.Errorf("saturation %.1f %t, p99 %.0f ms", v, ok, rep.Latency.P99)
+			}
+			if rep.Balance.Missing > 0 || rep.Balance.Imbalances > 0 {
+				t.Errorf("ledger %+v", rep.Balance)
+			}
+		})
 	}
 }
 

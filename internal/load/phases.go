@@ -24,6 +24,9 @@ func (r *run) phaseName(p part) string {
 	if phase.Step > 0 || phase.Of != "" {
 		name += fmt.Sprintf(" ×%.4g", p.rate)
 	}
+	if p.again {
+		name += " again"
+	}
 	return name
 }
 
@@ -70,7 +73,7 @@ func (w *watch) used(i int, g *gained) {
 func (w *watch) counts(i int) bool {
 	p := w.run.present()[i]
 	broke, ok := w.steps[p.phase]
-	return p.measured && (!ok || i < broke) && !w.run.apart(p.phase)
+	return p.measured && len(w.bad[i]) == 0 && (!ok || i < broke) && !w.run.apart(p.phase)
 }
 
 // apart says whether a phase is meant to break, or the return from such a one.
@@ -90,7 +93,7 @@ func (w *watch) stretch(parts ...int) (Played, *tally, *gained) {
 	}
 	first, last := s[parts[0]], s[parts[len(parts)-1]]
 	p := Played{
-		Name: r.phaseName(first), Kind: r.cfg.Scenario.Phases[first.phase].Kind(), From: r.since(first.from), To: r.since(last.to), Rate: first.rate,
+		Name: r.phaseName(first), Kind: r.cfg.Scenario.Phases[first.phase].Kind(), From: r.since(first.from), To: r.since(last.to), Rate: first.rate, Again: first.again,
 		Offered: float64(t.results+t.dropped) / length.Seconds(), Acknowledged: float64(t.acked) / length.Seconds(), Refused: t.refused, SpoolFull: t.dropped,
 		Latency: latency(t.whole), BeyondLinger: latency(t.beyond), Lag: latency(t.lag),
 	}
@@ -119,6 +122,7 @@ func (w *watch) finish() {
 		}
 		p, t, _ := w.stretch(i)
 		p.Missed = w.bad[i]
+		w.sayRepeated(i)
 		if w.counts(i) {
 			sum.merge(t)
 			r.ownPart(own, i)

@@ -10,6 +10,7 @@ type Played struct {
 	From         float64  `json:"from"`
 	To           float64  `json:"to"`
 	Rate         float64  `json:"rate,omitempty"`    // of the scenario's own
+	Again        bool     `json:"again,omitempty"`   // the step before it broke, and this is it once more
 	Offered      float64  `json:"offered,omitempty"` // per second
 	Acknowledged float64  `json:"acknowledged,omitempty"`
 	Refused      uint64   `json:"refused,omitempty"`

@@ -27,10 +27,11 @@ type ideal struct {
 	commit time.Duration
 	fault  func(number uint64, s *wire.Signal) fault // of one result; nil: none
 
-	perSecond int       // results that it keeps in a second; zero: all
-	busy      time.Time // until then with what it took
-	slow      wire.Slow // asked of every agent when its first batch comes; zero: not
-	most      int       // bytes of a frame; zero: as the protocol says
+	perSecond int           // results that it keeps in a second; zero: all
+	busy      time.Time     // until then with what it took
+	slow      wire.Slow     // asked of every agent when its first batch comes; zero: not
+	most      int           // bytes of a frame; zero: as the protocol says
+	stall     time.Duration // for so long it keeps nothing once the first batch has come
 
 	mu       sync.Mutex
 	nodes    map[wire.StreamID]*idealNode
@@ -168,6 +169,9 @@ func (x *idealSession) SendFrame(key wire.StreamKey, last uint64, frame []byte) 
 	wait := x.srv.commit
 	if x.srv.perSecond > 0 { // one after the other
 		now := time.Now()
+		if x.srv.busy.IsZero() {
+			x.srv.busy = now.Add(x.srv.stall)
+		}
 		if x.srv.busy.Before(now) {
 			x.srv.busy = now
 		}
@@ -380,12 +384,14 @@ func TestFleetComesByInRounds(t *testing.T) {
 // After Slow frames linger as asked, and a change of status does not leave early, for as
 // long as was asked.
 func TestSlowIsHonoured(t *testing.T) {
+	beyond := 0.0 // ms, p99
 	mean := func(slow wire.Slow) (all, last float64) {
 		srv := &ideal{checks: 20, slow: slow}
 		rep := play(t, Config{Agents: 5, Interval: 2 * time.Second, Changes: 0.5, Duration: 30 * time.Second}, srv)
 		if !rep.OK() || slow.LingerMs > 0 && rep.Slowed != 5 {
 			t.Fatalf("verdict %v, %d slowed", rep.Verdict, rep.Slowed)
 		}
+		beyond = rep.BeyondLinger.P99
 		for i, n := range srv.sizes {
 			all += float64(n) / float64(len(srv.sizes))
 			if i >= len(srv.sizes)-20 {
@@ -396,7 +402,13 @@ func TestSlowIsHonoured(t *testing.T) {
 	}
 	// Ten results a second: half of them leave at once, or all after five seconds.
 	fast, _ := mean(wire.Slow{})
+	if beyond > 100 {
+		t.Errorf("%.0f ms beyond the linger", beyond)
+	}
 	slow, slowLast := mean(wire.Slow{LingerMs: 5000})
+	if beyond < 4000 { // it is the server that has them wait longer than they do
+		t.Errorf("after Slow %.0f ms beyond the usual linger", beyond)
+	}
 	some, someLast := mean(wire.Slow{LingerMs: 5000, LastsMs: 10_000})
 	if fast > 4 || slow < 30 || slowLast < 30 || some < 1.1*fast || someLast > 4 {
 		t.Errorf("%.1f results per frame; %.1f after Slow, %.1f of the last; %.1f after Slow for ten seconds, %.1f of the last", fast, slow, slowLast, some, someLast)

@@ -68,7 +68,7 @@ func TestStepsFindTheLimit(t *testing.T) {
 	for _, p := range rep.Phases {
 		names = append(names, p.Name)
 	}
-	if got := strings.Join(names, ", "); got != "step ×1, step ×1.5, step ×2, after, drain" {
+	if got := strings.Join(names, ", "); got != "step ×1, step ×1.5, step ×2, step ×2 again, after, drain" {
 		t.Fatalf("phases %s", got)
 	}
 	if broken := rep.Phases[2]; len(broken.Missed) == 0 || len(rep.Phases[1].Missed) > 0 || broken.To-broken.From != 10 {
@@ -81,8 +81,9 @@ func TestStepsFindTheLimit(t *testing.T) {
 	if !strings.Contains(rep.Text(), "results/s in the last step that held") {
 		t.Error(rep.Text())
 	}
-	// 10 s at 1 and 1.5, 10 s that broke, some seconds until that was known, 5 s at a half.
-	if after := rep.Phases[3]; after.From < 30 || after.From > 33 || after.Offered < 36 || after.Offered > 44 {
+	// 10 s at 1 and 1.5, 10 s that broke, some seconds until that was known, 5 s to recover,
+	// 10 s that broke once more, some seconds until that was known, 5 s at a half.
+	if after := rep.Phases[4]; after.From < 46 || after.From > 51 || after.Offered < 36 || after.Offered > 44 {
 		t.Errorf("after %+v", after)
 	}
 	if rep.Balance.Missing > 0 || rep.Balance.Imbalances > 0 {

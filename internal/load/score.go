@@ -15,6 +15,7 @@ type part struct {
 	virtual  int64 // at from
 	rate     float64
 	measured bool
+	again    bool // a step that broke, played once more
 }
 
 // score maps virtual time to real time: parts follow each other without holes. It never
@@ -148,6 +149,33 @@ func (s score) cut(real int64) (out score) {
 	return out
 }
 
+// repeated has step i, which broke, played once more from an instant on, which lies in a
+// later part of its phase: for half as long as it lasts at half a rate that held, so that what
+// it left behind is worked off, then itself, then the steps behind it. What was played of those
+// is not measured.
+func (s score) repeated(i int, held float64, real int64) (out score) {
+	k := s.at(real)
+	out = append(out, s[:k+1]...)
+	for n := i + 1; n <= k; n++ {
+		out[n].measured = false
+	}
+	out[k].to = real
+	at := out[k].after()
+	add := func(p part, length int64) {
+		p.from, p.virtual, p.to = at.from, at.virtual, at.from+length
+		out = append(out, p)
+		at = p.after()
+	}
+	add(part{phase: s[i].phase, rate: held / 2}, (s[i].to-s[i].from)/2)
+	more := s[i]
+	more.again = true
+	add(more, s[i].to-s[i].from)
+	for _, p := range s[i+1:] {
+		add(p, p.to-p.from)
+	}
+	return out
+}
+
 // spans are the parts for other loaders.
 func (s score) spans(begin int64) (list []Span) {
 	for _, p := range s {
@@ -164,7 +192,7 @@ func scoreOf(list []Span, begin int64, phases int) (s score, err error) {
 			return nil, model.Errorf(model.Invalid, "what the loader that leads plays is no score")
 		}
 		end = x.To
-		s = append(s, part{x.Phase, x.From + begin, x.To + begin, x.Virtual, x.Rate, x.Measured})
+		s = append(s, part{phase: x.Phase, from: x.From + begin, to: x.To + begin, virtual: x.Virtual, rate: x.Rate, measured: x.Measured})
 	}
 	return s, nil
 }

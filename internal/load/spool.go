@@ -57,6 +57,7 @@ func (a *agent) settle(f *frame, last uint64, heard bool, now int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	until := int(min(last-f.first+1, uint64(len(f.each))))
+	usual := min(f.due, f.each[0].intended+a.class.linger) // Slow has them wait longer: that is the server's doing
 	for to := 0; f.done < until; {
 		var t *tally
 		t, to = b.alike(f, f.done, until)
@@ -84,11 +85,11 @@ func (a *agent) settle(f *frame, last uint64, heard bool, now int64) {
 			}
 		}
 		if kept > 0 {
-			record(b.second.beyond, now-f.due, kept)
+			record(b.second.beyond, now-usual, kept)
 		}
 		if kept > 0 && t != nil {
 			t.acked += uint64(kept)
-			record(t.beyond, now-f.due, kept)
+			record(t.beyond, now-usual, kept)
 		}
 	}
 }

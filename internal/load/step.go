@@ -13,7 +13,8 @@ const enough = 0.98
 const cutWithin = time.Second
 
 // step judges steps that have ended, once the last of their results had time to be
-// answered. The first that breaks ends its phase.
+// answered. One that breaks is played once more, for a machine stumbles; one that breaks
+// twice ends its phase.
 func (w *watch) step(now int64) {
 	r := w.run
 	for ; r.steps; w.asked++ {
@@ -22,7 +23,7 @@ func (w *watch) step(now int64) {
 			return
 		}
 		i := w.asked
-		if r.cfg.Scenario.Phases[s[i].phase].Step == 0 {
+		if r.cfg.Scenario.Phases[s[i].phase].Step == 0 || !s[i].measured {
 			continue
 		}
 		if r.lead != nil { // it judges
@@ -39,24 +40,39 @@ func (w *watch) step(now int64) {
 		if w.bad[i] = w.broken(i); len(w.bad[i]) == 0 {
 			continue
 		}
-		w.steps[s[i].phase] = i
 		soon := now + 2*int64(newScoreWithin)
 		if r.cfg.Others != nil {
 			soon += int64(cutWithin)
 		}
-		if p := s.at(soon); p >= 0 && s[p].phase == s[i].phase {
-			s = s.cut(soon)
+		held, _ := w.held(i)
+		p := s.at(soon)
+		within := p >= 0 && s[p].phase == s[i].phase
+		if within && !s[i].again {
+			s = s.repeated(i, held, soon)
+		} else {
+			w.steps[s[i].phase] = i
+			if within {
+				s = s.cut(soon)
+			}
+			s = s.saturated(r.cfg.Scenario.Phases, s[i].phase, held, soon)
 		}
-		held := s[i].rate // not even the first: judgePhase says so
-		if i > 0 && s[i-1].phase == s[i].phase {
-			held = s[i-1].rate
-		}
-		s = s.saturated(r.cfg.Scenario.Phases, s[i].phase, held, soon)
 		r.follow(s)
 		if begin := r.begin.Load(); r.cfg.Others != nil {
 			r.cfg.Others.Follow(time.Duration(soon-begin), s.spans(begin))
 		}
 	}
+}
+
+// held is the rate of the last step before step i that held; false: not even the first, and
+// the rate is step i's own.
+func (w *watch) held(i int) (rate float64, ok bool) {
+	s := w.run.present()
+	for k := i - 1; k >= 0 && s[k].phase == s[i].phase; k-- {
+		if s[k].measured && len(w.bad[k]) == 0 {
+			return s[k].rate, true
+		}
+	}
+	return s[i].rate, false
 }
 
 // patience is how long after a step its results are waited for.

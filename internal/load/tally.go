@@ -10,7 +10,7 @@ type tally struct {
 	frames  uint64
 	dropped uint64                  // results not made, because the agent's spool was full
 	whole   *hdrhistogram.Histogram // intended → acknowledged
-	beyond  *hdrhistogram.Histogram // due to leave (linger over, or frame full) → acknowledged
+	beyond  *hdrhistogram.Histogram // due to leave (usual linger over, or frame full) → acknowledged
 	lag     *hdrhistogram.Histogram // due to leave → handed over to be sent
 	batches *hdrhistogram.Histogram // signals per frame
 	classes []classShare            // by number; of those that did anything

@@ -53,10 +53,13 @@ func percentiles(rep *load.Report) (chart.Chart, bool) {
 	return c, true
 }
 
-// steps are the phases of a search for saturation.
+// steps are the phases of a search for saturation, each as it went last.
 func steps(rep *load.Report) (list []load.Played) {
 	for _, p := range rep.Phases {
 		if p.Kind == "step" && p.Offered > 0 {
+			if p.Again && len(list) > 0 {
+				list = list[:len(list)-1]
+			}
 			list = append(list, p)
 		}
 	}

@@ -49,6 +49,7 @@ func (v *checker) phases() {
 		only("rate", p.Rate != 0, "steady", "step", "soak")
 		only("of", p.Of != "", "steady", "soak")
 		only("by", p.By != 0, "step")
+		only("grow", p.Grow != 0, "step")
 		only("to", p.To != 0, "step")
 		only("settle", p.Settle != 0, "steady")
 		only("warmup", p.Warmup != 0, "steady", "soak")
@@ -86,9 +87,16 @@ func (v *checker) rates(at string, p *Phase) {
 	}
 	if p.Step > 0 {
 		rate, by, to := p.steps()
-		if to < rate {
+		switch {
+		case p.Grow != 0 && p.By != 0:
+			v.flaw(at+".grow", "leave one of them out", "by says already how much is added")
+		case p.Grow != 0 && !(p.Grow >= 0.01 && p.Grow <= 1e6):
+			v.flaw(at+".grow", "0.15 is 15 % more with every step", "want at least 0.01, not %v", p.Grow)
+		case to < rate:
 			v.flaw(at+".to", "", "the last step, %v, is below the first, %v", to, rate)
-		} else if (to-rate)/by > maxSteps {
+		case p.Grow > 0 && len(p.Rates()) > maxSteps:
+			v.flaw(at+".grow", "", "more than %d steps", maxSteps)
+		case p.Grow == 0 && (to-rate)/by > maxSteps:
 			v.flaw(at+".by", "", "more than %d steps", maxSteps)
 		}
 	}

@@ -62,9 +62,12 @@ func (s *Scenario) Returns(i int) bool {
 	return s.Phases[i].Settle > 0 && i > 0 && s.Phases[i-1].Beyond()
 }
 
-// steps are where its rates begin, how they grow and where they end.
+// steps are where its rates begin, how much is added (0: they grow by a share) and where they end.
 func (p *Phase) steps() (rate, by, to float64) {
-	return cmp.Or(p.Rate, 1), cmp.Or(p.By, 0.1), cmp.Or(p.To, 10)
+	if by = cmp.Or(p.By, 0.1); p.Grow > 0 {
+		by = 0
+	}
+	return cmp.Or(p.Rate, 1), by, cmp.Or(p.To, 10)
 }
 
 // Rates are those that it plays one after the other: one, or those of its steps. They are
@@ -77,7 +80,10 @@ func (p *Phase) Rates() []float64 {
 	var list []float64
 	for i := range maxSteps + 1 {
 		next := rate + float64(i)*by
-		if next > to+1e-9 || by <= 0 {
+		if p.Grow > 0 {
+			next = rate * math.Pow(1+p.Grow, float64(i))
+		}
+		if next > to+1e-9 || by <= 0 && p.Grow <= 0 {
 			break
 		}
 		list = append(list, math.Round(next*1e6)/1e6)

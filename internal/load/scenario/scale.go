@@ -144,7 +144,7 @@ func (s *Scenario) shorten(most time.Duration) {
 			p.shortenSteps(cut(p.Whole(), stepTime))
 			continue
 		case p.Of != "":
-			*d = cut(*d, max(overloadTime, p.Settle+overloadTime/2))
+			*d = cut(*d, max(overloadTime, p.Settle+overloadTime/2, s.recovering(i)))
 		default:
 			*d = cut(*d, 5e9)
 		}
@@ -178,6 +178,15 @@ const (
 	overloadTime = model.Duration(20 * time.Second)
 )
 
+// recovering is how long phase i lasts at least: behind steps, one of which broke, until half
+// of it worked off what that left.
+func (s *Scenario) recovering(i int) model.Duration {
+	if i > 0 && s.Phases[i-1].Step > 0 {
+		return overloadTime * 3 / 2
+	}
+	return 0
+}
+
 // isFound says whether a phase after phase i has a rate of the saturation that its steps find.
 func (s *Scenario) isFound(i int) bool {
 	return slices.ContainsFunc(s.Phases[i+1:], func(p Phase) bool { return p.Of == Saturation })
@@ -187,7 +196,9 @@ func (s *Scenario) isFound(i int) bool {
 func (p *Phase) shortenSteps(whole model.Duration) {
 	p.Step = min(p.Step, max(stepTime, whole/model.Duration(len(p.Rates()))))
 	rate, _, to := p.steps()
-	if n := max(2, int(whole/p.Step)); n < len(p.Rates()) {
+	if n := max(2, int(whole/p.Step)); n < len(p.Rates()) && p.Grow > 0 {
+		p.Grow = math.Ceil((math.Pow(to/rate, 1/float64(n-1))-1)*1000) / 1000
+	} else if n < len(p.Rates()) {
 		p.By = math.Ceil((to-rate)/float64(n-1)*1000) / 1000
 	}
 }

@@ -1,8 +1,10 @@
 package scenario
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,9 +94,9 @@ func TestQuickWarmsUpBehindSteps(t *testing.T) {
 		length int // seconds
 		warmup time.Duration
 	}{
-		{whole.Phases, 2, 20, 10 * time.Second},
-		{[]Phase{{Step: sec(15), To: 4}, {Steady: sec(90), Warmup: sec(5), Of: Saturation, Rate: 0.9}}, 1, 20, 5 * time.Second},
-		{[]Phase{{Step: sec(15), To: 4}, {Steady: sec(90), Of: Saturation, Rate: 0.9}}, 1, 20, 0},
+		{whole.Phases, 2, 30, 15 * time.Second},
+		{[]Phase{{Step: sec(15), To: 4}, {Steady: sec(90), Warmup: sec(5), Of: Saturation, Rate: 0.9}}, 1, 30, 5 * time.Second},
+		{[]Phase{{Step: sec(15), To: 4}, {Steady: sec(90), Of: Saturation, Rate: 0.9}}, 1, 30, 0},
 		{[]Phase{{Steady: sec(600), Warmup: sec(60)}}, 0, 60, 10 * time.Second},
 	} {
 		s := &Scenario{Agents: whole.Agents, Phases: slices.Clone(c.phases)}
@@ -129,6 +131,9 @@ func drawScenario(t *rapid.T) *Scenario {
 			p.Settle = min(p.Steady, seconds(1, 60, "within"))
 		case rapid.Bool().Draw(t, "step"):
 			p = Phase{Step: p.Steady, To: rapid.Float64Range(1, 12).Draw(t, "to"), By: rapid.Float64Range(0.05, 2).Draw(t, "by")}
+			if rapid.Bool().Draw(t, "grows") {
+				p.By, p.Grow = 0, rapid.Float64Range(0.05, 2).Draw(t, "grow")
+			}
 		case rapid.Bool().Draw(t, "warm"):
 			p.Warmup = p.Steady / 3
 		}
@@ -155,4 +160,42 @@ func drawScenario(t *rapid.T) *Scenario {
 	}
 	s.Objectives = map[string]Limit{"rate": "1000", "p99": "900ms"}
 	return s
+}
+
+// Steps are added, or grow by a share; both at once say two things.
+func TestStepsGrow(t *testing.T) {
+	p := Phase{Step: model.Duration(time.Second), Rate: 0.5, Grow: 0.15, To: 1}
+	if got := fmt.Sprintf("%.3f", p.Rates()); got != "[0.500 0.575 0.661 0.760 0.875]" {
+		t.Errorf("rates %s", got)
+	}
+	shipped, err := Load("muster-overload")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*Scenario{shipped, shipped.Quick(Machine{Cores: 2, Memory: 8 << 30, Files: 1 << 20})} {
+		var rates []float64
+		for _, p := range s.Phases {
+			switch {
+			case p.Step > 0:
+				rates = p.Rates()
+			case p.Beyond():
+				for i := range rates[1:] { // whichever is the first to break
+					if p.Rate*rates[i] <= rates[i+1] {
+						t.Errorf("%s: an overload of %.3f is not beyond the step of %.3f", s.Name, p.Rate*rates[i], rates[i+1])
+					}
+				}
+			}
+		}
+	}
+	for text, want := range map[string]string{
+		"{step: 5s, by: 1, grow: 0.1}":                 "by says already",
+		"{step: 5s, grow: 0.001}":                      "want at least 0.01",
+		"{step: 5s, grow: 0.01, rate: 0.001, to: 900}": "more than",
+		"{steady: 5s, grow: 0.1}":                      "grow",
+	} {
+		_, err := Parse("x.yaml", []byte("scenario: muster.load/v1\nagents: [{name: a, count: 1, checks: [{name: c, interval: 1s}]}]\nphases: ["+text+"]\n"))
+		if err == nil || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 }

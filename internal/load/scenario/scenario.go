@@ -111,6 +111,7 @@ type Phase struct {
 	Rate   float64        `json:"rate,omitempty"`   // of the scenario's own rate; default 1. Step: the first one
 	Of     string         `json:"of,omitempty"`     // steady, soak: saturation makes rate a multiple of the last step that held in the steps before it
 	By     float64        `json:"by,omitempty"`     // step: added each time; default 0.1
+	Grow   float64        `json:"grow,omitempty"`   // step: in place of By, share by which each is more than the one before
 	To     float64        `json:"to,omitempty"`     // step: the last one; default 10
 	Settle model.Duration `json:"settle,omitempty"` // steady: within this long latency and queues must be as before the phase before it ("overload and return")
 	Warmup model.Duration `json:"warmup,omitempty"` // steady: so much of its beginning is not measured
