@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -25,5 +26,85 @@ func TestStdinOfACheck(t *testing.T) {
 	}
 	if r := s.of(2)[0]; r.Status != model.Unknown {
 		t.Errorf("%s %q", r.Status, r.Output)
+	}
+}
+
+// A hook runs after the results that it names, with the check's environment, and what it says
+// goes with the result; what it cannot do does not hold the result back.
+func TestHooksRunByStatus(t *testing.T) {
+	s := newServer(t)
+	bad, odd, fine := shell(1, "echo down; exit 2", time.Hour), shell(2, "echo odd; exit 42", time.Hour), shell(3, "echo up", time.Hour)
+	bad.Env = map[string]string{"WHERE": "{{ .props.where }}"}
+	bad.Hooks = []model.Hook{
+		{Name: "look", When: []string{"critical"}, Command: &model.Command{Shell: "echo looked $WHERE {{ .props.where }}; exit 1"}},
+		{Name: "never", When: []string{"ok", "42"}, Command: &model.Command{Shell: "echo never"}},
+		{Name: "slow", When: []string{"non-ok"}, Command: &model.Command{Shell: "echo began; sleep 60"}, Timeout: model.Duration(200 * time.Millisecond)},
+		{Name: "flood", When: []string{"2"}, Command: &model.Command{Shell: "yes | head -c 1000000"}},
+	}
+	odd.Hooks = []model.Hook{{Name: "by code", When: []string{"42"}, Command: &model.Command{Argv: []string{"echo", "forty-two"}}}}
+	fine.Hooks = []model.Hook{{Name: "fine", When: []string{"ok"}, Command: &model.Command{Argv: []string{"echo", "was fine"}}}}
+	s.assign([]wire.Property{{Name: "where", Value: []byte(`"the cellar"`)}}, bad, odd, fine)
+	begin(t, config(s, t.TempDir()))
+	s.wait("all results", func() bool { return len(s.of(1)) == 1 && len(s.of(2)) == 1 && len(s.of(3)) == 1 })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hooks := func(id model.ChunkID) []model.HookResult {
+		x, err := wire.DecodeExtra(s.of(id)[0].Extra)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x.Hooks
+	}
+	got := hooks(1)
+	if len(got) != 3 || got[0].Name != "look" || got[0].Output != "looked the cellar the cellar" || got[0].Status != model.Warning {
+		t.Fatalf("%+v", got)
+	}
+	if got[1].Name != "slow" || !strings.HasPrefix(got[1].Output, "timed out after 200ms\nbegan") {
+		t.Errorf("%+v", got[1])
+	}
+	if got[2].Name != "flood" || len(got[2].Output) > model.MaxHookOutput || got[2].Cut < 1000000-model.MaxHookOutput {
+		t.Errorf("%d bytes, %d cut", len(got[2].Output), got[2].Cut)
+	}
+	if got := hooks(2); len(got) != 1 || got[0].Output != "forty-two" || s.of(2)[0].Status != model.Unknown {
+		t.Errorf("%+v", got)
+	}
+	if got := hooks(3); len(got) != 1 || got[0].Output != "was fine" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Values travel with the result; one beyond its threshold raises the status and says so
+// first.
+func TestMetricsAndThresholds(t *testing.T) {
+	s := newServer(t)
+	most := 0.5
+	load := shell(1, "echo 'LOAD OK|load1=0.75 load5=0.25'", time.Hour)
+	load.Metrics = &model.Metrics{Format: "nagios", Tags: map[string]string{"team": "web"}}
+	load.Thresholds = []model.Threshold{{Metric: "load1", Warning: &model.Bounds{Max: &most}}, {Metric: "load15", Missing: "critical"}}
+	load.Hooks = []model.Hook{{Name: "top", When: []string{"critical"}, Command: &model.Command{Shell: "echo top"}}}
+	failed := shell(2, "echo 'cannot measure'; exit 3", time.Hour)
+	failed.Metrics, failed.Thresholds = load.Metrics, load.Thresholds
+	many := shell(3, "seq -f 'series.number.%.0f 1' 1 1000", time.Hour)
+	many.Metrics, many.MaxOutput = &model.Metrics{Format: "graphite", Tags: map[string]string{"long": strings.Repeat("x", 255)}}, 64<<10
+	s.assign(nil, load, failed, many)
+	begin(t, config(s, t.TempDir()))
+	s.wait("all results", func() bool { return len(s.of(1)) == 1 && len(s.of(2)) == 1 && len(s.of(3)) == 1 })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.of(1)[0]
+	if r.Status != model.Critical || !strings.HasPrefix(string(r.Output), "WARNING: load1{team=web} is 0.75, more than 0.5\nCRITICAL: there is no load15 in the output\nLOAD OK|") {
+		t.Errorf("%s %q", r.Status, r.Output)
+	}
+	x, err := wire.DecodeExtra(r.Extra)
+	if err != nil || len(x.Values) != 2 || x.Values[0].Name != "load1" || x.Values[0].Value != 0.75 || x.Values[0].Tags["team"] != "web" || len(x.Hooks) != 1 {
+		t.Errorf("%+v %v", x, err)
+	}
+	if r := s.of(2)[0]; r.Status != model.Unknown || string(r.Output) != "cannot measure" {
+		t.Errorf("%s %q", r.Status, r.Output)
+	}
+	r = s.of(3)[0]
+	if x, err = wire.DecodeExtra(r.Extra); err != nil || len(x.Values) < 100 || len(x.Values) == 1000 || len(r.Extra) > maxBeside ||
+		!strings.Contains(string(r.Output), "of 1000 values are left out") {
+		t.Errorf("%d values in %d bytes, %v; …%s", len(x.Values), len(r.Extra), err, r.Output[len(r.Output)-80:])
 	}
 }

@@ -14,7 +14,9 @@ import (
 // leaves at once.
 func (a *Agent) runCheck(ctx context.Context, c *check) {
 	stream := a.asked.runs(c.chunk.Check)
-	result := a.judge(ctx, c, stream)
+	keep := a.keeps(c)
+	result := a.judge(ctx, c, stream, keep)
+	extra := a.beside(ctx, c, &result, keep)
 	a.asked.ran(c.chunk.Check, result)
 	if ctx.Err() != nil {
 		return // the agent stops: not a word about the check
@@ -23,7 +25,7 @@ func (a *Agent) runCheck(ctx context.Context, c *check) {
 	changed := before != uint32(result.Status)+1 && (before != 0 || result.Status != model.OK)
 	err := a.spool.Append(&wire.Signal{
 		Kind: wire.SignalResult, Chunk: c.chunk.ID, Status: result.Status, AtMs: a.cfg.Machine.BootMs(),
-		DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Output: result.Output, Cut: result.Cut,
+		DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Output: result.Output, Cut: result.Cut, Extra: extra,
 	}, changed)
 	if err != nil {
 		a.lost.Add(1)
@@ -48,17 +50,27 @@ func (a *Agent) lookAtClock() {
 	}
 }
 
-func (a *Agent) judge(ctx context.Context, c *check, stream func([]byte)) run.Result {
+// takes is how many bytes of a result, with what lies beside its output, the server takes.
+func (a *Agent) takes() int {
+	if most := int(a.maxOutput.Load()); most > 0 {
+		return most
+	}
+	return model.MaxOutputBytes
+}
+
+// keeps is how many bytes are kept of the check's output.
+func (a *Agent) keeps(c *check) int {
 	keep := c.chunk.MaxOutput
 	if keep <= 0 {
 		keep = model.DefaultOutputBytes
 	}
-	if most := int(a.maxOutput.Load()); most > 0 {
-		keep = min(keep, most)
-	}
+	return min(keep, a.takes())
+}
+
+func (a *Agent) judge(ctx context.Context, c *check, stream func([]byte), keep int) run.Result {
 	switch {
 	case c.problem != "":
-		return run.Result{Status: model.Unknown, Output: []byte(c.problem)}
+		return run.Result{Status: model.Unknown, Code: -1, Output: []byte(c.problem)}
 	case c.run.Probe != "":
 		return a.runProbe(ctx, c, keep)
 	}
@@ -78,5 +90,5 @@ func (a *Agent) runProbe(ctx context.Context, c *check, keep int) run.Result {
 	env := probe.Env{Now: a.cfg.Machine.Now, ServerOffset: a.ServerOffset, Self: a.self, Memory: &c.past.memory}
 	status, text := probe.Run(ctx, &env, c.run.Probe, c.run.Args)
 	text, cut := run.Cut(text, keep)
-	return run.Result{Status: status, Output: text, Cut: cut, Duration: time.Since(began)}
+	return run.Result{Status: status, Code: int(status), Output: text, Cut: cut, Duration: time.Since(began)}
 }

@@ -143,6 +143,7 @@ func (s *server) deliver(c journal.Commit) {
 				s.last[b.StreamKey] = b.First + uint64(i)
 				if sig := b.Signals[i]; sig.Kind == wire.SignalResult {
 					sig.Output = slices.Clone(sig.Output)
+					sig.Extra = slices.Clone(sig.Extra)
 					s.results, s.lanes = append(s.results, sig), append(s.lanes, b.Lane)
 				}
 			}

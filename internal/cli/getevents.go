@@ -45,8 +45,8 @@ func (a *app) getEvents(ctx context.Context, c *client.Client, names []string, g
 	if err != nil {
 		return err
 	}
-	if len(names) == 1 && len(list.Items) == 0 {
-		one, err := c.Event(ctx, a.ns(), f.Node, f.Check) // which says why there is none
+	if len(names) == 1 && (len(list.Items) == 0 || g.output.machine()) {
+		one, err := c.Event(ctx, a.ns(), f.Node, f.Check) // which says why there is none, and all that there is
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // NotificationVersion is raised when a field changes its meaning; new fields do not
@@ -22,25 +24,26 @@ const (
 
 // Notification is what handlers get: on standard input, or as the body of a POST.
 type Notification struct {
-	Version  int               `json:"version"`
-	Kind     string            `json:"kind"`    // opened | closed | …
-	Problem  string            `json:"problem"` // id: the deduplication key
-	Node     string            `json:"node"`
-	Labels   map[string]string `json:"labels,omitempty"` // of the node
-	Check    string            `json:"check"`
-	Space    string            `json:"namespace"`
-	Status   string            `json:"status"`   // now
-	Worst    string            `json:"worst"`    // of this problem so far
-	Severity string            `json:"severity"` // of the worst
-	Output   string            `json:"output"`   // now
-	Opened   time.Time         `json:"opened"`
-	Closed   time.Time         `json:"closed,omitzero"`
-	Executed time.Time         `json:"executed"`          // when the check ran
-	Expired  bool              `json:"expired,omitempty"` // nothing came in time
-	By       string            `json:"by,omitempty"`      // who acknowledged, or asked for the test
-	Note     string            `json:"note,omitempty"`    // what they said
-	Count    int               `json:"count,omitempty"`   // of the problems of a summary
-	Summary  string            `json:"summary"`           // one line for people
+	Version  int                `json:"version"`
+	Kind     string             `json:"kind"`    // opened | closed | …
+	Problem  string             `json:"problem"` // id: the deduplication key
+	Node     string             `json:"node"`
+	Labels   map[string]string  `json:"labels,omitempty"` // of the node
+	Check    string             `json:"check"`
+	Space    string             `json:"namespace"`
+	Status   string             `json:"status"`   // now
+	Worst    string             `json:"worst"`    // of this problem so far
+	Severity string             `json:"severity"` // of the worst
+	Output   string             `json:"output"`   // now
+	Opened   time.Time          `json:"opened"`
+	Closed   time.Time          `json:"closed,omitzero"`
+	Executed time.Time          `json:"executed"`          // when the check ran
+	Expired  bool               `json:"expired,omitempty"` // nothing came in time
+	By       string             `json:"by,omitempty"`      // who acknowledged, or asked for the test
+	Note     string             `json:"note,omitempty"`    // what they said
+	Count    int                `json:"count,omitempty"`   // of the problems of a summary
+	Hooks    []model.HookResult `json:"hooks,omitempty"`   // what the check's hooks said of it
+	Summary  string             `json:"summary"`           // one line for people
 }
 
 // Encode writes the summary and returns the notification as JSON.

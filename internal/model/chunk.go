@@ -34,4 +34,7 @@ type Chunk struct {
 	FlapStart    uint32      // percent of change from which on an event flaps; zero: it never does
 	FlapEnd      uint32      // … down to which it goes on
 	Stdin        string      // of the command
+	Hooks        []Hook
+	Metrics      *Metrics
+	Thresholds   []Threshold
 }

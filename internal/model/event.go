@@ -36,6 +36,9 @@ type Event struct {
 	Number       uint64    `json:"number"`            // … and its number there
 	Expired      bool      `json:"expired,omitempty"` // the status is the deadline's, not a result's
 	Problem      *Problem  `json:"problem,omitempty"` // the open one
+	// What the last result carries beside its output; in answers about one event alone.
+	Hooks  []HookResult `json:"hooks,omitempty"`
+	Values []Value      `json:"values,omitempty"`
 }
 
 // StreamID names a stream of results. People and JSON see 16 hexadecimal digits: many

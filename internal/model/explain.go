@@ -100,6 +100,9 @@ func explainType(t reflect.Type, path string, around []reflect.Type) Explanation
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	if t.Kind() == reflect.Slice { // what stands in a list is explained like what stands alone
+		t = t.Elem()
+	}
 	if t.Kind() != reflect.Struct || t == commandType || t == secretType || t == timeType {
 		return e
 	}

@@ -186,7 +186,7 @@ type PropertySpec struct {
 }
 
 // CheckSpec is something judged on a node; exactly one of command and probe, and one of
-// interval and cron. Every text of command, probe, env, stdin and runAs may hold
+// interval and cron. Every text of command, probe, env, stdin, runAs and hooks may hold
 // {{ .props.NAME | default "…" }}.
 type CheckSpec struct {
 	// The nodes it runs on; none if left out.
@@ -215,6 +215,13 @@ type CheckSpec struct {
 	RunAs string `json:"runAs,omitempty"`
 	// How much output is kept; the cut is marked. Default 64KiB, at most 1MiB.
 	MaxOutput Size `json:"maxOutput,omitempty"`
+	// Commands that run on the node after a result, by its status: what a person would look
+	// at first. What they say stands with the event and in messages.
+	Hooks []Hook `json:"hooks,omitempty"`
+	// How numbers are found in the output.
+	Metrics *Metrics `json:"metrics,omitempty"`
+	// What numbers of metrics may be; beyond it, the status is raised.
+	Thresholds []Threshold `json:"thresholds,omitempty"`
 	// When a problem opens and closes, and who is told.
 	Alert *Alert `json:"alert,omitempty"`
 	// Severities other than the usual ones, by status: {critical: disaster}. Usual are
@@ -236,6 +243,53 @@ type Probe struct {
 	Name string `json:"name"`
 	// Its arguments, always text: {warn: "20%"}.
 	Args map[string]string `json:"args,omitempty"`
+}
+
+// Hook is a command that runs after a result.
+type Hook struct {
+	// What it is called where its output is shown.
+	Name string `json:"name"`
+	// Results that it runs after: ok, warning, critical, unknown, non-ok, or an exit code of
+	// the command, such as "127".
+	When []string `json:"when"`
+	// As a check's command: a text is run by the shell, a list without one, with the check's
+	// env and runAs.
+	Command *Command `json:"command"`
+	// When it is ended; default 10s, at most 60s. The result leaves when the last hook has ended.
+	Timeout Duration `json:"timeout,omitempty"`
+}
+
+// Metrics says how numbers are found in an output.
+type Metrics struct {
+	// nagios (perfdata), graphite, influxdb, opentsdb or prometheus.
+	Format string `json:"format"`
+	// Tags that each value has beside its own, which win.
+	Tags map[string]string `json:"tags,omitempty"`
+}
+
+// Threshold is what the values of one metric may be.
+type Threshold struct {
+	// The metric's name.
+	Metric string `json:"metric"`
+	// Tags that a value must have to count; default any.
+	Tags map[string]string `json:"tags,omitempty"`
+	// Bounds beyond which the result is at least WARNING.
+	Warning *Bounds `json:"warning,omitempty"`
+	// Bounds beyond which it is CRITICAL.
+	Critical *Bounds `json:"critical,omitempty"`
+	// Bounds beyond which it is at least UNKNOWN.
+	Unknown *Bounds `json:"unknown,omitempty"`
+	// What the result is at least where no such value was printed: warning, critical or
+	// unknown; default that is fine.
+	Missing string `json:"missing,omitempty"`
+}
+
+// Bounds are the least and the largest value that are fine.
+type Bounds struct {
+	// A smaller value is beyond.
+	Min *float64 `json:"min,omitempty"`
+	// A larger value is beyond.
+	Max *float64 `json:"max,omitempty"`
 }
 
 // Alert says when a problem opens and closes, and who is told.

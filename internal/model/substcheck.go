@@ -20,13 +20,13 @@ func (e *FieldError) Unwrap() error { return e.Err }
 // CommandTemplate is a command, probe arguments and environment with their variables
 // found; made once per chunk, expanded once per assignment.
 type CommandTemplate struct {
-	shell *Template
-	argv  []*Template
+	line  lineTemplate
 	probe string
 	args  map[string]*Template
 	env   map[string]*Template
 	runAs *Template
 	stdin *Template
+	hooks []lineTemplate
 	names []string
 }
 
@@ -37,16 +37,17 @@ type Texts struct {
 	Env     map[string]string
 	RunAs   string
 	Stdin   string
+	Hooks   []Hook
 }
 
 // Texts are those of a check.
 func (s *CheckSpec) Texts() Texts {
-	return Texts{Command: s.Command, Probe: s.Probe, Env: s.Env, RunAs: s.RunAs, Stdin: s.Stdin}
+	return Texts{Command: s.Command, Probe: s.Probe, Env: s.Env, RunAs: s.RunAs, Stdin: s.Stdin, Hooks: s.Hooks}
 }
 
 // Texts are those of the chunk.
 func (c *Chunk) Texts() Texts {
-	return Texts{Command: c.Command, Probe: c.Probe, Env: c.Env, RunAs: c.RunAs, Stdin: c.Stdin}
+	return Texts{Command: c.Command, Probe: c.Probe, Env: c.Env, RunAs: c.RunAs, Stdin: c.Stdin, Hooks: c.Hooks}
 }
 
 // ExpandedCommand is what really runs on one node.
@@ -58,6 +59,13 @@ type ExpandedCommand struct {
 	Env   map[string]string
 	RunAs string
 	Stdin string
+	Hooks []Command // in the chunk's order
+}
+
+// lineTemplate is a command: exactly one of both.
+type lineTemplate struct {
+	shell *Template
+	argv  []*Template
 }
 
 // Parse finds the variables of a check or handler. The error joins a *FieldError for each
@@ -80,14 +88,23 @@ func (x Texts) Parse() (*CommandTemplate, error) {
 		}
 		return parsed
 	}
-	switch {
-	case x.Command != nil && x.Command.Argv != nil:
-		for i, arg := range x.Command.Argv {
-			t.argv = append(t.argv, parse(arg, false, "command[%d]", i))
+	line := func(c *Command, field string) (l lineTemplate) {
+		switch {
+		case c == nil:
+		case c.Argv == nil:
+			l.shell = parse(c.Shell, true, "%s", field)
+		default:
+			for i, arg := range c.Argv {
+				l.argv = append(l.argv, parse(arg, false, "%s[%d]", field, i))
+			}
 		}
-	case x.Command != nil:
-		t.shell = parse(x.Command.Shell, true, "command")
-	case x.Probe != nil:
+		return l
+	}
+	t.line = line(x.Command, "command")
+	for i := range x.Hooks {
+		t.hooks = append(t.hooks, line(x.Hooks[i].Command, fmt.Sprintf("hooks[%d].command", i)))
+	}
+	if x.Command == nil && x.Probe != nil {
 		t.probe = x.Probe.Name
 		t.args = make(map[string]*Template, len(x.Probe.Args))
 		for _, key := range slices.Sorted(maps.Keys(x.Probe.Args)) {
@@ -133,9 +150,17 @@ func (t *CommandTemplate) Expand(values PropertyValues) (ExpandedCommand, error)
 		}
 		return out
 	}
-	out := ExpandedCommand{Shell: expand(t.shell), Probe: t.probe, RunAs: expand(t.runAs), Stdin: expand(t.stdin)}
-	for _, arg := range t.argv {
-		out.Argv = append(out.Argv, expand(arg))
+	line := func(l lineTemplate) (c Command) {
+		c.Shell = expand(l.shell)
+		for _, arg := range l.argv {
+			c.Argv = append(c.Argv, expand(arg))
+		}
+		return c
+	}
+	command := line(t.line)
+	out := ExpandedCommand{Shell: command.Shell, Argv: command.Argv, Probe: t.probe, RunAs: expand(t.runAs), Stdin: expand(t.stdin)}
+	for _, hook := range t.hooks {
+		out.Hooks = append(out.Hooks, line(hook))
 	}
 	out.Args, out.Env = expandMap(t.args), expandMap(t.env)
 	return out, failed

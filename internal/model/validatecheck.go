@@ -51,6 +51,8 @@ func (v *validator) check(s *CheckSpec) {
 	}
 	v.env("spec.env", s.Env)
 	v.stdin(s)
+	v.hooks(s.Hooks)
+	v.metrics(s)
 	if len(s.RunAs) > maxText || hasControl(s.RunAs) {
 		v.flaw("spec.runAs", "", "want a user's name")
 	}

@@ -44,6 +44,7 @@ func compileChunk(name ref, id model.CheckID, spec *model.CheckSpec) (*model.Chu
 		Timeout: time.Duration(spec.Timeout), TTL: time.Duration(spec.TTL),
 		Env: spec.Env, RunAs: spec.RunAs, MaxOutput: int(spec.MaxOutput),
 		FailAfter: 1, RecoverAfter: 1, Stdin: spec.Stdin,
+		Hooks: spec.Hooks, Metrics: spec.Metrics, Thresholds: spec.Thresholds,
 	}
 	if c.Timeout == 0 {
 		c.Timeout = model.DefaultTimeout

@@ -276,6 +276,7 @@ func several(notes []*handler.Notification, lead, kind string) *handler.Notifica
 	if more := len(notes) - maxListed; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
+	n.Hooks = nil // they are of one problem
 	n.Output = strings.Join(lines, "\n")
 	return &n
 }

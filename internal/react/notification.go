@@ -13,7 +13,7 @@ func closingNote(t *event.Transition, p *history.Problem, labels map[string]stri
 	n := &handler.Notification{
 		Kind: handler.Closed, Problem: p.ID, Node: p.Node, Labels: labels, Check: p.Check, Space: p.Namespace,
 		Status: t.Status.String(), Worst: p.Status.String(), Severity: p.Severity.String(), Output: t.Output,
-		Opened: p.Opened.UTC(), Executed: time.Unix(0, t.Executed).UTC(), Expired: t.Expired,
+		Opened: p.Opened.UTC(), Executed: time.Unix(0, t.Executed).UTC(), Expired: t.Expired, Hooks: t.Hooks,
 	}
 	if !p.Closed.IsZero() {
 		n.Closed = p.Closed.UTC()

@@ -16,26 +16,27 @@ type presence struct {
 	executed  int64
 	expired   bool
 	problem   *model.Problem
+	hooks     []model.HookResult
 }
 
 // presence of a problem: what this very batch says of it, else what the view does. False: it
 // has closed, and that is on its way.
 func (r *router) presence(o *telling, e *escalation) (presence, bool) {
 	if t := o.turns[e.Problem]; t != nil {
-		return presence{t.Namespace, t.Status, t.Output, t.Executed, t.Expired, t.Problem}, true
+		return presence{t.Namespace, t.Status, t.Output, t.Executed, t.Expired, t.Problem, t.Hooks}, true
 	}
 	s, ok := r.opts.Present(e.NodeID, e.CheckID)
 	if !ok || s.Problem == nil || s.Problem.ID != e.Problem {
 		return presence{}, false
 	}
-	return presence{s.Namespace, s.Status, s.Output, s.Executed, s.Expired, s.Problem}, true
+	return presence{s.Namespace, s.Status, s.Output, s.Executed, s.Expired, s.Problem, s.Beside.Hooks}, true
 }
 
 // note is a notification of it.
 func (r *router) note(e *escalation, p presence, kind string) *handler.Notification {
 	n := &handler.Notification{Kind: kind, Problem: e.Problem, Labels: r.opts.Names.NodeLabels(e.NodeID),
 		Status: p.status.String(), Worst: p.problem.Status.String(), Severity: p.problem.Severity.String(), Output: p.output,
-		Opened: p.problem.Opened.UTC(), Executed: time.Unix(0, p.executed).UTC(), Expired: p.expired}
+		Opened: p.problem.Opened.UTC(), Executed: time.Unix(0, p.executed).UTC(), Expired: p.expired, Hooks: p.hooks}
 	n.Space, n.Node, n.Check = r.called(e.NodeID, e.CheckID, p)
 	return n
 }

@@ -40,7 +40,21 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	dst = appendUint(dst, 18, uint64(c.FlapStart))
 	dst = appendUint(dst, 19, uint64(c.FlapEnd))
 	dst = appendString(dst, 20, c.Route)
-	return appendString(dst, 21, c.Stdin)
+	dst = appendString(dst, 21, c.Stdin)
+	for i := range c.Hooks {
+		dst = appendHook(dst, 22, &c.Hooks[i])
+	}
+	if c.Metrics != nil {
+		var in int
+		dst, in = begin(dst, 23)
+		dst = appendString(dst, 1, c.Metrics.Format)
+		dst = appendMap(dst, 2, c.Metrics.Tags)
+		dst = end(dst, in)
+	}
+	for i := range c.Thresholds {
+		dst = appendThreshold(dst, 24, &c.Thresholds[i])
+	}
+	return dst
 }
 
 func appendCommand(dst []byte, field uint32, c *model.Command) []byte {
@@ -122,6 +136,16 @@ func DecodeChunk(id model.ChunkID, body []byte) (*model.Chunk, error) {
 			c.Route = f.string("route", 2*maxName)
 		case 21:
 			c.Stdin = f.string("stdin", maxBody)
+		case 22:
+			if f.room("hooks", len(c.Hooks), model.MaxHooks) {
+				c.Hooks = append(c.Hooks, f.definedHook())
+			}
+		case 23:
+			c.Metrics = f.metrics()
+		case 24:
+			if f.room("thresholds", len(c.Thresholds), maxArgs) {
+				c.Thresholds = append(c.Thresholds, f.threshold())
+			}
 		}
 	}
 	if f.err != nil {

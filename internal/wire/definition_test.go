@@ -49,6 +49,29 @@ func frameCodec[T any, P interface {
 	}
 }
 
+// batchCodec also looks into what results carry beside their output, which decoding a
+// batch does not.
+func batchCodec() codec {
+	c := frameCodec(KindBatch, "muster.v1.Batch", AppendBatch, drawBatch)
+	whole := c.decode
+	c.decode = func(body []byte) (any, error) {
+		v, err := whole(body)
+		for i := range v.(*Batch).Signals {
+			s := &v.(*Batch).Signals[i]
+			if len(s.Extra) == 0 {
+				continue
+			}
+			x, bad := DecodeExtra(s.Extra)
+			if bad != nil {
+				return v, bad
+			}
+			s.Extra = AppendExtra(nil, &x)
+		}
+		return v, err
+	}
+	return c
+}
+
 func recordCodec(kind RecordKind, name string, draw func(t *rapid.T) *Record) codec {
 	return codec{
 		name:   name,
@@ -73,7 +96,7 @@ func codecs() []codec {
 		frameCodec(KindHolding, "muster.v1.Holding", AppendHolding, func(t *rapid.T) *Holding {
 			return &Holding{Generation: generation(t), Hash: hash32(t)}
 		}),
-		frameCodec(KindBatch, "muster.v1.Batch", AppendBatch, drawBatch),
+		batchCodec(),
 		frameCodec(KindAck, "muster.v1.Ack", AppendAck, func(t *rapid.T) *Ack {
 			return &Ack{Last: lasts(t), Refused: list(t, func(t *rapid.T) Refused {
 				return Refused{StreamKey: key(t), Number: number(t), Code: text(t), Reason: text(t)}
@@ -225,17 +248,53 @@ func drawBatch(t *rapid.T) *Batch {
 		s := Signal{Kind: SignalKeepalive, AtMs: u64(t)}
 		if rapid.IntRange(0, 4).Draw(t, "kind") > 0 {
 			s = Signal{Kind: SignalResult, AtMs: u64(t), Chunk: model.ChunkID(u32(t)), Status: status(t), DurationMs: u32(t),
-				Output: raw(t, 300), Cut: u64(t)}
+				Output: raw(t, 300), Cut: u64(t), Extra: AppendExtra(nil, drawExtra(t))}
 		}
 		b.Signals = append(b.Signals, s)
 	}
 	return b
 }
 
+func drawExtra(t *rapid.T) *Extra {
+	return &Extra{
+		Hooks: list(t, func(t *rapid.T) model.HookResult {
+			return model.HookResult{Name: text(t), Status: status(t), Output: text(t), Cut: u64(t), Duration: model.Duration(u32(t)) * model.Duration(time.Millisecond)}
+		}),
+		Values: list(t, func(t *rapid.T) model.Value {
+			v := model.Value{Name: text(t), Tags: pairs(t), Value: rapid.Float64().Draw(t, "value")}
+			if yes(t) {
+				v.At = time.UnixMilli(rapid.Int64Range(1, 1<<48).Draw(t, "at")).UTC()
+			}
+			return v
+		}),
+	}
+}
+
 func drawChunk(t *rapid.T) *model.Chunk {
 	c := &model.Chunk{Check: model.CheckID(u32(t)), Namespace: model.NamespaceID(u32(t)), CheckName: text(t), Cron: text(t),
 		TimeZone: text(t), Env: pairs(t), RunAs: text(t), MaxOutput: rapid.IntRange(0, math.MaxInt32).Draw(t, "max"),
 		FailAfter: u32(t), RecoverAfter: u32(t), Handlers: list(t, text), Stdin: text(t)}
+	c.Hooks = list(t, func(t *rapid.T) model.Hook {
+		return model.Hook{Name: text(t), When: list(t, text), Command: &model.Command{Shell: text(t)}, Timeout: model.Duration(duration(t))}
+	})
+	if yes(t) {
+		c.Metrics = &model.Metrics{Format: text(t), Tags: pairs(t)}
+	}
+	c.Thresholds = list(t, func(t *rapid.T) model.Threshold {
+		x := model.Threshold{Metric: text(t), Tags: pairs(t), Missing: rapid.SampledFrom([]string{"", "warning", "critical", "unknown"}).Draw(t, "missing")}
+		for _, b := range []**model.Bounds{&x.Warning, &x.Critical, &x.Unknown} {
+			if yes(t) {
+				*b = &model.Bounds{}
+				for _, v := range []**float64{&(*b).Min, &(*b).Max} {
+					if yes(t) {
+						n := rapid.SampledFrom([]float64{0, -1.5, 90}).Draw(t, "bound")
+						*v = &n
+					}
+				}
+			}
+		}
+		return x
+	})
 	c.Interval = duration(t)
 	c.Timeout = duration(t)
 	c.TTL = duration(t)
@@ -394,6 +453,8 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 		return protoreflect.ValueOfBool(yes(t))
 	case protoreflect.StringKind:
 		return protoreflect.ValueOfString(text(t))
+	case protoreflect.DoubleKind:
+		return protoreflect.ValueOfFloat64(rapid.Float64().Draw(t, "double"))
 	case protoreflect.Int64Kind:
 		return protoreflect.ValueOfInt64(int64(u64(t) >> 1))
 	case protoreflect.Uint32Kind:
@@ -407,6 +468,8 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 		return protoreflect.ValueOfUint32(v)
 	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
 		switch f.FullName() {
+		case "muster.v1.Value.at_unix_ms":
+			return protoreflect.ValueOfUint64(rapid.Uint64Range(0, 1<<48).Draw(t, "at"))
 		case "muster.v1.Batch.first":
 			return protoreflect.ValueOfUint64(rapid.Uint64Range(1, 1<<40).Draw(t, "first"))
 		case "muster.v1.Gap.last":

@@ -194,6 +194,7 @@ type Signal struct {
 	DurationMs uint32
 	Output     []byte
 	Cut        uint64 // bytes of output that were cut away
+	Extra      []byte // an encoded Extra, not looked at: see DecodeExtra
 }
 
 // Gap says what the spool gave up, so that the numbers still have no holes.

@@ -164,6 +164,22 @@ func FuzzChunk(f *testing.F) {
 	})
 }
 
+func FuzzExtra(f *testing.F) {
+	f.Add(AppendExtra(nil, &Extra{Hooks: []model.HookResult{{Name: "top", Output: "x"}}, Values: []model.Value{{Name: "a", Value: 1.5, Tags: map[string]string{"b": "c"}}}}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		x, err := DecodeExtra(data)
+		if err != nil {
+			if !errors.Is(err, ErrMalformed) {
+				t.Fatalf("error of no class: %v", err)
+			}
+			return
+		}
+		if again, err := DecodeExtra(AppendExtra(nil, &x)); err != nil || !reflect.DeepEqual(x, again) {
+			t.Fatalf("got  %+v %v\nwant %+v", again, err, x)
+		}
+	})
+}
+
 func FuzzRecord(f *testing.F) {
 	for _, g := range golden() {
 		if strings.Contains(g.name, "record") {

@@ -33,12 +33,18 @@ func goldenChunk() *model.Chunk {
 	}
 }
 
+func bound(v float64) *float64 { return &v }
+
 // moreChunk holds what goldenChunk does not.
 func moreChunk() *model.Chunk {
 	return &model.Chunk{
 		Check: 6, Namespace: 2, CheckName: "jobs", Command: &model.Command{Argv: []string{"check_sql"}}, Cron: "*/5 * * * *", TimeZone: "Europe/Paris",
 		Timeout: time.Minute, RunAs: "postgres", MaxOutput: 65536, FailAfter: 1, RecoverAfter: 1, FlapStart: 50, FlapEnd: 25, Route: "on-call",
-		Stdin: "SELECT count(*) FROM {{ .props.table }};\n",
+		Stdin:   "SELECT count(*) FROM {{ .props.table }};\n",
+		Hooks:   []model.Hook{{Name: "locks", When: []string{"critical", "127"}, Command: &model.Command{Shell: "show-locks | head"}, Timeout: model.Duration(5 * time.Second)}},
+		Metrics: &model.Metrics{Format: "graphite", Tags: map[string]string{"team": "db"}},
+		Thresholds: []model.Threshold{{Metric: "jobs.waiting", Tags: map[string]string{"queue": "mail"}, Warning: &model.Bounds{Max: bound(0)},
+			Critical: &model.Bounds{Min: bound(-1), Max: bound(1000)}, Missing: "unknown"}},
 	}
 }
 
@@ -86,6 +92,12 @@ func golden() []struct {
 			Base: hash, Remove: []model.ChunkID{17, 300}, Signature: bytes.Repeat([]byte{0x5b}, 64)})},
 		{"06-holding", "Frame", AppendHolding(nil, &Holding{Generation: gen, Hash: hash})},
 		{"07-batch", "Frame", batchFrame},
+		{"07-batch-extra", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 904, NowMs: 7200600, Signals: []Signal{
+			{Kind: SignalResult, Chunk: 17, Status: model.Critical, AtMs: 7200200, Output: []byte("load is 9|load1=9"), Extra: AppendExtra(nil, &Extra{
+				Hooks: []model.HookResult{{Name: "top", Status: model.OK, Output: "PID 1", Cut: 7, Duration: model.Duration(12 * time.Millisecond)}},
+				Values: []model.Value{{Name: "load1", Value: 9},
+					{Name: "cpu", Tags: map[string]string{"cpu": "0", "mode": "idle"}, Value: -0.25, At: time.UnixMilli(1764007200500)}},
+			})}}})},
 		{"08-batch-gap", "Frame", AppendBatch(nil, &Batch{StreamKey: back, First: 55, NowMs: 7200900, Gap: &Gap{Last: 1054,
 			Reason: "spool full", Counts: []GapCount{{Chunk: 17, Count: 600}, {Chunk: 18, Count: 400}}}})},
 		{"09-ack", "Frame", AppendAck(nil, &Ack{Last: []StreamLast{{StreamKey: live, Last: 903}},

@@ -31,6 +31,7 @@ func AppendSignal(dst []byte, s *Signal) []byte {
 	if len(s.Output) > 0 {
 		inner += 1 + sizeVarint(uint64(len(s.Output))) + len(s.Output)
 	}
+	inner += len(s.Extra)
 	dst = append(dst, tagSignal)
 	dst = binary.AppendUvarint(dst, uint64(at+1+sizeVarint(uint64(inner))+inner))
 	if s.AtMs != 0 {
@@ -53,7 +54,7 @@ func AppendSignal(dst []byte, s *Signal) []byte {
 	if s.Cut != 0 {
 		dst = binary.AppendUvarint(append(dst, tagCut), s.Cut)
 	}
-	return dst
+	return append(dst, s.Extra...)
 }
 
 // decode reads one signal. A kind that we do not know leaves Kind zero: it has a
@@ -165,7 +166,11 @@ func (s *Signal) decodeOrdered(data []byte) bool {
 		}
 	}
 	s.Kind = SignalResult
-	return i == len(data)
+	if i == len(data) {
+		return true
+	}
+	s.Extra = data[i:len(data):len(data)]
+	return extras(s.Extra) == len(s.Extra)
 }
 
 func (s *Signal) decodeResult(data []byte) error {
@@ -200,8 +205,15 @@ func (s *Signal) decodeResult(data []byte) error {
 			if s.Cut, i = uvarint(data, i+1); i < 0 {
 				return resultError("cut")
 			}
+		case tagHook, tagValue:
+			size, n := uvarint(data, i+1)
+			if n < 0 || size > uint64(len(data)-n) {
+				return resultError("hooks or values")
+			}
+			s.Extra = append(s.Extra, data[i:n+int(size)]...)
+			i = n + int(size)
 		default:
-			n, err := skip("Result", data[i:], 1, 2, 3, 4, 5)
+			n, err := skip("Result", data[i:], 1, 2, 3, 4, 5, fieldHook, fieldValue)
 			if err != nil {
 				return err
 			}

@@ -263,13 +263,16 @@ func (r *runner) answer(s *Session) error {
 // frameRoom is what a frame needs beside the output of its one signal, at most.
 const frameRoom = 256
 
-// fit cuts the output of a signal that no frame of this server can carry: it was
+// fit cuts the output of a signal, and takes away what it carries beside it, that no frame of this server can carry: it was
 // spooled before that was known, and must not hold up for ever what follows it.
 func fit(b *wire.Batch, most int) {
-	if len(b.Signals) != 1 || len(b.Signals[0].Output) <= most {
+	if len(b.Signals) != 1 || len(b.Signals[0].Output)+len(b.Signals[0].Extra) <= most {
 		return
 	}
 	signal := &b.Signals[0]
+	if signal.Extra = nil; len(signal.Output) <= most {
+		return
+	}
 	keep := max(most, 0)
 	for keep > 0 && !utf8.RuneStart(signal.Output[keep]) {
 		keep--

@@ -41,6 +41,7 @@ type Command struct {
 // Result is what came of a run.
 type Result struct {
 	Status   model.Status
+	Code     int    // the exit code; -1: it did not come to one, or not by itself
 	Output   []byte // valid UTF-8 without zero bytes, at most MaxOutput
 	Cut      uint64 // bytes of output that are not in Output
 	Duration time.Duration
@@ -79,7 +80,7 @@ func (r *Runner) Run(ctx context.Context, c Command) Result {
 	v := r.run(ctx, c, &out)
 	text, cut := v.text(out.kept, out.total, out.keep)
 	note := strings.TrimPrefix(v.cause+"\n"+v.note, "\n")
-	return Result{Status: v.status, Output: text, Cut: cut, Duration: time.Since(began), Note: strings.TrimSuffix(note, "\n"), Unheard: out.total - uint64(len(out.kept)), Refused: v.refused}
+	return Result{Status: v.status, Code: v.exit(), Output: text, Cut: cut, Duration: time.Since(began), Note: strings.TrimSuffix(note, "\n"), Unheard: out.total - uint64(len(out.kept)), Refused: v.refused}
 }
 
 func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
@@ -151,12 +152,12 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 	v := r.judge(cmd.ProcessState, argv, c, path, out.kept)
 	switch {
 	case parent.Err() != nil && v.signalled:
-		v.status, v.cause = model.Unknown, "ended because the agent stops"
+		v.status, v.ended, v.cause = model.Unknown, false, "ended because the agent stops"
 		if why := context.Cause(parent); !errors.Is(why, context.Canceled) {
 			v.cause = why.Error()
 		}
 	case parent.Err() == nil && ctx.Err() != nil:
-		v.status, v.cause = model.Unknown, "timed out after "+model.Duration(c.Timeout).String()
+		v.status, v.ended, v.cause = model.Unknown, false, "timed out after "+model.Duration(c.Timeout).String()
 	case held:
 		v.note = "(its children held the output open and were ended)"
 	case out.flooded:

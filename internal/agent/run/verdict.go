@@ -20,6 +20,8 @@ type verdict struct {
 	cause     string // printed before the output
 	note      string // printed after it
 	signalled bool
+	code      int  // the exit code, where ended
+	ended     bool // by itself
 	refused   bool // by Allow
 }
 
@@ -35,7 +37,8 @@ func (r *Runner) judge(state *os.ProcessState, argv []string, c Command, path st
 		v.cause = fmt.Sprintf("killed by signal %d (%s)", number, name)
 		return v
 	}
-	switch code := state.ExitCode(); {
+	v.code, v.ended = state.ExitCode(), true
+	switch code := v.code; {
 	case code >= 0 && code <= 3:
 		v.status = model.Status(code)
 	case code == 127 && c.Argv == nil:
@@ -52,6 +55,14 @@ func (r *Runner) judge(state *os.ProcessState, argv []string, c Command, path st
 		v.cause = fmt.Sprintf("exit code %d: plug-ins end with 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN)", code)
 	}
 	return v
+}
+
+// exit is the exit code, -1 where there is none.
+func (v verdict) exit() int {
+	if !v.ended {
+		return -1
+	}
+	return v.code
 }
 
 func (r *Runner) on() string {

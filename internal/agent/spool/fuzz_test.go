@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -12,6 +13,9 @@ func FuzzRecord(f *testing.F) {
 	clock := newHands()
 	f.Add(appendSignalRecord(nil, 1, wire.Live, 7, &held{signal: *result(clock, 3, "output"), boot: 2, wallMs: 1}))
 	f.Add(appendGoneRecord(nil, 1, wire.Backlog, 9, []item{{chunk: 4, gone: tooOld, size: 3}, {chunk: 5, gone: tooOld}}))
+	beside := result(clock, 3, "output")
+	beside.Extra = wire.AppendExtra(nil, &wire.Extra{Hooks: []model.HookResult{{Name: "top"}}})
+	f.Add(appendSignalRecord(nil, 1, wire.Live, 8, &held{signal: *beside, boot: 2, wallMs: 1}))
 	f.Add((&state{epoch: 1, stream: 99, boot: 1, bootID: "boot", first: [2]uint64{1, 2}, next: [2]uint64{3, 4}, unsent: [2]uint64{3, 0}}).append(nil))
 	f.Add([]byte{recordOlder, 1, 99, 2, 5, 9, 1, 1, 'b'})
 	f.Add([]byte{recordGoneOlder, 1, 1, 9, 2, 4, 5})

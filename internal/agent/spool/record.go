@@ -14,6 +14,7 @@ const (
 	recordGoneOlder = 2 // as recordGone, each a result lost
 	recordOlder     = 3 // as recordState, without unsent
 	recordState     = 4 // epoch, stream, boot, boot id, first, next and unsent of both lanes
+	recordExtra     = 6 // as recordSignal, with the length of Extra, and Extra, before the output
 	recordGone      = 5 // epoch, lane, number, reason, then chunk and results lost of each consecutive number
 )
 
@@ -25,12 +26,20 @@ type held struct {
 }
 
 func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h *held) []byte {
-	dst = append(dst, recordSignal)
+	kind := byte(recordSignal)
+	if len(h.signal.Extra) > 0 {
+		kind = recordExtra
+	}
+	dst = append(dst, kind)
 	for _, v := range [...]uint64{
 		epoch, uint64(l), number, h.boot, h.signal.AtMs, uint64(h.wallMs), uint64(h.signal.Kind),
 		uint64(h.signal.Chunk), uint64(h.signal.Status), uint64(h.signal.DurationMs), h.signal.Cut,
 	} {
 		dst = binary.AppendUvarint(dst, v)
+	}
+	if kind == recordExtra {
+		dst = binary.AppendUvarint(dst, uint64(len(h.signal.Extra)))
+		dst = append(dst, h.signal.Extra...)
 	}
 	return append(dst, h.signal.Output...)
 }
@@ -78,7 +87,7 @@ type record struct {
 	epoch  uint64
 	lane   wire.Lane
 	number uint64
-	held   held // its Output aliases the entry
+	held   held // its Output and Extra alias the entry
 	why    reason
 	gone   []item // chunk and size
 	state  state
@@ -104,13 +113,21 @@ func (r *record) decode(data []byte) error {
 	}
 	r.epoch = next()
 	switch r.kind {
-	case recordSignal:
+	case recordSignal, recordExtra:
 		lane := next()
 		r.number, r.held.boot = next(), next()
 		s := &r.held.signal
 		s.AtMs, r.held.wallMs = next(), int64(next())
 		s.Kind, s.Chunk, s.Status = wire.SignalKind(next()), model.ChunkID(next()), model.Status(next())
 		s.DurationMs, s.Cut = uint32(next()), next()
+		if r.kind == recordExtra {
+			size := next()
+			if size > uint64(len(rest)) {
+				return errRecord
+			}
+			s.Extra, rest = rest[:size:size], rest[size:]
+		}
+		r.kind = recordSignal
 		s.Output = rest
 		r.lane, ok = wire.Lane(lane), ok && lane < lanes
 	case recordGone, recordGoneOlder:

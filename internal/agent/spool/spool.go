@@ -125,7 +125,7 @@ func (s *Spool) newStreamID() (wire.StreamID, error) {
 	return wire.StreamID(binary.LittleEndian.Uint64(b[:]) | 1), nil
 }
 
-// Append numbers a signal and keeps it; its Output is copied. urgent: it should
+// Append numbers a signal and keeps it; its Output and Extra are copied. urgent: it should
 // leave at once. It does not wait for the disk, or for anything.
 func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	s.mu.Lock()

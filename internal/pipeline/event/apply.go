@@ -137,7 +137,7 @@ func (w *worker) result(p *partition, n uint32, r *wire.Signal, number uint64) o
 	s.stream, s.number = uint64(b.Stream), number
 	s.flags = s.flags&^flagBacklog | lane
 	s.durationMs = r.DurationMs
-	w.judge(p, id, s, c, verdict{status: r.Status, executed: executed, output: r.Output})
+	w.judge(p, id, s, c, verdict{status: r.Status, executed: executed, output: r.Output, beside: r.Extra})
 	if c.TTL > 0 {
 		p.deadlines.Set(id, w.listening+max(int64(c.TTL)-age, int64(min(c.TTL, newerFollows))))
 	} else {

@@ -37,7 +37,7 @@ func (l *listing) collect() (more bool) {
 		}
 		l.batch = append(l.batch, State{})
 		p.load(slot, &l.batch[len(l.batch)-1])
-		l.text = append(l.text, p.outputs.bytes(p.slots.at(slot).output)...)
+		l.text = append(l.text, p.output(p.slots.at(slot))...)
 		l.bounds = append(l.bounds, len(l.text))
 		return true
 	}

@@ -134,6 +134,9 @@ func (p *partition) decodeNode(d *decoder, id model.NodeID) {
 	n.stopped = d.byte()&nodeStopped != 0
 	n.session = d.fixed64()
 	n.timeout = d.int()
+	if d.version > 2 {
+		n.warning = d.int()
+	}
 	n.heard = d.int()
 	n.backlog = d.uint()
 	n.backlogUntil = d.int()
@@ -194,8 +197,13 @@ func (p *partition) decodeState(d *decoder, n uint32, check model.CheckID) {
 	if due := d.int(); due > 0 {
 		p.deadlines.Set(id, due)
 	}
-	s.output = p.outputs.set(outputRef{}, d.bytes())
-	s.flags = flags & (flagExpired | flagBacklog | flagWaits | flagFlapping)
+	said := d.bytes()
+	if flags&flagBeside != 0 && !wholeBeside(said) {
+		d.fail("what lies beside an output")
+		return
+	}
+	s.output = p.outputs.set(outputRef{}, said)
+	s.flags = flags & (flagExpired | flagBacklog | flagWaits | flagFlapping | flagBeside)
 	p.nodes[n].waits = p.nodes[n].waits || s.flags&flagWaits != 0
 	if flags&flagOpen == 0 {
 		return

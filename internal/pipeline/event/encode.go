@@ -54,6 +54,7 @@ func (p *partition) encodeNode(b []byte, n *node) []byte {
 	b = append(b, flags)
 	b = binary.LittleEndian.AppendUint64(b, n.session)
 	b = binary.AppendVarint(b, n.timeout)
+	b = binary.AppendVarint(b, n.warning)
 	b = binary.AppendVarint(b, n.heard)
 	b = binary.AppendUvarint(b, n.backlog)
 	b = binary.AppendVarint(b, n.backlogUntil)

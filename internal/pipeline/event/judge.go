@@ -14,8 +14,9 @@ type verdict struct {
 	status   model.Status
 	executed int64
 	output   []byte
-	expired  bool // by a deadline: no number of further results is awaited
-	byHand   bool // by an operator: likewise
+	beside   []byte // the output, as it came: see beside.go
+	expired  bool   // by a deadline: no number of further results is awaited
+	byHand   bool   // by an operator: likewise
 }
 
 // judge gives a state its next status: counters, history, the problem, and what
@@ -60,8 +61,8 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 		s.flags |= flagExpired
 	}
 	p.mark(id, s, v.status, severity)
-	said := failing && !changed && !sameWords(p.outputs.bytes(s.output), v.output) // something else than before
-	s.output = p.outputs.set(s.output, v.output)
+	said := failing && !changed && !sameWords(p.output(s), v.output) // something else than before
+	p.keep(s, v.output, v.beside)
 
 	if changed {
 		if t := w.emit(p, StatusChanged, s); t != nil {
@@ -97,7 +98,7 @@ func (w *worker) openProblem(p *partition, id uint32, s *slot, output string) {
 	}
 	p.setProblem(id, s, problem)
 	if t := w.emit(p, ProblemOpened, s); t != nil {
-		t.Output, t.Problem = output, problem
+		t.Output, t.Problem, t.Hooks = output, problem, p.extra(s).Hooks
 	}
 }
 
@@ -106,7 +107,7 @@ func (w *worker) closeProblem(p *partition, id uint32, s *slot, output string) {
 	closed.Closed = unixNano(w.received)
 	p.setProblem(id, s, nil)
 	if t := w.emit(p, ProblemClosed, s); t != nil {
-		t.Output, t.Problem = output, &closed
+		t.Output, t.Problem, t.Hooks = output, &closed, p.extra(s).Hooks
 	}
 }
 

@@ -141,7 +141,8 @@ func (v *View) Get(node model.NodeID, check model.CheckID) (s State, ok bool) {
 	slot, ok := p.nodes[n].find(check)
 	if ok {
 		p.load(slot, &s)
-		s.Output = string(p.outputs.bytes(p.slots.at(slot).output))
+		from := p.slots.at(slot)
+		s.Output, s.Beside = string(p.output(from)), p.extra(from)
 	}
 	return s, ok
 }

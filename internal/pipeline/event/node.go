@@ -19,6 +19,7 @@ type node struct {
 
 	session uint64
 	timeout int64 // ns of its keepalive; zero: it has none
+	warning int64 // ns of silence after which its keepalive warns; zero: it does not
 	heard   int64 // receive time of the last sign of life
 	waits   bool  // a state may have flagWaits
 

@@ -25,6 +25,7 @@ type partition struct {
 
 	slots     slab
 	outputs   outputs
+	joined    []byte                    // see keep
 	deadlines expect.Engine             // by slot
 	problems  map[uint32]*model.Problem // open ones, by slot; replaced, never changed
 	absent    map[absentKey]absence

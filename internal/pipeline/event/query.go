@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // State is a copy of one event state, in ids. It owns its memory.
@@ -36,6 +37,7 @@ type State struct {
 	Duration     time.Duration
 	Output       string
 	Problem      *model.Problem
+	Beside       wire.Extra // what the last result carries beside its output; only Get fills it
 }
 
 // Query selects states. Zero fields select everything; the rest are intersected.

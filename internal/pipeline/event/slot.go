@@ -41,6 +41,7 @@ const (
 	flagBacklog                        // the last result came in the backlog lane
 	flagWaits                          // the TTL ran out, and the node was not heard of since
 	flagFlapping                       // its status keeps changing
+	flagBeside                         // there is something beside its output
 )
 
 const slabSlots = 64

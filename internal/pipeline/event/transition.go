@@ -47,7 +47,8 @@ type Transition struct {
 	Received  int64 // Unix ns, journal time
 	Executed  int64 // Unix ns
 	Output    string
-	Problem   *model.Problem // for ProblemOpened, ProblemClosed, Acknowledged, Unacknowledged and TextChanged
-	Count     uint64         // for ResultsLost
-	Expired   bool           // caused by a deadline
+	Problem   *model.Problem     // for ProblemOpened, ProblemClosed, Acknowledged, Unacknowledged and TextChanged
+	Hooks     []model.HookResult // for ProblemOpened and ProblemClosed
+	Count     uint64             // for ResultsLost
+	Expired   bool               // caused by a deadline
 }

@@ -235,7 +235,8 @@ func goldenView(t testing.TB) *View {
 	c.add(1, &wire.Record{Kind: wire.RecordForget, Node: 5, Forget: &wire.ForgetMark{Gone: true}})
 	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 0xaabb}, First: 4, NowMs: 5000, Signals: []wire.Signal{
 		{Kind: wire.SignalResult, Chunk: 10, AtMs: 4000, DurationMs: 7, Output: []byte("fine")},
-		{Kind: wire.SignalResult, Chunk: 10, AtMs: 4500, Status: model.Critical, Output: []byte("not fine")},
+		{Kind: wire.SignalResult, Chunk: 10, AtMs: 4500, Status: model.Critical, Output: []byte("not fine"), Extra: wire.AppendExtra(nil, &wire.Extra{
+			Hooks: []model.HookResult{{Name: "top", Output: "PID 1"}}, Values: []model.Value{{Name: "load1", Value: 1.5}}})},
 		{Kind: wire.SignalResult, Chunk: 11, AtMs: 4600},
 	}})
 	c.add(1, &wire.Record{Kind: wire.RecordAction, Node: 1, Action: &wire.Action{
@@ -248,7 +249,7 @@ func TestGoldenSnapshot(t *testing.T) {
 	v := goldenView(t)
 	body, _ := v.Snapshot(1, nil)
 	got := hex.Dump(body)
-	const golden = "testdata/snapshot-v2.hex"
+	const golden = "testdata/snapshot-v3.hex"
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -287,7 +288,7 @@ func TestSnapshotOfVersion1(t *testing.T) {
 		t.Errorf("restored %+v", got)
 	}
 	body[0] = SnapshotVersion + 1
-	if err := New(Options{}).Restore(1, journal.Position{}, body); err == nil || !strings.Contains(err.Error(), "version 3") {
+	if err := New(Options{}).Restore(1, journal.Position{}, body); err == nil || !strings.Contains(err.Error(), "version 4") {
 		t.Errorf("a version to come: %v", err)
 	}
 }

@@ -164,8 +164,13 @@ func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (v verdict, c
 	default:
 		return refusedKind, "", "a signal of a kind that this server does not know"
 	}
-	if most := x.team.limits.Load().OutputBytes; len(sig.Output) > most {
-		return refusedOutput, "", fmt.Sprintf("output of %d bytes, at most %d", len(sig.Output), most)
+	if most := x.team.limits.Load().OutputBytes; len(sig.Output)+len(sig.Extra) > most {
+		return refusedOutput, "", fmt.Sprintf("output of %d bytes, at most %d", len(sig.Output)+len(sig.Extra), most)
+	}
+	if len(sig.Extra) > 0 {
+		if _, err := wire.DecodeExtra(sig.Extra); err != nil {
+			return refusedMalformed, "", err.Error()
+		}
 	}
 	var known *model.Chunk
 	if held != nil {

@@ -1,0 +1,115 @@
+package metrics
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+// Each file of testdata is what a plug-in prints, with the values that are found in it below
+// a line of dashes.
+func TestFormatsGolden(t *testing.T) {
+	for _, format := range model.MetricFormats {
+		files, err := filepath.Glob("testdata/" + format + "*.txt")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no example of %s: %v", format, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			output, want, _ := strings.Cut(string(text), "\n----\n")
+			values, bad := Parse(format, []byte(output), false, map[string]string{"team": "web"})
+			got := shown(values) + fmt.Sprintf("passed over: %d\n", bad)
+			if *update {
+				if err := os.WriteFile(file, []byte(output+"\n----\n"+got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != want {
+				t.Errorf("%s:\ngot\n%s\nwant\n%s", file, got, want)
+			}
+		}
+	}
+}
+
+func shown(values []model.Value) string {
+	var b strings.Builder
+	for _, v := range values {
+		fmt.Fprintf(&b, "%s", v.Name)
+		for _, k := range slices.Sorted(maps.Keys(v.Tags)) {
+			fmt.Fprintf(&b, " %s=%q", k, v.Tags[k])
+		}
+		fmt.Fprintf(&b, " = %v", v.Value)
+		if !v.At.IsZero() {
+			fmt.Fprintf(&b, " at %s", v.At.Format(time.RFC3339Nano))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Half a number is none.
+func TestWhatIsCutIsNotHalfRead(t *testing.T) {
+	for format, output := range map[string]string{
+		"nagios": "OK|a=1 b=23… [cut 7 bytes]", "graphite": "a 1 1764007200\nb 23… [cut 7 bytes]",
+		"prometheus": "a 1\nb 23… [cut 7 bytes]", "opentsdb": "a 1764007200 1\nb 1764007200 23… [cut 7 bytes]",
+	} {
+		values, _ := Parse(format, []byte(output), true, nil)
+		if len(values) != 1 || values[0].Name != "a" {
+			t.Errorf("%s: %s", format, shown(values))
+		}
+	}
+}
+
+func TestNoMoreThanAResultHolds(t *testing.T) {
+	values, bad := Parse("graphite", []byte(strings.Repeat("a 1\n", model.MaxValues+5)), false, nil)
+	if len(values) != model.MaxValues || bad != 5 {
+		t.Errorf("%d values, %d passed over", len(values), bad)
+	}
+}
+
+func FuzzNagios(f *testing.F)     { fuzz(f, "nagios") }
+func FuzzGraphite(f *testing.F)   { fuzz(f, "graphite") }
+func FuzzInfluxdb(f *testing.F)   { fuzz(f, "influxdb") }
+func FuzzOpentsdb(f *testing.F)   { fuzz(f, "opentsdb") }
+func FuzzPrometheus(f *testing.F) { fuzz(f, "prometheus") }
+
+// Whatever is printed, what is found is within the bounds of the protocol.
+func fuzz(f *testing.F, format string) {
+	files, err := filepath.Glob("testdata/" + format + "*.txt")
+	if err != nil || len(files) == 0 {
+		f.Fatal("no examples", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		output, _, _ := strings.Cut(string(text), "\n----\n")
+		f.Add([]byte(output), false)
+	}
+	f.Add([]byte("a{b=\"c\\"), true)
+	f.Fuzz(func(t *testing.T, output []byte, cut bool) {
+		values, bad := Parse(format, output, cut, nil)
+		if len(values) > model.MaxValues || bad < 0 {
+			t.Fatalf("%d values, %d bad", len(values), bad)
+		}
+		for _, v := range values {
+			if v.Name == "" || len(v.Name) > 255 || len(v.Tags) > model.MaxValueTags || math.IsNaN(v.Value) || math.IsInf(v.Value, 0) {
+				t.Fatalf("%+v", v)
+			}
+		}
+	})
+}
