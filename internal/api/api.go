@@ -170,6 +170,7 @@ func newServer(o Options) *server {
 	s.resourceRoutes()
 	s.eventRoutes()
 	s.problemRoutes()
+	s.historyRoutes()
 	s.handlerRoutes()
 	s.joinTokenRoutes()
 	s.pendingRoutes()

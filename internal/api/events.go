@@ -378,15 +378,5 @@ func (s *server) eventHistory(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	out := v1.EntryList{Items: make([]v1.Entry, len(entries))}
-	for i, e := range entries {
-		out.Items[i] = v1.Entry{
-			At: e.At, Executed: e.Executed, Kind: string(e.Kind), Namespace: e.Namespace, Node: e.Node, Check: e.Check,
-			Status: e.Status, StatusName: e.Status.String(), Output: e.Output, Count: e.Count, Expired: e.Expired,
-		}
-		if e.Kind == history.StatusChanged && !e.First {
-			out.Items[i].Previous = &entries[i].Previous
-		}
-	}
-	return &body[v1.EntryList]{out}, nil
+	return &body[v1.EntryList]{v1.EntryList{Items: entriesOf(entries)}}, nil
 }

@@ -41,7 +41,7 @@ func (a *app) completeObjects(most int) completion {
 			return nil, noFiles
 		}
 		switch strings.ToLower(args[0]) {
-		case "event", "events", "ev":
+		case "event", "events", "ev", "history":
 			return a.completeEvents(c, args[1:], typed)
 		case "problem", "problems", "pr":
 			return a.ask(c, typed, func(ctx context.Context, api *client.Client) (ids []string, err error) {

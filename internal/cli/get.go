@@ -20,6 +20,7 @@ type getFlags struct {
 	where       string
 	problem     bool
 	open        bool
+	period      period
 
 	version                string
 	spooling, disconnected bool
@@ -30,11 +31,12 @@ func (a *app) getCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get KIND [NAME...]",
 		Short: "List events, problems, agents, resources or queues; what is wrong comes first",
-		Long:  "Lists what there is of a kind: events, problems, queues, agents, or a kind of resource\n(namespaces, nodes, groups, properties, checks, handlers; singular, plural or short).",
+		Long:  "Lists what there is of a kind: events, problems, history, queues, agents, or a kind of resource\n(namespaces, nodes, groups, properties, checks, handlers; singular, plural or short).",
 		Example: "  muster get events                          what is wrong first\n" +
 			"  muster get events --status critical,unknown -l env=prod -A\n" +
 			"  muster get events --where 'event.occurrences > 3 && node.labels.env == \"prod\"'\n" +
 			"  muster get events -w                       what is, then changes of status as they come\n" +
+			"  muster get history web01/disk --since 24h  what happened, newest first\n" +
 			"  muster get agents --disconnected -A        the oldest version first\n" +
 			"  muster get check disk -o yaml",
 		Args:              cobra.MinimumNArgs(1),
@@ -58,6 +60,8 @@ func (a *app) getCmd() *cobra.Command {
 				return a.getProblems(c.Context(), client, names, &g)
 			case "queue", "queues":
 				return a.getQueues(c.Context(), client, names, &g)
+			case "history":
+				return a.getHistory(c.Context(), client, names, &g)
 			case "agent", "agents":
 				return a.getAgents(c.Context(), client, names, &g)
 			}
@@ -78,12 +82,13 @@ func (a *app) getCmd() *cobra.Command {
 	flags.BoolVarP(&g.watch, "watch", "w", false, "events: then go on with each change of status (-o wide: of output, too)")
 	flags.IntVar(&g.limit, "limit", 50, "rows at most (0: all); JSON and YAML of resources are always whole")
 	flags.StringVar(&g.group, "group", "", "nodes: of this group")
-	flags.StringVar(&g.node, "node", "", "events: of this node")
-	flags.StringVar(&g.check, "check", "", "events: of this check")
+	flags.StringVar(&g.node, "node", "", "events, problems, history: of this node")
+	flags.StringVar(&g.check, "check", "", "events, problems, history: of this check")
 	flags.StringVar(&g.status, "status", "", "events: ok, warning, critical, unknown; comma-separated")
 	flags.StringVar(&g.where, "where", "", "events: CEL over event and node")
 	flags.BoolVar(&g.problem, "problem", false, "events: only those with an open problem")
 	flags.BoolVar(&g.open, "open", false, "problems: only those that are open")
+	g.period.flags(c, "", "history: ")
 	flags.StringVar(&g.version, "version", "", "agents: of this version; 1.2 is 1.2 and 1.2.x")
 	flags.BoolVar(&g.spooling, "spooling", false, "agents: only those with results that have waited for more than a minute")
 	flags.BoolVar(&g.disconnected, "disconnected", false, "agents: only those that should have a session and do not")

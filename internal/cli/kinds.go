@@ -43,8 +43,8 @@ func elsewhereOf(word string) string {
 		return "join tokens of machines: muster node token list; tokens of programs: muster auth token list"
 	case "session", "sessions", "user", "users":
 		return "users: muster auth user list; sessions and tokens: muster auth token list"
-	case "change", "changes", "audit", "history", "log", "revision", "revisions":
-		return "who changed what: muster audit; what happened to an event: muster describe event NODE/CHECK"
+	case "change", "changes", "audit", "log", "revision", "revisions":
+		return "who changed what: muster audit; what happened to an event: muster get history NODE/CHECK"
 	case "status", "all":
 		return "is all well? muster status"
 	case "probe", "probes":
@@ -80,10 +80,10 @@ func kindAndNames(c *cobra.Command, args []string) (kind string, names []string,
 	return kind, names, nil
 }
 
-// isStateWord says whether a word names what is not declared: events, problems, queues, agents.
+// isStateWord says whether a word names what is not declared: events, problems, history, queues, agents.
 func isStateWord(word string) bool {
 	switch strings.ToLower(word) {
-	case "event", "events", "ev", "problem", "problems", "pr", "queue", "queues", "agent", "agents":
+	case "event", "events", "ev", "problem", "problems", "pr", "queue", "queues", "agent", "agents", "history":
 		return true
 	}
 	return false
@@ -104,7 +104,7 @@ func noName(c *cobra.Command, kind string) error {
 }
 
 func kindWords() []string {
-	all := []string{"events", "problems", "queues", "agents"}
+	all := []string{"events", "problems", "history", "queues", "agents"}
 	for _, k := range model.Kinds() {
 		all = append(all, k.Plural)
 	}

@@ -74,7 +74,7 @@ func commandFor(word string, args []string) string {
 	case "watch", "tail":
 		return "changes of status as they come: muster get events -w"
 	case "logs", "log", "history":
-		return "what happened to an event: muster describe event NODE/CHECK; who changed what: muster audit"
+		return "what happened to an event: muster get history NODE/CHECK; who changed what: muster audit"
 	case "exec", "ssh", "execute":
 		return "did you mean: muster run --command LINE --on NODE"
 	case "start", "serve":

@@ -59,6 +59,31 @@ func (c *Client) History(ctx context.Context, namespace, node, check string, lim
 	return out, err
 }
 
+// Entries returns a page of what happened to events, newest first.
+func (c *Client) Entries(ctx context.Context, q v1.HistoryQuery) (v1.EntryList, error) {
+	query := url.Values{}
+	set(query, "namespace", q.Namespace)
+	set(query, "node", q.Node)
+	set(query, "check", q.Check)
+	set(query, "after", q.After)
+	setPeriod(query, q.Since, q.Until)
+	if q.Limit > 0 {
+		query.Set("limit", strconv.Itoa(q.Limit))
+	}
+	var out v1.EntryList
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/history", query, nil, nil, &out)
+	return out, err
+}
+
+func setPeriod(query url.Values, since, until time.Time) {
+	if !since.IsZero() {
+		query.Set("since", since.Format(time.RFC3339Nano))
+	}
+	if !until.IsZero() {
+		query.Set("until", until.Format(time.RFC3339Nano))
+	}
+}
+
 // Resolve sets an event to OK by hand; kept before it returns.
 func (c *Client) Resolve(ctx context.Context, namespace, node, check, note string) error {
 	_, err := c.call(ctx, http.MethodPost, eventPath(namespace, node, check)+"/resolve", nil, nil, v1.Action{Note: note}, nil)

@@ -96,6 +96,15 @@ type Entry struct {
 // EntryList is what happened, newest first.
 type EntryList struct {
 	Items []Entry `json:"items"`
+	Next  string  `json:"next,omitempty"`
+}
+
+// HistoryQuery selects what happened; zero fields select everything.
+type HistoryQuery struct {
+	Namespace, Node, Check string
+	Since, Until           time.Time
+	Limit                  int
+	After                  string
 }
 
 // Delivery is one message to one handler.

@@ -1,0 +1,100 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+func (s *server) historyRoutes() {
+	handle(s, also(operation("listHistory", http.MethodGet, "/api/v1/history", "events", "List what happened, newest first"), model.NotFound), s.listHistory)
+}
+
+// Period is a span of time that a question is about.
+type Period struct {
+	Since time.Time `query:"since" doc:"From this time on (RFC 3339)."`
+	Until time.Time `query:"until" doc:"Before this time."`
+}
+
+func (p Period) check() error {
+	if !p.Since.IsZero() && !p.Until.IsZero() && !p.Since.Before(p.Until) {
+		return model.Errorf(model.Invalid, "since %s is not before until %s", p.Since.Format(time.RFC3339), p.Until.Format(time.RFC3339))
+	}
+	return nil
+}
+
+type listHistoryInput struct {
+	Namespace string `query:"namespace" maxLength:"253"`
+	Node      string `query:"node" maxLength:"253" doc:"As it is called now, or, of one that is gone, as it was called."`
+	Check     string `query:"check" maxLength:"253"`
+	Period
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+}
+
+func (s *server) listHistory(ctx context.Context, in *listHistoryInput) (*body[v1.EntryList], error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	q := history.EntryQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Since: in.Since, Before: in.Until, Limit: in.Limit + 1}
+	there := in.Node == ""
+	if id, ok := s.Directory.NodeByName(in.Namespace, in.Node); ok { // also what it had under another name
+		q.Namespace, q.Node, q.NodeID, there = "", "", id, true
+	}
+	if in.After != "" {
+		var err error
+		if q.Before, q.BeforeID, err = s.entryPlace(in.After); err != nil {
+			return nil, err
+		}
+	}
+	entries, err := s.History.Entries(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) == 0 && !there && in.After == "" && in.Since.IsZero() && in.Until.IsZero() {
+		return nil, s.noNode(ctx, in.Namespace, in.Node)
+	}
+	var out v1.EntryList
+	if len(entries) > in.Limit {
+		entries = entries[:in.Limit]
+		last := entries[in.Limit-1]
+		out.Next = s.next(strconv.FormatInt(last.At.UnixNano(), 10) + "." + strconv.FormatInt(last.ID, 10))
+	}
+	out.Items = entriesOf(entries)
+	return &body[v1.EntryList]{out}, nil
+}
+
+// entryPlace is where the page before ended.
+func (s *server) entryPlace(token string) (time.Time, int64, error) {
+	place, err := s.after(token)
+	if err != nil {
+		return time.Time{}, 0, err
+	}
+	at, id, ok := strings.Cut(place, ".")
+	ns, err1 := strconv.ParseInt(at, 10, 64)
+	n, err2 := strconv.ParseInt(id, 10, 64)
+	if !ok || err1 != nil || err2 != nil {
+		return time.Time{}, 0, noToken()
+	}
+	return time.Unix(0, ns), n, nil
+}
+
+func entriesOf(entries []history.Entry) []v1.Entry {
+	out := make([]v1.Entry, len(entries))
+	for i, e := range entries {
+		out[i] = v1.Entry{
+			At: e.At, Executed: e.Executed, Kind: string(e.Kind), Namespace: e.Namespace, Node: e.Node, Check: e.Check,
+			Status: e.Status, StatusName: e.Status.String(), Output: e.Output, Count: e.Count, Expired: e.Expired,
+		}
+		if e.Kind == history.StatusChanged && !e.First {
+			out[i].Previous = &entries[i].Previous
+		}
+	}
+	return out
+}

@@ -1,0 +1,74 @@
+package cli_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/api/apitest"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// past writes changes of status into a rig's history.
+type past struct {
+	t      *testing.T
+	rig    *apitest.Rig
+	number uint64
+}
+
+// change is one of a check on a node, so long after the rig's beginning.
+func (p *past) change(node model.NodeID, name, check string, after time.Duration, status, previous model.Status, output string) {
+	p.t.Helper()
+	p.number++
+	place := history.Place{At: journal.Position{Log: 1, Number: p.number}}
+	at := p.rig.Now().Add(after)
+	err := p.rig.History.Record(context.Background(), history.Batch{
+		Places: map[model.Partition]history.Place{1: place},
+		Entries: []history.Entry{{At: at, Executed: at, Kind: history.StatusChanged, Namespace: "default", Node: name, NodeID: node, Check: check, CheckID: 2000,
+			Status: status, Previous: previous, First: previous == status, Output: output, Partition: 1, Place: place}},
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestGetHistory asks what happened, of an event, a node, a node that is gone, and all.
+func TestGetHistory(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig.Nodes("default", nil, "web01", "web02")
+	ids := map[string]model.NodeID{}
+	for _, name := range []string{"web01", "web02"} {
+		ids[name], _ = rig.Planner.NodeByName("default", name)
+	}
+	p := &past{t: t, rig: rig}
+	x.run("", "get history")
+	p.change(ids["web01"], "web01", "disk", -50*time.Hour, model.OK, model.OK, "DISK OK")
+	p.change(ids["web01"], "old-name", "disk", -26*time.Hour, model.Critical, model.OK, "DISK CRITICAL: 1 %")
+	p.change(ids["web01"], "web01", "disk", -25*time.Hour, model.OK, model.Critical, "DISK OK")
+	p.change(ids["web02"], "web02", "load", -2*time.Hour, model.Warning, model.OK, "LOAD WARNING: 7")
+	p.change(99, "gone", "load", -time.Hour, model.Unknown, model.OK, "LOAD UNKNOWN")
+	x.run("", "get history")
+	x.run("", "get history web01/disk")
+	x.run("", "get history web01 --since 30h --until 25h30m")
+	x.run("", "get history gone -A")
+	x.run("", "get history --check load --limit 1")
+	x.run("", "get history web02/load -o yaml")
+	x.run("", "get history web03")
+	x.run("", "get history --since tomorrow")
+	x.run("", "get history --since 1h --until 2h")
+	x.run("", "get history web01 web02")
+	x.golden("history.golden")
+	for i := range 1100 { // more than a page
+		p.change(ids["web02"], "web02", "ping", time.Duration(i)*time.Second, model.Status(i%2), model.Status(1-i%2), fmt.Sprint("PING ", i))
+	}
+	out, _ := x.run("", "get history web02/ping --limit 0 -o json")
+	if n := strings.Count(out, `"status":`); n != 1100 {
+		t.Errorf("--limit 0 shows %d rows, want 1100", n)
+	}
+}
