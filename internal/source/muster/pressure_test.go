@@ -250,6 +250,10 @@ func TestAShortStallIsOverSoon(t *testing.T) {
 		s.to(stall)
 		before := s.told() // when the whole fleet came at once
 		s.stall(time.Second)
+		s.to(stall + 850*time.Millisecond)
+		if share, _ := s.server.pressure(); share < tooFull || share >= 1 || s.told()-before != fleetSize {
+			t.Errorf("%g full, and %g were told: want all of them before it is full", share, s.told()-before)
+		}
 		s.to(stall + after)
 		usual, slow := s.rate(stall-10*time.Second, stall), s.rate(stall+4*time.Second, stall+8*time.Second)
 		if usual < 80 || slow > usual/5 {
