@@ -64,6 +64,7 @@ func (s *Server) Run(ctx context.Context) error {
 	run("agents", front, s.serveAgents)
 	run("people", front, s.servePeople)
 	run("admin", front, s.serveAdmin)
+	run("watchdog", front, s.watchdog.Run)
 	s.ready.Store(nil)
 	s.manager.Tell("READY=1")
 	run("service manager", front, s.tellManager)

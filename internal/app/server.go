@@ -34,6 +34,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
+	"github.com/muster-fleet/muster/internal/watchdog"
 )
 
 // Server is a Muster server. Open makes it whole, Run runs it, Close gives its
@@ -61,11 +62,13 @@ type Server struct {
 	names     []string // of the server's certificate, in the order in which tokens have them
 	sessions  *muster.Server
 
-	setBack  setBack       // agents that know more than we do
-	clones   clones        // machines with the identity of another
-	lost     chan string   // what shed says, for tellLost
-	replay   chan struct{} // closed once the view has what the journal held
-	replayed uint64        // number of the last commit of it
+	setBack  setBack // agents that know more than we do
+	watchdog *watchdog.Watchdog
+	courier  *watchdog.Courier // brings its results in
+	clones   clones            // machines with the identity of another
+	lost     chan string       // what shed says, for tellLost
+	replay   chan struct{}     // closed once the view has what the journal held
+	replayed uint64            // number of the last commit of it
 	viewEnd  context.CancelFunc
 	viewDone sync.WaitGroup
 	ready    atomic.Pointer[string] // why not ready; nil: ready

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/watchdog"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -38,7 +39,10 @@ func (s *Server) openSessions(ctx context.Context) error {
 		Pressures: []muster.Pressure{s.reactionsPressure},
 		OnShed:    s.shed, OnBehind: s.behind, OnClone: s.clones.came, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return s.openWatchdog()
 }
 
 // reactionsPressure is how full the queue of changes is that history has not recorded. A
@@ -104,6 +108,9 @@ func (s *Server) trusted(ctx context.Context, node model.NodeID) (string, error)
 type nodes struct{ s *Server }
 
 func (n nodes) Lookup(uid uuid.UUID) (muster.Node, bool) {
+	if uid == watchdog.UID {
+		return n.s.courierNode()
+	}
 	info, ok := n.s.intent.LookupNode(uid)
 	if !ok {
 		return muster.Node{}, false

@@ -62,7 +62,7 @@ func (s *Server) openHistory(ctx context.Context) error {
 // openReactions makes the reactor, which knows from the history store how far it came.
 func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
-		Store: s.history, Names: s.planner, Routing: s.routes, Present: s.present, Rederive: s.rederive, Journal: s.journal,
+		Store: s.history, Names: s.planner, Routing: s.routes, Present: s.present, Rederive: s.rederive, Journal: s.journal, Beat: s.beat,
 		Gather:    250 * time.Millisecond, // docs/decisions/0005-reactions-gather.md
 		Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log,
 		Registerer: s.registry, Queues: s.queues, Guard: s.guard, ProblemLink: s.cfg.ProblemLink,

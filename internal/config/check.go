@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -48,6 +49,12 @@ func (s *Server) check() []error {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if s.Pending != "on" && s.Pending != "off" {
 		bad("pending: %q: want on or off", s.Pending)
+	}
+	if s.WatchdogInterval < model.Duration(time.Second) {
+		bad("watchdog-interval (%s) must be at least 1s", s.WatchdogInterval)
+	}
+	if u, err := url.Parse(s.WatchdogURL); s.WatchdogURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		bad("watchdog-url must be an address such as https://hc.example.org/ping/…")
 	}
 	if s.KeepaliveTimeout <= s.KeepaliveInterval {
 		bad("keepalive-timeout (%s) must be longer than keepalive-interval (%s)", s.KeepaliveTimeout, s.KeepaliveInterval)

@@ -44,6 +44,9 @@ type Server struct {
 
 	Queues []string `name:"queues" doc:"Bounds of the queues inside: NAME=CAPACITY or NAME=POLICY, as in docs/reference/queues.md. muster get queues shows how full they are."`
 
+	WatchdogURL      string         `name:"watchdog-url" doc:"Address of a dead-man's switch (https://…) that is called by POST each time a synthetic result has gone the whole way, from a session to a delivery. It alarms when nobody calls it any more. Default: none; muster-watchdog is an event in any case."`
+	WatchdogInterval model.Duration `name:"watchdog-interval" default:"60s" doc:"How often a synthetic result is sent."`
+
 	AdminPasswordFile string `name:"admin-password-file" doc:"File with the password of the first administrator. Default: one is made and shown once."`
 
 	LogLevel  string `name:"log-level" default:"info" reload:"yes" doc:"debug, info, warn or error."`

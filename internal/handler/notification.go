@@ -20,6 +20,7 @@ const (
 	Reminder     = "reminder"     // it is still open
 	Summary      = "summary"      // several in one: Count, and Output with a line for each
 	Test         = "test"         // muster handler test
+	Beat         = "beat"         // the watchdog's: Output is what it waits for; for no handler
 )
 
 // Notification is what handlers get: on standard input, or as the body of a POST.

@@ -21,6 +21,7 @@ const (
 	JournalCheck  CheckID = 3 // the journal's disk budget, and whether it commits
 	HistoryCheck  CheckID = 4 // the history store takes what it is given
 	IdentityCheck CheckID = 5 // of a node: one machine has its identity, not two
+	WatchdogCheck CheckID = 6 // a synthetic result goes the whole way, once a minute
 )
 
 // KeepaliveCheckName is how people call KeepaliveCheck.
@@ -39,6 +40,8 @@ func BuiltinCheckName(id CheckID) string {
 		return "muster-history"
 	case IdentityCheck:
 		return "identity"
+	case WatchdogCheck:
+		return "muster-watchdog"
 	}
 	return ""
 }

@@ -47,6 +47,12 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (rows, error
 			}
 			b.Closed = append(b.Closed, p)
 			b.turns = append(b.turns, turn{t, p})
+		case event.Beat:
+			d, err := beat(t, r.now())
+			if err != nil {
+				return b, err
+			}
+			b.Deliveries = append(b.Deliveries, d)
 		default:
 			b.Entries = append(b.Entries, r.entry(t))
 			switch t.Kind {

@@ -325,6 +325,16 @@ func (d *deliverer) deliver(ctx context.Context, one history.Delivery) {
 }
 
 func (d *deliverer) attempt(ctx context.Context, one history.Delivery) error {
+	if one.Handler == watchdog {
+		note, err := handler.Decode(one.Payload)
+		if err != nil {
+			return &handler.FinalError{Err: err}
+		}
+		if d.opts.Beat != nil {
+			d.opts.Beat(note.Output)
+		}
+		return nil
+	}
 	spec, ok := d.opts.Names.Handler(one.Handler.Namespace, one.Handler.Name)
 	if !ok {
 		return fmt.Errorf("handler %s/%s does not exist (any more): apply it, and this message is sent", one.Handler.Namespace, one.Handler.Name)

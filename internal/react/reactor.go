@@ -49,6 +49,9 @@ type Options struct {
 	// Journal says how far history is behind; nil: nobody can tell.
 	Journal Journal
 
+	// Beat hears of each synthetic result that was delivered, by its output; nil: nobody does.
+	Beat func(output string)
+
 	Capacity  int64         // bytes of transitions that may wait; default that of the queue reactions
 	BatchSize int           // transitions in one transaction; default 2000
 	Gather    time.Duration // between transactions, unless a batch is full; default none

@@ -69,6 +69,11 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 			t.Previous, t.First, t.Output = previous, first, string(v.output)
 		}
 	}
+	if s.check == model.WatchdogCheck {
+		if t := w.emit(p, Beat, s); t != nil {
+			t.Output = string(v.output)
+		}
+	}
 	w.flap(p, s, c, v.output)
 	open, flapping := s.flags&flagOpen != 0, s.flags&flagFlapping != 0
 	if said && open && p.problems[id].Texts < model.MaxTexts {

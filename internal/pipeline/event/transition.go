@@ -27,6 +27,8 @@ const (
 	FlappingEnded   TransitionKind = 9
 	// TextChanged: an open problem's output says something else, numbers aside; of the first few.
 	TextChanged TransitionKind = 10
+	// Beat: a synthetic result came. It is no change, and history keeps none of it.
+	Beat TransitionKind = 11
 )
 
 // Transition is one change that reactions must hear of, exactly once, in order per

@@ -1,0 +1,26 @@
+package react
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// watchdog is who hears of beats: nobody's handler, see Options.Beat.
+var watchdog = history.HandlerRef{Name: "watchdog"}
+
+// beat is a delivery of a synthetic result: it takes the way of all messages, and then tells
+// who sent it that it arrived.
+func beat(t *event.Transition, now time.Time) (history.Delivery, error) {
+	note := handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName, Check: model.BuiltinCheckName(model.WatchdogCheck),
+		Status: t.Status.String(), Output: t.Output, Executed: time.Unix(0, t.Executed)}
+	payload, err := note.Encode()
+	return history.Delivery{
+		Key: fmt.Sprintf("beat/%d/%d", t.At.Number, t.Index), Problem: watchdog.Name, Handler: watchdog,
+		Kind: handler.Beat, Payload: payload, Created: now,
+	}, err
+}

@@ -1,0 +1,151 @@
+package watchdog
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// UID is that of model.ServerNode where it comes as an agent does. Its partition is the one
+// in which the server keeps what it says of itself.
+var UID = uuid.UUID{6: 0x80, 8: 0x80, 15: 0xff}
+
+// Courier brings results in as an agent does: it connects, opens a session with a
+// certificate, sends, waits for the acknowledgement, and leaves. Its key is of this process
+// only.
+type Courier struct {
+	authority *pki.Authority
+	key       *ecdsa.PrivateKey
+	dial      func(ctx context.Context) (net.Conn, error)
+	stream    wire.StreamKey
+	last      uint64 // acknowledged
+}
+
+// NewCourier makes one; dial connects to the listener of agents.
+func NewCourier(authority *pki.Authority, dial func(ctx context.Context) (net.Conn, error)) (*Courier, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make the watchdog's key: %w", err)
+	}
+	return &Courier{authority: authority, key: key, dial: dial, stream: wire.StreamKey{Stream: wire.StreamID(mathrand.Uint64())}}, nil
+}
+
+// Key is the fingerprint of its key: who comes with another one is not the server.
+func (c *Courier) Key() string { return pki.Fingerprint(&c.key.PublicKey) }
+
+// Send implements Options.Send.
+func (c *Courier) Send(ctx context.Context, status model.Status, output string) error {
+	identity, err := c.identity()
+	if err != nil {
+		return err
+	}
+	over := &delivery{stream: c.stream, kept: make(chan error, 1)}
+	config := &link.Config{Node: UID, TLS: link.TLSConfig(identity, nil),
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) }}
+	hello := &wire.Hello{Name: model.ServerNodeName, Streams: []wire.StreamHeld{{StreamKey: c.stream}}}
+	session, err := link.Open(ctx, config, "localhost:0", hello, nil, over)
+	if err != nil {
+		return err
+	}
+	c.last = max(c.last, over.last)
+	over.number = c.last + 1
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer session.Close()
+	reading.Go(func() {
+		err := session.Read()
+		over.ends(fmt.Errorf("the session ended before the acknowledgement: %w", err))
+	})
+	err = session.Send(&wire.Batch{StreamKey: c.stream, First: over.number,
+		Signals: []wire.Signal{{Kind: wire.SignalResult, Chunk: model.BuiltinChunk(model.WatchdogCheck), Status: status, Output: []byte(output)}}})
+	if err != nil {
+		return fmt.Errorf("send: %w", err)
+	}
+	select {
+	case err = <-over.kept:
+	case <-ctx.Done():
+		return fmt.Errorf("no acknowledgement: %w", ctx.Err())
+	}
+	if err != nil {
+		return err
+	}
+	c.last = over.number
+	session.Bye("done")
+	return nil
+}
+
+// identity has a certificate of the present: it is for one session.
+func (c *Courier) identity() (*pki.Identity, error) {
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, c.key)
+	if err != nil {
+		return nil, fmt.Errorf("make the watchdog's certificate: %w", err)
+	}
+	issued, err := c.authority.IssueNode(csr, UID)
+	if err != nil {
+		return nil, fmt.Errorf("make the watchdog's certificate: %w", err)
+	}
+	block, _ := pem.Decode(issued)
+	cert := tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: c.key}
+	return &pki.Identity{Node: UID, Certificate: cert, CA: c.authority.Pool(), CAPEM: c.authority.CAPEM(), CASum: c.authority.CASum()}, nil
+}
+
+// delivery is one result under way.
+type delivery struct {
+	stream wire.StreamKey
+	last   uint64 // as the server has it
+	number uint64
+	kept   chan error
+}
+
+func (d *delivery) ends(err error) {
+	select {
+	case d.kept <- err:
+	default:
+	}
+}
+
+// Welcomed implements link.Handler.
+func (d *delivery) Welcomed(_ *link.Session, w *wire.Welcome) {
+	for _, s := range w.Last {
+		if s.StreamKey == d.stream {
+			d.last = s.Last
+		}
+	}
+}
+
+// Acked implements link.Handler.
+func (d *delivery) Acked(_ *link.Session, ack *wire.Ack) {
+	for _, r := range ack.Refused {
+		if r.StreamKey == d.stream && r.Number == d.number {
+			d.ends(fmt.Errorf("refused (%s): %s", r.Code, r.Reason))
+		}
+	}
+	for _, s := range ack.Last {
+		if s.StreamKey == d.stream && s.Last >= d.number {
+			d.ends(nil)
+		}
+	}
+}
+
+// Assigned, RunNow, Slow and Leaving implement link.Handler: nothing of it concerns who
+// stays for one result.
+func (d *delivery) Assigned(*link.Session, *link.Held)           {}
+func (d *delivery) RunNow(*link.Session, *wire.Run)              {}
+func (d *delivery) Slow(*link.Session, *wire.Slow)               {}
+func (d *delivery) Leaving(*link.Session, time.Duration, string) {}

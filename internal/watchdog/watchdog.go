@@ -1,0 +1,147 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Options of a Watchdog.
+type Options struct {
+	Every time.Duration // between two results; default 1 min
+	// Within is how long a result may take to arrive; default Every.
+	Within time.Duration
+	// Send brings a result of check model.WatchdogCheck into the server the way of all
+	// results, and returns when it is acknowledged.
+	Send func(ctx context.Context, status model.Status, output string) error
+	// Own records that none came through, past the sessions.
+	Own func(ctx context.Context, status model.Status, output string) error
+	// Call calls the address outside; nil: there is none.
+	Call       func(ctx context.Context) error
+	Now        func() time.Time
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Watchdog sends and waits for what it sent.
+type Watchdog struct {
+	opts    Options
+	delay   prometheus.Gauge
+	rounds  *prometheus.CounterVec
+	mu      sync.Mutex
+	awaited string        // the output on its way
+	came    chan struct{} // closed when it arrives
+}
+
+// New makes one; Arrived may be called from now on.
+func New(o Options) *Watchdog {
+	if o.Every <= 0 {
+		o.Every = time.Minute
+	}
+	if o.Within <= 0 {
+		o.Within = o.Every
+	}
+	w := &Watchdog{
+		opts: o,
+		delay: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "watchdog", Name: "delay_seconds",
+			Help: "How long the last synthetic result took from its session to its delivery."}),
+		rounds: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "muster", Subsystem: "watchdog", Name: "rounds_total",
+			Help: "Synthetic results, by what became of them."}, []string{"outcome"}),
+	}
+	if o.Registerer != nil {
+		o.Registerer.MustRegister(w.delay, w.rounds)
+	}
+	return w
+}
+
+// Run sends a result again and again until ctx ends, the first one after one turn. Each says
+// how the one before it went.
+func (w *Watchdog) Run(ctx context.Context) error {
+	tick := time.NewTicker(w.opts.Every)
+	defer tick.Stop()
+	status, said := model.OK, "the first synthetic result since the server began"
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		status, said = w.round(ctx, status, said)
+	}
+}
+
+// failure is why a round failed, and whether the event about it can still take the way of
+// all results.
+type failure struct {
+	outcome string
+	text    string
+	status  model.Status
+}
+
+// round sends one result and says how it went.
+func (w *Watchdog) round(ctx context.Context, status model.Status, said string) (model.Status, string) {
+	began := w.opts.Now()
+	f := w.through(ctx, status, fmt.Sprintf("%s (sent %s)", said, began.UTC().Format(time.RFC3339Nano)))
+	took := w.opts.Now().Sub(began)
+	if ctx.Err() != nil {
+		return status, said
+	}
+	if f == nil {
+		w.rounds.WithLabelValues("arrived").Inc()
+		w.delay.Set(took.Seconds())
+		return model.OK, fmt.Sprintf("the last synthetic result took %s from its session to its delivery", took.Round(time.Millisecond))
+	}
+	w.rounds.WithLabelValues(f.outcome).Inc()
+	w.opts.Logger.Error("a synthetic result did not go the whole way", "outcome", f.outcome, "why", f.text)
+	within, cancel := context.WithTimeout(ctx, w.opts.Within)
+	defer cancel()
+	if err := w.opts.Own(within, f.status, f.text); err != nil && ctx.Err() == nil {
+		w.opts.Logger.Error("nor could the event about it be recorded", "err", err)
+	}
+	return f.status, f.text
+}
+
+// through sends one result and waits until it was delivered and the address outside called.
+func (w *Watchdog) through(ctx context.Context, status model.Status, output string) *failure {
+	came := make(chan struct{})
+	w.mu.Lock()
+	w.awaited, w.came = output, came
+	w.mu.Unlock()
+	within, cancel := context.WithTimeout(ctx, w.opts.Within)
+	defer cancel()
+	if err := w.opts.Send(within, status, output); err != nil {
+		return &failure{"unsent", fmt.Sprintf("a synthetic result found no way in: %v. Agents may find none either: look at the listeners, the certificate, the journal", err), model.Critical}
+	}
+	select {
+	case <-came:
+	case <-within.Done():
+		return &failure{"undelivered", fmt.Sprintf("a synthetic result was acknowledged and not delivered within %s: problems are told late or not at all; look at muster-history, and at muster get queues", w.opts.Within), model.Critical}
+	}
+	if w.opts.Call == nil {
+		return nil
+	}
+	if err := w.opts.Call(within); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("no answer within %s", w.opts.Within)
+		}
+		return &failure{"uncalled", fmt.Sprintf("a synthetic result arrived, and the address outside (watchdog-url) could not be called: %v", err), model.Warning}
+	}
+	return nil
+}
+
+// Arrived hears of each synthetic result that was delivered, by its output.
+func (w *Watchdog) Arrived(output string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.came != nil && output == w.awaited {
+		close(w.came)
+		w.came = nil
+	}
+}

@@ -1,0 +1,77 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// said is what a round made known.
+type said struct {
+	status model.Status
+	text   string
+}
+
+func TestEachRoundTellsOfTheOneBefore(t *testing.T) {
+	for name, c := range map[string]struct {
+		delay time.Duration // until it is delivered; negative: never
+		send  error
+		call  error
+		own   *said
+		next  said // what the second result says
+	}{
+		"arrives":     {delay: 40 * time.Millisecond, next: said{model.OK, "the last synthetic result took 40ms from its session to its delivery"}},
+		"no way in":   {send: errors.New("connection refused"), own: &said{model.Critical, "found no way in: connection refused"}, next: said{model.Critical, "found no way in"}},
+		"undelivered": {delay: -1, own: &said{model.Critical, "acknowledged and not delivered within 1m0s"}, next: said{model.Critical, "not delivered within"}},
+		"uncalled":    {call: errors.New("status 404"), own: &said{model.Warning, "could not be called: status 404"}, next: said{model.Warning, "status 404"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				var sent []said
+				var own []said
+				called := 0
+				var w *Watchdog
+				w = New(Options{
+					Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+					Send: func(_ context.Context, status model.Status, output string) error {
+						sent = append(sent, said{status, output})
+						if len(sent) == 2 {
+							cancel()
+						}
+						if c.send == nil && c.delay >= 0 {
+							time.AfterFunc(c.delay, func() { w.Arrived("another"); w.Arrived(output); w.Arrived(output) })
+						}
+						return c.send
+					},
+					Own: func(_ context.Context, status model.Status, output string) error {
+						own = append(own, said{status, output})
+						return nil
+					},
+					Call: func(context.Context) error { called++; return c.call },
+				})
+				if err := w.Run(ctx); err != nil {
+					t.Fatal(err)
+				}
+				if len(sent) != 2 || sent[0].status != model.OK || sent[1].status != c.next.status || !strings.Contains(sent[1].text, c.next.text) {
+					t.Errorf("sent %v", sent)
+				}
+				switch {
+				case c.own == nil && len(own) > 0:
+					t.Errorf("recorded past the sessions: %v", own)
+				case c.own != nil && (len(own) == 0 || own[0].status != c.own.status || !strings.Contains(own[0].text, c.own.text)):
+					t.Errorf("recorded %v, want %v", own, *c.own)
+				}
+				if want := c.send == nil && c.delay >= 0; (called == 1) != want {
+					t.Errorf("the address outside was called %d times", called)
+				}
+			})
+		})
+	}
+}
