@@ -28,6 +28,26 @@ func (s *Server) ownOf(ctx context.Context, node model.NodeID, check model.Check
 func (s *Server) shed(loss muster.Shed) {
 	output := fmt.Sprintf("%d of %d agents lost their sessions within %s: look at this server's network first", loss.Lost, loss.Before, loss.Window)
 	s.log.Error("many agents lost their sessions at once", "lost", loss.Lost, "before", loss.Before)
+	s.many.at(s.now(), output)
+	s.tellOfMany(output)
+}
+
+// fellSilent says the same of nodes whose silence nobody foresaw: their connections hang, or
+// they did not come back after this server did.
+func (s *Server) fellSilent(nodes int) {
+	all := s.planner.NodeCount()
+	sum, over := s.many.add(s.now(), nodes, all)
+	if !over {
+		return
+	}
+	output := fmt.Sprintf("%d of %d nodes fell silent within %s: look at this server and its network first", sum, all, s.cfg.KeepaliveTimeout)
+	if first := s.many.at(s.now(), output); first {
+		s.log.Error("many nodes fell silent at once", "silent", sum, "nodes", all)
+		s.tellOfMany(output)
+	}
+}
+
+func (s *Server) tellOfMany(output string) {
 	select {
 	case s.lost <- output: // the session that noticed does not wait for the journal
 	default: // one is about to be told

@@ -63,6 +63,7 @@ type Server struct {
 	sessions  *muster.Server
 
 	setBack  setBack // agents that know more than we do
+	many     *many   // nodes fell silent at once
 	watchdog *watchdog.Watchdog
 	courier  *watchdog.Courier // brings its results in
 	clones   clones            // machines with the identity of another
@@ -91,7 +92,7 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 	s = &Server{
 		cfg: cfg, log: log, now: now, started: now(), registry: prometheus.NewRegistry(),
 		queues: queuesOf(cfg), guard: &guard.Guard{Log: log}, replay: make(chan struct{}), lost: make(chan string, 1),
-		clones: make(clones, 64),
+		clones: make(clones, 64), many: &many{timeout: time.Duration(cfg.KeepaliveTimeout)},
 	}
 	s.notReady("starting")
 	defer func() {

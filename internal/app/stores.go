@@ -63,6 +63,7 @@ func (s *Server) openHistory(ctx context.Context) error {
 func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
 		Store: s.history, Names: s.planner, Routing: s.routes, Present: s.present, Rederive: s.rederive, Journal: s.journal, Beat: s.beat,
+		Silent: s.fellSilent, Many: s.many.hold,
 		Gather:    250 * time.Millisecond, // docs/decisions/0005-reactions-gather.md
 		Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log,
 		Registerer: s.registry, Queues: s.queues, Guard: s.guard, ProblemLink: s.cfg.ProblemLink,

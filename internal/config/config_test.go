@@ -18,6 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write the reference page")
 
+//go:generate go test . -run TestReferencePageIsUpToDate -update
+
 const referencePage = "../../docs/reference/configuration.md"
 
 func TestReferencePageIsUpToDate(t *testing.T) {

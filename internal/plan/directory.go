@@ -189,6 +189,9 @@ func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, er
 	return group, nil
 }
 
+// NodeCount is how many nodes there are.
+func (p *Planner) NodeCount() int { return read(p, func(f *fleet) int { return len(f.nodes) }) }
+
 // Nodes implements Directory.
 func (p *Planner) Nodes(namespace string) []model.NodeID {
 	return read(p, func(f *fleet) []model.NodeID {

@@ -22,6 +22,16 @@ type turn struct {
 	problem history.Problem
 }
 
+// silent is how many nodes fell silent.
+func (b *rows) silent() (n int) {
+	for i := range b.Opened {
+		if b.Opened[i].CheckID == model.KeepaliveCheck {
+			n++
+		}
+	}
+	return n
+}
+
 // batch turns transitions into rows; those recorded before are passed over. It changes
 // nothing.
 func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (rows, error) {

@@ -46,11 +46,14 @@ func (r *router) closed(o *telling, t *event.Transition, p *history.Problem) err
 func (r *router) withhold(o *telling, e *escalation) {
 	why := "it closed before anybody was to be told"
 	if h := e.Held; h != nil {
-		by := h.By.String()
-		if h.Kind == Acknowledged {
-			by = h.Creator
+		switch why = string(h.Kind); h.Kind {
+		case Acknowledged:
+			why += " by " + h.Creator
+		case ManySilent:
+		default:
+			why += " by " + h.By.String()
 		}
-		why = fmt.Sprintf("%s by %s until it closed", h.Kind, by)
+		why += " until it closed"
 		if h.Reason != "" {
 			why += ": " + h.Reason
 		}

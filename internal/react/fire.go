@@ -136,13 +136,21 @@ func (r *router) ready(o *telling, e *escalation, to *route.Route) (step int, re
 	return 0, false
 }
 
-// Acknowledged is the kind of hold that an acknowledgement is.
-const Acknowledged route.HoldKind = "acknowledged"
+// Kinds of holds that are no matter of routing.
+const (
+	Acknowledged route.HoldKind = "acknowledged"
+	ManySilent   route.HoldKind = "one of many that fell silent at once"
+)
 
 func (r *router) holds(e *escalation, to *route.Route, p *model.Problem, now time.Time) []route.Hold {
 	list := r.opts.Routing.Holds(r.matter(e.NodeID, e.CheckID, p.Status, p.Severity), to, now)
 	if ack := p.Ack; ack.Holds(now) {
 		list = append(list, route.Hold{Kind: Acknowledged, Creator: ack.By, Reason: ack.Note, Until: ack.Until})
+	}
+	if e.CheckID == model.KeepaliveCheck && r.opts.Many != nil {
+		if many := r.opts.Many(now); many != nil {
+			list = append(list, *many)
+		}
 	}
 	return list
 }

@@ -49,6 +49,11 @@ type Options struct {
 	// Journal says how far history is behind; nil: nobody can tell.
 	Journal Journal
 
+	// Silent hears how many nodes have just fallen silent. Many says, while it is most of the
+	// fleet rather than its nodes that is wrong, why and until when their messages wait; nil: it
+	// is never so.
+	Silent func(nodes int)
+	Many   func(now time.Time) *route.Hold
 	// Beat hears of each synthetic result that was delivered, by its output; nil: nobody does.
 	Beat func(output string)
 
@@ -360,6 +365,9 @@ func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 		return err
 	}); err != nil {
 		return err
+	}
+	if n := all.silent(); n > 0 && r.opts.Silent != nil {
+		r.opts.Silent(n) // before any of them is told
 	}
 	o := newTelling(r.now())
 	for i := range all.turns {

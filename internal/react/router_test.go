@@ -22,6 +22,7 @@ type play struct {
 	table *route.Table
 	store *hooked
 	r     *router
+	many  *route.Hold
 	now   time.Time
 	open  map[string]*model.Problem
 	sent  []string
@@ -56,6 +57,11 @@ func (p *play) restart() {
 			}
 		}
 		return event.State{}, false
+	}, Many: func(now time.Time) *route.Hold {
+		if p.many == nil || !p.many.Until.After(now) {
+			return nil
+		}
+		return p.many
 	}})
 	if err := p.r.load(context.Background()); err != nil {
 		p.t.Fatal(err)
@@ -225,6 +231,30 @@ func TestHandlersWithoutARouteHearAtOnce(t *testing.T) {
 	p.opens("p4", 13)
 	p.closes("p4")
 	p.heard()
+}
+
+// Of many nodes that fall silent at once nobody is told one by one, until it is clear that
+// it is they.
+func TestManyThatFallSilentWait(t *testing.T) {
+	p := newPlay(t, nil)
+	p.names.chunk.Handlers = []string{"mail"}
+	p.many = &route.Hold{Kind: ManySilent, Reason: "400 of 1000 nodes fell silent within 2m", Until: noon.Add(4 * time.Minute)}
+	silent := func(id string, node model.NodeID) {
+		p.open[id] = &model.Problem{ID: id, NodeID: node, CheckID: model.KeepaliveCheck, Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "silent"}
+		p.turn(event.ProblemOpened, id, nil)
+	}
+	silent("p1", 10)
+	silent("p2", 11)
+	p.opens("p3", 12) // a check's is none of them
+	p.heard("mail opened p3")
+	p.closes("p1")
+	p.heard("mail withheld p1 (one of many that fell silent at once until it closed: 400 of 1000 nodes fell silent within 2m)")
+	p.after(4*time.Minute - time.Second)
+	p.heard()
+	p.after(time.Second)
+	p.heard("mail opened p2")
+	p.closes("p2")
+	p.heard("mail closed p2")
 }
 
 func TestSilences(t *testing.T) {

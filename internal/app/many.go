@@ -1,0 +1,70 @@
+package app
+
+import (
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/route"
+)
+
+// many counts nodes that fall silent. When a large share of the fleet does so within one
+// keepalive time-out, messages about each of them wait for two.
+type many struct {
+	timeout time.Duration // of keepalives
+
+	mu     sync.Mutex
+	fell   []fell // within the last time-out
+	until  time.Time
+	reason string
+}
+
+type fell struct {
+	at    time.Time
+	nodes int
+}
+
+// What counts as many: this share of all nodes, and at least so many.
+const (
+	manyShare = 0.2
+	manyLeast = 10
+)
+
+// add counts nodes that fell silent just now, and says whether those of the last time-out
+// are many of all.
+func (m *many) add(now time.Time, nodes, all int) (sum int, over bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for len(m.fell) > 0 && now.Sub(m.fell[0].at) >= m.timeout {
+		m.fell = m.fell[1:]
+	}
+	if last := len(m.fell) - 1; last >= 0 && now.Sub(m.fell[last].at) < m.timeout/100 {
+		m.fell[last].nodes += nodes
+	} else {
+		m.fell = append(m.fell, fell{now, nodes})
+	}
+	for _, f := range m.fell {
+		sum += f.nodes
+	}
+	return sum, sum >= manyLeast && float64(sum) > manyShare*float64(all)
+}
+
+// at says that it is many, from now on; first: it was not so a moment ago.
+func (m *many) at(now time.Time, reason string) (first bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if first = !now.Before(m.until); first {
+		m.until, m.reason = now.Add(2*m.timeout), reason
+	}
+	return first
+}
+
+// hold is react.Options.Many.
+func (m *many) hold(now time.Time) *route.Hold {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !now.Before(m.until) {
+		return nil
+	}
+	return &route.Hold{Kind: react.ManySilent, Reason: m.reason, Until: m.until}
+}

@@ -1,0 +1,45 @@
+package app
+
+import (
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/react"
+)
+
+func TestAFleetThatFallsSilentIsOneEvent(t *testing.T) {
+	start := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
+	m := &many{timeout: 2 * time.Minute}
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	for _, c := range []struct {
+		second, nodes, all int
+		sum                int
+		over               bool
+	}{
+		{0, 9, 20, 9, false},      // nine machines are few, whatever their share
+		{1, 1, 100, 10, false},    // a tenth
+		{60, 15, 100, 25, true},   // within one time-out
+		{119, 1, 1000, 26, false}, // of a larger fleet
+		{121, 1, 100, 17, false},  // the first ones are longer ago
+		{400, 30, 100, 30, true},
+	} {
+		if sum, over := m.add(at(c.second), c.nodes, c.all); sum != c.sum || over != c.over {
+			t.Errorf("second %d: %d silent, many: %v; want %d, %v", c.second, sum, over, c.sum, c.over)
+		}
+	}
+	if m.hold(start) != nil {
+		t.Error("held before it was many")
+	}
+	if !m.at(start, "look here first") || m.at(at(200), "again") {
+		t.Error("one episode is told once")
+	}
+	if h := m.hold(at(239)); h == nil || h.Kind != react.ManySilent || h.Reason != "look here first" || !h.Until.Equal(at(240)) {
+		t.Errorf("held by %+v", h)
+	}
+	if m.hold(at(240)) != nil {
+		t.Error("held for more than two time-outs")
+	}
+	if !m.at(at(241), "a second time") {
+		t.Error("the next episode is told")
+	}
+}
