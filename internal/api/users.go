@@ -31,7 +31,7 @@ func (s *server) listUsers(ctx context.Context, _ *none) (*body[v1.UserList], er
 }
 
 func userOf(u intent.User) v1.User {
-	return v1.User{Name: u.Name, Role: u.Role, Run: u.Run, Created: u.Created, Sessions: u.Sessions, Tokens: u.Tokens}
+	return v1.User{Name: u.Name, Role: u.Role, Run: u.Run, Namespaces: u.Namespaces, Created: u.Created, Sessions: u.Sessions, Tokens: u.Tokens}
 }
 
 func (s *server) createUser(ctx context.Context, in *struct{ Body v1.UserRequest }) (*body[v1.User], error) {
@@ -46,11 +46,11 @@ func (s *server) createUser(ctx context.Context, in *struct{ Body v1.UserRequest
 	if r.Run {
 		why += ", may run commands"
 	}
-	password, err := s.Intent.CreateUser(ctx, who(ctx, why), intent.User{Name: r.Name, Role: r.Role, Run: r.Run}, r.Password)
+	password, err := s.Intent.CreateUser(ctx, who(ctx, why), intent.User{Name: r.Name, Role: r.Role, Run: r.Run, Namespaces: r.Namespaces}, r.Password)
 	if err != nil {
 		return nil, err
 	}
-	out := v1.User{Name: r.Name, Role: r.Role, Run: r.Run, Created: s.Now().UTC()}
+	out := v1.User{Name: r.Name, Role: r.Role, Run: r.Run, Namespaces: r.Namespaces, Created: s.Now().UTC()}
 	if r.Password == "" {
 		out.Password = password
 	}

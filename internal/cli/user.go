@@ -25,7 +25,7 @@ func (a *app) authUserCreate() *cobra.Command {
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Make a user", Args: cobra.ExactArgs(1),
 		Long:    "Makes a user who logs in with: muster login -u NAME. On a terminal it asks for a password; where\nnone is given, the server makes one, which is shown once.",
-		Example: "  muster auth user create ada --role admin\n  muster auth user create bob --role operator --may-run-commands\n  muster auth user create kiosk --password-file secret",
+		Example: "  muster auth user create ada --role admin\n  muster auth user create bob --role operator --may-run-commands\n  muster auth user create kiosk --password-file secret\n  muster auth user create sensu --role agent --in web,db",
 		RunE: func(c *cobra.Command, args []string) error {
 			api, err := a.connect()
 			if err != nil {
@@ -53,7 +53,8 @@ func (a *app) authUserCreate() *cobra.Command {
 		},
 	}
 	output = formatFlag(c)
-	c.Flags().StringVar(&r.Role, "role", "viewer", "viewer reads everything and changes nothing; operator also runs checks, acknowledges and resolves events; admin may do all")
+	c.Flags().StringVar(&r.Role, "role", "viewer", "viewer reads everything and changes nothing; operator also runs checks, acknowledges and resolves events; admin may do all; agent lets Sensu's agents in, and nobody logs in with it")
+	c.Flags().StringSliceVar(&r.Namespaces, "in", nil, "with --role agent: the namespaces in which its agents may be, with commas between them. Default: all")
 	c.Flags().BoolVar(&r.Run, "may-run-commands", false, mayRunHelp)
 	c.Flags().StringVar(&file, "password-file", "", "file with the password; - for standard input. Default: ask, or without a terminal make one")
 	return c

@@ -91,6 +91,12 @@ func (s *Server) check() []error {
 			bad("listen-plain (%s) must be a loopback address such as 127.0.0.1:8445: agents are believed there without proof", s.ListenPlain)
 		}
 	}
+	if s.SensuTLS != "on" && s.SensuTLS != "off" {
+		bad("sensu-tls %q: want on or off", s.SensuTLS)
+	}
+	if s.SensuTLS == "off" && s.SensuClientCA != "" {
+		bad("sensu-client-ca (%s) with sensu-tls off: without TLS nobody shows a certificate", s.SensuClientCA)
+	}
 	for _, name := range s.Advertise {
 		if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil || !strings.ContainsAny(name, ":/") {
 			continue

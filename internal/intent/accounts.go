@@ -13,12 +13,13 @@ import (
 
 // User is somebody who logs in with a password.
 type User struct {
-	Name     string
-	Role     string
-	Run      bool // may run commands
-	Created  time.Time
-	Sessions int // open ones
-	Tokens   int // API tokens that bear the name
+	Name       string
+	Role       string
+	Run        bool     // may run commands
+	Namespaces []string // of the role agent: where its agents may be; none: everywhere
+	Created    time.Time
+	Sessions   int // open ones
+	Tokens     int // API tokens that bear the name
 }
 
 var userName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`)
@@ -33,7 +34,7 @@ func (s *Service) Users() []User {
 	out := make([]User, 0, len(s.users.users))
 	for _, name := range slices.Sorted(maps.Keys(s.users.users)) {
 		row := s.users.users[name]
-		u := User{Name: name, Role: row.Role, Run: row.Run, Created: row.made}
+		u := User{Name: name, Role: row.Role, Run: row.Run, Namespaces: row.Namespaces, Created: row.made}
 		for _, t := range s.users.tokens {
 			switch {
 			case t.User != name || t.expired(s.opts.Now()):
@@ -49,14 +50,14 @@ func (s *Service) Users() []User {
 }
 
 // CreateUser makes a user. With an empty password one is made; it is returned either way.
-// Of u, name, role and rights count.
+// Of u, name, role, rights and namespaces count.
 func (s *Service) CreateUser(ctx context.Context, by Who, u User, password string) (string, error) {
 	name := u.Name
 	if !userName.MatchString(name) || slices.Contains(notUsers, name) {
 		return "", model.Errorf(model.Invalid, "%q cannot be a user's name", name).
 			WithHint("letters, digits and . _ @ - in between, at most 63; server and local are the server's own")
 	}
-	if err := knownRole(u.Role, u.Run); err != nil {
+	if err := userRole(&u); err != nil {
 		return "", err
 	}
 	if _, ok := s.users.user(name); ok { // asked first: a hash takes its time
@@ -71,7 +72,7 @@ func (s *Service) CreateUser(ctx context.Context, by Who, u User, password strin
 	if _, ok := s.users.user(name); ok {
 		return "", userExists(name)
 	}
-	body, err := json.Marshal(userRow{Hash: hash, Role: u.Role, Run: u.Run})
+	body, err := json.Marshal(userRow{Hash: hash, Role: u.Role, Run: u.Run, Namespaces: u.Namespaces})
 	if err != nil {
 		return "", err
 	}

@@ -30,6 +30,19 @@ const (
 	Viewer   = "viewer"   // reads everything, changes nothing
 )
 
+// userRole refuses a role that no user has. A user with the role agent is nobody who logs in.
+func userRole(u *User) error {
+	switch {
+	case u.Role != Agents && len(u.Namespaces) > 0:
+		return model.Errorf(model.Invalid, "namespaces are of the role %s; a %s has all", Agents, u.Role)
+	case u.Role == Agents && u.Run:
+		return model.Errorf(model.Invalid, "a user with the role %s runs no commands", Agents)
+	case u.Role == Agents:
+		return nil
+	}
+	return knownRole(u.Role, u.Run)
+}
+
 // knownRole refuses a role that there is not, and a right that goes with none of it.
 func knownRole(role string, run bool) error {
 	switch {
@@ -66,6 +79,8 @@ type userRow struct {
 	Role string `json:"role"`
 	Run  bool   `json:"run,omitempty"` // may run commands
 
+	Namespaces []string `json:"namespaces,omitempty"` // of the role agent
+
 	made time.Time
 }
 
@@ -81,13 +96,14 @@ type userIndex struct {
 	users  map[string]userRow
 	tokens map[[32]byte]AccessToken
 	verify chan struct{} // at most two passwords at a time: argon2 costs memory
+	agents *remembered
 	// accounts is held over a change of users or passwords, from what it is decided by to
 	// what it writes, and while a session is made; mu is taken inside it.
 	accounts sync.Mutex
 }
 
 func newUserIndex() userIndex {
-	return userIndex{users: map[string]userRow{}, tokens: map[[32]byte]AccessToken{}, verify: make(chan struct{}, 2)}
+	return userIndex{users: map[string]userRow{}, tokens: map[[32]byte]AccessToken{}, verify: make(chan struct{}, 2), agents: newRemembered()}
 }
 
 func (x *userIndex) tookUser(row Row) error {
@@ -162,15 +178,17 @@ func (s *Service) proven(ctx context.Context, user, password string) (userRow, e
 		return userRow{}, ctx.Err()
 	}
 	row, known := s.users.user(user)
-	if !known {
-		// As slow as for a known user, so that time tells no names.
-		row.Hash = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	if known = known && row.Role != Agents; !known {
+		row.Hash = nobodysHash // as slow as for a known user, so that time tells no names
 	}
 	if ok, err := argon2id.ComparePasswordAndHash(password, row.Hash); err != nil || !ok || !known {
 		return userRow{}, badLogin()
 	}
 	return row, nil
 }
+
+// nobodysHash is of no password.
+const nobodysHash = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
 func (x *userIndex) user(name string) (userRow, bool) {
 	x.mu.RLock()

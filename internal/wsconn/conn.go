@@ -58,22 +58,27 @@ type Conn struct {
 	timeout  time.Duration // of one write
 	deadline time.Time     // write deadline set on nc; moved rarely, see moveDeadline
 
-	buffers *Buffers
-	big     *[]byte // pooled, while the last message is too long for the small buffer
-	from    int     // unread bytes of buf
-	to      int
-	header  [ws.MaxHeaderSize]byte
-	buf     [small]byte
+	fragments bool
+	buffers   *Buffers
+	big       *[]byte // pooled, while the last message is too long for the small buffer
+	from      int     // unread bytes of buf
+	to        int
+	header    [ws.MaxHeaderSize]byte
+	buf       [small]byte
 }
 
 // Options are shared by many connections.
 type Options struct {
 	Timeout time.Duration // of one write; from one to two of it pass before a write fails
 	Buffers *Buffers
+
+	// Fragments lets the peer send a message in parts, as Gorilla's library does with long
+	// ones. Our own protocol has none.
+	Fragments bool
 }
 
 func newConn(nc net.Conn, client bool, o Options) *Conn {
-	return &Conn{nc: nc, client: client, timeout: o.Timeout, buffers: o.Buffers}
+	return &Conn{nc: nc, client: client, timeout: o.Timeout, buffers: o.Buffers, fragments: o.Fragments}
 }
 
 // NetConn is the connection below (TCP or TLS).
@@ -90,41 +95,86 @@ func (c *Conn) Part(within time.Duration) { Part(c.nc, within) }
 // small one is held while it waits.
 func (c *Conn) Read(limit int) (Op, []byte, error) {
 	c.release()
-	h, err := ws.ReadHeaderBuffer((*buffered)(c), c.header[:])
-	if errors.Is(err, ws.ErrHeaderLengthMSB) || errors.Is(err, ws.ErrHeaderLengthUnexpected) {
-		return 0, nil, fmt.Errorf("%w: %w", ErrProtocol, err)
-	}
+	h, payload, err := c.frame(limit, false)
 	if err != nil {
 		return 0, nil, err
 	}
-	if what := c.forbidden(&h); what != "" {
-		return 0, nil, fmt.Errorf("%w: %s", ErrProtocol, what)
+	if !h.Fin {
+		payload, err = c.join(payload, limit)
+		return h.OpCode, payload, err
 	}
-	if !h.OpCode.IsControl() && h.Length > int64(limit) {
-		return 0, nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, h.Length, limit)
-	}
-	payload, err := c.payload(int(h.Length))
-	if err != nil {
-		return 0, nil, err
-	}
-	if h.Masked {
-		ws.Cipher(payload, h.Mask, 0)
-	}
-	switch h.OpCode {
-	case ws.OpClose:
-		code, reason := ws.ParseCloseFrameData(payload)
-		_ = c.WriteClose(uint16(max(code, ws.StatusNormalClosure)), "")
-		return 0, nil, &CloseError{Code: uint16(code), Reason: reason}
-	case ws.OpPing:
-		if err := c.control(ws.OpPong, payload); err != nil {
+	if h.OpCode.IsControl() {
+		if err := c.answer(h.OpCode, payload); err != nil {
 			return 0, nil, err
 		}
 	}
 	return h.OpCode, payload, nil
 }
 
+// frame reads one frame; goes on: within a message in parts.
+func (c *Conn) frame(limit int, goesOn bool) (h ws.Header, payload []byte, err error) {
+	h, err = ws.ReadHeaderBuffer((*buffered)(c), c.header[:])
+	if errors.Is(err, ws.ErrHeaderLengthMSB) || errors.Is(err, ws.ErrHeaderLengthUnexpected) {
+		return h, nil, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	if err != nil {
+		return h, nil, err
+	}
+	if what := c.forbidden(&h, goesOn); what != "" {
+		return h, nil, fmt.Errorf("%w: %s", ErrProtocol, what)
+	}
+	if !h.OpCode.IsControl() && h.Length > int64(limit) {
+		return h, nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, h.Length, limit)
+	}
+	if payload, err = c.payload(int(h.Length)); err != nil {
+		return h, nil, err
+	}
+	if h.Masked {
+		ws.Cipher(payload, h.Mask, 0)
+	}
+	return h, payload, nil
+}
+
+// maxParts bounds those of one message: who sends empty ones does not go on for ever.
+const maxParts = 4096
+
+// join reads what follows the first part of a message. Control frames may stand in between.
+func (c *Conn) join(first []byte, limit int) ([]byte, error) {
+	whole := append(make([]byte, 0, min(2*len(first), limit)), first...)
+	for range maxParts {
+		c.release()
+		h, payload, err := c.frame(limit-len(whole), true)
+		if err != nil {
+			return nil, err
+		}
+		if h.OpCode.IsControl() {
+			if err := c.answer(h.OpCode, payload); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if whole = append(whole, payload...); h.Fin {
+			return whole, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: a message in more than %d parts", ErrTooLarge, maxParts)
+}
+
+// answer does what a control frame asks for; a *CloseError is the end.
+func (c *Conn) answer(op Op, payload []byte) error {
+	switch op {
+	case ws.OpClose:
+		code, reason := ws.ParseCloseFrameData(payload)
+		_ = c.WriteClose(uint16(max(code, ws.StatusNormalClosure)), "")
+		return &CloseError{Code: uint16(code), Reason: reason}
+	case ws.OpPing:
+		return c.control(ws.OpPong, payload)
+	}
+	return nil
+}
+
 // forbidden says what of a frame's header the protocol does not have.
-func (c *Conn) forbidden(h *ws.Header) string {
+func (c *Conn) forbidden(h *ws.Header, goesOn bool) string {
 	switch {
 	case h.Rsv != 0:
 		return "a reserved bit is set: no extension was agreed"
@@ -132,9 +182,13 @@ func (c *Conn) forbidden(h *ws.Header) string {
 		return fmt.Sprintf("frames of kind %d do not exist", h.OpCode)
 	case h.Masked == c.client:
 		return "what clients send is masked, what servers send is not"
-	case !h.Fin || h.OpCode == ws.OpContinuation:
+	case h.OpCode.IsControl() && !h.Fin:
+		return "a control frame in fragments"
+	case !c.fragments && (!h.Fin || h.OpCode == ws.OpContinuation):
 		return "a message in fragments: one message is one frame"
-	case h.OpCode != ws.OpBinary && !h.OpCode.IsControl():
+	case !h.OpCode.IsControl() && (h.OpCode == ws.OpContinuation) != goesOn:
+		return "a part of a message that did not begin, or another message within one"
+	case h.OpCode != ws.OpBinary && h.OpCode != ws.OpContinuation && !h.OpCode.IsControl():
 		return "a text message: messages are binary"
 	case h.OpCode.IsControl() && h.Length > ws.MaxControlFramePayloadSize:
 		return "a control frame longer than 125 bytes"
@@ -232,6 +286,9 @@ func (c *Conn) WriteClose(code uint16, reason string) error {
 	body := ws.NewCloseFrameBody(ws.StatusCode(code), reason[:min(len(reason), 120)])
 	return c.control(ws.OpClose, body)
 }
+
+// Pong sends a pong that nobody asked for: a peer that waits for one learns that we live.
+func (c *Conn) Pong() error { return c.control(ws.OpPong, nil) }
 
 func (c *Conn) control(op Op, payload []byte) error {
 	frame := make([]byte, Headroom+len(payload))

@@ -129,6 +129,48 @@ func frame(h ws.Header) []byte {
 	return b.Bytes()
 }
 
+// TestFragments: where they are allowed, a message comes in parts, with a ping among them.
+func TestFragments(t *testing.T) {
+	part := func(op ws.OpCode, fin bool, text string) []byte {
+		f := ws.NewFrame(op, fin, []byte(text))
+		return ws.MustCompileFrame(ws.MaskFrame(f))
+	}
+	for _, c := range []struct {
+		name  string
+		parts [][]byte
+		want  string
+		err   error
+	}{
+		{"three", [][]byte{part(ws.OpBinary, false, "one "), part(ws.OpContinuation, false, "two "), part(ws.OpContinuation, true, "three")}, "one two three", nil},
+		{"a ping among them", [][]byte{part(ws.OpBinary, false, "a"), part(ws.OpPing, true, "?"), part(ws.OpContinuation, true, "b")}, "ab", nil},
+		{"empty ones", [][]byte{part(ws.OpBinary, false, ""), part(ws.OpContinuation, true, "")}, "", nil},
+		{"too long together", [][]byte{part(ws.OpBinary, false, strings.Repeat("a", 60)), part(ws.OpContinuation, true, strings.Repeat("b", 60))}, "", ErrTooLarge},
+		{"goes on without a beginning", [][]byte{part(ws.OpContinuation, true, "a")}, "", ErrProtocol},
+		{"another message within", [][]byte{part(ws.OpBinary, false, "a"), part(ws.OpBinary, true, "b")}, "", ErrProtocol},
+		{"a ping in parts", [][]byte{part(ws.OpPing, false, "a")}, "", ErrProtocol},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server, client := pair(t)
+			server.fragments = true
+			if _, err := client.nc.Write(bytes.Join(c.parts, nil)); err != nil {
+				t.Fatal(err)
+			}
+			op, got, err := server.Read(100)
+			if !errors.Is(err, c.err) || err == nil && (op != Binary || string(got) != c.want) {
+				t.Fatalf("got %v %q, %v", op, got, err)
+			}
+		})
+	}
+	server, client := pair(t)
+	server.fragments = true
+	go func() {
+		_, _ = client.nc.Write(append(part(ws.OpBinary, false, "a"), bytes.Repeat(part(ws.OpContinuation, false, ""), maxParts)...))
+	}()
+	if _, _, err := server.Read(100); !errors.Is(err, ErrTooLarge) {
+		t.Fatalf("parts without end: %v", err)
+	}
+}
+
 func TestHandshakeRefusals(t *testing.T) {
 	for _, c := range []struct{ name, path, sub string }{{"path", "/other", "sub.v1"}, {"subprotocol", "/path", "sub.v2"}} {
 		t.Run(c.name, func(t *testing.T) {
@@ -154,6 +196,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(frame(ws.Header{Fin: true, OpCode: ws.OpClose, Length: 2}), false)
 	f.Fuzz(func(t *testing.T, data []byte, server bool) {
 		c := newConn(&replay{r: bytes.NewReader(data)}, !server, Options{Timeout: time.Hour, Buffers: new(Buffers)})
+		c.fragments = server
 		for {
 			_, p, err := c.Read(4096)
 			if err != nil {

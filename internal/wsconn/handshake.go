@@ -41,6 +41,10 @@ func Accept(nc net.Conn, path, subprotocol string, o Options) (*Conn, error) {
 	return newConn(nc, false, o), nil
 }
 
+// Upgraded makes a server's connection of one whose opening handshake was answered with a
+// ws.Upgrader.
+func Upgraded(nc net.Conn, o Options) *Conn { return newConn(nc, false, o) }
+
 // Connect makes the opening handshake as a client. The caller sets the deadline of
 // the handshake on nc; timeout is for each write afterwards.
 func Connect(nc net.Conn, host, path, subprotocol string, o Options) (*Conn, error) {

@@ -93,21 +93,23 @@ type JoinTokenList struct {
 
 // UserRequest asks for a user.
 type UserRequest struct {
-	Name     string `json:"name" minLength:"1" maxLength:"63"`
-	Role     string `json:"role,omitempty" enum:"admin,operator,viewer" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks, acknowledges and resolves events."`
-	Run      bool   `json:"run,omitempty" doc:"May run commands on nodes: no role has that by itself. Only who may do it may give it."`
-	Password string `json:"password,omitempty" maxLength:"1024" doc:"Empty: the server makes one and shows it once."`
+	Name       string   `json:"name" minLength:"1" maxLength:"63"`
+	Role       string   `json:"role,omitempty" enum:"admin,operator,viewer,agent" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks, acknowledges and resolves events. With the password of an agent nobody logs in: agents of another system do."`
+	Namespaces []string `json:"namespaces,omitempty" maxItems:"100" doc:"Of the role agent: in which namespaces its agents may be; none: in all."`
+	Run        bool     `json:"run,omitempty" doc:"May run commands on nodes: no role has that by itself. Only who may do it may give it."`
+	Password   string   `json:"password,omitempty" maxLength:"1024" doc:"Empty: the server makes one and shows it once."`
 }
 
 // User is somebody who logs in. Password is shown once, where the server has made it.
 type User struct {
-	Name     string    `json:"name"`
-	Role     string    `json:"role"`
-	Run      bool      `json:"run,omitempty" doc:"May run commands on nodes."`
-	Created  time.Time `json:"created"`
-	Sessions int       `json:"sessions" doc:"Open sessions."`
-	Tokens   int       `json:"tokens" doc:"API tokens that bear the name."`
-	Password string    `json:"password,omitempty"`
+	Name       string    `json:"name"`
+	Role       string    `json:"role"`
+	Run        bool      `json:"run,omitempty" doc:"May run commands on nodes."`
+	Namespaces []string  `json:"namespaces,omitempty" doc:"Of the role agent: in which namespaces its agents may be; none: in all."`
+	Created    time.Time `json:"created"`
+	Sessions   int       `json:"sessions" doc:"Open sessions."`
+	Tokens     int       `json:"tokens" doc:"API tokens that bear the name."`
+	Password   string    `json:"password,omitempty"`
 }
 
 // UserList is all users.

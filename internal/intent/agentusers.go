@@ -1,0 +1,174 @@
+package intent
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/alexedwards/argon2id"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Agents is the role of a user that lets agents of another system in, by its password. It
+// opens nothing else: nobody logs in with it.
+const Agents = "agent"
+
+// AgentUser is a user with that role, as of when its password was checked.
+type AgentUser struct {
+	Name       string
+	Namespaces []string // where its agents may be; none: everywhere
+	hash       string
+}
+
+// May says whether its agents may be in a namespace.
+func (u *AgentUser) May(namespace string) bool {
+	return len(u.Namespaces) == 0 || slices.Contains(u.Namespaces, namespace)
+}
+
+// remembered are passwords of agents that were checked: a fleet has few, and comes with them
+// at once. They are kept as keyed hashes, together with the hash on record, so that another
+// password is in force at once.
+type remembered struct {
+	verify chan struct{} // at most two at a time, beside those of people
+	key    [32]byte
+
+	mu sync.Mutex
+	by map[[32]byte]*verdict
+}
+
+// verdict is one password: done is closed once good is known.
+type verdict struct {
+	done  chan struct{}
+	good  bool
+	until time.Time // a wrong one is asked about again then
+}
+
+const (
+	mostRemembered = 10_000
+	wrongFor       = 10 * time.Second
+)
+
+func newRemembered() *remembered {
+	r := &remembered{verify: make(chan struct{}, 2), by: map[[32]byte]*verdict{}}
+	_, _ = rand.Read(r.key[:]) // never fails
+	return r
+}
+
+// AgentUser finds a user with the role agent, who has proven by other means who he is.
+func (s *Service) AgentUser(name string) (AgentUser, error) {
+	row, ok := s.users.user(name)
+	if !ok || row.Role != Agents {
+		return AgentUser{}, badAgent()
+	}
+	return AgentUser{Name: name, Namespaces: row.Namespaces, hash: row.Hash}, nil
+}
+
+// LoginAgent checks the password of agents.
+func (s *Service) LoginAgent(ctx context.Context, name, password string) (AgentUser, error) {
+	row, known := s.users.user(name)
+	if !known || row.Role != Agents {
+		known, row.Hash = false, nobodysHash // as slow as for a known user
+	}
+	good, err := s.users.agents.check(ctx, name, password, row.Hash, s.opts.Now)
+	if err != nil {
+		return AgentUser{}, err
+	}
+	if !good || !known {
+		return AgentUser{}, badAgent()
+	}
+	return AgentUser{Name: name, Namespaces: row.Namespaces, hash: row.Hash}, nil
+}
+
+// StillAgent says whether a user is what it was when its password was checked.
+func (s *Service) StillAgent(u *AgentUser) bool {
+	row, ok := s.users.user(u.Name)
+	return ok && row.Role == Agents && row.Hash == u.hash && slices.Equal(row.Namespaces, u.Namespaces)
+}
+
+func badAgent() error {
+	return model.Errorf(model.Unauthenticated, "no user with the role agent has this password").
+		WithHint("on the server: muster auth user create NAME --role agent")
+}
+
+// check compares a password with a hash, or remembers how that ended. Who comes with a
+// password that is being checked waits for that.
+func (r *remembered) check(ctx context.Context, name, password, hash string, now func() time.Time) (good bool, err error) {
+	sum := r.sum(name, password, hash)
+	r.mu.Lock()
+	v := r.by[sum]
+	if v == nil || !v.until.IsZero() && now().After(v.until) {
+		if !r.room(now()) {
+			r.mu.Unlock()
+			return false, tooManyPasswords()
+		}
+		v = &verdict{done: make(chan struct{})}
+		r.by[sum] = v
+		go r.compare(v, sum, password, hash, now) // it goes on when who came first has gone
+	}
+	r.mu.Unlock()
+	select {
+	case <-v.done:
+		return v.good, nil
+	case <-ctx.Done():
+		return false, tooManyPasswords()
+	}
+}
+
+func (r *remembered) compare(v *verdict, sum [32]byte, password, hash string, now func() time.Time) {
+	r.verify <- struct{}{}
+	defer func() { <-r.verify }()
+	good, err := argon2id.ComparePasswordAndHash(password, hash)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if v.good = err == nil && good; !v.good {
+		v.until = now().Add(wrongFor)
+	}
+	close(v.done)
+}
+
+func tooManyPasswords() error {
+	return model.Errorf(model.Unavailable, "too many passwords are being checked").WithHint("come again in a moment")
+}
+
+// room keeps the map small: who guesses makes entries that are forgotten soon, the good ones
+// are few. False: all of them are being checked. The caller holds the lock.
+func (r *remembered) room(now time.Time) bool {
+	if len(r.by) < mostRemembered {
+		return true
+	}
+	for sum, v := range r.by {
+		if !v.until.IsZero() && now.After(v.until) {
+			delete(r.by, sum)
+		}
+	}
+	if len(r.by) < mostRemembered {
+		return true
+	}
+	for sum, v := range r.by {
+		select {
+		case <-v.done:
+			delete(r.by, sum)
+			return true
+		default:
+		}
+	}
+	return false
+}
+
+func (r *remembered) sum(parts ...string) (sum [32]byte) {
+	h := hmac.New(sha256.New, r.key[:])
+	for _, part := range parts {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
+		h.Write(size[:])
+		h.Write([]byte(part))
+	}
+	h.Sum(sum[:0])
+	return sum
+}

@@ -1,0 +1,65 @@
+package intent
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+// Stranger is a machine whose agent is another system's: it has no key, and is told apart by
+// what its own system calls it.
+type Stranger struct {
+	System    string // whose agent it has: sensu
+	Namespace string
+	Name      string // as that system has it, which is not always a name here
+	Said      Said
+}
+
+// UID is the immutable id of the node that the machine is, or would be.
+func (m *Stranger) UID() uuid.UUID {
+	space := uuid.MustParse("5d1c9a0e-6f3b-4c55-9a59-0d6f1c2b7e44") // ours, for ids of strangers
+	return uuid.NewSHA1(space, []byte(m.System+"\x00"+m.Namespace+"\x00"+m.Name))
+}
+
+// Meet finds the node of a stranger, and makes it where it comes for the first time: with
+// its name, or that with a number behind it where another machine has it. What a machine
+// says of itself gives it no place in what is trusted.
+func (s *Service) Meet(ctx context.Context, by Who, m *Stranger) (NodeInfo, error) {
+	uid := m.UID()
+	if info, ok := s.LookupNode(uid); ok {
+		return info, nil
+	}
+	if t, gone := s.Tombstone(uid); gone {
+		return NodeInfo{}, model.Errorf(model.Forbidden, "%s", t.Sentence()).WithHint("%s", t.Hint())
+	}
+	if _, ok := s.namespaceID(m.Namespace); !ok {
+		return NodeInfo{}, s.noNamespace(m.Namespace)
+	}
+	_, err := s.register(ctx, by, "", pki.JoinToken{Namespace: m.Namespace}, pki.EnrolRequest{
+		Name: m.Name, Namespace: m.Namespace, Facts: m.Said.Facts, Labels: m.Said.Labels, Groups: m.Said.Groups,
+		Returns: &pki.Returning{UID: uid, Namespace: m.Namespace},
+	}, false)
+	info, ok := s.LookupNode(uid)
+	if err == nil && !ok {
+		err = model.Errorf(model.Unavailable, "node %s was made, and is there no more", m.Name)
+	}
+	if ok { // it came by two connections at once: one made it
+		return info, nil
+	}
+	return info, err
+}
+
+// HasNamespace refuses a namespace that is not there.
+func (s *Service) HasNamespace(name string) error {
+	if _, ok := s.namespaceID(name); !ok {
+		return s.noNamespace(name)
+	}
+	return nil
+}
+
+func (s *Service) noNamespace(name string) error {
+	return model.Errorf(model.NotFound, "there is no namespace %q", name).WithHint("muster get namespaces; one is made by muster apply, kind Namespace")
+}
