@@ -14,6 +14,9 @@ const steadyAfter = 10 * time.Minute
 // agentSession is what a node's session knows of its agent, as the API shows it.
 func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) {
 	a, ok := s.sessions.Agent(node)
+	if !ok && s.bridge != nil {
+		a, ok = s.bridge.Agent(node)
+	}
 	if !ok {
 		return out, false
 	}

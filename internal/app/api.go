@@ -55,7 +55,7 @@ func (s *Server) openAPI(context.Context) error {
 			return nil
 		},
 		Renew:     &pki.Renewer{Authority: s.authority, Registrar: s.intent, Admit: admit, Pending: ask},
-		Connected: s.sessions.Connected, Agent: s.agentSession, Queues: s.queues, Describe: s.describe, Limits: s.limitsOf, Vouch: muster.Vouch, NotReady: s.NotReady, Registry: s.registry, Logger: s.log, Now: s.now,
+		Connected: s.connected, Agent: s.agentSession, Queues: s.queues, Describe: s.describe, Limits: s.limitsOf, Vouch: muster.Vouch, NotReady: s.NotReady, Registry: s.registry, Logger: s.log, Now: s.now,
 	}
 	if s.agents == nil {
 		s.handler = api.New(options)
@@ -81,7 +81,7 @@ func (s *Server) openAPI(context.Context) error {
 func (s *Server) describe() v1.Status {
 	st := s.journal.Stats()
 	out := v1.Status{
-		Server: version.Get().Version, Started: s.started, Connected: s.sessions.Sessions(),
+		Server: version.Get().Version, Started: s.started, Connected: s.connectedNodes(),
 		Journal: v1.Journal{SizeBytes: st.SizeBytes, BudgetBytes: st.BudgetBytes, QueuedBytes: st.QueuedBytes},
 	}
 	if st.Blocked != nil {

@@ -40,7 +40,7 @@ func (s *Server) listen(context.Context) error {
 		setting string
 	}{
 		{&s.people, s.cfg.Listen, "listen"}, {&s.agents, s.cfg.ListenAgents, "listen-agents"},
-		{&s.plain, s.cfg.ListenPlain, "listen-plain"}, {&s.admin, s.cfg.ListenAdmin, "listen-admin"},
+		{&s.plain, s.cfg.ListenPlain, "listen-plain"}, {&s.admin, s.cfg.ListenAdmin, "listen-admin"}, {&s.sensu, s.cfg.SensuListen, "sensu-listen"},
 	} {
 		if l.address == "" || l.address == "off" {
 			continue

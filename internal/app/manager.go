@@ -29,5 +29,5 @@ func (s *Server) condition() string {
 	if why := s.NotReady(); len(why) > 0 {
 		return "not ready: " + strings.Join(why, "; ")
 	}
-	return fmt.Sprintf("ready at %s; agents connected: %d", s.people.Addr(), s.sessions.Sessions())
+	return fmt.Sprintf("ready at %s; agents connected: %d", s.people.Addr(), s.connectedNodes())
 }

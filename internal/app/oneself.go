@@ -114,7 +114,7 @@ func (s *Server) endShedding(ctx context.Context, now time.Time) {
 	if ok && (event.Status == model.OK || now.Sub(time.Unix(0, event.Received)) < calm) {
 		return
 	}
-	_ = s.own(ctx, model.SessionsCheck, model.OK, fmt.Sprintf("%d agents are connected", s.sessions.Sessions())) // else in five seconds
+	_ = s.own(ctx, model.SessionsCheck, model.OK, fmt.Sprintf("%d agents are connected", s.connectedNodes())) // else in five seconds
 }
 
 func (s *Server) journalHealth() (model.Status, string) {

@@ -53,6 +53,10 @@ func (s *Server) Run(ctx context.Context) error {
 	run("password requests", back, s.watchPasswordRequests)
 	run("sessions", back, s.sessions.Run) // writers, before the front lets anybody in
 
+	if s.bridge != nil {
+		run("Sensu's sessions", back, s.bridge.Run)
+	}
+
 	if err := s.began(ctx); err != nil {
 		stopBack()
 		if ctx.Err() != nil {
@@ -63,6 +67,7 @@ func (s *Server) Run(ctx context.Context) error {
 	// The front opens when the journal says that we listen: deadlines count from there.
 	run("agents", front, s.serveAgents)
 	run("people", front, s.servePeople)
+	run("Sensu's agents", front, s.serveSensu)
 	run("admin", front, s.serveAdmin)
 	run("watchdog", front, s.watchdog.Run)
 	s.ready.Store(nil)

@@ -32,6 +32,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/sdnotify"
 	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/source/sensu"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 	"github.com/muster-fleet/muster/internal/watchdog"
@@ -61,6 +62,7 @@ type Server struct {
 	authority *pki.Authority
 	names     []string // of the server's certificate, in the order in which tokens have them
 	sessions  *muster.Server
+	bridge    *sensu.Server // of Sensu's agents; nil: they do not come here
 
 	setBack  setBack // agents that know more than we do
 	many     *many   // nodes fell silent at once
@@ -74,11 +76,11 @@ type Server struct {
 	viewDone sync.WaitGroup
 	ready    atomic.Pointer[string] // why not ready; nil: ready
 
-	people, agents, plain, admin net.Listener
-	handler, adminHandler        http.Handler
-	enrolHandler                 http.Handler     // of agents, where they have a listener of their own
-	logTail                      func() []byte    // set before Run; nil: the log's last lines are not kept
-	manager                      sdnotify.Manager // set before Run
+	people, agents, plain, admin, sensu net.Listener
+	handler, adminHandler               http.Handler
+	enrolHandler                        http.Handler     // of agents, where they have a listener of their own
+	logTail                             func() []byte    // set before Run; nil: the log's last lines are not kept
+	manager                             sdnotify.Manager // set before Run
 }
 
 // Open opens everything that the server keeps and brings the view up to date.
@@ -116,6 +118,7 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 		{"reactions", s.openReactions}, // take what the view emits from its first commit on
 		{"event view", s.openView},     // from snapshots, then by replay
 		{"sessions", s.openSessions},   // certificates and sessions, for whoever connects
+		{"bridge", s.openBridge},       // the same for Sensu's agents
 		{"listeners", s.listen},        // late: who gets through finds everything ready
 		{"API", s.openAPI},             // what they serve: it names the ports that the listeners got
 	} {
@@ -136,7 +139,7 @@ func (s *Server) path(elem ...string) string {
 func (s *Server) Close() error {
 	s.guard.Close()
 	var errs []error
-	for _, l := range []net.Listener{s.people, s.agents, s.plain, s.admin} {
+	for _, l := range []net.Listener{s.people, s.agents, s.plain, s.admin, s.sensu} {
 		if l != nil {
 			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err)

@@ -62,14 +62,16 @@ func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	case was.Key != is.Key:
 		gone := nodes{s}.Gone(uuid.Nil, was.Key)
 		s.sessions.Replaced(is.ID, gone)
+		s.bridgeChanged(is.ID)
 	case was.Name != is.Name:
+		s.bridgeChanged(is.ID)
 		s.sessions.Disconnect(is.ID, "changed", "the node is called "+is.Name+" now: the session begins anew")
 	}
 }
 
 // connected says whether a node has a session now.
 func (s *Server) connected(node model.NodeID) bool {
-	return s.sessions != nil && s.sessions.Connected(node)
+	return s.sessions != nil && s.sessions.Connected(node) || s.bridge != nil && s.bridge.Connected(node)
 }
 
 // absent says for how long a node must still be away until another machine may take its

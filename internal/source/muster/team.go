@@ -30,11 +30,12 @@ type Hit struct {
 	Reason    string // then
 }
 
+func (x *session) hit(limit, reason string) { x.srv.hit(x.team, x.node.Name, limit, reason) }
+
 // hit counts and remembers one.
-func (x *session) hit(limit, reason string) {
-	t := x.team
+func (s *Server) hit(t *team, node, limit, reason string) {
 	namespace := t.limits.Load().Namespace
-	x.srv.metrics.limited.WithLabelValues(namespace, limit).Inc()
+	s.metrics.limited.WithLabelValues(namespace, limit).Inc()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.hits == nil {
@@ -46,7 +47,7 @@ func (x *session) hit(limit, reason string) {
 		t.hits[limit] = h
 	}
 	h.Count++
-	h.Namespace, h.Last, h.Node, h.Reason = namespace, x.srv.cfg.Now(), x.node.Name, reason
+	h.Namespace, h.Last, h.Node, h.Reason = namespace, s.cfg.Now(), node, reason
 }
 
 // Hits are the limits met since a time, the newest first.

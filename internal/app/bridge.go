@@ -1,0 +1,90 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/source/sensu"
+)
+
+// openBridge opens the session layer of Sensu's agents, where they may come.
+func (s *Server) openBridge(context.Context) (err error) {
+	if s.cfg.SensuListen == "" || s.cfg.SensuListen == "off" {
+		return nil
+	}
+	s.bridge, err = sensu.New(sensu.Config{
+		Agents: s.sessions, Journal: s.journal, Intent: s.intent, View: known{s.view}, Assignments: s.planner,
+		Limits: sensu.Limits{
+			MessageBytes: int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked),
+			Keepalive: time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
+		},
+		OnClone: s.clones.came, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
+	})
+	return err
+}
+
+// known is the view, for who asks only whether there is an event.
+type known struct{ *event.View }
+
+func (v known) Known(node model.NodeID, check model.CheckID) bool {
+	_, ok := v.Get(node, check)
+	return ok
+}
+
+// serveSensu accepts Sensu's agents.
+func (s *Server) serveSensu(ctx context.Context) error {
+	if s.bridge == nil {
+		return nil
+	}
+	config, err := s.sensuTLS()
+	if err != nil {
+		return err
+	}
+	if config == nil {
+		s.log.Warn("Sensu's agents come without TLS: whoever listens on the way reads their password and results", "address", s.sensu.Addr().String())
+	}
+	s.log.Info("Sensu's agents may come", "address", s.sensu.Addr().String(), "tls", config != nil)
+	return s.bridge.Listen(ctx, s.sensu, config)
+}
+
+// sensuTLS has the certificate of all listeners; nil: they come without.
+func (s *Server) sensuTLS() (*tls.Config, error) {
+	if s.cfg.SensuTLS == "off" {
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.authority.GetCertificate}
+	if s.cfg.SensuClientCA == "" {
+		return config, nil
+	}
+	text, err := os.ReadFile(s.cfg.SensuClientCA)
+	if err != nil {
+		return nil, model.Errorf(model.Invalid, "read the authorities of Sensu's agents: %w", err).WithHint("--sensu-client-ca FILE")
+	}
+	config.ClientCAs = x509.NewCertPool()
+	if !config.ClientCAs.AppendCertsFromPEM(text) {
+		return nil, model.Errorf(model.Invalid, "%s holds no certificate in PEM", s.cfg.SensuClientCA).WithHint("--sensu-client-ca FILE, of -----BEGIN CERTIFICATE-----")
+	}
+	config.ClientAuth = tls.VerifyClientCertIfGiven
+	return config, nil
+}
+
+// bridgeChanged lets a node's session begin anew, if it has a Sensu agent.
+func (s *Server) bridgeChanged(node model.NodeID) {
+	if s.bridge != nil {
+		s.bridge.Disconnect(node)
+	}
+}
+
+// connectedNodes is how many have a session, whosever agent they have.
+func (s *Server) connectedNodes() int {
+	n := s.sessions.Sessions()
+	if s.bridge != nil {
+		n += s.bridge.Sessions()
+	}
+	return n
+}

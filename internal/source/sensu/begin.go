@@ -1,0 +1,168 @@
+package sensu
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// begin makes a connection the session of its node: with the first message, which says what
+// the machine is. The node is made where it is not there yet.
+func (x *session) begin(said *sensuwire.Said, keepalive bool) error {
+	m, err := x.codec.ReadMachine(said.Machine)
+	if err != nil {
+		return err
+	}
+	about := aboutMachine(m)
+	stranger := x.stranger()
+	stranger.Said = about
+	by := intent.Who{User: x.user.Name, Whence: x.conn.NetConn().RemoteAddr().String(), Why: "its Sensu agent came"}
+	info, err := x.srv.cfg.Intent.Meet(x.srv.base, by, stranger)
+	if err != nil {
+		return err
+	}
+	if err := x.srv.mayBe(stranger); err != nil {
+		return err
+	}
+	x.node = muster.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout}
+	if keepalive {
+		x.node.Keepalive = cmp.Or(x.node.Keepalive, within(said.Interval))
+		x.node.Timeout = cmp.Or(x.node.Timeout, within(cmp.Or(said.Timeout, uint32(max(said.TTL, 0)))))
+	}
+	x.node.Keepalive = cmp.Or(x.node.Keepalive, x.srv.cfg.Limits.Keepalive)
+	x.node.Timeout = max(cmp.Or(x.node.Timeout, x.srv.cfg.Limits.Timeout), x.node.Keepalive+x.node.Keepalive/2)
+	if old := x.srv.registry.get(info.ID); old != nil && old.since > x.since {
+		return model.Errorf(model.Conflict, "another connection of this agent came after this one")
+	}
+	x.id, x.section = x.srv.cfg.Rand(), journal.Section(model.PartitionOf(x.uid))
+	x.budget = x.srv.cfg.Agents.Budget(&x.node)
+	x.deregister = m.Deregister
+	old := x.srv.registry.swap(x, wire.StreamID(x.srv.cfg.Rand()))
+	entries := make([]journal.Entry, 0, 2)
+	if old != nil {
+		old.displace()
+		entries = append(entries, journal.Entry{Section: old.section, Data: old.mark(false, false)})
+	}
+	entries = append(entries, journal.Entry{Section: x.section, Data: x.mark(true, false)})
+	if err := x.srv.cfg.Journal.Append(x.srv.base, entries...); err != nil {
+		x.srv.registry.remove(x)
+		return model.Errorf(model.Unavailable, "the server cannot keep anything now")
+	}
+	x.begun = true
+	x.seen(said)
+	x.due(duePlan)
+	return nil
+}
+
+// within reads seconds that an agent says, and bounds them.
+func within(seconds uint32) time.Duration {
+	if seconds == 0 {
+		return 0
+	}
+	return min(max(time.Duration(seconds)*time.Second, 2*time.Second), 24*time.Hour)
+}
+
+// displace ends a session whose agent has another connection by now; nothing of it comes to
+// the journal afterwards.
+func (x *session) displace() {
+	x.mu.Lock()
+	x.over = true
+	x.room.Broadcast()
+	x.mu.Unlock()
+	//lint:ignore SA2001 whoever holds it is in its last Append
+	x.appending.Lock()
+	x.appending.Unlock()
+	_ = x.conn.Close()
+}
+
+// alone refuses a machine where another one with its name is connected, and answers. A machine
+// that lost its network, or started anew, is let in: the connection of its earlier life does
+// not answer.
+func (s *Server) alone(ctx context.Context, m *intent.Stranger, nc net.Conn) error {
+	node, ok := s.cfg.Intent.LookupNode(m.UID())
+	if !ok {
+		return nil
+	}
+	old := s.registry.get(node.ID)
+	if old == nil || !old.answers(ctx) {
+		return nil
+	}
+	holds := old.peer()
+	if s.cfg.OnClone != nil {
+		s.cfg.OnClone(muster.Clone{Node: old.node, Holds: holds, Came: muster.Peer{Address: hostOf(nc), Since: s.cfg.Now().Truncate(time.Second).UTC()}})
+	}
+	return model.Errorf(model.Conflict, "another agent with the name %s is connected, from %s", m.Name, holds).
+		WithHint("give one of them a name of its own: --name")
+}
+
+// answers asks an agent whether it is there.
+func (x *session) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, x.srv.cfg.Limits.Probe)
+	defer cancel()
+	x.mu.Lock()
+	if x.over {
+		x.mu.Unlock()
+		return false
+	}
+	if x.probe == nil {
+		x.probe = make(chan struct{})
+	}
+	answer := x.probe
+	x.mu.Unlock()
+	x.due(duePing)
+	select {
+	case <-answer:
+	case <-ctx.Done():
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return !x.over
+}
+
+// answered tells who asked that the agent answers, or that its session has ended.
+func (x *session) answered() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.probe != nil {
+		close(x.probe)
+		x.probe = nil
+	}
+}
+
+func (x *session) peer() muster.Peer {
+	return muster.Peer{Address: hostOf(x.conn.NetConn()), Since: time.Unix(0, x.since).Truncate(time.Second).UTC()}
+}
+
+func hostOf(nc net.Conn) string {
+	address := nc.RemoteAddr().String()
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
+}
+
+// seen hands on what the machine says of itself.
+func (x *session) seen(said *sensuwire.Said) {
+	m, err := x.codec.ReadMachine(said.Machine)
+	if err != nil {
+		return
+	}
+	x.sum = said.Sum
+	x.mu.Lock()
+	x.version = "sensu-agent " + m.AgentVersion
+	x.mu.Unlock()
+	if info, ok := x.srv.cfg.Intent.LookupNode(x.uid); ok {
+		if limit, reason := x.srv.cfg.Intent.SeenNode(info, aboutMachine(m)); limit != "" {
+			x.budget.Hit(limit, reason)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package sensu
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/source/muster"
+)
+
+// Config is everything that the bridge needs.
+type Config struct {
+	Agents      *muster.Server // whose places, limits and budgets it shares
+	Journal     journal.Journal
+	Intent      Intent
+	View        View
+	Assignments plan.Assignments
+	Limits      Limits
+
+	// OnClone hears of each machine that was sent away because another one with its name is
+	// connected. It must not block. May be nil.
+	OnClone func(muster.Clone)
+
+	Now        func() time.Time      // default time.Now
+	Rand       func() uint64         // default math/rand's
+	Queues     *queue.Registry       // where the outbox is listed; may be nil
+	Log        *slog.Logger          // default: nothing is logged
+	Registerer prometheus.Registerer // default: metrics are kept but not exposed
+}
+
+// Intent is what is declared of users and nodes, answered from memory but for Meet.
+type Intent interface {
+	LoginAgent(ctx context.Context, name, password string) (intent.AgentUser, error)
+	AgentUser(name string) (intent.AgentUser, error)
+	StillAgent(u *intent.AgentUser) bool
+	HasNamespace(name string) error
+	LookupNode(uid uuid.UUID) (intent.NodeInfo, bool)
+	Tombstone(uid uuid.UUID) (intent.Tombstone, bool)
+	Meet(ctx context.Context, by intent.Who, m *intent.Stranger) (intent.NodeInfo, error)
+	SeenNode(info intent.NodeInfo, said intent.Said) (limit, reason string)
+}
+
+// View is what sessions need of the event view.
+type View interface {
+	Admit(node model.NodeID, chunk *model.Chunk) (code, reason string)
+	// Known says whether a node has an event of a check.
+	Known(node model.NodeID, check model.CheckID) bool
+}
+
+// Limits bound what one agent can cost. Zero is the default.
+type Limits struct {
+	Sessions     int           // default 60000
+	MessageBytes int           // one message; default 1 MiB
+	UnackedBytes int           // of a session, with the journal; default model.DefaultUnackedBytes
+	Keepalive    time.Duration // where neither node nor agent says; default model.DefaultKeepalive
+	Timeout      time.Duration // default model.DefaultKeepaliveTimeout
+	Handshake    time.Duration // default 15 s, which is how long agents wait
+	First        time.Duration // from a session's beginning to the first message; default 60 s
+	PingAfter    time.Duration // of silence; default 60 s
+	DeadAfter    time.Duration // of silence: the connection is closed; default 180 s
+	Probe        time.Duration // an older connection of a node may take to answer; default 3 s
+	Away         time.Duration // until a connection that is refused after its handshake is closed; default 30 s
+	Write        time.Duration // default 10 s
+	Writers      int           // default 8
+	FirstWithin  time.Duration // a new check runs once within this; default 10 s
+}
+
+func (c *Config) complete() error {
+	if c.Agents == nil || c.Journal == nil || c.Intent == nil || c.View == nil || c.Assignments == nil {
+		return errors.New("BUG: bridge without agents, journal, intent, view or assignments")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Uint64
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+	l := &c.Limits
+	l.Sessions = cmp.Or(l.Sessions, 60_000)
+	l.MessageBytes = cmp.Or(l.MessageBytes, 1<<20)
+	l.UnackedBytes = cmp.Or(l.UnackedBytes, model.DefaultUnackedBytes)
+	l.Keepalive = cmp.Or(l.Keepalive, model.DefaultKeepalive)
+	l.Timeout = cmp.Or(l.Timeout, model.DefaultKeepaliveTimeout)
+	l.Handshake = cmp.Or(l.Handshake, 15*time.Second)
+	l.First = cmp.Or(l.First, 60*time.Second)
+	l.PingAfter = cmp.Or(l.PingAfter, 60*time.Second)
+	l.DeadAfter = cmp.Or(l.DeadAfter, 180*time.Second)
+	l.Probe = cmp.Or(l.Probe, 3*time.Second)
+	l.Away = cmp.Or(l.Away, 30*time.Second)
+	l.Write = cmp.Or(l.Write, 10*time.Second)
+	l.Writers = cmp.Or(l.Writers, 8)
+	l.FirstWithin = cmp.Or(l.FirstWithin, 10*time.Second)
+	return nil
+}

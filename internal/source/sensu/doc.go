@@ -1,0 +1,16 @@
+// Package sensu is the way in for agents of Sensu Go 6, unchanged: the server's side of
+// their protocol (internal/sensuwire has its messages, docs/sensu.md the manual).
+//
+// An agent's connection comes in by a listener of its own (muster.Door), says in the headers
+// of its handshake who it is (login.go), and becomes a session (session.go). With its first
+// keepalive it becomes the session of a node (begin.go), which is made where there is none.
+// What the node's assignment names is asked for by the server's own timetable (jobs.go,
+// timetable.go), with the offsets that our agents keep; writers send it (outbox.go). What an
+// event says becomes a signal in the journal (result.go), in a stream that the server
+// numbers: the protocol has no acknowledgements, so that nothing is ever sent twice.
+//
+// Goroutines: one reader per connection; the timetable; a few writers, and one more for each
+// peer that does not read; one housekeeper. Locks, in order: the registry, then a session's
+// appending, then its mu; the timetable's stands alone. Start reading at login.go, then
+// session.go.
+package sensu

@@ -1,0 +1,224 @@
+package sensu
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/when"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// recipe is a definition made ready to be asked for. It is immutable, and where no property
+// of a node is in it shared by all nodes.
+type recipe struct {
+	chunk    *model.Chunk
+	ask      sensuwire.Ask
+	location *time.Location // of cron
+	problem  string         // why a Sensu agent cannot run it: the result is UNKNOWN with this
+}
+
+// job is one check of one session. The session's mu guards it, but for what is the
+// timetable's.
+type job struct {
+	x      *session
+	recipe *recipe
+	before *model.Chunk // the definition before, for runs that were asked for under it …
+	from   int64        // … before this second
+	issued int64        // of the last request, s since 1970
+	waits  bool         // for its answer
+	due    bool         // stands in the session's asks
+
+	// The timetable's.
+	at    int64     // when it is due, by boot
+	tick  time.Time // of cron: when that is by the wall clock
+	gone  bool
+	index int
+}
+
+func compareJob(j *job, name []byte) int { return strings.Compare(j.recipe.ask.Name, string(name)) }
+
+func find(jobs []*job, name []byte) *job {
+	i, ok := slices.BinarySearchFunc(jobs, name, compareJob)
+	if !ok {
+		return nil
+	}
+	return jobs[i]
+}
+
+// recipes are shared by sessions: of definitions without properties.
+type recipes struct {
+	mu sync.Mutex
+	by map[model.ChunkID]*recipe
+}
+
+// mostRecipes bounds what is kept of definitions that are gone.
+const mostRecipes = 20_000
+
+// plan brings the session's jobs in line with its node's assignment. A writer does it.
+func (x *session) plan() {
+	a := x.srv.cfg.Assignments.For(x.node.ID)
+	if a == nil {
+		if _, ok := x.srv.cfg.Intent.LookupNode(x.uid); !ok {
+			_ = x.conn.WriteClose(1001, "the node was deleted")
+			_ = x.conn.Close()
+		}
+		return
+	}
+	list := make([]*job, 0, len(a.Chunks))
+	x.mu.Lock()
+	had, over := x.jobs, x.over
+	x.mu.Unlock()
+	if over {
+		return
+	}
+	now := x.srv.cfg.Now().Unix()
+	for _, c := range a.Chunks {
+		j := &job{x: x, recipe: x.recipeOf(c, a), from: now, index: -1}
+		if old := find(had, []byte(j.recipe.ask.Name)); old != nil {
+			if old.recipe.chunk.ID == c.ID && old.recipe.problem == j.recipe.problem && old.recipe.ask.Command == j.recipe.ask.Command {
+				list = append(list, old)
+				continue
+			}
+			j.before, j.issued = old.recipe.chunk, old.issued
+		}
+		list = append(list, j)
+	}
+	slices.SortFunc(list, func(a, b *job) int { return strings.Compare(a.recipe.ask.Name, b.recipe.ask.Name) })
+	var drop []*job
+	for _, j := range had {
+		if now := find(list, []byte(j.recipe.ask.Name)); now != j {
+			drop = append(drop, j)
+		}
+	}
+	x.mu.Lock()
+	if x.over {
+		x.mu.Unlock()
+		return
+	}
+	x.jobs, x.revision = list, a.Generation.Revision
+	x.mu.Unlock()
+	x.srv.timetable.drop(drop)
+	for _, j := range list {
+		if !slices.Contains(had, j) {
+			x.srv.schedule(j, j.before == nil && !x.srv.cfg.View.Known(x.node.ID, j.recipe.chunk.Check))
+		}
+	}
+}
+
+// recipeOf makes a definition ready for this session's node.
+func (x *session) recipeOf(c *model.Chunk, a *plan.Assignment) *recipe {
+	template, err := c.Template()
+	shared := err == nil && len(template.Names()) == 0 && c.Namespace == x.node.Namespace
+	r := &x.srv.recipes
+	if shared {
+		r.mu.Lock()
+		known := r.by[c.ID]
+		r.mu.Unlock()
+		if known != nil {
+			return known
+		}
+	}
+	made := &recipe{chunk: c, ask: sensuwire.Ask{
+		Name: c.CheckName, Namespace: x.namespace, Interval: uint32(max(c.Interval/time.Second, 1)), Timeout: uint32((c.Timeout + time.Second - 1) / time.Second),
+	}}
+	if c.Namespace != x.node.Namespace { // no name of a check has a colon
+		made.ask.Name = model.SharedNamespaceName + ":" + c.CheckName
+	}
+	var run model.ExpandedCommand
+	if err == nil {
+		run, err = template.Expand(valuesOf(a.Properties))
+	}
+	if err == nil && c.Cron != "" {
+		made.location, err = when.ParseCron(c.Cron, c.TimeZone)
+	}
+	switch {
+	case err != nil:
+		made.problem = problemOf(err)
+	case run.Probe != "":
+		made.problem = fmt.Sprintf("this node has sensu-agent, which has no probe %s: leave the node out (targets.except), or give it muster-agent", run.Probe)
+	case c.RunAs != "":
+		made.problem = fmt.Sprintf("this node has sensu-agent, which runs nothing as %s: leave the node out (targets.except), or give it muster-agent", c.RunAs)
+	default:
+		made.ask.Command = sensuwire.Literal(lineOf(&run))
+		for _, name := range slices.Sorted(maps.Keys(run.Env)) {
+			made.ask.Env = append(made.ask.Env, sensuwire.Literal(name+"="+run.Env[name]))
+		}
+	}
+	if shared {
+		r.mu.Lock()
+		if r.by == nil || len(r.by) >= mostRecipes {
+			r.by = map[model.ChunkID]*recipe{}
+		}
+		r.by[c.ID] = made
+		r.mu.Unlock()
+	}
+	return made
+}
+
+func problemOf(err error) string {
+	text := err.Error()
+	if missing := (*model.MissingError)(nil); errors.As(err, &missing) {
+		text += "\n  set it for all, a namespace, a group or this node (muster explain property), or write a default into the check: | default \"…\""
+	}
+	return text
+}
+
+// lineOf is the shell line that does what our own agent would.
+func lineOf(run *model.ExpandedCommand) string {
+	line := run.Shell
+	if run.Argv != nil {
+		words := make([]string, len(run.Argv))
+		for i, word := range run.Argv {
+			words[i] = quote(word)
+		}
+		line = strings.Join(words, " ")
+	}
+	if run.Stdin != "" {
+		line = "printf %s " + quote(run.Stdin) + " | {\n" + line + "\n}"
+	}
+	return line
+}
+
+func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+func valuesOf(list []wire.Property) model.PropertyValues {
+	return func(name string) ([]byte, string, bool) {
+		i, ok := slices.BinarySearchFunc(list, name, func(p wire.Property, name string) int { return strings.Compare(p.Name, name) })
+		if !ok {
+			return nil, "", false
+		}
+		return list[i].Value, list[i].Error, true
+	}
+}
+
+// ask makes the request for a run that is due; nil: the result was made here, because the
+// agent cannot.
+func (x *session) ask(dst []byte, j *job) []byte {
+	if j.recipe.problem != "" {
+		x.srv.metrics.cannot.Inc()
+		c := j.recipe.chunk
+		if code, _ := x.srv.cfg.View.Admit(x.node.ID, c); code == "" {
+			_, _ = x.keep(&wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: model.Unknown, Output: []byte(j.recipe.problem)}, kept)
+		}
+		return nil
+	}
+	now := x.srv.cfg.Now().Unix()
+	x.mu.Lock()
+	if j.waits {
+		x.srv.metrics.overdue.Inc()
+	}
+	j.issued, j.waits = max(now, j.issued+1), true // agents run a check once for each second
+	ask := j.recipe.ask
+	ask.Issued = j.issued
+	x.mu.Unlock()
+	x.srv.metrics.asked.Inc()
+	return x.codec.AppendAsk(sensuwire.Begin(dst, sensuwire.TypeCheckRequest), &ask)
+}

@@ -1,0 +1,139 @@
+package sensu
+
+import (
+	"time"
+
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+// dueBits say what a session has to write, or a writer to do for it.
+type dueBits uint8
+
+const (
+	duePlan dueBits = 1 << iota // its assignment changed
+	duePing
+	duePong // that nobody asked for
+	dueClose
+)
+
+// outbox is the list of sessions that have something to write. A session stands in it at most
+// once, so that what becomes due while it waits is written together.
+type outbox struct {
+	*queue.Queue[*session]
+	done chan struct{}
+}
+
+func (o *outbox) init(r *queue.Registry, sessions int) {
+	// Room for all sessions, and for those that they displaced.
+	o.Queue, o.done = queue.New[*session](r, "sensu-pushes", 2*sessions, queue.Block), make(chan struct{})
+}
+
+func (s *Server) put(x *session) { _ = s.outbox.Put(s.base, x) }
+
+// due marks what is to be done, and queues the session where it is not.
+func (x *session) due(bits dueBits) {
+	x.mu.Lock()
+	x.duty |= bits
+	put := !x.queued
+	x.queued = true
+	x.mu.Unlock()
+	if put {
+		x.srv.put(x)
+	}
+}
+
+// dueAsk marks a job whose time has come.
+func (x *session) dueAsk(j *job) {
+	x.mu.Lock()
+	if x.over || j.due {
+		x.mu.Unlock()
+		return
+	}
+	j.due = true
+	x.asks = append(x.asks, j)
+	put := !x.queued
+	x.queued = true
+	x.mu.Unlock()
+	if put {
+		x.srv.put(x)
+	}
+}
+
+// stuckAfter is how long a writer may be at one session before another takes its place.
+const stuckAfter = 250 * time.Millisecond
+
+// write is one writer goroutine. Who is stuck with a peer that does not read is replaced, and
+// ends when it comes free: a peer delays nobody else.
+func (s *Server) write() {
+	frame := make([]byte, wsconn.Headroom, 4096)
+	stuck := time.AfterFunc(time.Hour, func() {
+		if !s.stopping.Load() {
+			s.metrics.stuck.Inc()
+			s.writers.Go(s.write)
+		}
+	})
+	defer stuck.Stop()
+	for {
+		stuck.Stop()
+		var x *session
+		select {
+		case x = <-s.outbox.Items():
+		case <-s.outbox.done:
+			return
+		}
+		stuck.Reset(stuckAfter)
+		for {
+			x.mu.Lock()
+			due, asks := x.duty, x.asks
+			x.duty, x.asks = 0, nil
+			for _, j := range asks {
+				j.due = false
+			}
+			if due == 0 && len(asks) == 0 {
+				x.queued = false
+				x.mu.Unlock()
+				break
+			}
+			x.mu.Unlock()
+			if err := x.flush(&frame, due, asks); err != nil {
+				_ = x.conn.Close() // the reader notices, and ends the session
+			}
+		}
+		if !stuck.Stop() {
+			return // another has this place
+		}
+	}
+}
+
+// flush does what is due. Only one writer is here for a session.
+func (x *session) flush(frame *[]byte, due dueBits, asks []*job) error {
+	if due&dueClose != 0 {
+		_ = x.conn.WriteClose(1001, "the session ends; come back")
+		return x.conn.Close()
+	}
+	if due&duePlan != 0 {
+		x.plan()
+	}
+	if due&duePing != 0 {
+		if err := x.conn.Ping(nil); err != nil {
+			return err
+		}
+	}
+	if due&duePong != 0 {
+		if err := x.conn.Pong(); err != nil {
+			return err
+		}
+	}
+	for _, j := range asks {
+		made := x.ask(*frame, j)
+		if made == nil {
+			continue
+		}
+		*frame = made
+		if err := x.conn.Write(made); err != nil {
+			return err
+		}
+	}
+	return nil
+}

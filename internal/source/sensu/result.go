@@ -1,0 +1,156 @@
+package sensu
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// event is the way of one event, top to bottom: find the check that it is of, judge it, hand
+// it to the journal. Who asked for it does not matter: what a check of the assignment
+// returned is its result, also when it comes by the agent's own API.
+func (x *session) event(said *sensuwire.Said) (out outcome, cause string) {
+	if !said.HasCheck {
+		return x.complain(metricsOnly, "metrics without a check: there is no place for them"), ""
+	}
+	if len(said.Proxy) > 0 {
+		return x.complain(other, "an event for "+string(said.Proxy)+": an agent speaks for itself alone"), ""
+	}
+	c := x.chunkOf(said)
+	if c == nil {
+		return x.complain(unassigned, "an event of check "+string(said.Check)+", which the node's assignment does not name"), ""
+	}
+	if code, reason := x.srv.cfg.View.Admit(x.node.ID, c); code != "" {
+		limit := "node_states"
+		if code == "namespace_limit" {
+			limit = "namespace_states"
+		}
+		x.budget.Hit(limit, reason)
+		return x.complain(states, reason), ""
+	}
+	status, cause := model.Status(said.Status), ""
+	if said.Status > uint32(model.Unknown) {
+		status, cause = model.Unknown, fmt.Sprintf("exit code %d: plug-ins end with 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN)\n", int32(said.Status))
+	}
+	keep := c.MaxOutput
+	if keep <= 0 {
+		keep = model.DefaultOutputBytes
+	}
+	text, cut := cutText(cause, said.Output, min(keep, x.budget.OutputBytes()))
+	var ms uint32
+	if said.Duration > 0 { // not a number is none
+		ms = uint32(min(said.Duration*1000, 1<<31))
+	}
+	return x.keep(&wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: status, DurationMs: ms, Output: text, Cut: cut}, kept)
+}
+
+// chunkOf is the definition that an event is judged by: that under which its run was asked for.
+func (x *session) chunkOf(said *sensuwire.Said) *model.Chunk {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	j := find(x.jobs, said.Check)
+	if j == nil {
+		return nil
+	}
+	if said.Issued >= j.issued {
+		j.waits = false
+	}
+	if j.before != nil && said.Issued != 0 && said.Issued < j.from {
+		return j.before
+	}
+	return j.recipe.chunk
+}
+
+// cutText puts a cause and an output together in at most keep bytes, as text.
+func cutText(cause string, output []byte, keep int) (text []byte, cut uint64) {
+	text = bytes.TrimRight(output, " \t\r\n")
+	if cause != "" {
+		text = append([]byte(cause), text...)
+	}
+	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
+		text = bytes.ReplaceAll(bytes.ToValidUTF8(text, []byte("\uFFFD")), []byte{0}, []byte("\uFFFD"))
+	}
+	const room = 40 // of the mark
+	if len(text) > keep {
+		end := max(0, keep-room)
+		for end > 0 && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		cut = uint64(len(text) - end)
+		text = fmt.Appendf(text[:end:end], "… [cut %d bytes]", cut)
+	}
+	if len(text) == 0 {
+		return []byte("(no output)"), 0
+	}
+	return text, cut
+}
+
+// record carries one journal entry without an allocation.
+type record struct {
+	frame []byte
+	data  []byte
+	batch wire.Batch
+	one   [1]wire.Signal
+	list  [1]journal.Entry
+}
+
+// keep hands one signal to the journal, waiting while too much of this session is there
+// already or the journal is full: that is how we stop reading. The numbers are ours: the
+// protocol has none, so nothing comes twice.
+func (x *session) keep(signal *wire.Signal, good outcome) (out outcome, cause string) {
+	rec := x.srv.records.Get().(*record)
+	defer x.srv.records.Put(rec)
+	x.appending.Lock()
+	defer x.appending.Unlock()
+	size := len(signal.Output) + 64
+	x.mu.Lock()
+	for x.unacked > 0 && x.unacked+size > x.srv.cfg.Limits.UnackedBytes && !x.over {
+		x.room.Wait()
+	}
+	if x.over {
+		x.mu.Unlock()
+		return displaced, "displaced"
+	}
+	x.unacked += size
+	x.mu.Unlock()
+
+	now := uint64(x.srv.boot() / 1e6)
+	rec.one[0] = *signal
+	rec.one[0].AtMs = now
+	x.numbers.last++
+	rec.batch = wire.Batch{StreamKey: wire.StreamKey{Stream: x.numbers.stream}, First: x.numbers.last, NowMs: now, Signals: rec.one[:]}
+	rec.frame = wire.AppendBatch(rec.frame[:0], &rec.batch)
+	_, body, err := wire.FrameKind(rec.frame)
+	if err != nil {
+		panic("BUG: batch that was just encoded cannot be read: " + err.Error())
+	}
+	rec.data = append(wire.AppendBatchRecord(rec.data[:0], x.node.ID), body...)
+	rec.list[0] = journal.Entry{Section: x.section, Data: rec.data, Waiter: x, Token: uint64(size), Signals: 1}
+	err = x.srv.cfg.Journal.Append(x.srv.base, rec.list[:]...)
+	rec.list[0], rec.one[0] = journal.Entry{}, wire.Signal{}
+	if err != nil {
+		x.numbers.last--
+		return unkept, "unkept"
+	}
+	return good, ""
+}
+
+// Committed implements journal.Waiter. It runs on the journal's goroutine and only marks.
+func (x *session) Committed(size uint64, _ journal.Position, err error) {
+	x.mu.Lock()
+	x.unacked -= int(size)
+	if err != nil {
+		x.over = true
+		x.numbers.broken.Store(true)
+	}
+	x.room.Signal()
+	x.mu.Unlock()
+	if err != nil {
+		x.due(dueClose)
+	}
+}

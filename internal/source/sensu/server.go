@@ -1,0 +1,236 @@
+package sensu
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+// system is what these agents' machines are told apart by from those of others.
+const system = "sensu"
+
+// Server holds the sessions of all Sensu agents.
+type Server struct {
+	cfg     Config
+	metrics *metrics
+	ws      wsconn.Options
+	told    rate.Sometimes
+
+	registry    registry
+	connections atomic.Int64
+	timetable   timetable
+	outbox      outbox
+	recipes     recipes
+
+	began    time.Time    // of New, with its monotonic reading
+	clock    atomic.Int64 // ns of listening, moved by the housekeeper once a second
+	stopping atomic.Bool
+	readers  sync.WaitGroup
+	writers  sync.WaitGroup
+
+	base context.Context // ends with Run
+	stop context.CancelFunc
+
+	saids   sync.Pool // *sensuwire.Said
+	records sync.Pool // *record
+}
+
+// New checks the configuration and registers the metrics; nothing runs before Run.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: cfg.Limits.Write, Buffers: new(wsconn.Buffers), Fragments: true}, began: cfg.Now()}
+	s.told = rate.Sometimes{Interval: time.Minute}
+	s.base, s.stop = context.WithCancel(context.Background())
+	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) })
+	s.timetable.wake = make(chan struct{}, 1)
+	s.outbox.init(cfg.Queues, cfg.Limits.Sessions)
+	s.saids.New = func() any { return new(sensuwire.Said) }
+	s.records.New = func() any { return new(record) }
+	s.clock.Store(s.boot())
+	cfg.Assignments.Subscribe(s.reassign)
+	return s, nil
+}
+
+// boot is the time on a clock that nobody sets, ns; where it begins, the time of day is kept,
+// so that a restart moves no offset.
+func (s *Server) boot() int64 { return s.began.UnixNano() + int64(s.cfg.Now().Sub(s.began)) }
+
+// Listen accepts agents until ctx ends; config is nil where they come without TLS.
+func (s *Server) Listen(ctx context.Context, l net.Listener, config *tls.Config) error {
+	return s.cfg.Agents.Open(ctx, &muster.Door{TCP: l, TLS: config, Within: s.cfg.Limits.Handshake, Serve: s.serve})
+}
+
+// Run asks agents for what is due and keeps house until ctx ends; then it closes every
+// session.
+func (s *Server) Run(ctx context.Context) error {
+	for range s.cfg.Limits.Writers {
+		s.writers.Go(s.write)
+	}
+	s.writers.Go(func() { s.runTimetable(ctx) })
+	s.keepHouse(ctx)
+	s.stopping.Store(true)
+	s.stop()
+	s.registry.each(func(x *session) { _ = x.conn.Close() })
+	s.readers.Wait()
+	close(s.outbox.done)
+	s.writers.Wait()
+	return nil
+}
+
+// Sessions is the number of nodes that are connected.
+func (s *Server) Sessions() int { return s.registry.len() }
+
+// Connected says whether the node has a session here.
+func (s *Server) Connected(node model.NodeID) bool { return s.registry.get(node) != nil }
+
+// Disconnect ends a node's session, if any: it begins anew, with what the node is by now.
+func (s *Server) Disconnect(node model.NodeID) {
+	if x := s.registry.get(node); x != nil {
+		x.due(dueClose)
+	}
+}
+
+// reassign wakes the sessions whose assignment changed, and ends those of nodes that are
+// there no more.
+func (s *Server) reassign(changed []model.NodeID) {
+	for _, node := range changed {
+		if x := s.registry.get(node); x != nil {
+			x.due(duePlan)
+		}
+	}
+}
+
+// maxTick is how far the clock moves at most in one tick: while the process was stopped,
+// nobody could be heard.
+const maxTick = 2 * time.Second
+
+// stillEvery is how often it is asked whether users are what they were.
+const stillEvery = 10
+
+func (s *Server) keepHouse(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	last := s.cfg.Now()
+	for n := 1; ; n++ {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		at := s.cfg.Now()
+		now := s.clock.Add(int64(min(max(0, at.Sub(last)), maxTick)))
+		last = at
+		s.registry.each(func(x *session) {
+			x.tend(now)
+			if n%stillEvery == 0 && !s.cfg.Intent.StillAgent(&x.user) {
+				x.due(dueClose)
+			}
+		})
+	}
+}
+
+// Agent says what the session of a node knows; not ok: there is none.
+func (s *Server) Agent(node model.NodeID) (a muster.Agent, ok bool) {
+	x := s.registry.get(node)
+	if x == nil {
+		return a, false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return muster.Agent{
+		Version: x.version, Refuses: []string{"it is sensu-agent: no probes, no runAs, and nothing is run by hand"},
+		Since: time.Unix(0, x.since), Address: x.conn.NetConn().RemoteAddr().String(), Held: x.revision, Confirmed: true,
+	}, true
+}
+
+// registry finds the session of a node: at most one. What a node's numbers are outlives it.
+type registry struct {
+	mu      sync.RWMutex
+	by      map[model.NodeID]*session
+	strange map[*session]struct{} // those that are of no node yet
+	numbers map[model.NodeID]*numbers
+}
+
+// numbers are of the stream that the server makes of what a node's agent sends.
+type numbers struct {
+	stream wire.StreamID
+	last   uint64
+	broken atomic.Bool // a commit failed: the next session begins another stream
+}
+
+func (r *registry) enter(x *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.strange == nil {
+		r.strange = map[*session]struct{}{}
+	}
+	r.strange[x] = struct{}{}
+}
+
+// swap makes x the node's session, and returns the older one.
+func (r *registry) swap(x *session, stream wire.StreamID) (old *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.strange, x)
+	if r.by == nil {
+		r.by, r.numbers = map[model.NodeID]*session{}, map[model.NodeID]*numbers{}
+	}
+	old = r.by[x.node.ID]
+	r.by[x.node.ID] = x
+	n := r.numbers[x.node.ID]
+	if n == nil || n.broken.Load() {
+		n = &numbers{stream: stream}
+		r.numbers[x.node.ID] = n
+	}
+	x.numbers = n
+	return old
+}
+
+// remove forgets x; false when it is no node's session (any more).
+func (r *registry) remove(x *session) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.strange, x)
+	if x.node.ID == 0 || r.by[x.node.ID] != x {
+		return false
+	}
+	delete(r.by, x.node.ID)
+	return true
+}
+
+func (r *registry) get(node model.NodeID) *session {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.by[node]
+}
+
+func (r *registry) len() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.by)
+}
+
+// each calls fn for every session with the lock held: fn must be short.
+func (r *registry) each(fn func(*session)) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, x := range r.by {
+		fn(x)
+	}
+	for x := range r.strange {
+		fn(x)
+	}
+}

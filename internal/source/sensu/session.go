@@ -1,0 +1,298 @@
+package sensu
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+// session is one agent's connection after its handshake.
+type session struct {
+	srv               *Server
+	conn              *wsconn.Conn
+	codec             sensuwire.Codec
+	user              intent.AgentUser
+	entity, namespace string // as the agent has them
+	uid               uuid.UUID
+	since             int64 // Unix ns
+
+	heard  atomic.Int64 // server clock of the last frame
+	pinged atomic.Int64
+	paused atomic.Bool // the reader handles a message, or waits: it cannot hear
+
+	// Set by begin; the reader's, but for node, which the registry publishes.
+	begun      bool
+	deregister bool // its machine wants to be forgotten when it stops
+	node       muster.Node
+	id         uint64 // of the session
+	section    journal.Section
+	budget     *muster.Budget
+	numbers    *numbers
+	sum        uint64 // of what the machine said of itself last
+	closed     bool   // by the agent, with a word
+	told       [outcomes]bool
+
+	// appending is held from the look at over to the end of Append: who sets over and then
+	// takes it knows that nothing of this session comes to the journal any more.
+	appending sync.Mutex
+
+	mu       sync.Mutex
+	over     bool
+	unacked  int       // bytes with the journal
+	room     sync.Cond // unacked fell, or over
+	duty     dueBits
+	queued   bool
+	asks     []*job
+	jobs     []*job // of its assignment, ascending by name
+	revision uint64 // of it
+	version  string // of the agent
+	probe    chan struct{}
+}
+
+// open begins the session of an agent that may come.
+func (s *Server) open(nc net.Conn, o *offer) {
+	x := &session{
+		srv: s, conn: wsconn.Upgraded(nc, s.ws), codec: sensuwire.JSON{}, user: o.user,
+		entity: o.said.Get("Sensu-Agentname"), namespace: o.said.Get("Sensu-Namespace"), since: s.cfg.Now().UnixNano(),
+	}
+	if o.proto {
+		x.codec = sensuwire.Protobuf{}
+	}
+	stranger := x.stranger()
+	x.uid = stranger.UID()
+	x.room.L = &x.mu
+	x.heard.Store(s.clock.Load())
+	// The agent keeps its own configuration, and says at once that it lives.
+	if x.conn.Write(x.codec.AppendConfig(sensuwire.Begin(nil, sensuwire.TypeEntityConfig), &sensuwire.Config{Name: sensuwire.UnknownEntity, Namespace: x.namespace})) != nil {
+		s.metrics.logins.WithLabelValues("lost").Inc()
+		_ = nc.Close()
+		return
+	}
+	s.readers.Add(1)
+	if s.stopping.Load() {
+		s.readers.Done()
+		_ = nc.Close()
+		return
+	}
+	s.metrics.logins.WithLabelValues("welcome").Inc()
+	s.connections.Add(1)
+	s.registry.enter(x)
+	go x.read()
+}
+
+func (x *session) stranger() *intent.Stranger {
+	return &intent.Stranger{System: system, Namespace: x.namespace, Name: x.entity}
+}
+
+// read handles messages until the session ends.
+func (x *session) read() {
+	defer x.srv.readers.Done()
+	var cause string
+	for cause == "" {
+		if err := x.conn.Wait(); err != nil {
+			cause = x.readError(err)
+		} else {
+			cause = x.message()
+		}
+	}
+	x.end(cause)
+}
+
+// message handles what has come; not empty: why the session ends.
+func (x *session) message() (cause string) {
+	op, frame, err := x.conn.Read(x.srv.cfg.Limits.MessageBytes)
+	if err != nil {
+		return x.readError(err)
+	}
+	x.heard.Store(x.srv.clock.Load())
+	if op != wsconn.Binary {
+		if op == wsconn.Pong {
+			x.answered()
+		}
+		return x.pay()
+	}
+	x.srv.metrics.received.Inc()
+	x.srv.metrics.bytes.Add(float64(len(frame)))
+	x.paused.Store(true)
+	out, cause := x.take(frame)
+	x.srv.metrics.messages[out].Inc()
+	if cause == "" {
+		cause = x.pay()
+	}
+	x.paused.Store(false)
+	x.heard.Store(x.srv.clock.Load())
+	return cause
+}
+
+// take handles one message. Every way out is an outcome.
+func (x *session) take(frame []byte) (out outcome, cause string) {
+	kind, body, err := sensuwire.Parse(frame)
+	if err != nil {
+		return x.complain(malformed, err.Error()), ""
+	}
+	keepalive := string(kind) == sensuwire.TypeKeepalive
+	if !keepalive && string(kind) != sensuwire.TypeEvent {
+		return unknownKind, ""
+	}
+	said := x.srv.saids.Get().(*sensuwire.Said)
+	defer x.srv.saids.Put(said)
+	if err := x.codec.ReadSaid(body, said); err != nil {
+		return x.complain(malformed, err.Error()), ""
+	}
+	if string(said.Entity) != x.entity || len(said.Namespace) > 0 && string(said.Namespace) != x.namespace {
+		return x.complain(other, "an event of "+string(said.Namespace)+"/"+string(said.Entity)+": an agent speaks for itself alone"), ""
+	}
+	if !x.begun {
+		if err := x.begin(said, keepalive); err != nil {
+			return displaced, x.turnAway(err)
+		}
+	}
+	if keepalive {
+		if said.Sum != x.sum {
+			x.seen(said)
+		}
+		return x.keep(&wire.Signal{Kind: wire.SignalKeepalive}, alive)
+	}
+	return x.event(said)
+}
+
+// complain tells the operator once per session and kind of refusal; the metrics have all.
+func (x *session) complain(out outcome, reason string) outcome {
+	if !x.told[out] {
+		x.told[out] = true
+		x.srv.cfg.Log.Warn("what a Sensu agent sends is refused; of further ones only the metrics tell", "entity", x.entity, "namespace", x.namespace, "why", outcomeNames[out], "reason", reason)
+	}
+	return out
+}
+
+// turnAway ends a connection that cannot become its node's session. It is closed later: an
+// agent whose handshake succeeded comes back at once.
+func (x *session) turnAway(err error) (cause string) {
+	x.srv.told.Do(func() {
+		x.srv.cfg.Log.Warn("a Sensu agent is sent away; of others within a minute only the metrics tell", "entity", x.entity, "namespace", x.namespace,
+			"from", x.conn.NetConn().RemoteAddr().String(), "why", err)
+	})
+	timer := time.NewTimer(x.srv.cfg.Limits.Away)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-x.srv.base.Done():
+	}
+	_ = x.conn.WriteClose(1008, err.Error())
+	return "refused"
+}
+
+// readError names why reading ended.
+func (x *session) readError(err error) string {
+	var closed *wsconn.CloseError
+	switch {
+	case errors.Is(err, wsconn.ErrTooLarge):
+		_ = x.conn.WriteClose(1009, err.Error())
+		x.complain(malformed, err.Error())
+		return "too_large"
+	case errors.Is(err, wsconn.ErrProtocol):
+		_ = x.conn.WriteClose(1002, err.Error())
+		return "websocket"
+	case errors.As(err, &closed):
+		x.closed = true
+		return "closed"
+	case errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded):
+		return "cut" // by us
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "eof"
+	}
+	return "network"
+}
+
+// end is the last thing that happens to a session.
+func (x *session) end(cause string) {
+	x.mu.Lock()
+	x.over = true
+	jobs := x.jobs
+	x.jobs = nil
+	x.room.Broadcast()
+	x.mu.Unlock()
+	x.srv.timetable.drop(jobs)
+	x.answered()
+	x.srv.connections.Add(-1)
+	x.srv.metrics.ended.WithLabelValues(cause).Inc()
+	last := x.srv.registry.remove(x)
+	if cause == "refused" || cause == "too_large" || cause == "websocket" {
+		x.conn.Part(partWithin)
+	} else {
+		_ = x.conn.Close()
+	}
+	if !last || x.srv.stopping.Load() {
+		return
+	}
+	x.srv.cfg.Log.Debug("session of a Sensu agent ended", "node", x.node.Name, "cause", cause)
+	_ = x.srv.cfg.Journal.Append(x.srv.base, journal.Entry{Section: x.section, Data: x.mark(false, x.closed && x.deregister)})
+}
+
+// mark is the journal record of a beginning or an end.
+func (x *session) mark(begun, clean bool) []byte {
+	return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: x.node.ID, Session: &wire.SessionMark{
+		Session: x.id, Begun: begun, Clean: clean, Namespace: x.node.Namespace,
+		KeepaliveMs: uint32(x.node.Keepalive.Milliseconds()), TimeoutMs: uint32(x.node.Timeout.Milliseconds()),
+	}})
+}
+
+// tend pings a silent session, and closes one that does not answer or says nothing at first.
+// One whose reader waits for the journal or for a limit is not silent, we are: it is told
+// that we live, because its pings are not read.
+func (x *session) tend(now int64) {
+	l := &x.srv.cfg.Limits
+	silent := now - x.heard.Load()
+	pinged := now-x.pinged.Load() <= int64(l.PingAfter)/3
+	switch {
+	case x.paused.Load():
+		if !pinged {
+			x.pinged.Store(now)
+			x.due(duePong)
+		}
+	case silent > int64(l.DeadAfter):
+		x.due(dueClose)
+	case silent > int64(l.PingAfter) && !pinged:
+		x.pinged.Store(now)
+		x.due(duePing)
+	}
+}
+
+// maxPause bounds one pause, so that a stopped server is not waited for.
+const maxPause = time.Second
+
+// pay takes a token for a message, and waits while there is debt.
+func (x *session) pay() (cause string) {
+	if x.budget == nil {
+		return ""
+	}
+	wait, limit := x.budget.Take(1)
+	if wait == 0 {
+		return ""
+	}
+	x.srv.metrics.throttled.Inc()
+	x.budget.Hit(limit, "a Sensu agent sends more than its limit")
+	for ; wait > 0; wait -= maxPause {
+		timer := time.NewTimer(min(wait, maxPause))
+		select {
+		case <-timer.C:
+		case <-x.srv.base.Done():
+			timer.Stop()
+			return "cut"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,300 @@
+package sensu
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+// An agent registers, keeps alive, runs what its assignment names, and its results are in the
+// journal, numbered without holes, in both encodings.
+func TestFromKeepaliveToResult(t *testing.T) {
+	for _, json := range []bool{false, true} {
+		t.Run(fmt.Sprint("json ", json), func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.chunks = []*model.Chunk{check(1, "disk", "check_disk {{ .props.word }}", func(c *model.Chunk) {
+				c.Timeout, c.Env = 1500*time.Millisecond, map[string]string{"A": "{{ .props.word }}"}
+			})}
+			a := w.agent("web-1", json)
+			r := a.next()
+			if r.Name != "disk" || r.Interval != 1 || time.Since(time.Unix(r.Issued, 0)).Abs() > 10*time.Second {
+				t.Errorf("asked for %+v", r)
+			}
+			a.result(r, 2, "CRITICAL\x00 \"no\"\n")
+			w.wait("the result", func() bool { return len(w.signals) >= 2 })
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			mark := w.records[0]
+			if mark.Kind != wire.RecordSession || !mark.Session.Begun || mark.Session.KeepaliveMs != 5000 || mark.Session.TimeoutMs != 30000 {
+				t.Errorf("it began with %+v", mark.Session)
+			}
+			s := w.signals[1]
+			if w.signals[0].Kind != wire.SignalKeepalive || s.Kind != wire.SignalResult || s.Chunk != 1 || s.Status != model.Critical || s.DurationMs != 250 || string(s.Output) != "CRITICAL\uFFFD \"no\"" {
+				t.Errorf("kept %+v, output %q", s, s.Output)
+			}
+			said := w.said[a.uid()]
+			if fmt.Sprintln(said.Labels, said.Groups, said.Facts["hostname"], said.Facts["addresses"]) != "map[env:test] [web] web-1 172.17.0.2\n" {
+				t.Errorf("said %+v", said)
+			}
+			if agent, ok := w.server.Agent(mark.Node); !ok || agent.Version != "sensu-agent 6.9.2" || agent.Held != 7 {
+				t.Errorf("%v %+v", ok, agent)
+			}
+		})
+	}
+}
+
+func TestRefusedInTheHandshake(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Limits.Sessions = 1 })
+	w.set(func() {
+		s := &intent.Stranger{System: system, Namespace: "default", Name: "gone"}
+		w.gone[s.UID()] = intent.Tombstone{Name: "gone", Why: "retired"}
+		s.Name = "ours"
+		w.nodes[s.UID()] = intent.NodeInfo{ID: 50, UID: s.UID(), Name: "ours", Key: "abc"}
+	})
+	for _, c := range []struct {
+		name, namespace, password string
+		want                      int
+	}{
+		{"web", "default", "wrong", 401}, {"web", "secret", "secret", 403}, {"web", "other", "secret", 404}, {"", "default", "secret", 422},
+		{"gone", "default", "secret", 403}, {"ours", "default", "secret", 409},
+	} {
+		if a, status := w.dial(c.name, c.namespace, c.password, false); a != nil || status != c.want {
+			t.Errorf("%+v: %d", c, status)
+		}
+	}
+	w.agent("web", false)
+	if a, status := w.dial("another", "default", "secret", false); a != nil || status != 503 {
+		t.Errorf("one more than there may be: %d", status)
+	}
+}
+
+// Every message has one outcome, and none of these ends the session.
+func TestOutcomes(t *testing.T) {
+	w := newWorld(t, nil)
+	hour := func(c *model.Chunk) { c.Interval = time.Hour }
+	w.chunks = []*model.Chunk{check(1, "disk", "x", hour), check(2, "many", "x", hour)}
+	a := w.agent("web", false)
+	first := a.next()
+	event := func(name string, change func(*sensuwire.Event)) {
+		c := sensuwire.Protobuf{}
+		r, err := c.ParseRequest(c.AppendAsk(nil, &sensuwire.Ask{Name: name, Namespace: "default", Interval: 1}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &sensuwire.Event{Entity: &a.x, Check: r.Check}
+		if change != nil {
+			change(e)
+		}
+		a.send(sensuwire.TypeEvent, e)
+	}
+	w.wait("the plan", func() bool { return first != nil })
+	stranger := a.x
+	stranger.Name = "somebody"
+	event("disk", func(e *sensuwire.Event) { e.Status = 4294967295 })
+	event("disk", func(e *sensuwire.Event) { e.Entity = &stranger })
+	event("nothing", nil)
+	event("many", nil)
+	for _, raw := range []string{"no line feed", "event\n\xff\xff\xff", "event\n", "news\nx"} {
+		if err := a.conn.Write(append(make([]byte, wsconn.Headroom), raw...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.alive()
+	w.wait("all of them", func() bool { return w.count(alive) == 2 })
+	for out, want := range map[outcome]int{alive: 2, kept: 1, other: 1, unassigned: 1, states: 1, malformed: 3, unknownKind: 1} {
+		if got := w.count(out); got != want {
+			t.Errorf("%s: %d, want %d", outcomeNames[out], got, want)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s := w.signals[1]; s.Status != model.Unknown || !strings.HasPrefix(string(s.Output), "exit code -1: plug-ins end with") {
+		t.Errorf("%+v %q", s, s.Output)
+	}
+}
+
+// What a Sensu agent cannot do is said where its result would stand.
+func TestWhatItCannotDoIsSaid(t *testing.T) {
+	w := newWorld(t, nil)
+	w.chunks = []*model.Chunk{
+		check(1, "probe", "", func(c *model.Chunk) { c.Command, c.Probe = nil, &model.Probe{Name: "load"} }),
+		check(2, "user", "id", func(c *model.Chunk) { c.RunAs = "root" }),
+		check(3, "unset", "echo {{ .props.nobody }}", nil),
+	}
+	w.agent("web", false)
+	said := map[model.ChunkID]string{}
+	w.wait("three results", func() bool {
+		for _, s := range w.signals {
+			if s.Kind == wire.SignalResult && s.Status == model.Unknown {
+				said[s.Chunk] = string(s.Output)
+			}
+		}
+		return len(said) == 3
+	})
+	for id, want := range map[model.ChunkID]string{1: "no probe load", 2: "runs nothing as root", 3: `property "nobody" is not set`} {
+		if !strings.Contains(said[id], want) {
+			t.Errorf("%d: %q, want %q", id, said[id], want)
+		}
+	}
+}
+
+// A change of the assignment reaches the agent; what was asked for before is judged by the
+// definition before.
+func TestAssignmentChanges(t *testing.T) {
+	w := newWorld(t, nil)
+	w.chunks = []*model.Chunk{check(1, "disk", "old", nil)}
+	a := w.agent("web", false)
+	before := a.next()
+	w.assign(check(2, "disk", "new", nil), check(3, "load", "x", nil))
+	var after *sensuwire.Request
+	for after == nil || after.Name != "load" {
+		after = a.next()
+	}
+	early := *before
+	early.Issued--
+	a.result(&early, 1, "old")
+	w.wait("the old one", func() bool { return len(w.signals) == 2 })
+	a.result(after, 0, "")
+	w.wait("the new one", func() bool { return len(w.signals) == 3 })
+	w.mu.Lock()
+	if w.signals[1].Chunk != 1 || w.signals[2].Chunk != 3 || string(w.signals[2].Output) != "(no output)" {
+		t.Errorf("%+v", w.signals[1:])
+	}
+	w.deleted[a.uid()] = true
+	delete(w.nodes, a.uid())
+	w.mu.Unlock()
+	w.told([]model.NodeID{100})
+	for {
+		select {
+		case <-a.asked:
+			continue
+		case err := <-a.ended:
+			if closed := (*wsconn.CloseError)(nil); !errors.As(err, &closed) || closed.Reason != "the node was deleted" {
+				t.Errorf("ended with %v", err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("the session of a node that is gone goes on")
+		}
+		return
+	}
+}
+
+// Two agents with one name: the one that is there stays, the other is refused in its
+// handshake, so that it waits ever longer. One that does not answer gives way.
+func TestTwoAgentsWithOneName(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Limits.Probe = 200 * time.Millisecond })
+	first := w.agent("web", false)
+	if a, status := w.dial("web", "default", "secret", false); a != nil || status != 409 {
+		t.Fatalf("the second: %d", status)
+	}
+	w.mu.Lock()
+	if len(w.clones) != 1 || w.clones[0].Holds.Address != "127.0.0.1" {
+		t.Errorf("told of %+v", w.clones)
+	}
+	w.mu.Unlock()
+	first.alive()
+	w.wait("the first goes on", func() bool { return w.count(alive) == 2 })
+
+	silent, status := w.dial("db", "default", "secret", false) // nobody reads there: no pongs
+	if silent == nil {
+		t.Fatal(status)
+	}
+	silent.alive()
+	w.wait("its session", func() bool { return w.server.Sessions() == 2 })
+	again, status := w.dial("db", "default", "secret", false)
+	if again == nil {
+		t.Fatalf("the one that came back: %d", status)
+	}
+	again.alive()
+	w.wait("its keepalive", func() bool { return w.count(alive) == 4 })
+	if w.server.Sessions() != 2 {
+		t.Errorf("%d sessions", w.server.Sessions())
+	}
+}
+
+// A machine that is no node is sent away later, because it would come back at once.
+func TestSentAwayLater(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Limits.Away = 300 * time.Millisecond })
+	began := time.Now()
+	a, _ := w.dial("refused", "default", "secret", false)
+	go a.read()
+	a.alive()
+	err := <-a.ended
+	if closed := (*wsconn.CloseError)(nil); !errors.As(err, &closed) || closed.Code != 1008 || time.Since(began) < 300*time.Millisecond {
+		t.Errorf("after %v: %v", time.Since(began), err)
+	}
+}
+
+// While the journal takes nothing, agents that wait for a pong learn that the server lives,
+// and nothing is lost.
+func TestWaitsForTheJournal(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Limits.PingAfter = 300 * time.Millisecond })
+	a, _ := w.dial("web", "default", "secret", false)
+	a.alive()
+	w.wait("its session", func() bool { return len(w.signals) == 1 })
+	full := make(chan struct{})
+	w.set(func() { w.full = full })
+	a.alive()
+	pongs := 0
+	for pongs < 2 {
+		op, _, err := a.conn.Read(1 << 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if op == wsconn.Pong {
+			pongs++
+		}
+	}
+	close(full)
+	w.wait("what waited", func() bool { return len(w.signals) == 2 })
+}
+
+func TestLines(t *testing.T) {
+	w := newWorld(t, nil)
+	w.nodes[(&intent.Stranger{}).UID()] = intent.NodeInfo{ID: 9}
+	x := &session{srv: w.server, namespace: "default"}
+	x.node.ID, x.node.Namespace = 9, model.DefaultNamespace
+	a := &plan.Assignment{Properties: []wire.Property{{Name: "word", Value: []byte(`"it's {{ .x }}"`)}}}
+	for _, c := range []struct {
+		chunk     *model.Chunk
+		name, cmd string
+	}{
+		{check(1, "a", "echo hi", nil), "a", "echo hi"},
+		{check(2, "a", "", func(c *model.Chunk) { c.Command = &model.Command{Argv: []string{"a b", "it's", "$X"}} }), "a", `'a b' 'it'\''s' '$X'`},
+		{check(3, "a", "echo {{ .props.word }}", nil), "a", "echo 'it'\\''s {{`{{`}} .x }}'"},
+		{check(4, "a", "cat", func(c *model.Chunk) { c.Stdin = "in" }), "a", "printf %s 'in' | {\ncat\n}"},
+		{check(5, "a", "x", func(c *model.Chunk) { c.Namespace = model.SharedNamespace }), "shared:a", "x"},
+	} {
+		r := x.recipeOf(c.chunk, a)
+		if r.problem != "" || r.ask.Name != c.name || r.ask.Command != c.cmd {
+			t.Errorf("%+v: %q, %q, want %q", c.chunk, r.problem, r.ask.Command, c.cmd)
+		}
+	}
+}
+
+func TestCutText(t *testing.T) {
+	for _, c := range []struct {
+		cause, output string
+		keep          int
+		want          string
+		cut           uint64
+	}{
+		{"", " \n", 100, "(no output)", 0},
+		{"why\n", "a\n", 100, "why\na", 0},
+		{"", strings.Repeat("ä", 50), 61, strings.Repeat("ä", 10) + "… [cut 80 bytes]", 80},
+	} {
+		text, cut := cutText(c.cause, []byte(c.output), c.keep)
+		if string(text) != c.want || cut != c.cut {
+			t.Errorf("%+v: %q, %d", c, text, cut)
+		}
+	}
+}

@@ -1,0 +1,379 @@
+package sensu
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gobwas/ws"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+// world is a bridge with everything around it in memory.
+type world struct {
+	t       testing.TB
+	server  *Server
+	metrics *prometheus.Registry
+	addr    string
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	nodes   map[uuid.UUID]intent.NodeInfo
+	said    map[uuid.UUID]intent.Said
+	gone    map[uuid.UUID]intent.Tombstone
+	chunks  []*model.Chunk
+	deleted map[uuid.UUID]bool
+	records []wire.Record
+	signals []wire.Signal // of batches, in order
+	numbers map[wire.StreamKey]uint64
+	clones  []muster.Clone
+	told    func([]model.NodeID)
+	stuck   bool // the journal takes nothing
+	full    chan struct{}
+}
+
+func newWorld(t testing.TB, change func(*Config)) *world {
+	t.Helper()
+	w := &world{t: t, metrics: prometheus.NewRegistry(), nodes: map[uuid.UUID]intent.NodeInfo{}, said: map[uuid.UUID]intent.Said{},
+		gone: map[uuid.UUID]intent.Tombstone{}, deleted: map[uuid.UUID]bool{}, numbers: map[wire.StreamKey]uint64{}}
+	w.changed = sync.NewCond(&w.mu)
+	agents, err := muster.New(muster.Config{Journal: w, Nodes: fewNodes{}, View: noView{}, Assignments: w, SigningKey: make([]byte, 64), Limits: muster.Limits{NodeResultsPerSec: 1000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Agents: agents, Journal: w, Intent: w, View: w, Assignments: w, Registerer: w.metrics,
+		OnClone: func(c muster.Clone) { w.set(func() { w.clones = append(w.clones, c) }) }}
+	cfg.Limits.Away = 50 * time.Millisecond
+	cfg.Limits.FirstWithin = 100 * time.Millisecond
+	if change != nil {
+		change(&cfg)
+	}
+	if w.server, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.addr = l.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = w.server.Listen(ctx, l, nil) })
+	running.Go(func() { _ = w.server.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return w
+}
+
+func (w *world) set(fn func()) {
+	w.mu.Lock()
+	fn()
+	w.mu.Unlock()
+	w.changed.Broadcast()
+}
+
+// wait waits until ok, which is asked with the lock held.
+func (w *world) wait(what string, ok func() bool) {
+	w.t.Helper()
+	over := false
+	timer := time.AfterFunc(20*time.Second, func() { w.set(func() { over = true }) })
+	defer timer.Stop()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !ok() {
+		if over {
+			w.t.Fatalf("too long: %s; %d signals, %d records", what, len(w.signals), len(w.records))
+		}
+		w.changed.Wait()
+	}
+}
+
+func (w *world) count(out outcome) int {
+	return int(testutil.ToFloat64(w.server.metrics.messages[out]))
+}
+
+// The journal.
+
+func (w *world) Append(ctx context.Context, entries ...journal.Entry) error {
+	w.mu.Lock()
+	full := w.full
+	w.mu.Unlock()
+	if full != nil {
+		select {
+		case <-full:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	for _, e := range entries {
+		var r wire.Record
+		if err := r.Decode(slices.Clone(e.Data)); err != nil {
+			w.t.Error(err)
+		}
+		w.set(func() {
+			w.records = append(w.records, r)
+			if r.Kind == wire.RecordBatch {
+				var b wire.Batch
+				if err := b.Decode(r.Batch); err != nil {
+					w.t.Error(err)
+				}
+				if b.First != w.numbers[b.StreamKey]+1 {
+					w.t.Errorf("number %d after %d", b.First, w.numbers[b.StreamKey])
+				}
+				w.numbers[b.StreamKey] = b.First + uint64(len(b.Signals)) - 1
+				w.signals = append(w.signals, b.Signals...)
+			}
+		})
+		if e.Waiter != nil {
+			e.Waiter.Committed(e.Token, journal.Position{}, nil)
+		}
+	}
+	return nil
+}
+func (w *world) Read(context.Context, journal.Position, func(journal.Commit) error) error { return nil }
+func (w *world) Head() journal.Position                                                   { return journal.Position{} }
+func (w *world) Tail() journal.Position                                                   { return journal.Position{} }
+func (w *world) Cut(journal.Position) error                                               { return nil }
+func (w *world) Incarnation() journal.Incarnation                                         { return journal.Incarnation{ID: 1} }
+func (w *world) Stats() journal.Stats                                                     { return journal.Stats{} }
+func (w *world) Close() error                                                             { return nil }
+
+// Intent.
+
+func (w *world) LoginAgent(_ context.Context, name, password string) (intent.AgentUser, error) {
+	if password != "secret" {
+		return intent.AgentUser{}, model.Errorf(model.Unauthenticated, "wrong")
+	}
+	return intent.AgentUser{Name: name, Namespaces: []string{"default", "other"}}, nil
+}
+func (w *world) AgentUser(name string) (intent.AgentUser, error) {
+	return intent.AgentUser{Name: name}, nil
+}
+func (w *world) StillAgent(*intent.AgentUser) bool { return true }
+func (w *world) HasNamespace(name string) error {
+	if name == "other" {
+		return model.Errorf(model.NotFound, "no namespace other")
+	}
+	return nil
+}
+func (w *world) LookupNode(uid uuid.UUID) (intent.NodeInfo, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, ok := w.nodes[uid]
+	return n, ok
+}
+func (w *world) Tombstone(uid uuid.UUID) (intent.Tombstone, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t, ok := w.gone[uid]
+	return t, ok
+}
+func (w *world) Meet(_ context.Context, _ intent.Who, m *intent.Stranger) (intent.NodeInfo, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, ok := w.nodes[m.UID()]
+	if !ok {
+		if strings.HasPrefix(m.Name, "refused") {
+			return n, model.Errorf(model.Forbidden, "not that one")
+		}
+		n = intent.NodeInfo{ID: model.NodeID(100 + len(w.nodes)), UID: m.UID(), Name: m.Name, Namespace: m.Namespace, NamespaceID: model.DefaultNamespace}
+		w.nodes[n.UID] = n
+	}
+	return n, nil
+}
+func (w *world) SeenNode(info intent.NodeInfo, said intent.Said) (limit, reason string) {
+	w.set(func() { w.said[info.UID] = said })
+	return "", ""
+}
+
+// The view and the planner.
+
+func (w *world) Admit(_ model.NodeID, c *model.Chunk) (code, reason string) {
+	if c.CheckName == "many" {
+		return "node_limit", "no room"
+	}
+	return "", ""
+}
+func (w *world) Known(model.NodeID, model.CheckID) bool { return false }
+func (w *world) For(node model.NodeID) *plan.Assignment {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for uid, n := range w.nodes {
+		if n.ID == node && !w.deleted[uid] {
+			return &plan.Assignment{Node: node, UID: uid, Chunks: w.chunks, Generation: wire.Generation{Revision: 7},
+				Properties: []wire.Property{{Name: "word", Value: []byte(`"it's"`)}}}
+		}
+	}
+	return nil
+}
+func (w *world) Chunk(model.ChunkID) *model.Chunk  { return nil }
+func (w *world) Subscribe(fn func([]model.NodeID)) { w.told = fn } // the bridge's, which comes last
+
+// assign makes these the checks of every node.
+func (w *world) assign(chunks ...*model.Chunk) {
+	w.mu.Lock()
+	w.chunks = chunks
+	var all []model.NodeID
+	for _, n := range w.nodes {
+		all = append(all, n.ID)
+	}
+	w.mu.Unlock()
+	w.told(all)
+}
+
+func check(id model.ChunkID, name, command string, change func(*model.Chunk)) *model.Chunk {
+	c := &model.Chunk{ID: id, Check: model.FirstCheck + model.CheckID(id), Namespace: model.DefaultNamespace, CheckName: name,
+		Command: &model.Command{Shell: command}, Interval: time.Second, FailAfter: 1, RecoverAfter: 1}
+	if change != nil {
+		change(c)
+	}
+	return c
+}
+
+type fewNodes struct{ muster.Nodes }
+
+func (fewNodes) Team(model.NamespaceID) muster.TeamLimits {
+	return muster.TeamLimits{Namespace: "default"}
+}
+
+type noView struct{ muster.View }
+
+// agent is the other end.
+type agent struct {
+	t     testing.TB
+	conn  *wsconn.Conn
+	codec sensuwire.Codec
+	x     sensuwire.Entity
+	asked chan sensuwire.Request
+	mute  bool // it answers no pings
+	ended chan error
+}
+
+func (w *world) dial(name, namespace, password string, json bool) (*agent, int) {
+	w.t.Helper()
+	nc, err := net.Dial("tcp", w.addr)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	accept := sensuwire.MediaProto
+	if json {
+		accept = sensuwire.MediaJSON
+	}
+	a := &agent{t: w.t, codec: sensuwire.JSON{}, x: sensuwire.Entity{Name: name, Namespace: namespace, Subscriptions: []string{"Web", "entity:" + name}, Labels: map[string]string{"env": "test", "bad label": "x"}},
+		asked: make(chan sensuwire.Request, 100), ended: make(chan error, 1)}
+	d := ws.Dialer{Header: ws.HandshakeHeaderHTTP(http.Header{"Accept": {accept}, "Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("agent:"+password))},
+		"Sensu-AgentName": {name}, "Sensu-Namespace": {namespace}, "Sensu-Subscriptions": {"web"}}),
+		OnHeader: func(key, value []byte) error {
+			if strings.EqualFold(string(key), "Accept") && string(value) == sensuwire.MediaProto {
+				a.codec = sensuwire.Protobuf{}
+			}
+			return nil
+		}}
+	br, _, err := d.Upgrade(nc, &url.URL{Scheme: "ws", Host: w.addr, Path: "/"})
+	if err != nil {
+		nc.Close()
+		var status ws.StatusError
+		if !errors.As(err, &status) {
+			w.t.Fatal(err)
+		}
+		return nil, int(status)
+	}
+	if a.conn, err = wsconn.Adopt(nc, br, wsconn.Options{Timeout: 10 * time.Second, Buffers: new(wsconn.Buffers)}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { nc.Close() })
+	op, message, err := a.conn.Read(1 << 20)
+	if err != nil || op != wsconn.Binary {
+		w.t.Fatalf("%v, %v", op, err)
+	}
+	kind, body, err := sensuwire.Parse(message)
+	c, err2 := a.codec.ParseConfig(body)
+	if err != nil || err2 != nil || string(kind) != sensuwire.TypeEntityConfig || c.Name != sensuwire.UnknownEntity {
+		w.t.Fatalf("%q %v %v %+v", kind, err, err2, c)
+	}
+	return a, 101
+}
+
+func (a *agent) read() {
+	for {
+		op, message, err := a.conn.Read(1 << 20)
+		if err != nil {
+			a.ended <- err
+			return
+		}
+		if op != wsconn.Binary {
+			continue
+		}
+		_, body, err := sensuwire.Parse(message)
+		r, err2 := a.codec.ParseRequest(body)
+		if err != nil || err2 != nil {
+			a.t.Errorf("%v %v", err, err2)
+		}
+		r.Check = slices.Clone(r.Check)
+		a.asked <- r
+	}
+}
+
+// agent connects one that lives.
+func (w *world) agent(name string, json bool) *agent {
+	w.t.Helper()
+	a, status := w.dial(name, "default", "secret", json)
+	if a == nil {
+		w.t.Fatalf("refused with %d", status)
+	}
+	go a.read()
+	a.alive()
+	w.wait("the session of "+name, func() bool { return w.server.registry.get(w.nodes[a.uid()].ID) != nil })
+	return a
+}
+
+func (a *agent) uid() uuid.UUID {
+	return (&intent.Stranger{System: system, Namespace: a.x.Namespace, Name: a.x.Name}).UID()
+}
+
+func (a *agent) alive() {
+	a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Interval: 5, Warning: 30})
+}
+
+func (a *agent) send(kind string, e *sensuwire.Event) {
+	a.t.Helper()
+	if err := a.conn.Write(a.codec.AppendEvent(sensuwire.Begin(nil, kind), e)); err != nil {
+		a.t.Error(err)
+	}
+}
+
+// result answers a request.
+func (a *agent) result(r *sensuwire.Request, status uint32, output string) {
+	a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Check: r.Check, Issued: r.Issued, Executed: r.Issued, Duration: 0.25, Status: status, Output: output})
+}
+
+func (a *agent) next() *sensuwire.Request {
+	a.t.Helper()
+	select {
+	case r := <-a.asked:
+		return &r
+	case err := <-a.ended:
+		a.t.Fatalf("the session ended: %v", err)
+	case <-time.After(20 * time.Second):
+		a.t.Fatal("nobody asked")
+	}
+	return nil
+}
