@@ -66,6 +66,8 @@ func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	case was.Name != is.Name:
 		s.bridgeChanged(is.ID)
 		s.sessions.Disconnect(is.ID, "changed", "the node is called "+is.Name+" now: the session begins anew")
+	case was.Interval != is.Interval || was.Timeout != is.Timeout || was.Warning != is.Warning:
+		s.sessions.Disconnect(is.ID, "changed", "the node's keepalive has changed: the session begins anew")
 	}
 }
 
@@ -117,7 +119,7 @@ func (n nodes) Lookup(uid uuid.UUID) (muster.Node, bool) {
 	if !ok {
 		return muster.Node{}, false
 	}
-	return muster.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Key: info.Key, Keepalive: info.Interval, Timeout: info.Timeout}, true
+	return muster.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Key: info.Key, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}, true
 }
 
 func (n nodes) Gone(uid uuid.UUID, key string) muster.Gone {

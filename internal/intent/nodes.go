@@ -91,6 +91,7 @@ func (s *Service) tookNode(row Row) error {
 		said: saidBy(spec).fingerprint()}
 	if spec.Keepalive != nil {
 		info.Interval, info.Timeout = time.Duration(spec.Keepalive.Interval), time.Duration(spec.Keepalive.Timeout)
+		info.Warning = time.Duration(spec.Keepalive.Warning)
 	}
 	was, known, twin, sharer := s.nodes.take(row.Key, &info)
 	if sharer != (Key{}) {

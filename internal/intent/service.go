@@ -332,6 +332,7 @@ type NodeInfo struct {
 	NamespaceID model.NamespaceID
 	Interval    time.Duration // keepalive; zero: the server's default
 	Timeout     time.Duration
+	Warning     time.Duration // zero: never
 	ForgetAfter time.Duration // of an ephemeral node, without a session; zero: it stays
 	Key         string        // pki.Fingerprint of its machine's key; empty: not known yet
 	Written     time.Time     // when its row was last

@@ -150,6 +150,9 @@ type Lifecycle struct {
 type Keepalive struct {
 	// How often the agent says that it lives; default 20s.
 	Interval Duration `json:"interval,omitempty"`
+	// After how long a silence the keepalive event turns warning; default never. Shorter than
+	// timeout.
+	Warning Duration `json:"warning,omitempty"`
 	// After how long a silence the keepalive event turns critical; default 120s.
 	Timeout Duration `json:"timeout,omitempty"`
 }

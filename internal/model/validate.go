@@ -259,6 +259,9 @@ func (v *validator) node(s *NodeSpec) {
 		if timeout <= interval {
 			v.flaw("spec.keepalive", "", "timeout %s must be longer than interval %s", timeout, interval)
 		}
+		if w := k.Warning; w != 0 && (w <= interval || w >= timeout) {
+			v.flaw("spec.keepalive.warning", "", "%s must lie between interval %s and timeout %s", w, interval, timeout)
+		}
 	}
 }
 

@@ -44,6 +44,7 @@ type SessionMark struct {
 	KeepaliveMs uint32
 	TimeoutMs   uint32
 	Backlog     uint64 // signals still spooled, from Hello
+	WarningMs   uint32 // of silence after which the keepalive warns; zero: it does not
 }
 
 // ForgetMark says that results of a check, or of a node, are expected no more.

@@ -26,7 +26,8 @@ func AppendRecord(dst []byte, r *Record) []byte {
 		dst = appendUint(dst, 5, uint64(m.Namespace))
 		dst = appendUint(dst, 6, uint64(m.KeepaliveMs))
 		dst = appendUint(dst, 7, uint64(m.TimeoutMs))
-		return appendUint(dst, 8, m.Backlog)
+		dst = appendUint(dst, 8, m.Backlog)
+		return appendUint(dst, 9, uint64(m.WarningMs))
 	case RecordStarted:
 		return append(dst, byte(r.Kind))
 	case RecordIntent:
@@ -136,6 +137,8 @@ func (r *Record) decodeSession(f *fields) {
 			m.TimeoutMs = f.uint32("timeout_ms")
 		case 8:
 			m.Backlog = f.uint64("backlog")
+		case 9:
+			m.WarningMs = f.uint32("warning_ms")
 		}
 	}
 }

@@ -41,13 +41,20 @@ func rank(s *slot) int {
 	return 1
 }
 
-// missed reports a node that was not heard of.
+// missed reports a node that was not heard of: first with a warning where it has one, and
+// when its own time-out has passed as critical.
 func (w *worker) missed(p *partition, id uint32, s *slot) {
-	w.view.metrics.keepaliveExpired.Inc()
 	n := &p.nodes[s.node]
+	status, silent := model.Critical, n.timeout
+	if n.warning > 0 && s.status == model.OK {
+		status, silent = model.Warning, n.warning
+		p.deadlines.Set(id, w.listening+n.timeout-n.warning)
+	} else {
+		w.view.metrics.keepaliveExpired.Inc()
+	}
 	w.text = fmt.Appendf(w.text[:0], "no keepalive for %s (last heard %s)",
-		model.Duration(n.timeout), unixNano(n.heard).Format(time.RFC3339))
-	w.judge(p, id, s, w.keepalive(), verdict{status: model.Critical, executed: w.received, output: w.text, expired: true})
+		model.Duration(silent), unixNano(n.heard).Format(time.RFC3339))
+	w.judge(p, id, s, w.keepalive(), verdict{status: status, executed: w.received, output: w.text, expired: true})
 }
 
 // overdue reports a check without a result in time, unless something explains it. A node

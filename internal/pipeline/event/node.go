@@ -27,6 +27,14 @@ type node struct {
 	backlogUntil int64  // listening time until which TTLs wait for them; zero: they do not
 }
 
+// patience is how long the node may be silent before something is said of it.
+func (n *node) patience() int64 {
+	if n.warning > 0 {
+		return n.warning
+	}
+	return n.timeout
+}
+
 type nodeState struct {
 	check model.CheckID
 	slot  uint32

@@ -210,7 +210,7 @@ func (s *story) step(line string) {
 		mark(&wire.Record{Kind: wire.RecordSession, Session: &wire.SessionMark{
 			Session: w.num("session", 1), Begun: w.verb == "begin", Clean: w.has("clean"),
 			Namespace: model.NamespaceID(w.num("namespace", 1)), Backlog: w.num("backlog", 0),
-			TimeoutMs: uint32(w.dur("timeout", 0) / time.Millisecond),
+			TimeoutMs: uint32(w.dur("timeout", 0) / time.Millisecond), WarningMs: uint32(w.dur("warning", 0) / time.Millisecond),
 		}})
 	case "result", "keepalive", "gap":
 		s.batch(w, node)

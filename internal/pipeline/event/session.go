@@ -37,6 +37,9 @@ func (w *worker) begun(p *partition, n uint32, m *wire.SessionMark) {
 	if node.timeout == 0 {
 		node.timeout = int64(w.view.opts.KeepaliveTimeout)
 	}
+	if node.warning = int64(m.WarningMs) * int64(time.Millisecond); node.warning >= node.timeout {
+		node.warning = 0
+	}
 	w.alive(p, n)
 	node.backlog, node.backlogUntil = m.Backlog, 0
 	if m.Backlog > 0 {
@@ -77,7 +80,7 @@ func (w *worker) alive(p *partition, n uint32) {
 		id, _ = p.addState(n, model.KeepaliveCheck)
 		node = &p.nodes[n]
 	}
-	p.deadlines.Set(id, w.listening+node.timeout)
+	p.deadlines.Set(id, w.listening+node.patience())
 	if node.waits {
 		w.heard(p, n)
 	}
@@ -154,7 +157,7 @@ func (w *worker) started(p *partition) {
 			if due == 0 {
 				continue
 			}
-			whole := node.timeout
+			whole := node.timeout // or less, up to a warning
 			if e.check != model.KeepaliveCheck {
 				c := w.chunk(p.slots.at(e.slot).chunk)
 				if c == nil {

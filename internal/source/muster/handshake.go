@@ -238,7 +238,7 @@ func (s *Server) begin(ctx context.Context, x, old *session, hello *wire.Hello) 
 	kept := make(begun, 1)
 	mark := wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: x.node.ID, Session: &wire.SessionMark{
 		Session: x.id, Begun: true, Namespace: x.node.Namespace, Backlog: hello.Backlog,
-		KeepaliveMs: uint32(x.node.Keepalive.Milliseconds()), TimeoutMs: uint32(x.node.Timeout.Milliseconds()),
+		KeepaliveMs: uint32(x.node.Keepalive.Milliseconds()), TimeoutMs: uint32(x.node.Timeout.Milliseconds()), WarningMs: uint32(x.node.Warning.Milliseconds()),
 	}})
 	entries := make([]journal.Entry, 0, 2)
 	if old != nil {

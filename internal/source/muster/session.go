@@ -260,7 +260,7 @@ func (x *session) hasBeenTold() {
 func (x *session) mark(begun, clean bool) []byte {
 	return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: x.node.ID, Session: &wire.SessionMark{
 		Session: x.id, Begun: begun, Clean: clean, Namespace: x.node.Namespace,
-		KeepaliveMs: uint32(x.node.Keepalive.Milliseconds()), TimeoutMs: uint32(x.node.Timeout.Milliseconds()),
+		KeepaliveMs: uint32(x.node.Keepalive.Milliseconds()), TimeoutMs: uint32(x.node.Timeout.Milliseconds()), WarningMs: uint32(x.node.Warning.Milliseconds()),
 	}})
 }
 
