@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -77,6 +78,9 @@ type Options struct {
 	History   History
 	Actions   Actions
 	Handlers  Handlers
+	Routing   Routing
+	// Chunk finds the definition of a check that something ran under; nil: it is forgotten.
+	Chunk func(model.ChunkID) *model.Chunk
 	// JoinTokens keeps join tokens; NewJoinToken makes one (pki.Authority.NewToken with
 	// the server's addresses).
 	JoinTokens   intent.JoinTokens
@@ -160,6 +164,12 @@ func newServer(o Options) *server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Routing == nil {
+		o.Routing = route.NewTable()
+	}
+	if o.Chunk == nil {
+		o.Chunk = func(model.ChunkID) *model.Chunk { return nil }
+	}
 	s := &server{Options: o, mux: http.NewServeMux(), tries: newLimiter(o.Now), watches: &watchLimit{}, runSlots: queue.NewSlots(o.Queues, "runs"),
 		// A password takes 19 MiB and some 20 ms to check.
 		logins: newTurns("logins", o.Queues), applies: newTurns("applies", o.Queues), metrics: newMetrics(o.Registry)}
@@ -172,6 +182,8 @@ func newServer(o Options) *server {
 	s.problemRoutes()
 	s.historyRoutes()
 	s.handlerRoutes()
+	s.silenceRoutes()
+	s.routeRoutes()
 	s.joinTokenRoutes()
 	s.pendingRoutes()
 	s.lifeRoutes()

@@ -10,6 +10,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
 )
 
 func (s *server) apply(ctx context.Context, in *struct{ RawBody []byte }) (*body[v1.Applied], error) {
@@ -227,6 +228,17 @@ func landing(r *model.Resource, o intent.Outcome) (note, warning string) {
 			return "used by " + checks, ""
 		}
 		return "used by no check yet", ""
+	case "Route":
+		spec, ok := r.Spec.(*model.RouteSpec)
+		switch checks := plural(o.Landing.Checks, "check"); {
+		case o.Landing.Checks > 0:
+			return "used by " + checks, ""
+		case ok && spec.Match != nil:
+			return "takes what it matches", ""
+		case o.Key.Name == route.DefaultName:
+			return "takes what no other route does", ""
+		}
+		return "used by no check yet", "no check names it (alert.route), and it matches nothing: give it match, or call it default"
 	case "Namespace":
 		return "holds " + nodes, ""
 	}

@@ -93,7 +93,7 @@ func forViewers(path string) bool {
 }
 
 // mayDo says whether a role may make a request: a viewer looks, an operator also runs checks,
-// acknowledges and resolves events, tries handlers and replays their dead letters; an administrator
+// acknowledges and resolves events, makes and ends silences, tries handlers and replays their dead letters; an administrator
 // does all. Who may run commands is looked at where
 // they are run.
 func mayDo(role string, r *http.Request) bool {
@@ -108,7 +108,7 @@ func mayDo(role string, r *http.Request) bool {
 
 func forOperators(r *http.Request) bool {
 	return r.Method == http.MethodPost &&
-		(r.URL.Path == runsPath ||
+		(r.URL.Path == runsPath || r.URL.Path == silencesPath || strings.HasPrefix(r.URL.Path, silencesPath+"/") && path.Base(r.URL.Path) == "end" ||
 			strings.HasPrefix(r.URL.Path, "/api/v1/events/") && slices.Contains([]string{"resolve", "acknowledge", "unacknowledge"}, path.Base(r.URL.Path)) ||
 			strings.HasPrefix(r.URL.Path, "/api/v1/handlers/") && slices.Contains([]string{"test", "replay"}, path.Base(r.URL.Path)))
 }
@@ -121,7 +121,7 @@ func (s *server) notFor(c *caller, operators bool) *model.Error {
 	s.metrics.refused.WithLabelValues("role").Inc()
 	may := "look and not change"
 	if c.Role == intent.Operator {
-		may = "look, run checks, acknowledge and resolve events, and not change what is declared"
+		may = "look, run checks, silence, acknowledge and resolve events, and not change what is declared"
 	}
 	e := model.Errorf(model.Forbidden, "%s may %s (role %s)", c.User, may, c.Role)
 	if operators {

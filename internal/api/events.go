@@ -210,7 +210,7 @@ func (s *server) event(st *event.State) v1.Event {
 		Expired: st.Expired, Hooks: st.Beside.Hooks, Values: st.Beside.Values,
 	}}
 	if st.Problem != nil {
-		e.Problem = openProblem(*st.Problem)
+		e.Problem = s.openProblem(*st.Problem)
 	}
 	var ok bool
 	if e.Namespace, e.Node, ok = s.Directory.NodeName(st.Node); !ok { // being deleted
@@ -234,8 +234,8 @@ func stateOf(st *event.State) string {
 	return "passing"
 }
 
-func openProblem(p model.Problem) *v1.OpenProblem {
-	return &v1.OpenProblem{Problem: p, Names: v1.NamesOf(p.Status, p.Severity)}
+func (s *server) openProblem(p model.Problem) *v1.OpenProblem {
+	return &v1.OpenProblem{Problem: p, Names: v1.NamesOf(p.Status, p.Severity), Holds: s.holdsOf(&p)}
 }
 
 func moment(ns int64) time.Time {

@@ -79,7 +79,7 @@ func (s *server) problemOf(p history.Problem) v1.Problem {
 			p.Status, p.Severity, p.Ack = st.Problem.Status, st.Problem.Severity, st.Problem.Ack
 		}
 	}
-	return v1.Problem{OpenProblem: *openProblem(p.Problem), Namespace: p.Namespace, Node: p.Node, Check: p.Check}
+	return v1.Problem{OpenProblem: *s.openProblem(p.Problem), Namespace: p.Namespace, Node: p.Node, Check: p.Check}
 }
 
 func (s *server) listDeliveries(ctx context.Context, in *idPath) (*body[v1.DeliveryList], error) {

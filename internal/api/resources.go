@@ -165,7 +165,7 @@ func (s *server) state(ctx context.Context, key intent.Key) (*body[v1.State], er
 	if err != nil {
 		return nil, s.notThere(ctx, err, key)
 	}
-	return &body[v1.State]{s.stateOf(r)}, nil
+	return &body[v1.State]{s.stateOf(r, &holding{server: s})}, nil
 }
 
 type listInput struct {
@@ -210,12 +210,13 @@ func (s *server) list(ctx context.Context, k model.KindInfo, in *listInput) (*bo
 		out.Next = s.next(last.Namespace + "/" + last.Name)
 	}
 	out.Items = make([]json.RawMessage, len(items))
+	held := &holding{server: s}
 	for i := range items {
 		if out.Items[i], err = json.Marshal(shown(ctx, &items[i])); err != nil {
 			return nil, fmt.Errorf("encode %s: %w", intent.KeyOf(&items[i]), err)
 		}
 		if in.State {
-			out.States = append(out.States, s.stateOf(&items[i]))
+			out.States = append(out.States, s.stateOf(&items[i], held))
 		}
 	}
 	return &body[v1.ResourceList]{out}, nil

@@ -19,7 +19,7 @@ func (s *server) stateRoutes() {
 }
 
 // stateOf is what the server knows of a resource beside what was declared.
-func (s *server) stateOf(r *model.Resource) v1.State {
+func (s *server) stateOf(r *model.Resource, held *holding) v1.State {
 	key := intent.KeyOf(r)
 	l := s.Directory.Landing(key)
 	out := v1.State{Nodes: l.Nodes, Checks: l.Checks}
@@ -29,6 +29,7 @@ func (s *server) stateOf(r *model.Resource) v1.State {
 		by := byStatus(c.ByStatus)
 		out.Events, out.Problems = &by, c.Problems
 	}
+	s.routingState(&out, r, held)
 	if key.Kind == "Namespace" && s.Limits != nil {
 		out.Limits = s.Limits(key.Name)
 	}

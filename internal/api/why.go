@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
@@ -128,7 +129,19 @@ func (c *chain) follow() error {
 		return nil
 	}
 	c.add("problem", true, "%s is open since", st.Problem.ID).At = st.Problem.Opened
-	return c.told(st.Problem.ID, spec)
+	if ack := st.Problem.Ack; ack.Holds(c.Now()) {
+		link := c.add("held", false, "acknowledged by %s: no repeats and no next steps", strings.TrimSuffix(ack.By+": "+ack.Note, ": "))
+		if link.At = ack.Until; !ack.Until.IsZero() {
+			link.Text += ", until"
+		}
+	}
+	for _, h := range c.holdsOf(st.Problem) {
+		link := c.add("held", false, "%s", h.Text())
+		if link.At = h.Until; !h.Until.IsZero() {
+			link.Text += ", until"
+		}
+	}
+	return c.told(st.Problem, spec)
 }
 
 // look says who runs the check, and remembers what the rest rests on.
@@ -224,8 +237,8 @@ func whyNoProblem(st *event.State, spec *model.CheckSpec) string {
 	return "none is open: this status opens none"
 }
 
-func (c *chain) told(problem string, spec *model.CheckSpec) error {
-	list, err := c.History.Deliveries(c.ctx, problem)
+func (c *chain) told(problem *model.Problem, spec *model.CheckSpec) error {
+	list, err := c.History.Deliveries(c.ctx, problem.ID)
 	if err != nil {
 		return err
 	}
@@ -237,6 +250,11 @@ func (c *chain) told(problem string, spec *model.CheckSpec) error {
 				link.Text, link.Holds = fmt.Sprintf("%s could not be told of its being %s: tried %s in vain, again", d.Handler.Name, d.Kind, times(d.Attempts)), false
 			}
 			link.At = d.NextAt
+		case history.Withheld:
+			link.Text, link.Holds = fmt.Sprintf("%s was not told: %s", d.Handler.Name, d.LastError), false
+			continue
+		case history.Shadow:
+			link.Text = fmt.Sprintf("%s would have been told of its being %s; the namespace is a shadow (notifications: shadow), and nothing is sent", d.Handler.Name, d.Kind)
 		case history.Dead:
 			link.Text = fmt.Sprintf("%s was not told of its being %s: given up after %d attempts", d.Handler.Name, d.Kind, d.Attempts)
 		}
@@ -247,12 +265,16 @@ func (c *chain) told(problem string, spec *model.CheckSpec) error {
 	if len(list) > 0 {
 		return nil
 	}
+	if to := c.routesOf(route.About(c.Directory, c.node, c.check, problem.Status, problem.Severity), problem.Chunk); len(to) > 0 {
+		c.add("told", false, "nobody yet: %s", c.toBeTold(to))
+		return nil
+	}
 	named, room, err := c.handlers(spec)
 	if err != nil {
 		return err
 	}
 	if len(named) == 0 {
-		c.add("told", false, "nobody: neither the check (alert.handlers) nor namespace %s (handlers) names one", c.out.Namespace)
+		c.add("told", false, "nobody: no route takes it: the check names none (alert.route), none matches, and none is called default; nor does namespace %s name handlers", c.out.Namespace)
 		return nil
 	}
 	for _, name := range named {
@@ -267,6 +289,23 @@ func (c *chain) told(problem string, spec *model.CheckSpec) error {
 	}
 	c.add("told", false, "nobody yet: %s is to be, once history has recorded the problem; muster status says how far it is", strings.Join(named, ", "))
 	return nil
+}
+
+// toBeTold says whom routes tell first.
+func (c *chain) toBeTold(routes []*route.Route) string {
+	var parts []string
+	for _, r := range routes {
+		var names []string
+		for _, to := range r.Steps[0].To {
+			names = append(names, to.String())
+		}
+		text := fmt.Sprintf("route %s tells %s", r.Name, strings.Join(names, ", "))
+		if r.Steps[0].After > 0 {
+			text += " when it has been open for " + model.Duration(r.Steps[0].After).String()
+		}
+		parts = append(parts, text)
+	}
+	return fmt.Sprintf("%s; step by step: muster route test %s/%s", strings.Join(parts, "; "), c.out.Node, c.out.Check)
 }
 
 func times(n int) string {

@@ -64,6 +64,13 @@ func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
 		Store: s.history, Names: s.planner, Routing: s.routes, Present: s.present, Rederive: s.rederive, Journal: s.journal, Beat: s.beat,
 		Silent: s.fellSilent, Many: s.many.hold,
+		EndSilences: func(ctx context.Context, names []route.Name) error {
+			keys := make([]intent.Key, len(names))
+			for i, n := range names {
+				keys[i] = intent.Key{Kind: "Silence", Namespace: n.Namespace, Name: n.Name}
+			}
+			return s.intent.EndSilences(ctx, "the problem that it silenced has closed", keys)
+		},
 		Gather:    250 * time.Millisecond, // docs/decisions/0005-reactions-gather.md
 		Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log,
 		Registerer: s.registry, Queues: s.queues, Guard: s.guard, ProblemLink: s.cfg.ProblemLink,

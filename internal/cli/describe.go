@@ -107,6 +107,7 @@ func (a *app) describeEvent(ctx context.Context, c *client.Client, name string) 
 		fmt.Fprintln(a.Stdout)
 		a.field("problem", "%s, opened %s", e.Problem.ID, a.when(e.Problem.Opened))
 		a.acknowledged(e.Problem.Ack)
+		a.describeHeld(e.Problem.Holds)
 		if err := a.printDeliveries(ctx, c, e.Problem.ID); err != nil {
 			return err
 		}
@@ -213,6 +214,7 @@ func (a *app) describeProblem(ctx context.Context, c *client.Client, id string) 
 	a.field("worst", "%s, severity %s", p.Status, p.Severity)
 	a.field("opened", "%s", a.when(p.Opened))
 	a.acknowledged(p.Ack)
+	a.describeHeld(p.Holds)
 	if !p.Closed.IsZero() {
 		a.field("closed", "%s, lasted %s", a.when(p.Closed), span(p.Closed.Sub(p.Opened)))
 	}

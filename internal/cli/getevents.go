@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -157,9 +158,17 @@ func (a *app) eventTable(events []v1.Event, g *getFlags) *table {
 	if wide {
 		head = append(head, "SEVERITY", "TIMES", "RUN", "HISTORY", "PROBLEM")
 	}
+	held := anyHeld(a, events, func(e *v1.Event) *v1.OpenProblem { return e.Problem })
+	if held {
+		head = append(head, "HELD")
+	}
 	t := newTable(append(head, "OUTPUT")...)
 	for _, e := range events {
-		t.add(a.eventRow(e, g.all, wide)...)
+		row := a.eventRow(e, g.all, wide)
+		if held {
+			row = slices.Insert(row, len(row)-1, any(dash(a.held(e.Problem))))
+		}
+		t.add(row...)
 	}
 	return t
 }

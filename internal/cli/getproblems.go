@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
@@ -85,15 +86,23 @@ func readProblems(ctx context.Context, c *client.Client, namespace string, g *ge
 }
 
 func (a *app) problemTable(items []v1.Problem, g *getFlags) *table {
-	head := []string{"ID", "STATE", "NODE", "CHECK", "OPENED", "LASTED", "OUTPUT"}
+	head := []string{"ID", "STATE", "NODE", "CHECK", "OPENED", "LASTED"}
+	held := anyHeld(a, items, func(p *v1.Problem) *v1.OpenProblem { return &p.OpenProblem })
+	if held {
+		head = append(head, "HELD")
+	}
+	head = append(head, "OUTPUT")
 	if g.all {
 		head = append([]string{"NAMESPACE"}, head...)
 	}
 	t := newTable(head...)
 	for _, p := range items {
 		state, until := cell{"OPEN " + p.Status.String(), statusCell(p.Status).colour}, a.Now()
-		if p.Ack.Holds(a.Now()) {
-			state = cell{"ACK " + p.Status.String(), state.colour}
+		switch {
+		case p.Ack.Holds(a.Now()):
+			state.text = "ACK " + p.Status.String()
+		case len(p.Holds) > 0:
+			state.text = strings.ToUpper(p.Holds[0].Kind) + " " + p.Status.String()
 		}
 		if !p.Closed.IsZero() {
 			state, until = cell{"closed", green}, p.Closed
@@ -102,7 +111,11 @@ func (a *app) problemTable(items []v1.Problem, g *getFlags) *table {
 		if g.all {
 			row = append(row, p.Namespace)
 		}
-		t.add(append(row, p.ID, state, p.Node, p.Check, age(a.Now(), p.Opened)+" ago", span(until.Sub(p.Opened)), problemOutput(p, g))...)
+		row = append(row, p.ID, state, p.Node, p.Check, age(a.Now(), p.Opened)+" ago", span(until.Sub(p.Opened)))
+		if held {
+			row = append(row, dash(a.held(&p.OpenProblem)))
+		}
+		t.add(append(row, problemOutput(p, g))...)
 	}
 	return t
 }

@@ -139,7 +139,7 @@ func (a *app) resourceTable(k model.KindInfo, items []json.RawMessage, states []
 			row = append(row, o.Metadata.Namespace)
 		}
 		row = append(row, o.Metadata.Name)
-		for _, v := range kindValues(o, state, wide) {
+		for _, v := range a.kindValues(o, state, wide) {
 			row = append(row, v)
 		}
 		changed, revision := "", ""
@@ -169,12 +169,18 @@ func kindColumns(kind string) []string {
 		return []string{"CHECKS", "TELLS"}
 	case "Namespace":
 		return []string{"NODES", "DESCRIPTION"}
+	case "Silence":
+		return []string{"COVERS", "UNTIL", "BY", "HOLDS", "REASON"}
+	case "Window":
+		return []string{"ON NOW", "NEXT", "MAINTENANCE OF", "WHEN"}
+	case "Route":
+		return []string{"CHECKS", "TAKES", "TELLS"}
 	}
 	return nil
 }
 
 // kindValues are the cells of kindColumns; long ones are cut unless the table is wide.
-func kindValues(o object, state v1.State, wide bool) []string {
+func (a *app) kindValues(o object, state v1.State, wide bool) []string {
 	spec, err := model.DecodeSpec(o.Kind, o.Spec)
 	if err != nil {
 		return make([]string, len(kindColumns(o.Kind)))
@@ -203,6 +209,23 @@ func kindValues(o object, state v1.State, wide bool) []string {
 		return []string{checks, short(tells(s), 60)}
 	case *model.NamespaceSpec:
 		return []string{nodes, dash(o.Metadata.DisplayName)}
+	case *model.SilenceSpec:
+		cells := a.silenceCells(s, state)
+		cells[0], cells[4] = short(cells[0], 50), short(cells[4], 50)
+		return cells
+	case *model.WindowSpec:
+		cells := a.windowCells(s, state)
+		cells[2], cells[3] = short(cells[2], 40), short(cells[3], 50)
+		return cells
+	case *model.RouteSpec:
+		takes := "what names it"
+		switch {
+		case s.Match != nil:
+			takes = selected(s.Match)
+		case o.Metadata.Name == "default":
+			takes = "what no other takes"
+		}
+		return []string{checks, short(takes, 40), short(stepsText(s), 60)}
 	}
 	return nil
 }

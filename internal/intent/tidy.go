@@ -16,7 +16,7 @@ const (
 )
 
 // Tidy removes recorded changes older than the retention, join tokens that expired long
-// ago, and tombstones whose time is over, until ctx ends.
+// ago, tombstones whose time is over and silences that ended long ago, until ctx ends.
 func (s *Service) Tidy(ctx context.Context) error {
 	tick := time.NewTicker(tidyEvery)
 	defer tick.Stop()
@@ -44,6 +44,9 @@ func (s *Service) tidy(ctx context.Context) error {
 		if _, err := s.commit(ctx, server("tombstones whose time is over"), writes); err != nil {
 			return err
 		}
+	}
+	if err := s.tidySilences(ctx, now); err != nil {
+		return err
 	}
 	tokens := JoinTokens{Store: s.opts.Store}
 	list, err := tokens.List(ctx)

@@ -327,6 +327,8 @@ func (f *fleet) definition(key intent.Key) any {
 		if c := f.checks[f.checkByName[at]]; c != nil && c.def != nil {
 			return c.def
 		}
+	case "Route":
+		return &routingDef{ref: at, spec: &model.RouteSpec{}}
 	case "Handler":
 		if d := f.handlers[at]; d != nil {
 			return d

@@ -152,6 +152,14 @@ func (f *fleet) landing(key intent.Key, def any) Landing {
 	case *propertyDef:
 		at := propertyPlace{d.property, d.scope}
 		l.Nodes, l.Checks = int(f.readersOf(at).GetCardinality()), len(f.readers[d.property])
+	case *routingDef:
+		if _, ok := d.spec.(*model.RouteSpec); ok {
+			for _, c := range f.checks {
+				if ns, name := model.SplitRef(c.def.ns, c.def.chunk.Route); c.def.chunk.Route != "" && ns == d.ns && name == d.name {
+					l.Checks++
+				}
+			}
+		}
 	case *handlerDef:
 		for _, c := range f.checks {
 			if slices.ContainsFunc(c.def.chunk.Handlers, func(name string) bool {

@@ -1,6 +1,8 @@
 package react
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -229,5 +231,44 @@ func TestNobodyIsToldOfARouteTwice(t *testing.T) {
 	var b history.Batch
 	if o.into(&b); len(b.Finished) != 0 || len(b.Escalations) != 1 {
 		t.Errorf("%+v", b)
+	}
+}
+
+// A silence until the problem resolves ends with the first that it silences, and with no other.
+func TestASilenceUntilResolved(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": onCall(),
+		"known": &model.SilenceSpec{Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, UntilResolved: true, Reason: "known"}})
+	p.r.opts.EndSilences = func(context.Context, []route.Name) error { return nil }
+	end := func(kind event.TransitionKind, node model.NodeID) int {
+		problem := model.Problem{ID: "p", NodeID: node, CheckID: 1001, Status: model.Critical}
+		return len(p.r.resolved([]turn{{&event.Transition{Kind: kind, Node: node, Check: 1001, Problem: &problem}, history.Problem{Problem: problem}}}, p.now))
+	}
+	if n := end(event.ProblemClosed, 11); n != 0 {
+		t.Errorf("%d silences end with another node's problem", n)
+	}
+	if n := end(event.ProblemOpened, 10); n != 0 {
+		t.Errorf("%d silences end with a problem that opens", n)
+	}
+	if n := end(event.ProblemClosed, 10); n != 1 {
+		t.Errorf("%d silences end, want 1", n)
+	}
+}
+
+func TestSilencesThatCannotBeEndedYet(t *testing.T) {
+	fails := true
+	var ended []route.Name
+	r := New(Options{Store: sqlite(t), Now: func() time.Time { return noon }, EndSilences: func(_ context.Context, names []route.Name) error {
+		if fails {
+			return errors.New("no database")
+		}
+		ended = append(ended, names...)
+		return nil
+	}})
+	r.endSilences(t.Context(), []route.Name{called("a")})
+	r.endSilences(t.Context(), []route.Name{called("b"), called("a")})
+	fails = false
+	r.endSilences(t.Context(), nil)
+	if len(ended) != 2 || len(r.ending) != 0 {
+		t.Errorf("ended %v, left %v", ended, r.ending)
 	}
 }

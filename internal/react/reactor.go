@@ -44,6 +44,9 @@ type Options struct {
 	// the view shows now; nil: nothing, so that all is told at once or never.
 	Routing Routing
 	Present func(node model.NodeID, check model.CheckID) (event.State, bool)
+	// EndSilences takes away silences that end with the first problem which they silence; nil:
+	// they stay.
+	EndSilences func(ctx context.Context, names []route.Name) error
 	// Rederive begins to make transitions again from the journal, after the queue overflowed.
 	Rederive func() (Replay, error)
 	// Journal says how far history is behind; nil: nobody can tell.
@@ -97,8 +100,11 @@ type Reactor struct {
 	places  map[model.Partition]history.Place // recorded; Run's goroutine only
 	metrics *metrics
 	deliver *deliverer
-	router  *router   // Run's goroutine only
-	clock   time.Time // when goOn was there last; Run's goroutine only
+	router  *router // Run's goroutine only
+	// ending are silences that could not be taken away yet, and when that is tried again.
+	ending   []route.Name
+	endAgain time.Time
+	clock    time.Time // when goOn was there last; Run's goroutine only
 }
 
 // New makes a reactor; Load before the view is restored, Emit from the view.
@@ -282,7 +288,11 @@ const clockLook = time.Minute
 func (r *Reactor) await(ctx context.Context, last time.Time) error {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if next := r.router.next(); !next.IsZero() {
+	next := r.router.next()
+	if len(r.ending) > 0 && (next.IsZero() || r.endAgain.Before(next)) {
+		next = r.endAgain
+	}
+	if !next.IsZero() {
 		timer := time.AfterFunc(min(next.Sub(r.now()), clockLook), cancel)
 		defer timer.Stop()
 	}
@@ -303,6 +313,9 @@ func (r *Reactor) await(ctx context.Context, last time.Time) error {
 // goOn tells what is due, and looks again at what is held where its reasons have changed.
 func (r *Reactor) goOn(ctx context.Context) error {
 	o := newTelling(r.now())
+	if len(r.ending) > 0 && !o.now.Before(r.endAgain) {
+		r.endSilences(ctx, nil)
+	}
 	if by := r.setBack(); by > 0 {
 		r.opts.Logger.Warn("the clock was set back; what is to be told later is told as much earlier", "by", by)
 		r.router.back(o, by)
@@ -376,6 +389,8 @@ func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 		}
 	}
 	o.into(&all.Batch)
+	// Before what made them end is recorded: after a crash in between it comes again.
+	r.endSilences(ctx, r.router.resolved(all.turns, o.now))
 	return r.record(ctx, all.Batch, len(ts))
 }
 

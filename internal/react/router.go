@@ -274,15 +274,7 @@ func (r *router) routeOf(e *escalation) *route.Route {
 
 // matter is a problem as routes and silences see it now.
 func (r *router) matter(node model.NodeID, check model.CheckID, status model.Status, severity model.Severity) *route.Matter {
-	names := r.opts.Names
-	m := &route.Matter{Status: status, Severity: severity, Labels: names.NodeLabels(node), Facts: names.NodeFacts(node)}
-	m.Node.Namespace, m.Node.Name, _ = names.NodeName(node)
-	m.Check.Namespace, m.Check.Name, _ = names.CheckName(check)
-	for _, g := range names.NodeGroups(node) {
-		ns, name := model.SplitRef(m.Node.Namespace, g)
-		m.Groups = append(m.Groups, route.Name{Namespace: ns, Name: name})
-	}
-	return m
+	return route.About(r.opts.Names, node, check, status, severity)
 }
 
 // opened begins to look after a problem, on every route that hears of it and did not yet.

@@ -55,3 +55,25 @@ func (m *Matter) isOf(check string) bool {
 func (n Name) compare(other Name) int {
 	return cmp.Or(cmp.Compare(n.Namespace, other.Namespace), cmp.Compare(n.Name, other.Name))
 }
+
+// Directory is what nodes and checks are called, and what nodes are (the planner).
+type Directory interface {
+	NodeName(id model.NodeID) (namespace, name string, ok bool)
+	NodeLabels(id model.NodeID) map[string]string
+	NodeFacts(id model.NodeID) map[string]string
+	// NodeGroups are those that the node is in: NAME, or NAMESPACE/NAME of another namespace.
+	NodeGroups(id model.NodeID) []string
+	CheckName(id model.CheckID) (namespace, name string, ok bool)
+}
+
+// About is a problem as routes and silences see it now.
+func About(d Directory, node model.NodeID, check model.CheckID, status model.Status, severity model.Severity) *Matter {
+	m := &Matter{Status: status, Severity: severity, Labels: d.NodeLabels(node), Facts: d.NodeFacts(node)}
+	m.Node.Namespace, m.Node.Name, _ = d.NodeName(node)
+	m.Check.Namespace, m.Check.Name, _ = d.CheckName(check)
+	for _, g := range d.NodeGroups(node) {
+		ns, name := model.SplitRef(m.Node.Namespace, g)
+		m.Groups = append(m.Groups, Name{ns, name})
+	}
+	return m
+}

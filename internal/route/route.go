@@ -94,3 +94,6 @@ func (r *Route) Group(m *Matter) string {
 	}
 	return strings.Join(parts, "\x00")
 }
+
+// GroupBy is what its problems have in common that are told in one message.
+func (r *Route) GroupBy() []string { return r.groupBy }

@@ -30,6 +30,7 @@ type Event struct {
 type OpenProblem struct {
 	model.Problem
 	Names
+	Holds []Hold `json:"holds,omitempty" doc:"What keeps back that people are told of it now: silences, windows, mutes of its routes. An acknowledgement is ack."`
 }
 
 // EventList is a page of events, worst first.
@@ -114,7 +115,7 @@ type Delivery struct {
 	Namespace string    `json:"namespace"`
 	Handler   string    `json:"handler"`
 	Kind      string    `json:"kind" enum:"opened,closed,acknowledged,reminder,summary"`
-	State     string    `json:"state" enum:"pending,delivered,dead"`
+	State     string    `json:"state" enum:"pending,delivered,dead,withheld,shadow"`
 	Attempts  int       `json:"attempts"`
 	Created   time.Time `json:"created"`
 	NextAt    time.Time `json:"nextAt,omitzero"`

@@ -16,6 +16,11 @@ type State struct {
 	Problems uint64    `json:"problems,omitempty" doc:"Of a check: open ones."`
 
 	Limits []LimitUse `json:"limits,omitempty" doc:"Of a namespace: those in force."`
+
+	Holds   int       `json:"holds,omitempty" doc:"Of a silence, and of a window that is on: open problems that it keeps back."`
+	InForce bool      `json:"inForce,omitempty" doc:"Of a silence or window: it is on now."`
+	Begins  time.Time `json:"begins,omitzero" doc:"Of a window: when it is on next."`
+	Ends    time.Time `json:"ends,omitzero" doc:"Of a silence or window that is on: until when; none: nobody knows."`
 }
 
 // LimitUse is a limit in force in a namespace, what is used of it, and how often it was met.

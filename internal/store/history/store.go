@@ -175,6 +175,7 @@ const (
 	Delivered DeliveryState = "delivered"
 	Dead      DeliveryState = "dead"     // given up: a dead letter
 	Withheld  DeliveryState = "withheld" // never sent, because LastError
+	Shadow    DeliveryState = "shadow"   // not sent: its namespace only shows what it would send
 )
 
 // Delivery is one message to one handler.

@@ -1,0 +1,154 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
+)
+
+// Routing is the windows, routes and silences in force (*route.Table).
+type Routing interface {
+	Routes(m *route.Matter, ref string) []*route.Route
+	Holds(m *route.Matter, r *route.Route, now time.Time) []route.Hold
+	Window(name route.Name, now time.Time) (route.WindowNow, bool)
+	Maintained(name route.Name) func(*route.Matter) bool
+	RoutesTo(handler route.Name) int
+}
+
+// holdsOf is what keeps back that people are told of an open problem now.
+func (s *server) holdsOf(p *model.Problem) []v1.Hold {
+	if !p.Closed.IsZero() {
+		return nil
+	}
+	m, now := route.About(s.Directory, p.NodeID, p.CheckID, p.Status, p.Severity), s.Now()
+	list := s.Routing.Holds(m, nil, now)
+	for _, r := range s.routesOf(m, p.Chunk) {
+		for _, h := range s.Routing.Holds(m, r, now) {
+			if h.Kind == route.Muted {
+				list = append(list, h)
+			}
+		}
+	}
+	return holdsShown(list)
+}
+
+// routesOf are the routes of a problem that opened under a definition of its check; none,
+// where that names handlers.
+func (s *server) routesOf(m *route.Matter, id model.ChunkID) []*route.Route {
+	chunk := s.Chunk(id)
+	switch {
+	case chunk == nil:
+		return s.Routing.Routes(m, "")
+	case len(chunk.Handlers) > 0:
+		return nil
+	}
+	return s.Routing.Routes(m, chunk.Route)
+}
+
+func holdsShown(list []route.Hold) (out []v1.Hold) {
+	for _, h := range list {
+		one := v1.Hold{Kind: string(h.Kind), During: h.During, Reason: h.Reason, Creator: h.Creator, Until: h.Until, Drop: h.Drop, UntilResolved: h.UntilResolved}
+		if h.By.Name != "" {
+			one.By = h.By.String()
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// holding counts what silences and windows keep back, once for a request that asks of many.
+type holding struct {
+	*server
+	counted bool
+	by      map[route.Name]int
+	err     error
+}
+
+// of is how many open problems one keeps back now.
+func (h *holding) of(name route.Name) int {
+	if !h.counted {
+		h.counted, h.by = true, map[route.Name]int{}
+		h.err = h.problems(context.Background(), func(m *route.Matter) {
+			for _, hold := range h.Routing.Holds(m, nil, h.Now()) {
+				h.by[hold.By]++
+			}
+		})
+	}
+	return h.by[name]
+}
+
+// problems shows each open problem to fn.
+func (s *server) problems(ctx context.Context, fn func(*route.Matter)) error {
+	q := event.Query{Problems: true, Limit: 1000}
+	for {
+		page, err := s.Events.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, st := range page.States {
+			if st.Problem != nil {
+				fn(route.About(s.Directory, st.Node, st.Check, st.Problem.Status, st.Problem.Severity))
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		q.After = page.Next
+	}
+}
+
+// routingState is what is so now of a silence or a window, and who else uses a handler.
+func (s *server) routingState(out *v1.State, r *model.Resource, held *holding) {
+	name, now := route.Name{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}, s.Now()
+	switch spec := r.Spec.(type) {
+	case *model.SilenceSpec:
+		if out.InForce = silences(spec, now); out.InForce {
+			out.Ends, out.Holds = spec.Until.Time, held.of(name)
+		}
+	case *model.WindowSpec:
+		if at, ok := s.Routing.Window(name, now); ok {
+			if out.InForce, out.Begins, out.Ends = at.Inside, at.Begins, at.Ends; at.Inside && spec.Maintenance != nil {
+				out.Holds = held.of(name)
+			}
+		}
+	case *model.HandlerSpec:
+		if n := s.Routing.RoutesTo(name); n > 0 && out.Checks == 0 {
+			out.Note = "used by " + plural(n, "route")
+		}
+	}
+}
+
+// silences says whether a silence is in force.
+func silences(s *model.SilenceSpec, now time.Time) bool {
+	return !now.Before(s.Begin.Time) && (s.Until.IsZero() || now.Before(s.Until.Time))
+}
+
+// covers counts the nodes that a selector of a namespace names, and those that there are.
+func (s *server) covers(namespace string, selector *model.Selector) (covered, all int, err error) {
+	names, err := route.Nodes(namespace, selector)
+	if err != nil {
+		return 0, 0, err
+	}
+	of := namespace
+	if of == model.SharedNamespaceName {
+		of = ""
+	}
+	for _, id := range s.Directory.Nodes(of) {
+		if names(route.About(s.Directory, id, 0, 0, 0)) {
+			covered++
+		}
+	}
+	return covered, len(s.Directory.Nodes("")), nil
+}
+
+func (s *server) noNamespaceOf(ctx context.Context, namespace string) error {
+	if _, err := s.Intent.Get(ctx, intent.Key{Kind: "Namespace", Name: namespace}); err != nil {
+		return s.noNamespace(ctx, namespace)
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package route
+
+import (
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// WindowNow is a Window at an instant.
+type WindowNow struct {
+	Inside bool
+	Ends   time.Time // of the span that is on; zero: none is
+	Begins time.Time // of the next span; zero: there is none
+}
+
+// Window says whether a window is on, until when, and when it is next; false: there is none
+// of the name.
+func (t *Table) Window(name Name, now time.Time) (WindowNow, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	w := t.windows[name]
+	if w == nil {
+		return WindowNow{}, false
+	}
+	at := WindowNow{Begins: w.calendar.Next(now)}
+	if at.Ends, at.Inside = w.calendar.Inside(now); !at.Inside {
+		at.Ends = time.Time{}
+	}
+	return at, true
+}
+
+// Maintained says which problems a window keeps back while it is on; nil: it maintains none.
+func (t *Table) Maintained(name Name) func(*Matter) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if e := t.upkeep.entries[name]; e != nil {
+		return e.selector.takes
+	}
+	return nil
+}
+
+// Nodes says which nodes a selector of a namespace names, whatever checks, statuses and
+// severities it has: of each asks with a Matter of the node.
+func Nodes(namespace string, s *model.Selector) (func(*Matter) bool, error) {
+	c, err := compile(namespace, s)
+	if err != nil {
+		return nil, err
+	}
+	c.checks, c.statuses, c.severity = nil, [4]bool{}, 0
+	return c.takes, nil
+}
+
+// Picks says which problems a selector of a namespace picks.
+func Picks(namespace string, s *model.Selector) (func(*Matter) bool, error) {
+	c, err := compile(namespace, s)
+	if err != nil {
+		return nil, err
+	}
+	return c.takes, nil
+}
+
+// RoutesTo is how many routes tell a handler.
+func (t *Table) RoutesTo(handler Name) (n int) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, r := range t.routes {
+		if slices.ContainsFunc(r.Steps, func(s Step) bool { return slices.Contains(s.To, handler) }) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,127 @@
+//go:build linux
+
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// notebook is a handler that writes down what it is told, a line each.
+type notebook struct {
+	t    *testing.T
+	path string
+}
+
+func newNotebook(t *testing.T) *notebook {
+	t.Helper()
+	return &notebook{t, filepath.Join(t.TempDir(), "told")}
+}
+
+// handler declares it.
+func (n *notebook) handler(name string) string {
+	return fmt.Sprintf("kind: Handler\nmetadata: {name: %s}\nspec: {command: 'cat >> %s'}\n---\n", name, n.path)
+}
+
+// told are the kinds of the messages so far, of a check.
+func (n *notebook) told(check string) (kinds []string) {
+	n.t.Helper()
+	data, err := os.ReadFile(n.path)
+	if err != nil && !os.IsNotExist(err) {
+		n.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		var m struct{ Kind, Check string }
+		if err := json.Unmarshal([]byte(line), &m); err == nil && m.Check == check { // else it is still written
+			kinds = append(kinds, m.Kind)
+		}
+	}
+	return kinds
+}
+
+func (n *notebook) hears(check string, want ...string) {
+	n.t.Helper()
+	harness.Until(n.t, time.Minute, "messages "+strings.Join(want, ", "), func() (string, bool) {
+		got := strings.Join(n.told(check), ", ")
+		return got, got == strings.Join(want, ", ")
+	})
+}
+
+// A silence from its making by an operator to its end: what it covers runs, is judged and
+// shown, marked with who and why; nobody is told; what is still open at its end is told then.
+// One until the problem resolves goes with it. What would be told, and when, is said before.
+func TestASilenceAndWhatItHolds(t *testing.T) {
+	t.Parallel()
+	s := harness.NewServer(t)
+	s.Start()
+	s.WaitReady(time.Minute)
+	s.Login()
+	book := newNotebook(t)
+	s.Apply(book.handler("pager") + "kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager], repeat: 4h}, {to: [pager], after: 30m}]\n")
+	s.NewAgent("web01").Start()
+	check := s.Counter("disk", "web01")
+	check.Ran(1)
+
+	if out := s.CLI("route", "test", "web01/disk"); !strings.Contains(out, "no other route matches") || !strings.Contains(out, "default/pager, again every 4h") || !strings.Contains(out, "+30m") {
+		t.Errorf("%s", out)
+	}
+	for words, want := range map[string]string{
+		"web01/disk --for 2h":                    "it is not said why",
+		"web01/disk -m why":                      "it is not said when the silence ends",
+		"-m why --for 2h":                        "it is not said what to silence",
+		"nobody/disk --for 2h -m why --dry-run":  "covers no node",
+		"web01/disk --for 2h --until 18:00 -m x": "both say when it ends",
+	} {
+		if r := s.Try(append([]string{"silence"}, strings.Fields(words)...)...); !strings.Contains(r.Out+r.Errors, want) {
+			t.Errorf("silence %s: %d %s%s, want %q", words, r.Code, r.Out, r.Errors, want)
+		}
+	}
+	out := s.CLI("silence", "web01/disk", "--for", "2h", "-m", "a new disk", "--name", "work")
+	if !strings.Contains(out, "silence work silences disk on 1 node, until") || !strings.Contains(out, "muster silence end work") {
+		t.Errorf("%s", out)
+	}
+	harness.Until(t, time.Minute, "the silence in a test of the route", func() (string, bool) {
+		out := s.CLI("route", "test", "web01/disk")
+		return out, strings.Contains(out, "! silenced by default/work (admin: a new disk), until")
+	})
+	check.Exit(2)
+	harness.Until(t, time.Minute, "a held problem", func() (string, bool) {
+		out := s.CLI("get", "problems", "--open", "-o", "wide")
+		return out, strings.Contains(out, "SILENCED CRITICAL") && strings.Contains(out, "silenced by default/work (admin: a new disk)")
+	})
+	for _, words := range []string{"get events --problem -o wide", "describe event web01/disk", "why web01/disk", "get problems --open -o json"} {
+		if out := s.CLI(strings.Fields(words)...); !strings.Contains(out, "a new disk") || !strings.Contains(out, "admin") {
+			t.Errorf("muster %s does not say who silenced it and why:\n%s", words, out)
+		}
+	}
+	if out := s.CLI("silence", "list"); !strings.Contains(out, "disk on web01") || !strings.Contains(out, "1 problem") || !strings.Contains(out, "admin") {
+		t.Errorf("%s", out)
+	}
+	if got := book.told("disk"); len(got) > 0 {
+		t.Errorf("told %q while it is silenced", got)
+	}
+	if out := s.CLI("silence", "end", "work", "-m", "it is in"); !strings.Contains(out, "it held 1 problem") {
+		t.Errorf("%s", out)
+	}
+	book.hears("disk", "opened")
+
+	if out := s.CLI("silence", "web01/disk", "--until-resolved", "-m", "known", "--name", "known"); !strings.Contains(out, "until the first of its problems closes; open now: 1 problem") {
+		t.Errorf("%s", out)
+	}
+	check.Exit(0)
+	book.hears("disk", "opened", "closed") // who knows of it hears its end
+	harness.Until(t, time.Minute, "the silence to go with its problem", func() (string, bool) {
+		r := s.Try("get", "silence", "known")
+		return r.Out + r.Errors, r.Code != 0
+	})
+	if out := s.CLI("audit", "silence/known"); !strings.Contains(out, "the problem that it silenced has closed") || !strings.Contains(out, "known") {
+		t.Errorf("%s", out)
+	}
+}
