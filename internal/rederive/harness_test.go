@@ -171,6 +171,7 @@ func key(t *event.Transition) string {
 type fleet struct {
 	rng    *rand.Rand
 	clock  *hands
+	output int // bytes of an output, beside a few
 	number [13]uint64
 }
 
@@ -196,7 +197,7 @@ func (f *fleet) entry(t testing.TB) journal.Entry {
 		b := wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: f.number[node] + 1, NowMs: 1 << 40}
 		for range 1 + f.rng.IntN(6) {
 			b.Signals = append(b.Signals, wire.Signal{Kind: wire.SignalResult, Chunk: model.ChunkID(10 + f.rng.IntN(8)), Status: model.Status(f.rng.IntN(4)),
-				AtMs: b.NowMs - f.rng.Uint64N(3000), Output: fmt.Appendf(nil, "%x", f.rng.Uint64())})
+				AtMs: b.NowMs - f.rng.Uint64N(3000), Output: f.text()})
 		}
 		f.number[node] += uint64(len(b.Signals))
 		_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
@@ -206,6 +207,14 @@ func (f *fleet) entry(t testing.TB) journal.Entry {
 		e.Data = append(wire.AppendBatchRecord(nil, node), body...)
 	}
 	return e
+}
+
+func (f *fleet) text() []byte {
+	text := fmt.Appendf(nil, "%x", f.rng.Uint64())
+	for len(text) < f.output {
+		text = append(text, byte('0'+f.rng.IntN(64)))
+	}
+	return text
 }
 
 // waiter hears that an entry is kept.

@@ -1,0 +1,194 @@
+package rederive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/memfs"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/store/snapshot"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// names are those of the fleet; nobody is told.
+type names struct{}
+
+func (names) NodeName(id model.NodeID) (string, string, bool) {
+	return "default", fmt.Sprint("node-", id), true
+}
+func (names) NodeLabels(model.NodeID) map[string]string { return nil }
+func (names) NodeFacts(model.NodeID) map[string]string  { return nil }
+func (names) NodeGroups(model.NodeID) []string          { return nil }
+func (names) NodeProperties(model.NodeID) model.PropertyValues {
+	return func(string) ([]byte, string, bool) { return nil, "", false }
+}
+func (names) CheckName(id model.CheckID) (string, string, bool) {
+	return "default", fmt.Sprint("check-", id), true
+}
+func (names) NamespaceName(model.NamespaceID) (string, bool)    { return "default", true }
+func (names) NamespaceHandlers(string) []string                 { return nil }
+func (names) Handler(string, string) (*model.HandlerSpec, bool) { return nil, false }
+func (names) Chunk(id model.ChunkID) *model.Chunk               { return chunk(id) }
+
+// store is SQLite that does not answer while it is down.
+type store struct {
+	history.Store
+	down atomic.Bool
+}
+
+func (s *store) Record(ctx context.Context, b history.Batch) error {
+	if s.down.Load() {
+		return errors.New("the disk of the database is away")
+	}
+	return s.Store.Record(ctx, b)
+}
+
+// server is the way from the journal to history, with a small journal and a small queue.
+type server struct {
+	*life
+	reactor  *react.Reactor
+	history  *store
+	expected []event.Transition // what a view makes that nobody holds up
+}
+
+func serve(t *testing.T, budget, queued int64) *server {
+	t.Helper()
+	db, err := history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{history: &store{Store: db}}
+	o := options()
+	o.Emit = func(ts []event.Transition) { s.expected = append(s.expected, ts...) }
+	fast := event.New(o)
+	var live *event.View
+	fs := memfs.New()
+	s.life = begin(t, fs, journal.Options{FS: fs, Tick: 50 * time.Millisecond, Reserve: -1, Budget: budget, MaxCommit: 16 << 10, QueueBytes: 64 << 10, Deliver: func(c journal.Commit) {
+		if err := fast.Apply(copyOf(t, c)); err != nil {
+			t.Error(err)
+		}
+		live.Deliver(c)
+	}})
+	s.reactor = react.New(react.Options{
+		Store: s.history, Names: names{}, Journal: s.log, Capacity: queued, BatchSize: 25, Retention: 100 * 365 * 24 * time.Hour,
+		Rederive: func() (react.Replay, error) { return s.Begin() }, Queues: &queue.Registry{},
+	})
+	o.Emit, o.Workers = s.reactor.Emit, 2
+	live = event.New(o)
+	s.Live = live
+	if err := s.reactor.Load(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	cycle := &snapshot.Cycle{
+		Store: s.store, View: s.Source, Period: 100 * time.Millisecond,
+		Usable: func(ctx context.Context, at journal.Position) error {
+			if err := s.reactor.Recorded(ctx, at); !errors.Is(err, react.ErrFarBehind) {
+				return err
+			}
+			return snapshot.ErrSkip
+		},
+		Saved: func(floor journal.Position) {
+			if err := s.log.Cut(s.Floor(floor)); err != nil {
+				t.Errorf("cut: %v", err)
+			}
+		},
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for _, run := range []func(context.Context) error{live.Run, s.reactor.Run, cycle.Run} {
+		running.Go(func() {
+			if err := run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+		_ = s.log.Close()
+		_ = db.Close()
+	})
+	return s
+}
+
+// equal compares history with what a fast store would have got.
+func (s *server) equal(t *testing.T) {
+	t.Helper()
+	entries, err := s.history.Entries(t.Context(), history.EntryQuery{Limit: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for _, e := range entries {
+		got = append(got, fmt.Sprint(e.Partition, e.Place.At.Number, e.Place.Index, e.NodeID, e.CheckID, e.Status, e.At.UnixNano(), e.Output))
+	}
+	problems, err := s.history.Problems(t.Context(), history.ProblemQuery{Limit: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		got = append(got, fmt.Sprint("problem ", p.ID, p.NodeID, p.CheckID, p.Opened.UnixNano()))
+		if !p.Closed.IsZero() {
+			got = append(got, fmt.Sprint("closed ", p.ID, p.Closed.UnixNano()))
+		}
+	}
+	for _, x := range s.expected {
+		switch x.Kind {
+		case event.ProblemOpened:
+			want = append(want, fmt.Sprint("problem ", x.Problem.ID, x.Node, x.Check, x.Received))
+		case event.ProblemClosed:
+			want = append(want, fmt.Sprint("closed ", x.Problem.ID, x.Received))
+		default:
+			want = append(want, fmt.Sprint(x.Partition, x.At.Number, x.Index, x.Node, x.Check, x.Status, x.Received, x.Output))
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("history has %d rows, want %d", len(got), len(want))
+	}
+	if len(want) < 4000 {
+		t.Errorf("only %d changes: nothing is shown", len(want))
+	}
+}
+
+// The store is away until the journal is full and nothing is taken any more. Once it
+// answers, the journal is cut behind the pass: it goes on by itself, while many times what
+// the journal holds comes through, and nothing is lost.
+func TestTheStoreIsAwayUntilTheJournalIsFull(t *testing.T) {
+	const budget = 2 << 20
+	s := serve(t, budget, 64<<10)
+	s.history.down.Store(true)
+	f := &fleet{rng: rand.New(rand.NewPCG(1, 1)), clock: &hands{}, output: 2000}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		f.write(t, s.log, 2000)
+	}()
+	testenv.Until(t, "the journal is full", func() bool { return errors.Is(s.log.Stats().Blocked, journal.ErrBudget) })
+	if lag := s.reactor.Lag(); !lag.Again || lag.Bytes < budget/2 || lag.Commits < 50 || lag.Changes == 0 {
+		t.Errorf("lag: %+v", lag)
+	}
+	s.history.down.Store(false)
+	<-written
+	testenv.Until(t, "history has all", func() bool {
+		return s.Live.Applied() == s.log.Head() && s.reactor.Lag() == react.Lag{}
+	})
+	if st := s.log.Stats(); st.WrittenBytes < 4*budget || st.SizeBytes > budget+(64<<10) {
+		t.Errorf("%d bytes were written, %d are held: the budget is %d", st.WrittenBytes, st.SizeBytes, budget)
+	}
+	s.equal(t)
+}
