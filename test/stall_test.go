@@ -142,23 +142,26 @@ func overflowingSQLite(t *testing.T) (*harness.Server, []string, func() func()) 
 // Somebody else holds the write lock of history's file, as a backup program may.
 func stallingSQLite(t *testing.T) (*harness.Server, []string, func() func()) {
 	s := harness.NewServer(t, "--snapshot-cycle", "2s")
-	return s, nil, func() func() {
-		db, err := sql.Open("sqlite", "file:"+filepath.Join(s.Data, "history.db")+"?_txlock=immediate&_pragma=busy_timeout(10000)")
-		if err != nil {
+	return s, nil, func() func() { return holdHistory(t, s) }
+}
+
+// holdHistory takes the write lock of history's file until the answer is called.
+func holdHistory(t *testing.T, s *harness.Server) (release func()) {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(s.Data, "history.db")+"?_txlock=immediate&_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Error(err)
+		return func() {}
+	}
+	tx, err := db.Begin()
+	if err != nil {
+		t.Error(err)
+		return func() { db.Close() }
+	}
+	return func() {
+		if err := tx.Rollback(); err != nil {
 			t.Error(err)
-			return func() {}
 		}
-		tx, err := db.Begin()
-		if err != nil {
-			t.Error(err)
-			return func() { db.Close() }
-		}
-		return func() {
-			if err := tx.Rollback(); err != nil {
-				t.Error(err)
-			}
-			db.Close()
-		}
+		db.Close()
 	}
 }
 

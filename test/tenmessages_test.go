@@ -288,11 +288,12 @@ func (x *tale) clockOff() {
 }
 
 func (x *tale) diskBudget() {
-	x.s = harness.NewServer(x.t, "--journal-budget", "64MiB", "--snapshot-cycle", "1h")
+	x.s = harness.NewServer(x.t, "--journal-budget", "64MiB")
 	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond}
 	x.s.Prepare(fleet)
 	x.s.Start()
 	x.s.Client()
+	release := holdHistory(x.t, x.s) // what keeps the journal from being cut
 	cfg := x.s.Load(fleet, time.Minute)
 	cfg.Output = 60_000
 	ctx, cancel := context.WithCancel(context.Background())
@@ -301,18 +302,19 @@ func (x *tale) diskBudget() {
 		defer close(ended)
 		_, _ = load.Run(ctx, cfg) // what the fleet sends is nobody's here
 	}()
-	x.t.Cleanup(func() { cancel(); <-ended })
-	x.logs("readyz", func() string { why, _ := x.s.Ready(); return why }, "budget")
+	x.t.Cleanup(func() { release(); cancel(); <-ended })
+	x.logs("readyz", func() string { why, _ := x.s.Ready(); return why }, "It cannot be cut")
 	harness.Until(x.t, 60*time.Second, "the status speaks of it", func() (string, bool) {
 		out := x.s.CLI("status")
 		for line := range strings.Lines(out) {
-			if strings.Contains(line, "budget") {
+			if strings.Contains(line, "not ready") && strings.Contains(line, "It cannot be cut") {
 				x.head("# muster status\n%s", strings.TrimSpace(line))
 				return "", true
 			}
 		}
 		return out, false
 	})
+	x.hide = append(x.hide, [2]string{`history is \S+ behind, by [0-9.]+ \wiB of the journal( \(its queue [^)]*\))?`, "history is 40s behind, by 60.0 MiB of the journal"})
 }
 
 func (x *tale) frameRefused() {

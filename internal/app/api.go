@@ -96,8 +96,11 @@ func (s *Server) describe() v1.Status {
 	if head, applied := s.journal.Head().Number, s.view.Applied().Number; head > applied {
 		out.Journal.BehindCommits = head - applied
 	}
-	behind := s.reactor.Behind()
-	out.Reactions = v1.Reactions{Waiting: int64(s.reactor.Waiting()), BehindSeconds: behind.Seconds(), Lagging: behind > behindWarning}
+	lag := s.reactor.Lag()
+	out.Reactions = v1.Reactions{
+		Waiting: int64(lag.Changes), BehindSeconds: lag.Age.Seconds(), BehindBytes: lag.Bytes, BehindCommits: lag.Commits,
+		Rederiving: lag.Again, Lagging: lag.Age > behindWarning,
+	}
 	for _, store := range []interface{ Trouble() error }{s.intent.Store(), s.history} {
 		if err := store.Trouble(); err != nil {
 			out.Warnings = append(out.Warnings, oneLine(err))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -139,14 +140,28 @@ func (s *Server) journalHealth() (model.Status, string) {
 
 // holdsBack says what keeps the journal from being cut.
 func (s *Server) holdsBack() string {
-	if behind := s.reactor.Behind(); behind > behindWarning {
-		why := fmt.Sprintf(". It cannot be cut: history is %s behind", behind.Round(time.Second))
-		if err := s.history.Trouble(); err != nil {
-			why += ", " + oneLine(err)
-		}
-		return why
+	lag, trouble := s.reactor.Lag(), s.history.Trouble()
+	if lag.Age <= behindWarning && !lag.Again && (trouble == nil || lag.Age == 0) {
+		return ". It is cut after each snapshot cycle (--snapshot-cycle " + s.cfg.SnapshotCycle.String() + ", less the fuller it is); raise --journal-budget if the disk has room"
 	}
-	return ". It is cut after each snapshot cycle (--snapshot-cycle " + s.cfg.SnapshotCycle.String() + "); raise --journal-budget if the disk has room"
+	return ". It cannot be cut: " + lagText(lag) + whatToDo(trouble)
+}
+
+// lagText is how far history is behind.
+func lagText(lag react.Lag) string {
+	text := fmt.Sprintf("history is %s behind, by %s of the journal", lag.Age.Round(time.Second), model.Size(lag.Bytes).About())
+	if lag.Again {
+		text += " (its queue overflowed: changes are made again from there)"
+	}
+	return text
+}
+
+// whatToDo about history that is behind, because its store does not answer or is slow.
+func whatToDo(trouble error) string {
+	if trouble != nil {
+		return "; " + oneLine(trouble) + ". Nothing is lost, and once the store answers it goes on by itself"
+	}
+	return "; its store takes fewer changes than come. Nothing is lost, and it goes on by itself; if it lasts: a faster disk for history, --history-db on PostgreSQL, or checks that change their status less often"
 }
 
 // How long a change may wait for history before people are told.
@@ -156,15 +171,12 @@ const (
 )
 
 func (s *Server) historyHealth() (model.Status, string) {
-	behind := s.reactor.Behind()
-	text := fmt.Sprintf("history is %s behind: problems are told late", behind.Round(time.Second))
-	if err := s.history.Trouble(); err != nil {
-		text += "; " + oneLine(err)
-	}
+	lag := s.reactor.Lag()
+	text := lagText(lag) + ": problems are told late" + whatToDo(s.history.Trouble())
 	switch {
-	case behind > behindCritical:
+	case lag.Age > behindCritical:
 		return model.Critical, text
-	case behind > behindWarning:
+	case lag.Age > behindWarning:
 		return model.Warning, text
 	}
 	return model.OK, "history keeps up"

@@ -229,8 +229,13 @@ func (a *app) statusOfServer(server string, s v1.Status) {
 			a.line("", "%s wait to be kept; events are %s behind", model.Size(j.QueuedBytes).About(), count(j.BehindCommits, "commit"))
 		}
 	}
-	if s.Reactions.Waiting > 0 {
-		a.line("history", "%s not recorded yet, the oldest of %s ago", count(s.Reactions.Waiting, "change"), span(time.Duration(s.Reactions.BehindSeconds*float64(time.Second))))
+	if r := s.Reactions; r.Waiting > 0 || r.Rederiving {
+		ago := span(time.Duration(r.BehindSeconds * float64(time.Second)))
+		text := fmt.Sprintf("%s not recorded yet, the oldest of %s ago", count(r.Waiting, "change"), ago)
+		if r.Rederiving {
+			text = fmt.Sprintf("%s behind: changes are made again from %s of the journal", ago, model.Size(r.BehindBytes).About())
+		}
+		a.line("history", "%s", text)
 	}
 	a.line("server", "%s, %s, up %s", server, s.Server, age(s.Now, s.Started))
 }

@@ -5,12 +5,15 @@
 package doctor
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -51,6 +54,7 @@ type Patient struct {
 	Agents  int    // sessions planned for
 	URL     string // of the server; empty: not asked
 	CA      []byte // PEM, to trust at URL
+	Admin   string // URL of its admin listener; empty: not asked
 }
 
 // Examine makes all findings, in a fixed order.
@@ -63,7 +67,8 @@ func Examine(ctx context.Context, p Patient) []Finding {
 	out = append(out, syncs(ctx, p)...)
 	out = append(out, clock(p, m)...)
 	out = append(out, certificates(p)...)
-	return append(out, reachable(ctx, p)...)
+	out = append(out, reachable(ctx, p)...)
+	return append(out, behind(ctx, p)...)
 }
 
 // machine is what is asked of the kernel.
@@ -279,7 +284,8 @@ func reachable(ctx context.Context, p Patient) []Finding {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return []Finding{{Bad, "server", p.URL + " is not ready: " + resp.Status, "ready", "muster status"}}
+		why, _ := bufio.NewReader(io.LimitReader(resp.Body, 4<<10)).ReadString('\n')
+		return []Finding{{Bad, "server", p.URL + " is not ready: " + cmp.Or(strings.TrimSpace(why), resp.Status), "ready", "muster status"}}
 	}
 	return []Finding{{Fine, "server", p.URL + " is ready", "", ""}}
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -175,5 +178,38 @@ func TestSyncsAreJudged(t *testing.T) {
 		if f := judgeSyncs(c.times)[0]; f.Verdict != c.verdict || f.Measured != c.measured {
 			t.Errorf("%+v, want %s %s", f, c.verdict, c.measured)
 		}
+	}
+}
+
+func TestHowFarHistoryIsBehind(t *testing.T) {
+	for _, c := range []struct {
+		name, metrics string
+		verdict       Verdict
+		measured      string
+	}{
+		{"keeps up", "muster_react_behind_seconds 2.5\nmuster_react_behind_bytes 4096\nmuster_react_rederiving 0\n", Fine, "keeps up"},
+		{"behind", "# HELP muster_react_behind_seconds x\nmuster_react_behind_seconds 92.4\nmuster_react_behind_bytes 3.2e+09\nmuster_react_rederiving 0\n", Warn, "1m32s behind: 3.0 GiB of the journal"},
+		{"again", "muster_react_behind_seconds 3\nmuster_react_behind_bytes 3.2e+09\nmuster_react_rederiving 1\n", Warn, "made again from the journal"},
+		{"another server", "up 1\n", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/metrics" {
+					t.Errorf("asked for %s", r.URL)
+				}
+				fmt.Fprint(w, c.metrics)
+			}))
+			defer admin.Close()
+			got := behind(t.Context(), Patient{Admin: admin.URL})
+			if c.verdict == "" {
+				if len(got) != 0 {
+					t.Errorf("found %+v", got)
+				}
+				return
+			}
+			if len(got) != 1 || got[0].Verdict != c.verdict || !strings.Contains(got[0].Measured, c.measured) || (got[0].Mend == "") != (c.verdict == Fine) {
+				t.Errorf("found %+v, want %s: %s", got, c.verdict, c.measured)
+			}
+		})
 	}
 }

@@ -100,8 +100,11 @@ type Journal struct {
 
 // Reactions is how far history and delivery are.
 type Reactions struct {
-	Waiting       int64   `json:"waiting" doc:"Changes that history has not recorded yet."`
-	BehindSeconds float64 `json:"behindSeconds,omitempty" doc:"How long ago the oldest of them was received."`
+	Waiting       int64   `json:"waiting" doc:"Changes in memory that history has not recorded yet."`
+	BehindSeconds float64 `json:"behindSeconds,omitempty" doc:"How long ago the oldest change was received that history does not hold."`
+	BehindBytes   int64   `json:"behindBytes,omitempty" doc:"Journal from that change on, about; it cannot be cut."`
+	BehindCommits uint64  `json:"behindCommits,omitempty" doc:"Commits of it."`
+	Rederiving    bool    `json:"rederiving,omitempty" doc:"The queue of changes overflowed: they are made again from the journal."`
 	Lagging       bool    `json:"lagging,omitempty" doc:"So long that people should know."`
 }
 
