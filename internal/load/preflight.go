@@ -4,22 +4,11 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
-)
-
-// Memory, measured generously, in bytes: of a simulated agent in this process, and of what
-// a server keeps for it.
-const (
-	plainAgent   = 24 << 10
-	tlsAgent     = 64 << 10
-	plainSession = 16 << 10
-	tlsSession   = 40 << 10
-	serverState  = 800
 )
 
 // Disk of a server under test, in bytes: its journal is cut as snapshots are saved, and
@@ -82,8 +71,9 @@ func preflight(c Config) error {
 	own := d.of(c.Part)
 	var problems []string
 	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	if limit, ok := openFiles(); ok {
-		if problem := c.files(limit); problem != "" {
+	machine := scenario.ThisMachine()
+	if machine.Files > 0 {
+		if problem := c.files(uint64(machine.Files)); problem != "" {
 			say("%s", problem)
 		}
 	}
@@ -92,7 +82,7 @@ func preflight(c Config) error {
 			problems = append(problems, missing)
 		}
 	}
-	if free, ok := freeMemory(); ok {
+	if free := machine.Memory; free > 0 {
 		need := own.memory() * int64(c.Part.here()) // loaders on one machine have it all at once
 		if c.Control != nil || c.Alone != "" {
 			need += d.serverMemory()
@@ -131,12 +121,13 @@ func (c Config) files(limit uint64) string {
 
 // memory is what the simulated agents need; those that are away have a ledger.
 func (d demand) memory() int64 {
-	return int64(d.connections-d.withTLS)*plainAgent + int64(d.withTLS)*tlsAgent + int64(d.agents)*1024 + int64(d.states)*64 + d.signals*tapedSize
+	return int64(d.connections-d.withTLS)*scenario.PlainAgent + int64(d.withTLS)*scenario.TLSAgent +
+		int64(d.agents)*scenario.AgentLedger + int64(d.states)*scenario.StateLedger + d.signals*scenario.TapedSignal
 }
 
 // serverMemory is what the server needs for them.
 func (d demand) serverMemory() int64 {
-	return int64(d.connections-d.withTLS)*plainSession + int64(d.withTLS)*tlsSession + int64(d.states)*serverState
+	return int64(d.connections-d.withTLS)*scenario.PlainSession + int64(d.withTLS)*scenario.TLSSession + int64(d.states)*scenario.ServerState
 }
 
 // disk is what the server may have on it at the most. The journal of a stage alone keeps all:
@@ -168,9 +159,4 @@ func portRange() (low, high int, ok bool) {
 	}
 	n, _ := fmt.Sscan(string(text), &low, &high)
 	return low, high, n == 2
-}
-
-func freeMemory() (int64, bool) {
-	kb, err := strconv.ParseInt(strings.TrimSuffix(field("/proc/meminfo", "MemAvailable"), " kB"), 10, 64)
-	return kb << 10, err == nil
 }

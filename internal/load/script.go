@@ -3,14 +3,9 @@ package load
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"os/exec"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/muster-fleet/muster/internal/model"
 )
 
 // drama plays what goes wrong in a run: the scenario's faults at their times, and the
@@ -128,7 +123,7 @@ func (s *drama) strike(ctx context.Context, x *strike) {
 		s.act(x, func() error { return do(ctx) })
 	case f.Run != "":
 		s.takeAway()
-		s.act(x, func() error { return shell(ctx, f.Run) })
+		s.act(x, func() error { return Shell(ctx, f.Run) })
 	}
 }
 
@@ -268,14 +263,4 @@ func (a *agent) be(wrong bool) {
 	a.mu.Lock()
 	a.fate.wrong = wrong
 	a.mu.Unlock()
-}
-
-// shell runs a fault's command to its end.
-func shell(ctx context.Context, command string) error {
-	out, err := exec.CommandContext(ctx, "sh", "-c", command).CombinedOutput()
-	if err == nil {
-		return nil
-	}
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	return model.Errorf(model.Invalid, "the fault's command %q: %v: %s", command, err, fmt.Sprint(lines[len(lines)-1]))
 }

@@ -23,10 +23,7 @@ type tape struct {
 	seed   uint64
 }
 
-// tapedSize is what a taped takes, in bytes.
-const tapedSize = 16
-
-// taped is one result.
+// taped is one result, in scenario.TapedSignal bytes.
 type taped struct {
 	at     uint32 // ms
 	node   uint32

@@ -155,9 +155,9 @@ func played(base, other Set) []string {
 func parts(r *load.Report) map[string]string {
 	var data []byte
 	if r.Scenario != nil {
-		s := r.Scenario.Anywhere()
-		s.Name, s.Title, s.Answers, s.Seed, s.Scale, s.Objectives = "", "", "", 0, 0, nil
-		data, _ = json.Marshal(s)
+		s := *r.Scenario
+		s.Seed, s.Scale = 0, 0
+		data = s.Played()
 	} else {
 		p := r.Plan
 		p.Seed, p.Duration = 0, 0

@@ -1,10 +1,7 @@
 package loadcmd
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 
@@ -31,14 +28,4 @@ func findServer(pid string) (func() int, error) {
 		return nil, model.Errorf(model.Invalid, "--server-pid %q: want a process number or a file that holds one", pid)
 	}
 	return read, nil
-}
-
-// shell runs a command to its end. What it starts may outlive it, and say more.
-func shell(ctx context.Context, command string) error {
-	cmd := exec.CommandContext(ctx, "sh", "-c", command)
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%q: %w", command, err)
-	}
-	return nil
 }

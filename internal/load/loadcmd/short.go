@@ -77,7 +77,7 @@ func (s *short) play(cmd *cobra.Command, o *options) error {
 		}
 	}
 	if s.halfway != "" {
-		c.Halfway = func(ctx context.Context) error { return shell(ctx, s.halfway) }
+		c.Halfway = func(ctx context.Context) error { return load.Shell(ctx, s.halfway) }
 	}
 	c.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
 	c.Progress = progress(cmd.ErrOrStderr(), c)

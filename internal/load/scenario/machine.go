@@ -46,28 +46,35 @@ const (
 	easyRate   = 5000 // results per second and core
 	easyAgents = 2000 // per core: they connect within seconds, TLS and all
 
-	// Of memory, server and loader together, in bytes.
-	plainMemory  = 48 << 10 // per agent
-	tlsMemory    = 128 << 10
-	signalMemory = 16      // per signal of a recorded stream, shared by all of its copies
-	stateMemory  = 1 << 10 // per event state, with its place in assignments and ledger
-	baseMemory   = 512 << 20
+	baseMemory = 512 << 20 // bytes, of server and loader by themselves
 
 	// usualMicros is about what a result takes of a core, server and loader together.
 	usualMicros = 25
 )
 
+// Memory, measured generously, in bytes: of a simulated agent, and of what a server keeps for it.
+const (
+	PlainAgent   = 24 << 10
+	TLSAgent     = 64 << 10
+	PlainSession = 16 << 10 // at the server
+	TLSSession   = 40 << 10
+	AgentLedger  = 1 << 10 // also of agents that are away
+	StateLedger  = 64
+	ServerState  = 800
+	TapedSignal  = 16 // of a recorded stream, shared by all of its copies
+)
+
 // Memory is about what server and loader take for it, in bytes.
 func (s *Scenario) Memory() int64 {
-	need := int64(s.States()) * stateMemory
+	need := int64(s.States()) * (ServerState + StateLedger)
 	for _, c := range s.Agents {
-		each := int64(plainMemory)
+		each := int64(PlainAgent + PlainSession + AgentLedger)
 		if c.TLS {
-			each = tlsMemory
+			each = TLSAgent + TLSSession + AgentLedger
 		}
 		need += int64(c.Count) * each
 		if c.Recorded != nil && c.Recorded.head != nil {
-			need += int64(c.Recorded.head.Signals) * signalMemory
+			need += int64(c.Recorded.head.Signals) * TapedSignal
 		}
 	}
 	return need

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -191,4 +192,16 @@ func (s *Scenario) Anywhere() *Scenario {
 		}
 	}
 	return &out
+}
+
+// Played is what is played, as JSON, to be held beside that of another scenario: words and
+// objectives change nothing of it, nor does where a recorded stream lies.
+func (s *Scenario) Played() []byte {
+	played := s.Anywhere()
+	played.Name, played.Title, played.Answers, played.Objectives = "", "", "", nil
+	data, err := json.Marshal(played)
+	if err != nil {
+		panic("BUG: a scenario that cannot be written: " + err.Error())
+	}
+	return data
 }

@@ -262,7 +262,7 @@ func TestQuickFitsTheMachine(t *testing.T) {
 		1240: {Cores: 2, Memory: 64 << 30, Files: 1 << 20},
 		600:  {Cores: 1, Memory: 64 << 30, Files: 1 << 20},
 		800:  {Cores: 64, Memory: 64 << 30, Files: 1024},
-		2960: {Cores: 64, Memory: 1 << 30, Files: 1 << 20},
+		3480: {Cores: 64, Memory: 1 << 30, Files: 1 << 20},
 		4000: {Cores: 64, Memory: 64 << 30, Files: 1 << 20},
 	} {
 		if got := s.Quick(m).Nodes(""); got != want {

@@ -124,30 +124,55 @@ func (p *page) rate(agents int) float64 {
 	return p.shape.Rate() * float64(agents) / float64(p.shape.Nodes(""))
 }
 
-// machines are those on which it was measured.
+// machines are those on which it was measured, each once, with what differed between its runs.
 func (p *page) machines() {
-	var list []string
+	type runs struct {
+		fsyncs, slowest []float64 // ms: half of them, and p99
+		commits         []string
+	}
+	var order []string
+	all := map[string]*runs{}
 	for _, name := range sizeNames() {
 		rep := p.reports[name]
 		if rep == nil {
 			continue
 		}
 		m := fmt.Sprintf("%d cores of %s, %s of memory, Linux %s", rep.Machine.Cores, rep.Machine.CPU, bytes(float64(rep.Machine.Memory)), rep.Machine.Kernel)
+		if all[m] == nil {
+			all[m] = &runs{}
+			order = append(order, m)
+		}
+		of := all[m]
 		if e := rep.Environment; e != nil && e.Fsync.P99 > 0 {
-			m += fmt.Sprintf("; an fsync takes %.2g ms (p99 %.2g)", e.Fsync.P50, e.Fsync.P99)
+			of.fsyncs, of.slowest = append(of.fsyncs, e.Fsync.P50), append(of.slowest, e.Fsync.P99)
 		}
 		commit := rep.Commit[:min(10, len(rep.Commit))]
 		if rep.Dirty {
 			commit += " with changes"
 		}
-		m += ", at commit " + commit
-		if !slices.Contains(list, m) {
-			list = append(list, m)
+		if !slices.Contains(of.commits, commit) {
+			of.commits = append(of.commits, commit)
 		}
 	}
-	if len(list) > 0 {
-		p.say("Measured on %s.\n", strings.Join(list, "; on "))
+	for i, m := range order {
+		of := all[m]
+		if len(of.fsyncs) > 0 {
+			order[i] += fmt.Sprintf("; an fsync takes %s ms (p99 %s)", span(of.fsyncs), span(of.slowest))
+		}
+		order[i] += ", at commit " + strings.Join(of.commits, " and ")
 	}
+	if len(order) > 0 {
+		p.say("Measured on %s.\n", strings.Join(order, "; on "))
+	}
+}
+
+// span is from the least to the greatest.
+func span(values []float64) string {
+	least, most := fmt.Sprintf("%.2g", slices.Min(values)), fmt.Sprintf("%.2g", slices.Max(values))
+	if least == most {
+		return least
+	}
+	return least + " to " + most
 }
 
 // fit is a straight line through the smallest and the largest size: what a server takes

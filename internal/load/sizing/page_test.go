@@ -82,3 +82,30 @@ func TestPageOfReports(t *testing.T) {
 		t.Errorf("without any report: %v\n%s", err, bare)
 	}
 }
+
+// A machine is named once, with what its runs had different.
+func TestMachinesAreNamedOnce(t *testing.T) {
+	if got := span([]float64{0.11, 0.08, 0.075}); got != "0.075 to 0.11" {
+		t.Error(got)
+	}
+	if got := span([]float64{0.1, 0.1}); got != "0.1" {
+		t.Error(got)
+	}
+	page, err := os.ReadFile("../../../docs/sizing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, measured, _ := strings.Cut(string(page), "\nMeasured on ")
+	measured, _, _ = strings.Cut(measured, "\n")
+	seen := map[string]bool{}
+	for _, m := range strings.Split(measured, "; on ") {
+		machine, _, _ := strings.Cut(m, ";")
+		if seen[machine] {
+			t.Errorf("%s is named twice: %s", machine, measured)
+		}
+		seen[machine] = true
+	}
+	if len(seen) == 0 || measured == "" {
+		t.Error("the page names no machine")
+	}
+}
