@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/schedule"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/when"
+	"github.com/muster-fleet/muster/internal/window"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -62,6 +63,16 @@ func (a *Agent) apply(held *link.Held) error {
 			c.problem = "the check has neither interval nor cron"
 			job.Interval = fallbackInterval
 		}
+		if len(chunk.Except) > 0 {
+			except, err := window.NewSet(chunk.Except)
+			if err != nil {
+				c.problem = err.Error()
+			}
+			job.Held = func() bool {
+				_, inside := except.Inside(a.serverTime())
+				return inside
+			}
+		}
 		job.Do = func(ctx context.Context) { a.runCheck(ctx, c) }
 		if _, twice := checks[chunk.Check]; !twice {
 			jobs = append(jobs, job)
@@ -77,6 +88,16 @@ func (a *Agent) apply(held *link.Held) error {
 	}
 	a.checks, a.chunks = checks, chunks
 	return nil
+}
+
+// serverTime is the time by the server's clock, as far as it is known: that of this machine
+// may be off.
+func (a *Agent) serverTime() time.Time {
+	now := a.cfg.Machine.Now()
+	if ahead, ok := a.ServerOffset(); ok {
+		now = now.Add(-ahead)
+	}
+	return now
 }
 
 // prepare puts the node's properties into a definition.

@@ -106,6 +106,13 @@ func namedBy(r *model.Resource) (list []named) {
 		in = r.Metadata.Name
 		add("Handler", "handlers", spec.Handlers...)
 	case *model.CheckSpec:
+		if spec.Schedule != nil {
+			for i, e := range spec.Schedule.Except {
+				if e.Window != "" {
+					add("Window", fmt.Sprintf("schedule.except[%d].window", i), e.Window)
+				}
+			}
+		}
 		if spec.Alert != nil {
 			add("Handler", "alert.handlers", spec.Alert.Handlers...)
 			if spec.Alert.Route != "" {

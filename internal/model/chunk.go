@@ -37,4 +37,11 @@ type Chunk struct {
 	Hooks        []Hook
 	Metrics      *Metrics
 	Thresholds   []Threshold
+	Except       []Span // when it does not run
+}
+
+// Span is a calendar with its zone: what an agent needs of a Window.
+type Span struct {
+	Zone  string // empty: UTC
+	Spans []WindowSpan
 }

@@ -205,6 +205,8 @@ type CheckSpec struct {
 	Cron string `json:"cron,omitempty"`
 	// The IANA time zone of cron; default the node's.
 	TimeZone string `json:"timeZone,omitempty"`
+	// When it does not run.
+	Schedule *Schedule `json:"schedule,omitempty"`
 	// When a run is ended, with all that it started; default the interval, at most 60s.
 	Timeout Duration `json:"timeout,omitempty"`
 	// A result older than this is a failing event, unless the whole node is silent. Longer
@@ -232,6 +234,20 @@ type CheckSpec struct {
 	Severity map[string]string `json:"severity,omitempty"`
 	// Runs nowhere while this is true.
 	Disabled bool `json:"disabled,omitempty"`
+}
+
+// Schedule is what else there is to say of a check's times.
+type Schedule struct {
+	// Times in which it does not run; its TTL stands still meanwhile.
+	Except []Except `json:"except,omitempty"`
+}
+
+// Except is a stretch of time; exactly one of during and window.
+type Except struct {
+	// "22:00-07:00 Europe/Paris", "sat,sun". The zone is by default the namespace's, else UTC.
+	During string `json:"during,omitempty"`
+	// A Window, of the same namespace or shared/NAME.
+	Window string `json:"window,omitempty"`
 }
 
 // Command is a shell line or, as a list, a program with its arguments.

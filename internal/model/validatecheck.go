@@ -2,6 +2,7 @@ package model
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -42,6 +43,7 @@ func (v *validator) check(s *CheckSpec) {
 		v.probe(s.Probe)
 	}
 	v.schedule(s)
+	v.except(s.Schedule)
 	v.between("spec.timeout", s.Timeout, Duration(10*time.Millisecond), maxTimeout)
 	if s.TTL != 0 {
 		v.between("spec.ttl", s.TTL, Duration(time.Second), maxInterval)
@@ -96,6 +98,26 @@ func (v *validator) severities(m map[string]string) {
 		}
 		if _, ok := ParseSeverity(m[name]); !ok {
 			v.flaw(at, "write "+strings.Join(severityNames[:], ", "), "%q is no severity", m[name])
+		}
+	}
+}
+
+func (v *validator) except(s *Schedule) {
+	if s == nil {
+		return
+	}
+	v.few("spec.schedule.except", len(s.Except))
+	for i, e := range s.Except {
+		at := fmt.Sprintf("spec.schedule.except[%d]", i)
+		switch {
+		case e.During == "" && e.Window == "":
+			v.absent(at, `write during: "22:00-07:00 Europe/Paris", or window: NAME`, "does not say when")
+		case e.During != "" && e.Window != "":
+			v.flaw(at+".window", "keep one of them", "both during and window")
+		case e.Window != "":
+			v.sharedName(at+".window", e.Window)
+		case v.rules.During != nil:
+			v.calendar(at+".during", v.rules.During(e.During))
 		}
 	}
 }

@@ -29,6 +29,10 @@ func TestChecksAreLookedThrough(t *testing.T) {
 		"command: x\n  metrics: {format: nagios}\n  thresholds: [{metric: a, warning: {}}]":                   "names no bound",
 		"command: x\n  metrics: {format: nagios}\n  thresholds: [{metric: a, warning: {min: 3, max: 2}}]":     "min 3 is larger than max 2",
 		"command: x\n  metrics: {format: nagios}\n  thresholds: [{metric: a, missing: ok}]":                   "no status to raise to",
+		"command: x\n  schedule: {except: [{during: 'sat,sun'}, {window: shared/night}]}":                     "",
+		"command: x\n  schedule: {except: [{}]}":                                                              "spec.schedule.except[0]: does not say when",
+		"command: x\n  schedule: {except: [{during: 'sat', window: night}]}":                                  "both during and window",
+		"command: x\n  schedule: {except: [{cron: '* * * * *'}]}":                                             "cron",
 	} {
 		list, err := DecodeResources("c", []byte("kind: Check\nmetadata: {name: c}\nspec:\n  interval: 60s\n  "+yaml+"\n"))
 		if err == nil {

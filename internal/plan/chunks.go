@@ -88,6 +88,9 @@ func (p *Planner) number(ctx context.Context, store intent.Store, t *translation
 	var writes []intent.Write
 	var fresh []*checkDef
 	keys := map[chunkKey]bool{}
+	if err := p.calendars(t); err != nil {
+		return err
+	}
 	for _, d := range t.checks() {
 		d.chunk.Namespace = p.namespaceID(t, d.ns)
 		body := wire.AppendChunk(nil, d.chunk)

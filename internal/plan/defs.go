@@ -55,6 +55,7 @@ type (
 		size    int      // of the encoded chunk, in bytes
 		props   []string // properties that the chunk names
 
+		except   []model.Except         // see calendars
 		template *model.CommandTemplate // nil: the chunk names none
 	}
 	propertyDef struct {
@@ -253,6 +254,9 @@ func (p *Planner) checkDef(name ref, id model.CheckID, spec *model.CheckSpec) (*
 		return nil, err
 	}
 	d.chunk, d.props = chunk, template.Names()
+	if spec.Schedule != nil {
+		d.except = spec.Schedule.Except
+	}
 	if len(d.props) > 0 {
 		d.template = template
 	}

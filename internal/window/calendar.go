@@ -42,11 +42,72 @@ func New(zone string, spans []model.WindowSpan) (*Calendar, error) {
 // ParseDuring reads one line, "22:00-07:00 Europe/Paris" or "sat,sun": a Span's During with
 // a zone behind it. Without one, zone is taken.
 func ParseDuring(text, zone string) (*Calendar, error) {
+	s := Inline(text, zone)
+	return New(s.Zone, s.Spans)
+}
+
+// Inline is a line of ParseDuring as a span and its zone.
+func Inline(text, zone string) model.Span {
 	words := strings.Fields(text)
 	if n := len(words); n > 1 && strings.ContainsAny(words[n-1], "/ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
 		zone, words = words[n-1], words[:n-1]
 	}
-	return New(zone, []model.WindowSpan{{During: strings.Join(words, " ")}})
+	return model.Span{Zone: zone, Spans: []model.WindowSpan{{During: strings.Join(words, " ")}}}
+}
+
+// Set is several calendars, each with its zone. Safe for concurrent use.
+type Set []*Calendar
+
+// NewSet makes the calendars of a check.
+func NewSet(list []model.Span) (set Set, err error) {
+	for _, s := range list {
+		c, err := New(s.Zone, s.Spans)
+		if err != nil {
+			return nil, err
+		}
+		set = append(set, c)
+	}
+	return set, nil
+}
+
+// Inside says whether an instant lies in one of them, and until when that goes on.
+func (s Set) Inside(t time.Time) (until time.Time, inside bool) {
+	until = t
+	for range maxJoined {
+		longest := until
+		for _, c := range s {
+			if end, in := c.Inside(until); in && end.After(longest) {
+				longest = end
+			}
+		}
+		if longest.Equal(until) {
+			break
+		}
+		until = longest
+	}
+	return until, until.After(t)
+}
+
+// LastEnd is when the last stretch ends that holds an instant of [from, to]; it may lie
+// behind to. False: there is none.
+func (s Set) LastEnd(from, to time.Time) (end time.Time, ok bool) {
+	for at := from; !at.After(to); {
+		if until, in := s.Inside(at); in {
+			end, ok, at = until, true, until
+			continue
+		}
+		var next time.Time
+		for _, c := range s {
+			if n := c.Next(at); !n.IsZero() && (next.IsZero() || n.Before(next)) {
+				next = n
+			}
+		}
+		if next.IsZero() || !next.After(at) {
+			break
+		}
+		at = next
+	}
+	return end, ok
 }
 
 // maxJoined is how many spans that touch are followed to find an end: a span of each day

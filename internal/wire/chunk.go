@@ -54,6 +54,9 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	for i := range c.Thresholds {
 		dst = appendThreshold(dst, 24, &c.Thresholds[i])
 	}
+	for i := range c.Except {
+		dst = appendSpan(dst, 25, &c.Except[i])
+	}
 	return dst
 }
 
@@ -145,6 +148,10 @@ func DecodeChunk(id model.ChunkID, body []byte) (*model.Chunk, error) {
 		case 24:
 			if f.room("thresholds", len(c.Thresholds), maxArgs) {
 				c.Thresholds = append(c.Thresholds, f.threshold())
+			}
+		case 25:
+			if f.room("except", len(c.Except), maxArgs) {
+				c.Except = append(c.Except, f.span())
 			}
 		}
 	}

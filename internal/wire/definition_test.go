@@ -295,6 +295,11 @@ func drawChunk(t *rapid.T) *model.Chunk {
 		}
 		return x
 	})
+	c.Except = list(t, func(t *rapid.T) model.Span {
+		return model.Span{Zone: text(t), Spans: list(t, func(t *rapid.T) model.WindowSpan {
+			return model.WindowSpan{During: text(t), Cron: text(t), For: model.Duration(duration(t)), From: text(t), To: text(t)}
+		})}
+	})
 	c.Interval = duration(t)
 	c.Timeout = duration(t)
 	c.TTL = duration(t)

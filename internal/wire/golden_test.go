@@ -45,6 +45,7 @@ func moreChunk() *model.Chunk {
 		Metrics: &model.Metrics{Format: "graphite", Tags: map[string]string{"team": "db"}},
 		Thresholds: []model.Threshold{{Metric: "jobs.waiting", Tags: map[string]string{"queue": "mail"}, Warning: &model.Bounds{Max: bound(0)},
 			Critical: &model.Bounds{Min: bound(-1), Max: bound(1000)}, Missing: "unknown"}},
+		Except: []model.Span{{Zone: "Europe/Paris", Spans: []model.WindowSpan{{During: "22:00-07:00"}, {Cron: "0 2 * * sun", For: model.Duration(time.Hour)}}}},
 	}
 }
 

@@ -41,6 +41,7 @@ type Job struct {
 	Interval time.Duration // zero with Cron
 	Cron     string
 	Zone     string
+	Held     func() bool // says whether it does not run now; nil: never
 	Do       func(context.Context)
 }
 
@@ -49,6 +50,7 @@ type Stats struct {
 	Started uint64 // runs
 	Skipped uint64 // due while the run before was still going or waiting
 	Late    uint64 // started more than a second after they were due
+	Held    uint64 // due in a time in which the check does not run
 	Missed  uint64 // due times passed over because the machine slept
 	Running int
 	Queued  int // due, waiting for one of MaxConcurrent places
@@ -258,7 +260,11 @@ func (s *Scheduler) turn() time.Duration {
 	s.followWallClock(now)
 	for len(s.heap) > 0 && s.heap[0].due <= now {
 		e := s.heap[0]
-		s.enqueue(e, e.due)
+		if e.job.Held != nil && e.job.Held() {
+			s.stats.Held++
+		} else {
+			s.enqueue(e, e.due)
+		}
 		was := e.due
 		s.plan(e, now)
 		if e.job.Cron == "" {

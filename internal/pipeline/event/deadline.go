@@ -85,6 +85,12 @@ func (w *worker) overdue(p *partition, id uint32, s *slot) {
 	if c == nil || c.TTL == 0 {
 		return
 	}
+	if len(c.Except) > 0 {
+		if left := w.pause(c, s); left > 0 {
+			p.deadlines.Set(id, w.listening+left)
+			return
+		}
+	}
 	w.view.metrics.ttlExpired.Inc()
 	w.text = fmt.Appendf(w.text[:0], "no result for %s (TTL); last run %s",
 		model.Duration(c.TTL), unixNano(s.executed).Format(time.RFC3339))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/window"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -190,6 +191,9 @@ func (s *story) step(line string) {
 		}
 		for st := range c.Severities {
 			c.Severities[st] = model.Severity(w.num(strings.ToLower(model.Status(st).String()), uint64(model.DefaultSeverity(model.Status(st)))))
+		}
+		if during := w.named["except"]; during != "" {
+			c.Except = []model.Span{window.Inline(during, "")}
 		}
 		s.chunks[id] = c
 	case "at":

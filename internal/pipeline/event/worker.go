@@ -8,20 +8,22 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/window"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // worker applies commits to the partitions it owns: those whose number modulo the
 // count of workers is its own.
 type worker struct {
-	view     *View
-	owned    []*partition
-	next     []int64  // by owned: a listening time before which nothing is due
-	from     []uint64 // by owned: commits up to this number are in its snapshot
-	index    [model.Partitions]int16
-	queue    *queue.Queue[journal.Commit]
-	applied  atomic.Uint64
-	underway bool // a commit has come: everything is restored
+	calendars map[model.ChunkID]window.Set // see pause
+	view      *View
+	owned     []*partition
+	next      []int64  // by owned: a listening time before which nothing is due
+	from      []uint64 // by owned: commits up to this number are in its snapshot
+	index     [model.Partitions]int16
+	queue     *queue.Queue[journal.Commit]
+	applied   atomic.Uint64
+	underway  bool // a commit has come: everything is restored
 
 	// Of the commit and partition being applied.
 	pos       journal.Position
