@@ -29,6 +29,7 @@ type sensuFlags struct {
 	user      string
 	agentUser string
 	json      bool
+	bridge    bool
 	ca        string
 }
 
@@ -36,6 +37,7 @@ func (s *sensuFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.api, "sensu-api", "", "with --target sensu: the backend's API; default: http://HOST:8080 of the first --server")
 	f.StringVar(&s.user, "sensu-user", "admin", "with --target sensu: user of the API, its password in SENSU_PASSWORD")
 	f.StringVar(&s.agentUser, "sensu-agent-user", "agent", "with --target sensu: user of the agents, their password in SENSU_AGENT_PASSWORD; default: Sensu's own")
+	f.BoolVar(&s.bridge, "sensu-bridge", false, "with --target sensu: the agents come to a Muster server (--sensu-listen there), which is prepared and asked with the login's context")
 	f.BoolVar(&s.json, "sensu-json", false, "with --target sensu: agents speak JSON instead of protobuf")
 	f.StringVar(&s.ca, "sensu-ca", "", "with --target sensu: file (PEM) of the authorities that wss:// and https:// addresses are checked by; default: the system's")
 }
@@ -56,10 +58,18 @@ func (o *options) againstSensu(ctx context.Context, cmd *cobra.Command, sc *scen
 	if err != nil {
 		return nil, err
 	}
+	var backend sensu.Backend = &sensu.API{URL: api, User: o.sensu.user, Password: os.Getenv("SENSU_PASSWORD"), Namespace: "default",
+		Client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secured}}}
+	system := "Sensu Go "
+	if o.sensu.bridge {
+		ours, _, err := login(cmd, "")
+		if err != nil {
+			return nil, err
+		}
+		backend, system = &sensu.Bridge{Client: ours, Namespace: "default"}, ""
+	}
 	target, err := sensu.New(sc, sensu.Options{Backends: backends, User: o.sensu.agentUser, Password: cmp.Or(os.Getenv("SENSU_AGENT_PASSWORD"), seededPassword),
-		Namespace: "default", JSON: o.sensu.json, TLS: secured},
-		&sensu.API{URL: api, User: o.sensu.user, Password: os.Getenv("SENSU_PASSWORD"), Namespace: "default",
-			Client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secured}}})
+		Namespace: "default", JSON: o.sensu.json, TLS: secured}, backend)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +96,7 @@ func (o *options) againstSensu(ctx context.Context, cmd *cobra.Command, sc *scen
 	}
 	environment.Packages = map[string]string{"sensu-backend": rep.Targeted.Version}
 	rep.Environment = environment
-	o.entitle(rep, sc, sc.FullTitle()+", Sensu Go "+rep.Targeted.Version)
+	o.entitle(rep, sc, sc.FullTitle()+", "+system+rep.Targeted.Version)
 	rep.Again = o.playedWith(cmd)
 	return rep, kept.Save(ctx, rep)
 }

@@ -54,17 +54,23 @@ func (c *API) resources(path string) string {
 	return "/api/core/v2/namespaces/" + url.PathEscape(c.Namespace) + "/" + path
 }
 
-func (c *API) put(ctx context.Context, path string, v any) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", path, err)
+func (c *API) put(ctx context.Context, k *check) error {
+	spec := map[string]any{
+		"metadata": metadata{Name: k.name, Namespace: c.Namespace}, "command": "true", "interval": k.interval, "ttl": k.ttl,
+		"subscriptions": []string{k.subscription}, "publish": true, "handlers": []string{},
 	}
-	_, err = c.call(ctx, http.MethodPut, c.resources(path), text, nil)
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return fmt.Errorf("encode check %s: %w", k.name, err)
+	}
+	_, err = c.call(ctx, http.MethodPut, c.resources("checks/"+k.name), text, nil)
 	return err
 }
 
-func (c *API) remove(ctx context.Context, path string) error {
-	_, err := c.call(ctx, http.MethodDelete, c.resources(path), nil, nil)
+func (c *API) executed() bool { return true }
+
+func (c *API) remove(ctx context.Context, name string) error {
+	_, err := c.call(ctx, http.MethodDelete, c.resources("checks/"+name), nil, nil)
 	if model.ClassOf(err) == model.NotFound {
 		return nil
 	}

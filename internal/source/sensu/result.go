@@ -3,6 +3,7 @@ package sensu
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/muster-fleet/muster/internal/journal"
@@ -41,12 +42,33 @@ func (x *session) event(said *sensuwire.Said) (out outcome, cause string) {
 	if keep <= 0 {
 		keep = model.DefaultOutputBytes
 	}
-	text, cut := cutText(cause, said.Output, min(keep, x.budget.OutputBytes()))
+	keep = min(keep, x.budget.OutputBytes())
+	left := leftOut(c)
+	text, cut := cutText(cause, said.Output, max(keep-len(left), 0))
+	text = append(text[:len(text):len(text)], left...)
 	var ms uint32
 	if said.Duration > 0 { // not a number is none
 		ms = uint32(min(said.Duration*1000, 1<<31))
 	}
 	return x.keep(&wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: status, DurationMs: ms, Output: text, Cut: cut}, kept)
+}
+
+// leftOut says, below the output, what of a check is not done on a Sensu agent.
+func leftOut(c *model.Chunk) string {
+	var what []string
+	if len(c.Hooks) > 0 {
+		what = append(what, "hooks")
+	}
+	if c.Metrics != nil {
+		what = append(what, "metrics")
+	}
+	if len(c.Thresholds) > 0 {
+		what = append(what, "thresholds")
+	}
+	if what == nil {
+		return ""
+	}
+	return "\n(not done here, where sensu-agent runs: " + strings.Join(what, ", ") + ")"
 }
 
 // chunkOf is the definition that an event is judged by: that under which its run was asked for.

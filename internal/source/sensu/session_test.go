@@ -81,7 +81,10 @@ func TestRefusedInTheHandshake(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	w := newWorld(t, nil)
 	hour := func(c *model.Chunk) { c.Interval = time.Hour }
-	w.chunks = []*model.Chunk{check(1, "disk", "x", hour), check(2, "many", "x", hour)}
+	w.chunks = []*model.Chunk{check(1, "disk", "x", func(c *model.Chunk) {
+		hour(c)
+		c.Hooks, c.Thresholds = []model.Hook{{Name: "h"}}, []model.Threshold{{}}
+	}), check(2, "many", "x", hour)}
 	a := w.agent("web", false)
 	first := a.next()
 	event := func(name string, change func(*sensuwire.Event)) {
@@ -117,7 +120,8 @@ func TestOutcomes(t *testing.T) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s := w.signals[1]; s.Status != model.Unknown || !strings.HasPrefix(string(s.Output), "exit code -1: plug-ins end with") {
+	if s := w.signals[1]; s.Status != model.Unknown || !strings.HasPrefix(string(s.Output), "exit code -1: plug-ins end with") ||
+		!strings.HasSuffix(string(s.Output), "\n(not done here, where sensu-agent runs: hooks, thresholds)") {
 		t.Errorf("%+v %q", s, s.Output)
 	}
 }
@@ -128,19 +132,22 @@ func TestWhatItCannotDoIsSaid(t *testing.T) {
 	w.chunks = []*model.Chunk{
 		check(1, "probe", "", func(c *model.Chunk) { c.Command, c.Probe = nil, &model.Probe{Name: "load"} }),
 		check(2, "user", "id", func(c *model.Chunk) { c.RunAs = "root" }),
+		check(4, "hooks", "", func(c *model.Chunk) {
+			c.Command, c.Probe, c.Hooks = nil, &model.Probe{Name: "disk"}, []model.Hook{{Name: "h"}}
+		}),
 		check(3, "unset", "echo {{ .props.nobody }}", nil),
 	}
 	w.agent("web", false)
 	said := map[model.ChunkID]string{}
-	w.wait("three results", func() bool {
+	w.wait("four results", func() bool {
 		for _, s := range w.signals {
 			if s.Kind == wire.SignalResult && s.Status == model.Unknown {
 				said[s.Chunk] = string(s.Output)
 			}
 		}
-		return len(said) == 3
+		return len(said) == 4
 	})
-	for id, want := range map[model.ChunkID]string{1: "no probe load", 2: "runs nothing as root", 3: `property "nobody" is not set`} {
+	for id, want := range map[model.ChunkID]string{1: "no probe load", 2: "runs nothing as root", 3: `property "nobody" is not set`, 4: "no probe disk"} {
 		if !strings.Contains(said[id], want) {
 			t.Errorf("%d: %q, want %q", id, said[id], want)
 		}
