@@ -169,6 +169,9 @@ func (s *server) equal(t *testing.T) {
 // answers, the journal is cut behind the pass: it goes on by itself, while many times what
 // the journal holds comes through, and nothing is lost.
 func TestTheStoreIsAwayUntilTheJournalIsFull(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills a journal")
+	}
 	const budget = 2 << 20
 	s := serve(t, budget, 64<<10)
 	s.history.down.Store(true)
