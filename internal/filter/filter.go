@@ -1,0 +1,109 @@
+package filter
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Action is what a filter does with events that its expressions are true for.
+type Action string
+
+const (
+	Allow Action = "allow" // passes what all expressions are true for
+	Deny  Action = "deny"  // drops what any expression is true for
+)
+
+// Filter is an event filter as Sensu has it.
+type Filter struct {
+	action   Action
+	programs []*Program
+	when     func(time.Time) bool
+}
+
+// New compiles a filter. when says at which times it is in force (nil: always): outside,
+// allow drops and deny passes everything. The error names every expression that is wrong.
+func New(action Action, expressions []string, when func(time.Time) bool) (*Filter, error) {
+	f := &Filter{action: action, when: when}
+	if action != Allow && action != Deny {
+		return nil, model.Errorf(model.Invalid, "action %q is neither allow nor deny", action)
+	}
+	if len(expressions) == 0 {
+		return nil, model.Errorf(model.Invalid, "a filter needs at least one expression")
+	}
+	var wrong []string
+	for i, e := range expressions {
+		p, err := Compile(e)
+		if err != nil {
+			wrong = append(wrong, fmt.Sprintf("expression %d: %v", i+1, err))
+		}
+		f.programs = append(f.programs, p)
+	}
+	if wrong != nil {
+		return nil, model.Errorf(model.Invalid, "%s", strings.Join(wrong, "; "))
+	}
+	return f, nil
+}
+
+// Builtin finds one of the filters that every Sensu backend has.
+func Builtin(name string) (f *Filter, ok bool) {
+	source, ok := map[string]string{
+		"is_incident":  "event.is_incident || event.is_resolution",
+		"not_silenced": "!event.is_silenced",
+		"has_metrics":  "event.has_metrics",
+	}[name]
+	if !ok {
+		return nil, false
+	}
+	f, err := New(Allow, []string{source}, nil)
+	if err != nil {
+		panic("BUG: built-in filter " + name + ": " + err.Error())
+	}
+	return f, true
+}
+
+// Verdict is what a filter says of an event.
+type Verdict struct {
+	Pass   bool
+	Reason string   // for people: why it was dropped, or what failed; else empty
+	Failed []string // of each expression that could not be evaluated: which, and why; belongs on the event
+}
+
+// Decide says whether an event in Sensu's shape passes. An expression that fails decides
+// nothing: the others do, and without them the event passes; the verdict says what failed.
+func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time) Verdict {
+	if f.when != nil && !f.when(now) {
+		if f.action == Allow {
+			return Verdict{Reason: "the filter allows events at certain times only, and this is none of them"}
+		}
+		return Verdict{Pass: true}
+	}
+	v := Verdict{Pass: true}
+	for i, p := range f.programs {
+		answer, err := p.Run(ctx, event, now)
+		if err != nil {
+			v.Failed = append(v.Failed, fmt.Sprintf("expression %d (%s): %v", i+1, short(p.source), err))
+			continue
+		}
+		if answer == (f.action == Deny) {
+			v.Pass = false
+			v.Reason = fmt.Sprintf("expression %d (%s) is %t, and the filter's action is %s", i+1, short(p.source), answer, f.action)
+			return v
+		}
+	}
+	if v.Failed != nil {
+		v.Reason = "passed, although not every expression could be evaluated: " + strings.Join(v.Failed, "; ")
+	}
+	return v
+}
+
+func short(source string) string {
+	line := strings.Join(strings.Fields(source), " ")
+	if r := []rune(line); len(r) > 60 {
+		return string(r[:60]) + "…"
+	}
+	return line
+}

@@ -1,0 +1,227 @@
+package filter
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// a Monday, 18:51:53 UTC
+func moment() time.Time { return time.Unix(1520275913, 0) }
+
+func failing() map[string]any {
+	at := moment()
+	return Shape(Subject{
+		Event: &model.Event{Namespace: "default", Node: "web1", Check: "disk-root", Status: model.Critical, Output: "CRITICAL: 97% used\n",
+			Executed: at, Received: at, History: []model.Status{0, 2, 2, 2}, Occurrences: 3, Watermark: 3, State: "failing"},
+		NodeLabels: map[string]string{"env": "production", "region": "eu-west-1"}, Groups: []string{"linux", "web"},
+		CheckLabels: map[string]string{"team": "storage"}, Interval: time.Minute,
+	})
+}
+
+func TestFiltersAsPeopleWriteThem(t *testing.T) {
+	for _, c := range []struct {
+		expression string
+		want       bool
+	}{
+		{"event.check.occurrences == 1", false},
+		{"event.check.occurrences == 1 || event.check.occurrences % (3600 / event.check.interval) == 0", false},
+		{"event.check.occurrences == 3 || event.check.occurrences % (180 / event.check.interval) == 0;", true},
+		{"event.is_incident && event.check.occurrences >= 3", true},
+		{"event.is_resolution && event.check.occurrences_watermark >= 3", false},
+		{"event.check.history[event.check.history.length - 2].status != event.check.status", false},
+		{"event.entity.labels['env'] === 'production'", true},
+		{"event.entity.metadata.labels.env === 'production' && event.check.metadata.labels.team !== 'web'", true},
+		{"event.check.labels.unset === undefined", true},
+		{"event.entity.subscriptions.indexOf('web') >= 0", true},
+		{"weekday(event.timestamp) >= 1 && weekday(event.timestamp) <= 5 && hour(event.timestamp) >= 9 && hour(event.timestamp) <= 17", false},
+		{"weekday(event.timestamp) == 1 && hour(event.timestamp) == 18 && minute(event.timestamp) == 51 && second(event.timestamp) == 53", true},
+		{"seconds_since(event.check.executed) == 7", true},
+		{"/9\\d% used/.test(event.check.output)", true},
+		{"event.check.output.match(/(\\d+)% used/)[1] > 95", true},
+		{"parseInt(event.check.output.split(' ')[1]) > 95", true},
+		{"(event.entity.name + '/' + event.check.name) == 'web1/disk-root'", true},
+		{"var bad = event.check.status; // how bad\nbad == 2 // critical", true},
+		{"var n = 0; for (var i = 0; i < event.check.history.length; i++) { if (event.check.history[i].status) n += 1; }\nn === 3", true},
+		{"(event.check.state == 'failing') && ['web1', 'web2'].some(function (n) { return n == event.entity.metadata.name })", true},
+		{"new RegExp('^web[0-9]+$').test(event.entity.name)", true},
+		{"JSON.parse('{\"a\": [1, 2]}').a[1] === 2 && [3, 1, 2].sort().join('-') === '1-2-3'", true},
+		{"new Date(event.timestamp * 1000).getUTCHours() === 18 && Date.now() > 0", true},
+		{"'%a%'.replace(/%/g, '$$') === '$a$'", true},
+		{"try { null.x } catch (e) { e instanceof TypeError }\ntrue", true},
+	} {
+		p, err := Compile(c.expression)
+		if err != nil {
+			t.Errorf("%s: %v", c.expression, err)
+			continue
+		}
+		for range 2 { // fresh, and from the pool
+			if got, err := p.Run(t.Context(), failing(), moment().Add(7*time.Second)); got != c.want || err != nil {
+				t.Errorf("%s: %t, %v", c.expression, got, err)
+			}
+		}
+	}
+}
+
+func TestWhatIsNoExpressionSaysWhere(t *testing.T) {
+	for expression, want := range map[string]string{
+		"":                                   "does not end with a value",
+		"if (true) { true }":                 "does not end with a value",
+		"event.check.status ==":              "line 1, column",
+		"true &&\n  event.check..status":     "line 2, column 14",
+		"true }); (function(){ true":         "line 1, column 6",
+		"true\n}":                            "line 2, column 1",
+		"let a = 1\nlet a = 2\ntrue":         "line 2",
+		"`${event.check.name}` == 'a'":       "TemplateLiteral is not part",
+		"(function*(){}).constructor":        "generator",
+		"({get a(){ return 1 }}).a == 1":     "getter",
+		"Math.max(...[1, 2]) == 2":           "SpreadElement is not part",
+		"1;\n/(a+)+\\1$/.test('a')":          "line 2, column 1",
+		"/(?=a)/.test('a')":                  "one pass",
+		"/a{900}/.test('a')":                 "steps",
+		"class A {}; true":                   "not part",
+		"with (event) { true }; true":        "line 1",
+		"true" + strings.Repeat(" ", 20<<10): "bytes",
+	} {
+		if _, err := Compile(expression); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: %v, want %q", expression, err, want)
+		}
+	}
+}
+
+func TestExpressionsThatFail(t *testing.T) {
+	for expression, want := range map[string]string{
+		"event.check.nothing.here == 1": "failed: Cannot read property",
+		"nothing == 1":                  "nothing is not defined",
+		"event.check.status":            "neither true nor false but 2",
+		"'true'":                        "neither true nor false but true",
+		"new Boolean(true)":             "an object",
+		"event":                         "an object",
+		"undefined":                     "neither true nor false but undefined",
+		"throw 'tired'; true":           "tired",
+		"throw {toString: function(){ for(;;){} }}; true": "an object",
+		"leaked = 1; true":            "leaked is not defined",
+		"hour = 3; true":              "read only",
+		"Array.prototype.x = 1; true": "",
+	} {
+		p, err := Compile(expression)
+		if err != nil {
+			t.Errorf("%s: %v", expression, err)
+			continue
+		}
+		if got, err := p.Run(t.Context(), failing(), moment()); got || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %t, %v, want %q", expression, got, err, want)
+		}
+	}
+}
+
+// What would reach the host, make code of texts, or outlive its evaluation.
+func TestNothingIsReached(t *testing.T) {
+	for _, name := range strings.Fields("require eval Function process console globalThis Proxy Reflect Symbol Promise Map WeakRef ArrayBuffer Uint8Array BigInt setTimeout escape encodeURIComponent") {
+		p, err := Compile("typeof " + name + " === 'undefined'")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Run(t.Context(), failing(), moment()); !got || err != nil {
+			t.Errorf("%s is there: %t, %v", name, got, err)
+		}
+	}
+	for _, expression := range []string{
+		"(function(){}).constructor('return true')()", "(() => 1).constructor('return true')()", "[].map.constructor('return true')()", "hour.constructor('return true')()",
+		"(function(){ return this })().Array === Array", "Object.defineProperty({}, 'a', {value: true}).a", "'a'.repeat(2) == 'aa'", "JSON.stringify({}) == '{}'",
+		"({}).__proto__.polluted = true", "Object.prototype.polluted = true", "Math.PI = 3; true", "[].join.x = true", "RegExp.prototype.test = function(){ return true }; true",
+		"''[' addend']('a')", "Error.prototype.toString.call({name: 'a'}) == 'a'", "event.constructor.constructor('return true')()",
+	} {
+		p, err := Compile(expression)
+		if err != nil {
+			t.Errorf("%s: %v", expression, err)
+			continue
+		}
+		if got, err := p.Run(t.Context(), failing(), moment()); got && err == nil {
+			t.Errorf("%s works", expression)
+		}
+	}
+}
+
+func TestOneEventDoesNotSeeAnother(t *testing.T) {
+	p, err := Compile("var seen; var before = seen; seen = true; event.check.status = 0; event.entity.labels.x = 'y'; before === undefined")
+	if err != nil {
+		t.Fatal(err)
+	}
+	event := failing()
+	for range 10 {
+		if got, err := p.Run(t.Context(), event, moment()); !got || err != nil {
+			t.Fatal(got, err)
+		}
+	}
+	if event["check"].(map[string]any)["status"] != 2 {
+		t.Error("an expression changed the event of its caller")
+	}
+	itself := map[string]any{}
+	itself["event"] = itself
+	if _, err := p.Run(t.Context(), itself, moment()); err == nil || !strings.Contains(err.Error(), "holds itself") {
+		t.Error(err)
+	}
+}
+
+func TestDecide(t *testing.T) {
+	never := func(time.Time) bool { return false }
+	for _, c := range []struct {
+		name        string
+		action      Action
+		expressions []string
+		when        func(time.Time) bool
+		pass        bool
+		failed      int
+		reason      string
+	}{
+		{"all true", Allow, []string{"true", "event.check.status == 2"}, nil, true, 0, ""},
+		{"one false", Allow, []string{"true", "event.check.status == 1"}, nil, false, 0, "expression 2 (event.check.status == 1) is false"},
+		{"one true", Deny, []string{"false", "true"}, nil, false, 0, "is true, and the filter's action is deny"},
+		{"none true", Deny, []string{"false", "false"}, nil, true, 0, ""},
+		{"fails", Allow, []string{"event.x.y"}, nil, true, 1, "although not every expression"},
+		{"fails and false", Allow, []string{"event.x.y", "false"}, nil, false, 1, "expression 2"},
+		{"fails, deny", Deny, []string{"event.x.y"}, nil, true, 1, "Cannot read"},
+		{"fails and true, deny", Deny, []string{"event.x.y", "true"}, nil, false, 1, "expression 2"},
+		{"outside, allow", Allow, []string{"true"}, never, false, 0, "certain times"},
+		{"outside, deny", Deny, []string{"true"}, never, true, 0, ""},
+	} {
+		f, err := New(c.action, c.expressions, c.when)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := f.Decide(t.Context(), failing(), moment())
+		if v.Pass != c.pass || len(v.Failed) != c.failed || !strings.Contains(v.Reason, c.reason) || (c.reason == "") != (v.Reason == "") {
+			t.Errorf("%s: %+v", c.name, v)
+		}
+	}
+	if _, err := New(Allow, []string{"true", "a b", "("}, nil); err == nil || !strings.Contains(err.Error(), "expression 2") || !strings.Contains(err.Error(), "expression 3") {
+		t.Error(err)
+	}
+	if _, err := New("maybe", []string{"true"}, nil); err == nil {
+		t.Error("an action that is none")
+	}
+	for name, want := range map[string]bool{"is_incident": true, "not_silenced": true, "has_metrics": false} {
+		f, ok := Builtin(name)
+		if v := f.Decide(t.Context(), failing(), moment()); !ok || v.Pass != want || v.Failed != nil {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
+func BenchmarkRun(b *testing.B) {
+	p, err := Compile("event.is_incident && event.check.occurrences % (3600 / event.check.interval) == 0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	event, ctx := failing(), context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := p.Run(ctx, event, moment()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

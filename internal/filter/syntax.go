@@ -1,0 +1,131 @@
+package filter
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/dop251/goja/ast"
+	"github.com/dop251/goja/file"
+	"github.com/dop251/goja/token"
+)
+
+// addend is the function that the right side of every + goes through; no expression can
+// spell its name.
+const addend = " addend"
+
+// keep refuses syntax that is not on the list below, and wraps the right side of every +,
+// so that a text cannot double itself thirty times before anybody looks.
+func keep(whole *ast.Program, expression string) error {
+	k := &keeper{expression: expression}
+	k.walk(reflect.ValueOf(whole.Body))
+	return k.err
+}
+
+type keeper struct {
+	expression string
+	at         file.Idx
+	err        error
+}
+
+func (k *keeper) refuse(what string) {
+	if k.err == nil {
+		k.err = wrong(k.expression, k.at, "%s is not part of what filters may use", what)
+	}
+}
+
+func (k *keeper) walk(v reflect.Value) {
+	if k.err != nil {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Interface, reflect.Pointer:
+		if v.IsNil() {
+			return
+		}
+		if node, ok := v.Interface().(ast.Node); ok && v.Kind() == reflect.Pointer {
+			k.node(node)
+		}
+		k.walk(v.Elem())
+	case reflect.Slice:
+		for i := range v.Len() {
+			k.walk(v.Index(i))
+		}
+	case reflect.Struct:
+		if v.Type().PkgPath() != reflect.TypeFor[ast.Program]().PkgPath() {
+			return // positions
+		}
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() && f.Name != "DeclarationList" {
+				k.walk(v.Field(i))
+			}
+		}
+	}
+}
+
+// node looks at one. What is not listed is refused: classes, generators, async, spread,
+// destructuring, template texts, getters, with.
+func (k *keeper) node(n ast.Node) {
+	switch n := n.(type) {
+	case *ast.BinaryExpression:
+		if n.Operator == token.PLUS {
+			n.Right = guarded(n.Right)
+		}
+	case *ast.AssignExpression:
+		if n.Operator == token.PLUS {
+			n.Right = guarded(n.Right)
+		}
+	case *ast.Identifier:
+		k.at = n.Idx
+	case *ast.StringLiteral:
+		k.at = n.Idx
+	case *ast.NumberLiteral:
+		k.at = n.Idx
+	case *ast.RegExpLiteral:
+		k.at = n.Idx
+		if err := checkPattern(n.Pattern); err != nil && k.err == nil {
+			k.err = wrong(k.expression, n.Idx, "%w", err)
+		}
+		if strings.Trim(n.Flags, "gim") != "" {
+			k.refuse("a regular expression with the flags " + n.Flags)
+		}
+	case *ast.FunctionLiteral:
+		if n.Async || n.Generator {
+			k.at = n.Function
+			k.refuse("a function that is async or a generator")
+		}
+	case *ast.ArrowFunctionLiteral:
+		if n.Async {
+			k.at = n.Start
+			k.refuse("a function that is async")
+		}
+	case *ast.ParameterList:
+		if n.Rest != nil {
+			k.at = n.Opening
+			k.refuse("a rest parameter")
+		}
+	case *ast.PropertyKeyed:
+		if n.Kind != ast.PropertyKindValue && n.Kind != ast.PropertyKindMethod {
+			k.refuse("a getter or setter")
+		}
+	case *ast.ArrayLiteral, *ast.BooleanLiteral, *ast.BracketExpression, *ast.CallExpression, *ast.ConditionalExpression, *ast.DotExpression,
+		*ast.NewExpression, *ast.NullLiteral, *ast.ObjectLiteral, *ast.PropertyShort, *ast.SequenceExpression, *ast.ThisExpression, *ast.UnaryExpression,
+		*ast.BlockStatement, *ast.BranchStatement, *ast.CaseStatement, *ast.CatchStatement, *ast.DoWhileStatement, *ast.EmptyStatement,
+		*ast.ExpressionStatement, *ast.ForInStatement, *ast.ForStatement, *ast.IfStatement, *ast.LabelledStatement, *ast.ReturnStatement,
+		*ast.SwitchStatement, *ast.ThrowStatement, *ast.TryStatement, *ast.VariableStatement, *ast.LexicalDeclaration, *ast.WhileStatement,
+		*ast.FunctionDeclaration, *ast.Binding, *ast.VariableDeclaration, *ast.ExpressionBody, *ast.OptionalChain, *ast.Optional,
+		*ast.ForLoopInitializerExpression, *ast.ForLoopInitializerVarDeclList, *ast.ForLoopInitializerLexicalDecl,
+		*ast.ForIntoVar, *ast.ForDeclaration, *ast.ForIntoExpression:
+	default:
+		k.at = n.Idx0()
+		k.refuse(strings.TrimPrefix(reflect.TypeOf(n).String(), "*ast."))
+	}
+}
+
+func guarded(right ast.Expression) ast.Expression {
+	switch right.(type) {
+	case *ast.StringLiteral, *ast.NumberLiteral:
+		return right
+	}
+	at := right.Idx0()
+	return &ast.CallExpression{Callee: &ast.Identifier{Name: addend, Idx: at}, LeftParenthesis: at, ArgumentList: []ast.Expression{right}, RightParenthesis: at}
+}
