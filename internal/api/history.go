@@ -14,6 +14,8 @@ import (
 
 func (s *server) historyRoutes() {
 	handle(s, also(operation("listHistory", http.MethodGet, "/api/v1/history", "events", "List what happened, newest first"), model.NotFound), s.listHistory)
+	handle(s, also(operation("listPastEvents", http.MethodGet, "/api/v1/history/events", "events", "List events as they were at a time"), model.NotFound), s.listPastEvents)
+	handle(s, also(operation("listAvailability", http.MethodGet, "/api/v1/availability", "events", "How long events had which status"), model.NotFound), s.listAvailability)
 }
 
 // Period is a span of time that a question is about.

@@ -20,6 +20,7 @@ type getFlags struct {
 	where       string
 	problem     bool
 	open        bool
+	at          string
 	period      period
 
 	version                string
@@ -37,6 +38,7 @@ func (a *app) getCmd() *cobra.Command {
 			"  muster get events --where 'event.occurrences > 3 && node.labels.env == \"prod\"'\n" +
 			"  muster get events -w                       what is, then changes of status as they come\n" +
 			"  muster get history web01/disk --since 24h  what happened, newest first\n" +
+			"  muster get events --node web01 --at 24h    what was then\n" +
 			"  muster get agents --disconnected -A        the oldest version first\n" +
 			"  muster get check disk -o yaml",
 		Args:              cobra.MinimumNArgs(1),
@@ -89,6 +91,7 @@ func (a *app) getCmd() *cobra.Command {
 	flags.BoolVar(&g.problem, "problem", false, "events: only those with an open problem")
 	flags.BoolVar(&g.open, "open", false, "problems: only those that are open")
 	g.period.flags(c, "", "history: ")
+	flags.StringVar(&g.at, "at", "", "events: as they were then: 24h ago, or 2026-12-24T18:00:00Z")
 	flags.StringVar(&g.version, "version", "", "agents: of this version; 1.2 is 1.2 and 1.2.x")
 	flags.BoolVar(&g.spooling, "spooling", false, "agents: only those with results that have waited for more than a minute")
 	flags.BoolVar(&g.disconnected, "disconnected", false, "agents: only those that should have a session and do not")

@@ -39,6 +39,9 @@ func (a *app) getEvents(ctx context.Context, c *client.Client, names []string, g
 		}
 		f.Node, f.Check = node, check
 	}
+	if g.at != "" {
+		return a.getPastEvents(ctx, c, f, g)
+	}
 	if g.watch {
 		return a.watchEvents(ctx, c, f, g)
 	}

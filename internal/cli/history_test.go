@@ -72,3 +72,47 @@ func TestGetHistory(t *testing.T) {
 		t.Errorf("--limit 0 shows %d rows, want 1100", n)
 	}
 }
+
+// TestThen asks what was, and for how long: a check that failed for an hour a day ago, one
+// that is new, one whose last change is all that history holds, and one that never changed.
+func TestThen(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02")
+	rig.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: first}\nspec: {nodes: [web01]}")
+	for _, check := range []string{"disk", "load", "ping"} {
+		rig.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: " + check + "}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}")
+	}
+	node, _ := rig.Planner.NodeByName("default", "web01")
+	p := &past{t: t, rig: rig}
+	rig.Result("default", "web02", "ping", model.OK, "PING OK") // before all that is asked
+	rig.Advance(48 * time.Hour)
+	p.change(node, "web01", "disk", -30*time.Hour, model.OK, model.OK, "DISK OK")
+	p.change(node, "web01", "disk", -26*time.Hour, model.Critical, model.OK, "DISK CRITICAL: 1 %")
+	p.change(node, "web01", "disk", -25*time.Hour, model.OK, model.Critical, "DISK OK")
+	p.change(node, "web01", "disk", 0, model.Warning, model.OK, "DISK WARNING: 9 %")
+	rig.Result("default", "web01", "disk", model.Warning, "DISK WARNING: 9 %")
+	p.change(node, "web01", "load", 0, model.Unknown, model.Unknown, "LOAD UNKNOWN") // First
+	rig.Result("default", "web01", "load", model.Unknown, "LOAD UNKNOWN")
+	p.change(node, "web01", "ping", 0, model.Critical, model.OK, "PING CRITICAL") // what was before was removed
+	rig.Result("default", "web01", "ping", model.Critical, "PING CRITICAL")
+	rig.Advance(time.Hour)
+	x.run("", "get events --check disk --at 26h30m")
+	x.run("", "get events --at 26h30m")
+	x.run("", "get events --at 27h")
+	x.run("", "get events --at 27h --status ok --node web01")
+	x.run("", "get events --at 30m -A --node web01")
+	x.run("", "get events --at 60h")
+	x.run("", "get event web01/disk --at 26h30m -o yaml")
+	x.run("", "get events --at 2030-01-01T00:00:00Z")
+	x.run("", "get events --at 1h -w")
+	x.run("", "report availability --since 28h")
+	x.run("", "report availability --since 28h --by node")
+	x.run("", "report availability --since 28h --by check --limit 1")
+	x.run("", "report availability web01/disk --since 27h --until 26h -A")
+	x.run("", "report availability --group first --check disk --since 2h -o yaml")
+	x.run("", "report availability web01 --group none")
+	x.run("", "report availability --by moon")
+	x.golden("then.golden")
+}

@@ -75,6 +75,30 @@ func (c *Client) Entries(ctx context.Context, q v1.HistoryQuery) (v1.EntryList, 
 	return out, err
 }
 
+// Availability returns a page of how long events had which status.
+func (c *Client) Availability(ctx context.Context, q v1.AvailabilityQuery) (v1.AvailabilityList, error) {
+	query := url.Values{}
+	set(query, "namespace", q.Namespace)
+	set(query, "node", q.Node)
+	set(query, "check", q.Check)
+	set(query, "group", q.Group)
+	set(query, "selector", q.Selector)
+	set(query, "after", q.After)
+	setPeriod(query, q.Since, q.Until)
+	var out v1.AvailabilityList
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/availability", query, nil, nil, &out)
+	return out, err
+}
+
+// PastEvents returns a page of events as they were at a time.
+func (c *Client) PastEvents(ctx context.Context, f v1.EventFilter, at time.Time) (v1.PastEventList, error) {
+	query := eventQuery(f)
+	query.Set("at", at.Format(time.RFC3339Nano))
+	var out v1.PastEventList
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/history/events", query, nil, nil, &out)
+	return out, err
+}
+
 func setPeriod(query url.Values, since, until time.Time) {
 	if !since.IsZero() {
 		query.Set("since", since.Format(time.RFC3339Nano))

@@ -108,6 +108,62 @@ type HistoryQuery struct {
 	After                  string
 }
 
+// Availability is how long an event had which status in a period, in seconds.
+type Availability struct {
+	Namespace string  `json:"namespace"`
+	Node      string  `json:"node"`
+	Check     string  `json:"check"`
+	OK        float64 `json:"ok"`
+	Warning   float64 `json:"warning"`
+	Critical  float64 `json:"critical"`
+	Unknown   float64 `json:"unknown"`
+	Nothing   float64 `json:"nothing" doc:"There was no result yet, or history does not reach back so far."`
+	Changes   int     `json:"changes"`
+}
+
+// Known is how long there was a status, and Available how much of that was OK or WARNING.
+func (a Availability) Known() float64     { return a.OK + a.Warning + a.Critical + a.Unknown }
+func (a Availability) Available() float64 { return a.OK + a.Warning }
+
+// Add puts another event's beside it.
+func (a *Availability) Add(b Availability) {
+	a.OK, a.Warning, a.Critical, a.Unknown = a.OK+b.OK, a.Warning+b.Warning, a.Critical+b.Critical, a.Unknown+b.Unknown
+	a.Nothing, a.Changes = a.Nothing+b.Nothing, a.Changes+b.Changes
+}
+
+// AvailabilityList is a page of events over one period.
+type AvailabilityList struct {
+	Since time.Time      `json:"since"`
+	Until time.Time      `json:"until"`
+	Items []Availability `json:"items"`
+	Next  string         `json:"next,omitempty"`
+}
+
+// AvailabilityQuery selects events and a period.
+type AvailabilityQuery struct {
+	Namespace, Node, Check, Group, Selector string
+	Since, Until                            time.Time
+	After                                   string
+}
+
+// PastEvent is what an event was at a time.
+type PastEvent struct {
+	Namespace  string       `json:"namespace"`
+	Node       string       `json:"node"`
+	Check      string       `json:"check"`
+	Status     model.Status `json:"status"`
+	StatusName string       `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
+	Changed    time.Time    `json:"changed,omitzero" doc:"Since when; not known where history does not reach back so far."`
+	Output     string       `json:"output,omitempty" doc:"At that change."`
+}
+
+// PastEventList is a page of events as they were.
+type PastEventList struct {
+	At    time.Time   `json:"at"`
+	Items []PastEvent `json:"items"`
+	Next  string      `json:"next,omitempty"`
+}
+
 // Delivery is one message to one handler.
 type Delivery struct {
 	ID        int64     `json:"id"`

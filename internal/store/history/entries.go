@@ -39,6 +39,9 @@ func scanEntry(scan func(...any) error) (Entry, error) {
 
 func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	w := newWhere(q.Namespace, q.Node, q.Check, q.NodeID)
+	if q.Kind != "" {
+		w.and(`e.kind = ?`, string(q.Kind))
+	}
 	if !q.Since.IsZero() {
 		w.since = nanos(q.Since)
 		w.and(`{+}e.at >= ?`, w.since)

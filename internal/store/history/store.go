@@ -256,6 +256,7 @@ type EntryQuery struct {
 	Node      string
 	NodeID    model.NodeID // whatever it was called
 	Check     string
+	Kind      EntryKind // empty: of any
 	Since     time.Time
 	Limit     int
 	Before    time.Time // page: before this

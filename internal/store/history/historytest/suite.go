@@ -217,6 +217,7 @@ func testEntries(t *testing.T, open func() history.Store) {
 	}
 	equal(t, "of an event", list(history.EntryQuery{Namespace: "default", Node: "web01", Check: "disk"}), []history.Entry{second, first})
 	equal(t, "of a node, whatever it was called", list(history.EntryQuery{NodeID: 7, Check: "disk"}), []history.Entry{other, second, first})
+	equal(t, "of a kind", list(history.EntryQuery{NodeID: 7, Kind: history.ResultsLost}), []history.Entry{second})
 	equal(t, "since", list(history.EntryQuery{Since: at(2)}), []history.Entry{other})
 	equal(t, "of a name that is not there", list(history.EntryQuery{Node: "web03"}), []history.Entry(nil))
 	var pages []history.Entry

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func (a *app) reportCmd() *cobra.Command {
+	c := &cobra.Command{Use: "report", Short: "What a time came to: availability", Example: "  muster report availability --since 30d"}
+	c.AddCommand(a.availabilityCmd())
+	return c
+}
+
+// reportShapes are what rows of a report may stand for.
+const reportShapes = "event, node, check"
+
+func (a *app) availabilityCmd() *cobra.Command {
+	var output *format
+	var p period
+	var q v1.AvailabilityQuery
+	var all bool
+	var by string
+	var limit int
+	c := &cobra.Command{
+		Use:   "availability [NODE[/CHECK]]",
+		Short: "How long events had which status, the worst first",
+		Long: "Says of each event for which part of a time it was available, which is OK or WARNING, and how often its\n" +
+			"status changed. Time before the first result, and before what history still holds, counts for nothing.\n" +
+			"Rows of a node or check are all its events together. What was deleted is not told of.",
+		Example: "  muster report availability --since 30d\n  muster report availability web01/disk --since 2026-11-01T00:00:00Z --until 2026-12-01T00:00:00Z\n" +
+			"  muster report availability --group prod --by node --since 7d",
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeEvents,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if len(args) == 1 {
+				q.Node, q.Check, _ = strings.Cut(args[0], "/")
+			}
+			if by != "event" && by != "node" && by != "check" {
+				return model.Errorf(model.Invalid, "--by %q is not known", by).WithHint("one of: %s", reportShapes)
+			}
+			if q.Since, q.Until, err = p.read(a.Now()); err != nil {
+				return err
+			}
+			if q.Namespace = a.ns(); all {
+				q.Namespace = ""
+			}
+			client, err := a.connect()
+			if err != nil {
+				return err
+			}
+			var list v1.AvailabilityList
+			for {
+				page, err := client.Availability(c.Context(), q)
+				if err != nil {
+					return err
+				}
+				list.Since, list.Items = page.Since, append(list.Items, page.Items...)
+				if list.Until.IsZero() {
+					list.Until = page.Until
+				}
+				if q.Until, q.After = list.Until, page.Next; q.After == "" {
+					break
+				}
+			}
+			list.Items = together(list.Items, by)
+			if output.machine() {
+				return a.printValue(*output, list)
+			}
+			return a.printAvailability(list, by, all, limit)
+		},
+	}
+	output = formatFlag(c)
+	p.flags(c, "24h", "")
+	flags := c.Flags()
+	flags.BoolVarP(&all, "all-namespaces", "A", false, "of all namespaces")
+	flags.StringVar(&q.Check, "check", "", "of this check")
+	flags.StringVar(&q.Group, "group", "", "of nodes in this group")
+	flags.StringVarP(&q.Selector, "selector", "l", "", "of nodes with these labels: env=prod,tier!=db")
+	flags.StringVar(&by, "by", "event", "what a row is: "+reportShapes)
+	flags.IntVar(&limit, "limit", 50, "rows at most (0: all)")
+	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{"event", "node", "check"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// together are rows of what a row stands for, the worst first.
+func together(items []v1.Availability, by string) []v1.Availability {
+	rows, of := []v1.Availability{}, map[[3]string]int{}
+	for _, one := range items {
+		switch by {
+		case "node":
+			one.Check = ""
+		case "check":
+			one.Node = ""
+		}
+		key := [3]string{one.Namespace, one.Node, one.Check}
+		if i, ok := of[key]; ok {
+			rows[i].Add(one)
+			continue
+		}
+		of[key] = len(rows)
+		rows = append(rows, one)
+	}
+	share := func(x v1.Availability) float64 {
+		if x.Known() == 0 {
+			return 2 // after all of which something is known
+		}
+		return x.Available() / x.Known()
+	}
+	slices.SortFunc(rows, func(x, y v1.Availability) int {
+		return cmp.Or(cmp.Compare(share(x), share(y)), cmp.Compare(y.Critical, x.Critical), cmp.Compare(x.Namespace, y.Namespace),
+			cmp.Compare(x.Node, y.Node), cmp.Compare(x.Check, y.Check))
+	})
+	return rows
+}
+
+func (a *app) printAvailability(list v1.AvailabilityList, by string, all bool, limit int) error {
+	if len(list.Items) == 0 {
+		fmt.Fprintln(a.Stdout, "no events match")
+		return nil
+	}
+	var head []string
+	if all {
+		head = append(head, "NAMESPACE")
+	}
+	if by != "check" {
+		head = append(head, "NODE")
+	}
+	if by != "node" {
+		head = append(head, "CHECK")
+	}
+	t := newTable(append(head, "AVAILABLE", "WARNING", "CRITICAL", "UNKNOWN", "NOTHING", "CHANGES")...)
+	var total v1.Availability
+	for i, x := range list.Items {
+		if total.Add(x); limit > 0 && i >= limit {
+			continue
+		}
+		var row []any
+		for k, name := range []string{x.Namespace, x.Node, x.Check} {
+			if k == 0 && all || k == 1 && by != "check" || k == 2 && by != "node" {
+				row = append(row, name)
+			}
+		}
+		t.add(append(row, percent(x), lastedFor(x.Warning), lastedFor(x.Critical), lastedFor(x.Unknown), lastedFor(x.Nothing), fmt.Sprint(x.Changes))...)
+	}
+	if err := t.write(a.Env); err != nil {
+		return err
+	}
+	if more := len(list.Items) - limit; limit > 0 && more > 0 {
+		fmt.Fprintf(a.Stdout, "%d more, available for longer: --limit 0 shows all\n", more)
+	}
+	fmt.Fprintf(a.Stdout, "%s in all, from %s to %s\n", percent(total), list.Since.In(a.Zone).Format("2006-01-02 15:04:05"), list.Until.In(a.Zone).Format("2006-01-02 15:04:05"))
+	return nil
+}
+
+// percent is rounded down: what was not there all the time is not 100 %.
+func percent(x v1.Availability) string {
+	known := x.Known()
+	if known == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.3f %%", float64(int64(x.Available()/known*100_000))/1000)
+}
+
+func lastedFor(seconds float64) string {
+	if seconds == 0 {
+		return "–"
+	}
+	return span(time.Duration(seconds * float64(time.Second)))
+}
