@@ -71,9 +71,6 @@ func (s *Server) reject(err error, o *offer, nc net.Conn) error {
 	class := model.ClassOf(err)
 	s.metrics.logins.WithLabelValues(class.Label()).Inc()
 	text := err.Error()
-	if said := (*model.Error)(nil); errors.As(err, &said) && said.Hint != "" {
-		text += "; " + said.Hint
-	}
 	s.told.Do(func() {
 		s.cfg.Log.Warn("a Sensu agent is refused; of others within a minute only the metrics tell", "entity", o.said.Get("Sensu-Agentname"),
 			"namespace", o.said.Get("Sensu-Namespace"), "from", nc.RemoteAddr().String(), "why", text)
