@@ -9,6 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/when"
+	"github.com/muster-fleet/muster/internal/window"
 )
 
 // lateAfter is how long a result may be on its way before it is late: the agent puts
@@ -55,6 +56,27 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 	link.Under = append(link.Under, v1.Link{Holds: true, Text: about, At: next.UTC()})
 }
 
+// excepted is when the last time ends in which the check is not to run since its last run, by
+// the definition that judged that; if it lasts, that is noted. Zero: there is none.
+func (c *chain) excepted(st *event.State) (end time.Time) {
+	if c.Chunk == nil {
+		return end
+	}
+	chunk := c.Chunk(st.Chunk)
+	if chunk == nil || len(chunk.Except) == 0 {
+		return end
+	}
+	set, err := window.NewSet(chunk.Except)
+	if err != nil {
+		return end
+	}
+	end, _ = set.LastEnd(c.begun, c.Now())
+	if end.After(c.Now()) {
+		c.add("excepted", false, "it is not to run now (schedule.except), until").At = end.UTC()
+	}
+	return end
+}
+
 // late says that a result should be here and is not, and why that may be.
 func (c *chain) late(spec *model.CheckSpec, st *event.State) {
 	if spec == nil || spec.Interval <= 0 || !c.lands || c.begun.IsZero() {
@@ -62,6 +84,9 @@ func (c *chain) late(spec *model.CheckSpec, st *event.State) {
 	}
 	timeout := cmp.Or(time.Duration(spec.Timeout), min(time.Duration(spec.Interval), model.DefaultTimeout))
 	due := c.begun.Add(time.Duration(spec.Interval))
+	if end := c.excepted(st); end.After(due) {
+		due = end.Add(time.Duration(spec.Interval))
+	}
 	if c.Now().Before(due.Add(timeout + lateAfter)) {
 		return
 	}
