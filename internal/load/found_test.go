@@ -99,7 +99,8 @@ func TestNothingWasFound(t *testing.T) {
 			"return ×3.2: whether it settles was not measured: overload ×6 was no overload", unmeasured}},
 		"the overload is carried": {135, 1.02, []string{"overload ×1.53: this was no overload: it was carried like the steps that held",
 			"return ×1.2: whether it settles was not measured: overload ×1.53 was no overload", unmeasured}},
-		"not even the first holds": {60, 1.5, []string{"stable ×0.8: nobody knows what it and what follows are rates of: not even the first step held"}},
+		"not even the first holds": {60, 1.5, []string{"stable ×0.8: nobody knows what it and what follows are rates of: not even the first step held",
+			"return ×0.8: whether it settles was not measured: stable ×0.8, which it returns to, was not as asked itself", unmeasured}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			phases := foundPhases()

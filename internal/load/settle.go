@@ -2,6 +2,8 @@ package load
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/queue"
@@ -126,6 +128,10 @@ func (w *watch) judgeReturn(p *Played, i int, own []Sample) {
 	before := w.rep.Phases[n-2]
 	if w.nothingBroke(i) {
 		miss("whether it settles was not measured: %s was no overload", w.rep.Phases[n-1].Name)
+		return
+	}
+	if wrong := append(slices.Clone(before.Missed), w.run.cfg.misses(&before)...); len(wrong) > 0 {
+		miss("whether it settles was not measured: %s, which it returns to, was not as asked itself (%s)", before.Name, strings.Join(wrong, "; "))
 		return
 	}
 	seconds, swung := settled(levelOf(within(w.rep.Samples, before.From, before.To)), own)
