@@ -179,11 +179,12 @@ func (o *Out) mail(e *model.Email, m *Message, w *words) (*gomail.Msg, error) {
 	_, domain, _ := strings.Cut(from.Address, "@")
 	first := token(n.Problem) + ".opened@" + domain
 	id := token(n.Problem) + "." + token(n.Kind) + "@" + domain
-	if n.Kind == Reminder || n.Kind == Acknowledged {
+	routed := strings.Count(m.Key, "/") > 3 // a route tells of its groups under one problem again and again
+	if n.Kind == Reminder || n.Kind == Acknowledged || routed {
 		id = token(n.Problem) + "." + token(m.Key) + "@" + domain
 	}
 	msg.SetMessageIDWithValue(id)
-	if id != first && n.Kind != Test && n.Kind != Summary {
+	if id != first && n.Kind != Test && (n.Kind != Summary || routed) {
 		msg.SetGenHeader(gomail.HeaderInReplyTo, "<"+first+">")
 		msg.SetGenHeader(gomail.HeaderReferences, "<"+first+">")
 	}

@@ -44,7 +44,25 @@ type Notification struct {
 	Note     string             `json:"note,omitempty"`    // what they said
 	Count    int                `json:"count,omitempty"`   // of the problems of a summary
 	Hooks    []model.HookResult `json:"hooks,omitempty"`   // what the check's hooks said of it
-	Summary  string             `json:"summary"`           // one line for people
+	// Problems are those of a message that tells of several, worst first, at most MaxProblems of
+	// Count; Problem is then the id under which their group is told.
+	Problems []Listed `json:"problems,omitempty"`
+	Summary  string   `json:"summary"` // one line for people
+}
+
+// MaxProblems is how many problems a message lists.
+const MaxProblems = 1000
+
+// Listed is one problem of a message that tells of several.
+type Listed struct {
+	Problem  string    `json:"problem"`
+	Space    string    `json:"namespace"`
+	Node     string    `json:"node"`
+	Check    string    `json:"check"`
+	Status   string    `json:"status"`
+	Severity string    `json:"severity"`
+	Opened   time.Time `json:"opened"`
+	Closed   time.Time `json:"closed,omitzero"`
 }
 
 // Encode writes the summary and returns the notification as JSON.

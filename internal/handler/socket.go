@@ -58,7 +58,7 @@ func datagram(m *Message) ([]byte, error) {
 	for size := maxDatagram / 2; ; size /= 2 {
 		n.Output = body.Cut(n.Output, size)
 		if size < 64 {
-			n.Labels, n.Note = nil, ""
+			n.Labels, n.Note, n.Problems = nil, "", nil
 		}
 		text, err := n.Encode()
 		if err != nil || len(text) <= maxDatagram {

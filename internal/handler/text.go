@@ -64,7 +64,9 @@ func (o *Out) words(n *Notification, labels []string) *words {
 			fact(name, "%s", value)
 		}
 	}
-	w.output = firstLines(n.Output)
+	if w.output = firstLines(n.Output); len(n.Problems) > 0 { // a line for each, as many as are to be read
+		w.output = body.Cut(body.Clean(n.Output), 4*maxOutput)
+	}
 	if n.Kind != Test && n.Kind != Summary {
 		w.commands = n.commands()
 	}
@@ -116,6 +118,13 @@ func (n *Notification) title() string {
 	case Reminder:
 		what = "STILL " + n.Status + ": " + what
 	case Summary:
+		switch {
+		case n.By != "":
+			what = fmt.Sprintf("ACKNOWLEDGED by %s: %s on %s; others of its group are open", n.By, n.Check, n.Node)
+			return body.Line(what)
+		case n.Status == model.OK.String():
+			return body.Line(fmt.Sprintf("%d RESOLVED, others of the group are open: %s", n.Count, firstLine(n.Output)))
+		}
 		what = fmt.Sprintf("%d PROBLEMS: %s", n.Count, firstLine(n.Output))
 	case Test:
 		what = "TEST: " + firstLine(n.Output)

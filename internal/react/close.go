@@ -97,6 +97,15 @@ func (r *router) conclude(o *telling, key groupKey, list []*escalation) error {
 				of, notes = append(of, e), append(notes, note)
 			}
 		}
+		if r.alone(ref) {
+			for i, e := range of {
+				notes[i].Problem = e.Problem
+				if err := r.send(o, of[i:i+1], ref, notes[i]); err != nil {
+					return err
+				}
+			}
+			continue
+		}
 		kind := handler.Closed
 		if r.stillOpen(key, ref) {
 			kind = handler.Summary
@@ -129,6 +138,24 @@ func (r *router) stillOpen(key groupKey, ref history.HandlerRef) bool {
 	return false
 }
 
+// others says whether a handler knows of another problem of the group that is open and that
+// nobody has acknowledged.
+func (r *router) others(o *telling, e *escalation, ref history.HandlerRef) bool {
+	g := r.groups[groupKey{e.Route, e.Group}]
+	if g == nil {
+		return false
+	}
+	for other := range g.members {
+		if other == e || other.Closing != nil || !slices.Contains(other.Told, ref) {
+			continue
+		}
+		if is, ok := r.presence(o, other); ok && !is.problem.Ack.Holds(o.now) {
+			return true
+		}
+	}
+	return false
+}
+
 // acknowledged tells those who know of a problem who looks after it; nil: nobody does any
 // more, and what was due meanwhile is told.
 func (r *router) acknowledged(o *telling, t *event.Transition, p *history.Problem) error {
@@ -146,7 +173,11 @@ func (r *router) acknowledged(o *telling, t *event.Transition, p *history.Proble
 		for _, ref := range e.Told {
 			note := closingNote(t, p, r.opts.Names.NodeLabels(t.Node))
 			note.Kind, note.By, note.Note = handler.Acknowledged, p.Ack.By, p.Ack.Note
-			note.Problem = e.Lead
+			if note.Problem = e.Lead; r.alone(ref) {
+				note.Problem = e.Problem
+			} else if r.others(o, e, ref) { // whoever keeps one incident for the group goes on calling
+				note.Kind, note.Count = handler.Summary, 1
+			}
 			if err := r.send(o, []*escalation{e}, ref, note); err != nil {
 				return err
 			}

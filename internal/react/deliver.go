@@ -386,7 +386,7 @@ func (d *deliverer) opened(ctx context.Context, one history.Delivery) (*handler.
 		return nil, err
 	}
 	for _, other := range list {
-		if other.Handler == one.Handler && other.Kind == handler.Opened {
+		if other.Handler == one.Handler && (other.Kind == handler.Opened || other.Kind == handler.Summary) && len(other.Payload) > 2 {
 			return handler.Decode(other.Payload)
 		}
 	}

@@ -223,12 +223,17 @@ func (r *router) tell(o *telling, list []*escalation, step int) error {
 		if known {
 			kind = handler.Reminder
 		}
-		note, err := r.told(o, list, kind)
-		if err != nil {
-			return err
-		}
-		if err := r.send(o, list, ref, note); err != nil {
-			return err
+		for _, some := range r.messages(ref, list) {
+			note, err := r.told(o, some, kind)
+			if err != nil {
+				return err
+			}
+			if r.alone(ref) {
+				note.Problem = some[0].Problem
+			}
+			if err := r.send(o, some, ref, note); err != nil {
+				return err
+			}
 		}
 		for _, e := range list {
 			if !slices.Contains(e.Told, ref) {
@@ -242,6 +247,24 @@ func (r *router) tell(o *telling, list []*escalation, step int) error {
 		o.write(e)
 	}
 	return nil
+}
+
+// alone says whether a handler is told of each problem by itself: an Alertmanager groups by
+// itself.
+func (r *router) alone(ref history.HandlerRef) bool {
+	spec, ok := r.opts.Names.Handler(ref.Namespace, ref.Name)
+	return ok && spec.Alertmanager != nil
+}
+
+// messages are the problems of each message that a handler gets of them.
+func (r *router) messages(ref history.HandlerRef, list []*escalation) (out [][]*escalation) {
+	if !r.alone(ref) {
+		return [][]*escalation{list}
+	}
+	for i := range list {
+		out = append(out, list[i:i+1])
+	}
+	return out
 }
 
 // told is a notification of what these problems are now.
@@ -258,8 +281,8 @@ func (r *router) told(o *telling, list []*escalation, kind string) (*handler.Not
 	return several(notes, list[0].Lead, handler.Summary), nil
 }
 
-// maxListed is how many problems a message of several names.
-const maxListed = 50
+// maxListed is how many problems a message of several names to people.
+const maxListed = 10
 
 // several is one notification of many, under one id; of one, it is that one.
 func several(notes []*handler.Notification, lead, kind string) *handler.Notification {
@@ -273,6 +296,12 @@ func several(notes []*handler.Notification, lead, kind string) *handler.Notifica
 	n.Kind, n.Count = kind, len(notes)
 	var lines []string
 	for i, one := range notes {
+		if i < handler.MaxProblems {
+			n.Problems = append(n.Problems, handler.Listed{Problem: one.Problem, Space: one.Space, Node: one.Node, Check: one.Check, Status: one.Status, Severity: one.Severity, Opened: one.Opened, Closed: one.Closed})
+		}
+		if n.Closed.Before(one.Closed) {
+			n.Closed = one.Closed
+		}
 		if n.Opened.After(one.Opened) {
 			n.Opened = one.Opened
 		}
