@@ -24,7 +24,7 @@ type sqlStore struct {
 // Open opens the history store at dsn (see sqldb.Open) and brings its schema up to date.
 func Open(ctx context.Context, dsn string) (Store, error) { return open(ctx, dsn, segmentRows) }
 
-func open(ctx context.Context, dsn string, segment int64) (*sqlStore, error) {
+func open(ctx context.Context, dsn string, segment int64) (Store, error) {
 	db, err := sqldb.Open(ctx, dsn, "history")
 	if err != nil {
 		return nil, err
