@@ -236,6 +236,7 @@ func (g *good) Acked(_ *link.Session, ack *wire.Ack) {
 	g.signal()
 }
 func (g *good) RunNow(*link.Session, *wire.Run)              {}
+func (g *good) Turn(*link.Session, *wire.Turn)               {}
 func (g *good) Slow(*link.Session, *wire.Slow)               {}
 func (g *good) Leaving(*link.Session, time.Duration, string) {}
 

@@ -47,7 +47,7 @@ type Agent struct {
 	giveUp      context.CancelFunc
 
 	mu     sync.Mutex
-	checks map[model.CheckID]*check
+	checks map[schedule.Key]*check
 	chunks map[model.ChunkID]model.CheckID // what RunNow names
 	held   *link.Held                      // in force, or what will be when the server takes us back
 	ceased bool                            // nothing runs: the server has no place for this machine
@@ -257,6 +257,9 @@ func (e *events) Assigned(held *link.Held) {
 	}
 	a.cfg.Log.Info("assignment in force", "checks", len(held.Chunks), "revision", held.Generation.Revision)
 }
+
+// Turn implements link.Events.
+func (e *events) Turn(t *wire.Turn) { (*Agent)(e).turn(t) }
 
 // RunNow implements link.Events.
 func (e *events) RunNow(r *wire.Run) {

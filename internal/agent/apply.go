@@ -25,6 +25,7 @@ const fallbackInterval = 5 * time.Minute
 // check is one definition made ready to run on this node. It is immutable.
 type check struct {
 	chunk   *model.Chunk
+	about   model.NodeID // the proxy node that this one is about; zero: the node itself
 	run     model.ExpandedCommand
 	problem string // why it cannot run here: the result is UNKNOWN with this
 	past    *past
@@ -42,45 +43,30 @@ func (a *Agent) apply(held *link.Held) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.held = held
-	values := propertiesOf(held.Properties)
-	checks := make(map[model.CheckID]*check, len(held.Chunks))
+	own := subject{values: propertiesOf(held.Properties)}
+	about := subjects(&held.Proxied)
+	checks := make(map[schedule.Key]*check, len(held.Chunks))
 	chunks := make(map[model.ChunkID]model.CheckID, len(held.Chunks))
 	jobs := make([]schedule.Job, 0, len(held.Chunks))
 	for _, chunk := range held.Chunks {
-		c := prepare(chunk, values)
-		if old, ok := a.checks[chunk.Check]; ok {
-			c.past = old.past
-		} else {
-			c.past = &past{}
-		}
-		job := schedule.Job{Check: chunk.Check, Interval: chunk.Interval, Cron: chunk.Cron, Zone: chunk.TimeZone}
-		if job.Cron != "" {
-			if _, err := when.ParseCron(job.Cron, job.Zone); err != nil {
-				c.problem = err.Error()
-				job.Cron, job.Interval = "", fallbackInterval
+		template, err := chunk.Template()
+		for _, of := range subjectsOf(chunk, own, about) {
+			c := prepare(chunk, template, err, of)
+			key := schedule.Key{Check: chunk.Check, About: of.node}
+			if old, ok := a.checks[key]; ok {
+				c.past = old.past
+			} else {
+				c.past = &past{}
 			}
-		} else if job.Interval <= 0 {
-			c.problem = "the check has neither interval nor cron"
-			job.Interval = fallbackInterval
-		}
-		if len(chunk.Except) > 0 {
-			except, err := window.NewSet(chunk.Except)
-			if err != nil {
-				c.problem = err.Error()
+			job := a.job(c, key)
+			if _, twice := checks[key]; !twice {
+				jobs = append(jobs, job)
+			} else { // the later definition counts
+				at := slices.IndexFunc(jobs, func(j schedule.Job) bool { return j.Key == key })
+				jobs[at] = job
 			}
-			job.Held = func() bool {
-				_, inside := except.Inside(a.serverTime())
-				return inside
-			}
+			checks[key] = c
 		}
-		job.Do = func(ctx context.Context) { a.runCheck(ctx, c) }
-		if _, twice := checks[chunk.Check]; !twice {
-			jobs = append(jobs, job)
-		} else { // the later definition counts
-			at := slices.IndexFunc(jobs, func(j schedule.Job) bool { return j.Check == chunk.Check })
-			jobs[at] = job
-		}
-		checks[chunk.Check] = c
 		chunks[chunk.ID] = chunk.Check
 	}
 	if err := a.scheduler.Set(jobs); err != nil {
@@ -100,12 +86,44 @@ func (a *Agent) serverTime() time.Time {
 	return now
 }
 
-// prepare puts the node's properties into a definition.
-func prepare(chunk *model.Chunk, values model.PropertyValues) *check {
-	c := &check{chunk: chunk}
-	template, err := chunk.Template()
+// job says when a check runs.
+func (a *Agent) job(c *check, key schedule.Key) schedule.Job {
+	chunk := c.chunk
+	job := schedule.Job{Key: key, Interval: chunk.Interval, Cron: chunk.Cron, Zone: chunk.TimeZone, OnCall: chunk.RoundRobin}
+	if job.Cron != "" {
+		if _, err := when.ParseCron(job.Cron, job.Zone); err != nil {
+			c.problem = err.Error()
+			job.Cron, job.Interval = "", fallbackInterval
+		}
+	} else if job.Interval <= 0 {
+		c.problem = "the check has neither interval nor cron"
+		job.Interval = fallbackInterval
+	}
+	if len(chunk.Except) > 0 {
+		except, err := window.NewSet(chunk.Except)
+		if err != nil {
+			c.problem = err.Error()
+		}
+		job.Held = func() bool {
+			_, inside := except.Inside(a.serverTime())
+			return inside
+		}
+	}
+	job.Do = func(ctx context.Context) { a.runCheck(ctx, c) }
+	return job
+}
+
+// prepare puts the properties of whom the check is about into a definition.
+func prepare(chunk *model.Chunk, template *model.CommandTemplate, err error, of subject) *check {
+	c := &check{chunk: chunk, about: of.node}
 	if err == nil {
-		c.run, err = template.Expand(values)
+		c.run, err = template.Expand(of.values)
+	}
+	if of.node != 0 {
+		if c.run.Env == nil {
+			c.run.Env = map[string]string{}
+		}
+		c.run.Env[aboutVariable] = of.name
 	}
 	if err == nil && chunk.RunAs != "" && strings.TrimSpace(c.run.RunAs) == "" {
 		// Empty would mean the agent's own user, root perhaps.

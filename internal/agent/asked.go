@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/agent/schedule"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -81,6 +82,7 @@ func (k *asked) ask(r *wire.Run) {
 	}
 	k.agent.mu.Lock()
 	check, held := k.agent.chunks[r.Chunk]
+	_, own := k.agent.checks[schedule.Key{Check: check}]
 	k.agent.mu.Unlock()
 	x := &askedRun{id: r.ID, room: int(min(cmp.Or(r.MaxOutput, model.DefaultOutputBytes), model.MaxOutputBytes))}
 	k.mu.Lock()
@@ -96,6 +98,8 @@ func (k *asked) ask(r *wire.Run) {
 		why = "refused by the agent's setting --audit-only: no commands of people run there"
 	case r.Command != nil && k.commands >= maxCommands:
 		why = "as many commands run there as may at the same time; try again when one has ended"
+	case r.Command == nil && held && !own:
+		why = "this check is about proxy nodes: it runs for each of them by itself"
 	case r.Command == nil && !held:
 		why = "this check is not assigned to the node, or its agent has not heard of its last change yet"
 	}
@@ -120,7 +124,7 @@ func (k *asked) ask(r *wire.Run) {
 	case r.Command != nil:
 		go k.command(ctx, x, r)
 	default:
-		k.agent.scheduler.RunNow(check)
+		k.agent.scheduler.RunNow(schedule.Key{Check: check})
 	}
 }
 

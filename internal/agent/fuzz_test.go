@@ -69,7 +69,7 @@ func signed(key ed25519.PrivateKey, id *pki.Identity, a *wire.Assignment) *wire.
 	if a.HasProps {
 		h.Properties = a.Properties
 	}
-	a.Hash = wire.AssignmentHash(h.Chunks, h.Properties)
+	a.Hash = wire.AssignmentHash(h.Chunks, h.Properties, nil)
 	a.Signature = ed25519.Sign(key, wire.SignedBytes(id.Node, a.Generation, a.Hash))
 	return a
 }

@@ -13,11 +13,16 @@ import (
 // runCheck runs one check once and spools what came of it. A status that changed
 // leaves at once.
 func (a *Agent) runCheck(ctx context.Context, c *check) {
-	stream := a.asked.runs(c.chunk.Check)
+	var stream func([]byte)
+	if c.about == 0 {
+		stream = a.asked.runs(c.chunk.Check)
+	}
 	keep := a.keeps(c)
 	result := a.judge(ctx, c, stream, keep)
 	extra := a.beside(ctx, c, &result, keep)
-	a.asked.ran(c.chunk.Check, result)
+	if c.about == 0 {
+		a.asked.ran(c.chunk.Check, result)
+	}
 	if ctx.Err() != nil {
 		return // the agent stops: not a word about the check
 	}
@@ -25,8 +30,8 @@ func (a *Agent) runCheck(ctx context.Context, c *check) {
 	changed := before != uint32(result.Status)+1 && (before != 0 || result.Status != model.OK)
 	err := a.spool.Append(&wire.Signal{
 		Kind: wire.SignalResult, Chunk: c.chunk.ID, Status: result.Status, AtMs: a.cfg.Machine.BootMs(),
-		DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Output: result.Output, Cut: result.Cut, Extra: extra,
-	}, changed)
+		DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Output: result.Output, Cut: result.Cut, Extra: extra, Node: c.about,
+	}, changed || c.chunk.RoundRobin)
 	if err != nil {
 		a.lost.Add(1)
 		a.cfg.Log.Error("result is lost", "check", c.chunk.CheckName, "err", err)

@@ -165,7 +165,7 @@ func (s *server) assign(properties []wire.Property, chunks ...*model.Chunk) {
 		s.chunks[c.ID] = c
 		a.Chunks = append(a.Chunks, c)
 	}
-	a.Hash = wire.AssignmentHash(a.Chunks, a.Properties)
+	a.Hash = wire.AssignmentHash(a.Chunks, a.Properties, nil)
 	s.assigned = a
 	tell := s.tell
 	s.mu.Unlock()
@@ -252,7 +252,7 @@ func (s *server) For(model.NodeID) *plan.Assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.assigned == nil {
-		return &plan.Assignment{Node: theNode, UID: s.uid, Generation: wire.Generation{Epoch: 1}, Hash: wire.AssignmentHash(nil, nil)}
+		return &plan.Assignment{Node: theNode, UID: s.uid, Generation: wire.Generation{Epoch: 1}, Hash: wire.AssignmentHash(nil, nil, nil)}
 	}
 	a := *s.assigned
 	a.UID = s.uid

@@ -194,12 +194,17 @@ func leaves(o intent.Outcome) string {
 // landing says where a resource lands, and warns where it lands nowhere.
 func landing(r *model.Resource, o intent.Outcome) (note, warning string) {
 	nodes := plural(o.Landing.Nodes, "node")
+	if o.Landing.About > 0 {
+		nodes += ", about " + plural(o.Landing.About, "proxy node")
+	}
 	switch o.Key.Kind {
 	case "Check":
 		spec, ok := r.Spec.(*model.CheckSpec)
 		switch {
 		case ok && spec.Disabled:
 			return "disabled: runs nowhere", ""
+		case o.Landing.Nodes > 0 && ok && spec.Proxy != nil && o.Landing.About == 0:
+			return "runs on " + nodes + ", about no proxy node", "no proxy node matches its proxy: declare some (kind: Node, proxy: true), or see muster get nodes"
 		case o.Landing.Nodes == 0:
 			return "runs on no node", "no node matches its targets: which there are says muster get nodes, why one does not muster why NODE/" + o.Key.Name
 		case ok && spec.Cron != "":

@@ -217,10 +217,25 @@ func (s *server) event(st *event.State) v1.Event {
 		e.Node = "#" + strconv.FormatUint(uint64(st.Node), 10)
 		e.Namespace, _ = s.Directory.NamespaceName(st.Namespace)
 	}
+	if st.RanBy != 0 {
+		e.RanBy = s.nodeSeenFrom(e.Namespace, st.RanBy)
+	}
 	if _, e.Check, ok = s.Directory.CheckName(st.Check); !ok {
 		e.Check = "#" + strconv.FormatUint(uint64(st.Check), 10)
 	}
 	return e
+}
+
+// nodeSeenFrom names a node as people of a namespace do.
+func (s *server) nodeSeenFrom(namespace string, id model.NodeID) string {
+	at, name, ok := s.Directory.NodeName(id)
+	switch {
+	case !ok:
+		return "#" + strconv.FormatUint(uint64(id), 10)
+	case at != namespace:
+		return at + "/" + name
+	}
+	return name
 }
 
 // stateOf is one word for where an event is, as Sensu has it.

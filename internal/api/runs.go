@@ -154,7 +154,7 @@ func (s *server) mayRun(c *caller, command *model.Command) error {
 func (s *server) aim(ctx context.Context, o *order, ns string, r *v1.RunRequest) error {
 	if r.Targets == nil {
 		for _, id := range s.Directory.Holders(o.check) {
-			if at, _, ok := s.Directory.NodeName(id); ok && (at == ns || ns == model.SharedNamespaceName) {
+			if at, _, ok := s.Directory.NodeName(id); ok && !s.Directory.NodeProxy(id) && (at == ns || ns == model.SharedNamespaceName) {
 				o.nodes = append(o.nodes, id)
 			}
 		}

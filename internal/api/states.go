@@ -23,7 +23,7 @@ func (s *server) stateOf(r *model.Resource, held *holding) v1.State {
 	key := intent.KeyOf(r)
 	l := s.Directory.Landing(key)
 	out := v1.State{Nodes: l.Nodes, Checks: l.Checks}
-	out.Note, _ = landing(r, intent.Outcome{Key: key, Op: intent.Unchanged, Landing: intent.Landing{Nodes: l.Nodes, Checks: l.Checks, Spaces: l.Spaces}})
+	out.Note, _ = landing(r, intent.Outcome{Key: key, Op: intent.Unchanged, Landing: intent.Landing{Nodes: l.Nodes, Checks: l.Checks, Spaces: l.Spaces, About: l.About}})
 	if key.Kind == "Check" && r.Status != nil {
 		c := s.Events.CountsOf(model.CheckID(r.Status.ID))
 		by := byStatus(c.ByStatus)
@@ -133,6 +133,7 @@ func (s *server) nodeState(id model.NodeID, sum *event.Summary, withChecks bool)
 		Silent: sum.Silent, Stopped: sum.Stopped, Heard: moment(sum.Heard), Connected: s.Connected != nil && s.Connected(id),
 	}
 	out.Namespace, out.Name, _ = s.Directory.NodeName(id)
+	out.Proxy = s.Directory.NodeProxy(id)
 	if withChecks {
 		for _, check := range s.Directory.ChecksOf(id) {
 			if namespace, name, ok := s.Directory.CheckName(check); ok {

@@ -77,6 +77,8 @@ func (s *server) agentLink(node model.NodeID) v1.Link {
 	sum := s.Events.Summaries([]model.NodeID{node})[0]
 	link := v1.Link{Name: "agent", At: moment(sum.Heard)}
 	switch {
+	case s.Directory.NodeProxy(node):
+		link.Holds, link.Text = true, "a proxy node: it has no agent, other nodes run the checks about it"
 	case s.Connected != nil && s.Connected(node):
 		link.Holds, link.Text = true, "the agent is connected"
 		link.Under = s.sessionLinks(node)

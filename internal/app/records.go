@@ -46,8 +46,8 @@ func (s *Server) sectionOf(node model.NodeID) journal.Section {
 	if node == model.ServerNode {
 		return 0
 	}
-	if a := s.planner.For(node); a != nil {
-		return journal.Section(model.PartitionOf(a.UID))
+	if uid := s.planner.NodeUID(node); uid != uuid.Nil {
+		return journal.Section(model.PartitionOf(uid))
 	}
 	return journal.All
 }

@@ -87,7 +87,11 @@ func (a *app) describeEvent(ctx context.Context, c *client.Client, name string) 
 	if e.Duration > 0 {
 		took = ", took " + e.Duration.String()
 	}
-	a.field("executed", "%s%s", a.when(e.Executed), took)
+	by := ""
+	if e.RanBy != "" {
+		by = ", by " + e.RanBy
+	}
+	a.field("executed", "%s%s%s", a.when(e.Executed), took, by)
 	a.field("since", "%s", a.when(e.Changed))
 	a.field("last OK", "%s", a.when(e.LastOK))
 	a.field("occurrences", "%d in a row", e.Occurrences)

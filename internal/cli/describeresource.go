@@ -101,9 +101,13 @@ func (a *app) describeNode(ctx context.Context, c *client.Client, o object, spec
 	default:
 		a.field("events", "none yet")
 	}
-	a.field("heard of", "%s", a.when(n.Heard))
+	if !n.Proxy {
+		a.field("heard of", "%s", a.when(n.Heard))
+	}
 	session := "not connected"
 	switch {
+	case n.Proxy:
+		session = "none: it is a proxy node, other nodes run the checks about it"
 	case n.Connected:
 		session = "connected"
 	case spec.UID == "":

@@ -72,6 +72,9 @@ func (a *app) nodeTable(nodes []v1.NodeState, g *getFlags) *table {
 		if n.Connected {
 			session = "yes"
 		}
+		if n.Proxy {
+			seen, session = "-", "proxy"
+		}
 		row = append(row, nodeStatus(n), n.Name, notOK(n.Events), seen, session, groupsOf(n.Groups), dash(n.OS))
 		if wide {
 			row = append(row, dash(n.Agent), fmt.Sprint(n.Problems), pairs(n.Labels))

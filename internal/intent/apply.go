@@ -322,6 +322,14 @@ func (s *Service) keepMeasured(node *model.NodeSpec, row Row, exists bool) (befo
 		}
 		before = old.Spec.(*model.NodeSpec)
 	}
+	switch {
+	case node.Proxy && before.UID != "":
+		return nil, model.Errorf(model.Invalid, "%s has a machine: it cannot be a proxy node", row.Name).
+			WithHint("declare the proxy node by another name, or delete this node first")
+	case before.Proxy && !node.Proxy:
+		return nil, model.Errorf(model.Invalid, "%s is a proxy node: no machine can become it", row.Name).
+			WithHint("delete it first, and its events with it: muster delete node %s", row.Name)
+	}
 	if before.UID != "" || node.UID == "" {
 		node.UID = before.UID
 	}

@@ -38,7 +38,7 @@ func (s *Service) tryDeclared(ctx context.Context, by Who, at Key, key string, t
 		return pki.Member{}, false, err
 	}
 	spec := r.Spec.(*model.NodeSpec)
-	if spec.UID != "" {
+	if spec.UID != "" || spec.Proxy {
 		return pki.Member{}, false, nil
 	}
 	if !named {

@@ -136,7 +136,7 @@ func namedBy(r *model.Resource) (list []named) {
 func targetsOf(r *model.Resource) (list []*model.Targets) {
 	switch spec := r.Spec.(type) {
 	case *model.CheckSpec:
-		list = append(list, spec.Targets)
+		list = append(list, spec.Targets, spec.Proxy)
 	case *model.SilenceSpec:
 		list = append(list, spec.Targets)
 	case *model.WindowSpec:

@@ -77,6 +77,8 @@ func (a *agent) ack(ack *wire.Ack) {
 
 // RunNow is answered and not played: a simulated machine has nothing to run. Nobody's
 // answer is waited for in a measured run.
+func (a *agent) Turn(*link.Session, *wire.Turn) {}
+
 func (a *agent) RunNow(s *link.Session, r *wire.Run) {
 	if r.ID == 0 || r.Cancel {
 		return

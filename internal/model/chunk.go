@@ -38,6 +38,8 @@ type Chunk struct {
 	Metrics      *Metrics
 	Thresholds   []Threshold
 	Except       []Span // when it does not run
+	Proxy        bool   // each result speaks of a proxy node that the assignment names
+	RoundRobin   bool   // the server says when: agents do not run it by themselves
 }
 
 // Span is a calendar with its zone: what an agent needs of a Window.

@@ -94,8 +94,12 @@ type Limits struct {
 	NodeResultsSec float64 `json:"nodeResultsPerSec,omitempty"`
 }
 
-// NodeSpec is a machine: an immutable id and a name that may change.
+// NodeSpec is a machine, or a thing without an agent: an immutable id and a name that may
+// change.
 type NodeSpec struct {
+	// A thing that no agent runs on: a switch, a printer, a web site. Checks with proxy speak
+	// of it; no machine can become it, and nobody waits for its keepalive.
+	Proxy bool `json:"proxy,omitempty"`
 	// The immutable id, a UUID given at enrolment. A node without one waits for its
 	// machine.
 	UID string `json:"uid,omitempty"`
@@ -194,6 +198,9 @@ type PropertySpec struct {
 type CheckSpec struct {
 	// The nodes it runs on; none if left out.
 	Targets *Targets `json:"targets,omitempty"`
+	// Proxy nodes that it is about, said like targets: each node of targets runs it once for
+	// each of them, with the proxy node's properties, and the event is the proxy node's.
+	Proxy *Targets `json:"proxy,omitempty"`
 	// A text is run by the shell, a list without one. Exit codes and output follow the
 	// conventions of Nagios plug-ins.
 	Command *Command `json:"command,omitempty"`

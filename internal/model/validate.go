@@ -235,6 +235,9 @@ func (v *validator) limits(l *Limits) {
 }
 
 func (v *validator) node(s *NodeSpec) {
+	if s.Proxy {
+		v.proxy(s)
+	}
 	if s.UID != "" {
 		if id, err := uuid.Parse(s.UID); err != nil || id.String() != s.UID {
 			v.flaw("spec.uid", "it is given at enrolment; leave it out", "%q is no node id", s.UID)
@@ -261,6 +264,22 @@ func (v *validator) node(s *NodeSpec) {
 		}
 		if w := k.Warning; w != 0 && (w <= interval || w >= timeout) {
 			v.flaw("spec.keepalive.warning", "", "%s must lie between interval %s and timeout %s", w, interval, timeout)
+		}
+	}
+}
+
+// proxy finds what a node without a machine cannot have.
+func (v *validator) proxy(s *NodeSpec) {
+	const hint = "leave it out: a proxy node has no machine"
+	for _, field := range [...]struct {
+		name string
+		set  bool
+	}{
+		{"uid", s.UID != ""}, {"key", s.Key != ""}, {"keepalive", s.Keepalive != nil}, {"lifecycle", s.Lifecycle != nil},
+		{"given", s.Given != nil}, {"mayJoin", len(s.MayJoin) > 0},
+	} {
+		if field.set {
+			v.flaw("spec."+field.name, hint, "not of a proxy node")
 		}
 	}
 }

@@ -32,6 +32,7 @@ func (v *validator) targets(field string, t *Targets, inner bool) {
 
 func (v *validator) check(s *CheckSpec) {
 	v.targets("spec.targets", s.Targets, false)
+	v.targets("spec.proxy", s.Proxy, false)
 	switch {
 	case s.Command == nil && s.Probe == nil:
 		v.absent("spec", "write command: … or probe: {name: …}", "says nothing to run")

@@ -13,9 +13,10 @@ type Assignment struct {
 	Node       model.NodeID
 	UID        uuid.UUID
 	Generation wire.Generation
-	Hash       [32]byte        // wire.AssignmentHash(Chunks, Properties)
+	Hash       [32]byte        // wire.AssignmentHash(Chunks, Properties, Proxied)
 	Chunks     []*model.Chunk  // ascending by ID
 	Properties []wire.Property // ascending by name; only those that some chunk names
+	Proxied    *Proxied        // whom its proxy checks speak of; nil: it has none
 }
 
 // Assignments is what sessions need of the planner.

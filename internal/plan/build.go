@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -16,6 +18,12 @@ func (f *fleet) build(p *pass, gen wire.Generation) []model.NodeID {
 	var changed []model.NodeID
 	for _, n := range p.deleted {
 		f.leave(n)
+	}
+	for id := range values32(roaring.And(p.nodes, f.proxies)) { // also one that was none before
+		n := f.nodes[model.NodeID(id)]
+		f.leave(n)
+		f.exceed(n, 0)
+		n.gen = wire.Generation{}
 	}
 	b := f.builder(p)
 	for id := range values32(p.build) {
@@ -96,7 +104,7 @@ func (b *builder) content(n *node) *content {
 	}
 	made := &content{
 		composition: c, properties: properties, key: key,
-		hash: wire.AssignmentHash(c.chunks, properties), size: c.size,
+		hash: wire.AssignmentHash(c.chunks, properties, c.proxied.wire()), size: c.size,
 	}
 	for i := range properties {
 		made.size += wire.PropertySize(&properties[i])
@@ -119,11 +127,15 @@ func (b *builder) composition(s *checkSet) *composition {
 			def := b.f.checks[id].def
 			c.chunks = append(c.chunks, def.chunk)
 			c.size += wire.ChunkSize(def.size)
-			c.names = append(c.names, def.props...)
+			if def.proxied == nil {
+				c.names = append(c.names, def.props...)
+			}
 		}
 		slices.SortFunc(c.chunks, func(x, y *model.Chunk) int { return int(int64(x.ID) - int64(y.ID)) })
 		slices.Sort(c.names)
 		c.names = slices.Compact(c.names)
+		c.proxied = b.proxied(s, c.chunks)
+		c.size += c.proxied.wire().Size()
 	}
 	b.compositions[s] = c
 	return c

@@ -30,7 +30,7 @@ func TestReadersWhileCompiling(t *testing.T) {
 				default:
 				}
 				for _, id := range h.p.NodesMatching("", s) {
-					if a := h.p.For(id); a.Hash != wire.AssignmentHash(a.Chunks, a.Properties) {
+					if a := h.p.For(id); a.Hash != wire.AssignmentHash(a.Chunks, a.Properties, nil) {
 						t.Errorf("node %d: the hash is not that of the content", id)
 					}
 					h.p.NodeGroups(id)

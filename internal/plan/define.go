@@ -82,6 +82,7 @@ func (f *fleet) defineNode(p *pass, old, new *nodeDef) {
 		if f.byUID[old.uid] == old.id {
 			delete(f.byUID, old.uid)
 		}
+		f.proxies.Remove(id)
 		clearBit(f.inNamespace, old.ns, id)
 		if new == nil || new.ns != old.ns {
 			f.conditionsOver(old.ns, func(s *conditionState) { s.matches.Remove(id) })
@@ -109,7 +110,13 @@ func (f *fleet) defineNode(p *pass, old, new *nodeDef) {
 	}
 	bitmapOf(f.inNamespace, new.ns).Add(id)
 	f.all.Add(id)
+	if new.proxy {
+		f.proxies.Add(id)
+	}
 	if n := f.nodes[new.id]; n != nil {
+		if n.def.proxy != new.proxy {
+			p.turned = append(p.turned, n.checks.ids...)
+		}
 		n.def = new
 	} else {
 		f.nodes[new.id] = &node{def: new, groups: f.groupSets.empty, checks: f.checkSets.empty}
@@ -186,9 +193,9 @@ func (f *fleet) defineCheck(p *pass, id model.CheckID, old, new *checkDef) {
 		for _, name := range old.props {
 			f.readers[name] = remove(f.readers[name], id)
 		}
-		if old.targets != nil {
-			f.mention(p, *old.targets, func(u *users) { u.checks = remove(u.checks, id) })
-			for _, g := range old.targets.groups {
+		for _, t := range old.mentions() {
+			f.mention(p, *t, func(u *users) { u.checks = remove(u.checks, id) })
+			for _, g := range t.groups {
 				f.group(g).checks = remove(f.group(g).checks, id)
 			}
 		}
@@ -202,20 +209,20 @@ func (f *fleet) defineCheck(p *pass, id model.CheckID, old, new *checkDef) {
 		for _, name := range new.props {
 			f.readers[name] = insert(f.readers[name], id)
 		}
-		if new.targets != nil {
-			for _, cond := range new.targets.conditions() {
+		for _, t := range new.mentions() {
+			for _, cond := range t.conditions() {
 				f.acquire(cond, p)
 			}
-			f.mention(p, *new.targets, func(u *users) { u.checks = insert(u.checks, id) })
-			for _, g := range new.targets.groups {
+			f.mention(p, *t, func(u *users) { u.checks = insert(u.checks, id) })
+			for _, g := range t.groups {
 				f.group(g).checks = insert(f.group(g).checks, id)
 			}
 		}
 	} else {
 		c.def = nil // retarget takes it from its holders, then forgets it
 	}
-	if old != nil && old.targets != nil {
-		for _, cond := range old.targets.conditions() {
+	for _, t := range old.mentions() {
+		for _, cond := range t.conditions() {
 			f.release(cond)
 		}
 	}
@@ -223,6 +230,28 @@ func (f *fleet) defineCheck(p *pass, id model.CheckID, old, new *checkDef) {
 	if old != nil && new != nil && old.chunk != new.chunk {
 		p.redefine[id] = true
 	}
+	if old != nil && new != nil && (old.proxied == nil) != (new.proxied == nil) {
+		// Who runs it has an event of its own before or after, not both.
+		list := &p.lost
+		if new.proxied == nil {
+			list = &p.gained
+		}
+		for n := range values32(f.runners(c)) {
+			*list = append(*list, holding{model.NodeID(n), id})
+		}
+	}
+}
+
+// mentions are the targets that name whom the check lands on; none where it runs nowhere.
+func (d *checkDef) mentions() (list []*targets) {
+	if d == nil || d.targets == nil {
+		return nil
+	}
+	list = append(list, d.targets)
+	if d.proxied != nil {
+		list = append(list, d.proxied)
+	}
+	return list
 }
 
 // mention enters somebody in, or strikes him from, the indexes by node name and by

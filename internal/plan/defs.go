@@ -37,6 +37,7 @@ type (
 		given         *given      // what of that its machine got when it joined; nil: nothing
 		claims        []claim     // that its agent says, ascending
 		props         values
+		proxy         bool // no machine can be it
 	}
 	groupDef struct {
 		ref
@@ -51,6 +52,7 @@ type (
 		ref
 		id      model.CheckID
 		targets *targets // nil: disabled, or on no node
+		proxied *targets // proxy nodes that it is about; nil: it is about the nodes that run it
 		chunk   *model.Chunk
 		size    int      // of the encoded chunk, in bytes
 		props   []string // properties that the chunk names
@@ -215,6 +217,9 @@ func (p *Planner) nodeDef(name ref, id model.NodeID, meta model.Metadata, spec *
 		}
 	}
 	d.claims = p.claims(name.ns, spec)
+	if d.proxy = spec.Proxy; d.proxy {
+		d.uid = proxyUID(id)
+	}
 	return d
 }
 
@@ -262,6 +267,11 @@ func (p *Planner) checkDef(name ref, id model.CheckID, spec *model.CheckSpec) (*
 	}
 	if spec.Targets != nil && !spec.Disabled {
 		if d.targets, err = p.targets(name.ns, spec.Targets); err != nil {
+			return nil, err
+		}
+	}
+	if spec.Proxy != nil {
+		if d.proxied, err = p.targets(name.ns, spec.Proxy); err != nil {
 			return nil, err
 		}
 	}

@@ -19,6 +19,8 @@ type Directory interface {
 	NodeByName(namespace, name string) (model.NodeID, bool)
 	NodeName(id model.NodeID) (namespace, name string, ok bool)
 	NodeByUID(uid uuid.UUID) (model.NodeID, bool)
+	NodeUID(id model.NodeID) uuid.UUID // of a proxy node nobody has it; Nil: none
+	NodeProxy(id model.NodeID) bool
 	NodeLabels(id model.NodeID) map[string]string // server over agent over facts
 	NodeFacts(id model.NodeID) map[string]string
 	NodeFact(id model.NodeID, name string) string // empty: not measured
@@ -122,6 +124,20 @@ func (p *Planner) NodeName(id model.NodeID) (namespace, name string, ok bool) {
 func (p *Planner) NodeByUID(uid uuid.UUID) (model.NodeID, bool) {
 	id := read(p, func(f *fleet) model.NodeID { return f.byUID[uid] })
 	return id, id != 0
+}
+
+// NodeUID implements Directory.
+func (p *Planner) NodeUID(id model.NodeID) uuid.UUID {
+	if d := p.node(id); d != nil {
+		return d.uid
+	}
+	return uuid.Nil
+}
+
+// NodeProxy implements Directory.
+func (p *Planner) NodeProxy(id model.NodeID) bool {
+	d := p.node(id)
+	return d != nil && d.proxy
 }
 
 // NodeLabels implements Directory.

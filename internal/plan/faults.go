@@ -87,6 +87,9 @@ func (f *fleet) faultsOf(n *node) []fault {
 	if n.excess > 0 {
 		return []fault{{text: tooLargeText}}
 	}
+	if n.def.proxy {
+		return f.proxyFaults(n)
+	}
 	if n.content == nil {
 		return nil
 	}
@@ -103,21 +106,40 @@ func (f *fleet) faultsIn(c *content) (list []fault) {
 	if len(c.names) == 0 {
 		return nil
 	}
-	values := func(name string) ([]byte, string, bool) {
-		i, ok := slices.BinarySearchFunc(c.properties, name, func(p wire.Property, name string) int { return cmp.Compare(p.Name, name) })
+	for _, chunk := range c.chunks {
+		if check := f.checks[chunk.Check]; check != nil && check.def != nil && check.def.proxied == nil {
+			list = check.def.faults(list, c.properties)
+		}
+	}
+	return list
+}
+
+// proxyFaults are those of the checks that are about a proxy node: others run them, with its
+// properties.
+func (f *fleet) proxyFaults(n *node) (list []fault) {
+	r := f.resolver()
+	for _, id := range n.checks.ids {
+		if def := f.checks[id].def; def.template != nil {
+			list = def.faults(list, r.properties(n, def.props))
+		}
+	}
+	return list
+}
+
+// faults adds what keeps the check from running with these properties.
+func (d *checkDef) faults(list []fault, properties []wire.Property) []fault {
+	if d.template == nil {
+		return list
+	}
+	_, err := d.template.Expand(func(name string) ([]byte, string, bool) {
+		i, ok := slices.BinarySearchFunc(properties, name, func(p wire.Property, name string) int { return cmp.Compare(p.Name, name) })
 		if !ok {
 			return nil, "", false
 		}
-		return c.properties[i].Value, c.properties[i].Error, true
-	}
-	for _, chunk := range c.chunks {
-		check := f.checks[chunk.Check]
-		if check == nil || check.def == nil || check.def.template == nil {
-			continue
-		}
-		if _, err := check.def.template.Expand(values); err != nil {
-			list = append(list, fault{chunk.Check, fmt.Sprintf("check %s: %v", check.def.name, err)})
-		}
+		return properties[i].Value, properties[i].Error, true
+	})
+	if err != nil {
+		list = append(list, fault{d.id, fmt.Sprintf("check %s: %v", d.name, err)})
 	}
 	return list
 }

@@ -24,6 +24,7 @@ type fleet struct {
 	byBareName  map[string][]model.NodeID
 	byUID       map[uuid.UUID]model.NodeID
 	all         *roaring.Bitmap
+	proxies     *roaring.Bitmap // nodes without a machine
 	inNamespace map[string]*roaring.Bitmap
 	byLabel     map[where.Pair]*roaring.Bitmap
 	byLabelKey  map[unique.Handle[string]]*roaring.Bitmap
@@ -112,7 +113,7 @@ func newFleet(g *gids) *fleet {
 	return &fleet{
 		gids: g, nodes: map[model.NodeID]*node{}, byName: map[ref]model.NodeID{},
 		byBareName: map[string][]model.NodeID{}, byUID: map[uuid.UUID]model.NodeID{},
-		all: roaring.New(), inNamespace: map[string]*roaring.Bitmap{},
+		all: roaring.New(), proxies: roaring.New(), inNamespace: map[string]*roaring.Bitmap{},
 		byLabel: map[where.Pair]*roaring.Bitmap{}, byLabelKey: map[unique.Handle[string]]*roaring.Bitmap{},
 		groups: map[gid]*group{}, naming: map[ref]*users{},
 		conditions: map[conditionKey]*conditionState{}, scoped: map[string][]*conditionState{},

@@ -14,7 +14,7 @@ func (f *fleet) retarget(p *pass, id model.CheckID) {
 	c := f.checks[id]
 	holders := roaring.New()
 	if c.def != nil {
-		holders = f.selected(c.def.targets, c.def.ns)
+		holders = f.holdersOf(c.def)
 	}
 	for n := range values32(roaring.Xor(holders, c.holders)) {
 		if p.nodes.Contains(n) && c.def != nil {
@@ -38,8 +38,7 @@ func (f *fleet) recheck(p *pass, n *node) {
 	var found []model.CheckID
 	add := func(list []model.CheckID) {
 		for _, c := range list {
-			def := f.checks[c].def
-			if inScope(def.ns, ns) && (def.targets.except == nil || !f.lands(def.targets.except, def.ns, n)) {
+			if f.reached(f.checks[c].def, n) {
 				found = append(found, c)
 			}
 		}

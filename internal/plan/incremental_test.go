@@ -156,6 +156,7 @@ func anyWrite(rt *rapid.T) intent.Write {
 		spec = &model.NodeSpec{
 			Given: given, Groups: some("own groups", someGroups), Properties: values(), Facts: pairs("facts"), AgentLabels: pairs("agent's labels"),
 			AgentGroups: some("claims", someGroups), MayJoin: some("allowed", someGroups),
+			Proxy: rapid.IntRange(0, 2).Draw(rt, "proxy") == 0,
 		}
 	case "Group":
 		var inside []string // only later ones: no cycles
@@ -182,6 +183,9 @@ func anyWrite(rt *rapid.T) intent.Write {
 			t.Except = target()
 		}
 		c := shell("check {{ .props."+pick("reads", []string{"p0", "p1"})+" }} "+pick("argument", []string{"x", "y"}), t)
+		if rapid.IntRange(0, 2).Draw(rt, "about proxies") == 0 {
+			c.Proxy = target()
+		}
 		c.Disabled = rapid.IntRange(0, 9).Draw(rt, "disabled") == 0
 		spec = c
 	case "Property":
@@ -312,6 +316,9 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 		for c, spec := range checks {
 			id, _ := h.p.CheckByName(c.ns, c.name)
 			want := on(c.ns, spec.Targets) && !spec.Disabled
+			if n.Spec.Proxy {
+				want = on(c.ns, spec.Proxy) && spec.Targets != nil && !spec.Disabled
+			}
 			if got := h.p.Holds(model.NodeID(row.ID), id); got != want {
 				rt.Errorf("%s on %s/%s: %v, naively %v", c, ns, row.Name, got, want)
 			}

@@ -39,7 +39,8 @@ type pass struct {
 	build    *roaring.Bitmap        // nodes whose assignment is to be composed
 	lost     []holding
 	gained   []holding
-	deleted  []*node // with the content that they leave behind
+	deleted  []*node         // with the content that they leave behind
+	turned   []model.CheckID // of nodes that became proxy nodes, or are none any more
 
 	oversized []string // nodes that would have to hold too much, in words
 }
@@ -57,6 +58,7 @@ type pass struct {
 //  6. holders of changed checks; who came or went is built
 //  7. checks of changed nodes
 //  8. readers of changed properties
+//  9. who runs proxy checks about nodes that came, went or changed
 func (f *fleet) apply(edits []edit) *pass {
 	p := &pass{
 		nodes: roaring.New(), build: roaring.New(), groups: map[gid]bool{},
@@ -79,15 +81,17 @@ func (f *fleet) apply(edits []edit) *pass {
 		f.recheck(p, f.nodes[model.NodeID(id)])
 	}
 	p.build.Or(p.nodes)
+	for _, place := range p.reread {
+		p.build.Or(f.readersOf(place))
+	}
+	p.build.And(f.all) // deleted nodes are built no more
+	f.retold(p)
 	for id := range p.redefine {
 		if c := f.checks[id]; c != nil {
 			p.build.Or(c.holders)
 		}
 	}
-	for _, place := range p.reread {
-		p.build.Or(f.readersOf(place))
-	}
-	p.build.And(f.all) // deleted nodes are built no more
+	f.silent(p)
 	return p
 }
 

@@ -224,7 +224,7 @@ func (p *Planner) For(id model.NodeID) *Assignment {
 	}
 	return &Assignment{
 		Node: id, UID: n.def.uid, Generation: n.gen, Hash: n.content.hash,
-		Chunks: n.content.chunks, Properties: n.content.properties,
+		Chunks: n.content.chunks, Properties: n.content.properties, Proxied: n.content.proxied,
 	}
 }
 

@@ -15,6 +15,7 @@ type Landing struct {
 	Nodes  int // that would hold it (check), be members (group), read it (property), be in it (namespace)
 	Checks int // that use it (handler, property, group)
 	Spaces int // namespaces that name it (handler)
+	About  int // proxy nodes that it is about (check)
 	// Nodes that joined by a token and come into trusted groups by it, in words.
 	Warnings []string
 }
@@ -148,7 +149,9 @@ func (f *fleet) landing(key intent.Key, def any) Landing {
 	case *groupDef:
 		l.Nodes, l.Checks = int(f.group(d.id).members.GetCardinality()), len(f.group(d.id).checks)
 	case *checkDef:
-		l.Nodes, l.Checks = int(f.checks[d.id].holders.GetCardinality()), 1
+		c := f.checks[d.id]
+		l.Nodes, l.Checks = int(f.runners(c).GetCardinality()), 1
+		l.About = int(c.holders.GetCardinality()) - l.Nodes
 	case *propertyDef:
 		at := propertyPlace{d.property, d.scope}
 		l.Nodes, l.Checks = int(f.readersOf(at).GetCardinality()), len(f.readers[d.property])

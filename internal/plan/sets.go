@@ -84,6 +84,7 @@ func (s *sets[T]) sweep() {
 type composition struct {
 	chunks   []*model.Chunk // ascending by id
 	names    []string       // ascending
+	proxied  *Proxied       // whom the proxy checks among them speak of; nil: there are none
 	size     int            // of the chunks in an assignment, in bytes
 	contents map[string]*content
 }

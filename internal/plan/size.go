@@ -18,6 +18,9 @@ import (
 // excess is by how many bytes, at least one, the content is too much for a frame.
 func (c *content) excess() int {
 	most := max(len(c.chunks), len(c.properties))
+	if c.proxied != nil {
+		most = max(most, len(c.proxied.Nodes))
+	}
 	if c.size <= wire.MaxAssignment && most <= wire.MaxAssigned {
 		return 0
 	}

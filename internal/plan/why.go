@@ -32,8 +32,15 @@ func (p *Planner) WhyCheck(node model.NodeID, check model.CheckID) (why Why, ok 
 	case c.def.targets == nil:
 		return Why{Text: name + " is disabled, or has no targets: it runs nowhere"}, true
 	}
+	on := c.def.targets
+	switch {
+	case n.def.proxy && c.def.proxied == nil:
+		return Why{Text: "it is a proxy node, and " + name + " is not about such (proxy): nothing can run it there"}, true
+	case n.def.proxy:
+		on = c.def.proxied
+	}
 	w := asker{f: p.fleet, n: n, inside: map[gid]bool{}}
-	return w.targets(name, c.def.targets, c.def.ns), true
+	return w.targets(name, on, c.def.ns), true
 }
 
 // WhyGroups says of each group that a node is in why it is.

@@ -53,7 +53,8 @@ func appendHead(dst []byte, a *Assignment) []byte {
 
 func appendTail(dst []byte, a *Assignment) []byte {
 	dst = appendBool(dst, 7, a.HasProps)
-	return appendBytes(dst, 8, a.Signature)
+	dst = appendBytes(dst, 8, a.Signature)
+	return appendBool(dst, 12, a.HasProxied)
 }
 
 // appendContent writes what may be compressed.
@@ -65,18 +66,16 @@ func appendContent(dst []byte, a *Assignment) []byte {
 		dst = appendBytes(dst, 2, a.Add[i].Body)
 		dst = end(dst, in)
 	}
-	if len(a.Remove) > 0 { // packed, as protobuf calls it
+	dst = appendNumbers(dst, 5, a.Remove)
+	dst = appendProperties(dst, 6, a.Properties)
+	return appendProxied(dst, &a.Proxied)
+}
+
+func appendProperties(dst []byte, field uint32, list []Property) []byte {
+	for i := range list {
+		p := &list[i]
 		var in int
-		dst, in = begin(dst, 5)
-		for _, id := range a.Remove {
-			dst = binary.AppendUvarint(dst, uint64(id))
-		}
-		dst = end(dst, in)
-	}
-	for i := range a.Properties {
-		p := &a.Properties[i]
-		var in int
-		dst, in = begin(dst, 6)
+		dst, in = begin(dst, field)
 		dst = appendString(dst, 1, p.Name)
 		dst = appendBytes(dst, 2, p.Value)
 		dst = appendString(dst, 3, p.Error)
@@ -103,6 +102,8 @@ func (a *Assignment) Decode(body []byte) error {
 			a.HasProps = f.bool("has_properties")
 		case 8:
 			a.Signature = f.raw("signature", maxName)
+		case 12:
+			a.HasProxied = f.bool("has_proxied")
 		case 9:
 			if packed { // each could unpack to a frame's worth
 				f.fail("packed", "more than one")
@@ -135,6 +136,14 @@ func (a *Assignment) content(f *fields) bool {
 	case 6:
 		if f.room("properties", len(a.Properties), maxProps) {
 			a.Properties = append(a.Properties, f.property())
+		}
+	case 10:
+		if f.room("proxy_nodes", len(a.Proxied.Nodes), maxProxies) {
+			a.Proxied.Nodes = append(a.Proxied.Nodes, f.proxyNode())
+		}
+	case 11:
+		if f.room("proxy_checks", len(a.Proxied.Sets), maxChunks) {
+			a.Proxied.Sets = append(a.Proxied.Sets, f.proxySet())
 		}
 	default:
 		return false
@@ -181,22 +190,38 @@ func (f *fields) assigned() (c AssignedChunk) {
 
 // removed takes both forms of a repeated number, packed or one by one.
 func (f *fields) removed(list []model.ChunkID) []model.ChunkID {
+	return numbers(f, "remove", list, maxChunks)
+}
+
+func numbers[T ~uint32](f *fields, name string, list []T, most int) []T {
 	if f.typ == typeVarint {
-		if f.room("remove", len(list), maxChunks) {
-			list = append(list, model.ChunkID(f.uint32("remove")))
+		if f.room(name, len(list), most) {
+			list = append(list, T(f.uint32(name)))
 		}
 		return list
 	}
-	data := f.raw("remove", MaxFrame)
-	for i := 0; i < len(data) && f.room("remove", len(list), maxChunks); {
+	data := f.raw(name, MaxFrame)
+	for i := 0; i < len(data) && f.room(name, len(list), most); {
 		var v uint64
 		if v, i = uvarint(data, i); i < 0 || v > 1<<32-1 {
-			f.fail("remove", "not a number of 32 bits")
+			f.fail(name, "not a number of 32 bits")
 			break
 		}
-		list = append(list, model.ChunkID(v))
+		list = append(list, T(v))
 	}
 	return list
+}
+
+// appendNumbers writes them packed, as protobuf calls it.
+func appendNumbers[T ~uint32](dst []byte, field uint32, list []T) []byte {
+	if len(list) == 0 {
+		return dst
+	}
+	dst, in := begin(dst, field)
+	for _, n := range list {
+		dst = binary.AppendUvarint(dst, uint64(n))
+	}
+	return end(dst, in)
 }
 
 func (f *fields) property() (p Property) {
@@ -241,7 +266,7 @@ func (h *Holding) Decode(body []byte) error {
 // AssignmentHash names what a node holds. chunks ascend by id and carry their
 // hashes; properties ascend by name. Server and agent compute it alike:
 // docs/protocol/README.md has the layout.
-func AssignmentHash(chunks []*model.Chunk, properties []Property) (sum [32]byte) {
+func AssignmentHash(chunks []*model.Chunk, properties []Property, proxied *Proxied) (sum [32]byte) {
 	h := sha256.New()
 	h.Write([]byte("muster.v1 assignment\n"))
 	var buf [20]byte
@@ -251,16 +276,23 @@ func AssignmentHash(chunks []*model.Chunk, properties []Property) (sum [32]byte)
 		copy(buf[4:], c.Hash[:])
 		h.Write(buf[:])
 	}
-	writeCount(h, len(properties))
-	for i := range properties {
-		p := &properties[i]
+	writeProperties(h, properties)
+	if !proxied.Empty() {
+		writeProxied(h, proxied)
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+func writeProperties(h hash.Hash, list []Property) {
+	writeCount(h, len(list))
+	for i := range list {
+		p := &list[i]
 		for _, part := range [...][]byte{[]byte(p.Name), p.Value, []byte(p.Error)} {
 			writeCount(h, len(part))
 			h.Write(part)
 		}
 	}
-	h.Sum(sum[:0])
-	return sum
 }
 
 func writeCount(h hash.Hash, n int) {

@@ -62,6 +62,7 @@ type BatchReader struct {
 	BatchHeader
 	gap  Gap
 	body []byte
+	raw  []byte
 	at   int
 	err  error
 }
@@ -69,7 +70,7 @@ type BatchReader struct {
 // Reset begins with the body of a frame, which the reader and what it hands out
 // alias.
 func (r *BatchReader) Reset(body []byte) error {
-	r.BatchHeader, r.body, r.at, r.err = BatchHeader{}, body, 0, nil
+	r.BatchHeader, r.body, r.raw, r.at, r.err = BatchHeader{}, body, nil, 0, nil
 	f := fields{message: "Batch"}
 	for i := 0; i < len(body); {
 		if body[i] == tagSignal {
@@ -128,7 +129,8 @@ func (r *BatchReader) Next(s *Signal) bool {
 		if body[i] == tagSignal {
 			size, n := uvarint(body, i+1) // Reset has checked it
 			r.at = n + int(size)
-			r.err = s.decode(body[n:r.at])
+			r.raw = body[n:r.at]
+			r.err = s.decode(r.raw)
 			return r.err == nil
 		}
 		f := fields{message: "Batch", rest: body[i:]}
@@ -141,6 +143,9 @@ func (r *BatchReader) Next(s *Signal) bool {
 	r.at = i
 	return false
 }
+
+// Raw is the encoded signal that Next decoded last, or tried to; it aliases the batch.
+func (r *BatchReader) Raw() []byte { return r.raw }
 
 // Err is what ended Next before the last signal; nil where nothing did.
 func (r *BatchReader) Err() error { return r.err }

@@ -57,7 +57,8 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	for i := range c.Except {
 		dst = appendSpan(dst, 25, &c.Except[i])
 	}
-	return dst
+	dst = appendBool(dst, 30, c.Proxy)
+	return appendBool(dst, 31, c.RoundRobin)
 }
 
 func appendCommand(dst []byte, field uint32, c *model.Command) []byte {
@@ -153,6 +154,10 @@ func DecodeChunk(id model.ChunkID, body []byte) (*model.Chunk, error) {
 			if f.room("except", len(c.Except), maxArgs) {
 				c.Except = append(c.Except, f.span())
 			}
+		case 30:
+			c.Proxy = f.bool("proxy")
+		case 31:
+			c.RoundRobin = f.bool("round_robin")
 		}
 	}
 	if f.err != nil {

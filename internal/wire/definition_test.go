@@ -122,6 +122,9 @@ func codecs() []codec {
 		frameCodec(KindRan, "muster.v1.Ran", AppendRan, func(t *rapid.T) *Ran {
 			return &Ran{ID: u64(t), Output: raw(t, 40), Done: yes(t), Status: status(t), DurationMs: u32(t), Cut: u64(t), Refused: text(t)}
 		}),
+		frameCodec(KindTurn, "muster.v1.Turn", AppendTurn, func(t *rapid.T) *Turn {
+			return &Turn{Given: list(t, func(t *rapid.T) Given { return Given{Chunk: model.ChunkID(u32(t)), Node: model.NodeID(u32(t))} })}
+		}),
 		frameCodec(KindSlow, "muster.v1.Slow", AppendSlow, func(t *rapid.T) *Slow {
 			return &Slow{LingerMs: u32(t), Reason: text(t), LastsMs: u32(t)}
 		}),
@@ -153,6 +156,10 @@ func codecs() []codec {
 		}),
 		recordCodec(RecordAction, "muster.journal.v1.ActionRecord", func(t *rapid.T) *Record {
 			return &Record{Node: model.NodeID(u32(t)), Action: &Action{Verb: text(t), Check: model.CheckID(u32(t)), By: text(t), Note: text(t), Until: u64(t)}}
+		}),
+		recordCodec(RecordProxied, "muster.journal.v1.ProxiedRecord", func(t *rapid.T) *Record {
+			return &Record{Node: model.NodeID(u32(t)), Proxied: &ProxiedResult{StreamKey: key(t), Number: number(t), By: model.NodeID(u32(t)),
+				Namespace: model.NamespaceID(u32(t)), NowMs: u64(t), Signal: raw(t, 300)}}
 		}),
 		recordCodec(RecordOwn, "muster.journal.v1.OwnRecord", func(t *rapid.T) *Record {
 			return &Record{Node: model.NodeID(u32(t)), Own: &OwnResult{Chunk: model.ChunkID(u32(t)), Status: status(t), Output: raw(t, 40)}}
@@ -225,12 +232,27 @@ func drawWelcome(t *rapid.T) *Welcome {
 		ResultsPerSec: u32(t), Servers: list(t, text), VersionWanted: text(t)}
 }
 
+func drawProxied(t *rapid.T) Proxied {
+	node := func(t *rapid.T) model.NodeID { return model.NodeID(u32(t)) }
+	return Proxied{
+		Nodes: list(t, func(t *rapid.T) ProxyNode {
+			return ProxyNode{Node: node(t), Name: text(t), Properties: list(t, func(t *rapid.T) Property {
+				return Property{Name: text(t), Value: raw(t, 20), Error: text(t)}
+			})}
+		}),
+		Sets: list(t, func(t *rapid.T) ProxySet {
+			return ProxySet{Chunks: list(t, func(t *rapid.T) model.ChunkID { return model.ChunkID(u32(t)) }), Nodes: list(t, node)}
+		}),
+	}
+}
+
 func drawAssignment(t *rapid.T) *Assignment {
 	return &Assignment{Generation: generation(t), Hash: hash32(t), Base: hash32(t),
 		Add: list(t, func(t *rapid.T) AssignedChunk {
 			return AssignedChunk{ID: model.ChunkID(u32(t)), Body: AppendChunk(nil, drawChunk(t))}
 		}),
-		Remove: list(t, func(t *rapid.T) model.ChunkID { return model.ChunkID(u32(t)) }),
+		Remove:  list(t, func(t *rapid.T) model.ChunkID { return model.ChunkID(u32(t)) }),
+		Proxied: drawProxied(t), HasProxied: yes(t),
 		Properties: list(t, func(t *rapid.T) Property {
 			return Property{Name: text(t), Value: raw(t, 20), Error: text(t)}
 		}),
@@ -248,7 +270,7 @@ func drawBatch(t *rapid.T) *Batch {
 		s := Signal{Kind: SignalKeepalive, AtMs: u64(t)}
 		if rapid.IntRange(0, 4).Draw(t, "kind") > 0 {
 			s = Signal{Kind: SignalResult, AtMs: u64(t), Chunk: model.ChunkID(u32(t)), Status: status(t), DurationMs: u32(t),
-				Output: raw(t, 300), Cut: u64(t), Extra: AppendExtra(nil, drawExtra(t))}
+				Output: raw(t, 300), Cut: u64(t), Extra: AppendExtra(nil, drawExtra(t)), Node: model.NodeID(u32(t))}
 		}
 		b.Signals = append(b.Signals, s)
 	}
@@ -273,7 +295,7 @@ func drawExtra(t *rapid.T) *Extra {
 func drawChunk(t *rapid.T) *model.Chunk {
 	c := &model.Chunk{Check: model.CheckID(u32(t)), Namespace: model.NamespaceID(u32(t)), CheckName: text(t), Cron: text(t),
 		TimeZone: text(t), Env: pairs(t), RunAs: text(t), MaxOutput: rapid.IntRange(0, math.MaxInt32).Draw(t, "max"),
-		FailAfter: u32(t), RecoverAfter: u32(t), Handlers: list(t, text), Stdin: text(t)}
+		FailAfter: u32(t), RecoverAfter: u32(t), Handlers: list(t, text), Stdin: text(t), Proxy: yes(t), RoundRobin: yes(t)}
 	c.Hooks = list(t, func(t *rapid.T) model.Hook {
 		return model.Hook{Name: text(t), When: list(t, text), Command: &model.Command{Shell: text(t)}, Timeout: model.Duration(duration(t))}
 	})
@@ -467,6 +489,8 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 		switch f.FullName() {
 		case "muster.journal.v1.OwnRecord.status":
 			v %= 4
+		case "muster.journal.v1.ProxiedRecord.lane":
+			v %= 2
 		case "muster.v1.Chunk.max_output":
 			v >>= 1
 		}
@@ -479,7 +503,8 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 			return protoreflect.ValueOfUint64(rapid.Uint64Range(1, 1<<40).Draw(t, "first"))
 		case "muster.v1.Gap.last":
 			return protoreflect.ValueOfUint64(rapid.Uint64Range(1<<40, maxNumber).Draw(t, "last"))
-		case "muster.v1.StreamHeld.first", "muster.v1.StreamHeld.last", "muster.v1.StreamLast.last", "muster.v1.Refused.number":
+		case "muster.v1.StreamHeld.first", "muster.v1.StreamHeld.last", "muster.v1.StreamLast.last", "muster.v1.Refused.number",
+			"muster.journal.v1.ProxiedRecord.number":
 			return protoreflect.ValueOfUint64(number(t))
 		}
 		return protoreflect.ValueOfUint64(u64(t))

@@ -35,6 +35,7 @@ const (
 	KindFacts      Kind = 11
 	KindStats      Kind = 12
 	KindRan        Kind = 13
+	KindTurn       Kind = 14
 )
 
 // Lane orders what an agent holds: live goes first.
@@ -143,6 +144,8 @@ type Assignment struct {
 	Remove     []model.ChunkID
 	Properties []Property // all of them, whenever any changed
 	HasProps   bool       // whether Properties is meaningful
+	Proxied    Proxied    // all of it, whenever any changed
+	HasProxied bool       // whether Proxied is meaningful
 	Signature  []byte     // Ed25519 over SignedBytes(node, generation, hash)
 }
 
@@ -193,8 +196,9 @@ type Signal struct {
 	AtMs       uint64 // when the run ended, on the sender's clock (see Batch.NowMs)
 	DurationMs uint32
 	Output     []byte
-	Cut        uint64 // bytes of output that were cut away
-	Extra      []byte // an encoded Extra, not looked at: see DecodeExtra
+	Cut        uint64       // bytes of output that were cut away
+	Extra      []byte       // an encoded Extra, not looked at: see DecodeExtra
+	Node       model.NodeID // that the result speaks of; zero: the one that sends it
 }
 
 // Gap says what the spool gave up, so that the numbers still have no holes.

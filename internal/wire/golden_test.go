@@ -60,7 +60,7 @@ func golden() []struct {
 	chunk.Hash = ChunkHash(body)
 	props := []Property{{Name: "disk_warn", Value: []byte(`"15%"`)}, {Name: "site", Error: "groups east and west disagree"}}
 	gen := Generation{Epoch: 1764000000, Revision: 42}
-	hash := AssignmentHash([]*model.Chunk{chunk}, props)
+	hash := AssignmentHash([]*model.Chunk{chunk}, props, nil)
 	live := StreamKey{Stream: 0x0123456789abcdef, Lane: Live}
 	back := StreamKey{Stream: 0x0123456789abcdef, Lane: Backlog}
 	batch := &Batch{StreamKey: live, First: 901, NowMs: 7200500, Signals: []Signal{
@@ -115,6 +115,16 @@ func golden() []struct {
 		{"18-ran-done", "Frame", AppendRan(nil, &Ran{ID: 0xfeedface, Done: true, Status: model.Unknown, Refused: "this agent takes no commands (--no-run)"})},
 		{"19-slow-lasts", "Frame", AppendSlow(nil, &Slow{LingerMs: 5000, Reason: "the server's disk is behind", LastsMs: 12000})},
 		{"13-chunk-more", "Chunk", AppendChunk(nil, moreChunk())},
+		{"31-assignment-proxied", "Frame", AppendAssignment(nil, &Assignment{Generation: gen, Hash: hash, Base: [32]byte{1}, HasProxied: true, Proxied: Proxied{
+			Nodes: []ProxyNode{{Node: 301, Name: "switch1", Properties: []Property{{Name: "address", Value: []byte(`"192.0.2.7"`)}}}, {Node: 302, Name: "switch2"}},
+			Sets:  []ProxySet{{Chunks: []model.ChunkID{17, 40}, Nodes: []model.NodeID{301, 302}}, {Chunks: []model.ChunkID{41}, Nodes: []model.NodeID{302}}},
+		}, Signature: bytes.Repeat([]byte{0x5a}, 64)})},
+		{"32-batch-about", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 905, NowMs: 7200700, Signals: []Signal{
+			{Kind: SignalResult, Chunk: 17, Status: model.Critical, AtMs: 7200690, DurationMs: 3, Output: []byte("no answer"), Node: 301},
+			{Kind: SignalResult, AtMs: 7200691, Node: 302}}})},
+		{"33-turn", "Frame", AppendTurn(nil, &Turn{Given: []Given{{Chunk: 17, Node: 301}, {Chunk: 42}}})},
+		{"34-chunk-proxy", "Chunk", AppendChunk(nil, &model.Chunk{Check: 9, Namespace: 2, CheckName: "ping", Command: &model.Command{Shell: "check_ping -H {{ .props.address }}"},
+			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Proxy: true, RoundRobin: true})},
 		{"20-record-batch", "", append(AppendBatchRecord(nil, 214), batchBody...)},
 		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,
 			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},
@@ -124,6 +134,8 @@ func golden() []struct {
 		{"25-record-action", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "resolve", Check: 5, By: "ada", Note: "replaced the disk"}})},
 		{"25-record-acknowledge", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "acknowledge", Check: 5, By: "ada", Note: "on it", Until: 1795300000000}})},
 		{"26-record-own", "OwnRecord", record(Record{Kind: RecordOwn, Node: model.ServerNode, Own: &OwnResult{Chunk: 2, Status: model.Critical, Output: []byte("journal at 92 % of its budget")}})},
+		{"27-record-proxied", "ProxiedRecord", record(Record{Kind: RecordProxied, Node: 301, Proxied: &ProxiedResult{StreamKey: live, Number: 905, By: 214, Namespace: 2,
+			NowMs: 7200700, Signal: []byte{0x08, 0x07, 0x52, 0x02, 0x08, 0x11}}})},
 	}
 }
 
@@ -172,7 +184,7 @@ func TestGoldenBytes(t *testing.T) {
 func TestHashesAndSignedBytes(t *testing.T) {
 	chunk := goldenChunk()
 	chunk.Hash = ChunkHash(AppendChunk(nil, chunk))
-	sum := AssignmentHash([]*model.Chunk{chunk}, []Property{{Name: "disk_warn", Value: []byte(`"15%"`)}})
+	sum := AssignmentHash([]*model.Chunk{chunk}, []Property{{Name: "disk_warn", Value: []byte(`"15%"`)}}, nil)
 	signed := SignedBytes(goldenNode, Generation{1764000000, 42}, sum)
 	got := hex.EncodeToString(chunk.Hash[:]) + "\n" + hex.EncodeToString(sum[:]) + "\n" + hex.EncodeToString(signed) + "\n"
 	path := filepath.Join("testdata", "golden", "30-hashes.txt")
@@ -189,8 +201,8 @@ func TestHashesAndSignedBytes(t *testing.T) {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 	// What stands in one property must not be able to stand in two.
-	a := AssignmentHash(nil, []Property{{Name: "ab", Value: []byte("c")}})
-	if b := AssignmentHash(nil, []Property{{Name: "a", Value: []byte("bc")}}); a == b {
+	a := AssignmentHash(nil, []Property{{Name: "ab", Value: []byte("c")}}, nil)
+	if b := AssignmentHash(nil, []Property{{Name: "a", Value: []byte("bc")}}, nil); a == b {
 		t.Error("two assignments, one hash")
 	}
 }

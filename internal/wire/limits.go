@@ -14,6 +14,7 @@ const (
 	maxServers = MaxServers
 	maxChunks  = 10000   // chunks in one Assignment, counts in one Gap
 	maxProps   = 10000   // properties in one Assignment
+	maxProxies = 10000   // proxy nodes in one Assignment
 	maxArgs    = 1024    // arguments of one command
 	maxBody    = MaxBody // one encoded chunk, a command, a property's value
 	maxNumber  = 1 << 62 // numbers of signals
@@ -25,6 +26,8 @@ const (
 	MaxBody = 256 << 10
 	// MaxAssigned is the most chunks, and the most properties, of one node.
 	MaxAssigned = maxChunks
+	// MaxProxies is the most proxy nodes that the checks of one node speak of.
+	MaxProxies = maxProxies
 	// MaxServers is how many servers one Welcome names.
 	MaxServers = 64
 	// MaxAssignment is how much one node may hold, by ChunkSize and PropertySize: all

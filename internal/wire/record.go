@@ -20,18 +20,22 @@ const (
 	RecordAction RecordKind = 6
 	// RecordOwn: a result of the server about itself or about a node.
 	RecordOwn RecordKind = 7
+	// RecordProxied: a result that a node sent about another one, a proxy node. Its number
+	// stands in the batch of the node that sent it, in the same commit.
+	RecordProxied RecordKind = 8
 )
 
 // Record is one journal entry, decoded. Which fields are set depends on Kind.
 type Record struct {
 	Kind  RecordKind
-	Node  model.NodeID // Batch, Session, Forget (zero: all nodes), Action, Own
+	Node  model.NodeID // Batch, Session, Forget (zero: all nodes), Action, Own, Proxied (that it speaks of)
 	Batch []byte       // Batch: the encoded wire.Batch, still to be decoded
 
 	Session *SessionMark
 	Forget  *ForgetMark
 	Action  *Action
 	Own     *OwnResult
+	Proxied *ProxiedResult
 	Intent  int64 // revision
 }
 
@@ -68,4 +72,14 @@ type OwnResult struct {
 	Chunk  model.ChunkID
 	Status model.Status
 	Output []byte
+}
+
+// ProxiedResult is a result about a proxy node, as the node that ran it sent it.
+type ProxiedResult struct {
+	StreamKey
+	Number    uint64            // in that node's stream
+	By        model.NodeID      // the node that ran it
+	Namespace model.NamespaceID // of the proxy node
+	NowMs     uint64            // of the batch it came in
+	Signal    []byte            // as that node encoded it: Signal.Decode
 }

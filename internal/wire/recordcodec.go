@@ -51,6 +51,15 @@ func AppendRecord(dst []byte, r *Record) []byte {
 		dst = appendUint(dst, 2, uint64(r.Own.Chunk))
 		dst = appendUint(dst, 3, uint64(r.Own.Status))
 		return appendBytes(dst, 4, r.Own.Output)
+	case RecordProxied:
+		dst = append(dst, byte(r.Kind))
+		dst = appendKey(dst, r.Proxied.StreamKey)
+		dst = appendUint(dst, 3, uint64(r.Node))
+		dst = appendUint(dst, 4, uint64(r.Proxied.By))
+		dst = appendUint(dst, 5, uint64(r.Proxied.Namespace))
+		dst = appendUint(dst, 6, r.Proxied.Number)
+		dst = appendUint(dst, 7, r.Proxied.NowMs)
+		return appendBytes(dst, 8, r.Proxied.Signal)
 	}
 	panic(fmt.Sprintf("BUG: append record of kind %d", r.Kind))
 }
@@ -110,6 +119,9 @@ func (r *Record) Decode(data []byte) error {
 	case RecordOwn:
 		f.message = "OwnRecord"
 		r.decodeOwn(&f)
+	case RecordProxied:
+		f.message = "ProxiedRecord"
+		r.decodeProxied(&f)
 	default:
 		return fmt.Errorf("decode record: %w: kind %d is not known", ErrMalformed, data[0])
 	}
@@ -177,6 +189,29 @@ func (r *Record) decodeOwn(f *fields) {
 			o.Status = model.Status(f.uint("status", uint64(model.Unknown)))
 		case 4:
 			o.Output = f.raw("output", MaxFrame)
+		}
+	}
+}
+
+func (r *Record) decodeProxied(f *fields) {
+	p := &ProxiedResult{}
+	r.Proxied = p
+	for f.next() {
+		switch f.num {
+		case 1, 2:
+			f.key(&p.StreamKey)
+		case 3:
+			r.Node = model.NodeID(f.uint32("node"))
+		case 4:
+			p.By = model.NodeID(f.uint32("by"))
+		case 5:
+			p.Namespace = model.NamespaceID(f.uint32("namespace"))
+		case 6:
+			p.Number = f.uint("number", maxNumber)
+		case 7:
+			p.NowMs = f.uint64("now_ms")
+		case 8:
+			p.Signal = f.raw("signal", MaxFrame)
 		}
 	}
 }

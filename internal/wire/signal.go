@@ -17,6 +17,7 @@ const (
 	tagDuration  = 3<<3 | typeVarint
 	tagOutput    = 4<<3 | typeBytes
 	tagCut       = 5<<3 | typeVarint
+	tagNode      = 8<<3 | typeVarint
 )
 
 // AppendSignal writes one signal as its field of a Batch.
@@ -27,7 +28,7 @@ func AppendSignal(dst []byte, s *Signal) []byte {
 		dst = appendUint(dst, 1, s.AtMs)
 		return append(dst, tagKeepalive, 0)
 	}
-	inner := sizeUint(uint64(s.Chunk)) + sizeUint(uint64(s.Status)) + sizeUint(uint64(s.DurationMs)) + sizeUint(s.Cut)
+	inner := sizeUint(uint64(s.Chunk)) + sizeUint(uint64(s.Status)) + sizeUint(uint64(s.DurationMs)) + sizeUint(s.Cut) + sizeUint(uint64(s.Node))
 	if len(s.Output) > 0 {
 		inner += 1 + sizeVarint(uint64(len(s.Output))) + len(s.Output)
 	}
@@ -54,8 +55,15 @@ func AppendSignal(dst []byte, s *Signal) []byte {
 	if s.Cut != 0 {
 		dst = binary.AppendUvarint(append(dst, tagCut), s.Cut)
 	}
-	return append(dst, s.Extra...)
+	dst = append(dst, s.Extra...)
+	if s.Node != 0 {
+		dst = binary.AppendUvarint(append(dst, tagNode), uint64(s.Node))
+	}
+	return dst
 }
+
+// Decode reads one encoded signal, which Output aliases.
+func (s *Signal) Decode(data []byte) error { return s.decode(data) }
 
 // decode reads one signal. A kind that we do not know leaves Kind zero: it has a
 // number like any other, so the receiver refuses it by that number.
@@ -169,8 +177,22 @@ func (s *Signal) decodeOrdered(data []byte) bool {
 	if i == len(data) {
 		return true
 	}
-	s.Extra = data[i:len(data):len(data)]
-	return extras(s.Extra) == len(s.Extra)
+	beside := extras(data[i:])
+	if beside < 0 {
+		return false
+	}
+	if beside > 0 {
+		s.Extra = data[i : i+beside : i+beside]
+		i += beside
+	}
+	if i < len(data) && data[i] == tagNode {
+		v, n := uvarintLong(data, i+1)
+		if i = n; n < 0 || v > 1<<32-1 {
+			return false
+		}
+		s.Node = model.NodeID(v)
+	}
+	return i == len(data)
 }
 
 func (s *Signal) decodeResult(data []byte) error {
@@ -212,8 +234,13 @@ func (s *Signal) decodeResult(data []byte) error {
 			}
 			s.Extra = append(s.Extra, data[i:n+int(size)]...)
 			i = n + int(size)
+		case tagNode:
+			if v, i = uvarint(data, i+1); i < 0 || v > 1<<32-1 {
+				return resultError("node")
+			}
+			s.Node = model.NodeID(v)
 		default:
-			n, err := skip("Result", data[i:], 1, 2, 3, 4, 5, fieldHook, fieldValue)
+			n, err := skip("Result", data[i:], 1, 2, 3, 4, 5, fieldHook, fieldValue, 8)
 			if err != nil {
 				return err
 			}

@@ -114,6 +114,8 @@ type Handler interface {
 	Acked(s *Session, ack *wire.Ack)
 	// RunNow: somebody asks for a run, or takes it back.
 	RunNow(s *Session, r *wire.Run)
+	// Turn names round-robin checks that it is this node's turn to run.
+	Turn(s *Session, t *wire.Turn)
 	// Slow: the server asks for another pace; see Pace.
 	Slow(s *Session, m *wire.Slow)
 	// Leaving: the server goes away (drain); come back after retry.

@@ -18,6 +18,7 @@ func (deaf) Welcomed(*Session, *wire.Welcome)        {}
 func (deaf) Assigned(*Session, *Held)                {}
 func (deaf) Acked(*Session, *wire.Ack)               {}
 func (deaf) RunNow(*Session, *wire.Run)              {}
+func (deaf) Turn(*Session, *wire.Turn)               {}
 func (deaf) Slow(*Session, *wire.Slow)               {}
 func (deaf) Leaving(*Session, time.Duration, string) {}
 
@@ -40,8 +41,8 @@ func FuzzServer(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	whole := &wire.Assignment{Generation: wire.Generation{Epoch: 1, Revision: 1}, Add: []wire.AssignedChunk{{ID: 3, Body: chunk}}, Hash: wire.AssignmentHash([]*model.Chunk{decoded}, nil)}
-	empty := &wire.Assignment{Generation: wire.Generation{Epoch: 1, Revision: 2}, Base: whole.Hash, Remove: []model.ChunkID{3}, Hash: wire.AssignmentHash(nil, nil)}
+	whole := &wire.Assignment{Generation: wire.Generation{Epoch: 1, Revision: 1}, Add: []wire.AssignedChunk{{ID: 3, Body: chunk}}, Hash: wire.AssignmentHash([]*model.Chunk{decoded}, nil, nil)}
+	empty := &wire.Assignment{Generation: wire.Generation{Epoch: 1, Revision: 2}, Base: whole.Hash, Remove: []model.ChunkID{3}, Hash: wire.AssignmentHash(nil, nil, nil)}
 	f.Add(wire.AppendAssignment(nil, whole), wire.AppendAssignment(nil, empty))
 	f.Add(wire.AppendPackedAssignment(nil, empty), wire.AppendRun(nil, &wire.Run{Chunk: 3}))
 	f.Add(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: key, Last: 2}}}), wire.AppendSlow(nil, &wire.Slow{LingerMs: 1000, Reason: "journal"}))
@@ -60,7 +61,7 @@ func FuzzServer(f *testing.F) {
 			if s.Unacked() != under {
 				t.Fatalf("%d bytes under way, counted %d", under, s.Unacked())
 			}
-			if held := s.Held(); held != nil && wire.AssignmentHash(held.Chunks, held.Properties) != held.Hash {
+			if held := s.Held(); held != nil && wire.AssignmentHash(held.Chunks, held.Properties, nil) != held.Hash {
 				t.Fatalf("held %+v has another hash", held)
 			}
 		}

@@ -18,6 +18,7 @@ type Held struct {
 	Hash       [32]byte
 	Chunks     []*model.Chunk // ascending by ID
 	Properties []wire.Property
+	Proxied    wire.Proxied
 	Signature  []byte
 }
 
@@ -46,7 +47,7 @@ func (h *Held) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.PublicKey, 
 		if h == nil || h.Hash != a.Base {
 			return nil, ErrBase
 		}
-		next.Properties = h.Properties
+		next.Properties, next.Proxied = h.Properties, h.Proxied
 		next.Chunks = make([]*model.Chunk, 0, len(h.Chunks)+len(a.Add))
 		for _, c := range h.Chunks {
 			if !slices.Contains(a.Remove, c.ID) {
@@ -65,7 +66,10 @@ func (h *Held) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.PublicKey, 
 	if a.HasProps {
 		next.Properties = cloneProperties(a.Properties)
 	}
-	if wire.AssignmentHash(next.Chunks, next.Properties) != a.Hash {
+	if a.HasProxied {
+		next.Proxied = a.Proxied.Clone()
+	}
+	if wire.AssignmentHash(next.Chunks, next.Properties, &next.Proxied) != a.Hash {
 		return nil, fmt.Errorf("%w: what was received has another hash", ErrForged)
 	}
 	return next, nil
@@ -86,7 +90,7 @@ func cloneProperties(list []wire.Property) []wire.Property {
 // Message is the whole as a message, signature included: what an agent keeps on its
 // disk, and applies to a nil Held after a restart.
 func (h *Held) Message() *wire.Assignment {
-	a := &wire.Assignment{Generation: h.Generation, Hash: h.Hash, Properties: h.Properties, HasProps: true, Signature: h.Signature}
+	a := &wire.Assignment{Generation: h.Generation, Hash: h.Hash, Properties: h.Properties, HasProps: true, Proxied: h.Proxied, HasProxied: !h.Proxied.Empty(), Signature: h.Signature}
 	for _, c := range h.Chunks {
 		a.Add = append(a.Add, wire.AssignedChunk{ID: c.ID, Body: wire.AppendChunk(nil, c)})
 	}

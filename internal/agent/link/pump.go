@@ -308,6 +308,9 @@ func (r *runner) Acked(_ *Session, ack *wire.Ack) {
 // RunNow implements Handler.
 func (r *runner) RunNow(_ *Session, asked *wire.Run) { r.events.RunNow(asked) }
 
+// Turn implements Handler.
+func (r *runner) Turn(_ *Session, t *wire.Turn) { r.events.Turn(t) }
+
 // Slow implements Handler.
 func (r *runner) Slow(_ *Session, m *wire.Slow) {
 	level := slog.LevelInfo

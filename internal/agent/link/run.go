@@ -38,6 +38,7 @@ type Events interface {
 	Disconnected(server string, err error)
 	Assigned(held *Held)
 	RunNow(r *wire.Run)
+	Turn(t *wire.Turn)
 }
 
 // Answers is what an agent says of runs that it was asked for. It waits for what Source

@@ -224,6 +224,7 @@ func (silent) Connected(string, *wire.Welcome) {}
 func (silent) Disconnected(string, error)      {}
 func (silent) Assigned(*Held)                  {}
 func (silent) RunNow(*wire.Run)                {}
+func (silent) Turn(*wire.Turn)                 {}
 
 // run starts Run and returns its end.
 func run(t *testing.T, source Source, change func(*RunConfig), servers ...string) chan error {

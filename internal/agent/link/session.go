@@ -212,6 +212,12 @@ func (s *Session) frame(frame []byte) error {
 			return err
 		}
 		s.h.RunNow(s, &r)
+	case wire.KindTurn:
+		var t wire.Turn
+		if err := t.Decode(body); err != nil {
+			return err
+		}
+		s.h.Turn(s, &t)
 	case wire.KindSlow:
 		var m wire.Slow
 		if err := m.Decode(body); err != nil {

@@ -1,6 +1,20 @@
 package schedule
 
-import "container/heap"
+import (
+	"container/heap"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/when"
+)
+
+// phase is that of a check here; runs for proxy nodes spread over the interval too.
+func (s *Scheduler) phase(k Key, interval time.Duration) time.Duration {
+	node := s.cfg.Node
+	for i := range 4 {
+		node[i] ^= byte(k.About >> (8 * i))
+	}
+	return when.Phase(node, k.Check, interval)
+}
 
 // dueHeap orders entries by when they are due.
 type dueHeap []*entry

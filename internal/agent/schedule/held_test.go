@@ -24,7 +24,7 @@ func TestNothingRunsInAnExceptedTime(t *testing.T) {
 		if got := len(w.starts[1]); got != before || before < 5 {
 			t.Errorf("%d runs, then %d", before, got)
 		}
-		if !w.RunNow(1) {
+		if !w.RunNow(Key{Check: 1}) {
 			t.Error("it cannot be asked for")
 		}
 		time.Sleep(2 * time.Second)

@@ -48,7 +48,7 @@ func (w *world) boot() time.Duration {
 
 // job takes its time in a bubble.
 func (w *world) job(id model.CheckID, interval, takes time.Duration) Job {
-	return Job{Check: id, Interval: interval, Do: func(ctx context.Context) {
+	return Job{Key: Key{Check: id}, Interval: interval, Do: func(ctx context.Context) {
 		w.mu.Lock()
 		w.starts[id] = append(w.starts[id], time.Since(w.began))
 		w.mu.Unlock()
@@ -144,7 +144,7 @@ func TestNeverTwoRunsOfOneCheckAndBoundedAtOnce(t *testing.T) {
 		going, most, own := 0, 0, map[model.CheckID]int{}
 		var jobs []Job
 		for id := range model.CheckID(6) {
-			jobs = append(jobs, Job{Check: id, Interval: 10 * time.Second, Do: func(context.Context) {
+			jobs = append(jobs, Job{Key: Key{Check: id}, Interval: 10 * time.Second, Do: func(context.Context) {
 				mu.Lock()
 				going++
 				own[id]++
@@ -224,7 +224,7 @@ func TestRunNowAndStop(t *testing.T) {
 		if n := len(w.runs(1)); n != 1 {
 			t.Fatalf("a new daily check ran %d times within 11 s", n)
 		}
-		if !w.RunNow(1) || w.RunNow(9) {
+		if !w.RunNow(Key{Check: 1}) || w.RunNow(Key{Check: 9}) {
 			t.Error("RunNow: wrong answer")
 		}
 		if n := len(w.runs(1)); n != 1 || w.Stats().Skipped != 1 {
@@ -242,7 +242,7 @@ func BenchmarkTurn(b *testing.B) {
 	s := New(Config{Node: node})
 	var jobs []Job
 	for id := range model.CheckID(1000) {
-		jobs = append(jobs, Job{Check: id, Interval: time.Hour, Do: func(context.Context) {}})
+		jobs = append(jobs, Job{Key: Key{Check: id}, Interval: time.Hour, Do: func(context.Context) {}})
 	}
 	if err := s.Set(jobs); err != nil {
 		b.Fatal(err)

@@ -34,10 +34,17 @@ type Config struct {
 	Grace         time.Duration        // running commands may take this long to end at a stop; default 5 s
 }
 
-// Job is one check as the scheduler sees it. The check's id is its identity: a Job
-// with the same id replaces the one before and keeps its phase.
+// Key names a check, of a proxy check one of those that it is about (zero: it is none).
+type Key struct {
+	Check model.CheckID
+	About model.NodeID
+}
+
+// Job is one check as the scheduler sees it. The Key is its identity: a Job with the same one
+// replaces the one before and keeps its phase.
 type Job struct {
-	Check    model.CheckID
+	Key
+	OnCall   bool          // it has no times of its own: RunNow alone starts it
 	Interval time.Duration // zero with Cron
 	Cron     string
 	Zone     string
@@ -75,7 +82,7 @@ type Scheduler struct {
 	wake chan struct{}
 
 	mu      sync.Mutex
-	entries map[model.CheckID]*entry
+	entries map[Key]*entry
 	heap    dueHeap
 	ready   []*entry // due, in order, waiting for a place; each entry at most once
 	cron    int      // how many entries are cron
@@ -105,7 +112,7 @@ func New(cfg Config) *Scheduler {
 	if cfg.Grace <= 0 {
 		cfg.Grace = 5 * time.Second
 	}
-	s := &Scheduler{cfg: cfg, wake: make(chan struct{}, 1), entries: map[model.CheckID]*entry{}}
+	s := &Scheduler{cfg: cfg, wake: make(chan struct{}, 1), entries: map[Key]*entry{}}
 	s.offset = s.wallOffset()
 	return s
 }
@@ -132,15 +139,15 @@ func (s *Scheduler) Set(jobs []Job) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.cfg.Boot()
-	keep := make(map[model.CheckID]bool, len(jobs))
+	keep := make(map[Key]bool, len(jobs))
 	for i, j := range jobs {
-		keep[j.Check] = true
-		e, known := s.entries[j.Check]
+		keep[j.Key] = true
+		e, known := s.entries[j.Key]
 		if !known {
 			e = &entry{index: -1}
-			s.entries[j.Check] = e
+			s.entries[j.Key] = e
 		}
-		same := known && e.job.Interval == j.Interval && e.job.Cron == j.Cron && e.job.Zone == j.Zone
+		same := known && e.job.Interval == j.Interval && e.job.Cron == j.Cron && e.job.Zone == j.Zone && e.job.OnCall == j.OnCall
 		if known && e.job.Cron != "" {
 			s.cron--
 		}
@@ -151,7 +158,13 @@ func (s *Scheduler) Set(jobs []Job) error {
 		if same {
 			continue
 		}
-		e.phase = when.Phase(s.cfg.Node, j.Check, max(j.Interval, s.cfg.CronSplay))
+		if j.OnCall {
+			if e.index >= 0 {
+				heap.Remove(&s.heap, e.index)
+			}
+			continue
+		}
+		e.phase = s.phase(j.Key, max(j.Interval, s.cfg.CronSplay))
 		s.plan(e, now)
 		if !known && j.Cron == "" {
 			s.planFirst(e, now)
@@ -192,7 +205,7 @@ func (e *entry) splay(limit time.Duration) time.Duration {
 // planFirst brings the first run of a new check forward, unless its time comes soon anyway.
 func (s *Scheduler) planFirst(e *entry, now time.Duration) {
 	within := min(e.job.Interval, s.cfg.FirstWithin)
-	if first := now + when.Phase(s.cfg.Node, e.job.Check, within); first < e.due {
+	if first := now + s.phase(e.job.Key, within); first < e.due {
 		e.due = first
 	}
 }
@@ -205,7 +218,7 @@ func (s *Scheduler) push(e *entry) {
 	heap.Push(&s.heap, e)
 }
 
-func (s *Scheduler) remove(id model.CheckID, e *entry) {
+func (s *Scheduler) remove(id Key, e *entry) {
 	delete(s.entries, id)
 	e.removed = true
 	if e.job.Cron != "" {
@@ -218,7 +231,7 @@ func (s *Scheduler) remove(id model.CheckID, e *entry) {
 
 // RunNow starts a check out of turn; its regular times stay. ok is false for a check
 // that is not here. A check that runs already is not started a second time.
-func (s *Scheduler) RunNow(check model.CheckID) (ok bool) {
+func (s *Scheduler) RunNow(check Key) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, ok := s.entries[check]
@@ -308,7 +321,7 @@ func (s *Scheduler) followWallClock(now time.Duration) {
 	s.offset = offset
 	wall := s.cfg.Now()
 	for _, e := range s.entries {
-		if e.job.Cron == "" {
+		if e.job.Cron == "" || e.job.OnCall {
 			continue
 		}
 		if e.dueWall.After(wall) {

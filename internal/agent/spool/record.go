@@ -15,6 +15,7 @@ const (
 	recordOlder     = 3 // as recordState, without unsent
 	recordState     = 4 // epoch, stream, boot, boot id, first, next and unsent of both lanes
 	recordExtra     = 6 // as recordSignal, with the length of Extra, and Extra, before the output
+	recordAbout     = 7 // as recordSignal, with the node it is about, and what lies beside the output with its length before, before the output
 	recordGone      = 5 // epoch, lane, number, reason, then chunk and results lost of each consecutive number
 )
 
@@ -27,7 +28,10 @@ type held struct {
 
 func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h *held) []byte {
 	kind := byte(recordSignal)
-	if len(h.signal.Extra) > 0 {
+	switch {
+	case h.signal.Node != 0:
+		kind = recordAbout
+	case len(h.signal.Extra) > 0:
 		kind = recordExtra
 	}
 	dst = append(dst, kind)
@@ -37,7 +41,10 @@ func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h 
 	} {
 		dst = binary.AppendUvarint(dst, v)
 	}
-	if kind == recordExtra {
+	if kind == recordAbout {
+		dst = binary.AppendUvarint(dst, uint64(h.signal.Node))
+	}
+	if kind != recordSignal {
 		dst = binary.AppendUvarint(dst, uint64(len(h.signal.Extra)))
 		dst = append(dst, h.signal.Extra...)
 	}
@@ -113,19 +120,22 @@ func (r *record) decode(data []byte) error {
 	}
 	r.epoch = next()
 	switch r.kind {
-	case recordSignal, recordExtra:
+	case recordSignal, recordExtra, recordAbout:
 		lane := next()
 		r.number, r.held.boot = next(), next()
 		s := &r.held.signal
 		s.AtMs, r.held.wallMs = next(), int64(next())
 		s.Kind, s.Chunk, s.Status = wire.SignalKind(next()), model.ChunkID(next()), model.Status(next())
 		s.DurationMs, s.Cut = uint32(next()), next()
-		if r.kind == recordExtra {
-			size := next()
-			if size > uint64(len(rest)) {
+		if r.kind == recordAbout {
+			s.Node = model.NodeID(next())
+		}
+		if r.kind != recordSignal {
+			if size := next(); size > uint64(len(rest)) {
 				return errRecord
+			} else if size > 0 {
+				s.Extra, rest = rest[:size:size], rest[size:]
 			}
-			s.Extra, rest = rest[:size:size], rest[size:]
 		}
 		r.kind = recordSignal
 		s.Output = rest

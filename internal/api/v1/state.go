@@ -41,6 +41,7 @@ type NodeState struct {
 	ID           model.NodeID      `json:"id"`
 	Groups       []string          `json:"groups,omitempty" doc:"All it is in: listed, said by itself, by condition, by other groups."`
 	Labels       map[string]string `json:"labels,omitempty" doc:"Of all owners: server over agent over facts."`
+	Proxy        bool              `json:"proxy,omitempty" doc:"It has no agent: others run the checks that are about it."`
 	OS           string            `json:"os,omitempty"`
 	Agent        string            `json:"agent,omitempty" doc:"The agent's version."`
 	Checks       []string          `json:"checks,omitempty" doc:"That it runs; only where one node is asked for."`

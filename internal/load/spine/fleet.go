@@ -86,7 +86,7 @@ func (f *Fleet) check(name string, interval, ttl time.Duration) {
 	f.chunks = append(f.chunks, c)
 	k := &f.classes[len(f.classes)-1]
 	k.chunks = append(k.chunks, c)
-	k.hash = wire.AssignmentHash(k.chunks, nil)
+	k.hash = wire.AssignmentHash(k.chunks, nil, nil)
 }
 
 func (f *Fleet) enlist(uid uuid.UUID, name string, class int) {

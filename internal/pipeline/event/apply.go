@@ -29,6 +29,8 @@ func (w *worker) entry(p *partition, data []byte) {
 		w.view.advance(r.Intent)
 	case wire.RecordForget:
 		w.forget(p, r.Node, r.Forget)
+	case wire.RecordProxied:
+		w.proxied(p, r.Node, r.Proxied)
 	case wire.RecordAction:
 		w.action(p, r.Node, r.Action)
 	}
@@ -67,8 +69,9 @@ func (w *worker) batch(p *partition, id model.NodeID, body []byte) {
 			w.count(keepalive, 1)
 		case s.Kind != wire.SignalResult:
 			w.count(unknownKind, 1)
+		case s.Node != 0: // counted with the node that it speaks of: proxied
 		default:
-			w.count(w.result(p, n, s, number), 1)
+			w.count(w.result(p, n, s, arrival{stream: b.StreamKey, number: number, nowMs: b.NowMs}), 1)
 		}
 		number++
 	}
@@ -102,14 +105,21 @@ func (w *worker) number(p *partition, n uint32) (first uint64) {
 	return first
 }
 
+// arrival is how a result came.
+type arrival struct {
+	stream wire.StreamKey
+	number uint64
+	nowMs  uint64
+	by     model.NodeID // who ran it, of a proxy node; zero: the node itself
+}
+
 // result applies one run of a check.
-func (w *worker) result(p *partition, n uint32, r *wire.Signal, number uint64) outcome {
-	b := &w.reader
+func (w *worker) result(p *partition, n uint32, r *wire.Signal, b arrival) outcome {
 	c := w.chunk(r.Chunk)
 	if c == nil {
 		return unknownChunk
 	}
-	age := age(b.NowMs, r.AtMs)
+	age := age(b.nowMs, r.AtMs)
 	executed := w.received - age
 	id, found := p.nodes[n].find(c.Check)
 	if !found {
@@ -121,21 +131,22 @@ func (w *worker) result(p *partition, n uint32, r *wire.Signal, number uint64) o
 	}
 	s := p.slots.at(id)
 	var lane slotFlags
-	if b.Lane == wire.Backlog {
+	if b.stream.Lane == wire.Backlog {
 		lane = flagBacklog
 	}
 	s.results++
 	// Within one numbering the order is certain, whatever the network's delays made of
 	// the ages; elsewhere the older run does not judge the present. Nor does a run
 	// that is itself past the TTL end what the TTL began.
-	older := executed < s.executed && (s.stream != uint64(b.Stream) || s.flags&flagBacklog != lane)
+	older := executed < s.executed && (s.stream != uint64(b.stream.Stream) || s.flags&flagBacklog != lane)
 	if older || s.flags&flagExpired != 0 && c.TTL > 0 && age >= int64(c.TTL) {
 		w.lateResult(p, s, c, r, executed)
 		return late
 	}
 	executed = max(executed, s.executed)
-	s.stream, s.number = uint64(b.Stream), number
+	s.stream, s.number = uint64(b.stream.Stream), b.number
 	s.flags = s.flags&^flagBacklog | lane
+	p.ranBy(id, s, b.by)
 	s.durationMs = r.DurationMs
 	w.judge(p, id, s, c, verdict{status: r.Status, executed: executed, output: r.Output, beside: r.Extra})
 	if c.TTL > 0 {
@@ -177,6 +188,7 @@ func (w *worker) ownResult(p *partition, node model.NodeID, r *wire.OwnResult) o
 	s := p.slots.at(id)
 	s.results++
 	s.stream, s.number, s.durationMs = 0, 0, 0
+	p.ranBy(id, s, 0)
 	w.judge(p, id, s, c, verdict{status: r.Status, executed: w.received, output: r.Output})
 	if c.TTL > 0 {
 		p.deadlines.Set(id, w.listening+int64(c.TTL))

@@ -204,6 +204,9 @@ func (p *partition) decodeState(d *decoder, n uint32, check model.CheckID) {
 	}
 	s.output = p.outputs.set(outputRef{}, said)
 	s.flags = flags & (flagExpired | flagBacklog | flagWaits | flagFlapping | flagBeside)
+	if flags&flagProxied != 0 {
+		p.ranBy(id, s, model.NodeID(d.uint32()))
+	}
 	p.nodes[n].waits = p.nodes[n].waits || s.flags&flagWaits != 0
 	if flags&flagOpen == 0 {
 		return

@@ -96,6 +96,9 @@ func (p *partition) encodeState(b []byte, n *node, id uint32) []byte {
 	b = binary.AppendVarint(b, p.deadlines.Due(id))
 	b = binary.AppendUvarint(b, uint64(s.output.size))
 	b = append(b, p.outputs.bytes(s.output)...)
+	if s.flags&flagProxied != 0 {
+		b = binary.AppendUvarint(b, uint64(p.runners[id]))
+	}
 	if s.flags&flagOpen == 0 {
 		return b
 	}

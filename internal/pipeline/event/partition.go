@@ -28,6 +28,7 @@ type partition struct {
 	joined    []byte                    // see keep
 	deadlines expect.Engine             // by slot
 	problems  map[uint32]*model.Problem // open ones, by slot; replaced, never changed
+	runners   map[uint32]model.NodeID   // who ran it, by slot, where that is another node
 	absent    map[absentKey]absence
 	absences  []absentSince // those of absent, and renewed ones, by time
 
@@ -42,6 +43,7 @@ func newPartition(v *View, id model.Partition) *partition {
 	return &partition{
 		view: v, id: id,
 		problems: map[uint32]*model.Problem{},
+		runners:  map[uint32]model.NodeID{},
 		absent:   map[absentKey]absence{},
 		byCheck:  map[model.CheckID][]uint32{},
 		rooms:    map[model.NamespaceID]*room{},
@@ -147,6 +149,7 @@ func (p *partition) removeState(id uint32) {
 		p.byCheck[s.check] = list[:len(list)-1]
 	}
 	delete(p.problems, id)
+	delete(p.runners, id)
 	p.deadlines.Clear(id)
 	p.outputs.drop(s.output)
 	p.slots.give(id)
@@ -200,8 +203,8 @@ func (p *partition) load(id uint32, dst *State) {
 		HistoryLen: s.historyLen, History: s.history,
 		Results: s.results, Lost: s.lost, Stream: s.stream, Number: s.number,
 		Received: s.received, Executed: s.executed, LastOK: s.lastOK, Changed: s.changed,
-		Duration: millis(s.durationMs),
-		Problem:  p.problems[id],
+		Duration: millis(s.durationMs), RanBy: p.runners[id],
+		Problem: p.problems[id],
 	}
 	if s.status == model.OK {
 		dst.Passing = s.streak

@@ -35,6 +35,7 @@ type State struct {
 	LastOK       int64
 	Changed      int64
 	Duration     time.Duration
+	RanBy        model.NodeID // the node that ran it, where that is another one
 	Output       string
 	Problem      *model.Problem
 	Beside       wire.Extra // what the last result carries beside its output; only Get fills it

@@ -44,6 +44,9 @@ const (
 	flagBeside                         // there is something beside its output
 )
 
+// flagProxied: another node ran it, see partition.runners.
+const flagProxied slotFlags = 1 << 6
+
 const slabSlots = 64
 
 // slab holds slots in pages that never move.

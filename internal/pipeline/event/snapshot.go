@@ -80,7 +80,7 @@ func (v *View) restored(id model.Partition, at journal.Position) {
 func (p *partition) adopt(o *partition) {
 	p.at, p.nodes, p.freeNodes, p.order = o.at, o.nodes, o.freeNodes, o.order
 	p.slots, p.outputs, p.deadlines = o.slots, o.outputs, o.deadlines
-	p.problems, p.absent, p.absences = o.problems, o.absent, o.absences
+	p.problems, p.runners, p.absent, p.absences = o.problems, o.runners, o.absent, o.absences
 	p.byStatus, p.bySeverity, p.open = o.byStatus, o.bySeverity, o.open
 	p.byCheck, p.rooms = o.byCheck, o.rooms
 }

@@ -68,7 +68,21 @@ func difference(have, want *plan.Assignment) *wire.Assignment {
 	if have == nil || !sameProperties(have.Properties, want.Properties) {
 		m.Properties, m.HasProps = want.Properties, true
 	}
+	if before := toldOf(have); !before.Equal(toldOf(want)) {
+		m.HasProxied = true
+		if want.Proxied != nil {
+			m.Proxied = want.Proxied.Proxied
+		}
+	}
 	return m
+}
+
+// toldOf is whom an agent is told that its proxy checks speak of.
+func toldOf(a *plan.Assignment) *wire.Proxied {
+	if a == nil || a.Proxied == nil {
+		return nil
+	}
+	return &a.Proxied.Proxied
 }
 
 func sameProperties(a, b []wire.Property) bool {

@@ -163,7 +163,7 @@ func TestDifferenceLeadsToWanted(t *testing.T) {
 			for i := range rapid.IntRange(0, 3).Draw(t, name+" properties") {
 				a.Properties = append(a.Properties, wire.Property{Name: fmt.Sprint("p", i), Value: []byte(rapid.StringN(0, 4, -1).Draw(t, "value"))})
 			}
-			a.Hash = wire.AssignmentHash(a.Chunks, a.Properties)
+			a.Hash = wire.AssignmentHash(a.Chunks, a.Properties, nil)
 			return &a
 		}
 		have, want := draw("have"), draw("want")

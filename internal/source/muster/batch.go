@@ -37,9 +37,11 @@ func (x *session) batch(body []byte) outcome {
 	case r.First > last+1:
 		return x.broken(hole, fmt.Sprintf("numbers %d to %d are missing and no gap explains them", last+1, r.First-1))
 	}
-	signals, refused := r.Signals, x.judge(r)
-	if len(refused) > 0 {
-		body = without(body, refused)
+	signals, size := r.Signals, len(body)
+	refused, about := x.judge(r)
+	if len(refused)+len(about) > 0 {
+		body = without(body, refused, about)
+		about = slices.DeleteFunc(about, func(s spoken) bool { return s.number <= last }) // kept already
 	}
 	if r.Gap != nil {
 		x.srv.metrics.signals[gapped].Add(float64(r.Gap.Last - r.First + 1))
@@ -47,7 +49,7 @@ func (x *session) batch(body []byte) outcome {
 	} else {
 		x.srv.metrics.signals[admitted].Add(float64(signals - len(refused)))
 	}
-	if out := x.keep(slot, r.Last(), body, signals-len(refused), refused); out != kept {
+	if out := x.keep(slot, r, size, body, signals-len(refused), refused, about); out != kept {
 		return out
 	}
 	x.pay(cost(r, signals))
@@ -92,8 +94,9 @@ func (x *session) again(slot int) {
 }
 
 // judge decides on each signal. What it returns is refused for good: the agent is
-// told, and its number is kept with a keepalive in its place.
-func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused) {
+// told, and its number is kept with a keepalive in its place. What is spoken goes to the
+// nodes that it speaks of.
+func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused, about []spoken) {
 	x.mu.Lock()
 	held := x.pushed
 	x.mu.Unlock()
@@ -102,7 +105,9 @@ func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused) {
 	for left := r.Signals; left > 0; left-- {
 		v, code, reason := refusedMalformed, "", "cannot be decoded"
 		if r.Next(&sig) {
-			v, code, reason = x.verdict(&sig, held)
+			if v, code, reason = x.verdict(&sig, held); v == admitted && sig.Node != 0 {
+				about = append(about, spoken{x.proxy, r.Raw(), number})
+			}
 		} else if err := r.Err(); err != nil {
 			reason = err.Error()
 			r.Pass()
@@ -118,7 +123,7 @@ func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused) {
 		}
 		number++
 	}
-	return refused
+	return refused, about
 }
 
 // limitOf is the limit behind a refusal; empty: there is none.
@@ -184,7 +189,14 @@ func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (v verdict, c
 			return refusedChunk, "", fmt.Sprintf("no definition %d", sig.Chunk)
 		}
 	}
-	if code, reason := x.srv.cfg.View.Admit(x.node.ID, known); code != "" {
+	about := x.node.ID
+	if sig.Node != 0 || known.Proxy {
+		if reason := x.speaks(sig, known, held); reason != "" {
+			return refusedProxy, "", reason
+		}
+		about = sig.Node
+	}
+	if code, reason := x.srv.cfg.View.Admit(about, known); code != "" {
 		return refusedStates, code, reason
 	}
 	return admitted, "", ""
@@ -204,9 +216,10 @@ func find(chunks []*model.Chunk, id model.ChunkID) (int, bool) {
 	return slices.BinarySearchFunc(chunks, id, func(c *model.Chunk, id model.ChunkID) int { return int(int64(c.ID) - int64(id)) })
 }
 
-// without encodes the batch anew with a keepalive in the place of each refused
-// signal, so that numbers have no holes. It is rare, so it may cost.
-func without(body []byte, refused []wire.Refused) []byte {
+// without encodes the batch anew with a keepalive in the place of each refused signal, and
+// the bare name of whom it is about in the place of each one that goes to a proxy node, so
+// that numbers have no holes.
+func without(body []byte, refused []wire.Refused, about []spoken) []byte {
 	var r wire.BatchReader
 	if err := r.Reset(body); err != nil {
 		panic("BUG: batch that was read once cannot be read again: " + err.Error())
@@ -219,6 +232,9 @@ func without(body []byte, refused []wire.Refused) []byte {
 		}
 		if len(refused) > 0 && refused[0].Number == number {
 			sig, refused = wire.Signal{Kind: wire.SignalKeepalive, AtMs: r.NowMs}, refused[1:]
+		}
+		if len(about) > 0 && about[0].number == number {
+			sig, about = wire.Signal{Kind: wire.SignalResult, AtMs: sig.AtMs, Node: sig.Node}, about[1:]
 		}
 		b.Signals = append(b.Signals, sig)
 	}
@@ -247,9 +263,10 @@ func untoken(t uint64) (slot, size int, last uint64) {
 
 // keep hands a batch to the journal, waiting while too much of this session is
 // there already or the journal is full: that is how we stop reading.
-func (x *session) keep(slot int, last uint64, body []byte, signals int, refused []wire.Refused) outcome {
-	t := token(slot, len(body), last)
-	_, size, _ := untoken(t)
+func (x *session) keep(slot int, r *wire.BatchReader, size int, body []byte, signals int, refused []wire.Refused, about []spoken) outcome {
+	last := r.Last()
+	t := token(slot, size, last)
+	_, size, _ = untoken(t)
 	x.appending.Lock()
 	defer x.appending.Unlock()
 	x.mu.Lock()
@@ -267,9 +284,13 @@ func (x *session) keep(slot int, last uint64, body []byte, signals int, refused 
 
 	rec := x.srv.records.Get().(*record)
 	rec.data = append(wire.AppendBatchRecord(rec.data[:0], x.node.ID), body...)
-	rec.list[0] = journal.Entry{Section: x.section, Data: rec.data, Waiter: x, Token: t, Signals: signals}
-	err := x.srv.cfg.Journal.Append(x.srv.base, rec.list[:]...)
-	rec.list[0] = journal.Entry{}
+	rec.list[0] = journal.Entry{Section: x.section, Data: rec.data, Waiter: x, Token: t, Signals: signals - len(about)}
+	entries := rec.list[:]
+	if len(about) > 0 {
+		entries = rec.speak(x.node.ID, r, about)
+	}
+	err := x.srv.cfg.Journal.Append(x.srv.base, entries...)
+	clear(entries)
 	x.srv.records.Put(rec)
 	if err != nil {
 		return x.broken(unkept, "the server cannot keep anything now")

@@ -39,11 +39,12 @@ const (
 	refusedStates
 	refusedKind
 	refusedMalformed
-	gapped // given up by the agent's spool
+	refusedProxy // about a node that the sender's assignment does not name
+	gapped       // given up by the agent's spool
 	verdicts
 )
 
-var verdictNames = [verdicts]string{"admitted", "unknown_chunk", "output", "states", "kind", "malformed", "gap"}
+var verdictNames = [verdicts]string{"admitted", "unknown_chunk", "output", "states", "kind", "malformed", "proxy", "gap"}
 
 type metrics struct {
 	received   prometheus.Counter

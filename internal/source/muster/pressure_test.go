@@ -127,6 +127,7 @@ func (m *machine) Connected(string, *wire.Welcome) {}
 func (m *machine) Disconnected(string, error)      {}
 func (m *machine) Assigned(*link.Held)             {}
 func (m *machine) RunNow(*wire.Run)                {}
+func (m *machine) Turn(*wire.Turn)                 {}
 
 // fleetSize machines send about 103 frames a second at their usual pace.
 const fleetSize = 60

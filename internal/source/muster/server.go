@@ -52,6 +52,7 @@ type Server struct {
 type record struct {
 	data []byte
 	list [1]journal.Entry
+	more []journal.Entry // list, and what a batch says of proxy nodes
 }
 
 // New checks the configuration and registers the metrics; nothing runs before Run.

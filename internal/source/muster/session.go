@@ -42,9 +42,10 @@ type session struct {
 	paused    atomic.Bool            // the reader handles a frame, or waits: it cannot hear
 	probe     atomic.Pointer[probe]  // somebody asks whether the agent is alive
 
-	// The reader's: of which kinds of refusal the log has told.
+	// The reader's. Of which kinds of refusal the log has told.
 	complained [verdicts]bool
 	newsHeard  bool
+	proxy      plan.Proxy // that the result judged last is about
 
 	// appending is held from the look at over to the end of Append: who sets over and
 	// then takes it knows that nothing of this session comes to the journal any more.

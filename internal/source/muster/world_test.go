@@ -149,6 +149,8 @@ func (w *world) ask(node model.NodeID, chunk model.ChunkID) error {
 	return w.server.NewRuns().Ask(node, wire.Run{Chunk: chunk})
 }
 
+func (a *agent) Turn(_ *link.Session, t *wire.Turn) {}
+
 func (a *agent) RunNow(_ *link.Session, r *wire.Run) {
 	a.set(func() { a.runs = append(a.runs, *r) })
 }
@@ -322,7 +324,7 @@ func (m *memPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.ChunkID)
 		}
 		a.Chunks = append(a.Chunks, m.chunks[id])
 	}
-	a.Hash = wire.AssignmentHash(a.Chunks, nil)
+	a.Hash = wire.AssignmentHash(a.Chunks, nil, nil)
 	m.by[node] = a
 }
 

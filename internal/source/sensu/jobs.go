@@ -81,6 +81,9 @@ func (x *session) plan() {
 	}
 	now := x.srv.cfg.Now().Unix()
 	for _, c := range a.Chunks {
+		if c.Proxy || c.RoundRobin {
+			continue // its agent would speak for itself, and whenever it likes
+		}
 		j := &job{x: x, recipe: x.recipeOf(c, a), from: now, index: -1}
 		if old := find(had, []byte(j.recipe.ask.Name)); old != nil {
 			if old.recipe.chunk.ID == c.ID && old.recipe.problem == j.recipe.problem && old.recipe.ask.Command == j.recipe.ask.Command {

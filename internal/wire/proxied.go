@@ -1,0 +1,154 @@
+package wire
+
+import (
+	"hash"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Proxied is whom the proxy checks of an assignment speak of.
+type Proxied struct {
+	Nodes []ProxyNode // ascending by Node
+	Sets  []ProxySet
+}
+
+// ProxyNode is a node without an agent; Properties stand in the place of those of the node
+// that runs the check.
+type ProxyNode struct {
+	Node       model.NodeID
+	Name       string
+	Properties []Property // ascending by name
+}
+
+// ProxySet: each of Chunks runs once for each of Nodes. Both ascend.
+type ProxySet struct {
+	Chunks []model.ChunkID
+	Nodes  []model.NodeID
+}
+
+// Empty says that there is no proxy check; also of nil.
+func (p *Proxied) Empty() bool { return p == nil || len(p.Nodes)+len(p.Sets) == 0 }
+
+// Equal compares all of it.
+func (p *Proxied) Equal(q *Proxied) bool {
+	if p.Empty() || q.Empty() {
+		return p.Empty() == q.Empty()
+	}
+	return slices.EqualFunc(p.Nodes, q.Nodes, func(a, b ProxyNode) bool {
+		return a.Node == b.Node && a.Name == b.Name && slices.EqualFunc(a.Properties, b.Properties, sameProperty)
+	}) && slices.EqualFunc(p.Sets, q.Sets, func(a, b ProxySet) bool {
+		return slices.Equal(a.Chunks, b.Chunks) && slices.Equal(a.Nodes, b.Nodes)
+	})
+}
+
+func sameProperty(a, b Property) bool {
+	return a.Name == b.Name && a.Error == b.Error && string(a.Value) == string(b.Value)
+}
+
+// Clone owns its memory.
+func (p *Proxied) Clone() Proxied {
+	own := Proxied{Nodes: slices.Clone(p.Nodes), Sets: slices.Clone(p.Sets)}
+	for i := range own.Nodes {
+		list := slices.Clone(own.Nodes[i].Properties)
+		for k := range list {
+			list[k].Value = slices.Clone(list[k].Value)
+		}
+		own.Nodes[i].Properties = list
+	}
+	for i := range own.Sets {
+		own.Sets[i] = ProxySet{slices.Clone(own.Sets[i].Chunks), slices.Clone(own.Sets[i].Nodes)}
+	}
+	return own
+}
+
+// Size is what it adds to an assignment, in bytes at most.
+func (p *Proxied) Size() (size int) {
+	if p.Empty() {
+		return 0
+	}
+	for i := range p.Nodes {
+		size += len(p.Nodes[i].Name) + assignedOverhead
+		for k := range p.Nodes[i].Properties {
+			size += PropertySize(&p.Nodes[i].Properties[k])
+		}
+	}
+	for i := range p.Sets {
+		size += assignedOverhead + 5*(len(p.Sets[i].Chunks)+len(p.Sets[i].Nodes))
+	}
+	return size
+}
+
+func appendProxied(dst []byte, p *Proxied) []byte {
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		var in int
+		dst, in = begin(dst, 10)
+		dst = appendUint(dst, 1, uint64(n.Node))
+		dst = appendString(dst, 2, n.Name)
+		dst = appendProperties(dst, 3, n.Properties)
+		dst = end(dst, in)
+	}
+	for i := range p.Sets {
+		var in int
+		dst, in = begin(dst, 11)
+		dst = appendNumbers(dst, 1, p.Sets[i].Chunks)
+		dst = appendNumbers(dst, 2, p.Sets[i].Nodes)
+		dst = end(dst, in)
+	}
+	return dst
+}
+
+func (f *fields) proxyNode() (n ProxyNode) {
+	in := f.nested("proxy_nodes", "ProxyNode")
+	for in.next() {
+		switch in.num {
+		case 1:
+			n.Node = model.NodeID(in.uint32("node"))
+		case 2:
+			n.Name = in.string("name", maxName)
+		case 3:
+			if in.room("properties", len(n.Properties), maxProps) {
+				n.Properties = append(n.Properties, in.property())
+			}
+		}
+	}
+	f.done(&in)
+	return n
+}
+
+func (f *fields) proxySet() (s ProxySet) {
+	in := f.nested("proxy_checks", "ProxySet")
+	for in.next() {
+		switch in.num {
+		case 1:
+			s.Chunks = numbers(&in, "chunks", s.Chunks, maxChunks)
+		case 2:
+			s.Nodes = numbers(&in, "nodes", s.Nodes, maxProxies)
+		}
+	}
+	f.done(&in)
+	return s
+}
+
+func writeProxied(h hash.Hash, p *Proxied) {
+	writeCount(h, len(p.Nodes))
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		writeCount(h, int(n.Node))
+		writeCount(h, len(n.Name))
+		h.Write([]byte(n.Name))
+		writeProperties(h, n.Properties)
+	}
+	writeCount(h, len(p.Sets))
+	for i := range p.Sets {
+		writeCount(h, len(p.Sets[i].Chunks))
+		for _, id := range p.Sets[i].Chunks {
+			writeCount(h, int(id))
+		}
+		writeCount(h, len(p.Sets[i].Nodes))
+		for _, id := range p.Sets[i].Nodes {
+			writeCount(h, int(id))
+		}
+	}
+}
