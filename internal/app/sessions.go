@@ -45,8 +45,8 @@ func (s *Server) openSessions(ctx context.Context) error {
 	return s.openWatchdog()
 }
 
-// reactionsPressure is how full the queue of changes is that history has not recorded. A
-// store that does not answer is not helped by slower agents.
+// reactionsPressure is how full the queue of changes is that history has not recorded, where
+// the view waits for it. A store that does not answer is not helped by slower agents.
 func (s *Server) reactionsPressure() (share float64, reason string) {
 	if s.history.Trouble() != nil {
 		return 0, ""

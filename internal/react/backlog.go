@@ -94,10 +94,14 @@ func (b *backlog) depth() (n int) {
 	return n
 }
 
-// fullness is the share of the capacity that is taken.
+// fullness is the share of the capacity that is taken, where somebody has to wait when it is
+// full; else zero.
 func (b *backlog) fullness() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.block {
+		return 0
+	}
 	return float64(b.bytes) / float64(b.capacity)
 }
 

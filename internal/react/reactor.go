@@ -200,7 +200,8 @@ func (r *Reactor) Recorded(ctx context.Context, at journal.Position) error {
 func (r *Reactor) Waiting() int { return r.backlog.depth() }
 
 // Fullness is the share of its queue that changes take which history has not recorded yet:
-// from 0 to 1, and beyond where one change is larger than all of it.
+// from 0 to 1, and beyond where one change is larger than all of it. Always zero where a full
+// queue makes nobody wait (policy rederive): rarer batches hold as many changes.
 func (r *Reactor) Fullness() float64 { return r.backlog.fullness() }
 
 // Behind is how long ago the oldest change was received that history does not hold
