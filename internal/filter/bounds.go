@@ -10,7 +10,7 @@ import (
 const (
 	maxText   = 1 << 20  // bytes of the text and its arguments together
 	maxAddend = 64 << 10 // characters on the right side of a +
-	maxMatch  = 64 << 10 // characters that a regular expression looks at
+	maxMatch  = 16 << 10 // characters that a regular expression looks at
 	maxArray  = 10_000   // elements
 	maxSort   = 1_000
 	maxJoins  = 32 // arrays inside each other

@@ -91,3 +91,12 @@ func FuzzRun(f *testing.F) {
 		}
 	})
 }
+
+// Would take longer than anybody lives, were it compiled as it stands.
+func TestLongChainsAreCompiled(t *testing.T) {
+	for _, link := range []string{"true && ", "false || ", "!(true && true) || ", "1 < 2 && ", "event.a && "} {
+		if _, err := Compile(strings.Repeat(link, 200) + "true"); err != nil {
+			t.Errorf("%s: %v", link, err)
+		}
+	}
+}

@@ -70,6 +70,9 @@ func (k *keeper) node(n ast.Node) {
 		if n.Operator == token.PLUS {
 			n.Right = guarded(n.Right)
 		}
+		if logical(n) && !logical(n.Left) && constant(n.Left) {
+			n.Left = called(n.Left)
+		}
 	case *ast.AssignExpression:
 		if n.Operator == token.PLUS {
 			n.Right = guarded(n.Right)
@@ -126,6 +129,29 @@ func guarded(right ast.Expression) ast.Expression {
 	case *ast.StringLiteral, *ast.NumberLiteral:
 		return right
 	}
+	return called(right)
+}
+
+func called(right ast.Expression) ast.Expression {
 	at := right.Idx0()
 	return &ast.CallExpression{Callee: &ast.Identifier{Name: addend, Idx: at}, LeftParenthesis: at, ArgumentList: []ast.Expression{right}, RightParenthesis: at}
+}
+
+func logical(x ast.Expression) bool {
+	b, ok := x.(*ast.BinaryExpression)
+	return ok && (b.Operator == token.LOGICAL_AND || b.Operator == token.LOGICAL_OR || b.Operator == token.COALESCE)
+}
+
+// constant says whether the compiler would work x out. It does so for both sides of && and
+// || again and again: true && true && … takes twice as long with every one more.
+func constant(x ast.Expression) bool {
+	switch x := x.(type) {
+	case *ast.BooleanLiteral, *ast.NumberLiteral, *ast.StringLiteral, *ast.NullLiteral:
+		return true
+	case *ast.UnaryExpression:
+		return constant(x.Operand)
+	case *ast.BinaryExpression:
+		return constant(x.Left) && constant(x.Right)
+	}
+	return false
 }
