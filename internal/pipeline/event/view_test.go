@@ -265,32 +265,40 @@ func TestGoldenSnapshot(t *testing.T) {
 	}
 }
 
-// What the version before wrote is read; it knew of no watermark and no acknowledgement.
-func TestSnapshotOfVersion1(t *testing.T) {
-	dump, err := os.ReadFile("testdata/snapshot-v1.hex")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var body []byte
-	for line := range strings.Lines(string(dump)) {
-		digits := strings.ReplaceAll(strings.Split(line, "|")[0][8:], " ", "")
-		part, err := hex.DecodeString(strings.TrimSpace(digits))
+// What versions before wrote is read. The first knew of no watermark and no acknowledgement.
+func TestSnapshotsOfVersionsBefore(t *testing.T) {
+	for version := 1; version < SnapshotVersion; version++ {
+		dump, err := os.ReadFile(fmt.Sprintf("testdata/snapshot-v%d.hex", version))
 		if err != nil {
 			t.Fatal(err)
 		}
-		body = append(body, part...)
-	}
-	v := New(Options{})
-	if err := v.Restore(1, journal.Position{Log: 1, Number: 1}, body); err != nil {
-		t.Fatal(err)
-	}
-	got, ok := v.Get(1, 1000)
-	if !ok || got.Problem == nil || got.Problem.Ack != nil || got.Watermark != got.Occurrences || got.Output != "not fine" {
-		t.Errorf("restored %+v", got)
-	}
-	body[0] = SnapshotVersion + 1
-	if err := New(Options{}).Restore(1, journal.Position{}, body); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("version %d", SnapshotVersion+1)) {
-		t.Errorf("a version to come: %v", err)
+		var body []byte
+		for line := range strings.Lines(string(dump)) {
+			digits := strings.ReplaceAll(strings.Split(line, "|")[0][8:], " ", "")
+			part, err := hex.DecodeString(strings.TrimSpace(digits))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body = append(body, part...)
+		}
+		if int(body[0]) != version {
+			t.Fatalf("version %d in the file of version %d", body[0], version)
+		}
+		v := New(Options{})
+		if err := v.Restore(1, journal.Position{Log: 1, Number: 1}, body); err != nil {
+			t.Fatal(err)
+		}
+		got, ok := v.Get(1, 1000)
+		if !ok || got.Problem == nil || got.Watermark != got.Occurrences || got.Output != "not fine" {
+			t.Fatalf("version %d, restored %+v", version, got)
+		}
+		if acked := got.Problem.Ack != nil; acked != (version > 1) {
+			t.Errorf("version %d, acknowledged: %v", version, acked)
+		}
+		body[0] = SnapshotVersion + 1
+		if err := New(Options{}).Restore(1, journal.Position{}, body); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("version %d", SnapshotVersion+1)) {
+			t.Errorf("a version to come: %v", err)
+		}
 	}
 }
 
