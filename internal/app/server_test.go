@@ -100,7 +100,7 @@ func TestOldDefinitionsAreLookedThrough(t *testing.T) {
 // What `muster get queues` lists is what docs/reference/queues.md says, and settings
 // are in force.
 func TestEveryKnownQueueIsListed(t *testing.T) {
-	s, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data"), "--queues", "reactions=block,requests=7,journal=9MiB,event-view=40,deliveries=11"))
+	s, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data"), "--sensu-listen", "127.0.0.1:0", "--queues", "reactions=block,requests=7,journal=9MiB,event-view=40,deliveries=11"))
 	testenv.Until(t, "all parts run", func() bool {
 		return slices.ContainsFunc(s.queues.List(), func(q queue.Info) bool { return q.Name == "snapshots" })
 	})
