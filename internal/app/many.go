@@ -49,13 +49,15 @@ func (m *many) add(now time.Time, nodes, all int) (sum int, over bool) {
 	return sum, sum >= manyLeast && float64(sum) > manyShare*float64(all)
 }
 
-// at says that it is many, from now on; first: it was not so a moment ago.
+// at says that it is many, from now on. Who loses sessions falls silent a time-out later: that
+// is one episode, told once; first: it begins.
 func (m *many) at(now time.Time, reason string) (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if first = !now.Before(m.until); first {
-		m.until, m.reason = now.Add(2*m.timeout), reason
+	if first = m.until.IsZero() || now.Sub(m.until) >= 2*m.timeout; first {
+		m.reason = reason
 	}
+	m.until = now.Add(2 * m.timeout)
 	return first
 }
 

@@ -30,16 +30,16 @@ func TestAFleetThatFallsSilentIsOneEvent(t *testing.T) {
 	if m.hold(start) != nil {
 		t.Error("held before it was many")
 	}
-	if !m.at(start, "look here first") || m.at(at(200), "again") {
+	if !m.at(start, "sessions were lost") || m.at(at(130), "and fell silent") {
 		t.Error("one episode is told once")
 	}
-	if h := m.hold(at(239)); h == nil || h.Kind != react.ManySilent || h.Reason != "look here first" || !h.Until.Equal(at(240)) {
+	if h := m.hold(at(369)); h == nil || h.Kind != react.ManySilent || h.Reason != "sessions were lost" || !h.Until.Equal(at(370)) {
 		t.Errorf("held by %+v", h)
 	}
-	if m.hold(at(240)) != nil {
+	if m.hold(at(370)) != nil {
 		t.Error("held for more than two time-outs")
 	}
-	if !m.at(at(241), "a second time") {
+	if m.at(at(609), "the same still") || !m.at(at(609+240+240), "a second time") {
 		t.Error("the next episode is told")
 	}
 }
