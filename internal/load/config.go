@@ -52,6 +52,7 @@ type Config struct {
 	Scenario  *scenario.Scenario
 	ServerTLS string                                          // the listener of classes with TLS, host:port; Server is that of the others
 	Members   []Member                                        // its machines; nil: Members(Scenario)
+	Bare      int64                                           // Resident before anything was made for agents; zero: as Run finds it
 	Control   Control                                         // the server's process, for faults; nil: it is not the run's own
 	Data      string                                          // the server's data folder, where it is on this machine: is there room? Empty: not looked at
 	Alone     string                                          // the stage of a server that is driven alone, in this process; empty: a whole server

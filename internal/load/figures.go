@@ -17,7 +17,7 @@ func (rep *Report) connected(r *run, idle usage) {
 	ready.metrics = readMetrics(r.cfg.AdminURL)
 	rep.idle, rep.ready = idle, ready
 	own := float64(len(r.agents))
-	rep.AgentBytes = float64(ready.loader.rss-idle.loader.rss) / own
+	rep.AgentBytes = float64(ready.loader.rss-r.cfg.Bare) / own
 	rep.Goroutines = float64(runtime.NumGoroutine()) / own
 	rep.ownBytes = rep.AgentBytes
 	for i, a := range r.arrived {

@@ -1,8 +1,8 @@
 package load
 
 import (
+	"cmp"
 	"context"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -14,6 +14,7 @@ import (
 // the end.
 func Follow(ctx context.Context, cfg Config, lead Lead) error {
 	cfg.follows = true
+	cfg.Bare = cmp.Or(cfg.Bare, Resident())
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return err
@@ -39,7 +40,6 @@ func Follow(ctx context.Context, cfg Config, lead Lead) error {
 // attend is a part of a run from top to bottom: as do, without what only one loader does.
 func (r *run) attend(ctx context.Context) error {
 	rep := newReport(r.cfg)
-	debug.FreeOSMemory()
 	idle := r.usage()
 	var watching sync.WaitGroup
 	live, stop := context.WithCancel(ctx)

@@ -58,7 +58,7 @@ type Report struct {
 	Others       float64           `json:"othersCores"`          // what everybody else on the machine used
 	ConnectCPU   float64           `json:"connectCpuSeconds"`    // of the server, until all agents held their checks
 	SessionBytes float64           `json:"sessionBytes"`         // resident on the server per agent: sessions and assignments, before any result
-	AgentBytes   float64           `json:"agentBytes"`           // resident on the loader per agent, likewise
+	AgentBytes   float64           `json:"agentBytes"`           // resident on the loader per agent: all that it took since before there was the first one, likewise without any result
 	StateBytes   float64           `json:"stateBytes,omitempty"` // resident on the server per event state, see States
 	States       uint64            `json:"states,omitempty"`     // event states at the end
 

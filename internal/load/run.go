@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime/debug"
@@ -75,6 +76,7 @@ type run struct {
 // configuration, the machine's limits, or no connection. A run that lost something
 // or fell behind has a report, which says so.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
+	cfg.Bare = cmp.Or(cfg.Bare, Resident())
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
@@ -87,6 +89,12 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		return nil, err
 	}
 	return r.do(ctx)
+}
+
+// Resident is the memory of this process in bytes, without what it has no use for any more.
+func Resident() int64 {
+	debug.FreeOSMemory()
+	return readProcess(0).rss
 }
 
 func newRun(cfg Config) (*run, error) {
@@ -180,7 +188,6 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	debug.FreeOSMemory() // the loader's memory is compared with what it is when agents are there
 	idle := r.usage()
 	if err := r.rounds(ctx, rep, idle); err != nil {
 		return nil, err

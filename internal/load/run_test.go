@@ -555,8 +555,12 @@ func TestReportIsKept(t *testing.T) {
 	if again.Text() != rep.Text() {
 		t.Errorf("got\n%s\nwant\n%s", again.Text(), rep.Text())
 	}
+	rep.AgentBytes, rep.Goroutines = 9640, 1.02
+	if err := rep.Save(path); err != nil {
+		t.Fatal(err)
+	}
 	table, err := Table([]string{path})
-	if err != nil || !strings.Contains(table, "| a run | 5 × 4 | 20 |") || !strings.Contains(table, "balanced") {
+	if err != nil || !strings.Contains(table, "| 9.6, 1.0 |") || !strings.Contains(table, "| a run | 5 × 4 | 20 |") || !strings.Contains(table, "balanced") {
 		t.Errorf("%v\n%s", err, table)
 	}
 	if _, err := Table([]string{"run_test.go"}); err == nil {

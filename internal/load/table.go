@@ -27,7 +27,7 @@ func Table(files []string) (string, error) {
 	out := section("Asked and measured", asked.String(), "run", "figure", "asked", "measured", "", "commit")
 	out += section("All figures", all.String(), "run", "agents × checks", "offered/s", "acknowledged/s", "per frame", "results per commit", "frames per read",
 		"fsyncs/s", "p50 / p99 beyond linger, ms", "lag p99, ms", "server cores, µs/result", "loader cores, µs/result", "others, cores", "server MiB",
-		"kB/agent", "connect, s", "serving / acknowledging / back after, s", "B/state", "ledger", "load before", "commit")
+		"kB/agent", "loader's kB and goroutines/agent", "connect, s", "serving / acknowledging / back after, s", "B/state", "ledger", "load before", "commit")
 	out += section("Written to disk", disk.String(), "run", "results/s", "bytes per result", "GB per day", "journal, bytes per result", "snapshots, bytes per result")
 	out += section("Pages of 100 while results flow", pages.String(), "run", "page", "requests", "rows", "partial", "p50, ms", "p99, ms", "max, ms")
 	return out, nil
@@ -94,7 +94,19 @@ func (rep *Report) row(b *strings.Builder) {
 	}
 	row(b, rep.Title, agents, f(p.Offered, 0), f(rep.Rate, 0), f(rep.Batch.Mean, 1), commits, frames, syncs,
 		f(rep.BeyondLinger.P50, 1)+" / "+f(rep.BeyondLinger.P99, 1), f(rep.Lag.P99, 1), cores(rep.Server), cores(rep.Loader), f(rep.Others, 2),
-		f(float64(rep.Server.RSS>>20), 0), f(rep.SessionBytes/1000, 1), f(rep.ConnectSeconds, 1), rep.outages(), states, rep.ledger(), rep.Machine.Load, rep.commit())
+		f(float64(rep.Server.RSS>>20), 0), f(rep.SessionBytes/1000, 1), rep.eachAgent(), f(rep.ConnectSeconds, 1), rep.outages(), states, rep.ledger(), rep.Machine.Load, rep.commit())
+}
+
+// eachAgent is what one takes on the loader.
+func (rep *Report) eachAgent() string {
+	if rep.AgentBytes <= 0 {
+		return "–"
+	}
+	goroutines := "–" // older reports do not have it
+	if rep.Goroutines > 0 {
+		goroutines = strconv.FormatFloat(rep.Goroutines, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(rep.AgentBytes/1000, 'f', 1, 64) + ", " + goroutines
 }
 
 // outages is the worst one.

@@ -95,6 +95,9 @@ func (c Config) ofTarget() (Config, error) {
 		return true
 	})
 	for _, name := range slices.Sorted(maps.Keys(sc.Objectives)) {
+		if name == "loader-memory" {
+			continue // asked of Muster's agents: others take what they take, and --goal asks it of them
+		}
 		f, ok := scenario.FigureOf(name)
 		if !ok || !slices.Contains(targetGoals(), name) {
 			left = append(left, name)

@@ -73,7 +73,7 @@ func (rep *Report) Text() string {
 	}
 	each := ""
 	if p.Agents > fewAgents {
-		each = fmt.Sprintf(", %.1f kB per agent", rep.AgentBytes/1000)
+		each = fmt.Sprintf(", %.1f kB and %.1f goroutines per agent", rep.AgentBytes/1000, rep.Goroutines)
 	}
 	line(who, "%s%s", use(rep.Loader), each)
 	for i, l := range rep.Loaders {

@@ -38,6 +38,7 @@ func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config
 			return nil, err
 		}
 		say("preparing %s through its API, %s", c.Server, server.API.Server())
+		c.Bare = load.Resident()
 		if c.Members, c.TLS, err = server.Join(ctx, c.Scenario, o.identities, say); err != nil {
 			return nil, err
 		}

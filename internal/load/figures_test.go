@@ -1,0 +1,41 @@
+package load
+
+import (
+	"crypto/tls"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// What is made for an agent before it connects, as its certificate, is part of what it takes.
+func TestAgentsCountFromTheFirst(t *testing.T) {
+	const agents, each = 500, 64 << 10
+	cfg := Config{Server: "127.0.0.1:1", Bare: Resident(), Scenario: &scenario.Scenario{Name: "bytes", Seed: 1,
+		Agents: []scenario.Class{{Name: "web", Count: agents, TLS: true, Checks: []scenario.Check{{Name: "a", Interval: model.Duration(5e9)}}}}}}
+	cfg.TLS = func(uuid.UUID) (*tls.Config, error) {
+		large := make([]byte, each)
+		for i := range large {
+			large[i] = 1
+		}
+		return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{large}}}}, nil
+	}
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newRun(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep := newReport(cfg)
+	rep.connected(r, r.usage())
+	// Other tests of this process may have given something back meanwhile.
+	if rep.AgentBytes < each/2 || rep.AgentBytes > 2*each {
+		t.Errorf("an agent that holds %d bytes is said to take %.0f", each, rep.AgentBytes)
+	}
+	if rep.Goroutines <= 0 {
+		t.Errorf("%f goroutines", rep.Goroutines)
+	}
+}
