@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,29 +12,29 @@ import (
 func TestNothingRunsInAnExceptedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := begin(t, Config{})
-		held := false
+		var held atomic.Bool
 		job := w.job(1, time.Minute, time.Second)
-		job.Held = func() bool { return held }
+		job.Held = func() bool { return held.Load() }
 		if err := w.Set([]Job{job}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Minute)
-		before := len(w.starts[1])
-		held = true
+		before := len(w.runs(1))
+		held.Store(true)
 		time.Sleep(10 * time.Minute)
-		if got := len(w.starts[1]); got != before || before < 5 {
+		if got := len(w.runs(1)); got != before || before < 5 {
 			t.Errorf("%d runs, then %d", before, got)
 		}
 		if !w.RunNow(Key{Check: 1}) {
 			t.Error("it cannot be asked for")
 		}
 		time.Sleep(2 * time.Second)
-		if got := len(w.starts[1]); got != before+1 {
+		if got := len(w.runs(1)); got != before+1 {
 			t.Errorf("%d runs after one was asked for", got)
 		}
-		held = false
+		held.Store(false)
 		time.Sleep(3 * time.Minute)
-		list := w.starts[1]
+		list := w.runs(1)
 		if len(list) < before+3 || (list[len(list)-1]-list[before-1])%time.Minute != 0 {
 			t.Errorf("runs at %v", list)
 		}
