@@ -36,7 +36,8 @@ type revision struct {
 	pool  []string        // names of what exists, oldest first
 	other map[string]bool // names of what is not as it was made
 	sum   Held
-	took  *hdrhistogram.Histogram // µs
+	took  *hdrhistogram.Histogram // µs, from the answer until held
+	asked *hdrhistogram.Histogram // µs, from when it was meant until the answer
 }
 
 // order is one change on its way: what each agent that it concerns must hold, or not.
@@ -62,14 +63,14 @@ func (r *run) newReform() *reform {
 	for i := range r.cfg.Scenario.Intent {
 		spec := &r.cfg.Scenario.Intent[i]
 		f.held = append(f.held, &revision{spec: spec, n: i, sum: Held{What: spec.What(), At: time.Duration(spec.At).Seconds()},
-			other: map[string]bool{}, took: hdrhistogram.New(1, maxLatency, 3)})
+			other: map[string]bool{}, took: hdrhistogram.New(1, maxLatency, 3), asked: hdrhistogram.New(1, maxLatency, 3)})
 	}
 	return f
 }
 
 // play makes what is there to be changed, and then all changes at their times, while ctx
-// lasts; each waits for the answer to the one before. An error is of the API, which is
-// asked within calls.
+// lasts; each waits for the answer to the one before, and is timed from when it was meant.
+// An error is of the API, which is asked within calls.
 func (f *reform) play(ctx, calls context.Context) error {
 	if f == nil {
 		return nil
@@ -83,17 +84,34 @@ func (f *reform) play(ctx, calls context.Context) error {
 	}
 	for ctx.Err() == nil {
 		next := slices.MinFunc(f.held, func(a, b *revision) int { return int(a.at() - b.at()) })
-		wait := time.Duration(f.run.present().zero()+int64(next.at())) - time.Duration(f.run.now())
-		if wait > 0 {
+		if wait := f.run.until(time.Duration(f.meant(next))); wait > 0 {
 			pause(ctx, min(wait, time.Second))
 			continue
 		}
 		if err := f.revise(calls, next); err != nil {
 			return fmt.Errorf("%s: %w", next.sum.What, err)
 		}
+		f.mu.Lock()
+		record(next.asked, f.run.now()-f.meant(next), 1)
+		f.mu.Unlock()
 		next.turns++
 	}
+	f.unasked(min(f.run.now(), f.run.present().end()))
 	return nil
+}
+
+// meant is when it is its turn next, in the run's time.
+func (f *reform) meant(x *revision) int64 { return f.run.present().zero() + int64(x.at()) }
+
+// unasked counts what should have been changed before the end and was not.
+func (f *reform) unasked(end int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, x := range f.held {
+		for ; f.meant(x) <= end-cutOff; x.turns++ {
+			x.sum.Unasked++
+		}
+	}
 }
 
 // at is when it is its turn next.
@@ -304,7 +322,7 @@ func (f *reform) sums() (list []Held) {
 	}
 	f.orders = nil
 	for _, x := range f.held {
-		x.sum.Holds = latency(x.took)
+		x.sum.Holds, x.sum.Answered = latency(x.took), latency(x.asked)
 		list = append(list, x.sum)
 	}
 	return list

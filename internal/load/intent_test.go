@@ -40,7 +40,7 @@ func TestWhoHoldsAnOrder(t *testing.T) {
 // order wants otherwise, nobody waits for.
 func TestWhoNeverHoldsAnOrder(t *testing.T) {
 	r := &run{epoch: time.Now()}
-	x := &revision{spec: &scenario.Change{}, took: newTally().whole, sum: Held{What: "create 1 checks"}}
+	x := &revision{spec: &scenario.Change{}, took: newTally().whole, asked: newTally().whole, sum: Held{What: "create 1 checks"}}
 	f := &reform{run: r, held: []*revision{x}}
 	here, away, late := &agent{run: r, session: silent{}}, &agent{run: r}, &agent{run: r, session: silent{}}
 	first := &order{revision: x, want: map[string]time.Duration{"a": restInterval}, waiting: map[*agent]struct{}{here: {}, away: {}, late: {}}}

@@ -18,7 +18,7 @@ import (
 )
 
 // people work through the API while results flow: they page through events, hold watches
-// open, write resources, silence problems. Each waits for an answer before asking again.
+// open, write resources, silence problems. When they ask is fixed before, see atRate.
 type people struct {
 	run *run
 	api *client.Client
@@ -30,6 +30,7 @@ type people struct {
 // work is what one kind of operator did.
 type work struct {
 	requests, failed uint64
+	unanswered       uint64                  // given up, see giveUp
 	why              string                  // the first failure
 	took             *hdrhistogram.Histogram // µs
 }
@@ -58,7 +59,7 @@ func (r *run) operate(ctx context.Context) []Worked {
 	var list []Worked
 	for _, what := range [...]string{"list", "watch", "apply", "silence"} {
 		if w := p.works[what]; w != nil {
-			list = append(list, Worked{What: what, Requests: w.requests, Failed: w.failed, Why: w.why, Latency: latency(w.took)})
+			list = append(list, Worked{What: what, Requests: w.requests, Failed: w.failed, Unanswered: w.unanswered, Why: w.why, Latency: latency(w.took)})
 		}
 	}
 	return list
@@ -91,6 +92,9 @@ func (rep *Report) judgePeople(c Config) (list []string) {
 		if h.Never > 0 {
 			say("%s: %d times an agent never held it", h.What, h.Never)
 		}
+		if h.Unasked > 0 {
+			say("%s: %d times it was not asked for: the run was over before the API had answered those before", h.What, h.Unasked)
+		}
 	}
 	ends := func(f scenario.Fault) bool { return f.Server != "" || f.Run != "" }
 	if c.Halfway != nil || c.Scenario != nil && slices.ContainsFunc(c.Scenario.Faults, ends) {
@@ -113,48 +117,6 @@ func (r *run) random(who string, i int) *rand.Rand {
 	return rand.New(rand.NewPCG(h, uint64(i)))
 }
 
-// note counts an answer; what the end of the run broke off is none.
-func (p *people) note(ctx context.Context, what string, took time.Duration, err error) {
-	if err != nil && ctx.Err() != nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	w := p.works[what]
-	if w == nil {
-		w = &work{took: hdrhistogram.New(1, maxLatency, 3)}
-		p.works[what] = w
-	}
-	w.requests++
-	if err != nil {
-		if w.failed++; w.why == "" {
-			w.why = err.Error()
-		}
-		return
-	}
-	record(w.took, int64(took), 1)
-	p.run.waited(what+"-p99", p.run.now()-int64(took), int64(took), 1)
-}
-
-// atRate calls do at a rate, at first after a part of the time between two; a late answer
-// makes no crowd.
-func atRate(ctx context.Context, random *rand.Rand, rate float64, do func()) {
-	if rate <= 0 {
-		return
-	}
-	each := time.Duration(float64(time.Second) / rate)
-	pause(ctx, time.Duration(random.Float64()*float64(each)))
-	turn := time.NewTicker(max(each, time.Millisecond))
-	defer turn.Stop()
-	for ctx.Err() == nil {
-		do()
-		select {
-		case <-ctx.Done():
-		case <-turn.C:
-		}
-	}
-}
-
 // list pages through what a person looks at: everything, what is wrong, one class, one
 // machine; to the end of each, at most ten pages.
 func (p *people) list(ctx context.Context, random *rand.Rand, rate float64) {
@@ -172,16 +134,15 @@ func (p *people) list(ctx context.Context, random *rand.Rand, rate float64) {
 	}
 	const most = 10
 	f, pages := v1.EventFilter{}, most
-	atRate(ctx, random, rate, func() {
+	p.atRate(ctx, "list", random, rate, func() error {
 		if f.After == "" || pages == most {
 			f, pages = views[random.IntN(len(views))](), 0
 			f.Namespace, f.Limit = Namespace, pageSize
 		}
-		began := time.Now()
 		page, err := p.api.Events(ctx, f)
-		p.note(ctx, "list", time.Since(began), err)
 		f.After = page.Next
 		pages++
+		return err
 	})
 }
 
@@ -193,10 +154,14 @@ func (p *people) watch(ctx context.Context, i int) {
 	f := v1.EventFilter{Namespace: Namespace, Selector: ClassLabel + "=" + class.Name, Problem: true}
 	for ctx.Err() == nil {
 		err := p.api.Watch(ctx, f, func() error { return nil }, func(e v1.Event) error {
-			p.note(ctx, "watch", max(0, time.Since(e.Received)), nil)
+			took := int64(max(0, time.Since(e.Received)))
+			p.note("watch", p.run.now()-took, took, nil)
 			return nil
 		})
-		p.note(ctx, "watch", 0, err)
+		if ctx.Err() != nil {
+			return // the end of the run broke it off
+		}
+		p.note("watch", p.run.now(), 0, err)
 		pause(ctx, time.Second)
 	}
 }
@@ -204,13 +169,11 @@ func (p *people) watch(ctx context.Context, i int) {
 // apply writes groups that hold nobody, again and again.
 func (p *people) apply(ctx context.Context, random *rand.Rand, rate float64) {
 	n := 0
-	atRate(ctx, random, rate, func() {
+	p.atRate(ctx, "apply", random, rate, func() error {
 		n++
 		group := resource(model.Metadata{Name: fmt.Sprintf("operator-%02d", n%20), Namespace: Namespace, DisplayName: fmt.Sprintf("written %d times", n)},
 			&model.GroupSpec{Where: "false"})
-		began := time.Now()
-		err := applyAll(ctx, p.api, "an operator of a load run", group)
-		p.note(ctx, "apply", time.Since(began), err)
+		return applyAll(ctx, p.api, "an operator of a load run", group)
 	})
 }
 
@@ -220,16 +183,14 @@ const silenceFor = 10 * time.Minute
 // silence asks for quiet about one machine after the other. A silence tells nobody; the
 // problems under it are judged as ever.
 func (p *people) silence(ctx context.Context, random *rand.Rand, rate float64) {
-	atRate(ctx, random, rate, func() {
+	p.atRate(ctx, "silence", random, rate, func() error {
 		node := p.run.cfg.Members[random.IntN(len(p.run.cfg.Members))].Name
 		quiet := resource(model.Metadata{Name: "operator-" + node, Namespace: Namespace}, &model.SilenceSpec{
 			Selector: model.Selector{Targets: &model.Targets{Nodes: []string{node}}},
 			Until:    model.Time{Time: time.Now().Add(silenceFor).Truncate(time.Second)},
 			Reason:   "made by a load run",
 		})
-		began := time.Now()
-		err := applyAll(ctx, p.api, "an operator of a load run", quiet)
-		p.note(ctx, "silence", time.Since(began), err)
+		return applyAll(ctx, p.api, "an operator of a load run", quiet)
 	})
 }
 

@@ -47,6 +47,9 @@ type Held struct {
 	Agents int     `json:"agents"`          // concerned
 	Holds  Latency `json:"holdsMs"`         // from the answer of the API until each of them held it
 	Never  int     `json:"never,omitempty"` // of them, when the run ended
+
+	Answered Latency `json:"answeredMs,omitzero"` // from when a change was meant until the API had answered: late answers before it are in it
+	Unasked  int     `json:"unasked,omitempty"`   // changes that were meant and not made: the run was over before those before were answered
 }
 
 // Worked is what one kind of operator did.
@@ -55,7 +58,9 @@ type Worked struct {
 	Requests uint64  `json:"requests"`
 	Failed   uint64  `json:"failed,omitempty"`
 	Why      string  `json:"why,omitempty"` // the first failure
-	Latency  Latency `json:"latencyMs"`     // of an answer; of a watch: from the change to its arrival
+	Latency  Latency `json:"latencyMs"`     // of an answer, from when it was meant to be asked for; of a watch: from the change to its arrival
+
+	Unanswered uint64 `json:"unanswered,omitempty"` // beside Requests: given up, late by a second or more, when the run ended or too many waited. In Latency they count with what they had waited
 }
 
 // Environment is what the run depended on beside the machine's figures.

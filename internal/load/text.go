@@ -90,12 +90,18 @@ func (rep *Report) Text() string {
 		if w.Failed > 0 {
 			failed = fmt.Sprintf(", %d failed: %s", w.Failed, w.Why)
 		}
+		if w.Unanswered > 0 {
+			failed = fmt.Sprintf(", %d given up without an answer", w.Unanswered) + failed
+		}
 		line("people, "+w.What, "p50 %.1f  p99 %.1f  max %.1f ms, %d times%s", w.Latency.P50, w.Latency.P99, w.Latency.Max, w.Requests, failed)
 	}
 	for _, h := range rep.Changes {
 		never := ""
 		if h.Never > 0 {
 			never = fmt.Sprintf(", %d never did", h.Never)
+		}
+		if h.Answered.Max > 0 {
+			never += fmt.Sprintf("; answered p99 %.1f  max %.1f ms after it was meant", h.Answered.P99, h.Answered.Max)
 		}
 		line("intent", "%s: held after p50 %.1f  p99 %.1f  max %.1f ms, %d times%s", h.What, h.Holds.P50, h.Holds.P99, h.Holds.Max, h.Agents, never)
 	}

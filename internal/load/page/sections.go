@@ -123,23 +123,28 @@ func faultSection(rep *load.Report) section {
 }
 
 func changeSection(rep *load.Report) section {
-	t := newTable("", "change", "at", "agents concerned", "p50", "p99", "the last", "never")
+	t := newTable("", "change", "at", "agents concerned", "p50", "p99", "the last", "never", "answered p99", "the last answer")
 	for i, h := range rep.Changes {
-		t.add(fmt.Sprintf("%d: %s", i+1, h.What), clock(h.At), count(float64(h.Agents)), maybe(h.Holds.P50, millis), maybe(h.Holds.P99, millis), maybe(h.Holds.Max, millis), count(float64(h.Never)))
+		t.add(fmt.Sprintf("%d: %s", i+1, h.What), clock(h.At), count(float64(h.Agents)), maybe(h.Holds.P50, millis), maybe(h.Holds.P99, millis), maybe(h.Holds.Max, millis), count(float64(h.Never)),
+			maybe(h.Answered.P99, millis), maybe(h.Answered.Max, millis))
 	}
 	s := section{ID: "intent", Title: "Intent that changed", Tables: t.list()}
 	if len(s.Tables) > 0 {
-		s.Text = []string{"From the answer of the API until an agent held the change."}
+		s.Text = []string{"From the answer of the API until an agent held the change. Answers are timed from when the change was meant to be made."}
 	}
 	return s
 }
 
 func operatorSection(rep *load.Report) section {
-	t := newTable("", "who", "requests", "failed", "p50", "p99", "slowest", "'the first failure")
+	t := newTable("", "who", "requests", "failed", "given up", "p50", "p99", "slowest", "'the first failure")
 	for _, w := range rep.Operators {
-		t.add(w.What, count(float64(w.Requests)), count(float64(w.Failed)), maybe(w.Latency.P50, millis), maybe(w.Latency.P99, millis), maybe(w.Latency.Max, millis), w.Why)
+		t.add(w.What, count(float64(w.Requests)), count(float64(w.Failed)), count(float64(w.Unanswered)), maybe(w.Latency.P50, millis), maybe(w.Latency.P99, millis), maybe(w.Latency.Max, millis), w.Why)
 	}
-	return section{ID: "operators", Title: "People at work meanwhile", Tables: t.list()}
+	s := section{ID: "operators", Title: "People at work meanwhile", Tables: t.list()}
+	if len(s.Tables) > 0 {
+		s.Text = []string{"Each request is timed from when it was meant; what was given up counts with what it had waited."}
+	}
+	return s
 }
 
 func ledgerSection(rep *load.Report) section {
