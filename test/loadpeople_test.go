@@ -65,7 +65,7 @@ objectives: {holds-p99: 60s, list-p99: 60s, apply-p99: 60s, watch-p99: 60s}
 		t.Fatalf("changes %+v, goals %+v, labels %v", rep.Changes, rep.Goals, rep.Label)
 	}
 	for i, least := range []int{2 * 30, 40} { // on a slow machine fewer changes fit
-		if h := rep.Changes[i]; h.Agents < least || h.Never > 0 || h.Holds.Max <= 0 {
+		if h := rep.Changes[i]; h.Agents < least || h.Never > 0 || h.Holds.Max <= 0 || h.Answered.Max <= 0 {
 			t.Errorf("%s: %+v", h.What, h)
 		}
 	}

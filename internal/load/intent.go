@@ -103,13 +103,15 @@ func (f *reform) play(ctx, calls context.Context) error {
 // meant is when it is its turn next, in the run's time.
 func (f *reform) meant(x *revision) int64 { return f.run.present().zero() + int64(x.at()) }
 
-// unasked counts what should have been changed before the end and was not.
+// unasked counts what should have been changed before the end and was not: its answer took
+// at least as long as until then.
 func (f *reform) unasked(end int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, x := range f.held {
 		for ; f.meant(x) <= end-cutOff; x.turns++ {
 			x.sum.Unasked++
+			record(x.asked, end-f.meant(x), 1)
 		}
 	}
 }

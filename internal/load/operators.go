@@ -92,9 +92,6 @@ func (rep *Report) judgePeople(c Config) (list []string) {
 		if h.Never > 0 {
 			say("%s: %d times an agent never held it", h.What, h.Never)
 		}
-		if h.Unasked > 0 {
-			say("%s: %d times it was not asked for: the run was over before the API had answered those before", h.What, h.Unasked)
-		}
 	}
 	ends := func(f scenario.Fault) bool { return f.Server != "" || f.Run != "" }
 	if c.Halfway != nil || c.Scenario != nil && slices.ContainsFunc(c.Scenario.Faults, ends) {

@@ -48,8 +48,8 @@ type Held struct {
 	Holds  Latency `json:"holdsMs"`         // from the answer of the API until each of them held it
 	Never  int     `json:"never,omitempty"` // of them, when the run ended
 
-	Answered Latency `json:"answeredMs,omitzero"` // from when a change was meant until the API had answered: late answers before it are in it
-	Unasked  int     `json:"unasked,omitempty"`   // changes that were meant and not made: the run was over before those before were answered
+	Answered Latency `json:"answeredMs,omitzero"` // from when a change was meant until the API had answered: what late answers before it made it wait is in it
+	Unasked  int     `json:"unasked,omitempty"`   // changes that were meant and not made: the run was over before those before were answered. In Answered they count with what they had waited
 }
 
 // Worked is what one kind of operator did.

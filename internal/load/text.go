@@ -100,6 +100,9 @@ func (rep *Report) Text() string {
 		if h.Never > 0 {
 			never = fmt.Sprintf(", %d never did", h.Never)
 		}
+		if h.Unasked > 0 {
+			never += fmt.Sprintf(", %d times not asked for before the run was over", h.Unasked)
+		}
 		if h.Answered.Max > 0 {
 			never += fmt.Sprintf("; answered p99 %.1f  max %.1f ms after it was meant", h.Answered.P99, h.Answered.Max)
 		}

@@ -123,10 +123,10 @@ func faultSection(rep *load.Report) section {
 }
 
 func changeSection(rep *load.Report) section {
-	t := newTable("", "change", "at", "agents concerned", "p50", "p99", "the last", "never", "answered p99", "the last answer")
+	t := newTable("", "change", "at", "agents concerned", "p50", "p99", "the last", "never", "not asked for", "answered p99", "the last answer")
 	for i, h := range rep.Changes {
 		t.add(fmt.Sprintf("%d: %s", i+1, h.What), clock(h.At), count(float64(h.Agents)), maybe(h.Holds.P50, millis), maybe(h.Holds.P99, millis), maybe(h.Holds.Max, millis), count(float64(h.Never)),
-			maybe(h.Answered.P99, millis), maybe(h.Answered.Max, millis))
+			count(float64(h.Unasked)), maybe(h.Answered.P99, millis), maybe(h.Answered.Max, millis))
 	}
 	s := section{ID: "intent", Title: "Intent that changed", Tables: t.list()}
 	if len(s.Tables) > 0 {

@@ -158,8 +158,8 @@ type Change struct {
 	Class  string         `json:"class,omitempty"` // whose agents hold it; default all
 }
 
-// Operators are people at work through the API. Each kind of request waits for its
-// answer; rates are of all of them.
+// Operators are people at work through the API. Their requests are meant at times of their
+// own, whenever answers come; rates are of all of them.
 type Operators struct {
 	Lists    int  `json:"lists,omitempty"`    // people who page through events, one request after the other …
 	Pause    Rate `json:"pages,omitempty"`    // … at this rate each; default one every 2 s
