@@ -160,6 +160,10 @@ if compgen -G "$out/*.json" >/dev/null; then
     echo "command of each run; [bench/README.md](../README.md) says how it is measured. \`(server)\` is"
     echo "the whole, \`(spine)\` session, journal and view alone. Server and loader share the machine;"
     echo "*load before* and *others* tell whether they had it for themselves."
+    echo
+    echo "36,000 and 40,000 agents (\`sensu-36000x38x10s\`, \`sensu-40000x38x10s\`) are not among them: a process may have"
+    echo "20,000 open files here, and so many agents need more than one server. What is possible today"
+    echo "is \`muster-15000x4x10s\`: 15,000 agents with mutual TLS."
     [ ! -e "$out/stages.txt" ] || printf '\nGo benchmarks of each stage: [stages.txt](stages.txt).\n'
     [ ! -e "$out/calls.txt" ] || printf '\nSystem calls of the server by kind: [calls.txt](calls.txt).\n'
     [ ! -e "$out/life.txt" ] || printf '\nNodes renamed, replaced and retired, and facts that change, in counts: [life.txt](life.txt).\n'

@@ -42,11 +42,7 @@ func (rep *Report) judge(c Config) {
 	}
 	rep.people = rep.judgePeople(c)
 	rep.Verdict = append(rep.Verdict, rep.people...)
-	for i := range rep.Phases {
-		if p := &rep.Phases[i]; p.Kind != kindStep {
-			rep.Verdict = append(rep.Verdict, p.Missed...)
-		}
-	}
+	rep.Verdict = append(rep.Verdict, rep.Late()...)
 	if failed := slices.DeleteFunc(slices.Clone(rep.Pages), func(p Paged) bool { return p.Failed == "" }); len(failed) > 0 {
 		say("%d of %d kinds of pages failed, such as %q: %s", len(failed), len(rep.Pages), failed[0].Name, failed[0].Failed)
 	}
@@ -90,12 +86,31 @@ func (rep *Report) OK() bool {
 			return false
 		}
 	}
+	return rep.Valid && rep.Balance.OK() && len(rep.Failed())+len(rep.Late()) == 0 && rep.wrongKept == 0
+}
+
+// Failed are the sentences of what went wrong that was neither lost nor late: people who were
+// not answered, intent that agents never held, renames and commands that failed. Of a report that
+// was read they are not known.
+func (rep *Report) Failed() []string {
+	list := slices.Clone(rep.people)
+	if rep.renames != "" {
+		list = append(list, rep.renames)
+	}
+	if rep.halfway != nil {
+		list = append(list, fmt.Sprintf("what the run was to do in its middle failed: %v", rep.halfway))
+	}
+	return list
+}
+
+// Late are the sentences of times that were longer than asked, or than before.
+func (rep *Report) Late() (list []string) {
 	for i := range rep.Phases {
-		if p := &rep.Phases[i]; p.Kind != kindStep && len(p.Missed) > 0 {
-			return false
+		if p := &rep.Phases[i]; p.Kind != kindStep {
+			list = append(list, p.Missed...)
 		}
 	}
-	return rep.Valid && rep.Balance.OK() && rep.halfway == nil && len(rep.people) == 0 && rep.renames == "" && rep.wrongKept == 0
+	return list
 }
 
 // Lost says whether anything was lost, came twice or was made up, an alert was missing or too

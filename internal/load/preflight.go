@@ -102,6 +102,10 @@ func preflight(c Config) error {
 	return model.Errorf(model.Limited, "this machine cannot hold the run:\n  %s", strings.Join(problems, "\n  "))
 }
 
+// shippedFiles is how many files systems often let a process have open: the fleets of shipped
+// scenarios that one server is to carry everywhere fit them.
+const shippedFiles = 20_000
+
 // files says what to do where so many are not enough; empty: they are.
 func (c Config) files(limit uint64) string {
 	d := c.demand()
@@ -115,8 +119,12 @@ func (c Config) files(limit uint64) string {
 	if uint64(need) <= limit {
 		return ""
 	}
-	return fmt.Sprintf("open files: %d connections need %d, the hard limit is %d. Raise it: ulimit -Hn %d as root, LimitNOFILE= of a unit, --ulimit nofile= of a container; %s",
-		open, need, limit, need, c.fewer(float64(scenario.Connections(int(limit), ownServer))/float64(open)))
+	more := ""
+	if ownServer && !c.isShort {
+		more = fmt.Sprintf(". Where it stays, so many agents need more than one server; muster load run muster-15000x4x10s plays the largest shipped fleet that one holds with %s", scenario.Grouped(shippedFiles))
+	}
+	return fmt.Sprintf("open files: %d connections need %d, the hard limit is %d. Raise it: ulimit -Hn %d as root, LimitNOFILE= of a unit, --ulimit nofile= of a container; %s%s",
+		open, need, limit, need, c.fewer(float64(scenario.Connections(int(limit), ownServer))/float64(open)), more)
 }
 
 // memory is what the simulated agents need; those that are away have a ledger.

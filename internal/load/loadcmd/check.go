@@ -47,7 +47,9 @@ machine, and only inform. A scenario with a figure that grew by more than is all
 and the median of the three counts. Files are played as they are.
 
 Exit codes: 0 nothing grew; 3 there is no baseline; 7 this machine cannot hold the check, or is too busy for
-it; 20 a figure grew; 21 something was lost, came twice, or an alert was wrong.`,
+it; 20 a figure grew, or people were not answered; 21 something was lost, came twice, or an alert was wrong.
+Whoever was later than before while the results doubled, or took longer to settle, is named and decides
+nothing.`,
 		Example: "  muster load check\n" +
 			"  muster load check muster-churn muster-mixed\n" +
 			"  muster load check --write --runs 3        the baseline anew",
@@ -64,7 +66,7 @@ it; 20 a figure grew; 21 something was lost, came twice, or an alert was wrong.`
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.baseline, "baseline", "bench/baseline", "folder of the baseline")
-	f.StringVar(&c.out, "out", "bench/out", "folder of the reports; those of a check before are replaced")
+	f.StringVarP(&c.out, "out", "o", "bench/out", "folder of the reports; those of a check before are replaced")
 	f.BoolVar(&c.write, "write", false, "make the baseline anew from these runs, instead of holding them beside it")
 	f.IntVar(&c.runs, "runs", 1, "of each scenario; the medians count")
 	f.StringVar(&c.binary, "server-binary", "", "the program to start as muster server; default: this one")
@@ -123,6 +125,11 @@ func (c *check) run(cmd *cobra.Command, args []string) error {
 			excess = gate.Judge(bases[sc.Name], runs)
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n%s", sc.Name, sc.FullTitle(), gate.Text(bases[sc.Name], runs))
+		for _, r := range runs {
+			for _, late := range r.Late() {
+				say("%s: for information: %s", sc.Name, late)
+			}
+		}
 		if len(excess) > 0 {
 			wrong.profiles = c.profile(ctx, cmd, sc, say)
 		}
@@ -264,15 +271,18 @@ func removeRun(path string) error {
 
 // findings are what the check fails with.
 type findings struct {
-	grew, lost []string // sentences
-	profiles   string   // of the last scenario that grew
+	grew, lost, failed []string // sentences
+	profiles           string   // of the last scenario that grew
 }
 
 // add takes what one scenario came to, and says whether all was well.
 func (f *findings) add(name string, runs []*load.Report, excess []gate.Excess) bool {
 	well := len(excess) == 0
-	if i := slices.IndexFunc(runs, func(r *load.Report) bool { return !r.OK() }); i >= 0 {
+	if i := slices.IndexFunc(runs, (*load.Report).Lost); i >= 0 {
 		f.lost = append(f.lost, fmt.Sprintf("%s: %s", name, strings.Join(runs[i].Verdict, "; ")))
+		well = false
+	} else if i := slices.IndexFunc(runs, func(r *load.Report) bool { return len(r.Failed()) > 0 }); i >= 0 {
+		f.failed = append(f.failed, fmt.Sprintf("%s: %s", name, strings.Join(runs[i].Failed(), "; ")))
 		well = false
 	}
 	for _, e := range excess {
@@ -283,12 +293,16 @@ func (f *findings) add(name string, runs []*load.Report, excess []gate.Excess) b
 
 // err is nil where nothing was found. What was lost is told before what grew.
 func (f *findings) err() error {
-	if len(f.lost)+len(f.grew) == 0 {
+	all := slices.Concat(f.lost, f.failed, f.grew)
+	if len(all) == 0 {
 		return nil
 	}
-	e := model.Errorf(model.Invalid, "the release check failed:\n  %s", strings.Join(append(f.lost, f.grew...), "\n  "))
-	if len(f.lost) > 0 {
+	e := model.Errorf(model.Invalid, "the release check failed:\n  %s", strings.Join(all, "\n  "))
+	switch {
+	case len(f.lost) > 0:
 		return &failed{e, exitLost}
+	case len(f.grew) == 0:
+		return &failed{e, exitMissed}
 	}
 	hint := "if it is meant, muster load check --baseline DIR --write makes the baseline anew (in the source tree make bench BASELINE=write: bench/README.md)"
 	if f.profiles != "" {

@@ -68,6 +68,11 @@ func TestCheckRemovesWhatWasBefore(t *testing.T) {
 func TestFindings(t *testing.T) {
 	well := &load.Report{Valid: true, Balance: &load.Balance{}}
 	lost := &load.Report{Valid: true, Balance: &load.Balance{Missing: 3}, Verdict: []string{"3 results missing"}}
+	late := &load.Report{Valid: true, Balance: &load.Balance{}, Phases: []load.Played{{Name: "double", Kind: "steady", Missed: []string{"p99 was not as before within 30s"}}},
+		Goals: []load.Goal{{Name: "p99", Want: 1, Got: 2}}, Verdict: []string{"p99 was not as before within 30s"}}
+	if late.OK() {
+		t.Fatal("a run that was late is not OK")
+	}
 	cost := func(allocs float64) []*load.Report {
 		return []*load.Report{{Valid: true, Balance: &load.Balance{}, Results: 1, Inside: &load.Inside{Allocs: allocs}}}
 	}
@@ -81,6 +86,8 @@ func TestFindings(t *testing.T) {
 		"all is well":   {[]*load.Report{well, well}, nil, 0, ""},
 		"it grew":       {[]*load.Report{well}, more, exitMissed, "x: allocs (allocations of the server) grew by 100 %"},
 		"it lost":       {[]*load.Report{well, lost}, nil, exitLost, "x: 3 results missing"},
+		"it was late":   {[]*load.Report{late, well}, nil, 0, ""},
+		"it lost, late": {[]*load.Report{late, lost}, nil, exitLost, "x: 3 results missing"},
 		"it lost, too":  {[]*load.Report{lost}, more, exitLost, "grew by 100 %"},
 		"it lost, also": {[]*load.Report{lost}, more, exitLost, "3 results missing"},
 	} {

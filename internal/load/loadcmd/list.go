@@ -22,6 +22,7 @@ type listed struct {
 	Answers    string                `json:"answers,omitempty"`
 	Runs       bool                  `json:"runs"` // in this version
 	Waits      []scenario.Capability `json:"waitsFor,omitempty"`
+	Lacks      string                `json:"machineLacks,omitempty"` // what this machine has too little of; empty: nothing
 	Agents     int                   `json:"agents"`
 	Results    float64               `json:"resultsPerSecond,omitempty"`
 	Values     float64               `json:"valuesPerSecond,omitempty"`
@@ -38,7 +39,8 @@ func listCommand() *cobra.Command {
 		Short: "Show the shipped scenarios: which run today, how large they are, what they answer",
 		Long: `Shows the scenarios that muster load run NAME plays. Each has a short form, NAME-quick: as many agents as
 this machine carries easily, each as before, measured for a minute; and, where it is one stretch, a long
-one, NAME-soak: an hour. What a scenario waits for comes with later versions. Those that are results alone
+one, NAME-soak: an hour. What a scenario waits for comes with later versions; what this machine has too
+little of to play it whole is named. Those that are results alone
 play against one stage of a server, too: muster load run NAME --target stage:journal.`,
 		Example:       "  muster load list\n  muster load list --quick\n  muster load list -o wide",
 		Args:          cobra.NoArgs,
@@ -75,7 +77,7 @@ func shippedList(quick bool) ([]listed, error) {
 		if quick {
 			s, forms = s.Quick(machine), nil
 		}
-		list = append(list, listed{Name: s.Name, Title: s.FullTitle(), Answers: s.Answers, Runs: s.Runs() == nil, Waits: s.Missing(),
+		list = append(list, listed{Name: s.Name, Title: s.FullTitle(), Answers: s.Answers, Runs: s.Runs() == nil, Waits: s.Missing(), Lacks: machine.Lacks(s),
 			Agents: s.Nodes(""), Results: s.Rate(), Values: s.ValueRate(), Components: s.ComponentRate(), States: s.States(),
 			Seconds: s.Duration().Seconds(), Forms: forms})
 	}
@@ -88,7 +90,10 @@ func writeList(out io.Writer, list []listed, wide bool) error {
 	for i := range list {
 		l := &list[i]
 		today := "runs"
-		if !l.Runs {
+		switch {
+		case l.Runs && l.Lacks != "":
+			today = "not on this machine: " + l.Lacks
+		case !l.Runs:
 			var names []string
 			for _, c := range l.Waits {
 				names = append(names, c.Name)

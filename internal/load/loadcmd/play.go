@@ -86,13 +86,17 @@ func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Sce
 	if err != nil {
 		return nil, err
 	}
-	if err := sc.Runs(); err != nil {
-		return nil, err
-	}
-	if targets := targets(); o.target != "" && !slices.Contains(targets, o.target) {
-		return nil, model.Errorf(model.Invalid, "--target %q: want one of %s", o.target, strings.Join(targets, ", "))
+	if o.target != "" && !slices.Contains(scenario.Targets(), o.target) {
+		return nil, model.Errorf(model.Invalid, "--target %q: want one of %s", o.target, strings.Join(targets(), ", "))
 	} else if o.target != "" {
 		sc.Target = o.target
+	}
+	judged := *sc
+	if o.sensu.bridge { // behind it is Muster
+		judged.Target = "muster"
+	}
+	if err := judged.Runs(); err != nil {
+		return nil, err
 	}
 	if cmd.Flags().Changed("seed") {
 		sc.Seed = o.config.Seed

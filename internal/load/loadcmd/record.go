@@ -46,7 +46,7 @@ docs/load.md says how a scenario plays it, docs/stream-format.md what is in it.`
 	}
 	f := cmd.Flags()
 	f.StringVar(&r.data, "data", "./muster-data", "the server's data folder, or the folder of its journal; who owns it may read it")
-	f.StringVarP(&r.out, "output", "o", "", "the file to write")
+	f.StringVarP(&r.out, "out", "o", "", "the file to write")
 	f.StringVar(&r.since, "since", "", "leave out what came in before: a time (2026-11-23T08:00:00Z, or 2026-11-23 08:00 of here), or so long ago (10m)")
 	f.StringVar(&r.until, "until", "", "leave out what came in from then on; a time to come is waited for")
 	f.DurationVar(&r.length, "for", 0, "so long from --since on; without --since from now on")

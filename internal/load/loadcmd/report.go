@@ -67,7 +67,7 @@ other host for anything.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&out, "output", "o", "", "the file to write; - is standard output. Default: report.html in the folder, or RUN.html beside RUN.json")
+	f.StringVarP(&out, "out", "o", "", "the file to write; - is standard output. Default: report.html in the folder, or RUN.html beside RUN.json")
 	f.BoolVar(&open, "open", true, "open it in the browser, where there is a screen")
 	return cmd
 }

@@ -116,7 +116,7 @@ func (o *options) ofBoth(f *pflag.FlagSet) {
 	f.StringVar(&c.AdminURL, "admin", "", "its admin listener, such as http://127.0.0.1:8444: metrics, profiles, and the states that the ledger is compared with")
 	f.StringVar(&o.pid, "server-pid", "", "its process, or a file with its number that is read anew each time: CPU, memory and disk are reported")
 	f.StringVar(&o.data, "data", "./muster-data", "its data folder, for its CA, where it is on this machine and muster load prepare has prepared it")
-	f.StringVar(&o.out, "out", "", "the folder of the report; default: muster-load/NAME-TIME. Without a scenario: the file run.json, default none")
+	f.StringVarP(&o.out, "out", "o", "", "the folder of the report; default: muster-load/NAME-TIME. Without a scenario: the file run.json, default none")
 	f.StringVar(&o.title, "title", "", "a name for the report; default: the scenario's")
 	f.StringArrayVar(&o.goals, "goal", nil, "a figure that makes the run fail when it is missed, NAME=LIMIT, such as p99=800ms; may be repeated. --goal help lists the names")
 	f.Uint64Var(&c.Seed, "seed", 0, "same seed, same nodes and timetable; default: the scenario's")

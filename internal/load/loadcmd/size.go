@@ -53,7 +53,7 @@ stay in the folder. Exit code 0: there is an answer, whatever it is; 21: somethi
 	f.Float64SliceVar(&s.factors, "factors", []float64{1, 2, 4}, "sizes to try: so many times the agents")
 	f.Lookup("factors").DefValue = "1,2,4" // as it is typed
 	f.IntVar(&s.seconds, "seconds", 30, "measured time of each; before it agents connect, and results flow for as long (a minute at most)")
-	f.StringVar(&s.out, "out", "", "folder for the reports; default: muster-load/size-NAME-TIME")
+	f.StringVarP(&s.out, "out", "o", "", "folder for the reports; default: muster-load/size-NAME-TIME")
 	f.StringVar(&s.binary, "server-binary", "", "the program to start as muster server; default: this one")
 	f.StringArrayVar(&s.flags, "server-flag", nil, "a word for the server that is started, such as --snapshot-cycle=30s; may be repeated")
 	f.DurationVar(&s.config.MaxLag, "max-lag", 50*time.Millisecond, "generator lag (p99) from which on the simulated agents count as broken")
@@ -74,8 +74,11 @@ stay in the folder. Exit code 0: there is an answer, whatever it is; 21: somethi
 
 // scenarioName is the one that is meant, once all flags make sense.
 func (s *sizer) scenarioName(args []string) (string, error) {
-	if (s.file == "") == (len(args) == 0) {
-		return "", model.Errorf(model.Invalid, "which scenario?").WithHint("muster load size -f FILE, or muster load size NAME")
+	switch {
+	case s.file == "" && len(args) == 0:
+		return "", model.Errorf(model.Invalid, "there is no scenario to size").WithHint("muster load size muster-sizing, or -f FILE with one of yours (muster load from-fleet writes it); muster load list shows those that are shipped")
+	case s.file != "" && len(args) > 0:
+		return "", model.Errorf(model.Invalid, "two scenarios to size: %s, and -f %s", args[0], s.file).WithHint("leave one out")
 	}
 	if s.seconds < 1 || s.seconds > 3600 {
 		return "", model.Errorf(model.Invalid, "--seconds %d: want 1 to 3600", s.seconds)

@@ -11,7 +11,7 @@ import (
 type Capability struct {
 	Name   string `json:"name"`
 	What   string `json:"what"`
-	Exists bool   `json:"exists"`          // in this version
+	Exists bool   `json:"exists"`          // in this version, against the target: Muster where nothing else is said
 	Waits  string `json:"waits,omitempty"` // what it comes with
 }
 
@@ -38,14 +38,34 @@ func Capabilities() []Capability {
 		waits("values", "measured values", "the metrics pipeline"),
 		waits("policies", "policy runs and compliance", "the policy pipeline"),
 		waits("inventories", "inventories of machines", "the inventory pipeline"),
-		waits("proxy-checks", "results about things that have no agent", "events about what is no machine"),
-		waits("round-robin", "checks that one of many agents runs in turn", "events about what is no machine"),
+		waits("proxy-checks", "results about things that have no agent", noField),
+		waits("round-robin", "checks that one of many agents runs in turn", noField),
 		waits("stream-handler", "a handler that is told of every event, by connections that stay open", "every event to a handler"),
 		waits("fleet-of-servers", "agents shared out between several servers", "several servers for one fleet"),
 		waits("shared-connections", "several agents on one connection", "a protocol that allows it"),
 		waits("target-zabbix", "a Zabbix server as target", "a later load tester"),
 		waits("target-prometheus", "a receiver of remote write as target", "a later load tester"),
 	}
+}
+
+// noField is what something waits for that servers may have, and no scenario can ask for.
+const noField = "a field of scenarios that says how much of it is played"
+
+// against is the capability of the load tester with another target than Muster, which may have
+// what Muster lacks.
+func (c Capability) against(target string) Capability {
+	if target != "sensu" || c.Exists {
+		return c
+	}
+	switch c.Name {
+	case "fleet-of-servers": // --server names several backends
+		c.Exists, c.Waits = true, ""
+	case "stream-handler":
+		c.Waits = noField
+	case "values", "policies", "inventories":
+		c.Waits = "simulated agents of Sensu that send them"
+	}
+	return c
 }
 
 func capabilityOf(name string) (Capability, bool) {
@@ -95,11 +115,11 @@ func (s *Scenario) Requires() []string {
 	return list
 }
 
-// Missing are those of them that do not exist yet.
+// Missing are those of them that do not exist yet against the scenario's target.
 func (s *Scenario) Missing() (list []Capability) {
 	for _, name := range s.Requires() {
-		if c, ok := capabilityOf(name); ok && !c.Exists {
-			list = append(list, c)
+		if c, ok := capabilityOf(name); ok && !c.against(s.Target).Exists {
+			list = append(list, c.against(s.Target))
 		}
 	}
 	return list

@@ -150,11 +150,7 @@ func (v *checker) head() {
 	if stage, ok := v.Stage(); ok {
 		v.oneOf("target", "stage", stage, Stages())
 	} else if v.Target != "" {
-		names := []string{"muster", "sensu", "zabbix", "prometheus"}
-		for _, s := range Stages() {
-			names = append(names, stagePrefix+s)
-		}
-		v.oneOf("target", "target", v.Target, names)
+		v.oneOf("target", "target", v.Target, Targets())
 	}
 	if v.Scale < 0 || v.Scale > 1000 {
 		v.flaw("scale", "leave it out: --scale and --quick set it", "want 0 to 1000, not %v", v.Scale)

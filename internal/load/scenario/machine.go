@@ -1,11 +1,14 @@
 package scenario
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Machine is what a quick run is cut to. A zero is unknown, and binds nothing.
@@ -78,6 +81,18 @@ func (s *Scenario) Memory() int64 {
 		}
 	}
 	return need
+}
+
+// Lacks is what the machine has too little of to play a scenario with a server of its own,
+// in words; empty: nothing.
+func (m Machine) Lacks(s *Scenario) string {
+	if need := Files(s.Sessions(), true); m.Files > 0 && need > m.Files {
+		return fmt.Sprintf("open files (%s, needs %s)", Grouped(m.Files), Grouped(need))
+	}
+	if need := s.Memory() + baseMemory/2; m.Memory > 0 && need > m.Memory {
+		return fmt.Sprintf("memory (%s, needs %s)", model.Size(m.Memory).About(), model.Size(need).About())
+	}
+	return ""
 }
 
 // share is which part of a scenario's agents the machine carries easily, at most all: two

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -103,6 +104,7 @@ func (s *Scenario) Quick(m Machine) *Scenario {
 	out := s.Scaled(m.share(s))
 	out.shorten(QuickTime)
 	out.Name += "-quick"
+	out.Scale = cmp.Or(out.Scale, 1) // said in the title even where it is all of them
 	return out
 }
 
@@ -200,9 +202,18 @@ func (s *Scenario) isFound(i int) bool {
 	return slices.ContainsFunc(s.Phases[i+1:], func(p Phase) bool { return p.Of == Saturation })
 }
 
-// shortenSteps makes fewer steps, then shorter ones.
+// growingTime is how long steps that grow may take in a quick run: each is as much above the one
+// before as in the whole, for how finely the end is found is what they are worth.
+const growingTime = model.Duration(3 * time.Minute)
+
+// shortenSteps makes fewer steps, then shorter ones; of steps that grow shorter ones, then fewer.
 func (p *Phase) shortenSteps(whole model.Duration) {
-	p.Step = min(p.Step, max(stepTime, whole/model.Duration(len(p.Rates()))))
+	if p.Grow > 0 {
+		whole = max(whole, growingTime)
+		p.Step = min(p.Step, stepTime)
+	} else {
+		p.Step = min(p.Step, max(stepTime, whole/model.Duration(len(p.Rates()))))
+	}
 	rate, _, to := p.steps()
 	if n := max(2, int(whole/p.Step)); n < len(p.Rates()) && p.Grow > 0 {
 		p.Grow = math.Ceil((math.Pow(to/rate, 1/float64(n-1))-1)*1000) / 1000
@@ -237,7 +248,7 @@ func (s *Scenario) noticed(f *Fault) (d model.Duration) {
 // Label is what must be said wherever figures of the scenario are shown; empty: nothing.
 func (s *Scenario) Label() string {
 	label := s.recordedLabel()
-	if s.Scale == 0 || s.Scale == 1 {
+	if s.Scale == 0 {
 		return label
 	}
 	if label != "" {

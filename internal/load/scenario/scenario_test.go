@@ -212,6 +212,8 @@ func TestShipped(t *testing.T) {
 		most := QuickTime + 20*time.Second
 		if slices.ContainsFunc(s.Phases, func(p Phase) bool { return p.Of != "" }) {
 			most = 4 * time.Minute // if no step breaks: this machine's end has to be found
+		} else if slices.ContainsFunc(s.Phases, func(p Phase) bool { return p.Grow > 0 }) {
+			most = 3 * time.Minute // likewise
 		}
 		if q.Measured() > most {
 			t.Errorf("%s-quick measures for %s", name, q.Measured())
@@ -219,7 +221,7 @@ func TestShipped(t *testing.T) {
 		if q.Rate() > 2*easyRate*1.05 || q.Nodes("") > 2*easyAgents*1.05 {
 			t.Errorf("%s-quick: %.0f results/s of %d agents", name, q.Rate(), q.Nodes(""))
 		}
-		if (q.Scale != 0) != (q.Nodes("") != s.Nodes("")) || (q.Scale != 0) != (q.FullTitle() != q.Title) {
+		if (q.Scale != 1) != (q.Nodes("") != s.Nodes("")) || !strings.HasSuffix(q.FullTitle(), " % of the agents)") {
 			t.Errorf("%s-quick: scale %v, %d of %d agents, %q", name, q.Scale, q.Nodes(""), s.Nodes(""), q.FullTitle())
 		}
 		if per, whole := q.Rate()/float64(q.Nodes("")), s.Rate()/float64(s.Nodes("")); math.Abs(per-whole) > 0.05*whole {
@@ -249,6 +251,61 @@ func TestWhatAScenarioWaitsFor(t *testing.T) {
 		if err != nil && (model.ClassOf(err) != model.Unsupported || model.Unsupported.Exit() != 12 || !strings.Contains(err.Error(), "comes with")) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// What a target can do is judged by the target: Sensu has fleets of servers, and is not refused for
+// what Muster lacks.
+func TestWhatATargetLacks(t *testing.T) {
+	for _, c := range []struct{ name, target, want string }{
+		{"sensu-36000x38x10s-fleet", "sensu", ""},
+		{"sensu-round-robin", "sensu", "round-robin (checks that one of many agents runs in turn): comes with a field of scenarios"},
+		{"sensu-stream-handler", "sensu", "comes with a field of scenarios"},
+		{"sensu-stream-handler", "muster", "comes with every event to a handler"},
+		{"glaber-400000-values", "sensu", "agents of Sensu"},
+		{"sensu-4000x8x5s", "zabbix", "target-zabbix"},
+	} {
+		s, err := Load(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Target = c.target
+		if err := s.Runs(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s against %s: %v, want %q", c.name, c.target, err, c.want)
+		}
+	}
+}
+
+// What a machine has too little of is named before anybody tries.
+func TestWhatAMachineLacks(t *testing.T) {
+	s, err := Load("sensu-36000x38x10s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		m    Machine
+		want string
+	}{
+		{Machine{}, ""},
+		{Machine{Files: 100_000, Memory: 16 << 30}, ""},
+		{Machine{Files: 20_000, Memory: 16 << 30}, "open files (20,000, needs "},
+		{Machine{Files: 100_000, Memory: 1 << 30}, "memory ("},
+	} {
+		if got := c.m.Lacks(s); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%+v: %q, want %q", c.m, got, c.want)
+		}
+	}
+}
+
+// A quick run finds the end as finely as the whole: its steps are shorter, and grow by as much.
+func TestQuickStepsGrowAsTheWhole(t *testing.T) {
+	s, err := Load("muster-saturation")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, quick := s.Phases[1].Rates(), s.Quick(Machine{Cores: 2, Memory: 8 << 30, Files: 20_000}).Phases[1].Rates()
+	if !slices.Equal(whole, quick) || s.Measured() > 12*time.Minute {
+		t.Errorf("%v, quick %v; %s", whole, quick, s.Measured())
 	}
 }
 
