@@ -27,6 +27,9 @@ func (s *server) holdsOf(p *model.Problem) []v1.Hold {
 	}
 	m, now := route.About(s.Directory, p.NodeID, p.CheckID, p.Status, p.Severity), s.Now()
 	list := s.Routing.Holds(m, nil, now)
+	if hold, _ := route.Masked(s.Directory.Masters(p.NodeID, p.CheckID), s.nowOpen); hold != nil {
+		list = append(list, *hold)
+	}
 	for _, r := range s.routesOf(m, p.Chunk) {
 		for _, h := range s.Routing.Holds(m, r, now) {
 			if h.Kind == route.Muted {
@@ -35,6 +38,12 @@ func (s *server) holdsOf(p *model.Problem) []v1.Hold {
 		}
 	}
 	return holdsShown(list)
+}
+
+// nowOpen is the open problem of a check on a node; nil: there is none.
+func (s *server) nowOpen(node model.NodeID, check model.CheckID) *model.Problem {
+	st, _ := s.Events.Get(node, check)
+	return st.Problem
 }
 
 // routesOf are the routes of a problem that opened under a definition of its check; none,

@@ -124,15 +124,21 @@ func withOwner(r *model.Resource) string {
 	return KeyOf(r).String()
 }
 
-// namer finds a resource that names one of those that go, without which it would tell
-// nobody; nil: there is none. What goes too is passed over, as is what is applied (set),
+// namer finds a resource that names one of those that go, and needs it (see named); nil: there is none. What goes too is passed over, as is what is applied (set),
 // which is checked as it will be.
 func (s *Service) namer(ctx context.Context, going map[Key]bool, set map[Key]*model.Resource) (n named, by *model.Resource, err error) {
-	if !slices.ContainsFunc(slices.Collect(maps.Keys(going)), func(key Key) bool { return slices.Contains([]string{"Handler", "Window", "Route"}, key.Kind) }) {
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(going)), func(key Key) bool {
+		return slices.Contains([]string{"Handler", "Window", "Route", "Node", "Check"}, key.Kind)
+	}) {
 		return n, nil, nil
 	}
-	for _, kind := range []string{"Check", "Namespace", "Route"} {
-		all, err := s.List(ctx, ListQuery{Kind: kind}, nil)
+	for _, kind := range []string{"Check", "Namespace", "Route", "Node"} {
+		var all []model.Resource
+		if kind == "Node" {
+			all, err = s.behindSome(ctx)
+		} else {
+			all, err = s.List(ctx, ListQuery{Kind: kind}, nil)
+		}
 		if err != nil {
 			return n, nil, err
 		}
@@ -148,6 +154,25 @@ func (s *Service) namer(ctx context.Context, going map[Key]bool, set map[Key]*mo
 		}
 	}
 	return n, nil, nil
+}
+
+// behindSome are the nodes that say what they are behind.
+func (s *Service) behindSome(ctx context.Context) (list []model.Resource, err error) {
+	rows, err := s.opts.Store.List(ctx, ListQuery{Kind: "Node"})
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		if !bytes.Contains(row.Body, []byte(`"behind"`)) {
+			continue // one of a hundred thousand, most of which say nothing
+		}
+		r, err := decode(row)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, *r)
+	}
+	return list, nil
 }
 
 // pruned names what would be deleted, for the message of the guard.

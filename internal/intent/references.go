@@ -85,7 +85,7 @@ func (s *Service) references(ctx context.Context, r *model.Resource, set map[Key
 	return warnings, nil
 }
 
-// named is something without which a resource would tell nobody: a handler, route or window.
+// named is something that must be there for a resource: who is told, when, and what it hangs on.
 type named struct {
 	key   Key
 	field string
@@ -101,11 +101,24 @@ func namedBy(r *model.Resource) (list []named) {
 			list = append(list, named{Key{kind, ns, name}, field, ref})
 		}
 	}
+	hangs := func(field, check string) {
+		if model.BuiltinCheck(check) == 0 {
+			add("Check", field, check)
+		}
+	}
 	switch spec := r.Spec.(type) {
+	case *model.NodeSpec:
+		if b := spec.Behind; b != nil {
+			add("Node", "behind.node", b.Node)
+			hangs("behind.check", b.CheckName())
+		}
 	case *model.NamespaceSpec:
 		in = r.Metadata.Name
 		add("Handler", "handlers", spec.Handlers...)
 	case *model.CheckSpec:
+		for i, name := range spec.DependsOn {
+			hangs(fmt.Sprintf("dependsOn[%d]", i), name)
+		}
 		if spec.Schedule != nil {
 			for i, e := range spec.Schedule.Except {
 				if e.Window != "" {

@@ -64,7 +64,7 @@ func (s *Service) elsewhere(namespace, name string) bool {
 
 // renameReferences rewrites what names the node.
 func (a *application) renameReferences(ctx context.Context, n renaming) error {
-	for _, kind := range []string{"Group", "Check", "Property", "Window", "Route", "Silence"} {
+	for _, kind := range []string{"Node", "Group", "Check", "Property", "Window", "Route", "Silence"} {
 		rows, err := a.service.opts.Store.List(ctx, ListQuery{Kind: kind})
 		if err != nil {
 			return err
@@ -105,6 +105,12 @@ type renaming struct {
 func (n renaming) rewrite(r *model.Resource) (changed bool) {
 	of := KeyOf(r).Namespace
 	switch spec := r.Spec.(type) {
+	case *model.NodeSpec:
+		if b := spec.Behind; b != nil {
+			if ns, name := model.SplitRef(of, b.Node); ns == n.namespace && name == n.old {
+				b.Node, changed = strings.TrimSuffix(b.Node, n.old)+n.new, true
+			}
+		}
 	case *model.GroupSpec:
 		spec.Nodes, changed = n.list(of, spec.Nodes)
 	case *model.PropertySpec:

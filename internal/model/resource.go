@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 )
@@ -111,6 +112,9 @@ type NodeSpec struct {
 	MayJoin []string `json:"mayJoin,omitempty"`
 	// Values for {{ .props.NAME }} on this node; they win over all others.
 	Properties map[string]json.RawMessage `json:"properties,omitempty"`
+	// What stands between it and everything else, a switch or a router: while that is down,
+	// nobody is told of this node's problems.
+	Behind *Behind `json:"behind,omitempty"`
 	// How often it must be heard of.
 	Keepalive *Keepalive `json:"keepalive,omitempty"`
 	// What becomes of it when it goes away for good; default: it stays, and is missed.
@@ -129,6 +133,18 @@ type NodeSpec struct {
 	// those that say selfJoin, and in those of mayJoin.
 	AgentGroups []string `json:"agentGroups,omitempty"`
 }
+
+// Behind is the node in front of another, and how it is known to be down.
+type Behind struct {
+	// Its name, of the same namespace or shared/NAME.
+	Node string `json:"node"`
+	// The check of it that says so by a problem that is critical or unknown, of the same
+	// namespace or shared/NAME; default keepalive, which a proxy node does not have.
+	Check string `json:"check,omitempty"`
+}
+
+// CheckName is the check that says that the node in front is down.
+func (b *Behind) CheckName() string { return cmp.Or(b.Check, KeepaliveCheckName) }
 
 // Given is what a node has from its join token, or from who accepted its machine.
 type Given struct {
@@ -236,6 +252,10 @@ type CheckSpec struct {
 	Thresholds []Threshold `json:"thresholds,omitempty"`
 	// When a problem opens and closes, and who is told.
 	Alert *Alert `json:"alert,omitempty"`
+	// Checks on the same node without which this one cannot pass, of the same namespace or
+	// shared/NAME: while one of them has a problem that is critical or unknown, nobody is told
+	// of this one's.
+	DependsOn []string `json:"dependsOn,omitempty"`
 	// Severities other than the usual ones, by status: {critical: disaster}. Usual are
 	// warning → warning, critical → high, unknown → average.
 	Severity map[string]string `json:"severity,omitempty"`

@@ -247,6 +247,16 @@ func (v *validator) node(s *NodeSpec) {
 	v.names("spec.mayJoin", s.MayJoin, v.sharedName)
 	v.properties("spec.properties", s.Properties)
 	v.lifecycle("spec.lifecycle", s.Lifecycle)
+	if b := s.Behind; b != nil {
+		if b.Node == "" {
+			v.absent("spec.behind.node", "write behind: {node: NAME}, and the check that says that it is down if keepalive does not", "does not say which node is in front")
+		} else {
+			v.sharedName("spec.behind.node", b.Node)
+		}
+		if b.Check != "" {
+			v.sharedName("spec.behind.check", b.Check)
+		}
+	}
 	if g := s.Given; g != nil {
 		if len(g.Token) > maxText || hasControl(g.Token) {
 			v.flaw("spec.given.token", "", "want one line of at most %d bytes", maxText)

@@ -43,6 +43,8 @@ func (v *validator) check(s *CheckSpec) {
 	if s.Probe != nil {
 		v.probe(s.Probe)
 	}
+	v.few("spec.dependsOn", len(s.DependsOn))
+	v.names("spec.dependsOn", s.DependsOn, v.sharedName)
 	v.schedule(s)
 	v.except(s.Schedule)
 	v.between("spec.timeout", s.Timeout, Duration(10*time.Millisecond), maxTimeout)

@@ -38,6 +38,7 @@ type (
 		claims        []claim     // that its agent says, ascending
 		props         values
 		proxy         bool // no machine can be it
+		behind        *front
 	}
 	groupDef struct {
 		ref
@@ -57,8 +58,9 @@ type (
 		size    int      // of the encoded chunk, in bytes
 		props   []string // properties that the chunk names
 
-		except   []model.Except         // see calendars
-		template *model.CommandTemplate // nil: the chunk names none
+		except    []model.Except         // see calendars
+		dependsOn []ref                  // checks on the same node
+		template  *model.CommandTemplate // nil: the chunk names none
 	}
 	propertyDef struct {
 		ref
@@ -195,7 +197,7 @@ func (p *Planner) nodeDef(name ref, id model.NodeID, meta model.Metadata, spec *
 	uid, _ := uuid.Parse(spec.UID) // a node that never enrolled has none
 	labels := EffectiveLabels(meta, spec)
 	d := &nodeDef{
-		ref: name, id: id, uid: uid, props: makeValues(spec.Properties),
+		ref: name, id: id, uid: uid, props: makeValues(spec.Properties), behind: frontOf(name.ns, spec.Behind),
 		labels: where.MakePairs(labels), facts: where.MakePairs(spec.Facts),
 	}
 	if own := spec.ServerLabels(meta); len(labels) == len(own) { // the server's win, and are among them
@@ -246,7 +248,7 @@ func (p *Planner) groupDef(name ref, spec *model.GroupSpec) (*groupDef, error) {
 }
 
 func (p *Planner) checkDef(name ref, id model.CheckID, spec *model.CheckSpec) (*checkDef, error) {
-	d := &checkDef{ref: name, id: id}
+	d := &checkDef{ref: name, id: id, dependsOn: checkRefs(name.ns, spec.DependsOn)}
 	chunk, err := compileChunk(name, id, spec)
 	if err != nil {
 		return nil, err

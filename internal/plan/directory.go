@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
 )
 
 // Directory turns names into ids and back, and answers who is where. Names of deleted
@@ -47,6 +48,7 @@ type Directory interface {
 	Holders(check model.CheckID) []model.NodeID
 	Holds(node model.NodeID, check model.CheckID) bool
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
+	Masters(node model.NodeID, check model.CheckID) []route.Master
 	Landing(key intent.Key) Landing // of what is declared; nothing, if it is not
 }
 

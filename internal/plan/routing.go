@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/route"
@@ -10,6 +12,8 @@ import (
 type Routing interface {
 	Set(name route.Name, zone string, spec model.Spec) error
 	Remove(kind string, name route.Name)
+	// Announce says that something else has changed which decides who is told.
+	Announce()
 }
 
 // routes puts in force what changed of windows, routes and silences, and those whose
@@ -19,6 +23,9 @@ func (p *Planner) routes(t *translation) {
 		return
 	}
 	moved := map[string]bool{} // namespaces
+	if slices.ContainsFunc(t.edits, hangsElse) {
+		p.o.Routing.Announce()
+	}
 	for _, e := range t.edits {
 		old, _ := e.old.(*namespaceDef)
 		new, ok := e.new.(*namespaceDef)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
@@ -14,6 +15,7 @@ import (
 // group; who was not told hears nothing, and why is kept.
 func (r *router) closed(o *telling, t *event.Transition, p *history.Problem) error {
 	var now []*escalation
+	r.ended(p.ID, o.now)
 	for _, e := range slices.Clone(r.of[p.ID]) {
 		if len(e.Told) == 0 {
 			r.withhold(o, e)
@@ -50,6 +52,10 @@ func (r *router) withhold(o *telling, e *escalation) {
 		case Acknowledged:
 			why += " by " + h.Creator
 		case ManySilent:
+		case route.Unreachable:
+			why = "unreachable behind " + h.By.String()
+		case route.Dependent:
+			why = "it depends on " + h.By.String()
 		default:
 			why += " by " + h.By.String()
 		}

@@ -147,6 +147,9 @@ func (r *router) holds(e *escalation, to *route.Route, p *model.Problem, now tim
 	if ack := p.Ack; ack.Holds(now) {
 		list = append(list, route.Hold{Kind: Acknowledged, Creator: ack.By, Reason: ack.Note, Until: ack.Until})
 	}
+	if hold := r.hanging(e, p, now); hold != nil {
+		list = append(list, *hold)
+	}
 	if e.CheckID == model.KeepaliveCheck && r.opts.Many != nil {
 		if many := r.opts.Many(now); many != nil {
 			list = append(list, *many)

@@ -57,6 +57,8 @@ type Options struct {
 	// is never so.
 	Silent func(nodes int)
 	Many   func(now time.Time) *route.Hold
+	// Masters are what the problems of a check on a node hang on, see plan.Planner; nil: nothing.
+	Masters func(node model.NodeID, check model.CheckID) []route.Master
 	// Beat hears of each synthetic result that was delivered, by its output; nil: nobody does.
 	Beat func(output string)
 

@@ -28,7 +28,8 @@ type Routing interface {
 type router struct {
 	opts    Options
 	all     map[history.EscalationKey]*escalation
-	of      map[string][]*escalation // by problem
+	of      map[string][]*escalation        // by problem
+	hangs   map[string]map[*escalation]bool // by the problem that holds them
 	groups  map[groupKey]*group
 	due     dueHeap
 	changed <-chan struct{} // of the routing that was looked at last
@@ -37,9 +38,10 @@ type router struct {
 // escalation is a row with its place in the heap.
 type escalation struct {
 	history.Escalation
-	route *route.Route
-	at    time.Time // when it is looked at next
-	index int       // in the heap; -1: not in it
+	route  *route.Route
+	at     time.Time // when it is looked at next
+	index  int       // in the heap; -1: not in it
+	master string    // the problem that it waits for the end of; empty: for none
 }
 
 // group are the problems of one route that are told together.
@@ -53,7 +55,7 @@ type group struct {
 type groupKey struct{ route, group string }
 
 func newRouter(o Options) *router {
-	return &router{opts: o, all: map[history.EscalationKey]*escalation{}, of: map[string][]*escalation{}, groups: map[groupKey]*group{}}
+	return &router{opts: o, all: map[history.EscalationKey]*escalation{}, of: map[string][]*escalation{}, hangs: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{}}
 }
 
 // load takes up what was recorded.
@@ -123,6 +125,7 @@ func (r *router) group(key groupKey, lead string) *group {
 // leave ends it.
 func (r *router) leave(e *escalation) {
 	delete(r.all, e.EscalationKey)
+	r.letGo(e)
 	r.of[e.Problem] = slices.DeleteFunc(r.of[e.Problem], func(x *escalation) bool { return x == e })
 	if len(r.of[e.Problem]) == 0 {
 		delete(r.of, e.Problem)

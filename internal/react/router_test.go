@@ -25,6 +25,7 @@ type play struct {
 	many  *route.Hold
 	now   time.Time
 	open  map[string]*model.Problem
+	hangs func(model.NodeID, model.CheckID) []route.Master
 	sent  []string
 }
 
@@ -62,6 +63,11 @@ func (p *play) restart() {
 			return nil
 		}
 		return p.many
+	}, Masters: func(node model.NodeID, check model.CheckID) []route.Master {
+		if p.hangs == nil {
+			return nil
+		}
+		return p.hangs(node, check)
 	}})
 	if err := p.r.load(context.Background()); err != nil {
 		p.t.Fatal(err)
@@ -71,6 +77,11 @@ func (p *play) restart() {
 
 func (p *play) turn(kind event.TransitionKind, id string, change func(*event.Transition)) {
 	p.t.Helper()
+	made := p.made(kind, id, change)
+	p.record(func(o *telling) error { return p.r.follow(o, made) })
+}
+
+func (p *play) made(kind event.TransitionKind, id string, change func(*event.Transition)) *turn {
 	problem := *p.open[id]
 	t := &event.Transition{Kind: kind, Node: problem.NodeID, Check: problem.CheckID, Namespace: 1, Chunk: 3, Status: problem.Status, Severity: problem.Severity,
 		Output: problem.Output, Problem: &problem}
@@ -81,9 +92,7 @@ func (p *play) turn(kind event.TransitionKind, id string, change func(*event.Tra
 		problem = *t.Problem
 	}
 	ns, node, _ := p.names.NodeName(problem.NodeID)
-	p.record(func(o *telling) error {
-		return p.r.follow(o, &turn{t, history.Problem{Problem: problem, Namespace: ns, Node: node, Check: "disk"}})
-	})
+	return &turn{t, history.Problem{Problem: problem, Namespace: ns, Node: node, Check: "disk"}}
 }
 
 // record does something and writes what came of it, as the reactor does.

@@ -44,6 +44,13 @@ func (t *Table) Changed() <-chan struct{} {
 	return t.changed
 }
 
+// Announce wakes who waits for a change, for something else that decides who is told.
+func (t *Table) Announce() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.announce()
+}
+
 // announce wakes who waits for a change. The caller holds mu.
 func (t *Table) announce() {
 	close(t.changed)

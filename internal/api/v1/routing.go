@@ -10,8 +10,8 @@ import (
 
 // Hold is one reason why people are not told of a problem now.
 type Hold struct {
-	Kind          string    `json:"kind" enum:"silenced,maintenance,muted,acknowledged"`
-	By            string    `json:"by,omitempty" doc:"NAMESPACE/NAME of the silence, window or route."`
+	Kind          string    `json:"kind" enum:"silenced,maintenance,muted,acknowledged,unreachable,dependent"`
+	By            string    `json:"by,omitempty" doc:"NAMESPACE/NAME of the silence, window or route; NAMESPACE/NODE/CHECK of what it hangs on."`
 	During        string    `json:"during,omitempty" doc:"Of a mute: when it holds."`
 	Reason        string    `json:"reason,omitempty"`
 	Creator       string    `json:"creator,omitempty"`
@@ -79,7 +79,12 @@ type RouteHandler struct {
 // Text is the hold in words, but for its end: silenced by default/disks (ann: new disks).
 func (h *Hold) Text() string {
 	text := h.Kind
-	if h.By != "" {
+	switch {
+	case h.Kind == "unreachable":
+		text = "unreachable behind " + h.By
+	case h.Kind == "dependent":
+		text = "it depends on " + h.By
+	case h.By != "":
 		text += " by " + h.By
 	}
 	if h.During != "" {

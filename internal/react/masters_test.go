@@ -1,0 +1,142 @@
+package react
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
+)
+
+// behind puts all nodes but one behind that one, which is noticed within a minute.
+func (p *play) behind(front model.NodeID) {
+	p.hangs = func(node model.NodeID, check model.CheckID) []route.Master {
+		if node == front {
+			return nil
+		}
+		return []route.Master{{Node: front, Check: 1001, Name: route.Name{Namespace: "default", Name: "sw7/ping"}, Behind: true, Settle: time.Minute}}
+	}
+	p.names.chunk.Interval = 30 * time.Second
+}
+
+// A fallen switch sends one message, and not one for each of the 4,000 nodes behind it, though
+// the first of them open before its own. What still fails two intervals after it is back is told.
+func TestAFallenSwitchSendsOneMessage(t *testing.T) {
+	nodes := 4000
+	if testing.Short() {
+		nodes = 200
+	}
+	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	p.behind(10)
+	byNode, present := map[model.NodeID]string{}, p.r.opts.Present
+	p.r.opts.Present = func(node model.NodeID, check model.CheckID) (event.State, bool) {
+		switch problem := p.open[byNode[node]]; {
+		case problem != nil && check == 1001:
+			return event.State{Node: node, Check: check, Namespace: 1, Status: problem.Status, Problem: problem}, true
+		case node == 10:
+			return event.State{Status: model.OK, Executed: noon.Add(-time.Minute).UnixNano()}, true
+		}
+		return present(node, check)
+	}
+	// several turn in one transaction, as the reactor takes them.
+	several := func(kind event.TransitionKind, from, to int) {
+		p.record(func(o *telling) error {
+			for i := from; i <= to; i++ {
+				id, node := fmt.Sprint("p", i), model.NodeID(10+i)
+				if kind == event.ProblemOpened {
+					byNode[node] = id
+					p.open[id] = &model.Problem{ID: id, NodeID: node, CheckID: 1001, Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "bad"}
+				}
+				if err := p.r.follow(o, p.made(kind, id, nil)); err != nil {
+					return err
+				}
+				if kind == event.ProblemClosed {
+					delete(p.open, id)
+				}
+			}
+			return nil
+		})
+	}
+	several(event.ProblemOpened, 1, 50)
+	p.after(20 * time.Second)
+	p.heard() // groupWait is over; whether the switch is down is not known yet
+	several(event.ProblemOpened, 0, 0)
+	several(event.ProblemOpened, 51, nodes)
+	p.after(3 * time.Hour)
+	p.heard("pager opened p1+p0") // of p0, under the id of its group, which is that of the first
+	// It is back, and so is all but three of them: one interval later.
+	p.closes("p0")
+	p.after(30 * time.Second)
+	several(event.ProblemClosed, 4, nodes)
+	withheld := 0
+	var rest []string
+	for _, text := range p.sent {
+		if strings.Contains(text, " withheld ") && strings.Contains(text, "(unreachable behind default/sw7/ping until it closed: ") {
+			withheld++
+		} else {
+			rest = append(rest, text)
+		}
+	}
+	if withheld != nodes-3 {
+		t.Errorf("%d were withheld with the reason", withheld)
+	}
+	p.sent = rest
+	p.heard("pager closed p1+p0")
+	p.after(29 * time.Second)
+	p.heard()
+	p.after(time.Minute)
+	p.heard("pager summary p1+p2+p3")
+}
+
+// A node whose switch is well is told, once that is known; what a restart finds held stays so.
+func TestWhatStandsBehindIsToldByItself(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	p.behind(10)
+	p.opens("sw", 10)
+	p.opens("p1", 11)
+	p.after(time.Hour)
+	p.heard("pager opened sw")
+	p.restart()
+	p.after(time.Hour)
+	p.heard()
+	p.hangs = func(model.NodeID, model.CheckID) []route.Master { return nil } // somebody says that it is not behind the switch
+	p.r.recheck(p.now)
+	p.after(time.Minute)
+	p.heard("pager opened sw+p1")
+
+	p = newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	p.behind(10)
+	present := p.r.opts.Present
+	seen := noon.Add(-time.Second)
+	p.r.opts.Present = func(node model.NodeID, check model.CheckID) (event.State, bool) {
+		if node == 10 {
+			return event.State{Status: model.OK, Executed: seen.UnixNano()}, true
+		}
+		return present(node, check)
+	}
+	p.opens("p1", 11)
+	p.after(50 * time.Second)
+	p.heard()
+	p.after(20 * time.Second)
+	p.heard("pager opened p1") // a minute was enough to notice
+	seen = p.now.Add(time.Second)
+	p.opens("p2", 12)
+	p.after(11 * time.Second)
+	p.heard("pager opened p1+p2") // it was seen to be well after p2 opened
+}
+
+// A warning of the master keeps nothing back.
+func TestAWarningOfTheMasterMasksNothing(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	p.behind(10)
+	p.opens("sw", 10)
+	p.open["sw"].Status = model.Warning
+	p.after(2 * time.Minute)
+	p.heard("pager opened sw")
+	p.opens("p1", 11)
+	p.after(2 * time.Minute)
+	p.heard("pager opened sw+p1")
+}
