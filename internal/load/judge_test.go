@@ -185,3 +185,27 @@ func TestLost(t *testing.T) {
 		}
 	}
 }
+
+// People who were not answered are neither a loss nor late; whoever was late is nothing else.
+func TestWhatFailedIsNeitherLostNorLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		rep                Report
+		failed, late, lost bool
+	}{
+		"nothing":           {rep: Report{}},
+		"nobody answered":   {rep: Report{people: []string{"1 of 2 requests failed"}}, failed: true},
+		"no renames":        {rep: Report{renames: "1 rename failed"}, failed: true},
+		"settled too late":  {rep: Report{Phases: []Played{{Kind: "steady", Missed: []string{"p99"}}}}, late: true},
+		"a step that broke": {rep: Report{Phases: []Played{{Kind: kindStep, Missed: []string{"p99"}}}}},
+		"something lost":    {rep: Report{Balance: &Balance{Missing: 1}}, lost: true},
+	} {
+		rep := c.rep
+		rep.Valid = true
+		if rep.Balance == nil {
+			rep.Balance = &Balance{}
+		}
+		if failed, late, lost := len(rep.Failed()) > 0, len(rep.Late()) > 0, rep.Lost(); failed != c.failed || late != c.late || lost != c.lost || rep.OK() == (failed || late || lost) {
+			t.Errorf("%s: failed %v, late %v, lost %v, OK %v", name, failed, late, lost, rep.OK())
+		}
+	}
+}
