@@ -63,7 +63,7 @@ func (s *Server) openHistory(ctx context.Context) error {
 func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
 		Store: s.history, Names: s.planner, Routing: s.routes, Present: s.present, Rederive: s.rederive, Journal: s.journal, Beat: s.beat,
-		Silent: s.fellSilent, Many: s.many.hold, Masters: s.planner.Masters,
+		Silent: s.fellSilent, Many: s.many.hold, Masters: s.planner.Masters, Shadow: s.planner.Shadow,
 		EndSilences: func(ctx context.Context, names []route.Name) error {
 			keys := make([]intent.Key, len(names))
 			for i, n := range names {

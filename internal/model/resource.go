@@ -76,7 +76,13 @@ type NamespaceSpec struct {
 	// An IANA time zone such as Europe/Paris, for windows and mutes that name none; default
 	// UTC.
 	TimeZone string `json:"timeZone,omitempty"`
+	// Whether problems on its nodes are sent: send (default), or shadow: all is worked out and
+	// recorded, and nothing is sent. What opens in the shadow stays there to its end.
+	Notifications string `json:"notifications,omitempty"`
 }
+
+// NotificationsShadow is what Notifications says where nothing is sent.
+const NotificationsShadow = "shadow"
 
 // Limits bound what a namespace or a node may hold and send. What goes beyond is
 // refused, counted and reported; other namespaces do not feel it.

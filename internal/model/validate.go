@@ -46,6 +46,7 @@ func (rules Rules) Check(r *Resource) Flaws {
 		v.few("spec.handlers", len(spec.Handlers))
 		v.names("spec.handlers", spec.Handlers, v.sharedName)
 		v.timeZone("spec.timeZone", spec.TimeZone)
+		v.oneOf("spec.notifications", spec.Notifications, "send", NotificationsShadow)
 	case *NodeSpec:
 		v.node(spec)
 	case *GroupSpec:

@@ -74,6 +74,7 @@ type (
 		limits   *model.Limits
 		handlers []string // told of problems that name nobody
 		zone     string   // of windows and mutes that name none
+		shadow   bool     // nothing is sent
 	}
 	handlerDef struct {
 		ref
@@ -157,7 +158,7 @@ func (p *Planner) decode(key intent.Key, id uint32, body []byte) (any, error) {
 	case "Namespace":
 		var spec model.NamespaceSpec
 		err = into(&spec)
-		def = &namespaceDef{id: model.NamespaceID(id), name: key.Name, limits: spec.Limits, handlers: spec.Handlers, zone: spec.TimeZone}
+		def = &namespaceDef{id: model.NamespaceID(id), name: key.Name, limits: spec.Limits, handlers: spec.Handlers, zone: spec.TimeZone, shadow: spec.Notifications == model.NotificationsShadow}
 	case "Node":
 		var spec model.NodeSpec
 		err = into(&spec)

@@ -92,6 +92,12 @@ func (p *Planner) NamespaceHandlers(name string) []string {
 	return d.handlers
 }
 
+// Shadow says whether nothing is sent of problems on the namespace's nodes.
+func (p *Planner) Shadow(namespace string) bool {
+	d := read(p, func(f *fleet) *namespaceDef { return f.namespaces[namespace] })
+	return d != nil && d.shadow
+}
+
 // NodeByName implements Directory.
 func (p *Planner) NodeByName(namespace, name string) (model.NodeID, bool) {
 	if namespace == model.DefaultNamespaceName && name == model.ServerNodeName {

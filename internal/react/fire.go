@@ -339,6 +339,9 @@ func (r *router) send(o *telling, list []*escalation, ref history.HandlerRef, no
 	if route := list[0].Route; route != "" || note.Kind != handler.Opened && note.Kind != handler.Closed { // may come again
 		d.Key += fmt.Sprintf("/%s/%d", route, o.now.UnixNano())
 	}
+	if list[0].Shadow {
+		d.State, d.Ended = history.Shadow, o.now
+	}
 	for _, e := range list {
 		if e.Problem != d.Problem {
 			d.Also = append(d.Also, e.Problem)

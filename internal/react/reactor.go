@@ -59,6 +59,8 @@ type Options struct {
 	Many   func(now time.Time) *route.Hold
 	// Masters are what the problems of a check on a node hang on, see plan.Planner; nil: nothing.
 	Masters func(node model.NodeID, check model.CheckID) []route.Master
+	// Shadow says that nothing is sent of problems on a namespace's nodes; nil: of all it is.
+	Shadow func(namespace string) bool
 	// Beat hears of each synthetic result that was delivered, by its output; nil: nobody does.
 	Beat func(output string)
 

@@ -297,13 +297,17 @@ func (r *router) opened(t *event.Transition, p *history.Problem, now time.Time) 
 	if opened.After(now) {
 		opened = now // the clock was set back since; the journal's time does not go back
 	}
+	shadow := r.inShadow(p.ID, m.Node.Namespace)
 	for _, to := range routes {
 		e := &escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: p.ID},
-			NodeID: t.Node, CheckID: t.Check, Opened: opened, Group: to.Group(m), Lead: p.ID}}
+			NodeID: t.Node, CheckID: t.Check, Opened: opened, Group: to.Group(m), Lead: p.ID, Shadow: shadow}}
 		if to.Name == (route.Name{}) {
 			e.Direct, e.Group = handlers, p.ID
 		} else {
 			e.Route = to.Name.String()
+		}
+		if shadow { // it shares no message with what is sent
+			e.Group += "\x00shadow"
 		}
 		if r.all[e.EscalationKey] != nil {
 			continue
@@ -313,6 +317,15 @@ func (r *router) opened(t *event.Transition, p *history.Problem, now time.Time) 
 		list = append(list, e)
 	}
 	return list
+}
+
+// inShadow says whether nothing is sent of a problem: what opened so stays so, for nobody
+// could be told of an end whose beginning was never sent.
+func (r *router) inShadow(problem, namespace string) bool {
+	if of := r.of[problem]; len(of) > 0 {
+		return of[0].Shadow
+	}
+	return r.opts.Shadow != nil && r.opts.Shadow(namespace)
 }
 
 // flush is when the next message of an escalation's group leaves: with those that wait

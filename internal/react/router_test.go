@@ -17,16 +17,17 @@ import (
 
 // play drives a router by hand: what happens when, and who hears of it.
 type play struct {
-	t     *testing.T
-	names *names
-	table *route.Table
-	store *hooked
-	r     *router
-	many  *route.Hold
-	now   time.Time
-	open  map[string]*model.Problem
-	hangs func(model.NodeID, model.CheckID) []route.Master
-	sent  []string
+	t      *testing.T
+	names  *names
+	table  *route.Table
+	store  *hooked
+	r      *router
+	many   *route.Hold
+	now    time.Time
+	open   map[string]*model.Problem
+	shadow bool // of all namespaces
+	hangs  func(model.NodeID, model.CheckID) []route.Master
+	sent   []string
 }
 
 func newPlay(t *testing.T, resources map[string]model.Spec) *play {
@@ -68,7 +69,7 @@ func (p *play) restart() {
 			return nil
 		}
 		return p.hangs(node, check)
-	}})
+	}, Shadow: func(string) bool { return p.shadow }})
 	if err := p.r.load(context.Background()); err != nil {
 		p.t.Fatal(err)
 	}
@@ -111,6 +112,9 @@ func (p *play) record(do func(*telling) error) {
 		text := d.Handler.Name + " " + d.Kind + " " + d.Problem
 		if len(d.Also) > 0 {
 			text += "+" + strings.Join(d.Also, "+")
+		}
+		if d.State == history.Shadow {
+			text = "shadow: " + text
 		}
 		if d.State == history.Withheld {
 			text = d.Handler.Name + " withheld " + d.Problem + " (" + d.LastError + ")"
