@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -104,6 +105,10 @@ func TestSubjectSystemCalls(t *testing.T) {
 	}
 	if err != nil || len(calls) == 0 || calls[0].Count == 0 || share < 0.9 || share > 1.1 {
 		t.Errorf("%+v, %v", calls, err)
+	}
+	calls, err = s.CountCalls(t.Context(), 1)
+	if err != nil || len(calls) > 0 && (calls[0].Count == 0 || !slices.ContainsFunc(calls, func(c load.SystemCall) bool { return c.Name == "futex" })) {
+		t.Errorf("as the kernel counts: %+v, %v", calls, err)
 	}
 	if _, err := s.API.NodeStates(t.Context(), v1.NodeFilter{Limit: 1}); err != nil {
 		t.Errorf("the server afterwards: %v", err)

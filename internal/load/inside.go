@@ -12,14 +12,14 @@ type Inside struct {
 	Goroutines   float64 `json:"goroutines"`    // at the end of the span
 }
 
-// SystemCall is how often the server called the system in one way, while a tracer looked.
-// Reports have it only where one was asked for: being looked at slows the server down.
+// SystemCall is how often the server called the system in one way, in some seconds of
+// the run, as the kernel counted or a tracer saw. A kernel's count knows no errors and no times.
 type SystemCall struct {
 	Name      string  `json:"name"`
 	Count     uint64  `json:"count"`
 	Errors    uint64  `json:"errors,omitempty"`
 	PerResult float64 `json:"perResult"`
-	Share     float64 `json:"share"` // of the time spent in the system, 0 to 1
+	Share     float64 `json:"share"` // of the time spent in the system, 0 to 1; of a tracer only
 }
 
 // inside makes figures of what the server's metrics gained.

@@ -47,7 +47,7 @@ func TestWhatDiffers(t *testing.T) {
 		{"target", func(r *load.Report) { r.Targeted = &load.Targeted{Name: "sensu", Version: "6.9.2"} }, "What was loaded differs (a: muster; b: sensu 6.9.2)"},
 		{"stage", func(r *load.Report) { r.Stage = "view" }, "What was loaded differs (a: muster; b: stage:view)"},
 		{"loaders", func(r *load.Report) { r.Loaders = make([]load.Loader, 2) }, "by other numbers of processes (a: 1; b: 2)"},
-		{"tracer", func(r *load.Report) { r.SystemCalls = []load.SystemCall{{Name: "read", PerResult: 1}} }, "with a tracer on one side only"},
+		{"tracer", func(r *load.Report) { r.SystemCalls = []load.SystemCall{{Name: "read", PerResult: 1, Share: 1}} }, "with a tracer on one side only"},
 		{"figure", func(r *load.Report) { r.Disk = nil }, "Not measured in b, and left out: disk-bytes."},
 		{"invalid", func(r *load.Report) { r.Valid = r.Began.Unix()%120 == 0 }, "are left out: their generator fell behind"},
 		{"order", func(r *load.Report) { r.Began = r.Began.Add(time.Hour) }, "All runs of a came before those of b"},

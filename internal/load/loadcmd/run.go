@@ -103,7 +103,7 @@ func (o *options) ofScenario(f *pflag.FlagSet) {
 	f.StringVar(&o.identities, "identities", "muster-load/identities", "with --server: folder for keys and certificates of the agents")
 	f.StringVar(&o.target, "target", "", "what is loaded instead of what the scenario says: "+strings.Join(targets(), ", "))
 	o.sensu.add(f)
-	f.BoolVar(&o.syscalls, "syscalls", false, "count the server's system calls by kind for some seconds (strace), which slows it down")
+	f.BoolVar(&o.syscalls, "syscalls", false, "count the server's system calls by kind with strace, which slows it down, and not as the kernel counts them where there is perf")
 	f.IntVar(&o.loaders, "loaders", 1, "so many loader processes play the run together; the others begin with muster load join")
 	f.StringVar(&o.listenJoin, "listen-join", "127.0.0.1:0", "where they join: an address of this machine, port 0 for any")
 	f.StringVar(&o.listen, "listen-loader", "", "an address for this program's own /metrics and /debug/pprof, such as 127.0.0.1:0")

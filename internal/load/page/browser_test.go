@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,20 +38,50 @@ document.getElementById("f").onload = event => {
   said.open = width();
   said.wide = [...inner.querySelectorAll("body *")].filter(e => !e.closest(".scroll, pre, .unseen") && e.getBoundingClientRect().right > 360.5).map(e => e.tagName + "." + e.getAttribute("class"));
   said.plots = [...inner.querySelectorAll(".plot > svg")].filter(s => s.getBoundingClientRect().width < 200).length;
+  said.dark = inner.defaultView.matchMedia("(prefers-color-scheme: dark)").matches;
+  const channels = colour => { const c = colour.match(/[\d.]+/g).map(Number), of = colour.startsWith("color(") ? 255 : 1; return [c[0] * of, c[1] * of, c[2] * of, c[3] ?? 1]; };
+  const light = c => c.slice(0, 3).map(v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = e => {
+    if (!e) return [255, 255, 255, 1];
+    const c = channels(inner.defaultView.getComputedStyle(e).backgroundColor), below = c[3] < 1 ? behind(e.parentElement) : c;
+    return [0, 1, 2].map(i => c[i] * c[3] + below[i] * (1 - c[3]));
+  };
+  said.ground = light(behind(inner.body));
+  said.faint = [];
+  const words = [...inner.querySelectorAll("body *")].filter(e => !e.closest("script, style, title") && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()));
+  said.words = words.length;
+  for (const e of words) {
+    const style = inner.defaultView.getComputedStyle(e), ink = light(channels(e.closest("svg") ? style.fill : style.color)), ground = light(behind(e));
+    if ((Math.max(ink, ground) + 0.05) / (Math.min(ink, ground) + 0.05) < 4.5) said.faint.push(e.tagName + "." + e.getAttribute("class") + " " + e.textContent.trim().slice(0, 20));
+  }
   document.getElementById("said").textContent = JSON.stringify(said);
 };
 </script>`
 
-// A real browser opens the page: nothing but the page is asked for, nothing is complained
-// of, a phone has no need to scroll sideways, and values follow the pointer.
+// A real browser opens the page, in light and in dark: nothing but the page is asked for,
+// nothing is complained of, a phone has no need to scroll sideways, values follow the
+// pointer, and all words can be read on what is behind them.
 func TestInABrowser(t *testing.T) {
-	var said struct {
-		Closed, Open, Plots, Cursors int
-		Wide                         []string
-		Moved                        string
-		Back                         bool
+	for _, dark := range []bool{false, true} {
+		t.Run(map[bool]string{false: "light", true: "dark"}[dark], func(t *testing.T) { inABrowser(t, dark) })
 	}
-	browse(t, render(t, full()), frame, &said)
+}
+
+func inABrowser(t *testing.T, dark bool) {
+	var said struct {
+		Closed, Open, Plots, Cursors, Words int
+		Wide, Faint                         []string
+		Moved                               string
+		Back, Dark                          bool
+		Ground                              float64 // how light it is: 0 black, 1 white
+	}
+	browse(t, render(t, full()), frame, &said, scheme(dark))
+	if said.Dark != dark || (said.Ground < 0.2) != dark {
+		t.Errorf("the browser prefers dark: %v, and behind the words it is %.2f light", said.Dark, said.Ground)
+	}
+	if said.Words < 100 || len(said.Faint) > 0 {
+		t.Errorf("of %d elements with words these cannot be read: %q", said.Words, said.Faint)
+	}
 	if said.Closed != 360 || said.Open != 360 || len(said.Wide) > 0 {
 		t.Errorf("on 360 pixels the page is %d wide, %d with all open; too wide: %q", said.Closed, said.Open, said.Wide)
 	}
@@ -62,9 +93,19 @@ func TestInABrowser(t *testing.T) {
 	}
 }
 
+// scheme has a browser prefer dark pages, or light ones.
+func scheme(dark bool) string {
+	return "--blink-settings=preferredColorScheme=" + map[bool]string{true: "0", false: "1"}[dark]
+}
+
+// ofTheBrowser are the hosts that Chromium itself calls, whatever page it shows: of updates,
+// accounts and lists of its maker.
+var ofTheBrowser = []string{"accounts.google.com", "android.clients.google.com", "clients2.google.com", "content-autofill.googleapis.com", "edgedl.me.gvt1.com",
+	"mtalk.google.com", "optimizationguide-pa.googleapis.com", "redirector.gvt1.com", "safebrowsing.googleapis.com", "update.googleapis.com", "www.google.com"}
+
 // browse shows a page in a frame, whose script writes JSON into #said; that is read into
 // what it said. The console must be silent, and nothing else be asked for.
-func browse(t *testing.T, page, frame string, said any) {
+func browse(t *testing.T, page, frame string, said any, flags ...string) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("a browser takes seconds to start")
@@ -85,7 +126,9 @@ func browse(t *testing.T, page, frame string, said any) {
 			return
 		}
 		asked.Lock()
-		asked.list = append(asked.list, r.Method+" "+r.Host+r.URL.Path)
+		if !slices.Contains(ofTheBrowser, strings.TrimSuffix(r.Host, ":443")) {
+			asked.list = append(asked.list, r.Method+" "+r.Host+r.URL.Path)
+		}
 		asked.Unlock()
 		http.Error(w, "no", http.StatusNotFound)
 	}))
@@ -94,10 +137,10 @@ func browse(t *testing.T, page, frame string, said any) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	home := t.TempDir()
-	cmd := exec.CommandContext(ctx, chromium, "--headless", "--hide-scrollbars", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+	cmd := exec.CommandContext(ctx, chromium, append(flags, "--headless", "--hide-scrollbars", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--disable-default-apps", "--disable-extensions", "--disable-domain-reliability", "--enable-logging=stderr",
 		"--user-data-dir="+home, "--proxy-server="+server.URL, "--proxy-bypass-list=<-loopback>", "--window-size=800,2100", "--virtual-time-budget=2000",
-		"--dump-dom", "http://report.test/")
+		"--dump-dom", "http://report.test/")...)
 	cmd.Env = append(os.Environ(), "HOME="+home)
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
@@ -113,7 +156,7 @@ func browse(t *testing.T, page, frame string, said any) {
 	asked.Lock()
 	defer asked.Unlock()
 	for _, what := range asked.list {
-		if what != "GET report.test/favicon.ico" && !strings.Contains(what, "google") { // the frame's own, and the browser's
+		if what != "GET report.test/favicon.ico" { // the frame's own
 			t.Errorf("asked for %s", what)
 		}
 	}

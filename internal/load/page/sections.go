@@ -277,11 +277,11 @@ func refusalSection(rep *load.Report) section {
 	return s
 }
 
-// callSection is how the server called the system, where a tracer looked.
+// callSection is how the server called the system, where that was counted.
 func callSection(rep *load.Report) section {
 	t := newTable("", "system call", "times", "failed", "per result", "of the time in the system")
 	for _, c := range rep.SystemCalls {
-		t.add(c.Name, count(float64(c.Count)), maybe(float64(c.Errors), count), figures(c.PerResult), percent(c.Share))
+		t.add(c.Name, count(float64(c.Count)), maybe(float64(c.Errors), count), figures(c.PerResult), maybe(c.Share, percent))
 	}
 	return section{ID: "calls", Title: "System calls of the server", Tables: t.list()}
 }

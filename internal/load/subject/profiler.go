@@ -28,7 +28,7 @@ type Profiler struct {
 	phase  string // the first measured one
 	middle int    // second in which its profile begins
 	span   int    // seconds
-	trace  bool   // system calls too
+	trace  bool   // system calls with a tracer
 
 	steady  bool            // taken
 	seen    map[string]bool // phases whose trouble is taken
@@ -45,8 +45,8 @@ type Profiler struct {
 }
 
 // NewProfiler makes one for a scenario's run, whose See is called every second. goals are
-// objectives beside the scenario's. calls: system calls are counted too, after the profile
-// of the steady phase.
+// objectives beside the scenario's. System calls are counted after the profile of the steady
+// phase, by the kernel where it does, or, if calls, with a tracer.
 func NewProfiler(ctx context.Context, s *Subject, sc *scenario.Scenario, goals []load.Goal, folder string, calls bool) *Profiler {
 	p := &Profiler{server: s, folder: folder, span: 1, trace: calls, seen: map[string]bool{}, trouble: newTrouble(sc, goals), files: map[string]string{}}
 	p.ctx, p.end = context.WithCancel(ctx)
@@ -90,9 +90,13 @@ func (p *Profiler) take(prefix, when string) bool {
 	p.busy.Go(func() {
 		files, err := p.server.Profile(p.ctx, filepath.Join(p.folder, "profiles"), prefix, p.span)
 		var calls []load.SystemCall
-		if p.trace && prefix == "steady" {
+		if prefix == "steady" {
+			count := p.server.CountCalls
+			if p.trace {
+				count = p.server.SystemCalls
+			}
 			var failed error
-			calls, failed = p.server.SystemCalls(p.ctx, p.span)
+			calls, failed = count(p.ctx, p.span)
 			err = errors.Join(err, failed)
 		}
 		p.mu.Lock()
@@ -126,7 +130,9 @@ func (p *Profiler) Close(rep *load.Report) []error {
 	maps.Copy(rep.Files, p.files)
 	rep.SystemCalls = p.calls
 	if len(p.calls) > 0 && rep.Rate > 0 {
-		rep.Label = append(rep.Label, fmt.Sprintf("system calls were counted for %d s, which slowed the server down", p.span))
+		if p.trace {
+			rep.Label = append(rep.Label, fmt.Sprintf("system calls were counted for %d s, which slowed the server down", p.span))
+		}
 		for i := range rep.SystemCalls {
 			rep.SystemCalls[i].PerResult = float64(rep.SystemCalls[i].Count) / float64(p.span) / rep.Rate
 		}
