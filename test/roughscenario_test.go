@@ -63,6 +63,9 @@ func TestScenarioAgainstARealServer(t *testing.T) {
 	if !rep.OK() || rep.Balance.Compared != 20+30 || rep.Balance.Sent == 0 {
 		t.Fatalf("%s\n%+v", strings.Join(rep.Verdict, "\n"), rep.Balance)
 	}
+	if s := rep.Silent; s == nil || s.Machines != 20+10 || s.Behind > 0 {
+		t.Errorf("whether machines were called silent was not judged: %+v", s)
+	}
 	if len(rep.Faults) != 6 || rep.Faults[0].Back <= 0 || rep.Balance.Refused == 0 || len(rep.Outages) == 0 {
 		t.Errorf("faults %+v, outages %+v, %d refused", rep.Faults, rep.Outages, rep.Balance.Refused)
 	}

@@ -65,6 +65,8 @@ type agent struct {
 	status    []model.Status
 	ledger    ledger
 	fate      fate
+	here      int64             // since when it is on the network with a session, ns; zero: it is not …
+	stays     []stay            // … and when it was before
 	facts     map[string]string // as this session was told
 }
 
@@ -154,6 +156,7 @@ func (a *agent) left(ctx context.Context, err error) {
 		a.sentBytes += a.session.Sent()
 	}
 	a.session, a.fate.line = nil, nil
+	a.depart()
 	a.uncount()
 	var refused *link.RefusedError
 	if errors.As(err, &refused) && refused.Code == renamed && a.class.spec.Churn.Renames != "" {

@@ -40,7 +40,6 @@ type alarms struct {
 // machineWitness follows a machine's keepalive.
 type machineWitness struct {
 	witness
-	agent   *agent
 	problem string // the open one, as it was last told
 }
 
@@ -152,31 +151,9 @@ func (al *alarms) event(e *v1.Event) {
 		m.told(turn{})
 	}
 	if now != "" {
-		m.told(turn{open: true, baseless: m.agent.present()})
+		m.told(turn{open: true})
 	}
 	m.problem = now
-}
-
-// present says that a machine is on the network and has had its session for a while.
-func (a *agent) present() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.session != nil && a.fate.back == nil && a.run.now()-a.since > slack
-}
-
-// excuse takes back that an alert was baseless, where the machine has come back at that
-// very time: it was silent until then. Caller holds the alarms' lock.
-func (m *machineWitness) excuse() {
-	m.agent.mu.Lock()
-	since := m.agent.since
-	m.agent.mu.Unlock()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range m.came {
-		if t := &m.came[i]; since >= t.at && since <= t.at+slack {
-			t.baseless = false
-		}
-	}
 }
 
 // follow watches the keepalives until ctx ends. A watch that breaks off, as with a server
@@ -194,20 +171,13 @@ func (al *alarms) follow(ctx context.Context) {
 
 // missed reads the open problems of machines, and how those are that had one.
 func (al *alarms) missed(ctx context.Context) error {
-	filter := v1.EventFilter{Namespace: Namespace, Check: model.KeepaliveCheckName, Problem: true, Limit: 500}
 	seen := map[string]bool{}
-	for {
-		page, err := al.run.cfg.API.Events(ctx, filter)
-		if err != nil {
-			return err
-		}
-		for i := range page.Items {
-			seen[ownName(page.Items[i].Node)] = true
-			al.event(&page.Items[i])
-		}
-		if filter.After = page.Next; filter.After == "" {
-			break
-		}
+	err := al.run.openProblems(ctx, model.KeepaliveCheckName, func(e *v1.Event) {
+		seen[ownName(e.Node)] = true
+		al.event(e)
+	})
+	if err != nil {
+		return err
 	}
 	al.mu.Lock()
 	defer al.mu.Unlock()

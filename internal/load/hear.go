@@ -20,6 +20,7 @@ func (a *agent) welcome(s session, w *wire.Welcome) {
 		a.run.first.Add(1)
 	}
 	a.since = max(1, a.run.now())
+	a.arrive(a.since)
 	a.statsAt = a.since
 	last := wire.StreamLast{StreamKey: wire.StreamKey{Stream: a.stream}} // not named: nothing is kept
 	for _, l := range w.Last {

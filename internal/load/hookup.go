@@ -91,20 +91,13 @@ func (r *run) hearAlerts(ctx context.Context) (*alarms, error) {
 // not this run's to say.
 func (al *alarms) inherit(ctx context.Context, names map[string]string) error {
 	for name := range names {
-		filter := v1.EventFilter{Namespace: Namespace, Check: name, Problem: true, Limit: 500}
-		for {
-			page, err := al.run.cfg.API.Events(ctx, filter)
-			if err != nil {
-				return fmt.Errorf("read the problems of check %s: %w", name, err)
+		err := al.run.openProblems(ctx, name, func(e *v1.Event) {
+			if w := al.checks[ownName(e.Node)+"/"+name]; w != nil {
+				w.unclear = true
 			}
-			for i := range page.Items {
-				if w := al.checks[ownName(page.Items[i].Node)+"/"+name]; w != nil {
-					w.unclear = true
-				}
-			}
-			if filter.After = page.Next; filter.After == "" {
-				break
-			}
+		})
+		if err != nil {
+			return fmt.Errorf("read the problems of check %s: %w", name, err)
 		}
 	}
 	return nil
@@ -183,7 +176,7 @@ func (al *alarms) watchCheck(a *agent, check int, full string) {
 func (al *alarms) watchMachine(a *agent) {
 	al.mu.Lock()
 	defer al.mu.Unlock()
-	al.machines[a.name] = &machineWitness{agent: a, witness: witness{name: a.name + "/" + model.KeepaliveCheckName, now: al.run.now}}
+	al.machines[a.name] = &machineWitness{witness: witness{name: a.name + "/" + model.KeepaliveCheckName, now: al.run.now}}
 }
 
 // patience is for how long alerts that have to come are waited for, after the last one
@@ -252,20 +245,14 @@ func (al *alarms) judge(d *drama) (missing int) {
 			checks = append(checks, b)
 		}
 	}
-	var wellChecks, wellMachines []*witness
+	var wellChecks []*witness
 	for _, w := range al.checks {
 		if !struck[w] {
 			wellChecks = append(wellChecks, w)
 		}
 	}
-	for _, m := range al.machines {
-		m.excuse()
-		if !struck[&m.witness] {
-			wellMachines = append(wellMachines, &m.witness)
-		}
-	}
 	judgeBlows(checks, wellChecks, end)
-	judgeBlows(machines, wellMachines, end)
+	judgeBlows(machines, nil, end)
 	if al.strangers > 0 && len(checks) > 0 {
 		checks[0].extra += al.strangers
 		checks[0].example = cmp.Or(checks[0].example, al.stranger+": nobody asked for alerts of it")

@@ -18,6 +18,7 @@ func TestLeftUndoneIsSaid(t *testing.T) {
 	}
 	r := &run{cfg: Config{Scenario: sc}}
 	want := []string{
+		"whether healthy machines were called silent was not judged: there was no login",
 		"intent was not changed: there was no login",
 		"operators did nothing: there was no login",
 		"alerts of the faults were not judged: there was no login",
@@ -26,7 +27,7 @@ func TestLeftUndoneIsSaid(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	sc.Faults, sc.Operators = []scenario.Fault{{Cut: &scenario.Pick{}}}, scenario.Operators{}
-	if got := r.leftUndone(); !slices.Equal(got, want[:1]) {
+	if got := r.leftUndone(); !slices.Equal(got, want[:2]) {
 		t.Errorf("%q", got)
 	}
 	r.cfg.API = &client.Client{}

@@ -37,6 +37,10 @@ func (rep *Report) judge(c Config) {
 			say("%s: %d of %d alerts did not come, %d came that should not have; %s", f.What, f.Missing, f.Alerts, f.Extra, f.Example)
 		}
 	}
+	if s := rep.Silent; s != nil && s.Extra > 0 {
+		say("%s that machines are silent came while they had their sessions, such as %s", some(s.Extra, "alert"), s.Example)
+	}
+	rep.Verdict = append(rep.Verdict, rep.Silent.unread()...)
 	if rep.halfway != nil {
 		say("what the run was to do in its middle failed: %v", rep.halfway)
 	}
@@ -86,6 +90,9 @@ func (rep *Report) OK() bool {
 			return false
 		}
 	}
+	if rep.Silent != nil && rep.Silent.Extra > 0 {
+		return false
+	}
 	return rep.Valid && rep.Balance.OK() && len(rep.Failed())+len(rep.Late()) == 0 && rep.wrongKept == 0
 }
 
@@ -100,7 +107,7 @@ func (rep *Report) Failed() []string {
 	if rep.halfway != nil {
 		list = append(list, fmt.Sprintf("what the run was to do in its middle failed: %v", rep.halfway))
 	}
-	return list
+	return append(list, rep.Silent.unread()...)
 }
 
 // Late are the sentences of times that were longer than asked, or than before.
@@ -118,5 +125,5 @@ func (rep *Report) Late() (list []string) {
 // that was read, what was taken is not known.
 func (rep *Report) Lost() bool {
 	wrong := func(s Struck) bool { return s.Missing+s.Extra > 0 }
-	return !rep.Balance.OK() || rep.wrongKept > 0 || slices.ContainsFunc(rep.Faults, wrong)
+	return !rep.Balance.OK() || rep.wrongKept > 0 || rep.Silent != nil && rep.Silent.Extra > 0 || slices.ContainsFunc(rep.Faults, wrong)
 }

@@ -82,6 +82,7 @@ func (a *agent) vanish(dead bool) bool {
 		return false
 	}
 	f.back, f.dead = make(chan struct{}), dead
+	a.depart()
 	if f.line != nil {
 		f.line.lost.Store(true)
 	}

@@ -76,6 +76,7 @@ type Report struct {
 	Environment *Environment       `json:"environment,omitempty"`
 	Phases      []Played           `json:"phases,omitempty"`
 	Faults      []Struck           `json:"faults,omitempty"`
+	Silent      *Silent            `json:"silent,omitempty"` // nil: not judged, as without a login
 	Changes     []Held             `json:"intent,omitempty"`
 	Operators   []Worked           `json:"operators,omitempty"`
 	Curve       []Point            `json:"curve,omitempty"`           // of Latency

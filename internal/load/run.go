@@ -243,6 +243,8 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 	}
 	r.drained = r.now()
 	r.alarms.conclude(ctx, p.script)
+	rep.Silent = r.calledSilent(ctx)
+	rep.Label = append(rep.Label, rep.Silent.label()...)
 	p.closeHouse() // a keepalive under way would be missing
 	if rep.Balance, err = r.settle(ctx, before); err != nil {
 		return nil, err

@@ -147,6 +147,9 @@ func (rep *Report) phaseLines(line func(name, format string, args ...any)) {
 			line("saturation", "%.0f results/s in the last step that held", v)
 		}
 	}
+	if s := rep.Silent; s != nil && s.Unjudged == "" {
+		line("silence", "%d of %s called silent while they had a session", s.Extra, some(s.Machines, "machine"))
+	}
 	for _, f := range rep.Faults {
 		more := ""
 		if f.Places > 0 {

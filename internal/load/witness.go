@@ -1,9 +1,7 @@
 package load
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -13,9 +11,8 @@ import (
 
 // turn is a problem that opens or closes.
 type turn struct {
-	at       int64 // ns since the run was made
-	open     bool
-	baseless bool // a machine was called silent that had a session
+	at   int64 // ns since the run was made
+	open bool
 }
 
 // witness follows one event state whose alerts are judged. Of a check the acknowledged
@@ -179,7 +176,8 @@ func (b *blow) silence(w *witness, end int64) (own int) {
 }
 
 // judgeBlows fills in what is to be said of each blow; those of checks must not be mixed
-// with those of machines. others are the states that none of them struck.
+// with those of machines. others are states of checks that none of them struck; what is said
+// of other machines is read from history (silent.go).
 func judgeBlows(blows []*blow, others []*witness, end int64) {
 	if len(blows) == 0 {
 		return
@@ -199,28 +197,9 @@ func judgeBlows(blows []*blow, others []*witness, end int64) {
 		for _, b := range own {
 			b.silence(w, end)
 		}
-		baseless(w, own, end)
 	}
 	for _, w := range others {
-		if blows[0].machines {
-			baseless(w, blows, end)
-		} else {
-			w.judge(false, func(at int64) *blow { return latest(blows, at) })
-		}
-	}
-}
-
-// baseless finds alerts of a machine's silence while it had a session, and no blow of its
-// own lasted.
-func baseless(w *witness, blows []*blow, end int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, t := range w.came {
-		b := latest(blows, t.at)
-		lasts := slices.Contains(b.states, w) && t.at >= b.at && t.at <= cmp.Or(b.until, end)+slack
-		if t.open && t.baseless && !lasts {
-			b.wrong(&b.extra, w, "called silent while it had a session")
-		}
+		w.judge(false, func(at int64) *blow { return latest(blows, at) })
 	}
 }
 

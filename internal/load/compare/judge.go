@@ -147,6 +147,9 @@ func ledgers(base, other []*load.Report) (list []Row) {
 			for i := range r.Faults {
 				n += float64(r.Faults[i].Missing + r.Faults[i].Extra)
 			}
+			if r.Silent != nil {
+				n += float64(r.Silent.Extra)
+			}
 			return n
 		}},
 	} {

@@ -140,6 +140,9 @@ func alerts(rep *load.Report) (due int, wrong string) {
 	for _, f := range rep.Faults {
 		due, missing, extra = due+f.Alerts, missing+f.Missing, extra+f.Extra
 	}
+	if rep.Silent != nil {
+		extra += rep.Silent.Extra
+	}
 	if missing+extra > 0 {
 		wrong = fmt.Sprintf("%s of %s missing, %s too many", none(uint64(missing)), count(float64(due)), none(uint64(extra)))
 	}

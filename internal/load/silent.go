@@ -1,0 +1,158 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Silent is what the server said of machines' silence while they were on the network and
+// had sessions: nothing, if all is well. It is read once all is acknowledged, and costs the
+// server nothing before.
+type Silent struct {
+	Machines int     `json:"machines"`           // that were looked at: of several loaders, those of the first
+	Extra    int     `json:"extra,omitempty"`    // alerts that one of them is silent while it had its session
+	Example  string  `json:"example,omitempty"`  // the first of them
+	Behind   float64 `json:"behind,omitempty"`   // seconds of the end that history did not hold in time: of them only open problems were seen
+	Unjudged string  `json:"unjudged,omitempty"` // why what was said could not be read; empty: it could
+}
+
+// label says what of the run was not looked at.
+func (s *Silent) label() []string {
+	if s == nil || s.Behind == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("history was %.0f s behind at the end: a machine that was called silent in that time is not known if that is over", s.Behind)}
+}
+
+// unread says why nothing is known; none: it is.
+func (s *Silent) unread() []string {
+	if s == nil || s.Unjudged == "" {
+		return nil
+	}
+	return []string{"whether healthy machines were called silent could not be read: " + s.Unjudged}
+}
+
+// stay is a time that a machine was on the network with a session, ns since the run was made.
+type stay struct{ from, to int64 }
+
+// arrive begins a stay, depart ends it. Caller holds the lock.
+func (a *agent) arrive(now int64) {
+	if a.fate.back == nil {
+		a.here = now
+	}
+}
+
+func (a *agent) depart() {
+	if a.here > 0 {
+		a.stays = append(a.stays, stay{a.here, a.run.now()})
+		a.here = 0
+	}
+}
+
+// wasHere says whether a machine had a session at an instant, and had had it for a while: a
+// silence that its coming ended may be told of a moment later.
+func (a *agent) wasHere(at int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.here > 0 && at > a.here+slack ||
+		slices.ContainsFunc(a.stays, func(s stay) bool { return at > s.from+slack && at <= s.to })
+}
+
+// calledSilent reads what the server said of machines from the time on at which all of them
+// were sending signs of life; nil: there is no login, or no server.
+func (r *run) calledSilent(ctx context.Context) *Silent {
+	if r.cfg.API == nil || r.dock != nil {
+		return nil
+	}
+	s := &Silent{Machines: len(r.agents)}
+	ahead, err := r.awaitHistory(ctx, s)
+	if err == nil {
+		err = s.read(ctx, r, ahead)
+	}
+	if err != nil {
+		s.Unjudged = err.Error()
+	}
+	return s
+}
+
+// awaitHistory waits until the server's history holds what was drained, or for as long as
+// draining may take. It returns by how much the server's clock is ahead.
+func (r *run) awaitHistory(ctx context.Context, s *Silent) (ahead time.Duration, err error) {
+	began := r.now()
+	for {
+		asked := r.now()
+		st, err := r.cfg.API.Status(ctx, Namespace)
+		if err != nil {
+			return 0, err
+		}
+		ahead = st.Now.Sub(r.epoch) - time.Duration(asked+r.now())/2
+		behind := time.Duration(st.Reactions.BehindSeconds * float64(time.Second))
+		if missing := time.Duration(r.drained-asked) + behind; st.Reactions.BehindSeconds == 0 || missing <= 0 {
+			return ahead, nil
+		} else if r.now()-began > int64(r.cfg.Drain) {
+			s.Behind = missing.Seconds()
+			return ahead, nil
+		}
+		pause(ctx, 100*time.Millisecond)
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// read judges the problems of history, then those that are open now: the view knows them
+// sooner.
+func (s *Silent) read(ctx context.Context, r *run, ahead time.Duration) error {
+	agents := map[string]*agent{}
+	for _, a := range r.agents {
+		agents[ownName(a.called())] = a
+	}
+	from := r.begin.Load() + int64(r.houseEvery()) + slack
+	seen := map[string]bool{}
+	judge := func(node string, p *v1.OpenProblem) (late bool) {
+		at := int64(p.Opened.Sub(r.epoch) - ahead)
+		if a := agents[ownName(node)]; a != nil && at > from && !seen[p.ID] && a.wasHere(at) {
+			seen[p.ID] = true
+			s.Extra++
+			s.Example = node + " at " + p.Opened.UTC().Format(time.TimeOnly) + " UTC"
+		}
+		return at > from
+	}
+	for after, more := "", true; more; more = more && after != "" {
+		page, err := r.cfg.API.Problems(ctx, Namespace, "", model.KeepaliveCheckName, false, 1000, after)
+		if err != nil {
+			return err
+		}
+		for i := range page.Items { // newest first
+			more = judge(page.Items[i].Node, &page.Items[i].OpenProblem)
+		}
+		after = page.Next
+	}
+	return r.openProblems(ctx, model.KeepaliveCheckName, func(e *v1.Event) {
+		if e.Problem != nil {
+			judge(e.Node, e.Problem)
+		}
+	})
+}
+
+// openProblems shows the events of a check that have a problem now.
+func (r *run) openProblems(ctx context.Context, check string, fn func(*v1.Event)) error {
+	filter := v1.EventFilter{Namespace: Namespace, Check: check, Problem: true, Limit: 500}
+	for {
+		page, err := r.cfg.API.Events(ctx, filter)
+		if err != nil {
+			return err
+		}
+		for i := range page.Items {
+			fn(&page.Items[i])
+		}
+		if filter.After = page.Next; filter.After == "" {
+			return nil
+		}
+	}
+}
