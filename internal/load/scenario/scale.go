@@ -130,10 +130,14 @@ func (s *Scenario) Soak() (*Scenario, error) {
 	return out, nil
 }
 
-// shorten brings the measured phases down to a time, and moves what happens meanwhile. How
-// long a fault lasts stays long enough to be noticed.
+// shorten brings the measured phases down to a time, and moves what happens meanwhile: faults
+// keep their order, and those that did not overlap do not. Where they would be over before
+// the server can notice them, the phases stay as much longer.
 func (s *Scenario) shorten(most time.Duration) {
 	factor := float64(most) / float64(s.played())
+	if least := s.noticeable(); least > 0 { // the first warm-up may stay as long as it is
+		factor = max(factor, (least*float64(s.end())+float64(s.played()-s.end()))/float64(s.played()))
+	}
 	if factor >= 1 {
 		return
 	}
@@ -169,9 +173,10 @@ func (s *Scenario) shorten(most time.Duration) {
 	at := func(d model.Duration) model.Duration { return round(float64(d) * move) }
 	for i := range s.Faults {
 		f := &s.Faults[i]
+		over := at(min(f.At+f.For, before))
 		f.At = at(f.At)
 		if f.For > 0 {
-			f.For = min(max(at(f.For), min(f.For, s.noticed(f))), s.end()-f.At)
+			f.For = max(over-f.At, round(1e8)) // zero would be to the end
 		}
 	}
 	for i := range s.Intent {
@@ -222,28 +227,53 @@ func (p *Phase) shortenSteps(whole model.Duration) {
 	}
 }
 
-// noticed is how long a fault has to last so that the server sees it.
-func (s *Scenario) noticed(f *Fault) (d model.Duration) {
-	switch {
-	case f.Stop != nil:
-		for i := range s.Agents {
-			if c := &s.Agents[i]; f.Stop.Class == "" || f.Stop.Class == c.Name {
-				_, timeout := c.keepalive()
-				d = max(d, timeout+timeout/2)
-			}
+// noticeable is how many times shorter a scenario may get so that the server still notices
+// all the faults that it notices in the whole; zero: there are none.
+func (s *Scenario) noticeable() (factor float64) {
+	for i := range s.Faults {
+		f := &s.Faults[i]
+		lasts := s.end() - f.At
+		if f.For > 0 {
+			lasts = min(lasts, f.For)
 		}
-	case f.Fail != nil:
-		for i := range s.Agents {
-			c := &s.Agents[i]
+		least := s.noticed(f)
+		if least > 0 && lasts > least {
+			factor = max(factor, float64(least+edges)/float64(lasts))
+		}
+	}
+	return factor
+}
+
+// edges is what rounding may take from a fault, and the phases' own from what they are
+// shortened by.
+const edges = model.Duration(300 * time.Millisecond)
+
+// noticed is how long a fault has to last so that the server surely notices it, and what it
+// says of it can be judged; zero: it is over when it is done.
+func (s *Scenario) noticed(f *Fault) (d model.Duration) {
+	if f.For > 0 {
+		d = model.Duration(3 * time.Second)
+	}
+	for i := range s.Agents {
+		c := &s.Agents[i]
+		switch {
+		case f.Stop != nil && (f.Stop.Class == "" || f.Stop.Class == c.Name):
+			_, timeout := c.keepalive()
+			d = max(d, timeout+timeout/2, timeout+stopMargin)
+		case f.Fail != nil && (f.Fail.Class == "" || f.Fail.Class == c.Name):
 			for j := range c.Checks {
-				if f.Fail.Class == "" || f.Fail.Class == c.Name {
-					d = max(d, 2*c.Checks[j].Interval)
+				if k := &c.Checks[j]; k.Name == f.Fail.Check || slices.Contains(k.Names(), f.Fail.Check) {
+					d = max(d, 2*k.Interval)
 				}
 			}
 		}
 	}
-	return max(d, model.Duration(3*time.Second))
+	return d
 }
+
+// stopMargin is by how much longer than its time-out a machine has to be silent at least:
+// only 5 s beyond it a missing alert is a mistake.
+const stopMargin = model.Duration(7 * time.Second)
 
 // Label is what must be said wherever figures of the scenario are shown; empty: nothing.
 func (s *Scenario) Label() string {

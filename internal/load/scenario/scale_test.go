@@ -41,7 +41,7 @@ func TestScaledStaysRight(t *testing.T) {
 					most += time.Duration(growingTime + p.Step)
 				}
 			}
-			if what == "quick" && form.Measured() > max(QuickTime, s.Measured()) && form.Measured() > most {
+			if what == "quick" && s.noticeable() == 0 && form.Measured() > max(QuickTime, s.Measured()) && form.Measured() > most {
 				t.Fatalf("quick measures for %s:\n%s", form.Measured(), form.Describe())
 			}
 		}
@@ -84,6 +84,72 @@ func TestScaledAsksForWhatIsSent(t *testing.T) {
 	}
 	if few := s.Scaled(0.065); few.Nodes("") != 3 || few.Scale != 0.065 {
 		t.Errorf("%d agents, scale %v", few.Nodes(""), few.Scale)
+	}
+}
+
+// What the server has to notice in the whole of a shipped scenario, it has to notice in its
+// quick form: machines stand still for longer than a missing alert is forgiven, and the
+// server is not away meanwhile, nor just back; checks fail for at least two of their runs and
+// are run once more. Faults come in the same order, and overlap only if they did.
+func TestQuickFaultsAreJudged(t *testing.T) {
+	const forgiven, coming = 5 * time.Second, 8 * time.Second
+	judged := map[string]int{}
+	for _, name := range Names() {
+		whole, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, form := range []*Scenario{whole, whole.Quick(Machine{Cores: 2, Memory: 8 << 30, Files: 20_000}), whole.Quick(Machine{Cores: 64, Memory: 256 << 30, Files: 1 << 20})} {
+			for i := range form.Faults {
+				f := &form.Faults[i]
+				lasts := time.Duration(f.For)
+				if f.For == 0 {
+					lasts = time.Duration(form.end() - f.At)
+				}
+				switch {
+				case f.Stop != nil:
+					for j := range form.Agents {
+						c := &form.Agents[j]
+						if _, timeout := c.keepalive(); (f.Stop.Class == "" || f.Stop.Class == c.Name) && lasts < time.Duration(timeout)+forgiven+time.Second {
+							t.Errorf("%s: %s for %s: no alert is due after %s", form.Name, f.What(), lasts, timeout)
+						}
+					}
+					for j := range form.Faults {
+						if o := &form.Faults[j]; o.Server != "" && o.At+model.Duration(coming) > f.At && o.At < f.At+model.Duration(lasts) {
+							t.Errorf("%s: %s from %s for %s: the server is away at %s", form.Name, f.What(), f.At, lasts, o.At)
+						}
+					}
+					judged["stop"]++
+				case f.Fail != nil:
+					interval := time.Duration(0)
+					for _, c := range form.Agents {
+						for _, k := range c.Checks {
+							if (f.Fail.Class == "" || f.Fail.Class == c.Name) && (k.Name == f.Fail.Check || slices.Contains(k.Names(), f.Fail.Check)) {
+								interval = max(interval, time.Duration(k.Interval))
+							}
+						}
+					}
+					if interval == 0 || lasts < 2*interval || time.Duration(form.end()-f.At)-lasts < interval {
+						t.Errorf("%s: %s for %s of %s, every %s", form.Name, f.What(), lasts, form.end(), interval)
+					}
+					judged["fail"]++
+				}
+			}
+			if len(form.Faults) != len(whole.Faults) {
+				t.Fatalf("%s: %d faults, not %d", form.Name, len(form.Faults), len(whole.Faults))
+			}
+			for i := range whole.Faults {
+				for j := range whole.Faults {
+					a, b, x, y := &whole.Faults[i], &whole.Faults[j], &form.Faults[i], &form.Faults[j]
+					if a.At < b.At && x.At >= y.At || a.At+a.For < b.At && x.At+x.For > y.At {
+						t.Errorf("%s: %s from %s for %s, %s at %s: not as in the whole", form.Name, a.What(), x.At, x.For, b.What(), y.At)
+					}
+				}
+			}
+		}
+	}
+	if judged["stop"] < 9 || judged["fail"] < 6 {
+		t.Errorf("judged %v", judged)
 	}
 }
 

@@ -215,6 +215,9 @@ func TestShipped(t *testing.T) {
 		} else if slices.ContainsFunc(s.Phases, func(p Phase) bool { return p.Grow > 0 }) {
 			most = 3 * time.Minute // likewise
 		}
+		if name == "muster-bad-day" {
+			most = 150 * time.Second // each of three machines' silences has to be noticed
+		}
 		if q.Measured() > most {
 			t.Errorf("%s-quick measures for %s", name, q.Measured())
 		}
