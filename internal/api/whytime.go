@@ -28,6 +28,9 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 			text += " " + spec.TimeZone
 		}
 	}
+	if spec.RoundRobin {
+		text += ", by one node of its targets in turn"
+	}
 	if spec.Timeout > 0 {
 		text += ", ended after " + spec.Timeout.String()
 	}
@@ -40,6 +43,9 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 	}
 	if !c.begun.IsZero() {
 		link.Under = append(link.Under, v1.Link{Holds: true, Text: "its last run that is known began", At: c.begun})
+	}
+	if spec.RoundRobin && spec.Proxy == nil {
+		return // when the turn comes to this node depends on the others
 	}
 	next := when.Next(time.Duration(spec.Interval), spec.Cron, spec.TimeZone, c.begun, c.Now(), c.skew)
 	if next.IsZero() {

@@ -70,6 +70,7 @@ func (s *Server) Run(ctx context.Context) error {
 	run("Sensu's agents", front, s.serveSensu)
 	run("admin", front, s.serveAdmin)
 	run("watchdog", front, s.watchdog.Run)
+	run("turns", front, s.turns.Run) // not while agents are sent away
 	s.ready.Store(nil)
 	s.manager.Tell("READY=1")
 	run("service manager", front, s.tellManager)

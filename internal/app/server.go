@@ -35,6 +35,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/sensu"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
+	"github.com/muster-fleet/muster/internal/turns"
 	"github.com/muster-fleet/muster/internal/watchdog"
 )
 
@@ -62,6 +63,7 @@ type Server struct {
 	authority *pki.Authority
 	names     []string // of the server's certificate, in the order in which tokens have them
 	sessions  *muster.Server
+	turns     *turns.Engine // of round-robin checks
 	bridge    *sensu.Server // of Sensu's agents; nil: they do not come here
 
 	setBack  setBack // agents that know more than we do

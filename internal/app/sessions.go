@@ -25,6 +25,7 @@ func (s *Server) openSessions(ctx context.Context) error {
 		return err
 	}
 	s.authority.NodeLife = time.Duration(s.cfg.CertificateLife)
+	s.turns = s.newTurns()
 	queued, _ := s.queues.Bounds("journal")
 	s.sessions, err = muster.New(muster.Config{
 		Journal: s.journal, Nodes: nodes{s}, View: s.view, Assignments: s.planner, SigningKey: s.authority.SigningKey(),
@@ -37,7 +38,7 @@ func (s *Server) openSessions(ctx context.Context) error {
 			JournalQueueBytes: queued,
 		},
 		Pressures: []muster.Pressure{s.reactionsPressure},
-		OnShed:    s.shed, OnBehind: s.behind, OnClone: s.clones.came, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
+		OnShed:    s.shed, OnBehind: s.behind, OnClone: s.clones.came, OnRan: s.turns.Ran, OnEnded: s.turns.Ended, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
 	})
 	if err != nil {
 		return err

@@ -223,6 +223,9 @@ type CheckSpec struct {
 	// Proxy nodes that it is about, said like targets: each node of targets runs it once for
 	// each of them, with the proxy node's properties, and the event is the proxy node's.
 	Proxy *Targets `json:"proxy,omitempty"`
+	// Each run is given to one node of targets, in turn, instead of all of them: with proxy,
+	// each proxy node is looked at once per interval. Needs interval.
+	RoundRobin bool `json:"roundRobin,omitempty"`
 	// A text is run by the shell, a list without one. Exit codes and output follow the
 	// conventions of Nagios plug-ins.
 	Command *Command `json:"command,omitempty"`

@@ -33,6 +33,7 @@ func (v *validator) targets(field string, t *Targets, inner bool) {
 func (v *validator) check(s *CheckSpec) {
 	v.targets("spec.targets", s.Targets, false)
 	v.targets("spec.proxy", s.Proxy, false)
+	v.roundRobin(s)
 	switch {
 	case s.Command == nil && s.Probe == nil:
 		v.absent("spec", "write command: … or probe: {name: …}", "says nothing to run")
@@ -85,6 +86,18 @@ func (v *validator) check(s *CheckSpec) {
 	}
 	v.severities(s.Severity)
 	v.templates(s.Texts())
+}
+
+func (v *validator) roundRobin(s *CheckSpec) {
+	if !s.RoundRobin {
+		return
+	}
+	if s.Cron != "" {
+		v.flaw("spec.roundRobin", "write interval: 5m instead of cron; schedule.except says when not", "turns are given by interval, not by cron")
+	}
+	if s.TTL != 0 && s.Proxy == nil {
+		v.flaw("spec.ttl", "leave it out, or write proxy: the event is the proxy node's then", "each node runs it only when its turn comes, so its own event would grow old")
+	}
 }
 
 func (v *validator) severities(m map[string]string) {

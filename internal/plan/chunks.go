@@ -43,7 +43,7 @@ func compileChunk(name ref, id model.CheckID, spec *model.CheckSpec) (*model.Chu
 		Interval: time.Duration(spec.Interval), Cron: spec.Cron, TimeZone: spec.TimeZone,
 		Timeout: time.Duration(spec.Timeout), TTL: time.Duration(spec.TTL),
 		Env: spec.Env, RunAs: spec.RunAs, MaxOutput: int(spec.MaxOutput),
-		FailAfter: 1, RecoverAfter: 1, Stdin: spec.Stdin, Proxy: spec.Proxy != nil,
+		FailAfter: 1, RecoverAfter: 1, Stdin: spec.Stdin, Proxy: spec.Proxy != nil, RoundRobin: spec.RoundRobin,
 		Hooks: spec.Hooks, Metrics: spec.Metrics, Thresholds: spec.Thresholds,
 	}
 	if c.Timeout == 0 {

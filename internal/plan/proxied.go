@@ -176,11 +176,7 @@ func (b *builder) proxied(s *checkSet, chunks []*model.Chunk) *Proxied {
 		n, read := b.f.nodes[id], names[id]
 		slices.Sort(read)
 		told.Nodes = append(told.Nodes, wire.ProxyNode{Node: id, Name: n.def.name, Properties: b.resolver.properties(n, slices.Compact(read))})
-		proxy := Proxy{ID: id, UID: n.def.uid}
-		if space := b.f.namespaces[n.def.ns]; space != nil {
-			proxy.Namespace = space.id
-		}
-		nodes = append(nodes, proxy)
+		nodes = append(nodes, b.f.proxyOf(id))
 	}
 	return NewProxied(told, nodes, chunks)
 }

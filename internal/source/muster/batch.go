@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
@@ -108,6 +109,9 @@ func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused, about []sp
 			if v, code, reason = x.verdict(&sig, held); v == admitted && sig.Node != 0 {
 				about = append(about, spoken{x.proxy, r.Raw(), number})
 			}
+			if v == admitted && x.robin != 0 && x.srv.cfg.OnRan != nil {
+				x.srv.cfg.OnRan(x.robin, sig.Node, time.Duration(r.NowMs-min(sig.AtMs, r.NowMs))*time.Millisecond)
+			}
 		} else if err := r.Err(); err != nil {
 			reason = err.Error()
 			r.Pass()
@@ -162,6 +166,7 @@ func (x *session) hearNews(g *wire.Gap) {
 // verdict judges one signal; held is what the agent was assigned, nil where that is not
 // known. The view is asked for each result: a state may be gone since the last one.
 func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (v verdict, code, reason string) {
+	x.robin = 0
 	switch sig.Kind {
 	case wire.SignalKeepalive:
 		return admitted, "", ""
@@ -188,6 +193,9 @@ func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (v verdict, c
 		if known == nil || !x.mayName(known) {
 			return refusedChunk, "", fmt.Sprintf("no definition %d", sig.Chunk)
 		}
+	}
+	if known.RoundRobin {
+		x.robin = known.Check
 	}
 	about := x.node.ID
 	if sig.Node != 0 || known.Proxy {

@@ -48,6 +48,14 @@ type Config struct {
 	// identity is connected. It must not block. May be nil.
 	OnClone func(Clone)
 
+	// OnRan hears of each result of a round-robin check: about which proxy node (zero: the
+	// one that ran it), and how old it was when it came. It must not block. May be nil.
+	OnRan func(check model.CheckID, about model.NodeID, age time.Duration)
+
+	// OnEnded hears of each session that ended: what was left with it is not done. It must
+	// not block. May be nil.
+	OnEnded func(node model.NodeID)
+
 	Now        func() time.Time      // default time.Now
 	Rand       func() float64        // jitter, in [0, 1), safe for concurrent use; default rand.Float64
 	Queues     *queue.Registry       // where the outboxes are listed; may be nil

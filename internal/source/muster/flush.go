@@ -68,8 +68,8 @@ func (x *session) send(frame []byte, kind string) error {
 // sendRest writes the rare messages; the last of them may end the session.
 func (x *session) sendRest(w *scratch, due dueBits) error {
 	x.mu.Lock()
-	runs, refusal, reason := x.runs, x.refusal, x.slowFor
-	x.runs = nil
+	runs, turns, refusal, reason := x.runs, x.turns, x.refusal, x.slowFor
+	x.runs, x.turns = nil, nil
 	x.mu.Unlock()
 	if due&dueSlow != 0 {
 		w.frame = wire.AppendSlow(w.begin(), &wire.Slow{LingerMs: x.srv.jitterMs(slowLinger), Reason: reason, LastsMs: x.srv.lastsMs()})
@@ -80,6 +80,12 @@ func (x *session) sendRest(w *scratch, due dueBits) error {
 	for i := range runs {
 		w.frame = wire.AppendRun(w.begin(), &runs[i])
 		if err := x.send(w.frame, "run"); err != nil {
+			return err
+		}
+	}
+	if len(turns) > 0 {
+		w.frame = wire.AppendTurn(w.begin(), &wire.Turn{Given: turns})
+		if err := x.send(w.frame, "turn"); err != nil {
 			return err
 		}
 	}

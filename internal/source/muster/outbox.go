@@ -26,7 +26,7 @@ const (
 	duePing
 	dueAssign
 	dueSlow
-	dueRun
+	dueRun // runs that people asked for, and turns
 	dueBye
 	dueRefuse // write Session.refusal, then close
 	dueClose  // close the connection

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
@@ -45,7 +46,8 @@ type session struct {
 	// The reader's. Of which kinds of refusal the log has told.
 	complained [verdicts]bool
 	newsHeard  bool
-	proxy      plan.Proxy // that the result judged last is about
+	proxy      plan.Proxy    // that the result judged last is about
+	robin      model.CheckID // the round-robin check that it is of; zero: of none
 
 	// appending is held from the look at over to the end of Append: who sets over and
 	// then takes it knows that nothing of this session comes to the journal any more.
@@ -63,6 +65,7 @@ type session struct {
 	refusal *wire.Refuse
 	told    bool               // refusal was written, or could not be
 	runs    []wire.Run         // to be told
+	turns   []wire.Given       // to be told
 	asked   map[uint64]*asking // told, and not done, by id
 	slowFor string             // reason of the next Slow
 	slowAt  int64              // when it was last due, by sinceBegan; zero: never
@@ -219,6 +222,9 @@ func (x *session) end(cause string) {
 	}
 	x.srv.metrics.ended.WithLabelValues(cause).Inc()
 	last := x.srv.registry.remove(x)
+	if x.srv.cfg.OnEnded != nil {
+		x.srv.cfg.OnEnded(x.node.ID)
+	}
 	x.mu.Lock()
 	refusing := x.refusal != nil
 	x.mu.Unlock()

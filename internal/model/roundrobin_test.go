@@ -1,0 +1,24 @@
+package model
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestRoundRobinIsValidated(t *testing.T) {
+	for spec, want := range map[string]string{
+		"{command: a, interval: 10s, roundRobin: true}":                               "",
+		"{command: a, interval: 10s, roundRobin: true, ttl: 1m, proxy: {nodes: [a]}}": "",
+		"{command: a, cron: '* * * * *', roundRobin: true}":                           "by interval, not by cron",
+		"{command: a, interval: 10s, roundRobin: true, ttl: 1m}":                      "only when its turn comes",
+		"{command: a, cron: '* * * * *', ttl: 1m, roundRobin: false}":                 "",
+	} {
+		list, err := DecodeResources("c.yaml", []byte("apiVersion: muster/v1\nkind: Check\nmetadata: {name: c}\nspec: "+spec+"\n"))
+		if err == nil {
+			err = Validate(&list[0].Resource)
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", spec, err, want)
+		}
+	}
+}

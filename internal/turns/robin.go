@@ -1,0 +1,141 @@
+package turns
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/when"
+	"github.com/muster-fleet/muster/internal/window"
+)
+
+// robin is one round-robin check.
+type robin struct {
+	chunk     *model.Chunk
+	namespace string
+	members   *roaring.Bitmap
+	except    window.Set
+	subjects  []plan.Proxy
+	last      model.NodeID  // who got the last turn
+	deserted  time.Duration // until when nobody is looked for: no member was there
+}
+
+// patience is how long a member has for a run until it is given to another.
+func (r *robin) patience() time.Duration {
+	return r.chunk.Timeout + min(r.chunk.Interval*3/4, 5*time.Second)
+}
+
+// retry is how often a member is looked for while there is none.
+func (r *robin) retry() time.Duration { return min(r.chunk.Interval/10, time.Second) }
+
+// look follows what was declared.
+func (e *Engine) look(now time.Duration) {
+	e.looked = now
+	revision := e.o.Revision()
+	if revision == e.revision {
+		return
+	}
+	e.revision = revision
+	gone := e.robins
+	e.robins = map[model.CheckID]*robin{}
+	for _, said := range e.o.Robins() {
+		check := said.Chunk.Check
+		r, known := gone[check]
+		if !known {
+			r = &robin{}
+		}
+		delete(gone, check)
+		e.robins[check] = r
+		same := known && r.chunk.Interval == said.Chunk.Interval && slices.Equal(r.subjects, said.Subjects)
+		if r.chunk != said.Chunk {
+			except, err := window.NewSet(said.Chunk.Except)
+			if err != nil {
+				e.o.Log.Error("BUG: a calendar that was accepted cannot be read", "check", said.Chunk.CheckName, "err", err)
+			}
+			r.except = except
+		}
+		before := r.subjects
+		r.chunk, r.namespace, r.members, r.subjects, r.deserted = said.Chunk, said.Namespace, said.Members, said.Subjects, 0
+		if !same {
+			e.retime(r, before, now)
+		}
+	}
+	for check, r := range gone {
+		for _, s := range r.subjects {
+			e.drop(key{check, s.ID})
+		}
+	}
+}
+
+// retime gives the check's turns their place in its interval.
+func (e *Engine) retime(r *robin, before []plan.Proxy, now time.Duration) {
+	check := r.chunk.Check
+	for _, s := range before {
+		if _, still := slices.BinarySearchFunc(r.subjects, s.ID, func(p plan.Proxy, id model.NodeID) int { return cmp.Compare(p.ID, id) }); !still {
+			e.drop(key{check, s.ID})
+		}
+	}
+	for _, s := range r.subjects {
+		k := key{check, s.ID}
+		phase := when.Phase(s.UID, check, r.chunk.Interval)
+		t := e.turns[k]
+		if t != nil && t.next%r.chunk.Interval == phase && t.next <= now+r.chunk.Interval {
+			continue
+		}
+		e.drop(k)
+		t = &turn{key: k, robin: r, next: when.OnGrid(now, r.chunk.Interval, phase)}
+		t.act = t.next
+		e.turns[k] = t
+		e.heap.add(t)
+	}
+}
+
+func (e *Engine) drop(k key) {
+	t := e.turns[k]
+	if t == nil {
+		return
+	}
+	e.take(t)
+	e.heap.remove(t)
+	delete(e.turns, k)
+}
+
+// faultExamples is how many nodes stand for all that have a fault.
+const faultExamples = 3
+
+// Faults are the checks of a namespace (empty: of all) that nobody is there to run, and how
+// many nodes have no event by that: proxy nodes, or the members themselves.
+func (e *Engine) Faults(namespace string) (list []plan.Fault, nodes int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for check, r := range e.robins {
+		if namespace != "" && namespace != r.namespace {
+			continue
+		}
+		f := plan.Fault{Check: check, Text: "check " + r.chunk.CheckName + ": " + r.nobody()}
+		add := func(id model.NodeID) bool {
+			if f.Nodes++; len(f.Examples) < faultExamples {
+				f.Examples = append(f.Examples, id)
+			}
+			return true
+		}
+		for _, s := range r.subjects {
+			switch t := e.turns[key{check, s.ID}]; {
+			case !t.missed:
+			case s.ID != 0:
+				add(s.ID)
+			default:
+				r.members.Iterate(func(id uint32) bool { return add(model.NodeID(id)) })
+			}
+		}
+		if f.Nodes > 0 {
+			list = append(list, f)
+			nodes += f.Nodes
+		}
+	}
+	return list, nodes
+}

@@ -1,0 +1,269 @@
+package turns
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// fleet plays the members of the checks in virtual time.
+type fleet struct {
+	t        *testing.T
+	e        *Engine
+	start    time.Time
+	now      time.Duration // since start
+	rand     *rand.Rand
+	robins   []plan.Robin
+	revision int64
+	away     map[model.NodeID]bool // no session
+	hung     map[model.NodeID]bool // a session, and no answer
+	answers  []answer
+	given    map[model.NodeID]int
+	runs     map[key][]time.Duration // when results came
+	missed   []Missed
+}
+
+type answer struct {
+	at    time.Duration
+	by    model.NodeID
+	given wire.Given
+}
+
+func play(t *testing.T, robins ...plan.Robin) *fleet {
+	f := &fleet{t: t, start: time.Unix(1_800_000_000, 0), rand: rand.New(rand.NewPCG(1, 2)), robins: robins, revision: 1,
+		away: map[model.NodeID]bool{}, hung: map[model.NodeID]bool{}, given: map[model.NodeID]int{}, runs: map[key][]time.Duration{}}
+	f.e = New(Options{
+		Revision: func() int64 { return f.revision }, Robins: func() []plan.Robin { return f.robins },
+		Give: f.give, Grace: 10 * time.Second, Now: func() time.Time { return f.start.Add(f.now) }, Log: slog.New(slog.DiscardHandler),
+		Missed: func(context.Context, []Missed) error { return nil },
+	})
+	return f
+}
+
+func robinOf(check model.CheckID, interval, timeout time.Duration, members, proxies int) plan.Robin {
+	r := plan.Robin{Chunk: &model.Chunk{ID: model.ChunkID(check), Check: check, CheckName: fmt.Sprint("c", check), Interval: interval, Timeout: timeout},
+		Namespace: "default", Members: roaring.New(), Subjects: []plan.Proxy{{}}}
+	r.Members.AddRange(1, uint64(members)+1)
+	if proxies > 0 {
+		r.Subjects = nil
+	}
+	for i := range proxies {
+		r.Subjects = append(r.Subjects, plan.Proxy{ID: model.NodeID(1000 + i), UID: uuid.NewSHA1(uuid.Nil, []byte{byte(i)})})
+	}
+	return r
+}
+
+func (f *fleet) give(node model.NodeID, g wire.Given) bool {
+	if f.away[node] {
+		return false
+	}
+	f.given[node]++
+	if !f.hung[node] {
+		f.answers = append(f.answers, answer{f.now + time.Duration(f.rand.Int64N(int64(time.Second/2))), node, g})
+	}
+	return true
+}
+
+// run lets so much time pass.
+func (f *fleet) run(d time.Duration) {
+	for end := f.now + d; ; {
+		missed, wait := f.e.step(f.e.clock())
+		f.missed = append(f.missed, missed...)
+		next := min(f.now+wait, end)
+		slices.SortStableFunc(f.answers, func(a, b answer) int { return int(a.at - b.at) })
+		if len(f.answers) > 0 && f.answers[0].at <= next {
+			a := f.answers[0]
+			f.answers, f.now = f.answers[1:], max(f.now, a.at)
+			if !f.away[a.by] {
+				k := key{model.CheckID(a.given.Chunk), a.given.Node}
+				f.runs[k] = append(f.runs[k], f.now)
+				f.e.Ran(k.check, k.about, 0)
+			}
+			continue
+		}
+		if f.now = next; f.now == end {
+			return
+		}
+	}
+}
+
+func (f *fleet) leaves(node model.NodeID) {
+	f.away[node] = true
+	f.answers = slices.DeleteFunc(f.answers, func(a answer) bool { return a.by == node })
+	f.e.Ended(node)
+}
+
+// Whoever comes, goes or hangs: while one member lives, each interval of each proxy node has
+// a run, and nobody is said to be missing.
+func TestEachIntervalHasARun(t *testing.T) {
+	const interval = time.Minute
+	f := play(t, robinOf(7, interval, 10*time.Second, 4, 20), robinOf(8, interval, 5*time.Second, 3, 0))
+	for range 2000 {
+		node := model.NodeID(2 + f.rand.IntN(3)) // 1 always lives
+		switch f.rand.IntN(4) {
+		case 0:
+			f.leaves(node)
+		case 1:
+			f.hung[node] = true
+		default:
+			if f.away[node] {
+				delete(f.away, node)
+			} else {
+				delete(f.hung, node)
+			}
+		}
+		f.run(time.Duration(f.rand.Int64N(int64(2 * interval))))
+	}
+	if len(f.missed) > 0 {
+		t.Errorf("missed: %v", f.missed[0])
+	}
+	for k, turn := range f.e.turns {
+		// From the first whole interval of the turn's own grid on.
+		grid := turn.next - f.e.clock() + f.now
+		began := grid - grid/interval*interval
+		n, runs := 0, f.runs[k]
+		for at := began; at+interval <= f.now; at += interval {
+			from := n
+			for n < len(runs) && runs[n] < at+interval {
+				n++
+			}
+			if n == from {
+				t.Fatalf("%v: no run from %v to %v", k, at, at+interval)
+			}
+		}
+		if n < 1000 {
+			t.Errorf("%v: %d runs in %v", k, n, f.now)
+		}
+	}
+}
+
+// All members are given as many turns, each interval one.
+func TestMembersAreUsedEvenly(t *testing.T) {
+	f := play(t, robinOf(7, 10*time.Second, time.Second, 7, 30))
+	f.run(700 * time.Second)
+	sum := 0
+	for node := range model.NodeID(7) {
+		n := f.given[node+1]
+		sum += n
+		if n < 299 || n > 301 {
+			t.Errorf("node %d has %d turns of 2100", node+1, n)
+		}
+	}
+	if sum < 2070 || sum > 2130 {
+		t.Errorf("%d turns, want 2100", sum)
+	}
+}
+
+// A turn goes to another at once when its session ends, and after its patience when it hangs.
+func TestAnotherTakesOver(t *testing.T) {
+	f := play(t, robinOf(7, time.Minute, 10*time.Second, 2, 1))
+	f.hung[1], f.hung[2] = true, true
+	f.run(time.Minute)
+	if f.given[1] != 1 || f.given[2] > 1 {
+		t.Fatalf("given %v", f.given)
+	}
+	turn := f.e.turns[key{7, 1000}]
+	if turn.to != 1 && turn.to != 2 {
+		t.Fatalf("with %d", turn.to)
+	}
+	first, other := turn.to, 3-turn.to
+	delete(f.hung, other)
+	f.leaves(first)
+	f.run(time.Second)
+	if len(f.runs[turn.key]) != 1 || turn.open {
+		t.Errorf("no other has it: with %d, runs %v", turn.to, f.runs)
+	}
+	delete(f.away, first)
+	f.hung[first], f.hung[other] = true, true
+	f.run(turn.next - f.e.clock() + time.Millisecond)
+	first = turn.to
+	delete(f.hung, 3-first)
+	f.run(14 * time.Second)
+	if turn.to != first {
+		t.Error("it is taken away before its time")
+	}
+	f.run(2 * time.Second)
+	if turn.open || len(f.runs[turn.key]) != 2 {
+		t.Errorf("the hung one keeps it: with %d, runs %v", turn.to, f.runs)
+	}
+}
+
+// Also where the next interval begins before one that hangs has used up its time, and
+// there are as many proxy nodes as members, so that each would meet the same one again.
+func TestNobodyMeetsTheHungOneAgain(t *testing.T) {
+	f := play(t, robinOf(7, 2*time.Second, time.Second, 2, 2))
+	f.hung[2] = true
+	f.run(4 * time.Second)
+	for range 50 {
+		f.runs = map[key][]time.Duration{}
+		f.run(5 * time.Second)
+		if len(f.runs) != 2 {
+			t.Fatalf("runs in two intervals: %v", f.runs)
+		}
+	}
+}
+
+// An interval without anybody is told once, as a fault too, until somebody is there; what
+// nobody could know after a start is not.
+func TestNobodyIsThere(t *testing.T) {
+	f := play(t, robinOf(7, 2*time.Second, time.Second, 2, 3), robinOf(8, 2*time.Second, time.Second, 2, 0))
+	f.away[1], f.away[2] = true, true
+	f.run(10 * time.Second)
+	if len(f.missed) > 0 {
+		t.Fatalf("missed while agents may come back: %v", f.missed)
+	}
+	f.run(10 * time.Second)
+	if n := len(f.missed); n < 3*3 || n > 3*6 || f.missed[0].Text != "no member of c7's targets is connected" {
+		t.Fatalf("missed: %v", f.missed)
+	}
+	list, nodes := f.e.Faults("default")
+	if len(list) != 2 || nodes != 3+2 {
+		t.Errorf("faults: %+v of %d", list, nodes)
+	}
+	if list, _ := f.e.Faults("other"); len(list) != 0 {
+		t.Errorf("faults elsewhere: %+v", list)
+	}
+	delete(f.away, 2)
+	f.run(2 * time.Second)
+	n := len(f.missed)
+	f.run(20 * time.Second)
+	if list, _ := f.e.Faults(""); len(list) != 0 || len(f.missed) != n {
+		t.Errorf("still faults: %+v", list)
+	}
+}
+
+// Results of earlier turns end none, and what is declared anew or taken away is followed.
+func TestTurnsFollowWhatIsDeclared(t *testing.T) {
+	f := play(t, robinOf(7, time.Minute, 10*time.Second, 1, 2))
+	f.hung[1] = true
+	f.run(time.Minute)
+	f.e.Ran(7, 1000, 2*time.Minute)
+	if !f.e.turns[key{7, 1000}].open {
+		t.Error("an old result ended a turn")
+	}
+	f.e.Ran(7, 1000, 0)
+	if f.e.turns[key{7, 1000}].open {
+		t.Error("a result did not end the turn")
+	}
+	f.robins, f.revision = []plan.Robin{robinOf(7, 10*time.Second, time.Second, 1, 1), robinOf(9, time.Minute, time.Second, 1, 0)}, 2
+	f.run(2 * time.Second)
+	if len(f.e.turns) != 2 || len(f.e.heap) != 2 || f.e.turns[key{7, 1000}].next > f.e.clock()+10*time.Second {
+		t.Errorf("%d turns, %d in the heap", len(f.e.turns), len(f.e.heap))
+	}
+	f.robins, f.revision = nil, 3
+	f.run(2 * time.Second)
+	if len(f.e.turns)+len(f.e.heap)+len(f.e.robins)+len(f.e.with) != 0 {
+		t.Errorf("left: %v", f.e.turns)
+	}
+}
