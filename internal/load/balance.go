@@ -62,6 +62,10 @@ type Balance struct {
 // OK: nothing is missing, the view agrees, and the server kept its word.
 func (b *Balance) OK() bool { return b.Missing == 0 && b.Imbalances == 0 }
 
+// WasCompared says whether the server's states were looked at. Without them nobody knows
+// whether the server holds what it acknowledged.
+func (b *Balance) WasCompared() bool { return b.Compared > 0 || b.Differ > 0 }
+
 func (b *Balance) add(i Imbalance, format string, args ...any) {
 	i.Problem = fmt.Sprintf(format, args...)
 	b.Imbalances++
@@ -82,8 +86,11 @@ func (b *Balance) String() string {
 	if b.Unsure > 0 {
 		unsure = fmt.Sprintf(", of %d results it is not known whether they were refused", b.Unsure)
 	}
-	return fmt.Sprintf("%d sent = %d acknowledged + %d refused + %s%d missing; %d event states compared, %d differ%s",
-		b.Sent, b.Acknowledged, b.Refused, stopped, b.Missing, b.Compared, b.Differ, unsure)
+	compared := "not compared with the server's states"
+	if b.WasCompared() {
+		compared = fmt.Sprintf("%d event states compared, %d differ", b.Compared, b.Differ)
+	}
+	return fmt.Sprintf("%d sent = %d acknowledged + %d refused + %s%d missing; %s%s", b.Sent, b.Acknowledged, b.Refused, stopped, b.Missing, compared, unsure)
 }
 
 // sentences say what is wrong.

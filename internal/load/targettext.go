@@ -19,6 +19,9 @@ func (rep *Report) targetText() string {
 	for _, v := range rep.Verdict {
 		b.WriteString("  ! " + v + "\n")
 	}
+	for _, label := range rep.Label {
+		line("label", "%s", label)
+	}
 	for _, g := range rep.Goals {
 		if g.Met {
 			line("reached", "%s", g)

@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// NotCompared is what is said of a run whose ledger had no states of the server beside it.
+const NotCompared = "not compared: whether the server holds what it acknowledged was not looked at"
+
 // Text is the summary for people.
 func (rep *Report) Text() string {
 	if rep.Targeted != nil {
@@ -24,11 +27,17 @@ func (rep *Report) Text() string {
 		of = fmt.Sprintf(" of %d nodes", p.Fleet)
 	}
 	fmt.Fprintf(&b, "%s%s × %s, %s, %s results/s offered for %.0f s\n", some(p.Agents, "agent"), of, some(p.Checks, "check"), mode, perSecond(p.Offered), p.Duration)
-	if len(rep.Verdict) == 0 {
+	switch {
+	case !rep.Balance.WasCompared():
+		b.WriteString("  " + NotCompared + "\n")
+	case len(rep.Verdict) == 0:
 		b.WriteString("  nothing lost, nothing twice, the generator kept up\n")
 	}
 	for _, v := range rep.Verdict {
 		b.WriteString("  ! " + v + "\n")
+	}
+	for _, label := range rep.Label {
+		line("label", "%s", label)
 	}
 	for _, g := range rep.Goals {
 		if g.Met {
@@ -110,11 +119,6 @@ func (rep *Report) Text() string {
 	}
 	bal := rep.Balance
 	line("ledger", "%s", bal)
-	if rep.Stage != "" {
-		for _, label := range rep.Label {
-			line("label", "%s", label)
-		}
-	}
 	if c := rep.Calls; c != nil {
 		line("calls", "%.0f reads, %.0f writes, %.0f fsyncs a second; %.2f frames per read, %.0f results per commit", c.Reads, c.Writes, c.Syncs, c.FramesPerRead, c.ResultsPerCommit)
 	}

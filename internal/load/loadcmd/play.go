@@ -162,8 +162,11 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	}
 	defer server.Stop()
 	c.Server, c.ServerTLS, c.AdminURL, c.Data, c.API = server.Plain, server.TLS, server.Admin, server.Data, server.API
-	if c.AdminURL != "" {
+	switch {
+	case c.AdminURL != "":
 		c.Before = load.HTTPView(c.AdminURL + "/debug/states")
+	case c.API != nil:
+		c.Before = load.APIView(c.API)
 	}
 	environment := server.Environment(ctx)
 	profiler := subject.NewProfiler(ctx, server, sc, c.Goals, kept.Path, o.syscalls)

@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/load"
 )
@@ -49,16 +50,23 @@ func newVerdict(rep *load.Report) verdict {
 		}
 	default:
 		v.State, v.Sign, v.Word = "passed", "✓", "Passed"
+		well := "nothing lost, nothing twice, the generator kept up."
+		if !rep.Balance.WasCompared() {
+			well = "every result was answered, the generator kept up."
+		}
 		switch n := len(rep.Goals); n {
 		case 0:
-			v.Because = "Nothing lost, nothing twice, the generator kept up. No objective was set."
+			v.Because = strings.ToUpper(well[:1]) + well[1:] + " No objective was set."
 		case 1:
-			v.Because = "The objective was reached; nothing lost, nothing twice, the generator kept up."
+			v.Because = "The objective was reached; " + well
 		case 2:
-			v.Because = "Both objectives reached; nothing lost, nothing twice, the generator kept up."
+			v.Because = "Both objectives reached; " + well
 		default:
-			v.Because = fmt.Sprintf("All %d objectives reached; nothing lost, nothing twice, the generator kept up.", n)
+			v.Because = fmt.Sprintf("All %d objectives reached; %s", n, well)
 		}
+	}
+	if !rep.Balance.WasCompared() {
+		v.Remarks = append(v.Remarks, load.NotCompared)
 	}
 	return v
 }

@@ -90,6 +90,8 @@ func words(rep *load.Report) []string {
 	}
 	b2 := rep.Balance
 	switch {
+	case b2.OK() && !b2.WasCompared():
+		say("Of %s results %s were refused and none had no answer; whether the server holds the others was not compared.", count(float64(b2.Sent)), none(b2.Refused))
 	case b2.OK() && b2.Refused == 0:
 		say("Of %s results none was lost and none counted twice.", count(float64(b2.Sent)))
 	case b2.OK():

@@ -22,8 +22,9 @@ func TestWords(t *testing.T) {
 		{"some with TLS", func(*load.Report) {}, "mutual TLS for 150 of them", ""},
 		{"all with TLS", func(r *load.Report) { r.Scenario.Agents[1].TLS = true }, "over mutual TLS", ""},
 		{"what is missing", func(*load.Report) {}, "2 are missing; of 8,000 event states one differs", "none was lost"},
-		{"all there", func(r *load.Report) { r.Balance = &load.Balance{Sent: 7, Acknowledged: 7} }, "Of 7 results none was lost and none counted twice", "missing"},
-		{"refused", func(r *load.Report) { r.Balance = &load.Balance{Sent: 7, Acknowledged: 5, Refused: 2} }, "Of 7 results 2 were refused, none was lost", ""},
+		{"all there", func(r *load.Report) { r.Balance = &load.Balance{Sent: 7, Acknowledged: 7, Compared: 3} }, "Of 7 results none was lost and none counted twice", "missing"},
+		{"not compared", func(r *load.Report) { r.Balance = &load.Balance{Sent: 7, Acknowledged: 7} }, "whether the server holds the others was not compared", "none was lost"},
+		{"refused", func(r *load.Report) { r.Balance = &load.Balance{Sent: 7, Acknowledged: 5, Refused: 2, Compared: 3} }, "Of 7 results 2 were refused, none was lost", ""},
 		{"an outage that did not end", func(r *load.Report) { r.Outages[0].Seconds = -1 }, "not all were back when the run ended", ""},
 		{"many outages", func(r *load.Report) {
 			r.Outages = []load.Outage{{Second: 1, Lost: 5, Seconds: 1}, {Second: 20, Lost: 9, Seconds: 4}, {Second: 30, Lost: 2, Seconds: 2}}
