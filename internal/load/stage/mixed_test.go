@@ -69,6 +69,12 @@ func whole(t *testing.T, sc *scenario.Scenario, each time.Duration) load.Config 
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(v1.EventList{})
 	})
+	none := func(w http.ResponseWriter, _ *http.Request) { // nobody was called silent
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte("{}"))
+	}
+	mux.HandleFunc("GET /api/v1/problems", none)
+	mux.HandleFunc("GET /api/v1/status", none)
 	server := httptest.NewServer(mux)
 	api, err := client.New(client.Context{Server: server.URL, Token: "T"})
 	must(err)
@@ -95,7 +101,7 @@ agents:
   - {name: web, count: 20, linger: 20ms, checks: [{name: app, count: 2, interval: 1s, status: {warning: 0.5}, flapping: 0.5}]}
   - {name: db, count: 5, linger: 20ms, checks: [{name: app, count: 2, interval: 1s}]}
 phases: [{ramp: 100ms}, {name: usual, steady: 5s, warmup: 2s}, {name: faster, steady: 7s, rate: 8}, {drain: 30s}]
-operators: {lists: 3, pages: 10/s}
+operators: {lists: 3, pages: 1/s}
 objectives: {beyond-p99: 60s, history-behind: 3s, list-p99: 3s}
 `))
 			if err != nil {
