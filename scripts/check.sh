@@ -54,7 +54,7 @@ within 10 go vet ./...
 # Most of the time they wait, for what time alone brings: they begin here, and the next
 # two steps run beside them.
 export MUSTER_LEFT_OUT=$left_out
-bounded 12 go test -vet=off -timeout 10m ./test/... >"$tmp/blackbox" 2>&1 & blackbox=$!
+bounded 14 go test -vet=off -timeout 13m ./test/... >"$tmp/blackbox" 2>&1 & blackbox=$!
 
 step "agent and CLI for the other platforms, at a low priority"
 within 15 nice -n 5 scripts/cross.sh
@@ -91,7 +91,7 @@ fi
 # In CI the whole has to end within 15 minutes, on a slow machine too: what is left is shared.
 if [ "${CI:-}" = true ] && [ -z "${FUZZTIME:-}" ]; then
   each=$(((13 * 60 - SECONDS - 60) * $(scripts/fuzz.sh jobs) / targets))
-  fuzztime=$((each < 5 ? 5 : each > 20 ? 20 : each))s
+  fuzztime=$((each < 2 ? 2 : each > 20 ? 20 : each))s
 fi
 step "fuzzing, $targets targets, $fuzztime each"
 [ "$fuzztime" = 20s ] || echo "make fuzz gives each of them 20 s"

@@ -63,10 +63,10 @@ objectives: {beyond-p99: 60s, serving: 1s}
 		t.Errorf("left behind: %v, %v", left, processesOf(t, temp))
 	}
 	for args, says := range map[string]string{
-		"":                                 "muster load size -f FILE",
+		"":                                 "there is no scenario to size",
 		"-f " + file + " --factors 0,1":    "--factors 0: want numbers above 0",
 		"-f " + file + " --server x:1":     "leave --server out",
-		"muster-sizing -f " + file:         "which scenario?",
+		"muster-sizing -f " + file:         "two scenarios to size: muster-sizing, and -f",
 		"-f " + file + " --seconds 100000": "--seconds 100000",
 	} {
 		if ran := harness.Run(t, nil, append([]string{"load", "size"}, strings.Fields(args)...)...); ran.Code != model.Invalid.Exit() || !strings.Contains(ran.Errors, says) {
