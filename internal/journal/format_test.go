@@ -16,6 +16,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/journal/memfs"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -263,7 +264,7 @@ func TestAppendDoesNotAllocate(t *testing.T) {
 	for range 10 {
 		round()
 	}
-	if n := testing.AllocsPerRun(50, round); n > 5 { // of 100 entries; the pool may be emptied by a collection
+	if n := testing.AllocsPerRun(50, round); n > 5 && !testenv.Race { // of 100 entries; the pool may be emptied by a collection
 		t.Errorf("%v allocations for 100 entries", n)
 	}
 }

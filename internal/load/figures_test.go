@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // What is made for an agent before it connects, as its certificate, is part of what it takes.
@@ -32,7 +33,7 @@ func TestAgentsCountFromTheFirst(t *testing.T) {
 	rep := newReport(cfg)
 	rep.connected(r, r.usage())
 	// Other tests of this process may have given something back meanwhile.
-	if rep.AgentBytes < each/2 || rep.AgentBytes > 2*each {
+	if rep.AgentBytes < each/2 || rep.AgentBytes > 2*each && !testenv.Race {
 		t.Errorf("an agent that holds %d bytes is said to take %.0f", each, rep.AgentBytes)
 	}
 	if rep.Goroutines <= 0 {

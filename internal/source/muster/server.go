@@ -37,6 +37,7 @@ type Server struct {
 	draining atomic.Int64  // RetryMs told to those who come while we leave; 0: not leaving
 	stopping atomic.Bool
 	readers  sync.WaitGroup // one per connection
+	ending   atomic.Int64   // sessions that have left the registry, or are about to, and whose end is not in the journal yet
 	stacks   stacks         // of readers that handle a message
 	writers  sync.WaitGroup // those that replace the stuck included, and keepPace
 
@@ -109,13 +110,13 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Drain tells every agent to come back after a jittered time of about retry, and
-// returns when they have gone or ctx ends. Who comes meanwhile is sent away.
+// returns when they have gone, and the journal knows of it, or ctx ends. Who comes meanwhile is sent away.
 func (s *Server) Drain(ctx context.Context, retry time.Duration) {
 	s.draining.Store(max(1, retry.Milliseconds()))
 	s.registry.each(func(x *session) { x.due(lanePush, dueBye) })
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for s.Sessions() > 0 {
+	for s.Sessions() > 0 || s.ending.Load() > 0 { // in this order: who has left counts as ending
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -205,6 +205,8 @@ func (s *Server) unreadable(err error) *wire.Refuse {
 
 // end is the last thing that happens to a session.
 func (x *session) end(cause string) {
+	x.srv.ending.Add(1)
+	defer x.srv.ending.Add(-1)
 	x.mu.Lock()
 	x.over = true
 	clean, asked := x.clean, x.asked
