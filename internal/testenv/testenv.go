@@ -1,5 +1,7 @@
 // Package testenv helps tests that need something of the machine, a Debian package
 // or root, and tests that wait for what no channel tells.
+//
+// Start reading at LeftOut. No goroutines and no locks.
 package testenv
 
 import (
