@@ -16,10 +16,10 @@ func TestWhatRolesMayDo(t *testing.T) {
 	}{
 		{"GET /api/v1/silences", true, true},
 		{"POST /api/v1/silences", false, true},
-		{"POST /api/v1/silences/default/work/end", false, true},
-		{"PUT /api/v1/silences/default/work", false, false},
-		{"DELETE /api/v1/silences/default/work", false, false},
-		{"POST /api/v1/silences/default/work", false, false},
+		{"POST /api/v1/silences/default/disks/end", false, true},
+		{"PUT /api/v1/silences/default/disks", false, false},
+		{"DELETE /api/v1/silences/default/disks", false, false},
+		{"POST /api/v1/silences/default/disks", false, false},
 		{"PUT /api/v1/routes/default/end", false, false},
 		{"POST /api/v1/events/default/web01/disk/acknowledge", false, true},
 	} {
