@@ -125,3 +125,41 @@ func TestASilenceAndWhatItHolds(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 }
+
+// What is over the rate of a route waits, `why` says so, and comes in one message when its time
+// is over, over a kill of the server too.
+func TestTheRateOfARoute(t *testing.T) {
+	t.Parallel()
+	s := harness.NewServer(t)
+	s.Start()
+	s.WaitReady(time.Minute)
+	s.Login()
+	book := newNotebook(t)
+	route := func(per string) string {
+		return "kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  rate: {messages: 1, per: " + per + "}\n  steps: [{to: [pager]}]\n"
+	}
+	s.Apply(book.handler("pager") + route("6h"))
+	s.NewAgent("web01").Start()
+	first, second, third := s.Counter("a", "web01"), s.Counter("b", "web01"), s.Counter("c", "web01")
+	first.Ran(1)
+	first.Exit(2)
+	book.hears("a", "opened")
+	second.Exit(2)
+	third.Exit(1)
+	for _, name := range []string{"b", "c"} {
+		harness.Until(t, time.Minute, "the reason why nobody is told", func() (string, bool) {
+			out := s.CLI("why", "web01/"+name)
+			return out, strings.Contains(out, "over the rate of route default/default (more than 1 message in 6h)")
+		})
+	}
+	s.Kill()
+	s.Start()
+	s.WaitReady(time.Minute)
+	if got := append(book.told("b"), book.told("c")...); len(got) > 0 {
+		t.Errorf("told %q over the rate", got)
+	}
+	first.Exit(0)
+	book.hears("a", "opened", "closed")
+	s.Apply("kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager]}]\n") // nothing bounds it any more
+	book.hears("b", "summary")
+}

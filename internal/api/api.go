@@ -60,6 +60,7 @@ type History interface {
 	Since(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error)
 	Entries(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
 	Deliveries(ctx context.Context, problem string) ([]history.Delivery, error)
+	EscalationsOf(ctx context.Context, problem string) ([]history.Escalation, error)
 	Unsent(ctx context.Context) ([]history.Unsent, error)
 	Dead(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error)
 }

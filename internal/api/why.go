@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -135,13 +136,36 @@ func (c *chain) follow() error {
 			link.Text += ", until"
 		}
 	}
-	for _, h := range c.holdsOf(st.Problem) {
+	holds := c.holdsOf(st.Problem)
+	waiting, err := c.waiting(st.Problem.ID, holds)
+	if err != nil {
+		return err
+	}
+	for _, h := range append(holds, waiting...) {
 		link := c.add("held", false, "%s", h.Text())
 		if link.At = h.Until; !h.Until.IsZero() {
 			link.Text += ", until"
 		}
 	}
 	return c.told(st.Problem, spec)
+}
+
+// waiting is what keeps a problem back on its routes besides those reasons: what only those
+// know who tell it.
+func (c *chain) waiting(problem string, known []v1.Hold) (list []v1.Hold, err error) {
+	routes, err := c.History.EscalationsOf(c.ctx, problem)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range routes {
+		if e.Held == nil || e.Held.Kind == route.Acknowledged {
+			continue
+		}
+		if !slices.ContainsFunc(append(known, list...), func(h v1.Hold) bool { return h.Kind == string(e.Held.Kind) }) {
+			list = append(list, holdsShown([]route.Hold{*e.Held})...)
+		}
+	}
+	return list, nil
 }
 
 // look says who runs the check, and remembers what the rest rests on.

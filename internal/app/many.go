@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 )
 
@@ -68,5 +67,5 @@ func (m *many) hold(now time.Time) *route.Hold {
 	if !now.Before(m.until) {
 		return nil
 	}
-	return &route.Hold{Kind: react.ManySilent, Reason: m.reason, Until: m.until}
+	return &route.Hold{Kind: route.ManySilent, Reason: m.reason, Until: m.until}
 }

@@ -1,10 +1,9 @@
 package app
 
 import (
+	"github.com/muster-fleet/muster/internal/route"
 	"testing"
 	"time"
-
-	"github.com/muster-fleet/muster/internal/react"
 )
 
 func TestAFleetThatFallsSilentIsOneEvent(t *testing.T) {
@@ -33,7 +32,7 @@ func TestAFleetThatFallsSilentIsOneEvent(t *testing.T) {
 	if !m.at(start, "sessions were lost") || m.at(at(130), "and fell silent") {
 		t.Error("one episode is told once")
 	}
-	if h := m.hold(at(369)); h == nil || h.Kind != react.ManySilent || h.Reason != "sessions were lost" || !h.Until.Equal(at(370)) {
+	if h := m.hold(at(369)); h == nil || h.Kind != route.ManySilent || h.Reason != "sessions were lost" || !h.Until.Equal(at(370)) {
 		t.Errorf("held by %+v", h)
 	}
 	if m.hold(at(370)) != nil {

@@ -17,7 +17,8 @@ func (r *router) closed(o *telling, t *event.Transition, p *history.Problem) err
 	var now []*escalation
 	r.ended(p.ID, o.now)
 	for _, e := range slices.Clone(r.of[p.ID]) {
-		if len(e.Told) == 0 {
+		over := e.overRate()
+		if len(e.Told) == 0 && !over {
 			r.withhold(o, e)
 			o.finish(r, e)
 			continue
@@ -27,7 +28,11 @@ func (r *router) closed(o *telling, t *event.Transition, p *history.Problem) err
 		if err != nil {
 			return fmt.Errorf("encode the end of problem %s: %w", p.ID, err)
 		}
-		e.Closing, e.Held, e.Due = body, nil, o.now
+		if e.Closing = body; over { // it is counted when the rate's time is over
+			o.write(e)
+			continue
+		}
+		e.Held, e.Due = nil, o.now
 		if to := r.routeOf(e); to != nil {
 			g := r.group(groupKey{e.Route, e.Group}, e.Lead)
 			if !g.ends.After(o.now) {
@@ -49,9 +54,9 @@ func (r *router) withhold(o *telling, e *escalation) {
 	why := "it closed before anybody was to be told"
 	if h := e.Held; h != nil {
 		switch why = string(h.Kind); h.Kind {
-		case Acknowledged:
+		case route.Acknowledged:
 			why += " by " + h.Creator
-		case ManySilent:
+		case route.ManySilent:
 		case route.Unreachable:
 			why = "unreachable behind " + h.By.String()
 		case route.Dependent:

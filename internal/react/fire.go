@@ -58,6 +58,7 @@ func (o *telling) empty() bool {
 // together are the problems that one message tells of: of one step of one route and group.
 type together struct {
 	route, group string
+	shadow       bool
 	step         int
 }
 
@@ -73,25 +74,54 @@ func (r *router) fire(o *telling) error {
 // look asks of each escalation whether it may be told now, and tells what may, group by
 // group.
 func (r *router) look(o *telling, due []*escalation) error {
-	open, closing := map[together][]*escalation{}, map[groupKey][]*escalation{}
+	open, over, closing := map[together][]*escalation{}, map[together][]*escalation{}, map[groupKey][]*escalation{}
 	for _, e := range due {
-		if e.Closing != nil {
+		held := e.overRate()
+		if held && r.waits(e, o.now) {
+			continue
+		}
+		if e.Closing != nil && !held {
 			key := groupKey{e.Route, e.Group}
 			closing[key] = append(closing[key], e)
 			continue
 		}
-		if to := r.routeOf(e); to == nil {
+		to := r.routeOf(e)
+		switch {
+		case to == nil && e.Closing != nil:
+			r.withhold(o, e)
+			o.finish(r, e)
+		case to == nil:
 			r.reroute(o, e)
-		} else if step, ready := r.ready(o, e, to); ready {
-			key := together{e.Route, e.Group, step}
-			open[key] = append(open[key], e)
+		case e.Closing != nil:
+			e.route = to
+			key := together{route: e.Route, shadow: e.Shadow}
+			over[key] = append(over[key], e)
+		default:
+			step, ready := r.ready(o, e, to)
+			if key := (together{route: e.Route, shadow: e.Shadow, step: step}); ready && held {
+				over[key] = append(over[key], e)
+			} else if key.group = e.Group; ready {
+				open[key] = append(open[key], e)
+			}
 		}
 	}
 	var errs []error // of one message: the others leave
-	for _, key := range slices.SortedFunc(maps.Keys(open), together.compare) {
-		if err := r.tell(o, open[key], key.step); err != nil {
+	for _, key := range slices.SortedFunc(maps.Keys(over), together.compare) {
+		if err := r.excess(o, over[key], key.step); err != nil {
 			errs = append(errs, err)
-			for _, e := range open[key] {
+			for _, e := range over[key] {
+				r.planAt(e, o.now.Add(time.Minute))
+			}
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(open), together.compare) {
+		some := r.limited(o, open[key])
+		if len(some) == 0 {
+			continue
+		}
+		if err := r.tell(o, some, key.step, ""); err != nil {
+			errs = append(errs, err)
+			for _, e := range some {
 				r.planAt(e, o.now.Add(time.Minute))
 			}
 		}
@@ -136,16 +166,10 @@ func (r *router) ready(o *telling, e *escalation, to *route.Route) (step int, re
 	return 0, false
 }
 
-// Kinds of holds that are no matter of routing.
-const (
-	Acknowledged route.HoldKind = "acknowledged"
-	ManySilent   route.HoldKind = "one of many that fell silent at once"
-)
-
 func (r *router) holds(e *escalation, to *route.Route, p *model.Problem, now time.Time) []route.Hold {
 	list := r.opts.Routing.Holds(r.matter(e.NodeID, e.CheckID, p.Status, p.Severity), to, now)
 	if ack := p.Ack; ack.Holds(now) {
-		list = append(list, route.Hold{Kind: Acknowledged, Creator: ack.By, Reason: ack.Note, Until: ack.Until})
+		list = append(list, route.Hold{Kind: route.Acknowledged, Creator: ack.By, Reason: ack.Note, Until: ack.Until})
 	}
 	if hold := r.hanging(e, p, now); hold != nil {
 		list = append(list, *hold)
@@ -216,8 +240,9 @@ func (r *router) reroute(o *telling, e *escalation) {
 	o.write(e)
 }
 
-// tell gives a step's handlers one message of all these problems.
-func (r *router) tell(o *telling, list []*escalation, step int) error {
+// tell gives a step's handlers one message of all these problems, with why they come together
+// where that is no matter of the group.
+func (r *router) tell(o *telling, list []*escalation, step int, why string) error {
 	to := list[0].route
 	for _, name := range to.Steps[step].To {
 		ref := history.HandlerRef(name)
@@ -233,6 +258,8 @@ func (r *router) tell(o *telling, list []*escalation, step int) error {
 			}
 			if r.alone(ref) {
 				note.Problem = some[0].Problem
+			} else if why != "" {
+				note.Output += "\n" + why
 			}
 			if err := r.send(o, some, ref, note); err != nil {
 				return err
@@ -245,6 +272,10 @@ func (r *router) tell(o *telling, list []*escalation, step int) error {
 		}
 	}
 	for _, e := range list {
+		if e.Closing != nil { // it ended while it was held back
+			o.finish(r, e)
+			continue
+		}
 		e.Next.Told(e.route, step, o.now)
 		r.plan(e)
 		o.write(e)
@@ -265,7 +296,9 @@ func (r *router) messages(ref history.HandlerRef, list []*escalation) (out [][]*
 		return [][]*escalation{list}
 	}
 	for i := range list {
-		out = append(out, list[i:i+1])
+		if list[i].Closing == nil {
+			out = append(out, list[i:i+1])
+		}
 	}
 	return out
 }
@@ -273,15 +306,26 @@ func (r *router) messages(ref history.HandlerRef, list []*escalation) (out [][]*
 // told is a notification of what these problems are now.
 func (r *router) told(o *telling, list []*escalation, kind string) (*handler.Notification, error) {
 	var notes []*handler.Notification
+	ended := 0
 	for _, e := range list {
-		if is, ok := r.presence(o, e); ok {
+		if e.Closing != nil {
+			note, err := handler.Decode(e.Closing)
+			if err != nil {
+				return nil, err
+			}
+			notes = append(notes, note)
+			ended++
+		} else if is, ok := r.presence(o, e); ok {
 			notes = append(notes, r.note(e, is, kind))
 		}
 	}
 	if len(notes) == 0 {
 		return nil, model.Errorf(model.Internal, "BUG: nothing is left of the problems that are told")
 	}
-	return several(notes, list[0].Lead, handler.Summary), nil
+	if kind = handler.Summary; ended == len(notes) {
+		kind = handler.Closed
+	}
+	return several(notes, list[0].Lead, kind), nil
 }
 
 // maxListed is how many problems a message of several names to people.
@@ -352,7 +396,7 @@ func (r *router) send(o *telling, list []*escalation, ref history.HandlerRef, no
 }
 
 func (a together) compare(b together) int {
-	return cmp.Or(cmp.Compare(a.route, b.route), cmp.Compare(a.group, b.group), cmp.Compare(a.step, b.step))
+	return cmp.Or(cmp.Compare(a.route, b.route), cmp.Compare(a.group, b.group), order(a.shadow)-order(b.shadow), cmp.Compare(a.step, b.step))
 }
 
 func (a groupKey) compare(b groupKey) int {

@@ -31,6 +31,7 @@ type router struct {
 	of      map[string][]*escalation        // by problem
 	hangs   map[string]map[*escalation]bool // by the problem that holds them
 	groups  map[groupKey]*group
+	paces   map[paceKey]*pace
 	due     dueHeap
 	changed <-chan struct{} // of the routing that was looked at last
 }
@@ -55,7 +56,7 @@ type group struct {
 type groupKey struct{ route, group string }
 
 func newRouter(o Options) *router {
-	return &router{opts: o, all: map[history.EscalationKey]*escalation{}, of: map[string][]*escalation{}, hangs: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{}}
+	return &router{opts: o, all: map[history.EscalationKey]*escalation{}, of: map[string][]*escalation{}, hangs: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{}, paces: map[paceKey]*pace{}}
 }
 
 // load takes up what was recorded.
@@ -109,9 +110,10 @@ func (r *router) enter(e *escalation) {
 	r.of[e.Problem] = append(r.of[e.Problem], e)
 	g := r.group(groupKey{e.Route, e.Group}, e.Lead)
 	g.members[e] = true
-	if e.Closing != nil && e.Due.After(g.ends) {
+	if e.Closing != nil && len(e.Told) > 0 && e.Due.After(g.ends) {
 		g.ends = e.Due
 	}
+	r.resume(e)
 	r.plan(e)
 }
 
@@ -130,14 +132,19 @@ func (r *router) leave(e *escalation) {
 	if len(r.of[e.Problem]) == 0 {
 		delete(r.of, e.Problem)
 	}
+	r.quit(e)
+	if e.index >= 0 {
+		heap.Remove(&r.due, e.index)
+	}
+}
+
+// quit takes it out of its group.
+func (r *router) quit(e *escalation) {
 	key := groupKey{e.Route, e.Group}
 	if g := r.groups[key]; g != nil {
 		if delete(g.members, e); len(g.members) == 0 {
 			delete(r.groups, key)
 		}
-	}
-	if e.index >= 0 {
-		heap.Remove(&r.due, e.index)
 	}
 }
 
@@ -222,11 +229,19 @@ func (r *router) back(o *telling, by time.Duration) {
 		if e.Opened = e.Opened.Add(-by); e.Closing != nil {
 			e.Due = e.Due.Add(-by)
 		}
+		if e.overRate() {
+			held := *e.Held
+			held.Until = held.Until.Add(-by)
+			e.Held, e.Due = &held, held.Until
+		}
 		r.plan(e)
 		o.write(e)
 	}
 	for _, g := range r.groups {
 		g.flush, g.ends = g.flush.Add(-by), g.ends.Add(-by)
+	}
+	for _, p := range r.paces {
+		p.ends = p.ends.Add(-by)
 	}
 }
 

@@ -165,6 +165,13 @@ const (
 	Muted       HoldKind = "muted"
 )
 
+// Reasons that only those know who tell a problem.
+const (
+	Acknowledged HoldKind = "acknowledged"
+	OverRate     HoldKind = "over the rate" // it would have been one message too many for its route
+	ManySilent   HoldKind = "one of many that fell silent at once"
+)
+
 // Hold is one reason why a problem is not told now.
 type Hold struct {
 	Kind          HoldKind  `json:"kind"`

@@ -84,6 +84,8 @@ func (h *Hold) Text() string {
 		text = "unreachable behind " + h.By
 	case h.Kind == "dependent":
 		text = "it depends on " + h.By
+	case h.Kind == "over the rate":
+		text += " of route " + h.By
 	case h.By != "":
 		text += " by " + h.By
 	}

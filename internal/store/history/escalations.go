@@ -74,7 +74,15 @@ func (s *sqlStore) escalate(ctx context.Context, tx *sqldb.Tx, b *Batch) error {
 }
 
 func (s *sqlStore) Escalations(ctx context.Context) ([]Escalation, error) {
-	rows, err := s.db.Query(ctx, `SELECT problem, route, body FROM history_escalations ORDER BY problem, route`)
+	return s.readEscalations(ctx, `SELECT problem, route, body FROM history_escalations ORDER BY problem, route`)
+}
+
+func (s *sqlStore) EscalationsOf(ctx context.Context, problem string) ([]Escalation, error) {
+	return s.readEscalations(ctx, `SELECT problem, route, body FROM history_escalations WHERE problem = ? ORDER BY route`, problem)
+}
+
+func (s *sqlStore) readEscalations(ctx context.Context, query string, args ...any) ([]Escalation, error) {
+	rows, err := s.db.Query(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read escalations: %w", err)
 	}

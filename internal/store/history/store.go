@@ -30,6 +30,8 @@ type Store interface {
 
 	// Escalations are those of open problems, and of closed ones whose end is still to be told.
 	Escalations(ctx context.Context) ([]Escalation, error)
+	// EscalationsOf are those of one problem, by route.
+	EscalationsOf(ctx context.Context, problem string) ([]Escalation, error)
 	// Told names the handlers that were given the openings of problems, by problem.
 	Told(ctx context.Context, problems []string) (map[string][]HandlerRef, error)
 	// Due returns pending deliveries whose time has come, oldest first, but none of

@@ -66,6 +66,7 @@ func Run(t *testing.T, open func(t *testing.T) (reopen func() history.Store)) {
 		"after the clock was set back":    testHasten,
 		"attempts, and who was told":      testAttempts,
 		"dead letters come again":         testDead,
+		"escalations until they are over": testEscalations,
 		"any bytes of output":             testOutput,
 		"cleaning keeps what is open":     testClean,
 		"cleaning in steps":               testCleanSteps,

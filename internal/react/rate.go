@@ -1,0 +1,124 @@
+package react
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
+)
+
+// pace counts the messages of a route that tell of problems of which nobody knows yet. What
+// is told of a problem after that (steps, repeats, its end) is not counted: the rate let the
+// problem itself pass.
+type pace struct {
+	ends time.Time // of the time for which sent counts
+	sent int
+}
+
+// paceKey is of a route; what it would have said in the shadow is counted apart.
+type paceKey struct {
+	route  string
+	shadow bool
+}
+
+func (e *escalation) pace() paceKey { return paceKey{e.Route, e.Shadow} }
+
+func (e *escalation) overRate() bool { return e.Held != nil && e.Held.Kind == route.OverRate }
+
+// counted counts one message of a route; false: it is one too many.
+func (r *router) counted(of paceKey, rate *model.RouteRate, now time.Time) bool {
+	p := r.paces[of]
+	if p == nil {
+		p = &pace{}
+		r.paces[of] = p
+	}
+	if !now.Before(p.ends) {
+		p.ends, p.sent = now.Add(per(rate)), 0
+	}
+	p.sent++
+	return p.sent <= rate.Messages
+}
+
+func per(rate *model.RouteRate) time.Duration {
+	return time.Duration(cmp.Or(rate.Per, model.Duration(time.Hour)))
+}
+
+// rateText is a rate as people say it.
+func rateText(rate *model.RouteRate) string {
+	if rate.Messages == 1 {
+		return fmt.Sprintf("1 message in %s", model.Duration(per(rate)))
+	}
+	return fmt.Sprintf("%d messages in %s", rate.Messages, model.Duration(per(rate)))
+}
+
+// limited is what a route's rate leaves of those who are told together. Those who have to wait
+// are told in one message when its time is over.
+func (r *router) limited(o *telling, list []*escalation) []*escalation {
+	to := list[0].route
+	known := func(e *escalation) bool { return len(e.Told) > 0 }
+	if to.Rate == nil || !slices.ContainsFunc(list, func(e *escalation) bool { return !known(e) }) ||
+		r.counted(list[0].pace(), to.Rate, o.now) {
+		return list
+	}
+	ends := r.paces[list[0].pace()].ends
+	return slices.DeleteFunc(list, func(e *escalation) bool {
+		if known(e) {
+			return false
+		}
+		e.Held = &route.Hold{Kind: route.OverRate, By: to.Name, Reason: "more than " + rateText(to.Rate), Until: ends}
+		e.Due = ends
+		r.plan(e)
+		o.write(e)
+		return true
+	})
+}
+
+// waits says whether the time is not over yet for which the rate holds an escalation back.
+func (r *router) waits(e *escalation, now time.Time) bool {
+	p := r.paces[e.pace()]
+	to := r.routeOf(e)
+	if !e.overRate() || p == nil || !now.Before(p.ends) || to == nil || to.Rate == nil {
+		return false
+	}
+	e.Due = p.ends
+	r.plan(e)
+	return true
+}
+
+// resume goes on with a rate that was used up when the server stopped.
+func (r *router) resume(e *escalation) {
+	if !e.overRate() {
+		return
+	}
+	if p := r.paces[e.pace()]; p == nil || p.ends.Before(e.Held.Until) {
+		r.paces[e.pace()] = &pace{ends: e.Held.Until, sent: math.MaxInt - 1}
+	}
+}
+
+// excess tells in one message what the rate held back: problems that are open, which are one
+// group from now on, and those that ended meanwhile.
+func (r *router) excess(o *telling, list []*escalation, step int) error {
+	slices.SortFunc(list, func(a, b *escalation) int {
+		return cmp.Or(order(a.Closing != nil)-order(b.Closing != nil), cmp.Compare(a.Problem, b.Problem))
+	})
+	first, why := list[0], "held back until now by the rate of route "+list[0].Route
+	for _, e := range list {
+		r.regroup(e, "\x00over\x00"+first.Problem, first.Problem)
+	}
+	if rate := first.route.Rate; rate != nil {
+		why += ": no more than " + rateText(rate)
+		r.counted(first.pace(), rate, o.now)
+	}
+	return r.tell(o, list, step, why)
+}
+
+// regroup moves an escalation to another group.
+func (r *router) regroup(e *escalation, name, lead string) {
+	r.quit(e)
+	e.Group, e.Lead = name, lead
+	r.group(groupKey{e.Route, name}, lead).members[e] = true
+}

@@ -1,0 +1,126 @@
+package react
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// paced tells of each problem by itself and at once, twice in an hour.
+func paced(steps ...model.RouteStep) *model.RouteSpec {
+	at := model.Duration(0)
+	return &model.RouteSpec{GroupBy: []string{"node", "check"}, GroupWait: &at, Rate: &model.RouteRate{Messages: 2}, Steps: append([]model.RouteStep{{To: []string{"pager"}}}, steps...)}
+}
+
+// What is one message too many comes in one message when the hour is over, and ends as one.
+func TestTheExcessOfARateIsToldTogether(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": paced()})
+	p.opens("p1", 10)
+	p.after(time.Minute)
+	p.opens("p2", 11)
+	p.heard("pager opened p1", "pager opened p2")
+	for i, id := range []string{"p3", "p4", "p5"} {
+		p.after(time.Minute)
+		p.opens(id, model.NodeID(12+i))
+	}
+	p.closes("p4") // it is counted all the same
+	p.closes("p1") // the end of what was told is told at once
+	p.heard("pager closed p1")
+	p.acks("p5", &model.Ack{By: "ann"})
+	p.acks("p5", nil) // nothing of it lets it pass
+	p.restart()
+	p.opens("p6", 20) // the rate is still used up
+	p.after(55 * time.Minute)
+	p.heard()
+	p.after(time.Minute)
+	p.heard("pager summary p3+p5+p6+p4")
+	p.opens("p7", 21) // the summary was the first message of the next hour
+	p.heard("pager opened p7")
+	p.opens("p8", 22)
+	p.heard()
+	p.closes("p3")
+	p.closes("p5")
+	p.heard("pager summary p3", "pager summary p3+p5")
+	p.closes("p6")
+	p.closes("p8")
+	p.heard("pager closed p3+p6")
+	p.after(time.Hour)
+	p.heard("pager closed p8") // it came and went in that hour
+	p.closes("p2")
+	p.closes("p7")
+	p.heard("pager closed p2", "pager closed p7")
+	p.left(0)
+}
+
+// A step that follows, a repeat and what a silence holds are no business of the rate; nor does
+// one outlive its route.
+func TestTheRateLetsAProblemPassOnce(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": paced(model.RouteStep{To: []string{"lead"}, After: minutes(10)})})
+	for i, id := range []string{"p1", "p2", "p3"} {
+		p.opens(id, model.NodeID(10+i))
+	}
+	p.heard("pager opened p1", "pager opened p2")
+	p.after(11 * time.Minute)
+	p.heard("lead opened p1", "lead opened p2")
+	p.set("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}}})
+	p.after(0)
+	p.heard("pager opened p3")
+
+	p = newPlay(t, map[string]model.Spec{"default": paced()})
+	for i, id := range []string{"p1", "p2", "p3", "p4"} {
+		p.opens(id, model.NodeID(10+i))
+	}
+	p.closes("p4")
+	p.heard("pager opened p1", "pager opened p2")
+	hour := model.Time{Time: noon.Add(2 * time.Hour)}
+	p.set("work", &model.SilenceSpec{Selector: model.Selector{Checks: []string{"disk"}}, Until: hour, Reason: "new disks"})
+	p.after(time.Hour)
+	p.heard("pager closed p4") // of p3 the silence says nothing
+	p.after(time.Hour)
+	p.heard("pager opened p3")
+}
+
+// A clock that is set back keeps nothing back for longer.
+func TestTheRateWhenTheClockIsSetBack(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": paced()})
+	for i, id := range []string{"p1", "p2", "p3"} {
+		p.opens(id, model.NodeID(10+i))
+	}
+	p.heard("pager opened p1", "pager opened p2")
+	p.after(30 * time.Minute)
+	p.now = p.now.Add(-24 * time.Hour)
+	p.record(func(o *telling) error { p.r.back(o, 24*time.Hour); return nil })
+	p.after(31 * time.Minute)
+	p.heard("pager opened p3")
+}
+
+// The message says why it comes late; those of a shadow are counted by themselves.
+func TestTheExcessSaysWhy(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": paced()})
+	for i, id := range []string{"p1", "p2", "p3", "p4"} {
+		p.opens(id, model.NodeID(10+i))
+	}
+	p.shadow = true
+	p.opens("p5", 20)
+	p.heard("pager opened p1", "pager opened p2", "shadow: pager opened p5")
+	o := newTelling(p.now.Add(time.Hour))
+	if err := p.r.fire(o); err != nil || len(o.deliveries) != 1 {
+		t.Fatal(err, o.deliveries)
+	}
+	var note handler.Notification
+	if err := json.Unmarshal(o.deliveries[0].Payload, &note); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(note.Output, "held back until now by the rate of route default/default: no more than 2 messages in 1h") || note.Count != 2 {
+		t.Errorf("%+v", note)
+	}
+	var b history.Batch
+	if o.into(&b); b.Escalations[0].Held != nil {
+		t.Errorf("%+v", b.Escalations[0])
+	}
+}

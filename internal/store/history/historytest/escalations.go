@@ -1,0 +1,43 @@
+package historytest
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// testEscalations: as they were written last, of all problems or one, until they are over.
+func testEscalations(t *testing.T, open func() history.Store) {
+	s := open()
+	key := func(problem, route string) history.EscalationKey {
+		return history.EscalationKey{Problem: problem, Route: route}
+	}
+	first := history.Escalation{EscalationKey: key("p2", ""), NodeID: 7, CheckID: 1001, Group: "p2", Lead: "p2", Opened: at(0), Direct: []history.HandlerRef{mail}, Next: make(route.Climb, 1), Told: []history.HandlerRef{mail}}
+	held := history.Escalation{EscalationKey: key("p1", "default/b"), NodeID: 7, CheckID: 1001, Group: "g\x00h", Lead: "p0", Opened: at(1), Next: route.Climb{at(2), time.Time{}}, Shadow: true, Due: at(9),
+		Held: &route.Hold{Kind: route.OverRate, By: route.Name{Namespace: "default", Name: "b"}, Reason: "more than 2 messages in 1h", Until: at(9)}}
+	closing := history.Escalation{EscalationKey: key("p1", "default/a"), NodeID: 7, CheckID: 1001, Group: "disk", Lead: "p1", Opened: at(1), Next: route.Climb{at(3)}, Closing: json.RawMessage(`{"version":1}`), Due: at(4)}
+	earlier := held
+	earlier.Held, earlier.Due = nil, time.Time{}
+	must(t, s.Record(t.Context(), history.Batch{Escalations: []history.Escalation{first, earlier, closing}}))
+	must(t, s.Record(t.Context(), history.Batch{Escalations: []history.Escalation{held}}))
+	must(t, s.Close())
+
+	s = open()
+	defer s.Close()
+	list, err := s.Escalations(t.Context())
+	must(t, err)
+	equal(t, "all, by problem and route", list, []history.Escalation{closing, held, first})
+	list, err = s.EscalationsOf(t.Context(), "p1")
+	must(t, err)
+	equal(t, "of one", list, []history.Escalation{closing, held})
+	must(t, s.Record(t.Context(), history.Batch{Finished: []history.EscalationKey{held.EscalationKey, first.EscalationKey, key("p1", "")}}))
+	list, err = s.Escalations(t.Context())
+	must(t, err)
+	equal(t, "left", list, []history.Escalation{closing})
+	list, err = s.EscalationsOf(t.Context(), "p2")
+	must(t, err)
+	equal(t, "of one that is over", len(list), 0)
+}
