@@ -77,7 +77,7 @@ func (a *Agent) hooks(ctx context.Context, c *check, result *run.Result, room in
 			timeout = hookTimeout
 		}
 		said := a.runner.Run(ctx, run.Command{
-			Shell: c.run.Hooks[i].Shell, Argv: c.run.Hooks[i].Argv, Env: c.run.Env, RunAs: c.run.RunAs,
+			Shell: c.run.Hooks[i].Shell, Argv: c.run.Hooks[i].Argv, Env: c.run.Env, RunAs: c.run.RunAs, Stdin: a.told(c, h, result),
 			Timeout: timeout, MaxOutput: min(room, model.MaxHookOutput), AdHoc: true,
 		})
 		room -= len(said.Output)

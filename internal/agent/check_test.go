@@ -42,7 +42,8 @@ func TestHooksRunByStatus(t *testing.T) {
 		{Name: "flood", When: []string{"2"}, Command: &model.Command{Shell: "yes | head -c 1000000"}},
 	}
 	odd.Hooks = []model.Hook{{Name: "by code", When: []string{"42"}, Command: &model.Command{Argv: []string{"echo", "forty-two"}}}}
-	fine.Hooks = []model.Hook{{Name: "fine", When: []string{"ok"}, Command: &model.Command{Argv: []string{"echo", "was fine"}}}}
+	fine.Hooks = []model.Hook{{Name: "fine", When: []string{"ok"}, Command: &model.Command{Argv: []string{"echo", "was fine"}}},
+		{Name: "told", When: []string{"ok"}, Command: &model.Command{Shell: "cat"}, Stdin: true}}
 	s.assign([]wire.Property{{Name: "where", Value: []byte(`"the cellar"`)}}, bad, odd, fine)
 	begin(t, config(s, t.TempDir()))
 	s.wait("all results", func() bool { return len(s.of(1)) == 1 && len(s.of(2)) == 1 && len(s.of(3)) == 1 })
@@ -68,7 +69,8 @@ func TestHooksRunByStatus(t *testing.T) {
 	if got := hooks(2); len(got) != 1 || got[0].Output != "forty-two" || s.of(2)[0].Status != model.Unknown {
 		t.Errorf("%+v", got)
 	}
-	if got := hooks(3); len(got) != 1 || got[0].Output != "was fine" {
+	if got := hooks(3); len(got) != 2 || got[0].Output != "was fine" || !strings.HasPrefix(got[1].Output, `{"entity":{"metadata":{"name":`) ||
+		!strings.Contains(got[1].Output, `"command":"echo up","interval":3600,"status":0,"output":"up","duration":`) {
 		t.Errorf("%+v", got)
 	}
 }

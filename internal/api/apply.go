@@ -233,6 +233,13 @@ func landing(r *model.Resource, o intent.Outcome) (note, warning string) {
 			return "used by " + checks, ""
 		}
 		return "used by no check yet", ""
+	case "Pipeline", "Hook":
+		if checks := plural(o.Landing.Checks, "check"); o.Landing.Checks > 0 {
+			return "used by " + checks + "; kept from Sensu", ""
+		}
+		return "used by no check yet; kept from Sensu", ""
+	case "Filter", "Mutator":
+		return "kept from Sensu", ""
 	case "Route":
 		spec, ok := r.Spec.(*model.RouteSpec)
 		switch checks := plural(o.Landing.Checks, "check"); {

@@ -27,8 +27,7 @@ func completeDeclared(_ *cobra.Command, args []string, _ string) ([]string, cobr
 	if len(args) > 0 {
 		return nil, noFiles
 	}
-	all := kindWords()
-	return all[len(all)-len(model.Kinds()):], noFiles
+	return declaredWords(), noFiles
 }
 
 // completeObjects offers a kind, then names of that kind: at most so many.

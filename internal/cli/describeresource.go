@@ -160,6 +160,9 @@ func (a *app) describeDeclared(ctx context.Context, c *client.Client, k model.Ki
 	if len(o.Metadata.Labels) > 0 {
 		a.field("labels", "%s", pairs(o.Metadata.Labels))
 	}
+	if what, kept := model.KeptFromSensu(&model.Resource{Kind: k.Name, Spec: spec}); kept {
+		a.field("kept", "from Sensu (%s): it runs; what Muster teaches is Route, see %s", what, model.KeptPage)
+	}
 	if state.Note != "" {
 		a.field("effect", "%s", state.Note)
 	}
@@ -177,6 +180,14 @@ func (a *app) describeDeclared(ctx context.Context, c *client.Client, k model.Ki
 		a.field("read by", "%s", count(state.Checks, "check"))
 	case *model.HandlerSpec:
 		a.field("tells", "%s", tells(s))
+	case *model.FilterSpec:
+		a.field("passes", "%s", passes(s))
+	case *model.MutatorSpec:
+		a.field("runs", "%s", mutates(s))
+	case *model.HookSpec:
+		a.field("runs", "%s", commandText(s.Command))
+	case *model.PipelineSpec:
+		a.field("workflows", "%s", flows(s))
 	}
 	return nil
 }
@@ -220,10 +231,18 @@ func (a *app) describeCheck(s *model.CheckSpec, state v1.State) {
 		alert = *s.Alert
 	}
 	tells := "tells the handlers of the node's namespace"
-	if len(alert.Handlers) > 0 {
+	switch {
+	case len(alert.Handlers) > 0:
 		tells = "tells " + strings.Join(alert.Handlers, ", ")
+	case alert.Route != "":
+		tells = "tells those of route " + alert.Route
+	case len(s.Pipelines) > 0:
+		tells = "tells nobody but routes that match"
 	}
 	a.field("problem", "opens after %s not OK, closes after %d OK; %s", count(max(alert.FailAfter, 1), "result"), max(alert.RecoverAfter, 1), tells)
+	if len(s.Pipelines) > 0 {
+		a.field("pipelines", "%s get every event", strings.Join(s.Pipelines, ", "))
+	}
 	if e := state.Events; e != nil {
 		a.field("events", "%d: %d critical, %d unknown, %d warning, %d ok; %s open", e.OK+wrong(*e), e.Critical, e.Unknown, e.Warning, e.OK, count(state.Problems, "problem"))
 	}

@@ -64,6 +64,9 @@ func (a *app) getResources(ctx context.Context, c *client.Client, k model.KindIn
 	if err := a.resourceTable(k, items, states, g); err != nil {
 		return err
 	}
+	if k.Kept {
+		fmt.Fprintf(a.Stdout, "kept from Sensu: they run; what Muster teaches is Route, see %s\n", model.KeptPage)
+	}
 	if next != "" {
 		fmt.Fprintln(a.Stdout, "there are more: --limit 0 shows all, -l narrows")
 	}
@@ -175,6 +178,14 @@ func kindColumns(kind string) []string {
 		return []string{"ON NOW", "NEXT", "MAINTENANCE OF", "WHEN"}
 	case "Route":
 		return []string{"CHECKS", "TAKES", "TELLS"}
+	case "Filter":
+		return []string{"PASSES"}
+	case "Mutator":
+		return []string{"RUNS"}
+	case "Hook":
+		return []string{"CHECKS", "RUNS"}
+	case "Pipeline":
+		return []string{"CHECKS", "WORKFLOWS"}
 	}
 	return nil
 }
@@ -217,6 +228,14 @@ func (a *app) kindValues(o object, state v1.State, wide bool) []string {
 		cells := a.windowCells(s, state)
 		cells[2], cells[3] = short(cells[2], 40), short(cells[3], 50)
 		return cells
+	case *model.FilterSpec:
+		return []string{short(passes(s), 80)}
+	case *model.MutatorSpec:
+		return []string{short(mutates(s), 80)}
+	case *model.HookSpec:
+		return []string{checks, short(commandText(s.Command), 60)}
+	case *model.PipelineSpec:
+		return []string{checks, short(flows(s), 80)}
 	case *model.RouteSpec:
 		takes := "what names it"
 		switch {

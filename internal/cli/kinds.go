@@ -104,9 +104,16 @@ func noName(c *cobra.Command, kind string) error {
 }
 
 func kindWords() []string {
-	all := []string{"events", "problems", "history", "queues", "agents"}
+	return append([]string{"events", "problems", "history", "queues", "agents"}, declaredWords()...)
+}
+
+// declaredWords are the kinds that people declare, without those that are kept from Sensu: they
+// are understood, and not offered.
+func declaredWords() (all []string) {
 	for _, k := range model.Kinds() {
-		all = append(all, k.Plural)
+		if !k.Kept {
+			all = append(all, k.Plural)
+		}
 	}
 	return all
 }

@@ -35,6 +35,9 @@ func (a *app) lintCmd() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(a.Stdout, "%s, nothing found\n", count(len(docs), "resource"))
+			for _, note := range keptNotes(docs) {
+				fmt.Fprintln(a.Stdout, note)
+			}
 			return nil
 		},
 	}

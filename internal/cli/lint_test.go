@@ -36,6 +36,35 @@ func TestLintFindsAllThatIsWrongInAllFiles(t *testing.T) {
 	}
 }
 
+// What is kept from Sensu is said once for each file, with the page that explains it.
+func TestLintMarksWhatIsKept(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "old.yaml")
+	if err := os.WriteFile(path, []byte(`
+kind: Filter
+metadata: {name: twice}
+spec: {action: allow, expressions: ["event.check.occurrences == 2"]}
+---
+kind: Pipeline
+metadata: {name: alerts}
+spec: {workflows: [{name: slack, filters: [is_incident, twice], handler: slack}]}
+---
+kind: Filter
+metadata: {name: day}
+spec: {action: deny, expressions: ["hour(event.timestamp) < 8"]}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := run(t, "", "lint", path)
+	if want := "3 resources, nothing found\n" + path + ": kept from Sensu: Filter, Pipeline. It runs as it is; who is told of what is what a Route says in Muster (docs/sensu-filters.md)\n"; code != 0 || stdout != want {
+		t.Errorf("code %d: %s%s", code, stdout, stderr)
+	}
+	code, _, stderr = run(t, "kind: Filter\nmetadata: {name: a}\nspec:\n  action: allow\n  expressions: [\"event.check.status ==\"]\n", "lint", "-")
+	if code != 2 || !strings.Contains(stderr, "spec.expressions[0]: the expression is wrong at line 1") {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+}
+
 func TestExplainCommand(t *testing.T) {
 	code, stdout, _ := run(t, "", "explain", "check.alert")
 	if code != 0 || !strings.Contains(stdout, "  failAfter (whole number)\n") || !strings.HasPrefix(stdout, "check.spec.alert: mapping\n") {

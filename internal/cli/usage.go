@@ -134,7 +134,7 @@ func wrongArguments(c *cobra.Command, args []string, err error) error {
 // kindsOf are the kinds that a command takes.
 func kindsOf(c *cobra.Command) []string {
 	all := kindWords()
-	declared := all[len(all)-len(model.Kinds()):]
+	declared := declaredWords()
 	switch c.Name() {
 	case "get":
 		return all

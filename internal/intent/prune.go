@@ -128,11 +128,11 @@ func withOwner(r *model.Resource) string {
 // which is checked as it will be.
 func (s *Service) namer(ctx context.Context, going map[Key]bool, set map[Key]*model.Resource) (n named, by *model.Resource, err error) {
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(going)), func(key Key) bool {
-		return slices.Contains([]string{"Handler", "Window", "Route", "Node", "Check"}, key.Kind)
+		return slices.Contains([]string{"Handler", "Window", "Route", "Node", "Check", "Filter", "Mutator", "Hook", "Pipeline"}, key.Kind)
 	}) {
 		return n, nil, nil
 	}
-	for _, kind := range []string{"Check", "Namespace", "Route", "Node"} {
+	for _, kind := range []string{"Check", "Namespace", "Route", "Pipeline", "Filter", "Node"} {
 		var all []model.Resource
 		if kind == "Node" {
 			all, err = s.behindSome(ctx)

@@ -119,6 +119,12 @@ func namedBy(r *model.Resource) (list []named) {
 		for i, name := range spec.DependsOn {
 			hangs(fmt.Sprintf("dependsOn[%d]", i), name)
 		}
+		add("Pipeline", "pipelines", spec.Pipelines...)
+		for i := range spec.Hooks {
+			if name := spec.Hooks[i].Hook; name != "" {
+				add("Hook", fmt.Sprintf("hooks[%d].hook", i), name)
+			}
+		}
 		if spec.Schedule != nil {
 			for i, e := range spec.Schedule.Except {
 				if e.Window != "" {
@@ -131,6 +137,23 @@ func namedBy(r *model.Resource) (list []named) {
 			if spec.Alert.Route != "" {
 				add("Route", "alert.route", spec.Alert.Route)
 			}
+		}
+	case *model.FilterSpec:
+		if spec.When != nil && spec.When.Window != "" {
+			add("Window", "when.window", spec.When.Window)
+		}
+	case *model.PipelineSpec:
+		for i := range spec.Workflows {
+			w, at := &spec.Workflows[i], fmt.Sprintf("workflows[%d]", i)
+			for k, name := range w.Filters {
+				if !model.BuiltinFilter(name) {
+					add("Filter", fmt.Sprintf("%s.filters[%d]", at, k), name)
+				}
+			}
+			if w.Mutator != "" && !model.BuiltinMutator(w.Mutator) {
+				add("Mutator", at+".mutator", w.Mutator)
+			}
+			add("Handler", at+".handler", w.Handler)
 		}
 	case *model.RouteSpec:
 		for i := range spec.Steps {

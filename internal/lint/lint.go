@@ -1,12 +1,13 @@
 // Package lint joins what one resource is held to, so that `muster lint` on a laptop
 // and apply on the server say the same: the model's own rules, the probes' tables of
-// arguments, the compiler of conditions, and that of webhooks' templates. Start reading at Rules.
+// arguments, the compilers of conditions, of webhooks' templates and of Sensu's filters. Start reading at Rules.
 package lint
 
 import (
 	"errors"
 
 	"github.com/muster-fleet/muster/internal/agent/probe"
+	"github.com/muster-fleet/muster/internal/filter"
 	"github.com/muster-fleet/muster/internal/handler/body"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/where"
@@ -43,6 +44,10 @@ func Rules() model.Rules {
 		},
 		During: func(text string) error {
 			_, err := window.ParseDuring(text, "")
+			return err
+		},
+		Filter: func(expression string) error {
+			_, err := filter.Compile(expression)
 			return err
 		},
 	}

@@ -37,9 +37,10 @@ type Chunk struct {
 	Hooks        []Hook
 	Metrics      *Metrics
 	Thresholds   []Threshold
-	Except       []Span // when it does not run
-	Proxy        bool   // each result speaks of a proxy node that the assignment names
-	RoundRobin   bool   // the server says when: agents do not run it by themselves
+	Except       []Span   // when it does not run
+	Proxy        bool     // each result speaks of a proxy node that the assignment names
+	Pipelines    []string // kept from Sensu: they get every event
+	RoundRobin   bool     // the server says when: agents do not run it by themselves
 }
 
 // Span is a calendar with its zone: what an agent needs of a Window.

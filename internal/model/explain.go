@@ -24,7 +24,7 @@ type Explanation struct {
 
 // Explain says what a kind, or a field of it, is: Explain("check", "spec.alert").
 // An empty path means the whole kind; "alert" is enough for spec.alert. It is made of
-// the comments in resource.go and routing.go, so that there is one place to write them.
+// the comments in resource.go, routing.go and others, so that there is one place to write them.
 func Explain(kind, path string) (*Explanation, error) {
 	k, ok := KindOf(kind)
 	if !ok {
@@ -113,6 +113,9 @@ func explainType(t reflect.Type, path string, around []reflect.Type) Explanation
 	}
 	for i := range t.NumField() {
 		f := t.Field(i)
+		if f.Tag.Get("json") == "-" {
+			continue
+		}
 		if f.Anonymous { // its fields are fields of this one
 			e.Fields = append(e.Fields, explainType(f.Type, path, around).Fields...)
 			continue
@@ -169,13 +172,16 @@ var handlerSource string
 //go:embed routing.go
 var routingSource string
 
+//go:embed kept.go
+var keptSource string
+
 // comments holds the comments of those files by "Type" and "Type.Field".
 type comments map[string]string
 
 // docs parses them once, when first asked.
 var docs = sync.OnceValue(func() comments {
 	found := comments{}
-	for _, source := range []string{resourceSource, handlerSource, routingSource} {
+	for _, source := range []string{resourceSource, handlerSource, routingSource, keptSource} {
 		file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
 		if err != nil {
 			panic(fmt.Sprintf("BUG: the source of resources does not parse: %v", err))

@@ -12,19 +12,24 @@ type KindInfo struct {
 	Short      string // as typed, if there is a shorter word
 	Namespaced bool
 	New        func() Spec // an empty one
+	Kept       bool        // what an import from Sensu leaves: it runs, and is not what Muster teaches
 }
 
 // kinds is in the order in which resources build on each other.
 var kinds = [...]KindInfo{
-	{"Namespace", "namespaces", "ns", false, func() Spec { return &NamespaceSpec{} }},
-	{"Property", "properties", "prop", true, func() Spec { return &PropertySpec{} }},
-	{"Node", "nodes", "no", true, func() Spec { return &NodeSpec{} }},
-	{"Group", "groups", "gr", true, func() Spec { return &GroupSpec{} }},
-	{"Handler", "handlers", "ha", true, func() Spec { return &HandlerSpec{} }},
-	{"Window", "windows", "wi", true, func() Spec { return &WindowSpec{} }},
-	{"Route", "routes", "ro", true, func() Spec { return &RouteSpec{} }},
-	{"Silence", "silences", "si", true, func() Spec { return &SilenceSpec{} }},
-	{"Check", "checks", "ch", true, func() Spec { return &CheckSpec{} }},
+	{"Namespace", "namespaces", "ns", false, func() Spec { return &NamespaceSpec{} }, false},
+	{"Property", "properties", "prop", true, func() Spec { return &PropertySpec{} }, false},
+	{"Node", "nodes", "no", true, func() Spec { return &NodeSpec{} }, false},
+	{"Group", "groups", "gr", true, func() Spec { return &GroupSpec{} }, false},
+	{"Handler", "handlers", "ha", true, func() Spec { return &HandlerSpec{} }, false},
+	{"Window", "windows", "wi", true, func() Spec { return &WindowSpec{} }, false},
+	{"Route", "routes", "ro", true, func() Spec { return &RouteSpec{} }, false},
+	{"Silence", "silences", "si", true, func() Spec { return &SilenceSpec{} }, false},
+	{"Filter", "filters", "fi", true, func() Spec { return &FilterSpec{} }, true},
+	{"Mutator", "mutators", "mu", true, func() Spec { return &MutatorSpec{} }, true},
+	{"Hook", "hooks", "hk", true, func() Spec { return &HookSpec{} }, true},
+	{"Pipeline", "pipelines", "pi", true, func() Spec { return &PipelineSpec{} }, true},
+	{"Check", "checks", "ch", true, func() Spec { return &CheckSpec{} }, false},
 }
 
 // Kinds lists all kinds, in the order in which resources build on each other.

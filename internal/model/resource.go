@@ -265,6 +265,10 @@ type CheckSpec struct {
 	// shared/NAME: while one of them has a problem that is critical or unknown, nobody is told
 	// of this one's.
 	DependsOn []string `json:"dependsOn,omitempty"`
+	// Kept from Sensu: Pipelines that get every event of this check, of the same namespace or
+	// shared/NAME. Where nothing of alert names a route or handler, only routes that match are
+	// told besides.
+	Pipelines []string `json:"pipelines,omitempty"`
 	// Severities other than the usual ones, by status: {critical: disaster}. Usual are
 	// warning → warning, critical → high, unknown → average.
 	Severity map[string]string `json:"severity,omitempty"`
@@ -302,16 +306,23 @@ type Probe struct {
 
 // Hook is a command that runs after a result.
 type Hook struct {
-	// What it is called where its output is shown.
-	Name string `json:"name"`
+	// What it is called where its output is shown; with hook, default its name.
+	Name string `json:"name,omitempty"`
 	// Results that it runs after: ok, warning, critical, unknown, non-ok, or an exit code of
 	// the command, such as "127".
 	When []string `json:"when"`
 	// As a check's command: a text is run by the shell, a list without one, with the check's
 	// env and runAs.
-	Command *Command `json:"command"`
+	Command *Command `json:"command,omitempty"`
+	// Kept from Sensu: the Hook whose command and timeout it is, of the same namespace or
+	// shared/NAME, instead of command.
+	Hook string `json:"hook,omitempty"`
 	// When it is ended; default 10s, at most 60s. The result leaves when the last hook has ended.
 	Timeout Duration `json:"timeout,omitempty"`
+
+	// Stdin says whether it finds the result on its standard input: what the Hook says that it
+	// names.
+	Stdin bool `json:"-"`
 }
 
 // Metrics says how numbers are found in an output.

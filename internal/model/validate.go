@@ -29,6 +29,10 @@ type Rules struct {
 	Span func(WindowSpan) error
 	// During says what is wrong with the time of a mute.
 	During func(text string) error
+	// Filter says what is wrong with an expression of a filter, and Mutator with the JavaScript
+	// of a mutator.
+	Filter  func(expression string) error
+	Mutator func(javascript string) error
 }
 
 // Validate says all that is wrong with one resource by itself, in one error.
@@ -63,6 +67,14 @@ func (rules Rules) Check(r *Resource) Flaws {
 		v.route(spec)
 	case *SilenceSpec:
 		v.silence(spec)
+	case *FilterSpec:
+		v.filter(spec)
+	case *MutatorSpec:
+		v.mutator(spec)
+	case *HookSpec:
+		v.hook(spec)
+	case *PipelineSpec:
+		v.pipeline(spec)
 	case nil:
 		v.absent("spec", "", "missing")
 	}

@@ -46,6 +46,8 @@ func (v *validator) check(s *CheckSpec) {
 	}
 	v.few("spec.dependsOn", len(s.DependsOn))
 	v.names("spec.dependsOn", s.DependsOn, v.sharedName)
+	v.few("spec.pipelines", len(s.Pipelines))
+	v.names("spec.pipelines", s.Pipelines, v.sharedName)
 	v.schedule(s)
 	v.except(s.Schedule)
 	v.between("spec.timeout", s.Timeout, Duration(10*time.Millisecond), maxTimeout)

@@ -35,15 +35,18 @@ func (v *validator) hooks(list []Hook) {
 	seen := map[string]bool{}
 	for i := range list {
 		h, at := &list[i], fmt.Sprintf("spec.hooks[%d]", i)
-		switch {
-		case h.Name == "":
-			v.absent(at+".name", "what it is called where its output is shown", "missing")
-		case len(h.Name) > maxName || hasControl(h.Name):
-			v.flaw(at+".name", "", "want one line of at most %d bytes", maxName)
-		case seen[h.Name]:
-			v.flaw(at+".name", "", "a second hook %q", h.Name)
+		if h.Hook != "" {
+			v.sharedName(at+".hook", h.Hook)
 		}
-		seen[h.Name] = true
+		switch name := h.Title(); {
+		case name == "":
+			v.absent(at+".name", "what it is called where its output is shown", "missing")
+		case len(name) > maxName || hasControl(name):
+			v.flaw(at+".name", "", "want one line of at most %d bytes", maxName)
+		case seen[name]:
+			v.flaw(at+".name", "", "a second hook %q", name)
+		}
+		seen[h.Title()] = true
 		if len(h.When) == 0 {
 			v.absent(at+".when", "write when: [critical]", "does not say after which results")
 		}
@@ -53,8 +56,11 @@ func (v *validator) hooks(list []Hook) {
 				v.flaw(fmt.Sprintf("%s.when[%d]", at, k), "write "+strings.Join(hookWhen[:], ", ")+`, or an exit code such as "2"`, "%q is no result", when)
 			}
 		}
-		if h.Command == nil {
+		switch {
+		case h.Command == nil && h.Hook == "":
 			v.absent(at+".command", "", "missing")
+		case h.Hook != "" && (h.Command != nil || h.Timeout != 0):
+			v.flaw(at+".hook", "keep one of them", "the Hook says command and timeout already")
 		}
 		v.command(at+".command", h.Command)
 		v.between(at+".timeout", h.Timeout, Duration(10*time.Millisecond), Duration(time.Minute))

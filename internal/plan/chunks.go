@@ -44,7 +44,7 @@ func compileChunk(name ref, id model.CheckID, spec *model.CheckSpec) (*model.Chu
 		Timeout: time.Duration(spec.Timeout), TTL: time.Duration(spec.TTL),
 		Env: spec.Env, RunAs: spec.RunAs, MaxOutput: int(spec.MaxOutput),
 		FailAfter: 1, RecoverAfter: 1, Stdin: spec.Stdin, Proxy: spec.Proxy != nil, RoundRobin: spec.RoundRobin,
-		Hooks: spec.Hooks, Metrics: spec.Metrics, Thresholds: spec.Thresholds,
+		Hooks: spec.Hooks, Metrics: spec.Metrics, Thresholds: spec.Thresholds, Pipelines: spec.Pipelines,
 	}
 	if c.Timeout == 0 {
 		c.Timeout = model.DefaultTimeout
@@ -89,6 +89,9 @@ func (p *Planner) number(ctx context.Context, store intent.Store, t *translation
 	var fresh []*checkDef
 	keys := map[chunkKey]bool{}
 	if err := p.calendars(t); err != nil {
+		return err
+	}
+	if err := p.hooks(t); err != nil {
 		return err
 	}
 	for _, d := range t.checks() {

@@ -59,6 +59,7 @@ type (
 		props   []string // properties that the chunk names
 
 		except    []model.Except         // see calendars
+		hooks     []model.Hook           // as they are declared, where one names a Hook; see named
 		dependsOn []ref                  // checks on the same node
 		template  *model.CommandTemplate // nil: the chunk names none
 	}
@@ -80,7 +81,8 @@ type (
 		ref
 		spec *model.HandlerSpec
 	}
-	// routingDef is a Window, Route or Silence: nothing of the assignments.
+	// routingDef is a Window, Route or Silence, or what is kept from Sensu: nothing of the
+	// assignments.
 	routingDef struct {
 		ref
 		spec model.Spec
@@ -182,7 +184,7 @@ func (p *Planner) decode(key intent.Key, id uint32, body []byte) (any, error) {
 		var spec model.HandlerSpec
 		err = into(&spec)
 		def = &handlerDef{ref: name, spec: &spec}
-	case "Window", "Route", "Silence":
+	case "Window", "Route", "Silence", "Filter", "Mutator", "Hook", "Pipeline":
 		kind, _ := model.KindOf(key.Kind)
 		spec := kind.New()
 		err = into(spec)
@@ -253,6 +255,9 @@ func (p *Planner) checkDef(name ref, id model.CheckID, spec *model.CheckSpec) (*
 	chunk, err := compileChunk(name, id, spec)
 	if err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(spec.Hooks, func(h model.Hook) bool { return h.Hook != "" }) {
+		d.hooks = spec.Hooks
 	}
 	template, err := chunk.Template()
 	if err != nil {

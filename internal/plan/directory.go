@@ -353,6 +353,10 @@ func (f *fleet) definition(key intent.Key) any {
 		}
 	case "Route":
 		return &routingDef{ref: at, spec: &model.RouteSpec{}}
+	case "Pipeline":
+		return &routingDef{ref: at, spec: &model.PipelineSpec{}}
+	case "Hook":
+		return &routingDef{ref: at, spec: &model.HookSpec{}}
 	case "Handler":
 		if d := f.handlers[at]; d != nil {
 			return d

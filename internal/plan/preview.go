@@ -137,6 +137,20 @@ func idOf(def any) uint32 {
 	return 0
 }
 
+// checksNaming counts the checks that name something, and the nodes that they land on.
+func (f *fleet) checksNaming(at ref, names func(*checkDef) []string) (checks, nodes int) {
+	for _, c := range f.checks {
+		if c.def != nil && slices.ContainsFunc(names(c.def), func(name string) bool {
+			ns, name := model.SplitRef(c.def.ns, name)
+			return ns == at.ns && name == at.name
+		}) {
+			checks++
+			nodes += int(c.holders.GetCardinality())
+		}
+	}
+	return checks, nodes
+}
+
 func (f *fleet) landing(key intent.Key, def any) Landing {
 	l := Landing{Key: key}
 	switch d := def.(type) {
@@ -156,6 +170,19 @@ func (f *fleet) landing(key intent.Key, def any) Landing {
 		at := propertyPlace{d.property, d.scope}
 		l.Nodes, l.Checks = int(f.readersOf(at).GetCardinality()), len(f.readers[d.property])
 	case *routingDef:
+		switch d.spec.(type) {
+		case *model.PipelineSpec:
+			l.Checks, l.Nodes = f.checksNaming(d.ref, func(c *checkDef) []string { return c.chunk.Pipelines })
+		case *model.HookSpec:
+			l.Checks, l.Nodes = f.checksNaming(d.ref, func(c *checkDef) (names []string) {
+				for i := range c.hooks {
+					if c.hooks[i].Hook != "" {
+						names = append(names, c.hooks[i].Hook)
+					}
+				}
+				return names
+			})
+		}
 		if _, ok := d.spec.(*model.RouteSpec); ok {
 			for _, c := range f.checks {
 				if ns, name := model.SplitRef(c.def.ns, c.def.chunk.Route); c.def.chunk.Route != "" && ns == d.ns && name == d.name {

@@ -58,7 +58,11 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 		dst = appendSpan(dst, 25, &c.Except[i])
 	}
 	dst = appendBool(dst, 30, c.Proxy)
-	return appendBool(dst, 31, c.RoundRobin)
+	dst = appendBool(dst, 31, c.RoundRobin)
+	for _, name := range c.Pipelines {
+		dst = appendItem(dst, 32, name)
+	}
+	return dst
 }
 
 func appendCommand(dst []byte, field uint32, c *model.Command) []byte {
@@ -158,6 +162,10 @@ func DecodeChunk(id model.ChunkID, body []byte) (*model.Chunk, error) {
 			c.Proxy = f.bool("proxy")
 		case 31:
 			c.RoundRobin = f.bool("round_robin")
+		case 32:
+			if f.room("pipelines", len(c.Pipelines), maxGroups) {
+				c.Pipelines = append(c.Pipelines, f.string("pipelines", 2*maxName))
+			}
 		}
 	}
 	if f.err != nil {

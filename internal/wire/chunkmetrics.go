@@ -16,6 +16,7 @@ func appendHook(dst []byte, field uint32, h *model.Hook) []byte {
 	}
 	dst = appendCommand(dst, 3, h.Command)
 	dst = appendUint(dst, 4, uint64(h.Timeout))
+	dst = appendBool(dst, 5, h.Stdin)
 	return end(dst, in)
 }
 
@@ -33,6 +34,8 @@ func (f *fields) definedHook() (h model.Hook) {
 			h.Command = in.command()
 		case 4:
 			h.Timeout = model.Duration(in.duration("timeout_ns"))
+		case 5:
+			h.Stdin = in.bool("stdin")
 		}
 	}
 	f.done(&in)
