@@ -72,6 +72,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 			return s.intent.EndSilences(ctx, "the problem that it silenced has closed", keys)
 		},
 		Gather:    250 * time.Millisecond, // docs/decisions/0005-reactions-gather.md
+		Hurry:     50 * time.Millisecond,
 		Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log,
 		Registerer: s.registry, Queues: s.queues, Guard: s.guard, ProblemLink: s.cfg.ProblemLink,
 	})

@@ -29,6 +29,8 @@ type backlog struct {
 	passed   uint64
 	overflow uint64        // dropped, or waited
 	wanted   int           // so many must wait before wake is signalled
+	opened   int           // of those that wait, how many tell that a problem opened
+	hurries  bool          // one of them is enough
 	wake     chan struct{} // capacity 1
 
 	before  [model.Partitions]history.Place // recorded before the start
@@ -131,7 +133,7 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 		b.bytes += size
 		b.push(t)
 	}
-	enough := b.n >= b.wanted || 2*b.bytes > b.capacity
+	enough := b.n >= b.wanted || 2*b.bytes > b.capacity || b.hurries && b.opened > 0
 	b.mu.Unlock()
 	if enough {
 		b.signal()
@@ -161,6 +163,9 @@ func (b *backlog) push(t *event.Transition) {
 	}
 	b.items[(b.head+b.n)%len(b.items)] = *t
 	b.n++
+	if t.Kind == event.ProblemOpened {
+		b.opened++
+	}
 }
 
 func (b *backlog) signal() {
@@ -170,12 +175,13 @@ func (b *backlog) signal() {
 	}
 }
 
-// wait returns when n transitions wait, or the half of what fits, or it lags.
-func (b *backlog) wait(ctx context.Context, n int) error {
+// wait returns when n transitions wait, or the half of what fits, or it lags; or, if that is
+// enough, when a problem has opened.
+func (b *backlog) wait(ctx context.Context, n int, opened bool) error {
 	for {
 		b.mu.Lock()
-		b.wanted = n
-		enough := b.n >= n || 2*b.bytes > b.capacity && b.n > 0 || b.lag.on
+		b.wanted, b.hurries = n, opened
+		enough := b.n >= n || 2*b.bytes > b.capacity && b.n > 0 || b.lag.on || opened && b.opened > 0
 		b.mu.Unlock()
 		if enough {
 			return nil
@@ -198,7 +204,9 @@ func (b *backlog) take(most int) []event.Transition {
 		if bytes += cost(&b.items[b.head]); bytes > batchBytes && len(out) > 0 {
 			break
 		}
-		out = append(out, b.items[b.head])
+		if out = append(out, b.items[b.head]); b.items[b.head].Kind == event.ProblemOpened {
+			b.opened--
+		}
 		b.items[b.head] = event.Transition{} // let go of its memory
 		b.head = (b.head + 1) % len(b.items)
 		b.n--

@@ -16,20 +16,26 @@ func TestGather(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		since time.Duration // from the last transaction
-		waits int
+		kinds []event.TransitionKind
 		want  time.Duration
 	}{
-		{"after a silence", time.Second, 1, 0},
-		{"one of many", 50 * time.Millisecond, 1, 200 * time.Millisecond},
-		{"a full batch", 50 * time.Millisecond, 100, 0},
+		{"after a silence", time.Second, []event.TransitionKind{event.StatusChanged}, 0},
+		{"one of many", 10 * time.Millisecond, []event.TransitionKind{event.StatusChanged}, 240 * time.Millisecond},
+		{"a full batch", 10 * time.Millisecond, slices.Repeat([]event.TransitionKind{event.StatusChanged}, 100), 0},
+		{"a problem", 10 * time.Millisecond, []event.TransitionKind{event.ProblemOpened}, 40 * time.Millisecond},
+		{"a problem after others", 60 * time.Millisecond, []event.TransitionKind{event.StatusChanged, event.ProblemOpened}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := New(Options{Gather: 250 * time.Millisecond, BatchSize: 100})
+				r := New(Options{Gather: 250 * time.Millisecond, Hurry: 50 * time.Millisecond, BatchSize: 100})
 				last := time.Now()
 				time.Sleep(tt.since)
 				began := time.Now()
-				r.Emit(slices.Repeat([]event.Transition{changed(1, 1, 0)}, tt.waits))
+				for _, kind := range tt.kinds {
+					t := changed(1, 1, 0)
+					t.Kind = kind
+					r.Emit([]event.Transition{t})
+				}
 				if err := r.gather(t.Context(), last); err != nil {
 					t.Fatal(err)
 				}
@@ -39,6 +45,35 @@ func TestGather(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A problem that opens while others are gathered ends that; once it is taken, nothing hurries.
+func TestAProblemHurries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Options{Gather: 250 * time.Millisecond, Hurry: 50 * time.Millisecond, BatchSize: 100})
+		last := time.Now()
+		emit := func(after time.Duration, kind event.TransitionKind) {
+			time.AfterFunc(after, func() {
+				t := changed(1, 1, 0)
+				t.Kind = kind
+				r.Emit([]event.Transition{t})
+			})
+		}
+		waited := func(want time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if err := r.gather(t.Context(), last); err != nil || time.Since(began) != want {
+				t.Errorf("waited %v, want %v, %v", time.Since(began), want, err)
+			}
+			last = time.Now()
+			r.backlog.recorded(r.backlog.take(100))
+		}
+		emit(10*time.Millisecond, event.StatusChanged)
+		emit(120*time.Millisecond, event.ProblemOpened)
+		waited(120 * time.Millisecond)
+		emit(10*time.Millisecond, event.StatusChanged)
+		waited(250 * time.Millisecond)
+	})
 }
 
 func TestGatherEnds(t *testing.T) {

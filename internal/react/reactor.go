@@ -1,6 +1,7 @@
 package react
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -67,6 +68,7 @@ type Options struct {
 	Capacity  int64         // bytes of transitions that may wait; default that of the queue reactions
 	BatchSize int           // transitions in one transaction; default 2000
 	Gather    time.Duration // between transactions, unless a batch is full; default none
+	Hurry     time.Duration // the same where a problem opened, of which people want to hear; default Gather
 	Retention time.Duration // of history; default 90 days
 	Retry     Retry
 	Guard     *guard.Guard // of handlers' commands; nil: they outlive a kill -9
@@ -359,19 +361,19 @@ func (r *Reactor) setBack() time.Duration {
 }
 
 // gather waits for something to record. The first change after a silence is recorded
-// at once; while changes keep coming they share transactions, each of which costs an
-// fsync and a few pages, whatever it holds.
+// at once; those that follow soon wait for more, an opened problem less long than others: it
+// is told when it is recorded.
 func (r *Reactor) gather(ctx context.Context, last time.Time) error {
-	if err := r.backlog.wait(ctx, 1); err != nil {
+	if err := r.backlog.wait(ctx, 1, false); err != nil {
 		return err
 	}
-	rest := r.opts.Gather - time.Since(last)
-	if rest <= 0 {
-		return nil
+	until := func(pause time.Duration, opened bool) {
+		gathering, cancel := context.WithDeadline(ctx, last.Add(pause))
+		defer cancel()
+		_ = r.backlog.wait(gathering, r.opts.BatchSize, opened)
 	}
-	gathering, cancel := context.WithTimeout(ctx, rest)
-	defer cancel()
-	_ = r.backlog.wait(gathering, r.opts.BatchSize)
+	until(r.opts.Gather, true)
+	until(cmp.Or(r.opts.Hurry, r.opts.Gather), false)
 	return ctx.Err()
 }
 
