@@ -37,3 +37,10 @@ func (s *Service) OtherPace() {
 	defer s.nodes.mu.Unlock()
 	clear(s.nodes.paces)
 }
+
+// Joining is how many machines wait for those that are being written.
+func (s *Service) Joining() int {
+	s.joins.mu.Lock()
+	defer s.joins.mu.Unlock()
+	return len(s.joins.waits)
+}

@@ -80,9 +80,20 @@ func (s JoinTokens) use(ctx context.Context, token pki.JoinToken) ([]Write, erro
 		return nil, err
 	}
 	t.Uses++
-	body, err := json.Marshal(t)
+	write, err := (&usedToken{t, revision}).write()
+	return []Write{write}, err
+}
+
+// usedToken is a token that is kept, with uses that are not written yet.
+type usedToken struct {
+	pki.JoinToken
+	revision int64 // of its row when it was read
+}
+
+func (u *usedToken) write() (Write, error) {
+	body, err := json.Marshal(u.JoinToken)
 	if err != nil {
-		return nil, fmt.Errorf("keep join token %s: %w", t.ID, err)
+		return Write{}, fmt.Errorf("keep join token %s: %w", u.ID, err)
 	}
-	return []Write{{Key: tokenKey(t.ID), Body: body, Expect: revision}}, nil
+	return Write{Key: tokenKey(u.ID), Body: body, Expect: u.revision}, nil
 }

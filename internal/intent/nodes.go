@@ -20,7 +20,7 @@ type nodeIndex struct {
 	joining sync.Mutex // held while a machine that joins is written; before mu
 
 	mu    sync.RWMutex
-	joins string // key of the machine that is written
+	joins map[string]bool // keys of machines that are written
 	byUID map[uuid.UUID]NodeInfo
 	keys  map[Key]uuid.UUID
 	byKey map[string]uuid.UUID // by the fingerprint of the machine's key
@@ -176,7 +176,7 @@ func (s *Service) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) 
 	if other, taken := s.nodes.byKey[key]; taken {
 		return "", s.nodes.byUID[other].Name
 	}
-	if s.nodes.joins == key {
+	if s.nodes.joins[key] {
 		return "", "(joining now)"
 	}
 	info.Key = key
@@ -184,8 +184,8 @@ func (s *Service) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) 
 	return key, ""
 }
 
-// claim keeps a key for the machine that is written, until disclaim, where it is no node's;
-// member is whose it is. The caller holds joining.
+// claim keeps a key for a machine that is written, until disclaim, where it is no node's, nor
+// kept already; member is whose it is. The caller holds joining.
 func (x *nodeIndex) claim(key string) (member pki.Member, taken bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -193,13 +193,19 @@ func (x *nodeIndex) claim(key string) (member pki.Member, taken bool) {
 		info := x.byUID[uid]
 		return pki.Member{UID: info.UID, Name: info.Name, Namespace: info.Namespace}, true
 	}
-	x.joins = key
+	if x.joins[key] && key != "" { // a machine that asks twice at once: its first answer is written
+		return pki.Member{}, true
+	}
+	if x.joins == nil {
+		x.joins = map[string]bool{}
+	}
+	x.joins[key] = true
 	return pki.Member{}, false
 }
 
 func (x *nodeIndex) disclaim() {
 	x.mu.Lock()
-	x.joins = ""
+	clear(x.joins)
 	x.mu.Unlock()
 }
 
@@ -223,22 +229,23 @@ func (s *Service) Accept(ctx context.Context, by Who, key string, token pki.Join
 
 // register makes the node; named: a person stands for the name, and not the machine alone.
 func (s *Service) register(ctx context.Context, by Who, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, error) {
-	base := NodeName(request.Name)
-	namespace := token.Namespace
-	if namespace == "" {
-		namespace = model.DefaultNamespaceName
-	}
+	j := &joiner{ctx: ctx, by: by, key: key, token: token, request: request, named: named}
 	if unsaidFacts(request.Facts) != "" {
-		request.Facts = nil
+		j.request.Facts = nil
 	}
-	if s.unsaidLabels(namespace, request.Labels) != "" { // its first session says so
-		request.Labels = nil
+	if s.unsaidLabels(j.namespace(), request.Labels) != "" { // its first session says so
+		j.request.Labels = nil
 	}
-	if unsaidGroups(namespace, request.Groups) != "" {
-		request.Groups = nil
+	if unsaidGroups(j.namespace(), request.Groups) != "" {
+		j.request.Groups = nil
 	}
-	s.nodes.joining.Lock() // a machine that asks twice at once is one node
-	defer s.nodes.joining.Unlock()
+	return s.join(j)
+}
+
+// joinAlone is the whole way of one machine, in a commit of its own. The caller holds joining:
+// a machine that asks twice at once is one node.
+func (s *Service) joinAlone(ctx context.Context, j *joiner) (pki.Member, error) {
+	key, token, request, named, namespace, base := j.key, j.token, j.request, j.named, j.namespace(), NodeName(j.request.Name)
 	if member, ok := s.nodes.claim(key); ok {
 		return member, nil
 	}
@@ -262,7 +269,7 @@ func (s *Service) register(ctx context.Context, by Who, key string, token pki.Jo
 		return pki.Member{}, model.Errorf(model.Conflict, "the node that join token %s was made for is there no more", token.ID).
 			WithHint("a token for a new node, on the server: muster node token")
 	}
-	if member, ok, err := s.takeDeclared(ctx, by, Key{"Node", namespace, base}, key, token, request, named); ok || err != nil {
+	if member, ok, err := s.takeDeclared(ctx, j.by, Key{"Node", namespace, base}, key, token, request, named); ok || err != nil {
 		return member, err
 	}
 	uid := idFor(request)
@@ -277,12 +284,7 @@ func (s *Service) register(ctx context.Context, by Who, key string, token pki.Jo
 		if s.nodes.holds([]string{namespace}, name) {
 			continue // the store is asked for names alone that no machine has
 		}
-		r := model.Resource{
-			Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: namespace},
-			Spec: &model.NodeSpec{UID: uid.String(), Given: given(token), Key: key,
-				Facts: request.Facts, AgentLabels: request.Labels, AgentGroups: sortedGroups(request.Groups)},
-		}
-		body, err := encode(&r)
+		body, err := newNode(j, name, uid)
 		if err != nil {
 			return pki.Member{}, err
 		}
@@ -290,8 +292,8 @@ func (s *Service) register(ctx context.Context, by Who, key string, token pki.Jo
 		if err != nil {
 			return pki.Member{}, err
 		}
-		writes := slices.Concat([]Write{{Key: KeyOf(&r), Body: body}}, s.nodes.lift(keyTomb+key), used)
-		_, err = s.commit(ctx, by, writes)
+		writes := slices.Concat([]Write{{Key: Key{"Node", namespace, name}, Body: body}}, s.nodes.lift(keyTomb+key), used)
+		_, err = s.commit(ctx, j.by, writes)
 		if model.ClassOf(err) == model.Conflict {
 			continue // that name is taken
 		}

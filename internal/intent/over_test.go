@@ -218,5 +218,8 @@ type counted struct {
 
 func (c counted) Commit(ctx context.Context, by intent.Who, writes []intent.Write) (intent.Committed, error) {
 	c.w.commits.Add(1)
+	if c.w.committing != nil {
+		c.w.committing()
+	}
 	return c.Store.Commit(ctx, by, writes)
 }

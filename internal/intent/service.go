@@ -62,6 +62,7 @@ type Service struct {
 	nodes   nodeIndex
 	users   userIndex
 	trusted trustedNames
+	joins   joinQueue
 
 	// writing is held from before a row is written until memory knows of it, and by who
 	// must write what it reads; after joining, before all others. LookupNode and whatever

@@ -27,6 +27,8 @@ type world struct {
 	commits  atomic.Int64 // transactions that were tried
 	now      time.Time
 
+	committing func() // nil, or what happens before a transaction
+
 	connected bool                    // whether nodes have sessions
 	here      func(model.NodeID) bool // nil: as connected says
 	wait      time.Duration           // until an absent node's place may be taken by its name

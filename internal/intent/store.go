@@ -64,6 +64,7 @@ type Write struct {
 	From   string
 	Expect int64 // revision the row must have; 0: must not exist; -1: whatever
 	Retire bool  // of a Delete: people took it out of service, and it is recorded so
+	By     *Who  // who wrote this, where a commit is of several; nil: who commits
 }
 
 // Committed is the outcome: the rows as written, in the order of the writes.

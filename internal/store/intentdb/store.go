@@ -4,6 +4,7 @@
 package intentdb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -212,7 +213,8 @@ func (w *writer) write(ctx context.Context, part int, write intent.Write) (inten
 	} else {
 		before = nil
 	}
-	_, err = w.change.ExecContext(ctx, w.revision, part, w.at.UnixNano(), w.by.User, w.by.Whence, w.by.Why, w.by.Owner,
+	by := cmp.Or(write.By, &w.by)
+	_, err = w.change.ExecContext(ctx, w.revision, part, w.at.UnixNano(), by.User, by.Whence, by.Why, by.Owner,
 		key.Kind, key.Namespace, key.Name, int64(row.ID), op, write.From, before, after)
 	if err != nil {
 		return intent.Row{}, fmt.Errorf("record %s of %s: %w", op, key, err)
