@@ -139,8 +139,8 @@ func (a *agent) open(ctx context.Context) (session, error) {
 		Streams: []wire.StreamHeld{a.holds()}}
 	if a.run.cfg.Facts != nil {
 		a.facts = a.run.cfg.Facts(a.index)
-		hello.Facts = a.facts
 	}
+	hello.Facts = a.facts
 	assigned := a.assigned
 	a.mu.Unlock()
 	return a.run.connect(context.WithValue(ctx, cableOf{}, a), a.cfg, a.class.addr, &hello, assigned, a)

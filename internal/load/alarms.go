@@ -35,6 +35,8 @@ type alarms struct {
 	following sync.WaitGroup
 	stop      context.CancelFunc
 	blows     map[*strike]*blow // once they are judged
+	telling   *telling          // nil: the scenario wants nothing told
+	tellables map[string]bool   // checks that it wants told
 }
 
 // machineWitness follows a machine's keepalive.
@@ -84,6 +86,7 @@ const mostAlert = 4 << 20
 
 // post takes one. A repetition with the same key is none: delivery is at least once.
 func (al *alarms) post(w http.ResponseWriter, r *http.Request) {
+	at := al.run.now() // its head is here: the first byte was a moment before
 	body, err := io.ReadAll(io.LimitReader(r.Body, mostAlert))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError) // it is tried again
@@ -94,7 +97,7 @@ func (al *alarms) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	al.told(r.Header.Get("Idempotency-Key"), n)
+	al.told(r.Header.Get("Idempotency-Key"), n, at)
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -108,15 +111,24 @@ func parseNotification(body []byte) (n notification, err error) {
 	return n, nil
 }
 
-func (al *alarms) told(key string, n notification) {
+func (al *alarms) told(key string, n notification, at int64) {
 	al.mu.Lock()
 	defer al.mu.Unlock()
 	if _, again := al.keys[key]; again && key != "" {
+		al.telling.again()
 		return
 	}
 	al.keys[key] = struct{}{}
 	al.heard = al.run.now()
-	s := al.checks[ownName(n.Node)+"/"+n.Check]
+	s, tells := al.checks[ownName(n.Node)+"/"+n.Check], n.Namespace == Namespace && al.tellable(n.Check)
+	if of := (told{ownName(n.Node), n.Check}); tells && n.Expired {
+		al.telling.muddle(of)
+	} else if tells {
+		al.telling.came(of, n.Kind == "opened", at)
+	}
+	if tells && s == nil {
+		return
+	}
 	if s == nil || n.Namespace != Namespace {
 		if al.strangers++; al.strangers == 1 {
 			al.stranger = n.Namespace + "/" + n.Node + "/" + n.Check

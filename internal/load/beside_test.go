@@ -3,6 +3,8 @@ package load
 import (
 	"strings"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
 // Whoever does worse in a faster phase is named, by the goal, or by what is fair without.
@@ -33,13 +35,51 @@ func TestStarved(t *testing.T) {
 			{Name: "double", Kind: "steady", Rate: 2, From: 20, To: 30, Beside: c.now},
 			{Name: "half", Kind: "steady", Rate: 0.5, From: 30, To: 40, Beside: c.now},
 		}
-		var before *Played
+		var before []*Played
 		for i := range phases {
 			p := &phases[i]
 			before = cfg.overtakes(before, p, p.Name == "overload")
 			if said := strings.Join(p.Missed, "\n"); p.Name == "double" && said != c.want || p.Name != "double" && said != "" {
 				t.Errorf("%s: %s: %q, want %q", name, p.Name, said, c.want)
 			}
+		}
+	}
+}
+
+// Whatever is sped up, each of the others is compared with the last phase in which nothing was;
+// what was sped up itself may be slower.
+func TestEachPipelineCanStarveEachOther(t *testing.T) {
+	usual := []Beside{{"list-p99", "", 99, 20}, {"run-p99", "", 99, 20}, {"watch-p99", "", 99, 20}, {"holds-p99", "", 99, 20}, {"tell-p99", "", 99, 20}, {historyBehind, "", 9, 0.1}, {beyondLinger, "", 999, 20}, {heldShare, "", 999, 100}, {heldShare, "web", 9, 100}}
+	bad := []Beside{{"list-p99", "", 99, 9000}, {"run-p99", "", 99, 9000}, {"watch-p99", "", 99, 9000}, {"holds-p99", "", 99, 9000}, {"tell-p99", "", 99, 9000}, {historyBehind, "", 9, 90}, {beyondLinger, "", 999, 9000}, {heldShare, "", 999, 50}, {heldShare, "web", 9, 50}}
+	named := map[string][]string{
+		scenario.People: {"people who list", "people who run commands"}, scenario.Intent: {"agents that wait for intent"}, scenario.Alerts: {"people who are told of problems"},
+		scenario.Results: {"the results: 9000 ms", "the results: 50.0 % of its rate"}, "": {"people who watch", "history", "class web"},
+	}
+	for _, hurried := range scenario.Pipelines() {
+		fast := Played{Name: "fast", Kind: "steady", Rate: 1, From: 40, To: 60, Beside: bad, Faster: map[string]float64{hurried: 4}}
+		if hurried == scenario.Results {
+			fast.Rate, fast.Faster = 4, nil
+		}
+		other := Played{Name: "other", Kind: "steady", Rate: 0.5, From: 20, To: 40, Beside: bad, Faster: map[string]float64{scenario.Intent: 8}} // nothing to compare with
+		phases := []Played{{Name: "usual", Kind: "steady", Rate: 1, From: 0, To: 20, Beside: usual}, other, fast}
+		var before []*Played
+		for i := range phases {
+			before = Config{}.overtakes(before, &phases[i], false)
+		}
+		said := strings.Join(phases[2].Missed, "\n")
+		for pipeline, whom := range named {
+			for _, who := range whom {
+				if strings.Contains(said, "fast starves "+who) == (pipeline == hurried) {
+					t.Errorf("%s ×4: %s, in\n%s", hurried, who, said)
+				}
+			}
+		}
+		word := map[string]string{scenario.Results: "rate"}[hurried]
+		if word == "" {
+			word = hurried
+		}
+		if want := "20.0 ms in usual; at 4 times the " + word + " at most 410 ms is fair"; !strings.Contains(said, want) || len(phases[1].Missed) > 0 {
+			t.Errorf("want %q in\n%s\n%v", want, said, phases[1].Missed)
 		}
 	}
 }

@@ -31,8 +31,10 @@ type class struct {
 // playing is one check of a class.
 type playing struct {
 	name     string // within the class
+	full     string // on the server
 	interval int64  // ns of virtual time
 	says     Generator
+	tells    bool // its problems are told to the run
 }
 
 // newClasses reads a scenario that has defaults where it said nothing.
@@ -72,7 +74,7 @@ func newClasses(c *Config) ([]*class, error) {
 					full = c.checks(len(x.checks))
 				}
 				x.index[full] = len(x.checks)
-				x.checks = append(x.checks, playing{name: k.Name, interval: int64(k.Interval), says: says})
+				x.checks = append(x.checks, playing{name: k.Name, full: full, interval: int64(k.Interval), says: says, tells: k.Alert != ""})
 			}
 		}
 		list = append(list, x)

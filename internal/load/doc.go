@@ -26,12 +26,14 @@
 // agents out between them, one housekeeper, one that watches (watch.go) and one beside it
 // that reads the server's metrics, one that plays faults and churn (script.go), one that
 // asks for pages (pages.go), an HTTP server and a watch that hear alerts (alarms.go). Locks, in
-// order: reform, drama, alarms, agent, then book, breaches or witness. Bounded: the agents' spools
+// order: reform, drama, alarms, agent, then book, breaches, witness or telling, then besides. Bounded: the agents' spools
 // (Config.Spool).
 //
 // Start reading at run.go, then sender.go, agent.go and spool.go; what goes wrong on
 // purpose is script.go, what it does to a machine life.go; what a run shows is report.go,
 // a recorded stream is tape.go; what each phase of it came to phases.go, what it should show goal.go.
 // The ledger is ledger.go, balance.go and comparison.go; servers that lie to it are in spine's
-// tests. Which alerts a fault must bring about is hookup.go and witness.go.
+// tests. Which alerts a fault must bring about is hookup.go and witness.go, which messages a
+// scenario wants told tell.go. How fast each pipeline is, is tempo.go; whom one starves that is
+// sped up, beside.go and starve.go.
 package load

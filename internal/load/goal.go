@@ -141,6 +141,14 @@ func found() map[string]func(*Report) (float64, bool) {
 		"apply-p99":     operators("apply"),
 		"silence-p99":   operators("silence"),
 		"watch-p99":     operators("watch"),
+		"run-p99":       operators("run"),
+		"fact-p99":      operators("fact"),
+		"tell-p99": positive(func(rep *Report) float64 {
+			if rep.Told == nil {
+				return 0
+			}
+			return rep.Told.Latency.P99
+		}),
 		historyBehind: func(rep *Report) (worst float64, ok bool) {
 			for i := range rep.Samples {
 				if s := &rep.Samples[i]; s.Second > 0 && s.Behind != nil {

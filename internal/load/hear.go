@@ -76,10 +76,10 @@ func (a *agent) ack(ack *wire.Ack) {
 	a.pump()
 }
 
-// RunNow is answered and not played: a simulated machine has nothing to run. Nobody's
-// answer is waited for in a measured run.
+// Turn is not played.
 func (a *agent) Turn(*link.Session, *wire.Turn) {}
 
+// RunNow is answered and not played: a simulated machine has nothing to run.
 func (a *agent) RunNow(s *link.Session, r *wire.Run) {
 	if r.ID == 0 || r.Cancel {
 		return

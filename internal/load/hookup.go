@@ -14,8 +14,54 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// alertHandler is the handler by which a run hears of the checks that its faults let fail.
-const alertHandler = "load-alerts"
+// alertHandler is the handler by which a run hears of the checks that its faults let fail, and
+// of those that its scenario wants told; alertRoute is the route that names it, for those that
+// ask for one.
+const (
+	alertHandler = "load-alerts"
+	alertRoute   = "load-alerts"
+)
+
+// listened are the checks of which a run hears, as they are called on the server, each with
+// the way in which it is told.
+func listened(sc *scenario.Scenario) map[string]string {
+	names := map[string]string{}
+	for name := range failing(sc) {
+		names[name] = scenario.ByHandler
+	}
+	for c := range sc.Agents {
+		for _, k := range sc.Agents[c].Checks {
+			for n := range max(1, k.Count) {
+				if k.Alert != "" {
+					names[CheckName(sc.Agents[c].Name, k.Name, n)] = k.Alert
+				}
+			}
+		}
+	}
+	return names
+}
+
+// alertOf is what a check says that is told so.
+func alertOf(how string) *model.Alert {
+	if how == scenario.ByRoute {
+		return &model.Alert{Route: alertRoute}
+	}
+	return &model.Alert{Handlers: []string{alertHandler}}
+}
+
+// ways are the handler and, where a check asks for it, the route that tells each problem by
+// itself and at once.
+func (al *alarms) ways(names map[string]string) []model.Resource {
+	list := []model.Resource{resource(model.Metadata{Name: alertHandler, Namespace: Namespace}, &model.HandlerSpec{Webhook: &model.Webhook{URL: al.url()}})}
+	for _, how := range names {
+		if how == scenario.ByRoute {
+			at := model.Duration(0)
+			return append(list, resource(model.Metadata{Name: alertRoute, Namespace: Namespace},
+				&model.RouteSpec{GroupBy: []string{"node", "check"}, GroupWait: &at, Steps: []model.RouteStep{{To: []string{alertHandler}}}}))
+		}
+	}
+	return list
+}
 
 // failing are the checks that a scenario's faults let fail, as they are called on the
 // server, each with the name of its class.
@@ -53,7 +99,7 @@ func stopping(sc *scenario.Scenario) bool {
 // they bring about no alerts, and where nobody is logged in.
 func (r *run) hearAlerts(ctx context.Context) (*alarms, error) {
 	stops := stopping(r.cfg.Scenario)
-	names := failing(r.cfg.Scenario)
+	struck, names := failing(r.cfg.Scenario), listened(r.cfg.Scenario)
 	if r.cfg.API == nil || !stops && len(names) == 0 {
 		return nil, nil
 	}
@@ -66,11 +112,12 @@ func (r *run) hearAlerts(ctx context.Context) (*alarms, error) {
 			al.watchMachine(a)
 		}
 		for name, check := range a.class.index {
-			if names[name] == a.class.spec.Name {
+			if struck[name] == a.class.spec.Name {
 				al.watchCheck(a, check, name)
 			}
 		}
 	}
+	al.tellAbout()
 	go func() { _ = al.server.Serve(al.listener) }() // until end
 	if len(names) == 0 {
 		return al, nil
@@ -79,10 +126,9 @@ func (r *run) hearAlerts(ctx context.Context) (*alarms, error) {
 		al.server.Close()
 		return nil, err
 	}
-	handler := resource(model.Metadata{Name: alertHandler, Namespace: Namespace}, &model.HandlerSpec{Webhook: &model.Webhook{URL: al.url()}})
-	if err := al.apply(ctx, append([]model.Resource{handler}, al.checksWith(names, &model.Alert{Handlers: []string{alertHandler}})...)); err != nil {
+	if err := al.apply(ctx, append(al.ways(names), al.checksWith(names, alertOf)...)); err != nil {
 		al.server.Close()
-		return nil, fmt.Errorf("set up the handler that hears of failing checks: %w", err)
+		return nil, fmt.Errorf("set up the handler that hears of problems: %w", err)
 	}
 	return al, nil
 }
@@ -94,6 +140,9 @@ func (al *alarms) inherit(ctx context.Context, names map[string]string) error {
 		err := al.run.openProblems(ctx, name, func(e *v1.Event) {
 			if w := al.checks[ownName(e.Node)+"/"+name]; w != nil {
 				w.unclear = true
+			}
+			if al.tellable(name) {
+				al.telling.muddle(told{ownName(e.Node), name})
 			}
 		})
 		if err != nil {
@@ -120,25 +169,30 @@ func (al *alarms) end() {
 	al.stop()
 	al.following.Wait()
 	al.server.Close()
-	names := failing(al.run.cfg.Scenario)
+	names := listened(al.run.cfg.Scenario)
 	if len(names) == 0 {
 		return
 	}
 	ctx, over := context.WithTimeout(context.Background(), 10*time.Second)
 	defer over()
-	err := al.apply(ctx, al.checksWith(names, nil))
-	kind, _ := model.KindOf("Handler")
-	_, deleted := al.run.cfg.API.Delete(ctx, kind, Namespace, alertHandler, "", "the load run is over", 0, false, true)
-	if err := errors.Join(err, deleted); err != nil {
+	errs := []error{al.apply(ctx, al.checksWith(names, func(string) *model.Alert { return nil }))}
+	ways := al.ways(names)
+	for i := len(ways) - 1; i >= 0; i-- { // the route names the handler
+		kind, _ := model.KindOf(ways[i].Kind)
+		_, err := al.run.cfg.API.Delete(ctx, kind, Namespace, ways[i].Metadata.Name, "", "the load run is over", 0, false, true)
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
 		al.run.cfg.Log.Warn("the handler of a load run stays on the server", "handler", Namespace+"/"+alertHandler, "error", err)
 	}
 }
 
-// checksWith are some of the scenario's checks, with these alerts.
-func (al *alarms) checksWith(names map[string]string, alert *model.Alert) (list []model.Resource) {
+// checksWith are some of the scenario's checks, each with what alert says of the way in which
+// it is told.
+func (al *alarms) checksWith(names map[string]string, alert func(how string) *model.Alert) (list []model.Resource) {
 	for _, r := range Resources(al.run.cfg.Scenario) {
 		if spec, isCheck := r.Spec.(*model.CheckSpec); isCheck && names[r.Metadata.Name] != "" {
-			spec.Alert = alert
+			spec.Alert = alert(names[r.Metadata.Name])
 			list = append(list, r)
 		}
 	}
@@ -190,7 +244,7 @@ func (al *alarms) conclude(ctx context.Context, d *drama) {
 		return
 	}
 	began := al.run.now()
-	for al.judge(d) > 0 && ctx.Err() == nil {
+	for al.judge(d)+al.telling.missing() > 0 && ctx.Err() == nil {
 		al.mu.Lock()
 		quiet := al.run.now() - max(began, al.heard)
 		al.mu.Unlock()

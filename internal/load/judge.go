@@ -40,6 +40,9 @@ func (rep *Report) judge(c Config) {
 	if s := rep.Silent; s != nil && s.Extra > 0 {
 		say("%s that machines are silent came while they had their sessions, such as %s", some(s.Extra, "alert"), s.Example)
 	}
+	if t := rep.Told; t.Wrong() {
+		say("%d of %d messages did not come, %d came that should not have; %s", t.Missing, t.Due, t.Extra, t.Example)
+	}
 	rep.Verdict = append(rep.Verdict, rep.Silent.unread()...)
 	if rep.halfway != nil {
 		say("what the run was to do in its middle failed: %v", rep.halfway)
@@ -90,7 +93,7 @@ func (rep *Report) OK() bool {
 			return false
 		}
 	}
-	if rep.Silent != nil && rep.Silent.Extra > 0 {
+	if rep.Silent != nil && rep.Silent.Extra > 0 || rep.Told.Wrong() {
 		return false
 	}
 	return rep.Valid && rep.Balance.OK() && len(rep.Failed())+len(rep.Late()) == 0 && rep.wrongKept == 0
@@ -125,5 +128,5 @@ func (rep *Report) Late() (list []string) {
 // that was read, what was taken is not known.
 func (rep *Report) Lost() bool {
 	wrong := func(s Struck) bool { return s.Missing+s.Extra > 0 }
-	return !rep.Balance.OK() || rep.wrongKept > 0 || rep.Silent != nil && rep.Silent.Extra > 0 || slices.ContainsFunc(rep.Faults, wrong)
+	return !rep.Balance.OK() || rep.wrongKept > 0 || rep.Silent != nil && rep.Silent.Extra > 0 || rep.Told.Wrong() || slices.ContainsFunc(rep.Faults, wrong)
 }

@@ -55,9 +55,15 @@ func (r *run) operate(ctx context.Context) []Worked {
 	if rate := o.Silences.PerSecond(0); rate > 0 {
 		all.Go(func() { p.silence(ctx, r.random("silence", 0), rate) })
 	}
+	if rate := o.Runs.PerSecond(0); rate > 0 {
+		all.Go(func() { p.runNow(ctx, r.random("run", 0), rate) })
+	}
+	if rate := o.Facts.PerSecond(0); rate > 0 {
+		all.Go(func() { p.otherFacts(ctx, r.random("fact", 0), rate) })
+	}
 	all.Wait()
 	var list []Worked
-	for _, what := range [...]string{"list", "watch", "apply", "silence"} {
+	for _, what := range [...]string{"list", "watch", "apply", "silence", "run", "fact"} {
 		if w := p.works[what]; w != nil {
 			list = append(list, Worked{What: what, Requests: w.requests, Failed: w.failed, Unanswered: w.unanswered, Why: w.why, Latency: latency(w.took)})
 		}
@@ -177,13 +183,15 @@ func (p *people) apply(ctx context.Context, random *rand.Rand, rate float64) {
 // silenceFor is how long a silence of an operator lasts.
 const silenceFor = 10 * time.Minute
 
-// silence asks for quiet about one machine after the other. A silence tells nobody; the
-// problems under it are judged as ever.
+// silence asks for quiet about one machine after the other, but for what the run listens to: a
+// silence tells nobody; the problems under it are judged as ever.
 func (p *people) silence(ctx context.Context, random *rand.Rand, rate float64) {
+	checks := p.run.unheard()
 	p.atRate(ctx, "silence", random, rate, func() error {
-		node := p.run.cfg.Members[random.IntN(len(p.run.cfg.Members))].Name
+		m := p.run.cfg.Members[random.IntN(len(p.run.cfg.Members))]
+		node := m.Name
 		quiet := resource(model.Metadata{Name: "operator-" + node, Namespace: Namespace}, &model.SilenceSpec{
-			Selector: model.Selector{Targets: &model.Targets{Nodes: []string{node}}},
+			Selector: model.Selector{Targets: &model.Targets{Nodes: []string{node}}, Checks: checks[m.Class]},
 			Until:    model.Time{Time: time.Now().Add(silenceFor).Truncate(time.Second)},
 			Reason:   "made by a load run",
 		})
@@ -220,8 +228,11 @@ func (r *run) leftUndone() (list []string) {
 	if len(sc.Intent) > 0 {
 		list = append(list, "intent was not changed: there was no login")
 	}
-	if o := sc.Operators; o.Lists > 0 || o.Watches > 0 || o.Applies != "" || o.Silences != "" {
+	if sc.Operators.Any() {
 		list = append(list, "operators did nothing: there was no login")
+	}
+	if sc.HasAlerts() {
+		list = append(list, "nobody was told of problems: there was no login")
 	}
 	if stopping(sc) || len(failing(sc)) > 0 {
 		list = append(list, "alerts of the faults were not judged: there was no login")

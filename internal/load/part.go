@@ -46,6 +46,10 @@ func (c Config) Joinable() error {
 		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: its faults of the kinds stop and fail wait for alerts that all loaders judge together", c.Scenario.Name).
 			WithHint("leave --loaders out, or take these faults out of the file")
 	}
+	if c.Scenario.HasAlerts() {
+		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: its messages have to be held against the results of all loaders together", c.Scenario.Name).
+			WithHint("leave --loaders out, or take alert out of its checks")
+	}
 	if slices.ContainsFunc(c.Scenario.Agents, func(x scenario.Class) bool { return x.Recorded != nil }) {
 		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: its recorded stream is a file of this machine", c.Scenario.Name).WithHint("leave --loaders out")
 	}

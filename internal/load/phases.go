@@ -93,7 +93,7 @@ func (w *watch) stretch(parts ...int) (Played, *tally, *gained) {
 	}
 	first, last := s[parts[0]], s[parts[len(parts)-1]]
 	p := Played{
-		Name: r.phaseName(first), Kind: r.cfg.Scenario.Phases[first.phase].Kind(), From: r.since(first.from), To: r.since(last.to), Rate: first.rate, Again: first.again,
+		Name: r.phaseName(first), Kind: r.cfg.Scenario.Phases[first.phase].Kind(), From: r.since(first.from), To: r.since(last.to), Rate: first.rate, Again: first.again, Faster: r.cfg.Scenario.Phases[first.phase].Faster,
 		Offered: float64(t.results+t.dropped) / length.Seconds(), Acknowledged: float64(t.acked) / length.Seconds(), Refused: t.refused, SpoolFull: t.dropped,
 		Latency: latency(t.whole), BeyondLinger: latency(t.beyond), Lag: latency(t.lag),
 	}
@@ -112,7 +112,7 @@ func (w *watch) finish() {
 	sum, used := newTally(), &gained{}
 	own := newTally()
 	rep.measured = 0
-	var before *Played
+	var before []*Played
 	for i := 0; i < len(s); i++ {
 		if !s[i].measured {
 			continue

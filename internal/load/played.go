@@ -5,24 +5,25 @@ package load
 
 // Played is one phase as it went. Its figures are of what was meant to be sent in it.
 type Played struct {
-	Name         string   `json:"name"`
-	Kind         string   `json:"kind"` // ramp, steady, step, soak, drain
-	From         float64  `json:"from"`
-	To           float64  `json:"to"`
-	Rate         float64  `json:"rate,omitempty"`    // of the scenario's own
-	Again        bool     `json:"again,omitempty"`   // the step before it broke, and this is it once more
-	Offered      float64  `json:"offered,omitempty"` // per second
-	Acknowledged float64  `json:"acknowledged,omitempty"`
-	Refused      uint64   `json:"refused,omitempty"`
-	SpoolFull    uint64   `json:"spoolFull,omitempty"`
-	Latency      Latency  `json:"latencyMs"`
-	BeyondLinger Latency  `json:"beyondLingerMs"`
-	Lag          Latency  `json:"generatorLagMs"`
-	Server       Usage    `json:"server"`
-	Loader       Usage    `json:"loader"`
-	Settled      float64  `json:"settled,omitempty"` // until it was as before the phase before it; asked with settle
-	Beside       []Beside `json:"beside,omitempty"`  // what shared the server with the results
-	Missed       []string `json:"missed,omitempty"`  // objectives, in sentences
+	Name         string             `json:"name"`
+	Kind         string             `json:"kind"` // ramp, steady, step, soak, drain
+	From         float64            `json:"from"`
+	To           float64            `json:"to"`
+	Rate         float64            `json:"rate,omitempty"`    // of the scenario's own
+	Faster       map[string]float64 `json:"faster,omitempty"`  // pipelines that were sped up, and how much
+	Again        bool               `json:"again,omitempty"`   // the step before it broke, and this is it once more
+	Offered      float64            `json:"offered,omitempty"` // per second
+	Acknowledged float64            `json:"acknowledged,omitempty"`
+	Refused      uint64             `json:"refused,omitempty"`
+	SpoolFull    uint64             `json:"spoolFull,omitempty"`
+	Latency      Latency            `json:"latencyMs"`
+	BeyondLinger Latency            `json:"beyondLingerMs"`
+	Lag          Latency            `json:"generatorLagMs"`
+	Server       Usage              `json:"server"`
+	Loader       Usage              `json:"loader"`
+	Settled      float64            `json:"settled,omitempty"` // until it was as before the phase before it; asked with settle
+	Beside       []Beside           `json:"beside,omitempty"`  // what shared the server with the results
+	Missed       []string           `json:"missed,omitempty"`  // objectives, in sentences
 }
 
 // Struck is one fault as it went: what it should have brought about, and what came.
@@ -54,7 +55,7 @@ type Held struct {
 
 // Worked is what one kind of operator did.
 type Worked struct {
-	What     string  `json:"what"` // list, watch, apply, silence
+	What     string  `json:"what"` // list, watch, apply, silence, run, fact
 	Requests uint64  `json:"requests"`
 	Failed   uint64  `json:"failed,omitempty"`
 	Why      string  `json:"why,omitempty"` // the first failure

@@ -77,6 +77,7 @@ type Report struct {
 	Phases      []Played           `json:"phases,omitempty"`
 	Faults      []Struck           `json:"faults,omitempty"`
 	Silent      *Silent            `json:"silent,omitempty"` // nil: not judged, as without a login
+	Told        *Told              `json:"told,omitempty"`   // nil: no messages were asked for, or there was no login
 	Changes     []Held             `json:"intent,omitempty"`
 	Operators   []Worked           `json:"operators,omitempty"`
 	Curve       []Point            `json:"curve,omitempty"`           // of Latency

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -29,6 +30,8 @@ type run struct {
 	senders []*sender
 	deals   uint64 // of timetables
 	steps   bool   // the score may change while it is played
+	storms  bool   // some phase speeds alerts up …
+	hurries bool   // … or anything but the results
 	dock    *dock  // nil: a whole server
 	connect func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Held, a *agent) (session, error)
 
@@ -114,8 +117,9 @@ func newRun(cfg Config) (*run, error) {
 			return r.dock.open(ctx, a)
 		}
 	}
+	r.hurries = cfg.Scenario.FasterOthers()
 	for _, p := range cfg.Scenario.Phases {
-		r.steps = r.steps || p.Step > 0
+		r.steps, r.storms = r.steps || p.Step > 0, r.storms || p.Speed(scenario.Alerts) > 1
 	}
 	if err := r.populate(); err != nil {
 		return nil, err
@@ -243,6 +247,7 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 	}
 	r.drained = r.now()
 	r.alarms.conclude(ctx, p.script)
+	rep.Told = r.alarms.messages()
 	rep.Silent = r.calledSilent(ctx)
 	rep.Label = append(rep.Label, rep.Silent.label()...)
 	p.closeHouse() // a keepalive under way would be missing

@@ -130,6 +130,9 @@ func (a *agent) add(c int, intended int64, seq uint64, first bool) (leaves, bega
 	}
 	chunk, says := a.set.chunks[c], a.class.checks[c].says
 	own := says.Status(a.index, c, chunk, seq, a.status[c], first)
+	if a.class.checks[c].tells && !first {
+		own = a.storm(c, own, intended, seq)
+	}
 	status, changed := a.fate.told(c, own, own != a.status[c])
 	a.status[c] = own
 	buf := a.run.scratch.Get().(*[]byte)

@@ -89,6 +89,9 @@ func TargetPlays(sc *scenario.Scenario) error {
 	case sc.Operators != scenario.Operators{}:
 		what = "operators"
 	}
+	if sc.HasAlerts() {
+		what = "messages about problems"
+	}
 	for i := range sc.Agents {
 		if sc.Agents[i].Churn != (scenario.Churn{}) {
 			what = "churn"

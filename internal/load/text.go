@@ -117,6 +117,16 @@ func (rep *Report) Text() string {
 		}
 		line("intent", "%s: held after p50 %.1f  p99 %.1f  max %.1f ms, %d times%s", h.What, h.Holds.P50, h.Holds.P99, h.Holds.Max, h.Agents, never)
 	}
+	if t := rep.Told; t != nil {
+		more := ""
+		if t.Extra > 0 {
+			more = fmt.Sprintf(", %d too many", t.Extra)
+		}
+		if t.Unclear > 0 {
+			more += fmt.Sprintf(", %s not judged", some(int(t.Unclear), "state"))
+		}
+		line("messages", "p50 %.1f  p99 %.1f  p99.9 %.1f  max %.1f ms, %d of %d came%s", t.Latency.P50, t.Latency.P99, t.Latency.P999, t.Latency.Max, t.Due-t.Missing, t.Due, more)
+	}
 	bal := rep.Balance
 	line("ledger", "%s", bal)
 	if c := rep.Calls; c != nil {

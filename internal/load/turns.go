@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
 const (
@@ -17,50 +19,66 @@ const (
 	cutOff = int64(time.Second)
 )
 
-// atRate lets somebody ask until ctx ends, at times that the seed alone decides: so often,
-// the first a part of the time between two after the timetable began. Whoever has to wait
-// for an answer asks late, one request behind the other, and each is timed from when it
-// was meant.
+// atRate lets somebody ask until ctx ends, at the times of eachDue. Whoever has to wait for an
+// answer asks late, one request behind the other, and each is timed from when it was meant.
 func (p *people) atRate(ctx context.Context, what string, random *rand.Rand, rate float64, ask func() error) {
+	p.eachDue(ctx, what, random, rate, func(meant int64) bool {
+		err := ask()
+		if err != nil && ctx.Err() != nil {
+			return false // the end of the run, no answer
+		}
+		p.note(what, meant, p.run.now()-meant, err)
+		return true
+	})
+}
+
+// eachDue calls do until ctx ends, with times that the scenario and its seed alone decide: so
+// often, the first a part of the time between two after the timetable began, and more often
+// where a phase speeds people up. What do did not come to is given up; false: nor to this one.
+func (p *people) eachDue(ctx context.Context, what string, random *rand.Rand, rate float64, do func(meant int64) bool) {
 	if rate <= 0 {
 		return
 	}
-	each := max(int64(float64(time.Second)/rate), int64(time.Millisecond))
-	meant := p.run.begin.Load() + int64(random.Float64()*float64(each))
-	due := func(until int64) int64 { return (until-meant)/each + 1 } // requests meant by then and not asked
-	for {
-		pause(ctx, p.run.until(time.Duration(meant)))
-		if ctx.Err() != nil {
-			break
+	each := max(int64(float64(time.Second)/rate), int64(time.Millisecond)) // of virtual time, as next is
+	next := int64(random.Float64() * float64(each))
+	due := func(until int64) int64 { // meant by then and not done
+		if v := p.run.tempo(scenario.People).virtual(until); v >= next {
+			return (v-next)/each + 1
+		}
+		return 0
+	}
+	for ctx.Err() == nil {
+		meant := p.run.tempo(scenario.People).meant(next)
+		if wait := p.run.until(time.Duration(meant)); wait > 0 {
+			pause(ctx, min(wait, time.Second)) // a phase may end early
+			continue
 		}
 		if over := due(p.run.now()) - 1 - mostWaiting; over > 0 {
-			p.giveUp(what, meant, each, over)
-			meant += over * each
+			p.giveUp(what, next, each, over)
+			next += over * each
+			continue
 		}
-		err := ask()
-		if err != nil && ctx.Err() != nil {
-			break // the end of the run, no answer
+		if !do(meant) {
+			break
 		}
-		p.note(what, meant, p.run.now()-meant, err)
-		meant += each
+		next += each
 	}
-	if end := p.run.now() - cutOff; end >= meant {
-		p.giveUp(what, meant, each, due(end))
-	}
+	p.giveUp(what, next, each, due(p.run.now()-cutOff))
 }
 
-// giveUp counts so many requests, each meant a while after the one before, that nobody
-// waits for any more: they took at least as long as until now.
-func (p *people) giveUp(what string, meant, each, n int64) {
-	now := p.run.now()
+// giveUp counts so many requests, each due a while of virtual time after the one before,
+// that nobody waits for any more: they took at least as long as until now.
+func (p *people) giveUp(what string, next, each, n int64) {
+	now, tempo := p.run.now(), p.run.tempo(scenario.People)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := p.of(what)
 	for ; n > 0; n-- {
+		meant := min(tempo.meant(next), now)
 		w.unanswered++
 		record(w.took, now-meant, 1)
 		p.run.waited(what+"-p99", meant, now-meant, 1)
-		meant += each
+		next += each
 	}
 }
 

@@ -150,6 +150,9 @@ func ledgers(base, other []*load.Report) (list []Row) {
 			if r.Silent != nil {
 				n += float64(r.Silent.Extra)
 			}
+			if r.Told != nil {
+				n += float64(r.Told.Missing + r.Told.Extra)
+			}
 			return n
 		}},
 	} {

@@ -122,6 +122,20 @@ func faultSection(rep *load.Report) section {
 	return section{ID: "faults", Title: "What went wrong on purpose", Tables: t.list()}
 }
 
+func messageSection(rep *load.Report) section {
+	s := section{ID: "messages", Title: "Who was told"}
+	if rep.Told == nil {
+		return s
+	}
+	told := rep.Told
+	t := newTable("", "messages due", "missing", "extra", "came again", "states not judged", "p50", "p99", "p99.9", "slowest", "'for example")
+	t.add(count(float64(told.Due)), count(float64(told.Missing)), count(float64(told.Extra)), count(float64(told.Again)), count(float64(told.Unclear)),
+		maybe(told.Latency.P50, millis), maybe(told.Latency.P99, millis), maybe(told.Latency.P999, millis), maybe(told.Latency.Max, millis), told.Example)
+	s.Text = []string{fmt.Sprintf("Each acknowledged result that ends a row of good ones, or of bad ones, has to bring about one message to the loader's webhook. Of %s that were meant while something was measured: from when the result was meant to be sent until the message was here.", count(float64(told.Timed)))}
+	s.Tables = t.list()
+	return s
+}
+
 func changeSection(rep *load.Report) section {
 	t := newTable("", "change", "at", "agents concerned", "p50", "p99", "the last", "never", "not asked for", "answered p99", "the last answer")
 	for i, h := range rep.Changes {

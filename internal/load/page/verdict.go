@@ -151,6 +151,9 @@ func alerts(rep *load.Report) (due int, wrong string) {
 	if rep.Silent != nil {
 		extra += rep.Silent.Extra
 	}
+	if t := rep.Told; t != nil {
+		due, missing, extra = due+int(t.Due), missing+int(t.Missing), extra+int(t.Extra)
+	}
 	if missing+extra > 0 {
 		wrong = fmt.Sprintf("%s of %s missing, %s too many", none(uint64(missing)), count(float64(due)), none(uint64(extra)))
 	}

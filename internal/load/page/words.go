@@ -162,7 +162,7 @@ func notPlayed(rep *load.Report) string {
 	if len(s.Intent) > 0 && len(rep.Changes) == 0 {
 		list = append(list, "changes of intent")
 	}
-	if o := s.Operators; (o.Lists > 0 || o.Watches > 0 || o.Applies != "" || o.Silences != "") && len(rep.Operators) == 0 {
+	if s.Operators.Any() && len(rep.Operators) == 0 {
 		list = append(list, "people at work")
 	}
 	return strings.Join(list, ", ")

@@ -35,6 +35,8 @@ func Capabilities() []Capability {
 		exists("recorded", "a recorded stream, each of its nodes played by several agents"),
 		exists("operators", "people who list, watch and apply while results flow"),
 		exists("silences", "people who silence machines while results flow"),
+		exists("runs", "commands run at once on machines, and facts that change"),
+		exists("alerts", "messages about problems, by handlers and routes, to a webhook of the loader's"),
 		waits("values", "measured values", "the metrics pipeline"),
 		waits("policies", "policy runs and compliance", "the policy pipeline"),
 		waits("inventories", "inventories of machines", "the inventory pipeline"),
@@ -105,8 +107,10 @@ func (s *Scenario) Requires() []string {
 		need("restart", f.Server != "")
 	}
 	need("intent", len(s.Intent) > 0)
-	need("operators", s.Operators != Operators{})
+	need("operators", s.Operators.Any())
 	need("silences", s.Operators.Silences != "")
+	need("runs", s.Operators.Runs != "" || s.Operators.Facts != "")
+	need("alerts", s.HasAlerts())
 	need("stage", strings.HasPrefix(s.Target, stagePrefix))
 	need("target-"+s.Target, s.Target == "zabbix" || s.Target == "prometheus")
 	for _, name := range s.Needs {

@@ -128,6 +128,9 @@ func (v *checker) checks(at string, c *Class) bool {
 		v.statuses(field+".status", k.Status)
 		v.share(field+".changes", k.Changes)
 		v.share(field+".flapping", k.Flapping)
+		if k.Alert != "" {
+			v.oneOf(field+".alert", "way to tell", k.Alert, []string{ByHandler, ByRoute})
+		}
 		states += max(1, k.Count)
 		if k.Interval > 0 {
 			rate += float64(max(1, k.Count)) / time.Duration(k.Interval).Seconds()

@@ -73,6 +73,18 @@ func (v *checker) without(need string) string {
 		if v.Operators.Silences == "" {
 			return "write operators: {silences: 10/min}"
 		}
+	case "runs":
+		if v.Operators.Runs == "" {
+			return "write operators: {runs: 10/min}"
+		}
+	case "facts":
+		if v.Operators.Facts == "" {
+			return "write operators: {facts: 10/min}"
+		}
+	case "alerts":
+		if !v.HasAlerts() {
+			return "write alert: handler at a check, or alert: route"
+		}
 	case "watches":
 		if v.Operators.Watches == 0 {
 			return "write operators: {watches: 5}"

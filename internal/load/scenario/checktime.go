@@ -47,6 +47,7 @@ func (v *checker) phases() {
 			}
 		}
 		only("rate", p.Rate != 0, "steady", "step", "soak")
+		only("faster", len(p.Faster) > 0, "steady", "soak")
 		only("of", p.Of != "", "steady", "soak")
 		only("by", p.By != 0, "step")
 		only("grow", p.Grow != 0, "step")
@@ -54,6 +55,7 @@ func (v *checker) phases() {
 		only("settle", p.Settle != 0, "steady")
 		only("warmup", p.Warmup != 0, "steady", "soak")
 		v.rates(at, p)
+		v.faster(at, p)
 		if p.Of != "" && p.Step == 0 {
 			v.oneOf(at+".of", "thing that a rate may be of", p.Of, []string{Saturation})
 			if !slices.ContainsFunc(v.Phases[:i], func(p Phase) bool { return p.Step > 0 }) {
@@ -264,7 +266,7 @@ func (v *checker) operators() {
 	for _, r := range [...]struct {
 		field string
 		rate  Rate
-	}{{"pages", o.Pause}, {"applies", o.Applies}, {"silences", o.Silences}} {
+	}{{"pages", o.Pause}, {"applies", o.Applies}, {"silences", o.Silences}, {"runs", o.Runs}, {"facts", o.Facts}} {
 		if strings.Contains(string(r.rate), "%") {
 			v.flaw("operators."+r.field, "write 10/min", "%s: a share of what?", r.rate)
 		}

@@ -27,7 +27,10 @@ func (s *Scenario) Defaults() {
 	for i := range s.Phases {
 		p := &s.Phases[i]
 		if p.Measured() {
-			p.Rate = cmp.Or(p.Rate, 1)
+			p.Rate = cmp.Or(p.Rate, p.Faster[Results], 1)
+			if delete(p.Faster, Results); len(p.Faster) == 0 {
+				p.Faster = nil
+			}
 		}
 		if p.Step > 0 {
 			p.Rate, p.By, p.To = p.steps()

@@ -86,6 +86,9 @@ func (c *Class) describe() string {
 		if k.Count > 1 {
 			text = fmt.Sprintf("%d × %s", k.Count, text)
 		}
+		if k.Alert != "" {
+			text += ", told by " + k.Alert
+		}
 		if k.Output.Length() != 100 {
 			text += fmt.Sprintf(" (%s)", k.Output.describe())
 		}
@@ -137,6 +140,9 @@ func (p *Phase) describe() string {
 		text += " at " + percent(p.Rate) + " of " + p.Of
 	case p.Measured() && p.Rate != 0 && p.Rate != 1:
 		text += " at " + percent(p.Rate)
+	}
+	if faster := p.describeFaster(); faster != "" {
+		text += " with " + faster
 	}
 	if p.Settle > 0 {
 		text += " (as before within " + p.Settle.String() + ")"
@@ -228,6 +234,12 @@ func (o Operators) describe() string {
 	}
 	if o.Silences != "" {
 		parts = append(parts, string(o.Silences)+" silences are made")
+	}
+	if o.Runs != "" {
+		parts = append(parts, string(o.Runs)+" commands are run at once")
+	}
+	if o.Facts != "" {
+		parts = append(parts, string(o.Facts)+" facts change")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -65,6 +65,7 @@ type Check struct {
 	Status   map[string]float64 `json:"status,omitempty"`   // share of each status, by its name; the rest is OK
 	Changes  float64            `json:"changes,omitempty"`  // share of results that change the status, to another of Status, or without that to any; they leave at once
 	Flapping float64            `json:"flapping,omitempty"` // share of the states that change with every result
+	Alert    string             `json:"alert,omitempty"`    // its problems are told to a webhook of the loader's: by a handler (ByHandler), or by a route (ByRoute)
 }
 
 // Output is what results say.
@@ -108,13 +109,14 @@ type Phase struct {
 	Soak   model.Duration `json:"soak,omitempty"`   // as steady, judged for drift too; measured
 	Drain  model.Duration `json:"drain,omitempty"`  // nothing new; at most this long until all is acknowledged
 
-	Rate   float64        `json:"rate,omitempty"`   // of the scenario's own rate; default 1. Step: the first one
-	Of     string         `json:"of,omitempty"`     // steady, soak: saturation makes rate a multiple of the last step that held in the steps before it
-	By     float64        `json:"by,omitempty"`     // step: added each time; default 0.1
-	Grow   float64        `json:"grow,omitempty"`   // step: in place of By, share by which each is more than the one before
-	To     float64        `json:"to,omitempty"`     // step: the last one; default 10
-	Settle model.Duration `json:"settle,omitempty"` // steady: within this long latency and queues must be as before the phase before it ("overload and return")
-	Warmup model.Duration `json:"warmup,omitempty"` // steady: so much of its beginning is not measured
+	Rate   float64            `json:"rate,omitempty"`   // of the scenario's own rate; default 1. Step: the first one
+	Faster map[string]float64 `json:"faster,omitempty"` // steady, soak: pipelines that run so many times as fast, by their names (see Pipelines)
+	Of     string             `json:"of,omitempty"`     // steady, soak: saturation makes rate a multiple of the last step that held in the steps before it
+	By     float64            `json:"by,omitempty"`     // step: added each time; default 0.1
+	Grow   float64            `json:"grow,omitempty"`   // step: in place of By, share by which each is more than the one before
+	To     float64            `json:"to,omitempty"`     // step: the last one; default 10
+	Settle model.Duration     `json:"settle,omitempty"` // steady: within this long latency and queues must be as before the phase before it ("overload and return")
+	Warmup model.Duration     `json:"warmup,omitempty"` // steady: so much of its beginning is not measured
 }
 
 // Fault is something that goes wrong, at a time since the measurement began: since the
@@ -165,5 +167,7 @@ type Operators struct {
 	Pause    Rate `json:"pages,omitempty"`    // … at this rate each; default one every 2 s
 	Watches  int  `json:"watches,omitempty"`  // streams of changes held open
 	Applies  Rate `json:"applies,omitempty"`  // resources written
+	Runs     Rate `json:"runs,omitempty"`     // commands run at once on one machine each, which answers
+	Facts    Rate `json:"facts,omitempty"`    // machines that say that something about them is otherwise
 	Silences Rate `json:"silences,omitempty"` // of one machine each, for 10 minutes
 }

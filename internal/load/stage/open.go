@@ -108,6 +108,9 @@ func Plays(sc *scenario.Scenario) error {
 	case sc.Operators != scenario.Operators{}:
 		what = "operators"
 	}
+	if sc.HasAlerts() {
+		what = "messages about problems"
+	}
 	for i := range sc.Agents {
 		switch class := &sc.Agents[i]; {
 		case class.Churn != scenario.Churn{}:

@@ -1,0 +1,135 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What flows through a server at once. Speeding one up must not starve another.
+const (
+	Results = "results" // what agents send; Phase.Rate is how fast
+	People  = "operators"
+	Intent  = "intent"
+	Alerts  = "alerts" // problems of checks with Alert, and the messages about them
+)
+
+// Pipelines are all of them: what a phase may speed up.
+func Pipelines() []string { return []string{Results, People, Intent, Alerts} }
+
+// Ways in which a check's problems are told.
+const (
+	ByHandler = "handler" // the check names the handler: at once
+	ByRoute   = "route"   // the check names a route, which names the handler
+)
+
+// Speed is how many times as fast as usual a pipeline runs in the phase.
+func (p *Phase) Speed(pipeline string) float64 {
+	if pipeline == Results {
+		return cmp.Or(p.Rate, 1)
+	}
+	return cmp.Or(p.Faster[pipeline], 1)
+}
+
+// maxFaster is how many times as fast a pipeline may run.
+const maxFaster = 100
+
+// faster checks what a phase speeds up.
+func (v *checker) faster(at string, p *Phase) {
+	for _, name := range slices.Sorted(maps.Keys(p.Faster)) {
+		field, times := at+".faster."+name, p.Faster[name]
+		switch {
+		case !v.oneOf(field, "pipeline", name, Pipelines()):
+			continue
+		case !(times > 1 && times <= maxFaster):
+			v.flaw(field, "4 is four times as fast", "want more than 1, at most %d, not %v", maxFaster, times)
+			continue
+		}
+		switch name {
+		case Results:
+			if p.Rate != 0 {
+				v.flaw(field, "keep one of them", "rate says already how fast the results are")
+			}
+		case People:
+			if !v.Operators.timed() {
+				v.flaw(field, "write operators: {lists: 4}, or applies, silences, runs or facts", "nobody is at work")
+			}
+		case Intent:
+			if !slices.ContainsFunc(v.Scenario.Intent, func(c Change) bool { return c.Every > 0 }) {
+				v.flaw(field, "write intent: [{at: 5s, every: 10s, change: 3, kind: check}]", "no change comes again and again")
+			}
+		case Alerts:
+			v.stormy(field, times)
+		}
+	}
+}
+
+// stormy checks that checks with alerts can change so many times as often.
+func (v *checker) stormy(field string, times float64) {
+	if times != math.Trunc(times) {
+		v.flaw(field, "", "want a whole number, not %v", times)
+	}
+	found := false
+	v.eachAlert(func(_ *Class, k *Check) {
+		found = found || k.Changes > 0
+		if k.Changes*times > 1 {
+			v.flaw(field, "make changes of the check less", "check %s changes with %v of its results: %v times as many are more than all", k.Name, k.Changes, times)
+		}
+	})
+	if !found {
+		v.flaw(field, "write alert: handler and changes: 0.01 at a check", "there are no alerts")
+	}
+}
+
+// eachAlert is called with every check whose problems are told.
+func (s *Scenario) eachAlert(f func(c *Class, k *Check)) {
+	for i := range s.Agents {
+		for j := range s.Agents[i].Checks {
+			if k := &s.Agents[i].Checks[j]; k.Alert != "" {
+				f(&s.Agents[i], k)
+			}
+		}
+	}
+}
+
+// HasAlerts says whether problems of any check are told.
+func (s *Scenario) HasAlerts() (found bool) {
+	s.eachAlert(func(*Class, *Check) { found = true })
+	return found
+}
+
+// AlertRate is about how many messages that brings about, per second: of each change one.
+func (s *Scenario) AlertRate() (perSecond float64) {
+	s.eachAlert(func(c *Class, k *Check) {
+		perSecond += float64(c.Count*max(1, k.Count)) * (k.Changes + k.Flapping) / time.Duration(max(1, k.Interval)).Seconds()
+	})
+	return perSecond
+}
+
+// FasterOthers says whether a phase speeds up anything but the results.
+func (s *Scenario) FasterOthers() bool {
+	return slices.ContainsFunc(s.Phases, func(p Phase) bool { return len(p.Faster) > 0 })
+}
+
+// describeFaster is what a phase speeds up: operators ×4.
+func (p *Phase) describeFaster() string {
+	var parts []string
+	for _, name := range Pipelines() {
+		if times := p.Faster[name]; times > 0 {
+			parts = append(parts, fmt.Sprintf("%s ×%.4g", name, times))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// timed says whether somebody among them has a timetable, which can be faster.
+func (o Operators) timed() bool {
+	return o.Lists > 0 || o.Applies != "" || o.Silences != "" || o.Runs != "" || o.Facts != ""
+}
+
+// Any says whether anybody is at work.
+func (o Operators) Any() bool { return o.timed() || o.Watches > 0 }

@@ -1,0 +1,165 @@
+package load
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+// Where no objective says how late something may be: twice as much as the results grew, and
+// what nobody notices. Few answers say nothing.
+const (
+	besideShare = 2
+	besideMs    = 250
+	besideS     = 2
+	besideFew   = 20
+)
+
+// starved says which of the others a faster phase starves, by the goals or else by what the
+// phase before had of them.
+func (c Config) starved(before, p *Played) (list []string) {
+	grown := p.grown(before)
+	say := func(b *Beside, now, was, bound string) {
+		list = append(list, fmt.Sprintf("%s starves %s: %s, %s in %s; %s", p.Name, b.who(), now, was, before.Name, bound))
+	}
+	for i := range before.Beside {
+		was := &before.Beside[i]
+		if grown[was.pipeline()] > 1 {
+			continue // it is what was asked to do more
+		}
+		n := slices.IndexFunc(p.Beside, func(b Beside) bool { return b.Figure == was.Figure && b.Class == was.Class })
+		f, _ := figureOf(was.Figure)
+		unit := " " + f.Unit
+		if n < 0 {
+			if fair := float64(was.Count) * (p.To - p.From) / (before.To - before.From); fair >= besideFew && was.asks() {
+				say(was, "no answer at all", short(was.Value)+unit, fmt.Sprintf("%d answers there", was.Count))
+			}
+			continue
+		}
+		b := &p.Beside[n]
+		now, then := short(b.Value)+unit, short(was.Value)+unit
+		if b.Figure == heldShare {
+			if least := 100 * enough; b.Value < least && was.Value >= least {
+				say(b, now+" of its rate", then, fmt.Sprintf("asked at least %s%s", short(least), unit))
+			}
+			continue
+		}
+		if g := slices.IndexFunc(c.Goals, func(g Goal) bool { return g.Name == b.Figure }); g >= 0 {
+			if limit := c.Goals[g].Want; b.Value > limit && was.Value <= limit {
+				say(b, now, then, "asked "+Goal{Want: limit}.asked(f))
+			}
+			continue
+		}
+		slack, few := float64(besideMs), uint64(besideFew)
+		if b.Figure == historyBehind {
+			slack, few = besideS, 1
+		}
+		times, what := most(grown)
+		if fair := besideShare*was.Value*times + slack; b.Value > fair && min(b.Count, was.Count) >= few {
+			say(b, now, then, fmt.Sprintf("at %s times the %s at most %s%s is fair", strings.TrimSuffix(short(times), ".0"), what, short(fair), unit))
+		}
+	}
+	return list
+}
+
+// speed is how fast a pipeline was, of its usual speed.
+func (p *Played) speed(pipeline string) float64 {
+	if pipeline == scenario.Results {
+		return p.Rate
+	}
+	return cmp.Or(p.Faster[pipeline], 1)
+}
+
+// grown says how many times as fast each pipeline was as in another phase.
+func (p *Played) grown(before *Played) map[string]float64 {
+	times := map[string]float64{}
+	for _, name := range scenario.Pipelines() {
+		times[name] = p.speed(name) / before.speed(name)
+	}
+	return times
+}
+
+// most is the pipeline that grew most, in words that follow "times the".
+func most(grown map[string]float64) (times float64, what string) {
+	for _, name := range scenario.Pipelines() {
+		if grown[name] > times {
+			times, what = grown[name], name
+		}
+	}
+	if what == scenario.Results {
+		what = "rate"
+	}
+	return times, what
+}
+
+// asks says that it is somebody who asks again and again.
+func (b *Beside) asks() bool { return b.pipeline() == scenario.People }
+
+// pipeline is the one whose own figure it is: where that is sped up, it may be worse. Empty:
+// it is judged in any case, as those who watch, history, and one class beside the others.
+func (b *Beside) pipeline() string {
+	switch b.Figure {
+	case "list-p99", "apply-p99", "silence-p99", "run-p99", "fact-p99":
+		return scenario.People
+	case "holds-p99":
+		return scenario.Intent
+	case "tell-p99":
+		return scenario.Alerts
+	case beyondLinger, heldShare:
+		if b.Class == "" {
+			return scenario.Results
+		}
+	}
+	return ""
+}
+
+func (b *Beside) who() string {
+	switch b.Figure {
+	case "list-p99":
+		return "people who list"
+	case "apply-p99":
+		return "people who write resources"
+	case "silence-p99":
+		return "people who make silences"
+	case "run-p99":
+		return "people who run commands"
+	case "fact-p99":
+		return "facts that change"
+	case "watch-p99":
+		return "people who watch"
+	case "holds-p99":
+		return "agents that wait for intent"
+	case "tell-p99":
+		return "people who are told of problems"
+	case historyBehind:
+		return "history"
+	}
+	if b.Class == "" {
+		return "the results"
+	}
+	return "class " + b.Class
+}
+
+// overtakes compares a phase with the last of those before it in which no pipeline was faster
+// and some slower. What is there to break something (steps, and what is apart) is not compared.
+func (c Config) overtakes(before []*Played, p *Played, apart bool) []*Played {
+	if apart || p.Kind == kindStep {
+		return before
+	}
+	for i := len(before) - 1; i >= 0; i-- {
+		least, most := math.Inf(1), 0.0
+		for _, times := range p.grown(before[i]) {
+			least, most = min(least, times), max(most, times)
+		}
+		if least >= 1 && most > 1 {
+			p.Missed = append(p.Missed, c.starved(before[i], p)...)
+			break
+		}
+	}
+	seen := *p
+	return append(before, &seen)
+}

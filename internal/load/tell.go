@@ -1,0 +1,261 @@
+package load
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Told is what came of the messages about problems of checks that the scenario wants told
+// (Check.Alert): each acknowledged result that ends a row of good ones, or of bad ones, brings
+// about one.
+type Told struct {
+	Due     uint64  `json:"due"` // messages that had to come, warm-up and all
+	Missing uint64  `json:"missing,omitempty"`
+	Extra   uint64  `json:"extra,omitempty"`
+	Example string  `json:"example,omitempty"` // of the first that was missing or too many
+	Unclear uint64  `json:"unclear,omitempty"` // states that were not judged: a deadline spoke for them, or they had a problem before the run
+	Again   uint64  `json:"again,omitempty"`   // messages that came once more, with the same key: delivery is at least once
+	Timed   uint64  `json:"timed"`             // of those that came, how many were meant while something was measured
+	Latency Latency `json:"latencyMs"`         // of those: from when the result was meant to be sent until the first byte of the message was here
+	Curve   []Point `json:"curve,omitempty"`   // of Latency
+}
+
+// telling holds the messages that came beside those that had to come. Its lock is taken
+// last but for that of what waits beside the results.
+type telling struct {
+	run *run
+
+	mu      sync.Mutex
+	open    map[told]*turnsOf // states of which a message is outstanding, on either side
+	unclear map[told]bool
+	took    *hdrhistogram.Histogram // µs
+	sum     Told
+}
+
+// told is the place of an event state, by names as they were when the run began.
+type told struct{ node, check string }
+
+// turnsOf is what of one state has no counterpart yet: messages that have not come, and
+// messages whose result is not acknowledged yet. Openings and closings are apart: deliveries
+// may overtake each other.
+type turnsOf struct{ due, came [2][]int64 }
+
+func newTelling(r *run) *telling {
+	return &telling{run: r, open: map[told]*turnsOf{}, unclear: map[told]bool{}, took: hdrhistogram.New(1, maxLatency, 3)}
+}
+
+// teller follows the states of one agent. Guarded by the agent's lock.
+type teller struct {
+	telling *telling
+	agent   *agent
+	failing []bool // by check
+}
+
+// result is one that was acknowledged, in the order of its state. A nil receiver has nothing
+// to tell.
+func (t *teller) result(s *sign) {
+	if t == nil || s.check < 0 || !t.agent.class.checks[s.check].tells {
+		return
+	}
+	failing := s.status != model.OK
+	if failing == t.failing[s.check] {
+		return
+	}
+	t.failing[s.check] = failing
+	t.telling.due(told{ownName(t.agent.name), t.agent.class.checks[s.check].full}, failing, s.intended)
+}
+
+func side(open bool) int {
+	if open {
+		return 1
+	}
+	return 0
+}
+
+// due notes that a message has to come for what was meant at an instant.
+func (t *telling) due(of told, open bool, intended int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.unclear[of] {
+		return
+	}
+	t.sum.Due++
+	w, k := t.of(of), side(open)
+	if came := w.came[k]; len(came) > 0 {
+		t.time(intended, came[0])
+		w.came[k] = came[1:]
+		t.rest(of, w)
+		return
+	}
+	w.due[k] = append(w.due[k], intended)
+}
+
+// came notes a message.
+func (t *telling) came(of told, open bool, at int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.unclear[of] {
+		return
+	}
+	w, k := t.of(of), side(open)
+	if due := w.due[k]; len(due) > 0 {
+		t.time(due[0], at)
+		w.due[k] = due[1:]
+		t.rest(of, w)
+		return
+	}
+	w.came[k] = append(w.came[k], at)
+}
+
+// muddle takes a state out: the results alone do not say what must come of it.
+func (t *telling) muddle(of told) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.unclear[of] {
+		t.unclear[of] = true
+		t.sum.Unclear++
+		if w := t.open[of]; w != nil {
+			t.sum.Due -= uint64(len(w.due[0]) + len(w.due[1]))
+			delete(t.open, of)
+		}
+	}
+}
+
+func (t *telling) of(of told) *turnsOf {
+	w := t.open[of]
+	if w == nil {
+		w = &turnsOf{}
+		t.open[of] = w
+	}
+	return w
+}
+
+// rest forgets a state of which nothing is outstanding.
+func (t *telling) rest(of told, w *turnsOf) {
+	if len(w.due[0])+len(w.due[1])+len(w.came[0])+len(w.came[1]) == 0 {
+		delete(t.open, of)
+	}
+}
+
+// time takes a message that belongs to a result.
+func (t *telling) time(intended, came int64) {
+	t.run.waited("tell-p99", intended, came-intended, 1)
+	if s := t.run.present(); s.at(intended) >= 0 && s[s.at(intended)].measured {
+		t.sum.Timed++
+		record(t.took, came-intended, 1)
+	}
+}
+
+// missing is how many messages have not come yet.
+func (t *telling) missing() (n int) {
+	if t == nil {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, w := range t.open {
+		n += len(w.due[0]) + len(w.due[1])
+	}
+	return n
+}
+
+// report is what came of it all, once nobody waits any more. What machines that the script left
+// dead brought about last, nobody knows: the answer did not reach them.
+func (t *telling) report(gone map[string]bool) *Told {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sum := t.sum
+	for of, w := range t.open {
+		if gone[of.node] {
+			continue
+		}
+		for k, verb := range [...]string{verb(false), verb(true)} {
+			sum.Missing += uint64(len(w.due[k]))
+			sum.Extra += uint64(len(w.came[k]))
+			switch name := of.node + "/" + of.check; {
+			case len(w.due[k]) > 0:
+				sum.Example = cmp.Or(sum.Example, fmt.Sprintf("%s: no message that it %s at %.1f s", name, verb, t.run.since(w.due[k][0])))
+			case len(w.came[k]) > 0:
+				sum.Example = cmp.Or(sum.Example, fmt.Sprintf("%s: a message at %.1f s that it %s, which no result brought about", name, t.run.since(w.came[k][0]), verb))
+			}
+		}
+	}
+	sum.Latency, sum.Curve = latency(t.took), curve(t.took)
+	return &sum
+}
+
+// Wrong says whether a message was missing or too many.
+func (t *Told) Wrong() bool { return t != nil && t.Missing+t.Extra > 0 }
+
+// storm is the status of a result of a check that is told of, in phases that speed alerts up:
+// it is drawn as many times as often, until it changes. Caller holds the agent's lock.
+func (a *agent) storm(c int, own model.Status, intended int64, seq uint64) model.Status {
+	r := a.run
+	if !r.storms || own != a.status[c] {
+		return own
+	}
+	s := r.present()
+	i := s.at(intended)
+	if i < 0 {
+		return own
+	}
+	says, chunk := a.class.checks[c].says, a.set.chunks[c]
+	for n := 1; n < int(r.speed(scenario.Alerts, s[i].phase)) && own == a.status[c]; n++ {
+		own = says.Status(a.index, c, chunk, mix(seq^uint64(n)<<56), a.status[c], false)
+	}
+	return own
+}
+
+// again notes a message that came before.
+func (t *telling) again() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sum.Again++
+}
+
+// tellAbout has the run hear of the problems of checks that are to be told.
+func (al *alarms) tellAbout() {
+	if !al.run.cfg.Scenario.HasAlerts() {
+		return
+	}
+	al.telling, al.tellables = newTelling(al.run), map[string]bool{}
+	for _, c := range al.run.classes {
+		for i := range c.checks {
+			al.tellables[c.checks[i].full] = c.checks[i].tells
+		}
+	}
+	for _, a := range al.run.agents {
+		if slices.ContainsFunc(a.class.checks, func(k playing) bool { return k.tells }) {
+			a.mu.Lock()
+			a.ledger.tells = &teller{telling: al.telling, agent: a, failing: make([]bool, len(a.class.checks))}
+			a.mu.Unlock()
+		}
+	}
+}
+
+// tellable says whether a check is one that is to be told.
+func (al *alarms) tellable(check string) bool { return al.telling != nil && al.tellables[check] }
+
+// messages is what came of messages; nil: none had to.
+func (al *alarms) messages() *Told {
+	if al == nil || al.telling == nil {
+		return nil
+	}
+	gone := map[string]bool{}
+	for _, a := range al.run.agents {
+		a.mu.Lock()
+		gone[ownName(a.name)] = a.ledger.gone
+		a.mu.Unlock()
+	}
+	return al.telling.report(gone)
+}

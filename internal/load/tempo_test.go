@@ -1,0 +1,73 @@
+package load
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+// hurried is a run whose second phase speeds a pipeline up.
+func hurried(pipeline string, times float64) *run {
+	phases := []scenario.Phase{{Steady: sec(20), Rate: 1}, {Steady: sec(20), Rate: 1, Faster: map[string]float64{pipeline: times}}, {Steady: sec(20), Rate: 3}}
+	r := &run{cfg: Config{Scenario: &scenario.Scenario{Seed: 7, Phases: phases}}, epoch: time.Now()}
+	r.follow(newScore(phases, 0))
+	return r
+}
+
+// The virtual time of a pipeline runs as fast as phases say, whatever that of the others.
+func TestTempoOfAPipeline(t *testing.T) {
+	r := hurried(scenario.People, 4)
+	for _, c := range []struct {
+		pipeline      string
+		virtual, real int
+	}{{scenario.People, 10, 10}, {scenario.People, 20, 20}, {scenario.People, 60, 30}, {scenario.People, 110, 50}, {scenario.Intent, 50, 50}} {
+		s := r.tempo(c.pipeline)
+		if at := s.meant(int64(sec(c.virtual))); at != int64(sec(c.real)) {
+			t.Errorf("%s: virtual %d s is meant at %s, want %d s", c.pipeline, c.virtual, time.Duration(at), c.real)
+		}
+		if v := s.virtual(int64(sec(c.real))); v != int64(sec(c.virtual)) {
+			t.Errorf("%s: at %d s it is virtually %s", c.pipeline, c.real, time.Duration(v))
+		}
+	}
+	s := r.tempo(scenario.People)
+	if s.meant(int64(sec(120))) != never || s.virtual(int64(sec(99))) != int64(sec(120)) || s.virtual(-1) >= 0 {
+		t.Errorf("beyond its ends: %d, %d, %d", s.meant(int64(sec(120))), s.virtual(int64(sec(99))), s.virtual(-1))
+	}
+}
+
+// People ask four times as often in a phase that says so; when is the seed's.
+func TestPeopleFourTimesAsFast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithTimeout(t.Context(), 61*time.Second)
+		defer end()
+		r := hurried(scenario.People, 4)
+		p := &people{run: r, works: map[string]*work{}}
+		var phase [3]int
+		p.atRate(ctx, "list", r.random("list", 0), 2, func() error {
+			phase[min(2, int(time.Since(r.epoch)/(20*time.Second)))]++
+			return nil
+		})
+		w := p.works["list"]
+		if phase != [3]int{40, 160, 40} || w.requests != 240 || w.unanswered != 0 || latency(w.took).Max > 0.01 {
+			t.Errorf("%v, %+v", phase, w)
+		}
+	})
+}
+
+// Changes of intent come sooner in a phase that speeds them up, and are timed from then.
+func TestIntentFourTimesAsFast(t *testing.T) {
+	r := hurried(scenario.Intent, 4)
+	x := &revision{spec: &scenario.Change{At: sec(10), Every: sec(20)}}
+	f := &reform{run: r}
+	var at []int
+	for ; x.turns < 6; x.turns++ {
+		at = append(at, int(f.meant(x)/int64(time.Second)))
+	}
+	if want := []int{10, 22, 27, 32, 37, 50}; !slices.Equal(at, want) {
+		t.Errorf("%v, want %v", at, want)
+	}
+}
