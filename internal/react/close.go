@@ -111,7 +111,7 @@ func (r *router) conclude(o *telling, key groupKey, list []*escalation) error {
 		if r.alone(ref) {
 			for i, e := range of {
 				notes[i].Problem = e.Problem
-				if err := r.send(o, of[i:i+1], ref, notes[i]); err != nil {
+				if err := r.send(o, of[i:i+1], ref, notes[i], handler.Closed); err != nil {
 					return err
 				}
 			}
@@ -125,7 +125,7 @@ func (r *router) conclude(o *telling, key groupKey, list []*escalation) error {
 		if note.Kind = kind; kind == handler.Summary && note.Count == 0 {
 			note.Count = 1
 		}
-		if err := r.send(o, of, ref, note); err != nil {
+		if err := r.send(o, of, ref, note, handler.Closed); err != nil {
 			return err
 		}
 	}
@@ -189,7 +189,7 @@ func (r *router) acknowledged(o *telling, t *event.Transition, p *history.Proble
 			} else if r.others(o, e, ref) { // whoever keeps one incident for the group goes on calling
 				note.Kind, note.Count = handler.Summary, 1
 			}
-			if err := r.send(o, []*escalation{e}, ref, note); err != nil {
+			if err := r.send(o, []*escalation{e}, ref, note, handler.Acknowledged); err != nil {
 				return err
 			}
 		}

@@ -261,7 +261,7 @@ func (r *router) tell(o *telling, list []*escalation, step int, why string) erro
 			} else if why != "" {
 				note.Output += "\n" + why
 			}
-			if err := r.send(o, some, ref, note); err != nil {
+			if err := r.send(o, some, ref, note, kind); err != nil {
 				return err
 			}
 		}
@@ -370,8 +370,9 @@ func rank(severity string) model.Severity {
 	return s
 }
 
-// send puts a message into the outbox.
-func (r *router) send(o *telling, list []*escalation, ref history.HandlerRef, note *handler.Notification) error {
+// send puts a message into the outbox; tells is what it says of its problems, where note.Kind
+// is how it says so.
+func (r *router) send(o *telling, list []*escalation, ref history.HandlerRef, note *handler.Notification, tells string) error {
 	payload, err := note.Encode()
 	if err != nil {
 		return err
@@ -379,6 +380,7 @@ func (r *router) send(o *telling, list []*escalation, ref history.HandlerRef, no
 	d := history.Delivery{
 		Key:     list[0].Problem + "/" + note.Kind + "/" + ref.Namespace + "/" + ref.Name,
 		Problem: note.Problem, Handler: ref, Kind: note.Kind, Payload: payload, Created: o.now,
+		Route: list[0].Route, Tells: tells, Count: len(list),
 	}
 	if route := list[0].Route; route != "" || note.Kind != handler.Opened && note.Kind != handler.Closed { // may come again
 		d.Key += fmt.Sprintf("/%s/%d", route, o.now.UnixNano())

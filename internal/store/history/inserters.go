@@ -43,7 +43,7 @@ func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 		return err
 	}
 	in.deliver, err = sqldb.NewInserter(ctx, db, `history_outbox (key, problem, handler_ns, handler, kind, payload, created,
-		state, attempts, next_at, last_error, ended)`, `ON CONFLICT DO NOTHING`, deliveryRow)
+		state, attempts, next_at, last_error, ended, route, tells, problems)`, `ON CONFLICT DO NOTHING`, deliveryRow)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,8 @@ func problemRow(args []any, row *numbered[Problem], closed int64) []any {
 
 func deliveryRow(args []any, d *Delivery) []any {
 	return append(args, d.Key, d.Problem, d.Handler.Namespace, d.Handler.Name, d.Kind, d.Payload, nanos(d.Created),
-		string(cmp.Or(d.State, Pending)), int64(0), nanos(d.Created), cleanText(d.LastError), nanos(d.Ended))
+		string(cmp.Or(d.State, Pending)), int64(0), nanos(d.Created), cleanText(d.LastError), nanos(d.Ended),
+		d.Route, d.Tells, int64(d.Count))
 }
 
 func placeRow(args []any, r *reached) []any {

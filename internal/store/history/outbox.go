@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-const deliveryColumns = `id, key, problem, handler_ns, handler, kind, payload, created, state, attempts, next_at, last_error, ended, replayed`
+const deliveryColumns = `id, key, problem, handler_ns, handler, kind, payload, created, state, attempts, next_at, last_error, ended, replayed, route, tells, problems`
 
 func (s *sqlStore) deliveries(ctx context.Context, tail string, args ...any) ([]Delivery, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+deliveryColumns+` FROM history_outbox o WHERE `+tail, args...)
@@ -23,7 +23,7 @@ func (s *sqlStore) deliveries(ctx context.Context, tail string, args ...any) ([]
 		var d Delivery
 		var created, next, ended, replayed int64
 		if err := rows.Scan(&d.ID, &d.Key, &d.Problem, &d.Handler.Namespace, &d.Handler.Name, &d.Kind, &d.Payload,
-			&created, &d.State, &d.Attempts, &next, &d.LastError, &ended, &replayed); err != nil {
+			&created, &d.State, &d.Attempts, &next, &d.LastError, &ended, &replayed, &d.Route, &d.Tells, &d.Count); err != nil {
 			return nil, fmt.Errorf("read outbox: %w", err)
 		}
 		d.Created, d.NextAt, d.Ended = fromNanos(created), fromNanos(next), fromNanos(ended)

@@ -48,6 +48,10 @@ func (s *sqlStore) Problems(ctx context.Context, q ProblemQuery) ([]Problem, err
 	if q.Open {
 		w.and(`{+}e.closed = 0`)
 	}
+	if !q.Since.IsZero() {
+		w.since = nanos(q.Since)
+		w.and(`{+}e.opened >= ?`, w.since)
+	}
 	if !q.Before.IsZero() {
 		w.until = nanos(q.Before)
 		w.and(`{+}e.opened <= ? AND ({+}e.opened < ? OR e.id < ?)`, w.until, w.until, q.BeforeID)

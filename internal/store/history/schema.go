@@ -73,5 +73,11 @@ func schema() []string {
 	CREATE INDEX history_outbox_due ON history_outbox (next_at) WHERE state = 'pending';
 	DROP INDEX history_outbox_ended;
 	CREATE INDEX history_outbox_ended ON history_outbox (ended) WHERE ended > 0;
+`, `
+	ALTER TABLE history_outbox ADD COLUMN route {text} NOT NULL DEFAULT '';
+	ALTER TABLE history_outbox ADD COLUMN tells {text} NOT NULL DEFAULT '';
+	ALTER TABLE history_outbox ADD COLUMN problems BIGINT NOT NULL DEFAULT 0;
+	CREATE INDEX history_outbox_shadow ON history_outbox (ended, id) WHERE state = 'shadow';
+	CREATE INDEX history_entries_marks ON history_entries (at) WHERE kind IN ('flapping', 'acknowledged');
 `}
 }

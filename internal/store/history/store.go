@@ -59,6 +59,14 @@ type Store interface {
 	// Deliveries lists those of a problem, oldest first.
 	Deliveries(ctx context.Context, problem string) ([]Delivery, error)
 
+	// Messages lists what was sent, or would have been, newest first; of the watchdog's none.
+	Messages(ctx context.Context, q MessageQuery) ([]Message, error)
+	// Marks lists what people and flapping left in a time, newest first: entries of the kinds
+	// Acknowledged and FlappingStarted.
+	Marks(ctx context.Context, q EntryQuery) ([]Entry, error)
+	// Oldest is when the oldest change of status was that is still kept; zero: there is none.
+	Oldest(ctx context.Context) (time.Time, error)
+
 	// Clean removes rows that ended before the time, at most limit of each kind, and
 	// says how many. What belongs to an open problem stays.
 	Clean(ctx context.Context, before time.Time, limit int) (int, error)
@@ -183,12 +191,17 @@ const (
 
 // Delivery is one message to one handler.
 type Delivery struct {
-	ID        int64         `json:"id"`
-	Key       string        `json:"key"` // idempotency key: the same on every attempt
-	Problem   string        `json:"problem"`
-	Also      []string      `json:"also,omitempty"` // other problems that the message tells of
-	Handler   HandlerRef    `json:"handler"`
-	Kind      string        `json:"kind"` // opened | closed
+	ID      int64      `json:"id"`
+	Key     string     `json:"key"` // idempotency key: the same on every attempt
+	Problem string     `json:"problem"`
+	Also    []string   `json:"also,omitempty"` // other problems that the message tells of
+	Handler HandlerRef `json:"handler"`
+	Kind    string     `json:"kind"`            // opened | closed
+	Route   string     `json:"route,omitempty"` // NAMESPACE/NAME; empty: its handlers are named without one
+	// Tells is what a message of one or several problems says of them: opened, reminder,
+	// closed or acknowledged; Kind is how it says so. Empty: an older Muster did not note it.
+	Tells     string        `json:"tells,omitempty"`
+	Count     int           `json:"count,omitempty"` // of the problems that it tells of
 	Payload   []byte        `json:"-"`
 	Created   time.Time     `json:"created"`
 	State     DeliveryState `json:"state"` // empty in a Batch: pending
@@ -248,6 +261,7 @@ type ProblemQuery struct {
 	NodeID    model.NodeID // whatever it was called
 	Check     string
 	Open      bool
+	Since     time.Time // opened then or later
 	Limit     int
 	Before    time.Time // page: opened before this
 	BeforeID  string    // … or at it, with a smaller id

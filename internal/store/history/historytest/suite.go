@@ -67,6 +67,8 @@ func Run(t *testing.T, open func(t *testing.T) (reopen func() history.Store)) {
 		"attempts, and who was told":      testAttempts,
 		"dead letters come again":         testDead,
 		"escalations until they are over": testEscalations,
+		"messages that were sent":         testMessages,
+		"acknowledged and flapping":       testMarks,
 		"any bytes of output":             testOutput,
 		"cleaning keeps what is open":     testClean,
 		"cleaning in steps":               testCleanSteps,
