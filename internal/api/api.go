@@ -61,6 +61,9 @@ type History interface {
 	Entries(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
 	Deliveries(ctx context.Context, problem string) ([]history.Delivery, error)
 	EscalationsOf(ctx context.Context, problem string) ([]history.Escalation, error)
+	Messages(ctx context.Context, q history.MessageQuery) ([]history.Message, error)
+	Marks(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
+	Oldest(ctx context.Context) (time.Time, error)
 	Unsent(ctx context.Context) ([]history.Unsent, error)
 	Dead(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error)
 }
@@ -89,7 +92,8 @@ type Options struct {
 	Waiting      *Pending            // machines that wait to be let in; nil: nobody may
 	CA           func() v1.Authority // nil: none
 	Queues       *queue.Registry
-	Incarnation  uint64 // of the journal: what page tokens and ETags are good for
+	Retention    time.Duration // of history; zero: nobody says
+	Incarnation  uint64        // of the journal: what page tokens and ETags are good for
 	// Describe fills in what only the server itself knows: Server, Started,
 	// Connected, Journal, Reactions and Warnings.
 	Describe func() v1.Status
@@ -127,6 +131,7 @@ type server struct {
 	tries    *limiter // of passwords
 	logins   *turns
 	applies  *turns
+	reports  *turns
 	watches  *watchLimit
 	runSlots *queue.Slots
 	metrics  *metrics
@@ -173,7 +178,7 @@ func newServer(o Options) *server {
 	}
 	s := &server{Options: o, mux: http.NewServeMux(), tries: newLimiter(o.Now), watches: &watchLimit{}, runSlots: queue.NewSlots(o.Queues, "runs"),
 		// A password takes 19 MiB and some 20 ms to check.
-		logins: newTurns("logins", o.Queues), applies: newTurns("applies", o.Queues), metrics: newMetrics(o.Registry)}
+		logins: newTurns("logins", o.Queues), applies: newTurns("applies", o.Queues), reports: newTurns("reports", o.Queues), metrics: newMetrics(o.Registry)}
 	s.api = humago.New(s.mux, config())
 	s.serverRoutes()
 	s.authRoutes()
@@ -182,6 +187,7 @@ func newServer(o Options) *server {
 	s.eventRoutes()
 	s.problemRoutes()
 	s.historyRoutes()
+	s.reportRoutes()
 	s.handlerRoutes()
 	s.silenceRoutes()
 	s.routeRoutes()

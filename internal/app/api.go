@@ -31,8 +31,8 @@ func (s *Server) openAPI(context.Context) error {
 	}
 	options := api.Options{
 		Intent: s.intent, Events: s.view, Directory: directory{s.planner, s.turns}, History: s.history, Actions: s, Handlers: s.reactor, Routing: s.routes, Chunk: s.planner.Chunk,
-		Incarnation: s.journal.Incarnation().ID,
-		JoinTokens:  tokens,
+		Incarnation: s.journal.Incarnation().ID, Retention: time.Duration(s.cfg.HistoryRetention),
+		JoinTokens: tokens,
 		NewJoinToken: func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error) {
 			return s.authority.NewToken(s.agentAddresses(), keep)
 		},

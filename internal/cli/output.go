@@ -32,6 +32,30 @@ func formatFlag(c *cobra.Command) *format {
 	return &f
 }
 
+// formatWith is --output of a command that also writes another format.
+func formatWith(c *cobra.Command, more string) *format {
+	f := format("table")
+	c.Flags().VarP(&oneMore{&f, more}, "output", "o", "table, wide, json, yaml or "+more)
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "yaml", more}, cobra.ShellCompDirectiveNoFileComp))
+	return &f
+}
+
+type oneMore struct {
+	*format
+	more string
+}
+
+func (o *oneMore) Set(s string) error {
+	if s == o.more {
+		*o.format = format(s)
+		return nil
+	}
+	if o.format.Set(s) != nil {
+		return fmt.Errorf("%q is none of table, wide, json, yaml, %s", s, o.more)
+	}
+	return nil
+}
+
 // machine says whether a program reads the output.
 func (f format) machine() bool { return f == "json" || f == "yaml" }
 

@@ -14,8 +14,9 @@ import (
 )
 
 func (a *app) reportCmd() *cobra.Command {
-	c := &cobra.Command{Use: "report", Short: "What a time came to: availability", Example: "  muster report availability --since 30d"}
-	c.AddCommand(a.availabilityCmd())
+	c := &cobra.Command{Use: "report", Short: "What a time came to: availability, noise, and what would have been sent", RunE: helpOf,
+		Example: "  muster report availability --since 30d\n  muster report noise --since 30d\n  muster report shadow -n beside --since 7d"}
+	c.AddCommand(a.availabilityCmd(), a.noiseCmd(), a.shadowCmd())
 	return c
 }
 

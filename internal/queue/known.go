@@ -36,6 +36,7 @@ func Known() []Kind {
 			"A newcomer is sent away and asks again; who has not asked for five minutes makes room."},
 		{"reactions", "bytes", 64 << 20, []Policy{Rederive, Block}, "Changes of events that history has not recorded yet.",
 			"rederive: dropped, and made again from the journal, which keeps them until then; block: the event view waits, and with it all acknowledgements."},
+		{"reports", "items", 18, []Policy{Drop}, "Reports on noise that are being made, and those that wait for their turn: two at a time, each reads much of the history.", "Refused; try again."},
 		{"requests", "items", 500, []Policy{Drop, Block}, "Requests to the API that are being answered; watches and logins are counted apart.", "drop: refused, try again; block: they wait."},
 		{"run-output", "bytes", 32 << 20, []Policy{Drop}, "What runs wrote (`muster run`) and their callers have not fetched yet.", "It is cut, and the run says how much."},
 		{"runs", "items", 16, []Policy{Drop}, "Calls of `muster run` that are open.", "One more is refused."},

@@ -93,7 +93,8 @@ func (s *sqlStore) Marks(ctx context.Context, q EntryQuery) ([]Entry, error) {
 
 func (s *sqlStore) Oldest(ctx context.Context) (time.Time, error) {
 	var at int64
-	if err := s.db.QueryRow(ctx, `SELECT COALESCE(MIN(at), 0) FROM history_entries`).Scan(&at); err != nil {
+	err := s.db.QueryRow(ctx, `SELECT COALESCE(MIN(oldest), 0) FROM (SELECT MIN(at) AS oldest FROM history_entries UNION ALL SELECT MIN(opened) FROM history_problems) AS both_tables`).Scan(&at)
+	if err != nil {
 		return time.Time{}, fmt.Errorf("read the oldest change: %w", err)
 	}
 	return fromNanos(at), nil

@@ -64,7 +64,7 @@ type Store interface {
 	// Marks lists what people and flapping left in a time, newest first: entries of the kinds
 	// Acknowledged and FlappingStarted.
 	Marks(ctx context.Context, q EntryQuery) ([]Entry, error)
-	// Oldest is when the oldest change of status was that is still kept; zero: there is none.
+	// Oldest is the time of the oldest change or problem that is still kept; zero: there is none.
 	Oldest(ctx context.Context) (time.Time, error)
 
 	// Clean removes rows that ended before the time, at most limit of each kind, and
