@@ -1,4 +1,4 @@
-// Package historytest is what every history.Store must pass.
+// Package historytest is what every history.Store must pass. Start reading at Run.
 package historytest
 
 import (
