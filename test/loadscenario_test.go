@@ -261,3 +261,39 @@ func TestLoadScenarioOnAnotherServer(t *testing.T) {
 		}
 	}
 }
+
+// Checks of groups reach the agents of several classes, once each, and an alert comes for each
+// that fails, wherever it is held.
+func TestLoadGroups(t *testing.T) {
+	t.Parallel()
+	file, out := filepath.Join(t.TempDir(), "groups.yaml"), filepath.Join(t.TempDir(), "report")
+	text := `scenario: muster.load/v1
+agents:
+  - {name: web, count: 4, groups: [linux, eu], checks: [{name: http, interval: 1s}]}
+  - {name: safe, count: 2, tls: true, groups: [linux]}
+checks:
+  - {name: disk, count: 2, groups: [linux, eu], interval: 1s}
+  - {name: ping, each: [linux, eu], interval: 1s}
+  - {name: ntp, groups: [all], interval: 2s}
+phases: [{ramp: 1s}, {steady: 8s}, {drain: 30s}]
+faults:
+  - {at: 1s, for: 3s, fail: {check: disk-001}}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ran := harness.Run(t, nil, "load", "run", file, "--out", out, "--max-lag", "1h")
+	if ran.Code != 0 {
+		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
+	}
+	rep, err := load.Read(filepath.Join(out, "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, states := rep.Balance, 4*(1+2+2+1)+2*(2+1+1); b.Sent != b.Acknowledged || b.Compared != states || b.Differ > 0 {
+		t.Errorf("ledger %+v, want %d states", b, states)
+	}
+	if len(rep.Faults) != 1 || rep.Faults[0].Places != 6 || rep.Faults[0].Alerts != 12 || rep.Faults[0].Missing+rep.Faults[0].Extra > 0 {
+		t.Errorf("%+v", rep.Faults)
+	}
+}

@@ -30,7 +30,6 @@ type class struct {
 
 // playing is one check of a class.
 type playing struct {
-	name     string // within the class
 	full     string // on the server
 	interval int64  // ns of virtual time
 	says     Generator
@@ -59,22 +58,21 @@ func newClasses(c *Config) ([]*class, error) {
 				return nil, err
 			}
 		}
-		for j := range spec.Checks {
-			k := &spec.Checks[j]
+		for _, k := range c.Scenario.Held(spec) {
 			says := c.Generate
 			if x.tape != nil {
 				says = x.tape
 			}
 			if says == nil {
-				says = newGenerator(c.Scenario.Seed^uint64(i)<<48, k)
+				says = newGenerator(c.Scenario.Seed^uint64(i)<<48, k.Check)
 			}
 			for n := range max(1, k.Count) {
-				full := CheckName(spec.Name, k.Name, n)
+				full := k.FullName(n)
 				if c.checks != nil {
 					full = c.checks(len(x.checks))
 				}
 				x.index[full] = len(x.checks)
-				x.checks = append(x.checks, playing{name: k.Name, full: full, interval: int64(k.Interval), says: says, tells: k.Alert != ""})
+				x.checks = append(x.checks, playing{full: full, interval: int64(k.Interval), says: says, tells: k.Alert != ""})
 			}
 		}
 		list = append(list, x)

@@ -41,7 +41,8 @@ func (d demand) of(p Part) demand {
 func demandOf(sc *scenario.Scenario) demand {
 	d := demand{agents: sc.Nodes(""), connections: sc.Sessions(), states: sc.States()}
 	own, written := sc.Rate(), 0.0
-	for _, class := range sc.Agents {
+	for i := range sc.Agents {
+		class := &sc.Agents[i]
 		if class.TLS {
 			d.withTLS += (class.Count + max(1, class.Share) - 1) / max(1, class.Share)
 		}
@@ -51,7 +52,7 @@ func demandOf(sc *scenario.Scenario) demand {
 			d.signals += int64(h.Signals)
 			continue
 		}
-		for _, check := range class.Checks {
+		for _, check := range sc.Held(class) {
 			states := float64(class.Count * max(1, check.Count))
 			written += float64(check.Output.Length()) * states / max(1e-3, time.Duration(check.Interval).Seconds())
 		}

@@ -52,22 +52,26 @@ func MemberLabels(class *scenario.Class, i int) map[string]string {
 	return labels
 }
 
-// CheckName is what the i-th of a class's checks of one name is called on the server.
-func CheckName(class, check string, i int) string { return fmt.Sprintf("%s-%s-%03d", class, check, i) }
-
 // Resources are the namespace, groups and checks of a scenario.
 func Resources(sc *scenario.Scenario) []model.Resource {
 	list := []model.Resource{resource(model.Metadata{Name: Namespace}, &model.NamespaceSpec{})}
 	for _, class := range sc.Agents {
 		where := fmt.Sprintf("%q in node.labels && node.labels[%q] == %q", ClassLabel, ClassLabel, class.Name)
 		list = append(list, resource(model.Metadata{Name: class.Name, Namespace: Namespace}, &model.GroupSpec{Where: where}))
-		for _, check := range class.Checks {
-			for i := range max(1, check.Count) {
-				list = append(list, resource(model.Metadata{Name: CheckName(class.Name, check.Name, i), Namespace: Namespace}, &model.CheckSpec{
-					Targets: &model.Targets{Groups: []string{class.Name}}, Command: &model.Command{Shell: "true"}, Interval: check.Interval, TTL: check.TTL,
-					MaxOutput: max(check.Output.Bytes, model.DefaultOutputBytes),
-				}))
-			}
+	}
+	if sc.TargetsAll() {
+		list = append(list, resource(model.Metadata{Name: scenario.AllGroup, Namespace: Namespace}, &model.GroupSpec{Where: "true"}))
+	}
+	shared, classes := sc.Shared()
+	for _, name := range shared {
+		list = append(list, resource(model.Metadata{Name: name, Namespace: Namespace}, &model.GroupSpec{Groups: classes[name]}))
+	}
+	for _, check := range sc.Placed() {
+		for i := range max(1, check.Count) {
+			list = append(list, resource(model.Metadata{Name: check.FullName(i), Namespace: Namespace}, &model.CheckSpec{
+				Targets: &model.Targets{Groups: check.Groups}, Command: &model.Command{Shell: "true"}, Interval: check.Interval, TTL: check.TTL,
+				MaxOutput: max(check.Output.Bytes, model.DefaultOutputBytes),
+			}))
 		}
 	}
 	return list

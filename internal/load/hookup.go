@@ -29,12 +29,10 @@ func listened(sc *scenario.Scenario) map[string]string {
 	for name := range failing(sc) {
 		names[name] = scenario.ByHandler
 	}
-	for c := range sc.Agents {
-		for _, k := range sc.Agents[c].Checks {
-			for n := range max(1, k.Count) {
-				if k.Alert != "" {
-					names[CheckName(sc.Agents[c].Name, k.Name, n)] = k.Alert
-				}
+	for _, k := range sc.Placed() {
+		for n := range max(1, k.Count) {
+			if k.Alert != "" {
+				names[k.FullName(n)] = k.Alert
 			}
 		}
 	}
@@ -64,26 +62,13 @@ func (al *alarms) ways(names map[string]string) []model.Resource {
 }
 
 // failing are the checks that a scenario's faults let fail, as they are called on the
-// server, each with the name of its class.
-func failing(sc *scenario.Scenario) map[string]string {
-	names := map[string]string{}
+// server.
+func failing(sc *scenario.Scenario) map[string]bool {
+	names := map[string]bool{}
 	for i := range sc.Faults {
-		f := sc.Faults[i].Fail
-		if f == nil {
-			continue
-		}
-		for c := range sc.Agents {
-			class, found := &sc.Agents[c], false
-			for _, k := range class.Checks {
-				for n := range max(1, k.Count) {
-					full := CheckName(class.Name, k.Name, n)
-					if (f.Class == "" || f.Class == class.Name) && (k.Name == f.Check || full == class.Name+"-"+f.Check) {
-						names[full], found = class.Name, true
-					}
-				}
-			}
-			if found {
-				break // the first class that has it
+		if f := sc.Faults[i].Fail; f != nil {
+			for _, name := range sc.Failing(f) {
+				names[name] = true
 			}
 		}
 	}
@@ -112,7 +97,7 @@ func (r *run) hearAlerts(ctx context.Context) (*alarms, error) {
 			al.watchMachine(a)
 		}
 		for name, check := range a.class.index {
-			if struck[name] == a.class.spec.Name {
+			if struck[name] { // of all that hold it: its handler is told of each
 				al.watchCheck(a, check, name)
 			}
 		}
@@ -283,7 +268,7 @@ func (al *alarms) judge(d *drama) (missing int) {
 				b.states = append(b.states, &m.witness)
 				continue
 			}
-			for _, c := range x.checks {
+			for _, c := range x.checks[a.class] {
 				a.mu.Lock()
 				b.states = append(b.states, a.ledger.watched[int16(c)])
 				a.mu.Unlock()

@@ -60,7 +60,7 @@ func planOf(t *testing.T, sc *scenario.Scenario) string {
 		t.Fatal(err)
 	}
 	for _, x := range script.strikes {
-		fmt.Fprintln(&b, what(&x.fault), x.checks)
+		fmt.Fprintln(&b, what(&x.fault), r.checksOf(x))
 		for _, a := range x.agents {
 			fmt.Fprintln(&b, a.name)
 		}

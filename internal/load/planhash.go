@@ -57,12 +57,20 @@ func (r *run) planHash() (string, error) {
 		return "", err
 	}
 	for _, x := range s.strikes {
-		fmt.Fprintf(h, "%s %v\n", what(&x.fault), x.checks)
+		fmt.Fprintln(h, what(&x.fault), r.checksOf(x))
 		for _, m := range x.members {
 			fmt.Fprintln(h, r.cfg.Members[m].Name)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
+}
+
+// checksOf are those that a strike strikes, class by class.
+func (r *run) checksOf(x *strike) (list []int) {
+	for _, c := range r.classes {
+		list = append(list, x.checks[c]...)
+	}
+	return list
 }
 
 func numbers(h hash.Hash, list ...uint64) {

@@ -105,7 +105,7 @@ func (s *drama) strike(ctx context.Context, x *strike) {
 		r.trouble.storm(r, x.agents, &s.beside)
 	case f.Fail != nil:
 		for _, a := range x.agents {
-			a.force(x.checks, x.status)
+			a.force(x.checks[a.class], x.status)
 		}
 	case f.Wrong != nil:
 		for _, a := range x.agents {
@@ -139,7 +139,7 @@ func (s *drama) undo(_ context.Context, x *strike) {
 		}
 	case f.Fail != nil:
 		for _, a := range x.agents {
-			a.release(x.checks)
+			a.release(x.checks[a.class])
 		}
 	case f.Wrong != nil:
 		for _, a := range x.agents {

@@ -39,8 +39,8 @@ func (c *Config) long() error {
 	c.Agents, c.Seed, c.Rate = len(c.Members), c.Scenario.Seed, c.Scenario.Rate()
 	for i := range c.Scenario.Agents {
 		x := &c.Scenario.Agents[i]
-		for j := range x.Checks {
-			c.Output = max(c.Output, x.Checks[j].Output.Length())
+		for _, k := range c.Scenario.Held(x) {
+			c.Output = max(c.Output, k.Output.Length())
 		}
 		c.PerFrame, c.Linger = max(c.PerFrame, x.PerFrame), max(c.Linger, time.Duration(x.Linger))
 	}

@@ -15,16 +15,20 @@ import (
 type strike struct {
 	fault   scenario.Fault
 	index   int          // in the scenario
+	places  int          // agents, or states, that it strikes
 	at      int64        // ns since the run was made; zero: it did not come to that
 	until   int64        // when it was undone; zero: not within the run
 	members []int        // of the fleet
 	agents  []*agent     // of them, those of this process
-	checks  []int        // of a failing check: which of the class's …
+	checks  struckChecks // of a failing check …
 	status  model.Status // … and its status
 	back    int64        // when all that it struck was as before; zero: not yet
 	over    int64        // of a command, or of what is done to the server's process: when it was done; zero: not yet
 	err     error        // of a command, or of the server's process
 }
+
+// struckChecks are, of each class that is struck, which of its checks.
+type struckChecks map[*class][]int
 
 // away says whether the server was away, or may have been, at some time from one instant to
 // another. Caller holds the script's lock.
@@ -35,13 +39,11 @@ func (s *strike) away(from, to int64) bool {
 	return s.over == 0 || s.over >= from
 }
 
-// states are the event states that a failing check strikes.
-func (s *strike) states() int { return len(s.members) * max(1, len(s.checks)) }
-
-// choose picks whom a fault strikes, by the seed: members of the fleet, whoever plays them.
-func (r *run) choose(index int, p *scenario.Pick) []int {
+// choose picks whom of some classes a fault strikes, by the seed: members of the fleet, whoever
+// plays them.
+func (r *run) choose(index int, p *scenario.Pick, of func(c *class) bool) []int {
 	random := rand.New(rand.NewPCG(r.cfg.Scenario.Seed, uint64(index)))
-	all := r.among(func(c *class) bool { return p.Class == "" || c.spec.Name == p.Class })
+	all := r.among(func(c *class) bool { return (p.Class == "" || c.spec.Name == p.Class) && of(c) })
 	if p.Within != "" && len(all) > 0 {
 		value := r.label(all[random.IntN(len(all))], p.Within)
 		all = slices.DeleteFunc(all, func(m int) bool { return r.label(m, p.Within) != value })
@@ -85,33 +87,24 @@ func (r *run) label(member int, name string) string {
 	return MemberLabels(r.classes[m.Class].spec, m.Number)[name]
 }
 
-// matching are those checks of a class that a fault names: all of an entry, or one of
-// many.
-func (c *class) matching(name string) (list []int) {
-	for full, i := range c.index {
-		if c.checks[i].name == name || full == c.spec.Name+"-"+name {
-			list = append(list, i)
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
 // plan is the strike of a fault, before it strikes.
 func (r *run) plan(index int) (*strike, error) {
 	f := r.cfg.Scenario.Faults[index]
-	s := &strike{fault: f, index: index}
+	s, all := &strike{fault: f, index: index}, func(*class) bool { return true }
 	switch {
 	case f.Stop != nil:
-		s.members = r.choose(index, f.Stop)
+		s.members = r.choose(index, f.Stop, all)
 	case f.Cut != nil:
-		s.members = r.choose(index, f.Cut)
+		s.members = r.choose(index, f.Cut, all)
 	case f.Wrong != nil:
-		s.members = r.choose(index, f.Wrong)
+		s.members = r.choose(index, f.Wrong, all)
 	case f.Fail != nil:
 		if err := r.planFailing(s); err != nil {
 			return nil, err
 		}
+	}
+	for _, m := range s.members {
+		s.places += max(1, len(s.checks[r.classes[r.cfg.Members[m].Class]]))
 	}
 	s.agents = r.mine(s.members)
 	return s, nil
@@ -127,17 +120,19 @@ func (r *run) planFailing(s *strike) error {
 		}
 		s.status = status
 	}
-	pick := f.Pick
-	for _, c := range r.classes {
-		checks := c.matching(f.Check)
-		if len(checks) == 0 || pick.Class != "" && pick.Class != c.spec.Name {
-			continue
+	s.checks = struckChecks{}
+	for _, name := range r.cfg.Scenario.Failing(f) {
+		for _, c := range r.classes {
+			if i, holds := c.index[name]; holds {
+				s.checks[c] = append(s.checks[c], i)
+			}
 		}
-		pick.Class = c.spec.Name // the first that has it
-		s.checks, s.members = checks, r.choose(s.index, &pick)
-		return nil
 	}
-	return model.Errorf(model.Invalid, "fault %s: no class has that check", what(&s.fault))
+	if len(s.checks) == 0 {
+		return model.Errorf(model.Invalid, "fault %s: no class has that check", what(&s.fault))
+	}
+	s.members = r.choose(s.index, &f.Pick, func(c *class) bool { return s.checks[c] != nil })
+	return nil
 }
 
 // what a fault is, in the scenario's words, and for how long.
@@ -151,7 +146,7 @@ func what(f *scenario.Fault) string {
 
 // row is the strike in the report.
 func (r *run) row(s *strike) Struck {
-	out := Struck{What: what(&s.fault), At: r.since(s.at), Places: s.states()}
+	out := Struck{What: what(&s.fault), At: r.since(s.at), Places: s.places}
 	if s.until > 0 {
 		out.Until = r.since(s.until)
 	}

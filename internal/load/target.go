@@ -113,7 +113,8 @@ func TargetPlays(sc *scenario.Scenario) error {
 		WithHint("a scenario with a ramp, steady phases and a drain: muster load show sensu-4000x8x5s")
 }
 
-// NewGenerator makes what a check of a scenario says, the same as Muster's agents would.
-func NewGenerator(sc *scenario.Scenario, class, check int) Generator {
-	return newGenerator(sc.Seed^uint64(class)<<48, &sc.Agents[class].Checks[check])
+// NewGenerator makes what a check says that a class of a scenario holds, the same as Muster's
+// agents would.
+func NewGenerator(sc *scenario.Scenario, class int, check *scenario.Check) Generator {
+	return newGenerator(sc.Seed^uint64(class)<<48, check)
 }

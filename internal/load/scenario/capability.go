@@ -88,8 +88,10 @@ func (s *Scenario) Requires() []string {
 			list = append(list, name)
 		}
 	}
-	for _, c := range s.Agents {
-		need("results", len(c.Checks) > 0 || c.Recorded != nil)
+	for i := range s.Agents {
+		c := &s.Agents[i]
+		held := s.Held(c)
+		need("results", len(held) > 0 || c.Recorded != nil)
 		need("recorded", c.Recorded != nil)
 		need("tls", c.TLS)
 		need("shared-connections", c.Share > 1)
@@ -98,7 +100,7 @@ func (s *Scenario) Requires() []string {
 		need("inventories", c.Inventory > 0)
 		need("churn", c.Churn != Churn{})
 		need("renames", c.Churn.Renames != "")
-		for _, check := range c.Checks {
+		for _, check := range held {
 			need("output-sizes", check.Output.Bytes > 0)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -29,15 +28,16 @@ func (v *checker) classes() {
 		}
 		agents += max(0, min(c.Count, maxAgents))
 		v.shape(at, c)
+		v.groupsOf(at, c)
 		if v.checks(at, c) { // names that are of use; else a flaw stands there already
-			for j := range c.Checks {
-				full := c.Name + "-" + c.Checks[j].Name // with a number behind it: the check's name on the server
-				if other, twice := checks[full]; twice {
-					v.flaw(fmt.Sprintf("%s.checks[%d].name", at, j), "call one of them otherwise", "this and a check of %s would both be called %s-000", other, full)
-				}
-				checks[full] = c.Name
+			for j, p := range c.placed() {
+				v.fullName(fmt.Sprintf("%s.checks[%d].name", at, j), p, "of "+c.Name, checks)
 			}
 		}
+	}
+	v.groupChecks(checks)
+	for i := range v.Agents {
+		v.held(fmt.Sprintf("agents[%d]", i), &v.Agents[i])
 	}
 	if agents > maxAgents {
 		v.flaw("agents", "", "%d agents, at most %d", agents, maxAgents)
@@ -86,8 +86,8 @@ func (v *checker) shape(at string, c *Class) {
 		}
 		v.shares(field+".outcome", "the rest is compliant", p.Outcome)
 	}
-	if len(c.Checks)+len(c.Values)+len(c.Policies) == 0 && c.Recorded == nil && c.Inventory == 0 && c.Keepalive == nil {
-		v.absent(at, "write checks: [{name: disk, interval: 60s}]; or keepalive: {interval: 20s} for agents that only live", "these agents send nothing")
+	if len(v.Held(c))+len(c.Values)+len(c.Policies) == 0 && c.Recorded == nil && c.Inventory == 0 && c.Keepalive == nil {
+		v.absent(at, "write checks: [{name: disk, interval: 60s}]; or groups that checks target; or keepalive: {interval: 20s} for agents that only live", "these agents send nothing")
 	}
 	if c.Churn.OfflineFor != 0 && c.Churn.Offline == "" {
 		v.absent(at+".churn.offlineFor", "write offline: 1%/min", "nobody goes offline")
@@ -109,7 +109,7 @@ func (v *checker) interval(field string, d model.Duration) {
 
 // checks checks those of a class, and says whether their names are of use.
 func (v *checker) checks(at string, c *Class) bool {
-	seen, states, rate, fine := map[string]bool{}, 0, 0.0, true
+	seen, fine := map[string]bool{}, true
 	for j := range c.Checks {
 		k, field := &c.Checks[j], fmt.Sprintf("%s.checks[%d]", at, j)
 		v.name(field+".name", k.Name)
@@ -118,31 +118,26 @@ func (v *checker) checks(at string, c *Class) bool {
 		}
 		fine = fine && k.Name != "" && !seen[k.Name] && k.Count >= 0 && k.Count <= model.DefaultStatesPerNode
 		seen[k.Name] = true
-		v.whole(field+".count", k.Count, 0, model.DefaultStatesPerNode)
-		v.interval(field, k.Interval)
-		if k.TTL != 0 && k.TTL <= k.Interval {
-			v.flaw(field+".ttl", "two to three intervals are usual", "%s must be longer than the interval %s", k.TTL, k.Interval)
-		}
-		v.between(field+".ttl", k.TTL, minInterval, maxTime)
-		v.output(field+".output", k.Output)
-		v.statuses(field+".status", k.Status)
-		v.share(field+".changes", k.Changes)
-		v.share(field+".flapping", k.Flapping)
-		if k.Alert != "" {
-			v.oneOf(field+".alert", "way to tell", k.Alert, []string{ByHandler, ByRoute})
-		}
-		states += max(1, k.Count)
-		if k.Interval > 0 {
-			rate += float64(max(1, k.Count)) / time.Duration(k.Interval).Seconds()
-		}
-	}
-	if states > model.DefaultStatesPerNode {
-		v.flaw(at+".checks", "make the agents more, and their checks fewer", "%d checks of each agent; a server takes %d", states, model.DefaultStatesPerNode)
-	}
-	if rate > model.DefaultNodeRate {
-		v.flaw(at+".checks", "make the intervals longer", "%.0f results per second of each agent; a server takes %d", rate, model.DefaultNodeRate)
+		v.check(field, k)
 	}
 	return fine
+}
+
+// check checks all of a check but its name.
+func (v *checker) check(field string, k *Check) {
+	v.whole(field+".count", k.Count, 0, model.DefaultStatesPerNode)
+	v.interval(field, k.Interval)
+	if k.TTL != 0 && k.TTL <= k.Interval {
+		v.flaw(field+".ttl", "two to three intervals are usual", "%s must be longer than the interval %s", k.TTL, k.Interval)
+	}
+	v.between(field+".ttl", k.TTL, minInterval, maxTime)
+	v.output(field+".output", k.Output)
+	v.statuses(field+".status", k.Status)
+	v.share(field+".changes", k.Changes)
+	v.share(field+".flapping", k.Flapping)
+	if k.Alert != "" {
+		v.oneOf(field+".alert", "way to tell", k.Alert, []string{ByHandler, ByRoute})
+	}
 }
 
 func (v *checker) output(field string, o Output) {

@@ -213,9 +213,9 @@ func (v *checker) failing(at string, f *FailCheck) {
 	var names []string
 	for i := range v.Agents {
 		if c := &v.Agents[i]; f.Class == "" || f.Class == c.Name {
-			for j := range c.Checks {
-				if n := c.Checks[j].Count; n >= 0 && n <= model.DefaultStatesPerNode {
-					names = append(names, c.Checks[j].Names()...)
+			for _, k := range v.Held(c) {
+				if k.Count >= 0 && k.Count <= model.DefaultStatesPerNode {
+					names = append(names, k.Names()...)
 				}
 			}
 		}

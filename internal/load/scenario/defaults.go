@@ -16,6 +16,9 @@ func (s *Scenario) Defaults() {
 	for i := range s.Agents {
 		s.Agents[i].defaults()
 	}
+	for i := range s.Checks {
+		s.Checks[i].defaults()
+	}
 	if first := &s.Phases[0]; first.Ramp == 0 {
 		s.Phases = slices.Insert(s.Phases, 0, Phase{Ramp: s.ramp()})
 	}
@@ -63,21 +66,24 @@ func (c *Class) defaults() {
 		c.Keepalive.Interval, c.Keepalive.Timeout = c.keepalive()
 	}
 	for j := range c.Checks {
-		k := &c.Checks[j]
-		k.Count = cmp.Or(k.Count, 1)
-		if k.Output.Like = cmp.Or(k.Output.Like, Digits); k.Output.Like == Digits {
-			k.Output.Bytes = model.Size(k.Output.Length())
-		}
-		status := make(map[string]float64, len(k.Status))
-		for name, share := range k.Status {
-			known, _ := model.ParseStatus(name)
-			status[known.String()] = share
-		}
-		if k.Status != nil {
-			k.Status = status
-		}
+		c.Checks[j].defaults()
 	}
 	for j := range c.Values {
 		c.Values[j].Count, c.Values[j].Type = cmp.Or(c.Values[j].Count, 1), cmp.Or(c.Values[j].Type, "float")
+	}
+}
+
+func (k *Check) defaults() {
+	k.Count = cmp.Or(k.Count, 1)
+	if k.Output.Like = cmp.Or(k.Output.Like, Digits); k.Output.Like == Digits {
+		k.Output.Bytes = model.Size(k.Output.Length())
+	}
+	status := make(map[string]float64, len(k.Status))
+	for name, share := range k.Status {
+		known, _ := model.ParseStatus(name)
+		status[known.String()] = share
+	}
+	if k.Status != nil {
+		k.Status = status
 	}
 }

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +17,15 @@ func (s *Scenario) Describe() string {
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	say("%s", s.FullTitle())
 	for i := range s.Agents {
-		say("- %s", s.Agents[i].describe())
+		say("- %s", s.describeClass(&s.Agents[i]))
+	}
+	for i := 0; i < len(s.Checks); {
+		first := &s.Checks[i]
+		var checks []string
+		for ; i < len(s.Checks) && s.Checks[i].targets() == first.targets(); i++ {
+			checks = append(checks, s.Checks[i].Check.describe())
+		}
+		say("- %s: %s", first.targets(), strings.Join(checks, ", "))
 	}
 	say("Sends %s; %s event states; %s connections.", s.signals(), Grouped(s.States()), Grouped(s.Sessions()))
 	var phases []string
@@ -64,9 +73,12 @@ func (s *Scenario) signals() string {
 	return strings.Join(list, ", ")
 }
 
-func (c *Class) describe() string {
+func (s *Scenario) describeClass(c *Class) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", Grouped(c.Count), c.Name)
+	if len(c.Groups) > 0 {
+		b.WriteString(" in " + strings.Join(c.Groups, ", "))
+	}
 	if c.TLS {
 		b.WriteString(" with mutual TLS")
 	}
@@ -78,21 +90,10 @@ func (c *Class) describe() string {
 		parts = append(parts, c.Recorded.describe())
 	}
 	for i := range c.Checks {
-		k := &c.Checks[i]
 		if c.Recorded != nil {
 			break
 		}
-		text := fmt.Sprintf("%s every %s", k.Name, k.Interval)
-		if k.Count > 1 {
-			text = fmt.Sprintf("%d × %s", k.Count, text)
-		}
-		if k.Alert != "" {
-			text += ", told by " + k.Alert
-		}
-		if k.Output.Length() != 100 {
-			text += fmt.Sprintf(" (%s)", k.Output.describe())
-		}
-		parts = append(parts, text)
+		parts = append(parts, c.Checks[i].describe())
 	}
 	for _, v := range c.Values {
 		parts = append(parts, fmt.Sprintf("%d values %s every %s", max(1, v.Count), v.Name, v.Interval))
@@ -102,6 +103,9 @@ func (c *Class) describe() string {
 	}
 	if c.Inventory > 0 {
 		parts = append(parts, "an inventory of "+c.Inventory.About())
+	}
+	if held := len(s.Held(c)) - len(c.Checks); held > 0 {
+		parts = append(parts, "the checks of "+s.targeting(c))
 	}
 	if len(parts) == 0 {
 		interval, _ := c.keepalive()
@@ -117,6 +121,41 @@ func (c *Class) describe() string {
 		}
 	}
 	return b.String()
+}
+
+// targeting are the groups by which checks reach a class.
+func (s *Scenario) targeting(c *Class) string {
+	var names []string
+	for _, p := range s.Held(c) {
+		for _, g := range p.Groups {
+			if !p.Own() && c.In(g) && !slices.Contains(names, g) {
+				names = append(names, g)
+			}
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func (k *Check) describe() string {
+	text := fmt.Sprintf("%s every %s", k.Name, k.Interval)
+	if k.Count > 1 {
+		text = fmt.Sprintf("%d × %s", k.Count, text)
+	}
+	if k.Alert != "" {
+		text += ", told by " + k.Alert
+	}
+	if k.Output.Length() != 100 {
+		text += fmt.Sprintf(" (%s)", k.Output.describe())
+	}
+	return text
+}
+
+// targets are whose agents run it, in words.
+func (k *GroupCheck) targets() string {
+	if len(k.Each) > 0 {
+		return "each of " + strings.Join(k.Each, ", ")
+	}
+	return "in " + strings.Join(k.Groups, ", ")
 }
 
 func (o Output) describe() string {

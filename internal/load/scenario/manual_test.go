@@ -53,7 +53,7 @@ func TestTheManualIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(data)
-	for _, v := range []any{Scenario{}, Class{}, Check{}, Output{}, Values{}, Policy{}, Churn{}, Phase{}, Fault{}, Pick{}, FailCheck{}, Change{}, Operators{}} {
+	for _, v := range []any{Scenario{}, Class{}, Check{}, GroupCheck{}, Output{}, Values{}, Policy{}, Churn{}, Phase{}, Fault{}, Pick{}, FailCheck{}, Change{}, Operators{}} {
 		for f := range reflect.TypeOf(v).Fields() {
 			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && !strings.Contains(text, "`"+name+"`") && !strings.Contains(text, "."+name+"`") && !strings.Contains(text, name+":") {
 				t.Errorf("%s says nothing of %T.%s", manual, v, name)

@@ -85,12 +85,12 @@ func (v *checker) stormy(field string, times float64) {
 	}
 }
 
-// eachAlert is called with every check whose problems are told.
+// eachAlert is called with every check whose problems are told, for each class that holds it.
 func (s *Scenario) eachAlert(f func(c *Class, k *Check)) {
 	for i := range s.Agents {
-		for j := range s.Agents[i].Checks {
-			if k := &s.Agents[i].Checks[j]; k.Alert != "" {
-				f(&s.Agents[i], k)
+		for _, k := range s.Held(&s.Agents[i]) {
+			if k.Alert != "" {
+				f(&s.Agents[i], k.Check)
 			}
 		}
 	}

@@ -261,8 +261,8 @@ func (s *Scenario) noticed(f *Fault) (d model.Duration) {
 			_, timeout := c.keepalive()
 			d = max(d, timeout+timeout/2, timeout+stopMargin)
 		case f.Fail != nil && (f.Fail.Class == "" || f.Fail.Class == c.Name):
-			for j := range c.Checks {
-				if k := &c.Checks[j]; k.Name == f.Fail.Check || slices.Contains(k.Names(), f.Fail.Check) {
+			for _, k := range s.Held(c) {
+				if k.Name == f.Fail.Check || slices.Contains(k.Names(), f.Fail.Check) {
 					d = max(d, 2*k.Interval)
 				}
 			}

@@ -27,6 +27,7 @@ type Scenario struct {
 	Seed     uint64   `json:"seed,omitempty"`    // same seed, same plan
 
 	Agents     []Class          `json:"agents"`
+	Checks     []GroupCheck     `json:"checks,omitempty"` // for groups, beside those of the classes
 	Phases     []Phase          `json:"phases"`
 	Faults     []Fault          `json:"faults,omitempty"`
 	Intent     []Change         `json:"intent,omitempty"`     // what people change meanwhile
@@ -37,10 +38,11 @@ type Scenario struct {
 }
 
 // Class is agents of one kind. They are the nodes NAME-00000 and up, with the label
-// class=NAME.
+// class=NAME, and the group NAME.
 type Class struct {
 	Name      string            `json:"name"`
 	Count     int               `json:"count"`
+	Groups    []string          `json:"groups,omitempty"` // that its nodes are in, beside that of its own name
 	Labels    map[string]string `json:"labels,omitempty"`
 	TLS       bool              `json:"tls,omitempty"`       // mutual TLS; without: the plain listener, on loopback
 	Linger    model.Duration    `json:"linger,omitempty"`    // how long a result may wait for company; default 500ms
@@ -55,7 +57,7 @@ type Class struct {
 	Churn     Churn             `json:"churn,omitzero"`
 }
 
-// Check is one check of a class, or so many alike: NAME-000 and up.
+// Check is one check, or so many alike: NAME-000 and up.
 type Check struct {
 	Name     string             `json:"name"`
 	Count    int                `json:"count,omitempty"` // default 1

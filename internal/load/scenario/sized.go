@@ -20,7 +20,7 @@ func (s *Scenario) Sized(factor float64, measured time.Duration) *Scenario {
 	out := s.Scaled(factor)
 	longest := model.Duration(0)
 	for i := range out.Agents {
-		for _, k := range out.Agents[i].Checks {
+		for _, k := range out.Held(&out.Agents[i]) {
 			longest = max(longest, k.Interval)
 		}
 	}

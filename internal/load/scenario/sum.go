@@ -26,12 +26,13 @@ func (s *Scenario) Sessions() (n int) {
 
 // Rate is how many results they send per second, at the scenario's own rate.
 func (s *Scenario) Rate() (perSecond float64) {
-	for _, c := range s.Agents {
+	for i := range s.Agents {
+		c := &s.Agents[i]
 		if c.Recorded != nil {
 			perSecond += c.Recorded.rate(c.Count)
 			continue
 		}
-		for _, k := range c.Checks {
+		for _, k := range s.Held(c) {
 			perSecond += float64(c.Count*max(1, k.Count)) / time.Duration(max(1, k.Interval)).Seconds()
 		}
 	}
@@ -71,12 +72,13 @@ func (s *Scenario) KeepaliveRate() (perSecond float64) {
 
 // States is how many event states they make, keepalives aside.
 func (s *Scenario) States() (n int) {
-	for _, c := range s.Agents {
+	for i := range s.Agents {
+		c := &s.Agents[i]
 		if c.Recorded != nil {
 			n += c.Recorded.states(c.Count)
 			continue
 		}
-		for _, k := range c.Checks {
+		for _, k := range s.Held(c) {
 			n += c.Count * max(1, k.Count)
 		}
 	}

@@ -57,7 +57,7 @@ func (c *API) resources(path string) string {
 func (c *API) put(ctx context.Context, k *check) error {
 	spec := map[string]any{
 		"metadata": metadata{Name: k.name, Namespace: c.Namespace}, "command": "true", "interval": k.interval, "ttl": k.ttl,
-		"subscriptions": []string{k.subscription}, "publish": true, "handlers": []string{},
+		"subscriptions": k.subscriptions, "publish": true, "handlers": []string{},
 	}
 	text, err := json.Marshal(spec)
 	if err != nil {

@@ -21,16 +21,17 @@ func (b *Bridge) version(ctx context.Context) (string, error) {
 	return "bridge of Muster " + about.Version, err
 }
 
-// put makes the check, and the group that its agents ask to be in.
+// put makes the check, and the groups that its agents ask to be in.
 func (b *Bridge) put(ctx context.Context, c *check) error {
 	type metadata struct {
 		Name string `json:"name"`
 	}
-	list := []any{
-		map[string]any{"apiVersion": "muster/v1", "kind": "Group", "metadata": metadata{c.subscription}, "spec": map[string]any{"selfJoin": true}},
-		map[string]any{"apiVersion": "muster/v1", "kind": "Check", "metadata": metadata{c.name}, "spec": map[string]any{
-			"targets": map[string]any{"groups": []string{c.subscription}}, "command": "true", "interval": fmt.Sprintf("%ds", c.interval), "ttl": fmt.Sprintf("%ds", c.ttl)}},
+	var list []any
+	for _, group := range c.subscriptions {
+		list = append(list, map[string]any{"apiVersion": "muster/v1", "kind": "Group", "metadata": metadata{group}, "spec": map[string]any{"selfJoin": true}})
 	}
+	list = append(list, map[string]any{"apiVersion": "muster/v1", "kind": "Check", "metadata": metadata{c.name}, "spec": map[string]any{
+		"targets": map[string]any{"groups": c.subscriptions}, "command": "true", "interval": fmt.Sprintf("%ds", c.interval), "ttl": fmt.Sprintf("%ds", c.ttl)}})
 	r := v1.ApplyRequest{Message: "muster load", Yes: true, Namespace: b.Namespace}
 	for _, one := range list {
 		text, err := json.Marshal(one)

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -314,8 +313,4 @@ func (b *fake) eventually(what string, ok func() bool) {
 
 func (b *fake) holds(key string, executed func(e *fakeEvent) bool) func() bool {
 	return func() bool { e := b.kept[key]; return e != nil && executed(e) }
-}
-
-func hasSubscription(s *fakeSession, c fakeCheck) bool {
-	return slices.ContainsFunc(c.Subscriptions, func(name string) bool { return slices.Contains(s.subscriptions, name) })
 }

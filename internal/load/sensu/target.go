@@ -20,14 +20,14 @@ type Target struct {
 	options  Options
 	api      Backend
 	agents   []*Agent
-	checks   map[string]spoken // by name
-	baseline map[state]held    // of our checks, when the run began
+	checks   []map[string]spoken // of each class, by name
+	baseline map[state]held      // of our checks, when the run began
 }
 
 // spoken is what a check says.
 type spoken struct {
-	class, number int // of the scenario; in its class
-	says          load.Generator
+	number int // in its class
+	says   load.Generator
 }
 
 // Backend is what is asked of a system that Sensu's agents come to: a Sensu backend (API), or
@@ -44,25 +44,26 @@ type Backend interface {
 
 // check is one of the scenario's, as it is made there.
 type check struct {
-	name, subscription string
-	interval, ttl      int // s
+	name          string
+	subscriptions []string
+	interval, ttl int // s
 }
 
 // New makes the target of a scenario. Options.Answer and Answered are the run's.
 func New(sc *scenario.Scenario, o Options, api Backend) (*Target, error) {
-	t := &Target{sc: sc, options: o, api: api, checks: map[string]spoken{}}
+	t := &Target{sc: sc, options: o, api: api, checks: make([]map[string]spoken, len(sc.Agents))}
 	for c := range sc.Agents {
 		n := 0
+		t.checks[c] = map[string]spoken{}
 		if k := sc.Agents[c].Keepalive; k != nil && (time.Duration(k.Interval)%time.Second != 0 || time.Duration(k.Timeout)%time.Second != 0) {
 			return nil, model.Errorf(model.Unsupported, "class %s: keepalives every %s, missed after %s: Sensu has whole seconds", sc.Agents[c].Name, k.Interval, k.Timeout)
 		}
-		for k := range sc.Agents[c].Checks {
-			check := &sc.Agents[c].Checks[k]
+		for _, check := range sc.Held(&sc.Agents[c]) {
 			if d := time.Duration(check.Interval); d%time.Second != 0 {
 				return nil, model.Errorf(model.Unsupported, "check %s of class %s: an interval of %s: Sensu has whole seconds", check.Name, sc.Agents[c].Name, d)
 			}
 			for i := range max(1, check.Count) {
-				t.checks[load.CheckName(sc.Agents[c].Name, check.Name, i)] = spoken{c, n, load.NewGenerator(sc, c, k)}
+				t.checks[c][check.FullName(i)] = spoken{n, load.NewGenerator(sc, c, check.Check)}
 				n++
 			}
 		}
@@ -78,8 +79,15 @@ func (t *Target) Secured() bool {
 	return !slices.ContainsFunc(t.options.Backends, func(to string) bool { return !strings.HasPrefix(to, "wss:") })
 }
 
-// subscription is what the agents of a class listen to.
-func subscription(class string) string { return "load-" + class }
+// subscription is what the agents of a group listen to.
+func subscription(group string) string { return "load-" + group }
+
+func subscriptions(groups []string) (list []string) {
+	for _, g := range groups {
+		list = append(list, subscription(g))
+	}
+	return list
+}
 
 // Prepare makes the scenario's checks, and reads what the backend holds of them already:
 // a second run goes on where the first one ended.
@@ -91,15 +99,11 @@ func (t *Target) Prepare(ctx context.Context) (string, error) {
 	if t.baseline, err = t.held(ctx); err != nil {
 		return "", err
 	}
-	for c := range t.sc.Agents {
-		class := &t.sc.Agents[c]
-		for k := range class.Checks {
-			declared := &class.Checks[k]
-			for i := range max(1, declared.Count) {
-				c := check{load.CheckName(class.Name, declared.Name, i), subscription(class.Name), int(time.Duration(declared.Interval) / time.Second), int(time.Duration(declared.TTL) / time.Second)}
-				if err := t.api.put(ctx, &c); err != nil {
-					return "", err
-				}
+	for _, declared := range t.sc.Placed() {
+		for i := range max(1, declared.Count) {
+			c := check{declared.FullName(i), subscriptions(declared.Groups), int(time.Duration(declared.Interval) / time.Second), int(time.Duration(declared.TTL) / time.Second)}
+			if err := t.api.put(ctx, &c); err != nil {
+				return "", err
 			}
 		}
 	}
@@ -114,7 +118,7 @@ func (t *Target) Agents(observe func(load.Observed)) []load.TargetAgent {
 	var list []load.TargetAgent
 	for _, m := range load.Members(t.sc) {
 		class := &t.sc.Agents[m.Class]
-		a := newAgent(shared, sensuwire.Entity{Name: m.Name, Subscriptions: []string{subscription(class.Name)}, Labels: load.MemberLabels(class, m.Number)}, len(list))
+		a := newAgent(shared, sensuwire.Entity{Name: m.Name, Subscriptions: t.listensTo(class), Labels: load.MemberLabels(class, m.Number)}, len(list))
 		a.class = m.Class
 		if k := class.Keepalive; k != nil {
 			a.keepalive, a.warning = cmp.Or(time.Duration(k.Interval), a.keepalive), cmp.Or(time.Duration(k.Timeout), a.warning)
@@ -125,10 +129,20 @@ func (t *Target) Agents(observe func(load.Observed)) []load.TargetAgent {
 	return list
 }
 
+// listensTo are the subscriptions of a class's agents: each of its groups, and that of all where
+// a check has it.
+func (t *Target) listensTo(class *scenario.Class) []string {
+	list := subscriptions(append([]string{class.Name}, class.Groups...))
+	if t.sc.TargetsAll() {
+		list = append(list, subscription(scenario.AllGroup))
+	}
+	return list
+}
+
 // answer says what a check returns on an agent.
 func (t *Target) answer(a *Agent, check string, e Entry) (uint32, string) {
-	k, ok := t.checks[check]
-	if !ok || k.class != a.class {
+	k, ok := t.checks[a.class][check]
+	if !ok {
 		return 3, "UNKNOWN - no check of this run"
 	}
 	status := k.says.Status(a.first, k.number, nil, uint64(e.Sent), model.Status(e.Status), e.Written == 0)
@@ -189,9 +203,11 @@ func (t *Target) Compare(ctx context.Context, differ func(load.Imbalance, string
 
 // Clean deletes the checks: nobody is left to run them. Entities and events stay.
 func (t *Target) Clean(ctx context.Context) error {
-	for name := range t.checks {
-		if err := t.api.remove(ctx, name); err != nil {
-			return err
+	for _, declared := range t.sc.Placed() {
+		for i := range max(1, declared.Count) {
+			if err := t.api.remove(ctx, declared.FullName(i)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -215,9 +231,14 @@ func (h held) String() string {
 func (t *Target) held(ctx context.Context) (map[state]held, error) {
 	list := map[state]held{}
 	err := t.api.events(ctx, func(s state, h held) {
-		if _, ours := t.checks[s.check]; ours {
+		if t.ours(s.check) {
 			list[s] = h
 		}
 	})
 	return list, err
+}
+
+// ours says whether the run made a check.
+func (t *Target) ours(name string) bool {
+	return slices.ContainsFunc(t.checks, func(of map[string]spoken) bool { return of[name].says != nil })
 }

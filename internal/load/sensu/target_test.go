@@ -97,8 +97,10 @@ func (b *fake) schedule(c fakeCheck, over, done chan struct{}) {
 			b.mu.Lock()
 			var list []*fakeSession
 			for _, s := range b.sessions {
-				if hasSubscription(s, c) {
-					list = append(list, s)
+				for _, name := range c.Subscriptions { // as a backend does: for each that an agent has
+					if slices.Contains(s.subscriptions, name) {
+						list = append(list, s)
+					}
 				}
 			}
 			b.mu.Unlock()
@@ -167,6 +169,27 @@ func TestScenario(t *testing.T) {
 			t.Errorf("left behind: %v", b.checks)
 		}
 		b.mu.Unlock()
+	}
+}
+
+// Groups are subscriptions: who is in two that a check has is asked twice, and answers once.
+func TestGroupsAreSubscriptions(t *testing.T) {
+	t.Parallel()
+	b := newFake(t, false)
+	api := &API{URL: b.api().URL, User: "admin", Password: "secret", Namespace: "default", Client: http.DefaultClient}
+	sc := small(0)
+	sc.Agents[0].Groups, sc.Agents[1].Groups = []string{"linux", "eu"}, []string{"linux"}
+	sc.Checks = []scenario.GroupCheck{
+		{Check: scenario.Check{Name: "disk", Interval: model.Duration(time.Second)}, Groups: []string{"linux", "eu"}},
+		{Check: scenario.Check{Name: "ping", Interval: model.Duration(time.Second)}, Each: []string{"linux", scenario.AllGroup}},
+	}
+	sc.Defaults()
+	rep, err := playOn(t, b, api, sc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := rep.Balance; !rep.OK() || l.Compared != 6*(2+1+2)+2*(1+1+2) || rep.Targeted.Dropped < uint64(6) {
+		t.Errorf("%v %+v %+v", rep.Verdict, l, rep.Targeted)
 	}
 }
 

@@ -105,7 +105,7 @@ func (p *page) describe() string {
 	c := &p.shape.Agents[0]
 	every := map[string]int{}
 	var order []string
-	for _, k := range c.Checks {
+	for _, k := range p.shape.Held(c) {
 		if every[k.Interval.String()] == 0 {
 			order = append(order, k.Interval.String())
 		}

@@ -49,14 +49,20 @@ const (
 // NewFleet has a scenario's machines and checks.
 func NewFleet(sc *scenario.Scenario) *Fleet {
 	f := &Fleet{nodes: map[uuid.UUID]muster.Node{}}
+	chunks := map[string]*model.Chunk{}
+	for _, k := range sc.Placed() { // in this order they are in each assignment, too
+		for n := range max(1, k.Count) {
+			chunks[k.FullName(n)] = f.check(k.FullName(n), time.Duration(k.Interval), time.Duration(k.TTL))
+		}
+	}
 	for i := range sc.Agents {
-		class := &sc.Agents[i]
-		f.classes = append(f.classes, orders{})
-		for _, k := range class.Checks {
+		var o orders
+		for _, k := range sc.Held(&sc.Agents[i]) {
 			for n := range max(1, k.Count) {
-				f.check(load.CheckName(class.Name, k.Name, n), time.Duration(k.Interval), time.Duration(k.TTL))
+				o.chunks = append(o.chunks, chunks[k.FullName(n)])
 			}
 		}
+		f.order(o)
 	}
 	for _, m := range load.Members(sc) {
 		f.enlist(m.UID, m.Name, m.Class)
@@ -66,27 +72,34 @@ func NewFleet(sc *scenario.Scenario) *Fleet {
 
 // newFleet is the short form's: all nodes run the same.
 func newFleet(o *Options) *Fleet {
-	f := &Fleet{nodes: make(map[uuid.UUID]muster.Node, o.Agents), classes: []orders{{}}}
+	f := &Fleet{nodes: make(map[uuid.UUID]muster.Node, o.Agents)}
 	for i := range o.Checks {
 		f.check(fmt.Sprintf("load-%03d", i), o.Interval, 0)
 	}
+	f.order(orders{chunks: f.chunks})
 	for i := range o.Agents {
 		f.enlist(load.NodeUID(o.Seed, i), load.NodeName(i), 0)
 	}
 	return f
 }
 
-// check gives the last class one more.
-func (f *Fleet) check(name string, interval, ttl time.Duration) {
+// check makes one more.
+func (f *Fleet) check(name string, interval, ttl time.Duration) *model.Chunk {
 	n := firstCheck + len(f.chunks)
 	c := &model.Chunk{ID: model.ChunkID(n), Check: model.CheckID(n), Namespace: namespace, CheckName: name,
 		Command: &model.Command{Shell: "true"}, Interval: interval, Timeout: interval, TTL: ttl, FailAfter: 3, RecoverAfter: 1,
 		Severities: [4]model.Severity{model.NotClassified, model.SeverityWarning, model.High, model.Average}}
 	c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c))
 	f.chunks = append(f.chunks, c)
-	k := &f.classes[len(f.classes)-1]
-	k.chunks = append(k.chunks, c)
-	k.hash = wire.AssignmentHash(k.chunks, nil, nil)
+	return c
+}
+
+// order is what the next class runs.
+func (f *Fleet) order(o orders) {
+	if len(o.chunks) > 0 {
+		o.hash = wire.AssignmentHash(o.chunks, nil, nil)
+	}
+	f.classes = append(f.classes, o)
 }
 
 func (f *Fleet) enlist(uid uuid.UUID, name string, class int) {

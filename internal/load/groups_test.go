@@ -1,0 +1,113 @@
+package load
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// quarters are towns whose classes share groups, and checks of those.
+func quarters(phases ...scenario.Phase) *scenario.Scenario {
+	sc := towns(phases...)
+	sc.Agents[0].Groups, sc.Agents[1].Groups = []string{"linux", "eu"}, []string{"linux"}
+	sc.Checks = []scenario.GroupCheck{
+		{Check: scenario.Check{Name: "memory", Interval: sec(1)}, Groups: []string{"linux", "eu"}},
+		{Check: scenario.Check{Name: "ping", Count: 2, Interval: sec(2)}, Each: []string{"eu", "linux"}},
+		{Check: scenario.Check{Name: "ntp", Interval: sec(5)}, Groups: []string{scenario.AllGroup, "web"}},
+	}
+	return sc
+}
+
+// An agent in two groups that a check targets runs it once, and of each check that is each
+// group's own, both. The rate, the states and the ledger are of that.
+func TestGroupsOverlap(t *testing.T) {
+	sc := quarters(scenario.Phase{Steady: sec(20)})
+	held := func(i int) (names []string) {
+		for _, p := range sc.Held(&sc.Agents[i]) {
+			for n := range max(1, p.Count) {
+				names = append(names, p.FullName(n))
+			}
+		}
+		return names
+	}
+	shared := []string{"memory-000", "eu-ping-000", "eu-ping-001", "linux-ping-000", "linux-ping-001", "ntp-000"}
+	if got := held(0); !slices.Equal(got, append([]string{"web-disk-000", "web-port-000", "web-port-001", "web-port-002"}, shared...)) {
+		t.Errorf("web holds %v", got)
+	}
+	if got := held(1); !slices.Equal(got, slices.Concat([]string{"db-disk-000"}, shared[:1], shared[3:])) {
+		t.Errorf("db holds %v", got)
+	}
+	if want := 20*(3.5+1+2+0.2) + 10*(1+1+1+0.2); sc.Rate() < want-1e-6 || sc.Rate() > want+1e-6 || sc.States() != 20*10+10*5 {
+		t.Errorf("%v results/s, want %v; %d states", sc.Rate(), want, sc.States())
+	}
+	rep := playOn(t, Config{Scenario: sc}, &ideal{})
+	if !rep.OK() || rep.Balance.Compared != 250 || rep.Rate < 0.95*sc.Rate() || rep.Rate > 1.05*sc.Rate() {
+		t.Errorf("%v %+v, %v/s", rep.Verdict, rep.Balance, rep.Rate)
+	}
+}
+
+// What is made on a server: a group of each class, groups made of those, and each check once,
+// with all the groups that it targets.
+func TestResourcesOfGroups(t *testing.T) {
+	groups, checks := map[string][]string{}, map[string][]string{}
+	for _, r := range Resources(quarters()) {
+		switch spec := r.Spec.(type) {
+		case *model.GroupSpec:
+			if _, twice := groups[r.Metadata.Name]; twice || (spec.Where == "") == (spec.Groups == nil) {
+				t.Errorf("group %s: %+v", r.Metadata.Name, spec)
+			}
+			groups[r.Metadata.Name] = spec.Groups
+		case *model.CheckSpec:
+			if _, twice := checks[r.Metadata.Name]; twice {
+				t.Errorf("check %s twice", r.Metadata.Name)
+			}
+			checks[r.Metadata.Name] = spec.Targets.Groups
+		}
+	}
+	if len(groups) != 5 || !slices.Equal(groups["linux"], []string{"web", "db"}) || !slices.Equal(groups["eu"], []string{"web"}) {
+		t.Errorf("%v", groups)
+	}
+	if len(checks) != 5+6 || !slices.Equal(checks["memory-000"], []string{"linux", "eu"}) || !slices.Equal(checks["linux-ping-001"], []string{"linux"}) || !slices.Equal(checks["web-port-002"], []string{"web"}) {
+		t.Errorf("%v", checks)
+	}
+}
+
+// A check of groups fails on agents of all classes that hold it, or of one. The plan says so, and groups are part of it.
+func TestChecksOfGroupsFail(t *testing.T) {
+	for _, c := range []struct {
+		fail   scenario.FailCheck
+		places int
+	}{
+		{scenario.FailCheck{Check: "memory"}, 30},
+		{scenario.FailCheck{Check: "memory", Pick: scenario.Pick{Class: "db"}}, 10},
+		{scenario.FailCheck{Check: "ping"}, 20*4 + 10*2},
+		{scenario.FailCheck{Check: "ping", Pick: scenario.Pick{Class: "web", Share: 0.5}}, 10 * 4},
+		{scenario.FailCheck{Check: "ping-001", Pick: scenario.Pick{Class: "db", Count: 3}}, 3},
+		{scenario.FailCheck{Check: "disk"}, 20},
+	} {
+		sc := quarters(scenario.Phase{Steady: sec(10)})
+		sc.Faults = []scenario.Fault{{At: sec(2), For: sec(4), Fail: &c.fail}}
+		rep := playOn(t, Config{Scenario: sc}, &ideal{})
+		if !rep.OK() || len(rep.Faults) != 1 || rep.Faults[0].Places != c.places {
+			t.Errorf("%s: %v %+v, want %d places", sc.Faults[0].What(), rep.Verdict, rep.Faults, c.places)
+		}
+	}
+	hash := func(change func(*scenario.Scenario)) string {
+		sc := quarters(scenario.Phase{Steady: sec(10)})
+		change(sc)
+		h, err := PlanHash(Config{Server: "x:1", Scenario: sc, Senders: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	same := hash(func(*scenario.Scenario) {})
+	if again := hash(func(*scenario.Scenario) {}); again != same {
+		t.Errorf("plans %s and %s", same, again)
+	}
+	if other := hash(func(sc *scenario.Scenario) { sc.Agents[1].Groups = nil }); other == same {
+		t.Error("another group, and the same plan")
+	}
+}

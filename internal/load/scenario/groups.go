@@ -1,0 +1,120 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+)
+
+// AllGroup is the group that all agents are in.
+const AllGroup = "all"
+
+// GroupCheck is a check, or so many alike, that targets groups rather than one class. Who is in
+// several of its Groups holds it once; of Each, who is in several holds one for each of them.
+type GroupCheck struct {
+	Check
+	Groups []string `json:"groups,omitempty"` // one check for all of these: NAME-000 on the server …
+	Each   []string `json:"each,omitempty"`   // … or for each of these one of its own: GROUP-NAME-000
+}
+
+// Placed is a check, or so many alike, as it stands on the server: how it is called there, and
+// whom it targets.
+type Placed struct {
+	*Check
+	Groups []string
+
+	prefix string // of its name: empty, or GROUP-
+	class  string // whose own it is; empty: it is of groups
+}
+
+// Own says whether it is of one class.
+func (p Placed) Own() bool { return p.class != "" }
+
+// FullName is what the i-th of them is called on the server.
+func (p Placed) FullName(i int) string { return fmt.Sprintf("%s%s-%03d", p.prefix, p.Name, i) }
+
+// Shared are the groups that classes are in beside their own, in the order of the file, with
+// the classes that are in them.
+func (s *Scenario) Shared() (names []string, classes map[string][]string) {
+	classes = map[string][]string{}
+	for i := range s.Agents {
+		for _, g := range s.Agents[i].Groups {
+			if classes[g] == nil {
+				names = append(names, g)
+			}
+			classes[g] = append(classes[g], s.Agents[i].Name)
+		}
+	}
+	return names, classes
+}
+
+// TargetsAll says whether a check targets the group of all agents.
+func (s *Scenario) TargetsAll() bool {
+	return slices.ContainsFunc(s.ofGroups(), func(p Placed) bool { return slices.Contains(p.Groups, AllGroup) })
+}
+
+// Placed are all checks: those of each class, then those of groups.
+func (s *Scenario) Placed() (list []Placed) {
+	for i := range s.Agents {
+		list = append(list, s.Agents[i].placed()...)
+	}
+	return append(list, s.ofGroups()...)
+}
+
+func (c *Class) placed() (list []Placed) {
+	for j := range c.Checks {
+		list = append(list, Placed{&c.Checks[j], []string{c.Name}, c.Name + "-", c.Name})
+	}
+	return list
+}
+
+func (s *Scenario) ofGroups() (list []Placed) {
+	for i := range s.Checks {
+		k := &s.Checks[i]
+		if len(k.Groups) > 0 {
+			list = append(list, Placed{&k.Check, k.Groups, "", ""})
+		}
+		for _, g := range k.Each {
+			list = append(list, Placed{&k.Check, []string{g}, g + "-", ""})
+		}
+	}
+	return list
+}
+
+// Held are the checks that each agent of a class runs, each once however many of its groups it
+// targets: its own, then those of groups in the order of the file.
+func (s *Scenario) Held(c *Class) []Placed {
+	list := c.placed()
+	for _, p := range s.ofGroups() {
+		if slices.ContainsFunc(p.Groups, c.In) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// In says whether the agents of the class are in a group.
+func (c *Class) In(group string) bool {
+	return group == c.Name || group == AllGroup || slices.Contains(c.Groups, group)
+}
+
+// Failing are the checks that a fault strikes, as they are called on the server: those of that
+// name that the first class holds which has one and may be struck.
+func (s *Scenario) Failing(f *FailCheck) (names []string) {
+	for i := range s.Agents {
+		c := &s.Agents[i]
+		if f.Class != "" && f.Class != c.Name {
+			continue
+		}
+		for _, p := range s.Held(c) {
+			for n, name := range p.Names() {
+				if name == f.Check || p.Name == f.Check || fmt.Sprintf("%s-%03d", p.Name, n) == f.Check {
+					names = append(names, p.FullName(n))
+				}
+			}
+		}
+		if len(names) > 0 {
+			return names
+		}
+	}
+	return nil
+}
