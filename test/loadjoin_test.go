@@ -142,7 +142,6 @@ func TestLoadJoinBreaksOff(t *testing.T) {
 		run, all string
 	}{
 		"a follower is killed": {func(_ *harness.Process, others []*harness.Process) { others[0].Kill() }, 9, `loader [23] of 3 \(.*\) was lost`, `loader [23] of 3 \(.*\) was lost`},
-		"Ctrl-C":               {func(run *harness.Process, _ []*harness.Process) { run.Signal(syscall.SIGINT) }, 130, ``, `the loader that leads was interrupted`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,6 +167,33 @@ func TestLoadJoinBreaksOff(t *testing.T) {
 				return fmt.Sprint(left), len(left) == 0
 			})
 		})
+	}
+}
+
+// Ctrl-C at any loader ends the present phase for all, and there is a report of what was played.
+func TestLoadJoinStopped(t *testing.T) {
+	t.Parallel()
+	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
+	run, others := lead(t, temp, out, manyLoaders(t, "10m"))
+	harness.Until(t, time.Minute, "results flow on all", func() (string, bool) {
+		all := run.Log() + others[0].Log() + others[1].Log()
+		return all, strings.Count(all, "acknowledged/s") >= 3
+	})
+	others[0].Signal(syscall.SIGINT)
+	if code := run.Wait(time.Minute); code != 22 || !strings.Contains(run.Log(), "stopped by loader ") {
+		t.Errorf("code %d\n%s", code, run.Log())
+	}
+	for _, o := range others {
+		if code := o.Wait(time.Minute); code != 0 || !strings.Contains(o.Log(), "the run is over: stopped after ") {
+			t.Errorf("a follower: code %d\n%s", code, o.Log())
+		}
+	}
+	rep, err := load.Read(filepath.Join(out, "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, s := rep.Balance, rep.Stopped; !b.OK() || b.Compared != 200*2+40 || s == nil || s.Of != 600 || s.After > 300 || !strings.HasPrefix(s.By, "loader ") || !strings.Contains(rep.Title, "stopped after ") {
+		t.Errorf("ledger %+v, stopped %+v, title %q", b, s, rep.Title)
 	}
 }
 

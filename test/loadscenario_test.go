@@ -195,6 +195,69 @@ func TestLoadScenarioLeavesNoProcess(t *testing.T) {
 	}
 }
 
+// A run that is stopped in its second phase has a report of the first, which is all that is judged.
+func TestLoadScenarioStopped(t *testing.T) {
+	t.Parallel()
+	dir, temp := t.TempDir(), t.TempDir()
+	out, file := filepath.Join(dir, "report"), filepath.Join(dir, "two.yaml")
+	text := `scenario: muster.load/v1
+title: Two phases
+seed: 3
+agents:
+  - name: web
+    count: 3
+    keepalive: {interval: 1s, timeout: 5s}
+    checks:
+      - {name: app, count: 2, interval: 1s}
+phases:
+  - ramp: 1s
+  - {name: first, steady: 2s}
+  - {name: second, steady: 10m, rate: 2}
+  - drain: 30s
+faults:
+  - {at: 1s, for: 9m, fail: {class: web, check: app-000, count: 1}}
+  - {at: 8m, for: 10s, stop: {class: web, count: 1}}
+objectives: {beyond-p99: 60s, clear: 1s}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := harness.Launch(t, []string{"TMPDIR=" + temp}, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
+	samples := filepath.Join(out, "samples.csv")
+	harness.Until(t, time.Minute, "the second phase is seen in samples.csv", func() (string, bool) {
+		data, _ := os.ReadFile(samples)
+		return run.Log() + string(data), bytes.Contains(data, []byte(",second,"))
+	})
+	run.Signal(syscall.SIGTERM)
+	if code := run.Wait(time.Minute); code != 22 || !strings.Contains(run.Log(), "second was cut short and is not judged") || !strings.Contains(run.Log(), "nothing lost, nothing twice") {
+		t.Fatalf("code %d\n%s", code, run.Log())
+	}
+	rep, err := load.Read(filepath.Join(out, "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, s := rep.Balance, rep.Stopped; !b.OK() || b.Sent != b.Acknowledged || b.Compared != 6 || s == nil || s.Whole != 1 || s.Phase != "second" || rep.OK() || !rep.OnlyStopped() {
+		t.Errorf("ledger %+v, stopped %+v, verdict %q", b, s, rep.Verdict)
+	}
+	if len(rep.Goals) != 1 || rep.Goals[0].Name != "beyond-p99" || !rep.Goals[0].Met || !strings.Contains(strings.Join(rep.Label, "; "), "stopped before: clear") {
+		t.Errorf("goals %+v, labels %q", rep.Goals, rep.Label)
+	}
+	if p := rep.Phases; len(p) != 4 || p[1].Short || !p[2].Short || p[3].Kind != "drain" {
+		t.Errorf("phases %+v", p)
+	}
+	// Six results a second in the phase that counts, for two seconds; the fault that lasted is undone or judged.
+	if rep.Results < 10 || rep.Results > 14 || len(rep.Faults) != 1 || rep.Faults[0].Alerts != 1 || rep.Faults[0].Missing != 0 {
+		t.Errorf("%d results, faults %+v", rep.Results, rep.Faults)
+	}
+	page, err := os.ReadFile(filepath.Join(out, "report.html"))
+	if err != nil || !bytes.Contains(page, []byte("<title>Stopped: Two phases, stopped after ")) {
+		t.Errorf("%v: the page does not say in its title that it was stopped", err)
+	}
+	if left, _ := os.ReadDir(temp); len(left) > 0 || len(processesOf(t, temp)) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
 // A server that runs is prepared through its API; its machines join once.
 func TestLoadScenarioOnAServerThatRuns(t *testing.T) {
 	t.Parallel()

@@ -67,7 +67,9 @@ type Config struct {
 	Generate Generator                       // what results say; default: distinct outputs, Changes
 	Nodes    func(i int) (uuid.UUID, string) // identity of agent i; default NodeUID, NodeName
 	Log      *slog.Logger
-	Progress func(Sample) // every second; may be nil
+	Begun    func()        // called when the timetable begins; may be nil
+	Stop     <-chan string // ends the present phase, and the run with it: what was played is compared and reported. What it yields is who asked; empty: who began the run. Nobody reads it before Begun; may be nil
+	Progress func(Sample)  // every second; may be nil
 
 	Part   Part   // of the agents that this process plays; zero: all
 	Others Others // the loaders that play the other parts; nil: nobody else does, or another one leads

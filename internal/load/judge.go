@@ -10,6 +10,9 @@ import (
 func (rep *Report) judge(c Config) {
 	rep.Valid = true
 	say := func(format string, args ...any) { rep.Verdict = append(rep.Verdict, fmt.Sprintf(format, args...)) }
+	if rep.Stopped != nil {
+		say("%s", rep.Stopped.sentence())
+	}
 	if lag := rep.Lag.P99; lag > ms(c.MaxLag) {
 		rep.Valid = false
 		say("invalid: the generator fell behind (p99 %.1f ms after the due time, allowed %.0f ms): %s", lag, ms(c.MaxLag), rep.whyBehind(c))
@@ -53,7 +56,7 @@ func (rep *Report) judge(c Config) {
 	if failed := slices.DeleteFunc(slices.Clone(rep.Pages), func(p Paged) bool { return p.Failed == "" }); len(failed) > 0 {
 		say("%d of %d kinds of pages failed, such as %q: %s", len(failed), len(rep.Pages), failed[0].Name, failed[0].Failed)
 	}
-	rep.Goals = c.judge(rep)
+	rep.Goals = rep.judgeable(c.judge(rep))
 	for _, g := range rep.Goals {
 		if !g.Met {
 			say("short: %s", g)
@@ -77,11 +80,14 @@ func (rep *Report) whyBehind(c Config) string {
 	return "the machine was full (" + shares + "): offer less, or generate on another machine"
 }
 
-// OK: valid, balanced, and no goal missed. Refusals are counted, not wrong. Of a report
+// OK: valid, balanced, no goal missed, and played to the end. Refusals are counted, not wrong. Of a report
 // that was read, it is what it was for the run: not all that counted is in the file.
 func (rep *Report) OK() bool {
 	if rep.Passed != nil {
 		return *rep.Passed
+	}
+	if rep.Stopped != nil {
+		return false
 	}
 	for _, g := range rep.Goals {
 		if !g.Met {

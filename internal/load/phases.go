@@ -69,8 +69,13 @@ func (w *watch) used(i int, g *gained) {
 
 // counts says whether a part is among what the run's figures are of: a step that broke
 // is not, nor what was begun before that was known, nor what is meant to break and the
-// return from it: these are judged by themselves.
+// return from it: these are judged by themselves. The one in which the run was stopped counts
+// where no other does: it is all there is.
 func (w *watch) counts(i int) bool {
+	return w.countsIfWhole(i) && (!w.run.present()[i].short || !w.anyWhole())
+}
+
+func (w *watch) countsIfWhole(i int) bool {
 	p := w.run.present()[i]
 	broke, ok := w.steps[p.phase]
 	return p.measured && len(w.bad[i]) == 0 && (!ok || i < broke) && !w.run.apart(p.phase)
@@ -109,6 +114,9 @@ func (w *watch) finish() {
 	r, rep, s := w.run, w.rep, w.run.present()
 	w.publish(true)
 	w.amend()
+	if rep.Stopped != nil && !w.anyWhole() {
+		rep.Stopped.Whole = 0 // whole ones that were to break something are not what the run is judged by
+	}
 	sum, used := newTally(), &gained{}
 	own := newTally()
 	rep.measured = 0
@@ -129,9 +137,11 @@ func (w *watch) finish() {
 			w.used(i, used)
 			rep.measured += time.Duration(s[i].to - s[i].from)
 		}
-		w.judgePhase(&p, i)
 		p.Beside = r.besidesOf(i, within(rep.Samples, p.From, p.To), t)
-		before = r.cfg.overtakes(before, &p, r.apart(s[i].phase))
+		if p.Short = s[i].short; !p.Short {
+			w.judgePhase(&p, i)
+			before = r.cfg.overtakes(before, &p, r.apart(s[i].phase))
+		}
 		rep.Phases = append(rep.Phases, p)
 	}
 	for i := range r.senders {

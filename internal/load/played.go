@@ -12,6 +12,7 @@ type Played struct {
 	Rate         float64            `json:"rate,omitempty"`    // of the scenario's own
 	Faster       map[string]float64 `json:"faster,omitempty"`  // pipelines that were sped up, and how much
 	Again        bool               `json:"again,omitempty"`   // the step before it broke, and this is it once more
+	Short        bool               `json:"short,omitempty"`   // the run was stopped in it: it is not judged
 	Offered      float64            `json:"offered,omitempty"` // per second
 	Acknowledged float64            `json:"acknowledged,omitempty"`
 	Refused      uint64             `json:"refused,omitempty"`

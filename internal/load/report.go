@@ -33,6 +33,7 @@ type Report struct {
 	Valid   bool     `json:"valid"`            // the generator kept up
 	Passed  *bool    `json:"passed,omitempty"` // what OK said when it was saved; older reports do not have it
 	Verdict []string `json:"verdict"`
+	Stopped *Stopped `json:"stopped,omitempty"` // nil: it was played to its end
 	Balance *Balance `json:"balance"`
 	Goals   []Goal   `json:"goals,omitempty"`
 

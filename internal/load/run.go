@@ -50,7 +50,9 @@ type run struct {
 	wrong     atomic.Uint64 // results sent that must be refused
 	reform    *reform       // nil: intent stays
 	trouble   outages
-	opened    int64 // when the agents of this round began to connect, ns
+	stopped   atomic.Pointer[Stopped] // nil: it was not, so far
+	askNoMore context.CancelFunc      // ends what is asked beside the timetable
+	opened    int64                   // when the agents of this round began to connect, ns
 	server    odometer
 	beside    besides
 	drained   int64     // when nothing was on its way any more, ns
@@ -225,13 +227,19 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 		}
 	}
 
+	asking, askNoMore := context.WithCancel(ctx)
+	defer askNoMore()
+	r.askNoMore = askNoMore
+	if r.cfg.Begun != nil {
+		r.cfg.Begun()
+	}
 	p, err := r.perform(ctx, crew, r.beginning())
 	if err != nil {
 		return nil, err
 	}
 	defer p.closeHouse()
 	if zero := time.Duration(r.present().zero()); r.cfg.Pages != nil {
-		p.playing.Go(func() { rep.Pages = r.cfg.Pages.ask(ctx, r.until(zero), r.until(zero+r.cfg.Duration)) })
+		p.playing.Go(func() { rep.Pages = r.cfg.Pages.ask(asking, r.until(zero), r.until(zero+r.cfg.Duration)) })
 	}
 	meanwhile := r.meanwhile(ctx, rep)
 	p.playing.Wait()
@@ -256,6 +264,9 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 	}
 	r.told(rep)
 	rep.Faults, rep.halfway = p.script.struck()
+	if rep.Stopped = r.stopped.Load(); rep.Stopped != nil {
+		rep.Pages = nil // cut off in the middle of being asked for
+	}
 	w.finish()
 	return rep, nil
 }

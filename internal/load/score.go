@@ -16,6 +16,7 @@ type part struct {
 	rate     float64
 	measured bool
 	again    bool // a step that broke, played once more
+	short    bool // the run was stopped in it
 }
 
 // score maps virtual time to real time: parts follow each other without holes. It never

@@ -23,7 +23,7 @@ func (w *watch) step(now int64) {
 			return
 		}
 		i := w.asked
-		if r.cfg.Scenario.Phases[s[i].phase].Step == 0 || !s[i].measured {
+		if r.cfg.Scenario.Phases[s[i].phase].Step == 0 || !s[i].measured || s[i].short {
 			continue
 		}
 		if r.lead != nil { // it judges
@@ -38,6 +38,10 @@ func (w *watch) step(now int64) {
 			return // the others' figures are on their way
 		}
 		if w.bad[i] = w.broken(i); len(w.bad[i]) == 0 {
+			continue
+		}
+		if r.stopped.Load() != nil { // nothing is played any more
+			w.steps[s[i].phase] = i
 			continue
 		}
 		soon := now + 2*int64(newScoreWithin)

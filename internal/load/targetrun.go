@@ -52,8 +52,11 @@ func RunTarget(ctx context.Context, c Config, t Target) (rep *Report, err error)
 	if err := r.ramp(running, &all, agents); err != nil {
 		return nil, err
 	}
+	if c.Begun != nil {
+		c.Begun()
+	}
 	for i := range c.Scenario.Phases {
-		if p := &c.Scenario.Phases[i]; p.Measured() {
+		if p := &c.Scenario.Phases[i]; p.Measured() && r.rep.Stopped == nil {
 			if err := r.steady(ctx, p); err != nil {
 				return nil, err
 			}
@@ -121,7 +124,9 @@ type targetRun struct {
 	target Target
 	rep    *Report
 	began  time.Time
+	begun  time.Time // the first phase, with its warm-up
 	zero   time.Time // of the measurement
+	whole  int       // phases so far
 	sum    *tally
 	used   gained
 	states int
@@ -209,7 +214,7 @@ func (r *targetRun) ramp(ctx context.Context, all *sync.WaitGroup, agents []Targ
 // steady measures one phase, after its warm-up.
 func (r *targetRun) steady(ctx context.Context, p *scenario.Phase) error {
 	if r.last.at == 0 {
-		r.last, r.before = r.usage(), r.target.Totals()
+		r.last, r.before, r.begun = r.usage(), r.target.Totals(), time.Now()
 	}
 	begin := time.Now().Add(time.Duration(p.Warmup))
 	if r.zero.IsZero() {
@@ -218,6 +223,9 @@ func (r *targetRun) steady(ctx context.Context, p *scenario.Phase) error {
 	r.tag, r.phase = "warmup", cmp.Or(p.Name, p.Kind())
 	if err := r.until(ctx, begin); err != nil {
 		return err
+	}
+	if r.rep.Stopped != nil { // in the warm-up
+		return nil
 	}
 	r.tag = ""
 	r.take(&r.part)
@@ -228,10 +236,16 @@ func (r *targetRun) steady(ctx context.Context, p *scenario.Phase) error {
 	t, last := r.take(&r.part), r.usage()
 	var g gained
 	g.add(first, last)
-	r.used.add(first, last)
-	r.sum.merge(t)
-	r.rep.measured += g.length
-	played := Played{Name: p.Name, Kind: p.Kind(), From: begin.Sub(r.zero).Seconds(), To: time.Since(r.zero).Seconds(), Rate: 1,
+	short := r.rep.Stopped != nil
+	if !short || r.rep.Stopped.Whole == 0 {
+		r.used.add(first, last)
+		r.sum.merge(t)
+		r.rep.measured += g.length
+	}
+	if !short {
+		r.whole++
+	}
+	played := Played{Name: p.Name, Kind: p.Kind(), From: begin.Sub(r.zero).Seconds(), To: time.Since(r.zero).Seconds(), Rate: 1, Short: short,
 		Offered: r.cfg.Rate, Acknowledged: float64(t.acked) / g.length.Seconds(), Latency: latency(t.whole), Lag: latency(t.lag)}
 	if played.Name == "" {
 		played.Name = played.Kind
@@ -241,13 +255,17 @@ func (r *targetRun) steady(ctx context.Context, p *scenario.Phase) error {
 	return nil
 }
 
-// until samples every second until an instant.
+// until samples every second until an instant, or until the run is stopped.
 func (r *targetRun) until(ctx context.Context, end time.Time) error {
-	for left := time.Until(end); left > 0; left = time.Until(end) {
-		if err := wait(ctx, min(left, time.Second)); err != nil {
-			return err
+	for left := time.Until(end); left > 0 && r.rep.Stopped == nil; left = time.Until(end) {
+		select {
+		case by := <-r.cfg.Stop:
+			r.rep.Stopped = &Stopped{After: time.Since(r.begun).Seconds(), Of: r.cfg.Scenario.Measured().Seconds(), Phase: r.phase, Whole: r.whole, By: by}
+		case <-time.After(min(left, time.Second)):
+			r.sample()
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		r.sample()
 	}
 	return nil
 }
@@ -317,6 +335,9 @@ func (r *targetRun) finish() {
 	if !rep.Valid {
 		rep.Verdict = append(rep.Verdict, fmt.Sprintf("invalid: answers took %.1f ms (p99) to leave, allowed %.0f ms: the loader fell behind, or %s did not take them", rep.Lag.P99, ms(r.cfg.MaxLag), t.Name))
 	}
+	if rep.Stopped != nil {
+		rep.Verdict = append(rep.Verdict, rep.Stopped.sentence())
+	}
 	rep.Verdict = append(rep.Verdict, rep.Balance.sentences()...)
 	if t.Missed > 0 {
 		rep.Verdict = append(rep.Verdict, fmt.Sprintf("%d requests of %d did not come in their interval", t.Missed, t.Missed+t.Requests))
@@ -324,7 +345,7 @@ func (r *targetRun) finish() {
 	if t.Lost > 0 {
 		rep.Verdict = append(rep.Verdict, fmt.Sprintf("%d connections were lost", t.Lost))
 	}
-	rep.Goals = r.cfg.judge(rep)
+	rep.Goals = rep.judgeable(r.cfg.judge(rep))
 	for _, g := range rep.Goals {
 		if !g.Met {
 			rep.Verdict = append(rep.Verdict, fmt.Sprintf("short: %s", g))

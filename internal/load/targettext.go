@@ -13,7 +13,7 @@ func (rep *Report) targetText() string {
 		fmt.Fprintf(&b, "  %-16s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	fmt.Fprintf(&b, "%d agents × %d checks of %s %s, %.0f results/s offered for %.0f s\n", p.Agents, p.Checks, t.Name, t.Version, p.Offered, p.Duration)
-	if len(rep.Verdict) == 0 {
+	if len(rep.Verdict) == 0 || rep.OnlyStopped() {
 		b.WriteString("  nothing lost, every request came and was answered\n")
 	}
 	for _, v := range rep.Verdict {

@@ -30,7 +30,7 @@ func (rep *Report) Text() string {
 	switch {
 	case !rep.Balance.WasCompared():
 		b.WriteString("  " + NotCompared + "\n")
-	case len(rep.Verdict) == 0:
+	case len(rep.Verdict) == 0 || rep.OnlyStopped():
 		b.WriteString("  nothing lost, nothing twice, the generator kept up\n")
 	}
 	for _, v := range rep.Verdict {
@@ -145,6 +145,9 @@ func (rep *Report) phaseLines(line func(name, format string, args ...any)) {
 			continue
 		}
 		more := ""
+		if p.Short {
+			more = ", cut short and not judged"
+		}
 		if p.Settled > 0 {
 			more = fmt.Sprintf(", settled after %.0f s", p.Settled)
 		}

@@ -65,6 +65,7 @@ func (w *watch) watch(ctx context.Context) {
 		if w.next == 0 {
 			w.next, w.prev = begin+int64(time.Second+lookLate), r.usage()
 		}
+		w.stop(now)
 		w.pass(now)
 		r.trouble.look(asking, r, &w.beside, time.Duration(now))
 		w.tellPresence()

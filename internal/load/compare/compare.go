@@ -187,6 +187,8 @@ func name(s Set) string {
 // Title names what a run played, for headings.
 func Title(r *load.Report) string {
 	switch {
+	case r.Stopped != nil && r.Scenario != nil && r.Scenario.Name != "":
+		return r.Scenario.Name + ", " + r.Stopped.String()
 	case r.Scenario != nil && r.Scenario.Name != "":
 		if label := r.Scenario.Label(); label != "" {
 			return r.Scenario.Name + " (" + label + ")"

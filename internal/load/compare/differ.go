@@ -47,6 +47,12 @@ func properties() []property {
 			return cmp.Or(r.Scenario.Label(), "whole")
 		}, "The scale differs (%s): only what is counted per agent or per result can be compared, with care."},
 		{func(r *load.Report) string { return strings.Join(others(r), ", ") }, "What has to be said with the figures differs (%s)."},
+		{func(r *load.Report) string {
+			if r.Stopped != nil {
+				return r.Stopped.String()
+			}
+			return "played to the end"
+		}, "Not all runs were played to the end (%s): figures are of what was."},
 		{func(r *load.Report) string { return strconv.FormatUint(r.Plan.Seed, 10) }, "The seeds differ (%s): other agents, other moments, other outputs."},
 		{func(r *load.Report) string { return positive(r.Plan.Duration) }, "The measured times differ (%s seconds): rare things weigh differently, and memory had other time to grow."},
 		{traced, "System calls were counted with a tracer on one side only (%s): it slows the server a lot."},

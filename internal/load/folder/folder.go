@@ -21,8 +21,9 @@ const Default = "muster-load"
 
 // Folder is one run's.
 type Folder struct {
-	Path string
-	hlog *hlog
+	Path    string
+	hlog    *hlog
+	seconds *seconds
 }
 
 // Name is a folder for a run of this name that begins now.
@@ -56,7 +57,11 @@ func Make(path string) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Folder{Path: path, hlog: log}, nil
+	lines, err := newSeconds(filepath.Join(path, "samples.csv"))
+	if err != nil {
+		return nil, errors.Join(err, log.close())
+	}
+	return &Folder{Path: path, hlog: log, seconds: lines}, nil
 }
 
 // File is one that Save writes beside the report.
@@ -71,7 +76,7 @@ func (f *Folder) Save(ctx context.Context, rep *load.Report, more ...File) error
 	if rep.Files == nil {
 		rep.Files = map[string]string{}
 	}
-	errs := []error{f.hlog.close()}
+	errs := []error{f.hlog.close(), f.seconds.close()}
 	if f.hlog.started {
 		rep.Files["latency.hlog"] = "latency of each second in µs, intended → acknowledged: HDR interval histograms"
 	} else {
@@ -85,7 +90,7 @@ func (f *Folder) Save(ctx context.Context, rep *load.Report, more ...File) error
 		var text bytes.Buffer
 		err := x.Write(ctx, &text)
 		if err == nil && text.Len() > 0 {
-			if err = os.WriteFile(filepath.Join(f.Path, x.Name), text.Bytes(), 0o644); err == nil {
+			if err = replace(filepath.Join(f.Path, x.Name), text.Bytes()); err == nil {
 				rep.Files[x.Name] = x.What
 			}
 		}
@@ -98,6 +103,19 @@ func (f *Folder) Save(ctx context.Context, rep *load.Report, more ...File) error
 	return errors.Join(append(errs, rep.Save(filepath.Join(f.Path, "run.json")))...)
 }
 
+// replace leaves the old file where there is no room for the new one.
+func replace(path string, data []byte) error {
+	part := path + ".part"
+	err := os.WriteFile(part, data, 0o644)
+	if err == nil {
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		_ = os.Remove(part)
+	}
+	return err
+}
+
 func (f *Folder) page(rep *load.Report) error {
 	var text bytes.Buffer
 	if err := page.Write(&text, rep); err != nil {
@@ -106,14 +124,17 @@ func (f *Folder) page(rep *load.Report) error {
 	return os.WriteFile(filepath.Join(f.Path, "report.html"), text.Bytes(), 0o644)
 }
 
-// Discard ends a folder whose run came to nothing. What it holds beside an empty log stays.
-func (f *Folder) Discard() {
-	_ = f.hlog.close()
-	if !f.hlog.started {
+// Discard ends a folder whose run has no report. Where results were seen, latency.hlog and
+// samples.csv stay: it says whether.
+func (f *Folder) Discard() (kept bool) {
+	_, _ = f.hlog.close(), f.seconds.close()
+	if kept = f.hlog.started; !kept {
 		_ = os.Remove(filepath.Join(f.Path, "latency.hlog"))
+		_ = os.Remove(filepath.Join(f.Path, "samples.csv"))
 	}
 	_ = os.Remove(f.Path) // only if it is empty, as the next
 	if filepath.Dir(f.Path) == Default {
 		_ = os.Remove(Default)
 	}
+	return kept
 }

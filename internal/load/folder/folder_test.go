@@ -185,9 +185,26 @@ func TestDiscard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Discard()
+	f.Sample(load.Sample{Second: -1, Phase: "ramp"})
+	if kept := f.Discard(); kept {
+		t.Error("a run without a second of its timetable is kept")
+	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("left: %v (%v)", err, fs.ErrNotExist)
+	}
+	// What was seen is there before anything is closed: a loader may be killed.
+	if f, err = Make(path); err != nil {
+		t.Fatal(err)
+	}
+	f.Second(time.UnixMilli(1_700_000_000_000), tenValues(1000))
+	f.Sample(load.Sample{Second: 0, Phase: "steady", Acked: 77})
+	lines, _ := os.ReadFile(filepath.Join(path, "samples.csv"))
+	seconds, _ := os.ReadFile(filepath.Join(path, "latency.hlog"))
+	if !bytes.Contains(lines, []byte("\n0,steady,0,0,77,")) || bytes.Count(seconds, []byte("\n")) != 5 {
+		t.Errorf("samples %q, latencies %q", lines, seconds)
+	}
+	if kept := f.Discard(); !kept {
+		t.Error("what was seen of a run is not kept")
 	}
 	for given, want := range map[string]string{"a b/c": "a-b-c", "..": "run", "rate-16k (server)": "rate-16k--server"} {
 		if got := plain(given); got != want {

@@ -71,7 +71,7 @@ func (l *hlog) write(from time.Time, h *hdrhistogram.Histogram) error {
 		fmt.Fprintf(l.out, "Tag=%s,", tag)
 	}
 	_, err = fmt.Fprintf(l.out, "%.3f,%.3f,%.3f,%s\n", start, length.Seconds(), float64(h.Max())/microsPerMs, payload)
-	return err
+	return errors.Join(err, l.out.Flush()) // a loader that dies leaves all but its last second
 }
 
 func (l *hlog) close() error {

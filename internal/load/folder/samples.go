@@ -2,14 +2,49 @@ package folder
 
 import (
 	"encoding/csv"
+	"errors"
+	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/queue"
 )
+
+// seconds is samples.csv as it grows, for a loader that dies: Save writes it anew, with the queues.
+type seconds struct {
+	file *os.File
+	out  *csv.Writer
+}
+
+func newSeconds(path string) (*seconds, error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("write samples: %w", err)
+	}
+	s := &seconds{file, csv.NewWriter(file)}
+	_ = s.out.Write(columns())
+	return s, nil
+}
+
+// Sample keeps a second of the run as it is seen, one after the other. That it could not is said
+// by Save, which tries again.
+func (f *Folder) Sample(s load.Sample) {
+	_ = f.seconds.out.Write(row(&s))
+	f.seconds.out.Flush()
+}
+
+// close: what could not be written is of no matter any more.
+func (s *seconds) close() error {
+	s.out.Flush()
+	if err := s.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return fmt.Errorf("write samples: %w", err)
+	}
+	return nil
+}
 
 // writeSamples writes a line for each second. A column of a queue is named after it, and
 // after the unit where that is bytes.
@@ -22,9 +57,7 @@ func writeSamples(w io.Writer, samples []load.Sample) error {
 	}
 	queues := slices.Sorted(maps.Keys(names))
 	out := csv.NewWriter(w)
-	head := []string{"second", "phase", "offered", "sent", "acked", "refused", "connected", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms", "lag_p99_ms",
-		"server_cores", "loader_cores", "server_rss_bytes", "loader_rss_bytes", "server_heap_bytes", "server_goroutines", "gc_pause_ms",
-		"commits", "syncs", "commit_ms", "written_bytes", "failed", "beyond_p99_ms"}
+	head := columns()
 	for _, name := range queues {
 		unit := ""
 		if queue.Unit(name) == "bytes" {
@@ -34,16 +67,7 @@ func writeSamples(w io.Writer, samples []load.Sample) error {
 	}
 	_ = out.Write(head) // Flush tells
 	for _, s := range samples {
-		l := load.Latency{}
-		if s.Latency != nil {
-			l = *s.Latency
-		}
-		row := []string{strconv.Itoa(s.Second), s.Phase}
-		for _, v := range []float64{float64(s.Offered), float64(s.Sent), float64(s.Acked), float64(s.Refused), float64(s.Connected),
-			l.P50, l.P90, l.P99, l.P999, l.Max, s.Lag, s.ServerCPU, s.LoaderCPU, float64(s.ServerRSS), float64(s.LoaderRSS),
-			s.Heap, s.Goroutines, s.GC, s.Commits, s.Syncs, s.CommitMs, s.Written, float64(s.Failed), s.Beyond} {
-			row = append(row, number(v))
-		}
+		row := row(&s)
 		for _, name := range queues {
 			row = append(row, number(s.Queues[name]))
 		}
@@ -51,6 +75,26 @@ func writeSamples(w io.Writer, samples []load.Sample) error {
 	}
 	out.Flush()
 	return out.Error()
+}
+
+func columns() []string {
+	return []string{"second", "phase", "offered", "sent", "acked", "refused", "connected", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms", "lag_p99_ms",
+		"server_cores", "loader_cores", "server_rss_bytes", "loader_rss_bytes", "server_heap_bytes", "server_goroutines", "gc_pause_ms",
+		"commits", "syncs", "commit_ms", "written_bytes", "failed", "beyond_p99_ms"}
+}
+
+func row(s *load.Sample) []string {
+	l := load.Latency{}
+	if s.Latency != nil {
+		l = *s.Latency
+	}
+	row := []string{strconv.Itoa(s.Second), s.Phase}
+	for _, v := range []float64{float64(s.Offered), float64(s.Sent), float64(s.Acked), float64(s.Refused), float64(s.Connected),
+		l.P50, l.P90, l.P99, l.P999, l.Max, s.Lag, s.ServerCPU, s.LoaderCPU, float64(s.ServerRSS), float64(s.LoaderRSS),
+		s.Heap, s.Goroutines, s.GC, s.Commits, s.Syncs, s.CommitMs, s.Written, float64(s.Failed), s.Beyond} {
+		row = append(row, number(v))
+	}
+	return row
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

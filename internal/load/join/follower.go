@@ -78,6 +78,16 @@ func (f *Follower) Plan() (load.Config, error) {
 	return f.plan.config(f.identities)
 }
 
+// Stop asks for the end of the run's present phase: the lead compares and reports what was played.
+func (f *Follower) Stop() { _ = f.conn.send(kindStop, nil) }
+
+// Stopped says whether the lead found nothing wrong but that the run was stopped.
+func (f *Follower) Stopped() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.over != nil && f.over.Stopped
+}
+
 // Verdict is what the lead said in the end; ok: all was as it should be.
 func (f *Follower) Verdict() (sentences []string, ok bool) {
 	f.mu.Lock()

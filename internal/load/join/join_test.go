@@ -181,7 +181,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		body any
 		want string
 	}{
-		{kindHello, hello{Version: 2, Build: "9.9", Secret: token.Secret[:]}, "use the same version on both machines"},
+		{kindHello, hello{Version: Version + 1, Build: "9.9", Secret: token.Secret[:]}, "use the same version on both machines"},
 		{kindPresence, 3, "said nothing that a loader says"},
 	} {
 		raw, err := tls.Dial("tcp", token.Address, pinned(token.Sum))
@@ -347,7 +347,7 @@ func FuzzFrames(f *testing.F) {
 		if err != nil {
 			return
 		}
-		l := &Lead{loaders: 2, changed: make(chan struct{}), base: time.Now()}
+		l := &Lead{loaders: 2, onStop: func(string) {}, changed: make(chan struct{}), base: time.Now()}
 		p := &peer{number: 1, seconds: map[int]*load.Second{}, stretches: map[int]*load.Stretch{}}
 		var said *told
 		if err := l.hear(p, kind, body); errors.As(err, &said) && said.of("").Error() == "" && said.Message != "" {

@@ -31,6 +31,7 @@ type Lead struct {
 	peers     []*peer       // those that have joined, in order of their numbers
 	questions uint64        // about clocks
 	done      *over         // the run is over: nobody is lost any more
+	onStop    func(who string)
 }
 
 // peer is one follower. What it said is guarded by the lead's lock.
@@ -64,7 +65,7 @@ func Listen(ctx context.Context, address string, loaders int, say func(format st
 	if err != nil {
 		return nil, model.Errorf(model.Unavailable, "listen for other loaders: %w", err).WithHint("--listen-join 127.0.0.1:0, or an address of this machine that they reach")
 	}
-	l := &Lead{loaders: loaders, base: time.Now(), say: say, changed: make(chan struct{}),
+	l := &Lead{loaders: loaders, base: time.Now(), say: say, onStop: func(string) {}, changed: make(chan struct{}),
 		listener: tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}})}
 	_, _ = rand.Read(l.secret[:]) // never fails
 	l.token = Token{Address: listener.Addr().String(), Sum: sum, Secret: l.secret}
@@ -78,6 +79,13 @@ func (l *Lead) Token() string { return l.token.String() }
 
 // Context ends when the run cannot go on; its cause says why.
 func (l *Lead) Context() context.Context { return l.ctx }
+
+// OnStop hears which follower wants the run to end its present phase. Call it before Gather.
+func (l *Lead) OnStop(ask func(who string)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.onStop = ask
+}
 
 // Gather waits until all have joined.
 func (l *Lead) Gather() error {
@@ -160,7 +168,7 @@ func (l *Lead) change() {
 
 // Over tells the others that all is compared: their agents may leave.
 func (l *Lead) Over(rep *load.Report) {
-	done := over{OK: rep.OK(), Verdict: rep.Verdict}
+	done := over{OK: rep.OK(), Stopped: rep.OnlyStopped(), Verdict: rep.Verdict}
 	l.mu.Lock()
 	l.done = &done
 	l.mu.Unlock()

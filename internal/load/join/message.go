@@ -14,7 +14,7 @@ import (
 
 // Version is of the wire. Loaders of another one are refused: what a run measures depends
 // on all of them doing the same.
-const Version = 1
+const Version = 2
 
 // Kinds of frames, never used again for something else. F: from a follower, L: from the
 // lead.
@@ -42,6 +42,7 @@ const (
 	kindOver       = 21 // L over: last
 	kindFailed     = 22 // F and L failed: last
 	kindAlive      = 23 // F and L: nothing
+	kindStop       = 24 // F: the run is to end its present phase, and then be compared
 )
 
 // hello is the first frame. Its fields stay in every version, so that each understands that
@@ -109,6 +110,7 @@ type renamed struct {
 
 type over struct {
 	OK      bool     `json:"ok"`
+	Stopped bool     `json:"stopped,omitempty"` // that is all that is wrong
 	Verdict []string `json:"verdict"`
 }
 
@@ -179,7 +181,7 @@ func decode(kind byte, body []byte) (any, error) {
 		into = new(over)
 	case kindRefused, kindFailed:
 		into = new(failed)
-	case kindPrepare, kindConnect, kindFinished, kindAlive:
+	case kindPrepare, kindConnect, kindFinished, kindAlive, kindStop:
 		return nil, nil
 	default:
 		return nil, fmt.Errorf("a message of the unknown kind %d", kind)

@@ -54,6 +54,8 @@ func (l *Lead) hear(p *peer, kind byte, body []byte) error {
 	default:
 		if kind == kindFinished && p.measured != nil {
 			p.finished = true
+		} else if kind == kindStop {
+			go l.onStop(p.who(l))
 		} else if kind != kindAlive {
 			return fmt.Errorf("a message of the kind %d, which is not a follower's", kind)
 		}

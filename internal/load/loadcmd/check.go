@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,7 +45,8 @@ machine, and only inform. A scenario with a figure that grew by more than is all
 and the median of the three counts. Files are played as they are.
 
 Exit codes: 0 nothing grew; 3 there is no baseline; 7 this machine cannot hold the check, or is too busy for
-it; 20 a figure grew, or people were not answered; 21 something was lost, came twice, or an alert was wrong.
+it; 20 a figure grew, or people were not answered; 21 something was lost, came twice, or an alert was wrong;
+22 it was stopped (Ctrl-C: the run that is played gets its report, and nothing is decided).
 Whoever was later than before while the results doubled, or took longer to settle, is named and decides
 nothing.`,
 		Example: "  muster load check\n" +
@@ -77,9 +76,15 @@ nothing.`,
 
 // run is the check from top to bottom.
 func (c *check) run(cmd *cobra.Command, args []string) error {
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
-	defer stop()
 	say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	ctx, signals := heedSignals(cmd, say)
+	defer signals.release()
+	c.stops = signals
+	return signals.because(c.check(ctx, cmd, args, say))
+}
+
+// check plays and judges one scenario after the other.
+func (c *check) check(ctx context.Context, cmd *cobra.Command, args []string, say func(string, ...any)) error {
 	if err := noServer(cmd, "run", append(args, "NAME")[0]); err != nil {
 		return err
 	}

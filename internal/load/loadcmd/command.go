@@ -1,7 +1,8 @@
 // Package loadcmd is `muster load`: the load tester's commands, one file each. What they
 // do is in internal/load and the packages beside it.
 //
-// Goroutines: one that answers on --listen-loader, where that is asked for.
+// Goroutines: one that answers on --listen-loader, where that is asked for; one that hears signals
+// while something is played (stops.go).
 // Start reading at run.go, then play.go.
 package loadcmd
 

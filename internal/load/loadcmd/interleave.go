@@ -3,11 +3,9 @@ package loadcmd
 import (
 	"cmp"
 	"fmt"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,6 +64,7 @@ func (i *interleave) without(f *pflag.FlagSet) error {
 // compare plays in turns, then compares what was done, however it ended.
 func (i *interleave) compare(cmd *cobra.Command, o *compareOptions, nameOrFile string) error {
 	sets, err := i.playAll(cmd, nameOrFile)
+	err = i.stops.because(err)
 	if len(sets) == 0 || len(sets[0].Runs) == 0 || len(sets[1].Runs) == 0 {
 		return err
 	}
@@ -107,9 +106,10 @@ func (i *interleave) sides() ([]side, error) {
 // playAll plays all legs, and returns the runs of each side. What was done before an error
 // (Ctrl-C is one) is there too.
 func (i *interleave) playAll(cmd *cobra.Command, nameOrFile string) ([]compare.Set, error) {
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
-	defer stop()
 	say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	ctx, signals := heedSignals(cmd, say)
+	defer signals.release()
+	i.stops = signals
 	if err := noServer(cmd, "run", nameOrFile); err != nil {
 		return nil, err
 	}

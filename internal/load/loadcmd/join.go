@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +25,9 @@ func joinCommand() *cobra.Command {
 process plays its part of the agents, and ends with the run; the report is where the run was begun. It
 needs nothing else: the scenario, addresses, keys and certificates of its agents come over the connection.
 
+Ctrl-C ends the present phase of the whole run, as where it was begun; a second one leaves, and ends the
+run for all, without a report.
+
 Exit codes: 0 the part was played to the end, whatever the verdict; else why it was not.`,
 		Example:       "  muster load join mlj1.…",
 		Args:          cobra.ExactArgs(1),
@@ -44,19 +45,22 @@ func (o *options) follow(cmd *cobra.Command, text string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
-	defer stop()
 	say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	ctx, signals := heedSignals(cmd, say)
+	defer signals.release()
 	f, err := join.Dial(ctx, token)
 	if err != nil {
 		return err
 	}
+	signals.instead(f.Stop)
 	err = o.part(cmd, f, say)
 	f.Close(err)
 	if err != nil {
-		return err
+		return signals.because(err)
 	}
-	if sentences, ok := f.Verdict(); !ok {
+	if sentences, ok := f.Verdict(); !ok && f.Stopped() {
+		fmt.Fprintf(cmd.OutOrStdout(), "the run is over: %s; its report is where it was begun\n", strings.Join(sentences, "; "))
+	} else if !ok {
 		fmt.Fprintf(cmd.OutOrStdout(), "the run is over, and failed: %s\n", strings.Join(sentences, "; "))
 	} else {
 		fmt.Fprintln(cmd.OutOrStdout(), "the run is over, and all is well; its report is where it was begun")
@@ -98,6 +102,7 @@ func (o *options) lead(ctx context.Context, say func(string, ...any)) (*join.Lea
 	if err != nil {
 		return nil, err
 	}
+	l.OnStop(o.stops.ask)
 	others := o.loaders - 1
 	noun := "loader"
 	if others > 1 {

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/folder"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // leg is one run of one side.
@@ -55,8 +56,14 @@ func playLeg(out, name string, say func(string, ...any), play func(kept *folder.
 		}
 		return rep, err
 	}
-	if rep, err = once(); err != nil || rep.Valid {
+	if rep, err = once(); err != nil {
 		return rep, err
+	}
+	if rep.Stopped != nil {
+		return nil, stoppedLeg(name, path, rep)
+	}
+	if rep.Valid {
+		return rep, nil
 	}
 	if err = os.MkdirAll(filepath.Dir(aside), 0o755); err == nil {
 		err = os.Rename(path, aside)
@@ -65,7 +72,15 @@ func playLeg(out, name string, say func(string, ...any), play func(kept *folder.
 		return nil, fmt.Errorf("put an invalid run aside: %w", err)
 	}
 	say("%s is kept as %s and repeated: %s", name, aside, strings.Join(rep.Verdict, "; "))
-	return once()
+	if rep, err = once(); err == nil && rep.Stopped != nil {
+		return nil, stoppedLeg(name, path, rep)
+	}
+	return rep, err
+}
+
+// stoppedLeg ends what a stopped run is a part of: its figures are of less than those of the others.
+func stoppedLeg(name, path string, rep *load.Report) error {
+	return &failed{model.Errorf(model.Unavailable, "%s was %s; its report is in %s", name, rep.Stopped, path), exitStopped}
 }
 
 // leg plays a scenario for one side.

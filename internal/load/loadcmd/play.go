@@ -8,10 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,9 +27,10 @@ import (
 
 // play runs a scenario from top to bottom.
 func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP) // a terminal that is closed leaves no server behind
-	defer stop()
 	say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	ctx, signals := heedSignals(cmd, say)
+	defer signals.release()
+	o.stops = signals
 	sc, err := o.scenario(cmd, nameOrFile)
 	if err != nil {
 		return err
@@ -65,8 +64,10 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	}
 	rep, err := against(ctx, cmd, sc, kept, say)
 	if rep == nil {
-		kept.Discard()
-		return err
+		if kept.Discard() {
+			say("there is no report: what was seen of each second until then is in %s", kept.Path)
+		}
+		return signals.because(err)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s", rep.Title, rep.Text()) // the title says the scale
 	if err != nil {
@@ -156,6 +157,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	c := o.ofBothForms()
 	c.Scenario, c.Second = sc, kept.Second
 	c.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
+	defer o.stops.heed(&c)()
 	server, err := o.server(ctx, cmd, &c, say)
 	if err != nil {
 		return nil, err
@@ -176,6 +178,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	}
 	show := progressOf(cmd.ErrOrStderr(), sc)
 	c.Progress = func(s load.Sample) {
+		kept.Sample(s)
 		see(s)
 		if !o.unprofiled {
 			profiler.See(s)

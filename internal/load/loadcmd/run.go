@@ -32,6 +32,7 @@ type options struct {
 	syscalls   bool
 	unprofiled bool // no profiles: taking them costs the server allocations, which are counted
 	listen     string
+	stops      *stops // nil: a run cannot be stopped, as in tests
 	loaders    int
 	listenJoin string
 }
@@ -54,7 +55,9 @@ runs and that muster load prepare has prepared.
 Exit codes: 0 all is well; 7 this machine cannot hold the run, or the generator fell behind; 12 the
 scenario waits for something that this version cannot do; 20 an objective was missed; 21 something was
 lost, came twice, was taken though it had to be refused, or an alert was wrong: of what
-the script let fail, or of a machine that was well.`,
+the script let fail, or of a machine that was well; 22 it was stopped, and nothing was wrong as far as it
+was played. Ctrl-C (or SIGTERM) ends the present phase: what was played is drained, compared and reported.
+A second one, or one before anything was sent, ends at once, without a report (130).`,
 		Example: "  muster load run sensu-4000x40x5s --quick\n" +
 			"  muster load run my-fleet.yaml --server-flag=--snapshot-cycle=30s --out /tmp/mine\n" +
 			"  muster load run my-fleet.yaml --server muster.example.org:8443 --admin http://127.0.0.1:8444\n" +

@@ -78,7 +78,8 @@ func (o *options) againstSensu(ctx context.Context, cmd *cobra.Command, sc *scen
 		return nil, err
 	}
 	show := progressOf(cmd.ErrOrStderr(), sc)
-	c := load.Config{Scenario: sc, Goals: o.config.Goals, MaxLag: o.config.MaxLag, Second: kept.Second, Progress: func(s load.Sample) { see(s); show(s) }}
+	c := load.Config{Scenario: sc, Goals: o.config.Goals, MaxLag: o.config.MaxLag, Second: kept.Second, Progress: func(s load.Sample) { kept.Sample(s); see(s); show(s) }}
+	defer o.stops.heed(&c)()
 	var hosts []string
 	for _, b := range backends {
 		_, host, _ := strings.Cut(b, "://")

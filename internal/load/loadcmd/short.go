@@ -81,9 +81,12 @@ func (s *short) play(cmd *cobra.Command, o *options) error {
 	}
 	c.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
 	c.Progress = progress(cmd.ErrOrStderr(), c)
-	rep, err := load.Run(cmd.Context(), c)
+	ctx, signals := heedSignals(cmd, func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) })
+	defer signals.release()
+	defer signals.heed(&c)()
+	rep, err := load.Run(ctx, c)
 	if err != nil {
-		return err
+		return signals.because(err)
 	}
 	rep.Title = o.title
 	fmt.Fprint(cmd.OutOrStdout(), rep.Text())

@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,7 +38,8 @@ sentence. Server and simulated agents share this machine; where those break firs
 
 The scenario is a file (muster load from-fleet writes that of your installation) or one of muster load list.
 Without a latency among its objectives, 500 ms beyond the linger are asked (p99). The reports of the runs
-stay in the folder. Exit code 0: there is an answer, whatever it is; 21: something was lost.`,
+stay in the folder. Exit code 0: there is an answer, whatever it is; 21: something was lost; 22: Ctrl-C
+stopped it, and the sizes before that are the answer.`,
 		Example: "  muster load size -f mine.yaml\n" +
 			"  muster load size muster-sizing --factors 1,10 --seconds 60",
 		Args: cobra.MaximumNArgs(1), SilenceUsage: true, SilenceErrors: true,
@@ -65,9 +64,10 @@ stay in the folder. Exit code 0: there is an answer, whatever it is; 21: somethi
 		if err != nil {
 			return err
 		}
-		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP) // a terminal that is closed leaves no server behind
-		defer stop()
-		return s.size(ctx, cmd, name)
+		ctx, signals := heedSignals(cmd, func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) })
+		defer signals.release()
+		s.stops = signals
+		return signals.because(s.size(ctx, cmd, name))
 	}
 	return cmd
 }
@@ -112,6 +112,7 @@ func (s *sizer) size(ctx context.Context, cmd *cobra.Command, name string) error
 		dir = folder.Name("size-"+sc.Name, time.Now())
 	}
 	var tries []sizing.Try
+	var stopped error
 	for _, factor := range s.factors {
 		sized := sc.Sized(factor, time.Duration(s.seconds)*time.Second)
 		t, err := s.try(ctx, cmd, sized, filepath.Join(dir, strconv.FormatFloat(factor, 'g', 4, 64)+"x"))
@@ -119,9 +120,17 @@ func (s *sizer) size(ctx context.Context, cmd *cobra.Command, name string) error
 			return err
 		}
 		t.Factor = factor
+		if t.Report != nil && t.Report.Stopped != nil {
+			stopped = verdict(t.Report)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s× was %s, and says nothing of the machine\n", strconv.FormatFloat(factor, 'g', 4, 64), t.Report.Stopped)
+			break
+		}
 		if tries = append(tries, t); !t.Carried() {
 			break
 		}
+	}
+	if len(tries) == 0 {
+		return stopped
 	}
 	text := sizing.Table(tries) + "\n"
 	if later := sizing.Later(tries); later != "" {
@@ -139,7 +148,7 @@ func (s *sizer) size(ctx context.Context, cmd *cobra.Command, name string) error
 	if last.Report != nil && !last.Report.Balance.OK() {
 		return verdict(last.Report)
 	}
-	return nil
+	return stopped
 }
 
 // try plays one size. Only what says nothing about the machine is an error: that there is
@@ -161,6 +170,9 @@ func (s *sizer) try(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenar
 	t.Report, t.Err = s.against(ctx, cmd, sc, kept, say)
 	if t.Report == nil {
 		kept.Discard()
+		if s.stops.stopped() {
+			return t, t.Err
+		}
 		return t, unless(ctx.Err() == nil && model.ClassOf(t.Err) == model.Unavailable, t.Err)
 	}
 	return t, t.Err

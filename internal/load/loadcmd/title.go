@@ -11,6 +11,9 @@ import (
 // figures are shown.
 func (o *options) entitle(rep *load.Report, sc *scenario.Scenario, title string) {
 	rep.Title = cmp.Or(o.title, title)
+	if rep.Stopped != nil {
+		rep.Title += ", " + rep.Stopped.String()
+	}
 	if label := sc.Label(); label != "" {
 		rep.Label = append(rep.Label, label)
 	}

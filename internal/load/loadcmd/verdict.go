@@ -10,8 +10,10 @@ import (
 // Exit codes of a run whose report is there. A run that could not be made ends with the
 // code of its error's class.
 const (
-	exitMissed = 20 // an objective was missed
-	exitLost   = 21 // the ledger does not balance, alerts are missing or too many, or what had to be refused was taken
+	exitMissed  = 20  // an objective was missed
+	exitLost    = 21  // the ledger does not balance, alerts are missing or too many, or what had to be refused was taken
+	exitStopped = 22  // somebody stopped it, and nothing was wrong as far as it was played
+	exitEnded   = 130 // somebody ended it, without a report: as a shell says of Ctrl-C
 )
 
 // failed is the error of a run that shows what should not be; its report is kept.
@@ -39,6 +41,8 @@ func verdict(rep *load.Report) error {
 		code = exitLost
 	case !rep.Valid:
 		code = model.Limited.Exit()
+	case rep.OnlyStopped():
+		return &failed{model.Errorf(model.Unavailable, "the run was %s", rep.Verdict[0]), exitStopped}
 	}
 	return &failed{model.Errorf(model.Invalid, "the run failed: %s", strings.Join(rep.Verdict, "; ")), code}
 }

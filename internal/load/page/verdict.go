@@ -36,6 +36,9 @@ func newVerdict(rep *load.Report) verdict {
 	case !rep.Valid:
 		v.State, v.Sign, v.Word = "invalid", "?", "Invalid"
 		v.Because = "The generator fell behind its timetable: what was measured is not what was meant to be measured. No figure below counts."
+	case rep.OnlyStopped():
+		v.State, v.Sign, v.Word = "invalid", "■", "Stopped"
+		v.Because = "Somebody ended it before its time. As far as it was played nothing was lost, nothing came twice, and the generator kept up."
 	case !rep.OK():
 		v.State, v.Sign, v.Word = "failed", "✕", "Failed"
 		switch {

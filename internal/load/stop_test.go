@@ -1,0 +1,26 @@
+package load
+
+import "testing"
+
+// A score that is stopped ends there: what was before is as it was, what it lies in is short.
+func TestScoreStopped(t *testing.T) {
+	s := score{{phase: 1, from: 0, to: 10, rate: 1}, {phase: 1, from: 10, to: 30, virtual: 10, rate: 1, measured: true}, {phase: 2, from: 30, to: 50, virtual: 30, rate: 2, measured: true}}
+	for _, c := range []struct {
+		at, end int64
+		parts   int
+		short   bool
+	}{{5, 5, 1, true}, {10, 10, 1, false}, {20, 20, 2, true}, {31, 31, 3, true}, {50, 50, 3, false}, {70, 50, 3, false}} {
+		got := s.stopped(c.at)
+		if len(got) != c.parts || got.end() != c.end || got[len(got)-1].short != c.short {
+			t.Errorf("at %d: %+v", c.at, got)
+		}
+		for i := range got[:len(got)-1] {
+			if got[i] != s[i] {
+				t.Errorf("at %d: part %d is %+v", c.at, i, got[i])
+			}
+		}
+	}
+	if s[2].short || s.end() != 50 {
+		t.Errorf("the score itself was changed: %+v", s)
+	}
+}
