@@ -96,6 +96,7 @@ func found() map[string]func(*Report) (float64, bool) {
 		"loader-cpu":    positive(func(rep *Report) float64 { return rep.Loader.MicrosPerItem }),
 		"cpu-ratio":     positive(func(rep *Report) float64 { return ratio(100*rep.Server.Cores, rep.Loader.Cores) }),
 		"gc-cpu":        inside(func(rep *Report, in *Inside) float64 { return ratio(1e6*in.GC, rep.Rate) }),
+		"lock-share":    positive(func(rep *Report) float64 { return 100 * rep.Server.LockShare }),
 		"allocs":        inside(func(_ *Report, in *Inside) float64 { return 1000 * in.Allocs }),
 		"alloc-bytes":   inside(func(_ *Report, in *Inside) float64 { return in.AllocBytes }),
 		"wire-bytes":    inside(func(_ *Report, in *Inside) float64 { return in.WireBytes }),

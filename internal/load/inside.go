@@ -7,7 +7,7 @@ type Inside struct {
 	JournalBytes float64 `json:"journalBytesPerResult"` // of commits, as they are on disk
 	Allocs       float64 `json:"allocsPerResult"`
 	AllocBytes   float64 `json:"allocBytesPerResult"`
-	LockWait     float64 `json:"lockWaitCores"` // goroutines that waited for a lock, mean of the span
+	LockWait     float64 `json:"lockWaitCores"` // goroutines that waited for a lock, mean of the span: Usage.LockShare has it as a share
 	GC           float64 `json:"gcCores"`       // used by the garbage collector
 	Goroutines   float64 `json:"goroutines"`    // at the end of the span
 }
@@ -32,7 +32,7 @@ func (rep *Report) inside(g *gained) *Inside {
 	return &Inside{
 		WireBytes: each("muster_session_bytes_received_total"), JournalBytes: each("muster_journal_written_bytes_total"),
 		Allocs: each("go_memstats_mallocs_total"), AllocBytes: each("go_memstats_alloc_bytes_total"),
-		LockWait: g.metrics["go_sync_mutex_wait_total_seconds_total"] / seconds, GC: g.metrics["go_cpu_classes_gc_total_cpu_seconds_total"] / seconds,
+		LockWait: g.metrics[waitMetric] / seconds, GC: g.metrics["go_cpu_classes_gc_total_cpu_seconds_total"] / seconds,
 		Goroutines: g.last.metrics["go_goroutines"],
 	}
 }

@@ -51,12 +51,13 @@ type usage struct {
 	server, loader process       // the server's sums are of all its lives
 	busy           time.Duration // of all cores, by everybody
 	metrics        map[string]float64
-	sent, received int64 // bytes of TCP, by the agents of this process
+	sent, received int64         // bytes of TCP, by the agents of this process
+	waited         time.Duration // for locks, by the goroutines of this process
 }
 
 // use looks at both; server says which process it is now, nil: nobody knows.
 func (o *odometer) use(at time.Duration, server func() int) usage {
-	u := usage{at: at, loader: readProcess(0), busy: busyTime()}
+	u := usage{at: at, loader: readProcess(0), busy: busyTime(), waited: lockWait()}
 	if server != nil {
 		u.server = o.read(server())
 	}

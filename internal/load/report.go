@@ -159,6 +159,7 @@ type Usage struct {
 	MicrosPerItem float64 `json:"cpuMicrosPerResult"`
 	RSS           int64   `json:"rss"`                      // at the end, bytes
 	Elsewhere     float64 `json:"elsewhereCores,omitempty"` // of Cores, on other machines than the first loader's
+	LockShare     float64 `json:"lockShare,omitempty"`      // time that goroutines waited for locks, of the span × GOMAXPROCS; of several loaders, the first one's. Zero: not known
 }
 
 // Loader is one of the processes that played a run together. The first one leads.

@@ -36,6 +36,8 @@ type Sample struct {
 	Syncs      float64            `json:"syncs,omitempty"`
 	CommitMs   float64            `json:"commitMs,omitempty"`      // mean
 	Written    float64            `json:"written,omitempty"`       // bytes sent to storage by the server
+	Locks      float64            `json:"serverLocks,omitempty"`   // share of time that its goroutines waited for locks, see Usage.LockShare …
+	OwnLocks   float64            `json:"loaderLocks,omitempty"`   // … and the loader's
 	Behind     *float64           `json:"historyBehind,omitempty"` // seconds: age of the oldest change that history did not hold
 	Queues     map[string]float64 `json:"queues,omitempty"`        // depths, by name
 
@@ -64,6 +66,7 @@ func (w *watch) sample(now int64, second int) {
 	if w.prev.busy > 0 && span > 0 && s.ServerCPU > 0 {
 		s.OthersCPU = max(0, (u.busy-w.prev.busy).Seconds()/span.Seconds()-s.ServerCPU-s.LoaderCPU)
 	}
+	s.OwnLocks = ownLockShare(u.waited-w.prev.waited, span)
 	w.sent, w.acked, w.failed, w.prev = sent, acked, failed, u
 	x := seen{Sample: s}
 	x.fill(w)
@@ -193,6 +196,7 @@ func (w *watch) inside(s *Sample) {
 	gained := func(name string) float64 { return max(0, m.sums[name]-before.sums[name]) }
 	span := m.at.Sub(before.at).Seconds()
 	s.GC = 1000 * gained("go_gc_duration_seconds_sum") / span
+	s.Locks = lockShare(gained(waitMetric), span, m.sums[processorsMetric])
 	s.Commits, s.Syncs = gained("muster_journal_commit_entries_count")/span, gained("muster_journal_syncs_total")/span
 	if n := gained("muster_journal_commit_seconds_count"); n > 0 {
 		s.CommitMs = 1000 * gained("muster_journal_commit_seconds_sum") / n

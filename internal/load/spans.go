@@ -11,6 +11,7 @@ type gained struct {
 	first, last    usage // of them all
 	length         time.Duration
 	server, loader time.Duration // CPU
+	waited         time.Duration // for locks, by this process
 	busy           time.Duration
 	same           bool // the server was one process all the time, as far as /proc was read
 	anew           bool // its counters began at nothing in between
@@ -46,6 +47,7 @@ func (g *gained) add(first, last usage) {
 	g.last = last
 	g.length += last.at - first.at
 	g.loader += last.loader.cpu - first.loader.cpu
+	g.waited += last.waited - first.waited
 	g.busy += last.busy - first.busy
 	g.sent += last.sent - first.sent
 	g.received += last.received - first.received
@@ -97,6 +99,10 @@ func (g *gained) usages(results uint64) (server, loader Usage) {
 	server, loader = use(g.server, g.last.server), use(g.loader+g.others, all)
 	if g.length > 0 {
 		loader.Elsewhere = g.elsewhere.Seconds() / g.length.Seconds()
+		loader.LockShare = ownLockShare(g.waited, g.length)
+		if !g.anew {
+			server.LockShare = lockShare(g.metrics[waitMetric], g.length.Seconds(), g.metrics[processorsMetric])
+		}
 	}
 	return server, loader
 }

@@ -63,7 +63,11 @@ func (rep *Report) Text() string {
 		line("outage", "%d agents away at %.1f s; %sacknowledging after %s, all back after %s", o.Lost, o.Second, serving, after(o.Acked), after(o.Seconds))
 	}
 	use := func(u Usage) string {
-		return fmt.Sprintf("%.2f cores, %.1f µs CPU per result, %d MiB resident", u.Cores, u.MicrosPerItem, u.RSS>>20)
+		waited := ""
+		if u.LockShare > 0 {
+			waited = fmt.Sprintf(", waiting for locks %.2g %% of its processors' time", 100*u.LockShare)
+		}
+		return fmt.Sprintf("%.2f cores, %.1f µs CPU per result, %d MiB resident", u.Cores, u.MicrosPerItem, u.RSS>>20) + waited
 	}
 	if rep.Server.RSS > 0 {
 		line("server", "%s", use(rep.Server))

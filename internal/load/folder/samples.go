@@ -80,7 +80,7 @@ func writeSamples(w io.Writer, samples []load.Sample) error {
 func columns() []string {
 	return []string{"second", "phase", "offered", "sent", "acked", "refused", "connected", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms", "lag_p99_ms",
 		"server_cores", "loader_cores", "server_rss_bytes", "loader_rss_bytes", "server_heap_bytes", "server_goroutines", "gc_pause_ms",
-		"commits", "syncs", "commit_ms", "written_bytes", "failed", "beyond_p99_ms"}
+		"commits", "syncs", "commit_ms", "written_bytes", "failed", "beyond_p99_ms", "server_lock_share", "loader_lock_share"}
 }
 
 func row(s *load.Sample) []string {
@@ -91,7 +91,7 @@ func row(s *load.Sample) []string {
 	row := []string{strconv.Itoa(s.Second), s.Phase}
 	for _, v := range []float64{float64(s.Offered), float64(s.Sent), float64(s.Acked), float64(s.Refused), float64(s.Connected),
 		l.P50, l.P90, l.P99, l.P999, l.Max, s.Lag, s.ServerCPU, s.LoaderCPU, float64(s.ServerRSS), float64(s.LoaderRSS),
-		s.Heap, s.Goroutines, s.GC, s.Commits, s.Syncs, s.CommitMs, s.Written, float64(s.Failed), s.Beyond} {
+		s.Heap, s.Goroutines, s.GC, s.Commits, s.Syncs, s.CommitMs, s.Written, float64(s.Failed), s.Beyond, s.Locks, s.OwnLocks} {
 		row = append(row, number(v))
 	}
 	return row

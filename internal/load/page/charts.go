@@ -31,7 +31,7 @@ func charts(rep *load.Report) ([]chart.Drawing, []note) {
 	add(percentiles(rep))
 	add(saturation(rep))
 	add(saturationLatency(rep))
-	for _, f := range []func(*load.Report) (chart.Chart, bool){connections, cpu, memory, queuesOfItems, queuesOfBytes, commits, commitTime, written, pauses, goroutines, lag} {
+	for _, f := range []func(*load.Report) (chart.Chart, bool){connections, cpu, memory, queuesOfItems, queuesOfBytes, commits, commitTime, written, pauses, locks, goroutines, lag} {
 		c, ok := f(rep)
 		timed(false, c, ok)
 	}
@@ -171,6 +171,12 @@ func written(rep *load.Report) (chart.Chart, bool) {
 func pauses(rep *load.Report) (chart.Chart, bool) {
 	return over(rep, "gc", "Garbage collector of the server", "pauses in a second", chart.Axis{Format: bare(millis), Exact: millis},
 		series{name: "paused", tone: "orange", of: told(func(s *load.Sample) float64 { return s.GC }), fold: worst})
+}
+
+func locks(rep *load.Report) (chart.Chart, bool) {
+	return over(rep, "locks", "Waiting for locks", "time of goroutines, of what passed × processors", chart.Axis{Format: percent, Exact: percent},
+		series{name: "server", tone: "blue", of: told(func(s *load.Sample) float64 { return s.Locks }), fold: mean},
+		series{name: "load generator", tone: "grey", of: told(func(s *load.Sample) float64 { return s.OwnLocks }), fold: mean, dashed: true})
 }
 
 func goroutines(rep *load.Report) (chart.Chart, bool) {

@@ -105,7 +105,13 @@ func costSection(rep *load.Report) section {
 			count(c.Reads), count(c.Writes), figures(c.Syncs), figures(c.ResultsPerCommit), figures(c.FramesPerCommit)))
 	}
 	if in := rep.Inside; in != nil {
-		s.Text = append(s.Text, fmt.Sprintf("Within the server %s goroutines waited for a lock in the mean, and its garbage collector used %s.", trim(in.LockWait, 2), ofCores(in.GC)))
+		s.Text = append(s.Text, fmt.Sprintf("The server's garbage collector used %s.", ofCores(in.GC)))
+		if share := rep.Server.LockShare; share > 0 {
+			s.Text = append(s.Text, fmt.Sprintf("Its goroutines waited for locks for %s of the time that its processors had (what passed × GOMAXPROCS: 100 %% is as many waiting, all the time, as could run), those of the load generator for %s.",
+				percent(share), percent(rep.Loader.LockShare)))
+		} else {
+			s.Text = append(s.Text, fmt.Sprintf("Within it %s goroutines waited for a lock in the mean.", trim(in.LockWait, 2)))
+		}
 	}
 	if d := rep.Disk; d != nil && d.PerDay > 0 {
 		s.Text = append(s.Text, fmt.Sprintf("At this rate it writes %s a day.", size(d.PerDay)))

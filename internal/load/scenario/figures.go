@@ -46,6 +46,7 @@ func Figures() []Figure {
 		{"loader-cpu", "loader CPU per result", "µs", false, "", Absolute, 0.05},
 		{"cpu-ratio", "server CPU, of the loader's", "%", false, "", Relative, 0.05},
 		{"gc-cpu", "CPU of the server's garbage collector per result", "µs", false, "", Absolute, 0.1},
+		{"lock-share", "time that goroutines of the server waited for locks, of its processors'", "%", false, "", Absolute, 0.1},
 		{"allocs", "allocations of the server", Per1000, false, "", Count, 0.02},
 		{"alloc-bytes", "allocated by the server per result", "B", false, "", Count, 0.02},
 		{"wire-bytes", "received from agents per result", "B", false, "", Count, 0.01},
