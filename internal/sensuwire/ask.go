@@ -2,13 +2,22 @@ package sensuwire
 
 import (
 	"encoding/json"
+	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // AppendAsk implements Codec.
-func (Protobuf) AppendAsk(dst []byte, a *Ask) []byte {
-	dst = appendMessage(dst, 1, func(b []byte) []byte {
+func (c Protobuf) AppendAsk(dst []byte, a *Ask) []byte {
+	return c.AppendIssued(c.AppendWhat(dst, a), a.Issued)
+}
+
+// AppendIssued implements Codec.
+func (Protobuf) AppendIssued(dst []byte, issued int64) []byte { return appendInt(dst, 4, issued) }
+
+// AppendWhat implements Codec.
+func (Protobuf) AppendWhat(dst []byte, a *Ask) []byte {
+	return appendMessage(dst, 1, func(b []byte) []byte {
 		b = appendText(b, 1, a.Command)
 		b = appendInt(b, 5, int64(a.Interval))
 		b = appendInt(b, 19, int64(a.Timeout))
@@ -17,7 +26,6 @@ func (Protobuf) AppendAsk(dst []byte, a *Ask) []byte {
 		}
 		return appendMessage(b, 26, func(b []byte) []byte { return appendText(appendText(b, 1, a.Name), 2, a.Namespace) })
 	})
-	return appendInt(dst, 4, a.Issued)
 }
 
 // AppendConfig implements Codec.
@@ -30,7 +38,17 @@ func (Protobuf) AppendConfig(dst []byte, c *Config) []byte {
 }
 
 // AppendAsk implements Codec.
-func (JSON) AppendAsk(dst []byte, a *Ask) []byte {
+func (c JSON) AppendAsk(dst []byte, a *Ask) []byte {
+	return c.AppendIssued(c.AppendWhat(dst, a), a.Issued)
+}
+
+// AppendIssued implements Codec.
+func (JSON) AppendIssued(dst []byte, issued int64) []byte {
+	return append(strconv.AppendInt(append(dst, `,"issued":`...), issued, 10), '}')
+}
+
+// AppendWhat implements Codec.
+func (JSON) AppendWhat(dst []byte, a *Ask) []byte {
 	type check struct {
 		Command  string   `json:"command"`
 		Env      []string `json:"env_vars"`
@@ -38,10 +56,8 @@ func (JSON) AppendAsk(dst []byte, a *Ask) []byte {
 		Timeout  uint32   `json:"timeout"`
 		Metadata jsonMeta `json:"metadata"`
 	}
-	return appendJSON(dst, struct {
-		Config check `json:"config"`
-		Issued int64 `json:"issued"`
-	}{check{a.Command, a.Env, a.Interval, a.Timeout, jsonMeta{Name: a.Name, Namespace: a.Namespace}}, a.Issued})
+	return appendJSON(append(dst, `{"config":`...),
+		check{a.Command, a.Env, a.Interval, a.Timeout, jsonMeta{Name: a.Name, Namespace: a.Namespace}})
 }
 
 // AppendConfig implements Codec.

@@ -19,7 +19,10 @@ type Codec interface {
 
 	// What backends do.
 
+	// AppendAsk is AppendWhat, which is the same each time, and AppendIssued.
 	AppendAsk(dst []byte, a *Ask) []byte
+	AppendWhat(dst []byte, a *Ask) []byte
+	AppendIssued(dst []byte, issued int64) []byte
 	AppendConfig(dst []byte, c *Config) []byte
 	ReadSaid(body []byte, s *Said) error
 	ReadMachine(entity []byte) (*Machine, error)

@@ -61,7 +61,9 @@ type Conn struct {
 	fragments bool
 	buffers   *Buffers
 	big       *[]byte // pooled, while the last message is too long for the small buffer
-	from      int     // unread bytes of buf
+	raw       *raw    // nil: what comes is read into buf
+	ahead     *[]byte // pooled, in place of buf while it holds what raw has read
+	from      int     // unread bytes of the window
 	to        int
 	header    [ws.MaxHeaderSize]byte
 	buf       [small]byte
@@ -203,24 +205,24 @@ const eager = 64 << 10
 // payload returns the next n bytes: in the small buffer when they fit behind what is
 // there already, else in a pooled one.
 func (c *Conn) payload(n int) ([]byte, error) {
-	have := c.to - c.from
+	have, window := c.to-c.from, c.window()
 	if n <= have {
-		p := c.buf[c.from : c.from+n]
+		p := window[c.from : c.from+n]
 		c.from += n
 		return p, nil
 	}
-	if n <= len(c.buf) {
-		copy(c.buf[:], c.buf[c.from:c.to])
+	if n <= len(window) {
+		copy(window, window[c.from:c.to])
 		c.from, c.to = 0, have
-		got, err := io.ReadAtLeast(c.nc, c.buf[have:], n-have)
+		got, err := io.ReadAtLeast(c.nc, window[have:], n-have)
 		if err != nil {
 			return nil, err
 		}
 		c.from, c.to = n, have+got
-		return c.buf[:n], nil
+		return window[:n], nil
 	}
 	c.big = c.buffers.get(min(n, eager))
-	copy(*c.big, c.buf[c.from:c.to])
+	copy(*c.big, window[c.from:c.to])
 	c.from, c.to = 0, 0
 	for {
 		p := (*c.big)[:min(n, cap(*c.big))]
@@ -244,6 +246,9 @@ func (c *Conn) Wait() error {
 	if c.from < c.to {
 		return nil
 	}
+	if c.raw != nil {
+		return c.waitRaw()
+	}
 	n, err := c.nc.Read(c.buf[:])
 	if n == 0 {
 		return err
@@ -257,6 +262,37 @@ func (c *Conn) release() {
 		c.buffers.put(c.big)
 		c.big = nil
 	}
+	if c.ahead != nil && c.from == c.to {
+		c.buffers.put(c.ahead)
+		c.ahead = nil
+	}
+}
+
+// window is where bytes lie that came and were not read yet.
+func (c *Conn) window() []byte {
+	if c.ahead != nil {
+		return *c.ahead
+	}
+	return c.buf[:]
+}
+
+// More says that another message, or part of one, has come as a whole: Read does not wait.
+func (c *Conn) More() bool {
+	b := c.window()[c.from:c.to]
+	if len(b) < 2 {
+		return false
+	}
+	size, n := 2, int(b[1]&0x7f)
+	switch {
+	case n == 127 || n == 126 && len(b) < 4:
+		return false
+	case n == 126:
+		size, n = 4, int(binary.BigEndian.Uint16(b[2:]))
+	}
+	if b[1]&0x80 != 0 {
+		size += 4
+	}
+	return len(b) >= size+n
 }
 
 // buffered reads through the small buffer.
@@ -268,7 +304,7 @@ func (c *buffered) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	n := copy(p, c.buf[c.from:c.to])
+	n := copy(p, (*Conn)(c).window()[c.from:c.to])
 	c.from += n
 	return n, nil
 }
@@ -328,13 +364,40 @@ func (c *Conn) write(op Op, frame []byte) error {
 		copy(frame[size-4:], mask[:])
 		ws.Cipher(payload, mask, 0)
 	}
+	return c.Send(frame)
+}
+
+// Send writes frames that AppendFrame has made.
+func (c *Conn) Send(frames []byte) error {
 	c.wmu.Lock()
 	defer c.wmu.Unlock()
 	if err := c.moveDeadline(); err != nil {
 		return err
 	}
-	_, err := c.nc.Write(frame)
+	_, err := c.nc.Write(frames)
 	return err
+}
+
+// AppendFrame appends one binary message of a server, given in parts: several messages are
+// one Send.
+func AppendFrame(dst []byte, parts ...[]byte) []byte {
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	dst = append(dst, 0x80|byte(ws.OpBinary))
+	switch {
+	case n > 65535:
+		dst = binary.BigEndian.AppendUint64(append(dst, 127), uint64(n))
+	case n > 125:
+		dst = binary.BigEndian.AppendUint16(append(dst, 126), uint16(n))
+	default:
+		dst = append(dst, byte(n))
+	}
+	for _, p := range parts {
+		dst = append(dst, p...)
+	}
+	return dst
 }
 
 // moveDeadline sets the write deadline between one and two timeouts ahead: a timer

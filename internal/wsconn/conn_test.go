@@ -265,3 +265,58 @@ func BenchmarkRoundTrip(b *testing.B) {
 		}
 	}
 }
+
+// A server that was upgraded reads what comes together by one read, whatever its length, and
+// says that there is more; what it sends together comes one by one.
+func TestSeveralMessagesAtOnce(t *testing.T) {
+	sizes := []int{0, 3, 125, 126, 900, 900, 5000, aheadBytes - 8, aheadBytes, aheadBytes + 1, 65536, 1 << 20, 7, 7}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	o := Options{Timeout: 10 * time.Second, Buffers: new(Buffers)}
+	nc, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, server := newConn(nc, true, o), Upgraded(other, o)
+	t.Cleanup(func() { client.Close(); server.Close() })
+
+	var frames []byte
+	for _, n := range sizes {
+		m := bytes.Repeat([]byte{'m'}, n)
+		frames = AppendFrame(frames, m[:n/2], m[n/2:])
+	}
+	go func() {
+		if err := server.Send(frames); err != nil {
+			t.Error(err)
+		}
+		for _, n := range sizes {
+			if err := client.Write(message(n)); err != nil {
+				t.Error(err)
+			}
+		}
+		_ = nc.(*net.TCPConn).CloseWrite()
+	}()
+	for _, c := range []*Conn{client, server} {
+		for i, n := range sizes {
+			if !c.More() {
+				if err := c.Wait(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			op, p, err := c.Read(1 << 20)
+			if err != nil || op != Binary || len(p) != n || bytes.Count(p, []byte{'m'}) != n {
+				t.Fatalf("message %d of %d bytes: %v, %d bytes, %v", i, n, op, len(p), err)
+			}
+		}
+	}
+	if err := server.Wait(); !errors.Is(err, io.EOF) || server.ahead != nil {
+		t.Errorf("at the end: %v; a buffer is held: %v", err, server.ahead != nil)
+	}
+}

@@ -42,8 +42,12 @@ func Accept(nc net.Conn, path, subprotocol string, o Options) (*Conn, error) {
 }
 
 // Upgraded makes a server's connection of one whose opening handshake was answered with a
-// ws.Upgrader.
-func Upgraded(nc net.Conn, o Options) *Conn { return newConn(nc, false, o) }
+// ws.Upgrader. Where nc is a syscall.Conn it is read by that, several messages at once.
+func Upgraded(nc net.Conn, o Options) *Conn {
+	c := newConn(nc, false, o)
+	c.raw = rawOf(nc, c)
+	return c
+}
 
 // Connect makes the opening handshake as a client. The caller sets the deadline of
 // the handshake on nc; timeout is for each write afterwards.

@@ -3,9 +3,11 @@ package muster
 import (
 	"container/list"
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -143,6 +145,16 @@ func (g *guest) Read(b []byte) (int, error) {
 	g.places.stop(g)
 	g.places.mu.Unlock()
 	return n, err
+}
+
+// SyscallConn implements syscall.Conn, for who is known and sends much: what is read there is
+// nobody's wait for a place.
+func (g *guest) SyscallConn() (syscall.RawConn, error) {
+	f, ok := g.Conn.(syscall.Conn)
+	if !ok || len(g.ahead) > 0 || !g.proven.Load() {
+		return nil, errors.ErrUnsupported
+	}
+	return f.SyscallConn()
 }
 
 // CloseWrite says that nothing more comes; wsconn.Part uses it.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -14,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/when"
 	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
 // recipe is a definition made ready to be asked for. It is immutable, and where no property
@@ -23,6 +25,22 @@ type recipe struct {
 	ask      sensuwire.Ask
 	location *time.Location // of cron
 	problem  string         // why a Sensu agent cannot run it: the result is UNKNOWN with this
+
+	encoded [2]atomic.Pointer[[]byte] // the request but for when, in protobuf and JSON, once it was made
+}
+
+// what is the request but for when it is issued.
+func (r *recipe) what(codec sensuwire.Codec) []byte {
+	at := &r.encoded[0]
+	if _, json := codec.(sensuwire.JSON); json {
+		at = &r.encoded[1]
+	}
+	if made := at.Load(); made != nil {
+		return *made
+	}
+	made := codec.AppendWhat(nil, &r.ask)
+	at.Store(&made)
+	return made
 }
 
 // job is one check of one session. The session's mu guards it, but for what is the
@@ -37,10 +55,8 @@ type job struct {
 	due    bool         // stands in the session's asks
 
 	// The timetable's.
-	at    int64     // when it is due, by boot
-	tick  time.Time // of cron: when that is by the wall clock
-	gone  bool
-	index int
+	at   int64     // when it is due, by boot
+	tick time.Time // of cron: when that is by the wall clock
 }
 
 func compareJob(j *job, name []byte) int { return strings.Compare(j.recipe.ask.Name, string(name)) }
@@ -84,7 +100,7 @@ func (x *session) plan() {
 		if c.Proxy || c.RoundRobin {
 			continue // its agent would speak for itself, and whenever it likes
 		}
-		j := &job{x: x, recipe: x.recipeOf(c, a), from: now, index: -1}
+		j := &job{x: x, recipe: x.recipeOf(c, a), from: now}
 		if old := find(had, []byte(j.recipe.ask.Name)); old != nil {
 			if old.recipe.chunk.ID == c.ID && old.recipe.problem == j.recipe.problem && old.recipe.ask.Command == j.recipe.ask.Command {
 				list = append(list, old)
@@ -95,12 +111,6 @@ func (x *session) plan() {
 		list = append(list, j)
 	}
 	slices.SortFunc(list, func(a, b *job) int { return strings.Compare(a.recipe.ask.Name, b.recipe.ask.Name) })
-	var drop []*job
-	for _, j := range had {
-		if now := find(list, []byte(j.recipe.ask.Name)); now != j {
-			drop = append(drop, j)
-		}
-	}
 	x.mu.Lock()
 	if x.over {
 		x.mu.Unlock()
@@ -108,12 +118,12 @@ func (x *session) plan() {
 	}
 	x.jobs, x.revision = list, a.Generation.Revision
 	x.mu.Unlock()
-	x.srv.timetable.drop(drop)
 	for _, j := range list {
 		if !slices.Contains(had, j) {
-			x.srv.schedule(j, j.before == nil && !x.srv.cfg.View.Known(x.node.ID, j.recipe.chunk.Check))
+			x.srv.first(j, j.before == nil && !x.srv.cfg.View.Known(x.node.ID, j.recipe.chunk.Check))
 		}
 	}
+	x.srv.timetable.set(x, list)
 }
 
 // recipeOf makes a definition ready for this session's node.
@@ -202,16 +212,16 @@ func valuesOf(list []wire.Property) model.PropertyValues {
 	}
 }
 
-// ask makes the request for a run that is due; nil: the result was made here, because the
-// agent cannot.
+// ask appends the request for a run that is due, as a frame; or none: the result was made
+// here, because the agent cannot.
 func (x *session) ask(dst []byte, j *job) []byte {
 	if j.recipe.problem != "" {
 		x.srv.metrics.cannot.Inc()
 		c := j.recipe.chunk
 		if code, _ := x.srv.cfg.View.Admit(x.node.ID, c); code == "" {
-			_, _ = x.keep(&wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: model.Unknown, Output: []byte(j.recipe.problem)}, kept)
+			x.keep(&wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: model.Unknown, Output: []byte(j.recipe.problem)})
 		}
-		return nil
+		return dst
 	}
 	now := x.srv.cfg.Now().Unix()
 	x.mu.Lock()
@@ -219,9 +229,9 @@ func (x *session) ask(dst []byte, j *job) []byte {
 		x.srv.metrics.overdue.Inc()
 	}
 	j.issued, j.waits = max(now, j.issued+1), true // agents run a check once for each second
-	ask := j.recipe.ask
-	ask.Issued = j.issued
+	issued := j.issued
 	x.mu.Unlock()
 	x.srv.metrics.asked.Inc()
-	return x.codec.AppendAsk(sensuwire.Begin(dst, sensuwire.TypeCheckRequest), &ask)
+	var room [32]byte
+	return wsconn.AppendFrame(dst, []byte(sensuwire.TypeCheckRequest+"\n"), j.recipe.what(x.codec), x.codec.AppendIssued(room[:0], issued))
 }

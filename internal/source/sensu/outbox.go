@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/queue"
-	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
 // dueBits say what a session has to write, or a writer to do for it.
@@ -43,15 +42,19 @@ func (x *session) due(bits dueBits) {
 	}
 }
 
-// dueAsk marks a job whose time has come.
-func (x *session) dueAsk(j *job) {
+// dueAsks marks jobs whose time has come.
+func (x *session) dueAsks(jobs []*job) {
 	x.mu.Lock()
-	if x.over || j.due {
+	if x.over {
 		x.mu.Unlock()
 		return
 	}
-	j.due = true
-	x.asks = append(x.asks, j)
+	for _, j := range jobs {
+		if !j.due {
+			j.due = true
+			x.asks = append(x.asks, j)
+		}
+	}
 	put := !x.queued
 	x.queued = true
 	x.mu.Unlock()
@@ -63,10 +66,14 @@ func (x *session) dueAsk(j *job) {
 // stuckAfter is how long a writer may be at one session before another takes its place.
 const stuckAfter = 250 * time.Millisecond
 
+// mostFrames bounds the buffer that a writer keeps.
+const mostFrames = 64 << 10
+
 // write is one writer goroutine. Who is stuck with a peer that does not read is replaced, and
 // ends when it comes free: a peer delays nobody else.
 func (s *Server) write() {
-	frame := make([]byte, wsconn.Headroom, 4096)
+	frames := make([]byte, 0, 4096)
+	var asks []*job
 	stuck := time.AfterFunc(time.Hour, func() {
 		if !s.stopping.Load() {
 			s.metrics.stuck.Inc()
@@ -85,8 +92,10 @@ func (s *Server) write() {
 		stuck.Reset(stuckAfter)
 		for {
 			x.mu.Lock()
-			due, asks := x.duty, x.asks
-			x.duty, x.asks = 0, nil
+			due := x.duty
+			asks = append(asks[:0], x.asks...)
+			clear(x.asks)
+			x.duty, x.asks = 0, x.asks[:0]
 			for _, j := range asks {
 				j.due = false
 			}
@@ -96,7 +105,7 @@ func (s *Server) write() {
 				break
 			}
 			x.mu.Unlock()
-			if err := x.flush(&frame, due, asks); err != nil {
+			if err := x.flush(&frames, due, asks); err != nil {
 				_ = x.conn.Close() // the reader notices, and ends the session
 			}
 		}
@@ -107,7 +116,7 @@ func (s *Server) write() {
 }
 
 // flush does what is due. Only one writer is here for a session.
-func (x *session) flush(frame *[]byte, due dueBits, asks []*job) error {
+func (x *session) flush(frames *[]byte, due dueBits, asks []*job) error {
 	if due&dueClose != 0 {
 		_ = x.conn.WriteClose(1001, "the session ends; come back")
 		return x.conn.Close()
@@ -125,15 +134,18 @@ func (x *session) flush(frame *[]byte, due dueBits, asks []*job) error {
 			return err
 		}
 	}
-	for _, j := range asks {
-		made := x.ask(*frame, j)
-		if made == nil {
-			continue
-		}
-		*frame = made
-		if err := x.conn.Write(made); err != nil {
-			return err
-		}
+	if len(asks) == 0 {
+		return nil
 	}
-	return nil
+	made := (*frames)[:0]
+	for _, j := range asks {
+		made = x.ask(made, j)
+	}
+	if cap(made) <= mostFrames { // a long one is not kept for its own sake
+		*frames = made
+	}
+	if len(made) == 0 {
+		return nil
+	}
+	return x.conn.Send(made)
 }

@@ -50,7 +50,7 @@ func (x *session) event(said *sensuwire.Said) (out outcome, cause string) {
 	if said.Duration > 0 { // not a number is none
 		ms = uint32(min(said.Duration*1000, 1<<31))
 	}
-	return x.keep(&wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: status, DurationMs: ms, Output: text, Cut: cut}, kept)
+	return x.add(&wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: status, DurationMs: ms, Output: text, Cut: cut})
 }
 
 // leftOut says, below the output, what of a check is not done on a Sensu agent.
@@ -114,22 +114,83 @@ func cutText(cause string, output []byte, keep int) (text []byte, cut uint64) {
 
 // record carries one journal entry without an allocation.
 type record struct {
-	frame []byte
-	data  []byte
-	batch wire.Batch
-	one   [1]wire.Signal
-	list  [1]journal.Entry
+	signals []byte // encoded
+	n       [outcomes]int
+	size    int // of what is charged for it
+	frame   []byte
+	data    []byte
+	list    [1]journal.Entry
 }
 
-// keep hands one signal to the journal, waiting while too much of this session is there
+func (r *record) add(signal *wire.Signal) {
+	r.signals = wire.AppendSignal(r.signals, signal)
+	if signal.Kind == wire.SignalKeepalive {
+		r.n[alive]++
+	} else {
+		r.n[kept]++
+	}
+	r.size += len(signal.Output) + 64
+}
+
+// mostPending bounds what is handed over at once, in bytes.
+const mostPending = 64 << 10
+
+// pending is the outcome of what handOver has to keep: it counts it.
+const pending = outcomes
+
+// add notes what was said. Who reads on without a wait hands it over together.
+func (x *session) add(signal *wire.Signal) (out outcome, cause string) {
+	if x.pending == nil {
+		x.pending = x.srv.records.Get().(*record)
+	}
+	signal.AtMs = uint64(x.srv.boot() / 1e6)
+	x.pending.add(signal)
+	if x.pending.size >= mostPending {
+		cause = x.handOver()
+	}
+	return pending, cause
+}
+
+// handOver gives the journal what was said; not empty: why the session ends.
+func (x *session) handOver() (cause string) {
+	r := x.pending
+	if r == nil {
+		return ""
+	}
+	x.pending = nil
+	return x.commit(r)
+}
+
+// keep hands one signal over that the server makes by itself.
+func (x *session) keep(signal *wire.Signal) {
+	r := x.srv.records.Get().(*record)
+	signal.AtMs = uint64(x.srv.boot() / 1e6)
+	r.add(signal)
+	r.n = [outcomes]int{} // nobody sent it
+	x.commitOf(r, 1)
+}
+
+// commit hands a record over and counts what became of its messages.
+func (x *session) commit(r *record) (cause string) {
+	n := r.n
+	out, cause := x.commitOf(r, n[alive]+n[kept])
+	if cause == "" {
+		x.srv.metrics.messages[alive].Add(float64(n[alive]))
+		x.srv.metrics.messages[kept].Add(float64(n[kept]))
+	} else {
+		x.srv.metrics.messages[out].Add(float64(n[alive] + n[kept]))
+	}
+	return cause
+}
+
+// commitOf hands n signals to the journal, waiting while too much of this session is there
 // already or the journal is full: that is how we stop reading. The numbers are ours: the
 // protocol has none, so nothing comes twice.
-func (x *session) keep(signal *wire.Signal, good outcome) (out outcome, cause string) {
-	rec := x.srv.records.Get().(*record)
-	defer x.srv.records.Put(rec)
+func (x *session) commitOf(rec *record, n int) (out outcome, cause string) {
+	defer rec.back(x.srv)
+	size := rec.size
 	x.appending.Lock()
 	defer x.appending.Unlock()
-	size := len(signal.Output) + 64
 	x.mu.Lock()
 	for x.unacked > 0 && x.unacked+size > x.srv.cfg.Limits.UnackedBytes && !x.over {
 		x.room.Wait()
@@ -141,25 +202,25 @@ func (x *session) keep(signal *wire.Signal, good outcome) (out outcome, cause st
 	x.unacked += size
 	x.mu.Unlock()
 
-	now := uint64(x.srv.boot() / 1e6)
-	rec.one[0] = *signal
-	rec.one[0].AtMs = now
-	x.numbers.last++
-	rec.batch = wire.Batch{StreamKey: wire.StreamKey{Stream: x.numbers.stream}, First: x.numbers.last, NowMs: now, Signals: rec.one[:]}
-	rec.frame = wire.AppendBatch(rec.frame[:0], &rec.batch)
+	first := x.numbers.last + 1
+	x.numbers.last += uint64(n)
+	rec.frame = append(wire.AppendBatchHeader(rec.frame[:0], wire.StreamKey{Stream: x.numbers.stream}, first, uint64(x.srv.boot()/1e6), len(rec.signals)), rec.signals...)
 	_, body, err := wire.FrameKind(rec.frame)
 	if err != nil {
 		panic("BUG: batch that was just encoded cannot be read: " + err.Error())
 	}
 	rec.data = append(wire.AppendBatchRecord(rec.data[:0], x.node.ID), body...)
-	rec.list[0] = journal.Entry{Section: x.section, Data: rec.data, Waiter: x, Token: uint64(size), Signals: 1}
-	err = x.srv.cfg.Journal.Append(x.srv.base, rec.list[:]...)
-	rec.list[0], rec.one[0] = journal.Entry{}, wire.Signal{}
-	if err != nil {
-		x.numbers.last--
+	rec.list[0] = journal.Entry{Section: x.section, Data: rec.data, Waiter: x, Token: uint64(size), Signals: n}
+	if err := x.srv.cfg.Journal.Append(x.srv.base, rec.list[:]...); err != nil {
+		x.numbers.last -= uint64(n)
 		return unkept, "unkept"
 	}
-	return good, ""
+	return kept, ""
+}
+
+func (r *record) back(s *Server) {
+	r.signals, r.size, r.n, r.list[0] = r.signals[:0], 0, [outcomes]int{}, journal.Entry{}
+	s.records.Put(r)
 }
 
 // Committed implements journal.Waiter. It runs on the journal's goroutine and only marks.

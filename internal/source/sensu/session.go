@@ -41,13 +41,16 @@ type session struct {
 	section    journal.Section
 	budget     *muster.Budget
 	numbers    *numbers
-	sum        uint64 // of what the machine said of itself last
-	closed     bool   // by the agent, with a word
+	sum        uint64  // of what the machine said of itself last
+	closed     bool    // by the agent, with a word
+	pending    *record // what was said and is not in the journal yet; nil: nothing
 	told       [outcomes]bool
 
 	// appending is held from the look at over to the end of Append: who sets over and then
 	// takes it knows that nothing of this session comes to the journal any more.
 	appending sync.Mutex
+
+	row row // its place in the timetable
 
 	mu       sync.Mutex
 	over     bool
@@ -118,17 +121,21 @@ func (x *session) message() (cause string) {
 		return x.readError(err)
 	}
 	x.heard.Store(x.srv.clock.Load())
-	if op != wsconn.Binary {
-		if op == wsconn.Pong {
-			x.answered()
-		}
-		return x.pay()
-	}
-	x.srv.metrics.received.Inc()
-	x.srv.metrics.bytes.Add(float64(len(frame)))
 	x.paused.Store(true)
-	out, cause := x.take(frame)
-	x.srv.metrics.messages[out].Inc()
+	switch op {
+	case wsconn.Binary:
+		x.srv.metrics.received.Inc()
+		x.srv.metrics.bytes.Add(float64(len(frame)))
+		var out outcome
+		if out, cause = x.take(frame); out != pending {
+			x.srv.metrics.messages[out].Inc()
+		}
+	case wsconn.Pong:
+		x.answered()
+	}
+	if cause == "" && !x.conn.More() { // what came together is handed over together
+		cause = x.handOver()
+	}
 	if cause == "" {
 		cause = x.pay()
 	}
@@ -137,7 +144,7 @@ func (x *session) message() (cause string) {
 	return cause
 }
 
-// take handles one message. Every way out is an outcome.
+// take handles one message. Every way out is an outcome, or pending.
 func (x *session) take(frame []byte) (out outcome, cause string) {
 	kind, body, err := sensuwire.Parse(frame)
 	if err != nil {
@@ -164,7 +171,7 @@ func (x *session) take(frame []byte) (out outcome, cause string) {
 		if said.Sum != x.sum {
 			x.seen(said)
 		}
-		return x.keep(&wire.Signal{Kind: wire.SignalKeepalive}, alive)
+		return x.add(&wire.Signal{Kind: wire.SignalKeepalive})
 	}
 	return x.event(said)
 }
@@ -219,13 +226,13 @@ func (x *session) readError(err error) string {
 
 // end is the last thing that happens to a session.
 func (x *session) end(cause string) {
+	_ = x.handOver()
 	x.mu.Lock()
 	x.over = true
-	jobs := x.jobs
 	x.jobs = nil
 	x.room.Broadcast()
 	x.mu.Unlock()
-	x.srv.timetable.drop(jobs)
+	x.srv.timetable.drop(x)
 	x.answered()
 	x.srv.connections.Add(-1)
 	x.srv.metrics.ended.WithLabelValues(cause).Inc()

@@ -3,6 +3,7 @@ package sensu
 import (
 	"container/heap"
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -12,57 +13,69 @@ import (
 	"github.com/muster-fleet/muster/internal/when"
 )
 
-// timetable has every job of every session, the next one first. One goroutine sleeps until
-// then; what is due it leaves with the session, and waits for nobody.
+// timetable has every session, the one that has something due next first. One goroutine
+// sleeps until then; what is due it leaves with the session, and waits for nobody.
 type timetable struct {
 	mu   sync.Mutex
-	heap jobHeap
+	heap rows
 	wake chan struct{}
 }
 
-// cronLook is how far ahead a cron check's time is believed: somebody may set the wall clock.
-const cronLook = 30 * time.Second
+// row is a session's place in the timetable, which guards it.
+type row struct {
+	jobs  []*job
+	at    int64 // when the first of them is due, by boot
+	index int   // in the heap
+	in    bool
+	gone  bool
+}
+
+const (
+	// cronLook is how far ahead a cron check's time is believed: somebody may set the wall clock.
+	cronLook = 30 * time.Second
+
+	// tick is how long the timetable sleeps at least: what comes due meanwhile is asked for in
+	// one go. A request bears whole seconds.
+	tick = 20 * time.Millisecond
+
+	// A message costs most of what a run costs. So what an agent has to run soon goes out
+	// together with what it has to run now: up to a quarter of its interval, at most
+	// mostEarly, before its time, and at most mostTogether of them, which is what a machine
+	// may start at once. The time of each stays what it was: they meet again and again.
+	mostEarly    = 5 * time.Second
+	mostTogether = 8
+)
 
 // soon spreads first runs over the time that they may take to come.
 func soon(node uuid.UUID, check model.CheckID, within time.Duration) time.Duration {
 	return when.Phase(node, check, within)
 }
 
-// schedule puts a new job into the timetable; first: nobody has run it, so it comes soon.
-func (s *Server) schedule(j *job, first bool) {
+// first is when a new job is due; unknown: nobody has run it, so it comes soon.
+func (s *Server) first(j *job, unknown bool) {
 	now := s.boot()
 	c := j.recipe.chunk
 	switch {
 	case j.recipe.location != nil:
 		s.nextCron(j, now)
-	case first && c.Interval > s.cfg.Limits.FirstWithin:
+	case unknown && c.Interval > s.cfg.Limits.FirstWithin:
 		j.at = now + int64(soon(j.x.uid, c.Check, s.cfg.Limits.FirstWithin))
 	default:
 		s.nextInterval(j, now)
 	}
-	t := &s.timetable
-	t.mu.Lock()
-	if !j.gone {
-		heap.Push(&t.heap, j)
-	}
-	wake := j.index == 0
-	t.mu.Unlock()
-	if wake {
-		select {
-		case t.wake <- struct{}{}:
-		default:
-		}
-	}
 }
 
-func (s *Server) nextInterval(j *job, now int64) {
-	c := j.recipe.chunk
-	interval := c.Interval
+func (j *job) interval() time.Duration {
+	interval := j.recipe.chunk.Interval
 	if interval <= 0 {
 		interval = 5 * time.Minute // its cron cannot be read: it reports that
 	}
-	interval = max(interval, time.Second)
-	j.at = int64(when.OnGrid(time.Duration(now), interval, when.Phase(j.x.uid, c.Check, interval)))
+	return max(interval, time.Second)
+}
+
+func (s *Server) nextInterval(j *job, now int64) {
+	interval := j.interval()
+	j.at = int64(when.OnGrid(time.Duration(now), interval, when.Phase(j.x.uid, j.recipe.chunk.Check, interval)))
 }
 
 func (s *Server) nextCron(j *job, now int64) {
@@ -76,16 +89,74 @@ func (s *Server) nextCron(j *job, now int64) {
 	j.at = now + int64(min(tick.Sub(wall), cronLook))
 }
 
-// drop takes jobs out.
-func (t *timetable) drop(jobs []*job) {
+// set makes these the jobs of a session.
+func (t *timetable) set(x *session, jobs []*job) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, j := range jobs {
-		j.gone = true
-		if j.index >= 0 && j.index < len(t.heap) && t.heap[j.index] == j {
-			heap.Remove(&t.heap, j.index)
+	if x.row.gone {
+		return
+	}
+	x.row.jobs = jobs
+	x.row.next()
+	if !x.row.in {
+		heap.Push(&t.heap, x)
+	} else {
+		heap.Fix(&t.heap, x.row.index)
+	}
+	if x.row.index == 0 {
+		select {
+		case t.wake <- struct{}{}:
+		default:
 		}
 	}
+}
+
+// drop takes a session out, for good.
+func (t *timetable) drop(x *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x.row.gone, x.row.jobs = true, nil
+	if x.row.in {
+		heap.Remove(&t.heap, x.row.index)
+	}
+}
+
+func (r *row) next() {
+	r.at = math.MaxInt64
+	for _, j := range r.jobs {
+		r.at = min(r.at, j.at)
+	}
+}
+
+// turn appends what a session is to be asked for now, and says when the next is due.
+func (s *Server) turn(r *row, now int64, due []*job) []*job {
+	n := 0
+	for _, j := range r.jobs {
+		if j.at <= now {
+			n++
+		}
+	}
+	for _, j := range r.jobs {
+		switch {
+		case j.recipe.location != nil:
+			if j.at > now {
+				continue
+			}
+			if !s.cfg.Now().Before(j.tick) {
+				due = append(due, j)
+			}
+			s.nextCron(j, now)
+			continue
+		case j.at > now && (n >= mostTogether || j.at-now > int64(min(j.interval()/4, mostEarly))):
+			continue
+		case j.at > now:
+			n++
+		}
+		due = append(due, j)
+		s.nextInterval(j, max(now, j.at))
+	}
+	r.next()
+	return due
 }
 
 func (s *Server) runTimetable(ctx context.Context) {
@@ -98,57 +169,60 @@ func (s *Server) runTimetable(ctx context.Context) {
 		wait := time.Hour
 		t.mu.Lock()
 		for len(t.heap) > 0 {
-			j := t.heap[0]
-			if j.at > now {
-				wait = time.Duration(j.at - now)
+			r := &t.heap[0].row
+			if r.at > now {
+				wait = min(wait, time.Duration(r.at-now))
 				break
 			}
-			if j.recipe.location == nil {
-				due = append(due, j)
-				s.nextInterval(j, now)
-			} else {
-				if !s.cfg.Now().Before(j.tick) {
-					due = append(due, j)
-				}
-				s.nextCron(j, now)
-			}
+			due = s.turn(r, now, due)
 			heap.Fix(&t.heap, 0)
 		}
 		t.mu.Unlock()
-		for _, j := range due {
-			j.x.dueAsk(j)
+		for from := 0; from < len(due); {
+			x, to := due[from].x, from+1
+			for to < len(due) && due[to].x == x {
+				to++
+			}
+			x.dueAsks(due[from:to])
+			from = to
 		}
 		clear(due)
 		due = due[:0]
-		timer.Reset(wait)
+		timer.Reset(max(wait, tick))
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.wake:
 		case <-timer.C:
+			continue
+		case <-t.wake:
+		}
+		select { // who is new waits as long as the others
+		case <-ctx.Done():
+			return
+		case <-time.After(tick):
 		}
 	}
 }
 
-// jobHeap orders jobs by when they are due.
-type jobHeap []*job
+// rows order sessions by when they are due.
+type rows []*session
 
-func (h jobHeap) Len() int           { return len(h) }
-func (h jobHeap) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h jobHeap) Swap(i, j int) {
+func (h rows) Len() int           { return len(h) }
+func (h rows) Less(i, j int) bool { return h[i].row.at < h[j].row.at }
+func (h rows) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
+	h[i].row.index, h[j].row.index = i, j
 }
-func (h *jobHeap) Push(v any) {
-	j := v.(*job)
-	j.index = len(*h)
-	*h = append(*h, j)
+func (h *rows) Push(v any) {
+	x := v.(*session)
+	x.row.index, x.row.in = len(*h), true
+	*h = append(*h, x)
 }
-func (h *jobHeap) Pop() any {
+func (h *rows) Pop() any {
 	last := len(*h) - 1
-	j := (*h)[last]
+	x := (*h)[last]
 	(*h)[last] = nil
 	*h = (*h)[:last]
-	j.index = -1
-	return j
+	x.row.in = false
+	return x
 }
