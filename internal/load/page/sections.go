@@ -15,7 +15,7 @@ func phaseSection(rep *load.Report) section {
 	t := newTable("", "phase", "'from – to", "of the rate", "offered", done(rep), "refused", "p50 beyond linger", "p99", "p99.9", "generator lag p99", "server cores", "µs per result", "settled after")
 	s := section{ID: "phases", Title: "Phase by phase"}
 	for _, p := range rep.Phases {
-		t.add(named(p.Name, p.Kind), clock(p.From)+" – "+clock(p.To), rate(p.Rate), maybe(p.Offered, perSecond), maybe(p.Acknowledged, perSecond), maybe(float64(p.Refused), count),
+		t.add(named(p.Name, p.Kind), clock(p.From)+" – "+clock(p.To), rate(&p), maybe(p.Offered, perSecond), maybe(p.Acknowledged, perSecond), maybe(float64(p.Refused), count),
 			maybe(p.BeyondLinger.P50, millis), maybe(p.BeyondLinger.P99, millis), maybe(p.BeyondLinger.P999, millis), maybe(p.Lag.P99, millis),
 			maybe(p.Server.Cores, figures), maybe(p.Server.MicrosPerItem, figures), settled(p.Settled))
 		if len(p.Missed) > 0 {
@@ -79,11 +79,18 @@ func besideValue(b load.Beside) string {
 
 func named(name, kind string) string { return cmp.Or(name, kind) }
 
-func rate(v float64) string {
-	if v == 0 {
+// rate is how fast the results were in a phase, and what else was sped up.
+func rate(p *load.Played) string {
+	if p.Rate == 0 {
 		return "–"
 	}
-	return percent(v)
+	text := percent(p.Rate)
+	for _, name := range scenario.Pipelines() {
+		if times := p.Faster[name]; times > 0 {
+			text += fmt.Sprintf(", %s ×%.4g", name, times)
+		}
+	}
+	return text
 }
 
 // maybe is a figure, or a dash where there is none.

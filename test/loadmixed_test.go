@@ -1,0 +1,81 @@
+//go:build linux
+
+package test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// Each pipeline is sped up in turn: the others are timed beside it, and every message about a
+// problem comes once, by a handler and by a route, also while people silence machines.
+func TestLoadMixed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, out := filepath.Join(dir, "mixed.yaml"), filepath.Join(dir, "out")
+	text := `scenario: muster.load/v1
+seed: 3
+agents:
+  - {name: web, count: 20, checks: [{name: http, count: 2, interval: 1s, changes: 0.1, alert: route}, {name: disk, interval: 2s}]}
+  - {name: db, count: 10, tls: true, checks: [{name: io, interval: 1s, status: {critical: 0.1}, changes: 0.1, alert: handler}]}
+phases:
+  - ramp: 500ms
+  - {name: usual, steady: 3s}
+  - {name: people, steady: 2s, faster: {operators: 4}}
+  - {name: intent, steady: 2s, faster: {intent: 4}}
+  - {name: alerts, steady: 2s, faster: {alerts: 4}}
+  - drain: 20s
+intent:
+  - {at: 500ms, every: 2s, create: 1, change: 1, delete: 1, kind: check, class: web}
+operators: {lists: 1, pages: 4/s, applies: 2/s, silences: 2/s, runs: 2/s, facts: 2/s}
+objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, run-p99: 60s, holds-p99: 60s, tell-p99: 60s, history-behind: 60s}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ran := harness.Run(t, os.Environ(), "load", "run", file, "--max-lag", "1h", "--out", out)
+	if ran.Code != 0 {
+		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
+	}
+	rep, err := load.Read(filepath.Join(out, "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told := rep.Told; told == nil || told.Due < 20 || told.Timed < 10 || told.Wrong() || told.Unclear > 0 || told.Latency.P50 <= 0 || len(told.Curve) == 0 {
+		t.Errorf("messages: %+v", told)
+	}
+	worked := map[string]load.Worked{}
+	for _, w := range rep.Operators {
+		worked[w.What] = w
+	}
+	for _, what := range []string{"list", "apply", "silence", "run", "fact"} { // on a slow machine fewer are answered
+		if w := worked[what]; w.Requests < 3 || w.Failed > 0 || w.Latency.Max <= 0 {
+			t.Errorf("%s: %+v", what, w)
+		}
+	}
+	faster := map[string]float64{}
+	for _, p := range rep.Phases {
+		for pipeline, times := range p.Faster {
+			faster[pipeline] += times
+		}
+		beside := map[string]bool{}
+		for _, b := range p.Beside {
+			beside[b.Figure] = true
+		}
+		if p.Kind == "steady" && (!beside["beyond-p99"] || !beside["held"]) {
+			t.Errorf("%s: the results are not beside the others: %+v", p.Name, p.Beside)
+		}
+	}
+	if len(faster) != 3 || faster["operators"] != 4 || faster["intent"] != 4 || faster["alerts"] != 4 {
+		t.Errorf("sped up: %v", faster)
+	}
+	page, err := os.ReadFile(filepath.Join(out, "report.html"))
+	if err != nil || !strings.Contains(string(page), "Who was told") || !strings.Contains(string(page), "operators ×4") {
+		t.Errorf("the page does not show who was told, or what was sped up: %v", err)
+	}
+}
