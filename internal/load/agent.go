@@ -37,6 +37,7 @@ type agent struct {
 	run   *run
 	class *class
 	book  *book
+	inbox *inbox // of its sender; nil: it takes no turns
 	index int    // in its class; of the short form, its number
 	base  uint64 // number of its first state among all
 	uid   uuid.UUID

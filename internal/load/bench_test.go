@@ -60,7 +60,7 @@ func BenchmarkFrame(b *testing.B) {
 	for i := range b.N {
 		l := s.lanes[0]
 		at := l.slots[i%len(l.slots)]
-		s.result(item{int(at.agent), int(at.check), uint64(i), false}, r.now())
+		s.result(item{int(at.agent), int(at.check), 0, uint64(i), false}, r.now())
 		if a := s.agents[at.agent]; a.filling == nil {
 			ack.Last[0] = wire.StreamLast{StreamKey: wire.StreamKey{Stream: a.stream}, Last: a.ledger.sent}
 			a.ack(ack)

@@ -2,6 +2,7 @@ package load
 
 import (
 	"crypto/tls"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -9,6 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // class is a scenario's class as it is played: what its agents share.
@@ -19,7 +21,9 @@ type class struct {
 	tls      func(uid uuid.UUID) (*tls.Config, error) // nil: plain
 	linger   int64
 	perFrame int
-	checks   []playing
+	checks   []playing      // those about the agents themselves first
+	own      int            // so many of them
+	states   int            // places in the timetable that each agent has: see playing.first
 	tape     *tape          // a recorded stream, which is its timetable; nil: each check has its interval
 	index    map[string]int // of checks, by the names that assignments have
 
@@ -33,12 +37,27 @@ type playing struct {
 	full     string // on the server
 	interval int64  // ns of virtual time
 	says     Generator
-	tells    bool // its problems are told to the run
+	tells    bool   // its problems are told to the run
+	about    *about // whom it is about; nil: the agent that runs it
+	robin    *robin // the server says whose turn it is; nil: each agent has times of its own
+	first    int    // number of its first place in the timetable, among the agent's; with robin it has none
+}
+
+// places is how many the check has in each agent's timetable.
+func (k *playing) places() int {
+	switch {
+	case k.robin != nil:
+		return 0
+	case k.about != nil:
+		return len(k.about.pairs)
+	}
+	return 1
 }
 
 // newClasses reads a scenario that has defaults where it said nothing.
 func newClasses(c *Config) ([]*class, error) {
 	var list []*class
+	things := Things(c.Scenario)
 	for i := range c.Scenario.Agents {
 		spec := &c.Scenario.Agents[i]
 		x := &class{spec: spec, number: i, addr: c.Server, perFrame: spec.PerFrame, linger: int64(spec.Linger), fewest: -1,
@@ -71,13 +90,43 @@ func newClasses(c *Config) ([]*class, error) {
 				if c.checks != nil {
 					full = c.checks(len(x.checks))
 				}
-				x.index[full] = len(x.checks)
-				x.checks = append(x.checks, playing{full: full, interval: int64(k.Interval), says: says, tells: k.Alert != ""})
+				p := playing{full: full, interval: int64(k.Interval), says: says, tells: k.Alert != ""}
+				if k.Proxy != nil {
+					p.about = newAbout(things, c.Scenario, k.Check)
+				}
+				if k.RoundRobin {
+					p.robin = newRobin(k.Check, p.about)
+				}
+				x.checks = append(x.checks, p)
 			}
 		}
+		x.lay()
 		list = append(list, x)
 	}
 	return list, nil
+}
+
+// lay puts the checks in order, and gives each its places in the timetable.
+func (c *class) lay() {
+	slices.SortStableFunc(c.checks, func(a, b playing) int {
+		if (a.about != nil) == (b.about != nil) {
+			return 0
+		} else if a.about == nil {
+			return -1
+		}
+		return 1
+	})
+	for i := range c.checks {
+		k := &c.checks[i]
+		c.index[k.full] = i
+		if k.about == nil {
+			c.own++
+			k.first, c.states = i, i+1 // one each, also of those that take turns
+		} else {
+			k.first = c.states
+			c.states += k.places()
+		}
+	}
 }
 
 // defaultLinger is for how long agents let a result wait for company.
@@ -87,6 +136,8 @@ const defaultLinger = 500 * time.Millisecond
 // same: a definition for each check.
 type checkSet struct {
 	chunks []*model.Chunk
+	things [][]model.NodeID       // of each check, whom it is about; nil where no check is about others …
+	turns  map[wire.Given]placing // … and which turn is whose
 }
 
 // checkSet is nil while an assignment lacks a check of the class.
@@ -104,7 +155,7 @@ func (r *run) checkSet(c *class, held *link.Held) *checkSet {
 			c.fewest++
 		}
 	}
-	if c.fewest < len(c.checks) {
+	if c.fewest < len(c.checks) || !s.meet(c, held) {
 		return nil
 	}
 	c.sets[held.Hash] = s

@@ -13,6 +13,7 @@ type comparison struct {
 	agents  map[model.NodeID]*compared
 	indexes map[*checkSet]map[model.CheckID]int
 	picked  map[model.CheckID]bool // results of it were refused
+	pairs   map[place]*paired      // event states of proxy nodes
 }
 
 // compared is one agent's part.
@@ -25,10 +26,11 @@ type compared struct {
 
 func newComparison(agents []*agent, b *Balance) *comparison {
 	c := &comparison{balance: b, agents: make(map[model.NodeID]*compared, len(agents)), indexes: map[*checkSet]map[model.CheckID]int{},
-		picked: map[model.CheckID]bool{}}
+		picked: map[model.CheckID]bool{}, pairs: map[place]*paired{}}
 	for _, a := range agents {
 		a.mu.Lock()
 		if a.set != nil {
+			c.meet(a)
 			c.agents[a.node] = &compared{agent: a, index: c.index(a.set), seen: make([]bool, len(a.ledger.states)), open: a.unanswered()}
 			for i := range a.ledger.states {
 				if a.ledger.states[i].refused > 0 {
@@ -57,6 +59,9 @@ func (a *agent) unanswered() map[int16]uint64 {
 	open := a.ledger.open
 	for _, f := range a.held {
 		for i := f.done; i < len(f.each) && f.first+uint64(i) <= a.ledger.shown; i++ {
+			if f.each[i].about > 0 {
+				continue // see comparison.meet
+			}
 			if open == nil {
 				open = map[int16]uint64{}
 			}
@@ -71,10 +76,11 @@ func (a *agent) unanswered() map[int16]uint64 {
 func (c *comparison) state(k Kept, before uint64) {
 	n := c.agents[k.Node]
 	if n == nil {
+		c.pair(k, before)
 		return
 	}
 	i, ours := n.index[k.Check]
-	if !ours {
+	if !ours || i >= len(n.seen) {
 		return
 	}
 	n.seen[i] = true
@@ -106,6 +112,7 @@ func (c *comparison) state(k Kept, before uint64) {
 
 // absent finds what the view does not hold at all.
 func (c *comparison) absent() {
+	c.absentPairs()
 	for _, n := range c.agents {
 		for i, seen := range n.seen {
 			n.agent.mu.Lock()

@@ -53,7 +53,7 @@ func demandOf(sc *scenario.Scenario) demand {
 			continue
 		}
 		for _, check := range sc.Held(class) {
-			states := float64(class.Count * max(1, check.Count))
+			states := float64(sc.PerInterval(class, check.Check))
 			written += float64(check.Output.Length()) * states / max(1e-3, time.Duration(check.Interval).Seconds())
 		}
 	}

@@ -52,12 +52,41 @@ func MemberLabels(class *scenario.Class, i int) map[string]string {
 	return labels
 }
 
-// Resources are the namespace, groups and checks of a scenario.
+// Thing is one proxy node of a scenario.
+type Thing struct {
+	Kind   int // of Scenario.Proxies
+	Number int // of its kind, from 0
+	Name   string
+}
+
+// Things lists a scenario's proxy nodes, kind after kind.
+func Things(sc *scenario.Scenario) (list []Thing) {
+	for k, kind := range sc.Proxies {
+		for i := range kind.Count {
+			list = append(list, Thing{k, i, MemberName(kind.Name, i)})
+		}
+	}
+	return list
+}
+
+// Resources are the namespace, groups, proxy nodes and checks of a scenario.
 func Resources(sc *scenario.Scenario) []model.Resource {
 	list := []model.Resource{resource(model.Metadata{Name: Namespace}, &model.NamespaceSpec{})}
+	group := func(name string) {
+		where := fmt.Sprintf("%q in node.labels && node.labels[%q] == %q", ClassLabel, ClassLabel, name)
+		list = append(list, resource(model.Metadata{Name: name, Namespace: Namespace}, &model.GroupSpec{Where: where}))
+	}
+	for _, kind := range sc.Proxies {
+		group(kind.Name)
+	}
+	for _, x := range Things(sc) {
+		labels := map[string]string{}
+		maps.Copy(labels, sc.Proxies[x.Kind].Labels)
+		labels[ClassLabel] = sc.Proxies[x.Kind].Name
+		list = append(list, resource(model.Metadata{Name: x.Name, Namespace: Namespace, Labels: labels}, &model.NodeSpec{Proxy: true}))
+	}
 	for _, class := range sc.Agents {
-		where := fmt.Sprintf("%q in node.labels && node.labels[%q] == %q", ClassLabel, ClassLabel, class.Name)
-		list = append(list, resource(model.Metadata{Name: class.Name, Namespace: Namespace}, &model.GroupSpec{Where: where}))
+		group(class.Name)
 	}
 	if sc.TargetsAll() {
 		list = append(list, resource(model.Metadata{Name: scenario.AllGroup, Namespace: Namespace}, &model.GroupSpec{Where: "true"}))
@@ -68,10 +97,14 @@ func Resources(sc *scenario.Scenario) []model.Resource {
 	}
 	for _, check := range sc.Placed() {
 		for i := range max(1, check.Count) {
-			list = append(list, resource(model.Metadata{Name: check.FullName(i), Namespace: Namespace}, &model.CheckSpec{
+			spec := &model.CheckSpec{
 				Targets: &model.Targets{Groups: check.Groups}, Command: &model.Command{Shell: "true"}, Interval: check.Interval, TTL: check.TTL,
-				MaxOutput: max(check.Output.Bytes, model.DefaultOutputBytes),
-			}))
+				MaxOutput: max(check.Output.Bytes, model.DefaultOutputBytes), RoundRobin: check.RoundRobin, Timeout: check.Timeout,
+			}
+			if check.Proxy != nil {
+				spec.Proxy = &model.Targets{Groups: check.Proxy.Groups}
+			}
+			list = append(list, resource(model.Metadata{Name: check.FullName(i), Namespace: Namespace}, spec))
 		}
 	}
 	return list

@@ -23,6 +23,8 @@ type sign struct {
 	end      int32  // of its bytes in signals
 	digest   uint32 // of a result
 	check    int16  // index in the checkSet; -1 for a keepalive
+	about    uint16 // of a result about a proxy node: its place among those, from 1
+	late     uint16 // how much later than intended it was made, in hundredths of a second
 	status   model.Status
 }
 

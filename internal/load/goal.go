@@ -137,6 +137,9 @@ func found() map[string]func(*Report) (float64, bool) {
 		}),
 		"serving":       outage(func(o *Outage) float64 { return o.Serving }),
 		"acknowledging": outage(func(o *Outage) float64 { return o.Acked }),
+		"takeover-p50":  takeover(func(l Latency) float64 { return l.P50 }),
+		"takeover-p99":  takeover(func(l Latency) float64 { return l.P99 }),
+		"takeover-max":  takeover(func(l Latency) float64 { return l.Max }),
 		"holds-p99":     positive(func(rep *Report) float64 { return worst(rep.Changes, func(h *Held) float64 { return h.Holds.P99 }) }),
 		"list-p99":      operators("list"),
 		"apply-p99":     operators("apply"),
@@ -160,6 +163,16 @@ func found() map[string]func(*Report) (float64, bool) {
 		},
 		"page-p99":   pages(false, func(p *Paged) float64 { return p.P99 }),
 		"search-max": pages(true, func(p *Paged) float64 { return p.Max }),
+	}
+}
+
+// takeover is a figure of the turns that another agent took over, where there were any.
+func takeover(of func(Latency) float64) func(*Report) (float64, bool) {
+	return func(rep *Report) (float64, bool) {
+		if rep.Turns == nil || rep.Turns.Taken == 0 {
+			return 0, false
+		}
+		return of(rep.Turns.Took), true
 	}
 }
 

@@ -55,8 +55,8 @@ func (a *agent) assign(held *link.Held) {
 		return // not yet all checks, or a change during the run: play what we began with
 	}
 	a.set = set
-	a.status = make([]model.Status, len(set.chunks))
-	a.ledger.states = make([]entry, len(set.chunks))
+	a.status = make([]model.Status, a.class.own)
+	a.ledger.states = make([]entry, a.class.own)
 	a.run.ready.Add(1)
 }
 
@@ -76,8 +76,12 @@ func (a *agent) ack(ack *wire.Ack) {
 	a.pump()
 }
 
-// Turn is not played.
-func (a *agent) Turn(*link.Session, *wire.Turn) {}
+// Turn: runs that are given to this machine now.
+func (a *agent) Turn(_ *link.Session, t *wire.Turn) {
+	for _, g := range t.Given {
+		a.turn(g)
+	}
+}
 
 // RunNow is answered and not played: a simulated machine has nothing to run.
 func (a *agent) RunNow(s *link.Session, r *wire.Run) {

@@ -97,8 +97,15 @@ func (r *run) hearAlerts(ctx context.Context) (*alarms, error) {
 			al.watchMachine(a)
 		}
 		for name, check := range a.class.index {
-			if struck[name] { // of all that hold it: its handler is told of each
+			if struck[name] && a.class.checks[check].about == nil { // of all that hold it: its handler is told of each
 				al.watchCheck(a, check, name)
+			}
+		}
+	}
+	for _, c := range r.classes {
+		for name, check := range c.index {
+			if k := &c.checks[check]; struck[name] && k.about != nil {
+				al.watchPairs(k)
 			}
 		}
 	}
@@ -273,6 +280,9 @@ func (al *alarms) judge(d *drama) (missing int) {
 				b.states = append(b.states, a.ledger.watched[int16(c)])
 				a.mu.Unlock()
 			}
+		}
+		for _, p := range x.pairs {
+			b.states = append(b.states, p.watched)
 		}
 		for _, w := range b.states {
 			struck[w] = true

@@ -47,6 +47,9 @@ func (rep *Report) judge(c Config) {
 		say("%d of %d messages did not come, %d came that should not have; %s", t.Missing, t.Due, t.Extra, t.Example)
 	}
 	rep.Verdict = append(rep.Verdict, rep.Silent.unread()...)
+	if text := rep.Turns.sentence(); text != "" {
+		say("%s", text)
+	}
 	if rep.halfway != nil {
 		say("what the run was to do in its middle failed: %v", rep.halfway)
 	}
@@ -99,7 +102,7 @@ func (rep *Report) OK() bool {
 			return false
 		}
 	}
-	if rep.Silent != nil && rep.Silent.Extra > 0 || rep.Told.Wrong() {
+	if rep.Silent != nil && rep.Silent.Extra > 0 || rep.Told.Wrong() || rep.Turns.sentence() != "" {
 		return false
 	}
 	return rep.Valid && rep.Balance.OK() && len(rep.Failed())+len(rep.Late()) == 0 && rep.wrongKept == 0
@@ -134,5 +137,5 @@ func (rep *Report) Late() (list []string) {
 // that was read, what was taken is not known.
 func (rep *Report) Lost() bool {
 	wrong := func(s Struck) bool { return s.Missing+s.Extra > 0 }
-	return !rep.Balance.OK() || rep.wrongKept > 0 || rep.Silent != nil && rep.Silent.Extra > 0 || rep.Told.Wrong() || slices.ContainsFunc(rep.Faults, wrong)
+	return !rep.Balance.OK() || rep.wrongKept > 0 || rep.Silent != nil && rep.Silent.Extra > 0 || rep.Told.Wrong() || rep.Turns.sentence() != "" || slices.ContainsFunc(rep.Faults, wrong)
 }

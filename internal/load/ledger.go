@@ -43,7 +43,7 @@ func (l *ledger) settled() uint64 { return l.acked + l.refused }
 // would also have told of a refusal.
 func (l *ledger) pass(number uint64, s *sign, heard bool) (reason string, refused bool) {
 	var e *entry
-	if s.check >= 0 {
+	if s.check >= 0 && s.about == 0 { // else the pair counts it
 		e = &l.states[s.check]
 	}
 	if reason, refused = l.void[number]; !refused && s.check == wrongCheck && !heard {
@@ -64,7 +64,7 @@ func (l *ledger) pass(number uint64, s *sign, heard bool) (reason string, refuse
 		if !heard {
 			e.unheard = more(e.unheard)
 		}
-		if w := l.watched[s.check]; w != nil {
+		if w := l.watched[s.check]; w != nil && e != nil {
 			w.result(s.status, s.intended)
 		}
 		l.tells.result(s)

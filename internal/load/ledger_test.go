@@ -293,7 +293,7 @@ func script(t *testing.T, seed uint64, mutant string) (*Balance, *modelServer) {
 			n.agent.alive(int64(time.Hour) + r.now())
 		default:
 			n.agent.mu.Lock()
-			n.agent.add(s.rng.IntN(modelChecks), r.now(), s.rng.Uint64()>>16, false)
+			n.agent.add(item{check: s.rng.IntN(modelChecks), seq: s.rng.Uint64() >> 16}, r.now(), r.now())
 			n.agent.mu.Unlock()
 		}
 	}
@@ -302,7 +302,7 @@ func script(t *testing.T, seed uint64, mutant string) (*Balance, *modelServer) {
 		for _, n := range s.nodes {
 			s.connect(n)
 			n.agent.mu.Lock()
-			n.agent.add(pickyCheck, r.now(), s.rng.Uint64()>>16, false)
+			n.agent.add(item{check: pickyCheck, seq: s.rng.Uint64() >> 16}, r.now(), r.now())
 			n.agent.mu.Unlock()
 			leave(n.agent)
 			for len(n.queue) > 0 {

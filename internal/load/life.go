@@ -14,6 +14,7 @@ import (
 type fate struct {
 	line    *cable        // of the present session
 	back    chan struct{} // the machine is off the network until it is closed; nil: it is on it
+	hung    bool          // has its session, and runs nothing
 	dead    bool          // off because it stands still: it makes no results either
 	excused bool          // that it has no session is the scenario's doing, and no outage
 	counted bool          // among the connected
@@ -187,6 +188,14 @@ func (a *agent) bootID() string {
 	return uuid.NewSHA1(a.uid, []byte{byte(a.fate.boots), byte(a.fate.boots >> 8)}).String()
 }
 
+// hang lets it run nothing, or again what it should; it keeps its session, and says that it
+// lives.
+func (a *agent) hang(hangs bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.fate.hung = hangs
+}
+
 // force gives checks a status until it is taken back.
 func (a *agent) force(checks []int, status model.Status) {
 	a.mu.Lock()
@@ -215,16 +224,24 @@ func (a *agent) release(checks []int) {
 // is another than the one before. Caller holds the lock.
 func (f *fate) told(c int, own model.Status, changed bool) (model.Status, bool) {
 	x, ok := f.forced[int16(c)]
-	switch {
-	case !ok:
+	if !ok {
 		return own, changed
-	case x.over:
-		delete(f.forced, int16(c))
-		return own, true
-	case x.told:
-		return x.status, false
 	}
-	x.told = true
-	f.forced[int16(c)] = x
-	return x.status, true
+	status, turned := x.say(own)
+	if x.over {
+		delete(f.forced, int16(c))
+	} else {
+		f.forced[int16(c)] = x
+	}
+	return status, turned
+}
+
+// say is the status of the next result, and whether that is another than the one before;
+// one that is over is done with then.
+func (x *forced) say(own model.Status) (status model.Status, changed bool) {
+	if x.over {
+		return own, true
+	}
+	changed, x.told = !x.told, true
+	return x.status, changed
 }

@@ -53,6 +53,10 @@ func (c Config) Joinable() error {
 	if slices.ContainsFunc(c.Scenario.Agents, func(x scenario.Class) bool { return x.Recorded != nil }) {
 		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: its recorded stream is a file of this machine", c.Scenario.Name).WithHint("leave --loaders out")
 	}
+	if c.Scenario.HasProxies() || c.Scenario.Turns() {
+		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: what agents of several say of one proxy node, and whose turn it was, waits for a ledger that all of them share", c.Scenario.Name).
+			WithHint("leave --loaders out")
+	}
 	return nil
 }
 

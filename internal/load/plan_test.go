@@ -46,12 +46,22 @@ func planOf(t *testing.T, sc *scenario.Scenario) string {
 			x := l.take(s)
 			a := s.agents[x.agent]
 			says := a.class.checks[x.check].says
-			state := fmt.Sprint(a.name, " ", x.check)
+			state := fmt.Sprint(a.name, " ", x.check, " ", x.about)
 			now := says.Status(a.index, x.check, nil, x.seq, status[state], x.first)
 			status[state] = now
 			fmt.Fprintln(&b, virtual, state, now)
 			if n < 10 { // some are a MiB long
 				fmt.Fprintln(&b, xxhash.Sum64(says.Output(nil, a.index, x.check, nil, x.seq, now)))
+			}
+		}
+	}
+	for _, class := range r.classes { // when is the server's, what is the seed's
+		for c, k := range class.checks {
+			for seq := range uint64(9) {
+				for i := 0; k.robin != nil && k.about != nil && i < len(k.about.pairs); i++ {
+					status, changed := k.about.pairs[i].next(k.says, c, nil, seq)
+					fmt.Fprintln(&b, "turn", k.full, k.about.pairs[i].name, seq, status, changed)
+				}
 			}
 		}
 	}

@@ -30,12 +30,26 @@ func (r *run) planHash() (string, error) {
 	for _, m := range r.cfg.Members {
 		class := r.classes[m.Class]
 		fmt.Fprintf(h, "%s %s\n", m.Name, m.UID)
-		for c, k := range class.checks {
+		for c, k := range class.checks[:class.own] {
 			seq := r.sequence(base+uint64(c), 0)
 			status := k.says.Status(m.Number, c, nil, seq, 0, true)
 			numbers(h, uint64(r.offset(class, m.Number, c)*float64(k.interval)), uint64(k.interval), uint64(status))
 		}
-		base += uint64(len(class.checks))
+		for c := class.own; c < len(class.checks); c++ {
+			k := &class.checks[c]
+			for i := range k.places() {
+				numbers(h, uint64(r.offsetAbout(class, m.Number, c, i+1)*float64(k.interval)), uint64(k.interval))
+			}
+		}
+		base += uint64(class.states)
+	}
+	for _, x := range Things(r.cfg.Scenario) {
+		fmt.Fprintln(h, x.Name)
+	}
+	for _, class := range r.classes {
+		for c := range class.checks {
+			class.checks[c].hash(h, c)
+		}
 	}
 	for _, c := range r.classes {
 		if c.tape == nil {
@@ -60,6 +74,9 @@ func (r *run) planHash() (string, error) {
 		fmt.Fprintln(h, what(&x.fault), r.checksOf(x))
 		for _, m := range x.members {
 			fmt.Fprintln(h, r.cfg.Members[m].Name)
+		}
+		for _, p := range x.pairs {
+			fmt.Fprintln(h, p.name)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil

@@ -22,7 +22,7 @@ func (r *run) populate() error {
 	for i, m := range r.cfg.Members {
 		class := r.classes[m.Class]
 		base := r.states
-		r.states += uint64(len(class.checks))
+		r.states += uint64(class.states)
 		if !r.cfg.Part.owns(i) {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
@@ -48,7 +49,8 @@ type run struct {
 	lostAt    atomic.Int64  // when the present outage began, ns; zero: there is none, or it has its first acknowledgement
 	ackedAt   atomic.Int64  // of a session that began after it, ns; zero: none yet
 	wrong     atomic.Uint64 // results sent that must be refused
-	reform    *reform       // nil: intent stays
+	taken     taken
+	reform    *reform // nil: intent stays
 	trouble   outages
 	stopped   atomic.Pointer[Stopped] // nil: it was not, so far
 	askNoMore context.CancelFunc      // ends what is asked beside the timetable
@@ -109,6 +111,7 @@ func newRun(cfg Config) (*run, error) {
 	}
 	r := &run{cfg: cfg, epoch: time.Now(), bootID: uuid.NewString(), opening: make(chan struct{}, cfg.Parallel),
 		classes: classes, chunks: map[model.ChunkID]*model.Chunk{}, renaming: map[int]bool{}, renamed: map[int]string{}, failures: map[string]uint64{}, losses: map[string]uint64{}}
+	r.taken.h = hdrhistogram.New(1, maxLatency, 3)
 	r.frames.New = func() any { return new(frame) }
 	r.scratch.New = func() any { b := make([]byte, 0, 4096); return &b }
 	r.connect = func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Held, a *agent) (session, error) {
@@ -263,6 +266,7 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	r.told(rep)
+	rep.Turns = r.turned(p.script)
 	rep.Faults, rep.halfway = p.script.struck()
 	if rep.Stopped = r.stopped.Load(); rep.Stopped != nil {
 		rep.Pages = nil // cut off in the middle of being asked for
@@ -314,7 +318,7 @@ func (r *run) deal(interval time.Duration) {
 		s := newSender(r, agents, interval)
 		for _, a := range agents {
 			a.mu.Lock()
-			a.book = s.book
+			a.book, a.inbox = s.book, s.inbox
 			a.mu.Unlock()
 		}
 		r.senders = append(r.senders, s)

@@ -101,11 +101,18 @@ func (s *drama) strike(ctx context.Context, x *strike) {
 		for _, a := range x.agents {
 			a.vanish(true)
 		}
+	case f.Hang != nil:
+		for _, a := range x.agents {
+			a.hang(true)
+		}
 	case f.Cut != nil:
 		r.trouble.storm(r, x.agents, &s.beside)
 	case f.Fail != nil:
 		for _, a := range x.agents {
 			a.force(x.checks[a.class], x.status)
+		}
+		for _, p := range x.pairs {
+			p.force(x.status)
 		}
 	case f.Wrong != nil:
 		for _, a := range x.agents {
@@ -137,9 +144,16 @@ func (s *drama) undo(_ context.Context, x *strike) {
 		for _, a := range x.agents {
 			a.appear()
 		}
+	case f.Hang != nil:
+		for _, a := range x.agents {
+			a.hang(false)
+		}
 	case f.Fail != nil:
 		for _, a := range x.agents {
 			a.release(x.checks[a.class])
+		}
+		for _, p := range x.pairs {
+			p.release()
 		}
 	case f.Wrong != nil:
 		for _, a := range x.agents {

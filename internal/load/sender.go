@@ -15,6 +15,7 @@ type slot struct {
 	offset int64 // within the interval, ns of virtual time
 	agent  int32
 	check  int16
+	about  uint16 // see item
 }
 
 // track is a part of the timetable: a lane, or a reel of a recorded stream (tape.go).
@@ -26,8 +27,9 @@ type track interface {
 // item is one result of the timetable.
 type item struct {
 	agent, check int    // the sender's; the agent's
+	about        int    // of a check about proxy nodes: which one of them, from 1
 	seq          uint64 // see Generator
-	first        bool   // of its state
+	first        bool   // of its state; of one about a proxy node the pair knows
 }
 
 // lane is the slots of one interval, by offset, played again and again.
@@ -43,7 +45,9 @@ func (l *lane) due() int64 { return int64(l.cycle)*l.interval + l.slots[l.next].
 
 func (l *lane) take(s *sender) item {
 	at := &l.slots[l.next]
-	what := item{int(at.agent), int(at.check), s.run.sequence(s.agents[at.agent].base+uint64(at.check), l.cycle), l.cycle == 0}
+	a := s.agents[at.agent]
+	place := a.class.checks[at.check].first + max(0, int(at.about)-1)
+	what := item{int(at.agent), int(at.check), int(at.about), s.run.sequence(a.base+uint64(place), l.cycle), l.cycle == 0}
 	if l.next++; l.next == len(l.slots) {
 		l.next, l.cycle = 0, l.cycle+1
 	}
@@ -61,6 +65,7 @@ type sender struct {
 	linger dues
 	second int // of the timetable …
 	made   uint32
+	inbox  *inbox // of what the server gives turns of; nil: none of its agents takes turns
 }
 
 // newSender lays out the timetable; interval, where it is not zero, is every check's.
@@ -75,13 +80,25 @@ func newSender(r *run, agents []*agent, interval time.Duration) *sender {
 			if interval > 0 {
 				every = int64(interval)
 			}
-			l := s.lane(every)
-			l.slots = append(l.slots, slot{int64(a.offset(c) * float64(every)), int32(i), int16(c)})
+			switch k := &a.class.checks[c]; {
+			case k.robin != nil && interval == 0:
+				if s.inbox == nil {
+					s.inbox = newInbox()
+				}
+			case k.about != nil:
+				for about := 1; about <= k.places() && interval == 0; about++ {
+					l := s.lane(every)
+					l.slots = append(l.slots, slot{int64(r.offsetAbout(a.class, a.index, c, about) * float64(every)), int32(i), int16(c), uint16(about)})
+				}
+			default:
+				l := s.lane(every)
+				l.slots = append(l.slots, slot{int64(a.offset(c) * float64(every)), int32(i), int16(c), 0})
+			}
 		}
 	}
 	for _, l := range s.lanes {
 		slices.SortFunc(l.slots, func(a, b slot) int {
-			return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.agent, b.agent), cmp.Compare(a.check, b.check))
+			return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.agent, b.agent), cmp.Compare(a.check, b.check), cmp.Compare(a.about, b.about))
 		})
 	}
 	slices.SortFunc(s.lanes, func(a, b *lane) int { return cmp.Compare(a.interval, b.interval) })
@@ -137,6 +154,7 @@ func (s *sender) play(ctx context.Context) {
 		if t != nil {
 			result = s.run.present().real(virtual, &hint)
 		}
+		s.takeIn()
 		if len(s.linger) > 0 {
 			leave = s.linger[0].due
 		}
@@ -145,7 +163,9 @@ func (s *sender) play(ctx context.Context) {
 		}
 		at := min(result, leave)
 		if at == never {
-			return
+			if at = s.closes(now); at == never {
+				return
+			}
 		}
 		if at > now { // the clock is read once for all that is due already
 			if ctx.Err() != nil {
@@ -161,6 +181,7 @@ func (s *sender) play(ctx context.Context) {
 				case <-ctx.Done():
 					return
 				case <-timer.C:
+				case <-s.woken():
 				}
 				if now = s.run.now(); at > now+int64(tick) {
 					hint = 0 // what was due may not be any more
@@ -168,7 +189,11 @@ func (s *sender) play(ctx context.Context) {
 				}
 			}
 		}
-		if leave <= result {
+		switch {
+		case leave == never && result == never:
+			now = s.run.now()
+			continue
+		case leave <= result:
 			s.leave()
 			continue
 		}
@@ -178,16 +203,16 @@ func (s *sender) play(ctx context.Context) {
 
 const never = 1<<63 - 1
 
-// result makes one; a machine that stands still makes none.
+// result makes one; a machine that stands still, or whose agent hangs, makes none.
 func (s *sender) result(what item, intended int64) {
 	a := s.agents[what.agent]
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.fate.dead {
+	if a.fate.dead || a.fate.hung {
 		return
 	}
 	s.count(s.run.secondOf(intended))
-	full, began := a.add(what.check, intended, what.seq, what.first)
+	full, began := a.add(what, intended, intended)
 	if full {
 		a.leave(intended)
 	} else if began {

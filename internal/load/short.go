@@ -45,7 +45,7 @@ func (c *Config) long() error {
 		c.PerFrame, c.Linger = max(c.PerFrame, x.PerFrame), max(c.Linger, time.Duration(x.Linger))
 	}
 	states := c.Scenario.States()
-	c.Checks = (states + c.Agents/2) / max(1, c.Agents)
+	c.Checks = max(min(states, 1), (states+c.Agents/2)/max(1, c.Agents))
 	if c.Rate > 0 {
 		c.Interval = time.Duration(float64(states) / c.Rate * float64(time.Second))
 	}

@@ -3,6 +3,7 @@ package load
 import (
 	"cmp"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
@@ -67,7 +68,9 @@ func (a *agent) settle(f *frame, last uint64, heard bool, now int64) {
 		kept := int64(0)
 		for ; f.done < to; f.done++ {
 			number, sign := f.first+uint64(f.done), &f.each[f.done]
-			if reason, refused := a.ledger.pass(number, sign, heard); refused {
+			reason, refused := a.ledger.pass(number, sign, heard)
+			a.passed(number, sign, heard, refused, now)
+			if refused {
 				b.reasons[reason]++
 				b.second.refused++
 				if t != nil {
@@ -118,10 +121,12 @@ func (a *agent) pump() {
 	}
 }
 
-// add puts result number seq, of check c, into the frame that is being filled, and says
-// whether that is to leave at once. A spool that is full takes none: it is counted,
-// and has no number. Caller holds the lock.
-func (a *agent) add(c int, intended int64, seq uint64, first bool) (leaves, began bool) {
+// add puts a result into the frame that is being filled, and says whether that is to leave
+// at once. It was made at an instant: later than intended where the server gave the turn
+// late. A spool that is full takes none: it is counted, and has no number. Caller holds the
+// lock.
+func (a *agent) add(what item, intended, at int64) (leaves, began bool) {
+	c := what.check
 	a.runs++
 	if a.spooled >= a.run.cfg.Spool {
 		a.lost++
@@ -129,40 +134,51 @@ func (a *agent) add(c int, intended int64, seq uint64, first bool) (leaves, bega
 		return false, false
 	}
 	chunk, says := a.set.chunks[c], a.class.checks[c].says
-	own := says.Status(a.index, c, chunk, seq, a.status[c], first)
-	if a.class.checks[c].tells && !first {
-		own = a.storm(c, own, intended, seq)
+	who, node := a.index, model.NodeID(0)
+	var status model.Status
+	var changed bool
+	if what.about > 0 {
+		p := &a.class.checks[c].about.pairs[what.about-1]
+		who, node = p.thing, a.set.things[c][what.about-1]
+		status, changed = p.next(says, c, chunk, what.seq)
+	} else {
+		own := says.Status(who, c, chunk, what.seq, a.status[c], what.first)
+		if a.class.checks[c].tells && !what.first {
+			own = a.storm(c, own, intended, what.seq)
+		}
+		status, changed = a.fate.told(c, own, own != a.status[c])
+		a.status[c] = own
 	}
-	status, changed := a.fate.told(c, own, own != a.status[c])
-	a.status[c] = own
 	buf := a.run.scratch.Get().(*[]byte)
-	*buf = says.Output((*buf)[:0], a.index, c, chunk, seq, status)
+	*buf = says.Output((*buf)[:0], who, c, chunk, what.seq, status)
 	output, cut := *buf, 0
 	room := cmp.Or(a.maxBatch, wire.MaxFrame) - frameRoom
 	if len(output) > room { // no frame of this server takes it: cut, as agents do
 		output, cut = output[:room], len(output)-room
 	}
 	if a.filling != nil && len(a.filling.signals)+len(output) > room {
-		a.leave(intended)
+		a.leave(at)
 	}
-	f, began := a.fill(intended)
+	f, began := a.fill(at)
 	before := len(f.signals)
-	f.add(&wire.Signal{Kind: wire.SignalResult, Chunk: chunk.ID, Status: status, AtMs: a.run.bootMs(intended), DurationMs: 5, Output: output, Cut: uint64(cut)}, intended, c)
+	f.add(&wire.Signal{Kind: wire.SignalResult, Chunk: chunk.ID, Node: node, Status: status, AtMs: a.run.bootMs(at), DurationMs: 5, Output: output, Cut: uint64(cut)}, intended, c)
+	last := &f.each[len(f.each)-1]
+	last.about, last.late = uint16(what.about), uint16(min((at-intended)/lateUnit, math.MaxUint16))
 	a.run.scratch.Put(buf)
 	a.ledger.sent++
 	if a.fate.wrong {
-		f.add(&wire.Signal{Kind: wire.SignalResult, Chunk: wrongChunk, Status: status, AtMs: a.run.bootMs(intended), DurationMs: 5}, intended, wrongCheck)
+		f.add(&wire.Signal{Kind: wire.SignalResult, Chunk: wrongChunk, Status: status, AtMs: a.run.bootMs(at), DurationMs: 5}, intended, wrongCheck)
 		a.ledger.sent++
 		a.run.wrong.Add(1)
 	}
 	a.spooled += len(f.signals) - before
 	full := len(f.each)+1 >= wire.MaxSignals || len(f.signals) >= maxFrameBytes
 	early := changed || a.class.perFrame > 0 && len(f.each) >= a.class.perFrame
-	switch slow := a.pace.Slow(time.Duration(intended)); {
+	switch slow := a.pace.Slow(time.Duration(at)); {
 	case full, early && !slow:
 		return true, began
 	case slow: // another Slow since may have named an earlier time
-		return intended >= a.due(f), began
+		return at >= a.due(f), began
 	}
 	return false, began
 }

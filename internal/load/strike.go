@@ -21,6 +21,7 @@ type strike struct {
 	members []int        // of the fleet
 	agents  []*agent     // of them, those of this process
 	checks  struckChecks // of a failing check …
+	pairs   []*pair      // … and of one about proxy nodes those that fail, instead of agents
 	status  model.Status // … and its status
 	back    int64        // when all that it struck was as before; zero: not yet
 	over    int64        // of a command, or of what is done to the server's process: when it was done; zero: not yet
@@ -94,6 +95,8 @@ func (r *run) plan(index int) (*strike, error) {
 	switch {
 	case f.Stop != nil:
 		s.members = r.choose(index, f.Stop, all)
+	case f.Hang != nil:
+		s.members = r.choose(index, f.Hang, all)
 	case f.Cut != nil:
 		s.members = r.choose(index, f.Cut, all)
 	case f.Wrong != nil:
@@ -130,6 +133,13 @@ func (r *run) planFailing(s *strike) error {
 	}
 	if len(s.checks) == 0 {
 		return model.Errorf(model.Invalid, "fault %s: no class has that check", what(&s.fault))
+	}
+	for c, checks := range s.checks {
+		if c.checks[checks[0]].about != nil { // such a check is of one class
+			s.pairs = r.choosePairs(s.index, &f.Pick, c, checks)
+			s.checks, s.places = nil, len(s.pairs)
+			return nil
+		}
 	}
 	s.members = r.choose(s.index, &f.Pick, func(c *class) bool { return s.checks[c] != nil })
 	return nil

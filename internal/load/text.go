@@ -55,6 +55,9 @@ func (rep *Report) Text() string {
 	if rep.Scenario != nil {
 		rep.phaseLines(line)
 	}
+	if rep.Turns != nil {
+		line("turns", "%s", rep.Turns)
+	}
 	for _, o := range rep.Outages {
 		serving := ""
 		if o.Serving != 0 {

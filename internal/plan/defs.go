@@ -223,7 +223,7 @@ func (p *Planner) nodeDef(name ref, id model.NodeID, meta model.Metadata, spec *
 	}
 	d.claims = p.claims(name.ns, spec)
 	if d.proxy = spec.Proxy; d.proxy {
-		d.uid = proxyUID(id)
+		d.uid = ProxyUID(id)
 	}
 	return d
 }

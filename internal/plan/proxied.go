@@ -54,9 +54,9 @@ func (a *Assignment) About(check model.CheckID) []model.NodeID {
 	return a.Proxied.about[check]
 }
 
-// proxyUID stands where a machine has its immutable id: it says in which partition a proxy
+// ProxyUID stands where a machine has its immutable id: it says in which partition a proxy
 // node is, and nobody can have it.
-func proxyUID(id model.NodeID) uuid.UUID {
+func ProxyUID(id model.NodeID) uuid.UUID {
 	return uuid.UUID{'p', 'r', 'o', 'x', 'y', 12: byte(id >> 24), 13: byte(id >> 16), 14: byte(id >> 8), 15: byte(id)}
 }
 

@@ -2,6 +2,7 @@ package turns
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -46,7 +47,7 @@ func (e *Engine) look(now time.Duration) {
 		check := said.Chunk.Check
 		r, known := gone[check]
 		if !known {
-			r = &robin{}
+			r = &robin{last: begin(said)}
 		}
 		delete(gone, check)
 		e.robins[check] = r
@@ -69,6 +70,22 @@ func (e *Engine) look(now time.Duration) {
 			e.drop(key{check, s.ID})
 		}
 	}
+}
+
+// begin is before whom a check's first turn is: another member for each check, so that many
+// checks of the same members do not all come to one at the same time, and then to the next.
+func begin(r plan.Robin) model.NodeID {
+	n := r.Members.GetCardinality()
+	if n == 0 {
+		return 0
+	}
+	const golden = 0x9e3779b97f4a7c15 // of 2^64: multiples of it spread evenly
+	at, _ := bits.Mul64(uint64(r.Chunk.Check)*golden, n)
+	id, err := r.Members.Select(uint32(at))
+	if err != nil {
+		return 0
+	}
+	return model.NodeID(id)
 }
 
 // retime gives the check's turns their place in its interval.

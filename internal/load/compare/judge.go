@@ -131,9 +131,12 @@ func halves(runs []*load.Report) (first, second []*load.Report) {
 const (
 	imbalance   = "imbalance"
 	wrongAlerts = "wrong-alerts"
+	missedTurns = "missed-turns"
 )
 
-func isLedger(figure string) bool { return figure == imbalance || figure == wrongAlerts }
+func isLedger(figure string) bool {
+	return figure == imbalance || figure == wrongAlerts || figure == missedTurns
+}
 
 // ledgers are rows for what was lost, came twice or was made up, in any run, valid or not.
 // One result is a regression, and needs no test.
@@ -143,6 +146,7 @@ func ledgers(base, other []*load.Report) (list []Row) {
 		of         func(*load.Report) float64
 	}{
 		{imbalance, "results missing, and imbalances of the ledger", func(r *load.Report) float64 { return float64(r.Balance.Missing + r.Balance.Imbalances) }},
+		{missedTurns, "turns that nobody ran", func(r *load.Report) float64 { return float64(r.Turns.Missed) }},
 		{wrongAlerts, "alerts missing, and too many", func(r *load.Report) (n float64) {
 			for i := range r.Faults {
 				n += float64(r.Faults[i].Missing + r.Faults[i].Extra)
@@ -158,7 +162,9 @@ func ledgers(base, other []*load.Report) (list []Row) {
 	} {
 		each := func(runs []*load.Report) (values []float64) {
 			for _, r := range runs {
-				values = append(values, f.of(r))
+				if f.name != missedTurns || r.Turns != nil {
+					values = append(values, f.of(r))
+				}
 			}
 			return values
 		}

@@ -92,7 +92,7 @@ func newView(rep *load.Report) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []section{costSection(rep), phaseSection(rep), ledgerSection(rep), faultSection(rep), messageSection(rep), changeSection(rep), operatorSection(rep),
+	all := []section{costSection(rep), phaseSection(rep), ledgerSection(rep), faultSection(rep), turnSection(rep), messageSection(rep), changeSection(rep), operatorSection(rep),
 		outageSection(rep), loaderSection(rep), pagesSection(rep), refusalSection(rep), environmentSection(rep), limitSection(rep), callSection(rep), logSection(rep), metricsSection(rep),
 		scenario, fileSection(rep), reproduceSection(rep)}
 	for _, s := range all {

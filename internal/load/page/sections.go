@@ -143,6 +143,21 @@ func messageSection(rep *load.Report) section {
 	return s
 }
 
+// turnSection is what became of the turns of checks with roundRobin.
+func turnSection(rep *load.Report) section {
+	s := section{ID: "turns", Title: "Whose turn it was"}
+	if rep.Turns == nil {
+		return s
+	}
+	x := rep.Turns
+	t := newTable("", "due", "run", "run again by another", "over before another had it", "not judged", "missed", "taken over", "after p50", "p99", "the slowest", "'the first missed")
+	t.add(count(float64(x.Due)), count(float64(x.Ran)), count(float64(x.Again)), count(float64(x.Passed)), count(float64(x.Unjudged)), count(float64(x.Missed)),
+		count(float64(x.Taken)), maybe(x.Took.P50, millis), maybe(x.Took.P99, millis), maybe(x.Took.Max, millis), x.Example)
+	s.Tables = t.list()
+	s.Text = []string{"The server says which agent runs a check when. Each check and proxy node has an interval of its own on the clock; a result is timed from when that began."}
+	return s
+}
+
 func changeSection(rep *load.Report) section {
 	t := newTable("", "change", "at", "agents concerned", "p50", "p99", "the last", "never", "not asked for", "answered p99", "the last answer")
 	for i, h := range rep.Changes {

@@ -40,8 +40,8 @@ func Capabilities() []Capability {
 		waits("values", "measured values", "the metrics pipeline"),
 		waits("policies", "policy runs and compliance", "the policy pipeline"),
 		waits("inventories", "inventories of machines", "the inventory pipeline"),
-		waits("proxy-checks", "results about things that have no agent", noField),
-		waits("round-robin", "checks that one of many agents runs in turn", noField),
+		exists("proxy-checks", "results about things that have no agent"),
+		exists("round-robin", "checks that one of many agents runs in turn"),
 		waits("stream-handler", "a handler that is told of every event, by connections that stay open", "every event to a handler"),
 		waits("fleet-of-servers", "agents shared out between several servers", "several servers for one fleet"),
 		waits("shared-connections", "several agents on one connection", "a protocol that allows it"),
@@ -56,10 +56,12 @@ const noField = "a field of scenarios that says how much of it is played"
 // against is the capability of the load tester with another target than Muster, which may have
 // what Muster lacks.
 func (c Capability) against(target string) Capability {
-	if target != "sensu" || c.Exists {
+	if target != "sensu" {
 		return c
 	}
 	switch c.Name {
+	case "proxy-checks", "round-robin":
+		c.Exists, c.Waits = false, "a ledger of proxy entities for simulated agents of Sensu"
 	case "fleet-of-servers": // --server names several backends
 		c.Exists, c.Waits = true, ""
 	case "stream-handler":
@@ -102,6 +104,8 @@ func (s *Scenario) Requires() []string {
 		need("renames", c.Churn.Renames != "")
 		for _, check := range held {
 			need("output-sizes", check.Output.Bytes > 0)
+			need("proxy-checks", check.Proxy != nil)
+			need("round-robin", check.RoundRobin)
 		}
 	}
 	for _, f := range s.Faults {

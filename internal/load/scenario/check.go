@@ -37,7 +37,9 @@ func (s *Scenario) check() model.Flaws {
 	v := &checker{Scenario: s}
 	v.head()
 	v.classes()
+	v.proxies()
 	v.phases()
+	v.pace()
 	v.faults()
 	v.intent()
 	v.operators()

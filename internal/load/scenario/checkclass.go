@@ -119,6 +119,7 @@ func (v *checker) checks(at string, c *Class) bool {
 		fine = fine && k.Name != "" && !seen[k.Name] && k.Count >= 0 && k.Count <= model.DefaultStatesPerNode
 		seen[k.Name] = true
 		v.check(field, k)
+		v.about(field, k)
 	}
 	return fine
 }

@@ -55,6 +55,10 @@ func (v *checker) without(need string) string {
 		if !slices.ContainsFunc(v.Faults, func(f Fault) bool { return f.Server == "restart" || f.Server == "kill" || f.Run != "" }) {
 			return "write faults: [{at: 60s, server: kill}]"
 		}
+	case "turns":
+		if !v.Turns() {
+			return "write a check with roundRobin: true, and faults: [{at: 60s, for: 60s, hang: {count: 2}}], or stop"
+		}
 	case "intent":
 		if len(v.Intent) == 0 {
 			return "write intent: [{at: 60s, create: 5, kind: check}]"

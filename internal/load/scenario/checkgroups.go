@@ -3,7 +3,6 @@ package scenario
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -41,6 +40,9 @@ func (v *checker) groupChecks(names map[string]string) {
 		k, at := &v.Checks[i], fmt.Sprintf("checks[%d]", i)
 		v.name(at+".name", k.Name)
 		v.check(at, &k.Check)
+		if k.Proxy != nil || k.RoundRobin || k.Timeout != 0 {
+			v.flaw(at, "write it among the checks of a class", "checks of groups are not about proxy nodes, and nobody takes turns to run them")
+		}
 		switch {
 		case len(k.Groups) == 0 && len(k.Each) == 0:
 			v.absent(at+".groups", "write groups: [GROUP, …]: one check for all of them; or each: [GROUP, …]: for each one of its own", "whose agents run it?")
@@ -81,10 +83,10 @@ func (v *checker) fullName(field string, p Placed, whose string, names map[strin
 func (v *checker) held(at string, c *Class) {
 	states, rate := 0, 0.0
 	for _, k := range v.Held(c) {
-		states += max(1, min(k.Count, maxAgents))
-		if k.Interval > 0 {
-			rate += float64(max(1, k.Count)) / time.Duration(k.Interval).Seconds()
+		if k.Proxy == nil {
+			states += max(1, min(k.Count, maxAgents))
 		}
+		rate += v.perAgent(c, k.Check)
 		if c.Recorded != nil && !k.Own() {
 			v.flaw(at+".recorded", "leave its groups out, or the check", "check %s targets it, and a recorded stream is all that its agents send", k.Name)
 			return

@@ -139,13 +139,14 @@ func (v *checker) faults() {
 			v.flaw(at+".for", "leave it out for until the end", "it ends %s after the last phase", f.At+f.For-end)
 		}
 		if said := f.said(); len(said) == 0 {
-			v.absent(at, "write one of stop, cut, fail, wrong, server, run", "says nothing to go wrong")
+			v.absent(at, "write one of stop, hang, cut, fail, wrong, server, run", "says nothing to go wrong")
 			continue
 		} else if len(said) > 1 {
 			v.flaw(at, "one entry for each", "both %s", strings.Join(said, " and "))
 			continue
 		}
 		v.pick(at+".stop", f.Stop)
+		v.pick(at+".hang", f.Hang)
 		v.pick(at+".cut", f.Cut)
 		v.pick(at+".wrong", f.Wrong)
 		if f.Fail != nil {
@@ -195,7 +196,11 @@ func (v *checker) label(field, class, label string) {
 }
 
 func (v *checker) failing(at string, f *FailCheck) {
-	v.pick(at, &f.Pick)
+	if k := v.failed(f); k != nil && k.Proxy != nil {
+		v.failingThings(at, f, v.Things(k))
+	} else {
+		v.pick(at, &f.Pick)
+	}
 	if f.Status != "" {
 		if s, ok := model.ParseStatus(f.Status); !ok {
 			v.oneOf(at+".status", "status", f.Status, []string{"warning", "critical", "unknown"})

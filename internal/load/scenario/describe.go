@@ -27,6 +27,9 @@ func (s *Scenario) Describe() string {
 		}
 		say("- %s: %s", first.targets(), strings.Join(checks, ", "))
 	}
+	for i := range s.Proxies {
+		say("- %s %s without an agent", Grouped(s.Proxies[i].Count), s.Proxies[i].Name)
+	}
 	say("Sends %s; %s event states; %s connections.", s.signals(), Grouped(s.States()), Grouped(s.Sessions()))
 	var phases []string
 	for i := range s.Phases {
@@ -93,7 +96,7 @@ func (s *Scenario) describeClass(c *Class) string {
 		if c.Recorded != nil {
 			break
 		}
-		parts = append(parts, c.Checks[i].describe())
+		parts = append(parts, c.Checks[i].describe()+s.describeAbout(&c.Checks[i]))
 	}
 	for _, v := range c.Values {
 		parts = append(parts, fmt.Sprintf("%d values %s every %s", max(1, v.Count), v.Name, v.Interval))
@@ -203,6 +206,8 @@ func (f *Fault) What() string {
 	switch {
 	case f.Stop != nil:
 		return "stop " + f.Stop.String()
+	case f.Hang != nil:
+		return "hang " + f.Hang.String()
 	case f.Cut != nil:
 		return "cut " + f.Cut.String()
 	case f.Wrong != nil:

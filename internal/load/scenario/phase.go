@@ -96,7 +96,7 @@ func (f *Fault) said() (names []string) {
 	for _, k := range [...]struct {
 		name string
 		set  bool
-	}{{"stop", f.Stop != nil}, {"cut", f.Cut != nil}, {"fail", f.Fail != nil}, {"wrong", f.Wrong != nil}, {"server", f.Server != ""}, {"run", f.Run != ""}} {
+	}{{"stop", f.Stop != nil}, {"hang", f.Hang != nil}, {"cut", f.Cut != nil}, {"fail", f.Fail != nil}, {"wrong", f.Wrong != nil}, {"server", f.Server != ""}, {"run", f.Run != ""}} {
 		if k.set {
 			names = append(names, k.name)
 		}

@@ -48,10 +48,11 @@ func (s *Scenario) Scaled(factor float64) *Scenario {
 			}
 		}
 	}
+	out.scaleProxies(count)
 	for i := range out.Faults {
 		for _, p := range out.Faults[i].picks() {
 			if p.Count > 0 {
-				p.Count = min(count(p.Count), out.Nodes(p.Class))
+				p.Count = min(count(p.Count), out.struckAmong(&out.Faults[i], p))
 			}
 		}
 	}
@@ -83,7 +84,7 @@ const manyAgents = 2000
 
 // picks are the agents that a fault strikes.
 func (f *Fault) picks() (list []*Pick) {
-	for _, p := range []*Pick{f.Stop, f.Cut, f.Wrong} {
+	for _, p := range []*Pick{f.Stop, f.Hang, f.Cut, f.Wrong} {
 		if p != nil {
 			list = append(list, p)
 		}

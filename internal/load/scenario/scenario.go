@@ -27,7 +27,8 @@ type Scenario struct {
 	Seed     uint64   `json:"seed,omitempty"`    // same seed, same plan
 
 	Agents     []Class          `json:"agents"`
-	Checks     []GroupCheck     `json:"checks,omitempty"` // for groups, beside those of the classes
+	Checks     []GroupCheck     `json:"checks,omitempty"`  // for groups, beside those of the classes
+	Proxies    []Proxies        `json:"proxies,omitempty"` // things without an agent, which checks are about
 	Phases     []Phase          `json:"phases"`
 	Faults     []Fault          `json:"faults,omitempty"`
 	Intent     []Change         `json:"intent,omitempty"`     // what people change meanwhile
@@ -68,6 +69,10 @@ type Check struct {
 	Changes  float64            `json:"changes,omitempty"`  // share of results that change the status, to another of Status, or without that to any; they leave at once
 	Flapping float64            `json:"flapping,omitempty"` // share of the states that change with every result
 	Alert    string             `json:"alert,omitempty"`    // its problems are told to a webhook of the loader's: by a handler (ByHandler), or by a route (ByRoute)
+
+	Proxy      *About         `json:"proxy,omitempty"`      // it is about proxy nodes: each agent runs it for each of them …
+	RoundRobin bool           `json:"roundRobin,omitempty"` // … or one agent in turn, when the server says so
+	Timeout    model.Duration `json:"timeout,omitempty"`    // with RoundRobin: of a run; the server waits longer than that before another agent has the turn
 }
 
 // Output is what results say.
@@ -128,6 +133,7 @@ type Fault struct {
 	For model.Duration `json:"for,omitempty"` // how long; 0: until the end, or the next fault that undoes it
 
 	Stop   *Pick      `json:"stop,omitempty"`   // machines that die without a word: detected in time?
+	Hang   *Pick      `json:"hang,omitempty"`   // agents that keep their sessions and run nothing: who takes their turns?
 	Cut    *Pick      `json:"cut,omitempty"`    // connections cut at once; their agents come back by themselves
 	Fail   *FailCheck `json:"fail,omitempty"`   // checks that fail: one alert each, and one recovery
 	Wrong  *Pick      `json:"wrong,omitempty"`  // agents that send frames which must be refused

@@ -33,7 +33,7 @@ func (s *Scenario) Rate() (perSecond float64) {
 			continue
 		}
 		for _, k := range s.Held(c) {
-			perSecond += float64(c.Count*max(1, k.Count)) / time.Duration(max(1, k.Interval)).Seconds()
+			perSecond += float64(s.PerInterval(c, k.Check)) / time.Duration(max(1, k.Interval)).Seconds()
 		}
 	}
 	return perSecond
@@ -79,7 +79,7 @@ func (s *Scenario) States() (n int) {
 			continue
 		}
 		for _, k := range s.Held(c) {
-			n += c.Count * max(1, k.Count)
+			n += s.statesOf(c, k.Check)
 		}
 	}
 	return n

@@ -105,6 +105,10 @@ func Plays(sc *scenario.Scenario) error {
 		what = "faults"
 	case len(sc.Intent) > 0:
 		what = "intent"
+	case sc.HasProxies():
+		what = "proxy nodes"
+	case sc.Turns():
+		what = "turns"
 	case sc.Operators != scenario.Operators{}:
 		what = "operators"
 	}

@@ -1,0 +1,255 @@
+package load
+
+import (
+	"fmt"
+	"hash"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// about is whom a check about proxy nodes is about, shared by all agents of its class.
+type about struct {
+	names []string // of the proxy nodes
+	pairs []pair   // the check's event states, one for each of them
+}
+
+// pair is the event state of one proxy node and one check: many agents send results of it.
+// Its lock is taken under the agents'.
+type pair struct {
+	name  string // of the proxy node
+	thing int    // its number among the scenario's: what it says is by that, whoever runs the check
+
+	mu      sync.Mutex
+	begun   bool
+	seq     uint64 // of the last result that was made, and its status
+	status  model.Status
+	forced  *forced // by a fault; nil: none
+	e       entry   // results and refusals of all agents; number and digest are those of last
+	last    []final // one of them is what the server shows
+	judged  int64   // when the newest result was made that the witness heard of
+	watched *witness
+}
+
+// final is a result that may be the last one of a pair: none that was made after its
+// acknowledgement has been acknowledged.
+type final struct {
+	stream      wire.StreamID
+	number      uint32
+	digest      uint32
+	status      model.Status
+	made, acked int64 // ns since the run was made
+}
+
+// lateUnit is what sign.late counts in, ns.
+const lateUnit = int64(1e7)
+
+// newAbout has the things of some kinds.
+func newAbout(things []Thing, sc *scenario.Scenario, k *scenario.Check) *about {
+	var list []int
+	for i, x := range things {
+		if slices.Contains(k.Proxy.Groups, sc.Proxies[x.Kind].Name) {
+			list = append(list, i)
+		}
+	}
+	a := &about{pairs: make([]pair, len(list))}
+	for i, x := range list {
+		a.names = append(a.names, things[x].Name)
+		a.pairs[i].name, a.pairs[i].thing = things[x].Name, x
+	}
+	return a
+}
+
+// offsetAbout is when in its interval an agent runs a check about a proxy node, from 0 to 1.
+func (r *run) offsetAbout(class *class, index, c, about int) float64 {
+	own := mix(r.cfg.Scenario.Seed ^ uint64(class.number)<<48 ^ uint64(index)<<16 ^ uint64(c))
+	return share(mix(own ^ uint64(about)))
+}
+
+// hash adds what a check about proxy nodes, or one that agents run in turn, is and says first.
+func (k *playing) hash(h hash.Hash, c int) {
+	if k.robin != nil {
+		fmt.Fprintln(h, "in turn", k.full, k.interval)
+	}
+	if k.about == nil {
+		return
+	}
+	for i := range k.about.pairs {
+		p := &k.about.pairs[i]
+		fmt.Fprintln(h, k.full, p.name)
+		numbers(h, uint64(k.says.Status(p.thing, c, nil, 0, 0, true)))
+	}
+}
+
+// meet finds the numbers of those whom a class's checks are about; false: the assignment
+// does not name them all yet. The run's lock is held.
+func (s *checkSet) meet(c *class, held *link.Held) bool {
+	ids := make(map[string]model.NodeID, len(held.Proxied.Nodes))
+	for i := range held.Proxied.Nodes {
+		ids[ownName(held.Proxied.Nodes[i].Name)] = held.Proxied.Nodes[i].Node
+	}
+	for i := range c.checks {
+		k, chunk := &c.checks[i], s.chunks[i]
+		if k.about != nil {
+			if s.things == nil {
+				s.things = make([][]model.NodeID, len(c.checks))
+			}
+			s.things[i] = make([]model.NodeID, len(k.about.names))
+			for n, name := range k.about.names {
+				id, known := ids[name]
+				if !known {
+					return false
+				}
+				s.things[i][n] = id
+			}
+		}
+		if k.robin != nil {
+			if s.turns == nil {
+				s.turns = map[wire.Given]placing{}
+			}
+			k.robin.learn(chunk, s.thingsOf(i))
+			for n, id := range s.thingsOf(i) {
+				s.turns[wire.Given{Chunk: chunk.ID, Node: id}] = placing{int16(i), uint16(n)}
+			}
+		}
+	}
+	return true
+}
+
+// thingsOf are those that a check is about; of one about the agents themselves nobody, once.
+func (s *checkSet) thingsOf(check int) []model.NodeID {
+	if s.things == nil || s.things[check] == nil {
+		return []model.NodeID{0}
+	}
+	return s.things[check]
+}
+
+// next is the status of the next result, and whether that is another than the one before. A
+// number that came already, as of a turn that another agent takes over, says the same again.
+func (p *pair) next(says Generator, c int, chunk *model.Chunk, seq uint64) (model.Status, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.status
+	if !p.begun || p.seq != seq {
+		p.status = says.Status(p.thing, c, chunk, seq, p.status, !p.begun)
+		p.begun, p.seq = true, seq
+	}
+	if p.forced == nil {
+		return p.status, p.status != before
+	}
+	status, changed := p.forced.say(p.status)
+	if p.forced.over {
+		p.forced = nil
+	}
+	return status, changed
+}
+
+// force gives it a status until that is taken back with the next result.
+func (p *pair) force(status model.Status) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forced = &forced{status: status}
+}
+
+func (p *pair) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.forced != nil {
+		p.forced.over = true
+	}
+}
+
+// passed counts a result about a proxy node, or of a turn, that was acknowledged or refused.
+func (a *agent) passed(number uint64, s *sign, heard, refused bool, now int64) {
+	if s.check < 0 {
+		return
+	}
+	k := &a.class.checks[s.check]
+	if k.about != nil && s.about > 0 {
+		k.about.pairs[s.about-1].passed(a.stream, number, s, heard, refused, now)
+	}
+	if k.robin != nil && !refused {
+		k.robin.ran(a.run, max(0, int(s.about)-1), s.intended)
+	}
+}
+
+// passed: results of several agents are in the server's order where one was made after the
+// other was acknowledged; else nobody knows which was last.
+func (p *pair) passed(stream wire.StreamID, number uint64, s *sign, heard, refused bool, now int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if refused {
+		p.e.refused = more(p.e.refused)
+		return
+	}
+	p.e.results++
+	if !heard {
+		p.e.unheard = more(p.e.unheard)
+	}
+	x := final{stream, uint32(number), s.digest, s.status, s.intended + int64(s.late)*lateUnit, now}
+	p.last = slices.DeleteFunc(p.last, func(f final) bool { return f.acked < x.made || f.stream == x.stream })
+	unsure := false
+	for _, f := range p.last {
+		unsure = unsure || f.status != x.status && f.made < x.made+apart && x.made < f.made+apart
+	}
+	p.last = append(p.last, x)
+	if p.watched == nil {
+		return
+	}
+	switch {
+	case unsure:
+		p.watched.unknown()
+	case x.made+apart < p.judged: // late: it judges nothing
+	default:
+		p.watched.result(s.status, s.intended)
+		p.judged = max(p.judged, x.made)
+	}
+}
+
+// apart is how far two runs by different agents have to be apart, in ns, so that the server
+// surely takes the later one for the later one, whatever their frames waited for.
+const apart = int64(2e9)
+
+// choosePairs picks the proxy nodes for which checks of a class fail.
+func (r *run) choosePairs(index int, pick *scenario.Pick, c *class, checks []int) (list []*pair) {
+	n := len(c.checks[checks[0]].about.pairs)
+	order := rand.New(rand.NewPCG(r.cfg.Scenario.Seed, uint64(index))).Perm(n)
+	switch {
+	case pick.Count > 0:
+		order = order[:min(n, pick.Count)]
+	case pick.Share > 0:
+		order = order[:min(n, int(pick.Share*float64(n)+0.999))]
+	}
+	for _, i := range order {
+		for _, check := range checks {
+			list = append(list, &c.checks[check].about.pairs[i])
+		}
+	}
+	return list
+}
+
+// watchPairs follows a check's states about proxy nodes, whose check has the handler.
+func (al *alarms) watchPairs(k *playing) {
+	al.mu.Lock()
+	defer al.mu.Unlock()
+	for i := range k.about.pairs {
+		p := &k.about.pairs[i]
+		w := &witness{name: p.name + "/" + k.full, now: al.run.now}
+		al.checks[w.name] = w
+		p.mu.Lock()
+		p.watched = w
+		p.mu.Unlock()
+	}
+}
+
+// unknown says that nobody knows in which order the server took the results.
+func (w *witness) unknown() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unclear = true
+}

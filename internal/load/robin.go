@@ -1,0 +1,215 @@
+package load
+
+import (
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/when"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Turns: the server says which agent runs a check when, and nobody else keeps that time. But
+// its intervals stand on the clock, each proxy node having its own place in them, so that
+// the loader knows them too: what a turn was meant for is the beginning of its interval,
+// however late it is given, and an interval without a run is one that the server missed.
+
+// robin is a check whose runs are given in turn, shared by all agents of its class.
+type robin struct {
+	interval int64 // ns
+	rounds   []round
+
+	mu       sync.Mutex
+	patience int64   // ns until a server gives a run to another
+	phases   []int64 // where in the interval each round's begins, on the server's clock; nil: nobody holds the check yet
+}
+
+// taken is how long it took until another agent had a turn, of those that were measured. Its
+// lock is taken under all others.
+type taken struct {
+	mu sync.Mutex
+	h  *hdrhistogram.Histogram
+}
+
+// round is the turns of one proxy node; of a check about the agents themselves there is one.
+// Its lock is taken under the agents'.
+type round struct {
+	mu    sync.Mutex
+	slot  int64  // the last of which a turn was given …
+	since int64  // … and when it was given first, ns since the run was made
+	by    *agent // who got it last
+	marks []mark // by slot, from the first one of the timetable on
+	stuck map[int64]stuck
+}
+
+// mark is what happened in one interval.
+type mark uint8
+
+const (
+	given    mark = 1 << 7 // somebody was given the turn who could run it
+	runsMost mark = given - 1
+)
+
+// stuck is an interval's turn that was given to agents that the script had struck.
+type stuck struct {
+	since int64
+	times int64
+}
+
+// placing is whose a turn is: of a check, and the number of its round.
+type placing struct {
+	check int16
+	round uint16
+}
+
+func newRobin(k *scenario.Check, about *about) *robin {
+	n := 1
+	if about != nil {
+		n = len(about.pairs)
+	}
+	return &robin{interval: int64(k.Interval), rounds: make([]round, n)}
+}
+
+// learn is told the numbers that the server gave, from which its intervals follow.
+func (b *robin) learn(chunk *model.Chunk, things []model.NodeID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.phases != nil {
+		return
+	}
+	b.patience = int64(chunk.Timeout + min(chunk.Interval*3/4, 5*time.Second))
+	b.phases = make([]int64, len(things))
+	for i, id := range things {
+		uid := uuid.Nil
+		if id != 0 {
+			uid = plan.ProxyUID(id)
+		}
+		b.phases[i] = int64(when.Phase(uid, chunk.Check, chunk.Interval))
+	}
+}
+
+// apart is how much earlier than by its own clock the loader may be given a turn: the server's
+// clock is another one, where the server is not the run's own.
+func (b *robin) apart(r *run) int64 {
+	if r.cfg.Control != nil {
+		return int64(1e7)
+	}
+	return min(b.interval/4, int64(1e9))
+}
+
+// slotAt is the interval of a round in which an instant is, and begins is when one began, in
+// ns since the run was made.
+func (b *robin) slotAt(r *run, round int, at int64) int64 {
+	return (r.epoch.UnixNano() + at - b.phases[round]) / b.interval
+}
+
+func (b *robin) begins(r *run, round int, slot int64) int64 {
+	return slot*b.interval + b.phases[round] - r.epoch.UnixNano()
+}
+
+// first is the first interval of a round that begins at an instant or after it.
+func (b *robin) first(r *run, round int, at int64) int64 {
+	return b.slotAt(r, round, at-1) + 1
+}
+
+// turn runs what this machine is given the turn of, if it can. The timetable's beginning and
+// end bind it: what an interval before it or after it would have is not run.
+func (a *agent) turn(g wire.Given) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.set == nil {
+		return
+	}
+	p, ok := a.set.turns[g]
+	if !ok {
+		return
+	}
+	r, b := a.run, a.class.checks[p.check].robin
+	now, begin := r.now(), r.begin.Load()
+	if begin == 0 {
+		return
+	}
+	n := int(p.round)
+	slot := b.slotAt(r, n, now+b.apart(r))
+	intended := b.begins(r, n, slot)
+	if intended < begin || intended >= r.present().end() {
+		return
+	}
+	first, able := b.first(r, n, begin), a.fate.back == nil && !a.fate.dead && !a.fate.hung
+	b.given(n, a, first, slot, now, able)
+	if !able {
+		return
+	}
+	what := item{check: int(p.check), seq: r.deals<<48 | 1<<47 | uint64(slot-first)}
+	if a.class.checks[p.check].about != nil {
+		what.about = n + 1
+	} else {
+		what.first = a.ledger.states[p.check].results == 0 && a.status[p.check] == model.OK
+	}
+	if at := r.secondOf(intended); at >= 0 {
+		a.book.offer(at, 1)
+	}
+	full, began := a.add(what, intended, now)
+	if full || began && !a.inbox.put(lingering{a, a.filling, a.filling.first, a.filling.due}) {
+		a.leave(now)
+	}
+}
+
+// given notes that an agent has the turn of an interval.
+func (b *robin) given(n int, a *agent, first, slot, now int64, able bool) {
+	t := &b.rounds[n]
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.by == nil || slot > t.slot:
+		t.slot, t.since = slot, now
+	case slot < t.slot:
+		return // the clock was set
+	case t.by != a && able:
+		if a.run.present().zero() <= b.begins(a.run, n, slot) {
+			a.run.taken.mu.Lock()
+			record(a.run.taken.h, now-t.since, 1)
+			a.run.taken.mu.Unlock()
+		}
+	}
+	t.by = a
+	if able {
+		t.mark(slot-first, func(m mark) mark { return m | given })
+		return
+	}
+	if t.stuck == nil {
+		t.stuck = map[int64]stuck{}
+	}
+	x := t.stuck[slot]
+	t.stuck[slot] = stuck{t.since, x.times + 1}
+}
+
+// ran notes a run that was acknowledged, by when it was meant.
+func (b *robin) ran(r *run, n int, intended int64) {
+	t := &b.rounds[n]
+	i := b.slotAt(r, n, intended) - b.first(r, n, r.begin.Load())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mark(i, func(m mark) mark {
+		if m&runsMost < runsMost {
+			m++
+		}
+		return m
+	})
+}
+
+// mark changes what is known of an interval. Caller holds the lock.
+func (t *round) mark(i int64, f func(mark) mark) {
+	if i < 0 {
+		return
+	}
+	for int64(len(t.marks)) <= i {
+		t.marks = append(t.marks, 0)
+	}
+	t.marks[i] = f(t.marks[i])
+}

@@ -1,0 +1,218 @@
+package load
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/when"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+const inTurn = `scenario: muster.load/v1
+proxies: [{name: switch, count: 2}]
+agents:
+  - name: poller
+    count: 3
+    checks:
+      - {name: ping, interval: 10s, timeout: 2s, proxy: {groups: [switch]}, roundRobin: true}
+      - {name: snmp, interval: 10s, proxy: {groups: [switch]}}
+      - {name: disk, interval: 10s}
+phases: [{steady: 60s}]
+`
+
+// turning is a run whose agents hold their checks, at an instant of its timetable that begins
+// after a second. Its clock stands where the test puts it.
+type turning struct {
+	*run
+	ping *playing
+}
+
+func playTurns(t *testing.T) *turning {
+	t.Helper()
+	sc, err := scenario.Parse("turns.yaml", []byte(inTurn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc.Defaults()
+	cfg, err := Config{Server: "127.0.0.1:1", Scenario: sc, Senders: 1}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newRun(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.follow(score{{from: sec64(1), to: sec64(61), rate: 1, measured: true}})
+	r.deal(0)
+	r.begin.Store(sec64(1))
+	class := r.classes[0]
+	set := &checkSet{chunks: make([]*model.Chunk, len(class.checks)), things: make([][]model.NodeID, len(class.checks)), turns: map[wire.Given]placing{}}
+	for i := range class.checks {
+		set.chunks[i] = &model.Chunk{ID: model.ChunkID(i + 1), Check: model.CheckID(i + 1), Interval: 10 * time.Second, Timeout: 2 * time.Second, CheckName: class.checks[i].full}
+	}
+	ping := &class.checks[class.index["poller-ping-000"]]
+	ping.robin.learn(set.chunks[1], []model.NodeID{901, 902})
+	for _, a := range r.agents {
+		a.set, a.here = set, 1
+	}
+	return &turning{r, ping}
+}
+
+func sec64(n float64) int64 { return int64(n * 1e9) }
+
+// turn has an agent given the turn of an interval of the first switch, counted from the
+// timetable's beginning, so long after it began; run: it is run and acknowledged.
+func (p *turning) turn(agent int, interval int64, after time.Duration, able, run bool) {
+	b, a := p.ping.robin, p.agents[agent]
+	first := b.first(p.run, 0, p.begin.Load())
+	from := b.begins(p.run, 0, first+interval)
+	b.given(0, a, first, first+interval, from+int64(after), able)
+	if run {
+		b.ran(p.run, 0, from)
+	}
+}
+
+// An interval is due where the server's clock has it, whatever the loader's beginning.
+func TestTurnsStandOnTheServersClock(t *testing.T) {
+	p := playTurns(t)
+	b, check := p.ping.robin, model.CheckID(2)
+	for n, id := range []model.NodeID{901, 902} {
+		phase := int64(when.Phase(plan.ProxyUID(id), check, 10*time.Second))
+		slot := b.first(p.run, n, sec64(5))
+		from := b.begins(p.run, n, slot)
+		if from < sec64(5) || from >= sec64(15) || (p.epoch.UnixNano()+from)%b.interval != phase {
+			t.Errorf("thing %d: interval begins at %d, phase %d", id, from, phase)
+		}
+		if b.slotAt(p.run, n, from) != slot || b.slotAt(p.run, n, from-1) != slot-1 {
+			t.Errorf("thing %d: another interval there", id)
+		}
+	}
+	if b.patience != sec64(7) {
+		t.Errorf("patience %d", b.patience)
+	}
+}
+
+// Each interval has a run, or there is a reason: those without are missed.
+func TestTurnsThatNobodyRan(t *testing.T) {
+	p := playTurns(t)
+	p.turn(0, 0, 0, true, true)
+	p.turn(1, 1, 0, true, true) // two runs: the first one came after all
+	p.turn(2, 1, 7*time.Second, true, true)
+	p.turn(0, 2, 0, false, false) // struck, then another
+	p.turn(1, 2, 7*time.Second, true, true)
+	p.turn(0, 3, 0, false, false) // struck, both, until it was over
+	p.turn(1, 3, 7*time.Second, false, false)
+	p.turn(0, 4, 0, false, false) // struck, and nobody took over in time
+	turned := p.turned(&drama{run: p.run})
+	// The second switch had no turn at all in its six intervals, the first has one left.
+	whole := uint64(12)
+	if turned.Due < whole-2 || turned.Due > whole || turned.Ran != 3 || turned.Again != 1 || turned.Passed != 1 || turned.Missed+turned.Unjudged != turned.Due-4 || turned.Missed < 6 {
+		t.Errorf("%+v", turned)
+	}
+	if turned.Taken != 2 || turned.Took.Max < 6990 || turned.Took.Max > 7010 || !strings.Contains(turned.sentence(), "turns were not run") || !strings.HasPrefix(turned.Example, "poller-ping-000 about switch-0000") {
+		t.Errorf("%+v", turned)
+	}
+	for _, a := range p.agents { // nobody was there
+		a.here = 0
+	}
+	if turned = p.turned(&drama{run: p.run}); turned.Missed != 0 || turned.Unjudged < 6 {
+		t.Errorf("with nobody there: %+v", turned)
+	}
+}
+
+// What agents run of what they are given is meant when its interval began, and nothing is
+// run before the timetable begins or by an agent that hangs.
+func TestTurnsAreRun(t *testing.T) {
+	p := playTurns(t)
+	a, b := p.agents[0], p.ping.robin
+	given := wire.Given{Chunk: 2, Node: 901}
+	a.set.things[1], a.set.turns[given] = []model.NodeID{901, 902}, placing{1, 0}
+	a.status, a.ledger.states = make([]model.Status, 1), make([]entry, 1)
+	p.epoch = time.Now().Add(-30 * time.Second)
+	b.phases[0] = (p.epoch.UnixNano() + sec64(25)) % b.interval // it is 5 s late
+	a.hang(true)
+	a.turn(given)
+	if a.filling != nil {
+		t.Fatal("it hangs, and ran it")
+	}
+	a.hang(false)
+	p.begin.Store(sec64(26))
+	a.turn(given)
+	if a.filling != nil {
+		t.Fatal("its interval was before the timetable, and it ran it")
+	}
+	p.begin.Store(sec64(1))
+	a.turn(given)
+	if a.filling == nil || len(a.filling.each) != 1 || len(a.inbox.came) != 1 {
+		t.Fatalf("%+v", a.filling)
+	}
+	s := a.filling.each[0]
+	if s.about != 1 || s.intended != sec64(25) || s.late < 490 || s.late > 1500 || a.filling.due < sec64(30) {
+		t.Errorf("%+v, leaves at %d", s, a.filling.due)
+	}
+	a.inbox.over = true
+	a.leave(0)
+	if a.turn(given); a.filling != nil || len(a.held) != 2 {
+		t.Errorf("the sender is gone, and %d frames left", len(a.held))
+	}
+}
+
+// The last result of a pair is one that no other was surely behind.
+func TestTheLastResultOfAPair(t *testing.T) {
+	sign := func(at float64, status model.Status) *sign {
+		return &sign{intended: sec64(at), status: status, digest: uint32(at*10) + 1}
+	}
+	one, two, three := wire.StreamID(1), wire.StreamID(2), wire.StreamID(3)
+	w := &witness{now: func() int64 { return 0 }}
+	p := &pair{watched: w}
+	p.passed(one, 5, sign(1, model.OK), true, false, sec64(1.5))
+	p.passed(two, 9, sign(10, model.Critical), true, false, sec64(10.5))
+	p.passed(three, 7, sign(3, model.OK), true, false, sec64(20)) // spooled for long: late
+	chunk := &model.Chunk{Check: 4, CheckName: "ping"}
+	shows := func(stream wire.StreamID, number uint64, digest uint32) *Balance {
+		b := &Balance{}
+		c := &comparison{balance: b, pairs: map[place]*paired{{9, 4}: {pair: p, chunk: chunk}}, picked: map[model.CheckID]bool{}}
+		c.pair(Kept{Node: 9, Check: 4, Results: uint64(p.e.results), Stream: uint64(stream), Number: number, Digest: digest}, 0)
+		c.absent()
+		return b
+	}
+	for _, c := range []struct {
+		stream wire.StreamID
+		number uint64
+		digest uint32
+		wrong  string
+	}{{two, 9, 101, ""}, {three, 7, 31, ""}, {one, 5, 11, misnumbered}, {two, 8, 101, misnumbered}, {two, 9, 102, garbled}} {
+		b := shows(c.stream, c.number, c.digest)
+		if b.Compared != 1 || (b.Differ == 0) != (c.wrong == "") || c.wrong != "" && b.Kinds[c.wrong] != 1 {
+			t.Errorf("%x/%d: %+v, want %q", c.stream, c.number, b, c.wrong)
+		}
+	}
+	if w.unclear || len(w.must) != 1 || !w.must[0].open {
+		t.Errorf("%+v", w)
+	}
+	p.passed(one, 6, sign(30, model.Critical), true, false, sec64(30.5))
+	if p.passed(two, 10, sign(30.2, model.OK), true, false, sec64(30.6)); !w.unclear || len(p.last) != 2 {
+		t.Errorf("who was last? %+v, %+v", w, p.last)
+	}
+	p.e.results--
+	if b := shows(one, 6, 301); b.Kinds[overdone] != 0 || !b.OK() {
+		t.Errorf("as many as acknowledged: %+v", b)
+	}
+	for name, c := range map[string]struct {
+		results uint64
+		there   bool
+	}{overdone: {uint64(p.e.results) + 1, true}, lost: {uint64(p.e.results) - 1, true}, "absent": {}} {
+		b := &Balance{}
+		all := &comparison{balance: b, pairs: map[place]*paired{{9, 4}: {pair: p, chunk: chunk}}, picked: map[model.CheckID]bool{}}
+		if c.there {
+			all.pair(Kept{Node: 9, Check: 4, Results: c.results, Stream: 1, Number: 6, Digest: 301}, 0)
+		}
+		if all.absent(); b.Differ != 1 || name == overdone && b.Kinds[overdone] != 1 || name != overdone && b.Kinds[lost] != 1 {
+			t.Errorf("%s: %+v", name, b)
+		}
+	}
+}
