@@ -1,0 +1,284 @@
+package sensuimport
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func (im *importer) check(o *object) {
+	s := o.spec
+	if o.kind == "Check" && s.values["executed"] != nil {
+		s.take("executed")
+	}
+	c := &model.CheckSpec{Command: &model.Command{Shell: im.tokens(o, "command", s.text("command"))}}
+	c.Targets = im.subscribed(o, s.texts("subscriptions"))
+	c.Timeout, c.TTL = seconds(s.whole("timeout")), seconds(s.whole("ttl"))
+	c.MaxOutput = model.Size(s.whole("max_output_size"))
+	c.Env = im.env(o, s.texts("env_vars"))
+	if publish, ok := s.take("publish").(bool); ok && !publish {
+		c.Disabled = true
+		im.said(o, "publish: false: it is disabled; muster run runs a command once")
+	}
+	im.times(o, c)
+	im.subdued(o, c)
+	im.proxy(o, c)
+	im.hooks(o, c)
+	im.metrics(o, c)
+	if s.truth("stdin") {
+		im.lost(o, "stdin: true: commands do not get the event before; what they need can stand in stdin: TEXT")
+	}
+	if c.Disabled = c.Disabled || o.broken || c.Targets == nil; c.Targets == nil {
+		im.said(o, "no subscriptions: it is disabled, until targets says where it runs")
+		c.Targets = &model.Targets{Groups: []string{"all"}}
+	}
+	if list := s.texts("runtime_assets"); len(list) > 0 {
+		im.lost(o, "runtime_assets: %s: install what they hold on the machines, or name its path in the command", strings.Join(list, ", "))
+	}
+	for _, secret := range s.objects("secrets") {
+		im.lost(o, "secret %s as %s: let the command read a file on the node", secret.text("secret"), secret.text("name"))
+	}
+	high, low := s.whole("high_flap_threshold"), s.whole("low_flap_threshold")
+	if high > 0 && low > 0 {
+		im.alert(c).Flapping = &model.Flapping{Start: high, End: min(low, high)}
+	}
+	im.whoHears(o, c)
+	s.take("scheduler")
+	r := im.declare(o, c)
+	for k := range r.Metadata.Annotations {
+		if strings.HasPrefix(k, "fatigue_check/") {
+			im.said(o, "annotation %s is read by a filter only: alert.failAfter, and repeat of a Route, say the same", k)
+		}
+	}
+}
+
+func (im *importer) alert(c *model.CheckSpec) *model.Alert {
+	if c.Alert == nil {
+		c.Alert = &model.Alert{}
+	}
+	return c.Alert
+}
+
+func seconds(n int) model.Duration { return model.Duration(time.Duration(n) * time.Second) }
+
+// subscribed are the nodes that subscriptions reach.
+func (im *importer) subscribed(o *object, subscriptions []string) *model.Targets {
+	if len(subscriptions) == 0 {
+		return nil
+	}
+	t := &model.Targets{}
+	for _, s := range subscriptions {
+		if node, ok := strings.CutPrefix(s, "entity:"); ok {
+			t.Nodes = append(t.Nodes, name(node))
+		} else {
+			t.Groups = append(t.Groups, im.group(o, o.namespace, s))
+		}
+	}
+	return t
+}
+
+func (im *importer) env(o *object, list []string) map[string]string {
+	out := map[string]string{}
+	for _, line := range list {
+		k, v, ok := strings.Cut(line, "=")
+		if !ok {
+			im.lost(o, "env_vars: %q is not NAME=VALUE", line)
+			continue
+		}
+		out[k] = im.tokens(o, "env_vars "+k, v)
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// macros of cron.
+var macros = map[string]string{
+	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+}
+
+func (im *importer) times(o *object, c *model.CheckSpec) {
+	c.Interval = seconds(o.spec.whole("interval"))
+	cron := o.spec.text("cron")
+	if cron == "" {
+		return
+	}
+	for _, prefix := range []string{"CRON_TZ=", "TZ="} {
+		if rest, ok := strings.CutPrefix(cron, prefix); ok {
+			c.TimeZone, cron, _ = strings.Cut(rest, " ")
+			cron = strings.TrimSpace(cron)
+		}
+	}
+	if every, ok := strings.CutPrefix(cron, "@every "); ok {
+		if d, err := time.ParseDuration(every); err == nil {
+			c.Interval, c.TimeZone = model.Duration(d), ""
+			return
+		}
+	}
+	c.Interval, c.Cron = 0, cmp.Or(macros[cron], cron)
+	if c.TimeZone == "" {
+		c.TimeZone = "UTC"
+		im.said(o, "cron without a zone ran by the backend's time: it is taken for UTC")
+	}
+	if o.spec.truth("round_robin") {
+		im.lost(o, "round_robin goes by interval only, not by cron: every node of its targets runs it")
+		c.RoundRobin = false
+	}
+}
+
+func (im *importer) proxy(o *object, c *model.CheckSpec) {
+	s := o.spec
+	if s.truth("round_robin") && c.Cron == "" {
+		c.RoundRobin = true
+	}
+	if entity := s.text("proxy_entity_name"); entity != "" {
+		node := im.called(o, "Node", o.namespace, entity)
+		c.Proxy = &model.Targets{Nodes: []string{node}}
+		if im.entityOf(o.namespace, entity) == nil {
+			im.add(im.ns(o), node, &model.NodeSpec{Proxy: true})
+		}
+	}
+	requests := s.object("proxy_requests")
+	if attributes := requests.texts("entity_attributes"); len(attributes) > 0 {
+		where, err := condition(attributes)
+		if err != nil {
+			im.lost(o, "proxy_requests.entity_attributes: %v: write proxy: {where: …}; it is disabled", err)
+			c.Disabled, where = true, "false"
+		}
+		c.Proxy = &model.Targets{Where: where}
+	}
+	requests.take("splay") // each proxy node has an offset of its own here, always
+	requests.take("splay_coverage")
+}
+
+func (im *importer) entityOf(namespace, name string) *object {
+	if o := im.by[key{"Entity", namespace, name}]; o != nil {
+		return o
+	}
+	return im.by[key{"EntityConfig", namespace, name}]
+}
+
+// hooks of a check are lists by type: [{critical: [name]}], or {type, hooks} by the API.
+func (im *importer) hooks(o *object, c *model.CheckSpec) {
+	at := map[string]int{}
+	for _, list := range o.spec.objects("check_hooks") {
+		byType := map[string][]string{}
+		if kind := list.text("type"); kind != "" {
+			byType[kind] = list.texts("hooks")
+		} else {
+			for kind := range list.values {
+				byType[kind] = list.texts(kind)
+			}
+		}
+		for _, kind := range slices.Sorted(maps.Keys(byType)) {
+			when := kind
+			switch kind {
+			case "non-zero":
+				when = "non-ok"
+			case "0":
+				when = "ok"
+			case "1":
+				when = "warning"
+			case "2":
+				when = "critical"
+			case "severity":
+				im.lost(o, "hooks of the type severity are not known")
+				continue
+			}
+			for _, hook := range byType[kind] {
+				ref := name(hook)
+				if im.made[made{"Hook", im.ns(o), ref}] == nil {
+					im.lost(o, "hook %s is not in these files", hook)
+					continue
+				}
+				i, ok := at[ref]
+				if !ok {
+					i = len(c.Hooks)
+					at[ref] = i
+					c.Hooks = append(c.Hooks, model.Hook{Hook: ref})
+				}
+				if !slices.Contains(c.Hooks[i].When, when) {
+					c.Hooks[i].When = append(c.Hooks[i].When, when)
+				}
+			}
+		}
+	}
+}
+
+var formats = map[string]string{
+	"nagios_perfdata": "nagios", "graphite_plaintext": "graphite", "influxdb_line": "influxdb", "opentsdb_line": "opentsdb", "prometheus_text": "prometheus",
+}
+
+func (im *importer) metrics(o *object, c *model.CheckSpec) {
+	s := o.spec
+	if format := s.text("output_metric_format"); format != "" {
+		if formats[format] == "" {
+			im.lost(o, "output_metric_format %s is not known", format)
+		} else {
+			c.Metrics = &model.Metrics{Format: formats[format], Tags: im.tags(o, s.objects("output_metric_tags"))}
+		}
+	}
+	status := func(n int) string { return map[int]string{1: "warning", 2: "critical", 3: "unknown"}[n] }
+	for _, t := range s.objects("output_metric_thresholds") {
+		into := model.Threshold{Metric: t.text("name"), Tags: im.tags(o, t.objects("tags")), Missing: status(t.whole("null_status"))}
+		for _, rule := range t.objects("thresholds") {
+			bounds := &model.Bounds{}
+			for side, at := range map[string]**float64{"min": &bounds.Min, "max": &bounds.Max} {
+				if text := rule.take(side); text != nil && text != "" {
+					if n, ok := numberOf(text); ok {
+						*at = &n
+					} else {
+						im.lost(o, "threshold of %s: %v is no number", into.Metric, text)
+					}
+				}
+			}
+			at := map[int]**model.Bounds{1: &into.Warning, 2: &into.Critical, 3: &into.Unknown}[rule.whole("status")]
+			switch {
+			case at == nil:
+				im.lost(o, "threshold of %s: its status is none of 1, 2, 3", into.Metric)
+			case *at != nil:
+				im.lost(o, "threshold of %s: a second one of the same status", into.Metric)
+			default:
+				*at = bounds
+			}
+		}
+		c.Thresholds = append(c.Thresholds, into)
+	}
+}
+
+func (im *importer) tags(o *object, list []*fields) map[string]string {
+	out := map[string]string{}
+	for _, t := range list {
+		out[t.text("name")] = im.tokens(o, "tag", t.text("value"))
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// whoHears are the pipelines and handlers of a check.
+func (im *importer) whoHears(o *object, c *model.CheckSpec) {
+	for _, ref := range o.spec.objects("pipelines") {
+		ref.take("api_version")
+		ref.take("type")
+		of := ref.text("name")
+		if im.made[made{"Pipeline", im.ns(o), name(of)}] == nil {
+			im.lost(o, "pipeline %s is not in these files", of)
+			continue
+		}
+		c.Pipelines = append(c.Pipelines, name(of))
+	}
+	for _, h := range o.spec.texts("handlers") {
+		im.hears(o, c, h, nil)
+	}
+	for _, h := range o.spec.texts("output_metric_handlers") {
+		im.hears(o, c, h, []string{model.FilterHasMetrics})
+	}
+}

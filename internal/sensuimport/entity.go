@@ -1,0 +1,60 @@
+package sensuimport
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// entity becomes a node that waits for its machine, or a proxy node.
+func (im *importer) entity(o *object) {
+	s := o.spec
+	class := s.text("entity_class")
+	for _, measured := range []string{"system", "last_seen", "sensu_agent_version", "user", "redact"} {
+		s.take(measured) // redact: secrets are redacted whatever they are called
+	}
+	handlers := s.texts("keepalive_handlers")
+	subscriptions := s.texts("subscriptions")
+	deregister := s.truth("deregister")
+	if h := s.object("deregistration").text("handler"); h != "" {
+		im.lost(o, "deregistration.handler %s: nobody is told when a node is forgotten; muster audit says it", h)
+	}
+	n := &model.NodeSpec{}
+	switch class {
+	case "agent":
+	case "proxy", "switch", "router", "firewall", "":
+		n.Proxy = true
+	case "backend":
+		im.said(o, "this is the backend itself: left out")
+		return
+	default:
+		n.Proxy = true
+		im.said(o, "entities of the class %s are taken for proxy nodes", class)
+	}
+	for _, sub := range subscriptions {
+		if !strings.HasPrefix(sub, "entity:") {
+			n.Groups = append(n.Groups, im.group(o, o.namespace, sub))
+		}
+	}
+	if deregister && !n.Proxy {
+		n.Lifecycle = &model.Lifecycle{Ephemeral: true}
+	}
+	if len(handlers) > 0 && !(len(handlers) == 1 && handlers[0] == "keepalive") {
+		im.lost(o, "keepalive_handlers %s: who hears of silent nodes says a Route that matches the check keepalive, or handlers of the Namespace", strings.Join(handlers, ", "))
+	}
+	labels, annotations := o.meta.labels("labels"), o.meta.labels("annotations")
+	for prop, t := range im.props[o.namespace] {
+		if value, ok := t.of(o, labels, annotations); ok {
+			text, err := json.Marshal(value)
+			if err != nil {
+				continue
+			}
+			if n.Properties == nil {
+				n.Properties = map[string]json.RawMessage{}
+			}
+			n.Properties[prop] = text
+		}
+	}
+	im.declare(o, n)
+}

@@ -1,0 +1,275 @@
+package sensuimport_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/lint"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuimport"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// What a dump becomes, and what is said of it, word for word; what is made is valid, and is
+// read back as it was written.
+func TestADumpGolden(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "dump.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := sensuimport.Import([]sensuimport.File{{Name: "dump.yaml", Data: data}}, lint.Rules(), noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	for _, r := range result.Resources {
+		body, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := model.YAML(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&out, "---\n%s", text)
+	}
+	if _, err := lint.Rules().Read("made.yaml", out.Bytes()); err != nil {
+		t.Error(err)
+	}
+	for _, n := range result.Notes {
+		fmt.Fprintf(&out, "# %s: %s: lost %t: %s\n", n.Where, n.What, n.Lost, n.Text)
+	}
+	path := filepath.Join("testdata", "dump.golden")
+	if *update {
+		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(want, out.Bytes()) {
+		t.Errorf("differs from %s (%v): go test ./internal/sensuimport -update, then look at the difference", path, err)
+	}
+}
+
+func imports(t *testing.T, text string) (*sensuimport.Result, string) {
+	t.Helper()
+	result, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: []byte(text)}}, lint.Rules(), noon)
+	if err != nil {
+		return nil, err.Error()
+	}
+	var notes []string
+	for _, n := range result.Notes {
+		notes = append(notes, n.Where+" "+n.Text)
+	}
+	return result, strings.Join(notes, "\n")
+}
+
+func check(spec string) string {
+	return `{"type":"CheckConfig","api_version":"core/v2","metadata":{"name":"c","namespace":"default"},"spec":{"command":"true","interval":10,"subscriptions":["s"]` + spec + `}}`
+}
+
+// The forms in which files come, and those that are none.
+func TestForms(t *testing.T) {
+	bare := `{"type":"CheckConfig","spec":{"metadata":{"name":"c"},"command":"true","interval":10,"subscriptions":["s"]}}`
+	for name, tt := range map[string]struct {
+		text string
+		read int
+		want string // of what is said
+	}{
+		"one":                     {check(""), 1, ""},
+		"wrapped-json":            {check("") + "\n" + `{"type":"Namespace","spec":{"name":"ops"}}`, 2, ""},
+		"a list":                  {"[" + check("") + "]", 1, ""},
+		"metadata in spec":        {bare, 1, ""},
+		"documents":               {"---\ntype: Namespace\nspec: {name: ops}\n---\n---\ntype: TessenConfig\nspec: {opt_out: false}\n", 2, ""},
+		"nothing":                 {"", 0, ""},
+		"a list of the API":       {`[{"command":"true","metadata":{"name":"c"}}]`, 0, "f:1: no type: this is no resource as sensuctl dump writes it\n"},
+		"broken JSON":             {check("") + "\n{\"type\": ", 0, "f: in the document that begins in line 2: unexpected EOF"},
+		"broken YAML":             {"type: [", 0, "f: go-yaml"},
+		"a text":                  {"hello", 0, "f:1: this is no resource of Sensu"},
+		"an unknown type":         {"type: Sprocket\nspec: {a: 1}\n", 1, "f:1 this type is not known"},
+		"an unknown field":        {check(`,"color":"red","nothing":0`), 1, `f:1 not carried: spec.color: "red"`},
+		"a field of a wrong type": {check(`,"timeout":"soon"`), 1, `f:1 not carried: spec.timeout: "soon"`},
+		"what Muster refuses":     {check(`,"ttl":5`), 1, "left out, for Muster refuses it: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, said := imports(t, tt.text)
+			if result == nil {
+				result = &sensuimport.Result{}
+			}
+			if tt.want == "" && said != "" || !strings.Contains(said, strings.TrimSpace(tt.want)) || result.Read != tt.read {
+				t.Errorf("%d read, %q", result.Read, said)
+			}
+		})
+	}
+}
+
+// One field of a check becomes that of ours.
+func TestChecks(t *testing.T) {
+	for spec, want := range map[string]string{
+		`,"cron":"@every 5m","interval":0`:                    `"interval":"5m"`,
+		`,"cron":"@hourly","interval":0`:                      `"cron":"0 * * * *","timeZone":"UTC"`,
+		`,"cron":"CRON_TZ=Asia/Tokyo 0 9 * * 1","interval":0`: `"cron":"0 9 * * 1","timeZone":"Asia/Tokyo"`,
+		`,"publish":false`:                                    `"disabled":true`,
+		`,"round_robin":true`:                                 `"roundRobin":true`,
+		`,"proxy_entity_name":"sw1"`:                          `"proxy":{"nodes":["sw1"]}`,
+		`,"subscriptions":["entity:web01"]`:                   `"targets":{"nodes":["web01"]}`,
+		`,"command":"x {{ .labels.disk-warn }}"`:              `x {{ \"{{\" }} .labels.disk-warn }}`,
+		`,"command":"x {{.annotations.a | default \"b\"}}"`:   `x {{ .props.a | default \"b\" }}`,
+		`,"max_output_size":4096`:                             `"maxOutput":"4KiB"`,
+		`,"subdues":[{"begin":"2026-01-02T22:00:00+01:00","end":"2026-01-03T06:00:00+01:00","repeat":["fridays"]}]`: `"window":"subdue-c"`,
+		`,"subdue":{"days":{"monday":[{"begin":"5:00 PM","end":"12:00 AM"}]}}`:                                      `"during":"mon 17:00-24:00 UTC"`,
+	} {
+		result, said := imports(t, check(spec))
+		var found bool
+		for _, r := range result.Resources {
+			data, err := json.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || r.Kind == "Check" && strings.Contains(string(data), want)
+		}
+		if !found && !strings.Contains(said, strings.ReplaceAll(want, `\"`, `"`)) {
+			t.Errorf("%s: no %s\n%s", spec, want, said)
+		}
+	}
+}
+
+// Conditions over entities, as people wrote them.
+func TestConditions(t *testing.T) {
+	for source, want := range map[string]string{
+		`entity.entity_class == 'proxy'`:                                        `true`,
+		`entity.entity_class == 'agent'`:                                        `false`,
+		`entity.entity_class === "proxy" && entity.labels.site == "a"`:          `node.labels["site"] == "a"`,
+		`entity.labels['site'] != 'lab' || !(entity.name == "x")`:               `node.labels["site"] != "lab" || !(node.name == "x")`,
+		`(entity.labels.a == "1" || entity.labels.b == "2") && entity.labels.c`: `(node.labels["a"] == "1" || node.labels["b"] == "2") && node.labels["c"] != ""`,
+		`entity.metadata.labels.a.startsWith("x")`:                              `node.labels["a"].startsWith("x")`,
+		`entity.name.match(/^SW[0-9]+$/i)`:                                      `node.name.matches("(?i)^SW[0-9]+$")`,
+		`entity.subscriptions.indexOf("net") >= 0`:                              `"net" in node.groups`,
+		`entity.subscriptions.indexOf("net") > -1`:                              `"net" in node.groups`,
+		`entity.subscriptions.includes("net")`:                                  `"net" in node.groups`,
+		`"linux" == entity.system.os`:                                           `node.facts["os"] == "linux"`,
+	} {
+		if got := where(t, source); got != want {
+			t.Errorf("%s: %s, want %s", source, got, want)
+		}
+	}
+	for source, want := range map[string]string{
+		`entity.last_seen < 5`:        "no such condition",
+		`require("x")`:                "there is no such function",
+		`entity.labels.a == `:         "Unexpected end of input",
+		`entity.deregister == "true"`: "a node has no entity.deregister",
+		`while (true) {}`:             "is no expression",
+		`entity.name.repeat("9")`:     "there is no repeat",
+		`event.check.name == "x"`:     "a node has no event.check.name",
+	} {
+		result, said := imports(t, check(`,"proxy_requests":{"entity_attributes":[`+quoted(source)+`]}`))
+		if !strings.Contains(said, want) {
+			t.Errorf("%s: %s, want %s", source, said, want)
+		}
+		if c := result.Resources[len(result.Resources)-1].Spec.(*model.CheckSpec); !c.Disabled {
+			t.Errorf("%s: runs for all proxy nodes", source)
+		}
+	}
+}
+
+func where(t *testing.T, source string) string {
+	t.Helper()
+	result, said := imports(t, check(`,"proxy_requests":{"entity_attributes":[`+quoted(source)+`]}`))
+	for _, r := range result.Resources {
+		if c, ok := r.Spec.(*model.CheckSpec); ok && c.Proxy != nil {
+			return c.Proxy.Where
+		}
+	}
+	return said
+}
+
+func quoted(text string) string {
+	data, _ := json.Marshal(text)
+	return string(data)
+}
+
+// Who is told: by problems where a handler of ours knows the service, by events where a program
+// reads them; a filter that is missing lets nothing pass.
+func TestWhoHears(t *testing.T) {
+	handler := func(name, spec string) string {
+		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{` + spec + `}}` + "\n"
+	}
+	pager := `"type":"pipe","command":"sensu-pagerduty-handler --token k"`
+	for name, tt := range map[string]struct{ text, want string }{
+		"our own":           {handler("h", pager+`,"filters":["is_incident","not_silenced"]`), `"alert":{"handlers":["h"]}`},
+		"its own filter":    {handler("h", pager+`,"filters":["is_incident","mine"]`), `"pipelines":["sensu-h"]`},
+		"no filter":         {handler("h", pager), `"pipelines":["sensu-h"]`},
+		"a program":         {handler("h", `"type":"pipe","command":"cat","filters":["is_incident"]`), `"pipelines":["sensu-h"]`},
+		"a set in a set":    {handler("h", `"type":"set","handlers":["i"]`) + handler("i", `"type":"set","handlers":["j"]`) + handler("j", `"type":"udp","socket":{"host":"h","port":1}`), `"pipelines":["sensu-j"]`},
+		"a set without end": {handler("h", `"type":"set","handlers":["h"]`), "sets within sets"},
+		"without a token":   {handler("h", `"type":"pipe","command":"sensu-pagerduty-handler"`), "kept as a command"},
+		"a shell line":      {handler("h", `"type":"pipe","command":"sensu-pagerduty-handler --token $(cat k)"`), `"pipelines":["sensu-h"]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, said := imports(t, tt.text+check(`,"handlers":["h"]`))
+			data, err := json.Marshal(result.Resources)
+			if err != nil || !strings.Contains(string(data)+said, tt.want) {
+				t.Errorf("%s\n%s", data, said)
+			}
+		})
+	}
+	result, said := imports(t, handler("h", pager+`,"filters":["gone"]`)+check(`,"handlers":["h"]`))
+	data, _ := json.Marshal(result.Resources)
+	if !strings.Contains(said, "filter gone is not in these files: the workflow passes nothing") || !strings.Contains(string(data), `{"action":"allow","expressions":["false"]}`) {
+		t.Errorf("%s\n%s", data, said)
+	}
+}
+
+// Silences that have ended are left out, those that end keep their end.
+func TestSilences(t *testing.T) {
+	silence := func(spec string) string {
+		return `{"type":"Silenced","metadata":{"name":"s:c","namespace":"default"},"spec":{` + spec + `}}`
+	}
+	for spec, want := range map[string]string{
+		`"subscription":"entity:web01","check":"*","expire":-1,"reason":"r","creator":"ann"`: `{"targets":{"nodes":["web01"]},"reason":"r (by ann)"}`,
+		`"check":"c","expire":60`:                                              `{"checks":["c"],"until":"2026-11-22T12:01:00Z","reason":"silenced in Sensu"}`,
+		`"check":"c","expire_at":` + fmt.Sprint(noon.Unix()):                   `it has ended`,
+		`"check":"c","begin":` + fmt.Sprint(noon.Unix()+3600) + `,"expire":60`: `"begin":"2026-11-22T13:00:00Z","until":"2026-11-22T13:01:00Z"`,
+		``: `{"targets":{"groups":["s"]},"checks":["c"],"reason":"silenced in Sensu"}`,
+	} {
+		result, said := imports(t, silence(spec))
+		if data, _ := json.Marshal(result.Resources); !strings.Contains(string(data)+said, want) {
+			t.Errorf("%s: %s\n%s", spec, data, said)
+		}
+	}
+}
+
+// Whatever a file holds: an error or valid resources, and nothing taken without a word.
+func FuzzImport(f *testing.F) {
+	data, err := os.ReadFile(filepath.Join("testdata", "dump.yaml"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(check(`,"proxy_requests":{"entity_attributes":["entity.labels.a == 'b' && (1 || 2)"]}`)))
+	f.Add([]byte(check(`,"check_hooks":[{"type":"critical","hooks":["x"]}],"subdue":{"days":{"all":[{"begin":"1:00 PM","end":"25:00"}]}}`)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		result, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: data}}, lint.Rules(), noon)
+		if err != nil {
+			if model.ClassOf(err) == model.Internal {
+				t.Errorf("an error without a class: %v", err)
+			}
+			return
+		}
+		for _, r := range result.Resources {
+			if flaws := lint.Rules().Check(r).Err(); flaws != nil {
+				t.Errorf("%s %s: %v", r.Kind, r.Metadata.Name, flaws)
+			}
+		}
+	})
+}

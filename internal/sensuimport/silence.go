@@ -1,0 +1,66 @@
+package sensuimport
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// silenced is a silence by subscription and check; either may be * or missing.
+func (im *importer) silenced(o *object) {
+	s := o.spec
+	subscription, check := s.text("subscription"), s.text("check")
+	if subscription == "" && check == "" {
+		subscription, check, _ = strings.Cut(o.name, ":")
+		if node, ok := strings.CutPrefix(o.name, "entity:"); ok {
+			subscription, check, _ = strings.Cut(node, ":")
+			subscription = "entity:" + subscription
+		}
+	}
+	spec := &model.SilenceSpec{Reason: cmp.Or(s.text("reason"), "silenced in Sensu"), UntilResolved: s.truth("expire_on_resolve")}
+	if by := s.text("creator"); by != "" {
+		spec.Reason += " (by " + by + ")"
+	}
+	switch node, ok := strings.CutPrefix(subscription, "entity:"); {
+	case ok:
+		spec.Targets = &model.Targets{Nodes: []string{name(node)}}
+	case subscription != "" && subscription != "*":
+		spec.Targets = &model.Targets{Groups: []string{im.group(o, o.namespace, subscription)}}
+	}
+	if check != "" && check != "*" {
+		spec.Checks = []string{name(check)}
+	}
+	begin := unix(s.whole("begin"))
+	until := unix(s.whole("expire_at"))
+	if expire := s.whole("expire"); until.IsZero() && expire > 0 { // what is left of it, where it has begun
+		from := im.now
+		if begin.After(from) {
+			from = begin
+		}
+		until = from.Add(time.Duration(expire) * time.Second)
+	}
+	if !until.IsZero() && !until.After(im.now) {
+		im.said(o, "it has ended: left out")
+		return
+	}
+	if begin.After(im.now) {
+		spec.Begin = model.Time{Time: begin}
+	}
+	if !until.IsZero() {
+		spec.Until = model.Time{Time: until}
+	}
+	if o.name = strings.NewReplacer("*", "all").Replace(o.name); o.name == "" {
+		o.name = "all"
+	}
+	im.declare(o, spec)
+}
+
+// unix is a time that Sensu wrote as seconds; zero: none.
+func unix(n int) time.Time {
+	if n <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(n), 0).UTC()
+}

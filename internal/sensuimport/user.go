@@ -1,0 +1,56 @@
+package sensuimport
+
+import "strings"
+
+// user says how to make one: passwords are kept as hashes that only Sensu checks.
+func (im *importer) user(o *object) {
+	s := o.spec
+	user, groups := s.text("username"), s.texts("groups")
+	for _, known := range []string{"password", "password_hash"} {
+		s.take(known)
+	}
+	switch {
+	case s.truth("disabled"):
+		im.said(o, "user %s is disabled: left out", user)
+	case user == "agent":
+		im.said(o, "agents of Sensu come as such a user: muster auth user create agent --role agent")
+	default:
+		role := roleOf(groups)
+		im.lost(o, "user %s (groups %s): muster auth user create %s --role %s", user, strings.Join(groups, ", "), name(user), role)
+	}
+}
+
+func roleOf(groups []string) string {
+	for _, g := range groups {
+		switch g {
+		case "cluster-admins", "admins":
+			return "admin"
+		case "ops", "operators", "editors":
+			return "operator"
+		}
+	}
+	return "viewer"
+}
+
+// roles of Sensu that have a counterpart.
+var roles = map[string]string{"cluster-admin": "admin", "admin": "admin", "edit": "operator", "view": "viewer", "system:agent": "agent"}
+
+// binding says who has which role.
+func (im *importer) binding(o *object) {
+	s := o.spec
+	ref := s.object("role_ref")
+	ref.take("type")
+	role := ref.text("name")
+	var who []string
+	for _, subject := range s.objects("subjects") {
+		who = append(who, strings.ToLower(subject.text("type"))+" "+subject.text("name"))
+	}
+	if strings.HasPrefix(o.name, "system:") || strings.HasPrefix(role, "system:") {
+		return // what every backend has
+	}
+	if ours := roles[role]; ours != "" {
+		im.lost(o, "role %s for %s: give these users --role %s", role, strings.Join(who, ", "), ours)
+		return
+	}
+	im.lost(o, "role %s for %s: there are four roles, admin, operator, viewer and agent", role, strings.Join(who, ", "))
+}
