@@ -23,7 +23,7 @@ func (s *Server) openBridge(context.Context) (err error) {
 			MessageBytes: int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked),
 			Keepalive: time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
 		},
-		OnClone: s.clones.came, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
+		OnClone: s.clones.came, OnRan: s.turns.Ran, OnEnded: s.turns.Ended, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
 	})
 	return err
 }

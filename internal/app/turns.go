@@ -16,7 +16,9 @@ import (
 func (s *Server) newTurns() *turns.Engine {
 	return turns.New(turns.Options{
 		Revision: s.planner.Revision, Robins: s.planner.Robins,
-		Give:   func(node model.NodeID, g wire.Given) bool { return s.sessions.Give(node, g) },
+		Give: func(node model.NodeID, g wire.Given) bool {
+			return s.sessions.Give(node, g) || s.bridge != nil && s.bridge.Give(node, g)
+		},
 		Missed: s.missed, Grace: time.Duration(s.cfg.ReconnectGrace), Now: s.now, Log: s.log,
 	})
 }

@@ -20,6 +20,7 @@ func (Protobuf) AppendWhat(dst []byte, a *Ask) []byte {
 	return appendMessage(dst, 1, func(b []byte) []byte {
 		b = appendText(b, 1, a.Command)
 		b = appendInt(b, 5, int64(a.Interval))
+		b = appendText(b, 13, a.Proxy)
 		b = appendInt(b, 19, int64(a.Timeout))
 		for _, e := range a.Env {
 			b = appendText(b, 24, e)
@@ -54,10 +55,11 @@ func (JSON) AppendWhat(dst []byte, a *Ask) []byte {
 		Env      []string `json:"env_vars"`
 		Interval uint32   `json:"interval"`
 		Timeout  uint32   `json:"timeout"`
+		Proxy    string   `json:"proxy_entity_name,omitempty"`
 		Metadata jsonMeta `json:"metadata"`
 	}
 	return appendJSON(append(dst, `{"config":`...),
-		check{a.Command, a.Env, a.Interval, a.Timeout, jsonMeta{Name: a.Name, Namespace: a.Namespace}})
+		check{a.Command, a.Env, a.Interval, a.Timeout, a.Proxy, jsonMeta{Name: a.Name, Namespace: a.Namespace}})
 }
 
 // AppendConfig implements Codec.

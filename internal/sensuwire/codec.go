@@ -108,6 +108,7 @@ func redacted() []string {
 // Ask is a check_request, as a backend makes it.
 type Ask struct {
 	Name      string // of the check: letters, digits and _ . : -
+	Proxy     string // the entity that it is about, which the event names again; empty: the agent's
 	Namespace string
 	Command   string   // a shell line; the agent takes what stands in {{ }} for its tokens: see Literal
 	Env       []string // NAME=VALUE

@@ -62,6 +62,17 @@ func AppendSignal(dst []byte, s *Signal) []byte {
 	return dst
 }
 
+// AppendSpoken writes a signal as ProxiedResult.Signal has it: without what delimits it in a batch.
+func AppendSpoken(dst []byte, s *Signal) []byte {
+	from := len(dst)
+	dst = AppendSignal(dst, s)
+	head := 2 // its tag and its length
+	for head != 1+sizeVarint(uint64(len(dst)-from-head)) {
+		head++
+	}
+	return append(dst[:from], dst[from+head:]...)
+}
+
 // Decode reads one encoded signal, which Output aliases.
 func (s *Signal) Decode(data []byte) error { return s.decode(data) }
 

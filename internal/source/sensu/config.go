@@ -32,6 +32,10 @@ type Config struct {
 	// connected. It must not block. May be nil.
 	OnClone func(muster.Clone)
 
+	// OnRan and OnEnded are those of muster.Config: of round-robin checks.
+	OnRan   func(check model.CheckID, about model.NodeID, age time.Duration)
+	OnEnded func(node model.NodeID)
+
 	Now        func() time.Time      // default time.Now
 	Rand       func() uint64         // default math/rand's
 	Queues     *queue.Registry       // where the outbox is listed; may be nil

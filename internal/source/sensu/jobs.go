@@ -1,6 +1,7 @@
 package sensu
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -48,6 +49,7 @@ func (r *recipe) what(codec sensuwire.Codec) []byte {
 type job struct {
 	x      *session
 	recipe *recipe
+	about  plan.Proxy   // the proxy node that it is about; its ID is zero: this node
 	before *model.Chunk // the definition before, for runs that were asked for under it …
 	from   int64        // … before this second
 	issued int64        // of the last request, s since 1970
@@ -59,14 +61,20 @@ type job struct {
 	tick time.Time // of cron: when that is by the wall clock
 }
 
-func compareJob(j *job, name []byte) int { return strings.Compare(j.recipe.ask.Name, string(name)) }
-
-func find(jobs []*job, name []byte) *job {
-	i, ok := slices.BinarySearchFunc(jobs, name, compareJob)
+// find is the job of a check about a proxy entity (empty: the agent's own), in a sorted list.
+func find(jobs []*job, name, proxy []byte) *job {
+	i, ok := slices.BinarySearchFunc(jobs, name, func(j *job, name []byte) int {
+		a := &j.recipe.ask
+		return cmp.Or(strings.Compare(a.Name, string(name)), strings.Compare(a.Proxy, string(proxy)))
+	})
 	if !ok {
 		return nil
 	}
 	return jobs[i]
+}
+
+func (j *job) same(jobs []*job) *job {
+	return find(jobs, []byte(j.recipe.ask.Name), []byte(j.recipe.ask.Proxy))
 }
 
 // recipes are shared by sessions: of definitions without properties.
@@ -96,21 +104,24 @@ func (x *session) plan() {
 		return
 	}
 	now := x.srv.cfg.Now().Unix()
+	about := subjects(a)
 	for _, c := range a.Chunks {
-		if c.Proxy || c.RoundRobin {
-			continue // its agent would speak for itself, and whenever it likes
-		}
-		j := &job{x: x, recipe: x.recipeOf(c, a), from: now}
-		if old := find(had, []byte(j.recipe.ask.Name)); old != nil {
-			if old.recipe.chunk.ID == c.ID && old.recipe.problem == j.recipe.problem && old.recipe.ask.Command == j.recipe.ask.Command {
-				list = append(list, old)
-				continue
+		for _, of := range subjectsOf(c, a, about) {
+			j := &job{x: x, recipe: x.recipeOf(c, &of), about: of.Proxy, from: now}
+			if old := j.same(had); old != nil && old.about == j.about {
+				if old.recipe.chunk.ID == c.ID && old.recipe.problem == j.recipe.problem && old.recipe.ask.Command == j.recipe.ask.Command {
+					list = append(list, old)
+					continue
+				}
+				j.before, j.issued = old.recipe.chunk, old.issued
 			}
-			j.before, j.issued = old.recipe.chunk, old.issued
+			list = append(list, j)
 		}
-		list = append(list, j)
 	}
-	slices.SortFunc(list, func(a, b *job) int { return strings.Compare(a.recipe.ask.Name, b.recipe.ask.Name) })
+	slices.SortFunc(list, func(a, b *job) int {
+		a1, b1 := &a.recipe.ask, &b.recipe.ask
+		return cmp.Or(strings.Compare(a1.Name, b1.Name), strings.Compare(a1.Proxy, b1.Proxy))
+	})
 	x.mu.Lock()
 	if x.over {
 		x.mu.Unlock()
@@ -118,18 +129,26 @@ func (x *session) plan() {
 	}
 	x.jobs, x.revision = list, a.Generation.Revision
 	x.mu.Unlock()
+	old := make(map[*job]bool, len(had))
+	for _, j := range had {
+		old[j] = true
+	}
+	timed := make([]*job, 0, len(list))
 	for _, j := range list {
-		if !slices.Contains(had, j) {
-			x.srv.first(j, j.before == nil && !x.srv.cfg.View.Known(x.node.ID, j.recipe.chunk.Check))
+		if j.recipe.chunk.RoundRobin {
+			continue // it is asked for when it is its turn: see Give
+		}
+		if timed = append(timed, j); !old[j] {
+			x.srv.first(j, j.before == nil && !x.srv.cfg.View.Known(cmp.Or(j.about.ID, x.node.ID), j.recipe.chunk.Check))
 		}
 	}
-	x.srv.timetable.set(x, list)
+	x.srv.timetable.set(x, timed)
 }
 
-// recipeOf makes a definition ready for this session's node.
-func (x *session) recipeOf(c *model.Chunk, a *plan.Assignment) *recipe {
+// recipeOf makes a definition ready for this session's node, or the proxy node that it is about.
+func (x *session) recipeOf(c *model.Chunk, of *subject) *recipe {
 	template, err := c.Template()
-	shared := err == nil && len(template.Names()) == 0 && c.Namespace == x.node.Namespace
+	shared := err == nil && len(template.Names()) == 0 && c.Namespace == x.node.Namespace && of.ID == 0
 	r := &x.srv.recipes
 	if shared {
 		r.mu.Lock()
@@ -140,14 +159,14 @@ func (x *session) recipeOf(c *model.Chunk, a *plan.Assignment) *recipe {
 		}
 	}
 	made := &recipe{chunk: c, ask: sensuwire.Ask{
-		Name: c.CheckName, Namespace: x.namespace, Interval: uint32(max(c.Interval/time.Second, 1)), Timeout: uint32((c.Timeout + time.Second - 1) / time.Second),
+		Name: c.CheckName, Proxy: of.name, Namespace: x.namespace, Interval: uint32(max(c.Interval/time.Second, 1)), Timeout: uint32((c.Timeout + time.Second - 1) / time.Second),
 	}}
 	if c.Namespace != x.node.Namespace { // no name of a check has a colon
 		made.ask.Name = model.SharedNamespaceName + ":" + c.CheckName
 	}
 	var run model.ExpandedCommand
 	if err == nil {
-		run, err = template.Expand(valuesOf(a.Properties))
+		run, err = template.Expand(valuesOf(of.properties))
 	}
 	if err == nil && c.Cron != "" {
 		made.location, err = when.ParseCron(c.Cron, c.TimeZone)
@@ -163,6 +182,9 @@ func (x *session) recipeOf(c *model.Chunk, a *plan.Assignment) *recipe {
 		made.ask.Command = sensuwire.Literal(lineOf(&run))
 		for _, name := range slices.Sorted(maps.Keys(run.Env)) {
 			made.ask.Env = append(made.ask.Env, sensuwire.Literal(name+"="+run.Env[name]))
+		}
+		if of.ID != 0 {
+			made.ask.Env = append(made.ask.Env, "MUSTER_NODE="+of.name)
 		}
 	}
 	if shared {
@@ -218,8 +240,9 @@ func (x *session) ask(dst []byte, j *job) []byte {
 	if j.recipe.problem != "" {
 		x.srv.metrics.cannot.Inc()
 		c := j.recipe.chunk
-		if code, _ := x.srv.cfg.View.Admit(x.node.ID, c); code == "" {
-			x.keep(&wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: model.Unknown, Output: []byte(j.recipe.problem)})
+		if code, _ := x.srv.cfg.View.Admit(cmp.Or(j.about.ID, x.node.ID), c); code == "" {
+			x.keep(&wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: model.Unknown, Output: []byte(j.recipe.problem), Node: j.about.ID}, j.about)
+			x.ran(c, j.about.ID)
 		}
 		return dst
 	}

@@ -2,12 +2,14 @@ package sensu
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -19,14 +21,14 @@ func (x *session) event(said *sensuwire.Said) (out outcome, cause string) {
 	if !said.HasCheck {
 		return x.complain(metricsOnly, "metrics without a check: there is no place for them"), ""
 	}
-	if len(said.Proxy) > 0 {
-		return x.complain(other, "an event for "+string(said.Proxy)+": an agent speaks for itself alone"), ""
+	c, about := x.chunkOf(said)
+	if len(said.Proxy) > 0 && (c == nil || !x.speaks(c, about.ID)) {
+		return x.complain(other, "an event of check "+string(said.Check)+" for "+string(said.Proxy)+": an agent speaks for itself, and for the proxy nodes that its node's assignment names"), ""
 	}
-	c := x.chunkOf(said)
 	if c == nil {
 		return x.complain(unassigned, "an event of check "+string(said.Check)+", which the node's assignment does not name"), ""
 	}
-	if code, reason := x.srv.cfg.View.Admit(x.node.ID, c); code != "" {
+	if code, reason := x.srv.cfg.View.Admit(cmp.Or(about.ID, x.node.ID), c); code != "" {
 		limit := "node_states"
 		if code == "namespace_limit" {
 			limit = "namespace_states"
@@ -50,7 +52,8 @@ func (x *session) event(said *sensuwire.Said) (out outcome, cause string) {
 	if said.Duration > 0 { // not a number is none
 		ms = uint32(min(said.Duration*1000, 1<<31))
 	}
-	return x.add(&wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: status, DurationMs: ms, Output: text, Cut: cut})
+	x.ran(c, about.ID)
+	return x.add(&wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: status, DurationMs: ms, Output: text, Cut: cut, Node: about.ID}, about)
 }
 
 // leftOut says, below the output, what of a check is not done on a Sensu agent.
@@ -71,21 +74,22 @@ func leftOut(c *model.Chunk) string {
 	return "\n(not done here, where sensu-agent runs: " + strings.Join(what, ", ") + ")"
 }
 
-// chunkOf is the definition that an event is judged by: that under which its run was asked for.
-func (x *session) chunkOf(said *sensuwire.Said) *model.Chunk {
+// chunkOf is the definition that an event is judged by, that under which its run was asked
+// for, and the proxy node that it is about, if any.
+func (x *session) chunkOf(said *sensuwire.Said) (c *model.Chunk, about plan.Proxy) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	j := find(x.jobs, said.Check)
+	j := find(x.jobs, said.Check, said.Proxy)
 	if j == nil {
-		return nil
+		return nil, about
 	}
 	if said.Issued >= j.issued {
 		j.waits = false
 	}
 	if j.before != nil && said.Issued != 0 && said.Issued < j.from {
-		return j.before
+		return j.before, j.about
 	}
-	return j.recipe.chunk
+	return j.recipe.chunk, j.about
 }
 
 // cutText puts a cause and an output together in at most keep bytes, as text.
@@ -117,13 +121,22 @@ type record struct {
 	signals []byte // encoded
 	n       [outcomes]int
 	size    int // of what is charged for it
+	about   []spoken
+	said    []byte // of these
 	frame   []byte
 	data    []byte
 	list    [1]journal.Entry
 }
 
-func (r *record) add(signal *wire.Signal) {
-	r.signals = wire.AppendSignal(r.signals, signal)
+func (r *record) add(signal *wire.Signal, about plan.Proxy) {
+	if about.ID != 0 {
+		from := len(r.said)
+		r.said = wire.AppendSpoken(r.said, signal)
+		r.about = append(r.about, spoken{about, r.n[alive] + r.n[kept], from, len(r.said)})
+		r.signals = wire.AppendSignal(r.signals, &wire.Signal{Kind: wire.SignalResult, AtMs: signal.AtMs, Node: about.ID})
+	} else {
+		r.signals = wire.AppendSignal(r.signals, signal)
+	}
 	if signal.Kind == wire.SignalKeepalive {
 		r.n[alive]++
 	} else {
@@ -139,12 +152,12 @@ const mostPending = 64 << 10
 const pending = outcomes
 
 // add notes what was said. Who reads on without a wait hands it over together.
-func (x *session) add(signal *wire.Signal) (out outcome, cause string) {
+func (x *session) add(signal *wire.Signal, about plan.Proxy) (out outcome, cause string) {
 	if x.pending == nil {
 		x.pending = x.srv.records.Get().(*record)
 	}
 	signal.AtMs = uint64(x.srv.boot() / 1e6)
-	x.pending.add(signal)
+	x.pending.add(signal, about)
 	if x.pending.size >= mostPending {
 		cause = x.handOver()
 	}
@@ -162,10 +175,10 @@ func (x *session) handOver() (cause string) {
 }
 
 // keep hands one signal over that the server makes by itself.
-func (x *session) keep(signal *wire.Signal) {
+func (x *session) keep(signal *wire.Signal, about plan.Proxy) {
 	r := x.srv.records.Get().(*record)
 	signal.AtMs = uint64(x.srv.boot() / 1e6)
-	r.add(signal)
+	r.add(signal, about)
 	r.n = [outcomes]int{} // nobody sent it
 	x.commitOf(r, 1)
 }
@@ -204,14 +217,15 @@ func (x *session) commitOf(rec *record, n int) (out outcome, cause string) {
 
 	first := x.numbers.last + 1
 	x.numbers.last += uint64(n)
-	rec.frame = append(wire.AppendBatchHeader(rec.frame[:0], wire.StreamKey{Stream: x.numbers.stream}, first, uint64(x.srv.boot()/1e6), len(rec.signals)), rec.signals...)
+	stream, now := wire.StreamKey{Stream: x.numbers.stream}, uint64(x.srv.boot()/1e6)
+	rec.frame = append(wire.AppendBatchHeader(rec.frame[:0], stream, first, now, len(rec.signals)), rec.signals...)
 	_, body, err := wire.FrameKind(rec.frame)
 	if err != nil {
 		panic("BUG: batch that was just encoded cannot be read: " + err.Error())
 	}
 	rec.data = append(wire.AppendBatchRecord(rec.data[:0], x.node.ID), body...)
 	rec.list[0] = journal.Entry{Section: x.section, Data: rec.data, Waiter: x, Token: uint64(size), Signals: n}
-	if err := x.srv.cfg.Journal.Append(x.srv.base, rec.list[:]...); err != nil {
+	if err := x.srv.cfg.Journal.Append(x.srv.base, rec.entries(x, stream, first, now)...); err != nil {
 		x.numbers.last -= uint64(n)
 		return unkept, "unkept"
 	}
@@ -220,6 +234,7 @@ func (x *session) commitOf(rec *record, n int) (out outcome, cause string) {
 
 func (r *record) back(s *Server) {
 	r.signals, r.size, r.n, r.list[0] = r.signals[:0], 0, [outcomes]int{}, journal.Entry{}
+	r.about, r.said = r.about[:0], r.said[:0]
 	s.records.Put(r)
 }
 

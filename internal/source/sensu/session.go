@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -171,7 +172,7 @@ func (x *session) take(frame []byte) (out outcome, cause string) {
 		if said.Sum != x.sum {
 			x.seen(said)
 		}
-		return x.add(&wire.Signal{Kind: wire.SignalKeepalive})
+		return x.add(&wire.Signal{Kind: wire.SignalKeepalive}, plan.Proxy{})
 	}
 	return x.event(said)
 }
@@ -237,6 +238,9 @@ func (x *session) end(cause string) {
 	x.srv.connections.Add(-1)
 	x.srv.metrics.ended.WithLabelValues(cause).Inc()
 	last := x.srv.registry.remove(x)
+	if x.begun && x.srv.cfg.OnEnded != nil {
+		x.srv.cfg.OnEnded(x.node.ID)
+	}
 	if cause == "refused" || cause == "too_large" || cause == "websocket" {
 		x.conn.Part(partWithin)
 	} else {

@@ -281,7 +281,7 @@ func TestLines(t *testing.T) {
 		{check(4, "a", "cat", func(c *model.Chunk) { c.Stdin = "in" }), "a", "printf %s 'in' | {\ncat\n}"},
 		{check(5, "a", "x", func(c *model.Chunk) { c.Namespace = model.SharedNamespace }), "shared:a", "x"},
 	} {
-		r := x.recipeOf(c.chunk, a)
+		r := x.recipeOf(c.chunk, &subject{properties: a.Properties})
 		if r.problem != "" || r.ask.Name != c.name || r.ask.Command != c.cmd {
 			t.Errorf("%+v: %q, %q, want %q", c.chunk, r.problem, r.ask.Command, c.cmd)
 		}

@@ -7,9 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/when"
 )
 
@@ -46,9 +43,13 @@ const (
 	mostTogether = 8
 )
 
-// soon spreads first runs over the time that they may take to come.
-func soon(node uuid.UUID, check model.CheckID, within time.Duration) time.Duration {
-	return when.Phase(node, check, within)
+// phase is that of our own agents: runs for proxy nodes spread over the interval too.
+func (j *job) phase(interval time.Duration) time.Duration {
+	node := j.x.uid
+	for i := range 4 {
+		node[i] ^= byte(j.about.ID >> (8 * i))
+	}
+	return when.Phase(node, j.recipe.chunk.Check, interval)
 }
 
 // first is when a new job is due; unknown: nobody has run it, so it comes soon.
@@ -59,7 +60,7 @@ func (s *Server) first(j *job, unknown bool) {
 	case j.recipe.location != nil:
 		s.nextCron(j, now)
 	case unknown && c.Interval > s.cfg.Limits.FirstWithin:
-		j.at = now + int64(soon(j.x.uid, c.Check, s.cfg.Limits.FirstWithin))
+		j.at = now + int64(j.phase(s.cfg.Limits.FirstWithin))
 	default:
 		s.nextInterval(j, now)
 	}
@@ -75,7 +76,7 @@ func (j *job) interval() time.Duration {
 
 func (s *Server) nextInterval(j *job, now int64) {
 	interval := j.interval()
-	j.at = int64(when.OnGrid(time.Duration(now), interval, when.Phase(j.x.uid, j.recipe.chunk.Check, interval)))
+	j.at = int64(when.OnGrid(time.Duration(now), interval, j.phase(interval)))
 }
 
 func (s *Server) nextCron(j *job, now int64) {

@@ -44,6 +44,8 @@ type world struct {
 	deleted map[uuid.UUID]bool
 	records []wire.Record
 	signals []wire.Signal // of batches, in order
+	proxies []wire.Record // of results about proxy nodes
+	proxied *plan.Proxied
 	numbers map[wire.StreamKey]uint64
 	clones  []muster.Clone
 	told    func([]model.NodeID)
@@ -130,6 +132,9 @@ func (w *world) Append(ctx context.Context, entries ...journal.Entry) error {
 		}
 		w.set(func() {
 			w.records = append(w.records, r)
+			if r.Kind == wire.RecordProxied {
+				w.proxies = append(w.proxies, r)
+			}
 			if r.Kind == wire.RecordBatch {
 				var b wire.Batch
 				if err := b.Decode(r.Batch); err != nil {
@@ -218,7 +223,7 @@ func (w *world) For(node model.NodeID) *plan.Assignment {
 	defer w.mu.Unlock()
 	for uid, n := range w.nodes {
 		if n.ID == node && !w.deleted[uid] {
-			return &plan.Assignment{Node: node, UID: uid, Chunks: w.chunks, Generation: wire.Generation{Revision: 7},
+			return &plan.Assignment{Node: node, UID: uid, Chunks: w.chunks, Proxied: w.proxied, Generation: wire.Generation{Revision: 7},
 				Properties: []wire.Property{{Name: "word", Value: []byte(`"it's"`)}}}
 		}
 	}
