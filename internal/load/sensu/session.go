@@ -165,9 +165,19 @@ func (s *session) ping() {
 	s.after(pingEvery, s.ping)
 }
 
-// answer runs a check, which takes no time, and sends what came of it.
+// answer runs a check, which takes no time, and sends what came of it. The run hears of it
+// without the lock: while many wait to tell it, it may ask each agent how it is.
 func (s *session) answer(r *sensuwire.Request) error {
-	a, due := s.agent, time.Now()
+	due := time.Now()
+	sent, err := s.reply(r)
+	if sent && s.agent.o.Answered != nil {
+		s.agent.o.Answered(load.Observed{Intended: time.Unix(r.Issued, 0), Due: due, Left: time.Now()})
+	}
+	return err
+}
+
+func (s *session) reply(r *sensuwire.Request) (sent bool, err error) {
+	a := s.agent
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	key := r.Key()
@@ -177,20 +187,17 @@ func (s *session) answer(r *sensuwire.Request) error {
 		a.ledger[key] = entry
 	}
 	if !entry.take(r, a.rest || !s.began) {
-		return nil
+		return false, nil
 	}
 	entry.Sent++
 	e := s.event(key)
 	e.Check, e.Issued, e.Executed = r.Check, r.Issued, e.Timestamp
 	e.Status, e.Output = a.o.Answer(a, key, *entry)
 	if err := s.write(sensuwire.TypeEvent, e); err != nil {
-		return model.Errorf(model.Unavailable, "send the result of %s: %w", key, err)
+		return false, model.Errorf(model.Unavailable, "send the result of %s: %w", key, err)
 	}
 	entry.wrote(e.Executed, e.Status)
-	if a.o.Answered != nil {
-		a.o.Answered(load.Observed{Intended: time.Unix(r.Issued, 0), Due: due, Left: time.Now()})
-	}
-	return nil
+	return true, nil
 }
 
 // event begins the next event of a check. Caller holds the lock.
