@@ -31,7 +31,7 @@ func newAlarmed(t *testing.T) *alarmed {
 		a := &agent{run: r, name: MemberName("web", i), session: silent{}, since: 1}
 		x.agents = append(x.agents, a)
 		x.al.watchCheck(a, 0, watchedCheck)
-		x.al.watchMachine(a)
+		x.al.watchMachine(a.name)
 	}
 	return x
 }

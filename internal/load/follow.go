@@ -47,6 +47,7 @@ func (r *run) attend(ctx context.Context) error {
 	defer stop()
 	w := newWatch(r, rep)
 	watching.Go(func() { w.watch(live) })
+	r.witnessOwn()
 	crew := r.open(ctx)
 	defer crew.leave()
 	if err := r.waitReady(ctx, rep); err != nil {
@@ -161,13 +162,14 @@ func (r *run) measure(w *watch, script *drama) *Measured {
 			m.Back[x.index] = max(0, x.back-begin)
 		}
 	}
+	r.turned(m, script)
 	r.handOver(m)
 	return m
 }
 
 // handOver fills in the agents' ledgers.
 func (r *run) handOver(m *Measured) {
-	known := map[*checkSet]int{}
+	known, begin := map[*checkSet]int{}, r.begin.Load()
 	for member, a := range r.seats {
 		if a == nil {
 			continue
@@ -184,7 +186,15 @@ func (r *run) handOver(m *Measured) {
 			m.Sets = append(m.Sets, s)
 		}
 		l := &a.ledger
-		m.Ledgers = append(m.Ledgers, Ledger{Member: member, Name: a.name, Node: a.node, Stream: a.stream, Set: set, Sent: l.sent, Acked: l.acked,
+		var here int64
+		if a.here > 0 {
+			here = a.here - begin
+		}
+		var stays [][2]int64
+		for _, s := range a.stays {
+			stays = append(stays, [2]int64{s.from - begin, s.to - begin})
+		}
+		m.Ledgers = append(m.Ledgers, Ledger{Here: here, Stays: stays, Member: member, Name: a.name, Node: a.node, Stream: a.stream, Set: set, Sent: l.sent, Acked: l.acked,
 			Refused: l.refused, Gone: l.gone, Open: a.unanswered(), States: appendEntries(nil, l.states)})
 		a.mu.Unlock()
 	}

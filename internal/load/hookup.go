@@ -94,7 +94,7 @@ func (r *run) hearAlerts(ctx context.Context) (*alarms, error) {
 	}
 	for _, a := range r.agents {
 		if stops {
-			al.watchMachine(a)
+			al.watchMachine(a.name)
 		}
 		for name, check := range a.class.index {
 			if struck[name] && a.class.checks[check].about == nil { // of all that hold it: its handler is told of each
@@ -109,6 +109,7 @@ func (r *run) hearAlerts(ctx context.Context) (*alarms, error) {
 			}
 		}
 	}
+	al.watchTheirs(stops, struck)
 	al.tellAbout()
 	go func() { _ = al.server.Serve(al.listener) }() // until end
 	if len(names) == 0 {
@@ -206,23 +207,23 @@ func (al *alarms) apply(ctx context.Context, resources []model.Resource) error {
 
 // watchCheck follows a state whose check has the handler.
 func (al *alarms) watchCheck(a *agent, check int, full string) {
-	w := &witness{name: a.name + "/" + full, now: al.run.now}
+	a.follow(check, al.witness(a.name, full))
+}
+
+// witness follows what is told of a check of a node.
+func (al *alarms) witness(node, full string) *witness {
+	w := &witness{name: node + "/" + full, now: al.run.now}
 	al.mu.Lock()
+	defer al.mu.Unlock()
 	al.checks[w.name] = w
-	al.mu.Unlock()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.ledger.watched == nil {
-		a.ledger.watched = map[int16]*witness{}
-	}
-	a.ledger.watched[int16(check)] = w
+	return w
 }
 
 // watchMachine follows a machine's keepalive.
-func (al *alarms) watchMachine(a *agent) {
+func (al *alarms) watchMachine(node string) {
 	al.mu.Lock()
 	defer al.mu.Unlock()
-	al.machines[a.name] = &machineWitness{witness: witness{name: a.name + "/" + model.KeepaliveCheckName, now: al.run.now}}
+	al.machines[node] = &machineWitness{witness: witness{name: node + "/" + model.KeepaliveCheckName, now: al.run.now}}
 }
 
 // patience is for how long alerts that have to come are waited for, after the last one
@@ -284,6 +285,7 @@ func (al *alarms) judge(d *drama) (missing int) {
 		for _, p := range x.pairs {
 			b.states = append(b.states, p.watched)
 		}
+		al.struckElsewhere(x, b)
 		for _, w := range b.states {
 			struck[w] = true
 		}

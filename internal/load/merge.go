@@ -127,7 +127,7 @@ func (r *run) ledgersOf(number int, m *Measured) ([]*agent, error) {
 	if want := part.share(len(r.cfg.Members)); len(m.Ledgers) != want {
 		return nil, model.Errorf(model.Invalid, "%d ledgers of %d agents", len(m.Ledgers), want)
 	}
-	seen := make(map[int]bool, len(m.Ledgers))
+	seen, begin := make(map[int]bool, len(m.Ledgers)), r.begin.Load()
 	list := make([]*agent, len(m.Ledgers))
 	for i := range m.Ledgers {
 		x := &m.Ledgers[i]
@@ -140,7 +140,15 @@ func (r *run) ledgersOf(number int, m *Measured) ([]*agent, error) {
 		if err != nil {
 			return nil, err
 		}
-		list[i] = &agent{run: r, class: r.classes[m.Sets[x.Set].Class], name: x.Name, node: x.Node, stream: x.Stream, set: sets[x.Set],
+		var stays []stay
+		for _, s := range x.Stays {
+			stays = append(stays, stay{begin + s[0], begin + s[1]})
+		}
+		here := int64(0)
+		if x.Here != 0 {
+			here = max(1, begin+x.Here)
+		}
+		list[i] = &agent{here: here, stays: stays, run: r, class: r.classes[m.Sets[x.Set].Class], name: x.Name, node: x.Node, stream: x.Stream, set: sets[x.Set],
 			ledger: ledger{sent: x.Sent, acked: x.Acked, refused: x.Refused, gone: x.Gone, open: x.Open, states: states}}
 	}
 	return list, nil

@@ -42,10 +42,6 @@ func (p Part) here() int { return max(1, p.Here) }
 // Joinable says whether several loaders can play a scenario together: nil, or an
 // Unsupported error that says what it waits for.
 func (c Config) Joinable() error {
-	if stopping(c.Scenario) || len(failing(c.Scenario)) > 0 {
-		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: its faults of the kinds stop and fail wait for alerts that all loaders judge together", c.Scenario.Name).
-			WithHint("leave --loaders out, or take these faults out of the file")
-	}
 	if c.Scenario.HasAlerts() {
 		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: its messages have to be held against the results of all loaders together", c.Scenario.Name).
 			WithHint("leave --loaders out, or take alert out of its checks")

@@ -257,6 +257,11 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	r.drained = r.now()
+	if r.alarms != nil {
+		if err := r.alarms.together(p.script); err != nil {
+			return nil, err
+		}
+	}
 	r.alarms.conclude(ctx, p.script)
 	rep.Told = r.alarms.messages()
 	rep.Silent = r.calledSilent(ctx)

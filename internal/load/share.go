@@ -112,6 +112,8 @@ type Measured struct {
 	Losses    map[string]uint64 `json:"losses"`
 	Breaches  Balance           `json:"breaches"` // what the server should not have said
 	Back      map[int]int64     `json:"back"`     // of faults that struck its agents, when all were as before, ns since the beginning; zero: not yet
+	Struck    map[int]Blow      `json:"struck"`   // of faults that struck its agents
+	Turned    []Turned          `json:"turned"`   // states that must have told something
 	Sets      []LedgerSet       `json:"sets"`
 	Ledgers   []Ledger          `json:"-"` // of its agents: many, and sent apart
 }
@@ -133,6 +135,8 @@ type Ledger struct {
 	Acked   uint64           `json:"acked"`
 	Refused uint64           `json:"refused"`
 	Gone    bool             `json:"gone,omitempty"`
-	Open    map[int16]uint64 `json:"open,omitempty"` // results without an answer, by check
-	States  []byte           `json:"states"`         // entries, 16 bytes each
+	Here    int64            `json:"here,omitempty"`  // since when it is there, ns since the beginning, zero: it is not …
+	Stays   [][2]int64       `json:"stays,omitempty"` // … and from when to when it was before
+	Open    map[int16]uint64 `json:"open,omitempty"`  // results without an answer, by check
+	States  []byte           `json:"states"`          // entries, 16 bytes each
 }

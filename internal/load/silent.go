@@ -14,7 +14,7 @@ import (
 // had sessions: nothing, if all is well. It is read once all is acknowledged, and costs the
 // server nothing before.
 type Silent struct {
-	Machines int     `json:"machines"`           // that were looked at: of several loaders, those of the first
+	Machines int     `json:"machines"`           // that were looked at
 	Extra    int     `json:"extra,omitempty"`    // alerts that one of them is silent while it had its session
 	Example  string  `json:"example,omitempty"`  // the first of them
 	Behind   float64 `json:"behind,omitempty"`   // seconds of the end that history did not hold in time: of them only open problems were seen
@@ -69,7 +69,7 @@ func (r *run) calledSilent(ctx context.Context) *Silent {
 	if r.cfg.API == nil || r.dock != nil {
 		return nil
 	}
-	s := &Silent{Machines: len(r.agents)}
+	s := &Silent{Machines: len(r.agents) + len(r.theirs)}
 	ahead, err := r.awaitHistory(ctx, s)
 	if err == nil {
 		err = s.read(ctx, r, ahead)
@@ -109,7 +109,7 @@ func (r *run) awaitHistory(ctx context.Context, s *Silent) (ahead time.Duration,
 // sooner.
 func (s *Silent) read(ctx context.Context, r *run, ahead time.Duration) error {
 	agents := map[string]*agent{}
-	for _, a := range r.agents {
+	for _, a := range slices.Concat(r.agents, r.theirs) {
 		agents[ownName(a.called())] = a
 	}
 	from := r.begin.Load() + int64(r.houseEvery()) + slack
