@@ -29,7 +29,7 @@ func (r *run) witnessOwn() {
 	struck := failing(r.cfg.Scenario)
 	for _, a := range r.agents {
 		for full, check := range a.class.index {
-			if struck[full] == a.class.spec.Name {
+			if struck[full] {
 				a.follow(check, &witness{name: a.name + "/" + full, now: r.now})
 			}
 		}
@@ -78,7 +78,7 @@ func (r *run) turned(m *Measured, script *drama) {
 }
 
 // watchTheirs follows the machines, and the checks that faults let fail, of other loaders.
-func (al *alarms) watchTheirs(stops bool, struck map[string]string) {
+func (al *alarms) watchTheirs(stops bool, struck map[string]bool) {
 	r := al.run
 	for m, seat := range r.seats {
 		if seat != nil || m >= len(r.cfg.Members) {
@@ -89,7 +89,7 @@ func (al *alarms) watchTheirs(stops bool, struck map[string]string) {
 			al.watchMachine(name)
 		}
 		for full := range c.index {
-			if struck[full] == c.spec.Name {
+			if struck[full] {
 				al.witness(name, full)
 			}
 		}
@@ -161,7 +161,7 @@ func (al *alarms) struckElsewhere(x *strike, b *blow) {
 			continue
 		}
 		for full, check := range c.index {
-			for _, k := range x.checks {
+			for _, k := range x.checks[c] {
 				if k == check {
 					b.states = append(b.states, al.checks[name+"/"+full])
 				}

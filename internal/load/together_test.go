@@ -19,8 +19,8 @@ func TestAlertsTogether(t *testing.T) {
 		r.begin.Store(1000)
 		al := &alarms{run: r, checks: map[string]*witness{}, machines: map[string]*machineWitness{}, keys: map[string]struct{}{}}
 		al.watchCheck(own, 0, watchedCheck)
-		al.watchTheirs(true, map[string]string{watchedCheck: "web"})
-		return r, al, &drama{run: r, strikes: []*strike{{index: 0, fault: scenario.Fault{Fail: &scenario.FailCheck{}}, at: 1500, until: 1900, members: []int{0, 1}, checks: []int{0}, agents: []*agent{own}}}}
+		al.watchTheirs(true, map[string]bool{watchedCheck: true})
+		return r, al, &drama{run: r, strikes: []*strike{{index: 0, fault: scenario.Fault{Fail: &scenario.FailCheck{}}, at: 1500, until: 1900, members: []int{0, 1}, checks: struckChecks{c: {0}}, agents: []*agent{own}}}}
 	}
 	for name, x := range map[string]struct {
 		measured                Measured
