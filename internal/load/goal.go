@@ -224,8 +224,7 @@ func pages(searches bool, f func(*Paged) float64) func(*Report) (float64, bool) 
 // held is how much of what was offered was acknowledged, in %.
 func (rep *Report) held() float64 {
 	offered, acked := 0.0, 0.0
-	for i := range rep.Phases {
-		p := &rep.Phases[i]
+	for _, p := range rep.Counting() {
 		offered += p.Offered * (p.To - p.From)
 		acked += p.Acknowledged * (p.To - p.From)
 	}

@@ -327,6 +327,7 @@ func (r *targetRun) finish() {
 	rep.Calls, rep.Disk = nil, nil // they are told in terms of Muster's journal
 	t := rep.Targeted
 	rep.Label = append(rep.Label, fmt.Sprintf("target: %s %s", t.Name, t.Version),
+		"steady phases only: no other rates, steps, churn, faults, operators and intent are played; beside a run of the same scenario against Muster stand results, ledger and what was used, not latency",
 		"nothing is acknowledged: latency is from a request's time of issue, in whole seconds, until its result had left")
 	if r.cfg.anyTLS() && !rep.Plan.TLS {
 		rep.Label = append(rep.Label, "without TLS: the scenario has it, and the address is ws://")

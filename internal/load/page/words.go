@@ -64,7 +64,6 @@ func plural(n int, thing string) string {
 func words(rep *load.Report) []string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+" ", args...) }
-	p := rep.Plan
 	where, over := "a server", transport(rep)
 	if over == "mutual TLS" || over == "TLS" {
 		over = "over " + over
@@ -80,7 +79,7 @@ func words(rep *load.Report) []string {
 	if count(high) != rate {
 		rate += " to " + count(high)
 	}
-	say("%s sent %s results a second for %s to %s, %s.", agents(rep), rate, bare(seconds)(p.Duration), where, over)
+	say("%s sent %s results a second for %s to %s, %s.", agents(rep), rate, bare(seconds)(rep.Lasted()), where, over)
 	if rep.Targeted != nil {
 		say("%s results a second left: half of them within %s of the second in which they were asked for, 99 of 100 within %s, and all within %s. Nothing is acknowledged.",
 			count(rep.Rate), millis(rep.Latency.P50), millis(rep.Latency.P99), millis(rep.Latency.Max))
@@ -130,15 +129,13 @@ func words(rep *load.Report) []string {
 // of their own.
 func offered(rep *load.Report) (low, high, mean float64) {
 	length := 0.0
-	for _, p := range rep.Phases {
-		if p.Offered > 0 {
-			if length == 0 {
-				low = p.Offered
-			}
-			low, high = min(low, p.Offered), max(high, p.Offered)
-			mean += p.Offered * (p.To - p.From)
-			length += p.To - p.From
+	for _, p := range rep.Counting() {
+		if length == 0 {
+			low = p.Offered
 		}
+		low, high = min(low, p.Offered), max(high, p.Offered)
+		mean += p.Offered * (p.To - p.From)
+		length += p.To - p.From
 	}
 	if length == 0 {
 		return rep.Plan.Offered, rep.Plan.Offered, rep.Plan.Offered
