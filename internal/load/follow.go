@@ -162,7 +162,7 @@ func (r *run) measure(w *watch, script *drama) *Measured {
 			m.Back[x.index] = max(0, x.back-begin)
 		}
 	}
-	r.turned(m, script)
+	r.flips(m, script)
 	r.handOver(m)
 	return m
 }

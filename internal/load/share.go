@@ -113,7 +113,7 @@ type Measured struct {
 	Breaches  Balance           `json:"breaches"` // what the server should not have said
 	Back      map[int]int64     `json:"back"`     // of faults that struck its agents, when all were as before, ns since the beginning; zero: not yet
 	Struck    map[int]Blow      `json:"struck"`   // of faults that struck its agents
-	Turned    []Turned          `json:"turned"`   // states that must have told something
+	Flips     []Flips           `json:"flips"`    // states that must have told something
 	Sets      []LedgerSet       `json:"sets"`
 	Ledgers   []Ledger          `json:"-"` // of its agents: many, and sent apart
 }

@@ -10,8 +10,8 @@ import (
 // and checks of all. What must come of a failing check follows from acknowledged results, which
 // only the loader knows that plays the machine: it hands over how its states turned.
 
-// Turned is how one state turned whose alerts are judged, as its acknowledged results say.
-type Turned struct {
+// Flips is how one state turned whose alerts are judged, as its acknowledged results say.
+type Flips struct {
 	Member int     `json:"member"`
 	Check  int     `json:"check"` // of its class
 	At     []int64 `json:"at"`    // ns since the beginning: it fails, is well again, fails …
@@ -29,7 +29,7 @@ func (r *run) witnessOwn() {
 	struck := failing(r.cfg.Scenario)
 	for _, a := range r.agents {
 		for full, check := range a.class.index {
-			if struck[full] {
+			if struck[full] && a.class.checks[check].about == nil {
 				a.follow(check, &witness{name: a.name + "/" + full, now: r.now})
 			}
 		}
@@ -46,8 +46,8 @@ func (a *agent) follow(check int, w *witness) {
 	a.ledger.watched[int16(check)] = w
 }
 
-// turned hands over how the followed states turned, and when faults struck.
-func (r *run) turned(m *Measured, script *drama) {
+// flips hands over how the followed states turned, and when faults struck.
+func (r *run) flips(m *Measured, script *drama) {
 	begin := r.begin.Load()
 	for member, a := range r.seats {
 		if a == nil {
@@ -55,12 +55,12 @@ func (r *run) turned(m *Measured, script *drama) {
 		}
 		a.mu.Lock()
 		for check, w := range a.ledger.watched {
-			t := Turned{Member: member, Check: int(check)}
+			t := Flips{Member: member, Check: int(check)}
 			for _, turn := range w.must {
 				t.At = append(t.At, turn.at-begin)
 			}
 			if len(t.At) > 0 {
-				m.Turned = append(m.Turned, t)
+				m.Flips = append(m.Flips, t)
 			}
 		}
 		a.mu.Unlock()
@@ -104,7 +104,7 @@ func (al *alarms) together(d *drama) error {
 	defer d.mu.Unlock()
 	begin := r.begin.Load()
 	for i, m := range r.measured {
-		for _, t := range m.Turned {
+		for _, t := range m.Flips {
 			w := r.theirWitness(al, t)
 			if w == nil || r.seats[t.Member] != nil {
 				return model.Errorf(model.Invalid, "%s (loader %d) has results of machine %d, check %d, that nobody asked it for", r.joined[i].Name, r.joined[i].Number+1, t.Member, t.Check)
@@ -133,7 +133,7 @@ func (al *alarms) together(d *drama) error {
 func earlier(a, b int64) int64 { return min(cmp.Or(a, b), cmp.Or(b, a)) }
 
 // theirWitness is the lead's of another loader's state; nil: there is none.
-func (r *run) theirWitness(al *alarms, t Turned) *witness {
+func (r *run) theirWitness(al *alarms, t Flips) *witness {
 	if t.Member < 0 || t.Member >= len(r.cfg.Members) {
 		return nil
 	}

@@ -29,12 +29,12 @@ func TestAlertsTogether(t *testing.T) {
 		refused                 bool
 		firstStruck, firstEnded int64
 	}{
-		"both turned, both told":       {Measured{Struck: map[int]Blow{0: {At: 480, Until: 950}}, Turned: []Turned{{Member: 1, At: []int64{490, 960}}}}, 2, 4, 0, 0, false, 1480, 1900},
-		"the other's alert is missing": {Measured{Turned: []Turned{{Member: 1, At: []int64{600, 960}}}}, 1, 4, 2, 0, false, 1500, 1900},
+		"both turned, both told":       {Measured{Struck: map[int]Blow{0: {At: 480, Until: 950}}, Flips: []Flips{{Member: 1, At: []int64{490, 960}}}}, 2, 4, 0, 0, false, 1480, 1900},
+		"the other's alert is missing": {Measured{Flips: []Flips{{Member: 1, At: []int64{600, 960}}}}, 1, 4, 2, 0, false, 1500, 1900},
 		"an alert too many":            {Measured{}, 2, 2, 0, 2, false, 1500, 1900},
-		"a machine of the lead's":      {Measured{Turned: []Turned{{Member: 0, At: []int64{600}}}}, 0, 0, 0, 0, true, 0, 0},
-		"a check that nobody follows":  {Measured{Turned: []Turned{{Member: 1, Check: 7, At: []int64{600}}}}, 0, 0, 0, 0, true, 0, 0},
-		"a machine that is none":       {Measured{Turned: []Turned{{Member: 9, At: []int64{600}}}}, 0, 0, 0, 0, true, 0, 0},
+		"a machine of the lead's":      {Measured{Flips: []Flips{{Member: 0, At: []int64{600}}}}, 0, 0, 0, 0, true, 0, 0},
+		"a check that nobody follows":  {Measured{Flips: []Flips{{Member: 1, Check: 7, At: []int64{600}}}}, 0, 0, 0, 0, true, 0, 0},
+		"a machine that is none":       {Measured{Flips: []Flips{{Member: 9, At: []int64{600}}}}, 0, 0, 0, 0, true, 0, 0},
 	} {
 		r, al, d := build()
 		r.measured = []*Measured{&x.measured}
