@@ -7,13 +7,12 @@ import (
 )
 
 // lateShare is which part of a phase's length the generator may fall behind in a phase that
-// is meant to break, and in the return from it: so much less than was meant is offered, and
+// is meant to break, in the return from it, and where faults strike: so much less than was meant is offered, and
 // all is timed from when it was meant to be sent.
 const lateShare = 20
 
 // judgeFound judges part i, whose rate is of the saturation that steps found: whether they
-// found one, whether what was meant to break something did, and whether the generator kept
-// up as far as it must.
+// found one, and whether what was meant to break something did.
 func (w *watch) judgeFound(p *Played, i int) {
 	r, s := w.run, w.run.present()
 	phase := &r.cfg.Scenario.Phases[s[i].phase]
@@ -31,9 +30,12 @@ func (w *watch) judgeFound(p *Played, i int) {
 			note("this was no overload: %s", why)
 		}
 	}
-	if !r.apart(s[i].phase) {
-		return
-	}
+}
+
+// judgeLate says whether the generator kept up as far as it must in part i, which is judged by
+// itself.
+func (w *watch) judgeLate(p *Played, i int) {
+	r, s := w.run, w.run.present()
 	limit := max(r.cfg.MaxLag, time.Duration(s[i].to-s[i].from)/lateShare)
 	if p.Lag.P99 > ms(limit) {
 		w.rep.late = append(w.rep.late, fmt.Sprintf("%s: the generator fell behind (p99 %.1f ms after the due time, allowed %.0f ms, a twentieth of the phase), and offered less than it says",

@@ -18,6 +18,8 @@ type Goal struct {
 	Got  float64 `json:"got"`
 	Met  bool    `json:"met"`
 	Why  string  `json:"why,omitempty"` // there is no figure
+
+	Phase string `json:"phase,omitempty"` // of which alone it is asked; empty: of the run
 }
 
 // figure is what a goal can be set for, and where a report has it.
@@ -294,27 +296,32 @@ func figureOf(name string) (figure, bool) {
 // judge compares the run's figures with what they should be.
 func (c Config) judge(rep *Report) (list []Goal) {
 	for _, g := range c.Goals {
-		f, ok := figureOf(g.Name)
-		if ok {
-			g.Got, ok = f.of(rep)
-		}
-		switch {
-		case !ok:
-			g.Why = "not measured in this run"
-		case f.Least:
-			g.Met = g.Got >= g.Want
-		default:
-			g.Met = g.Got <= g.Want
-		}
-		list = append(list, g)
+		list = append(list, g.judged(rep))
 	}
 	return list
 }
 
+// judged is the goal with what a report shows.
+func (g Goal) judged(rep *Report) Goal {
+	f, ok := figureOf(g.Name)
+	if ok {
+		g.Got, ok = f.of(rep)
+	}
+	switch {
+	case !ok:
+		g.Why = "not measured in this run"
+	case f.Least:
+		g.Met = g.Got >= g.Want
+	default:
+		g.Met = g.Got <= g.Want
+	}
+	return g
+}
+
 // String is a sentence.
 func (g Goal) String() string {
-	f, _ := figureOf(g.Name)
-	return fmt.Sprintf("%s: %s, asked %s", f.What, g.got(f), g.asked(f))
+	what, asked, got := g.Words()
+	return fmt.Sprintf("%s: %s, asked %s", what, got, asked)
 }
 
 func (g Goal) got(f figure) string {

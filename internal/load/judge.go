@@ -59,7 +59,7 @@ func (rep *Report) judge(c Config) {
 	if failed := slices.DeleteFunc(slices.Clone(rep.Pages), func(p Paged) bool { return p.Failed == "" }); len(failed) > 0 {
 		say("%d of %d kinds of pages failed, such as %q: %s", len(failed), len(rep.Pages), failed[0].Name, failed[0].Failed)
 	}
-	rep.Goals = rep.judgeable(c.judge(rep))
+	rep.Goals = rep.judgeable(append(c.judge(rep), rep.phaseGoals()...))
 	for _, g := range rep.Goals {
 		if !g.Met {
 			say("short: %s", g)

@@ -10,6 +10,7 @@ const (
 	kindRamp  = "ramp"
 	kindStep  = "step"
 	kindSoak  = "soak"
+	kindFault = "fault"
 	kindDrain = "drain"
 )
 
@@ -81,10 +82,11 @@ func (w *watch) countsIfWhole(i int) bool {
 	return p.measured && len(w.bad[i]) == 0 && (!ok || i < broke) && !w.run.apart(p.phase)
 }
 
-// apart says whether a phase is meant to break, or the return from such a one.
+// apart says whether a phase is meant to break, or the return from such a one, or has faults of
+// its own.
 func (r *run) apart(phase int) bool {
 	sc := r.cfg.Scenario
-	return sc.Phases[phase].Beyond() || sc.Returns(phase)
+	return sc.Phases[phase].Beyond() || sc.Returns(phase) || sc.Phases[phase].Fault > 0
 }
 
 // stretch is what some parts came to.
@@ -103,6 +105,7 @@ func (w *watch) stretch(parts ...int) (Played, *tally, *gained) {
 		Latency: latency(t.whole), BeyondLinger: latency(t.beyond), Lag: latency(t.lag),
 	}
 	p.Server, p.Loader = g.usages(t.results)
+	p.asked = r.cfg.Scenario.Phases[first.phase].Objectives
 	return p, t, g
 }
 

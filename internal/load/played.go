@@ -1,12 +1,14 @@
 package load
 
+import "github.com/muster-fleet/muster/internal/load/scenario"
+
 // What a scenario adds to a report. Times are seconds since the first steady phase began
 // (before it: negative), -1 where it did not come to that; latencies are milliseconds.
 
 // Played is one phase as it went. Its figures are of what was meant to be sent in it.
 type Played struct {
 	Name         string             `json:"name"`
-	Kind         string             `json:"kind"` // ramp, steady, step, soak, drain
+	Kind         string             `json:"kind"` // ramp, steady, step, soak, fault, drain
 	From         float64            `json:"from"`
 	To           float64            `json:"to"`
 	Rate         float64            `json:"rate,omitempty"`    // of the scenario's own
@@ -25,6 +27,8 @@ type Played struct {
 	Settled      float64            `json:"settled,omitempty"` // until it was as before the phase before it; asked with settle
 	Beside       []Beside           `json:"beside,omitempty"`  // what shared the server with the results
 	Missed       []string           `json:"missed,omitempty"`  // objectives, in sentences
+
+	asked map[string]scenario.Limit // objectives of this phase alone
 }
 
 // Struck is one fault as it went: what it should have brought about, and what came.

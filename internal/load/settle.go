@@ -109,6 +109,9 @@ func (w *watch) judgePhase(p *Played, i int) {
 	if phase.Of != "" {
 		w.judgeFound(p, i)
 	}
+	if w.run.apart(w.run.present()[i].phase) {
+		w.judgeLate(p, i)
+	}
 	if p.Kind == kindSoak {
 		p.Missed = append(p.Missed, drift(p.Name, own)...)
 	}

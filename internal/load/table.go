@@ -47,7 +47,7 @@ func row(b *strings.Builder, cells ...string) {
 
 func (rep *Report) askedRows(b *strings.Builder) {
 	for _, g := range rep.Goals {
-		f, _ := figureOf(g.Name)
+		what, asked, got := g.Words()
 		verdict := "OK"
 		switch {
 		case !rep.Valid || !rep.Balance.OK():
@@ -55,7 +55,7 @@ func (rep *Report) askedRows(b *strings.Builder) {
 		case !g.Met:
 			verdict = "**short**"
 		}
-		row(b, rep.Title, f.What, g.asked(f), g.got(f), verdict, rep.commit())
+		row(b, rep.Title, what, asked, got, verdict, rep.commit())
 	}
 }
 

@@ -105,6 +105,9 @@ func TargetPlays(sc *scenario.Scenario) error {
 		if kind := p.Kind(); kind == kindStep || p.Rate != 0 && p.Rate != 1 {
 			what = "phases at other rates"
 		}
+		if len(p.Objectives) > 0 {
+			what = "objectives of one phase"
+		}
 	}
 	if what == "" {
 		return nil

@@ -6,6 +6,9 @@ func (g Goal) Words() (what, asked, got string) {
 	if !ok {
 		f.What = g.Name
 	}
+	if g.Phase != "" {
+		f.What = g.Phase + ": " + f.What
+	}
 	return f.What, g.asked(f), g.got(f)
 }
 

@@ -112,7 +112,7 @@ func (r *Row) objective(sides ...[]*load.Report) {
 	for i, runs := range sides {
 		for _, run := range runs {
 			for _, g := range run.Goals {
-				if g.Name != r.Figure {
+				if g.Name != r.Figure || g.Phase != "" {
 					continue
 				}
 				r.Limit = cmp.Or(r.Limit, g.Want)

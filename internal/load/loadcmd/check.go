@@ -176,6 +176,9 @@ func (c *check) scenarios(args []string) (list []*scenario.Scenario, err error) 
 			return nil, model.Errorf(model.Invalid, "%s is there twice, and would have one folder for its reports", sc.Name).WithHint("leave one out, or give its file another name")
 		}
 		sc.Objectives = nil // most are times
+		for i := range sc.Phases {
+			sc.Phases[i].Objectives = nil
+		}
 		list = append(list, sc)
 	}
 	return list, nil

@@ -11,10 +11,15 @@ func (v *checker) objectives() {
 	for _, f := range Figures() {
 		names = append(names, f.Name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(v.Objectives)) {
-		at := "objectives." + name
+	v.limits("objectives", v.Objectives, names)
+}
+
+// limits checks objectives that may be of some figures.
+func (v *checker) limits(field string, limits map[string]Limit, names []string) {
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		at := field + "." + name
 		if name == "loss" {
-			if v.Objectives[name] != "0" {
+			if limits[name] != "0" {
 				v.flaw(at, "write 0, or leave it out", "any loss fails the run")
 			}
 			continue
@@ -23,7 +28,7 @@ func (v *checker) objectives() {
 			continue
 		}
 		f, _ := FigureOf(name)
-		if _, err := v.Objectives[name].In(f.Unit); err != nil {
+		if _, err := limits[name].In(f.Unit); err != nil {
 			v.flaw(at, "", "%v", err)
 		}
 		if hint := v.without(f.Needs); hint != "" {
@@ -44,15 +49,15 @@ func (v *checker) without(need string) string {
 			return "write settle: 30s in a steady phase"
 		}
 	case "faults":
-		if !slices.ContainsFunc(v.Faults, func(f Fault) bool { return f.Stop != nil || f.Fail != nil }) {
+		if !slices.ContainsFunc(v.allFaults(), func(f Fault) bool { return f.Stop != nil || f.Fail != nil }) {
 			return "write faults: [{at: 60s, for: 60s, stop: {count: 10}}], or fail"
 		}
 	case "outage":
-		if !slices.ContainsFunc(v.Faults, func(f Fault) bool { return f.Cut != nil || f.Server != "" || f.Run != "" }) {
+		if !slices.ContainsFunc(v.allFaults(), func(f Fault) bool { return f.Cut != nil || f.Server != "" || f.Run != "" }) {
 			return "write faults: [{at: 60s, cut: {}}], or server"
 		}
 	case "restart":
-		if !slices.ContainsFunc(v.Faults, func(f Fault) bool { return f.Server == "restart" || f.Server == "kill" || f.Run != "" }) {
+		if !slices.ContainsFunc(v.allFaults(), func(f Fault) bool { return f.Server == "restart" || f.Server == "kill" || f.Run != "" }) {
 			return "write faults: [{at: 60s, server: kill}]"
 		}
 	case "turns":

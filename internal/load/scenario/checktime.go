@@ -22,7 +22,7 @@ func (v *checker) phases() {
 		if kind == "" {
 			said := p.said()
 			if len(said) == 0 {
-				v.absent(at, "write one of ramp, steady, step, soak, drain with how long: steady: 10m", "says nothing to do")
+				v.absent(at, "write one of ramp, steady, step, soak, fault, drain with how long: steady: 10m", "says nothing to do")
 			} else {
 				v.flaw(at, "one line for each: they follow each other", "both %s", strings.Join(said, " and "))
 			}
@@ -32,9 +32,10 @@ func (v *checker) phases() {
 		if p.Length() < 0 {
 			continue
 		}
-		if p.Measured() {
+		if p.Measured() && p.Fault == 0 {
 			measured++
 		}
+		v.ofPhase(at, i)
 		if i > 0 && kind == "ramp" {
 			v.flaw(at+".ramp", "put it first", "the agents connect once, at the beginning")
 		}
@@ -46,7 +47,7 @@ func (v *checker) phases() {
 				v.flaw(at+"."+field, "", "%s is of %s, not of %s", field, strings.Join(kinds, " and "), kind)
 			}
 		}
-		only("rate", p.Rate != 0, "steady", "step", "soak")
+		only("rate", p.Rate != 0, "steady", "step", "soak", "fault")
 		only("faster", len(p.Faster) > 0, "steady", "soak")
 		only("of", p.Of != "", "steady", "soak")
 		only("by", p.By != 0, "step")
@@ -124,43 +125,47 @@ func (s *Scenario) end() model.Duration {
 	return 0
 }
 
-func (v *checker) moment(field string, at model.Duration) {
-	if end := v.end(); at < 0 || end > 0 && at >= end {
-		v.flaw(field, fmt.Sprintf("what is measured lasts %s", end), "%s is beyond the end", at)
+func (v *checker) moment(field string, at, end model.Duration, within string) {
+	if at < 0 || end > 0 && at >= end {
+		v.flaw(field, fmt.Sprintf("%s lasts %s", within, end), "%s is beyond the end", at)
 	}
 }
 
 func (v *checker) faults() {
 	for i := range v.Faults {
-		f, at := &v.Faults[i], fmt.Sprintf("faults[%d]", i)
-		v.moment(at+".at", f.At)
-		v.between(at+".for", f.For, 1e8, maxTime)
-		if end := v.end(); f.For > 0 && end > 0 && f.At < end && f.At+f.For > end {
-			v.flaw(at+".for", "leave it out for until the end", "it ends %s after the last phase", f.At+f.For-end)
-		}
-		if said := f.said(); len(said) == 0 {
-			v.absent(at, "write one of stop, hang, cut, fail, wrong, server, run", "says nothing to go wrong")
-			continue
-		} else if len(said) > 1 {
-			v.flaw(at, "one entry for each", "both %s", strings.Join(said, " and "))
-			continue
-		}
-		v.pick(at+".stop", f.Stop)
-		v.pick(at+".hang", f.Hang)
-		v.pick(at+".cut", f.Cut)
-		v.pick(at+".wrong", f.Wrong)
-		if f.Fail != nil {
-			v.failing(at+".fail", f.Fail)
-		}
-		if f.Server != "" {
-			v.oneOf(at+".server", "way to treat a server", f.Server, []string{"restart", "kill", "stop"})
-		}
-		if f.For == 0 && f.Server == "stop" {
-			v.absent(at, "write for: 10s", "a server that stays stopped")
-		}
-		if f.For > 0 && (f.Cut != nil || f.Run != "" || f.Server == "restart" || f.Server == "kill") {
-			v.flaw(at+".for", "leave it out", "%s is over when it is done", f.said()[0])
-		}
+		v.fault(fmt.Sprintf("faults[%d]", i), &v.Faults[i], v.end(), "what is measured")
+	}
+}
+
+// fault checks one whose times count from the beginning of what lasts until end.
+func (v *checker) fault(at string, f *Fault, end model.Duration, within string) {
+	v.moment(at+".at", f.At, end, within)
+	v.between(at+".for", f.For, 1e8, maxTime)
+	if f.For > 0 && end > 0 && f.At < end && f.At+f.For > end {
+		v.flaw(at+".for", "leave it out for until the end", "it ends %s after %s", f.At+f.For-end, within)
+	}
+	if said := f.said(); len(said) == 0 {
+		v.absent(at, "write one of stop, hang, cut, fail, wrong, server, run", "says nothing to go wrong")
+		return
+	} else if len(said) > 1 {
+		v.flaw(at, "one entry for each", "both %s", strings.Join(said, " and "))
+		return
+	}
+	v.pick(at+".stop", f.Stop)
+	v.pick(at+".hang", f.Hang)
+	v.pick(at+".cut", f.Cut)
+	v.pick(at+".wrong", f.Wrong)
+	if f.Fail != nil {
+		v.failing(at+".fail", f.Fail)
+	}
+	if f.Server != "" {
+		v.oneOf(at+".server", "way to treat a server", f.Server, []string{"restart", "kill", "stop"})
+	}
+	if f.For == 0 && f.Server == "stop" {
+		v.absent(at, "write for: 10s", "a server that stays stopped")
+	}
+	if f.For > 0 && (f.Cut != nil || f.Run != "" || f.Server == "restart" || f.Server == "kill") {
+		v.flaw(at+".for", "leave it out", "%s is over when it is done", f.said()[0])
 	}
 }
 
@@ -241,7 +246,7 @@ func brief(names []string) []string {
 func (v *checker) intent() {
 	for i := range v.Intent {
 		c, at := &v.Intent[i], fmt.Sprintf("intent[%d]", i)
-		v.moment(at+".at", c.At)
+		v.moment(at+".at", c.At, v.end(), "what is measured")
 		v.between(at+".every", c.Every, minInterval, maxTime)
 		if c.Create == 0 && c.Change == 0 && c.Delete == 0 {
 			v.absent(at, "write create: 5, change: 5 or delete: 5", "changes nothing")

@@ -26,9 +26,11 @@ func (s *Scenario) Defaults() {
 		s.Phases = append(s.Phases, Phase{Drain: model.Duration(30 * time.Second)})
 	}
 	delete(s.Objectives, "loss") // it always holds
+	s.moveFaults()
 	seen := map[string]int{}
 	for i := range s.Phases {
 		p := &s.Phases[i]
+		delete(p.Objectives, "loss")
 		if p.Measured() {
 			p.Rate = cmp.Or(p.Rate, p.Faster[Results], 1)
 			if delete(p.Faster, Results); len(p.Faster) == 0 {

@@ -12,7 +12,7 @@ func (p *Phase) said() (names []string) {
 	for _, f := range [...]struct {
 		name string
 		d    model.Duration
-	}{{"ramp", p.Ramp}, {"steady", p.Steady}, {"step", p.Step}, {"soak", p.Soak}, {"drain", p.Drain}} {
+	}{{"ramp", p.Ramp}, {"steady", p.Steady}, {"step", p.Step}, {"soak", p.Soak}, {"fault", p.Fault}, {"drain", p.Drain}} {
 		if f.d != 0 {
 			names = append(names, f.name)
 		}
@@ -20,7 +20,7 @@ func (p *Phase) said() (names []string) {
 	return names
 }
 
-// Kind is ramp, steady, step, soak or drain; empty where it is not exactly one of them.
+// Kind is ramp, steady, step, soak, fault or drain; empty where it is not exactly one of them.
 func (p *Phase) Kind() string {
 	if said := p.said(); len(said) == 1 {
 		return said[0]
@@ -30,12 +30,12 @@ func (p *Phase) Kind() string {
 
 // Length is how long it lasts; of steps: each of them.
 func (p *Phase) Length() model.Duration {
-	return cmp.Or(p.Ramp, p.Steady, p.Step, p.Soak, p.Drain)
+	return cmp.Or(p.Ramp, p.Steady, p.Step, p.Soak, p.Fault, p.Drain)
 }
 
 // length is where Length is kept.
 func (p *Phase) length() *model.Duration {
-	for _, d := range []*model.Duration{&p.Ramp, &p.Steady, &p.Step, &p.Soak} {
+	for _, d := range []*model.Duration{&p.Ramp, &p.Steady, &p.Step, &p.Soak, &p.Fault} {
 		if *d != 0 {
 			return d
 		}
@@ -49,7 +49,7 @@ func (p *Phase) Whole() model.Duration {
 }
 
 // Measured says whether its figures count.
-func (p *Phase) Measured() bool { return p.Steady != 0 || p.Step != 0 || p.Soak != 0 }
+func (p *Phase) Measured() bool { return p.Steady != 0 || p.Step != 0 || p.Soak != 0 || p.Fault != 0 }
 
 // Saturation is what a phase's rate may be of, instead of the scenario's own.
 const Saturation = "saturation"

@@ -60,10 +60,16 @@ func (s *Scenario) Scaled(factor float64) *Scenario {
 	if before, after := s.Rate(), out.Rate(); before > 0 {
 		came = after / before
 	}
-	for name, limit := range out.Objectives {
-		if f, ok := FigureOf(name); ok && f.Least && f.Kind == Absolute {
-			out.Objectives[name] = limit.times(came)
+	lower := func(limits map[string]Limit) {
+		for name, limit := range limits {
+			if f, ok := FigureOf(name); ok && f.Least && f.Kind == Absolute {
+				limits[name] = limit.times(came)
+			}
 		}
+	}
+	lower(out.Objectives)
+	for i := range out.Phases {
+		lower(out.Phases[i].Objectives)
 	}
 	if out.Nodes("") < manyAgents {
 		delete(out.Objectives, "agent-memory")
@@ -145,7 +151,7 @@ func (s *Scenario) shorten(most time.Duration) {
 	cut := func(d, least model.Duration) model.Duration {
 		return max(round(float64(d)*factor), min(d, least))
 	}
-	before := s.end()
+	before := s.edgesOf()
 	for i := range s.Phases {
 		p := &s.Phases[i]
 		if !p.Measured() {
@@ -170,18 +176,22 @@ func (s *Scenario) shorten(most time.Duration) {
 		}
 		p.Settle, p.Warmup = min(p.Settle, *d), round(float64(min(p.Warmup, warmup)))
 	}
-	move := float64(s.end()) / float64(before)
-	at := func(d model.Duration) model.Duration { return round(float64(d) * move) }
+	after := s.edgesOf()
+	if slices.ContainsFunc(s.Phases, func(p Phase) bool { return p.Step > 0 }) { // they end when one breaks
+		before, after = []model.Duration{0, before[len(before)-1]}, []model.Duration{0, after[len(after)-1]}
+	}
+	move := float64(after[len(after)-1]) / float64(before[len(before)-1])
+	at := func(d model.Duration) model.Duration { return moved(d, before, after) }
 	for i := range s.Faults {
 		f := &s.Faults[i]
-		over := at(min(f.At+f.For, before))
+		over := at(min(f.At+f.For, before[len(before)-1]))
 		f.At = at(f.At)
 		if f.For > 0 {
 			f.For = max(over-f.At, round(1e8)) // zero would be to the end
 		}
 	}
 	for i := range s.Intent {
-		s.Intent[i].At, s.Intent[i].Every = at(s.Intent[i].At), max(at(s.Intent[i].Every), min(s.Intent[i].Every, minInterval))
+		s.Intent[i].At, s.Intent[i].Every = at(s.Intent[i].At), max(round(float64(s.Intent[i].Every)*move), min(s.Intent[i].Every, minInterval))
 	}
 }
 

@@ -106,7 +106,7 @@ type Churn struct {
 	OfflineFor model.Duration `json:"offlineFor,omitempty"` // … for so long, and then send what they spooled
 }
 
-// Phase is a stretch of time. Exactly one of the first five says how long it is and what
+// Phase is a stretch of time. Exactly one of the first six says how long it is and what
 // happens in it; they follow each other in the order of the file.
 type Phase struct {
 	Name   string         `json:"name,omitempty"`   // for the report; default what it is
@@ -114,6 +114,7 @@ type Phase struct {
 	Steady model.Duration `json:"steady,omitempty"` // everything flows; measured
 	Step   model.Duration `json:"step,omitempty"`   // steady stretches of this length at growing rates, until an objective or the machine breaks; measured
 	Soak   model.Duration `json:"soak,omitempty"`   // as steady, judged for drift too; measured
+	Fault  model.Duration `json:"fault,omitempty"`  // as steady, while its faults strike: measured by itself, no part of the run's figures
 	Drain  model.Duration `json:"drain,omitempty"`  // nothing new; at most this long until all is acknowledged
 
 	Rate   float64            `json:"rate,omitempty"`   // of the scenario's own rate; default 1. Step: the first one
@@ -124,6 +125,9 @@ type Phase struct {
 	To     float64            `json:"to,omitempty"`     // step: the last one; default 10
 	Settle model.Duration     `json:"settle,omitempty"` // steady: within this long latency and queues must be as before the phase before it ("overload and return")
 	Warmup model.Duration     `json:"warmup,omitempty"` // steady: so much of its beginning is not measured
+
+	Faults     []Fault          `json:"faults,omitempty"`     // their times count from its beginning; Defaults moves them to the scenario's
+	Objectives map[string]Limit `json:"objectives,omitempty"` // of this phase alone
 }
 
 // Fault is something that goes wrong, at a time since the measurement began: since the

@@ -74,7 +74,7 @@ func asYAML(t *testing.T, s *Scenario) string {
 
 // What show prints is a scenario again, and the same one.
 func TestFilledInIsReadBack(t *testing.T) {
-	for _, name := range Names() {
+	for _, name := range append(Names(), "testdata/faultphase.yaml", "testdata/groups.yaml") {
 		s, err := Load(name)
 		if err != nil {
 			t.Fatal(err)

@@ -17,8 +17,9 @@ const (
 // trouble follows, second by second, which objectives break. One that cannot be judged while
 // a run goes on (memory, CPU, what is asked in the end) is not among them.
 type trouble struct {
-	most map[string]float64 // limits from above, by figure
-	rate float64            // results/s that are asked; zero: nobody asks
+	most  map[string]float64 // limits from above, by figure
+	rate  float64            // results/s that are asked; zero: nobody asks
+	meant map[string]bool    // phases in which something is broken on purpose
 
 	bad   map[string]int // seconds in a row, by what is wrong
 	phase string
@@ -27,7 +28,10 @@ type trouble struct {
 
 // newTrouble takes the limits of a scenario's objectives, and those of goals in their stead.
 func newTrouble(sc *scenario.Scenario, goals []load.Goal) *trouble {
-	t := &trouble{most: map[string]float64{}, bad: map[string]int{}}
+	t := &trouble{most: map[string]float64{}, bad: map[string]int{}, meant: map[string]bool{}}
+	for i := range sc.Phases {
+		t.meant[sc.Phases[i].Name] = sc.Phases[i].Fault > 0
+	}
 	set := func(name string, limit float64) {
 		switch f, ok := scenario.FigureOf(name); {
 		case name == "rate":
@@ -54,6 +58,9 @@ func (t *trouble) see(s *load.Sample) (list []string) {
 	if s.Phase != t.phase { // each is looked at by itself
 		t.phase, t.last = s.Phase, t.last[:0]
 		clear(t.bad)
+	}
+	if t.meant[s.Phase] {
+		return nil
 	}
 	note := func(what string, wrong bool) {
 		if t.bad[what]++; !wrong {

@@ -1,0 +1,50 @@
+package load
+
+import (
+	"maps"
+	"slices"
+)
+
+// phaseGoals judges the objectives of single phases, each by what was measured in it.
+func (rep *Report) phaseGoals() (list []Goal) {
+	for i := range rep.Phases {
+		p := &rep.Phases[i]
+		alone := rep.alone(p)
+		for _, name := range slices.Sorted(maps.Keys(p.asked)) {
+			f, _ := figureOf(name)
+			want, err := p.asked[name].In(f.Unit)
+			if err != nil {
+				panic("BUG: an objective that was not checked: " + err.Error())
+			}
+			list = append(list, Goal{Name: name, Want: want, Phase: p.Name}.judged(alone))
+		}
+	}
+	return list
+}
+
+// alone is what a report would be of one phase: its own figures, the faults that struck and the
+// outages that began in it, what people and agents that waited had from it.
+func (rep *Report) alone(p *Played) *Report {
+	one := &Report{Rate: p.Acknowledged, Latency: p.Latency, BeyondLinger: p.BeyondLinger, Server: p.Server, Loader: p.Loader,
+		MachineShare: machineShare(p.Server, p.Loader), Phases: []Played{*p}, Samples: within(rep.Samples, p.From, p.To)}
+	for _, f := range rep.Faults {
+		if f.At >= p.From && f.At < p.To {
+			one.Faults = append(one.Faults, f)
+		}
+	}
+	for _, o := range rep.Outages {
+		if o.Second >= p.From && o.Second < p.To {
+			one.Outages = append(one.Outages, o)
+		}
+	}
+	for _, b := range p.Beside {
+		p99 := Latency{P99: b.Value}
+		switch b.Figure {
+		case "holds-p99":
+			one.Changes = append(one.Changes, Held{Holds: p99})
+		case "list-p99", "apply-p99", "silence-p99", "watch-p99":
+			one.Operators = append(one.Operators, Worked{What: b.Figure[:len(b.Figure)-len("-p99")], Latency: p99})
+		}
+	}
+	return one
+}
