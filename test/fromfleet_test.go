@@ -91,6 +91,9 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 		t.Fatalf("%v\n%s", err, mine)
 	}
 	for _, c := range got.Agents {
+		if len(c.Groups) != 1 || !strings.HasPrefix(c.Groups[0], "group-") { // the group of its class there
+			t.Errorf("groups %v", c.Groups)
+		}
 		switch c.Count {
 		case 150:
 			if k := c.Checks; !c.TLS || c.Keepalive.Interval.String() != "5s" || len(k) != 2 || k[0].Count != 3 || k[0].Output.Bytes != 400 ||

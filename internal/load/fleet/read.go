@@ -48,7 +48,7 @@ func Read(ctx context.Context, api *client.Client, o Options) (*Fleet, error) {
 		o.Rest = rest
 	}
 	r := &reader{api: api, o: o, index: map[model.NodeID]int32{}, fleet: &Fleet{Checks: map[model.CheckID]Check{}}}
-	for _, step := range []func(context.Context) error{r.status, r.checks, r.nodes, r.agents, r.events, r.outages, r.changes} {
+	for _, step := range []func(context.Context) error{r.status, r.checks, r.nodes, r.groups, r.agents, r.events, r.outages, r.changes} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}

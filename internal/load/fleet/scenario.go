@@ -136,6 +136,9 @@ func (s *Shape) class(c *class, names Names, of []int, number int) scenario.Clas
 		all = append(all, held...)
 		out.Checks = append(out.Checks, s.check(l, names.of("check", held...)))
 	}
+	for _, g := range s.groupsOf(number, of, c.nodes) {
+		out.Groups = append(out.Groups, names.of("group", g))
+	}
 	out.Name = names.of("class", all...)
 	if slices.ContainsFunc(s.Scenario.Agents, func(o scenario.Class) bool { return o.Name == out.Name }) {
 		out.Name = names.of("class", append(all, fmt.Sprint(number))...)

@@ -76,6 +76,9 @@ func (s *Shape) unknown() (list []string) {
 	if f.Unknown > 0 {
 		say("Not in it: %s of checks that are not declared any more.", plural(f.Unknown, "event state"))
 	}
+	if all, kept := s.inGroups(); all > 0 {
+		say("Nodes are in %s; %s are in the file: of each class those that at least half of its nodes are in, %d at most. Its checks target the class.", plural(all, "group"), scenario.Grouped(kept), groupsOfClass)
+	}
 	away := 0
 	for i := range s.classes {
 		away += s.classes[i].away
@@ -128,6 +131,9 @@ func (s *Shape) writeClass(b *bytes.Buffer, c *class, x *scenario.Class) {
 		note += fmt.Sprintf("; %s with another keepalive", scenario.Grouped(c.odd))
 	}
 	fmt.Fprintf(b, "  - name: %s # %s\n    count: %d\n", x.Name, note, x.Count)
+	if len(x.Groups) > 0 {
+		fmt.Fprintf(b, "    groups: [%s]\n", strings.Join(x.Groups, ", "))
+	}
 	if x.TLS {
 		b.WriteString("    tls: true\n")
 	}
