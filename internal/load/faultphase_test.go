@@ -26,6 +26,9 @@ func TestFaultPhase(t *testing.T) {
 	if dark := rep.Phases[2]; dark.Kind != kindFault || dark.From != 20 || dark.To != 40 || dark.Latency.Max < 5000 || rep.Latency.Max > 2000 {
 		t.Errorf("%+v; of the run %+v", dark, rep.Latency)
 	}
+	if !strings.Contains(strings.Join(rep.Label, "; "), "without dark") {
+		t.Errorf("labels %q", rep.Label)
+	}
 	if len(rep.Faults) != 1 || rep.Faults[0].At < 21.9 || rep.Faults[0].At > 22.3 || rep.Faults[0].Places != 20 {
 		t.Errorf("%+v", rep.Faults)
 	}

@@ -145,6 +145,9 @@ func (w *watch) finish() {
 			w.judgePhase(&p, i)
 			before = r.cfg.overtakes(before, &p, r.apart(s[i].phase))
 		}
+		if p.Kind == kindFault {
+			rep.Label = append(rep.Label, fmt.Sprintf("the run's figures are without %s, which is measured by itself", p.Name))
+		}
 		rep.Phases = append(rep.Phases, p)
 	}
 	for i := range r.senders {
