@@ -46,3 +46,37 @@ func TestWhatAShadowWouldHaveSent(t *testing.T) {
 		t.Errorf("told %q in the shadow", got)
 	}
 }
+
+// An operator acknowledges what one rack has, in one request; a node that was deleted since is
+// still told of as it was.
+func TestManyEventsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := harness.NewServer(t)
+	s.Start()
+	s.WaitReady(time.Minute)
+	s.Login()
+	s.NewAgent("web01").Start()
+	s.Apply("kind: Check\nmetadata: {name: disk}\nspec: {targets: {nodes: [web01]}, interval: 1s, command: 'echo full; exit 2'}\n---\nkind: Check\nmetadata: {name: load}\nspec: {targets: {nodes: [web01]}, interval: 1s, command: 'echo high; exit 1'}")
+	harness.Until(t, time.Minute, "two problems", func() (string, bool) {
+		out := s.CLI("get", "problems", "--open")
+		return out, strings.Contains(out, "disk") && strings.Contains(out, "load")
+	})
+	if out := s.CLI("event", "ack", "--node", "web01", "--status", "critical,warning", "-m", "the switch"); !strings.Contains(out, "2 events match:\n  CRITICAL web01/disk\n  WARNING  web01/load\n2 events acknowledged") {
+		t.Errorf("%s", out)
+	}
+	if out := s.CLI("get", "events", "--where", "event.acknowledged", "-o", "wide"); !strings.Contains(out, "disk") || !strings.Contains(out, "load") {
+		t.Errorf("%s", out)
+	}
+	if out := s.CLI("audit", "run"); strings.Count(out, "a bulk acknowledge of 2 events (namespace default, node web01, status critical,warning): the switch") != 1 {
+		t.Errorf("%s", out)
+	}
+	before := time.Now().UTC().Format(time.RFC3339Nano)
+	s.CLI("delete", "node", "web01", "--yes")
+	harness.Until(t, time.Minute, "the node as it was", func() (string, bool) {
+		r := s.Try("get", "events", "--at", before, "--check", "disk")
+		return r.Out + r.Errors, strings.Contains(r.Out, "web01 (gone)  disk") && strings.Contains(r.Out, "full")
+	})
+	if out := s.CLI("report", "availability", "web01/disk", "--since", "1h"); !strings.Contains(out, "web01 (gone)  disk   0.000 %") {
+		t.Errorf("%s", out)
+	}
+}

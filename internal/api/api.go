@@ -185,6 +185,7 @@ func newServer(o Options) *server {
 	s.userRoutes()
 	s.resourceRoutes()
 	s.eventRoutes()
+	s.bulkRoutes()
 	s.problemRoutes()
 	s.historyRoutes()
 	s.reportRoutes()

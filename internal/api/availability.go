@@ -12,8 +12,8 @@ import (
 )
 
 // What an event was follows from what it is and from its changes of status: before the
-// first change after a time it was what that change calls previous. Events that are gone
-// are not told of.
+// first change after a time it was what that change calls previous. Events of nodes that are
+// gone come last (gone.go); of others that are gone nothing is told.
 
 // past is what an event was at a time; not known: there was no result yet, or history does
 // not reach back so far.
@@ -76,16 +76,17 @@ func (s *server) listPastEvents(ctx context.Context, in *pastEventsInput) (*body
 	if in.At.After(s.Now()) {
 		return nil, model.Errorf(model.Invalid, "at %s has not come yet", in.At.Format(time.RFC3339))
 	}
-	q, err := s.query(ctx, &FilterInput{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Selector: in.Selector})
+	filter := FilterInput{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Selector: in.Selector}
+	out := v1.PastEventList{At: in.At, Items: []v1.PastEvent{}}
+	if revision, part, ok := s.goneToken(in.After); ok {
+		err := s.goneThen(ctx, &filter, revision, part, &out)
+		return &body[v1.PastEventList]{out}, err
+	}
+	page, err := s.there(ctx, &filter, "", in.At, in.Limit, in.After)
 	if err != nil {
 		return nil, err
 	}
-	q.Limit, q.After = in.Limit, in.After
-	page, err := s.Events.List(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	out := v1.PastEventList{At: in.At, Items: []v1.PastEvent{}, Next: page.Next}
+	out.Next = page.Next
 	for i := range page.States {
 		st := &page.States[i]
 		name := s.event(st)
@@ -128,24 +129,17 @@ func (s *server) listAvailability(ctx context.Context, in *availabilityInput) (*
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	q, err := s.query(ctx, &FilterInput{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Selector: in.Selector})
+	filter := FilterInput{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Selector: in.Selector}
+	out := v1.AvailabilityList{Since: in.Since, Until: in.Until, Items: []v1.Availability{}}
+	if revision, part, ok := s.goneToken(in.After); ok {
+		err := s.goneAvailability(ctx, &filter, in.Period, revision, part, &out)
+		return &body[v1.AvailabilityList]{out}, err
+	}
+	page, err := s.there(ctx, &filter, in.Group, in.Since, in.Limit, in.After)
 	if err != nil {
 		return nil, err
 	}
-	if in.Group != "" {
-		if q.Nodes == nil {
-			q.Nodes = s.Directory.Nodes(in.Namespace)
-		}
-		if q.Nodes, err = s.membersAmong(ctx, q.Nodes, in.Namespace, in.Group); err != nil {
-			return nil, err
-		}
-	}
-	q.Limit, q.After = in.Limit, in.After
-	page, err := s.Events.List(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	out := v1.AvailabilityList{Since: in.Since, Until: in.Until, Items: []v1.Availability{}, Next: page.Next}
+	out.Next = page.Next
 	for i := range page.States {
 		one, err := s.availability(ctx, &page.States[i], in.Period)
 		if err != nil {
@@ -156,33 +150,83 @@ func (s *server) listAvailability(ctx context.Context, in *availabilityInput) (*
 	return &body[v1.AvailabilityList]{out}, nil
 }
 
-// availability is how long one event had which status.
-func (s *server) availability(ctx context.Context, st *event.State, p Period) (v1.Availability, error) {
-	name := s.event(st)
-	out := v1.Availability{Namespace: name.Namespace, Node: name.Node, Check: name.Check}
-	var changes []history.Entry
-	var err error
-	if moment(st.Changed).After(p.Since) { // else it is what it was all the time
-		if changes, err = s.changesOf(ctx, st.Node, name.Check, p.Since.Add(1), time.Time{}); err != nil {
-			return out, err
+// there is a page of the events that are; the page after the last is of nodes that went since a
+// time. Of groups, nobody knows who was in them.
+func (s *server) there(ctx context.Context, filter *FilterInput, group string, since time.Time, limit int, after string) (event.Page, error) {
+	q, err := s.query(ctx, filter)
+	if err != nil && filter.Node != "" && model.ClassOf(err) == model.NotFound {
+		if list, _, wrong := s.gone(ctx, &FilterInput{Namespace: filter.Namespace, Node: filter.Node}, since, 0, 0); wrong == nil && len(list) > 0 {
+			return event.Page{Next: s.next(goneFrom + "0.0")}, nil
 		}
 	}
-	was, err := s.before(ctx, st, name.Check, p.Since, changes)
 	if err != nil {
-		return out, err
+		return event.Page{}, err
 	}
-	from := p.Since
+	if err := s.within(ctx, &q, filter.Namespace, group); err != nil {
+		return event.Page{}, err
+	}
+	q.Limit, q.After = limit, after
+	page, err := s.Events.List(ctx, q)
+	if err == nil && page.Next == "" && group == "" {
+		page.Next = s.next(goneFrom + "0.0")
+	}
+	return page, err
+}
+
+// spell is a time in which an event was one thing.
+type spell struct {
+	from, until time.Time
+	was         past
+}
+
+// spellsOf are those of an event in a period, in order and without holes; changes are its
+// changes since the period began, oldest first.
+func spellsOf(p Period, was past, changes []history.Entry) []spell {
+	out := []spell{{from: p.Since, was: was}}
 	for i := range changes {
 		e := &changes[i]
 		if !e.At.Before(p.Until) {
 			break
 		}
-		lasted(&out, was, e.At.Sub(from))
-		from, was = e.At, past{known: true, status: e.Status}
-		out.Changes++
+		out[len(out)-1].until = e.At
+		out = append(out, spell{from: e.At, was: past{true, e.Status, e.At, e.Output}})
 	}
-	lasted(&out, was, p.Until.Sub(from))
-	return out, nil
+	out[len(out)-1].until = p.Until
+	return out
+}
+
+// spells are those of an event that is.
+func (s *server) spells(ctx context.Context, st *event.State, check string, p Period) ([]spell, error) {
+	var changes []history.Entry
+	var err error
+	if moment(st.Changed).After(p.Since) { // else it is what it was all the time
+		if changes, err = s.changesOf(ctx, st.Node, check, p.Since.Add(1), time.Time{}); err != nil {
+			return nil, err
+		}
+	}
+	was, err := s.before(ctx, st, check, p.Since, changes)
+	if err != nil {
+		return nil, err
+	}
+	return spellsOf(p, was, changes), nil
+}
+
+// availability is how long one event had which status.
+func (s *server) availability(ctx context.Context, st *event.State, p Period) (v1.Availability, error) {
+	name := s.event(st)
+	out := v1.Availability{Namespace: name.Namespace, Node: name.Node, Check: name.Check}
+	spells, err := s.spells(ctx, st, name.Check, p)
+	if err == nil {
+		sumUp(&out, spells)
+	}
+	return out, err
+}
+
+func sumUp(out *v1.Availability, spells []spell) {
+	for _, one := range spells {
+		lasted(out, one.was, one.until.Sub(one.from))
+	}
+	out.Changes = len(spells) - 1
 }
 
 func lasted(out *v1.Availability, was past, d time.Duration) {

@@ -6,7 +6,8 @@
 // A request passes log and metrics (log.go), authentication
 // (auth.go) and then one handler. Errors get their form in errors.go and nowhere
 // else. Admin (admin.go) is the other listener, for machines of the operator.
-// Goroutines: none but those of watches, which end with their request. Locks: one each
-// in what limits logins and watches, held for a look at a map.
+// Goroutines: none but those of watches and of what is done to many events (bulk.go), which end
+// with their request. Locks: one each in what limits logins and watches and in what was left of
+// many events, held for a look at a map.
 // Start reading at api.go.
 package api

@@ -14,16 +14,19 @@ import (
 func (a *app) eventCmd() *cobra.Command {
 	c := &cobra.Command{Use: "event", Short: "Acknowledge, resolve or delete events by hand", RunE: helpOf,
 		Long: "Says that you look after an event's problem, sets it to OK, or forgets it, by hand. All of it is\nkept with who did it and why. An acknowledgement ends with the problem; a status that was set\n" +
-			"lasts until the next result says otherwise.",
-		Example: "  muster event ack web01/disk --for 2h -m \"new disk is on its way\"\n  muster event resolve web01/disk -m \"cleaned up\"",
+			"lasts until the next result says otherwise. Events are named, or picked by what they are and where\n" +
+			"(-l, --where, --status, --check, --node, --group, which must all hold): how many and which is shown first.",
+		Example: "  muster event ack web01/disk --for 2h -m \"new disk is on its way\"\n  muster event resolve web01/disk -m \"cleaned up\"\n" +
+			"  muster event ack --group web --status critical -m \"the switch\" --dry-run",
 	}
 	var note string
 	var length model.Duration
 	for _, verb := range []struct {
 		use, alias, short, example string
+		bulk                       string
 		do                         eventVerb
 	}{
-		{"ack", "acknowledge", "Say that you look after problems", " --for 2h -m \"on it\"",
+		{"ack", "acknowledge", "Say that you look after problems", " --for 2h -m \"on it\"", "acknowledge",
 			func(ctx context.Context, c *client.Client, node, check string) (string, error) {
 				done, until := "acknowledged until its problem ends", time.Time{}
 				if length > 0 {
@@ -32,22 +35,33 @@ func (a *app) eventCmd() *cobra.Command {
 				}
 				return done, c.Acknowledge(ctx, a.ns(), node, check, note, until)
 			}},
-		{"unack", "unacknowledge", "Take an acknowledgement back", "",
+		{"unack", "unacknowledge", "Take acknowledgements back", "", "unacknowledge",
 			func(ctx context.Context, c *client.Client, node, check string) (string, error) {
 				return "not acknowledged any more", c.Unacknowledge(ctx, a.ns(), node, check, note)
 			}},
-		{"resolve", "", "Set events to OK until the next result says otherwise", " -m \"cleaned up\"",
+		{"resolve", "", "Set events to OK until the next result says otherwise", " -m \"cleaned up\"", "resolve",
 			func(ctx context.Context, c *client.Client, node, check string) (string, error) {
 				return "resolved", c.Resolve(ctx, a.ns(), node, check, note)
 			}},
-		{"delete", "", "Forget events; they come back with the next result", "",
+		{"delete", "", "Forget events; they come back with the next result", "", "delete",
 			a.deleteEvent(&note)},
 	} {
+		f := &bulkFlags{}
 		sub := &cobra.Command{
-			Use: verb.use + " NODE/CHECK...", Short: verb.short, Args: cobra.MinimumNArgs(1),
-			Example: "  muster event " + verb.use + " web01/disk" + verb.example, ValidArgsFunction: a.completeEvents,
-			RunE: func(c *cobra.Command, args []string) error { return a.eventAction(c, args, verb.do) },
+			Use: verb.use + " NODE/CHECK... | " + verb.use + " -l LABELS --where CONDITION --status STATUS --check NAME --group NAME", Short: verb.short, Args: cobra.ArbitraryArgs,
+			Example: "  muster event " + verb.use + " web01/disk" + verb.example + "\n  muster event " + verb.use + " --group web --check disk" + verb.example, ValidArgsFunction: a.completeEvents,
+			RunE: func(c *cobra.Command, args []string) error {
+				if err := f.args(c, args); err != nil {
+					return err
+				}
+				if len(args) > 0 {
+					return a.eventAction(c, args, verb.do)
+				}
+				f.Note = note
+				return a.bulk(c, f, verb.bulk, length)
+			},
 		}
+		f.add(sub)
 		if verb.alias != "" {
 			sub.Aliases = []string{verb.alias}
 		}

@@ -67,6 +67,9 @@ func (a *app) getPastEvents(ctx context.Context, c *client.Client, f v1.EventFil
 		if !e.Changed.IsZero() {
 			since = e.Changed.In(a.Zone).Format("2006-01-02 15:04:05")
 		}
+		if !e.Gone.IsZero() {
+			e.Node += " (gone)"
+		}
 		t.add(append(row, statusCell(e.Status), e.Node, e.Check, since, summary(e.Output))...)
 	}
 	if err := t.write(a.narrow(*g.output)); err != nil {

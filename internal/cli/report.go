@@ -21,7 +21,7 @@ func (a *app) reportCmd() *cobra.Command {
 }
 
 // reportShapes are what rows of a report may stand for.
-const reportShapes = "event, node, check"
+const reportShapes = "event, node, check, group"
 
 func (a *app) availabilityCmd() *cobra.Command {
 	var output *format
@@ -35,26 +35,42 @@ func (a *app) availabilityCmd() *cobra.Command {
 		Short: "How long events had which status, the worst first",
 		Long: "Says of each event for which part of a time it was available, which is OK or WARNING, and how often its\n" +
 			"status changed. Time before the first result, and before what history still holds, counts for nothing.\n" +
-			"Rows of a node or check are all its events together. What was deleted is not told of.",
+			"Rows of a node or check are all its events together. Nodes that were deleted count until then.\n" +
+			"A row of a group (--by group) is of its nodes: a node is up while all its events, or that of --check,\n" +
+			"are OK or WARNING. WORST is the node that was up least, MEAN the mean of all nodes; ALL UP is the\n" +
+			"part of the time in which every node was up, ANY UP in which at least one was.",
 		Example: "  muster report availability --since 30d\n  muster report availability web01/disk --since 2026-11-01T00:00:00Z --until 2026-12-01T00:00:00Z\n" +
-			"  muster report availability --group prod --by node --since 7d",
+			"  muster report availability --group prod --by node --since 7d\n  muster report availability --by group --check http --since 30d",
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeEvents,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if len(args) == 1 {
 				q.Node, q.Check, _ = strings.Cut(args[0], "/")
 			}
-			if by != "event" && by != "node" && by != "check" {
+			if !slices.Contains(strings.Split(reportShapes, ", "), by) {
 				return model.Errorf(model.Invalid, "--by %q is not known", by).WithHint("one of: %s", reportShapes)
 			}
 			if q.Since, q.Until, err = p.read(a.Now()); err != nil {
 				return err
 			}
-			if q.Namespace = a.ns(); all {
-				q.Namespace = ""
-			}
 			client, err := a.connect()
 			if err != nil {
 				return err
+			}
+			if q.Namespace = a.ns(); all {
+				q.Namespace = ""
+			}
+			if by == "group" {
+				if q.Node != "" || q.Selector != "" || all {
+					return model.Errorf(model.Invalid, "--by group is of whole groups of one namespace").WithHint("muster report availability --by group --check %s", cmp.Or(q.Check, "http"))
+				}
+				list, err := client.GroupAvailability(c.Context(), q)
+				if err != nil {
+					return err
+				}
+				if output.machine() {
+					return a.printValue(*output, list)
+				}
+				return a.printGroups(list, q.Check, limit)
 			}
 			var list v1.AvailabilityList
 			for {
@@ -86,21 +102,25 @@ func (a *app) availabilityCmd() *cobra.Command {
 	flags.StringVarP(&q.Selector, "selector", "l", "", "of nodes with these labels: env=prod,tier!=db")
 	flags.StringVar(&by, "by", "event", "what a row is: "+reportShapes)
 	flags.IntVar(&limit, "limit", 50, "rows at most (0: all)")
-	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{"event", "node", "check"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(strings.Split(reportShapes, ", "), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 // together are rows of what a row stands for, the worst first.
 func together(items []v1.Availability, by string) []v1.Availability {
-	rows, of := []v1.Availability{}, map[[3]string]int{}
+	type place struct {
+		namespace, node, check string
+		gone                   time.Time // a node of the name may be there again
+	}
+	rows, of := []v1.Availability{}, map[place]int{}
 	for _, one := range items {
 		switch by {
 		case "node":
 			one.Check = ""
 		case "check":
-			one.Node = ""
+			one.Node, one.Gone = "", time.Time{}
 		}
-		key := [3]string{one.Namespace, one.Node, one.Check}
+		key := place{one.Namespace, one.Node, one.Check, one.Gone}
 		if i, ok := of[key]; ok {
 			rows[i].Add(one)
 			continue
@@ -145,6 +165,9 @@ func (a *app) printAvailability(list v1.AvailabilityList, by string, all bool, l
 		var row []any
 		for k, name := range []string{x.Namespace, x.Node, x.Check} {
 			if k == 0 && all || k == 1 && by != "check" || k == 2 && by != "node" {
+				if k == 1 && !x.Gone.IsZero() {
+					name += " (gone)"
+				}
 				row = append(row, name)
 			}
 		}
@@ -160,13 +183,45 @@ func (a *app) printAvailability(list v1.AvailabilityList, by string, all bool, l
 	return nil
 }
 
+// printGroups says of each group how its nodes did.
+func (a *app) printGroups(list v1.GroupAvailabilityList, check string, limit int) error {
+	if len(list.Items) == 0 {
+		fmt.Fprintln(a.Stdout, "no group has nodes with such events")
+		return nil
+	}
+	t := newTable("GROUP", "NODES", "MEAN", "WORST", "WORST NODE", "ALL UP", "ANY UP")
+	for _, x := range list.Items[:upTo(limit, len(list.Items))] {
+		if x.Nodes == 0 {
+			t.add(x.Group, "0", "–", "–", "–", "–", "–")
+			continue
+		}
+		t.add(x.Group, fmt.Sprint(x.Nodes), ofTime(x.Mean), ofTime(x.Worst), x.WorstNode, ofTime(x.AllUp), ofTime(x.AnyUp))
+	}
+	if err := t.write(a.Env); err != nil {
+		return err
+	}
+	if more := len(list.Items) - limit; limit > 0 && more > 0 {
+		fmt.Fprintf(a.Stdout, "%d more: --limit 0 shows all\n", more)
+	}
+	what := "all its events are"
+	if check != "" {
+		what = check + " is"
+	}
+	fmt.Fprintf(a.Stdout, "%s; a node is up while %s OK or WARNING\n", a.fromTo(list.Since, list.Until), clean(what, false))
+	return nil
+}
+
 // percent is rounded down: what was not there all the time is not 100 %.
 func percent(x v1.Availability) string {
 	known := x.Known()
 	if known == 0 {
 		return "–"
 	}
-	return fmt.Sprintf("%.3f %%", float64(int64(x.Available()/known*100_000))/1000)
+	return ofTime(x.Available() / known)
+}
+
+func ofTime(share float64) string {
+	return fmt.Sprintf("%.3f %%", float64(int64(share*100_000))/1000)
 }
 
 func lastedFor(seconds float64) string {

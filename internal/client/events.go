@@ -90,6 +90,18 @@ func (c *Client) Availability(ctx context.Context, q v1.AvailabilityQuery) (v1.A
 	return out, err
 }
 
+// GroupAvailability returns for which part of a time the nodes of groups were up.
+func (c *Client) GroupAvailability(ctx context.Context, q v1.AvailabilityQuery) (v1.GroupAvailabilityList, error) {
+	query := url.Values{}
+	set(query, "namespace", q.Namespace)
+	set(query, "check", q.Check)
+	set(query, "group", q.Group)
+	setPeriod(query, q.Since, q.Until)
+	var out v1.GroupAvailabilityList
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/availability/groups", query, nil, nil, &out)
+	return out, err
+}
+
 // PastEvents returns a page of events as they were at a time.
 func (c *Client) PastEvents(ctx context.Context, f v1.EventFilter, at time.Time) (v1.PastEventList, error) {
 	query := eventQuery(f)

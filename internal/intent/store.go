@@ -105,6 +105,8 @@ type ChangeQuery struct {
 	Part                  int    // … or in it, before this part
 	Limit                 int    // zero: all
 	Bodies                bool   // Before and After are wanted
+	Gone                  bool   // only what took something away: delete and retire
+	Since                 time.Time
 }
 
 // ListQuery selects rows of one kind.

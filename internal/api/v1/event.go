@@ -119,6 +119,8 @@ type Availability struct {
 	Unknown   float64 `json:"unknown"`
 	Nothing   float64 `json:"nothing" doc:"There was no result yet, or history does not reach back so far."`
 	Changes   int     `json:"changes"`
+
+	Gone time.Time `json:"gone,omitzero" doc:"When its node was deleted: it counts until then."`
 }
 
 // Known is how long there was a status, and Available how much of that was OK or WARNING.
@@ -155,6 +157,7 @@ type PastEvent struct {
 	StatusName string       `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
 	Changed    time.Time    `json:"changed,omitzero" doc:"Since when; not known where history does not reach back so far."`
 	Output     string       `json:"output,omitempty" doc:"At that change."`
+	Gone       time.Time    `json:"gone,omitzero" doc:"When its node was deleted since."`
 }
 
 // PastEventList is a page of events as they were.
@@ -196,4 +199,27 @@ type Acknowledgement struct {
 // Action is why an operator resolves or deletes an event.
 type Action struct {
 	Note string `json:"note,omitempty" maxLength:"1000"`
+}
+
+// GroupAvailability is for which part of a time the nodes of a group were there. A node is up
+// while all its events that are asked of are OK or WARNING; time in which nothing is known of a
+// node does not count for it.
+type GroupAvailability struct {
+	Namespace string  `json:"namespace"`
+	Group     string  `json:"group"`
+	Nodes     int     `json:"nodes" doc:"Of which something is known."`
+	Events    int     `json:"events"`
+	Worst     float64 `json:"worst" doc:"Share of the time (0 to 1) in which the node was up that was up least."`
+	WorstNode string  `json:"worstNode,omitempty"`
+	Mean      float64 `json:"mean" doc:"Mean of the shares of all nodes."`
+	AllUp     float64 `json:"allUp" doc:"Share of the time in which every node was up."`
+	AnyUp     float64 `json:"anyUp" doc:"Share of the time in which at least one node was up."`
+	Known     float64 `json:"known" doc:"Seconds in which something is known of at least one node."`
+}
+
+// GroupAvailabilityList is all groups that were asked of, the worst first.
+type GroupAvailabilityList struct {
+	Since time.Time           `json:"since"`
+	Until time.Time           `json:"until"`
+	Items []GroupAvailability `json:"items"`
 }

@@ -370,6 +370,12 @@ func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]i
 	if q.Name != "" {
 		and(`(name = ? OR (was <> '' AND was = ?))`, q.Name, q.Name)
 	}
+	if q.Gone {
+		and(`op IN ('delete', 'retire')`)
+	}
+	if !q.Since.IsZero() {
+		and(`at >= ?`, q.Since.UnixNano())
+	}
 	if q.Resources {
 		and(`kind < ?`, "a") // capitals come before it
 	}
