@@ -110,6 +110,9 @@ type Options struct {
 	// a check that a node holds; nil: it does not.
 	NewRuns  func() Runs
 	Assigned func(model.NodeID, model.CheckID) *model.Chunk
+	// Stream is how far a handler is that is told of every result; not ok: it is none. nil: there are
+	// none.
+	Stream func(route.Name) (v1.HandlerStream, bool)
 	// Pending is how many machines wait to be accepted; nil: nobody knows.
 	Pending func() int
 	// Vouch hears of each request whose token is good: its connection is no stranger's.

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/route"
 )
 
 func (s *server) stateRoutes() {
@@ -32,6 +33,11 @@ func (s *server) stateOf(r *model.Resource, held *holding) v1.State {
 	s.routingState(&out, r, held)
 	if key.Kind == "Namespace" && s.Limits != nil {
 		out.Limits = s.Limits(key.Name)
+	}
+	if key.Kind == "Handler" && s.Stream != nil {
+		if stream, ok := s.Stream(route.Name{Namespace: key.Namespace, Name: key.Name}); ok {
+			out.Stream = &stream
+		}
 	}
 	return out
 }

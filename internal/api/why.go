@@ -125,6 +125,7 @@ func (c *chain) follow() error {
 		text = "no result came in time: " + text
 	}
 	c.add("event", true, "%s", text).At = moment(st.Changed)
+	c.streamed(&st)
 	if st.Problem == nil {
 		c.add("problem", st.Status == model.OK, "%s", whyNoProblem(&st, spec))
 		return nil

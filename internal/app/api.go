@@ -39,6 +39,7 @@ func (s *Server) openAPI(context.Context) error {
 		Enrol: &pki.Enroller{
 			Authority: s.authority, Tokens: tokens, Registrar: s.intent, Servers: s.agentAddresses(), Admit: admit, Pending: ask,
 		},
+		Stream:  s.streamOf,
 		Waiting: pending, Pending: pending.Len,
 		CA: func() v1.Authority {
 			return v1.Authority{Hash: pki.SumText(s.authority.CASum()), Certificate: string(s.authority.CAPEM()), Addresses: s.agentAddresses()}
@@ -106,7 +107,7 @@ func (s *Server) describe() v1.Status {
 			out.Warnings = append(out.Warnings, oneLine(err))
 		}
 	}
-	for _, look := range []func() (model.Status, string){s.journalHealth, s.historyHealth} {
+	for _, look := range []func() (model.Status, string){s.journalHealth, s.historyHealth, s.streamsHealth} {
 		if status, text := look(); status != model.OK {
 			out.Warnings = append(out.Warnings, text)
 		}

@@ -89,7 +89,10 @@ func (s *Server) watchOneself(ctx context.Context) error {
 		for _, report := range []struct {
 			check model.CheckID
 			look  func() (model.Status, string)
-		}{{model.JournalCheck, s.journalHealth}, {model.HistoryCheck, s.historyHealth}} {
+		}{{model.JournalCheck, s.journalHealth}, {model.HistoryCheck, s.historyHealth}, {model.StreamsCheck, s.streamsHealth}} {
+			if _, ok := said[report.check]; report.check == model.StreamsCheck && !ok && !s.hasStreams() {
+				continue // most servers have none: no event about nothing
+			}
 			if s.journal.Stats().Blocked != nil {
 				break // nothing can be recorded now; readyz and the log say why
 			}

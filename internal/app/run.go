@@ -47,6 +47,7 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	run("intent mark", back, s.markIntent) // so that a start knows what was forgotten
 	run("old definitions", back, s.collect)
+	run("streams", back, s.streams.Run)
 	run("own events", back, s.watchOneself)
 	run("lost sessions", back, s.tellLost)
 	run("clones", back, s.tellClones)

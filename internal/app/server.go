@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/follow"
 	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
@@ -60,6 +61,7 @@ type Server struct {
 	journal   *journal.Log
 	snapshots *snapshot.Store
 	passes    *rederive.Source
+	streams   *follow.Set // handlers that are told of every result
 	authority *pki.Authority
 	names     []string // of the server's certificate, in the order in which tokens have them
 	sessions  *muster.Server
@@ -119,6 +121,7 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 		{"planner", s.openPlanner},     // compiles intent: the chunks that judge what the journal holds, names
 		{"reactions", s.openReactions}, // take what the view emits from its first commit on
 		{"event view", s.openView},     // from snapshots, then by replay
+		{"streams", s.openStreams},     // their cursors: the journal is not cut beyond them
 		{"sessions", s.openSessions},   // certificates and sessions, for whoever connects
 		{"bridge", s.openBridge},       // the same for Sensu's agents
 		{"listeners", s.listen},        // late: who gets through finds everything ready

@@ -73,7 +73,7 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 		Store: s.snapshots, View: s.passes, Usable: s.usable, Period: time.Duration(s.cfg.SnapshotCycle), Logger: s.log, Queues: s.queues,
 		Pressure: func() float64 { st := s.journal.Stats(); return st.Pressure() },
 		Saved: func(floor journal.Position) {
-			floor = s.passes.Floor(floor)
+			floor = s.streams.Floor(s.passes.Floor(floor))
 			if err := s.journal.Cut(floor); err != nil {
 				s.log.Error("journal could not be cut", "below", floor.Number, "err", err)
 			}

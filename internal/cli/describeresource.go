@@ -180,6 +180,9 @@ func (a *app) describeDeclared(ctx context.Context, c *client.Client, k model.Ki
 		a.field("read by", "%s", count(state.Checks, "check"))
 	case *model.HandlerSpec:
 		a.field("tells", "%s", tells(s))
+		if state.Stream != nil {
+			a.describeStream(state.Stream)
+		}
 	case *model.FilterSpec:
 		a.field("passes", "%s", passes(s))
 	case *model.MutatorSpec:

@@ -217,7 +217,11 @@ func (a *app) kindValues(o object, state v1.State, wide bool) []string {
 		}
 		return []string{nodes, failing, every(s), short(targets(s), 40), short(runs(s), 50)}
 	case *model.HandlerSpec:
-		return []string{checks, short(tells(s), 60)}
+		text := tells(s)
+		if state.Stream != nil {
+			text += "; " + streamBehind(state.Stream)
+		}
+		return []string{checks, short(text, 60)}
 	case *model.NamespaceSpec:
 		return []string{nodes, dash(o.Metadata.DisplayName)}
 	case *model.SilenceSpec:
@@ -286,6 +290,9 @@ func tells(s *model.HandlerSpec) string {
 	case s.UDP != nil:
 		return "udp " + s.UDP.Address
 	case s.Stream != nil:
+		if s.Stream.Results == model.AllResults {
+			return "every result to " + s.Stream.Address
+		}
 		return "stream " + s.Stream.Address
 	}
 	return strings.Join(s.Tells(), ", ")

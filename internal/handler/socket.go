@@ -19,7 +19,7 @@ const maxDatagram = 8 << 10
 func (o *Out) tcp(ctx context.Context, t *model.TCP, m *Message) (Receipt, error) {
 	text := jsonLine(m)
 	receipt := Receipt{Sent: fmt.Sprintf("tcp %s\n%s", t.Address, text)}
-	conn, err := dial(ctx, t.Address, t.TLS, t.CA)
+	conn, err := Dial(ctx, t.Address, t.TLS, t.CA)
 	if err != nil {
 		return receipt, fmt.Errorf("tcp: %w", err)
 	}
@@ -70,7 +70,8 @@ func datagram(m *Message) ([]byte, error) {
 	}
 }
 
-func dial(ctx context.Context, address string, secure bool, ca string) (net.Conn, error) {
+// Dial opens a connection to HOST:PORT, with TLS and the CA of a PEM file where that is asked for.
+func Dial(ctx context.Context, address string, secure bool, ca string) (net.Conn, error) {
 	if !secure {
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", address)

@@ -98,7 +98,7 @@ func (l *line) open(ctx context.Context) (conn net.Conn, fresh bool, err error) 
 	if conn != nil {
 		return conn, false, nil
 	}
-	if conn, err = dial(ctx, l.key.address, l.key.tls, l.key.ca); err != nil {
+	if conn, err = Dial(ctx, l.key.address, l.key.tls, l.key.ca); err != nil {
 		return nil, false, err
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(streamIdle)); err != nil {

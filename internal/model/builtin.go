@@ -22,6 +22,7 @@ const (
 	HistoryCheck  CheckID = 4 // the history store takes what it is given
 	IdentityCheck CheckID = 5 // of a node: one machine has its identity, not two
 	WatchdogCheck CheckID = 6 // a synthetic result goes the whole way, once a minute
+	StreamsCheck  CheckID = 7 // handlers that are told of every result keep up
 )
 
 // KeepaliveCheckName is how people call KeepaliveCheck.
@@ -42,6 +43,8 @@ func BuiltinCheckName(id CheckID) string {
 		return "identity"
 	case WatchdogCheck:
 		return "muster-watchdog"
+	case StreamsCheck:
+		return "muster-streams"
 	}
 	return ""
 }

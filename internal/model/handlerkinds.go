@@ -132,14 +132,25 @@ type UDP struct {
 }
 
 // Stream is a few connections that are kept: each message is one line of JSON. Those of one
-// problem take the same connection.
+// problem take the same connection. With results, it is also told of every result of every check.
 type Stream struct {
 	// HOST:PORT.
 	Address string `json:"address" text:"fixed"`
-	// How many; default 2, at most 16.
+	// How many; default 2, at most 256.
 	Connections int `json:"connections,omitempty"`
 	// Whether it is TLS.
 	TLS bool `json:"tls,omitempty"`
 	// A PEM file on the server with the CA of the address; default the system's.
 	CA string `json:"ca,omitempty" text:"fixed"`
+	// all: every result of every check on the namespace's nodes is one line; in the namespace
+	// shared, of those of all. Without it, only what routes send.
+	Results string `json:"results,omitempty" text:"fixed"`
+	// Which of the results; default all.
+	Only *Selector `json:"only,omitempty"`
+	// Where in the journal a handler that is new, or has a new address, begins: head (default),
+	// with what comes from now on, or oldest, with all that is still held.
+	From string `json:"from,omitempty" text:"fixed"`
 }
+
+// AllResults is Stream.Results of a handler that is told of every result.
+const AllResults = "all"

@@ -127,11 +127,19 @@ func (v *validator) service(s *HandlerSpec) {
 		if t.Connections < 0 || t.Connections > MaxStreamConnections {
 			v.flaw("spec.stream.connections", "", "want 1 to %d", MaxStreamConnections)
 		}
+		v.oneOf("spec.stream.results", t.Results, AllResults)
+		v.oneOf("spec.stream.from", t.From, "head", "oldest")
+		if t.Only != nil {
+			v.selector("spec.stream.only", t.Only)
+		}
+		if t.Results == "" && (t.Only != nil || t.From != "") {
+			v.absent("spec.stream.results", "write results: all, or leave only and from out: routes say which problems are told", "only and from choose among results, of which it is not told")
+		}
 	}
 }
 
 // MaxStreamConnections bounds what a handler keeps open.
-const MaxStreamConnections = 16
+const MaxStreamConnections = 256
 
 func (v *validator) email(e *Email) {
 	v.address("spec.email.server", e.Server)

@@ -49,6 +49,8 @@ type Directory interface {
 	Holds(node model.NodeID, check model.CheckID) bool
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
 	Masters(node model.NodeID, check model.CheckID) []route.Master
+	Shadow(namespace string) bool
+	Streams() map[route.Name]*model.HandlerSpec
 	Landing(key intent.Key) Landing // of what is declared; nothing, if it is not
 }
 
@@ -92,7 +94,7 @@ func (p *Planner) NamespaceHandlers(name string) []string {
 	return d.handlers
 }
 
-// Shadow says whether nothing is sent of problems on the namespace's nodes.
+// Shadow implements Directory: whether nothing is sent of problems on the namespace's nodes.
 func (p *Planner) Shadow(namespace string) bool {
 	d := read(p, func(f *fleet) *namespaceDef { return f.namespaces[namespace] })
 	return d != nil && d.shadow
@@ -324,6 +326,20 @@ func (p *Planner) Handler(namespace, name string) (*model.HandlerSpec, bool) {
 		return nil, false
 	}
 	return d.spec, true
+}
+
+// Streams implements Directory: the handlers that are told of every result. The specifications must not be
+// changed.
+func (p *Planner) Streams() map[route.Name]*model.HandlerSpec {
+	return read(p, func(f *fleet) map[route.Name]*model.HandlerSpec {
+		list := map[route.Name]*model.HandlerSpec{}
+		for r, d := range f.handlers {
+			if d.spec.Stream != nil && d.spec.Stream.Results == model.AllResults {
+				list[route.Name{Namespace: r.ns, Name: r.name}] = d.spec
+			}
+		}
+		return list
+	})
 }
 
 // Landing implements Directory.

@@ -1,5 +1,7 @@
 package v1
 
+import "time"
+
 // HandlerTest asks for a test message to one handler.
 type HandlerTest struct {
 	Node string `json:"node,omitempty" maxLength:"253" doc:"Whose properties the handler's variables take; of the same namespace, or NAMESPACE/NAME. Default: of nobody's."`
@@ -27,4 +29,18 @@ type HandlerReplayed struct {
 	Sent int `json:"sent" doc:"Messages that are on their way again."`
 	Over int `json:"over,omitempty" doc:"Dead letters that were left, because their problem has ended."`
 	More int `json:"more,omitempty" doc:"Dead letters beyond the limit."`
+}
+
+// HandlerStream is how far a handler is that is told of every result of every check.
+type HandlerStream struct {
+	BehindSeconds float64   `json:"behindSeconds" doc:"Age of the oldest commit of the journal that it was not told of; zero: it was told of all."`
+	BehindBytes   int64     `json:"behindBytes" doc:"Journal from there on."`
+	Connections   int       `json:"connections" doc:"Open now; each is opened when it is first needed."`
+	Lines         uint64    `json:"lines" doc:"Written since the server started, also those that came again."`
+	Again         uint64    `json:"again,omitempty" doc:"Times that lines were written again because connections broke."`
+	Withheld      uint64    `json:"withheld,omitempty" doc:"Results of namespaces of which nothing is sent (notifications: shadow)."`
+	Skipped       uint64    `json:"skipped,omitempty" doc:"Results that it was never told of, because it was too far behind."`
+	SkippedAt     time.Time `json:"skippedAt,omitzero"`
+	Trouble       string    `json:"trouble,omitempty" doc:"Why it does not get on now."`
+	News          string    `json:"news,omitempty" doc:"What became of its place at the start, where it did not go on from there."`
 }

@@ -17,6 +17,8 @@ type State struct {
 
 	Limits []LimitUse `json:"limits,omitempty" doc:"Of a namespace: those in force."`
 
+	Stream *HandlerStream `json:"stream,omitempty" doc:"Of a handler that is told of every result: how far it is."`
+
 	Holds   int       `json:"holds,omitempty" doc:"Of a silence, and of a window that is on: open problems that it keeps back."`
 	InForce bool      `json:"inForce,omitempty" doc:"Of a silence or window: it is on now."`
 	Begins  time.Time `json:"begins,omitzero" doc:"Of a window: when it is on next."`

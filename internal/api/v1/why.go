@@ -14,7 +14,7 @@ type Why struct {
 // Link is one step of the chain. The first that does not hold is why what comes after
 // it did not happen.
 type Link struct {
-	Name  string    `json:"name,omitempty" enum:"wanted,declared,agent,assignment,property,schedule,result,late,limit,event,problem,told,group,checks,error" doc:"Empty in what is under another."`
+	Name  string    `json:"name,omitempty" enum:"wanted,declared,agent,assignment,property,schedule,result,late,limit,event,streamed,problem,told,group,checks,error" doc:"Empty in what is under another."`
 	Holds bool      `json:"holds" doc:"It is so, and the chain goes on."`
 	Text  string    `json:"text"`
 	At    time.Time `json:"at,omitzero" doc:"When that was; none: it is so now."`

@@ -1,0 +1,312 @@
+package follow
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/journal/memfs"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+const someCheck model.ChunkID = 100
+
+// directory is a fleet: node 10n is in namespace other, the rest in default; chunk 100+n is that of check
+// 100+n, called c0, c1, ….
+type directory struct {
+	mu       sync.Mutex
+	revision int64
+	streams  map[route.Name]*model.HandlerSpec
+	shadow   map[string]bool
+}
+
+func (d *directory) NodeName(id model.NodeID) (string, string, bool) {
+	switch {
+	case id == model.ServerNode:
+		return model.DefaultNamespaceName, model.ServerNodeName, true
+	case id > 1000:
+		return "", "", false
+	case id%10 == 0:
+		return "other", fmt.Sprint("n", id), true
+	}
+	return "default", fmt.Sprint("n", id), true
+}
+func (d *directory) NodeLabels(model.NodeID) map[string]string {
+	return map[string]string{"os": "linux"}
+}
+func (d *directory) NodeFacts(model.NodeID) map[string]string { return nil }
+func (d *directory) NodeGroups(model.NodeID) []string         { return nil }
+func (d *directory) CheckName(id model.CheckID) (string, string, bool) {
+	return "default", fmt.Sprint("c", id-model.CheckID(someCheck)), true
+}
+func (d *directory) Revision() int64 { d.mu.Lock(); defer d.mu.Unlock(); return d.revision }
+func (d *directory) Chunk(id model.ChunkID) *model.Chunk {
+	if c := model.BuiltinChunkOf(id); c != nil {
+		return c
+	}
+	return &model.Chunk{ID: id, Check: model.CheckID(id), Namespace: 1, Severities: [4]model.Severity{0, model.SeverityWarning, model.High, model.Average}, FailAfter: 1, RecoverAfter: 1}
+}
+func (d *directory) Shadow(namespace string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.shadow[namespace]
+}
+func (d *directory) Streams() map[route.Name]*model.HandlerSpec {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := map[route.Name]*model.HandlerSpec{}
+	for name, spec := range d.streams {
+		out[name] = spec
+	}
+	return out
+}
+
+func (d *directory) change(fn func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fn()
+	d.revision++
+}
+
+// rig is a journal with its view, and followers.
+type rig struct {
+	t         testing.TB
+	fs        disk.FS
+	log       *journal.Log
+	view      *event.View
+	directory *directory
+	limit     int64
+	timeout   time.Duration
+	numbers   map[model.NodeID]uint64
+	noise     int // bytes of outputs that cannot be compressed
+
+	set  *Set
+	stop func()
+}
+
+func newRig(t testing.TB) *rig {
+	r := &rig{t: t, fs: memfs.New(), directory: &directory{streams: map[route.Name]*model.HandlerSpec{}, shadow: map[string]bool{}}, numbers: map[model.NodeID]uint64{}, timeout: time.Second}
+	r.view = event.New(event.Options{Chunks: r.directory.Chunk, Workers: 2})
+	var err error
+	if r.log, err = journal.Open("j", journal.Options{FS: r.fs, Deliver: r.view.Deliver, Reserve: -1, Tick: -1, SegmentSize: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.fs.MkdirAll("d"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = r.view.Run(ctx) }()
+	t.Cleanup(func() {
+		if r.stop != nil {
+			r.stop()
+		}
+		if err := r.log.Close(); err != nil {
+			t.Error(err)
+		}
+		end()
+		<-done
+	})
+	return r
+}
+
+// start runs the followers; stop ends them in order.
+func (r *rig) start() {
+	r.t.Helper()
+	set, err := Open(Options{Journal: r.log, View: r.view, Directory: r.directory, FS: r.fs, Dir: "d", Limit: r.limit, Timeout: r.timeout})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = set.Run(ctx) }()
+	r.set, r.stop = set, func() { end(); <-done; r.stop = nil }
+}
+
+func (r *rig) handler(address string, connections int) *model.HandlerSpec {
+	spec := &model.HandlerSpec{Stream: &model.Stream{Address: address, Connections: connections, Results: model.AllResults, From: "oldest"}}
+	r.directory.change(func() { r.directory.streams[name("lake")] = spec })
+	return spec
+}
+
+// send appends count results of each check of nodes 1 to nodes, and waits until the view has them.
+func (r *rig) send(nodes, checks, count int) {
+	r.t.Helper()
+	for range count {
+		var entries []journal.Entry
+		for n := 1; n <= nodes; n++ {
+			id := model.NodeID(n)
+			b := wire.Batch{StreamKey: wire.StreamKey{Stream: wire.StreamID(n)}, First: r.numbers[id] + 1, NowMs: 1000}
+			for c := range checks {
+				b.Signals = append(b.Signals, wire.Signal{Kind: wire.SignalResult, Chunk: someCheck + model.ChunkID(c), Status: model.Status(r.numbers[id] % 2), AtMs: 900,
+					DurationMs: 12, Output: []byte(fmt.Sprintf("DISK OK - \"free\" space: / 3326 MB\nline %d|/=2643MB;5948", r.numbers[id]) + r.noisy())})
+			}
+			r.numbers[id] += uint64(checks)
+			_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			entries = append(entries, journal.Entry{Section: journal.Section(n % model.Partitions), Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordBatch, Node: id, Batch: body})})
+		}
+		w := make(waiter, 1)
+		entries[len(entries)-1].Waiter = w
+		if err := r.log.Append(context.Background(), entries...); err != nil {
+			r.t.Fatal(err)
+		}
+		if err := <-w; err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	if err := r.view.WaitApplied(context.Background(), r.log.Head()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// noisy is text that cannot be compressed well.
+func (r *rig) noisy() string {
+	text := make([]byte, r.noise)
+	for i := range text {
+		text[i] = byte('a' + rand.IntN(26))
+	}
+	return string(text)
+}
+
+type waiter chan error
+
+func (w waiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
+
+// lake is a peer: it keeps what it was told.
+type lake struct {
+	t        testing.TB
+	listener net.Listener
+	deaf     atomic.Bool // does not read
+	mu       sync.Mutex
+	conns    map[net.Conn]bool
+	lines    []Line
+	last     map[string]uint64 // by node and check: the highest number
+	twice    int
+	older    int // lines that came behind a newer one of their event
+	came     chan struct{}
+	seen     map[string]bool
+}
+
+func newLake(t testing.TB) *lake { return lakeAt(t, "127.0.0.1:0") }
+
+func lakeAt(t testing.TB, address string) *lake {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lake{t: t, listener: listener, conns: map[net.Conn]bool{}, last: map[string]uint64{}, came: make(chan struct{}, 1), seen: map[string]bool{}}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			l.mu.Lock()
+			l.conns[conn] = true
+			l.mu.Unlock()
+			all.Go(func() { l.read(conn) })
+		}
+	})
+	t.Cleanup(func() { listener.Close(); l.hangUp(); all.Wait() })
+	return l
+}
+
+func (l *lake) address() string { return l.listener.Addr().String() }
+
+func (l *lake) read(conn net.Conn) {
+	defer conn.Close()
+	if l.deaf.Load() {
+		for l.deaf.Load() {
+			time.Sleep(time.Millisecond)
+		}
+		return
+	}
+	in := bufio.NewScanner(conn)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		var line Line
+		if err := json.Unmarshal(in.Bytes(), &line); err != nil {
+			l.t.Errorf("%v in %s", err, in.Bytes())
+		}
+		l.mu.Lock()
+		l.lines = append(l.lines, line)
+		key := line.Node + "/" + line.Check
+		switch {
+		case l.seen[line.ID]:
+			l.twice++
+		case line.Number != 0 && line.Number < l.last[key]:
+			l.older++
+		}
+		l.last[key], l.seen[line.ID] = max(l.last[key], line.Number), true
+		l.mu.Unlock()
+		select {
+		case l.came <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// hangUp closes all connections.
+func (l *lake) hangUp() {
+	l.deaf.Store(false)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for conn := range l.conns {
+		conn.Close()
+		delete(l.conns, conn)
+	}
+}
+
+// wait waits for so many different lines.
+func (l *lake) wait(n int) {
+	l.t.Helper()
+	late := time.After(20 * time.Second)
+	for {
+		l.mu.Lock()
+		got := len(l.seen)
+		l.mu.Unlock()
+		if got >= n {
+			return
+		}
+		select {
+		case <-l.came:
+		case <-late:
+			l.t.Fatalf("%d lines came, want %d", got, n)
+		}
+	}
+}
+
+// until waits for something that has no channel.
+func (r *rig) until(what string, ok func(State) bool) State {
+	r.t.Helper()
+	for late := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		st, there := r.set.State(name("lake"))
+		if there && ok(st) {
+			return st
+		}
+		if time.Now().After(late) {
+			r.t.Fatalf("waited in vain until %s: %+v", what, st)
+		}
+	}
+}
+
+func name(text string) route.Name { return route.Name{Namespace: "default", Name: text} }
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

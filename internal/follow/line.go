@@ -1,0 +1,227 @@
+package follow
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// LineVersion is raised when a field changes its meaning; new fields do not raise it.
+const LineVersion = 1
+
+// KindResult tells a line of a result from the notifications that routes send the same way.
+const KindResult = "result"
+
+// Line is what a handler gets for each result: one line of JSON, as whoever reads it may
+// declare it. docs/handlers.md says what the fields are.
+type Line struct {
+	Version   int               `json:"version"`
+	Kind      string            `json:"kind"`
+	ID        string            `json:"id"` // place in the journal: the same however often the line comes
+	Namespace string            `json:"namespace"`
+	Node      string            `json:"node"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Check     string            `json:"check"`
+	Status    string            `json:"status"`
+	Severity  string            `json:"severity"`
+	Output    string            `json:"output"`
+	Executed  time.Time         `json:"executed"`
+	Received  time.Time         `json:"received"`
+	Duration  float64           `json:"duration,omitempty"` // seconds
+	Stream    string            `json:"stream,omitempty"`   // numbering of the node that sent it
+	Number    uint64            `json:"number,omitempty"`   // in that stream
+	Late      bool              `json:"late,omitempty"`     // spooled while the server was away
+	RanBy     string            `json:"ranBy,omitempty"`    // the node that ran it for a proxy node
+	Values    []Value           `json:"values,omitempty"`
+	Event     *Event            `json:"event,omitempty"`
+}
+
+// Value is one measured value of a line.
+type Value struct {
+	Name  string            `json:"name"`
+	Tags  map[string]string `json:"tags,omitempty"`
+	Value float64           `json:"value"`
+	At    time.Time         `json:"at,omitzero"`
+}
+
+// Event is what the event came to with the result; left out where a newer one has been judged.
+type Event struct {
+	State        string    `json:"state"` // passing, failing or flapping
+	Occurrences  uint32    `json:"occurrences"`
+	Watermark    uint32    `json:"watermark"`
+	Since        time.Time `json:"since"`
+	Problem      string    `json:"problem,omitempty"`
+	Acknowledged bool      `json:"acknowledged,omitempty"`
+}
+
+// result is one result on its way from the journal to a line. What it points to is valid until
+// the reader goes on.
+type result struct {
+	at       journal.Position
+	index    int // among the results of its commit
+	received int64
+	node     *nodeWords
+	id       model.NodeID
+	check    *checkWords
+	status   model.Status
+	output   []byte
+	executed int64
+	duration uint32 // ms
+	key      wire.StreamKey
+	number   uint64
+	ranBy    *nodeWords
+	extra    []byte
+	now      event.Standing
+	newest   bool
+}
+
+// appendLine writes the line of a result, with its end.
+func appendLine(dst []byte, r *result) []byte {
+	dst = append(dst, `{"version":1,"kind":"result","id":"`...)
+	dst = appendHex(dst, r.at.Log)
+	dst = strconv.AppendUint(append(dst, '-'), r.at.Number, 10)
+	dst = strconv.AppendInt(append(dst, '-'), int64(r.index), 10)
+	dst = append(dst, `",`...)
+	dst = append(dst, r.node.text...)
+	dst = append(dst, r.check.text...)
+	dst = append(dst, `,"status":"`...)
+	dst = append(dst, r.status.String()...)
+	dst = append(dst, `","severity":"`...)
+	dst = append(dst, min(r.check.severities[r.status&3], model.Disaster).String()...)
+	dst = appendText(append(dst, `","output":`...), r.output)
+	dst = appendTime(append(dst, `,"executed":`...), r.executed)
+	dst = appendTime(append(dst, `,"received":`...), r.received)
+	if r.duration > 0 {
+		dst = strconv.AppendFloat(append(dst, `,"duration":`...), float64(r.duration)/1000, 'f', -1, 64)
+	}
+	if r.number > 0 {
+		dst = appendHex(append(dst, `,"stream":"`...), uint64(r.key.Stream))
+		dst = strconv.AppendUint(append(dst, `","number":`...), r.number, 10)
+	}
+	if r.key.Lane == wire.Backlog {
+		dst = append(dst, `,"late":true`...)
+	}
+	if r.ranBy != nil {
+		dst = appendText(append(dst, `,"ranBy":`...), r.ranBy.name)
+	}
+	if len(r.extra) > 0 {
+		dst = appendValues(dst, r.extra)
+	}
+	if r.newest {
+		dst = appendEvent(dst, &r.now)
+	}
+	return append(dst, "}\n"...)
+}
+
+func appendEvent(dst []byte, s *event.Standing) []byte {
+	state := "passing"
+	switch {
+	case s.Flapping:
+		state = "flapping"
+	case s.Failing:
+		state = "failing"
+	}
+	dst = append(append(dst, `,"event":{"state":"`...), state...)
+	dst = strconv.AppendUint(append(dst, `","occurrences":`...), uint64(s.Occurrences), 10)
+	dst = strconv.AppendUint(append(dst, `,"watermark":`...), uint64(s.Watermark), 10)
+	dst = appendTime(append(dst, `,"since":`...), s.Changed)
+	if s.Problem != "" {
+		dst = append(append(append(dst, `,"problem":"`...), s.Problem...), '"')
+	}
+	if s.Acked {
+		dst = append(dst, `,"acknowledged":true`...)
+	}
+	return append(dst, '}')
+}
+
+// appendValues writes what the check measured; hooks are left out.
+func appendValues(dst []byte, extra []byte) []byte {
+	x, err := wire.DecodeExtra(extra)
+	if err != nil || len(x.Values) == 0 {
+		return dst
+	}
+	dst = append(dst, `,"values":[`...)
+	for i := range x.Values {
+		v := &x.Values[i]
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendText(append(dst, `{"name":`...), v.Name)
+		if len(v.Tags) > 0 {
+			dst = appendMap(append(dst, `,"tags":`...), v.Tags)
+		}
+		dst = strconv.AppendFloat(append(dst, `,"value":`...), v.Value, 'g', -1, 64)
+		if !v.At.IsZero() {
+			dst = appendTime(append(dst, `,"at":`...), v.At.UnixNano())
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, ']')
+}
+
+func appendTime(dst []byte, ns int64) []byte {
+	dst = time.Unix(0, ns).UTC().AppendFormat(append(dst, '"'), time.RFC3339Nano)
+	return append(dst, '"')
+}
+
+func appendHex(dst []byte, n uint64) []byte {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], n)
+	return hex.AppendEncode(dst, b[:])
+}
+
+// appendText writes a JSON string. What is no UTF-8 becomes U+FFFD.
+func appendText[T string | []byte](dst []byte, text T) []byte {
+	const digits = "0123456789abcdef"
+	dst = append(dst, '"')
+	done := 0
+	for i := 0; i < len(text); {
+		b := text[i]
+		if b >= ' ' && b < utf8.RuneSelf && b != '"' && b != '\\' {
+			i++
+			continue
+		}
+		if b >= utf8.RuneSelf {
+			size := runeLen(text[i:])
+			if size > 0 {
+				i += size
+				continue
+			}
+		}
+		dst = append(dst, text[done:i]...)
+		i++
+		done = i
+		switch {
+		case b >= utf8.RuneSelf:
+			dst = append(dst, "\uFFFD"...)
+		case b == '"', b == '\\':
+			dst = append(dst, '\\', b)
+		case b == '\n':
+			dst = append(dst, `\n`...)
+		case b == '\t':
+			dst = append(dst, `\t`...)
+		case b == '\r':
+			dst = append(dst, `\r`...)
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', digits[b>>4], digits[b&15])
+		}
+	}
+	return append(append(dst, text[done:]...), '"')
+}
+
+// runeLen is the length of the character that text begins with; zero: it is none.
+func runeLen[T string | []byte](text T) int {
+	var b [utf8.UTFMax]byte
+	r, size := utf8.DecodeRune(b[:copy(b[:], text)])
+	if r == utf8.RuneError && size < 2 {
+		return 0
+	}
+	return size
+}

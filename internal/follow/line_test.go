@@ -1,0 +1,124 @@
+package follow
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+func some(t testing.TB) *result {
+	w, err := newWords(&directory{}, "default", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 3, 1, 12, 0, 0, 250e6, time.UTC).UnixNano()
+	return &result{
+		at: journal.Position{Log: 0xabc, Number: 17}, index: 4, received: at, executed: at - 1e9, node: w.node(12), ranBy: w.node(20), check: w.check(someCheck),
+		status: model.Critical, output: []byte("disk \"97%\" full\t\x01\xff"), duration: 1250, key: wire.StreamKey{Stream: 9, Lane: wire.Backlog}, number: 321,
+		extra:  wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "/", Value: 97.5, Tags: map[string]string{"b": "2", "a": "1"}, At: time.Unix(0, at)}, {Name: "n", Value: 3}}}),
+		newest: true, now: event.Standing{Failing: true, Occurrences: 3, Watermark: 3, Changed: at - 60e9, Problem: "abcdefgh23456789", Acked: true},
+	}
+}
+
+// The line is what others parse: fields are added, never changed.
+const golden = `{"version":1,"kind":"result","id":"0000000000000abc-17-4","namespace":"default","node":"n12","labels":{"os":"linux"},"check":"c0",` +
+	`"status":"CRITICAL","severity":"high","output":"disk \"97%\" full\t\u0001�","executed":"2026-03-01T11:59:59.25Z","received":"2026-03-01T12:00:00.25Z",` +
+	`"duration":1.25,"stream":"0000000000000009","number":321,"late":true,"ranBy":"other/n20",` +
+	`"values":[{"name":"/","tags":{"a":"1","b":"2"},"value":97.5,"at":"2026-03-01T12:00:00.25Z"},{"name":"n","value":3}],` +
+	`"event":{"state":"failing","occurrences":3,"watermark":3,"since":"2026-03-01T11:59:00.25Z","problem":"abcdefgh23456789","acknowledged":true}}` + "\n"
+
+func TestGoldenLine(t *testing.T) {
+	text := appendLine(nil, some(t))
+	if string(text) != golden {
+		t.Errorf("wrote\n%swant\n%s", text, golden)
+	}
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.DisallowUnknownFields()
+	var line Line
+	if err := in.Decode(&line); err != nil {
+		t.Fatal(err)
+	}
+	again, err := json.Marshal(&line)
+	if err != nil || string(again)+"\n" != golden {
+		t.Errorf("Line says\n%s, %v", again, err)
+	}
+	short := some(t)
+	short.duration, short.number, short.key, short.ranBy, short.extra, short.newest = 0, 0, wire.StreamKey{}, nil, nil, false
+	if err := json.Unmarshal(appendLine(nil, short), &Line{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is written is what encoding/json reads: any bytes, any name.
+func FuzzText(f *testing.F) {
+	for _, text := range []string{"", "plain", "\"\\\x00\x1f\x7f", "é漢\U0001F600", "\xff\xc3", "\xe2\x80\xa8<&>"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var back string
+		written := appendText(nil, text)
+		if err := json.Unmarshal(written, &back); err != nil {
+			t.Fatalf("%q became %s: %v", text, written, err)
+		}
+		if utf8.Valid(text) && back != string(text) || !utf8.Valid(text) && back != string(bytes.Join(valid(text), nil)) {
+			t.Fatalf("%q became %s, which is %q", text, written, back)
+		}
+		if string(appendText(nil, string(text))) != string(written) {
+			t.Fatalf("%q as a text differs", text)
+		}
+	})
+}
+
+// valid replaces each byte that is no part of a character.
+func valid(text []byte) (parts [][]byte) {
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		parts = append(parts, []byte(string(r)))
+		text = text[size:]
+	}
+	return parts
+}
+
+func BenchmarkLine(b *testing.B) {
+	r := some(b)
+	r.extra, r.output = nil, []byte("DISK OK - free space: / 3326 MB (56%); | /=2643MB;5948;5958;0;5968")
+	r.ranBy, r.key.Lane = nil, 0
+	var buf []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = appendLine(buf[:0], r)
+	}
+	b.SetBytes(int64(len(buf)))
+}
+
+// From the journal to the buffers of 100 connections: decoding, names, the view, the line.
+func BenchmarkRead(b *testing.B) {
+	r := newRig(b)
+	r.send(500, 8, 5)
+	f, err := newFollower(&Options{Journal: r.log, View: r.view, Directory: r.directory, Now: time.Now, Logger: quiet()}, name("lake"),
+		&model.HandlerSpec{Stream: &model.Stream{Address: "127.0.0.1:1", Connections: 100}}, journal.Position{}, State{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	lines := 0
+	f.reader.take = func(r *result) {
+		f.pool.add(f.pool.lane(r.id, r.check.id), r)
+		lines++
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for b.Loop() {
+		if err := f.read(b.Context(), journal.Position{}, r.log.Head(), func(journal.Commit) error { f.pool.drop(); return nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(lines), "ns/line")
+	b.ReportMetric(float64(lines)/float64(b.N), "lines/op")
+}

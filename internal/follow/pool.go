@@ -1,0 +1,253 @@
+package follow
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Dial opens a connection: handler.Dial.
+type Dial func(ctx context.Context, address string, secure bool, ca string) (net.Conn, error)
+
+const (
+	dialTimeout = 5 * time.Second
+	// userTimeout is how long the peer's machine may leave bytes unacknowledged, or its window
+	// shut, before the connection counts as broken. It is shorter than Settle, so that
+	// what the kernel still holds then comes again.
+	userTimeout = 10 * time.Second
+	// sendBuffer bounds what the kernel takes of a connection and the peer has not.
+	sendBuffer = 256 << 10
+	// farewell is how long a planned stop waits for the peer to have read everything.
+	farewell = time.Second
+)
+
+// pool is the connections of one handler. Its follower alone uses it, but for cut.
+type pool struct {
+	spec    *model.Stream
+	timeout time.Duration // of a write of at most sendBuffer bytes
+	dial    Dial
+	lanes   []lane
+	waiting int // bytes in the buffers of all lanes
+	busy    atomic.Pointer[net.Conn]
+}
+
+// lane is the place of one connection: lines of some events go there, in order.
+type lane struct {
+	conn   net.Conn      // nil: none is open
+	gone   chan struct{} // closed when the peer closed it
+	buf    []byte        // lines that were not written yet
+	lines  int           // in buf
+	broken bool          // it broke: what was written lately has to come again
+}
+
+func newPool(spec *model.Stream, timeout time.Duration, dial Dial) *pool {
+	count := spec.Connections
+	if count <= 0 {
+		count = 2
+	}
+	return &pool{spec: spec, timeout: timeout, dial: dial, lanes: make([]lane, min(count, model.MaxStreamConnections))}
+}
+
+// lane is that of an event: always the same one.
+func (p *pool) lane(node model.NodeID, check model.CheckID) *lane {
+	h := (uint64(node)<<32 | uint64(check)) * 0x9e3779b97f4a7c15
+	return &p.lanes[(h>>33)%uint64(len(p.lanes))]
+}
+
+// add puts the line of a result behind those that wait.
+func (p *pool) add(l *lane, r *result) {
+	before := len(l.buf)
+	l.buf = appendLine(l.buf, r)
+	l.lines++
+	p.waiting += len(l.buf) - before
+}
+
+// flush writes all that waits, of lanes that broke or of the others, and returns how many lines
+// were written. After an error the lane is broken, or could not be opened and keeps what waits.
+func (p *pool) flush(ctx context.Context, broken bool) (lines uint64, err error) {
+	if p.waiting == 0 {
+		return 0, nil
+	}
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		if len(l.buf) == 0 || l.broken != broken {
+			continue
+		}
+		if l.conn == nil {
+			if err := p.open(ctx, l); err != nil {
+				return lines, err
+			}
+		}
+		if err := p.write(ctx, l); err != nil {
+			p.fail(l)
+			return lines, fmt.Errorf("%s does not take more: %w", p.spec.Address, err)
+		}
+		lines += uint64(l.lines)
+		p.empty(l)
+	}
+	return lines, nil
+}
+
+func (p *pool) write(ctx context.Context, l *lane) error {
+	conn := l.conn
+	for rest := l.buf; len(rest) > 0; {
+		if err := conn.SetWriteDeadline(time.Now().Add(p.timeout)); err != nil {
+			return err
+		}
+		p.busy.Store(&conn)
+		err := ctx.Err() // cut may have come before busy was set
+		if err == nil {
+			var n int
+			n, err = conn.Write(rest[:min(len(rest), sendBuffer)])
+			rest = rest[n:]
+		}
+		p.busy.Store(nil)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cut ends a write that is under way; any goroutine may call it.
+func (p *pool) cut() {
+	if conn := p.busy.Load(); conn != nil {
+		_ = (*conn).SetWriteDeadline(time.Unix(1, 0))
+	}
+}
+
+func (p *pool) open(ctx context.Context, l *lane) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, err := p.dial(ctx, p.spec.Address, p.spec.TLS, p.spec.CA)
+	if err != nil {
+		return err
+	}
+	raw := conn
+	if secure, ok := conn.(*tls.Conn); ok {
+		raw = secure.NetConn()
+	}
+	if tcp, ok := raw.(*net.TCPConn); ok {
+		err = errors.Join(tcp.SetWriteBuffer(sendBuffer), setUserTimeout(tcp, userTimeout))
+	}
+	if err != nil {
+		conn.Close()
+		return fmt.Errorf("open a connection to %s: %w", p.spec.Address, err)
+	}
+	gone := make(chan struct{})
+	go func() { // the peer has nothing to say: this ends when it closes
+		defer close(gone)
+		_, _ = io.Copy(io.Discard, conn)
+	}()
+	l.conn, l.gone = conn, gone
+	return nil
+}
+
+// fail closes a lane that broke and lets go of what it holds, which comes again from the
+// journal.
+func (p *pool) fail(l *lane) {
+	l.conn.Close()
+	l.conn, l.broken = nil, true
+	p.empty(l)
+}
+
+func (p *pool) empty(l *lane) {
+	p.waiting -= len(l.buf)
+	l.lines = 0
+	if l.buf = l.buf[:0]; cap(l.buf) > 2<<20 {
+		l.buf = nil
+	}
+}
+
+// look finds lanes whose peer closed them, and says whether any is broken.
+func (p *pool) look() (broken bool) {
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		if l.conn != nil {
+			select {
+			case <-l.gone:
+				p.fail(l)
+			default:
+			}
+		}
+		broken = broken || l.broken
+	}
+	return broken
+}
+
+// reopen opens what broke, and says how many lanes; they stay marked until mended.
+func (p *pool) reopen(ctx context.Context) (n int, err error) {
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		if !l.broken {
+			continue
+		}
+		n++
+		p.empty(l)
+		if l.conn == nil {
+			if err := p.open(ctx, l); err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, nil
+}
+
+func (p *pool) mended() {
+	for i := range p.lanes {
+		p.lanes[i].broken = false
+	}
+}
+
+func (p *pool) opened() (n int) {
+	for i := range p.lanes {
+		if p.lanes[i].conn != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// drop forgets all that waits.
+func (p *pool) drop() {
+	for i := range p.lanes {
+		p.empty(&p.lanes[i])
+	}
+}
+
+// close ends all connections, and says whether every peer read to the end and closed, too.
+func (p *pool) close() (read bool) {
+	read = true
+	for i := range p.lanes {
+		if half, ok := p.lanes[i].conn.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite()
+		}
+	}
+	late := time.NewTimer(farewell)
+	defer late.Stop()
+	over := false
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		read = read && !l.broken && len(l.buf) == 0
+		if l.conn == nil {
+			continue
+		}
+		if !over {
+			select {
+			case <-l.gone:
+			case <-late.C:
+				over = true
+			}
+		}
+		l.conn.Close()
+		l.conn = nil
+	}
+	return read && !over
+}

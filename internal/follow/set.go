@@ -1,0 +1,280 @@
+package follow
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/cursor"
+)
+
+// Options of a Set. Zero fields get the defaults named beside them.
+type Options struct {
+	Journal    Journal
+	View       View
+	Directory  Directory
+	FS         disk.FS       // default disk.OS{}
+	Dir        string        // where the file of cursors lies
+	Dial       Dial          // default handler.Dial
+	Timeout    time.Duration // of a write that goes nowhere, of handlers that say none; default handler.DefaultTimeout
+	Limit      int64         // bytes that a follower may lag; default Share of the journal's budget
+	Now        func() time.Time
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+func (o *Options) share() int64 {
+	if o.Limit > 0 {
+		return o.Limit
+	}
+	return int64(Share * float64(o.Journal.Stats().BudgetBytes))
+}
+
+// Set is the followers of all handlers that are told of every result. Run has one caller;
+// the other methods may be called by any goroutine.
+type Set struct {
+	opts Options
+
+	mu    sync.Mutex
+	list  map[route.Name]*running
+	saved map[route.Name]cursor.Cursor // as they stand in the file
+	kept  time.Time                    // when the file was written
+}
+
+// running is a follower at work.
+type running struct {
+	*Follower
+	spec *model.HandlerSpec
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+const (
+	lookEvery = time.Second
+	idleEvery = 10 * time.Second // between writes of the file while there is nothing to tell
+)
+
+// Open reads how far each handler was told. From then on Floor holds the journal for them.
+func Open(o Options) (*Set, error) {
+	if o.FS == nil {
+		o.FS = disk.OS{}
+	}
+	if o.Dial == nil {
+		o.Dial = handler.Dial
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Timeout = cmp.Or(o.Timeout, handler.DefaultTimeout)
+	s := &Set{opts: o, list: map[route.Name]*running{}, saved: map[route.Name]cursor.Cursor{}}
+	list, err := cursor.Load(o.FS, o.Dir)
+	if err != nil {
+		return nil, model.Errorf(model.Internal, "%w", err).
+			WithHint("move the file away: handlers with stream.results then begin with what comes from now on")
+	}
+	for _, c := range list {
+		s.saved[route.Name{Namespace: c.Namespace, Name: c.Name}] = c
+	}
+	if o.Registerer != nil {
+		o.Registerer.MustRegister(&collector{s})
+	}
+	return s, nil
+}
+
+// Run keeps the followers as they are declared until ctx ends, then stops them.
+func (s *Set) Run(ctx context.Context) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		s.reconcile(ctx)
+		s.save(false)
+		select {
+		case <-ctx.Done():
+			for _, r := range s.all() {
+				r.stop()
+			}
+			for _, r := range s.all() {
+				<-r.done
+			}
+			s.save(true)
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *Set) all() []*running {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.list))
+}
+
+// reconcile starts and stops followers, so that they are those that are declared.
+func (s *Set) reconcile(ctx context.Context) {
+	declared := s.opts.Directory.Streams()
+	for _, r := range s.all() {
+		if spec := declared[r.name]; spec == nil || spec != r.spec && !reflect.DeepEqual(spec, r.spec) {
+			r.stop()
+			<-r.done
+			s.mu.Lock()
+			delete(s.list, r.name)
+			s.mu.Unlock()
+			s.keep(r)
+		} else if r.far() {
+			r.pool.cut() // a write that goes nowhere keeps it from noticing
+		}
+	}
+	s.mu.Lock()
+	maps.DeleteFunc(s.saved, func(name route.Name, _ cursor.Cursor) bool { return declared[name] == nil })
+	s.mu.Unlock()
+	for name, spec := range declared {
+		s.mu.Lock()
+		there := s.list[name] != nil
+		s.mu.Unlock()
+		if !there {
+			s.start(ctx, name, spec)
+		}
+	}
+}
+
+// start begins to follow from the handler's cursor; a handler without one, with that of
+// another address or of another life of the journal, begins where it says.
+func (s *Set) start(ctx context.Context, name route.Name, spec *model.HandlerSpec) {
+	s.mu.Lock()
+	c, known := s.saved[name]
+	s.mu.Unlock()
+	at, was := c.At, State{Skipped: c.Skipped}
+	if known && c.Address != spec.Stream.Address {
+		known, was = false, State{News: "it has a new address and began anew there"}
+	}
+	if known {
+		now, err := s.opts.Journal.Resolve(at)
+		if at = now; err != nil || at.Number > s.opts.Journal.Head().Number {
+			known, was.News = false, "its place was in another journal than this one (the data was restored, or lost its end): it began anew"
+			s.opts.Logger.Warn("a stream's place is in another journal than this one: it begins anew", "handler", name.String(), "commit", c.At.Number, "begins", cmp.Or(spec.Stream.From, "head"))
+		}
+	}
+	if !known {
+		if at = s.opts.Journal.Head(); spec.Stream.From == "oldest" {
+			at = s.opts.Journal.Tail()
+			at.Number--
+		}
+	}
+	f, err := newFollower(&s.opts, name, spec, at, was)
+	if err != nil {
+		s.opts.Logger.Error("BUG: a stream cannot be followed", "handler", name.String(), "err", err)
+		return
+	}
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	r := &running{Follower: f, spec: spec, stop: stop, done: make(chan struct{})}
+	s.mu.Lock()
+	s.list[name] = r
+	s.mu.Unlock()
+	s.opts.Logger.Info("a stream is told of every result", "handler", name.String(), "address", spec.Stream.Address, "behind", at.Number)
+	go func() {
+		defer close(r.done)
+		f.run(life)
+	}()
+	if !known {
+		s.save(true)
+	}
+}
+
+// keep notes where a follower that stopped has come to.
+func (s *Set) keep(r *running) {
+	st := r.State()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.saved[r.name] = cursorOf(&st)
+}
+
+func cursorOf(st *State) cursor.Cursor {
+	return cursor.Cursor{Namespace: st.Handler.Namespace, Name: st.Handler.Name, Address: st.Address, At: st.settled, Skipped: st.Skipped}
+}
+
+// save writes the file of cursors, if they moved: always with all, else seldom while no lines are
+// written. A failure is said, and tried again: the journal is held meanwhile.
+func (s *Set) save(all bool) {
+	now := s.opts.Now()
+	s.mu.Lock()
+	want := maps.Clone(s.saved)
+	for name, r := range s.list {
+		st := r.State()
+		want[name] = cursorOf(&st)
+	}
+	due := all || now.Sub(s.kept) >= idleEvery || s.told()
+	same := maps.Equal(want, s.saved)
+	s.mu.Unlock()
+	if !due || same && !all {
+		return
+	}
+	list := slices.SortedFunc(maps.Values(want), func(a, b cursor.Cursor) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	if err := cursor.Save(s.opts.FS, s.opts.Dir, list); err != nil {
+		s.opts.Logger.Error("how far streams were told could not be written; trying again", "err", err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.saved, s.kept = want, now
+}
+
+// told says whether lines were written since it was asked last. mu is held.
+func (s *Set) told() (any bool) {
+	for _, r := range s.list {
+		r.mu.Lock()
+		any = any || r.shown.Lines != r.saved
+		r.saved = r.shown.Lines
+		r.mu.Unlock()
+	}
+	return any
+}
+
+// Floor is how far the journal may be cut: not beyond what a handler was told.
+func (s *Set) Floor(floor journal.Position) journal.Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.saved {
+		at, err := s.opts.Journal.Resolve(c.At)
+		if err == nil && at.Number < floor.Number {
+			floor = at
+		}
+	}
+	return floor
+}
+
+// States are what is to be shown of all followers, by handler.
+func (s *Set) States() (list []State) {
+	for _, r := range s.all() {
+		list = append(list, r.State())
+	}
+	slices.SortFunc(list, func(a, b State) int { return cmp.Compare(a.Handler.String(), b.Handler.String()) })
+	return list
+}
+
+// State is what is to be shown of one.
+func (s *Set) State(handler route.Name) (State, bool) {
+	s.mu.Lock()
+	r := s.list[handler]
+	s.mu.Unlock()
+	if r == nil {
+		return State{}, false
+	}
+	return r.State(), true
+}

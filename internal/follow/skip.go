@@ -1,0 +1,70 @@
+package follow
+
+import (
+	"context"
+	"errors"
+
+	"github.com/muster-fleet/muster/internal/journal"
+)
+
+// Share is the part of the journal's budget that a follower may keep from being cut.
+const Share = 0.25
+
+// far says that the follower is further behind than the journal can wait for.
+func (f *Follower) far() bool {
+	f.mu.Lock()
+	at := f.shown.at
+	f.mu.Unlock()
+	return f.opts.Journal.SizeAfter(at) > f.opts.share()
+}
+
+// skip passes over the oldest results, until half of the share is left, and counts them.
+// What waits, and what was written lately to connections that broke, counts as passed over, too.
+func (f *Follower) skip(ctx context.Context) error {
+	from := f.pos
+	if f.pool.look() || f.pool.waiting > 0 {
+		from = f.settled.at()
+	}
+	f.pool.drop()
+	var skipped uint64
+	f.reader.take = func(*result) { skipped++ }
+	half, at, looked := f.opts.share()/2, from, 0
+	err := f.opts.Journal.Read(ctx, from, func(c journal.Commit) error {
+		if looked++; looked%16 == 0 && f.opts.Journal.SizeAfter(at) <= half {
+			return errEnough
+		}
+		if err := f.reader.commit(c); err != nil {
+			return err
+		}
+		at = c.Position()
+		f.pos = at
+		f.passed(c)
+		return nil
+	})
+	if errors.Is(err, journal.ErrGone) {
+		return f.lost()
+	}
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	f.skipped(skipped)
+	return nil
+}
+
+// lost goes on with the oldest that is still held: the journal was cut beyond the follower, which nobody
+// but a repair does, and what is gone cannot be counted.
+func (f *Follower) lost() error {
+	f.pos = f.opts.Journal.Tail()
+	f.pos.Number--
+	f.pool.drop()
+	f.skipped(0)
+	return nil
+}
+
+func (f *Follower) skipped(n uint64) {
+	now := f.opts.Now()
+	f.pool.mended()
+	f.settled.begin(now, f.pos)
+	f.show(func(s *State) { s.Skipped, s.SkippedAt, s.settled, s.at = s.Skipped+n, now, f.pos, f.pos })
+	f.log.Error("a stream was too far behind: results were passed over", "results", n, "share", f.opts.share())
+}

@@ -1,0 +1,24 @@
+package follow
+
+import (
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// setUserTimeout is TCP_USER_TIMEOUT (RFC 5482).
+func setUserTimeout(conn *net.TCPConn, d time.Duration) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var set error
+	err = raw.Control(func(fd uintptr) {
+		set = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
+	})
+	if err == nil {
+		err = set
+	}
+	return err
+}

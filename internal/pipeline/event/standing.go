@@ -1,0 +1,48 @@
+package event
+
+import "github.com/muster-fleet/muster/internal/model"
+
+// Standing is what an event came to with one result.
+type Standing struct {
+	Severity    model.Severity
+	Expired     bool
+	Flapping    bool
+	Failing     bool // not OK now
+	Occurrences uint32
+	Watermark   uint32
+	Changed     int64  // since when it has this status, Unix ns
+	Problem     string // id of the open one; empty: none is open
+	Acked       bool
+}
+
+// Standing is what the view shows of an event, if the result that is newest there is the one
+// with this number of its stream, received at this time. It allocates nothing.
+func (v *View) Standing(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (at Standing, ok bool) {
+	p := v.partitionOf(node)
+	if p == nil {
+		return at, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n, ok := p.findNode(node)
+	if !ok {
+		return at, false
+	}
+	id, ok := p.nodes[n].find(check)
+	if !ok {
+		return at, false
+	}
+	s := p.slots.at(id)
+	if s.stream != stream || s.number != number || s.received != received {
+		return at, false
+	}
+	at = Standing{
+		Severity: s.severity, Expired: s.flags&flagExpired != 0, Flapping: s.flags&flagFlapping != 0, Failing: s.status != model.OK,
+		Occurrences: s.occurrences, Watermark: s.watermark, Changed: s.changed,
+	}
+	if s.flags&flagOpen != 0 {
+		o := p.problems[id]
+		at.Problem, at.Acked = o.ID, o.Ack != nil
+	}
+	return at, true
+}
