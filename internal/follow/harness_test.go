@@ -19,6 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -192,7 +193,8 @@ func (w waiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
 type lake struct {
 	t        testing.TB
 	listener net.Listener
-	deaf     atomic.Bool // does not read
+	deaf     atomic.Bool   // does not read
+	heard    chan struct{} // closed when that is over
 	mu       sync.Mutex
 	conns    map[net.Conn]bool
 	lines    []Line
@@ -210,7 +212,7 @@ func lakeAt(t testing.TB, address string) *lake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lake{t: t, listener: listener, conns: map[net.Conn]bool{}, last: map[string]uint64{}, came: make(chan struct{}, 1), seen: map[string]bool{}}
+	l := &lake{t: t, listener: listener, conns: map[net.Conn]bool{}, last: map[string]uint64{}, came: make(chan struct{}, 1), seen: map[string]bool{}, heard: make(chan struct{})}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -233,9 +235,10 @@ func (l *lake) address() string { return l.listener.Addr().String() }
 func (l *lake) read(conn net.Conn) {
 	defer conn.Close()
 	if l.deaf.Load() {
-		for l.deaf.Load() {
-			time.Sleep(time.Millisecond)
-		}
+		l.mu.Lock()
+		heard := l.heard
+		l.mu.Unlock()
+		<-heard
 		return
 	}
 	in := bufio.NewScanner(conn)
@@ -265,7 +268,9 @@ func (l *lake) read(conn net.Conn) {
 
 // hangUp closes all connections.
 func (l *lake) hangUp() {
-	l.deaf.Store(false)
+	if l.deaf.CompareAndSwap(true, false) {
+		close(l.heard)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for conn := range l.conns {
@@ -294,17 +299,13 @@ func (l *lake) wait(n int) {
 }
 
 // until waits for something that has no channel.
-func (r *rig) until(what string, ok func(State) bool) State {
+func (r *rig) until(what string, ok func(State) bool) (st State) {
 	r.t.Helper()
-	for late := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		st, there := r.set.State(name("lake"))
-		if there && ok(st) {
-			return st
-		}
-		if time.Now().After(late) {
-			r.t.Fatalf("waited in vain until %s: %+v", what, st)
-		}
-	}
+	testenv.Until(r.t, what, func() (there bool) {
+		st, there = r.set.State(name("lake"))
+		return there && ok(st)
+	})
+	return st
 }
 
 func name(text string) route.Name { return route.Name{Namespace: "default", Name: text} }
