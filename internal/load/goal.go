@@ -155,6 +155,12 @@ func found() map[string]func(*Report) (float64, bool) {
 			}
 			return rep.Told.Latency.P99
 		}),
+		"stream-p99": positive(func(rep *Report) float64 {
+			if rep.Streamed == nil {
+				return 0
+			}
+			return rep.Streamed.Latency.P99
+		}),
 		historyBehind: func(rep *Report) (worst float64, ok bool) {
 			for i := range rep.Samples {
 				if s := &rep.Samples[i]; s.Second > 0 && s.Behind != nil {

@@ -46,6 +46,9 @@ func (rep *Report) judge(c Config) {
 	if t := rep.Told; t.Wrong() {
 		say("%d of %d messages did not come, %d came that should not have; %s", t.Missing, t.Due, t.Extra, t.Example)
 	}
+	if s := rep.Streamed; s.Wrong() {
+		say("of the lines of the stream %d did not come, %d came out of order, %d could not be read; %s", s.Missing, s.Disorder, s.Unread, s.Example)
+	}
 	rep.Verdict = append(rep.Verdict, rep.Silent.unread()...)
 	if text := rep.Turns.sentence(); text != "" {
 		say("%s", text)
@@ -102,7 +105,7 @@ func (rep *Report) OK() bool {
 			return false
 		}
 	}
-	if rep.Silent != nil && rep.Silent.Extra > 0 || rep.Told.Wrong() || rep.Turns.sentence() != "" {
+	if rep.Silent != nil && rep.Silent.Extra > 0 || rep.Told.Wrong() || rep.Streamed.Wrong() || rep.Turns.sentence() != "" {
 		return false
 	}
 	return rep.Valid && rep.Balance.OK() && len(rep.Failed())+len(rep.Late()) == 0 && rep.wrongKept == 0
@@ -137,5 +140,5 @@ func (rep *Report) Late() (list []string) {
 // that was read, what was taken is not known.
 func (rep *Report) Lost() bool {
 	wrong := func(s Struck) bool { return s.Missing+s.Extra > 0 }
-	return !rep.Balance.OK() || rep.wrongKept > 0 || rep.Silent != nil && rep.Silent.Extra > 0 || rep.Told.Wrong() || rep.Turns.sentence() != "" || slices.ContainsFunc(rep.Faults, wrong)
+	return !rep.Balance.OK() || rep.wrongKept > 0 || rep.Silent != nil && rep.Silent.Extra > 0 || rep.Told.Wrong() || rep.Streamed.Wrong() || rep.Turns.sentence() != "" || slices.ContainsFunc(rep.Faults, wrong)
 }

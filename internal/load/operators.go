@@ -234,6 +234,9 @@ func (r *run) leftUndone() (list []string) {
 	if sc.HasAlerts() {
 		list = append(list, "nobody was told of problems: there was no login")
 	}
+	if sc.Stream.Connections > 0 {
+		list = append(list, "nobody was told of every result: there was no login")
+	}
 	if stopping(sc) || len(failing(sc)) > 0 {
 		list = append(list, "alerts of the faults were not judged: there was no login")
 	}

@@ -77,9 +77,10 @@ type Report struct {
 	Environment *Environment       `json:"environment,omitempty"`
 	Phases      []Played           `json:"phases,omitempty"`
 	Faults      []Struck           `json:"faults,omitempty"`
-	Silent      *Silent            `json:"silent,omitempty"` // nil: not judged, as without a login
-	Told        *Told              `json:"told,omitempty"`   // nil: no messages were asked for, or there was no login
-	Turns       *Turned            `json:"turns,omitempty"`  // of checks with roundRobin; nil: there are none
+	Silent      *Silent            `json:"silent,omitempty"`   // nil: not judged, as without a login
+	Told        *Told              `json:"told,omitempty"`     // nil: no messages were asked for, or there was no login
+	Streamed    *Streamed          `json:"streamed,omitempty"` // nil: nobody was told of every result
+	Turns       *Turned            `json:"turns,omitempty"`    // of checks with roundRobin; nil: there are none
 	Changes     []Held             `json:"intent,omitempty"`
 	Operators   []Worked           `json:"operators,omitempty"`
 	Curve       []Point            `json:"curve,omitempty"`           // of Latency

@@ -66,6 +66,7 @@ type run struct {
 	breaches breaches
 	renaming map[int]bool      // nodes that the API was asked to rename, by member: it has not answered yet
 	renamed  map[int]string    // nodes of other loaders that have another name now, by member
+	lake     *lake             // nil: nobody is told of every result
 	alarms   *alarms           // nil: no fault brings about alerts, or nobody could hear them
 	failures map[string]uint64 // why connections could not be opened
 	losses   map[string]uint64 // why sessions ended
@@ -211,6 +212,10 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	defer r.alarms.end()
+	if r.lake, err = r.hearStream(ctx); err != nil {
+		return nil, err
+	}
+	defer r.lake.end()
 	if err := r.connectOthers(ctx); err != nil {
 		return nil, err
 	}
@@ -264,6 +269,7 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 	}
 	r.alarms.conclude(ctx, p.script)
 	rep.Told = r.alarms.messages()
+	rep.Streamed = r.lake.conclude(ctx)
 	rep.Silent = r.calledSilent(ctx)
 	rep.Label = append(rep.Label, rep.Silent.label()...)
 	p.closeHouse() // a keepalive under way would be missing

@@ -92,6 +92,9 @@ func TargetPlays(sc *scenario.Scenario) error {
 	if sc.HasAlerts() {
 		what = "messages about problems"
 	}
+	if sc.Stream.Connections > 0 {
+		what = "a handler that is told of every result"
+	}
 	for i := range sc.Agents {
 		if sc.Agents[i].Churn != (scenario.Churn{}) {
 			what = "churn"

@@ -134,6 +134,9 @@ func (rep *Report) Text() string {
 		}
 		line("messages", "p50 %.1f  p99 %.1f  p99.9 %.1f  max %.1f ms, %d of %d came%s", t.Latency.P50, t.Latency.P99, t.Latency.P999, t.Latency.Max, t.Due-t.Missing, t.Due, more)
 	}
+	if s := rep.Streamed; s != nil {
+		line("stream", "p50 %.1f  p99 %.1f  p99.9 %.1f  max %.1f ms, %d of %d lines came over %s, %d twice", s.Latency.P50, s.Latency.P99, s.Latency.P999, s.Latency.Max, s.Lines, s.Lines+s.Missing, some(s.Connections, "connection"), s.Twice)
+	}
 	bal := rep.Balance
 	line("ledger", "%s", bal)
 	if c := rep.Calls; c != nil {

@@ -154,6 +154,9 @@ func ledgers(base, other []*load.Report) (list []Row) {
 			if r.Silent != nil {
 				n += float64(r.Silent.Extra)
 			}
+			if r.Streamed != nil {
+				n += float64(r.Streamed.Missing + r.Streamed.Disorder)
+			}
 			if r.Told != nil {
 				n += float64(r.Told.Missing + r.Told.Extra)
 			}

@@ -131,6 +131,13 @@ func faultSection(rep *load.Report) section {
 
 func messageSection(rep *load.Report) section {
 	s := section{ID: "messages", Title: "Who was told"}
+	if k := rep.Streamed; k != nil {
+		t := newTable("", "lines", "missing", "out of order", "came again", "connections", "p50", "p99", "p99.9", "slowest", "'for example")
+		t.add(count(float64(k.Lines)), count(float64(k.Missing)), count(float64(k.Disorder)), count(float64(k.Twice)), count(float64(k.Connections)),
+			maybe(k.Latency.P50, millis), maybe(k.Latency.P99, millis), maybe(k.Latency.P999, millis), maybe(k.Latency.Max, millis), k.Example)
+		s.Text = append(s.Text, fmt.Sprintf("Each acknowledged result has to come as a line of the stream, those of a state in their order. Of %s that were meant while something was measured: from when the result was meant to be sent until its line was here.", count(float64(k.Timed))))
+		s.Tables = append(s.Tables, t.list()...)
+	}
 	if rep.Told == nil {
 		return s
 	}
@@ -138,8 +145,8 @@ func messageSection(rep *load.Report) section {
 	t := newTable("", "messages due", "missing", "extra", "came again", "states not judged", "p50", "p99", "p99.9", "slowest", "'for example")
 	t.add(count(float64(told.Due)), count(float64(told.Missing)), count(float64(told.Extra)), count(float64(told.Again)), count(float64(told.Unclear)),
 		maybe(told.Latency.P50, millis), maybe(told.Latency.P99, millis), maybe(told.Latency.P999, millis), maybe(told.Latency.Max, millis), told.Example)
-	s.Text = []string{fmt.Sprintf("Each acknowledged result that ends a row of good ones, or of bad ones, has to bring about one message to the loader's webhook. Of %s that were meant while something was measured: from when the result was meant to be sent until the message was here.", count(float64(told.Timed)))}
-	s.Tables = t.list()
+	s.Text = append(s.Text, fmt.Sprintf("Each acknowledged result that ends a row of good ones, or of bad ones, has to bring about one message to the loader's webhook. Of %s that were meant while something was measured: from when the result was meant to be sent until the message was here.", count(float64(told.Timed))))
+	s.Tables = append(s.Tables, t.list()...)
 	return s
 }
 

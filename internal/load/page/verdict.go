@@ -154,6 +154,9 @@ func alerts(rep *load.Report) (due int, wrong string) {
 	if rep.Silent != nil {
 		extra += rep.Silent.Extra
 	}
+	if s := rep.Streamed; s != nil {
+		due, missing, extra = due+int(s.Lines+s.Missing), missing+int(s.Missing), extra+int(s.Disorder)
+	}
 	if t := rep.Told; t != nil {
 		due, missing, extra = due+int(t.Due), missing+int(t.Missing), extra+int(t.Extra)
 	}

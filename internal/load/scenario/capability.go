@@ -42,7 +42,7 @@ func Capabilities() []Capability {
 		waits("inventories", "inventories of machines", "the inventory pipeline"),
 		exists("proxy-checks", "results about things that have no agent"),
 		exists("round-robin", "checks that one of many agents runs in turn"),
-		waits("stream-handler", "a handler that is told of every event, by connections that stay open", "every event to a handler"),
+		exists("stream-handler", "a handler that is told of every result, by connections that stay open"),
 		waits("fleet-of-servers", "agents shared out between several servers", "several servers for one fleet"),
 		waits("shared-connections", "several agents on one connection", "a protocol that allows it"),
 		waits("target-zabbix", "a Zabbix server as target", "a later load tester"),
@@ -62,10 +62,10 @@ func (c Capability) against(target string) Capability {
 	switch c.Name {
 	case "proxy-checks", "round-robin":
 		c.Exists, c.Waits = false, "a ledger of proxy entities for simulated agents of Sensu"
+	case "stream-handler":
+		c.Exists, c.Waits = false, "a reader of what Sensu's handlers write"
 	case "fleet-of-servers": // --server names several backends
 		c.Exists, c.Waits = true, ""
-	case "stream-handler":
-		c.Waits = noField
 	case "values", "policies", "inventories":
 		c.Waits = "simulated agents of Sensu that send them"
 	}
@@ -117,6 +117,7 @@ func (s *Scenario) Requires() []string {
 	need("silences", s.Operators.Silences != "")
 	need("runs", s.Operators.Runs != "" || s.Operators.Facts != "")
 	need("alerts", s.HasAlerts())
+	need("stream-handler", s.Stream.Connections > 0)
 	need("stage", strings.HasPrefix(s.Target, stagePrefix))
 	need("target-"+s.Target, s.Target == "zabbix" || s.Target == "prometheus")
 	for _, name := range s.Needs {

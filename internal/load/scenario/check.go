@@ -43,8 +43,16 @@ func (s *Scenario) check() model.Flaws {
 	v.faults()
 	v.intent()
 	v.operators()
+	v.stream()
 	v.objectives()
 	return v.flaws
+}
+
+// stream looks at the handler that is told of every result.
+func (v *checker) stream() {
+	if n := v.Stream.Connections; n < 0 || n > model.MaxStreamConnections {
+		v.flaw("stream.connections", "", "%d connections: want 1 to %d", n, model.MaxStreamConnections)
+	}
 }
 
 func (v *checker) flaw(field, hint, format string, args ...any) {

@@ -94,6 +94,10 @@ func (v *checker) without(need string) string {
 		if !v.HasAlerts() {
 			return "write alert: handler at a check, or alert: route"
 		}
+	case "stream":
+		if v.Stream.Connections == 0 {
+			return "write stream: {connections: 100}"
+		}
 	case "watches":
 		if v.Operators.Watches == 0 {
 			return "write operators: {watches: 5}"

@@ -45,6 +45,9 @@ func (s *Scenario) Describe() string {
 	if o := s.Operators.describe(); o != "" {
 		say("Meanwhile %s.", o)
 	}
+	if n := s.Stream.Connections; n > 0 {
+		say("Every result is told to a handler (%s connections), and comes back to the loader as a line.", Grouped(n))
+	}
 	say("Server and loader need about %s of memory and %s cores together, and %s open files each.", model.Size(baseMemory/2+s.Memory()).About(), s.cores(), Grouped(Files(s.Sessions(), true)))
 	return b.String()
 }

@@ -79,6 +79,7 @@ func Figures() []Figure {
 		{"run-p99", "p99 of a command run at once, until its answer was here", "ms", false, "runs", Absolute, 0.05},
 		{"fact-p99", "p99 until the server showed a fact that changed", "ms", false, "facts", Absolute, 0.05},
 		{"tell-p99", "p99 from a result's being sent until the message was here", "ms", false, "alerts", Absolute, 0.05},
+		{"stream-p99", "p99 from a result's being sent until its line was here", "ms", false, "stream", Absolute, 0.05},
 		{"history-behind", "oldest change that history did not hold yet", "s", false, "", Absolute, 0.1},
 		{"page-p99", "p99 of a page of 100, worst kind", "ms", false, "pages", Absolute, 0.05},
 		{"search-max", "longest answer to a free condition", "ms", false, "pages", Absolute, 0.05},

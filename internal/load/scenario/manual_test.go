@@ -53,14 +53,14 @@ func TestTheManualIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(data)
-	for _, v := range []any{Scenario{}, Class{}, Proxies{}, About{}, Check{}, GroupCheck{}, Output{}, Values{}, Policy{}, Churn{}, Phase{}, Fault{}, Pick{}, FailCheck{}, Change{}, Operators{}} {
+	for _, v := range []any{Scenario{}, Class{}, Proxies{}, About{}, Check{}, GroupCheck{}, Output{}, Values{}, Policy{}, Churn{}, Phase{}, Fault{}, Pick{}, FailCheck{}, Change{}, Operators{}, Stream{}} {
 		for f := range reflect.TypeOf(v).Fields() {
 			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && !strings.Contains(text, "`"+name+"`") && !strings.Contains(text, "."+name+"`") && !strings.Contains(text, name+":") {
 				t.Errorf("%s says nothing of %T.%s", manual, v, name)
 			}
 		}
 	}
-	for _, name := range []string{"stream-handler", "fleet-of-servers"} {
+	for _, name := range []string{"fleet-of-servers"} {
 		if c, _ := capabilityOf(name); c.Exists {
 			t.Errorf("%s exists, and no field of a scenario says what of it is to be played: it would be left out without a word", name)
 		}

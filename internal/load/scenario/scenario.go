@@ -33,9 +33,16 @@ type Scenario struct {
 	Faults     []Fault          `json:"faults,omitempty"`
 	Intent     []Change         `json:"intent,omitempty"`     // what people change meanwhile
 	Operators  Operators        `json:"operators,omitzero"`   // people who look and act meanwhile
+	Stream     Stream           `json:"stream,omitzero"`      // a handler that is told of every result, with the loader as its peer
 	Objectives map[string]Limit `json:"objectives,omitempty"` // by the name of a figure; loss is always 0
 
 	Scale float64 `json:"scale,omitempty"` // that the number of agents had been brought to already; 0 and 1: whole. Set by Scaled, shown in every title
+}
+
+// Stream is a handler with stream.results: all, whose lines the loader takes and holds against
+// the results.
+type Stream struct {
+	Connections int `json:"connections"` // that it keeps open, 1 to 256
 }
 
 // Class is agents of one kind. They are the nodes NAME-00000 and up, with the label

@@ -1,0 +1,62 @@
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Each result has its line, whichever comes first; what is missing, twice or out of order is
+// counted as that.
+func TestLinesAreHeldAgainstResults(t *testing.T) {
+	r := &run{}
+	r.score.Store(&score{})
+	k := &lake{run: r, shores: map[string]*shore{}, took: hdrhistogram.New(1, maxLatency, 3)}
+	x := &shore{lake: k, agent: &agent{name: "web-00007"}, due: map[uint64]int64{}, came: map[uint64]int64{}, last: map[told]uint64{}}
+	k.shores["00000000000000ab"] = x
+	line := func(check string, number int) {
+		k.line(fmt.Appendf(nil, `{"kind":"result","node":"web-00007","check":%q,"stream":"00000000000000ab","number":%d}`+"\n", check, number), int64(number))
+	}
+	for number := range uint64(10) {
+		if number%2 == 0 && number > 0 {
+			x.result(number, 0) // before its line
+		}
+	}
+	for number := 1; number < 8; number++ {
+		line("http", number)
+	}
+	for number := uint64(1); number < 8; number += 2 {
+		x.result(number, 0)
+	}
+	if n, example := k.missing(); n != 1 || !strings.Contains(example, "web-00007: no line of its number 8") || k.sum.Lines != 7 {
+		t.Fatalf("%d missing: %s; %+v", n, example, k.sum)
+	}
+	line("http", 9)
+	line("http", 3)                                                               // again
+	line("disk", 2)                                                               // again, of whatever check
+	line("http", 8)                                                               // behind 9
+	k.line([]byte(`{"kind":"result","stream":"0000000000000001","number":1}`), 1) // of another run
+	k.line([]byte(`{"kind":"opened"}`), 1)
+	if s := k.sum; s.Lines != 8 || s.Twice != 2 || s.Disorder != 1 || s.Unread != 0 || !s.Wrong() || !strings.Contains(s.Example, "number 8 came behind 9") {
+		t.Errorf("%+v", s)
+	}
+	k.line([]byte(`{"kind":`), 1)
+	if k.sum.Unread != 1 {
+		t.Errorf("%+v", k.sum)
+	}
+	(*shore)(nil).result(1, 2)
+}
+
+// Whatever comes, it is a line or is counted as none.
+func FuzzLine(f *testing.F) {
+	f.Add([]byte(`{"kind":"result","node":"web-00007","check":"http","stream":"00000000000000ab","number":7}`))
+	f.Add([]byte(`{"number":-1}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if n, err := parseLine(text); err == nil && !json.Valid(text) {
+			t.Errorf("%q became %+v", text, n)
+		}
+	})
+}
