@@ -172,8 +172,8 @@ func TestWhereItBegins(t *testing.T) {
 	r.send(3, 1, 1)
 	other.wait(3)
 	r.stop()
-	if len(lake.seen) != 6 || len(other.seen) != 3 {
-		t.Errorf("%d and %d lines", len(lake.seen), len(other.seen))
+	if first, then := lake.different(), other.different(); first != 6 || then != 3 {
+		t.Errorf("%d and %d lines", first, then)
 	}
 	r.set.saved = nil
 	r.set = nil

@@ -266,6 +266,13 @@ func (l *lake) read(conn net.Conn) {
 	}
 }
 
+// different is how many different lines came.
+func (l *lake) different() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.seen)
+}
+
 // hangUp closes all connections.
 func (l *lake) hangUp() {
 	if l.deaf.CompareAndSwap(true, false) {
@@ -282,11 +289,9 @@ func (l *lake) hangUp() {
 // wait waits for so many different lines.
 func (l *lake) wait(n int) {
 	l.t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(time.Minute)
 	for {
-		l.mu.Lock()
-		got := len(l.seen)
-		l.mu.Unlock()
+		got := l.different()
 		if got >= n {
 			return
 		}
