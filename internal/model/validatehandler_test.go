@@ -32,7 +32,7 @@ func TestHandlersAreLookedThrough(t *testing.T) {
 		`email: {server: "smtp:25", from: nobody, to: []}`:                                                           "spec.email.from",
 		`email: {server: "smtp:25", from: a@b.example, to: [c@d.example], security: none, username: u, password: p}`: "over the network as it is",
 		`tcp: {address: "x"}`:                                                                                        "spec.tcp.address",
-		`stream: {address: "x:1", connections: 999}`:                                                                  "want 1 to 256",
+		`stream: {address: "x:1", connections: 999}`:                                                                 "want 1 to 256",
 		`udp: {address: "x:1"}`:                                                                                      "",
 	} {
 		list, err := DecodeResources("h", []byte("kind: Handler\nmetadata: {name: h}\nspec:\n  "+yaml+"\n"))
