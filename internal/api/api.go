@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -101,6 +102,8 @@ type Options struct {
 	Limits func(namespace string) []v1.LimitUse
 	// NotReady says why the server is not ready; none: it is.
 	NotReady func() []string
+	// Verdicts is what pipelines kept from Sensu said last of an event; nil: nobody knows.
+	Verdicts func(model.NodeID, model.CheckID) (react.Verdicts, bool)
 	// Connected says whether a node has a session now; nil: nobody knows.
 	Connected func(model.NodeID) bool
 	// Agent is what the session of a node knows of its agent; not ok: it has none. nil:

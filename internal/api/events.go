@@ -309,7 +309,9 @@ func (s *server) getEvent(ctx context.Context, in *EventPath) (*body[v1.Event], 
 	if err != nil {
 		return nil, err
 	}
-	return &body[v1.Event]{s.event(&st)}, nil
+	e := s.event(&st)
+	e.Notes = s.pipelineNotes(st.Node, st.Check)
+	return &body[v1.Event]{e}, nil
 }
 
 func (s *server) resolveEvent(ctx context.Context, in *struct {

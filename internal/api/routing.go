@@ -14,6 +14,7 @@ import (
 // Routing is the windows, routes and silences in force (*route.Table).
 type Routing interface {
 	Routes(m *route.Matter, ref string) []*route.Route
+	Matching(m *route.Matter) []*route.Route
 	Holds(m *route.Matter, r *route.Route, now time.Time) []route.Hold
 	Window(name route.Name, now time.Time) (route.WindowNow, bool)
 	Maintained(name route.Name) func(*route.Matter) bool
@@ -55,6 +56,8 @@ func (s *server) routesOf(m *route.Matter, id model.ChunkID) []*route.Route {
 		return s.Routing.Routes(m, "")
 	case len(chunk.Handlers) > 0:
 		return nil
+	case len(chunk.Pipelines) > 0 && chunk.Route == "":
+		return s.Routing.Matching(m)
 	}
 	return s.Routing.Routes(m, chunk.Route)
 }

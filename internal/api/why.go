@@ -126,6 +126,9 @@ func (c *chain) follow() error {
 	}
 	c.add("event", true, "%s", text).At = moment(st.Changed)
 	c.streamed(&st)
+	if spec != nil {
+		c.pipelines(spec.Pipelines)
+	}
 	if st.Problem == nil {
 		c.add("problem", st.Status == model.OK, "%s", whyNoProblem(&st, spec))
 		return nil
@@ -292,6 +295,10 @@ func (c *chain) told(problem *model.Problem, spec *model.CheckSpec) error {
 	}
 	if to := c.routesOf(route.About(c.Directory, c.node, c.check, problem.Status, problem.Severity), problem.Chunk); len(to) > 0 {
 		c.add("told", false, "nobody yet: %s", c.toBeTold(to))
+		return nil
+	}
+	if spec != nil && len(spec.Pipelines) > 0 && (spec.Alert == nil || spec.Alert.Route == "" && len(spec.Alert.Handlers) == 0) {
+		c.add("told", true, "nobody but whom pipelines pass it on to: the check names pipelines, no route and no handlers, and no route matches")
 		return nil
 	}
 	named, room, err := c.handlers(spec)

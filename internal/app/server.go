@@ -25,6 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/metrics"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipes"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
@@ -56,6 +57,7 @@ type Server struct {
 	history   history.Store
 	planner   *plan.Planner
 	routes    *route.Table // windows, routes and silences in force
+	pipelines *pipes.Table // kept from Sensu, in force
 	view      *event.View
 	reactor   *react.Reactor
 	journal   *journal.Log

@@ -8,6 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/lint"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipes"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
@@ -63,6 +64,7 @@ func (s *Server) openHistory(ctx context.Context) error {
 func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
 		Store: s.history, Names: s.planner, Routing: s.routes, Present: s.present, Rederive: s.rederive, Journal: s.journal, Beat: s.beat,
+		Pipelines: s.pipelines, Kept: s.planner.Kept,
 		Silent: s.fellSilent, Many: s.many.hold, Masters: s.planner.Masters, Shadow: s.planner.Shadow,
 		EndSilences: func(ctx context.Context, names []route.Name) error {
 			keys := make([]intent.Key, len(names))
@@ -80,10 +82,10 @@ func (s *Server) openReactions(ctx context.Context) error {
 }
 
 func (s *Server) openPlanner(ctx context.Context) error {
-	s.routes = route.NewTable()
+	s.routes, s.pipelines = route.NewTable(), pipes.NewTable()
 	s.planner = plan.New(plan.Options{
 		Store: s.intent.Store(), Epoch: s.journal.Incarnation().Epoch, Logger: s.log,
-		Registry: s.registry, Forget: s.forget, Routing: s.routes,
+		Registry: s.registry, Forget: s.forget, Routing: s.routes, Pipelines: s.pipelines,
 	})
 	return s.planner.Load(ctx)
 }

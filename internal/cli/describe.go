@@ -107,6 +107,9 @@ func (a *app) describeEvent(ctx context.Context, c *client.Client, name string) 
 	a.field("results", "%d applied, %d lost%s", e.Results, e.Lost, last)
 	fmt.Fprintf(a.Stdout, "\noutput\n%s\n", indent(clean(strings.TrimRight(e.Output, "\n"), true)))
 	a.describeBeside(&e)
+	for _, note := range e.Notes {
+		a.field("note", "%s: it could not be evaluated, and decided nothing", note)
+	}
 	if e.Problem != nil {
 		fmt.Fprintln(a.Stdout)
 		a.field("problem", "%s, opened %s", e.Problem.ID, a.when(e.Problem.Opened))

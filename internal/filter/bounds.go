@@ -49,6 +49,7 @@ func (s *sandbox) bound(objects map[string]*goja.Object) {
 			s.length(o, maxArray)
 		}
 	})
+	_ = objects["JSON"].Set("stringify", s.stringify)
 	_ = objects["Array.prototype"].Set("join", s.join)
 	_ = objects["Array.prototype"].Set("toString", func(call goja.FunctionCall) goja.Value {
 		return s.join(goja.FunctionCall{This: call.This})

@@ -24,6 +24,7 @@ type Program struct {
 	source string
 	code   *goja.Program
 	pool   sync.Pool // of *sandbox
+	slow   rest
 }
 
 // Compile reads an expression: statements, the last of which is the value. Errors say line
@@ -32,28 +33,39 @@ func Compile(expression string) (*Program, error) {
 	if len(expression) > MaxSource {
 		return nil, model.Errorf(model.TooLarge, "the expression has %d bytes, %d are allowed", len(expression), MaxSource)
 	}
-	if _, err := parse(expression); err != nil {
+	if _, err := parse(expression, 0); err != nil {
 		return nil, err
 	}
+	return compile(expression, true)
+}
+
+// compile makes a function of event of what was read; with value, its last statement is what
+// it returns.
+func compile(expression string, value bool) (*Program, error) {
 	// It is a function of its own, so that its variables end with the evaluation.
-	whole, err := parse(head + expression + "\n})")
+	whole, err := parse(head+expression+"\n})", len(head))
 	if err != nil {
 		return nil, err
 	}
-	statement, ok := whole.Body[0].(*ast.ExpressionStatement)
-	if !ok {
-		return nil, model.Errorf(model.Internal, "the function around the expression is a %T", whole.Body[0])
+	var function *ast.FunctionLiteral
+	if statement, ok := whole.Body[0].(*ast.ExpressionStatement); ok && len(whole.Body) == 1 {
+		function, _ = statement.Expression.(*ast.FunctionLiteral)
 	}
-	body := statement.Expression.(*ast.FunctionLiteral).Body
+	if function == nil {
+		return nil, model.Errorf(model.Invalid, "the expression closes a brace or a parenthesis that it did not open")
+	}
+	body := function.Body
 	if err := keep(whole, expression); err != nil {
 		return nil, err
 	}
-	last, ok := lastOf(body)
-	if !ok {
-		return nil, model.Errorf(model.Invalid, "the expression does not end with a value").
-			WithHint("its last statement says whether it is true, such as: event.check.status == 2")
+	if value {
+		last, ok := lastOf(body)
+		if !ok {
+			return nil, model.Errorf(model.Invalid, "the expression does not end with a value").
+				WithHint("its last statement says whether it is true, such as: event.check.status == 2")
+		}
+		*last = &ast.ReturnStatement{Return: (*last).Idx0(), Argument: (*last).(*ast.ExpressionStatement).Expression}
 	}
-	*last = &ast.ReturnStatement{Return: (*last).Idx0(), Argument: (*last).(*ast.ExpressionStatement).Expression}
 	code, err := goja.CompileAST(whole, true)
 	if err != nil {
 		var bad *goja.CompilerSyntaxError
@@ -68,7 +80,8 @@ func Compile(expression string) (*Program, error) {
 // head begins the function that an expression becomes.
 const head = `(function(event){"use strict";`
 
-func parse(source string) (*ast.Program, error) {
+// parse reads source, whose first line has so many characters before what people wrote.
+func parse(source string, before int) (*ast.Program, error) {
 	whole, err := parser.ParseFile(nil, "", source, 0, parser.WithDisableSourceMaps)
 	if err == nil {
 		return whole, nil
@@ -76,6 +89,9 @@ func parse(source string) (*ast.Program, error) {
 	var list parser.ErrorList
 	if errors.As(err, &list) && len(list) > 0 {
 		at := list[0].Position
+		if at.Line == 1 {
+			at.Column -= before
+		}
 		return nil, model.Errorf(model.Invalid, "the expression is wrong at line %d, column %d: %s", at.Line, at.Column, list[0].Message)
 	}
 	return nil, model.Errorf(model.Invalid, "the expression is wrong: %w", err)

@@ -1,6 +1,6 @@
-// Package filter decides by the event filters that a Sensu backend kept: expressions in
-// JavaScript (ES5 and a little more) over the event, run in a sandbox. It knows nothing of
-// pipelines: who wants a decision compiles a Filter once and asks it with an event in
+// Package filter decides by the event filters that a Sensu backend kept, and changes events by
+// its mutators (mutate.go): JavaScript (ES5 and a little more) over the event, run in a
+// sandbox. It knows nothing of pipelines: who wants a decision compiles a Filter once and asks it with an event in
 // Sensu's shape (Shape makes one of ours).
 //
 // An expression is parsed, held to an allow-list of syntax, and run in an interpreter whose
@@ -15,6 +15,8 @@
 // that a loop may allocate as much as it gets done within the time limit; and one call of a
 // built-in is not interrupted, so that the worst of them end late, but end.
 //
-// No goroutines of its own, no locks; a Program and a Filter may be used by many at once.
+// A program that comes to its time limit again and again rests for a while (rest.go).
+//
+// No goroutines of its own; one lock per program, held for a moment. A Program and a Filter may be used by many at once.
 // Start reading at filter.go, then compile.go, sandbox.go and run.go.
 package filter

@@ -131,7 +131,7 @@ func TestNothingIsReached(t *testing.T) {
 	}
 	for _, expression := range []string{
 		"(function(){}).constructor('return true')()", "(() => 1).constructor('return true')()", "[].map.constructor('return true')()", "hour.constructor('return true')()",
-		"(function(){ return this })().Array === Array", "Object.defineProperty({}, 'a', {value: true}).a", "'a'.repeat(2) == 'aa'", "JSON.stringify({}) == '{}'",
+		"(function(){ return this })().Array === Array", "Object.defineProperty({}, 'a', {value: true}).a", "'a'.repeat(2) == 'aa'",
 		"({}).__proto__.polluted = true", "Object.prototype.polluted = true", "Math.PI = 3; true", "[].join.x = true", "RegExp.prototype.test = function(){ return true }; true",
 		"''[' addend']('a')", "Error.prototype.toString.call({name: 'a'}) == 'a'", "event.constructor.constructor('return true')()",
 	} {

@@ -20,43 +20,63 @@ const maxDepth = 32 // of an event
 // Run evaluates the expression over an event in Sensu's shape: maps, slices, texts, numbers
 // and booleans, which it copies. now is what seconds_since and new Date go by. It ends after
 // TimeLimit, or with ctx. A value that is neither true nor false is an error.
+//
+// One that came to TimeLimit a few times in a row is left alone for a while, see rest.
 func (p *Program) Run(ctx context.Context, event map[string]any, now time.Time) (answer bool, err error) {
+	err = p.run(ctx, event, now, func(_ *sandbox, result, _ goja.Value) error {
+		var ok bool
+		answer, ok = result.Export().(bool)
+		if _, object := result.(*goja.Object); object || !ok {
+			answer = false
+			return model.Errorf(model.Invalid, "the expression is neither true nor false but %s", kindOf(result)).
+				WithHint("compare, such as: event.check.occurrences == 1")
+		}
+		return nil
+	})
+	return answer, err
+}
+
+// run calls the program's function, and take with what it returned and with the event as it
+// left it. An interpreter whose evaluation ended with an error is thrown away.
+func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, take func(s *sandbox, result, event goja.Value) error) (err error) {
 	if err := ctx.Err(); err != nil {
-		return false, model.Errorf(model.Unavailable, "the expression was not evaluated: %w", err)
+		return model.Errorf(model.Unavailable, "the expression was not evaluated: %w", err)
+	}
+	if err := p.slow.refuses(now); err != nil {
+		return err
 	}
 	s, _ := p.pool.Get().(*sandbox)
 	if s == nil {
 		if s, err = newSandbox(p.code); err != nil {
-			return false, err
+			return err
 		}
 	}
 	defer func() {
 		if r := recover(); r != nil { // a fault of the interpreter must not take the server along
-			answer, err = false, model.Errorf(model.Internal, "the expression broke its interpreter: %v", r)
+			err = model.Errorf(model.Internal, "the expression broke its interpreter: %v", r)
 		}
 	}()
 	s.now = now
 	value, err := s.copied(event, 0)
 	if err != nil {
-		return false, err
+		return err
 	}
 	limit := time.AfterFunc(TimeLimit, func() { s.runtime.Interrupt(errSlow) })
 	ended := context.AfterFunc(ctx, func() { s.runtime.Interrupt(context.Cause(ctx)) })
 	result, err := s.decide(goja.Undefined(), value)
 	clean := limit.Stop()
 	clean = ended() && clean // an interrupt that came too late must not hit the next evaluation
+	p.slow.took(err, now)
 	if err != nil {
-		return false, failure(err)
+		return failure(err)
 	}
-	answer, ok := result.Export().(bool)
-	if _, object := result.(*goja.Object); object || !ok {
-		return false, model.Errorf(model.Invalid, "the expression is neither true nor false but %s", kindOf(result)).
-			WithHint("compare, such as: event.check.occurrences == 1")
+	if err := take(s, result, value); err != nil {
+		return err
 	}
 	if clean {
 		p.pool.Put(s)
 	}
-	return answer, nil
+	return nil
 }
 
 var errSlow = errors.New("it took longer than " + TimeLimit.String())

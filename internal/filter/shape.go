@@ -11,9 +11,11 @@ type Subject struct {
 	Event         *model.Event
 	ID            string // of this event
 	NodeLabels    map[string]string
-	NodeClass     string // agent or proxy; empty: agent
+	NodeNotes     map[string]string // its annotations
+	NodeClass     string            // agent or proxy; empty: agent
 	Groups        []string
 	CheckLabels   map[string]string
+	CheckNotes    map[string]string // its annotations
 	CheckGroups   []string
 	Command       string
 	Interval      time.Duration
@@ -43,7 +45,7 @@ func Shape(s Subject) map[string]any {
 		history[n-1].(map[string]any)["executed"] = seconds(e.Executed)
 	}
 	check := map[string]any{
-		"metadata": metadata(e.Check, e.Namespace, s.CheckLabels), "name": e.Check, "labels": labels(s.CheckLabels),
+		"metadata": metadata(e.Check, e.Namespace, s.CheckLabels, s.CheckNotes), "name": e.Check, "labels": labels(s.CheckLabels), "annotations": labels(s.CheckNotes),
 		"command": s.Command, "interval": whole(s.Interval), "ttl": whole(s.TTL), "timeout": whole(s.Timeout),
 		"subscriptions": list(s.CheckGroups), "handlers": list(s.Handlers),
 		"status": int(e.Status), "output": e.Output, "state": e.State, "history": history,
@@ -59,7 +61,7 @@ func Shape(s Subject) map[string]any {
 	shape := map[string]any{
 		"metadata": map[string]any{"namespace": e.Namespace}, "id": s.ID, "timestamp": seconds(e.Received),
 		"entity": map[string]any{
-			"metadata": metadata(e.Node, e.Namespace, s.NodeLabels), "name": e.Node, "labels": labels(s.NodeLabels),
+			"metadata": metadata(e.Node, e.Namespace, s.NodeLabels, s.NodeNotes), "name": e.Node, "labels": labels(s.NodeLabels), "annotations": labels(s.NodeNotes),
 			"entity_class": class, "subscriptions": list(s.Groups), "last_seen": seconds(e.Received),
 		},
 		"check": check, "has_check": true, "has_metrics": len(e.Values) > 0,
@@ -82,8 +84,8 @@ func before(s Subject) (model.Status, bool) {
 	return model.OK, false
 }
 
-func metadata(name, namespace string, of map[string]string) map[string]any {
-	return map[string]any{"name": name, "namespace": namespace, "labels": labels(of), "annotations": map[string]any{}}
+func metadata(name, namespace string, of, notes map[string]string) map[string]any {
+	return map[string]any{"name": name, "namespace": namespace, "labels": labels(of), "annotations": labels(notes)}
 }
 
 func points(e *model.Event) []any {

@@ -25,27 +25,34 @@ func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, 
 	if len(argv) == 0 {
 		return receipt, &FinalError{errors.New("handler's command is an empty list")}
 	}
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	// One line, so that `cat >> file` and line readers work.
-	cmd.Stdin = io.MultiReader(bytes.NewReader(m.Payload), strings.NewReader("\n"))
 	out := &tail{most: 512}
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Env = environment(os.Environ(), spec.Env, m.Key)
+	// One line, so that `cat >> file` and line readers work.
+	stdin := io.MultiReader(bytes.NewReader(m.Payload), strings.NewReader("\n"))
+	state, err := o.execute(ctx, argv, environment(os.Environ(), spec.Env, m.Key), stdin, out, out, timeout)
+	if state != nil {
+		receipt.Answer = strings.TrimSpace(state.String() + "\n" + out.String())
+	}
+	return receipt, err
+}
+
+// execute runs a command to its end, or to that of ctx. state is nil where it did not begin.
+func (o *Out) execute(ctx context.Context, argv, env []string, stdin io.Reader, stdout io.Writer, stderr *tail, timeout time.Duration) (state *os.ProcessState, err error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = stdin, stdout, stderr, env
 	killAll(cmd)
 	cmd.WaitDelay = time.Second // a child that holds the output open does not hold us
-	err := o.opts.Guard.Start(cmd)
-	if err == nil {
+	if err = o.opts.Guard.Start(cmd); err == nil {
 		err = cmd.Wait()
 		o.opts.Guard.Ended(cmd)
-		receipt.Answer = strings.TrimSpace(cmd.ProcessState.String() + "\n" + out.String())
+		state = cmd.ProcessState
 	}
 	switch {
 	case err == nil || errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil && cmd.ProcessState.Success():
-		return receipt, nil
+		return state, nil
 	case ctx.Err() != nil:
-		return receipt, fmt.Errorf("command timed out after %s: %s", timeout, out)
+		return state, fmt.Errorf("command timed out after %s: %s", timeout, stderr)
 	default:
-		return receipt, fmt.Errorf("command: %w: %s", err, out)
+		return state, fmt.Errorf("command: %w: %s", err, stderr)
 	}
 }
 

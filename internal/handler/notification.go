@@ -20,6 +20,7 @@ const (
 	Reminder     = "reminder"     // it is still open
 	Summary      = "summary"      // several in one: Count, and Output with a line for each
 	Test         = "test"         // muster handler test
+	Event        = "event"        // of a delivery: what a pipeline passed on, as Opened or Closed
 	Beat         = "beat"         // the watchdog's: Output is what it waits for; for no handler
 )
 
@@ -48,6 +49,11 @@ type Notification struct {
 	// Count; Problem is then the id under which their group is told.
 	Problems []Listed `json:"problems,omitempty"`
 	Summary  string   `json:"summary"` // one line for people
+	// Of a message that a pipeline kept from Sensu passed on: the event in Sensu's shape, which
+	// programs get instead of all this; PIPELINE/WORKFLOW; and what changes the event first.
+	Event    json.RawMessage `json:"event,omitempty"`
+	Pipeline string          `json:"pipeline,omitempty"`
+	Mutator  string          `json:"mutator,omitempty"`
 }
 
 // MaxProblems is how many problems a message lists.

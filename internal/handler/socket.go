@@ -15,6 +15,9 @@ import (
 // maxDatagram bounds what is sent by UDP: larger ones are lost more easily.
 const maxDatagram = 8 << 10
 
+// maxEvent is what a datagram holds at most.
+const maxEvent = 65507
+
 // tcp opens a connection, writes one line and closes it.
 func (o *Out) tcp(ctx context.Context, t *model.TCP, m *Message) (Receipt, error) {
 	text := jsonLine(m)
@@ -53,6 +56,12 @@ func jsonLine(m *Message) []byte { return append(bytes.TrimSpace(bytes.Clone(m.P
 func datagram(m *Message) ([]byte, error) {
 	if len(m.Payload) <= maxDatagram {
 		return m.Payload, nil
+	}
+	if m.Note.Event != nil { // it is somebody else's shape, or none
+		if len(m.Payload) <= maxEvent {
+			return m.Payload, nil
+		}
+		return nil, fmt.Errorf("udp: the event has %d bytes, at most %d go into a datagram", len(m.Payload), maxEvent)
 	}
 	n := *m.Note
 	for size := maxDatagram / 2; ; size /= 2 {

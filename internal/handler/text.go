@@ -50,6 +50,9 @@ func (o *Out) words(n *Notification, labels []string) *words {
 	fact := func(name, format string, args ...any) {
 		w.facts = append(w.facts, [2]string{name, body.Line(fmt.Sprintf(format, args...))})
 	}
+	if n.Event != nil {
+		w.link = "" // there may be no problem
+	}
 	if n.Kind == Summary || n.Kind == Test {
 		fact("namespace", "%s", n.Space)
 		w.link = ""

@@ -50,5 +50,9 @@ func Rules() model.Rules {
 			_, err := filter.Compile(expression)
 			return err
 		},
+		Mutator: func(body string) error {
+			_, err := filter.CompileMutation(body)
+			return err
+		},
 	}
 }

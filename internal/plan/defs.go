@@ -37,7 +37,8 @@ type (
 		given         *given      // what of that its machine got when it joined; nil: nothing
 		claims        []claim     // that its agent says, ascending
 		props         values
-		proxy         bool // no machine can be it
+		notes         map[string]string // annotations
+		proxy         bool              // no machine can be it
 		behind        *front
 	}
 	groupDef struct {
@@ -58,9 +59,10 @@ type (
 		size    int      // of the encoded chunk, in bytes
 		props   []string // properties that the chunk names
 
-		except    []model.Except         // see calendars
-		hooks     []model.Hook           // as they are declared, where one names a Hook; see named
-		dependsOn []ref                  // checks on the same node
+		except    []model.Except // see calendars
+		hooks     []model.Hook   // as they are declared, where one names a Hook; see named
+		dependsOn []ref          // checks on the same node
+		shown     shown
 		template  *model.CommandTemplate // nil: the chunk names none
 	}
 	propertyDef struct {
@@ -77,6 +79,9 @@ type (
 		zone     string   // of windows and mutes that name none
 		shadow   bool     // nothing is sent
 	}
+	// shown is what a check shows of itself to expressions that are kept from Sensu.
+	shown struct{ labels, notes map[string]string }
+
 	handlerDef struct {
 		ref
 		spec *model.HandlerSpec
@@ -173,7 +178,11 @@ func (p *Planner) decode(key intent.Key, id uint32, body []byte) (any, error) {
 	case "Check":
 		var spec model.CheckSpec
 		if err = into(&spec); err == nil {
-			def, err = p.checkDef(name, model.CheckID(id), &spec)
+			var d *checkDef
+			if d, err = p.checkDef(name, model.CheckID(id), &spec); err == nil {
+				d.shown = shown{envelope.Metadata.Labels, envelope.Metadata.Annotations}
+				def = d
+			}
 		}
 	case "Property":
 		var spec model.PropertySpec
@@ -201,7 +210,7 @@ func (p *Planner) nodeDef(name ref, id model.NodeID, meta model.Metadata, spec *
 	labels := EffectiveLabels(meta, spec)
 	d := &nodeDef{
 		ref: name, id: id, uid: uid, props: makeValues(spec.Properties), behind: frontOf(name.ns, spec.Behind),
-		labels: where.MakePairs(labels), facts: where.MakePairs(spec.Facts),
+		labels: where.MakePairs(labels), facts: where.MakePairs(spec.Facts), notes: meta.Annotations,
 	}
 	if own := spec.ServerLabels(meta); len(labels) == len(own) { // the server's win, and are among them
 		d.declared = d.labels

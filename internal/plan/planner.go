@@ -29,6 +29,8 @@ type Options struct {
 	Forget func([]Forgotten)
 	// Routing is where windows, routes and silences are put in force; nil: nowhere.
 	Routing Routing
+	// Pipelines is where what is kept from Sensu is put in force, and windows; nil: nowhere.
+	Pipelines Routing
 }
 
 // Planner implements Assignments and Directory. Readers may call it at any time;

@@ -8,7 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Routing is where windows, routes and silences are put in force (*route.Table).
+// Routing is where windows, routes and silences are put in force (*route.Table), and filters,
+// mutators and pipelines (*pipes.Table). It passes over kinds that it does not know.
 type Routing interface {
 	Set(name route.Name, zone string, spec model.Spec) error
 	Remove(kind string, name route.Name)
@@ -19,12 +20,9 @@ type Routing interface {
 // routes puts in force what changed of windows, routes and silences, and those whose
 // namespace has another time zone now. The caller holds compiling.
 func (p *Planner) routes(t *translation) {
-	if p.o.Routing == nil {
-		return
-	}
 	moved := map[string]bool{} // namespaces
 	if slices.ContainsFunc(t.edits, hangsElse) {
-		p.o.Routing.Announce()
+		p.enforce(func(to Routing) { to.Announce() })
 	}
 	for _, e := range t.edits {
 		old, _ := e.old.(*namespaceDef)
@@ -43,9 +41,9 @@ func (p *Planner) routes(t *translation) {
 	for _, key := range t.keys {
 		d, ok := t.defs[key].(*routingDef)
 		switch key.Kind {
-		case "Window", "Route", "Silence":
+		case "Window", "Route", "Silence", "Filter", "Mutator", "Pipeline":
 			if !ok {
-				p.o.Routing.Remove(key.Kind, route.Name{Namespace: key.Namespace, Name: key.Name})
+				p.enforce(func(to Routing) { to.Remove(key.Kind, route.Name{Namespace: key.Namespace, Name: key.Name}) })
 			} else if !moved[key.Namespace] || key.Kind == "Silence" {
 				p.route(key, d)
 			}
@@ -58,9 +56,20 @@ func (p *Planner) route(key intent.Key, d *routingDef) {
 	if of, ok := p.defs[intent.Key{Kind: "Namespace", Name: key.Namespace}].(*namespaceDef); ok {
 		zone = of.zone
 	}
-	if err := p.o.Routing.Set(route.Name{Namespace: key.Namespace, Name: key.Name}, zone, d.spec); err != nil {
-		// Service refuses such a thing: it comes from another version.
-		p.o.Logger.Error("cannot put a resource in force; what was in force stays",
-			"kind", key.Kind, "namespace", key.Namespace, "name", key.Name, "error", err)
+	p.enforce(func(to Routing) {
+		if err := to.Set(route.Name{Namespace: key.Namespace, Name: key.Name}, zone, d.spec); err != nil {
+			// Service refuses such a thing: it comes from another version.
+			p.o.Logger.Error("cannot put a resource in force; what was in force stays",
+				"kind", key.Kind, "namespace", key.Namespace, "name", key.Name, "error", err)
+		}
+	})
+}
+
+// enforce tells all who put something in force.
+func (p *Planner) enforce(tell func(Routing)) {
+	for _, to := range []Routing{p.o.Routing, p.o.Pipelines} {
+		if to != nil {
+			tell(to)
+		}
 	}
 }

@@ -34,6 +34,8 @@ func Known() []Kind {
 		{"logins", "items", 18, []Policy{Drop}, "Logins whose password is being looked at, and those that wait for their turn: two at a time, each costs memory.", "Refused; try again. Tokens go on working."},
 		{"pending", "items", 1000, []Policy{Drop}, "Machines that asked to join without a token and that nobody has accepted or refused yet (`muster node list --pending`); in memory only.",
 			"A newcomer is sent away and asks again; who has not asked for five minutes makes room."},
+		{"pipelines", "bytes", 64 << 20, []Policy{Rederive, Block}, "Events that pipelines kept from Sensu have not seen yet.",
+			"As of reactions: rederive: dropped, and made again from the journal; block: the event view waits, and with it all acknowledgements."},
 		{"reactions", "bytes", 64 << 20, []Policy{Rederive, Block}, "Changes of events that history has not recorded yet.",
 			"rederive: dropped, and made again from the journal, which keeps them until then; block: the event view waits, and with it all acknowledgements."},
 		{"reports", "items", 18, []Policy{Drop}, "Reports on noise that are being made, and those that wait for their turn: two at a time, each reads much of the history.", "Refused; try again."},

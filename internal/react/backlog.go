@@ -36,6 +36,7 @@ type backlog struct {
 	before  [model.Partitions]history.Place // recorded before the start
 	waiting [model.Partitions]waiting
 	lag     lag
+	sights  bool          // it takes what pipelines see; else all the rest
 	moved   chan struct{} // closed and made anew whenever something was recorded
 }
 
@@ -48,18 +49,20 @@ type waiting struct {
 	since int64 // when that was received, Unix ns
 }
 
-func newBacklog(capacity int64, queues *queue.Registry) *backlog {
-	preset, policy := queues.Bounds("reactions")
+// newBacklog makes that of a queue: reactions, or pipelines.
+func newBacklog(name string, capacity int64, queues *queue.Registry) *backlog {
+	preset, policy := queues.Bounds(name)
 	b := &backlog{
+		sights:   name == "pipelines",
 		capacity: cmp.Or(capacity, preset), block: policy == queue.Block,
 		wake: make(chan struct{}, 1), moved: make(chan struct{}),
 	}
 	b.room.L = &b.mu
-	queues.Register("reactions", func() queue.Info {
+	queues.Register(name, func() queue.Info {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return queue.Info{
-			Name: "reactions", Capacity: b.capacity, Depth: b.bytes, Unit: "bytes",
+			Name: name, Capacity: b.capacity, Depth: b.bytes, Unit: "bytes",
 			Policy: policy, Passed: b.passed, Overflow: b.overflow,
 		}
 	})
@@ -73,6 +76,9 @@ func cost(t *event.Transition) int64 {
 	n := transitionBytes + len(t.Output)
 	if t.Problem != nil {
 		n += transitionBytes + len(t.Problem.Output)
+	}
+	if t.Seen != nil {
+		n += 2*transitionBytes + len(t.Seen.Output) + len(t.Seen.Raw)
 	}
 	return int64(n)
 }
@@ -113,6 +119,9 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 	b.mu.Lock()
 	for i := range ts {
 		t := &ts[i]
+		if !b.takes(t.Kind) {
+			continue
+		}
 		if b.before[t.Partition].Reached(t.At, t.Index) {
 			repeated++
 			continue
@@ -140,6 +149,9 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 	}
 	return repeated
 }
+
+// takes says whether transitions of the kind are its.
+func (b *backlog) takes(kind event.TransitionKind) bool { return (kind == event.Seen) == b.sights }
 
 // fits says whether there is room. One that is larger than all of it fits alone.
 func (b *backlog) fits(size int64) bool { return b.bytes == 0 || b.bytes+size <= b.capacity }

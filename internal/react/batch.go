@@ -57,6 +57,7 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (rows, error
 			}
 			b.Closed = append(b.Closed, p)
 			b.turns = append(b.turns, turn{t, p})
+		case event.Seen: // a matter of pipelines
 		case event.Beat:
 			d, err := beat(t, r.now())
 			if err != nil {
@@ -139,14 +140,14 @@ func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Pro
 }
 
 // bounded gives up what would be one message too many for a handler.
-func (r *Reactor) bounded(list []history.Delivery) {
+func (d *deliverer) bounded(list []history.Delivery) {
 	here := map[history.HandlerRef]int{}
 	for i := range list {
 		one := &list[i]
 		if one.State != "" {
 			continue
 		}
-		if n := r.deliver.waiting(one.Handler) + here[one.Handler]; n >= r.deliver.most {
+		if n := d.waiting(one.Handler) + here[one.Handler]; n >= d.most {
 			one.State, one.Ended = history.Dead, one.Created
 			one.LastError = fmt.Sprintf("%d messages wait for this handler already: it was not told", n)
 			continue

@@ -26,7 +26,7 @@ func BenchmarkRecord(b *testing.B) {
 
 // BenchmarkEmit is what the view's worker pays for a change.
 func BenchmarkEmit(b *testing.B) {
-	backlog := newBacklog(131072, nil)
+	backlog := newBacklog("reactions", 131072, nil)
 	ts := []event.Transition{changed(1, 1, 0)}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -343,7 +343,14 @@ func (d *deliverer) attempt(ctx context.Context, one history.Delivery) error {
 	if err != nil {
 		return &handler.FinalError{Err: err}
 	}
+	body, err := d.mutated(ctx, note, one.Payload)
+	if err != nil {
+		return err
+	}
 	spec, err = expand(spec, func(name string) ([]byte, string, bool) { // asked only where a variable stands
+		if node, ok := nodeOf(one.Problem); ok {
+			return d.opts.Names.NodeProperties(node)(name)
+		}
 		problem, err := d.opts.Store.Problem(ctx, one.Problem)
 		if err != nil {
 			return nil, err.Error(), true
@@ -358,7 +365,7 @@ func (d *deliverer) attempt(ctx context.Context, one history.Delivery) error {
 		gate.RLock()
 		defer gate.RUnlock()
 	}
-	_, err = d.out.Send(ctx, spec, &handler.Message{Key: one.Key, Payload: one.Payload, Note: note, Opened: func(ctx context.Context) (*handler.Notification, error) {
+	_, err = d.out.Send(ctx, spec, &handler.Message{Key: one.Key, Payload: body, Note: note, Opened: func(ctx context.Context) (*handler.Notification, error) {
 		return d.opened(ctx, one)
 	}})
 	return err

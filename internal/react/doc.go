@@ -12,10 +12,14 @@
 // When the backlog overflows (the store was away for long), what it dropped is made
 // again from the journal (replay.go, lag.go; package rederive).
 //
+// Events of checks with pipelines kept from Sensu have a backlog and places of their own
+// (sights.go, shown.go): slow JavaScript holds back nothing else. One pass at a time makes again
+// what either dropped; that of pipelines gives way.
+//
 // Start reading at reactor.go, then batch.go and deliver.go.
 //
-// Goroutines: Run, the deliverer, one per message under way, and the one that repeats. Locks:
+// Goroutines: Run, that of pipelines with those that evaluate, the deliverer, one per message under way, and the one that repeats. Locks:
 // the backlog's and the deliverer's, never both; and one per Alertmanager, which is held while
-// it is told: no other is waited for under it but the deliverer's, for a moment; and one over
+// it is told: no other is waited for under it but the deliverer's, for a moment; one over the last verdicts of pipelines; and one over
 // outcomes that wait to be written, which is held for a moment only.
 package react

@@ -7,6 +7,8 @@ type metrics struct {
 	recordSeconds                                         prometheus.Histogram
 	attempts                                              *prometheus.CounterVec
 	deliverSeconds                                        prometheus.Histogram
+	seen, passed, failed                                  prometheus.Counter // by pipelines
+	seeSeconds                                            prometheus.Histogram
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -21,13 +23,19 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		replayed:     counter("rederived_commits_total", "Commits of the journal that were read again for that."),
 		recordSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "muster", Subsystem: "react", Name: "record_seconds",
 			Help: "Time of one history transaction.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}),
+		seen:   counter("pipeline_events_total", "Events that were shown to pipelines kept from Sensu."),
+		passed: counter("pipeline_passed_total", "Messages for the handlers of their workflows."),
+		failed: counter("pipeline_failed_total", "Expressions of filters that could not be evaluated."),
+		seeSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "muster", Subsystem: "react", Name: "pipeline_seconds",
+			Help: "Time in which at most 500 events were shown to pipelines.", Buckets: prometheus.ExponentialBuckets(0.0001, 4, 10)}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "muster", Subsystem: "react", Name: "delivery_attempts_total",
 			Help: "Attempts to tell a handler, by outcome."}, []string{"outcome"}),
 		deliverSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "muster", Subsystem: "react", Name: "delivery_seconds",
 			Help: "Time of one attempt.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}),
 	}
 	if r != nil {
-		r.MustRegister(m.recorded, m.repeated, m.recordFailed, m.rederived, m.replayed, m.recordSeconds, m.attempts, m.deliverSeconds)
+		r.MustRegister(m.recorded, m.repeated, m.recordFailed, m.rederived, m.replayed, m.recordSeconds, m.attempts, m.deliverSeconds,
+			m.seen, m.passed, m.failed, m.seeSeconds)
 	}
 	return m
 }

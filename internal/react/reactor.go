@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipes"
+	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
@@ -62,6 +64,10 @@ type Options struct {
 	Masters func(node model.NodeID, check model.CheckID) []route.Master
 	// Shadow says that nothing is sent of problems on a namespace's nodes; nil: of all it is.
 	Shadow func(namespace string) bool
+	// Pipelines are those kept from Sensu, and Kept what their expressions see of a node and a
+	// check besides; nil: there are none, and what they would see is passed over.
+	Pipelines *pipes.Table
+	Kept      func(node model.NodeID, check model.CheckID) plan.Kept
 	// Beat hears of each synthetic result that was delivered, by its output; nil: nobody does.
 	Beat func(output string)
 
@@ -101,11 +107,12 @@ type Journal interface {
 
 // Reactor turns transitions into history, problems and messages.
 type Reactor struct {
+	lane
 	opts    Options
-	backlog *backlog
 	places  map[model.Partition]history.Place // recorded; Run's goroutine only
 	metrics *metrics
 	deliver *deliverer
+	sights  *sights // what pipelines see; nil: there are none
 	router  *router // Run's goroutine only
 	// ending are silences that could not be taken away yet, and when that is tried again.
 	ending   []route.Name
@@ -139,9 +146,14 @@ func New(o Options) *Reactor {
 	o.Retry = o.Retry.withDefaults()
 	m := newMetrics(o.Registerer)
 	r := &Reactor{
-		opts: o, backlog: newBacklog(o.Capacity, o.Queues), metrics: m,
+		opts: o, metrics: m,
 		places: map[model.Partition]history.Place{}, deliver: newDeliverer(o, m),
 		router: newRouter(o),
+	}
+	r.lane = lane{opts: &r.opts, metrics: m, backlog: newBacklog("reactions", o.Capacity, o.Queues), batch: o.BatchSize,
+		persist: r.persist, goOn: r.goOn, what: "history", passes: &passes{turn: make(chan struct{}, 1)}}
+	if o.Pipelines != nil {
+		r.sights = newSights(r)
 	}
 	r.showBehind(o.Registerer)
 	return r
@@ -162,22 +174,23 @@ func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journa
 		return err
 	}
 	for p, place := range places {
-		at := place.At
-		if shared != nil {
-			at = shared(place.At)
-		}
-		if at.Number < place.At.Number {
-			place.Index = math.MaxUint32 // history went beyond: all of that commit is recorded
-		}
-		place.At = at
+		place = place.Of(shared)
 		r.places[p], r.backlog.before[p] = place, place
+	}
+	if r.sights != nil {
+		return r.sights.load(ctx, shared)
 	}
 	return nil
 }
 
 // Emit takes transitions from the view's workers; it copies them, and blocks only if
 // the policy of the queue says so.
-func (r *Reactor) Emit(ts []event.Transition) { r.metrics.repeated.Add(float64(r.backlog.add(ts))) }
+func (r *Reactor) Emit(ts []event.Transition) {
+	r.metrics.repeated.Add(float64(r.backlog.add(ts)))
+	if r.sights != nil {
+		r.metrics.repeated.Add(float64(r.sights.backlog.add(ts)))
+	}
+}
 
 // ErrFarBehind: changes are made again from the journal, and have not come near a position.
 var ErrFarBehind = errors.New("history is far behind: its changes are made again from the journal")
@@ -186,6 +199,13 @@ var ErrFarBehind = errors.New("history is far behind: its changes are made again
 // history store: only then may a snapshot at that position be used, and the journal
 // be cut below it. ErrFarBehind: a snapshot of the replay is there before.
 func (r *Reactor) Recorded(ctx context.Context, at journal.Position) error {
+	if err := r.lane.recorded(ctx, at); err != nil || r.sights == nil {
+		return err
+	}
+	return r.sights.recorded(ctx, at)
+}
+
+func (r *lane) recorded(ctx context.Context, at journal.Position) error {
 	for {
 		oldest, _, waits, moved := r.backlog.oldest()
 		if !waits || oldest.Number > at.Number {
@@ -213,6 +233,14 @@ func (r *Reactor) Fullness() float64 { return r.backlog.fullness() }
 // Behind is how long ago the oldest change was received that history does not hold
 // yet; zero when nothing waits.
 func (r *Reactor) Behind() time.Duration { return r.Lag().Age }
+
+// behind is the age of the oldest change that waits.
+func (r *lane) behind(now time.Time) time.Duration {
+	if _, since, waits, _ := r.backlog.oldest(); waits {
+		return max(0, now.Sub(time.Unix(0, since)))
+	}
+	return 0
+}
 
 // Lag is how far history is behind.
 type Lag struct {
@@ -248,8 +276,13 @@ func (r *Reactor) Run(ctx context.Context) error {
 	go func() { ended <- r.deliver.clean(ctx) }()
 	r.backlog.records(true)
 	defer context.AfterFunc(ctx, func() { r.backlog.records(false) })()
+	var seen sync.WaitGroup
+	if r.sights != nil {
+		seen.Go(func() { r.sights.run(ctx) })
+	}
 	err := r.run(ctx)
 	r.backlog.records(false)
+	seen.Wait()
 	return errors.Join(ignoreCanceled(err), ignoreCanceled(<-ended), ignoreCanceled(<-ended))
 }
 
@@ -403,7 +436,7 @@ func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 
 // record writes a batch, again and again until the store takes it.
 func (r *Reactor) record(ctx context.Context, b history.Batch, transitions int) error {
-	r.bounded(b.Deliveries)
+	r.deliver.bounded(b.Deliveries)
 	began := r.opts.Now()
 	if err := r.insist(ctx, "history store does not take a batch", transitions, func() error { return r.opts.Store.Record(ctx, b) }); err != nil {
 		return err
@@ -420,7 +453,7 @@ func (r *Reactor) record(ctx context.Context, b history.Batch, transitions int) 
 }
 
 // insist does something until it succeeds.
-func (r *Reactor) insist(ctx context.Context, trouble string, transitions int, do func() error) error {
+func (r *lane) insist(ctx context.Context, trouble string, transitions int, do func() error) error {
 	for attempt := 0; ; attempt++ {
 		err := do()
 		if err == nil {

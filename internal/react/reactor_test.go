@@ -444,7 +444,7 @@ func TestABlockingBacklog(t *testing.T) {
 
 // Memory is bounded by bytes, whatever the outputs; so is one transaction.
 func TestLargeOutputsFillTheBacklog(t *testing.T) {
-	b := newBacklog(64<<20, nil)
+	b := newBacklog("reactions", 64<<20, nil)
 	large := strings.Repeat("x", 1<<20)
 	for i := range 200 {
 		x := changed(1, uint64(i+1), 0)

@@ -2,19 +2,45 @@ package react
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
+// lane takes transitions of some kinds out of a backlog, in order per partition, and makes
+// again what that dropped. There is one for history and its problems, and one for pipelines.
+type lane struct {
+	opts    *Options
+	metrics *metrics
+	backlog *backlog
+	batch   int // transitions that are recorded together, at most
+	// persist records transitions, and goOn does what is due meanwhile.
+	persist func(ctx context.Context, ts []event.Transition) error
+	goOn    func(ctx context.Context) error
+	what    string // is behind, for logs
+	passes  *passes
+	yields  bool // its pass gives way to that of the other lane
+}
+
+// passes lets one lane at a time make transitions again: there is one second view.
+type passes struct {
+	turn   chan struct{} // capacity 1: full while one is under way
+	wanted atomic.Bool   // by the lane that does not yield
+}
+
+// errYield: another lane wants to make transitions again.
+var errYield = errors.New("another pass goes first")
+
 // rederive makes again what a full backlog dropped, until nothing is missing.
-func (r *Reactor) rederive(ctx context.Context) error {
+func (r *lane) rederive(ctx context.Context) error {
 	if r.opts.Rederive == nil {
 		panic("BUG: react: transitions were dropped and nothing can make them again")
 	}
 	began := time.Now()
-	r.opts.Logger.Warn("history fell so far behind that the queue of changes is full; they are made again from the journal", "behind", r.Behind())
+	r.opts.Logger.Warn(r.what+" fell so far behind that the queue of changes is full; they are made again from the journal", "behind", r.behind(r.opts.Now()))
 	for attempt := 0; ; attempt++ {
 		r.metrics.rederived.Inc()
 		err := r.replay(ctx)
@@ -22,8 +48,14 @@ func (r *Reactor) rederive(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
-			r.opts.Logger.Info("history has caught up with the journal", "took", time.Since(began))
+			r.opts.Logger.Info(r.what+" has caught up with the journal", "took", time.Since(began))
 			return nil
+		case errors.Is(err, errYield):
+			attempt = -1
+			if err := sleep(ctx, 10*r.opts.again); err != nil {
+				return err
+			}
+			continue
 		}
 		r.opts.Logger.Error("making changes again from the journal failed; trying again", "err", err)
 		if err := sleep(ctx, backoff(attempt, 10*r.opts.again, time.Minute)); err != nil {
@@ -34,7 +66,17 @@ func (r *Reactor) rederive(ctx context.Context) error {
 
 // replay is one way through the journal. A read that found little is the last but one:
 // what comes during the next finds room in the backlog.
-func (r *Reactor) replay(ctx context.Context) error {
+func (r *lane) replay(ctx context.Context) error {
+	if !r.yields {
+		r.passes.wanted.Store(true)
+		defer r.passes.wanted.Store(false)
+	}
+	select {
+	case r.passes.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-r.passes.turn }()
 	again, err := r.opts.Rederive()
 	if err != nil {
 		return err
@@ -46,7 +88,7 @@ func (r *Reactor) replay(ctx context.Context) error {
 		if last {
 			r.backlog.collect()
 		}
-		s := step{Reactor: r, ctx: ctx, began: time.Now()}
+		s := step{lane: r, ctx: ctx, began: time.Now()}
 		if _, err := again.Read(ctx, s.add); err != nil {
 			return err
 		}
@@ -66,7 +108,7 @@ const stepTime = 250 * time.Millisecond
 // step gathers what a replay makes into transactions: what they held is let go, and may be
 // cut from the journal, one after another.
 type step struct {
-	*Reactor
+	*lane
 	ctx      context.Context
 	ts       []event.Transition
 	waiting  int64 // bytes of ts
@@ -77,13 +119,19 @@ type step struct {
 }
 
 func (s *step) add(at journal.Position, received int64, ts []event.Transition) error {
-	for i := range ts {
-		s.waiting += cost(&ts[i])
+	if s.yields && s.passes.wanted.Load() {
+		return errYield
 	}
-	s.ts, s.at, s.received = append(s.ts, ts...), at, received
+	for i := range ts {
+		if s.backlog.takes(ts[i].Kind) {
+			s.waiting += cost(&ts[i])
+			s.ts = append(s.ts, ts[i])
+		}
+	}
+	s.at, s.received = at, received
 	s.metrics.replayed.Inc()
 	s.backlog.read(at)
-	if len(s.ts) < s.opts.BatchSize && s.waiting < batchBytes && time.Since(s.began) < stepTime {
+	if len(s.ts) < s.batch && s.waiting < batchBytes && time.Since(s.began) < stepTime {
 		return nil
 	}
 	return s.record()
@@ -92,7 +140,7 @@ func (s *step) add(at journal.Position, received int64, ts []event.Transition) e
 // record writes what was gathered, and tells whom it is time to tell.
 func (s *step) record() error {
 	for ts := s.ts; len(ts) > 0; {
-		n := some(ts, s.opts.BatchSize)
+		n := some(ts, s.batch)
 		if err := s.persist(s.ctx, ts[:n]); err != nil {
 			return err
 		}

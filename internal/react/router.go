@@ -17,6 +17,7 @@ import (
 type Routing interface {
 	Route(name route.Name) (*route.Route, bool)
 	Routes(m *route.Matter, ref string) []*route.Route
+	Matching(m *route.Matter) []*route.Route
 	Holds(m *route.Matter, r *route.Route, now time.Time) []route.Hold
 	// Changed is closed when something of it changes, and another one takes its place.
 	Changed() <-chan struct{}
@@ -297,11 +298,13 @@ func (r *router) matter(node model.NodeID, check model.CheckID, status model.Sta
 
 // opened begins to look after a problem, on every route that hears of it and did not yet.
 func (r *router) opened(t *event.Transition, p *history.Problem, now time.Time) (list []*escalation) {
-	handlers, ref := r.named(t)
+	handlers, ref, piped := r.named(t)
 	m := r.matter(t.Node, t.Check, p.Status, p.Severity)
 	var routes []*route.Route
 	if len(handlers) > 0 {
 		routes = []*route.Route{direct(handlers)}
+	} else if piped && ref == "" { // else each page came twice
+		routes = r.opts.Routing.Matching(m)
 	} else if routes = r.opts.Routing.Routes(m, ref); len(routes) == 0 {
 		if handlers = r.ofNamespace(t.Namespace); len(handlers) == 0 {
 			return nil
@@ -354,17 +357,17 @@ func (r *router) flush(e *escalation, to *route.Route, now time.Time) time.Time 
 	return g.flush
 }
 
-// named is what a check says of who is told: handlers, or a route.
-func (r *router) named(t *event.Transition) (handlers []history.HandlerRef, ref string) {
+// named is what a check says of who is told: handlers, or a route; and whether pipelines are.
+func (r *router) named(t *event.Transition) (handlers []history.HandlerRef, ref string, piped bool) {
 	chunk := r.opts.Names.Chunk(t.Chunk)
 	if chunk == nil {
-		return nil, ""
+		return nil, "", false
 	}
 	namespace, ok := r.opts.Names.NamespaceName(chunk.Namespace)
 	if !ok {
-		return nil, ""
+		return nil, "", false
 	}
-	return refs(namespace, chunk.Handlers), chunk.Route
+	return refs(namespace, chunk.Handlers), chunk.Route, len(chunk.Pipelines) > 0
 }
 
 func (r *router) ofNamespace(id model.NamespaceID) []history.HandlerRef {

@@ -156,6 +156,16 @@ func (t *Table) Routes(m *Matter, ref string) (list []*Route) {
 	return list
 }
 
+// Matching are those routes that hear of a problem because they match it.
+func (t *Table) Matching(m *Matter) (list []*Route) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, e := range t.matching.find(m) {
+		list = append(list, t.routes[e])
+	}
+	return list
+}
+
 // HoldKind is what keeps a message back.
 type HoldKind string
 

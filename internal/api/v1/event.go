@@ -24,6 +24,8 @@ type Event struct {
 	Names
 	Problem *OpenProblem `json:"problem,omitempty" doc:"The open one."`
 	History []int        `json:"history" doc:"Statuses, oldest first, at most 21."` // numbers: JSON would write bytes as base64
+	// Notes are what went wrong with it elsewhere.
+	Notes []string `json:"notes,omitempty" doc:"Expressions of filters kept from Sensu that could not be evaluated at its last result, with why; in answers about one event alone."`
 }
 
 // OpenProblem is the problem of an event.

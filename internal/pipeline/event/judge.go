@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
@@ -74,6 +75,7 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 			t.Output = string(v.output)
 		}
 	}
+	flapped := s.flags&flagFlapping != 0
 	w.flap(p, s, c, v.output)
 	open, flapping := s.flags&flagOpen != 0, s.flags&flagFlapping != 0
 	if said && open && p.problems[id].Texts < model.MaxTexts {
@@ -91,7 +93,22 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 	case !failing && open && (s.streak >= recoverAfter && !flapping || v.byHand):
 		w.closeProblem(p, id, s, string(v.output))
 	}
+	if c != nil && len(c.Pipelines) > 0 {
+		w.seen(p, id, s, flapped, v.beside)
+	}
 	w.view.watchers.changed(p, id)
+}
+
+// seen shows the event to pipelines, as it is now.
+func (w *worker) seen(p *partition, id uint32, s *slot, flapped bool, beside []byte) {
+	t := w.emit(p, Seen, s)
+	if t == nil {
+		return
+	}
+	flaps := s.flags&flagFlapping != 0
+	t.Seen = &Sight{Raw: bytes.Clone(beside), FlappingBegan: flaps && !flapped, FlappingEnded: flapped && !flaps}
+	p.load(id, &t.Seen.State)
+	t.Seen.Output = string(p.output(s))
 }
 
 func (w *worker) openProblem(p *partition, id uint32, s *slot, output string) {

@@ -29,6 +29,9 @@ const (
 	TextChanged TransitionKind = 10
 	// Beat: a synthetic result came. It is no change, and history keeps none of it.
 	Beat TransitionKind = 11
+	// Seen: a result, a deadline or an operator gave a status to an event whose check names
+	// pipelines. It follows all else that this caused, and history keeps none of it.
+	Seen TransitionKind = 12
 )
 
 // Transition is one change that reactions must hear of, exactly once, in order per
@@ -53,4 +56,13 @@ type Transition struct {
 	Hooks     []model.HookResult // for ProblemOpened and ProblemClosed
 	Count     uint64             // for ResultsLost
 	Expired   bool               // caused by a deadline
+	Seen      *Sight             // for Seen, which has no Output
+}
+
+// Sight is an event at the moment when it was seen.
+type Sight struct {
+	State                // without Beside
+	Raw           []byte // what lies beside the output, as it came: wire.DecodeExtra
+	FlappingBegan bool
+	FlappingEnded bool
 }

@@ -16,6 +16,7 @@ type inserters struct {
 	closed  *sqldb.Inserter[numbered[Problem]]
 	deliver *sqldb.Inserter[Delivery]
 	places  *sqldb.Inserter[reached]
+	seen    *sqldb.Inserter[reached]
 
 	escalations *sqldb.Inserter[encoded]
 	also        *sqldb.Inserter[alsoTold]
@@ -56,9 +57,14 @@ func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	if err != nil {
 		return err
 	}
-	in.places, err = sqldb.NewInserter(ctx, db, `history_places (partition_no, log, number, idx)`,
-		`ON CONFLICT (partition_no) DO UPDATE SET log = excluded.log, number = excluded.number, idx = excluded.idx`, placeRow)
-	return err
+	for table, to := range map[string]**sqldb.Inserter[reached]{"history_places": &in.places, "history_seen": &in.seen} {
+		*to, err = sqldb.NewInserter(ctx, db, table+` (partition_no, log, number, idx)`,
+			`ON CONFLICT (partition_no) DO UPDATE SET log = excluded.log, number = excluded.number, idx = excluded.idx`, placeRow)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // noStatus is the column previous of an event's first status.

@@ -79,5 +79,7 @@ func schema() []string {
 	ALTER TABLE history_outbox ADD COLUMN problems BIGINT NOT NULL DEFAULT 0;
 	CREATE INDEX history_outbox_shadow ON history_outbox (ended, id) WHERE state = 'shadow';
 	CREATE INDEX history_entries_marks ON history_entries (at) WHERE kind IN ('flapping', 'acknowledged');
+`, `
+	CREATE TABLE history_seen (partition_no BIGINT PRIMARY KEY, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL);
 `}
 }

@@ -91,11 +91,10 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 		if err := s.escalate(ctx, tx, &b); err != nil {
 			return err
 		}
-		places := make([]reached, 0, len(b.Places))
-		for _, p := range slices.Sorted(maps.Keys(b.Places)) {
-			places = append(places, reached{p, b.Places[p]})
+		if err := s.places.Insert(ctx, tx, inOrder(b.Places)); err != nil {
+			return err
 		}
-		return s.places.Insert(ctx, tx, places)
+		return s.seen.Insert(ctx, tx, inOrder(b.Seen))
 	})
 	if err != nil {
 		return fmt.Errorf("record history: %w", err)
@@ -103,10 +102,26 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	return nil
 }
 
+func inOrder(of map[model.Partition]Place) []reached {
+	places := make([]reached, 0, len(of))
+	for _, p := range slices.Sorted(maps.Keys(of)) {
+		places = append(places, reached{p, of[p]})
+	}
+	return places
+}
+
+func (s *sqlStore) SeenPlaces(ctx context.Context) (map[model.Partition]Place, error) {
+	return s.readPlaces(ctx, `SELECT partition_no, log, number, idx FROM history_seen`)
+}
+
 const selectPlaces = `SELECT partition_no, log, number, idx FROM history_places`
 
 func (s *sqlStore) Places(ctx context.Context) (map[model.Partition]Place, error) {
-	rows, err := s.db.Query(ctx, selectPlaces)
+	return s.readPlaces(ctx, selectPlaces)
+}
+
+func (s *sqlStore) readPlaces(ctx context.Context, query string) (map[model.Partition]Place, error) {
+	rows, err := s.db.Query(ctx, query)
 	if err == nil {
 		var places map[model.Partition]Place
 		if places, err = scanPlaces(rows); err == nil {

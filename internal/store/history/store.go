@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/journal"
@@ -18,6 +19,8 @@ type Store interface {
 	Record(ctx context.Context, b Batch) error
 	// Places is how far each partition was recorded.
 	Places(ctx context.Context) (map[model.Partition]Place, error)
+	// SeenPlaces is how far what passed pipelines was recorded.
+	SeenPlaces(ctx context.Context) (map[model.Partition]Place, error)
 
 	// Problems lists by opening time, newest first.
 	Problems(ctx context.Context, q ProblemQuery) ([]Problem, error)
@@ -89,6 +92,20 @@ func (p Place) Reached(at journal.Position, index uint32) bool {
 	return at.Number < p.At.Number || at.Number == p.At.Number && index <= p.Index
 }
 
+// Of is the place in the journal's present life, in which shared finds what an earlier one had
+// in common with it; nil: there was none.
+func (p Place) Of(shared func(journal.Position) journal.Position) Place {
+	if shared == nil {
+		return p
+	}
+	at := shared(p.At)
+	if at.Number < p.At.Number {
+		p.Index = math.MaxUint32 // it went beyond: all of that commit is recorded
+	}
+	p.At = at
+	return p
+}
+
 // Batch is what one transaction writes.
 type Batch struct {
 	Entries    []Entry
@@ -96,6 +113,8 @@ type Batch struct {
 	Closed     []Problem // whole: the opening may be gone
 	Deliveries []Delivery
 	Places     map[model.Partition]Place
+	// Seen is up to where pipelines have seen events: places of their own.
+	Seen map[model.Partition]Place
 	// Escalations as they are now; those of Finished are gone.
 	Escalations []Escalation
 	Finished    []EscalationKey

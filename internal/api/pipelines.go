@@ -1,0 +1,58 @@
+package api
+
+import (
+	"fmt"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/react"
+)
+
+// pipelineNotes are the expressions that could not be evaluated when pipelines saw the event
+// last.
+func (s *server) pipelineNotes(node model.NodeID, check model.CheckID) (notes []string) {
+	v, _ := s.verdicts(node, check)
+	for i := range v.List {
+		for _, failed := range v.List[i].Failed {
+			notes = append(notes, fmt.Sprintf("pipeline %s, %s", v.List[i].Name(), failed))
+		}
+	}
+	return notes
+}
+
+func (s *server) verdicts(node model.NodeID, check model.CheckID) (react.Verdicts, bool) {
+	if s.Verdicts == nil {
+		return react.Verdicts{}, false
+	}
+	return s.Verdicts(node, check)
+}
+
+// pipelines says what each workflow made of the event last.
+func (c *chain) pipelines(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	v, ok := c.verdicts(c.node, c.check)
+	if !ok {
+		c.add("pipelines", false, "none has seen an event since the server started, or since the check names them: they see the next result")
+		return
+	}
+	for i := range v.List {
+		one := &v.List[i]
+		switch {
+		case one.Workflow == nil:
+			c.add("pipelines", false, "%s: %s", one.Pipeline.Name, one.Reason)
+			continue
+		case one.Pass:
+			c.add("pipelines", true, "%s: passed on to handler %s", one.Name(), one.Handler().Name).At = v.At
+		case one.Filter == "":
+			c.add("pipelines", false, "%s: %s", one.Name(), one.Reason).At = v.At
+		default:
+			c.add("pipelines", false, "%s: filter %s dropped it: %s; seen", one.Name(), one.Filter, one.Reason).At = v.At
+		}
+		for _, failed := range one.Failed {
+			link := &c.out.Links[len(c.out.Links)-1]
+			link.Under = append(link.Under, v1.Link{Text: "could not be evaluated, and decided nothing: " + failed})
+		}
+	}
+}

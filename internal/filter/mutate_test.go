@@ -1,0 +1,86 @@
+package filter
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMutate(t *testing.T) {
+	for _, c := range []struct{ body, want, wrong string }{
+		{"return event.check.output", "CRITICAL: 97% used\n", ""},
+		{"var data = JSON.parse(JSON.stringify(event)); delete data.check.metadata.name; return JSON.stringify(data.check.metadata);", `{"annotations":{},"labels":{"team":"storage"},"namespace":"default"}`, ""},
+		{"return {name: event.entity.name, n: [1, 2.5, null, undefined], f: function(){}, nan: NaN}", `{"n":[1,2.5,null,null],"name":"web1","nan":null}`, ""},
+		{"if (event.check.status == 0) { return '' }\nfor (var k in event) { if (k != 'timestamp') { delete event[k] } }", `{"timestamp":1520275913}`, ""},
+		{"return ''", "", ""},
+		{"return new Date(0)", `"1970-01-01T00:00:00.000Z"`, ""},
+		{"event.self = event", "", "deep, or holds itself"},
+		{"throw 'no'", "", "no"},
+		{"return nothing.there", "", "nothing is not defined"},
+		{"for (;;) {}", "", "longer than 100ms"},
+		{"var a = []; for (var i = 0; i < 9000; i++) { a.push('0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789') }\nreturn a", "", "would have more than 1048576 bytes"},
+		{"({toJSON: function(){ return 1 }})", "", ""},
+	} {
+		m, err := CompileMutation(c.body)
+		if err != nil {
+			t.Errorf("%s: %v", c.body, err)
+			continue
+		}
+		got, err := m.Mutate(t.Context(), failing(), moment())
+		switch {
+		case c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)):
+			t.Errorf("%s: %v, want %q", c.body, err, c.wrong)
+		case c.wrong == "" && err != nil, c.want != "" && string(got) != c.want:
+			t.Errorf("%s: %q, %v", c.body, got, err)
+		}
+	}
+	for body, want := range map[string]string{
+		"return event..x":             "line 1, column 13",
+		"return 1 })(); (function(){": "closes a brace",
+		"return eval('1') + `a`":      "TemplateLiteral",
+	} {
+		if _, err := CompileMutation(body); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+}
+
+// What takes too long three times in a row is not evaluated for a minute, and then once.
+func TestWhatIsTooSlowRests(t *testing.T) {
+	p, err := Compile("for (;;) {}\ntrue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(at time.Time, want string) {
+		t.Helper()
+		if _, err := p.Run(t.Context(), failing(), at); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	for range maxSlow {
+		try(moment(), "longer than 100ms")
+	}
+	began := time.Now()
+	for range 100 {
+		try(moment().Add(59*time.Second), "not evaluated: it took longer than 100ms 3 times in a row, and is tried again after 18:52:53")
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("100 that rest took %s", took)
+	}
+	try(moment().Add(time.Minute), "was stopped")
+	try(moment().Add(61*time.Second), "not evaluated")
+}
+
+func FuzzMutation(f *testing.F) {
+	f.Add("return JSON.stringify(event)")
+	f.Add("delete event.check; return")
+	f.Fuzz(func(t *testing.T, body string) {
+		m, err := CompileMutation(body)
+		if err != nil {
+			return
+		}
+		if got, err := m.Mutate(t.Context(), failing(), moment()); err == nil && len(got) > 8*MaxMutated {
+			t.Errorf("%d bytes", len(got))
+		}
+	})
+}

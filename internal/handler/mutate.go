@@ -1,0 +1,51 @@
+package handler
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/filter"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// DefaultMutatorTimeout ends a mutator's command that says nothing else.
+const DefaultMutatorTimeout = 10 * time.Second
+
+// Mutate runs a mutator's command with an event on its standard input. What it writes on its
+// standard output is what the handler gets, as it is.
+func (o *Out) Mutate(ctx context.Context, spec *model.MutatorSpec, event []byte) ([]byte, error) {
+	argv := spec.Command.Argv
+	if argv == nil {
+		argv = []string{"/bin/sh", "-c", spec.Command.Shell}
+	}
+	timeout := time.Duration(spec.Timeout)
+	if timeout <= 0 {
+		timeout = DefaultMutatorTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	said, made := &tail{most: 512}, &head{most: filter.MaxMutated}
+	if _, err := o.execute(ctx, argv, environment(os.Environ(), spec.Env, ""), bytes.NewReader(event), made, said, timeout); err != nil {
+		return nil, err
+	}
+	if made.cut {
+		return nil, &FinalError{fmt.Errorf("it wrote more than %d bytes", filter.MaxMutated)}
+	}
+	return made.buf, nil
+}
+
+// head keeps the first bytes of an output, and knows whether there were more.
+type head struct {
+	buf  []byte
+	most int
+	cut  bool
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	n := min(len(p), h.most-len(h.buf))
+	h.buf, h.cut = append(h.buf, p[:n]...), h.cut || n < len(p)
+	return len(p), nil
+}

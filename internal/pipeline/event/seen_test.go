@@ -1,0 +1,71 @@
+package event
+
+import (
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Every result of a check with pipelines is shown as it was at that moment, and those of others
+// are not; a deadline and an operator are shown, too; a replay shows the same.
+func TestEventsWithPipelinesAreSeen(t *testing.T) {
+	chunks := map[model.ChunkID]*model.Chunk{
+		10: {ID: 10, Check: 1000, Namespace: 1, Pipelines: []string{"alerts"}, TTL: time.Minute},
+		11: {ID: 11, Check: 1001, Namespace: 1},
+	}
+	var commits []*commit
+	number := uint64(0)
+	at := time.Duration(0)
+	next := func() *commit {
+		number++
+		at += 10 * time.Second
+		c := newCommit(number, at, 0)
+		commits = append(commits, c)
+		return c
+	}
+	extra := wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "load", Value: 2}}})
+	for i, status := range []model.Status{model.OK, model.Critical, model.Critical} {
+		next().batch(t, 5, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(1 + 2*i), NowMs: 1 << 40, Signals: []wire.Signal{
+			{Kind: wire.SignalResult, Chunk: 10, Status: status, AtMs: 1 << 40, Output: []byte{'a' + byte(i)}, Extra: extra},
+			{Kind: wire.SignalResult, Chunk: 11, Status: status, AtMs: 1 << 40, Output: []byte("other")}}})
+	}
+	at += 2 * time.Minute
+	next().add(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 1})
+	next().add(section(5), &wire.Record{Kind: wire.RecordAction, Node: 5, Action: &wire.Action{Verb: "resolve", Check: 1000, By: "ann"}})
+	play := func() (seen []Transition) {
+		v := run(t, Options{Workers: 2, Chunks: func(id model.ChunkID) *model.Chunk { return chunks[id] }}, nil)
+		for _, c := range commits {
+			v.apply(c)
+		}
+		for _, x := range v.emitted {
+			if x.Kind == Seen {
+				seen = append(seen, x)
+			}
+		}
+		return seen
+	}
+	seen, again := play(), play()
+	if len(seen) != 5 || len(again) != 5 {
+		t.Fatalf("%d, %d: %+v", len(seen), len(again), seen)
+	}
+	for i, want := range []struct {
+		status      model.Status
+		occurrences uint32
+		output      string
+		history     int
+	}{{0, 1, "a", 1}, {2, 1, "b", 2}, {2, 2, "c", 3}, {3, 1, "", 4}, {0, 1, "", 5}} {
+		s := seen[i].Seen
+		if s.Status != want.status || s.Occurrences != want.occurrences || want.output != "" && s.Output != want.output || int(s.HistoryLen) != want.history || s.Check != 1000 {
+			t.Errorf("%d: %+v", i, s)
+		}
+		if i < 3 && string(s.Raw) != string(extra) {
+			t.Errorf("%d: %x", i, s.Raw)
+		}
+		if x := again[i]; x.At != seen[i].At || x.Index != seen[i].Index || x.Seen.History != s.History {
+			t.Errorf("%d: %+v, again %+v", i, seen[i], x)
+		}
+	}
+}

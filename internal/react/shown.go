@@ -1,0 +1,135 @@
+package react
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/filter"
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipes"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// shown is an event as pipelines see it, at the moment of one result.
+type shown struct {
+	pipes.Event
+	event  model.Event
+	id     string // of this moment: the same after any replay
+	labels map[string]string
+	shadow bool
+}
+
+// seen makes what pipelines see of a transition. Names are those of now.
+func (s *sights) seen(t *event.Transition, chunk *model.Chunk, now time.Time) *shown {
+	st := &t.Seen.State
+	namespace, node, check := namesOf(s.opts.Names, t)
+	x, _ := wire.DecodeExtra(t.Seen.Raw) // the session looked at it; what cannot be read is nothing
+	out := &shown{
+		id:     uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "muster:%d/%d/%d/%d", t.At.Log, t.At.Number, t.Partition, t.Index)).String(),
+		labels: s.opts.Names.NodeLabels(t.Node), shadow: s.opts.Shadow != nil && s.opts.Shadow(namespace),
+	}
+	out.event = model.Event{
+		Namespace: namespace, Node: node, NodeID: t.Node, Check: check, CheckID: t.Check, Status: st.Status, Severity: st.Severity, Output: st.Output,
+		Executed: time.Unix(0, st.Executed).UTC(), Received: time.Unix(0, st.Received).UTC(), Duration: model.Duration(st.Duration), History: statuses(st),
+		Occurrences: st.Occurrences, Watermark: st.Watermark, State: "passing", Change: st.Change, Expired: st.Expired, Problem: st.Problem,
+		Hooks: x.Hooks, Values: x.Values,
+	}
+	switch {
+	case st.Flapping:
+		out.event.State = "flapping"
+	case st.Status != model.OK:
+		out.event.State = "failing"
+	}
+	if st.LastOK != 0 {
+		out.event.LastOK = time.Unix(0, st.LastOK).UTC()
+	}
+	if st.Changed != 0 {
+		out.event.Changed = time.Unix(0, st.Changed).UTC()
+	}
+	h := out.event.History
+	out.Incident = st.Status != model.OK
+	out.Resolution = len(h) > 1 && h[len(h)-2] != model.OK && !out.Incident
+	out.Metrics = len(x.Values) > 0
+	silenced := sync.OnceValue(func() []string { return s.silenced(t, now) })
+	out.Silenced = func() bool { return len(silenced()) > 0 }
+	out.Shape = sync.OnceValue(func() map[string]any {
+		var kept plan.Kept
+		if s.opts.Kept != nil {
+			kept = s.opts.Kept(t.Node, t.Check)
+		}
+		of := filter.Subject{
+			Event: &out.event, ID: out.id, NodeLabels: out.labels, NodeNotes: kept.NodeAnnotations, Groups: s.opts.Names.NodeGroups(t.Node),
+			CheckLabels: kept.CheckLabels, CheckNotes: kept.CheckAnnotations, CheckGroups: kept.Groups,
+			Interval: chunk.Interval, TTL: chunk.TTL, Timeout: chunk.Timeout, Handlers: chunk.Handlers, Silenced: silenced(),
+			FlappingBegan: t.Seen.FlappingBegan, FlappingEnded: t.Seen.FlappingEnded,
+		}
+		if kept.Proxy {
+			of.NodeClass = "proxy"
+		}
+		if chunk.Command != nil {
+			if of.Command = chunk.Command.Shell; chunk.Command.Argv != nil {
+				of.Command = strings.Join(chunk.Command.Argv, " ")
+			}
+		}
+		return filter.Shape(of)
+	})
+	return out
+}
+
+// silenced names what keeps people from being told of the event now, whatever its route:
+// silences, and maintenance.
+func (s *sights) silenced(t *event.Transition, now time.Time) (names []string) {
+	m := route.About(s.opts.Names, t.Node, t.Check, t.Status, t.Severity)
+	for _, h := range s.opts.Routing.Holds(m, nil, now) {
+		names = append(names, h.By.Name)
+	}
+	return names
+}
+
+// statuses unpacks the history, oldest first.
+func statuses(st *event.State) []model.Status {
+	n := min(int(st.HistoryLen), model.HistoryDepth)
+	out := make([]model.Status, n)
+	for i := range n {
+		out[n-1-i] = model.Status(st.History >> (2 * i) & 3)
+	}
+	return out
+}
+
+// note is the notification for handlers that write to people.
+func (s *shown) note() *handler.Notification {
+	e := &s.event
+	n := &handler.Notification{
+		Kind: handler.Opened, Problem: eventKey(e.NodeID, e.CheckID), Node: e.Node, Labels: s.labels, Check: e.Check, Space: e.Namespace,
+		Status: e.Status.String(), Worst: e.Status.String(), Severity: e.Severity.String(), Output: e.Output, Opened: e.Changed, Executed: e.Executed,
+		Expired: e.Expired, Hooks: e.Hooks,
+	}
+	if e.Problem != nil {
+		n.Opened, n.Worst, n.Severity = e.Problem.Opened.UTC(), e.Problem.Status.String(), e.Problem.Severity.String()
+	}
+	if e.Status == model.OK {
+		n.Kind, n.Closed = handler.Closed, e.Received
+	}
+	return n
+}
+
+// eventKey stands in the place of a problem's id in messages of pipelines: those of one event
+// stay in order, and mean one thing to services.
+func eventKey(node model.NodeID, check model.CheckID) string {
+	return fmt.Sprintf("event-%d-%d", node, check)
+}
+
+// nodeOf reads it back.
+func nodeOf(key string) (node model.NodeID, ok bool) {
+	var check uint32
+	_, err := fmt.Sscanf(key, "event-%d-%d", &node, &check)
+	return node, err == nil
+}
