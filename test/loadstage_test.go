@@ -37,7 +37,7 @@ objectives: {beyond-p99: 60s}
 func TestLoadStage(t *testing.T) {
 	t.Parallel()
 	file := stageOnly(t, "stage:view", "")
-	for stage, args := range map[string][]string{"view": nil, "journal": {"--target", "stage:journal"}, "spine": {"--target", "stage:spine"}} {
+	for stage, args := range map[string][]string{"view": nil, "journal": {"--target", "stage:journal"}, "spine": {"--target", "stage:spine"}, "planner": {"--target", "stage:planner"}} {
 		t.Run(stage, func(t *testing.T) {
 			t.Parallel()
 			temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
@@ -77,8 +77,8 @@ func TestLoadStageSaysWhatItCannot(t *testing.T) {
 		{[]string{stageOnly(t, "stage:journal", ", tls: true")}, 12, "stage journal alone has no connections, and so no TLS"},
 		{[]string{stageOnly(t, "stage:view", ", churn: {restarts: 1/h}")}, 12, "stage view alone has no machines that come and go"},
 		{[]string{"muster-mixed", "--target", "stage:spine"}, 12, "stage spine alone has no "},
-		{[]string{stageOnly(t, "muster", ""), "--target", "stage:planner"}, 2, "stage:session, stage:journal, stage:view, stage:spine, stage:reactions"},
-		{[]string{stageOnly(t, "stage:planner", "")}, 2, "session, journal, view, spine, reactions"},
+		{[]string{stageOnly(t, "muster", ""), "--target", "stage:api"}, 2, "stage:session, stage:journal, stage:view, stage:spine, stage:reactions, stage:planner"},
+		{[]string{stageOnly(t, "stage:api", "")}, 2, "session, journal, view, spine, reactions, planner"},
 		{[]string{stageOnly(t, "stage:journal", ""), "--server", "127.0.0.1:1"}, 2, "--server is for a server"},
 	} {
 		ran := harness.Run(t, []string{"TMPDIR=" + temp}, append([]string{"load", "run", "--out", filepath.Join(temp, "report")}, c.args...)...)

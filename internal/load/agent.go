@@ -44,31 +44,32 @@ type agent struct {
 	name  string
 	cfg   *link.Config
 
-	mu        sync.Mutex
-	session   session // nil while away
-	since     int64   // when it was welcomed last, ns; zero: never
-	node      model.NodeID
-	keepalive int64 // ns between signs of life
-	set       *checkSet
-	stream    wire.StreamID
-	filling   *frame
-	assigned  *link.Held
-	held      []*frame // closed, not acknowledged, by number; the first toSend are sent
-	sent      int
-	spooled   int // bytes in filling and held
-	maxBatch  int // of the session before, or of this one; zero: there was none
-	lastSend  int64
-	statsAt   int64  // when it tells about itself next
-	sentBytes uint64 // by sessions before this one
-	runs      uint64 // results that were made
-	lost      uint64 // those of them that the spool did not take
-	pace      link.Pace
-	status    []model.Status
-	ledger    ledger
-	fate      fate
-	here      int64             // since when it is on the network with a session, ns; zero: it is not …
-	stays     []stay            // … and when it was before
-	facts     map[string]string // as this session was told
+	mu         sync.Mutex
+	session    session // nil while away
+	since      int64   // when it was welcomed last, ns; zero: never
+	node       model.NodeID
+	keepalive  int64 // ns between signs of life
+	set        *checkSet
+	stream     wire.StreamID
+	filling    *frame
+	assigned   *link.Held
+	assignedAt int64    // ns
+	held       []*frame // closed, not acknowledged, by number; the first toSend are sent
+	sent       int
+	spooled    int // bytes in filling and held
+	maxBatch   int // of the session before, or of this one; zero: there was none
+	lastSend   int64
+	statsAt    int64  // when it tells about itself next
+	sentBytes  uint64 // by sessions before this one
+	runs       uint64 // results that were made
+	lost       uint64 // those of them that the spool did not take
+	pace       link.Pace
+	status     []model.Status
+	ledger     ledger
+	fate       fate
+	here       int64             // since when it is on the network with a session, ns; zero: it is not …
+	stays      []stay            // … and when it was before
+	facts      map[string]string // as this session was told
 }
 
 var errLeft = errors.New("the run is over")

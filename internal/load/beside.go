@@ -47,7 +47,10 @@ func (r *run) waited(figure string, at, took, times int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.took == nil {
-		b.took, b.second = map[besideKey]*hdrhistogram.Histogram{}, map[string]*hdrhistogram.Histogram{}
+		b.took = map[besideKey]*hdrhistogram.Histogram{}
+	}
+	if b.second == nil {
+		b.second = map[string]*hdrhistogram.Histogram{}
 	}
 	h := b.took[besideKey{figure, part}]
 	if h == nil {
@@ -55,26 +58,44 @@ func (r *run) waited(figure string, at, took, times int64) {
 		b.took[besideKey{figure, part}] = h
 	}
 	if b.second[figure] == nil {
-		b.second[figure] = hdrhistogram.New(1, maxLatency, 2)
+		b.second[figure] = newWaits()
 	}
 	record(h, took, times)
 	record(b.second[figure], took, times)
 }
 
-// take is the p99 in ms of what was waited for since it was taken last, by figure; nil:
-// nobody had an answer.
-func (b *besides) take() (p99 map[string]float64) {
+// newWaits counts what was waited for in a second.
+func newWaits() *hdrhistogram.Histogram { return hdrhistogram.New(1, maxLatency, 2) }
+
+// merge adds what another loader's agents waited for.
+func (b *besides) merge(k besideKey, h *hdrhistogram.Histogram) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for figure, h := range b.second {
-		if h.TotalCount() == 0 {
-			continue
-		}
+	if b.took == nil {
+		b.took = map[besideKey]*hdrhistogram.Histogram{}
+	}
+	if b.took[k] != nil {
+		h.Merge(b.took[k])
+	}
+	b.took[k] = h
+}
+
+// take takes what was waited for since it was taken last, by figure.
+func (b *besides) take() map[string]*hdrhistogram.Histogram {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	second := b.second
+	b.second = map[string]*hdrhistogram.Histogram{}
+	return second
+}
+
+// waits are the p99 in ms of each; nil: nobody had an answer.
+func waits(second map[string]*hdrhistogram.Histogram) (p99 map[string]float64) {
+	for figure, h := range second {
 		if p99 == nil {
 			p99 = map[string]float64{}
 		}
 		p99[figure] = latency(h).P99
-		h.Reset()
 	}
 	return p99
 }
@@ -84,7 +105,7 @@ func (r *run) besidesOf(part int, own []Sample, t *tally) (list []Beside) {
 	b := &r.beside
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, figure := range [...]string{"list-p99", "apply-p99", "silence-p99", "run-p99", "fact-p99", "watch-p99", "holds-p99", "tell-p99"} {
+	for _, figure := range [...]string{"list-p99", "apply-p99", "silence-p99", "run-p99", "fact-p99", "watch-p99", holdsFigure, "tell-p99"} {
 		if h := b.took[besideKey{figure, part}]; h != nil {
 			list = append(list, Beside{Figure: figure, Count: uint64(h.TotalCount()), Value: latency(h).P99})
 		}

@@ -53,7 +53,7 @@ func TestEachPipelineCanStarveEachOther(t *testing.T) {
 	bad := []Beside{{"list-p99", "", 99, 9000}, {"run-p99", "", 99, 9000}, {"watch-p99", "", 99, 9000}, {"holds-p99", "", 99, 9000}, {"tell-p99", "", 99, 9000}, {historyBehind, "", 9, 90}, {beyondLinger, "", 999, 9000}, {heldShare, "", 999, 50}, {heldShare, "web", 9, 50}}
 	named := map[string][]string{
 		scenario.People: {"people who list", "people who run commands"}, scenario.Intent: {"agents that wait for intent"}, scenario.Alerts: {"people who are told of problems"},
-		scenario.Results: {"the results: 9000 ms", "the results: 50.0 % of its rate"}, "": {"people who watch", "history", "class web"},
+		scenario.Results: {"the results: 9,000 ms", "the results: 50.0 % of its rate"}, "": {"people who watch", "history", "class web"},
 	}
 	for _, hurried := range scenario.Pipelines() {
 		fast := Played{Name: "fast", Kind: "steady", Rate: 1, From: 40, To: 60, Beside: bad, Faster: map[string]float64{hurried: 4}}

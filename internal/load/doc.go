@@ -17,7 +17,8 @@
 //
 // Several processes can play one run (part.go): one leads (merge.go), the others follow
 // (follow.go); what they say to each other is others.go and share.go, and travels in
-// internal/load/join.
+// internal/load/join. Intent that changes is intent.go, who holds it since when holds.go, and how
+// several loaders find that together reformed.go.
 //
 // Config's flat fields are the short form of a scenario with one class (short.go); nothing
 // else knows them apart.

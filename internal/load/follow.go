@@ -54,7 +54,7 @@ func (r *run) attend(ctx context.Context) error {
 		return err
 	}
 	rep.connected(r, idle)
-	r.lead.Hear(r.another, r.renamedTo)
+	r.lead.Hear(r.another, r.renamedTo, r.ordered)
 	begin, err := r.lead.Ready(ctx, Arrived{Connect: rep.ConnectSeconds, Ready: rep.ReadySeconds, Bytes: rep.AgentBytes, Goroutines: rep.Goroutines})
 	if err != nil {
 		return err
@@ -70,6 +70,7 @@ func (r *run) attend(ctx context.Context) error {
 	defer p.closeHouse()
 	p.playing.Wait()
 	watching.Wait()
+	r.awaitOrders(ctx)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -163,6 +164,7 @@ func (r *run) measure(w *watch, script *drama) *Measured {
 		}
 	}
 	r.flips(m, script)
+	r.handOverHolds(m)
 	r.handOver(m)
 	return m
 }

@@ -348,7 +348,7 @@ func (g Goal) asked(f figure) string {
 // short shows what can be told of a figure.
 func short(v float64) string {
 	if v >= 100 {
-		return strconv.FormatFloat(v, 'f', 0, 64)
+		return scenario.Grouped(int(math.Round(v)))
 	}
 	return strconv.FormatFloat(v, 'f', 1, 64)
 }

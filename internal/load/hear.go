@@ -1,6 +1,7 @@
 package load
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
@@ -46,11 +47,17 @@ func (a *agent) welcome(s session, w *wire.Welcome) {
 func (a *agent) Assigned(_ *link.Session, held *link.Held) { a.assign(held) }
 
 func (a *agent) assign(held *link.Held) {
-	a.run.reform.assigned(a, held)
-	set := a.run.checkSet(a.class, held)
+	now := a.run.now()
+	a.keep(held, a.run.checkSet(a.class, held), now)
+	a.run.reform.assigned(a, held, now)
+}
+
+// keep holds an assignment, like an agent that has it on disk: the next session need not send
+// it again.
+func (a *agent) keep(held *link.Held, set *checkSet, now int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.assigned = held // like an agent that has it on disk: the next session need not send it again
+	a.assigned, a.assignedAt = held, now
 	if set == nil || a.set != nil {
 		return // not yet all checks, or a change during the run: play what we began with
 	}
@@ -83,6 +90,9 @@ func (a *agent) Turn(_ *link.Session, t *wire.Turn) {
 	}
 }
 
+// Exchanged answers nothing: a simulated machine asks nothing.
+func (a *agent) Exchanged(*link.Session, *wire.Exchange) {}
+
 // RunNow is answered and not played: a simulated machine has nothing to run.
 func (a *agent) RunNow(s *link.Session, r *wire.Run) {
 	if r.ID == 0 || r.Cancel {
@@ -99,7 +109,7 @@ func (a *agent) Slow(_ *link.Session, m *wire.Slow) {
 	if !a.pace.Slow(now) {
 		a.run.slowed.Add(1)
 	}
-	a.pace.Ask(now, m)
+	a.pace.Ask(now, m, rand.Float64())
 	a.mu.Unlock()
 	a.run.cfg.Log.Debug("server asks to slow down", "agent", a.called(), "lingerMs", m.LingerMs, "lastsMs", m.LastsMs, "reason", m.Reason)
 }

@@ -23,26 +23,42 @@ import (
 func Certificates(authority *pki.Authority) (func(uid uuid.UUID) (*tls.Config, error), error) {
 	pool := authority.Pool()
 	return func(uid uuid.UUID) (*tls.Config, error) {
-		key, err := keyOf(authority, uid)
-		if err != nil {
-			return nil, fmt.Errorf("make the key of a simulated node: %w", err)
-		}
-		csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-		if err != nil {
-			return nil, fmt.Errorf("make the request of a simulated node: %w", err)
-		}
-		text, err := authority.IssueNode(csr, uid)
+		c, err := certificateOf(authority, uid, nil)
 		if err != nil {
 			return nil, err
 		}
-		block, _ := pem.Decode(text)
-		return &tls.Config{
-			MinVersion: tls.VersionTLS13, NextProtos: []string{wire.Subprotocol}, RootCAs: pool, ServerName: "localhost",
-			Certificates: []tls.Certificate{{Certificate: [][]byte{block.Bytes}, PrivateKey: key}},
-			// A simulated storm is of machines that lost everything: full handshakes.
-			SessionTicketsDisabled: true,
-		}, nil
+		return clientConfig(pool, c), nil
 	}, nil
+}
+
+// certificateOf is a node's, known where it is of its key, else new.
+func certificateOf(authority *pki.Authority, uid uuid.UUID, known *x509.Certificate) (c tls.Certificate, err error) {
+	key, err := keyOf(authority, uid)
+	if err != nil {
+		return c, fmt.Errorf("make the key of a simulated node: %w", err)
+	}
+	if known != nil && key.PublicKey.Equal(known.PublicKey) {
+		return tls.Certificate{Certificate: [][]byte{known.Raw}, PrivateKey: key}, nil
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		return c, fmt.Errorf("make the request of a simulated node: %w", err)
+	}
+	text, err := authority.IssueNode(csr, uid)
+	if err != nil {
+		return c, err
+	}
+	block, _ := pem.Decode(text)
+	return tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}, nil
+}
+
+// clientConfig is how a simulated node connects.
+func clientConfig(pool *x509.CertPool, c tls.Certificate) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: []string{wire.Subprotocol}, RootCAs: pool, ServerName: "localhost", Certificates: []tls.Certificate{c},
+		// A simulated storm is of machines that lost everything: full handshakes.
+		SessionTicketsDisabled: true,
+	}
 }
 
 // keyOf is the key of a simulated node.

@@ -10,20 +10,23 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/muster-fleet/muster/internal/agent/link"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 // reform is what people change while results flow, and who holds it since when. Checks
-// that it makes are not played: their interval is hours.
+// that it makes are not played: their interval is hours. What each entry of the scenario
+// changes when it is its turn follows from the turns before, so that a loader which follows
+// knows it without being told.
 type reform struct {
 	run  *run
-	some atomic.Bool // an order is open: agents that get an assignment look
+	some atomic.Bool   // an order is open: agents that get an assignment look
+	over chan struct{} // of a loader that follows: closed once nothing is changed any more
 
 	mu     sync.Mutex
 	orders []*order
+	last   *order // that was opened
 	held   []*revision
 }
 
@@ -33,20 +36,14 @@ type revision struct {
 	n     int // of the entry
 	made  int // names so far
 	turns int
-	pool  []string        // names of what exists, oldest first
-	other map[string]bool // names of what is not as it was made
+	pool  []string         // names of what exists, oldest first
+	other map[string]bool  // names of what is not as it was made
+	first []model.Resource // what is there before the first turn
 	sum   Held
 	took  *hdrhistogram.Histogram // µs, from the answer until held
+	lasts []int64                 // ns, of each turn from its answer until the last agent held it; -1: not all of them do
 	asked *hdrhistogram.Histogram // µs, from when it was meant until the answer
-}
-
-// order is one change on its way: what each agent that it concerns must hold, or not.
-type order struct {
-	revision *revision
-	want     map[string]time.Duration // interval of each check, by its name; zero: it must be gone
-	waiting  map[*agent]struct{}
-	early    int   // agents that held it before the answer was here
-	answered int64 // ns; zero: not yet
+	clock time.Duration           // how far other loaders' clocks may have been off
 }
 
 const (
@@ -56,14 +53,16 @@ const (
 
 // newReform is nil where nothing changes.
 func (r *run) newReform() *reform {
-	if len(r.cfg.Scenario.Intent) == 0 || r.cfg.API == nil {
+	if len(r.cfg.Scenario.Intent) == 0 || r.cfg.API == nil && !r.cfg.follows {
 		return nil
 	}
-	f := &reform{run: r}
+	f := &reform{run: r, over: make(chan struct{})}
 	for i := range r.cfg.Scenario.Intent {
 		spec := &r.cfg.Scenario.Intent[i]
-		f.held = append(f.held, &revision{spec: spec, n: i, sum: Held{What: spec.What(), At: time.Duration(spec.At).Seconds()},
-			other: map[string]bool{}, took: hdrhistogram.New(1, maxLatency, 3), asked: hdrhistogram.New(1, maxLatency, 3)})
+		x := &revision{spec: spec, n: i, sum: Held{What: spec.What(), At: time.Duration(spec.At).Seconds()},
+			other: map[string]bool{}, took: hdrhistogram.New(1, maxLatency, 3), asked: hdrhistogram.New(1, maxLatency, 3)}
+		x.first = f.more(x, spec.Change+spec.Delete, nil)
+		f.held = append(f.held, x)
 	}
 	return f
 }
@@ -76,8 +75,8 @@ func (f *reform) play(ctx, calls context.Context) error {
 		return nil
 	}
 	for _, x := range f.held {
-		if n := x.spec.Change + x.spec.Delete; n > 0 {
-			if err := applyAll(calls, f.run.cfg.API, "what a load run will change", f.more(x, n, nil)...); err != nil {
+		if len(x.first) > 0 {
+			if err := applyAll(calls, f.run.cfg.API, "what a load run will change", x.first...); err != nil {
 				return fmt.Errorf("%s: %w", x.sum.What, err)
 			}
 		}
@@ -131,10 +130,29 @@ func (x *revision) at() model.Duration {
 // revise changes once. The order is open before the server is asked: an agent may hold
 // what is new before the answer is here.
 func (f *reform) revise(ctx context.Context, x *revision) error {
-	o := &order{revision: x, want: map[string]time.Duration{}, waiting: f.concerned(x)}
-	gone := x.pool[:min(x.spec.Delete, len(x.pool))]
+	o, list, gone := f.next(x)
+	opened := f.run.now()
+	f.run.order(Order{Entry: x.n}, opened)
+	f.open(o, opened)
+	if len(list) > 0 {
+		if err := applyAll(ctx, f.run.cfg.API, x.sum.What, list...); err != nil {
+			return err
+		}
+	}
+	if err := f.remove(ctx, x, gone); err != nil {
+		return err
+	}
+	answered := f.run.now()
+	f.answer(o, answered)
+	x.clock = max(x.clock, f.run.order(Order{Entry: x.n, Answered: true}, answered))
+	return nil
+}
+
+// next is what is changed when it is an entry's turn: what to declare, and what to delete.
+func (f *reform) next(x *revision) (o *order, list []model.Resource, gone []string) {
+	o = &order{revision: x, want: map[string]time.Duration{}, waiting: f.concerned(x)}
+	gone = x.pool[:min(x.spec.Delete, len(x.pool))]
 	x.pool = x.pool[len(gone):]
-	var list []model.Resource
 	for _, name := range x.pool[:min(x.spec.Change, len(x.pool))] {
 		x.other[name] = !x.other[name]
 		list = append(list, f.made(x, name)...)
@@ -144,17 +162,7 @@ func (f *reform) revise(ctx context.Context, x *revision) error {
 	for _, name := range gone {
 		o.want[name] = 0
 	}
-	f.open(o)
-	if len(list) > 0 {
-		if err := applyAll(ctx, f.run.cfg.API, x.sum.What, list...); err != nil {
-			return err
-		}
-	}
-	if err := f.remove(ctx, x, gone); err != nil {
-		return err
-	}
-	f.answer(o)
-	return nil
+	return o, list, gone
 }
 
 func (f *reform) remove(ctx context.Context, x *revision, names []string) error {
@@ -170,30 +178,6 @@ func (f *reform) remove(ctx context.Context, x *revision, names []string) error 
 	}
 	_, err := f.run.cfg.API.DeleteMany(ctx, v1.DeleteRequest{Resources: refs, Message: x.sum.What, Yes: true})
 	return err
-}
-
-// open lets agents look for what is ordered. What an order before wanted of the same
-// checks, nobody waits for any more.
-func (f *reform) open(o *order) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, before := range f.orders {
-		for name := range o.want {
-			delete(before.want, name)
-		}
-	}
-	o.revision.sum.Agents += len(o.waiting)
-	f.orders = append(f.orders, o)
-	f.some.Store(true)
-}
-
-// answer times from now on; who was faster took no time.
-func (f *reform) answer(o *order) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	o.answered = f.run.now()
-	record(o.revision.took, 0, int64(o.early))
-	f.run.waited("holds-p99", o.answered, 0, int64(o.early))
 }
 
 // more makes so many new ones.
@@ -256,80 +240,4 @@ func (f *reform) concerned(x *revision) map[*agent]struct{} {
 		}
 	}
 	return all
-}
-
-// assigned looks whether an agent holds now what it waits for. A nil receiver looks at
-// nothing.
-func (f *reform) assigned(a *agent, held *link.Held) {
-	if f == nil || !f.some.Load() {
-		return
-	}
-	now := f.run.now()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, o := range f.orders {
-		if _, waits := o.waiting[a]; !waits || !o.heldIn(held) {
-			continue
-		}
-		delete(o.waiting, a)
-		if o.answered == 0 {
-			o.early++
-		} else {
-			record(o.revision.took, now-o.answered, 1)
-			f.run.waited("holds-p99", o.answered, now-o.answered, 1)
-		}
-	}
-	f.orders = slices.DeleteFunc(f.orders, func(o *order) bool { return len(o.waiting) == 0 && o.answered > 0 })
-	f.some.Store(len(f.orders) > 0)
-}
-
-// heldIn says whether an assignment is as ordered.
-func (o *order) heldIn(held *link.Held) bool {
-	found := 0
-	for _, c := range held.Chunks {
-		if interval, ok := o.want[c.CheckName]; ok {
-			if c.Interval != interval {
-				return false
-			}
-			found++
-		}
-	}
-	for _, interval := range o.want {
-		if interval == 0 {
-			found++
-		}
-	}
-	return found == len(o.want)
-}
-
-// await gives agents the time to hold what was changed last.
-func (f *reform) await(ctx context.Context) {
-	for until := time.Now().Add(10 * time.Second); f != nil && f.some.Load() && time.Now().Before(until) && ctx.Err() == nil; {
-		pause(ctx, 20*time.Millisecond)
-	}
-}
-
-// sums is what came of each entry. Orders that are open when it is asked were never held
-// by those who wait; machines that are away are excused.
-func (f *reform) sums() (list []Held) {
-	if f == nil {
-		return nil
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, o := range f.orders {
-		for a := range o.waiting {
-			a.mu.Lock()
-			if a.session != nil {
-				o.revision.sum.Never++
-			}
-			a.mu.Unlock()
-		}
-	}
-	f.orders = nil
-	for _, x := range f.held {
-		x.sum.Holds, x.sum.Answered = latency(x.took), latency(x.asked)
-		list = append(list, x.sum)
-	}
-	return list
 }

@@ -44,15 +44,16 @@ func TestWhoNeverHoldsAnOrder(t *testing.T) {
 	f := &reform{run: r, held: []*revision{x}}
 	here, away, late := &agent{run: r, session: silent{}}, &agent{run: r}, &agent{run: r, session: silent{}}
 	first := &order{revision: x, want: map[string]time.Duration{"a": restInterval}, waiting: map[*agent]struct{}{here: {}, away: {}, late: {}}}
-	f.open(first)
-	f.assigned(here, &link.Held{Chunks: []*model.Chunk{{CheckName: "a", Interval: restInterval}}})
-	f.answer(first)
+	f.open(first, 1)
+	f.assigned(here, &link.Held{Chunks: []*model.Chunk{{CheckName: "a", Interval: restInterval}}}, 2)
+	f.answer(first, 3)
 	second := &order{revision: x, want: map[string]time.Duration{"a": 0, "b": restInterval}, waiting: map[*agent]struct{}{here: {}, late: {}}}
-	f.open(second)
-	f.answer(second)
-	f.assigned(late, &link.Held{Chunks: []*model.Chunk{{CheckName: "b", Interval: restInterval}}})
+	f.open(second, 4)
+	f.answer(second, 5)
+	f.assigned(late, &link.Held{Chunks: []*model.Chunk{{CheckName: "b", Interval: restInterval}}}, 6)
+	f.close()
 	sums := f.sums()
-	if len(sums) != 1 || sums[0].Agents != 5 || sums[0].Never != 1 || x.took.TotalCount() != 3 {
+	if len(sums) != 1 || sums[0].Agents != 5 || sums[0].Never != 1 || x.took.TotalCount() != 3 || x.lasts[0] != 3 || x.lasts[1] != -1 {
 		t.Fatalf("%+v, %d timed", sums, x.took.TotalCount())
 	}
 	rep := &Report{Changes: sums}

@@ -23,17 +23,8 @@ func (rep *Report) judge(c Config) {
 	}
 	rep.judgeApart()
 	rep.Verdict = append(rep.Verdict, rep.Balance.sentences()...)
-	if n := rep.Balance.Refused; n > rep.wrongSent || rep.wrongSent == 0 && n > 0 {
-		say("%d results were refused: %v", n-rep.wrongSent, rep.Refusals)
-	}
-	if rep.renames != "" {
-		say("%s", rep.renames)
-	}
 	if rep.wrongKept > 0 {
 		say("%d of %d results that had to be refused were taken", rep.wrongKept, rep.wrongSent)
-	}
-	if rep.SpoolFull > 0 {
-		say("%d results were not made: the server took less than was offered, and the agents' spools (%d kB each) were full", rep.SpoolFull, c.Spool/1000)
 	}
 	for i := range rep.Faults {
 		if f := &rep.Faults[i]; f.Missing+f.Extra > 0 {
@@ -49,19 +40,13 @@ func (rep *Report) judge(c Config) {
 	if s := rep.Streamed; s.Wrong() {
 		say("of the lines of the stream %d did not come, %d came out of order, %d could not be read; %s", s.Missing, s.Disorder, s.Unread, s.Example)
 	}
-	rep.Verdict = append(rep.Verdict, rep.Silent.unread()...)
 	if text := rep.Turns.sentence(); text != "" {
 		say("%s", text)
 	}
-	if rep.halfway != nil {
-		say("what the run was to do in its middle failed: %v", rep.halfway)
-	}
 	rep.people = rep.judgePeople(c)
-	rep.Verdict = append(rep.Verdict, rep.people...)
+	rep.spool = c.Spool
+	rep.Verdict = append(rep.Verdict, rep.Failed()...)
 	rep.Verdict = append(rep.Verdict, rep.Late()...)
-	if failed := slices.DeleteFunc(slices.Clone(rep.Pages), func(p Paged) bool { return p.Failed == "" }); len(failed) > 0 {
-		say("%d of %d kinds of pages failed, such as %q: %s", len(failed), len(rep.Pages), failed[0].Name, failed[0].Failed)
-	}
 	rep.Goals = rep.judgeable(append(c.judge(rep), rep.phaseGoals()...))
 	for _, g := range rep.Goals {
 		if !g.Met {
@@ -86,7 +71,7 @@ func (rep *Report) whyBehind(c Config) string {
 	return "the machine was full (" + shares + "): offer less, or generate on another machine"
 }
 
-// OK: valid, balanced, no goal missed, and played to the end. Refusals are counted, not wrong. Of a report
+// OK: valid, balanced, no goal missed, and played to the end. Of a report
 // that was read, it is what it was for the run: not all that counted is in the file.
 func (rep *Report) OK() bool {
 	if rep.Passed != nil {
@@ -111,18 +96,29 @@ func (rep *Report) OK() bool {
 	return rep.Valid && rep.Balance.OK() && len(rep.Failed())+len(rep.Late()) == 0 && rep.wrongKept == 0
 }
 
-// Failed are the sentences of what went wrong that was neither lost nor late: people who were
-// not answered, intent that agents never held, renames and commands that failed. Of a report that
-// was read they are not known.
-func (rep *Report) Failed() []string {
-	list := slices.Clone(rep.people)
+// Failed are the sentences of what went wrong that was neither lost nor late: good results that
+// were refused or not taken, people and pages that were not answered, intent that agents never
+// held, renames and commands that failed. Of a report that was read they are not known.
+func (rep *Report) Failed() (list []string) {
+	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	if n := rep.Balance.Refused; n > rep.wrongSent {
+		say("%d results were refused: %v", n-rep.wrongSent, rep.Refusals)
+	}
+	if rep.SpoolFull > 0 {
+		say("%d results were not made: the server took less than was offered, and the agents' spools (%d kB each) were full", rep.SpoolFull, rep.spool/1000)
+	}
 	if rep.renames != "" {
-		list = append(list, rep.renames)
+		say("%s", rep.renames)
 	}
+	list = append(list, rep.Silent.unread()...)
 	if rep.halfway != nil {
-		list = append(list, fmt.Sprintf("what the run was to do in its middle failed: %v", rep.halfway))
+		say("what the run was to do in its middle failed: %v", rep.halfway)
 	}
-	return append(list, rep.Silent.unread()...)
+	list = append(list, rep.people...)
+	if failed := slices.DeleteFunc(slices.Clone(rep.Pages), func(p Paged) bool { return p.Failed == "" }); len(failed) > 0 {
+		say("%d of %d kinds of pages failed, such as %q: %s", len(failed), len(rep.Pages), failed[0].Name, failed[0].Failed)
+	}
+	return list
 }
 
 // Late are the sentences of times that were longer than asked, or than before.

@@ -16,9 +16,9 @@ func TestGoals(t *testing.T) {
 		goal, says string
 		met        bool
 	}{
-		{"rate=150000", "acknowledged: 149000 results/s, asked at least 150000 results/s", false},
+		{"rate=150000", "acknowledged: 149,000 results/s, asked at least 150,000 results/s", false},
 		{"rate=149000", "", true},
-		{"rate=149000/s", "asked at least 149000 results/s", true},
+		{"rate=149000/s", "asked at least 149,000 results/s", true},
 		{"beyond-p99=0.06s", "asked at most 60.0 ms", true},
 		{"beyond-p99=47ms", "asked at most 47.0 ms", false},
 		{"machine=30%", "asked at most 30.0 %", true},

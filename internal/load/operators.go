@@ -77,12 +77,16 @@ func (r *run) meanwhile(ctx context.Context, rep *Report) func() {
 	while, end := context.WithCancel(ctx)
 	var both sync.WaitGroup
 	both.Go(func() { rep.Operators = r.operate(while) })
-	both.Go(func() { rep.intent = r.reform.play(while, ctx) })
+	both.Go(func() {
+		rep.intent = r.reform.play(while, ctx)
+		if len(r.cfg.Scenario.Intent) > 0 {
+			r.order(Order{Over: true}, r.now())
+		}
+	})
 	return func() {
 		end()
 		both.Wait()
 		r.reform.await(ctx)
-		rep.Changes = r.reform.sums()
 		rep.Label = append(rep.Label, r.leftUndone()...)
 	}
 }
@@ -106,6 +110,9 @@ func (rep *Report) judgePeople(c Config) (list []string) {
 	for _, w := range rep.Operators {
 		if w.Failed > 0 {
 			say("%d of %d requests of people who %s failed: %s", w.Failed, w.Requests, w.What, w.Why)
+		}
+		if 10*w.Unanswered > w.Requests+w.Unanswered {
+			say("%d of %d requests of people who %s were not answered by the end", w.Unanswered, w.Requests+w.Unanswered, w.What)
 		}
 	}
 	return list
@@ -216,9 +223,6 @@ func applyAll(ctx context.Context, api *client.Client, why string, list ...model
 // leftUndone says what of the scenario nobody could do, where there is no login.
 func (r *run) leftUndone() (list []string) {
 	sc := r.cfg.Scenario
-	if r.cfg.API != nil && r.cfg.Others != nil && len(sc.Intent) > 0 {
-		return []string{fmt.Sprintf("how long agents took to hold changes of intent is of the %d that the first loader played", len(r.agents))}
-	}
 	if r.cfg.API != nil {
 		return nil
 	}

@@ -25,8 +25,10 @@ func (rep *Report) phaseGoals() (list []Goal) {
 // alone is what a report would be of one phase: its own figures, the faults that struck and the
 // outages that began in it, what people and agents that waited had from it.
 func (rep *Report) alone(p *Played) *Report {
+	whole := *p
+	whole.Kind, whole.Apart = "steady", false // here it is all there is
 	one := &Report{Rate: p.Acknowledged, Latency: p.Latency, BeyondLinger: p.BeyondLinger, Server: p.Server, Loader: p.Loader,
-		MachineShare: machineShare(p.Server, p.Loader), Phases: []Played{*p}, Samples: within(rep.Samples, p.From, p.To)}
+		MachineShare: machineShare(p.Server, p.Loader), Phases: []Played{whole}, Samples: within(rep.Samples, p.From, p.To)}
 	for _, f := range rep.Faults {
 		if f.At >= p.From && f.At < p.To {
 			one.Faults = append(one.Faults, f)

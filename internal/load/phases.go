@@ -134,7 +134,7 @@ func (w *watch) finish() {
 		p, t, _ := w.stretch(i)
 		p.Missed = w.bad[i]
 		w.sayRepeated(i)
-		if w.counts(i) {
+		if p.Apart = !w.countsIfWhole(i); w.counts(i) {
 			sum.merge(t)
 			r.ownPart(own, i)
 			w.used(i, used)

@@ -15,6 +15,7 @@ type Played struct {
 	Faster       map[string]float64 `json:"faster,omitempty"`  // pipelines that were sped up, and how much
 	Again        bool               `json:"again,omitempty"`   // the step before it broke, and this is it once more
 	Short        bool               `json:"short,omitempty"`   // the run was stopped in it: it is not judged
+	Apart        bool               `json:"apart,omitempty"`   // its figures are its own, and no part of the run's: it had faults, was meant to break, or broke
 	Offered      float64            `json:"offered,omitempty"` // per second
 	Acknowledged float64            `json:"acknowledged,omitempty"`
 	Refused      uint64             `json:"refused,omitempty"`
@@ -50,9 +51,11 @@ type Struck struct {
 type Held struct {
 	What   string  `json:"what"` // create 5 checks of web
 	At     float64 `json:"at"`
-	Agents int     `json:"agents"`          // concerned
-	Holds  Latency `json:"holdsMs"`         // from the answer of the API until each of them held it
-	Never  int     `json:"never,omitempty"` // of them, when the run ended
+	Agents int     `json:"agents"`             // concerned
+	Holds  Latency `json:"holdsMs"`            // from the answer of the API until each of them held it
+	Never  int     `json:"never,omitempty"`    // of them, when the run ended
+	All    Latency `json:"allHoldMs,omitzero"` // of each change that all of them held: until the last one did
+	Clock  float64 `json:"clockMs,omitempty"`  // by how much the times of other loaders' agents may be off
 
 	Answered Latency `json:"answeredMs,omitzero"` // from when a change was meant until the API had answered: what late answers before it made it wait is in it
 	Unasked  int     `json:"unasked,omitempty"`   // changes that were meant and not made: the run was over before those before were answered. In Answered they count with what they had waited

@@ -103,6 +103,7 @@ type Report struct {
 	ownBytes    float64  // AgentBytes of this process
 	intent      error    // of the API, where it was to be changed
 	people      []string // what went wrong with what people did, in sentences
+	spool       int      // of an agent, bytes
 	renames     string   // what failed of them
 	late        []string // phases that are judged by themselves in which the generator was too late …
 	notes       []string // … and what is to be known of them

@@ -261,6 +261,7 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 	if err := r.awaitMeasured(ctx); err != nil {
 		return nil, err
 	}
+	rep.Changes = r.reform.sums()
 	r.drained = r.now()
 	if r.alarms != nil {
 		if err := r.alarms.together(p.script); err != nil {

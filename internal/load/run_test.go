@@ -387,7 +387,7 @@ func TestSlowIsHonoured(t *testing.T) {
 	beyond := 0.0 // ms, p99
 	mean := func(slow wire.Slow) (all, last float64) {
 		srv := &ideal{checks: 20, slow: slow}
-		rep := play(t, Config{Agents: 5, Interval: 2 * time.Second, Changes: 0.5, Duration: 30 * time.Second}, srv)
+		rep := play(t, Config{Agents: 5, Interval: 2 * time.Second, Changes: 0.5, Duration: 60 * time.Second}, srv)
 		if !rep.OK() || slow.LingerMs > 0 && rep.Slowed != 5 {
 			t.Fatalf("verdict %v, %d slowed", rep.Verdict, rep.Slowed)
 		}
@@ -495,10 +495,10 @@ func TestLedgerSeesFaults(t *testing.T) {
 			}
 		})
 	}
-	t.Run("refused is counted, not wrong", func(t *testing.T) {
+	t.Run("refused is counted, and fails the run", func(t *testing.T) {
 		rep := play(t, Config{Agents: 20, Interval: time.Second, Duration: 10 * time.Second}, &ideal{fault: once(refuse)})
-		if !rep.OK() || rep.Balance.Refused != 1 || rep.Refusals["limited"] != 1 {
-			t.Errorf("%+v %v", rep.Balance, rep.Refusals)
+		if rep.OK() || rep.Lost() || len(rep.Failed()) != 1 || rep.Balance.Refused != 1 || rep.Refusals["limited"] != 1 {
+			t.Errorf("%+v %v %q", rep.Balance, rep.Refusals, rep.Verdict)
 		}
 	})
 }

@@ -48,7 +48,8 @@ type Sample struct {
 // seen is a sample until all loaders have told of its second.
 type seen struct {
 	Sample
-	whole, beyond, lag *hdrhistogram.Histogram // of a second of the timetable
+	whole, beyond, lag *hdrhistogram.Histogram            // of a second of the timetable
+	waits              map[string]*hdrhistogram.Histogram // of who waits beside the results, by figure
 }
 
 // sample looks at the second that has just ended.
@@ -86,7 +87,7 @@ func (s *seen) fill(w *watch) {
 		s.Second = int(math.Floor(time.Duration(s.at - r.present().zero()).Seconds()))
 		s.Phase = r.phaseAt(r.begin.Load() + int64(s.second)*int64(time.Second))
 		s.take(r)
-		s.Waits = r.beside.take()
+		s.waits = r.beside.take()
 	}
 	w.inside(&s.Sample)
 }
@@ -147,6 +148,13 @@ func (w *watch) gather(s *seen) bool {
 		s.whole.Merge(o.whole)
 		s.beyond.Merge(o.beyond)
 		s.lag.Merge(o.lag)
+		if o.holds.TotalCount() == 0 {
+			continue
+		}
+		if s.waits[holdsFigure] == nil {
+			s.waits[holdsFigure] = newWaits()
+		}
+		s.waits[holdsFigure].Merge(o.holds)
 	}
 	return true
 }
@@ -155,6 +163,7 @@ func (w *watch) gather(s *seen) bool {
 func (w *watch) show(s *seen) {
 	r := w.run
 	if s.second >= 0 {
+		s.Waits = waits(s.waits)
 		s.Lag = float64(s.lag.ValueAtQuantile(99)) / 1000
 		if s.whole.TotalCount() > 0 {
 			l := latency(s.whole)
@@ -169,8 +178,12 @@ func (w *watch) show(s *seen) {
 			r.cfg.Second(r.epoch.Add(time.Duration(began)), s.whole)
 		}
 		if r.lead != nil {
+			holds := newWaits()
+			if h := s.waits[holdsFigure]; h != nil {
+				holds = h
+			}
 			r.lead.Second(&Second{Number: s.second, Sent: s.Sent, Acked: s.Acked, Refused: s.Refused, Offered: s.Offered, Failed: s.Failed, Connected: s.Connected,
-				Cores: s.LoaderCPU, RSS: s.LoaderRSS, Whole: packHistogram(s.whole), Beyond: packHistogram(s.beyond), Lag: packHistogram(s.lag)})
+				Cores: s.LoaderCPU, RSS: s.LoaderRSS, Whole: packHistogram(s.whole), Beyond: packHistogram(s.beyond), Lag: packHistogram(s.lag), Holds: packHistogram(holds)})
 		}
 	}
 	w.rep.Samples = append(w.rep.Samples, s.Sample)

@@ -22,7 +22,11 @@ func (rep *Report) Save(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("save report: %w", err)
 	}
+	_, absent := os.Lstat(path)
 	if err := os.WriteFile(path, append(data, '\n'), 0o644); err != nil {
+		if absent != nil { // nothing is left that looks like a report
+			_ = os.Remove(path)
+		}
 		return fmt.Errorf("save report: %w", err)
 	}
 	return nil

@@ -18,13 +18,18 @@ const calm = 5
 // swings is how many seconds in ten may be otherwise after that.
 const swings = 1
 
-// level is what seconds may show to be as before: the most of a phase, and a little more.
+// usually is the percentile of the seconds of a phase that is its level: a disk that stood
+// still once must not make everything that follows as before.
+const usually = 95
+
+// level is what seconds may show to be as before: what a phase usually shows of latency, the
+// most of queues, and a little more.
 type level struct {
 	p99    float64
 	queues map[string]float64
 }
 
-// What a second may have beyond the most of a phase: of a latency a fifth, and what nobody
+// What a second may have beyond that: of a latency a fifth, and what nobody
 // notices; of a queue, which is looked at once a second only, as much again.
 const (
 	slackShare = 1.2
@@ -36,13 +41,17 @@ const (
 
 func levelOf(samples []Sample) (l level) {
 	l.queues = map[string]float64{}
+	var p99 []float64
 	for i := range samples {
 		if s := &samples[i]; s.Latency != nil {
-			l.p99 = max(l.p99, s.Latency.P99)
+			p99 = append(p99, s.Latency.P99)
 		}
 		for name, depth := range samples[i].Queues {
 			l.queues[name] = max(l.queues[name], depth)
 		}
+	}
+	if slices.Sort(p99); len(p99) > 0 {
+		l.p99 = p99[(len(p99)-1)*usually/100]
 	}
 	return l
 }

@@ -103,28 +103,6 @@ func (w *watch) anyWhole() bool {
 	return false
 }
 
-// Counting are the phases that the run's figures are of, as far as a stop decides that: all of those
-// that were measured, but for one that was cut short beside whole ones.
-func (rep *Report) Counting() (list []Played) {
-	for _, p := range rep.Phases {
-		if p.Offered > 0 && (!p.Short || rep.Stopped == nil || rep.Stopped.Whole == 0) {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// Lasted is for how many seconds was measured what the figures are of.
-func (rep *Report) Lasted() (seconds float64) {
-	if rep.Stopped == nil {
-		return rep.Plan.Duration
-	}
-	for _, p := range rep.Counting() {
-		seconds += p.To - p.From
-	}
-	return seconds
-}
-
 // judgeable are the goals that a stopped run can be held to: those that were measured, where a
 // phase was whole.
 func (rep *Report) judgeable(goals []Goal) []Goal {

@@ -10,7 +10,7 @@ import (
 // Table reads reports (run.json) into Markdown: what was asked beside what was
 // measured, then all figures, a row for each run, then the pages.
 func Table(files []string) (string, error) {
-	var asked, all, disk, pages strings.Builder
+	var asked, all, steps, disk, pages strings.Builder
 	for _, path := range files {
 		rep, err := Read(path)
 		if err != nil {
@@ -21,6 +21,7 @@ func Table(files []string) (string, error) {
 		}
 		rep.askedRows(&asked)
 		rep.row(&all)
+		rep.stepRows(&steps)
 		rep.diskRow(&disk)
 		rep.pageRows(&pages)
 	}
@@ -28,6 +29,7 @@ func Table(files []string) (string, error) {
 	out += section("All figures", all.String(), "run", "agents × checks", "offered/s", "acknowledged/s", "per frame", "results per commit", "frames per read",
 		"fsyncs/s", "p50 / p99 beyond linger, ms", "lag p99, ms", "server cores, µs/result", "loader cores, µs/result", "others, cores", "server MiB",
 		"kB/agent", "loader's kB and goroutines/agent", "connect, s", "serving / acknowledging / back after, s", "B/state", "ledger", "load before", "commit")
+	out += section("Steps", steps.String(), "run", "phase", "offered/s", "acknowledged/s", "p50 / p99 beyond linger, ms", "server cores, µs/result", "loader cores", "")
 	out += section("Written to disk", disk.String(), "run", "results/s", "bytes per result", "GB per day", "journal, bytes per result", "snapshots, bytes per result")
 	out += section("Pages of 100 while results flow", pages.String(), "run", "page", "requests", "rows", "partial", "p50, ms", "p99, ms", "max, ms")
 	return out, nil
@@ -92,21 +94,43 @@ func (rep *Report) row(b *strings.Builder) {
 		}
 		return f(u.Cores, 2) + ", " + f(u.MicrosPerItem, 1)
 	}
-	row(b, rep.Title, agents, f(p.Offered, 0), f(rep.Rate, 0), f(rep.Batch.Mean, 1), commits, frames, syncs,
+	offered := f(p.Offered, 0)
+	if n := len(rep.stepped()); n > 0 {
+		offered += " to " + f(rep.stepped()[n-1].Offered, 0) + ", see Steps"
+	}
+	row(b, rep.Title, agents, offered, f(rep.Rate, 0), f(rep.Batch.Mean, 1), commits, frames, syncs,
 		f(rep.BeyondLinger.P50, 1)+" / "+f(rep.BeyondLinger.P99, 1), f(rep.Lag.P99, 1), cores(rep.Server), cores(rep.Loader), f(rep.Others, 2),
 		f(float64(rep.Server.RSS>>20), 0), f(rep.SessionBytes/1000, 1), rep.eachAgent(), f(rep.ConnectSeconds, 1), rep.outages(), states, rep.ledger(), rep.Machine.Load, rep.commit())
 }
 
-// eachAgent is what one takes on the loader.
+// stepped are the phases that looked for the end.
+func (rep *Report) stepped() (list []Played) {
+	for i := range rep.Phases {
+		if rep.Phases[i].Kind == kindStep {
+			list = append(list, rep.Phases[i])
+		}
+	}
+	return list
+}
+
+// stepRows are the curve of a run that looked for the end.
+func (rep *Report) stepRows(b *strings.Builder) {
+	f := func(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
+	for _, p := range rep.stepped() {
+		verdict := "held"
+		if len(p.Missed) > 0 {
+			verdict = "**" + strings.Join(p.Missed, "; ") + "**"
+		}
+		row(b, rep.Title, p.Name, f(p.Offered, 0), f(p.Acknowledged, 0), f(p.BeyondLinger.P50, 1)+" / "+f(p.BeyondLinger.P99, 1), f(p.Server.Cores, 2)+", "+f(p.Server.MicrosPerItem, 1), f(p.Loader.Cores, 2), verdict)
+	}
+}
+
+// eachAgent is what one takes on the loader. Reports without goroutines measured it otherwise.
 func (rep *Report) eachAgent() string {
-	if rep.AgentBytes <= 0 {
+	if rep.AgentBytes <= 0 || rep.Goroutines <= 0 {
 		return "–"
 	}
-	goroutines := "–" // older reports do not have it
-	if rep.Goroutines > 0 {
-		goroutines = strconv.FormatFloat(rep.Goroutines, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(rep.AgentBytes/1000, 'f', 1, 64) + ", " + goroutines
+	return strconv.FormatFloat(rep.AgentBytes/1000, 'f', 1, 64) + ", " + strconv.FormatFloat(rep.Goroutines, 'f', 1, 64)
 }
 
 // outages is the worst one.

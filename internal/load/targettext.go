@@ -12,7 +12,7 @@ func (rep *Report) targetText() string {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-16s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	fmt.Fprintf(&b, "%d agents × %d checks of %s %s, %.0f results/s offered for %.0f s\n", p.Agents, p.Checks, t.Name, t.Version, p.Offered, p.Duration)
+	fmt.Fprintf(&b, "%d agents × %d checks of %s %s, %s results/s offered for %.0f s\n", p.Agents, p.Checks, t.Name, t.Version, rep.rates(), rep.Lasted())
 	if len(rep.Verdict) == 0 || rep.OnlyStopped() {
 		b.WriteString("  nothing lost, every request came and was answered\n")
 	}

@@ -18,15 +18,15 @@ func (rep *Report) Text() string {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-16s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	mode := "plain"
-	if p.TLS {
-		mode = "mutual TLS"
-	}
 	of := ""
 	if p.Fleet > p.Agents {
 		of = fmt.Sprintf(" of %d nodes", p.Fleet)
 	}
-	fmt.Fprintf(&b, "%s%s × %s, %s, %s results/s offered for %.0f s\n", some(p.Agents, "agent"), of, some(p.Checks, "check"), mode, perSecond(p.Offered), p.Duration)
+	each := " × " + some(p.Checks, "check")
+	if s := rep.Scenario; s != nil && len(s.Agents) > 1 {
+		each = fmt.Sprintf(" of %d classes", len(s.Agents))
+	}
+	fmt.Fprintf(&b, "%s%s%s, %s, %s results/s offered for %.0f s\n", some(p.Agents, "agent"), of, each, rep.Transport(), rep.rates(), rep.Lasted())
 	switch {
 	case !rep.Balance.WasCompared():
 		b.WriteString("  " + NotCompared + "\n")
@@ -37,6 +37,9 @@ func (rep *Report) Text() string {
 		b.WriteString("  ! " + v + "\n")
 	}
 	for _, label := range rep.Label {
+		if strings.Contains(rep.Title, label) {
+			continue // it stands above
+		}
 		line("label", "%s", label)
 	}
 	for _, g := range rep.Goals {
@@ -87,7 +90,7 @@ func (rep *Report) Text() string {
 	if rep.Stage != "" {
 		who = "loader, stage"
 	}
-	each := ""
+	each = ""
 	if p.Agents > fewAgents {
 		each = fmt.Sprintf(", %.1f kB and %.1f goroutines per agent", rep.AgentBytes/1000, rep.Goroutines)
 	}
@@ -118,6 +121,12 @@ func (rep *Report) Text() string {
 		}
 		if h.Unasked > 0 {
 			never += fmt.Sprintf(", %d times not asked for before the run was over", h.Unasked)
+		}
+		if h.All.Max > 0 {
+			never = fmt.Sprintf("; by all of them after p50 %.1f  max %.1f ms", h.All.P50, h.All.Max) + never
+		}
+		if h.Clock > 0 {
+			never += fmt.Sprintf("; of other loaders' agents off by %.2g ms at most", h.Clock)
 		}
 		if h.Answered.Max > 0 {
 			never += fmt.Sprintf("; answered p99 %.1f  max %.1f ms after it was meant", h.Answered.P99, h.Answered.Max)
@@ -206,6 +215,15 @@ func perSecond(v float64) string {
 		return fmt.Sprintf("%.0f", v)
 	}
 	return fmt.Sprintf("%.2g", v)
+}
+
+// rates are the least and the greatest that were offered.
+func (rep *Report) rates() string {
+	low, high, _ := rep.Offered()
+	if perSecond(low) == perSecond(high) {
+		return perSecond(low)
+	}
+	return perSecond(low) + " to " + perSecond(high)
 }
 
 // fewAgents is up to how many what a process takes beside them hides what they take.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
@@ -21,7 +22,10 @@ const Default = "muster-load"
 
 // Folder is one run's.
 type Folder struct {
-	Path    string
+	Path string
+	Warn func(format string, args ...any) // says once that seconds cannot be kept; nil: nobody is told before Save
+	told bool
+
 	hlog    *hlog
 	seconds *seconds
 }
@@ -99,8 +103,37 @@ func (f *Folder) Save(ctx context.Context, rep *load.Report, more ...File) error
 		}
 	}
 	rep.Files["report.html"], rep.Files["run.json"] = "this report to look at", "this report, for programs"
-	errs = append(errs, f.page(rep))
-	return errors.Join(append(errs, rep.Save(filepath.Join(f.Path, "run.json")))...)
+	errs = append(errs, f.page(rep), rep.Save(filepath.Join(f.Path, "run.json")))
+	if err := errors.Join(errs...); noRoom(err) {
+		return f.full(err)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// full says of a disk without room what is there and what is not.
+func (f *Folder) full(err error) error {
+	kept := "nothing of the report is there"
+	if _, gone := os.Stat(filepath.Join(f.Path, "run.json")); gone == nil {
+		kept = "run.json is there, and not all beside it"
+	}
+	return model.Errorf(model.Limited, "the disk of %s is full: %s (%w)", f.Path, kept, firstOf(err)).
+		WithHint("the figures above are all there is; make room, or name a folder on another disk with --out, and play it again")
+}
+
+func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// firstOf is the first one of several errors that there was no room.
+func firstOf(err error) error {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range many.Unwrap() {
+			if noRoom(one) {
+				return firstOf(one)
+			}
+		}
+	}
+	return err
 }
 
 // replace leaves the old file where there is no room for the new one.
@@ -121,7 +154,10 @@ func (f *Folder) page(rep *load.Report) error {
 	if err := page.Write(&text, rep); err != nil {
 		return fmt.Errorf("write report.html: %w", err)
 	}
-	return os.WriteFile(filepath.Join(f.Path, "report.html"), text.Bytes(), 0o644)
+	if err := replace(filepath.Join(f.Path, "report.html"), text.Bytes()); err != nil {
+		return fmt.Errorf("write report.html: %w", err)
+	}
+	return nil
 }
 
 // Discard ends a folder whose run has no report. Where results were seen, latency.hlog and

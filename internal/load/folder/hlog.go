@@ -84,3 +84,10 @@ func (l *hlog) close() error {
 	l.file = nil
 	return err
 }
+
+// trouble is what hindered it first.
+func (l *hlog) trouble() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}

@@ -1,6 +1,7 @@
 package folder
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -31,10 +32,14 @@ func newSeconds(path string) (*seconds, error) {
 }
 
 // Sample keeps a second of the run as it is seen, one after the other. That it could not is said
-// by Save, which tries again.
+// by Warn, and by Save, which tries again.
 func (f *Folder) Sample(s load.Sample) {
 	_ = f.seconds.out.Write(row(&s))
 	f.seconds.out.Flush()
+	if err := cmp.Or(f.seconds.out.Error(), f.hlog.trouble()); err != nil && f.Warn != nil && !f.told {
+		f.told = true
+		f.Warn("warning: the seconds of this run cannot be kept: %v. It goes on; make room before it ends, or there is no report", err)
+	}
 }
 
 // close: what could not be written is of no matter any more.

@@ -27,35 +27,78 @@ func (o offset) nearest(n offset) offset {
 	return o
 }
 
+// older is what is known of it a while later: clocks run apart.
+func (o offset) older(by time.Duration) offset {
+	if o != (offset{}) {
+		o.within += by / apart
+	}
+	return o
+}
+
+// apart: clocks gain or lose at most 100 µs a second on each other.
+const apart = 10_000
+
 // compare asks every follower's clock, one after the other.
 func (l *Lead) compare(ctx context.Context) error {
-	for _, p := range l.peers {
-		best := offset{}
-		for range exchanges {
-			l.mu.Lock()
-			l.questions++
-			question := l.questions
-			l.mu.Unlock()
-			asked := l.since()
-			if err := p.conn.send(kindAsk, clock{Question: question}); err != nil {
-				return l.broken(ctx, p, err)
-			}
-			var seen offset
-			err := l.await(ctx, func() bool {
-				if p.answer.Question != question {
-					return false
-				}
-				seen = between(asked, p.answered, p.answer.At)
-				return true
-			})
-			if err != nil {
-				return err
-			}
-			best = best.nearest(seen)
+	for _, p := range l.all() {
+		best, err := l.ask(ctx, p)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		} else if err != nil {
+			return l.broken(ctx, p, err)
 		}
 		l.mu.Lock()
 		p.clock = best
 		l.mu.Unlock()
 	}
 	return nil
+}
+
+// keepTime compares the clocks every second until the run ends.
+func (l *Lead) keepTime() {
+	turn := time.NewTicker(time.Second)
+	defer turn.Stop()
+	for {
+		select {
+		case <-l.ctx.Done():
+			return
+		case <-turn.C:
+		}
+		for _, p := range l.all() {
+			now, err := l.ask(l.ctx, p)
+			if err != nil {
+				return // its reader says so
+			}
+			l.mu.Lock()
+			p.clock = p.clock.older(time.Second).nearest(now)
+			l.mu.Unlock()
+		}
+	}
+}
+
+// ask asks one clock.
+func (l *Lead) ask(ctx context.Context, p *peer) (best offset, err error) {
+	for range exchanges {
+		l.mu.Lock()
+		l.questions++
+		question := l.questions
+		l.mu.Unlock()
+		asked := l.since()
+		if err := p.conn.send(kindAsk, clock{Question: question}); err != nil {
+			return best, err
+		}
+		var seen offset
+		err := l.await(ctx, func() bool {
+			if p.answer.Question != question {
+				return false
+			}
+			seen = between(asked, p.answered, p.answer.At)
+			return true
+		})
+		if err != nil {
+			return best, err
+		}
+		best = best.nearest(seen)
+	}
+	return best, nil
 }

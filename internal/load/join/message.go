@@ -14,7 +14,7 @@ import (
 
 // Version is of the wire. Loaders of another one are refused: what a run measures depends
 // on all of them doing the same.
-const Version = 2
+const Version = 3
 
 // Kinds of frames, never used again for something else. F: from a follower, L: from the
 // lead.
@@ -42,6 +42,7 @@ const (
 	kindOver       = 21 // L over: last
 	kindFailed     = 22 // F and L failed: last
 	kindAlive      = 23 // F and L: nothing
+	kindOrder      = 25 // L order, by the follower's clock
 	kindStop       = 24 // F: the run is to end its present phase, and then be compared
 )
 
@@ -108,6 +109,12 @@ type renamed struct {
 	Name   string `json:"name"`
 }
 
+// order is news of a change of intent, with its instant.
+type order struct {
+	load.Order
+	At time.Duration `json:"at"`
+}
+
 type over struct {
 	OK      bool     `json:"ok"`
 	Stopped bool     `json:"stopped,omitempty"` // that is all that is wrong
@@ -171,6 +178,8 @@ func decode(kind byte, body []byte) (any, error) {
 		into = new(load.Second)
 	case kindStretch:
 		into = new(load.Stretch)
+	case kindOrder:
+		into = new(order)
 	case kindRenamed:
 		into = new(renamed)
 	case kindMeasured:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -41,11 +42,14 @@ func (v *View) lines(s *load.Sample, width int) []string {
 	row := func(name, format string, args ...any) string {
 		return fmt.Sprintf(label, name) + fmt.Sprintf(format, args...)
 	}
-	list := []string{row(s.Phase, "%s", v.progress(s, width-12))}
-	list = append(list, row("results", "offered %7s/s   %s %7s/s   refused %5s/s   %s",
-		grouped(s.Offered), v.done(), grouped(s.Acked), grouped(s.Refused), spark(v.rates)))
+	curved := func(text string, values []float64) string {
+		return text + "   " + spark(values[max(0, len(values)-max(0, width-utf8.RuneCountInString(text)-4)):])
+	}
+	list := []string{row(s.Phase, "%s", v.progress(s, width-max(11, utf8.RuneCountInString(s.Phase)+1)-1))}
+	list = append(list, curved(row("results", "offered %7s/s   %s %7s/s   refused %5s/s",
+		grouped(s.Offered), v.done(), grouped(s.Acked), grouped(s.Refused)), v.rates))
 	if l := s.Latency; l != nil {
-		list = append(list, row("latency", "p50 %9s   p99 %9s   max %9s   %s", millis(l.P50), millis(l.P99), millis(l.Max), spark(v.tails)))
+		list = append(list, curved(row("latency", "p50 %9s   p99 %9s   max %9s", millis(l.P50), millis(l.P99), millis(l.Max)), v.tails))
 	}
 	list = append(list, row("agents", "%s connected%s   loader %.2f cores, %d MiB, lag p99 %s", grouped(uint64(max(0, s.Connected))), notOpened(s), s.LoaderCPU, s.LoaderRSS>>20, millis(s.Lag)))
 	if s.ServerRSS > 0 {

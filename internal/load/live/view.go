@@ -1,6 +1,7 @@
 // Package live shows a load run while it lasts: in a terminal a few lines that are redrawn
-// in place every second, elsewhere a plain line every five. It holds no goroutine and no
-// lock: whoever has the samples calls Show, one after the other. Start reading at New.
+// in place every second, elsewhere a plain line every five. It holds no goroutine; whoever
+// has the samples calls Show, one after the other, and what is said meanwhile is written
+// above what is drawn next; a lock keeps the two apart. Start reading at New.
 package live
 
 import (
@@ -8,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -19,6 +21,7 @@ import (
 type View struct {
 	Done string // what becomes of results, in one word; default acknowledged
 
+	mu     sync.Mutex
 	w      io.Writer
 	width  func() int    // of the terminal, in columns; nil: there is none
 	before time.Duration // from the beginning until the measurement begins
@@ -35,23 +38,41 @@ const plainEvery = 5
 // New writes to w; a file that is a terminal is drawn on, unless TERM is dumb. before and
 // length are the run's, for its progress; length 0: not known.
 func New(w io.Writer, getenv func(string) string, before, length time.Duration) *View {
-	v := &View{w: w, before: before, length: length}
+	return &View{w: w, before: before, length: length, width: columns(w, getenv)}
+}
+
+// columns is the width of a terminal; nil: it is none, or one that cannot be drawn on.
+func columns(w io.Writer, getenv func(string) string) func() int {
 	f, isFile := w.(*os.File)
 	if !isFile || getenv("TERM") == "dumb" || getenv("TERM") == "" || !term.IsTerminal(int(f.Fd())) {
-		return v
+		return nil
 	}
-	v.width = func() int {
+	return func() int {
 		columns, _, err := term.GetSize(int(f.Fd()))
 		if err != nil || columns < 20 {
 			return 80
 		}
 		return columns
 	}
-	return v
+}
+
+// Write says something meanwhile: what is drawn stays above it, and is drawn anew below. Over what
+// a terminal shows of Ctrl-C it writes.
+func (v *View) Write(text []byte) (int, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.width == nil {
+		return v.w.Write(text)
+	}
+	v.drawn = 0
+	_, err := io.WriteString(v.w, "\r\x1b[K"+wrap(string(text), v.width()))
+	return len(text), err
 }
 
 // Show is for load.Config.Progress.
 func (v *View) Show(s load.Sample) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if v.width == nil {
 		if s.Second%plainEvery == 0 {
 			fmt.Fprintln(v.w, v.plain(&s))

@@ -1,9 +1,11 @@
 package live
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/muster-fleet/muster/internal/load"
 )
@@ -107,5 +109,59 @@ func TestWhatIsDrawn(t *testing.T) {
 	}
 	if got := spark([]float64{0, 1, 2, 4}); got != "▁▃▅█" {
 		t.Errorf("curve %q", got)
+	}
+}
+
+// What is said while the run is drawn stands above what is drawn next, with none of it overwritten,
+// and in place of what the terminal shows of Ctrl-C.
+func TestSaidMeanwhile(t *testing.T) {
+	var out strings.Builder
+	v := &View{w: &out, width: func() int { return 50 }, length: time.Minute}
+	v.Show(sample(1))
+	out.WriteString("^C")
+	fmt.Fprintln(v, "stopped: the present phase ends here, then come ledger and report")
+	v.Show(sample(2))
+	v.Show(sample(3))
+	lines, _ := screen(out.String())
+	if len(lines) != 7+2+7 || lines[7] != "^C\r\x1b[Kstopped: the present phase ends here, then come" || lines[8] != "  ledger and report" || !strings.Contains(lines[9], "0:03 of 1:00") {
+		t.Errorf("%q", lines)
+	}
+	if !strings.HasPrefix(lines[10], "results") || !strings.HasPrefix(lines[15], "queues") {
+		t.Errorf("what is drawn again:\n%s", strings.Join(lines, "\n"))
+	}
+}
+
+// The small curves show the last seconds that there is room for.
+func TestCurvesFit(t *testing.T) {
+	v := &View{}
+	for second := range 30 {
+		s := sample(second)
+		s.Acked = uint64(100 * (second + 1))
+		v.remember(&s)
+	}
+	s := sample(30)
+	for _, width := range []int{80, 120} {
+		line := v.lines(&s, width)[1]
+		if n := utf8.RuneCountInString(line); n >= width || !strings.HasSuffix(line, "█") {
+			t.Errorf("width %d: %d columns: %s", width, n, line)
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, c := range []struct {
+		width      int
+		text, want string
+	}{
+		{20, "short\n", "short\n"},
+		{20, "a warning that is too long\n", "a warning that is\n  too long\n"},
+		{60, "  latency          p50 514.3  p90 575.5  p99 759.3  p99.9 900.6  max 951.3 ms\n", "  latency          p50 514.3  p90 575.5  p99 759.3  p99.9\n                   900.6  max 951.3 ms\n"},
+		{30, "  ! nothing was as it had to be here\n", "  ! nothing was as it had to\n    be here\n"},
+		{10, "/a/path/that/is/long here\n", "/a/path/that/is/long\n  here\n"},
+		{10, "/a/path/that/is/long\n", "/a/path/that/is/long\n"},
+	} {
+		if got := wrap(c.text, c.width); got != c.want {
+			t.Errorf("%d columns: %q, want %q", c.width, got, c.want)
+		}
 	}
 }

@@ -79,13 +79,13 @@ func (o *options) part(cmd *cobra.Command, f *join.Follower, say func(string, ..
 		return err
 	}
 	say("%s: loader %d of %d", c.Scenario.FullTitle(), number+1, of)
-	c.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
+	view := progressOf(cmd.ErrOrStderr(), c.Scenario)
+	c.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: slog.LevelError}))
 	see, err := o.listenLoader(f.Context(), say)
 	if err != nil {
 		return err
 	}
-	show := progressOf(cmd.ErrOrStderr(), c.Scenario)
-	c.Progress = func(s load.Sample) { see(s); show(s) }
+	c.Progress = func(s load.Sample) { see(s); view.Show(s) }
 	err = load.Follow(f.Context(), c, f)
 	if errors.Is(err, context.Canceled) && context.Cause(f.Context()) != nil {
 		return context.Cause(f.Context())

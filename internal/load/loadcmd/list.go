@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"strconv"
+	"math"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/muster-fleet/muster/internal/load/live"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -40,8 +42,9 @@ func listCommand() *cobra.Command {
 		Long: `Shows the scenarios that muster load run NAME plays. Each has a short form, NAME-quick: as many agents as
 this machine carries easily, each as before, measured for a minute; and, where it is one stretch, a long
 one, NAME-soak: an hour. What a scenario waits for comes with later versions; what this machine has too
-little of to play it whole is named. Those that are results alone
-play against one stage of a server, too: muster load run NAME --target stage:journal.`,
+little of to play it whole is named, and with -o wide how much it takes. Those that are results alone
+play against one stage of a server, too (` + strings.Join(scenario.Stages(), ", ") + `):
+muster load run NAME --target stage:journal.`,
 		Example:       "  muster load list\n  muster load list --quick\n  muster load list -o wide",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
@@ -57,7 +60,7 @@ play against one stage of a server, too: muster load run NAME --target stage:jou
 		if format.machine() {
 			return format.print(cmd.OutOrStdout(), list)
 		}
-		return writeList(cmd.OutOrStdout(), list, format.name == "wide")
+		return writeList(live.Paper(cmd.OutOrStdout(), os.Getenv), list, format.name == "wide")
 	}
 	return cmd
 }
@@ -85,14 +88,15 @@ func shippedList(quick bool) ([]listed, error) {
 }
 
 func writeList(out io.Writer, list []listed, wide bool) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "NAME\tAGENTS\tPER SECOND\tTAKES\tTODAY\tWHAT IT IS\n")
 	for i := range list {
 		l := &list[i]
 		today := "runs"
 		switch {
 		case l.Runs && l.Lacks != "":
-			today = "not on this machine: " + l.Lacks
+			today = "too large here: " + lacks(l.Lacks, wide)
 		case !l.Runs:
 			var names []string
 			for _, c := range l.Waits {
@@ -105,9 +109,21 @@ func writeList(out io.Writer, list []listed, wide bool) error {
 			text = cmp.Or(l.Answers, text)
 		}
 		takes := model.Duration(time.Duration(l.Seconds * float64(time.Second)).Round(time.Second)).String()
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", l.Name, l.Agents, l.rate(), takes, today, text)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, scenario.Grouped(l.Agents), l.rate(), takes, today, text)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, table.String())
+	return err
+}
+
+// lacks is what there is too little of; how much, where there is room to say it.
+func lacks(what string, wide bool) string {
+	if !wide {
+		what, _, _ = strings.Cut(what, " (")
+	}
+	return what
 }
 
 func (l *listed) rate() string {
@@ -116,7 +132,7 @@ func (l *listed) rate() string {
 		what string
 	}{{l.Results, "results"}, {l.Values, "values"}, {l.Components, "components"}} {
 		if r.rate > 0 {
-			return strconv.FormatFloat(r.rate, 'f', 0, 64) + " " + r.what
+			return scenario.Grouped(int(math.Round(r.rate))) + " " + r.what
 		}
 	}
 	return "keepalives"

@@ -53,7 +53,7 @@ func TestList(t *testing.T) {
 	}
 	var shown bytes.Buffer
 	if err := writeList(&shown, []listed{{Name: "large", Runs: true, Lacks: "open files (20,000, needs 37,224)"}, {Name: "later", Lacks: "memory", Waits: []scenario.Capability{{Name: "values"}}}}, false); err != nil ||
-		!strings.Contains(shown.String(), "  not on this machine: open files (20,000, needs 37,224)  ") || !strings.Contains(shown.String(), "  waits for values  ") {
+		!strings.Contains(shown.String(), "  too large here: open files  ") || !strings.Contains(shown.String(), "  waits for values  ") {
 		t.Errorf("%v\n%s", err, shown.String())
 	}
 	text, err = loadCommand(t, "", "list", "--quick")
@@ -77,7 +77,7 @@ func TestShowIsAFile(t *testing.T) {
 		t.Errorf("%v\n%s\nagain:\n%s", err, text, again)
 	}
 	said, err := loadCommand(t, "", "lint", file)
-	if err != nil || said != file+": 150 agents, 81 results/s, 1m32s at most\n" {
+	if err != nil || said != file+": 150 agents, 81 results/s, 1m35.8s at most\n" {
 		t.Errorf("%v %q", err, said)
 	}
 }

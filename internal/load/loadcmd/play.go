@@ -19,6 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/folder"
+	"github.com/muster-fleet/muster/internal/load/live"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/stage"
 	"github.com/muster-fleet/muster/internal/load/subject"
@@ -27,7 +28,7 @@ import (
 
 // play runs a scenario from top to bottom.
 func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
-	say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	say := sayTo(live.Paper(cmd.ErrOrStderr(), os.Getenv))
 	ctx, signals := heedSignals(cmd, say)
 	defer signals.release()
 	o.stops = signals
@@ -69,7 +70,7 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 		}
 		return signals.because(err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s", rep.Title, rep.Text()) // the title says the scale
+	fmt.Fprintf(live.Paper(cmd.OutOrStdout(), os.Getenv), "%s\n%s", rep.Title, rep.Text()) // the title says the scale
 	if err != nil {
 		return err
 	}
@@ -156,8 +157,10 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	}
 	c := o.ofBothForms()
 	c.Scenario, c.Second = sc, kept.Second
-	c.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
-	defer o.stops.heed(&c)()
+	view := progressOf(cmd.ErrOrStderr(), sc)
+	kept.Warn = sayTo(view)
+	c.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: slog.LevelError}))
+	defer o.stops.heed(&c, view)()
 	server, err := o.server(ctx, cmd, &c, say)
 	if err != nil {
 		return nil, err
@@ -176,14 +179,13 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	if err != nil {
 		return nil, err
 	}
-	show := progressOf(cmd.ErrOrStderr(), sc)
 	c.Progress = func(s load.Sample) {
 		kept.Sample(s)
 		see(s)
 		if !o.unprofiled {
 			profiler.See(s)
 		}
-		show(s)
+		view.Show(s)
 	}
 	rep, err := runAll(ctx, lead, c, server)
 	for _, trouble := range profiler.Close(rep) {
@@ -204,15 +206,22 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 	}
 	sc := c.Scenario
 	say("%s: %s", sc.FullTitle(), sc.Brief())
-	server, err := subject.Start(ctx, subject.Options{Binary: o.binary, Flags: o.flags, Env: o.env, Say: say,
-		Prepare: func(ctx context.Context, s *intent.Service) error { return load.PrepareScenario(ctx, s, sc) }})
+	uids := withTLS(sc)
+	held := wallet(uids, say)
+	start := subject.Options{Binary: o.binary, Flags: o.flags, Env: o.env, Say: say,
+		Prepare: func(ctx context.Context, s *intent.Service) error { return load.PrepareScenario(ctx, s, sc) }}
+	if held != nil {
+		start.CA = held.Authority.CopyTo
+	}
+	server, err := subject.Start(ctx, start)
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(sc.Agents, func(x scenario.Class) bool { return x.TLS }) {
-		authority, err := server.Authority()
-		if err == nil {
-			c.TLS, err = load.Certificates(authority)
+	if len(uids) > 0 {
+		if c.Bare = load.Resident(); held != nil {
+			c.TLS, err = held.Certificates(uids)
+		} else {
+			c.TLS, err = anew(server)
 		}
 		if err != nil {
 			server.Stop()

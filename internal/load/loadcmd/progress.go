@@ -1,26 +1,28 @@
 package loadcmd
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/live"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// progress shows a run of the short form while it lasts.
-func progress(w io.Writer, c load.Config) func(load.Sample) {
-	return live.New(w, os.Getenv, c.Warmup, c.Duration).Show
-}
-
-// progressOf shows a scenario's: its first phase is the ramp.
-func progressOf(w io.Writer, sc *scenario.Scenario) func(load.Sample) {
+// progressOf shows a scenario's run while it lasts: its first phase is the ramp, and the measurement
+// begins when the next one is warm.
+func progressOf(w io.Writer, sc *scenario.Scenario) *live.View {
 	ramp, drain := time.Duration(sc.Phases[0].Ramp), time.Duration(sc.Phases[len(sc.Phases)-1].Drain)
-	v := live.New(w, os.Getenv, ramp, sc.Duration()-ramp-drain)
+	before := ramp + time.Duration(sc.Phases[1].Warmup)
+	v := live.New(w, os.Getenv, before, sc.Duration()-before-drain)
 	if sc.Target == "sensu" {
 		v.Done = "left"
 	}
-	return v.Show
+	return v
+}
+
+// sayTo writes sentences, each a line.
+func sayTo(w io.Writer) func(format string, args ...any) {
+	return func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 }

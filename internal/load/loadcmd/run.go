@@ -52,11 +52,12 @@ stay in --identities for the next run.
 Without a scenario, --agents, --checks, --interval and so on say what is played, against a server that
 runs and that muster load prepare has prepared.
 
-Exit codes: 0 all is well; 7 this machine cannot hold the run, or the generator fell behind; 12 the
-scenario waits for something that this version cannot do; 20 an objective was missed; 21 something was
-lost, came twice, was taken though it had to be refused, or an alert was wrong: of what
-the script let fail, or of a machine that was well; 22 it was stopped, and nothing was wrong as far as it
-was played. Ctrl-C (or SIGTERM) ends the present phase: what was played is drained, compared and reported.
+Exit codes: 0 all is well; 7 this machine cannot hold the run, the generator fell behind, or the
+disk of the report is full; 12 the scenario waits for something that this version cannot do; 20 an
+objective was missed, or good results were refused or not taken; 21 something was lost, came twice, was
+taken though it had to be refused, or an alert was wrong: of what the script let fail, or of a machine
+that was well; 22 it was stopped, and nothing was wrong as far as it was played. Ctrl-C (or SIGTERM)
+ends the present phase: what was played is drained, compared and reported.
 A second one, or one before anything was sent, ends at once, without a report (130).`,
 		Example: "  muster load run sensu-4000x40x5s --quick\n" +
 			"  muster load run my-fleet.yaml --server-flag=--snapshot-cycle=30s --out /tmp/mine\n" +

@@ -77,9 +77,9 @@ func (o *options) againstSensu(ctx context.Context, cmd *cobra.Command, sc *scen
 	if err != nil {
 		return nil, err
 	}
-	show := progressOf(cmd.ErrOrStderr(), sc)
-	c := load.Config{Scenario: sc, Goals: o.config.Goals, MaxLag: o.config.MaxLag, Second: kept.Second, Progress: func(s load.Sample) { kept.Sample(s); see(s); show(s) }}
-	defer o.stops.heed(&c)()
+	view := progressOf(cmd.ErrOrStderr(), sc)
+	c := load.Config{Scenario: sc, Goals: o.config.Goals, MaxLag: o.config.MaxLag, Second: kept.Second, Progress: func(s load.Sample) { kept.Sample(s); see(s); view.Show(s) }}
+	defer o.stops.heed(&c, view)()
 	var hosts []string
 	for _, b := range backends {
 		_, host, _ := strings.Cut(b, "://")

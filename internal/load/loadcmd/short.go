@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/live"
 	"github.com/muster-fleet/muster/internal/load/subject"
 )
 
@@ -79,17 +81,18 @@ func (s *short) play(cmd *cobra.Command, o *options) error {
 	if s.halfway != "" {
 		c.Halfway = func(ctx context.Context) error { return load.Shell(ctx, s.halfway) }
 	}
-	c.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelError}))
-	c.Progress = progress(cmd.ErrOrStderr(), c)
-	ctx, signals := heedSignals(cmd, func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) })
+	view := live.New(cmd.ErrOrStderr(), os.Getenv, c.Warmup, c.Duration)
+	c.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: slog.LevelError}))
+	c.Progress = view.Show
+	ctx, signals := heedSignals(cmd, sayTo(view))
 	defer signals.release()
-	defer signals.heed(&c)()
+	defer signals.heed(&c, view)()
 	rep, err := load.Run(ctx, c)
 	if err != nil {
 		return signals.because(err)
 	}
 	rep.Title = o.title
-	fmt.Fprint(cmd.OutOrStdout(), rep.Text())
+	fmt.Fprint(live.Paper(cmd.OutOrStdout(), os.Getenv), rep.Text())
 	if o.out != "" {
 		if err := rep.Save(o.out); err != nil {
 			return err

@@ -35,9 +35,9 @@ func (o *options) againstStage(ctx context.Context, cmd *cobra.Command, sc *scen
 	if err != nil {
 		return nil, err
 	}
-	show := progressOf(cmd.ErrOrStderr(), sc)
-	c.Progress = func(s load.Sample) { kept.Sample(s); see(s); show(s) }
-	defer o.stops.heed(&c)()
+	view := progressOf(cmd.ErrOrStderr(), sc)
+	c.Progress = func(s load.Sample) { kept.Sample(s); see(s); view.Show(s) }
+	defer o.stops.heed(&c, view)()
 	say("%s: %d agents, %.0f results/s, %s, %s", sc.FullTitle(), sc.Nodes(""), sc.Rate(), sc.Duration().Round(time.Second), load.StageLabel(c.Alone))
 	environment := subject.Here(ctx, c.Data)
 	rep, err := load.Run(ctx, c)

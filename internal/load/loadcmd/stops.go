@@ -2,6 +2,7 @@ package loadcmd
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/signal"
 	"sync"
@@ -30,7 +31,7 @@ type stops struct {
 }
 
 // oneSignal is within which time a signal that comes again is the same one: timeout(1) sends each to
-// the process and to its group.
+// the process and to its group. Whoever goes on for longer means it.
 const oneSignal = time.Second
 
 // heedSignals has the command end as its signals say. The context is what it is to work within;
@@ -53,9 +54,8 @@ func heedSignals(cmd *cobra.Command, say func(format string, args ...any)) (cont
 				s.atLeast(1, "")
 			case <-signals:
 				if time.Since(last) > oneSignal {
-					heard++
+					heard, last = heard+1, time.Now()
 				}
-				last = time.Now()
 				s.atLeast(heard, "")
 			}
 		}
@@ -98,11 +98,15 @@ func (s *stops) atLeast(times int, who string) {
 	s.tell(who)
 }
 
-// heed lets a run be stopped once its timetable has begun, until the func that it returns is called.
-func (s *stops) heed(c *load.Config) (over func()) {
+// heed lets a run be stopped once its timetable has begun, until the func that it returns is called;
+// what is said of that is written where the run is seen.
+func (s *stops) heed(c *load.Config, seen io.Writer) (over func()) {
 	if s == nil {
 		return func() {}
 	}
+	s.mu.Lock()
+	s.say = sayTo(seen)
+	s.mu.Unlock()
 	c.Stop, c.Begun = s.asked, func() { s.play(true) }
 	return func() { s.play(false) }
 }

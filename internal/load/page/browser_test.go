@@ -38,6 +38,7 @@ document.getElementById("f").onload = event => {
   said.open = width();
   said.wide = [...inner.querySelectorAll("body *")].filter(e => !e.closest(".scroll, pre, .unseen") && e.getBoundingClientRect().right > 360.5).map(e => e.tagName + "." + e.getAttribute("class"));
   said.plots = [...inner.querySelectorAll(".plot > svg")].filter(s => s.getBoundingClientRect().width < 200).length;
+  said.asked = inner.defaultView.performance.getEntriesByType("resource").map(e => e.name);
   said.dark = inner.defaultView.matchMedia("(prefers-color-scheme: dark)").matches;
   const channels = colour => { const c = colour.match(/[\d.]+/g).map(Number), of = colour.startsWith("color(") ? 255 : 1; return [c[0] * of, c[1] * of, c[2] * of, c[3] ?? 1]; };
   const light = c => c.slice(0, 3).map(v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
@@ -70,7 +71,7 @@ func TestInABrowser(t *testing.T) {
 func inABrowser(t *testing.T, dark bool) {
 	var said struct {
 		Closed, Open, Plots, Cursors, Words int
-		Wide, Faint                         []string
+		Wide, Faint, Asked                  []string
 		Moved                               string
 		Back, Dark                          bool
 		Ground                              float64 // how light it is: 0 black, 1 white
@@ -78,6 +79,9 @@ func inABrowser(t *testing.T, dark bool) {
 	browse(t, render(t, full()), frame, &said, scheme(dark))
 	if said.Dark != dark || (said.Ground < 0.2) != dark {
 		t.Errorf("the browser prefers dark: %v, and behind the words it is %.2f light", said.Dark, said.Ground)
+	}
+	if len(said.Asked) > 0 {
+		t.Errorf("the page asked for %q", said.Asked)
 	}
 	if said.Words < 100 || len(said.Faint) > 0 {
 		t.Errorf("of %d elements with words these cannot be read: %q", said.Words, said.Faint)
@@ -99,7 +103,8 @@ func scheme(dark bool) string {
 }
 
 // ofTheBrowser are the hosts that Chromium itself calls, whatever page it shows: of updates,
-// accounts and lists of its maker.
+// accounts and lists of its maker. What the page asks of these too, the browser's list of what it
+// loaded says.
 var ofTheBrowser = []string{"accounts.google.com", "android.clients.google.com", "clients2.google.com", "content-autofill.googleapis.com", "edgedl.me.gvt1.com",
 	"mtalk.google.com", "optimizationguide-pa.googleapis.com", "redirector.gvt1.com", "safebrowsing.googleapis.com", "update.googleapis.com", "www.google.com"}
 

@@ -105,7 +105,7 @@ func cpu(rep *load.Report) (chart.Chart, bool) {
 	return over(rep, "cpu", "CPU", unit, chart.Axis{Format: bare(figures), Exact: hundredths},
 		series{name: "server", tone: "blue", of: plain(func(s *load.Sample) float64 { return s.ServerCPU }), fold: mean},
 		series{name: "loader", tone: "orange", of: plain(func(s *load.Sample) float64 { return s.LoaderCPU }), fold: mean},
-		series{name: "others", tone: "grey", of: some(func(s *load.Sample) float64 { return s.OthersCPU }), fold: mean})
+		series{name: "others", tone: "grey", of: plain(func(s *load.Sample) float64 { return s.OthersCPU }), fold: mean})
 }
 
 func memory(rep *load.Report) (chart.Chart, bool) {

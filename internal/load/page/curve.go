@@ -21,6 +21,9 @@ func percentiles(rep *load.Report) (chart.Chart, bool) {
 		l := chart.Line{Name: name, Tone: tone, Dots: dots}
 		for _, p := range points {
 			if x := min(p.Percentile, last); len(l.Points) == 0 || x > l.Points[len(l.Points)-1].X {
+				if dots && p.Percentile == 100 { // of what is between it and the one before nothing is known
+					l.Points = append(l.Points, chart.Point{X: x, Y: chart.Gap()})
+				}
 				l.Points = append(l.Points, chart.Point{X: x, Y: p.Ms})
 			}
 		}
@@ -39,6 +42,12 @@ func percentiles(rep *load.Report) (chart.Chart, bool) {
 	}
 	if rep.BeyondLinger.Max > 0 {
 		line("beyond linger", "teal", true, five(rep.BeyondLinger))
+	}
+	if t := rep.Told; t != nil && len(t.Curve) > 1 {
+		line("messages", "purple", false, t.Curve)
+	}
+	if s := rep.Streamed; s != nil && len(s.Curve) > 1 {
+		line("stream lines", "orange", false, s.Curve)
 	}
 	if rep.Lag.Max > 0 {
 		line("generator lag", "grey", true, five(rep.Lag))

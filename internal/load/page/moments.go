@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/page/chart"
@@ -61,6 +62,9 @@ func moments(rep *load.Report) (bands []chart.Band, marks []chart.Mark, legend [
 	}
 	for i, h := range rep.Changes {
 		mark("changed", strconv.Itoa(i+1), h.What, h.At)
+		if n := len(legend); every(rep, i) != "" && len(marks) < mostMarks {
+			legend[n-1].Text += every(rep, i)
+		}
 	}
 	return bands, marks, legend
 }
@@ -71,4 +75,12 @@ func letter(i int) string {
 		return string(rune('A' + i))
 	}
 	return "F" + strconv.Itoa(i+1)
+}
+
+// every says how often a change of intent was made again; empty: it was not.
+func every(rep *load.Report, i int) string {
+	if s := rep.Scenario; s != nil && i < len(s.Intent) && s.Intent[i].Every > 0 {
+		return fmt.Sprintf(", then every %s", bare(seconds)(time.Duration(s.Intent[i].Every).Seconds()))
+	}
+	return ""
 }

@@ -113,6 +113,26 @@ func seconds(v float64) string {
 	return figures(v/3600) + nb + "h"
 }
 
+// span is how long something lasted: 58 s, 2 min 14 s, 1 h 5 min.
+func span(v float64) string {
+	d := time.Duration(math.Round(v)) * time.Second
+	two := func(n int64, unit string, rest int64, small string) string {
+		if rest == 0 {
+			return count(float64(n)) + nb + unit
+		}
+		return count(float64(n)) + nb + unit + nb + count(float64(rest)) + nb + small
+	}
+	switch {
+	case v < 10:
+		return bare(seconds)(v)
+	case d < 2*time.Minute:
+		return count(d.Seconds()) + nb + "s"
+	case d < 2*time.Hour:
+		return two(int64(d.Minutes()), "min", int64(d.Seconds())%60, "s")
+	}
+	return two(int64(d.Hours()), "h", int64(d.Minutes())%60, "min")
+}
+
 // clockFrom is from how many seconds on a moment is told in minutes.
 const clockFrom = 240
 

@@ -33,6 +33,7 @@ type view struct {
 	Objectives   []objective
 	Words        []string
 	Tiles        []tile
+	Columns      int // of tiles, where there is room
 	Charts       []chart.Drawing
 	Legend       []note // of the signs in the charts
 	Sections     []section
@@ -41,6 +42,9 @@ type view struct {
 	Style  template.CSS
 	Script template.JS
 }
+
+// mostColumns is how many tiles fit into a line.
+const mostColumns = 7
 
 // section is a heading with what belongs under it.
 type section struct {
@@ -82,10 +86,13 @@ func Write(w io.Writer, rep *load.Report) error {
 }
 
 func newView(rep *load.Report) (*view, error) {
-	v := &view{Title: title(rep), Shape: shape(rep), Labels: labels(rep), Verdict: newVerdict(rep), Objectives: objectives(rep),
+	v := &view{Title: strings.ReplaceAll(title(rep), " %", nb+"%"), Shape: shape(rep), Labels: labels(rep), Verdict: newVerdict(rep), Objectives: objectives(rep),
 		Words: words(rep), Tiles: tiles(rep), Style: template.CSS(style), Script: template.JS(script), Policy: policy()}
 	if !rep.Began.IsZero() {
 		v.Began = rep.Began.UTC().Format("2 January 2006, 15:04 UTC")
+	}
+	if v.Columns = len(v.Tiles); v.Columns > mostColumns {
+		v.Columns = (len(v.Tiles) + 1) / 2
 	}
 	v.Charts, v.Legend = charts(rep)
 	scenario, err := scenarioSection(rep)

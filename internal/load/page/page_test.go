@@ -37,7 +37,7 @@ func TestEveryKeptReportIsShown(t *testing.T) {
 			}
 			text := render(t, rep)
 			wellFormed(t, text)
-			for _, want := range []string{rep.Title, "stamp", `id="throughput"`, `id="percentiles"`, `id="cpu"`, `id="memory"`, `id="ledger"`, `id="environment"`, `id="reproduce"`} {
+			for _, want := range []string{strings.ReplaceAll(rep.Title, " %", nb+"%"), "stamp", `id="throughput"`, `id="percentiles"`, `id="cpu"`, `id="memory"`, `id="ledger"`, `id="environment"`, `id="reproduce"`} {
 				if !strings.Contains(text, want) {
 					t.Errorf("no %s", want)
 				}
@@ -130,7 +130,7 @@ func TestStructure(t *testing.T) {
 	walk(root)
 	want := strings.Fields(`section verdict section summary section charts figure throughput figure latency figure percentiles figure saturation
 		figure saturation-latency figure connections figure cpu figure memory figure queues figure queued-bytes figure commits figure commit-time figure written figure gc figure goroutines figure lag
-		section cost section phases section ledger section faults section intent section operators section outages section loaders section pages section refusals
+		section cost section phases section ledger section faults section turns section messages section intent section operators section outages section loaders section pages section refusals
 		section environment section limits section calls section log section metrics section scenario section files section reproduce`)
 	var pairs []string
 	for i := 0; i < len(want); i += 2 {
@@ -166,7 +166,11 @@ func TestVerdict(t *testing.T) {
 		{"said what is not so", func(r *load.Report) {
 			r.Balance.Imbalances, r.Balance.Kinds = 1, map[string]uint64{"acknowledgements taken back": 1}
 		}, "failed", "differ"},
-		{"an alert too many", func(r *load.Report) { r.Faults = []load.Struck{{What: "stop 2", Alerts: 2, Extra: 1}} }, "failed", "Alerts were wrong: none of 2 missing, 1 too many"},
+		{"an alert too many", func(r *load.Report) { r.Faults = []load.Struck{{What: "stop 2", Alerts: 2, Extra: 1}} }, "failed", "Alerts of what went wrong: none of 2 missing, 1 too many"},
+		{"a message that did not come", func(r *load.Report) { r.Told = &load.Told{Due: 2000, Missing: 1} }, "failed", "Messages about problems: 1 of 2,000 missing, none too many"},
+		{"a line out of order", func(r *load.Report) { r.Streamed = &load.Streamed{Lines: 9, Disorder: 2} }, "failed", "Lines of the stream: none of 9 missing, 2 out of order"},
+		{"a turn that nobody took", func(r *load.Report) { r.Turns = &load.Turned{Due: 9, Ran: 8, Missed: 1} }, "failed", "Turns: 1 of 9 missed"},
+		{"called silent", func(r *load.Report) { r.Silent = &load.Silent{Machines: 9, Extra: 1} }, "failed", "Machines called silent: 1 of 9"},
 		{"not as sent", func(r *load.Report) { r.Balance.Imbalances = 1 }, "failed", "differ"},
 		{"for a reason that is not in the file", func(r *load.Report) { no := false; r.Passed, r.Verdict = &no, []string{"the command failed"} }, "failed", "did not go"},
 		{"generator behind", func(r *load.Report) { r.Valid = false }, "invalid", "No figure below counts"},
@@ -234,4 +238,23 @@ func TestHostileWordsStayWords(t *testing.T) {
 // A report of nearly nothing is a page all the same.
 func TestNearlyNothing(t *testing.T) {
 	wellFormed(t, render(t, &load.Report{Balance: &load.Balance{}}))
+}
+
+// Each kind of what had to come has a row of its own, and says how much of it came.
+func TestWhatHadToComeHasARow(t *testing.T) {
+	rep := full()
+	rep.Faults[0].Missing, rep.Faults[0].Extra = 0, 0
+	got := map[string]string{}
+	for _, o := range objectives(rep) {
+		got[o.What] = o.State + ": " + o.Got
+	}
+	for what, want := range map[string]string{"alerts of what went wrong": "reached: all of 10", "machines called silent": "reached: none of 200", "messages about problems": "reached: all of 900",
+		"lines of the stream": "reached: all of 191,760", "turns": "reached: 4,990 of 5,000 run"} {
+		if got[what] != want {
+			t.Errorf("%s: %q, want %q", what, got[what], want)
+		}
+	}
+	if n := len(objectives(&load.Report{Valid: true, Balance: &load.Balance{}})); n != 2 {
+		t.Errorf("%d rows of a run that was asked for nothing", n)
+	}
 }

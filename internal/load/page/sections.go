@@ -12,7 +12,7 @@ import (
 )
 
 func phaseSection(rep *load.Report) section {
-	t := newTable("", "phase", "'from – to", "of the rate", "offered", done(rep), "refused", "p50 beyond linger", "p99", "p99.9", "generator lag p99", "server cores", "µs per result", "settled after")
+	t := newTable("", "phase", "'from – to", "'of the rate", "offered", done(rep), "refused", "p50 beyond linger", "p99", "p99.9", "generator lag p99", "server cores", "µs per result", "settled after")
 	s := section{ID: "phases", Title: "Phase by phase"}
 	for _, p := range rep.Phases {
 		t.add(named(p.Name, p.Kind), clock(p.From)+" – "+clock(p.To), rate(&p), maybe(p.Offered, perSecond), maybe(p.Acknowledged, perSecond), maybe(float64(p.Refused), count),
@@ -166,22 +166,48 @@ func turnSection(rep *load.Report) section {
 }
 
 func changeSection(rep *load.Report) section {
-	t := newTable("", "change", "at", "agents concerned", "p50", "p99", "the last", "never", "not asked for", "answered p99", "the last answer")
+	t := newTable("", "change", "'at", "agents concerned", "p50", "p99", "the last", "all of them p50", "p99", "never", "not asked for", "answered p99", "the last answer")
 	for i, h := range rep.Changes {
-		t.add(fmt.Sprintf("%d: %s", i+1, h.What), clock(h.At), count(float64(h.Agents)), maybe(h.Holds.P50, millis), maybe(h.Holds.P99, millis), maybe(h.Holds.Max, millis), count(float64(h.Never)),
+		t.add(fmt.Sprintf("%d: %s", i+1, h.What), clock(h.At)+every(rep, i), count(float64(h.Agents)), maybe(h.Holds.P50, millis), maybe(h.Holds.P99, millis), maybe(h.Holds.Max, millis), maybe(h.All.P50, millis), maybe(h.All.P99, millis), count(float64(h.Never)),
 			count(float64(h.Unasked)), maybe(h.Answered.P99, millis), maybe(h.Answered.Max, millis))
 	}
+	off := 0.0
 	s := section{ID: "intent", Title: "Intent that changed", Tables: t.list()}
 	if len(s.Tables) > 0 {
-		s.Text = []string{"From the answer of the API until an agent held the change. Answers are timed from when the change was meant to be made."}
+		s.Text = []string{"From the answer of the API until an agent held the change, and until the last of all did. Answers are timed from when the change was meant to be made."}
+		for _, h := range rep.Changes {
+			off = max(off, h.Clock)
+		}
+	}
+	if off > 0 {
+		s.Text = append(s.Text, fmt.Sprintf("Times of other loaders' agents are by clocks that are off by at most %.2g ms.", off))
 	}
 	return s
 }
 
+// deed is what people did, in words.
+func deed(what string) string {
+	switch what {
+	case "list":
+		return "paged through events"
+	case "watch":
+		return "watched problems"
+	case "apply":
+		return "wrote resources"
+	case "silence":
+		return "silenced machines"
+	case "run":
+		return "ran commands"
+	case "fact":
+		return "saw a fact change"
+	}
+	return what
+}
+
 func operatorSection(rep *load.Report) section {
-	t := newTable("", "who", "requests", "failed", "given up", "p50", "p99", "slowest", "'the first failure")
+	t := newTable("", "what they did", "requests", "failed", "given up", "p50", "p99", "slowest", "'the first failure")
 	for _, w := range rep.Operators {
-		t.add(w.What, count(float64(w.Requests)), count(float64(w.Failed)), count(float64(w.Unanswered)), maybe(w.Latency.P50, millis), maybe(w.Latency.P99, millis), maybe(w.Latency.Max, millis), w.Why)
+		t.add(deed(w.What), count(float64(w.Requests)), count(float64(w.Failed)), count(float64(w.Unanswered)), maybe(w.Latency.P50, millis), maybe(w.Latency.P99, millis), maybe(w.Latency.Max, millis), w.Why)
 	}
 	s := section{ID: "operators", Title: "People at work meanwhile", Tables: t.list()}
 	if len(s.Tables) > 0 {

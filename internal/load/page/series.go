@@ -78,7 +78,7 @@ func over(rep *load.Report, id, title, unit string, y chart.Axis, all ...series)
 	}
 	c.Summary = upper(strings.Join(said, "; ")) + "."
 	if each > 1 {
-		c.Summary += fmt.Sprintf(" Each point stands for %d s.", each)
+		c.Summary += fmt.Sprintf(" Each point stands for %d"+nb+"s.", each)
 	}
 	return c, len(c.Lines) > 0
 }

@@ -24,7 +24,7 @@ func tiles(rep *load.Report) []tile {
 		}
 	}
 	b, beyond := rep.Balance, rep.BeyondLinger
-	_, _, meant := offered(rep)
+	_, _, meant := rep.Offered()
 	add(rep.Rate > 0, tile{strings.ToUpper(done(rep)[:1]) + done(rep)[1:], count(rep.Rate), "/s", fmt.Sprintf("of %s offered", count(meant))})
 	note := "beyond the linger"
 	if rep.Plan.Linger > 0 {

@@ -31,7 +31,12 @@ func newVerdict(rep *load.Report) verdict {
 			v.Remarks = append(v.Remarks, remark)
 		}
 	}
-	_, wrongAlerts := alerts(rep)
+	var wrong []string
+	for _, h := range heard(rep) {
+		if !h.well {
+			wrong = append(wrong, fmt.Sprintf("%s: %s", h.what, h.got))
+		}
+	}
 	switch {
 	case !rep.Valid:
 		v.State, v.Sign, v.Word = "invalid", "?", "Invalid"
@@ -44,8 +49,8 @@ func newVerdict(rep *load.Report) verdict {
 		switch {
 		case !rep.Balance.OK():
 			v.Because = "What was sent and what the server holds differ."
-		case wrongAlerts != "" && missed == 0:
-			v.Because = fmt.Sprintf("Alerts were wrong: %s.", wrongAlerts)
+		case len(wrong) > 0 && missed == 0:
+			v.Because = upper(strings.Join(wrong, "; ")) + "."
 		case missed > 0:
 			v.Because = fmt.Sprintf("%s missed.", ofAll(missed, len(rep.Goals)))
 		default:
@@ -135,35 +140,57 @@ func objectives(rep *load.Report) []objective {
 		}
 		list = append(list, one(b.Imbalances == 0, "what the server holds and says", "equal to the ledger", got))
 	}
-	if due, wrong := alerts(rep); due > 0 || wrong != "" {
-		got := fmt.Sprintf("all of %s", count(float64(due)))
-		if wrong != "" {
-			got = wrong
-		}
-		list = append(list, one(wrong == "", "alerts of what went wrong", "each once, and no other", got))
+	for _, h := range heard(rep) {
+		list = append(list, one(h.well, h.what, h.asked, h.got))
 	}
 	return append(list, one(rep.Valid, "the generator", "keeps up with its timetable", fmt.Sprintf("p99 %s late", millis(rep.Lag.P99))))
 }
 
-// alerts is how many had to come, and what is wrong with those that came.
-func alerts(rep *load.Report) (due int, wrong string) {
-	missing, extra := 0, 0
+// hearing is one kind of what had to come from the server, beside acknowledgements.
+type hearing struct {
+	what, asked, got string
+	well             bool
+}
+
+// heard is what had to come, and whether it came.
+func heard(rep *load.Report) (list []hearing) {
+	add := func(well bool, what, asked string, due uint64, wrong string) {
+		h := hearing{what, asked, wrong, well}
+		switch {
+		case well && due == 0:
+			h.got = "none was due"
+		case well:
+			h.got = "all of " + count(float64(due))
+		}
+		list = append(list, h)
+	}
+	wrong := func(missing, due, extra uint64, as string) string {
+		return fmt.Sprintf("%s of %s missing, %s %s", none(missing), count(float64(due)), none(extra), as)
+	}
+	var due, missing, extra uint64
 	for _, f := range rep.Faults {
-		due, missing, extra = due+f.Alerts, missing+f.Missing, extra+f.Extra
+		due, missing, extra = due+uint64(f.Alerts), missing+uint64(f.Missing), extra+uint64(f.Extra)
 	}
-	if rep.Silent != nil {
-		extra += rep.Silent.Extra
+	if due+missing+extra > 0 {
+		add(missing+extra == 0, "alerts of what went wrong", "each once, and no other", due, wrong(missing, due, extra, "too many"))
 	}
-	if s := rep.Streamed; s != nil {
-		due, missing, extra = due+int(s.Lines+s.Missing), missing+int(s.Missing), extra+int(s.Disorder)
+	if s := rep.Silent; s != nil && s.Unjudged == "" {
+		list = append(list, hearing{"machines called silent", "none that had a session", fmt.Sprintf("%s of %s", none(uint64(s.Extra)), count(float64(s.Machines))), s.Extra == 0})
 	}
 	if t := rep.Told; t != nil {
-		due, missing, extra = due+int(t.Due), missing+int(t.Missing), extra+int(t.Extra)
+		add(!t.Wrong(), "messages about problems", "each, and no other", t.Due, wrong(t.Missing, t.Due, t.Extra, "too many"))
 	}
-	if missing+extra > 0 {
-		wrong = fmt.Sprintf("%s of %s missing, %s too many", none(uint64(missing)), count(float64(due)), none(uint64(extra)))
+	if s := rep.Streamed; s != nil {
+		add(!s.Wrong(), "lines of the stream", "each, in its order", s.Lines+s.Missing, wrong(s.Missing, s.Lines+s.Missing, s.Disorder+s.Unread, "out of order or not to be read"))
 	}
-	return due, wrong
+	if x := rep.Turns; x != nil {
+		got := fmt.Sprintf("%s of %s run", count(float64(x.Ran)), count(float64(x.Due)))
+		if x.Missed > 0 {
+			got = fmt.Sprintf("%s of %s missed", count(float64(x.Missed)), count(float64(x.Due)))
+		}
+		list = append(list, hearing{"turns", "none missed", got, x.Missed == 0})
+	}
+	return list
 }
 
 func none(n uint64) string {

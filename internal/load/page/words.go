@@ -26,31 +26,20 @@ func shape(rep *load.Report) string {
 		text += fmt.Sprintf(" · %s results/s", count(p.Offered))
 	}
 	if p.Duration > 0 {
-		text += " · " + bare(seconds)(p.Duration)
+		text += " · " + span(rep.Lasted())
 	}
-	return text + " · " + transport(rep)
+	return text + " · " + rep.Transport()
 }
 
-// transport is how agents come, which may differ by class.
-func transport(rep *load.Report) string {
-	if rep.Targeted != nil && rep.Plan.TLS { // the address decides for all of them
-		return "TLS"
+// were is so many of something: none was, one was, 5 were.
+func were(n uint64) string {
+	switch n {
+	case 0:
+		return "none was"
+	case 1:
+		return "one was"
 	}
-	if s := rep.Scenario; s != nil && rep.Targeted == nil {
-		secured, all := 0, 0
-		for _, c := range s.Agents {
-			if all += c.Count; c.TLS {
-				secured += c.Count
-			}
-		}
-		if secured > 0 && secured < all {
-			return fmt.Sprintf("mutual TLS for %s of them", count(float64(secured)))
-		}
-	}
-	if rep.Plan.TLS {
-		return "mutual TLS"
-	}
-	return "without TLS"
+	return count(float64(n)) + " were"
 }
 
 func plural(n int, thing string) string {
@@ -64,7 +53,7 @@ func plural(n int, thing string) string {
 func words(rep *load.Report) []string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+" ", args...) }
-	where, over := "a server", transport(rep)
+	where, over := "a server", rep.Transport()
 	if over == "mutual TLS" || over == "TLS" {
 		over = "over " + over
 	}
@@ -74,12 +63,12 @@ func words(rep *load.Report) []string {
 	if rep.Stage != "" {
 		where = fmt.Sprintf("the stage %s of a server, alone in the loader's process (%s)", rep.Stage, plural(rep.Machine.Cores, "core"))
 	}
-	low, high, _ := offered(rep)
+	low, high, _ := rep.Offered()
 	rate := count(low)
 	if count(high) != rate {
 		rate += " to " + count(high)
 	}
-	say("%s sent %s results a second for %s to %s, %s.", agents(rep), rate, bare(seconds)(rep.Lasted()), where, over)
+	say("%s sent %s results a second for %s to %s, %s.", agents(rep), rate, span(rep.Lasted()), where, over)
 	if rep.Targeted != nil {
 		say("%s results a second left: half of them within %s of the second in which they were asked for, 99 of 100 within %s, and all within %s. Nothing is acknowledged.",
 			count(rep.Rate), millis(rep.Latency.P50), millis(rep.Latency.P99), millis(rep.Latency.Max))
@@ -90,11 +79,11 @@ func words(rep *load.Report) []string {
 	b2 := rep.Balance
 	switch {
 	case b2.OK() && !b2.WasCompared():
-		say("Of %s results %s were refused and none had no answer; whether the server holds the others was not compared.", count(float64(b2.Sent)), none(b2.Refused))
+		say("Of %s results %s refused and none had no answer; whether the server holds the others was not compared.", count(float64(b2.Sent)), were(b2.Refused))
 	case b2.OK() && b2.Refused == 0:
 		say("Of %s results none was lost and none counted twice.", count(float64(b2.Sent)))
 	case b2.OK():
-		say("Of %s results %s were refused, none was lost.", count(float64(b2.Sent)), count(float64(b2.Refused)))
+		say("Of %s results %s refused, none was lost.", count(float64(b2.Sent)), were(b2.Refused))
 	default:
 		say("Of %s results %s are missing; of %s event states %s from the ledger.", count(float64(b2.Sent)), none(b2.Missing), count(float64(b2.Compared)), differ(differing(b2)))
 	}
@@ -108,7 +97,7 @@ func words(rep *load.Report) []string {
 	if rep.Server.Cores > 0 {
 		used := "The server used " + ofCores(rep.Server.Cores)
 		if rep.Server.MicrosPerItem > 0 {
-			used += fmt.Sprintf(" (%s µs for each result)", figures(rep.Server.MicrosPerItem))
+			used += fmt.Sprintf(" (%s"+nb+"µs for each result)", figures(rep.Server.MicrosPerItem))
 		}
 		if rep.Server.RSS > 0 {
 			used += fmt.Sprintf(" and %s of memory", size(float64(rep.Server.RSS)))
@@ -123,27 +112,6 @@ func words(rep *load.Report) []string {
 		list = append(list, fmt.Sprintf("The machine was not alone with this run: others used %s of its %s cores. Times would be shorter without them.", bare(figures)(rep.Others), count(cores)))
 	}
 	return list
-}
-
-// offered is the least, the greatest and the mean rate of what counts. Phases have rates
-// of their own.
-func offered(rep *load.Report) (low, high, mean float64) {
-	length := 0.0
-	for _, p := range rep.Counting() {
-		if length == 0 {
-			low = p.Offered
-		}
-		low, high = min(low, p.Offered), max(high, p.Offered)
-		mean += p.Offered * (p.To - p.From)
-		length += p.To - p.From
-	}
-	if length == 0 {
-		return rep.Plan.Offered, rep.Plan.Offered, rep.Plan.Offered
-	}
-	if high-low < 0.02*high { // the chance of a stretch
-		low, high = rep.Plan.Offered, rep.Plan.Offered
-	}
-	return low, high, mean / length
 }
 
 // notPlayed is what the scenario has and the report knows nothing of.

@@ -15,7 +15,7 @@ func TestWords(t *testing.T) {
 		want   string
 		not    string
 	}{
-		{"phases of several rates", func(*load.Report) {}, "sent 1,600 to 4,000 results a second", ""},
+		{"phases of several rates", func(*load.Report) {}, "sent 1,600 to 3,200 results a second for 110 s", ""},
 		{"one rate", func(r *load.Report) { r.Phases = nil }, "sent 1,600 results a second", ""},
 		{"classes", func(*load.Report) {}, "200 agents (150 web, 50 db)", "checks each"},
 		{"one class", func(r *load.Report) { r.Scenario = nil }, "200 agents with 40 checks each", ""},
@@ -31,6 +31,8 @@ func TestWords(t *testing.T) {
 		}, "There were 3 outages. The worst: At 20 s 9 agents lost their sessions; all were back 4.00 s later.", ""},
 		{"alone", func(*load.Report) {}, "", "not alone"},
 		{"not alone", func(r *load.Report) { r.Others = 1.2 }, "others used 1.2 of its 2 cores", ""},
+		{"a phase of faults", func(r *load.Report) { r.Phases[4].Kind = "fault" }, "sent 1,600 to 2,400 results a second for 100 s", ""},
+		{"an overload", func(r *load.Report) { r.Phases[2].Apart, r.Phases[4].Apart = true, true }, "sent 1,600 to 2,400 results a second for 70 s", ""},
 		{"left out", func(r *load.Report) { r.Operators, r.Scenario.Operators = nil, scenario.Operators{Lists: 2} }, "Not played, though the scenario has it: people at work.", "changes"},
 		{"elsewhere", func(r *load.Report) { r.Server = load.Usage{} }, "to a server,", "same machine"},
 		{"another system by ws://", func(r *load.Report) { r.Targeted, r.Plan.TLS = &load.Targeted{Name: "sensu"}, false }, ", without TLS.", "mutual"},

@@ -211,7 +211,7 @@ func TestShipped(t *testing.T) {
 		}
 		most := QuickTime + 20*time.Second
 		if slices.ContainsFunc(s.Phases, func(p Phase) bool { return p.Of != "" }) {
-			most = 4 * time.Minute // if no step breaks: this machine's end has to be found
+			most = 5 * time.Minute // if no step breaks: the end of a large machine has to be found
 		} else if slices.ContainsFunc(s.Phases, func(p Phase) bool { return p.Grow > 0 }) {
 			most = 3 * time.Minute // likewise
 		}

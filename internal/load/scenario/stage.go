@@ -6,7 +6,9 @@ import "strings"
 const stagePrefix = "stage:"
 
 // Stages are those of a server that a target can name to drive one alone.
-func Stages() []string { return []string{"session", "journal", "view", "spine", "reactions"} }
+func Stages() []string {
+	return []string{"session", "journal", "view", "spine", "reactions", "planner"}
+}
 
 // Targets are all that a scenario can name, also those that cannot be loaded yet.
 func Targets() []string {

@@ -55,16 +55,33 @@ func (t *Try) breaks() broke {
 	if missed == "" {
 		missed = first(rep.Verdict, "the run failed")
 	}
-	commit := commitMs(rep)
+	commit, still := commitMs(rep), standsStill(rep)
 	switch memory := float64(rep.Server.RSS+rep.Loader.RSS) / float64(max(1, rep.Machine.Memory)); {
 	case full:
 		return broke{what: "the processor", why: missed + "; " + used}
 	case commit > 50:
 		return broke{what: "the disk", why: fmt.Sprintf("%s; a commit of the journal, with its fsync, takes %.0f ms", missed, commit)}
+	case still >= 2:
+		return broke{what: "the disk", why: fmt.Sprintf("%s; for %d seconds in a row nothing was acknowledged while the server had nothing to do but wait for it", missed, still)}
 	case memory > 0.85:
 		return broke{what: "memory", why: fmt.Sprintf("%s; server and simulated agents take %.0f %% of it", missed, 100*memory)}
 	}
 	return broke{what: "the objective", why: missed}
+}
+
+// standsStill is for how many seconds in a row at most nothing was acknowledged though results
+// were offered, and the server used no more than a tenth of a core.
+func standsStill(rep *load.Report) (most int) {
+	row := 0
+	for i := range rep.Samples {
+		if s := &rep.Samples[i]; s.Offered > 0 && s.Acked == 0 && s.ServerCPU < 0.1 {
+			row++
+		} else {
+			row = 0
+		}
+		most = max(most, row)
+	}
+	return most
 }
 
 // refused is what kept a size from being played: a limit of this machine, or whatever went

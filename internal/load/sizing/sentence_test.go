@@ -57,12 +57,16 @@ func TestSentence(t *testing.T) {
 		{"a limit", []Try{try(1, ran(1000), nil), try(4, nil, files)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 + "at 4× (4,000 agents, 3,332 results/s) open files break first: 40000 connections need 40200, the hard limit is 20000."},
 		{"a limit at once", []Try{try(1, nil, files)}, "This machine does not carry 1× (1,000 agents, 833 results/s): open files break first: 40000 connections need 40200, the hard limit is 20000."},
 		{"an objective", []Try{try(1, ran(1000), nil), try(2, ran(2000, late), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
-			"at 2× (2,000 agents, 1,666 results/s) the objective breaks first: p99 beyond the linger: 4321 ms, asked at most 100 ms."},
+			"at 2× (2,000 agents, 1,666 results/s) the objective breaks first: p99 beyond the linger: 4,321 ms, asked at most 100 ms."},
 		{"the processor", []Try{try(1, ran(1000), nil), try(2, ran(2000, late, func(r *load.Report) { r.Server.Cores = 1.5 }), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
-			"at 2× (2,000 agents, 1,666 results/s) the processor breaks first: p99 beyond the linger: 4321 ms, asked at most 100 ms; server 1.50, simulated agents 0.10, others 0.10 of 2 cores."},
+			"at 2× (2,000 agents, 1,666 results/s) the processor breaks first: p99 beyond the linger: 4,321 ms, asked at most 100 ms; server 1.50, simulated agents 0.10, others 0.10 of 2 cores."},
 		{"the disk", []Try{try(1, ran(1000), nil), try(2, ran(2000, late, func(r *load.Report) { r.Samples[0].CommitMs = 210 }), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
-			"at 2× (2,000 agents, 1,666 results/s) the disk breaks first: p99 beyond the linger: 4321 ms, asked at most 100 ms; a commit of the journal, with its fsync, takes 210 ms."},
-		{"memory", []Try{try(1, ran(1000, late, func(r *load.Report) { r.Server.RSS = 22e9 }), nil)}, "This machine does not carry 1× (1,000 agents, 833 results/s): memory breaks first: p99 beyond the linger: 4321 ms, asked at most 100 ms; server and simulated agents take 92 % of it."},
+			"at 2× (2,000 agents, 1,666 results/s) the disk breaks first: p99 beyond the linger: 4,321 ms, asked at most 100 ms; a commit of the journal, with its fsync, takes 210 ms."},
+		{"a disk that stands still", []Try{try(1, ran(1000), nil), try(2, ran(2000, late, func(r *load.Report) {
+			r.Samples = append(r.Samples, load.Sample{Offered: 1666, Acked: 1666}, load.Sample{Offered: 1666, ServerCPU: 0.01}, load.Sample{Offered: 1666, ServerCPU: 0.02})
+		}), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
+			"at 2× (2,000 agents, 1,666 results/s) the disk breaks first: p99 beyond the linger: 4,321 ms, asked at most 100 ms; for 2 seconds in a row nothing was acknowledged while the server had nothing to do but wait for it."},
+		{"memory", []Try{try(1, ran(1000, late, func(r *load.Report) { r.Server.RSS = 22e9 }), nil)}, "This machine does not carry 1× (1,000 agents, 833 results/s): memory breaks first: p99 beyond the linger: 4,321 ms, asked at most 100 ms; server and simulated agents take 92 % of it."},
 		{"the loader", []Try{try(1, ran(1000), nil), try(2, ran(2000, func(r *load.Report) { r.Valid = false; r.Server.Cores = 0.9; r.Loader.Cores = 1; r.Others = 0 }), nil)},
 			"This machine carries at least 1× (1,000 agents, 833 results/s); " + at1 + "at 2× (2,000 agents, 1,666 results/s) the simulated agents broke before the server did: they share its cores and fell behind (server 0.90, simulated agents 1.00, others 0.00 of 2 cores)."},
 		{"others", []Try{try(1, ran(1000, func(r *load.Report) { r.Valid = false; r.Others = 1.2 }), nil)}, "What this machine carries cannot be told: at 1× (1,000 agents, 833 results/s) already something else used the machine (server 0.10, simulated agents 0.05, others 1.20 of 2 cores)."},

@@ -117,9 +117,10 @@ func (r replay) Each(ctx context.Context, fn func(load.Kept) error) error {
 	running.Go(func() { _ = view.Run(life) })
 	defer running.Wait()
 	defer end()
+	head := r.log.Head() // ticks go on: what comes after this may be read or not
 	err := r.log.Read(ctx, journal.Position{}, func(c journal.Commit) error { view.Deliver(c); return nil })
 	if err == nil {
-		err = view.WaitApplied(ctx, r.log.Head())
+		err = view.WaitApplied(ctx, head)
 	}
 	if err != nil {
 		return fmt.Errorf("replay the journal: %w", err)

@@ -54,6 +54,8 @@ func Open(ctx context.Context, sc *scenario.Scenario, dir string) (_ *Driven, er
 		err = d.view(ctx, fleet)
 	case "reactions":
 		err = d.reactions(ctx, fleet)
+	case "planner":
+		err = d.planner(ctx, sc)
 	default:
 		err = d.sockets(ctx, fleet, name == "session")
 	}

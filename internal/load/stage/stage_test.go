@@ -65,7 +65,7 @@ func play(t *testing.T, sc *scenario.Scenario, change func(*load.Config)) *load.
 // Every stage takes what a server takes, answers for all of it, and shows what it did.
 func TestEachStageAlone(t *testing.T) {
 	metrics := map[string]string{"session": "muster_session_frames_total", "journal": "muster_journal_syncs_total", "view": "muster_event_signals_total",
-		"spine": "muster_journal_written_bytes_total", "reactions": "muster_react_transitions_total"}
+		"spine": "muster_journal_written_bytes_total", "reactions": "muster_react_transitions_total", "planner": "muster_plan_assignments_changed_total"}
 	for _, name := range scenario.Stages() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -125,6 +125,7 @@ func TestAStageThatLosesOneAppendIsCaught(t *testing.T) {
 		"journal":   func(c *load.Config) { e := c.Stage.(*entries); e.to = &holed{appender: e.to} },
 		"view":      func(c *load.Config) { e := c.Stage.(*entries); e.to = &holed{appender: e.to} },
 		"reactions": func(c *load.Config) { c.Stage = &losing{Stage: c.Stage} },
+		"planner":   func(c *load.Config) { c.Stage = &losing{Stage: c.Stage} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,6 +135,22 @@ func TestAStageThatLosesOneAppendIsCaught(t *testing.T) {
 				t.Errorf("%q, %+v", said, rep.Balance)
 			}
 		})
+	}
+}
+
+// A new definition of a check that no assignment has is found on every node that runs it.
+func TestADefinitionThatNoNodeHasIsCaught(t *testing.T) {
+	t.Parallel()
+	rep := play(t, small(t, "planner", ""), func(c *load.Config) {
+		for _, x := range c.Stage.(*edits).checks {
+			if x.resource.Metadata.Name == "db-disk-000" {
+				x.version++
+			}
+		}
+	})
+	said := strings.Join(rep.Verdict, "\n")
+	if rep.OK() || rep.Balance.Missing > 0 || rep.Balance.Differ != 5 || rep.Metrics["muster_plan_assignments_changed_total"] < float64(rep.Balance.Sent) {
+		t.Errorf("%q, %+v, %v", said, rep.Balance, rep.Metrics)
 	}
 }
 
@@ -164,8 +181,8 @@ func TestWhatAStageCannotPlay(t *testing.T) {
 
 // A stage that does not exist is answered with those that do.
 func TestNoSuchStage(t *testing.T) {
-	_, err := scenario.Parse("x.yaml", []byte("scenario: muster.load/v1\ntarget: stage:planner\nagents: [{name: a, count: 1}]\nphases: [{steady: 1m}]\n"))
-	if err == nil || !strings.Contains(err.Error(), "session, journal, view, spine, reactions") {
+	_, err := scenario.Parse("x.yaml", []byte("scenario: muster.load/v1\ntarget: stage:api\nagents: [{name: a, count: 1}]\nphases: [{steady: 1m}]\n"))
+	if err == nil || !strings.Contains(err.Error(), "session, journal, view, spine, reactions, planner") {
 		t.Error(err)
 	}
 }

@@ -17,37 +17,51 @@ const (
 // trouble follows, second by second, which objectives break. One that cannot be judged while
 // a run goes on (memory, CPU, what is asked in the end) is not among them.
 type trouble struct {
-	most  map[string]float64 // limits from above, by figure
-	rate  float64            // results/s that are asked; zero: nobody asks
-	meant map[string]bool    // phases in which something is broken on purpose
+	most  map[string]float64            // limits from above, by figure
+	own   map[string]map[string]float64 // likewise, of a phase that has objectives of its own
+	rate  float64                       // results/s that are asked; zero: nobody asks
+	meant map[string]bool               // phases in which something is broken on purpose
 
 	bad   map[string]int // seconds in a row, by what is wrong
 	phase string
 	last  []load.Sample // of the phase, rateOver at most
 }
 
-// newTrouble takes the limits of a scenario's objectives, and those of goals in their stead.
+// newTrouble takes the limits of a scenario's objectives and phases, and those of goals in
+// the stead of the scenario's.
 func newTrouble(sc *scenario.Scenario, goals []load.Goal) *trouble {
-	t := &trouble{most: map[string]float64{}, bad: map[string]int{}, meant: map[string]bool{}}
+	t := &trouble{most: map[string]float64{}, own: map[string]map[string]float64{}, bad: map[string]int{}, meant: map[string]bool{}}
 	for i := range sc.Phases {
 		t.meant[sc.Phases[i].Name] = sc.Phases[i].Fault > 0
 	}
-	set := func(name string, limit float64) {
-		switch f, ok := scenario.FigureOf(name); {
-		case name == "rate":
-			t.rate = limit
-		case ok && !f.Least:
-			t.most[name] = limit
+	set := func(most map[string]float64, name string, limit float64) {
+		if f, ok := scenario.FigureOf(name); ok && !f.Least {
+			most[name] = limit
 		}
 	}
-	for name, limit := range sc.Objectives {
-		f, _ := scenario.FigureOf(name)
-		if v, err := limit.In(f.Unit); err == nil { // checked when the scenario was read
-			set(name, v)
+	each := func(limits map[string]scenario.Limit, do func(name string, v float64)) {
+		for name, limit := range limits {
+			f, _ := scenario.FigureOf(name)
+			if v, err := limit.In(f.Unit); err == nil { // checked when the scenario was read
+				do(name, v)
+			}
+		}
+	}
+	all := func(name string, v float64) {
+		if name == "rate" {
+			t.rate = v
+		}
+		set(t.most, name, v)
+	}
+	each(sc.Objectives, all)
+	for i := range sc.Phases {
+		if p := &sc.Phases[i]; len(p.Objectives) > 0 {
+			t.own[p.Name] = map[string]float64{}
+			each(p.Objectives, func(name string, v float64) { set(t.own[p.Name], name, v) })
 		}
 	}
 	for _, g := range goals {
-		set(g.Name, g.Want)
+		all(g.Name, g.Want)
 	}
 	return t
 }
@@ -59,7 +73,8 @@ func (t *trouble) see(s *load.Sample) (list []string) {
 		t.phase, t.last = s.Phase, t.last[:0]
 		clear(t.bad)
 	}
-	if t.meant[s.Phase] {
+	own := t.own[s.Phase]
+	if t.meant[s.Phase] && own == nil {
 		return nil
 	}
 	note := func(what string, wrong bool) {
@@ -67,14 +82,22 @@ func (t *trouble) see(s *load.Sample) (list []string) {
 			t.bad[what] = 0
 		}
 	}
-	note("results are refused", s.Refused > 0)
-	note("results stay away", s.Offered > 0 && s.Acked < s.Offered/2)
-	for name, v := range s.Figures() {
-		if limit, ok := t.most[name]; ok {
-			note(name, v > limit)
+	figures := s.Figures()
+	exceeds := func(limits map[string]float64) {
+		for name, limit := range limits {
+			if v, ok := figures[name]; ok {
+				note(name, v > limit)
+			}
 		}
 	}
-	note("rate", t.slow(s))
+	if exceeds(own); !t.meant[s.Phase] {
+		note("results are refused", s.Refused > 0)
+		note("results stay away", s.Offered > 0 && s.Acked < s.Offered/2)
+		note("rate", t.slow(s))
+		rest := maps.Clone(t.most)
+		maps.DeleteFunc(rest, func(name string, _ float64) bool { _, ok := own[name]; return ok })
+		exceeds(rest)
+	}
 	for _, what := range slices.Sorted(maps.Keys(t.bad)) {
 		if t.bad[what] >= brokenFor {
 			list = append(list, what)

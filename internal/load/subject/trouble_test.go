@@ -57,6 +57,23 @@ func TestTrouble(t *testing.T) {
 		}
 	}
 
+	// What a phase asks of itself counts in it, also where something is broken on purpose.
+	sc.Phases = []scenario.Phase{{Name: "a", Objectives: map[string]scenario.Limit{"beyond-p99": "10ms"}}, {Name: "b", Fault: 1},
+		{Name: "c", Fault: 1, Objectives: map[string]scenario.Limit{"beyond-p99": "300ms"}}}
+	for phase, beyond := range map[string]map[float64]string{"a": {9: "", 50: "beyond-p99"}, "b": {400: ""}, "c": {200: "", 301: "beyond-p99"}} {
+		for ms, want := range beyond {
+			follow, said := newTrouble(sc, nil), ""
+			for range 2 {
+				s := usual(func(s *load.Sample) { s.Phase, s.Beyond = phase, ms })
+				said = strings.Join(follow.see(&s), "; ")
+			}
+			if said != want {
+				t.Errorf("%g ms in phase %s: %q, want %q", ms, phase, said, want)
+			}
+		}
+	}
+	sc.Phases = nil
+
 	follow := newTrouble(sc, nil)
 	slow, silent, fast := usual(late("list-p99", 400)), usual(func(*load.Sample) {}), usual(late("list-p99", 40))
 	follow.see(&slow)

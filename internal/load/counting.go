@@ -1,0 +1,73 @@
+package load
+
+import "github.com/muster-fleet/muster/internal/load/scenario"
+
+// Counting are the phases that the run's figures are of: all that were measured, but for those that
+// are judged by themselves and for one that was cut short beside whole ones.
+func (rep *Report) Counting() (list []Played) {
+	for _, p := range rep.Phases {
+		if p.Offered > 0 && !p.apart() && (!p.Short || rep.Stopped == nil || rep.Stopped.Whole == 0) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// apart is Apart; older reports do not say it of faults and of steps that broke.
+func (p *Played) apart() bool {
+	return p.Apart || p.Kind == kindFault || p.Kind == kindStep && len(p.Missed) > 0
+}
+
+// Lasted is for how many seconds was measured what the figures are of.
+func (rep *Report) Lasted() (seconds float64) {
+	for _, p := range rep.Counting() {
+		seconds += p.To - p.From
+	}
+	if seconds == 0 {
+		return rep.Plan.Duration
+	}
+	return seconds
+}
+
+// Offered is the least, the greatest and the mean rate of what counts, in results per second: phases
+// have rates of their own.
+func (rep *Report) Offered() (low, high, mean float64) {
+	length := 0.0
+	for _, p := range rep.Counting() {
+		if length == 0 {
+			low = p.Offered
+		}
+		low, high = min(low, p.Offered), max(high, p.Offered)
+		mean += p.Offered * (p.To - p.From)
+		length += p.To - p.From
+	}
+	if length == 0 {
+		return rep.Plan.Offered, rep.Plan.Offered, rep.Plan.Offered
+	}
+	if high-low < 0.02*high { // the chance of a stretch
+		low, high = rep.Plan.Offered, rep.Plan.Offered
+	}
+	return low, high, mean / length
+}
+
+// Transport is how agents come, which may differ by class.
+func (rep *Report) Transport() string {
+	if rep.Targeted != nil && rep.Plan.TLS { // the address decides for all of them
+		return "TLS"
+	}
+	if s := rep.Scenario; s != nil && rep.Targeted == nil {
+		secured, all := 0, 0
+		for _, c := range s.Agents {
+			if all += c.Count; c.TLS {
+				secured += c.Count
+			}
+		}
+		if secured > 0 && secured < all {
+			return "mutual TLS for " + scenario.Grouped(secured) + " of them"
+		}
+	}
+	if rep.Plan.TLS {
+		return "mutual TLS"
+	}
+	return "without TLS"
+}
