@@ -13,12 +13,13 @@ have() {
     chromium) command -v chromium >/dev/null ;;
     strace) command -v strace >/dev/null ;;
     prometheus-alertmanager) command -v prometheus-alertmanager >/dev/null ;;
+    prometheus) command -v prometheus >/dev/null ;;
     # A mail server in the place of another one would take that away: then its test is left out.
     exim4-daemon-light) test -x /usr/sbin/exim4 || test -e /usr/sbin/sendmail ;;
     iproute2) PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null ;;
   esac
 }
-missing() { for p in monitoring-plugins-basic postgresql gcc strace systemd squid haproxy iproute2 chromium prometheus-alertmanager exim4-daemon-light; do have "$p" || echo "$p"; done; }
+missing() { for p in monitoring-plugins-basic postgresql gcc strace systemd squid haproxy iproute2 chromium prometheus-alertmanager prometheus exim4-daemon-light; do have "$p" || echo "$p"; done; }
 case "${1:-missing}" in
   missing) missing ;;
   install)

@@ -42,6 +42,10 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
+// nothingLost says that nothing was lost, twice or wrong. A fleet whose server is away for a while may fill its
+// spools, and then makes fewer results: such a run is no success, but it is what these tests play.
+func nothingLost(rep *load.Report) bool { return rep.Valid && !rep.Lost() }
+
 // played is a server that was killed after a fleet had sent: the journal alone holds
 // what came since the last snapshots.
 func played(t *testing.T, fleet harness.Fleet, span time.Duration, change func(*load.Config), args ...string) (s *harness.Server, states map[harness.Place]load.Kept) {
@@ -54,7 +58,7 @@ func played(t *testing.T, fleet harness.Fleet, span time.Duration, change func(*
 		change(&cfg)
 	}
 	rep, err := load.Run(t.Context(), cfg)
-	if err != nil || !rep.OK() {
+	if err != nil || !nothingLost(rep) {
 		t.Fatalf("load run: %v %+v", err, rep)
 	}
 	states = s.FleetStates()

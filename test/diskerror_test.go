@@ -15,6 +15,7 @@ import (
 // is never synced again (the kernel may call clean what it has dropped); nothing is
 // acknowledged that is not kept; and the server goes on by itself.
 func TestDiskReportsErrors(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name      string
 		call      string

@@ -117,6 +117,7 @@ func TestUpOnASmallDisk(t *testing.T) {
 // The journal alone fills its disk, or its budget, faster than snapshots let its tail go.
 // Agents are slowed down meanwhile; nothing is lost, and it goes on by itself.
 func TestJournalFillsItsDisk(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, disk string
 		args       []string
@@ -143,7 +144,8 @@ func TestJournalFillsItsDisk(t *testing.T) {
 			cfg := s.Load(fleet, 6*time.Second)
 			cfg.Output = 20_000
 			rep, err := load.Run(t.Context(), cfg)
-			if err != nil || !rep.OK() {
+			// Nothing is lost; that spools are full meanwhile, and results not made, is what it takes.
+			if err != nil || !nothingLost(rep) {
 				t.Errorf("load run: %v, %+v", err, rep)
 			}
 			if !strings.Contains(s.Log(), "journal cannot commit, will go on by itself") || rep.Slowed == 0 {

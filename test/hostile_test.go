@@ -237,6 +237,7 @@ func (g *good) Acked(_ *link.Session, ack *wire.Ack) {
 }
 func (g *good) RunNow(*link.Session, *wire.Run)              {}
 func (g *good) Turn(*link.Session, *wire.Turn)               {}
+func (g *good) Exchanged(*link.Session, *wire.Exchange)      {}
 func (g *good) Slow(*link.Session, *wire.Slow)               {}
 func (g *good) Leaving(*link.Session, time.Duration, string) {}
 

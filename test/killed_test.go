@@ -19,6 +19,7 @@ import (
 // Of what checks and handlers run nothing is left when the program that started it was
 // killed: neither the shell nor what the shell has started, and not the guard itself.
 func TestAKillLeavesNothingRunning(t *testing.T) {
+	t.Parallel()
 	const compound = `sh -c "sleep 1000 & sleep 1000 | cat; :"`
 	resources := func(mark string) string {
 		return fmt.Sprintf(`
@@ -103,7 +104,7 @@ func TestAKillLeavesNothingRunning(t *testing.T) {
 			t.Skip("builds the small binary")
 		}
 		binary := filepath.Join(t.TempDir(), "muster-agent")
-		build := exec.Command("go", "build", "-trimpath", "-o", binary, "./cmd/muster-agent")
+		build := exec.Command("go", "build", "-o", binary, "./cmd/muster-agent")
 		build.Dir, build.Env = harness.Root(), append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)

@@ -22,6 +22,7 @@ import (
 // is reported, and none of its checks; each of the dead is, once, and the server says
 // first that many sessions were lost at once.
 func TestDeadAndLivingAfterTheServerDidNotListen(t *testing.T) {
+	t.Parallel()
 	const living, dead, timeout = 20, 10, 4 * time.Second
 	for _, c := range []struct {
 		name      string

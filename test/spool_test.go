@@ -23,6 +23,7 @@ import (
 // stopped, brought back from a copy. Results flow again, each run is applied once, no
 // session is begun in vain, and the node's own event says what happened.
 func TestAgentWithAnotherSpool(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		do   func(t *testing.T, s *harness.Server, a *harness.Agent, runs *harness.Counter, quiet func())
@@ -221,6 +222,7 @@ func TestPoisonInTheSpool(t *testing.T) {
 // A byte of the spool changes on the disk, while the agent is away or under it: what was
 // in it is reported as lost, what stands behind it goes through.
 func TestDamagedSpool(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		size int    // of a result: many large ones are on the disk alone

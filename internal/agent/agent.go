@@ -10,9 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/agent/asset"
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/agent/run"
 	"github.com/muster-fleet/muster/internal/agent/schedule"
+	"github.com/muster-fleet/muster/internal/agent/secrets"
 	"github.com/muster-fleet/muster/internal/agent/spool"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -40,8 +42,10 @@ type Agent struct {
 	began     uint64 // boot clock, ms
 	spool     *spool.Spool
 	scheduler *schedule.Scheduler
+	assets    *asset.Cache
 	asked     asked
 	session   session
+	secrets   *secrets.Keeper
 
 	credentials credentials
 	giveUp      context.CancelFunc
@@ -74,6 +78,7 @@ func New(cfg Config) (*Agent, error) {
 	a.credentials.doubted = make(chan struct{}, 1)
 	a.asked.agent, a.asked.ready = a, make(chan struct{}, 1)
 	a.name.Store(&a.cfg.Name)
+	a.secrets = secrets.New(secrets.Options{Dir: cfg.SecretsDir})
 	a.runner = &run.Runner{PluginPath: cfg.PluginPath, Node: func() string { return *a.name.Load() }, Nice: cfg.Nice, Guard: cfg.Guard, Allow: allow}
 	return a, nil
 }
@@ -106,6 +111,7 @@ func (a *Agent) run(ctx context.Context) error {
 	}
 	defer lock.Close()
 	a.began = a.cfg.Machine.BootMs()
+	defer a.secrets.Close()
 	a.measure()
 	id, err := a.identity(ctx)
 	if err != nil || ctx.Err() != nil {
@@ -137,6 +143,12 @@ func (a *Agent) run(ctx context.Context) error {
 		Boot: func() time.Duration { return time.Duration(a.cfg.Machine.BootMs()) * time.Millisecond },
 		Now:  a.cfg.Machine.Now,
 	})
+	a.assets, err = asset.Open(asset.Config{
+		Dir: a.cfg.AssetDir, Bytes: a.cfg.AssetBytes, Fetch: a.fetchAsset, Arrived: a.assetArrived, Log: a.cfg.Log,
+	})
+	if err != nil {
+		return err
+	}
 	if held != nil {
 		if err := a.apply(held); err != nil {
 			a.cfg.Log.Error("the kept assignment cannot be applied", "err", err)
@@ -157,6 +169,7 @@ func (a *Agent) runAll(ctx context.Context, id *pki.Identity, held *link.Held) e
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { a.watchFacts(checksCtx) })
+	watching.Go(func() { a.assets.Run(checksCtx) })
 	a.credentials.set(id, a.cfg.Machine.Now)
 	session := a.linkConfig(id, held)
 	a.credentials.reach(slices.Concat(session.Told, session.Servers))
@@ -183,7 +196,7 @@ func (a *Agent) linkConfig(id *pki.Identity, held *link.Held) link.RunConfig {
 			Node: id.Node, ServerKey: id.ServerKey, Dial: a.cfg.Dial,
 			BootMs: a.cfg.Machine.BootMs, Now: a.cfg.Machine.Now, Log: a.cfg.Log,
 		},
-		Servers: servers, TLS: a.credentials.TLS, Told: a.session.Servers, Hello: a.hello, Facts: a.said, Remeasured: a.remeasured, Again: a.again, Held: held, Stats: a.stats, Linger: a.cfg.Linger, Answers: &a.asked,
+		Servers: servers, TLS: a.credentials.TLS, Told: a.session.Servers, Hello: a.hello, Facts: a.said, Remeasured: a.remeasured, Again: a.again, Held: held, Stats: a.stats, Linger: a.cfg.Linger, Answers: &a.asked, Asks: a.secrets,
 	}
 }
 
@@ -206,6 +219,8 @@ func (e *events) Connected(server string, w *wire.Welcome) {
 	name := w.Name
 	a.name.Store(&name)
 	a.connected.Store(true)
+	a.secrets.Connected(w.Features)
+	a.assets.Hurry()
 	a.resume()
 	now := session{Incarnation: w.Incarnation, Servers: slices.Clone(w.Servers), Own: a.cfg.Servers}
 	if now.Incarnation != a.session.Incarnation || !slices.Equal(now.Servers, a.session.Servers) || !slices.Equal(now.Own, a.session.Own) {
@@ -229,6 +244,7 @@ func (e *events) Disconnected(server string, err error) {
 		a.spool.Offline()
 	}
 	a.asked.forget()
+	a.secrets.Disconnected()
 	a.cfg.State("no session with " + server + ": " + oneLine(err))
 	a.cfg.Log.Warn("no session", "server", server, "err", err)
 	a.credentials.refused(err)
@@ -260,6 +276,9 @@ func (e *events) Assigned(held *link.Held) {
 
 // Turn implements link.Events.
 func (e *events) Turn(t *wire.Turn) { (*Agent)(e).turn(t) }
+
+// Exchanged implements link.Events.
+func (e *events) Exchanged(x *wire.Exchange) { (*Agent)(e).secrets.Heard(x) }
 
 // RunNow implements link.Events.
 func (e *events) RunNow(r *wire.Run) {

@@ -321,7 +321,7 @@ func TestSmall(t *testing.T) {
 		t.Skip("builds and runs the real binary")
 	}
 	binary := filepath.Join(t.TempDir(), "muster-agent")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "../../cmd/muster-agent")
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "../../cmd/muster-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

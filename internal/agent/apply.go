@@ -27,7 +27,8 @@ type check struct {
 	chunk   *model.Chunk
 	about   model.NodeID // the proxy node that this one is about; zero: the node itself
 	run     model.ExpandedCommand
-	problem string // why it cannot run here: the result is UNKNOWN with this
+	problem string   // why it cannot run here: the result is UNKNOWN with this
+	hide    []string // secrets in run.Env: of one run only
 	past    *past
 }
 
@@ -35,6 +36,7 @@ type check struct {
 type past struct {
 	memory probe.Memory
 	status atomic.Uint32 // of the last run, plus 1; zero: none yet
+	lacks  atomic.Bool   // it did not run the last time because an asset was not here
 }
 
 // apply makes an assignment the one in force. Checks that stay keep their times and
@@ -73,6 +75,8 @@ func (a *Agent) apply(held *link.Held) error {
 		return err
 	}
 	a.checks, a.chunks = checks, chunks
+	a.secrets.Retain(held.Chunks)
+	a.wantAssets(held.Chunks)
 	return nil
 }
 

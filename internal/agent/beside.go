@@ -64,6 +64,7 @@ func (a *Agent) hooks(ctx context.Context, c *check, result *run.Result, room in
 	if c.problem != "" {
 		return nil
 	}
+	assets, _ := a.assetsOf(ctx, c) // without them a hook says itself what it misses
 	for i := range c.chunk.Hooks {
 		h := &c.chunk.Hooks[i]
 		if !h.Runs(result.Status, result.Code) || ctx.Err() != nil {
@@ -77,7 +78,8 @@ func (a *Agent) hooks(ctx context.Context, c *check, result *run.Result, room in
 			timeout = hookTimeout
 		}
 		said := a.runner.Run(ctx, run.Command{
-			Shell: c.run.Hooks[i].Shell, Argv: c.run.Hooks[i].Argv, Env: c.run.Env, RunAs: c.run.RunAs, Stdin: a.told(c, h, result),
+			Assets: assets,
+			Shell:  c.run.Hooks[i].Shell, Argv: c.run.Hooks[i].Argv, Env: c.run.Env, Hide: c.hide, RunAs: c.run.RunAs, Stdin: a.told(c, h, result),
 			Timeout: timeout, MaxOutput: min(room, model.MaxHookOutput), AdHoc: true,
 		})
 		room -= len(said.Output)

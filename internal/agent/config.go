@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 // the machine has joined before.
 type Config struct {
 	StateDir      string            // identity, assignment and spool; 0700
+	AssetDir      string            // what archives of Assets hold; default the folder assets in StateDir
+	AssetBytes    int64             // what is kept of it; default 2 GiB
 	Token         string            // join token; used while there is no identity
 	CA            [32]byte          // SHA-256 of the CA to trust when joining without a token; zero: see Join
 	Servers       []string          // host:port in order of preference; default: those of the identity
@@ -27,6 +30,7 @@ type Config struct {
 	PluginPath    string            // appended to PATH; default run.DefaultPluginPath
 	Nice          int               // added to the priority of commands; default 0
 	AllowCommands []string          // what may run, see run.ParseAllow; empty: everything
+	SecretsDir    string            // where secrets are read from that checks name by file; default secrets.DefaultDir
 	NoRun         bool              // nothing runs out of its time
 	AuditOnly     bool              // nothing changes the machine on a server's word: no commands of people
 	SpoolBytes    int64             // default 64 MiB
@@ -93,6 +97,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Machine.Facts == nil {
 		c.Machine.Facts = func() map[string]string { return nil }
+	}
+	if c.AssetDir == "" {
+		c.AssetDir = filepath.Join(c.StateDir, "assets")
 	}
 	if c.FactsEvery <= 0 {
 		c.FactsEvery = factsEvery

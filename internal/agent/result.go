@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/probe"
@@ -18,6 +19,9 @@ func (a *Agent) runCheck(ctx context.Context, c *check) {
 		stream = a.asked.runs(c.chunk.Check)
 	}
 	keep := a.keeps(c)
+	if len(c.chunk.Secrets) > 0 && c.problem == "" {
+		c = a.withSecrets(ctx, c)
+	}
 	result := a.judge(ctx, c, stream, keep)
 	extra := a.beside(ctx, c, &result, keep)
 	if c.about == 0 {
@@ -72,6 +76,24 @@ func (a *Agent) keeps(c *check) int {
 	return min(keep, a.takes())
 }
 
+// withSecrets is the check for one run, with the values of its secrets in its environment, or the
+// reason why they cannot be had.
+func (a *Agent) withSecrets(ctx context.Context, c *check) *check {
+	now := *c
+	values, err := a.secrets.Find(ctx, c.chunk.Secrets)
+	if err != nil {
+		now.problem = err.Error()
+		return &now
+	}
+	now.run.Env = make(map[string]string, len(c.run.Env)+len(values))
+	maps.Copy(now.run.Env, c.run.Env)
+	for name, value := range values {
+		now.run.Env[name] = value
+		now.hide = append(now.hide, value)
+	}
+	return &now
+}
+
 func (a *Agent) judge(ctx context.Context, c *check, stream func([]byte), keep int) run.Result {
 	switch {
 	case c.problem != "":
@@ -79,8 +101,13 @@ func (a *Agent) judge(ctx context.Context, c *check, stream func([]byte), keep i
 	case c.run.Probe != "":
 		return a.runProbe(ctx, c, keep)
 	}
+	assets, problem := a.assetsOf(ctx, c)
+	if c.past.lacks.Store(problem != ""); problem != "" {
+		return run.Result{Status: model.Unknown, Code: -1, Output: []byte(problem)}
+	}
 	return a.runner.Run(ctx, run.Command{
-		Shell: c.run.Shell, Argv: c.run.Argv, Env: c.run.Env, Stdin: c.run.Stdin, RunAs: c.run.RunAs,
+		Assets: assets,
+		Shell:  c.run.Shell, Argv: c.run.Argv, Env: c.run.Env, Hide: c.hide, Stdin: c.run.Stdin, RunAs: c.run.RunAs,
 		Timeout: c.chunk.Timeout, MaxOutput: keep, Stream: stream,
 	})
 }

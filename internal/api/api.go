@@ -61,6 +61,7 @@ type History interface {
 	Since(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error)
 	Entries(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
 	Deliveries(ctx context.Context, problem string) ([]history.Delivery, error)
+	Also(ctx context.Context, key string) ([]string, error)
 	EscalationsOf(ctx context.Context, problem string) ([]history.Escalation, error)
 	Messages(ctx context.Context, q history.MessageQuery) ([]history.Message, error)
 	Marks(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
@@ -84,6 +85,7 @@ type Options struct {
 	Actions   Actions
 	Handlers  Handlers
 	Routing   Routing
+	Archives  Archives // of Assets; nil: none
 	// Chunk finds the definition of a check that something ran under; nil: it is forgotten.
 	Chunk func(model.ChunkID) *model.Chunk
 	// JoinTokens keeps join tokens; NewJoinToken makes one (pki.Authority.NewToken with
@@ -122,8 +124,13 @@ type Options struct {
 	// nil: nobody listens.
 	Vouch func(context.Context)
 	// Enrol answers pki.EnrolPath; it has its own proof of identity. nil: none.
-	Enrol    *pki.Enroller
-	Renew    *pki.Renewer          // answers pki.RenewPath, where Enrol is
+	Enrol *pki.Enroller
+	Renew *pki.Renewer // answers pki.RenewPath, where Enrol is
+	// Secret reads one of a handler, with which services call back; nil: they do not.
+	Secret func(model.Secret) (string, error)
+	// Alerts takes in what is sent as to an Alertmanager, below /alertmanager/; it asks for its own
+	// proof. nil: nobody does.
+	Alerts   func(r *http.Request, whence string) error
 	Registry prometheus.Registerer // nil: none
 	Logger   *slog.Logger
 	Now      func() time.Time
@@ -140,8 +147,9 @@ type server struct {
 	reports  *turns
 	watches  *watchLimit
 	runSlots *queue.Slots
+	slots    *queue.Slots // of all other requests
+	uploads  *queue.Slots
 	metrics  *metrics
-	openapi  openapi
 }
 
 // New makes the handler of a listener for people and agents.
@@ -182,7 +190,7 @@ func newServer(o Options) *server {
 	if o.Chunk == nil {
 		o.Chunk = func(model.ChunkID) *model.Chunk { return nil }
 	}
-	s := &server{Options: o, mux: http.NewServeMux(), tries: newLimiter(o.Now), watches: &watchLimit{}, runSlots: queue.NewSlots(o.Queues, "runs"),
+	s := &server{Options: o, mux: http.NewServeMux(), tries: newLimiter(o.Now), watches: &watchLimit{}, runSlots: queue.NewSlots(o.Queues, "runs"), slots: queue.NewSlots(o.Queues, "requests"), uploads: queue.NewSlots(o.Queues, "uploads"),
 		// A password takes 19 MiB and some 20 ms to check.
 		logins: newTurns("logins", o.Queues), applies: newTurns("applies", o.Queues), reports: newTurns("reports", o.Queues), metrics: newMetrics(o.Registry)}
 	s.api = humago.New(s.mux, config())
@@ -205,8 +213,15 @@ func newServer(o Options) *server {
 	s.agentRoutes()
 	s.whyRoutes()
 	s.runRoutes()
-	s.openapi.routes(s.api, s.mux)
+	s.archiveRoutes()
+	openapiRoutes(s.api, s.mux)
 	s.healthRoutes()
+	if o.Secret != nil {
+		s.mux.Handle(callbackPath, s.outside("callback", s.callback))
+	}
+	if o.Alerts != nil {
+		s.mux.Handle(alertsPath, s.outside("alerts", o.Alerts))
+	}
 	s.mux.HandleFunc("/", s.nothing)
 	return s
 }

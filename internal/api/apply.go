@@ -203,6 +203,8 @@ func landing(r *model.Resource, o intent.Outcome) (note, warning string) {
 		switch {
 		case ok && spec.Disabled:
 			return "disabled: runs nowhere", ""
+		case ok && spec.Passive:
+			return "passive: its results come in from outside", ""
 		case o.Landing.Nodes > 0 && ok && spec.Proxy != nil && o.Landing.About == 0:
 			return "runs on " + nodes + ", about no proxy node", "no proxy node matches its proxy: declare some (kind: Node, proxy: true), or see muster get nodes"
 		case o.Landing.Nodes == 0:
@@ -238,6 +240,11 @@ func landing(r *model.Resource, o intent.Outcome) (note, warning string) {
 			return "used by " + checks + "; kept from Sensu", ""
 		}
 		return "used by no check yet; kept from Sensu", ""
+	case "Secret", "Asset":
+		if o.Landing.Checks > 0 {
+			return "used by " + plural(o.Landing.Checks, "check") + " on " + nodes, ""
+		}
+		return "used by no check yet", ""
 	case "Filter", "Mutator":
 		return "kept from Sensu", ""
 	case "Route":

@@ -54,7 +54,7 @@ func open(path string) bool {
 	case "/livez", "/readyz", "/api/v1/login", pki.EnrolPath, pki.RenewPath:
 		return true
 	}
-	return false
+	return fromOutside(path)
 }
 
 // authenticated lets nobody through without a token. A viewer may look, and preview an apply.
@@ -94,10 +94,12 @@ func forViewers(path string) bool {
 
 // mayDo says whether a role may make a request: a viewer looks, an operator also runs checks,
 // acknowledges and resolves events, makes and ends silences, tries handlers and replays their dead letters; an administrator
-// does all. Who may run commands is looked at where
+// does all. Who has the role agent has ways in of their own. Who may run commands is looked at where
 // they are run.
 func mayDo(role string, r *http.Request) bool {
 	switch {
+	case role == intent.Agents:
+		return false
 	case role == intent.Admin, r.Method == http.MethodGet, r.Method == http.MethodHead:
 		return true
 	case forViewers(r.URL.Path):
@@ -122,6 +124,9 @@ func (s *server) notFor(c *caller, operators bool) *model.Error {
 	may := "look and not change"
 	if c.Role == intent.Operator {
 		may = "look, run checks, silence, acknowledge and resolve events, and not change what is declared"
+	}
+	if c.Role == intent.Agents {
+		may = "bring alerts in, and nothing else"
 	}
 	e := model.Errorf(model.Forbidden, "%s may %s (role %s)", c.User, may, c.Role)
 	if operators {
@@ -208,11 +213,11 @@ func (s *server) listTokens(ctx context.Context, _ *none) (*body[v1.TokenList], 
 }
 
 func tokenOf(t intent.AccessToken) v1.Token {
-	return v1.Token{ID: t.ID, User: t.User, Role: t.Role, Run: t.Run, Session: t.Session, Note: t.Note, Created: t.Created, Expires: t.Expires}
+	return v1.Token{ID: t.ID, User: t.User, Role: t.Role, Run: t.Run, Session: t.Session, Note: t.Note, Created: t.Created, Expires: t.Expires, Namespaces: t.Namespaces}
 }
 
 func (s *server) createToken(ctx context.Context, in *struct{ Body v1.TokenRequest }) (*body[v1.Token], error) {
-	t := intent.AccessToken{User: in.Body.User, Role: in.Body.Role, Run: in.Body.Run, Note: in.Body.Note}
+	t := intent.AccessToken{User: in.Body.User, Role: in.Body.Role, Run: in.Body.Run, Note: in.Body.Note, Namespaces: in.Body.Namespaces}
 	if t.User == "" {
 		t.User = callerOf(ctx).User
 	}

@@ -12,13 +12,12 @@ import (
 // bounded lets only so many requests in at the same time. Those that are open to all
 // (health, login, enrolment), watches and runs have bounds of their own.
 func (s *server) bounded(next http.Handler) http.Handler {
-	slots := queue.NewSlots(s.Queues, "requests")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if open(r.URL.Path) || strings.HasSuffix(r.URL.Path, "/watch") || r.URL.Path == runsPath {
 			next.ServeHTTP(w, r)
 			return
 		}
-		inSlots(slots, w, r, next)
+		inSlots(s.slots, w, r, next)
 	})
 }
 

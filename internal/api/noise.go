@@ -216,6 +216,7 @@ func (n *noise) quiet() error {
 		one := v1.QuietCheck{Namespace: r.Metadata.Namespace, Check: r.Metadata.Name, Nodes: max(l.Nodes, l.About), Made: r.Status.Created}
 		id := model.CheckID(r.Status.ID)
 		switch {
+		case r.Spec.(*model.CheckSpec).Passive:
 		case one.Nodes == 0:
 			n.out.Nowhere = append(n.out.Nowhere, one)
 		case !n.fired[id] && n.Events.CountsOf(id).Problems == 0:

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -102,10 +103,9 @@ func failures(op *huma.Operation) []model.Class {
 	return out
 }
 
-// openapi is the generated page, made once.
-type openapi struct{ json, yaml []byte }
-
-func (o *openapi) routes(api huma.API, mux *http.ServeMux) {
+// openapiRoutes serves the generated page. Its forms are encoded when somebody first asks
+// for them: that costs more than all else of the API's start, and few servers are asked.
+func openapiRoutes(api huma.API, mux *http.ServeMux) {
 	page := api.OpenAPI()
 	errorSchema := page.Components.Schemas.Schema(reflect.TypeFor[v1.Error](), true, "Error")
 	for _, path := range page.Paths {
@@ -127,19 +127,19 @@ func (o *openapi) routes(api huma.API, mux *http.ServeMux) {
 			op.Responses["default"] = said("Any other error")
 		}
 	}
-	var err error
-	if o.json, err = json.MarshalIndent(page, "", "  "); err == nil {
-		o.yaml, err = page.YAML()
-	}
-	if err != nil {
-		panic("BUG: the OpenAPI page cannot be encoded: " + err.Error())
-	}
-	serve := func(pattern, contentType string, data []byte) {
+	serve := func(pattern, contentType string, encode func() ([]byte, error)) {
+		data := sync.OnceValue(func() []byte {
+			data, err := encode()
+			if err != nil {
+				panic("BUG: the OpenAPI page cannot be encoded: " + err.Error())
+			}
+			return data
+		})
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", contentType)
-			_, _ = w.Write(data)
+			_, _ = w.Write(data())
 		})
 	}
-	serve("GET /api/v1/openapi.json", "application/openapi+json", o.json)
-	serve("GET /api/v1/openapi.yaml", "application/openapi+yaml", o.yaml)
+	serve("GET /api/v1/openapi.json", "application/openapi+json", func() ([]byte, error) { return json.MarshalIndent(page, "", "  ") })
+	serve("GET /api/v1/openapi.yaml", "application/openapi+yaml", page.YAML)
 }

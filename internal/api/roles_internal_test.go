@@ -31,6 +31,9 @@ func TestWhatRolesMayDo(t *testing.T) {
 		if got := mayDo(intent.Operator, r); got != tt.operator {
 			t.Errorf("%s: an operator may: %v", tt.request, got)
 		}
+		if mayDo(intent.Agents, r) {
+			t.Errorf("%s: an agent may", tt.request)
+		}
 		if !mayDo(intent.Admin, r) {
 			t.Errorf("%s: an administrator may not", tt.request)
 		}

@@ -115,7 +115,7 @@ func (c *chain) follow() error {
 			return nil
 		}
 		c.refused()
-		c.add("result", false, "%s", c.whyNoResult())
+		c.add("result", false, "%s", c.whyNoResult(spec))
 		return nil
 	}
 	c.add("result", true, "%s; %d applied, %d lost; executed", st.Status, st.Results, st.Lost).At = moment(st.Executed)
@@ -226,6 +226,7 @@ func (c *chain) wanted() (*model.CheckSpec, error) {
 		return nil, nil
 	}
 	c.lands = why.Lands
+	wanted := len(c.out.Links)
 	c.add("wanted", why.Lands, "%s", why.Text).Under = reasons(why.Under)
 	namespace, name, _ := c.Directory.CheckName(c.check)
 	key := intent.Key{Kind: "Check", Namespace: namespace, Name: name}
@@ -239,15 +240,21 @@ func (c *chain) wanted() (*model.CheckSpec, error) {
 		return nil, err
 	}
 	spec, _ := r.Spec.(*model.CheckSpec)
+	if spec != nil && spec.Passive {
+		c.out.Links[wanted].Holds = true // there is nothing to run
+	}
 	return spec, nil
 }
 
 // whyNoResult is the first link that does not hold, in other words.
-func (c *chain) whyNoResult() string {
+func (c *chain) whyNoResult(spec *model.CheckSpec) string {
 	for _, link := range c.out.Links {
 		if !link.Holds {
 			return "there is none, because " + strings.TrimSuffix(link.Text, lastHeard)
 		}
+	}
+	if spec != nil && spec.Passive {
+		return "there is none: nothing came in from outside about this node"
 	}
 	if c.cron {
 		return "there is none yet: it comes when the first run, at the time above, has ended"

@@ -21,6 +21,10 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 	if spec == nil {
 		return
 	}
+	if spec.Passive {
+		c.add("schedule", !spec.Disabled, "nobody runs it: its results come in from outside")
+		return
+	}
 	text := "every " + spec.Interval.String()
 	if spec.Cron != "" {
 		text = "at " + spec.Cron

@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/api"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/load"
@@ -30,7 +31,7 @@ func (s *Server) openAPI(context.Context) error {
 		ask = pending.Ask
 	}
 	options := api.Options{
-		Intent: s.intent, Events: s.view, Directory: directory{s.planner, s.turns}, History: s.history, Actions: s, Handlers: s.reactor, Verdicts: s.reactor.Verdicts, Routing: s.routes, Chunk: s.planner.Chunk,
+		Intent: s.intent, Events: s.view, Directory: directory{s.planner, s.turns}, History: s.history, Actions: s, Handlers: s.reactor, Verdicts: s.reactor.Verdicts, Routing: s.routes, Archives: s.archives, Chunk: s.planner.Chunk,
 		Incarnation: s.journal.Incarnation().ID, Retention: time.Duration(s.cfg.HistoryRetention),
 		JoinTokens: tokens,
 		NewJoinToken: func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error) {
@@ -56,6 +57,8 @@ func (s *Server) openAPI(context.Context) error {
 			return nil
 		},
 		Renew:     &pki.Renewer{Authority: s.authority, Registrar: s.intent, Admit: admit, Pending: ask},
+		Alerts:    s.alerts.Serve,
+		Secret:    handler.New(handler.Options{Now: s.now, Logger: s.log}).Secret,
 		Connected: s.connected, Agent: s.agentSession, Queues: s.queues, Describe: s.describe, Limits: s.limitsOf, Vouch: muster.Vouch, NotReady: s.NotReady, Registry: s.registry, Logger: s.log, Now: s.now,
 	}
 	if s.agents == nil {

@@ -28,7 +28,7 @@ func aClone(address string) muster.Clone {
 func TestTheEventOfAClone(t *testing.T) {
 	var written []string
 	var fail error
-	w := cloneWatch{write: func(node model.NodeID, status model.Status, text string) error {
+	w := episodes{bad: model.Critical, over: "no second machine came with this node's identity", open: map[model.NodeID]*episode{}, write: func(node model.NodeID, status model.Status, text string) error {
 		if fail != nil {
 			return fail
 		}
@@ -46,7 +46,12 @@ func TestTheEventOfAClone(t *testing.T) {
 			w.tick()
 		}
 	}
-	if text, first := w.came(aClone("10.0.0.2")); !first || !strings.Contains(written[0], text) {
+	came := func(address string) (string, bool) {
+		c := aClone(address)
+		text := cloneText(c)
+		return text, w.came(c.Node.ID, text, text)
+	}
+	if text, first := came("10.0.0.2"); !first || !strings.Contains(written[0], text) {
 		t.Fatalf("%q %v %q", text, first, written)
 	}
 	for _, part := range []string{"10.0.0.1 (machine 11111111) is connected since 2023-11-14T22:13:20Z", "10.0.0.2 (machine 22222222)", "muster-agent reset-identity"} {
@@ -54,16 +59,16 @@ func TestTheEventOfAClone(t *testing.T) {
 			t.Errorf("%q lacks %q", written[0], part)
 		}
 	}
-	if _, first := w.came(aClone("10.0.0.2")); first {
+	if _, first := came("10.0.0.2"); first {
 		t.Error("the same clone is the first twice")
 	}
 	wrote("the same at once", 1)
-	w.came(aClone("10.0.0.3"))
+	came("10.0.0.3")
 	wrote("from another address", 2)
-	ticks(cloneAgain)
-	w.came(aClone("10.0.0.3"))
+	ticks(episodeAgain)
+	came("10.0.0.3")
 	wrote("the same, a minute later", 3)
-	ticks(cloneGone - 1)
+	ticks(episodeGone - 1)
 	wrote("almost ten minutes later", 3)
 	fail = errors.New("the disk is full")
 	w.tick()
@@ -73,9 +78,9 @@ func TestTheEventOfAClone(t *testing.T) {
 	if !strings.HasPrefix(written[3], "7 0 no second machine came with this node's identity for 10m") {
 		t.Errorf("closed with %q", written[3])
 	}
-	ticks(cloneGone)
+	ticks(episodeGone)
 	wrote("closed once", 4)
-	if _, first := w.came(aClone("10.0.0.3")); !first {
+	if _, first := came("10.0.0.3"); !first {
 		t.Error("after the event was closed, a clone is not the first")
 	}
 }
@@ -104,7 +109,7 @@ func TestTheEventOfACloneOutlivesAServer(t *testing.T) {
 	if !critical() {
 		t.Error("the event is gone after a restart")
 	}
-	if open, err := s.openClones(t.Context()); err != nil || len(open) != 1 || open[0] != info.ID {
-		t.Errorf("open are %v, %v", open, err)
+	if e, err := s.newEpisodes(t.Context(), model.IdentityCheck, model.Critical, ""); err != nil || len(e.open) != 1 || e.open[info.ID] == nil {
+		t.Errorf("open are %v, %v", e, err)
 	}
 }

@@ -47,11 +47,14 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	run("intent mark", back, s.markIntent) // so that a start knows what was forgotten
 	run("old definitions", back, s.collect)
+	run("assets", back, s.runArchives) // fetches what has an address, removes what nobody names
 	run("streams", back, s.streams.Run)
 	run("own events", back, s.watchOneself)
 	run("lost sessions", back, s.tellLost)
 	run("clones", back, s.tellClones)
+	run("limits", back, s.tellLimits)
 	run("password requests", back, s.watchPasswordRequests)
+	run("alerts", back, s.alerts.Run)
 	run("sessions", back, s.sessions.Run) // writers, before the front lets anybody in
 
 	if s.bridge != nil {

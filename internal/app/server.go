@@ -33,6 +33,7 @@ import (
 	"github.com/muster-fleet/muster/internal/rederive"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/sdnotify"
+	"github.com/muster-fleet/muster/internal/source/alertmanager"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/source/sensu"
 	"github.com/muster-fleet/muster/internal/store/history"
@@ -67,8 +68,10 @@ type Server struct {
 	authority *pki.Authority
 	names     []string // of the server's certificate, in the order in which tokens have them
 	sessions  *muster.Server
+	archives  *archives     // of Assets
 	turns     *turns.Engine // of round-robin checks
 	bridge    *sensu.Server // of Sensu's agents; nil: they do not come here
+	alerts    *alertmanager.Server
 
 	setBack  setBack // agents that know more than we do
 	many     *many   // nodes fell silent at once
@@ -124,8 +127,10 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 		{"reactions", s.openReactions}, // take what the view emits from its first commit on
 		{"event view", s.openView},     // from snapshots, then by replay
 		{"streams", s.openStreams},     // their cursors: the journal is not cut beyond them
+		{"assets", s.openArchives},     // what agents fetch
 		{"sessions", s.openSessions},   // certificates and sessions, for whoever connects
 		{"bridge", s.openBridge},       // the same for Sensu's agents
+		{"alerts", s.openAlerts},       // of Prometheus and the like
 		{"listeners", s.listen},        // late: who gets through finds everything ready
 		{"API", s.openAPI},             // what they serve: it names the ports that the listeners got
 	} {

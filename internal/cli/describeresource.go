@@ -183,12 +183,23 @@ func (a *app) describeDeclared(ctx context.Context, c *client.Client, k model.Ki
 		if state.Stream != nil {
 			a.describeStream(state.Stream)
 		}
+	case *model.SecretSpec:
+		a.field("value is in", "%s", s.Place())
+		a.field("used by", "%s", count(state.Checks, "check"))
 	case *model.FilterSpec:
 		a.field("passes", "%s", passes(s))
 	case *model.MutatorSpec:
 		a.field("runs", "%s", mutates(s))
 	case *model.HookSpec:
 		a.field("runs", "%s", commandText(s.Command))
+	case *model.AssetSpec:
+		for i := range s.Builds {
+			a.field("for", "%s", s.Builds[i].For())
+			a.field("  sha512", "%s", s.Builds[i].SHA512)
+			if s.Builds[i].URL != "" {
+				a.field("  from", "%s", s.Builds[i].URL)
+			}
+		}
 	case *model.PipelineSpec:
 		a.field("workflows", "%s", flows(s))
 	}

@@ -172,6 +172,8 @@ func kindColumns(kind string) []string {
 		return []string{"CHECKS", "TELLS"}
 	case "Namespace":
 		return []string{"NODES", "DESCRIPTION"}
+	case "Secret":
+		return []string{"CHECKS", "VALUE IS IN"}
 	case "Silence":
 		return []string{"COVERS", "UNTIL", "BY", "HOLDS", "REASON"}
 	case "Window":
@@ -184,6 +186,8 @@ func kindColumns(kind string) []string {
 		return []string{"RUNS"}
 	case "Hook":
 		return []string{"CHECKS", "RUNS"}
+	case "Asset":
+		return []string{"CHECKS", "FOR"}
 	case "Pipeline":
 		return []string{"CHECKS", "WORKFLOWS"}
 	}
@@ -224,6 +228,8 @@ func (a *app) kindValues(o object, state v1.State, wide bool) []string {
 		return []string{checks, short(text, 60)}
 	case *model.NamespaceSpec:
 		return []string{nodes, dash(o.Metadata.DisplayName)}
+	case *model.SecretSpec:
+		return []string{checks, short(s.Place(), 60)}
 	case *model.SilenceSpec:
 		cells := a.silenceCells(s, state)
 		cells[0], cells[4] = short(cells[0], 50), short(cells[4], 50)
@@ -238,6 +244,8 @@ func (a *app) kindValues(o object, state v1.State, wide bool) []string {
 		return []string{short(mutates(s), 80)}
 	case *model.HookSpec:
 		return []string{checks, short(commandText(s.Command), 60)}
+	case *model.AssetSpec:
+		return []string{checks, short(machines(s), 80)}
 	case *model.PipelineSpec:
 		return []string{checks, short(flows(s), 80)}
 	case *model.RouteSpec:
@@ -299,6 +307,9 @@ func tells(s *model.HandlerSpec) string {
 }
 
 func runs(s *model.CheckSpec) string {
+	if s.Passive {
+		return "passive"
+	}
 	if s.Probe != nil {
 		return "probe " + s.Probe.Name
 	}
@@ -311,6 +322,8 @@ func every(s *model.CheckSpec) string {
 		return "disabled"
 	case s.Cron != "":
 		return s.Cron
+	case s.Passive:
+		return "-"
 	}
 	return s.Interval.String()
 }

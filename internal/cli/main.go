@@ -118,7 +118,7 @@ func Root(env *Env, extras ...Extra) *cobra.Command {
 		}
 	}
 	add(looking, a.statusCmd(), a.getCmd(), a.describeCmd(), a.whyCmd(), a.reportCmd(), a.auditCmd(), a.explainCmd())
-	add(steering, a.applyCmd(), a.planCmd(), a.diffCmd(), a.editCmd(), a.deleteCmd(), a.lintCmd(), a.eventCmd(), a.silenceCmd(), a.routeCmd(), a.handlerCmd(), a.runCmd(), a.nodeCmd(), a.importCmd())
+	add(steering, a.applyCmd(), a.planCmd(), a.diffCmd(), a.editCmd(), a.deleteCmd(), a.lintCmd(), a.eventCmd(), a.silenceCmd(), a.routeCmd(), a.handlerCmd(), a.assetCmd(), a.runCmd(), a.nodeCmd(), a.importCmd())
 	add(running, a.loginCmd(), a.logoutCmd(), a.authCmd(), a.doctorCmd(), a.debugCmd(), a.versionCmd())
 	root.AddCommand(exitCodesTopic())
 	root.SetCompletionCommandGroupID(running)

@@ -300,11 +300,11 @@ func TestCompletion(t *testing.T) {
 	rig.Apply("kind: Namespace\nmetadata: {name: team-a}\nspec: {}\n---\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01]}\n")
 	rig.Result("default", "web01", "disk", model.Critical, "full")
 	for _, c := range []struct{ line, want string }{
-		{"get no", "events problems history queues agents namespaces properties nodes groups handlers windows routes silences checks"},
+		{"get no", "events problems history queues agents namespaces properties nodes groups handlers secrets windows routes silences assets checks"},
 		{"get nodes w", "web01 web02"}, {"get nodes d", "db01"}, {"edit check d", "disk"}, {"delete handler n", "notebook"},
 		{"get event we", "web01/ web02/"}, {"get event web01/", "web01/disk"}, {"event resolve web01/d", "web01/disk"}, {"describe event db01/", ""},
 		{"get events --node we", "web01 web02"}, {"get events --check d", "disk"}, {"get nodes --group w", "web"}, {"get events -n t", "team-a"},
-		{"explain n", "namespaces properties nodes groups handlers windows routes silences checks"}, {"get check/d", "events problems history queues agents namespaces properties nodes groups handlers windows routes silences checks"},
+		{"explain n", "namespaces properties nodes groups handlers secrets windows routes silences assets checks"}, {"get check/d", "events problems history queues agents namespaces properties nodes groups handlers secrets windows routes silences assets checks"},
 		{"get events --status c", "ok warning critical unknown"}, {"get events -o w", "table wide json yaml"},
 	} {
 		out, code := x.run("", "__complete "+c.line)

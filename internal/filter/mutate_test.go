@@ -18,7 +18,7 @@ func TestMutate(t *testing.T) {
 		{"throw 'no'", "", "no"},
 		{"return nothing.there", "", "nothing is not defined"},
 		{"for (;;) {}", "", "longer than 100ms"},
-		{"var a = []; for (var i = 0; i < 9000; i++) { a.push('0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789') }\nreturn a", "", "would have more than 1048576 bytes"},
+		{"var s = '0123456789abcdef'; for (var i = 0; i < 12; i++) { s += s }\nvar a = []; for (var i = 0; i < 20; i++) { a.push(s) }\nreturn a", "", "would have more than 1048576 bytes"},
 		{"({toJSON: function(){ return 1 }})", "", ""},
 	} {
 		m, err := CompileMutation(c.body)

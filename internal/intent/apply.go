@@ -208,6 +208,11 @@ func (a *application) prepare(ctx context.Context, resources []model.Resource) e
 		}
 	}
 	problems = append(problems, a.service.cycles(ctx, set)...)
+	reached, err := a.service.reach(ctx, set)
+	if err != nil {
+		return err
+	}
+	problems = append(problems, reached...)
 	if err := invalid(problems); err != nil {
 		return err
 	}

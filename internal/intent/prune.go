@@ -128,7 +128,7 @@ func withOwner(r *model.Resource) string {
 // which is checked as it will be.
 func (s *Service) namer(ctx context.Context, going map[Key]bool, set map[Key]*model.Resource) (n named, by *model.Resource, err error) {
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(going)), func(key Key) bool {
-		return slices.Contains([]string{"Handler", "Window", "Route", "Node", "Check", "Filter", "Mutator", "Hook", "Pipeline"}, key.Kind)
+		return slices.Contains([]string{"Handler", "Window", "Route", "Node", "Check", "Filter", "Mutator", "Hook", "Pipeline", "Secret", "Asset"}, key.Kind)
 	}) {
 		return n, nil, nil
 	}

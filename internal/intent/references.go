@@ -120,6 +120,10 @@ func namedBy(r *model.Resource) (list []named) {
 			hangs(fmt.Sprintf("dependsOn[%d]", i), name)
 		}
 		add("Pipeline", "pipelines", spec.Pipelines...)
+		for i := range spec.Secrets {
+			add("Secret", fmt.Sprintf("secrets[%d].secret", i), spec.Secrets[i].Secret)
+		}
+		add("Asset", "assets", spec.Assets...)
 		for i := range spec.Hooks {
 			if name := spec.Hooks[i].Hook; name != "" {
 				add("Hook", fmt.Sprintf("hooks[%d].hook", i), name)

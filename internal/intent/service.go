@@ -106,7 +106,7 @@ func (s *Service) Load(ctx context.Context) error {
 		kind string
 		take func(Row) error
 	}{
-		{"Namespace", s.tookNamespace}, {"Node", s.tookNode}, {"Group", s.tookGroup}, {tombstoneKind, s.nodes.tookTombstone}, {userKind, s.users.tookUser}, {tokenRowKind, s.users.tookToken},
+		{"Namespace", s.tookNamespace}, {"Node", s.tookNode}, {"Group", s.tookGroup}, {"Check", s.tookCheck}, {tombstoneKind, s.nodes.tookTombstone}, {userKind, s.users.tookUser}, {tokenRowKind, s.users.tookToken},
 	} {
 		rows, err := s.opts.Store.List(ctx, ListQuery{Kind: load.kind})
 		if err != nil {
@@ -208,6 +208,12 @@ func (s *Service) took(row Row, deleted bool) error {
 			return nil
 		}
 		return s.tookGroup(row)
+	case "Check":
+		if deleted {
+			s.trusted.set(row.Key, nil)
+			return nil
+		}
+		return s.tookCheck(row)
 	case userKind:
 		if deleted {
 			s.users.removeUser(row.Name)

@@ -7,12 +7,12 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// trustedNames are the names of nodes that trusted groups list. No machine that joins is
+// trustedNames are the names of nodes that trusted groups list, and checks with secrets. No machine that joins is
 // given one of them while no node has it (one that was listed was deleted or forgotten):
 // it would be in the group because of the name that it chose.
 type trustedNames struct {
 	mu     sync.Mutex
-	listed map[Key][]Key // by group; a node of any namespace has none
+	listed map[Key][]Key // by group or check; a node of any namespace has none
 	count  map[Key]int
 }
 
@@ -25,21 +25,27 @@ func (s *Service) tookGroup(row Row) error {
 	if err != nil {
 		return err
 	}
-	var names []Key
+	var refs []string
 	if spec := r.Spec.(*model.GroupSpec); spec.Trusted {
-		for _, ref := range spec.Nodes {
-			ns, name := model.SplitRef(row.Namespace, ref)
-			if ns == model.SharedNamespaceName {
-				ns = ""
-			}
-			names = append(names, Key{"Node", ns, name})
-		}
+		refs = spec.Nodes
 	}
-	s.trusted.set(row.Key, names)
+	s.trusted.set(row.Key, namesOf(row.Namespace, refs))
 	return nil
 }
 
-// set replaces what a group lists; nil: nothing.
+// namesOf are the nodes that a resource of a namespace lists.
+func namesOf(namespace string, refs []string) (names []Key) {
+	for _, ref := range refs {
+		ns, name := model.SplitRef(namespace, ref)
+		if ns == model.SharedNamespaceName {
+			ns = ""
+		}
+		names = append(names, Key{"Node", ns, name})
+	}
+	return names
+}
+
+// set replaces what a group or check lists; nil: nothing.
 func (t *trustedNames) set(group Key, names []Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,7 +64,7 @@ func (t *trustedNames) set(group Key, names []Key) {
 	}
 }
 
-// holds says whether a trusted group lists a node of the name.
+// holds says whether a trusted group, or a check with secrets, lists a node of the name.
 func (t *trustedNames) holds(namespace, name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

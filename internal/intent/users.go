@@ -60,6 +60,8 @@ type Identity struct {
 	Role  string `json:"role"`
 	Run   bool   `json:"run,omitempty"` // may run commands on nodes: no role has that by itself
 	Token string `json:"token"`         // id of the token used
+
+	Namespaces []string `json:"namespaces,omitempty"` // of the role agent; none: all
 }
 
 // AccessToken is a token as people see it: never the secret.
@@ -72,6 +74,8 @@ type AccessToken struct {
 	Note    string    `json:"note,omitempty"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`
+
+	Namespaces []string `json:"namespaces,omitempty"` // of the role agent; none: all
 }
 
 type userRow struct {
@@ -197,9 +201,10 @@ func (x *userIndex) user(name string) (userRow, bool) {
 	return u, ok
 }
 
-// CreateToken makes a token for a program.
+// CreateToken makes a token for a program. One with the role agent brings alerts in, and opens
+// nothing else.
 func (s *Service) CreateToken(ctx context.Context, by Who, t AccessToken) (string, AccessToken, error) {
-	if err := knownRole(t.Role, t.Run); err != nil {
+	if err := userRole(&User{Role: t.Role, Run: t.Run, Namespaces: t.Namespaces}); err != nil {
 		return "", t, err
 	}
 	t.Session = false
@@ -274,7 +279,7 @@ func (s *Service) Authenticate(token string) (Identity, error) {
 	if t.expired(s.opts.Now()) {
 		return Identity{}, model.Errorf(model.Unauthenticated, "this token expired at %s", t.Expires.Format(time.RFC3339)).WithHint("log in again: muster login; for programs: muster auth token create")
 	}
-	return Identity{User: t.User, Role: t.Role, Run: t.Run, Token: t.ID}, nil
+	return Identity{User: t.User, Role: t.Role, Run: t.Run, Token: t.ID, Namespaces: t.Namespaces}, nil
 }
 
 // Tokens lists all, oldest first.

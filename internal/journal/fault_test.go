@@ -72,7 +72,7 @@ func TestDiskFull(t *testing.T) {
 		if n := len(a.Heard()); n != 1 {
 			t.Fatal("commits used the room that snapshots need")
 		}
-		fs.SetFree(4 << 20)
+		fs.SetFree(8 << 20)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if n := len(a.Heard()); n != 10 || l.Stats().Blocked != nil || !has("RESERVE") {

@@ -34,8 +34,8 @@ type Options struct {
 
 	Budget      int64         // bytes on disk; default 4 GiB; at the budget commits wait for a Cut
 	Reserve     int64         // bytes held back, let go when the disk is full; default 256 MiB, negative: none
-	MaxCommit   int           // raw bytes in one commit; default 512 KiB
-	QueueBytes  int64         // raw bytes waiting before Append waits; default 8 MiB
+	MaxCommit   int           // raw bytes in one commit; default 2 MiB
+	QueueBytes  int64         // raw bytes waiting before Append waits; default 32 MiB
 	SegmentSize int64         // bytes of one file; default 64 MiB, at most an eighth of Budget
 	Tick        time.Duration // an empty commit after so much silence; default 1 s, negative: none
 	Linger      time.Duration // wait so long for more entries before a commit, unless one is full; default none
@@ -77,8 +77,8 @@ func (c systemClock) Mono() time.Duration { return time.Since(c.start) }
 const (
 	DefaultBudget      = 4 << 30
 	DefaultReserve     = 256 << 20
-	DefaultMaxCommit   = 512 << 10
-	DefaultQueueBytes  = 8 << 20
+	DefaultMaxCommit   = 2 << 20  // an fsync that takes long carries more
+	DefaultQueueBytes  = 32 << 20 // a disk that stands still for a second troubles nobody
 	DefaultSegmentSize = 64 << 20
 )
 

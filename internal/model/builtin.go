@@ -23,6 +23,7 @@ const (
 	IdentityCheck CheckID = 5 // of a node: one machine has its identity, not two
 	WatchdogCheck CheckID = 6 // a synthetic result goes the whole way, once a minute
 	StreamsCheck  CheckID = 7 // handlers that are told of every result keep up
+	LimitsCheck   CheckID = 8 // of a node: its namespace's limits were not met
 )
 
 // KeepaliveCheckName is how people call KeepaliveCheck.
@@ -45,6 +46,8 @@ func BuiltinCheckName(id CheckID) string {
 		return "muster-watchdog"
 	case StreamsCheck:
 		return "muster-streams"
+	case LimitsCheck:
+		return "limits"
 	}
 	return ""
 }

@@ -3,7 +3,7 @@ package model
 import "testing"
 
 func TestBuiltinChecksAndChunksAnswerToTheirNames(t *testing.T) {
-	for _, id := range []CheckID{KeepaliveCheck, SessionsCheck, JournalCheck, HistoryCheck, IdentityCheck} {
+	for _, id := range []CheckID{KeepaliveCheck, SessionsCheck, JournalCheck, HistoryCheck, IdentityCheck, WatchdogCheck, StreamsCheck, LimitsCheck} {
 		name := BuiltinCheckName(id)
 		if name == "" || BuiltinCheck(name) != id {
 			t.Errorf("check %d: name %q leads to %d", id, name, BuiltinCheck(name))

@@ -40,7 +40,16 @@ type Chunk struct {
 	Except       []Span   // when it does not run
 	Proxy        bool     // each result speaks of a proxy node that the assignment names
 	Pipelines    []string // kept from Sensu: they get every event
-	RoundRobin   bool     // the server says when: agents do not run it by themselves
+	Secrets      []ChunkSecret
+	RoundRobin   bool // the server says when: agents do not run it by themselves
+	Assets       []ChunkAsset
+}
+
+// ChunkAsset is an Asset that a check names: what an agent needs to choose its archive.
+// Where the server has that from (URL) is not in it.
+type ChunkAsset struct {
+	Name   string
+	Builds []AssetBuild
 }
 
 // Span is a calendar with its zone: what an agent needs of a Window.

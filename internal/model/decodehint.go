@@ -18,6 +18,7 @@ var otherWords = map[string]string{
 	"entity_class":     "metadata.labels",
 	"keepalive_window": "keepalive: {timeout: …}",
 	"attempts":         "alert: {failAfter: …}",
+	"value":            "agentFile: NAME, or another place where it is: a Secret holds no value",
 }
 
 // rightName says what to write instead of an unknown field.

@@ -175,13 +175,19 @@ var routingSource string
 //go:embed kept.go
 var keptSource string
 
+//go:embed secretkind.go
+var secretSource string
+
+//go:embed asset.go
+var assetSource string
+
 // comments holds the comments of those files by "Type" and "Type.Field".
 type comments map[string]string
 
 // docs parses them once, when first asked.
 var docs = sync.OnceValue(func() comments {
 	found := comments{}
-	for _, source := range []string{resourceSource, handlerSource, routingSource, keptSource} {
+	for _, source := range []string{resourceSource, handlerSource, routingSource, keptSource, secretSource, assetSource} {
 		file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
 		if err != nil {
 			panic(fmt.Sprintf("BUG: the source of resources does not parse: %v", err))

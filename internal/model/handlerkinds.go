@@ -17,6 +17,9 @@ type PagerDuty struct {
 	RoutingKey Secret `json:"routingKey"`
 	// Default https://events.pagerduty.com; accounts in the EU: https://events.eu.pagerduty.com.
 	URL string `json:"url,omitempty" text:"fixed"`
+	// The signing secret of a webhook (v3) of PagerDuty that calls /callback/NAMESPACE/HANDLER
+	// here: who acknowledges or resolves there does so here.
+	Callback Secret `json:"callback,omitzero" text:"fixed"`
 }
 
 // Opsgenie is the Alert API of Opsgenie and of Jira Service Management: an alert is made,
@@ -32,6 +35,9 @@ type Opsgenie struct {
 	Responders []string `json:"responders,omitempty"`
 	// Tags of the alert, at most 20.
 	Tags []string `json:"tags,omitempty"`
+	// What a webhook integration shows as Authorization: Bearer when it calls
+	// /callback/NAMESPACE/HANDLER here: who acknowledges or closes there does so here.
+	Callback Secret `json:"callback,omitzero" text:"fixed"`
 }
 
 // Alertmanager is Prometheus' Alertmanager, 0.16 or later; Muster sends alerts to it as

@@ -22,6 +22,7 @@ var kinds = [...]KindInfo{
 	{"Node", "nodes", "no", true, func() Spec { return &NodeSpec{} }, false},
 	{"Group", "groups", "gr", true, func() Spec { return &GroupSpec{} }, false},
 	{"Handler", "handlers", "ha", true, func() Spec { return &HandlerSpec{} }, false},
+	{"Secret", "secrets", "se", true, func() Spec { return &SecretSpec{} }, false},
 	{"Window", "windows", "wi", true, func() Spec { return &WindowSpec{} }, false},
 	{"Route", "routes", "ro", true, func() Spec { return &RouteSpec{} }, false},
 	{"Silence", "silences", "si", true, func() Spec { return &SilenceSpec{} }, false},
@@ -29,6 +30,7 @@ var kinds = [...]KindInfo{
 	{"Mutator", "mutators", "mu", true, func() Spec { return &MutatorSpec{} }, true},
 	{"Hook", "hooks", "hk", true, func() Spec { return &HookSpec{} }, true},
 	{"Pipeline", "pipelines", "pi", true, func() Spec { return &PipelineSpec{} }, true},
+	{"Asset", "assets", "as", true, func() Spec { return &AssetSpec{} }, false},
 	{"Check", "checks", "ch", true, func() Spec { return &CheckSpec{} }, false},
 }
 

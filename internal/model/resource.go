@@ -55,7 +55,8 @@ type Stored struct {
 // less except. The same in every kind.
 type Targets struct {
 	// Groups of the same namespace, or shared/NAME. The group "all" is every node of
-	// the namespace.
+	// the namespace: default and shared have it from the start, others once it is
+	// declared (spec: {where: "true"}).
 	Groups []string `json:"groups,omitempty"`
 	// Nodes by name.
 	Nodes []string `json:"nodes,omitempty"`
@@ -214,8 +215,8 @@ type PropertySpec struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// CheckSpec is something judged on a node; exactly one of command and probe, and one of
-// interval and cron. Every text of command, probe, env, stdin, runAs and hooks may hold
+// CheckSpec is something judged on a node; exactly one of command, probe and passive, and of
+// what runs one of interval and cron. Every text of command, probe, env, stdin, runAs and hooks may hold
 // {{ .props.NAME | default "…" }}.
 type CheckSpec struct {
 	// The nodes it runs on; none if left out.
@@ -231,6 +232,10 @@ type CheckSpec struct {
 	Command *Command `json:"command,omitempty"`
 	// Something built into the agent, which needs no package on the node.
 	Probe *Probe `json:"probe,omitempty"`
+	// Nobody runs it: its results come in from outside, such as the alerts of a Prometheus, about
+	// whichever nodes they name. Beside it stand only alert, severity, ttl, maxOutput, dependsOn,
+	// pipelines and disabled.
+	Passive bool `json:"passive,omitempty"`
 	// How often it runs. Each node has its own fixed offset within the interval.
 	Interval Duration `json:"interval,omitempty"`
 	// When it runs: minute, hour, day of month, month, day of week.
@@ -246,8 +251,14 @@ type CheckSpec struct {
 	TTL Duration `json:"ttl,omitempty"`
 	// Environment of the command.
 	Env map[string]string `json:"env,omitempty"`
+	// Values that nobody sees, in variables of the command's environment; in what it prints they
+	// are hidden. Where one cannot be had, the result is UNKNOWN.
+	Secrets []CheckSecret `json:"secrets,omitempty"`
 	// Text that the command finds on its standard input; default nothing.
 	Stdin string `json:"stdin,omitempty"`
+	// Assets that the command and the hooks need, of the same namespace or shared/NAME: their
+	// programs come first in PATH.
+	Assets []string `json:"assets,omitempty"`
 	// The user the command runs as; default the agent's.
 	RunAs string `json:"runAs,omitempty"`
 	// How much output is kept; the cut is marked. Default 64KiB, at most 1MiB.
@@ -272,7 +283,7 @@ type CheckSpec struct {
 	// Severities other than the usual ones, by status: {critical: disaster}. Usual are
 	// warning → warning, critical → high, unknown → average.
 	Severity map[string]string `json:"severity,omitempty"`
-	// Runs nowhere while this is true.
+	// Runs nowhere while this is true; of a passive check no result is taken.
 	Disabled bool `json:"disabled,omitempty"`
 }
 

@@ -61,6 +61,8 @@ func (rules Rules) Check(r *Resource) Flaws {
 		v.check(spec)
 	case *HandlerSpec:
 		v.handler(spec)
+	case *SecretSpec:
+		v.secretKind(spec)
 	case *WindowSpec:
 		v.window(spec)
 	case *RouteSpec:
@@ -75,6 +77,8 @@ func (rules Rules) Check(r *Resource) Flaws {
 		v.hook(spec)
 	case *PipelineSpec:
 		v.pipeline(spec)
+	case *AssetSpec:
+		v.asset(spec)
 	case nil:
 		v.absent("spec", "", "missing")
 	}

@@ -35,8 +35,10 @@ func (v *validator) check(s *CheckSpec) {
 	v.targets("spec.proxy", s.Proxy, false)
 	v.roundRobin(s)
 	switch {
+	case s.Passive:
+		v.passive(s)
 	case s.Command == nil && s.Probe == nil:
-		v.absent("spec", "write command: … or probe: {name: …}", "says nothing to run")
+		v.absent("spec", "write command: … or probe: {name: …}; or passive: true, if its results come from outside", "says nothing to run")
 	case s.Command != nil && s.Probe != nil:
 		v.flaw("spec.probe", "keep one of them", "both command and probe")
 	}
@@ -48,7 +50,9 @@ func (v *validator) check(s *CheckSpec) {
 	v.names("spec.dependsOn", s.DependsOn, v.sharedName)
 	v.few("spec.pipelines", len(s.Pipelines))
 	v.names("spec.pipelines", s.Pipelines, v.sharedName)
-	v.schedule(s)
+	if !s.Passive {
+		v.schedule(s)
+	}
 	v.except(s.Schedule)
 	v.between("spec.timeout", s.Timeout, Duration(10*time.Millisecond), maxTimeout)
 	if s.TTL != 0 {
@@ -58,7 +62,9 @@ func (v *validator) check(s *CheckSpec) {
 		}
 	}
 	v.env("spec.env", s.Env)
+	v.checkSecrets(s)
 	v.stdin(s)
+	v.assets(s)
 	v.hooks(s.Hooks)
 	v.metrics(s)
 	if len(s.RunAs) > maxText || hasControl(s.RunAs) {
@@ -88,6 +94,22 @@ func (v *validator) check(s *CheckSpec) {
 	}
 	v.severities(s.Severity)
 	v.templates(s.Texts())
+}
+
+// passive refuses whatever says how and where to run a check that nobody runs.
+func (v *validator) passive(s *CheckSpec) {
+	for _, f := range []struct {
+		name string
+		said bool
+	}{
+		{"command", s.Command != nil}, {"probe", s.Probe != nil}, {"targets", s.Targets != nil}, {"proxy", s.Proxy != nil}, {"roundRobin", s.RoundRobin},
+		{"interval", s.Interval != 0}, {"cron", s.Cron != ""}, {"timeZone", s.TimeZone != ""}, {"schedule", s.Schedule != nil}, {"timeout", s.Timeout != 0},
+		{"env", len(s.Env) > 0}, {"stdin", s.Stdin != ""}, {"runAs", s.RunAs != ""}, {"hooks", len(s.Hooks) > 0}, {"metrics", s.Metrics != nil}, {"thresholds", len(s.Thresholds) > 0},
+	} {
+		if f.said {
+			v.flaw("spec."+f.name, "leave it out, or leave passive out", "nobody runs a passive check: its results come in from outside")
+		}
+	}
 }
 
 func (v *validator) roundRobin(s *CheckSpec) {

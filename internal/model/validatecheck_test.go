@@ -5,6 +5,27 @@ import (
 	"testing"
 )
 
+// What nobody runs says nothing of how to run it.
+func TestPassiveChecksAreLookedThrough(t *testing.T) {
+	for yaml, want := range map[string]string{
+		"passive: true, ttl: 5m, alert: {failAfter: 2}, severity: {critical: disaster}": "",
+		"passive: true, command: 'true'":                                                "spec.command: nobody runs a passive check",
+		"passive: true, interval: 60s":                                                  "spec.interval: nobody runs",
+		"passive: true, targets: {groups: [all]}":                                       "spec.targets: nobody runs",
+		"passive: true, proxy: {nodes: [x]}":                                            "spec.proxy: nobody runs",
+		"passive: true, metrics: {format: nagios}":                                      "spec.metrics: nobody runs",
+		"interval: 60s": "or passive: true, if its results come from outside",
+	} {
+		list, err := DecodeResources("c", []byte("kind: Check\nmetadata: {name: c}\nspec: {"+yaml+"}\n"))
+		if err == nil {
+			err = Validate(&list[0].Resource)
+		}
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", yaml, err, want)
+		}
+	}
+}
+
 // What is wrong with a check, and where.
 func TestChecksAreLookedThrough(t *testing.T) {
 	for yaml, want := range map[string]string{

@@ -66,15 +66,25 @@ func (v *validator) serviceText(t fieldText) {
 	}
 }
 
+// callback is a secret that a service shows; who guesses it acknowledges.
+func (v *validator) callback(field string, s Secret) {
+	v.secret(field, s, false)
+	if s.Text != "" && len(s.Text) < 16 {
+		v.flaw(field, "openssl rand -hex 32 makes one", "shorter than 16 bytes")
+	}
+}
+
 // service is what each kind asks for beside that.
 func (v *validator) service(s *HandlerSpec) {
 	if p := s.PagerDuty; p != nil {
 		v.secret("spec.pagerduty.routingKey", p.RoutingKey, true)
 		v.base("spec.pagerduty.url", p.URL)
+		v.callback("spec.pagerduty.callback", p.Callback)
 	}
 	if o := s.Opsgenie; o != nil {
 		v.secret("spec.opsgenie.apiKey", o.APIKey, true)
 		v.base("spec.opsgenie.url", o.URL)
+		v.callback("spec.opsgenie.callback", o.Callback)
 		v.oneOf("spec.opsgenie.region", o.Region, "us", "eu")
 		if o.Region != "" && o.URL != "" {
 			v.flaw("spec.opsgenie.region", "keep one of them", "both region and url")

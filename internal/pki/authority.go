@@ -308,3 +308,24 @@ func NodeOf(cert *x509.Certificate) (uuid.UUID, error) {
 	}
 	return uuid.Nil, errors.New("certificate names no node (want one URI muster:node:<uuid>)")
 }
+
+// CopyTo gives the folder of a server that has not started yet the same CA and the same key
+// that signs assignments.
+func (a *Authority) CopyTo(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make folder of the CA: %w", err)
+	}
+	for _, name := range []string{signKeyFile, caKeyFile, caFile} {
+		data, err := os.ReadFile(filepath.Join(a.dir, name))
+		if err != nil {
+			return fmt.Errorf("copy the CA: %w", err)
+		}
+		if err := writeFile(filepath.Join(dir, name), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Until is when its CA expires.
+func (a *Authority) Until() time.Time { return a.ca.NotAfter }

@@ -94,6 +94,12 @@ func (p *Planner) number(ctx context.Context, store intent.Store, t *translation
 	if err := p.hooks(t); err != nil {
 		return err
 	}
+	if err := p.secrets(t); err != nil {
+		return err
+	}
+	if err := p.assets(t); err != nil {
+		return err
+	}
 	for _, d := range t.checks() {
 		d.chunk.Namespace = p.namespaceID(t, d.ns)
 		body := wire.AppendChunk(nil, d.chunk)

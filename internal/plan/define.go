@@ -51,6 +51,11 @@ func (f *fleet) define(p *pass, e edit) {
 		if new, ok := e.new.(*handlerDef); ok {
 			f.handlers[new.ref] = new
 		}
+	case *secretDef:
+		delete(f.secrets, def.ref)
+		if new, ok := e.new.(*secretDef); ok {
+			f.secrets[new.ref] = new
+		}
 	}
 }
 

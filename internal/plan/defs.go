@@ -61,9 +61,13 @@ type (
 
 		except    []model.Except // see calendars
 		hooks     []model.Hook   // as they are declared, where one names a Hook; see named
-		dependsOn []ref          // checks on the same node
+		secrets   []model.CheckSecret
+		dependsOn []ref    // checks on the same node
+		assets    []string // names of Assets; see Planner.assets
 		shown     shown
 		template  *model.CommandTemplate // nil: the chunk names none
+		passive   bool                   // nobody runs it
+		disabled  bool
 	}
 	propertyDef struct {
 		ref
@@ -85,6 +89,10 @@ type (
 	handlerDef struct {
 		ref
 		spec *model.HandlerSpec
+	}
+	secretDef struct {
+		ref
+		spec *model.SecretSpec
 	}
 	// routingDef is a Window, Route or Silence, or what is kept from Sensu: nothing of the
 	// assignments.
@@ -193,7 +201,11 @@ func (p *Planner) decode(key intent.Key, id uint32, body []byte) (any, error) {
 		var spec model.HandlerSpec
 		err = into(&spec)
 		def = &handlerDef{ref: name, spec: &spec}
-	case "Window", "Route", "Silence", "Filter", "Mutator", "Hook", "Pipeline":
+	case "Secret":
+		var spec model.SecretSpec
+		err = into(&spec)
+		def = &secretDef{ref: name, spec: &spec}
+	case "Window", "Route", "Silence", "Filter", "Mutator", "Hook", "Pipeline", "Asset":
 		kind, _ := model.KindOf(key.Kind)
 		spec := kind.New()
 		err = into(spec)
@@ -260,7 +272,7 @@ func (p *Planner) groupDef(name ref, spec *model.GroupSpec) (*groupDef, error) {
 }
 
 func (p *Planner) checkDef(name ref, id model.CheckID, spec *model.CheckSpec) (*checkDef, error) {
-	d := &checkDef{ref: name, id: id, dependsOn: checkRefs(name.ns, spec.DependsOn)}
+	d := &checkDef{ref: name, id: id, dependsOn: checkRefs(name.ns, spec.DependsOn), passive: spec.Passive, disabled: spec.Disabled, secrets: spec.Secrets}
 	chunk, err := compileChunk(name, id, spec)
 	if err != nil {
 		return nil, err
@@ -268,6 +280,7 @@ func (p *Planner) checkDef(name ref, id model.CheckID, spec *model.CheckSpec) (*
 	if slices.ContainsFunc(spec.Hooks, func(h model.Hook) bool { return h.Hook != "" }) {
 		d.hooks = spec.Hooks
 	}
+	d.assets = spec.Assets
 	template, err := chunk.Template()
 	if err != nil {
 		return nil, err

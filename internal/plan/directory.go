@@ -48,6 +48,7 @@ type Directory interface {
 	Holders(check model.CheckID) []model.NodeID
 	Holds(node model.NodeID, check model.CheckID) bool
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
+	Secret(namespace, name string) (*model.SecretSpec, bool)
 	Masters(node model.NodeID, check model.CheckID) []route.Master
 	Shadow(namespace string) bool
 	Streams() map[route.Name]*model.HandlerSpec
@@ -373,8 +374,14 @@ func (f *fleet) definition(key intent.Key) any {
 		return &routingDef{ref: at, spec: &model.PipelineSpec{}}
 	case "Hook":
 		return &routingDef{ref: at, spec: &model.HookSpec{}}
+	case "Asset":
+		return &routingDef{ref: at, spec: &model.AssetSpec{}}
 	case "Handler":
 		if d := f.handlers[at]; d != nil {
+			return d
+		}
+	case "Secret":
+		if d := f.secrets[at]; d != nil {
 			return d
 		}
 	case "Property":

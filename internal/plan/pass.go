@@ -10,7 +10,7 @@ import (
 )
 
 // An edit replaces one definition by another: *nodeDef, *groupDef, *checkDef,
-// *propertyDef, *namespaceDef or *handlerDef, nil (untyped) for none. Swapped it
+// *propertyDef, *namespaceDef, *handlerDef or *secretDef, nil (untyped) for none. Swapped it
 // undoes itself.
 type edit struct{ old, new any }
 

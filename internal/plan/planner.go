@@ -82,7 +82,7 @@ func New(o Options) *Planner {
 }
 
 // kinds in the order in which Load reads them: what is referred to first.
-var kinds = [...]string{"Namespace", "Node", "Group", "Property", "Handler", "Check", "Window", "Route", "Silence", "Filter", "Mutator", "Hook", "Pipeline"}
+var kinds = [...]string{"Namespace", "Node", "Group", "Property", "Handler", "Secret", "Check", "Window", "Route", "Silence", "Filter", "Mutator", "Hook", "Pipeline", "Asset"}
 
 // Load reads all of the intent store. Call it once, before anything else.
 func (p *Planner) Load(ctx context.Context) error {

@@ -173,6 +173,8 @@ func (f *fleet) landing(key intent.Key, def any) Landing {
 		switch d.spec.(type) {
 		case *model.PipelineSpec:
 			l.Checks, l.Nodes = f.checksNaming(d.ref, func(c *checkDef) []string { return c.chunk.Pipelines })
+		case *model.AssetSpec:
+			l.Checks, l.Nodes = f.checksNaming(d.ref, func(c *checkDef) []string { return c.assets })
 		case *model.HookSpec:
 			l.Checks, l.Nodes = f.checksNaming(d.ref, func(c *checkDef) (names []string) {
 				for i := range c.hooks {
@@ -190,6 +192,13 @@ func (f *fleet) landing(key intent.Key, def any) Landing {
 				}
 			}
 		}
+	case *secretDef:
+		l.Checks, l.Nodes = f.checksNaming(d.ref, func(c *checkDef) (names []string) {
+			for _, s := range c.secrets {
+				names = append(names, s.Secret)
+			}
+			return names
+		})
 	case *handlerDef:
 		for _, c := range f.checks {
 			if slices.ContainsFunc(c.def.chunk.Handlers, func(name string) bool {

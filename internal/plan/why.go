@@ -29,6 +29,8 @@ func (p *Planner) WhyCheck(node model.NodeID, check model.CheckID) (why Why, ok 
 	switch {
 	case !inScope(c.def.ns, n.def.ns):
 		return Why{Text: fmt.Sprintf("%s is of namespace %s: it runs on the nodes of that namespace only", name, c.def.ns)}, true
+	case c.def.passive:
+		return Why{Text: name + " is passive: nobody runs it, its results come in from outside"}, true
 	case c.def.targets == nil:
 		return Why{Text: name + " is disabled, or has no targets: it runs nowhere"}, true
 	}

@@ -24,13 +24,14 @@ type Kind struct {
 func Known() []Kind {
 	return []Kind{
 		{"applies", "items", 34, []Policy{Drop}, "Changes of resources that are being applied, and those that wait for their turn: two at a time, a body may be large.", "Refused; try again."},
+		{"asset-fetches", "items", 64, []Policy{Drop}, "Agents that fetch an archive of an Asset now.", "Sent away; the agent tries again by and by, and its checks that need it say so."},
 		{"deliveries", "items", 100_000, []Policy{GiveUp}, "Notifications that a handler has not taken yet, per handler; the depth is that of the fullest. They lie in the history store.",
 			"The newest are recorded as given up: `muster describe problem ID` shows them."},
 		{"enrolments", "items", 100, []Policy{Drop, Block}, "Machines that are joining now.", "drop: sent away, the agent tries again; block: they wait."},
 		{"event-view", "items", 32, []Policy{Block}, "Commits of the journal on the way to a worker of the event view, per worker (event-view-0, …).",
 			"The journal commits slower, and sessions stop reading."},
 		{"facts", "items", 0, []Policy{Merge}, "Nodes whose facts and labels are not written into intent yet.", "At most one entry for each node."},
-		{"journal", "bytes", 8 << 20, []Policy{Block}, "What waits to be committed to the journal.", "Sessions stop reading, and agents keep their results. From half of it on they are asked for rarer batches."},
+		{"journal", "bytes", 32 << 20, []Policy{Block}, "What waits to be committed to the journal.", "Sessions stop reading, and agents keep their results. From half of it on they are asked for rarer batches."},
 		{"logins", "items", 18, []Policy{Drop}, "Logins whose password is being looked at, and those that wait for their turn: two at a time, each costs memory.", "Refused; try again. Tokens go on working."},
 		{"pending", "items", 1000, []Policy{Drop}, "Machines that asked to join without a token and that nobody has accepted or refused yet (`muster node list --pending`); in memory only.",
 			"A newcomer is sent away and asks again; who has not asked for five minutes makes room."},
@@ -47,6 +48,7 @@ func Known() []Kind {
 		{"session-pushes", "items", 0, []Policy{Merge}, "Sessions to which an assignment or another message is due.", "At most one entry for each session."},
 		{"snapshots", "items", 0, []Policy{Block}, "Snapshots that are on disk and wait until history holds what lies before them.",
 			"At most one for every second partition; the next snapshot waits, and the journal is not cut."},
+		{"uploads", "items", 4, []Policy{Drop}, "Archives of Assets that are being uploaded now (`muster asset add`).", "Refused; try again."},
 		{"watch-events", "items", 1 << 16, []Policy{End}, "Events that changed and that a watch has not read yet, per watch; the depth is that of the fullest.", "The watch ends, and its reader lists again."},
 		{"watches", "items", 256, []Policy{Drop}, "Watches (`get events -w`) that are open.", "One more is refused."},
 	}

@@ -90,7 +90,7 @@ func TestSettings(t *testing.T) {
 	}
 	r := NewRegistry(s)
 	for name, want := range map[string]setting{
-		"reactions": {128 << 20, Block}, "requests": {7, Drop}, "journal": {8 << 20, Block}, "facts": {0, Merge},
+		"reactions": {128 << 20, Block}, "requests": {7, Drop}, "journal": {32 << 20, Block}, "facts": {0, Merge},
 	} {
 		if capacity, policy := r.Bounds(name); capacity != want.capacity || policy != want.policy {
 			t.Errorf("%s: %d, %s", name, capacity, policy)

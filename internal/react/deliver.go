@@ -150,7 +150,11 @@ func (d *deliverer) signal() {
 }
 
 // dueAtOnce bounds one look at the outbox: several times what one handler has under way.
-const dueAtOnce = 4 * perSocket
+// It is no shorter than dueLeast.
+const (
+	dueAtOnce = 4 * perSocket
+	dueLeast  = 8
+)
 
 // perSocket is how many messages a handler gets at the same time that asks nobody for an
 // answer: a line in a stream is written in no time.
@@ -189,7 +193,8 @@ func (d *deliverer) run(ctx context.Context) error {
 func (d *deliverer) startDue(ctx context.Context) time.Duration {
 	for {
 		now := d.opts.Now()
-		due, next, err := d.opts.Store.Due(ctx, now, dueAtOnce, d.look())
+		full, n := d.look()
+		due, next, err := d.opts.Store.Due(ctx, now, n, full)
 		if err != nil {
 			if ctx.Err() == nil {
 				d.opts.Logger.Warn("outbox cannot be read; trying again", "err", err)
@@ -202,7 +207,7 @@ func (d *deliverer) startDue(ctx context.Context) time.Duration {
 				started++
 			}
 		}
-		if len(due) == dueAtOnce && started > 0 {
+		if len(due) == n && started > 0 {
 			continue
 		}
 		if next.IsZero() {
@@ -213,8 +218,10 @@ func (d *deliverer) startDue(ctx context.Context) time.Duration {
 }
 
 // look begins a look at the outbox: it lists the handlers that have as many messages
-// under way as they may.
-func (d *deliverer) look() (full []history.HandlerRef) {
+// under way as they may, and says how many rows can be of use: what the others may have, of which
+// those under way are still in the outbox. Each message that is over looks again, so
+// a look must not cost more the more wait.
+func (d *deliverer) look() (full []history.HandlerRef, n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range d.finished {
@@ -226,7 +233,12 @@ func (d *deliverer) look() (full []history.HandlerRef) {
 			full = append(full, handler)
 		}
 	}
-	return full
+	for handler := range d.pending {
+		if most := d.mostOf(handler); d.busy[handler] < most {
+			n += most
+		}
+	}
+	return full, min(max(n, dueLeast), dueAtOnce)
 }
 
 const (

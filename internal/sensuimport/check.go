@@ -39,9 +39,7 @@ func (im *importer) check(o *object) {
 	if list := s.texts("runtime_assets"); len(list) > 0 {
 		im.lost(o, "runtime_assets: %s: install what they hold on the machines, or name its path in the command", strings.Join(list, ", "))
 	}
-	for _, secret := range s.objects("secrets") {
-		im.lost(o, "secret %s as %s: let the command read a file on the node", secret.text("secret"), secret.text("name"))
-	}
+	im.secrets(o, c)
 	high, low := s.whole("high_flap_threshold"), s.whole("low_flap_threshold")
 	if high > 0 && low > 0 {
 		im.alert(c).Flapping = &model.Flapping{Start: high, End: min(low, high)}

@@ -44,7 +44,7 @@ func (r *Result) Lost() (n int) {
 // Import translates files. rules say what is wrong with a resource; now is what silences that
 // end after a time are counted from. The error is of a file that is none of Sensu's.
 func Import(files []File, rules model.Rules, now time.Time) (*Result, error) {
-	im := &importer{rules: rules, now: now.UTC().Truncate(time.Second), by: map[key]*object{}, made: map[made]*model.Resource{}, names: map[made]string{}, props: map[string]map[string]placeholder{}}
+	im := &importer{providers: map[string]provider{}, rules: rules, now: now.UTC().Truncate(time.Second), by: map[key]*object{}, made: map[made]*model.Resource{}, names: map[made]string{}, props: map[string]map[string]placeholder{}}
 	for _, f := range files {
 		list, err := read(f.Name, f.Data)
 		if err != nil {
@@ -76,6 +76,7 @@ var order = [...]struct {
 }{
 	{"Namespace", (*importer).namespace},
 	{"Hook", (*importer).hook}, {"HookConfig", (*importer).hook},
+	{"Env", (*importer).provider}, {"VaultProvider", (*importer).provider}, {"Secret", (*importer).secret},
 	{"EventFilter", (*importer).filter}, {"Mutator", (*importer).mutator},
 	{"Handler", (*importer).handler}, {"TCPStreamHandler", (*importer).stream},
 	{"Pipeline", (*importer).pipeline},
@@ -87,11 +88,7 @@ var order = [...]struct {
 
 // why a type is not carried.
 var others = map[string]string{
-	"Asset":                   "assets are not there yet: install what it holds on the machines, or name its path in the command",
-	"Secret":                  "secrets of checks are not there yet: let the command read a file on the node",
-	"VaultProvider":           "secrets of checks are not there yet",
-	"Provider":                "secrets of checks are not there yet",
-	"Env":                     "secrets of checks are not there yet",
+	"Asset":                   "make it by muster asset add NAME --url URL --sha512 SUM for each of its builds, and name it in assets: [NAME] of the checks",
 	"Role":                    "there are four roles, admin, operator, viewer and agent: see who is bound to it",
 	"ClusterRole":             "there are four roles, admin, operator, viewer and agent: see who is bound to it",
 	"APIKey":                  "make a token: muster auth token create NAME --role operator",
@@ -125,6 +122,8 @@ type importer struct {
 	names   map[made]string                   // Sensu's names by ours
 	props   map[string]map[string]placeholder // properties that commands read, by namespace
 	notes   []Note
+
+	providers map[string]provider // of secrets
 }
 
 func (im *importer) note(o *object, lost bool, format string, args ...any) {

@@ -148,5 +148,6 @@ func (d *delivery) Acked(_ *link.Session, ack *wire.Ack) {
 func (d *delivery) Assigned(*link.Session, *link.Held)           {}
 func (d *delivery) RunNow(*link.Session, *wire.Run)              {}
 func (d *delivery) Turn(*link.Session, *wire.Turn)               {}
+func (d *delivery) Exchanged(*link.Session, *wire.Exchange)      {}
 func (d *delivery) Slow(*link.Session, *wire.Slow)               {}
 func (d *delivery) Leaving(*link.Session, time.Duration, string) {}

@@ -62,6 +62,12 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	for _, name := range c.Pipelines {
 		dst = appendItem(dst, 32, name)
 	}
+	for i := range c.Assets {
+		dst = appendAsset(dst, 33, &c.Assets[i])
+	}
+	for i := range c.Secrets {
+		dst = appendChunkSecret(dst, 34, &c.Secrets[i])
+	}
 	return dst
 }
 
@@ -165,6 +171,14 @@ func DecodeChunk(id model.ChunkID, body []byte) (*model.Chunk, error) {
 		case 32:
 			if f.room("pipelines", len(c.Pipelines), maxGroups) {
 				c.Pipelines = append(c.Pipelines, f.string("pipelines", 2*maxName))
+			}
+		case 33:
+			if f.room("assets", len(c.Assets), model.MaxAssets) {
+				c.Assets = append(c.Assets, f.asset())
+			}
+		case 34:
+			if f.room("secrets", len(c.Secrets), MaxAsked) {
+				c.Secrets = append(c.Secrets, f.chunkSecret())
 			}
 		}
 	}

@@ -125,6 +125,18 @@ func codecs() []codec {
 		frameCodec(KindTurn, "muster.v1.Turn", AppendTurn, func(t *rapid.T) *Turn {
 			return &Turn{Given: list(t, func(t *rapid.T) Given { return Given{Chunk: model.ChunkID(u32(t)), Node: model.NodeID(u32(t))} })}
 		}),
+		frameCodec(KindExchange, "muster.v1.Exchange", AppendExchange, func(t *rapid.T) *Exchange {
+			x := &Exchange{ID: u64(t)}
+			switch rapid.IntRange(0, 2).Draw(t, "of") {
+			case 1:
+				x.Ask = &SecretsAsk{Names: list(t, text)}
+			case 2:
+				x.Secrets = &Secrets{Given: list(t, func(t *rapid.T) GivenSecret {
+					return GivenSecret{Name: text(t), Value: raw(t, 40), LeaseMs: u32(t), Error: text(t)}
+				})}
+			}
+			return x
+		}),
 		frameCodec(KindSlow, "muster.v1.Slow", AppendSlow, func(t *rapid.T) *Slow {
 			return &Slow{LingerMs: u32(t), Reason: text(t), LastsMs: u32(t)}
 		}),
@@ -229,7 +241,7 @@ func drawHello(t *rapid.T) *Hello {
 func drawWelcome(t *rapid.T) *Welcome {
 	return &Welcome{Protocol: u32(t), Name: text(t), Node: model.NodeID(u32(t)), ServerUnixMs: rapid.Int64().Draw(t, "clock"),
 		Incarnation: u64(t), Last: lasts(t), KeepaliveMs: u32(t), MaxFrame: u32(t), MaxUnacked: u32(t), MaxOutput: u32(t),
-		ResultsPerSec: u32(t), Servers: list(t, text), VersionWanted: text(t)}
+		ResultsPerSec: u32(t), Servers: list(t, text), VersionWanted: text(t), Features: u32(t)}
 }
 
 func drawProxied(t *rapid.T) Proxied {
@@ -321,6 +333,9 @@ func drawChunk(t *rapid.T) *model.Chunk {
 		return model.Span{Zone: text(t), Spans: list(t, func(t *rapid.T) model.WindowSpan {
 			return model.WindowSpan{During: text(t), Cron: text(t), For: model.Duration(duration(t)), From: text(t), To: text(t)}
 		})}
+	})
+	c.Secrets = list(t, func(t *rapid.T) model.ChunkSecret {
+		return model.ChunkSecret{Env: text(t), Name: text(t), AgentEnv: text(t), AgentFile: text(t)}
 	})
 	c.Interval = duration(t)
 	c.Timeout = duration(t)
@@ -516,6 +531,8 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 			b := rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "hash")
 			b[0] |= 1 // absent and zero are one to us
 			return protoreflect.ValueOfBytes(b)
+		case "muster.v1.AssetBuild.sha512":
+			return protoreflect.ValueOfBytes(rapid.SliceOfN(rapid.Byte(), 64, 64).Draw(t, "sha512"))
 		case "muster.v1.Assignment.packed": // has a test of its own
 			return protoreflect.ValueOfBytes(nil)
 		case "muster.v1.Chunk.severities":

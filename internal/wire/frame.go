@@ -9,6 +9,13 @@ import (
 // Subprotocol is the WebSocket subprotocol and the TLS ALPN name of agents.
 const Subprotocol = "muster.v1"
 
+// AssetProtocol is the TLS ALPN name of connections on which agents fetch archives, with
+// their certificate and by HTTP/1.1: GET AssetPath + SHA-512 in hexadecimal digits.
+const AssetProtocol = "muster.assets.v1"
+
+// AssetPath is where archives are.
+const AssetPath = "/agent/v1/assets/"
+
 // Protocol is the version that Hello and Welcome carry.
 const Protocol = 1
 
@@ -36,6 +43,7 @@ const (
 	KindStats      Kind = 12
 	KindRan        Kind = 13
 	KindTurn       Kind = 14
+	KindExchange   Kind = 15 // the last one: see Exchange
 )
 
 // Lane orders what an agent holds: live goes first.
@@ -125,6 +133,7 @@ type Welcome struct {
 	ResultsPerSec uint32 // zero: no limit
 	Servers       []string
 	VersionWanted string
+	Features      uint32 // Feature bits: what may be asked of this server
 }
 
 // Refuse ends a session or its attempt.
@@ -238,7 +247,12 @@ type Run struct {
 	Cancel    bool           // end the run with this ID
 }
 
-// Slow asks for larger, rarer batches: linger at least this long, for so long from now.
+// SlowEasing is how many times its length a linger takes to shrink to nothing when what Slow
+// asked for is over: what waited until then comes as a fifth more than usual, not at once.
+const SlowEasing = 5
+
+// Slow asks for larger, rarer batches: linger at least this long, for so long from now, and
+// from then on ever shorter.
 type Slow struct {
 	LingerMs uint32 // zero: as usual again
 	Reason   string

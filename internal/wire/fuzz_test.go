@@ -63,14 +63,15 @@ func FuzzAssignment(f *testing.F) {
 	f.Add(body(f, AppendPackedAssignment(nil, large())))
 	fuzzMessage(f, KindAssignment, AppendAssignment)
 }
-func FuzzHolding(f *testing.F) { fuzzMessage(f, KindHolding, AppendHolding) }
-func FuzzAck(f *testing.F)     { fuzzMessage(f, KindAck, AppendAck) }
-func FuzzRun(f *testing.F)     { fuzzMessage(f, KindRun, AppendRun) }
-func FuzzSlow(f *testing.F)    { fuzzMessage(f, KindSlow, AppendSlow) }
-func FuzzFacts(f *testing.F)   { fuzzMessage(f, KindFacts, AppendFacts) }
-func FuzzStats(f *testing.F)   { fuzzMessage(f, KindStats, AppendStats) }
-func FuzzRan(f *testing.F)     { fuzzMessage(f, KindRan, AppendRan) }
-func FuzzBye(f *testing.F)     { fuzzMessage(f, KindBye, AppendBye) }
+func FuzzHolding(f *testing.F)  { fuzzMessage(f, KindHolding, AppendHolding) }
+func FuzzAck(f *testing.F)      { fuzzMessage(f, KindAck, AppendAck) }
+func FuzzRun(f *testing.F)      { fuzzMessage(f, KindRun, AppendRun) }
+func FuzzSlow(f *testing.F)     { fuzzMessage(f, KindSlow, AppendSlow) }
+func FuzzFacts(f *testing.F)    { fuzzMessage(f, KindFacts, AppendFacts) }
+func FuzzStats(f *testing.F)    { fuzzMessage(f, KindStats, AppendStats) }
+func FuzzRan(f *testing.F)      { fuzzMessage(f, KindRan, AppendRan) }
+func FuzzExchange(f *testing.F) { fuzzMessage(f, KindExchange, AppendExchange) }
+func FuzzBye(f *testing.F)      { fuzzMessage(f, KindBye, AppendBye) }
 
 // A signal of an unknown kind decodes, but is nothing that we would encode.
 func FuzzBatch(f *testing.F) {

@@ -128,6 +128,13 @@ func golden() []struct {
 		{"35-chunk-pipelines", "Chunk", AppendChunk(nil, &model.Chunk{Check: 9, Namespace: 2, CheckName: "disk", Command: &model.Command{Shell: "check_disk"},
 			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Pipelines: []string{"alerts", "shared/metrics"},
 			Hooks: []model.Hook{{Name: "who", When: []string{"critical"}, Command: &model.Command{Shell: "w"}, Stdin: true}}})},
+		{"36-welcome-features", "Frame", AppendWelcome(nil, &Welcome{Protocol: Protocol, Name: "web01", Node: 214, Features: FeatureSecrets})},
+		{"37-chunk-secrets", "Chunk", AppendChunk(nil, &model.Chunk{Check: 9, Namespace: 2, CheckName: "db", Command: &model.Command{Shell: "check_db"},
+			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Secrets: []model.ChunkSecret{
+				{Env: "DB_PASSWORD", Name: "default/db"}, {Env: "TOKEN", Name: "default/token", AgentFile: "token"}, {Env: "KEY", Name: "shared/key", AgentEnv: "KEY"}}})},
+		{"38-exchange-secrets-ask", "Frame", AppendExchange(nil, &Exchange{ID: 0xfeedface, Ask: &SecretsAsk{Names: []string{"default/db", "shared/key"}}})},
+		{"39-exchange-secrets", "Frame", AppendExchange(nil, &Exchange{ID: 0xfeedface, Secrets: &Secrets{Given: []GivenSecret{
+			{Name: "default/db", Value: []byte("correct horse"), LeaseMs: 300000}, {Name: "shared/key", Error: "the server has no file /etc/muster/key"}}}})},
 		{"20-record-batch", "", append(AppendBatchRecord(nil, 214), batchBody...)},
 		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,
 			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},

@@ -203,6 +203,7 @@ func AppendWelcome(dst []byte, w *Welcome) []byte {
 		dst = appendItem(dst, 12, s)
 	}
 	dst = appendString(dst, 13, w.VersionWanted)
+	dst = appendUint(dst, 14, uint64(w.Features))
 	return end(dst, start)
 }
 
@@ -240,6 +241,8 @@ func (w *Welcome) Decode(body []byte) error {
 			}
 		case 13:
 			w.VersionWanted = f.string("version_wanted", maxName)
+		case 14:
+			w.Features = f.uint32("features")
 		}
 	}
 	return f.err

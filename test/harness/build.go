@@ -22,7 +22,7 @@ const binaryEnv = "MUSTER_TEST_BIN"
 
 // atOnce is how many parallel tests run at the same time, unless -parallel says
 // otherwise: most of the time they wait, so that the number of processors says little.
-const atOnce = 4
+const atOnce = 8
 
 // Main builds the binary, runs the tests and removes it again.
 func Main(m *testing.M) int {
@@ -41,7 +41,7 @@ func Main(m *testing.M) int {
 		defer os.RemoveAll(dir)
 		_ = os.Chmod(dir, 0o755) // other users run it too
 		binary := filepath.Join(dir, "muster")
-		build := exec.Command("go", "build", "-trimpath", "-o", binary, "./cmd/muster")
+		build := exec.Command("go", "build", "-o", binary, "./cmd/muster")
 		build.Dir = Root()
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {

@@ -90,6 +90,11 @@ func parse(args []string, getenv func(string) string, helpOut io.Writer, c comma
 	} else {
 		o.Agent.SpoolBytes = int64(size)
 	}
+	if size, err := model.ParseSize(w.assets); err != nil {
+		errs = append(errs, fmt.Errorf("--asset-size: %w", err))
+	} else {
+		o.Agent.AssetBytes = int64(size)
+	}
 	if age, err := model.ParseDuration(w.age); err != nil {
 		errs = append(errs, fmt.Errorf("--spool-age: %w", err))
 	} else if o.Agent.SpoolAge = time.Duration(age); age <= 0 || o.Agent.SpoolAge > model.MaxSpoolAge {

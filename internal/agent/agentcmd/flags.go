@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/agent/secrets"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 // words are the values of flags that are read further.
 type words struct {
-	servers, labels, groups, level, format, spool, age, allow, caHash, caFile, proxy, noProxy string
+	servers, labels, groups, level, format, spool, age, assets, allow, caHash, caFile, proxy, noProxy string
 }
 
 // flags are the settings of an agent: the one list, from which help, environment and
@@ -33,10 +34,13 @@ func flags(o *Options, w *words) *flag.FlagSet {
 	set.StringVar(&o.Agent.PluginPath, "plugin-path", run.DefaultPluginPath, "folders of plug-ins, appended to PATH")
 	set.IntVar(&o.Agent.Nice, "nice", 0, "priority of commands: 0 as the agent, 19 the least")
 	set.StringVar(&w.allow, "allow-commands", "", "the only programs that may run, comma separated or @FILE with one a line: names or absolute paths, with * and ?; whole lines for the shell; env:NAME of variables that checks may set (default: all)")
+	set.StringVar(&o.Agent.SecretsDir, "secrets-dir", secrets.DefaultDir, "folder of the files that Secrets with agentFile name; nothing outside of it is read for them")
 	set.BoolVar(&o.Agent.NoRun, "no-run", false, "nothing runs out of its time: refuses muster run")
 	set.BoolVar(&o.Agent.AuditOnly, "audit-only", false, "refuse muster run --command, and later let policies only report; checks run")
 	set.StringVar(&w.spool, "spool-size", "64MiB", "disk for what waits for the server: half holds it, half is room to write it anew")
 	set.StringVar(&w.age, "spool-age", "24h", "how long it may wait, at most 7d")
+	set.StringVar(&o.Agent.AssetDir, "asset-dir", "", "folder of the assets that checks need; others must be able to read it where checks have runAs (default: assets in the state folder)")
+	set.StringVar(&w.assets, "asset-size", "2GiB", "disk for assets: what no check needs now goes first")
 	set.StringVar(&w.level, "log-level", "info", "debug, info, warn or error")
 	set.StringVar(&w.format, "log-format", "text", "text or json")
 	set.StringVar(&o.Config, "config", "", "file of settings: lines of MUSTER_NAME=value (default: /etc/muster/agent.env for root, else ~/.config/muster/agent.env)")

@@ -116,6 +116,8 @@ type Handler interface {
 	RunNow(s *Session, r *wire.Run)
 	// Turn names round-robin checks that it is this node's turn to run.
 	Turn(s *Session, t *wire.Turn)
+	// Exchanged is the answer to what this agent asked; values refer to a read buffer.
+	Exchanged(s *Session, x *wire.Exchange)
 	// Slow: the server asks for another pace; see Pace.
 	Slow(s *Session, m *wire.Slow)
 	// Leaving: the server goes away (drain); come back after retry.

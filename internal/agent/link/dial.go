@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -17,11 +18,16 @@ import (
 // Sessions that share the configuration share tickets for cheap resumption. now (nil:
 // time.Now) may be behind: see pki.ValidAt.
 func TLSConfig(id *pki.Identity, now func() time.Time) *tls.Config {
+	return TLSFor(wire.Subprotocol, id, now)
+}
+
+// TLSFor is TLSConfig for another protocol than that of sessions.
+func TLSFor(protocol string, id *pki.Identity, now func() time.Time) *tls.Config {
 	if now == nil {
 		now = time.Now
 	}
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, NextProtos: []string{wire.Subprotocol},
+		MinVersion: tls.VersionTLS13, NextProtos: []string{protocol},
 		Certificates: []tls.Certificate{id.Certificate}, ClientSessionCache: tls.NewLRUClientSessionCache(4),
 		InsecureSkipVerify: true, // replaced by VerifyConnection
 		VerifyConnection: func(state tls.ConnectionState) error {
@@ -34,12 +40,26 @@ func TLSConfig(id *pki.Identity, now func() time.Time) *tls.Config {
 				return &untrusted{pki.Shown{Trusted: pki.ShortSum(id.CASum), Now: at},
 					&tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}}
 			}
-			if state.NegotiatedProtocol != wire.Subprotocol {
-				return fmt.Errorf("server does not speak %s", wire.Subprotocol)
+			if state.NegotiatedProtocol != protocol {
+				return fmt.Errorf("server does not speak %s", protocol)
 			}
 			return nil
 		},
 	}
+}
+
+// DialTLS makes TLS with a server that dial reaches.
+func DialTLS(ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error), config *tls.Config, addr string) (net.Conn, error) {
+	nc, err := dial(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	conn := tls.Client(nc, named(config, addr))
+	if err := conn.HandshakeContext(ctx); err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 // named sends the server's name along, for balancers that route by it.

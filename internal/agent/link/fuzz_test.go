@@ -19,6 +19,7 @@ func (deaf) Assigned(*Session, *Held)                {}
 func (deaf) Acked(*Session, *wire.Ack)               {}
 func (deaf) RunNow(*Session, *wire.Run)              {}
 func (deaf) Turn(*Session, *wire.Turn)               {}
+func (deaf) Exchanged(*Session, *wire.Exchange)      {}
 func (deaf) Slow(*Session, *wire.Slow)               {}
 func (deaf) Leaving(*Session, time.Duration, string) {}
 

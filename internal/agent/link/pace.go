@@ -17,10 +17,12 @@ const (
 // Pace is for how long results wait for company: usually as long as their owner likes, for
 // a while as the server asked (Slow). Times are on the owner's clock, from any beginning.
 // The zero Pace is the usual one. It is not safe for concurrent use.
-type Pace struct{ linger, until time.Duration }
+type Pace struct{ linger, first, until time.Duration }
 
-// Ask takes over what the server asks for at now; the last one counts.
-func (p *Pace) Ask(now time.Duration, m *wire.Slow) {
+// Ask takes over what the server asks for at now; the last one counts. Where it was not slow
+// before, what waits first leaves after that share (from 0 to 1, by chance) of the time: all
+// are asked at once, and would otherwise all be silent first and then come together.
+func (p *Pace) Ask(now time.Duration, m *wire.Slow, share float64) {
 	lasts := time.Duration(m.LastsMs) * time.Millisecond
 	switch {
 	case m.LingerMs == 0: // as usual
@@ -29,15 +31,28 @@ func (p *Pace) Ask(now time.Duration, m *wire.Slow) {
 	case lasts == 0:
 		lasts = slowLasts
 	}
-	p.linger = min(time.Duration(m.LingerMs)*time.Millisecond, maxLinger)
+	slow := p.Slow(now)
+	if p.linger = min(time.Duration(m.LingerMs)*time.Millisecond, maxLinger); !slow {
+		p.first = now + time.Duration(share*float64(p.linger))
+	}
 	p.until = now + min(lasts, maxSlow)
 }
 
 // Slow says whether nothing leaves before its time, however urgent.
-func (p *Pace) Slow(now time.Duration) bool { return now < p.until }
+func (p *Pace) Slow(now time.Duration) bool { return p.at(now) > 0 }
 
-// Due is when what has waited since then leaves. Who waits longer than usual while it is
-// asked for does so until that ends, not beyond.
+// at is how long what begins to wait then does so: as long as was asked, and ever shorter
+// when that is over.
+func (p *Pace) at(since time.Duration) time.Duration {
+	return max(0, p.linger-max(0, since-p.until)/wire.SlowEasing)
+}
+
+// Due is when what has waited since then leaves. What began to wait while more patience was asked
+// for leaves after that also where it has ended meanwhile: all at once would be a flood.
 func (p *Pace) Due(since, usual time.Duration) time.Duration {
-	return max(since+usual, min(since+p.linger, p.until))
+	due := since + p.at(since)
+	if since <= p.first {
+		due = min(due, p.first)
+	}
+	return max(since+usual, due)
 }

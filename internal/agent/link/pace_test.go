@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
@@ -26,28 +27,65 @@ func TestPace(t *testing.T) {
 		{"as usual", wire.Slow{LastsMs: 1000}, 0, usual, 0},
 		{"slow", wire.Slow{LingerMs: 5000, LastsMs: 12000}, 0, 5 * time.Second, 12 * time.Second},
 		{"waited before", wire.Slow{LingerMs: 5000, LastsMs: 12000}, -400 * time.Millisecond, 4600 * time.Millisecond, 12 * time.Second},
-		{"ends while it waits", wire.Slow{LingerMs: 5000, LastsMs: 12000}, 10 * time.Second, 12 * time.Second, 12 * time.Second},
-		{"ends sooner than usual", wire.Slow{LingerMs: 5000, LastsMs: 12000}, 11800 * time.Millisecond, 12300 * time.Millisecond, 12 * time.Second},
-		{"over", wire.Slow{LingerMs: 5000, LastsMs: 12000}, 20 * time.Second, 20*time.Second + usual, 12 * time.Second},
+		{"ends while it waits", wire.Slow{LingerMs: 5000, LastsMs: 12000}, 10 * time.Second, 15 * time.Second, 12 * time.Second},
+		{"begins to wait just before the end", wire.Slow{LingerMs: 5000, LastsMs: 12000}, 11800 * time.Millisecond, 16800 * time.Millisecond, 12 * time.Second},
+		{"after that", wire.Slow{LingerMs: 5000, LastsMs: 12000}, 22 * time.Second, 25 * time.Second, 12 * time.Second},
+		{"nearly as usual", wire.Slow{LingerMs: 5000, LastsMs: 12000}, 36 * time.Second, 36*time.Second + usual, 12 * time.Second},
+		{"over", wire.Slow{LingerMs: 5000, LastsMs: 12000}, 40 * time.Second, 40*time.Second + usual, 12 * time.Second},
 		{"shorter than usual", wire.Slow{LingerMs: 1, LastsMs: 12000}, 0, usual, 12 * time.Second},
-		{"an older server", wire.Slow{LingerMs: 5000}, 58 * time.Second, 60 * time.Second, 60 * time.Second},
+		{"an older server", wire.Slow{LingerMs: 5000}, 58 * time.Second, 63 * time.Second, 60 * time.Second},
 		{"hostile", wire.Slow{LingerMs: math.MaxUint32, LastsMs: math.MaxUint32}, 0, time.Minute, 5 * time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p Pace
-			p.Ask(at, &c.ask)
+			p.Ask(at, &c.ask, 1)
 			if due := p.Due(at+c.since, usual) - at; due != c.due {
 				t.Errorf("due after %v, want %v", due, c.due)
 			}
-			if c.untils > 0 && (!p.Slow(at+c.untils-1) || p.Slow(at+c.untils)) || c.untils == 0 && p.Slow(at) {
+			ends := at + c.untils + wire.SlowEasing*p.linger
+			if c.untils > 0 && (!p.Slow(ends-wire.SlowEasing) || p.Slow(ends)) || c.untils == 0 && p.Slow(at) {
 				t.Errorf("slow otherwise than for %v: %+v", c.untils, p)
 			}
-			p.Ask(at, &wire.Slow{})
+			p.Ask(at, &wire.Slow{}, 1)
 			if p != (Pace{}) {
 				t.Errorf("after Slow with 0: %+v", p)
 			}
 		})
 	}
+}
+
+// Four thousand agents that are told at once to have patience, and of which each is told for
+// how long, give the server neither a pause nor a flood: it would be told to ask again.
+func TestSlowDoesNotGatherAFleet(t *testing.T) {
+	const agents, every, usual = 4000, 125 * time.Millisecond, 500 * time.Millisecond
+	random := rand.New(rand.NewPCG(1, 1)).Float64
+	came := make([]int, 40) // results in each second
+	for range agents {
+		var pace Pace
+		var due time.Duration
+		waits, asked := 0, false
+		for now := time.Duration(random() * float64(every)); now < 40*time.Second; now += every {
+			if waits > 0 && now >= due {
+				came[now/time.Second] += waits
+				waits = 0
+			}
+			if !asked && now >= 10*time.Second {
+				asked = true // as the server does: two seconds, a half more or less, for six to eight
+				pace.Ask(now, &wire.Slow{LingerMs: uint32(1000 + random()*2000), LastsMs: uint32(6000 + random()*2000)}, random())
+			}
+			if waits == 0 {
+				due = pace.Due(now, usual)
+			}
+			waits++
+		}
+	}
+	usually := agents * int(time.Second/every)
+	for second, n := range came[1:] {
+		if n < usually/2 || n > usually*3/2 {
+			t.Errorf("second %d: %d results, usually %d", second+1, n, usually)
+		}
+	}
+	t.Log(came)
 }
 
 // paced plays an agent with a result every 100 ms, half of which are urgent, against a
@@ -89,7 +127,7 @@ func paced(t *testing.T, slow *wire.Slow) (came []time.Duration) {
 		source := newSpool()
 		source.acked = make(chan uint64, 10_000)
 		serving.Go(func() { _ = Run(ctx, cfg, source, silent{}) })
-		for i := range 1000 {
+		for i := range 1200 {
 			time.Sleep(100 * time.Millisecond)
 			source.add(1, i%2 == 0)
 		}
@@ -99,32 +137,36 @@ func paced(t *testing.T, slow *wire.Slow) (came []time.Duration) {
 	return came
 }
 
-// An agent that is told for how long is as before when that is over, at once; one whose
+// An agent that is told for how long is as before some time after that, by and by; one whose
 // server does not say so, after a minute.
 func TestAnAgentReturnsToItsPace(t *testing.T) {
+	const linger = 5 * time.Second
 	for _, c := range []struct {
 		name string
 		slow wire.Slow
-		back time.Duration
+		over time.Duration
 	}{
-		{"twelve seconds", wire.Slow{LingerMs: 5000, LastsMs: 12_000}, 12 * time.Second},
-		{"an older server", wire.Slow{LingerMs: 5000}, 60 * time.Second},
+		{"twelve seconds", wire.Slow{LingerMs: uint32(linger.Milliseconds()), LastsMs: 12_000}, 12 * time.Second},
+		{"an older server", wire.Slow{LingerMs: uint32(linger.Milliseconds())}, 60 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			before, during, after := 0, 0, 0
+			back := c.over + wire.SlowEasing*linger
+			before, during, easing, after := 0, 0, 0, 0
 			for _, at := range slices.Compact(paced(t, &c.slow)) { // what is added in the instant in which a frame leaves makes one of its own
 				switch {
 				case at < 0:
 					before++
-				case at < c.back-time.Millisecond:
+				case at < c.over-time.Millisecond:
 					during++
-				case at < c.back+10*time.Second:
+				case at < back:
+					easing++
+				case at < back+10*time.Second:
 					after++
 				}
 			}
-			// An urgent one leaves every 200 ms; while slow a frame leaves every five seconds.
-			if before < 45 || after < 45 || during > int(c.back/(5*time.Second))+1 {
-				t.Errorf("%d frames in ten seconds before, %d in the %s of Slow, %d in ten seconds after", before, during, c.back, after)
+			// An urgent one leaves every 200 ms; while slow the one that hears of it, one by chance, and one every five seconds.
+			if before < 45 || after < 45 || during > int(c.over/linger)+2 || easing < 8 || easing > 40 {
+				t.Errorf("%d frames in ten seconds before, %d in the %s of Slow, %d until it is over, %d in ten seconds after", before, during, c.over, easing, after)
 			}
 		})
 	}

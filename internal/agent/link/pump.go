@@ -106,6 +106,10 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, home <-
 	if r.cfg.Answers != nil {
 		answers = r.cfg.Answers.Ready()
 	}
+	var asks <-chan struct{}
+	if r.cfg.Asks != nil {
+		asks = r.cfg.Asks.Ready()
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -118,6 +122,10 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, home <-
 		case <-r.source.Notify():
 		case <-r.acked:
 		case <-answers:
+		case <-asks:
+			if err := r.askAll(s); err != nil {
+				return err
+			}
 		case <-s.room:
 		case <-timer.C:
 		case <-r.cfg.Remeasured:
@@ -166,6 +174,19 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, home <-
 	}
 }
 
+// askAll asks what the agent wants to know.
+func (r *runner) askAll(s *Session) error {
+	for {
+		x, ok := r.cfg.Asks.Next()
+		if !ok {
+			return nil
+		}
+		if err := s.Exchange(&x); err != nil {
+			return err
+		}
+	}
+}
+
 // tellFacts says anew what is true of the machine, where the session knows otherwise.
 func (r *runner) tellFacts(s *Session) error {
 	now := r.cfg.Facts()
@@ -204,7 +225,7 @@ func (r *runner) ask(m *wire.Slow) (slow bool) {
 	now := r.base.Now().Sub(r.began)
 	r.paceMu.Lock()
 	slow = r.pace.Slow(now)
-	r.pace.Ask(now, m)
+	r.pace.Ask(now, m, r.random())
 	r.paceMu.Unlock()
 	select {
 	case r.acked <- struct{}{}:
@@ -310,6 +331,9 @@ func (r *runner) RunNow(_ *Session, asked *wire.Run) { r.events.RunNow(asked) }
 
 // Turn implements Handler.
 func (r *runner) Turn(_ *Session, t *wire.Turn) { r.events.Turn(t) }
+
+// Exchanged implements Handler.
+func (r *runner) Exchanged(_ *Session, x *wire.Exchange) { r.events.Exchanged(x) }
 
 // Slow implements Handler.
 func (r *runner) Slow(_ *Session, m *wire.Slow) {

@@ -39,6 +39,15 @@ type Events interface {
 	Assigned(held *Held)
 	RunNow(r *wire.Run)
 	Turn(t *wire.Turn)
+	Exchanged(x *wire.Exchange)
+}
+
+// Asks is what an agent wants to know of its server. It leaves at once.
+type Asks interface {
+	// Ready has a value after there is something to ask.
+	Ready() <-chan struct{}
+	// Next is what is to be asked now; false: nothing. Ready does not tell of what is left.
+	Next() (wire.Exchange, bool)
 }
 
 // Answers is what an agent says of runs that it was asked for. It waits for what Source
@@ -73,6 +82,7 @@ type RunConfig struct {
 	HomeAfter time.Duration
 	Rand      func() float64 // jitter, in [0, 1); nil: rand.Float64
 	Answers   Answers        // nil: none
+	Asks      Asks           // nil: none
 	// Again has a value when the next attempt need not wait any longer. Nil: never.
 	Again <-chan struct{}
 }

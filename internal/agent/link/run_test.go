@@ -225,6 +225,7 @@ func (silent) Disconnected(string, error)      {}
 func (silent) Assigned(*Held)                  {}
 func (silent) RunNow(*wire.Run)                {}
 func (silent) Turn(*wire.Turn)                 {}
+func (silent) Exchanged(*wire.Exchange)        {}
 
 // run starts Run and returns its end.
 func run(t *testing.T, source Source, change func(*RunConfig), servers ...string) chan error {

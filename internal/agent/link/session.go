@@ -218,6 +218,12 @@ func (s *Session) frame(frame []byte) error {
 			return err
 		}
 		s.h.Turn(s, &t)
+	case wire.KindExchange:
+		var x wire.Exchange
+		if err := x.Decode(body); err != nil {
+			return err
+		}
+		s.h.Exchanged(s, &x)
 	case wire.KindSlow:
 		var m wire.Slow
 		if err := m.Decode(body); err != nil {
@@ -386,6 +392,11 @@ func (s *Session) ended(err error) error {
 	}
 	s.conn.Close()
 	return fmt.Errorf("%w: %w", ErrEnded, err)
+}
+
+// Exchange asks the server for something that Welcome.Features allows.
+func (s *Session) Exchange(x *wire.Exchange) error {
+	return s.write(func(dst []byte) []byte { return wire.AppendExchange(dst, x) })
 }
 
 // Stats tells the server about this agent.

@@ -14,6 +14,7 @@ type output struct {
 	total   uint64
 	flooded bool
 	stream  func([]byte) // hears what is kept; nil: nobody
+	hider   *hider       // goes over it before; nil: there are no secrets
 }
 
 var errFlood = errors.New("too much output")
@@ -49,6 +50,28 @@ func (o *output) Write(p []byte) (int, error) {
 
 func (o *output) add(p []byte) {
 	o.total += uint64(len(p))
+	if o.hider != nil && o.keep > len(o.kept) {
+		p = o.hidden(p, false)
+	}
+	o.keepOf(p)
+}
+
+// hidden is what may be kept now. What was hidden counts as it stands there.
+func (o *output) hidden(p []byte, last bool) []byte {
+	before := len(p) + len(o.hider.held)
+	p = o.hider.next(p, last)
+	o.total = uint64(max(0, int64(o.total)+int64(len(p)+len(o.hider.held)-before)))
+	return p
+}
+
+// end takes what was held back.
+func (o *output) end() {
+	if o.hider != nil && o.keep > len(o.kept) {
+		o.keepOf(o.hidden(nil, true))
+	}
+}
+
+func (o *output) keepOf(p []byte) {
 	if room := o.keep - len(o.kept); room > 0 {
 		p = p[:min(room, len(p))]
 		o.kept = append(o.kept, p...)

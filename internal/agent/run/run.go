@@ -28,14 +28,22 @@ type Command struct {
 	Shell     string   // by /bin/sh -c
 	Argv      []string // without a shell
 	Env       map[string]string
+	Hide      []string      // secrets, of Env, that are hidden in what it writes
 	Stdin     string        // what it reads from standard input
 	RunAs     string        // user name; empty: the agent's own
 	Timeout   time.Duration // zero: none but ctx
 	MaxOutput int           // bytes kept; zero: model.DefaultOutputBytes
+	Assets    []Asset       // their programs and libraries come first
 	AdHoc     bool          // no plug-in: another exit code is named, not explained
 	// Stream hears what is kept as the command writes it, on the run's own goroutine; the
 	// bytes are valid during the call. Nil: nobody listens.
 	Stream func([]byte)
+}
+
+// Asset is an extracted archive that a command needs.
+type Asset struct {
+	Name string // as its variable NAME_PATH is called
+	Dir  string
 }
 
 // Result is what came of a run.
@@ -73,7 +81,7 @@ func (r *Runner) Forks() uint64 { return r.forks.Load() }
 // cause of that, where it has one, is in what Run says.
 func (r *Runner) Run(ctx context.Context, c Command) Result {
 	began := time.Now()
-	out := output{keep: c.MaxOutput, stream: c.Stream}
+	out := output{keep: c.MaxOutput, stream: c.Stream, hider: newHider(c.Hide)}
 	if out.keep <= 0 {
 		out.keep = model.DefaultOutputBytes
 	}
@@ -149,6 +157,7 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 		killGroup(cmd.Process.Pid) // what is left of it
 	}
 	r.Guard.Ended(cmd)
+	out.end()
 	v := r.judge(cmd.ProcessState, argv, c, path, out.kept)
 	switch {
 	case parent.Err() != nil && v.signalled:
@@ -194,12 +203,14 @@ func (r *Runner) environment(c Command) (env []string, path, own string) {
 	if p, ok := c.Env["PATH"]; ok {
 		path = p
 	}
+	path = strings.Join(append(c.within("bin"), path), string(os.PathListSeparator))
 	env = append(env, "PATH="+path)
+	env = c.withLibraries(env)
 	if c.RunAs != "" {
 		env = append(env, homeOf(c.RunAs)...)
 	}
 	for _, k := range slices.Sorted(maps.Keys(c.Env)) {
-		if k != "PATH" {
+		if k != "PATH" && (k != libraries || len(c.Assets) == 0) {
 			env = append(env, k+"="+c.Env[k])
 		}
 	}

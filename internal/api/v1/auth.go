@@ -31,11 +31,12 @@ type Me struct {
 
 // TokenRequest asks for an API token.
 type TokenRequest struct {
-	User      string `json:"user,omitempty" maxLength:"253" doc:"Whose name the token bears; default: the caller's."`
-	Role      string `json:"role,omitempty" enum:"admin,operator,viewer" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks, acknowledges and resolves events."`
-	Run       bool   `json:"run,omitempty" doc:"May run commands on nodes: no role has that by itself. Only who may do it may give it."`
-	Note      string `json:"note,omitempty" maxLength:"1000"`
-	ExpiresIn int64  `json:"expiresInSeconds,omitempty" minimum:"0" maximum:"315360000" doc:"0: never."`
+	User       string   `json:"user,omitempty" maxLength:"253" doc:"Whose name the token bears; default: the caller's."`
+	Role       string   `json:"role,omitempty" enum:"admin,operator,viewer,agent" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks, acknowledges and resolves events. An agent brings alerts in, and may do nothing else."`
+	Namespaces []string `json:"namespaces,omitempty" maxItems:"100" doc:"Of the role agent: into which namespaces it may bring alerts; none: into all."`
+	Run        bool     `json:"run,omitempty" doc:"May run commands on nodes: no role has that by itself. Only who may do it may give it."`
+	Note       string   `json:"note,omitempty" maxLength:"1000"`
+	ExpiresIn  int64    `json:"expiresInSeconds,omitempty" minimum:"0" maximum:"315360000" doc:"0: never."`
 }
 
 // Token is an API token as the server keeps it. Secret is shown once, at creation.
@@ -49,6 +50,8 @@ type Token struct {
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`
 	Secret  string    `json:"secret,omitempty"`
+
+	Namespaces []string `json:"namespaces,omitempty" doc:"Of the role agent; none: all."`
 }
 
 // TokenList is all API tokens.

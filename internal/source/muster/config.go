@@ -2,8 +2,10 @@ package muster
 
 import (
 	"cmp"
+	"context"
 	"crypto/ed25519"
 	"errors"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
@@ -34,6 +36,10 @@ type Config struct {
 	// Pressures are what may be too full beside the journal: agents are told Slow then.
 	Pressures []Pressure
 
+	// Secret finds the value of a Secret for an agent whose assignment names it; the error is for
+	// people. Nil: agents are told that nobody answers.
+	Secret func(ctx context.Context, namespace, name string) (SecretValue, error)
+
 	// OnShed hears once per episode that more than Limits.ShedShare of the sessions
 	// vanished within Limits.ShedWindow, before the end of those sessions can be
 	// noticed as missing keepalives. It must not block. May be nil.
@@ -55,6 +61,9 @@ type Config struct {
 	// OnEnded hears of each session that ended: what was left with it is not done. It must
 	// not block. May be nil.
 	OnEnded func(node model.NodeID)
+
+	// Assets opens an archive by its SHA-512; its error is for the agent. Nil: there are none.
+	Assets func(sum [64]byte) (io.ReadSeekCloser, error)
 
 	Now        func() time.Time      // default time.Now
 	Rand       func() float64        // jitter, in [0, 1), safe for concurrent use; default rand.Float64

@@ -6,9 +6,10 @@
 // compute in the gates of gate.go, so that a storm of agents leaves room for the rest. An
 // agent's connection becomes a session (session.go): Hello is answered in
 // handshake.go, batches go to the journal in batch.go; what the agent is told
-// (flush.go, assign.go) waits in outbox.go for a writer.
+// (flush.go, assign.go) waits in outbox.go for a writer. Archives of Assets are fetched on
+// connections of their own (ALPN muster.assets.v1, assets.go).
 //
-// Goroutines: one reader per connection, which waits on a small stack and handles messages
+// Goroutines: those of an http.Server for archives; one reader per connection, which waits on a small stack and handles messages
 // on one that it borrows (stacks.go); a few writers shared by all sessions, and one
 // more for each peer that does not read (outbox.go); one housekeeper (pings, idle
 // sessions), and one that has agents slow down while something is too full (pressure.go). Locks, in order: registry, then session; the journal calls Committed

@@ -68,11 +68,11 @@ func (x *session) send(frame []byte, kind string) error {
 // sendRest writes the rare messages; the last of them may end the session.
 func (x *session) sendRest(w *scratch, due dueBits) error {
 	x.mu.Lock()
-	runs, turns, refusal, reason := x.runs, x.turns, x.refusal, x.slowFor
-	x.runs, x.turns = nil, nil
+	runs, turns, answers, refusal, linger, reason := x.runs, x.turns, x.answers, x.refusal, x.linger, x.slowFor
+	x.runs, x.turns, x.answers = nil, nil, nil
 	x.mu.Unlock()
 	if due&dueSlow != 0 {
-		w.frame = wire.AppendSlow(w.begin(), &wire.Slow{LingerMs: x.srv.jitterMs(slowLinger), Reason: reason, LastsMs: x.srv.lastsMs()})
+		w.frame = wire.AppendSlow(w.begin(), &wire.Slow{LingerMs: x.srv.jitterMs(linger), Reason: reason, LastsMs: x.srv.lastsMs()})
 		if err := x.send(w.frame, "slow"); err != nil {
 			return err
 		}
@@ -88,6 +88,9 @@ func (x *session) sendRest(w *scratch, due dueBits) error {
 		if err := x.send(w.frame, "turn"); err != nil {
 			return err
 		}
+	}
+	if err := x.sendAnswers(w, answers); err != nil {
+		return err
 	}
 	if due&dueBye != 0 {
 		retry := time.Duration(x.srv.draining.Load()) * time.Millisecond

@@ -139,6 +139,7 @@ func (quiet) Welcomed(*link.Session, *wire.Welcome)              {}
 func (quiet) Assigned(*link.Session, *link.Held)                 {}
 func (q quiet) Acked(*link.Session, *wire.Ack)                   { q.acked <- struct{}{} }
 func (quiet) RunNow(*link.Session, *wire.Run)                    {}
+func (quiet) Exchanged(*link.Session, *wire.Exchange)            {}
 func (quiet) Turn(*link.Session, *wire.Turn)                     {}
 func (quiet) Slow(*link.Session, *wire.Slow)                     {}
 func (quiet) Leaving(_ *link.Session, _ time.Duration, _ string) {}

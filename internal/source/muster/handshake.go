@@ -171,6 +171,7 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven Proof) (*ses
 	s.cfg.Limits.of(&node)
 	x := &session{srv: s, conn: conn, id: hello.Session, uid: hello.Node, version: hello.Version, node: node, section: sectionOf(hello.Node), team: s.team(node.Namespace),
 		origin: originOf(hello), queued: [lanes]bool{true, true}} // nothing before Welcome
+	x.proven.Store(proven != Proof{})
 	x.about = aboutOf(hello, s.cfg.Now())
 	x.room.L = &x.mu
 	x.heard.Store(s.clock.Load())
@@ -322,7 +323,7 @@ func (s *Server) welcome(x *session) *wire.Welcome {
 		Protocol: wire.Protocol, Name: x.node.Name, Node: x.node.ID, ServerUnixMs: s.cfg.Now().UnixMilli(),
 		Incarnation: s.cfg.Journal.Incarnation().ID, KeepaliveMs: uint32(x.node.Keepalive.Milliseconds()),
 		MaxFrame: uint32(l.FrameBytes), MaxUnacked: uint32(l.UnackedBytes), MaxOutput: uint32(limits.OutputBytes),
-		ResultsPerSec: uint32(limits.NodeResultsPerSec), Servers: s.cfg.Servers, VersionWanted: s.cfg.Version,
+		ResultsPerSec: uint32(limits.NodeResultsPerSec), Servers: s.cfg.Servers, VersionWanted: s.cfg.Version, Features: x.features(),
 	}
 	for i := range x.streams {
 		w.Last = append(w.Last, wire.StreamLast{StreamKey: x.streams[i].StreamKey, Last: x.streams[i].last})

@@ -31,6 +31,7 @@ type Listener struct {
 	config *tls.Config
 	gates  gates
 	people peopleListener
+	assets peopleListener // agents that fetch archives
 	told   told
 	apart  bool // agents have a listener of their own
 }
@@ -63,6 +64,7 @@ func listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.
 	return &Listener{
 		tcp: l, server: server, log: log, gates: gates, config: tlsConfig(authority, server, gates, names, agents),
 		people: peopleListener{addr: l.Addr(), conns: make(chan net.Conn), done: make(chan struct{})},
+		assets: peopleListener{addr: l.Addr(), conns: make(chan net.Conn), done: make(chan struct{})},
 		told:   newTold(), apart: !agents,
 	}
 }
@@ -83,7 +85,9 @@ func tlsConfig(authority *pki.Authority, server *Server, gates gates, names *nam
 		}
 		return nil
 	}
-	tickets := &tickets{authority: authority, now: server.cfg.Now, configs: []*tls.Config{people, agents}}
+	assets := agents.Clone()
+	assets.NextProtos = []string{wire.AssetProtocol}
+	tickets := &tickets{authority: authority, now: server.cfg.Now, configs: []*tls.Config{people, agents, assets}}
 	tickets.renew()
 	people.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		tickets.renew()
@@ -92,6 +96,10 @@ func tlsConfig(authority *pki.Authority, server *Server, gates gates, names *nam
 			conn.enter(gates.agents)
 			names.look(hello.ServerName, true)
 			return agents, nil
+		}
+		if letAgentsIn && slices.Contains(hello.SupportedProtos, wire.AssetProtocol) {
+			conn.enter(gates.agents)
+			return assets, nil
 		}
 		conn.enter(gates.people)
 		names.look(hello.ServerName, false)
@@ -110,6 +118,10 @@ func (l *Listener) People() net.Listener { return &l.people }
 // Run accepts until ctx ends.
 func (l *Listener) Run(ctx context.Context) error {
 	defer close(l.people.done)
+	fetches := l.server.assetServer()
+	go func() { _ = fetches.Serve(&l.assets) }()
+	defer fetches.Close()
+	defer close(l.assets.done)
 	return l.server.accept(ctx, l.tcp, func(g *guest) { l.handshake(ctx, g) })
 }
 
@@ -159,6 +171,11 @@ func (l *Listener) handshake(ctx context.Context, g *guest) {
 		return
 	}
 	state := conn.ConnectionState()
+	if state.NegotiatedProtocol == wire.AssetProtocol {
+		_ = conn.SetDeadline(time.Time{})
+		l.assets.give(&fetcher{Conn: conn, proof: proven(state.PeerCertificates)})
+		return
+	}
 	if state.NegotiatedProtocol != wire.Subprotocol {
 		_ = conn.SetDeadline(time.Time{})
 		l.people.give(conn)

@@ -21,12 +21,13 @@ const (
 	ran                        // output or the end of a run that was asked for
 	unasked                    // the same of none that was asked for, or of one that was taken back: ignored
 	facts                      // what the agent says of its machine has changed
+	asksSecrets                // values are found and sent
 	unknownKind                // a message of a later version: ignored
 	outcomes
 )
 
 var outcomeNames = [outcomes]string{
-	"kept", "repeated", "hole", "malformed", "oversized", "streams", "unkept", "displaced", "holding", "bye", "stats", "hasty", "ran", "unasked", "facts", "unknown_kind",
+	"kept", "repeated", "hole", "malformed", "oversized", "streams", "unkept", "displaced", "holding", "bye", "stats", "hasty", "ran", "unasked", "facts", "secrets", "unknown_kind",
 }
 
 // verdict is what became of one signal of a batch.
@@ -52,11 +53,13 @@ type metrics struct {
 	frames     [outcomes]prometheus.Counter
 	signals    [verdicts]prometheus.Counter
 	handshakes *prometheus.CounterVec
+	assets     *prometheus.CounterVec
 	ended      *prometheus.CounterVec
 	sent       *prometheus.CounterVec
 	acks       prometheus.Counter // of sent
 	throttled  *prometheus.CounterVec
 	limited    *prometheus.CounterVec
+	secrets    *prometheus.CounterVec
 	misnamed   *prometheus.CounterVec
 	resent     prometheus.Counter
 	stuck      prometheus.Counter
@@ -80,11 +83,16 @@ func newMetrics(r prometheus.Registerer, sessions, pressure func() float64) *met
 		controls:   counter("controls_received_total", "Pings and pongs from agents."),
 		stuck:      counter("writers_stuck_total", "Times that a writer was replaced because a peer did not read."),
 		resent:     counter("assignments_resent_total", "Whole assignments sent again because the agent held another hash than expected."),
+		assets:     vector("asset_requests_total", "Requests of agents for archives of Assets, by outcome.", "outcome"),
 		handshakes: vector("handshakes_total", "Hellos, by outcome: welcome, or the code of Refuse.", "outcome"),
 		ended:      vector("ended_total", "Sessions that ended, by cause.", "cause"),
 		sent:       vector("sent_total", "Messages to agents, by kind.", "kind"),
 		throttled:  vector("throttled_total", "Times that reading from an agent paused, by the limit that it met.", "limit"),
 	}
+	m.secrets = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "muster_secrets_total", Help: "Secrets that agents asked for, by what came of it: given, refused (no check of the node names it), failed (it could not be had).",
+	}, []string{"outcome"})
+	r.MustRegister(m.secrets)
 	m.limited = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_limits_met_total", Help: "Refusals (and, of rates, pauses) because of a limit, by namespace and limit.",
 	}, []string{"namespace", "limit"})

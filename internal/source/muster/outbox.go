@@ -26,7 +26,7 @@ const (
 	duePing
 	dueAssign
 	dueSlow
-	dueRun // runs that people asked for, and turns
+	dueRun // runs that people asked for, turns, and answers to what the agent asked
 	dueBye
 	dueRefuse // write Session.refusal, then close
 	dueClose  // close the connection

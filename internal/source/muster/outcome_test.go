@@ -1,6 +1,8 @@
 package muster
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/uuid"
@@ -75,6 +77,10 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 		facts: func(_ *world, a *agent, _ uuid.UUID) {
 			raw(a, wire.AppendFacts(nil, &wire.Facts{Facts: map[string]string{"kernel": "6.12"}}))
 		},
+		asksSecrets: func(w *world, a *agent, _ uuid.UUID) {
+			w.server.registry.get(1001).proven.Store(true)
+			raw(a, wire.AppendExchange(nil, &wire.Exchange{ID: 1, Ask: &wire.SecretsAsk{Names: []string{"default/x"}}}))
+		},
 		unknownKind: func(_ *world, a *agent, _ uuid.UUID) { raw(a, []byte{15<<3 | 2, 0}) },
 	}
 	for out := range outcomes {
@@ -84,7 +90,10 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 			continue
 		}
 		t.Run(outcomeNames[out], func(t *testing.T) {
-			w := newWorld(t, func(c *Config) { c.Limits = Limits{BatchSignals: 10, UnackedBytes: unackedBytes} })
+			w := newWorld(t, func(c *Config) {
+				c.Limits = Limits{BatchSignals: 10, UnackedBytes: unackedBytes}
+				c.Secret = func(context.Context, string, string) (SecretValue, error) { return SecretValue{}, errors.New("none") }
+			})
 			node := w.node(1, 1)
 			way(w, w.agent(node), node)
 			testenv.Until(w.t, "its outcome is counted", func() bool { return testutil.ToFloat64(w.server.metrics.frames[out]) == 1 })

@@ -22,7 +22,7 @@ func (x *session) pay(n int) {
 	}
 	x.srv.metrics.throttled.WithLabelValues(limit).Inc()
 	x.hit(limit+"_rate", reason)
-	x.slow(x.srv.sinceBegan(), reason)
+	x.slow(x.srv.sinceBegan(), slowMost, reason)
 	x.wait(max(own, all))
 }
 

@@ -3,6 +3,8 @@ package muster
 import (
 	"context"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // Pressure says how full something is that fills while more comes than the server can do,
@@ -22,11 +24,12 @@ const (
 
 // What agents are asked for.
 const (
-	slowLinger = 5 * time.Second // with jitter, so that they do not come together
+	slowLinger = 2 * time.Second // at first; with jitter, so that they do not come together
+	slowMost   = 2 * slowLinger  // where less is not enough
 	slowEvery  = 4 * time.Second // the least time between two Slows to one agent
-	// slowLasts is how long one holds at most; at least a slowEvery less, so that they
-	// return by and by. It outlasts one that is not sent, and ends soon after the last.
-	slowLasts = 3 * slowEvery
+	// slowLasts is how long one holds at most; at least half a slowEvery less. It outlasts one
+	// that is not sent, and ends soon after the last; then agents return by and by.
+	slowLasts = 2 * slowEvery
 )
 
 // budgetFree is the share of the journal's budget that is no concern: a journal is
@@ -53,20 +56,29 @@ func (s *Server) pressure() (share float64, reason string) {
 	return share, reason
 }
 
-// strain says when agents are to be told.
+// strain says when agents are to be told, and what.
 type strain struct {
-	on   bool
-	told int64 // when they were told last, ns; zero: never
+	on     bool
+	told   int64         // when they were told last, ns; zero: never
+	linger time.Duration // what they were told last
 }
 
 // look is told how full the fullest is at now (ns); tell: agents are to be told (again).
+// Who waits owes that much when it is over: they are asked for no more than helps.
 func (s *strain) look(now int64, share float64) (tell bool) {
 	s.on = share > tooFull || s.on && share >= relieved
-	tell = s.on && (s.told == 0 || now-s.told >= int64(slowEvery))
-	if tell {
-		s.told = now
+	since := now - s.told
+	if !s.on || s.told != 0 && since < int64(slowEvery) {
+		return false
 	}
-	return tell
+	switch {
+	case s.told == 0 || since >= int64(slowLasts):
+		s.linger = slowLinger
+	case share > tooFull:
+		s.linger = min(s.linger+slowLinger, slowMost)
+	}
+	s.told = now
+	return true
 }
 
 // keepPace has all agents slow down while something is too full.
@@ -88,21 +100,21 @@ func (s *Server) keepPace(ctx context.Context) {
 				since = now
 				s.cfg.Log.Warn("agents are asked for larger, rarer batches", "reason", reason)
 			}
-			s.registry.each(func(x *session) { x.slow(now, reason) })
+			s.registry.each(func(x *session) { x.slow(now, of.linger, reason) })
 		}
-		if since != 0 && now-of.told >= int64(slowLasts) {
+		if since != 0 && now-of.told >= int64(slowLasts+wire.SlowEasing*of.linger) {
 			s.cfg.Log.Info("agents send at their usual pace again", "after", time.Duration(now-since).Round(time.Second))
 			since = 0
 		}
 	}
 }
 
-// slow asks for larger, rarer batches at now, unless it has just done so.
-func (x *session) slow(now int64, reason string) {
+// slow asks at now for batches that linger for so long, unless it has just done so.
+func (x *session) slow(now int64, linger time.Duration, reason string) {
 	x.mu.Lock()
 	put := false
 	if x.slowAt == 0 || now-x.slowAt >= int64(slowEvery) {
-		x.slowAt, x.slowFor = now, reason
+		x.slowAt, x.linger, x.slowFor = now, linger, reason
 		put = x.dueLocked(lanePush, dueSlow)
 	}
 	x.mu.Unlock()
@@ -113,5 +125,5 @@ func (x *session) slow(now int64, reason string) {
 
 // lastsMs is for how long a Slow that is sent now holds.
 func (s *Server) lastsMs() uint32 {
-	return uint32(slowLasts.Milliseconds() - int64(s.cfg.Rand()*float64(slowEvery.Milliseconds())))
+	return uint32(slowLasts.Milliseconds() - int64(s.cfg.Rand()*float64(slowEvery.Milliseconds()/2)))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -30,6 +31,7 @@ type Server struct {
 	acks      *outbox // acknowledgements and pings: short, urgent
 	pushes    *outbox // assignments and the rest
 	runOutput *runOutput
+	fetches   *queue.Slots // of archives
 
 	began    time.Time     // of New, with its monotonic reading
 	clock    atomic.Int64  // ns of listening, moved by the housekeeper once a second
@@ -70,6 +72,7 @@ func New(cfg Config) (*Server, error) {
 	s.acks = newOutbox("session-acks", laneAck, cfg.Limits.Sessions, cfg.Queues)
 	s.pushes = newOutbox("session-pushes", lanePush, cfg.Limits.Sessions, cfg.Queues)
 	s.runOutput = newRunOutput(cfg.Queues)
+	s.fetches = queue.NewSlots(cfg.Queues, "asset-fetches")
 	s.places = newPlaces(cfg.Limits.Connections, cfg.Registerer)
 	s.proxies.from = cfg.ProxyFrom
 	s.watch.init(cfg.Limits, cfg.OnShed)

@@ -32,6 +32,7 @@ type session struct {
 	section journal.Section
 	team    *team
 	own     bucket
+	proven  atomic.Bool // by a certificate that it is the node
 	origin  origin
 
 	heard     atomic.Int64 // server clock of the last frame
@@ -53,22 +54,25 @@ type session struct {
 	// then takes it knows that nothing of this session comes to the journal any more.
 	appending sync.Mutex
 
-	mu      sync.Mutex
-	over    bool // no more batches: displaced, refused or broken
-	clean   bool // the agent said Bye
-	streams []stream
-	unacked int       // bytes with the journal
-	room    sync.Cond // unacked fell, or over, or told
-	duty    [lanes]dueBits
-	queued  [lanes]bool
-	refused []wire.Refused
-	refusal *wire.Refuse
-	told    bool               // refusal was written, or could not be
-	runs    []wire.Run         // to be told
-	turns   []wire.Given       // to be told
-	asked   map[uint64]*asking // told, and not done, by id
-	slowFor string             // reason of the next Slow
-	slowAt  int64              // when it was last due, by sinceBegan; zero: never
+	mu        sync.Mutex
+	over      bool // no more batches: displaced, refused or broken
+	clean     bool // the agent said Bye
+	streams   []stream
+	unacked   int       // bytes with the journal
+	room      sync.Cond // unacked fell, or over, or told
+	duty      [lanes]dueBits
+	queued    [lanes]bool
+	refused   []wire.Refused
+	refusal   *wire.Refuse
+	told      bool               // refusal was written, or could not be
+	runs      []wire.Run         // to be told
+	turns     []wire.Given       // to be told
+	asked     map[uint64]*asking // told, and not done, by id
+	answers   []wire.Exchange    // to be told
+	exchanges int                // asked by the agent, and not answered yet
+	slowFor   string             // reason of the next Slow, and
+	linger    time.Duration      // what it asks for
+	slowAt    int64              // when it was last due, by sinceBegan; zero: never
 	// pushed is what the agent holds as far as we know: sent, or named by Hello.
 	pushed      *plan.Assignment
 	unconfirmed int // sent, and not yet answered by Holding
@@ -305,6 +309,8 @@ func (x *session) frame(frame []byte) outcome {
 		return x.hearStats(body)
 	case wire.KindRan:
 		return x.ran(body)
+	case wire.KindExchange:
+		return x.exchange(body)
 	case wire.KindHello:
 		return x.broken(malformed, "a second Hello")
 	}

@@ -82,6 +82,7 @@ type agent struct {
 	refused []wire.Refused
 	slow    []string
 	runs    []wire.Run
+	given   []wire.GivenSecret
 	held    []*link.Held
 	ended   error
 	over    bool
@@ -150,6 +151,15 @@ func (w *world) ask(node model.NodeID, chunk model.ChunkID) error {
 }
 
 func (a *agent) Turn(_ *link.Session, t *wire.Turn) {}
+
+func (a *agent) Exchanged(_ *link.Session, x *wire.Exchange) {
+	a.set(func() {
+		for _, g := range x.Secrets.Given {
+			g.Value = slices.Clone(g.Value)
+			a.given = append(a.given, g)
+		}
+	})
+}
 
 func (a *agent) RunNow(_ *link.Session, r *wire.Run) {
 	a.set(func() { a.runs = append(a.runs, *r) })
@@ -326,6 +336,17 @@ func (m *memPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.ChunkID)
 	}
 	a.Hash = wire.AssignmentHash(a.Chunks, nil, nil)
 	m.by[node] = a
+}
+
+// secrets has the chunk of a node with the same number name them.
+func (m *memPlan) secrets(node model.NodeID, list ...model.ChunkSecret) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := *m.by[node]
+	c := *a.Chunks[0]
+	c.Secrets = list
+	a.Chunks = []*model.Chunk{&c}
+	m.by[node] = &a
 }
 
 func (m *memPlan) For(node model.NodeID) *plan.Assignment {

@@ -174,10 +174,14 @@ func (x *session) recipeOf(c *model.Chunk, of *subject) *recipe {
 	switch {
 	case err != nil:
 		made.problem = problemOf(err)
+	case len(c.Secrets) > 0:
+		made.problem = "this node has sensu-agent, which is given no secrets (its session proves nothing of who it is): leave the node out (targets.except), or give it muster-agent"
 	case run.Probe != "":
 		made.problem = fmt.Sprintf("this node has sensu-agent, which has no probe %s: leave the node out (targets.except), or give it muster-agent", run.Probe)
 	case c.RunAs != "":
 		made.problem = fmt.Sprintf("this node has sensu-agent, which runs nothing as %s: leave the node out (targets.except), or give it muster-agent", c.RunAs)
+	case len(c.Assets) > 0:
+		made.problem = fmt.Sprintf("this node has sensu-agent, which gets no assets (%s) from here: leave the node out (targets.except), or give it muster-agent", c.Assets[0].Name)
 	default:
 		made.ask.Command = sensuwire.Literal(lineOf(&run))
 		for _, name := range slices.Sorted(maps.Keys(run.Env)) {

@@ -73,6 +73,22 @@ func (s *sqlStore) escalate(ctx context.Context, tx *sqldb.Tx, b *Batch) error {
 	return s.also.Insert(ctx, tx, also)
 }
 
+func (s *sqlStore) Also(ctx context.Context, key string) (problems []string, err error) {
+	rows, err := s.db.Query(ctx, `SELECT problem FROM history_told WHERE key = ? ORDER BY problem`, key)
+	if err != nil {
+		return nil, fmt.Errorf("read what a delivery tells of: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var problem string
+		if err := rows.Scan(&problem); err != nil {
+			return nil, fmt.Errorf("read what a delivery tells of: %w", err)
+		}
+		problems = append(problems, problem)
+	}
+	return problems, rows.Err()
+}
+
 func (s *sqlStore) Escalations(ctx context.Context) ([]Escalation, error) {
 	return s.readEscalations(ctx, `SELECT problem, route, body FROM history_escalations ORDER BY problem, route`)
 }

@@ -61,6 +61,8 @@ type Store interface {
 	StandingOf(ctx context.Context, handler HandlerRef, after int64, limit int) ([]Delivery, error)
 	// Deliveries lists those of a problem, oldest first.
 	Deliveries(ctx context.Context, problem string) ([]Delivery, error)
+	// Also lists the problems that a delivery tells of beside its own, in their order.
+	Also(ctx context.Context, key string) ([]string, error)
 
 	// Messages lists what was sent, or would have been, newest first; of the watchdog's none.
 	Messages(ctx context.Context, q MessageQuery) ([]Message, error)
@@ -213,7 +215,7 @@ type Delivery struct {
 	ID      int64      `json:"id"`
 	Key     string     `json:"key"` // idempotency key: the same on every attempt
 	Problem string     `json:"problem"`
-	Also    []string   `json:"also,omitempty"` // other problems that the message tells of
+	Also    []string   `json:"also,omitempty"` // other problems that the message tells of; written, read by Store.Also
 	Handler HandlerRef `json:"handler"`
 	Kind    string     `json:"kind"`            // opened | closed
 	Route   string     `json:"route,omitempty"` // NAMESPACE/NAME; empty: its handlers are named without one

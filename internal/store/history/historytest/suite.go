@@ -101,6 +101,7 @@ func testBatch(t *testing.T, open func() history.Store) {
 		Deliveries: []history.Delivery{delivery("p1", "opened", pager, 0)},
 		Places:     map[model.Partition]history.Place{5: place(4, 2), 255: place(9, 0)},
 	}
+	b.Deliveries[0].Also = []string{"p3", "p2"}
 	must(t, s.Record(t.Context(), b))
 	must(t, s.Close())
 
@@ -116,6 +117,9 @@ func testBatch(t *testing.T, open func() history.Store) {
 	must(t, err)
 	slices.Reverse(entries) // the newest first, of one time what was recorded last
 	equal(t, "entries", given(entries), b.Entries)
+	also, err := s.Also(t.Context(), b.Deliveries[0].Key)
+	must(t, err)
+	equal(t, "also told of", also, []string{"p2", "p3"})
 	told, err := s.Told(t.Context(), []string{"p1", "none"})
 	must(t, err)
 	equal(t, "told", told, map[string][]history.HandlerRef{"p1": {pager}})

@@ -1,0 +1,387 @@
+package asset
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Sum is the SHA-512 of an archive, in hexadecimal digits.
+type Sum = string
+
+const (
+	spread       = 2 * time.Second // a fleet that is told of an archive fetches it within this
+	firstWait    = time.Second     // after the first failure; doubled by each …
+	longestWait  = 5 * time.Minute // … up to this
+	badWait      = time.Hour       // after an archive that is no good: it will not be better
+	usedAgain    = time.Hour       // how exactly it is known when a folder was used
+	partSuffix   = ".part"         // an archive that is on its way
+	freshSuffix  = ".new"          // a folder that is not whole yet
+	defaultBytes = 2 << 30
+)
+
+// Config of a Cache.
+type Config struct {
+	Dir   string // made if need be; others may read it
+	Bytes int64  // what all extracted archives may have; default 2 GiB
+	// Fetch asks the server for an archive from the byte on; see Source.
+	Fetch   func(ctx context.Context, sum Sum, from int64) (*Source, error)
+	Arrived func(sum Sum) // an archive is there now; must not block
+	Limits  Limits        // default DefaultLimits
+	Log     *slog.Logger
+}
+
+// Source is an archive as it comes: from the byte From on, which may be less than what was
+// asked for. Whoever reads it closes Body.
+type Source struct {
+	Body io.ReadCloser
+	From int64
+}
+
+// Cache is the folder of extracted archives, each under its sum.
+type Cache struct {
+	cfg  Config
+	wake chan struct{}
+
+	mu      sync.Mutex
+	entries map[Sum]*entry
+	changed chan struct{} // closed, and another one made, when an entry changes
+}
+
+// entry is one archive.
+type entry struct {
+	wanted bool // a check needs it
+	ready  bool
+	bytes  int64
+	used   time.Time // of a ready one
+	again  time.Time // of others: not before that
+	wait   time.Duration
+	why    string // it is not here; empty: nothing has gone wrong yet
+}
+
+// Open looks at the folder and removes what is not whole.
+func Open(cfg Config) (*Cache, error) {
+	if cfg.Bytes <= 0 {
+		cfg.Bytes = defaultBytes
+	}
+	if cfg.Limits == (Limits{}) {
+		cfg.Limits = DefaultLimits()
+	}
+	if cfg.Arrived == nil {
+		cfg.Arrived = func(Sum) {}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	c := &Cache{cfg: cfg, wake: make(chan struct{}, 1), entries: map[Sum]*entry{}, changed: make(chan struct{})}
+	list, err := os.ReadDir(cfg.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look at the folder of assets: %w", err)
+	}
+	for _, d := range list {
+		at := filepath.Join(cfg.Dir, d.Name())
+		if strings.HasSuffix(d.Name(), freshSuffix) {
+			_ = os.RemoveAll(at)
+		}
+		if _, err := model.ParseAssetSum(d.Name()); err != nil || !d.IsDir() {
+			continue
+		}
+		e := &entry{ready: true, bytes: bytesIn(at)}
+		if info, err := d.Info(); err == nil {
+			e.used = info.ModTime()
+		}
+		c.entries[d.Name()] = e
+	}
+	return c, nil
+}
+
+func bytesIn(dir string) (n int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				n += info.Size()
+			}
+		}
+		return nil
+	})
+	return n
+}
+
+// Want says which archives checks need now: those that are missing are fetched, and others
+// make room for them.
+func (c *Cache) Want(sums map[Sum]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for sum, e := range c.entries {
+		if e.wanted = sums[sum]; !e.wanted && !e.ready {
+			delete(c.entries, sum)
+			_ = os.Remove(c.path(sum) + partSuffix)
+		}
+	}
+	for sum := range sums {
+		if c.entries[sum] == nil {
+			c.entries[sum] = &entry{wanted: true, again: time.Now().Add(rand.N(spread))}
+		}
+	}
+	c.nudge()
+}
+
+// Hurry tries again what failed: the server is there (again).
+func (c *Cache) Hurry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.entries {
+		if !e.ready && e.wait < badWait {
+			e.again, e.wait = time.Now().Add(rand.N(spread)), 0
+		}
+	}
+	c.nudge()
+}
+
+func (c *Cache) nudge() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Dir is the folder of an archive. One that is on its way, with nothing gone wrong yet, is
+// waited for until ctx ends; the error says why it is not here.
+func (c *Cache) Dir(ctx context.Context, sum Sum) (string, error) {
+	for {
+		c.mu.Lock()
+		e, changed := c.entries[sum], c.changed
+		switch {
+		case e == nil: // the machine is another than it was: another archive is for it
+			c.entries[sum] = &entry{wanted: true, again: time.Now()}
+			c.nudge()
+		case e.ready:
+			stale := time.Since(e.used) > usedAgain
+			if stale {
+				e.used = time.Now()
+			}
+			c.mu.Unlock()
+			if stale {
+				_ = os.Chtimes(c.path(sum), time.Time{}, time.Now()) // what is known of its use after a restart
+			}
+			return c.path(sum), nil
+		case e.why != "":
+			c.mu.Unlock()
+			return "", errors.New(e.why)
+		}
+		c.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return "", errors.New("it is being fetched")
+		}
+	}
+}
+
+// Run fetches and extracts what is wanted until ctx ends.
+func (c *Cache) Run(ctx context.Context) {
+	for {
+		sum, wait := c.next()
+		if sum != "" {
+			c.get(ctx, sum)
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-c.wake:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		timer.Stop()
+	}
+}
+
+// next is the archive to fetch now, or else how long there is nothing to do.
+func (c *Cache) next() (Sum, time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wait := longestWait
+	for sum, e := range c.entries {
+		if e.ready || !e.wanted {
+			continue
+		}
+		due := time.Until(e.again)
+		if due <= 0 {
+			return sum, 0
+		}
+		wait = min(wait, due)
+	}
+	return "", wait
+}
+
+// bad is an error that trying again does not mend.
+type bad struct{ error }
+
+func (c *Cache) get(ctx context.Context, sum Sum) {
+	began := time.Now()
+	bytes, err := c.fetchAndExtract(ctx, sum)
+	if ctx.Err() != nil {
+		return
+	}
+	c.mu.Lock()
+	defer func() {
+		close(c.changed)
+		c.changed = make(chan struct{})
+		c.mu.Unlock()
+		if err == nil {
+			c.cfg.Arrived(sum)
+		}
+	}()
+	e := c.entries[sum]
+	if e == nil { // nobody wants it any more; should they, it is there
+		e = &entry{}
+		c.entries[sum] = e
+	}
+	if err == nil {
+		e.ready, e.bytes, e.used, e.why, e.wait = true, bytes, time.Now(), "", 0
+		c.cfg.Log.Info("asset is here", "sha512", sum[:12], "bytes", bytes, "took", time.Since(began))
+		c.makeRoom(sum)
+		if !e.ready {
+			err = errors.New(e.why)
+		}
+		return
+	}
+	var no bad
+	e.why, e.wait = err.Error(), min(max(firstWait, 2*e.wait), longestWait)
+	if errors.As(err, &no) {
+		e.wait = badWait
+	}
+	e.again = time.Now().Add(e.wait/2 + rand.N(e.wait))
+	c.cfg.Log.Warn("asset is not here; trying again", "sha512", sum[:12], "in", time.Until(e.again).Round(time.Second), "err", err)
+}
+
+// makeRoom removes what nobody wants and was not used for longest, while there is too much;
+// if that is not enough, what has just come does not stay. The caller holds the lock.
+func (c *Cache) makeRoom(fresh Sum) {
+	for {
+		var all int64
+		var oldest Sum
+		for sum, e := range c.entries {
+			if !e.ready {
+				continue
+			}
+			all += e.bytes
+			if !e.wanted && (oldest == "" || e.used.Before(c.entries[oldest].used)) {
+				oldest = sum
+			}
+		}
+		if all <= c.cfg.Bytes {
+			return
+		}
+		out := oldest
+		if out == "" {
+			out = fresh
+		}
+		e := c.entries[out]
+		if out == fresh && e.wanted {
+			e.ready, e.wait, e.again = false, badWait, time.Now().Add(badWait)
+			e.why = fmt.Sprintf("the assets of this node's checks have %s, and at most %s are kept here", model.Size(all), model.Size(c.cfg.Bytes))
+		} else {
+			delete(c.entries, out)
+		}
+		c.remove(out)
+		if out == fresh {
+			return
+		}
+	}
+}
+
+// remove takes a folder away: renamed first, so that no half of it is ever taken for whole.
+func (c *Cache) remove(sum Sum) {
+	if err := os.Rename(c.path(sum), c.path(sum)+freshSuffix); err != nil {
+		c.cfg.Log.Warn("asset is not removed", "sha512", sum[:12], "err", err)
+		return
+	}
+	if err := os.RemoveAll(c.path(sum) + freshSuffix); err != nil {
+		c.cfg.Log.Warn("asset is not removed whole", "sha512", sum[:12], "err", err)
+	}
+}
+
+func (c *Cache) path(sum Sum) string { return filepath.Join(c.cfg.Dir, sum) }
+
+// fetchAndExtract leaves the archive's folder in place, or nothing but what has come of it.
+func (c *Cache) fetchAndExtract(ctx context.Context, sum Sum) (bytes int64, err error) {
+	if err := os.MkdirAll(c.cfg.Dir, 0o755); err != nil {
+		return 0, err
+	}
+	f, err := os.OpenFile(c.path(sum)+partSuffix, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if err := c.fetch(ctx, sum, f); err != nil {
+		return 0, err
+	}
+	size, err := check(f, sum)
+	if err == nil {
+		bytes, err = c.extract(sum, f, size)
+	}
+	if gone := os.Remove(f.Name()); err == nil && gone != nil {
+		err = gone
+	}
+	return bytes, err
+}
+
+// extract makes the folder beside, and renames it when all of it is on the disk.
+func (c *Cache) extract(sum Sum, f *os.File, size int64) (bytes int64, err error) {
+	fresh := c.path(sum) + freshSuffix
+	if err := os.RemoveAll(fresh); err != nil {
+		return 0, err
+	}
+	if err := os.Mkdir(fresh, 0o755); err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(fresh)
+		}
+	}()
+	root, err := os.OpenRoot(fresh)
+	if err != nil {
+		return 0, err
+	}
+	bytes, err = Extract(root, f, size, c.cfg.Limits)
+	if err = errors.Join(err, root.Close()); err != nil {
+		var ours *fs.PathError
+		if errors.As(err, &ours) || disk.IsFull(err) {
+			return 0, fmt.Errorf("it cannot be extracted into %s: %w", c.cfg.Dir, err)
+		}
+		return 0, bad{fmt.Errorf("the archive is refused: %w", err)}
+	}
+	if err := os.Chmod(fresh, 0o755); err != nil { // whatever the umask is
+		return 0, err
+	}
+	if err := os.Rename(fresh, c.path(sum)); err != nil {
+		return 0, err
+	}
+	return bytes, disk.OS{}.SyncDir(c.cfg.Dir)
+}
+
+// bytesOf is a sum as it is computed.
+func bytesOf(sum Sum) []byte {
+	b, _ := hex.DecodeString(sum)
+	return b
+}

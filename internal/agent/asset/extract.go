@@ -1,0 +1,303 @@
+package asset
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/bzip2"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Limits bound what an archive may become.
+type Limits struct {
+	Bytes int64 // of all files
+	Free  int64 // of all files, however small the archive is …
+	Ratio int64 // … above which they may be so many times the archive's length
+	Files int   // files, folders and links
+}
+
+// DefaultLimits are those of agents.
+func DefaultLimits() Limits {
+	return Limits{Bytes: 2 << 30, Free: 64 << 20, Ratio: 100, Files: 100_000}
+}
+
+const (
+	maxNameBytes = 1024
+	maxDepth     = 64
+)
+
+// Extract unpacks an archive (tar, plain or packed by gzip or bzip2, or zip) of size bytes
+// into root, which is empty, and returns how many bytes the files have. An archive is
+// refused as a whole, with what is wrong in it: what is left in root is then to be removed.
+// Files are synced. Of a file's mode only counts whether it can be run.
+func Extract(root *os.Root, archive io.ReaderAt, size int64, limits Limits) (bytes int64, err error) {
+	x := &extraction{root: root, limits: limits, dirs: map[string]bool{".": true}}
+	x.most = min(limits.Bytes, max(limits.Free, limits.Ratio*size))
+	if err := x.all(archive, size); err != nil {
+		return x.bytes, err
+	}
+	return x.bytes, x.finish()
+}
+
+type extraction struct {
+	root   *os.Root
+	limits Limits
+	most   int64
+	bytes  int64
+	count  int
+	dirs   map[string]bool
+	links  []string
+}
+
+func (x *extraction) all(archive io.ReaderAt, size int64) error {
+	head := make([]byte, 6)
+	n, err := archive.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	head = head[:n]
+	whole := io.NewSectionReader(archive, 0, size)
+	switch {
+	case bytes.HasPrefix(head, []byte("PK\x03\x04")), bytes.HasPrefix(head, []byte("PK\x05\x06")):
+		return x.zip(archive, size)
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		plain, err := gzip.NewReader(whole)
+		if err != nil {
+			return fmt.Errorf("not a whole gzip file: %w", err)
+		}
+		return x.tar(plain)
+	case bytes.HasPrefix(head, []byte("BZh")):
+		return x.tar(bzip2.NewReader(whole))
+	case bytes.HasPrefix(head, []byte{0xfd, '7', 'z', 'X', 'Z'}), bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		return errors.New("it is packed by xz or zstd, which agents do not read: pack it by gzip")
+	}
+	return x.tar(whole)
+}
+
+func (x *extraction) tar(r io.Reader) error {
+	t := tar.NewReader(r)
+	for {
+		h, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			if x.count == 0 {
+				return errors.New("there is nothing in it, or it is no archive (tar, tar.gz, tar.bz2, zip)")
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("no whole archive (tar, tar.gz, tar.bz2, zip): %w", err)
+		}
+		switch h.Typeflag {
+		case tar.TypeReg, tar.TypeGNUSparse:
+			err = x.file(h.Name, h.FileInfo().Mode(), t)
+		case tar.TypeDir:
+			err = x.folder(h.Name)
+		case tar.TypeSymlink:
+			err = x.symlink(h.Name, h.Linkname)
+		case tar.TypeLink:
+			err = x.hardlink(h.Name, h.Linkname)
+		case tar.TypeXGlobalHeader:
+		default:
+			err = fmt.Errorf("%q is a device, a pipe or the like", short(h.Name))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (x *extraction) zip(archive io.ReaderAt, size int64) error {
+	z, err := zip.NewReader(archive, size)
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
+		return fmt.Errorf("not a whole zip file: %w", err)
+	}
+	for _, f := range z.File {
+		if err := x.zipped(f); err != nil {
+			return err
+		}
+	}
+	if x.count == 0 {
+		return errors.New("there is nothing in it")
+	}
+	return nil
+}
+
+func (x *extraction) zipped(f *zip.File) error {
+	mode := f.Mode()
+	if mode.IsDir() || strings.HasSuffix(f.Name, "/") {
+		return x.folder(f.Name)
+	}
+	if !mode.IsRegular() && mode.Type() != fs.ModeSymlink {
+		return fmt.Errorf("%q is a device, a pipe or the like", short(f.Name))
+	}
+	r, err := f.Open()
+	if err != nil {
+		return fmt.Errorf("%q: %w", short(f.Name), err)
+	}
+	defer r.Close()
+	if mode.IsRegular() {
+		return x.file(f.Name, mode, r)
+	}
+	target, err := io.ReadAll(io.LimitReader(r, maxNameBytes+1))
+	if err != nil {
+		return fmt.Errorf("%q: %w", short(f.Name), err)
+	}
+	return x.symlink(f.Name, string(target))
+}
+
+// place is a name within the archive as one within root.
+func place(name string) (string, error) {
+	switch {
+	case len(name) > maxNameBytes || strings.Count(name, "/") > maxDepth:
+		return "", fmt.Errorf("the name %q… is too long", short(name))
+	case strings.ContainsAny(name, "\x00\\"):
+		return "", fmt.Errorf("the name %q has letters that none should have", short(name))
+	case strings.HasPrefix(name, "/") || slices.Contains(strings.Split(name, "/"), ".."):
+		return "", fmt.Errorf("%q leads out of the archive's own folder", short(name))
+	}
+	clean := path.Clean(name)
+	if name == "" || !filepath.IsLocal(filepath.FromSlash(clean)) {
+		return "", fmt.Errorf("%q leads out of the archive's own folder", short(name))
+	}
+	return clean, nil
+}
+
+// entry counts one, and makes the folders above it.
+func (x *extraction) entry(name string) (string, error) {
+	at, err := place(name)
+	if err != nil {
+		return "", err
+	}
+	if x.count++; x.count > x.limits.Files {
+		return "", fmt.Errorf("there is too much in it: more than %d files", x.limits.Files)
+	}
+	return at, x.mkdir(path.Dir(at))
+}
+
+func (x *extraction) mkdir(at string) error {
+	if x.dirs[at] {
+		return nil
+	}
+	if err := x.mkdir(path.Dir(at)); err != nil {
+		return err
+	}
+	if len(x.dirs) > x.limits.Files {
+		return fmt.Errorf("there is too much in it: more than %d folders", x.limits.Files)
+	}
+	if err := x.root.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return told(at, err)
+	}
+	info, err := x.root.Lstat(at)
+	if err != nil {
+		return told(at, err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%q stands twice in it, as a folder and as something else", short(at))
+	}
+	x.dirs[at] = true
+	return told(at, x.root.Chmod(at, 0o755)) // whatever the umask is
+}
+
+func (x *extraction) folder(name string) error {
+	at, err := x.entry(name)
+	if err != nil {
+		return err
+	}
+	return x.mkdir(at)
+}
+
+func (x *extraction) file(name string, mode fs.FileMode, r io.Reader) error {
+	at, err := x.entry(name)
+	if err != nil {
+		return err
+	}
+	f, err := x.root.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return told(at, err)
+	}
+	n, err := io.Copy(f, io.LimitReader(r, x.most-x.bytes+1))
+	if x.bytes += n; err == nil && x.bytes > x.most {
+		err = fmt.Errorf("there is too much in it: more than %d bytes in an archive of its length", x.most)
+	}
+	perm := fs.FileMode(0o644)
+	if mode&0o111 != 0 {
+		perm = 0o755
+	}
+	if err == nil {
+		err = f.Chmod(perm)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return told(at, errors.Join(err, f.Close()))
+}
+
+// symlink makes a link to something in the archive; finish looks where it really leads.
+func (x *extraction) symlink(name, target string) error {
+	at, err := x.entry(name)
+	if err != nil {
+		return err
+	}
+	if target == "" || len(target) > maxNameBytes || strings.ContainsAny(target, "\x00\\") || strings.HasPrefix(target, "/") ||
+		!filepath.IsLocal(filepath.FromSlash(path.Join(path.Dir(at), target))) {
+		return fmt.Errorf("%q is a link that leads out of the archive's own folder (%q)", short(at), short(target))
+	}
+	x.links = append(x.links, at)
+	return told(at, x.root.Symlink(filepath.FromSlash(target), at))
+}
+
+func (x *extraction) hardlink(name, target string) error {
+	at, err := x.entry(name)
+	if err != nil {
+		return err
+	}
+	to, err := place(target)
+	if err != nil {
+		return err
+	}
+	if info, err := x.root.Lstat(to); err != nil || !info.Mode().IsRegular() {
+		return fmt.Errorf("%q is a hard link to %q, which is no file before it in the archive", short(at), short(target))
+	}
+	return told(at, x.root.Link(to, at))
+}
+
+// finish refuses links that, one through the other, lead outside, and syncs the folders.
+func (x *extraction) finish() error {
+	for _, at := range x.links {
+		if _, err := x.root.Stat(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%q is a link that leads out of the archive's own folder, or in a circle", short(at))
+		}
+	}
+	for at := range x.dirs {
+		if err := syncDir(x.root, at); err != nil {
+			return told(at, err)
+		}
+	}
+	return nil
+}
+
+func told(at string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrExist):
+		return fmt.Errorf("%q stands twice in it", short(at))
+	}
+	return fmt.Errorf("%q: %w", short(at), err)
+}
+
+func short(name string) string {
+	if len(name) > 200 {
+		return strings.ToValidUTF8(name[:200], "") + "…"
+	}
+	return name
+}

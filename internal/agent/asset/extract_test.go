@@ -1,0 +1,232 @@
+package asset
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// packed is a tar file, gzipped if asked for.
+func packed(t testing.TB, zipped bool, headers ...tar.Header) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	var out io.Writer = &b
+	z := gzip.NewWriter(&b)
+	if zipped {
+		out = z
+	}
+	w := tar.NewWriter(out)
+	for _, h := range headers {
+		text := h.PAXRecords["text"] // stands for what is in the file
+		h.PAXRecords = nil
+		if h.Size = int64(len(text)); h.Mode == 0 {
+			h.Mode = 0o644
+		}
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if zipped {
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+func file(name, text string) tar.Header {
+	return tar.Header{Name: name, Typeflag: tar.TypeReg, PAXRecords: map[string]string{"text": text}}
+}
+
+func link(kind byte, name, target string) tar.Header {
+	return tar.Header{Name: name, Typeflag: kind, Linkname: target}
+}
+
+// extract unpacks into a folder with a neighbour that nothing may touch.
+func extract(t testing.TB, data []byte, limits Limits) (dir string, err error) {
+	t.Helper()
+	outer := t.TempDir()
+	dir = filepath.Join(outer, "in")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	n, err := Extract(root, bytes.NewReader(data), int64(len(data)), limits)
+	if list, _ := os.ReadDir(outer); len(list) != 1 {
+		t.Fatalf("something lies beside the folder: %v", list)
+	}
+	if most := max(limits.Free, limits.Ratio*int64(len(data))); n > most+1 {
+		t.Fatalf("%d bytes were written, at most %d may be", n, most)
+	}
+	return dir, err
+}
+
+func TestExtract(t *testing.T) {
+	program := file("./bin/check", "#!/bin/sh\n")
+	program.Mode = 0o4777 // setuid, and for everybody to write
+	for name, data := range map[string][]byte{
+		"tar": packed(t, false, program, file("lib/x.so", "x"), link(tar.TypeSymlink, "bin/same", "check"), link(tar.TypeLink, "bin/hard", "bin/check")),
+		"tar.gz": packed(t, true, tar.Header{Name: "bin/", Typeflag: tar.TypeDir, Mode: 0o700}, program, file("lib/x.so", "x"), link(tar.TypeSymlink, "bin/same", "../bin/check"),
+			link(tar.TypeLink, "bin/hard", "./bin/check")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, err := extract(t, data, DefaultLimits())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range []string{"bin/check", "bin/same", "bin/hard"} {
+				info, err := os.Stat(filepath.Join(dir, p))
+				if err != nil || info.Mode() != 0o755 || info.Size() != 10 {
+					t.Errorf("%s: %v %v", p, info, err)
+				}
+			}
+			if info, err := os.Stat(filepath.Join(dir, "lib/x.so")); err != nil || info.Mode() != 0o644 {
+				t.Errorf("lib/x.so: %v %v", info, err)
+			}
+			if info, err := os.Stat(filepath.Join(dir, "bin")); err != nil || info.Mode().Perm() != 0o755 {
+				t.Errorf("bin: %v %v", info, err)
+			}
+		})
+	}
+}
+
+func zipped(t testing.TB, mode fs.FileMode, name, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	h := &zip.FileHeader{Name: name, Method: zip.Deflate}
+	h.SetMode(mode)
+	f, err := w.CreateHeader(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(f, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestExtractZip(t *testing.T) {
+	dir, err := extract(t, zipped(t, 0o755, "bin/check", "x"), DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "bin/check")); err != nil || info.Mode() != 0o755 {
+		t.Fatalf("%v %v", info, err)
+	}
+}
+
+// small are limits that an archive of a test reaches.
+func small() Limits { return Limits{Bytes: 1 << 20, Free: 100, Ratio: 2, Files: 10} }
+
+func TestExtractRefuses(t *testing.T) {
+	many := []tar.Header{}
+	for _, c := range "abcdefghijk" {
+		many = append(many, file(string(c), ""))
+	}
+	const out = "leads out of the archive's own folder"
+	for name, x := range map[string]struct {
+		data []byte
+		says string
+	}{
+		"nothing":               {nil, "there is nothing in it, or it is no archive"},
+		"no archive":            {[]byte("hello, this is a text and no archive at all"), "no whole archive"},
+		"cut":                   {packed(t, false, file("a", strings.Repeat("x", 90)))[:520], "unexpected EOF"},
+		"xz":                    {[]byte("\xfd7zXZ\x00...."), "pack it by gzip"},
+		"absolute":              {packed(t, true, file("/etc/passwd", "x")), out},
+		"up":                    {packed(t, true, file("../x", "x")), out},
+		"up within":             {packed(t, true, file("a/../../x", "x")), out},
+		"up and down":           {packed(t, true, file("a/../b", "x")), out},
+		"folder up":             {packed(t, true, tar.Header{Name: "../x/", Typeflag: tar.TypeDir}), out},
+		"zip up":                {zipped(t, 0o644, "../x", "x"), out},
+		"zip backslash":         {zipped(t, 0o644, `..\x`, "x"), "letters that none should have"},
+		"zip link":              {zipped(t, 0o777|fs.ModeSymlink, "x", "/etc/passwd"), out},
+		"zip pipe":              {zipped(t, 0o644|fs.ModeNamedPipe, "x", ""), "device"},
+		"link absolute":         {packed(t, true, link(tar.TypeSymlink, "x", "/etc/passwd")), out},
+		"link up":               {packed(t, true, link(tar.TypeSymlink, "a/x", "../../x")), out},
+		"link through link":     {packed(t, true, link(tar.TypeSymlink, "a/b/c", ".."), link(tar.TypeSymlink, "x", "a/b/c/../../.."), file("y", "")), out},
+		"circle":                {packed(t, true, link(tar.TypeSymlink, "a", "b"), link(tar.TypeSymlink, "b", "a")), "in a circle"},
+		"through a link":        {packed(t, true, link(tar.TypeSymlink, "a", "b"), file("a/x", "x")), "stands twice"},
+		"file over link":        {packed(t, true, link(tar.TypeSymlink, "a", "b"), file("a", "x")), "stands twice"},
+		"hard link up":          {packed(t, true, link(tar.TypeLink, "a", "../../etc/passwd")), out},
+		"hard link to link":     {packed(t, true, link(tar.TypeSymlink, "a", "b"), link(tar.TypeLink, "c", "a")), "no file before it"},
+		"hard link to no file":  {packed(t, true, link(tar.TypeLink, "a", "b")), "no file before it"},
+		"twice":                 {packed(t, true, file("a", "x"), file("a", "y")), "stands twice"},
+		"device":                {packed(t, true, tar.Header{Name: "a", Typeflag: tar.TypeChar, Devmajor: 1}), "device"},
+		"pipe":                  {packed(t, true, tar.Header{Name: "a", Typeflag: tar.TypeFifo}), "device"},
+		"long name":             {packed(t, true, file(strings.Repeat("a/", 400)+"x", "x")), "too long"},
+		"too many":              {packed(t, true, many...), "more than 10 files"},
+		"too many folders":      {packed(t, true, file("a/b/c/d/e/f/g/h/i/j/k/l", "")), "more than 10 folders"},
+		"bomb":                  {packed(t, true, file("a", strings.Repeat("\x00", 1<<20))), "there is too much in it"},
+		"bomb of several files": {packed(t, true, file("a", strings.Repeat("\x00", 1<<14)), file("b", strings.Repeat("\x00", 1<<14))), "there is too much in it"},
+		"zip bomb":              {zipped(t, 0o644, "a", strings.Repeat("\x00", 1<<20)), "there is too much in it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := extract(t, x.data, small()); err == nil || !strings.Contains(err.Error(), x.says) {
+				t.Fatalf("got %v, want: %s", err, x.says)
+			}
+		})
+	}
+}
+
+// Whatever an archive holds: nothing lies beside the folder, no link in it leads out, nothing
+// in it is anything but a file, a folder or a link, and it is no larger than it may be.
+func FuzzExtract(f *testing.F) {
+	f.Add(packed(f, false, file("bin/a", "x"), link(tar.TypeSymlink, "b", "bin/a"), link(tar.TypeLink, "c", "bin/a")))
+	f.Add(packed(f, false, link(tar.TypeSymlink, "a/b", ".."), link(tar.TypeSymlink, "x", "a/b/.."), file("../y", "")))
+	f.Add(packed(f, true, file("bin/a", "x")))
+	f.Add(packed(f, false, file("b\xefn/a", "x"), link(tar.TypeSymlink, "b", "b\xefn/a")))
+	f.Add(zipped(f, 0o755, "bin/a", "x"))
+	f.Add(zipped(f, 0o777|fs.ModeSymlink, "a", "../b"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir, err := extract(t, data, small())
+		if err != nil {
+			return
+		}
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		// Not root.FS(): an archive may hold names that are not UTF-8, which fs.FS refuses.
+		err = filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			at, _ = filepath.Rel(dir, at)
+			switch d.Type() {
+			case 0, fs.ModeDir:
+			case fs.ModeSymlink:
+				if _, err := root.Stat(at); err != nil && !os.IsNotExist(err) {
+					t.Fatalf("%s leads out: %v", at, err)
+				}
+			default:
+				t.Fatalf("%s is a %v", at, d.Type())
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}

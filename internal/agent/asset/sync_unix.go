@@ -1,0 +1,14 @@
+//go:build unix
+
+package asset
+
+import "os"
+
+func syncDir(root *os.Root, at string) error {
+	f, err := root.Open(at)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}

@@ -1,0 +1,166 @@
+package secrets
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+func TestOnTheNode(t *testing.T) {
+	dir := t.TempDir()
+	outside := filepath.Join(t.TempDir(), "outside")
+	for path, text := range map[string]string{filepath.Join(dir, "pin"): "12 34\n", outside: "not yours", filepath.Join(dir, "short"): "abc"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{"link": outside, "inner": "pin"} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := New(Options{Dir: dir, Getenv: func(name string) (string, bool) { return "from " + name, name == "MUSTER_SECRET_THERE" }})
+	for _, c := range []struct {
+		s         model.ChunkSecret
+		want, err string
+	}{
+		{s: model.ChunkSecret{AgentFile: "pin"}, want: "12 34"},
+		{s: model.ChunkSecret{AgentFile: "inner"}, want: "12 34"},
+		{s: model.ChunkSecret{AgentEnv: "THERE"}, want: "from MUSTER_SECRET_THERE"},
+		{s: model.ChunkSecret{AgentEnv: "GONE"}, err: "the agent's environment has no MUSTER_SECRET_GONE"},
+		{s: model.ChunkSecret{AgentFile: "none"}, err: "no such file"},
+		{s: model.ChunkSecret{AgentFile: "short"}, err: "shorter than 4 bytes"},
+		{s: model.ChunkSecret{AgentFile: "link"}, err: "escapes"},
+		{s: model.ChunkSecret{AgentFile: "../outside"}, err: "escapes"},
+		{s: model.ChunkSecret{AgentFile: outside}, err: "escapes"},
+		{s: model.ChunkSecret{AgentFile: "."}, err: "is no file"},
+	} {
+		c.s.Env, c.s.Name = "V", "default/s"
+		got, err := k.Find(t.Context(), []model.ChunkSecret{c.s})
+		if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err) || !strings.HasPrefix(err.Error(), "secret default/s cannot be had: ")) || c.err == "" && (err != nil || got["V"] != c.want) {
+			t.Errorf("%+v: %v, %v", c.s, got, err)
+		}
+	}
+}
+
+var db = []model.ChunkSecret{{Env: "PW", Name: "default/db"}}
+
+// answer plays the server once: what is asked gets this value.
+func answer(t *testing.T, k *Keeper, g wire.GivenSecret) {
+	t.Helper()
+	<-k.Ready()
+	x, ok := k.Next()
+	if !ok || len(x.Ask.Names) != 1 || x.Ask.Names[0] != g.Name {
+		t.Errorf("asked %+v", x)
+		return
+	}
+	k.Heard(&wire.Exchange{ID: x.ID, Secrets: &wire.Secrets{Given: []wire.GivenSecret{g}}})
+}
+
+// What the server gave is kept for its lease, and not a moment longer.
+func TestLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := New(Options{})
+		defer k.Close()
+		k.Connected(wire.FeatureSecrets)
+		find := func(want string) {
+			t.Helper()
+			got, err := k.Find(t.Context(), db)
+			if err != nil || got["PW"] != want {
+				t.Errorf("got %v, %v, want %s", got, err, want)
+			}
+		}
+		go answer(t, k, wire.GivenSecret{Name: "default/db", Value: []byte("first one"), LeaseMs: 60000})
+		find("first one")
+		find("first one") // nobody answers: it is kept
+		time.Sleep(59 * time.Second)
+		k.Disconnected() // kept all the same
+		find("first one")
+		k.Connected(wire.FeatureSecrets)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if len(k.kept) != 0 {
+			t.Error("still in memory after its lease")
+		}
+		go answer(t, k, wire.GivenSecret{Name: "default/db", Value: []byte("second one")})
+		find("second one")
+		if len(k.kept) != 0 {
+			t.Error("kept without a lease")
+		}
+		go answer(t, k, wire.GivenSecret{Name: "default/db", Value: []byte("third one"), LeaseMs: 60000})
+		find("third one")
+		k.Retain([]*model.Chunk{{Secrets: []model.ChunkSecret{{Name: "default/other"}}}})
+		if len(k.kept) != 0 {
+			t.Error("kept although no check names it")
+		}
+	})
+}
+
+// Whoever waits for the server is told in time why nothing comes, and after a while away at once.
+func TestNothingComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := New(Options{})
+		fails := func(want string, after time.Duration) {
+			t.Helper()
+			began := time.Now()
+			_, err := k.Find(t.Context(), db)
+			if err == nil || !strings.Contains(err.Error(), "secret default/db cannot be had: "+want) || time.Since(began) != after {
+				t.Errorf("after %v: %v, want %s after %v", time.Since(began), err, want, after)
+			}
+		}
+		fails("the server knows it, and there is no session", patience) // as the agent begins, it may come
+		time.Sleep(time.Second)
+		fails("the server knows it, and there is no session", 0)
+		k.Connected(wire.FeatureSecrets)
+		fails("the server did not answer", patience)
+		k.Connected(0)
+		fails("the server knows none: it is of a version before secrets", 0)
+		k.Disconnected()
+		k.Connected(wire.FeatureSecrets)
+		<-k.Ready()
+		for { // what was given up is not asked
+			x, ok := k.Next()
+			if !ok {
+				break
+			}
+			t.Errorf("asks %+v", x)
+		}
+		go answer(t, k, wire.GivenSecret{Name: "default/db", Error: "Vault is sealed"})
+		fails("Vault is sealed", 0)
+		go answer(t, k, wire.GivenSecret{Name: "default/db", Value: []byte("abc")})
+		fails("it is shorter", 0)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := k.Find(ctx, db); err == nil {
+			t.Error("found")
+		}
+	})
+}
+
+// A session that ends while somebody waits costs him nothing: it is asked in the next one.
+func TestAskedAgainInTheNextSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := New(Options{})
+		defer k.Close()
+		k.Connected(wire.FeatureSecrets)
+		done := make(chan error, 1)
+		go func() { _, err := k.Find(t.Context(), db); done <- err }()
+		<-k.Ready()
+		lost, _ := k.Next()
+		k.Disconnected()
+		time.Sleep(3 * time.Second)
+		k.Connected(wire.FeatureSecrets)
+		answer(t, k, wire.GivenSecret{Name: "default/db", Value: []byte("a value"), LeaseMs: 1000})
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		k.Heard(&wire.Exchange{ID: lost.ID, Secrets: &wire.Secrets{}}) // twice, and of an answer without it: nothing happens
+	})
+}

@@ -1,0 +1,50 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+const alertsPath = "/alertmanager/"
+
+// fromOutside are the paths of other systems.
+func fromOutside(path string) bool {
+	return strings.HasPrefix(path, alertsPath) || strings.HasPrefix(path, callbackPath)
+}
+
+// outside answers requests of other systems, which show who they are in ways of their own: answer says
+// what is wrong, else the answer is an empty object. Whoever guesses is slowed down as with passwords.
+func (s *server) outside(what string, answer func(r *http.Request, whence string) error) http.Handler {
+	tries := newLimiter(s.Now)
+	answered := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		whence := host(r.RemoteAddr)
+		if tries.tired(whence) {
+			s.metrics.refused.WithLabelValues(what + "_rate").Inc()
+			writeError(w, model.Errorf(model.Limited, "too many wrong tokens, passwords or signatures from %s", whence).WithHint("wait a minute"))
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), readWithin)
+		defer cancel()
+		r = r.WithContext(ctx)
+		err := answer(r, whence)
+		if model.ClassOf(err) == model.Unauthenticated && err != nil {
+			tries.allow(whence)
+			s.metrics.refused.WithLabelValues(what).Inc()
+		}
+		if err != nil {
+			if p := (*v1.Error)(nil); errors.As(s.errorOf(what, err), &p) {
+				writeProblem(w, p)
+			}
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, "{}\n")
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { inSlots(s.slots, w, r, answered) })
+}

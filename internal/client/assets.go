@@ -1,0 +1,25 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+)
+
+// Archive says how an archive of an Asset is on the server.
+func (c *Client) Archive(ctx context.Context, sha512 string) (v1.Archive, error) {
+	var out v1.Archive
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/archives/"+sha512, nil, nil, nil, &out)
+	return out, err
+}
+
+// PutArchive uploads one; r is read to its end.
+func (c *Client) PutArchive(ctx context.Context, sha512 string, r io.Reader) error {
+	answer, err := c.send(ctx, http.MethodPut, "/api/v1/archives/"+sha512, nil, nil, r)
+	if err != nil {
+		return err
+	}
+	return answer.Body.Close()
+}

@@ -1,0 +1,138 @@
+package handler
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/handler/body"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Called is what a service says that somebody did there.
+type Called struct {
+	Verb    string // acknowledge, unacknowledge or resolve; empty: nothing that matters here
+	Problem string // under whose id it was told
+	By      string
+	Note    string
+}
+
+// maxBy bounds the name of who did it, in bytes.
+const maxBy = 200
+
+// Callback is the secret of a handler whose service calls back; zero: it does not.
+func Callback(spec *model.HandlerSpec) model.Secret {
+	switch {
+	case spec.PagerDuty != nil:
+		return spec.PagerDuty.Callback
+	case spec.Opsgenie != nil:
+		return spec.Opsgenie.Callback
+	}
+	return model.Secret{}
+}
+
+// Secret is the text of one, wherever it stands.
+func (o *Out) Secret(s model.Secret) (string, error) {
+	if s.Text != "" {
+		return s.Text, nil
+	}
+	return o.secret(s)
+}
+
+// ReadCallback reads what the service of a handler calls back with. What does not show the secret is
+// refused before it is read.
+func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, text []byte) (c Called, err error) {
+	service := "PagerDuty"
+	if spec.Opsgenie != nil {
+		service = "Opsgenie"
+	}
+	switch {
+	case secret == "":
+		err = model.Errorf(model.Unauthenticated, "the handler has no callback")
+	case spec.PagerDuty != nil:
+		if !signedBy(secret, header.Values("X-Pagerduty-Signature"), text) {
+			return c, model.Errorf(model.Unauthenticated, "no signature of the request is right").
+				WithHint("pagerduty.callback of the handler is the secret that PagerDuty showed when the webhook was made: docs/handlers.md")
+		}
+		c, err = parsePagerduty(text)
+	case spec.Opsgenie != nil:
+		if subtle.ConstantTimeCompare([]byte(header.Get("Authorization")), []byte("Bearer "+secret)) != 1 {
+			return c, model.Errorf(model.Unauthenticated, "the header Authorization is not right").
+				WithHint("give the webhook integration the header Authorization: Bearer and opsgenie.callback of the handler: docs/handlers.md")
+		}
+		c, err = parseOpsgenie(text)
+	}
+	if err != nil || c.Verb == "" {
+		return Called{}, err
+	}
+	if c.By = strings.Join(strings.Fields(body.Cut(c.By, maxBy)), " "); c.By == "" {
+		c.By = "somebody"
+	}
+	c.By += " (" + service + ")"
+	return c, nil
+}
+
+// signedBy says whether one of the signatures is the HMAC-SHA256 of the body: while a secret
+// is changed there are two.
+func signedBy(secret string, values []string, text []byte) bool {
+	h := hmac.New(sha256.New, []byte(secret))
+	h.Write(text)
+	want := h.Sum(nil)
+	for _, value := range values {
+		for one := range strings.SplitSeq(value, ",") {
+			sum, ok := strings.CutPrefix(strings.TrimSpace(one), "v1=")
+			if got, err := hex.DecodeString(sum); ok && err == nil && hmac.Equal(got, want) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// parsePagerduty reads a webhook v3: https://developer.pagerduty.com/docs/webhooks-overview.
+func parsePagerduty(text []byte) (c Called, err error) {
+	var said struct {
+		Event struct {
+			Type  string `json:"event_type"`
+			Agent struct {
+				Summary string `json:"summary"`
+			} `json:"agent"`
+			Data struct {
+				Key string `json:"incident_key"`
+				URL string `json:"html_url"`
+			} `json:"data"`
+		} `json:"event"`
+	}
+	if err := json.Unmarshal(text, &said); err != nil {
+		return c, unreadable(err)
+	}
+	verb := map[string]string{"incident.acknowledged": "acknowledge", "incident.unacknowledged": "unacknowledge", "incident.resolved": "resolve"}[said.Event.Type]
+	return Called{Verb: verb, Problem: said.Event.Data.Key, By: said.Event.Agent.Summary, Note: note(said.Event.Data.URL)}, nil
+}
+
+// parseOpsgenie reads what a webhook integration of Opsgenie or Jira Service Management posts.
+func parseOpsgenie(text []byte) (c Called, err error) {
+	var said struct {
+		Action string `json:"action"`
+		Alert  struct {
+			Alias string `json:"alias"`
+			User  string `json:"username"`
+			Note  string `json:"note"`
+		} `json:"alert"`
+	}
+	if err := json.Unmarshal(text, &said); err != nil {
+		return c, unreadable(err)
+	}
+	verb := map[string]string{"Acknowledge": "acknowledge", "UnAcknowledge": "unacknowledge", "Close": "resolve"}[said.Action]
+	return Called{Verb: verb, Problem: said.Alert.Alias, By: said.Alert.User, Note: note(said.Alert.Note)}, nil
+}
+
+func note(text string) string { return body.Cut(strings.ToValidUTF8(text, ""), 1000) }
+
+func unreadable(err error) error {
+	return model.Errorf(model.Invalid, "the request cannot be read: %w", err)
+}

@@ -1,0 +1,37 @@
+package plan
+
+import "github.com/muster-fleet/muster/internal/model"
+
+// Passive is a check as who brings results from outside asks for it.
+type Passive struct {
+	Chunk    *model.Chunk // that judges its results now; nil: agents run this check
+	Disabled bool         // no result is wanted
+}
+
+// Passive finds a check by its name; not ok: there is none.
+func (p *Planner) Passive(namespace, name string) (c Passive, ok bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	id, ok := p.fleet.checkByName[ref{namespace, name}]
+	if !ok {
+		return c, false
+	}
+	def := p.fleet.checks[id].def
+	if def.passive {
+		c.Chunk = def.chunk
+	}
+	c.Disabled = def.disabled
+	return c, true
+}
+
+// Passives are all passive checks.
+func (p *Planner) Passives() (ids []model.CheckID) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for id, c := range p.fleet.checks {
+		if c.def != nil && c.def.passive {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,202 @@
+package secret
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// maxAnswer is how much of an answer is read, in bytes.
+const maxAnswer = 1 << 20
+
+// vault reads one key of a KV engine: GET /v1/MOUNT/PATH of version 1, GET /v1/MOUNT/data/PATH of
+// version 2 (developer.hashicorp.com/vault/api-docs/secret/kv).
+func (r *Resolver) vault(ctx context.Context, at *model.Vault, lease time.Duration) (Value, error) {
+	token, err := r.o.ReadFile(at.TokenFile)
+	if err != nil {
+		return Value{}, fmt.Errorf("Vault's token, on the server: %w", err)
+	}
+	client, err := r.o.Client(at.CA)
+	if err != nil {
+		return Value{}, err
+	}
+	v1 := at.Engine == "v1"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, vaultURL(at), nil)
+	if err != nil {
+		return Value{}, errors.New("the address of Vault cannot be used")
+	}
+	req.Header.Set("X-Vault-Token", strings.TrimSpace(string(token)))
+	req.Header.Set("X-Vault-Request", "true") // what Vault Agent's listener may insist on
+	if at.Namespace != "" {
+		req.Header.Set("X-Vault-Namespace", at.Namespace)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err // without the address, which has the path
+		}
+		return Value{}, fmt.Errorf("Vault at %s: %w", model.ShownURL(at.Address), err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return Value{}, fmt.Errorf("Vault at %s: the answer ended early", model.ShownURL(at.Address))
+	}
+	if resp.StatusCode != http.StatusOK {
+		return Value{}, vaultError(at, resp.StatusCode, body)
+	}
+	said, err := decodeKV(body, v1)
+	if err != nil {
+		return Value{}, fmt.Errorf("Vault at %s: %w", model.ShownURL(at.Address), err)
+	}
+	text, err := said.key(at.Key)
+	if err != nil {
+		return Value{}, fmt.Errorf("%s in Vault: %w", shownPath(at), err)
+	}
+	if said.lease > 0 {
+		lease = min(lease, said.lease)
+	}
+	return Value{Text: text, Lease: lease}, nil
+}
+
+func vaultURL(at *model.Vault) string {
+	parts := strings.Split(cmp.Or(at.Mount, "secret"), "/")
+	if at.Engine != "v1" {
+		parts = append(parts, "data")
+	}
+	parts = append(parts, strings.Split(at.Path, "/")...)
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return strings.TrimSuffix(at.Address, "/") + "/v1/" + strings.Join(parts, "/")
+}
+
+func shownPath(at *model.Vault) string { return cmp.Or(at.Mount, "secret") + "/" + at.Path }
+
+// kv is what lies under a path.
+type kv struct {
+	data  map[string]json.RawMessage
+	lease time.Duration
+}
+
+// decodeKV reads the answer of either version.
+func decodeKV(body []byte, v1 bool) (kv, error) {
+	var answer struct {
+		Data  json.RawMessage `json:"data"`
+		Lease int64           `json:"lease_duration"` // s; version 2 says zero
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return kv{}, errors.New("the answer is no JSON: is that Vault?")
+	}
+	out := kv{lease: time.Duration(min(max(answer.Lease, 0), 1<<31)) * time.Second}
+	if !v1 {
+		var inner struct {
+			Data json.RawMessage `json:"data"`
+		}
+		if err := json.Unmarshal(answer.Data, &inner); err != nil || len(inner.Data) == 0 {
+			return kv{}, errors.New("the answer is not that of a KV engine of version 2: is it engine: v1?")
+		}
+		answer.Data = inner.Data
+	}
+	if err := json.Unmarshal(answer.Data, &out.data); err != nil {
+		return kv{}, errors.New("the answer holds no values")
+	}
+	return out, nil
+}
+
+// key is one value as text: strings as they are, numbers and the like as JSON has them.
+func (k kv) key(name string) (string, error) {
+	raw, ok := k.data[name]
+	if !ok || string(bytes.TrimSpace(raw)) == "null" {
+		return "", fmt.Errorf("there is no key %q", name)
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text, nil
+	}
+	return string(bytes.TrimSpace(raw)), nil
+}
+
+// vaultError says what Vault's refusal means. Of its words the first line is kept.
+func vaultError(at *model.Vault, status int, body []byte) error {
+	var said struct {
+		Errors []string `json:"errors"`
+	}
+	_ = json.Unmarshal(body, &said) // a balancer in between may say anything
+	words := ""
+	if len(said.Errors) > 0 {
+		line, _, _ := strings.Cut(strings.TrimSpace(said.Errors[0]), "\n")
+		words = ": " + model.Brief(line)
+	}
+	switch status {
+	case http.StatusForbidden:
+		return fmt.Errorf("Vault refuses %s to the token in %s%s: give it a policy with read on that path, or renew it", shownPath(at), at.TokenFile, words)
+	case http.StatusNotFound:
+		return fmt.Errorf("Vault has nothing at %s (engine %s)%s: was it deleted, or is the mount of the other version?", shownPath(at), cmp.Or(at.Engine, "v2"), words)
+	case http.StatusServiceUnavailable:
+		return fmt.Errorf("Vault at %s is sealed or in maintenance%s", model.ShownURL(at.Address), words)
+	}
+	return fmt.Errorf("Vault at %s answers %d%s", model.ShownURL(at.Address), status, words)
+}
+
+// clients keeps one for each CA, with its connections.
+type clients struct {
+	readFile func(string) ([]byte, error)
+	mu       sync.Mutex
+	by       map[string]client
+}
+
+type client struct {
+	pem  string
+	http *http.Client
+}
+
+func (c *clients) get(ca string) (*http.Client, error) {
+	var roots *tls.Config
+	pem := []byte(nil)
+	if ca != "" {
+		var err error
+		if pem, err = c.readFile(ca); err != nil {
+			return nil, fmt.Errorf("the CA of Vault, on the server: %w", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("the CA of Vault, on the server: %s holds no certificate in PEM", ca)
+		}
+		roots = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if had, ok := c.by[ca]; ok && had.pem == string(pem) {
+		return had.http, nil
+	}
+	if c.by == nil {
+		c.by = map[string]client{}
+	}
+	made := &http.Client{
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: roots, ForceAttemptHTTP2: true, MaxConnsPerHost: 16, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute},
+		// A standby sends to the leader, once; as Vault's own client does, and with the token.
+		CheckRedirect: func(req *http.Request, via []*http.Request) error {
+			if len(via) > 1 || via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
+				return errors.New("it sends elsewhere: write the address of the leader")
+			}
+			return nil
+		},
+	}
+	c.by[ca] = client{string(pem), made}
+	return made, nil
+}

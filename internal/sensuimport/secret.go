@@ -1,0 +1,82 @@
+package sensuimport
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// provider is where Sensu's secrets are. It becomes part of each Secret.
+type provider struct {
+	env   bool
+	vault model.Vault
+}
+
+func (im *importer) provider(o *object) {
+	p := provider{env: o.kind == "Env"}
+	if !p.env {
+		client := o.spec.object("client")
+		p.vault = model.Vault{Address: client.text("address"), Engine: cmp.Or(client.text("version"), "v2"), Namespace: client.text("namespace"),
+			TokenFile: "/etc/muster/vault-token", CA: client.object("tls").text("ca_cert")}
+		client.take("token")
+		client.take("max_retries")
+		client.take("timeout")
+		client.take("agent_address")
+		im.said(o, "its token is not carried: write one into %s, which the server's user may read, or have Vault Agent do that", p.vault.TokenFile)
+	}
+	im.providers[o.name] = p
+}
+
+func (im *importer) secret(o *object) {
+	id, of := o.spec.text("id"), o.spec.text("provider")
+	p, ok := im.providers[of]
+	spec := &model.SecretSpec{}
+	switch {
+	case ok && p.env, !ok && of == "env":
+		spec.Env = id
+		if strings.HasPrefix(id, "MUSTER_") {
+			im.lost(o, "id: variables MUSTER_… are the server's own settings: give it another name")
+			return
+		}
+		im.said(o, "set %s in the environment of the server", id)
+	case ok:
+		at, key, found := strings.Cut(id, "#")
+		mount, path, _ := strings.Cut(strings.Trim(at, "/"), "/")
+		if p.vault.Engine == "v2" {
+			path = strings.TrimPrefix(path, "data/")
+		}
+		if !found || path == "" || key == "" {
+			im.lost(o, "id %q does not say mount/path#key", id)
+			return
+		}
+		vault := p.vault
+		vault.Mount, vault.Path, vault.Key = mount, path, key
+		spec.Vault = &vault
+	default:
+		im.lost(o, "provider %q: a Secret is in the environment, in files or in Vault: muster explain secret", of)
+		return
+	}
+	im.declare(o, spec)
+}
+
+// secrets are those of a check. What the server knows it hands only to machines that cannot bring
+// themselves in, which people have to look at.
+func (im *importer) secrets(o *object, c *model.CheckSpec) {
+	for _, secret := range o.spec.objects("secrets") {
+		of, as := secret.text("secret"), secret.text("name")
+		name := model.CleanName(of)
+		if im.made[made{"Secret", im.ns(o), name}] == nil {
+			im.lost(o, "secret %s as %s: there is no such Secret here: declare one, and name it in secrets", of, as)
+			continue
+		}
+		if len(c.Secrets) == model.MaxCheckSecrets {
+			im.lost(o, "secret %s as %s: a check has at most %d", of, as, model.MaxCheckSecrets)
+			continue
+		}
+		c.Secrets = append(c.Secrets, model.CheckSecret{Env: as, Secret: name})
+	}
+	if len(c.Secrets) > 0 {
+		im.said(o, "secrets: apply takes it only if its groups have trusted: true, so that no machine brings itself in (docs/secrets.md)")
+	}
+}

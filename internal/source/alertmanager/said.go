@@ -1,0 +1,138 @@
+package alertmanager
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// What an alert is, in our words.
+
+// statusOf is by the label severity. What says nothing of it is a warning.
+func statusOf(labels map[string]string) model.Status {
+	switch strings.ToLower(labels["severity"]) {
+	case "critical", "crit", "page", "error", "high", "major", "fatal", "emergency", "disaster", "p1":
+		return model.Critical
+	case "none", "ok", "debug", "info", "information", "informational", "notice":
+		return model.OK
+	}
+	return model.Warning
+}
+
+// nodeLabels say what an alert is about, the nearest first.
+var nodeLabels = [...]string{"node", "nodename", "host", "hostname", "instance"}
+
+// nobody is the proxy node of alerts that are about no machine.
+const nobody = "alerts"
+
+// about lists the names under which what an alert is about may be known; the last is what
+// a proxy node for it is called.
+func about(labels map[string]string) (names []string) {
+	made := ""
+	for _, label := range nodeLabels {
+		host := hostOf(labels[label])
+		name := model.CleanName(host)
+		if name == "" {
+			continue
+		}
+		names = append(names, name)
+		if short, _, ok := strings.Cut(name, "."); ok && short != "" && net.ParseIP(host) == nil {
+			names = append(names, short)
+		}
+		made = cmp.Or(made, name)
+	}
+	return append(names, cmp.Or(made, nobody))
+}
+
+// hostOf takes scheme, port and path off an instance.
+func hostOf(instance string) string {
+	if strings.Contains(instance, "://") {
+		if u, err := url.Parse(instance); err == nil && u.Hostname() != "" {
+			return u.Hostname()
+		}
+	}
+	if host, _, err := net.SplitHostPort(instance); err == nil && host != "" {
+		return host
+	}
+	return strings.Trim(instance, "[]")
+}
+
+// line is an alert in one line, without the labels that the event has anyway.
+func (a *Alert) line() string {
+	var b strings.Builder
+	b.WriteString(oneLine(cmp.Or(a.Annotations["summary"], a.Annotations["title"], a.Annotations["message"], a.Annotations["description"], a.Labels["alertname"])))
+	first := true
+	for _, name := range slices.Sorted(maps.Keys(a.Labels)) {
+		if name == "alertname" || strings.HasPrefix(name, "__") || a.Labels[name] == "" {
+			continue
+		}
+		sep := " "
+		if first {
+			sep, first = " (", false
+		}
+		b.WriteString(sep + name + "=" + oneLine(a.Labels[name]))
+	}
+	if !first {
+		b.WriteString(")")
+	}
+	return b.String()
+}
+
+// text is all that an alert says.
+func (a *Alert) text() string {
+	lines := []string{a.line()}
+	for _, name := range [...]string{"message", "description"} {
+		if text := strings.TrimSpace(a.Annotations[name]); text != "" && !strings.HasPrefix(lines[0], oneLine(text)) {
+			lines = append(lines, valid(text))
+		}
+	}
+	for _, link := range []struct{ what, url string }{
+		{"runbook", a.Annotations["runbook_url"]}, {"dashboard", a.Annotations["dashboardURL"]}, {"panel", a.Annotations["panelURL"]}, {"source", a.GeneratorURL},
+	} {
+		if link.url != "" {
+			lines = append(lines, link.what+": "+oneLine(link.url))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// together is the output of an event: one alert whole, more as a list.
+func together(list []*firing) string {
+	if len(list) == 1 {
+		return list[0].text
+	}
+	slices.SortFunc(list, func(a, b *firing) int {
+		return cmp.Or(cmp.Compare(b.status, a.status), strings.Compare(a.line, b.line))
+	})
+	lines := []string{fmt.Sprintf("%d alerts fire", len(list))}
+	for _, f := range list {
+		lines = append(lines, f.status.String()+": "+f.line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(valid(text)), " ") }
+
+func valid(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
+}
+
+// cut bounds an output.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	const room = 40 // of the mark
+	end := max(0, most-room)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return fmt.Sprintf("%s… [cut %d bytes]", text[:end], len(text)-end)
+}

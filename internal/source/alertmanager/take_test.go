@@ -1,0 +1,386 @@
+package alertmanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/plan"
+)
+
+// world is what a receiver has around it, in memory.
+type world struct {
+	t       testing.TB
+	s       *Server
+	metrics *prometheus.Registry
+	nodes   map[string]model.NodeID
+	checks  map[string]plan.Passive
+	applies int
+	open    []event.State
+	full    bool // no event finds room
+
+	mu    sync.Mutex
+	said  []string // node check status output
+	stuck bool     // the journal takes nothing
+}
+
+func newWorld(t testing.TB, change func(*world, *Config)) *world {
+	t.Helper()
+	w := &world{t: t, metrics: prometheus.NewRegistry(), nodes: map[string]model.NodeID{"web1": 1}, checks: map[string]plan.Passive{}}
+	cfg := Config{Intent: w, Plan: w, View: w, Write: w.write, Registerer: w.metrics}
+	if change != nil {
+		change(w, &cfg)
+	}
+	var err error
+	if w.s, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) write(_ context.Context, results []Result) (func(context.Context) error, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stuck {
+		return nil, errors.New("disk full")
+	}
+	for _, r := range results {
+		w.said = append(w.said, fmt.Sprintf("%d %s %s %s", r.Node, r.Chunk.CheckName, r.Status, r.Output))
+	}
+	return func(context.Context) error { return nil }, nil
+}
+
+func (w *world) Authenticate(string) (intent.Identity, error) { return intent.Identity{}, nil }
+func (w *world) LoginAgent(context.Context, string, string) (intent.AgentUser, error) {
+	return intent.AgentUser{}, nil
+}
+func (w *world) HasNamespace(string) error { return nil }
+func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resource, _ intent.ApplyOptions) (intent.Applied, error) {
+	w.applies++
+	for i := range resources {
+		r := &resources[i]
+		if err := model.Validate(r); err != nil {
+			w.t.Errorf("made %s %s: %v", r.Kind, r.Metadata.Name, err)
+		}
+		if r.Kind == "Node" {
+			w.nodes[r.Metadata.Name] = model.NodeID(len(w.nodes) + 1)
+		} else {
+			id := model.CheckID(100 + len(w.checks))
+			w.checks[r.Metadata.Name] = plan.Passive{Chunk: &model.Chunk{ID: model.ChunkID(id), Check: id, CheckName: r.Metadata.Name, MaxOutput: 4096}}
+		}
+	}
+	return intent.Applied{}, nil
+}
+func (w *world) CatchUp(context.Context) error { return nil }
+func (w *world) Passive(_, name string) (plan.Passive, bool) {
+	c, ok := w.checks[name]
+	return c, ok
+}
+func (w *world) Passives() (ids []model.CheckID) {
+	for _, c := range w.checks {
+		ids = append(ids, c.Chunk.Check)
+	}
+	return ids
+}
+func (w *world) CheckName(id model.CheckID) (string, string, bool) {
+	for name, c := range w.checks {
+		if c.Chunk.Check == id {
+			return "default", name, true
+		}
+	}
+	return "", "", false
+}
+func (w *world) NodeByName(_, name string) (model.NodeID, bool) {
+	id, ok := w.nodes[name]
+	return id, ok
+}
+func (w *world) NodeName(model.NodeID) (string, string, bool) { return "", "", false }
+func (w *world) NodesMatching(string, plan.Selector) []model.NodeID {
+	return make([]model.NodeID, len(w.nodes)-1)
+}
+func (w *world) Admit(model.NodeID, *model.Chunk) (string, string) {
+	if w.full {
+		return "node_limit", "the node has its 3 event states"
+	}
+	return "", ""
+}
+func (w *world) List(context.Context, event.Query) (event.Page, error) {
+	return event.Page{States: w.open}, nil
+}
+
+// post sends alerts, one a line: name label=value … (until=+4m or until=-1s)
+func (w *world) post(lines ...string) error {
+	w.t.Helper()
+	var list []string
+	for _, line := range lines {
+		words := strings.Fields(line)
+		labels, ends := []string{fmt.Sprintf("%q:%q", "alertname", words[0])}, ""
+		for _, word := range words[1:] {
+			k, v, _ := strings.Cut(word, "=")
+			if k == "until" {
+				d, err := time.ParseDuration(v)
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				ends = fmt.Sprintf(`,"endsAt":%q`, time.Now().Add(d).Format(time.RFC3339Nano))
+				continue
+			}
+			labels = append(labels, fmt.Sprintf("%q:%q", k, v))
+		}
+		list = append(list, fmt.Sprintf(`{"labels":{%s}%s}`, strings.Join(labels, ","), ends))
+	}
+	return w.s.take(w.t.Context(), intent.Who{User: "prometheus"}, "default", []byte("["+strings.Join(list, ",")+"]"))
+}
+
+// expect compares what was written since it was asked last.
+func (w *world) expect(what string, lines ...string) {
+	w.t.Helper()
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if got, want := strings.Join(w.said, "\n"), strings.Join(lines, "\n"); got != want {
+		w.t.Errorf("%s:\n%s\nwant:\n%s", what, got, want)
+	}
+	w.said = nil
+}
+
+func (w *world) jam(stuck bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stuck = stuck
+}
+
+func (w *world) count(o outcome) float64 { return testutil.ToFloat64(w.s.metrics.alerts[o]) }
+
+// run lets Run live until the test ends.
+func (w *world) run(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- w.s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	synctest.Wait()
+}
+
+func TestAlertsFireRepeatAndEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.run(t)
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		must(w.post("DiskFull instance=web1:9100 mount=/ severity=warning until=4m", "DiskFull instance=web1:9100 mount=/data severity=critical until=4m"))
+		w.expect("two of one name", "1 diskfull CRITICAL 2 alerts fire\nCRITICAL: DiskFull (instance=web1:9100 mount=/data severity=critical)\nWARNING: DiskFull (instance=web1:9100 mount=/ severity=warning)")
+		must(w.post("DiskFull instance=web1:9100 mount=/ severity=warning until=4m", "DiskFull instance=web1:9100 mount=/data severity=critical until=4m"))
+		w.expect("the same again at once")
+		time.Sleep(time.Minute)
+		must(w.post("DiskFull instance=web1:9100 mount=/ severity=warning until=4m"))
+		w.expect("the same a minute later", "1 diskfull CRITICAL 2 alerts fire\nCRITICAL: DiskFull (instance=web1:9100 mount=/data severity=critical)\nWARNING: DiskFull (instance=web1:9100 mount=/ severity=warning)")
+		must(w.post("DiskFull instance=web1:9100 mount=/data severity=critical until=-1s"))
+		w.expect("one ends", "1 diskfull WARNING DiskFull (instance=web1:9100 mount=/ severity=warning)")
+		time.Sleep(3*time.Minute + 50*time.Second)
+		w.expect("not yet")
+		time.Sleep(20 * time.Second)
+		w.expect("nobody says the other any more", "1 diskfull OK resolved: DiskFull (instance=web1:9100 mount=/ severity=warning) (nobody says it any more)")
+		must(w.post("DiskFull instance=web1:9100 mount=/ until=-1s", "Unheard instance=web9 until=-1s"))
+		w.expect("what ended already")
+		if len(w.s.places) != 0 || w.s.firing != 0 || w.nodes["web9"] != 0 || len(w.checks) != 1 || w.applies != 1 {
+			t.Errorf("%v %d firing, %v, %v, %d applies", w.s.places, w.s.firing, w.nodes, w.checks, w.applies)
+		}
+
+		// An alert that says how well it is: it opens nothing, and its end is no result.
+		must(w.post("Watchdog severity=none until=1m"))
+		w.expect("watchdog", "2 watchdog OK Watchdog (severity=none)")
+		time.Sleep(2 * time.Minute)
+		w.expect("the watchdog's silence")
+
+		// What the journal does not take is written by the next tick, whatever is said meanwhile.
+		w.jam(true)
+		if err := w.post("Down instance=new.example.org:80"); model.ClassOf(err) != model.Unavailable {
+			t.Errorf("%v", err)
+		}
+		w.jam(false)
+		time.Sleep(tick + time.Second)
+		w.expect("later", "3 down WARNING Down (instance=new.example.org:80)")
+		w.full = true
+		if err := w.post("Down instance=new.example.org:80", "Other instance=web1"); model.ClassOf(err) != model.Limited || !strings.Contains(err.Error(), "1 of 2 alerts are refused") {
+			t.Errorf("%v", err)
+		}
+		if w.count(fires) != 7 || w.count(resolved) != 3 || w.count(unkept) != 1 || w.count(states) != 1 {
+			t.Errorf("fires %v, resolved %v, unkept %v, states %v", w.count(fires), w.count(resolved), w.count(unkept), w.count(states))
+		}
+	})
+}
+
+// What was open when the server started stays so until senders had time to say it again.
+func TestWhatWasOpenAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(w *world, _ *Config) {
+			w.checks["a"] = plan.Passive{Chunk: &model.Chunk{Check: 7, CheckName: "a", MaxOutput: 4096}}
+			w.checks["b"] = plan.Passive{Chunk: &model.Chunk{Check: 8, CheckName: "b", MaxOutput: 4096}}
+			w.open = []event.State{{Node: 1, Check: 7, Status: model.Critical, Output: "two were it"}, {Node: 1, Check: 8, Status: model.Warning, Output: "one was it"}}
+		})
+		w.run(t)
+		if err := w.post("A instance=web1 n=1 severity=warning", "B instance=web1 until=-1s"); err != nil {
+			t.Error(err)
+		}
+		w.expect("one of two is said again", "1 a CRITICAL A (instance=web1 n=1 severity=warning)")
+		time.Sleep(soon + 2*tick)
+		w.expect("the other was said to have ended", "1 b OK resolved: B (instance=web1)")
+		time.Sleep(resolveAfter - soon - 3*tick)
+		if err := w.post("A instance=web1 n=1 severity=warning"); err != nil {
+			t.Error(err)
+		}
+		w.mu.Lock()
+		w.said = nil
+		w.mu.Unlock()
+		time.Sleep(4 * tick)
+		w.expect("nobody says the second one", "1 a WARNING A (instance=web1 n=1 severity=warning)")
+	})
+}
+
+// A process that stood still was deaf: what fires goes on.
+func TestTimeStandsStillWithTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asleep atomic.Int64
+		w := newWorld(t, func(_ *world, c *Config) {
+			c.Now = func() time.Time { return time.Now().Add(time.Duration(asleep.Load())) }
+		})
+		w.run(t)
+		if err := w.post("A instance=web1"); err != nil {
+			t.Error(err)
+		}
+		asleep.Store(int64(time.Hour))
+		time.Sleep(2 * tick)
+		synctest.Wait()
+		if w.s.firing != 1 {
+			t.Errorf("%d fire", w.s.firing)
+		}
+	})
+}
+
+func TestNoMoreIsMadeThanMayBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(_ *world, c *Config) {
+			c.Limits = Limits{Nodes: 2, Checks: 3, Firing: 4, FiringTogether: 2}
+		})
+		w.run(t)
+		for _, c := range []struct {
+			what, says string
+			alerts     []string
+		}{
+			{"nodes", "2 of 4 alerts are refused", []string{"A instance=n1", "A instance=n2", "A instance=n3", "A instance=n4"}},
+			{"checks", "has its 3 passive checks", []string{"A instance=web1", "B instance=web1", "C instance=web1", "D instance=web1"}},
+			{"fire", "5 of 6 alerts", []string{"A instance=n1 n=1", "A instance=n1 n=2", "A instance=n1 n=3", "B instance=web1 n=1", "C instance=web1 n=1", "C instance=n1"}},
+		} {
+			w.s.places, w.s.firing = map[placeKey]*place{}, map[bool]int{true: 3}[c.what == "fire"]
+			err := w.post(c.alerts...)
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v, want %s", c.what, err, c.says)
+			}
+		}
+		if len(w.nodes) != 3 || len(w.checks) != 3 {
+			t.Errorf("%v %v", w.nodes, w.checks)
+		}
+	})
+}
+
+func TestWhatAnAlertIs(t *testing.T) {
+	for _, c := range []struct{ labels, names, status string }{
+		{"instance=web1.example.org:9100", "web1.example.org web1 web1.example.org", "WARNING"},
+		{"instance=https://shop.example.org/health severity=page", "shop.example.org shop shop.example.org", "CRITICAL"},
+		{"instance=10.0.0.7:9100 severity=info", "10.0.0.7 10.0.0.7", "OK"},
+		{"instance=[2001:db8::1]:9100", "2001-db8--1 2001-db8--1", "WARNING"},
+		{"node=k8s-3 instance=kube-state-metrics:8080 severity=Critical", "k8s-3 kube-state-metrics k8s-3", "CRITICAL"},
+		{"job=batch", "alerts", "WARNING"},
+		{"instance=:9100", "9100 9100", "WARNING"},
+	} {
+		labels := map[string]string{}
+		for _, word := range strings.Fields(c.labels) {
+			k, v, _ := strings.Cut(word, "=")
+			labels[k] = v
+		}
+		if names, status := strings.Join(about(labels), " "), statusOf(labels).String(); names != c.names || status != c.status {
+			t.Errorf("%s: %s %s, want %s %s", c.labels, names, status, c.names, c.status)
+		}
+	}
+}
+
+func FuzzAlerts(f *testing.F) {
+	for _, name := range []string{"prometheus.json", "grafana.json"} {
+		text, err := os.ReadFile("testdata/" + name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add("/alertmanager/web/api/v2/alerts", text)
+	}
+	f.Fuzz(func(t *testing.T, path string, body []byte) {
+		if ns, ok := parsePath(path); ok && model.NameError(ns) != nil {
+			t.Errorf("namespace %q of %q", ns, path)
+		}
+		l := Config{}.Limits
+		l.Alerts, l.Labels, l.NameBytes, l.LabelBytes, l.TextBytes = 100, 64, 256, 2048, 16<<10
+		alerts, refused, err := decode(body, &l)
+		if err != nil {
+			return
+		}
+		bad := map[int]bool{}
+		for _, r := range refused {
+			bad[r.index] = true
+		}
+		for i := range alerts {
+			if bad[i] {
+				continue
+			}
+			for _, name := range about(alerts[i].Labels) {
+				if err := model.NameError(name); err != nil {
+					t.Errorf("node %q: %v", name, err)
+				}
+			}
+			if text := alerts[i].text(); !strings.HasPrefix(text, alerts[i].line()) || strings.ContainsRune(text, 0) {
+				t.Errorf("text %q", text)
+			}
+		}
+	})
+}
+
+// Bodies in the shapes in which Prometheus and Grafana's contact point send them.
+func TestGoldenRequests(t *testing.T) {
+	for name, want := range map[string]string{
+		"prometheus.json": "db1 is full (instance=db1:9100 job=node mount=/data severity=critical)\nrunbook: https://runbooks.example.org/disk\nsource: http://prometheus:9090/graph?g0.expr=disk_free+%3C+5&g0.tab=1",
+		"grafana.json":    "Checkout is slow (grafana_folder=Shop instance=web1)\nThe 99th percentile is 3 s.\ndashboard: https://grafana.example.org/d/shop\nsource: https://grafana.example.org/alerting/grafana/abc/view?orgId=1",
+	} {
+		text, err := os.ReadFile("testdata/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, nil)
+		alerts, refused, err := decode(text, &w.s.cfg.Limits)
+		if err != nil || len(alerts) != 1 || len(refused) > 0 {
+			t.Fatalf("%s: %v %v %v", name, alerts, refused, err)
+		}
+		if got := alerts[0].text(); got != want {
+			t.Errorf("%s:\n%s\nwant:\n%s", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package asset
+
+import (
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Sum is the SHA-512 of an archive.
+type Sum = [64]byte
+
+// beside is the end of the name of a file that is not whole yet.
+const beside = ".new"
+
+// reserve is how much room an upload leaves on the disk: the journal may lie beside it.
+const reserve = 512 << 20
+
+// Options of a Store.
+type Options struct {
+	FS  disk.FS // default disk.OS{}
+	Dir string
+	Now func() time.Time
+}
+
+// Store is the folder of archives.
+type Store struct {
+	opts Options
+
+	mu     sync.Mutex
+	kept   map[Sum]kept
+	number int // of the next file that is not whole yet
+}
+
+type kept struct {
+	size int64
+	came time.Time // when it was stored or, of one that was there at the start, when that was
+}
+
+// Open looks at the folder, makes it if need be, and removes what a crash left.
+func Open(o Options) (*Store, error) {
+	if o.FS == nil {
+		o.FS = disk.OS{}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Store{opts: o, kept: map[Sum]kept{}}
+	if err := o.FS.MkdirAll(o.Dir); err != nil {
+		return nil, fmt.Errorf("make the folder of assets: %w", err)
+	}
+	if err := o.FS.SyncDir(filepath.Dir(o.Dir)); err != nil {
+		return nil, fmt.Errorf("sync the name of the folder of assets: %w", err)
+	}
+	names, err := o.FS.List(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("list assets: %w", err)
+	}
+	for _, name := range names {
+		path := filepath.Join(o.Dir, name)
+		if strings.HasSuffix(name, beside) {
+			if err := o.FS.Remove(path); err != nil {
+				return nil, fmt.Errorf("remove what a crash left of an asset: %w", err)
+			}
+			continue
+		}
+		sum, err := model.ParseAssetSum(name)
+		if err != nil {
+			continue // not ours
+		}
+		f, err := o.FS.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("open asset: %w", err)
+		}
+		size, err := f.Size()
+		f.Close()
+		if err != nil {
+			return nil, fmt.Errorf("size of asset %s: %w", path, err)
+		}
+		s.kept[sum] = kept{size, o.Now()}
+	}
+	return s, nil
+}
+
+// Size is how long an archive is; not ok: it is not here.
+func (s *Store) Size(sum Sum) (bytes int64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k, ok := s.kept[sum]
+	return k.size, ok
+}
+
+// Open opens an archive for reading; the caller closes it.
+func (s *Store) Open(sum Sum) (io.ReadSeekCloser, error) {
+	size, ok := s.Size(sum)
+	if !ok {
+		return nil, model.Errorf(model.NotFound, "the server has no archive %s", Short(sum)).WithHint("muster asset add NAME FILE")
+	}
+	f, err := s.opts.FS.Open(s.path(sum))
+	if err != nil {
+		return nil, fmt.Errorf("open asset: %w", err)
+	}
+	return struct {
+		*io.SectionReader
+		io.Closer
+	}{io.NewSectionReader(f, 0, size), f}, nil
+}
+
+// Put stores what r gives, if its SHA-512 is sum, and returns its length. It is durable
+// then. An archive that is here already is not read.
+func (s *Store) Put(sum Sum, r io.Reader) (size int64, err error) {
+	if size, ok := s.here(sum); ok {
+		return size, nil
+	}
+	fs, path := s.opts.FS, filepath.Join(s.opts.Dir, s.fresh())
+	f, err := fs.Create(path)
+	if err != nil {
+		return 0, s.failed(err)
+	}
+	got, size, err := s.copy(f, r)
+	if err == nil && got != sum {
+		err = model.Errorf(model.Invalid, "the archive is not the one that was announced: its SHA-512 is %s, not %s", Short(got), Short(sum)).
+			WithHint("it was changed or cut on the way, or the sum is another file's: sha512sum FILE")
+	}
+	if err == nil {
+		err = s.failed(f.SyncData())
+	}
+	if closed := f.Close(); err == nil {
+		err = s.failed(closed)
+	}
+	if err == nil {
+		err = s.failed(fs.Rename(path, s.path(sum)))
+	}
+	if err != nil {
+		_ = fs.Remove(path)
+		return 0, err
+	}
+	if err := fs.SyncDir(s.opts.Dir); err != nil {
+		return 0, s.failed(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept[sum] = kept{size, s.opts.Now()}
+	return size, nil
+}
+
+// copy writes the file and says what was written.
+func (s *Store) copy(f disk.File, r io.Reader) (sum Sum, size int64, err error) {
+	hash, buffer := sha512.New(), make([]byte, 256<<10)
+	for {
+		n, err := io.ReadFull(r, buffer)
+		if n > 0 {
+			if size+int64(n) > model.MaxAssetBytes {
+				return sum, size, model.Errorf(model.TooLarge, "the archive is larger than %s", model.Size(model.MaxAssetBytes)).WithHint("install what it holds as a package")
+			}
+			if free, err := s.opts.FS.Free(s.opts.Dir); err == nil && free < reserve {
+				return sum, size, model.Errorf(model.Unavailable, "the disk of %s has only %s left", s.opts.Dir, model.Size(free)).WithHint("make room, or remove Assets that nobody needs")
+			}
+			hash.Write(buffer[:n])
+			if _, err := f.WriteAt(buffer[:n], size); err != nil {
+				return sum, size, s.failed(err)
+			}
+			size += int64(n)
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			hash.Sum(sum[:0])
+			return sum, size, nil
+		}
+		if err != nil {
+			return sum, size, model.Errorf(model.Unavailable, "the archive did not arrive whole: %w", err).WithHint("try again")
+		}
+	}
+}
+
+// failed is what a file system says, for whoever uploads.
+func (s *Store) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return model.Errorf(model.Unavailable, "store the archive in %s: %w", s.opts.Dir, err).WithHint("df -h %s", s.opts.Dir)
+}
+
+// Grace is how long an archive may be here before an Asset names it.
+const Grace = time.Hour
+
+// Collect removes the archives that no Asset names and that did not come just now.
+func (s *Store) Collect(named func(Sum) bool) (removed int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for sum, k := range s.kept {
+		if named(sum) || s.opts.Now().Sub(k.came) < Grace {
+			continue
+		}
+		if err := s.opts.FS.Remove(s.path(sum)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return removed, fmt.Errorf("remove asset: %w", err)
+		}
+		delete(s.kept, sum)
+		removed++
+	}
+	return removed, nil
+}
+
+func (s *Store) path(sum Sum) string { return filepath.Join(s.opts.Dir, hex.EncodeToString(sum[:])) }
+
+func (s *Store) fresh() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.number++
+	return strconv.Itoa(s.number) + beside
+}
+
+// here is Size, and begins the archive's Grace anew.
+func (s *Store) here(sum Sum) (size int64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k, ok := s.kept[sum]
+	if ok {
+		k.came = s.opts.Now()
+		s.kept[sum] = k
+	}
+	return k.size, ok
+}
+
+// Short is a sum for people: as much of it as tells archives apart.
+func Short(sum Sum) string { return hex.EncodeToString(sum[:6]) + "…" }
