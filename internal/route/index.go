@@ -2,14 +2,16 @@ package route
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 // index finds, of many things that pick problems, those that pick this one. Each is posted
-// under the narrowest that it names: its nodes and groups, else a label, else its checks,
-// else its namespace. A condition over nodes names none of them, and is asked each time.
+// under one of what it names, its nodes and groups, one of its labels or its checks: that
+// under which fewest are, for a thousand silences of the group all may name a thousand checks.
+// What names none of them is posted under its namespace. A condition over nodes is no name.
 // Not safe for concurrent use.
 type index[T any] struct {
 	entries map[Name]*entry[T]
@@ -47,7 +49,7 @@ func newIndex[T any]() *index[T] {
 // set posts what is called so, in the place of what was.
 func (x *index[T]) set(name Name, s *selector, value T) {
 	x.remove(name)
-	e := &entry[T]{s, value, s.posts()}
+	e := &entry[T]{s, value, x.narrowest(s)}
 	x.entries[name] = e
 	for _, p := range e.posts {
 		if x.posted[p] == nil {
@@ -99,8 +101,25 @@ func (x *index[T]) find(m *Matter) []Name {
 	return slices.Compact(found)
 }
 
-// posts are where the selector is found for every problem that it takes.
-func (s *selector) posts() (list []post) {
+// narrowest is where the selector is posted: under all of what it names of one kind, of the
+// kind under which fewest are by now.
+func (x *index[T]) narrowest(s *selector) []post {
+	best, fewest := []post{{by: byNamespace, namespace: s.namespace}}, math.MaxInt
+	for _, posts := range s.names() {
+		n := 0
+		for _, p := range posts {
+			n += len(x.posted[p])
+		}
+		if n < fewest {
+			best, fewest = posts, n
+		}
+	}
+	return best
+}
+
+// names are what a problem must have one of, kind by kind.
+func (s *selector) names() (kinds [][]post) {
+	var list []post
 	if t := s.targets; t != nil && t.where == nil {
 		for _, n := range t.nodes {
 			list = append(list, post{by: byNode, namespace: n.Namespace, name: n.Name})
@@ -108,19 +127,22 @@ func (s *selector) posts() (list []post) {
 		for _, g := range t.groups {
 			list = append(list, post{by: byGroup, namespace: g.Namespace, name: g.Name})
 		}
-		return unique(list)
+		kinds = append(kinds, unique(list))
 	}
-	for key, value := range s.labels {
-		return []post{{by: byLabel, name: key, value: value}}
+	for _, key := range slices.Sorted(maps.Keys(s.labels)) {
+		if value := s.labels[key]; value != "" { // a problem without the label has this value too
+			kinds = append(kinds, []post{{by: byLabel, name: key, value: value}})
+		}
 	}
-	if s.checks == nil {
-		return []post{{by: byNamespace, namespace: s.namespace}}
+	if s.checks != nil {
+		list = nil
+		for _, c := range s.checks {
+			_, name := model.SplitRef(s.namespace, c)
+			list = append(list, post{by: byCheck, namespace: s.namespace, name: name})
+		}
+		kinds = append(kinds, unique(list))
 	}
-	for _, c := range s.checks {
-		_, name := model.SplitRef(s.namespace, c)
-		list = append(list, post{by: byCheck, namespace: s.namespace, name: name})
-	}
-	return unique(list)
+	return kinds
 }
 
 func unique(list []post) []post {

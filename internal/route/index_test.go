@@ -2,6 +2,7 @@ package route
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -56,7 +57,7 @@ func anySelector(t *rapid.T) *model.Selector {
 	}
 	s.Checks = pick(t, "checks", nil, []string{"disk"}, []string{"shared/disk", "load"})
 	s.Statuses = pick(t, "statuses", nil, []string{"critical"})
-	s.Labels = pick(t, "labels", nil, map[string]string{"env": "prod"})
+	s.Labels = pick(t, "labels", nil, map[string]string{"env": "prod"}, map[string]string{"env": "test", "site": "b"}, map[string]string{"site": ""})
 	return s
 }
 
@@ -102,26 +103,52 @@ func TestIndexFindsWhatIsThere(t *testing.T) {
 	})
 }
 
-// The cost of a decision does not grow with the silences that do not concern it.
+// crowd is how so many silences or routes may look that concern one problem at most.
+var crowd = map[string]func(i int) *model.Selector{
+	"node": func(i int) *model.Selector {
+		return &model.Selector{Targets: &model.Targets{Nodes: []string{fmt.Sprint("node", i)}}, Checks: []string{"disk"}}
+	},
+	"check": func(i int) *model.Selector {
+		return &model.Selector{Targets: &model.Targets{Groups: []string{"all"}}, Checks: []string{fmt.Sprint("check", i)}}
+	},
+	"group": func(i int) *model.Selector {
+		return &model.Selector{Targets: &model.Targets{Groups: []string{fmt.Sprint("group", i)}}, Severity: "high"}
+	},
+	"label": func(i int) *model.Selector {
+		return &model.Selector{Labels: map[string]string{"env": "prod", "team": fmt.Sprint("team", i)}}
+	},
+	"condition": func(i int) *model.Selector {
+		return &model.Selector{Targets: &model.Targets{Where: `node.labels.env == "prod"`}, Checks: []string{fmt.Sprint("check", i)}}
+	},
+}
+
+// The cost of a decision does not grow with what does not concern it: however silences and
+// routes name their problems, a walk meets the one that does, and few others.
 func BenchmarkFind(b *testing.B) {
-	for _, n := range []int{100, 10_000, 100_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			x := newIndex[int]()
-			for i := range n {
-				s, err := compile("default", &model.Selector{Targets: &model.Targets{Nodes: []string{fmt.Sprint("node", i)}}, Checks: []string{"disk"}})
-				if err != nil {
-					b.Fatal(err)
+	m := &Matter{Node: Name{"default", "node77"}, Check: Name{"default", "disk"}, Labels: map[string]string{"env": "prod", "team": "team77"},
+		Groups: []Name{{"default", "all"}, {"shared", "all"}, {"default", "group77"}}, Status: model.Critical, Severity: model.High}
+	for _, by := range slices.Sorted(maps.Keys(crowd)) {
+		for _, n := range []int{100, 1000, 10_000, 100_000} {
+			b.Run(fmt.Sprintf("%s/%d", by, n), func(b *testing.B) {
+				x := newIndex[int]()
+				for i := range n {
+					s, err := compile("default", crowd[by](i))
+					if err != nil {
+						b.Fatal(err)
+					}
+					x.set(Name{"default", fmt.Sprint("s", i)}, s, i)
 				}
-				x.set(Name{"default", fmt.Sprint("s", i)}, s, i)
-			}
-			m := &Matter{Node: Name{"default", "node77"}, Check: Name{"default", "disk"}, Labels: map[string]string{"env": "prod", "site": "a"},
-				Groups: []Name{{"default", "all"}, {"shared", "all"}, {"default", "web"}}, Status: model.Critical, Severity: model.High}
-			b.ReportAllocs()
-			for b.Loop() {
-				if len(x.find(m)) != 1 {
-					b.Fatal("not found")
+				m := *m
+				if by == "check" || by == "condition" {
+					m.Check.Name = "check77"
 				}
-			}
-		})
+				b.ReportAllocs()
+				for b.Loop() {
+					if len(x.find(&m)) != 1 {
+						b.Fatal("not found")
+					}
+				}
+			})
+		}
 	}
 }
