@@ -17,16 +17,23 @@ func (Protobuf) AppendIssued(dst []byte, issued int64) []byte { return appendInt
 
 // AppendWhat implements Codec.
 func (Protobuf) AppendWhat(dst []byte, a *Ask) []byte {
-	return appendMessage(dst, 1, func(b []byte) []byte {
+	dst = appendMessage(dst, 1, func(b []byte) []byte {
 		b = appendText(b, 1, a.Command)
 		b = appendInt(b, 5, int64(a.Interval))
 		b = appendText(b, 13, a.Proxy)
+		for i := range a.Hooks {
+			b = a.Hooks[i].appendWhen(b)
+		}
 		b = appendInt(b, 19, int64(a.Timeout))
 		for _, e := range a.Env {
 			b = appendText(b, 24, e)
 		}
 		return appendMessage(b, 26, func(b []byte) []byte { return appendText(appendText(b, 1, a.Name), 2, a.Namespace) })
 	})
+	for i := range a.Hooks {
+		dst = appendMessage(dst, 3, func(b []byte) []byte { return a.Hooks[i].appendConfig(b, a.Namespace) })
+	}
+	return dst
 }
 
 // AppendConfig implements Codec.
@@ -51,15 +58,21 @@ func (JSON) AppendIssued(dst []byte, issued int64) []byte {
 // AppendWhat implements Codec.
 func (JSON) AppendWhat(dst []byte, a *Ask) []byte {
 	type check struct {
-		Command  string   `json:"command"`
-		Env      []string `json:"env_vars"`
-		Interval uint32   `json:"interval"`
-		Timeout  uint32   `json:"timeout"`
-		Proxy    string   `json:"proxy_entity_name,omitempty"`
-		Metadata jsonMeta `json:"metadata"`
+		Command  string     `json:"command"`
+		Env      []string   `json:"env_vars"`
+		Interval uint32     `json:"interval"`
+		Timeout  uint32     `json:"timeout"`
+		Proxy    string     `json:"proxy_entity_name,omitempty"`
+		Hooks    []jsonWhen `json:"check_hooks,omitempty"`
+		Metadata jsonMeta   `json:"metadata"`
 	}
-	return appendJSON(append(dst, `{"config":`...),
-		check{a.Command, a.Env, a.Interval, a.Timeout, a.Proxy, jsonMeta{Name: a.Name, Namespace: a.Namespace}})
+	when, hooks := hooksJSON(a)
+	dst = appendJSON(append(dst, `{"config":`...),
+		check{a.Command, a.Env, a.Interval, a.Timeout, a.Proxy, when, jsonMeta{Name: a.Name, Namespace: a.Namespace}})
+	if hooks == nil {
+		return dst
+	}
+	return appendJSON(append(dst, `,"hooks":`...), hooks)
 }
 
 // AppendConfig implements Codec.

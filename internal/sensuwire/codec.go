@@ -26,6 +26,8 @@ type Codec interface {
 	AppendConfig(dst []byte, c *Config) []byte
 	ReadSaid(body []byte, s *Said) error
 	ReadMachine(entity []byte) (*Machine, error)
+	// ReadHooks reads at most so many of what the check's hooks brought.
+	ReadHooks(s *Said, most int) ([]Hooked, error)
 }
 
 // Protobuf is the encoding that agents and backends agree on by default. The numbers are
@@ -82,6 +84,7 @@ type Event struct {
 	Duration float64
 	Status   uint32
 	Output   string
+	Hooks    []Hooked
 }
 
 // Entity is the machine that an agent says it is on.
@@ -112,7 +115,8 @@ type Ask struct {
 	Namespace string
 	Command   string   // a shell line; the agent takes what stands in {{ }} for its tokens: see Literal
 	Env       []string // NAME=VALUE
-	Interval  uint32   // s, at least 1: agents refuse a check without
-	Timeout   uint32   // s; 0: none
-	Issued    int64    // s since 1970: agents run a check at most once for each
+	Hooks     []Hook
+	Interval  uint32 // s, at least 1: agents refuse a check without
+	Timeout   uint32 // s; 0: none
+	Issued    int64  // s since 1970: agents run a check at most once for each
 }

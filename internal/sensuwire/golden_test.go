@@ -130,6 +130,15 @@ func FuzzMessage(f *testing.F) {
 		f.Add(c.AppendEvent([]byte(TypeEvent+"\n"), result))
 		f.Add(c.AppendEvent([]byte(TypeKeepalive+"\n"), alive))
 	}
+	for _, c := range codecs() {
+		asked, result := beside()
+		r, err := c.ParseRequest(c.AppendAsk(nil, asked))
+		if err != nil {
+			f.Fatal(err)
+		}
+		result.Check = r.Check
+		f.Add(c.AppendEvent([]byte(TypeEvent+"\n"), result))
+	}
 	f.Add([]byte("event\n{\"entity\":{\"metadata\":{\"name\":\"\\u0061\"}},\"check\":null,\"metrics\":{\"points\":[]}}"))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		_, body, err := Parse(message)
@@ -144,6 +153,9 @@ func FuzzMessage(f *testing.F) {
 					t.Errorf("an event of nobody, or of nothing: %+v", s)
 				}
 				_, _ = c.ReadMachine(s.Machine)
+				if hooks, err := c.ReadHooks(&s, 3); err == nil && len(hooks) > 3 {
+					t.Errorf("%d hooks", len(hooks))
+				}
 			}
 			r, err := c.ParseRequest(body)
 			if err != nil {

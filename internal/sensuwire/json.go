@@ -60,6 +60,9 @@ func (JSON) AppendEvent(dst []byte, e *Event) []byte {
 		}
 		check["duration"], check["executed"], check["issued"] = e.Duration, e.Executed, e.Issued
 		check["output"], check["status"], check["processed_by"] = e.Output, e.Status, e.Entity.Name
+		if len(e.Hooks) > 0 {
+			check["hooks"] = hookedJSON(e.Hooks)
+		}
 	}
 	x := e.Entity
 	network := map[string]any{"interfaces": []any{map[string]any{"name": "eth0", "mac": "02:42:ac:11:00:02", "addresses": []string{"172.17.0.2/16"}}}}

@@ -85,6 +85,10 @@ func (s *Said) readCheckJSON(object []byte) bool {
 			return s.string(value, &s.Output)
 		case "status":
 			s.Status = uint32(integer(value))
+		case "hooks":
+			if string(value) != "null" {
+				s.hooks = append(s.hooks[:0], value)
+			}
 		case "metadata":
 			var namespace []byte
 			return s.readMetaJSON(value, &s.Check, &namespace)

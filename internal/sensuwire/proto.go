@@ -109,6 +109,9 @@ func (e *Event) appendCheck(b []byte) []byte {
 	b = appendInt(b, 25, e.Issued)
 	b = appendText(b, 26, e.Output)
 	b = appendInt(b, 28, int64(e.Status))
+	for i := range e.Hooks {
+		b = appendMessage(b, 34, e.Hooks[i].appendProto)
+	}
 	return appendText(b, 45, e.Entity.Name)
 }
 

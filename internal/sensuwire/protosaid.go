@@ -103,6 +103,8 @@ func (s *Said) readCheck(message []byte) bool {
 			s.Output = content
 		case 28<<3 | ofVarint:
 			s.Status = uint32(number)
+		case 34<<3 | ofBytes:
+			s.hooks = append(s.hooks, content)
 		case 38<<3 | ofBytes:
 			var namespace []byte
 			if !readMeta(content, &s.Check, &namespace) {

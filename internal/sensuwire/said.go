@@ -27,10 +27,14 @@ type Said struct {
 	Status   uint32
 	Output   []byte
 
-	text []byte // scratch
+	text  []byte   // scratch
+	hooks [][]byte // what the check's hooks brought, encoded: each of them, or the list in JSON
 }
 
-func (s *Said) reset() { *s = Said{text: s.text[:0]} }
+func (s *Said) reset() { *s = Said{text: s.text[:0], hooks: s.hooks[:0]} }
+
+// Hooked says whether hooks of the check ran.
+func (s *Said) Hooked() bool { return len(s.hooks) > 0 }
 
 // Machine is an entity in full.
 type Machine struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -109,7 +110,7 @@ func (x *session) plan() {
 		for _, of := range subjectsOf(c, a, about) {
 			j := &job{x: x, recipe: x.recipeOf(c, &of), about: of.Proxy, from: now}
 			if old := j.same(had); old != nil && old.about == j.about {
-				if old.recipe.chunk.ID == c.ID && old.recipe.problem == j.recipe.problem && old.recipe.ask.Command == j.recipe.ask.Command {
+				if old.recipe.chunk.ID == c.ID && old.recipe.problem == j.recipe.problem && reflect.DeepEqual(&old.recipe.ask, &j.recipe.ask) {
 					list = append(list, old)
 					continue
 				}
@@ -183,13 +184,14 @@ func (x *session) recipeOf(c *model.Chunk, of *subject) *recipe {
 	case len(c.Assets) > 0:
 		made.problem = fmt.Sprintf("this node has sensu-agent, which gets no assets (%s) from here: leave the node out (targets.except), or give it muster-agent", c.Assets[0].Name)
 	default:
+		if of.ID != 0 {
+			run.Env["MUSTER_NODE"] = of.name
+		}
 		made.ask.Command = sensuwire.Literal(lineOf(&run))
 		for _, name := range slices.Sorted(maps.Keys(run.Env)) {
 			made.ask.Env = append(made.ask.Env, sensuwire.Literal(name+"="+run.Env[name]))
 		}
-		if of.ID != 0 {
-			made.ask.Env = append(made.ask.Env, "MUSTER_NODE="+of.name)
-		}
+		made.ask.Hooks = hooksOf(c, &run)
 	}
 	if shared {
 		r.mu.Lock()

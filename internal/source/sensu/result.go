@@ -52,16 +52,17 @@ func (x *session) event(said *sensuwire.Said) (out outcome, cause string) {
 	if said.Duration > 0 { // not a number is none
 		ms = uint32(min(said.Duration*1000, 1<<31))
 	}
+	extra, err := x.beside(said, c, x.budget.OutputBytes()-len(text))
+	if err != nil {
+		return x.complain(malformed, err.Error()), ""
+	}
 	x.ran(c, about.ID)
-	return x.add(&wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: status, DurationMs: ms, Output: text, Cut: cut, Node: about.ID}, about)
+	return x.add(&wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: status, DurationMs: ms, Output: text, Cut: cut, Extra: extra, Node: about.ID}, about)
 }
 
 // leftOut says, below the output, what of a check is not done on a Sensu agent.
 func leftOut(c *model.Chunk) string {
 	var what []string
-	if len(c.Hooks) > 0 {
-		what = append(what, "hooks")
-	}
 	if c.Metrics != nil {
 		what = append(what, "metrics")
 	}
@@ -142,7 +143,7 @@ func (r *record) add(signal *wire.Signal, about plan.Proxy) {
 	} else {
 		r.n[kept]++
 	}
-	r.size += len(signal.Output) + 64
+	r.size += len(signal.Output) + len(signal.Extra) + 64
 }
 
 // mostPending bounds what is handed over at once, in bytes.

@@ -121,7 +121,7 @@ func TestOutcomes(t *testing.T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if s := w.signals[1]; s.Status != model.Unknown || !strings.HasPrefix(string(s.Output), "exit code -1: plug-ins end with") ||
-		!strings.HasSuffix(string(s.Output), "\n(not done here, where sensu-agent runs: hooks, thresholds)") {
+		!strings.HasSuffix(string(s.Output), "\n(not done here, where sensu-agent runs: thresholds)") {
 		t.Errorf("%+v %q", s, s.Output)
 	}
 }

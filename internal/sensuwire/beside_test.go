@@ -1,0 +1,60 @@
+package sensuwire
+
+import (
+	"bytes"
+	"encoding/hex"
+	"os"
+	"reflect"
+	"testing"
+)
+
+// beside is a request and an answer with what lies beside them.
+func beside() (asked *Ask, result *Event) {
+	asked, _, result = fixed()
+	asked.Hooks = []Hook{
+		{Name: "ps", When: []string{"critical", "127"}, Command: "ps aux", Timeout: 10},
+		{Name: "tell", When: []string{"non-zero"}, Command: "cat", Timeout: 1, Stdin: true},
+	}
+	result.Hooks = []Hooked{{Name: "ps", Status: 0, Output: "PID\n\"1\"", Duration: 0.5}, {Name: "tell", Status: -1, Output: "no"}}
+	return asked, result
+}
+
+// The bytes of what is beside a command and beside an output, and what a backend reads of them.
+func TestBesideGolden(t *testing.T) {
+	for name, c := range codecs() {
+		asked, result := beside()
+		request := c.AppendAsk(nil, asked)
+		r, err := c.ParseRequest(request)
+		if err != nil || r.Issued != asked.Issued {
+			t.Fatalf("%s: %v %+v", name, err, r)
+		}
+		result.Check = r.Check
+		answer := c.AppendEvent(nil, result)
+		var s Said
+		if err := c.ReadSaid(answer, &s); err != nil || !s.Hooked() {
+			t.Fatalf("%s: %v %+v", name, err, s)
+		}
+		if hooks, err := c.ReadHooks(&s, 16); err != nil || !reflect.DeepEqual(hooks, result.Hooks) {
+			t.Errorf("%s: %v %+v", name, err, hooks)
+		}
+		if hooks, err := c.ReadHooks(&s, 1); err != nil || len(hooks) != 1 {
+			t.Errorf("%s: %v %+v", name, err, hooks)
+		}
+		var text bytes.Buffer
+		for _, body := range [][]byte{request, answer} {
+			if name == "protobuf" {
+				body = []byte(hex.EncodeToString(body))
+			}
+			text.Write(append(body, '\n'))
+		}
+		file := "testdata/beside." + name
+		if *update {
+			if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, err := os.ReadFile(file); err != nil || !bytes.Equal(want, text.Bytes()) {
+			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, text.Bytes(), want)
+		}
+	}
+}
