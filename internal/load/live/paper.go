@@ -14,6 +14,14 @@ func Paper(w io.Writer, getenv func(string) string) io.Writer {
 	return w
 }
 
+// Columns is how wide the terminal is that w is; 0: it is none.
+func Columns(w io.Writer, getenv func(string) string) int {
+	if width := columns(w, getenv); width != nil {
+		return width()
+	}
+	return 0
+}
+
 type paper struct {
 	w     io.Writer
 	width func() int

@@ -6,9 +6,11 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -60,7 +62,7 @@ muster load run NAME --target stage:journal.`,
 		if format.machine() {
 			return format.print(cmd.OutOrStdout(), list)
 		}
-		return writeList(live.Paper(cmd.OutOrStdout(), os.Getenv), list, format.name == "wide")
+		return writeList(live.Paper(cmd.OutOrStdout(), os.Getenv), list, live.Columns(cmd.OutOrStdout(), os.Getenv), format.name == "wide")
 	}
 	return cmd
 }
@@ -87,10 +89,13 @@ func shippedList(quick bool) ([]listed, error) {
 	return list, nil
 }
 
-func writeList(out io.Writer, list []listed, wide bool) error {
+// writeList shows a scenario on a line; where the longest text does not end within so many
+// columns (0: of no matter), each text has a line of its own.
+func writeList(out io.Writer, list []listed, columns int, wide bool) error {
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "NAME\tAGENTS\tPER SECOND\tTAKES\tTODAY\tWHAT IT IS\n")
+	texts := []string{"WHAT IT IS"}
 	for i := range list {
 		l := &list[i]
 		today := "runs"
@@ -110,13 +115,24 @@ func writeList(out io.Writer, list []listed, wide bool) error {
 		}
 		takes := model.Duration(time.Duration(l.Seconds * float64(time.Second)).Round(time.Second)).String()
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, scenario.Grouped(l.Agents), l.rate(), takes, today, text)
+		texts = append(texts, text)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := io.WriteString(out, table.String())
+	shown := table.String()
+	if longest := slices.MaxFunc(strings.Split(shown, "\n"), byLength); columns > 0 && utf8.RuneCountInString(longest) > columns {
+		lines := strings.Split(shown, "\n")
+		for i, text := range texts {
+			lines[i] = strings.TrimRight(strings.TrimSuffix(lines[i], text), " ") + "\n  " + text
+		}
+		shown = strings.Join(lines, "\n")
+	}
+	_, err := io.WriteString(out, shown)
 	return err
 }
+
+func byLength(a, b string) int { return utf8.RuneCountInString(a) - utf8.RuneCountInString(b) }
 
 // lacks is what there is too little of; how much, where there is room to say it.
 func lacks(what string, wide bool) string {
