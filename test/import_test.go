@@ -45,6 +45,16 @@ func TestWhatSensuHadIsApplied(t *testing.T) {
 		out := s.CLI("describe", "node", "web01")
 		return out, strings.Contains(out, "check_cpu")
 	})
+	// So does one of a namespace that the import makes, whose check names no subscription.
+	room := filepath.Join(t.TempDir(), "room.yaml")
+	if err := os.WriteFile(room, []byte("type: Namespace\napi_version: core/v2\nmetadata: {name: shop}\nspec: {}\n---\ntype: CheckConfig\napi_version: core/v2\n"+
+		"metadata: {name: till, namespace: shop}\nspec: {command: \"true\", interval: 60, publish: true}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.CLI("import", "sensu", room, "--out", made)
+	if out := s.CLI("apply", "-f", made, "--yes"); !strings.Contains(out, "group/shop/all") || strings.Contains(out, "does not exist") {
+		t.Errorf("%s", out)
+	}
 	if out := s.CLI("get", "nodes", "-o", "wide"); !strings.Contains(out, "sw1") {
 		t.Errorf("%s", out)
 	}

@@ -125,7 +125,7 @@ func TestDeleteOfMany(t *testing.T) {
 
 		{"delete -f DIR/disk.yaml", model.NotFound, "there is no check/disk"}, {"apply -f DIR/disk.yaml", 0, "created"},
 		{"delete -f DIR/disk.yaml", 0, "check/disk deleted\nhandler/notebook deleted\n"},
-		{"apply -f DIR/team.yaml", 0, "created"}, {"delete -f DIR/team.yaml", 0, "check/team/ssh deleted\nnamespace/team deleted\n"},
+		{"apply -f DIR/team.yaml", 0, "created"}, {"delete -f DIR/team.yaml", 0, "check/team/ssh deleted\ngroup/team/all deleted\nnamespace/team deleted\n"},
 
 		{"delete namespace demo", model.Conflict, "muster delete nodes -n demo --all --yes"},
 		{"delete nodes -n demo --all --max-affected 2", model.Guarded, "3 nodes"},

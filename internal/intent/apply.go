@@ -94,6 +94,9 @@ func (s *Service) Delete(ctx context.Context, by Who, keys []Key, o ApplyOptions
 		if err := s.mayDelete(ctx, key, going); err != nil {
 			return Applied{}, err
 		}
+		if err := a.deleteEverybody(ctx, key, going); err != nil {
+			return Applied{}, err
+		}
 		if expect, ok := o.Expect[key]; ok && expect != row.Revision {
 			return Applied{}, stale(Write{Key: key, Expect: expect}.Check(true, row.Revision))
 		}
@@ -127,11 +130,11 @@ func (s *Service) mayDelete(ctx context.Context, key Key, going map[Key]bool) er
 		if !kind.Namespaced {
 			continue
 		}
-		rows, err := s.opts.Store.List(ctx, ListQuery{Kind: kind.Name, Namespace: key.Name, Limit: len(going) + 1})
+		rows, err := s.opts.Store.List(ctx, ListQuery{Kind: kind.Name, Namespace: key.Name, Limit: len(going) + 2})
 		if err != nil {
 			return err
 		}
-		if left := slices.IndexFunc(rows, func(row Row) bool { return !going[row.Key] }); left >= 0 {
+		if left := slices.IndexFunc(rows, func(row Row) bool { return !going[row.Key] && !goesAlong(row, key.Name) }); left >= 0 {
 			return model.Errorf(model.Conflict, "namespace %s is not empty: it holds %s", key.Name, rows[left].Key).
 				WithHint("take these away: muster delete %s -n %s --all --yes; it and all it holds: muster delete namespace %s --cascade --yes",
 					kind.Plural, key.Name, key.Name)
@@ -154,6 +157,7 @@ type application struct {
 	set       map[Key]*model.Resource // what is applied
 	nodes     map[Key]Row             // rows of nodes that were read for it
 	going     map[Key]bool            // what is pruned
+	implied   map[Key]bool            // what is made with something else, and is nobody's
 	foreign   []foreign
 	unhandled error
 }
@@ -166,16 +170,22 @@ func (a *application) add(w Write, o Outcome) {
 
 // prepare turns resources into the writes that are needed; all problems at once.
 func (a *application) prepare(ctx context.Context, resources []model.Resource) error {
+	resources, err := a.withEverybody(ctx, resources)
+	if err != nil {
+		return err
+	}
 	var problems []error
 	set := make(map[Key]*model.Resource, len(resources))
 	a.set = set
 	slices.SortStableFunc(resources, func(x, y model.Resource) int { return rank(KeyOf(&y)) - rank(KeyOf(&x)) }) // rooms before what is in them
 	for i := range resources {
 		r := &resources[i]
-		if err := a.sign(r); err != nil {
-			problems = append(problems, err)
-		}
 		key := KeyOf(r)
+		if !a.implied[key] {
+			if err := a.sign(r); err != nil {
+				problems = append(problems, err)
+			}
+		}
 		r.Metadata.Namespace = key.Namespace
 		if set[key] != nil {
 			problems = append(problems, model.Errorf(model.Invalid, "%s is declared twice in this apply", key))

@@ -57,6 +57,9 @@ func (a *application) strays(ctx context.Context, set map[Key]*model.Resource) (
 	}
 	for i := range list {
 		row := list[i].row
+		if isEverybody(row.Key) {
+			continue // as its namespace, which comes last
+		}
 		if list[i].stay, err = a.stays(ctx, row, set); err != nil {
 			return nil, err
 		}
@@ -64,15 +67,13 @@ func (a *application) strays(ctx context.Context, set map[Key]*model.Resource) (
 			a.going[row.Key] = true
 		}
 	}
-	return list, nil
+	return a.straysEverybody(ctx, list)
 }
 
 // stays says why something is not pruned; empty: it is.
 func (a *application) stays(ctx context.Context, row Row, set map[Key]*model.Resource) (why string, err error) {
-	switch builtIn := row.Namespace == model.DefaultNamespaceName || row.Namespace == model.SharedNamespaceName; {
-	case row.Kind == "Group" && row.Name == "all" && builtIn:
-		return "it is built in", nil
-	case row.Kind == "Node":
+	switch row.Kind {
+	case "Node":
 		r, err := decode(row)
 		if err != nil {
 			return "", err
@@ -80,7 +81,7 @@ func (a *application) stays(ctx context.Context, row Row, set map[Key]*model.Res
 		if r.Spec.(*model.NodeSpec).UID != "" {
 			return "its machine has joined; when it is to go: muster delete " + row.Key.String(), nil
 		}
-	case row.Kind == "Namespace":
+	case "Namespace":
 		for key := range set {
 			if key.Namespace == row.Name {
 				return "it holds " + key.String(), nil
@@ -89,6 +90,12 @@ func (a *application) stays(ctx context.Context, row Row, set map[Key]*model.Res
 		err := a.service.mayDelete(ctx, row.Key, a.going)
 		if said := model.ClassOf(err); said == model.Conflict || said == model.Invalid {
 			return err.(*model.Error).Message, nil
+		} else if err != nil {
+			return "", err
+		}
+		group, there, err := a.service.everybodyOf(ctx, row.Name)
+		if owner := ownerOf(group); there && owner != "" && owner != a.opts.Owner {
+			return "it holds " + group.Key.String() + " (of " + owner + ")", nil
 		}
 		return "", err
 	}
@@ -102,6 +109,12 @@ func (a *application) prune(ctx context.Context, list []stray) error {
 		o := Outcome{Key: s.row.Key, Revision: s.row.Revision, Pruned: true}
 		if s.stay != "" {
 			o.Op, o.Warnings = Unchanged, []string{"it is not declared any more and stays: " + s.stay}
+			if isEverybody(s.row.Key) {
+				if err := a.disown(s.row, o); err != nil {
+					return err
+				}
+				continue
+			}
 			a.outcomes = append(a.outcomes, o)
 			continue
 		}

@@ -97,9 +97,12 @@ func NewService(o Options) *Service {
 func server(why string) Who { return Who{User: "server", Whence: "local", Why: why} }
 
 // Load makes what every installation has (the namespaces default and shared, the
-// group all in both) and reads what must be answered from memory.
+// group all in every namespace) and reads what must be answered from memory.
 func (s *Service) Load(ctx context.Context) error {
 	if err := s.seed(ctx); err != nil {
+		return err
+	}
+	if err := s.seedEverybody(ctx); err != nil {
 		return err
 	}
 	for _, load := range []struct {
@@ -125,8 +128,8 @@ func (s *Service) seed(ctx context.Context) error {
 	seeds := []model.Resource{
 		{Kind: "Namespace", Metadata: model.Metadata{Name: model.DefaultNamespaceName}, Spec: &model.NamespaceSpec{}},
 		{Kind: "Namespace", Metadata: model.Metadata{Name: model.SharedNamespaceName, DisplayName: "Checks here may target the nodes of all"}, Spec: &model.NamespaceSpec{}},
-		{Kind: "Group", Metadata: model.Metadata{Name: "all", Namespace: model.DefaultNamespaceName, DisplayName: "every node of the namespace"}, Spec: &model.GroupSpec{Where: "true"}},
-		{Kind: "Group", Metadata: model.Metadata{Name: "all", Namespace: model.SharedNamespaceName, DisplayName: "every node"}, Spec: &model.GroupSpec{Where: "true"}},
+		everybody(model.DefaultNamespaceName),
+		everybody(model.SharedNamespaceName),
 	}
 	revision, err := s.opts.Store.Revision(ctx)
 	if err != nil || revision > 0 {
@@ -140,6 +143,7 @@ func (s *Service) seed(ctx context.Context) error {
 		}
 		writes[i] = Write{Key: KeyOf(&seeds[i]), Body: body}
 	}
+	writes = append(writes, Write{Key: everybodySeeded(), Body: []byte("{}")})
 	_, err = s.opts.Store.Commit(ctx, server("first start"), writes)
 	return err
 }

@@ -97,15 +97,15 @@ type Change struct {
 
 // ChangeQuery selects changes. Zero fields select everything.
 type ChangeQuery struct {
-	Kind, Namespace, Name string // Name: also of those that had it before a rename
-	NotKind               string // this kind is left out
-	Resources             bool   // kinds of resources only
-	People                bool   // not what the server did by itself, nor machines that joined
-	Revision              int64  // before this revision, …
-	Part                  int    // … or in it, before this part
-	Limit                 int    // zero: all
-	Bodies                bool   // Before and After are wanted
-	Gone                  bool   // only what took something away: delete and retire
+	Kind, Namespace, Name string   // Name: also of those that had it before a rename
+	NotKinds              []string // these are left out
+	Resources             bool     // kinds of resources only
+	People                bool     // not what the server did by itself, nor machines that joined
+	Revision              int64    // before this revision, …
+	Part                  int      // … or in it, before this part
+	Limit                 int      // zero: all
+	Bodies                bool     // Before and After are wanted
+	Gone                  bool     // only what took something away: delete and retire
 	Since                 time.Time
 }
 

@@ -55,8 +55,7 @@ type Stored struct {
 // less except. The same in every kind.
 type Targets struct {
 	// Groups of the same namespace, or shared/NAME. The group "all" is every node of
-	// the namespace: default and shared have it from the start, others once it is
-	// declared (spec: {where: "true"}).
+	// the namespace, shared/all every node: a namespace is made with it.
 	Groups []string `json:"groups,omitempty"`
 	// Nodes by name.
 	Nodes []string `json:"nodes,omitempty"`

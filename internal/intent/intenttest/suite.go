@@ -243,7 +243,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
 			"all":           {intent.ChangeQuery{}, "5.0 4.0 3.0 2.1 2.0 1.2 1.1 1.0"},
 			"of a kind":     {intent.ChangeQuery{Kind: "Check"}, "3.0 2.0 1.0"},
 			"of one":        {intent.ChangeQuery{Kind: "Check", Namespace: "default", Name: "a"}, "3.0 1.0"},
-			"not of a kind": {intent.ChangeQuery{NotKind: "chunk", Limit: 6}, "5.0 4.0 3.0 2.1 2.0 1.1"},
+			"not of a kind": {intent.ChangeQuery{NotKinds: []string{"chunk"}, Limit: 6}, "5.0 4.0 3.0 2.1 2.0 1.1"},
 			"resources":     {intent.ChangeQuery{Resources: true}, "5.0 4.0 3.0 2.1 2.0 1.0"},
 			"by people":     {intent.ChangeQuery{Resources: true, People: true}, "3.0 2.1 2.0 1.0"},
 			"a page":        {intent.ChangeQuery{Revision: 2, Part: 1, Limit: 2}, "2.0 1.2"},

@@ -358,11 +358,14 @@ func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]i
 		args = append(args, values...)
 	}
 	for _, f := range []struct{ condition, value string }{
-		{`kind = ?`, q.Kind}, {`namespace = ?`, q.Namespace}, {`kind <> ?`, q.NotKind},
+		{`kind = ?`, q.Kind}, {`namespace = ?`, q.Namespace},
 	} {
 		if f.value != "" {
 			and(f.condition, f.value)
 		}
+	}
+	for _, kind := range q.NotKinds {
+		and(`kind <> ?`, kind)
 	}
 	if q.People {
 		and(`who <> ? AND who NOT LIKE ?`, "server", "token:%")

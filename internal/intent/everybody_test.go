@@ -1,0 +1,170 @@
+package intent_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func everybodyOf(namespace string) intent.Key {
+	return intent.Key{Kind: "Group", Namespace: namespace, Name: "all"}
+}
+
+func (w *world) everybody(t *testing.T, namespace string) *model.Resource {
+	t.Helper()
+	r, err := w.Get(t.Context(), everybodyOf(namespace))
+	if model.ClassOf(err) == model.NotFound {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestANamespaceIsMadeWithTheGroupAll(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	done, err := w.Apply(ctx, ada, []model.Resource{in("shop", check("x")), namespace("shop")}, intent.ApplyOptions{})
+	if err != nil || len(done.Outcomes) != 3 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	for _, o := range done.Outcomes {
+		if o.Op != intent.Created || o.Revision != done.Revision || len(o.Warnings) > 0 {
+			t.Errorf("%+v", o)
+		}
+	}
+	if r := w.everybody(t, "shop"); r == nil || r.Spec.(*model.GroupSpec).Where != "true" {
+		t.Fatalf("%+v", r)
+	}
+	// Who declares it has what they declare, and who takes it away has none: also after a restart.
+	own := in("own", group("all"))
+	own.Spec = &model.GroupSpec{Where: `node.labels.env == "prod"`}
+	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("own"), own}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Delete(ctx, ada, []intent.Key{everybodyOf("shop")}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("shop")}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.open(t)
+	if r := w.everybody(t, "shop"); r != nil {
+		t.Errorf("it came back: %+v", r)
+	}
+	if r := w.everybody(t, "own"); r == nil || r.Spec.(*model.GroupSpec).Where == "true" {
+		t.Errorf("%+v", r)
+	}
+	if dry, err := w.Apply(ctx, ada, []model.Resource{namespace("dry")}, intent.ApplyOptions{DryRun: true}); err != nil || len(dry.Outcomes) != 2 || w.everybody(t, "dry") != nil {
+		t.Errorf("%+v, %v", dry, err)
+	}
+	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("twice"), namespace("twice")}, intent.ApplyOptions{}); err == nil || strings.Contains(err.Error(), "group/") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheGroupAllGoesWithItsNamespace(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("shop"), in("shop", group("g"))}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	room := intent.Key{Kind: "Namespace", Name: "shop"}
+	if _, err := w.Delete(ctx, ada, []intent.Key{room}, intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "it holds group/shop/g") {
+		t.Fatalf("got %v", err)
+	}
+	done, err := w.Delete(ctx, ada, []intent.Key{room, {Kind: "Group", Namespace: "shop", Name: "g"}}, intent.ApplyOptions{})
+	if err != nil || len(done.Outcomes) != 3 || w.everybody(t, "shop") != nil {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	audit, err := w.Audit(ctx, intent.ChangeQuery{Limit: 3}, false)
+	if err != nil || audit[0].Revision != audit[2].Revision {
+		t.Fatalf("%+v, %v", audit, err)
+	}
+}
+
+// A state that an older server wrote has the group in default and shared alone.
+func TestAnOlderStateGetsTheGroupAll(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("shop"), namespace("own"), in("own", group("all", "web")), namespace("bare")}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	gone := []intent.Write{{Key: everybodyOf("shop"), Expect: -1}, {Key: everybodyOf("bare"), Expect: -1}, {Key: everybodyOf("default"), Expect: -1}, {Key: intent.Key{Kind: "seeded", Name: "group-all"}, Expect: -1}}
+	if _, err := w.Store().Commit(ctx, ada, gone); err != nil {
+		t.Fatal(err)
+	}
+	w.open(t)
+	for _, namespace := range []string{"shop", "bare"} {
+		if r := w.everybody(t, namespace); r == nil || r.Spec.(*model.GroupSpec).Where != "true" {
+			t.Errorf("%s: %+v", namespace, r)
+		}
+	}
+	if r := w.everybody(t, "own"); r == nil || len(r.Spec.(*model.GroupSpec).Groups) != 1 {
+		t.Errorf("what was declared is another now: %+v", r)
+	}
+	if r := w.everybody(t, "default"); r != nil {
+		t.Errorf("it was there from the first start, and somebody took it away: %+v", r)
+	}
+	revision, err := w.Store().Revision(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.open(t)
+	if again, err := w.Store().Revision(ctx); err != nil || again != revision {
+		t.Errorf("revision %d after %d, %v", again, revision, err)
+	}
+}
+
+// What is made by itself belongs to nobody, so that no apply of files fights with it.
+func TestFilesDoNotFightWithTheGroupAll(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	ofA := intent.ApplyOptions{Owner: "team-a", Prune: true}
+	quiet := func(what string, resources ...model.Resource) {
+		t.Helper()
+		done, err := w.Apply(ctx, ada, resources, ofA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range done.Outcomes {
+			if o.Op != intent.Unchanged || len(o.Warnings) > 0 {
+				t.Errorf("%s: %+v", what, o)
+			}
+		}
+	}
+	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("shop")}, ofA); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.everybody(t, "shop"); r == nil || r.Metadata.Owner != "" {
+		t.Fatalf("%+v", r)
+	}
+	quiet("again", namespace("shop"))
+	declared := in("shop", group("all"))
+	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("shop"), declared}, ofA); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.everybody(t, "shop"); r.Metadata.Owner != "team-a" {
+		t.Fatalf("%+v", r)
+	}
+	quiet("declared", namespace("shop"), in("shop", group("all")))
+	done, err := w.Apply(ctx, ada, []model.Resource{namespace("shop")}, ofA)
+	if r := w.everybody(t, "shop"); err != nil || r == nil || r.Metadata.Owner != "" {
+		t.Fatalf("%+v, %+v, %v", r, done, err)
+	}
+	quiet("declared no more", namespace("shop"))
+	done, err = w.Apply(ctx, ada, []model.Resource{check("x")}, ofA)
+	if _, there := w.Get(ctx, intent.Key{Kind: "Namespace", Name: "shop"}); err != nil || model.ClassOf(there) != model.NotFound || w.everybody(t, "shop") != nil {
+		t.Fatalf("%+v, %v, %v", done, err, there)
+	}
+	// Another's group is another's: the namespace stays with it.
+	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("shop"), check("x")}, ofA); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Apply(ctx, ada, []model.Resource{in("shop", group("all", "db"))}, intent.ApplyOptions{Owner: "team-b"}); err != nil {
+		t.Fatal(err)
+	}
+	done, err = w.Apply(ctx, ada, []model.Resource{check("x")}, ofA)
+	if r := w.everybody(t, "shop"); err != nil || r == nil || !strings.Contains(strings.Join(done.Outcomes[len(done.Outcomes)-1].Warnings, ""), "it holds group/shop/all (of team-b)") {
+		t.Fatalf("%+v, %+v, %v", r, done, err)
+	}
+}
