@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/agent/metrics"
 	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/measure"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -28,11 +28,11 @@ func (a *Agent) values(c *check, result *run.Result, keep int) []model.Value {
 	if m == nil || result.Code < 0 || result.Code > 3 {
 		return nil
 	}
-	values, _ := metrics.Parse(m.Format, result.Output, result.Cut > 0, m.Tags)
+	values, _ := measure.Parse(m.Format, result.Output, result.Cut > 0, m.Tags)
 	if result.Status == model.Unknown {
 		return values
 	}
-	status, lines := metrics.Judge(result.Status, values, c.chunk.Thresholds)
+	status, lines := measure.Judge(result.Status, values, c.chunk.Thresholds)
 	if len(lines) == 0 {
 		return values
 	}

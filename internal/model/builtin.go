@@ -24,6 +24,7 @@ const (
 	WatchdogCheck CheckID = 6 // a synthetic result goes the whole way, once a minute
 	StreamsCheck  CheckID = 7 // handlers that are told of every result keep up
 	LimitsCheck   CheckID = 8 // of a node: its namespace's limits were not met
+	MetricsCheck  CheckID = 9 // of a node: what its Sensu agent measured without a check
 )
 
 // KeepaliveCheckName is how people call KeepaliveCheck.
@@ -48,6 +49,8 @@ func BuiltinCheckName(id CheckID) string {
 		return "muster-streams"
 	case LimitsCheck:
 		return "limits"
+	case MetricsCheck:
+		return "sensu-metrics"
 	}
 	return ""
 }

@@ -16,6 +16,7 @@ func beside() (asked *Ask, result *Event) {
 		{Name: "tell", When: []string{"non-zero"}, Command: "cat", Timeout: 1, Stdin: true},
 	}
 	result.Hooks = []Hooked{{Name: "ps", Status: 0, Output: "PID\n\"1\"", Duration: 0.5}, {Name: "tell", Status: -1, Output: "no"}}
+	result.Points = []Point{{Name: "used", Value: 95.5, Time: 1795236430, Tags: map[string]string{"mount": "/", "unit": "%"}}, {Name: "free", Value: -1}}
 	return asked, result
 }
 
@@ -40,8 +41,23 @@ func TestBesideGolden(t *testing.T) {
 		if hooks, err := c.ReadHooks(&s, 1); err != nil || len(hooks) != 1 {
 			t.Errorf("%s: %v %+v", name, err, hooks)
 		}
+		points := func(s *Said) (list []Point) {
+			if err := c.ReadPoints(s, func(p *Point) { list = append(list, *p) }); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			return list
+		}
+		if got := points(&s); !s.Metrics || !reflect.DeepEqual(got, result.Points) {
+			t.Errorf("%s: %+v", name, got)
+		}
+		result.MetricsOnly = true
+		measured := c.AppendEvent(nil, result)
+		var only Said
+		if err := c.ReadSaid(measured, &only); err != nil || only.HasCheck || only.Hooked() || !reflect.DeepEqual(points(&only), result.Points) {
+			t.Errorf("%s: %v %+v", name, err, only)
+		}
 		var text bytes.Buffer
-		for _, body := range [][]byte{request, answer} {
+		for _, body := range [][]byte{request, answer, measured} {
 			if name == "protobuf" {
 				body = []byte(hex.EncodeToString(body))
 			}
@@ -56,5 +72,17 @@ func TestBesideGolden(t *testing.T) {
 		if want, err := os.ReadFile(file); err != nil || !bytes.Equal(want, text.Bytes()) {
 			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, text.Bytes(), want)
 		}
+	}
+}
+
+func TestTimesOfPoints(t *testing.T) {
+	for _, n := range []int64{1795236430, 1795236430_000, 1795236430_000_000, 1795236430_000_000_000} {
+		p := Point{Time: n}
+		if got := p.At().Unix(); got != 1795236430 {
+			t.Errorf("%d is %d", n, got)
+		}
+	}
+	if !(&Point{}).At().IsZero() {
+		t.Error("no time is one")
 	}
 }

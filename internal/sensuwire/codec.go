@@ -28,6 +28,8 @@ type Codec interface {
 	ReadMachine(entity []byte) (*Machine, error)
 	// ReadHooks reads at most so many of what the check's hooks brought.
 	ReadHooks(s *Said, most int) ([]Hooked, error)
+	// ReadPoints calls f with each point of the metrics that the event carries.
+	ReadPoints(s *Said, f func(*Point)) error
 }
 
 // Protobuf is the encoding that agents and backends agree on by default. The numbers are
@@ -85,6 +87,9 @@ type Event struct {
 	Status   uint32
 	Output   string
 	Hooks    []Hooked
+
+	Points      []Point // nil: no metrics
+	MetricsOnly bool    // and no check
 }
 
 // Entity is the machine that an agent says it is on.

@@ -156,6 +156,7 @@ func FuzzMessage(f *testing.F) {
 				if hooks, err := c.ReadHooks(&s, 3); err == nil && len(hooks) > 3 {
 					t.Errorf("%d hooks", len(hooks))
 				}
+				_ = c.ReadPoints(&s, func(p *Point) { _ = p.At() })
 			}
 			r, err := c.ParseRequest(body)
 			if err != nil {

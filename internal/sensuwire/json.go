@@ -66,7 +66,7 @@ func (JSON) AppendEvent(dst []byte, e *Event) []byte {
 	}
 	x := e.Entity
 	network := map[string]any{"interfaces": []any{map[string]any{"name": "eth0", "mac": "02:42:ac:11:00:02", "addresses": []string{"172.17.0.2/16"}}}}
-	text, err := json.Marshal(map[string]any{
+	event := map[string]any{
 		"timestamp": e.Timestamp, "id": uuid.UUID(e.ID).String(), "sequence": e.Sequence, "metadata": jsonMeta{Namespace: x.Namespace}, "check": check,
 		"entity": map[string]any{
 			"entity_class": entityClass, "subscriptions": x.Subscriptions, "last_seen": e.Timestamp, "user": x.User, "redact": redacted(),
@@ -74,7 +74,14 @@ func (JSON) AppendEvent(dst []byte, e *Event) []byte {
 			"system": map[string]any{"hostname": x.Name, "os": "linux", "platform": "debian", "platform_family": "debian", "platform_version": "12.5",
 				"network": network, "arch": "amd64", "float_type": "hardfloat"},
 		},
-	})
+	}
+	if e.MetricsOnly {
+		delete(event, "check")
+	}
+	if e.Points != nil {
+		event["metrics"] = e.metricsJSON()
+	}
+	text, err := json.Marshal(event)
 	if err != nil {
 		panic("BUG: " + err.Error()) // all of it is plain data
 	}

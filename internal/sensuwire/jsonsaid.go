@@ -20,7 +20,9 @@ func (JSON) ReadSaid(body []byte, s *Said) error {
 				return s.readCheckJSON(value)
 			}
 		case "metrics":
-			s.Metrics = string(value) != "null"
+			if string(value) != "null" {
+				s.Metrics, s.points = true, value
+			}
 		}
 		return true
 	})

@@ -86,7 +86,12 @@ func moved(number protowire.Number) protowire.Number {
 func (Protobuf) AppendEvent(dst []byte, e *Event) []byte {
 	dst = appendInt(dst, 1, e.Timestamp)
 	dst = appendMessage(dst, 2, func(b []byte) []byte { return e.Entity.appendProto(b, e.Timestamp) })
-	dst = appendMessage(dst, 3, e.appendCheck)
+	if !e.MetricsOnly {
+		dst = appendMessage(dst, 3, e.appendCheck)
+	}
+	if e.Points != nil {
+		dst = appendMessage(dst, 4, e.appendPoints)
+	}
 	dst = appendMessage(dst, 5, func(b []byte) []byte { return appendText(b, 2, e.Entity.Namespace) })
 	dst = protowire.AppendBytes(protowire.AppendTag(dst, 6, protowire.BytesType), e.ID[:])
 	return appendInt(dst, 7, e.Sequence)

@@ -27,7 +27,7 @@ func (Protobuf) ReadSaid(body []byte, s *Said) error {
 				return unreadable("a check")
 			}
 		case 4<<3 | ofBytes:
-			s.Metrics = s.Metrics || len(content) > 0
+			s.Metrics, s.points = true, content
 		}
 	}
 	return s.whole()

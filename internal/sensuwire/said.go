@@ -14,7 +14,7 @@ type Said struct {
 	Machine   []byte // the entity, encoded: for ReadMachine
 	Sum       uint64 // of Machine less what each event says anew
 	HasCheck  bool
-	Metrics   bool // it carries points
+	Metrics   bool // it carries metrics
 
 	Check    []byte // name
 	Proxy    []byte // the check's proxy_entity_name
@@ -27,8 +27,9 @@ type Said struct {
 	Status   uint32
 	Output   []byte
 
-	text  []byte   // scratch
-	hooks [][]byte // what the check's hooks brought, encoded: each of them, or the list in JSON
+	text   []byte   // scratch
+	points []byte   // what it carries of metrics, encoded
+	hooks  [][]byte // what the check's hooks brought, encoded: each of them, or the list in JSON
 }
 
 func (s *Said) reset() { *s = Said{text: s.text[:0], hooks: s.hooks[:0]} }

@@ -63,18 +63,26 @@ func exports(env map[string]string) string {
 	return b.String()
 }
 
-// beside is what lies beside the output of a result, in at most room bytes.
-func (x *session) beside(said *sensuwire.Said, c *model.Chunk, room int) ([]byte, error) {
-	room = min(room, maxBeside)
-	var extra wire.Extra
+// beside is what lies beside a result's output, within what the server takes of a result.
+// Values that do not fit are left out, which the output says.
+func (x *session) beside(said *sensuwire.Said, c *model.Chunk, values []model.Value, text []byte, keep int) (_, extra []byte, err error) {
+	room := min(x.budget.OutputBytes()-len(text), maxBeside)
 	if said.Hooked() && len(c.Hooks) > 0 {
 		hooks, err := x.codec.ReadHooks(said, model.MaxHooks)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		extra.Hooks = hookResults(c, hooks, room)
+		extra = wire.AppendExtra(nil, &wire.Extra{Hooks: hookResults(c, hooks, room)})
 	}
-	return wire.AppendExtra(nil, &extra), nil
+	extra, left := appendValues(extra, values, room)
+	if len(left) > 0 {
+		x.srv.metrics.valuesLost.Add(float64(len(left)))
+		note := fmt.Sprintf("\n(%d of %d values are left out: the result would be too large)", len(left), len(values))
+		if len(text)+len(note) <= keep && len(extra)+len(text)+len(note) <= x.budget.OutputBytes() {
+			text = append(text[:len(text):len(text)], note...)
+		}
+	}
+	return text, extra, nil
 }
 
 // hookResults are those of the check's own hooks, as many as there is room for.

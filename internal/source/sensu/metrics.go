@@ -11,7 +11,7 @@ const (
 	malformed                  // cannot be read
 	other                      // speaks of another node than the session's
 	unassigned                 // of a check that the node's assignment does not name
-	metricsOnly                // metrics, and no check: there is no place for them
+	empty                      // neither a check nor metrics
 	states                     // no room for another event of the node, or of its namespace
 	displaced                  // the session is over already
 	unkept                     // the journal took it not
@@ -19,19 +19,20 @@ const (
 	outcomes
 )
 
-var outcomeNames = [outcomes]string{"keepalive", "kept", "malformed", "other_entity", "unassigned", "metrics", "states", "displaced", "unkept", "unknown_type"}
+var outcomeNames = [outcomes]string{"keepalive", "kept", "malformed", "other_entity", "unassigned", "empty", "states", "displaced", "unkept", "unknown_type"}
 
 type metrics struct {
-	received  prometheus.Counter
-	bytes     prometheus.Counter
-	messages  [outcomes]prometheus.Counter
-	logins    *prometheus.CounterVec
-	ended     *prometheus.CounterVec
-	asked     prometheus.Counter
-	cannot    prometheus.Counter
-	overdue   prometheus.Counter
-	throttled prometheus.Counter
-	stuck     prometheus.Counter
+	received   prometheus.Counter
+	bytes      prometheus.Counter
+	messages   [outcomes]prometheus.Counter
+	logins     *prometheus.CounterVec
+	ended      *prometheus.CounterVec
+	asked      prometheus.Counter
+	cannot     prometheus.Counter
+	overdue    prometheus.Counter
+	throttled  prometheus.Counter
+	valuesLost prometheus.Counter
+	stuck      prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer, sessions func() float64) *metrics {
@@ -46,15 +47,16 @@ func newMetrics(r prometheus.Registerer, sessions func() float64) *metrics {
 		return c
 	}
 	m := &metrics{
-		received:  counter("messages_received_total", "Messages from Sensu's agents: the sum of muster_sensu_messages_total."),
-		bytes:     counter("bytes_received_total", "Bytes of these messages."),
-		logins:    vector("logins_total", "Connections of Sensu's agents, by outcome: welcome, or why not.", "outcome"),
-		ended:     vector("ended_total", "Sessions of Sensu's agents that ended, by cause.", "cause"),
-		asked:     counter("requests_total", "Runs of checks that Sensu's agents were asked for."),
-		cannot:    counter("impossible_total", "Runs that were due and that a Sensu agent cannot do: the event says why."),
-		overdue:   counter("overdue_total", "Requests sent while the one before was not answered."),
-		throttled: counter("throttled_total", "Times that reading from a Sensu agent paused, because of a limit of its node or namespace."),
-		stuck:     counter("writers_stuck_total", "Times that a writer was replaced because a peer did not read."),
+		received:   counter("messages_received_total", "Messages from Sensu's agents: the sum of muster_sensu_messages_total."),
+		bytes:      counter("bytes_received_total", "Bytes of these messages."),
+		logins:     vector("logins_total", "Connections of Sensu's agents, by outcome: welcome, or why not.", "outcome"),
+		ended:      vector("ended_total", "Sessions of Sensu's agents that ended, by cause.", "cause"),
+		asked:      counter("requests_total", "Runs of checks that Sensu's agents were asked for."),
+		cannot:     counter("impossible_total", "Runs that were due and that a Sensu agent cannot do: the event says why."),
+		overdue:    counter("overdue_total", "Requests sent while the one before was not answered."),
+		throttled:  counter("throttled_total", "Times that reading from a Sensu agent paused, because of a limit of its node or namespace."),
+		valuesLost: counter("values_lost_total", "Values of metrics that Sensu's agents sent and that are not kept: no number, a name or tag too long, or more than a result takes."),
+		stuck:      counter("writers_stuck_total", "Times that a writer was replaced because a peer did not read."),
 	}
 	messages := vector("messages_total", "Messages from Sensu's agents, by what became of them.", "outcome")
 	for i := range m.messages {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/muster-fleet/muster/internal/journal"
@@ -19,7 +18,7 @@ import (
 // returned is its result, also when it comes by the agent's own API.
 func (x *session) event(said *sensuwire.Said) (out outcome, cause string) {
 	if !said.HasCheck {
-		return x.complain(metricsOnly, "metrics without a check: there is no place for them"), ""
+		return x.measured(said)
 	}
 	c, about := x.chunkOf(said)
 	if len(said.Proxy) > 0 && (c == nil || !x.speaks(c, about.ID)) {
@@ -29,50 +28,33 @@ func (x *session) event(said *sensuwire.Said) (out outcome, cause string) {
 		return x.complain(unassigned, "an event of check "+string(said.Check)+", which the node's assignment does not name"), ""
 	}
 	if code, reason := x.srv.cfg.View.Admit(cmp.Or(about.ID, x.node.ID), c); code != "" {
-		limit := "node_states"
-		if code == "namespace_limit" {
-			limit = "namespace_states"
-		}
-		x.budget.Hit(limit, reason)
-		return x.complain(states, reason), ""
+		return x.full(code, reason), ""
 	}
-	status, cause := model.Status(said.Status), ""
+	values, err := x.valuesOf(said, c)
+	if err != nil {
+		return x.complain(malformed, err.Error()), ""
+	}
+	status, above, below := model.Status(said.Status), "", ""
 	if said.Status > uint32(model.Unknown) {
-		status, cause = model.Unknown, fmt.Sprintf("exit code %d: plug-ins end with 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN)\n", int32(said.Status))
+		status, above = model.Unknown, fmt.Sprintf("exit code %d: plug-ins end with 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN)\n", int32(said.Status))
+	} else {
+		status, above, below = held(c, status, values)
 	}
-	keep := c.MaxOutput
-	if keep <= 0 {
-		keep = model.DefaultOutputBytes
+	keep := x.outputRoom(c)
+	text, cut := cutText(above, said.Output, max(keep-len(below), 0))
+	if len(text)+len(below) <= keep {
+		text = append(text[:len(text):len(text)], below...)
 	}
-	keep = min(keep, x.budget.OutputBytes())
-	left := leftOut(c)
-	text, cut := cutText(cause, said.Output, max(keep-len(left), 0))
-	text = append(text[:len(text):len(text)], left...)
+	text, extra, err := x.beside(said, c, values, text, keep)
+	if err != nil {
+		return x.complain(malformed, err.Error()), ""
+	}
 	var ms uint32
 	if said.Duration > 0 { // not a number is none
 		ms = uint32(min(said.Duration*1000, 1<<31))
 	}
-	extra, err := x.beside(said, c, x.budget.OutputBytes()-len(text))
-	if err != nil {
-		return x.complain(malformed, err.Error()), ""
-	}
 	x.ran(c, about.ID)
 	return x.add(&wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: status, DurationMs: ms, Output: text, Cut: cut, Extra: extra, Node: about.ID}, about)
-}
-
-// leftOut says, below the output, what of a check is not done on a Sensu agent.
-func leftOut(c *model.Chunk) string {
-	var what []string
-	if c.Metrics != nil {
-		what = append(what, "metrics")
-	}
-	if len(c.Thresholds) > 0 {
-		what = append(what, "thresholds")
-	}
-	if what == nil {
-		return ""
-	}
-	return "\n(not done here, where sensu-agent runs: " + strings.Join(what, ", ") + ")"
 }
 
 // chunkOf is the definition that an event is judged by, that under which its run was asked

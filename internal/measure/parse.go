@@ -1,4 +1,4 @@
-package metrics
+package measure
 
 import (
 	"bytes"
@@ -54,25 +54,37 @@ type scan struct {
 
 // add takes a value; false: it is none, or there is no room for it.
 func (s *scan) add(name string, value float64, at time.Time, own map[string]string) bool {
-	if name == "" || len(name) > maxText || math.IsNaN(value) || math.IsInf(value, 0) || len(s.values) == model.MaxValues {
+	if len(s.values) == model.MaxValues {
 		return false
+	}
+	v, ok := Value(name, value, at, own, s.tags)
+	if ok {
+		s.values = append(s.values, v)
+	}
+	return ok
+}
+
+// Value is one value with its own tags, which win over the others; not ok: it is none, or is
+// beyond what the protocol takes.
+func Value(name string, value float64, at time.Time, own, others map[string]string) (v model.Value, ok bool) {
+	if name == "" || len(name) > maxText || math.IsNaN(value) || math.IsInf(value, 0) {
+		return v, false
 	}
 	for k, v := range own {
 		if k == "" || len(k) > maxText || len(v) > maxText {
-			return false
+			return model.Value{}, false
 		}
 	}
-	tags := maps.Clone(s.tags)
+	tags := maps.Clone(others)
 	if tags == nil {
 		tags = own
 	} else {
 		maps.Copy(tags, own)
 	}
 	if len(tags) > model.MaxValueTags {
-		return false
+		return model.Value{}, false
 	}
-	s.values = append(s.values, model.Value{Name: name, Tags: tags, Value: value, At: at})
-	return true
+	return model.Value{Name: name, Tags: tags, Value: value, At: at}, true
 }
 
 // maxText bounds names and tags, in bytes: what the protocol takes.

@@ -1,0 +1,110 @@
+package sensu
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// last is the newest signal with what lies beside its output, when there are so many.
+func (w *world) last(n int) (wire.Signal, wire.Extra) {
+	w.t.Helper()
+	w.wait(fmt.Sprint(n, " signals"), func() bool { return len(w.signals) >= n })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.signals[n-1]
+	extra, err := wire.DecodeExtra(s.Extra)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return s, extra
+}
+
+// Values are found in a Sensu agent's plain output, or are the points that it sends, and the
+// check's thresholds raise the status, as with our own agents.
+func TestOutputMetricsOfSensuAgents(t *testing.T) {
+	for _, json := range []bool{false, true} {
+		t.Run(fmt.Sprint("json ", json), func(t *testing.T) {
+			w := newWorld(t, nil)
+			most := 90.0
+			w.chunks = []*model.Chunk{check(1, "disk", "x", func(c *model.Chunk) {
+				c.Interval = time.Hour
+				c.Metrics = &model.Metrics{Format: "nagios", Tags: map[string]string{"team": "web"}}
+				c.Thresholds = []model.Threshold{{Metric: "used", Critical: &model.Bounds{Max: &most}}}
+			})}
+			a := w.agent("web", json)
+			r := a.next()
+			value := func(v float64, more ...string) model.Value {
+				tags := map[string]string{"team": "web"}
+				for i := 0; i < len(more); i += 2 {
+					tags[more[i]] = more[i+1]
+				}
+				return model.Value{Name: "used", Tags: tags, Value: v}
+			}
+			measured := value(96, "mount", "/")
+			measured.At = time.Unix(1795236430, 0).UTC()
+			for i, c := range []struct {
+				change func(*sensuwire.Event)
+				status model.Status
+				output string
+				values []model.Value
+			}{
+				{func(e *sensuwire.Event) { e.Output = "fine | used=80%\n" }, model.OK, "fine | used=80%", []model.Value{value(80, "unit", "%")}},
+				{func(e *sensuwire.Event) { e.Output = "fine | used=95" }, model.Critical, "CRITICAL: used{team=web} is 95, more than 90\nfine | used=95", []model.Value{value(95)}},
+				{func(e *sensuwire.Event) { e.Status, e.Output = 2, "bad | used=95" }, model.Critical, "bad | used=95\nCRITICAL: used{team=web} is 95, more than 90", []model.Value{value(95)}},
+				{func(e *sensuwire.Event) { e.Status, e.Output = 3, "what | used=95" }, model.Unknown, "what | used=95", []model.Value{value(95)}},
+				{func(e *sensuwire.Event) {
+					e.Output = "fine"
+					e.Points = []sensuwire.Point{{Name: "used", Value: 96, Time: 1795236430, Tags: map[string]string{"mount": "/"}}, {Name: "", Value: 1}}
+				}, model.Critical, "CRITICAL: used{mount=/,team=web} is 96, more than 90\nfine", []model.Value{measured}},
+			} {
+				a.answer(r, c.change)
+				s, extra := w.last(i + 2)
+				if s.Chunk != 1 || s.Status != c.status || string(s.Output) != c.output || !reflect.DeepEqual(extra.Values, c.values) {
+					t.Errorf("%d: %s %q %+v\nwant %s %q %+v", i, s.Status, s.Output, extra.Values, c.status, c.output, c.values)
+				}
+			}
+			if lost := testutil.ToFloat64(w.server.metrics.valuesLost); lost != 1 {
+				t.Errorf("%v values lost", lost)
+			}
+		})
+	}
+}
+
+// What an agent measures without a check are values of an event of its own, all of them; what
+// is none is counted.
+func TestMetricsWithoutACheck(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.agent("web", false)
+	points := make([]sensuwire.Point, 2500)
+	for i := range points {
+		points[i] = sensuwire.Point{Name: fmt.Sprint("counter", i), Value: float64(i), Time: 1795236430}
+	}
+	points[7].Value = math.NaN()
+	points[8].Name = strings.Repeat("x", 300)
+	a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.x, MetricsOnly: true, Points: points})
+	w.last(4)
+	found := map[string]float64{}
+	for n := 2; n <= 4; n++ {
+		s, extra := w.last(n)
+		if s.Chunk != model.BuiltinChunk(model.MetricsCheck) || s.Status != model.OK || string(s.Output) != "2498 values that the agent measured without a check" {
+			t.Errorf("%+v %q", s, s.Output)
+		}
+		for _, v := range extra.Values {
+			found[v.Name] = v.Value
+		}
+	}
+	w.wait("its outcome", func() bool { return w.count(kept) == 1 })
+	if lost := testutil.ToFloat64(w.server.metrics.valuesLost); len(found) != 2498 || found["counter2499"] != 2499 || lost != 2 {
+		t.Errorf("%d found, %v lost", len(found), lost)
+	}
+}
