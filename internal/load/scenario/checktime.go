@@ -115,14 +115,23 @@ func (s *Scenario) played() (d model.Duration) {
 	return d
 }
 
-// end is when the last of them ends, since the measurement began.
-func (s *Scenario) end() model.Duration {
+// first is the first of them; nil: there is none.
+func (s *Scenario) first() *Phase {
 	for i := range s.Phases {
 		if p := &s.Phases[i]; p.Measured() {
-			return s.played() - max(0, min(p.Warmup, p.Length()))
+			return p
 		}
 	}
-	return 0
+	return nil
+}
+
+// end is when the last of them ends, since the measurement began.
+func (s *Scenario) end() model.Duration {
+	p := s.first()
+	if p == nil {
+		return 0
+	}
+	return s.played() - max(0, min(p.Warmup, p.Length()))
 }
 
 func (v *checker) moment(field string, at, end model.Duration, within string) {

@@ -142,9 +142,7 @@ func (s *Scenario) Soak() (*Scenario, error) {
 // the server can notice them, the phases stay as much longer.
 func (s *Scenario) shorten(most time.Duration) {
 	factor := float64(most) / float64(s.played())
-	if least := s.noticeable(); least > 0 { // the first warm-up may stay as long as it is
-		factor = max(factor, (least*float64(s.end())+float64(s.played()-s.end()))/float64(s.played()))
-	}
+	factor = max(factor, s.noticeable())
 	if factor >= 1 {
 		return
 	}
@@ -238,9 +236,14 @@ func (p *Phase) shortenSteps(whole model.Duration) {
 	}
 }
 
-// noticeable is how many times shorter a scenario may get so that the server still notices
+// noticeable is how many times shorter the phases may get so that the server still notices
 // all the faults that it notices in the whole; zero: there are none.
 func (s *Scenario) noticeable() (factor float64) {
+	stays := s.played() - s.end() // the first warm-up may: what follows it in its phase is cut by more
+	until, whole := s.end(), s.played()
+	if first := s.first(); first != nil && !slices.ContainsFunc(s.Phases, func(p Phase) bool { return p.Step > 0 }) {
+		until, whole = first.Whole()-stays, first.Whole()
+	}
 	for i := range s.Faults {
 		f := &s.Faults[i]
 		lasts := s.end() - f.At
@@ -249,7 +252,11 @@ func (s *Scenario) noticeable() (factor float64) {
 		}
 		least := s.noticed(f)
 		if least > 0 && lasts > least {
-			factor = max(factor, float64(least+edges)/float64(lasts))
+			cut := float64(least+edges) / float64(lasts)
+			if f.At < until {
+				cut = (cut*float64(until) + float64(stays)) / float64(whole)
+			}
+			factor = max(factor, cut)
 		}
 	}
 	return factor

@@ -110,7 +110,7 @@ func TestQuickFaultsAreJudged(t *testing.T) {
 				case f.Stop != nil:
 					for j := range form.Agents {
 						c := &form.Agents[j]
-						if _, timeout := c.keepalive(); (f.Stop.Class == "" || f.Stop.Class == c.Name) && lasts < time.Duration(timeout)+forgiven+time.Second {
+						if _, timeout := c.keepalive(); (f.Stop.Class == "" || f.Stop.Class == c.Name) && lasts < max(time.Duration(timeout)*3/2, time.Duration(timeout)+forgiven+time.Second) {
 							t.Errorf("%s: %s for %s: no alert is due after %s", form.Name, f.What(), lasts, timeout)
 						}
 					}
