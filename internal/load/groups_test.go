@@ -1,9 +1,11 @@
 package load
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -86,6 +88,9 @@ func TestChecksOfGroupsFail(t *testing.T) {
 		{scenario.FailCheck{Check: "ping", Pick: scenario.Pick{Class: "web", Share: 0.5}}, 10 * 4},
 		{scenario.FailCheck{Check: "ping-001", Pick: scenario.Pick{Class: "db", Count: 3}}, 3},
 		{scenario.FailCheck{Check: "disk"}, 20},
+		{scenario.FailCheck{Check: "memory", Pick: scenario.Pick{Group: "eu"}}, 20},
+		{scenario.FailCheck{Check: "memory", Pick: scenario.Pick{Group: "linux", Count: 25}}, 25},
+		{scenario.FailCheck{Check: "ping", Pick: scenario.Pick{Group: "db"}}, 10 * 2},
 	} {
 		sc := quarters(scenario.Phase{Steady: sec(10)})
 		sc.Faults = []scenario.Fault{{At: sec(2), For: sec(4), Fail: &c.fail}}
@@ -109,5 +114,63 @@ func TestChecksOfGroupsFail(t *testing.T) {
 	}
 	if other := hash(func(sc *scenario.Scenario) { sc.Agents[1].Groups = nil }); other == same {
 		t.Error("another group, and the same plan")
+	}
+}
+
+// A fault that names a group strikes agents of all its classes and no others, and the seed says
+// which; so does a change of intent say who holds it, and what it targets on the server.
+func TestAGroupIsPicked(t *testing.T) {
+	struck := func(p scenario.Pick, seed uint64) (members []int, by map[string]int) {
+		t.Helper()
+		sc := quarters(scenario.Phase{Steady: sec(10)})
+		sc.Agents = append(sc.Agents, scenario.Class{Name: "spare", Count: 30, Checks: sc.Agents[1].Checks})
+		sc.Seed, sc.Faults = seed, []scenario.Fault{{At: sec(1), Cut: &p}}
+		sc.Intent = []scenario.Change{{Create: 1, Kind: "check", Group: p.Group}}
+		cfg, err := Config{Server: "127.0.0.1:1", Scenario: sc, API: &client.Client{}}.withDefaults()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := newRun(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := r.plan(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		by = map[string]int{}
+		for _, m := range x.members {
+			by[r.classes[r.cfg.Members[m].Class].spec.Name]++
+		}
+		f := r.newReform()
+		holds := map[string]int{}
+		for a := range f.concerned(f.held[0]) {
+			holds[a.class.spec.Name]++
+		}
+		if targets := f.groups(f.held[0]); p.Count == 0 && !maps.Equal(holds, by) || p.Group != scenario.AllGroup && !slices.Equal(targets, []string{p.Group}) {
+			t.Errorf("%s: held by %v, targets %v", f.held[0].sum.What, holds, targets)
+		}
+		return x.members, by
+	}
+	for _, c := range []struct {
+		pick scenario.Pick
+		want map[string]int
+	}{
+		{scenario.Pick{Group: "linux"}, map[string]int{"web": 20, "db": 10}},
+		{scenario.Pick{Group: "eu"}, map[string]int{"web": 20}},
+		{scenario.Pick{Group: "db"}, map[string]int{"db": 10}},
+		{scenario.Pick{Group: scenario.AllGroup}, map[string]int{"web": 20, "db": 10, "spare": 30}},
+	} {
+		if _, by := struck(c.pick, 1); !maps.Equal(by, c.want) {
+			t.Errorf("%s: %v", &c.pick, by)
+		}
+	}
+	some := scenario.Pick{Group: "linux", Count: 12}
+	first, by := struck(some, 1)
+	if again, _ := struck(some, 1); len(first) != 12 || by["spare"] > 0 || !slices.Equal(first, again) {
+		t.Errorf("%v, then %v", first, again)
+	}
+	if other, _ := struck(some, 2); slices.Equal(first, other) {
+		t.Errorf("another seed, and the same %v", first)
 	}
 }

@@ -222,10 +222,14 @@ func (f *reform) interval(x *revision, name string) time.Duration {
 	return otherInterval
 }
 
-// groups are the classes that hold what a revision makes.
+// groups are those whose agents hold what a revision makes.
 func (f *reform) groups(x *revision) (list []string) {
-	for _, c := range f.run.cfg.Scenario.Agents {
-		if x.spec.Class == "" || x.spec.Class == c.Name {
+	if g := x.spec.Group; g != "" && g != scenario.AllGroup { // which may be none on the server
+		return []string{g}
+	}
+	sc := f.run.cfg.Scenario
+	for i := range sc.Agents {
+		if c := &sc.Agents[i]; x.spec.Of(c) {
 			list = append(list, c.Name)
 		}
 	}
@@ -235,7 +239,7 @@ func (f *reform) groups(x *revision) (list []string) {
 func (f *reform) concerned(x *revision) map[*agent]struct{} {
 	all := map[*agent]struct{}{}
 	for _, a := range f.run.agents {
-		if x.spec.Class == "" || a.class.spec.Name == x.spec.Class {
+		if x.spec.Of(a.class.spec) {
 			all[a] = struct{}{}
 		}
 	}

@@ -44,7 +44,7 @@ func (s *strike) away(from, to int64) bool {
 // plays them.
 func (r *run) choose(index int, p *scenario.Pick, of func(c *class) bool) []int {
 	random := rand.New(rand.NewPCG(r.cfg.Scenario.Seed, uint64(index)))
-	all := r.among(func(c *class) bool { return (p.Class == "" || c.spec.Name == p.Class) && of(c) })
+	all := r.among(func(c *class) bool { return p.Of(c.spec) && of(c) })
 	if p.Within != "" && len(all) > 0 {
 		value := r.label(all[random.IntN(len(all))], p.Within)
 		all = slices.DeleteFunc(all, func(m int) bool { return r.label(m, p.Within) != value })

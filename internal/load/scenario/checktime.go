@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -178,37 +177,6 @@ func (v *checker) fault(at string, f *Fault, end model.Duration, within string) 
 	}
 }
 
-func (v *checker) pick(at string, p *Pick) {
-	if p == nil {
-		return
-	}
-	v.className(at+".class", p.Class)
-	most := v.Nodes(p.Class)
-	if p.Count < 0 || p.Count > most && most > 0 {
-		v.flaw(at+".count", "", "want 1 to %d, not %d", most, p.Count)
-	}
-	v.share(at+".share", p.Share)
-	if p.Count != 0 && p.Share != 0 {
-		v.flaw(at, "keep one of them", "both count and share")
-	}
-	if p.Within != "" {
-		v.label(at+".within", p.Class, p.Within)
-	}
-}
-
-// label checks that the nodes of a class have a label.
-func (v *checker) label(field, class, label string) {
-	labels := map[string]bool{"class": true, "rack": true, "site": true}
-	for _, c := range v.Agents {
-		if class == "" || c.Name == class {
-			for name := range c.Labels {
-				labels[name] = true
-			}
-		}
-	}
-	v.oneOf(field, "label", label, slices.Sorted(maps.Keys(labels)))
-}
-
 func (v *checker) failing(at string, f *FailCheck) {
 	if k := v.failed(f); k != nil && k.Proxy != nil {
 		v.failingThings(at, f, v.Things(k))
@@ -226,12 +194,12 @@ func (v *checker) failing(at string, f *FailCheck) {
 		v.absent(at+".check", "write the name of a check", "missing")
 		return
 	}
-	if f.Class != "" && v.class(f.Class) == nil {
+	if v.nodesOf(&f.Pick) == 0 {
 		return // said already
 	}
 	var names []string
 	for i := range v.Agents {
-		if c := &v.Agents[i]; f.Class == "" || f.Class == c.Name {
+		if c := &v.Agents[i]; f.Of(c) {
 			for _, k := range v.Held(c) {
 				if k.Count >= 0 && k.Count <= model.DefaultStatesPerNode {
 					names = append(names, k.Names()...)
@@ -271,7 +239,7 @@ func (v *checker) intent() {
 		} else {
 			v.oneOf(at+".kind", "kind to change", c.Kind, []string{"check", "group"})
 		}
-		v.className(at+".class", c.Class)
+		v.whose(at, c.Class, c.Group)
 	}
 }
 

@@ -223,24 +223,6 @@ func (f *Fault) What() string {
 	return "run " + strconv.Quote(f.Run)
 }
 
-// String is 5 of web, 10 % of all, all of db within one rack.
-func (p *Pick) String() string {
-	text := "all"
-	if p.Class != "" {
-		text += " of " + p.Class
-	}
-	switch {
-	case p.Count > 0:
-		text = fmt.Sprintf("%d of %s", p.Count, strings.TrimPrefix(text, "all of "))
-	case p.Share > 0:
-		text = percent(p.Share) + " of " + strings.TrimPrefix(text, "all of ")
-	}
-	if p.Within != "" {
-		text += " within one " + p.Within
-	}
-	return text
-}
-
 // String is the change in words, with its time.
 func (c *Change) String() string {
 	text := "at " + c.At.String()
@@ -262,8 +244,8 @@ func (c *Change) What() string {
 		}
 	}
 	text := strings.Join(parts, " and ") + " " + c.Kind + "s"
-	if c.Class != "" {
-		text += " of " + c.Class
+	if of := whose(c.Class, c.Group); of != "" {
+		text += " of " + of
 	}
 	return text
 }

@@ -102,7 +102,7 @@ func (c *Class) In(group string) bool {
 func (s *Scenario) Failing(f *FailCheck) (names []string) {
 	for i := range s.Agents {
 		c := &s.Agents[i]
-		if f.Class != "" && f.Class != c.Name {
+		if !f.Of(c) {
 			continue
 		}
 		for _, p := range s.Held(c) {

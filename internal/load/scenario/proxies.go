@@ -209,7 +209,7 @@ func (s *Scenario) describeAbout(k *Check) (text string) {
 
 // failingThings checks a fault of a check about proxy nodes: so many of those.
 func (v *checker) failingThings(at string, f *FailCheck, things int) {
-	v.className(at+".class", f.Class)
+	v.whose(at, f.Class, f.Group)
 	v.whole(at+".count", f.Count, 0, things)
 	v.share(at+".share", f.Share)
 	if f.Count != 0 && f.Share != 0 {
@@ -224,7 +224,7 @@ func (v *checker) failingThings(at string, f *FailCheck, things int) {
 func (s *Scenario) failed(f *FailCheck) *Check {
 	for i := range s.Agents {
 		c := &s.Agents[i]
-		if f.Class != "" && f.Class != c.Name {
+		if !f.Of(c) {
 			continue
 		}
 		for j := range c.Checks {
@@ -244,5 +244,5 @@ func (s *Scenario) struckAmong(f *Fault, p *Pick) int {
 			return s.Things(k)
 		}
 	}
-	return s.Nodes(p.Class)
+	return s.nodesOf(p)
 }

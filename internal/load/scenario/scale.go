@@ -275,10 +275,10 @@ func (s *Scenario) noticed(f *Fault) (d model.Duration) {
 	for i := range s.Agents {
 		c := &s.Agents[i]
 		switch {
-		case f.Stop != nil && (f.Stop.Class == "" || f.Stop.Class == c.Name):
+		case f.Stop != nil && f.Stop.Of(c):
 			_, timeout := c.keepalive()
 			d = max(d, timeout+timeout/2, timeout+stopMargin)
-		case f.Fail != nil && (f.Fail.Class == "" || f.Fail.Class == c.Name):
+		case f.Fail != nil && f.Fail.Of(c):
 			for _, k := range s.Held(c) {
 				if k.Name == f.Fail.Check || slices.Contains(k.Names(), f.Fail.Check) {
 					d = max(d, 2*k.Interval)

@@ -154,7 +154,8 @@ type Fault struct {
 
 // Pick is which agents something happens to: chosen by the seed.
 type Pick struct {
-	Class  string  `json:"class,omitempty"`  // default all classes
+	Class  string  `json:"class,omitempty"`  // of this class …
+	Group  string  `json:"group,omitempty"`  // … or of this group; neither: of all
 	Count  int     `json:"count,omitempty"`  // so many …
 	Share  float64 `json:"share,omitempty"`  // … or this share; neither: all
 	Within string  `json:"within,omitempty"` // only those with the same value of this label: a rack, a site
@@ -176,7 +177,8 @@ type Change struct {
 	Change int            `json:"change,omitempty"`
 	Delete int            `json:"delete,omitempty"`
 	Kind   string         `json:"kind"`            // check or group
-	Class  string         `json:"class,omitempty"` // whose agents hold it; default all
+	Class  string         `json:"class,omitempty"` // whose agents hold it …
+	Group  string         `json:"group,omitempty"` // … or of which group; neither: all
 }
 
 // Operators are people at work through the API. Their requests are meant at times of their
