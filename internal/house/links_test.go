@@ -6,19 +6,21 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// What a page points to in the tree is there, and every page of docs is pointed to.
+// What a page points to in the tree is there, down to the heading, and every page of docs is
+// pointed to.
 func TestLinksLeadToPagesAndPagesAreLinked(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	linked, pages := map[string]bool{}, []string{}
+	linked, pages := map[string]bool{}, map[string]string{}
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -28,30 +30,109 @@ func TestLinksLeadToPagesAndPagesAreLinked(t *testing.T) {
 		case d.IsDir() || filepath.Ext(path) != ".md":
 			return nil
 		}
-		pages = append(pages, path)
 		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for _, l := range link.FindAllStringSubmatch(string(text), -1) {
-			to, err := url.Parse(l[1])
-			if err != nil || to.Scheme != "" || to.Path == "" {
-				continue
-			}
-			target := filepath.Join(filepath.Dir(path), filepath.FromSlash(to.Path))
-			linked[target] = true
-			if _, err := os.Stat(target); err != nil {
-				t.Errorf("%s points to %s, which is not there", path, l[1])
-			}
-		}
-		return nil
+		pages[path] = string(text)
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range pages {
+	for path, text := range pages {
+		for _, l := range link.FindAllStringSubmatch(text, -1) {
+			to, err := url.Parse(l[1])
+			if err != nil || to.Scheme != "" {
+				continue
+			}
+			target := path
+			if to.Path != "" {
+				target = filepath.Join(filepath.Dir(path), filepath.FromSlash(to.Path))
+				linked[target] = true
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s points to %s, which is not there", path, l[1])
+			} else if text, read := pages[target]; read && to.Fragment != "" && !anchors(text)[to.Fragment] {
+				t.Errorf("%s points to %s: the page has no such heading", path, l[1])
+			}
+		}
+	}
+	for page := range pages {
 		if strings.HasPrefix(page, filepath.Join(root, "docs")+string(filepath.Separator)) && !linked[page] && !linked[filepath.Dir(page)] {
 			t.Errorf("no page points to %s", page)
 		}
+	}
+}
+
+// Texts that name a page without a link (help, hints, comments, the change log) name one that is there.
+func TestPagesThatAreNamedAreThere(t *testing.T) {
+	named := regexp.MustCompile(`\bdocs/[a-z0-9/_-]+\.md\b`)
+	for _, tree := range []string{"internal", "cmd", "bench", "test", "deploy", "scripts", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"} {
+		err := filepath.WalkDir(filepath.Join("../..", tree), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				if err == nil && d.Name() == "testdata" {
+					return filepath.SkipDir
+				}
+				return err
+			}
+			switch filepath.Ext(path) {
+			case ".go", ".md", ".sh", ".yaml", "":
+			default:
+				return nil
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			for _, name := range named.FindAllString(string(text), -1) {
+				if _, err := os.Stat(filepath.Join("../..", name)); err != nil {
+					t.Errorf("%s names %s, which is not there", path, name)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+var (
+	fence   = regexp.MustCompile("(?ms)^```.*?^```$")
+	heading = regexp.MustCompile(`(?m)^#{1,6} +(.+?)\s*$`)
+	html    = regexp.MustCompile(`<a (?:id|name)="([^"]+)"`)
+	dropped = regexp.MustCompile(`[^\p{L}\p{N}\p{M} _-]`)
+)
+
+// anchors are what can stand behind the # of a link to a page: its headings, written as the forges
+// write them (small letters, punctuation left out, blanks as hyphens, a number to each that comes again).
+func anchors(text string) map[string]bool {
+	list, seen := map[string]bool{}, map[string]int{}
+	text = fence.ReplaceAllString(text, "")
+	for _, h := range heading.FindAllStringSubmatch(text, -1) {
+		words := link.ReplaceAllString(h[1], "]")
+		name := strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(words), ""), " ", "-")
+		if n := seen[name]; n > 0 {
+			list[name+"-"+strconv.Itoa(n)] = true
+		} else {
+			list[name] = true
+		}
+		seen[name]++
+	}
+	for _, a := range html.FindAllStringSubmatch(text, -1) {
+		list[a[1]] = true
+	}
+	return list
+}
+
+func TestAnchorsAreThoseOfTheForges(t *testing.T) {
+	text := "# The *first* `muster` run: 0.1?\n\n```\n# no heading\n```\n\n## [A link](to.md) here\n## Twice\n## Twice\n<a id=\"own\"></a>\n"
+	got := anchors(text)
+	want := []string{"the-first-muster-run-01", "a-link-here", "twice", "twice-1", "own"}
+	for _, name := range want {
+		if !got[name] {
+			t.Errorf("no %s in %v", name, got)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("got %v", got)
 	}
 }

@@ -3,60 +3,80 @@ package scenario
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-const manual = "../../../docs/load.md"
+// manual is the folder of the four pages of load tests, and figuresPage the one of them that has
+// the table of figures.
+const (
+	manual      = "../../../docs"
+	figuresPage = manual + "/load-reports.md"
+)
+
+// pages are the texts of docs/load.md and docs/load-*.md, by name.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(manual, "load*.md"))
+	if err != nil || len(names) < 4 {
+		t.Fatalf("pages of the manual: %v, %v", names, err)
+	}
+	texts := map[string]string{}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[filepath.Base(name)] = string(text)
+	}
+	return texts
+}
 
 // Every example of the manual is a scenario; what an example leaves out, others say.
 func TestExamplesOfTheManual(t *testing.T) {
-	text, err := os.ReadFile(manual)
-	if err != nil {
-		t.Fatal(err)
-	}
 	rest := map[string]string{
 		"scenario:": "scenario: muster.load/v1\n",
 		"agents:":   "agents: [{name: web, count: 100, checks: [{name: http, interval: 10s}]}]\n",
 		"phases:":   "phases: [{steady: 10m}]\n",
 	}
-	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	if len(examples) < 6 {
-		t.Fatalf("%d examples", len(examples))
-	}
-	for _, example := range examples {
-		whole := example[1]
-		for begins, more := range rest {
-			if !strings.Contains("\n"+example[1], "\n"+begins) {
-				whole += more
+	found := 0
+	for page, text := range pages(t) {
+		for _, example := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(text, -1) {
+			found++
+			whole := example[1]
+			for begins, more := range rest {
+				if !strings.Contains("\n"+example[1], "\n"+begins) {
+					whole += more
+				}
+			}
+			s, err := Parse(page, []byte(whole))
+			if err != nil {
+				t.Errorf("%v in\n%s", err, whole)
+				continue
+			}
+			s.Defaults()
+			if err := s.Runs(); err != nil {
+				t.Errorf("%s: %v in\n%s", page, err, whole)
 			}
 		}
-		s, err := Parse("load.md", []byte(whole))
-		if err != nil {
-			t.Errorf("%v in\n%s", err, whole)
-			continue
-		}
-		s.Defaults()
-		if err := s.Runs(); err != nil {
-			t.Errorf("%v in\n%s", err, whole)
-		}
+	}
+	if found < 13 {
+		t.Fatalf("%d examples", found)
 	}
 }
 
 // The manual names every field, every capability that a file has to name, and has the
 // table of figures.
 func TestTheManualIsWhole(t *testing.T) {
-	data, err := os.ReadFile(manual)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(data)
+	text := pages(t)["load-scenarios.md"]
 	for _, v := range []any{Scenario{}, Class{}, Proxies{}, About{}, Check{}, GroupCheck{}, Output{}, Values{}, Policy{}, Churn{}, Phase{}, Fault{}, Pick{}, FailCheck{}, Change{}, Operators{}, Stream{}} {
 		for f := range reflect.TypeOf(v).Fields() {
 			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && !strings.Contains(text, "`"+name+"`") && !strings.Contains(text, "."+name+"`") && !strings.Contains(text, name+":") {
-				t.Errorf("%s says nothing of %T.%s", manual, v, name)
+				t.Errorf("load-scenarios.md says nothing of %T.%s", v, name)
 			}
 		}
 	}
@@ -68,25 +88,36 @@ func TestTheManualIsWhole(t *testing.T) {
 			t.Errorf("capability %s: known %v, or not in the manual", name, known)
 		}
 	}
+}
+
+// The table of figures is that of Figures, with those that a phase may have as an objective.
+func TestFiguresOfTheManual(t *testing.T) {
+	text := pages(t)[filepath.Base(figuresPage)]
 	var table strings.Builder
 	for _, f := range Figures() {
-		bound := "at most"
+		bound, phase := "at most", ""
 		if f.Least {
 			bound = "at least"
 		}
-		fmt.Fprintf(&table, "| `%s` | %s; %s | %s |\n", f.Name, f.What, bound, f.Unit)
-	}
-	begin, end := strings.Index(text, "| figure | is | unit |\n|---|---|---|\n"), strings.Index(text, "\n## What comes out")
-	if begin < 0 || end < begin {
-		t.Fatalf("%s has no table of figures", manual)
-	}
-	begin += len("| figure | is | unit |\n|---|---|---|\n")
-	if strings.TrimSpace(text[begin:end]) != strings.TrimSpace(table.String()) {
-		if !*update {
-			t.Fatalf("the figures of %s are not those of Figures: go test ./internal/load/scenario -update", manual)
+		if slices.Contains(PhaseFigures(), f.Name) {
+			phase = " yes"
 		}
-		if err := os.WriteFile(manual, []byte(text[:begin]+table.String()+text[end:]), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fmt.Fprintf(&table, "| `%s` | %s; %s | %s | %s |%s |\n", f.Name, f.What, bound, f.Unit, f.Kind, phase)
+	}
+	head := "| figure | is | unit | kind | phase |\n|---|---|---|---|---|\n"
+	_, after, found := strings.Cut(text, head)
+	before := text[:len(text)-len(after)]
+	end := strings.Index(after, "\n### What a latency begins with")
+	if !found || end < 0 {
+		t.Fatalf("%s has no table of figures", figuresPage)
+	}
+	if strings.TrimSpace(after[:end]) == strings.TrimSpace(table.String()) {
+		return
+	}
+	if !*update {
+		t.Fatalf("the figures of %s are not those of Figures: go test ./internal/load/scenario -update", figuresPage)
+	}
+	if err := os.WriteFile(figuresPage, []byte(before+table.String()+after[end:]), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,5 +1,5 @@
 // Package stage has the stages of a server that a scenario can drive alone, each with nothing
-// else around it, in this process: `target: stage:NAME`. Open starts one; docs/load.md says
+// else around it, in this process: `target: stage:NAME`. Open starts one; docs/load-targets.md says
 // what each is.
 //
 // session and spine are what bench/spine is, over real sockets. The others are load.Stages:
