@@ -45,7 +45,7 @@ func (s *Server) openAPI(context.Context) error {
 		CA: func() v1.Authority {
 			return v1.Authority{Hash: pki.SumText(s.authority.CASum()), Certificate: string(s.authority.CAPEM()), Addresses: s.agentAddresses()}
 		},
-		NewRuns: func() api.Runs { return s.sessions.NewRuns() },
+		NewRuns: func() api.Runs { return runs{s.sessions.NewRuns(), s.bridge} },
 		Assigned: func(node model.NodeID, check model.CheckID) *model.Chunk {
 			a := s.planner.For(node)
 			if a == nil {

@@ -9,7 +9,9 @@ import (
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/source/sensu"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // openBridge opens the session layer of Sensu's agents, where they may come.
@@ -87,4 +89,17 @@ func (s *Server) connectedNodes() int {
 		n += s.bridge.Sessions()
 	}
 	return n
+}
+
+// runs asks the session that a node has, whosever agent it is.
+type runs struct {
+	*muster.Runs
+	bridge *sensu.Server
+}
+
+func (r runs) Ask(node model.NodeID, run wire.Run) error {
+	if r.bridge != nil && r.bridge.Connected(node) {
+		return r.bridge.Ask(r.Runs, node, run)
+	}
+	return r.Runs.Ask(node, run)
 }

@@ -37,10 +37,10 @@ type Runs struct {
 
 // asking is one run. What stands below keep is guarded by its Runs.
 type asking struct {
-	runs    *Runs
-	session *session
-	id      uint64
-	keep    int // bytes of output in all
+	runs     *Runs
+	takeBack func() // ends it where it runs
+	id       uint64
+	keep     int // bytes of output in all
 
 	next   model.RunAnswer
 	room   int
@@ -85,18 +85,23 @@ func (s *Server) NewRuns() *Runs {
 func (r *Runs) Ask(node model.NodeID, run wire.Run) error {
 	x := r.srv.registry.get(node)
 	if x == nil || x.maxOutput.Load() == 0 { // none, or not welcomed yet
-		return noSession()
+		return NoSession()
 	}
 	if why := x.about.unwilling(&run); why != "" {
 		return model.Errorf(model.Forbidden, "%s", why)
 	}
 	run.ID = rand.Uint64() | 1
-	a := &asking{runs: r, session: x, id: run.ID, keep: int(run.MaxOutput) + answerSlack, next: model.RunAnswer{Node: node}}
+	return r.begin(node, &run, func() { x.takeBack(run.ID) }, func(a *asking) error { return x.ask(a, run) })
+}
+
+// begin notes a run before it is asked for, which may be refused.
+func (r *Runs) begin(node model.NodeID, run *wire.Run, takeBack func(), ask func(*asking) error) error {
+	a := &asking{runs: r, takeBack: takeBack, id: run.ID, keep: int(run.MaxOutput) + answerSlack, next: model.RunAnswer{Node: node}}
 	a.room = a.keep
 	r.mu.Lock()
 	r.open[a] = struct{}{}
 	r.mu.Unlock()
-	err := x.ask(a, run)
+	err := ask(a)
 	if err != nil {
 		r.mu.Lock()
 		delete(r.open, a)
@@ -104,6 +109,21 @@ func (r *Runs) Ask(node model.NodeID, run wire.Run) error {
 	}
 	return err
 }
+
+// Asked is a run that a session of another source has: see AskElsewhere.
+type Asked struct{ a *asking }
+
+// AskElsewhere is Ask for a node whose agent is not ours: ask hands the run to its session,
+// which answers by what it is given; takeBack, if nobody waits any more.
+func (r *Runs) AskElsewhere(node model.NodeID, run *wire.Run, takeBack func(), ask func(Asked) error) error {
+	return r.begin(node, run, takeBack, func(a *asking) error { return ask(Asked{a}) })
+}
+
+// Hear is the agent's answer.
+func (x Asked) Hear(m *wire.Ran) { x.a.hear(m) }
+
+// Lost says why there will be no answer.
+func (x Asked) Lost(why string) { x.a.lost(why) }
 
 // ask lets a run be told to the agent.
 func (x *session) ask(a *asking, run wire.Run) error {
@@ -120,7 +140,7 @@ func (x *session) ask(a *asking, run wire.Run) error {
 	x.mu.Unlock()
 	switch {
 	case over:
-		return noSession()
+		return NoSession()
 	case full:
 		return model.Errorf(model.Limited, "%d runs are asked of this agent already", maxRuns)
 	}
@@ -128,7 +148,8 @@ func (x *session) ask(a *asking, run wire.Run) error {
 	return nil
 }
 
-func noSession() error {
+// NoSession is the error of a node whose agent is not connected.
+func NoSession() error {
 	return model.Errorf(model.NotFound, "its agent is not connected").
 		WithHint("muster describe node NAME says when it was last heard of")
 }
@@ -195,7 +216,7 @@ func (r *Runs) forget(which func(*asking) bool) {
 	}
 	r.mu.Unlock()
 	for _, a := range gone {
-		a.session.takeBack(a.id)
+		a.takeBack()
 	}
 }
 

@@ -54,7 +54,11 @@ func (x *session) event(said *sensuwire.Said) (out outcome, cause string) {
 		ms = uint32(min(said.Duration*1000, 1<<31))
 	}
 	x.ran(c, about.ID)
-	return x.add(&wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: status, DurationMs: ms, Output: text, Cut: cut, Extra: extra, Node: about.ID}, about)
+	signal := &wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: status, DurationMs: ms, Output: text, Cut: cut, Extra: extra, Node: about.ID}
+	if about.ID == 0 {
+		x.answer(c.Check, said.Issued, signal)
+	}
+	return x.add(signal, about)
 }
 
 // chunkOf is the definition that an event is judged by, that under which its run was asked

@@ -151,7 +151,7 @@ func (s *Server) Agent(node model.NodeID) (a muster.Agent, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return muster.Agent{
-		Version: x.version, Refuses: []string{"it is sensu-agent: no probes, no runAs, and nothing is run by hand"},
+		Version: x.version, Refuses: []string{"it is sensu-agent: no probes, no runAs, and no commands by hand"},
 		Since: time.Unix(0, x.since), Address: x.conn.NetConn().RemoteAddr().String(), Held: x.revision, Confirmed: true,
 	}, true
 }

@@ -64,6 +64,7 @@ type session struct {
 	revision uint64 // of it
 	version  string // of the agent
 	probe    chan struct{}
+	asked    []askedRun // by somebody, and not answered
 }
 
 // open begins the session of an agent that may come.
@@ -231,8 +232,13 @@ func (x *session) end(cause string) {
 	x.mu.Lock()
 	x.over = true
 	x.jobs = nil
+	asked := x.asked
+	x.asked = nil
 	x.room.Broadcast()
 	x.mu.Unlock()
+	for i := range asked {
+		asked[i].answer.Lost("its session ended (" + cause + ") before the run did")
+	}
 	x.srv.timetable.drop(x)
 	x.answered()
 	x.srv.connections.Add(-1)
