@@ -26,8 +26,11 @@ func TestFromFleet(t *testing.T) {
 	const text = `scenario: muster.load/v1
 seed: 5
 agents:
-  - {name: storefront, count: 150, tls: true, keepalive: {interval: 5s, timeout: 30s}, checks: [{name: checkout, count: 3, interval: 2s, status: {critical: 0.5}, output: {bytes: 400}}, {name: nightly, interval: 3s, ttl: 60s}]}
-  - {name: ledger, count: 60, checks: [{name: replication, count: 5, interval: 2s}]}
+  - {name: storefront, count: 150, groups: [penguins], tls: true, keepalive: {interval: 5s, timeout: 30s}, checks: [{name: checkout, count: 3, interval: 2s, status: {critical: 0.5}, output: {bytes: 400}}, {name: nightly, interval: 3s, ttl: 60s}]}
+  - {name: ledger, count: 60, groups: [penguins], checks: [{name: replication, count: 5, interval: 2s}]}
+checks:
+  - {name: filling, count: 2, groups: [penguins], interval: 2s}
+  - {name: clock, groups: [all], interval: 4s}
 phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 `
 	sc, err := scenario.Parse("live.yaml", []byte(text))
@@ -81,7 +84,7 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"storefront", "checkout", "nightly", "ledger", "replication", s.Listen, "127.0.0.1", "rack", "00007"} {
+	for _, name := range []string{"storefront", "checkout", "nightly", "ledger", "replication", "penguins", "filling", "clock", s.Listen, "127.0.0.1", "rack", "00007"} {
 		if strings.Contains(string(mine), name) {
 			t.Errorf("%q of the installation is in the file", name)
 		}
@@ -91,7 +94,7 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 		t.Fatalf("%v\n%s", err, mine)
 	}
 	for _, c := range got.Agents {
-		if len(c.Groups) != 1 || !strings.HasPrefix(c.Groups[0], "group-") { // the group of its class there
+		if len(c.Groups) != 2 || !strings.HasPrefix(c.Groups[1], "group-") { // the group of its class there, and the one that both are in
 			t.Errorf("groups %v", c.Groups)
 		}
 		switch c.Count {
@@ -105,6 +108,10 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 				t.Errorf("%+v\n%s", c, mine)
 			}
 		}
+	}
+	_, in := got.Shared()
+	if k := got.Checks; len(k) != 2 || k[0].Count != 2 || len(k[0].Groups) != 1 || len(in[k[0].Groups[0]]) != 2 || k[1].Interval.String() != "4s" || len(k[1].Groups) != 1 || k[1].Groups[0] != scenario.AllGroup {
+		t.Errorf("checks of both classes: %+v\n%s", k, mine)
 	}
 	if ran := harness.Run(t, nil, "load", "lint", file); ran.Code != 0 || !strings.Contains(ran.Out, "210 agents") {
 		t.Errorf("lint: code %d\n%s%s", ran.Code, ran.Out, ran.Errors)

@@ -43,6 +43,7 @@ type Check struct {
 	Name     string         // namespace/name
 	Interval model.Duration // between two runs; of a cron expression: the mean
 	TTL      model.Duration
+	Groups   []string // namespace/name of those that it targets
 }
 
 // State is one check on one node.

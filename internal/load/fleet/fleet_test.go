@@ -208,7 +208,7 @@ func TestLines(t *testing.T) {
 		{map[kind]float64{k(time.Second): 1, k(2 * time.Second): 1, k(3 * time.Second): 1, k(4 * time.Second): 1, k(5 * time.Second): 1, k(6 * time.Second): 1}, linesOfClass, 2.45},
 		{map[kind]float64{k(time.Minute): 3000}, 1, 50},
 	} {
-		list, rate := linesOf(c.counts), 0.0
+		list, rate := linesOf(c.counts, model.DefaultStatesPerNode), 0.0
 		for _, l := range list {
 			rate += l.count / time.Duration(l.interval).Seconds()
 			if l.count != math.Trunc(l.count) || l.count < 1 || l.count > model.DefaultStatesPerNode {

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
 const (
@@ -29,21 +27,24 @@ func (r *reader) groups(ctx context.Context) error {
 				continue // younger than the list of nodes
 			}
 			for _, g := range n.Groups {
-				if g == scenario.AllGroup || strings.HasSuffix(g, "/"+scenario.AllGroup) {
-					continue
+				if g = full(n.Namespace, g); !everybody(g) {
+					r.fleet.Nodes[at].Groups = append(r.fleet.Nodes[at].Groups, g)
 				}
-				if !strings.Contains(g, "/") {
-					g = n.Namespace + "/" + g
-				}
-				r.fleet.Nodes[at].Groups = append(r.fleet.Nodes[at].Groups, g)
 			}
 		}
 		return nil
 	})
 }
 
-// groupsOf are those that at least half of a class's nodes are in, those with most nodes first.
+// groupsOf are those that at least half of a class's nodes are in: those that checks target first,
+// then those with most nodes.
 func (s *Shape) groupsOf(number int, of []int, nodes int) (list []string) {
+	targeted := map[string]int{}
+	for _, c := range s.fleet.Checks {
+		for _, g := range c.Groups {
+			targeted[g] = 1
+		}
+	}
 	members := map[string]int{}
 	for i := range s.fleet.Nodes {
 		if n := &s.fleet.Nodes[i]; of[i] == number && !n.Left {
@@ -57,7 +58,9 @@ func (s *Shape) groupsOf(number int, of []int, nodes int) (list []string) {
 			list = append(list, g)
 		}
 	}
-	slices.SortFunc(list, func(a, b string) int { return cmp.Or(cmp.Compare(members[b], members[a]), cmp.Compare(a, b)) })
+	slices.SortFunc(list, func(a, b string) int {
+		return cmp.Or(cmp.Compare(targeted[b], targeted[a]), cmp.Compare(members[b], members[a]), cmp.Compare(a, b))
+	})
 	return list[:min(len(list), groupsOfClass)]
 }
 

@@ -27,8 +27,9 @@ type line struct {
 	checks           map[model.CheckID]bool
 }
 
-// linesOf makes lines of what a class holds: kinds that are near each other share one.
-func linesOf(counts map[kind]float64) []*line {
+// linesOf makes lines of what a class holds: kinds that are near each other share one. A server
+// has room for so many checks of each node.
+func linesOf(counts map[kind]float64, room float64) []*line {
 	var list []*line
 	for _, k := range inOrder(counts) {
 		if n := counts[k]; n > 0 {
@@ -59,8 +60,8 @@ func linesOf(counts map[kind]float64) []*line {
 		whole += max(1, math.Round(l.count))
 	}
 	for _, l := range list {
-		if whole > model.DefaultStatesPerNode { // a server takes more only where it is told so
-			l.count *= (model.DefaultStatesPerNode - linesOfClass) / whole
+		if whole > room { // a server takes more only where it is told so
+			l.count *= (room - linesOfClass) / whole
 		}
 		l.settle()
 	}

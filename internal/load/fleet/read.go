@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -107,6 +108,7 @@ type declared struct {
 		Keepalive      *model.Keepalive
 		Interval, TTL  model.Duration
 		Cron, TimeZone string
+		Targets        struct{ Groups []string }
 	}
 	Status model.Stored
 }
@@ -119,6 +121,22 @@ func decode(raw []byte) (one declared, err error) {
 }
 
 func (d *declared) name() string { return d.Metadata.Namespace + "/" + d.Metadata.Name }
+
+// targets are the groups that a check targets.
+func (d *declared) targets() (list []string) {
+	for _, g := range d.Spec.Targets.Groups {
+		list = append(list, full(d.Metadata.Namespace, g))
+	}
+	return list
+}
+
+// full is a group's name with its namespace: what stands in one names its own, or shared/NAME.
+func full(namespace, group string) string {
+	if strings.Contains(group, "/") {
+		return group
+	}
+	return namespace + "/" + group
+}
 
 // list calls fn with each resource of a kind.
 func (r *reader) list(ctx context.Context, kind, namespace string, fn func(*declared)) error {
@@ -152,7 +170,7 @@ func (r *reader) checks(ctx context.Context) error {
 		if interval == 0 {
 			interval = everySoOften(d.Spec.Cron, d.Spec.TimeZone, r.fleet.At)
 		}
-		r.fleet.Checks[model.CheckID(d.Status.ID)] = Check{d.name(), interval, d.Spec.TTL}
+		r.fleet.Checks[model.CheckID(d.Status.ID)] = Check{d.name(), interval, d.Spec.TTL, d.targets()}
 	})
 }
 

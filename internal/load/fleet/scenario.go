@@ -20,6 +20,7 @@ type Shape struct {
 
 	fleet   *Fleet
 	classes []class
+	shared  []*shared
 	keyed   bool    // the hashes can be made again
 	rate    float64 // of the fleet, results per second, by its intervals
 	shapes  int
@@ -29,6 +30,7 @@ type Shape struct {
 // class is what stands behind one class of the scenario.
 type class struct {
 	lines  []*line
+	groups []string // that the file has of it, by their names there
 	coming coming
 	nodes  int
 	alike  int     // of them, those of the shape that costs most …
@@ -50,7 +52,7 @@ func (f *Fleet) Scenario(names Names, keyed bool, classes int) (*Shape, error) {
 	of := make([]int, len(f.Nodes)) // the class of each
 	exact := 0.0
 	for i, group := range gather(shapes, max(1, classes)) {
-		c := class{lines: linesOf(mean(group).counts)}
+		var c class
 		most := slices.MaxFunc(group, func(a, b *shape) int { return cmp.Compare(a.weight(), b.weight()) })
 		whole := 0.0
 		for _, s := range group {
@@ -77,7 +79,10 @@ func (f *Fleet) Scenario(names Names, keyed bool, classes int) (*Shape, error) {
 	if out.rate > 0 {
 		out.exact = exact / out.rate
 	}
-	out.fill(kinds, of)
+	for i := range out.classes {
+		out.classes[i].groups = out.groupsOf(i, of, out.classes[i].nodes)
+	}
+	out.lines(kinds, of)
 	out.Scenario = &scenario.Scenario{Scenario: scenario.Version, Title: out.title(), Seed: 1,
 		Phases: []scenario.Phase{{Ramp: model.Duration(max(10, (len(f.Nodes)+199)/200)) * model.Duration(time.Second)},
 			{Steady: model.Duration(10 * time.Minute), Warmup: model.Duration(time.Minute)}, {Drain: model.Duration(30 * time.Second)}},
@@ -85,11 +90,41 @@ func (f *Fleet) Scenario(names Names, keyed bool, classes int) (*Shape, error) {
 	for i := range out.classes {
 		out.Scenario.Agents = append(out.Scenario.Agents, out.class(&out.classes[i], names, of, i))
 	}
+	for _, x := range out.shared {
+		out.Scenario.Checks = append(out.Scenario.Checks, out.groupCheck(x, names))
+	}
 	return out, nil
 }
 
-// fill counts every state on the line of its class that it is of.
-func (s *Shape) fill(kinds map[model.CheckID]kind, of []int) {
+// lines makes those of several classes, those of each, and counts every state on the one that it
+// is of.
+func (s *Shape) lines(kinds map[model.CheckID]kind, of []int) {
+	common := s.common(kinds, of)
+	own := func(state *State) bool {
+		x := common[state.Check]
+		return x == nil || !x.runs[of[state.Node]]
+	}
+	counts := make([]map[kind]float64, len(s.classes))
+	for i := range counts {
+		counts[i] = map[kind]float64{}
+	}
+	for i := range s.fleet.States {
+		if state := &s.fleet.States[i]; own(state) {
+			counts[of[state.Node]][kinds[state.Check]]++
+		}
+	}
+	for i := range s.classes {
+		c, room := &s.classes[i], float64(model.DefaultStatesPerNode)
+		for _, x := range s.shared {
+			if x.runs[i] {
+				room -= x.line.count
+			}
+		}
+		for k := range counts[i] {
+			counts[i][k] /= float64(c.nodes)
+		}
+		c.lines = linesOf(counts[i], room)
+	}
 	at := make([]map[kind]*line, len(s.classes))
 	for i := range s.classes {
 		at[i] = map[kind]*line{}
@@ -101,7 +136,11 @@ func (s *Shape) fill(kinds map[model.CheckID]kind, of []int) {
 	}
 	for i := range s.fleet.States {
 		state := &s.fleet.States[i]
-		at[of[state.Node]][kinds[state.Check]].take(state)
+		if own(state) {
+			at[of[state.Node]][kinds[state.Check]].take(state)
+		} else {
+			common[state.Check].line.take(state)
+		}
 	}
 }
 
@@ -127,16 +166,11 @@ func (s *Shape) class(c *class, names Names, of []int, number int) scenario.Clas
 	out.Keepalive, c.odd = &usual, c.nodes-most
 	var all []string
 	for _, l := range c.lines {
-		held := make([]string, 0, len(l.checks)+1)
-		for id := range l.checks {
-			held = append(held, s.fleet.Checks[id].Name)
-		}
-		slices.Sort(held)
-		held = append(held, fmt.Sprint(l.interval, l.ttl, l.kinds[0].size)) // a class may have the same checks on two lines only if these differ
+		held := s.held(l)
 		all = append(all, held...)
 		out.Checks = append(out.Checks, s.check(l, names.of("check", held...)))
 	}
-	for _, g := range s.groupsOf(number, of, c.nodes) {
+	for _, g := range c.groups {
 		out.Groups = append(out.Groups, names.of("group", g))
 	}
 	out.Name = names.of("class", all...)
@@ -146,7 +180,17 @@ func (s *Shape) class(c *class, names Names, of []int, number int) scenario.Clas
 	return out
 }
 
-// check is one line of a class.
+// held is what a line stands for, of which its name is made: a class may have the same checks on
+// two lines only if the rest differs.
+func (s *Shape) held(l *line) (list []string) {
+	for id := range l.checks {
+		list = append(list, s.fleet.Checks[id].Name)
+	}
+	slices.Sort(list)
+	return append(list, fmt.Sprint(l.interval, l.ttl, l.kinds[0].size))
+}
+
+// check is one line of a class, or of several.
 func (s *Shape) check(l *line, name string) scenario.Check {
 	mean, _, _ := l.sizes()
 	out := scenario.Check{Name: name, Count: int(l.count), Interval: l.interval, TTL: l.ttl,

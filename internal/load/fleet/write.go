@@ -22,6 +22,13 @@ func (s *Shape) YAML() ([]byte, error) {
 	for i := range s.classes {
 		s.writeClass(&b, &s.classes[i], &s.Scenario.Agents[i])
 	}
+	if len(s.shared) > 0 {
+		b.WriteString("checks: # of groups: whoever is in several of them runs it once\n")
+	}
+	for i := range s.Scenario.Checks {
+		k := &s.Scenario.Checks[i]
+		fmt.Fprintf(&b, "  - %s # %s on %s\n", strings.TrimSuffix(flow(&k.Check), "}")+", groups: ["+strings.Join(k.Groups, ", ")+"]}", s.shared[i].line.behind(), plural(s.shared[i].nodes, "node"))
+	}
 	b.WriteString("phases:\n")
 	for i := range s.Scenario.Phases {
 		p := &s.Scenario.Phases[i]
@@ -77,7 +84,14 @@ func (s *Shape) unknown() (list []string) {
 		say("Not in it: %s of checks that are not declared any more.", plural(f.Unknown, "event state"))
 	}
 	if all, kept := s.inGroups(); all > 0 {
-		say("Nodes are in %s; %s are in the file: of each class those that at least half of its nodes are in, %d at most. Its checks target the class.", plural(all, "group"), scenario.Grouped(kept), groupsOfClass)
+		say("Nodes are in %s; %s are in the file: of each class those that at least half of its nodes are in, %d at most.", plural(all, "group"), scenario.Grouped(kept), groupsOfClass)
+	}
+	if len(s.shared) > 0 {
+		checks := 0
+		for _, x := range s.shared {
+			checks += len(x.line.checks)
+		}
+		say("%s that target groups of the file, and that nearly all nodes of exactly the classes in them run, stand in it once (%d lines at most), behind the classes. All other checks target their class.", plural(checks, "check"), sharedLines)
 	}
 	away := 0
 	for i := range s.classes {
@@ -142,12 +156,17 @@ func (s *Shape) writeClass(b *bytes.Buffer, c *class, x *scenario.Class) {
 		b.WriteString("    checks:\n")
 	}
 	for i := range x.Checks {
-		_, median, p99 := c.lines[i].sizes()
-		fmt.Fprintf(b, "      - %s # %s, outputs p50 %s, p99 %s\n", flow(&x.Checks[i]), plural(len(c.lines[i].checks), "check"), model.Size(median).About(), model.Size(p99).About())
+		fmt.Fprintf(b, "      - %s # %s\n", flow(&x.Checks[i]), c.lines[i].behind())
 	}
 	if churn := flowChurn(&x.Churn); churn != "" {
 		fmt.Fprintf(b, "    churn: {%s}\n", churn)
 	}
+}
+
+// behind says what a line stands for.
+func (l *line) behind() string {
+	_, median, p99 := l.sizes()
+	return fmt.Sprintf("%s, outputs p50 %s, p99 %s", plural(len(l.checks), "check"), model.Size(median).About(), model.Size(p99).About())
 }
 
 // flow is a check on one line.
