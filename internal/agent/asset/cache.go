@@ -69,6 +69,7 @@ type entry struct {
 	used   time.Time // of a ready one
 	again  time.Time // of others: not before that
 	wait   time.Duration
+	noRoom bool   // it was here, and the others that checks need left no room for it
 	why    string // it is not here; empty: nothing has gone wrong yet
 }
 
@@ -99,6 +100,11 @@ func Open(cfg Config) (*Cache, error) {
 		if strings.HasSuffix(d.Name(), freshSuffix) {
 			_ = os.RemoveAll(at)
 		}
+		if sum, ok := strings.CutSuffix(d.Name(), partSuffix); ok && c.entries[sum] == nil {
+			if _, err := model.ParseAssetSum(sum); err == nil { // goes on from there, or away with the first Want
+				c.entries[sum] = &entry{again: time.Now().Add(rand.N(spread))}
+			}
+		}
 		if _, err := model.ParseAssetSum(d.Name()); err != nil || !d.IsDir() {
 			continue
 		}
@@ -128,15 +134,19 @@ func bytesIn(dir string) (n int64) {
 func (c *Cache) Want(sums map[Sum]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	fewer := false
 	for sum, e := range c.entries {
+		fewer = fewer || e.wanted && !sums[sum]
 		if e.wanted = sums[sum]; !e.wanted && !e.ready {
 			delete(c.entries, sum)
 			_ = os.Remove(c.path(sum) + partSuffix)
 		}
 	}
 	for sum := range sums {
-		if c.entries[sum] == nil {
+		if e := c.entries[sum]; e == nil {
 			c.entries[sum] = &entry{wanted: true, again: time.Now().Add(rand.N(spread))}
+		} else if e.noRoom && fewer {
+			e.again, e.wait, e.noRoom = time.Now().Add(rand.N(spread)), 0, false
 		}
 	}
 	c.nudge()
@@ -182,8 +192,9 @@ func (c *Cache) Dir(ctx context.Context, sum Sum) (string, error) {
 			}
 			return c.path(sum), nil
 		case e.why != "":
+			why := e.why
 			c.mu.Unlock()
-			return "", errors.New(e.why)
+			return "", errors.New(why)
 		}
 		c.mu.Unlock()
 		select {
@@ -252,11 +263,15 @@ func (c *Cache) get(ctx context.Context, sum Sum) {
 	}()
 	e := c.entries[sum]
 	if e == nil { // nobody wants it any more; should they, it is there
+		if err != nil {
+			_ = os.Remove(c.path(sum) + partSuffix)
+			return
+		}
 		e = &entry{}
 		c.entries[sum] = e
 	}
 	if err == nil {
-		e.ready, e.bytes, e.used, e.why, e.wait = true, bytes, time.Now(), "", 0
+		e.ready, e.bytes, e.used, e.why, e.wait, e.noRoom = true, bytes, time.Now(), "", 0, false
 		c.cfg.Log.Info("asset is here", "sha512", sum[:12], "bytes", bytes, "took", time.Since(began))
 		c.makeRoom(sum)
 		if !e.ready {
@@ -297,7 +312,7 @@ func (c *Cache) makeRoom(fresh Sum) {
 		}
 		e := c.entries[out]
 		if out == fresh && e.wanted {
-			e.ready, e.wait, e.again = false, badWait, time.Now().Add(badWait)
+			e.ready, e.noRoom, e.wait, e.again = false, true, badWait, time.Now().Add(badWait)
 			e.why = fmt.Sprintf("the assets of this node's checks have %s, and at most %s are kept here", model.Size(all), model.Size(c.cfg.Bytes))
 		} else {
 			delete(c.entries, out)
@@ -339,7 +354,7 @@ func (c *Cache) fetchAndExtract(ctx context.Context, sum Sum) (bytes int64, err 
 	if err == nil {
 		bytes, err = c.extract(sum, f, size)
 	}
-	if gone := os.Remove(f.Name()); err == nil && gone != nil {
+	if gone := os.Remove(f.Name()); err == nil && gone != nil && !errors.Is(gone, fs.ErrNotExist) { // Want removes it, too
 		err = gone
 	}
 	return bytes, err
@@ -373,6 +388,9 @@ func (c *Cache) extract(sum Sum, f *os.File, size int64) (bytes int64, err error
 	}
 	if err := os.Chmod(fresh, 0o755); err != nil { // whatever the umask is
 		return 0, err
+	}
+	if old := c.path(sum) + ".old" + freshSuffix; os.Rename(c.path(sum), old) == nil { // of a time when its name was not synced
+		defer os.RemoveAll(old)
 	}
 	if err := os.Rename(fresh, c.path(sum)); err != nil {
 		return 0, err

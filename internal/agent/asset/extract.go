@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -32,7 +33,9 @@ func DefaultLimits() Limits {
 
 const (
 	maxNameBytes = 1024
+	maxPartBytes = 255 // between two slashes: what file systems take
 	maxDepth     = 64
+	maxListBytes = 256 // in the list of a zip file, of each file that there may be
 )
 
 // Extract unpacks an archive (tar, plain or packed by gzip or bzip2, or zip) of size bytes
@@ -84,7 +87,7 @@ func (x *extraction) all(archive io.ReaderAt, size int64) error {
 }
 
 func (x *extraction) tar(r io.Reader) error {
-	t := tar.NewReader(r)
+	t, heads := tar.NewReader(r), 0
 	for {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
@@ -106,6 +109,9 @@ func (x *extraction) tar(r io.Reader) error {
 		case tar.TypeLink:
 			err = x.hardlink(h.Name, h.Linkname)
 		case tar.TypeXGlobalHeader:
+			if heads++; heads > x.limits.Files { // each says nothing here, and takes its time
+				err = fmt.Errorf("there is too much in it: more than %d headers of no file", x.limits.Files)
+			}
 		default:
 			err = fmt.Errorf("%q is a device, a pipe or the like", short(h.Name))
 		}
@@ -116,7 +122,12 @@ func (x *extraction) tar(r io.Reader) error {
 }
 
 func (x *extraction) zip(archive io.ReaderAt, size int64) error {
-	z, err := zip.NewReader(archive, size)
+	list := &bounded{ReaderAt: archive, left: int64(x.limits.Files)*maxListBytes + 128<<10}
+	z, err := zip.NewReader(list, size)
+	if list.left < 0 {
+		return fmt.Errorf("there is too much in it: its list alone is longer than %d files may have", x.limits.Files)
+	}
+	list.left = math.MaxInt64 // from here on each file is bounded by itself
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
 		return fmt.Errorf("not a whole zip file: %w", err)
 	}
@@ -129,6 +140,19 @@ func (x *extraction) zip(archive io.ReaderAt, size int64) error {
 		return errors.New("there is nothing in it")
 	}
 	return nil
+}
+
+// bounded lets so many bytes be read: the list of a zip file is held in memory, several times as long.
+type bounded struct {
+	io.ReaderAt
+	left int64
+}
+
+func (b *bounded) ReadAt(p []byte, at int64) (int, error) {
+	if b.left -= int64(len(p)); b.left < 0 {
+		return 0, errors.New("too long")
+	}
+	return b.ReaderAt.ReadAt(p, at)
 }
 
 func (x *extraction) zipped(f *zip.File) error {
@@ -158,11 +182,16 @@ func (x *extraction) zipped(f *zip.File) error {
 func place(name string) (string, error) {
 	switch {
 	case len(name) > maxNameBytes || strings.Count(name, "/") > maxDepth:
-		return "", fmt.Errorf("the name %q… is too long", short(name))
+		return "", fmt.Errorf("the name %q is too long", short(name))
 	case strings.ContainsAny(name, "\x00\\"):
 		return "", fmt.Errorf("the name %q has letters that none should have", short(name))
 	case strings.HasPrefix(name, "/") || slices.Contains(strings.Split(name, "/"), ".."):
 		return "", fmt.Errorf("%q leads out of the archive's own folder", short(name))
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if len(part) > maxPartBytes {
+			return "", fmt.Errorf("the name %q is too long", short(name))
+		}
 	}
 	clean := path.Clean(name)
 	if name == "" || !filepath.IsLocal(filepath.FromSlash(clean)) {

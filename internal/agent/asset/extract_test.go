@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -24,6 +25,12 @@ func packed(t testing.TB, zipped bool, headers ...tar.Header) []byte {
 	}
 	w := tar.NewWriter(out)
 	for _, h := range headers {
+		if h.Typeflag == tar.TypeXGlobalHeader {
+			if err := w.WriteHeader(&tar.Header{Typeflag: h.Typeflag, PAXRecords: map[string]string{"comment": "x"}}); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
 		text := h.PAXRecords["text"] // stands for what is in the file
 		h.PAXRecords = nil
 		if h.Size = int64(len(text)); h.Mode == 0 {
@@ -136,6 +143,22 @@ func TestExtractZip(t *testing.T) {
 	}
 }
 
+// manyZipped are so many empty files.
+func manyZipped(t testing.TB, count int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for i := range count {
+		if _, err := w.CreateHeader(&zip.FileHeader{Name: fmt.Sprintf("%0100d", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
 // small are limits that an archive of a test reaches.
 func small() Limits { return Limits{Bytes: 1 << 20, Free: 100, Ratio: 2, Files: 10} }
 
@@ -143,6 +166,10 @@ func TestExtractRefuses(t *testing.T) {
 	many := []tar.Header{}
 	for _, c := range "abcdefghijk" {
 		many = append(many, file(string(c), ""))
+	}
+	heads := []tar.Header{}
+	for range 11 {
+		heads = append(heads, tar.Header{Typeflag: tar.TypeXGlobalHeader})
 	}
 	const out = "leads out of the archive's own folder"
 	for name, x := range map[string]struct {
@@ -175,6 +202,10 @@ func TestExtractRefuses(t *testing.T) {
 		"device":                {packed(t, true, tar.Header{Name: "a", Typeflag: tar.TypeChar, Devmajor: 1}), "device"},
 		"pipe":                  {packed(t, true, tar.Header{Name: "a", Typeflag: tar.TypeFifo}), "device"},
 		"long name":             {packed(t, true, file(strings.Repeat("a/", 400)+"x", "x")), "too long"},
+		"long part":             {packed(t, true, file(strings.Repeat("\xef", 256), "x")), "too long"},
+		"endless headers":       {packed(t, true, heads...), "more than 10 headers"},
+		"endless list":          {manyZipped(t, 2000), "its list alone is longer"},
+		"too many zipped":       {manyZipped(t, 11), "more than 10 files"},
 		"too many":              {packed(t, true, many...), "more than 10 files"},
 		"too many folders":      {packed(t, true, file("a/b/c/d/e/f/g/h/i/j/k/l", "")), "more than 10 folders"},
 		"bomb":                  {packed(t, true, file("a", strings.Repeat("\x00", 1<<20))), "there is too much in it"},
@@ -196,6 +227,13 @@ func FuzzExtract(f *testing.F) {
 	f.Add(packed(f, false, link(tar.TypeSymlink, "a/b", ".."), link(tar.TypeSymlink, "x", "a/b/.."), file("../y", "")))
 	f.Add(packed(f, true, file("bin/a", "x")))
 	f.Add(packed(f, false, file("b\xefn/a", "x"), link(tar.TypeSymlink, "b", "b\xefn/a")))
+	f.Add(packed(f, true, file("a", strings.Repeat("\x00", 1<<16))))
+	f.Add(packed(f, false, link(tar.TypeSymlink, "a", "b"), link(tar.TypeSymlink, "b", "a"), file("c/\xff\xfe", "x"), link(tar.TypeLink, "d", "c/\xff\xfe")))
+	f.Add(packed(f, false, tar.Header{Typeflag: tar.TypeXGlobalHeader}, tar.Header{Name: "d/", Typeflag: tar.TypeDir}, file("d", "x")))
+	f.Add(packed(f, false, tar.Header{Name: "dev", Typeflag: tar.TypeChar, Devmajor: 1}))
+	f.Add(packed(f, false, file("a", strings.Repeat("x", 90)))[:520])
+	f.Add([]byte("BZh91AY&SY"))
+	f.Add(manyZipped(f, 3))
 	f.Add(zipped(f, 0o755, "bin/a", "x"))
 	f.Add(zipped(f, 0o777|fs.ModeSymlink, "a", "../b"))
 	f.Fuzz(func(t *testing.T, data []byte) {

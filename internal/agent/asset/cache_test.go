@@ -1,0 +1,441 @@
+package asset
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// depot is a server with archives, and what was asked of it.
+type depot struct {
+	t     *testing.T
+	dir   string
+	cache *Cache
+	has   map[Sum][]byte
+	mu    sync.Mutex
+	asked []int64                                                         // from which byte on
+	fetch func(ctx context.Context, sum Sum, from int64) (*Source, error) // nil: whole and right
+	limit int64
+	came  atomic.Int64
+	stop  func()
+}
+
+func newDepot(t *testing.T) *depot {
+	return &depot{t: t, dir: filepath.Join(t.TempDir(), "assets"), has: map[Sum][]byte{}}
+}
+
+// add is an archive that has one file of this text.
+func (d *depot) add(name, text string) Sum { return d.keep(packed(d.t, false, file(name, text))) }
+
+func (d *depot) keep(data []byte) Sum {
+	digest := sha512.Sum512(data)
+	sum := hex.EncodeToString(digest[:])
+	d.has[sum] = data
+	return sum
+}
+
+// open begins a life of the agent.
+func (d *depot) open() {
+	d.t.Helper()
+	var err error
+	d.cache, err = Open(Config{Dir: d.dir, Bytes: d.limit, Limits: Limits{Bytes: 1 << 20, Free: 64 << 10, Ratio: 2, Files: 10}, Arrived: func(Sum) { d.came.Add(1) }, Fetch: func(ctx context.Context, sum Sum, from int64) (*Source, error) {
+		d.mu.Lock()
+		d.asked = append(d.asked, from)
+		d.mu.Unlock()
+		if d.fetch != nil {
+			return d.fetch(ctx, sum, from)
+		}
+		return d.right(sum, from)
+	}})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(d.t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); d.cache.Run(ctx) }()
+	d.stop = func() { end(); <-done }
+}
+
+// times is how often something was asked for.
+func (d *depot) times() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.asked)
+}
+
+// sleep lets time pass, and what is due in it be done. It is called in a bubble.
+func (d *depot) sleep(how time.Duration) {
+	time.Sleep(how)
+	synctest.Wait()
+}
+
+func (d *depot) right(sum Sum, from int64) (*Source, error) {
+	return &Source{Body: io.NopCloser(bytes.NewReader(d.has[sum][from:])), From: from}, nil
+}
+
+func (d *depot) want(sums ...Sum) {
+	all := map[Sum]bool{}
+	for _, sum := range sums {
+		all[sum] = true
+	}
+	d.cache.Want(all)
+}
+
+// get is what a run gets that begins now.
+func (d *depot) get(sum Sum) (dir string, err error) {
+	ctx, cancel := context.WithTimeout(d.t.Context(), 10*time.Second)
+	defer cancel()
+	return d.cache.Dir(ctx, sum)
+}
+
+func (d *depot) holds(sum Sum, name, text string) {
+	d.t.Helper()
+	dir, err := d.get(sum)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != text {
+		d.t.Fatalf("%q %v, want %q", got, err, text)
+	}
+}
+
+func (d *depot) says(sum Sum, words string) {
+	d.t.Helper()
+	if dir, err := d.get(sum); err == nil || !strings.Contains(err.Error(), words) {
+		d.t.Fatalf("%q %v, want: %s", dir, err, words)
+	}
+}
+
+// lies are the names in the folder.
+func (d *depot) lies(want ...string) {
+	d.t.Helper()
+	list, err := os.ReadDir(d.dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		d.t.Fatal(err)
+	}
+	var got []string
+	for _, e := range list {
+		got = append(got, e.Name())
+	}
+	if strings.Join(got, " ") != strings.Join(want, " ") {
+		d.t.Fatalf("in the folder are %v, want %v", got, want)
+	}
+}
+
+// inBubble runs it on a clock of its own: a wait of an hour takes no time.
+func inBubble(t *testing.T, fn func(d *depot)) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDepot(t)
+		d.open()
+		defer func() { d.stop() }()
+		fn(d)
+	})
+}
+
+// broken gives some bytes, and then an error.
+type broken struct {
+	io.Reader
+	err error
+}
+
+func (b broken) Read(p []byte) (int, error) {
+	if n, err := b.Reader.Read(p); err == nil {
+		return n, nil
+	}
+	return 0, b.err
+}
+func (broken) Close() error { return nil }
+
+// hangs gives some bytes, and then nothing until whoever asked gives up.
+type hangs struct {
+	io.Reader
+	ctx context.Context
+}
+
+func (h hangs) Read(p []byte) (int, error) {
+	if n, err := h.Reader.Read(p); err == nil {
+		return n, nil
+	}
+	<-h.ctx.Done()
+	return 0, h.ctx.Err()
+}
+func (hangs) Close() error { return nil }
+
+// A download that breaks off, or of which nothing comes for half a minute, goes on where it was: also after the agent
+// was ended meanwhile, and when the server begins anew.
+func TestACutDownloadGoesOn(t *testing.T) {
+	inBubble(t, func(d *depot) {
+		sum := d.add("x", strings.Repeat("abc", 5000))
+		data := d.has[sum]
+		d.fetch = func(ctx context.Context, _ Sum, from int64) (*Source, error) {
+			switch len(d.asked) {
+			case 1:
+				return &Source{Body: broken{bytes.NewReader(data[:4000]), errors.New("connection reset")}}, nil
+			case 2:
+				return &Source{Body: hangs{bytes.NewReader(data[from:9000]), ctx}, From: from}, nil
+			case 3:
+				return nil, errors.New("no server answers")
+			case 4:
+				return &Source{Body: broken{bytes.NewReader(data[:9100]), errors.New("connection reset")}}, nil // from its beginning
+			}
+			return d.right(sum, from)
+		}
+		d.want(sum)
+		d.says(sum, "the archive broke off after 4000; it goes on from there: connection reset")
+		for d.times() < 4 {
+			d.sleep(time.Second)
+		}
+		synctest.Wait()
+		d.says(sum, "the archive broke off after 9100; it goes on from there: connection reset")
+		d.stop()
+		d.open()
+		d.want(sum)
+		d.holds(sum, "x", strings.Repeat("abc", 5000))
+		if d.stop(); !slices.Equal(d.asked, []int64{0, 4000, 9000, 9000, 9100}) {
+			t.Errorf("asked for the bytes from %v", d.asked)
+		}
+		d.lies(sum)
+	})
+}
+
+// What has another sum is thrown away and fetched again, later each time; the server sends another part than was asked for,
+// or more than an archive may have.
+func TestWhatIsNotTheArchive(t *testing.T) {
+	inBubble(t, func(d *depot) {
+		sum := d.add("x", "right")
+		began := time.Now()
+		d.fetch = func(_ context.Context, _ Sum, from int64) (*Source, error) {
+			switch len(d.asked) {
+			case 1, 2, 3, 4:
+				return &Source{Body: io.NopCloser(strings.NewReader("wrong")), From: from}, nil
+			case 5:
+				return &Source{Body: io.NopCloser(strings.NewReader("x")), From: from + 1}, nil
+			}
+			return d.right(sum, from)
+		}
+		d.want(sum)
+		d.sleep(3 * time.Second)
+		d.says(sum, "what came is not the archive: its SHA-512 is")
+		d.lies()
+		d.stop()
+		d.open()
+		d.want(sum)
+		for d.times() < 5 {
+			d.sleep(time.Second)
+		}
+		synctest.Wait()
+		d.says(sum, "another part of the archive than was asked for")
+		for d.came.Load() == 0 {
+			d.sleep(time.Second)
+		}
+		d.holds(sum, "x", "right")
+		if took := time.Since(began); took < 6*time.Second {
+			t.Errorf("fetched %d times within %v", d.times(), took)
+		}
+	})
+}
+
+// An archive that is refused for what it holds is not fetched every minute, and nothing of it stays.
+func TestARefusedArchive(t *testing.T) {
+	inBubble(t, func(d *depot) {
+		bomb := d.keep(packed(d.t, true, file("x", strings.Repeat("\x00", 1<<18))))
+		escape := d.keep(packed(d.t, true, file("bin/x", "x"), file("../escaped", "x")))
+		odd := d.keep(packed(d.t, true, file("b\xefn", "x"), file("b\xefn/x", "y")))
+		fine := d.add("b\xefn/x", "not UTF-8")
+		d.want(bomb, escape, odd, fine)
+		d.sleep(time.Minute)
+		d.says(bomb, `the archive is refused: "x": there is too much in it`)
+		d.says(escape, `the archive is refused: "../escaped" leads out`)
+		d.says(odd, `the archive is refused: "b\xefn" stands twice in it`)
+		d.holds(fine, "b\xefn/x", "not UTF-8")
+		if d.times() != 4 {
+			t.Errorf("fetched %d times within a minute", d.times())
+		}
+		d.lies(fine)
+		d.cache.Hurry() // a session: still no better
+		d.sleep(time.Minute)
+		if d.times() != 4 {
+			t.Errorf("fetched %d times", d.times())
+		}
+		d.sleep(2 * time.Hour)
+		if n := d.times(); n < 7 || n > 13 {
+			t.Errorf("fetched %d times within two hours", n)
+		}
+	})
+}
+
+// Two archives at once, each for several runs; an archive that hangs holds the other up for half a minute, and not for longer.
+func TestTwoAtOnce(t *testing.T) {
+	inBubble(t, func(d *depot) {
+		slow, quick := d.add("x", "slow"), d.add("x", "quick")
+		var stuck atomic.Bool
+		stuck.Store(true)
+		d.fetch = func(ctx context.Context, sum Sum, from int64) (*Source, error) {
+			if sum == slow && stuck.Load() {
+				return &Source{Body: hangs{strings.NewReader(""), ctx}, From: from}, nil
+			}
+			return d.right(sum, from)
+		}
+		d.want(slow, quick)
+		done := make(chan string, 6)
+		for range 3 {
+			for _, sum := range []Sum{slow, quick} {
+				go func() { dir, _ := d.cache.Dir(d.t.Context(), sum); done <- dir }()
+			}
+		}
+		d.sleep(stalled + 2*spread)
+		d.holds(quick, "x", "quick")
+		stuck.Store(false)
+		d.cache.Hurry()
+		d.sleep(stalled + 2*spread)
+		d.holds(slow, "x", "slow")
+		for range 6 {
+			<-done
+		}
+		if d.came.Load() != 2 {
+			t.Errorf("%d archives came", d.came.Load())
+		}
+	})
+}
+
+// A disk that is full says so, whatever is being written; when there is room again the archive comes.
+func TestAFullDisk(t *testing.T) {
+	inBubble(t, func(d *depot) {
+		sum := d.add("x", "text")
+		var full atomic.Bool
+		full.Store(true)
+		d.fetch = func(_ context.Context, _ Sum, from int64) (*Source, error) {
+			if full.Load() {
+				return &Source{Body: broken{strings.NewReader(""), &os.PathError{Op: "write", Path: "x.part", Err: syscall.ENOSPC}}, From: from}, nil
+			}
+			return d.right(sum, from)
+		}
+		d.want(sum)
+		d.sleep(time.Minute)
+		d.says(sum, "no space left on device")
+		full.Store(false)
+		d.sleep(2 * longestWait)
+		d.holds(sum, "x", "text")
+	})
+}
+
+// The bound holds over all that is extracted: what no check needs goes first, and of that what was not used for longest, also
+// counted over a restart. What checks need does not go; then what comes last is the one that is not here, until another is let go.
+func TestRoomIsMade(t *testing.T) {
+	inBubble(t, func(d *depot) {
+		d.stop()
+		d.limit = 250
+		d.open()
+		a, b, c, e := d.add("x", strings.Repeat("a", 100)), d.add("x", strings.Repeat("b", 100)), d.add("x", strings.Repeat("c", 100)), d.add("x", strings.Repeat("e", 100))
+		for _, sum := range []Sum{a, b} {
+			d.want(sum)
+			d.sleep(2 * time.Hour)
+			d.holds(sum, "x", strings.Repeat(string(d.has[sum][512]), 100))
+		}
+		d.sleep(2 * time.Hour)
+		d.holds(a, "x", strings.Repeat("a", 100)) // used again: b is older
+		d.stop()
+		d.open()
+		d.want(c)
+		d.sleep(time.Minute)
+		d.lies(sorted(a, c)...)
+		d.want(a, c)
+		d.want(a, c, e)
+		d.sleep(time.Minute)
+		d.says(e, "the assets of this node's checks have 300, and at most 250 are kept here")
+		d.lies(sorted(a, c)...)
+		d.want(c, e)
+		d.sleep(time.Minute)
+		d.holds(e, "x", strings.Repeat("e", 100))
+		d.lies(sorted(c, e)...)
+	})
+}
+
+func sorted(a, b Sum) []string {
+	if a > b {
+		return []string{b, a}
+	}
+	return []string{a, b}
+}
+
+// An archive that no check needs any more while it comes is of use if one needs it again, and leaves nothing if it never comes.
+func TestNotNeededMeanwhile(t *testing.T) {
+	inBubble(t, func(d *depot) {
+		sum := d.add("x", "text")
+		held, fail := make(chan struct{}), false
+		d.fetch = func(_ context.Context, _ Sum, from int64) (*Source, error) {
+			<-held
+			if fail {
+				return &Source{Body: broken{bytes.NewReader(d.has[sum][:700]), errors.New("connection reset")}}, nil
+			}
+			return d.right(sum, from)
+		}
+		d.want(sum)
+		d.sleep(spread)
+		synctest.Wait()
+		d.want()
+		close(held)
+		synctest.Wait()
+		d.lies(sum)
+		d.want(sum)
+		d.holds(sum, "x", "text")
+		if d.times() != 1 {
+			t.Errorf("fetched %d times", d.times())
+		}
+		d.want()
+		other := d.add("x", "other")
+		held, fail = make(chan struct{}), true
+		d.want(other)
+		d.sleep(spread)
+		synctest.Wait()
+		d.want()
+		close(held)
+		synctest.Wait()
+		d.lies(sum)
+	})
+}
+
+// What a life of before left: half a folder goes, half a download goes when no check needs it, a folder whose name had not come
+// to the disk gives way to the right one, and what is not ours stays.
+func TestWhatALifeLeft(t *testing.T) {
+	inBubble(t, func(d *depot) {
+		d.stop()
+		needed, gone := d.add("x", strings.Repeat("x", 1000)), d.add("x", "gone")
+		for _, dir := range []string{needed + ".new/half", gone + ".old.new"} {
+			if err := os.MkdirAll(filepath.Join(d.dir, dir), 0o755); err != nil {
+				d.t.Fatal(err)
+			}
+		}
+		for name, text := range map[string][]byte{needed + ".part": d.has[needed][:600], gone + ".part": d.has[gone][:600], "z.part": nil} {
+			if err := os.WriteFile(filepath.Join(d.dir, name), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.open()
+		if err := os.MkdirAll(filepath.Join(d.dir, needed, "old"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		d.want(needed)
+		d.holds(needed, "x", strings.Repeat("x", 1000))
+		if d.stop(); !slices.Equal(d.asked, []int64{600}) {
+			t.Errorf("asked for the bytes from %v", d.asked)
+		}
+		d.lies(needed, "z.part")
+		if _, err := os.Stat(filepath.Join(d.dir, needed, "old")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("of the folder of before: %v", err)
+		}
+	})
+}

@@ -1,0 +1,348 @@
+package asset
+
+import (
+	"bytes"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/journal/memfs"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+const folder = "/data/assets"
+
+// house is a machine with a store.
+type house struct {
+	*Store
+	t    *testing.T
+	fs   disk.FS
+	hour int
+}
+
+func newHouse(t *testing.T, fs disk.FS) *house {
+	t.Helper()
+	h := &house{t: t, fs: fs}
+	if err := errors.Join(fs.MkdirAll(filepath.Dir(folder)), fs.SyncDir("/")); err != nil {
+		t.Fatal(err)
+	}
+	h.open()
+	return h
+}
+
+func (h *house) open() {
+	h.t.Helper()
+	var err error
+	if h.Store, err = Open(Options{FS: h.fs, Dir: folder, Now: func() time.Time { return time.Unix(int64(h.hour)*3600, 0) }}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) put(data []byte) Sum {
+	h.t.Helper()
+	sum := sha512.Sum512(data)
+	if n, err := h.Put(sum, bytes.NewReader(data)); err != nil || n != int64(len(data)) {
+		h.t.Fatalf("%d %v", n, err)
+	}
+	return sum
+}
+
+func (h *house) read(sum Sum) []byte {
+	h.t.Helper()
+	f, err := h.Open(sum)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(f)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return data
+}
+
+// lies are the names in the folder.
+func (h *house) lies(want ...Sum) {
+	h.t.Helper()
+	var names []string
+	for _, sum := range want {
+		names = append(names, hex.EncodeToString(sum[:]))
+	}
+	slices.Sort(names)
+	if got, err := h.fs.List(folder); err != nil || !slices.Equal(got, names) {
+		h.t.Fatalf("in the folder are %v (%v), want %v", got, err, names)
+	}
+}
+
+func archive(fill byte) []byte { return bytes.Repeat([]byte{fill}, 300<<10) }
+
+// What was taken is there, whole and from any byte on, also after the machine lost its power at once.
+func TestWhatWasTakenStays(t *testing.T) {
+	fs := memfs.New()
+	h := newHouse(t, fs)
+	a, empty := h.put(archive('a')), h.put(nil)
+	h.fs = fs.Crash(0, 1)
+	h.open()
+	h.lies(a, empty)
+	if got := h.read(a); !bytes.Equal(got, archive('a')) {
+		t.Errorf("%d bytes of another kind", len(got))
+	}
+	if size, ok := h.Size(a); !ok || size != 300<<10 {
+		t.Errorf("%d %v", size, ok)
+	}
+	if got := h.read(empty); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+	f, err := h.Open(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Seek(-5, io.SeekEnd); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(f); err != nil || string(got) != "aaaaa" {
+		t.Errorf("%q %v", got, err)
+	}
+	if _, err := h.Open(Sum{1}); model.ClassOf(err) != model.NotFound {
+		t.Errorf("%v", err)
+	}
+}
+
+// ends gives its bytes and then an error, and counts how often it was read.
+type ends struct {
+	io.Reader
+	err   error
+	reads int
+}
+
+func (e *ends) Read(p []byte) (int, error) {
+	e.reads++
+	if n, err := e.Reader.Read(p); err == nil {
+		return n, nil
+	}
+	return 0, e.err
+}
+
+// An upload that is cut, by its sender, the network or the power, leaves nothing; the same upload is then taken. What is there
+// already is not read again.
+func TestACutUpload(t *testing.T) {
+	fs := memfs.New()
+	h := newHouse(t, fs)
+	data := archive('a')
+	sum := sha512.Sum512(data)
+	for what, r := range map[string]io.Reader{
+		"cut and said so": &ends{Reader: bytes.NewReader(data[:280<<10]), err: io.ErrUnexpectedEOF},
+		"broke off":       &ends{Reader: bytes.NewReader(data[:280<<10]), err: errors.New("connection reset")},
+		"ends early":      bytes.NewReader(data[:280<<10]),
+		"empty":           bytes.NewReader(nil),
+		"changed":         bytes.NewReader(archive('b')),
+		"goes on":         io.MultiReader(bytes.NewReader(data), strings.NewReader("more")),
+	} {
+		_, err := h.Put(sum, r)
+		want := model.Invalid
+		if what == "broke off" {
+			want = model.Unavailable
+		}
+		if model.ClassOf(err) != want {
+			t.Errorf("%s: %v", what, err)
+		}
+		if _, ok := h.Size(sum); ok {
+			t.Errorf("%s: it is there", what)
+		}
+		h.lies()
+	}
+	held := &ends{Reader: bytes.NewReader(data), err: io.EOF}
+	var crashed *memfs.FS
+	if _, err := h.Put(sum, io.MultiReader(io.LimitReader(held, 260<<10), atThat(func() { crashed = fs.Crash(100, 1) }), held)); err != nil {
+		t.Fatal(err)
+	}
+	h.lies(sum)
+	h.fs = crashed
+	h.open() // removes the half that the crash left
+	h.lies()
+	h.put(data)
+	again := &ends{Reader: strings.NewReader("anything"), err: io.EOF}
+	if n, err := h.Put(sum, again); err != nil || n != int64(len(data)) || again.reads > 0 {
+		t.Errorf("%d %v, %d reads", n, err, again.reads)
+	}
+}
+
+// atThat does something when all before it was read.
+type atThat func()
+
+func (f atThat) Read([]byte) (int, error) { f(); return 0, io.EOF }
+
+// Uploads of the same archive at once, while others read it and what nobody names is removed, are one archive.
+func TestTwoUploadsOfOneArchive(t *testing.T) {
+	h := newHouse(t, memfs.New())
+	data := archive('a')
+	sum := sha512.Sum512(data)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if n, err := h.Put(sum, bytes.NewReader(data)); err != nil || n != int64(len(data)) {
+				t.Errorf("%d %v", n, err)
+				return
+			}
+			f, err := h.Open(sum)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer f.Close()
+			if got, err := io.ReadAll(f); err != nil || !bytes.Equal(got, data) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+		})
+		all.Go(func() {
+			if n, err := h.Collect(func(Sum) bool { return false }); n > 0 || err != nil {
+				t.Errorf("%d removed, %v", n, err)
+			}
+		})
+	}
+	all.Wait()
+	h.lies(sum)
+}
+
+// What no Asset names goes an hour after it came, was uploaded again, or the server started; whoever reads it then reads on.
+func TestWhatNothingNamesIsRemoved(t *testing.T) {
+	fs := memfs.New()
+	h := newHouse(t, fs)
+	named, gone, again := h.put(archive('a')), h.put(archive('b')), h.put(archive('c'))
+	if f, err := fs.Create(filepath.Join(folder, "README")); err != nil || f.Close() != nil { // not ours
+		t.Fatal(err)
+	}
+	collect := func(want int, left ...Sum) {
+		t.Helper()
+		if n, err := h.Collect(func(sum Sum) bool { return sum == named }); err != nil || n != want {
+			t.Errorf("%d removed, %v, want %d", n, err, want)
+		}
+		for _, sum := range left {
+			if _, ok := h.Size(sum); !ok {
+				t.Errorf("%s is gone", Short(sum))
+			}
+			h.read(sum)
+		}
+	}
+	collect(0, named, gone, again)
+	h.hour = 1
+	h.put(archive('c'))
+	h.open() // an hour from the start on
+	collect(0, named, gone, again)
+	h.hour = 2
+	h.put(archive('c'))
+	f, err := h.Open(gone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	collect(1, named, again)
+	if _, err := h.Open(gone); model.ClassOf(err) != model.NotFound {
+		t.Errorf("%v", err)
+	}
+	if got, err := io.ReadAll(f); err != nil || !bytes.Equal(got, archive('b')) {
+		t.Errorf("who was reading it: %d bytes, %v", len(got), err)
+	}
+	h.hour = 9
+	collect(1, named)
+	h.fs = fs.Crash(100, 1)
+	h.open()
+	if size, ok := h.Size(named); !ok || size != 300<<10 {
+		t.Errorf("%d %v", size, ok)
+	}
+}
+
+// full is a disk that has no room, or breaks, from some call on.
+type full struct {
+	disk.FS
+	free   int64
+	writes error
+	rename error
+	sync   error
+}
+
+func (f *full) Free(string) (int64, error) { return f.free, nil }
+func (f *full) Create(name string) (disk.File, error) {
+	file, err := f.FS.Create(name)
+	return fullFile{file, f}, err
+}
+func (f *full) Rename(from, to string) error {
+	if f.rename != nil {
+		return f.rename
+	}
+	return f.FS.Rename(from, to)
+}
+
+type fullFile struct {
+	disk.File
+	of *full
+}
+
+func (f fullFile) WriteAt(p []byte, at int64) (int, error) {
+	if f.of.writes != nil {
+		return 0, f.of.writes
+	}
+	return f.File.WriteAt(p, at)
+}
+
+func (f fullFile) SyncData() error { return errors.Join(f.of.sync, f.File.SyncData()) }
+
+// A disk that has no room for it, or breaks, is the server's trouble and not the archive's: said as such, and nothing is left.
+func TestAFullDisk(t *testing.T) {
+	f := &full{FS: memfs.New(), free: 1 << 40}
+	h := newHouse(t, f)
+	for what, x := range map[string]struct {
+		disk full
+		says string
+	}{
+		"nearly full":     {full{free: reserve - 1}, "has only"},
+		"full":            {full{free: 1 << 40, writes: syscall.ENOSPC}, "no space left on device"},
+		"full when moved": {full{free: 1 << 40, rename: syscall.ENOSPC}, "no space left on device"},
+		"does not sync":   {full{free: 1 << 40, sync: syscall.EIO}, "input/output error"},
+	} {
+		f.free, f.writes, f.rename, f.sync = x.disk.free, x.disk.writes, x.disk.rename, x.disk.sync
+		data := archive('a')
+		_, err := h.Put(sha512.Sum512(data), bytes.NewReader(data))
+		if model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), x.says) {
+			t.Errorf("%s: %v", what, err)
+		}
+		h.lies()
+	}
+	f.free, f.writes, f.rename, f.sync = 1<<40, nil, nil, nil
+	h.lies(h.put(archive('a')))
+}
+
+// endless is zeros without an end.
+type endless struct{ n int64 }
+
+func (e *endless) Read(p []byte) (int, error) { e.n += int64(len(p)); clear(p); return len(p), nil }
+
+// blind is a disk that keeps nothing of what is written.
+type blind struct{ disk.FS }
+type blindFile struct{ disk.File }
+
+func (b blind) Create(name string) (disk.File, error) {
+	f, err := b.FS.Create(name)
+	return blindFile{f}, err
+}
+func (blindFile) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
+
+// An upload without an end is left where it is longer than archives may be.
+func TestTooLarge(t *testing.T) {
+	h := newHouse(t, blind{memfs.New()})
+	zeros := &endless{}
+	if _, err := h.Put(Sum{}, zeros); model.ClassOf(err) != model.TooLarge || zeros.n > model.MaxAssetBytes+1<<20 {
+		t.Errorf("%v, after %d bytes", err, zeros.n)
+	}
+	h.lies()
+}
