@@ -1,0 +1,157 @@
+//go:build linux
+
+package test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// pagingService is PagerDuty or Opsgenie: what it is told, and how it calls back.
+type pagingService struct {
+	name, by string
+	handler  string // %q: its address, %q: the secret
+	opened   func(r *http.Request, body map[string]any) (key string, ok bool)
+	call     func(verb, key string) (body string, head [2]string)
+}
+
+const callbackSecret = "the secret that the service shares"
+
+func pagingServices() []pagingService {
+	return []pagingService{
+		{"PagerDuty", "Ada Lovelace (PagerDuty)", "pagerduty: {routingKey: R0123, url: %q, callback: %q}",
+			func(_ *http.Request, body map[string]any) (string, bool) {
+				key, _ := body["dedup_key"].(string)
+				return key, body["event_action"] == "trigger"
+			},
+			func(verb, key string) (string, [2]string) {
+				text := fmt.Sprintf(`{"event":{"event_type":"incident.%s","agent":{"summary":"Ada Lovelace"},"data":{"incident_key":%q,"html_url":"https://acme.pagerduty.com/incidents/P1"}}}`,
+					map[string]string{"acknowledge": "acknowledged", "unacknowledge": "unacknowledged", "resolve": "resolved"}[verb], key)
+				h := hmac.New(sha256.New, []byte(callbackSecret))
+				h.Write([]byte(text))
+				return text, [2]string{"X-PagerDuty-Signature", "v1=" + hex.EncodeToString(h.Sum(nil))}
+			}},
+		{"Opsgenie", "ada@example.org (Opsgenie)", "opsgenie: {apiKey: k0123, url: %q, callback: %q}",
+			func(r *http.Request, body map[string]any) (string, bool) {
+				key, _ := body["alias"].(string)
+				return key, r.URL.Path == "/v2/alerts"
+			},
+			func(verb, key string) (string, [2]string) {
+				return fmt.Sprintf(`{"action":%q,"alert":{"alias":%q,"username":"ada@example.org"},"integrationName":"muster"}`,
+					map[string]string{"acknowledge": "Acknowledge", "unacknowledge": "UnAcknowledge", "resolve": "Close"}[verb], key), [2]string{"Authorization", "Bearer " + callbackSecret}
+			}},
+	}
+}
+
+// A message tells of a group of problems, and has one key there. Who acknowledges it there acknowledges all of them here, by
+// name, and so with taking it back and with closing it; problems of another message stay as they are.
+func TestACallbackIsOfTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	for _, service := range pagingServices() {
+		t.Run(service.name, func(t *testing.T) {
+			t.Parallel()
+			opened := make(chan string, 100)
+			peer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				var body map[string]any
+				if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+					t.Error(err)
+				}
+				if key, ok := service.opened(r, body); ok {
+					opened <- key
+				}
+				w.WriteHeader(http.StatusAccepted)
+				fmt.Fprint(w, `{"result":"Request will be processed","requestId":"1"}`)
+			}))
+			t.Cleanup(peer.Close)
+			next := func() string {
+				t.Helper()
+				select {
+				case key := <-opened:
+					return key
+				case <-time.After(time.Minute):
+					t.Fatal("nothing is told within a minute")
+					panic("unreachable")
+				}
+			}
+			s := harness.StartServer(t)
+			s.Login()
+			s.Apply("kind: Handler\nmetadata: {name: pager}\nspec:\n  " + fmt.Sprintf(service.handler, peer.URL, callbackSecret) +
+				"\n---\nkind: Route\nmetadata: {name: default}\nspec:\n  groupBy: [check]\n  groupWait: 3s\n  steps: [{to: [pager], repeat: 1h}]\n")
+			token := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "agent"))
+			fires := func(check string, nodes ...string) {
+				t.Helper()
+				var alerts []string
+				for _, node := range nodes {
+					alerts = append(alerts, fmt.Sprintf(`{"labels":{"alertname":%q,"instance":%q,"severity":"critical"},"endsAt":%q}`, check, node, time.Now().Add(time.Hour).Format(time.RFC3339)))
+				}
+				if code, text := post(t, s, "/alertmanager/api/v2/alerts", "", token, "["+strings.Join(alerts, ",")+"]"); code != 200 {
+					t.Fatalf("%d %s", code, text)
+				}
+			}
+			api := s.Client()
+			all := []string{"web1", "web2", "web3", "web4", "web5"}
+			fires("Disk", all...)
+			group := next()
+			fires("Load", "web1")
+			other := next()
+			if other == group {
+				t.Fatalf("both groups are %s there", group)
+			}
+			call := func(verb, key string) {
+				t.Helper()
+				text, head := service.call(verb, key)
+				r, err := http.NewRequest(http.MethodPost, "https://"+s.Listen+"/callback/default/pager", strings.NewReader(text))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set(head[0], head[1])
+				if code, text := asks(t, s, r, "", ""); code != 200 {
+					t.Fatalf("%s: %d %s", verb, code, text)
+				}
+			}
+			acked := func(check string, want bool, nodes ...string) {
+				t.Helper()
+				for _, node := range nodes {
+					e := event(t, api, node, check)
+					if e.Problem == nil || (e.Problem.Ack != nil) != want || want && e.Problem.Ack.By != service.by {
+						t.Errorf("%s/%s: %+v, want acknowledged %v", node, check, e.Problem, want)
+					}
+				}
+			}
+			call("acknowledge", group)
+			acked("disk", true, all...)
+			acked("load", false, "web1")
+			if out := s.CLI("get", "problems"); strings.Count(out, service.by) != len(all) {
+				t.Errorf("get problems names %s so often:\n%s", service.by, out)
+			}
+			call("unacknowledge", group)
+			acked("disk", false, all...)
+			call("acknowledge", group)
+			fires("Disk", "web6") // of the group, and nobody there has seen it
+			harness.Until(t, time.Minute, "web6 has it too", func() (string, bool) {
+				e := event(t, api, "web6", "disk")
+				return fmt.Sprintf("%+v", e.Problem), e.Problem != nil
+			})
+			acked("disk", true, all...)
+			acked("disk", false, "web6")
+			call("resolve", group)
+			for _, node := range all {
+				if e := event(t, api, node, "disk"); e.Problem != nil || e.Status != model.OK {
+					t.Errorf("%s: %+v %+v", node, e, e.Problem)
+				}
+			}
+			acked("load", false, "web1")
+		})
+	}
+}
