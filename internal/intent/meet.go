@@ -16,6 +16,7 @@ type Stranger struct {
 	Namespace string
 	Name      string // as that system has it, which is not always a name here
 	Said      Said
+	Lifecycle *model.Lifecycle // of the node, where it is made; nil: it stays
 }
 
 // UID is the immutable id of the node that the machine is, or would be.
@@ -26,19 +27,26 @@ func (m *Stranger) UID() uuid.UUID {
 
 // Meet finds the node of a stranger, and makes it where it comes for the first time: with
 // its name, or that with a number behind it where another machine has it. What a machine
-// says of itself gives it no place in what is trusted.
+// says of itself gives it no place in what is trusted. One that was forgotten comes as a new
+// node: it has no identity that it could reset.
 func (s *Service) Meet(ctx context.Context, by Who, m *Stranger) (NodeInfo, error) {
 	uid := m.UID()
 	if info, ok := s.LookupNode(uid); ok {
 		return info, nil
 	}
-	if t, gone := s.Tombstone(uid); gone {
+	t, gone := s.Tombstone(uid)
+	if gone && t.Why != Forgotten {
 		return NodeInfo{}, model.Errorf(model.Forbidden, "%s", t.Sentence()).WithHint("%s", t.Hint())
 	}
 	if _, ok := s.namespaceID(m.Namespace); !ok {
 		return NodeInfo{}, s.noNamespace(m.Namespace)
 	}
-	_, err := s.register(ctx, by, "", pki.JoinToken{Namespace: m.Namespace}, pki.EnrolRequest{
+	if gone {
+		if err := s.Forgive(ctx, by, uid.String()); err != nil && model.ClassOf(err) != model.NotFound {
+			return NodeInfo{}, err
+		}
+	}
+	_, err := s.register(ctx, by, "", pki.JoinToken{Namespace: m.Namespace, Lifecycle: m.Lifecycle}, pki.EnrolRequest{
 		Name: m.Name, Namespace: m.Namespace, Facts: m.Said.Facts, Labels: m.Said.Labels, Groups: m.Said.Groups,
 		Returns: &pki.Returning{UID: uid, Namespace: m.Namespace},
 	}, false)

@@ -79,6 +79,7 @@ type Event struct {
 	// Of a keepalive, s.
 	Interval uint32
 	Warning  uint32
+	Critical uint32 // 0: never
 
 	// Of a result.
 	Issued   int64 // s since 1970
@@ -99,6 +100,7 @@ type Entity struct {
 	User          string
 	Subscriptions []string
 	Labels        map[string]string
+	Deregister    bool
 }
 
 // What all simulated machines are alike in.

@@ -52,6 +52,9 @@ func (JSON) AppendEvent(dst []byte, e *Event) []byte {
 	if e.Check == nil {
 		check["metadata"] = jsonMeta{Name: keepalive, Namespace: e.Entity.Namespace}
 		check["interval"], check["timeout"] = e.Interval, e.Warning
+		if e.Critical > 0 {
+			check["ttl"] = e.Critical
+		}
 	} else {
 		fields := map[string]json.RawMessage{}
 		_ = json.Unmarshal(e.Check, &fields) // read once before: no error
@@ -74,6 +77,9 @@ func (JSON) AppendEvent(dst []byte, e *Event) []byte {
 			"system": map[string]any{"hostname": x.Name, "os": "linux", "platform": "debian", "platform_family": "debian", "platform_version": "12.5",
 				"network": network, "arch": "amd64", "float_type": "hardfloat"},
 		},
+	}
+	if x.Deregister {
+		event["entity"].(map[string]any)["deregister"] = true
 	}
 	if e.MetricsOnly {
 		delete(event, "check")

@@ -100,6 +100,7 @@ func (Protobuf) AppendEvent(dst []byte, e *Event) []byte {
 func (e *Event) appendCheck(b []byte) []byte {
 	if e.Check == nil {
 		b = appendInt(b, 5, int64(e.Interval))
+		b = appendInt(b, 18, int64(e.Critical))
 		b = appendInt(b, 19, int64(e.Warning))
 		return appendMessage(b, 38, func(b []byte) []byte { return appendText(appendText(b, 1, keepalive), 2, e.Entity.Namespace) })
 	}
@@ -137,6 +138,9 @@ func (x *Entity) appendProto(b []byte, seen int64) []byte {
 		b = appendText(b, 4, s)
 	}
 	b = appendInt(b, 5, seen)
+	if x.Deregister {
+		b = appendInt(b, 6, 1)
+	}
 	b = appendMessage(b, 7, func(b []byte) []byte { return b })
 	b = appendText(b, 11, x.User)
 	for _, s := range redacted() {

@@ -1,7 +1,6 @@
 package sensu
 
 import (
-	"cmp"
 	"context"
 	"net"
 	"time"
@@ -24,6 +23,9 @@ func (x *session) begin(said *sensuwire.Said, keepalive bool) error {
 	about := aboutMachine(m)
 	stranger := x.stranger()
 	stranger.Said = about
+	if m.Deregister {
+		stranger.Lifecycle = x.srv.comesAndGoes(said, keepalive)
+	}
 	by := intent.Who{User: x.user.Name, Whence: x.conn.NetConn().RemoteAddr().String(), Why: "its Sensu agent came"}
 	info, err := x.srv.cfg.Intent.Meet(x.srv.base, by, stranger)
 	if err != nil {
@@ -32,19 +34,16 @@ func (x *session) begin(said *sensuwire.Said, keepalive bool) error {
 	if err := x.srv.mayBe(stranger); err != nil {
 		return err
 	}
-	x.node = muster.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout}
-	if keepalive {
-		x.node.Keepalive = cmp.Or(x.node.Keepalive, within(said.Interval))
-		x.node.Timeout = cmp.Or(x.node.Timeout, within(cmp.Or(said.Timeout, uint32(max(said.TTL, 0)))))
-	}
-	x.node.Keepalive = cmp.Or(x.node.Keepalive, x.srv.cfg.Limits.Keepalive)
-	x.node.Timeout = max(cmp.Or(x.node.Timeout, x.srv.cfg.Limits.Timeout), x.node.Keepalive+x.node.Keepalive/2)
+	x.node = x.srv.nodeOf(&info, said, keepalive)
 	if old := x.srv.registry.get(info.ID); old != nil && old.since > x.since {
 		return model.Errorf(model.Conflict, "another connection of this agent came after this one")
 	}
 	x.id, x.section = x.srv.cfg.Rand(), journal.Section(model.PartitionOf(x.uid))
 	x.budget = x.srv.cfg.Agents.Budget(&x.node)
-	x.deregister = m.Deregister
+	x.deregister, x.ephemeral = m.Deregister, m.Deregister && info.ForgetAfter > 0
+	if x.ephemeral {
+		x.deadAfter.Store(int64(min(x.srv.cfg.Limits.DeadAfter, x.node.Timeout/4*3)))
+	}
 	old := x.srv.registry.swap(x, wire.StreamID(x.srv.cfg.Rand()))
 	entries := make([]journal.Entry, 0, 2)
 	if old != nil {
@@ -60,14 +59,6 @@ func (x *session) begin(said *sensuwire.Said, keepalive bool) error {
 	x.seen(said)
 	x.due(duePlan)
 	return nil
-}
-
-// within reads seconds that an agent says, and bounds them.
-func within(seconds uint32) time.Duration {
-	if seconds == 0 {
-		return 0
-	}
-	return min(max(time.Duration(seconds)*time.Second, 2*time.Second), 24*time.Hour)
 }
 
 // displace ends a session whose agent has another connection by now; nothing of it comes to

@@ -139,13 +139,14 @@ func (s *Server) login(ctx context.Context, nc net.Conn, o *offer) (err error) {
 	return err
 }
 
-// mayBe refuses a machine whose node came to an end, or has an agent of ours.
+// mayBe refuses a machine whose node came to an end, or has an agent of ours. One that was
+// forgotten may come again.
 func (s *Server) mayBe(m *intent.Stranger) error {
 	uid := m.UID()
 	if node, ok := s.cfg.Intent.LookupNode(uid); ok && node.Key != "" {
 		return model.Errorf(model.Conflict, "node %s has Muster's own agent", node.Name).WithHint("stop sensu-agent on that machine")
 	}
-	if gone, ok := s.cfg.Intent.Tombstone(uid); ok {
+	if gone, ok := s.cfg.Intent.Tombstone(uid); ok && gone.Why != intent.Forgotten {
 		return model.Errorf(model.Forbidden, "%s", gone.Sentence())
 	}
 	return nil

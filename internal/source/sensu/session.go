@@ -30,13 +30,15 @@ type session struct {
 	uid               uuid.UUID
 	since             int64 // Unix ns
 
-	heard  atomic.Int64 // server clock of the last frame
-	pinged atomic.Int64
-	paused atomic.Bool // the reader handles a message, or waits: it cannot hear
+	heard     atomic.Int64 // server clock of the last frame
+	pinged    atomic.Int64
+	deadAfter atomic.Int64 // of silence: the connection is closed
+	paused    atomic.Bool  // the reader handles a message, or waits: it cannot hear
 
 	// Set by begin; the reader's, but for node, which the registry publishes.
 	begun      bool
 	deregister bool // its machine wants to be forgotten when it stops
+	ephemeral  bool // … and will be
 	node       muster.Node
 	id         uint64 // of the session
 	section    journal.Section
@@ -80,6 +82,7 @@ func (s *Server) open(nc net.Conn, o *offer) {
 	x.uid = stranger.UID()
 	x.room.L = &x.mu
 	x.heard.Store(s.clock.Load())
+	x.deadAfter.Store(int64(s.cfg.Limits.DeadAfter))
 	// The agent keeps its own configuration, and says at once that it lives.
 	if x.conn.Write(x.codec.AppendConfig(sensuwire.Begin(nil, sensuwire.TypeEntityConfig), &sensuwire.Config{Name: sensuwire.UnknownEntity, Namespace: x.namespace})) != nil {
 		s.metrics.logins.WithLabelValues("lost").Inc()
@@ -256,14 +259,14 @@ func (x *session) end(cause string) {
 		return
 	}
 	x.srv.cfg.Log.Debug("session of a Sensu agent ended", "node", x.node.Name, "cause", cause)
-	_ = x.srv.cfg.Journal.Append(x.srv.base, journal.Entry{Section: x.section, Data: x.mark(false, x.closed && x.deregister)})
+	_ = x.srv.cfg.Journal.Append(x.srv.base, journal.Entry{Section: x.section, Data: x.mark(false, x.deregister && (x.closed || x.ephemeral))})
 }
 
 // mark is the journal record of a beginning or an end.
 func (x *session) mark(begun, clean bool) []byte {
 	return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: x.node.ID, Session: &wire.SessionMark{
 		Session: x.id, Begun: begun, Clean: clean, Namespace: x.node.Namespace,
-		KeepaliveMs: uint32(x.node.Keepalive.Milliseconds()), TimeoutMs: uint32(x.node.Timeout.Milliseconds()),
+		KeepaliveMs: uint32(x.node.Keepalive.Milliseconds()), TimeoutMs: uint32(x.node.Timeout.Milliseconds()), WarningMs: uint32(x.node.Warning.Milliseconds()),
 	}})
 }
 
@@ -280,7 +283,7 @@ func (x *session) tend(now int64) {
 			x.pinged.Store(now)
 			x.due(duePong)
 		}
-	case silent > int64(l.DeadAfter):
+	case silent > x.deadAfter.Load():
 		x.due(dueClose)
 	case silent > int64(l.PingAfter) && !pinged:
 		x.pinged.Store(now)
