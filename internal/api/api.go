@@ -127,7 +127,7 @@ type Options struct {
 	Enrol *pki.Enroller
 	Renew *pki.Renewer // answers pki.RenewPath, where Enrol is
 	// Secret reads one of a handler, with which services call back; nil: they do not.
-	Secret func(model.Secret) (string, error)
+	Secret func(context.Context, model.Secret) (string, error)
 	// Alerts takes in what is sent as to an Alertmanager, below /alertmanager/; it asks for its own
 	// proof. nil: nobody does.
 	Alerts   func(r *http.Request, whence string) error

@@ -40,7 +40,7 @@ func (s *server) callback(r *http.Request, whence string) error {
 	if len(text) > maxCallback {
 		return model.Errorf(model.TooLarge, "more than %s in one request", model.Size(maxCallback))
 	}
-	secret, err := s.Secret(handler.Callback(spec))
+	secret, err := s.Secret(r.Context(), handler.Callback(spec))
 	if err != nil {
 		s.Logger.Error("the secret of a callback cannot be read", "handler", namespace+"/"+name, "err", err)
 		return model.Errorf(model.Unavailable, "the secret of the handler cannot be read; the server's log says why")

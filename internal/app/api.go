@@ -58,7 +58,7 @@ func (s *Server) openAPI(context.Context) error {
 		},
 		Renew:     &pki.Renewer{Authority: s.authority, Registrar: s.intent, Admit: admit, Pending: ask},
 		Alerts:    s.alerts.Serve,
-		Secret:    handler.New(handler.Options{Now: s.now, Logger: s.log}).Secret,
+		Secret:    handler.New(handler.Options{Secret: s.secretText, Now: s.now, Logger: s.log}).Secret,
 		Connected: s.connected, Agent: s.agentSession, Queues: s.queues, Describe: s.describe, Limits: s.limitsOf, Vouch: muster.Vouch, NotReady: s.NotReady, Registry: s.registry, Logger: s.log, Now: s.now,
 	}
 	if s.agents == nil {

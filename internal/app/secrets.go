@@ -3,15 +3,17 @@ package app
 import (
 	"context"
 
-	"github.com/muster-fleet/muster/internal/secret"
 	"github.com/muster-fleet/muster/internal/source/muster"
 )
 
-// secret finds the values of Secrets for agents.
-func (s *Server) secret() func(ctx context.Context, namespace, name string) (muster.SecretValue, error) {
-	values := secret.New(secret.Options{Secret: s.planner.Secret})
-	return func(ctx context.Context, namespace, name string) (muster.SecretValue, error) {
-		v, err := values.Resolve(ctx, namespace, name)
-		return muster.SecretValue{Text: v.Text, Lease: v.Lease}, err
-	}
+// secretFor finds the value of a Secret for an agent.
+func (s *Server) secretFor(ctx context.Context, namespace, name string) (muster.SecretValue, error) {
+	v, err := s.secrets.Resolve(ctx, namespace, name)
+	return muster.SecretValue{Text: v.Text, Lease: v.Lease}, err
+}
+
+// secretText finds it for a handler.
+func (s *Server) secretText(ctx context.Context, namespace, name string) (string, error) {
+	v, err := s.secrets.Resolve(ctx, namespace, name)
+	return v.Text, err
 }

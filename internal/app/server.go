@@ -33,6 +33,7 @@ import (
 	"github.com/muster-fleet/muster/internal/rederive"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/sdnotify"
+	"github.com/muster-fleet/muster/internal/secret"
 	"github.com/muster-fleet/muster/internal/source/alertmanager"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/source/sensu"
@@ -59,6 +60,7 @@ type Server struct {
 	planner   *plan.Planner
 	routes    *route.Table // windows, routes and silences in force
 	pipelines *pipes.Table // kept from Sensu, in force
+	secrets   *secret.Resolver
 	view      *event.View
 	reactor   *react.Reactor
 	journal   *journal.Log

@@ -37,7 +37,7 @@ func (s *Server) openSessions(ctx context.Context) error {
 			Keepalive:         time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
 			JournalQueueBytes: queued,
 		},
-		Secret:    s.secret(),
+		Secret:    s.secretFor,
 		Pressures: []muster.Pressure{s.reactionsPressure},
 		OnShed:    s.shed, OnBehind: s.behind, OnClone: s.clones.came, OnRan: s.turns.Ran, OnEnded: s.turns.Ended, Assets: s.archives.open, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/secret"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
@@ -65,7 +66,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
 		Store: s.history, Names: s.planner, Routing: s.routes, Present: s.present, Rederive: s.rederive, Journal: s.journal, Beat: s.beat,
 		Pipelines: s.pipelines, Kept: s.planner.Kept,
-		Silent: s.fellSilent, Many: s.many.hold, Masters: s.planner.Masters, Shadow: s.planner.Shadow,
+		Secret: s.secretText, Silent: s.fellSilent, Many: s.many.hold, Masters: s.planner.Masters, Shadow: s.planner.Shadow,
 		EndSilences: func(ctx context.Context, names []route.Name) error {
 			keys := make([]intent.Key, len(names))
 			for i, n := range names {
@@ -87,6 +88,7 @@ func (s *Server) openPlanner(ctx context.Context) error {
 		Store: s.intent.Store(), Epoch: s.journal.Incarnation().Epoch, Logger: s.log,
 		Registry: s.registry, Forget: s.forget, Routing: s.routes, Pipelines: s.pipelines,
 	})
+	s.secrets = secret.New(secret.Options{Secret: s.planner.Secret})
 	return s.planner.Load(ctx)
 }
 

@@ -43,7 +43,7 @@ func (o *Out) alertmanager(ctx context.Context, a *model.Alertmanager, m *Messag
 
 // Standing sends open problems to a handler of the kind alertmanager again.
 func (o *Out) Standing(ctx context.Context, spec *model.HandlerSpec, notes []*Notification) error {
-	spec, hidden, err := spec.Reveal(o.secret)
+	spec, hidden, err := spec.Reveal(o.reader(ctx))
 	if err != nil {
 		return err
 	}

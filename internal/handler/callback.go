@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -36,11 +37,11 @@ func Callback(spec *model.HandlerSpec) model.Secret {
 }
 
 // Secret is the text of one, wherever it stands.
-func (o *Out) Secret(s model.Secret) (string, error) {
+func (o *Out) Secret(ctx context.Context, s model.Secret) (string, error) {
 	if s.Text != "" {
 		return s.Text, nil
 	}
-	return o.secret(s)
+	return o.secret(ctx, s)
 }
 
 // ReadCallback reads what the service of a handler calls back with. What does not show the secret is

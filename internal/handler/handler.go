@@ -57,7 +57,10 @@ type Options struct {
 	Now         func() time.Time
 	ReadFile    func(path string) ([]byte, error)
 	Getenv      func(name string) (string, bool)
-	Logger      *slog.Logger
+	// Secret is the value of a Secret, NAMESPACE/NAME; the error is for people and holds nothing
+	// of it. Nil: there are none.
+	Secret func(ctx context.Context, namespace, name string) (string, error)
+	Logger *slog.Logger
 }
 
 // Out sends messages. It keeps connections of HTTP clients and streams open; Close closes
@@ -104,7 +107,7 @@ const DefaultTimeout = 30 * time.Second
 
 // Send makes one attempt. spec's variables are expanded; its secrets are read here.
 func (o *Out) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Receipt, error) {
-	spec, hidden, err := spec.Reveal(o.secret)
+	spec, hidden, err := spec.Reveal(o.reader(ctx))
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -166,7 +169,18 @@ func readSecret(path string) ([]byte, error) {
 }
 
 // secret reads one; what is not there now may be there later, so that is no final error.
-func (o *Out) secret(s model.Secret) (string, error) {
+func (o *Out) secret(ctx context.Context, s model.Secret) (string, error) {
+	if s.Named != "" {
+		namespace, name, _ := strings.Cut(s.Named, "/")
+		if o.opts.Secret == nil {
+			return "", fmt.Errorf("secret %s cannot be had: this server keeps no Secrets", s.Named)
+		}
+		value, err := o.opts.Secret(ctx, namespace, name)
+		if err != nil {
+			return "", fmt.Errorf("secret %s cannot be had: %w", s.Named, err)
+		}
+		return value, nil
+	}
 	if s.FromEnv != "" {
 		value, ok := o.opts.Getenv(s.FromEnv)
 		if !ok || value == "" {
@@ -180,6 +194,10 @@ func (o *Out) secret(s model.Secret) (string, error) {
 		err = fmt.Errorf("%s is empty", s.FromFile)
 	}
 	return value, err
+}
+
+func (o *Out) reader(ctx context.Context) func(model.Secret) (string, error) {
+	return func(s model.Secret) (string, error) { return o.secret(ctx, s) }
 }
 
 // hider replaces secrets, as they are and as they stand in JSON.

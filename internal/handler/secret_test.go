@@ -1,6 +1,8 @@
 package handler
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -32,5 +34,30 @@ func TestHandlersDoNotInheritSettings(t *testing.T) {
 	spec := &model.HandlerSpec{Command: &model.Command{Shell: `test -z "$MUSTER_INTENT_DB" && test "$LANG" = C.UTF-8 && test "$MUSTER_IDEMPOTENCY_KEY" = k1 && test "$A" = b`}, Env: map[string]string{"A": "b"}}
 	if err := send(t.Context(), spec, message("k1", "{}")); err != nil {
 		t.Error(err)
+	}
+}
+
+// A Secret is read for each message; one that cannot be had is no final failure.
+func TestASecretIsReadForEachMessage(t *testing.T) {
+	value, err := "", errors.New("Vault is sealed")
+	out := New(Options{Secret: func(_ context.Context, namespace, name string) (string, error) {
+		if namespace != "team" || name != "key" {
+			t.Errorf("asked for %s/%s", namespace, name)
+		}
+		return value, err
+	}})
+	defer out.Close()
+	spec := &model.HandlerSpec{Command: &model.Command{Shell: `echo "with $KEY"; test "$KEY" = "$WANT"`}, Env: map[string]string{"WANT": "s3cret-1"}, Secrets: []model.HandlerSecret{{Env: "KEY", Secret: "key"}}}
+	spec.Within("team")
+	if _, failed := out.Send(t.Context(), spec, message("k", "{}")); failed == nil || failed.Error() != "spec.secrets[0]: secret team/key cannot be had: Vault is sealed" || errors.As(failed, new(*FinalError)) {
+		t.Errorf("%v", failed)
+	}
+	value, err = "s3cret-1", nil
+	if receipt, failed := out.Send(t.Context(), spec, message("k", "{}")); failed != nil || !strings.Contains(receipt.Answer, "with (hidden)") {
+		t.Errorf("%+v, %v", receipt, failed)
+	}
+	value, spec.Env["WANT"] = "s3cret-2", "s3cret-2"
+	if _, failed := out.Send(t.Context(), spec, message("k", "{}")); failed != nil {
+		t.Error(failed)
 	}
 }

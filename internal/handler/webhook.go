@@ -28,6 +28,9 @@ func (o *Out) webhook(ctx context.Context, hook *model.Webhook, m *Message) (Rec
 	if hook.Secret.Text != "" {
 		r.header = signature(hook.Secret.Text, strconv.FormatInt(o.opts.Now().Unix(), 10), r.body)
 	}
+	if hook.Token.Text != "" {
+		r.header = append(r.header, [2]string{"Authorization", "Bearer " + hook.Token.Text})
+	}
 	for _, name := range slices.Sorted(maps.Keys(hook.Headers)) {
 		r.header = append(r.header, [2]string{name, hook.Headers[name]})
 	}

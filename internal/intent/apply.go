@@ -223,6 +223,11 @@ func (a *application) prepare(ctx context.Context, resources []model.Resource) e
 		return err
 	}
 	problems = append(problems, reached...)
+	held, err := a.service.held(ctx, set)
+	if err != nil {
+		return err
+	}
+	problems = append(problems, held...)
 	if err := invalid(problems); err != nil {
 		return err
 	}

@@ -142,6 +142,10 @@ func namedBy(r *model.Resource) (list []named) {
 				add("Route", "alert.route", spec.Alert.Route)
 			}
 		}
+	case *model.HandlerSpec:
+		for _, one := range spec.NamedSecrets() {
+			add("Secret", one.Field, one.Ref)
+		}
 	case *model.FilterSpec:
 		if spec.When != nil && spec.When.Window != "" {
 			add("Window", "when.window", spec.When.Window)

@@ -95,21 +95,11 @@ func (s *Service) servedSecret(ctx context.Context, check Key, spec *model.Check
 	}
 	for _, use := range spec.Secrets {
 		ns, name := model.SplitRef(check.Namespace, use.Secret)
-		key := Key{"Secret", ns, name}
-		r := set[key]
-		if r == nil {
-			row, err := s.opts.Store.Get(ctx, key)
-			if model.ClassOf(err) == model.NotFound {
-				continue // references says so
-			}
-			if err != nil {
-				return "", err
-			}
-			if r, err = decode(row); err != nil {
-				return "", err
-			}
+		spec, err := s.secretSpec(ctx, Key{"Secret", ns, name}, set)
+		if err != nil {
+			return "", err
 		}
-		if r.Spec.(*model.SecretSpec).OnServer() {
+		if spec != nil && spec.OnServer() {
 			return use.Secret, nil
 		}
 	}

@@ -134,7 +134,7 @@ func typeName(t reflect.Type) string {
 	case commandType:
 		return "text or list of text"
 	case secretType:
-		return "text, {fromFile: PATH} or {fromEnv: NAME}"
+		return "text, {secret: NAME}, {fromFile: PATH} or {fromEnv: NAME}"
 	case rawType:
 		return "anything"
 	case reflect.TypeFor[Duration]():

@@ -29,8 +29,10 @@ func Redacted(r *Resource) *Resource {
 		if spec.Webhook != nil {
 			hook := *spec.Webhook
 			hook.URL, hook.Headers = ShownURL(hook.URL), hide(hook.Headers)
-			if hook.Secret.Text != "" {
-				hook.Secret.Text = Hidden
+			for _, s := range []*Secret{&hook.Secret, &hook.Token} {
+				if s.Text != "" {
+					s.Text = Hidden
+				}
 			}
 			hidden.Webhook = &hook
 		}

@@ -428,6 +428,8 @@ type HandlerSpec struct {
 	Timeout Duration `json:"timeout,omitempty"`
 	// Environment of the command.
 	Env map[string]string `json:"env,omitempty"`
+	// Secrets in the environment of the command, at most 16.
+	Secrets []HandlerSecret `json:"secrets,omitempty"`
 }
 
 // Webhook is an HTTP POST of the notification as JSON, or of what a template makes of it.
@@ -438,6 +440,8 @@ type Webhook struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	// Signs each request: header Muster-Signature is v1= and the HMAC-SHA256 in hex of Muster-Timestamp, a dot, and the body.
 	Secret Secret `json:"secret,omitzero"`
+	// For a bearer token: header Authorization.
+	Token Secret `json:"token,omitzero"`
 	// The body, in Go's text/template over the fields of the notification: {{ json .summary }}. Not "define", "template", "block".
 	Template string `json:"template,omitempty"`
 	// What the template makes; default application/json.

@@ -203,24 +203,28 @@ func (v *validator) checkSecrets(s *CheckSpec) {
 	}
 	seen := map[string]bool{}
 	for i, c := range s.Secrets {
-		at := fmt.Sprintf("spec.secrets[%d]", i)
 		_, plain := s.Env[c.Env]
-		switch {
-		case c.Env == "":
-			v.absent(at+".env", "write the variable that the command reads: env: DB_PASSWORD", "missing")
-		case !isVariable(c.Env):
-			v.flaw(at+".env", "letters, digits and _, not beginning with a digit", "%q is no name of a variable", c.Env)
-		case c.Env == "PATH" || strings.HasPrefix(c.Env, "MUSTER_"):
-			v.flaw(at+".env", "give the variable another name", "%s is not for secrets", c.Env)
-		case seen[c.Env] || plain:
-			v.flaw(at+".env", "keep one of them", "%s is set twice", c.Env)
-		}
+		v.secretIn(fmt.Sprintf("spec.secrets[%d]", i), c.Env, c.Secret, seen[c.Env] || plain)
 		seen[c.Env] = true
-		if c.Secret == "" {
-			v.absent(at+".secret", "write the name of a Secret", "missing")
-		} else {
-			v.sharedName(at+".secret", c.Secret)
-		}
+	}
+}
+
+// secretIn is one of them, or of those of a handler; twice: its variable is set already.
+func (v *validator) secretIn(at, env, secret string, twice bool) {
+	switch {
+	case env == "":
+		v.absent(at+".env", "write the variable that the command reads: env: DB_PASSWORD", "missing")
+	case !isVariable(env):
+		v.flaw(at+".env", "letters, digits and _, not beginning with a digit", "%q is no name of a variable", env)
+	case env == "PATH" || strings.HasPrefix(env, "MUSTER_"):
+		v.flaw(at+".env", "give the variable another name", "%s is not for secrets", env)
+	case twice:
+		v.flaw(at+".env", "keep one of them", "%s is set twice", env)
+	}
+	if secret == "" {
+		v.absent(at+".secret", "write the name of a Secret", "missing")
+	} else {
+		v.sharedName(at+".secret", secret)
 	}
 }
 

@@ -19,11 +19,14 @@ func (w *Webhook) Expand(values PropertyValues) (*Webhook, error) {
 	if out.URL, err = t.expand(values, inURL); err != nil {
 		return nil, err
 	}
-	if out.Secret.Text != "" {
-		if t, err = ParseTemplate(w.Secret.Text, false); err != nil {
+	for _, s := range []*Secret{&out.Secret, &out.Token} {
+		if s.Text == "" {
+			continue
+		}
+		if t, err = ParseTemplate(s.Text, false); err != nil {
 			return nil, err
 		}
-		if out.Secret.Text, err = t.Expand(values); err != nil {
+		if s.Text, err = t.Expand(values); err != nil {
 			return nil, err
 		}
 	}

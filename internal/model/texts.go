@@ -138,7 +138,7 @@ func (s *HandlerSpec) Expand(values PropertyValues) (*HandlerSpec, error) {
 	return out, failed
 }
 
-// Reveal reads the secrets that stand in files or in the environment: in what it returns
+// Reveal reads the secrets that stand elsewhere: in what it returns
 // each is a text. hidden are those texts, and others of the handler that are not to be shown.
 func (s *HandlerSpec) Reveal(read func(Secret) (string, error)) (out *HandlerSpec, hidden []string, err error) {
 	out = s.mapServices(func(t fieldText) string { return t.value }) // a copy
@@ -158,27 +158,26 @@ func (s *HandlerSpec) Reveal(read func(Secret) (string, error)) (out *HandlerSpe
 				hidden = append(hidden, strings.TrimPrefix(u.RequestURI(), "/"), u.User.String())
 			}
 		}
-		if f.Elem().Kind() != reflect.Struct || f.Elem().Type() == commandType {
-			continue
+	}
+	err = out.eachSecret(func(field string, secret *Secret) (err error) {
+		if secret.IsZero() {
+			return nil
 		}
-		for i := range f.Elem().NumField() {
-			field := f.Elem().Field(i)
-			if field.Type() != secretType {
-				continue
+		value := secret.Text
+		if value == "" {
+			if value, err = read(*secret); err != nil {
+				return Errorf(Invalid, "spec.%s: %w", field, err)
 			}
-			secret := field.Interface().(Secret)
-			if secret.IsZero() {
-				continue
-			}
-			value := secret.Text
-			if value == "" {
-				if value, err = read(secret); err != nil {
-					return nil, nil, Errorf(Invalid, "spec.%s.%s: %w", k.Name, jsonName(f.Elem().Type().Field(i)), err)
-				}
-			}
-			field.Set(reflect.ValueOf(Secret{Text: value}))
-			hidden = append(hidden, value)
 		}
+		*secret = Secret{Text: value}
+		hidden = append(hidden, value)
+		return nil
+	})
+	if err == nil {
+		err = out.revealInto(read)
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(out.Env)) {
 		hidden = append(hidden, out.Env[name])

@@ -318,6 +318,13 @@ func (v *validator) webhook(w *Webhook) {
 	}
 	v.secret("spec.webhook.secret", w.Secret, false)
 	v.hidden("spec.webhook.secret", w.Secret.Text)
+	v.secret("spec.webhook.token", w.Token, false)
+	v.hidden("spec.webhook.token", w.Token.Text)
+	for name := range w.Headers {
+		if strings.EqualFold(name, "Authorization") && !w.Token.IsZero() {
+			v.flaw("spec.webhook.token", "keep one of them", "both token and a header %s", name)
+		}
+	}
 	if w.Template != "" && v.rules.Template != nil {
 		if err := v.rules.Template(w.Template); err != nil {
 			v.flaw("spec.webhook.template", "the fields are those of the notification: docs/notifications.md", "%v", err)

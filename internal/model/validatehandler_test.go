@@ -14,7 +14,7 @@ func TestHandlersAreLookedThrough(t *testing.T) {
 		`pagerduty: {}`: "spec.pagerduty.routingKey: missing",
 		`pagerduty: {routingKey: {fromFile: pd}}`:                                                                    "no whole path",
 		`pagerduty: {routingKey: {fromEnv: MUSTER_KEY}}`:                                                             "server's own settings",
-		`pagerduty: {routingKey: {fromVault: x}}`:                                                                    "want a text, {fromFile",
+		`pagerduty: {routingKey: {fromVault: x}}`:                                                                    "want a text, {secret: NAME}, {fromFile",
 		`pagerduty: {routingKey: k, url: "ftp://x"}`:                                                                 "spec.pagerduty.url",
 		"pagerduty: {routingKey: k}\n  slack: {url: \"https://x/y\"}":                                                "several ways to tell: pagerduty, slack",
 		`opsgenie: {apiKey: k, region: asia}`:                                                                        "write us or eu",

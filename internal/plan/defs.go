@@ -200,6 +200,7 @@ func (p *Planner) decode(key intent.Key, id uint32, body []byte) (any, error) {
 	case "Handler":
 		var spec model.HandlerSpec
 		err = into(&spec)
+		spec.Within(name.ns)
 		def = &handlerDef{ref: name, spec: &spec}
 	case "Secret":
 		var spec model.SecretSpec

@@ -52,6 +52,8 @@ type Options struct {
 	EndSilences func(ctx context.Context, names []route.Name) error
 	// Rederive begins to make transitions again from the journal, after the queue overflowed.
 	Rederive func() (Replay, error)
+	// Secret is the value of a Secret that a handler names; nil: there are none.
+	Secret func(ctx context.Context, namespace, name string) (string, error)
 	// Journal says how far history is behind; nil: nobody can tell.
 	Journal Journal
 

@@ -41,7 +41,16 @@ func (im *importer) handler(o *object) {
 	}
 	for _, secret := range s.objects("secrets") {
 		of, as := secret.text("secret"), secret.text("name")
-		im.lost(o, "secret %s as %s: write fromFile or fromEnv into the handler, or let the command read it", of, as)
+		switch named := model.CleanName(of); {
+		case spec.Command == nil:
+			im.lost(o, "secret %s as %s: write {secret: %s} where the key or the password stands", of, as, named)
+		case im.made[made{"Secret", im.ns(o), named}] == nil:
+			im.lost(o, "secret %s as %s: there is no such Secret here: declare one, and name it in secrets", of, as)
+		case len(spec.Secrets) == model.MaxCheckSecrets:
+			im.lost(o, "secret %s as %s: a handler has at most %d", of, as, model.MaxCheckSecrets)
+		default:
+			spec.Secrets = append(spec.Secrets, model.HandlerSecret{Env: as, Secret: named})
+		}
 	}
 	im.declare(o, spec)
 }

@@ -43,6 +43,11 @@ spec:
   subscriptions: [db]
   publish: true
   secrets: [{name: DB_PASSWORD, secret: db}, {name: TOKEN, secret: token}, {name: X, secret: elsewhere}]
+---
+type: Handler
+api_version: core/v2
+metadata: {name: page, namespace: default}
+spec: {type: pipe, command: page, secrets: [{name: KEY, secret: token}, {name: Y, secret: elsewhere}]}
 `
 
 func TestSecretsAndProviders(t *testing.T) {
@@ -67,11 +72,14 @@ func TestSecretsAndProviders(t *testing.T) {
 	if check, _ := made["Check/sql"].(*model.CheckSpec); check == nil || len(check.Secrets) != 2 || check.Secrets[0] != (model.CheckSecret{Env: "DB_PASSWORD", Secret: "db"}) {
 		t.Errorf("got %+v", check)
 	}
+	if page, _ := made["Handler/page"].(*model.HandlerSpec); page == nil || len(page.Secrets) != 1 || page.Secrets[0] != (model.HandlerSecret{Env: "KEY", Secret: "token"}) {
+		t.Errorf("got %+v", page)
+	}
 	var notes strings.Builder
 	for _, n := range result.Notes {
 		notes.WriteString(n.What + ": " + n.Text + "\n")
 	}
-	for _, want := range []string{`provider "cyberark"`, "its token is not carried", "secret elsewhere as X", "trusted: true", "set API_TOKEN"} {
+	for _, want := range []string{`provider "cyberark"`, "its token is not carried", "secret elsewhere as X", "secret elsewhere as Y", "trusted: true", "set API_TOKEN"} {
 		if !strings.Contains(notes.String(), want) {
 			t.Errorf("no %q in\n%s", want, notes.String())
 		}

@@ -1,0 +1,79 @@
+package intent
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// held refuses handlers that name a Secret whose value only agents know: handlers run on the
+// server. It looks at what is applied, and at the handlers that are there already where such a
+// Secret is.
+func (s *Service) held(ctx context.Context, set map[Key]*model.Resource) (problems []error, err error) {
+	look := func(r *model.Resource) error {
+		key := KeyOf(r)
+		for _, one := range r.Spec.(*model.HandlerSpec).NamedSecrets() {
+			ns, name := model.SplitRef(key.Namespace, one.Ref)
+			spec, err := s.secretSpec(ctx, Key{"Secret", ns, name}, set)
+			if err != nil {
+				return err
+			}
+			if spec != nil && !spec.OnServer() {
+				problems = append(problems, model.Errorf(model.Invalid, "%s: %s: the value of secret %s is in %s, and handlers run on the server", key, one.Field, one.Ref, spec.Place()).
+					WithHint("name a Secret with file, env or vault"))
+			}
+		}
+		return nil
+	}
+	moved := false
+	for _, r := range set {
+		switch spec := r.Spec.(type) {
+		case *model.HandlerSpec:
+			if err := look(r); err != nil {
+				return nil, err
+			}
+		case *model.SecretSpec:
+			moved = moved || !spec.OnServer()
+		}
+	}
+	if !moved {
+		return problems, nil
+	}
+	rows, err := s.opts.Store.List(ctx, ListQuery{Kind: "Handler"})
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		if set[row.Key] != nil || !bytes.Contains(row.Body, []byte(`"secret"`)) {
+			continue
+		}
+		r, err := decode(row)
+		if err != nil {
+			return nil, err
+		}
+		if err := look(r); err != nil {
+			return nil, err
+		}
+	}
+	return problems, nil
+}
+
+// secretSpec is a Secret as it will be; nil: there is none, which references says.
+func (s *Service) secretSpec(ctx context.Context, key Key, set map[Key]*model.Resource) (*model.SecretSpec, error) {
+	if r := set[key]; r != nil {
+		return r.Spec.(*model.SecretSpec), nil
+	}
+	row, err := s.opts.Store.Get(ctx, key)
+	if model.ClassOf(err) == model.NotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := decode(row)
+	if err != nil {
+		return nil, err
+	}
+	return r.Spec.(*model.SecretSpec), nil
+}

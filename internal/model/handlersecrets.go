@@ -1,0 +1,107 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+)
+
+// A handler names Secrets wherever a key, a password or a secret address stands, and in the
+// environment of its command. The server reads them when it sends: they stand in no row, no
+// message and no log.
+
+// eachSecret shows all texts of a handler that are secrets, each by its own place in it.
+func (s *HandlerSpec) eachSecret(visit func(field string, secret *Secret) error) error {
+	v := reflect.ValueOf(s).Elem()
+	for _, k := range HandlerKinds() {
+		f := v.FieldByIndex(k.index)
+		if f.IsNil() || f.Elem().Kind() != reflect.Struct || f.Elem().Type() == commandType {
+			continue
+		}
+		for i := range f.Elem().NumField() {
+			if field := f.Elem().Field(i); field.Type() == secretType {
+				if err := visit(k.Name+"."+jsonName(f.Elem().Type().Field(i)), field.Addr().Interface().(*Secret)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// NamedSecret is a Secret that a handler names.
+type NamedSecret struct {
+	Field string // where
+	Ref   string // as it is written
+}
+
+// NamedSecrets are all Secrets that the handler names.
+func (s *HandlerSpec) NamedSecrets() (list []NamedSecret) {
+	_ = s.eachSecret(func(field string, secret *Secret) error {
+		if secret.Named != "" {
+			list = append(list, NamedSecret{field + ".secret", secret.Named})
+		}
+		return nil
+	})
+	for i, one := range s.Secrets {
+		list = append(list, NamedSecret{fmt.Sprintf("secrets[%d].secret", i), one.Secret})
+	}
+	return list
+}
+
+// Within writes the Secrets that the handler names as NAMESPACE/NAME: those who send know no
+// namespace. It changes s.
+func (s *HandlerSpec) Within(namespace string) {
+	whole := func(ref string) string {
+		ns, name := SplitRef(namespace, ref)
+		return ns + "/" + name
+	}
+	_ = s.eachSecret(func(_ string, secret *Secret) error {
+		if secret.Named != "" {
+			secret.Named = whole(secret.Named)
+		}
+		return nil
+	})
+	for i := range s.Secrets {
+		s.Secrets[i].Secret = whole(s.Secrets[i].Secret)
+	}
+}
+
+// revealInto reads those of the command into its environment, which is made anew.
+func (s *HandlerSpec) revealInto(read func(Secret) (string, error)) error {
+	if len(s.Secrets) == 0 {
+		return nil
+	}
+	env := maps.Clone(s.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	for i, one := range s.Secrets {
+		value, err := read(Secret{Named: one.Secret})
+		if err != nil {
+			return Errorf(Invalid, "spec.secrets[%d]: %w", i, err)
+		}
+		env[one.Env] = value
+	}
+	s.Env = env
+	return nil
+}
+
+func (v *validator) handlerSecrets(s *HandlerSpec) {
+	if len(s.Secrets) == 0 {
+		return
+	}
+	if s.Command == nil {
+		v.absent("spec.secrets", "write the Secret where the key or the password stands: {secret: NAME}", "only a command has an environment")
+	}
+	if len(s.Secrets) > MaxCheckSecrets {
+		v.flaw("spec.secrets", "", "%d secrets, at most %d", len(s.Secrets), MaxCheckSecrets)
+		return
+	}
+	seen := map[string]bool{}
+	for i, one := range s.Secrets {
+		_, plain := s.Env[one.Env]
+		v.secretIn(fmt.Sprintf("spec.secrets[%d]", i), one.Env, one.Secret, seen[one.Env] || plain)
+		seen[one.Env] = true
+	}
+}
