@@ -1,0 +1,61 @@
+package house
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// notInHistory are kept results whose commit is gone, and why.
+var notInHistory = map[string]string{
+	"muster-overload.json": "its commit was rebased away; to be measured anew",
+}
+
+// A result that is kept says which commit it measured. Whoever wants to see it again checks
+// that commit out, so it must be in the history of this one.
+func TestKeptResultsAreOfCommitsThatExist(t *testing.T) {
+	const again = "go test ./internal/house -run KeptResults, in a whole clone (git fetch --unshallow)"
+	if _, err := exec.LookPath("git"); err != nil {
+		testenv.LeftOut(t, "git is not installed", "sudo apt-get install git")
+	}
+	shallow, err := exec.Command("git", "rev-parse", "--is-shallow-repository").Output()
+	switch {
+	case err != nil:
+		testenv.LeftOut(t, "this is no git repository", again)
+	case strings.TrimSpace(string(shallow)) != "false":
+		testenv.LeftOut(t, "this clone does not have the whole history", again)
+	}
+	root, results := os.DirFS("../../bench/results"), 0
+	err = fs.WalkDir(root, ".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".json" {
+			return err
+		}
+		results++
+		data, err := fs.ReadFile(root, path)
+		if err != nil {
+			return err
+		}
+		var of struct{ Commit string }
+		if err := json.Unmarshal(data, &of); err != nil {
+			t.Errorf("bench/results/%s: %v", path, err)
+			return nil
+		}
+		out, err := exec.Command("git", "merge-base", "--is-ancestor", of.Commit, "HEAD").CombinedOutput()
+		switch excuse := notInHistory[path]; {
+		case err == nil && excuse != "":
+			t.Errorf("bench/results/%s is excused (%s), and has nothing to be excused for", path, excuse)
+		case err != nil && excuse == "":
+			t.Errorf("bench/results/%s measured commit %q, which is not in the history of this one (%v %s): measure it anew, from main", path, of.Commit, err, out)
+		}
+		return nil
+	})
+	if err != nil || results == 0 {
+		t.Errorf("%d results, %v", results, err)
+	}
+}
