@@ -30,7 +30,11 @@ func (s *Scenario) Describe() string {
 	for i := range s.Proxies {
 		say("- %s %s without an agent", Grouped(s.Proxies[i].Count), s.Proxies[i].Name)
 	}
-	say("Sends %s; %s event states; %s connections.", s.signals(), Grouped(s.States()), Grouped(s.Sessions()))
+	connections := "no connections"
+	if n := s.connected(); n > 0 {
+		connections = Grouped(n) + " connections"
+	}
+	say("Sends %s; %s event states; %s.", s.signals(), Grouped(s.States()), connections)
 	var phases []string
 	for i := range s.Phases {
 		phases = append(phases, s.Phases[i].describe())
@@ -48,7 +52,12 @@ func (s *Scenario) Describe() string {
 	if n := s.Stream.Connections; n > 0 {
 		say("Every result is told to a handler (%s connections), and comes back to the loader as a line.", Grouped(n))
 	}
-	say("Server and loader need about %s of memory and %s cores together, and %s open files each.", model.Size(baseMemory/2+s.Memory()).About(), s.cores(), Grouped(Files(s.Sessions(), true)))
+	need := fmt.Sprintf("about %s of memory and %s cores together, and %s open files", model.Size(baseMemory/2+s.Memory()).About(), s.cores(), Grouped(s.files()))
+	if _, alone := s.Stage(); alone {
+		say("Stage and loader, one process, need %s.", need)
+	} else {
+		say("Server and loader need %s each.", need)
+	}
 	return b.String()
 }
 

@@ -19,5 +19,23 @@ func Targets() []string {
 	return names
 }
 
+// connected is how many connections the agents hold: none where the target is a stage that is
+// handed what would leave by them.
+func (s *Scenario) connected() int {
+	if name, ok := s.Stage(); ok && name != "session" && name != "spine" {
+		return 0
+	}
+	return s.Sessions()
+}
+
+// files is how many have to be allowed to each process that plays it, with a server of its own;
+// a stage is in the loader's, and has the other ends of connections there.
+func (s *Scenario) files() int {
+	if _, ok := s.Stage(); ok {
+		return Files(2*s.connected(), false)
+	}
+	return Files(s.connected(), true)
+}
+
 // Stage is the one that the target names; not ok: the target is no stage.
 func (s *Scenario) Stage() (name string, ok bool) { return strings.CutPrefix(s.Target, stagePrefix) }

@@ -179,6 +179,26 @@ func TestWhatAStageCannotPlay(t *testing.T) {
 	}
 }
 
+// Shipped scenarios whose target is a stage are of those that it plays.
+func TestShippedStages(t *testing.T) {
+	found := 0
+	for _, name := range scenario.Names() {
+		sc, err := scenario.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := sc.Stage(); !ok {
+			continue
+		}
+		if found++; Plays(sc) != nil {
+			t.Error(Plays(sc))
+		}
+	}
+	if found == 0 {
+		t.Error("none is shipped")
+	}
+}
+
 // A stage that does not exist is answered with those that do.
 func TestNoSuchStage(t *testing.T) {
 	_, err := scenario.Parse("x.yaml", []byte("scenario: muster.load/v1\ntarget: stage:api\nagents: [{name: a, count: 1}]\nphases: [{steady: 1m}]\n"))
