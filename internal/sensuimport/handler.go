@@ -77,6 +77,9 @@ func kept(h *model.HandlerSpec) bool {
 // hears lets a handler hear of a check's events: one that speaks for itself is told of
 // problems, others get events as Sensu wrote them, by a pipeline that is made for them.
 func (im *importer) hears(o *object, c *model.CheckSpec, handler string, filters []string) {
+	if im.hearsBeside(o, c, handler, filters) {
+		return
+	}
 	for _, h := range im.apart(o, handler, 0) {
 		ours, ok := im.made[made{"Handler", im.ns(o), name(h.name)}]
 		if !ok {
@@ -124,6 +127,8 @@ func (im *importer) apart(o *object, handler string, depth int) []*object {
 		h = im.by[key{"TCPStreamHandler", o.namespace, handler}]
 	}
 	switch {
+	case h == nil && im.there(o, "Handler", name(handler)) != nil:
+		return []*object{{kind: "Handler", name: handler, namespace: o.namespace, meta: newFields("", nil), spec: newFields("", nil)}}
 	case h == nil:
 		im.lost(o, "handler %s is not in these files", handler)
 		return nil

@@ -44,7 +44,17 @@ func (r *Result) Lost() (n int) {
 // Import translates files. rules say what is wrong with a resource; now is what silences that
 // end after a time are counted from. The error is of a file that is none of Sensu's.
 func Import(files []File, rules model.Rules, now time.Time) (*Result, error) {
+	return ImportBeside(files, nil, rules, now)
+}
+
+// ImportBeside is Import where some resources are there already: files may name them, and none
+// of them is in the result.
+func ImportBeside(files []File, there []*model.Resource, rules model.Rules, now time.Time) (*Result, error) {
 	im := &importer{providers: map[string]provider{}, rules: rules, now: now.UTC().Truncate(time.Second), by: map[key]*object{}, made: map[made]*model.Resource{}, names: map[made]string{}, props: map[string]map[string]placeholder{}}
+	for _, r := range there {
+		im.made[made{r.Kind, r.Metadata.Namespace, r.Metadata.Name}] = r
+	}
+	im.beside = len(there) > 0
 	for _, f := range files {
 		list, err := read(f.Name, f.Data)
 		if err != nil {
@@ -91,7 +101,7 @@ var others = map[string]string{
 	"Asset":                   "make it by muster asset add NAME --url URL --sha512 SUM for each of its builds, and name it in assets: [NAME] of the checks",
 	"Role":                    "there are four roles, admin, operator, viewer and agent: see who is bound to it",
 	"ClusterRole":             "there are four roles, admin, operator, viewer and agent: see who is bound to it",
-	"APIKey":                  "make a token: muster auth token create NAME --role operator",
+	"APIKey":                  "make a token: muster auth token create --role operator",
 	"Event":                   "states are not imported: the first result of each check makes them",
 	"PostgresConfig":          "muster server --help: --intent-db and --history-db",
 	"Cluster":                 "one server holds what a federation did",
@@ -122,6 +132,7 @@ type importer struct {
 	names   map[made]string                   // Sensu's names by ours
 	props   map[string]map[string]placeholder // properties that commands read, by namespace
 	notes   []Note
+	beside  bool // some of made are there already
 
 	providers map[string]provider // of secrets
 }
