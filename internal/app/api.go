@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/sensuctl"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/version"
 )
@@ -65,6 +66,9 @@ func (s *Server) openAPI(context.Context) error {
 		s.handler = api.New(options)
 	} else {
 		s.handler, s.enrolHandler = api.Apart(options)
+	}
+	if s.bridge != nil { // who has Sensu's agents has people with sensuctl
+		s.handler = sensuctl.New(sensuctl.Options{API: s.handler, Registerer: s.registry, Log: s.log, Now: s.now})
 	}
 	admin := http.NewServeMux()
 	admin.Handle("/", api.Admin(api.AdminOptions{

@@ -1,0 +1,113 @@
+package sensuctl
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// kept are the types that an import leaves as they were in Sensu, with how they are written.
+var kept = map[string]struct {
+	kind string
+	form func(*model.Resource) object
+}{
+	"hooks": {"Hook", hook}, "filters": {"Filter", filter}, "mutators": {"Mutator", mutator}, "handlers": {"Handler", handler}, "pipelines": {"Pipeline", pipeline},
+}
+
+func (s *Server) keptList(ctx context.Context, r *request) (answer, error) {
+	return s.list(ctx, r, kept[r.kind].kind, kept[r.kind].form)
+}
+
+func (s *Server) keptOne(ctx context.Context, r *request) (answer, error) {
+	of := kept[r.kind]
+	m, err := resource(ctx, r, of.kind, r.namespace, r.name(0))
+	if err != nil {
+		return answer{}, err
+	}
+	o := of.form(m)
+	if o == nil {
+		return answer{}, instead(r)
+	}
+	return answer{http.StatusOK, o, ""}, nil
+}
+
+func hook(m *model.Resource) object {
+	h, ok := m.Spec.(*model.HookSpec)
+	if !ok {
+		return nil
+	}
+	timeout := seconds(h.Timeout)
+	if timeout == 0 {
+		timeout = 10
+	}
+	return object{"metadata": metadata(m), "command": commandText(h.Command), "timeout": timeout, "stdin": h.Stdin, "runtime_assets": []string{}}
+}
+
+// filter leaves out one with times: Sensu writes those by day.
+func filter(m *model.Resource) object {
+	f, ok := m.Spec.(*model.FilterSpec)
+	if !ok || f.When != nil {
+		return nil
+	}
+	return object{"metadata": metadata(m), "action": f.Action, "expressions": orElse(f.Expressions), "runtime_assets": []string{}}
+}
+
+func mutator(m *model.Resource) object {
+	u, ok := m.Spec.(*model.MutatorSpec)
+	if !ok {
+		return nil
+	}
+	o := object{"metadata": metadata(m), "timeout": seconds(u.Timeout), "env_vars": lines(u.Env), "runtime_assets": []string{}, "secrets": []object{}}
+	if u.Javascript != "" {
+		o["type"], o["eval"] = "javascript", u.Javascript
+	} else {
+		o["type"], o["command"] = "pipe", commandText(u.Command)
+	}
+	return o
+}
+
+// handler is one that Sensu knows, too: a program or a socket. Others have settings of their
+// own, and are left out.
+func handler(m *model.Resource) object {
+	h, ok := m.Spec.(*model.HandlerSpec)
+	if !ok {
+		return nil
+	}
+	o := object{"metadata": metadata(m), "timeout": seconds(h.Timeout), "env_vars": lines(h.Env), "filters": []string{}, "handlers": []string{}, "runtime_assets": []string{}, "secrets": []object{}}
+	switch {
+	case h.Command != nil:
+		o["type"], o["command"] = "pipe", commandText(h.Command)
+	case h.TCP != nil:
+		o["type"], o["socket"] = "tcp", socket(h.TCP.Address)
+	case h.UDP != nil:
+		o["type"], o["socket"] = "udp", socket(h.UDP.Address)
+	default:
+		return nil
+	}
+	return o
+}
+
+func pipeline(m *model.Resource) object {
+	p, ok := m.Spec.(*model.PipelineSpec)
+	if !ok {
+		return nil
+	}
+	flows := []object{}
+	for _, w := range p.Workflows {
+		o := object{"name": w.Name, "filters": references("EventFilter", w.Filters), "handler": references("Handler", []string{w.Handler})[0]}
+		if w.Mutator != "" {
+			o["mutator"] = references("Mutator", []string{w.Mutator})[0]
+		}
+		flows = append(flows, o)
+	}
+	return object{"metadata": metadata(m), "workflows": flows}
+}
+
+func socket(address string) object {
+	host, port, _ := net.SplitHostPort(address)
+	n, _ := strconv.Atoi(port)
+	return object{"host": host, "port": n}
+}

@@ -1,0 +1,70 @@
+package sensuctl
+
+import (
+	"net/http"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// login answers what is below /auth: users, passwords and sessions are Muster's own.
+func (s *Server) login(r *http.Request) (answer, error) {
+	inside := func(token string) *client.Client { return client.Inside(s.api, r.RemoteAddr, token) }
+	switch r.Method + " " + r.URL.Path {
+	case "GET /auth":
+		c := inside("")
+		session, err := openSession(r, c)
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{http.StatusOK, tokens(session.Token, session.Expires), ""}, nil
+	case "GET /auth/test":
+		c := inside("")
+		if _, err := openSession(r, c); err != nil {
+			return answer{}, err
+		}
+		return answer{http.StatusOK, nil, ""}, c.Logout(r.Context())
+	case "POST /auth/token": // a session is good for as long as it says; there is no other one behind it
+		token := tokenOf(r)
+		c := inside(token)
+		me, err := c.Me(r.Context())
+		if err != nil {
+			return answer{}, err
+		}
+		list, err := c.Tokens(r.Context())
+		if err != nil {
+			return answer{}, err
+		}
+		for _, t := range list.Items {
+			if t.ID == me.Token {
+				return answer{http.StatusOK, tokens(token, t.Expires), ""}, nil
+			}
+		}
+		return answer{}, model.Errorf(model.Unauthenticated, "this session has ended")
+	case "POST /auth/logout":
+		return answer{http.StatusOK, nil, ""}, inside(tokenOf(r)).Logout(r.Context())
+	}
+	return answer{}, model.Errorf(model.NotFound, "there is nothing at %s", model.Brief(r.URL.Path))
+}
+
+func openSession(r *http.Request, c *client.Client) (session v1.Session, err error) {
+	user, password, ok := r.BasicAuth()
+	if !ok || user == "" || password == "" {
+		return session, model.Errorf(model.Unauthenticated, "this needs a user and a password")
+	}
+	return c.Login(r.Context(), user, password)
+}
+
+// forever is the time that sensuctl is told of a token without an end.
+const forever = 10 * 365 * 24 * time.Hour
+
+// tokens are the answer to a login. The one that refreshes is the session's own: sensuctl wants
+// to have one, and ends the session by it.
+func tokens(secret string, expires time.Time) object {
+	if expires.IsZero() {
+		expires = time.Now().Add(forever)
+	}
+	return object{"access_token": secret, "expires_at": expires.Unix(), "refresh_token": secret}
+}

@@ -1,0 +1,279 @@
+package sensuctl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/lint"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuimport"
+)
+
+// converted is what became of one of Sensu's resources.
+type converted struct {
+	main   *model.Resource
+	beside []*model.Resource // what it needs, and is not there yet
+	lost   []string
+}
+
+// put is what sensuctl create -f does with each resource, and sensuctl check create.
+func (s *Server) put(ctx context.Context, r *request) (answer, error) {
+	if r.kind == "namespaces" && r.name(0) == model.DefaultNamespaceName {
+		return answer{http.StatusOK, nil, ""}, nil
+	}
+	made, err := s.convert(ctx, r, types[r.kind].sensu)
+	if err != nil {
+		return answer{}, err
+	}
+	if r.Method == http.MethodPost {
+		if _, err := resource(ctx, r, made.main.Kind, made.main.Metadata.Namespace, made.main.Metadata.Name); err == nil {
+			return answer{}, model.Errorf(model.Conflict, "there is a %s %s already", made.main.Kind, made.main.Metadata.Name)
+		}
+	}
+	if err := s.apply(ctx, r, made); err != nil {
+		return answer{}, err
+	}
+	return answer{http.StatusCreated, nil, ""}, nil
+}
+
+// putSilence makes a silence, or makes the one that covers the same so.
+func (s *Server) putSilence(ctx context.Context, r *request) (answer, error) {
+	made, err := s.convert(ctx, r, "Silenced")
+	if err != nil {
+		return answer{}, err
+	}
+	all, err := silencesOf(ctx, r)
+	if err != nil {
+		return answer{}, err
+	}
+	for _, was := range all {
+		if sameCover(nameOf(silenced(was)), nameOf(silenced(made.main))) {
+			made.main.Metadata.Name, made.beside = was.Metadata.Name, nil
+			return answer{http.StatusCreated, nil, ""}, s.apply(ctx, r, made)
+		}
+	}
+	return s.newSilence(ctx, r, made)
+}
+
+// apply goes the way of muster apply. What was not carried is told where it will be looked for:
+// as an annotation, and with the recorded change.
+func (s *Server) apply(ctx context.Context, r *request, made *converted) error {
+	in := v1.ApplyRequest{Message: "by sensuctl"}
+	if len(made.lost) > 0 {
+		text := strings.Join(made.lost, "; ")
+		if made.main.Metadata.Annotations == nil {
+			made.main.Metadata.Annotations = map[string]string{}
+		}
+		made.main.Metadata.Annotations[notCarried] = cut(text, 1000)
+		in.Message = cut("by sensuctl; not carried: "+text, 900)
+		s.log.Warn("sensuctl: not carried", "user", r.user, "kind", made.main.Kind, "namespace", made.main.Metadata.Namespace, "name", made.main.Metadata.Name, "what", text)
+	}
+	for _, m := range append(made.beside, made.main) {
+		data, err := json.Marshal(m)
+		if err != nil {
+			return err
+		}
+		in.Resources = append(in.Resources, data)
+	}
+	_, err := r.muster.Apply(ctx, in)
+	return err
+}
+
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-3], "") + "…"
+}
+
+// convert reads the body, and makes of it what an import would.
+func (s *Server) convert(ctx context.Context, r *request, sensu string) (*converted, error) {
+	data, err := io.ReadAll(r.Body)
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return nil, model.Errorf(model.TooLarge, "the resource has more than %d bytes", tooLarge.Limit)
+	}
+	if err != nil {
+		return nil, model.Errorf(model.Invalid, "read the request: %v", err)
+	}
+	doc, err := parseBody(data, sensu, r.namespace, sensuName(r))
+	if err != nil {
+		return nil, err
+	}
+	there, err := s.there(ctx, r, doc)
+	if err != nil {
+		return nil, err
+	}
+	made, err := doc.convert(there, s)
+	if err != nil {
+		return nil, err
+	}
+	missing := made.beside[:0]
+	for _, m := range made.beside { // what was declared here stays as it is
+		_, err := resource(ctx, r, m.Kind, m.Metadata.Namespace, m.Metadata.Name)
+		switch {
+		case model.ClassOf(err) == model.NotFound, m.Kind == "Pipeline" && doc.kind == "Handler":
+			missing = append(missing, m)
+		case err != nil:
+			return nil, err
+		}
+	}
+	made.beside = missing
+	return made, nil
+}
+
+func sensuName(r *request) string {
+	if len(r.names) == 0 {
+		return ""
+	}
+	return r.names[0]
+}
+
+// document is one of Sensu's resources as it came.
+type document struct {
+	kind, namespace, name string
+	spec, meta            object
+}
+
+// parseBody reads a resource, wrapped as {type, api_version, metadata, spec} or not. Where the
+// path names it, that is its name.
+func parseBody(data []byte, sensu, namespace, name string) (*document, error) {
+	var body object
+	if err := json.Unmarshal(data, &body); err != nil || body == nil {
+		return nil, model.Errorf(model.Invalid, "the body is no JSON object")
+	}
+	d := &document{kind: sensu, namespace: namespace, name: name, spec: body}
+	if spec, ok := body["spec"].(object); ok && body["type"] != nil {
+		d.spec = spec
+		d.meta, _ = body["metadata"].(object)
+	}
+	if inner, ok := d.spec["metadata"].(object); ok && len(d.meta) == 0 {
+		d.meta = inner
+	}
+	delete(d.spec, "metadata")
+	if d.meta == nil {
+		d.meta = object{}
+	}
+	if d.name == "" {
+		d.name, _ = d.meta["name"].(string)
+	}
+	if d.name == "" && sensu == "Namespace" {
+		d.name, _ = d.spec["name"].(string)
+	}
+	if d.name == "" && sensu == "Silenced" {
+		subscription, _ := d.spec["subscription"].(string)
+		check, _ := d.spec["check"].(string)
+		d.name = orStar(subscription) + ":" + orStar(check)
+	}
+	if annotations, ok := d.meta["annotations"].(object); ok {
+		delete(annotations, notCarried)
+	}
+	d.meta["name"], d.meta["namespace"] = d.name, namespace
+	return d, nil
+}
+
+func orStar(text string) string {
+	if text == "" {
+		return "*"
+	}
+	return text
+}
+
+// convert imports the document beside what is there.
+func (d *document) convert(there []*model.Resource, s *Server) (*converted, error) {
+	files := []sensuimport.File{d.file(d.kind, d.name, d.spec)}
+	if d.kind == "Handler" {
+		files = append(files, d.file("Pipeline", sensuimport.PipelineOf(d.name), d.workflows()))
+	}
+	got, err := sensuimport.ImportBeside(files, there, lint.Rules(), s.now())
+	if err != nil {
+		return nil, err
+	}
+	out := &converted{}
+	var said []string
+	for _, n := range got.Notes {
+		text := strings.ReplaceAll(n.Text, "is not in these files", "is not there yet")
+		if n.Lost {
+			out.lost = append(out.lost, text)
+		}
+		said = append(said, text)
+	}
+	want := kinds[d.kind]
+	for _, m := range got.Resources {
+		if m.Kind == want && out.main == nil && (m.Metadata.Name == model.CleanName(d.name) || d.kind == "Silenced") {
+			out.main = m
+			continue
+		}
+		out.beside = append(out.beside, m)
+	}
+	if d.kind == "Handler" {
+		out.onlyWhatReads(d)
+	}
+	if out.main == nil {
+		return nil, model.Errorf(model.Invalid, "nothing of this %s can be kept here: %s", d.kind, cut(strings.Join(said, "; "), 900)).WithHint("muster import sensu FILE says it line by line; muster help lists the commands")
+	}
+	return out, nil
+}
+
+func (d *document) file(kind, name string, spec object) sensuimport.File {
+	meta := object{"name": name, "namespace": d.namespace}
+	if kind == d.kind {
+		meta = d.meta
+	}
+	data, _ := json.Marshal(object{"type": kind, "api_version": "core/v2", "metadata": meta, "spec": spec}) // came as JSON
+	return sensuimport.File{Name: "sensuctl", Data: data}
+}
+
+// workflows are those of the pipeline that lets a handler hear: with its filters and mutator.
+func (d *document) workflows() object {
+	names := []string{d.name}
+	if d.spec["type"] == "set" {
+		names = texts(d.spec["handlers"])
+	}
+	flows := []any{}
+	for _, name := range names {
+		flow := object{"name": name, "handler": object{"name": name}}
+		filters := []any{}
+		for _, f := range texts(d.spec["filters"]) {
+			filters = append(filters, object{"name": f})
+		}
+		flow["filters"] = filters
+		if m, _ := d.spec["mutator"].(string); m != "" {
+			flow["mutator"] = object{"name": m}
+		}
+		flows = append(flows, flow)
+	}
+	return object{"workflows": flows}
+}
+
+// onlyWhatReads takes the pipeline of a handler away that speaks for itself, as an import does;
+// of a set the pipeline is all there is.
+func (c *converted) onlyWhatReads(d *document) {
+	for i, m := range c.beside {
+		if m.Kind != "Pipeline" {
+			continue
+		}
+		if c.main == nil {
+			c.main, c.beside = m, append(c.beside[:i], c.beside[i+1:]...)
+			return
+		}
+		h, _ := c.main.Spec.(*model.HandlerSpec)
+		if h != nil && h.Command == nil && h.TCP == nil && h.UDP == nil && h.Stream == nil && onlyIncidents(texts(d.spec["filters"])) {
+			c.beside = append(c.beside[:i], c.beside[i+1:]...)
+			return
+		}
+	}
+}
+
+func onlyIncidents(filters []string) bool {
+	for _, f := range filters {
+		if f != model.FilterIncident && f != model.FilterNotSilenced {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,207 @@
+package sensuctl
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/muster-fleet/muster/internal/api/apitest"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func (w *world) basic(path, user, password string) *http.Response {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.SetBasicAuth(user, password)
+	return w.do(r)
+}
+
+// A login is one of the API's: its passwords, its sessions, its bound on tries.
+func TestLogin(t *testing.T) {
+	w := newWorld(t)
+	answer := w.basic("/auth", "admin", apitest.Password)
+	var got struct {
+		Access  string `json:"access_token"`
+		Refresh string `json:"refresh_token"`
+		Expires int64  `json:"expires_at"`
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&got); err != nil || got.Access == "" || got.Refresh == "" || got.Expires <= w.Now().Unix() {
+		t.Fatalf("%d %+v %v", answer.StatusCode, got, err)
+	}
+	w.token = got.Access
+	w.want(200, "GET", core+"/checks", "")
+	if text := w.want(200, "POST", "/auth/token", `{"refresh_token":"x"}`); !strings.Contains(text, got.Access) {
+		t.Error(text)
+	}
+	w.want(200, "POST", "/auth/logout", `{"refresh_token":"x"}`)
+	if text := w.want(401, "GET", core+"/checks", ""); !strings.Contains(text, "sensuctl configure") {
+		t.Error(text)
+	}
+	w.want(401, "POST", "/auth/token", `{}`)
+	if s := w.basic("/auth/test", "admin", apitest.Password).StatusCode; s != 200 {
+		t.Errorf("test of good credentials: %d", s)
+	}
+	statuses := map[int]bool{}
+	for range 30 {
+		answer := w.basic("/auth", "admin", "wrong")
+		statuses[answer.StatusCode] = true
+		if text, _ := io.ReadAll(answer.Body); strings.HasPrefix(string(text), "{") {
+			t.Errorf("sensuctl shows this as it is: %s", text)
+		}
+	}
+	if !statuses[401] || !statuses[429] || len(statuses) != 2 {
+		t.Errorf("thirty wrong passwords: %v", statuses)
+	}
+	if n := testutil.ToFloat64(w.server.requests.WithLabelValues("login", "429")); n == 0 {
+		t.Error("not counted")
+	}
+}
+
+// An API key is a token.
+func TestAPIKey(t *testing.T) {
+	w := newWorld(t)
+	r := httptest.NewRequest(http.MethodGet, core+"/checks", nil)
+	r.Header.Set("Authorization", "Key "+w.Token)
+	if s := w.do(r).StatusCode; s != 200 {
+		t.Errorf("%d", s)
+	}
+}
+
+// Who may do what is the API's to say.
+func TestRoles(t *testing.T) {
+	check := `{"metadata":{"name":"ok","namespace":"default"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`
+	silence := `{"metadata":{"namespace":"default"},"expire":60,"check":"ok","reason":"planned"}`
+	w := newWorld(t)
+	w.as("vera", "viewer")
+	w.want(200, "GET", core+"/checks", "")
+	w.want(403, "PUT", core+"/checks/ok", check)
+	w.want(403, "POST", core+"/silenced", silence)
+	w.as("olga", "operator")
+	w.want(403, "PUT", core+"/checks/ok", check)
+	w.want(403, "DELETE", core+"/checks/ok", "")
+	w.want(201, "POST", core+"/silenced", silence)
+	w.want(204, "DELETE", core+"/silenced/%2A:ok", "")
+	w.as("agent", "agent")
+	w.want(403, "GET", core+"/checks", "")
+	w.token = ""
+	w.want(401, "GET", core+"/checks", "")
+	w.want(401, "PUT", core+"/checks/ok", check)
+	w.want(401, "GET", "/api/core/v2/clusterroles", "")
+}
+
+// Names that are none, namespaces that are not there, bodies that are too long or no JSON.
+func TestRefusals(t *testing.T) {
+	w := newWorld(t)
+	w.want(404, "GET", "/api/core/v2/namespaces/nope/checks", "")
+	w.want(404, "GET", "/api/core/v2/namespaces/nope/events", "")
+	w.want(404, "GET", "/api/core/v2/namespaces/nope/silenced", "")
+	w.want(404, "GET", core+"/checks/..%2f..%2fusers", "")
+	w.want(422, "PUT", core+"/checks/x", "no")
+	w.want(413, "PUT", core+"/checks/x", `{"command":"`+strings.Repeat("x", maxBody)+`"}`)
+	w.want(422, "GET", core+"/checks?fieldSelector=nonsense", "")
+	if text := w.want(422, "PUT", core+"/handlers/x", `{"metadata":{"name":"x"},"type":"grpc"}`); !strings.Contains(text, `handlers of the type \"grpc\" are not known`) {
+		t.Error(text)
+	}
+	w.want(201, "PUT", core+"/checks/x", `{"metadata":{"name":"x"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
+	w.want(409, "POST", core+"/checks", `{"metadata":{"name":"x"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
+	if text := w.want(404, "GET", "/no/such/page", ""); !strings.Contains(text, "openapi") {
+		t.Errorf("what is none of sensuctl's is the API's: %s", text)
+	}
+}
+
+// What is declared here and only named there stays as it is.
+func TestPutLeavesOthersAlone(t *testing.T) {
+	w := newWorld(t)
+	w.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: linux}\nspec: {where: 'node.facts.os == \"linux\"'}\n---\napiVersion: muster/v1\nkind: Node\nmetadata: {name: switch1, labels: {rack: a7}}\nspec: {proxy: true}\n")
+	w.want(201, "PUT", core+"/checks/ping", `{"metadata":{"name":"ping"},"command":"ping","interval":10,"publish":true,"subscriptions":["linux","new"],"proxy_entity_name":"switch1"}`)
+	got, err := w.Intent.Get(t.Context(), keyOf("Group", "linux"))
+	if err != nil || got.Spec.(*model.GroupSpec).Where == "" || got.Spec.(*model.GroupSpec).SelfJoin {
+		t.Errorf("%+v %v", got, err)
+	}
+	if got, err = w.Intent.Get(t.Context(), keyOf("Node", "switch1")); err != nil || got.Metadata.Labels["rack"] != "a7" {
+		t.Errorf("%+v %v", got, err)
+	}
+	if got, err = w.Intent.Get(t.Context(), keyOf("Group", "new")); err != nil || !got.Spec.(*model.GroupSpec).SelfJoin {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
+// Everything else is answered with the command to type instead, and sensuctl dump goes on.
+func TestTheRestNamesACommand(t *testing.T) {
+	w := newWorld(t)
+	for path, want := range map[string]string{
+		"GET /api/core/v2/users":                                 "muster auth user list",
+		"GET /api/core/v2/clusterroles":                          "muster auth user list",
+		"GET /api/core/v2/clusterrolebindings/x":                 "muster auth user list",
+		"PUT /api/core/v2/users/vera/reset_password":             "muster auth reset-password --data DIR --user vera",
+		"PUT /api/core/v2/users/vera/password":                   "muster auth password",
+		"GET /api/core/v2/apikeys":                               "muster auth token list",
+		"GET " + core + "/assets":                                "muster asset list",
+		"PUT " + core + "/assets/x":                              "muster asset add",
+		"GET " + core + "/roles":                                 "muster auth user list",
+		"PUT " + core + "/rolebindings/x":                        "muster auth user create",
+		"POST " + core + "/checks/disk/execute":                  "muster run disk",
+		"PUT " + core + "/checks/disk/hooks/critical":            "muster edit check disk",
+		"DELETE " + core + "/entities/web01":                     "muster node retire web01",
+		"POST " + core + "/events":                               "muster run CHECK",
+		"DELETE /api/core/v2/namespaces/team":                    "muster delete namespace team",
+		"GET /api/core/v2/tessen":                                "Muster sends nothing home",
+		"GET /health":                                            "muster status",
+		"GET /api/enterprise/licensing/v2/license":               "there are no licences",
+		"GET /api/enterprise/store/v1/provider":                  "muster help",
+		"PUT /api/core/v3/namespaces/default/entity-configs/web": "muster help",
+		"PATCH " + core + "/checks/disk":                         "muster apply",
+	} {
+		method, path, _ := strings.Cut(path, " ")
+		text := w.want(501, method, path, "{}")
+		if !strings.Contains(text, want) || !strings.Contains(text, `"code":2`) {
+			t.Errorf("%s %s: %s", method, path, text)
+		}
+	}
+}
+
+// Each type that sensuctl knows has a command for reading, making and deleting.
+func TestCommandsAreComplete(t *testing.T) {
+	for kind := range types {
+		if _, ok := commands[kind]; !ok {
+			t.Errorf("%s has no commands", kind)
+		}
+	}
+	for kind, of := range commands {
+		if slices.Contains(of[:], "") {
+			t.Errorf("%s: %q", kind, of)
+		}
+	}
+}
+
+func TestPages(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"a", "b", "c"} {
+		w.want(201, "PUT", core+"/checks/"+name, `{"metadata":{"name":"`+name+`"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
+	}
+	seen, query := "", url.Values{"limit": {"2"}}
+	for pages := 1; ; pages++ {
+		answer := w.ask("GET", core+"/checks?"+query.Encode(), "")
+		var list []object
+		if err := json.NewDecoder(answer.Body).Decode(&list); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range list {
+			seen += o["metadata"].(object)["name"].(string)
+		}
+		next := answer.Header.Get("Sensu-Continue")
+		if next == "" {
+			if seen != "abc" || pages != 2 {
+				t.Errorf("%s in %d pages", seen, pages)
+			}
+			return
+		}
+		query.Set("continue", next)
+	}
+}

@@ -1,0 +1,121 @@
+package sensuctl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/muster-fleet/muster/internal/api/apitest"
+	"github.com/muster-fleet/muster/internal/intent"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// world is a server with its API over real stores, and what is said to it.
+type world struct {
+	*apitest.Rig
+	t        *testing.T
+	server   *Server
+	registry *prometheus.Registry
+	token    string
+	said     bytes.Buffer
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{Rig: apitest.New(t), t: t, registry: prometheus.NewRegistry()}
+	w.server = New(Options{API: w.Handler, Now: w.Now, Registerer: w.registry})
+	w.token = w.Token
+	return w
+}
+
+// as makes a user and gives requests its token.
+func (w *world) as(user, role string) {
+	w.t.Helper()
+	secret, _, err := w.Intent.CreateToken(context.Background(), intent.Who{User: "server"}, intent.AccessToken{User: user, Role: role})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.token = secret
+}
+
+// ask makes a request as sensuctl does, and returns the answer.
+func (w *world) ask(method, path, body string) *http.Response {
+	w.t.Helper()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+w.token)
+	return w.do(r)
+}
+
+func (w *world) do(r *http.Request) *http.Response {
+	answer := httptest.NewRecorder()
+	w.server.ServeHTTP(answer, r)
+	return answer.Result()
+}
+
+// want asks, and holds the status.
+func (w *world) want(status int, method, path, body string) string {
+	w.t.Helper()
+	answer := w.ask(method, path, body)
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if answer.StatusCode != status {
+		w.t.Errorf("%s %s: %d, want %d: %s", method, path, answer.StatusCode, status, data)
+	}
+	return string(data)
+}
+
+// say asks, and writes down request and answer.
+func (w *world) say(method, path, body string) {
+	w.t.Helper()
+	answer := w.ask(method, path, body)
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	fmt.Fprintf(&w.said, "> %s %s\n", method, path)
+	if body != "" {
+		fmt.Fprintf(&w.said, "> %s\n", body)
+	}
+	fmt.Fprintf(&w.said, "< %d\n", answer.StatusCode)
+	if next := answer.Header.Get("Sensu-Continue"); next != "" {
+		fmt.Fprintf(&w.said, "< Sensu-Continue\n")
+	}
+	var pretty bytes.Buffer
+	if json.Indent(&pretty, data, "", " ") == nil {
+		data = pretty.Bytes()
+	}
+	fmt.Fprintf(&w.said, "%s\n\n", bytes.TrimSpace(data))
+}
+
+func (w *world) golden(name string) {
+	w.t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, w.said.Bytes(), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if !bytes.Equal(want, w.said.Bytes()) {
+		w.t.Errorf("%s differs (go test ./internal/sensuctl -update writes it anew):\n%s", file, w.said.String())
+	}
+}

@@ -1,0 +1,231 @@
+//go:build linux
+
+package test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+const sensuResources = `type: HookConfig
+api_version: core/v2
+metadata: {name: ps, namespace: default}
+spec: {command: ps aux, timeout: 10}
+---
+type: Handler
+api_version: core/v2
+metadata: {name: keep, namespace: default}
+spec: {type: pipe, command: cat, filters: [is_incident], timeout: 5}
+---
+type: CheckConfig
+api_version: core/v2
+metadata: {name: Disk_Root, namespace: default, labels: {team: ops}}
+spec:
+  command: "echo disk full; exit 2"
+  interval: 1
+  timeout: 1
+  publish: true
+  subscriptions: ["entity:web01"]
+  handlers: [keep]
+  check_hooks: [{critical: [ps]}]
+---
+type: Entity
+api_version: core/v2
+metadata: {name: router, namespace: default}
+spec: {entity_class: proxy}
+`
+
+// failing is a server with what sensuctl declared, and with an agent that runs it.
+func failing(t *testing.T, create func(s *harness.Server)) *harness.Server {
+	s := harness.StartServer(t, "--sensu-listen", harness.Port(t))
+	s.Login()
+	a := s.NewAgent("web01")
+	create(s)
+	a.Start()
+	harness.Until(t, 20*time.Second, "the check fails", func() (string, bool) {
+		out := s.CLI("get", "events")
+		return out, strings.Contains(out, "disk full")
+	})
+	return s
+}
+
+// resolvedBy waits until history says who resolved an event by hand.
+func resolvedBy(t *testing.T, s *harness.Server, user string) {
+	t.Helper()
+	harness.Until(t, 20*time.Second, "history has who resolved it", func() (string, bool) {
+		out := s.CLI("get", "history")
+		return out, strings.Contains(out, "resolved by "+user)
+	})
+}
+
+// The requests of sensuctl configure, create -f, event list and resolve, silenced create and
+// delete, by hand, against the built binary.
+func TestSensuctlsRequests(t *testing.T) {
+	t.Parallel()
+	var token string
+	var s *harness.Server
+	ask := func(method, path, body string) (int, string) {
+		t.Helper()
+		pem, err := os.ReadFile(filepath.Join(s.Data, "pki", "ca.crt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(pem)
+		r, err := http.NewRequestWithContext(t.Context(), method, "https://"+s.Listen+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token == "" {
+			r.SetBasicAuth("admin", "four plain test words")
+		} else {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+		defer transport.CloseIdleConnections()
+		answer, err := (&http.Client{Transport: transport}).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, string(text)
+	}
+	const base = "/api/core/v2/namespaces/default"
+	failing(t, func(started *harness.Server) {
+		s = started
+		_, text := ask("GET", "/auth", "")
+		var got map[string]any
+		if err := json.Unmarshal([]byte(text), &got); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		token, _ = got["access_token"].(string)
+		if code, text := ask("PUT", base+"/checks/Disk_Root", `{"metadata":{"name":"Disk_Root","namespace":"default"},"command":"echo disk full; exit 2","interval":1,"timeout":1,"publish":true,"subscriptions":["entity:web01"]}`); code != 201 {
+			t.Fatalf("%d %s", code, text)
+		}
+	})
+	if _, text := ask("GET", base+"/events?limit=100", ""); !strings.Contains(text, `"status":2`) || !strings.Contains(text, `"Disk_Root"`) {
+		t.Errorf("%s", text)
+	}
+	if code, text := ask("POST", base+"/silenced", `{"check":"Disk_Root","reason":"planned","expire":600}`); code != 201 {
+		t.Errorf("%d %s", code, text)
+	}
+	if out := s.CLI("get", "silences"); !strings.Contains(out, "planned") {
+		t.Errorf("%s", out)
+	}
+	if code, text := ask("DELETE", base+"/silenced/%2A:Disk_Root", ""); code != 204 {
+		t.Errorf("%d %s", code, text)
+	}
+	if code, text := ask("PUT", base+"/events/web01/Disk_Root", `{"check":{"status":0,"output":"Resolved manually by sensuctl"}}`); code != 201 {
+		t.Errorf("%d %s", code, text)
+	}
+	resolvedBy(t, s, "admin")
+	if code, text := ask("GET", "/api/core/v2/clusterroles", ""); code != 501 || !strings.Contains(text, "muster auth user list") {
+		t.Errorf("%d %s", code, text)
+	}
+	if n := s.Metric("muster_sensuctl_requests_total", `class="write"`); n < 4 {
+		t.Errorf("%v writes counted", n)
+	}
+}
+
+// A real sensuctl of Sensu Go 6: every command that docs/sensu.md names, in its formats.
+func TestSensuctl(t *testing.T) {
+	program := os.Getenv("MUSTER_SENSUCTL")
+	if program == "" {
+		var err error
+		if program, err = exec.LookPath("sensuctl"); err != nil {
+			testenv.LeftOut(t, "there is no sensuctl of Sensu Go 6", "MUSTER_SENSUCTL=/path/to/sensuctl go test ./test -run 'TestSensuctl$'")
+		}
+	}
+	t.Parallel()
+	home := t.TempDir()
+	file := filepath.Join(home, "resources.yaml")
+	if err := os.WriteFile(file, []byte(sensuResources), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) (string, int) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), program, args...)
+		cmd.Env = append(os.Environ(), "HOME="+home)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		err := cmd.Run()
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return out.String(), cmd.ProcessState.ExitCode()
+	}
+	does := func(want string, args ...string) {
+		t.Helper()
+		if out, code := run(args...); code != 0 || !strings.Contains(out, want) {
+			t.Errorf("sensuctl %s: %d, want %q:\n%s", strings.Join(args, " "), code, want, out)
+		}
+	}
+	refuses := func(want string, args ...string) {
+		t.Helper()
+		if out, code := run(args...); code == 0 || !strings.Contains(out, want) {
+			t.Errorf("sensuctl %s: %d, want a refusal with %q:\n%s", strings.Join(args, " "), code, want, out)
+		}
+	}
+	s := failing(t, func(s *harness.Server) {
+		configure := []string{"configure", "-n", "--url", "https://" + s.Listen, "--trusted-ca-file", filepath.Join(s.Data, "pki", "ca.crt"), "--username", "admin", "--password"}
+		refuses("user name or password is wrong", append(configure, "no")...)
+		does("", append(configure, "four plain test words")...)
+		does("", "create", "-f", file)
+	})
+	for _, format := range []string{"tabular", "json", "yaml", "wrapped-json"} {
+		does("Disk_Root", "check", "list", "--format", format)
+		does("disk full", "check", "info", "Disk_Root", "--format", format)
+		does("router", "entity", "list", "--format", format)
+		does("entity:web01", "entity", "info", "web01", "--format", format)
+		does("disk full", "event", "list", "--format", format)
+		does("disk full", "event", "info", "web01", "Disk_Root", "--format", format)
+		does("default", "namespace", "list", "--format", format)
+	}
+	does("Created", "silenced", "create", "--check", "Disk_Root", "--reason", "planned")
+	refuses("already", "silenced", "create", "--check", "Disk_Root", "--reason", "planned")
+	for _, format := range []string{"tabular", "json", "yaml", "wrapped-json"} {
+		does("planned", "silenced", "list", "--format", format)
+	}
+	does("*:disk_root", "event", "info", "web01", "Disk_Root")
+	does("Deleted", "silenced", "delete", "--check", "Disk_Root", "--skip-confirm")
+	does("Resolved", "event", "resolve", "web01", "Disk_Root")
+	resolvedBy(t, s, "admin")
+	dumped := filepath.Join(home, "dump.yaml")
+	does("", "dump", "all", "--all-namespaces", "--format", "yaml", "--file", dumped)
+	text, err := os.ReadFile(dumped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"type: CheckConfig", "type: Handler", "type: HookConfig", "type: Pipeline", "type: Entity", "type: Event", "type: Namespace"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("dump has no %s", want)
+		}
+	}
+	does("", "dump", "checks,hooks,handlers,pipelines", "--file", dumped)
+	does("", "create", "-f", dumped)
+	does("default", "check", "list", "--field-selector", `check.name == "Disk_Root"`, "--format", "json")
+	refuses("there is no namespace", "--namespace", "nope", "check", "list")
+	refuses("muster auth user list", "user", "list")
+	refuses("muster run", "check", "execute", "Disk_Root")
+	does("Deleted", "check", "delete", "Disk_Root", "--skip-confirm")
+	does("logged out", "logout")
+	refuses("", "check", "list")
+}
