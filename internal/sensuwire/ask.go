@@ -30,10 +30,13 @@ func (Protobuf) AppendWhat(dst []byte, a *Ask) []byte {
 		}
 		return appendMessage(b, 26, func(b []byte) []byte { return appendText(appendText(b, 1, a.Name), 2, a.Namespace) })
 	})
+	for i := range a.Assets {
+		dst = appendMessage(dst, 2, a.Assets[i].appendProto)
+	}
 	for i := range a.Hooks {
 		dst = appendMessage(dst, 3, func(b []byte) []byte { return a.Hooks[i].appendConfig(b, a.Namespace) })
 	}
-	return dst
+	return a.appendHookAssets(dst)
 }
 
 // AppendConfig implements Codec.
@@ -69,10 +72,10 @@ func (JSON) AppendWhat(dst []byte, a *Ask) []byte {
 	when, hooks := hooksJSON(a)
 	dst = appendJSON(append(dst, `{"config":`...),
 		check{a.Command, a.Env, a.Interval, a.Timeout, a.Proxy, when, jsonMeta{Name: a.Name, Namespace: a.Namespace}})
-	if hooks == nil {
-		return dst
+	if hooks != nil {
+		dst = appendJSON(append(dst, `,"hooks":`...), hooks)
 	}
-	return appendJSON(append(dst, `,"hooks":`...), hooks)
+	return a.appendAssetsJSON(dst)
 }
 
 // AppendConfig implements Codec.

@@ -123,7 +123,8 @@ type Ask struct {
 	Command   string   // a shell line; the agent takes what stands in {{ }} for its tokens: see Literal
 	Env       []string // NAME=VALUE
 	Hooks     []Hook
-	Interval  uint32 // s, at least 1: agents refuse a check without
-	Timeout   uint32 // s; 0: none
-	Issued    int64  // s since 1970: agents run a check at most once for each
+	Assets    []Asset // of the command and its hooks
+	Interval  uint32  // s, at least 1: agents refuse a check without
+	Timeout   uint32  // s; 0: none
+	Issued    int64   // s since 1970: agents run a check at most once for each
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -75,22 +76,35 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) (outcome string, 
 	if g := guestOf(from); g != nil {
 		g.prove()
 	}
-	if !s.assigned(node.ID, hex.EncodeToString(sum[:])) {
-		return "not_assigned", model.Errorf(model.Forbidden, "no check of this node names the archive (any more)")
-	}
-	if s.fetches.Enter(r.Context()) != nil {
-		return "busy", model.Errorf(model.Unavailable, "as many agents fetch archives as may; this one has to wait for its turn")
-	}
-	defer s.fetches.Leave()
-	f, err := s.cfg.Assets(sum)
+	f, done, outcome, err := s.Archive(r.Context(), node.ID, sum)
 	if err != nil {
-		return "missing", err
+		return outcome, err
 	}
-	defer f.Close()
+	defer done()
 	w.Header().Set("ETag", `"`+text+`"`)
 	w.Header().Set("Content-Type", "application/octet-stream")
 	http.ServeContent(w, r, "", time.Time{}, f)
-	return "served", nil
+	return outcome, nil
+}
+
+// Archive opens an archive for a node whose assignment names it, when it is the node's turn;
+// done closes it. The outcome is for the metrics.
+func (s *Server) Archive(ctx context.Context, node model.NodeID, sum [64]byte) (f io.ReadSeeker, done func(), outcome string, err error) {
+	if s.cfg.Assets == nil {
+		return nil, nil, "unknown", model.Errorf(model.NotFound, "there are no archives here")
+	}
+	if !s.assigned(node, hex.EncodeToString(sum[:])) {
+		return nil, nil, "not_assigned", model.Errorf(model.Forbidden, "no check of this node names the archive (any more)")
+	}
+	if s.fetches.Enter(ctx) != nil {
+		return nil, nil, "busy", model.Errorf(model.Unavailable, "as many agents fetch archives as may; this one has to wait for its turn")
+	}
+	file, err := s.cfg.Assets(sum)
+	if err != nil {
+		s.fetches.Leave()
+		return nil, nil, "missing", err
+	}
+	return file, func() { _ = file.Close(); s.fetches.Leave() }, "served", nil
 }
 
 // assigned says whether a check of the node names the archive.

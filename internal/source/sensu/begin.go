@@ -149,7 +149,7 @@ func (x *session) seen(said *sensuwire.Said) {
 	}
 	x.sum = said.Sum
 	x.mu.Lock()
-	x.version = "sensu-agent " + m.AgentVersion
+	x.version, x.facts = "sensu-agent "+m.AgentVersion, facts(m)
 	x.mu.Unlock()
 	if info, ok := x.srv.cfg.Intent.LookupNode(x.uid); ok {
 		if limit, reason := x.srv.cfg.Intent.SeenNode(info, aboutMachine(m)); limit != "" {

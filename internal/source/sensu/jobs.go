@@ -149,7 +149,7 @@ func (x *session) plan() {
 // recipeOf makes a definition ready for this session's node, or the proxy node that it is about.
 func (x *session) recipeOf(c *model.Chunk, of *subject) *recipe {
 	template, err := c.Template()
-	shared := err == nil && len(template.Names()) == 0 && c.Namespace == x.node.Namespace && of.ID == 0
+	shared := err == nil && len(template.Names()) == 0 && c.Namespace == x.node.Namespace && of.ID == 0 && len(c.Assets) == 0
 	r := &x.srv.recipes
 	if shared {
 		r.mu.Lock()
@@ -181,8 +181,6 @@ func (x *session) recipeOf(c *model.Chunk, of *subject) *recipe {
 		made.problem = fmt.Sprintf("this node has sensu-agent, which has no probe %s: leave the node out (targets.except), or give it muster-agent", run.Probe)
 	case c.RunAs != "":
 		made.problem = fmt.Sprintf("this node has sensu-agent, which runs nothing as %s: leave the node out (targets.except), or give it muster-agent", c.RunAs)
-	case len(c.Assets) > 0:
-		made.problem = fmt.Sprintf("this node has sensu-agent, which gets no assets (%s) from here: leave the node out (targets.except), or give it muster-agent", c.Assets[0].Name)
 	default:
 		if of.ID != 0 {
 			run.Env["MUSTER_NODE"] = of.name
@@ -192,6 +190,7 @@ func (x *session) recipeOf(c *model.Chunk, of *subject) *recipe {
 			made.ask.Env = append(made.ask.Env, sensuwire.Literal(name+"="+run.Env[name]))
 		}
 		made.ask.Hooks = hooksOf(c, &run)
+		made.ask.Assets, made.problem = x.assetsOf(c)
 	}
 	if shared {
 		r.mu.Lock()

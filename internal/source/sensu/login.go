@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -21,6 +22,7 @@ import (
 // offer is what the headers of an agent's handshake say.
 type offer struct {
 	path  string
+	host  string // by which the agent reaches us
 	said  http.Header
 	user  intent.AgentUser
 	proto bool
@@ -39,6 +41,7 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	up := ws.Upgrader{
 		ReadBufferSize: 8192, WriteBufferSize: 512,
 		OnRequest: func(uri []byte) error { o.path = string(uri); return nil },
+		OnHost:    func(host []byte) error { o.host = string(host); return nil },
 		OnHeader: func(key, value []byte) error {
 			if len(o.said) < maxHeaders {
 				o.said.Add(string(key), string(value))
@@ -46,6 +49,9 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 			return nil
 		},
 		OnBeforeUpgrade: func() (ws.HandshakeHeader, error) {
+			if o.fetches() {
+				return nil, ws.RejectConnectionError()
+			}
 			header, err := s.admit(ctx, nc, &o)
 			if err != nil {
 				return nil, s.reject(err, &o, nc)
@@ -53,7 +59,11 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 			return ws.HandshakeHeaderHTTP(header), nil
 		},
 	}
-	if _, err := up.Upgrade(nc); err != nil {
+	if _, err := up.Upgrade(&asker{nc, &o}); err != nil {
+		if o.fetches() && !errors.Is(err, io.EOF) {
+			s.fetch(nc, &o)
+			return
+		}
 		if rejected := (*ws.ConnectionRejectedError)(nil); !errors.As(err, &rejected) {
 			s.metrics.logins.WithLabelValues("websocket").Inc()
 		}

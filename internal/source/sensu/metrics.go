@@ -27,6 +27,7 @@ type metrics struct {
 	messages   [outcomes]prometheus.Counter
 	logins     *prometheus.CounterVec
 	ended      *prometheus.CounterVec
+	assets     *prometheus.CounterVec
 	asked      prometheus.Counter
 	cannot     prometheus.Counter
 	overdue    prometheus.Counter
@@ -51,6 +52,7 @@ func newMetrics(r prometheus.Registerer, sessions func() float64) *metrics {
 		bytes:      counter("bytes_received_total", "Bytes of these messages."),
 		logins:     vector("logins_total", "Connections of Sensu's agents, by outcome: welcome, or why not.", "outcome"),
 		ended:      vector("ended_total", "Sessions of Sensu's agents that ended, by cause.", "cause"),
+		assets:     vector("assets_total", "Archives of assets that Sensu's agents asked for, by outcome.", "outcome"),
 		asked:      counter("requests_total", "Runs of checks that Sensu's agents were asked for."),
 		cannot:     counter("impossible_total", "Runs that were due and that a Sensu agent cannot do: the event says why."),
 		overdue:    counter("overdue_total", "Requests sent while the one before was not answered."),

@@ -2,6 +2,7 @@ package sensu
 
 import (
 	"context"
+	crand "crypto/rand"
 	"crypto/tls"
 	"net"
 	"sync"
@@ -33,6 +34,7 @@ type Server struct {
 	outbox      outbox
 	recipes     recipes
 
+	key      [32]byte     // of the words by which agents fetch archives
 	began    time.Time    // of New, with its monotonic reading
 	clock    atomic.Int64 // ns of listening, moved by the housekeeper once a second
 	stopping atomic.Bool
@@ -60,6 +62,7 @@ func New(cfg Config) (*Server, error) {
 	s.saids.New = func() any { return new(sensuwire.Said) }
 	s.records.New = func() any { return new(record) }
 	s.clock.Store(s.boot())
+	_, _ = crand.Read(s.key[:]) // it does not fail
 	cfg.Assignments.Subscribe(s.reassign)
 	return s, nil
 }

@@ -1,6 +1,7 @@
 package sensu
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -27,6 +28,7 @@ type session struct {
 	codec             sensuwire.Codec
 	user              intent.AgentUser
 	entity, namespace string // as the agent has them
+	reached           string // scheme and host by which it reaches us
 	uid               uuid.UUID
 	since             int64 // Unix ns
 
@@ -67,6 +69,7 @@ type session struct {
 	version  string // of the agent
 	probe    chan struct{}
 	asked    []askedRun // by somebody, and not answered
+	facts    map[string]string
 }
 
 // open begins the session of an agent that may come.
@@ -74,6 +77,10 @@ func (s *Server) open(nc net.Conn, o *offer) {
 	x := &session{
 		srv: s, conn: wsconn.Upgraded(nc, s.ws), codec: sensuwire.JSON{}, user: o.user,
 		entity: o.said.Get("Sensu-Agentname"), namespace: o.said.Get("Sensu-Namespace"), since: s.cfg.Now().UnixNano(),
+	}
+	x.reached = "http://" + o.host
+	if _, ok := nc.(*tls.Conn); ok || o.said.Get("X-Forwarded-Proto") == "https" {
+		x.reached = "https://" + o.host
 	}
 	if o.proto {
 		x.codec = sensuwire.Protobuf{}

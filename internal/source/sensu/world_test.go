@@ -1,9 +1,11 @@
 package sensu
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -58,7 +60,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	w := &world{t: t, metrics: prometheus.NewRegistry(), nodes: map[uuid.UUID]intent.NodeInfo{}, said: map[uuid.UUID]intent.Said{},
 		gone: map[uuid.UUID]intent.Tombstone{}, deleted: map[uuid.UUID]bool{}, numbers: map[wire.StreamKey]uint64{}}
 	w.changed = sync.NewCond(&w.mu)
-	agents, err := muster.New(muster.Config{Journal: w, Nodes: fewNodes{}, View: noView{}, Assignments: w, SigningKey: make([]byte, 64), Limits: muster.Limits{NodeResultsPerSec: 1000}})
+	agents, err := muster.New(muster.Config{Journal: w, Nodes: fewNodes{}, View: noView{}, Assignments: w, SigningKey: make([]byte, 64), Assets: anArchive, Limits: muster.Limits{NodeResultsPerSec: 1000}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,6 +253,17 @@ func check(id model.ChunkID, name, command string, change func(*model.Chunk)) *m
 		change(c)
 	}
 	return c
+}
+
+// archived is what every archive holds.
+var archived = bytes.Repeat([]byte("archive "), 1<<17)
+
+type openArchive struct{ *bytes.Reader }
+
+func (openArchive) Close() error { return nil }
+
+func anArchive([64]byte) (io.ReadSeekCloser, error) {
+	return openArchive{bytes.NewReader(archived)}, nil
 }
 
 type fewNodes struct{ muster.Nodes }
