@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/load/folder"
+	"github.com/muster-fleet/muster/internal/load/live"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/sizing"
 	"github.com/muster-fleet/muster/internal/model"
@@ -132,15 +133,16 @@ func (s *sizer) size(ctx context.Context, cmd *cobra.Command, name string) error
 	if len(tries) == 0 {
 		return stopped
 	}
-	text := sizing.Table(tries) + "\n"
+	text := "\n"
 	if later := sizing.Later(tries); later != "" {
 		text += later + "\n"
 	}
 	text += sizing.Sentence(tries) + "\n"
-	fmt.Fprintf(cmd.OutOrStdout(), "%s", text)
+	out := live.Paper(cmd.OutOrStdout(), os.Getenv)
+	fmt.Fprint(out, sizing.Table(tries, live.Columns(cmd.OutOrStdout(), os.Getenv))+text)
 	last := &tries[len(tries)-1]
 	if len(tries) > 1 || last.Report != nil {
-		if err := os.WriteFile(filepath.Join(dir, "size.txt"), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "size.txt"), []byte(sizing.Table(tries, 0)+text), 0o644); err != nil {
 			return fmt.Errorf("keep the answer: %w", err)
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "reports: %s\n", dir)
@@ -154,7 +156,7 @@ func (s *sizer) size(ctx context.Context, cmd *cobra.Command, name string) error
 // try plays one size. Only what says nothing about the machine is an error: that there is
 // no such program, that somebody ended the run.
 func (s *sizer) try(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, path string) (sizing.Try, error) {
-	say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	say := sayTo(live.Paper(cmd.ErrOrStderr(), os.Getenv))
 	t := sizing.Try{Agents: sc.Nodes(""), Results: sc.Rate(), States: sc.States()}
 	if err := sc.Runs(); err != nil {
 		return t, err

@@ -59,48 +59,6 @@ func (b broke) says(verb string) string {
 	return fmt.Sprintf("%s %s: %s", b.what, verb, strings.TrimSuffix(b.why, "."))
 }
 
-// Table has a line for each size that was tried, aligned for a terminal.
-func Table(tries []Try) string {
-	rows := [][]string{{"SIZE", "AGENTS", "RESULTS/S", "CORES", "MEMORY", "DISK/S", "FSYNCS/S", "NET IN/S", "NET OUT/S", "P99", "VERDICT"}}
-	for i := range tries {
-		t := &tries[i]
-		row := []string{factor(t.Factor), grouped(float64(t.Agents)), digits(t.Results), "–", "–", "–", "–", "–", "–", "–", "carried"}
-		if t.Report != nil {
-			f := figuresOf(t.Report, t.States)
-			in, out := "–", "–"
-			if f.in > 0 {
-				in, out = bytes(f.in), bytes(f.out)
-			}
-			row = []string{row[0], row[1], digits(f.results), digits(f.cores), bytes(f.memory + f.later), bytes(f.written), digits(f.syncs), in, out, digits(f.p99) + " ms", "carried"}
-		}
-		if !t.Carried() {
-			b := t.breaks()
-			row[len(row)-1] = "no: " + b.what
-			if t.Report == nil && !limited(t.Err) {
-				row[len(row)-1] = "not played"
-			}
-		}
-		rows = append(rows, row)
-	}
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], len([]rune(cell)))
-		}
-	}
-	var b strings.Builder
-	for _, row := range rows {
-		for i, cell := range row {
-			if i == len(row)-1 {
-				b.WriteString(cell + "\n")
-				break
-			}
-			fmt.Fprintf(&b, "%s%s  ", cell, strings.Repeat(" ", widths[i]-len([]rune(cell))))
-		}
-	}
-	return b.String()
-}
-
 // Later says what of the memory is not measured but reckoned; empty: nothing.
 func Later(tries []Try) string {
 	for i := range tries {

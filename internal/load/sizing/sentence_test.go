@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -96,7 +97,7 @@ func TestSentence(t *testing.T) {
 func TestTable(t *testing.T) {
 	short := ran(1000, func(r *load.Report) { r.States = 10_000 })
 	tries := []Try{try(1, short, nil), try(2, ran(2000, late), nil), try(4, nil, limit(t))}
-	lines := strings.Split(Table(tries), "\n")
+	lines := strings.Split(Table(tries, 0), "\n")
 	for i, want := range []string{
 		"SIZE  AGENTS  RESULTS/S  CORES  MEMORY  DISK/S    FSYNCS/S  NET IN/S  NET OUT/S  P99      VERDICT",
 		"1×    1,000   833        0.10   111 MB  300 kB/s",
@@ -109,6 +110,32 @@ func TestTable(t *testing.T) {
 	}
 	if !strings.HasSuffix(lines[1], "carried") || !strings.HasSuffix(lines[2], "no: the objective") || !strings.Contains(lines[3], "no: ") {
 		t.Error(strings.Join(lines, "\n"))
+	}
+	if whole := Table(tries, 0); Table(tries, 200) != whole || Table(tries, 104) == whole {
+		t.Errorf("on a terminal of 200 columns:\n%s\nof 104:\n%s", Table(tries, 200), Table(tries, 104))
+	}
+	turned := Table(tries, 80)
+	want := `SIZE       1×       2×                 4×
+AGENTS     1,000    2,000              4,000
+RESULTS/S  833      1,666              3,332
+CORES      0.10     0.20               –`
+	if !strings.HasPrefix(turned, want) || !strings.Contains(turned, "\nVERDICT    carried  no: the objective  no: open files\n") {
+		t.Errorf("of 80:\n%s", turned)
+	}
+	for columns := range 60 { // however narrow: all sizes, in their order
+		narrow, at := Table(tries, columns+1), 0
+		for _, size := range []string{"1×", "2×", "4×"} {
+			next := strings.Index(narrow[at:], size)
+			if next < 0 {
+				t.Fatalf("of %d:\n%s", columns+1, narrow)
+			}
+			at += next
+		}
+		for line := range strings.Lines(narrow) {
+			if n := utf8.RuneCountInString(line) - 1; n > max(columns+1, 30) {
+				t.Errorf("of %d: %d in %q", columns+1, n, line)
+			}
+		}
 	}
 	if Later(tries) == "" || Later(tries[1:]) != "" {
 		t.Error("what is reckoned has to be said, and only then")
