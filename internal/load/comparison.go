@@ -9,11 +9,12 @@ import "github.com/muster-fleet/muster/internal/model"
 // acknowledges is perhaps not in the view. That is held against the server unless results
 // of the same check were refused, on any node; it is counted as unsure then.
 type comparison struct {
-	balance *Balance
-	agents  map[model.NodeID]*compared
-	indexes map[*checkSet]map[model.CheckID]int
-	picked  map[model.CheckID]bool // results of it were refused
-	pairs   map[place]*paired      // event states of proxy nodes
+	balance    *Balance
+	unnumbered bool // the view has no numbers: it is another system's
+	agents     map[model.NodeID]*compared
+	indexes    map[*checkSet]map[model.CheckID]int
+	picked     map[model.CheckID]bool // results of it were refused
+	pairs      map[place]*paired      // event states of proxy nodes
 }
 
 // compared is one agent's part.
@@ -103,7 +104,7 @@ func (c *comparison) state(k Kept, before uint64) {
 	case got > want+open:
 		n.differs(b, i, e, overdone, "%d results applied, %d acknowledged, %d without an answer", got, want, open)
 	case got > want || k.Expired: // a result without an answer is there, or the deadline has judged
-	case k.Stream != stream || k.Number != uint64(e.number):
+	case !c.unnumbered && (k.Stream != stream || k.Number != uint64(e.number)):
 		n.differs(b, i, e, misnumbered, "last is %x/%d, acknowledged %x/%d", k.Stream, k.Number, stream, e.number)
 	case k.Digest != 0 && k.Digest != e.digest:
 		n.differs(b, i, e, garbled, "as many results applied as acknowledged, and the last one says something else")

@@ -57,6 +57,7 @@ type Config struct {
 	Data      string                                          // the server's data folder, where it is on this machine: is there room? Empty: not looked at
 	Alone     string                                          // the stage of a server that is driven alone, in this process; empty: a whole server
 	Stage     Stage                                           // where its agents hand over what they send; nil: they connect to Server
+	Driven    Driven                                          // another system that is loaded; nil: Muster, or what RunTarget asks
 	API       *client.Client                                  // for operators and changes of intent; nil: there is no login
 	Second    func(from time.Time, h *hdrhistogram.Histogram) // every second: latencies of what was acknowledged in it, in µs, with the tag warmup where it is not measured
 
@@ -74,6 +75,7 @@ type Config struct {
 	Part   Part   // of the agents that this process plays; zero: all
 	Others Others // the loaders that play the other parts; nil: nobody else does, or another one leads
 
+	version string             // of Driven
 	follows bool               // another loader leads
 	labels  []string           // of what is not judged
 	isShort bool               // Scenario stands for the flat fields
@@ -105,7 +107,10 @@ func (c Config) withDefaults() (Config, error) {
 			return c, err
 		}
 		if c.Alone != "" {
-			c.labels = c.judgeStage()
+			c.labels = append([]string{StageLabel(c.Alone)}, c.leaveOut(ofStage, "a stage")...)
+		}
+		if c.Driven != nil {
+			c.labels = c.leaveOut(ofDriven, c.Driven.Name())
 		}
 	}
 	setInt(&c.Agents, 100)
@@ -159,7 +164,7 @@ func (c Config) withDefaults() (Config, error) {
 // check says what of a configuration cannot be played.
 func (c *Config) check() error {
 	switch {
-	case c.Server == "" && c.ServerTLS == "" && c.Stage == nil:
+	case c.Server == "" && c.ServerTLS == "" && c.Stage == nil && c.Driven == nil:
 		return model.Errorf(model.Invalid, "no server given").WithHint("--server 127.0.0.1:8443")
 	case c.Agents < 1 || c.Checks < 1 || c.Checks > model.DefaultStatesPerNode:
 		return model.Errorf(model.Invalid, "%d agents with %d checks: want at least one agent and 1 to %d checks", c.Agents, c.Checks, model.DefaultStatesPerNode)
@@ -189,7 +194,7 @@ func (c *Config) check() error {
 	for i := range c.Scenario.Agents {
 		if x := &c.Scenario.Agents[i]; x.Churn.Renames.PerSecond(x.Count) > 0 && c.API == nil && !c.follows {
 			return model.Errorf(model.Invalid, "class %s renames nodes, and there is no login", x.Name).WithHint("muster login, or leave --server out")
-		} else if x.TLS && c.TLS == nil {
+		} else if x.TLS && c.TLS == nil && c.Driven == nil {
 			return model.Errorf(model.Invalid, "class %s wants TLS, and there are no certificates", x.Name).WithHint("--data DIR, the server's data folder")
 		} else if x.Share > 1 {
 			return model.Errorf(model.Invalid, "class %s: %d agents on one connection: the protocol has one session on each", x.Name, x.Share).WithHint("leave share out")

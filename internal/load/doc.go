@@ -12,8 +12,10 @@
 // says so. A ledger holds sent = acknowledged + refused, and what was acknowledged is
 // compared with the view.
 //
-// Systems other than Muster are played against by RunTarget (targetrun.go), through the
-// Target that their folder implements: internal/load/sensu is one.
+// Systems other than Muster are played against by RunTarget (targetrun.go), through the Target
+// that their folder implements (target.go). One that is told results is a Driven (driven.go): it gets
+// the run of this package, and stands where a stage of a server stands alone (stage.go). One that asks its
+// agents is an Asking, and has a run of its own: internal/load/sensu is one.
 //
 // Several processes can play one run (part.go): one leads (merge.go), the others follow
 // (follow.go); what they say to each other is others.go and share.go, and travels in

@@ -256,7 +256,7 @@ func ratio(part, whole float64) float64 {
 func (rep *Report) Figures() map[string]float64 {
 	all := map[string]float64{}
 	for name, of := range found() {
-		if rep.Targeted != nil && ofAcknowledgements(name) {
+		if rep.Asked() && ofAcknowledgements(name) {
 			continue
 		}
 		if v, ok := of(rep); ok {

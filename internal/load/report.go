@@ -186,6 +186,9 @@ func newReport(c Config) *Report {
 	if !c.isShort {
 		r.Scenario = c.Scenario
 	}
+	if c.Driven != nil {
+		r.Targeted, r.Plan.TLS = &Targeted{Name: c.Driven.Name(), Version: c.version, Driven: true}, c.Driven.Secured()
+	}
 	r.Stage, r.Label = c.Alone, slices.Clone(c.labels)
 	return r
 }

@@ -106,6 +106,10 @@ func Resident() int64 {
 }
 
 func newRun(cfg Config) (*run, error) {
+	if cfg.Driven != nil {
+		d := newDriving(cfg.Driven, cfg.Scenario, cfg.Members)
+		cfg.Stage, cfg.Before = d, d
+	}
 	classes, err := newClasses(&cfg)
 	if err != nil {
 		return nil, err
@@ -154,10 +158,18 @@ func (r *run) sequence(state uint64, cycle uint32) uint64 {
 // now is nanoseconds since the run was made.
 func (r *run) now() int64 { return int64(time.Since(r.epoch)) }
 
+// atBoot is the time that the boot clock of the agents had then.
+func (r *run) atBoot(ms uint64) time.Time {
+	return r.epoch.Add(time.Duration(ms)*time.Millisecond - bootedBefore)
+}
+
+// bootedBefore is for how long the agents' machines run when the run is made.
+const bootedBefore = time.Minute
+
 // boot is the agents' boot clock: they all booted a while before the run.
 func (r *run) boot() uint64 { return r.bootMs(r.now()) }
 
-func (r *run) bootMs(ns int64) uint64 { return uint64(ns/1e6) + 60_000 }
+func (r *run) bootMs(ns int64) uint64 { return uint64((ns + int64(bootedBefore)) / 1e6) }
 
 // chunk decodes each definition once for all agents.
 func (r *run) chunk(id model.ChunkID, body []byte) (*model.Chunk, error) {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -19,15 +20,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Stage is one stage of a server in this process. A run against it opens no connections:
-// what would leave by them is handed straight to it. Its methods are called from many
-// goroutines.
+// Stage is where a run's agents hand over what they send, in place of a connection to a server:
+// one stage of a server in this process, or a Driven. Its methods are called from many goroutines.
 type Stage interface {
-	// Enter begins the session of a node, and says what its number is and what it runs.
-	Enter(ctx context.Context, uid uuid.UUID) (model.NodeID, *link.Held, error)
+	// Enter begins the session of a node, and says what its number is and what it runs. ctx ends
+	// with the session, and an error that w hears of ends it, too.
+	Enter(ctx context.Context, uid uuid.UUID, w journal.Waiter) (model.NodeID, *link.Held, error)
 	// Take is handed a node's batches as the body of their frames, in the order of their
 	// stream; the bytes are the caller's again when it returns. It may wait. w hears of the
-	// token once the stage answers for the batch, from any goroutine.
+	// token once the stage answers for the batch, from any goroutine. ctx is that of Enter.
 	Take(ctx context.Context, node model.NodeID, batch []byte, w journal.Waiter, token uint64) error
 }
 
@@ -71,14 +72,20 @@ func (d *dock) serve() (end func()) {
 
 // open begins an agent's session; a run against a stage has one for each.
 func (d *dock) open(ctx context.Context, a *agent) (session, error) {
-	node, held, err := d.stage.Enter(ctx, a.uid)
+	s := &staged{agent: a, dock: d}
+	s.wake.L = &s.mu
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	context.AfterFunc(s.ctx, s.Close)
+	node, held, err := d.stage.Enter(s.ctx, a.uid, s)
 	if err != nil {
+		s.cancel()
 		return nil, err
 	}
-	s := &staged{agent: a, dock: d, ctx: ctx, node: node}
-	s.wake.L = &s.mu
-	context.AfterFunc(ctx, s.Close)
-	a.welcome(s, &wire.Welcome{Node: node, KeepaliveMs: uint32(model.DefaultKeepalive.Milliseconds())})
+	s.node = node
+	a.mu.Lock()
+	last := []wire.StreamLast{{StreamKey: wire.StreamKey{Stream: a.stream}, Last: a.ledger.settled()}} // what the sessions before brought
+	a.mu.Unlock()
+	a.welcome(s, &wire.Welcome{Node: node, KeepaliveMs: uint32(model.DefaultKeepalive.Milliseconds()), Last: last})
 	a.assign(held)
 	return s, nil
 }
@@ -88,13 +95,16 @@ func (d *dock) open(ctx context.Context, a *agent) (session, error) {
 type staged struct {
 	agent *agent
 	dock  *dock
-	ctx   context.Context // of the run: Read's Take waits no longer
 	node  model.NodeID
 	bytes atomic.Uint64
+
+	ctx    context.Context // of the session: Read's Take waits no longer
+	cancel context.CancelFunc
 
 	mu      sync.Mutex
 	wake    sync.Cond
 	over    bool
+	why     error  // it is over: what the stage said
 	data    []byte // of the batches that wait for Read
 	waits   []parcel
 	flights []parcel // not acknowledged, oldest first
@@ -141,8 +151,9 @@ func (s *staged) Read() error {
 			s.wake.Wait()
 		}
 		if s.over {
+			why := s.why
 			s.mu.Unlock()
-			return errLeft
+			return cmp.Or(why, errLeft)
 		}
 		data, s.data = s.data, data[:0]
 		waits, s.waits = s.waits, waits[:0]
@@ -162,6 +173,7 @@ func (s *staged) Read() error {
 func (s *staged) Committed(token uint64, _ journal.Position, err error) {
 	s.mu.Lock()
 	if err != nil {
+		s.why = cmp.Or(s.why, err)
 		s.endLocked()
 	} else {
 		s.acked = max(s.acked, token)
@@ -197,6 +209,7 @@ func (s *staged) Close() {
 func (s *staged) endLocked() {
 	s.over = true
 	s.wake.Broadcast()
+	s.cancel()
 }
 
 // Bye is a planned end; a stage knows no other.
@@ -219,19 +232,19 @@ func ofStage(figure string) bool {
 	return slices.Contains([]string{"rate", "held", "saturation", "p50", "p99", "p999", "max", "beyond-p50", "beyond-p99", "settle"}, figure)
 }
 
-// judgeStage leaves out the goals that a stage alone has no figure for, and says so.
-func (c *Config) judgeStage() (labels []string) {
+// leaveOut takes away the goals that have no figure where what is loaded is no whole server, and
+// says so.
+func (c *Config) leaveOut(measured func(figure string) bool, against string) (labels []string) {
 	var left []string
 	c.Goals = slices.DeleteFunc(slices.Clone(c.Goals), func(g Goal) bool {
-		if ofStage(g.Name) {
+		if measured(g.Name) {
 			return false
 		}
 		left = append(left, g.Name)
 		return true
 	})
-	labels = append(labels, StageLabel(c.Alone))
-	if len(left) > 0 {
-		labels = append(labels, fmt.Sprintf("not measured against a stage, and not judged: %s", strings.Join(left, ", ")))
+	if slices.Sort(left); len(left) > 0 {
+		labels = []string{fmt.Sprintf("not measured against %s, and not judged: %s", against, strings.Join(slices.Compact(left), ", "))}
 	}
 	return labels
 }

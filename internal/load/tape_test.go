@@ -223,7 +223,7 @@ func TestATapeThatBecameAnother(t *testing.T) {
 		if err := cfg.Joinable(); model.ClassOf(err) != model.Unsupported {
 			t.Error(err) // another machine has another file, or none
 		}
-		if err := TargetPlays(sc); model.ClassOf(err) != model.Unsupported {
+		if err := TargetPlays(sc, asks{}); model.ClassOf(err) != model.Unsupported {
 			t.Error(err) // a backend keeps the time itself
 		}
 		if _, err := newRun(cfg); model.ClassOf(err) != c.class {

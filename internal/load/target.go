@@ -9,9 +9,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Target is a system other than Muster that a scenario is played against: one folder
-// beside this package each. RunTarget calls its methods one after the other, in this
-// order, but for Totals.
+// Target is a system other than Muster that a scenario is played against: one folder beside
+// this package each. It is an Asking or a Driven, too. RunTarget calls Prepare first and Clean
+// last.
 type Target interface {
 	// Name is the system's, as a scenario's target has it.
 	Name() string
@@ -19,6 +19,14 @@ type Target interface {
 	Secured() bool
 	// Prepare makes what the agents need there, and says which version it is.
 	Prepare(ctx context.Context) (version string, err error)
+	// Clean removes what Prepare made and would go on by itself.
+	Clean(ctx context.Context) error
+}
+
+// Asking is a system that keeps the time itself: it asks its agents for results, and they
+// answer. Its methods are called one after the other, in this order, but for Totals.
+type Asking interface {
+	Target
 	// Agents are the scenario's, not yet connected. They tell observe of every result
 	// that has left, from many goroutines.
 	Agents(observe func(Observed)) []TargetAgent
@@ -27,8 +35,6 @@ type Target interface {
 	// Compare asks the system what it holds, with the agents at rest, and tells differ of
 	// each state that is not as the agents left it. kept results are there.
 	Compare(ctx context.Context, differ func(i Imbalance, problem string)) (states int, kept uint64, err error)
-	// Clean removes what Prepare made and would go on by itself.
-	Clean(ctx context.Context) error
 }
 
 // TargetAgent is one simulated agent.
@@ -63,60 +69,43 @@ type Totals struct {
 type Targeted struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
+	Driven  bool   `json:"driven,omitempty"` // it acknowledges what Muster's timetable sends; else it asks, and Totals are what came of that
 	Totals
 }
 
-// targetGoals are the objectives that mean the same whatever the target: the others are
+// asked says that the system under test kept the time, and acknowledged nothing.
+func (t *Targeted) asked() bool { return t != nil && !t.Driven }
+
+// Asked says that a report is of a system that asks its agents: its rates and latencies are of
+// results that left, from when they were asked for.
+func (rep *Report) Asked() bool { return rep.Targeted.asked() }
+
+// whatever are the objectives that mean the same whatever the target: the others are
 // about acknowledgements, or about what only Muster says of itself.
-func targetGoals() []string {
-	return []string{"rate", "connect", "machine", "server-cpu", "loader-memory"}
+func whatever(figure string) bool {
+	return slices.Contains([]string{"rate", "connect", "machine", "server-cpu", "loader-memory"}, figure)
 }
 
-// ofAcknowledgements says that a figure times or counts acknowledgements. A report of
-// another system has what comes nearest in its place: when results had left.
+// ofAcknowledgements says that a figure times or counts acknowledgements. A report of a
+// system that asks has what comes nearest in its place: when results had left.
 func ofAcknowledgements(figure string) bool {
-	return slices.Contains([]string{"held", "p50", "p99", "p999", "max", "beyond-p50", "beyond-p99"}, figure)
+	return slices.Contains([]string{"held", "saturation", "p50", "p99", "p999", "max", "beyond-p50", "beyond-p99", "settle"}, figure)
 }
 
-// TargetPlays says what of a scenario RunTarget cannot play: nil, or an Unsupported error.
-func TargetPlays(sc *scenario.Scenario) error {
-	what := ""
-	switch {
-	case len(sc.Faults) > 0:
-		what = "faults"
-	case len(sc.Intent) > 0:
-		what = "intent"
-	case sc.Operators != scenario.Operators{}:
-		what = "operators"
+// TargetPlays says what of a scenario RunTarget cannot play against a system: nil, or an
+// Unsupported error.
+func TargetPlays(sc *scenario.Scenario, t Target) error {
+	plays := []string{"results", "keepalives", "output-sizes", "tls", "fleet-of-servers"} // the addresses decide about TLS, and there may be several
+	why := "the system under test keeps the time, and its agents only answer"
+	if _, driven := t.(Driven); driven {
+		plays = append(plays, "rates", "phase-objectives", "churn", "faults", "recorded")
+		why = "it is told results, and nothing else"
 	}
-	if sc.HasAlerts() {
-		what = "messages about problems"
+	for _, c := range sc.Beyond(plays...) {
+		return model.Errorf(model.Unsupported, "%s: target %s has no %s (%s): %s", sc.Name, t.Name(), c.Name, c.What, why).
+			WithHint("a scenario with a ramp, steady phases and a drain: muster load show sensu-4000x8x5s")
 	}
-	if sc.Stream.Connections > 0 {
-		what = "a handler that is told of every result"
-	}
-	for i := range sc.Agents {
-		if sc.Agents[i].Churn != (scenario.Churn{}) {
-			what = "churn"
-		}
-		if sc.Agents[i].Recorded != nil {
-			what = "recorded streams"
-		}
-	}
-	for i := range sc.Phases {
-		p := &sc.Phases[i]
-		if kind := p.Kind(); kind == kindStep || p.Rate != 0 && p.Rate != 1 {
-			what = "phases at other rates"
-		}
-		if len(p.Objectives) > 0 {
-			what = "objectives of one phase"
-		}
-	}
-	if what == "" {
-		return nil
-	}
-	return model.Errorf(model.Unsupported, "%s: target %s has no %s: the system under test keeps the time, and its agents only answer", sc.Name, sc.Target, what).
-		WithHint("a scenario with a ramp, steady phases and a drain: muster load show sensu-4000x8x5s")
+	return nil
 }
 
 // NewGenerator makes what a check says that a class of a scenario holds, the same as Muster's

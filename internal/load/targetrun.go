@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,22 +16,23 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// RunTarget plays a scenario's ramp, steady phases and drain against another system, and
-// compares what that holds with what its agents sent.
+// RunTarget plays a scenario against another system, and compares what that holds with what
+// was sent. One that asks has a ramp, steady phases and a drain; what is played against one
+// that is driven is a run like one against Muster, and may have all that TargetPlays lets through.
 //
-// Of the configuration, Scenario, Goals, MaxLag, ServerPID, Second and Progress count, and
-// Server for the ports that are needed: host:port of each backend, with commas between them.
+// Of the configuration, Scenario, Goals, MaxLag, ServerPID, Second, Stop, Begun and Progress count,
+// and Server for the ports that are needed: host:port of each address, with commas between them.
+// For a Driven so does what is about the loader.
 func RunTarget(ctx context.Context, c Config, t Target) (rep *Report, err error) {
-	c, err = c.ofTarget()
+	if err := TargetPlays(c.Scenario, t); err != nil {
+		return nil, err
+	}
+	play, err := c.against(t)
 	if err != nil {
 		return nil, err
 	}
-	if err := preflight(c); err != nil {
-		return nil, err
-	}
-	r := &targetRun{cfg: c, target: t, rep: newReport(c), second: newTally(), part: newTally()}
-	r.rep.Targeted, r.rep.Plan.TLS = &Targeted{Name: t.Name()}, t.Secured()
-	if r.rep.Targeted.Version, err = t.Prepare(ctx); err != nil {
+	version, err := t.Prepare(ctx)
+	if err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -40,6 +40,37 @@ func RunTarget(ctx context.Context, c Config, t Target) (rep *Report, err error)
 			rep, err = nil, bad
 		}
 	}()
+	return play(ctx, version)
+}
+
+// against is how the scenario is played against a target, once that is prepared.
+func (c Config) against(t Target) (play func(ctx context.Context, version string) (*Report, error), err error) {
+	switch t := t.(type) {
+	case Driven:
+		c.Driven = t
+		return func(ctx context.Context, version string) (*Report, error) {
+			c.version = version
+			return Run(ctx, c)
+		}, nil
+	case Asking:
+		if c, err = c.asked(t); err != nil {
+			return nil, err
+		}
+		if err := preflight(c); err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, version string) (*Report, error) {
+			r := &targetRun{cfg: c, target: t, rep: newReport(c), second: newTally(), part: newTally()}
+			r.rep.Targeted, r.rep.Plan.TLS = &Targeted{Name: t.Name(), Version: version}, t.Secured()
+			return r.do(ctx)
+		}, nil
+	}
+	panic("BUG: target " + t.Name() + " neither asks nor is driven")
+}
+
+// do is the run against a system that asks.
+func (r *targetRun) do(ctx context.Context) (*Report, error) {
+	c := r.cfg
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	var all sync.WaitGroup
@@ -48,7 +79,7 @@ func RunTarget(ctx context.Context, c Config, t Target) (rep *Report, err error)
 	debug.FreeOSMemory() // as of a Muster run: what agents take is what is measured
 	r.began = time.Now()
 	r.rep.idle = r.usage()
-	agents := t.Agents(r.observe)
+	agents := r.target.Agents(r.observe)
 	if err := r.ramp(running, &all, agents); err != nil {
 		return nil, err
 	}
@@ -72,12 +103,9 @@ func RunTarget(ctx context.Context, c Config, t Target) (rep *Report, err error)
 	return r.rep, nil
 }
 
-// ofTarget fills in what the flat fields of a Muster run say otherwise.
-func (c Config) ofTarget() (Config, error) {
+// asked fills in what the flat fields of a run of Muster's timetable say otherwise.
+func (c Config) asked(t Target) (Config, error) {
 	sc := c.Scenario
-	if err := TargetPlays(sc); err != nil {
-		return c, err
-	}
 	c.Agents, c.Fleet, c.Rate, c.Drain, c.Seed = sc.Nodes(""), sc.Nodes(""), sc.Rate(), 30*time.Second, sc.Seed
 	for _, p := range sc.Phases {
 		if p.Drain != 0 {
@@ -89,39 +117,25 @@ func (c Config) ofTarget() (Config, error) {
 	if c.MaxLag == 0 {
 		c.MaxLag = 50 * time.Millisecond
 	}
-	var left []string
-	c.Goals = slices.DeleteFunc(slices.Clone(c.Goals), func(g Goal) bool {
-		if slices.Contains(targetGoals(), g.Name) {
-			return false
-		}
-		left = append(left, g.Name)
-		return true
-	})
 	for _, name := range slices.Sorted(maps.Keys(sc.Objectives)) {
 		if name == "loader-memory" {
 			continue // asked of Muster's agents: others take what they take, and --goal asks it of them
 		}
-		f, ok := scenario.FigureOf(name)
-		if !ok || !slices.Contains(targetGoals(), name) {
-			left = append(left, name)
-			continue
-		}
+		f, _ := scenario.FigureOf(name)
 		want, err := sc.Objectives[name].In(f.Unit)
 		if err != nil {
 			return c, model.Errorf(model.Invalid, "objective %s: %v", name, err).WithHint("muster load lint")
 		}
 		c.Goals = append(c.Goals, Goal{Name: name, Want: want})
 	}
-	if slices.Sort(left); len(left) > 0 {
-		c.labels = []string{"not measured against " + sc.Target + ", and not judged: " + strings.Join(slices.Compact(left), ", ")}
-	}
+	c.labels = c.leaveOut(whatever, t.Name())
 	return c, nil
 }
 
 // targetRun is a run's state. The lock guards the tallies.
 type targetRun struct {
 	cfg    Config
-	target Target
+	target Asking
 	rep    *Report
 	began  time.Time
 	begun  time.Time // the first phase, with its warm-up

@@ -10,7 +10,7 @@ const NotCompared = "not compared: whether the server holds what it acknowledged
 
 // Text is the summary for people.
 func (rep *Report) Text() string {
-	if rep.Targeted != nil {
+	if rep.Asked() {
 		return rep.targetText()
 	}
 	var b strings.Builder

@@ -47,9 +47,6 @@ const seededPassword = "P@ssw0rd!"
 
 // againstSensu plays the scenario against Sensu Go backends that run.
 func (o *options) againstSensu(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (*load.Report, error) {
-	if err := load.TargetPlays(sc); err != nil {
-		return nil, err
-	}
 	backends, api, err := o.sensuAddresses(cmd)
 	if err != nil {
 		return nil, err

@@ -220,7 +220,7 @@ func ledgerSection(rep *load.Report) section {
 	b := rep.Balance
 	s := section{ID: "ledger", Title: "The ledger"}
 	parts := fmt.Sprintf("%s acknowledged + %s refused", count(float64(b.Acknowledged)), count(float64(b.Refused)))
-	if rep.Targeted != nil {
+	if rep.Asked() {
 		parts = count(float64(b.Acknowledged)) + " held in the end"
 	}
 	if b.Stopped > 0 {

@@ -33,7 +33,7 @@ func tiles(rep *load.Report) []tile {
 	add(beyond.P50 > 0, split("Latency p50", millis(beyond.P50), note))
 	add(beyond.P99 > 0, split("Latency p99", millis(beyond.P99), note))
 	add(beyond.P999 > 0, split("Latency p99.9", millis(beyond.P999), "at most "+millis(beyond.Max)))
-	if l := rep.Latency; rep.Targeted != nil {
+	if l := rep.Latency; rep.Asked() {
 		add(l.P50 > 0, split("Latency p50", millis(l.P50), "from the second of the request"))
 		add(l.P99 > 0, split("Latency p99", millis(l.P99), "at most "+millis(l.Max)))
 	}

@@ -27,7 +27,10 @@ func Capabilities() []Capability {
 		exists("tls", "mutual TLS"),
 		exists("output-sizes", "outputs of any length up to 1000 KiB"),
 		exists("churn", "reconnects, restarts, machines offline that send what they spooled"),
-		exists("faults", "machines that die, cut connections, failing checks, frames that are refused"),
+		exists("rates", "phases at other rates, and steps"),
+		exists("phase-objectives", "objectives of one phase"),
+		exists("faults", "machines that die or hang, cut connections, failing checks"),
+		exists("refusals", "frames that have to be refused"),
 		exists("restart", "the server restarted, killed or stopped while results flow"),
 		exists("renames", "machines renamed while results flow"),
 		exists("intent", "checks and groups made, changed and deleted while results flow"),
@@ -108,8 +111,14 @@ func (s *Scenario) Requires() []string {
 			need("round-robin", check.RoundRobin)
 		}
 	}
+	for i := range s.Phases {
+		p := &s.Phases[i]
+		need("rates", p.Step > 0 || p.Of != "" || p.Rate != 0 && p.Rate != 1)
+		need("phase-objectives", len(p.Objectives) > 0)
+	}
 	for _, f := range s.Faults {
-		need("faults", f.Server == "")
+		need("faults", f.Server == "" && f.Wrong == nil)
+		need("refusals", f.Wrong != nil)
 		need("restart", f.Server != "")
 	}
 	need("intent", len(s.Intent) > 0)
@@ -122,6 +131,16 @@ func (s *Scenario) Requires() []string {
 	need("target-"+s.Target, s.Target == "zabbix" || s.Target == "prometheus")
 	for _, name := range s.Needs {
 		need(name, true)
+	}
+	return list
+}
+
+// Beyond are those of them that something which has only these does not.
+func (s *Scenario) Beyond(these ...string) (list []Capability) {
+	for _, name := range s.Requires() {
+		if c, ok := capabilityOf(name); ok && !slices.Contains(these, name) {
+			list = append(list, c)
+		}
 	}
 	return list
 }

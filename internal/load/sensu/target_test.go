@@ -230,7 +230,7 @@ func TestCannotBePlayed(t *testing.T) {
 	} {
 		sc := small(0)
 		change(sc)
-		if err := load.TargetPlays(sc); model.ClassOf(err) != model.Unsupported {
+		if err := load.TargetPlays(sc, &Target{}); model.ClassOf(err) != model.Unsupported {
 			t.Errorf("%v", err)
 		}
 	}

@@ -147,7 +147,7 @@ func saidIn(properties []wire.Property, name string) (s said, ok bool, err error
 }
 
 // Enter implements load.Stage.
-func (e *edits) Enter(_ context.Context, uid uuid.UUID) (model.NodeID, *link.Held, error) {
+func (e *edits) Enter(_ context.Context, uid uuid.UUID, _ journal.Waiter) (model.NodeID, *link.Held, error) {
 	node, ok := e.planner.NodeByUID(uid)
 	if !ok {
 		return 0, nil, model.Errorf(model.NotFound, "node %s is not of the fleet", uid)

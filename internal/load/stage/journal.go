@@ -47,7 +47,7 @@ type answered chan error
 func (a answered) Committed(_ uint64, _ journal.Position, err error) { a <- err }
 
 // Enter implements load.Stage: a session begins with a mark.
-func (e *entries) Enter(ctx context.Context, uid uuid.UUID) (model.NodeID, *link.Held, error) {
+func (e *entries) Enter(ctx context.Context, uid uuid.UUID, _ journal.Waiter) (model.NodeID, *link.Held, error) {
 	node, ok := e.fleet.Lookup(uid)
 	if !ok {
 		return 0, nil, model.Errorf(model.NotFound, "node %s is not of the fleet", uid)
