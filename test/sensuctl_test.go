@@ -21,17 +21,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-const sensuResources = `type: HookConfig
-api_version: core/v2
-metadata: {name: ps, namespace: default}
-spec: {command: ps aux, timeout: 10}
----
-type: Handler
-api_version: core/v2
-metadata: {name: keep, namespace: default}
-spec: {type: pipe, command: cat, filters: [is_incident], timeout: 5}
----
-type: CheckConfig
+const sensuResources = `type: CheckConfig
 api_version: core/v2
 metadata: {name: Disk_Root, namespace: default, labels: {team: ops}}
 spec:
@@ -42,6 +32,16 @@ spec:
   subscriptions: ["entity:web01"]
   handlers: [keep]
   check_hooks: [{critical: [ps]}]
+---
+type: HookConfig
+api_version: core/v2
+metadata: {name: ps, namespace: default}
+spec: {command: ps aux, timeout: 10}
+---
+type: Handler
+api_version: core/v2
+metadata: {name: keep, namespace: default}
+spec: {type: pipe, command: cat, filters: [is_incident], timeout: 5}
 ---
 type: Entity
 api_version: core/v2
@@ -190,6 +190,8 @@ func TestSensuctl(t *testing.T) {
 		does("", append(configure, "four plain test words")...)
 		does("", "create", "-f", file)
 	})
+	does("critical: [ps]", "check", "info", "Disk_Root") // which was sent before its hook
+	does("sensu-keep", "check", "info", "Disk_Root", "--format", "json")
 	for _, format := range []string{"tabular", "json", "yaml", "wrapped-json"} {
 		does("Disk_Root", "check", "list", "--format", format)
 		does("disk full", "check", "info", "Disk_Root", "--format", format)

@@ -38,6 +38,11 @@ func (s *Server) put(ctx context.Context, r *request) (answer, error) {
 	if err := s.apply(ctx, r, made); err != nil {
 		return answer{}, err
 	}
+	if r.kind == "handlers" || r.kind == "hooks" || r.kind == "pipelines" {
+		if err := s.arrived(ctx, r, made); err != nil {
+			return answer{}, err
+		}
+	}
 	return answer{http.StatusCreated, nil, ""}, nil
 }
 
@@ -66,10 +71,7 @@ func (s *Server) apply(ctx context.Context, r *request, made *converted) error {
 	in := v1.ApplyRequest{Message: "by sensuctl"}
 	if len(made.lost) > 0 {
 		text := strings.Join(made.lost, "; ")
-		if made.main.Metadata.Annotations == nil {
-			made.main.Metadata.Annotations = map[string]string{}
-		}
-		made.main.Metadata.Annotations[notCarried] = cut(text, 1000)
+		annotate(made.main, notCarried, made.lost, "; ")
 		in.Message = cut("by sensuctl; not carried: "+text, 900)
 		s.log.Warn("sensuctl: not carried", "user", r.user, "kind", made.main.Kind, "namespace", made.main.Metadata.Namespace, "name", made.main.Metadata.Name, "what", text)
 	}
@@ -111,6 +113,9 @@ func (s *Server) convert(ctx context.Context, r *request, sensu string) (*conver
 	made, err := doc.convert(there, s)
 	if err != nil {
 		return nil, err
+	}
+	if doc.kind == "CheckConfig" {
+		annotate(made.main, waitsFor, doc.waits(there), ", ")
 	}
 	missing := made.beside[:0]
 	for _, m := range made.beside { // what was declared here stays as it is
@@ -171,6 +176,7 @@ func parseBody(data []byte, sensu, namespace, name string) (*document, error) {
 	}
 	if annotations, ok := d.meta["annotations"].(object); ok {
 		delete(annotations, notCarried)
+		delete(annotations, waitsFor)
 	}
 	d.meta["name"], d.meta["namespace"] = d.name, namespace
 	return d, nil
@@ -196,7 +202,7 @@ func (d *document) convert(there []*model.Resource, s *Server) (*converted, erro
 	out := &converted{}
 	var said []string
 	for _, n := range got.Notes {
-		text := strings.ReplaceAll(n.Text, "is not in these files", "is not there yet")
+		text := strings.Replace(n.Text, "is not in these files", "is not there yet", 1)
 		if n.Lost {
 			out.lost = append(out.lost, text)
 		}

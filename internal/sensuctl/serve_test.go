@@ -132,6 +132,35 @@ func TestPutLeavesOthersAlone(t *testing.T) {
 	}
 }
 
+// sensuctl create -f sends the check of a dump before its handlers, hooks and pipelines: with each
+// of those the check gets it, and nothing more is missing.
+func TestChecksWaitForWhatTheyName(t *testing.T) {
+	w := newWorld(t)
+	w.want(201, "PUT", core+"/checks/disk", `{"metadata":{"name":"disk"},"command":"true","interval":10,"publish":true,"subscriptions":["all"],"handlers":["Keep","chat"],"check_hooks":[{"non-zero":["ps"]},{"critical":["df"]}],"pipelines":[{"name":"flow","type":"Pipeline","api_version":"core/v2"}]}`)
+	if text := w.want(200, "GET", core+"/checks/disk", ""); !strings.Contains(text, "handler keep, handler chat, pipeline flow, hook ps non-zero, hook df critical") {
+		t.Error(text)
+	}
+	w.want(201, "PUT", core+"/handlers/Keep", `{"metadata":{"name":"Keep"},"type":"pipe","command":"cat","filters":["is_incident"]}`)
+	w.want(201, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat"},"type":"pipe","command":"sensu-slack-handler --channel '#ops'","env_vars":["SLACK_WEBHOOK_URL=https://hooks.slack.com/services/T/B/X"],"filters":["is_incident","not_silenced"]}`)
+	w.want(201, "PUT", core+"/hooks/ps", `{"metadata":{"name":"ps"},"command":"ps","timeout":10}`)
+	w.want(201, "PUT", core+"/hooks/df", `{"metadata":{"name":"df"},"command":"df","timeout":10}`)
+	w.want(201, "PUT", core+"/pipelines/flow", `{"metadata":{"name":"flow"},"workflows":[{"name":"a","handler":{"name":"Keep"}}]}`)
+	m, err := w.Intent.Get(t.Context(), keyOf("Check", "disk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := m.Spec.(*model.CheckSpec)
+	if !slices.Equal(c.Pipelines, []string{"sensu-keep", "flow"}) || c.Alert == nil || !slices.Equal(c.Alert.Handlers, []string{"chat"}) {
+		t.Errorf("%v %+v", c.Pipelines, c.Alert)
+	}
+	if len(c.Hooks) != 2 || c.Hooks[0].Hook != "ps" || c.Hooks[0].When[0] != "non-ok" || c.Hooks[1].When[0] != "critical" {
+		t.Errorf("%+v", c.Hooks)
+	}
+	if len(m.Metadata.Annotations) != 0 {
+		t.Errorf("%v", m.Metadata.Annotations)
+	}
+}
+
 // Everything else is answered with the command to type instead, and sensuctl dump goes on.
 func TestTheRestNamesACommand(t *testing.T) {
 	w := newWorld(t)
