@@ -51,19 +51,22 @@ func TestLimitOfStates(t *testing.T) {
 	if out := harness.Run(t, s.Env(), "status"); !strings.Contains(out.Out, "namespace default met a limit") || !strings.Contains(out.Out, "spec.limits.statesPerNode") {
 		t.Errorf("status says nothing of it:\n%s", out.Out)
 	}
-	if out := s.CLI("describe", "namespace", "default"); !strings.Contains(out, "statesPerNode 6, at most 7 on one node; met ") {
+	if out := s.CLI("describe", "namespace", "default"); !strings.Contains(out, "statesPerNode 6, at most 6 on one node; met ") {
 		t.Errorf("describe says nothing of it:\n%s", out)
+	}
+	if out := s.CLI("describe", "node", "web"); !strings.Contains(out, "statesPerNode 6 (6 used)") {
+		t.Errorf("describe of the node says nothing of it:\n%s", out)
 	}
 	declare(t, s, "kind: Namespace\nmetadata: {name: default}\nspec: {limits: {statesPerNode: 9}}\n")
 	harness.Until(t, time.Minute, "the namespace's limit is used up", func() (string, bool) {
 		n := ofWeb()
-		return fmt.Sprint(n), n == 9
+		return fmt.Sprint(n), n == 10 // and that of limits, which takes none's place
 	})
 	// A restart with a lower limit forgets nothing.
 	s.Stop()
 	s.Args = []string{"--node-states", "2"}
 	s.Start()
-	if n := ofWeb(); n != 9 {
-		t.Errorf("%d events after a restart, want 9", n)
+	if n := ofWeb(); n != 10 {
+		t.Errorf("%d events after a restart, want 10", n)
 	}
 }

@@ -34,7 +34,7 @@ func (s *server) origins(ctx context.Context, id model.NodeID, n *v1.NodeState) 
 		out.Properties = append(out.Properties, value)
 	}
 	if s.Limits != nil {
-		out.Limits = nodeLimits(s.Limits(n.Namespace), n)
+		out.Limits = nodeLimits(s.Limits(n.Namespace), n, s.Events.Summaries([]model.NodeID{id})[0].Held())
 	}
 	return out, nil
 }
@@ -53,12 +53,11 @@ func labelOrigins(list []plan.LabelOrigin) []v1.LabelOrigin {
 
 // nodeLimits are the limits of a namespace that are held against each node, with the use
 // of this one.
-func nodeLimits(of []v1.LimitUse, n *v1.NodeState) (out []v1.LimitUse) {
+func nodeLimits(of []v1.LimitUse, n *v1.NodeState, states uint64) (out []v1.LimitUse) {
 	for _, l := range of {
 		use := v1.LimitUse{Name: l.Name, Limit: l.Limit}
 		switch l.Name {
 		case "statesPerNode":
-			states := n.Events.OK + n.Events.Warning + n.Events.Critical + n.Events.Unknown
 			use.Used = &states
 		case "labels", "outputBytes", "nodeResultsPerSec":
 		default:

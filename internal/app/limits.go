@@ -15,7 +15,7 @@ func (s *Server) limitsOf(namespace string) []v1.LimitUse {
 	}
 	states, largest := s.view.Counts(id).States, uint64(0)
 	for _, node := range s.view.Summaries(s.planner.Nodes(namespace)) {
-		largest = max(largest, node.ByStatus[0]+node.ByStatus[1]+node.ByStatus[2]+node.ByStatus[3])
+		largest = max(largest, node.Held())
 	}
 	all := []v1.LimitUse{
 		{Name: "states", Limit: float64(l.States), Used: &states},

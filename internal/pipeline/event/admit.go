@@ -33,7 +33,11 @@ func (v *View) Admit(node model.NodeID, chunk *model.Chunk) (code, reason string
 		return "", ""
 	}
 	limits := v.opts.Limits(n.namespace)
-	if most := limits.StatesPerNode; most > 0 && len(n.states)+len(n.promised) >= most {
+	held := len(n.states) + len(n.promised)
+	if _, told := n.find(model.LimitsCheck); told {
+		held-- // that a limit was met takes no room from checks
+	}
+	if most := limits.StatesPerNode; most > 0 && held >= most {
 		return "node_limit", fmt.Sprintf("the node has its %d event states, the limit statesPerNode", most)
 	}
 	total := v.totals.counter(n.namespace)

@@ -9,7 +9,17 @@ type Summary struct {
 	Severity model.Severity // of the worst
 	Silent   bool           // the keepalive's deadline passed
 	Stopped  bool           // it said goodbye: nothing is expected of it
+	Limited  bool           // it has the event that says that it met a limit
 	Heard    int64          // Unix ns of the last sign of life; zero: never
+}
+
+// Held is how many states count for the limit statesPerNode: all but the one that says that it was met.
+func (s *Summary) Held() uint64 {
+	n := s.ByStatus[0] + s.Wrong()
+	if s.Limited {
+		n--
+	}
+	return n
 }
 
 // Wrong is how many states are not OK.
@@ -42,6 +52,7 @@ func (p *partition) summarize(id model.NodeID, out *Summary) {
 		if s.flags&flagOpen != 0 {
 			out.Problems++
 		}
+		out.Limited = out.Limited || e.check == model.LimitsCheck
 		if e.check == model.KeepaliveCheck && s.status != model.OK {
 			out.Silent = true
 		}
