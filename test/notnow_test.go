@@ -163,3 +163,35 @@ func TestTheRateOfARoute(t *testing.T) {
 	s.Apply("kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager]}]\n") // nothing bounds it any more
 	book.hears("b", "summary")
 }
+
+// A silence over many nodes names the first ten, and says how many more there are: where it is refused, in a dry run, and
+// where it is made; one over a few names all of them.
+func TestASilenceNamesWhomItCovers(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	var nodes strings.Builder
+	for i := range 64 {
+		fmt.Fprintf(&nodes, "---\nkind: Node\nmetadata: {name: rack%02d, labels: {row: r%d}}\nspec: {proxy: true}\n", i, i/32)
+	}
+	s.Apply(nodes.String())
+	first := "rack00, rack01, rack02, rack03, rack04, rack05, rack06, rack07, rack08, rack09"
+	silence := func(code int, words string, want ...string) {
+		t.Helper()
+		r := s.Try(append([]string{"silence", "--for", "2h", "-m", "moving"}, strings.Fields(words)...)...)
+		said := strings.Join(strings.Fields(r.Out+r.Errors), " ")
+		for _, text := range want {
+			if (r.Code != 0) != (code != 0) || !strings.Contains(said, text) {
+				t.Errorf("silence %s: %d %s, want %q", words, r.Code, r.Out+r.Errors, text)
+			}
+		}
+	}
+	silence(1, "--all", "this would silence 64 nodes ("+first+" and 54 more); without --yes at most 50", "--dry-run")
+	silence(0, "--all --dry-run", "on 64 nodes", first+" and 54 more")
+	silence(0, "--all --yes --name everything", "on 64 nodes", first+" and 54 more", "muster silence end everything")
+	silence(0, "-l row=r1", "on 32 nodes", "rack32, rack33, rack34, rack35, rack36, rack37, rack38, rack39, rack40, rack41 and 22 more")
+	silence(0, "rack63 rack07 rack08", "on 3 nodes", "rack07, rack08, rack63 ")
+	if out := s.CLI("silence", "rack07", "--for", "2h", "-m", "alone", "-o", "json"); !strings.Contains(out, `"first": [`) || !strings.Contains(out, `"rack07"`) {
+		t.Errorf("%s", out)
+	}
+}

@@ -238,7 +238,7 @@ func (n *noise) silences() error {
 		if now := n.Now(); !spec.Until.IsZero() && !now.Before(spec.Until.Time) {
 			continue // it is over
 		}
-		nodes, _, err := n.covers(r.Metadata.Namespace, &spec.Selector)
+		nodes, _, _, err := n.covers(r.Metadata.Namespace, &spec.Selector)
 		if err != nil {
 			return err
 		}

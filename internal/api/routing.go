@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -140,22 +141,34 @@ func silences(s *model.SilenceSpec, now time.Time) bool {
 	return !now.Before(s.Begin.Time) && (s.Until.IsZero() || now.Before(s.Until.Time))
 }
 
-// covers counts the nodes that a selector of a namespace names, and those that there are.
-func (s *server) covers(namespace string, selector *model.Selector) (covered, all int, err error) {
+// firstCovered is how many nodes a silence names of those that it covers.
+const firstCovered = 10
+
+// covers counts the nodes that a selector of a namespace names, and those that there are, and names the first.
+func (s *server) covers(namespace string, selector *model.Selector) (covered, all int, first []string, err error) {
 	names, err := route.Nodes(namespace, selector)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, nil, err
 	}
 	of := namespace
 	if of == model.SharedNamespaceName {
 		of = ""
 	}
 	for _, id := range s.Directory.Nodes(of) {
-		if names(route.About(s.Directory, id, 0, 0, 0)) {
-			covered++
+		if !names(route.About(s.Directory, id, 0, 0, 0)) {
+			continue
+		}
+		covered++
+		if in, name, ok := s.Directory.NodeName(id); ok {
+			if in != namespace {
+				name = in + "/" + name
+			}
+			at, _ := slices.BinarySearch(first, name)
+			first = slices.Insert(first, at, name)
+			first = first[:min(len(first), firstCovered)]
 		}
 	}
-	return covered, len(s.Directory.Nodes("")), nil
+	return covered, len(s.Directory.Nodes("")), first, nil
 }
 
 func (s *server) noNamespaceOf(ctx context.Context, namespace string) error {

@@ -34,12 +34,12 @@ func (s *server) silence(ctx context.Context, in *struct{ Body v1.SilenceRequest
 	if !spec.Until.IsZero() && !spec.Until.After(s.Now()) {
 		return nil, model.Errorf(model.Invalid, "until %s is over", spec.Until.UTC().Format("2006-01-02 15:04 MST")).WithHint("a silence ends in the future")
 	}
-	nodes, all, err := s.covers(b.Namespace, &spec.Selector)
+	nodes, all, first, err := s.covers(b.Namespace, &spec.Selector)
 	if err != nil {
 		return nil, err
 	}
 	if most := cmp.Or(b.MaxAffected, max(50, all/5)); nodes > most && !b.Yes && !b.DryRun {
-		return nil, model.Errorf(model.Guarded, "this would silence %d nodes; without --yes at most %d", nodes, most).
+		return nil, model.Errorf(model.Guarded, "this would silence %d nodes (%s); without --yes at most %d", nodes, firstOf(first, nodes), most).
 			WithHint("look at what it covers with --dry-run, then repeat with --yes, or with --max-affected %d", nodes)
 	}
 	holds, err := s.picked(ctx, b.Namespace, &spec.Selector)
@@ -50,7 +50,16 @@ func (s *server) silence(ctx context.Context, in *struct{ Body v1.SilenceRequest
 	if err != nil {
 		return nil, err
 	}
-	return &body[v1.Silenced]{v1.Silenced{Namespace: b.Namespace, Name: name, Nodes: nodes, Holds: holds, Until: spec.Until.Time, DryRun: b.DryRun}}, nil
+	return &body[v1.Silenced]{v1.Silenced{Namespace: b.Namespace, Name: name, Nodes: nodes, First: first, Holds: holds, Until: spec.Until.Time, DryRun: b.DryRun}}, nil
+}
+
+// firstOf names the first of so many nodes.
+func firstOf(first []string, all int) string {
+	text := strings.Join(first, ", ")
+	if more := all - len(first); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // sameSecond is how many silences of one name may be made in a second.

@@ -87,9 +87,17 @@ func (a *app) shadow(c *cobra.Command, p *period, all bool) (list v1.ShadowList,
 	if q.Since, q.Until, err = p.read(a.Now()); err != nil {
 		return list, err
 	}
+	return shadowPages(q, shadowMost, func(q v1.ReportQuery) (v1.ShadowList, error) { return client.Shadow(c.Context(), q) })
+}
+
+// shadowMost is how many messages one report holds: some 100 MB.
+const shadowMost = 200_000
+
+// shadowPages reads pages, the newest first, until there are no more or so many messages are held.
+func shadowPages(q v1.ReportQuery, most int, read func(v1.ReportQuery) (v1.ShadowList, error)) (list v1.ShadowList, err error) {
 	list.Items = []v1.ShadowMessage{}
 	for {
-		page, err := client.Shadow(c.Context(), q)
+		page, err := read(q)
 		if err != nil {
 			return list, err
 		}
@@ -97,6 +105,12 @@ func (a *app) shadow(c *cobra.Command, p *period, all bool) (list v1.ShadowList,
 			list.Since, list.Until, list.Notes = page.Since, page.Until, page.Notes
 		}
 		list.Items = append(list.Items, page.Items...)
+		if len(list.Items) >= most && page.Next != "" {
+			list.Items = slices.Clip(list.Items[:most])
+			list.Notes = append(list.Notes, fmt.Sprintf("there are more than %d messages: only those since %s are counted; ask for a shorter time, or for one namespace (-n)",
+				most, list.Items[most-1].At.UTC().Format(time.RFC3339)))
+			return list, nil
+		}
 		if q.Until, q.After = list.Until, page.Next; q.After == "" {
 			return list, nil
 		}

@@ -119,12 +119,24 @@ func (a *app) printSilenced(one *v1.Silenced, spec *model.SilenceSpec) {
 	}
 	a.wrapped(fmt.Sprintf("%ssilence %s %s %s on %s, %s; open now: %s", would, clean(one.Name, false), begins, clean(silenceChecks(spec), false),
 		count(one.Nodes, "node"), until, count(one.Holds, "problem")), 2)
+	if one.Nodes > 1 {
+		a.wrapped("  "+firstNodes(one.First, one.Nodes), 4)
+	}
 	if one.Nodes == 0 {
 		fmt.Fprintln(a.Stdout, "  it covers no node: which there are says muster get nodes")
 	}
 	if !one.DryRun {
 		fmt.Fprintf(a.Stdout, "  end it: muster silence end %s%s\n", clean(one.Name, false), a.inNamespace())
 	}
+}
+
+// firstNodes names those of which a server told the first.
+func firstNodes(first []string, all int) string {
+	text := clean(strings.Join(first, ", "), false)
+	if more := all - len(first); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // inNamespace is the flag to type where the namespace is none that would be taken anyhow.

@@ -35,6 +35,7 @@ type Silenced struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	Nodes     int       `json:"nodes" doc:"That it covers."`
+	First     []string  `json:"first,omitempty" doc:"The first of them, at most ten; those of another namespace as NAMESPACE/NAME."`
 	Holds     int       `json:"holds" doc:"Open problems that it covers now."`
 	Until     time.Time `json:"until,omitzero"`
 	DryRun    bool      `json:"dryRun,omitempty"`
