@@ -1,6 +1,12 @@
 package follow
 
 import (
+	"crypto/tls"
+	"encoding/pem"
+	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -226,5 +233,76 @@ func TestOwnAndProxiedResults(t *testing.T) {
 	if about.Node != "n3" || about.RanBy != "n4" || about.Number != 9 || !about.Late || about.Severity != "high" || len(about.Values) != 1 || about.Values[0].Value != 1.5 ||
 		about.Event == nil || about.Event.State != "failing" || about.Event.Problem == "" {
 		t.Errorf("%+v %+v", about, about.Event)
+	}
+}
+
+// A peer with TLS is believed by its CA alone, and gets every line as any other; one that nobody vouches for gets none, and the
+// handler says why.
+func TestAPeerWithTLS(t *testing.T) {
+	certificate := httptest.NewUnstartedServer(nil)
+	certificate.StartTLS()
+	defer certificate.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, lake := newRig(t), lakeOn(t, tls.NewListener(plain, &tls.Config{Certificates: certificate.TLS.Certificates}))
+	r.handler(lake.address(), 3).Stream.TLS = true
+	r.send(9, 2, 3)
+	r.start()
+	r.until("it says that nobody vouches for the peer", func(s State) bool { return strings.Contains(s.Trouble, "certificate") })
+	if n := lake.different(); n != 0 {
+		t.Errorf("%d lines came to a peer that nobody vouches for", n)
+	}
+	r.stop()
+	spec := r.handler(lake.address(), 3)
+	spec.Stream.TLS, spec.Stream.CA = true, ca
+	r.start()
+	r.send(9, 2, 3)
+	lake.wait(9 * 2 * 6)
+	r.until("nothing is wrong", func(s State) bool { return s.Trouble == "" && s.BehindBytes == 0 && s.Connections > 0 })
+}
+
+// What a server takes in a second at 20,000 results a second, over a hundred connections: every line once and in order, and none
+// of them written by itself.
+func TestTwentyThousandLines(t *testing.T) {
+	r, lake := newRig(t), newLake(t)
+	r.handler(lake.address(), 100)
+	r.start()
+	r.send(500, 9, 5) // every tenth node is of another namespace
+	const lines = 450 * 9 * 5
+	lake.wait(lines)
+	st := r.until("all is written", func(s State) bool { return s.BehindBytes == 0 })
+	if st.Lines != lines || st.Again+st.Skipped+st.Withheld != 0 || lake.twice+lake.older != 0 {
+		t.Errorf("%+v, %d lines twice, %d behind a newer one", st, lake.twice, lake.older)
+	}
+}
+
+// A peer that takes nothing, and closes nothing, holds back no other handler, and no end of the server.
+func TestAPeerThatHangs(t *testing.T) {
+	r, deaf, lake := newRig(t), newLake(t), newLake(t)
+	deaf.deaf.Store(true)
+	r.noise, r.timeout = 4000, time.Hour // the write itself never gives up
+	r.handler(lake.address(), 2)
+	r.directory.change(func() {
+		r.directory.streams[name("deaf")] = &model.HandlerSpec{Stream: &model.Stream{Address: deaf.address(), Results: model.AllResults, From: "oldest", Connections: 1}}
+	})
+	r.start()
+	r.send(100, 10, 8)
+	lake.wait(90 * 10 * 8)
+	testenv.Until(t, "the other lags", func() bool {
+		st, ok := r.set.State(name("deaf"))
+		return ok && st.BehindBytes > 0
+	})
+	if n := deaf.different(); n != 0 {
+		t.Errorf("%d lines came to a peer that takes none", n)
+	}
+	r.stop() // returns
+	if lake.twice+lake.older != 0 {
+		t.Errorf("%d lines twice, %d behind a newer one", lake.twice, lake.older)
 	}
 }

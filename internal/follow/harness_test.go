@@ -212,6 +212,10 @@ func lakeAt(t testing.TB, address string) *lake {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return lakeOn(t, listener)
+}
+
+func lakeOn(t testing.TB, listener net.Listener) *lake {
 	l := &lake{t: t, listener: listener, conns: map[net.Conn]bool{}, last: map[string]uint64{}, came: make(chan struct{}, 1), seen: map[string]bool{}, heard: make(chan struct{})}
 	var all sync.WaitGroup
 	all.Go(func() {
