@@ -9,9 +9,12 @@
 // with what is due: a system call and a wake-up for each message are what a run costs. Writers
 // send it (outbox.go), many requests by one write. What came by one read becomes signals of
 // one entry in the journal (result.go), in a stream that the server numbers: the protocol has
-// no acknowledgements, so that nothing is ever sent twice.
+// no acknowledgements, so that nothing is ever sent twice. What lies beside an output (beside.go:
+// hooks; measured.go: values, and events that have nothing else) is made what our own agents
+// would have made of it. A run by hand is a request like any, whose result somebody waits for
+// (runs.go). On the same listener agents fetch archives of assets (assets.go).
 //
-// Goroutines: one reader per connection; the timetable; a few writers, and one more for each
+// Goroutines: one reader per connection, also of one that fetches; the timetable; a few writers, and one more for each
 // peer that does not read; one housekeeper. Locks, in order: the registry, then a session's
 // appending, then its mu; the timetable's stands alone. Start reading at login.go, then
 // session.go.

@@ -67,6 +67,10 @@ func (x *session) askNow(run *wire.Run, answer muster.Asked) error {
 // answer hands a result to those who wait for it.
 func (x *session) answer(check model.CheckID, issued int64, result *wire.Signal) {
 	x.mu.Lock()
+	if len(x.asked) == 0 {
+		x.mu.Unlock()
+		return
+	}
 	var mine []muster.Asked
 	x.asked = slices.DeleteFunc(x.asked, func(a askedRun) bool {
 		if a.check != check || issued < a.since {
