@@ -102,7 +102,7 @@ func TestChecksOfGroupsFail(t *testing.T) {
 	hash := func(change func(*scenario.Scenario)) string {
 		sc := quarters(scenario.Phase{Steady: sec(10)})
 		change(sc)
-		h, err := PlanHash(Config{Server: "x:1", Scenario: sc, Senders: 2})
+		h, err := hashOf(Config{Server: "x:1", Scenario: sc, Senders: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

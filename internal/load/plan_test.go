@@ -15,6 +15,19 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// hashOf is the hash of a configuration's plan.
+func hashOf(cfg Config) (string, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return "", err
+	}
+	r, err := newRun(cfg)
+	if err != nil {
+		return "", err
+	}
+	return r.planHash()
+}
+
 // noControl acts on nothing: nothing is played.
 type noControl struct{ Control }
 

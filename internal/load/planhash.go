@@ -8,22 +8,9 @@ import (
 	"hash"
 )
 
-// PlanHash is the same for two configurations that play the same: the machines and their
-// names, when each check runs, the first statuses, whom each fault strikes, and
-// how fast virtual time runs.
-func PlanHash(cfg Config) (string, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return "", err
-	}
-	r, err := newRun(cfg)
-	if err != nil {
-		return "", err
-	}
-	return r.planHash()
-}
-
-// planHash is that of all loaders' parts together.
+// planHash is the same for two runs that play the same, of all loaders' parts together: the
+// machines and their names, when each check runs, the first statuses, whom each fault strikes,
+// and how fast virtual time runs.
 func (r *run) planHash() (string, error) {
 	h := sha256.New()
 	base := uint64(0)

@@ -115,7 +115,7 @@ func TestSameSeedSamePlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := PlanHash(cfg)
+		h, err := hashOf(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -165,9 +165,9 @@ func TestATapeIsPlayed(t *testing.T) {
 			}
 			before = lines
 		}
-		hash, err := PlanHash(Config{Server: "127.0.0.1:1", Scenario: sc})
+		hash, err := hashOf(Config{Server: "127.0.0.1:1", Scenario: sc})
 		sc.Seed++
-		other, err2 := PlanHash(Config{Server: "127.0.0.1:1", Scenario: sc})
+		other, err2 := hashOf(Config{Server: "127.0.0.1:1", Scenario: sc})
 		if err != nil || err2 != nil || hash == other {
 			t.Errorf("%v, %v: plans %s and %s", err, err2, hash, other)
 		}

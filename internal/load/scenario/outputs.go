@@ -3,7 +3,6 @@ package scenario
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -88,8 +87,4 @@ func Words(like string, status model.Status) string { return plugins[like][statu
 // Length is about how long the outputs are, in bytes.
 func (o Output) Length() int {
 	return cmp.Or(int(o.Bytes), len(Words(cmp.Or(o.Like, Digits), model.OK)), 100)
-}
-
-func knownOutput(name string) bool {
-	return name == Digits || strings.TrimSpace(plugins[name][0]) != ""
 }

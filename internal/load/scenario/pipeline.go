@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 )
 
 // What flows through a server at once. Speeding one up must not starve another.
@@ -100,14 +99,6 @@ func (s *Scenario) eachAlert(f func(c *Class, k *Check)) {
 func (s *Scenario) HasAlerts() (found bool) {
 	s.eachAlert(func(*Class, *Check) { found = true })
 	return found
-}
-
-// AlertRate is about how many messages that brings about, per second: of each change one.
-func (s *Scenario) AlertRate() (perSecond float64) {
-	s.eachAlert(func(c *Class, k *Check) {
-		perSecond += float64(c.Count*max(1, k.Count)) * (k.Changes + k.Flapping) / time.Duration(max(1, k.Interval)).Seconds()
-	})
-	return perSecond
 }
 
 // FasterOthers says whether a phase speeds up anything but the results.
