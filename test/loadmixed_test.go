@@ -46,7 +46,7 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 	if err != nil {
 		t.Fatal(err)
 	}
-	if told := rep.Told; told == nil || told.Due < 20 || told.Timed < 10 || told.Wrong() || told.Unclear > 0 || told.Latency.P50 <= 0 || len(told.Curve) == 0 {
+	if told := rep.Told; told == nil || told.Due < 20 || told.Timed < 10 || told.Missing+told.Extra > 0 || told.Unclear > 0 || told.Latency.P50 <= 0 || len(told.Curve) == 0 {
 		t.Errorf("messages: %+v", told)
 	}
 	worked := map[string]load.Worked{}

@@ -62,6 +62,19 @@ objectives: {beyond-p99: 60s, serving: 1s}
 	if left, _ := os.ReadDir(temp); len(left) > 0 || len(processesOf(t, temp)) > 0 {
 		t.Errorf("left behind: %v, %v", left, processesOf(t, temp))
 	}
+	hasty, twice := filepath.Join(dir, "hasty.yaml"), filepath.Join(dir, "twice")
+	if err := os.WriteFile(hasty, []byte(strings.Replace(text, "beyond-p99: 60s", "p99: 1ms", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ran = harness.Run(t, []string{"TMPDIR=" + temp}, "load", "size", "-f", hasty, "--factors", "1,2", "--seconds", "1", "--max-lag", "1h", "--out", twice)
+	if ran.Code != 0 || !strings.Contains(ran.Out, "1× was played twice, and not carried either time.") {
+		t.Errorf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
+	}
+	for _, size := range []string{"1x", "1x-again"} {
+		if rep, err := load.Read(filepath.Join(twice, size, "run.json")); err != nil || rep.OK() {
+			t.Errorf("%s: %v", size, err)
+		}
+	}
 	for args, says := range map[string]string{
 		"":                                 "there is no scenario to size",
 		"-f " + file + " --factors 0,1":    "--factors 0: want numbers above 0",

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -105,7 +106,10 @@ func (b *Balance) sentences() (list []string) {
 	for _, k := range slices.Sorted(maps.Keys(b.Kinds)) {
 		kinds = append(kinds, fmt.Sprintf("%d %s", b.Kinds[k], k))
 	}
-	what := strings.Join(kinds, ", ") + "; " + b.Examples[0].String()
+	what := cmp.Or(strings.Join(kinds, ", "), some(int(b.Imbalances), "imbalance"))
+	if len(b.Examples) > 0 {
+		what += "; " + b.Examples[0].String()
+	}
 	if b.Differ == 0 {
 		return append(list, fmt.Sprintf("the server answered wrongly: %s", what))
 	}

@@ -22,27 +22,7 @@ func (rep *Report) judge(c Config) {
 		say("invalid: of %d loaders these fell behind: %s; allowed are %.0f ms", len(rep.Loaders), strings.Join(behind, ", "), ms(c.MaxLag))
 	}
 	rep.judgeApart()
-	rep.Verdict = append(rep.Verdict, rep.Balance.sentences()...)
-	if rep.wrongKept > 0 {
-		say("%d of %d results that had to be refused were taken", rep.wrongKept, rep.wrongSent)
-	}
-	for i := range rep.Faults {
-		if f := &rep.Faults[i]; f.Missing+f.Extra > 0 {
-			say("%s: %d of %d alerts did not come, %d came that should not have; %s", f.What, f.Missing, f.Alerts, f.Extra, f.Example)
-		}
-	}
-	if s := rep.Silent; s != nil && s.Extra > 0 {
-		say("%s that machines are silent came while they had their sessions, such as %s", some(s.Extra, "alert"), s.Example)
-	}
-	if t := rep.Told; t.Wrong() {
-		say("%d of %d messages did not come, %d came that should not have; %s", t.Missing, t.Due, t.Extra, t.Example)
-	}
-	if s := rep.Streamed; s.Wrong() {
-		say("of the lines of the stream %d did not come, %d came out of order, %d could not be read; %s", s.Missing, s.Disorder, s.Unread, s.Example)
-	}
-	if text := rep.Turns.sentence(); text != "" {
-		say("%s", text)
-	}
+	rep.Verdict = append(rep.Verdict, rep.Wrong().Sentences()...)
 	rep.people = rep.judgePeople(c)
 	rep.spool = c.Spool
 	rep.Verdict = append(rep.Verdict, rep.Failed()...)
@@ -71,7 +51,7 @@ func (rep *Report) whyBehind(c Config) string {
 	return "the machine was full (" + shares + "): offer less, or generate on another machine"
 }
 
-// OK: valid, balanced, no goal missed, and played to the end. Of a report
+// OK: valid, nothing wrong, no goal missed, and played to the end. Of a report
 // that was read, it is what it was for the run: not all that counted is in the file.
 func (rep *Report) OK() bool {
 	if rep.Passed != nil {
@@ -85,15 +65,7 @@ func (rep *Report) OK() bool {
 			return false
 		}
 	}
-	for i := range rep.Faults {
-		if rep.Faults[i].Missing+rep.Faults[i].Extra > 0 {
-			return false
-		}
-	}
-	if rep.Silent != nil && rep.Silent.Extra > 0 || rep.Told.Wrong() || rep.Streamed.Wrong() || rep.Turns.sentence() != "" {
-		return false
-	}
-	return rep.Valid && rep.Balance.OK() && len(rep.Failed())+len(rep.Late()) == 0 && rep.wrongKept == 0
+	return rep.Valid && !rep.Lost() && len(rep.Failed())+len(rep.Late()) == 0
 }
 
 // Failed are the sentences of what went wrong that was neither lost nor late: good results that
@@ -101,8 +73,8 @@ func (rep *Report) OK() bool {
 // held, renames and commands that failed. Of a report that was read they are not known.
 func (rep *Report) Failed() (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	if n := rep.Balance.Refused; n > rep.wrongSent {
-		say("%d results were refused: %v", n-rep.wrongSent, rep.Refusals)
+	if n := rep.Balance.Refused; n > rep.WrongSent {
+		say("%d results were refused: %v", n-rep.WrongSent, rep.Refusals)
 	}
 	if rep.SpoolFull > 0 {
 		say("%d results were not made: the server took less than was offered, and the agents' spools (%d kB each) were full", rep.SpoolFull, rep.spool/1000)
@@ -129,12 +101,4 @@ func (rep *Report) Late() (list []string) {
 		}
 	}
 	return list
-}
-
-// Lost says whether anything was lost, came twice or was made up, an alert was missing or too
-// many, or what had to be refused was taken. It is worse than whatever was slow. Of a report
-// that was read, what was taken is not known.
-func (rep *Report) Lost() bool {
-	wrong := func(s Struck) bool { return s.Missing+s.Extra > 0 }
-	return !rep.Balance.OK() || rep.wrongKept > 0 || rep.Silent != nil && rep.Silent.Extra > 0 || rep.Told.Wrong() || rep.Streamed.Wrong() || rep.Turns.sentence() != "" || slices.ContainsFunc(rep.Faults, wrong)
 }

@@ -170,10 +170,10 @@ func TestLost(t *testing.T) {
 		"nothing":       {Report{}, false},
 		"slow":          {Report{Goals: []Goal{{Name: "p99"}}}, false},
 		"invalid":       {Report{Valid: false}, false},
-		"refused":       {Report{wrongSent: 5}, false},
+		"refused":       {Report{WrongSent: 5}, false},
 		"missing":       {Report{Balance: &Balance{Missing: 1}}, true},
 		"imbalance":     {Report{Balance: &Balance{Imbalances: 1}}, true},
-		"taken":         {Report{wrongSent: 5, wrongKept: 1}, true},
+		"taken":         {Report{WrongSent: 5, WrongTaken: 1}, true},
 		"no alert":      {Report{Faults: []Struck{{}, {Missing: 1}}}, true},
 		"a wrong alert": {Report{Faults: []Struck{{Extra: 1}}}, true},
 	} {

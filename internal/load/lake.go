@@ -33,9 +33,6 @@ type Streamed struct {
 	Curve       []Point `json:"curve,omitempty"`    // of Latency
 }
 
-// Wrong says whether a line was missing or out of order.
-func (s *Streamed) Wrong() bool { return s != nil && s.Missing+s.Disorder+s.Unread > 0 }
-
 // streamHandler is the handler by which a run is told of every result.
 const streamHandler = "load-stream"
 

@@ -153,7 +153,7 @@ func (w *watch) finish() {
 	for i := range r.senders {
 		b := r.senders[i].book
 		rep.Resent += b.resent
-		rep.wrongKept += b.wrong
+		rep.WrongTaken += b.wrong
 		for k, n := range b.reasons {
 			if rep.Refusals == nil {
 				rep.Refusals = map[string]uint64{}
@@ -163,14 +163,14 @@ func (w *watch) finish() {
 	}
 	for _, m := range r.measured {
 		rep.Resent += m.Resent
-		rep.wrongKept += m.WrongKept
+		rep.WrongTaken += m.WrongKept
 		if rep.Refusals == nil {
 			rep.Refusals = map[string]uint64{}
 		}
 		addTo(rep.Refusals, m.Refusals)
 	}
 	rep.renames = r.renames.String()
-	rep.Slowed, rep.wrongSent = int(r.slowed.Load()), r.wrong.Load()
+	rep.Slowed, rep.WrongSent = int(r.slowed.Load()), r.wrong.Load()
 	if ramp := r.ramp(); ramp > 0 {
 		from := float64(-r.begun()) / 1e9
 		rep.Phases = append([]Played{{Name: kindRamp, Kind: kindRamp, From: from, To: from + rep.ReadySeconds}}, rep.Phases...)

@@ -47,10 +47,12 @@ type Report struct {
 	Resent       uint64            `json:"resent"`
 	SpoolFull    uint64            `json:"spoolFull,omitempty"` // results not made: their agent's spool was full
 	Refusals     map[string]uint64 `json:"refusals,omitempty"`
-	Slowed       int               `json:"slowed"`         // times that an agent was asked to slow down; asked again while it is slow, it is not counted
-	Latency      Latency           `json:"latencyMs"`      // intended → acknowledged
-	BeyondLinger Latency           `json:"beyondLingerMs"` // due to leave → acknowledged
-	Lag          Latency           `json:"generatorLagMs"` // due to leave → handed over to be sent
+	WrongSent    uint64            `json:"wrongSent,omitempty"`  // results that had to be refused: faults of the kind wrong sent them …
+	WrongTaken   uint64            `json:"wrongTaken,omitempty"` // … and those of them that were acknowledged
+	Slowed       int               `json:"slowed"`               // times that an agent was asked to slow down; asked again while it is slow, it is not counted
+	Latency      Latency           `json:"latencyMs"`            // intended → acknowledged
+	BeyondLinger Latency           `json:"beyondLingerMs"`       // due to leave → acknowledged
+	Lag          Latency           `json:"generatorLagMs"`       // due to leave → handed over to be sent
 	Batch        Spread            `json:"signalsPerFrame"`
 	Server       Usage             `json:"server"`
 	Loader       Usage             `json:"loader"`               // of several: all together
@@ -107,8 +109,6 @@ type Report struct {
 	renames     string   // what failed of them
 	late        []string // phases that are judged by themselves in which the generator was too late …
 	notes       []string // … and what is to be known of them
-	wrongSent   uint64   // results that had to be refused …
-	wrongKept   uint64   // … and those of them that were not
 }
 
 // Machine is where it ran.

@@ -166,8 +166,8 @@ func TestFaultsStrike(t *testing.T) {
 	if unknown < 65 || unknown > 79 {
 		t.Errorf("%d results are UNKNOWN, want about 72", unknown)
 	}
-	if len(rep.Outages) != 1 || rep.Outages[0].Lost < 28 || rep.Balance.Refused < 20 || rep.wrongKept > 0 || rep.wrongSent != rep.Balance.Refused {
-		t.Errorf("outages %+v, %d refused, %d sent to be", rep.Outages, rep.Balance.Refused, rep.wrongSent)
+	if len(rep.Outages) != 1 || rep.Outages[0].Lost < 28 || rep.Balance.Refused < 20 || rep.WrongTaken > 0 || rep.WrongSent != rep.Balance.Refused {
+		t.Errorf("outages %+v, %d refused, %d sent to be", rep.Outages, rep.Balance.Refused, rep.WrongSent)
 	}
 }
 

@@ -52,7 +52,7 @@ func (rep *Report) askedRows(b *strings.Builder) {
 		what, asked, got := g.Words()
 		verdict := "OK"
 		switch {
-		case !rep.Valid || !rep.Balance.OK():
+		case !rep.Valid || rep.Lost():
 			verdict = "**the run failed**"
 		case !g.Met:
 			verdict = "**short**"
@@ -157,13 +157,18 @@ func (rep *Report) outages() string {
 }
 
 func (rep *Report) ledger() string {
-	switch {
-	case !rep.Balance.OK():
-		return fmt.Sprintf("**%d missing, %d differ**", rep.Balance.Missing, rep.Balance.Imbalances)
-	case !rep.Valid:
-		return "balanced; **generator behind**"
+	text := "balanced"
+	for _, w := range rep.Wrong() {
+		if w.Kind == WrongResults {
+			text = fmt.Sprintf("**%d missing, %d differ**", rep.Balance.Missing, rep.Balance.Imbalances)
+		} else {
+			text += fmt.Sprintf("; **%d of %s wrong**", w.Count, w.Kind)
+		}
 	}
-	return "balanced"
+	if text == "balanced" && !rep.Valid {
+		text += "; **generator behind**"
+	}
+	return text
 }
 
 func (rep *Report) diskRow(b *strings.Builder) {

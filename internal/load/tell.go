@@ -191,9 +191,6 @@ func (t *telling) report(gone map[string]bool) *Told {
 	return &sum
 }
 
-// Wrong says whether a message was missing or too many.
-func (t *Told) Wrong() bool { return t != nil && t.Missing+t.Extra > 0 }
-
 // storm is the status of a result of a check that is told of, in phases that speed alerts up:
 // it is drawn as many times as often, until it changes. Caller holds the agent's lock.
 func (a *agent) storm(c int, own model.Status, intended int64, seq uint64) model.Status {

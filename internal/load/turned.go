@@ -121,14 +121,6 @@ func (d *drama) serverGone(from, to int64) bool {
 	return d.serverAway(from, to)
 }
 
-// sentence says what is wrong; empty: nothing.
-func (t *Turned) sentence() string {
-	if t == nil || t.Missed == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d turns were not run, and nobody took them over in time; the first: %s", t.Missed, t.Due, t.Example)
-}
-
 // String is the row of the summary.
 func (t *Turned) String() string {
 	text := fmt.Sprintf("%d due, %d run", t.Due, t.Ran)

@@ -113,7 +113,7 @@ func TestTurnsThatNobodyRan(t *testing.T) {
 	if turned.Due < whole-2 || turned.Due > whole || turned.Ran != 3 || turned.Again != 1 || turned.Passed != 1 || turned.Missed+turned.Unjudged != turned.Due-4 || turned.Missed < 6 {
 		t.Errorf("%+v", turned)
 	}
-	if turned.Taken != 2 || turned.Took.Max < 6990 || turned.Took.Max > 7010 || !strings.Contains(turned.sentence(), "turns were not run") || !strings.HasPrefix(turned.Example, "poller-ping-000 about switch-0000") {
+	if turned.Taken != 2 || turned.Took.Max < 6990 || turned.Took.Max > 7010 || !strings.Contains((&Report{Turns: turned}).Wrong().Sentences()[0], "turns were not run") || !strings.HasPrefix(turned.Example, "poller-ping-000 about switch-0000") {
 		t.Errorf("%+v", turned)
 	}
 	for _, a := range p.agents { // nobody was there

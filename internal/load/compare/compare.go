@@ -91,7 +91,7 @@ func Compare(base, other Set, control *Set) *Comparison {
 		c.Differences = append(c.Differences, controls(base, *control)...)
 		first, second = a, valid(control.Runs)
 	}
-	c.Rows = append(c.Rows, ledgers(base.Runs, other.Runs)...)
+	c.Rows = append(c.Rows, wrongs(base.Runs, other.Runs)...)
 	x, y, one, two := measure(a), measure(b), measure(first), measure(second)
 	for _, f := range scenario.Figures() {
 		if n := f.Name; len(x[n]) > 0 && len(y[n]) > 0 {

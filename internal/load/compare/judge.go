@@ -134,40 +134,35 @@ const (
 	missedTurns = "missed-turns"
 )
 
-func isLedger(figure string) bool {
-	return figure == imbalance || figure == wrongAlerts || figure == missedTurns
+// ledger is one of them: which kinds of what is wrong it counts.
+type ledger struct {
+	figure, what string
+	of           []string
 }
 
-// ledgers are rows for what was lost, came twice or was made up, in any run, valid or not.
+// ledgers are those figures. Every kind of wrong is in one of them.
+func ledgers() []ledger {
+	return []ledger{
+		{imbalance, "results missing, imbalances of the ledger, and results taken that had to be refused", []string{load.WrongResults, load.WrongTaken}},
+		{missedTurns, "turns that nobody ran", []string{load.WrongTurns}},
+		{wrongAlerts, "alerts, messages and lines of the stream that were missing, too many or not as they had to be", []string{load.WrongAlerts, load.WrongSilence, load.WrongMessages, load.WrongLines}},
+	}
+}
+
+func isLedger(figure string) bool {
+	return slices.ContainsFunc(ledgers(), func(l ledger) bool { return l.figure == figure })
+}
+
+// wrongs are rows for what was lost, came twice or was made up, in any run, valid or not.
 // One result is a regression, and needs no test.
-func ledgers(base, other []*load.Report) (list []Row) {
-	for _, f := range []struct {
-		name, what string
-		of         func(*load.Report) float64
-	}{
-		{imbalance, "results missing, and imbalances of the ledger", func(r *load.Report) float64 { return float64(r.Balance.Missing + r.Balance.Imbalances) }},
-		{missedTurns, "turns that nobody ran", func(r *load.Report) float64 { return float64(r.Turns.Missed) }},
-		{wrongAlerts, "alerts missing, and too many", func(r *load.Report) (n float64) {
-			for i := range r.Faults {
-				n += float64(r.Faults[i].Missing + r.Faults[i].Extra)
-			}
-			if r.Silent != nil {
-				n += float64(r.Silent.Extra)
-			}
-			if r.Streamed != nil {
-				n += float64(r.Streamed.Missing + r.Streamed.Disorder)
-			}
-			if r.Told != nil {
-				n += float64(r.Told.Missing + r.Told.Extra)
-			}
-			return n
-		}},
-	} {
+func wrongs(base, other []*load.Report) (list []Row) {
+	for _, f := range ledgers() {
+		if f.figure == missedTurns && !slices.ContainsFunc(slices.Concat(base, other), func(r *load.Report) bool { return r.Turns != nil }) {
+			continue
+		}
 		each := func(runs []*load.Report) (values []float64) {
 			for _, r := range runs {
-				if f.name != missedTurns || r.Turns != nil {
-					values = append(values, f.of(r))
-				}
+				values = append(values, float64(r.Wrong().Of(f.of...)))
 			}
 			return values
 		}
@@ -180,7 +175,7 @@ func ledgers(base, other []*load.Report) (list []Row) {
 			s.Low, s.Center, s.High, s.Confidence = s.Values[0], s.Values[s.N-1], s.Values[s.N-1], 0
 			return s
 		}
-		row := Row{Figure: f.name, What: f.what, Better: "less", Kind: scenario.Count, Base: most(x), Other: most(y), Verdict: Same}
+		row := Row{Figure: f.figure, What: f.what, Better: "less", Kind: scenario.Count, Base: most(x), Other: most(y), Verdict: Same}
 		switch worst, before := row.Other.Center, row.Base.Center; {
 		case worst > 0:
 			row.Verdict, row.Why = Worse, fmt.Sprintf("%.0f in one run; one is too many", worst)

@@ -39,8 +39,9 @@ sentence. Server and simulated agents share this machine; where those break firs
 
 The scenario is a file (muster load from-fleet writes that of your installation) or one of muster load list.
 Without a latency among its objectives, 500 ms beyond the linger are asked (p99). The reports of the runs
-stay in the folder. Exit code 0: there is an answer, whatever it is; 21: something was lost; 22: Ctrl-C
-stopped it, and the sizes before that are the answer.`,
+stay in the folder. A size that is not carried is played once more, and the second run decides. Exit code
+0: there is an answer, whatever it is; 21: something was lost, or an alert was wrong; 22: Ctrl-C stopped it,
+and the sizes before that are the answer.`,
 		Example: "  muster load size -f mine.yaml\n" +
 			"  muster load size muster-sizing --factors 1,10 --seconds 60",
 		Args: cobra.MaximumNArgs(1), SilenceUsage: true, SilenceErrors: true,
@@ -116,7 +117,7 @@ func (s *sizer) size(ctx context.Context, cmd *cobra.Command, name string) error
 	var stopped error
 	for _, factor := range s.factors {
 		sized := sc.Sized(factor, time.Duration(s.seconds)*time.Second)
-		t, err := s.try(ctx, cmd, sized, filepath.Join(dir, strconv.FormatFloat(factor, 'g', 4, 64)+"x"))
+		t, err := s.tryTwice(ctx, cmd, sized, filepath.Join(dir, strconv.FormatFloat(factor, 'g', 4, 64)+"x"))
 		if err != nil {
 			return err
 		}
@@ -137,6 +138,9 @@ func (s *sizer) size(ctx context.Context, cmd *cobra.Command, name string) error
 	if later := sizing.Later(tries); later != "" {
 		text += later + "\n"
 	}
+	if again := sizing.Again(tries); again != "" {
+		text += again + "\n"
+	}
 	text += sizing.Sentence(tries) + "\n"
 	out := live.Paper(cmd.OutOrStdout(), os.Getenv)
 	fmt.Fprint(out, sizing.Table(tries, live.Columns(cmd.OutOrStdout(), os.Getenv))+text)
@@ -147,10 +151,26 @@ func (s *sizer) size(ctx context.Context, cmd *cobra.Command, name string) error
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "reports: %s\n", dir)
 	}
-	if last.Report != nil && !last.Report.Balance.OK() {
+	if last.Report != nil && last.Report.Lost() {
 		return verdict(last.Report)
 	}
 	return stopped
+}
+
+// tryTwice plays a size that is not carried once more: a machine may stumble in the seconds of
+// one run. What a limit keeps from being played stays so, and what was wrong once was wrong.
+func (s *sizer) tryTwice(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, path string) (sizing.Try, error) {
+	t, err := s.try(ctx, cmd, sc, path)
+	if err != nil || !t.Stumbled() {
+		return t, err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "it is not carried; it is played once more, for machines stumble\n")
+	again, err := s.try(ctx, cmd, sc, path+"-again")
+	if err != nil || again.Report != nil && again.Report.Stopped != nil {
+		return again, err
+	}
+	again.Before = t.Report
+	return again, nil
 }
 
 // try plays one size. Only what says nothing about the machine is an error: that there is

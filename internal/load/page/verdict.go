@@ -47,7 +47,7 @@ func newVerdict(rep *load.Report) verdict {
 	case !rep.OK():
 		v.State, v.Sign, v.Word = "failed", "✕", "Failed"
 		switch {
-		case !rep.Balance.OK():
+		case rep.Wrong().Of(load.WrongResults) > 0:
 			v.Because = "What was sent and what the server holds differ."
 		case len(wrong) > 0 && missed == 0:
 			v.Because = upper(strings.Join(wrong, "; ")) + "."
@@ -154,7 +154,9 @@ type hearing struct {
 
 // heard is what had to come, and whether it came.
 func heard(rep *load.Report) (list []hearing) {
-	add := func(well bool, what, asked string, due uint64, wrong string) {
+	all := rep.Wrong()
+	add := func(kind, what, asked string, due uint64, wrong string) {
+		well := all.Of(kind) == 0
 		h := hearing{what, asked, wrong, well}
 		switch {
 		case well && due == 0:
@@ -167,28 +169,31 @@ func heard(rep *load.Report) (list []hearing) {
 	wrong := func(missing, due, extra uint64, as string) string {
 		return fmt.Sprintf("%s of %s missing, %s %s", none(missing), count(float64(due)), none(extra), as)
 	}
+	if n := rep.WrongSent; n > 0 || rep.WrongTaken > 0 {
+		add(load.WrongTaken, "results that had to be refused", "each was", n, fmt.Sprintf("%s of %s taken", count(float64(rep.WrongTaken)), count(float64(n))))
+	}
 	var due, missing, extra uint64
 	for _, f := range rep.Faults {
 		due, missing, extra = due+uint64(f.Alerts), missing+uint64(f.Missing), extra+uint64(f.Extra)
 	}
 	if due+missing+extra > 0 {
-		add(missing+extra == 0, "alerts of what went wrong", "each once, and no other", due, wrong(missing, due, extra, "too many"))
+		add(load.WrongAlerts, "alerts of what went wrong", "each once, and no other", due, wrong(missing, due, extra, "too many"))
 	}
 	if s := rep.Silent; s != nil && s.Unjudged == "" {
-		list = append(list, hearing{"machines called silent", "none that had a session", fmt.Sprintf("%s of %s", none(uint64(s.Extra)), count(float64(s.Machines))), s.Extra == 0})
+		list = append(list, hearing{"machines called silent", "none that had a session", fmt.Sprintf("%s of %s", none(uint64(s.Extra)), count(float64(s.Machines))), all.Of(load.WrongSilence) == 0})
 	}
 	if t := rep.Told; t != nil {
-		add(!t.Wrong(), "messages about problems", "each, and no other", t.Due, wrong(t.Missing, t.Due, t.Extra, "too many"))
+		add(load.WrongMessages, "messages about problems", "each, and no other", t.Due, wrong(t.Missing, t.Due, t.Extra, "too many"))
 	}
 	if s := rep.Streamed; s != nil {
-		add(!s.Wrong(), "lines of the stream", "each, in its order", s.Lines+s.Missing, wrong(s.Missing, s.Lines+s.Missing, s.Disorder+s.Unread, "out of order or not to be read"))
+		add(load.WrongLines, "lines of the stream", "each, in its order", s.Lines+s.Missing, wrong(s.Missing, s.Lines+s.Missing, s.Disorder+s.Unread, "out of order or not to be read"))
 	}
 	if x := rep.Turns; x != nil {
 		got := fmt.Sprintf("%s of %s run", count(float64(x.Ran)), count(float64(x.Due)))
 		if x.Missed > 0 {
 			got = fmt.Sprintf("%s of %s missed", count(float64(x.Missed)), count(float64(x.Due)))
 		}
-		list = append(list, hearing{"turns", "none missed", got, x.Missed == 0})
+		list = append(list, hearing{"turns", "none missed", got, all.Of(load.WrongTurns) == 0})
 	}
 	return list
 }

@@ -16,10 +16,17 @@ type Try struct {
 	States  int          // that it makes when all checks have come by
 	Report  *load.Report // nil: it was not played …
 	Err     error        // … because of this
+	Before  *load.Report // of the same size, when it was not carried at first; nil: it was played once
 }
 
 // Carried says whether the machine carries it.
 func (t *Try) Carried() bool { return t.Report != nil && t.Report.OK() }
+
+// Stumbled says whether a size that was played and not carried may be carried when it is
+// played once more.
+func (t *Try) Stumbled() bool {
+	return t.Report != nil && !t.Carried() && !t.Report.Lost() && t.Report.Stopped == nil
+}
 
 // broke is what broke.
 type broke struct {
@@ -39,8 +46,8 @@ func (t *Try) breaks() broke {
 	used := fmt.Sprintf("server %.2f, simulated agents %.2f, others %.2f of %.0f cores", rep.Server.Cores, rep.Loader.Cores, rep.Others, cores)
 	full := rep.Server.Cores+rep.Loader.Cores+rep.Others > 0.85*cores
 	switch {
-	case !rep.Balance.OK():
-		return broke{what: "the ledger", why: first(rep.Verdict, "results were lost")}
+	case rep.Lost():
+		return wrong(rep.Wrong()[0])
 	case tooManyFiles(rep.Failures):
 		return broke{what: "open files", why: "connections were refused: too many open files"}
 	case rep.Others > 0.25*cores:
@@ -67,6 +74,20 @@ func (t *Try) breaks() broke {
 		return broke{what: "memory", why: fmt.Sprintf("%s; server and simulated agents take %.0f %% of it", missed, 100*memory)}
 	}
 	return broke{what: "the objective", why: missed}
+}
+
+// wrong is what breaks where something came that must not, or did not come.
+func wrong(w load.Wrong) broke {
+	what := "the ledger"
+	switch w.Kind {
+	case load.WrongAlerts, load.WrongSilence, load.WrongMessages:
+		what = "the alerts"
+	case load.WrongLines:
+		what = "the stream of results"
+	case load.WrongTurns:
+		what = "the turns"
+	}
+	return broke{what: what, why: w.Says[0]}
 }
 
 // standsStill is for how many seconds in a row at most nothing was acknowledged though results

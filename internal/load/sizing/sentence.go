@@ -2,6 +2,7 @@ package sizing
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -53,10 +54,26 @@ func (t *Try) size() string {
 }
 
 func (b broke) says(verb string) string {
-	if strings.HasSuffix(b.what, "files") || b.what == "ports" {
+	if slices.Contains([]string{"open files", "ports", "the alerts", "the turns"}, b.what) {
 		verb = strings.Replace(verb, "breaks", "break", 1)
 	}
 	return fmt.Sprintf("%s %s: %s", b.what, verb, strings.TrimSuffix(b.why, "."))
+}
+
+// Again says which sizes were played twice; empty: none.
+func Again(tries []Try) string {
+	var list []string
+	for i := range tries {
+		t := &tries[i]
+		switch {
+		case t.Before == nil:
+		case t.Carried():
+			list = append(list, fmt.Sprintf("%s was carried only when it was played once more: at first %s.", factor(t.Factor), strings.TrimSuffix((&Try{Report: t.Before}).breaks().why, ".")))
+		default:
+			list = append(list, factor(t.Factor)+" was played twice, and not carried either time.")
+		}
+	}
+	return strings.Join(list, "\n")
 }
 
 // Later says what of the memory is not measured but reckoned; empty: nothing.

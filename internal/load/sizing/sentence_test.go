@@ -73,7 +73,9 @@ func TestSentence(t *testing.T) {
 		{"others", []Try{try(1, ran(1000, func(r *load.Report) { r.Valid = false; r.Others = 1.2 }), nil)}, "What this machine carries cannot be told: at 1× (1,000 agents, 833 results/s) already something else used the machine (server 0.10, simulated agents 0.05, others 1.20 of 2 cores)."},
 		{"others and late", []Try{try(1, ran(1000), nil), try(2, ran(2000, late, func(r *load.Report) { r.Others = 1.2 }), nil)}, "This machine carries at least 1× (1,000 agents, 833 results/s); " + at1 +
 			"at 2× (2,000 agents, 1,666 results/s) something else used the machine (server 0.20, simulated agents 0.10, others 1.20 of 2 cores)."},
-		{"the ledger", []Try{try(1, ran(1000, func(r *load.Report) { r.Balance.Missing = 3; r.Verdict = []string{"3 results were lost"} }), nil)}, "This machine does not carry 1× (1,000 agents, 833 results/s): the ledger breaks first: 3 results were lost."},
+		{"the ledger", []Try{try(1, ran(1000, func(r *load.Report) { r.Balance.Missing = 3 }), nil)}, "This machine does not carry 1× (1,000 agents, 833 results/s): the ledger breaks first: 3 results were sent and neither acknowledged nor refused."},
+		{"a message", []Try{try(1, ran(1000), nil), try(2, ran(2000, func(r *load.Report) { r.Told = &load.Told{Due: 9, Missing: 1, Example: "web-1/disk"} }), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
+			"at 2× (2,000 agents, 1,666 results/s) the alerts break first: 1 of 9 messages did not come, 0 came that should not have; web-1/disk."},
 		{"spools", []Try{try(1, ran(1000, late, func(r *load.Report) { r.SpoolFull = 4000 }), nil)}, "This machine does not carry 1× (1,000 agents, 833 results/s): the objective breaks first: the server took less than was offered, and agents' spools were full (4,000 results not made)."},
 		{"the start", []Try{try(1, nil, model.Errorf(model.Unavailable, "7 of 9 agents have a session; the others: no answer"))}, "This machine does not carry 1× (1,000 agents, 833 results/s): the start breaks first: 7 of 9 agents have a session; the others: no answer."},
 		{"half a fleet", []Try{try(0.5, ran(500), nil), try(1, nil, limit(t))}, "This machine carries 0.5× (500 agents, 417 results/s); at 0.5× the server uses 0.05 cores"},
@@ -139,6 +141,36 @@ CORES      0.10     0.20               –`
 	}
 	if Later(tries) == "" || Later(tries[1:]) != "" {
 		t.Error("what is reckoned has to be said, and only then")
+	}
+}
+
+// What is not carried is played once more; what was wrong once was wrong, and what a limit keeps
+// from being played stays so.
+func TestPlayedTwice(t *testing.T) {
+	wrong := func(r *load.Report) { r.Told = &load.Told{Due: 9, Extra: 1} }
+	for name, c := range map[string]struct {
+		try  Try
+		want bool
+	}{
+		"carried":   {try(1, ran(1000), nil), false},
+		"late":      {try(1, ran(1000, late), nil), true},
+		"behind":    {try(1, ran(1000, func(r *load.Report) { r.Valid = false }), nil), true},
+		"wrong":     {try(1, ran(1000, wrong, late), nil), false},
+		"stopped":   {try(1, ran(1000, func(r *load.Report) { r.Stopped = &load.Stopped{} }), nil), false},
+		"a limit":   {try(1, nil, limit(t)), false},
+		"the start": {try(1, nil, model.Errorf(model.Unavailable, "no answer")), false},
+	} {
+		if c.try.Stumbled() != c.want {
+			t.Errorf("%s: once more %t", name, !c.want)
+		}
+	}
+	twice := try(2, ran(2000), nil)
+	twice.Before = ran(2000, late)
+	fails := try(4, ran(4000, late), nil)
+	fails.Before = ran(4000, late)
+	want := "2× was carried only when it was played once more: at first p99 beyond the linger: 4,321 ms, asked at most 100 ms.\n4× was played twice, and not carried either time."
+	if got := Again([]Try{try(1, ran(1000), nil), twice, fails}); got != want {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 

@@ -1,0 +1,93 @@
+package load
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// Kinds of what is wrong, whatever the objectives: worse than anything that was slow.
+const (
+	WrongResults  = "results"  // lost, made up, come twice, or held otherwise than they were sent
+	WrongTaken    = "taken"    // results that had to be refused, and were acknowledged
+	WrongAlerts   = "alerts"   // of what the fault script did: missing, or too many
+	WrongSilence  = "silence"  // alerts that a machine is silent, which had its session
+	WrongMessages = "messages" // about problems of checks: missing, or too many
+	WrongLines    = "lines"    // of the stream of results: missing, out of order, or not to be read
+	WrongTurns    = "turns"    // of checks with roundRobin that nobody ran
+)
+
+// WrongKinds are all of them: what counts most first.
+func WrongKinds() []string {
+	return []string{WrongResults, WrongTaken, WrongAlerts, WrongSilence, WrongMessages, WrongLines, WrongTurns}
+}
+
+// Wrong is what of one kind was wrong in a run.
+type Wrong struct {
+	Kind  string
+	Count uint64
+	Says  []string // sentences
+}
+
+// Wrongs are those of a run, in the order of WrongKinds; none: nothing was.
+type Wrongs []Wrong
+
+// Wrong is the one place that knows what must never be wrong: verdicts, exit codes,
+// comparisons, sizes, the page and the tables ask it.
+func (rep *Report) Wrong() (list Wrongs) {
+	say := func(kind string, count uint64, format string, args ...any) {
+		switch n := len(list); {
+		case count == 0:
+		case n > 0 && list[n-1].Kind == kind:
+			list[n-1].Count += count
+			list[n-1].Says = append(list[n-1].Says, fmt.Sprintf(format, args...))
+		default:
+			list = append(list, Wrong{kind, count, []string{fmt.Sprintf(format, args...)}})
+		}
+	}
+	if b := cmp.Or(rep.Balance, &Balance{}); !b.OK() {
+		list = append(list, Wrong{WrongResults, b.Missing + b.Imbalances, b.sentences()})
+	}
+	say(WrongTaken, rep.WrongTaken, "%d of %d results that had to be refused were taken", rep.WrongTaken, rep.WrongSent)
+	for i := range rep.Faults {
+		f := &rep.Faults[i]
+		say(WrongAlerts, uint64(f.Missing+f.Extra), "%s: %d of %d alerts did not come, %d came that should not have; %s", f.What, f.Missing, f.Alerts, f.Extra, f.Example)
+	}
+	if s := rep.Silent; s != nil {
+		say(WrongSilence, uint64(s.Extra), "%s that machines are silent came while they had their sessions, such as %s", some(s.Extra, "alert"), s.Example)
+	}
+	if t := rep.Told; t != nil {
+		say(WrongMessages, t.Missing+t.Extra, "%d of %d messages did not come, %d came that should not have; %s", t.Missing, t.Due, t.Extra, t.Example)
+	}
+	if s := rep.Streamed; s != nil {
+		say(WrongLines, s.Missing+s.Disorder+s.Unread, "of the lines of the stream %d did not come, %d came out of order, %d could not be read; %s", s.Missing, s.Disorder, s.Unread, s.Example)
+	}
+	if t := rep.Turns; t != nil {
+		say(WrongTurns, t.Missed, "%d of %d turns were not run, and nobody took them over in time; the first: %s", t.Missed, t.Due, t.Example)
+	}
+	return list
+}
+
+// Lost says whether anything was lost, came twice or was made up, an alert was missing or too
+// many, or what had to be refused was taken. It is worse than whatever was slow. Of reports of
+// older programs what was taken is not known.
+func (rep *Report) Lost() bool { return len(rep.Wrong()) > 0 }
+
+// Of is how much was wrong of some kinds.
+func (list Wrongs) Of(kinds ...string) (n uint64) {
+	for _, w := range list {
+		for _, kind := range kinds {
+			if w.Kind == kind {
+				n += w.Count
+			}
+		}
+	}
+	return n
+}
+
+// Sentences say all of it.
+func (list Wrongs) Sentences() (all []string) {
+	for _, w := range list {
+		all = append(all, w.Says...)
+	}
+	return all
+}
