@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -159,6 +160,46 @@ func TestLoadScenarioMissesAnObjective(t *testing.T) {
 		if ran := harness.Run(t, nil, append([]string{"load", "run"}, args...)...); ran.Code == 0 || !strings.Contains(ran.Errors, name) {
 			t.Errorf("%v: code %d, want %q\n%s", args, ran.Code, name, ran.Errors)
 		}
+	}
+}
+
+// A server that stands still and then catches up loses nothing, and has not held what was offered;
+// where a phase ends meanwhile, that phase has not its rate either.
+func TestLoadScenarioOfALateServer(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "report")
+	file := filepath.Join(t.TempDir(), "late.yaml")
+	if err := os.WriteFile(file, []byte(`scenario: muster.load/v1
+title: A server that is late
+agents: [{name: web, count: 20, checks: [{name: http, count: 2, interval: 1s}]}]
+phases:
+  - ramp: 1s
+  - {name: stops, steady: 10s, objectives: {held: 80%}}
+  - {name: ends so, steady: 6s, objectives: {rate: 35}}
+  - {name: after, steady: 8s}
+  - drain: 10s
+faults: [{at: 2s, for: 5s, server: stop}, {at: 12s, for: 6s, server: stop}]
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ran := harness.Run(t, []string{"TMPDIR=" + t.TempDir()}, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
+	if ran.Code != 20 {
+		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
+	}
+	rep, err := load.Read(filepath.Join(out, "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	phases := map[string]load.Played{}
+	for _, p := range rep.Phases {
+		phases[p.Name] = p
+	}
+	stops, ends, after := phases["stops"], phases["ends so"], phases["after"]
+	if stops.InTime == nil || *stops.InTime > 0.75 || stops.Acknowledged < 0.9*stops.Offered || ends.Acknowledged > 0.7*ends.Offered || after.Acknowledged < 1.1*after.Offered {
+		t.Errorf("%+v\n%+v\n%+v", stops, ends, after)
+	}
+	if missed := slices.IndexFunc(rep.Goals, func(g load.Goal) bool { return g.Met }); !rep.Balance.OK() || len(rep.Goals) != 2 || missed >= 0 {
+		t.Errorf("ledger %+v, %v", rep.Balance, rep.Goals)
 	}
 }
 

@@ -123,7 +123,7 @@ func (r *run) besidesOf(part int, own []Sample, t *tally) (list []Beside) {
 	if r.hurries { // else that is what the phase says anyway
 		if offered := t.results + t.dropped; offered > 0 {
 			list = append(list, Beside{Figure: beyondLinger, Count: t.acked, Value: latency(t.beyond).P99},
-				Beside{Figure: heldShare, Count: offered, Value: min(100, 100*float64(t.acked+t.refused)/float64(offered))})
+				Beside{Figure: heldShare, Count: offered, Value: min(100, 100*float64(t.inTime)/float64(offered))})
 		}
 	}
 	if len(r.classes) < 2 {

@@ -90,6 +90,24 @@ func (b *book) alike(f *frame, from, to int) (*tally, int) {
 	return b.tallyAt(f.each[from].intended), to
 }
 
+// current counts results of a frame that were acknowledged so long beyond their linger to the
+// parts in which that was: without the linger, so that a rate at which nothing piles up is
+// that which is offered, also where it changes. Caller holds the lock.
+func (b *book) current(f *frame, from, to int, beyond int64, kept uint64) {
+	first, last := f.each[from].intended+beyond, f.each[to-1].intended+beyond
+	if s := b.of.present(); kept < uint64(to-from) || s.at(first) == s.at(last) {
+		if t := b.tallyAt(last); t != nil {
+			t.current += kept
+		}
+		return
+	}
+	for _, sign := range f.each[from:to] {
+		if t := b.tallyAt(sign.intended + beyond); t != nil {
+			t.current++
+		}
+	}
+}
+
 // spoolFull counts a result that a full spool did not take.
 func (b *book) spoolFull(intended int64, class int) {
 	b.mu.Lock()

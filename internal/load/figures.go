@@ -37,7 +37,7 @@ func (rep *Report) connected(r *run, idle usage) {
 func (rep *Report) finish(c Config, t *tally, g *gained) {
 	rep.Results, rep.Frames, rep.SpoolFull = t.results, t.frames, t.dropped
 	if g.length > 0 {
-		rep.Rate = float64(t.acked) / rep.measured.Seconds()
+		rep.Rate, rep.InTime = float64(t.current)/rep.measured.Seconds(), t.share()
 	}
 	rep.Latency, rep.BeyondLinger, rep.Lag, rep.Curve = latency(t.whole), latency(t.beyond), latency(t.lag), curve(t.whole)
 	rep.Batch = Spread{t.batches.Mean(), t.batches.ValueAtQuantile(50), t.batches.ValueAtQuantile(99), t.batches.Max()}

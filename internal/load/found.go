@@ -28,6 +28,8 @@ func (w *watch) judgeFound(p *Played, i int) {
 	case phase.Beyond():
 		if why := w.noOverload(i); why != "" {
 			note("this was no overload: %s", why)
+		} else if p.Acknowledged >= enough*p.Offered {
+			note("a mild overload: answers were late, and nothing piled up (%.1f %% were acknowledged while it lasted)", 100*p.Acknowledged/p.Offered)
 		}
 	}
 }
@@ -50,6 +52,8 @@ func (w *watch) noOverload(i int) string {
 		return "of the steps before it none broke"
 	case len(w.broken(i)) == 0:
 		return "it was carried like the steps that held"
+	case len(w.beyond(i)) == 0:
+		return "the generator fell behind, the server did not"
 	}
 	return ""
 }

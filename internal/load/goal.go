@@ -229,8 +229,12 @@ func pages(searches bool, f func(*Paged) float64) func(*Report) (float64, bool) 
 	}
 }
 
-// held is how much of what was offered was acknowledged, in %.
+// held is how much of what was offered was acknowledged in time, in %. Older reports know only
+// how much was in the end.
 func (rep *Report) held() float64 {
+	if rep.InTime != nil {
+		return 100 * *rep.InTime
+	}
 	offered, acked := 0.0, 0.0
 	for _, p := range rep.Counting() {
 		offered += p.Offered * (p.To - p.From)

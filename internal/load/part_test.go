@@ -27,6 +27,8 @@ func TestPartsMergeToTheWhole(t *testing.T) {
 			for _, t := range []*tally{whole, p} {
 				t.results++
 				t.acked += 2
+				t.inTime += 3
+				t.current += 4
 				t.frames++
 				record(t.whole, ns, 1)
 				record(t.beyond, ns/3, 2)
@@ -46,7 +48,7 @@ func TestPartsMergeToTheWhole(t *testing.T) {
 			}
 			sum.merge(s.Tally)
 		}
-		if sum.results != whole.results || sum.acked != whole.acked || sum.frames != whole.frames {
+		if sum.results != whole.results || sum.acked != whole.acked || sum.inTime != whole.inTime || sum.current != whole.current || sum.frames != whole.frames {
 			t.Errorf("%d parts: %+v, whole %+v", n, sum, whole)
 		}
 		for name, h := range map[string][2]*hdrhistogram.Histogram{"whole": {sum.whole, whole.whole}, "beyond": {sum.beyond, whole.beyond}, "lag": {sum.lag, whole.lag}, "batches": {sum.batches, whole.batches}} {

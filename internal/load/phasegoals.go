@@ -27,7 +27,7 @@ func (rep *Report) phaseGoals() (list []Goal) {
 func (rep *Report) alone(p *Played) *Report {
 	whole := *p
 	whole.Kind, whole.Apart = "steady", false // here it is all there is
-	one := &Report{Rate: p.Acknowledged, Latency: p.Latency, BeyondLinger: p.BeyondLinger, Server: p.Server, Loader: p.Loader,
+	one := &Report{Rate: p.Acknowledged, InTime: p.InTime, Latency: p.Latency, BeyondLinger: p.BeyondLinger, Server: p.Server, Loader: p.Loader,
 		MachineShare: machineShare(p.Server, p.Loader), Phases: []Played{whole}, Samples: within(rep.Samples, p.From, p.To)}
 	for _, f := range rep.Faults {
 		if f.At >= p.From && f.At < p.To {

@@ -101,7 +101,7 @@ func (w *watch) stretch(parts ...int) (Played, *tally, *gained) {
 	first, last := s[parts[0]], s[parts[len(parts)-1]]
 	p := Played{
 		Name: r.phaseName(first), Kind: r.cfg.Scenario.Phases[first.phase].Kind(), From: r.since(first.from), To: r.since(last.to), Rate: first.rate, Again: first.again, Faster: r.cfg.Scenario.Phases[first.phase].Faster,
-		Offered: float64(t.results+t.dropped) / length.Seconds(), Acknowledged: float64(t.acked) / length.Seconds(), Refused: t.refused, SpoolFull: t.dropped,
+		Offered: float64(t.results+t.dropped) / length.Seconds(), Acknowledged: float64(t.current) / length.Seconds(), InTime: t.share(), Refused: t.refused, SpoolFull: t.dropped,
 		Latency: latency(t.whole), BeyondLinger: latency(t.beyond), Lag: latency(t.lag),
 	}
 	p.Server, p.Loader = g.usages(t.results)

@@ -11,13 +11,14 @@ type Played struct {
 	Kind         string             `json:"kind"` // ramp, steady, step, soak, fault, drain
 	From         float64            `json:"from"`
 	To           float64            `json:"to"`
-	Rate         float64            `json:"rate,omitempty"`    // of the scenario's own
-	Faster       map[string]float64 `json:"faster,omitempty"`  // pipelines that were sped up, and how much
-	Again        bool               `json:"again,omitempty"`   // the step before it broke, and this is it once more
-	Short        bool               `json:"short,omitempty"`   // the run was stopped in it: it is not judged
-	Apart        bool               `json:"apart,omitempty"`   // its figures are its own, and no part of the run's: it had faults, was meant to break, or broke
-	Offered      float64            `json:"offered,omitempty"` // per second
-	Acknowledged float64            `json:"acknowledged,omitempty"`
+	Rate         float64            `json:"rate,omitempty"`         // of the scenario's own
+	Faster       map[string]float64 `json:"faster,omitempty"`       // pipelines that were sped up, and how much
+	Again        bool               `json:"again,omitempty"`        // the step before it broke, and this is it once more
+	Short        bool               `json:"short,omitempty"`        // the run was stopped in it: it is not judged
+	Apart        bool               `json:"apart,omitempty"`        // its figures are its own, and no part of the run's: it had faults, was meant to break, or broke
+	Offered      float64            `json:"offered,omitempty"`      // per second
+	Acknowledged float64            `json:"acknowledged,omitempty"` // per second, while it lasted; in reports without inTime: of what was due in it, whenever that was
+	InTime       *float64           `json:"inTime,omitempty"`       // the share of what was offered that was acknowledged within a second beyond its linger, 0 to 1
 	Refused      uint64             `json:"refused,omitempty"`
 	SpoolFull    uint64             `json:"spoolFull,omitempty"`
 	Latency      Latency            `json:"latencyMs"`

@@ -41,8 +41,9 @@ type Report struct {
 	ReadySeconds   float64  `json:"readySeconds"`   // … and its checks
 	Outages        []Outage `json:"outages,omitempty"`
 
-	Results      uint64            `json:"results"` // measured
-	Rate         float64           `json:"rate"`    // acknowledged per second
+	Results      uint64            `json:"results"`          // measured
+	Rate         float64           `json:"rate"`             // acknowledged per second, by the clock
+	InTime       *float64          `json:"inTime,omitempty"` // see Played
 	Frames       uint64            `json:"frames"`
 	Resent       uint64            `json:"resent"`
 	SpoolFull    uint64            `json:"spoolFull,omitempty"` // results not made: their agent's spool was full

@@ -63,6 +63,8 @@ type Stretch struct {
 type packedTally struct {
 	Results uint64       `json:"results"`
 	Acked   uint64       `json:"acked"`
+	InTime  uint64       `json:"inTime"`
+	Current uint64       `json:"current"`
 	Refused uint64       `json:"refused"`
 	Frames  uint64       `json:"frames"`
 	Dropped uint64       `json:"dropped"`
@@ -75,7 +77,7 @@ type packedTally struct {
 
 // MarshalJSON packs it.
 func (t *tally) MarshalJSON() ([]byte, error) {
-	return json.Marshal(packedTally{t.results, t.acked, t.refused, t.frames, t.dropped,
+	return json.Marshal(packedTally{t.results, t.acked, t.inTime, t.current, t.refused, t.frames, t.dropped,
 		packHistogram(t.whole), packHistogram(t.beyond), packHistogram(t.lag), packHistogram(t.batches), t.classes})
 }
 
@@ -86,7 +88,7 @@ func (t *tally) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*t = *newTally()
-	t.results, t.acked, t.refused, t.frames, t.dropped, t.classes = p.Results, p.Acked, p.Refused, p.Frames, p.Dropped, p.Classes
+	t.results, t.acked, t.inTime, t.current, t.refused, t.frames, t.dropped, t.classes = p.Results, p.Acked, p.InTime, p.Current, p.Refused, p.Frames, p.Dropped, p.Classes
 	for _, h := range []struct {
 		into **hdrhistogram.Histogram
 		data []byte

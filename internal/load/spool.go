@@ -59,11 +59,14 @@ func (a *agent) settle(f *frame, last uint64, heard bool, now int64) {
 	defer b.mu.Unlock()
 	until := int(min(last-f.first+1, uint64(len(f.each))))
 	usual := min(f.due, f.each[0].intended+a.class.linger) // Slow has them wait longer: that is the server's doing
+	beyond := now - usual
 	for to := 0; f.done < until; {
+		from := f.done
 		var t *tally
 		t, to = b.alike(f, f.done, until)
-		if t != nil {
+		if t != nil && beyond <= int64(inTime) {
 			t.of(f.class).Answered += uint64(to - f.done)
+			t.inTime += uint64(to - f.done)
 		}
 		kept := int64(0)
 		for ; f.done < to; f.done++ {
@@ -88,11 +91,12 @@ func (a *agent) settle(f *frame, last uint64, heard bool, now int64) {
 			}
 		}
 		if kept > 0 {
-			record(b.second.beyond, now-usual, kept)
+			record(b.second.beyond, beyond, kept)
+			b.current(f, from, to, beyond, uint64(kept))
 		}
 		if kept > 0 && t != nil {
 			t.acked += uint64(kept)
-			record(t.beyond, now-usual, kept)
+			record(t.beyond, beyond, kept)
 		}
 	}
 }

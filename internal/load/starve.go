@@ -43,6 +43,9 @@ func (c Config) starved(before, p *Played) (list []string) {
 		b := &p.Beside[n]
 		now, then := short(b.Value)+unit, short(was.Value)+unit
 		if b.Figure == heldShare {
+			if b.Class != "" && !p.anyClassHeld() {
+				continue // all were late: none had what another lacked
+			}
 			if least := 100 * enough; b.Value < least && was.Value >= least {
 				say(b, now+" of its rate", then, fmt.Sprintf("asked at least %s%s", short(least), unit))
 			}
@@ -64,6 +67,11 @@ func (c Config) starved(before, p *Played) (list []string) {
 		}
 	}
 	return list
+}
+
+// anyClassHeld says whether the results of some class were answered in time.
+func (p *Played) anyClassHeld() bool {
+	return slices.ContainsFunc(p.Beside, func(b Beside) bool { return b.Figure == heldShare && b.Class != "" && b.Value >= 100*enough })
 }
 
 // speed is how fast a pipeline was, of its usual speed.

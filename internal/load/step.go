@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-// enough is the share of what was offered in a step that must be acknowledged.
+// enough is the share of what is offered in a step that must be acknowledged while it lasts.
 const enough = 0.98
+
+// pileOf is how much of what is offered may wait at the end of a step, however short: what arrives
+// in so long.
+const pileOf = 250 * time.Millisecond
 
 // cutWithin is how long other loaders may take to hear of another score.
 const cutWithin = time.Second
@@ -88,8 +92,11 @@ func (r *run) patience() int64 {
 	return most + int64(time.Second)
 }
 
-// broken says why a step does not hold.
-func (w *watch) broken(i int) (why []string) {
+// broken says why a step does not hold: who sends, or who is sent to.
+func (w *watch) broken(i int) []string { return append(w.behind(i), w.beyond(i)...) }
+
+// behind says which generator did not keep up.
+func (w *watch) behind(i int) (why []string) {
 	p, _, _ := w.stretch(i)
 	c := w.run.cfg
 	for k, s := range w.run.stretches(i) {
@@ -100,16 +107,22 @@ func (w *watch) broken(i int) (why []string) {
 	if p.Lag.P99 > ms(c.MaxLag) {
 		why = append(why, fmt.Sprintf("the generator fell behind (p99 %.1f ms, allowed %.0f ms)", p.Lag.P99, ms(c.MaxLag)))
 	}
-	if p.Acknowledged < enough*p.Offered {
-		why = append(why, fmt.Sprintf("%.0f of %.0f results/s were acknowledged", p.Acknowledged, p.Offered))
+	return why
+}
+
+// beyond says what the server did not carry.
+func (w *watch) beyond(i int) (why []string) {
+	p, _, _ := w.stretch(i)
+	if piled := p.Offered - p.Acknowledged; piled > (1-enough)*p.Offered && piled*(p.To-p.From) > pileOf.Seconds()*p.Offered {
+		why = append(why, fmt.Sprintf("%.0f of %.0f results/s were acknowledged, the rest piled up", p.Acknowledged, p.Offered))
 	}
-	return append(why, c.misses(&p)...)
+	return append(why, w.run.cfg.misses(&p)...)
 }
 
 // misses judges a phase by those goals that are limits from above: how much must be
 // reached is asked of the whole run.
 func (c Config) misses(p *Played) (list []string) {
-	one := &Report{Rate: p.Acknowledged, Latency: p.Latency, BeyondLinger: p.BeyondLinger, Server: p.Server, Loader: p.Loader,
+	one := &Report{Rate: p.Acknowledged, InTime: p.InTime, Latency: p.Latency, BeyondLinger: p.BeyondLinger, Server: p.Server, Loader: p.Loader,
 		MachineShare: machineShare(p.Server, p.Loader)}
 	for _, g := range c.judge(one) {
 		if f, ok := figureOf(g.Name); ok && !f.Least && g.Why == "" && !g.Met {

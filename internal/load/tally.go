@@ -1,11 +1,18 @@
 package load
 
-import "github.com/HdrHistogram/hdrhistogram-go"
+import (
+	"time"
 
-// tally counts what was due in one measured part of a run. Latencies are in microseconds.
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// tally counts what was due in one measured part of a run, and what was acknowledged while it
+// lasted. Latencies are in microseconds.
 type tally struct {
 	results uint64 // sent
-	acked   uint64
+	acked   uint64 // of them, whenever it was
+	inTime  uint64 // of them, acknowledged or refused soon enough
+	current uint64 // acknowledged in the part, by the clock, whenever they were due: beyond their linger
 	refused uint64
 	frames  uint64
 	dropped uint64                  // results not made, because the agent's spool was full
@@ -19,7 +26,7 @@ type tally struct {
 // classShare is one class's part of a tally.
 type classShare struct {
 	Meant    uint64 `json:"meant"`    // results, also those that no spool took
-	Answered uint64 `json:"answered"` // of them
+	Answered uint64 `json:"answered"` // of them, in time
 }
 
 // of is a class's part.
@@ -30,8 +37,21 @@ func (t *tally) of(class int) *classShare {
 	return &t.classes[class]
 }
 
+// share is how much of what was due was answered in time, 0 to 1; nil: nothing was due.
+func (t *tally) share() *float64 {
+	due := t.results + t.dropped
+	if due == 0 {
+		return nil
+	}
+	part := min(1, float64(t.inTime)/float64(due))
+	return &part
+}
+
 // maxLatency is the top of the histograms, in microseconds: ten minutes.
 const maxLatency = 600_000_000
+
+// inTime is how long beyond its linger a result may wait for its answer so that it counts as held.
+const inTime = time.Second
 
 func newTally() *tally {
 	latency := func() *hdrhistogram.Histogram { return hdrhistogram.New(1, maxLatency, 3) }
@@ -49,6 +69,8 @@ func (t *tally) merge(o *tally) {
 	}
 	t.results += o.results
 	t.acked += o.acked
+	t.inTime += o.inTime
+	t.current += o.current
 	t.refused += o.refused
 	t.frames += o.frames
 	t.dropped += o.dropped

@@ -163,6 +163,8 @@ func (r *targetRun) observe(o Observed) {
 	for _, t := range [...]*tally{r.second, r.part} {
 		t.results++
 		t.acked++
+		t.inTime++
+		t.current++
 		t.frames++
 		record(t.whole, int64(o.Left.Sub(o.Intended)), 1)
 		record(t.lag, int64(o.Left.Sub(o.Due)), 1)

@@ -173,6 +173,9 @@ func (rep *Report) phaseLines(line func(name, format string, args ...any)) {
 		if p.Lag.P99 >= 100 {
 			more += fmt.Sprintf(", generator lag p99 %.0f ms", p.Lag.P99)
 		}
+		if p.InTime != nil && *p.InTime < 0.9995 {
+			more += fmt.Sprintf(", %.3g %% in time", 100**p.InTime)
+		}
 		if len(p.Missed) > 0 {
 			more += "; " + strings.ReplaceAll(strings.Join(p.Missed, "; "), p.Name+": ", "")
 		}

@@ -101,7 +101,7 @@ func TestBesideTheResults(t *testing.T) {
 		t.Fatalf("%d tables", len(tables))
 	}
 	want := [][]string{{"p99 of a page, for people who list", "12.0" + nb + "ms", "–"}, {"oldest change that history did not hold yet", "400" + nb + "ms", "4.10" + nb + "s"},
-		{"class web: acknowledged, of what was offered", "100" + nb + "%", "97.5" + nb + "%"}}
+		{"class web: acknowledged in time, of what was offered", "100" + nb + "%", "97.5" + nb + "%"}}
 	if got := tables[1].Rows; !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("%q\nwant %q", got, want)
 	}

@@ -12,10 +12,10 @@ import (
 )
 
 func phaseSection(rep *load.Report) section {
-	t := newTable("", "phase", "'from – to", "'of the rate", "offered", done(rep), "refused", "p50 beyond linger", "p99", "p99.9", "generator lag p99", "server cores", "µs per result", "settled after")
+	t := newTable("", "phase", "'from – to", "'of the rate", "offered", done(rep), "in time", "refused", "p50 beyond linger", "p99", "p99.9", "generator lag p99", "server cores", "µs per result", "settled after")
 	s := section{ID: "phases", Title: "Phase by phase"}
 	for _, p := range rep.Phases {
-		t.add(named(p.Name, p.Kind), clock(p.From)+" – "+clock(p.To), rate(&p), maybe(p.Offered, perSecond), maybe(p.Acknowledged, perSecond), maybe(float64(p.Refused), count),
+		t.add(named(p.Name, p.Kind), clock(p.From)+" – "+clock(p.To), rate(&p), maybe(p.Offered, perSecond), maybe(p.Acknowledged, perSecond), inTime(p.InTime), maybe(float64(p.Refused), count),
 			maybe(p.BeyondLinger.P50, millis), maybe(p.BeyondLinger.P99, millis), maybe(p.BeyondLinger.P999, millis), maybe(p.Lag.P99, millis),
 			maybe(p.Server.Cores, figures), maybe(p.Server.MicrosPerItem, figures), settled(p.Settled))
 		if len(p.Missed) > 0 {
@@ -27,6 +27,14 @@ func phaseSection(rep *load.Report) section {
 	}
 	s.Tables = append(t.list(), besideTable(rep)...)
 	return s
+}
+
+// inTime is the share that was answered within a second beyond its linger.
+func inTime(share *float64) string {
+	if share == nil {
+		return ""
+	}
+	return figures(100**share) + " %"
 }
 
 // besideTable is what shared the server with the results, where phases can be compared.

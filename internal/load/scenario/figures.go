@@ -33,7 +33,7 @@ const Per1000 = "per 1,000 results"
 func Figures() []Figure {
 	return []Figure{
 		{"rate", "acknowledged", "results/s", true, "", Absolute, 0.02},
-		{"held", "acknowledged, of what was offered", "%", true, "", Relative, 0.01},
+		{"held", "acknowledged in time, of what was offered", "%", true, "", Relative, 0.01},
 		{"saturation", "acknowledged in the last step that held", "results/s", true, "step", Absolute, 0.05},
 		{"p50", "p50 from intended to acknowledged", "ms", false, "", Absolute, 0.05},
 		{"p99", "p99 from intended to acknowledged", "ms", false, "", Absolute, 0.05},
