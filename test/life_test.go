@@ -162,7 +162,9 @@ func TestAnEphemeralNodeIsForgottenAndComesAgain(t *testing.T) {
 	s := harness.StartServer(t)
 	api := s.Client()
 	var token struct{ Token string }
-	text := s.CLI("node", "token", "--ephemeral", "--forget-after", "1m", "-o", "json")
+	told := filepath.Join(t.TempDir(), "told")
+	s.Apply(fmt.Sprintf("{kind: Handler, metadata: {name: cmdb}, spec: {command: 'cat >> %s'}}", told))
+	text := s.CLI("node", "token", "--ephemeral", "--forget-after", "1m", "--tell", "cmdb", "-o", "json")
 	if err := json.Unmarshal([]byte(text), &token); err != nil {
 		t.Fatal(err)
 	}
@@ -190,8 +192,25 @@ func TestAnEphemeralNodeIsForgottenAndComesAgain(t *testing.T) {
 		t.Errorf("somebody is alarmed: %+v", got)
 	}
 	there(false)
+	// Who was named hears so, once.
+	harness.Until(t, 30*time.Second, "its handler is told", func() (string, bool) {
+		text, _ := os.ReadFile(told)
+		return string(text), strings.Contains(string(text), `"kind":"deregistered"`) && strings.Contains(string(text), "DEREGISTERED: node worker was forgotten: no session for 1m")
+	})
+	s.Stop()
+	s.Start()
+	s.WaitReady(time.Minute)
+	if text := s.CLI("get", "history", "worker/keepalive"); !strings.Contains(text, "forgotten") {
+		t.Errorf("history: %s", text)
+	}
+	if text := s.CLI("audit", "node", "worker"); !strings.Contains(text, "away for too long") {
+		t.Errorf("audit: %s", text)
+	}
 	a.Start()
 	there(true)
+	if text, err := os.ReadFile(told); err != nil || strings.Count(string(text), "\n") != 1 {
+		t.Errorf("told more than once: %s, %v", text, err)
+	}
 	if log := a.Log(); !strings.Contains(log, "(forgotten)") || !strings.Contains(log, "away for too long") {
 		t.Errorf("the agent's log:\n%s", log)
 	}

@@ -153,7 +153,7 @@ func entryText(e v1.Entry) string {
 
 var entryWords = map[string]string{
 	"acknowledged": "acknowledged by", "unacknowledged": "acknowledgement taken back by",
-	"flapping": "its status keeps changing", "steady": "its status is steady again", "text": "it says now",
+	"flapping": "its status keeps changing", "steady": "its status is steady again", "text": "it says now", "forgotten": "the node was forgotten",
 }
 
 // acknowledged shows who looks after a problem.

@@ -136,6 +136,9 @@ func (a *app) describeNode(ctx context.Context, c *client.Client, o object, spec
 		if spec.Lifecycle == nil {
 			whence = "; " + spec.Given.Source()
 		}
+		if tell := spec.Life().Handlers; len(tell) > 0 {
+			whence = ", and " + strings.Join(tell, ", ") + " is told" + whence
+		}
 		a.long("lifecycle", "ephemeral: it is forgotten when it had no session for %s%s", model.Duration(forget), whence)
 	}
 	if n.Origins == nil {

@@ -16,20 +16,25 @@ import (
 type lifeFlags struct {
 	replace, ephemeral bool
 	forgetAfter        string
+	tell               []string
 }
 
 func (f *lifeFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.replace, "replace", false, "a machine takes the place of a node that has its name and no session")
 	c.Flags().BoolVar(&f.ephemeral, "ephemeral", false, "the machines come and go: a node that is away for --forget-after is forgotten")
+	c.Flags().StringSliceVar(&f.tell, "tell", nil, "handlers that are told when an ephemeral node is forgotten")
 	c.Flags().StringVar(&f.forgetAfter, "forget-after", "", "how long an ephemeral node may be away (default 1h)")
 }
 
 func (f *lifeFlags) into(r *v1.JoinTokenRequest) error {
 	r.Replace = f.replace
+	if !f.ephemeral && len(f.tell) > 0 {
+		return model.Errorf(model.Invalid, "--tell is of ephemeral nodes only").WithHint("muster node token --ephemeral --tell %s", f.tell[0])
+	}
 	if !f.ephemeral && f.forgetAfter == "" {
 		return nil
 	}
-	r.Lifecycle = &model.Lifecycle{Ephemeral: f.ephemeral}
+	r.Lifecycle = &model.Lifecycle{Ephemeral: f.ephemeral, Handlers: f.tell}
 	if f.forgetAfter == "" {
 		return nil
 	}

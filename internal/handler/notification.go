@@ -20,6 +20,7 @@ const (
 	Reminder     = "reminder"     // it is still open
 	Summary      = "summary"      // several in one: Count, and Output with a line for each
 	Test         = "test"         // muster handler test
+	Deregistered = "deregistered" // an ephemeral node was forgotten: Output says why
 	Event        = "event"        // of a delivery: what a pipeline passed on, as Opened or Closed
 	Beat         = "beat"         // the watchdog's: Output is what it waits for; for no handler
 )

@@ -53,7 +53,11 @@ func (o *Out) words(n *Notification, labels []string) *words {
 	if n.Event != nil {
 		w.link = "" // there may be no problem
 	}
-	if n.Kind == Summary || n.Kind == Test {
+	if n.Kind == Deregistered {
+		fact("node", "%s", n.Node)
+		fact("namespace", "%s", n.Space)
+		w.link = ""
+	} else if n.Kind == Summary || n.Kind == Test {
 		fact("namespace", "%s", n.Space)
 		w.link = ""
 	} else {
@@ -70,7 +74,7 @@ func (o *Out) words(n *Notification, labels []string) *words {
 	if w.output = firstLines(n.Output); len(n.Problems) > 0 { // a line for each, as many as are to be read
 		w.output = body.Cut(body.Clean(n.Output), 4*maxOutput)
 	}
-	if n.Kind != Test && n.Kind != Summary {
+	if n.Kind != Test && n.Kind != Summary && n.Kind != Deregistered {
 		w.commands = n.commands()
 	}
 	return w
@@ -129,6 +133,8 @@ func (n *Notification) title() string {
 			return body.Line(fmt.Sprintf("%d RESOLVED, others of the group are open: %s", n.Count, firstLine(n.Output)))
 		}
 		what = fmt.Sprintf("%d PROBLEMS: %s", n.Count, firstLine(n.Output))
+	case Deregistered:
+		what = fmt.Sprintf("DEREGISTERED: node %s was forgotten: %s", n.Node, firstLine(n.Output))
 	case Test:
 		what = "TEST: " + firstLine(n.Output)
 	default:
@@ -141,7 +147,7 @@ func (n *Notification) tone() tone {
 	switch {
 	case n.Kind == Closed:
 		return good
-	case n.Kind == Test || n.Kind == Acknowledged:
+	case n.Kind == Test || n.Kind == Acknowledged || n.Kind == Deregistered:
 		return plain
 	}
 	switch n.Status {

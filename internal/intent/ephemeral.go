@@ -10,6 +10,7 @@ import (
 )
 
 const (
+	awayTooLong = "away for too long"
 	// forgottenFor is how long a machine that was forgotten hears why.
 	forgottenFor = 7 * 24 * time.Hour
 	forgetEvery  = 15 * time.Second
@@ -59,7 +60,7 @@ func (s *Service) forget(ctx context.Context, away map[uuid.UUID]time.Duration, 
 		return nil
 	}
 	t := Tombstone{Why: Forgotten, Until: s.opts.Now().UTC().Add(forgottenFor)}
-	_, err := s.bury(ctx, server("away for too long"), keys, t, ApplyOptions{Yes: true})
+	_, err := s.bury(ctx, server(awayTooLong), keys, t, ApplyOptions{Yes: true})
 	if class := model.ClassOf(err); err != nil && (class == model.Conflict || class == model.NotFound) {
 		return nil // changed or gone meanwhile: the next time tells
 	}

@@ -169,14 +169,14 @@ func (s *Service) namer(ctx context.Context, going map[Key]bool, set map[Key]*mo
 	return n, nil, nil
 }
 
-// behindSome are the nodes that say what they are behind.
+// behindSome are the nodes that say what they are behind, or who hears of their end.
 func (s *Service) behindSome(ctx context.Context) (list []model.Resource, err error) {
 	rows, err := s.opts.Store.List(ctx, ListQuery{Kind: "Node"})
 	if err != nil {
 		return nil, err
 	}
 	for _, row := range rows {
-		if !bytes.Contains(row.Body, []byte(`"behind"`)) {
+		if !bytes.Contains(row.Body, []byte(`"behind"`)) && !bytes.Contains(row.Body, []byte(`"handlers"`)) {
 			continue // one of a hundred thousand, most of which say nothing
 		}
 		r, err := decode(row)

@@ -108,6 +108,9 @@ func namedBy(r *model.Resource) (list []named) {
 	}
 	switch spec := r.Spec.(type) {
 	case *model.NodeSpec:
+		if l := spec.Lifecycle; l != nil {
+			add("Handler", "lifecycle.handlers", l.Handlers...)
+		}
 		if b := spec.Behind; b != nil {
 			add("Node", "behind.node", b.Node)
 			hangs("behind.check", b.CheckName())

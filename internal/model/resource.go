@@ -170,6 +170,8 @@ type Lifecycle struct {
 	Ephemeral bool `json:"ephemeral,omitempty"`
 	// After how long without a session; default 1h.
 	ForgetAfter Duration `json:"forgetAfter,omitempty"`
+	// Who is told, once, that it was forgotten: handlers of the same namespace, or shared/NAME.
+	Handlers []string `json:"handlers,omitempty"`
 }
 
 // Keepalive says how often a node must be heard of.

@@ -312,7 +312,17 @@ func (v *validator) proxy(s *NodeSpec) {
 }
 
 func (v *validator) lifecycle(field string, l *Lifecycle) {
-	if l == nil || l.ForgetAfter == 0 {
+	if l == nil {
+		return
+	}
+	v.few(field+".handlers", len(l.Handlers))
+	for i, name := range l.Handlers {
+		v.sharedName(fmt.Sprintf("%s.handlers[%d]", field, i), name)
+	}
+	if len(l.Handlers) > 0 && !l.Ephemeral {
+		v.flaw(field+".handlers", "write ephemeral: true beside it", "only ephemeral nodes are forgotten")
+	}
+	if l.ForgetAfter == 0 {
 		return
 	}
 	if !l.Ephemeral {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -29,7 +30,11 @@ func (t *translation) forgotten(lost []holding, deleted map[model.NodeID]uuid.UU
 		marks = append(marks, Forgotten{Mark: wire.ForgetMark{Check: c, Gone: true}})
 	}
 	for _, n := range slices.Sorted(maps.Keys(deleted)) {
-		marks = append(marks, Forgotten{Node: n, UID: deleted[n], Mark: wire.ForgetMark{Gone: true}})
+		mark := wire.ForgetMark{Gone: true}
+		if left := t.left[n]; left != nil {
+			mark.Left, mark.Tell, mark.Why = left.Namespace+"/"+left.Node, strings.Join(left.Tell, ","), left.Why
+		}
+		marks = append(marks, Forgotten{Node: n, UID: deleted[n], Mark: mark})
 	}
 	for _, h := range lost {
 		if _, gone := deleted[h.node]; !gone && !goneChecks[h.check] {
@@ -78,6 +83,7 @@ func (p *Planner) ForgottenSince(ctx context.Context, revision int64) ([]Forgott
 				deletedNodes[model.NodeID(c.ID)] = uidOf(was)
 			}
 		}
+		back.leaves(&c)
 		back.undo(c, p.decode)
 	}
 	if err := p.number(ctx, nil, back); err != nil {

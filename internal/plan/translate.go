@@ -14,6 +14,7 @@ type translation struct {
 	defs          map[intent.Key]any // after; nil: deleted
 	edits         []edit
 	deletedChecks []model.CheckID
+	left          map[model.NodeID]*intent.Left
 	broken        uint64
 }
 
@@ -25,6 +26,7 @@ func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*tran
 		if !slices.Contains(kinds[:], c.Key.Kind) {
 			continue
 		}
+		t.leaves(&c)
 		var def any
 		if c.After != nil {
 			var err error
@@ -49,6 +51,16 @@ func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*tran
 	}
 	t.compare(p.defs)
 	return t, nil
+}
+
+// leaves notes a node whose end somebody is to hear of.
+func (t *translation) leaves(c *intent.Change) {
+	if left := c.Left(); left != nil {
+		if t.left == nil {
+			t.left = map[model.NodeID]*intent.Left{}
+		}
+		t.left[model.NodeID(c.ID)] = left
+	}
 }
 
 // before is the key that a change of a name found its row at.

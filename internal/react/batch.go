@@ -58,6 +58,10 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (rows, error
 			b.Closed = append(b.Closed, p)
 			b.turns = append(b.turns, turn{t, p})
 		case event.Seen: // a matter of pipelines
+		case event.Left:
+			if err := r.left(t, &b); err != nil {
+				return b, err
+			}
 		case event.Beat:
 			d, err := beat(t, r.now())
 			if err != nil {

@@ -360,6 +360,9 @@ func (d *deliverer) attempt(ctx context.Context, one history.Delivery) error {
 		return err
 	}
 	spec, err = expand(spec, func(name string) ([]byte, string, bool) { // asked only where a variable stands
+		if one.Kind == handler.Deregistered {
+			return nil, "", false // its properties went with the node
+		}
 		if node, ok := nodeOf(one.Problem); ok {
 			return d.opts.Names.NodeProperties(node)(name)
 		}

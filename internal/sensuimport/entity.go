@@ -17,9 +17,7 @@ func (im *importer) entity(o *object) {
 	handlers := s.texts("keepalive_handlers")
 	subscriptions := s.texts("subscriptions")
 	deregister := s.truth("deregister")
-	if h := s.object("deregistration").text("handler"); h != "" {
-		im.lost(o, "deregistration.handler %s: nobody is told when a node is forgotten; muster audit says it", h)
-	}
+	tell := s.object("deregistration").text("handler")
 	n := &model.NodeSpec{}
 	switch class {
 	case "agent":
@@ -39,6 +37,13 @@ func (im *importer) entity(o *object) {
 	}
 	if deregister && !n.Proxy {
 		n.Lifecycle = &model.Lifecycle{Ephemeral: true}
+	}
+	switch {
+	case tell == "" || n.Lifecycle == nil:
+	case im.made[made{"Handler", im.ns(o), name(tell)}] == nil:
+		im.lost(o, "deregistration.handler %s: it is not in these files, or was not carried", tell)
+	default:
+		n.Lifecycle.Handlers = []string{name(tell)}
 	}
 	if len(handlers) > 0 && !(len(handlers) == 1 && handlers[0] == "keepalive") {
 		im.lost(o, "keepalive_handlers %s: who hears of silent nodes says a Route that matches the check keepalive, or handlers of the Namespace", strings.Join(handlers, ", "))

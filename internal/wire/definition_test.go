@@ -164,7 +164,7 @@ func codecs() []codec {
 			return &Record{Intent: int64(u64(t) >> 1)}
 		}),
 		recordCodec(RecordForget, "muster.journal.v1.ForgetRecord", func(t *rapid.T) *Record {
-			return &Record{Node: model.NodeID(u32(t)), Forget: &ForgetMark{Check: model.CheckID(u32(t)), Gone: yes(t)}}
+			return &Record{Node: model.NodeID(u32(t)), Forget: &ForgetMark{Check: model.CheckID(u32(t)), Gone: yes(t), Left: text(t), Tell: text(t), Why: text(t)}}
 		}),
 		recordCodec(RecordAction, "muster.journal.v1.ActionRecord", func(t *rapid.T) *Record {
 			return &Record{Node: model.NodeID(u32(t)), Action: &Action{Verb: text(t), Check: model.CheckID(u32(t)), By: text(t), Note: text(t), Until: u64(t)}}

@@ -140,6 +140,7 @@ func golden() []struct {
 			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},
 		{"22-record-started", "StartedRecord", record(Record{Kind: RecordStarted})},
 		{"23-record-intent", "IntentRecord", record(Record{Kind: RecordIntent, Intent: 42})},
+		{"24-record-left", "ForgetRecord", record(Record{Kind: RecordForget, Node: 214, Forget: &ForgetMark{Gone: true, Left: "default/web01", Tell: "default/cmdb,shared/log", Why: "no session for 1h"}})},
 		{"24-record-forget", "ForgetRecord", record(Record{Kind: RecordForget, Node: 214, Forget: &ForgetMark{Check: 5, Gone: true}})},
 		{"25-record-action", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "resolve", Check: 5, By: "ada", Note: "replaced the disk"}})},
 		{"25-record-acknowledge", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "acknowledge", Check: 5, By: "ada", Note: "on it", Until: 1795300000000}})},

@@ -55,6 +55,10 @@ type SessionMark struct {
 type ForgetMark struct {
 	Check model.CheckID // zero: all checks of the node
 	Gone  bool          // the resource itself is deleted: leave a tombstone
+	// Of an ephemeral node that was forgotten and whose end somebody is to hear of.
+	Left string // NAMESPACE/NODE
+	Tell string // handlers, NAMESPACE/NAME, with commas between
+	Why  string
 }
 
 // Action is what an operator did to an event; written before the API answers.

@@ -36,7 +36,10 @@ func AppendRecord(dst []byte, r *Record) []byte {
 		dst = append(dst, byte(r.Kind))
 		dst = appendUint(dst, 1, uint64(r.Node))
 		dst = appendUint(dst, 2, uint64(r.Forget.Check))
-		return appendBool(dst, 3, r.Forget.Gone)
+		dst = appendBool(dst, 3, r.Forget.Gone)
+		dst = appendString(dst, 4, r.Forget.Left)
+		dst = appendString(dst, 5, r.Forget.Tell)
+		return appendString(dst, 6, r.Forget.Why)
 	case RecordAction:
 		dst = append(dst, byte(r.Kind))
 		dst = appendUint(dst, 1, uint64(r.Node))
@@ -111,6 +114,12 @@ func (r *Record) Decode(data []byte) error {
 				r.Forget.Check = model.CheckID(f.uint32("check"))
 			case 3:
 				r.Forget.Gone = f.bool("gone")
+			case 4:
+				r.Forget.Left = f.string("left", maxBody)
+			case 5:
+				r.Forget.Tell = f.string("tell", maxBody)
+			case 6:
+				r.Forget.Why = f.string("why", maxBody)
 			}
 		}
 	case RecordAction:

@@ -35,6 +35,7 @@ func (w *worker) forget(p *partition, id model.NodeID, m *wire.ForgetMark) {
 		w.view.opts.Logger.Error("BUG: a forget that names neither node nor check", "commit", w.pos.Number)
 		return
 	}
+	again := w.gone(p, id) // a start may write a mark once more
 	p.addAbsence(absentKey{id, m.Check}, absence{w.received, m.Gone})
 	if id == 0 {
 		for _, n := range p.order {
@@ -61,6 +62,22 @@ func (w *worker) forget(p *partition, id model.NodeID, m *wire.ForgetMark) {
 			p.removeNode(n)
 		}
 	}
+	if m.Left != "" && m.Gone && !again {
+		w.left(p, id, m)
+	}
+}
+
+// left says that a node was forgotten. It has no state any more.
+func (w *worker) left(p *partition, id model.NodeID, m *wire.ForgetMark) {
+	index := w.order
+	w.order++
+	if w.silent {
+		return
+	}
+	w.transitions = append(w.transitions, Transition{
+		At: w.pos, Index: index, Partition: p.id, Kind: Left, Node: id, Check: model.KeepaliveCheck, Chunk: model.BuiltinChunk(model.KeepaliveCheck),
+		Received: w.received, Executed: w.received, Output: m.Why, Left: m,
+	})
 }
 
 // addAbsence remembers an absence. They come in the order of time.

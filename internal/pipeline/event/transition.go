@@ -3,6 +3,7 @@ package event
 import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // TransitionKind says what changed.
@@ -32,6 +33,8 @@ const (
 	// Seen: a result, a deadline or an operator gave a status to an event whose check names
 	// pipelines. It follows all else that this caused, and history keeps none of it.
 	Seen TransitionKind = 12
+	// Left: an ephemeral node was forgotten, and somebody is to hear of it.
+	Left TransitionKind = 13
 )
 
 // Transition is one change that reactions must hear of, exactly once, in order per
@@ -57,6 +60,7 @@ type Transition struct {
 	Count     uint64             // for ResultsLost
 	Expired   bool               // caused by a deadline
 	Seen      *Sight             // for Seen, which has no Output
+	Left      *wire.ForgetMark   // for Left
 }
 
 // Sight is an event at the moment when it was seen.

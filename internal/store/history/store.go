@@ -162,6 +162,8 @@ const (
 	FlappingStarted EntryKind = "flapping"
 	FlappingEnded   EntryKind = "steady"
 	TextChanged     EntryKind = "text" // of an open problem, the first few
+
+	Left EntryKind = "forgotten" // an ephemeral node was away for too long
 )
 
 // Entry is one thing that happened to an event. Names are as they were then.

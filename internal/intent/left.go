@@ -1,0 +1,32 @@
+package intent
+
+import "github.com/muster-fleet/muster/internal/model"
+
+// Left is an ephemeral node that was forgotten, and who is to hear of it.
+type Left struct {
+	Namespace, Node string
+	Tell            []string // handlers, NAMESPACE/NAME
+	Why             string
+}
+
+// Left is what a change says of a node that came and went; nil: it says nothing of one, or
+// nobody is to hear of it.
+func (c *Change) Left() *Left {
+	if c.Key.Kind != "Node" || c.After != nil || c.Who.User != "server" || c.Who.Why != awayTooLong {
+		return nil
+	}
+	r, err := decode(Row{Key: c.Key, Body: c.Before})
+	if err != nil {
+		return nil
+	}
+	life := r.Spec.(*model.NodeSpec).Life()
+	if life == nil || len(life.Handlers) == 0 {
+		return nil
+	}
+	l := &Left{Namespace: c.Key.Namespace, Node: c.Key.Name, Why: "no session for " + model.Duration(life.Forget()).String()}
+	for _, ref := range life.Handlers {
+		ns, name := model.SplitRef(c.Key.Namespace, ref)
+		l.Tell = append(l.Tell, ns+"/"+name)
+	}
+	return l
+}

@@ -1,0 +1,44 @@
+package react
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// left tells those whom an ephemeral node names that it was forgotten. It is gone: all that is
+// said of it came with the transition. The keys are the same after any replay, so that each
+// hears it once.
+func (r *Reactor) left(t *event.Transition, b *rows) error {
+	namespace, node, _ := strings.Cut(t.Left.Left, "/")
+	check := model.BuiltinCheckName(model.KeepaliveCheck)
+	at := time.Unix(0, t.Received)
+	b.Entries = append(b.Entries, history.Entry{
+		At: at, Executed: at, Kind: history.Left, Namespace: namespace, Node: node, NodeID: t.Node, Check: check, CheckID: t.Check, Output: t.Output,
+		Partition: t.Partition, Place: history.Place{At: t.At, Index: t.Index},
+	})
+	id := fmt.Sprintf("left-%d", t.Node) // numbers of nodes never come back
+	note := &handler.Notification{
+		Kind: handler.Deregistered, Problem: id, Node: node, Check: check, Space: namespace, Status: model.OK.String(), Worst: model.OK.String(),
+		Severity: model.Information.String(), Output: t.Output, Opened: at.UTC(), Executed: at.UTC(),
+	}
+	payload, err := note.Encode()
+	if err != nil {
+		return err
+	}
+	now := r.now()
+	for _, ref := range strings.Split(t.Left.Tell, ",") {
+		ns, name, _ := strings.Cut(ref, "/")
+		d := history.Delivery{Key: id + "/" + ref, Problem: id, Handler: history.HandlerRef{Namespace: ns, Name: name}, Kind: handler.Deregistered, Payload: payload, Created: now}
+		if r.opts.Shadow != nil && r.opts.Shadow(namespace) {
+			d.State, d.Ended = history.Shadow, now
+		}
+		b.Deliveries = append(b.Deliveries, d)
+	}
+	return nil
+}
