@@ -30,8 +30,9 @@ func (c Config) ports(d demand, low, high int) string {
 	}
 	text += fmt.Sprintf(", the range %d-%d has %d. ", low, high, high-low)
 	widen, smaller := "sysctl -w net.ipv4.ip_local_port_range='1024 65000'", c.fewer(float64(high-low)/float64(need))
+	_, other := c.Scenario.System()
 	switch {
-	case c.Scenario.Target == "sensu":
+	case other:
 		return text + "Widen it: " + widen + "; " + smaller
 	case loopback:
 		return text + fmt.Sprintf("Use more addresses: --sources %d; or widen it: %s", (connections+high-low-1)/(high-low), widen)

@@ -44,6 +44,14 @@ type TargetAgent interface {
 	Trouble() error          // why it is not connected; nil: it is, or nothing went wrong
 }
 
+// Found is a target that runs, and what is said of it.
+type Found struct {
+	Target  Target
+	Hosts   []string // host:port of each address that agents connect to
+	System  string   // before the version in a title
+	Program string   // whose version it is
+}
+
 // Observed is one result that has left.
 type Observed struct {
 	Intended time.Time // when it was meant to be made: when the system asked for it

@@ -18,18 +18,19 @@ const (
 	unscripted kind = 1 << iota // the short form: no scenario, and a server that runs and was prepared
 	own                         // a server of the run's own
 	running                     // a server that --server names
-	backend                     // of Sensu
+	other                       // another system, which runs
 	alone                       // a stage of a server, in this process
 
-	scripted = own | running | backend | alone
+	scripted = own | running | other | alone
 )
 
 // kindOf is that of a scenario's run.
 func kindOf(f *pflag.FlagSet, sc *scenario.Scenario) kind {
 	_, stage := sc.Stage()
+	_, elsewhere := sc.System()
 	switch {
-	case sc.Target == "sensu":
-		return backend
+	case elsewhere:
+		return other
 	case stage:
 		return alone
 	case f.Changed("server"):
@@ -45,8 +46,12 @@ func (k kind) against() string {
 		return "a server of the run's own"
 	case running:
 		return "a server that runs"
-	case backend:
-		return "a Sensu backend"
+	case other:
+		var list []string
+		for _, s := range systems() {
+			list = append(list, s.Is())
+		}
+		return strings.Join(list, " or ")
 	}
 	return "a stage alone"
 }
@@ -57,7 +62,7 @@ func meant(flag string) kind {
 	case "quick", "scale", "target", "listen-loader", "loaders": // options.joinable says who has no loaders
 		return scripted
 	case "server", "server-pid":
-		return unscripted | running | backend
+		return unscripted | running | other
 	case "admin", "data":
 		return unscripted | running
 	case "server-plain", "identities":
@@ -70,8 +75,8 @@ func meant(flag string) kind {
 		return unscripted | own | running | alone
 	}
 	switch {
-	case strings.HasPrefix(flag, "sensu-"):
-		return backend
+	case ofSystem(flag) != nil:
+		return other
 	case slices.Contains(shapeFlags(), flag):
 		return unscripted
 	}
@@ -90,7 +95,7 @@ func fits(f *pflag.FlagSet, k kind) (err error) {
 			err = model.Errorf(model.Invalid, "--%s is what the scenario says: leave it out, or change the file", flag.Name).WithHint("muster load run --help")
 		default:
 			var list []string
-			for _, one := range []kind{own, running, backend, alone} {
+			for _, one := range []kind{own, running, other, alone} {
 				if m&one != 0 {
 					list = append(list, one.against())
 				}

@@ -68,7 +68,7 @@ func TestFlagsThatFit(t *testing.T) {
 		unscripted: "--server=x:1 --admin=x --server-pid=1 --data=x --tls --agents=5 --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --senders=1 --sources=1 --parallel=1 --spool-bytes=1",
 		own:        "--quick --scale=2 --server-binary=x --server-flag=x --syscalls --loaders=2 --listen-join=x --listen-loader=x --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --senders=1",
 		running:    "--quick --server=x:1 --server-plain=x --identities=x --data=x --admin=x --server-pid=1 --syscalls --loaders=2 --listen-loader=x",
-		backend:    "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-api=x --sensu-user=x --sensu-agent-user=x --sensu-json --sensu-ca=x --listen-loader=x --goal=rate=1 --max-lag=1s --seed=1",
+		other:      "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-api=x --sensu-user=x --sensu-agent-user=x --sensu-json --sensu-ca=x --listen-loader=x --goal=rate=1 --max-lag=1s --seed=1",
 		alone:      "--quick --target=stage:view --listen-loader=x --senders=1 --spool-bytes=1 --goal=rate=1 --max-lag=1s",
 	} {
 		f := runCommand().Flags()

@@ -45,8 +45,8 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	}
 	against := o.against
 	switch of {
-	case backend:
-		against = o.againstSensu
+	case other:
+		against, err = o.againstSystem, strangers(cmd.Flags(), sc)
 	case alone:
 		against, err = o.againstStage, stage.Plays(sc)
 	default:
@@ -89,15 +89,15 @@ func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Sce
 		return nil, err
 	}
 	if o.target != "" && !slices.Contains(scenario.Targets(), o.target) {
-		return nil, model.Errorf(model.Invalid, "--target %q: want one of %s", o.target, strings.Join(targets(), ", "))
+		return nil, model.Errorf(model.Invalid, "--target %q: want one of %s", o.target, strings.Join(scenario.Playable(), ", "))
 	} else if o.target != "" {
 		sc.Target = o.target
 	}
-	judged := *sc
-	if o.sensu.bridge { // behind it is Muster
-		judged.Target = "muster"
+	runs := sc.Runs
+	if s := o.system(sc); s != nil {
+		runs = func() error { return s.Runs(sc) }
 	}
-	if err := judged.Runs(); err != nil {
+	if err := runs(); err != nil {
 		return nil, err
 	}
 	if cmd.Flags().Changed("seed") {
@@ -112,15 +112,6 @@ func loadAs(nameOrFile string, scale float64, quick bool) (*scenario.Scenario, e
 		return nil, model.Errorf(model.Invalid, "--scale %g: want more than 0 and at most 1000", scale).WithHint("--scale 0.1 is a tenth of the agents")
 	}
 	return scenario.LoadAs(nameOrFile, scale, quick)
-}
-
-// targets are those that can be loaded today.
-func targets() []string {
-	list := []string{"muster", "sensu"}
-	for _, name := range scenario.Stages() {
-		list = append(list, "stage:"+name)
-	}
-	return list
 }
 
 // ofBothForms is the configuration without the fields that a scenario replaces: their flags

@@ -15,11 +15,7 @@ import (
 func progressOf(w io.Writer, sc *scenario.Scenario) *live.View {
 	ramp, drain := time.Duration(sc.Phases[0].Ramp), time.Duration(sc.Phases[len(sc.Phases)-1].Drain)
 	before := ramp + time.Duration(sc.Phases[1].Warmup)
-	v := live.New(w, os.Getenv, before, sc.Duration()-before-drain)
-	if sc.Target == "sensu" {
-		v.Done = "left"
-	}
-	return v
+	return live.New(w, os.Getenv, before, sc.Duration()-before-drain)
 }
 
 // sayTo writes sentences, each a line.

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
 // options are the flags of run.
@@ -24,7 +25,7 @@ type options struct {
 	env        []string // likewise
 	plain      string
 	target     string
-	sensu      sensuFlags
+	systems    []system
 	pid        string
 	data       string
 	identities string
@@ -106,8 +107,11 @@ func (o *options) ofScenario(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.flags, "server-flag", nil, "a word for the server that is started, such as --snapshot-cycle=30s; may be repeated")
 	f.StringVar(&o.plain, "server-plain", "", "with --server: its listener without TLS; else every agent connects with TLS")
 	f.StringVar(&o.identities, "identities", "muster-load/identities", "with --server: folder for keys and certificates of the agents")
-	f.StringVar(&o.target, "target", "", "what is loaded instead of what the scenario says: "+strings.Join(targets(), ", "))
-	o.sensu.add(f)
+	f.StringVar(&o.target, "target", "", "what is loaded instead of what the scenario says: "+strings.Join(scenario.Playable(), ", "))
+	o.systems = systems()
+	for _, s := range o.systems {
+		s.Flags(f)
+	}
 	f.BoolVar(&o.syscalls, "syscalls", false, "count the server's system calls by kind with strace, which slows it down, and not as the kernel counts them where there is perf")
 	f.IntVar(&o.loaders, "loaders", 1, "so many loader processes play the run together; the others begin with muster load join")
 	f.StringVar(&o.listenJoin, "listen-join", "127.0.0.1:0", "where they join: an address of this machine, port 0 for any")

@@ -21,7 +21,7 @@ type Capability struct {
 func Capabilities() []Capability {
 	exists := func(name, what string) Capability { return Capability{name, what, true, ""} }
 	waits := func(name, what, with string) Capability { return Capability{name, what, false, with} }
-	return []Capability{
+	return append([]Capability{
 		exists("results", "results of checks, with status mix and changes"),
 		exists("keepalives", "machines that say that they live, and alerts for those that do not"),
 		exists("tls", "mutual TLS"),
@@ -48,32 +48,11 @@ func Capabilities() []Capability {
 		exists("stream-handler", "a handler that is told of every result, by connections that stay open"),
 		waits("fleet-of-servers", "agents shared out between several servers", "several servers for one fleet"),
 		waits("shared-connections", "several agents on one connection", "a protocol that allows it"),
-		waits("target-zabbix", "a Zabbix server as target", "a later load tester"),
-		waits("target-prometheus", "a receiver of remote write as target", "a later load tester"),
-	}
+	}, waiting()...)
 }
 
 // noField is what something waits for that servers may have, and no scenario can ask for.
 const noField = "a field of scenarios that says how much of it is played"
-
-// against is the capability of the load tester with another target than Muster, which may have
-// what Muster lacks.
-func (c Capability) against(target string) Capability {
-	if target != "sensu" {
-		return c
-	}
-	switch c.Name {
-	case "proxy-checks", "round-robin":
-		c.Exists, c.Waits = false, "a ledger of proxy entities for simulated agents of Sensu"
-	case "stream-handler":
-		c.Exists, c.Waits = false, "a reader of what Sensu's handlers write"
-	case "fleet-of-servers": // --server names several backends
-		c.Exists, c.Waits = true, ""
-	case "values", "policies", "inventories":
-		c.Waits = "simulated agents of Sensu that send them"
-	}
-	return c
-}
 
 func capabilityOf(name string) (Capability, bool) {
 	for _, c := range Capabilities() {
@@ -128,7 +107,10 @@ func (s *Scenario) Requires() []string {
 	need("alerts", s.HasAlerts())
 	need("stream-handler", s.Stream.Connections > 0)
 	need("stage", strings.HasPrefix(s.Target, stagePrefix))
-	need("target-"+s.Target, s.Target == "zabbix" || s.Target == "prometheus")
+	if x, ok := s.System(); ok {
+		_, waits := capabilityOf(targetPrefix + x)
+		need(targetPrefix+x, waits)
+	}
 	for _, name := range s.Needs {
 		need(name, true)
 	}

@@ -12,7 +12,7 @@ import (
 // Defaults fills in what the file leaves out, so that who plays it asks nothing twice.
 // What stays empty means: none.
 func (s *Scenario) Defaults() {
-	s.Scenario, s.Target, s.Title = Version, cmp.Or(s.Target, "muster"), cmp.Or(s.Title, s.Name)
+	s.Scenario, s.Target, s.Title = Version, cmp.Or(s.Target, muster), cmp.Or(s.Title, s.Name)
 	for i := range s.Agents {
 		s.Agents[i].defaults()
 	}

@@ -10,9 +10,7 @@ func Stages() []string {
 	return []string{"session", "journal", "view", "spine", "reactions", "planner"}
 }
 
-// Targets are all that a scenario can name, also those that cannot be loaded yet.
-func Targets() []string {
-	names := []string{"muster", "sensu", "zabbix", "prometheus"}
+func stageTargets() (names []string) {
 	for _, s := range Stages() {
 		names = append(names, stagePrefix+s)
 	}

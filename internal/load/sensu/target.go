@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/sensu/about"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 )
@@ -72,7 +73,7 @@ func New(sc *scenario.Scenario, o Options, api Backend) (*Target, error) {
 }
 
 // Name is the system's.
-func (t *Target) Name() string { return "sensu" }
+func (t *Target) Name() string { return about.Name }
 
 // Secured says whether all agents come by TLS.
 func (t *Target) Secured() bool {

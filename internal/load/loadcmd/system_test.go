@@ -4,9 +4,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -40,7 +44,7 @@ func TestSensuFlags(t *testing.T) {
 		{[]string{"--target", "sensu"}, model.Invalid, "is for a scenario"},
 		{[]string{"--sensu-ca", "ca.pem"}, model.Invalid, "is for a scenario"},
 		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "wss://" + nobody, "--sensu-ca", "none.pem"}, model.Invalid, "--sensu-ca"},
-		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "wss://" + nobody, "--sensu-ca", "sensu_test.go"}, model.Invalid, "holds no certificate"},
+		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "wss://" + nobody, "--sensu-ca", "system_test.go"}, model.Invalid, "holds no certificate"},
 		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "wss://" + nobody + ",ws://" + nobody}, model.Invalid, "in one run"},
 		{[]string{"sensu-4000x8x5s", "--scale", "0.01", "--target", "sensu", "--server", "ws://" + nobody, "--sensu-api", "http://" + nobody}, model.Unavailable, "/auth"},
 	} {
@@ -48,5 +52,30 @@ func TestSensuFlags(t *testing.T) {
 		if _, err := loadCommand(t, "", args...); model.ClassOf(err) != x.class || !strings.Contains(err.Error(), x.says) {
 			t.Errorf("%s: %v", x.args, err)
 		}
+	}
+}
+
+// A target that scenarios may name is one that can be loaded, and its flags say whose they are.
+func TestSystems(t *testing.T) {
+	var names []string
+	for _, s := range systems() {
+		names = append(names, s.Name())
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		s.Flags(f)
+		f.VisitAll(func(flag *pflag.Flag) {
+			if owner := ofSystem(flag.Name); owner == nil || owner.Name() != s.Name() {
+				t.Errorf("--%s: want a name that begins with %s-", flag.Name, s.Name())
+			}
+		})
+	}
+	if !slices.Equal(names, scenario.Systems()) {
+		t.Errorf("loadcmd plays against %v, scenarios name %v", names, scenario.Systems())
+	}
+	f := runCommand().Flags()
+	if err := f.Parse([]string{"--sensu-json"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := strangers(f, &scenario.Scenario{Target: "zabbix"}); model.ClassOf(err) != model.Invalid {
+		t.Errorf("a flag of Sensu in a run against another system: %v", err)
 	}
 }
