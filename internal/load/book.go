@@ -168,6 +168,18 @@ func (r *run) secondOf(at int64) int {
 	return int((at - begin) / int64(time.Second))
 }
 
+// offeredUntil is how many results were meant to be made up to the end of a second.
+func (r *run) offeredUntil(second int) (n uint64) {
+	for _, s := range r.senders {
+		s.book.mu.Lock()
+		for _, made := range s.book.offered[:min(second+1, len(s.book.offered))] {
+			n += uint64(made)
+		}
+		s.book.mu.Unlock()
+	}
+	return n
+}
+
 // offeredIn is how many results were meant to be made in a second since the timetable's
 // beginning.
 func (r *run) offeredIn(second int) (n uint64) {

@@ -87,6 +87,8 @@ func (s *seen) fill(w *watch) {
 		s.Second = int(math.Floor(time.Duration(s.at - r.present().zero()).Seconds()))
 		s.Phase = r.phaseAt(r.begin.Load() + int64(s.second)*int64(time.Second))
 		s.take(r)
+		until := r.offeredUntil(s.second)
+		s.Offered, w.offered = until-w.offered, until // what a late generator makes of seconds before counts now; amend sets it right
 		s.waits = r.beside.take()
 	}
 	w.inside(&s.Sample)
@@ -108,7 +110,6 @@ func (s *seen) take(r *run) {
 		s.lag.Merge(t.lag)
 		s.Refused += t.refused
 	}
-	s.Offered = r.offeredIn(s.second)
 }
 
 // publish shows the samples that are whole, in order; at last also those that some loader

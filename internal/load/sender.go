@@ -146,7 +146,7 @@ const newScoreWithin = 50 * time.Millisecond
 func (s *sender) play(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer s.count(-1) // of a run that is broken off
+	defer s.tell() // of a run that is broken off
 	now, hint := s.run.now(), 0
 	for {
 		t, virtual := s.earliest()
@@ -158,11 +158,9 @@ func (s *sender) play(ctx context.Context) {
 		if len(s.linger) > 0 {
 			leave = s.linger[0].due
 		}
-		if result == never {
-			s.count(-1) // nothing more is meant to be made: the last second is known
-		}
 		at := min(result, leave)
 		if at == never {
+			s.tell()
 			if at = s.closes(now); at == never {
 				return
 			}
@@ -172,6 +170,7 @@ func (s *sender) play(ctx context.Context) {
 				return
 			}
 			if now = s.run.now(); at > now {
+				s.tell() // who waits has told: the second may be over before the next result
 				sleep := max(time.Duration(at-now), tick)
 				if s.run.steps {
 					sleep = min(sleep, newScoreWithin)
@@ -220,16 +219,22 @@ func (s *sender) result(what item, intended int64) {
 	}
 }
 
-// count is one more result of a second of the timetable; another second hands over the
-// one before.
+// count is one more result of a second of the timetable.
 func (s *sender) count(second int) {
 	if second != s.second {
-		if s.second >= 0 && s.made > 0 {
-			s.book.offer(s.second, s.made)
-		}
-		s.second, s.made = second, 0
+		s.tell()
+		s.second = second
 	}
 	s.made++
+}
+
+// tell hands over what was counted: not with each result, which would take a lock, but with
+// each second, and before the sender waits.
+func (s *sender) tell() {
+	if s.second >= 0 && s.made > 0 {
+		s.book.offer(s.second, s.made)
+	}
+	s.made = 0
 }
 
 func (s *sender) leave() {

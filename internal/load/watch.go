@@ -20,6 +20,7 @@ type watch struct {
 	prevMeter metered
 	sent      uint64
 	acked     uint64
+	offered   uint64
 	failed    uint64   // connections
 	waiting   []seen   // seconds that other loaders have not told of yet
 	said      Presence // to the lead

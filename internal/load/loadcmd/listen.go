@@ -34,8 +34,8 @@ func (o *options) listenLoader(ctx context.Context, say func(string, ...any)) (f
 		registry.MustRegister(g)
 		return g
 	}
-	offered, sent, acked, refused := counter("offered_total", "Results that were meant to be sent."), counter("sent_total", "Results handed to sessions."),
-		counter("acknowledged_total", "Results that the server acknowledged."), counter("refused_total", "Results that it refused.")
+	offered, sent, acked, refused := counter("offered_total", "Results that were meant to be sent."), counter("sent_total", "Results handed to sessions, and keepalives of agents that had none to send."),
+		counter("acknowledged_total", "Those that the server acknowledged, keepalives too."), counter("refused_total", "Results that it refused.")
 	failed := counter("connections_failed_total", "Connections that could not be opened.")
 	connected, lag, p99 := gauge("sessions", "Agents with a session now."), gauge("lag_seconds", "How far the generator fell behind in the last second, 99th percentile."),
 		gauge("latency_seconds", "From the intended time to the acknowledgement in the last second, 99th percentile.")
