@@ -101,33 +101,13 @@ func (d *Driven) show() error {
 // Plays says what of a scenario a stage alone cannot play: nil, or an Unsupported error.
 func Plays(sc *scenario.Scenario) error {
 	name, _ := sc.Stage()
-	what := ""
-	switch {
-	case len(sc.Faults) > 0:
-		what = "faults"
-	case len(sc.Intent) > 0:
-		what = "intent"
-	case sc.HasProxies():
-		what = "proxy nodes"
-	case sc.Turns():
-		what = "turns"
-	case sc.Operators != scenario.Operators{}:
-		what = "operators"
+	has := []string{"stage", "results", "keepalives", "output-sizes", "rates", "phase-objectives", "recorded"}
+	if name == "session" || name == "spine" { // the others have no connections
+		has = append(has, "tls")
 	}
-	if sc.HasAlerts() {
-		what = "messages about problems"
+	for _, c := range sc.Beyond(has...) {
+		return model.Errorf(model.Unsupported, "%s: stage %s alone has no %s (%s)", sc.Name, name, c.Name, c.What).
+			WithHint("a scenario of results alone: muster load run muster-saturation --target %s", sc.Target)
 	}
-	for i := range sc.Agents {
-		switch class := &sc.Agents[i]; {
-		case class.Churn != scenario.Churn{}:
-			what = "machines that come and go"
-		case class.TLS && name != "session" && name != "spine":
-			what = "connections, and so no TLS"
-		}
-	}
-	if what == "" {
-		return nil
-	}
-	return model.Errorf(model.Unsupported, "%s: stage %s alone has no %s", sc.Name, name, what).
-		WithHint("a scenario of results alone: muster load run muster-saturation --target %s", sc.Target)
+	return nil
 }

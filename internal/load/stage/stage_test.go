@@ -156,8 +156,8 @@ func TestADefinitionThatNoNodeHasIsCaught(t *testing.T) {
 
 func TestWhatAStageCannotPlay(t *testing.T) {
 	for _, c := range []struct{ stage, more, want string }{
-		{"journal", ", tls: true", "stage journal alone has no connections, and so no TLS"},
-		{"spine", ", churn: {reconnects: 1%/min}", "stage spine alone has no machines that come and go"},
+		{"journal", ", tls: true", "stage journal alone has no tls (mutual TLS)"},
+		{"spine", ", churn: {reconnects: 1%/min}", "stage spine alone has no churn (reconnects"},
 	} {
 		_, err := Open(t.Context(), small(t, c.stage, c.more), t.TempDir())
 		if model.ClassOf(err) != model.Unsupported || !strings.Contains(err.Error(), c.want) {
