@@ -134,12 +134,12 @@ func (l *lineCall) Send(results []Result) error {
 }
 
 // drive plays a scenario against a server of lines.
-func drive(t *testing.T, s *lines, more string) *Report {
+func drive(t *testing.T, s *lines) *Report {
 	t.Helper()
 	sc, err := scenario.Parse("lines.yaml", []byte(`scenario: muster.load/v1
 seed: 4
 agents:
-  - {name: web, count: 20, linger: 20ms, checks: [{name: app, count: 3, interval: 1s, status: {critical: 0.2}, changes: 0.3}]`+more+`}
+  - {name: web, count: 20, linger: 20ms, checks: [{name: app, count: 3, interval: 1s, status: {critical: 0.2}, changes: 0.3}]}
   - {name: db, count: 5, linger: 20ms, checks: [{name: disk, interval: 1s}], churn: {reconnects: 500%/min, offline: 300%/min, offlineFor: 1s}}
 phases:
   - {ramp: 200ms}
@@ -147,7 +147,11 @@ phases:
   - {name: double, steady: 1s, rate: 2}
   - {step: 500ms, rate: 1, by: 1, to: 4}
   - {drain: 20s}
-objectives: {rate: 60, held: 90%, allocs: 1}
+faults:
+  - {at: 200ms, cut: {class: web, count: 5}}
+  - {at: 1s, hang: {class: web, count: 2}, for: 1s}
+  - {at: 1s, stop: {class: db, count: 1}, for: 1s}
+objectives: {rate: 40, held: 50%, allocs: 1}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +170,7 @@ func TestDriven(t *testing.T) {
 	t.Parallel()
 	s := listen(t)
 	for round := range 2 { // the second one begins with what the first one left
-		rep := drive(t, s, "")
+		rep := drive(t, s)
 		b := rep.Balance
 		if !rep.OK() || b.Compared != 65 || b.Sent != b.Acknowledged || b.Sent < 65*3 {
 			t.Errorf("round %d: %v %+v", round, rep.Verdict, b)
@@ -183,12 +187,12 @@ func TestDriven(t *testing.T) {
 			if p.Kind == kindStep {
 				steps++
 			}
-			if p.Name == "double" && (p.Offered < 120 || p.Offered > 140 || p.Latency.Max == 0) { // twice 65/s
+			if p.Name == "double" && (p.Offered < 105 || p.Offered > 131 || p.Latency.Max == 0) { // twice 65/s, less what hangs or stands still
 				t.Errorf("%+v", p)
 			}
 		}
-		if steps != 4 || rep.Latency.P50 < 1 || rep.Latency.P50 > 10_000 || len(rep.Samples) < 3 {
-			t.Errorf("%s: %d steps, latency %+v, %d samples", kinds, steps, rep.Latency, len(rep.Samples))
+		if steps != 4 || len(rep.Faults) != 3 || rep.Latency.P50 < 1 || rep.Latency.P50 > 10_000 || len(rep.Samples) < 3 {
+			t.Errorf("%s: %d steps, faults %+v, latency %+v, %d samples", kinds, steps, rep.Faults, rep.Latency, len(rep.Samples))
 		}
 		if text := rep.Text(); !strings.Contains(text, "acknowledged") {
 			t.Error(text)
@@ -213,7 +217,7 @@ func TestDrivenLoses(t *testing.T) {
 		seen++
 		return seen == 2
 	}
-	rep := drive(t, s, "")
+	rep := drive(t, s)
 	b := rep.Balance
 	if rep.OK() || b.Differ != 1 || b.Kinds[lost] != 1 || b.Examples[0].Name != "web-00003" || b.Examples[0].CheckName != "web-app-001" {
 		t.Errorf("%v %+v", rep.Verdict, b)
