@@ -16,7 +16,7 @@ const (
 	besideShare = 2
 	besideMs    = 250
 	besideS     = 2
-	besideFew   = 20
+	besideFew   = scenario.FewAnswers
 )
 
 // starved says which of the others a faster phase starves, by the goals or else by what the

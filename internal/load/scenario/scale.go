@@ -165,7 +165,7 @@ func (s *Scenario) shorten(most time.Duration) {
 		case p.Of != "":
 			*d = cut(*d, max(overloadTime, p.Settle+overloadTime/2, s.recovering(i)))
 		default:
-			*d = cut(*d, 5e9)
+			*d = cut(*d, max(5e9, s.answering()))
 		}
 		d := p.length()
 		warmup := *d / 6
