@@ -127,6 +127,9 @@ func (l *lineCall) Send(results []Result) error {
 		if r.Check == "" {
 			r.Check = "-"
 		}
+		if old := time.Since(r.At); old < -time.Second || old > time.Minute {
+			return fmt.Errorf("result %d was made at %s", r.Number, r.At)
+		}
 		fmt.Fprintf(&b, "%d %s %d %d\n", r.Number, r.Check, r.Status, Digest(r.Status, string(r.Output)))
 	}
 	_, err := l.Write([]byte(b.String()))

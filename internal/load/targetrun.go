@@ -371,13 +371,6 @@ func (r *targetRun) finish() {
 }
 
 func wait(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
+	pause(ctx, d)
+	return ctx.Err()
 }

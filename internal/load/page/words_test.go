@@ -37,6 +37,8 @@ func TestWords(t *testing.T) {
 		{"elsewhere", func(r *load.Report) { r.Server = load.Usage{} }, "to a server,", "same machine"},
 		{"another system by ws://", func(r *load.Report) { r.Targeted, r.Plan.TLS = &load.Targeted{Name: "sensu"}, false }, ", without TLS.", "mutual"},
 		{"another system by wss://", func(r *load.Report) { r.Targeted, r.Plan.TLS = &load.Targeted{Name: "sensu"}, true }, ", over TLS.", "mutual"},
+		{"a system that asks", func(r *load.Report) { r.Targeted = &load.Targeted{Name: "sensu"} }, "Nothing is acknowledged.", "It acknowledged"},
+		{"a system that is driven", func(r *load.Report) { r.Targeted = &load.Targeted{Name: "lines", Driven: true} }, "It acknowledged", "Nothing is acknowledged"},
 		{"a stage", func(r *load.Report) { r.Server, r.Stage = load.Usage{}, "journal" }, "to the stage journal of a server, alone in the loader's process (2 cores),", "same machine"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
