@@ -38,7 +38,7 @@ const (
 	// MaxAssets is how many assets one check may name, and MaxBuilds how many archives one
 	// asset may have.
 	MaxAssets = 16
-	MaxBuilds = 32
+	MaxBuilds = 64
 	// MaxAssetBytes is how large an archive may be.
 	MaxAssetBytes = 512 << 20
 )

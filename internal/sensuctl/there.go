@@ -29,7 +29,7 @@ func (s *Server) there(ctx context.Context, r *request, d *document) (list []*mo
 	return list, nil
 }
 
-// named are kind and name of the handlers, hooks, filters, mutators and pipelines in a document.
+// named are kind and name of the handlers, hooks, filters, mutators, pipelines and assets in a document.
 func (d *document) named() (out [][2]string) {
 	add := func(kind string, names ...string) {
 		for _, n := range names {
@@ -42,6 +42,7 @@ func (d *document) named() (out [][2]string) {
 	handlers := append(texts(d.spec["handlers"]), texts(d.spec["output_metric_handlers"])...)
 	add("Handler", handlers...)
 	if d.kind == "CheckConfig" {
+		add("Asset", texts(d.spec["runtime_assets"])...)
 		for _, h := range handlers {
 			add("Pipeline", sensuimport.PipelineOf(h))
 		}

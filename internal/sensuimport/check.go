@@ -36,9 +36,7 @@ func (im *importer) check(o *object) {
 		im.said(o, "no subscriptions: it is disabled, until targets says where it runs")
 		c.Targets = &model.Targets{Groups: []string{"all"}}
 	}
-	if list := s.texts("runtime_assets"); len(list) > 0 {
-		im.lost(o, "runtime_assets: %s: install what they hold on the machines, or name its path in the command", strings.Join(list, ", "))
-	}
+	im.runtimeAssets(o, c)
 	im.secrets(o, c)
 	high, low := s.whole("high_flap_threshold"), s.whole("low_flap_threshold")
 	if high > 0 && low > 0 {

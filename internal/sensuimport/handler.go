@@ -3,6 +3,7 @@ package sensuimport
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -37,7 +38,7 @@ func (im *importer) handler(o *object) {
 		return
 	}
 	if list := s.texts("runtime_assets"); len(list) > 0 && spec.Command != nil {
-		im.lost(o, "runtime_assets: %v: install what they hold on the server", list)
+		im.lost(o, "runtime_assets: %s: install what they hold on the server", strings.Join(list, ", "))
 	}
 	for _, secret := range s.objects("secrets") {
 		of, as := secret.text("secret"), secret.text("name")

@@ -50,7 +50,7 @@ func Import(files []File, rules model.Rules, now time.Time) (*Result, error) {
 // ImportBeside is Import where some resources are there already: files may name them, and none
 // of them is in the result.
 func ImportBeside(files []File, there []*model.Resource, rules model.Rules, now time.Time) (*Result, error) {
-	im := &importer{providers: map[string]provider{}, rules: rules, now: now.UTC().Truncate(time.Second), by: map[key]*object{}, made: map[made]*model.Resource{}, names: map[made]string{}, props: map[string]map[string]placeholder{}}
+	im := &importer{providers: map[string]provider{}, hookAssets: map[made][]string{}, hookNamed: map[made]bool{}, rules: rules, now: now.UTC().Truncate(time.Second), by: map[key]*object{}, made: map[made]*model.Resource{}, names: map[made]string{}, props: map[string]map[string]placeholder{}}
 	for _, r := range there {
 		im.made[made{r.Kind, r.Metadata.Namespace, r.Metadata.Name}] = r
 	}
@@ -73,6 +73,7 @@ func ImportBeside(files []File, there []*model.Resource, rules model.Rules, now 
 			}
 		}
 	}
+	im.assetsOfHooks()
 	im.unknown()
 	im.leftovers()
 	return im.result(), nil
@@ -85,6 +86,7 @@ var order = [...]struct {
 	take func(*importer, *object)
 }{
 	{"Namespace", (*importer).namespace},
+	{"Asset", (*importer).asset},
 	{"Hook", (*importer).hook}, {"HookConfig", (*importer).hook},
 	{"Env", (*importer).provider}, {"VaultProvider", (*importer).provider}, {"Secret", (*importer).secret},
 	{"EventFilter", (*importer).filter}, {"Mutator", (*importer).mutator},
@@ -98,7 +100,6 @@ var order = [...]struct {
 
 // why a type is not carried.
 var others = map[string]string{
-	"Asset":                   "make it by muster asset add NAME --url URL --sha512 SUM for each of its builds, and name it in assets: [NAME] of the checks",
 	"Role":                    "there are four roles, admin, operator, viewer and agent: see who is bound to it",
 	"ClusterRole":             "there are four roles, admin, operator, viewer and agent: see who is bound to it",
 	"APIKey":                  "make a token: muster auth token create --role operator",
@@ -134,7 +135,9 @@ type importer struct {
 	notes   []Note
 	beside  bool // some of made are there already
 
-	providers map[string]provider // of secrets
+	providers  map[string]provider // of secrets
+	hookAssets map[made][]string   // runtime_assets of hooks, for the checks that name these
+	hookNamed  map[made]bool       // by a check
 }
 
 func (im *importer) note(o *object, lost bool, format string, args ...any) {

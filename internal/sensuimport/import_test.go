@@ -23,11 +23,17 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 // What a dump becomes, and what is said of it, word for word; what is made is valid, and is
 // read back as it was written.
 func TestADumpGolden(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("testdata", "dump.yaml"))
+	for _, name := range []string{"dump", "assets"} {
+		t.Run(name, func(t *testing.T) { golden(t, name) })
+	}
+}
+
+func golden(t *testing.T, name string) {
+	data, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := sensuimport.Import([]sensuimport.File{{Name: "dump.yaml", Data: data}}, lint.Rules(), noon)
+	result, err := sensuimport.Import([]sensuimport.File{{Name: name + ".yaml", Data: data}}, lint.Rules(), noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +55,7 @@ func TestADumpGolden(t *testing.T) {
 	for _, n := range result.Notes {
 		fmt.Fprintf(&out, "# %s: %s: lost %t: %s\n", n.Where, n.What, n.Lost, n.Text)
 	}
-	path := filepath.Join("testdata", "dump.golden")
+	path := filepath.Join("testdata", name+".golden")
 	if *update {
 		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
@@ -253,6 +259,10 @@ func TestSilences(t *testing.T) {
 func FuzzImport(f *testing.F) {
 	data, err := os.ReadFile(filepath.Join("testdata", "dump.yaml"))
 	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	if data, err = os.ReadFile(filepath.Join("testdata", "assets.yaml")); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(data)

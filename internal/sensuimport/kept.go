@@ -16,10 +16,10 @@ func (im *importer) hook(o *object) {
 		im.said(o, "timeout: a hook may take 60s at most: the result leaves when it has ended")
 		spec.Timeout = most
 	}
-	if list := s.texts("runtime_assets"); len(list) > 0 {
-		im.lost(o, "runtime_assets: %s: install what they hold on the machines", strings.Join(list, ", "))
+	assets := s.texts("runtime_assets")
+	if r := im.declare(o, spec); r.Spec == spec && len(assets) > 0 {
+		im.hookAssets[made{"Hook", im.ns(o), r.Metadata.Name}] = assets
 	}
-	im.declare(o, spec)
 }
 
 func (im *importer) mutator(o *object) {

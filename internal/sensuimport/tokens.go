@@ -22,6 +22,9 @@ var (
 func (im *importer) tokens(o *object, field, text string) string {
 	return tokenText.ReplaceAllStringFunc(text, func(whole string) string {
 		inner := tokenText.FindStringSubmatch(whole)[1]
+		if variable, ok := assetPath(inner); ok {
+			return variable
+		}
 		what, rest, piped := strings.Cut(inner, "|")
 		what, rest = strings.TrimSpace(what), strings.TrimSpace(rest)
 		t, ok := parseToken(what)

@@ -1,0 +1,74 @@
+package sensuimport
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func machinesText(list []model.AssetBuild) string {
+	var out []string
+	for i := range list {
+		out = append(out, list[i].For())
+	}
+	return strings.Join(out, ", ")
+}
+
+// Filters as people wrote them are for the same machines here.
+func TestFiltersOfAssets(t *testing.T) {
+	major := "entity.system.platform_version.split('.')[0]"
+	for source, want := range map[string]string{
+		``:     "any machine",
+		`true`: "any machine",
+		`entity.system.os == 'linux'; entity.system.arch == 'amd64'`:                    "linux amd64",
+		`"linux" === entity.system['os'] && entity.system.arch == "arm64"`:              "linux arm64",
+		`entity.system.arch == 'amd64' || entity.system.arch == '386'`:                  "amd64, 386",
+		`entity.system.platform == 'redhat'`:                                            "redhat, rhel",
+		`entity.system.platform_family == 'debian'`:                                     "debian, ubuntu, linuxmint, raspbian",
+		`entity.system.platform_family == 'debian'; entity.system.platform == 'ubuntu'`: "ubuntu",
+		`entity.system.platform_family == 'rhel'; entity.system.platform == 'ubuntu'`:   "",
+		`entity.system.platform == 'debian'; parseInt(` + major + `) == 12`:             "debian 12",
+		`parseInt(entity.system.platform_version) === 9`:                                "9",
+		`parseInt(entity.system.platform_version, 10) == "9"`:                           "9",
+		major + ` == '9'; entity.system.platform_version == '9.4'`:                      "9.4",
+		major + ` == '9'; entity.system.platform_version == '10.4'`:                     "",
+		`entity.system.os == 'linux'; entity.system.os == 'windows'`:                    "",
+		`entity.system.os == 'darwin' || false`:                                         "darwin",
+	} {
+		var filters []string
+		if source != "" {
+			filters = strings.Split(source, "; ")
+		}
+		list, _, err := machinesOf(filters)
+		if got := machinesText(list); err != nil || got != want {
+			t.Errorf("%s: %q %v, want %q", source, got, err, want)
+		}
+	}
+	for source, want := range map[string]string{
+		`entity.system.os != 'windows'`:                             "a build is only for an os",
+		`!(entity.system.os == 'windows')`:                          "a build is only for an os",
+		`entity.labels.site == 'a'`:                                 "a build is only for an os",
+		`parseInt(` + major + `) >= 8`:                              "a build is only for an os",
+		`entity.system.platform_version.match(/^7/)`:                "a build is only for an os",
+		`entity.system.platform_version.indexOf('7.') == 0`:         "a build is only for an os",
+		major + ` === 7`:                                            "never that",
+		`parseInt(` + major + `) === '7'`:                           "never that",
+		major + ` == '07'`:                                          "never that",
+		major + ` == 'x'`:                                           "never \"x\"",
+		`entity.system.arm_version == 7`:                            "does not know arm_version",
+		`entity.system.libc_type == 'musl'`:                         "does not know libc_type",
+		`entity.system.platform == 'Microsoft Windows 10'`:          "one word",
+		`entity.system.platform == ''`:                              "one word",
+		`entity.system.platform_family == 'Standalone'`:             "family Standalone is not known",
+		`entity.system.os = 'linux'`:                                "a build is only for an os",
+		`entity.system.os == `:                                      "Unexpected end of input",
+		`entity.system.os == 'linux'; while (true) {}`:              "is not one expression",
+		strings.Repeat("true && ", maxExpression) + "true":          "is too long",
+		strings.Repeat("entity.system.os == 'a' || ", 300) + "true": "more than 256 kinds",
+	} {
+		if _, _, err := machinesOf(strings.Split(source, "; ")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", source, err, want)
+		}
+	}
+}
