@@ -1,6 +1,8 @@
 package load
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,6 +41,9 @@ func TestStarved(t *testing.T) {
 		for i := range phases {
 			p := &phases[i]
 			before = cfg.overtakes(before, p, p.Name == "overload")
+			if starved := len(p.Starved) > 0; starved != (len(p.Missed) > 0) || starved && !strings.HasPrefix(p.Missed[0], p.Starved[0]+": ") {
+				t.Errorf("%s: %s: starved %q, missed %q", name, p.Name, p.Starved, p.Missed)
+			}
 			if said := strings.Join(p.Missed, "\n"); p.Name == "double" && said != c.want || p.Name != "double" && said != "" {
 				t.Errorf("%s: %s: %q, want %q", name, p.Name, said, c.want)
 			}
@@ -81,5 +86,25 @@ func TestEachPipelineCanStarveEachOther(t *testing.T) {
 		if want := "20.0 ms in usual; at 4 times the " + word + " at most 410 ms is fair"; !strings.Contains(said, want) || len(phases[1].Missed) > 0 {
 			t.Errorf("want %q in\n%s\n%v", want, said, phases[1].Missed)
 		}
+	}
+}
+
+// Who had too few answers before or meanwhile is named, and neither judged nor forgotten.
+func TestTooFewAnswersAreNamed(t *testing.T) {
+	was := []Beside{{"list-p99", "", 99, 20}, {"apply-p99", "", 19, 20}, {"silence-p99", "", 99, 20}, {"run-p99", "", 12, 20}, {"tell-p99", "", 99, 20}, {historyBehind, "", 1, 0.1}, {heldShare, "web", 9, 100}}
+	now := []Beside{{"list-p99", "", 99, 20}, {"apply-p99", "", 99, 20}, {"silence-p99", "", 19, 9000}, {"fact-p99", "", 40, 20}, {"tell-p99", "", 3, 20}, {historyBehind, "", 1, 0.1}, {heldShare, "web", 9, 100}}
+	usual, fast := Played{Name: "usual", Kind: "steady", Rate: 1, To: 20, Beside: was}, Played{Name: "fast", Kind: "steady", Rate: 1, From: 20, To: 40, Beside: now, Faster: map[string]float64{scenario.Alerts: 4}}
+	Config{}.overtakes([]*Played{&usual}, &fast, false)
+	want := []string{
+		"people who write resources: 19 answers in usual, 99 here; 20 are needed", "people who make silences: 99 answers in usual, 19 here; 20 are needed",
+		"people who run commands: 12 answers in usual, 0 here; 20 are needed", "facts that change: 0 answers in usual, 40 here; 20 are needed",
+	}
+	if !slices.Equal(fast.NotJudged, want) || len(fast.Missed)+len(fast.Starved) > 0 {
+		t.Errorf("not judged %q\nwant %q\nmissed %q", fast.NotJudged, want, fast.Missed)
+	}
+	var lines []string
+	(&Report{Phases: []Played{fast}}).phaseLines(func(name, format string, args ...any) { lines = append(lines, name+": "+fmt.Sprintf(format, args...)) })
+	if len(lines) != 2 || !strings.HasPrefix(lines[1], "not judged: fast beside people who write resources: 19 answers") {
+		t.Errorf("%q", lines)
 	}
 }

@@ -26,9 +26,11 @@ type Played struct {
 	Lag          Latency            `json:"generatorLagMs"`
 	Server       Usage              `json:"server"`
 	Loader       Usage              `json:"loader"`
-	Settled      float64            `json:"settled,omitempty"` // until it was as before the phase before it; asked with settle
-	Beside       []Beside           `json:"beside,omitempty"`  // what shared the server with the results
-	Missed       []string           `json:"missed,omitempty"`  // objectives, in sentences
+	Settled      float64            `json:"settled,omitempty"`   // until it was as before the phase before it; asked with settle
+	Beside       []Beside           `json:"beside,omitempty"`    // what shared the server with the results
+	Missed       []string           `json:"missed,omitempty"`    // objectives, in sentences
+	Starved      []string           `json:"starved,omitempty"`   // whom, being faster, it starved: what sentences of Missed begin with
+	NotJudged    []string           `json:"notJudged,omitempty"` // of whom there were too few answers to say whether it starved them
 
 	asked map[string]scenario.Limit // objectives of this phase alone
 }

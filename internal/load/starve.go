@@ -11,7 +11,7 @@ import (
 )
 
 // Where no objective says how late something may be: twice as much as the results grew, and
-// what nobody notices. Few answers say nothing.
+// what nobody notices. Few answers say nothing: who had no more is named, and not judged.
 const (
 	besideShare = 2
 	besideMs    = 250
@@ -19,13 +19,19 @@ const (
 	besideFew   = scenario.FewAnswers
 )
 
-// starved says which of the others a faster phase starves, by the goals or else by what the
-// phase before had of them.
-func (c Config) starved(before, p *Played) (list []string) {
+// starved notes which of the others a faster phase starves, by the goals or else by what the
+// phase before had of them, and of whom there were too few answers to say.
+func (c Config) starved(before, p *Played) {
 	grown := p.grown(before)
 	say := func(b *Beside, now, was, bound string) {
-		list = append(list, fmt.Sprintf("%s starves %s: %s, %s in %s; %s", p.Name, b.who(), now, was, before.Name, bound))
+		pair := p.Name + " starves " + b.who()
+		p.Starved = append(p.Starved, pair)
+		p.Missed = append(p.Missed, fmt.Sprintf("%s: %s, %s in %s; %s", pair, now, was, before.Name, bound))
 	}
+	few := func(b *Beside, then, now uint64) {
+		p.NotJudged = append(p.NotJudged, fmt.Sprintf("%s: %d answers in %s, %d here; %d are needed", b.who(), then, before.Name, now, besideFew))
+	}
+	timed := func(b *Beside) bool { return b.Figure != heldShare && b.Figure != historyBehind }
 	for i := range before.Beside {
 		was := &before.Beside[i]
 		if grown[was.pipeline()] > 1 {
@@ -37,6 +43,8 @@ func (c Config) starved(before, p *Played) (list []string) {
 		if n < 0 {
 			if fair := float64(was.Count) * (p.To - p.From) / (before.To - before.From); fair >= besideFew && was.asks() {
 				say(was, "no answer at all", short(was.Value)+unit, fmt.Sprintf("%d answers there", was.Count))
+			} else if timed(was) {
+				few(was, was.Count, 0)
 			}
 			continue
 		}
@@ -57,16 +65,25 @@ func (c Config) starved(before, p *Played) (list []string) {
 			}
 			continue
 		}
-		slack, few := float64(besideMs), uint64(besideFew)
+		slack := float64(besideMs)
 		if b.Figure == historyBehind {
-			slack, few = besideS, 1
+			slack = besideS
+		} else if min(b.Count, was.Count) < besideFew {
+			few(b, was.Count, b.Count)
+			continue
 		}
 		times, what := most(grown)
-		if fair := besideShare*was.Value*times + slack; b.Value > fair && min(b.Count, was.Count) >= few {
+		if fair := besideShare*was.Value*times + slack; b.Value > fair {
 			say(b, now, then, fmt.Sprintf("at %s times the %s at most %s%s is fair", strings.TrimSuffix(short(times), ".0"), what, short(fair), unit))
 		}
 	}
-	return list
+	for i := range p.Beside {
+		b := &p.Beside[i]
+		known := slices.ContainsFunc(before.Beside, func(was Beside) bool { return was.Figure == b.Figure && was.Class == b.Class })
+		if !known && timed(b) && !(grown[b.pipeline()] > 1) {
+			few(b, 0, b.Count)
+		}
+	}
 }
 
 // anyClassHeld says whether the results of some class were answered in time.
@@ -164,7 +181,7 @@ func (c Config) overtakes(before []*Played, p *Played, apart bool) []*Played {
 			least, most = min(least, times), max(most, times)
 		}
 		if least >= 1 && most > 1 {
-			p.Missed = append(p.Missed, c.starved(before[i], p)...)
+			c.starved(before[i], p)
 			break
 		}
 	}

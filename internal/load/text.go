@@ -180,6 +180,9 @@ func (rep *Report) phaseLines(line func(name, format string, args ...any)) {
 			more += "; " + strings.ReplaceAll(strings.Join(p.Missed, "; "), p.Name+": ", "")
 		}
 		line("phase", "%s: %s of %s results/s acknowledged, p50 %.1f  p99 %.1f ms%s", p.Name, perSecond(p.Acknowledged), perSecond(p.Offered), p.Latency.P50, p.Latency.P99, more)
+		if len(p.NotJudged) > 0 {
+			line("not judged", "%s beside %s", p.Name, strings.Join(p.NotJudged, "; "))
+		}
 	}
 	if f, ok := figureOf("saturation"); ok {
 		if v, reached := f.of(rep); reached {

@@ -21,6 +21,9 @@ func phaseSection(rep *load.Report) section {
 		if len(p.Missed) > 0 {
 			s.Text = append(s.Text, fmt.Sprintf("Missed in %s: %s.", named(p.Name, p.Kind), strings.Join(p.Missed, "; ")))
 		}
+		if len(p.NotJudged) > 0 {
+			s.Text = append(s.Text, fmt.Sprintf("Whether %s starved others is not judged of %s.", named(p.Name, p.Kind), strings.Join(p.NotJudged, "; of ")))
+		}
 		if p.SpoolFull > 0 {
 			s.Text = append(s.Text, fmt.Sprintf("In %s %s results were not made: their agents' spools were full.", named(p.Name, p.Kind), count(float64(p.SpoolFull))))
 		}
