@@ -41,14 +41,15 @@ func checkCommand() *cobra.Command {
 		Long: `Plays the scenarios of the release check (make bench), each at a fixed scale on a server of its own, and
 holds what each cost beside the baseline: allocations, bytes, fsyncs and system calls per result, and the
 server's CPU beside the loader's. They are nearly the same on every machine, and decide; times are of this
-machine, and only inform. A scenario with a figure that grew by more than is allowed is played twice more,
-and the median of the three counts. Files are played as they are.
+machine, and only inform. A scenario with a figure that grew by more than is allowed, or in which a pipeline
+that runs faster starves another, is played twice more, and the median of the three, or what two of them
+show, counts. Files are played as they are.
 
 Exit codes: 0 nothing grew; 3 there is no baseline; 7 this machine cannot hold the check, or is too busy for
-it; 20 a figure grew, or people were not answered; 21 something was lost, came twice, or an alert was wrong;
-22 it was stopped (Ctrl-C: the run that is played gets its report, and nothing is decided).
-Whoever was later than before while the results doubled, or took longer to settle, is named and decides
-nothing.`,
+it; 20 a figure grew, people were not answered, or somebody was starved; 21 something was lost, came twice, or
+an alert was wrong; 22 it was stopped (Ctrl-C: the run that is played gets its report, and nothing is decided).
+Starving needs at least twenty answers in both phases; who had fewer is named as not judged. Who took longer
+to settle is named and decides nothing.`,
 		Example: "  muster load check\n" +
 			"  muster load check muster-churn muster-mixed\n" +
 			"  muster load check --write --runs 3        the baseline anew",
@@ -119,26 +120,35 @@ func (c *check) check(ctx context.Context, cmd *cobra.Command, args []string, sa
 		if err != nil {
 			return err
 		}
-		excess := gate.Judge(bases[sc.Name], runs)
-		if len(excess) > 0 && len(runs) < attempts {
-			say("%s: %s. It is played again: an accident?", sc.Name, excess[0])
+		excess, starved := gate.Judge(bases[sc.Name], runs), gate.Starved(runs)
+		if len(excess)+len(starved) > 0 && len(runs) < attempts {
+			first := starved
+			if len(excess) > 0 {
+				first = []string{excess[0].String()}
+			}
+			say("%s: %s. It is played again: an accident?", sc.Name, first[0])
 			more, err := c.several(ctx, cmd, sc, len(runs)+1, attempts, say)
 			if err != nil {
 				return err
 			}
 			runs = append(runs, more...)
-			excess = gate.Judge(bases[sc.Name], runs)
+			excess, starved = gate.Judge(bases[sc.Name], runs), gate.Starved(runs)
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n%s", sc.Name, sc.FullTitle(), gate.Text(bases[sc.Name], runs))
 		for _, r := range runs {
 			for _, late := range r.Late() {
-				say("%s: for information: %s", sc.Name, late)
+				if !slices.Contains(starved, late) {
+					say("%s: for information: %s", sc.Name, late)
+				}
 			}
+		}
+		for _, who := range gate.NotJudged(runs) {
+			say("%s: not judged: %s", sc.Name, who)
 		}
 		if len(excess) > 0 {
 			wrong.profiles = c.profile(ctx, cmd, sc, say)
 		}
-		if well := wrong.add(sc.Name, runs, excess); !well || !c.write {
+		if well := wrong.add(sc.Name, runs, excess, starved); !well || !c.write {
 			continue
 		}
 		for _, w := range gate.Wide(runs) {
@@ -284,14 +294,17 @@ type findings struct {
 }
 
 // add takes what one scenario came to, and says whether all was well.
-func (f *findings) add(name string, runs []*load.Report, excess []gate.Excess) bool {
-	well := len(excess) == 0
+func (f *findings) add(name string, runs []*load.Report, excess []gate.Excess, starved []string) bool {
+	well := len(excess)+len(starved) == 0
 	if i := slices.IndexFunc(runs, (*load.Report).Lost); i >= 0 {
 		f.lost = append(f.lost, fmt.Sprintf("%s: %s", name, strings.Join(runs[i].Verdict, "; ")))
 		well = false
 	} else if i := slices.IndexFunc(runs, func(r *load.Report) bool { return len(r.Failed()) > 0 }); i >= 0 {
 		f.failed = append(f.failed, fmt.Sprintf("%s: %s", name, strings.Join(runs[i].Failed(), "; ")))
 		well = false
+	}
+	for _, who := range starved {
+		f.failed = append(f.failed, fmt.Sprintf("%s: %s", name, who))
 	}
 	for _, e := range excess {
 		f.grew = append(f.grew, fmt.Sprintf("%s: %s", name, e))

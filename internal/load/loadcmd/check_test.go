@@ -78,21 +78,23 @@ func TestFindings(t *testing.T) {
 	}
 	more := gate.Judge(cost(2), cost(4))
 	for name, c := range map[string]struct {
-		runs   []*load.Report
-		excess []gate.Excess
-		code   int // 0: nothing is wrong
-		says   string
+		runs    []*load.Report
+		excess  []gate.Excess
+		starved []string
+		code    int // 0: nothing is wrong
+		says    string
 	}{
-		"all is well":   {[]*load.Report{well, well}, nil, 0, ""},
-		"it grew":       {[]*load.Report{well}, more, exitMissed, "x: allocs (allocations of the server) grew by 100 %"},
-		"it lost":       {[]*load.Report{well, lost}, nil, exitLost, "x: 3 results missing"},
-		"it was late":   {[]*load.Report{late, well}, nil, 0, ""},
-		"it lost, late": {[]*load.Report{late, lost}, nil, exitLost, "x: 3 results missing"},
-		"it lost, too":  {[]*load.Report{lost}, more, exitLost, "grew by 100 %"},
-		"it lost, also": {[]*load.Report{lost}, more, exitLost, "3 results missing"},
+		"all is well":   {[]*load.Report{well, well}, nil, nil, 0, ""},
+		"it grew":       {[]*load.Report{well}, more, nil, exitMissed, "x: allocs (allocations of the server) grew by 100 %"},
+		"it lost":       {[]*load.Report{well, lost}, nil, nil, exitLost, "x: 3 results missing"},
+		"it was late":   {[]*load.Report{late, well}, nil, nil, 0, ""},
+		"it lost, late": {[]*load.Report{late, lost}, nil, nil, exitLost, "x: 3 results missing"},
+		"it lost, too":  {[]*load.Report{lost}, more, nil, exitLost, "grew by 100 %"},
+		"it starved":    {[]*load.Report{late, well}, nil, []string{"fast starves history: 9 s"}, exitMissed, "x: fast starves history: 9 s"},
+		"it lost, also": {[]*load.Report{lost}, more, nil, exitLost, "3 results missing"},
 	} {
 		f := findings{profiles: "out/profiled/x/profiles"}
-		if ok := f.add("x", c.runs, c.excess); ok != (c.code == 0) {
+		if ok := f.add("x", c.runs, c.excess, c.starved); ok != (c.code == 0) {
 			t.Errorf("%s: %v", name, ok)
 		}
 		err := f.err()
@@ -106,7 +108,7 @@ func TestFindings(t *testing.T) {
 		if !ok || failure.code != c.code || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if c.code == exitMissed && !strings.Contains(failure.said.Hint, "out/profiled/x/profiles/steady-allocs.pprof") {
+		if len(c.excess) > 0 && c.code == exitMissed && !strings.Contains(failure.said.Hint, "out/profiled/x/profiles/steady-allocs.pprof") {
 			t.Errorf("%s: hint %q", name, failure.said.Hint)
 		}
 	}

@@ -1,0 +1,33 @@
+package gate
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load"
+)
+
+// Starving counts where more than half of the runs show it; one sentence for each pair.
+func TestStarved(t *testing.T) {
+	well := &load.Report{Phases: []load.Played{{Name: "fast", NotJudged: []string{"people who list: 99 answers in usual, 3 here; 20 are needed"}}}}
+	bad := &load.Report{Phases: []load.Played{{Name: "fast", Starved: []string{"fast starves the results", "fast starves the results", "fast starves history"},
+		Missed: []string{"fast: p99 was late", "fast starves the results: 9 ms", "fast starves the results: 50 %", "fast starves history: 9 s"}}}}
+	half := &load.Report{Phases: []load.Played{{Name: "fast", Starved: []string{"fast starves history"}, Missed: []string{"fast starves history: 8 s"}}}}
+	for name, c := range map[string]struct {
+		runs []*load.Report
+		want []string
+	}{
+		"none":        {runs(well), nil},
+		"one of one":  {runs(bad), []string{"fast starves the results: 9 ms", "fast starves history: 9 s"}},
+		"one of two":  {runs(bad, well), nil},
+		"two of four": {runs(bad, well, bad, well), nil},
+		"of three":    {runs(bad, well, half), []string{"fast starves history: 8 s"}},
+	} {
+		if got := Starved(c.runs); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	if got := NotJudged(runs(bad, well, well)); len(got) != 1 || got[0] != "fast beside people who list: 99 answers in usual, 3 here; 20 are needed" {
+		t.Errorf("%q", got)
+	}
+}
