@@ -303,8 +303,8 @@ func (r *Rig) commit(node model.NodeID, record *wire.Record) {
 		position: journal.Position{Log: 1, Number: r.number}, received: r.now,
 		section: journal.Section(uint32(node) % model.Partitions), data: wire.AppendRecord(nil, record),
 	}
+	r.View.Deliver(c) // in the order of their numbers, as a journal does
 	r.mu.Unlock()
-	r.View.Deliver(c)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	must(r.T, r.View.WaitApplied(ctx, c.position))
