@@ -47,7 +47,10 @@ func TestScenarioIsPlayed(t *testing.T) {
 		t.Errorf("batch %+v, latency %+v, %d points", rep.Batch, rep.Latency, len(rep.Curve))
 	}
 	offered := uint64(0)
-	for _, s := range rep.Samples {
+	for i, s := range rep.Samples {
+		if i > 0 && s.Second != rep.Samples[i-1].Second+1 {
+			t.Errorf("second %d follows %d", s.Second, rep.Samples[i-1].Second)
+		}
 		offered += s.Offered
 		if s.Second >= 0 && s.Second < 19 && (s.Latency == nil || s.Latency.P50 <= 0 || s.Phase == "" || s.Offered < 60) {
 			t.Errorf("sample %+v", s)

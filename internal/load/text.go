@@ -30,11 +30,15 @@ func (rep *Report) Text() string {
 	switch {
 	case !rep.Balance.WasCompared():
 		b.WriteString("  " + NotCompared + "\n")
-	case len(rep.Verdict) == 0 || rep.OnlyStopped():
+	case len(rep.Verdict) == 0 || rep.OK() || rep.OnlyStopped():
 		b.WriteString("  nothing lost, nothing twice, the generator kept up\n")
 	}
+	mark := "!"
+	if rep.OK() {
+		mark = "·" // to be known, and nothing is wrong with it
+	}
 	for _, v := range rep.Verdict {
-		b.WriteString("  ! " + v + "\n")
+		b.WriteString("  " + mark + " " + v + "\n")
 	}
 	for _, label := range rep.Label {
 		if strings.Contains(rep.Title, label) {

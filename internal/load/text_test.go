@@ -18,11 +18,15 @@ func TestWhatWasNotDoneIsInTheText(t *testing.T) {
 	if strings.Contains(text, "nothing lost") {
 		t.Error(text)
 	}
-	rep.Verdict = []string{"1 results were sent and neither acknowledged nor refused"}
+	rep.Balance.Missing, rep.Verdict = 1, []string{"1 results were sent and neither acknowledged nor refused"}
 	if text := rep.Text(); !strings.Contains(text, "  not compared: ") || !strings.Contains(text, "  ! 1 results") {
 		t.Error(text)
 	}
-	rep.Balance.Compared, rep.Verdict = 6, nil
+	rep.Balance.Missing, rep.Balance.Compared, rep.Verdict = 0, 6, []string{"step ×2 broke at first, was played once more, and held"}
+	if text := rep.Text(); !strings.Contains(text, "nothing lost, nothing twice, the generator kept up\n  · step ×2 broke") {
+		t.Error(text) // a note is no failure
+	}
+	rep.Verdict = nil
 	if text := rep.Text(); strings.Contains(text, "not compared") || !strings.Contains(text, "nothing lost, nothing twice") {
 		t.Error(text)
 	}

@@ -65,6 +65,11 @@ func (w *watch) watch(ctx context.Context) {
 		}
 		if w.next == 0 {
 			w.next, w.prev = begin+int64(time.Second+lookLate), r.usage()
+			ramp = begin
+		}
+		if r.ramp() > 0 && now >= ramp { // the rest of the ramp is no part of the first second
+			ramp = never
+			w.sample(now, -1)
 		}
 		w.stop(now)
 		w.pass(now)

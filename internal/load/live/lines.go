@@ -17,7 +17,7 @@ import (
 // plain is one line for a log.
 func (v *View) plain(s *load.Sample) string {
 	text := fmt.Sprintf("%5d s  %-10s %7s %s/s", s.Second, s.Phase, grouped(s.Acked), v.done())
-	if s.Offered > 0 {
+	if s.Offered > 0 || s.Phase != "ramp" {
 		text += fmt.Sprintf(" of %s offered", grouped(s.Offered))
 	}
 	if s.Latency != nil {
@@ -46,9 +46,18 @@ func (v *View) lines(s *load.Sample, width int) []string {
 		return text + "   " + spark(values[max(0, len(values)-max(0, width-utf8.RuneCountInString(text)-4)):])
 	}
 	list := []string{row(s.Phase, "%s", v.progress(s, width-max(11, utf8.RuneCountInString(s.Phase)+1)-1))}
-	list = append(list, curved(row("results", "offered %7s/s   %s %7s/s   refused %5s/s",
-		grouped(s.Offered), v.done(), grouped(s.Acked), grouped(s.Refused)), v.rates))
-	if l := s.Latency; l != nil {
+	wide := width >= 80
+	results := row("results", "%s %7s/s   offered %7s/s   refused %5s/s", v.done(), grouped(s.Acked), grouped(s.Offered), grouped(s.Refused))
+	if !wide { // what matters first, and without room to grow
+		results = row("results", "%s/s %s of %s", grouped(s.Acked), v.done(), grouped(s.Offered))
+		if s.Refused > 0 {
+			results += fmt.Sprintf(", %s refused", grouped(s.Refused))
+		}
+	}
+	list = append(list, curved(results, v.rates))
+	if l := s.Latency; l != nil && !wide {
+		list = append(list, curved(row("latency", "p99 %s  p50 %s", millis(l.P99), millis(l.P50)), v.tails))
+	} else if l != nil {
 		list = append(list, curved(row("latency", "p50 %9s   p99 %9s   max %9s", millis(l.P50), millis(l.P99), millis(l.Max)), v.tails))
 	}
 	list = append(list, row("agents", "%s connected%s   loader %.2f cores, %d MiB, lag p99 %s", grouped(uint64(max(0, s.Connected))), notOpened(s), s.LoaderCPU, s.LoaderRSS>>20, millis(s.Lag)))

@@ -91,7 +91,7 @@ func TestWhatIsDrawn(t *testing.T) {
 	s := sample(20)
 	v.remember(&s)
 	text := strings.Join(v.lines(&s, 120), "\n")
-	for _, want := range []string{"0:20 of 0:50", "█████", "░░░", "offered  32,000/s", "acknowledged  31,990/s", "p99    507 ms", "max    12.3 s", "4,000 connected",
+	for _, want := range []string{"0:20 of 0:50", "█████", "░░░", "acknowledged  31,990/s   offered  32,000/s", "p99    507 ms", "max    12.3 s", "4,000 connected",
 		"0.62 cores   400 MiB (heap 120)   12,000 goroutines", "180 commits/s   4.2 ms each", "event-view-1 1,234   journal 12 kB   reactions 3 B"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
@@ -109,6 +109,27 @@ func TestWhatIsDrawn(t *testing.T) {
 	}
 	if got := spark([]float64{0, 1, 2, 4}); got != "▁▃▅█" {
 		t.Errorf("curve %q", got)
+	}
+}
+
+// Where a terminal is narrow, what matters is not cut.
+func TestNarrow(t *testing.T) {
+	v := &View{length: time.Minute}
+	s := sample(20)
+	lines := v.lines(&s, 40)
+	if got := cut(lines[1], 40); !strings.HasPrefix(got, "results    31,990/s acknowledged") {
+		t.Errorf("%q", got)
+	}
+	if got := cut(lines[2], 40); !strings.HasPrefix(got, "latency    p99 507 ms  p50 254 ms") {
+		t.Errorf("%q", got)
+	}
+	s.Refused = 3
+	if got := v.lines(&s, 79)[1]; got != "results    31,990/s acknowledged of 32,000, 3 refused   " {
+		t.Errorf("%q", got)
+	}
+	s.Offered = 0
+	if text := v.plain(&s); !strings.Contains(text, "31,990 acknowledged/s of 0 offered") {
+		t.Errorf("%s", text)
 	}
 }
 
