@@ -188,8 +188,13 @@ func wrongFlag(c *cobra.Command, err error) error {
 
 // reason is why a value is none, in our words where the flag's own are Go's.
 func reason(e *pflag.InvalidValueError) error {
-	if e.GetFlag().Value.Type() == "int" {
+	switch e.GetFlag().Value.Type() {
+	case "int", "int64":
 		return model.Errorf(model.Invalid, "%q is no whole number", e.GetValue())
+	case "uint64":
+		return model.Errorf(model.Invalid, "%q is no whole number from 0 on", e.GetValue())
+	case "float64":
+		return model.Errorf(model.Invalid, "%q is no number", e.GetValue())
 	}
 	return e.Unwrap()
 }

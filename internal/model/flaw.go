@@ -19,6 +19,7 @@ type Flaw struct {
 	// Absent: it is wrong because something is missing. Beside a field that cannot be
 	// read, it says nothing new: that may be the one that is missing.
 	Absent bool `json:"-"`
+	Zero   bool `json:"-"` // absent or zero, such as count: 0: where it stands there, it is not absent
 }
 
 func (f *Flaw) Error() string {
@@ -113,7 +114,8 @@ func (w *written) followsFrom(f *Flaw) bool {
 		rest, ok := strings.CutPrefix(inner, outer)
 		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 	}
-	return len(w.flawed) > 0 && f.Absent || slices.ContainsFunc(w.flawed, func(field string) bool {
+	_, there := w.places[f.Field]
+	return len(w.flawed) > 0 && f.Absent && !(f.Zero && there) || slices.ContainsFunc(w.flawed, func(field string) bool {
 		return within(field, f.Field) || within(f.Field, field)
 	})
 }

@@ -22,19 +22,24 @@ func Nearest(word string, candidates []string) string {
 // maxTyped is how long a word may be that somebody typed, in bytes.
 const maxTyped = 100
 
-// editDistance is Levenshtein's, over bytes.
+// editDistance is Levenshtein's, over bytes, where two that changed places count as one.
 func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
+	row, above := make([]int, len(b)+1), make([]int, len(b)+1) // above: the row before the one that row replaces
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
+		before := above
+		above = append([]int(nil), row...)
 		diagonal := row[0]
 		row[0] = i + 1
 		for j := range len(b) {
 			cost := diagonal
 			if a[i] != b[j] {
 				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				cost = min(cost, 1+before[j-1])
 			}
 			diagonal, row[j+1] = row[j+1], cost
 		}

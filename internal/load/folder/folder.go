@@ -55,7 +55,10 @@ func Make(path string) (*Folder, error) {
 		return nil, model.Errorf(model.Conflict, "%s holds the report of another run", path).WithHint("give another folder with --out, or remove that one")
 	}
 	if err := os.MkdirAll(path, 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder of the report: %w", err)
+		if errors.Is(err, syscall.ENOSPC) {
+			return nil, fmt.Errorf("make the folder of the report: %w", err)
+		}
+		return nil, model.Errorf(model.Invalid, "make the folder of the report: %w", err).WithHint("name one with --out that can be made and written to")
 	}
 	log, err := newHlog(filepath.Join(path, "latency.hlog"))
 	if err != nil {

@@ -35,11 +35,14 @@ func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config
 		}
 	} else {
 		if server.API, _, err = login(cmd, ""); err != nil {
-			return nil, err
+			return nil, otherServer(c.Server, "its machines are made through its API, and no login to that can be used", err)
 		}
 		say("preparing %s through its API, %s", c.Server, server.API.Server())
 		c.Bare = load.Resident()
 		if c.Members, c.TLS, err = server.Join(ctx, c.Scenario, o.identities, say); err != nil {
+			if model.ClassOf(err) == model.Unavailable && ctx.Err() == nil {
+				err = otherServer(c.Server, "the login is to "+server.API.Server(), err)
+			}
 			return nil, err
 		}
 	}
@@ -49,4 +52,15 @@ func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config
 		}
 	}
 	return server, nil
+}
+
+// otherServer says that --server names the agents' listener, and that its API is known by a
+// login to the same server.
+func otherServer(address, what string, err error) error {
+	host, _, cut := net.SplitHostPort(address)
+	if cut != nil {
+		host = address
+	}
+	why, _, _ := strings.Cut(err.Error(), "\n") // what to type there is of the other server
+	return model.Errorf(model.ClassOf(err), "--server %s: %s: %s", address, what, why).WithHint("muster login https://%s (its API), or --data with the server's folder", net.JoinHostPort(host, "8443"))
 }

@@ -62,7 +62,7 @@ func readFile(stdin io.Reader, file string) ([]byte, error) {
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, model.Errorf(model.NotFound, "read scenario: %w", err)
+		return nil, scenario.Unread(file, err)
 	}
 	return data, nil
 }

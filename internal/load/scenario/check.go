@@ -75,7 +75,13 @@ func (v *checker) oneOf(field, what, word string, words []string) bool {
 	if slices.Contains(words, word) {
 		return true
 	}
-	hint := "one of " + strings.Join(words, ", ")
+	var each []string
+	for _, w := range words {
+		if !slices.Contains(each, w) { // two classes of one name are a flaw of their own
+			each = append(each, w)
+		}
+	}
+	hint := "one of " + strings.Join(each, ", ")
 	switch near := model.Nearest(word, words); {
 	case near != "":
 		hint = "did you mean " + near + "?"

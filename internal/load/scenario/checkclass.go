@@ -24,7 +24,8 @@ func (v *checker) classes() {
 		case c.Count != 0:
 			v.whole(at+".count", c.Count, 1, maxAgents)
 		case c.Recorded == nil: // else its file could not be read, which is said
-			v.absent(at+".count", "write how many agents", "missing")
+			v.absent(at+".count", "write how many agents", "missing, or 0")
+			v.flaws[len(v.flaws)-1].Zero = true
 		}
 		agents += max(0, min(c.Count, maxAgents))
 		v.shape(at, c)

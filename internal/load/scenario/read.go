@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/muster-fleet/muster/bench/scenarios"
 	"github.com/muster-fleet/muster/internal/model"
@@ -84,13 +85,24 @@ func find(nameOrFile string) (*Scenario, error) {
 	case err == nil:
 		return Parse(nameOrFile, data)
 	case !errors.Is(err, fs.ErrNotExist):
-		return nil, model.Errorf(model.Invalid, "read scenario: %w", err)
+		return nil, Unread(nameOrFile, err)
 	}
 	hint := "muster load list shows the shipped ones; or name a file"
 	if near := model.Nearest(nameOrFile, Names()); near != "" {
 		hint = "did you mean " + near + "? muster load list shows all; or name a file"
 	}
 	return nil, model.Errorf(model.NotFound, "there is no scenario %q, and no such file", nameOrFile).WithHint("%s", hint)
+}
+
+// Unread says why a scenario's file was not read.
+func Unread(file string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EISDIR):
+		return model.Errorf(model.Invalid, "%s is a folder, and a scenario is a file", file).WithHint("name a file in it; muster load list shows the shipped ones")
+	case errors.Is(err, fs.ErrNotExist):
+		return model.Errorf(model.NotFound, "read scenario: %w", err)
+	}
+	return model.Errorf(model.Invalid, "read scenario: %w", err)
 }
 
 // Names are the shipped scenarios.

@@ -349,3 +349,27 @@ func TestSoak(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is there and of no use is named beside what cannot be read; a swap is one slip; and what
+// may be written is listed once.
+func TestFlawsAllAtOnce(t *testing.T) {
+	_, err := Parse("bad.yaml", []byte(`scenario: muster.load/v1
+agents:
+  - {name: web, count: 0, checks: [{name: a, interval: 1s}]}
+  - {name: db, count: 2, checks: [{name: b, interval: 1s}]}
+  - {name: web, count: 2, checks: [{name: c, interval: 1s}]}
+phases: [{steady: 10s, wramup: 2s}]
+faults: [{at: 2s, stop: {class: nope, count: 1}}]
+`))
+	if err == nil {
+		t.Fatal("no flaw")
+	}
+	for _, want := range []string{"bad.yaml:3:17: agents[0].count: missing, or 0; write how many agents", "phases[0].wramup: unknown field; did you mean warmup?", "there is no class \"nope\"; one of web, db\n"} {
+		if !strings.Contains(err.Error()+"\n", want) {
+			t.Errorf("lacks %q:\n%v", want, err)
+		}
+	}
+	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is a folder, and a scenario is a file") {
+		t.Error(err)
+	}
+}

@@ -61,7 +61,7 @@ func Start(ctx context.Context, o Options) (_ *Subject, err error) {
 	}
 	dir, err := os.MkdirTemp(o.Dir, "muster-load-")
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for the server under test: %w", err)
+		return nil, model.Errorf(model.Invalid, "make a folder for the server under test: %w", err).WithHint("it is made under TMPDIR, which has to be a folder with room: TMPDIR=/tmp")
 	}
 	s := &Subject{own: true, dir: dir, Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log"), Flags: o.Flags, env: o.Env}
 	defer func() {
