@@ -201,6 +201,15 @@ func TestSensuctl(t *testing.T) {
 		does("disk full", "event", "info", "web01", "Disk_Root", "--format", format)
 		does("default", "namespace", "list", "--format", format)
 	}
+	does("Created", "asset", "create", "Tools", "--url", "https://127.0.0.1:1/tools.tar.gz", "--sha512", strings.Repeat("a", 128), "--filter", "entity.system.os == 'linux'")
+	for _, format := range []string{"tabular", "json", "yaml", "wrapped-json"} {
+		does("tools.tar.gz", "asset", "list", "--format", format)
+		does("entity.system.os == 'linux'", "asset", "info", "Tools", "--format", format)
+	}
+	if out := s.CLI("get", "asset", "tools", "-o", "yaml"); !strings.Contains(out, "os: linux") {
+		t.Errorf("%s", out)
+	}
+	refuses("no SHA-512", "asset", "create", "Bad", "--url", "https://127.0.0.1:1/tools.tar.gz", "--sha512", strings.Repeat("x", 128))
 	does("Created", "silenced", "create", "--check", "Disk_Root", "--reason", "planned")
 	refuses("already", "silenced", "create", "--check", "Disk_Root", "--reason", "planned")
 	for _, format := range []string{"tabular", "json", "yaml", "wrapped-json"} {
@@ -216,18 +225,19 @@ func TestSensuctl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"type: CheckConfig", "type: Handler", "type: HookConfig", "type: Pipeline", "type: Entity", "type: Event", "type: Namespace"} {
+	for _, want := range []string{"type: Asset", "type: CheckConfig", "type: Handler", "type: HookConfig", "type: Pipeline", "type: Entity", "type: Event", "type: Namespace"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("dump has no %s", want)
 		}
 	}
-	does("", "dump", "checks,hooks,handlers,pipelines", "--file", dumped)
+	does("", "dump", "assets,checks,hooks,handlers,pipelines", "--file", dumped)
 	does("", "create", "-f", dumped)
 	does("default", "check", "list", "--field-selector", `check.name == "Disk_Root"`, "--format", "json")
 	refuses("there is no namespace", "--namespace", "nope", "check", "list")
 	refuses("muster auth user list", "user", "list")
 	refuses("muster run", "check", "execute", "Disk_Root")
 	does("Deleted", "check", "delete", "Disk_Root", "--skip-confirm")
+	does("Deleted", "asset", "delete", "Tools", "--skip-confirm")
 	does("logged out", "logout")
 	refuses("", "check", "list")
 }

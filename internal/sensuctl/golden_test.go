@@ -1,6 +1,7 @@
 package sensuctl
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -20,6 +21,13 @@ func TestConversation(t *testing.T) {
 	w.say("PUT", core+"/handlers/all", `{"metadata":{"name":"all","namespace":"default"},"type":"set","handlers":["tofile"]}`)
 	w.say("PUT", core+"/checks/Disk_Root", `{"metadata":{"name":"Disk_Root","namespace":"default","labels":{"team":"ops","sensu.io/managed_by":"sensuctl"}},"command":"disk {{ .labels.warn | default \"80\" }}","handlers":["tofile","nowhere"],"high_flap_threshold":50,"interval":10,"low_flap_threshold":20,"publish":true,"runtime_assets":["plugins"],"subscriptions":["linux","entity:web01"],"proxy_entity_name":"","check_hooks":[{"critical":["ps"]}],"stdin":false,"subdue":null,"ttl":60,"timeout":5,"round_robin":false,"output_metric_format":"nagios_perfdata","output_metric_handlers":null,"env_vars":["A=b"],"secrets":null,"pipelines":[]}`)
 	w.say("GET", core+"/checks/disk_root", "")
+	sum := strings.Repeat("a", 128)
+	w.say("POST", core+"/assets", `{"type":"Asset","api_version":"core/v2","metadata":{"name":"Plugins","namespace":"default"},"spec":{"url":"https://example.com/p.tar.gz","sha512":"`+sum+`","filters":["entity.system.os == 'linux'","entity.system.arch == 'amd64'"],"builds":null,"headers":{"Authorization":"Bearer s3cret"}}}`)
+	w.say("PUT", core+"/assets/many", `{"metadata":{"name":"many","namespace":"default"},"builds":[{"url":"https://example.com/a.tar.gz","sha512":"`+sum+`","filters":null},{"url":"https://example.com/b.tar.gz","sha512":"`+strings.Repeat("b", 128)+`","filters":["entity.system.platform == 'redhat'","parseInt(entity.system.platform_version.split('.')[0]) == 9"]}]}`)
+	w.say("GET", core+"/assets", "")
+	w.say("GET", core+"/assets/Plugins", "")
+	w.say("DELETE", core+"/assets/many", "")
+	w.say("GET", core+"/assets/many", "")
 	w.say("GET", core+"/handlers", "")
 	w.say("GET", core+"/pipelines/sensu-tofile", "")
 	w.say("GET", core+"/hooks", "")

@@ -9,12 +9,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// kept are the types that an import leaves as they were in Sensu, with how they are written.
+// kept are the types that an import leaves as they were in Sensu, or almost so, with how they are written.
 var kept = map[string]struct {
 	kind string
 	form func(*model.Resource) object
 }{
 	"hooks": {"Hook", hook}, "filters": {"Filter", filter}, "mutators": {"Mutator", mutator}, "handlers": {"Handler", handler}, "pipelines": {"Pipeline", pipeline},
+	"assets": {"Asset", asset},
 }
 
 func (s *Server) keptList(ctx context.Context, r *request) (answer, error) {

@@ -16,6 +16,7 @@ import (
 
 // converted is what became of one of Sensu's resources.
 type converted struct {
+	name   string // as it is called here
 	main   *model.Resource
 	beside []*model.Resource // what it needs, and is not there yet
 	lost   []string
@@ -38,7 +39,7 @@ func (s *Server) put(ctx context.Context, r *request) (answer, error) {
 	if err := s.apply(ctx, r, made); err != nil {
 		return answer{}, err
 	}
-	if r.kind == "handlers" || r.kind == "hooks" || r.kind == "pipelines" {
+	if r.kind == "handlers" || r.kind == "hooks" || r.kind == "pipelines" || r.kind == "assets" {
 		if err := s.arrived(ctx, r, made); err != nil {
 			return answer{}, err
 		}
@@ -199,7 +200,7 @@ func (d *document) convert(there []*model.Resource, s *Server) (*converted, erro
 	if err != nil {
 		return nil, err
 	}
-	out := &converted{}
+	out := &converted{name: model.CleanName(d.name)}
 	var said []string
 	for _, n := range got.Notes {
 		text := strings.Replace(n.Text, "is not in these files", "is not there yet", 1)

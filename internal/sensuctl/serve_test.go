@@ -136,8 +136,8 @@ func TestPutLeavesOthersAlone(t *testing.T) {
 // of those the check gets it, and nothing more is missing.
 func TestChecksWaitForWhatTheyName(t *testing.T) {
 	w := newWorld(t)
-	w.want(201, "PUT", core+"/checks/disk", `{"metadata":{"name":"disk"},"command":"true","interval":10,"publish":true,"subscriptions":["all"],"handlers":["Keep","chat"],"check_hooks":[{"non-zero":["ps"]},{"critical":["df"]}],"pipelines":[{"name":"flow","type":"Pipeline","api_version":"core/v2"}]}`)
-	if text := w.want(200, "GET", core+"/checks/disk", ""); !strings.Contains(text, "handler keep, handler chat, pipeline flow, hook ps non-zero, hook df critical") {
+	w.want(201, "PUT", core+"/checks/disk", `{"metadata":{"name":"disk"},"command":"true","interval":10,"publish":true,"subscriptions":["all"],"handlers":["Keep","chat"],"check_hooks":[{"non-zero":["ps"]},{"critical":["df"]}],"pipelines":[{"name":"flow","type":"Pipeline","api_version":"core/v2"}],"runtime_assets":["Tools"]}`)
+	if text := w.want(200, "GET", core+"/checks/disk", ""); !strings.Contains(text, "handler keep, handler chat, pipeline flow, hook ps non-zero, hook df critical, asset tools") {
 		t.Error(text)
 	}
 	w.want(201, "PUT", core+"/handlers/Keep", `{"metadata":{"name":"Keep"},"type":"pipe","command":"cat","filters":["is_incident"]}`)
@@ -145,6 +145,7 @@ func TestChecksWaitForWhatTheyName(t *testing.T) {
 	w.want(201, "PUT", core+"/hooks/ps", `{"metadata":{"name":"ps"},"command":"ps","timeout":10}`)
 	w.want(201, "PUT", core+"/hooks/df", `{"metadata":{"name":"df"},"command":"df","timeout":10}`)
 	w.want(201, "PUT", core+"/pipelines/flow", `{"metadata":{"name":"flow"},"workflows":[{"name":"a","handler":{"name":"Keep"}}]}`)
+	w.want(201, "POST", core+"/assets", `{"type":"Asset","api_version":"core/v2","metadata":{"name":"Tools","namespace":"default"},"spec":{"url":"https://example.com/tools.tar.gz","sha512":"`+strings.Repeat("a", 128)+`","filters":null}}`)
 	m, err := w.Intent.Get(t.Context(), keyOf("Check", "disk"))
 	if err != nil {
 		t.Fatal(err)
@@ -155,6 +156,9 @@ func TestChecksWaitForWhatTheyName(t *testing.T) {
 	}
 	if len(c.Hooks) != 2 || c.Hooks[0].Hook != "ps" || c.Hooks[0].When[0] != "non-ok" || c.Hooks[1].When[0] != "critical" {
 		t.Errorf("%+v", c.Hooks)
+	}
+	if !slices.Equal(c.Assets, []string{"tools"}) {
+		t.Errorf("%v", c.Assets)
 	}
 	if len(m.Metadata.Annotations) != 0 {
 		t.Errorf("%v", m.Metadata.Annotations)
@@ -171,8 +175,7 @@ func TestTheRestNamesACommand(t *testing.T) {
 		"PUT /api/core/v2/users/vera/reset_password":             "muster auth reset-password --data DIR --user vera",
 		"PUT /api/core/v2/users/vera/password":                   "muster auth password",
 		"GET /api/core/v2/apikeys":                               "muster auth token list",
-		"GET " + core + "/assets":                                "muster asset list",
-		"PUT " + core + "/assets/x":                              "muster asset add",
+		"PATCH " + core + "/assets/x":                            "muster asset add",
 		"GET " + core + "/roles":                                 "muster auth user list",
 		"PUT " + core + "/rolebindings/x":                        "muster auth user create",
 		"POST " + core + "/checks/disk/execute":                  "muster run disk",

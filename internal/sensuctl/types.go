@@ -12,12 +12,13 @@ import (
 var types = map[string]struct{ sensu, kind string }{
 	"namespaces": {"Namespace", "Namespace"}, "checks": {"CheckConfig", "Check"}, "entities": {"Entity", "Node"}, "hooks": {"HookConfig", "Hook"},
 	"filters": {"EventFilter", "Filter"}, "mutators": {"Mutator", "Mutator"}, "handlers": {"Handler", "Handler"}, "pipelines": {"Pipeline", "Pipeline"},
+	"assets": {"Asset", "Asset"},
 }
 
 // kinds are the kinds here by Sensu's types.
 var kinds = map[string]string{
 	"Namespace": "Namespace", "CheckConfig": "Check", "Entity": "Node", "HookConfig": "Hook", "EventFilter": "Filter",
-	"Mutator": "Mutator", "Handler": "Handler", "Pipeline": "Pipeline", "Silenced": "Silence",
+	"Mutator": "Mutator", "Handler": "Handler", "Pipeline": "Pipeline", "Silenced": "Silence", "Asset": "Asset",
 }
 
 // operation finds what answers a request; nil: nothing does.

@@ -13,7 +13,7 @@ import (
 
 // waitsFor is the annotation of what a check names and is not there yet: sensuctl sends checks
 // before the handlers and hooks of the same file. Each is written handler NAME, pipeline NAME or
-// hook NAME TYPE; with the handler or hook, the check gets it.
+// hook NAME TYPE or asset NAME; when that comes, the check gets it.
 const waitsFor = "sensuctl/waits-for"
 
 // waits are what a check names besides those that are there.
@@ -43,19 +43,22 @@ func (d *document) waits(there []*model.Resource) (out []string) {
 			}
 		}
 	}
+	for _, a := range texts(d.spec["runtime_assets"]) {
+		add("Asset", a, "")
+	}
 	return out
 }
 
-// arrived gives the checks that wait for a handler, pipeline or hook what they waited for.
+// arrived gives the checks that wait for a handler, pipeline, hook or asset what they waited for.
 func (s *Server) arrived(ctx context.Context, r *request, made *converted) error {
-	in := v1.ApplyRequest{Message: "by sensuctl: " + r.kind + " " + r.name(0) + " is there now"}
+	in := v1.ApplyRequest{Message: "by sensuctl: " + r.kind + " " + made.name + " is there now"}
 	for after := ""; ; {
 		list, next, err := resources(ctx, r, "Check", pageSize, after)
 		if err != nil {
 			return err
 		}
 		for _, m := range list {
-			if !gets(m, strings.TrimSuffix(r.kind, "s"), r.name(0), made) {
+			if !gets(m, strings.TrimSuffix(r.kind, "s"), made.name, made) {
 				continue
 			}
 			data, err := json.Marshal(m)
@@ -93,6 +96,10 @@ func gets(m *model.Resource, kind, name string, made *converted) (found bool) {
 		switch {
 		case kind == "hook" && len(words) == 3:
 			addHook(c, name, words[2])
+		case kind == "asset" && len(c.Assets) == model.MaxAssets:
+			left, found = append(left, one), false
+		case kind == "asset":
+			c.Assets = with(c.Assets, name)
 		case kind == "pipeline":
 			c.Pipelines = with(c.Pipelines, name)
 		case kind == "handler" && made.reads():
