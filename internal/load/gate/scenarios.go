@@ -15,7 +15,7 @@ type Checked struct {
 // Scenarios are those of the release check: each way that a result, a session or a request
 // goes through the server is in one of them. Their rates are such that two
 // ordinary cores carry server and loader easily, and what the server does by itself does not
-// hide what a result costs; together they take eight and a half minutes.
+// hide what a result costs; together they take nine minutes.
 func Scenarios() []Checked {
 	return []Checked{
 		{"sensu-4000x40x5s", 0.25, "results, plain: what each costs, from the socket to the view"},

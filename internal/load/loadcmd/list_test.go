@@ -82,7 +82,7 @@ func TestShowIsAFile(t *testing.T) {
 		t.Errorf("%v\n%s\nagain:\n%s", err, text, again)
 	}
 	said, err := loadCommand(t, "", "lint", file)
-	if err != nil || said != file+": 150 agents, 81 results/s, 2m0.8s at most\n" {
+	if err != nil || said != file+": 150 agents, 81 results/s, 2m24s at most\n" {
 		t.Errorf("%v %q", err, said)
 	}
 }

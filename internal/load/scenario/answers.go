@@ -12,7 +12,7 @@ const FewAnswers = 20
 
 // answering is how long a measured phase of a quick run lasts at least, where phases speed pipelines up: as long as the
 // slowest of the operators' timetables needs for so many answers that it can be judged beside the others, and a tenth
-// more, for the last ones are on their way when a phase ends. Zero: nothing is compared so.
+// more, for the last ones are on their way when a phase ends; beside its warm-up, a sixth. Zero: nothing is compared so.
 func (s *Scenario) answering() model.Duration {
 	o := s.Operators
 	if !slices.ContainsFunc(s.Phases, func(p Phase) bool { return len(p.Faster) > 0 }) {
@@ -27,5 +27,5 @@ func (s *Scenario) answering() model.Duration {
 	if math.IsInf(slowest, 1) {
 		return 0
 	}
-	return model.Duration(math.Ceil(1.1*FewAnswers/slowest) * 1e9)
+	return model.Duration(math.Ceil(1.1*1.2*FewAnswers/slowest) * 1e9)
 }
