@@ -49,7 +49,7 @@ type Intent interface {
 	TombstoneNamed(namespace, name string) (intent.Tombstone, bool)
 	Accept(ctx context.Context, by intent.Who, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, error)
 	HasMachine(namespace, name string) bool
-	CheckGiven(pki.JoinToken) error
+	CheckGiven(context.Context, pki.JoinToken) error
 	BuryKey(ctx context.Context, by intent.Who, key string, t intent.Tombstone) error
 	Store() intent.Store
 }

@@ -272,7 +272,7 @@ func (s *server) letIn(ctx context.Context, w *waiting, token pki.JoinToken, nam
 	if err := s.namespaceIsThere(ctx, token.Namespace); err != nil {
 		return v1.Member{}, err
 	}
-	if err := s.Intent.CheckGiven(token); err != nil {
+	if err := s.Intent.CheckGiven(ctx, token); err != nil {
 		return v1.Member{}, err
 	}
 	member, err := s.Intent.Accept(ctx, who(ctx, "accepted, asked from "+w.whence), w.key, token, w.request, named)

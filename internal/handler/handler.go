@@ -125,7 +125,7 @@ func (o *Out) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Re
 
 func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
 	w := o.words(m.Note, spec.ShowLabels)
-	if m.Note.Kind == Deregistered && (spec.PagerDuty != nil || spec.Opsgenie != nil || spec.Alertmanager != nil) {
+	if m.Note.Kind == Deregistered && spec.ProblemsOnly() != "" {
 		return Receipt{}, &FinalError{errors.New("that a node was forgotten is no incident, which this service would keep open for ever: name another handler in lifecycle.handlers")}
 	}
 	switch {

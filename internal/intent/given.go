@@ -1,13 +1,15 @@
 package intent
 
 import (
+	"context"
+
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
 // CheckGiven says why nodes cannot get what a join token, or who lets a machine in, would
 // give them: it is held to what an applied Node is held to.
-func (s *Service) CheckGiven(token pki.JoinToken) error {
+func (s *Service) CheckGiven(ctx context.Context, token pki.JoinToken) error {
 	r := model.Resource{
 		Kind: "Node", Metadata: model.Metadata{Name: "node", Namespace: token.Namespace, Labels: token.Labels},
 		Spec: &model.NodeSpec{Groups: token.Groups, Lifecycle: token.Lifecycle},
@@ -20,6 +22,9 @@ func (s *Service) CheckGiven(token pki.JoinToken) error {
 	if most := s.LimitsFor(token.Namespace).Labels; most > 0 && len(token.Labels) > most {
 		return model.Errorf(model.Limited, "a node would get %d labels, namespace %s allows %d", len(token.Labels), token.Namespace, most).
 			WithHint("give fewer, or raise limits.labels of the namespace: muster edit namespace %s", token.Namespace)
+	}
+	if token.Lifecycle != nil {
+		return s.canHear(ctx, "", token.Namespace, token.Lifecycle, nil)
 	}
 	return nil
 }

@@ -82,6 +82,9 @@ func (s *Service) references(ctx context.Context, r *model.Resource, set map[Key
 				WithHint("apply a %s of that name in the same file, or take it out; muster get %s -n %s lists them", kind.Name, kind.Plural, n.key.Namespace)
 		}
 	}
+	if node, ok := r.Spec.(*model.NodeSpec); ok && node.Lifecycle != nil {
+		return warnings, s.canHear(ctx, key.String()+": ", key.Namespace, node.Lifecycle, set)
+	}
 	return warnings, nil
 }
 

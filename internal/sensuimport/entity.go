@@ -43,6 +43,10 @@ func (im *importer) entity(o *object) {
 	case im.made[made{"Handler", im.ns(o), name(tell)}] == nil:
 		im.lost(o, "deregistration.handler %s: it is not in these files, or was not carried", tell)
 	default:
+		if service := im.made[made{"Handler", im.ns(o), name(tell)}].Spec.(*model.HandlerSpec).ProblemsOnly(); service != "" {
+			im.lost(o, "deregistration.handler %s: %s takes problems only; name a command, a webhook, mail or a chat in lifecycle.handlers", tell, service)
+			break
+		}
 		n.Lifecycle.Handlers = []string{name(tell)}
 	}
 	if len(handlers) > 0 && !(len(handlers) == 1 && handlers[0] == "keepalive") {
