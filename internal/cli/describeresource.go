@@ -135,10 +135,15 @@ func (a *app) describeNode(ctx context.Context, c *client.Client, o object, spec
 		whence := ""
 		if spec.Lifecycle == nil {
 			whence = "; " + spec.Given.Source()
+			if spec.Facts["sensuEntity"] != "" {
+				whence = "; its Sensu agent"
+			}
 		}
-		if tell := spec.Life().Handlers; len(tell) > 0 {
-			whence = ", and " + strings.Join(tell, ", ") + " is told" + whence
+		tell, err := a.told(ctx, c, n.Namespace, spec.Life().Handlers)
+		if err != nil {
+			return err
 		}
+		whence = tell + whence
 		a.long("lifecycle", "ephemeral: it is forgotten when it had no session for %s%s", model.Duration(forget), whence)
 	}
 	if n.Origins == nil {

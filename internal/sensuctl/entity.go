@@ -88,6 +88,14 @@ func entity(m *model.Resource, seen *v1.NodeState) object {
 	}
 	return object{
 		"metadata": meta(name, md.Namespace, md), "entity_class": class, "system": system, "subscriptions": subs, "last_seen": heard,
-		"deregister": n.Lifecycle != nil && n.Lifecycle.Ephemeral, "deregistration": object{}, "sensu_agent_version": strings.TrimPrefix(f["agentVersion"], "sensu-agent "),
+		"deregister": n.Life().Forget() > 0, "deregistration": deregistration(n.Life()), "sensu_agent_version": strings.TrimPrefix(f["agentVersion"], "sensu-agent "),
 	}
+}
+
+// deregistration has one handler in Sensu: the first.
+func deregistration(l *model.Lifecycle) object {
+	if l == nil || len(l.Handlers) == 0 {
+		return object{}
+	}
+	return object{"handler": l.Handlers[0]}
 }

@@ -101,6 +101,8 @@ type Entity struct {
 	Subscriptions []string
 	Labels        map[string]string
 	Deregister    bool
+	// The handler that is to hear of it.
+	Deregistration string
 }
 
 // What all simulated machines are alike in.

@@ -94,6 +94,13 @@ func TestSaid(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(m, want) {
 			t.Errorf("%s: %v\n%+v\nwant\n%+v", name, err, m, want)
 		}
+		alive.Entity.Deregister, alive.Entity.Deregistration = true, "CMDB"
+		if err := c.ReadSaid(c.AppendEvent(nil, alive), &s); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if m, err := c.ReadMachine(s.Machine); err != nil || !m.Deregister || m.Deregistration != "CMDB" {
+			t.Errorf("%s: %v\n%+v", name, err, m)
+		}
 		alive.Entity.Labels["env"] = "prod"
 		if err := c.ReadSaid(c.AppendEvent(nil, alive), &s); err != nil || s.Sum == sum {
 			t.Errorf("%s: a machine with another label is the same: %v", name, err)

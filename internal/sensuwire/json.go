@@ -81,6 +81,9 @@ func (JSON) AppendEvent(dst []byte, e *Event) []byte {
 	if x.Deregister {
 		event["entity"].(map[string]any)["deregister"] = true
 	}
+	if x.Deregistration != "" {
+		event["entity"].(map[string]any)["deregistration"] = map[string]any{"handler": x.Deregistration}
+	}
 	if e.MetricsOnly {
 		delete(event, "check")
 	}

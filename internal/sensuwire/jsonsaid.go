@@ -115,6 +115,13 @@ func (JSON) ReadMachine(entity []byte) (*Machine, error) {
 			})
 		case "deregister":
 			m.Deregister = string(value) == "true"
+		case "deregistration":
+			return string(value) == "null" || members(value, func(key, value []byte) bool {
+				if string(key) == "handler" {
+					m.Deregistration = stringOf(value)
+				}
+				return true
+			})
 		case "sensu_agent_version":
 			m.AgentVersion = stringOf(value)
 		case "metadata":

@@ -141,7 +141,7 @@ func (x *Entity) appendProto(b []byte, seen int64) []byte {
 	if x.Deregister {
 		b = appendInt(b, 6, 1)
 	}
-	b = appendMessage(b, 7, func(b []byte) []byte { return b })
+	b = appendMessage(b, 7, func(b []byte) []byte { return appendText(b, 1, x.Deregistration) })
 	b = appendText(b, 11, x.User)
 	for _, s := range redacted() {
 		b = appendText(b, 13, s)

@@ -133,6 +133,10 @@ func (Protobuf) ReadMachine(entity []byte) (*Machine, error) {
 			m.Subscriptions = addItem(m.Subscriptions, string(content))
 		case 6<<3 | ofVarint:
 			m.Deregister = number != 0
+		case 7<<3 | ofBytes:
+			var handler, rest []byte
+			ok = readMeta(content, &handler, &rest) // its place is that of a name
+			m.Deregistration = string(handler)
 		case 14<<3 | ofBytes:
 			ok = m.readMeta(content)
 		case 15<<3 | ofBytes:

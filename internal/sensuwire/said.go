@@ -45,6 +45,7 @@ type Machine struct {
 	Annotations     map[string]string
 	Subscriptions   []string
 	Deregister      bool
+	Deregistration  string // the handler that is to hear that it was deregistered
 	AgentVersion    string
 	System          System
 }

@@ -24,7 +24,10 @@ func (x *session) begin(said *sensuwire.Said, keepalive bool) error {
 	stranger := x.stranger()
 	stranger.Said = about
 	if m.Deregister {
-		stranger.Lifecycle = x.srv.comesAndGoes(said, keepalive)
+		stranger.Lifecycle = x.srv.comesAndGoes(m, said, keepalive)
+		if _, known := x.srv.cfg.Intent.LookupNode(x.uid); !known {
+			x.wouldHear(stranger.Lifecycle)
+		}
 	}
 	by := intent.Who{User: x.user.Name, Whence: x.conn.NetConn().RemoteAddr().String(), Why: "its Sensu agent came"}
 	info, err := x.srv.cfg.Intent.Meet(x.srv.base, by, stranger)
@@ -41,9 +44,8 @@ func (x *session) begin(said *sensuwire.Said, keepalive bool) error {
 	x.id, x.section = x.srv.cfg.Rand(), journal.Section(model.PartitionOf(x.uid))
 	x.budget = x.srv.cfg.Agents.Budget(&x.node)
 	x.deregister, x.ephemeral = m.Deregister, m.Deregister && info.ForgetAfter > 0
-	if x.ephemeral {
-		x.deadAfter.Store(int64(min(x.srv.cfg.Limits.DeadAfter, x.node.Timeout/4*3)))
-	}
+	x.patience, x.guessed = patienceOf(&x.node), !keepalive
+	x.hurry()
 	old := x.srv.registry.swap(x, wire.StreamID(x.srv.cfg.Rand()))
 	entries := make([]journal.Entry, 0, 2)
 	if old != nil {

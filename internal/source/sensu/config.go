@@ -28,6 +28,10 @@ type Config struct {
 	Assignments plan.Assignments
 	Limits      Limits
 
+	// Handler is a declared one, answered from memory: agents name who is to hear that they were
+	// forgotten.
+	Handler func(namespace, name string) (*model.HandlerSpec, bool)
+
 	// OnClone hears of each machine that was sent away because another one with its name is
 	// connected. It must not block. May be nil.
 	OnClone func(muster.Clone)
@@ -81,8 +85,8 @@ type Limits struct {
 }
 
 func (c *Config) complete() error {
-	if c.Agents == nil || c.Journal == nil || c.Intent == nil || c.View == nil || c.Assignments == nil {
-		return errors.New("BUG: bridge without agents, journal, intent, view or assignments")
+	if c.Agents == nil || c.Journal == nil || c.Intent == nil || c.View == nil || c.Assignments == nil || c.Handler == nil {
+		return errors.New("BUG: bridge without agents, journal, intent, view, assignments or handlers")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/intent"
-	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/muster"
 )
@@ -45,12 +45,46 @@ func within(seconds uint32) time.Duration {
 	return min(max(time.Duration(seconds)*time.Second, 2*time.Second), 24*time.Hour)
 }
 
-// comesAndGoes is the lifecycle of a node whose agent says deregister: it is forgotten when it
-// was away for as long as would be its death.
-func (s *Server) comesAndGoes(said *sensuwire.Said, keepalive bool) *model.Lifecycle {
-	away := s.cfg.Limits.Timeout
-	if keepalive {
-		away = cmp.Or(silence(said), away)
+// patience is when a session's node is expected to be heard of.
+type patience struct{ keepalive, warning, timeout time.Duration }
+
+func patienceOf(n *muster.Node) patience { return patience{n.Keepalive, n.Warning, n.Timeout} }
+
+// learn takes from the first keepalive what the agent's own time-outs are, where its session
+// began with an event: these carry none, and the server's defaults held until now. The journal
+// hears of the same session once more. What cannot be kept now is tried with the next keepalive.
+func (x *session) learn(said *sensuwire.Said) {
+	info, ok := x.srv.cfg.Intent.LookupNode(x.uid)
+	if !ok {
+		return
 	}
-	return &model.Lifecycle{Ephemeral: true, ForgetAfter: model.Duration(max(away, time.Minute))}
+	n := x.srv.nodeOf(&info, said, true)
+	p := patienceOf(&n)
+	if p == x.patience {
+		x.guessed = false
+		return
+	}
+	x.appending.Lock()
+	defer x.appending.Unlock()
+	x.mu.Lock()
+	over := x.over
+	x.mu.Unlock()
+	if over { // the mark of another session may be in the journal already
+		return
+	}
+	before := x.patience
+	x.patience = p
+	if x.srv.cfg.Journal.Append(x.srv.base, journal.Entry{Section: x.section, Data: x.mark(true, false)}) != nil {
+		x.patience = before
+		return
+	}
+	x.guessed = false
+	x.hurry()
+}
+
+// hurry looks for a dead connection of a node that comes and goes before it would be missed.
+func (x *session) hurry() {
+	if x.ephemeral {
+		x.deadAfter.Store(int64(min(x.srv.cfg.Limits.DeadAfter, x.patience.timeout/4*3)))
+	}
 }

@@ -27,6 +27,7 @@ type Server struct {
 	metrics *metrics
 	ws      wsconn.Options
 	told    rate.Sometimes
+	unheard rate.Sometimes // … of handlers that agents name, and that are not there
 
 	registry    registry
 	connections atomic.Int64
@@ -54,7 +55,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: cfg.Limits.Write, Buffers: new(wsconn.Buffers), Fragments: true}, began: cfg.Now()}
-	s.told = rate.Sometimes{Interval: time.Minute}
+	s.told, s.unheard = rate.Sometimes{Interval: time.Minute}, rate.Sometimes{Interval: time.Minute}
 	s.base, s.stop = context.WithCancel(context.Background())
 	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) })
 	s.timetable.wake = make(chan struct{}, 1)

@@ -42,7 +42,9 @@ type session struct {
 	deregister bool // its machine wants to be forgotten when it stops
 	ephemeral  bool // … and will be
 	node       muster.Node
-	id         uint64 // of the session
+	guessed    bool     // no keepalive came yet: patience is the server's
+	patience   patience // changed with appending held
+	id         uint64   // of the session
 	section    journal.Section
 	budget     *muster.Budget
 	numbers    *numbers
@@ -180,6 +182,9 @@ func (x *session) take(frame []byte) (out outcome, cause string) {
 		}
 	}
 	if keepalive {
+		if x.guessed {
+			x.learn(said)
+		}
 		if said.Sum != x.sum {
 			x.seen(said)
 		}
@@ -273,7 +278,7 @@ func (x *session) end(cause string) {
 func (x *session) mark(begun, clean bool) []byte {
 	return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: x.node.ID, Session: &wire.SessionMark{
 		Session: x.id, Begun: begun, Clean: clean, Namespace: x.node.Namespace,
-		KeepaliveMs: uint32(x.node.Keepalive.Milliseconds()), TimeoutMs: uint32(x.node.Timeout.Milliseconds()), WarningMs: uint32(x.node.Warning.Milliseconds()),
+		KeepaliveMs: uint32(x.patience.keepalive.Milliseconds()), TimeoutMs: uint32(x.patience.timeout.Milliseconds()), WarningMs: uint32(x.patience.warning.Milliseconds()),
 	}})
 }
 

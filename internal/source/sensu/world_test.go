@@ -50,6 +50,7 @@ type world struct {
 	proxied *plan.Proxied
 	numbers map[wire.StreamKey]uint64
 	clones  []muster.Clone
+	lives   map[uuid.UUID]*model.Lifecycle
 	told    func([]model.NodeID)
 	stuck   bool // the journal takes nothing
 	full    chan struct{}
@@ -58,13 +59,13 @@ type world struct {
 func newWorld(t testing.TB, change func(*Config)) *world {
 	t.Helper()
 	w := &world{t: t, metrics: prometheus.NewRegistry(), nodes: map[uuid.UUID]intent.NodeInfo{}, said: map[uuid.UUID]intent.Said{},
-		gone: map[uuid.UUID]intent.Tombstone{}, deleted: map[uuid.UUID]bool{}, numbers: map[wire.StreamKey]uint64{}}
+		gone: map[uuid.UUID]intent.Tombstone{}, deleted: map[uuid.UUID]bool{}, lives: map[uuid.UUID]*model.Lifecycle{}, numbers: map[wire.StreamKey]uint64{}}
 	w.changed = sync.NewCond(&w.mu)
 	agents, err := muster.New(muster.Config{Journal: w, Nodes: fewNodes{}, View: noView{}, Assignments: w, SigningKey: make([]byte, 64), Assets: anArchive, Limits: muster.Limits{NodeResultsPerSec: 1000}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Agents: agents, Journal: w, Intent: w, View: w, Assignments: w, Registerer: w.metrics,
+	cfg := Config{Agents: agents, Journal: w, Intent: w, View: w, Assignments: w, Handler: w.handler, Registerer: w.metrics,
 		OnClone: func(c muster.Clone) { w.set(func() { w.clones = append(w.clones, c) }) }}
 	cfg.Limits.Away = 50 * time.Millisecond
 	cfg.Limits.FirstWithin = 100 * time.Millisecond
@@ -202,13 +203,18 @@ func (w *world) Meet(_ context.Context, _ intent.Who, m *intent.Stranger) (inten
 			return n, model.Errorf(model.Forbidden, "not that one")
 		}
 		n = intent.NodeInfo{ID: model.NodeID(100 + len(w.nodes)), UID: m.UID(), Name: m.Name, Namespace: m.Namespace, NamespaceID: model.DefaultNamespace, ForgetAfter: m.Lifecycle.Forget()}
-		w.nodes[n.UID] = n
+		w.nodes[n.UID], w.lives[n.UID] = n, m.Lifecycle
 	}
 	return n, nil
 }
 func (w *world) SeenNode(info intent.NodeInfo, said intent.Said) (limit, reason string) {
 	w.set(func() { w.said[info.UID] = said })
 	return "", ""
+}
+
+func (w *world) handler(namespace, name string) (*model.HandlerSpec, bool) {
+	spec, ok := map[string]*model.HandlerSpec{"default/cmdb": {}, "default/pager": {PagerDuty: &model.PagerDuty{}}}[namespace+"/"+name]
+	return spec, ok
 }
 
 // The view and the planner.
