@@ -46,8 +46,9 @@ that runs faster starves another, is played twice more, and the median of the th
 show, counts. Files are played as they are.
 
 Exit codes: 0 nothing grew; 3 there is no baseline; 7 this machine cannot hold the check, or is too busy for
-it; 20 a figure grew, people were not answered, or somebody was starved; 21 something was lost, came twice, or
-an alert was wrong; 22 it was stopped (Ctrl-C: the run that is played gets its report, and nothing is decided).
+it; 20 a figure grew, people were not answered, or somebody was starved; 21 something was lost, came twice,
+or an alert was wrong; 22 it was stopped (Ctrl-C: the run that is played gets its report, and nothing is
+decided).
 Starving needs at least twenty answers in both phases; who had fewer is named as not judged. Who took longer
 to settle is named and decides nothing.`,
 		Example: "  muster load check\n" +
