@@ -44,7 +44,7 @@ corpus: ## keep in the tree what fuzzing found and nothing else reaches
 cross: ## build agent and CLI for the other platforms
 	@scripts/cross.sh
 
-bench: build ## the release check, 8 min: does a result cost more than it did? SCENARIOS="muster-churn" for some, BASELINE=write (bench/README.md)
+bench: build ## the release check, 9 min: does a result cost more than it did? SCENARIOS="muster-churn" for some, BASELINE=write (bench/README.md)
 	@bin/muster load check $(if $(filter write,$(BASELINE)),--write) $(if $(RUNS),--runs $(RUNS)) $(SCENARIOS)
 
 measure: build ## measure this machine, 25 min: SCENARIOS="rate-16k crash-500k" for some (bench/run.sh list), SECONDS_EACH=15, DIVIDE=20
