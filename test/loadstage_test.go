@@ -74,8 +74,8 @@ func TestLoadStageSaysWhatItCannot(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{stageOnly(t, "stage:journal", ", tls: true")}, 12, "stage journal alone has no connections, and so no TLS"},
-		{[]string{stageOnly(t, "stage:view", ", churn: {restarts: 1/h}")}, 12, "stage view alone has no machines that come and go"},
+		{[]string{stageOnly(t, "stage:journal", ", tls: true")}, 12, "stage journal alone has no tls (mutual TLS)"},
+		{[]string{stageOnly(t, "stage:view", ", churn: {restarts: 1/h}")}, 12, "stage view alone has no churn (reconnects, restarts, machines offline"},
 		{[]string{"muster-mixed", "--target", "stage:spine"}, 12, "stage spine alone has no "},
 		{[]string{stageOnly(t, "muster", ""), "--target", "stage:api"}, 2, "stage:session, stage:journal, stage:view, stage:spine, stage:reactions, stage:planner"},
 		{[]string{stageOnly(t, "stage:api", "")}, 2, "session, journal, view, spine, reactions, planner"},

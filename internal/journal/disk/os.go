@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gofrs/flock"
 )
@@ -74,15 +76,26 @@ func (OS) Lock(name string) (io.Closer, error) {
 		return nil, fmt.Errorf("lock %q: %w", name, err)
 	}
 	if !got {
-		_ = lock.Close()
 		pid := 0
 		if text, err := os.ReadFile(name); err == nil {
 			pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 		}
-		return nil, &LockedError{Name: name, PID: pid}
+		if !gone(pid) || !lastMoment(lock) {
+			_ = lock.Close()
+			return nil, &LockedError{Name: name, PID: pid}
+		}
 	}
 	_ = os.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600)
 	return lock, nil
+}
+
+// lastMoment waits for a lock whose holder has ended: what it was about to start when it was
+// killed shares the lock until it is another program, which takes milliseconds.
+func lastMoment(lock *flock.Flock) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	got, err := lock.TryLockContext(ctx, 5*time.Millisecond)
+	return got && err == nil
 }
 
 type osFile struct{ *os.File }

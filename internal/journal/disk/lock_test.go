@@ -1,0 +1,40 @@
+//go:build unix
+
+package disk
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// What a killed process was about to start shares its lock for a moment; whoever comes next waits
+// for that, and only where the holder has ended.
+func TestLockOfWhoHasJustEnded(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "LOCK")
+	held, err := OS{}.Lock(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var other *LockedError
+	if _, err := (OS{}).Lock(name); !errors.As(err, &other) || other.PID != os.Getpid() {
+		t.Fatalf("held by a process that lives: %v", err)
+	}
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Skip("no true: ", err)
+	}
+	if err := os.WriteFile(name, []byte(strconv.Itoa(ended.Process.Pid)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { _ = held.Close() })
+	again, err := OS{}.Lock(name)
+	if err != nil {
+		t.Fatalf("after its holder ended: %v", err)
+	}
+	_ = again.Close()
+}
