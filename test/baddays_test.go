@@ -28,6 +28,11 @@ func TestKilledInTheMiddleOfAnEscalation(t *testing.T) {
 	check.Exit(2)
 	pager.hears("disk", "opened")
 	opened := time.Now()
+	// Until it is written down that somebody was told, a kill has them told again (TestKilledBetweenDeliveryAndRecord).
+	harness.Until(t, 10*time.Second, "that the pager was told is known", func() (string, bool) {
+		out := s.CLI("describe", "event", "web01/disk")
+		return out, strings.Contains(out, "pager about opened: delivered")
+	})
 	s.Kill()
 	s.Start()
 	s.WaitReady(time.Minute)
