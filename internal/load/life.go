@@ -137,33 +137,37 @@ func hangUp(s session, l *cable) {
 }
 
 // excuse says that the session ends because the scenario wants it. Caller holds the lock.
-func (a *agent) excuse() {
-	a.uncount()
-	if !a.fate.excused {
-		a.fate.excused = true
-		a.run.excused.Add(1)
-	}
-}
+func (a *agent) excuse() { a.stands(false, true) }
 
 // uncount takes it from the connected. Caller holds the lock.
-func (a *agent) uncount() {
-	if a.fate.counted {
-		a.fate.counted = false
-		a.run.connected.Add(-1)
+func (a *agent) uncount() { a.stands(false, a.fate.excused) }
+
+// count puts it among the connected, if its machine is on the network. Caller holds the lock.
+func (a *agent) count() {
+	if a.fate.back == nil {
+		a.stands(true, false)
 	}
 }
 
-// count puts it among the connected. Caller holds the lock.
-func (a *agent) count() {
-	f := &a.fate
-	if !f.counted && f.back == nil {
-		f.counted = true
-		a.run.connected.Add(1)
+// stands notes whether it is connected, or excused. Who goes from one to the other was never
+// away: whoever looks meanwhile sees no loss. Caller holds the lock.
+func (a *agent) stands(counted, excused bool) {
+	f, r := &a.fate, a.run
+	was := f.counted || f.excused
+	if counted != f.counted {
+		r.connected.Add(step(counted))
 	}
-	if f.excused && f.back == nil {
-		f.excused = false
-		a.run.excused.Add(-1)
+	f.counted, f.excused = counted, excused
+	if is := counted || excused; is != was {
+		r.accounted.Add(step(is))
 	}
+}
+
+func step(up bool) int64 {
+	if up {
+		return 1
+	}
+	return -1
 }
 
 // await waits until the machine is on the network; false: the run is over first.

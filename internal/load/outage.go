@@ -92,7 +92,7 @@ func (t *outages) begin(r *run, o *outage) {
 }
 
 // away is how many agents of this process have no session, and should.
-func (r *run) away() int { return max(0, len(r.agents)-int(r.connected.Load()+r.excused.Load())) }
+func (r *run) away() int { return max(0, len(r.agents)-int(r.accounted.Load())) }
 
 // look follows the present outage from the first agent lost to the last one back.
 func (t *outages) look(ctx context.Context, r *run, beside *sync.WaitGroup, now time.Duration) {

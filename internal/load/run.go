@@ -40,7 +40,7 @@ type run struct {
 	begin     atomic.Int64  // of the timetable that is measured, ns; zero: not yet
 	opening   chan struct{} // one token per connection being opened
 	connected atomic.Int64  // sessions now
-	excused   atomic.Int64  // agents whose session the scenario ended
+	accounted atomic.Int64  // agents that have a session, or whose session the scenario ended
 	welcomes  atomic.Int64  // sessions ever
 	first     atomic.Int64  // agents of this round welcomed at least once
 	ready     atomic.Int64  // agents of this round that hold all their checks
