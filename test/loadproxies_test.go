@@ -39,7 +39,7 @@ phases:
   - {steady: 14s, warmup: 1s}
   - drain: 30s
 faults:
-  - {at: 2s, for: 6s, hang: {count: 2}}
+  - {at: 2s, for: 9s, hang: {count: 2}}
   - {at: 2s, for: 5s, fail: {check: ping-002, count: 3}}
   - {at: 3s, cut: {count: 2}}
 objectives: {takeover-max: 60s}
