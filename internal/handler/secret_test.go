@@ -47,7 +47,7 @@ func TestASecretIsReadForEachMessage(t *testing.T) {
 		return value, err
 	}})
 	defer out.Close()
-	spec := &model.HandlerSpec{Command: &model.Command{Shell: `echo "with $KEY"; test "$KEY" = "$WANT"`}, Env: map[string]string{"WANT": "s3cret-1"}, Secrets: []model.HandlerSecret{{Env: "KEY", Secret: "key"}}}
+	spec := &model.HandlerSpec{Command: &model.Command{Shell: `echo "with $KEY"; test "$KEY" = "$WANT"`}, Env: map[string]string{"WANT": "s3cret-1"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "key"}}}
 	spec.Within("team")
 	if _, failed := out.Send(t.Context(), spec, message("k", "{}")); failed == nil || failed.Error() != "spec.secrets[0]: secret team/key cannot be had: Vault is sealed" || errors.As(failed, new(*FinalError)) {
 		t.Errorf("%v", failed)

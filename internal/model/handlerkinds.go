@@ -12,14 +12,6 @@ type Secret struct {
 	Named string `json:"secret,omitempty"`
 }
 
-// HandlerSecret is a Secret in a variable of a handler's command.
-type HandlerSecret struct {
-	// The variable that the command finds it in.
-	Env string `json:"env"`
-	// The Secret, of the same namespace or shared/NAME; one whose value the server knows.
-	Secret string `json:"secret"`
-}
-
 // PagerDuty is the Events API v2 of PagerDuty: an incident is triggered, acknowledged and
 // resolved under the id of the problem.
 type PagerDuty struct {

@@ -94,14 +94,5 @@ func (v *validator) handlerSecrets(s *HandlerSpec) {
 	if s.Command == nil {
 		v.absent("spec.secrets", "write the Secret where the key or the password stands: {secret: NAME}", "only a command has an environment")
 	}
-	if len(s.Secrets) > MaxCheckSecrets {
-		v.flaw("spec.secrets", "", "%d secrets, at most %d", len(s.Secrets), MaxCheckSecrets)
-		return
-	}
-	seen := map[string]bool{}
-	for i, one := range s.Secrets {
-		_, plain := s.Env[one.Env]
-		v.secretIn(fmt.Sprintf("spec.secrets[%d]", i), one.Env, one.Secret, seen[one.Env] || plain)
-		seen[one.Env] = true
-	}
+	v.secretsIn(s.Secrets, s.Env)
 }

@@ -20,12 +20,12 @@ func TestSecretsOfHandlers(t *testing.T) {
 		"two places":       {HandlerSpec{Slack: &Slack{URL: Secret{Named: "slack", FromEnv: "SLACK"}}}, "more than one place"},
 		"a token":          {HandlerSpec{Webhook: &Webhook{URL: "https://hook", Token: Secret{Named: "hook"}}}, ""},
 		"token and header": {HandlerSpec{Webhook: &Webhook{URL: "https://hook", Token: Secret{Named: "hook"}, Headers: map[string]string{"authorization": "x"}}}, "both token and a header"},
-		"of a command":     {HandlerSpec{Command: command, Secrets: []HandlerSecret{{"KEY", "pager"}, {"OTHER", "shared/pager"}}}, ""},
-		"twice":            {HandlerSpec{Command: command, Secrets: []HandlerSecret{{"KEY", "a"}, {"KEY", "b"}}}, "KEY is set twice"},
-		"in env too":       {HandlerSpec{Command: command, Env: map[string]string{"KEY": "x"}, Secrets: []HandlerSecret{{"KEY", "a"}}}, "KEY is set twice"},
-		"our own":          {HandlerSpec{Command: command, Secrets: []HandlerSecret{{"MUSTER_IDEMPOTENCY_KEY", "a"}}}, "not for secrets"},
-		"no secret":        {HandlerSpec{Command: command, Secrets: []HandlerSecret{{"KEY", ""}}}, "write the name of a Secret"},
-		"no command":       {HandlerSpec{Slack: &Slack{URL: Secret{Named: "slack"}}, Secrets: []HandlerSecret{{"KEY", "a"}}}, "only a command has an environment"},
+		"of a command":     {HandlerSpec{Command: command, Secrets: []CommandSecret{{"KEY", "pager"}, {"OTHER", "shared/pager"}}}, ""},
+		"twice":            {HandlerSpec{Command: command, Secrets: []CommandSecret{{"KEY", "a"}, {"KEY", "b"}}}, "KEY is set twice"},
+		"in env too":       {HandlerSpec{Command: command, Env: map[string]string{"KEY": "x"}, Secrets: []CommandSecret{{"KEY", "a"}}}, "KEY is set twice"},
+		"our own":          {HandlerSpec{Command: command, Secrets: []CommandSecret{{"MUSTER_IDEMPOTENCY_KEY", "a"}}}, "not for secrets"},
+		"no secret":        {HandlerSpec{Command: command, Secrets: []CommandSecret{{"KEY", ""}}}, "write the name of a Secret"},
+		"no command":       {HandlerSpec{Slack: &Slack{URL: Secret{Named: "slack"}}, Secrets: []CommandSecret{{"KEY", "a"}}}, "only a command has an environment"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := Validate(&Resource{APIVersion: APIVersion, Kind: "Handler", Metadata: Metadata{Name: "h", Namespace: "default"}, Spec: &c.spec})

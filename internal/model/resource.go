@@ -254,7 +254,7 @@ type CheckSpec struct {
 	Env map[string]string `json:"env,omitempty"`
 	// Values that nobody sees, in variables of the command's environment; in what it prints they
 	// are hidden. Where one cannot be had, the result is UNKNOWN.
-	Secrets []CheckSecret `json:"secrets,omitempty"`
+	Secrets []CommandSecret `json:"secrets,omitempty"`
 	// Text that the command finds on its standard input; default nothing.
 	Stdin string `json:"stdin,omitempty"`
 	// Assets that the command and the hooks need, of the same namespace or shared/NAME: their
@@ -431,7 +431,7 @@ type HandlerSpec struct {
 	// Environment of the command.
 	Env map[string]string `json:"env,omitempty"`
 	// Secrets in the environment of the command, at most 16.
-	Secrets []HandlerSecret `json:"secrets,omitempty"`
+	Secrets []CommandSecret `json:"secrets,omitempty"`
 }
 
 // Webhook is an HTTP POST of the notification as JSON, or of what a template makes of it.

@@ -51,15 +51,16 @@ type Vault struct {
 	CA string `json:"ca,omitempty"`
 }
 
-// CheckSecret is a Secret in a variable of a check's command.
-type CheckSecret struct {
-	// The variable that the command and its hooks find it in.
+// CommandSecret is a Secret in a variable of the command of a check or a handler.
+type CommandSecret struct {
+	// The variable that the command finds it in, and the hooks of a check.
 	Env string `json:"env"`
-	// The Secret, of the same namespace or shared/NAME.
+	// The Secret, of the same namespace or shared/NAME; for a handler one whose value the server
+	// knows.
 	Secret string `json:"secret"`
 }
 
-// ChunkSecret is what an agent knows of a CheckSecret: where to look, or what to ask for.
+// ChunkSecret is what an agent knows of a CommandSecret: where to look, or what to ask for.
 type ChunkSecret struct {
 	Env       string
 	Name      string // NAMESPACE/NAME
@@ -197,19 +198,25 @@ func (v *validator) checkSecrets(s *CheckSpec) {
 	if s.Command == nil {
 		v.absent("spec.secrets", "leave it out", "a probe has no environment")
 	}
-	if len(s.Secrets) > MaxCheckSecrets {
-		v.flaw("spec.secrets", "", "%d secrets, at most %d", len(s.Secrets), MaxCheckSecrets)
+	v.secretsIn(s.Secrets, s.Env)
+}
+
+// secretsIn finds what is wrong with the secrets in the environment of a command, of a check or of
+// a handler, whose other variables are env.
+func (v *validator) secretsIn(secrets []CommandSecret, env map[string]string) {
+	if len(secrets) > MaxCheckSecrets {
+		v.flaw("spec.secrets", "", "%d secrets, at most %d", len(secrets), MaxCheckSecrets)
 		return
 	}
 	seen := map[string]bool{}
-	for i, c := range s.Secrets {
-		_, plain := s.Env[c.Env]
-		v.secretIn(fmt.Sprintf("spec.secrets[%d]", i), c.Env, c.Secret, seen[c.Env] || plain)
-		seen[c.Env] = true
+	for i, one := range secrets {
+		_, plain := env[one.Env]
+		v.secretIn(fmt.Sprintf("spec.secrets[%d]", i), one.Env, one.Secret, seen[one.Env] || plain)
+		seen[one.Env] = true
 	}
 }
 
-// secretIn is one of them, or of those of a handler; twice: its variable is set already.
+// secretIn is one of them; twice: its variable is set already.
 func (v *validator) secretIn(at, env, secret string, twice bool) {
 	switch {
 	case env == "":

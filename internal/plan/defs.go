@@ -61,7 +61,7 @@ type (
 
 		except    []model.Except // see calendars
 		hooks     []model.Hook   // as they are declared, where one names a Hook; see named
-		secrets   []model.CheckSecret
+		secrets   []model.CommandSecret
 		dependsOn []ref    // checks on the same node
 		assets    []string // names of Assets; see Planner.assets
 		shown     shown

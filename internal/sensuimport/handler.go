@@ -50,7 +50,7 @@ func (im *importer) handler(o *object) {
 		case len(spec.Secrets) == model.MaxCheckSecrets:
 			im.lost(o, "secret %s as %s: a handler has at most %d", of, as, model.MaxCheckSecrets)
 		default:
-			spec.Secrets = append(spec.Secrets, model.HandlerSecret{Env: as, Secret: named})
+			spec.Secrets = append(spec.Secrets, model.CommandSecret{Env: as, Secret: named})
 		}
 	}
 	im.declare(o, spec)

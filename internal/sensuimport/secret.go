@@ -74,7 +74,7 @@ func (im *importer) secrets(o *object, c *model.CheckSpec) {
 			im.lost(o, "secret %s as %s: a check has at most %d", of, as, model.MaxCheckSecrets)
 			continue
 		}
-		c.Secrets = append(c.Secrets, model.CheckSecret{Env: as, Secret: name})
+		c.Secrets = append(c.Secrets, model.CommandSecret{Env: as, Secret: name})
 	}
 	if len(c.Secrets) > 0 {
 		im.said(o, "secrets: apply takes it only if its groups have trusted: true, so that no machine brings itself in (docs/secrets.md)")

@@ -69,10 +69,10 @@ func TestSecretsAndProviders(t *testing.T) {
 	if token, _ := made["Secret/token"].(*model.SecretSpec); token == nil || token.Env != "API_TOKEN" {
 		t.Errorf("got %+v", token)
 	}
-	if check, _ := made["Check/sql"].(*model.CheckSpec); check == nil || len(check.Secrets) != 2 || check.Secrets[0] != (model.CheckSecret{Env: "DB_PASSWORD", Secret: "db"}) {
+	if check, _ := made["Check/sql"].(*model.CheckSpec); check == nil || len(check.Secrets) != 2 || check.Secrets[0] != (model.CommandSecret{Env: "DB_PASSWORD", Secret: "db"}) {
 		t.Errorf("got %+v", check)
 	}
-	if page, _ := made["Handler/page"].(*model.HandlerSpec); page == nil || len(page.Secrets) != 1 || page.Secrets[0] != (model.HandlerSecret{Env: "KEY", Secret: "token"}) {
+	if page, _ := made["Handler/page"].(*model.HandlerSpec); page == nil || len(page.Secrets) != 1 || page.Secrets[0] != (model.CommandSecret{Env: "KEY", Secret: "token"}) {
 		t.Errorf("got %+v", page)
 	}
 	var notes strings.Builder
