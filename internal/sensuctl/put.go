@@ -49,21 +49,15 @@ func (s *Server) put(ctx context.Context, r *request) (answer, error) {
 
 // putSilence makes a silence, or makes the one that covers the same so.
 func (s *Server) putSilence(ctx context.Context, r *request) (answer, error) {
-	made, err := s.convert(ctx, r, "Silenced")
+	made, was, err := s.silenceAsked(ctx, r)
 	if err != nil {
 		return answer{}, err
 	}
-	all, err := silencesOf(ctx, r)
-	if err != nil {
-		return answer{}, err
+	if was == nil {
+		return s.newSilence(ctx, r, made)
 	}
-	for _, was := range all {
-		if sameCover(nameOf(silenced(was)), nameOf(silenced(made.main))) {
-			made.main.Metadata.Name, made.beside = was.Metadata.Name, nil
-			return answer{http.StatusCreated, nil, ""}, s.apply(ctx, r, made)
-		}
-	}
-	return s.newSilence(ctx, r, made)
+	made.main.Metadata.Name, made.beside = was.Metadata.Name, nil
+	return answer{http.StatusCreated, nil, ""}, s.apply(ctx, r, made)
 }
 
 // apply goes the way of muster apply. What was not carried is told where it will be looked for:

@@ -159,20 +159,33 @@ func silenced(m *model.Resource) object {
 
 // makeSilence is sensuctl silenced create: operators may, as with muster silence.
 func (s *Server) makeSilence(ctx context.Context, r *request) (answer, error) {
-	made, err := s.convert(ctx, r, "Silenced")
+	made, was, err := s.silenceAsked(ctx, r)
 	if err != nil {
 		return answer{}, err
+	}
+	if was != nil {
+		return answer{}, model.Errorf(model.Conflict, "there is a silence %s already", nameOf(silenced(made.main)))
+	}
+	return s.newSilence(ctx, r, made)
+}
+
+// silenceAsked is the silence that a request describes, and the one that covers the same already, if
+// there is one.
+func (s *Server) silenceAsked(ctx context.Context, r *request) (made *converted, was *model.Resource, err error) {
+	if made, err = s.convert(ctx, r, "Silenced"); err != nil {
+		return nil, nil, err
 	}
 	all, err := silencesOf(ctx, r)
 	if err != nil {
-		return answer{}, err
+		return nil, nil, err
 	}
-	for _, was := range all {
-		if name := nameOf(silenced(made.main)); sameCover(nameOf(silenced(was)), name) {
-			return answer{}, model.Errorf(model.Conflict, "there is a silence %s already", name)
+	name := nameOf(silenced(made.main))
+	for _, one := range all {
+		if sameCover(nameOf(silenced(one)), name) {
+			return made, one, nil
 		}
 	}
-	return s.newSilence(ctx, r, made)
+	return made, nil, nil
 }
 
 func (s *Server) newSilence(ctx context.Context, r *request, made *converted) (answer, error) {
