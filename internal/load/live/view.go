@@ -1,5 +1,5 @@
 // Package live shows a load run while it lasts: in a terminal a few lines that are redrawn
-// in place every second, elsewhere a plain line every five. It holds no goroutine; whoever
+// in place every second, elsewhere a plain line every five, of all five (mean.go). It holds no goroutine; whoever
 // has the samples calls Show, one after the other, and what is said meanwhile is written
 // above what is drawn next; a lock keeps the two apart. Start reading at New.
 package live
@@ -28,8 +28,9 @@ type View struct {
 	length time.Duration // measured, as planned
 	drawn  int           // lines on the screen
 
-	rates []float64 // acknowledged, the last seconds …
-	tails []float64 // … and p99
+	since []load.Sample // elsewhere: the seconds of the phase since the last line
+	rates []float64     // acknowledged, the last seconds …
+	tails []float64     // … and p99
 }
 
 // plainEvery is how many seconds pass between two plain lines.
@@ -74,8 +75,14 @@ func (v *View) Show(s load.Sample) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.width == nil {
+		if len(v.since) > 0 && v.since[0].Phase != s.Phase { // of two phases no mean says anything
+			v.since = v.since[:0]
+		}
+		v.since = append(v.since, s)
 		if s.Second%plainEvery == 0 {
-			fmt.Fprintln(v.w, v.plain(&s))
+			all := mean(v.since)
+			fmt.Fprintln(v.w, v.plain(&all))
+			v.since = v.since[:0]
 		}
 		return
 	}

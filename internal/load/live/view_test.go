@@ -32,6 +32,32 @@ func TestPlainLines(t *testing.T) {
 	}
 }
 
+// A line is of all seconds since the last one, not of the one that it happens to end with; it does
+// not reach into the phase before.
+func TestALineIsOfFiveSeconds(t *testing.T) {
+	var out strings.Builder
+	v := New(&out, func(string) string { return "dumb" }, 0, time.Minute)
+	for second := 1; second <= 10; second++ {
+		s := sample(second)
+		s.Acked, s.Offered, s.Latency = uint64(1000*second), 2000, &load.Latency{P50: float64(100 * second), P99: float64(1000 - 10*second)}
+		s.Commits, s.CommitMs, s.Refused = float64(second), float64(second), 0
+		if second == 2 {
+			s.Refused = 1
+		}
+		if second < 8 {
+			s.Phase = "before"
+		}
+		v.Show(s)
+	}
+	// 1 to 5, then 8 to 10.
+	for _, want := range []string{"    5 s  before       3,000 acknowledged/s of 2,000 offered  p50 300 ms  p99 990 ms  1 refused/s  4,000 connected  commit 3.7 ms  server 0.62 cores",
+		"   10 s  steady       9,000 acknowledged/s of 2,000 offered  p50 900 ms  p99 920 ms  4,000 connected  commit 9.1 ms"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
 // screen does with what was written what a terminal does.
 func screen(text string) (lines []string, deepest int) {
 	at := 0

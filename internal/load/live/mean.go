@@ -1,0 +1,37 @@
+package live
+
+import (
+	"math"
+
+	"github.com/muster-fleet/muster/internal/load"
+)
+
+// mean is what several seconds of one phase come to, as one sample: rates, shares and p50 are
+// their mean, refused and failed are rounded up so that few of them are seen, p99 is that of the
+// worst second. The rest is the last second's.
+func mean(seconds []load.Sample) load.Sample {
+	last := seconds[len(seconds)-1]
+	n := float64(len(seconds))
+	var acked, offered, refused, failed, commits, waited, server, loader float64
+	var told, median, worst float64
+	for i := range seconds {
+		s := &seconds[i]
+		acked, offered = acked+float64(s.Acked), offered+float64(s.Offered)
+		refused, failed = refused+float64(s.Refused), failed+float64(s.Failed)
+		commits, waited = commits+s.Commits, waited+s.Commits*s.CommitMs
+		server, loader = server+s.ServerCPU, loader+s.LoaderCPU
+		if s.Latency != nil {
+			told, median, worst = told+1, median+s.Latency.P50, max(worst, s.Latency.P99)
+		}
+	}
+	last.Acked, last.Offered = uint64(math.Round(acked/n)), uint64(math.Round(offered/n))
+	last.Refused, last.Failed = uint64(math.Ceil(refused/n)), uint64(math.Ceil(failed/n))
+	last.ServerCPU, last.LoaderCPU, last.Commits = server/n, loader/n, commits/n
+	if commits > 0 {
+		last.CommitMs = waited / commits
+	}
+	if told > 0 {
+		last.Latency = &load.Latency{P50: median / told, P99: worst}
+	}
+	return last
+}
