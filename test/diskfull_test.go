@@ -121,12 +121,16 @@ func TestJournalFillsItsDisk(t *testing.T) {
 	for _, c := range []struct {
 		name, disk string
 		args       []string
+		output     int // bytes of each result; 1,000 a second are due
 		leftShort  bool
 	}{
 		// Full before each partition was snapshotted once: only positions that go on while
 		// it is full let the tail go.
-		{"disk", "56m", []string{"--journal-budget", "64MiB", "--journal-reserve", "16MiB", "--snapshot-cycle", "3s"}, false},
-		{"budget", "", []string{"--journal-budget", "64MiB", "--snapshot-cycle", "1s"}, true},
+		{"disk", "56m", []string{"--journal-budget", "64MiB", "--journal-reserve", "16MiB", "--snapshot-cycle", "3s"}, 20_000, false},
+		// The first tail goes after two cycles, which take more than a second each however full
+		// it is: what is due meanwhile is more than the budget, also on a machine that keeps up
+		// with a third of it.
+		{"budget", "", []string{"--journal-budget", "64MiB", "--snapshot-cycle", "15s"}, 40_000, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if testing.Short() && c.leftShort {
@@ -142,7 +146,7 @@ func TestJournalFillsItsDisk(t *testing.T) {
 			s.Prepare(fleet)
 			s.Start()
 			cfg := s.Load(fleet, 6*time.Second)
-			cfg.Output = 20_000
+			cfg.Output = c.output
 			rep, err := load.Run(t.Context(), cfg)
 			// Nothing is lost; that spools are full meanwhile, and results not made, is what it takes.
 			if err != nil || !nothingLost(rep) {
