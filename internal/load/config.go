@@ -200,6 +200,9 @@ func (c *Config) check() error {
 			return model.Errorf(model.Invalid, "class %s: %d agents on one connection: the protocol has one session on each", x.Name, x.Share).WithHint("leave share out")
 		}
 	}
+	if n := c.Scenario.Server.Cores; n > 0 && c.Control == nil && !c.follows && c.Stage == nil {
+		return model.Errorf(model.Invalid, "server.cores: the server is not the run's own").WithHint(fmt.Sprintf("leave --server out; or start that server with GOMAXPROCS=%d and take server.cores out of the file", n))
+	}
 	for i := range c.Scenario.Faults {
 		if f := &c.Scenario.Faults[i]; f.Server != "" && c.Control == nil && !c.follows {
 			return model.Errorf(model.Invalid, "fault %s: the server is not the run's own", what(f)).WithHint("leave --server out")

@@ -199,7 +199,7 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 	say("%s: %s", sc.FullTitle(), sc.Brief())
 	uids := withTLS(sc)
 	held := wallet(uids, say)
-	start := subject.Options{Binary: o.binary, Flags: o.flags, Env: o.env, Say: say,
+	start := subject.Options{Binary: o.binary, Flags: o.flags, Env: o.env, Cores: sc.Server.Cores, Say: say,
 		Prepare: func(ctx context.Context, s *intent.Service) error { return load.PrepareScenario(ctx, s, sc) }}
 	if held != nil {
 		start.CA = held.Authority.CopyTo

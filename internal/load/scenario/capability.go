@@ -32,6 +32,7 @@ func Capabilities() []Capability {
 		exists("faults", "machines that die or hang, cut connections, failing checks"),
 		exists("refusals", "frames that have to be refused"),
 		exists("restart", "the server restarted, killed or stopped while results flow"),
+		exists("cores", "a server that may use some cores only"),
 		exists("renames", "machines renamed while results flow"),
 		exists("intent", "checks and groups made, changed and deleted while results flow"),
 		exists("stage", "one stage of a server driven alone"),
@@ -100,6 +101,7 @@ func (s *Scenario) Requires() []string {
 		need("refusals", f.Wrong != nil)
 		need("restart", f.Server != "")
 	}
+	need("cores", s.Server.Cores > 0)
 	need("intent", len(s.Intent) > 0)
 	need("operators", s.Operators.Any())
 	need("silences", s.Operators.Silences != "")

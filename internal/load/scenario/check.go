@@ -36,6 +36,7 @@ type checker struct {
 func (s *Scenario) check() model.Flaws {
 	v := &checker{Scenario: s}
 	v.head()
+	v.server()
 	v.classes()
 	v.proxies()
 	v.phases()
@@ -47,6 +48,15 @@ func (s *Scenario) check() model.Flaws {
 	v.objectives()
 	return v.flaws
 }
+
+// server looks at what the run starts.
+func (v *checker) server() {
+	if n := v.Server.Cores; n < 0 || n > maxCores {
+		v.flaw("server.cores", "leave it out for all that the machine has", "%d cores: want 1 to %d", n, maxCores)
+	}
+}
+
+const maxCores = 1024
 
 // stream looks at the handler that is told of every result.
 func (v *checker) stream() {

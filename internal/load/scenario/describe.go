@@ -52,6 +52,13 @@ func (s *Scenario) Describe() string {
 	if n := s.Stream.Connections; n > 0 {
 		say("Every result is told to a handler (%s connections), and comes back to the loader as a line.", Grouped(n))
 	}
+	if n := s.Server.Cores; n > 0 {
+		cores := "1 core"
+		if n > 1 {
+			cores = Grouped(n) + " cores"
+		}
+		say("The server may use %s at once.", cores)
+	}
 	need := fmt.Sprintf("about %s of memory and %s cores together, and %s open files", model.Size(baseMemory/2+s.Memory()).About(), s.cores(), Grouped(s.files()))
 	if _, alone := s.Stage(); alone {
 		say("Stage and loader, one process, need %s.", need)

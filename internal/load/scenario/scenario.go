@@ -26,6 +26,7 @@ type Scenario struct {
 	Target   string   `json:"target,omitempty"`  // muster (default), another system by its name, or stage:NAME to drive one stage alone
 	Seed     uint64   `json:"seed,omitempty"`    // same seed, same plan
 
+	Server     Server           `json:"server,omitzero"` // the server that the run starts
 	Agents     []Class          `json:"agents"`
 	Checks     []GroupCheck     `json:"checks,omitempty"`  // for groups, beside those of the classes
 	Proxies    []Proxies        `json:"proxies,omitempty"` // things without an agent, which checks are about
@@ -37,6 +38,11 @@ type Scenario struct {
 	Objectives map[string]Limit `json:"objectives,omitempty"` // by the name of a figure; loss is always 0
 
 	Scale float64 `json:"scale,omitempty"` // that the number of agents had been brought to already; 0 and 1: whole. Set by Scaled, shown in every title
+}
+
+// Server is how the server that the run starts is held short.
+type Server struct {
+	Cores int `json:"cores,omitempty"` // how many it may use at once (GOMAXPROCS); 0: all of the machine
 }
 
 // Stream is a handler with stream.results: all, whose lines the loader takes and holds against

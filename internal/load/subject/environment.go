@@ -50,6 +50,9 @@ func (s *Subject) build(ctx context.Context) map[string]string {
 	if s.own {
 		about["program"], about["flags"] = s.words[0], strings.Join(s.Flags, " ")
 	}
+	if s.cores > 0 {
+		about["cores"] = strconv.Itoa(s.cores) + " (GOMAXPROCS)"
+	}
 	return withoutEmpty(about)
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -64,6 +65,9 @@ func (s *Subject) launch() error {
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, s.dir
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MUSTER_") }) // settings of other servers
 	cmd.Env = append(cmd.Env, s.env...)
+	if s.cores > 0 {
+		cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(s.cores))
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
