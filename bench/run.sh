@@ -121,6 +121,26 @@ restart-15k-tls() { # the same with mutual TLS
 crash-500k() { # kill -9 at 50,000 results/s with 500,000 states, page cache dropped
   start "$(n 12500)" 40 10s 0; crash
   run crash-500k --interval 10s --warmup 15s --max-lag 250ms --halfway "sh $data/crash cold" --goal serving=10 --goal acknowledging=10; }
+events-50k() { # 50,000 results/s, one in a hundred changes the status: with 100,000 silences, 10,000 routes and history; TARGET=spine is what it costs without
+  start "$(n 4000)" 40 5s 0
+  [ "$target" = spine ] || { login; events "$(n 100000)" "$(n 10000)"; }
+  run events-50k --rate "$(n 50000)" --status-changes 0.01; }
+# events SILENCES ROUTES: picked in turn by node, by check and label, by group and label, and by a condition; few of them hold for a problem
+events() {
+  awk -v silences="$1" -v routes="$2" -v nodes="$nodes" 'BEGIN {
+    head = "apiVersion: muster/v1\nkind: %s\nmetadata: {name: %s, namespace: load}\nspec:\n"
+    printf head "  command: \"true\"\n", "Handler", "nobody"
+    for (i = 0; i < silences; i++) { printf "---\n" head "  reason: for the measurement\n" pick(i, "  "), "Silence", "s" i }
+    for (i = 0; i < routes; i++) { printf "---\n" head "  match:\n" pick(i, "    ") "  groupWait: 1h\n  steps: [{to: [nobody]}]\n", "Route", "r" i }
+  }
+  # of i, indented by in
+  function pick(i, in_) {
+    if (i % 10 == 0) return in_ sprintf("targets: {where: %cnode.labels.rack == \"r%04d\" && \"only\" in node.labels%c}\n", 39, i % 100, 39)
+    if (i % 3 == 0) return in_ sprintf("targets: {nodes: [load-%05d]}\n", i % nodes) in_ "checks: [load-039]\n"
+    if (i % 3 == 1) return in_ sprintf("checks: [none-%d]\n", i)
+    return in_ sprintf("labels: {rack: none-%d}\n", i)
+  }' >"$data/events.yaml"
+  bin/muster apply -f "$data/events.yaml" --yes >/dev/null; }
 states-1.5m() { # 1,520,000 event states: memory of each, pages while 5,000 results/s flow
   start "$(n 40000)" 38 76s 0
   login
