@@ -146,14 +146,6 @@ states-1.5m() { # 1,520,000 event states: memory of each, pages while 5,000 resu
   login
   run states-1.5m --fleet "$nodes" --agents "$(n 10000)" --rate "$(n 5000)" --duration "$((each > 180 ? each : 180))s" --pages 500 \
     --goal state-memory=600 --goal page-p99=100 --goal search-max=250; }
-calls() { # system calls of the server by kind at 16,000 results/s: bench/results/calls.txt (needs strace)
-  command -v strace >/dev/null || { echo "calls: left out, there is no strace"; return 0; }
-  start "$(n 2000)" 40 5s 0
-  out=$data each=20 run calls --interval 5s --max-lag 10s &
-  sleep 12 # sessions, and the seconds that are not measured
-  timeout -s INT 5 strace -f -c -o "$data/calls.txt" -p "$(cat "$data/pid")" 2>/dev/null || true
-  wait $!
-  { echo "# strace -f -c of the server for 5 s at $(n 16000) results/s, commit $(git describe --always --dirty)"; head -14 "$data/calls.txt"; } | tee "$out/calls.txt"; }
 agent() { # bin/muster-agent alone: size, memory and CPU per minute, with no checks and with 40: bench/results/agent.txt
   [ "$target" = server ] || { echo "agent: left out, it needs the whole server"; return 0; }
   start 1 1 60s 0
@@ -173,24 +165,8 @@ for scenario in "$@"; do
 done
 stop
 if compgen -G "$out/*.json" >/dev/null; then
-  {
-    echo "# Results"
-    echo
-    echo "Made by \`bench/run.sh\` from the JSON beside this page, which has machine, commit and"
-    echo "command of each run; [bench/README.md](../README.md) says how it is measured. \`(server)\` is"
-    echo "the whole, \`(spine)\` session, journal and view alone. Server and loader share the machine;"
-    echo "*load before* and *others* tell whether they had it for themselves."
-    echo
-    echo "36,000 and 40,000 agents (\`sensu-36000x38x10s\`, \`sensu-40000x38x10s\`) are not among them: a process may have"
-    echo "20,000 open files here, and so many agents need more than one server. What is possible today"
-    echo "is \`muster-15000x4x10s\`: 15,000 agents with mutual TLS."
-    [ ! -e "$out/stages.txt" ] || printf '\nGo benchmarks of each stage: [stages.txt](stages.txt).\n'
-    [ ! -e "$out/calls.txt" ] || printf '\nSystem calls of the server by kind: [calls.txt](calls.txt).\n'
-    [ ! -e "$out/life.txt" ] || printf '\nNodes renamed, replaced and retired, and facts that change, in counts: [life.txt](life.txt).\n'
-    [ ! -e "$out/agent.txt" ] || printf '\nThe agent on its machine: [agent.txt](agent.txt).\n'
-    echo
-    $bin load table "$out"/*.json
-  } >"$out/README.md.new"
+  # What stands above the tables is written by hand, and stays.
+  { sed '/^## /,$d' bench/results/README.md; $bin load table "$out"/*.json; } >"$out/README.md.new"
   mv "$out/README.md.new" "$out/README.md"
 fi
 echo "bench/run.sh: reports in $out"
