@@ -201,7 +201,7 @@ func (c *Config) check() error {
 		}
 	}
 	if n := c.Scenario.Server.Cores; n > 0 && c.Control == nil && !c.follows && c.Stage == nil {
-		return model.Errorf(model.Invalid, "server.cores: the server is not the run's own").WithHint(fmt.Sprintf("leave --server out; or start that server with GOMAXPROCS=%d and take server.cores out of the file", n))
+		return model.Errorf(model.Invalid, "server.cores: the server is not the run's own").WithHint("leave --server out; or start that server with GOMAXPROCS=%d and take server.cores out of the file", n)
 	}
 	for i := range c.Scenario.Faults {
 		if f := &c.Scenario.Faults[i]; f.Server != "" && c.Control == nil && !c.follows {
