@@ -117,6 +117,7 @@ func (w *watch) finish() {
 	r, rep, s := w.run, w.rep, w.run.present()
 	w.publish(true)
 	w.amend()
+	w.step(never)
 	if rep.Stopped != nil && !w.anyWhole() {
 		rep.Stopped.Whole = 0 // whole ones that were to break something are not what the run is judged by
 	}

@@ -94,6 +94,21 @@ func TestStepsFindTheLimit(t *testing.T) {
 	}
 }
 
+// The last step of a run breaks like any other, though nothing is played behind it: what it came
+// to is not what holds.
+func TestTheLastStepBreaks(t *testing.T) {
+	sc := towns(scenario.Phase{Step: sec(10), By: 0.5, To: 2})
+	sc.Objectives = map[string]scenario.Limit{"p99": "2s"}
+	rep := playOn(t, Config{Scenario: sc}, &ideal{perSecond: 130})
+	if len(rep.Phases) != 4 || len(rep.Phases[2].Missed) == 0 || len(rep.Phases[1].Missed) > 0 {
+		t.Fatalf("%+v", rep.Phases)
+	}
+	f, _ := figureOf("saturation")
+	if v, ok := f.of(rep); !ok || v < 110 || v > 130 || rep.Latency.P99 > 2000 || !rep.OK() {
+		t.Errorf("saturation %.1f %t, p99 %.0f ms, %v", v, ok, rep.Latency.P99, rep.Verdict)
+	}
+}
+
 // Overload and return: the phase that must settle says when it did.
 func TestSettles(t *testing.T) {
 	sc := towns(scenario.Phase{Steady: sec(10)}, scenario.Phase{Name: "overload", Steady: sec(10), Rate: 2}, scenario.Phase{Name: "return", Steady: sec(30), Rate: 0.5, Settle: sec(20)})

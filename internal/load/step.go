@@ -18,7 +18,7 @@ const cutWithin = time.Second
 
 // step judges steps that have ended, once the last of their results had time to be
 // answered. One that breaks is played once more, for a machine stumbles; one that breaks
-// twice ends its phase.
+// twice ends its phase. The last of a run is judged when all is played and drained, by finish.
 func (w *watch) step(now int64) {
 	r := w.run
 	for ; r.steps; w.asked++ {
@@ -44,7 +44,7 @@ func (w *watch) step(now int64) {
 		if w.bad[i] = w.broken(i); len(w.bad[i]) == 0 {
 			continue
 		}
-		if r.stopped.Load() != nil { // nothing is played any more
+		if r.stopped.Load() != nil || now >= s.end() { // nothing is played any more
 			w.steps[s[i].phase] = i
 			continue
 		}

@@ -75,7 +75,7 @@ func (rep *Report) Text() string {
 	use := func(u Usage) string {
 		waited := ""
 		if u.LockShare > 0 {
-			waited = fmt.Sprintf(", waiting for locks %.2g %% of its processors' time", 100*u.LockShare)
+			waited = fmt.Sprintf(", waiting for locks %.1f %% of its processors' time", 100*u.LockShare)
 		}
 		return fmt.Sprintf("%.2f cores, %.1f µs CPU per result, %d MiB resident", u.Cores, u.MicrosPerItem, u.RSS>>20) + waited
 	}
