@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/subject"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -54,7 +55,7 @@ func TestAlertsOfFaults(t *testing.T) {
 	}
 	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"},
 		Prepare: func(ctx context.Context, service *intent.Service) error {
-			return load.PrepareScenario(ctx, service, sc)
+			return simulated.PrepareScenario(ctx, service, sc)
 		}})
 	if err != nil {
 		t.Fatal(err)

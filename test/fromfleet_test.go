@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/subject"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -43,13 +44,13 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 		t.Fatal(err)
 	}
 	if err := subject.PrepareFolder(t.Context(), filepath.Join(s.Data, "intent.db"), func(ctx context.Context, service *intent.Service) error {
-		return load.PrepareScenario(ctx, service, sc)
+		return simulated.PrepareScenario(ctx, service, sc)
 	}); err != nil {
 		t.Fatal(err)
 	}
 	s.Start()
 	api := s.Client()
-	certificates, err := load.Certificates(s.Authority())
+	certificates, err := simulated.Certificates(s.Authority())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 	if ran := harness.Run(t, env, "load", "from-fleet"); ran.Code == 0 || !strings.Contains(ran.Errors, "no nodes in namespace default") || !strings.Contains(ran.Errors, "(210)") {
 		t.Errorf("of the wrong namespace: code %d\n%s", ran.Code, ran.Errors)
 	}
-	ran := harness.Run(t, env, "load", "from-fleet", "-n", load.Namespace, "-o", file, "--key", "k")
+	ran := harness.Run(t, env, "load", "from-fleet", "-n", simulated.Namespace, "-o", file, "--key", "k")
 	if ran.Code != 0 {
 		t.Fatalf("code %d\n%s", ran.Code, ran.Errors)
 	}

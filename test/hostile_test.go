@@ -19,7 +19,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/client"
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
@@ -44,7 +44,7 @@ func newHostile(t *testing.T, nodes int, prepare func(*harness.Server), args ...
 	}
 	s.Prepare(harness.Fleet{Agents: nodes, Checks: 2, Interval: time.Minute})
 	s.Start()
-	certificates, err := load.Certificates(s.Authority())
+	certificates, err := simulated.Certificates(s.Authority())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func newHostile(t *testing.T, nodes int, prepare func(*harness.Server), args ...
 }
 
 // node is the id of one of the nodes.
-func node(i int) uuid.UUID { return load.NodeUID(0, i) }
+func node(i int) uuid.UUID { return simulated.NodeUID(0, i) }
 
 // tls is what the node's agent would use.
 func (h *hostile) tls(i int) *tls.Config {

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -63,7 +64,7 @@ func TestAFleetLives(t *testing.T) {
 	}
 	numbers := map[string]uint64{}
 	for i := range 3 * each {
-		name := load.NodeName(stay + i)
+		name := simulated.NodeName(stay + i)
 		list, err := api.NodeStates(t.Context(), v1.NodeFilter{Namespace: "load", Name: name, Limit: 1})
 		if err != nil || len(list.Items) != 1 {
 			t.Fatalf("%s: %+v, %v", name, list, err)
@@ -94,7 +95,7 @@ func TestAFleetLives(t *testing.T) {
 	}
 	work("renamed", func() {
 		for i := range each {
-			name := load.NodeName(i)
+			name := simulated.NodeName(i)
 			if _, err := api.RenameNode(t.Context(), "load", name, v1.NodeRename{To: "new-" + name, Message: "moved"}); err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +104,7 @@ func TestAFleetLives(t *testing.T) {
 	ofReplaced := func() (n int) {
 		for place := range s.FleetStates() {
 			for i := range each {
-				if place.Node == numbers[load.NodeName(stay+i)] {
+				if place.Node == numbers[simulated.NodeName(stay+i)] {
 					n++
 				}
 			}
@@ -113,7 +114,7 @@ func TestAFleetLives(t *testing.T) {
 	had := ofReplaced()
 	work("replaced", func() {
 		for i := range each {
-			name := load.NodeName(stay + i)
+			name := simulated.NodeName(stay + i)
 			made, err := api.ReplaceNode(t.Context(), "load", name, v1.NodeReplace{ExpiresIn: 600, Message: "new disk"})
 			if err != nil {
 				t.Fatal(err)
@@ -138,7 +139,7 @@ func TestAFleetLives(t *testing.T) {
 	retire := func(first int) {
 		r := v1.NodeRetire{Message: "scrapped", Yes: true}
 		for i := first; i < first+each; i++ {
-			r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: "load", Name: load.NodeName(stay + i)})
+			r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: "load", Name: simulated.NodeName(stay + i)})
 		}
 		if _, err := api.RetireNodes(t.Context(), r); err != nil {
 			t.Fatal(err)
@@ -161,7 +162,7 @@ func TestAFleetLives(t *testing.T) {
 		left := 0
 		for place := range s.FleetStates() {
 			for i := each; i < 3*each; i++ {
-				if place.Node == numbers[load.NodeName(stay+i)] {
+				if place.Node == numbers[simulated.NodeName(stay+i)] {
 					left++
 				}
 			}
@@ -181,7 +182,7 @@ func TestAFleetLives(t *testing.T) {
 	if list, err := api.Tombstones(t.Context(), 1); err != nil || list.All != 3*each {
 		t.Errorf("%d tombstones, %v; want %d of nodes, and %d of machines that were replaced", list.All, err, 2*each, each)
 	}
-	if list, err := api.NodeStates(t.Context(), v1.NodeFilter{Namespace: "load", Name: "new-" + load.NodeName(0), Limit: 1}); err != nil || len(list.Items) != 1 || list.Items[0].Heard.IsZero() {
+	if list, err := api.NodeStates(t.Context(), v1.NodeFilter{Namespace: "load", Name: "new-" + simulated.NodeName(0), Limit: 1}); err != nil || len(list.Items) != 1 || list.Items[0].Heard.IsZero() {
 		t.Errorf("under its new name: %+v, %v", list, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -28,7 +29,7 @@ func TestAChangeReachesTenOfTwoThousand(t *testing.T) {
 	s.Client()
 	var ten []string
 	for i := range 10 {
-		ten = append(ten, load.NodeName(i*agents/10))
+		ten = append(ten, simulated.NodeName(i*agents/10))
 	}
 	check := func(interval string) {
 		t.Helper()

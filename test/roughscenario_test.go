@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/subject"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/test/harness"
@@ -41,7 +42,7 @@ func TestScenarioAgainstARealServer(t *testing.T) {
 	}
 	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"},
 		Prepare: func(ctx context.Context, service *intent.Service) error {
-			return load.PrepareScenario(ctx, service, sc)
+			return simulated.PrepareScenario(ctx, service, sc)
 		}})
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +52,7 @@ func TestScenarioAgainstARealServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificates, err := load.Certificates(authority)
+	certificates, err := simulated.Certificates(authority)
 	if err != nil {
 		t.Fatal(err)
 	}

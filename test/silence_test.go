@@ -12,6 +12,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -111,18 +112,18 @@ func TestDeadAndLivingAfterTheServerDidNotListen(t *testing.T) {
 				if i >= living {
 					want = 1
 				}
-				entries := changes(t, api, "load", load.NodeName(i), model.KeepaliveCheckName)
+				entries := changes(t, api, "load", simulated.NodeName(i), model.KeepaliveCheckName)
 				if len(entries) != want {
-					t.Errorf("history of %s's keepalive: %+v, want %d entries", load.NodeName(i), entries, want)
+					t.Errorf("history of %s's keepalive: %+v, want %d entries", simulated.NodeName(i), entries, want)
 				}
 				for _, e := range entries {
 					if first.IsZero() || e.At.Before(first) {
 						first = e.At
 					}
 				}
-				for _, e := range changes(t, api, "load", load.NodeName(i), "load-000") {
+				for _, e := range changes(t, api, "load", simulated.NodeName(i), "load-000") {
 					if e.Expired { // of the living nothing is missing; of the dead their silence says it
-						t.Errorf("a check of %s is reported: %+v", load.NodeName(i), e)
+						t.Errorf("a check of %s is reported: %+v", simulated.NodeName(i), e)
 					}
 				}
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/subject"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -33,13 +34,13 @@ func TestSubject(t *testing.T) {
 	base := t.TempDir()
 	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: base, Flags: []string{"--journal-reserve", "1MiB"},
 		Prepare: func(ctx context.Context, service *intent.Service) error {
-			return load.PrepareScenario(ctx, service, sc)
+			return simulated.PrepareScenario(ctx, service, sc)
 		}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Stop()
-	nodes, err := s.API.NodeStates(t.Context(), v1.NodeFilter{Namespace: load.Namespace, Group: "web", Limit: 10})
+	nodes, err := s.API.NodeStates(t.Context(), v1.NodeFilter{Namespace: simulated.Namespace, Group: "web", Limit: 10})
 	if err != nil || len(nodes.Items) != 3 {
 		t.Fatalf("%d nodes in the class's group, %v", len(nodes.Items), err)
 	}

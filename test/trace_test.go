@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -49,7 +49,7 @@ func TestTheJournalIsSyncedBeforeTheAcknowledgement(t *testing.T) {
 	o := &oneByOne{assigned: make(chan *link.Held, 9), acked: make(chan uint64, 9)}
 	key := wire.StreamKey{Stream: 7}
 	hello := &wire.Hello{Session: 1, Streams: []wire.StreamHeld{{StreamKey: key, First: 1}}}
-	session, err := link.Open(t.Context(), &link.Config{Node: load.NodeUID(0, 0)}, s.Plain, hello, nil, o)
+	session, err := link.Open(t.Context(), &link.Config{Node: simulated.NodeUID(0, 0)}, s.Plain, hello, nil, o)
 	if err != nil {
 		t.Fatal(err)
 	}

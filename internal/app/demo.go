@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 )
 
 // noDemo takes the machines of an earlier demo away.
@@ -17,7 +18,7 @@ func (s *Server) demoLeft() int { return len(s.planner.Nodes(load.DemoNamespace)
 
 // demo simulates machines beside this one, over real sessions.
 func (s *Server) demo(ctx context.Context, nodes int) error {
-	certificates, err := load.Certificates(s.authority)
+	certificates, err := simulated.Certificates(s.authority)
 	if err != nil {
 		return err
 	}

@@ -10,22 +10,22 @@ import (
 
 // notFuzzed are the decoders, by file, that no fuzz target has to reach, and why.
 var notFuzzed = map[string]string{
-	"internal/app/passwordrequest.go":      "a file that only the server's own user may write",
-	"internal/watchdog/courier.go":         "the certificate that it has just made",
-	"internal/cli/doctor.go":               "settings that the server of this machine says on its admin listener",
-	"internal/cli/output.go":               "what internal/client has read, or the reader of documents",
-	"internal/doctor/doctor.go":            "certificates of the server's own folder",
-	"internal/intent/apply.go":             "rows of the server's own database",
-	"internal/intent/jointoken.go":         "rows of the server's own database",
-	"internal/intent/service.go":           "rows of the server's own database",
-	"internal/intent/tombstone.go":         "rows of the server's own database",
-	"internal/intent/users.go":             "rows of the server's own database",
-	"internal/plan/collect.go":             "rows of the server's own database",
-	"internal/react/mutate.go":             "events that it encoded itself, in its own database",
-	"internal/load/compare/differ.go":      "a scenario that it has just encoded",
-	"internal/load/goal.go":                "words of who types the command",
-	"internal/load/identity.go":            "files that the load tester wrote",
-	"internal/load/subject/environment.go": "what the server that it started says of its build",
+	"internal/app/passwordrequest.go":        "a file that only the server's own user may write",
+	"internal/watchdog/courier.go":           "the certificate that it has just made",
+	"internal/cli/doctor.go":                 "settings that the server of this machine says on its admin listener",
+	"internal/cli/output.go":                 "what internal/client has read, or the reader of documents",
+	"internal/doctor/doctor.go":              "certificates of the server's own folder",
+	"internal/intent/apply.go":               "rows of the server's own database",
+	"internal/intent/jointoken.go":           "rows of the server's own database",
+	"internal/intent/service.go":             "rows of the server's own database",
+	"internal/intent/tombstone.go":           "rows of the server's own database",
+	"internal/intent/users.go":               "rows of the server's own database",
+	"internal/plan/collect.go":               "rows of the server's own database",
+	"internal/react/mutate.go":               "events that it encoded itself, in its own database",
+	"internal/load/compare/differ.go":        "a scenario that it has just encoded",
+	"internal/load/goal.go":                  "words of who types the command",
+	"internal/load/simulated/certificate.go": "files that the load tester wrote",
+	"internal/load/subject/environment.go":   "what the server that it started says of its build",
 }
 
 // decoding are the calls that make a function a decoder, whatever it is called.

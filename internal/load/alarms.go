@@ -12,6 +12,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -120,7 +121,7 @@ func (al *alarms) told(key string, n notification, at int64) {
 	}
 	al.keys[key] = struct{}{}
 	al.heard = al.run.now()
-	s, tells := al.checks[ownName(n.Node)+"/"+n.Check], n.Namespace == Namespace && al.tellable(n.Check)
+	s, tells := al.checks[ownName(n.Node)+"/"+n.Check], n.Namespace == simulated.Namespace && al.tellable(n.Check)
 	if of := (told{ownName(n.Node), n.Check}); tells && n.Expired {
 		al.telling.muddle(of)
 	} else if tells {
@@ -129,7 +130,7 @@ func (al *alarms) told(key string, n notification, at int64) {
 	if tells && s == nil {
 		return
 	}
-	if s == nil || n.Namespace != Namespace {
+	if s == nil || n.Namespace != simulated.Namespace {
 		if al.strangers++; al.strangers == 1 {
 			al.stranger = n.Namespace + "/" + n.Node + "/" + n.Check
 		}
@@ -171,7 +172,7 @@ func (al *alarms) event(e *v1.Event) {
 // follow watches the keepalives until ctx ends. A watch that breaks off, as with a server
 // that is killed, begins anew, and asks then what it missed.
 func (al *alarms) follow(ctx context.Context) {
-	filter := v1.EventFilter{Namespace: Namespace, Check: model.KeepaliveCheckName}
+	filter := v1.EventFilter{Namespace: simulated.Namespace, Check: model.KeepaliveCheckName}
 	for ctx.Err() == nil {
 		_ = al.run.cfg.API.Watch(ctx, filter, func() error { return al.missed(ctx) }, func(e v1.Event) error {
 			al.event(&e)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -28,7 +29,7 @@ func newAlarmed(t *testing.T) *alarmed {
 	r := &run{epoch: time.Now()}
 	x.al = &alarms{run: r, checks: map[string]*witness{}, machines: map[string]*machineWitness{}, keys: map[string]struct{}{}}
 	for i := range 3 {
-		a := &agent{run: r, name: MemberName("web", i), session: silent{}, since: 1}
+		a := &agent{run: r, name: simulated.MemberName("web", i), session: silent{}, since: 1}
 		x.agents = append(x.agents, a)
 		x.al.watchCheck(a, 0, watchedCheck)
 		x.al.watchMachine(a.name)
@@ -50,7 +51,7 @@ func (x *alarmed) post(i int, kind string, again bool) {
 	if !again {
 		x.keys++
 	}
-	body := fmt.Sprintf(`{"version":1,"kind":%q,"namespace":"load","node":%q,"check":%q}`, kind, MemberName("web", i), watchedCheck)
+	body := fmt.Sprintf(`{"version":1,"kind":%q,"namespace":"load","node":%q,"check":%q}`, kind, simulated.MemberName("web", i), watchedCheck)
 	req := httptest.NewRequest("POST", "/", strings.NewReader(body))
 	req.Header.Set("Idempotency-Key", fmt.Sprint(x.keys))
 	w := httptest.NewRecorder()
@@ -62,15 +63,19 @@ func (x *alarmed) post(i int, kind string, again bool) {
 
 // keepalive is what the watch says; an empty problem: there is none.
 func (x *alarmed) keepalive(i int, problem string) {
-	e := &v1.Event{Event: model.Event{Namespace: Namespace, Node: MemberName("web", i), Check: model.KeepaliveCheckName}}
+	e := &v1.Event{Event: model.Event{Namespace: simulated.Namespace, Node: simulated.MemberName("web", i), Check: model.KeepaliveCheckName}}
 	if problem != "" {
 		e.Problem = &v1.OpenProblem{Problem: model.Problem{ID: problem}}
 	}
 	x.al.event(e)
 }
 
-func (x *alarmed) check(i int) *witness   { return x.al.checks[MemberName("web", i)+"/"+watchedCheck] }
-func (x *alarmed) machine(i int) *witness { return &x.al.machines[MemberName("web", i)].witness }
+func (x *alarmed) check(i int) *witness {
+	return x.al.checks[simulated.MemberName("web", i)+"/"+watchedCheck]
+}
+func (x *alarmed) machine(i int) *witness {
+	return &x.al.machines[simulated.MemberName("web", i)].witness
+}
 
 // Two of three states fail from second 10 to 40; the story says what is told.
 func TestAlertsOfFailingChecks(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -47,7 +48,7 @@ func (p *people) runNow(ctx context.Context, random *rand.Rand, rate float64) {
 			return nil // nobody would answer, and it is not the server's doing
 		}
 		ended := v1.RunLine{}
-		err := p.api.Run(ctx, v1.RunRequest{Namespace: Namespace, Command: &model.Command{Shell: "true"}, Targets: &model.Targets{Nodes: []string{name}}, Yes: true}, func(l v1.RunLine) error {
+		err := p.api.Run(ctx, v1.RunRequest{Namespace: simulated.Namespace, Command: &model.Command{Shell: "true"}, Targets: &model.Targets{Nodes: []string{name}}, Yes: true}, func(l v1.RunLine) error {
 			if l.Type == v1.RunDone || l.Type == v1.RunLost || l.Type == v1.RunRefused {
 				ended = l
 			}
@@ -88,7 +89,7 @@ func (p *people) otherFacts(ctx context.Context, random *rand.Rand, rate float64
 // another one since.
 func (p *people) lookFor(ctx context.Context, a *agent, name string, meant int64) {
 	for until := meant + int64(factMost); a.says(name); pause(ctx, factPoll) {
-		page, err := p.api.NodeStates(ctx, v1.NodeFilter{Namespace: Namespace, Name: a.called(), Limit: 1})
+		page, err := p.api.NodeStates(ctx, v1.NodeFilter{Namespace: simulated.Namespace, Name: a.called(), Limit: 1})
 		now := p.run.now()
 		switch {
 		case ctx.Err() != nil:

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 )
 
 // churn is how machines come and go by themselves, at the rates of their classes: who is
@@ -156,7 +157,7 @@ func (s *drama) rename(ctx context.Context, member int) {
 		to += renamedEnd
 	}
 	began := r.now()
-	_, err := r.cfg.API.RenameNode(ctx, Namespace, from, v1.NodeRename{To: to})
+	_, err := r.cfg.API.RenameNode(ctx, simulated.Namespace, from, v1.NodeRename{To: to})
 	if err == nil {
 		r.call(member, to)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -57,7 +58,7 @@ func (k *playing) places() int {
 // newClasses reads a scenario that has defaults where it said nothing.
 func newClasses(c *Config) ([]*class, error) {
 	var list []*class
-	things := Things(c.Scenario)
+	things := simulated.Things(c.Scenario)
 	for i := range c.Scenario.Agents {
 		spec := &c.Scenario.Agents[i]
 		x := &class{spec: spec, number: i, addr: c.Server, perFrame: spec.PerFrame, linger: int64(spec.Linger), fewest: -1,

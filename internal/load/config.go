@@ -3,7 +3,6 @@ package load
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -51,7 +51,7 @@ type Config struct {
 	// Of a scenario, which replaces the fields above.
 	Scenario  *scenario.Scenario
 	ServerTLS string                                          // the listener of classes with TLS, host:port; Server is that of the others
-	Members   []Member                                        // its machines; nil: Members(Scenario)
+	Members   []simulated.Member                              // its machines; nil: Members(Scenario)
 	Bare      int64                                           // Resident before anything was made for agents; zero: as Run finds it
 	Control   Control                                         // the server's process, for faults; nil: it is not the run's own
 	Data      string                                          // the server's data folder, where it is on this machine: is there room? Empty: not looked at
@@ -143,10 +143,10 @@ func (c Config) withDefaults() (Config, error) {
 			c.Generate = &distinct{size: c.Output, changes: c.Changes, seed: c.Seed, rare: c.rare()}
 		}
 		if c.Nodes == nil {
-			c.Nodes = func(i int) (uuid.UUID, string) { return NodeUID(c.Seed, i), NodeName(i) }
+			c.Nodes = func(i int) (uuid.UUID, string) { return simulated.NodeUID(c.Seed, i), simulated.NodeName(i) }
 		}
 		if c.checks == nil {
-			c.checks = checkName
+			c.checks = simulated.CheckName
 		}
 	}
 	if err := c.check(); err != nil {
@@ -216,17 +216,8 @@ func (c Config) rare() *rarity {
 	if c.Pages == nil {
 		return nil
 	}
-	return &rarity{agent: c.First + rareNode(c.Fleet), check: c.Checks / 2}
+	return &rarity{agent: c.First + simulated.RareNode(c.Fleet), check: c.Checks / 2}
 }
-
-// NodeUID is the immutable id of simulated node i: the same for the same seed, so
-// that who prepares the nodes and who plays them need no file between them.
-func NodeUID(seed uint64, i int) uuid.UUID {
-	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "muster load %d %d", seed, i))
-}
-
-// NodeName is the name of simulated node i.
-func NodeName(i int) string { return fmt.Sprintf("load-%05d", i) }
 
 // anyTLS says whether agents of some class speak TLS.
 func (c Config) anyTLS() bool {

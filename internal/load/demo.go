@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -43,7 +44,7 @@ func (d Demo) Run(ctx context.Context) error {
 	}
 	cfg, err := Config{Server: d.Server, TLS: d.TLS, Agents: d.Nodes, Checks: len(demoChecks), Interval: demoInterval,
 		Generate: demoOutputs{}, checks: func(i int) string { return demoChecks[i].name },
-		Nodes: func(i int) (uuid.UUID, string) { return NodeUID(demoSeed, i), demoName(i) }, Seed: demoSeed, Senders: 1,
+		Nodes: func(i int) (uuid.UUID, string) { return simulated.NodeUID(demoSeed, i), demoName(i) }, Seed: demoSeed, Senders: 1,
 		Parallel: 32, Log: d.Log}.withDefaults()
 	if err != nil {
 		return err
@@ -112,11 +113,11 @@ func demoName(i int) string {
 func (d Demo) prepare(ctx context.Context) error {
 	by := intent.Who{User: "server", Whence: "local", Why: "the simulated fleet of --demo"}
 	resources := []model.Resource{
-		resource(model.Metadata{Name: DemoNamespace, DisplayName: demoTitle}, &model.NamespaceSpec{}),
-		resource(model.Metadata{Name: "fleet", Namespace: DemoNamespace}, &model.GroupSpec{Where: "true"}),
+		simulated.Resource(model.Metadata{Name: DemoNamespace, DisplayName: demoTitle}, &model.NamespaceSpec{}),
+		simulated.Resource(model.Metadata{Name: "fleet", Namespace: DemoNamespace}, &model.GroupSpec{Where: "true"}),
 	}
 	for _, c := range demoChecks {
-		resources = append(resources, resource(model.Metadata{Name: c.name, Namespace: DemoNamespace}, &model.CheckSpec{
+		resources = append(resources, simulated.Resource(model.Metadata{Name: c.name, Namespace: DemoNamespace}, &model.CheckSpec{
 			Targets: &model.Targets{Groups: []string{"fleet"}}, Command: &model.Command{Shell: c.command},
 			Interval: model.Duration(demoInterval), Alert: &model.Alert{FailAfter: 2},
 		}))
@@ -127,7 +128,7 @@ func (d Demo) prepare(ctx context.Context) error {
 	nodes := make([]intent.NewNode, d.Nodes)
 	for i := range nodes {
 		role, site := demoRole(i)
-		nodes[i] = intent.NewNode{UID: NodeUID(demoSeed, i), Name: demoName(i), Labels: map[string]string{"role": role, "site": site}}
+		nodes[i] = intent.NewNode{UID: simulated.NodeUID(demoSeed, i), Name: demoName(i), Labels: map[string]string{"role": role, "site": site}}
 	}
 	if err := d.Service.BulkNodes(ctx, by, DemoNamespace, nodes); err != nil {
 		return fmt.Errorf("make the nodes of the simulated fleet: %w", err)

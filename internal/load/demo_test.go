@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -71,7 +72,7 @@ func TestPrepareIsRepeatable(t *testing.T) {
 		if err := (Demo{Nodes: 20, Service: service}).prepare(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := Prepare(t.Context(), service, Preparation{Agents: 30, Checks: 5, Interval: 5 * time.Second}); err != nil {
+		if err := simulated.Prepare(t.Context(), service, simulated.Preparation{Agents: 30, Checks: 5, Interval: 5 * time.Second}); err != nil {
 			t.Fatal(err)
 		}
 		if n := count(); first != 0 && n != first {
@@ -80,7 +81,7 @@ func TestPrepareIsRepeatable(t *testing.T) {
 			first = n
 		}
 	}
-	if info, ok := service.LookupNode(NodeUID(demoSeed, 3)); !ok || info.Name != demoName(3) {
+	if info, ok := service.LookupNode(simulated.NodeUID(demoSeed, 3)); !ok || info.Name != demoName(3) {
 		t.Errorf("node 3: %+v %v", info, ok)
 	}
 }

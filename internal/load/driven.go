@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -88,7 +89,7 @@ type driven struct {
 	results []Result
 }
 
-func newDriving(t Driven, sc *scenario.Scenario, members []Member) *driving {
+func newDriving(t Driven, sc *scenario.Scenario, members []simulated.Member) *driving {
 	d := &driving{Driven: t, nodes: map[uuid.UUID]model.NodeID{}, names: map[string]model.NodeID{}, checks: map[string]model.CheckID{}, chunks: []string{""}, agents: []*driven{nil}}
 	for i := range sc.Agents {
 		held := &link.Held{Hash: [32]byte{1}} // a class knows no other

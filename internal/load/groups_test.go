@@ -7,6 +7,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -54,7 +55,7 @@ func TestGroupsOverlap(t *testing.T) {
 // with all the groups that it targets.
 func TestResourcesOfGroups(t *testing.T) {
 	groups, checks := map[string][]string{}, map[string][]string{}
-	for _, r := range Resources(quarters()) {
+	for _, r := range simulated.Resources(quarters()) {
 		switch spec := r.Spec.(type) {
 		case *model.GroupSpec:
 			if _, twice := groups[r.Metadata.Name]; twice || (spec.Where == "") == (spec.Groups == nil) {

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -50,11 +51,11 @@ func alertOf(how string) *model.Alert {
 // ways are the handler and, where a check asks for it, the route that tells each problem by
 // itself and at once.
 func (al *alarms) ways(names map[string]string) []model.Resource {
-	list := []model.Resource{resource(model.Metadata{Name: alertHandler, Namespace: Namespace}, &model.HandlerSpec{Webhook: &model.Webhook{URL: al.url()}})}
+	list := []model.Resource{simulated.Resource(model.Metadata{Name: alertHandler, Namespace: simulated.Namespace}, &model.HandlerSpec{Webhook: &model.Webhook{URL: al.url()}})}
 	for _, how := range names {
 		if how == scenario.ByRoute {
 			at := model.Duration(0)
-			return append(list, resource(model.Metadata{Name: alertRoute, Namespace: Namespace},
+			return append(list, simulated.Resource(model.Metadata{Name: alertRoute, Namespace: simulated.Namespace},
 				&model.RouteSpec{GroupBy: []string{"node", "check"}, GroupWait: &at, Steps: []model.RouteStep{{To: []string{alertHandler}}}}))
 		}
 	}
@@ -172,18 +173,18 @@ func (al *alarms) end() {
 	ways := al.ways(names)
 	for i := len(ways) - 1; i >= 0; i-- { // the route names the handler
 		kind, _ := model.KindOf(ways[i].Kind)
-		_, err := al.run.cfg.API.Delete(ctx, kind, Namespace, ways[i].Metadata.Name, "", "the load run is over", 0, false, true)
+		_, err := al.run.cfg.API.Delete(ctx, kind, simulated.Namespace, ways[i].Metadata.Name, "", "the load run is over", 0, false, true)
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		al.run.cfg.Log.Warn("the handler of a load run stays on the server", "handler", Namespace+"/"+alertHandler, "error", err)
+		al.run.cfg.Log.Warn("the handler of a load run stays on the server", "handler", simulated.Namespace+"/"+alertHandler, "error", err)
 	}
 }
 
 // checksWith are some of the scenario's checks, each with what alert says of the way in which
 // it is told.
 func (al *alarms) checksWith(names map[string]string, alert func(how string) *model.Alert) (list []model.Resource) {
-	for _, r := range Resources(al.run.cfg.Scenario) {
+	for _, r := range simulated.Resources(al.run.cfg.Scenario) {
 		if spec, isCheck := r.Spec.(*model.CheckSpec); isCheck && names[r.Metadata.Name] != "" {
 			spec.Alert = alert(names[r.Metadata.Name])
 			list = append(list, r)

@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -168,9 +169,9 @@ func (f *reform) next(x *revision) (o *order, list []model.Resource, gone []stri
 func (f *reform) remove(ctx context.Context, x *revision, names []string) error {
 	var refs []v1.Ref
 	for _, name := range names {
-		refs = append(refs, v1.Ref{Kind: "Check", Namespace: Namespace, Name: name})
+		refs = append(refs, v1.Ref{Kind: "Check", Namespace: simulated.Namespace, Name: name})
 		if x.spec.Kind == "group" {
-			refs = append(refs, v1.Ref{Kind: "Group", Namespace: Namespace, Name: name})
+			refs = append(refs, v1.Ref{Kind: "Group", Namespace: simulated.Namespace, Name: name})
 		}
 	}
 	if len(refs) == 0 {
@@ -197,18 +198,18 @@ func (f *reform) more(x *revision, n int, want map[string]time.Duration) (list [
 // made is a check of the classes or, of the kind group, a group of all of them and a check
 // for it. What is other is a check with another interval, or a group that is empty.
 func (f *reform) made(x *revision, name string) []model.Resource {
-	meta := model.Metadata{Name: name, Namespace: Namespace}
+	meta := model.Metadata{Name: name, Namespace: simulated.Namespace}
 	check := &model.CheckSpec{Targets: &model.Targets{Groups: f.groups(x)}, Command: &model.Command{Shell: "true"}, Interval: model.Duration(restInterval)}
 	if x.spec.Kind != "group" {
 		check.Interval = model.Duration(f.interval(x, name))
-		return []model.Resource{resource(meta, check)}
+		return []model.Resource{simulated.Resource(meta, check)}
 	}
 	group := &model.GroupSpec{Groups: f.groups(x)}
 	if x.other[name] {
 		group = &model.GroupSpec{Where: "false"}
 	}
 	check.Targets.Groups = []string{name}
-	return []model.Resource{resource(meta, group), resource(meta, check)}
+	return []model.Resource{simulated.Resource(meta, group), simulated.Resource(meta, check)}
 }
 
 // interval is that of the check of this name where agents hold it; zero: they do not.

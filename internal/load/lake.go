@@ -14,6 +14,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -92,7 +93,7 @@ func (r *run) hearStream(ctx context.Context) (*lake, error) {
 }
 
 func (k *lake) declare(ctx context.Context, connections int) error {
-	one := resource(model.Metadata{Name: streamHandler, Namespace: Namespace}, &model.HandlerSpec{Stream: &model.Stream{
+	one := simulated.Resource(model.Metadata{Name: streamHandler, Namespace: simulated.Namespace}, &model.HandlerSpec{Stream: &model.Stream{
 		Address: k.listener.Addr().String(), Connections: connections, Results: model.AllResults,
 	}})
 	raw, err := json.Marshal(&one)
@@ -105,14 +106,14 @@ func (k *lake) declare(ctx context.Context, connections int) error {
 	// It begins at the journal's head of when the server sees it: results may flow from then on.
 	kind, _ := model.KindOf("Handler")
 	for until := time.Now().Add(30 * time.Second); ; pause(ctx, 50*time.Millisecond) {
-		state, err := k.run.cfg.API.State(ctx, kind, Namespace, streamHandler)
+		state, err := k.run.cfg.API.State(ctx, kind, simulated.Namespace, streamHandler)
 		switch {
 		case err == nil && state.Stream != nil:
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case time.Now().After(until):
-			return model.Errorf(model.Unavailable, "the server does not begin to tell handler %s/%s of results: %v", Namespace, streamHandler, err)
+			return model.Errorf(model.Unavailable, "the server does not begin to tell handler %s/%s of results: %v", simulated.Namespace, streamHandler, err)
 		}
 	}
 }
@@ -125,8 +126,8 @@ func (k *lake) end() {
 	ctx, over := context.WithTimeout(context.Background(), 10*time.Second)
 	defer over()
 	kind, _ := model.KindOf("Handler")
-	if _, err := k.run.cfg.API.Delete(ctx, kind, Namespace, streamHandler, "", "the load run is over", 0, false, true); err != nil {
-		k.run.cfg.Log.Warn("the handler of a load run stays on the server", "handler", Namespace+"/"+streamHandler, "error", err)
+	if _, err := k.run.cfg.API.Delete(ctx, kind, simulated.Namespace, streamHandler, "", "the load run is over", 0, false, true); err != nil {
+		k.run.cfg.Log.Warn("the handler of a load run stays on the server", "handler", simulated.Namespace+"/"+streamHandler, "error", err)
 	}
 	k.listener.Close()
 	k.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
@@ -264,7 +265,7 @@ func script(t *testing.T, seed uint64, mutant string) (*Balance, *modelServer) {
 	r.deal(0)
 	held := &link.Held{}
 	for c := range modelChecks {
-		held.Chunks = append(held.Chunks, &model.Chunk{ID: model.ChunkID(50 + c), Check: model.CheckID(10 + c), CheckName: checkName(c)})
+		held.Chunks = append(held.Chunks, &model.Chunk{ID: model.ChunkID(50 + c), Check: model.CheckID(10 + c), CheckName: simulated.CheckName(c)})
 	}
 	for i, a := range r.agents {
 		a.node = model.NodeID(100 + i)

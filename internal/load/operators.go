@@ -14,6 +14,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -136,7 +137,7 @@ func (p *people) list(ctx context.Context, random *rand.Rand, rate float64) {
 		func() v1.EventFilter { return v1.EventFilter{Problem: true} },
 		func() v1.EventFilter { return v1.EventFilter{Status: "critical"} },
 		func() v1.EventFilter {
-			return v1.EventFilter{Selector: ClassLabel + "=" + classes[random.IntN(len(classes))].Name}
+			return v1.EventFilter{Selector: simulated.ClassLabel + "=" + classes[random.IntN(len(classes))].Name}
 		},
 		func() v1.EventFilter {
 			return v1.EventFilter{Node: p.run.cfg.Members[random.IntN(len(p.run.cfg.Members))].Name}
@@ -147,7 +148,7 @@ func (p *people) list(ctx context.Context, random *rand.Rand, rate float64) {
 	p.atRate(ctx, "list", random, rate, func() error {
 		if f.After == "" || pages == most {
 			f, pages = views[random.IntN(len(views))](), 0
-			f.Namespace, f.Limit = Namespace, pageSize
+			f.Namespace, f.Limit = simulated.Namespace, pageSize
 		}
 		page, err := p.api.Events(ctx, f)
 		f.After = page.Next
@@ -161,7 +162,7 @@ func (p *people) list(ctx context.Context, random *rand.Rand, rate float64) {
 // clock, to its arrival here.
 func (p *people) watch(ctx context.Context, i int) {
 	class := &p.run.cfg.Scenario.Agents[i%len(p.run.cfg.Scenario.Agents)]
-	f := v1.EventFilter{Namespace: Namespace, Selector: ClassLabel + "=" + class.Name, Problem: true}
+	f := v1.EventFilter{Namespace: simulated.Namespace, Selector: simulated.ClassLabel + "=" + class.Name, Problem: true}
 	for ctx.Err() == nil {
 		err := p.api.Watch(ctx, f, func() error { return nil }, func(e v1.Event) error {
 			took := int64(max(0, time.Since(e.Received)))
@@ -181,7 +182,7 @@ func (p *people) apply(ctx context.Context, random *rand.Rand, rate float64) {
 	n := 0
 	p.atRate(ctx, "apply", random, rate, func() error {
 		n++
-		group := resource(model.Metadata{Name: fmt.Sprintf("operator-%02d", n%20), Namespace: Namespace, DisplayName: fmt.Sprintf("written %d times", n)},
+		group := simulated.Resource(model.Metadata{Name: fmt.Sprintf("operator-%02d", n%20), Namespace: simulated.Namespace, DisplayName: fmt.Sprintf("written %d times", n)},
 			&model.GroupSpec{Where: "false"})
 		return applyAll(ctx, p.api, "an operator of a load run", group)
 	})
@@ -197,7 +198,7 @@ func (p *people) silence(ctx context.Context, random *rand.Rand, rate float64) {
 	p.atRate(ctx, "silence", random, rate, func() error {
 		m := p.run.cfg.Members[random.IntN(len(p.run.cfg.Members))]
 		node := m.Name
-		quiet := resource(model.Metadata{Name: "operator-" + node, Namespace: Namespace}, &model.SilenceSpec{
+		quiet := simulated.Resource(model.Metadata{Name: "operator-" + node, Namespace: simulated.Namespace}, &model.SilenceSpec{
 			Selector: model.Selector{Targets: &model.Targets{Nodes: []string{node}}, Checks: checks[m.Class]},
 			Until:    model.Time{Time: time.Now().Add(silenceFor).Truncate(time.Second)},
 			Reason:   "made by a load run",

@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -60,22 +61,24 @@ type kind struct {
 // generator's.
 func (p *Pages) kinds() []*kind {
 	node := func() int { return p.First + p.Random.IntN(p.Fleet) }
-	check := func() string { return checkName(p.Random.IntN(p.Checks)) }
+	check := func() string { return simulated.CheckName(p.Random.IntN(p.Checks)) }
 	const unknown = "unknown"
 	return []*kind{
 		{name: "all", filter: func() v1.EventFilter { return v1.EventFilter{} }},
-		{name: "namespace", filter: func() v1.EventFilter { return v1.EventFilter{Namespace: Namespace} }},
+		{name: "namespace", filter: func() v1.EventFilter { return v1.EventFilter{Namespace: simulated.Namespace} }},
 		{name: "namespace of one node", filter: func() v1.EventFilter { return v1.EventFilter{Namespace: model.DefaultNamespaceName} }},
-		{name: "node", filter: func() v1.EventFilter { return v1.EventFilter{Namespace: Namespace, Node: NodeName(node())} }},
+		{name: "node", filter: func() v1.EventFilter {
+			return v1.EventFilter{Namespace: simulated.Namespace, Node: simulated.NodeName(node())}
+		}},
 		{name: "check", filter: func() v1.EventFilter { return v1.EventFilter{Check: check()} }},
 		{name: "status critical", filter: func() v1.EventFilter { return v1.EventFilter{Status: "critical"} }},
 		{name: "status ok", filter: func() v1.EventFilter { return v1.EventFilter{Status: "ok"} }},
 		{name: "open problem", filter: func() v1.EventFilter { return v1.EventFilter{Problem: true} }},
-		{name: "label of 40 nodes", filter: func() v1.EventFilter { return v1.EventFilter{Selector: "rack=" + rack(node())} }},
-		{name: "label of an eighth", filter: func() v1.EventFilter { return v1.EventFilter{Selector: "site=" + site(node())} }},
+		{name: "label of 40 nodes", filter: func() v1.EventFilter { return v1.EventFilter{Selector: "rack=" + simulated.Rack(node())} }},
+		{name: "label of an eighth", filter: func() v1.EventFilter { return v1.EventFilter{Selector: "site=" + simulated.Site(node())} }},
 		{name: "check and status", filter: func() v1.EventFilter { return v1.EventFilter{Check: check(), Status: "warning,critical"} }},
 		{name: "one of all: node and check", found: 1, filter: func() v1.EventFilter {
-			return v1.EventFilter{Namespace: Namespace, Node: NodeName(node()), Check: check()}
+			return v1.EventFilter{Namespace: simulated.Namespace, Node: simulated.NodeName(node()), Check: check()}
 		}},
 		{name: "one of all: status", found: 1, filter: func() v1.EventFilter { return v1.EventFilter{Status: unknown} }},
 		{name: "one of all: label and status", found: 1, filter: func() v1.EventFilter { return v1.EventFilter{Selector: "only=yes", Status: unknown} }},
@@ -83,7 +86,7 @@ func (p *Pages) kinds() []*kind {
 			return v1.EventFilter{Where: fmt.Sprintf("event.output.contains(%q)", "no such words")}
 		}},
 		{name: "condition on node and event", search: true, filter: func() v1.EventFilter {
-			return v1.EventFilter{Where: fmt.Sprintf("node.labels.rack == %q && event.occurrences > 1000000", rack(node()))}
+			return v1.EventFilter{Where: fmt.Sprintf("node.labels.rack == %q && event.occurrences > 1000000", simulated.Rack(node()))}
 		}},
 	}
 }

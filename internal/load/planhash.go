@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+
+	"github.com/muster-fleet/muster/internal/load/simulated"
 )
 
 // planHash is the same for two runs that play the same, of all loaders' parts together: the
@@ -30,7 +32,7 @@ func (r *run) planHash() (string, error) {
 		}
 		base += uint64(class.states)
 	}
-	for _, x := range Things(r.cfg.Scenario) {
+	for _, x := range simulated.Things(r.cfg.Scenario) {
 		fmt.Fprintln(h, x.Name)
 	}
 	for _, class := range r.classes {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -50,7 +51,7 @@ type final struct {
 const lateUnit = int64(1e7)
 
 // newAbout has the things of some kinds.
-func newAbout(things []Thing, sc *scenario.Scenario, k *scenario.Check) *about {
+func newAbout(things []simulated.Thing, sc *scenario.Scenario, k *scenario.Check) *about {
 	var list []int
 	for i, x := range things {
 		if slices.Contains(k.Proxy.Groups, sc.Proxies[x.Kind].Name) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -51,8 +52,8 @@ func (f *reform) holding() *link.Held {
 func TestHoldsOfPartsMergeToTheWhole(t *testing.T) {
 	const turns = 40
 	members := reforming(t, Part{}).cfg.Members
-	away := slices.IndexFunc(members, func(m Member) bool { return m.Class == 0 })
-	never := slices.IndexFunc(members, func(m Member) bool { return m.Class != 0 })
+	away := slices.IndexFunc(members, func(m simulated.Member) bool { return m.Class == 0 })
+	never := slices.IndexFunc(members, func(m simulated.Member) bool { return m.Class != 0 })
 	takes := func(member, turn int) int64 { // ns after the answer; some are before it
 		return int64(rand.New(rand.NewPCG(uint64(member), uint64(turn))).ExpFloat64()*3e8) - 1e8
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -14,7 +15,7 @@ const shortClass = "load"
 
 // short is the scenario that the flat fields stand for, in which they have their defaults.
 // Its nodes and checks are Prepare's.
-func (c Config) short() (*scenario.Scenario, []Member) {
+func (c Config) short() (*scenario.Scenario, []simulated.Member) {
 	class := scenario.Class{Name: shortClass, Count: c.Agents, TLS: c.TLS != nil, Linger: model.Duration(c.Linger), PerFrame: c.PerFrame,
 		Checks: []scenario.Check{{Name: shortClass, Count: c.Checks, Interval: model.Duration(c.Interval), Changes: max(0, c.Changes), Output: scenario.Output{Bytes: model.Size(c.Output)}}}}
 	sc := &scenario.Scenario{Seed: c.Seed, Agents: []scenario.Class{class}, Phases: []scenario.Phase{
@@ -22,7 +23,7 @@ func (c Config) short() (*scenario.Scenario, []Member) {
 	if c.Storm {
 		sc.Faults = append(sc.Faults, scenario.Fault{At: model.Duration(c.Duration / 2), Cut: &scenario.Pick{}})
 	}
-	members := make([]Member, c.Fleet)
+	members := make([]simulated.Member, c.Fleet)
 	for i := range members {
 		members[i].Number = c.First + i
 		members[i].UID, members[i].Name = c.Nodes(c.First + i)
@@ -34,7 +35,7 @@ func (c Config) short() (*scenario.Scenario, []Member) {
 // objectives for goals.
 func (c *Config) long() error {
 	if c.Members == nil {
-		c.Members = Members(c.Scenario)
+		c.Members = simulated.Members(c.Scenario)
 	}
 	c.Agents, c.Seed, c.Rate = len(c.Members), c.Scenario.Seed, c.Scenario.Rate()
 	for i := range c.Scenario.Agents {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -86,7 +87,7 @@ func (r *run) awaitHistory(ctx context.Context, s *Silent) (ahead time.Duration,
 	began := r.now()
 	for {
 		asked := r.now()
-		st, err := r.cfg.API.Status(ctx, Namespace)
+		st, err := r.cfg.API.Status(ctx, simulated.Namespace)
 		if err != nil {
 			return 0, err
 		}
@@ -124,7 +125,7 @@ func (s *Silent) read(ctx context.Context, r *run, ahead time.Duration) error {
 		return at > from
 	}
 	for after, more := "", true; more; more = more && after != "" {
-		page, err := r.cfg.API.Problems(ctx, Namespace, "", model.KeepaliveCheckName, false, 1000, after)
+		page, err := r.cfg.API.Problems(ctx, simulated.Namespace, "", model.KeepaliveCheckName, false, 1000, after)
 		if err != nil {
 			return err
 		}
@@ -142,7 +143,7 @@ func (s *Silent) read(ctx context.Context, r *run, ahead time.Duration) error {
 
 // openProblems shows the events of a check that have a problem now.
 func (r *run) openProblems(ctx context.Context, check string, fn func(*v1.Event)) error {
-	filter := v1.EventFilter{Namespace: Namespace, Check: check, Problem: true, Limit: 500}
+	filter := v1.EventFilter{Namespace: simulated.Namespace, Check: check, Problem: true, Limit: 500}
 	for {
 		page, err := r.cfg.API.Events(ctx, filter)
 		if err != nil {

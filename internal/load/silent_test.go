@@ -12,6 +12,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -43,7 +44,7 @@ func (x *accuser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		list := v1.ProblemList{}
 		for second := 600; second > 0; second-- { // newest first, a page each
 			if node := x.history[second]; node != "" && (r.FormValue("after") == "" || fmt.Sprintf("%04d", second) < r.FormValue("after")) {
-				list.Items = []v1.Problem{{OpenProblem: x.problem(second, node), Namespace: Namespace, Node: node, Check: r.FormValue("check")}}
+				list.Items = []v1.Problem{{OpenProblem: x.problem(second, node), Namespace: simulated.Namespace, Node: node, Check: r.FormValue("check")}}
 				list.Next = fmt.Sprintf("%04d", second)
 				break
 			}
@@ -53,7 +54,7 @@ func (x *accuser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		list := v1.EventList{}
 		for second, node := range x.open {
 			p := x.problem(second, node)
-			list.Items = append(list.Items, v1.Event{Event: model.Event{Namespace: Namespace, Node: node, Check: r.FormValue("check")}, Problem: &p})
+			list.Items = append(list.Items, v1.Event{Event: model.Event{Namespace: simulated.Namespace, Node: node, Check: r.FormValue("check")}, Problem: &p})
 		}
 		answer = list
 	default:

@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
@@ -110,7 +111,7 @@ type apiView struct{ api *client.Client }
 func APIView(api *client.Client) View { return apiView{api} }
 
 func (v apiView) Each(ctx context.Context, fn func(Kept) error) error {
-	f := v1.EventFilter{Namespace: Namespace, Limit: 1000}
+	f := v1.EventFilter{Namespace: simulated.Namespace, Limit: 1000}
 	for {
 		page, err := v.api.Events(ctx, f)
 		if err != nil {

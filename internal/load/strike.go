@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -85,7 +86,7 @@ func (r *run) mine(members []int) (list []*agent) {
 // label of a member's node, as it was prepared.
 func (r *run) label(member int, name string) string {
 	m := &r.cfg.Members[member]
-	return MemberLabels(r.classes[m.Class].spec, m.Number)[name]
+	return simulated.MemberLabels(r.classes[m.Class].spec, m.Number)[name]
 }
 
 // plan is the strike of a fault, before it strikes.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 )
 
 // What another loader's states must have told is judged like the lead's own: the moment that counts
@@ -13,7 +14,7 @@ func TestAlertsTogether(t *testing.T) {
 	sc := &scenario.Scenario{Agents: []scenario.Class{{Name: "web", Count: 2}}}
 	c := &class{spec: &sc.Agents[0], index: map[string]int{watchedCheck: 0}}
 	build := func() (*run, *alarms, *drama) {
-		r := &run{epoch: time.Now(), cfg: Config{Scenario: sc, Members: []Member{{Name: "web-00000"}, {Name: "web-00001"}}}, classes: []*class{c}, joined: []Joined{{Number: 1, Name: "other"}}}
+		r := &run{epoch: time.Now(), cfg: Config{Scenario: sc, Members: []simulated.Member{{Name: "web-00000"}, {Name: "web-00001"}}}, classes: []*class{c}, joined: []Joined{{Number: 1, Name: "other"}}}
 		own := &agent{run: r, class: c, name: "web-00000"}
 		r.seats, r.agents = []*agent{own, nil}, []*agent{own}
 		r.begin.Store(1000)

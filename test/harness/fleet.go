@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -39,7 +40,7 @@ func (s *Server) Load(f Fleet, duration time.Duration) load.Config {
 func (s *Server) LoadTLS(f Fleet, duration time.Duration) load.Config {
 	s.t.Helper()
 	cfg := s.Load(f, duration)
-	certificates, err := load.Certificates(s.Authority())
+	certificates, err := simulated.Certificates(s.Authority())
 	if err != nil {
 		s.t.Fatal(err)
 	}

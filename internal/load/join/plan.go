@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -25,7 +26,7 @@ const identitiesAtOnce = 500
 // the server's authority (PEM), where agents use TLS. It returns the lead's own part.
 func (l *Lead) Send(cfg load.Config, ca []byte) (load.Config, error) {
 	if cfg.Members == nil {
-		cfg.Members = load.Members(cfg.Scenario)
+		cfg.Members = simulated.Members(cfg.Scenario)
 	}
 	peers := l.all()
 	machines := []string{machineID()}
@@ -59,7 +60,7 @@ func same(list []string, machine string) (n int) {
 
 // ownUIDs are those of all members where the server gave them.
 func ownUIDs(cfg load.Config) (list []uuid.UUID) {
-	derived := load.Members(cfg.Scenario)
+	derived := simulated.Members(cfg.Scenario)
 	if slices.Equal(derived, cfg.Members) {
 		return nil
 	}
@@ -114,7 +115,7 @@ func (x *plan) config(identities []identity) (c load.Config, err error) {
 		return c, err
 	}
 	c = load.Config{Scenario: x.Scenario, Part: x.Part, Server: x.Server, ServerTLS: x.ServerTLS, MaxLag: x.MaxLag, Spool: x.Spool, Parallel: x.Parallel,
-		Senders: x.Senders, Sources: x.Sources, Members: load.Members(x.Scenario)}
+		Senders: x.Senders, Sources: x.Sources, Members: simulated.Members(x.Scenario)}
 	if len(x.UIDs) == len(c.Members) {
 		for i, id := range x.UIDs {
 			c.Members[i].UID = id
@@ -125,7 +126,7 @@ func (x *plan) config(identities []identity) (c load.Config, err error) {
 }
 
 // certificates makes an agent's TLS configuration of what was sent.
-func certificates(x *plan, members []load.Member, identities []identity) (func(uuid.UUID) (*tls.Config, error), error) {
+func certificates(x *plan, members []simulated.Member, identities []identity) (func(uuid.UUID) (*tls.Config, error), error) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(x.CA)
 	known := make(map[uuid.UUID]tls.Certificate, len(identities))

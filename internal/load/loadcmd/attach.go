@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/subject"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -30,7 +31,7 @@ func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config
 		if err != nil {
 			return nil, err
 		}
-		if c.TLS, err = load.Certificates(authority); err != nil {
+		if c.TLS, err = simulated.Certificates(authority); err != nil {
 			return nil, err
 		}
 	} else {

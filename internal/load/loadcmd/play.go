@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/folder"
 	"github.com/muster-fleet/muster/internal/load/live"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/stage"
 	"github.com/muster-fleet/muster/internal/load/subject"
 	"github.com/muster-fleet/muster/internal/model"
@@ -198,9 +199,9 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 	sc := c.Scenario
 	say("%s: %s", sc.FullTitle(), sc.Brief())
 	uids := withTLS(sc)
-	held := wallet(uids, say)
+	held := keptCertificates(uids, say)
 	start := subject.Options{Binary: o.binary, Flags: o.flags, Env: o.env, Cores: sc.Server.Cores, Say: say,
-		Prepare: func(ctx context.Context, s *intent.Service) error { return load.PrepareScenario(ctx, s, sc) }}
+		Prepare: func(ctx context.Context, s *intent.Service) error { return simulated.PrepareScenario(ctx, s, sc) }}
 	if held != nil {
 		start.CA = held.Authority.CopyTo
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/intent"
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/subject"
 )
 
 func prepareCommand() *cobra.Command {
-	var p load.Preparation
+	var p simulated.Preparation
 	var data, db string
 	cmd := &cobra.Command{
 		Use:   "prepare [NAME|FILE]",
@@ -31,10 +31,10 @@ one that runs. Without a scenario it makes those of the short form: so many agen
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				if err := prepareFolder(cmd.Context(), data, db, func(ctx context.Context, s *intent.Service) error { return load.Prepare(ctx, s, p) }); err != nil {
+				if err := prepareFolder(cmd.Context(), data, db, func(ctx context.Context, s *intent.Service) error { return simulated.Prepare(ctx, s, p) }); err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%d nodes and %d checks every %s in namespace %s\n", p.Agents, p.Checks, p.Interval, load.Namespace)
+				fmt.Fprintf(cmd.OutOrStdout(), "%d nodes and %d checks every %s in namespace %s\n", p.Agents, p.Checks, p.Interval, simulated.Namespace)
 				return nil
 			}
 			sc, err := scenario.Load(args[0])
@@ -44,10 +44,10 @@ one that runs. Without a scenario it makes those of the short form: so many agen
 			if cmd.Flags().Changed("seed") {
 				sc.Seed = p.Seed
 			}
-			if err := prepareFolder(cmd.Context(), data, db, func(ctx context.Context, s *intent.Service) error { return load.PrepareScenario(ctx, s, sc) }); err != nil {
+			if err := prepareFolder(cmd.Context(), data, db, func(ctx context.Context, s *intent.Service) error { return simulated.PrepareScenario(ctx, s, sc) }); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d nodes with %d event states in namespace %s\n", sc.Nodes(""), sc.States(), load.Namespace)
+			fmt.Fprintf(cmd.OutOrStdout(), "%d nodes with %d event states in namespace %s\n", sc.Nodes(""), sc.States(), simulated.Namespace)
 			return nil
 		},
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/live"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/subject"
 )
 
@@ -61,7 +62,7 @@ func (s *short) play(cmd *cobra.Command, o *options) error {
 		if err != nil {
 			return err
 		}
-		if c.TLS, err = load.Certificates(authority); err != nil {
+		if c.TLS, err = simulated.Certificates(authority); err != nil {
 			return err
 		}
 	}

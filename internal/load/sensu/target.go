@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/sensu/about"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 )
@@ -117,9 +118,9 @@ func (t *Target) Agents(observe func(load.Observed)) []load.TargetAgent {
 	o.Answer, o.Answered = t.answer, observe
 	shared := o.withDefaults()
 	var list []load.TargetAgent
-	for _, m := range load.Members(t.sc) {
+	for _, m := range simulated.Members(t.sc) {
 		class := &t.sc.Agents[m.Class]
-		a := newAgent(shared, sensuwire.Entity{Name: m.Name, Subscriptions: t.listensTo(class), Labels: load.MemberLabels(class, m.Number)}, len(list))
+		a := newAgent(shared, sensuwire.Entity{Name: m.Name, Subscriptions: t.listensTo(class), Labels: simulated.MemberLabels(class, m.Number)}, len(list))
 		a.class = m.Class
 		if k := class.Keepalive; k != nil {
 			a.keepalive, a.warning = cmp.Or(time.Duration(k.Interval), a.keepalive), cmp.Or(time.Duration(k.Timeout), a.warning)

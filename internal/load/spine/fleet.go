@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/source/muster"
@@ -64,7 +64,7 @@ func NewFleet(sc *scenario.Scenario) *Fleet {
 		}
 		f.order(o)
 	}
-	for _, m := range load.Members(sc) {
+	for _, m := range simulated.Members(sc) {
 		f.enlist(m.UID, m.Name, m.Class)
 	}
 	return f
@@ -78,7 +78,7 @@ func newFleet(o *Options) *Fleet {
 	}
 	f.order(orders{chunks: f.chunks})
 	for i := range o.Agents {
-		f.enlist(load.NodeUID(o.Seed, i), load.NodeName(i), 0)
+		f.enlist(simulated.NodeUID(o.Seed, i), simulated.NodeName(i), 0)
 	}
 	return f
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 )
 
 func start(t *testing.T, o Options) (*Spine, string, func()) {
@@ -56,7 +57,7 @@ func TestLedgerOverSockets(t *testing.T) {
 				Duration: time.Second, Warmup: 200 * time.Millisecond, Storm: true, MaxLag: time.Second, Before: load.InProcess(s.View)}
 			if c.tls {
 				var err error
-				if cfg.TLS, err = load.Certificates(s.Authority); err != nil {
+				if cfg.TLS, err = simulated.Certificates(s.Authority); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -73,7 +74,7 @@ func TestLedgerOverSockets(t *testing.T) {
 			again, addr, _ := start(t, o)
 			cfg.Server, cfg.Before = addr, load.InProcess(again.View)
 			if c.tls {
-				if cfg.TLS, err = load.Certificates(again.Authority); err != nil {
+				if cfg.TLS, err = simulated.Certificates(again.Authority); err != nil {
 					t.Fatal(err)
 				}
 			}

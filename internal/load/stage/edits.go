@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -64,12 +65,12 @@ const versioned = "VERSION"
 // define has every check name a property, which is its first version.
 func (e *edits) define(ctx context.Context, sc *scenario.Scenario) error {
 	e.checks = map[model.CheckID]*check{}
-	for _, r := range load.Resources(sc) {
+	for _, r := range simulated.Resources(sc) {
 		spec, ok := r.Spec.(*model.CheckSpec)
 		if !ok {
 			continue
 		}
-		id, ok := e.planner.CheckByName(load.Namespace, r.Metadata.Name)
+		id, ok := e.planner.CheckByName(simulated.Namespace, r.Metadata.Name)
 		if !ok {
 			return model.Errorf(model.Internal, "the planner does not know the check %s", r.Metadata.Name)
 		}
@@ -116,7 +117,7 @@ func (e *edits) result(node model.NodeID, sig *wire.Signal, last said) {
 	s.results++
 	last.results = s.results
 	spec := &model.PropertySpec{Property: c.property, Scope: "node:" + s.node, Value: last.value()}
-	e.change(&model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: model.Metadata{Name: s.node + "-" + c.property, Namespace: load.Namespace}, Spec: spec}, s.id)
+	e.change(&model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: model.Metadata{Name: s.node + "-" + c.property, Namespace: simulated.Namespace}, Spec: spec}, s.id)
 	if sig.Status != s.status {
 		s.status = sig.Status
 		e.redefine(s.check)

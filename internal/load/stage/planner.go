@@ -10,6 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
@@ -30,7 +31,7 @@ func (d *Driven) planner(ctx context.Context, sc *scenario.Scenario) error {
 	if err := service.Load(ctx); err != nil {
 		return err
 	}
-	if err := load.PrepareScenario(ctx, service, sc); err != nil {
+	if err := simulated.PrepareScenario(ctx, service, sc); err != nil {
 		return err
 	}
 	p := plan.New(plan.Options{Store: store, Epoch: 1, Registry: d.metric})
@@ -76,7 +77,7 @@ func (e *edits) compile(ctx context.Context) {
 // Each implements load.View: what the assignment of each node says of the last result of each
 // check. Where it has not the last definition of the check, it says something else.
 func (e *edits) Each(_ context.Context, fn func(load.Kept) error) error {
-	for _, node := range e.planner.Nodes(load.Namespace) {
+	for _, node := range e.planner.Nodes(simulated.Namespace) {
 		a := e.planner.For(node)
 		for _, chunk := range a.Chunks {
 			e.mu.Lock()

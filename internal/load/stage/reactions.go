@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/spine"
 	"github.com/muster-fleet/muster/internal/metrics"
 	"github.com/muster-fleet/muster/internal/model"
@@ -236,7 +237,7 @@ type names struct {
 
 func (n names) NodeName(id model.NodeID) (namespace, name string, ok bool) {
 	name = n.fleet.Name(id)
-	return load.Namespace, name, name != ""
+	return simulated.Namespace, name, name != ""
 }
 
 func (n names) CheckName(id model.CheckID) (namespace, name string, ok bool) {
@@ -244,16 +245,18 @@ func (n names) CheckName(id model.CheckID) (namespace, name string, ok bool) {
 	if c == nil {
 		return "", "", false
 	}
-	return load.Namespace, c.CheckName, true
+	return simulated.Namespace, c.CheckName, true
 }
 
-func (n names) Chunk(id model.ChunkID) *model.Chunk                    { return n.fleet.Chunk(id) }
-func (n names) NodeLabels(model.NodeID) map[string]string              { return nil }
-func (n names) NodeFacts(model.NodeID) map[string]string               { return nil }
-func (n names) NodeGroups(model.NodeID) []string                       { return nil }
-func (n names) NodeProperties(model.NodeID) model.PropertyValues       { return nil }
-func (n names) NamespaceName(model.NamespaceID) (name string, ok bool) { return load.Namespace, true }
-func (n names) NamespaceHandlers(string) []string                      { return []string{"told"} }
+func (n names) Chunk(id model.ChunkID) *model.Chunk              { return n.fleet.Chunk(id) }
+func (n names) NodeLabels(model.NodeID) map[string]string        { return nil }
+func (n names) NodeFacts(model.NodeID) map[string]string         { return nil }
+func (n names) NodeGroups(model.NodeID) []string                 { return nil }
+func (n names) NodeProperties(model.NodeID) model.PropertyValues { return nil }
+func (n names) NamespaceName(model.NamespaceID) (name string, ok bool) {
+	return simulated.Namespace, true
+}
+func (n names) NamespaceHandlers(string) []string { return []string{"told"} }
 
 func (n names) Handler(string, string) (*model.HandlerSpec, bool) {
 	return &model.HandlerSpec{Webhook: &model.Webhook{URL: n.url}}, true

@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/spine"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -42,7 +43,7 @@ func (d *Driven) sockets(ctx context.Context, fleet *spine.Fleet, sessionAlone b
 		return err
 	}
 	d.config.ServerTLS, d.config.Server = o.Listen.Addr().String(), o.Plain.Addr().String()
-	if d.config.TLS, err = load.Certificates(s.Authority); err != nil {
+	if d.config.TLS, err = simulated.Certificates(s.Authority); err != nil {
 		return err
 	}
 	if !sessionAlone {

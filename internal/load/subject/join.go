@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -34,8 +34,8 @@ const (
 // and nodes are applied, and every machine of the scenario joins with a token. Keys and certificates stay in dir, below
 // a folder for each CA: the next run joins nothing. It returns the machines with the ids
 // that the server gave them, and their certificates.
-func (s *Subject) Join(ctx context.Context, sc *scenario.Scenario, dir string, say func(string, ...any)) ([]load.Member, func(uuid.UUID) (*tls.Config, error), error) {
-	members := load.Members(sc)
+func (s *Subject) Join(ctx context.Context, sc *scenario.Scenario, dir string, say func(string, ...any)) ([]simulated.Member, func(uuid.UUID) (*tls.Config, error), error) {
+	members := simulated.Members(sc)
 	if err := s.same(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -101,12 +101,12 @@ func (s *Subject) same(ctx context.Context) error {
 }
 
 // apply declares what the scenario needs. What is there already stays as it is.
-func (s *Subject) apply(ctx context.Context, sc *scenario.Scenario, members []load.Member) error {
-	list := load.Resources(sc)
+func (s *Subject) apply(ctx context.Context, sc *scenario.Scenario, members []simulated.Member) error {
+	list := simulated.Resources(sc)
 	for _, m := range members {
 		class := &sc.Agents[m.Class]
 		list = append(list, model.Resource{APIVersion: model.APIVersion, Kind: "Node",
-			Metadata: model.Metadata{Name: m.Name, Namespace: load.Namespace, Labels: load.MemberLabels(class, m.Number)}, Spec: &model.NodeSpec{Keepalive: class.Keepalive}})
+			Metadata: model.Metadata{Name: m.Name, Namespace: simulated.Namespace, Labels: simulated.MemberLabels(class, m.Number)}, Spec: &model.NodeSpec{Keepalive: class.Keepalive}})
 	}
 	for part := range slices.Chunk(list, applyAtOnce) {
 		request := v1.ApplyRequest{Yes: true, Message: "nodes and checks for " + sc.Name}
@@ -130,7 +130,7 @@ func (s *Subject) token(ctx context.Context, note string) (v1.JoinToken, error) 
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
 	for try := 0; ; try++ {
-		made, err := s.API.CreateJoinToken(ctx, v1.JoinTokenRequest{Namespace: load.Namespace, ExpiresIn: 3600, Note: note})
+		made, err := s.API.CreateJoinToken(ctx, v1.JoinTokenRequest{Namespace: simulated.Namespace, ExpiresIn: 3600, Note: note})
 		if model.ClassOf(err) != model.NotFound || try == 100 {
 			return made, err
 		}
@@ -143,7 +143,7 @@ func (s *Subject) token(ctx context.Context, note string) (v1.JoinToken, error) 
 }
 
 // join is one machine's identity: kept, renewed, or new.
-func (s *Subject) join(ctx context.Context, dir string, m load.Member, token pki.Token) (*pki.Identity, error) {
+func (s *Subject) join(ctx context.Context, dir string, m simulated.Member, token pki.Token) (*pki.Identity, error) {
 	id, err := pki.LoadIdentity(dir)
 	if err == nil && id.CASum == token.CA {
 		if time.Until(id.Certificate.Leaf.NotAfter) > freshFor {
@@ -163,7 +163,7 @@ func (s *Subject) join(ctx context.Context, dir string, m load.Member, token pki
 	}
 	if id.Name != m.Name {
 		return nil, model.Errorf(model.Conflict, "%s became %s: the node of that name is another machine's", m.Name, id.Name).
-			WithHint("its key is lost: muster delete node %s %s -n %s, and remove %s", m.Name, id.Name, load.Namespace, dir)
+			WithHint("its key is lost: muster delete node %s %s -n %s, and remove %s", m.Name, id.Name, simulated.Namespace, dir)
 	}
 	return id, nil
 }

@@ -1,4 +1,4 @@
-package load
+package simulated
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 )
 
 // keptCerts are the certificates of machines, which the CA must have issued and their keys fit.
-func keptCerts(t *testing.T, k *Wallet, uids []uuid.UUID) (list [][]byte) {
+func keptCerts(t *testing.T, k *KeptCertificates, uids []uuid.UUID) (list [][]byte) {
 	t.Helper()
 	of, err := k.Certificates(uids)
 	if err != nil {
@@ -54,8 +54,8 @@ func keptCerts(t *testing.T, k *Wallet, uids []uuid.UUID) (list [][]byte) {
 func TestCertificatesAreKept(t *testing.T) {
 	dir, now := filepath.Join(t.TempDir(), "kept"), time.Now()
 	clock := func() time.Time { return now }
-	open := func() *Wallet {
-		k, err := OpenWallet(dir, clock)
+	open := func() *KeptCertificates {
+		k, err := OpenCertificates(dir, clock)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestCertificatesAreKept(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "ca", "ca.key")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenWallet(dir, clock); model.ClassOf(err) != model.Unavailable {
+	if _, err := OpenCertificates(dir, clock); model.ClassOf(err) != model.Unavailable {
 		t.Errorf("without its key: %v", err)
 	}
 }
@@ -125,11 +125,11 @@ func TestCertificatesAreKept(t *testing.T) {
 func TestOneAuthorityForAllRuns(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup
-	kept := make([]*Wallet, 8)
+	kept := make([]*KeptCertificates, 8)
 	for i := range kept {
 		all.Go(func() {
 			var err error
-			if kept[i], err = OpenWallet(dir, time.Now); err != nil {
+			if kept[i], err = OpenCertificates(dir, time.Now); err != nil {
 				t.Error(err)
 			}
 		})
@@ -157,10 +157,10 @@ func TestOneAuthorityForAllRuns(t *testing.T) {
 }
 
 // Whatever is in the file, what is taken from it is a node's certificate that is good today.
-func FuzzWallet(f *testing.F) {
+func FuzzKeptCertificates(f *testing.F) {
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
 	f.Add([]byte("-----BEGIN CERTIFICATE-----"))
-	k := &Wallet{now: time.Now}
+	k := &KeptCertificates{now: time.Now}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for uid, leaf := range k.good(data) {
 			if got, err := pki.NodeOf(leaf); err != nil || got != uid || !leaf.NotAfter.After(k.now()) {

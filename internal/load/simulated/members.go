@@ -1,4 +1,4 @@
-package load
+package simulated
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func MemberUID(seed uint64, class string, i int) uuid.UUID {
 // MemberLabels are the labels of a class's i-th node: forty to a rack and eight sites,
 // unless the class says otherwise.
 func MemberLabels(class *scenario.Class, i int) map[string]string {
-	labels := map[string]string{"rack": rack(i), "site": site(i)}
+	labels := map[string]string{"rack": Rack(i), "site": Site(i)}
 	maps.Copy(labels, class.Labels)
 	labels[ClassLabel] = class.Name
 	return labels
@@ -71,10 +71,10 @@ func Things(sc *scenario.Scenario) (list []Thing) {
 
 // Resources are the namespace, groups, proxy nodes and checks of a scenario.
 func Resources(sc *scenario.Scenario) []model.Resource {
-	list := []model.Resource{resource(model.Metadata{Name: Namespace}, &model.NamespaceSpec{})}
+	list := []model.Resource{Resource(model.Metadata{Name: Namespace}, &model.NamespaceSpec{})}
 	group := func(name string) {
 		where := fmt.Sprintf("%q in node.labels && node.labels[%q] == %q", ClassLabel, ClassLabel, name)
-		list = append(list, resource(model.Metadata{Name: name, Namespace: Namespace}, &model.GroupSpec{Where: where}))
+		list = append(list, Resource(model.Metadata{Name: name, Namespace: Namespace}, &model.GroupSpec{Where: where}))
 	}
 	for _, kind := range sc.Proxies {
 		group(kind.Name)
@@ -83,17 +83,17 @@ func Resources(sc *scenario.Scenario) []model.Resource {
 		labels := map[string]string{}
 		maps.Copy(labels, sc.Proxies[x.Kind].Labels)
 		labels[ClassLabel] = sc.Proxies[x.Kind].Name
-		list = append(list, resource(model.Metadata{Name: x.Name, Namespace: Namespace, Labels: labels}, &model.NodeSpec{Proxy: true}))
+		list = append(list, Resource(model.Metadata{Name: x.Name, Namespace: Namespace, Labels: labels}, &model.NodeSpec{Proxy: true}))
 	}
 	for _, class := range sc.Agents {
 		group(class.Name)
 	}
 	if sc.TargetsAll() {
-		list = append(list, resource(model.Metadata{Name: scenario.AllGroup, Namespace: Namespace}, &model.GroupSpec{Where: "true"}))
+		list = append(list, Resource(model.Metadata{Name: scenario.AllGroup, Namespace: Namespace}, &model.GroupSpec{Where: "true"}))
 	}
 	shared, classes := sc.Shared()
 	for _, name := range shared {
-		list = append(list, resource(model.Metadata{Name: name, Namespace: Namespace}, &model.GroupSpec{Groups: classes[name]}))
+		list = append(list, Resource(model.Metadata{Name: name, Namespace: Namespace}, &model.GroupSpec{Groups: classes[name]}))
 	}
 	for _, check := range sc.Placed() {
 		for i := range max(1, check.Count) {
@@ -104,7 +104,7 @@ func Resources(sc *scenario.Scenario) []model.Resource {
 			if check.Proxy != nil {
 				spec.Proxy = &model.Targets{Groups: check.Proxy.Groups}
 			}
-			list = append(list, resource(model.Metadata{Name: check.FullName(i), Namespace: Namespace}, spec))
+			list = append(list, Resource(model.Metadata{Name: check.FullName(i), Namespace: Namespace}, spec))
 		}
 	}
 	return list

@@ -1,9 +1,11 @@
-package load
+package simulated
 
 import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -12,8 +14,17 @@ import (
 // Namespace is where the nodes and checks of load runs live.
 const Namespace = "load"
 
-// checkName is what check i of the short form is called.
-func checkName(i int) string { return fmt.Sprintf("load-%03d", i) }
+// NodeUID is the immutable id of simulated node i: the same for the same seed, so
+// that who prepares the nodes and who plays them need no file between them.
+func NodeUID(seed uint64, i int) uuid.UUID {
+	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "muster load %d %d", seed, i))
+}
+
+// NodeName is the name of simulated node i.
+func NodeName(i int) string { return fmt.Sprintf("load-%05d", i) }
+
+// CheckName is what check i of the short form is called.
+func CheckName(i int) string { return fmt.Sprintf("load-%03d", i) }
 
 // Preparation is what a run needs of a server.
 type Preparation struct {
@@ -28,11 +39,11 @@ type Preparation struct {
 func Prepare(ctx context.Context, service *intent.Service, p Preparation) error {
 	by := intent.Who{User: "load", Whence: "local", Why: "nodes and checks for a load run"}
 	resources := []model.Resource{
-		resource(model.Metadata{Name: Namespace}, &model.NamespaceSpec{}),
-		resource(model.Metadata{Name: "agents", Namespace: Namespace}, &model.GroupSpec{Where: "true"}),
+		Resource(model.Metadata{Name: Namespace}, &model.NamespaceSpec{}),
+		Resource(model.Metadata{Name: "agents", Namespace: Namespace}, &model.GroupSpec{Where: "true"}),
 	}
 	for i := range p.Checks {
-		resources = append(resources, resource(model.Metadata{Name: checkName(i), Namespace: Namespace}, &model.CheckSpec{
+		resources = append(resources, Resource(model.Metadata{Name: CheckName(i), Namespace: Namespace}, &model.CheckSpec{
 			Targets: &model.Targets{Groups: []string{"agents"}}, Command: &model.Command{Shell: "true"}, Interval: model.Duration(p.Interval),
 		}))
 	}
@@ -41,10 +52,10 @@ func Prepare(ctx context.Context, service *intent.Service, p Preparation) error 
 	}
 	nodes := make([]intent.NewNode, p.Agents)
 	for i := range nodes {
-		nodes[i] = intent.NewNode{UID: NodeUID(p.Seed, i), Name: NodeName(i), Labels: map[string]string{"rack": rack(i), "site": site(i)}}
+		nodes[i] = intent.NewNode{UID: NodeUID(p.Seed, i), Name: NodeName(i), Labels: map[string]string{"rack": Rack(i), "site": Site(i)}}
 	}
 	if len(nodes) > 0 {
-		nodes[rareNode(len(nodes))].Labels["only"] = "yes"
+		nodes[RareNode(len(nodes))].Labels["only"] = "yes"
 	}
 	if err := service.BulkNodes(ctx, by, Namespace, nodes); err != nil {
 		return fmt.Errorf("make the nodes of a load run: %w", err)
@@ -53,14 +64,14 @@ func Prepare(ctx context.Context, service *intent.Service, p Preparation) error 
 }
 
 // Labels of the nodes: forty to a rack, eight sites, and one node apart.
-func rack(i int) string { return fmt.Sprintf("r%04d", i/nodesPerRack) }
-func site(i int) string { return fmt.Sprintf("s%d", i%8) }
+func Rack(i int) string { return fmt.Sprintf("r%04d", i/nodesPerRack) }
+func Site(i int) string { return fmt.Sprintf("s%d", i%8) }
 
 const nodesPerRack = 40
 
-// rareNode is the number of the node apart in a fleet of n.
-func rareNode(n int) int { return n / 3 }
+// RareNode is the number of the node apart in a fleet of n.
+func RareNode(n int) int { return n / 3 }
 
-func resource(meta model.Metadata, spec model.Spec) model.Resource {
+func Resource(meta model.Metadata, spec model.Spec) model.Resource {
 	return model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: meta, Spec: spec}
 }

@@ -1,4 +1,4 @@
-package load
+package simulated
 
 import (
 	"crypto/ecdsa"

@@ -1,4 +1,4 @@
-package load
+package simulated
 
 import (
 	"bytes"
@@ -21,10 +21,10 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// Wallet is a folder with a CA that the servers of load runs share, and with the certificates that
-// it issued: simulated machines have the same ids and keys in each run, so that they are made
+// KeptCertificates is a folder with a CA that the servers of load runs share, and with the
+// certificates that it issued: simulated machines have the same ids and keys in each run, so that they are made
 // once. The folder is its owner's alone (0700, files 0600). Several runs may use it at once.
-type Wallet struct {
+type KeptCertificates struct {
 	Authority *pki.Authority
 	dir       string
 	now       func() time.Time
@@ -35,8 +35,8 @@ const (
 	mostOthers = 100_000        // certificates of machines of other scenarios that are kept
 )
 
-// OpenWallet opens the folder, and makes the CA where there is none, or one that has expired.
-func OpenWallet(dir string, now func() time.Time) (*Wallet, error) {
+// OpenCertificates opens the folder, and makes the CA where there is none, or one that has expired.
+func OpenCertificates(dir string, now func() time.Time) (*KeptCertificates, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("keep certificates: %w", err)
 	}
@@ -53,7 +53,7 @@ func OpenWallet(dir string, now func() time.Time) (*Wallet, error) {
 			return nil, model.Errorf(model.Unavailable, "the CA of load runs: %w", err).WithHint("remove %s: it is made anew", dir)
 		}
 		if again || authority.Until().Sub(now()) > freshFor {
-			return &Wallet{authority, dir, now}, nil
+			return &KeptCertificates{authority, dir, now}, nil
 		}
 		if err := os.RemoveAll(ca); err != nil {
 			return nil, fmt.Errorf("remove the CA of load runs, which has expired: %w", err)
@@ -83,7 +83,7 @@ func makeAuthority(dir, ca string, now func() time.Time) error {
 
 // Certificates gives machines their certificates: those that are kept and still good, and new
 // ones, which are kept. Those of other machines are given none.
-func (k *Wallet) Certificates(uids []uuid.UUID) (func(uid uuid.UUID) (*tls.Config, error), error) {
+func (k *KeptCertificates) Certificates(uids []uuid.UUID) (func(uid uuid.UUID) (*tls.Config, error), error) {
 	sum := k.Authority.CASum()
 	name := fmt.Sprintf("nodes-%x.pem", sum[:6])
 	data, err := os.ReadFile(filepath.Join(k.dir, name))
@@ -136,7 +136,7 @@ func (k *Wallet) Certificates(uids []uuid.UUID) (func(uid uuid.UUID) (*tls.Confi
 
 // good are those certificates of a file that are for some time to come, by node. What is none is
 // left out: it is made anew.
-func (k *Wallet) good(data []byte) map[uuid.UUID]*x509.Certificate {
+func (k *KeptCertificates) good(data []byte) map[uuid.UUID]*x509.Certificate {
 	known := map[uuid.UUID]*x509.Certificate{}
 	for {
 		block, rest := pem.Decode(data)

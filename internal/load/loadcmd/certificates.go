@@ -8,14 +8,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/subject"
 )
 
 // withTLS are the machines of a scenario that need certificates.
 func withTLS(sc *scenario.Scenario) (uids []uuid.UUID) {
-	for _, m := range load.Members(sc) {
+	for _, m := range simulated.Members(sc) {
 		if sc.Agents[m.Class].TLS {
 			uids = append(uids, m.UID)
 		}
@@ -23,14 +23,14 @@ func withTLS(sc *scenario.Scenario) (uids []uuid.UUID) {
 	return uids
 }
 
-// wallet opens the folder with the CA of servers of runs' own and what it issued, in the
+// keptCertificates opens the folder with the CA of servers of runs' own and what it issued, in the
 // user's cache; nil: nobody needs one, or there is no such folder.
-func wallet(uids []uuid.UUID, say func(string, ...any)) *load.Wallet {
+func keptCertificates(uids []uuid.UUID, say func(string, ...any)) *simulated.KeptCertificates {
 	cache, err := os.UserCacheDir()
 	if err != nil || len(uids) == 0 {
 		return nil
 	}
-	w, err := load.OpenWallet(filepath.Join(cache, "muster-load"), time.Now)
+	w, err := simulated.OpenCertificates(filepath.Join(cache, "muster-load"), time.Now)
 	if err != nil {
 		say("warning: certificates are made anew: %v", err)
 		return nil
@@ -44,5 +44,5 @@ func anew(server *subject.Subject) (func(uuid.UUID) (*tls.Config, error), error)
 	if err != nil {
 		return nil, err
 	}
-	return load.Certificates(authority)
+	return simulated.Certificates(authority)
 }

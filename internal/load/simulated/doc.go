@@ -1,0 +1,12 @@
+// Package simulated is the simulated machines as a server knows them: their names, ids and
+// labels, the proxy nodes and checks of a scenario, and the certificates by which they are
+// told apart. All of it follows from the scenario and its seed, so that who prepares a server
+// and who plays against it need no file between them.
+//
+//	members.go      the machines, proxy nodes and resources of a scenario
+//	short.go        those of a run without a scenario, made of flat flags
+//	certificate.go  a machine's key and certificate
+//	kept.go         a folder that keeps certificates from one run to the next
+//
+// Goroutines: a few while certificates are made. Locks: none. Start reading at members.go.
+package simulated
