@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -23,7 +24,7 @@ func (silent) Close()                                         {}
 
 // BenchmarkGenerate is one output of 100 bytes.
 func BenchmarkGenerate(b *testing.B) {
-	d := &distinct{size: 100, changes: 0.02}
+	d := &outputs.Digits{Size: 100, Changes: 0.02}
 	var out []byte
 	b.ReportAllocs()
 	for i := range b.N {

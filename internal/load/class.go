@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -37,7 +38,7 @@ type class struct {
 type playing struct {
 	full     string // on the server
 	interval int64  // ns of virtual time
-	says     Generator
+	says     outputs.Generator
 	tells    bool   // its problems are told to the run
 	about    *about // whom it is about; nil: the agent that runs it
 	robin    *robin // the server says whose turn it is; nil: each agent has times of its own
@@ -84,7 +85,7 @@ func newClasses(c *Config) ([]*class, error) {
 				says = x.tape
 			}
 			if says == nil {
-				says = newGenerator(c.Scenario.Seed^uint64(i)<<48, k.Check)
+				says = outputs.Of(c.Scenario, i, k.Check)
 			}
 			for n := range max(1, k.Count) {
 				full := k.FullName(n)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -65,7 +66,7 @@ type Config struct {
 	Goals    []Goal                          // what the run should reach
 	Before   View                            // what the view holds, asked before and after; nil: not compared
 	Facts    func(i int) map[string]string   // of agent i's machine now, asked every few seconds; nil: none
-	Generate Generator                       // what results say; default: distinct outputs, Changes
+	Generate outputs.Generator               // what results say; default: distinct outputs, Changes
 	Nodes    func(i int) (uuid.UUID, string) // identity of agent i; default NodeUID, NodeName
 	Log      *slog.Logger
 	Begun    func()        // called when the timetable begins; may be nil
@@ -80,15 +81,6 @@ type Config struct {
 	labels  []string           // of what is not judged
 	isShort bool               // Scenario stands for the flat fields
 	checks  func(i int) string // what the short form's check i is called; default as Prepare does
-}
-
-// Generator says what agent a's check c returns. seq is the number of the result: unique
-// in the run, and the same for the same seed.
-type Generator interface {
-	// Status is the next one of a state that had the one before. first: it had none.
-	Status(a, c int, chunk *model.Chunk, seq uint64, before model.Status, first bool) model.Status
-	// Output appends what the check says with that status to dst.
-	Output(dst []byte, a, c int, chunk *model.Chunk, seq uint64, status model.Status) []byte
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -140,7 +132,7 @@ func (c Config) withDefaults() (Config, error) {
 			c.Rate = float64(c.Agents*c.Checks) / c.Interval.Seconds()
 		}
 		if c.Generate == nil {
-			c.Generate = &distinct{size: c.Output, changes: c.Changes, seed: c.Seed, rare: c.rare()}
+			c.Generate = &outputs.Digits{Size: c.Output, Changes: c.Changes, Seed: c.Seed, Rare: c.rare()}
 		}
 		if c.Nodes == nil {
 			c.Nodes = func(i int) (uuid.UUID, string) { return simulated.NodeUID(c.Seed, i), simulated.NodeName(i) }
@@ -170,8 +162,8 @@ func (c *Config) check() error {
 		return model.Errorf(model.Invalid, "%d agents with %d checks: want at least one agent and 1 to %d checks", c.Agents, c.Checks, model.DefaultStatesPerNode)
 	case c.PerFrame < 0 || c.PerFrame > wire.MaxSignals:
 		return model.Errorf(model.Invalid, "%d results per frame: the protocol allows %d", c.PerFrame, wire.MaxSignals)
-	case c.Output < minOutput:
-		return model.Errorf(model.Invalid, "outputs of %d bytes: at least %d are needed to tell them apart", c.Output, minOutput)
+	case c.Output < outputs.MinLength:
+		return model.Errorf(model.Invalid, "outputs of %d bytes: at least %d are needed to tell them apart", c.Output, outputs.MinLength)
 	case c.Output > scenario.MaxOutput:
 		return model.Errorf(model.Invalid, "outputs of %d bytes: a frame has room for at most %s", c.Output, model.Size(scenario.MaxOutput))
 	case c.Fleet%c.Agents != 0:
@@ -212,11 +204,11 @@ func (c *Config) check() error {
 }
 
 // rare is the one state in the fleet that is UNKNOWN, where pages are asked for.
-func (c Config) rare() *rarity {
+func (c Config) rare() *outputs.Rare {
 	if c.Pages == nil {
 		return nil
 	}
-	return &rarity{agent: c.First + simulated.RareNode(c.Fleet), check: c.Checks / 2}
+	return &outputs.Rare{Agent: c.First + simulated.RareNode(c.Fleet), Check: c.Checks / 2}
 }
 
 // anyTLS says whether agents of some class speak TLS.

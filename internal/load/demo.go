@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -178,7 +179,7 @@ type demoOutputs struct{}
 // fixed is what is so of one check of one machine; wave is slow: neighbours in time differ
 // little.
 func (demoOutputs) mood(a, c int, seq uint64) (fixed uint64, wave float64) {
-	fixed = mix(uint64(a)<<8 | uint64(c))
+	fixed = outputs.Mix(uint64(a)<<8 | uint64(c))
 	runs := float64(seq%(1<<48)) / 50
 	return fixed, math.Sin(runs/float64(20+fixed%13)+float64(fixed%628)/100)/2 + 0.5
 }
@@ -206,10 +207,10 @@ func (d demoOutputs) Output(dst []byte, a, c int, chunk *model.Chunk, seq uint64
 	level := float64(status) // OK 0, WARNING 1, CRITICAL 2
 	switch chunk.CheckName {
 	case "disk":
-		used := min(99, 35+25*share(mix(fixed))+4*wave+[...]float64{0, 20, 32}[status])
+		used := min(99, 35+25*outputs.Share(outputs.Mix(fixed))+4*wave+[...]float64{0, 20, 32}[status])
 		return fmt.Appendf(dst, "DISK %s - free space: / %.0f MiB (%.0f%%)| /=%.0fMB;32768;36864;0;40960", status, 409.6*(100-used), 100-used, 409.6*used)
 	case "memory":
-		used := min(99.5, 40+20*share(mix(fixed))+10*wave+25*level)
+		used := min(99.5, 40+20*outputs.Share(outputs.Mix(fixed))+10*wave+25*level)
 		return fmt.Appendf(dst, "MEMORY %s - %.1f%% used| used=%.1f%%;85;95", status, used, used)
 	case "cpu-load":
 		load := 0.2 + 0.6*wave + 1.6*level
@@ -224,7 +225,7 @@ func (d demoOutputs) Output(dst []byte, a, c int, chunk *model.Chunk, seq uint64
 		}
 		return fmt.Appendf(dst, "SSH OK - OpenSSH_10.0p2 Debian-7 (protocol 2.0) | time=%.6fs;;;0", 0.004+wave/200)
 	default:
-		age := 3600 + 80000*share(mix(fixed+seq/40)) + 50000*level
+		age := 3600 + 80000*outputs.Share(outputs.Mix(fixed+seq/40)) + 50000*level
 		return fmt.Appendf(dst, "FILE_AGE %s: /var/backups/latest is %.0f seconds old| age=%.0fs;90000;180000", status, age, age)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -123,7 +124,7 @@ func (rep *Report) judgePeople(c Config) (list []string) {
 func (r *run) random(who string, i int) *rand.Rand {
 	h := r.cfg.Scenario.Seed
 	for _, c := range []byte(who) {
-		h = mix(h ^ uint64(c))
+		h = outputs.Mix(h ^ uint64(c))
 	}
 	return rand.New(rand.NewPCG(h, uint64(i)))
 }

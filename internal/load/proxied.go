@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -68,8 +69,8 @@ func newAbout(things []simulated.Thing, sc *scenario.Scenario, k *scenario.Check
 
 // offsetAbout is when in its interval an agent runs a check about a proxy node, from 0 to 1.
 func (r *run) offsetAbout(class *class, index, c, about int) float64 {
-	own := mix(r.cfg.Scenario.Seed ^ uint64(class.number)<<48 ^ uint64(index)<<16 ^ uint64(c))
-	return share(mix(own ^ uint64(about)))
+	own := outputs.Mix(r.cfg.Scenario.Seed ^ uint64(class.number)<<48 ^ uint64(index)<<16 ^ uint64(c))
+	return outputs.Share(outputs.Mix(own ^ uint64(about)))
 }
 
 // hash adds what a check about proxy nodes, or one that agents run in turn, is and says first.
@@ -132,7 +133,7 @@ func (s *checkSet) thingsOf(check int) []model.NodeID {
 
 // next is the status of the next result, and whether that is another than the one before. A
 // number that came already, as of a turn that another agent takes over, says the same again.
-func (p *pair) next(says Generator, c int, chunk *model.Chunk, seq uint64) (model.Status, bool) {
+func (p *pair) next(says outputs.Generator, c int, chunk *model.Chunk, seq uint64) (model.Status, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.status

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -504,7 +505,7 @@ func TestLedgerSeesFaults(t *testing.T) {
 }
 
 func TestOutputsDiffer(t *testing.T) {
-	d := &distinct{size: 100, changes: 0.02}
+	d := &outputs.Digits{Size: 100, Changes: 0.02}
 	seen := map[string]bool{}
 	changed := 0
 	for seq := range uint64(20_000) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -231,7 +232,7 @@ func TestChangesNeedNoStatus(t *testing.T) {
 		"a plug-in with a status":      {Output: scenario.Output{Like: "disk"}, Status: map[string]float64{"WARNING": 0.2}},
 	} {
 		k.Changes = asked
-		g := newGenerator(7, &k)
+		g := outputs.New(7, &k)
 		changes, seen := 0, [4]int{}
 		for a := range states {
 			before := g.Status(a, 0, nil, uint64(a), 0, true)
@@ -278,7 +279,7 @@ func TestScenarioSaysWhatCannotBePlayed(t *testing.T) {
 // place left to fill in.
 func TestSays(t *testing.T) {
 	const states, rounds = 500, 200
-	g := newGenerator(3, &scenario.Check{Status: map[string]float64{"WARNING": 0.1, "CRITICAL": 0.05}, Changes: 0.02, Flapping: 0.1, Output: scenario.Output{Like: "http"}})
+	g := outputs.New(3, &scenario.Check{Status: map[string]float64{"WARNING": 0.1, "CRITICAL": 0.05}, Changes: 0.02, Flapping: 0.1, Output: scenario.Output{Like: "http"}})
 	counts, changes, flaps := [4]int{}, 0, 0
 	for a := range states {
 		before := g.Status(a, 0, nil, 0, 0, true)
@@ -310,14 +311,14 @@ func TestSays(t *testing.T) {
 	for _, like := range scenario.Outputs()[1:] {
 		seen := map[string]bool{}
 		for status := range 4 {
-			g := newGenerator(1, &scenario.Check{Output: scenario.Output{Like: like}})
+			g := outputs.New(1, &scenario.Check{Output: scenario.Output{Like: like}})
 			text := string(g.Output(nil, 1, 2, nil, 77, model.Status(status)))
 			if strings.Contains(text, "#") || text == "" || seen[text] {
 				t.Errorf("%s: %q", like, text)
 			}
 			seen[text] = true
 		}
-		long := newGenerator(1, &scenario.Check{Output: scenario.Output{Like: like, Bytes: 3000}})
+		long := outputs.New(1, &scenario.Check{Output: scenario.Output{Like: like, Bytes: 3000}})
 		if n := len(long.Output(nil, 1, 2, nil, 77, 0)); n != 3000 {
 			t.Errorf("%s: %d bytes", like, n)
 		}

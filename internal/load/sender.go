@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/load/outputs"
 )
 
 // tick is the shortest sleep of a sender: fewer wake-ups, at most this much lag.
@@ -113,7 +115,7 @@ func newSender(r *run, agents []*agent, interval time.Duration) *sender {
 func (a *agent) offset(c int) float64 { return a.run.offset(a.class, a.index, c) }
 
 func (r *run) offset(class *class, index, c int) float64 {
-	return share(mix(r.cfg.Scenario.Seed ^ uint64(class.number)<<48 ^ uint64(index)<<16 ^ uint64(c)))
+	return outputs.Share(outputs.Mix(r.cfg.Scenario.Seed ^ uint64(class.number)<<48 ^ uint64(index)<<16 ^ uint64(c)))
 }
 
 func (s *sender) lane(interval int64) *lane {

@@ -7,6 +7,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/stream"
 	"github.com/muster-fleet/muster/internal/model"
@@ -71,7 +72,7 @@ func (t *tape) shift(copy int) int64 {
 	if copy == 0 {
 		return 0
 	}
-	return int64(share(mix(t.seed^0x7a9e^uint64(copy)<<20))*float64(t.within)) % t.length
+	return int64(outputs.Share(outputs.Mix(t.seed^0x7a9e^uint64(copy)<<20))*float64(t.within)) % t.length
 }
 
 // Status and Output say what was recorded, by the number of a result, in which its place is.
@@ -81,7 +82,7 @@ func (t *tape) Status(_, _ int, _ *model.Chunk, seq uint64, _ model.Status, _ bo
 
 // Output has the recorded length, as far as a frame has room for it.
 func (t *tape) Output(dst []byte, a, c int, chunk *model.Chunk, seq uint64, status model.Status) []byte {
-	d := distinct{size: min(int(t.said(seq).output), scenario.MaxOutput), seed: t.seed}
+	d := outputs.Digits{Size: min(int(t.said(seq).output), scenario.MaxOutput), Seed: t.seed}
 	return d.Output(dst, a, c, chunk, seq, status)
 }
 

@@ -115,9 +115,3 @@ func TargetPlays(sc *scenario.Scenario, t Target) error {
 	}
 	return nil
 }
-
-// NewGenerator makes what a check says that a class of a scenario holds, the same as Muster's
-// agents would.
-func NewGenerator(sc *scenario.Scenario, class int, check *scenario.Check) Generator {
-	return newGenerator(sc.Seed^uint64(class)<<48, check)
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -205,7 +206,7 @@ func (a *agent) storm(c int, own model.Status, intended int64, seq uint64) model
 	}
 	says, chunk := a.class.checks[c].says, a.set.chunks[c]
 	for n := 1; n < int(r.speed(scenario.Alerts, s[i].phase)) && own == a.status[c]; n++ {
-		own = says.Status(a.index, c, chunk, mix(seq^uint64(n)<<56), a.status[c], false)
+		own = says.Status(a.index, c, chunk, outputs.Mix(seq^uint64(n)<<56), a.status[c], false)
 	}
 	return own
 }

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -130,7 +131,7 @@ func TestAlertsFourTimesAsOften(t *testing.T) {
 		}
 		r := &run{cfg: Config{Scenario: sc}, epoch: time.Now(), storms: storm}
 		r.follow(newScore(sc.Phases, 0))
-		says := newGenerator(7, &check)
+		says := outputs.New(7, &check)
 		a := &agent{run: r, class: &class{checks: []playing{{says: says, tells: check.Alert != ""}}}, set: &checkSet{chunks: []*model.Chunk{{}}}, status: make([]model.Status, 1)}
 		for seq := range uint64(20_000) {
 			own := says.Status(0, 0, nil, seq, a.status[0], seq == 0)

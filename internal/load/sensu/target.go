@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/sensu/about"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -29,7 +30,7 @@ type Target struct {
 // spoken is what a check says.
 type spoken struct {
 	number int // in its class
-	says   load.Generator
+	says   outputs.Generator
 }
 
 // Backend is what is asked of a system that Sensu's agents come to: a Sensu backend (API), or
@@ -65,7 +66,7 @@ func New(sc *scenario.Scenario, o Options, api Backend) (*Target, error) {
 				return nil, model.Errorf(model.Unsupported, "check %s of class %s: an interval of %s: Sensu has whole seconds", check.Name, sc.Agents[c].Name, d)
 			}
 			for i := range max(1, check.Count) {
-				t.checks[c][check.FullName(i)] = spoken{n, load.NewGenerator(sc, c, check.Check)}
+				t.checks[c][check.FullName(i)] = spoken{n, outputs.Of(sc, c, check.Check)}
 				n++
 			}
 		}

@@ -1,18 +1,18 @@
-package load
+package outputs
 
 import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// newGenerator is what a scenario's check says.
-func newGenerator(seed uint64, k *scenario.Check) Generator {
+// New is what a scenario's check says.
+func New(seed uint64, k *scenario.Check) Generator {
 	if k.Changes > 0 && len(k.Status) == 0 && k.Flapping == 0 && k.Output.Like == scenario.Digits {
-		return &distinct{size: max(minOutput, k.Output.Length()), changes: k.Changes, seed: seed}
+		return &Digits{Size: max(MinLength, k.Output.Length()), Changes: k.Changes, Seed: seed}
 	}
 	s := &says{seed: seed, flapping: k.Flapping, like: k.Output.Like, size: int(k.Output.Bytes)}
 	if s.like == "" || s.like == scenario.Digits {
-		s.like, s.size = "", max(minOutput, k.Output.Length())
+		s.like, s.size = "", max(MinLength, k.Output.Length())
 	}
 	same, left := 0.0, 1.0
 	for name, part := range k.Status {
@@ -46,24 +46,24 @@ type says struct {
 }
 
 func (s *says) Status(a, c int, _ *model.Chunk, seq uint64, before model.Status, first bool) model.Status {
-	own := mix(s.seed ^ uint64(a)<<32 ^ uint64(c))
-	if share(mix(own)) < s.flapping {
+	own := Mix(s.seed ^ uint64(a)<<32 ^ uint64(c))
+	if Share(Mix(own)) < s.flapping {
 		if first || before != model.OK {
 			return model.OK
 		}
 		return model.Critical
 	}
 	if first {
-		return s.draw(share(own))
+		return s.draw(Share(own))
 	}
-	r := mix(own ^ seq)
-	if share(r) >= s.change {
+	r := Mix(own ^ seq)
+	if Share(r) >= s.change {
 		return before
 	}
 	if s.single {
 		return another(before, r)
 	}
-	return s.draw(share(mix(r)))
+	return s.draw(Share(Mix(r)))
 }
 
 // draw is a status of the mix.
@@ -77,9 +77,9 @@ func (s *says) draw(at float64) model.Status {
 }
 
 func (s *says) Output(dst []byte, a, c int, chunk *model.Chunk, seq uint64, status model.Status) []byte {
-	r := mix(s.seed ^ uint64(a)<<40 ^ uint64(c)<<20 ^ seq)
+	r := Mix(s.seed ^ uint64(a)<<40 ^ uint64(c)<<20 ^ seq)
 	if s.like == "" {
-		return (&distinct{size: s.size, seed: s.seed}).Output(dst, a, c, chunk, seq, status)
+		return (&Digits{Size: s.size, Seed: s.seed}).Output(dst, a, c, chunk, seq, status)
 	}
 	from := len(dst)
 	dst = fillIn(dst, scenario.Words(s.like, status), r)
@@ -101,7 +101,7 @@ func fillIn(dst []byte, words string, r uint64) []byte {
 			continue
 		}
 		if left == 0 {
-			r, left = mix(r), 16
+			r, left = Mix(r), 16
 		}
 		dst = append(dst, '0'+byte(r&15*10>>4))
 		r, left = r>>4, left-1

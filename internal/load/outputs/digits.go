@@ -1,4 +1,4 @@
-package load
+package outputs
 
 import (
 	"math"
@@ -7,30 +7,30 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// minOutput is the head that makes every output different.
-const minOutput = 48
+// MinLength of an output is the head that makes every output different.
+const MinLength = 48
 
-// distinct makes outputs of one size, all different, that look like a plug-in's: a
+// Digits makes outputs of one size, all different, that look like a plug-in's: a
 // sentence with the number of the result, then perfdata-like digits. The digits are
 // random, so that they compress no better than real ones.
-type distinct struct {
-	size    int
-	changes float64 // share of results that change the status
-	seed    uint64
-	rare    *rarity // nil: all statuses occur
+type Digits struct {
+	Size    int     // of each, in bytes
+	Changes float64 // share of results that change the status
+	Seed    uint64
+	Rare    *Rare // nil: all statuses occur
 }
 
-// rarity keeps one status to one state, so that a search for it finds one in all.
-type rarity struct{ agent, check int }
+// Rare keeps one status to one state, so that a search for it finds one in all.
+type Rare struct{ Agent, Check int }
 
-func (d *distinct) Status(a, c int, _ *model.Chunk, seq uint64, before model.Status, _ bool) model.Status {
+func (d *Digits) Status(a, c int, _ *model.Chunk, seq uint64, before model.Status, _ bool) model.Status {
 	r := d.draw(a, c, seq)
 	switch {
-	case d.rare != nil && a == d.rare.agent && c == d.rare.check:
+	case d.Rare != nil && a == d.Rare.Agent && c == d.Rare.Check:
 		return model.Unknown
-	case share(r) >= d.changes:
+	case Share(r) >= d.Changes:
 		return before
-	case d.rare != nil:
+	case d.Rare != nil:
 		return (before + 1 + model.Status(r&1)) % model.Unknown
 	}
 	return another(before, r)
@@ -41,23 +41,23 @@ func another(before model.Status, r uint64) model.Status {
 	return (before + 1 + model.Status(r&1)) % 4
 }
 
-func (d *distinct) Output(dst []byte, a, c int, _ *model.Chunk, seq uint64, status model.Status) []byte {
+func (d *Digits) Output(dst []byte, a, c int, _ *model.Chunk, seq uint64, status model.Status) []byte {
 	from := len(dst)
 	dst = append(dst, status.String()...)
 	dst = append(dst, " - result "...)
 	dst = strconv.AppendUint(dst, seq, 10)
 	dst = append(dst, " | value="...)
-	return fillUp(dst, from+d.size, d.draw(a, c, seq))
+	return fillUp(dst, from+d.Size, d.draw(a, c, seq))
 }
 
-func (d *distinct) draw(a, c int, seq uint64) uint64 {
-	return mix(d.seed ^ uint64(a)<<40 ^ uint64(c)<<20 ^ seq)
+func (d *Digits) draw(a, c int, seq uint64) uint64 {
+	return Mix(d.Seed ^ uint64(a)<<40 ^ uint64(c)<<20 ^ seq)
 }
 
 // fillUp makes dst as long as it should be, with random digits where it is shorter.
 func fillUp(dst []byte, length int, r uint64) []byte {
 	for len(dst) < length {
-		r = mix(r)
+		r = Mix(r)
 		dst = appendDigits(dst, r)
 	}
 	return dst[:length]
@@ -77,13 +77,13 @@ func appendDigits(dst []byte, r uint64) []byte {
 	return append(dst, text[:]...)
 }
 
-// mix is splitmix64: a cheap stream of well-spread numbers.
-func mix(x uint64) uint64 {
+// Mix is splitmix64: a cheap stream of well-spread numbers.
+func Mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
-// share maps a number to [0,1).
-func share(x uint64) float64 { return float64(x>>11) / math.Exp2(53) }
+// Share maps a number to [0,1).
+func Share(x uint64) float64 { return float64(x>>11) / math.Exp2(53) }
