@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -28,7 +29,7 @@ func TestHistoryIsAwayUntilTheJournalIsFull(t *testing.T) {
 	cfg := s.Load(fleet, 8*time.Second)
 	cfg.Output, cfg.Changes = 60_000, 0.5
 	type end struct {
-		rep *load.Report
+		rep *report.Report
 		err error
 	}
 	ended := make(chan end, 1)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -39,7 +40,7 @@ func TestKilledTwentyTimesUnderLoad(t *testing.T) {
 		cfg := s.LoadTLS(fleet, min(30*time.Second, 4*time.Second+time.Duration(kills)*2*time.Second))
 		cfg.Server = network.Address
 		playing := make(chan struct{})
-		cfg.Progress = func(now load.Sample) {
+		cfg.Progress = func(now report.Sample) {
 			if now.Second == 0 {
 				close(playing)
 			}
@@ -101,7 +102,7 @@ func TestKilledTwentyTimesUnderLoad(t *testing.T) {
 }
 
 type ended struct {
-	rep *load.Report
+	rep *report.Report
 	err error
 }
 
@@ -111,7 +112,7 @@ func play(t *testing.T, s *harness.Server, fleet harness.Fleet, span time.Durati
 	t.Helper()
 	cfg := s.Load(fleet, span)
 	playing := make(chan struct{})
-	cfg.Progress = func(now load.Sample) {
+	cfg.Progress = func(now report.Sample) {
 		if now.Second == 0 {
 			close(playing)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -44,7 +45,7 @@ func write(t *testing.T, path string, data []byte) {
 
 // nothingLost says that nothing was lost, twice or wrong. A fleet whose server is away for a while may fill its
 // spools, and then makes fewer results: such a run is no success, but it is what these tests play.
-func nothingLost(rep *load.Report) bool { return rep.Valid && !rep.Lost() }
+func nothingLost(rep *report.Report) bool { return rep.Valid && !rep.Lost() }
 
 // played is a server that was killed after a fleet had sent: the journal alone holds
 // what came since the last snapshots.

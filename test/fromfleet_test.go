@@ -14,6 +14,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/subject"
@@ -122,7 +123,7 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 	if ran := harness.Run(t, nil, "load", "size", "-f", file, "--factors", "0.1", "--seconds", "1", "--max-lag", "1h", "--out", out); ran.Code != 0 || !strings.Contains(ran.Out, "0.1× (21 agents, ") {
 		t.Fatalf("play it: code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
 	}
-	rep, err := load.Read(filepath.Join(out, "0.1x", "run.json"))
+	rep, err := report.Read(filepath.Join(out, "0.1x", "run.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

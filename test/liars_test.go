@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -35,7 +35,7 @@ func TestLiars(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "report")
 			ran := harness.Run(t, []string{"TMPDIR=" + t.TempDir(), "LIE=" + lie}, "load", "run", tinyFleet(t, ""), "--server-binary", server,
 				"--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
-			rep, err := load.Read(filepath.Join(out, "run.json"))
+			rep, err := report.Read(filepath.Join(out, "run.json"))
 			if err != nil {
 				t.Fatalf("%v: code %d\n%s%s", err, ran.Code, ran.Out, ran.Errors)
 			}

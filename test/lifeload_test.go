@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/test/harness"
@@ -36,7 +37,7 @@ func TestAFleetLives(t *testing.T) {
 	play := func(cfg load.Config, first, agents int) (begun chan struct{}, end chan ended, stop func()) {
 		cfg.First, cfg.Agents, cfg.Fleet = first, agents, agents
 		begun, end = make(chan struct{}), make(chan ended, 1)
-		cfg.Progress = func(now load.Sample) {
+		cfg.Progress = func(now report.Sample) {
 			if now.Second == 0 {
 				close(begun)
 			}

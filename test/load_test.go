@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -35,7 +35,7 @@ func TestLoadRun(t *testing.T) {
 	if ran.Code != 0 || !strings.Contains(ran.Out, "nothing lost, nothing twice") {
 		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
 	}
-	rep, err := load.Read(out)
+	rep, err := report.Read(out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestLoadRunOverARestart(t *testing.T) {
 	if code := run.Wait(2 * time.Minute); code != 0 {
 		t.Fatalf("code %d", code)
 	}
-	rep, err := load.Read(out)
+	rep, err := report.Read(out)
 	if err != nil {
 		t.Fatal(err)
 	}

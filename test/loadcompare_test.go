@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/compare"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -20,9 +20,9 @@ import (
 func TestLoadCompare(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, change := range map[string]func(*load.Report){"old": func(*load.Report) {}, "slow": func(r *load.Report) { r.BeyondLinger.P99 *= 2 }, "lossy": func(r *load.Report) { r.Balance.Missing = 1 }} {
+	for name, change := range map[string]func(*report.Report){"old": func(*report.Report) {}, "slow": func(r *report.Report) { r.BeyondLinger.P99 *= 2 }, "lossy": func(r *report.Report) { r.Balance.Missing = 1 }} {
 		for i := range compare.Enough {
-			rep, err := load.Read("../bench/results/sensu-4000x40x5s.json")
+			rep, err := report.Read("../bench/results/sensu-4000x40x5s.json")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -95,7 +95,7 @@ func TestLoadJoin(t *testing.T) {
 			t.Errorf("a follower: code %d\n%s", code, o.Log())
 		}
 	}
-	rep, err := load.Read(filepath.Join(out, "run.json"))
+	rep, err := report.Read(filepath.Join(out, "run.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestLoadJoin(t *testing.T) {
 	if len(rep.Loaders) != 3 {
 		t.Fatalf("loaders %+v", rep.Loaders)
 	}
-	if !slices.ContainsFunc(rep.Samples, func(s load.Sample) bool { return s.Beyond > 0 && s.Latency != nil }) {
+	if !slices.ContainsFunc(rep.Samples, func(s report.Sample) bool { return s.Beyond > 0 && s.Latency != nil }) {
 		t.Error("no second has beyond-p99")
 	}
 	var results uint64
@@ -222,7 +222,7 @@ objectives: {detect: 60s, clear: 60s}
 	if code := run.Wait(2 * time.Minute); code != 0 {
 		t.Fatalf("code %d\n%s", code, run.Log())
 	}
-	rep, err := load.Read(filepath.Join(out, "run.json"))
+	rep, err := report.Read(filepath.Join(out, "run.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestLoadJoinStopped(t *testing.T) {
 			t.Errorf("a follower: code %d\n%s", code, o.Log())
 		}
 	}
-	rep, err := load.Read(filepath.Join(out, "run.json"))
+	rep, err := report.Read(filepath.Join(out, "run.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func TestLoadJoinOnAServerThatRuns(t *testing.T) {
 	if code := other.Wait(time.Minute); code != 0 {
 		t.Fatalf("the other one: code %d", code)
 	}
-	rep, err := load.Read(filepath.Join(out, "run.json"))
+	rep, err := report.Read(filepath.Join(out, "run.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

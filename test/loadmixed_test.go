@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -42,14 +42,14 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 	if ran.Code != 0 {
 		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
 	}
-	rep, err := load.Read(filepath.Join(out, "run.json"))
+	rep, err := report.Read(filepath.Join(out, "run.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if told := rep.Told; told == nil || told.Due < 20 || told.Timed < 10 || told.Missing+told.Extra > 0 || told.Unclear > 0 || told.Latency.P50 <= 0 || len(told.Curve) == 0 {
 		t.Errorf("messages: %+v", told)
 	}
-	worked := map[string]load.Worked{}
+	worked := map[string]report.Worked{}
 	for _, w := range rep.Operators {
 		worked[w.What] = w
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -39,11 +39,11 @@ objectives: {holds-p99: 60s, list-p99: 60s, apply-p99: 60s, watch-p99: 60s}
 	if ran.Code != 0 {
 		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
 	}
-	rep, err := load.Read(filepath.Join(out, "run.json"))
+	rep, err := report.Read(filepath.Join(out, "run.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	worked := map[string]load.Worked{}
+	worked := map[string]report.Worked{}
 	for _, w := range rep.Operators {
 		worked[w.What] = w
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -51,7 +51,7 @@ objectives: {takeover-max: 60s}
 	if ran.Code != 0 || !strings.Contains(ran.Out, "nothing lost, nothing twice") || !strings.Contains(ran.Out, "\n  turns            ") {
 		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
 	}
-	rep, err := load.Read(filepath.Join(out, "run.json"))
+	rep, err := report.Read(filepath.Join(out, "run.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

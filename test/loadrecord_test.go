@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/stream"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -64,13 +64,13 @@ func TestLoadRecord(t *testing.T) {
 	s := harness.NewServer(t)
 	s.CLI("load", "prepare", source, "--data", s.Data)
 	s.Start()
-	play := func(s *harness.Server, file, out string) (harness.Result, *load.Report) {
+	play := func(s *harness.Server, file, out string) (harness.Result, *report.Report) {
 		t.Helper()
 		ran := harness.Run(t, nil, "load", "run", file, "--out", out, "--max-lag", "1h", "--server", s.Listen, "--server-plain", s.Plain, "--data", s.Data, "--admin", "http://"+s.Admin)
 		if ran.Code != 0 || !strings.Contains(ran.Out, "nothing lost, nothing twice") {
 			t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
 		}
-		rep, err := load.Read(filepath.Join(out, "run.json"))
+		rep, err := report.Read(filepath.Join(out, "run.json"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -77,7 +77,7 @@ func TestLoadScenario(t *testing.T) {
 		!strings.Contains(ran.Errors, "metrics and profiles of the loader: http://127.0.0.1:") {
 		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
 	}
-	rep, err := load.Read(filepath.Join(out, "run.json"))
+	rep, err := report.Read(filepath.Join(out, "run.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestLoadScenarioMissesAnObjective(t *testing.T) {
 	if ran.Code != 20 || !strings.Contains(ran.Errors, "asked at most") {
 		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
 	}
-	rep, err := load.Read(filepath.Join(out, "run.json"))
+	rep, err := report.Read(filepath.Join(out, "run.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,11 +186,11 @@ faults: [{at: 2s, for: 5s, server: stop}, {at: 12s, for: 6s, server: stop}]
 	if ran.Code != 20 {
 		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
 	}
-	rep, err := load.Read(filepath.Join(out, "run.json"))
+	rep, err := report.Read(filepath.Join(out, "run.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	phases := map[string]load.Played{}
+	phases := map[string]report.Played{}
 	for _, p := range rep.Phases {
 		phases[p.Name] = p
 	}
@@ -198,7 +198,7 @@ faults: [{at: 2s, for: 5s, server: stop}, {at: 12s, for: 6s, server: stop}]
 	if stops.InTime == nil || *stops.InTime > 0.75 || stops.Acknowledged < 0.9*stops.Offered || ends.Acknowledged > 0.7*ends.Offered || after.Acknowledged < 1.1*after.Offered {
 		t.Errorf("%+v\n%+v\n%+v", stops, ends, after)
 	}
-	if missed := slices.IndexFunc(rep.Goals, func(g load.Goal) bool { return g.Met }); !rep.Balance.OK() || len(rep.Goals) != 2 || missed >= 0 {
+	if missed := slices.IndexFunc(rep.Goals, func(g report.Goal) bool { return g.Met }); !rep.Balance.OK() || len(rep.Goals) != 2 || missed >= 0 {
 		t.Errorf("ledger %+v, %v", rep.Balance, rep.Goals)
 	}
 }
@@ -273,7 +273,7 @@ objectives: {beyond-p99: 60s, clear: 1s}
 	if code := run.Wait(time.Minute); code != 22 || !strings.Contains(run.Log(), "second was cut short and is not judged") || !strings.Contains(run.Log(), "nothing lost, nothing twice") {
 		t.Fatalf("code %d\n%s", code, run.Log())
 	}
-	rep, err := load.Read(filepath.Join(out, "run.json"))
+	rep, err := report.Read(filepath.Join(out, "run.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +314,7 @@ func TestLoadScenarioOnAServerThatRuns(t *testing.T) {
 		if ran := s.Try(args...); ran.Code != 0 {
 			t.Fatalf("run %d: code %d\n%s%s", i, ran.Code, ran.Out, ran.Errors)
 		}
-		rep, err := load.Read(filepath.Join(out, "run.json"))
+		rep, err := report.Read(filepath.Join(out, "run.json"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -390,7 +390,7 @@ faults:
 	if ran.Code != 0 {
 		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
 	}
-	rep, err := load.Read(filepath.Join(out, "run.json"))
+	rep, err := report.Read(filepath.Join(out, "run.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -46,7 +46,7 @@ func TestLoadStage(t *testing.T) {
 			if ran.Code != 0 || !strings.HasPrefix(ran.Out, "Results alone ("+label+")\n") || !strings.Contains(ran.Out, "step ×2: ") || !strings.Contains(ran.Out, "  saturation ") {
 				t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
 			}
-			rep, err := load.Read(filepath.Join(out, "run.json"))
+			rep, err := report.Read(filepath.Join(out, "run.json"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -56,7 +56,7 @@ func TestLoadCompareInterleaved(t *testing.T) {
 	}
 	figures := map[string]map[string]float64{}
 	for _, side := range []string{"old", "new"} {
-		rep, err := load.Read(filepath.Join(out, side, "1", "run.json"))
+		rep, err := report.Read(filepath.Join(out, side, "1", "run.json"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestLoadCheck(t *testing.T) {
 	}
 	// So few results a second say little of what each costs: the baseline is moved instead.
 	move := func(factor float64) {
-		rep, err := load.Read(base)
+		rep, err := report.Read(base)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/pgtest"
 	"github.com/muster-fleet/muster/test/harness"
@@ -134,7 +135,7 @@ func TestPostgreSQLUnderAServer(t *testing.T) {
 	end := make(chan ended, 1)
 	playing := make(chan struct{})
 	cfg := s.Load(fleet, 12*time.Second)
-	cfg.Progress = func(now load.Sample) {
+	cfg.Progress = func(now report.Sample) {
 		if now.Second == 0 {
 			close(playing)
 		}

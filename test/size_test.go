@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -48,7 +48,7 @@ objectives: {beyond-p99: 60s, serving: 1s}
 		t.Errorf("%s", ran.Out)
 	}
 	for _, size := range []string{"1x", "2x"} {
-		rep, err := load.Read(filepath.Join(out, size, "run.json"))
+		rep, err := report.Read(filepath.Join(out, size, "run.json"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ objectives: {beyond-p99: 60s, serving: 1s}
 		t.Errorf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
 	}
 	for _, size := range []string{"1x", "1x-again"} {
-		if rep, err := load.Read(filepath.Join(twice, size, "run.json")); err != nil || rep.OK() {
+		if rep, err := report.Read(filepath.Join(twice, size, "run.json")); err != nil || rep.OK() {
 			t.Errorf("%s: %v", size, err)
 		}
 	}

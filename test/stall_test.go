@@ -19,6 +19,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/store/pgtest"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -47,7 +48,7 @@ func TestAStallingStoreDelaysNothingButItself(t *testing.T) {
 			s.Prepare(fleet, prepare...)
 			s.Start()
 			api := s.Client()
-			play := func(span time.Duration) *load.Report {
+			play := func(span time.Duration) *report.Report {
 				t.Helper()
 				cfg := s.Load(fleet, span)
 				cfg.Changes = c.changes

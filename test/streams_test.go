@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/follow"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -39,7 +40,7 @@ func TestNothingIsMissedOverKills(t *testing.T) {
 
 	cfg := s.Load(fleet, 12*time.Second)
 	playing := make(chan struct{})
-	cfg.Progress = func(now load.Sample) {
+	cfg.Progress = func(now report.Sample) {
 		if now.Second == 0 {
 			close(playing)
 		}

@@ -17,7 +17,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/subject"
@@ -108,7 +108,7 @@ func TestSubjectSystemCalls(t *testing.T) {
 		t.Errorf("%+v, %v", calls, err)
 	}
 	calls, err = s.CountCalls(t.Context(), 1)
-	if err != nil || len(calls) > 0 && (calls[0].Count == 0 || !slices.ContainsFunc(calls, func(c load.SystemCall) bool { return c.Name == "futex" })) {
+	if err != nil || len(calls) > 0 && (calls[0].Count == 0 || !slices.ContainsFunc(calls, func(c report.SystemCall) bool { return c.Name == "futex" })) {
 		t.Errorf("as the kernel counts: %+v, %v", calls, err)
 	}
 	if _, err := s.API.NodeStates(t.Context(), v1.NodeFilter{Limit: 1}); err != nil {

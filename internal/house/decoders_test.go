@@ -23,7 +23,7 @@ var notFuzzed = map[string]string{
 	"internal/plan/collect.go":               "rows of the server's own database",
 	"internal/react/mutate.go":               "events that it encoded itself, in its own database",
 	"internal/load/compare/differ.go":        "a scenario that it has just encoded",
-	"internal/load/goal.go":                  "words of who types the command",
+	"internal/load/report/goal.go":           "words of who types the command",
 	"internal/load/simulated/certificate.go": "files that the load tester wrote",
 	"internal/load/subject/environment.go":   "what the server that it started says of its build",
 }

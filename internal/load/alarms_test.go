@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -148,7 +149,7 @@ func TestAlertsOfFailingChecks(t *testing.T) {
 				}
 				if c.missing == 0 {
 					// The first results after the fault came two seconds later; recoveries were told two seconds after its end.
-					if d, r := latency(b.detected), latency(b.cleared); d.Max < 1990 || d.Max > 2010 || r.Max < 1990 || r.Max > 2010 {
+					if d, r := report.LatencyOf(b.detected), report.LatencyOf(b.cleared); d.Max < 1990 || d.Max > 2010 || r.Max < 1990 || r.Max > 2010 {
 						t.Errorf("detected %+v, cleared %+v", d, r)
 					}
 				}
@@ -172,7 +173,7 @@ func TestAlertsOfAStateThatChangesByItself(t *testing.T) {
 		}
 		judgeBlows([]*blow{b}, nil, x.al.run.now())
 		// Of these forty only the first failure in the fault's time, and the first recovery after it, are the fault's.
-		if d, c := latency(b.detected), latency(b.cleared); b.alerts != 2 || b.missing != 0 || b.extra != 0 || d.Max > 10 || c.Max > 5010 {
+		if d, c := report.LatencyOf(b.detected), report.LatencyOf(b.cleared); b.alerts != 2 || b.missing != 0 || b.extra != 0 || d.Max > 10 || c.Max > 5010 {
 			t.Errorf("%+v", b)
 		}
 	})
@@ -222,7 +223,7 @@ func TestAlertsOfSilentMachines(t *testing.T) {
 				if b.alerts != c.alerts || b.missing != c.missing || b.extra != c.extra {
 					t.Errorf("%d alerts, %d missing, %d extra, %q; want %+v", b.alerts, b.missing, b.extra, b.example, c)
 				}
-				if d := latency(b.detected); c.alerts == 2 && (d.Max < 15990 || d.Max > 16010) {
+				if d := report.LatencyOf(b.detected); c.alerts == 2 && (d.Max < 15990 || d.Max > 16010) {
 					t.Errorf("detected %+v", d)
 				}
 			})

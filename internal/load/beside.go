@@ -4,26 +4,14 @@ import (
 	"sync"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // What shares a server must not pay for it when a pipeline is sped up: the results, people who
 // list, write, run and watch, agents that wait for intent, who is told of problems, history, and
 // each class of agents. Each is timed phase by phase, and a phase in which some pipeline is
 // faster, and none slower, is compared with the last one of which that is so.
-
-// Beside is one of them, as it went in one phase.
-type Beside struct {
-	Figure string  `json:"figure"`          // list-p99, apply-p99, silence-p99, run-p99, fact-p99, watch-p99, holds-p99, tell-p99, history-behind, beyond-p99, or held
-	Class  string  `json:"class,omitempty"` // of held; empty: of all results
-	Count  uint64  `json:"count"`           // answers, arrivals, seconds looked at, results
-	Value  float64 `json:"value"`           // in the figure's unit
-}
-
-const (
-	historyBehind = "history-behind"
-	heldShare     = "held"
-	beyondLinger  = "beyond-p99"
-)
 
 // besides counts what people and agents waited for, by figure and by the part of the score
 // in which that began. Its lock is taken last.
@@ -95,22 +83,22 @@ func waits(second map[string]*hdrhistogram.Histogram) (p99 map[string]float64) {
 		if p99 == nil {
 			p99 = map[string]float64{}
 		}
-		p99[figure] = latency(h).P99
+		p99[figure] = report.LatencyOf(h).P99
 	}
 	return p99
 }
 
 // besidesOf lists them for one part; own are its samples, and t what the results came to in it.
-func (r *run) besidesOf(part int, own []Sample, t *tally) (list []Beside) {
+func (r *run) besidesOf(part int, own []report.Sample, t *tally) (list []report.Beside) {
 	b := &r.beside
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, figure := range [...]string{"list-p99", "apply-p99", "silence-p99", "run-p99", "fact-p99", "watch-p99", holdsFigure, "tell-p99"} {
 		if h := b.took[besideKey{figure, part}]; h != nil {
-			list = append(list, Beside{Figure: figure, Count: uint64(h.TotalCount()), Value: latency(h).P99})
+			list = append(list, report.Beside{Figure: figure, Count: uint64(h.TotalCount()), Value: report.LatencyOf(h).P99})
 		}
 	}
-	behind := Beside{Figure: historyBehind}
+	behind := report.Beside{Figure: report.HistoryBehind}
 	for i := range own {
 		if own[i].Behind != nil {
 			behind.Count++
@@ -122,8 +110,8 @@ func (r *run) besidesOf(part int, own []Sample, t *tally) (list []Beside) {
 	}
 	if r.hurries { // else that is what the phase says anyway
 		if offered := t.results + t.dropped; offered > 0 {
-			list = append(list, Beside{Figure: beyondLinger, Count: t.acked, Value: latency(t.beyond).P99},
-				Beside{Figure: heldShare, Count: offered, Value: min(100, 100*float64(t.inTime)/float64(offered))})
+			list = append(list, report.Beside{Figure: report.BeyondLinger, Count: t.acked, Value: report.LatencyOf(t.beyond).P99},
+				report.Beside{Figure: report.HeldShare, Count: offered, Value: min(100, 100*float64(t.inTime)/float64(offered))})
 		}
 	}
 	if len(r.classes) < 2 {
@@ -131,7 +119,7 @@ func (r *run) besidesOf(part int, own []Sample, t *tally) (list []Beside) {
 	}
 	for i, c := range r.classes {
 		if s := t.of(i); s.Meant > 0 {
-			list = append(list, Beside{Figure: heldShare, Class: c.spec.Name, Count: s.Meant, Value: 100 * float64(s.Answered) / float64(s.Meant)})
+			list = append(list, report.Beside{Figure: report.HeldShare, Class: c.spec.Name, Count: s.Meant, Value: 100 * float64(s.Answered) / float64(s.Meant)})
 		}
 	}
 	return list

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -47,7 +48,7 @@ func TestRenamesThatFail(t *testing.T) {
 			if r.renames.failed != c.failed || a.name != c.name || r.renaming[0] {
 				t.Errorf("%+v, the node is called %s", r.renames, a.name)
 			}
-			rep := &Report{Balance: &Balance{}, renames: r.renames.String()}
+			rep := &reporting{Report: &report.Report{Balance: &report.Balance{}, Unsaved: report.Unsaved{Renames: r.renames.String()}}}
 			if rep.judge(Config{MaxLag: time.Second}); rep.OK() != (c.failed == 0) || c.failed > 0 && !strings.HasPrefix(rep.Verdict[0], "1 of 1 renames failed: ") {
 				t.Errorf("%t, %q", rep.OK(), rep.Verdict)
 			}

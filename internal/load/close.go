@@ -3,6 +3,8 @@ package load
 import (
 	"context"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // drain waits for the last acknowledgements.
@@ -26,7 +28,7 @@ func (r *run) drain(ctx context.Context) {
 
 // settle compares with the view, which may still be applying the last commits: a
 // difference is believed once it stays the same for two seconds.
-func (r *run) settle(ctx context.Context, before baseline) (*Balance, error) {
+func (r *run) settle(ctx context.Context, before baseline) (*report.Balance, error) {
 	last, same := uint64(0), 0
 	for {
 		b, err := r.balance(ctx, before)

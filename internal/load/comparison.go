@@ -1,6 +1,9 @@
 package load
 
-import "github.com/muster-fleet/muster/internal/model"
+import (
+	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/model"
+)
 
 // comparison holds the view's states beside the ledgers'. Beyond them it takes a byte
 // per state, and some per agent.
@@ -9,7 +12,7 @@ import "github.com/muster-fleet/muster/internal/model"
 // acknowledges is perhaps not in the view. That is held against the server unless results
 // of the same check were refused, on any node; it is counted as unsure then.
 type comparison struct {
-	balance    *Balance
+	balance    *report.Balance
 	unnumbered bool // the view has no numbers: it is another system's
 	agents     map[model.NodeID]*compared
 	indexes    map[*checkSet]map[model.CheckID]int
@@ -25,7 +28,7 @@ type compared struct {
 	open  map[int16]uint64 // results without an answer, by check: the view may have them or not
 }
 
-func newComparison(agents []*agent, b *Balance) *comparison {
+func newComparison(agents []*agent, b *report.Balance) *comparison {
 	c := &comparison{balance: b, agents: make(map[model.NodeID]*compared, len(agents)), indexes: map[*checkSet]map[model.CheckID]int{},
 		picked: map[model.CheckID]bool{}, pairs: map[place]*paired{}}
 	for _, a := range agents {
@@ -131,8 +134,8 @@ func (c *comparison) absent() {
 	}
 }
 
-func (n *compared) differs(b *Balance, i int, e entry, kind, format string, args ...any) {
+func (n *compared) differs(b *report.Balance, i int, e entry, kind, format string, args ...any) {
 	chunk := n.agent.set.chunks[i]
 	b.Differ++
-	b.add(Imbalance{Node: n.agent.node, Name: n.agent.name, Check: chunk.Check, CheckName: chunk.CheckName, Number: uint64(e.number), Kind: kind}, format, args...)
+	b.Add(report.Imbalance{Node: n.agent.node, Name: n.agent.name, Check: chunk.Check, CheckName: chunk.CheckName, Number: uint64(e.number), Kind: kind}, format, args...)
 }

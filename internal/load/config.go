@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -63,15 +64,15 @@ type Config struct {
 	Second    func(from time.Time, h *hdrhistogram.Histogram) // every second: latencies of what was acknowledged in it, in µs, with the tag warmup where it is not measured
 
 	Pages    *Pages                          // asked for while results flow; nil: none
-	Goals    []Goal                          // what the run should reach
+	Goals    []report.Goal                   // what the run should reach
 	Before   View                            // what the view holds, asked before and after; nil: not compared
 	Facts    func(i int) map[string]string   // of agent i's machine now, asked every few seconds; nil: none
 	Generate outputs.Generator               // what results say; default: distinct outputs, Changes
 	Nodes    func(i int) (uuid.UUID, string) // identity of agent i; default NodeUID, NodeName
 	Log      *slog.Logger
-	Begun    func()        // called when the timetable begins; may be nil
-	Stop     <-chan string // ends the present phase, and the run with it: what was played is compared and reported. What it yields is who asked; empty: who began the run. Nobody reads it before Begun; may be nil
-	Progress func(Sample)  // every second; may be nil
+	Begun    func()              // called when the timetable begins; may be nil
+	Stop     <-chan string       // ends the present phase, and the run with it: what was played is compared and reported. What it yields is who asked; empty: who began the run. Nobody reads it before Begun; may be nil
+	Progress func(report.Sample) // every second; may be nil
 
 	Part   Part   // of the agents that this process plays; zero: all
 	Others Others // the loaders that play the other parts; nil: nobody else does, or another one leads

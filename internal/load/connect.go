@@ -9,7 +9,7 @@ import (
 )
 
 // waitReady waits until every agent has a session and its checks.
-func (r *run) waitReady(ctx context.Context, rep *Report) error {
+func (r *run) waitReady(ctx context.Context, rep *reporting) error {
 	n := int64(len(r.agents))
 	connected := false
 	patience := 30*time.Second + 2*r.ramp()/time.Duration(n)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -137,7 +138,7 @@ func (l *lineCall) Send(results []Result) error {
 }
 
 // drive plays a scenario against a server of lines.
-func drive(t *testing.T, s *lines) *Report {
+func drive(t *testing.T, s *lines) *report.Report {
 	t.Helper()
 	sc, err := scenario.Parse("lines.yaml", []byte(`scenario: muster.load/v1
 seed: 4
@@ -187,7 +188,7 @@ func TestDriven(t *testing.T) {
 		kinds, steps := "", 0
 		for _, p := range rep.Phases {
 			kinds += p.Kind + " "
-			if p.Kind == kindStep {
+			if p.Kind == report.KindStep {
 				steps++
 			}
 			if p.Name == "double" && (p.Offered < 105 || p.Offered > 131 || p.Latency.Max == 0) { // twice 65/s, less what hangs or stands still

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -23,7 +24,7 @@ func TestFaultPhase(t *testing.T) {
 	if !rep.OK() {
 		t.Fatalf("%v", rep.Verdict)
 	}
-	if dark := rep.Phases[2]; dark.Kind != kindFault || dark.From != 20 || dark.To != 40 || dark.Latency.Max < 5000 || rep.Latency.Max > 2000 {
+	if dark := rep.Phases[2]; dark.Kind != report.KindFault || dark.From != 20 || dark.To != 40 || dark.Latency.Max < 5000 || rep.Latency.Max > 2000 {
 		t.Errorf("%+v; of the run %+v", dark, rep.Latency)
 	}
 	if !strings.Contains(strings.Join(rep.Label, "; "), "without dark") {

@@ -4,11 +4,13 @@ import (
 	"runtime"
 	"runtime/debug"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // connected notes what sessions cost, once all agents of the first round hold their
 // checks and before any result.
-func (rep *Report) connected(r *run, idle usage) {
+func (rep *reporting) connected(r *run, idle usage) {
 	if rep.ready.at > 0 {
 		return
 	}
@@ -34,13 +36,13 @@ func (rep *Report) connected(r *run, idle usage) {
 }
 
 // finish turns what was counted, and what was used meanwhile, into figures.
-func (rep *Report) finish(c Config, t *tally, g *gained) {
+func (rep *reporting) finish(c Config, t *tally, g *gained) {
 	rep.Results, rep.Frames, rep.SpoolFull = t.results, t.frames, t.dropped
 	if g.length > 0 {
 		rep.Rate, rep.InTime = float64(t.current)/rep.measured.Seconds(), t.share()
 	}
-	rep.Latency, rep.BeyondLinger, rep.Lag, rep.Curve = latency(t.whole), latency(t.beyond), latency(t.lag), curve(t.whole)
-	rep.Batch = Spread{t.batches.Mean(), t.batches.ValueAtQuantile(50), t.batches.ValueAtQuantile(99), t.batches.Max()}
+	rep.Latency, rep.BeyondLinger, rep.Lag, rep.Curve = report.LatencyOf(t.whole), report.LatencyOf(t.beyond), report.LatencyOf(t.lag), report.CurveOf(t.whole)
+	rep.Batch = report.Spread{Mean: t.batches.Mean(), P50: t.batches.ValueAtQuantile(50), P99: t.batches.ValueAtQuantile(99), Max: t.batches.Max()}
 	rep.Metrics = g.shown()
 	if c.Others == nil { // nobody counts what the sessions of other loaders carry
 		rep.Network = network(g)
@@ -49,11 +51,11 @@ func (rep *Report) finish(c Config, t *tally, g *gained) {
 }
 
 // usage is what the run cost.
-func (rep *Report) usage(g *gained) {
+func (rep *reporting) usage(g *gained) {
 	rep.Server, rep.Loader = g.usages(rep.Results)
-	rep.MachineShare = machineShare(rep.Server, rep.Loader)
+	rep.MachineShare = report.MachineShare(rep.Server, rep.Loader)
 	if g.length > 0 && g.first.busy > 0 && rep.Server.Cores > 0 {
-		rep.Others = max(0, g.busy.Seconds()/g.length.Seconds()-rep.Server.Cores-rep.Loader.here())
+		rep.Others = max(0, g.busy.Seconds()/g.length.Seconds()-rep.Server.Cores-rep.Loader.Here())
 	}
 	if rep.Stage == "" { // else what is within is the loader's, too
 		rep.Inside = rep.inside(g)
@@ -73,26 +75,7 @@ const statesMetric = "muster_event_states"
 // that, buffers and the collector's slack weigh more.
 const fewStates = 200_000
 
-// PerResult divides a counter of the server by the results of the measured span.
-func (rep *Report) PerResult(metric string) (float64, bool) {
-	v, ok := rep.Metrics[metric]
-	if !ok || rep.Results == 0 {
-		return 0, false
-	}
-	return v / float64(rep.Results), true
-}
-
-// Calls is how often the server called the system, per second of the measured span.
-type Calls struct {
-	Reads            float64 `json:"readsPerSecond"` // sockets and files, also those that found nothing
-	Writes           float64 `json:"writesPerSecond"`
-	Syncs            float64 `json:"syncsPerSecond"` // of the journal
-	FramesPerRead    float64 `json:"framesPerRead"`
-	ResultsPerCommit float64 `json:"resultsPerCommit"`
-	FramesPerCommit  float64 `json:"framesPerCommit"`
-}
-
-func (rep *Report) calls(g *gained) *Calls {
+func (rep *reporting) calls(g *gained) *report.Calls {
 	m, span := rep.Metrics, g.length
 	per := func(n, of float64) float64 {
 		if of == 0 {
@@ -101,7 +84,7 @@ func (rep *Report) calls(g *gained) *Calls {
 		return n / of
 	}
 	commits, reads := m["muster_journal_commit_entries_count"], float64(g.reads)
-	return &Calls{
+	return &report.Calls{
 		Reads: reads / span.Seconds(), Writes: float64(g.writes) / span.Seconds(),
 		Syncs:            m["muster_journal_syncs_total"] / span.Seconds(),
 		FramesPerRead:    per(m["muster_session_frames_total"], reads),
@@ -110,23 +93,12 @@ func (rep *Report) calls(g *gained) *Calls {
 	}
 }
 
-// Disk is what the server wrote in the measured span.
-type Disk struct {
-	Written   int64   `json:"writtenBytes"`   // sent to storage by the process, in whole pages: write_bytes less cancelled_write_bytes of /proc/PID/io
-	Journal   int64   `json:"journalBytes"`   // of that, what the journal …
-	Snapshots int64   `json:"snapshotBytes"`  // … and the snapshots asked for; the rest is SQLite and the rounding up to pages
-	PerResult float64 `json:"bytesPerResult"` // written
-	PerDay    float64 `json:"bytesPerDay"`    // written, at this rate
-	PerSecond float64 `json:"bytesPerSecond"` // written
-	Syncs     float64 `json:"syncsPerSecond"` // of all files: the journal's, two for each snapshot (file and folder), one for each transaction of history
-}
-
 // disk is nil where nothing went to storage, as in memory (tmpfs).
-func (rep *Report) disk(g *gained) *Disk {
+func (rep *reporting) disk(g *gained) *report.Disk {
 	if g.written <= 0 {
 		return nil
 	}
-	d := &Disk{
+	d := &report.Disk{
 		Written: g.written,
 		Journal: int64(rep.Metrics["muster_journal_written_bytes_total"]), Snapshots: int64(rep.Metrics["muster_snapshot_written_bytes_total"]),
 	}
@@ -140,16 +112,24 @@ func (rep *Report) disk(g *gained) *Disk {
 	return d
 }
 
-// Network is what went between the server and its agents in the measured span, as bytes of
-// TCP, with TLS, WebSocket and all; the headers of TCP and IP are not in it.
-type Network struct {
-	In  float64 `json:"inBytesPerSecond"` // to the server
-	Out float64 `json:"outBytesPerSecond"`
-}
-
-func network(g *gained) *Network {
+func network(g *gained) *report.Network {
 	if g.length <= 0 || g.sent == 0 {
 		return nil
 	}
-	return &Network{In: float64(g.sent) / g.length.Seconds(), Out: float64(g.received) / g.length.Seconds()}
+	return &report.Network{In: float64(g.sent) / g.length.Seconds(), Out: float64(g.received) / g.length.Seconds()}
+}
+
+// inside makes figures of what the server's metrics gained.
+func (rep *reporting) inside(g *gained) *report.Inside {
+	if g.length <= 0 || rep.Results == 0 || g.anew || len(g.first.metrics) == 0 || len(g.last.metrics) == 0 {
+		return nil
+	}
+	seconds := g.length.Seconds()
+	each := func(name string) float64 { return g.metrics[name] / float64(rep.Results) }
+	return &report.Inside{
+		WireBytes: each("muster_session_bytes_received_total"), JournalBytes: each("muster_journal_written_bytes_total"),
+		Allocs: each("go_memstats_mallocs_total"), AllocBytes: each("go_memstats_alloc_bytes_total"),
+		LockWait: g.metrics[waitMetric] / seconds, GC: g.metrics["go_cpu_classes_gc_total_cpu_seconds_total"] / seconds,
+		Goroutines: g.last.metrics["go_goroutines"],
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // lateShare is which part of a phase's length the generator may fall behind in a phase that
@@ -13,7 +15,7 @@ const lateShare = 20
 
 // judgeFound judges part i, whose rate is of the saturation that steps found: whether they
 // found one, and whether what was meant to break something did.
-func (w *watch) judgeFound(p *Played, i int) {
+func (w *watch) judgeFound(p *report.Played, i int) {
 	r, s := w.run, w.run.present()
 	phase := &r.cfg.Scenario.Phases[s[i].phase]
 	note := func(format string, args ...any) {
@@ -28,7 +30,7 @@ func (w *watch) judgeFound(p *Played, i int) {
 	case phase.Beyond():
 		if why := w.noOverload(i); why != "" {
 			note("this was no overload: %s", why)
-		} else if p.Acknowledged >= enough*p.Offered {
+		} else if p.Acknowledged >= report.Enough*p.Offered {
 			note("a mild overload: answers were late, and nothing piled up (%.1f %% were acknowledged while it lasted)", 100*p.Acknowledged/p.Offered)
 		}
 	}
@@ -36,7 +38,7 @@ func (w *watch) judgeFound(p *Played, i int) {
 
 // judgeLate says whether the generator kept up as far as it must in part i, which is judged by
 // itself.
-func (w *watch) judgeLate(p *Played, i int) {
+func (w *watch) judgeLate(p *report.Played, i int) {
 	r, s := w.run, w.run.present()
 	limit := max(r.cfg.MaxLag, time.Duration(s[i].to-s[i].from)/lateShare)
 	if p.Lag.P99 > ms(limit) {
@@ -105,7 +107,7 @@ func (w *watch) brokeBefore(phase int) (part int, ok bool) {
 }
 
 // judgeApart says what was found of the phases that are judged by themselves.
-func (rep *Report) judgeApart() {
+func (rep *reporting) judgeApart() {
 	for _, b := range rep.late {
 		rep.Valid = false
 		rep.Verdict = append(rep.Verdict, "invalid: "+b)

@@ -76,8 +76,7 @@ func TestAStepIsPlayedOnceMore(t *testing.T) {
 			if !rep.OK() || !strings.Contains(said, "step ×1 broke at first (") || !strings.Contains(rep.Text(), "step ×1 again: ") {
 				t.Errorf("%s\n%s", said, rep.Text())
 			}
-			f, _ := figureOf("saturation")
-			if v, ok := f.of(rep); !ok || v < 110 || c.step == 10 && v > 130 || rep.Latency.P99 > 2000 {
+			if v, ok := rep.Figures()["saturation"]; !ok || v < 110 || c.step == 10 && v > 130 || rep.Latency.P99 > 2000 {
 				t.Errorf("saturation %.1f %t, p99 %.0f ms", v, ok, rep.Latency.P99)
 			}
 			if rep.Balance.Missing > 0 || rep.Balance.Imbalances > 0 {

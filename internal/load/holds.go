@@ -8,6 +8,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // order is one change on its way: what each agent that it concerns must hold, or not.
@@ -160,21 +161,21 @@ func (f *reform) close() {
 }
 
 // sums is what came of each entry, once nobody looks any more.
-func (f *reform) sums() (list []Held) {
+func (f *reform) sums() (list []report.Held) {
 	if f == nil {
 		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, x := range f.held {
-		x.sum.Holds, x.sum.Answered, x.sum.Clock = latency(x.took), latency(x.asked), ms(x.clock)
+		x.sum.Holds, x.sum.Answered, x.sum.Clock = report.LatencyOf(x.took), report.LatencyOf(x.asked), ms(x.clock)
 		all := hdrhistogram.New(1, maxLatency, 3)
 		for _, took := range x.lasts {
 			if took >= 0 {
 				record(all, took, 1)
 			}
 		}
-		x.sum.All = latency(all)
+		x.sum.All = report.LatencyOf(all)
 		list = append(list, x.sum)
 	}
 	return list

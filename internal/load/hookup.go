@@ -10,6 +10,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -322,16 +323,16 @@ func (d *drama) serverAway(from, to int64) bool {
 }
 
 // judged fills in a row of the report.
-func (al *alarms) judged(x *strike, row *Struck) {
+func (al *alarms) judged(x *strike, row *report.Struck) {
 	if al == nil || al.blows[x] == nil {
 		return
 	}
 	b := al.blows[x]
 	row.Alerts, row.Missing, row.Extra, row.Example = b.alerts, b.missing, b.extra, b.example
 	if b.detected.TotalCount() > 0 {
-		row.Detected = latency(b.detected)
+		row.Detected = report.LatencyOf(b.detected)
 	}
 	if b.cleared.TotalCount() > 0 {
-		row.Cleared = latency(b.cleared)
+		row.Cleared = report.LatencyOf(b.cleared)
 	}
 }

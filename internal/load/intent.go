@@ -11,6 +11,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -40,7 +41,7 @@ type revision struct {
 	pool  []string         // names of what exists, oldest first
 	other map[string]bool  // names of what is not as it was made
 	first []model.Resource // what is there before the first turn
-	sum   Held
+	sum   report.Held
 	took  *hdrhistogram.Histogram // µs, from the answer until held
 	lasts []int64                 // ns, of each turn from its answer until the last agent held it; -1: not all of them do
 	asked *hdrhistogram.Histogram // µs, from when it was meant until the answer
@@ -60,7 +61,7 @@ func (r *run) newReform() *reform {
 	f := &reform{run: r, over: make(chan struct{})}
 	for i := range r.cfg.Scenario.Intent {
 		spec := &r.cfg.Scenario.Intent[i]
-		x := &revision{spec: spec, n: i, sum: Held{What: spec.What(), At: time.Duration(spec.At).Seconds()},
+		x := &revision{spec: spec, n: i, sum: report.Held{What: spec.What(), At: time.Duration(spec.At).Seconds()},
 			other: map[string]bool{}, took: hdrhistogram.New(1, maxLatency, 3), asked: hdrhistogram.New(1, maxLatency, 3)}
 		x.first = f.more(x, spec.Change+spec.Delete, nil)
 		f.held = append(f.held, x)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -40,7 +41,7 @@ func TestWhoHoldsAnOrder(t *testing.T) {
 // order wants otherwise, nobody waits for.
 func TestWhoNeverHoldsAnOrder(t *testing.T) {
 	r := &run{epoch: time.Now()}
-	x := &revision{spec: &scenario.Change{}, took: newTally().whole, asked: newTally().whole, sum: Held{What: "create 1 checks"}}
+	x := &revision{spec: &scenario.Change{}, took: newTally().whole, asked: newTally().whole, sum: report.Held{What: "create 1 checks"}}
 	f := &reform{run: r, held: []*revision{x}}
 	here, away, late := &agent{run: r, session: silent{}}, &agent{run: r}, &agent{run: r, session: silent{}}
 	first := &order{revision: x, want: map[string]time.Duration{"a": restInterval}, waiting: map[*agent]struct{}{here: {}, away: {}, late: {}}}
@@ -56,11 +57,11 @@ func TestWhoNeverHoldsAnOrder(t *testing.T) {
 	if len(sums) != 1 || sums[0].Agents != 5 || sums[0].Never != 1 || x.took.TotalCount() != 3 || x.lasts[0] != 3 || x.lasts[1] != -1 {
 		t.Fatalf("%+v, %d timed", sums, x.took.TotalCount())
 	}
-	rep := &Report{Changes: sums}
+	rep := &reporting{Report: &report.Report{Changes: sums}}
 	if said := rep.judgePeople(Config{}); len(said) != 1 || said[0] != "create 1 checks: 1 times an agent never held it" {
 		t.Errorf("%q", said)
 	}
-	rep = &Report{Operators: []Worked{{What: "list", Requests: 9, Failed: 2, Why: "no answer"}}}
+	rep = &reporting{Report: &report.Report{Operators: []report.Worked{{What: "list", Requests: 9, Failed: 2, Why: "no answer"}}}}
 	if said := rep.judgePeople(Config{}); len(said) != 1 || said[0] != "2 of 9 requests of people who list failed: no answer" {
 		t.Errorf("%q", said)
 	}

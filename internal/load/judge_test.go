@@ -1,58 +1,12 @@
 package load
 
 import (
-	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-)
 
-func TestGoals(t *testing.T) {
-	rep := &Report{Rate: 149_000, Results: 1, BeyondLinger: Latency{P99: 48}, MachineShare: 0.29, Server: Usage{Cores: 0.5, MicrosPerItem: 12.04},
-		Outages: []Outage{{Serving: 2, Acked: 2.5, Seconds: 4}, {Serving: 1, Acked: 1.5, Seconds: 6}},
-		Pages:   []Paged{{Name: "a", P99: 20, Max: 400}, {Name: "b", P99: 101}, {Name: "c", Search: true, P99: 240, Max: 249}}}
-	for _, c := range []struct {
-		goal, says string
-		met        bool
-	}{
-		{"rate=150000", "acknowledged: 149,000 results/s, asked at least 150,000 results/s", false},
-		{"rate=149000", "", true},
-		{"rate=149000/s", "asked at least 149,000 results/s", true},
-		{"beyond-p99=0.06s", "asked at most 60.0 ms", true},
-		{"beyond-p99=47ms", "asked at most 47.0 ms", false},
-		{"machine=30%", "asked at most 30.0 %", true},
-		{"back=5s", "asked at most 5.0 s", false},
-		{"beyond-p99=60", "p99 beyond the linger: 48.0 ms, asked at most 60.0 ms", true},
-		{"machine=30", "both processes, of the machine: 29.0 %, asked at most 30.0 %", true},
-		{"server-cpu=12", "server CPU per result: 12.0 µs, asked at most 12.0 µs", false},
-		{"back=5", "until all agents were back: 6.0 s", false},
-		{"back-serving=5", "from serving until all agents were back: 5.0 s", true},
-		{"page-p99=100", "worst kind: 101 ms", false},
-		{"search-max=250", "249 ms", true},
-		{"state-memory=600", "not measured in this run", false},
-	} {
-		goal, err := ParseGoal(c.goal)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := Config{Goals: []Goal{goal}}.judge(rep)[0]
-		if got.Met != c.met || !strings.Contains(got.String(), c.says) {
-			t.Errorf("%s: met %t, %q; want %t, %q", c.goal, got.Met, got, c.met, c.says)
-		}
-	}
-	never := &Report{Outages: []Outage{{Serving: 2, Acked: -1, Seconds: -1}}}
-	for _, name := range []string{"back", "acknowledging"} {
-		if got := (Config{Goals: []Goal{{Name: name, Want: 10}}}).judge(never)[0]; got.Met {
-			t.Errorf("%s: agents that never came back met a goal: %+v", name, got)
-		}
-	}
-	for _, text := range []string{"", "rate", "rate=", "rate=x", "rate=0", "speed=5", "rate=5ms", "p99=0ms", "p99=-1", "p99=-1ms", "p99=NaN", "p99=Inf", "p99=60 parsecs"} {
-		if _, err := ParseGoal(text); err == nil {
-			t.Errorf("goal %q was taken", text)
-		}
-	}
-}
+	"github.com/muster-fleet/muster/internal/load/report"
+)
 
 // A run whose generator fell behind says who had the cores.
 func TestWhyTheGeneratorFellBehind(t *testing.T) {
@@ -65,8 +19,8 @@ func TestWhyTheGeneratorFellBehind(t *testing.T) {
 		{0.3, 0.4, 0.1, "the machine had room"},
 		{0.3, 0, 0, "--server-pid"},
 	} {
-		rep := &Report{Machine: Machine{Cores: 2}, Loader: Usage{Cores: c.loader}, Server: Usage{Cores: c.server}, Others: c.others,
-			Lag: Latency{P99: 80}, Balance: &Balance{}}
+		rep := &reporting{Report: &report.Report{Machine: report.Machine{Cores: 2}, Loader: report.Usage{Cores: c.loader}, Server: report.Usage{Cores: c.server}, Others: c.others,
+			Lag: report.Latency{P99: 80}, Balance: &report.Balance{}}}
 		rep.judge(Config{MaxLag: 50e6})
 		if rep.OK() || len(rep.Verdict) != 1 || !strings.Contains(rep.Verdict[0], c.want) || !strings.Contains(rep.Verdict[0], "p99 80.0 ms") {
 			t.Errorf("%+v: %q, want %q", c, rep.Verdict, c.want)
@@ -141,71 +95,5 @@ func TestCountersOfAServerStartedAnew(t *testing.T) {
 	}
 	if d["muster_a_total"] != 30 || d["muster_b_total"] != 20 || d["muster_gauge"] != 3 || len(d) != 3 {
 		t.Errorf("%v", d)
-	}
-}
-
-// What made a run fail and is not in its file is not forgotten when that is read.
-func TestReportThatWasReadSaysWhatTheRunSaid(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "run.json")
-	rep := &Report{Schema: Schema, Valid: true, Balance: &Balance{}, halfway: errors.New("no such command")}
-	for _, want := range []bool{false, true} {
-		if want {
-			rep.halfway = nil
-		}
-		if err := rep.Save(path); err != nil {
-			t.Fatal(err)
-		}
-		if read, err := Read(path); err != nil || read.OK() != want || rep.OK() != want {
-			t.Errorf("want %t: %v, %+v", want, err, read)
-		}
-	}
-}
-
-// What is worse than slow: the ledger, alerts, and what was taken that had to be refused.
-func TestLost(t *testing.T) {
-	for name, c := range map[string]struct {
-		rep  Report
-		want bool
-	}{
-		"nothing":       {Report{}, false},
-		"slow":          {Report{Goals: []Goal{{Name: "p99"}}}, false},
-		"invalid":       {Report{Valid: false}, false},
-		"refused":       {Report{WrongSent: 5}, false},
-		"missing":       {Report{Balance: &Balance{Missing: 1}}, true},
-		"imbalance":     {Report{Balance: &Balance{Imbalances: 1}}, true},
-		"taken":         {Report{WrongSent: 5, WrongTaken: 1}, true},
-		"no alert":      {Report{Faults: []Struck{{}, {Missing: 1}}}, true},
-		"a wrong alert": {Report{Faults: []Struck{{Extra: 1}}}, true},
-	} {
-		if c.rep.Balance == nil {
-			c.rep.Balance = &Balance{}
-		}
-		if got := c.rep.Lost(); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
-// People who were not answered are neither a loss nor late; whoever was late is nothing else.
-func TestWhatFailedIsNeitherLostNorLate(t *testing.T) {
-	for name, c := range map[string]struct {
-		rep                Report
-		failed, late, lost bool
-	}{
-		"nothing":           {rep: Report{}},
-		"nobody answered":   {rep: Report{people: []string{"1 of 2 requests failed"}}, failed: true},
-		"no renames":        {rep: Report{renames: "1 rename failed"}, failed: true},
-		"settled too late":  {rep: Report{Phases: []Played{{Kind: "steady", Missed: []string{"p99"}}}}, late: true},
-		"a step that broke": {rep: Report{Phases: []Played{{Kind: kindStep, Missed: []string{"p99"}}}}},
-		"something lost":    {rep: Report{Balance: &Balance{Missing: 1}}, lost: true},
-	} {
-		rep := c.rep
-		rep.Valid = true
-		if rep.Balance == nil {
-			rep.Balance = &Balance{}
-		}
-		if failed, late, lost := len(rep.Failed()) > 0, len(rep.Late()) > 0, rep.Lost(); failed != c.failed || late != c.late || lost != c.lost || rep.OK() == (failed || late || lost) {
-			t.Errorf("%s: failed %v, late %v, lost %v, OK %v", name, failed, late, lost, rep.OK())
-		}
 	}
 }

@@ -14,25 +14,10 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
-
-// Streamed is what came of a handler that the scenario wants told of every result
-// (Scenario.Stream): each acknowledged result is a line, at least once, those of a state in their
-// order.
-type Streamed struct {
-	Connections int     `json:"connections"` // that were opened
-	Lines       uint64  `json:"lines"`       // that came, of results of this run
-	Missing     uint64  `json:"missing,omitempty"`
-	Twice       uint64  `json:"twice,omitempty"`    // lines that came before: allowed after a connection broke
-	Disorder    uint64  `json:"disorder,omitempty"` // new lines that came behind a newer one of their state
-	Unread      uint64  `json:"unread,omitempty"`   // lines that could not be read
-	Example     string  `json:"example,omitempty"`  // of the first that was missing or out of order
-	Timed       uint64  `json:"timed"`              // lines whose result was meant while something was measured
-	Latency     Latency `json:"latencyMs"`          // of those: from when the result was meant to be sent until its line was here
-	Curve       []Point `json:"curve,omitempty"`    // of Latency
-}
 
 // streamHandler is the handler by which a run is told of every result.
 const streamHandler = "load-stream"
@@ -49,7 +34,7 @@ type lake struct {
 	conns []net.Conn
 	heard int64 // when the last line came, ns
 	took  *hdrhistogram.Histogram
-	sum   Streamed
+	sum   report.Streamed
 }
 
 // shore is what of one agent's results came. Its lock is taken behind the agent's and before
@@ -218,10 +203,10 @@ func (x *shore) line(n *lineOf, at int64) {
 	k := x.lake
 	switch {
 	case word >= 1<<26, x.seen[word]&bit != 0:
-		k.note(at, func(s *Streamed) { s.Twice++ })
+		k.note(at, func(s *report.Streamed) { s.Twice++ })
 		return
 	case n.Number < x.last[of]:
-		k.note(at, func(s *Streamed) {
+		k.note(at, func(s *report.Streamed) {
 			s.Disorder++
 			s.Example = cmp.Or(s.Example, n.Node+"/"+n.Check+": number "+strconv.FormatUint(n.Number, 10)+" came behind "+strconv.FormatUint(x.last[of], 10))
 		})
@@ -234,7 +219,7 @@ func (x *shore) line(n *lineOf, at int64) {
 		return
 	}
 	x.came[n.Number] = at
-	k.note(at, func(*Streamed) {})
+	k.note(at, func(*report.Streamed) {})
 }
 
 // result is one that was acknowledged. A nil receiver wants no lines.
@@ -253,7 +238,7 @@ func (x *shore) result(number uint64, intended int64) {
 }
 
 // note counts under the lake's lock.
-func (k *lake) note(at int64, change func(*Streamed)) {
+func (k *lake) note(at int64, change func(*report.Streamed)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.heard = max(k.heard, at)
@@ -287,7 +272,7 @@ func (k *lake) missing() (n int, example string) {
 }
 
 // conclude waits until nothing is missing any more, or nothing has come for a while.
-func (k *lake) conclude(ctx context.Context) *Streamed {
+func (k *lake) conclude(ctx context.Context) *report.Streamed {
 	if k == nil {
 		return nil
 	}
@@ -306,6 +291,6 @@ func (k *lake) conclude(ctx context.Context) *Streamed {
 	defer k.mu.Unlock()
 	sum := k.sum
 	sum.Missing, sum.Example = uint64(n), cmp.Or(sum.Example, example)
-	sum.Latency, sum.Curve = latency(k.took), curve(k.took)
+	sum.Latency, sum.Curve = report.LatencyOf(k.took), report.CurveOf(k.took)
 	return &sum
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // Each result has its line, whichever comes first; what is missing, twice or out of order is
@@ -40,7 +42,7 @@ func TestLinesAreHeldAgainstResults(t *testing.T) {
 	line("http", 8)                                                               // behind 9
 	k.line([]byte(`{"kind":"result","stream":"0000000000000001","number":1}`), 1) // of another run
 	k.line([]byte(`{"kind":"opened"}`), 1)
-	if s := k.sum; s.Lines != 8 || s.Twice != 2 || s.Disorder != 1 || s.Unread != 0 || !(&Report{Streamed: &s}).Lost() || !strings.Contains(s.Example, "number 8 came behind 9") {
+	if s := k.sum; s.Lines != 8 || s.Twice != 2 || s.Disorder != 1 || s.Unread != 0 || !(&report.Report{Streamed: &s}).Lost() || !strings.Contains(s.Example, "number 8 came behind 9") {
 		t.Errorf("%+v", s)
 	}
 	k.line([]byte(`{"kind":`), 1)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -122,5 +123,5 @@ func (a *agent) refuse(r *wire.Refused) {
 
 // accuse writes down what the server should not have said. Caller holds the lock.
 func (a *agent) accuse(kind string, number uint64, format string, args ...any) {
-	a.run.breaches.add(Imbalance{Node: a.node, Name: a.name, Number: number, Kind: kind}, format, args...)
+	a.run.breaches.add(report.Imbalance{Node: a.node, Name: a.name, Number: number, Kind: kind}, format, args...)
 }

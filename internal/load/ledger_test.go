@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -250,7 +251,7 @@ func (s *modelServer) Each(_ context.Context, fn func(Kept) error) error {
 }
 
 // script plays so many random steps, then lets everything come to rest.
-func script(t *testing.T, seed uint64, mutant string) (*Balance, *modelServer) {
+func script(t *testing.T, seed uint64, mutant string) (*report.Balance, *modelServer) {
 	t.Helper()
 	s := &modelServer{rng: rand.New(rand.NewPCG(seed, 7)), mutant: mutant, tainted: map[*Kept]bool{}}
 	cfg, err := Config{Server: "127.0.0.1:1", Agents: modelAgents, Checks: modelChecks, Before: s, Spool: 2000, Changes: 0.3}.withDefaults()
@@ -329,7 +330,7 @@ func script(t *testing.T, seed uint64, mutant string) (*Balance, *modelServer) {
 }
 
 func TestLedgerNeverAccusesASoundServer(t *testing.T) {
-	var all Balance
+	var all report.Balance
 	for seed := range uint64(300) {
 		b, _ := script(t, seed, "")
 		if !b.OK() {

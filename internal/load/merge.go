@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -29,7 +30,7 @@ func (r *run) connectOthers(ctx context.Context) error {
 }
 
 // awaitOthers waits until their agents hold their checks.
-func (r *run) awaitOthers(ctx context.Context, rep *Report) (err error) {
+func (r *run) awaitOthers(ctx context.Context, rep *reporting) (err error) {
 	if r.cfg.Others == nil {
 		return nil
 	}
@@ -185,7 +186,7 @@ func decodeEntries(data []byte, n int) ([]entry, error) {
 }
 
 // merge adds what the server said to another loader's agents and should not have said.
-func (l *breaches) merge(o *Balance) {
+func (l *breaches) merge(o *report.Balance) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.b.Imbalances += o.Imbalances
@@ -194,7 +195,7 @@ func (l *breaches) merge(o *Balance) {
 	}
 	addTo(l.b.Kinds, o.Kinds)
 	for _, x := range o.Examples {
-		if len(l.b.Examples) < mostExamples {
+		if len(l.b.Examples) < report.MostExamples {
 			l.b.Examples = append(l.b.Examples, x)
 		}
 	}
@@ -207,7 +208,7 @@ func addTo(sum, more map[string]uint64) {
 }
 
 // told are why connections could not be opened and why sessions ended, of all loaders.
-func (r *run) told(rep *Report) {
+func (r *run) told(rep *reporting) {
 	r.mu.Lock()
 	rep.Failures, rep.Losses = maps.Clone(r.failures), maps.Clone(r.losses)
 	r.mu.Unlock()

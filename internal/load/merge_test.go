@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -66,7 +67,7 @@ func TestLedgersOfOthersAreCompared(t *testing.T) {
 	if len(all) != 20 {
 		t.Fatalf("%d agents of the others", len(all))
 	}
-	b := &Balance{}
+	b := &report.Balance{}
 	c := newComparison(all, b)
 	for i, a := range all {
 		for s, chunk := range a.set.chunks {
@@ -159,7 +160,7 @@ func TestLoadersHaveAddressesOfTheirOwn(t *testing.T) {
 
 // One loader that fell behind is enough, though the sum of all looks well.
 func TestALoaderThatFellBehindIsNamed(t *testing.T) {
-	rep := &Report{Balance: &Balance{}, Lag: Latency{P99: 10}, Loaders: []Loader{{Name: "a", Lag: Latency{P99: 5}}, {Name: "b", Lag: Latency{P99: 80}}}}
+	rep := &reporting{Report: &report.Report{Balance: &report.Balance{}, Lag: report.Latency{P99: 10}, Loaders: []report.Loader{{Name: "a", Lag: report.Latency{P99: 5}}, {Name: "b", Lag: report.Latency{P99: 80}}}}}
 	rep.judge(Config{MaxLag: 50e6})
 	if rep.Valid || len(rep.Verdict) != 1 || rep.Verdict[0] != "invalid: of 2 loaders these fell behind: loader 2 (b, p99 80.0 ms); allowed are 50 ms" {
 		t.Errorf("%t, %q", rep.Valid, rep.Verdict)
@@ -172,7 +173,7 @@ func TestLoadersElsewhereAreNotOfThisMachine(t *testing.T) {
 	g.add(usage{}, usage{at: 10e9, loader: process{cpu: 2e9, rss: 100}})
 	g.join([]Joined{{Number: 1, Here: true}, {Number: 2}}, []*Stretch{{CPU: 3e9, RSS: 10}, {CPU: 5e9, RSS: 1}})
 	_, all := g.usages(1_000_000)
-	if all.Cores != 1 || all.here() != 0.5 || all.RSS != 111 || all.MicrosPerItem != 10 {
+	if all.Cores != 1 || all.Here() != 0.5 || all.RSS != 111 || all.MicrosPerItem != 10 {
 		t.Errorf("%+v", all)
 	}
 }

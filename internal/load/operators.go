@@ -14,6 +14,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -38,7 +39,7 @@ type work struct {
 }
 
 // operate lets the scenario's operators work until ctx ends.
-func (r *run) operate(ctx context.Context) []Worked {
+func (r *run) operate(ctx context.Context) []report.Worked {
 	o := r.cfg.Scenario.Operators
 	p := &people{run: r, api: r.cfg.API, works: map[string]*work{}}
 	if p.api == nil {
@@ -64,10 +65,10 @@ func (r *run) operate(ctx context.Context) []Worked {
 		all.Go(func() { p.otherFacts(ctx, r.random("fact", 0), rate) })
 	}
 	all.Wait()
-	var list []Worked
+	var list []report.Worked
 	for _, what := range [...]string{"list", "watch", "apply", "silence", "run", "fact"} {
 		if w := p.works[what]; w != nil {
-			list = append(list, Worked{What: what, Requests: w.requests, Failed: w.failed, Unanswered: w.unanswered, Why: w.why, Latency: latency(w.took)})
+			list = append(list, report.Worked{What: what, Requests: w.requests, Failed: w.failed, Unanswered: w.unanswered, Why: w.why, Latency: report.LatencyOf(w.took)})
 		}
 	}
 	return list
@@ -75,7 +76,7 @@ func (r *run) operate(ctx context.Context) []Worked {
 
 // meanwhile lets people work, and intent change, until the func that it returns is called:
 // that waits for them and fills the report.
-func (r *run) meanwhile(ctx context.Context, rep *Report) func() {
+func (r *run) meanwhile(ctx context.Context, rep *reporting) func() {
 	while, end := context.WithCancel(ctx)
 	var both sync.WaitGroup
 	both.Go(func() { rep.Operators = r.operate(while) })
@@ -95,7 +96,7 @@ func (r *run) meanwhile(ctx context.Context, rep *Report) func() {
 
 // judgePeople says what went wrong with what people did. While the server is restarted,
 // answers may fail.
-func (rep *Report) judgePeople(c Config) (list []string) {
+func (rep *reporting) judgePeople(c Config) (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if rep.intent != nil {
 		say("intent could not be changed any more: %v", rep.intent)

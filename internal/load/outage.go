@@ -6,21 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-)
 
-// Outage is a time in which not all agents had a session. Times are in seconds from
-// its beginning, -1 where it did not come to that before the run's end. It begins when
-// the first session is lost; where a command in the middle of the run made it, when
-// that command began.
-type Outage struct {
-	Second  float64 `json:"second"`            // when it began, since the measurement began
-	Lost    int     `json:"lost"`              // most agents away at once
-	Serving float64 `json:"serving,omitempty"` // until the server said that it is ready
-	Acked   float64 `json:"acknowledging"`     // until a session opened since then had something acknowledged
-	Seconds float64 `json:"seconds"`           // until the last agent was back
-	Storm   bool    `json:"storm,omitempty"`   // all were cut by the run itself
-	Command bool    `json:"command,omitempty"` // the command in the middle made it
-}
+	"github.com/muster-fleet/muster/internal/load/report"
+)
 
 // outages follows them one after the other. Its lock is nobody's outer one.
 type outages struct {
@@ -145,7 +133,7 @@ func (t *outages) open() bool {
 }
 
 // list is what the report shows.
-func (t *outages) list(from time.Duration) (list []Outage) {
+func (t *outages) list(from time.Duration) (list []report.Outage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := t.past
@@ -159,7 +147,7 @@ func (t *outages) list(from time.Duration) (list []Outage) {
 			}
 			return max(0, time.Duration(at)-o.began).Seconds()
 		}
-		out := Outage{Second: (o.began - from).Seconds(), Lost: o.lost, Storm: o.storm, Command: o.command,
+		out := report.Outage{Second: (o.began - from).Seconds(), Lost: o.lost, Storm: o.storm, Command: o.command,
 			Acked: since(o.acked), Seconds: since(int64(o.over))}
 		if o.ready != nil {
 			out.Serving = since(o.ready.Load())

@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -31,20 +32,6 @@ const (
 	askEvery = 5 * time.Millisecond
 )
 
-// Paged is how long one kind of page took, in milliseconds, as the client sees it.
-type Paged struct {
-	Name     string  `json:"name"`
-	Example  string  `json:"example"`          // of what was asked
-	Search   bool    `json:"search,omitempty"` // for a condition that no index answers
-	Requests int     `json:"requests"`
-	Rows     float64 `json:"rows"`              // mean
-	Partial  int     `json:"partial,omitempty"` // ended by time, with a token to go on
-	P50      float64 `json:"p50"`
-	P99      float64 `json:"p99"`
-	Max      float64 `json:"max"`
-	Failed   string  `json:"failed,omitempty"`
-}
-
 // kind is one way to ask.
 type kind struct {
 	name    string
@@ -54,7 +41,7 @@ type kind struct {
 	present v1.EventFilter
 	listed  int
 	took    []time.Duration
-	paged   Paged
+	paged   report.Paged
 }
 
 // kinds are all ways to ask. Labels and the one UNKNOWN state are Prepare's and the
@@ -93,7 +80,7 @@ func (p *Pages) kinds() []*kind {
 
 // ask begins after wait and ends when all is asked, at the latest after the time
 // that is left then. A nil receiver asks nothing.
-func (p *Pages) ask(ctx context.Context, wait, left time.Duration) []Paged {
+func (p *Pages) ask(ctx context.Context, wait, left time.Duration) []report.Paged {
 	if p == nil {
 		return nil
 	}
@@ -117,7 +104,7 @@ func (p *Pages) ask(ctx context.Context, wait, left time.Duration) []Paged {
 			}
 		}
 	}
-	out := make([]Paged, len(kinds))
+	out := make([]report.Paged, len(kinds))
 	for i, k := range kinds {
 		out[i] = k.sum(p.wanted(k))
 	}
@@ -160,7 +147,7 @@ func (p *Pages) page(ctx context.Context, k *kind) {
 	k.present.After = list.Next
 }
 
-func (k *kind) sum(wanted int) Paged {
+func (k *kind) sum(wanted int) report.Paged {
 	out := k.paged
 	f := k.filter()
 	out.Name, out.Search, out.Requests = k.name, k.search, len(k.took)

@@ -1,6 +1,9 @@
 package load
 
-import "github.com/muster-fleet/muster/internal/model"
+import (
+	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/model"
+)
 
 // place is an event state's on the server.
 type place struct {
@@ -77,7 +80,7 @@ func (c *comparison) pair(k Kept, before uint64) {
 }
 
 // shows looks whether the last result is one that may be it. Caller holds the lock.
-func (x *paired) shows(b *Balance, k *Kept) {
+func (x *paired) shows(b *report.Balance, k *Kept) {
 	for _, f := range x.last {
 		if uint64(f.stream) != k.Stream || uint64(f.number) != k.Number {
 			continue
@@ -106,11 +109,11 @@ func (c *comparison) absentPairs() {
 	}
 }
 
-func (x *paired) differs(b *Balance, node model.NodeID, kind, format string, args ...any) {
+func (x *paired) differs(b *report.Balance, node model.NodeID, kind, format string, args ...any) {
 	b.Differ++
 	number := uint64(0)
 	if n := len(x.last); n > 0 {
 		number = uint64(x.last[n-1].number)
 	}
-	b.add(Imbalance{Node: node, Name: x.name, Check: x.chunk.Check, CheckName: x.chunk.CheckName, Number: number, Kind: kind}, format, args...)
+	b.Add(report.Imbalance{Node: node, Name: x.name, Check: x.chunk.Check, CheckName: x.chunk.CheckName, Number: number, Kind: kind}, format, args...)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -176,11 +177,11 @@ func FuzzShare(f *testing.F) {
 			if sum.whole.TotalCount() != one.whole.TotalCount() {
 				t.Error("a sum of one differs from it")
 			}
-			_ = latency(sum.whole)
+			_ = report.LatencyOf(sum.whole)
 		}
 		var x Second
 		if x.UnmarshalJSON(text) == nil {
-			_ = latency(x.whole)
+			_ = report.LatencyOf(x.whole)
 		}
 		like, _, _ := newSeen()
 		if got, err := unpackHistogram(like, states); err == nil {

@@ -3,15 +3,8 @@ package load
 import (
 	"fmt"
 	"time"
-)
 
-// Kinds of phases.
-const (
-	kindRamp  = "ramp"
-	kindStep  = "step"
-	kindSoak  = "soak"
-	kindFault = "fault"
-	kindDrain = "drain"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // phaseName is a phase's for people; that of a step, or of a rate that steps found, has
@@ -90,7 +83,7 @@ func (r *run) apart(phase int) bool {
 }
 
 // stretch is what some parts came to.
-func (w *watch) stretch(parts ...int) (Played, *tally, *gained) {
+func (w *watch) stretch(parts ...int) (report.Played, *tally, *gained) {
 	r, s := w.run, w.run.present()
 	t, g, length := newTally(), &gained{}, time.Duration(0)
 	for _, i := range parts {
@@ -99,13 +92,13 @@ func (w *watch) stretch(parts ...int) (Played, *tally, *gained) {
 		length += time.Duration(s[i].to - s[i].from)
 	}
 	first, last := s[parts[0]], s[parts[len(parts)-1]]
-	p := Played{
+	p := report.Played{
 		Name: r.phaseName(first), Kind: r.cfg.Scenario.Phases[first.phase].Kind(), From: r.since(first.from), To: r.since(last.to), Rate: first.rate, Again: first.again, Faster: r.cfg.Scenario.Phases[first.phase].Faster,
 		Offered: float64(t.results+t.dropped) / length.Seconds(), Acknowledged: float64(t.current) / length.Seconds(), InTime: t.share(), Refused: t.refused, SpoolFull: t.dropped,
-		Latency: latency(t.whole), BeyondLinger: latency(t.beyond), Lag: latency(t.lag),
+		Latency: report.LatencyOf(t.whole), BeyondLinger: report.LatencyOf(t.beyond), Lag: report.LatencyOf(t.lag),
 	}
 	p.Server, p.Loader = g.usages(t.results)
-	p.asked = r.cfg.Scenario.Phases[first.phase].Objectives
+	p.Asked = r.cfg.Scenario.Phases[first.phase].Objectives
 	return p, t, g
 }
 
@@ -124,7 +117,7 @@ func (w *watch) finish() {
 	sum, used := newTally(), &gained{}
 	own := newTally()
 	rep.measured = 0
-	var before []*Played
+	var before []*report.Played
 	for i := 0; i < len(s); i++ {
 		if !s[i].measured {
 			continue
@@ -141,12 +134,12 @@ func (w *watch) finish() {
 			w.used(i, used)
 			rep.measured += time.Duration(s[i].to - s[i].from)
 		}
-		p.Beside = r.besidesOf(i, within(rep.Samples, p.From, p.To), t)
+		p.Beside = r.besidesOf(i, report.Within(rep.Samples, p.From, p.To), t)
 		if p.Short = s[i].short; !p.Short {
 			w.judgePhase(&p, i)
-			before = r.cfg.overtakes(before, &p, r.apart(s[i].phase))
+			before = report.Overtakes(r.cfg.Goals, before, &p, r.apart(s[i].phase))
 		}
-		if p.Kind == kindFault {
+		if p.Kind == report.KindFault {
 			rep.Label = append(rep.Label, fmt.Sprintf("the run's figures are without %s, which is measured by itself", p.Name))
 		}
 		rep.Phases = append(rep.Phases, p)
@@ -170,13 +163,13 @@ func (w *watch) finish() {
 		}
 		addTo(rep.Refusals, m.Refusals)
 	}
-	rep.renames = r.renames.String()
+	rep.Unsaved.Renames = r.renames.String()
 	rep.Slowed, rep.WrongSent = int(r.slowed.Load()), r.wrong.Load()
 	if ramp := r.ramp(); ramp > 0 {
 		from := float64(-r.begun()) / 1e9
-		rep.Phases = append([]Played{{Name: kindRamp, Kind: kindRamp, From: from, To: from + rep.ReadySeconds}}, rep.Phases...)
+		rep.Phases = append([]report.Played{{Name: report.KindRamp, Kind: report.KindRamp, From: from, To: from + rep.ReadySeconds}}, rep.Phases...)
 	}
-	rep.Phases = append(rep.Phases, Played{Name: kindDrain, Kind: kindDrain, From: r.since(s.end()), To: r.since(r.drained)})
+	rep.Phases = append(rep.Phases, report.Played{Name: report.KindDrain, Kind: report.KindDrain, From: r.since(s.end()), To: r.since(r.drained)})
 	rep.finish(r.cfg, sum, used)
 	rep.Loaders = w.loaders(own, used)
 	rep.judge(r.cfg)

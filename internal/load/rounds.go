@@ -54,7 +54,7 @@ func (c *crew) leave() {
 }
 
 // rounds lets all but the last of the fleet come by.
-func (r *run) rounds(ctx context.Context, rep *Report, idle usage) error {
+func (r *run) rounds(ctx context.Context, rep *reporting, idle usage) error {
 	last := r.agents
 	defer func() { r.agents = last }()
 	for from := 0; from < r.cfg.Fleet-r.cfg.Agents; from += r.cfg.Agents {
@@ -66,7 +66,7 @@ func (r *run) rounds(ctx context.Context, rep *Report, idle usage) error {
 	return nil
 }
 
-func (r *run) round(ctx context.Context, rep *Report, idle usage) error {
+func (r *run) round(ctx context.Context, rep *reporting, idle usage) error {
 	crew := r.open(ctx)
 	defer crew.leave()
 	if err := r.waitReady(ctx, rep); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -52,9 +53,9 @@ type run struct {
 	taken     taken
 	reform    *reform // nil: intent stays
 	trouble   outages
-	stopped   atomic.Pointer[Stopped] // nil: it was not, so far
-	askNoMore context.CancelFunc      // ends what is asked beside the timetable
-	opened    int64                   // when the agents of this round began to connect, ns
+	stopped   atomic.Pointer[report.Stopped] // nil: it was not, so far
+	askNoMore context.CancelFunc             // ends what is asked beside the timetable
+	opened    int64                          // when the agents of this round began to connect, ns
 	server    odometer
 	beside    besides
 	drained   int64     // when nothing was on its way any more, ns
@@ -83,7 +84,7 @@ type run struct {
 // Run plays one run and returns its report. The error says why there is none: the
 // configuration, the machine's limits, or no connection. A run that lost something
 // or fell behind has a report, which says so.
-func Run(ctx context.Context, cfg Config) (*Report, error) {
+func Run(ctx context.Context, cfg Config) (*report.Report, error) {
 	cfg.Bare = cmp.Or(cfg.Bare, Resident())
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -203,7 +204,7 @@ func (r *run) lost(a *agent, err error) {
 }
 
 // do is the run from top to bottom.
-func (r *run) do(ctx context.Context) (*Report, error) {
+func (r *run) do(ctx context.Context) (*report.Report, error) {
 	rep := newReport(r.cfg)
 	defer r.dock.serve()()
 	before, err := readBaseline(ctx, r.cfg.Before)
@@ -284,19 +285,19 @@ func (r *run) do(ctx context.Context) (*Report, error) {
 	rep.Told = r.alarms.messages()
 	rep.Streamed = r.lake.conclude(ctx)
 	rep.Silent = r.calledSilent(ctx)
-	rep.Label = append(rep.Label, rep.Silent.label()...)
+	rep.Label = append(rep.Label, rep.Silent.Labels()...)
 	p.closeHouse() // a keepalive under way would be missing
 	if rep.Balance, err = r.settle(ctx, before); err != nil {
 		return nil, err
 	}
 	r.told(rep)
 	rep.Turns = r.turned(p.script)
-	rep.Faults, rep.halfway = p.script.struck()
+	rep.Faults, rep.Unsaved.Halfway = p.script.struck()
 	if rep.Stopped = r.stopped.Load(); rep.Stopped != nil {
 		rep.Pages = nil // cut off in the middle of being asked for
 	}
 	w.finish()
-	return rep, nil
+	return rep.Report, nil
 }
 
 // performance is the timetable while it is played.

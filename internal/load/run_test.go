@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -270,16 +271,16 @@ func (s *ideal) Each(_ context.Context, fn func(Kept) error) error {
 }
 
 // play runs the whole against an ideal server, on the bubble's clock.
-func play(t *testing.T, cfg Config, srv *ideal) *Report {
+func play(t *testing.T, cfg Config, srv *ideal) *report.Report {
 	t.Helper()
 	srv.checks = max(srv.checks, 4)
 	cfg.Checks = srv.checks
 	return playOn(t, cfg, srv)
 }
 
-func playOn(t *testing.T, cfg Config, srv *ideal) *Report {
+func playOn(t *testing.T, cfg Config, srv *ideal) *report.Report {
 	t.Helper()
-	var rep *Report
+	var rep *report.Report
 	synctest.Test(t, func(t *testing.T) {
 		srv.nodes = map[wire.StreamID]*idealNode{}
 		srv.commit = 4 * time.Millisecond
@@ -549,7 +550,7 @@ func TestReportIsKept(t *testing.T) {
 	if err := rep.Save(path); err != nil {
 		t.Fatal(err)
 	}
-	again, err := Read(path)
+	again, err := report.Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -560,11 +561,11 @@ func TestReportIsKept(t *testing.T) {
 	if err := rep.Save(path); err != nil {
 		t.Fatal(err)
 	}
-	table, err := Table([]string{path})
+	table, err := report.Table([]string{path})
 	if err != nil || !strings.Contains(table, "| 9.6, 1.0 |") || !strings.Contains(table, "| a run | 5 × 4 | 20 |") || !strings.Contains(table, "balanced") {
 		t.Errorf("%v\n%s", err, table)
 	}
-	if _, err := Table([]string{"run_test.go"}); err == nil {
+	if _, err := report.Table([]string{"run_test.go"}); err == nil {
 		t.Error("a file that is no report was accepted")
 	}
 }

@@ -6,48 +6,20 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// Sample is one second of a run, for the progress line and the report.
-type Sample struct {
-	Second    int     `json:"second"` // when it ended, since the measurement began; negative: warming up
-	Sent      uint64  `json:"sent"`   // results handed to sessions, per second, and the keepalives of agents that have none
-	Acked     uint64  `json:"acked"`  // per second
-	Connected int     `json:"connected"`
-	ServerCPU float64 `json:"serverCpu,omitempty"` // cores
-	LoaderCPU float64 `json:"loaderCpu,omitempty"`
-	OthersCPU float64 `json:"othersCpu,omitempty"` // what everybody else on the machine used
-	ServerRSS int64   `json:"serverRss,omitempty"` // bytes
-	LoaderRSS int64   `json:"loaderRss,omitempty"`
-
-	// Of a scenario. Latencies in milliseconds, of what was acknowledged in this second.
-	Phase      string             `json:"phase,omitempty"`
-	Offered    uint64             `json:"offered,omitempty"` // meant to be sent in this second
-	Refused    uint64             `json:"refused,omitempty"`
-	Failed     uint64             `json:"failed,omitempty"` // connections that were not opened
-	Latency    *Latency           `json:"latencyMs,omitempty"`
-	Beyond     float64            `json:"beyondP99Ms,omitempty"` // p99 beyond the linger
-	Waits      map[string]float64 `json:"waitsMs,omitempty"`     // p99 of who waits beside the results, by figure: list-p99, apply-p99, watch-p99, holds-p99
-	Lag        float64            `json:"lagMs,omitempty"`       // of the generator, p99
-	Heap       float64            `json:"serverHeap,omitempty"`  // bytes in use
-	Goroutines float64            `json:"serverGoroutines,omitempty"`
-	GC         float64            `json:"serverGcMs,omitempty"` // pauses in this second
-	Commits    float64            `json:"commits,omitempty"`    // of the journal
-	Syncs      float64            `json:"syncs,omitempty"`
-	CommitMs   float64            `json:"commitMs,omitempty"`      // mean
-	Written    float64            `json:"written,omitempty"`       // bytes sent to storage by the server
-	Locks      float64            `json:"serverLocks,omitempty"`   // share of time that its goroutines waited for locks, see Usage.LockShare …
-	OwnLocks   float64            `json:"loaderLocks,omitempty"`   // … and the loader's
-	Behind     *float64           `json:"historyBehind,omitempty"` // seconds: age of the oldest change that history did not hold
-	Queues     map[string]float64 `json:"queues,omitempty"`        // depths, by name
-
+// moment is when a sample was taken.
+type moment struct {
 	second int   // of the timetable; -1: before it
-	at     int64 // when it was taken, ns since the run was made
+	at     int64 // ns since the run was made
 }
 
 // seen is a sample until all loaders have told of its second.
 type seen struct {
-	Sample
+	report.Sample
+	moment
 	whole, beyond, lag *hdrhistogram.Histogram            // of a second of the timetable
 	waits              map[string]*hdrhistogram.Histogram // of who waits beside the results, by figure
 }
@@ -58,7 +30,7 @@ func (w *watch) sample(now int64, second int) {
 	sent, acked := r.totals()
 	failed := r.notOpened()
 	span := u.at - w.prev.at
-	s := Sample{second: second, at: now, Sent: sent - w.sent, Acked: acked - w.acked, Failed: failed - w.failed, Connected: int(r.connected.Load()),
+	s := report.Sample{Sent: sent - w.sent, Acked: acked - w.acked, Failed: failed - w.failed, Connected: int(r.connected.Load()),
 		ServerCPU: u.server.cores(w.prev.server, span), LoaderCPU: u.loader.cores(w.prev.loader, span),
 		ServerRSS: u.server.rss, LoaderRSS: u.loader.rss}
 	if u.server.since(w.prev.server) && span > 0 {
@@ -69,7 +41,7 @@ func (w *watch) sample(now int64, second int) {
 	}
 	s.OwnLocks = ownLockShare(u.waited-w.prev.waited, span)
 	w.sent, w.acked, w.failed, w.prev = sent, acked, failed, u
-	x := seen{Sample: s}
+	x := seen{Sample: s, moment: moment{second, now}}
 	x.fill(w)
 	w.waiting = append(w.waiting, x)
 	w.publish(false)
@@ -81,7 +53,7 @@ func (s *seen) fill(w *watch) {
 	if s.second < 0 {
 		theirs := r.presence(0)
 		s.Connected += theirs.Connected
-		s.Phase = kindRamp
+		s.Phase = report.KindRamp
 		s.Second = -int(math.Ceil((r.ramp() - time.Duration(s.at)).Seconds())) - 1 // about: it is set right in the end
 	} else {
 		s.Second = int(math.Floor(time.Duration(s.at - r.present().zero()).Seconds()))
@@ -167,8 +139,8 @@ func (w *watch) show(s *seen) {
 		s.Waits = waits(s.waits)
 		s.Lag = float64(s.lag.ValueAtQuantile(99)) / 1000
 		if s.whole.TotalCount() > 0 {
-			l := latency(s.whole)
-			s.Latency, s.Beyond = &l, latency(s.beyond).P99
+			l := report.LatencyOf(s.whole)
+			s.Latency, s.Beyond = &l, report.LatencyOf(s.beyond).P99
 		}
 		if r.cfg.Second != nil {
 			began := r.begin.Load() + int64(s.second)*int64(time.Second)
@@ -187,14 +159,14 @@ func (w *watch) show(s *seen) {
 				Cores: s.LoaderCPU, RSS: s.LoaderRSS, Whole: packHistogram(s.whole), Beyond: packHistogram(s.beyond), Lag: packHistogram(s.lag), Holds: packHistogram(holds)})
 		}
 	}
-	w.rep.Samples = append(w.rep.Samples, s.Sample)
+	w.rep.Samples, w.moments = append(w.rep.Samples, s.Sample), append(w.moments, s.moment)
 	if r.cfg.Progress != nil {
 		r.cfg.Progress(s.Sample)
 	}
 }
 
 // inside fills in what the server said of itself since the sample before.
-func (w *watch) inside(s *Sample) {
+func (w *watch) inside(s *report.Sample) {
 	m, before := w.meter.read(), w.prevMeter
 	if m.at == before.at || m.sums == nil {
 		return
@@ -221,15 +193,15 @@ func (w *watch) inside(s *Sample) {
 func (w *watch) amend() {
 	zero := w.run.present().zero()
 	for i := range w.rep.Samples {
-		s := &w.rep.Samples[i]
-		if s.second < 0 {
-			s.Second = -int(math.Ceil(time.Duration(zero - s.at).Seconds()))
+		s, m := &w.rep.Samples[i], w.moments[i]
+		if m.second < 0 {
+			s.Second = -int(math.Ceil(time.Duration(zero - m.at).Seconds()))
 			continue
 		}
-		s.Offered = w.run.offeredIn(s.second)
-		for _, m := range w.run.measured {
-			if s.second < len(m.Offered) {
-				s.Offered += uint64(m.Offered[s.second])
+		s.Offered = w.run.offeredIn(m.second)
+		for _, other := range w.run.measured {
+			if m.second < len(other.Offered) {
+				s.Offered += uint64(other.Offered[m.second])
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -26,8 +27,8 @@ func towns(phases ...scenario.Phase) *scenario.Scenario {
 func TestScenarioIsPlayed(t *testing.T) {
 	sc := towns(scenario.Phase{Ramp: sec(5)}, scenario.Phase{Steady: sec(14), Warmup: sec(4)}, scenario.Phase{Name: "more", Steady: sec(10), Rate: 1.5}, scenario.Phase{Drain: sec(5)})
 	cfg := Config{Scenario: sc}
-	var samples []Sample
-	cfg.Progress = func(s Sample) { samples = append(samples, s) }
+	var samples []report.Sample
+	cfg.Progress = func(s report.Sample) { samples = append(samples, s) }
 	rep := playOn(t, cfg, &ideal{})
 	if !rep.OK() || len(rep.Verdict) > 0 || rep.Balance.Compared != 20*4+10 {
 		t.Fatalf("%v, %+v", rep.Verdict, rep.Balance)
@@ -78,8 +79,7 @@ func TestStepsFindTheLimit(t *testing.T) {
 	if broken := rep.Phases[2]; len(broken.Missed) == 0 || len(rep.Phases[1].Missed) > 0 || broken.To-broken.From != 10 {
 		t.Errorf("broken %+v", broken)
 	}
-	f, _ := figureOf("saturation")
-	if v, ok := f.of(rep); !ok || v < 110 || v > 130 || rep.Rate > 120 {
+	if v, ok := rep.Figures()["saturation"]; !ok || v < 110 || v > 130 || rep.Rate > 120 {
 		t.Errorf("saturation %.1f %t, rate of what counts %.1f", v, ok, rep.Rate)
 	}
 	if !strings.Contains(rep.Text(), "results/s in the last step that held") {
@@ -104,8 +104,7 @@ func TestTheLastStepBreaks(t *testing.T) {
 	if len(rep.Phases) != 4 || len(rep.Phases[2].Missed) == 0 || len(rep.Phases[1].Missed) > 0 {
 		t.Fatalf("%+v", rep.Phases)
 	}
-	f, _ := figureOf("saturation")
-	if v, ok := f.of(rep); !ok || v < 110 || v > 130 || rep.Latency.P99 > 2000 || !rep.OK() {
+	if v, ok := rep.Figures()["saturation"]; !ok || v < 110 || v > 130 || rep.Latency.P99 > 2000 || !rep.OK() {
 		t.Errorf("saturation %.1f %t, p99 %.0f ms, %v", v, ok, rep.Latency.P99, rep.Verdict)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // drama plays what goes wrong in a run: the scenario's faults at their times, and the
@@ -237,7 +239,7 @@ func (s *drama) over(ctx context.Context) {
 
 // struck is what the report shows of the faults; the error is the first that could not be
 // played.
-func (s *drama) struck() (rows []Struck, failed error) {
+func (s *drama) struck() (rows []report.Struck, failed error) {
 	s.look()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -113,7 +114,7 @@ type Measured struct {
 	Refusals  map[string]uint64 `json:"refusals"`
 	Failures  map[string]uint64 `json:"failures"`
 	Losses    map[string]uint64 `json:"losses"`
-	Breaches  Balance           `json:"breaches"` // what the server should not have said
+	Breaches  report.Balance    `json:"breaches"` // what the server should not have said
 	Back      map[int]int64     `json:"back"`     // of faults that struck its agents, when all were as before, ns since the beginning; zero: not yet
 	Struck    map[int]Blow      `json:"struck"`   // of faults that struck its agents
 	Flips     []Flips           `json:"flips"`    // states that must have told something

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -59,12 +60,12 @@ func (c *Config) long() error {
 		c.Drain = max(c.Drain, time.Duration(p.Drain))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Scenario.Objectives)) {
-		f, _ := figureOf(name)
+		f, known := scenario.FigureOf(name)
 		want, err := c.Scenario.Objectives[name].In(f.Unit)
-		if f.of == nil || err != nil {
+		if !known || err != nil {
 			return model.Errorf(model.Invalid, "objective %s: %v", name, err).WithHint("muster load lint")
 		}
-		c.Goals = append(c.Goals, Goal{Name: name, Want: want})
+		c.Goals = append(c.Goals, report.Goal{Name: name, Want: want})
 	}
 	return nil
 }

@@ -2,41 +2,14 @@ package load
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
-
-// Silent is what the server said of machines' silence while they were on the network and
-// had sessions: nothing, if all is well. It is read once all is acknowledged, and costs the
-// server nothing before.
-type Silent struct {
-	Machines int     `json:"machines"`           // that were looked at
-	Extra    int     `json:"extra,omitempty"`    // alerts that one of them is silent while it had its session
-	Example  string  `json:"example,omitempty"`  // the first of them
-	Behind   float64 `json:"behind,omitempty"`   // seconds of the end that history did not hold in time: of them only open problems were seen
-	Unjudged string  `json:"unjudged,omitempty"` // why what was said could not be read; empty: it could
-}
-
-// label says what of the run was not looked at.
-func (s *Silent) label() []string {
-	if s == nil || s.Behind == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("history was %.0f s behind at the end: a machine that was called silent in that time is not known if that is over", s.Behind)}
-}
-
-// unread says why nothing is known; none: it is.
-func (s *Silent) unread() []string {
-	if s == nil || s.Unjudged == "" {
-		return nil
-	}
-	return []string{"whether healthy machines were called silent could not be read: " + s.Unjudged}
-}
 
 // stay is a time that a machine was on the network with a session, ns since the run was made.
 type stay struct{ from, to int64 }
@@ -66,14 +39,14 @@ func (a *agent) wasHere(at int64) bool {
 
 // calledSilent reads what the server said of machines from the time on at which all of them
 // were sending signs of life; nil: there is no login, or no server.
-func (r *run) calledSilent(ctx context.Context) *Silent {
+func (r *run) calledSilent(ctx context.Context) *report.Silent {
 	if r.cfg.API == nil || r.dock != nil {
 		return nil
 	}
-	s := &Silent{Machines: len(r.agents) + len(r.theirs)}
+	s := &report.Silent{Machines: len(r.agents) + len(r.theirs)}
 	ahead, err := r.awaitHistory(ctx, s)
 	if err == nil {
-		err = s.read(ctx, r, ahead)
+		err = r.readSilence(ctx, s, ahead)
 	}
 	if err != nil {
 		s.Unjudged = err.Error()
@@ -83,7 +56,7 @@ func (r *run) calledSilent(ctx context.Context) *Silent {
 
 // awaitHistory waits until the server's history holds what was drained, or for as long as
 // draining may take. It returns by how much the server's clock is ahead.
-func (r *run) awaitHistory(ctx context.Context, s *Silent) (ahead time.Duration, err error) {
+func (r *run) awaitHistory(ctx context.Context, s *report.Silent) (ahead time.Duration, err error) {
 	began := r.now()
 	for {
 		asked := r.now()
@@ -106,9 +79,9 @@ func (r *run) awaitHistory(ctx context.Context, s *Silent) (ahead time.Duration,
 	}
 }
 
-// read judges the problems of history, then those that are open now: the view knows them
+// readSilence judges the problems of history, then those that are open now: the view knows them
 // sooner.
-func (s *Silent) read(ctx context.Context, r *run, ahead time.Duration) error {
+func (r *run) readSilence(ctx context.Context, s *report.Silent, ahead time.Duration) error {
 	agents := map[string]*agent{}
 	for _, a := range slices.Concat(r.agents, r.theirs) {
 		agents[ownName(a.called())] = a

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -110,7 +111,7 @@ func TestCalledSilent(t *testing.T) {
 				{run: r, name: away, here: second(200), stays: []stay{{1, second(100)}}},
 				{run: r, name: gone, stays: []stay{{1, second(300)}}},
 			}
-			rep := Report{Balance: &Balance{}, Silent: r.calledSilent(t.Context())}
+			rep := &reporting{Report: &report.Report{Balance: &report.Balance{}, Silent: r.calledSilent(t.Context())}}
 			rep.judge(r.cfg)
 			if s := rep.Silent; s.Machines != 3 || s.Extra != c.extra || s.Unjudged != "" || s.Behind != 0 || !strings.Contains(s.Example, c.example) {
 				t.Errorf("%+v", s)
@@ -131,7 +132,7 @@ func TestCalledSilentUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &run{epoch: time.Now(), cfg: Config{API: api, Scenario: &scenario.Scenario{}}}
-	rep := Report{Balance: &Balance{}, Silent: r.calledSilent(t.Context())}
+	rep := &reporting{Report: &report.Report{Balance: &report.Balance{}, Silent: r.calledSilent(t.Context())}}
 	rep.judge(r.cfg)
 	if rep.OK() || rep.Lost() || len(rep.Verdict) != 1 || !strings.Contains(rep.Verdict[0], "could not be read") {
 		t.Errorf("ok %v, lost %v, %q", rep.OK(), rep.Lost(), rep.Verdict)

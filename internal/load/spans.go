@@ -1,9 +1,10 @@
 package load
 
 import (
-	"runtime"
 	"strings"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // gained is what was used in some stretches of a run, one after the other.
@@ -83,9 +84,9 @@ func (g *gained) shown() map[string]float64 {
 }
 
 // usages are the figures of the server and of all loaders; results is what the CPU is shared between.
-func (g *gained) usages(results uint64) (server, loader Usage) {
-	use := func(cpu time.Duration, p process) Usage {
-		u := Usage{RSS: p.rss}
+func (g *gained) usages(results uint64) (server, loader report.Usage) {
+	use := func(cpu time.Duration, p process) report.Usage {
+		u := report.Usage{RSS: p.rss}
 		if g.length > 0 && cpu > 0 {
 			u.Cores = cpu.Seconds() / g.length.Seconds()
 		}
@@ -106,11 +107,3 @@ func (g *gained) usages(results uint64) (server, loader Usage) {
 	}
 	return server, loader
 }
-
-// machineShare is that of the server and of the loaders on this machine, of all its cores.
-func machineShare(server, loader Usage) float64 {
-	return (server.Cores + loader.here()) / float64(runtime.NumCPU())
-}
-
-// here is what was used of this machine's cores.
-func (u Usage) here() float64 { return u.Cores - u.Elsewhere }

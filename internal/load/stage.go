@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
@@ -236,7 +237,7 @@ func ofStage(figure string) bool {
 // says so.
 func (c *Config) leaveOut(measured func(figure string) bool, against string) (labels []string) {
 	var left []string
-	c.Goals = slices.DeleteFunc(slices.Clone(c.Goals), func(g Goal) bool {
+	c.Goals = slices.DeleteFunc(slices.Clone(c.Goals), func(g report.Goal) bool {
 		if measured(g.Name) {
 			return false
 		}

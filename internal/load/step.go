@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"time"
-)
 
-// enough is the share of what is offered in a step that must be acknowledged while it lasts.
-const enough = 0.98
+	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
 
 // pileOf is how much of what is offered may wait at the end of a step, however short: what arrives
 // in so long.
@@ -100,7 +100,7 @@ func (w *watch) behind(i int) (why []string) {
 	p, _, _ := w.stretch(i)
 	c := w.run.cfg
 	for k, s := range w.run.stretches(i) {
-		if lag := latency(s.Tally.lag).P99; lag > ms(c.MaxLag) {
+		if lag := report.LatencyOf(s.Tally.lag).P99; lag > ms(c.MaxLag) {
 			why = append(why, fmt.Sprintf("loader %d (%s) fell behind (p99 %.1f ms, allowed %.0f ms)", w.run.joined[k].Number+1, w.run.joined[k].Name, lag, ms(c.MaxLag)))
 		}
 	}
@@ -113,7 +113,7 @@ func (w *watch) behind(i int) (why []string) {
 // beyond says what the server did not carry.
 func (w *watch) beyond(i int) (why []string) {
 	p, _, _ := w.stretch(i)
-	if piled := p.Offered - p.Acknowledged; piled > (1-enough)*p.Offered && piled*(p.To-p.From) > pileOf.Seconds()*p.Offered {
+	if piled := p.Offered - p.Acknowledged; piled > (1-report.Enough)*p.Offered && piled*(p.To-p.From) > pileOf.Seconds()*p.Offered {
 		why = append(why, fmt.Sprintf("%.0f of %.0f results/s were acknowledged, the rest piled up", p.Acknowledged, p.Offered))
 	}
 	return append(why, w.run.cfg.misses(&p)...)
@@ -121,11 +121,11 @@ func (w *watch) beyond(i int) (why []string) {
 
 // misses judges a phase by those goals that are limits from above: how much must be
 // reached is asked of the whole run.
-func (c Config) misses(p *Played) (list []string) {
-	one := &Report{Rate: p.Acknowledged, InTime: p.InTime, Latency: p.Latency, BeyondLinger: p.BeyondLinger, Server: p.Server, Loader: p.Loader,
-		MachineShare: machineShare(p.Server, p.Loader)}
-	for _, g := range c.judge(one) {
-		if f, ok := figureOf(g.Name); ok && !f.Least && g.Why == "" && !g.Met {
+func (c Config) misses(p *report.Played) (list []string) {
+	one := &report.Report{Rate: p.Acknowledged, InTime: p.InTime, Latency: p.Latency, BeyondLinger: p.BeyondLinger, Server: p.Server, Loader: p.Loader,
+		MachineShare: report.MachineShare(p.Server, p.Loader)}
+	for _, g := range judged(c.Goals, one) {
+		if f, ok := scenario.FigureOf(g.Name); ok && !f.Least && g.Why == "" && !g.Met {
 			list = append(list, g.String())
 		}
 	}

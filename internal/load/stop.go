@@ -1,46 +1,12 @@
 package load
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/load/report"
 )
-
-// Stopped says how far a run went that somebody ended before its time. The phase that was played
-// is short then: it is shown, and not judged.
-type Stopped struct {
-	After float64 `json:"after"`           // seconds since the timetable began, warm-ups included …
-	Of    float64 `json:"of"`              // … and how many they were to be
-	Phase string  `json:"phase,omitempty"` // the one that was cut short
-	Whole int     `json:"whole"`           // measured phases, or steps, that were played to their end
-	By    string  `json:"by,omitempty"`    // who asked, where it was not the loader that leads
-}
-
-// String is short enough for a title: stopped after 3m20s of 10m0s.
-func (s *Stopped) String() string {
-	seconds := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)).Round(time.Second) }
-	text := fmt.Sprintf("stopped after %s of %s", seconds(s.After), seconds(s.Of))
-	if s.By != "" {
-		text += " by " + s.By
-	}
-	return text
-}
-
-// sentence is what the verdict says of it.
-func (s *Stopped) sentence() string {
-	name := cmp.Or(s.Phase, "the phase that was played")
-	if s.Whole == 0 {
-		return fmt.Sprintf("%s: no phase was played to its end, and no objective is judged", s)
-	}
-	return fmt.Sprintf("%s: %s was cut short and is not judged", s, name)
-}
-
-// OnlyStopped says whether nothing is wrong with a run but that it was stopped.
-func (rep *Report) OnlyStopped() bool {
-	return rep.Stopped != nil && rep.Valid && len(rep.Verdict) == 1
-}
 
 // stopped ends everything at an instant: the part that it lies in is short, and nothing follows.
 func (s score) stopped(real int64) (out score) {
@@ -85,7 +51,7 @@ func (w *watch) stop(now int64) {
 			whole++
 		}
 	}
-	r.stopped.Store(&Stopped{After: time.Duration(soon - begin).Seconds(), Of: time.Duration(s.end() - begin).Seconds(), Phase: r.phaseName(s[i]), Whole: whole, By: by})
+	r.stopped.Store(&report.Stopped{After: time.Duration(soon - begin).Seconds(), Of: time.Duration(s.end() - begin).Seconds(), Phase: r.phaseName(s[i]), Whole: whole, By: by})
 	r.follow(short)
 	r.askNoMore()
 	if r.cfg.Others != nil {
@@ -105,7 +71,7 @@ func (w *watch) anyWhole() bool {
 
 // judgeable are the goals that a stopped run can be held to: those that were measured, where a
 // phase was whole.
-func (rep *Report) judgeable(goals []Goal) []Goal {
+func (rep *reporting) judgeable(goals []report.Goal) []report.Goal {
 	if rep.Stopped == nil {
 		return goals
 	}
@@ -113,7 +79,7 @@ func (rep *Report) judgeable(goals []Goal) []Goal {
 		return nil
 	}
 	var left []string
-	goals = slices.DeleteFunc(goals, func(g Goal) bool {
+	goals = slices.DeleteFunc(goals, func(g report.Goal) bool {
 		if g.Why != "" {
 			left = append(left, g.Name)
 		}

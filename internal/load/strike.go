@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -156,8 +157,8 @@ func what(f *scenario.Fault) string {
 }
 
 // row is the strike in the report.
-func (r *run) row(s *strike) Struck {
-	out := Struck{What: what(&s.fault), At: r.since(s.at), Places: s.places}
+func (r *run) row(s *strike) report.Struck {
+	out := report.Struck{What: what(&s.fault), At: r.since(s.at), Places: s.places}
 	if s.until > 0 {
 		out.Until = r.since(s.until)
 	}

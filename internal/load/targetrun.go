@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -23,7 +24,7 @@ import (
 // Of the configuration, Scenario, Goals, MaxLag, ServerPID, Second, Stop, Begun and Progress count,
 // and Server for the ports that are needed: host:port of each address, with commas between them.
 // For a Driven so does what is about the loader.
-func RunTarget(ctx context.Context, c Config, t Target) (rep *Report, err error) {
+func RunTarget(ctx context.Context, c Config, t Target) (rep *report.Report, err error) {
 	if err := TargetPlays(c.Scenario, t); err != nil {
 		return nil, err
 	}
@@ -44,11 +45,11 @@ func RunTarget(ctx context.Context, c Config, t Target) (rep *Report, err error)
 }
 
 // against is how the scenario is played against a target, once that is prepared.
-func (c Config) against(t Target) (play func(ctx context.Context, version string) (*Report, error), err error) {
+func (c Config) against(t Target) (play func(ctx context.Context, version string) (*report.Report, error), err error) {
 	switch t := t.(type) {
 	case Driven:
 		c.Driven = t
-		return func(ctx context.Context, version string) (*Report, error) {
+		return func(ctx context.Context, version string) (*report.Report, error) {
 			c.version = version
 			return Run(ctx, c)
 		}, nil
@@ -59,9 +60,9 @@ func (c Config) against(t Target) (play func(ctx context.Context, version string
 		if err := preflight(c); err != nil {
 			return nil, err
 		}
-		return func(ctx context.Context, version string) (*Report, error) {
+		return func(ctx context.Context, version string) (*report.Report, error) {
 			r := &targetRun{cfg: c, target: t, rep: newReport(c), second: newTally(), part: newTally()}
-			r.rep.Targeted, r.rep.Plan.TLS = &Targeted{Name: t.Name(), Version: version}, t.Secured()
+			r.rep.Targeted, r.rep.Plan.TLS = &report.Targeted{Name: t.Name(), Version: version}, t.Secured()
 			return r.do(ctx)
 		}, nil
 	}
@@ -69,7 +70,7 @@ func (c Config) against(t Target) (play func(ctx context.Context, version string
 }
 
 // do is the run against a system that asks.
-func (r *targetRun) do(ctx context.Context) (*Report, error) {
+func (r *targetRun) do(ctx context.Context) (*report.Report, error) {
 	c := r.cfg
 	running, stop := context.WithCancel(ctx)
 	defer stop()
@@ -100,7 +101,7 @@ func (r *targetRun) do(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	r.finish()
-	return r.rep, nil
+	return r.rep.Report, nil
 }
 
 // asked fills in what the flat fields of a run of Muster's timetable say otherwise.
@@ -126,7 +127,7 @@ func (c Config) asked(t Target) (Config, error) {
 		if err != nil {
 			return c, model.Errorf(model.Invalid, "objective %s: %v", name, err).WithHint("muster load lint")
 		}
-		c.Goals = append(c.Goals, Goal{Name: name, Want: want})
+		c.Goals = append(c.Goals, report.Goal{Name: name, Want: want})
 	}
 	c.labels = c.leaveOut(whatever, t.Name())
 	return c, nil
@@ -136,7 +137,7 @@ func (c Config) asked(t Target) (Config, error) {
 type targetRun struct {
 	cfg    Config
 	target Asking
-	rep    *Report
+	rep    *reporting
 	began  time.Time
 	begun  time.Time // the first phase, with its warm-up
 	zero   time.Time // of the measurement
@@ -145,9 +146,9 @@ type targetRun struct {
 	used   gained
 	states int
 	server odometer
-	phase  string // that is played
-	tag    string // of what is recorded now: warmup, or none
-	before Totals // at the last sample
+	phase  string        // that is played
+	tag    string        // of what is recorded now: warmup, or none
+	before report.Totals // at the last sample
 	last   usage
 
 	mu     sync.Mutex
@@ -223,7 +224,7 @@ func (r *targetRun) ramp(ctx context.Context, all *sync.WaitGroup, agents []Targ
 	r.rep.ready = r.usage()
 	r.rep.Goroutines = float64(runtime.NumGoroutine()) / float64(len(agents))
 	r.rep.AgentBytes = float64(r.rep.ready.loader.rss-r.rep.idle.loader.rss) / float64(len(agents))
-	r.rep.Phases = append(r.rep.Phases, Played{Name: kindRamp, Kind: kindRamp, From: -r.rep.ReadySeconds})
+	r.rep.Phases = append(r.rep.Phases, report.Played{Name: report.KindRamp, Kind: report.KindRamp, From: -r.rep.ReadySeconds})
 	return nil
 }
 
@@ -261,8 +262,8 @@ func (r *targetRun) steady(ctx context.Context, p *scenario.Phase) error {
 	if !short {
 		r.whole++
 	}
-	played := Played{Name: p.Name, Kind: p.Kind(), From: begin.Sub(r.zero).Seconds(), To: time.Since(r.zero).Seconds(), Rate: 1, Short: short,
-		Offered: r.cfg.Rate, Acknowledged: float64(t.acked) / g.length.Seconds(), Latency: latency(t.whole), Lag: latency(t.lag)}
+	played := report.Played{Name: p.Name, Kind: p.Kind(), From: begin.Sub(r.zero).Seconds(), To: time.Since(r.zero).Seconds(), Rate: 1, Short: short,
+		Offered: r.cfg.Rate, Acknowledged: float64(t.acked) / g.length.Seconds(), Latency: report.LatencyOf(t.whole), Lag: report.LatencyOf(t.lag)}
 	if played.Name == "" {
 		played.Name = played.Kind
 	}
@@ -276,7 +277,7 @@ func (r *targetRun) until(ctx context.Context, end time.Time) error {
 	for left := time.Until(end); left > 0 && r.rep.Stopped == nil; left = time.Until(end) {
 		select {
 		case by := <-r.cfg.Stop:
-			r.rep.Stopped = &Stopped{After: time.Since(r.begun).Seconds(), Of: r.cfg.Scenario.Measured().Seconds(), Phase: r.phase, Whole: r.whole, By: by}
+			r.rep.Stopped = &report.Stopped{After: time.Since(r.begun).Seconds(), Of: r.cfg.Scenario.Measured().Seconds(), Phase: r.phase, Whole: r.whole, By: by}
 		case <-time.After(min(left, time.Second)):
 			r.sample()
 		case <-ctx.Done():
@@ -289,8 +290,8 @@ func (r *targetRun) until(ctx context.Context, end time.Time) error {
 func (r *targetRun) sample() {
 	u, now, t := r.usage(), r.target.Totals(), r.take(&r.second)
 	span := u.at - r.last.at
-	l := latency(t.whole)
-	s := Sample{Second: int(math.Floor(time.Since(r.zero).Seconds())), Sent: now.Sent - r.before.Sent, Acked: now.Written - r.before.Written, Failed: now.Failed - r.before.Failed, Connected: now.Connected,
+	l := report.LatencyOf(t.whole)
+	s := report.Sample{Second: int(math.Floor(time.Since(r.zero).Seconds())), Sent: now.Sent - r.before.Sent, Acked: now.Written - r.before.Written, Failed: now.Failed - r.before.Failed, Connected: now.Connected,
 		ServerCPU: u.server.cores(r.last.server, span), LoaderCPU: u.loader.cores(r.last.loader, span), ServerRSS: u.server.rss, LoaderRSS: u.loader.rss,
 		Offered: uint64(r.cfg.Rate * span.Seconds()), Phase: r.phase, Lag: float64(t.lag.ValueAtQuantile(99)) / 1000}
 	if t.whole.TotalCount() > 0 { // the system asks in bursts
@@ -314,10 +315,10 @@ func (r *targetRun) sample() {
 func (r *targetRun) settle(ctx context.Context) error {
 	end := time.Now().Add(r.cfg.Drain)
 	for {
-		b := &Balance{}
-		states, kept, err := r.target.Compare(ctx, func(i Imbalance, problem string) {
+		b := &report.Balance{}
+		states, kept, err := r.target.Compare(ctx, func(i report.Imbalance, problem string) {
 			b.Differ++
-			b.add(i, "%s", problem)
+			b.Add(i, "%s", problem)
 		})
 		if err != nil {
 			return fmt.Errorf("ask what %s holds: %w", r.target.Name(), err)
@@ -338,7 +339,7 @@ func (r *targetRun) settle(ctx context.Context) error {
 // finish fills in the figures and the verdict.
 func (r *targetRun) finish() {
 	rep := r.rep
-	rep.Phases = append(rep.Phases, Played{Name: kindDrain, Kind: kindDrain, From: rep.Phases[len(rep.Phases)-1].To, To: time.Since(r.zero).Seconds()})
+	rep.Phases = append(rep.Phases, report.Played{Name: report.KindDrain, Kind: report.KindDrain, From: rep.Phases[len(rep.Phases)-1].To, To: time.Since(r.zero).Seconds()})
 	rep.finish(r.cfg, r.sum, &r.used)
 	rep.Calls, rep.Disk = nil, nil // they are told in terms of Muster's journal
 	t := rep.Targeted
@@ -353,16 +354,16 @@ func (r *targetRun) finish() {
 		rep.Verdict = append(rep.Verdict, fmt.Sprintf("invalid: answers took %.1f ms (p99) to leave, allowed %.0f ms: the loader fell behind, or %s did not take them", rep.Lag.P99, ms(r.cfg.MaxLag), t.Name))
 	}
 	if rep.Stopped != nil {
-		rep.Verdict = append(rep.Verdict, rep.Stopped.sentence())
+		rep.Verdict = append(rep.Verdict, rep.Stopped.Sentence())
 	}
-	rep.Verdict = append(rep.Verdict, rep.Balance.sentences()...)
+	rep.Verdict = append(rep.Verdict, rep.Balance.Sentences()...)
 	if t.Missed > 0 {
 		rep.Verdict = append(rep.Verdict, fmt.Sprintf("%d requests of %d did not come in their interval", t.Missed, t.Missed+t.Requests))
 	}
 	if t.Lost > 0 {
 		rep.Verdict = append(rep.Verdict, fmt.Sprintf("%d connections were lost", t.Lost))
 	}
-	rep.Goals = rep.judgeable(r.cfg.judge(rep))
+	rep.Goals = rep.judgeable(judged(r.cfg.Goals, rep.Report))
 	for _, g := range rep.Goals {
 		if !g.Met {
 			rep.Verdict = append(rep.Verdict, fmt.Sprintf("short: %s", g))

@@ -9,24 +9,10 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
-
-// Told is what came of the messages about problems of checks that the scenario wants told
-// (Check.Alert): each acknowledged result that ends a row of good ones, or of bad ones, brings
-// about one.
-type Told struct {
-	Due     uint64  `json:"due"` // messages that had to come, warm-up and all
-	Missing uint64  `json:"missing,omitempty"`
-	Extra   uint64  `json:"extra,omitempty"`
-	Example string  `json:"example,omitempty"` // of the first that was missing or too many
-	Unclear uint64  `json:"unclear,omitempty"` // states that were not judged: a deadline spoke for them, or they had a problem before the run
-	Again   uint64  `json:"again,omitempty"`   // messages that came once more, with the same key: delivery is at least once
-	Timed   uint64  `json:"timed"`             // of those that came, how many were meant while something was measured
-	Latency Latency `json:"latencyMs"`         // of those: from when the result was meant to be sent until the first byte of the message was here
-	Curve   []Point `json:"curve,omitempty"`   // of Latency
-}
 
 // telling holds the messages that came beside those that had to come. Its lock is taken
 // last but for that of what waits beside the results.
@@ -37,7 +23,7 @@ type telling struct {
 	open    map[told]*turnsOf // states of which a message is outstanding, on either side
 	unclear map[told]bool
 	took    *hdrhistogram.Histogram // µs
-	sum     Told
+	sum     report.Told
 }
 
 // told is the place of an event state, by names as they were when the run began.
@@ -169,7 +155,7 @@ func (t *telling) missing() (n int) {
 
 // report is what came of it all, once nobody waits any more. What machines that the script left
 // dead brought about last, nobody knows: the answer did not reach them.
-func (t *telling) report(gone map[string]bool) *Told {
+func (t *telling) report(gone map[string]bool) *report.Told {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sum := t.sum
@@ -188,7 +174,7 @@ func (t *telling) report(gone map[string]bool) *Told {
 			}
 		}
 	}
-	sum.Latency, sum.Curve = latency(t.took), curve(t.took)
+	sum.Latency, sum.Curve = report.LatencyOf(t.took), report.CurveOf(t.took)
 	return &sum
 }
 
@@ -245,7 +231,7 @@ func (al *alarms) tellAbout() {
 func (al *alarms) tellable(check string) bool { return al.telling != nil && al.tellables[check] }
 
 // messages is what came of messages; nil: none had to.
-func (al *alarms) messages() *Told {
+func (al *alarms) messages() *report.Told {
 	if al == nil || al.telling == nil {
 		return nil
 	}

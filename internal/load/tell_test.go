@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -32,7 +33,7 @@ func TestMessagesAreHeldAgainstResults(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		story func(x *alarmed)
-		want  Told // without its latency
+		want  report.Told // without its latency
 	}{
 		{"told of both", func(x *alarmed) {
 			x.result(0, ok)
@@ -43,41 +44,41 @@ func TestMessagesAreHeldAgainstResults(t *testing.T) {
 			x.result(0, ok)
 			time.Sleep(time.Second)
 			x.post(0, "closed", false)
-		}, Told{Due: 2, Timed: 2}},
+		}, report.Told{Due: 2, Timed: 2}},
 		{"the message is here before the acknowledgement", func(x *alarmed) {
 			x.post(1, "opened", false)
 			x.result(1, bad)
-		}, Told{Due: 1, Timed: 1}},
+		}, report.Told{Due: 1, Timed: 1}},
 		{"messages overtake each other", func(x *alarmed) {
 			x.result(0, bad)
 			x.result(0, ok)
 			x.post(0, "closed", false)
 			x.post(0, "opened", false)
-		}, Told{Due: 2, Timed: 2}},
+		}, report.Told{Due: 2, Timed: 2}},
 		{"one comes once more", func(x *alarmed) {
 			x.result(0, bad)
 			x.post(0, "opened", false)
 			x.post(0, "opened", true)
-		}, Told{Due: 1, Timed: 1, Again: 1}},
+		}, report.Told{Due: 1, Timed: 1, Again: 1}},
 		{"one is missing", func(x *alarmed) {
 			x.result(2, bad)
 			x.result(2, ok)
 			x.post(2, "opened", false)
-		}, Told{Due: 2, Timed: 1, Missing: 1, Example: "web-00002/web-http-000: no message that it is well again at 60.0 s"}},
+		}, report.Told{Due: 2, Timed: 1, Missing: 1, Example: "web-00002/web-http-000: no message that it is well again at 60.0 s"}},
 		{"one is too many", func(x *alarmed) {
 			x.result(0, bad)
 			x.post(0, "opened", false)
 			x.post(0, "opened", false)
-		}, Told{Due: 1, Timed: 1, Extra: 1, Example: "web-00000/web-http-000: a message at 60.0 s that it fails, which no result brought about"}},
+		}, report.Told{Due: 1, Timed: 1, Extra: 1, Example: "web-00000/web-http-000: a message at 60.0 s that it fails, which no result brought about"}},
 		{"a state had a problem before", func(x *alarmed) {
 			x.al.telling.muddle(told{"web-00000", watchedCheck})
 			x.result(0, bad)
 			x.post(0, "closed", false)
-		}, Told{Unclear: 1}},
+		}, report.Told{Unclear: 1}},
 		{"a machine that the script left dead", func(x *alarmed) {
 			x.post(0, "opened", false)
 			x.agents[0].ledger.gone = true
-		}, Told{}},
+		}, report.Told{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -85,12 +86,12 @@ func TestMessagesAreHeldAgainstResults(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				c.story(x)
 				got := *x.al.messages()
-				got.Latency, got.Curve = Latency{}, nil
+				got.Latency, got.Curve = report.Latency{}, nil
 				if got.Due != c.want.Due || got.Timed != c.want.Timed || got.Missing != c.want.Missing || got.Extra != c.want.Extra || got.Unclear != c.want.Unclear ||
 					got.Again != c.want.Again || got.Example != c.want.Example || x.al.strangers != 0 {
 					t.Errorf("%+v, want %+v; %d strangers", got, c.want, x.al.strangers)
 				}
-				if rep := (&Report{Told: &got, Valid: true, Balance: &Balance{}}); rep.Lost() != (c.want.Missing+c.want.Extra > 0) || rep.OK() == rep.Lost() {
+				if rep := (&report.Report{Told: &got, Valid: true, Balance: &report.Balance{}}); rep.Lost() != (c.want.Missing+c.want.Extra > 0) || rep.OK() == rep.Lost() {
 					t.Errorf("lost %t, well %t", rep.Lost(), rep.OK())
 				}
 			})

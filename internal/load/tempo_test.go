@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -52,7 +53,7 @@ func TestPeopleFourTimesAsFast(t *testing.T) {
 			return nil
 		})
 		w := p.works["list"]
-		if phase != [3]int{40, 160, 40} || w.requests != 240 || w.unanswered != 0 || latency(w.took).Max > 0.01 {
+		if phase != [3]int{40, 160, 40} || w.requests != 240 || w.unanswered != 0 || report.LatencyOf(w.took).Max > 0.01 {
 			t.Errorf("%v, %+v", phase, w)
 		}
 	})

@@ -1,31 +1,21 @@
 package load
 
-import "fmt"
+import (
+	"fmt"
 
-// Turned is what became of the turns of checks with roundRobin, in the intervals that began
-// while it was measured.
-type Turned struct {
-	Due      uint64  `json:"due"`                // intervals, of each check and proxy node
-	Ran      uint64  `json:"ran"`                // that had a run which was acknowledged
-	Again    uint64  `json:"again,omitempty"`    // runs beyond one: another had taken over, and both ran it
-	Passed   uint64  `json:"passed,omitempty"`   // that had none, and were over before another had to have the turn
-	Unjudged uint64  `json:"unjudged,omitempty"` // that had none while the script had the server away, or no agent was there
-	Missed   uint64  `json:"missed,omitempty"`   // that had none, and should have had one
-	Example  string  `json:"example,omitempty"`  // the first of those
-	Taken    uint64  `json:"taken,omitempty"`    // turns that another agent had because who was given them first gave no result
-	Took     Latency `json:"tookMs,omitzero"`    // from when they were given first until the other had them
-}
+	"github.com/muster-fleet/muster/internal/load/report"
+)
 
 // lull is for how long before the end of what is played an interval has to begin so that it
 // surely had its run, ns: nobody waits for turns that come later.
 const lull = int64(1e9)
 
 // turned judges the turns, once all is acknowledged.
-func (r *run) turned(d *drama) *Turned {
+func (r *run) turned(d *drama) *report.Turned {
 	if !r.cfg.Scenario.Turns() {
 		return nil
 	}
-	t := &Turned{}
+	t := &report.Turned{}
 	for _, c := range r.classes {
 		for i := range c.checks {
 			k := &c.checks[i]
@@ -33,20 +23,20 @@ func (r *run) turned(d *drama) *Turned {
 				continue
 			}
 			for n := range k.robin.rounds {
-				t.round(r, d, c, k, n)
+				r.judgeRound(t, d, c, k, n)
 			}
 		}
 	}
 	r.taken.mu.Lock()
 	defer r.taken.mu.Unlock()
 	if t.Taken = uint64(r.taken.h.TotalCount()); t.Taken > 0 {
-		t.Took = latency(r.taken.h)
+		t.Took = report.LatencyOf(r.taken.h)
 	}
 	return t
 }
 
-// round judges one round's.
-func (t *Turned) round(r *run, d *drama, c *class, k *playing, n int) {
+// judgeRound judges one round's.
+func (r *run) judgeRound(t *report.Turned, d *drama, c *class, k *playing, n int) {
 	b, x := k.robin, &k.robin.rounds[n]
 	begin, zero, end := r.begin.Load(), r.present().zero(), r.present().end()
 	base := b.first(r, n, begin)
@@ -119,21 +109,4 @@ func (d *drama) serverGone(from, to int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.serverAway(from, to)
-}
-
-// String is the row of the summary.
-func (t *Turned) String() string {
-	text := fmt.Sprintf("%d due, %d run", t.Due, t.Ran)
-	for _, x := range [...]struct {
-		n    uint64
-		what string
-	}{{t.Again, "run again by another"}, {t.Passed, "over before another had it"}, {t.Unjudged, "not judged"}, {t.Missed, "missed"}} {
-		if x.n > 0 {
-			text += fmt.Sprintf(", %d %s", x.n, x.what)
-		}
-	}
-	if t.Taken > 0 {
-		text += fmt.Sprintf("; %d taken over, after p50 %.0f  p99 %.0f  max %.0f ms", t.Taken, t.Took.P50, t.Took.P99, t.Took.Max)
-	}
-	return text
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
@@ -113,7 +114,7 @@ func TestTurnsThatNobodyRan(t *testing.T) {
 	if turned.Due < whole-2 || turned.Due > whole || turned.Ran != 3 || turned.Again != 1 || turned.Passed != 1 || turned.Missed+turned.Unjudged != turned.Due-4 || turned.Missed < 6 {
 		t.Errorf("%+v", turned)
 	}
-	if turned.Taken != 2 || turned.Took.Max < 6990 || turned.Took.Max > 7010 || !strings.Contains((&Report{Turns: turned}).Wrong().Sentences()[0], "turns were not run") || !strings.HasPrefix(turned.Example, "poller-ping-000 about switch-0000") {
+	if turned.Taken != 2 || turned.Took.Max < 6990 || turned.Took.Max > 7010 || !strings.Contains((&report.Report{Turns: turned}).Wrong().Sentences()[0], "turns were not run") || !strings.HasPrefix(turned.Example, "poller-ping-000 about switch-0000") {
 		t.Errorf("%+v", turned)
 	}
 	for _, a := range p.agents { // nobody was there
@@ -173,8 +174,8 @@ func TestTheLastResultOfAPair(t *testing.T) {
 	p.passed(two, 9, sign(10, model.Critical), true, false, sec64(10.5))
 	p.passed(three, 7, sign(3, model.OK), true, false, sec64(20)) // spooled for long: late
 	chunk := &model.Chunk{Check: 4, CheckName: "ping"}
-	shows := func(stream wire.StreamID, number uint64, digest uint32) *Balance {
-		b := &Balance{}
+	shows := func(stream wire.StreamID, number uint64, digest uint32) *report.Balance {
+		b := &report.Balance{}
 		c := &comparison{balance: b, pairs: map[place]*paired{{9, 4}: {pair: p, chunk: chunk}}, picked: map[model.CheckID]bool{}}
 		c.pair(Kept{Node: 9, Check: 4, Results: uint64(p.e.results), Stream: uint64(stream), Number: number, Digest: digest}, 0)
 		c.absent()
@@ -206,7 +207,7 @@ func TestTheLastResultOfAPair(t *testing.T) {
 		results uint64
 		there   bool
 	}{overdone: {uint64(p.e.results) + 1, true}, lost: {uint64(p.e.results) - 1, true}, "absent": {}} {
-		b := &Balance{}
+		b := &report.Balance{}
 		all := &comparison{balance: b, pairs: map[place]*paired{{9, 4}: {pair: p, chunk: chunk}}, picked: map[model.CheckID]bool{}}
 		if c.there {
 			all.pair(Kept{Node: 9, Check: 4, Results: c.results, Stream: 1, Number: 6, Digest: 301}, 0)

@@ -8,12 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
 // asked is what somebody who lists asked of a server that answers within 10 ms, but for a
 // while in which it answers nothing.
-func asked(t *testing.T, rate float64, whole, stallFrom, stall time.Duration) (w *work, begun []time.Duration, figure Beside) {
+func asked(t *testing.T, rate float64, whole, stallFrom, stall time.Duration) (w *work, begun []time.Duration, figure report.Beside) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithTimeout(t.Context(), whole)
@@ -40,11 +41,11 @@ func asked(t *testing.T, rate float64, whole, stallFrom, stall time.Duration) (w
 func TestAStallIsInTheLatencyOfAllThatWereMeantInIt(t *testing.T) {
 	const whole = 10 * time.Minute
 	calm, times, _ := asked(t, 1, whole, whole, 0)
-	if l := latency(calm.took); calm.requests != 600 || calm.unanswered != 0 || l.Max > 10.1 || l.P50 < 9.9 {
+	if l := report.LatencyOf(calm.took); calm.requests != 600 || calm.unanswered != 0 || l.Max > 10.1 || l.P50 < 9.9 {
 		t.Errorf("without a stall: %d answers, %d given up, %+v", calm.requests, calm.unanswered, l)
 	}
 	w, again, figure := asked(t, 1, whole, 3*time.Minute, time.Minute)
-	l := latency(w.took)
+	l := report.LatencyOf(w.took)
 	if w.requests != 600 || w.unanswered != 0 || w.failed != 0 {
 		t.Errorf("%d answers, %d given up, %d failed", w.requests, w.unanswered, w.failed)
 	}
@@ -65,11 +66,11 @@ func TestAStallIsInTheLatencyOfAllThatWereMeantInIt(t *testing.T) {
 // counts with what it had waited.
 func TestWhatIsGivenUpCounts(t *testing.T) {
 	w, _, _ := asked(t, 1, 10*time.Minute, 8*time.Minute, time.Hour)
-	if l := latency(w.took); w.requests != 480 || w.unanswered < 118 || w.unanswered > 120 || l.P99 < 112_000 || l.Max < 119_000 {
+	if l := report.LatencyOf(w.took); w.requests != 480 || w.unanswered < 118 || w.unanswered > 120 || l.P99 < 112_000 || l.Max < 119_000 {
 		t.Errorf("%d answers, %d given up, %+v", w.requests, w.unanswered, l)
 	}
 	w, begun, _ := asked(t, 50, 10*time.Minute, time.Minute, time.Minute)
-	if l := latency(w.took); w.requests+w.unanswered != 30_000 || w.unanswered < 1900 || w.unanswered > 2000 || l.P99 < 50_000 || len(begun) != int(w.requests) {
+	if l := report.LatencyOf(w.took); w.requests+w.unanswered != 30_000 || w.unanswered < 1900 || w.unanswered > 2000 || l.P99 < 50_000 || len(begun) != int(w.requests) {
 		t.Errorf("%d answers, %d given up, %+v", w.requests, w.unanswered, l)
 	}
 	if w, _, _ = asked(t, 1, 10*time.Minute, 599*time.Second, time.Hour); w.unanswered > 1 {

@@ -10,7 +10,7 @@ import (
 // ends of its parts, follows outages, and ends a phase of steps when one breaks.
 type watch struct {
 	run    *run
-	rep    *Report
+	rep    *reporting
 	beside sync.WaitGroup
 	meter  meter
 
@@ -22,6 +22,7 @@ type watch struct {
 	acked     uint64
 	offered   uint64
 	failed    uint64   // connections
+	moments   []moment // of the report's samples
 	waiting   []seen   // seconds that other loaders have not told of yet
 	said      Presence // to the lead
 
@@ -35,7 +36,7 @@ type watch struct {
 // been made by then, where the generator keeps up.
 const lookLate = 50 * time.Millisecond
 
-func newWatch(r *run, rep *Report) *watch {
+func newWatch(r *run, rep *reporting) *watch {
 	return &watch{run: r, rep: rep, meter: meter{admin: r.cfg.AdminURL}, steps: map[int]int{}, bad: map[int][]string{}}
 }
 

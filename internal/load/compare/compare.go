@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -15,7 +15,7 @@ const Enough = 5
 // Set is one side: runs of the same scenario with the same build.
 type Set struct {
 	Name string
-	Runs []*load.Report
+	Runs []*report.Report
 }
 
 // Verdict is what a figure came to.
@@ -108,7 +108,7 @@ func Compare(base, other Set, control *Set) *Comparison {
 }
 
 // objective tells what was asked of the figure, and who missed it.
-func (r *Row) objective(sides ...[]*load.Report) {
+func (r *Row) objective(sides ...[]*report.Report) {
 	for i, runs := range sides {
 		for _, run := range runs {
 			for _, g := range run.Goals {
@@ -139,7 +139,7 @@ func (c *Comparison) Regressed(kinds ...scenario.Kind) (list []Row) {
 }
 
 // valid are the runs whose figures count.
-func valid(runs []*load.Report) (list []*load.Report) {
+func valid(runs []*report.Report) (list []*report.Report) {
 	for _, r := range runs {
 		if r.Valid {
 			list = append(list, r)
@@ -166,7 +166,7 @@ func side(s Set) Side {
 }
 
 // measure is each figure of those runs that have it.
-func measure(runs []*load.Report) map[string][]float64 {
+func measure(runs []*report.Report) map[string][]float64 {
 	all := map[string][]float64{}
 	for _, r := range runs {
 		for name, v := range r.Figures() {
@@ -185,7 +185,7 @@ func name(s Set) string {
 }
 
 // Title names what a run played, for headings.
-func Title(r *load.Report) string {
+func Title(r *report.Report) string {
 	switch {
 	case r.Stopped != nil && r.Scenario != nil && r.Scenario.Name != "":
 		return r.Scenario.Name + ", " + r.Stopped.String()

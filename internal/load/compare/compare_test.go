@@ -10,24 +10,24 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// report is one run, whose figures lie as far from the usual as noise says: 0.01 is 1 %.
-func report(at int, noise float64) *load.Report {
+// oneRun is one, whose figures lie as far from the usual as noise says: 0.01 is 1 %.
+func oneRun(at int, noise float64) *report.Report {
 	of := func(v float64) float64 { return v * (1 + noise) }
-	return &load.Report{
-		Schema: load.Schema, Began: time.Unix(1_800_000_000+60*int64(at), 0), Commit: "1234567890abcdef", Valid: true, Balance: &load.Balance{Sent: 1000, Acknowledged: 1000},
-		Machine:  load.Machine{CPU: "a CPU", Cores: 2, Memory: 8 << 30, Kernel: "6.1", Go: "go1.26", Load: "0.10 0.20 0.30"},
-		Plan:     load.Plan{Agents: 100, Checks: 10, Offered: 1000, Duration: 60, Seed: 1},
+	return &report.Report{
+		Schema: report.Schema, Began: time.Unix(1_800_000_000+60*int64(at), 0), Commit: "1234567890abcdef", Valid: true, Balance: &report.Balance{Sent: 1000, Acknowledged: 1000},
+		Machine:  report.Machine{CPU: "a CPU", Cores: 2, Memory: 8 << 30, Kernel: "6.1", Go: "go1.26", Load: "0.10 0.20 0.30"},
+		Plan:     report.Plan{Agents: 100, Checks: 10, Offered: 1000, Duration: 60, Seed: 1},
 		Scenario: &scenario.Scenario{Name: "tiny", Seed: 1, Agents: []scenario.Class{{Name: "a", Count: 100}}},
-		Environment: &load.Environment{FileSystem: "ext4", Device: "/dev/vda", Virtual: "kvm", Fsync: load.Latency{P50: 1, P99: 2}, Limits: map[string]string{"open files": "1024"},
+		Environment: &report.Environment{FileSystem: "ext4", Device: "/dev/vda", Virtual: "kvm", Fsync: report.Latency{P50: 1, P99: 2}, Limits: map[string]string{"open files": "1024"},
 			Server: map[string]string{"program": "muster", "commit": "1234567890abcdef"}},
-		Results: 60000, Rate: 1000, Latency: load.Latency{P50: of(300), P99: of(520), P999: of(530), Max: of(600)}, BeyondLinger: load.Latency{P50: of(10), P99: of(25)},
-		Server: load.Usage{Cores: of(0.2), MicrosPerItem: of(12), RSS: int64(of(1e8))}, Loader: load.Usage{Cores: 0.1, MicrosPerItem: 8}, MachineShare: of(0.15),
-		Inside: &load.Inside{Allocs: of(3), AllocBytes: of(700), WireBytes: of(120), JournalBytes: of(90), GC: 0.01}, Calls: &load.Calls{Reads: of(900), Writes: of(600), Syncs: of(50)},
-		Disk: &load.Disk{PerResult: of(350)}, SessionBytes: of(9000), AgentBytes: 9000, StateBytes: of(500), ConnectSeconds: of(2),
+		Results: 60000, Rate: 1000, Latency: report.Latency{P50: of(300), P99: of(520), P999: of(530), Max: of(600)}, BeyondLinger: report.Latency{P50: of(10), P99: of(25)},
+		Server: report.Usage{Cores: of(0.2), MicrosPerItem: of(12), RSS: int64(of(1e8))}, Loader: report.Usage{Cores: 0.1, MicrosPerItem: 8}, MachineShare: of(0.15),
+		Inside: &report.Inside{Allocs: of(3), AllocBytes: of(700), WireBytes: of(120), JournalBytes: of(90), GC: 0.01}, Calls: &report.Calls{Reads: of(900), Writes: of(600), Syncs: of(50)},
+		Disk: &report.Disk{PerResult: of(350)}, SessionBytes: of(9000), AgentBytes: 9000, StateBytes: of(500), ConnectSeconds: of(2),
 	}
 }
 
@@ -35,7 +35,7 @@ func report(at int, noise float64) *load.Report {
 func set(name string, begin int, noise ...float64) Set {
 	s := Set{Name: name}
 	for i, n := range noise {
-		s.Runs = append(s.Runs, report(begin+2*i, n))
+		s.Runs = append(s.Runs, oneRun(begin+2*i, n))
 	}
 	return s
 }
@@ -169,7 +169,7 @@ func TestTheLedgerNeedsNoTest(t *testing.T) {
 		t.Errorf("%+v", rows)
 	}
 	b = set("b", 1, 0)
-	b.Runs[0].Faults = []load.Struck{{Alerts: 3, Missing: 1}}
+	b.Runs[0].Faults = []report.Struck{{Alerts: 3, Missing: 1}}
 	if rows := Compare(a, b, nil).Regressed(); len(rows) != 1 || rows[0].Figure != wrongAlerts {
 		t.Errorf("%+v", rows)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -35,7 +35,7 @@ func conditions(base, other Set) (list []string) {
 }
 
 func fsync(s Set) float64 {
-	return middle(s, func(r *load.Report) (float64, bool) {
+	return middle(s, func(r *report.Report) (float64, bool) {
 		if r.Environment == nil || r.Environment.Fsync.P50 == 0 {
 			return 0, false
 		}
@@ -44,7 +44,7 @@ func fsync(s Set) float64 {
 }
 
 func loadBefore(s Set) float64 {
-	return middle(s, func(r *load.Report) (float64, bool) {
+	return middle(s, func(r *report.Report) (float64, bool) {
 		first, _, _ := strings.Cut(r.Machine.Load, " ")
 		v, err := strconv.ParseFloat(first, 64)
 		return v, err == nil
@@ -52,11 +52,11 @@ func loadBefore(s Set) float64 {
 }
 
 func beside(s Set) float64 {
-	return middle(s, func(r *load.Report) (float64, bool) { return r.Others, true })
+	return middle(s, func(r *report.Report) (float64, bool) { return r.Others, true })
 }
 
 // middle is the median of the runs that have it; 0 where none does.
-func middle(s Set, of func(*load.Report) (float64, bool)) float64 {
+func middle(s Set, of func(*report.Report) (float64, bool)) float64 {
 	var values []float64
 	for _, r := range s.Runs {
 		if v, ok := of(r); ok {

@@ -11,19 +11,19 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // property is what should be the same in all runs, and what it means if it is not.
 type property struct {
-	of    func(*load.Report) string // empty: the report does not say
-	means string                    // a sentence; %s is what it was on each side
+	of    func(*report.Report) string // empty: the report does not say
+	means string                      // a sentence; %s is what it was on each side
 }
 
 // properties are those of the machine, then those of what was played.
 func properties() []property {
-	env := func(f func(*load.Environment) string) func(*load.Report) string {
-		return func(r *load.Report) string {
+	env := func(f func(*report.Environment) string) func(*report.Report) string {
+		return func(r *report.Report) string {
 			if r.Environment == nil {
 				return ""
 			}
@@ -31,33 +31,33 @@ func properties() []property {
 		}
 	}
 	return []property{
-		{func(r *load.Report) string { return r.Machine.CPU }, "The processors differ (%s): times, CPU and rates say nothing about the program."},
-		{func(r *load.Report) string { return positive(float64(r.Machine.Cores)) }, "The number of cores differs (%s): times, CPU and rates say nothing about the program."},
+		{func(r *report.Report) string { return r.Machine.CPU }, "The processors differ (%s): times, CPU and rates say nothing about the program."},
+		{func(r *report.Report) string { return positive(float64(r.Machine.Cores)) }, "The number of cores differs (%s): times, CPU and rates say nothing about the program."},
 		{memory, "The memory of the machines differs (%s): the collector and the page cache have other room."},
-		{env(func(e *load.Environment) string { return e.Virtual }), "The kind of machine differs (%s): virtual ones share their cores and disks with others."},
-		{func(r *load.Report) string { return r.Machine.Kernel }, "The kernels differ (%s): system calls, sockets and fsync cost other times."},
-		{func(r *load.Report) string { return r.Machine.Go }, "The versions of Go differ (%s): the compiler and the collector may explain CPU, allocations and memory."},
-		{env(func(e *load.Environment) string { return e.FileSystem }), "The file systems of the data folders differ (%s): fsync and bytes on disk depend on them."},
-		{env(func(e *load.Environment) string { return e.Device }), "The disks of the data folders differ (%s): latency waits for their fsync."},
+		{env(func(e *report.Environment) string { return e.Virtual }), "The kind of machine differs (%s): virtual ones share their cores and disks with others."},
+		{func(r *report.Report) string { return r.Machine.Kernel }, "The kernels differ (%s): system calls, sockets and fsync cost other times."},
+		{func(r *report.Report) string { return r.Machine.Go }, "The versions of Go differ (%s): the compiler and the collector may explain CPU, allocations and memory."},
+		{env(func(e *report.Environment) string { return e.FileSystem }), "The file systems of the data folders differ (%s): fsync and bytes on disk depend on them."},
+		{env(func(e *report.Environment) string { return e.Device }), "The disks of the data folders differ (%s): latency waits for their fsync."},
 		{system, "What was loaded differs (%s): only figures from outside mean the same."},
-		{func(r *load.Report) string {
+		{func(r *report.Report) string {
 			if r.Scenario == nil {
 				return ""
 			}
 			return cmp.Or(r.Scenario.Label(), "whole")
 		}, "The scale differs (%s): only what is counted per agent or per result can be compared, with care."},
-		{func(r *load.Report) string { return strings.Join(others(r), ", ") }, "What has to be said with the figures differs (%s)."},
-		{func(r *load.Report) string {
+		{func(r *report.Report) string { return strings.Join(others(r), ", ") }, "What has to be said with the figures differs (%s)."},
+		{func(r *report.Report) string {
 			if r.Stopped != nil {
 				return r.Stopped.String()
 			}
 			return "played to the end"
 		}, "Not all runs were played to the end (%s): figures are of what was."},
-		{func(r *load.Report) string { return strconv.FormatUint(r.Plan.Seed, 10) }, "The seeds differ (%s): other agents, other moments, other outputs."},
-		{func(r *load.Report) string { return positive(r.Plan.Duration) }, "The measured times differ (%s seconds): rare things weigh differently, and memory had other time to grow."},
+		{func(r *report.Report) string { return strconv.FormatUint(r.Plan.Seed, 10) }, "The seeds differ (%s): other agents, other moments, other outputs."},
+		{func(r *report.Report) string { return positive(r.Plan.Duration) }, "The measured times differ (%s seconds): rare things weigh differently, and memory had other time to grow."},
 		{traced, "System calls were counted with a tracer on one side only (%s): it slows the server a lot."},
 		{loader, "The load was made by different builds (%s): what the loader costs is no measure to compare the server with."},
-		{func(r *load.Report) string { return strconv.Itoa(max(1, len(r.Loaders))) }, "The load was made by other numbers of processes (%s): the loader's own figures differ by that."},
+		{func(r *report.Report) string { return strconv.Itoa(max(1, len(r.Loaders))) }, "The load was made by other numbers of processes (%s): the loader's own figures differ by that."},
 		{flags, "The servers were started with different settings (%s): the settings may be what differs."},
 	}
 }
@@ -88,7 +88,7 @@ func controls(base, control Set) (list []string) {
 }
 
 // apart says what both sides have, where not all runs that say it say the same.
-func apart(base, other Set, of func(*load.Report) string) string {
+func apart(base, other Set, of func(*report.Report) string) string {
 	x, y := unique(base.Runs, of), unique(other.Runs, of)
 	if len(x) == 0 || len(y) == 0 || len(x) == 1 && slices.Equal(x, y) {
 		return ""
@@ -98,7 +98,7 @@ func apart(base, other Set, of func(*load.Report) string) string {
 }
 
 // unique are the different answers of runs that have one, in the order of the runs.
-func unique(runs []*load.Report, of func(*load.Report) string) (list []string) {
+func unique(runs []*report.Report, of func(*report.Report) string) (list []string) {
 	for _, r := range runs {
 		if v := of(r); v != "" && !slices.Contains(list, v) {
 			list = append(list, v)
@@ -115,14 +115,14 @@ func positive(v float64) string {
 }
 
 // memory in whole GiB: some of it is the kernel's own, by a few pages more or less.
-func memory(r *load.Report) string {
+func memory(r *report.Report) string {
 	if r.Machine.Memory == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%.0f GiB", float64(r.Machine.Memory)/(1<<30))
 }
 
-func system(r *load.Report) string {
+func system(r *report.Report) string {
 	if r.Targeted != nil {
 		return strings.TrimSpace(r.Targeted.Name + " " + r.Targeted.Version)
 	}
@@ -135,7 +135,7 @@ func system(r *load.Report) string {
 // played says in which parts the scenarios differ, or what short runs were told.
 func played(base, other Set) []string {
 	var names []string
-	all := map[*load.Report]map[string]string{}
+	all := map[*report.Report]map[string]string{}
 	for _, r := range append(slices.Clone(base.Runs), other.Runs...) {
 		all[r] = parts(r)
 		for name := range all[r] {
@@ -146,7 +146,7 @@ func played(base, other Set) []string {
 	}
 	slices.Sort(names)
 	names = slices.DeleteFunc(names, func(name string) bool {
-		of := func(r *load.Report) string { return cmp.Or(all[r][name], "not there") }
+		of := func(r *report.Report) string { return cmp.Or(all[r][name], "not there") }
 		return apart(base, other, of) == ""
 	})
 	if len(names) == 0 {
@@ -158,7 +158,7 @@ func played(base, other Set) []string {
 
 // parts are what was played, but its scale, seed and length, which have sentences of their
 // own, and words and objectives, which change nothing.
-func parts(r *load.Report) map[string]string {
+func parts(r *report.Report) map[string]string {
 	var data []byte
 	if r.Scenario != nil {
 		s := *r.Scenario
@@ -179,14 +179,14 @@ func parts(r *load.Report) map[string]string {
 }
 
 // digest is short for all that was played.
-func digest(r *load.Report) string {
+func digest(r *report.Report) string {
 	data, _ := json.Marshal(parts(r))
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:4])
 }
 
 // others are labels beside the scale.
-func others(r *load.Report) (list []string) {
+func others(r *report.Report) (list []string) {
 	for _, l := range r.Label {
 		if r.Scenario == nil || l != r.Scenario.Label() {
 			list = append(list, l)
@@ -198,8 +198,8 @@ func others(r *load.Report) (list []string) {
 	return list
 }
 
-func traced(r *load.Report) string {
-	if slices.ContainsFunc(r.SystemCalls, func(c load.SystemCall) bool { return c.Share > 0 }) { // the kernel's own count slows nobody down
+func traced(r *report.Report) string {
+	if slices.ContainsFunc(r.SystemCalls, func(c report.SystemCall) bool { return c.Share > 0 }) { // the kernel's own count slows nobody down
 		return "traced"
 	}
 	return "not traced"
@@ -214,10 +214,10 @@ func commit(hash string, dirty bool) string {
 	return hash
 }
 
-func loader(r *load.Report) string { return commit(cmp.Or(r.Commit, r.Version), r.Dirty) }
+func loader(r *report.Report) string { return commit(cmp.Or(r.Commit, r.Version), r.Dirty) }
 
 // build is the server's, which may be another program than the loader.
-func build(r *load.Report) string {
+func build(r *report.Report) string {
 	if r.Environment != nil {
 		if c := r.Environment.Server["commit"]; c != "" {
 			hash, changes := strings.CutSuffix(c, " with changes")
@@ -230,7 +230,7 @@ func build(r *load.Report) string {
 	return loader(r)
 }
 
-func flags(r *load.Report) string {
+func flags(r *report.Report) string {
 	if r.Environment == nil || r.Environment.Server["program"] == "" {
 		return ""
 	}
@@ -248,7 +248,7 @@ func limits(base, other Set) (list []string) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		what := apart(base, other, func(r *load.Report) string {
+		what := apart(base, other, func(r *report.Report) string {
 			if r.Environment == nil {
 				return ""
 			}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/aclements/go-moremath/stats"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -112,11 +112,11 @@ func change1(from, to float64) float64 {
 }
 
 // halves takes turns, in the order of time, so that both halves saw the same of the day.
-func halves(runs []*load.Report) (first, second []*load.Report) {
+func halves(runs []*report.Report) (first, second []*report.Report) {
 	if len(runs) < 4 {
 		return nil, nil
 	}
-	runs = slices.SortedStableFunc(slices.Values(runs), func(a, b *load.Report) int { return a.Began.Compare(b.Began) })
+	runs = slices.SortedStableFunc(slices.Values(runs), func(a, b *report.Report) int { return a.Began.Compare(b.Began) })
 	for i, r := range runs {
 		if i%2 == 0 {
 			first = append(first, r)
@@ -143,9 +143,9 @@ type ledger struct {
 // ledgers are those figures. Every kind of wrong is in one of them.
 func ledgers() []ledger {
 	return []ledger{
-		{imbalance, "results missing, imbalances of the ledger, and results taken that had to be refused", []string{load.WrongResults, load.WrongTaken}},
-		{missedTurns, "turns that nobody ran", []string{load.WrongTurns}},
-		{wrongAlerts, "alerts, messages and lines of the stream that were missing, too many or not as they had to be", []string{load.WrongAlerts, load.WrongSilence, load.WrongMessages, load.WrongLines}},
+		{imbalance, "results missing, imbalances of the ledger, and results taken that had to be refused", []string{report.WrongResults, report.WrongTaken}},
+		{missedTurns, "turns that nobody ran", []string{report.WrongTurns}},
+		{wrongAlerts, "alerts, messages and lines of the stream that were missing, too many or not as they had to be", []string{report.WrongAlerts, report.WrongSilence, report.WrongMessages, report.WrongLines}},
 	}
 }
 
@@ -155,12 +155,12 @@ func isLedger(figure string) bool {
 
 // wrongs are rows for what was lost, came twice or was made up, in any run, valid or not.
 // One result is a regression, and needs no test.
-func wrongs(base, other []*load.Report) (list []Row) {
+func wrongs(base, other []*report.Report) (list []Row) {
 	for _, f := range ledgers() {
-		if f.figure == missedTurns && !slices.ContainsFunc(slices.Concat(base, other), func(r *load.Report) bool { return r.Turns != nil }) {
+		if f.figure == missedTurns && !slices.ContainsFunc(slices.Concat(base, other), func(r *report.Report) bool { return r.Turns != nil }) {
 			continue
 		}
-		each := func(runs []*load.Report) (values []float64) {
+		each := func(runs []*report.Report) (values []float64) {
 			for _, r := range runs {
 				values = append(values, float64(r.Wrong().Of(f.of...)))
 			}

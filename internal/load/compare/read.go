@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -54,7 +54,7 @@ func Read(path string) (Set, error) {
 }
 
 func (s *Set) add(file string) error {
-	rep, err := load.Read(file)
+	rep, err := report.Read(file)
 	if err == nil {
 		s.Runs = append(s.Runs, rep)
 	}

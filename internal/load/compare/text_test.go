@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -20,7 +20,7 @@ func threeSets() (base, worse, better Set) {
 		r.Inside.Allocs *= 1.22
 		r.BeyondLinger.P99 *= 1.4 + float64(i)/100
 		r.Rate *= 0.999
-		r.Goals = []load.Goal{{Name: "beyond-p99", Want: 35.2, Got: r.BeyondLinger.P99, Met: r.BeyondLinger.P99 <= 35.2}, {Name: "rate", Want: 990, Got: 999, Met: true}}
+		r.Goals = []report.Goal{{Name: "beyond-p99", Want: 35.2, Got: r.BeyondLinger.P99, Met: r.BeyondLinger.P99 <= 35.2}, {Name: "rate", Want: 990, Got: 999, Met: true}}
 		r.Disk.PerResult *= 1 + 0.06*float64(i%2) // two minds
 	}
 	worse.Runs[2].Balance.Missing = 3

@@ -7,14 +7,14 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // writeBench writes what a result cost as a Go benchmark, of which an operation is a
 // result: time is the server's CPU, B and allocs are its own. Latencies and the rate are of
 // the run. A phase has a line of its own where there are several. What was not measured is
 // left out.
-func writeBench(w io.Writer, rep *load.Report) error {
+func writeBench(w io.Writer, rep *report.Report) error {
 	if rep.Results == 0 {
 		return nil
 	}
@@ -84,9 +84,9 @@ func (b *line) value(v float64, unit string) {
 	}
 }
 
-func (b *line) cost(u load.Usage) { b.value(u.MicrosPerItem*1000, "ns/op") }
+func (b *line) cost(u report.Usage) { b.value(u.MicrosPerItem*1000, "ns/op") }
 
-func (b *line) latency(whole, beyond load.Latency) {
+func (b *line) latency(whole, beyond report.Latency) {
 	b.value(whole.P50*1e6, "p50-ns")
 	b.value(whole.P99*1e6, "p99-ns")
 	b.value(beyond.P50*1e6, "beyond-linger-p50-ns")

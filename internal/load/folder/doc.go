@@ -1,6 +1,6 @@
 // Package folder keeps what a run shows in one folder, for people and for other programs:
 //
-//	run.json      the whole report (load.Report)
+//	run.json      the whole report (report.Report)
 //	report.html   the same to look at
 //	latency.hlog  a histogram of latencies for each second, in µs (HDR interval log)
 //	samples.csv   a line for each second

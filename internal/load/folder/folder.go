@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/page"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -79,7 +79,7 @@ type File struct {
 
 // Save writes everything, and what the files are into the report. All is tried: the error
 // joins what failed.
-func (f *Folder) Save(ctx context.Context, rep *load.Report, more ...File) error {
+func (f *Folder) Save(ctx context.Context, rep *report.Report, more ...File) error {
 	if rep.Files == nil {
 		rep.Files = map[string]string{}
 	}
@@ -152,7 +152,7 @@ func replace(path string, data []byte) error {
 	return err
 }
 
-func (f *Folder) page(rep *load.Report) error {
+func (f *Folder) page(rep *report.Report) error {
 	var text bytes.Buffer
 	if err := page.Write(&text, rep); err != nil {
 		return fmt.Errorf("write report.html: %w", err)

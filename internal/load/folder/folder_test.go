@@ -15,20 +15,20 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func report() *load.Report {
-	return &load.Report{
-		Schema: load.Schema, Title: "tiny", Balance: &load.Balance{}, Valid: true, Results: 1000, Rate: 100,
-		Machine: load.Machine{CPU: "Some CPU", Cores: 2}, Scenario: &scenario.Scenario{Name: "sensu 4000/x"},
-		Server: load.Usage{Cores: 0.5, MicrosPerItem: 12.5}, Latency: load.Latency{P50: 250, P99: 500.5, Max: 600},
-		Inside: &load.Inside{WireBytes: 130, JournalBytes: 60.5, Allocs: 3, AllocBytes: 700}, Calls: &load.Calls{Syncs: 50},
-		Phases: []load.Played{{Kind: "ramp"}, {Kind: "steady", From: 0, To: 10, Acknowledged: 100, Latency: load.Latency{P50: 1, P99: 2, Max: 3}}},
-		Samples: []load.Sample{
-			{Second: 0, Phase: "steady", Sent: 100, Acked: 99, Failed: 7, Beyond: 0.5, Latency: &load.Latency{P50: 1.5}, Queues: map[string]float64{"b": 2, "a": 1, "journal": 77}},
+func played() *report.Report {
+	return &report.Report{
+		Schema: report.Schema, Title: "tiny", Balance: &report.Balance{}, Valid: true, Results: 1000, Rate: 100,
+		Machine: report.Machine{CPU: "Some CPU", Cores: 2}, Scenario: &scenario.Scenario{Name: "sensu 4000/x"},
+		Server: report.Usage{Cores: 0.5, MicrosPerItem: 12.5}, Latency: report.Latency{P50: 250, P99: 500.5, Max: 600},
+		Inside: &report.Inside{WireBytes: 130, JournalBytes: 60.5, Allocs: 3, AllocBytes: 700}, Calls: &report.Calls{Syncs: 50},
+		Phases: []report.Played{{Kind: "ramp"}, {Kind: "steady", From: 0, To: 10, Acknowledged: 100, Latency: report.Latency{P50: 1, P99: 2, Max: 3}}},
+		Samples: []report.Sample{
+			{Second: 0, Phase: "steady", Sent: 100, Acked: 99, Failed: 7, Beyond: 0.5, Latency: &report.Latency{P50: 1.5}, Queues: map[string]float64{"b": 2, "a": 1, "journal": 77}},
 			{Second: 1, Phase: "a, b", Sent: 5, ServerRSS: 1 << 33},
 		},
 	}
@@ -45,13 +45,13 @@ func TestFolder(t *testing.T) {
 	for second := range 3 {
 		f.Second(began.Add(time.Duration(second)*time.Second), tenValues(1000*int64(second+1)))
 	}
-	rep := report()
+	rep := played()
 	log := File{"server.log", "log", func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, "hello\n"); return err }}
 	none := File{"empty", "nothing", func(context.Context, io.Writer) error { return nil }}
 	if err := f.Save(t.Context(), rep, log, none); err != nil {
 		t.Fatal(err)
 	}
-	back, err := load.Read(filepath.Join(path, "run.json"))
+	back, err := report.Read(filepath.Join(path, "run.json"))
 	if err != nil || len(back.Files) != 6 || back.Files["server.log"] != "log" || back.Files["empty"] != "" {
 		t.Fatalf("%v, files %v", err, back.Files)
 	}
@@ -133,7 +133,7 @@ Tag=warmup,1700000000.250,1.000,2500.607,HISTOGRAM
 
 func TestSamplesCSV(t *testing.T) {
 	var text bytes.Buffer
-	if err := writeSamples(&text, report().Samples); err != nil {
+	if err := writeSamples(&text, played().Samples); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(&text).ReadAll() // that all rows are as long as the first, too
@@ -157,7 +157,7 @@ var benchmark = regexp.MustCompile(`^Benchmark[A-Z]\S*-\d+\t\d+(\t[0-9.e+]+ [a-z
 
 func TestBench(t *testing.T) {
 	var text bytes.Buffer
-	if err := writeBench(&text, report()); err != nil {
+	if err := writeBench(&text, played()); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
@@ -185,7 +185,7 @@ func TestDiscard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Sample(load.Sample{Second: -1, Phase: "ramp"})
+	f.Sample(report.Sample{Second: -1, Phase: "ramp"})
 	if kept := f.Discard(); kept {
 		t.Error("a run without a second of its timetable is kept")
 	}
@@ -197,7 +197,7 @@ func TestDiscard(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Second(time.UnixMilli(1_700_000_000_000), tenValues(1000))
-	f.Sample(load.Sample{Second: 0, Phase: "steady", Acked: 77})
+	f.Sample(report.Sample{Second: 0, Phase: "steady", Acked: 77})
 	lines, _ := os.ReadFile(filepath.Join(path, "samples.csv"))
 	seconds, _ := os.ReadFile(filepath.Join(path, "latency.hlog"))
 	if !bytes.Contains(lines, []byte("\n0,steady,0,0,77,")) || bytes.Count(seconds, []byte("\n")) != 5 {

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
@@ -33,7 +33,7 @@ func newSeconds(path string) (*seconds, error) {
 
 // Sample keeps a second of the run as it is seen, one after the other. That it could not is said
 // by Warn, and by Save, which tries again.
-func (f *Folder) Sample(s load.Sample) {
+func (f *Folder) Sample(s report.Sample) {
 	_ = f.seconds.out.Write(row(&s))
 	f.seconds.out.Flush()
 	if err := cmp.Or(f.seconds.out.Error(), f.hlog.trouble()); err != nil && f.Warn != nil && !f.told {
@@ -53,7 +53,7 @@ func (s *seconds) close() error {
 
 // writeSamples writes a line for each second. A column of a queue is named after it, and
 // after the unit where that is bytes.
-func writeSamples(w io.Writer, samples []load.Sample) error {
+func writeSamples(w io.Writer, samples []report.Sample) error {
 	names := map[string]bool{}
 	for _, s := range samples {
 		for name := range s.Queues {
@@ -88,8 +88,8 @@ func columns() []string {
 		"commits", "syncs", "commit_ms", "written_bytes", "failed", "beyond_p99_ms", "server_lock_share", "loader_lock_share"}
 }
 
-func row(s *load.Sample) []string {
-	l := load.Latency{}
+func row(s *report.Sample) []string {
+	l := report.Latency{}
 	if s.Latency != nil {
 		l = *s.Latency
 	}

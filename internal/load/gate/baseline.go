@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -19,10 +19,10 @@ const renew = "muster load check --baseline DIR --write makes it anew (in the so
 
 // Read reads a scenario's baseline: DIR/NAME-1.json and up. It has to be of the very
 // scenario that is played.
-func Read(dir string, sc *scenario.Scenario) (runs []*load.Report, err error) {
+func Read(dir string, sc *scenario.Scenario) (runs []*report.Report, err error) {
 	for n := 1; ; n++ {
 		path := file(dir, sc.Name, n)
-		rep, err := load.Read(path)
+		rep, err := report.Read(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			break
 		}
@@ -46,7 +46,7 @@ func same(a, b *scenario.Scenario) bool {
 }
 
 // Write replaces a scenario's baseline.
-func Write(dir, name string, runs []*load.Report) error {
+func Write(dir, name string, runs []*report.Report) error {
 	for i, rep := range runs {
 		if err := small(rep).Save(file(dir, name, i+1)); err != nil {
 			return err
@@ -68,7 +68,7 @@ func file(dir, name string, n int) string {
 
 // small is the report without what no comparison asks for: of half a megabyte ten kilobytes
 // are left.
-func small(rep *load.Report) *load.Report {
+func small(rep *report.Report) *report.Report {
 	s := *rep
 	s.Samples, s.Curve, s.Logged, s.Files, s.Command, s.Again, s.Metrics, s.Pages = nil, nil, nil, nil, nil, nil, nil, nil
 	s.Phases = slices.Clone(s.Phases)

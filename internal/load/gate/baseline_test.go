@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -20,10 +20,10 @@ func TestBaseline(t *testing.T) {
 	if _, err := Read(dir, sc); model.ClassOf(err) != model.NotFound {
 		t.Errorf("none there: %v", err)
 	}
-	made := func(allocs float64) *load.Report {
+	made := func(allocs float64) *report.Report {
 		r := cost(allocs, 80)
 		r.Scenario = sc
-		r.Samples, r.Metrics = make([]load.Sample, 100), map[string]float64{"muster_x_total": 1}
+		r.Samples, r.Metrics = make([]report.Sample, 100), map[string]float64{"muster_x_total": 1}
 		return r
 	}
 	if err := Write(dir, sc.Name, runs(made(2), made(3), made(4))); err != nil {

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/compare"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -30,7 +30,7 @@ func (e Excess) String() string {
 
 // Judge compares the medians of runs with those of the baseline's. What the baseline did not
 // measure is not judged.
-func Judge(base, runs []*load.Report) (list []Excess) {
+func Judge(base, runs []*report.Report) (list []Excess) {
 	for _, l := range Limits() {
 		f, _ := scenario.FigureOf(l.Figure)
 		was, ok := median(f.Name, base)
@@ -49,7 +49,7 @@ func Judge(base, runs []*load.Report) (list []Excess) {
 }
 
 // measured is the figure of each run that has it, ascending.
-func measured(figure string, runs []*load.Report) (values []float64) {
+func measured(figure string, runs []*report.Report) (values []float64) {
 	for _, r := range runs {
 		if v, ok := r.Figures()[figure]; ok {
 			values = append(values, v)
@@ -60,7 +60,7 @@ func measured(figure string, runs []*load.Report) (values []float64) {
 }
 
 // median is that of the runs that have the figure; false: none has.
-func median(figure string, runs []*load.Report) (float64, bool) {
+func median(figure string, runs []*report.Report) (float64, bool) {
 	values := measured(figure, runs)
 	if len(values) == 0 {
 		return 0, false
@@ -69,7 +69,7 @@ func median(figure string, runs []*load.Report) (float64, bool) {
 }
 
 // Spread is how far the runs are apart at most, as a share of their median.
-func Spread(figure string, runs []*load.Report) float64 {
+func Spread(figure string, runs []*report.Report) float64 {
 	values := measured(figure, runs)
 	if m, ok := median(figure, runs); ok && m != 0 {
 		return (values[len(values)-1] - values[0]) / m

@@ -4,22 +4,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
 // cost is a report of a run that took so many allocations and bytes per result.
-func cost(allocs, journal float64) *load.Report {
-	return &load.Report{Schema: load.Schema, Valid: true, Balance: &load.Balance{}, Results: 1000, Rate: 100,
-		Inside: &load.Inside{Allocs: allocs, AllocBytes: 170, WireBytes: 118, JournalBytes: journal}}
+func cost(allocs, journal float64) *report.Report {
+	return &report.Report{Schema: report.Schema, Valid: true, Balance: &report.Balance{}, Results: 1000, Rate: 100,
+		Inside: &report.Inside{Allocs: allocs, AllocBytes: 170, WireBytes: 118, JournalBytes: journal}}
 }
 
-func runs(list ...*load.Report) []*load.Report { return list }
+func runs(list ...*report.Report) []*report.Report { return list }
 
 func TestJudge(t *testing.T) {
 	base := runs(cost(2, 80))
 	for name, c := range map[string]struct {
-		base, runs []*load.Report
+		base, runs []*report.Report
 		want       []string
 	}{
 		"the same":            {base, base, nil},
@@ -30,9 +30,9 @@ func TestJudge(t *testing.T) {
 		"one of three":        {base, runs(cost(3, 80), cost(2, 80), cost(2, 80)), nil},
 		"two of three":        {base, runs(cost(3, 80), cost(2, 80), cost(3, 80)), []string{"allocs "}},
 		"a baseline of three": {runs(cost(2, 80), cost(9, 80), cost(2, 80)), runs(cost(3, 80)), []string{"allocs "}},
-		"not measured any more": {base, runs(&load.Report{Balance: &load.Balance{}}),
+		"not measured any more": {base, runs(&report.Report{Balance: &report.Balance{}}),
 			[]string{"allocs ", "alloc-bytes ", "wire-bytes ", "journal-bytes (written by the journal per result) was not measured; the baseline has 80 B"}},
-		"never measured": {runs(&load.Report{Balance: &load.Balance{}}), base, nil},
+		"never measured": {runs(&report.Report{Balance: &report.Balance{}}), base, nil},
 	} {
 		got := Judge(c.base, c.runs)
 		all := map[string]bool{}

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // Starved says who was starved by a faster pipeline in more than half of the runs, in a sentence of the last of them each.
 // One run may be an accident of the machine's.
-func Starved(runs []*load.Report) (list []string) {
+func Starved(runs []*report.Report) (list []string) {
 	times, said := map[string]int{}, map[string]string{}
 	var pairs []string
 	for _, r := range runs {
@@ -39,7 +39,7 @@ func Starved(runs []*load.Report) (list []string) {
 }
 
 // NotJudged says of whom there were too few answers, in sentences of the first run that says so.
-func NotJudged(runs []*load.Report) (list []string) {
+func NotJudged(runs []*report.Report) (list []string) {
 	for _, r := range runs {
 		for i := range r.Phases {
 			for _, who := range r.Phases[i].NotJudged {

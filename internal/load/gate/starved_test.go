@@ -4,17 +4,17 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // Starving counts where more than half of the runs show it; one sentence for each pair.
 func TestStarved(t *testing.T) {
-	well := &load.Report{Phases: []load.Played{{Name: "fast", NotJudged: []string{"people who list: 99 answers in usual, 3 here; 20 are needed"}}}}
-	bad := &load.Report{Phases: []load.Played{{Name: "fast", Starved: []string{"fast starves the results", "fast starves the results", "fast starves history"},
+	well := &report.Report{Phases: []report.Played{{Name: "fast", NotJudged: []string{"people who list: 99 answers in usual, 3 here; 20 are needed"}}}}
+	bad := &report.Report{Phases: []report.Played{{Name: "fast", Starved: []string{"fast starves the results", "fast starves the results", "fast starves history"},
 		Missed: []string{"fast: p99 was late", "fast starves the results: 9 ms", "fast starves the results: 50 %", "fast starves history: 9 s"}}}}
-	half := &load.Report{Phases: []load.Played{{Name: "fast", Starved: []string{"fast starves history"}, Missed: []string{"fast starves history: 8 s"}}}}
+	half := &report.Report{Phases: []report.Played{{Name: "fast", Starved: []string{"fast starves history"}, Missed: []string{"fast starves history: 8 s"}}}}
 	for name, c := range map[string]struct {
-		runs []*load.Report
+		runs []*report.Report
 		want []string
 	}{
 		"none":        {runs(well), nil},

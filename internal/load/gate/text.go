@@ -5,13 +5,13 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
 // Text shows runs beside the baseline, as benchstat would: first the figures that decide,
 // with what is allowed, then those that only inform. ± is how far several runs are apart.
-func Text(base, runs []*load.Report) string {
+func Text(base, runs []*report.Report) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "  figure\tbaseline\tnow\tchange\tallowed\tis\n")
@@ -42,7 +42,7 @@ func Text(base, runs []*load.Report) string {
 }
 
 // center is the median, with the spread of several runs.
-func center(figure string, runs []*load.Report) string {
+func center(figure string, runs []*report.Report) string {
 	v, ok := median(figure, runs)
 	switch {
 	case !ok:
@@ -55,7 +55,7 @@ func center(figure string, runs []*load.Report) string {
 
 // Wide are the figures of a baseline that are further apart than half of what is allowed: a
 // check beside it may fail by chance.
-func Wide(runs []*load.Report) (list []string) {
+func Wide(runs []*report.Report) (list []string) {
 	for _, l := range Limits() {
 		if s := Spread(l.Figure, runs); s > l.Share/2 {
 			list = append(list, fmt.Sprintf("%s: the runs are %s %% apart, and %s %% more are allowed", l.Figure, share(s), share(l.Share)))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-fleet/muster/bench/scenarios"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -168,7 +169,7 @@ func TestARunIsTold(t *testing.T) {
 	if err != nil || measured[1].Resent != 1 || len(measured[0].Ledgers) != 5000 || measured[0].Ledgers[4999].Member != 4999 {
 		t.Fatalf("%v, %v", measured, err)
 	}
-	l.Over(&load.Report{Balance: &load.Balance{}, Verdict: []string{"slow"}})
+	l.Over(&report.Report{Balance: &report.Balance{}, Verdict: []string{"slow"}})
 	testenv.Until(t, "the verdict", func() bool { said, _ := followers[0].Verdict(); return len(said) == 1 })
 }
 

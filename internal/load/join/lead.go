@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -167,7 +168,7 @@ func (l *Lead) change() {
 }
 
 // Over tells the others that all is compared: their agents may leave.
-func (l *Lead) Over(rep *load.Report) {
+func (l *Lead) Over(rep *report.Report) {
 	done := over{OK: rep.OK(), Stopped: rep.OnlyStopped(), Verdict: rep.Verdict}
 	l.mu.Lock()
 	l.done = &done

@@ -9,13 +9,13 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
 // plain is one line for a log.
-func (v *View) plain(s *load.Sample) string {
+func (v *View) plain(s *report.Sample) string {
 	text := fmt.Sprintf("%5d s  %-10s %7s %s/s", s.Second, s.Phase, grouped(s.Acked), v.done())
 	if s.Offered > 0 || s.Phase != "ramp" {
 		text += fmt.Sprintf(" of %s offered", grouped(s.Offered))
@@ -37,7 +37,7 @@ func (v *View) plain(s *load.Sample) string {
 }
 
 // lines are what is drawn.
-func (v *View) lines(s *load.Sample, width int) []string {
+func (v *View) lines(s *report.Sample, width int) []string {
 	const label = "%-10s "
 	row := func(name, format string, args ...any) string {
 		return fmt.Sprintf(label, name) + fmt.Sprintf(format, args...)
@@ -81,7 +81,7 @@ func (v *View) lines(s *load.Sample, width int) []string {
 func (v *View) done() string { return cmp.Or(v.Done, "acknowledged") }
 
 // notOpened says how many connections failed to open in the second; empty: none.
-func notOpened(s *load.Sample) string {
+func notOpened(s *report.Sample) string {
 	if s.Failed == 0 {
 		return ""
 	}
@@ -89,7 +89,7 @@ func notOpened(s *load.Sample) string {
 }
 
 // progress is a bar, and how far the run is.
-func (v *View) progress(s *load.Sample, width int) string {
+func (v *View) progress(s *report.Sample, width int) string {
 	at := clock(time.Duration(s.Second) * time.Second)
 	if v.length <= 0 {
 		return at

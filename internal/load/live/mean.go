@@ -3,13 +3,13 @@ package live
 import (
 	"math"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // mean is what several seconds of one phase come to, as one sample: rates, shares and p50 are
 // their mean, refused and failed are rounded up so that few of them are seen, p99 is that of the
 // worst second. The rest is the last second's.
-func mean(seconds []load.Sample) load.Sample {
+func mean(seconds []report.Sample) report.Sample {
 	last := seconds[len(seconds)-1]
 	n := float64(len(seconds))
 	var acked, offered, refused, failed, commits, waited, server, loader float64
@@ -31,7 +31,7 @@ func mean(seconds []load.Sample) load.Sample {
 		last.CommitMs = waited / commits
 	}
 	if told > 0 {
-		last.Latency = &load.Latency{P50: median / told, P99: worst}
+		last.Latency = &report.Latency{P50: median / told, P99: worst}
 	}
 	return last
 }

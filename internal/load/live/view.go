@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // View is what is on the screen.
@@ -28,9 +28,9 @@ type View struct {
 	length time.Duration // measured, as planned
 	drawn  int           // lines on the screen
 
-	since []load.Sample // elsewhere: the seconds of the phase since the last line
-	rates []float64     // acknowledged, the last seconds …
-	tails []float64     // … and p99
+	since []report.Sample // elsewhere: the seconds of the phase since the last line
+	rates []float64       // acknowledged, the last seconds …
+	tails []float64       // … and p99
 }
 
 // plainEvery is how many seconds pass between two plain lines.
@@ -71,7 +71,7 @@ func (v *View) Write(text []byte) (int, error) {
 }
 
 // Show is for load.Config.Progress.
-func (v *View) Show(s load.Sample) {
+func (v *View) Show(s report.Sample) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.width == nil {
@@ -106,7 +106,7 @@ func (v *View) Show(s load.Sample) {
 // history is for how many seconds the small curves remember.
 const history = 30
 
-func (v *View) remember(s *load.Sample) {
+func (v *View) remember(s *report.Sample) {
 	tail := 0.0
 	if s.Latency != nil {
 		tail = s.Latency.P99

@@ -7,12 +7,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-func sample(second int) load.Sample {
-	return load.Sample{Second: second, Phase: "steady", Sent: 32000, Acked: 31990, Offered: 32000, Connected: 4000, ServerCPU: 0.62, ServerRSS: 400 << 20, LoaderCPU: 0.4,
-		Latency: &load.Latency{P50: 254.2, P99: 507, Max: 12345}, Heap: 120 << 20, Goroutines: 12000, Commits: 180, CommitMs: 4.25, Syncs: 180,
+func sample(second int) report.Sample {
+	return report.Sample{Second: second, Phase: "steady", Sent: 32000, Acked: 31990, Offered: 32000, Connected: 4000, ServerCPU: 0.62, ServerRSS: 400 << 20, LoaderCPU: 0.4,
+		Latency: &report.Latency{P50: 254.2, P99: 507, Max: 12345}, Heap: 120 << 20, Goroutines: 12000, Commits: 180, CommitMs: 4.25, Syncs: 180,
 		Queues: map[string]float64{"reactions": 3, "journal": 12000, "event-view-1": 1234, "idle": 0}}
 }
 
@@ -39,7 +39,7 @@ func TestALineIsOfFiveSeconds(t *testing.T) {
 	v := New(&out, func(string) string { return "dumb" }, 0, time.Minute)
 	for second := 1; second <= 10; second++ {
 		s := sample(second)
-		s.Acked, s.Offered, s.Latency = uint64(1000*second), 2000, &load.Latency{P50: float64(100 * second), P99: float64(1000 - 10*second)}
+		s.Acked, s.Offered, s.Latency = uint64(1000*second), 2000, &report.Latency{P50: float64(100 * second), P99: float64(1000 - 10*second)}
 		s.Commits, s.CommitMs, s.Refused = float64(second), float64(second), 0
 		if second == 2 {
 			s.Refused = 1
@@ -103,7 +103,7 @@ func TestRedrawnInPlace(t *testing.T) {
 				t.Errorf("width %d: %d columns: %q", width, n, line)
 			}
 		}
-		quiet := load.Sample{Second: 41, Phase: "drain"}
+		quiet := report.Sample{Second: 41, Phase: "drain"}
 		v.Show(quiet)
 		lines, _ = screen(out.String())
 		if lines[6] != "" || !strings.HasPrefix(lines[0], "drain") {

@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/folder"
 	"github.com/muster-fleet/muster/internal/load/gate"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -196,8 +196,8 @@ func (c *check) scenarios(args []string) (list []*scenario.Scenario, err error) 
 }
 
 // baselines are all there before anything is played.
-func (c *check) baselines(list []*scenario.Scenario) (map[string][]*load.Report, error) {
-	bases := map[string][]*load.Report{}
+func (c *check) baselines(list []*scenario.Scenario) (map[string][]*report.Report, error) {
+	bases := map[string][]*report.Report{}
 	if c.write {
 		return bases, nil
 	}
@@ -212,7 +212,7 @@ func (c *check) baselines(list []*scenario.Scenario) (map[string][]*load.Report,
 }
 
 // several plays a scenario from one run to another.
-func (c *check) several(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, from, to int, say func(string, ...any)) (runs []*load.Report, err error) {
+func (c *check) several(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, from, to int, say func(string, ...any)) (runs []*report.Report, err error) {
 	for n := from; n <= to; n++ {
 		rep, err := c.once(ctx, cmd, sc, fmt.Sprintf("%s-%d", sc.Name, n), false, say)
 		if err != nil {
@@ -227,12 +227,12 @@ func (c *check) several(ctx context.Context, cmd *cobra.Command, sc *scenario.Sc
 }
 
 // once plays a scenario into a folder.
-func (c *check) once(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, name string, profiles bool, say func(string, ...any)) (*load.Report, error) {
+func (c *check) once(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, name string, profiles bool, say func(string, ...any)) (*report.Report, error) {
 	own := c.options
 	if own.unprofiled = !profiles; profiles {
 		own.env = []string{"GODEBUG=memprofilerate=4096"} // one allocation in so many bytes is seen: few results allocate little
 	}
-	return playLeg(c.out, name, say, func(kept *folder.Folder) (*load.Report, error) { return own.against(ctx, cmd, sc, kept, say) })
+	return playLeg(c.out, name, say, func(kept *folder.Folder) (*report.Report, error) { return own.against(ctx, cmd, sc, kept, say) })
 }
 
 // profile plays a scenario once more, to see what it spends so much on. Nothing of that is
@@ -295,12 +295,12 @@ type findings struct {
 }
 
 // add takes what one scenario came to, and says whether all was well.
-func (f *findings) add(name string, runs []*load.Report, excess []gate.Excess, starved []string) bool {
+func (f *findings) add(name string, runs []*report.Report, excess []gate.Excess, starved []string) bool {
 	well := len(excess)+len(starved) == 0
-	if i := slices.IndexFunc(runs, (*load.Report).Lost); i >= 0 {
+	if i := slices.IndexFunc(runs, (*report.Report).Lost); i >= 0 {
 		f.lost = append(f.lost, fmt.Sprintf("%s: %s", name, strings.Join(runs[i].Verdict, "; ")))
 		well = false
-	} else if i := slices.IndexFunc(runs, func(r *load.Report) bool { return len(r.Failed()) > 0 }); i >= 0 {
+	} else if i := slices.IndexFunc(runs, func(r *report.Report) bool { return len(r.Failed()) > 0 }); i >= 0 {
 		f.failed = append(f.failed, fmt.Sprintf("%s: %s", name, strings.Join(runs[i].Failed(), "; ")))
 		well = false
 	}

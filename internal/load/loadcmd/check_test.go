@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/gate"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -45,7 +45,7 @@ func TestCheckRemovesWhatWasBefore(t *testing.T) {
 	left := map[string]bool{"brief-1": false, "brief-2": false, "brief-12": false, "invalid/brief-3": false, "profiled/brief": false, "invalid/profiled/brief": false,
 		"brief-quick-1": true, "other-2": true, "invalid/other-2": true, "profiled/other": true}
 	for name := range left {
-		rep := &load.Report{Schema: load.Schema, Balance: &load.Balance{}}
+		rep := &report.Report{Schema: report.Schema, Balance: &report.Balance{}}
 		if err := rep.Save(filepath.Join(out, name, "run.json")); err != nil {
 			t.Fatal(err)
 		}
@@ -66,32 +66,32 @@ func TestCheckRemovesWhatWasBefore(t *testing.T) {
 }
 
 func TestFindings(t *testing.T) {
-	well := &load.Report{Valid: true, Balance: &load.Balance{}}
-	lost := &load.Report{Valid: true, Balance: &load.Balance{Missing: 3}, Verdict: []string{"3 results missing"}}
-	late := &load.Report{Valid: true, Balance: &load.Balance{}, Phases: []load.Played{{Name: "double", Kind: "steady", Missed: []string{"p99 was not as before within 30s"}}},
-		Goals: []load.Goal{{Name: "p99", Want: 1, Got: 2}}, Verdict: []string{"p99 was not as before within 30s"}}
+	well := &report.Report{Valid: true, Balance: &report.Balance{}}
+	lost := &report.Report{Valid: true, Balance: &report.Balance{Missing: 3}, Verdict: []string{"3 results missing"}}
+	late := &report.Report{Valid: true, Balance: &report.Balance{}, Phases: []report.Played{{Name: "double", Kind: "steady", Missed: []string{"p99 was not as before within 30s"}}},
+		Goals: []report.Goal{{Name: "p99", Want: 1, Got: 2}}, Verdict: []string{"p99 was not as before within 30s"}}
 	if late.OK() {
 		t.Fatal("a run that was late is not OK")
 	}
-	cost := func(allocs float64) []*load.Report {
-		return []*load.Report{{Valid: true, Balance: &load.Balance{}, Results: 1, Inside: &load.Inside{Allocs: allocs}}}
+	cost := func(allocs float64) []*report.Report {
+		return []*report.Report{{Valid: true, Balance: &report.Balance{}, Results: 1, Inside: &report.Inside{Allocs: allocs}}}
 	}
 	more := gate.Judge(cost(2), cost(4))
 	for name, c := range map[string]struct {
-		runs    []*load.Report
+		runs    []*report.Report
 		excess  []gate.Excess
 		starved []string
 		code    int // 0: nothing is wrong
 		says    string
 	}{
-		"all is well":   {[]*load.Report{well, well}, nil, nil, 0, ""},
-		"it grew":       {[]*load.Report{well}, more, nil, exitMissed, "x: allocs (allocations of the server) grew by 100 %"},
-		"it lost":       {[]*load.Report{well, lost}, nil, nil, exitLost, "x: 3 results missing"},
-		"it was late":   {[]*load.Report{late, well}, nil, nil, 0, ""},
-		"it lost, late": {[]*load.Report{late, lost}, nil, nil, exitLost, "x: 3 results missing"},
-		"it lost, too":  {[]*load.Report{lost}, more, nil, exitLost, "grew by 100 %"},
-		"it starved":    {[]*load.Report{late, well}, nil, []string{"fast starves history: 9 s"}, exitMissed, "x: fast starves history: 9 s"},
-		"it lost, also": {[]*load.Report{lost}, more, nil, exitLost, "3 results missing"},
+		"all is well":   {[]*report.Report{well, well}, nil, nil, 0, ""},
+		"it grew":       {[]*report.Report{well}, more, nil, exitMissed, "x: allocs (allocations of the server) grew by 100 %"},
+		"it lost":       {[]*report.Report{well, lost}, nil, nil, exitLost, "x: 3 results missing"},
+		"it was late":   {[]*report.Report{late, well}, nil, nil, 0, ""},
+		"it lost, late": {[]*report.Report{late, lost}, nil, nil, exitLost, "x: 3 results missing"},
+		"it lost, too":  {[]*report.Report{lost}, more, nil, exitLost, "grew by 100 %"},
+		"it starved":    {[]*report.Report{late, well}, nil, []string{"fast starves history: 9 s"}, exitMissed, "x: fast starves history: 9 s"},
+		"it lost, also": {[]*report.Report{lost}, more, nil, exitLost, "3 results missing"},
 	} {
 		f := findings{profiles: "out/profiled/x/profiles"}
 		if ok := f.add("x", c.runs, c.excess, c.starved); ok != (c.code == 0) {

@@ -10,19 +10,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/compare"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 const results = "../../../bench/results"
 
 // runs writes a folder of runs that are like a real one, with other figures.
-func runs(t *testing.T, name string, change func(i int, r *load.Report)) string {
+func runs(t *testing.T, name string, change func(i int, r *report.Report)) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
 	for i := range compare.Enough {
-		rep, err := load.Read(filepath.Join(results, "sensu-4000x40x5s.json"))
+		rep, err := report.Read(filepath.Join(results, "sensu-4000x40x5s.json"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,11 +61,11 @@ func TestCompareResultsWithThemselves(t *testing.T) {
 }
 
 func TestCompareEndsWithItsVerdict(t *testing.T) {
-	old := runs(t, "old", func(i int, r *load.Report) { r.Inside.Allocs += float64(i) / 1000 })
-	slow := runs(t, "slow", func(i int, r *load.Report) { r.Inside.Allocs += float64(i) / 1000; r.BeyondLinger.P99 *= 2 })
-	greedy := runs(t, "greedy", func(_ int, r *load.Report) { r.Inside.Allocs *= 1.5 })
-	unsure := runs(t, "unsure", func(i int, r *load.Report) { r.Inside.Allocs *= 1 + float64(i) })
-	loses := runs(t, "loses", func(i int, r *load.Report) {
+	old := runs(t, "old", func(i int, r *report.Report) { r.Inside.Allocs += float64(i) / 1000 })
+	slow := runs(t, "slow", func(i int, r *report.Report) { r.Inside.Allocs += float64(i) / 1000; r.BeyondLinger.P99 *= 2 })
+	greedy := runs(t, "greedy", func(_ int, r *report.Report) { r.Inside.Allocs *= 1.5 })
+	unsure := runs(t, "unsure", func(i int, r *report.Report) { r.Inside.Allocs *= 1 + float64(i) })
+	loses := runs(t, "loses", func(i int, r *report.Report) {
 		if i == 3 {
 			r.Balance.Missing = 1
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/compare"
 	"github.com/muster-fleet/muster/internal/load/folder"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -140,7 +140,7 @@ func (i *interleave) playAll(cmd *cobra.Command, nameOrFile string) ([]compare.S
 	for n, l := range legs {
 		s := sides[l.side]
 		say("leg %d of %d: %s, run %d of %d; about %s to go", n+1, len(legs), s.name, l.run, i.runs, left(sc, began, n, len(legs), time.Now()))
-		rep, err := playLeg(i.out, filepath.Join(s.name, fmt.Sprint(l.run)), say, func(kept *folder.Folder) (*load.Report, error) {
+		rep, err := playLeg(i.out, filepath.Join(s.name, fmt.Sprint(l.run)), say, func(kept *folder.Folder) (*report.Report, error) {
 			return i.leg(ctx, cmd, sc, s, kept, say)
 		})
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/join"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/subject"
 	"github.com/muster-fleet/muster/internal/model"
@@ -85,7 +86,7 @@ func (o *options) part(cmd *cobra.Command, f *join.Follower, say func(string, ..
 	if err != nil {
 		return err
 	}
-	c.Progress = func(s load.Sample) { see(s); view.Show(s) }
+	c.Progress = func(s report.Sample) { see(s); view.Show(s) }
 	err = load.Follow(f.Context(), c, f)
 	if errors.Is(err, context.Canceled) && context.Cause(f.Context()) != nil {
 		return context.Cause(f.Context())
@@ -117,11 +118,11 @@ func (o *options) lead(ctx context.Context, say func(string, ...any)) (*join.Lea
 }
 
 // runAll plays the scenario, with the others if there are some.
-func runAll(ctx context.Context, lead *join.Lead, c load.Config, server *subject.Subject) (*load.Report, error) {
+func runAll(ctx context.Context, lead *join.Lead, c load.Config, server *subject.Subject) (*report.Report, error) {
 	if lead == nil {
 		return load.Run(ctx, c)
 	}
-	rep, err := func() (*load.Report, error) {
+	rep, err := func() (*report.Report, error) {
 		ca, err := authorityOf(server, c)
 		if err != nil {
 			return nil, err

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/folder"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -43,9 +43,9 @@ const repeated = "invalid"
 // playLeg plays a scenario once, on a server of its own, into the folder OUT/NAME. A run
 // whose generator fell behind says nothing: it is moved to OUT/invalid/NAME and repeated
 // once. Without a report nothing is left.
-func playLeg(out, name string, say func(string, ...any), play func(kept *folder.Folder) (*load.Report, error)) (rep *load.Report, err error) {
+func playLeg(out, name string, say func(string, ...any), play func(kept *folder.Folder) (*report.Report, error)) (rep *report.Report, err error) {
 	path, aside := filepath.Join(out, name), filepath.Join(out, repeated, name)
-	once := func() (*load.Report, error) {
+	once := func() (*report.Report, error) {
 		kept, err := folder.Make(path)
 		if err != nil {
 			return nil, err
@@ -79,12 +79,12 @@ func playLeg(out, name string, say func(string, ...any), play func(kept *folder.
 }
 
 // stoppedLeg ends what a stopped run is a part of: its figures are of less than those of the others.
-func stoppedLeg(name, path string, rep *load.Report) error {
+func stoppedLeg(name, path string, rep *report.Report) error {
 	return &failed{model.Errorf(model.Unavailable, "%s was %s; its report is in %s", name, rep.Stopped, path), exitStopped}
 }
 
 // leg plays a scenario for one side.
-func (o *options) leg(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, s side, kept *folder.Folder, say func(string, ...any)) (*load.Report, error) {
+func (o *options) leg(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, s side, kept *folder.Folder, say func(string, ...any)) (*report.Report, error) {
 	own := *o
 	own.binary, own.flags, own.unprofiled = s.program, s.flags, true
 	return own.against(ctx, cmd, sc, kept, say)

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/folder"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -79,8 +79,8 @@ func TestSides(t *testing.T) {
 // whatever it is.
 func TestInvalidLegIsRepeated(t *testing.T) {
 	out := t.TempDir()
-	report := func(valid bool) *load.Report {
-		return &load.Report{Schema: load.Schema, Balance: &load.Balance{}, Valid: valid, Verdict: []string{"invalid: behind"}}
+	judged := func(valid bool) *report.Report {
+		return &report.Report{Schema: report.Schema, Balance: &report.Balance{}, Valid: valid, Verdict: []string{"invalid: behind"}}
 	}
 	for _, c := range []struct {
 		name  string
@@ -89,15 +89,15 @@ func TestInvalidLegIsRepeated(t *testing.T) {
 	}{{"a/1", []bool{true}, false}, {"b/1", []bool{false, true}, true}, {"b/2", []bool{false, false}, true}} {
 		var said strings.Builder
 		played := 0
-		rep, err := playLeg(out, c.name, func(format string, args ...any) { fmt.Fprintf(&said, format, args...) }, func(kept *folder.Folder) (*load.Report, error) {
-			r := report(c.valid[played])
+		rep, err := playLeg(out, c.name, func(format string, args ...any) { fmt.Fprintf(&said, format, args...) }, func(kept *folder.Folder) (*report.Report, error) {
+			r := judged(c.valid[played])
 			played++
 			return r, kept.Save(t.Context(), r)
 		})
 		if err != nil || played != len(c.valid) || rep.Valid != c.valid[played-1] {
 			t.Errorf("%s: played %d times, %+v, %v", c.name, played, rep, err)
 		}
-		back, err := load.Read(filepath.Join(out, c.name, "run.json"))
+		back, err := report.Read(filepath.Join(out, c.name, "run.json"))
 		if err != nil || back.Valid != rep.Valid {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -107,7 +107,7 @@ func TestInvalidLegIsRepeated(t *testing.T) {
 		}
 	}
 	wrong := errors.New("no server")
-	if rep, err := playLeg(out, "c/1", nil, func(*folder.Folder) (*load.Report, error) { return nil, wrong }); rep != nil || !errors.Is(err, wrong) {
+	if rep, err := playLeg(out, "c/1", nil, func(*folder.Folder) (*report.Report, error) { return nil, wrong }); rep != nil || !errors.Is(err, wrong) {
 		t.Errorf("%+v, %v", rep, err)
 	}
 	if _, err := os.Stat(filepath.Join(out, "c", "1")); !errors.Is(err, os.ErrNotExist) {

@@ -13,14 +13,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // listenLoader shows this program's own metrics and profiles until ctx ends, if asked to.
 // The function that it returns is told of every second of the run.
-func (o *options) listenLoader(ctx context.Context, say func(string, ...any)) (func(load.Sample), error) {
+func (o *options) listenLoader(ctx context.Context, say func(string, ...any)) (func(report.Sample), error) {
 	if o.listen == "" {
-		return func(load.Sample) {}, nil
+		return func(report.Sample) {}, nil
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -58,7 +58,7 @@ func (o *options) listenLoader(ctx context.Context, say func(string, ...any)) (f
 		}
 	}()
 	say("metrics and profiles of the loader: http://%s/metrics, http://%s/debug/pprof/", listener.Addr(), listener.Addr())
-	return func(s load.Sample) {
+	return func(s report.Sample) {
 		offered.Add(float64(s.Offered))
 		sent.Add(float64(s.Sent))
 		acked.Add(float64(s.Acked))

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // The loader's counters are the sums of what was shown of each second.
@@ -18,7 +18,7 @@ func TestLoaderMetricsCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		see(load.Sample{Offered: 5, Sent: 6, Acked: 4, Connected: 10, Lag: 2})
+		see(report.Sample{Offered: 5, Sent: 6, Acked: 4, Connected: 10, Lag: 2})
 	}
 	_, url, _ := strings.Cut(said, "loader: ")
 	url, _, _ = strings.Cut(url, ",")

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/folder"
 	"github.com/muster-fleet/muster/internal/load/live"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/stage"
@@ -138,7 +139,7 @@ func (o *options) preflight(cmd *cobra.Command, sc *scenario.Scenario, say func(
 }
 
 // against has the server, plays the scenario, and leaves its folder full.
-func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (*load.Report, error) {
+func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (*report.Report, error) {
 	lead, err := o.lead(ctx, say)
 	if err != nil {
 		return nil, err
@@ -171,7 +172,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	if err != nil {
 		return nil, err
 	}
-	c.Progress = func(s load.Sample) {
+	c.Progress = func(s report.Sample) {
 		kept.Sample(s)
 		see(s)
 		if !o.unprofiled {
@@ -225,7 +226,7 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 }
 
 // save fills the folder. The server still runs: its log may only be there.
-func save(ctx context.Context, server *subject.Subject, kept *folder.Folder, rep *load.Report) error {
+func save(ctx context.Context, server *subject.Subject, kept *folder.Folder, rep *report.Report) error {
 	var log strings.Builder
 	if err := server.CopyLog(ctx, &log); err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/page"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -39,7 +39,7 @@ other host for anything.`,
 			if err != nil {
 				return err
 			}
-			rep, err := load.Read(run)
+			rep, err := report.Read(run)
 			if err != nil {
 				return err
 			}

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 func TestReportIsWrittenBesideItsRun(t *testing.T) {
 	dir := t.TempDir()
-	rep := &load.Report{Schema: load.Schema, Title: "of a test", Valid: true, Balance: &load.Balance{Sent: 1, Acknowledged: 1}}
+	rep := &report.Report{Schema: report.Schema, Title: "of a test", Valid: true, Balance: &report.Balance{Sent: 1, Acknowledged: 1}}
 	for _, name := range []string{"run.json", "rate.json"} {
 		if err := rep.Save(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -74,7 +75,7 @@ A second one, or one before anything was sent, ends at once, without a report (1
 				return writeGoals(cmd.OutOrStdout())
 			}
 			for _, text := range o.goals {
-				g, err := load.ParseGoal(text)
+				g, err := report.ParseGoal(text)
 				if err != nil {
 					return err
 				}

@@ -9,13 +9,14 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/folder"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/stage"
 	"github.com/muster-fleet/muster/internal/load/subject"
 )
 
 // againstStage plays the scenario against one stage of a server, in this process.
-func (o *options) againstStage(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (_ *load.Report, err error) {
+func (o *options) againstStage(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (_ *report.Report, err error) {
 	driven, err := stage.Open(ctx, sc, "")
 	if err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func (o *options) againstStage(ctx context.Context, cmd *cobra.Command, sc *scen
 		return nil, err
 	}
 	view := progressOf(cmd.ErrOrStderr(), sc)
-	c.Progress = func(s load.Sample) { kept.Sample(s); see(s); view.Show(s) }
+	c.Progress = func(s report.Sample) { kept.Sample(s); see(s); view.Show(s) }
 	defer o.stops.heed(&c, view)()
 	say("%s: %d agents, %.0f results/s, %s, %s", sc.FullTitle(), sc.Nodes(""), sc.Rate(), sc.Duration().Round(time.Second), load.StageLabel(c.Alone))
 	environment := subject.Here(ctx, c.Data)

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/folder"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/sensu"
 	"github.com/muster-fleet/muster/internal/load/subject"
@@ -64,7 +65,7 @@ func strangers(f *pflag.FlagSet, sc *scenario.Scenario) (err error) {
 }
 
 // againstSystem plays the scenario against another system, which runs.
-func (o *options) againstSystem(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (*load.Report, error) {
+func (o *options) againstSystem(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (*report.Report, error) {
 	server := ""
 	if cmd.Flags().Changed("server") {
 		server = o.config.Server
@@ -88,7 +89,7 @@ func (o *options) againstSystem(ctx context.Context, cmd *cobra.Command, sc *sce
 		view.Done = "left"
 	}
 	c := o.ofBothForms()
-	c.Scenario, c.Second, c.Progress = sc, kept.Second, func(s load.Sample) { kept.Sample(s); see(s); view.Show(s) }
+	c.Scenario, c.Second, c.Progress = sc, kept.Second, func(s report.Sample) { kept.Sample(s); see(s); view.Show(s) }
 	defer o.stops.heed(&c, view)()
 	c.Server = strings.Join(found.Hosts, ",")
 	if c.ServerPID, err = findServer(o.pid); err != nil {

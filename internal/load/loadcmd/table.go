@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 func tableCommand() *cobra.Command {
@@ -15,7 +15,7 @@ func tableCommand() *cobra.Command {
 		Example: "  muster load table bench/results/rate-16k.json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := load.Table(args)
+			text, err := report.Table(args)
 			fmt.Fprint(cmd.OutOrStdout(), text)
 			return err
 		},

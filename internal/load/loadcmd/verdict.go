@@ -3,7 +3,7 @@ package loadcmd
 import (
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -31,7 +31,7 @@ func (f *failed) ExitCode() int { return f.code }
 
 // verdict is nil where all is as it should be. What was lost is told before what was slow,
 // and a run whose generator fell behind says nothing about speed.
-func verdict(rep *load.Report) error {
+func verdict(rep *report.Report) error {
 	if rep.OK() {
 		return nil
 	}

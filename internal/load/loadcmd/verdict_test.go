@@ -4,21 +4,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // What was lost is told before what was slow, and before a generator that fell behind.
 func TestVerdictCodes(t *testing.T) {
-	slow := []load.Goal{{Name: "p99"}}
+	slow := []report.Goal{{Name: "p99"}}
 	for name, c := range map[string]struct {
-		rep  load.Report
+		rep  report.Report
 		code int // 0: no error
 	}{
-		"well":             {load.Report{Valid: true, Balance: &load.Balance{}}, 0},
-		"slow":             {load.Report{Valid: true, Balance: &load.Balance{}, Goals: slow}, exitMissed},
-		"behind and slow":  {load.Report{Balance: &load.Balance{}, Goals: slow}, 7},
-		"lost":             {load.Report{Balance: &load.Balance{Missing: 1}, Goals: slow}, exitLost},
-		"an alert is late": {load.Report{Valid: true, Balance: &load.Balance{}, Faults: []load.Struck{{Missing: 1}}}, exitLost},
+		"well":             {report.Report{Valid: true, Balance: &report.Balance{}}, 0},
+		"slow":             {report.Report{Valid: true, Balance: &report.Balance{}, Goals: slow}, exitMissed},
+		"behind and slow":  {report.Report{Balance: &report.Balance{}, Goals: slow}, 7},
+		"lost":             {report.Report{Balance: &report.Balance{Missing: 1}, Goals: slow}, exitLost},
+		"an alert is late": {report.Report{Valid: true, Balance: &report.Balance{}, Faults: []report.Struck{{Missing: 1}}}, exitLost},
 	} {
 		err, _ := verdict(&c.rep).(*failed)
 		if (err == nil) != (c.code == 0) || err != nil && err.ExitCode() != c.code {

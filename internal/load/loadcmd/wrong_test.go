@@ -7,36 +7,36 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/page"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/sizing"
 )
 
 // Whatever is wrong in a run, all that judge it say so: the run, the comparison, the size, the
 // page and the table of results; also of a report that was kept and read again.
 func TestWhateverIsWrongIsWrongEverywhere(t *testing.T) {
-	base := runs(t, "base", func(int, *load.Report) {})
+	base := runs(t, "base", func(int, *report.Report) {})
 	var kinds []string
 	for name, c := range map[string]struct {
-		change            func(*load.Report)
+		change            func(*report.Report)
 		kind, page, table string
 	}{
-		"missing":         {func(r *load.Report) { r.Balance.Missing = 1 }, load.WrongResults, "What was sent and what the server holds differ", "**1 missing"},
-		"imbalance":       {func(r *load.Report) { r.Balance.Imbalances = 1 }, load.WrongResults, "What was sent and what the server holds differ", "1 differ**"},
-		"taken":           {func(r *load.Report) { r.WrongSent, r.WrongTaken = 9, 1 }, load.WrongTaken, "Results that had to be refused: 1 of 9 taken", "1 of taken wrong"},
-		"alert missing":   {func(r *load.Report) { r.Faults = []load.Struck{{Alerts: 9, Missing: 1}} }, load.WrongAlerts, "Alerts of what went wrong: 1 of 9 missing", "1 of alerts wrong"},
-		"alert too many":  {func(r *load.Report) { r.Faults = []load.Struck{{Alerts: 9, Extra: 1}} }, load.WrongAlerts, "1 too many", "1 of alerts wrong"},
-		"called silent":   {func(r *load.Report) { r.Silent = &load.Silent{Machines: 9, Extra: 1} }, load.WrongSilence, "Machines called silent: 1 of 9", "1 of silence wrong"},
-		"no message":      {func(r *load.Report) { r.Told = &load.Told{Due: 9, Missing: 1} }, load.WrongMessages, "Messages about problems: 1 of 9 missing", "1 of messages wrong"},
-		"message":         {func(r *load.Report) { r.Told = &load.Told{Due: 9, Extra: 1} }, load.WrongMessages, "1 too many", "1 of messages wrong"},
-		"no line":         {func(r *load.Report) { r.Streamed = &load.Streamed{Lines: 8, Missing: 1} }, load.WrongLines, "Lines of the stream: 1 of 9 missing", "1 of lines wrong"},
-		"line unread":     {func(r *load.Report) { r.Streamed = &load.Streamed{Lines: 9, Unread: 1} }, load.WrongLines, "1 out of order or not to be read", "1 of lines wrong"},
-		"line disordered": {func(r *load.Report) { r.Streamed = &load.Streamed{Lines: 9, Disorder: 1} }, load.WrongLines, "1 out of order", "1 of lines wrong"},
-		"turn":            {func(r *load.Report) { r.Turns = &load.Turned{Due: 9, Ran: 8, Missed: 1} }, load.WrongTurns, "Turns: 1 of 9 missed", "1 of turns wrong"},
+		"missing":         {func(r *report.Report) { r.Balance.Missing = 1 }, report.WrongResults, "What was sent and what the server holds differ", "**1 missing"},
+		"imbalance":       {func(r *report.Report) { r.Balance.Imbalances = 1 }, report.WrongResults, "What was sent and what the server holds differ", "1 differ**"},
+		"taken":           {func(r *report.Report) { r.WrongSent, r.WrongTaken = 9, 1 }, report.WrongTaken, "Results that had to be refused: 1 of 9 taken", "1 of taken wrong"},
+		"alert missing":   {func(r *report.Report) { r.Faults = []report.Struck{{Alerts: 9, Missing: 1}} }, report.WrongAlerts, "Alerts of what went wrong: 1 of 9 missing", "1 of alerts wrong"},
+		"alert too many":  {func(r *report.Report) { r.Faults = []report.Struck{{Alerts: 9, Extra: 1}} }, report.WrongAlerts, "1 too many", "1 of alerts wrong"},
+		"called silent":   {func(r *report.Report) { r.Silent = &report.Silent{Machines: 9, Extra: 1} }, report.WrongSilence, "Machines called silent: 1 of 9", "1 of silence wrong"},
+		"no message":      {func(r *report.Report) { r.Told = &report.Told{Due: 9, Missing: 1} }, report.WrongMessages, "Messages about problems: 1 of 9 missing", "1 of messages wrong"},
+		"message":         {func(r *report.Report) { r.Told = &report.Told{Due: 9, Extra: 1} }, report.WrongMessages, "1 too many", "1 of messages wrong"},
+		"no line":         {func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 8, Missing: 1} }, report.WrongLines, "Lines of the stream: 1 of 9 missing", "1 of lines wrong"},
+		"line unread":     {func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 9, Unread: 1} }, report.WrongLines, "1 out of order or not to be read", "1 of lines wrong"},
+		"line disordered": {func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 9, Disorder: 1} }, report.WrongLines, "1 out of order", "1 of lines wrong"},
+		"turn":            {func(r *report.Report) { r.Turns = &report.Turned{Due: 9, Ran: 8, Missed: 1} }, report.WrongTurns, "Turns: 1 of 9 missed", "1 of turns wrong"},
 	} {
 		kinds = append(kinds, c.kind)
 		t.Run(name, func(t *testing.T) {
-			rep, err := load.Read(filepath.Join(results, "sensu-4000x40x5s.json"))
+			rep, err := report.Read(filepath.Join(results, "sensu-4000x40x5s.json"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,11 +47,11 @@ func TestWhateverIsWrongIsWrongEverywhere(t *testing.T) {
 			if err := rep.Save(file); err != nil {
 				t.Fatal(err)
 			}
-			read, err := load.Read(file)
+			read, err := report.Read(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, r := range []*load.Report{rep, read} {
+			for _, r := range []*report.Report{rep, read} {
 				if wrong := r.Wrong(); len(wrong) != 1 || wrong[0].Kind != c.kind || wrong.Of(c.kind) != 1 || r.OK() || !r.Lost() {
 					t.Errorf("%+v, OK %t, lost %t", wrong, r.OK(), r.Lost())
 				}
@@ -67,10 +67,10 @@ func TestWhateverIsWrongIsWrongEverywhere(t *testing.T) {
 			if err := page.Write(&html, read); err != nil || !strings.Contains(html.String(), "<title>Failed: ") || !strings.Contains(html.String(), c.page) {
 				t.Errorf("%v, the page lacks %q", err, c.page)
 			}
-			if text, err := load.Table([]string{file}); err != nil || !strings.Contains(text, c.table) {
+			if text, err := report.Table([]string{file}); err != nil || !strings.Contains(text, c.table) {
 				t.Errorf("%v, the table lacks %q", err, c.table)
 			}
-			other := runs(t, "other", func(i int, r *load.Report) {
+			other := runs(t, "other", func(i int, r *report.Report) {
 				if i == 1 {
 					c.change(r)
 				}
@@ -83,7 +83,7 @@ func TestWhateverIsWrongIsWrongEverywhere(t *testing.T) {
 		})
 	}
 	slices.Sort(kinds)
-	if want := slices.Sorted(slices.Values(load.WrongKinds())); !slices.Equal(slices.Compact(kinds), want) {
+	if want := slices.Sorted(slices.Values(report.WrongKinds())); !slices.Equal(slices.Compact(kinds), want) {
 		t.Errorf("tried %v of %v", kinds, want)
 	}
 }

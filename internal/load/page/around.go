@@ -9,13 +9,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 // environmentSection is what the run depended on.
-func environmentSection(rep *load.Report) section {
+func environmentSection(rep *report.Report) section {
 	m := rep.Machine
 	commit := rep.Commit
 	if rep.Dirty {
@@ -31,7 +31,7 @@ func environmentSection(rep *load.Report) section {
 	}
 	e := rep.Environment
 	if e == nil {
-		e = &load.Environment{}
+		e = &report.Environment{}
 	}
 	fsync := ""
 	if f := e.Fsync; f.Max > 0 {
@@ -49,7 +49,7 @@ func environmentSection(rep *load.Report) section {
 }
 
 // limitSection is what bounded the run.
-func limitSection(rep *load.Report) section {
+func limitSection(rep *report.Report) section {
 	s := section{ID: "limits", Title: "Limits of the machine", Folded: true}
 	if e := rep.Environment; e != nil {
 		s.Tables = ofMap("", e.Limits).list()
@@ -57,7 +57,7 @@ func limitSection(rep *load.Report) section {
 	return s
 }
 
-func logSection(rep *load.Report) section {
+func logSection(rep *report.Report) section {
 	t := newTable("", "the server said", "'level", "times")
 	for _, l := range rep.Logged {
 		t.add(l.Message, l.Level, count(float64(l.Count)))
@@ -65,7 +65,7 @@ func logSection(rep *load.Report) section {
 	return section{ID: "log", Title: "The server's log, counted", Tables: t.list()}
 }
 
-func metricsSection(rep *load.Report) section {
+func metricsSection(rep *report.Report) section {
 	t := newTable("", "metric", "value")
 	for _, name := range slices.Sorted(maps.Keys(rep.Metrics)) {
 		t.add(name, figures(rep.Metrics[name]))
@@ -78,7 +78,7 @@ func metricsSection(rep *load.Report) section {
 }
 
 // scenarioSection is the scenario as it was played, in the form of its file.
-func scenarioSection(rep *load.Report) (section, error) {
+func scenarioSection(rep *report.Report) (section, error) {
 	if rep.Scenario == nil {
 		return section{}, nil
 	}
@@ -98,7 +98,7 @@ func scenarioSection(rep *load.Report) (section, error) {
 }
 
 // fileSection links what lies beside the page.
-func fileSection(rep *load.Report) section {
+func fileSection(rep *report.Report) section {
 	s := section{ID: "files", Title: "Beside this page"}
 	for _, name := range slices.Sorted(maps.Keys(rep.Files)) {
 		s.Links = append(s.Links, note{name, rep.Files[name]})
@@ -109,7 +109,7 @@ func fileSection(rep *load.Report) section {
 // reproduceSection is what to type to have this run again. Of a scenario it is the file as it
 // was played, and no name: that would be scaled once more, and whoever sized, compared or
 // checked played several.
-func reproduceSection(rep *load.Report) section {
+func reproduceSection(rep *report.Report) section {
 	var b strings.Builder
 	if rep.Commit != "" {
 		fmt.Fprintf(&b, "git checkout %s\nmake build\n", quote(rep.Commit))
@@ -140,7 +140,7 @@ func reproduceSection(rep *load.Report) section {
 }
 
 // program is the one that was called.
-func program(rep *load.Report) string {
+func program(rep *report.Report) string {
 	if len(rep.Command) > 0 {
 		return rep.Command[0]
 	}

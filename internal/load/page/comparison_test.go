@@ -7,17 +7,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/compare"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // several runs of full, changed.
-func several(name string, n int, change func(i int, r *load.Report)) compare.Set {
+func several(name string, n int, change func(i int, r *report.Report)) compare.Set {
 	s := compare.Set{Name: name}
 	for i := range n {
 		r := full()
 		r.Valid, r.Began = true, r.Began.Add(time.Duration(i)*time.Minute)
-		r.Balance = &load.Balance{Sent: 5, Acknowledged: 5}
+		r.Balance = &report.Balance{Sent: 5, Acknowledged: 5}
 		r.Faults = nil
 		change(i, r)
 		s.Runs = append(s.Runs, r)
@@ -27,8 +27,8 @@ func several(name string, n int, change func(i int, r *load.Report)) compare.Set
 
 // comparisons show each verdict: worse, better, noise, the same, too few runs, a loss.
 func comparisons() []*compare.Comparison {
-	base := several("old", 6, func(i int, r *load.Report) { r.Disk.PerResult *= 1 + float64(i%2); r.BeyondLinger.P99 += float64(i) })
-	other := several("new <b>", 5, func(i int, r *load.Report) {
+	base := several("old", 6, func(i int, r *report.Report) { r.Disk.PerResult *= 1 + float64(i%2); r.BeyondLinger.P99 += float64(i) })
+	other := several("new <b>", 5, func(i int, r *report.Report) {
 		r.Inside.Allocs *= 1.3
 		r.ConnectSeconds += float64(i)
 		r.SessionBytes /= 3
@@ -36,7 +36,7 @@ func comparisons() []*compare.Comparison {
 		r.Machine.Kernel = "6.13"
 		r.Balance.Missing = uint64(i)
 	})
-	few := several("few", 1, func(_ int, r *load.Report) { r.SessionBytes *= 30 })
+	few := several("few", 1, func(_ int, r *report.Report) { r.SessionBytes *= 30 })
 	return []*compare.Comparison{compare.Compare(base, other, nil), compare.Compare(base, few, &other)}
 }
 

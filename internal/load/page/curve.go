@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/page/chart"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // nines writes a percentile as short as it can be told.
@@ -13,11 +13,11 @@ func nines(p float64) string { return strconv.FormatFloat(p, 'g', 9, 64) + " %" 
 
 // percentiles is the latency of all results by percentile: the tail has as much room as
 // the rest.
-func percentiles(rep *load.Report) (chart.Chart, bool) {
+func percentiles(rep *report.Report) (chart.Chart, bool) {
 	c := chart.Chart{ID: "percentiles", Title: "Latency by percentile", Unit: "of all results", Wide: true,
 		X: chart.Axis{Name: "percentile", Scale: chart.Nines, Format: nines}, Y: chart.Axis{Format: bare(millis), Exact: millis}}
 	last := 100 * (1 - 1/float64(max(rep.Results, 10)))
-	line := func(name, tone string, dots bool, points []load.Point) {
+	line := func(name, tone string, dots bool, points []report.Point) {
 		l := chart.Line{Name: name, Tone: tone, Dots: dots}
 		for _, p := range points {
 			if x := min(p.Percentile, last); len(l.Points) == 0 || x > l.Points[len(l.Points)-1].X {
@@ -29,8 +29,8 @@ func percentiles(rep *load.Report) (chart.Chart, bool) {
 		}
 		c.Lines = append(c.Lines, l)
 	}
-	five := func(l load.Latency) []load.Point {
-		return []load.Point{{Percentile: 50, Ms: l.P50}, {Percentile: 90, Ms: l.P90}, {Percentile: 99, Ms: l.P99}, {Percentile: 99.9, Ms: l.P999}, {Percentile: 100, Ms: l.Max}}
+	five := func(l report.Latency) []report.Point {
+		return []report.Point{{Percentile: 50, Ms: l.P50}, {Percentile: 90, Ms: l.P90}, {Percentile: 99, Ms: l.P99}, {Percentile: 99.9, Ms: l.P999}, {Percentile: 100, Ms: l.Max}}
 	}
 	if rep.Latency.Max == 0 {
 		return c, false
@@ -63,7 +63,7 @@ func percentiles(rep *load.Report) (chart.Chart, bool) {
 }
 
 // steps are the phases of a search for saturation, each as it went last.
-func steps(rep *load.Report) (list []load.Played) {
+func steps(rep *report.Report) (list []report.Played) {
 	for _, p := range rep.Phases {
 		if p.Kind == "step" && p.Offered > 0 {
 			if p.Again && len(list) > 0 {
@@ -80,7 +80,7 @@ func offeredAxis() chart.Axis {
 }
 
 // saturation is what was acknowledged of what was offered, step by step.
-func saturation(rep *load.Report) (chart.Chart, bool) {
+func saturation(rep *report.Report) (chart.Chart, bool) {
 	all := steps(rep)
 	c := chart.Chart{ID: "saturation", Title: "Until saturation", Unit: "results per second, by what was offered", X: offeredAxis(), Y: chart.Axis{Format: short, Exact: perSecond}}
 	ideal, got := chart.Line{Name: "offered", Tone: "grey", Dashed: true}, chart.Line{Name: "acknowledged", Tone: "blue", Dots: true}
@@ -96,7 +96,7 @@ func saturation(rep *load.Report) (chart.Chart, bool) {
 }
 
 // saturationLatency is what it cost in time.
-func saturationLatency(rep *load.Report) (chart.Chart, bool) {
+func saturationLatency(rep *report.Report) (chart.Chart, bool) {
 	all := steps(rep)
 	c := chart.Chart{ID: "saturation-latency", Title: "Latency until saturation", Unit: "beyond the linger, by what was offered", X: offeredAxis(), Y: chart.Axis{Format: bare(millis), Exact: millis}}
 	p50, p99 := chart.Line{Name: "p50", Tone: "heat1", Dots: true}, chart.Line{Name: "p99", Tone: "heat3", Dots: true}

@@ -1,4 +1,4 @@
-// Package page writes a run's report (load.Report, run.json) as one HTML file that needs
+// Package page writes a run's report (report.Report, run.json) as one HTML file that needs
 // nothing else: no other host, no font, no picture; its few lines of script only show
 // values under the pointer. A comparison of runs (compare.Comparison) becomes one in the same
 // style, without script (comparison.go). What it says in charts it says in tables and sentences too.

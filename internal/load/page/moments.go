@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/page/chart"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // mostMarks is how many signs a chart bears before they cover it.
@@ -15,7 +15,7 @@ const mostMarks = 20
 
 // moments are the phases, faults and changes of the run as bands and signs of its charts,
 // and what the signs mean.
-func moments(rep *load.Report) (bands []chart.Band, marks []chart.Mark, legend []note) {
+func moments(rep *report.Report) (bands []chart.Band, marks []chart.Mark, legend []note) {
 	if len(rep.Phases) == 0 && len(rep.Samples) > 0 && rep.Samples[0].Second < 0 {
 		bands = append(bands, chart.Band{Name: "warm-up", Tone: "outside", From: float64(rep.Samples[0].Second), To: 0})
 	}
@@ -78,7 +78,7 @@ func letter(i int) string {
 }
 
 // every says how often a change of intent was made again; empty: it was not.
-func every(rep *load.Report, i int) string {
+func every(rep *report.Report, i int) string {
 	if s := rep.Scenario; s != nil && i < len(s.Intent) && s.Intent[i].Every > 0 {
 		return fmt.Sprintf(", then every %s", bare(seconds)(time.Duration(s.Intent[i].Every).Seconds()))
 	}

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/page/chart"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 var (
@@ -63,7 +63,7 @@ type code struct{ Name, Text string }
 type note struct{ Name, Text string }
 
 // Write writes the report as one HTML file. The report is not changed.
-func Write(w io.Writer, rep *load.Report) error {
+func Write(w io.Writer, rep *report.Report) error {
 	set, err := template.New("page").Parse(source)
 	if err == nil {
 		_, err = set.Parse(chart.Template())
@@ -85,7 +85,7 @@ func Write(w io.Writer, rep *load.Report) error {
 	return nil
 }
 
-func newView(rep *load.Report) (*view, error) {
+func newView(rep *report.Report) (*view, error) {
 	v := &view{Title: strings.ReplaceAll(title(rep), " %", nb+"%"), Shape: shape(rep), Labels: labels(rep), Verdict: newVerdict(rep), Objectives: objectives(rep),
 		Words: words(rep), Tiles: tiles(rep), Style: template.CSS(style), Script: template.JS(script), Policy: policy()}
 	if !rep.Began.IsZero() {
@@ -118,7 +118,7 @@ func policy() string {
 }
 
 // title is the run's, or its scenario's.
-func title(rep *load.Report) string {
+func title(rep *report.Report) string {
 	switch {
 	case rep.Title != "":
 		return rep.Title
@@ -131,7 +131,7 @@ func title(rep *load.Report) string {
 }
 
 // labels are what must be said wherever the figures are shown and is not in the title.
-func labels(rep *load.Report) []string {
+func labels(rep *report.Report) []string {
 	list := slices.Clone(rep.Label)
 	if rep.Scenario != nil {
 		if scale := rep.Scenario.Label(); scale != "" && !slices.Contains(list, scale) {

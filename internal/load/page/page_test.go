@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-func render(t *testing.T, rep *load.Report) string {
+func render(t *testing.T, rep *report.Report) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := Write(&b, rep); err != nil {
@@ -31,7 +31,7 @@ func TestEveryKeptReportIsShown(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			rep, err := load.Read(file)
+			rep, err := report.Read(file)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,30 +151,30 @@ func attribute(n *html.Node, name string) string {
 }
 
 func TestVerdict(t *testing.T) {
-	good := func() *load.Report {
-		return &load.Report{Valid: true, Balance: &load.Balance{Sent: 10, Acknowledged: 10, Compared: 5}, Goals: []load.Goal{{Name: "rate", Want: 1, Got: 2, Met: true}}}
+	good := func() *report.Report {
+		return &report.Report{Valid: true, Balance: &report.Balance{Sent: 10, Acknowledged: 10, Compared: 5}, Goals: []report.Goal{{Name: "rate", Want: 1, Got: 2, Met: true}}}
 	}
 	for _, c := range []struct {
 		what        string
-		change      func(*load.Report)
+		change      func(*report.Report)
 		state, says string
 	}{
-		{"all well", func(*load.Report) {}, "passed", "The objective was reached"},
-		{"nothing asked", func(r *load.Report) { r.Goals = nil }, "passed", "No objective was set"},
-		{"short", func(r *load.Report) { r.Goals[0].Met = false }, "failed", "The objective was missed"},
-		{"lost", func(r *load.Report) { r.Balance.Missing = 1 }, "failed", "differ"},
-		{"said what is not so", func(r *load.Report) {
+		{"all well", func(*report.Report) {}, "passed", "The objective was reached"},
+		{"nothing asked", func(r *report.Report) { r.Goals = nil }, "passed", "No objective was set"},
+		{"short", func(r *report.Report) { r.Goals[0].Met = false }, "failed", "The objective was missed"},
+		{"lost", func(r *report.Report) { r.Balance.Missing = 1 }, "failed", "differ"},
+		{"said what is not so", func(r *report.Report) {
 			r.Balance.Imbalances, r.Balance.Kinds = 1, map[string]uint64{"acknowledgements taken back": 1}
 		}, "failed", "differ"},
-		{"an alert too many", func(r *load.Report) { r.Faults = []load.Struck{{What: "stop 2", Alerts: 2, Extra: 1}} }, "failed", "Alerts of what went wrong: none of 2 missing, 1 too many"},
-		{"a message that did not come", func(r *load.Report) { r.Told = &load.Told{Due: 2000, Missing: 1} }, "failed", "Messages about problems: 1 of 2,000 missing, none too many"},
-		{"a line out of order", func(r *load.Report) { r.Streamed = &load.Streamed{Lines: 9, Disorder: 2} }, "failed", "Lines of the stream: none of 9 missing, 2 out of order"},
-		{"a turn that nobody took", func(r *load.Report) { r.Turns = &load.Turned{Due: 9, Ran: 8, Missed: 1} }, "failed", "Turns: 1 of 9 missed"},
-		{"called silent", func(r *load.Report) { r.Silent = &load.Silent{Machines: 9, Extra: 1} }, "failed", "Machines called silent: 1 of 9"},
-		{"not as sent", func(r *load.Report) { r.Balance.Imbalances = 1 }, "failed", "differ"},
-		{"for a reason that is not in the file", func(r *load.Report) { no := false; r.Passed, r.Verdict = &no, []string{"the command failed"} }, "failed", "did not go"},
-		{"generator behind", func(r *load.Report) { r.Valid = false }, "invalid", "No figure below counts"},
-		{"behind and short", func(r *load.Report) { r.Valid, r.Goals[0].Met = false, false }, "invalid", "No figure below counts"},
+		{"an alert too many", func(r *report.Report) { r.Faults = []report.Struck{{What: "stop 2", Alerts: 2, Extra: 1}} }, "failed", "Alerts of what went wrong: none of 2 missing, 1 too many"},
+		{"a message that did not come", func(r *report.Report) { r.Told = &report.Told{Due: 2000, Missing: 1} }, "failed", "Messages about problems: 1 of 2,000 missing, none too many"},
+		{"a line out of order", func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 9, Disorder: 2} }, "failed", "Lines of the stream: none of 9 missing, 2 out of order"},
+		{"a turn that nobody took", func(r *report.Report) { r.Turns = &report.Turned{Due: 9, Ran: 8, Missed: 1} }, "failed", "Turns: 1 of 9 missed"},
+		{"called silent", func(r *report.Report) { r.Silent = &report.Silent{Machines: 9, Extra: 1} }, "failed", "Machines called silent: 1 of 9"},
+		{"not as sent", func(r *report.Report) { r.Balance.Imbalances = 1 }, "failed", "differ"},
+		{"for a reason that is not in the file", func(r *report.Report) { no := false; r.Passed, r.Verdict = &no, []string{"the command failed"} }, "failed", "did not go"},
+		{"generator behind", func(r *report.Report) { r.Valid = false }, "invalid", "No figure below counts"},
+		{"behind and short", func(r *report.Report) { r.Valid, r.Goals[0].Met = false, false }, "invalid", "No figure below counts"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			rep := good()
@@ -195,17 +195,20 @@ func TestVerdict(t *testing.T) {
 func TestToRunItAgain(t *testing.T) {
 	const commit = "git checkout 0123456789abcdef\nmake build\n"
 	for name, c := range map[string]struct {
-		change func(*load.Report)
+		change func(*report.Report)
 		want   string
 		says   string
 	}{
-		"a scenario": {func(r *load.Report) {
+		"a scenario": {func(r *report.Report) {
 			r.Command = []string{"bin/muster", "load", "size", "-f", "mine.yaml", "--out", "there"}
 			r.Again = []string{"--max-lag=1s", "--server-flag=--x y"}
 		}, commit + "bin/muster load run sensu-4000x40x5s-quick-played.yaml --seed 7 --max-lag=1s '--server-flag=--x y'\n", "What was typed: bin/muster load size -f mine.yaml --out there"},
-		"of an older program": {func(*load.Report) {}, commit + "bin/muster load run sensu-4000x40x5s-quick-played.yaml --seed 7\n", `--title 'it'\''s here'`},
-		"of a baseline":       {func(r *load.Report) { r.Command, r.Commit = nil, "" }, "muster load run sensu-4000x40x5s-quick-played.yaml --seed 7\n", "sensu-4000x40x5s-quick-played.yaml is the scenario above"},
-		"without a scenario": {func(r *load.Report) { r.Scenario = nil; r.Command = []string{"muster", "load", "run", "--agents", "5"} },
+		"of an older program": {func(*report.Report) {}, commit + "bin/muster load run sensu-4000x40x5s-quick-played.yaml --seed 7\n", `--title 'it'\''s here'`},
+		"of a baseline":       {func(r *report.Report) { r.Command, r.Commit = nil, "" }, "muster load run sensu-4000x40x5s-quick-played.yaml --seed 7\n", "sensu-4000x40x5s-quick-played.yaml is the scenario above"},
+		"without a scenario": {func(r *report.Report) {
+			r.Scenario = nil
+			r.Command = []string{"muster", "load", "run", "--agents", "5"}
+		},
 			commit + "muster load run --agents 5\n", "The seed was 7"},
 	} {
 		rep := full()
@@ -237,7 +240,7 @@ func TestHostileWordsStayWords(t *testing.T) {
 
 // A report of nearly nothing is a page all the same.
 func TestNearlyNothing(t *testing.T) {
-	wellFormed(t, render(t, &load.Report{Balance: &load.Balance{}}))
+	wellFormed(t, render(t, &report.Report{Balance: &report.Balance{}}))
 }
 
 // Each kind of what had to come has a row of its own, and says how much of it came.
@@ -254,7 +257,7 @@ func TestWhatHadToComeHasARow(t *testing.T) {
 			t.Errorf("%s: %q, want %q", what, got[what], want)
 		}
 	}
-	if n := len(objectives(&load.Report{Valid: true, Balance: &load.Balance{}})); n != 2 {
+	if n := len(objectives(&report.Report{Valid: true, Balance: &report.Balance{}})); n != 2 {
 		t.Errorf("%d rows of a run that was asked for nothing", n)
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-func phaseSection(rep *load.Report) section {
+func phaseSection(rep *report.Report) section {
 	t := newTable("", "phase", "'from – to", "'of the rate", "offered", done(rep), "in time", "refused", "p50 beyond linger", "p99", "p99.9", "generator lag p99", "server cores", "µs per result", "settled after")
 	s := section{ID: "phases", Title: "Phase by phase"}
 	for _, p := range rep.Phases {
@@ -41,8 +41,8 @@ func inTime(share *float64) string {
 }
 
 // besideTable is what shared the server with the results, where phases can be compared.
-func besideTable(rep *load.Report) []table {
-	var phases []*load.Played
+func besideTable(rep *report.Report) []table {
+	var phases []*report.Played
 	head := []string{"figure"}
 	for i := range rep.Phases {
 		if p := &rep.Phases[i]; len(p.Beside) > 0 {
@@ -78,7 +78,7 @@ func besideTable(rep *load.Report) []table {
 	return t.list()
 }
 
-func besideValue(b load.Beside) string {
+func besideValue(b report.Beside) string {
 	switch f, _ := scenario.FigureOf(b.Figure); f.Unit {
 	case "s":
 		return seconds(b.Value)
@@ -91,7 +91,7 @@ func besideValue(b load.Beside) string {
 func named(name, kind string) string { return cmp.Or(name, kind) }
 
 // rate is how fast the results were in a phase, and what else was sped up.
-func rate(p *load.Played) string {
+func rate(p *report.Played) string {
 	if p.Rate == 0 {
 		return "–"
 	}
@@ -127,7 +127,7 @@ func since(v float64) string {
 	return maybe(v, seconds)
 }
 
-func faultSection(rep *load.Report) section {
+func faultSection(rep *report.Report) section {
 	t := newTable("", "fault", "'at", "struck", "alerts due", "missing", "extra", "detected p50", "slowest", "cleared p50", "slowest", "all as before", "'for example")
 	for i, f := range rep.Faults {
 		at := clock(f.At)
@@ -140,7 +140,7 @@ func faultSection(rep *load.Report) section {
 	return section{ID: "faults", Title: "What went wrong on purpose", Tables: t.list()}
 }
 
-func messageSection(rep *load.Report) section {
+func messageSection(rep *report.Report) section {
 	s := section{ID: "messages", Title: "Who was told"}
 	if k := rep.Streamed; k != nil {
 		t := newTable("", "lines", "missing", "out of order", "came again", "connections", "p50", "p99", "p99.9", "slowest", "'for example")
@@ -162,7 +162,7 @@ func messageSection(rep *load.Report) section {
 }
 
 // turnSection is what became of the turns of checks with roundRobin.
-func turnSection(rep *load.Report) section {
+func turnSection(rep *report.Report) section {
 	s := section{ID: "turns", Title: "Whose turn it was"}
 	if rep.Turns == nil {
 		return s
@@ -176,7 +176,7 @@ func turnSection(rep *load.Report) section {
 	return s
 }
 
-func changeSection(rep *load.Report) section {
+func changeSection(rep *report.Report) section {
 	t := newTable("", "change", "'at", "agents concerned", "p50", "p99", "the last", "all of them p50", "p99", "never", "not asked for", "answered p99", "the last answer")
 	for i, h := range rep.Changes {
 		t.add(fmt.Sprintf("%d: %s", i+1, h.What), clock(h.At)+every(rep, i), count(float64(h.Agents)), maybe(h.Holds.P50, millis), maybe(h.Holds.P99, millis), maybe(h.Holds.Max, millis), maybe(h.All.P50, millis), maybe(h.All.P99, millis), count(float64(h.Never)),
@@ -215,7 +215,7 @@ func deed(what string) string {
 	return what
 }
 
-func operatorSection(rep *load.Report) section {
+func operatorSection(rep *report.Report) section {
 	t := newTable("", "what they did", "requests", "failed", "given up", "p50", "p99", "slowest", "'the first failure")
 	for _, w := range rep.Operators {
 		t.add(deed(w.What), count(float64(w.Requests)), count(float64(w.Failed)), count(float64(w.Unanswered)), maybe(w.Latency.P50, millis), maybe(w.Latency.P99, millis), maybe(w.Latency.Max, millis), w.Why)
@@ -227,7 +227,7 @@ func operatorSection(rep *load.Report) section {
 	return s
 }
 
-func ledgerSection(rep *load.Report) section {
+func ledgerSection(rep *report.Report) section {
 	b := rep.Balance
 	s := section{ID: "ledger", Title: "The ledger"}
 	parts := fmt.Sprintf("%s acknowledged + %s refused", count(float64(b.Acknowledged)), count(float64(b.Refused)))
@@ -266,7 +266,7 @@ func ledgerSection(rep *load.Report) section {
 }
 
 // differing is how many states differ; older reports count imbalances alone.
-func differing(b *load.Balance) uint64 {
+func differing(b *report.Balance) uint64 {
 	if b.Differ > 0 || len(b.Kinds) > 0 {
 		return uint64(b.Differ)
 	}
@@ -294,7 +294,7 @@ func differ(n uint64) string {
 	return count(float64(n)) + " differ"
 }
 
-func outageSection(rep *load.Report) section {
+func outageSection(rep *report.Report) section {
 	t := newTable("", "outage", "agents away", "serving again after", "acknowledging after", "all back after")
 	for _, o := range rep.Outages {
 		what := "at " + clock(o.Second)
@@ -309,7 +309,7 @@ func outageSection(rep *load.Report) section {
 	return section{ID: "outages", Title: "Outages", Tables: t.list()}
 }
 
-func loaderSection(rep *load.Report) section {
+func loaderSection(rep *report.Report) section {
 	t := newTable("", "loader", "'machine", "agents", "results", "lag p99", "cores", "resident", "per agent", "clock off by at most")
 	for i, l := range rep.Loaders {
 		machine := l.Name
@@ -326,7 +326,7 @@ func loaderSection(rep *load.Report) section {
 	return s
 }
 
-func pagesSection(rep *load.Report) section {
+func pagesSection(rep *report.Report) section {
 	t := newTable("", "page of events by", "requests", "rows", "p50", "p99", "slowest", "ended by time", "'")
 	for _, p := range rep.Pages {
 		name := p.Name
@@ -339,7 +339,7 @@ func pagesSection(rep *load.Report) section {
 }
 
 // refusalSection is what the server and the connections said no to.
-func refusalSection(rep *load.Report) section {
+func refusalSection(rep *report.Report) section {
 	s := section{ID: "refusals", Title: "Refusals and lost connections"}
 	add := func(name string, m map[string]uint64) {
 		t := newTable(name, "reason", "times")
@@ -358,7 +358,7 @@ func refusalSection(rep *load.Report) section {
 }
 
 // callSection is how the server called the system, where that was counted.
-func callSection(rep *load.Report) section {
+func callSection(rep *report.Report) section {
 	t := newTable("", "system call", "times", "failed", "per result", "of the time in the system")
 	for _, c := range rep.SystemCalls {
 		t.add(c.Name, count(float64(c.Count)), maybe(float64(c.Errors), count), figures(c.PerResult), maybe(c.Share, percent))

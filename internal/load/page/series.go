@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/page/chart"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // most is how many points a line has at most: what a wide screen can show.
@@ -16,7 +16,7 @@ const most = 300
 // series is one line over time.
 type series struct {
 	name, tone string
-	of         func(*load.Sample) (float64, bool)
+	of         func(*report.Sample) (float64, bool)
 	fold       fold // of the samples that share a point
 	dashed     bool
 	filled     bool
@@ -38,7 +38,7 @@ func fewest(v []float64) float64 { return slices.Min(v) }
 
 // over is a chart of series over time; ok is false where none of them has a value
 // other than nought.
-func over(rep *load.Report, id, title, unit string, y chart.Axis, all ...series) (c chart.Chart, ok bool) {
+func over(rep *report.Report, id, title, unit string, y chart.Axis, all ...series) (c chart.Chart, ok bool) {
 	c = chart.Chart{ID: id, Title: title, Unit: unit, Y: y, X: chart.Axis{Name: "time", Scale: chart.Seconds, Format: clock}}
 	samples := counted(rep)
 	if len(samples) > clockFrom {
@@ -85,7 +85,7 @@ func over(rep *load.Report, id, title, unit string, y chart.Axis, all ...series)
 
 // counted leaves out a first sample that holds what was sent before it: rounds of a
 // fleet that come by.
-func counted(rep *load.Report) []load.Sample {
+func counted(rep *report.Report) []report.Sample {
 	if rep.Plan.Fleet > rep.Plan.Agents && len(rep.Samples) > 0 && rep.Samples[0].Second < 0 {
 		return rep.Samples[1:]
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // Every colour that words are set in can be read on both papers: 4.5 to 1, as WCAG asks.
@@ -78,8 +78,8 @@ func TestAPageOfAnHourIsNotLarge(t *testing.T) {
 			t.Errorf("no %q", want)
 		}
 	}
-	var nothing load.Report
-	nothing.Balance = &load.Balance{}
+	var nothing report.Report
+	nothing.Balance = &report.Balance{}
 	if n := len(render(t, &nothing)); n > 30_000 {
 		t.Errorf("a page of nothing has %d bytes", n)
 	}

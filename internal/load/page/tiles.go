@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // tile is one key figure.
@@ -16,7 +16,7 @@ func split(name, text, note string) tile {
 	return tile{name, value, unit, note}
 }
 
-func tiles(rep *load.Report) []tile {
+func tiles(rep *report.Report) []tile {
 	var list []tile
 	add := func(there bool, t tile) {
 		if there {
@@ -55,7 +55,7 @@ func tiles(rep *load.Report) []tile {
 }
 
 // costSection is what the server pays per agent and per thousand results.
-func costSection(rep *load.Report) section {
+func costSection(rep *report.Report) section {
 	t := newTable("", "", "per agent", "per 1,000 results")
 	agents, thousands := float64(rep.Plan.Agents), float64(rep.Results)/1000
 	if agents == 0 || thousands == 0 {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // verdict is what the run comes to.
@@ -17,7 +17,7 @@ type verdict struct {
 	Remarks []string // what the run itself found wrong
 }
 
-func newVerdict(rep *load.Report) verdict {
+func newVerdict(rep *report.Report) verdict {
 	var v verdict
 	missed, shown := 0, map[string]bool{}
 	for _, g := range rep.Goals {
@@ -47,7 +47,7 @@ func newVerdict(rep *load.Report) verdict {
 	case !rep.OK():
 		v.State, v.Sign, v.Word = "failed", "✕", "Failed"
 		switch {
-		case rep.Wrong().Of(load.WrongResults) > 0:
+		case rep.Wrong().Of(report.WrongResults) > 0:
 			v.Because = "What was sent and what the server holds differ."
 		case len(wrong) > 0 && missed == 0:
 			v.Because = upper(strings.Join(wrong, "; ")) + "."
@@ -74,7 +74,7 @@ func newVerdict(rep *load.Report) verdict {
 		}
 	}
 	if !rep.Balance.WasCompared() {
-		v.Remarks = append(v.Remarks, load.NotCompared)
+		v.Remarks = append(v.Remarks, report.NotCompared)
 	}
 	return v
 }
@@ -112,7 +112,7 @@ func newGauge(got, want float64) *gauge {
 }
 
 // objectives begin with what every run must reach.
-func objectives(rep *load.Report) []objective {
+func objectives(rep *report.Report) []objective {
 	one := func(met bool, what, asked, got string) objective {
 		o := objective{"reached", "✓", "reached", what, asked, got, nil}
 		if !met {
@@ -153,7 +153,7 @@ type hearing struct {
 }
 
 // heard is what had to come, and whether it came.
-func heard(rep *load.Report) (list []hearing) {
+func heard(rep *report.Report) (list []hearing) {
 	all := rep.Wrong()
 	add := func(kind, what, asked string, due uint64, wrong string) {
 		well := all.Of(kind) == 0
@@ -170,30 +170,30 @@ func heard(rep *load.Report) (list []hearing) {
 		return fmt.Sprintf("%s of %s missing, %s %s", none(missing), count(float64(due)), none(extra), as)
 	}
 	if n := rep.WrongSent; n > 0 || rep.WrongTaken > 0 {
-		add(load.WrongTaken, "results that had to be refused", "each was", n, fmt.Sprintf("%s of %s taken", count(float64(rep.WrongTaken)), count(float64(n))))
+		add(report.WrongTaken, "results that had to be refused", "each was", n, fmt.Sprintf("%s of %s taken", count(float64(rep.WrongTaken)), count(float64(n))))
 	}
 	var due, missing, extra uint64
 	for _, f := range rep.Faults {
 		due, missing, extra = due+uint64(f.Alerts), missing+uint64(f.Missing), extra+uint64(f.Extra)
 	}
 	if due+missing+extra > 0 {
-		add(load.WrongAlerts, "alerts of what went wrong", "each once, and no other", due, wrong(missing, due, extra, "too many"))
+		add(report.WrongAlerts, "alerts of what went wrong", "each once, and no other", due, wrong(missing, due, extra, "too many"))
 	}
 	if s := rep.Silent; s != nil && s.Unjudged == "" {
-		list = append(list, hearing{"machines called silent", "none that had a session", fmt.Sprintf("%s of %s", none(uint64(s.Extra)), count(float64(s.Machines))), all.Of(load.WrongSilence) == 0})
+		list = append(list, hearing{"machines called silent", "none that had a session", fmt.Sprintf("%s of %s", none(uint64(s.Extra)), count(float64(s.Machines))), all.Of(report.WrongSilence) == 0})
 	}
 	if t := rep.Told; t != nil {
-		add(load.WrongMessages, "messages about problems", "each, and no other", t.Due, wrong(t.Missing, t.Due, t.Extra, "too many"))
+		add(report.WrongMessages, "messages about problems", "each, and no other", t.Due, wrong(t.Missing, t.Due, t.Extra, "too many"))
 	}
 	if s := rep.Streamed; s != nil {
-		add(load.WrongLines, "lines of the stream", "each, in its order", s.Lines+s.Missing, wrong(s.Missing, s.Lines+s.Missing, s.Disorder+s.Unread, "out of order or not to be read"))
+		add(report.WrongLines, "lines of the stream", "each, in its order", s.Lines+s.Missing, wrong(s.Missing, s.Lines+s.Missing, s.Disorder+s.Unread, "out of order or not to be read"))
 	}
 	if x := rep.Turns; x != nil {
 		got := fmt.Sprintf("%s of %s run", count(float64(x.Ran)), count(float64(x.Due)))
 		if x.Missed > 0 {
 			got = fmt.Sprintf("%s of %s missed", count(float64(x.Missed)), count(float64(x.Due)))
 		}
-		list = append(list, hearing{"turns", "none missed", got, all.Of(load.WrongTurns) == 0})
+		list = append(list, hearing{"turns", "none missed", got, all.Of(report.WrongTurns) == 0})
 	}
 	return list
 }

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // shape says in one line what was played.
-func shape(rep *load.Report) string {
+func shape(rep *report.Report) string {
 	p := rep.Plan
 	if p.Agents == 0 {
 		return ""
@@ -50,7 +50,7 @@ func plural(n int, thing string) string {
 }
 
 // words tell the run in a paragraph.
-func words(rep *load.Report) []string {
+func words(rep *report.Report) []string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+" ", args...) }
 	where, over := "a server", rep.Transport()
@@ -115,7 +115,7 @@ func words(rep *load.Report) []string {
 }
 
 // notPlayed is what the scenario has and the report knows nothing of.
-func notPlayed(rep *load.Report) string {
+func notPlayed(rep *report.Report) string {
 	s := rep.Scenario
 	if s == nil {
 		return ""
@@ -142,7 +142,7 @@ func ofCores(v float64) string {
 }
 
 // agents are who sent.
-func agents(rep *load.Report) string {
+func agents(rep *report.Report) string {
 	p := rep.Plan
 	if s := rep.Scenario; s != nil && len(s.Agents) > 1 {
 		var classes []string
@@ -159,7 +159,7 @@ func agents(rep *load.Report) string {
 }
 
 // worstOutage is the one that took longest, or did not end; nil where there was none.
-func worstOutage(rep *load.Report) (w *load.Outage) {
+func worstOutage(rep *report.Report) (w *report.Outage) {
 	for i := range rep.Outages {
 		if o := &rep.Outages[i]; w == nil || w.Seconds >= 0 && (o.Seconds < 0 || o.Seconds > w.Seconds) {
 			w = o
@@ -168,7 +168,7 @@ func worstOutage(rep *load.Report) (w *load.Outage) {
 	return w
 }
 
-func outageWords(o load.Outage) string {
+func outageWords(o report.Outage) string {
 	what := fmt.Sprintf("At %s %s lost their sessions", clock(o.Second), plural(o.Lost, "agent"))
 	switch {
 	case o.Storm:

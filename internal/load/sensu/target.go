@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/sensu/about"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -153,19 +154,19 @@ func (t *Target) answer(a *Agent, check string, e Entry) (uint32, string) {
 }
 
 // Totals sums the ledgers.
-func (t *Target) Totals() (sum load.Totals) {
+func (t *Target) Totals() (sum report.Totals) {
 	var c Counts
 	for _, a := range t.agents {
 		a.count(&c)
 	}
-	return load.Totals{Ready: c.Registered, Connected: c.Connected, Requests: c.Requests, Dropped: c.Dropped, Missed: c.Missed,
+	return report.Totals{Ready: c.Registered, Connected: c.Connected, Requests: c.Requests, Dropped: c.Dropped, Missed: c.Missed,
 		Sent: c.Sent, Written: c.Written, Alive: c.Keepalives, Lost: c.Lost, Failed: c.Failed}
 }
 
 // Compare holds the events that the API lists against the ledgers: of each entity and
 // check the time and status of the last event, and how many in a row had that status. An
 // agent that never changes its status has all of its events in that number.
-func (t *Target) Compare(ctx context.Context, differ func(load.Imbalance, string)) (states int, kept uint64, err error) {
+func (t *Target) Compare(ctx context.Context, differ func(report.Imbalance, string)) (states int, kept uint64, err error) {
 	now, err := t.held(ctx)
 	if err != nil {
 		return 0, 0, err
@@ -198,7 +199,7 @@ func (t *Target) Compare(ctx context.Context, differ func(load.Imbalance, string
 			if got != (held{}) {
 				problem = fmt.Sprintf("the backend holds %s, and %s was sent", got, want)
 			}
-			differ(load.Imbalance{Name: a.Name(), CheckName: check, Number: uint64(e.Written), Kind: "not as they were sent"}, check+": "+problem)
+			differ(report.Imbalance{Name: a.Name(), CheckName: check, Number: uint64(e.Written), Kind: "not as they were sent"}, check+": "+problem)
 		})
 	}
 	return states, kept, nil

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
@@ -124,13 +125,13 @@ func small(changes float64) *scenario.Scenario {
 	return sc
 }
 
-func playOn(t *testing.T, b *fake, api *API, sc *scenario.Scenario) (*load.Report, error) {
+func playOn(t *testing.T, b *fake, api *API, sc *scenario.Scenario) (*report.Report, error) {
 	t.Helper()
 	target, err := New(sc, Options{Backends: []string{b.url()}, User: "agent", Password: "secret", Namespace: "default"}, api)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return load.RunTarget(t.Context(), load.Config{Scenario: sc, MaxLag: time.Minute, Goals: []load.Goal{{Name: "p99", Want: 1}}}, target)
+	return load.RunTarget(t.Context(), load.Config{Scenario: sc, MaxLag: time.Minute, Goals: []report.Goal{{Name: "p99", Want: 1}}}, target)
 }
 
 // A scenario is played twice against the same backend: all that was sent is there, also

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -12,11 +12,11 @@ import (
 type Try struct {
 	Factor  float64
 	Agents  int
-	Results float64      // per second, asked
-	States  int          // that it makes when all checks have come by
-	Report  *load.Report // nil: it was not played …
-	Err     error        // … because of this
-	Before  *load.Report // of the same size, when it was not carried at first; nil: it was played once
+	Results float64        // per second, asked
+	States  int            // that it makes when all checks have come by
+	Report  *report.Report // nil: it was not played …
+	Err     error          // … because of this
+	Before  *report.Report // of the same size, when it was not carried at first; nil: it was played once
 }
 
 // Carried says whether the machine carries it.
@@ -77,14 +77,14 @@ func (t *Try) breaks() broke {
 }
 
 // wrong is what breaks where something came that must not, or did not come.
-func wrong(w load.Wrong) broke {
+func wrong(w report.Wrong) broke {
 	what := "the ledger"
 	switch w.Kind {
-	case load.WrongAlerts, load.WrongSilence, load.WrongMessages:
+	case report.WrongAlerts, report.WrongSilence, report.WrongMessages:
 		what = "the alerts"
-	case load.WrongLines:
+	case report.WrongLines:
 		what = "the stream of results"
-	case load.WrongTurns:
+	case report.WrongTurns:
 		what = "the turns"
 	}
 	return broke{what: what, why: w.Says[0]}
@@ -92,7 +92,7 @@ func wrong(w load.Wrong) broke {
 
 // standsStill is for how many seconds in a row at most nothing was acknowledged though results
 // were offered, and the server used no more than a tenth of a core.
-func standsStill(rep *load.Report) (most int) {
+func standsStill(rep *report.Report) (most int) {
 	row := 0
 	for i := range rep.Samples {
 		if s := &rep.Samples[i]; s.Offered > 0 && s.Acked == 0 && s.ServerCPU < 0.1 {
@@ -134,7 +134,7 @@ func tooManyFiles(failures map[string]uint64) bool {
 }
 
 // goals are the objectives that were missed, in sentences.
-func goals(rep *load.Report) (list []string) {
+func goals(rep *report.Report) (list []string) {
 	for _, g := range rep.Goals {
 		if !g.Met {
 			list = append(list, g.String())
@@ -147,7 +147,7 @@ func goals(rep *load.Report) (list []string) {
 }
 
 // commitMs is how long the journal's commits took in the seconds that were measured, mean.
-func commitMs(rep *load.Report) float64 {
+func commitMs(rep *report.Report) float64 {
 	sum, n := 0.0, 0.0
 	for i := range rep.Samples {
 		if s := &rep.Samples[i]; s.Second >= 0 && s.CommitMs > 0 {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -27,7 +27,7 @@ const stateBytes = 600
 
 // figuresOf are those of a report; states is how many the scenario makes in the end, 0: not
 // asked.
-func figuresOf(rep *load.Report, states int) figures {
+func figuresOf(rep *report.Report, states int) figures {
 	f := figures{agents: float64(rep.Plan.Agents), results: rep.Rate, cores: rep.Server.Cores, memory: float64(rep.Server.RSS), p99: rep.BeyondLinger.P99}
 	for i := range rep.Samples {
 		f.memory = max(f.memory, float64(rep.Samples[i].ServerRSS))

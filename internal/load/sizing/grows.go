@@ -3,7 +3,7 @@ package sizing
 import (
 	"fmt"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // grows says what grows with what, each with the run that shows it.
@@ -40,7 +40,7 @@ func (p *page) grows() {
 }
 
 // backAfter is how long it took until all agents were back, in seconds; 0: not told.
-func backAfter(rep *load.Report) (seconds float64) {
+func backAfter(rep *report.Report) (seconds float64) {
 	if rep == nil {
 		return 0
 	}
@@ -59,7 +59,7 @@ func (p *page) room() int {
 }
 
 // limits is the latest report that tells them.
-func (p *page) limits() *load.Report {
+func (p *page) limits() *report.Report {
 	for _, name := range append([]string{sizeName(10_000), sizeName(4000), sizeName(1000)}, "sensu-4000x40x5s") {
 		if rep := p.reports[name]; rep != nil && rep.Environment != nil && rep.Environment.Limits["open files"] != "" && rep.Metrics["muster_connections_limit"] > 0 {
 			return rep

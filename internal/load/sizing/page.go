@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -21,7 +21,7 @@ func sizes() []int { return []int{1000, 4000, 10_000, 40_000} }
 // page is docs/sizing.md while it is made.
 type page struct {
 	strings.Builder
-	reports map[string]*load.Report // by name; nil: there is none
+	reports map[string]*report.Report // by name; nil: there is none
 	shape   *scenario.Scenario
 	rows    []figures // of the sizes that were measured
 }
@@ -33,9 +33,9 @@ func Page(dir fs.FS) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p := &page{reports: map[string]*load.Report{}, shape: shape}
+	p := &page{reports: map[string]*report.Report{}, shape: shape}
 	for _, name := range append(sizeNames(), "rate-1k", "rate-16k", "rate-16k-tls", "sensu-4000x40x5s", "storm-15k", "storm-15k-tls", "states-1.5m") {
-		if p.reports[name], err = load.ReadFS(dir, name+".json"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if p.reports[name], err = report.ReadFS(dir, name+".json"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
 	}

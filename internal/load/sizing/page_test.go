@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 var update = flag.Bool("update", false, "write the page, and the golden file")
@@ -39,13 +39,13 @@ func same(t *testing.T, path, got, otherwise string) {
 // The page of made reports: rows, rules of thumb that are what the reports were made of, and
 // 40,000 agents that do not fit.
 func TestPageOfReports(t *testing.T) {
-	bounded := func(r *load.Report) {
-		r.Environment = &load.Environment{Limits: map[string]string{"open files": "20000"}, Fsync: load.Latency{P50: 0.1, P99: 0.2}}
+	bounded := func(r *report.Report) {
+		r.Environment = &report.Environment{Limits: map[string]string{"open files": "20000"}, Fsync: report.Latency{P50: 0.1, P99: 0.2}}
 		r.Metrics = map[string]float64{"muster_connections_limit": 18_976}
 		r.Machine.CPU, r.Machine.Kernel, r.Commit = "a processor", "6.1", "0123456789abcdef"
 	}
 	files := fstest.MapFS{}
-	keep := func(name string, rep *load.Report) {
+	keep := func(name string, rep *report.Report) {
 		data, err := json.Marshal(rep)
 		if err != nil {
 			t.Fatal(err)
@@ -55,8 +55,8 @@ func TestPageOfReports(t *testing.T) {
 	keep("sizing-1000", ran(1000, bounded))
 	keep("sizing-4000", ran(4000, bounded))
 	keep("sizing-10000", ran(10_000, bounded))
-	keep("storm-15k-tls", ran(15_000, func(r *load.Report) { r.SessionBytes = 25_000; r.Outages = []load.Outage{{Seconds: 20}} }))
-	keep("states-1.5m", ran(10_000, func(r *load.Report) {
+	keep("storm-15k-tls", ran(15_000, func(r *report.Report) { r.SessionBytes = 25_000; r.Outages = []report.Outage{{Seconds: 20}} }))
+	keep("states-1.5m", ran(10_000, func(r *report.Report) {
 		r.StateBytes = 500
 		r.States = 1_560_000
 		r.Plan.Fleet, r.Plan.Checks = 40_000, 38

@@ -9,29 +9,30 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 // ran is a report of a run that went well.
-func ran(agents int, change ...func(*load.Report)) *load.Report {
+func ran(agents int, change ...func(*report.Report)) *report.Report {
 	x := float64(agents) / 1000
-	rep := &load.Report{Schema: load.Schema, Valid: true, Balance: &load.Balance{}, Machine: load.Machine{Cores: 2, Memory: 24e9}, Plan: load.Plan{Agents: agents},
-		Rate: 833 * x, States: uint64(26_000 * x), BeyondLinger: load.Latency{P99: 25}, Server: load.Usage{Cores: 0.1 * x, RSS: int64(60e6 + 40e6*x)},
-		Loader: load.Usage{Cores: 0.05 * x, RSS: int64(50e6 * x)}, Calls: &load.Calls{Syncs: 47}, Disk: &load.Disk{PerDay: 86400 * 300e3 * x, Syncs: 60},
-		Network: &load.Network{In: 150e3 * x, Out: 40e3 * x}, Samples: []load.Sample{{Second: 1, ServerRSS: int64(62e6 + 40e6*x), CommitMs: 1}}}
+	rep := &report.Report{Schema: report.Schema, Valid: true, Balance: &report.Balance{}, Machine: report.Machine{Cores: 2, Memory: 24e9}, Plan: report.Plan{Agents: agents},
+		Rate: 833 * x, States: uint64(26_000 * x), BeyondLinger: report.Latency{P99: 25}, Server: report.Usage{Cores: 0.1 * x, RSS: int64(60e6 + 40e6*x)},
+		Loader: report.Usage{Cores: 0.05 * x, RSS: int64(50e6 * x)}, Calls: &report.Calls{Syncs: 47}, Disk: &report.Disk{PerDay: 86400 * 300e3 * x, Syncs: 60},
+		Network: &report.Network{In: 150e3 * x, Out: 40e3 * x}, Samples: []report.Sample{{Second: 1, ServerRSS: int64(62e6 + 40e6*x), CommitMs: 1}}}
 	for _, f := range change {
 		f(rep)
 	}
 	return rep
 }
 
-func try(factor float64, rep *load.Report, err error) Try {
+func try(factor float64, rep *report.Report, err error) Try {
 	return Try{Factor: factor, Agents: int(1000 * factor), Results: 833 * factor, States: int(25_000 * factor), Report: rep, Err: err}
 }
 
-func late(rep *load.Report) {
-	rep.Goals = []load.Goal{{Name: "beyond-p99", Want: 100, Got: 4321}}
+func late(rep *report.Report) {
+	rep.Goals = []report.Goal{{Name: "beyond-p99", Want: 100, Got: 4321}}
 }
 
 // limit is what a preflight of a run that no machine holds says.
@@ -59,24 +60,24 @@ func TestSentence(t *testing.T) {
 		{"a limit at once", []Try{try(1, nil, files)}, "This machine does not carry 1× (1,000 agents, 833 results/s): open files break first: 40000 connections need 40200, the hard limit is 20000."},
 		{"an objective", []Try{try(1, ran(1000), nil), try(2, ran(2000, late), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
 			"at 2× (2,000 agents, 1,666 results/s) the objective breaks first: p99 beyond the linger: 4,321 ms, asked at most 100 ms."},
-		{"the processor", []Try{try(1, ran(1000), nil), try(2, ran(2000, late, func(r *load.Report) { r.Server.Cores = 1.5 }), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
+		{"the processor", []Try{try(1, ran(1000), nil), try(2, ran(2000, late, func(r *report.Report) { r.Server.Cores = 1.5 }), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
 			"at 2× (2,000 agents, 1,666 results/s) the processor breaks first: p99 beyond the linger: 4,321 ms, asked at most 100 ms; server 1.50, simulated agents 0.10, others 0.10 of 2 cores."},
-		{"the disk", []Try{try(1, ran(1000), nil), try(2, ran(2000, late, func(r *load.Report) { r.Samples[0].CommitMs = 210 }), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
+		{"the disk", []Try{try(1, ran(1000), nil), try(2, ran(2000, late, func(r *report.Report) { r.Samples[0].CommitMs = 210 }), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
 			"at 2× (2,000 agents, 1,666 results/s) the disk breaks first: p99 beyond the linger: 4,321 ms, asked at most 100 ms; a commit of the journal, with its fsync, takes 210 ms."},
-		{"a disk that stands still", []Try{try(1, ran(1000), nil), try(2, ran(2000, late, func(r *load.Report) {
-			r.Samples = append(r.Samples, load.Sample{Offered: 1666, Acked: 1666}, load.Sample{Offered: 1666, ServerCPU: 0.01}, load.Sample{Offered: 1666, ServerCPU: 0.02})
+		{"a disk that stands still", []Try{try(1, ran(1000), nil), try(2, ran(2000, late, func(r *report.Report) {
+			r.Samples = append(r.Samples, report.Sample{Offered: 1666, Acked: 1666}, report.Sample{Offered: 1666, ServerCPU: 0.01}, report.Sample{Offered: 1666, ServerCPU: 0.02})
 		}), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
 			"at 2× (2,000 agents, 1,666 results/s) the disk breaks first: p99 beyond the linger: 4,321 ms, asked at most 100 ms; for 2 seconds in a row nothing was acknowledged while the server had nothing to do but wait for it."},
-		{"memory", []Try{try(1, ran(1000, late, func(r *load.Report) { r.Server.RSS = 22e9 }), nil)}, "This machine does not carry 1× (1,000 agents, 833 results/s): memory breaks first: p99 beyond the linger: 4,321 ms, asked at most 100 ms; server and simulated agents take 92 % of it."},
-		{"the loader", []Try{try(1, ran(1000), nil), try(2, ran(2000, func(r *load.Report) { r.Valid = false; r.Server.Cores = 0.9; r.Loader.Cores = 1; r.Others = 0 }), nil)},
+		{"memory", []Try{try(1, ran(1000, late, func(r *report.Report) { r.Server.RSS = 22e9 }), nil)}, "This machine does not carry 1× (1,000 agents, 833 results/s): memory breaks first: p99 beyond the linger: 4,321 ms, asked at most 100 ms; server and simulated agents take 92 % of it."},
+		{"the loader", []Try{try(1, ran(1000), nil), try(2, ran(2000, func(r *report.Report) { r.Valid = false; r.Server.Cores = 0.9; r.Loader.Cores = 1; r.Others = 0 }), nil)},
 			"This machine carries at least 1× (1,000 agents, 833 results/s); " + at1 + "at 2× (2,000 agents, 1,666 results/s) the simulated agents broke before the server did: they share its cores and fell behind (server 0.90, simulated agents 1.00, others 0.00 of 2 cores)."},
-		{"others", []Try{try(1, ran(1000, func(r *load.Report) { r.Valid = false; r.Others = 1.2 }), nil)}, "What this machine carries cannot be told: at 1× (1,000 agents, 833 results/s) already something else used the machine (server 0.10, simulated agents 0.05, others 1.20 of 2 cores)."},
-		{"others and late", []Try{try(1, ran(1000), nil), try(2, ran(2000, late, func(r *load.Report) { r.Others = 1.2 }), nil)}, "This machine carries at least 1× (1,000 agents, 833 results/s); " + at1 +
+		{"others", []Try{try(1, ran(1000, func(r *report.Report) { r.Valid = false; r.Others = 1.2 }), nil)}, "What this machine carries cannot be told: at 1× (1,000 agents, 833 results/s) already something else used the machine (server 0.10, simulated agents 0.05, others 1.20 of 2 cores)."},
+		{"others and late", []Try{try(1, ran(1000), nil), try(2, ran(2000, late, func(r *report.Report) { r.Others = 1.2 }), nil)}, "This machine carries at least 1× (1,000 agents, 833 results/s); " + at1 +
 			"at 2× (2,000 agents, 1,666 results/s) something else used the machine (server 0.20, simulated agents 0.10, others 1.20 of 2 cores)."},
-		{"the ledger", []Try{try(1, ran(1000, func(r *load.Report) { r.Balance.Missing = 3 }), nil)}, "This machine does not carry 1× (1,000 agents, 833 results/s): the ledger breaks first: 3 results were sent and neither acknowledged nor refused."},
-		{"a message", []Try{try(1, ran(1000), nil), try(2, ran(2000, func(r *load.Report) { r.Told = &load.Told{Due: 9, Missing: 1, Example: "web-1/disk"} }), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
+		{"the ledger", []Try{try(1, ran(1000, func(r *report.Report) { r.Balance.Missing = 3 }), nil)}, "This machine does not carry 1× (1,000 agents, 833 results/s): the ledger breaks first: 3 results were sent and neither acknowledged nor refused."},
+		{"a message", []Try{try(1, ran(1000), nil), try(2, ran(2000, func(r *report.Report) { r.Told = &report.Told{Due: 9, Missing: 1, Example: "web-1/disk"} }), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
 			"at 2× (2,000 agents, 1,666 results/s) the alerts break first: 1 of 9 messages did not come, 0 came that should not have; web-1/disk."},
-		{"spools", []Try{try(1, ran(1000, late, func(r *load.Report) { r.SpoolFull = 4000 }), nil)}, "This machine does not carry 1× (1,000 agents, 833 results/s): the objective breaks first: the server took less than was offered, and agents' spools were full (4,000 results not made)."},
+		{"spools", []Try{try(1, ran(1000, late, func(r *report.Report) { r.SpoolFull = 4000 }), nil)}, "This machine does not carry 1× (1,000 agents, 833 results/s): the objective breaks first: the server took less than was offered, and agents' spools were full (4,000 results not made)."},
 		{"the start", []Try{try(1, nil, model.Errorf(model.Unavailable, "7 of 9 agents have a session; the others: no answer"))}, "This machine does not carry 1× (1,000 agents, 833 results/s): the start breaks first: 7 of 9 agents have a session; the others: no answer."},
 		{"half a fleet", []Try{try(0.5, ran(500), nil), try(1, nil, limit(t))}, "This machine carries 0.5× (500 agents, 417 results/s); at 0.5× the server uses 0.05 cores"},
 		{"nothing", nil, "Nothing was tried."},
@@ -97,7 +98,7 @@ func TestSentence(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	short := ran(1000, func(r *load.Report) { r.States = 10_000 })
+	short := ran(1000, func(r *report.Report) { r.States = 10_000 })
 	tries := []Try{try(1, short, nil), try(2, ran(2000, late), nil), try(4, nil, limit(t))}
 	lines := strings.Split(Table(tries, 0), "\n")
 	for i, want := range []string{
@@ -147,16 +148,16 @@ CORES      0.10     0.20               –`
 // What is not carried is played once more; what was wrong once was wrong, and what a limit keeps
 // from being played stays so.
 func TestPlayedTwice(t *testing.T) {
-	wrong := func(r *load.Report) { r.Told = &load.Told{Due: 9, Extra: 1} }
+	wrong := func(r *report.Report) { r.Told = &report.Told{Due: 9, Extra: 1} }
 	for name, c := range map[string]struct {
 		try  Try
 		want bool
 	}{
 		"carried":   {try(1, ran(1000), nil), false},
 		"late":      {try(1, ran(1000, late), nil), true},
-		"behind":    {try(1, ran(1000, func(r *load.Report) { r.Valid = false }), nil), true},
+		"behind":    {try(1, ran(1000, func(r *report.Report) { r.Valid = false }), nil), true},
 		"wrong":     {try(1, ran(1000, wrong, late), nil), false},
-		"stopped":   {try(1, ran(1000, func(r *load.Report) { r.Stopped = &load.Stopped{} }), nil), false},
+		"stopped":   {try(1, ran(1000, func(r *report.Report) { r.Stopped = &report.Stopped{} }), nil), false},
 		"a limit":   {try(1, nil, limit(t)), false},
 		"the start": {try(1, nil, model.Errorf(model.Unavailable, "no answer")), false},
 	} {

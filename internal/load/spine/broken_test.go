@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -25,13 +26,13 @@ type trial struct {
 	name   string
 	m      *machine
 	change func(*load.Config)
-	judge  func(t *testing.T, rep *load.Report)
+	judge  func(t *testing.T, rep *report.Report)
 }
 
 // all plays the trials beside each other: they mostly wait.
 func all(t *testing.T, trials []trial) {
 	t.Helper()
-	reports, errs := make([]*load.Report, len(trials)), make([]error, len(trials))
+	reports, errs := make([]*report.Report, len(trials)), make([]error, len(trials))
 	var playing sync.WaitGroup
 	for i, x := range trials {
 		playing.Go(func() { reports[i], errs[i] = x.play(t.Context()) })
@@ -47,7 +48,7 @@ func all(t *testing.T, trials []trial) {
 	}
 }
 
-func (x *trial) play(ctx context.Context) (*load.Report, error) {
+func (x *trial) play(ctx context.Context) (*report.Report, error) {
 	m := x.m
 	cfg := load.Config{Server: m.addr, Agents: brokenAgents, Checks: brokenChecks, Interval: 250 * time.Millisecond, Linger: 20 * time.Millisecond,
 		Duration: time.Second, Warmup: 100 * time.Millisecond, Drain: 20 * time.Second, MaxLag: time.Minute, Before: m}
@@ -144,7 +145,7 @@ func TestBrokenServersAreCaught(t *testing.T) {
 			if c.crash {
 				cfg.Halfway = m.crash(c.kept, 100*time.Millisecond)
 			}
-		}, func(t *testing.T, rep *load.Report) {
+		}, func(t *testing.T, rep *report.Report) {
 			verdict := strings.Join(rep.Verdict, "\n")
 			t.Log(verdict)
 			if rep.OK() || !strings.Contains(verdict, c.want) || !strings.Contains(verdict, "node load-000") || !strings.Contains(verdict, " number ") {
@@ -183,7 +184,7 @@ func TestSoundServerIsNotAccused(t *testing.T) {
 		options Options
 		halfway func(m *machine) func(context.Context) error
 		change  func(*load.Config)
-		check   func(t *testing.T, rep *load.Report)
+		check   func(t *testing.T, rep *report.Report)
 	}{
 		{name: "a storm", change: func(c *load.Config) { c.Storm = true }},
 		{name: "restarted", halfway: func(m *machine) func(context.Context) error { return m.restart }},
@@ -192,14 +193,14 @@ func TestSoundServerIsNotAccused(t *testing.T) {
 		{name: "half of the rest written", halfway: func(m *machine) func(context.Context) error { return m.crash(50, 100*time.Millisecond) }},
 		{name: "refuses some, and power is lost", options: refusing, change: func(c *load.Config) { c.Generate = large{} },
 			halfway: func(m *machine) func(context.Context) error { return m.crash(0, 100*time.Millisecond) },
-			check: func(t *testing.T, rep *load.Report) {
+			check: func(t *testing.T, rep *report.Report) {
 				if rep.Balance.Refused == 0 {
 					t.Errorf("nothing was refused: %+v", rep.Balance)
 				}
 			}},
 		{name: "spools overflow", change: func(c *load.Config) { c.Spool = 2000 },
 			halfway: func(m *machine) func(context.Context) error { return m.crash(0, 800*time.Millisecond) },
-			check: func(t *testing.T, rep *load.Report) {
+			check: func(t *testing.T, rep *report.Report) {
 				if rep.SpoolFull == 0 {
 					t.Error("no spool was full")
 				}
@@ -217,7 +218,7 @@ func TestSoundServerIsNotAccused(t *testing.T) {
 			if c.halfway != nil {
 				cfg.Halfway = c.halfway(m)
 			}
-		}, func(t *testing.T, rep *load.Report) {
+		}, func(t *testing.T, rep *report.Report) {
 			least := brokenAgents * brokenChecks
 			if c.options.OutputBytes > 0 {
 				least -= brokenAgents // of a check whose results are refused there may be none

@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -36,7 +37,7 @@ objectives: {beyond-p99: 60s, server-cpu: 1us}
 }
 
 // play runs it; change may put something between the run and the stage.
-func play(t *testing.T, sc *scenario.Scenario, change func(*load.Config)) *load.Report {
+func play(t *testing.T, sc *scenario.Scenario, change func(*load.Config)) *report.Report {
 	t.Helper()
 	dir := t.TempDir()
 	d, err := Open(t.Context(), sc, dir)

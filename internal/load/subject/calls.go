@@ -14,13 +14,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 // SystemCalls counts the server's system calls by kind for so many seconds, with strace:
 // every call takes several times as long meanwhile. PerResult is left to the caller.
-func (s *Subject) SystemCalls(ctx context.Context, seconds int) ([]load.SystemCall, error) {
+func (s *Subject) SystemCalls(ctx context.Context, seconds int) ([]report.SystemCall, error) {
 	pid := s.PID()
 	if pid == 0 {
 		return nil, model.Errorf(model.NotFound, "count system calls: the server's process is not known").WithHint("give it with --server-pid, or let the run start its server")
@@ -56,8 +56,8 @@ func (s *Subject) SystemCalls(ctx context.Context, seconds int) ([]load.SystemCa
 
 // parseCalls reads the table of strace -c: share of time, seconds, µs per call, calls,
 // errors where there were any, name.
-func parseCalls(table []byte) []load.SystemCall {
-	var list []load.SystemCall
+func parseCalls(table []byte) []report.SystemCall {
+	var list []report.SystemCall
 	lines := bufio.NewScanner(bytes.NewReader(table))
 	for lines.Scan() {
 		f := strings.Fields(lines.Text())
@@ -69,7 +69,7 @@ func parseCalls(table []byte) []load.SystemCall {
 		if err != nil || wrong != nil || !(share >= 0 && share <= 100) {
 			continue // the head, and the lines under and over it
 		}
-		c := load.SystemCall{Name: f[len(f)-1], Count: count, Share: share / 100}
+		c := report.SystemCall{Name: f[len(f)-1], Count: count, Share: share / 100}
 		if len(f) == 6 {
 			c.Errors, _ = strconv.ParseUint(f[4], 10, 64)
 		}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 const straceTable = `% time     seconds  usecs/call     calls    errors syscall
@@ -17,7 +17,7 @@ const straceTable = `% time     seconds  usecs/call     calls    errors syscall
 `
 
 func TestParseCalls(t *testing.T) {
-	want := []load.SystemCall{{Name: "futex", Count: 10000, Errors: 1234, Share: 0.612}, {Name: "write", Count: 2000, Share: 0.388}, {Name: "getpid", Count: 1}}
+	want := []report.SystemCall{{Name: "futex", Count: 10000, Errors: 1234, Share: 0.612}, {Name: "write", Count: 2000, Share: 0.388}, {Name: "getpid", Count: 1}}
 	got := parseCalls([]byte(straceTable))
 	for i := range got {
 		got[i].Share = float64(int(got[i].Share*1000+0.5)) / 1000

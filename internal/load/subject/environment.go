@@ -12,13 +12,13 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/version"
 )
 
 // Environment tells what a run depends on. It measures the disk for some seconds, and so
 // belongs before the run. What cannot be told is left out.
-func (s *Subject) Environment(ctx context.Context) *load.Environment {
+func (s *Subject) Environment(ctx context.Context) *report.Environment {
 	e := Here(ctx, s.Data)
 	e.Server = s.build(ctx)
 	return e
@@ -26,8 +26,8 @@ func (s *Subject) Environment(ctx context.Context) *load.Environment {
 
 // Here is what a run depends on whatever it loads: the limits of this machine, and the disk
 // below a folder, which is measured; empty: the data lies where this process does not see it.
-func Here(ctx context.Context, folder string) *load.Environment {
-	e := &load.Environment{Virtual: virtual(), Limits: limits()}
+func Here(ctx context.Context, folder string) *report.Environment {
+	e := &report.Environment{Virtual: virtual(), Limits: limits()}
 	if folder != "" {
 		e.FileSystem, e.Device = mount(folder)
 		e.Fsync, _ = Fsync(ctx, folder, fsyncs) // a folder that may not be written to has no figure

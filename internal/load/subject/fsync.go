@@ -9,7 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // fsyncs are enough for a 99th percentile; they take a second or so on a slow disk.
@@ -17,30 +17,30 @@ const fsyncs = 250
 
 // Fsync measures n appends of 4 kB, each made durable before the next: what a journal pays
 // for a commit on this disk, at the least. The folder must exist; nothing is left in it.
-func Fsync(ctx context.Context, dir string, n int) (load.Latency, error) {
+func Fsync(ctx context.Context, dir string, n int) (report.Latency, error) {
 	file, err := os.CreateTemp(dir, ".fsync-*")
 	if err != nil {
-		return load.Latency{}, fmt.Errorf("measure the disk: %w", err)
+		return report.Latency{}, fmt.Errorf("measure the disk: %w", err)
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
 	block := make([]byte, 4096)
 	if _, err := rand.Read(block); err != nil { // nothing that a disk could squeeze
-		return load.Latency{}, err
+		return report.Latency{}, err
 	}
 	took := hdrhistogram.New(1, int64(time.Minute/time.Microsecond), 3)
 	for range n {
 		if err := ctx.Err(); err != nil {
-			return load.Latency{}, err
+			return report.Latency{}, err
 		}
 		began := time.Now()
 		if _, err := file.Write(block); err != nil {
-			return load.Latency{}, fmt.Errorf("measure the disk: %w", err)
+			return report.Latency{}, fmt.Errorf("measure the disk: %w", err)
 		}
 		if err := file.Sync(); err != nil {
-			return load.Latency{}, fmt.Errorf("measure the disk: %w", err)
+			return report.Latency{}, fmt.Errorf("measure the disk: %w", err)
 		}
 		_ = took.RecordValue(min(max(time.Since(began).Microseconds(), 1), took.HighestTrackableValue()))
 	}
-	return load.LatencyOf(took), nil
+	return report.LatencyOf(took), nil
 }

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // allCalls is the kernel's event of any system call, oneKind what those of one kind begin with.
@@ -33,7 +33,7 @@ func kinds() []string {
 // counts them itself (perf stat): half a microsecond each, and the server does not stop. There is
 // none, and no error, where perf is not installed or may not look at the process. PerResult is
 // left to the caller.
-func (s *Subject) CountCalls(ctx context.Context, seconds int) ([]load.SystemCall, error) {
+func (s *Subject) CountCalls(ctx context.Context, seconds int) ([]report.SystemCall, error) {
 	pid := s.PID()
 	perf, err := exec.LookPath("perf")
 	if pid == 0 || err != nil {
@@ -62,14 +62,14 @@ func (s *Subject) CountCalls(ctx context.Context, seconds int) ([]load.SystemCal
 
 // parseCounts reads what perf stat -x, says: count, unit, event and more. Without the sum
 // of all nothing is known.
-func parseCounts(table string) []load.SystemCall {
+func parseCounts(table string) []report.SystemCall {
 	lines := csv.NewReader(strings.NewReader(table))
 	lines.FieldsPerRecord, lines.LazyQuotes = -1, true
 	rows, err := lines.ReadAll()
 	if err != nil {
 		return nil
 	}
-	var list []load.SystemCall
+	var list []report.SystemCall
 	var all, known uint64
 	for _, row := range rows {
 		if len(row) < 3 {
@@ -83,17 +83,17 @@ func parseCounts(table string) []load.SystemCall {
 			all = n
 		case one && name != "":
 			known += n
-			list = append(list, load.SystemCall{Name: name, Count: n})
+			list = append(list, report.SystemCall{Name: name, Count: n})
 		}
 	}
 	if all == 0 {
 		return nil
 	}
-	slices.SortFunc(list, func(a, b load.SystemCall) int {
+	slices.SortFunc(list, func(a, b report.SystemCall) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
 	})
 	if all > known {
-		list = append(list, load.SystemCall{Name: "others", Count: all - known})
+		list = append(list, report.SystemCall{Name: "others", Count: all - known})
 	}
 	return list
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 const perfTable = `72671,,raw_syscalls:sys_enter,47805311820,100.00,,
@@ -15,8 +15,8 @@ const perfTable = `72671,,raw_syscalls:sys_enter,47805311820,100.00,,
 `
 
 func TestParseCounts(t *testing.T) {
-	want := []load.SystemCall{{Name: "read", Count: 33263}, {Name: "write", Count: 16549}, {Name: "others", Count: 22859}}
-	for table, want := range map[string][]load.SystemCall{
+	want := []report.SystemCall{{Name: "read", Count: 33263}, {Name: "write", Count: 16549}, {Name: "others", Count: 22859}}
+	for table, want := range map[string][]report.SystemCall{
 		perfTable:                               want,
 		"":                                      nil,
 		"5,,syscalls:sys_enter_read,1,100.00,,": nil, // the sum is missing

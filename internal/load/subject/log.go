@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // maxLine bounds one line of a log that is read.
@@ -41,8 +41,8 @@ func (s *Subject) CopyLog(ctx context.Context, w io.Writer) error {
 
 // CountLog counts a log's lines by level and message, most frequent first. What is no line
 // of slog's, such as a stack, is counted as "other".
-func CountLog(r io.Reader) ([]load.LogLine, error) {
-	counts := map[load.LogLine]uint64{}
+func CountLog(r io.Reader) ([]report.LogLine, error) {
+	counts := map[report.LogLine]uint64{}
 	lines := bufio.NewReaderSize(r, 64<<10)
 	for {
 		text, err := readLine(lines)
@@ -51,7 +51,7 @@ func CountLog(r io.Reader) ([]load.LogLine, error) {
 			if !ok {
 				level, message = "other", "lines of another form"
 			}
-			counts[load.LogLine{Level: level, Message: message}]++
+			counts[report.LogLine{Level: level, Message: message}]++
 		}
 		if err == io.EOF {
 			break
@@ -60,12 +60,12 @@ func CountLog(r io.Reader) ([]load.LogLine, error) {
 			return nil, fmt.Errorf("read the server's log: %w", err)
 		}
 	}
-	list := make([]load.LogLine, 0, len(counts))
+	list := make([]report.LogLine, 0, len(counts))
 	for l, n := range counts {
 		l.Count = n
 		list = append(list, l)
 	}
-	slices.SortFunc(list, func(a, b load.LogLine) int {
+	slices.SortFunc(list, func(a, b report.LogLine) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Level, b.Level), cmp.Compare(a.Message, b.Message))
 	})
 	return list, nil

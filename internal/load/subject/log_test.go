@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 func TestCountLog(t *testing.T) {
@@ -19,7 +19,7 @@ goroutine 1 [running]:
 time=2026-11-22T02:53:54.667Z level=INFO
 ` + "time=x level=INFO msg=ready " + strings.Repeat("long", maxLine)
 	got, err := CountLog(strings.NewReader(text))
-	want := []load.LogLine{{Level: "INFO", Message: "ready", Count: 3}, {Level: "other", Message: "lines of another form", Count: 3},
+	want := []report.LogLine{{Level: "INFO", Message: "ready", Count: 3}, {Level: "other", Message: "lines of another form", Count: 3},
 		{Level: "INFO", Message: "event view is up to date", Count: 1}, {Level: "WARN", Message: `it said "no"`, Count: 1}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v\n got %+v\nwant %+v", err, got, want)

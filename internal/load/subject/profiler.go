@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -40,14 +40,14 @@ type Profiler struct {
 	mu    sync.Mutex // guards what follows
 	now   bool       // one is being taken
 	files map[string]string
-	calls []load.SystemCall
+	calls []report.SystemCall
 	errs  []error
 }
 
 // NewProfiler makes one for a scenario's run, whose See is called every second. goals are
 // objectives beside the scenario's. System calls are counted after the profile of the steady
 // phase, by the kernel where it does, or, if calls, with a tracer.
-func NewProfiler(ctx context.Context, s *Subject, sc *scenario.Scenario, goals []load.Goal, folder string, calls bool) *Profiler {
+func NewProfiler(ctx context.Context, s *Subject, sc *scenario.Scenario, goals []report.Goal, folder string, calls bool) *Profiler {
 	p := &Profiler{server: s, folder: folder, span: 1, trace: calls, seen: map[string]bool{}, trouble: newTrouble(sc, goals), files: map[string]string{}}
 	p.ctx, p.end = context.WithCancel(ctx)
 	for _, phase := range sc.Phases {
@@ -62,7 +62,7 @@ func NewProfiler(ctx context.Context, s *Subject, sc *scenario.Scenario, goals [
 }
 
 // See looks at a second of the run. It does not wait.
-func (p *Profiler) See(s load.Sample) {
+func (p *Profiler) See(s report.Sample) {
 	if s.Second < 0 || p.server.Admin == "" {
 		return
 	}
@@ -89,7 +89,7 @@ func (p *Profiler) take(prefix, when string) bool {
 	p.now = true
 	p.busy.Go(func() {
 		files, err := p.server.Profile(p.ctx, filepath.Join(p.folder, "profiles"), prefix, p.span)
-		var calls []load.SystemCall
+		var calls []report.SystemCall
 		if prefix == "steady" {
 			count := p.server.CountCalls
 			if p.trace {
@@ -115,7 +115,7 @@ func (p *Profiler) take(prefix, when string) bool {
 
 // Close waits for what is being taken, and adds to the report what was. The errors say what
 // could not be taken: a report is whole without it. Without a report it does not wait.
-func (p *Profiler) Close(rep *load.Report) []error {
+func (p *Profiler) Close(rep *report.Report) []error {
 	if rep == nil {
 		p.end()
 	}

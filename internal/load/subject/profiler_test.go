@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -30,13 +30,13 @@ func TestProfilerTakesWhatMatters(t *testing.T) {
 	sc := &scenario.Scenario{Phases: []scenario.Phase{{Ramp: model.Duration(time.Minute)}, {Name: "a", Steady: model.Duration(30 * time.Second), Warmup: model.Duration(10 * time.Second)}}}
 	sc.Objectives = map[string]scenario.Limit{"p99": "60ms"}
 	p := NewProfiler(context.Background(), &Subject{Admin: admin.URL}, sc, nil, t.TempDir(), false)
-	see := func(s load.Sample) {
+	see := func(s report.Sample) {
 		p.See(s)
 		p.busy.Wait()
 	}
-	fast, slow := &load.Latency{P99: 50}, &load.Latency{P99: 70}
+	fast, slow := &report.Latency{P99: 50}, &report.Latency{P99: 70}
 	for second := -10; second < 20; second++ {
-		see(load.Sample{Second: second, Phase: "a", Latency: fast, Offered: 10, Acked: 10})
+		see(report.Sample{Second: second, Phase: "a", Latency: fast, Offered: 10, Acked: 10})
 	}
 	mu.Lock()
 	if steady := len(asked); steady != 7 || !slices.ContainsFunc(asked, func(url string) bool { return strings.HasSuffix(url, "/profile?seconds=5") }) {
@@ -44,16 +44,16 @@ func TestProfilerTakesWhatMatters(t *testing.T) {
 	}
 	asked = nil
 	mu.Unlock()
-	see(load.Sample{Second: 20, Phase: "a", Latency: slow, Offered: 10, Acked: 10}) // one hiccup is none
-	see(load.Sample{Second: 21, Phase: "a", Latency: fast, Offered: 10, Acked: 10})
+	see(report.Sample{Second: 20, Phase: "a", Latency: slow, Offered: 10, Acked: 10}) // one hiccup is none
+	see(report.Sample{Second: 21, Phase: "a", Latency: fast, Offered: 10, Acked: 10})
 	for second := 22; second < 40; second++ {
-		s := load.Sample{Second: second, Phase: "b", Latency: slow, Offered: 10, Acked: 10}
+		s := report.Sample{Second: second, Phase: "b", Latency: slow, Offered: 10, Acked: 10}
 		if second > 30 {
-			s = load.Sample{Second: second, Phase: "c", Offered: 10, Acked: 4}
+			s = report.Sample{Second: second, Phase: "c", Offered: 10, Acked: 4}
 		}
 		see(s)
 	}
-	rep := &load.Report{}
+	rep := &report.Report{}
 	if errs := p.Close(rep); len(errs) > 0 {
 		t.Error(errs)
 	}

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -24,12 +24,12 @@ type trouble struct {
 
 	bad   map[string]int // seconds in a row, by what is wrong
 	phase string
-	last  []load.Sample // of the phase, rateOver at most
+	last  []report.Sample // of the phase, rateOver at most
 }
 
 // newTrouble takes the limits of a scenario's objectives and phases, and those of goals in
 // the stead of the scenario's.
-func newTrouble(sc *scenario.Scenario, goals []load.Goal) *trouble {
+func newTrouble(sc *scenario.Scenario, goals []report.Goal) *trouble {
 	t := &trouble{most: map[string]float64{}, own: map[string]map[string]float64{}, bad: map[string]int{}, meant: map[string]bool{}}
 	for i := range sc.Phases {
 		t.meant[sc.Phases[i].Name] = sc.Phases[i].Fault > 0
@@ -68,7 +68,7 @@ func newTrouble(sc *scenario.Scenario, goals []load.Goal) *trouble {
 
 // see looks at a second, and says what has been wrong for long enough, sorted. A second that
 // does not show a figure leaves it as it was: people do not ask every second.
-func (t *trouble) see(s *load.Sample) (list []string) {
+func (t *trouble) see(s *report.Sample) (list []string) {
 	if s.Phase != t.phase { // each is looked at by itself
 		t.phase, t.last = s.Phase, t.last[:0]
 		clear(t.bad)
@@ -108,7 +108,7 @@ func (t *trouble) see(s *load.Sample) (list []string) {
 
 // slow says that less than the rate that is asked came within the last seconds of a phase,
 // though as much was offered.
-func (t *trouble) slow(s *load.Sample) bool {
+func (t *trouble) slow(s *report.Sample) bool {
 	if t.last = append(t.last, *s); len(t.last) > rateOver {
 		t.last = t.last[1:]
 	}

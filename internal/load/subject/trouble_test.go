@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -14,38 +14,38 @@ import (
 func TestTrouble(t *testing.T) {
 	sc := &scenario.Scenario{Objectives: map[string]scenario.Limit{"beyond-p99": "100ms", "list-p99": "250ms", "watch-p99": "2s", "apply-p99": "1s",
 		"history-behind": "5s", "rate": "95", "server-cpu": "15us", "held": "99%"}}
-	goals := []load.Goal{{Name: "p99", Want: 600}, {Name: "list-p99", Want: 300}}
-	usual := func(change func(*load.Sample)) load.Sample {
-		s := load.Sample{Phase: "a", Offered: 100, Acked: 100, Latency: &load.Latency{P99: 500}, Beyond: 20}
+	goals := []report.Goal{{Name: "p99", Want: 600}, {Name: "list-p99", Want: 300}}
+	usual := func(change func(*report.Sample)) report.Sample {
+		s := report.Sample{Phase: "a", Offered: 100, Acked: 100, Latency: &report.Latency{P99: 500}, Beyond: 20}
 		change(&s)
 		return s
 	}
-	late := func(figure string, ms float64) func(*load.Sample) {
-		return func(s *load.Sample) { s.Waits = map[string]float64{figure: ms} }
+	late := func(figure string, ms float64) func(*report.Sample) {
+		return func(s *report.Sample) { s.Waits = map[string]float64{figure: ms} }
 	}
 	six := 6.0
 	for name, c := range map[string]struct {
 		seconds int // all of which are so
-		change  func(*load.Sample)
+		change  func(*report.Sample)
 		want    string
 	}{
-		"all is well":           {20, func(*load.Sample) {}, ""},
-		"beyond the linger":     {2, func(s *load.Sample) { s.Beyond = 101 }, "beyond-p99"},
-		"one hiccup":            {1, func(s *load.Sample) { s.Beyond = 101 }, ""},
-		"a goal":                {2, func(s *load.Sample) { s.Latency = &load.Latency{P99: 601} }, "p99"},
+		"all is well":           {20, func(*report.Sample) {}, ""},
+		"beyond the linger":     {2, func(s *report.Sample) { s.Beyond = 101 }, "beyond-p99"},
+		"one hiccup":            {1, func(s *report.Sample) { s.Beyond = 101 }, ""},
+		"a goal":                {2, func(s *report.Sample) { s.Latency = &report.Latency{P99: 601} }, "p99"},
 		"people who list":       {2, late("list-p99", 301), "list-p99"},
 		"the goal counts":       {2, late("list-p99", 280), ""},
 		"people who watch":      {2, late("watch-p99", 2001), "watch-p99"},
 		"people who apply":      {2, late("apply-p99", 1001), "apply-p99"},
 		"intent, without limit": {2, late("holds-p99", 60_000), ""},
-		"history":               {2, func(s *load.Sample) { s.Behind = &six }, "history-behind"},
-		"refused":               {2, func(s *load.Sample) { s.Refused = 1 }, "results are refused"},
-		"away":                  {2, func(s *load.Sample) { s.Acked = 49 }, "results stay away"},
-		"too slow":              {11, func(s *load.Sample) { s.Acked = 93 }, "rate"},
-		"slow for seconds only": {5, func(s *load.Sample) { s.Acked = 60 }, ""},
-		"slow, a little":        {20, func(s *load.Sample) { s.Acked = 94 }, ""},
-		"less is offered":       {20, func(s *load.Sample) { s.Offered, s.Acked = 50, 50 }, ""},
-		"two at once":           {2, func(s *load.Sample) { s.Beyond, s.Refused = 101, 5 }, "beyond-p99; results are refused"},
+		"history":               {2, func(s *report.Sample) { s.Behind = &six }, "history-behind"},
+		"refused":               {2, func(s *report.Sample) { s.Refused = 1 }, "results are refused"},
+		"away":                  {2, func(s *report.Sample) { s.Acked = 49 }, "results stay away"},
+		"too slow":              {11, func(s *report.Sample) { s.Acked = 93 }, "rate"},
+		"slow for seconds only": {5, func(s *report.Sample) { s.Acked = 60 }, ""},
+		"slow, a little":        {20, func(s *report.Sample) { s.Acked = 94 }, ""},
+		"less is offered":       {20, func(s *report.Sample) { s.Offered, s.Acked = 50, 50 }, ""},
+		"two at once":           {2, func(s *report.Sample) { s.Beyond, s.Refused = 101, 5 }, "beyond-p99; results are refused"},
 	} {
 		follow, said := newTrouble(sc, goals), ""
 		for range c.seconds {
@@ -64,7 +64,7 @@ func TestTrouble(t *testing.T) {
 		for ms, want := range beyond {
 			follow, said := newTrouble(sc, nil), ""
 			for range 2 {
-				s := usual(func(s *load.Sample) { s.Phase, s.Beyond = phase, ms })
+				s := usual(func(s *report.Sample) { s.Phase, s.Beyond = phase, ms })
 				said = strings.Join(follow.see(&s), "; ")
 			}
 			if said != want {
@@ -75,7 +75,7 @@ func TestTrouble(t *testing.T) {
 	sc.Phases = nil
 
 	follow := newTrouble(sc, nil)
-	slow, silent, fast := usual(late("list-p99", 400)), usual(func(*load.Sample) {}), usual(late("list-p99", 40))
+	slow, silent, fast := usual(late("list-p99", 400)), usual(func(*report.Sample) {}), usual(late("list-p99", 40))
 	follow.see(&slow)
 	follow.see(&silent)
 	if got := follow.see(&slow); !slices.Equal(got, []string{"list-p99"}) {

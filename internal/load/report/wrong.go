@@ -1,4 +1,4 @@
-package load
+package report
 
 import (
 	"cmp"
@@ -45,7 +45,7 @@ func (rep *Report) Wrong() (list Wrongs) {
 		}
 	}
 	if b := cmp.Or(rep.Balance, &Balance{}); !b.OK() {
-		list = append(list, Wrong{WrongResults, b.Missing + b.Imbalances, b.sentences()})
+		list = append(list, Wrong{WrongResults, b.Missing + b.Imbalances, b.Sentences()})
 	}
 	say(WrongTaken, rep.WrongTaken, "%d of %d results that had to be refused were taken", rep.WrongTaken, rep.WrongSent)
 	for i := range rep.Faults {

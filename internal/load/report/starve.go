@@ -1,4 +1,4 @@
-package load
+package report
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ const (
 
 // starved notes which of the others a faster phase starves, by the goals or else by what the
 // phase before had of them, and of whom there were too few answers to say.
-func (c Config) starved(before, p *Played) {
+func starved(goals []Goal, before, p *Played) {
 	grown := p.grown(before)
 	say := func(b *Beside, now, was, bound string) {
 		pair := p.Name + " starves " + b.who()
@@ -31,7 +31,7 @@ func (c Config) starved(before, p *Played) {
 	few := func(b *Beside, then, now uint64) {
 		p.NotJudged = append(p.NotJudged, fmt.Sprintf("%s: %d answers in %s, %d here; %d are needed", b.who(), then, before.Name, now, besideFew))
 	}
-	timed := func(b *Beside) bool { return b.Figure != heldShare && b.Figure != historyBehind }
+	timed := func(b *Beside) bool { return b.Figure != HeldShare && b.Figure != HistoryBehind }
 	for i := range before.Beside {
 		was := &before.Beside[i]
 		if grown[was.pipeline()] > 1 {
@@ -50,23 +50,23 @@ func (c Config) starved(before, p *Played) {
 		}
 		b := &p.Beside[n]
 		now, then := short(b.Value)+unit, short(was.Value)+unit
-		if b.Figure == heldShare {
+		if b.Figure == HeldShare {
 			if b.Class != "" && !p.anyClassHeld() {
 				continue // all were late: none had what another lacked
 			}
-			if least := 100 * enough; b.Value < least && was.Value >= least {
+			if least := 100 * Enough; b.Value < least && was.Value >= least {
 				say(b, now+" of its rate", then, fmt.Sprintf("asked at least %s%s", short(least), unit))
 			}
 			continue
 		}
-		if g := slices.IndexFunc(c.Goals, func(g Goal) bool { return g.Name == b.Figure }); g >= 0 {
-			if limit := c.Goals[g].Want; b.Value > limit && was.Value <= limit {
+		if g := slices.IndexFunc(goals, func(g Goal) bool { return g.Name == b.Figure }); g >= 0 {
+			if limit := goals[g].Want; b.Value > limit && was.Value <= limit {
 				say(b, now, then, "asked "+Goal{Want: limit}.asked(f))
 			}
 			continue
 		}
 		slack := float64(besideMs)
-		if b.Figure == historyBehind {
+		if b.Figure == HistoryBehind {
 			slack = besideS
 		} else if min(b.Count, was.Count) < besideFew {
 			few(b, was.Count, b.Count)
@@ -88,7 +88,7 @@ func (c Config) starved(before, p *Played) {
 
 // anyClassHeld says whether the results of some class were answered in time.
 func (p *Played) anyClassHeld() bool {
-	return slices.ContainsFunc(p.Beside, func(b Beside) bool { return b.Figure == heldShare && b.Class != "" && b.Value >= 100*enough })
+	return slices.ContainsFunc(p.Beside, func(b Beside) bool { return b.Figure == HeldShare && b.Class != "" && b.Value >= 100*Enough })
 }
 
 // speed is how fast a pipeline was, of its usual speed.
@@ -134,7 +134,7 @@ func (b *Beside) pipeline() string {
 		return scenario.Intent
 	case "tell-p99":
 		return scenario.Alerts
-	case beyondLinger, heldShare:
+	case BeyondLinger, HeldShare:
 		if b.Class == "" {
 			return scenario.Results
 		}
@@ -160,7 +160,7 @@ func (b *Beside) who() string {
 		return "agents that wait for intent"
 	case "tell-p99":
 		return "people who are told of problems"
-	case historyBehind:
+	case HistoryBehind:
 		return "history"
 	}
 	if b.Class == "" {
@@ -169,10 +169,10 @@ func (b *Beside) who() string {
 	return "class " + b.Class
 }
 
-// overtakes compares a phase with the last of those before it in which no pipeline was faster
+// Overtakes compares a phase with the last of those before it in which no pipeline was faster
 // and some slower. What is there to break something (steps, and what is apart) is not compared.
-func (c Config) overtakes(before []*Played, p *Played, apart bool) []*Played {
-	if apart || p.Kind == kindStep {
+func Overtakes(goals []Goal, before []*Played, p *Played, apart bool) []*Played {
+	if apart || p.Kind == KindStep {
 		return before
 	}
 	for i := len(before) - 1; i >= 0; i-- {
@@ -181,10 +181,13 @@ func (c Config) overtakes(before []*Played, p *Played, apart bool) []*Played {
 			least, most = min(least, times), max(most, times)
 		}
 		if least >= 1 && most > 1 {
-			c.starved(before[i], p)
+			starved(goals, before[i], p)
 			break
 		}
 	}
 	seen := *p
 	return append(before, &seen)
 }
+
+// Enough is the share of what is offered in a step that must be acknowledged while it lasts.
+const Enough = 0.98

@@ -1,17 +1,9 @@
-package load
+package report
 
 import (
-	"os"
-	"runtime"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/muster-fleet/muster/internal/load/scenario"
-	"github.com/muster-fleet/muster/internal/version"
 )
 
 // Schema is the version of run.json: fields are added, never changed.
@@ -100,16 +92,15 @@ type Report struct {
 	Losses   map[string]uint64  `json:"losses,omitempty"`   // sessions ended
 	Samples  []Sample           `json:"samples"`
 
-	idle, ready usage         // before the first session; when the first round held its checks
-	measured    time.Duration // of what counts
-	halfway     error
-	ownBytes    float64  // AgentBytes of this process
-	intent      error    // of the API, where it was to be changed
-	people      []string // what went wrong with what people did, in sentences
-	spool       int      // of an agent, bytes
-	renames     string   // what failed of them
-	late        []string // phases that are judged by themselves in which the generator was too late …
-	notes       []string // … and what is to be known of them
+	Unsaved Unsaved `json:"-"`
+}
+
+// Unsaved is what a report says of a run that has just been played, and its file does not have.
+type Unsaved struct {
+	Halfway error    // of what the run was to do in its middle
+	People  []string // what went wrong with what people did, in sentences
+	Spool   int      // of an agent, bytes
+	Renames string   // what failed of them
 }
 
 // Machine is where it ran.
@@ -178,41 +169,24 @@ type Loader struct {
 	Clock      float64 `json:"clockMs"` // how far its clock may be off the first one's
 }
 
-func newReport(c Config) *Report {
-	r := &Report{Schema: Schema, Began: time.Now().UTC(), Command: os.Args, Machine: machine()}
-	v := version.Get()
-	r.Version, r.Commit, r.Dirty = v.Version, v.Commit, v.Dirty
-	r.Plan = Plan{Agents: c.Agents, Fleet: c.Fleet, Checks: c.Checks, Interval: c.Interval.Seconds(), Offered: c.Rate, PerFrame: c.PerFrame,
-		Linger: ms(c.Linger), Output: c.Output, Changes: c.Changes, Duration: c.Duration.Seconds(), TLS: c.anyTLS(), Storm: c.Storm, Seed: c.Seed}
-	if !c.isShort {
-		r.Scenario = c.Scenario
+// where is its machine, for people.
+func (l *Loader) where() string {
+	if l.Here {
+		return l.Name
 	}
-	if c.Driven != nil {
-		r.Targeted, r.Plan.TLS = &Targeted{Name: c.Driven.Name(), Version: c.version, Driven: true}, c.Driven.Secured()
-	}
-	r.Stage, r.Label = c.Alone, slices.Clone(c.labels)
-	return r
+	return l.Name + " (another machine)"
 }
 
-func ms(d time.Duration) float64 { return float64(d) / 1e6 }
-
-// LatencyOf sums up a histogram of microseconds.
-func LatencyOf(h *hdrhistogram.Histogram) Latency { return latency(h) }
-
-func latency(h *hdrhistogram.Histogram) Latency {
-	q := func(p float64) float64 { return float64(h.ValueAtQuantile(p)) / 1000 }
-	return Latency{Mean: h.Mean() / 1000, P50: q(50), P90: q(90), P99: q(99), P999: q(99.9), Max: float64(h.Max()) / 1000}
-}
-
-func machine() Machine {
-	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), CPU: field("/proc/cpuinfo", "model name")}
-	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		m.Kernel = strings.TrimSpace(string(kernel))
-	}
-	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
-		m.Load = strings.Join(strings.Fields(string(load))[:3], " ")
-	}
-	kb, _ := strconv.ParseInt(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB"), 10, 64)
-	m.Memory = kb << 10
-	return m
+// Paged is how long one kind of page took, in milliseconds, as the client sees it.
+type Paged struct {
+	Name     string  `json:"name"`
+	Example  string  `json:"example"`          // of what was asked
+	Search   bool    `json:"search,omitempty"` // for a condition that no index answers
+	Requests int     `json:"requests"`
+	Rows     float64 `json:"rows"`              // mean
+	Partial  int     `json:"partial,omitempty"` // ended by time, with a token to go on
+	P50      float64 `json:"p50"`
+	P99      float64 `json:"p99"`
+	Max      float64 `json:"max"`
+	Failed   string  `json:"failed,omitempty"`
 }

@@ -1,4 +1,4 @@
-package load
+package report
 
 import "github.com/muster-fleet/muster/internal/load/scenario"
 
@@ -32,7 +32,7 @@ type Played struct {
 	Starved      []string           `json:"starved,omitempty"`   // whom, being faster, it starved: what sentences of Missed begin with
 	NotJudged    []string           `json:"notJudged,omitempty"` // of whom there were too few answers to say whether it starved them
 
-	asked map[string]scenario.Limit // objectives of this phase alone
+	Asked map[string]scenario.Limit `json:"-"` // objectives of this phase alone
 }
 
 // Struck is one fault as it went: what it should have brought about, and what came.
@@ -97,4 +97,27 @@ type LogLine struct {
 	Level   string `json:"level"`
 	Message string `json:"message"`
 	Count   uint64 `json:"count"`
+}
+
+// Kinds of phases.
+const (
+	KindRamp  = "ramp"
+	KindStep  = "step"
+	KindSoak  = "soak"
+	KindFault = "fault"
+	KindDrain = "drain"
+)
+
+// Outage is a time in which not all agents had a session. Times are in seconds from
+// its beginning, -1 where it did not come to that before the run's end. It begins when
+// the first session is lost; where a command in the middle of the run made it, when
+// that command began.
+type Outage struct {
+	Second  float64 `json:"second"`            // when it began, since the measurement began
+	Lost    int     `json:"lost"`              // most agents away at once
+	Serving float64 `json:"serving,omitempty"` // until the server said that it is ready
+	Acked   float64 `json:"acknowledging"`     // until a session opened since then had something acknowledged
+	Seconds float64 `json:"seconds"`           // until the last agent was back
+	Storm   bool    `json:"storm,omitempty"`   // all were cut by the run itself
+	Command bool    `json:"command,omitempty"` // the command in the middle made it
 }

@@ -1,4 +1,4 @@
-package load
+package report
 
 import (
 	"fmt"
@@ -106,7 +106,7 @@ func (rep *Report) row(b *strings.Builder) {
 // stepped are the phases that looked for the end.
 func (rep *Report) stepped() (list []Played) {
 	for i := range rep.Phases {
-		if rep.Phases[i].Kind == kindStep {
+		if rep.Phases[i].Kind == KindStep {
 			list = append(list, rep.Phases[i])
 		}
 	}

@@ -1,4 +1,4 @@
-package load
+package report
 
 import (
 	"errors"
@@ -161,7 +161,7 @@ func found() map[string]func(*Report) (float64, bool) {
 			}
 			return rep.Streamed.Latency.P99
 		}),
-		historyBehind: func(rep *Report) (worst float64, ok bool) {
+		HistoryBehind: func(rep *Report) (worst float64, ok bool) {
 			for i := range rep.Samples {
 				if s := &rep.Samples[i]; s.Second > 0 && s.Behind != nil {
 					worst, ok = max(worst, *s.Behind), true
@@ -303,16 +303,8 @@ func figureOf(name string) (figure, bool) {
 	return figure{f, found()[name]}, ok
 }
 
-// judge compares the run's figures with what they should be.
-func (c Config) judge(rep *Report) (list []Goal) {
-	for _, g := range c.Goals {
-		list = append(list, g.judged(rep))
-	}
-	return list
-}
-
-// judged is the goal with what a report shows.
-func (g Goal) judged(rep *Report) Goal {
+// Judged is the goal with what a report shows.
+func (g Goal) Judged(rep *Report) Goal {
 	f, ok := figureOf(g.Name)
 	if ok {
 		g.Got, ok = f.of(rep)
@@ -355,4 +347,22 @@ func short(v float64) string {
 		return scenario.Grouped(int(math.Round(v)))
 	}
 	return strconv.FormatFloat(v, 'f', 1, 64)
+}
+
+// Words are what a goal is of, what was asked and what came, each with its unit.
+func (g Goal) Words() (what, asked, got string) {
+	f, ok := figureOf(g.Name)
+	if !ok {
+		f.What = g.Name
+	}
+	if g.Phase != "" {
+		f.What = g.Phase + ": " + f.What
+	}
+	return f.What, g.asked(f), g.got(f)
+}
+
+// Least says whether the goal's limit is a minimum.
+func (g Goal) Least() bool {
+	f, _ := figureOf(g.Name)
+	return f.Least
 }

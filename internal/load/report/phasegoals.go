@@ -1,26 +1,9 @@
-package load
+package report
 
 import (
 	"maps"
 	"slices"
 )
-
-// phaseGoals judges the objectives of single phases, each by what was measured in it.
-func (rep *Report) phaseGoals() (list []Goal) {
-	for i := range rep.Phases {
-		p := &rep.Phases[i]
-		alone := rep.alone(p)
-		for _, name := range slices.Sorted(maps.Keys(p.asked)) {
-			f, _ := figureOf(name)
-			want, err := p.asked[name].In(f.Unit)
-			if err != nil {
-				panic("BUG: an objective that was not checked: " + err.Error())
-			}
-			list = append(list, Goal{Name: name, Want: want, Phase: p.Name}.judged(alone))
-		}
-	}
-	return list
-}
 
 // alone is what a report would be of one phase: its own figures, the faults that struck and the
 // outages that began in it, what people and agents that waited had from it.
@@ -28,7 +11,7 @@ func (rep *Report) alone(p *Played) *Report {
 	whole := *p
 	whole.Kind, whole.Apart = "steady", false // here it is all there is
 	one := &Report{Rate: p.Acknowledged, InTime: p.InTime, Latency: p.Latency, BeyondLinger: p.BeyondLinger, Server: p.Server, Loader: p.Loader,
-		MachineShare: machineShare(p.Server, p.Loader), Phases: []Played{whole}, Samples: within(rep.Samples, p.From, p.To)}
+		MachineShare: MachineShare(p.Server, p.Loader), Phases: []Played{whole}, Samples: Within(rep.Samples, p.From, p.To)}
 	for _, f := range rep.Faults {
 		if f.At >= p.From && f.At < p.To {
 			one.Faults = append(one.Faults, f)
@@ -49,4 +32,21 @@ func (rep *Report) alone(p *Played) *Report {
 		}
 	}
 	return one
+}
+
+// PhaseGoals judges the objectives of single phases, each by what was measured in it.
+func (rep *Report) PhaseGoals() (list []Goal) {
+	for i := range rep.Phases {
+		p := &rep.Phases[i]
+		alone := rep.alone(p)
+		for _, name := range slices.Sorted(maps.Keys(p.Asked)) {
+			f, _ := figureOf(name)
+			want, err := p.Asked[name].In(f.Unit)
+			if err != nil {
+				panic("BUG: an objective that was not checked: " + err.Error())
+			}
+			list = append(list, Goal{Name: name, Want: want, Phase: p.Name}.Judged(alone))
+		}
+	}
+	return list
 }

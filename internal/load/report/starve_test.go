@@ -1,4 +1,4 @@
-package load
+package report
 
 import (
 	"fmt"
@@ -25,14 +25,13 @@ func TestStarved(t *testing.T) {
 		"no answer":             {[]Beside{{"list-p99", "", 40, 20}}, nil, "double starves people who list: no answer at all, 20.0 ms in usual; 40 answers there"},
 		"no answer, and no few": {[]Beside{{"list-p99", "", 39, 20}}, nil, ""},
 		"nothing to see":        {[]Beside{{"watch-p99", "", 99, 20}}, nil, ""},
-		"history":               {[]Beside{{historyBehind, "", 9, 0.3}}, []Beside{{historyBehind, "", 9, 3.3}}, "double starves history: 3.3 s, 0.3 s in usual; at 2 times the rate at most 3.2 s is fair"},
+		"history":               {[]Beside{{HistoryBehind, "", 9, 0.3}}, []Beside{{HistoryBehind, "", 9, 3.3}}, "double starves history: 3.3 s, 0.3 s in usual; at 2 times the rate at most 3.2 s is fair"},
 		"intent":                {[]Beside{{"holds-p99", "", 99, 20}}, []Beside{{"holds-p99", "", 99, 400}}, "double starves agents that wait for intent: 400 ms, 20.0 ms in usual; at 2 times the rate at most 330 ms is fair"},
-		"a class":               {[]Beside{{heldShare, "web", 9, 100}, {heldShare, "db", 9, 100}}, []Beside{{heldShare, "web", 9, 99}, {heldShare, "db", 9, 97}}, "double starves class db: 97.0 % of its rate, 100 % in usual; asked at least 98.0 %"},
+		"a class":               {[]Beside{{HeldShare, "web", 9, 100}, {HeldShare, "db", 9, 100}}, []Beside{{HeldShare, "web", 9, 99}, {HeldShare, "db", 9, 97}}, "double starves class db: 97.0 % of its rate, 100 % in usual; asked at least 98.0 %"},
 	} {
-		cfg := Config{Goals: goals}
 		phases := []Played{
 			{Name: "usual", Kind: "steady", Rate: 1, From: 0, To: 20, Beside: c.was},
-			{Name: "step", Kind: kindStep, Rate: 3, Beside: c.now},
+			{Name: "step", Kind: KindStep, Rate: 3, Beside: c.now},
 			{Name: "overload", Kind: "steady", Rate: 3, Beside: c.now},
 			{Name: "double", Kind: "steady", Rate: 2, From: 20, To: 30, Beside: c.now},
 			{Name: "half", Kind: "steady", Rate: 0.5, From: 30, To: 40, Beside: c.now},
@@ -40,7 +39,7 @@ func TestStarved(t *testing.T) {
 		var before []*Played
 		for i := range phases {
 			p := &phases[i]
-			before = cfg.overtakes(before, p, p.Name == "overload")
+			before = Overtakes(goals, before, p, p.Name == "overload")
 			if starved := len(p.Starved) > 0; starved != (len(p.Missed) > 0) || starved && !strings.HasPrefix(p.Missed[0], p.Starved[0]+": ") {
 				t.Errorf("%s: %s: starved %q, missed %q", name, p.Name, p.Starved, p.Missed)
 			}
@@ -54,8 +53,8 @@ func TestStarved(t *testing.T) {
 // Whatever is sped up, each of the others is compared with the last phase in which nothing was;
 // what was sped up itself may be slower.
 func TestEachPipelineCanStarveEachOther(t *testing.T) {
-	usual := []Beside{{"list-p99", "", 99, 20}, {"run-p99", "", 99, 20}, {"watch-p99", "", 99, 20}, {"holds-p99", "", 99, 20}, {"tell-p99", "", 99, 20}, {historyBehind, "", 9, 0.1}, {beyondLinger, "", 999, 20}, {heldShare, "", 999, 100}, {heldShare, "web", 9, 100}, {heldShare, "db", 9, 100}}
-	bad := []Beside{{"list-p99", "", 99, 9000}, {"run-p99", "", 99, 9000}, {"watch-p99", "", 99, 9000}, {"holds-p99", "", 99, 9000}, {"tell-p99", "", 99, 9000}, {historyBehind, "", 9, 90}, {beyondLinger, "", 999, 9000}, {heldShare, "", 999, 50}, {heldShare, "web", 9, 50}, {heldShare, "db", 9, 100}}
+	usual := []Beside{{"list-p99", "", 99, 20}, {"run-p99", "", 99, 20}, {"watch-p99", "", 99, 20}, {"holds-p99", "", 99, 20}, {"tell-p99", "", 99, 20}, {HistoryBehind, "", 9, 0.1}, {BeyondLinger, "", 999, 20}, {HeldShare, "", 999, 100}, {HeldShare, "web", 9, 100}, {HeldShare, "db", 9, 100}}
+	bad := []Beside{{"list-p99", "", 99, 9000}, {"run-p99", "", 99, 9000}, {"watch-p99", "", 99, 9000}, {"holds-p99", "", 99, 9000}, {"tell-p99", "", 99, 9000}, {HistoryBehind, "", 9, 90}, {BeyondLinger, "", 999, 9000}, {HeldShare, "", 999, 50}, {HeldShare, "web", 9, 50}, {HeldShare, "db", 9, 100}}
 	named := map[string][]string{
 		scenario.People: {"people who list", "people who run commands"}, scenario.Intent: {"agents that wait for intent"}, scenario.Alerts: {"people who are told of problems"},
 		scenario.Results: {"the results: 9,000 ms", "the results: 50.0 % of its rate"}, "": {"people who watch", "history", "class web"},
@@ -69,7 +68,7 @@ func TestEachPipelineCanStarveEachOther(t *testing.T) {
 		phases := []Played{{Name: "usual", Kind: "steady", Rate: 1, From: 0, To: 20, Beside: usual}, other, fast}
 		var before []*Played
 		for i := range phases {
-			before = Config{}.overtakes(before, &phases[i], false)
+			before = Overtakes(nil, before, &phases[i], false)
 		}
 		said := strings.Join(phases[2].Missed, "\n")
 		for pipeline, whom := range named {
@@ -91,10 +90,10 @@ func TestEachPipelineCanStarveEachOther(t *testing.T) {
 
 // Who had too few answers before or meanwhile is named, and neither judged nor forgotten.
 func TestTooFewAnswersAreNamed(t *testing.T) {
-	was := []Beside{{"list-p99", "", 99, 20}, {"apply-p99", "", 19, 20}, {"silence-p99", "", 99, 20}, {"run-p99", "", 12, 20}, {"tell-p99", "", 99, 20}, {historyBehind, "", 1, 0.1}, {heldShare, "web", 9, 100}}
-	now := []Beside{{"list-p99", "", 99, 20}, {"apply-p99", "", 99, 20}, {"silence-p99", "", 19, 9000}, {"fact-p99", "", 40, 20}, {"tell-p99", "", 3, 20}, {historyBehind, "", 1, 0.1}, {heldShare, "web", 9, 100}}
+	was := []Beside{{"list-p99", "", 99, 20}, {"apply-p99", "", 19, 20}, {"silence-p99", "", 99, 20}, {"run-p99", "", 12, 20}, {"tell-p99", "", 99, 20}, {HistoryBehind, "", 1, 0.1}, {HeldShare, "web", 9, 100}}
+	now := []Beside{{"list-p99", "", 99, 20}, {"apply-p99", "", 99, 20}, {"silence-p99", "", 19, 9000}, {"fact-p99", "", 40, 20}, {"tell-p99", "", 3, 20}, {HistoryBehind, "", 1, 0.1}, {HeldShare, "web", 9, 100}}
 	usual, fast := Played{Name: "usual", Kind: "steady", Rate: 1, To: 20, Beside: was}, Played{Name: "fast", Kind: "steady", Rate: 1, From: 20, To: 40, Beside: now, Faster: map[string]float64{scenario.Alerts: 4}}
-	Config{}.overtakes([]*Played{&usual}, &fast, false)
+	Overtakes(nil, []*Played{&usual}, &fast, false)
 	want := []string{
 		"people who write resources: 19 answers in usual, 99 here; 20 are needed", "people who make silences: 99 answers in usual, 19 here; 20 are needed",
 		"people who run commands: 12 answers in usual, 0 here; 20 are needed", "facts that change: 0 answers in usual, 40 here; 20 are needed",

@@ -1,4 +1,4 @@
-package load
+package report
 
 import "github.com/muster-fleet/muster/internal/load/scenario"
 
@@ -15,7 +15,7 @@ func (rep *Report) Counting() (list []Played) {
 
 // apart is Apart; older reports do not say it of faults and of steps that broke.
 func (p *Played) apart() bool {
-	return p.Apart || p.Kind == kindFault || p.Kind == kindStep && len(p.Missed) > 0
+	return p.Apart || p.Kind == KindFault || p.Kind == KindStep && len(p.Missed) > 0
 }
 
 // Lasted is for how many seconds was measured what the figures are of.

@@ -1,0 +1,124 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// A phase that had to settle and was not judged, or never did, leaves nothing to be reached.
+func TestSettlingIsOfAllThatHadTo(t *testing.T) {
+	for _, c := range []struct {
+		asked   int
+		settled []float64 // of the phases of the report
+		want    float64
+		ok      bool
+	}{
+		{1, []float64{0, 0, 3}, 3, true},
+		{2, []float64{0, 0, 3, 0, 7}, 7, true},
+		{1, []float64{0, 0}, 0, false},
+		{1, []float64{0, 0, -1}, 0, false},
+		{2, []float64{0, 0, 3, 0, 0}, 3, false},
+		{0, []float64{0, 0}, 0, false},
+	} {
+		rep := &Report{Scenario: &scenario.Scenario{Phases: []scenario.Phase{{Steady: sec(60)}, {Steady: sec(60), Rate: 2}}}}
+		for range c.asked {
+			rep.Scenario.Phases = append(rep.Scenario.Phases, scenario.Phase{Steady: sec(60), Settle: sec(30)})
+		}
+		for _, s := range c.settled {
+			rep.Phases = append(rep.Phases, Played{Settled: s})
+		}
+		if got, ok := settling(rep); got != c.want || ok != c.ok {
+			t.Errorf("%+v: %v, %t", c, got, ok)
+		}
+	}
+	if _, ok := settling(&Report{}); ok {
+		t.Error("a run without a scenario settled")
+	}
+}
+
+// A figure that a scenario can ask for is found in a report, and no other.
+func TestEveryFigureIsFound(t *testing.T) {
+	where := found()
+	for _, f := range scenario.Figures() {
+		if where[f.Name] == nil {
+			t.Errorf("%s: nobody knows where a report has it", f.Name)
+		}
+		delete(where, f.Name)
+	}
+	for name := range where {
+		t.Errorf("%s: no scenario can ask for it", name)
+	}
+}
+
+// A run against another system has no figures of acknowledgements: beside those of Muster
+// they would be taken for the same.
+func TestFiguresOfATarget(t *testing.T) {
+	rep := &Report{Rate: 100, Latency: Latency{P50: 1, P99: 2, P999: 3, Max: 4}, BeyondLinger: Latency{P50: 1, P99: 2}, ConnectSeconds: 5}
+	rep.Plan.Offered = 100
+	all := rep.Figures()
+	rep.Targeted = &Targeted{Name: "sensu"}
+	some := rep.Figures()
+	for _, name := range [...]string{"held", "p50", "p99", "p999", "max", "beyond-p50", "beyond-p99"} {
+		if _, ok := all[name]; !ok {
+			t.Errorf("Muster: no %s", name)
+		}
+		if v, ok := some[name]; ok {
+			t.Errorf("sensu: %s %g", name, v)
+		}
+	}
+	if some["rate"] != 100 || some["connect"] != 5 {
+		t.Errorf("%v", some)
+	}
+}
+
+func TestGoals(t *testing.T) {
+	rep := &Report{Rate: 149_000, Results: 1, BeyondLinger: Latency{P99: 48}, MachineShare: 0.29, Server: Usage{Cores: 0.5, MicrosPerItem: 12.04},
+		Outages: []Outage{{Serving: 2, Acked: 2.5, Seconds: 4}, {Serving: 1, Acked: 1.5, Seconds: 6}},
+		Pages:   []Paged{{Name: "a", P99: 20, Max: 400}, {Name: "b", P99: 101}, {Name: "c", Search: true, P99: 240, Max: 249}}}
+	for _, c := range []struct {
+		goal, says string
+		met        bool
+	}{
+		{"rate=150000", "acknowledged: 149,000 results/s, asked at least 150,000 results/s", false},
+		{"rate=149000", "", true},
+		{"rate=149000/s", "asked at least 149,000 results/s", true},
+		{"beyond-p99=0.06s", "asked at most 60.0 ms", true},
+		{"beyond-p99=47ms", "asked at most 47.0 ms", false},
+		{"machine=30%", "asked at most 30.0 %", true},
+		{"back=5s", "asked at most 5.0 s", false},
+		{"beyond-p99=60", "p99 beyond the linger: 48.0 ms, asked at most 60.0 ms", true},
+		{"machine=30", "both processes, of the machine: 29.0 %, asked at most 30.0 %", true},
+		{"server-cpu=12", "server CPU per result: 12.0 µs, asked at most 12.0 µs", false},
+		{"back=5", "until all agents were back: 6.0 s", false},
+		{"back-serving=5", "from serving until all agents were back: 5.0 s", true},
+		{"page-p99=100", "worst kind: 101 ms", false},
+		{"search-max=250", "249 ms", true},
+		{"state-memory=600", "not measured in this run", false},
+	} {
+		goal, err := ParseGoal(c.goal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := goal.Judged(rep)
+		if got.Met != c.met || !strings.Contains(got.String(), c.says) {
+			t.Errorf("%s: met %t, %q; want %t, %q", c.goal, got.Met, got, c.met, c.says)
+		}
+	}
+	never := &Report{Outages: []Outage{{Serving: 2, Acked: -1, Seconds: -1}}}
+	for _, name := range []string{"back", "acknowledging"} {
+		if got := (Goal{Name: name, Want: 10}).Judged(never); got.Met {
+			t.Errorf("%s: agents that never came back met a goal: %+v", name, got)
+		}
+	}
+	for _, text := range []string{"", "rate", "rate=", "rate=x", "rate=0", "speed=5", "rate=5ms", "p99=0ms", "p99=-1", "p99=-1ms", "p99=NaN", "p99=Inf", "p99=60 parsecs"} {
+		if _, err := ParseGoal(text); err == nil {
+			t.Errorf("goal %q was taken", text)
+		}
+	}
+}
+
+func sec(n int) model.Duration { return model.Duration(time.Duration(n) * time.Second) }

@@ -1,0 +1,26 @@
+package report
+
+import (
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// LatencyOf sums up a histogram of microseconds.
+func LatencyOf(h *hdrhistogram.Histogram) Latency {
+	q := func(p float64) float64 { return float64(h.ValueAtQuantile(p)) / 1000 }
+	return Latency{Mean: h.Mean() / 1000, P50: q(50), P90: q(90), P99: q(99), P999: q(99.9), Max: float64(h.Max()) / 1000}
+}
+
+// CurveOf is a latency by percentile, denser towards 100 %: enough points for a plot whose
+// axis is 1/(1-p), down to one in a million.
+func CurveOf(h *hdrhistogram.Histogram) (points []Point) {
+	if h.TotalCount() == 0 {
+		return nil
+	}
+	for _, b := range h.CumulativeDistributionWithTicks(8) {
+		points = append(points, Point{Percentile: b.Quantile, Ms: float64(b.ValueAt) / 1000})
+		if b.Quantile > 99.9999 {
+			break
+		}
+	}
+	return points
+}

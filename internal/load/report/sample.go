@@ -1,0 +1,57 @@
+package report
+
+import "maps"
+
+// Sample is one second of a run, for the progress line and the report.
+type Sample struct {
+	Second    int     `json:"second"` // when it ended, since the measurement began; negative: warming up
+	Sent      uint64  `json:"sent"`   // results handed to sessions, per second, and the keepalives of agents that have none
+	Acked     uint64  `json:"acked"`  // per second
+	Connected int     `json:"connected"`
+	ServerCPU float64 `json:"serverCpu,omitempty"` // cores
+	LoaderCPU float64 `json:"loaderCpu,omitempty"`
+	OthersCPU float64 `json:"othersCpu,omitempty"` // what everybody else on the machine used
+	ServerRSS int64   `json:"serverRss,omitempty"` // bytes
+	LoaderRSS int64   `json:"loaderRss,omitempty"`
+
+	// Of a scenario. Latencies in milliseconds, of what was acknowledged in this second.
+	Phase      string             `json:"phase,omitempty"`
+	Offered    uint64             `json:"offered,omitempty"` // meant to be sent in this second
+	Refused    uint64             `json:"refused,omitempty"`
+	Failed     uint64             `json:"failed,omitempty"` // connections that were not opened
+	Latency    *Latency           `json:"latencyMs,omitempty"`
+	Beyond     float64            `json:"beyondP99Ms,omitempty"` // p99 beyond the linger
+	Waits      map[string]float64 `json:"waitsMs,omitempty"`     // p99 of who waits beside the results, by figure: list-p99, apply-p99, watch-p99, holds-p99
+	Lag        float64            `json:"lagMs,omitempty"`       // of the generator, p99
+	Heap       float64            `json:"serverHeap,omitempty"`  // bytes in use
+	Goroutines float64            `json:"serverGoroutines,omitempty"`
+	GC         float64            `json:"serverGcMs,omitempty"` // pauses in this second
+	Commits    float64            `json:"commits,omitempty"`    // of the journal
+	Syncs      float64            `json:"syncs,omitempty"`
+	CommitMs   float64            `json:"commitMs,omitempty"`      // mean
+	Written    float64            `json:"written,omitempty"`       // bytes sent to storage by the server
+	Locks      float64            `json:"serverLocks,omitempty"`   // share of time that its goroutines waited for locks, see Usage.LockShare …
+	OwnLocks   float64            `json:"loaderLocks,omitempty"`   // … and the loader's
+	Behind     *float64           `json:"historyBehind,omitempty"` // seconds: age of the oldest change that history did not hold
+	Queues     map[string]float64 `json:"queues,omitempty"`        // depths, by name
+}
+
+// Figures are those of the run's figures that one second shows, in their units, by their
+// names (see scenario.Figures): so far as this second goes, whoever looks at it can hold it
+// against an objective. The rate is not among them: results come in bursts.
+func (s *Sample) Figures() map[string]float64 {
+	all := maps.Clone(s.Waits)
+	if all == nil {
+		all = map[string]float64{}
+	}
+	if l := s.Latency; l != nil {
+		all["p50"], all["p99"], all["p999"], all["max"] = l.P50, l.P99, l.P999, l.Max
+	}
+	if s.Beyond > 0 {
+		all["beyond-p99"] = s.Beyond
+	}
+	if s.Behind != nil {
+		all[HistoryBehind] = *s.Behind
+	}
+	return all
+}

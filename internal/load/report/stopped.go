@@ -1,0 +1,41 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// Stopped says how far a run went that somebody ended before its time. The phase that was played
+// is short then: it is shown, and not judged.
+type Stopped struct {
+	After float64 `json:"after"`           // seconds since the timetable began, warm-ups included …
+	Of    float64 `json:"of"`              // … and how many they were to be
+	Phase string  `json:"phase,omitempty"` // the one that was cut short
+	Whole int     `json:"whole"`           // measured phases, or steps, that were played to their end
+	By    string  `json:"by,omitempty"`    // who asked, where it was not the loader that leads
+}
+
+// String is short enough for a title: stopped after 3m20s of 10m0s.
+func (s *Stopped) String() string {
+	seconds := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)).Round(time.Second) }
+	text := fmt.Sprintf("stopped after %s of %s", seconds(s.After), seconds(s.Of))
+	if s.By != "" {
+		text += " by " + s.By
+	}
+	return text
+}
+
+// Sentence is what the verdict says of it.
+func (s *Stopped) Sentence() string {
+	name := cmp.Or(s.Phase, "the phase that was played")
+	if s.Whole == 0 {
+		return fmt.Sprintf("%s: no phase was played to its end, and no objective is judged", s)
+	}
+	return fmt.Sprintf("%s: %s was cut short and is not judged", s, name)
+}
+
+// OnlyStopped says whether nothing is wrong with a run but that it was stopped.
+func (rep *Report) OnlyStopped() bool {
+	return rep.Stopped != nil && rep.Valid && len(rep.Verdict) == 1
+}

@@ -1,0 +1,40 @@
+package report
+
+import (
+	"slices"
+)
+
+// Totals are sums over a target's agents.
+type Totals struct {
+	Ready     int    `json:"-"`        // agents that the system knew and made work, ever
+	Connected int    `json:"-"`        // now
+	Requests  uint64 `json:"requests"` // to make a result
+	Dropped   uint64 `json:"dropped"`  // of them, not followed, because the protocol says so or the run had ended
+	Missed    uint64 `json:"missed"`   // that should have come in between, and did not
+	Sent      uint64 `json:"sent"`     // results given to connections …
+	Written   uint64 `json:"written"`  // … and taken whole
+	Alive     uint64 `json:"alive"`    // keepalives, which are no results
+	Lost      uint64 `json:"lost"`     // connections that ended by themselves
+	Failed    uint64 `json:"failed"`   // connections that were not opened: they are tried again
+}
+
+// Targeted is what a report has of a system that is not Muster.
+type Targeted struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Driven  bool   `json:"driven,omitempty"` // it acknowledges what Muster's timetable sends; else it asks, and Totals are what came of that
+	Totals
+}
+
+// asked says that the system under test kept the time, and acknowledged nothing.
+func (t *Targeted) asked() bool { return t != nil && !t.Driven }
+
+// Asked says that a report is of a system that asks its agents: its rates and latencies are of
+// results that left, from when they were asked for.
+func (rep *Report) Asked() bool { return rep.Targeted.asked() }
+
+// ofAcknowledgements says that a figure times or counts acknowledgements. A report of a
+// system that asks has what comes nearest in its place: when results had left.
+func ofAcknowledgements(figure string) bool {
+	return slices.Contains([]string{"held", "saturation", "p50", "p99", "p999", "max", "beyond-p50", "beyond-p99", "settle"}, figure)
+}

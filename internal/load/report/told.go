@@ -1,0 +1,96 @@
+package report
+
+import (
+	"fmt"
+)
+
+// What came of whatever the run listened to.
+
+// Told is what came of the messages about problems of checks that the scenario wants told
+// (Check.Alert): each acknowledged result that ends a row of good ones, or of bad ones, brings
+// about one.
+type Told struct {
+	Due     uint64  `json:"due"` // messages that had to come, warm-up and all
+	Missing uint64  `json:"missing,omitempty"`
+	Extra   uint64  `json:"extra,omitempty"`
+	Example string  `json:"example,omitempty"` // of the first that was missing or too many
+	Unclear uint64  `json:"unclear,omitempty"` // states that were not judged: a deadline spoke for them, or they had a problem before the run
+	Again   uint64  `json:"again,omitempty"`   // messages that came once more, with the same key: delivery is at least once
+	Timed   uint64  `json:"timed"`             // of those that came, how many were meant while something was measured
+	Latency Latency `json:"latencyMs"`         // of those: from when the result was meant to be sent until the first byte of the message was here
+	Curve   []Point `json:"curve,omitempty"`   // of Latency
+}
+
+// Streamed is what came of a handler that the scenario wants told of every result
+// (Scenario.Stream): each acknowledged result is a line, at least once, those of a state in their
+// order.
+type Streamed struct {
+	Connections int     `json:"connections"` // that were opened
+	Lines       uint64  `json:"lines"`       // that came, of results of this run
+	Missing     uint64  `json:"missing,omitempty"`
+	Twice       uint64  `json:"twice,omitempty"`    // lines that came before: allowed after a connection broke
+	Disorder    uint64  `json:"disorder,omitempty"` // new lines that came behind a newer one of their state
+	Unread      uint64  `json:"unread,omitempty"`   // lines that could not be read
+	Example     string  `json:"example,omitempty"`  // of the first that was missing or out of order
+	Timed       uint64  `json:"timed"`              // lines whose result was meant while something was measured
+	Latency     Latency `json:"latencyMs"`          // of those: from when the result was meant to be sent until its line was here
+	Curve       []Point `json:"curve,omitempty"`    // of Latency
+}
+
+// Silent is what the server said of machines' silence while they were on the network and
+// had sessions: nothing, if all is well. It is read once all is acknowledged, and costs the
+// server nothing before.
+type Silent struct {
+	Machines int     `json:"machines"`           // that were looked at
+	Extra    int     `json:"extra,omitempty"`    // alerts that one of them is silent while it had its session
+	Example  string  `json:"example,omitempty"`  // the first of them
+	Behind   float64 `json:"behind,omitempty"`   // seconds of the end that history did not hold in time: of them only open problems were seen
+	Unjudged string  `json:"unjudged,omitempty"` // why what was said could not be read; empty: it could
+}
+
+// Labels say what of the run was not looked at.
+func (s *Silent) Labels() []string {
+	if s == nil || s.Behind == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("history was %.0f s behind at the end: a machine that was called silent in that time is not known if that is over", s.Behind)}
+}
+
+// unread says why nothing is known; none: it is.
+func (s *Silent) unread() []string {
+	if s == nil || s.Unjudged == "" {
+		return nil
+	}
+	return []string{"whether healthy machines were called silent could not be read: " + s.Unjudged}
+}
+
+// Turned is what became of the turns of checks with roundRobin, in the intervals that began
+// while it was measured.
+type Turned struct {
+	Due      uint64  `json:"due"`                // intervals, of each check and proxy node
+	Ran      uint64  `json:"ran"`                // that had a run which was acknowledged
+	Again    uint64  `json:"again,omitempty"`    // runs beyond one: another had taken over, and both ran it
+	Passed   uint64  `json:"passed,omitempty"`   // that had none, and were over before another had to have the turn
+	Unjudged uint64  `json:"unjudged,omitempty"` // that had none while the script had the server away, or no agent was there
+	Missed   uint64  `json:"missed,omitempty"`   // that had none, and should have had one
+	Example  string  `json:"example,omitempty"`  // the first of those
+	Taken    uint64  `json:"taken,omitempty"`    // turns that another agent had because who was given them first gave no result
+	Took     Latency `json:"tookMs,omitzero"`    // from when they were given first until the other had them
+}
+
+// String is the row of the summary.
+func (t *Turned) String() string {
+	text := fmt.Sprintf("%d due, %d run", t.Due, t.Ran)
+	for _, x := range [...]struct {
+		n    uint64
+		what string
+	}{{t.Again, "run again by another"}, {t.Passed, "over before another had it"}, {t.Unjudged, "not judged"}, {t.Missed, "missed"}} {
+		if x.n > 0 {
+			text += fmt.Sprintf(", %d %s", x.n, x.what)
+		}
+	}
+	if t.Taken > 0 {
+		text += fmt.Sprintf("; %d taken over, after p50 %.0f  p99 %.0f  max %.0f ms", t.Taken, t.Took.P50, t.Took.P99, t.Took.Max)
+	}
+	return text
+}

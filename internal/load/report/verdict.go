@@ -1,0 +1,58 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+)
+
+// OK: valid, nothing wrong, no goal missed, and played to the end. Of a report
+// that was read, it is what it was for the run: not all that counted is in the file.
+func (rep *Report) OK() bool {
+	if rep.Passed != nil {
+		return *rep.Passed
+	}
+	if rep.Stopped != nil {
+		return false
+	}
+	for _, g := range rep.Goals {
+		if !g.Met {
+			return false
+		}
+	}
+	return rep.Valid && !rep.Lost() && len(rep.Failed())+len(rep.Late()) == 0
+}
+
+// Failed are the sentences of what went wrong that was neither lost nor late: good results that
+// were refused or not taken, people and pages that were not answered, intent that agents never
+// held, renames and commands that failed. Of a report that was read they are not known.
+func (rep *Report) Failed() (list []string) {
+	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	if n := rep.Balance.Refused; n > rep.WrongSent {
+		say("%d results were refused: %v", n-rep.WrongSent, rep.Refusals)
+	}
+	if rep.SpoolFull > 0 {
+		say("%d results were not made: the server took less than was offered, and the agents' spools (%d kB each) were full", rep.SpoolFull, rep.Unsaved.Spool/1000)
+	}
+	if rep.Unsaved.Renames != "" {
+		say("%s", rep.Unsaved.Renames)
+	}
+	list = append(list, rep.Silent.unread()...)
+	if rep.Unsaved.Halfway != nil {
+		say("what the run was to do in its middle failed: %v", rep.Unsaved.Halfway)
+	}
+	list = append(list, rep.Unsaved.People...)
+	if failed := slices.DeleteFunc(slices.Clone(rep.Pages), func(p Paged) bool { return p.Failed == "" }); len(failed) > 0 {
+		say("%d of %d kinds of pages failed, such as %q: %s", len(failed), len(rep.Pages), failed[0].Name, failed[0].Failed)
+	}
+	return list
+}
+
+// Late are the sentences of times that were longer than asked, or than before.
+func (rep *Report) Late() (list []string) {
+	for i := range rep.Phases {
+		if p := &rep.Phases[i]; p.Kind != KindStep {
+			list = append(list, p.Missed...)
+		}
+	}
+	return list
+}

@@ -1,0 +1,73 @@
+package report
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+)
+
+// What made a run fail and is not in its file is not forgotten when that is read.
+func TestReportThatWasReadSaysWhatTheRunSaid(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run.json")
+	rep := &Report{Schema: Schema, Valid: true, Balance: &Balance{}, Unsaved: Unsaved{Halfway: errors.New("no such command")}}
+	for _, want := range []bool{false, true} {
+		if want {
+			rep.Unsaved.Halfway = nil
+		}
+		if err := rep.Save(path); err != nil {
+			t.Fatal(err)
+		}
+		if read, err := Read(path); err != nil || read.OK() != want || rep.OK() != want {
+			t.Errorf("want %t: %v, %+v", want, err, read)
+		}
+	}
+}
+
+// What is worse than slow: the ledger, alerts, and what was taken that had to be refused.
+func TestLost(t *testing.T) {
+	for name, c := range map[string]struct {
+		rep  Report
+		want bool
+	}{
+		"nothing":       {Report{}, false},
+		"slow":          {Report{Goals: []Goal{{Name: "p99"}}}, false},
+		"invalid":       {Report{Valid: false}, false},
+		"refused":       {Report{WrongSent: 5}, false},
+		"missing":       {Report{Balance: &Balance{Missing: 1}}, true},
+		"imbalance":     {Report{Balance: &Balance{Imbalances: 1}}, true},
+		"taken":         {Report{WrongSent: 5, WrongTaken: 1}, true},
+		"no alert":      {Report{Faults: []Struck{{}, {Missing: 1}}}, true},
+		"a wrong alert": {Report{Faults: []Struck{{Extra: 1}}}, true},
+	} {
+		if c.rep.Balance == nil {
+			c.rep.Balance = &Balance{}
+		}
+		if got := c.rep.Lost(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// People who were not answered are neither a loss nor late; whoever was late is nothing else.
+func TestWhatFailedIsNeitherLostNorLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		rep                Report
+		failed, late, lost bool
+	}{
+		"nothing":           {rep: Report{}},
+		"nobody answered":   {rep: Report{Unsaved: Unsaved{People: []string{"1 of 2 requests failed"}}}, failed: true},
+		"no renames":        {rep: Report{Unsaved: Unsaved{Renames: "1 rename failed"}}, failed: true},
+		"settled too late":  {rep: Report{Phases: []Played{{Kind: "steady", Missed: []string{"p99"}}}}, late: true},
+		"a step that broke": {rep: Report{Phases: []Played{{Kind: KindStep, Missed: []string{"p99"}}}}},
+		"something lost":    {rep: Report{Balance: &Balance{Missing: 1}}, lost: true},
+	} {
+		rep := c.rep
+		rep.Valid = true
+		if rep.Balance == nil {
+			rep.Balance = &Balance{}
+		}
+		if failed, late, lost := len(rep.Failed()) > 0, len(rep.Late()) > 0, rep.Lost(); failed != c.failed || late != c.late || lost != c.lost || rep.OK() == (failed || late || lost) {
+			t.Errorf("%s: failed %v, late %v, lost %v, OK %v", name, failed, late, lost, rep.OK())
+		}
+	}
+}
