@@ -291,6 +291,31 @@ func TestHeaderBombs(t *testing.T) {
 	}
 }
 
+// Headers without end where Sensu's agents come: nobody has said yet who they are.
+func TestHeaderBombsAtSensusPort(t *testing.T) {
+	listen := harness.Port(t)
+	h := newHostile(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
+	neighbour := h.behave(0, 20*time.Millisecond)
+	before := h.memory()
+	for _, bomb := range []string{strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 64<<10), "X-A: " + strings.Repeat("y", 64<<20)} {
+		for range 3 {
+			nc, err := net.Dial("tcp", listen)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { nc.Close() })
+			_ = nc.SetDeadline(time.Now().Add(30 * time.Second))
+			if said := answer(nc, "GET / HTTP/1.1\r\nHost: x\r\n"+bomb); !strings.Contains(said, "431") {
+				t.Errorf("got %.200q", said)
+			}
+		}
+	}
+	neighbour.unharmed(5 * time.Second)
+	if grown := h.memory() - before; grown > 64<<20 {
+		t.Errorf("the server has %d MiB more than before", grown>>20)
+	}
+}
+
 // Watches whose readers do not read end, in both kinds of HTTP, and cost little until then.
 func TestWatchesThatAreNotRead(t *testing.T) {
 	if testing.Short() {

@@ -35,7 +35,7 @@ func Accept(nc net.Conn, path, subprotocol string, o Options) (*Conn, error) {
 			return nil, nil
 		},
 	}
-	if _, err := up.Upgrade(nc); err != nil {
+	if _, err := up.Upgrade(&Handshake{Conn: nc}); err != nil {
 		return nil, fmt.Errorf("accept WebSocket: %w", err)
 	}
 	return newConn(nc, false, o), nil

@@ -67,7 +67,7 @@ func (s *Server) word(path string) string {
 // asker is a connection that is read for a handshake. What is answered to who wants an archive
 // instead is ours to write.
 type asker struct {
-	net.Conn
+	wsconn.Handshake
 	*offer
 }
 
@@ -85,10 +85,15 @@ func (s *Server) fetch(nc net.Conn, o *offer) {
 	outcome, err := s.archive(nc, o)
 	s.metrics.assets.WithLabelValues(outcome).Inc()
 	if err != nil {
-		class, text := model.ClassOf(err), err.Error()+"\n"
-		_, _ = fmt.Fprintf(nc, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", class.HTTP(), http.StatusText(class.HTTP()), len(text), text)
+		refuse(nc, model.ClassOf(err).HTTP(), err)
 	}
 	wsconn.Part(nc, partWithin)
+}
+
+// refuse answers who is sent away, with the reason.
+func refuse(nc net.Conn, status int, why error) {
+	text := why.Error() + "\n"
+	_, _ = fmt.Fprintf(nc, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, http.StatusText(status), len(text), text)
 }
 
 func (s *Server) archive(nc net.Conn, o *offer) (outcome string, err error) {

@@ -59,7 +59,13 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 			return ws.HandshakeHeaderHTTP(header), nil
 		},
 	}
-	if _, err := up.Upgrade(&asker{nc, &o}); err != nil {
+	if _, err := up.Upgrade(&asker{wsconn.Handshake{Conn: nc}, &o}); err != nil {
+		if errors.Is(err, wsconn.ErrHandshakeSize) {
+			s.metrics.logins.WithLabelValues("too_large").Inc()
+			refuse(nc, http.StatusRequestHeaderFieldsTooLarge, err)
+			wsconn.Part(nc, partWithin)
+			return
+		}
 		if o.fetches() && !errors.Is(err, io.EOF) {
 			s.fetch(nc, &o)
 			return
