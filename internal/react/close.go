@@ -28,6 +28,7 @@ func (r *router) closed(o *telling, t *event.Transition, p *history.Problem) err
 		if err != nil {
 			return fmt.Errorf("encode the end of problem %s: %w", p.ID, err)
 		}
+		e.Acked = p.Ack.Holds(o.now)
 		if e.Closing = body; over { // it is counted when the rate's time is over
 			o.write(e)
 			continue

@@ -119,6 +119,7 @@ func (r *router) look(o *telling, due []*escalation) error {
 		if len(some) == 0 {
 			continue
 		}
+		r.apart(o, some)
 		if err := r.tell(o, some, key.step, ""); err != nil {
 			errs = append(errs, err)
 			for _, e := range some {

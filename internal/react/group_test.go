@@ -22,6 +22,58 @@ func TestOneOfAGroupIsAcknowledged(t *testing.T) {
 	p.heard("pager acknowledged p1+p2") // now of all of it
 }
 
+// What opens in a group that somebody looks after as a whole calls somebody: it is an incident of
+// its own, for whoever keeps one for a group has acknowledged that.
+func TestWhatOpensInAnAcknowledgedGroupIsToldByItself(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	p.opens("p1", 10)
+	p.opens("p2", 11)
+	p.after(time.Minute)
+	p.acks("p1", &model.Ack{By: "ann"})
+	p.opens("p3", 12)
+	p.after(time.Minute)
+	p.heard("pager summary p1+p2", "pager summary p1", "pager opened p1+p3") // it calls for p2 still
+	p.acks("p2", &model.Ack{By: "ann"})
+	p.acks("p3", &model.Ack{By: "ann"})
+	p.heard("pager summary p1+p2", "pager acknowledged p1+p3")
+	p.opens("p4", 13)
+	p.closes("p3") // about to be told
+	p.after(time.Minute)
+	p.heard("pager opened p4", "pager summary p1+p3")
+	p.restart()
+	p.opens("p5", 14)
+	p.after(time.Minute)
+	p.heard("pager opened p4+p5")
+	p.acks("p4", &model.Ack{By: "bob"})
+	p.heard("pager summary p4")
+	p.acks("p1", nil) // it calls again, under its own id
+	p.heard()
+	p.closes("p4")
+	p.closes("p1")
+	p.closes("p2")
+	p.after(time.Minute)
+	p.heard("pager summary p4", "pager closed p1+p2")
+	p.closes("p5")
+	p.after(time.Minute)
+	p.heard("pager closed p4+p5")
+	p.left(0)
+
+	// Somebody looks after it while another waits for the rest of its group; and what a silence
+	// held is told when that ends.
+	p = newPlay(t, map[string]model.Spec{"default": pages("pager", nil), "quiet": &model.SilenceSpec{
+		Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web02"}}}, Until: model.Time{Time: noon.Add(time.Hour)}, Reason: "new disks"}})
+	p.opens("p1", 10)
+	p.after(time.Minute)
+	p.opens("p2", 11) // is silenced
+	p.opens("p3", 12)
+	p.acks("p1", &model.Ack{By: "ann"})
+	p.after(time.Minute)
+	p.heard("pager opened p1", "pager acknowledged p1", "pager opened p3")
+	p.acks("p3", &model.Ack{By: "ann"})
+	p.after(time.Hour)
+	p.heard("pager acknowledged p3", "pager opened p2")
+}
+
 // An Alertmanager groups by itself: each problem is an alert of its own.
 func TestAnAlertmanagerIsToldOfEach(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("am", nil)})
