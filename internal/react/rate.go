@@ -95,7 +95,7 @@ func (r *router) resume(e *escalation) {
 		return
 	}
 	if p := r.paces[e.pace()]; p == nil || p.ends.Before(e.Held.Until) {
-		r.paces[e.pace()] = &pace{ends: e.Held.Until, sent: math.MaxInt - 1}
+		r.paces[e.pace()] = &pace{ends: e.Held.Until, sent: math.MaxInt / 2} // it is counted up still
 	}
 }
 

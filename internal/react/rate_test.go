@@ -35,10 +35,12 @@ func TestTheExcessOfARateIsToldTogether(t *testing.T) {
 	p.acks("p5", nil) // nothing of it lets it pass
 	p.restart()
 	p.opens("p6", 20) // the rate is still used up
+	p.opens("p6b", 23)
+	p.opens("p6c", 24)
 	p.after(55 * time.Minute)
 	p.heard()
 	p.after(time.Minute)
-	p.heard("pager summary p3+p5+p6+p4")
+	p.heard("pager summary p3+p5+p6+p6b+p6c+p4")
 	p.opens("p7", 21) // the summary was the first message of the next hour
 	p.heard("pager opened p7")
 	p.opens("p8", 22)
@@ -46,6 +48,9 @@ func TestTheExcessOfARateIsToldTogether(t *testing.T) {
 	p.closes("p3")
 	p.closes("p5")
 	p.heard("pager summary p3", "pager summary p3+p5")
+	p.closes("p6b")
+	p.closes("p6c")
+	p.heard("pager summary p3+p6b", "pager summary p3+p6c")
 	p.closes("p6")
 	p.closes("p8")
 	p.heard("pager closed p3+p6")
