@@ -178,6 +178,8 @@ func (r *router) holds(e *escalation, to *route.Route, p *model.Problem, now tim
 	if e.CheckID == model.KeepaliveCheck && r.opts.Many != nil {
 		if many := r.opts.Many(now); many != nil {
 			list = append(list, *many)
+		} else if e.Held != nil && e.Held.Kind == route.ManySilent && e.Held.Until.After(now) {
+			list = append(list, *e.Held) // counted before a restart
 		}
 	}
 	return list

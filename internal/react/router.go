@@ -230,7 +230,7 @@ func (r *router) back(o *telling, by time.Duration) {
 		if e.Opened = e.Opened.Add(-by); e.Closing != nil {
 			e.Due = e.Due.Add(-by)
 		}
-		if e.overRate() {
+		if e.overRate() || e.Held != nil && e.Held.Kind == route.ManySilent {
 			held := *e.Held
 			held.Until = held.Until.Add(-by)
 			e.Held, e.Due = &held, held.Until
