@@ -24,13 +24,14 @@ func (r *run) phaseName(p part) string {
 	return name
 }
 
-// phaseAt is the name of the phase of an instant; empty: none.
-func (r *run) phaseAt(at int64) string {
+// phaseAt is the name of the phase of an instant, and its number in the scenario, from 1; empty
+// and 0: none.
+func (r *run) phaseAt(at int64) (name string, nth int) {
 	s := r.present()
 	if i := s.at(at); i >= 0 {
-		return r.phaseName(s[i])
+		return r.phaseName(s[i]), s[i].phase + 1
 	}
-	return ""
+	return "", 0
 }
 
 // pass reads both processes where a part begins or ends, and judges steps.

@@ -57,7 +57,7 @@ func (s *seen) fill(w *watch) {
 		s.Second = -int(math.Ceil((r.ramp() - time.Duration(s.at)).Seconds())) - 1 // about: it is set right in the end
 	} else {
 		s.Second = int(math.Floor(time.Duration(s.at - r.present().zero()).Seconds()))
-		s.Phase = r.phaseAt(r.begin.Load() + int64(s.second)*int64(time.Second))
+		s.Phase, s.Nth = r.phaseAt(r.begin.Load() + int64(s.second)*int64(time.Second))
 		s.take(r)
 		until := r.offeredUntil(s.second)
 		s.Offered, w.offered = until-w.offered, until // what a late generator makes of seconds before counts now; amend sets it right

@@ -16,6 +16,7 @@ type Sample struct {
 
 	// Of a scenario. Latencies in milliseconds, of what was acknowledged in this second.
 	Phase      string             `json:"phase,omitempty"`
+	Nth        int                `json:"-"`                 // of the scenario's phases, from 1; 0: none. Phase is for people: that of a step names its rate
 	Offered    uint64             `json:"offered,omitempty"` // meant to be sent in this second
 	Refused    uint64             `json:"refused,omitempty"`
 	Failed     uint64             `json:"failed,omitempty"` // connections that were not opened

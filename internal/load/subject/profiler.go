@@ -19,14 +19,15 @@ const (
 	mostBroken  = 3 // profiles of what broke: the first tell most
 )
 
-// Profiler takes profiles of the server while a run goes on: once in the middle of its
-// first measured phase, and whenever an objective breaks for some seconds, or results are
+// Profiler takes profiles of the server while a run goes on: once in the middle of the first
+// measured phase in which nothing is broken on purpose, and whenever an objective breaks for some seconds, or results are
 // refused or stay away, once for each phase.
 type Profiler struct {
 	server *Subject
 	folder string // of the report
-	phase  string // the first measured one
-	middle int    // second in which its profile begins
+	nth    int    // of the scenario's phases, from 1: the first in which nothing is broken on purpose; zero: there is none
+	from   int    // the second in which that began; -1: it did not
+	middle int    // how many seconds later its profile begins
 	span   int    // seconds
 	trace  bool   // system calls with a tracer
 
@@ -48,15 +49,19 @@ type Profiler struct {
 // objectives beside the scenario's. System calls are counted after the profile of the steady
 // phase, by the kernel where it does, or, if calls, with a tracer.
 func NewProfiler(ctx context.Context, s *Subject, sc *scenario.Scenario, goals []report.Goal, folder string, calls bool) *Profiler {
-	p := &Profiler{server: s, folder: folder, span: 1, trace: calls, seen: map[string]bool{}, trouble: newTrouble(sc, goals), files: map[string]string{}}
+	p := &Profiler{server: s, folder: folder, from: -1, span: 1, trace: calls, seen: map[string]bool{}, trouble: newTrouble(sc, goals), files: map[string]string{}}
 	p.ctx, p.end = context.WithCancel(ctx)
-	for _, phase := range sc.Phases {
+	first := true
+	for i, phase := range sc.Phases {
 		if long := time.Duration(max(phase.Steady, phase.Soak, phase.Step) - phase.Warmup); long > 0 {
 			seconds := int(long / time.Second)
-			p.phase, p.span = phase.Name, max(1, min(longestSpan, seconds/4))
-			p.middle = max(0, (seconds-p.span)/2)
+			p.nth, p.span = i+1, max(1, min(longestSpan, seconds/4))
+			if p.middle = max(0, (seconds-p.span)/2); !first { // the warm-up before the first is not among the seconds
+				p.middle += int(time.Duration(phase.Warmup) / time.Second)
+			}
 			break
 		}
+		first = first && !phase.Measured()
 	}
 	return p
 }
@@ -67,7 +72,10 @@ func (p *Profiler) See(s report.Sample) {
 		return
 	}
 	wrong := p.trouble.see(&s)
-	if !p.steady && s.Second >= p.middle {
+	if s.Nth == p.nth && p.from < 0 {
+		p.from = s.Second
+	}
+	if !p.steady && s.Nth == p.nth && s.Second >= p.from+p.middle {
 		p.steady = true
 		p.take("steady", fmt.Sprintf("from second %d", s.Second))
 		return

@@ -36,7 +36,7 @@ func TestProfilerTakesWhatMatters(t *testing.T) {
 	}
 	fast, slow := &report.Latency{P99: 50}, &report.Latency{P99: 70}
 	for second := -10; second < 20; second++ {
-		see(report.Sample{Second: second, Phase: "a", Latency: fast, Offered: 10, Acked: 10})
+		see(report.Sample{Second: second, Phase: "a", Nth: 2, Latency: fast, Offered: 10, Acked: 10})
 	}
 	mu.Lock()
 	if steady := len(asked); steady != 7 || !slices.ContainsFunc(asked, func(url string) bool { return strings.HasSuffix(url, "/profile?seconds=5") }) {
@@ -44,8 +44,8 @@ func TestProfilerTakesWhatMatters(t *testing.T) {
 	}
 	asked = nil
 	mu.Unlock()
-	see(report.Sample{Second: 20, Phase: "a", Latency: slow, Offered: 10, Acked: 10}) // one hiccup is none
-	see(report.Sample{Second: 21, Phase: "a", Latency: fast, Offered: 10, Acked: 10})
+	see(report.Sample{Second: 20, Phase: "a", Nth: 2, Latency: slow, Offered: 10, Acked: 10}) // one hiccup is none
+	see(report.Sample{Second: 21, Phase: "a", Nth: 2, Latency: fast, Offered: 10, Acked: 10})
 	for second := 22; second < 40; second++ {
 		s := report.Sample{Second: second, Phase: "b", Latency: slow, Offered: 10, Acked: 10}
 		if second > 30 {
@@ -68,4 +68,26 @@ func TestProfilerTakesWhatMatters(t *testing.T) {
 	if !slices.Equal(names, want) || len(rep.Files) != 21 {
 		t.Errorf("%d files, %q, want %q", len(rep.Files), names, want)
 	}
+}
+
+// A fault phase that comes first is not steady: the profile is of the phase behind it, in its middle.
+func TestSteadyIsNotWhereSomethingIsBrokenOnPurpose(t *testing.T) {
+	admin := httptest.NewServer(http.NotFoundHandler())
+	defer admin.Close()
+	minute := model.Duration(time.Minute)
+	sc := &scenario.Scenario{Phases: []scenario.Phase{{Ramp: minute}, {Name: "bad", Fault: minute}, {Name: "good", Steady: minute, Warmup: minute / 3}, {Name: "later", Steady: minute}}}
+	p := NewProfiler(context.Background(), &Subject{Admin: admin.URL}, sc, nil, t.TempDir(), false)
+	for second := range 180 {
+		s := report.Sample{Second: second, Offered: 10, Acked: 10, Nth: 2 + second/60}
+		s.Phase = sc.Phases[s.Nth-1].Name
+		p.See(s)
+		if p.busy.Wait(); p.steady {
+			// It began at 60, warms up for 20 s, and 10 s in the middle of 40 begin at 15 … 16.
+			if second < 60+20+15 || second > 60+20+16 {
+				t.Errorf("taken in second %d, of phase %s", second, s.Phase)
+			}
+			return
+		}
+	}
+	t.Error("not taken")
 }

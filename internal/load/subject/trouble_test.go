@@ -60,15 +60,31 @@ func TestTrouble(t *testing.T) {
 	// What a phase asks of itself counts in it, also where something is broken on purpose.
 	sc.Phases = []scenario.Phase{{Name: "a", Objectives: map[string]scenario.Limit{"beyond-p99": "10ms"}}, {Name: "b", Fault: 1},
 		{Name: "c", Fault: 1, Objectives: map[string]scenario.Limit{"beyond-p99": "300ms"}}}
-	for phase, beyond := range map[string]map[float64]string{"a": {9: "", 50: "beyond-p99"}, "b": {400: ""}, "c": {200: "", 301: "beyond-p99"}} {
+	for i, beyond := range []map[float64]string{{9: "", 50: "beyond-p99"}, {400: ""}, {200: "", 301: "beyond-p99"}} {
+		phase := sc.Phases[i].Name + " ×1.2" // as people read it, where its rate is of what steps found
 		for ms, want := range beyond {
 			follow, said := newTrouble(sc, nil), ""
 			for range 2 {
-				s := usual(func(s *report.Sample) { s.Phase, s.Beyond = phase, ms })
+				s := usual(func(s *report.Sample) { s.Phase, s.Nth, s.Beyond = phase, i+1, ms })
 				said = strings.Join(follow.see(&s), "; ")
 			}
 			if said != want {
 				t.Errorf("%g ms in phase %s: %q, want %q", ms, phase, said, want)
+			}
+		}
+	}
+
+	// So does the rate that it asks, in the stead of the scenario's.
+	sc.Phases = []scenario.Phase{{Name: "a"}, {Name: "b", Objectives: map[string]scenario.Limit{"rate": "50"}}, {Name: "c", Fault: 1, Objectives: map[string]scenario.Limit{"rate": "99"}}}
+	for i, rates := range []map[uint64]string{{60: "rate", 94: ""}, {45: "rate; results stay away", 60: ""}, {60: "rate", 98: ""}} {
+		for acked, want := range rates {
+			follow, said := newTrouble(sc, nil), ""
+			for range 11 {
+				s := usual(func(s *report.Sample) { s.Nth, s.Acked = i+1, acked })
+				said = strings.Join(follow.see(&s), "; ")
+			}
+			if said != want {
+				t.Errorf("%d results/s in phase %d: %q, want %q", acked, i+1, said, want)
 			}
 		}
 	}
