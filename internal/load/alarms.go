@@ -28,7 +28,7 @@ type alarms struct {
 	mu        sync.Mutex
 	checks    map[string]*witness // by node/check
 	machines  map[string]*machineWitness
-	keys      map[string]struct{} // idempotency keys of what was told
+	keys      map[string]struct{} // idempotency keys of what was told: all of them, for a repetition may come hours later
 	strangers int                 // alerts of checks that nobody watches
 	stranger  string              // the first of them
 	heard     int64               // when the last alert came, ns
@@ -141,7 +141,7 @@ func (al *alarms) told(key string, n notification, at int64) {
 		s.unclear = true
 		s.mu.Unlock()
 	}
-	s.told(turn{open: n.Kind == "opened"})
+	s.told(flip{open: n.Kind == "opened"})
 }
 
 // event takes what the watch says of a machine's keepalive.
@@ -161,10 +161,10 @@ func (al *alarms) event(e *v1.Event) {
 	}
 	al.heard = al.run.now()
 	if m.problem != "" {
-		m.told(turn{})
+		m.told(flip{})
 	}
 	if now != "" {
-		m.told(turn{open: true})
+		m.told(flip{open: true})
 	}
 	m.problem = now
 }
@@ -196,7 +196,7 @@ func (al *alarms) missed(ctx context.Context) error {
 	defer al.mu.Unlock()
 	for name, m := range al.machines {
 		if m.problem != "" && !seen[name] {
-			m.told(turn{})
+			m.told(flip{})
 			m.problem = ""
 		}
 	}

@@ -30,7 +30,7 @@ func newAlarmed(t *testing.T) *alarmed {
 	r := &run{epoch: time.Now()}
 	x.al = &alarms{run: r, checks: map[string]*witness{}, machines: map[string]*machineWitness{}, keys: map[string]struct{}{}}
 	for i := range 3 {
-		a := &agent{run: r, name: simulated.MemberName("web", i), session: silent{}, since: 1}
+		a := &agent{run: r, name: simulated.MemberName("web", i), session: silent{}, since: 1, here: 1}
 		x.agents = append(x.agents, a)
 		x.al.watchCheck(a, 0, watchedCheck)
 		x.al.watchMachine(a.name)
@@ -227,6 +227,90 @@ func TestAlertsOfSilentMachines(t *testing.T) {
 					t.Errorf("detected %+v", d)
 				}
 			})
+		})
+	}
+}
+
+// A fault stops a machine that churn had taken the network from: it stands still until the fault is
+// over, whenever churn would have had it back, and the alert that it is silent may have come before.
+func TestAMachineThatIsOfflineStops(t *testing.T) {
+	for name, told := range map[string]time.Duration{"before it was struck": 20 * time.Second, "after": 45 * time.Second, "never": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := newAlarmed(t)
+				a, w := x.agents[0], x.machine(0)
+				a.fate.excused = true
+				go func() {
+					if time.Sleep(told); told > 0 {
+						x.keepalive(0, "p1")
+					}
+				}()
+				time.Sleep(5 * time.Second)
+				if !a.vanish(false) {
+					t.Fatal("it was not there")
+				}
+				time.Sleep(35 * time.Second)
+				b := &blow{machines: true, at: x.al.run.now(), timeout: int64(15 * time.Second)}
+				if a.vanish(true) || !a.fate.dead {
+					t.Error("it makes results and stands still")
+				}
+				b.machine(w, a)
+				b.machine(x.machine(1), x.agents[1])
+				time.Sleep(20 * time.Second)
+				if a.online(); a.fate.back == nil {
+					t.Error("back in the middle of the fault")
+				}
+				time.Sleep(40 * time.Second)
+				b.until = x.al.run.now()
+				if a.appear(); a.fate.back != nil || a.fate.dead || a.fate.boots != 1 {
+					t.Errorf("%+v", a.fate)
+				}
+				a.online()
+				time.Sleep(time.Second)
+				x.keepalive(0, "")
+				x.keepalive(1, "p2") // late, and told
+				b.states = b.states[:1]
+				judgeBlows([]*blow{b}, nil, x.al.run.now())
+				missing, alerts := 0, 2
+				if told == 0 {
+					missing, alerts = 1, 1
+				}
+				if b.alerts != alerts || b.missing != missing || b.extra != 0 || b.detected.TotalCount() != 0 || !b.offline[w] || b.offline[x.machine(1)] {
+					t.Errorf("%d alerts, %d missing, %d extra, %q, %v", b.alerts, b.missing, b.extra, b.example, b.offline)
+				}
+			})
+		})
+	}
+}
+
+// An alert of a check that nobody asked about is one too many, also where no fault lets checks fail.
+func TestAlertsThatNobodyAskedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		body    string
+		tells   bool
+		extra   uint64
+		example string
+	}{
+		"of another check":     {`{"kind":"opened","namespace":"load","node":"web-00000","check":"disk"}`, true, 1, "load/web-00000/disk: nobody asked for alerts of it"},
+		"of another namespace": {`{"kind":"opened","namespace":"mine","node":"web-00000","check":"web-http-000"}`, true, 1, "mine/web-00000/web-http-000: nobody"},
+		"and nobody is told":   {`{"kind":"closed","namespace":"load","node":"web-00000","check":"disk"}`, false, 1, "load/web-00000/disk: nobody"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &run{epoch: time.Now()}
+			al := &alarms{run: r, checks: map[string]*witness{}, keys: map[string]struct{}{}}
+			if al.messages() != nil {
+				t.Error("messages of which nobody spoke")
+			}
+			if c.tells {
+				al.telling, al.tellables = newTelling(r), map[string]bool{watchedCheck: true}
+			}
+			w := httptest.NewRecorder()
+			al.post(w, httptest.NewRequest("POST", "/", strings.NewReader(c.body)))
+			al.judge(&drama{run: r})
+			told := al.messages()
+			if told == nil || told.Extra != c.extra || !strings.Contains(told.Example, c.example) || !(&report.Report{Balance: &report.Balance{}, Told: told}).Lost() {
+				t.Errorf("%d, %+v", w.Code, told)
+			}
 		})
 	}
 }

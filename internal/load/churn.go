@@ -101,16 +101,12 @@ func (c *churn) step() {
 	}
 }
 
-// defaultOffline is for how long a machine has no network where the scenario does not say.
-const defaultOffline = 30 * time.Second
-
 // offline takes the network from a machine for a while; it goes on making results, and
 // sends them when it is back.
 func (c *churn) offline(length time.Duration) func(*agent) {
-	length = cmp.Or(length, defaultOffline)
 	return func(a *agent) {
 		if a.vanish(false) {
-			c.back = append(c.back, cue{c.run.now() + int64(length), func(context.Context) { a.appear() }})
+			c.back = append(c.back, cue{c.run.now() + int64(length), func(context.Context) { a.online() }})
 			slices.SortStableFunc(c.back, func(a, b cue) int { return cmp.Compare(a.at, b.at) })
 		}
 	}

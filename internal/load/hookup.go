@@ -275,7 +275,7 @@ func (al *alarms) judge(d *drama) (missing int) {
 				a.mu.Lock()
 				m := al.machines[ownName(a.name)]
 				a.mu.Unlock()
-				b.states = append(b.states, &m.witness)
+				b.machine(&m.witness, a)
 				continue
 			}
 			for _, c := range x.checks[a.class] {

@@ -73,13 +73,14 @@ func strung(ctx context.Context, c net.Conn) net.Conn {
 	return l
 }
 
-// vanish takes a machine off the network without a word; a dead one makes nothing either.
-// It says whether it was there.
+// vanish takes a machine off the network without a word; a dead one makes nothing either, and one
+// that has no network may die. It says whether it was there.
 func (a *agent) vanish(dead bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f := &a.fate
 	if f.back != nil {
+		f.dead = f.dead || dead
 		return false
 	}
 	f.back, f.dead = make(chan struct{}), dead
@@ -108,6 +109,16 @@ func (a *agent) appear() {
 	s, l := a.session, f.line
 	a.mu.Unlock()
 	hangUp(s, l)
+}
+
+// online gives a machine its network again; one that stands still has no use for it.
+func (a *agent) online() {
+	a.mu.Lock()
+	dead := a.fate.dead
+	a.mu.Unlock()
+	if !dead {
+		a.appear()
+	}
 }
 
 // reconnect ends a session from the agent's side; rebooted: the next one is of another

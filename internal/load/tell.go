@@ -20,7 +20,7 @@ type telling struct {
 	run *run
 
 	mu      sync.Mutex
-	open    map[told]*turnsOf // states of which a message is outstanding, on either side
+	open    map[told]*outstanding // states of which a message is outstanding, on either side
 	unclear map[told]bool
 	took    *hdrhistogram.Histogram // µs
 	sum     report.Told
@@ -29,13 +29,13 @@ type telling struct {
 // told is the place of an event state, by names as they were when the run began.
 type told struct{ node, check string }
 
-// turnsOf is what of one state has no counterpart yet: messages that have not come, and
+// outstanding is what of one state has no counterpart yet: messages that have not come, and
 // messages whose result is not acknowledged yet. Openings and closings are apart: deliveries
 // may overtake each other.
-type turnsOf struct{ due, came [2][]int64 }
+type outstanding struct{ due, came [2][]int64 }
 
 func newTelling(r *run) *telling {
-	return &telling{run: r, open: map[told]*turnsOf{}, unclear: map[told]bool{}, took: hdrhistogram.New(1, maxLatency, 3)}
+	return &telling{run: r, open: map[told]*outstanding{}, unclear: map[told]bool{}, took: hdrhistogram.New(1, maxLatency, 3)}
 }
 
 // teller follows the states of one agent. Guarded by the agent's lock.
@@ -115,17 +115,17 @@ func (t *telling) muddle(of told) {
 	}
 }
 
-func (t *telling) of(of told) *turnsOf {
+func (t *telling) of(of told) *outstanding {
 	w := t.open[of]
 	if w == nil {
-		w = &turnsOf{}
+		w = &outstanding{}
 		t.open[of] = w
 	}
 	return w
 }
 
 // rest forgets a state of which nothing is outstanding.
-func (t *telling) rest(of told, w *turnsOf) {
+func (t *telling) rest(of told, w *outstanding) {
 	if len(w.due[0])+len(w.due[1])+len(w.came[0])+len(w.came[1]) == 0 {
 		delete(t.open, of)
 	}
@@ -230,11 +230,36 @@ func (al *alarms) tellAbout() {
 // tellable says whether a check is one that is to be told.
 func (al *alarms) tellable(check string) bool { return al.telling != nil && al.tellables[check] }
 
-// messages is what came of messages; nil: none had to.
+// messages is what came of messages; nil: none had to, and none came. Alerts of checks that nobody
+// asked about are among them where no fault is judged by its alerts.
 func (al *alarms) messages() *report.Told {
-	if al == nil || al.telling == nil {
+	if al == nil {
 		return nil
 	}
+	al.mu.Lock()
+	n, example := al.strangers, al.stranger
+	for _, b := range al.blows {
+		if !b.machines {
+			n = 0 // the first of them has it
+		}
+	}
+	al.mu.Unlock()
+	if al.telling == nil && n == 0 {
+		return nil
+	}
+	sum := &report.Told{}
+	if al.telling != nil {
+		sum = al.messagesDue()
+	}
+	if n > 0 {
+		sum.Extra += uint64(n)
+		sum.Example = cmp.Or(sum.Example, example+": nobody asked for alerts of it")
+	}
+	return sum
+}
+
+// messagesDue is what came of those that the scenario wants.
+func (al *alarms) messagesDue() *report.Told {
 	gone := map[string]bool{}
 	for _, a := range al.run.agents {
 		a.mu.Lock()

@@ -56,8 +56,8 @@ func (r *run) flips(m *Measured, script *drama) {
 		a.mu.Lock()
 		for check, w := range a.ledger.watched {
 			t := Flips{Member: member, Check: int(check)}
-			for _, turn := range w.must {
-				t.At = append(t.At, turn.at-begin)
+			for _, f := range w.must {
+				t.At = append(t.At, f.at-begin)
 			}
 			if len(t.At) > 0 {
 				m.Flips = append(m.Flips, t)
@@ -111,7 +111,7 @@ func (al *alarms) together(d *drama) error {
 			}
 			w.mu.Lock()
 			for n, at := range t.At {
-				w.must = append(w.must, turn{at: begin + at, open: n%2 == 0})
+				w.must = append(w.must, flip{at: begin + at, open: n%2 == 0})
 			}
 			w.mu.Unlock()
 		}
@@ -149,6 +149,12 @@ func (r *run) theirWitness(al *alarms, t Flips) *witness {
 // struckElsewhere are the witnesses of what a fault struck on other loaders.
 func (al *alarms) struckElsewhere(x *strike, b *blow) {
 	r := al.run
+	theirs := map[string]*agent{}
+	for _, a := range r.theirs {
+		if b.machines {
+			theirs[ownName(a.name)] = a
+		}
+	}
 	for _, m := range x.members {
 		if m >= len(r.seats) || r.seats[m] != nil {
 			continue
@@ -157,7 +163,7 @@ func (al *alarms) struckElsewhere(x *strike, b *blow) {
 		if b.machines {
 			_, timeout := c.spec.Keepalive.Effective()
 			b.timeout = int64(timeout)
-			b.states = append(b.states, &al.machines[name].witness)
+			b.machine(&al.machines[name].witness, theirs[name])
 			continue
 		}
 		for full, check := range c.index {

@@ -46,10 +46,10 @@ func TestAlertsTogether(t *testing.T) {
 		if x.refused {
 			continue
 		}
-		al.checks["web-00000/"+watchedCheck].must = []turn{{1600, true}, {1950, false}}
+		al.checks["web-00000/"+watchedCheck].must = []flip{{1600, true}, {1950, false}}
 		for i := range x.told {
 			w := al.checks[r.cfg.Members[i].Name+"/"+watchedCheck]
-			w.came = []turn{{1700, true}, {2000, false}}
+			w.came = []flip{{1700, true}, {2000, false}}
 		}
 		missing := al.judge(d)
 		b := al.blows[d.strikes[0]]

@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// turn is a problem that opens or closes.
-type turn struct {
+// flip is a problem that opens or closes.
+type flip struct {
 	at   int64 // ns since the run was made
 	open bool
 }
@@ -26,8 +26,8 @@ type witness struct {
 	mu      sync.Mutex
 	failing bool
 	unclear bool // a deadline has judged in between: the results alone do not say what must come
-	must    []turn
-	came    []turn
+	must    []flip
+	came    []flip
 }
 
 // result is one that was acknowledged, and when it was meant to be made.
@@ -37,12 +37,12 @@ func (w *witness) result(status model.Status, intended int64) {
 	defer w.mu.Unlock()
 	if failing != w.failing {
 		w.failing = failing
-		w.must = append(w.must, turn{at: intended, open: failing})
+		w.must = append(w.must, flip{at: intended, open: failing})
 	}
 }
 
 // told is an alert.
-func (w *witness) told(t turn) {
+func (w *witness) told(t flip) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t.at = w.now()
@@ -53,13 +53,26 @@ func (w *witness) told(t turn) {
 type blow struct {
 	at, until int64 // ns since the run was made; until zero: it lasted to the end
 	states    []*witness
-	machines  bool  // the states are machines that stood still …
-	timeout   int64 // … and are missed after so long
-	unsure    bool  // the server itself was away meanwhile: machines may be missed later
+	offline   map[*witness]bool // of the states, machines that had no session when it struck: since when nobody hears of them is not its doing
+	machines  bool              // the states are machines that stood still …
+	timeout   int64             // … and are missed after so long
+	unsure    bool              // the server itself was away meanwhile: machines may be missed later
 
 	alerts, missing, extra int
 	detected, cleared      *hdrhistogram.Histogram
 	example                string // of the first thing that was wrong
+}
+
+// machine adds one that stood still, whose agent knows when it had a session.
+func (b *blow) machine(w *witness, a *agent) {
+	b.states = append(b.states, w)
+	if a == nil || a.attended(b.at, b.at) {
+		return
+	}
+	if b.offline == nil {
+		b.offline = map[*witness]bool{}
+	}
+	b.offline[w] = true
 }
 
 func (b *blow) wrong(count *int, w *witness, format string, args ...any) {
@@ -70,7 +83,7 @@ func (b *blow) wrong(count *int, w *witness, format string, args ...any) {
 }
 
 // judge judges a check's state: what must come and what came are paired in order,
-// openings and closings apart. of finds the blow that a turn at some instant belongs to;
+// openings and closings apart. of finds the blow that a flip at some instant belongs to;
 // struck: it struck the state, which otherwise only must not be wrong.
 func (w *witness) judge(struck bool, of func(at int64) *blow) {
 	w.mu.Lock()
@@ -79,7 +92,7 @@ func (w *witness) judge(struck bool, of func(at int64) *blow) {
 		return
 	}
 	for _, open := range []bool{true, false} {
-		must, came := turns(w.must, open), turns(w.came, open)
+		must, came := flipsOf(w.must, open), flipsOf(w.came, open)
 		counted := map[*blow]bool{}
 		for i, m := range must {
 			b := of(m.at)
@@ -106,7 +119,7 @@ func (w *witness) judge(struck bool, of func(at int64) *blow) {
 
 // owns says whether a state turned because of the blow, not by itself: it fails while the
 // blow lasts, or is well once it is over.
-func (b *blow) owns(t turn) bool {
+func (b *blow) owns(t flip) bool {
 	if t.open {
 		return t.at >= b.at && (b.until == 0 || t.at <= b.until)
 	}
@@ -120,7 +133,7 @@ func verb(open bool) string {
 	return "is well again"
 }
 
-func turns(all []turn, open bool) (list []turn) {
+func flipsOf(all []flip, open bool) (list []flip) {
 	for _, t := range all {
 		if t.open == open {
 			list = append(list, t)
@@ -134,34 +147,41 @@ func turns(all []turn, open bool) (list []turn) {
 const slack = int64(5e9)
 
 // silence judges one machine that stood still from b.at on: one alert that it is silent,
-// if it was so for longer than its time-out, and one that it is back. It returns the
-// openings that belong to it.
-func (b *blow) silence(w *witness, end int64) (own int) {
+// if it was so for longer than its time-out, and one that it is back. Of one that was away
+// already the first may have come before.
+func (b *blow) silence(w *witness, end int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	till := b.until
 	if till == 0 {
 		till = end
 	}
-	var opened, closed []turn
+	var opened, closed []flip
+	before := false
 	for _, t := range w.came {
 		switch {
-		case t.open && t.at >= b.at && t.at <= till+slack:
-			opened = append(opened, t)
-		case !t.open && len(opened) > 0:
+		case t.at < b.at:
+			before = t.open
+		case t.open && t.at <= till+slack:
+			if opened = append(opened, t); len(opened) == 1 {
+				closed = nil // was of the one before
+			}
+		case !t.open && (before || len(opened) > 0):
 			closed = append(closed, t)
 		}
 	}
-	if len(opened) == 0 {
+	if len(opened) == 0 && !before {
 		if till-b.at > b.timeout+slack && !b.unsure {
 			b.alerts++
 			b.wrong(&b.missing, w, "silent for %d s, and nobody was told", (till-b.at)/1e9)
 		}
-		return 0
+		return
 	}
 	b.alerts++
-	record(b.detected, opened[0].at-b.at, 1)
-	for range opened[1:] {
+	if len(opened) > 0 && !b.offline[w] {
+		record(b.detected, opened[0].at-b.at, 1)
+	}
+	for range len(opened) - 1 {
 		b.wrong(&b.extra, w, "told %d times that it is silent", len(opened))
 	}
 	if b.until > 0 {
@@ -172,7 +192,6 @@ func (b *blow) silence(w *witness, end int64) (own int) {
 			record(b.cleared, closed[0].at-b.until, 1)
 		}
 	}
-	return len(opened)
 }
 
 // judgeBlows fills in what is to be said of each blow; those of checks must not be mixed
