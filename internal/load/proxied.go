@@ -176,7 +176,7 @@ func (a *agent) passed(number uint64, s *sign, heard, refused bool, now int64) {
 		k.about.pairs[s.about-1].passed(a.stream, number, s, heard, refused, now)
 	}
 	if k.robin != nil && !refused {
-		k.robin.ran(a.run, max(0, int(s.about)-1), s.intended)
+		k.robin.ran(a.run, max(0, int(s.about)-1), s.intended, now)
 	}
 }
 
@@ -197,7 +197,7 @@ func (p *pair) passed(stream wire.StreamID, number uint64, s *sign, heard, refus
 	p.last = slices.DeleteFunc(p.last, func(f final) bool { return f.acked < x.made || f.stream == x.stream })
 	unsure := false
 	for _, f := range p.last {
-		unsure = unsure || f.status != x.status && f.made < x.made+apart && x.made < f.made+apart
+		unsure = unsure || f.status != x.status && f.made < x.made+surelyLater && x.made < f.made+surelyLater
 	}
 	p.last = append(p.last, x)
 	if p.watched == nil {
@@ -206,16 +206,16 @@ func (p *pair) passed(stream wire.StreamID, number uint64, s *sign, heard, refus
 	switch {
 	case unsure:
 		p.watched.unknown()
-	case x.made+apart < p.judged: // late: it judges nothing
+	case x.made+surelyLater < p.judged: // late: it judges nothing
 	default:
 		p.watched.result(s.status, s.intended)
 		p.judged = max(p.judged, x.made)
 	}
 }
 
-// apart is how far two runs by different agents have to be apart, in ns, so that the server
-// surely takes the later one for the later one, whatever their frames waited for.
-const apart = int64(2e9)
+// surelyLater is how far two runs by different agents have to be from each other, in ns, so that
+// the server surely takes the later one for the later one, whatever their frames waited for.
+const surelyLater = int64(2e9)
 
 // choosePairs picks the proxy nodes for which checks of a class fail.
 func (r *run) choosePairs(index int, pick *scenario.Pick, c *class, checks []int) (list []*pair) {

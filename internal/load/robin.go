@@ -36,15 +36,26 @@ type taken struct {
 	h  *hdrhistogram.Histogram
 }
 
+func (t *taken) note(took int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	record(t.h, took, 1)
+}
+
 // round is the turns of one proxy node; of a check about the agents themselves there is one.
 // Its lock is taken under the agents'.
 type round struct {
 	mu    sync.Mutex
 	slot  int64  // the last of which a turn was given …
 	since int64  // … and when it was given first, ns since the run was made
-	by    *agent // who got it last
+	by    *agent // who got it last …
+	gave  int64  // … and when
+	able  bool   // … and could run it
+	plain bool   // it was given first when it began, and the interval before had its run: nothing else can have been meant
+	ranAt int64  // when a run of it was acknowledged first; zero: none was
+	twice []regiven
 	marks []mark // by slot, from the first one of the timetable on
-	stuck map[int64]stuck
+	stuck map[int64]stall
 }
 
 // mark is what happened in one interval.
@@ -55,10 +66,19 @@ const (
 	runsMost mark = given - 1
 )
 
-// stuck is an interval's turn that was given to agents that the script had struck.
-type stuck struct {
+// stall is an interval's turn that was given to agents that the script had struck.
+type stall struct {
 	since int64
 	times int64
+}
+
+// regiven is a turn of an interval that somebody had already, who had time left or whose run was
+// acknowledged: wrong, if he had his session all the time.
+type regiven struct {
+	slot       int64
+	first, by  *agent
+	since      int64 // when the interval's turn was given first, ns since the run was made
+	before, at int64 // when first had got it, and when by did
 }
 
 // placing is whose a turn is: of a check, and the number of its round.
@@ -93,9 +113,9 @@ func (b *robin) learn(chunk *model.Chunk, things []model.NodeID) {
 	}
 }
 
-// apart is how much earlier than by its own clock the loader may be given a turn: the server's
+// early is how much earlier than by its own clock the loader may be given a turn: the server's
 // clock is another one, where the server is not the run's own.
-func (b *robin) apart(r *run) int64 {
+func (b *robin) early(r *run) int64 {
 	if r.cfg.Control != nil {
 		return int64(1e7)
 	}
@@ -135,7 +155,7 @@ func (a *agent) turn(g wire.Given) {
 		return
 	}
 	n := int(p.round)
-	slot := b.slotAt(r, n, now+b.apart(r))
+	slot := b.slotAt(r, n, now+b.early(r))
 	intended := b.begins(r, n, slot)
 	if intended < begin || intended >= r.present().end() {
 		return
@@ -165,42 +185,55 @@ func (b *robin) given(n int, a *agent, first, slot, now int64, able bool) {
 	t := &b.rounds[n]
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	began := b.begins(a.run, n, slot)
 	switch {
 	case t.by == nil || slot > t.slot:
-		t.slot, t.since = slot, now
+		t.slot, t.since, t.ranAt = slot, now, 0
+		t.plain = now-began <= b.patience/4 && t.runs(slot-first-1) > 0
 	case slot < t.slot:
 		return // the clock was set
-	case t.by != a && able:
-		if a.run.present().zero() <= b.begins(a.run, n, slot) {
-			a.run.taken.mu.Lock()
-			record(a.run.taken.h, now-t.since, 1)
-			a.run.taken.mu.Unlock()
-		}
+	case !able || began < a.run.present().zero():
+	case t.able && t.plain && (now-t.gave < b.patience/2 || t.ranAt > 0 && now > t.ranAt+lull):
+		t.twice = append(t.twice, regiven{slot, t.by, a, t.since, t.gave, now})
+	case t.by != a:
+		a.run.taken.note(now - t.since)
 	}
-	t.by = a
+	t.by, t.gave, t.able = a, now, able
 	if able {
 		t.mark(slot-first, func(m mark) mark { return m | given })
 		return
 	}
 	if t.stuck == nil {
-		t.stuck = map[int64]stuck{}
+		t.stuck = map[int64]stall{}
 	}
 	x := t.stuck[slot]
-	t.stuck[slot] = stuck{t.since, x.times + 1}
+	t.stuck[slot] = stall{t.since, x.times + 1}
 }
 
 // ran notes a run that was acknowledged, by when it was meant.
-func (b *robin) ran(r *run, n int, intended int64) {
+func (b *robin) ran(r *run, n int, intended, now int64) {
 	t := &b.rounds[n]
-	i := b.slotAt(r, n, intended) - b.first(r, n, r.begin.Load())
+	slot := b.slotAt(r, n, intended)
+	i := slot - b.first(r, n, r.begin.Load())
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if slot == t.slot && t.ranAt == 0 {
+		t.ranAt = now
+	}
 	t.mark(i, func(m mark) mark {
 		if m&runsMost < runsMost {
 			m++
 		}
 		return m
 	})
+}
+
+// runs is how many an interval had. Caller holds the lock.
+func (t *round) runs(i int64) mark {
+	if i < 0 || i >= int64(len(t.marks)) {
+		return 0
+	}
+	return t.marks[i] & runsMost
 }
 
 // mark changes what is known of an interval. Caller holds the lock.

@@ -2,6 +2,8 @@ package load
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/muster-fleet/muster/internal/load/report"
 )
@@ -24,6 +26,7 @@ func (r *run) turned(d *drama) *report.Turned {
 			}
 			for n := range k.robin.rounds {
 				r.judgeRound(t, d, c, k, n)
+				r.judgeSeconds(t, k, n)
 			}
 		}
 	}
@@ -41,7 +44,8 @@ func (r *run) judgeRound(t *report.Turned, d *drama, c *class, k *playing, n int
 	begin, zero, end := r.begin.Load(), r.present().zero(), r.present().end()
 	base := b.first(r, n, begin)
 	x.mu.Lock()
-	defer x.mu.Unlock()
+	marks, stuck := slices.Clone(x.marks), maps.Clone(x.stuck) // agents' locks are taken before this one
+	x.mu.Unlock()
 	for slot := b.first(r, n, zero); ; slot++ {
 		from := b.begins(r, n, slot)
 		to := from + b.interval
@@ -49,8 +53,8 @@ func (r *run) judgeRound(t *report.Turned, d *drama, c *class, k *playing, n int
 			return
 		}
 		m := mark(0)
-		if i := slot - base; i < int64(len(x.marks)) {
-			m = x.marks[i]
+		if i := slot - base; i < int64(len(marks)) {
+			m = marks[i]
 		}
 		t.Due++
 		if ran := uint64(m & runsMost); ran > 0 {
@@ -58,9 +62,9 @@ func (r *run) judgeRound(t *report.Turned, d *drama, c *class, k *playing, n int
 			t.Again += ran - 1
 			continue
 		}
-		s, struck := x.stuck[slot]
+		s, struck := stuck[slot]
 		if m&given != 0 && !struck { // who had it lost it, as a machine that dies: the ledger knows
-			s, struck = stuck{from, 1}, true
+			s, struck = stall{from, 1}, true
 		}
 		switch {
 		case struck && min(to, end) <= s.since+s.times*b.patience+lull:
@@ -69,14 +73,38 @@ func (r *run) judgeRound(t *report.Turned, d *drama, c *class, k *playing, n int
 			t.Unjudged++
 		default:
 			if t.Missed++; t.Missed == 1 {
-				who := k.full
-				if k.about != nil {
-					who += " about " + k.about.names[n]
-				}
-				t.Example = fmt.Sprintf("%s, at %.1f s", who, r.since(from))
+				t.Example = fmt.Sprintf("%s, at %.1f s", k.of(n), r.since(from))
 			}
 		}
 	}
+}
+
+// judgeSeconds judges the turns of one round that somebody else had already: who lost his session
+// meanwhile, or had just got it, may have lost the turn with it.
+func (r *run) judgeSeconds(t *report.Turned, k *playing, n int) {
+	x := &k.robin.rounds[n]
+	x.mu.Lock()
+	list := slices.Clone(x.twice) // agents' locks are taken before this one
+	x.mu.Unlock()
+	for _, s := range list {
+		if !s.first.attended(s.before-slack, s.at+lull) {
+			if s.by != s.first {
+				r.taken.note(s.at - s.since)
+			}
+			continue
+		}
+		if t.Twice++; t.Twice == 1 {
+			t.Second = fmt.Sprintf("%s, at %.1f s: to %s, and %.1f s later to %s", k.of(n), r.since(s.before), s.first.called(), float64(s.at-s.before)/1e9, s.by.called())
+		}
+	}
+}
+
+// of is a check with whom its n-th round is about.
+func (k *playing) of(n int) string {
+	if k.about == nil {
+		return k.full
+	}
+	return k.full + " about " + k.about.names[n]
 }
 
 // attended says whether any agent of a class had a session for most of a time.

@@ -73,8 +73,14 @@ func (p *turning) turn(agent int, interval int64, after time.Duration, able, run
 	from := b.begins(p.run, 0, first+interval)
 	b.given(0, a, first, first+interval, from+int64(after), able)
 	if run {
-		b.ran(p.run, 0, from)
+		p.ranAt(interval, after+time.Millisecond)
 	}
+}
+
+// ranAt has a run of an interval of the first switch acknowledged, so long after it began.
+func (p *turning) ranAt(interval int64, after time.Duration) {
+	b := p.ping.robin
+	b.ran(p.run, 0, p.begins(interval), p.begins(interval)+int64(after))
 }
 
 // An interval is due where the server's clock has it, whatever the loader's beginning.
@@ -101,8 +107,9 @@ func TestTurnsStandOnTheServersClock(t *testing.T) {
 func TestTurnsThatNobodyRan(t *testing.T) {
 	p := playTurns(t)
 	p.turn(0, 0, 0, true, true)
-	p.turn(1, 1, 0, true, true) // two runs: the first one came after all
+	p.turn(1, 1, 0, true, false) // two runs: the first one came after all
 	p.turn(2, 1, 7*time.Second, true, true)
+	p.ranAt(1, 7*time.Second)
 	p.turn(0, 2, 0, false, false) // struck, then another
 	p.turn(1, 2, 7*time.Second, true, true)
 	p.turn(0, 3, 0, false, false) // struck, both, until it was over
@@ -111,7 +118,7 @@ func TestTurnsThatNobodyRan(t *testing.T) {
 	turned := p.turned(&drama{run: p.run})
 	// The second switch had no turn at all in its six intervals, the first has one left.
 	whole := uint64(12)
-	if turned.Due < whole-2 || turned.Due > whole || turned.Ran != 3 || turned.Again != 1 || turned.Passed != 1 || turned.Missed+turned.Unjudged != turned.Due-4 || turned.Missed < 6 {
+	if turned.Due < whole-2 || turned.Due > whole || turned.Ran != 3 || turned.Again != 1 || turned.Passed != 1 || turned.Missed+turned.Unjudged != turned.Due-4 || turned.Missed < 6 || turned.Twice != 0 {
 		t.Errorf("%+v", turned)
 	}
 	if turned.Taken != 2 || turned.Took.Max < 6990 || turned.Took.Max > 7010 || !strings.Contains((&report.Report{Turns: turned}).Wrong().Sentences()[0], "turns were not run") || !strings.HasPrefix(turned.Example, "poller-ping-000 about switch-0000") {
@@ -123,6 +130,91 @@ func TestTurnsThatNobodyRan(t *testing.T) {
 	if turned = p.turned(&drama{run: p.run}); turned.Missed != 0 || turned.Unjudged < 6 {
 		t.Errorf("with nobody there: %+v", turned)
 	}
+}
+
+// A turn that is given again is one too many where who had it had his session all the time, and
+// time left or its run acknowledged; and only then it says nothing of how quickly others take over.
+func TestTurnsThatAreGivenTwice(t *testing.T) {
+	for name, c := range map[string]struct {
+		story        func(p *turning)
+		twice, taken uint64
+	}{
+		"to two at once": {func(p *turning) {
+			p.turn(0, 0, 0, true, true)
+			p.turn(0, 1, 0, true, false)
+			p.turn(1, 1, 20*time.Millisecond, true, true)
+			p.turn(2, 2, 0, true, false)
+			p.turn(1, 2, time.Millisecond, true, true)
+		}, 2, 0},
+		"to the same one again": {func(p *turning) {
+			p.turn(0, 0, 0, true, true)
+			p.turn(0, 1, 0, true, false)
+			p.turn(0, 1, time.Second, true, true)
+		}, 1, 0},
+		"though its run was acknowledged": {func(p *turning) {
+			p.turn(0, 0, 0, true, true)
+			p.turn(0, 1, 0, true, true)
+			p.turn(1, 1, 7*time.Second, true, true)
+		}, 1, 0},
+		"to a third one at once": {func(p *turning) {
+			p.turn(0, 0, 0, true, true)
+			p.turn(0, 1, 0, true, false)
+			p.turn(1, 1, 7*time.Second, true, false)
+			p.turn(2, 1, 7*time.Second+time.Millisecond, true, true)
+		}, 1, 1},
+		"after the time that one has": {func(p *turning) {
+			p.turn(0, 0, 0, true, true)
+			p.turn(0, 1, 0, true, false)
+			p.turn(1, 1, 7*time.Second, true, true)
+		}, 0, 1},
+		"while its acknowledgement was on its way": {func(p *turning) {
+			p.turn(0, 0, 0, true, true)
+			p.turn(0, 1, 6500*time.Millisecond, true, true)
+			p.turn(1, 1, 7*time.Second, true, true)
+		}, 0, 1},
+		"by one that hangs": {func(p *turning) {
+			p.turn(0, 0, 0, true, true)
+			p.turn(0, 1, 0, false, false)
+			p.turn(1, 1, time.Second, true, true)
+		}, 0, 1},
+		"by one whose session ended": {func(p *turning) {
+			a := p.agents[0]
+			a.here, a.stays = 0, []stay{{1, p.begins(1) + sec64(1)}}
+			p.turn(0, 0, 0, true, true)
+			p.turn(0, 1, 0, true, false)
+			p.turn(1, 1, time.Second, true, true)
+		}, 0, 1},
+		"by one that had just come": {func(p *turning) {
+			p.agents[0].here = p.begins(1) - 1
+			p.turn(0, 0, 0, true, true)
+			p.turn(0, 1, 0, true, false)
+			p.turn(1, 1, time.Millisecond, true, true)
+		}, 0, 1},
+		"where the interval before may be meant": {func(p *turning) {
+			p.turn(0, 1, 0, true, false)
+			p.turn(1, 1, time.Millisecond, true, true)
+		}, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := playTurns(t)
+			c.story(p)
+			got := p.turned(&drama{run: p.run})
+			if got.Twice != c.twice || got.Taken != c.taken || (got.Second != "") != (c.twice > 0) {
+				t.Errorf("%+v, want %d and %d", got, c.twice, c.taken)
+			}
+			got.Missed = 0
+			rep := &report.Report{Balance: &report.Balance{}, Turns: got}
+			if rep.Wrong().Of(report.WrongTurns) != c.twice {
+				t.Errorf("%v", rep.Wrong())
+			}
+		})
+	}
+}
+
+// begins is when an interval of the first switch begins, counted from the timetable's beginning.
+func (p *turning) begins(interval int64) int64 {
+	b := p.ping.robin
+	return b.begins(p.run, 0, b.first(p.run, 0, p.begin.Load())+interval)
 }
 
 // What agents run of what they are given is meant when its interval began, and nothing is

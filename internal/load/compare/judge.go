@@ -144,7 +144,7 @@ type ledger struct {
 func ledgers() []ledger {
 	return []ledger{
 		{imbalance, "results missing, imbalances of the ledger, and results taken that had to be refused", []string{report.WrongResults, report.WrongTaken}},
-		{missedTurns, "turns that nobody ran", []string{report.WrongTurns}},
+		{missedTurns, "turns that nobody ran, or that were given again to no purpose", []string{report.WrongTurns}},
 		{wrongAlerts, "alerts, messages and lines of the stream that were missing, too many or not as they had to be", []string{report.WrongAlerts, report.WrongSilence, report.WrongMessages, report.WrongLines}},
 	}
 }

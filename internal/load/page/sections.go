@@ -168,9 +168,9 @@ func turnSection(rep *report.Report) section {
 		return s
 	}
 	x := rep.Turns
-	t := newTable("", "due", "run", "run again by another", "over before another had it", "not judged", "missed", "taken over", "after p50", "p99", "the slowest", "'the first missed")
-	t.add(count(float64(x.Due)), count(float64(x.Ran)), count(float64(x.Again)), count(float64(x.Passed)), count(float64(x.Unjudged)), count(float64(x.Missed)),
-		count(float64(x.Taken)), maybe(x.Took.P50, millis), maybe(x.Took.P99, millis), maybe(x.Took.Max, millis), x.Example)
+	t := newTable("", "due", "run", "run again by another", "over before another had it", "not judged", "missed", "given twice", "taken over", "after p50", "p99", "the slowest", "'the first missed", "'the first given twice")
+	t.add(count(float64(x.Due)), count(float64(x.Ran)), count(float64(x.Again)), count(float64(x.Passed)), count(float64(x.Unjudged)), count(float64(x.Missed)), count(float64(x.Twice)),
+		count(float64(x.Taken)), maybe(x.Took.P50, millis), maybe(x.Took.P99, millis), maybe(x.Took.Max, millis), x.Example, x.Second)
 	s.Tables = t.list()
 	s.Text = []string{"The server says which agent runs a check when. Each check and proxy node has an interval of its own on the clock; a result is timed from when that began."}
 	return s

@@ -193,7 +193,10 @@ func heard(rep *report.Report) (list []hearing) {
 		if x.Missed > 0 {
 			got = fmt.Sprintf("%s of %s missed", count(float64(x.Missed)), count(float64(x.Due)))
 		}
-		list = append(list, hearing{"turns", "none missed", got, all.Of(report.WrongTurns) == 0})
+		if x.Twice > 0 {
+			got += fmt.Sprintf(", %s given twice", count(float64(x.Twice)))
+		}
+		list = append(list, hearing{"turns", "none missed, none given twice", got, all.Of(report.WrongTurns) == 0})
 	}
 	return list
 }

@@ -76,6 +76,8 @@ type Turned struct {
 	Example  string  `json:"example,omitempty"`  // the first of those
 	Taken    uint64  `json:"taken,omitempty"`    // turns that another agent had because who was given them first gave no result
 	Took     Latency `json:"tookMs,omitzero"`    // from when they were given first until the other had them
+	Twice    uint64  `json:"twice,omitempty"`    // turns that were given again, though who had them had his session and time left, or had run them
+	Second   string  `json:"second,omitempty"`   // the first of those
 }
 
 // String is the row of the summary.
@@ -84,7 +86,7 @@ func (t *Turned) String() string {
 	for _, x := range [...]struct {
 		n    uint64
 		what string
-	}{{t.Again, "run again by another"}, {t.Passed, "over before another had it"}, {t.Unjudged, "not judged"}, {t.Missed, "missed"}} {
+	}{{t.Again, "run again by another"}, {t.Passed, "over before another had it"}, {t.Unjudged, "not judged"}, {t.Missed, "missed"}, {t.Twice, "given twice"}} {
 		if x.n > 0 {
 			text += fmt.Sprintf(", %d %s", x.n, x.what)
 		}

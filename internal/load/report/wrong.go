@@ -12,8 +12,8 @@ const (
 	WrongAlerts   = "alerts"   // of what the fault script did: missing, or too many
 	WrongSilence  = "silence"  // alerts that a machine is silent, which had its session
 	WrongMessages = "messages" // about problems of checks: missing, or too many
-	WrongLines    = "lines"    // of the stream of results: missing, out of order, or not to be read
-	WrongTurns    = "turns"    // of checks with roundRobin that nobody ran
+	WrongLines    = "lines"    // of the stream of results: missing, out of order, made up, of another state, or not to be read
+	WrongTurns    = "turns"    // of checks with roundRobin that nobody ran, or that two were given at once
 )
 
 // WrongKinds are all of them: what counts most first.
@@ -63,6 +63,7 @@ func (rep *Report) Wrong() (list Wrongs) {
 	}
 	if t := rep.Turns; t != nil {
 		say(WrongTurns, t.Missed, "%d of %d turns were not run, and nobody took them over in time; the first: %s", t.Missed, t.Due, t.Example)
+		say(WrongTurns, t.Twice, "%s given again, though who had them had his session and time left, or had run them; the first: %s", some(int(t.Twice), "turn"), t.Second)
 	}
 	return list
 }
