@@ -6,20 +6,21 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/usage"
 )
 
 // connected notes what sessions cost, once all agents of the first round hold their
 // checks and before any result.
-func (rep *reporting) connected(r *run, idle usage) {
-	if rep.ready.at > 0 {
+func (rep *reporting) connected(r *run, idle usage.SoFar) {
+	if rep.ready.At > 0 {
 		return
 	}
 	debug.FreeOSMemory() // what agents take, and not what connecting left behind
 	ready := r.usage()
-	ready.metrics = readMetrics(r.cfg.AdminURL)
+	ready.Metrics = usage.Metrics(r.cfg.AdminURL)
 	rep.idle, rep.ready = idle, ready
 	own := float64(len(r.agents))
-	rep.AgentBytes = float64(ready.loader.rss-r.cfg.Bare) / own
+	rep.AgentBytes = float64(ready.Loader.RSS-r.cfg.Bare) / own
 	rep.Goroutines = float64(runtime.NumGoroutine()) / own
 	rep.ownBytes = rep.AgentBytes
 	for i, a := range r.arrived {
@@ -28,22 +29,22 @@ func (rep *reporting) connected(r *run, idle usage) {
 		rep.AgentBytes += (a.Bytes - rep.AgentBytes) * n / own
 		rep.Goroutines += (a.Goroutines - rep.Goroutines) * n / own
 	}
-	if ready.server.same(idle.server) {
-		rep.ConnectCPU = (ready.server.cpu - idle.server.cpu).Seconds()
+	if ready.Server.Same(idle.Server) {
+		rep.ConnectCPU = (ready.Server.CPU - idle.Server.CPU).Seconds()
 		// A server that had much to give back shrinks while few agents come: that says nothing of them.
-		rep.SessionBytes = max(0, float64(ready.server.rss-idle.server.rss)/float64(r.cfg.Agents))
+		rep.SessionBytes = max(0, float64(ready.Server.RSS-idle.Server.RSS)/float64(r.cfg.Agents))
 	}
 }
 
 // finish turns what was counted, and what was used meanwhile, into figures.
-func (rep *reporting) finish(c Config, t *tally, g *gained) {
+func (rep *reporting) finish(c Config, t *tally, g *usage.Gained) {
 	rep.Results, rep.Frames, rep.SpoolFull = t.results, t.frames, t.dropped
-	if g.length > 0 {
+	if g.Length > 0 {
 		rep.Rate, rep.InTime = float64(t.current)/rep.measured.Seconds(), t.share()
 	}
 	rep.Latency, rep.BeyondLinger, rep.Lag, rep.Curve = report.LatencyOf(t.whole), report.LatencyOf(t.beyond), report.LatencyOf(t.lag), report.CurveOf(t.whole)
 	rep.Batch = report.Spread{Mean: t.batches.Mean(), P50: t.batches.ValueAtQuantile(50), P99: t.batches.ValueAtQuantile(99), Max: t.batches.Max()}
-	rep.Metrics = g.shown()
+	rep.Metrics = g.Shown()
 	if c.Others == nil { // nobody counts what the sessions of other loaders carry
 		rep.Network = network(g)
 	}
@@ -51,21 +52,21 @@ func (rep *reporting) finish(c Config, t *tally, g *gained) {
 }
 
 // usage is what the run cost.
-func (rep *reporting) usage(g *gained) {
-	rep.Server, rep.Loader = g.usages(rep.Results)
+func (rep *reporting) usage(g *usage.Gained) {
+	rep.Server, rep.Loader = g.Usages(rep.Results)
 	rep.MachineShare = report.MachineShare(rep.Server, rep.Loader)
-	if g.length > 0 && g.first.busy > 0 && rep.Server.Cores > 0 {
-		rep.Others = max(0, g.busy.Seconds()/g.length.Seconds()-rep.Server.Cores-rep.Loader.Here())
+	if g.Length > 0 && g.First.Busy > 0 && rep.Server.Cores > 0 {
+		rep.Others = max(0, g.Busy.Seconds()/g.Length.Seconds()-rep.Server.Cores-rep.Loader.Here())
 	}
 	if rep.Stage == "" { // else what is within is the loader's, too
 		rep.Inside = rep.inside(g)
 	}
-	if g.same && g.length > 0 && g.last.server.cpu > 0 {
+	if g.Same && g.Length > 0 && g.Last.Server.CPU > 0 {
 		rep.Calls, rep.Disk = rep.calls(g), rep.disk(g)
 	}
-	rep.States = uint64(g.last.metrics[statesMetric])
-	if grown := g.last.metrics[statesMetric] - rep.ready.metrics[statesMetric]; grown >= fewStates && g.last.server.same(rep.ready.server) {
-		rep.StateBytes = float64(g.last.server.rss-rep.ready.server.rss) / grown
+	rep.States = uint64(g.Last.Metrics[statesMetric])
+	if grown := g.Last.Metrics[statesMetric] - rep.ready.Metrics[statesMetric]; grown >= fewStates && g.Last.Server.Same(rep.ready.Server) {
+		rep.StateBytes = float64(g.Last.Server.RSS-rep.ready.Server.RSS) / grown
 	}
 }
 
@@ -75,17 +76,17 @@ const statesMetric = "muster_event_states"
 // that, buffers and the collector's slack weigh more.
 const fewStates = 200_000
 
-func (rep *reporting) calls(g *gained) *report.Calls {
-	m, span := rep.Metrics, g.length
+func (rep *reporting) calls(g *usage.Gained) *report.Calls {
+	m, span := rep.Metrics, g.Length
 	per := func(n, of float64) float64 {
 		if of == 0 {
 			return 0
 		}
 		return n / of
 	}
-	commits, reads := m["muster_journal_commit_entries_count"], float64(g.reads)
+	commits, reads := m["muster_journal_commit_entries_count"], float64(g.Reads)
 	return &report.Calls{
-		Reads: reads / span.Seconds(), Writes: float64(g.writes) / span.Seconds(),
+		Reads: reads / span.Seconds(), Writes: float64(g.Writes) / span.Seconds(),
 		Syncs:            m["muster_journal_syncs_total"] / span.Seconds(),
 		FramesPerRead:    per(m["muster_session_frames_total"], reads),
 		ResultsPerCommit: per(m["muster_event_signals_total"], commits),
@@ -94,42 +95,42 @@ func (rep *reporting) calls(g *gained) *report.Calls {
 }
 
 // disk is nil where nothing went to storage, as in memory (tmpfs).
-func (rep *reporting) disk(g *gained) *report.Disk {
-	if g.written <= 0 {
+func (rep *reporting) disk(g *usage.Gained) *report.Disk {
+	if g.Written <= 0 {
 		return nil
 	}
 	d := &report.Disk{
-		Written: g.written,
+		Written: g.Written,
 		Journal: int64(rep.Metrics["muster_journal_written_bytes_total"]), Snapshots: int64(rep.Metrics["muster_snapshot_written_bytes_total"]),
 	}
 	if rep.Results > 0 {
 		d.PerResult = float64(d.Written) / float64(rep.Results)
 	}
-	seconds, m := g.length.Seconds(), rep.Metrics
+	seconds, m := g.Length.Seconds(), rep.Metrics
 	d.PerSecond = float64(d.Written) / seconds
 	d.PerDay = d.PerSecond * (24 * time.Hour).Seconds()
 	d.Syncs = (m["muster_journal_syncs_total"] + 2*m["muster_snapshot_saved_total"] + m["muster_react_record_seconds_count"]) / seconds
 	return d
 }
 
-func network(g *gained) *report.Network {
-	if g.length <= 0 || g.sent == 0 {
+func network(g *usage.Gained) *report.Network {
+	if g.Length <= 0 || g.Sent == 0 {
 		return nil
 	}
-	return &report.Network{In: float64(g.sent) / g.length.Seconds(), Out: float64(g.received) / g.length.Seconds()}
+	return &report.Network{In: float64(g.Sent) / g.Length.Seconds(), Out: float64(g.Received) / g.Length.Seconds()}
 }
 
 // inside makes figures of what the server's metrics gained.
-func (rep *reporting) inside(g *gained) *report.Inside {
-	if g.length <= 0 || rep.Results == 0 || g.anew || len(g.first.metrics) == 0 || len(g.last.metrics) == 0 {
+func (rep *reporting) inside(g *usage.Gained) *report.Inside {
+	if g.Length <= 0 || rep.Results == 0 || g.Anew || len(g.First.Metrics) == 0 || len(g.Last.Metrics) == 0 {
 		return nil
 	}
-	seconds := g.length.Seconds()
-	each := func(name string) float64 { return g.metrics[name] / float64(rep.Results) }
+	seconds := g.Length.Seconds()
+	each := func(name string) float64 { return g.Metrics[name] / float64(rep.Results) }
 	return &report.Inside{
 		WireBytes: each("muster_session_bytes_received_total"), JournalBytes: each("muster_journal_written_bytes_total"),
 		Allocs: each("go_memstats_mallocs_total"), AllocBytes: each("go_memstats_alloc_bytes_total"),
-		LockWait: g.metrics[waitMetric] / seconds, GC: g.metrics["go_cpu_classes_gc_total_cpu_seconds_total"] / seconds,
-		Goroutines: g.last.metrics["go_goroutines"],
+		LockWait: g.Metrics[usage.WaitMetric] / seconds, GC: g.Metrics["go_cpu_classes_gc_total_cpu_seconds_total"] / seconds,
+		Goroutines: g.Last.Metrics["go_goroutines"],
 	}
 }

@@ -132,7 +132,7 @@ func (w *watch) stretchOf(part int) Stretch {
 	w.run.part(t, part)
 	s := Stretch{Part: part, Tally: t}
 	if part+1 < len(w.edges) {
-		s.CPU, s.RSS = w.edges[part+1].loader.cpu-w.edges[part].loader.cpu, w.edges[part+1].loader.rss
+		s.CPU, s.RSS = w.edges[part+1].Loader.CPU-w.edges[part].Loader.CPU, w.edges[part+1].Loader.RSS
 	}
 	return s
 }

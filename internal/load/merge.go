@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -87,6 +88,16 @@ func (r *run) stretches(part int) []*Stretch {
 	for i, m := range r.measured {
 		if part < len(m.Stretches) {
 			list[i] = &m.Stretches[part]
+		}
+	}
+	return list
+}
+
+// usedElsewhere is what the others used in a part of the plan, so far as it is known.
+func (r *run) usedElsewhere(part int) (list []usage.Other) {
+	for i, s := range r.stretches(part) {
+		if s != nil {
+			list = append(list, usage.Other{Here: r.joined[i].Here, CPU: s.CPU, RSS: s.RSS})
 		}
 	}
 	return list

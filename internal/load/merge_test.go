@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -169,10 +170,10 @@ func TestALoaderThatFellBehindIsNamed(t *testing.T) {
 
 // The machine's share has the loaders that are on it, and no others.
 func TestLoadersElsewhereAreNotOfThisMachine(t *testing.T) {
-	g := &gained{}
-	g.add(usage{}, usage{at: 10e9, loader: process{cpu: 2e9, rss: 100}})
-	g.join([]Joined{{Number: 1, Here: true}, {Number: 2}}, []*Stretch{{CPU: 3e9, RSS: 10}, {CPU: 5e9, RSS: 1}})
-	_, all := g.usages(1_000_000)
+	g := &usage.Gained{}
+	g.Add(usage.SoFar{}, usage.SoFar{At: 10e9, Loader: usage.Process{CPU: 2e9, RSS: 100}})
+	g.Join([]usage.Other{{Here: true, CPU: 3e9, RSS: 10}, {CPU: 5e9, RSS: 1}})
+	_, all := g.Usages(1_000_000)
 	if all.Cores != 1 || all.Here() != 0.5 || all.RSS != 111 || all.MicrosPerItem != 10 {
 		t.Errorf("%+v", all)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/usage"
 )
 
 // phaseName is a phase's for people; that of a step, or of a rate that steps found, has
@@ -47,7 +48,7 @@ func (w *watch) pass(now int64) {
 		}
 		u := w.run.usage()
 		if n < len(s) && s[n].measured || n > 0 && s[n-1].measured {
-			u.metrics = readMetrics(w.run.cfg.AdminURL)
+			u.Metrics = usage.Metrics(w.run.cfg.AdminURL)
 		}
 		w.edges = append(w.edges, u)
 	}
@@ -55,10 +56,10 @@ func (w *watch) pass(now int64) {
 }
 
 // used is what part i used; nothing while it lasts.
-func (w *watch) used(i int, g *gained) {
+func (w *watch) used(i int, g *usage.Gained) {
 	if i+1 < len(w.edges) {
-		g.add(w.edges[i], w.edges[i+1])
-		g.join(w.run.joined, w.run.stretches(i))
+		g.Add(w.edges[i], w.edges[i+1])
+		g.Join(w.run.usedElsewhere(i))
 	}
 }
 
@@ -84,9 +85,9 @@ func (r *run) apart(phase int) bool {
 }
 
 // stretch is what some parts came to.
-func (w *watch) stretch(parts ...int) (report.Played, *tally, *gained) {
+func (w *watch) stretch(parts ...int) (report.Played, *tally, *usage.Gained) {
 	r, s := w.run, w.run.present()
-	t, g, length := newTally(), &gained{}, time.Duration(0)
+	t, g, length := newTally(), &usage.Gained{}, time.Duration(0)
 	for _, i := range parts {
 		r.part(t, i)
 		w.used(i, g)
@@ -98,7 +99,7 @@ func (w *watch) stretch(parts ...int) (report.Played, *tally, *gained) {
 		Offered: float64(t.results+t.dropped) / length.Seconds(), Acknowledged: float64(t.current) / length.Seconds(), InTime: t.share(), Refused: t.refused, SpoolFull: t.dropped,
 		Latency: report.LatencyOf(t.whole), BeyondLinger: report.LatencyOf(t.beyond), Lag: report.LatencyOf(t.lag),
 	}
-	p.Server, p.Loader = g.usages(t.results)
+	p.Server, p.Loader = g.Usages(t.results)
 	p.Asked = r.cfg.Scenario.Phases[first.phase].Objectives
 	return p, t, g
 }
@@ -115,7 +116,7 @@ func (w *watch) finish() {
 	if rep.Stopped != nil && !w.anyWhole() {
 		rep.Stopped.Whole = 0 // whole ones that were to break something are not what the run is judged by
 	}
-	sum, used := newTally(), &gained{}
+	sum, used := newTally(), &usage.Gained{}
 	own := newTally()
 	rep.measured = 0
 	var before []*report.Played

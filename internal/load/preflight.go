@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -52,10 +53,10 @@ func disturbed(others float64, cores int) string {
 // from now on.
 func othersFor(server func() int, while time.Duration) float64 {
 	look := func() (at time.Time, others time.Duration) {
-		others = busyTime() - readProcess(0).cpu
+		others = usage.Busy() - usage.OfProcess(0).CPU
 		if server != nil {
 			if pid := server(); pid > 0 {
-				others -= readProcess(pid).cpu
+				others -= usage.OfProcess(pid).CPU
 			}
 		}
 		return time.Now(), others

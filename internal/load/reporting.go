@@ -2,20 +2,18 @@ package load
 
 import (
 	"os"
-	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/version"
 )
 
 // reporting is a report while its run is played, with what only the run needs of it.
 type reporting struct {
 	*report.Report
-	idle, ready usage         // before the first session; when the first round held its checks
+	idle, ready usage.SoFar   // before the first session; when the first round held its checks
 	measured    time.Duration // of what counts
 	ownBytes    float64       // AgentBytes of this process
 	intent      error         // of the API, where it was to be changed
@@ -25,7 +23,7 @@ type reporting struct {
 
 // newReport begins one.
 func newReport(c Config) *reporting {
-	r := &report.Report{Schema: report.Schema, Began: time.Now().UTC(), Command: os.Args, Machine: machine()}
+	r := &report.Report{Schema: report.Schema, Began: time.Now().UTC(), Command: os.Args, Machine: usage.Machine()}
 	v := version.Get()
 	r.Version, r.Commit, r.Dirty = v.Version, v.Commit, v.Dirty
 	r.Plan = report.Plan{Agents: c.Agents, Fleet: c.Fleet, Checks: c.Checks, Interval: c.Interval.Seconds(), Offered: c.Rate, PerFrame: c.PerFrame,
@@ -41,16 +39,3 @@ func newReport(c Config) *reporting {
 }
 
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
-
-func machine() report.Machine {
-	m := report.Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), CPU: field("/proc/cpuinfo", "model name")}
-	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		m.Kernel = strings.TrimSpace(string(kernel))
-	}
-	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
-		m.Load = strings.Join(strings.Fields(string(load))[:3], " ")
-	}
-	kb, _ := strconv.ParseInt(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB"), 10, 64)
-	m.Memory = kb << 10
-	return m
-}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/load/usage"
 )
 
 // A process may have some thousand connections open, but a fleet has more nodes: they
@@ -54,7 +56,7 @@ func (c *crew) leave() {
 }
 
 // rounds lets all but the last of the fleet come by.
-func (r *run) rounds(ctx context.Context, rep *reporting, idle usage) error {
+func (r *run) rounds(ctx context.Context, rep *reporting, idle usage.SoFar) error {
 	last := r.agents
 	defer func() { r.agents = last }()
 	for from := 0; from < r.cfg.Fleet-r.cfg.Agents; from += r.cfg.Agents {
@@ -66,7 +68,7 @@ func (r *run) rounds(ctx context.Context, rep *reporting, idle usage) error {
 	return nil
 }
 
-func (r *run) round(ctx context.Context, rep *reporting, idle usage) error {
+func (r *run) round(ctx context.Context, rep *reporting, idle usage.SoFar) error {
 	crew := r.open(ctx)
 	defer crew.leave()
 	if err := r.waitReady(ctx, rep); err != nil {

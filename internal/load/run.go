@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -56,7 +57,7 @@ type run struct {
 	stopped   atomic.Pointer[report.Stopped] // nil: it was not, so far
 	askNoMore context.CancelFunc             // ends what is asked beside the timetable
 	opened    int64                          // when the agents of this round began to connect, ns
-	server    odometer
+	server    usage.Odometer
 	beside    besides
 	drained   int64     // when nothing was on its way any more, ns
 	frames    sync.Pool // *frame
@@ -103,7 +104,7 @@ func Run(ctx context.Context, cfg Config) (*report.Report, error) {
 // Resident is the memory of this process in bytes, without what it has no use for any more.
 func Resident() int64 {
 	debug.FreeOSMemory()
-	return readProcess(0).rss
+	return usage.OfProcess(0).RSS
 }
 
 func newRun(cfg Config) (*run, error) {

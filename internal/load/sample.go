@@ -8,6 +8,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/usage"
 )
 
 // moment is when a sample was taken.
@@ -29,17 +30,17 @@ func (w *watch) sample(now int64, second int) {
 	r, u := w.run, w.run.usage()
 	sent, acked := r.totals()
 	failed := r.notOpened()
-	span := u.at - w.prev.at
+	span := u.At - w.prev.At
 	s := report.Sample{Sent: sent - w.sent, Acked: acked - w.acked, Failed: failed - w.failed, Connected: int(r.connected.Load()),
-		ServerCPU: u.server.cores(w.prev.server, span), LoaderCPU: u.loader.cores(w.prev.loader, span),
-		ServerRSS: u.server.rss, LoaderRSS: u.loader.rss}
-	if u.server.since(w.prev.server) && span > 0 {
-		s.Written = float64(u.server.written-w.prev.server.written) / span.Seconds()
+		ServerCPU: u.Server.Cores(w.prev.Server, span), LoaderCPU: u.Loader.Cores(w.prev.Loader, span),
+		ServerRSS: u.Server.RSS, LoaderRSS: u.Loader.RSS}
+	if u.Server.Since(w.prev.Server) && span > 0 {
+		s.Written = float64(u.Server.Written-w.prev.Server.Written) / span.Seconds()
 	}
-	if w.prev.busy > 0 && span > 0 && s.ServerCPU > 0 {
-		s.OthersCPU = max(0, (u.busy-w.prev.busy).Seconds()/span.Seconds()-s.ServerCPU-s.LoaderCPU)
+	if w.prev.Busy > 0 && span > 0 && s.ServerCPU > 0 {
+		s.OthersCPU = max(0, (u.Busy-w.prev.Busy).Seconds()/span.Seconds()-s.ServerCPU-s.LoaderCPU)
 	}
-	s.OwnLocks = ownLockShare(u.waited-w.prev.waited, span)
+	s.OwnLocks = usage.OwnLockShare(u.Waited-w.prev.Waited, span)
 	w.sent, w.acked, w.failed, w.prev = sent, acked, failed, u
 	x := seen{Sample: s, moment: moment{second, now}}
 	x.fill(w)
@@ -167,22 +168,22 @@ func (w *watch) show(s *seen) {
 
 // inside fills in what the server said of itself since the sample before.
 func (w *watch) inside(s *report.Sample) {
-	m, before := w.meter.read(), w.prevMeter
-	if m.at == before.at || m.sums == nil {
+	m, before := w.meter.Read(), w.prevMeter
+	if m.At == before.At || m.Sums == nil {
 		return
 	}
 	w.prevMeter = m
-	if behind, ok := m.sums["muster_react_behind_seconds"]; ok {
+	if behind, ok := m.Sums["muster_react_behind_seconds"]; ok {
 		s.Behind = &behind
 	}
-	s.Heap, s.Goroutines, s.Queues = m.sums["go_memstats_heap_alloc_bytes"], m.sums["go_goroutines"], m.queues
-	if before.sums == nil {
+	s.Heap, s.Goroutines, s.Queues = m.Sums["go_memstats_heap_alloc_bytes"], m.Sums["go_goroutines"], m.Queues
+	if before.Sums == nil {
 		return
 	}
-	gained := func(name string) float64 { return max(0, m.sums[name]-before.sums[name]) }
-	span := m.at.Sub(before.at).Seconds()
+	gained := func(name string) float64 { return max(0, m.Sums[name]-before.Sums[name]) }
+	span := m.At.Sub(before.At).Seconds()
 	s.GC = 1000 * gained("go_gc_duration_seconds_sum") / span
-	s.Locks = lockShare(gained(waitMetric), span, m.sums[processorsMetric])
+	s.Locks = usage.LockShare(gained(usage.WaitMetric), span, m.Sums[usage.ProcessorsMetric])
 	s.Commits, s.Syncs = gained("muster_journal_commit_entries_count")/span, gained("muster_journal_syncs_total")/span
 	if n := gained("muster_journal_commit_seconds_count"); n > 0 {
 		s.CommitMs = 1000 * gained("muster_journal_commit_seconds_sum") / n

@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -143,20 +144,20 @@ type targetRun struct {
 	zero   time.Time // of the measurement
 	whole  int       // phases so far
 	sum    *tally
-	used   gained
+	used   usage.Gained
 	states int
-	server odometer
+	server usage.Odometer
 	phase  string        // that is played
 	tag    string        // of what is recorded now: warmup, or none
 	before report.Totals // at the last sample
-	last   usage
+	last   usage.SoFar
 
 	mu     sync.Mutex
 	second *tally
 	part   *tally
 }
 
-func (r *targetRun) usage() usage { return r.server.use(time.Since(r.began), r.cfg.ServerPID) }
+func (r *targetRun) usage() usage.SoFar { return r.server.Use(time.Since(r.began), r.cfg.ServerPID) }
 
 func (r *targetRun) observe(o Observed) {
 	r.mu.Lock()
@@ -223,14 +224,14 @@ func (r *targetRun) ramp(ctx context.Context, all *sync.WaitGroup, agents []Targ
 	debug.FreeOSMemory()
 	r.rep.ready = r.usage()
 	r.rep.Goroutines = float64(runtime.NumGoroutine()) / float64(len(agents))
-	r.rep.AgentBytes = float64(r.rep.ready.loader.rss-r.rep.idle.loader.rss) / float64(len(agents))
+	r.rep.AgentBytes = float64(r.rep.ready.Loader.RSS-r.rep.idle.Loader.RSS) / float64(len(agents))
 	r.rep.Phases = append(r.rep.Phases, report.Played{Name: report.KindRamp, Kind: report.KindRamp, From: -r.rep.ReadySeconds})
 	return nil
 }
 
 // steady measures one phase, after its warm-up.
 func (r *targetRun) steady(ctx context.Context, p *scenario.Phase) error {
-	if r.last.at == 0 {
+	if r.last.At == 0 {
 		r.last, r.before, r.begun = r.usage(), r.target.Totals(), time.Now()
 	}
 	begin := time.Now().Add(time.Duration(p.Warmup))
@@ -251,23 +252,23 @@ func (r *targetRun) steady(ctx context.Context, p *scenario.Phase) error {
 		return err
 	}
 	t, last := r.take(&r.part), r.usage()
-	var g gained
-	g.add(first, last)
+	var g usage.Gained
+	g.Add(first, last)
 	short := r.rep.Stopped != nil
 	if !short || r.rep.Stopped.Whole == 0 {
-		r.used.add(first, last)
+		r.used.Add(first, last)
 		r.sum.merge(t)
-		r.rep.measured += g.length
+		r.rep.measured += g.Length
 	}
 	if !short {
 		r.whole++
 	}
 	played := report.Played{Name: p.Name, Kind: p.Kind(), From: begin.Sub(r.zero).Seconds(), To: time.Since(r.zero).Seconds(), Rate: 1, Short: short,
-		Offered: r.cfg.Rate, Acknowledged: float64(t.acked) / g.length.Seconds(), Latency: report.LatencyOf(t.whole), Lag: report.LatencyOf(t.lag)}
+		Offered: r.cfg.Rate, Acknowledged: float64(t.acked) / g.Length.Seconds(), Latency: report.LatencyOf(t.whole), Lag: report.LatencyOf(t.lag)}
 	if played.Name == "" {
 		played.Name = played.Kind
 	}
-	played.Server, played.Loader = g.usages(t.results)
+	played.Server, played.Loader = g.Usages(t.results)
 	r.rep.Phases = append(r.rep.Phases, played)
 	return nil
 }
@@ -289,10 +290,10 @@ func (r *targetRun) until(ctx context.Context, end time.Time) error {
 
 func (r *targetRun) sample() {
 	u, now, t := r.usage(), r.target.Totals(), r.take(&r.second)
-	span := u.at - r.last.at
+	span := u.At - r.last.At
 	l := report.LatencyOf(t.whole)
 	s := report.Sample{Second: int(math.Floor(time.Since(r.zero).Seconds())), Sent: now.Sent - r.before.Sent, Acked: now.Written - r.before.Written, Failed: now.Failed - r.before.Failed, Connected: now.Connected,
-		ServerCPU: u.server.cores(r.last.server, span), LoaderCPU: u.loader.cores(r.last.loader, span), ServerRSS: u.server.rss, LoaderRSS: u.loader.rss,
+		ServerCPU: u.Server.Cores(r.last.Server, span), LoaderCPU: u.Loader.Cores(r.last.Loader, span), ServerRSS: u.Server.RSS, LoaderRSS: u.Loader.RSS,
 		Offered: uint64(r.cfg.Rate * span.Seconds()), Phase: r.phase, Lag: float64(t.lag.ValueAtQuantile(99)) / 1000}
 	if t.whole.TotalCount() > 0 { // the system asks in bursts
 		s.Latency = &l

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/load/usage"
 )
 
 // watch looks at a run every ten milliseconds: it samples it, reads both processes at the
@@ -12,12 +14,12 @@ type watch struct {
 	run    *run
 	rep    *reporting
 	beside sync.WaitGroup
-	meter  meter
+	meter  usage.Meter
 
 	next      int64 // sample, ns since the run was made
 	seconds   int   // of the timetable that have a sample
-	prev      usage
-	prevMeter metered
+	prev      usage.SoFar
+	prevMeter usage.Metered
 	sent      uint64
 	acked     uint64
 	offered   uint64
@@ -26,8 +28,8 @@ type watch struct {
 	waiting   []seen   // seconds that other loaders have not told of yet
 	said      Presence // to the lead
 
-	edges []usage     // at the beginning of each part, and at the end of the last
-	steps map[int]int // of phases of steps that broke: the part in which they did
+	edges []usage.SoFar // at the beginning of each part, and at the end of the last
+	steps map[int]int   // of phases of steps that broke: the part in which they did
 	bad   map[int][]string
 	asked int // parts that were judged as steps
 }
@@ -37,7 +39,7 @@ type watch struct {
 const lookLate = 50 * time.Millisecond
 
 func newWatch(r *run, rep *reporting) *watch {
-	return &watch{run: r, rep: rep, meter: meter{admin: r.cfg.AdminURL}, steps: map[int]int{}, bad: map[int][]string{}}
+	return &watch{run: r, rep: rep, meter: usage.Meter{Admin: r.cfg.AdminURL}, steps: map[int]int{}, bad: map[int][]string{}}
 }
 
 // watch ends with the last part, or with the outage in which that ended.
@@ -46,7 +48,7 @@ func (w *watch) watch(ctx context.Context) {
 	defer w.beside.Wait()
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
-	w.beside.Go(func() { w.meter.run(asking) })
+	w.beside.Go(func() { w.meter.Run(asking) })
 	w.prev = r.usage()
 	ramp := r.now() + int64(time.Second)
 	for {
@@ -110,8 +112,8 @@ func (r *run) notOpened() (n uint64) {
 	return n
 }
 
-func (r *run) usage() usage {
-	u := r.server.use(time.Duration(r.now()), r.cfg.ServerPID)
-	u.sent, u.received = r.traffic.sent.Load(), r.traffic.received.Load()
+func (r *run) usage() usage.SoFar {
+	u := r.server.Use(time.Duration(r.now()), r.cfg.ServerPID)
+	u.Sent, u.Received = r.traffic.sent.Load(), r.traffic.received.Load()
 	return u
 }

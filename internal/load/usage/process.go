@@ -1,4 +1,4 @@
-package load
+package usage
 
 import (
 	"bytes"
@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// process is what Linux says of a process; zero elsewhere.
-type process struct {
+// Process is what Linux says of a process; zero elsewhere.
+type Process struct {
 	life    int           // of the same server, see odometer
-	cpu     time.Duration // user and system
-	rss     int64         // bytes
-	reads   int64         // system calls that read, sockets included …
-	writes  int64         // … and that write
-	written int64         // bytes that it sent to storage, in whole pages; without what was removed before it got there
+	CPU     time.Duration // user and system
+	RSS     int64         // bytes
+	Reads   int64         // system calls that read, sockets included …
+	Writes  int64         // … and that write
+	Written int64         // bytes that it sent to storage, in whole pages; without what was removed before it got there
 }
 
 // userHz is the unit of times in /proc: 100 on every Linux that Go supports.
 const userHz = 100
 
-// readProcess reads /proc/<pid>; 0 is this process.
-func readProcess(pid int) (p process) {
+// OfProcess reads /proc/<pid>; 0 is this process.
+func OfProcess(pid int) (p Process) {
 	dir := "/proc/self/"
 	if pid > 0 {
 		dir = "/proc/" + strconv.Itoa(pid) + "/"
@@ -37,31 +37,31 @@ func readProcess(pid int) (p process) {
 		user, _ := strconv.ParseInt(rest[11], 10, 64)
 		system, _ := strconv.ParseInt(rest[12], 10, 64)
 		pages, _ := strconv.ParseInt(rest[21], 10, 64)
-		p.cpu = time.Duration(user+system) * time.Second / userHz
-		p.rss = pages * int64(os.Getpagesize())
+		p.CPU = time.Duration(user+system) * time.Second / userHz
+		p.RSS = pages * int64(os.Getpagesize())
 	}
 	io := dir + "io"
-	p.reads, p.writes, p.written = number(io, "syscr"), number(io, "syscw"), number(io, "write_bytes")-number(io, "cancelled_write_bytes")
+	p.Reads, p.Writes, p.Written = number(io, "syscr"), number(io, "syscw"), number(io, "write_bytes")-number(io, "cancelled_write_bytes")
 	return p
 }
 
-// same says whether p is a later look at the process of before.
-func (p process) same(before process) bool { return p.life == before.life && p.since(before) }
+// Same says whether p is a later look at the process of before.
+func (p Process) Same(before Process) bool { return p.life == before.life && p.Since(before) }
 
-// since says whether p counts on from before, by the same process or by one that followed it.
-func (p process) since(before process) bool { return before.cpu > 0 && p.cpu >= before.cpu }
+// Since says whether p counts on from before, by the same process or by one that followed it.
+func (p Process) Since(before Process) bool { return before.CPU > 0 && p.CPU >= before.CPU }
 
-// cores is how many cores a process used since before.
-func (p process) cores(before process, span time.Duration) float64 {
-	if span <= 0 || !p.since(before) {
+// Cores is how many cores a process used since before.
+func (p Process) Cores(before Process, span time.Duration) float64 {
+	if span <= 0 || !p.Since(before) {
 		return 0
 	}
-	return (p.cpu - before.cpu).Seconds() / span.Seconds()
+	return (p.CPU - before.CPU).Seconds() / span.Seconds()
 }
 
-// busyTime is what all processes and the kernel used of all cores since the machine
+// Busy is what all processes and the kernel used of all cores since the machine
 // started: what somebody else takes shows here.
-func busyTime() time.Duration {
+func Busy() time.Duration {
 	f := strings.Fields(line("/proc/stat", "cpu "))
 	var busy int64
 	for i, text := range f { // user nice system idle iowait irq softirq steal …

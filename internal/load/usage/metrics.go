@@ -1,4 +1,4 @@
-package load
+package usage
 
 import (
 	"bufio"
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// readMetrics sums a server's /metrics by name; nil where there are none.
-func readMetrics(admin string) map[string]float64 {
+// Metrics sums a server's /metrics by name; nil where there are none.
+func Metrics(admin string) map[string]float64 {
 	sums, _ := scrape(admin)
 	return sums
 }
@@ -49,33 +49,36 @@ func scrape(admin string) (sums, queues map[string]float64) {
 	return sums, queues
 }
 
-// meter reads a server's metrics every second, beside who wants to know: a server that is
+// Meter reads a server's metrics every second, beside who wants to know: a server that is
 // stopped answers nobody.
-type meter struct {
-	admin string
+type Meter struct {
+	Admin string // its address; empty: nothing is read
 	mu    sync.Mutex
-	last  metered
+	last  Metered
 }
 
-type metered struct {
-	at           time.Time
-	sums, queues map[string]float64
+type Metered struct {
+	At           time.Time
+	Sums, Queues map[string]float64
 }
 
-func (m *meter) run(ctx context.Context) {
-	for m.admin != "" && ctx.Err() == nil {
+func (m *Meter) Run(ctx context.Context) {
+	for m.Admin != "" && ctx.Err() == nil {
 		began := time.Now()
-		sums, queues := scrape(m.admin)
+		sums, queues := scrape(m.Admin)
 		if sums != nil {
 			m.mu.Lock()
-			m.last = metered{time.Now(), sums, queues}
+			m.last = Metered{time.Now(), sums, queues}
 			m.mu.Unlock()
 		}
-		pause(ctx, time.Second-time.Since(began))
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second - time.Since(began)):
+		}
 	}
 }
 
-func (m *meter) read() metered {
+func (m *Meter) Read() Metered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.last

@@ -1,4 +1,4 @@
-package load
+package usage
 
 import (
 	"sync"
@@ -9,7 +9,7 @@ import (
 // Goroutines that wait for one mutex are seen, as a share of the processors' time.
 func TestLockShare(t *testing.T) {
 	for _, c := range []struct{ wait, span, processors, want float64 }{{1, 10, 2, 0.05}, {40, 10, 2, 2}, {1, 0, 2, 0}, {1, 10, 0, 0}, {0, 10, 2, 0}} {
-		if got := lockShare(c.wait, c.span, c.processors); got != c.want {
+		if got := LockShare(c.wait, c.span, c.processors); got != c.want {
 			t.Errorf("%+v: %g", c, got)
 		}
 	}
@@ -30,13 +30,13 @@ func TestLockShare(t *testing.T) {
 		}
 		all.Wait()
 	}
-	g := &gained{}
-	at := func(seconds int, wait float64) usage {
-		return usage{at: time.Duration(seconds) * time.Second, waited: time.Duration(seconds) * time.Second, metrics: map[string]float64{waitMetric: wait, processorsMetric: 4}}
+	g := &Gained{}
+	at := func(seconds int, wait float64) SoFar {
+		return SoFar{At: time.Duration(seconds) * time.Second, Waited: time.Duration(seconds) * time.Second, Metrics: map[string]float64{WaitMetric: wait, ProcessorsMetric: 4}}
 	}
-	g.add(at(0, 3), at(10, 5))
-	g.add(at(20, 9), at(30, 11))
-	if server, loader := g.usages(1); server.LockShare != 4./20/4 || loader.LockShare <= 0 {
+	g.Add(at(0, 3), at(10, 5))
+	g.Add(at(20, 9), at(30, 11))
+	if server, loader := g.Usages(1); server.LockShare != 4./20/4 || loader.LockShare <= 0 {
 		t.Errorf("server %+v, loader %+v", server, loader)
 	}
 }

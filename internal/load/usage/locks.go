@@ -1,4 +1,4 @@
-package load
+package usage
 
 import (
 	"runtime"
@@ -12,8 +12,8 @@ import (
 // more. The runtime counts waits of a sample and scales them up, so it is right over seconds.
 
 const (
-	waitMetric       = "go_sync_mutex_wait_total_seconds_total" // of a server, on its metrics page …
-	processorsMetric = "go_sched_gomaxprocs_threads"
+	WaitMetric       = "go_sync_mutex_wait_total_seconds_total" // of a server, on its metrics page …
+	ProcessorsMetric = "go_sched_gomaxprocs_threads"
 	ownWaitMetric    = "/sync/mutex/wait/total:seconds" // … and of this process
 )
 
@@ -27,15 +27,15 @@ func lockWait() time.Duration {
 	return time.Duration(s[0].Value.Float64() * float64(time.Second))
 }
 
-// lockShare is a wait as a share, 0 where it is not known of how many processors.
-func lockShare(wait, span, processors float64) float64 {
+// LockShare is a wait as a share, 0 where it is not known of how many processors.
+func LockShare(wait, span, processors float64) float64 {
 	if !(wait > 0 && span > 0 && processors > 0) {
 		return 0
 	}
 	return wait / span / processors
 }
 
-// ownLockShare is this process's.
-func ownLockShare(wait, span time.Duration) float64 {
-	return lockShare(wait.Seconds(), span.Seconds(), float64(runtime.GOMAXPROCS(0)))
+// OwnLockShare is this process's.
+func OwnLockShare(wait, span time.Duration) float64 {
+	return LockShare(wait.Seconds(), span.Seconds(), float64(runtime.GOMAXPROCS(0)))
 }

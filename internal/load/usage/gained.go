@@ -1,0 +1,135 @@
+package usage
+
+import (
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/report"
+)
+
+// Gained is what was used in some stretches of a run, one after the other.
+type Gained struct {
+	First, Last    SoFar // of them all
+	Length         time.Duration
+	server, loader time.Duration // CPU
+	waited         time.Duration // for locks, by this process
+	Busy           time.Duration
+	Same           bool // the server was one process all the time, as far as /proc was read
+	Anew           bool // its counters began at nothing in between
+	Reads, Writes  int64
+	Written        int64
+	Sent, Received int64              // bytes of TCP, by the agents
+	Metrics        map[string]float64 // what counters gained, and where gauges stood last
+
+	others, elsewhere time.Duration // CPU of other loaders, and of those on other machines
+	rss               int64         // of other loaders, at the end
+}
+
+// Join adds what other loaders used in the stretch that was added last.
+func (g *Gained) Join(loaders []Other) {
+	g.rss = 0
+	for _, o := range loaders {
+		g.others += o.CPU
+		g.rss += o.RSS
+		if !o.Here {
+			g.elsewhere += o.CPU
+		}
+	}
+}
+
+// Other is what another loader used in a stretch.
+type Other struct {
+	Here bool // on this machine
+	CPU  time.Duration
+	RSS  int64 // at its end
+}
+
+// Add takes one more stretch.
+func (g *Gained) Add(first, last SoFar) {
+	if g.Length == 0 {
+		g.First, g.Same, g.Metrics = first, true, map[string]float64{}
+	}
+	g.Last = last
+	g.Length += last.At - first.At
+	g.loader += last.Loader.CPU - first.Loader.CPU
+	g.waited += last.Waited - first.Waited
+	g.Busy += last.Busy - first.Busy
+	g.Sent += last.Sent - first.Sent
+	g.Received += last.Received - first.Received
+	g.Same = g.Same && last.Server.Same(first.Server) && last.Server.Same(g.First.Server)
+	if last.Server.Since(first.Server) {
+		g.server += last.Server.CPU - first.Server.CPU
+		g.Reads += last.Server.Reads - first.Server.Reads
+		g.Writes += last.Server.Writes - first.Server.Writes
+		g.Written += last.Server.Written - first.Server.Written
+	}
+	for name, v := range last.Metrics {
+		if counter(name) {
+			if was := first.Metrics[name]; was <= v {
+				v -= was
+			} else {
+				g.Anew = true
+			}
+			v += g.Metrics[name]
+		}
+		g.Metrics[name] = v
+	}
+}
+
+// Shown are the server's own metrics that are not zero.
+func (g *Gained) Shown() map[string]float64 {
+	d := map[string]float64{}
+	for name, v := range g.Metrics {
+		if v != 0 && strings.HasPrefix(name, "muster_") {
+			d[name] = v
+		}
+	}
+	return d
+}
+
+// Usages are the figures of the server and of all loaders; results is what the CPU is shared between.
+func (g *Gained) Usages(results uint64) (server, loader report.Usage) {
+	use := func(cpu time.Duration, p Process) report.Usage {
+		u := report.Usage{RSS: p.RSS}
+		if g.Length > 0 && cpu > 0 {
+			u.Cores = cpu.Seconds() / g.Length.Seconds()
+		}
+		if results > 0 && u.Cores > 0 {
+			u.MicrosPerItem = float64(cpu.Microseconds()) / float64(results)
+		}
+		return u
+	}
+	all := g.Last.Loader
+	all.RSS += g.rss
+	server, loader = use(g.server, g.Last.Server), use(g.loader+g.others, all)
+	if g.Length > 0 {
+		loader.Elsewhere = g.elsewhere.Seconds() / g.Length.Seconds()
+		loader.LockShare = OwnLockShare(g.waited, g.Length)
+		if !g.Anew {
+			server.LockShare = LockShare(g.Metrics[WaitMetric], g.Length.Seconds(), g.Metrics[ProcessorsMetric])
+		}
+	}
+	return server, loader
+}
+
+// Cost is what one loader used in the parts that count.
+type Cost struct {
+	CPU, Span float64 // seconds
+	RSS       int64
+}
+
+// Alone is what this process used.
+func (g *Gained) Alone() Cost {
+	return Cost{g.loader.Seconds(), g.Length.Seconds(), g.Last.Loader.RSS}
+}
+
+func (c Cost) Of(results uint64) report.Usage {
+	u := report.Usage{RSS: c.RSS}
+	if c.Span > 0 {
+		u.Cores = c.CPU / c.Span
+	}
+	if results > 0 {
+		u.MicrosPerItem = c.CPU * 1e6 / float64(results)
+	}
+	return u
+}

@@ -1,0 +1,60 @@
+package usage
+
+import (
+	"testing"
+	"time"
+)
+
+// What a server used is summed over its lives; while it does not run, nothing is added.
+func TestLivesOfAServerAreSummed(t *testing.T) {
+	o := &Odometer{}
+	ticks := func(n int) time.Duration { return time.Duration(n) * 10 * time.Millisecond }
+	at := func(pid, cpu int) Process {
+		return o.add(pid, Process{CPU: ticks(cpu), RSS: int64(pid), Written: int64(cpu)})
+	}
+	for i, c := range []struct {
+		pid, cpu   int // as they are read
+		life, sum  int
+		resident   int64
+		sameAsLast bool
+	}{
+		{7, 100, 0, 100, 7, false},
+		{7, 140, 0, 140, 7, true},
+		{7, 0, 0, 140, 7, true}, // it ended while it was read
+		{0, 0, 0, 140, 0, true},
+		{9, 0, 1, 140, 9, false},
+		{9, 30, 1, 170, 9, true},
+		{9, 20, 2, 190, 9, false}, // the number was given again
+	} {
+		before := o.add(o.pid, o.last)
+		p := at(c.pid, c.cpu)
+		if p.life != c.life || p.CPU != ticks(c.sum) || p.Written != int64(c.sum) || p.RSS != c.resident || p.Same(before) != c.sameAsLast {
+			t.Errorf("look %d: %+v, want %+v", i, p, c)
+		}
+	}
+	g := &Gained{}
+	first, last := SoFar{Server: Process{CPU: ticks(100)}}, SoFar{At: 10 * time.Second, Server: Process{life: 1, CPU: ticks(300)}}
+	g.Add(first, last)
+	if server, _ := g.Usages(1000); g.Same || server.Cores != 0.2 || server.MicrosPerItem != 2000 {
+		t.Errorf("restarted in between: %+v, one process: %t", server, g.Same)
+	}
+}
+
+func TestCountersOfAServerStartedAnew(t *testing.T) {
+	before := map[string]float64{"muster_a_total": 100, "muster_b_total": 100, "muster_gauge": 5}
+	after := map[string]float64{"muster_a_total": 130, "muster_b_total": 20, "muster_gauge": 3, "go_threads": 9}
+	g := &Gained{}
+	g.Add(SoFar{Metrics: before}, SoFar{At: time.Second, Metrics: after})
+	d := g.Shown()
+	if !g.Anew {
+		t.Error("nobody saw that it was another server")
+	}
+	gone := &Gained{}
+	gone.Add(SoFar{Metrics: map[string]float64{"muster_agents_x_count": 5}}, SoFar{At: time.Second, Metrics: map[string]float64{"muster_agents_x_count": 4}})
+	if gone.Anew || gone.Metrics["muster_agents_x_count"] != 4 {
+		t.Errorf("agents that went are no start of the server: %+v", gone)
+	}
+	if d["muster_a_total"] != 30 || d["muster_b_total"] != 20 || d["muster_gauge"] != 3 || len(d) != 3 {
+		t.Errorf("%v", d)
+	}
+}
