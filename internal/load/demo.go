@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -50,7 +51,7 @@ func (d Demo) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := preflight(cfg); err != nil {
+	if err := preflight.Check(cfg.before()); err != nil {
 		return err
 	}
 	r, err := newRun(cfg)

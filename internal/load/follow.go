@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -19,7 +20,7 @@ func Follow(ctx context.Context, cfg Config, lead Lead) error {
 	if err != nil {
 		return err
 	}
-	if err := preflight(cfg); err != nil {
+	if err := preflight.Check(cfg.before()); err != nil {
 		return err
 	}
 	r, err := newRun(cfg)

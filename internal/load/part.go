@@ -36,9 +36,6 @@ func (r *run) place(i int) int {
 	return i
 }
 
-// here is how many loaders this machine holds.
-func (p Part) here() int { return max(1, p.Here) }
-
 // Joinable says whether several loaders can play a scenario together: nil, or an
 // Unsupported error that says what it waits for.
 func (c Config) Joinable() error {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/usage"
@@ -58,7 +59,7 @@ func (c Config) against(t Target) (play func(ctx context.Context, version string
 		if c, err = c.asked(t); err != nil {
 			return nil, err
 		}
-		if err := preflight(c); err != nil {
+		if err := preflight.Check(c.before()); err != nil {
 			return nil, err
 		}
 		return func(ctx context.Context, version string) (*report.Report, error) {

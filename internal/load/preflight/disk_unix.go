@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd
 
-package load
+package preflight
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package load
+package preflight
 
 import (
 	"os/exec"
@@ -77,11 +77,8 @@ func TestPreflightKnowsWhatTheServerKeeps(t *testing.T) {
 		{19_800, false, ""},
 		{19_801, false, "19801 connections need 20001"},
 	} {
-		cfg := Config{Scenario: &scenario.Scenario{Agents: []scenario.Class{{Name: "all", Count: c.agents}}}}
-		if c.own {
-			cfg.Control = noControl{}
-		}
-		if got := cfg.files(20_000); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+		run := Run{OwnServer: c.own, Scenario: &scenario.Scenario{Agents: []scenario.Class{{Name: "all", Count: c.agents}}}}
+		if got := run.files(20_000); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
@@ -94,7 +91,7 @@ func TestPreflightSaysWhatToDo(t *testing.T) {
 	}
 	check := scenario.Check{Name: "c", Count: 1000, Interval: minutes(1), Output: scenario.Output{Bytes: 1 << 20}}
 	sc := &scenario.Scenario{Agents: []scenario.Class{{Name: "all", Count: 100_000_000, Checks: []scenario.Check{check}}}, Phases: []scenario.Phase{{Steady: minutes(60)}}}
-	err := preflight(Config{Server: "127.0.0.1:1", Scenario: sc, Sources: 10, Data: t.TempDir() + "/not/yet"})
+	err := Check(Run{Servers: "127.0.0.1:1", Scenario: sc, Sources: 10, Data: t.TempDir() + "/not/yet"})
 	if model.ClassOf(err) != model.Limited {
 		t.Fatalf("got %v", err)
 	}
@@ -103,10 +100,11 @@ func TestPreflightSaysWhatToDo(t *testing.T) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}
 	}
-	if _, err := Preflight(Config{Server: "127.0.0.1:1", Agents: 2, Checks: 2}); err != nil {
+	tiny := &scenario.Scenario{Agents: []scenario.Class{{Name: "all", Count: 2}}}
+	if err := Check(Run{Servers: "127.0.0.1:1", Scenario: tiny, Nodes: 2, Checks: 2, Sources: 1}); err != nil {
 		t.Errorf("a tiny run: %v", err)
 	}
-	if err := preflight(Config{Server: "127.0.0.1:1", Scenario: sc, isShort: true, Fleet: 1, Checks: 1}); err == nil || !strings.Contains(err.Error(), "or fewer --agents") {
+	if err := Check(Run{Servers: "127.0.0.1:1", Scenario: sc, Nodes: 1, Checks: 1}); err == nil || !strings.Contains(err.Error(), "or fewer --agents") {
 		t.Errorf("the short form: %v", err)
 	}
 }

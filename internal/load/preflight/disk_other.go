@@ -1,5 +1,5 @@
 //go:build !linux && !darwin && !freebsd
 
-package load
+package preflight
 
 func freeDisk(string) (int64, bool) { return 0, false }

@@ -1,7 +1,6 @@
-package load
+package preflight
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 )
@@ -9,16 +8,16 @@ import (
 // ports says where there are fewer local ports, from low to high, than connections from this
 // machine; empty: there are enough. Connections to one listener share the ports of the address
 // that they come from; of those loopback has many, and every other machine one.
-func (c Config) ports(d demand, low, high int) string {
-	to := strings.Split(cmp.Or(c.Server, c.ServerTLS), ",")
+func (r *Run) ports(d demand, low, high int) string {
+	to := strings.Split(r.Servers, ",")
 	if to[0] == "" || high <= low {
 		return ""
 	}
-	connections, sources, loopback := d.of(c.Part).connections, 1, strings.HasPrefix(to[0], "127.")
+	connections, sources, loopback := d.of(r.Loaders).connections, 1, strings.HasPrefix(to[0], "127.")
 	if loopback {
-		sources = max(c.Sources, 1)
+		sources = max(r.Sources, 1)
 	} else {
-		connections *= c.Part.here() // each has loopback addresses of its own, and all together this one
+		connections *= r.here() // each has loopback addresses of its own, and all together this one
 	}
 	need := (connections + sources*len(to) - 1) / (sources * len(to))
 	if need <= high-low {
@@ -29,8 +28,8 @@ func (c Config) ports(d demand, low, high int) string {
 		text = fmt.Sprintf("ports: %d connections from one address to %s", need, to[0])
 	}
 	text += fmt.Sprintf(", the range %d-%d has %d. ", low, high, high-low)
-	widen, smaller := "sysctl -w net.ipv4.ip_local_port_range='1024 65000'", c.fewer(float64(high-low)/float64(need))
-	_, other := c.Scenario.System()
+	widen, smaller := "sysctl -w net.ipv4.ip_local_port_range='1024 65000'", r.fewer(float64(high-low)/float64(need))
+	_, other := r.Scenario.System()
 	switch {
 	case other:
 		return text + "Widen it: " + widen + "; " + smaller
