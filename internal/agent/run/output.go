@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"sync"
+
+	"github.com/muster-fleet/muster/internal/hide"
 )
 
 // output keeps the first bytes of what a command prints and counts the rest, so that
@@ -14,7 +16,7 @@ type output struct {
 	total   uint64
 	flooded bool
 	stream  func([]byte) // hears what is kept; nil: nobody
-	hider   *hider       // goes over it before; nil: there are no secrets
+	hider   *hide.Hider  // goes over it before; nil: there are no secrets
 }
 
 var errFlood = errors.New("too much output")
@@ -58,9 +60,9 @@ func (o *output) add(p []byte) {
 
 // hidden is what may be kept now. What was hidden counts as it stands there.
 func (o *output) hidden(p []byte, last bool) []byte {
-	before := len(p) + len(o.hider.held)
-	p = o.hider.next(p, last)
-	o.total = uint64(max(0, int64(o.total)+int64(len(p)+len(o.hider.held)-before)))
+	before := len(p) + o.hider.Held()
+	p = o.hider.Next(p, last)
+	o.total = uint64(max(0, int64(o.total)+int64(len(p)+o.hider.Held()-before)))
 	return p
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/guard"
+	"github.com/muster-fleet/muster/internal/hide"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -81,7 +82,7 @@ func (r *Runner) Forks() uint64 { return r.forks.Load() }
 // cause of that, where it has one, is in what Run says.
 func (r *Runner) Run(ctx context.Context, c Command) Result {
 	began := time.Now()
-	out := output{keep: c.MaxOutput, stream: c.Stream, hider: newHider(c.Hide)}
+	out := output{keep: c.MaxOutput, stream: c.Stream, hider: hide.New(c.Hide)}
 	if out.keep <= 0 {
 		out.keep = model.DefaultOutputBytes
 	}

@@ -1,4 +1,8 @@
-package run
+// Package hide replaces secrets in what commands write by model.Hidden, before anything is kept, cut or
+// heard of it: as they are, and as programs commonly write them (base64 with anything around them,
+// hexadecimal, in addresses, in JSON and in quotes). Agents do so for what they run, the server for what
+// other systems' agents bring back. Nothing here owns a goroutine or a lock. Start at New.
+package hide
 
 import (
 	"bytes"
@@ -13,20 +17,18 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// hider replaces secrets in what a command writes by model.Hidden, before anything is kept, cut or
-// heard of it: as they are, and as programs commonly write them (base64 with anything around them,
-// hexadecimal, in addresses, in JSON and in quotes). It works across the pieces that come.
-type hider struct {
+// Hider works across the pieces of one text that comes.
+type Hider struct {
 	words [][]byte // longest first
 	held  []byte   // the end of what came, where a word may have begun
 }
 
-// newHider is nil where there is nothing to hide.
-func newHider(secrets []string) *hider {
+// New is nil where there is nothing to hide.
+func New(secrets []string) *Hider {
 	if len(secrets) == 0 {
 		return nil
 	}
-	h := &hider{}
+	h := &Hider{}
 	for _, secret := range secrets {
 		for _, word := range writings(secret) {
 			if len(word) >= model.MinSecret {
@@ -68,9 +70,22 @@ func writings(secret string) []string {
 	return list
 }
 
-// next takes what came and returns what may be shown of it now; last: nothing more comes. The
+// All is what may be shown of a text that is there as a whole. It may be called by many goroutines at
+// once, and on nil, which hides nothing.
+func (h *Hider) All(text []byte) []byte {
+	if h == nil {
+		return text
+	}
+	one := Hider{words: h.words}
+	return one.Next(text, true)
+}
+
+// Held is how many bytes are held back: a word may have begun with them.
+func (h *Hider) Held() int { return len(h.held) }
+
+// Next takes what came and returns what may be shown of it now; last: nothing more comes. The
 // result is valid until the next call.
-func (h *hider) next(p []byte, last bool) []byte {
+func (h *Hider) Next(p []byte, last bool) []byte {
 	text := append(h.held, p...)
 	h.held = nil
 	open := len(text) // from here on a word may have begun that is not whole yet
@@ -96,7 +111,7 @@ func (h *hider) next(p []byte, last bool) []byte {
 }
 
 // open is where the longest end of text begins that is the beginning of a word.
-func (h *hider) open(text []byte) int {
+func (h *Hider) open(text []byte) int {
 	if len(h.words) == 0 {
 		return len(text)
 	}
@@ -111,7 +126,7 @@ func (h *hider) open(text []byte) int {
 }
 
 // find is the first word that begins in text[at:before]; of those that begin there the longest.
-func (h *hider) find(text []byte, at, before int) (from, to int) {
+func (h *Hider) find(text []byte, at, before int) (from, to int) {
 	from = -1
 	for _, word := range h.words {
 		until := min(len(text), before+len(word)-1)
