@@ -9,7 +9,15 @@ import (
 
 // AppendAsk implements Codec.
 func (c Protobuf) AppendAsk(dst []byte, a *Ask) []byte {
-	return c.AppendIssued(c.AppendWhat(dst, a), a.Issued)
+	return c.AppendIssued(c.AppendSecrets(c.AppendWhat(dst, a), a.Secrets), a.Issued)
+}
+
+// AppendSecrets implements Codec.
+func (Protobuf) AppendSecrets(dst []byte, secrets []string) []byte {
+	for _, s := range secrets {
+		dst = protowire.AppendString(protowire.AppendTag(dst, 6, protowire.BytesType), s)
+	}
+	return dst
 }
 
 // AppendIssued implements Codec.
@@ -50,7 +58,15 @@ func (Protobuf) AppendConfig(dst []byte, c *Config) []byte {
 
 // AppendAsk implements Codec.
 func (c JSON) AppendAsk(dst []byte, a *Ask) []byte {
-	return c.AppendIssued(c.AppendWhat(dst, a), a.Issued)
+	return c.AppendIssued(c.AppendSecrets(c.AppendWhat(dst, a), a.Secrets), a.Issued)
+}
+
+// AppendSecrets implements Codec.
+func (JSON) AppendSecrets(dst []byte, secrets []string) []byte {
+	if len(secrets) == 0 {
+		return dst
+	}
+	return appendJSON(append(dst, `,"secrets":`...), secrets)
 }
 
 // AppendIssued implements Codec.

@@ -19,9 +19,10 @@ type Codec interface {
 
 	// What backends do.
 
-	// AppendAsk is AppendWhat, which is the same each time, and AppendIssued.
+	// AppendAsk is AppendWhat, which is the same each time, AppendSecrets and AppendIssued.
 	AppendAsk(dst []byte, a *Ask) []byte
 	AppendWhat(dst []byte, a *Ask) []byte
+	AppendSecrets(dst []byte, secrets []string) []byte
 	AppendIssued(dst []byte, issued int64) []byte
 	AppendConfig(dst []byte, c *Config) []byte
 	ReadSaid(body []byte, s *Said) error
@@ -43,10 +44,11 @@ type JSON struct{}
 // an agent needs to know, is carried over to the event as it came.
 type Request struct {
 	Name     string
-	Proxy    string // proxy_entity_name
-	Interval uint32 // s; 0: by cron
-	Issued   int64  // s since 1970
-	Check    []byte // its CheckConfig, encoded; valid as long as the message is
+	Proxy    string   // proxy_entity_name
+	Interval uint32   // s; 0: by cron
+	Issued   int64    // s since 1970
+	Secrets  []string // NAME=VALUE, for the command's environment
+	Check    []byte   // its CheckConfig, encoded; valid as long as the message is
 }
 
 // Key is what an agent tells checks apart by.
@@ -125,8 +127,9 @@ type Ask struct {
 	Command   string   // a shell line; the agent takes what stands in {{ }} for its tokens: see Literal
 	Env       []string // NAME=VALUE
 	Hooks     []Hook
-	Assets    []Asset // of the command and its hooks
-	Interval  uint32  // s, at least 1: agents refuse a check without
-	Timeout   uint32  // s; 0: none
-	Issued    int64   // s since 1970: agents run a check at most once for each
+	Assets    []Asset  // of the command and its hooks
+	Interval  uint32   // s, at least 1: agents refuse a check without
+	Timeout   uint32   // s; 0: none
+	Secrets   []string // NAME=VALUE, beside Env; events do not bring them back
+	Issued    int64    // s since 1970: agents run a check at most once for each
 }

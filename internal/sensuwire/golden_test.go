@@ -133,6 +133,9 @@ func FuzzMessage(f *testing.F) {
 		}
 		result.Check = r.Check
 		f.Add(c.AppendAsk(Begin(nil, TypeCheckRequest)[14:], asked))
+		secret := *asked
+		secret.Secrets = []string{"A=1", "B=", "no sign"}
+		f.Add(c.AppendAsk([]byte(TypeCheckRequest+"\n"), &secret))
 		f.Add(c.AppendConfig([]byte(TypeEntityConfig+"\n"), &Config{Name: "web", Subscriptions: []string{"a"}}))
 		f.Add(c.AppendEvent([]byte(TypeEvent+"\n"), result))
 		f.Add(c.AppendEvent([]byte(TypeKeepalive+"\n"), alive))

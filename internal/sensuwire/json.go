@@ -16,8 +16,9 @@ type jsonMeta struct {
 
 func (JSON) ParseRequest(body []byte) (r Request, err error) {
 	var m struct {
-		Config json.RawMessage `json:"config"`
-		Issued int64           `json:"issued"`
+		Config  json.RawMessage `json:"config"`
+		Issued  int64           `json:"issued"`
+		Secrets []string        `json:"secrets"`
 	}
 	var c struct {
 		Metadata jsonMeta `json:"metadata"`
@@ -33,7 +34,7 @@ func (JSON) ParseRequest(body []byte) (r Request, err error) {
 	case c.Metadata.Name == "":
 		return r, model.Errorf(model.Invalid, "a check_request without the name of a check")
 	}
-	return Request{Name: c.Metadata.Name, Proxy: c.Proxy, Interval: c.Interval, Issued: m.Issued, Check: m.Config}, nil
+	return Request{Name: c.Metadata.Name, Proxy: c.Proxy, Interval: c.Interval, Issued: m.Issued, Secrets: m.Secrets, Check: m.Config}, nil
 }
 
 func (JSON) ParseConfig(body []byte) (Config, error) {

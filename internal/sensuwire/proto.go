@@ -29,6 +29,8 @@ func (Protobuf) ParseRequest(body []byte) (r Request, err error) {
 			return r.parseCheck(content)
 		case number == 4 && kind == protowire.VarintType:
 			r.Issued = int64(varint(value))
+		case number == 6 && kind == protowire.BytesType:
+			r.Secrets = append(r.Secrets, string(content))
 		}
 		return nil
 	})
