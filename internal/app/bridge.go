@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"os"
 	"time"
 
@@ -25,7 +24,7 @@ func (s *Server) openBridge(context.Context) (err error) {
 			MessageBytes: int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked),
 			Keepalive: time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
 		},
-		OnClone: s.clones.came, OnRan: s.turns.Ran, OnEnded: s.turns.Ended, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
+		Secret: s.secretText, OnClone: s.clones.came, OnRan: s.turns.Ran, OnEnded: s.turns.Ended, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
 	})
 	return err
 }
@@ -67,11 +66,9 @@ func (s *Server) sensuTLS() (*tls.Config, error) {
 	if err != nil {
 		return nil, model.Errorf(model.Invalid, "read the authorities of Sensu's agents: %w", err).WithHint("--sensu-client-ca FILE")
 	}
-	config.ClientCAs = x509.NewCertPool()
-	if !config.ClientCAs.AppendCertsFromPEM(text) {
-		return nil, model.Errorf(model.Invalid, "%s holds no certificate in PEM", s.cfg.SensuClientCA).WithHint("--sensu-client-ca FILE, of -----BEGIN CERTIFICATE-----")
+	if err := sensu.Trust(config, text); err != nil {
+		return nil, model.Errorf(model.Invalid, "%s: %w", s.cfg.SensuClientCA, err).WithHint("--sensu-client-ca FILE, of -----BEGIN CERTIFICATE-----")
 	}
-	config.ClientAuth = tls.VerifyClientCertIfGiven
 	return config, nil
 }
 

@@ -12,7 +12,7 @@ func (s *Server) secretFor(ctx context.Context, namespace, name string) (muster.
 	return muster.SecretValue{Text: v.Text, Lease: v.Lease}, err
 }
 
-// secretText finds it for a handler.
+// secretText finds it for a handler, or for a Sensu agent.
 func (s *Server) secretText(ctx context.Context, namespace, name string) (string, error) {
 	v, err := s.secrets.Resolve(ctx, namespace, name)
 	return v.Text, err

@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"strings"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
 // Door is a listener for agents of another protocol. Its connections share places, PROXY
@@ -19,7 +22,7 @@ type Door struct {
 
 // Open accepts until ctx ends; it returns when all that it served have returned.
 func (s *Server) Open(ctx context.Context, d *Door) error {
-	gates := newGates()
+	gates, told := newGates(), newTold()
 	return s.accept(ctx, d.TCP, func(g *guest) {
 		_ = g.SetDeadline(time.Now().Add(d.Within))
 		if err := s.proxies.introduce(ctx, g); err != nil {
@@ -36,9 +39,17 @@ func (s *Server) Open(ctx context.Context, d *Door) error {
 		err := conn.HandshakeContext(ctx)
 		g.opened()
 		if err != nil {
-			s.metrics.handshakes.WithLabelValues(tlsFailure(err)).Inc()
+			why := tlsFailure(err)
+			s.metrics.handshakes.WithLabelValues(why).Inc()
 			s.cfg.Log.Debug("TLS handshake", "peer", g.RemoteAddr(), "error", err)
-			g.Close()
+			if !strings.HasPrefix(why, "tls_certificate") {
+				g.Close()
+				return
+			}
+			told.certificate.Do(func() {
+				s.cfg.Log.Warn("an agent's certificate is refused; of others within a minute only the metrics tell", "peer", g.RemoteAddr(), "error", err)
+			})
+			wsconn.Part(g, partWithin) // it reads why
 			return
 		}
 		d.Serve(ctx, conn)

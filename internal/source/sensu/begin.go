@@ -38,15 +38,16 @@ func (x *session) begin(said *sensuwire.Said, keepalive bool) error {
 		return err
 	}
 	x.node = x.srv.nodeOf(&info, said, keepalive)
-	if old := x.srv.registry.get(info.ID); old != nil && old.since > x.since {
-		return model.Errorf(model.Conflict, "another connection of this agent came after this one")
-	}
 	x.id, x.section = x.srv.cfg.Rand(), journal.Section(model.PartitionOf(x.uid))
 	x.budget = x.srv.cfg.Agents.Budget(&x.node)
 	x.deregister, x.ephemeral = m.Deregister, m.Deregister && info.ForgetAfter > 0
 	x.patience, x.guessed = patienceOf(&x.node), !keepalive
 	x.hurry()
-	old := x.srv.registry.swap(x, wire.StreamID(x.srv.cfg.Rand()))
+	x.given = x.srv.registry.givenOf(info.ID, x.proven)
+	old, ok := x.srv.registry.swap(x, wire.StreamID(x.srv.cfg.Rand()))
+	if !ok {
+		return model.Errorf(model.Conflict, "another connection of this agent came after this one, or proves with a certificate that it is this machine")
+	}
 	entries := make([]journal.Entry, 0, 2)
 	if old != nil {
 		old.displace()
@@ -78,21 +79,28 @@ func (x *session) displace() {
 
 // alone refuses a machine where another one with its name is connected, and answers. A machine
 // that lost its network, or started anew, is let in: the connection of its earlier life does
-// not answer.
-func (s *Server) alone(ctx context.Context, m *intent.Stranger, nc net.Conn) error {
+// not answer. One that proves who it is takes the name from one that does not, and gives way to none.
+func (s *Server) alone(ctx context.Context, m *intent.Stranger, nc net.Conn, proven bool) error {
 	node, ok := s.cfg.Intent.LookupNode(m.UID())
 	if !ok {
 		return nil
 	}
 	old := s.registry.get(node.ID)
-	if old == nil || !old.answers(ctx) {
+	switch {
+	case old == nil, proven && !old.proven:
+		return nil
+	case old.proven == proven && !old.answers(ctx):
 		return nil
 	}
 	holds := old.peer()
 	if s.cfg.OnClone != nil {
 		s.cfg.OnClone(muster.Clone{Node: old.node, Holds: holds, Came: muster.Peer{Address: hostOf(nc), Since: s.cfg.Now().Truncate(time.Second).UTC()}})
 	}
-	return model.Errorf(model.Conflict, "another agent with the name %s is connected, from %s", m.Name, holds).
+	proves := ""
+	if old.proven && !proven {
+		proves = ", and proves by its certificate that it is that machine"
+	}
+	return model.Errorf(model.Conflict, "another agent with the name %s is connected, from %s%s", m.Name, holds, proves).
 		WithHint("give one of them a name of its own: --name")
 }
 

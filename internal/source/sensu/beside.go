@@ -72,6 +72,9 @@ func (x *session) beside(said *sensuwire.Said, c *model.Chunk, values []model.Va
 		if err != nil {
 			return nil, nil, err
 		}
+		for i := range hooks {
+			hooks[i].Output = string(x.hidden(c, []byte(hooks[i].Output)))
+		}
 		extra = wire.AppendExtra(nil, &wire.Extra{Hooks: hookResults(c, hooks, room)})
 	}
 	extra, left := appendValues(extra, values, room)

@@ -32,6 +32,10 @@ type Config struct {
 	// forgotten.
 	Handler func(namespace, name string) (*model.HandlerSpec, bool)
 
+	// Secret finds the value of a Secret, for an agent that proved who it is. The error is for
+	// people, and holds nothing of it. Nil: nobody is given any.
+	Secret func(ctx context.Context, namespace, name string) (value string, err error)
+
 	// OnClone hears of each machine that was sent away because another one with its name is
 	// connected. It must not block. May be nil.
 	OnClone func(muster.Clone)

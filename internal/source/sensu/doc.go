@@ -12,10 +12,12 @@
 // no acknowledgements, so that nothing is ever sent twice. What lies beside an output (beside.go:
 // hooks; measured.go: values, and events that have nothing else) is made what our own agents
 // would have made of it. A run by hand is a request like any, whose result somebody waits for
-// (runs.go). On the same listener agents fetch archives of assets (assets.go).
+// (runs.go). What a connection's certificate proves of its agent is in proof.go; only who is proven is
+// asked for checks with secrets, which are found anew for each run (secrets.go) and hidden in what
+// comes back (given.go). On the same listener agents fetch archives of assets (assets.go).
 //
 // Goroutines: one reader per connection, also of one that fetches; the timetable; a few writers, and one more for each
-// peer that does not read; one housekeeper. Locks, in order: the registry, then a session's
-// appending, then its mu; the timetable's stands alone. Start reading at login.go, then
+// peer that does not read; one for each run whose secrets are looked for; one housekeeper. Locks, in order: the registry, then a session's
+// appending, then its mu; the timetable's and that of what a node was given stand alone. Start reading at login.go, then
 // session.go.
 package sensu

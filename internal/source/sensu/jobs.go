@@ -48,14 +48,15 @@ func (r *recipe) what(codec sensuwire.Codec) []byte {
 // job is one check of one session. The session's mu guards it, but for what is the
 // timetable's.
 type job struct {
-	x      *session
-	recipe *recipe
-	about  plan.Proxy   // the proxy node that it is about; its ID is zero: this node
-	before *model.Chunk // the definition before, for runs that were asked for under it …
-	from   int64        // … before this second
-	issued int64        // of the last request, s since 1970
-	waits  bool         // for its answer
-	due    bool         // stands in the session's asks
+	x       *session
+	recipe  *recipe
+	about   plan.Proxy   // the proxy node that it is about; its ID is zero: this node
+	before  *model.Chunk // the definition before, for runs that were asked for under it …
+	from    int64        // … before this second
+	issued  int64        // of the last request, s since 1970
+	waits   bool         // for its answer
+	seeking bool         // for its secrets
+	due     bool         // stands in the session's asks
 
 	// The timetable's.
 	at   int64     // when it is due, by boot
@@ -140,7 +141,7 @@ func (x *session) plan() {
 			continue // it is asked for when it is its turn: see Give
 		}
 		if timed = append(timed, j); !old[j] {
-			x.srv.first(j, j.before == nil && !x.srv.cfg.View.Known(cmp.Or(j.about.ID, x.node.ID), j.recipe.chunk.Check))
+			x.srv.first(j, j.before == nil && !x.srv.cfg.View.Known(x.subject(j), j.recipe.chunk.Check))
 		}
 	}
 	x.srv.timetable.set(x, timed)
@@ -175,8 +176,6 @@ func (x *session) recipeOf(c *model.Chunk, of *subject) *recipe {
 	switch {
 	case err != nil:
 		made.problem = problemOf(err)
-	case len(c.Secrets) > 0:
-		made.problem = "this node has sensu-agent, which is given no secrets (its session proves nothing of who it is): leave the node out (targets.except), or give it muster-agent"
 	case run.Probe != "":
 		made.problem = fmt.Sprintf("this node has sensu-agent, which has no probe %s: leave the node out (targets.except), or give it muster-agent", run.Probe)
 	case c.RunAs != "":
@@ -239,18 +238,21 @@ func valuesOf(list []wire.Property) model.PropertyValues {
 	}
 }
 
-// ask appends the request for a run that is due, as a frame; or none: the result was made
-// here, because the agent cannot.
+// subject is the node that a run is about.
+func (x *session) subject(j *job) model.NodeID { return cmp.Or(j.about.ID, x.node.ID) }
+
+// ask appends the request for a run that is due and needs no secrets, as a frame; or none: the
+// result was made here, because the agent cannot.
 func (x *session) ask(dst []byte, j *job) []byte {
-	if j.recipe.problem != "" {
-		x.srv.metrics.cannot.Inc()
-		c := j.recipe.chunk
-		if code, _ := x.srv.cfg.View.Admit(cmp.Or(j.about.ID, x.node.ID), c); code == "" {
-			x.keep(&wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: model.Unknown, Output: []byte(j.recipe.problem), Node: j.about.ID}, j.about)
-			x.ran(c, j.about.ID)
-		}
+	if problem := x.cannot(j); problem != "" {
+		x.say(j, problem)
 		return dst
 	}
+	return x.request(dst, j, nil)
+}
+
+// request appends one, with secrets as they stand in it.
+func (x *session) request(dst []byte, j *job, secrets []byte) []byte {
 	now := x.srv.cfg.Now().Unix()
 	x.mu.Lock()
 	if j.waits {
@@ -261,5 +263,5 @@ func (x *session) ask(dst []byte, j *job) []byte {
 	x.mu.Unlock()
 	x.srv.metrics.asked.Inc()
 	var room [32]byte
-	return wsconn.AppendFrame(dst, []byte(sensuwire.TypeCheckRequest+"\n"), j.recipe.what(x.codec), x.codec.AppendIssued(room[:0], issued))
+	return wsconn.AppendFrame(dst, []byte(sensuwire.TypeCheckRequest+"\n"), j.recipe.what(x.codec), secrets, x.codec.AppendIssued(room[:0], issued))
 }

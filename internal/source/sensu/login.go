@@ -26,6 +26,7 @@ type offer struct {
 	said  http.Header
 	user  intent.AgentUser
 	proto bool
+	proof
 }
 
 // maxHeaders bounds the headers that are kept of one handshake.
@@ -125,7 +126,7 @@ func (s *Server) admit(ctx context.Context, nc net.Conn, o *offer) (http.Header,
 	if err := s.mayBe(m); err != nil {
 		return nil, err
 	}
-	if err := s.alone(ctx, m, nc); err != nil {
+	if err := s.alone(ctx, m, nc, o.proven); err != nil {
 		return nil, err
 	}
 	if s.connections.Load() >= int64(s.cfg.Limits.Sessions) {
@@ -142,14 +143,15 @@ func (s *Server) admit(ctx context.Context, nc net.Conn, o *offer) (http.Header,
 // login finds the user: that of a certificate, or that whose password it is.
 func (s *Server) login(ctx context.Context, nc net.Conn, o *offer) (err error) {
 	if conn, ok := nc.(*tls.Conn); ok {
-		if chain := conn.ConnectionState().PeerCertificates; len(chain) > 0 {
-			o.user, err = s.cfg.Intent.AgentUser(chain[0].Subject.CommonName)
-			return err
+		if state := conn.ConnectionState(); len(state.VerifiedChains) > 0 { // whatever else is said
+			return s.certified(&state, o)
 		}
 	}
+	o.why = byPassword
 	user, password, ok := (&http.Request{Header: o.said}).BasicAuth()
 	if !ok {
-		return model.Errorf(model.Unauthenticated, "missing credentials").WithHint("user and password of the agent are those of a user here: muster auth user create NAME --role agent")
+		return model.Errorf(model.Unauthenticated, "missing credentials").WithHint("user and password of the agent are those of a user here: muster auth user create NAME --role agent; " +
+			"an agent with cert-file shows that only where an authority of --sensu-client-ca made it")
 	}
 	o.user, err = s.cfg.Intent.LoginAgent(ctx, user, password)
 	return err

@@ -28,6 +28,7 @@ type metrics struct {
 	logins     *prometheus.CounterVec
 	ended      *prometheus.CounterVec
 	assets     *prometheus.CounterVec
+	secrets    *prometheus.CounterVec
 	asked      prometheus.Counter
 	cannot     prometheus.Counter
 	overdue    prometheus.Counter
@@ -53,6 +54,7 @@ func newMetrics(r prometheus.Registerer, sessions func() float64) *metrics {
 		logins:     vector("logins_total", "Connections of Sensu's agents, by outcome: welcome, or why not.", "outcome"),
 		ended:      vector("ended_total", "Sessions of Sensu's agents that ended, by cause.", "cause"),
 		assets:     vector("assets_total", "Archives of assets that Sensu's agents asked for, by outcome.", "outcome"),
+		secrets:    vector("secrets_total", "Runs with secrets that Sensu's agents were to be asked for, by outcome: given, failed (they could not be found), refused (the assignment had changed meanwhile).", "outcome"),
 		asked:      counter("requests_total", "Runs of checks that Sensu's agents were asked for."),
 		cannot:     counter("impossible_total", "Runs that were due and that a Sensu agent cannot do: the event says why."),
 		overdue:    counter("overdue_total", "Requests sent while the one before was not answered."),

@@ -74,6 +74,7 @@ const mostFrames = 64 << 10
 func (s *Server) write() {
 	frames := make([]byte, 0, 4096)
 	var asks []*job
+	var values []found
 	stuck := time.AfterFunc(time.Hour, func() {
 		if !s.stopping.Load() {
 			s.metrics.stuck.Inc()
@@ -96,18 +97,20 @@ func (s *Server) write() {
 			asks = append(asks[:0], x.asks...)
 			clear(x.asks)
 			x.duty, x.asks = 0, x.asks[:0]
+			values, x.found = append(values[:0], x.found...), nil
 			for _, j := range asks {
 				j.due = false
 			}
-			if due == 0 && len(asks) == 0 {
+			if due == 0 && len(asks) == 0 && len(values) == 0 {
 				x.queued = false
 				x.mu.Unlock()
 				break
 			}
 			x.mu.Unlock()
-			if err := x.flush(&frames, due, asks); err != nil {
+			if err := x.flush(&frames, due, asks, values); err != nil {
 				_ = x.conn.Close() // the reader notices, and ends the session
 			}
+			clear(values)
 		}
 		if !stuck.Stop() {
 			return // another has this place
@@ -116,7 +119,7 @@ func (s *Server) write() {
 }
 
 // flush does what is due. Only one writer is here for a session.
-func (x *session) flush(frames *[]byte, due dueBits, asks []*job) error {
+func (x *session) flush(frames *[]byte, due dueBits, asks []*job, values []found) error {
 	if due&dueClose != 0 {
 		_ = x.conn.WriteClose(1001, "the session ends; come back")
 		return x.conn.Close()
@@ -134,12 +137,20 @@ func (x *session) flush(frames *[]byte, due dueBits, asks []*job) error {
 			return err
 		}
 	}
-	if len(asks) == 0 {
+	if len(asks) == 0 && len(values) == 0 {
 		return nil
 	}
 	made := (*frames)[:0]
 	for _, j := range asks {
-		made = x.ask(made, j)
+		if !x.seek(j) {
+			made = x.ask(made, j)
+		}
+	}
+	for i := range values {
+		made = x.tell(made, &values[i])
+	}
+	if len(values) > 0 {
+		defer clear(made) // the writer keeps nothing of them
 	}
 	if cap(made) <= mostFrames { // a long one is not kept for its own sake
 		*frames = made

@@ -30,6 +30,7 @@ func (x *session) event(said *sensuwire.Said) (out outcome, cause string) {
 	if code, reason := x.srv.cfg.View.Admit(cmp.Or(about.ID, x.node.ID), c); code != "" {
 		return x.full(code, reason), ""
 	}
+	said.Output = x.hidden(c, said.Output)
 	values, err := x.valuesOf(said, c)
 	if err != nil {
 		return x.complain(malformed, err.Error()), ""

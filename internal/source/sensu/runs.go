@@ -48,8 +48,8 @@ func (x *session) askNow(run *wire.Run, answer muster.Asked) error {
 		why = model.Errorf(model.Forbidden, "this check is not assigned to the node, or its session has not heard of its last change yet")
 	case x.jobs[i].about.ID != 0:
 		why = model.Errorf(model.Forbidden, "this check is about proxy nodes: it runs for each of them by itself")
-	case x.jobs[i].recipe.problem != "":
-		why = model.Errorf(model.Forbidden, "%s", x.jobs[i].recipe.problem)
+	case x.cannot(x.jobs[i]) != "":
+		why = model.Errorf(model.Forbidden, "%s", x.cannot(x.jobs[i]))
 	case len(x.asked) >= mostAsked:
 		why = model.Errorf(model.Limited, "%d runs are asked of this agent already", mostAsked)
 	}

@@ -41,6 +41,7 @@ type Server struct {
 	stopping atomic.Bool
 	readers  sync.WaitGroup
 	writers  sync.WaitGroup
+	seekers  sync.WaitGroup // for secrets; writers begin them
 
 	base context.Context // ends with Run
 	stop context.CancelFunc
@@ -91,6 +92,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.readers.Wait()
 	close(s.outbox.done)
 	s.writers.Wait()
+	s.seekers.Wait()
 	return nil
 }
 
@@ -121,7 +123,7 @@ func (s *Server) reassign(changed []model.NodeID) {
 // nobody could be heard.
 const maxTick = 2 * time.Second
 
-// stillEvery is how often it is asked whether users are what they were.
+// stillEvery is how often it is asked whether users are what they were, and certificates good.
 const stillEvery = 10
 
 func (s *Server) keepHouse(ctx context.Context) {
@@ -139,11 +141,16 @@ func (s *Server) keepHouse(ctx context.Context) {
 		last = at
 		s.registry.each(func(x *session) {
 			x.tend(now)
-			if n%stillEvery == 0 && !s.cfg.Intent.StillAgent(&x.user) {
+			if n%stillEvery == 0 && !s.stillGood(x, at) {
 				x.due(dueClose)
 			}
 		})
 	}
+}
+
+// stillGood says whether what let a session in lets it in now.
+func (s *Server) stillGood(x *session, at time.Time) bool {
+	return s.cfg.Intent.StillAgent(&x.user) && (x.until.IsZero() || at.Before(x.until))
 }
 
 // Agent says what the session of a node knows; not ok: there is none.
@@ -152,10 +159,14 @@ func (s *Server) Agent(node model.NodeID) (a muster.Agent, ok bool) {
 	if x == nil {
 		return a, false
 	}
+	refuses := []string{"it is sensu-agent: no probes, no runAs, and no commands by hand"}
+	if !x.proven {
+		refuses = append(refuses, "it is given no secrets: "+x.why)
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return muster.Agent{
-		Version: x.version, Refuses: []string{"it is sensu-agent: no probes, no runAs, and no commands by hand"},
+		Version: x.version, Refuses: refuses, Certificate: x.until,
 		Since: time.Unix(0, x.since), Address: x.conn.NetConn().RemoteAddr().String(), Held: x.revision, Confirmed: true,
 	}, true
 }
@@ -166,6 +177,7 @@ type registry struct {
 	by      map[model.NodeID]*session
 	strange map[*session]struct{} // those that are of no node yet
 	numbers map[model.NodeID]*numbers
+	given   map[model.NodeID]*given // of nodes whose agents proved who they are
 }
 
 // numbers are of the stream that the server makes of what a node's agent sends.
@@ -184,15 +196,26 @@ func (r *registry) enter(x *session) {
 	r.strange[x] = struct{}{}
 }
 
-// swap makes x the node's session, and returns the older one.
-func (r *registry) swap(x *session, stream wire.StreamID) (old *session) {
+// outranks says whether a session has the name rather than another one that has come: who proves who
+// it is has it, then who came last.
+func (x *session) outranks(y *session) bool {
+	if x.proven != y.proven {
+		return x.proven
+	}
+	return x.since > y.since
+}
+
+// swap makes x the node's session, and returns the older one; not ok: that has the name.
+func (r *registry) swap(x *session, stream wire.StreamID) (old *session, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if old = r.by[x.node.ID]; old != nil && old.outranks(x) {
+		return old, false
+	}
 	delete(r.strange, x)
 	if r.by == nil {
 		r.by, r.numbers = map[model.NodeID]*session{}, map[model.NodeID]*numbers{}
 	}
-	old = r.by[x.node.ID]
 	r.by[x.node.ID] = x
 	n := r.numbers[x.node.ID]
 	if n == nil || n.broken.Load() {
@@ -200,7 +223,7 @@ func (r *registry) swap(x *session, stream wire.StreamID) (old *session) {
 		r.numbers[x.node.ID] = n
 	}
 	x.numbers = n
-	return old
+	return old, true
 }
 
 // remove forgets x; false when it is no node's session (any more).

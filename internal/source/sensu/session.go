@@ -23,10 +23,11 @@ import (
 
 // session is one agent's connection after its handshake.
 type session struct {
-	srv               *Server
-	conn              *wsconn.Conn
-	codec             sensuwire.Codec
-	user              intent.AgentUser
+	srv   *Server
+	conn  *wsconn.Conn
+	codec sensuwire.Codec
+	user  intent.AgentUser
+	proof
 	entity, namespace string // as the agent has them
 	reached           string // scheme and host by which it reaches us
 	uid               uuid.UUID
@@ -48,6 +49,7 @@ type session struct {
 	section    journal.Section
 	budget     *muster.Budget
 	numbers    *numbers
+	given      *given  // what it was sent of secrets; nil: nothing, ever
 	sum        uint64  // of what the machine said of itself last
 	closed     bool    // by the agent, with a word
 	pending    *record // what was said and is not in the journal yet; nil: nothing
@@ -66,9 +68,10 @@ type session struct {
 	duty     dueBits
 	queued   bool
 	asks     []*job
-	jobs     []*job // of its assignment, ascending by name
-	revision uint64 // of it
-	version  string // of the agent
+	found    []found // for requests
+	jobs     []*job  // of its assignment, ascending by name
+	revision uint64  // of it
+	version  string  // of the agent
 	probe    chan struct{}
 	asked    []askedRun // by somebody, and not answered
 	facts    map[string]string
@@ -77,7 +80,7 @@ type session struct {
 // open begins the session of an agent that may come.
 func (s *Server) open(nc net.Conn, o *offer) {
 	x := &session{
-		srv: s, conn: wsconn.Upgraded(nc, s.ws), codec: sensuwire.JSON{}, user: o.user,
+		srv: s, conn: wsconn.Upgraded(nc, s.ws), codec: sensuwire.JSON{}, user: o.user, proof: o.proof,
 		entity: o.said.Get("Sensu-Agentname"), namespace: o.said.Get("Sensu-Namespace"), since: s.cfg.Now().UnixNano(),
 	}
 	x.reached = "http://" + o.host
@@ -246,7 +249,7 @@ func (x *session) end(cause string) {
 	_ = x.handOver()
 	x.mu.Lock()
 	x.over = true
-	x.jobs = nil
+	x.jobs, x.found = nil, nil
 	asked := x.asked
 	x.asked = nil
 	x.room.Broadcast()

@@ -3,6 +3,7 @@ package sensu
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -54,11 +55,19 @@ type world struct {
 	told    func([]model.NodeID)
 	stuck   bool // the journal takes nothing
 	full    chan struct{}
+	users   map[string][]string // with the role agent, and where theirs may be
+	never   string              // stands in nothing that the journal is given
 }
 
 func newWorld(t testing.TB, change func(*Config)) *world {
 	t.Helper()
-	w := &world{t: t, metrics: prometheus.NewRegistry(), nodes: map[uuid.UUID]intent.NodeInfo{}, said: map[uuid.UUID]intent.Said{},
+	return newWorldBehind(t, nil, change)
+}
+
+// newWorldBehind is one whose agents come by TLS.
+func newWorldBehind(t testing.TB, config *tls.Config, change func(*Config)) *world {
+	t.Helper()
+	w := &world{users: map[string][]string{"agent": {"default", "other"}, "only": {"default"}}, t: t, metrics: prometheus.NewRegistry(), nodes: map[uuid.UUID]intent.NodeInfo{}, said: map[uuid.UUID]intent.Said{},
 		gone: map[uuid.UUID]intent.Tombstone{}, deleted: map[uuid.UUID]bool{}, lives: map[uuid.UUID]*model.Lifecycle{}, numbers: map[wire.StreamKey]uint64{}}
 	w.changed = sync.NewCond(&w.mu)
 	agents, err := muster.New(muster.Config{Journal: w, Nodes: fewNodes{}, View: noView{}, Assignments: w, SigningKey: make([]byte, 64), Assets: anArchive, Limits: muster.Limits{NodeResultsPerSec: 1000}})
@@ -82,7 +91,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	w.addr = l.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = w.server.Listen(ctx, l, nil) })
+	running.Go(func() { _ = w.server.Listen(ctx, l, config) })
 	running.Go(func() { _ = w.server.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
 	return w
@@ -129,6 +138,9 @@ func (w *world) Append(ctx context.Context, entries ...journal.Entry) error {
 		}
 	}
 	for _, e := range entries {
+		if w.never != "" && bytes.Contains(e.Data, []byte(w.never)) {
+			w.t.Errorf("the journal is given %q", e.Data)
+		}
 		var r wire.Record
 		if err := r.Decode(slices.Clone(e.Data)); err != nil {
 			w.t.Error(err)
@@ -173,12 +185,18 @@ func (w *world) LoginAgent(_ context.Context, name, password string) (intent.Age
 	return intent.AgentUser{Name: name, Namespaces: []string{"default", "other"}}, nil
 }
 func (w *world) AgentUser(name string) (intent.AgentUser, error) {
-	return intent.AgentUser{Name: name}, nil
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	namespaces, ok := w.users[name]
+	if !ok {
+		return intent.AgentUser{}, model.Errorf(model.Unauthenticated, "no user %s", name)
+	}
+	return intent.AgentUser{Name: name, Namespaces: namespaces}, nil
 }
 func (w *world) StillAgent(*intent.AgentUser) bool { return true }
 func (w *world) HasNamespace(name string) error {
-	if name == "other" {
-		return model.Errorf(model.NotFound, "no namespace other")
+	if name != "default" && name != "secret" && name != "prod" {
+		return model.Errorf(model.NotFound, "no namespace %s", name)
 	}
 	return nil
 }
@@ -297,13 +315,19 @@ func (w *world) dial(name, namespace, password string, json bool) (*agent, int) 
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return w.shake(nc, name, namespace, "Basic "+base64.StdEncoding.EncodeToString([]byte("agent:"+password)), json)
+}
+
+// shake is an agent's handshake.
+func (w *world) shake(nc net.Conn, name, namespace, authorization string, json bool) (*agent, int) {
+	w.t.Helper()
 	accept := sensuwire.MediaProto
 	if json {
 		accept = sensuwire.MediaJSON
 	}
 	a := &agent{t: w.t, codec: sensuwire.JSON{}, x: sensuwire.Entity{Name: name, Namespace: namespace, Subscriptions: []string{"Web", "entity:" + name}, Labels: map[string]string{"env": "test", "bad label": "x"}},
 		asked: make(chan sensuwire.Request, 100), ended: make(chan error, 1)}
-	d := ws.Dialer{Header: ws.HandshakeHeaderHTTP(http.Header{"Accept": {accept}, "Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("agent:"+password))},
+	d := ws.Dialer{Header: ws.HandshakeHeaderHTTP(http.Header{"Accept": {accept}, "Authorization": {authorization},
 		"Sensu-AgentName": {name}, "Sensu-Namespace": {namespace}, "Sensu-Subscriptions": {"web"}}),
 		OnHeader: func(key, value []byte) error {
 			if strings.EqualFold(string(key), "Accept") && string(value) == sensuwire.MediaProto {
@@ -363,10 +387,28 @@ func (w *world) agent(name string, json bool) *agent {
 	if a == nil {
 		w.t.Fatalf("refused with %d", status)
 	}
+	return w.live(a)
+}
+
+// live makes it the session of its node.
+func (w *world) live(a *agent) *agent {
+	w.t.Helper()
 	go a.read()
 	a.alive()
-	w.wait("the session of "+name, func() bool { return w.server.registry.get(w.nodes[a.uid()].ID) != nil })
+	w.wait("the session of "+a.x.Name, func() bool { return w.server.registry.get(w.nodes[a.uid()].ID) != nil })
 	return a
+}
+
+// session is that of a node by its agent's name.
+func (w *world) session(name string) *session {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	x := w.server.registry.get(w.nodes[(&intent.Stranger{System: system, Namespace: "default", Name: name}).UID()].ID)
+	if x == nil {
+		w.t.Fatalf("%s has no session", name)
+	}
+	return x
 }
 
 func (a *agent) uid() uuid.UUID {

@@ -1,0 +1,91 @@
+package sensu
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/muster-fleet/muster/internal/hide"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// mostGiven is how many values of one Secret are remembered: a run may have begun before it changed.
+const mostGiven = 4
+
+// leftOut stands where an output may hold secrets that nobody here knows any more.
+const leftOut = "(the output is left out: it may hold secrets, and this server has not given the agent any for this check since it started)"
+
+// given are the values that a node's agent was sent, by any of its sessions, since the server began.
+// They are hidden in what comes back.
+type given struct {
+	mu    sync.Mutex
+	by    map[string][]string // by the name of the Secret; the newest last
+	hider *hide.Hider
+}
+
+// note remembers the values of a check's secrets.
+func (g *given) note(c *model.Chunk, values []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	more := false
+	for i := range c.Secrets {
+		name := c.Secrets[i].Name
+		had := g.by[name]
+		if at := slices.Index(had, values[i]); at >= 0 {
+			had = slices.Delete(had, at, at+1)
+		} else {
+			more = true
+		}
+		had = append(had, values[i])
+		if g.by == nil {
+			g.by = map[string][]string{}
+		}
+		g.by[name] = had[max(0, len(had)-mostGiven):]
+	}
+	if !more {
+		return
+	}
+	var all []string
+	for _, list := range g.by {
+		all = append(all, list...)
+	}
+	g.hider = hide.New(all)
+}
+
+// of is what hides them in a check's output; not known: the agent may know values that we do not.
+func (g *given) of(c *model.Chunk) (h *hide.Hider, known bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range c.Secrets {
+		if len(g.by[c.Secrets[i].Name]) == 0 {
+			return nil, false
+		}
+	}
+	return g.hider, true
+}
+
+// hidden is what may be kept of what a check's run wrote.
+func (x *session) hidden(c *model.Chunk, text []byte) []byte {
+	if x.given == nil {
+		return text
+	}
+	hider, known := x.given.of(c)
+	if !known {
+		return []byte(leftOut)
+	}
+	return hider.All(text)
+}
+
+// givenOf are those of a node; nil: there are none, and there will be none.
+func (r *registry) givenOf(node model.NodeID, proven bool) *given {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g := r.given[node]
+	if g == nil && proven {
+		if r.given == nil {
+			r.given = map[model.NodeID]*given{}
+		}
+		g = &given{}
+		r.given[node] = g
+	}
+	return g
+}

@@ -1,0 +1,243 @@
+package sensu
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+const horse = "correct horse battery"
+
+// withSecret is a check that needs one.
+func withSecret(id model.ChunkID, name string, secrets ...model.ChunkSecret) *model.Chunk {
+	return check(id, name, "psql", func(c *model.Chunk) {
+		c.Secrets, c.Hooks = secrets, []model.Hook{{Name: "why", When: []string{"critical"}, Command: &model.Command{Shell: "env"}}}
+	})
+}
+
+// result is the newest of a check, once there is one.
+func (w *world) result(id model.ChunkID, ok func(*wire.Signal) bool) (s wire.Signal) {
+	w.t.Helper()
+	w.wait(fmt.Sprintf("a result of %d", id), func() bool {
+		for i := len(w.signals) - 1; i >= 0; i-- {
+			if s = w.signals[i]; s.Kind == wire.SignalResult && s.Chunk == id && ok(&s) {
+				return true
+			}
+		}
+		return false
+	})
+	return s
+}
+
+// An agent that proves who it is is given what its checks name, with each request and nowhere
+// else, and it stands in nothing that comes back; another one is told why not.
+func TestSecretsForWhoProvesWhoItIs(t *testing.T) {
+	for _, json := range []bool{false, true} {
+		t.Run(fmt.Sprint("json ", json), func(t *testing.T) {
+			ca := newAuthority(t)
+			w := newWorldBehind(t, ca.door(), func(c *Config) {
+				c.Secret = func(_ context.Context, namespace, name string) (string, error) {
+					return map[string]string{"default/db": horse, "shared/token": "a=b c"}[namespace+"/"+name], nil
+				}
+			})
+			w.never = horse
+			w.chunks = []*model.Chunk{withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}, model.ChunkSecret{Env: "T", Name: "shared/token"})}
+			a := w.proven(ca, "web1", json)
+			r := a.next()
+			if !slices.Equal(r.Secrets, []string{"DB=" + horse, "T=a=b c"}) || r.Name != "db" {
+				t.Fatalf("asked for %+v", r)
+			}
+			coded := base64.StdEncoding.EncodeToString([]byte("user:" + horse))
+			a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.x, Check: r.Check, Issued: r.Issued, Status: 2, Output: "no login with " + horse + " (" + coded + ")",
+				Hooks: []sensuwire.Hooked{{Name: "why", Output: "DB=" + horse}}})
+			s := w.result(1, func(*wire.Signal) bool { return true })
+			if text := string(s.Output); !strings.HasPrefix(text, "no login with (hidden) (") || strings.Contains(text, coded[8:20]) || s.Status != model.Critical {
+				t.Errorf("kept %q", text)
+			}
+			if !strings.Contains(string(s.Extra), "DB=(hidden)") {
+				t.Errorf("hooks %q", s.Extra)
+			}
+			other, status := w.shake(w.reach(ca, nil, nil), "web2", "default", rightPassword, json)
+			if other == nil {
+				t.Fatal(status)
+			}
+			w.live(other)
+			s = w.result(1, func(s *wire.Signal) bool { return s.Status == model.Unknown })
+			if !strings.Contains(string(s.Output), "given no secrets: its password is one that machines share") {
+				t.Errorf("said %q", s.Output)
+			}
+			if n := testutil.ToFloat64(w.server.metrics.secrets.WithLabelValues("given")); n < 1 {
+				t.Errorf("%v given", n)
+			}
+			select {
+			case r := <-other.asked:
+				t.Errorf("the other one is asked for %+v", r)
+			default:
+			}
+		})
+	}
+}
+
+// Without TLS nobody proves anything, and no value is looked for.
+func TestNoSecretsWithoutProof(t *testing.T) {
+	w := newWorld(t, func(c *Config) {
+		c.Secret = func(context.Context, string, string) (string, error) { panic("somebody asks") }
+	})
+	w.chunks = []*model.Chunk{withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}), withSecret(2, "own", model.ChunkSecret{Env: "DB", Name: "default/own", AgentFile: "x"})}
+	w.agent("web1", false)
+	if s := w.result(1, func(*wire.Signal) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "docs/sensu.md") {
+		t.Errorf("said %q", s.Output)
+	}
+	if s := w.result(2, func(*wire.Signal) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "keep it on the server") {
+		t.Errorf("said %q", s.Output)
+	}
+}
+
+// What cannot be found is said; what takes its time holds nobody up, and is told to nobody whose
+// assignment names it no more; what was another value a moment ago is hidden too.
+func TestSecretsThatChangeFailAndHang(t *testing.T) {
+	ca := newAuthority(t)
+	var now atomic.Value
+	now.Store(horse)
+	let, hangs := make(chan struct{}), make(chan struct{}, 1)
+	w := newWorldBehind(t, ca.door(), func(c *Config) {
+		c.Secret = func(ctx context.Context, _, name string) (string, error) {
+			switch name {
+			case "sealed":
+				return "", errors.New("Vault is sealed")
+			case "bytes":
+				return "\xff\xfe\xfd\xfc", nil
+			case "slow":
+				select {
+				case hangs <- struct{}{}:
+				default:
+				}
+				select {
+				case <-let:
+				case <-ctx.Done():
+				}
+			}
+			return now.Load().(string), nil
+		}
+	})
+	named := func(name string) model.ChunkSecret { return model.ChunkSecret{Env: "S", Name: "default/" + name} }
+	w.chunks = []*model.Chunk{withSecret(1, "db", named("db")), withSecret(2, "sealed", named("sealed")), withSecret(3, "bytes", named("bytes")), withSecret(4, "slow", named("slow"))}
+	a := w.proven(ca, "web1", false)
+	<-hangs
+	r := a.next()
+	if r.Name != "db" || !slices.Equal(r.Secrets, []string{"S=" + horse}) {
+		t.Fatalf("asked for %+v", r)
+	}
+	for id, want := range map[model.ChunkID]string{2: "secret default/sealed cannot be had: Vault is sealed", 3: "secret default/bytes cannot be had: it is no text"} {
+		if s := w.result(id, func(*wire.Signal) bool { return true }); s.Status != model.Unknown || string(s.Output) != want && !strings.HasPrefix(string(s.Output), want) {
+			t.Errorf("said %q, want %q", s.Output, want)
+		}
+	}
+	now.Store("another one")
+	var again *sensuwire.Request
+	for again == nil || again.Secrets[0] != "S=another one" {
+		if again = a.next(); again.Name != "db" {
+			t.Fatalf("asked for %+v", again)
+		}
+	}
+	w.set(func() { w.never = horse })
+	a.result(r, 0, horse+", "+"another one"+".")
+	if s := w.result(1, func(*wire.Signal) bool { return true }); string(s.Output) != "(hidden), (hidden)." {
+		t.Errorf("kept %q", s.Output)
+	}
+	w.assign(w.chunks[0])
+	testenv.Until(t, "its new plan", func() bool {
+		x := w.server.registry.get(100)
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return len(x.jobs) == 1
+	})
+	close(let)
+	for testutil.ToFloat64(w.server.metrics.secrets.WithLabelValues("refused")) == 0 {
+		if r := a.next(); r.Name != "db" {
+			t.Fatalf("asked for %+v", r)
+		}
+	}
+}
+
+// After a restart the server does not know what an agent was given: it keeps nothing of what may
+// hold that. What a later session brings is hidden by what an earlier one was given.
+func TestOutputsOfWhatIsNotKnown(t *testing.T) {
+	ca := newAuthority(t)
+	unasked := func(c *model.Chunk) *model.Chunk { c.RoundRobin = true; return c }
+	w := newWorldBehind(t, ca.door(), func(c *Config) {
+		c.Secret = func(context.Context, string, string) (string, error) { return horse, nil }
+	})
+	w.never = horse
+	db := unasked(withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}))
+	w.chunks = []*model.Chunk{db, unasked(check(2, "disk", "df", nil))}
+	a := w.proven(ca, "web1", false)
+	event := func(a *agent, name, output string) {
+		c := sensuwire.Protobuf{}
+		r, err := c.ParseRequest(c.AppendAsk(nil, &sensuwire.Ask{Name: name, Namespace: "default", Interval: 1}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.result(&r, 1, output)
+	}
+	planned := func() {
+		testenv.Until(t, "its plan", func() bool {
+			x := w.server.registry.get(100)
+			if x == nil {
+				return false
+			}
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			return len(x.jobs) == 2
+		})
+	}
+	planned()
+	event(a, "db", horse)
+	if s := w.result(1, func(*wire.Signal) bool { return true }); string(s.Output) != leftOut || s.Status != model.Warning {
+		t.Errorf("kept %q", s.Output)
+	}
+	event(a, "disk", "full")
+	if s := w.result(2, func(*wire.Signal) bool { return true }); string(s.Output) != "full" {
+		t.Errorf("kept %q", s.Output)
+	}
+	w.server.registry.givenOf(100, true).note(db, []string{horse})
+	a.conn.Close()
+	testenv.Until(t, "its end", func() bool { return w.server.registry.get(100) == nil })
+	again := w.proven(ca, "web1", false)
+	planned()
+	event(again, "db", "with "+horse)
+	if s := w.result(1, func(s *wire.Signal) bool { return string(s.Output) != leftOut }); string(s.Output) != "with (hidden)" {
+		t.Errorf("kept %q", s.Output)
+	}
+}
+
+// Of each Secret the last few values are remembered.
+func TestGivenIsBounded(t *testing.T) {
+	g, c := &given{}, withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"})
+	if _, known := g.of(c); known {
+		t.Error("known before it was given")
+	}
+	for i := range 10 {
+		g.note(c, []string{fmt.Sprint("value ", i)})
+	}
+	g.note(c, []string{"value 7"})
+	if got := fmt.Sprint(g.by["default/db"]); got != "[value 6 value 8 value 9 value 7]" {
+		t.Errorf("kept %s", got)
+	}
+	h, _ := g.of(c)
+	if got := string(h.All([]byte("value 9, value 1"))); got != "(hidden), value 1" {
+		t.Errorf("shown %q", got)
+	}
+}
