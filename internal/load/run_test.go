@@ -562,7 +562,7 @@ func TestReportIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	table, err := report.Table([]string{path})
-	if err != nil || !strings.Contains(table, "| 9.6, 1.0 |") || !strings.Contains(table, "| a run | 5 × 4 | 20 |") || !strings.Contains(table, "balanced") {
+	if err != nil || !strings.Contains(table, "| 9.6, 1.0 |") || !strings.Contains(table, "| results: a run | 5 × 4 | 20 |") || !strings.Contains(table, "balanced") {
 		t.Errorf("%v\n%s", err, table)
 	}
 	if _, err := report.Table([]string{"run_test.go"}); err == nil {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -16,9 +17,7 @@ func Table(files []string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if rep.Title == "" {
-			rep.Title = strings.TrimSuffix(filepath.Base(path), ".json")
-		}
+		rep.Title = rep.named(path)
 		rep.askedRows(&asked)
 		rep.row(&all)
 		rep.stepRows(&steps)
@@ -33,6 +32,22 @@ func Table(files []string) (string, error) {
 	out += section("Written to disk", disk.String(), "run", "results/s", "bytes per result", "GB per day", "journal, bytes per result", "snapshots, bytes per result")
 	out += section("Pages of 100 while results flow", pages.String(), "run", "page", "requests", "rows", "partial", "p50, ms", "p99, ms", "max, ms")
 	return out, nil
+}
+
+// named is what a row calls a run that was read from a file: its scenario, or the file, as a command
+// names it, then its title.
+func (rep *Report) named(path string) string {
+	name := strings.TrimSuffix(filepath.Base(path), ".json")
+	if name == "run" { // of a report's folder
+		name = filepath.Base(filepath.Dir(path))
+	}
+	if rep.Scenario != nil && rep.Scenario.Name != "" {
+		name = rep.Scenario.Name
+	}
+	if rep.Title == "" || strings.HasPrefix(rep.Title, name) {
+		return cmp.Or(rep.Title, name)
+	}
+	return name + ": " + rep.Title
 }
 
 // section is a heading and a table; nothing without rows.
