@@ -59,7 +59,7 @@ func TestRestoredFromABackup(t *testing.T) {
 	if err != nil || events.Next == "" {
 		t.Fatalf("%+v %v", events, err)
 	}
-	checks, err := api.List(t.Context(), check, "", "", false, 1, "")
+	checks, err := api.List(t.Context(), check, "", v1.ResourceFilter{}, false, 1, "")
 	if err != nil || checks.Next == "" {
 		t.Fatalf("%+v %v", checks, err)
 	}
@@ -143,7 +143,7 @@ func TestRestoredFromABackup(t *testing.T) {
 			return err
 		}(),
 		"token of checks": func() error {
-			_, err := api.List(t.Context(), check, "", "", false, 1, checks.Next)
+			_, err := api.List(t.Context(), check, "", v1.ResourceFilter{}, false, 1, checks.Next)
 			return err
 		}(),
 		"token of changes": func() error {

@@ -242,7 +242,7 @@ func TestResources(t *testing.T) {
 	var names []string
 	after := ""
 	for {
-		page, err := c.List(ctx, k, "default", "", false, 2, after)
+		page, err := c.List(ctx, k, "default", v1.ResourceFilter{}, false, 2, after)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,8 +260,35 @@ func TestResources(t *testing.T) {
 	if got := strings.Join(names, " "); got != "a b c d disk" {
 		t.Errorf("pages: %s", got)
 	}
-	if page, err := c.List(ctx, k, "", "team=a", false, 10, ""); err != nil || len(page.Items) != 1 {
+	if page, err := c.List(ctx, k, "", v1.ResourceFilter{Selector: "team=a"}, false, 10, ""); err != nil || len(page.Items) != 1 {
 		t.Errorf("selector: %d items, %v", len(page.Items), err)
+	}
+
+	for expr, want := range map[string]int{
+		`spec.interval == "1m" && metadata.name < "c"`: 2, `duration(spec.interval) > duration("1m")`: 0, `has(spec.ttl)`: 0,
+		`!has(metadata.labels) && "web01" in spec.targets.nodes`: 4, `spec.nothing == 1`: 0,
+	} {
+		page, err := c.List(ctx, k, "default", v1.ResourceFilter{Where: expr}, false, 100, "")
+		if err != nil || len(page.Items) != want {
+			t.Errorf("where %s: %d items, want %d, %v", expr, len(page.Items), want, err)
+		}
+	}
+	page, err := c.List(ctx, k, "default", v1.ResourceFilter{Selector: "team=a", Where: `metadata.labels.team == "a"`}, false, 1, "")
+	if err != nil || len(page.Items) != 1 {
+		t.Errorf("labels and where: %d items, %v", len(page.Items), err)
+	}
+	for expr, want := range map[string]string{`node.name == "x"`: "a condition reads metadata and spec", `spec.a =`: "column ", `spec.a`: "true or false"} {
+		if _, err := c.List(ctx, k, "", v1.ResourceFilter{Where: expr}, false, 1, ""); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), want) {
+			t.Errorf("where %s: %v", expr, err)
+		}
+	}
+	nodes, _ := model.KindOf("Node")
+	for expr, want := range map[string]int{`node.name == "web01"`: 1, `node.labels.nothing == "x"`: 0} {
+		page, err := c.List(ctx, nodes, "default", v1.ResourceFilter{Where: expr}, false, 100, "")
+		states, err2 := c.NodeStates(ctx, v1.NodeFilter{Namespace: "default", Where: expr, Limit: 10})
+		if err != nil || err2 != nil || len(page.Items) != want || states.Total != want {
+			t.Errorf("nodes where %s: %d and %d, want %d, %v %v", expr, len(page.Items), states.Total, want, err, err2)
+		}
 	}
 
 	// Strict input, with the right name.
@@ -628,7 +655,7 @@ func TestStates(t *testing.T) {
 		if err != nil || s.Nodes != want.nodes || s.Checks != want.checks || s.Note != want.note {
 			t.Errorf("%s %s: %+v %v", want.kind, want.name, s, err)
 		}
-		page, err := c.List(ctx, k, "default", "", true, 100, "")
+		page, err := c.List(ctx, k, "default", v1.ResourceFilter{}, true, 100, "")
 		if err != nil || len(page.States) != len(page.Items) {
 			t.Errorf("%s: %d states of %d, %v", want.kind, len(page.States), len(page.Items), err)
 		}

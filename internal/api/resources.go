@@ -172,6 +172,7 @@ type listInput struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Empty: of all."`
 	State     bool   `query:"state" doc:"Say of each where it lands and how its events are, too."`
 	Selector  string `query:"selector" maxLength:"4096" doc:"Labels: env=prod,tier!=db,owner,!old"`
+	Where     string `query:"where" maxLength:"4096" doc:"CEL over metadata and spec; of nodes over node.name, .labels, .facts and .groups: spec.interval == \"10s\""`
 	Limit     int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After     string `query:"after" maxLength:"1024" doc:"The next of the page before."`
 }
@@ -199,6 +200,14 @@ func (s *server) list(ctx context.Context, k model.KindInfo, in *listInput) (*bo
 	var match func(*model.Resource) bool
 	if in.Selector != "" {
 		match = func(r *model.Resource) bool { return selector.Matches(s.labelsOf(r)) }
+	}
+	if in.Where != "" {
+		picks, err := s.picks(k, in.Where)
+		if err != nil {
+			return nil, err
+		}
+		labelled := match
+		match = func(r *model.Resource) bool { return (labelled == nil || labelled(r)) && picks(r) }
 	}
 	items, more, err := s.Intent.Page(ctx, q, match)
 	if err != nil {

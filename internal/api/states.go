@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/where"
 )
 
 func (s *server) stateRoutes() {
@@ -53,6 +54,7 @@ func (s *server) nodeStates(ctx context.Context, in *struct {
 	Name      string `query:"name" maxLength:"253" doc:"Only the node of this name."`
 	Group     string `query:"group" maxLength:"253" doc:"Only members of this group."`
 	Selector  string `query:"selector" maxLength:"4096" doc:"Labels: env=prod,tier!=db"`
+	Where     string `query:"where" maxLength:"4096" doc:"CEL over node.name, node.labels, node.facts and node.groups."`
 	Limit     int    `query:"limit" minimum:"1" maximum:"100000" default:"100"`
 }) (*body[v1.NodeStateList], error) {
 	if in.Namespace != "" {
@@ -82,8 +84,16 @@ func (s *server) nodeStates(ctx context.Context, in *struct {
 			return nil, err
 		}
 	}
+	if in.Where != "" {
+		c, err := where.Compile(in.Where)
+		if err != nil {
+			return nil, err
+		}
+		match := s.matcher(c)
+		ids = slices.DeleteFunc(ids, func(id model.NodeID) bool { return !match(id) })
+	}
 	out := v1.NodeStateList{Total: len(ids), Items: []v1.NodeState{}}
-	if in.Namespace != "" && in.Name == "" && in.Selector == "" && in.Group == "" {
+	if in.Namespace != "" && in.Name == "" && in.Selector == "" && in.Group == "" && in.Where == "" {
 		out.Others = len(s.Directory.Nodes("")) - len(ids)
 	}
 	type row struct {

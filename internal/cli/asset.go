@@ -189,7 +189,7 @@ func (a *app) assetList() *cobra.Command {
 			}
 			var rows []row
 			for after := ""; ; {
-				page, err := client.List(c.Context(), k, a.ns(), "", false, 1000, after)
+				page, err := client.List(c.Context(), k, a.ns(), v1.ResourceFilter{}, false, 1000, after)
 				if err != nil {
 					return err
 				}

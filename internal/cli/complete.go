@@ -72,7 +72,7 @@ func (a *app) completeNames(k model.KindInfo) completion {
 				namespace = ""
 			}
 			for after := ""; ; {
-				page, err := api.List(ctx, k, namespace, "", false, 1000, after)
+				page, err := api.List(ctx, k, namespace, v1.ResourceFilter{}, false, 1000, after)
 				if err != nil {
 					return names, err
 				}

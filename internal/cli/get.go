@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,6 +40,7 @@ func (a *app) getCmd() *cobra.Command {
 			"  muster get events -w                       what is, then changes of status as they come\n" +
 			"  muster get history web01/disk --since 24h  what happened, newest first\n" +
 			"  muster get events --node web01 --at 24h    what was then\n" +
+			"  muster get checks --where 'has(spec.ttl) && spec.interval == \"10s\"'\n" +
 			"  muster get agents --disconnected -A        the oldest version first\n" +
 			"  muster get check disk -o yaml",
 		Args:              cobra.MinimumNArgs(1),
@@ -55,7 +57,11 @@ func (a *app) getCmd() *cobra.Command {
 			if g.limit < 0 {
 				return model.Errorf(model.Invalid, "--limit %d: want a number of rows, or 0 for all", g.limit)
 			}
-			switch strings.ToLower(kind) {
+			lower := strings.ToLower(kind)
+			if g.where != "" && slices.Contains([]string{"problem", "problems", "pr", "queue", "queues", "history", "agent", "agents"}, lower) {
+				return model.Errorf(model.Invalid, "--where is for events, nodes and resources").WithHint("muster get events --problem --where '…' has open problems; muster get nodes --where '…' has machines")
+			}
+			switch lower {
 			case "event", "events", "ev":
 				return a.getEvents(c.Context(), client, names, &g)
 			case "problem", "problems", "pr":
@@ -87,7 +93,7 @@ func (a *app) getCmd() *cobra.Command {
 	flags.StringVar(&g.node, "node", "", "events, problems, history: of this node")
 	flags.StringVar(&g.check, "check", "", "events, problems, history: of this check")
 	flags.StringVar(&g.status, "status", "", "events: ok, warning, critical, unknown; comma-separated")
-	flags.StringVar(&g.where, "where", "", "events: CEL over event and node")
+	flags.StringVar(&g.where, "where", "", "CEL: of events over event and node, of nodes over node, of resources over metadata and spec")
 	flags.BoolVar(&g.problem, "problem", false, "events: only those with an open problem")
 	flags.BoolVar(&g.open, "open", false, "problems: only those that are open")
 	g.period.flags(c, "", "history: ")

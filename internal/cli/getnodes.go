@@ -23,13 +23,13 @@ func (a *app) getNodes(ctx context.Context, c *client.Client, g *getFlags) error
 	if limit <= 0 {
 		limit = everyNode
 	}
-	list, err := c.NodeStates(ctx, v1.NodeFilter{Namespace: namespace, Selector: g.selector, Group: g.group, Limit: limit})
+	list, err := c.NodeStates(ctx, v1.NodeFilter{Namespace: namespace, Selector: g.selector, Where: g.where, Group: g.group, Limit: limit})
 	if err != nil {
 		return err
 	}
 	if list.Total == 0 {
 		switch {
-		case g.selector != "" || g.group != "":
+		case g.selector != "" || g.where != "" || g.group != "":
 			fmt.Fprintln(a.Stdout, "no nodes match")
 		case g.all:
 			fmt.Fprintln(a.Stdout, "no nodes yet: muster node token prints the line that makes a machine one")

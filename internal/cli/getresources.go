@@ -58,7 +58,11 @@ func (a *app) getResources(ctx context.Context, c *client.Client, k model.KindIn
 		return a.printValue("json", items)
 	}
 	if len(items) == 0 {
-		fmt.Fprintf(a.Stdout, "no %s%s\n", k.Plural, a.where(g, k))
+		match := ""
+		if g.selector+g.where != "" {
+			match = " match"
+		}
+		fmt.Fprintf(a.Stdout, "no %s%s%s\n", k.Plural, match, a.where(g, k))
 		return nil
 	}
 	if err := a.resourceTable(k, items, states, g); err != nil {
@@ -96,7 +100,7 @@ func listAll(ctx context.Context, c *client.Client, k model.KindInfo, namespace 
 		if g.limit > 0 && !g.output.machine() {
 			size = min(size, g.limit-len(items))
 		}
-		page, err := c.List(ctx, k, namespace, g.selector, !g.output.machine(), size, after)
+		page, err := c.List(ctx, k, namespace, v1.ResourceFilter{Selector: g.selector, Where: g.where}, !g.output.machine(), size, after)
 		if err != nil {
 			return nil, nil, "", err
 		}

@@ -50,6 +50,7 @@ func (c *Client) NodeStates(ctx context.Context, f v1.NodeFilter) (v1.NodeStateL
 	set(query, "name", f.Name)
 	set(query, "group", f.Group)
 	set(query, "selector", f.Selector)
+	set(query, "where", f.Where)
 	var out v1.NodeStateList
 	_, err := c.call(ctx, http.MethodGet, "/api/v1/nodestates", query, nil, nil, &out)
 	return out, err
@@ -79,13 +80,14 @@ func (c *Client) Agents(ctx context.Context, f v1.AgentFilter) (v1.AgentList, er
 
 // List returns a page of resources; namespace empty: of all. With state it holds where
 // each lands, too.
-func (c *Client) List(ctx context.Context, k model.KindInfo, namespace, selector string, state bool, limit int, after string) (v1.ResourceList, error) {
+func (c *Client) List(ctx context.Context, k model.KindInfo, namespace string, f v1.ResourceFilter, state bool, limit int, after string) (v1.ResourceList, error) {
 	query := url.Values{}
 	if state {
 		query.Set("state", "true")
 	}
 	set(query, "namespace", namespace)
-	set(query, "selector", selector)
+	set(query, "selector", f.Selector)
+	set(query, "where", f.Where)
 	set(query, "after", after)
 	if limit > 0 {
 		query.Set("limit", strconv.Itoa(limit))

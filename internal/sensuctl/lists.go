@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -50,7 +51,7 @@ func resources(ctx context.Context, r *request, kind string, limit int, after st
 	if !k.Namespaced {
 		namespace = ""
 	}
-	got, err := r.muster.List(ctx, k, namespace, "", false, limit, after)
+	got, err := r.muster.List(ctx, k, namespace, v1.ResourceFilter{}, false, limit, after)
 	if err != nil {
 		return nil, "", err
 	}

@@ -29,6 +29,7 @@ type Language struct {
 	Example string         // a good one, for messages
 	MaxCost uint64         // in CEL's units, for one evaluation; a comparison of a label is about 3
 	Bytes   map[string]int // of text variables that may be longer than a label
+	Alone   bool           // it does not read the variables of a node
 	// Options are the variables and constants beside those of a node; nil: none.
 	Options func() []cel.EnvOption
 
@@ -97,7 +98,10 @@ func (l *Language) Compile(expr string) (*Compiled, error) {
 
 func (l *Language) environment() (*cel.Env, error) {
 	l.once.Do(func() {
-		options := append(nodeVariables(), cel.ParserExpressionSizeLimit(maxBytes), cel.ParserRecursionLimit(64))
+		options := []cel.EnvOption{cel.ParserExpressionSizeLimit(maxBytes), cel.ParserRecursionLimit(64)}
+		if !l.Alone {
+			options = append(options, nodeVariables()...)
+		}
 		if l.Options != nil {
 			options = append(options, l.Options()...)
 		}
@@ -143,6 +147,8 @@ func (s sizes) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 	switch element.Type().Kind() {
 	case types.MapKind, types.ListKind:
 		return &cost.SizeEstimate{Max: assumedEntries}
+	case types.DynKind: // any of them
+		return &cost.SizeEstimate{Max: assumedBytes}
 	case types.StringKind:
 		if path := element.Path(); len(path) > 0 && s.language.Bytes[path[0]] > 0 {
 			return &cost.SizeEstimate{Max: uint64(s.language.Bytes[path[0]])}

@@ -98,6 +98,12 @@ type PropertyOrigin struct {
 	Effect string          `json:"effect" enum:"in force,partly in force,overridden,in conflict"`
 }
 
+// ResourceFilter selects resources of a kind; empty fields select everything.
+type ResourceFilter struct {
+	Selector string // of labels
+	Where    string // CEL over metadata and spec, of nodes over the node
+}
+
 // NodeFilter selects machines; empty fields select everything. A name or group without
 // a namespace is one of namespace default.
 type NodeFilter struct {
@@ -105,6 +111,7 @@ type NodeFilter struct {
 	Name      string
 	Group     string // or shared/GROUP
 	Selector  string
+	Where     string // CEL over the node
 	Limit     int
 }
 
