@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
@@ -27,34 +28,41 @@ func (d *deliverer) standing(ctx context.Context) {
 	}
 }
 
-// again tells one handler of all that is open. While it does, no closing goes to the same
-// handler: an alert that ends meanwhile would begin anew.
+// again tells one handler of all that is open, page by page.
 func (d *deliverer) again(ctx context.Context, ref history.HandlerRef) error {
 	spec, ok := d.opts.Names.Handler(ref.Namespace, ref.Name)
 	if !ok || spec.Alertmanager == nil {
 		return nil
 	}
+	for after := int64(0); ; {
+		last, more, err := d.page(ctx, ref, spec, after)
+		if err != nil || !more {
+			return err
+		}
+		after = last
+	}
+}
+
+// page tells of those behind one id. While it does, no closing goes to the same handler: an alert
+// that ends meanwhile would begin anew.
+func (d *deliverer) page(ctx context.Context, ref history.HandlerRef, spec *model.HandlerSpec, after int64) (last int64, more bool, err error) {
 	gate := d.gate(ref)
 	gate.Lock()
 	defer gate.Unlock()
-	for after := int64(0); ; {
-		list, err := d.opts.Store.StandingOf(ctx, ref, after, standingAtOnce)
-		if err != nil || len(list) == 0 {
-			return err
-		}
-		var notes []*handler.Notification
-		for _, one := range list {
-			after = one.ID
-			note, err := handler.Decode(one.Payload)
-			if err != nil {
-				return err
-			}
-			notes = append(notes, note)
-		}
-		if err := d.out.Standing(ctx, spec, notes); err != nil || len(list) < standingAtOnce {
-			return err
-		}
+	list, err := d.opts.Store.StandingOf(ctx, ref, after, standingAtOnce)
+	if err != nil || len(list) == 0 {
+		return 0, false, err
 	}
+	var notes []*handler.Notification
+	for _, one := range list {
+		last = one.ID
+		note, err := handler.Decode(one.Payload)
+		if err != nil {
+			return 0, false, err
+		}
+		notes = append(notes, note)
+	}
+	return last, len(list) == standingAtOnce, d.out.Standing(ctx, spec, notes)
 }
 
 func (d *deliverer) gate(ref history.HandlerRef) *sync.RWMutex {
