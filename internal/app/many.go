@@ -29,8 +29,8 @@ const (
 	manyLeast = 10
 )
 
-// add counts nodes that fell silent just now, and says whether those of the last time-out
-// are many of all.
+// add counts nodes that fell silent at an instant, and says whether those of the time-out before
+// it are many of all. One that is told late is no part of what happens now.
 func (m *many) add(now time.Time, nodes, all int) (sum int, over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

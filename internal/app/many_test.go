@@ -26,6 +26,12 @@ func TestAFleetThatFallsSilentIsOneEvent(t *testing.T) {
 			t.Errorf("second %d: %d silent, many: %v; want %d, %v", c.second, sum, over, c.sum, c.over)
 		}
 	}
+	hour := &many{timeout: 2 * time.Minute}
+	for second := range 3600 / 30 { // told all at once, but an hour's worth
+		if sum, over := hour.add(at(30*second), 1, 10); over || sum > 4 {
+			t.Fatalf("second %d: %d silent, many: %v", 30*second, sum, over)
+		}
+	}
 	if m.hold(start) != nil {
 		t.Error("held before it was many")
 	}

@@ -35,10 +35,14 @@ func (s *Server) shed(loss muster.Shed) {
 
 // fellSilent says the same of nodes whose silence nobody foresaw: their connections hang, or
 // they did not come back after this server did.
-func (s *Server) fellSilent(nodes int) {
-	all := s.planner.NodeCount()
-	sum, over := s.many.add(s.now(), nodes, all)
-	if !over {
+func (s *Server) fellSilent(at []time.Time) {
+	all, sum := s.planner.Machines(), 0
+	for _, when := range at {
+		if n, over := s.many.add(when, 1, all); over {
+			sum = max(sum, n)
+		}
+	}
+	if sum == 0 {
 		return
 	}
 	output := fmt.Sprintf("%d of %d nodes fell silent within %s: look at this server and its network first", sum, all, s.cfg.KeepaliveTimeout)

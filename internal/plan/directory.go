@@ -216,8 +216,10 @@ func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, er
 	return group, nil
 }
 
-// NodeCount is how many nodes there are.
-func (p *Planner) NodeCount() int { return read(p, func(f *fleet) int { return len(f.nodes) }) }
+// Machines is how many nodes there are that a machine can be: all but proxy nodes.
+func (p *Planner) Machines() int {
+	return read(p, func(f *fleet) int { return len(f.nodes) - int(f.proxies.GetCardinality()) })
+}
 
 // Nodes implements Directory.
 func (p *Planner) Nodes(namespace string) []model.NodeID {

@@ -3,6 +3,7 @@ package react
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -22,14 +23,15 @@ type turn struct {
 	problem history.Problem
 }
 
-// silent is how many nodes fell silent.
-func (b *rows) silent() (n int) {
+// silent is when nodes fell silent, one after the other.
+func (b *rows) silent() (at []time.Time) {
 	for i := range b.Opened {
 		if b.Opened[i].CheckID == model.KeepaliveCheck {
-			n++
+			at = append(at, b.Opened[i].Opened)
 		}
 	}
-	return n
+	slices.SortFunc(at, time.Time.Compare)
+	return at
 }
 
 // batch turns transitions into rows; those recorded before are passed over. It changes

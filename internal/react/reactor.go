@@ -57,10 +57,10 @@ type Options struct {
 	// Journal says how far history is behind; nil: nobody can tell.
 	Journal Journal
 
-	// Silent hears how many nodes have just fallen silent. Many says, while it is most of the
+	// Silent hears when nodes fell silent, which is long ago where history was behind. Many says, while it is most of the
 	// fleet rather than its nodes that is wrong, why and until when their messages wait; nil: it
 	// is never so.
-	Silent func(nodes int)
+	Silent func(at []time.Time)
 	Many   func(now time.Time) *route.Hold
 	// Masters are what the problems of a check on a node hang on, see plan.Planner; nil: nothing.
 	Masters func(node model.NodeID, check model.CheckID) []route.Master
@@ -421,8 +421,8 @@ func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 	}); err != nil {
 		return err
 	}
-	if n := all.silent(); n > 0 && r.opts.Silent != nil {
-		r.opts.Silent(n) // before any of them is told
+	if at := all.silent(); len(at) > 0 && r.opts.Silent != nil {
+		r.opts.Silent(at) // before any of them is told
 	}
 	o := newTelling(r.now())
 	for i := range all.turns {

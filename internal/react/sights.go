@@ -178,7 +178,7 @@ func (s *sights) show(ctx context.Context, t *event.Transition, now time.Time) (
 }
 
 // maxVerdicts bounds what is remembered; far more than there are events with pipelines.
-const maxVerdicts = 1 << 20
+const maxVerdicts = 1 << 17
 
 // Verdicts is what pipelines said last of an event; not ok: nothing since the start.
 func (r *Reactor) Verdicts(node model.NodeID, check model.CheckID) (v Verdicts, ok bool) {
