@@ -150,7 +150,10 @@ func (w *worker) action(p *partition, id model.NodeID, a *wire.Action) {
 		if a.Note != "" {
 			w.text = append(append(w.text, ": "...), a.Note...)
 		}
-		p.deadlines.Clear(slot) // armed again by the next result or sign of life
+		p.deadlines.Clear(slot) // armed again by the next result or sign of life …
+		if node := &p.nodes[n]; a.Check == model.KeepaliveCheck && node.timeout > 0 && !node.stopped {
+			p.deadlines.Set(slot, w.listening+node.patience()) // … which a dead node never gives: it is missed anew
+		}
 		w.judge(p, slot, s, w.chunk(s.chunk), verdict{status: model.OK, executed: s.executed, output: w.text, byHand: true})
 	case "acknowledge":
 		ack := &model.Ack{By: a.By, Note: a.Note, At: unixNano(w.received)}
