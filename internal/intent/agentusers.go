@@ -136,8 +136,9 @@ func tooManyPasswords() error {
 	return model.Errorf(model.Unavailable, "too many passwords are being checked").WithHint("come again in a moment")
 }
 
-// room keeps the map small: who guesses makes entries that are forgotten soon, the good ones
-// are few. False: all of them are being checked. The caller holds the lock.
+// room keeps the map small: who guesses makes entries that are forgotten soon, and pushes out
+// guesses alone: the good ones are few, and a fleet lives on them. False: all others are being
+// checked. The caller holds the lock.
 func (r *remembered) room(now time.Time) bool {
 	if len(r.by) < mostRemembered {
 		return true
@@ -153,8 +154,10 @@ func (r *remembered) room(now time.Time) bool {
 	for sum, v := range r.by {
 		select {
 		case <-v.done:
-			delete(r.by, sum)
-			return true
+			if !v.good {
+				delete(r.by, sum)
+				return true
+			}
 		default:
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	crand "crypto/rand"
 	"crypto/tls"
+	"maps"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -223,6 +224,9 @@ func (r *registry) swap(x *session, stream wire.StreamID) (old *session, ok bool
 		r.numbers[x.node.ID] = n
 	}
 	x.numbers = n
+	if len(r.numbers) > 2*len(r.by)+1024 { // most are of machines that came and went: whoever comes again begins anew
+		maps.DeleteFunc(r.numbers, func(id model.NodeID, _ *numbers) bool { return r.by[id] == nil })
+	}
 	return old, true
 }
 
