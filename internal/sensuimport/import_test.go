@@ -246,7 +246,8 @@ func TestSilences(t *testing.T) {
 		`"check":"c","expire":60`:                                              `{"checks":["c"],"until":"2026-11-22T12:01:00Z","reason":"silenced in Sensu"}`,
 		`"check":"c","expire_at":` + fmt.Sprint(noon.Unix()):                   `it has ended`,
 		`"check":"c","begin":` + fmt.Sprint(noon.Unix()+3600) + `,"expire":60`: `"begin":"2026-11-22T13:00:00Z","until":"2026-11-22T13:01:00Z"`,
-		``: `{"targets":{"groups":["s"]},"checks":["c"],"reason":"silenced in Sensu"}`,
+		``:                                 `{"targets":{"groups":["s"]},"checks":["c"],"reason":"silenced in Sensu"}`,
+		`"subscription":"web","check":"*"`: `it holds for all checks of the nodes of group web, their keepalive too`,
 	} {
 		result, said := imports(t, silence(spec))
 		if data, _ := json.Marshal(result.Resources); !strings.Contains(string(data)+said, want) {

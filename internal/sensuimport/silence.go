@@ -31,6 +31,8 @@ func (im *importer) silenced(o *object) {
 	}
 	if check != "" && check != "*" {
 		spec.Checks = []string{name(check)}
+	} else if spec.Targets != nil && spec.Targets.Groups != nil {
+		im.said(o, "it holds for all checks of the nodes of group %s, their keepalive too; in Sensu for those that subscribe to it: say which with checks", spec.Targets.Groups[0])
 	}
 	begin := unix(s.whole("begin"))
 	until := unix(s.whole("expire_at"))
