@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/people"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -63,7 +64,7 @@ type Config struct {
 	API       *client.Client                                  // for operators and changes of intent; nil: there is no login
 	Second    func(from time.Time, h *hdrhistogram.Histogram) // every second: latencies of what was acknowledged in it, in µs, with the tag warmup where it is not measured
 
-	Pages    *Pages                          // asked for while results flow; nil: none
+	Pages    *people.Pages                   // asked for while results flow; nil: none
 	Goals    []report.Goal                   // what the run should reach
 	Before   View                            // what the view holds, asked before and after; nil: not compared
 	Facts    func(i int) map[string]string   // of agent i's machine now, asked every few seconds; nil: none

@@ -3,7 +3,6 @@ package load
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,6 +21,7 @@ import (
 const (
 	alertHandler = "load-alerts"
 	alertRoute   = "load-alerts"
+	alertsOf     = "alerts of a load run" // why they are written
 )
 
 // listened are the checks of which a run hears, as they are called on the server, each with
@@ -121,7 +121,7 @@ func (r *run) hearAlerts(ctx context.Context) (*alarms, error) {
 		al.server.Close()
 		return nil, err
 	}
-	if err := al.apply(ctx, append(al.ways(names), al.checksWith(names, alertOf)...)); err != nil {
+	if err := simulated.Apply(ctx, al.run.cfg.API, alertsOf, append(al.ways(names), al.checksWith(names, alertOf)...)...); err != nil {
 		al.server.Close()
 		return nil, fmt.Errorf("set up the handler that hears of problems: %w", err)
 	}
@@ -170,7 +170,7 @@ func (al *alarms) end() {
 	}
 	ctx, over := context.WithTimeout(context.Background(), 10*time.Second)
 	defer over()
-	errs := []error{al.apply(ctx, al.checksWith(names, func(string) *model.Alert { return nil }))}
+	errs := []error{simulated.Apply(ctx, al.run.cfg.API, alertsOf, al.checksWith(names, func(string) *model.Alert { return nil })...)}
 	ways := al.ways(names)
 	for i := len(ways) - 1; i >= 0; i-- { // the route names the handler
 		kind, _ := model.KindOf(ways[i].Kind)
@@ -192,19 +192,6 @@ func (al *alarms) checksWith(names map[string]string, alert func(how string) *mo
 		}
 	}
 	return list
-}
-
-func (al *alarms) apply(ctx context.Context, resources []model.Resource) error {
-	request := v1.ApplyRequest{Yes: true, Message: "alerts of a load run"}
-	for i := range resources {
-		raw, err := json.Marshal(&resources[i])
-		if err != nil {
-			return fmt.Errorf("encode %s: %w", resources[i].Metadata.Name, err)
-		}
-		request.Resources = append(request.Resources, raw)
-	}
-	_, err := al.run.cfg.API.Apply(ctx, request)
-	return err
 }
 
 // watchCheck follows a state whose check has the handler.

@@ -11,6 +11,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/people"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -78,7 +79,7 @@ func (f *reform) play(ctx, calls context.Context) error {
 	}
 	for _, x := range f.held {
 		if len(x.first) > 0 {
-			if err := applyAll(calls, f.run.cfg.API, "what a load run will change", x.first...); err != nil {
+			if err := simulated.Apply(calls, f.run.cfg.API, "what a load run will change", x.first...); err != nil {
 				return fmt.Errorf("%s: %w", x.sum.What, err)
 			}
 		}
@@ -114,7 +115,7 @@ func (f *reform) unasked(end int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, x := range f.held {
-		for ; f.meant(x) <= end-cutOff; x.turns++ {
+		for ; f.meant(x) <= end-people.CutOff; x.turns++ {
 			x.sum.Unasked++
 			record(x.asked, end-f.meant(x), 1)
 		}
@@ -137,7 +138,7 @@ func (f *reform) revise(ctx context.Context, x *revision) error {
 	f.run.order(Order{Entry: x.n}, opened)
 	f.open(o, opened)
 	if len(list) > 0 {
-		if err := applyAll(ctx, f.run.cfg.API, x.sum.What, list...); err != nil {
+		if err := simulated.Apply(ctx, f.run.cfg.API, x.sum.What, list...); err != nil {
 			return err
 		}
 	}

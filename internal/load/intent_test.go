@@ -2,6 +2,7 @@ package load
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
@@ -69,4 +70,24 @@ func TestWhoNeverHoldsAnOrder(t *testing.T) {
 	if said := rep.judgePeople(restarts); len(said) != 0 {
 		t.Errorf("while the server is killed: %q", said)
 	}
+}
+
+// A change of intent is meant at its time, however late the answer to the one before: what
+// was not asked for when the run ended is counted.
+func TestChangesThatNobodyAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &run{epoch: time.Now()}
+		r.follow(score{{from: 0, to: int64(time.Minute), rate: 1, measured: true}})
+		once := &revision{spec: &scenario.Change{At: sec(10)}, turns: 1, took: newTally().whole, asked: newTally().whole}
+		often := &revision{spec: &scenario.Change{At: sec(10), Every: sec(10)}, turns: 2, took: newTally().whole, asked: newTally().whole}
+		f := &reform{run: r, held: []*revision{once, often}}
+		f.unasked(r.present().end())
+		f.sums()
+		if once.sum.Unasked != 0 || often.sum.Unasked != 3 { // at 30, 40 and 50 s; that of 60 s is the end's
+			t.Errorf("%d and %d", once.sum.Unasked, often.sum.Unasked)
+		}
+		if a := often.sum.Answered; a.Max < 29_000 || a.Max > 31_000 || once.sum.Answered.Max != 0 {
+			t.Errorf("%+v", a)
+		}
+	})
 }

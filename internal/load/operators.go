@@ -2,73 +2,83 @@ package load
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
-	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
-	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/client"
-	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/people"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
-	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
 )
-
-// people work through the API while results flow: they page through events, hold watches
-// open, write resources, silence problems. When they ask is fixed before, see atRate.
-type people struct {
-	run *run
-	api *client.Client
-
-	mu    sync.Mutex
-	works map[string]*work // by what they do
-}
-
-// work is what one kind of operator did.
-type work struct {
-	requests, failed uint64
-	unanswered       uint64                  // given up, see giveUp
-	why              string                  // the first failure
-	took             *hdrhistogram.Histogram // µs
-}
 
 // operate lets the scenario's operators work until ctx ends.
 func (r *run) operate(ctx context.Context) []report.Worked {
-	o := r.cfg.Scenario.Operators
-	p := &people{run: r, api: r.cfg.API, works: map[string]*work{}}
-	if p.api == nil {
+	if r.cfg.API == nil {
 		return nil // said by leftUndone
 	}
-	var all sync.WaitGroup
-	for i := range o.Lists {
-		all.Go(func() { p.list(ctx, r.random("list", i), o.Pause.PerSecond(0)) })
+	machines := make([]people.Machine, len(r.agents))
+	for i, a := range r.agents {
+		machines[i] = a
 	}
-	for i := range o.Watches {
-		all.Go(func() { p.watch(ctx, i) })
-	}
-	if rate := o.Applies.PerSecond(0); rate > 0 {
-		all.Go(func() { p.apply(ctx, r.random("apply", 0), rate) })
-	}
-	if rate := o.Silences.PerSecond(0); rate > 0 {
-		all.Go(func() { p.silence(ctx, r.random("silence", 0), rate) })
-	}
-	if rate := o.Runs.PerSecond(0); rate > 0 {
-		all.Go(func() { p.runNow(ctx, r.random("run", 0), rate) })
-	}
-	if rate := o.Facts.PerSecond(0); rate > 0 {
-		all.Go(func() { p.otherFacts(ctx, r.random("fact", 0), rate) })
-	}
-	all.Wait()
-	var list []report.Worked
-	for _, what := range [...]string{"list", "watch", "apply", "silence", "run", "fact"} {
-		if w := p.works[what]; w != nil {
-			list = append(list, report.Worked{What: what, Requests: w.requests, Failed: w.failed, Unanswered: w.unanswered, Why: w.why, Latency: report.LatencyOf(w.took)})
+	p := &people.People{Run: beside{r}, API: r.cfg.API, Scenario: r.cfg.Scenario, Members: r.cfg.Members, Machines: machines, Quiet: r.unheard()}
+	return p.Work(ctx)
+}
+
+// beside is the run as people see it.
+type beside struct{ run *run }
+
+func (b beside) Now() int64                            { return b.run.now() }
+func (b beside) Meant(virtual int64) int64             { return b.run.tempo(scenario.People).meant(virtual) }
+func (b beside) Virtual(at int64) int64                { return b.run.tempo(scenario.People).virtual(at) }
+func (b beside) Waited(what string, meant, took int64) { b.run.waited(what, meant, took, 1) }
+
+// Here is what a machine is called, and whether it has a session.
+func (a *agent) Here() (name string, here bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.name, a.session != nil
+}
+
+// Stayed says whether a machine has a session, and had it for a while.
+func (a *agent) Stayed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.session != nil && a.run.now()-a.since > slack
+}
+
+// Otherwise tells the server of other facts; false: the machine has no session.
+func (a *agent) Otherwise(facts map[string]string) bool {
+	a.mu.Lock()
+	s := a.session
+	a.facts = facts // the next session begins with them
+	a.mu.Unlock()
+	return s != nil && s.SendFacts(&wire.Facts{Facts: facts}) == nil
+}
+
+// Says whether a distribution is what the machine said last, in the session that it has.
+func (a *agent) Says(distribution string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.session != nil && a.facts["distribution"] == distribution
+}
+
+// unheard are, by class, the checks whose messages the run does not listen to, and the
+// keepalive: what people may silence. Nil for a class: all of them.
+func (r *run) unheard() [][]string {
+	heard, list := listened(r.cfg.Scenario), make([][]string, len(r.classes))
+	for i, c := range r.classes {
+		own, some := []string{model.KeepaliveCheckName}, false
+		for _, k := range c.checks {
+			if heard[k.full] != "" {
+				some = true
+			} else {
+				own = append(own, k.full)
+			}
+		}
+		if some {
+			list[i] = own
 		}
 	}
 	return list
@@ -119,108 +129,6 @@ func (rep *reporting) judgePeople(c Config) (list []string) {
 		}
 	}
 	return list
-}
-
-// random is a stream of its own for somebody, the same for the same seed.
-func (r *run) random(who string, i int) *rand.Rand {
-	h := r.cfg.Scenario.Seed
-	for _, c := range []byte(who) {
-		h = outputs.Mix(h ^ uint64(c))
-	}
-	return rand.New(rand.NewPCG(h, uint64(i)))
-}
-
-// list pages through what a person looks at: everything, what is wrong, one class, one
-// machine; to the end of each, at most ten pages.
-func (p *people) list(ctx context.Context, random *rand.Rand, rate float64) {
-	classes := p.run.cfg.Scenario.Agents
-	views := []func() v1.EventFilter{
-		func() v1.EventFilter { return v1.EventFilter{} },
-		func() v1.EventFilter { return v1.EventFilter{Problem: true} },
-		func() v1.EventFilter { return v1.EventFilter{Status: "critical"} },
-		func() v1.EventFilter {
-			return v1.EventFilter{Selector: simulated.ClassLabel + "=" + classes[random.IntN(len(classes))].Name}
-		},
-		func() v1.EventFilter {
-			return v1.EventFilter{Node: p.run.cfg.Members[random.IntN(len(p.run.cfg.Members))].Name}
-		},
-	}
-	const most = 10
-	f, pages := v1.EventFilter{}, most
-	p.atRate(ctx, "list", random, rate, func() error {
-		if f.After == "" || pages == most {
-			f, pages = views[random.IntN(len(views))](), 0
-			f.Namespace, f.Limit = simulated.Namespace, pageSize
-		}
-		page, err := p.api.Events(ctx, f)
-		f.After = page.Next
-		pages++
-		return err
-	})
-}
-
-// watch holds a stream of what is wrong in one class open, and opens it again where it
-// breaks. Its latency is from when the server received what changed, by this machine's
-// clock, to its arrival here.
-func (p *people) watch(ctx context.Context, i int) {
-	class := &p.run.cfg.Scenario.Agents[i%len(p.run.cfg.Scenario.Agents)]
-	f := v1.EventFilter{Namespace: simulated.Namespace, Selector: simulated.ClassLabel + "=" + class.Name, Problem: true}
-	for ctx.Err() == nil {
-		err := p.api.Watch(ctx, f, func() error { return nil }, func(e v1.Event) error {
-			took := int64(max(0, time.Since(e.Received)))
-			p.note("watch", p.run.now()-took, took, nil)
-			return nil
-		})
-		if ctx.Err() != nil {
-			return // the end of the run broke it off
-		}
-		p.note("watch", p.run.now(), 0, err)
-		pause(ctx, time.Second)
-	}
-}
-
-// apply writes groups that hold nobody, again and again.
-func (p *people) apply(ctx context.Context, random *rand.Rand, rate float64) {
-	n := 0
-	p.atRate(ctx, "apply", random, rate, func() error {
-		n++
-		group := simulated.Resource(model.Metadata{Name: fmt.Sprintf("operator-%02d", n%20), Namespace: simulated.Namespace, DisplayName: fmt.Sprintf("written %d times", n)},
-			&model.GroupSpec{Where: "false"})
-		return applyAll(ctx, p.api, "an operator of a load run", group)
-	})
-}
-
-// silenceFor is how long a silence of an operator lasts.
-const silenceFor = 10 * time.Minute
-
-// silence asks for quiet about one machine after the other, but for what the run listens to: a
-// silence tells nobody; the problems under it are judged as ever.
-func (p *people) silence(ctx context.Context, random *rand.Rand, rate float64) {
-	checks := p.run.unheard()
-	p.atRate(ctx, "silence", random, rate, func() error {
-		m := p.run.cfg.Members[random.IntN(len(p.run.cfg.Members))]
-		node := m.Name
-		quiet := simulated.Resource(model.Metadata{Name: "operator-" + node, Namespace: simulated.Namespace}, &model.SilenceSpec{
-			Selector: model.Selector{Targets: &model.Targets{Nodes: []string{node}}, Checks: checks[m.Class]},
-			Until:    model.Time{Time: time.Now().Add(silenceFor).Truncate(time.Second)},
-			Reason:   "made by a load run",
-		})
-		return applyAll(ctx, p.api, "an operator of a load run", quiet)
-	})
-}
-
-// applyAll declares resources, however many nodes they land on.
-func applyAll(ctx context.Context, api *client.Client, why string, list ...model.Resource) error {
-	request := v1.ApplyRequest{Message: why, Yes: true}
-	for i := range list {
-		body, err := json.Marshal(&list[i])
-		if err != nil {
-			return fmt.Errorf("encode %s: %w", list[i].Metadata.Name, err)
-		}
-		request.Resources = append(request.Resources, body)
-	}
-	_, err := api.Apply(ctx, request)
-	return err
 }
 
 // leftUndone says what of the scenario nobody could do, where there is no login.

@@ -262,7 +262,7 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 	}
 	defer p.closeHouse()
 	if zero := time.Duration(r.present().zero()); r.cfg.Pages != nil {
-		p.playing.Go(func() { rep.Pages = r.cfg.Pages.ask(asking, r.until(zero), r.until(zero+r.cfg.Duration)) })
+		p.playing.Go(func() { rep.Pages = r.cfg.Pages.Ask(asking, r.until(zero), r.until(zero+r.cfg.Duration)) })
 	}
 	meanwhile := r.meanwhile(ctx, rep)
 	p.playing.Wait()

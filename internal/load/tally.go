@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // tally counts what was due in one measured part of a run, and what was acknowledged while it
@@ -47,19 +49,12 @@ func (t *tally) share() *float64 {
 	return &part
 }
 
-// maxLatency is the top of the histograms, in microseconds: ten minutes.
-const maxLatency = 600_000_000
-
 // inTime is how long beyond its linger a result may wait for its answer so that it counts as held.
 const inTime = time.Second
 
 func newTally() *tally {
 	latency := func() *hdrhistogram.Histogram { return hdrhistogram.New(1, maxLatency, 3) }
 	return &tally{whole: latency(), beyond: latency(), lag: latency(), batches: hdrhistogram.New(1, 1000, 3)}
-}
-
-func record(h *hdrhistogram.Histogram, ns, times int64) {
-	_ = h.RecordValues(min(max(ns/1000, 1), maxLatency), times) // clamped into the range: never an error
 }
 
 // merge adds the counts of o, which is at rest; nil: nothing.
@@ -83,3 +78,7 @@ func (t *tally) merge(o *tally) {
 		t.of(i).Answered += s.Answered
 	}
 }
+
+const maxLatency = report.MaxLatency
+
+func record(h *hdrhistogram.Histogram, ns, times int64) { report.Record(h, ns, times) }

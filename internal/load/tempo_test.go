@@ -1,13 +1,10 @@
 package load
 
 import (
-	"context"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -38,25 +35,6 @@ func TestTempoOfAPipeline(t *testing.T) {
 	if s.meant(int64(sec(120))) != never || s.virtual(int64(sec(99))) != int64(sec(120)) || s.virtual(-1) >= 0 {
 		t.Errorf("beyond its ends: %d, %d, %d", s.meant(int64(sec(120))), s.virtual(int64(sec(99))), s.virtual(-1))
 	}
-}
-
-// People ask four times as often in a phase that says so; when is the seed's.
-func TestPeopleFourTimesAsFast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, end := context.WithTimeout(t.Context(), 61*time.Second)
-		defer end()
-		r := hurried(scenario.People, 4)
-		p := &people{run: r, works: map[string]*work{}}
-		var phase [3]int
-		p.atRate(ctx, "list", r.random("list", 0), 2, func() error {
-			phase[min(2, int(time.Since(r.epoch)/(20*time.Second)))]++
-			return nil
-		})
-		w := p.works["list"]
-		if phase != [3]int{40, 160, 40} || w.requests != 240 || w.unanswered != 0 || report.LatencyOf(w.took).Max > 0.01 {
-			t.Errorf("%v, %+v", phase, w)
-		}
-	})
 }
 
 // Changes of intent come sooner in a phase that speeds them up, and are timed from then.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/live"
+	"github.com/muster-fleet/muster/internal/load/people"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/subject"
 )
@@ -103,11 +104,11 @@ func (s *short) play(cmd *cobra.Command, o *options) error {
 }
 
 // askPages makes what --pages asks for.
-func (s *short) askPages(cmd *cobra.Command, c load.Config) (*load.Pages, error) {
+func (s *short) askPages(cmd *cobra.Command, c load.Config) (*people.Pages, error) {
 	api, _, err := login(cmd, "")
 	if err != nil {
 		return nil, err
 	}
-	return &load.Pages{Client: api, Requests: s.pages, First: c.First, Fleet: max(c.Fleet, c.Agents), Checks: c.Checks,
+	return &people.Pages{Client: api, Requests: s.pages, First: c.First, Fleet: max(c.Fleet, c.Agents), Checks: c.Checks,
 		Random: rand.New(rand.NewPCG(c.Seed, 1))}, nil
 }

@@ -24,3 +24,11 @@ func CurveOf(h *hdrhistogram.Histogram) (points []Point) {
 	}
 	return points
 }
+
+// MaxLatency is the top of the histograms, in microseconds: ten minutes.
+const MaxLatency = 600_000_000
+
+// Record counts a time in a histogram of microseconds.
+func Record(h *hdrhistogram.Histogram, ns, times int64) {
+	_ = h.RecordValues(min(max(ns/1000, 1), MaxLatency), times) // clamped into the range: never an error
+}

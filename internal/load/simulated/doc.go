@@ -5,6 +5,7 @@
 //
 //	members.go      the machines, proxy nodes and resources of a scenario
 //	short.go        those of a run without a scenario, made of flat flags
+//	apply.go        declares resources by the API
 //	certificate.go  a machine's key and certificate
 //	kept.go         a folder that keeps certificates from one run to the next
 //

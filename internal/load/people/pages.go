@@ -1,4 +1,4 @@
-package load
+package people
 
 import (
 	"context"
@@ -78,9 +78,9 @@ func (p *Pages) kinds() []*kind {
 	}
 }
 
-// ask begins after wait and ends when all is asked, at the latest after the time
+// Ask begins after wait and ends when all is asked, at the latest after the time
 // that is left then. A nil receiver asks nothing.
-func (p *Pages) ask(ctx context.Context, wait, left time.Duration) []report.Paged {
+func (p *Pages) Ask(ctx context.Context, wait, left time.Duration) []report.Paged {
 	if p == nil {
 		return nil
 	}
@@ -160,7 +160,11 @@ func (k *kind) sum(wanted int) report.Paged {
 	}
 	out.Rows /= float64(len(k.took))
 	slices.Sort(k.took)
-	at := func(share float64) float64 { return ms(k.took[min(len(k.took)-1, int(share*float64(len(k.took))))]) }
-	out.P50, out.P99, out.Max = at(0.5), at(0.99), ms(k.took[len(k.took)-1])
+	at := func(share float64) float64 {
+		return milliseconds(k.took[min(len(k.took)-1, int(share*float64(len(k.took))))])
+	}
+	out.P50, out.P99, out.Max = at(0.5), at(0.99), milliseconds(k.took[len(k.took)-1])
 	return out
 }
+
+func milliseconds(d time.Duration) float64 { return float64(d) / 1e6 }

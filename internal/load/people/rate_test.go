@@ -1,28 +1,69 @@
-package load
+package people
 
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
+// alone is a run without a server: virtual time runs four times as fast between two instants.
+type alone struct {
+	epoch            time.Time
+	end, fast, usual int64
+	waits            map[string]*hdrhistogram.Histogram
+}
+
+func (a *alone) Now() int64 { return int64(time.Since(a.epoch)) }
+
+func (a *alone) Meant(virtual int64) int64 {
+	at := virtual
+	if more := a.usual - a.fast; virtual > a.fast {
+		at = a.fast + min(virtual-a.fast, 4*more)/4 + max(0, virtual-a.fast-4*more)
+	}
+	if at >= a.end {
+		return math.MaxInt64
+	}
+	return at
+}
+
+func (a *alone) Virtual(at int64) int64 {
+	at = min(at, a.end)
+	return at + 3*(min(max(at, a.fast), a.usual)-a.fast)
+}
+
+func (a *alone) Waited(figure string, _, took int64) {
+	if a.waits == nil {
+		a.waits = map[string]*hdrhistogram.Histogram{}
+	}
+	if a.waits[figure] == nil {
+		a.waits[figure] = hdrhistogram.New(1, report.MaxLatency, 3)
+	}
+	report.Record(a.waits[figure], took, 1)
+}
+
+func beside(r Run) *People {
+	return &People{Run: r, Scenario: &scenario.Scenario{Seed: 7}, works: map[string]*work{}}
+}
+
 // asked is what somebody who lists asked of a server that answers within 10 ms, but for a
 // while in which it answers nothing.
-func asked(t *testing.T, rate float64, whole, stallFrom, stall time.Duration) (w *work, begun []time.Duration, figure report.Beside) {
+func asked(t *testing.T, rate float64, whole, stallFrom, stall time.Duration) (w *work, begun []time.Duration, figure *hdrhistogram.Histogram) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithTimeout(t.Context(), whole)
 		defer end()
-		r := &run{cfg: Config{Scenario: &scenario.Scenario{Seed: 7}}, epoch: time.Now()}
-		r.follow(forever(0, int64(whole)))
-		p := &people{run: r, works: map[string]*work{}}
-		p.atRate(ctx, "list", r.random("list", 0), rate, func() error {
+		r := &alone{epoch: time.Now(), end: int64(whole)}
+		p := beside(r)
+		p.atRate(ctx, "list", p.random("list", 0), rate, func() error {
 			at := time.Since(r.epoch)
 			begun = append(begun, at)
 			if at >= stallFrom && at < stallFrom+stall {
@@ -31,7 +72,7 @@ func asked(t *testing.T, rate float64, whole, stallFrom, stall time.Duration) (w
 			pause(ctx, 10*time.Millisecond)
 			return ctx.Err()
 		})
-		w, figure = p.works["list"], r.besidesOf(0, nil, newTally())[0]
+		w, figure = p.works["list"], r.waits["list-p99"]
 	})
 	return w, begun, figure
 }
@@ -53,8 +94,8 @@ func TestAStallIsInTheLatencyOfAllThatWereMeantInIt(t *testing.T) {
 	if l.P99 < 53_000 || l.P99 > 56_000 || l.Max < 59_000 || l.P50 > 10.1 {
 		t.Errorf("with a stall: %+v", l)
 	}
-	if figure.Figure != "list-p99" || figure.Count != 600 || figure.Value != l.P99 {
-		t.Errorf("of the phase: %+v, of the run %+v", figure, l)
+	if f := report.LatencyOf(figure); figure.TotalCount() != 600 || f.P99 != l.P99 {
+		t.Errorf("the run was told %+v, of what was %+v", f, l)
 	}
 	// The times are the seed's, and not the server's.
 	if n := len(times); n != len(again) || !slices.Equal(times[:100], again[:100]) || !slices.Equal(times[n-100:], again[n-100:]) {
@@ -80,7 +121,7 @@ func TestWhatIsGivenUpCounts(t *testing.T) {
 
 // Whoever fails is counted, and is none that had an answer.
 func TestFailuresOfPeopleAreCounted(t *testing.T) {
-	p := &people{run: &run{}, works: map[string]*work{}}
+	p := beside(&alone{})
 	p.note("apply", 5, 7, errors.New("no room"))
 	p.note("apply", 6, 7, errors.New("later"))
 	p.note("apply", 7, 7, nil)
@@ -89,22 +130,21 @@ func TestFailuresOfPeopleAreCounted(t *testing.T) {
 	}
 }
 
-// A change of intent is meant at its time, however late the answer to the one before: what
-// was not asked for when the run ended is counted.
-func TestChangesThatNobodyAskedFor(t *testing.T) {
+// People ask four times as often in a phase that says so; when is the seed's.
+func TestPeopleFourTimesAsFast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &run{epoch: time.Now()}
-		r.follow(score{{from: 0, to: int64(time.Minute), rate: 1, measured: true}})
-		once := &revision{spec: &scenario.Change{At: sec(10)}, turns: 1, took: newTally().whole, asked: newTally().whole}
-		often := &revision{spec: &scenario.Change{At: sec(10), Every: sec(10)}, turns: 2, took: newTally().whole, asked: newTally().whole}
-		f := &reform{run: r, held: []*revision{once, often}}
-		f.unasked(r.present().end())
-		f.sums()
-		if once.sum.Unasked != 0 || often.sum.Unasked != 3 { // at 30, 40 and 50 s; that of 60 s is the end's
-			t.Errorf("%d and %d", once.sum.Unasked, often.sum.Unasked)
-		}
-		if a := often.sum.Answered; a.Max < 29_000 || a.Max > 31_000 || once.sum.Answered.Max != 0 {
-			t.Errorf("%+v", a)
+		ctx, end := context.WithTimeout(t.Context(), 61*time.Second)
+		defer end()
+		r := &alone{epoch: time.Now(), end: int64(time.Minute), fast: int64(20 * time.Second), usual: int64(40 * time.Second)}
+		p := beside(r)
+		var phase [3]int
+		p.atRate(ctx, "list", p.random("list", 0), 2, func() error {
+			phase[min(2, int(time.Since(r.epoch)/(20*time.Second)))]++
+			return nil
+		})
+		w := p.works["list"]
+		if phase != [3]int{40, 160, 40} || w.requests != 240 || w.unanswered != 0 || report.LatencyOf(w.took).Max > 0.01 {
+			t.Errorf("%v, %+v", phase, w)
 		}
 	})
 }
