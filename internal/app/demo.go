@@ -4,17 +4,17 @@ import (
 	"context"
 	"net"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/demo"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 )
 
 // noDemo takes the machines of an earlier demo away.
 func (s *Server) noDemo(ctx context.Context) error {
-	return load.Demo{Service: s.intent}.Forget(ctx)
+	return demo.Fleet{Service: s.intent}.Forget(ctx)
 }
 
 // demoLeft is how many there are.
-func (s *Server) demoLeft() int { return len(s.planner.Nodes(load.DemoNamespace)) }
+func (s *Server) demoLeft() int { return len(s.planner.Nodes(demo.Namespace)) }
 
 // demo simulates machines beside this one, over real sessions.
 func (s *Server) demo(ctx context.Context, nodes int) error {
@@ -23,7 +23,7 @@ func (s *Server) demo(ctx context.Context, nodes int) error {
 		return err
 	}
 	_, port, _ := net.SplitHostPort(s.people.Addr().String())
-	return load.Demo{
+	return demo.Fleet{
 		Nodes: nodes, Server: net.JoinHostPort("127.0.0.1", port), TLS: certificates, Service: s.intent, Log: s.log.With("part", "demo"),
 	}.Run(ctx)
 }

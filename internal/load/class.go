@@ -89,8 +89,8 @@ func newClasses(c *Config) ([]*class, error) {
 			}
 			for n := range max(1, k.Count) {
 				full := k.FullName(n)
-				if c.checks != nil {
-					full = c.checks(len(x.checks))
+				if c.CheckName != nil {
+					full = c.CheckName(len(x.checks))
 				}
 				p := playing{full: full, interval: int64(k.Interval), says: says, tells: k.Alert != ""}
 				if k.Proxy != nil {

@@ -64,25 +64,25 @@ type Config struct {
 	API       *client.Client                                  // for operators and changes of intent; nil: there is no login
 	Second    func(from time.Time, h *hdrhistogram.Histogram) // every second: latencies of what was acknowledged in it, in µs, with the tag warmup where it is not measured
 
-	Pages    *people.Pages                   // asked for while results flow; nil: none
-	Goals    []report.Goal                   // what the run should reach
-	Before   View                            // what the view holds, asked before and after; nil: not compared
-	Facts    func(i int) map[string]string   // of agent i's machine now, asked every few seconds; nil: none
-	Generate outputs.Generator               // what results say; default: distinct outputs, Changes
-	Nodes    func(i int) (uuid.UUID, string) // identity of agent i; default NodeUID, NodeName
-	Log      *slog.Logger
-	Begun    func()              // called when the timetable begins; may be nil
-	Stop     <-chan string       // ends the present phase, and the run with it: what was played is compared and reported. What it yields is who asked; empty: who began the run. Nobody reads it before Begun; may be nil
-	Progress func(report.Sample) // every second; may be nil
+	Pages     *people.Pages                   // asked for while results flow; nil: none
+	Goals     []report.Goal                   // what the run should reach
+	Before    View                            // what the view holds, asked before and after; nil: not compared
+	Facts     func(i int) map[string]string   // of agent i's machine now, asked every few seconds; nil: none
+	Generate  outputs.Generator               // what results say; default: distinct outputs, Changes
+	Nodes     func(i int) (uuid.UUID, string) // identity of agent i; default NodeUID, NodeName
+	Log       *slog.Logger
+	CheckName func(i int) string  // what the short form's check i is called; default as Prepare does
+	Begun     func()              // called when the timetable begins; may be nil
+	Stop      <-chan string       // ends the present phase, and the run with it: what was played is compared and reported. What it yields is who asked; empty: who began the run. Nobody reads it before Begun; may be nil
+	Progress  func(report.Sample) // every second; may be nil
 
 	Part   Part   // of the agents that this process plays; zero: all
 	Others Others // the loaders that play the other parts; nil: nobody else does, or another one leads
 
-	version string             // of Driven
-	follows bool               // another loader leads
-	labels  []string           // of what is not judged
-	isShort bool               // Scenario stands for the flat fields
-	checks  func(i int) string // what the short form's check i is called; default as Prepare does
+	version string   // of Driven
+	follows bool     // another loader leads
+	labels  []string // of what is not judged
+	isShort bool     // Scenario stands for the flat fields
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -139,8 +139,8 @@ func (c Config) withDefaults() (Config, error) {
 		if c.Nodes == nil {
 			c.Nodes = func(i int) (uuid.UUID, string) { return simulated.NodeUID(c.Seed, i), simulated.NodeName(i) }
 		}
-		if c.checks == nil {
-			c.checks = simulated.CheckName
+		if c.CheckName == nil {
+			c.CheckName = simulated.CheckName
 		}
 	}
 	if err := c.check(); err != nil {

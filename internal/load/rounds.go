@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/load/usage"
 )
 
@@ -91,4 +92,40 @@ func (r *run) fill(ctx context.Context) error {
 	playing.Wait()
 	r.drain(ctx)
 	return ctx.Err()
+}
+
+// Forever plays without measuring until ctx ends. Agents that are not ready yet are waited for.
+func Forever(ctx context.Context, cfg Config) error {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return err
+	}
+	if err := preflight.Check(cfg.before()); err != nil {
+		return err
+	}
+	r, err := newRun(cfg)
+	if err != nil {
+		return err
+	}
+	return r.forever(ctx)
+}
+
+func (r *run) forever(ctx context.Context) error {
+	crew := r.open(ctx)
+	defer crew.leave()
+	r.deal(0)
+	for r.ready.Load() < int64(r.cfg.Agents) {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	crew.readers.Go(func() { r.keepHouse(ctx) })
+	r.follow(forever(r.now(), never))
+	for _, s := range r.senders {
+		crew.readers.Go(func() { s.play(ctx) })
+	}
+	<-ctx.Done()
+	return nil
 }
