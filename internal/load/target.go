@@ -7,7 +7,6 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
-	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Target is a system other than Muster that a scenario is played against: one folder beside
@@ -75,9 +74,5 @@ func TargetPlays(sc *scenario.Scenario, t Target) error {
 		plays = append(plays, "rates", "phase-objectives", "churn", "faults", "recorded")
 		why = "it is told results, and nothing else"
 	}
-	for _, c := range sc.Beyond(plays...) {
-		return model.Errorf(model.Unsupported, "%s: target %s has no %s (%s): %s", sc.Name, t.Name(), c.Name, c.What, why).
-			WithHint("a scenario with a ramp, steady phases and a drain: muster load show sensu-4000x8x5s")
-	}
-	return nil
+	return sc.Refused(plays, "target "+t.Name(), why, "a scenario with a ramp, steady phases and a drain: muster load show sensu-4000x8x5s")
 }

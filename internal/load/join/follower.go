@@ -18,12 +18,10 @@ import (
 type Follower struct {
 	conn *conn
 	base time.Time // of its clock
-	ctx  context.Context
 	end  context.CancelCauseFunc
 	both sync.WaitGroup // reader, and signs of life
 
-	mu         sync.Mutex
-	changed    chan struct{}
+	awaited
 	welcome    *welcome
 	plan       *plan
 	identities []identity
@@ -47,7 +45,7 @@ func Dial(ctx context.Context, token Token) (*Follower, error) {
 		return nil, model.Errorf(model.Unavailable, "join the run at %s: %w", token.Address, err).
 			WithHint("is muster load run --loaders N waiting there? On another machine its --listen-join must be an address that this one reaches")
 	}
-	f := &Follower{conn: &conn{Conn: c}, base: time.Now(), changed: make(chan struct{}), told: map[byte]bool{}, score: func(time.Duration, []load.Span) error { return nil }, renamed: func(int, string) {},
+	f := &Follower{conn: &conn{Conn: c}, base: time.Now(), awaited: awaited{changed: make(chan struct{})}, told: map[byte]bool{}, score: func(time.Duration, []load.Span) error { return nil }, renamed: func(int, string) {},
 		order: func(load.Order, time.Time) error { return nil }}
 	f.ctx, f.end = context.WithCancelCause(ctx)
 	context.AfterFunc(f.ctx, f.hangUp)
@@ -134,25 +132,6 @@ func (f *Follower) live() {
 	}
 }
 
-// await waits until something is true, which is asked under the lock.
-func (f *Follower) await(ctx context.Context, ok func() bool) error {
-	for {
-		f.mu.Lock()
-		done, changed := ok(), f.changed
-		f.mu.Unlock()
-		if done {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-f.ctx.Done():
-			return context.Cause(f.ctx)
-		case <-changed:
-		}
-	}
-}
-
 // read hears the lead until it leaves.
 func (f *Follower) read() {
 	for {
@@ -214,8 +193,7 @@ func (f *Follower) hear(kind byte, body []byte) error {
 	default:
 		return model.Errorf(model.Invalid, "a message of the kind %d, which is not the lead's", kind)
 	}
-	close(f.changed)
-	f.changed = make(chan struct{})
+	f.change()
 	return nil
 }
 

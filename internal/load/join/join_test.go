@@ -376,7 +376,7 @@ func FuzzFrames(f *testing.F) {
 		if err != nil {
 			return
 		}
-		l := &Lead{loaders: 2, onStop: func(string) {}, changed: make(chan struct{}), base: time.Now()}
+		l := &Lead{loaders: 2, onStop: func(string) {}, awaited: awaited{changed: make(chan struct{})}, base: time.Now()}
 		p := &peer{number: 1, seconds: map[int]*load.Second{}, stretches: map[int]*load.Stretch{}}
 		var said *told
 		if err := l.hear(p, kind, body); errors.As(err, &said) && said.of("").Error() == "" && said.Message != "" {

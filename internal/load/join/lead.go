@@ -21,17 +21,15 @@ type Lead struct {
 	token     Token
 	listener  net.Listener
 	base      time.Time // of its clock
-	ctx       context.Context
 	end       context.CancelCauseFunc
 	say       func(format string, args ...any)
 	readers   sync.WaitGroup
 	closeOnce sync.Once
 
-	mu        sync.Mutex
-	changed   chan struct{} // closed at every change
-	peers     []*peer       // those that have joined, in order of their numbers
-	questions uint64        // about clocks
-	done      *over         // the run is over: nobody is lost any more
+	awaited
+	peers     []*peer // those that have joined, in order of their numbers
+	questions uint64  // about clocks
+	done      *over   // the run is over: nobody is lost any more
 	onStop    func(who string)
 }
 
@@ -66,7 +64,7 @@ func Listen(ctx context.Context, address string, loaders int, say func(format st
 	if err != nil {
 		return nil, model.Errorf(model.Unavailable, "listen for other loaders: %w", err).WithHint("--listen-join 127.0.0.1:0, or an address of this machine that they reach")
 	}
-	l := &Lead{loaders: loaders, base: time.Now(), say: say, onStop: func(string) {}, changed: make(chan struct{}),
+	l := &Lead{loaders: loaders, base: time.Now(), say: say, onStop: func(string) {}, awaited: awaited{changed: make(chan struct{})},
 		listener: tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}})}
 	_, _ = rand.Read(l.secret[:]) // never fails
 	l.token = Token{Address: listener.Addr().String(), Sum: sum, Secret: l.secret}
@@ -141,31 +139,6 @@ func (l *Lead) all() []*peer {
 
 // since is the lead's clock.
 func (l *Lead) since() time.Duration { return time.Since(l.base) }
-
-// await waits until something is true, which is asked under the lock.
-func (l *Lead) await(ctx context.Context, ok func() bool) error {
-	for {
-		l.mu.Lock()
-		done, changed := ok(), l.changed
-		l.mu.Unlock()
-		if done {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-l.ctx.Done():
-			return context.Cause(l.ctx)
-		case <-changed:
-		}
-	}
-}
-
-// change wakes who awaits something. Caller holds the lock.
-func (l *Lead) change() {
-	close(l.changed)
-	l.changed = make(chan struct{})
-}
 
 // Over tells the others that all is compared: their agents may leave.
 func (l *Lead) Over(rep *report.Report) {

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -152,4 +153,18 @@ func (s *Scenario) Runs() error {
 	}
 	return model.Errorf(model.Unsupported, "%s cannot be played yet, it waits for\n  %s", s.Name, strings.Join(lines, "\n  ")).
 		WithHint("muster load list shows which scenarios run today")
+}
+
+// Refused says what of the scenario it has that whoever plays these does not: nil, or an Unsupported
+// error. who is such as "target lines"; why may be empty; hint is what to type.
+func (s *Scenario) Refused(these []string, who, why, hint string) error {
+	beyond := s.Beyond(these...)
+	if len(beyond) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%s: %s has no %s (%s)", s.Name, who, beyond[0].Name, beyond[0].What)
+	if why != "" {
+		text += ": " + why
+	}
+	return model.Errorf(model.Unsupported, "%s", text).WithHint("%s", hint)
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/spine"
-	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Driven is a stage that runs.
@@ -105,9 +104,5 @@ func Plays(sc *scenario.Scenario) error {
 	if name == "session" || name == "spine" { // the others have no connections
 		has = append(has, "tls")
 	}
-	for _, c := range sc.Beyond(has...) {
-		return model.Errorf(model.Unsupported, "%s: stage %s alone has no %s (%s)", sc.Name, name, c.Name, c.What).
-			WithHint("a scenario of results alone: muster load run muster-saturation --target %s", sc.Target)
-	}
-	return nil
+	return sc.Refused(has, "stage "+name+" alone", "", "a scenario of results alone: muster load run muster-saturation --target "+sc.Target)
 }
