@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
+	"github.com/muster-fleet/muster/internal/load/streamed"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -322,4 +323,33 @@ func (al *alarms) judged(x *strike, row *report.Struck) {
 	if b.cleared.TotalCount() > 0 {
 		row.Cleared = report.LatencyOf(b.cleared)
 	}
+}
+
+// hearStream arranges that the run is told of every result. It is nil where the scenario
+// does not ask for it, and where nobody is logged in.
+func (r *run) hearStream(ctx context.Context) (*streamed.Peer, error) {
+	s := r.cfg.Scenario.Stream
+	if r.cfg.API == nil || s.Connections == 0 {
+		return nil, nil
+	}
+	measured := func(intended int64) bool {
+		s := r.present()
+		i := s.at(intended)
+		return i >= 0 && s[i].measured
+	}
+	k, err := streamed.Listen(streamed.Run{API: r.cfg.API, Log: r.cfg.Log, Address: r.facing(), Now: r.now, Since: r.since, Measured: measured})
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range r.agents {
+		x := k.Machine(a.stream, a.name)
+		a.mu.Lock()
+		a.ledger.lines = x
+		a.mu.Unlock()
+	}
+	if err := k.Declare(ctx, s.Connections); err != nil {
+		k.End()
+		return nil, fmt.Errorf("set up the handler that is told of every result: %w", err)
+	}
+	return k, nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/streamed"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -21,7 +22,7 @@ type ledger struct {
 	void    map[uint64]string  // refused, with the reason, until the acknowledgement passes them
 	states  []entry            // by check
 	watched map[int16]*witness // states whose alerts are judged; nil: none
-	shore   *shore             // of results that have to come as lines; nil: none
+	lines   *streamed.Machine  // of results that have to come as lines; nil: none
 	tells   *teller            // of states that are told of; nil: none
 	behind  bool               // a server took an acknowledgement back: said once
 	open    map[int16]uint64   // of an agent of another loader: results without an answer, by check
@@ -70,7 +71,7 @@ func (l *ledger) pass(number uint64, s *sign, heard bool) (reason string, refuse
 			w.result(s.status, s.intended)
 		}
 		l.tells.result(s)
-		l.shore.result(number, s.intended)
+		l.lines.Result(number, s.intended)
 	}
 	return "", false
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/streamed"
 	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -69,7 +70,7 @@ type run struct {
 	breaches breaches
 	renaming map[int]bool      // nodes that the API was asked to rename, by member: it has not answered yet
 	renamed  map[int]string    // nodes of other loaders that have another name now, by member
-	lake     *lake             // nil: nobody is told of every result
+	lines    *streamed.Peer    // nil: nobody is told of every result
 	alarms   *alarms           // nil: no fault brings about alerts, or nobody could hear them
 	failures map[string]uint64 // why connections could not be opened
 	losses   map[string]uint64 // why sessions ended
@@ -227,10 +228,10 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 		return nil, err
 	}
 	defer r.alarms.end()
-	if r.lake, err = r.hearStream(ctx); err != nil {
+	if r.lines, err = r.hearStream(ctx); err != nil {
 		return nil, err
 	}
-	defer r.lake.end()
+	defer r.lines.End()
 	if err := r.connectOthers(ctx); err != nil {
 		return nil, err
 	}
@@ -285,7 +286,7 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 	}
 	r.alarms.conclude(ctx, p.script)
 	rep.Told = r.alarms.messages()
-	rep.Streamed = r.lake.conclude(ctx)
+	rep.Streamed = r.lines.Conclude(ctx)
 	rep.Silent = r.calledSilent(ctx)
 	rep.Label = append(rep.Label, rep.Silent.Labels()...)
 	p.closeHouse() // a keepalive under way would be missing

@@ -1,4 +1,4 @@
-package load
+package streamed
 
 import (
 	"encoding/json"
@@ -14,24 +14,21 @@ import (
 // Each result has its line, whichever comes first; what is missing, twice or out of order is
 // counted as that.
 func TestLinesAreHeldAgainstResults(t *testing.T) {
-	r := &run{}
-	r.score.Store(&score{})
-	k := &lake{run: r, shores: map[string]*shore{}, took: hdrhistogram.New(1, maxLatency, 3)}
-	x := &shore{lake: k, agent: &agent{name: "web-00007"}, due: map[uint64]int64{}, came: map[uint64]int64{}, last: map[told]uint64{}}
-	k.shores["00000000000000ab"] = x
+	k := &Peer{run: Run{Measured: func(int64) bool { return false }, Since: func(int64) float64 { return 0 }}, machines: map[string]*Machine{}, took: hdrhistogram.New(1, report.MaxLatency, 3)}
+	x := k.Machine(0xab, "web-00007")
 	line := func(check string, number int) {
 		k.line(fmt.Appendf(nil, `{"kind":"result","node":"web-00007","check":%q,"stream":"00000000000000ab","number":%d}`+"\n", check, number), int64(number))
 	}
 	for number := range uint64(10) {
 		if number%2 == 0 && number > 0 {
-			x.result(number, 0) // before its line
+			x.Result(number, 0) // before its line
 		}
 	}
 	for number := 1; number < 8; number++ {
 		line("http", number)
 	}
 	for number := uint64(1); number < 8; number += 2 {
-		x.result(number, 0)
+		x.Result(number, 0)
 	}
 	if n, example := k.missing(); n != 1 || !strings.Contains(example, "web-00007: no line of its number 8") || k.sum.Lines != 7 {
 		t.Fatalf("%d missing: %s; %+v", n, example, k.sum)
@@ -49,7 +46,7 @@ func TestLinesAreHeldAgainstResults(t *testing.T) {
 	if k.sum.Unread != 1 {
 		t.Errorf("%+v", k.sum)
 	}
-	(*shore)(nil).result(1, 2)
+	(*Machine)(nil).Result(1, 2)
 }
 
 // Whatever comes, it is a line or is counted as none.

@@ -1,0 +1,251 @@
+package streamed
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/simulated"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Run is what is known of the run that is told.
+type Run struct {
+	API      *client.Client
+	Log      *slog.Logger
+	Address  string                    // of this machine, that the server reaches
+	Now      func() int64              // ns since the run was made, as all instants are
+	Since    func(at int64) float64    // seconds since the measurement began
+	Measured func(intended int64) bool // whether something was measured then
+}
+
+// streamHandler is the handler by which a run is told of every result.
+const streamHandler = "load-stream"
+
+// Peer is the peer of that handler: it listens, and holds each line against the result that
+// brought it about.
+type Peer struct {
+	run      Run
+	listener net.Listener
+	reading  sync.WaitGroup
+	machines map[string]*Machine // by the agent's stream, as lines have it; not changed after it began
+
+	mu    sync.Mutex // guards what follows
+	conns []net.Conn
+	heard int64 // when the last line came, ns
+	took  *hdrhistogram.Histogram
+	sum   report.Streamed
+}
+
+// Declare makes the handler, and waits until the server begins to tell it. Call Machine before.
+func (k *Peer) Declare(ctx context.Context, connections int) error {
+	k.reading.Go(k.accept)
+	one := simulated.Resource(model.Metadata{Name: streamHandler, Namespace: simulated.Namespace}, &model.HandlerSpec{Stream: &model.Stream{
+		Address: k.listener.Addr().String(), Connections: connections, Results: model.AllResults,
+	}})
+	raw, err := json.Marshal(&one)
+	if err != nil {
+		return err
+	}
+	if _, err = k.run.API.Apply(ctx, v1.ApplyRequest{Yes: true, Message: "the stream of a load run", Resources: []json.RawMessage{raw}}); err != nil {
+		return err
+	}
+	// It begins at the journal's head of when the server sees it: results may flow from then on.
+	kind, _ := model.KindOf("Handler")
+	for until := time.Now().Add(30 * time.Second); ; pause(ctx) {
+		state, err := k.run.API.State(ctx, kind, simulated.Namespace, streamHandler)
+		switch {
+		case err == nil && state.Stream != nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case time.Now().After(until):
+			return model.Errorf(model.Unavailable, "the server does not begin to tell handler %s/%s of results: %v", simulated.Namespace, streamHandler, err)
+		}
+	}
+}
+
+// End takes the handler away again.
+func (k *Peer) End() {
+	if k == nil {
+		return
+	}
+	ctx, over := context.WithTimeout(context.Background(), 10*time.Second)
+	defer over()
+	kind, _ := model.KindOf("Handler")
+	if _, err := k.run.API.Delete(ctx, kind, simulated.Namespace, streamHandler, "", "the load run is over", 0, false, true); err != nil {
+		k.run.Log.Warn("the handler of a load run stays on the server", "handler", simulated.Namespace+"/"+streamHandler, "error", err)
+	}
+	k.listener.Close()
+	k.mu.Lock()
+	for _, conn := range k.conns {
+		conn.Close()
+	}
+	k.mu.Unlock()
+	k.reading.Wait()
+}
+
+// Listen begins to take lines; nobody sends any before Declare.
+func Listen(run Run) (*Peer, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(run.Address, "0"))
+	if err != nil {
+		return nil, model.Errorf(model.Unavailable, "listen for the lines of a stream: %w", err)
+	}
+	return &Peer{run: run, listener: l, machines: map[string]*Machine{}, took: hdrhistogram.New(1, report.MaxLatency, 3)}, nil
+}
+
+// Machine holds what comes of a machine's stream against its results.
+func (k *Peer) Machine(stream wire.StreamID, name string) *Machine {
+	x := newMachine(k, name)
+	k.machines[fmt.Sprintf("%016x", uint64(stream))] = x
+	return x
+}
+
+func (k *Peer) accept() {
+	for {
+		conn, err := k.listener.Accept()
+		if err != nil {
+			return
+		}
+		k.mu.Lock()
+		k.conns = append(k.conns, conn)
+		k.sum.Connections++
+		k.mu.Unlock()
+		k.reading.Go(func() { k.read(conn) })
+	}
+}
+
+// lineOf is what is read of a line.
+type lineOf struct {
+	Kind   string `json:"kind"`
+	Node   string `json:"node"`
+	Check  string `json:"check"`
+	Stream string `json:"stream"`
+	Number uint64 `json:"number"`
+}
+
+// mostLine bounds a line: an output of 1 MiB, each byte of which may take six.
+const mostLine = 8 << 20
+
+func (k *Peer) read(conn net.Conn) {
+	defer conn.Close()
+	in := bufio.NewReaderSize(conn, 64<<10)
+	var long []byte
+	for {
+		text, err := in.ReadSlice('\n')
+		if err == bufio.ErrBufferFull && len(long) < mostLine {
+			long = append(long, text...)
+			continue
+		}
+		if err != nil {
+			return // a line that is cut comes again
+		}
+		if len(long) > 0 {
+			text = append(long, text...)
+			long = long[:0]
+		}
+		k.line(text, k.run.Now())
+	}
+}
+
+func (k *Peer) line(text []byte, at int64) {
+	n, err := parseLine(text)
+	if err != nil {
+		k.mu.Lock()
+		k.sum.Unread++
+		k.sum.Example = cmp.Or(k.sum.Example, err.Error())
+		k.mu.Unlock()
+		return
+	}
+	if x := k.machines[n.Stream]; n.Kind == "result" && x != nil && n.Number > 0 { // else it is not of this run
+		x.line(&n, at)
+	}
+}
+
+func parseLine(text []byte) (n lineOf, err error) {
+	if err = json.Unmarshal(text, &n); err != nil {
+		return n, fmt.Errorf("a line of the stream cannot be read: %w", err)
+	}
+	return n, nil
+}
+
+// note counts under the peer's lock.
+func (k *Peer) note(at int64, change func(*report.Streamed)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.heard = max(k.heard, at)
+	change(&k.sum)
+}
+
+// time takes a line that belongs to a result.
+func (k *Peer) time(intended, at int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.heard = max(k.heard, at)
+	k.sum.Lines++
+	if k.run.Measured(intended) {
+		k.sum.Timed++
+		report.Record(k.took, at-intended, 1)
+	}
+}
+
+// missing is how many lines have not come yet.
+func (k *Peer) missing() (n int, example string) {
+	for _, x := range k.machines {
+		x.mu.Lock()
+		n += len(x.due)
+		for number, intended := range x.due {
+			example = cmp.Or(example, fmt.Sprintf("%s: no line of its number %d, of %.1f s", x.name, number, k.run.Since(intended)))
+			break
+		}
+		x.mu.Unlock()
+	}
+	return n, example
+}
+
+// Conclude waits until nothing is missing any more, or nothing has come for a while.
+func (k *Peer) Conclude(ctx context.Context) *report.Streamed {
+	if k == nil {
+		return nil
+	}
+	began := k.run.Now()
+	n, example := k.missing()
+	for ; n > 0 && ctx.Err() == nil; n, example = k.missing() {
+		k.mu.Lock()
+		quiet := k.run.Now() - max(began, k.heard)
+		k.mu.Unlock()
+		if quiet > int64(patience) {
+			break
+		}
+		pause(ctx)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	sum := k.sum
+	sum.Missing, sum.Example = uint64(n), cmp.Or(sum.Example, example)
+	sum.Latency, sum.Curve = report.LatencyOf(k.took), report.CurveOf(k.took)
+	return &sum
+}
+
+// patience is for how long lines that have to come are waited for, after the last one that came.
+const patience = 30 * time.Second
+
+// pause is a moment, at most until ctx ends.
+func pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(50 * time.Millisecond):
+	}
+}
