@@ -32,7 +32,7 @@ type flow struct {
 }
 
 // newChurn has a flow for each rate above zero.
-func (s *drama) newChurn() *churn {
+func (s *faultScript) newChurn() *churn {
 	r := s.run
 	c := &churn{run: r}
 	begin := r.begin.Load()
@@ -135,7 +135,7 @@ func ownName(name string) string { return strings.TrimSuffix(name, renamedEnd) }
 // rename gives a node another name, or its old one again. It is the API that does it, asked
 // by the loader that leads; the machine's session begins anew. One that failed while the
 // script had the server away is none that was asked for.
-func (s *drama) rename(ctx context.Context, member int) {
+func (s *faultScript) rename(ctx context.Context, member int) {
 	r := s.run
 	if r.lead != nil {
 		return
@@ -210,7 +210,7 @@ func (n *renames) String() string {
 }
 
 // away says whether the script had the server away at some time from one instant to another.
-func (s *drama) away(from, to int64) bool {
+func (s *faultScript) away(from, to int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.serverAway(from, to)

@@ -37,7 +37,7 @@ func TestRenamesThatFail(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := &run{epoch: time.Now().Add(-time.Second), cfg: Config{API: api}, renaming: map[int]bool{}}
-			d := &drama{run: r}
+			d := &faultScript{run: r}
 			if c.strike != nil {
 				c.strike.fault = scenario.Fault{Server: "kill"}
 				d.strikes = append(d.strikes, c.strike)

@@ -2,7 +2,10 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -76,4 +79,13 @@ func (r *run) ramp() time.Duration {
 		return time.Duration(p[0].Ramp)
 	}
 	return 0
+}
+
+// cause is err in words that many sessions share: without the port of this one.
+func cause(err error) string {
+	text := err.Error()
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Source != nil {
+		text = strings.ReplaceAll(text, op.Source.String()+"->", "")
+	}
+	return text
 }

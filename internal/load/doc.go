@@ -6,37 +6,49 @@
 //
 // The model is open: every result has an intended time, whatever the server does, and all
 // is timed from there. The timetable runs in the scenario's virtual time, in which each
-// check of each agent has its own offset (sender.go); a score (score.go) maps that to real
-// time, part by part, so that a phase at another rate is the same plan played faster. How
-// far the generator itself fell behind is recorded; a run that fell too far is invalid and
-// says so. A ledger holds sent = acknowledged + refused, and what was acknowledged is
-// compared with the view.
+// check of each agent has its own offset; a score maps that to real time, part by part, so
+// that a phase at another rate is the same plan played faster. How far the generator itself
+// fell behind is recorded; a run that fell too far is invalid and says so. A ledger holds
+// sent = acknowledged + refused, and what was acknowledged is compared with the view.
 //
-// Systems other than Muster are played against by RunTarget (targetrun.go), through the Target
-// that their folder implements (target.go). One that is told results is a Driven (driven.go): it gets
-// the run of this package, and stands where a stage of a server stands alone (stage.go). One that asks its
-// agents is an Asking, and has a run of its own: internal/load/sensu is one.
+// What knows nothing of the run stands beside it, in rooms of its own: simulated (machines,
+// their names and certificates), outputs (what results say), preflight (the look at the
+// machine before), usage (what server and loaders used), people (who works through the API),
+// streamed (the lines of a stream), report (what a run shows). The run itself is here:
 //
-// Several processes can play one run (part.go): one leads (merge.go), the others follow
-// (follow.go); what they say to each other is others.go and share.go, and travels in
-// internal/load/join. Intent that changes is intent.go, who holds it since when holds.go, and how
-// several loaders find that together reformed.go.
-//
-// Config's flat fields are the short form of a scenario with one class (short.go); nothing
-// else knows them apart.
+//	the run          run.go from top to bottom; config.go what is asked, short.go by flat flags,
+//	                 preflight.go may it begin; populate.go and class.go who plays, planhash.go
+//	                 the plan as a number, rounds.go fleets that come by, connect.go sessions at
+//	                 first, drain.go sessions at last, stop.go a run that somebody ends
+//	the timetable    score.go, tempo.go that of a pipeline, sender.go who plays it, recorded.go
+//	                 a recorded stream, lingering.go frames that wait for company
+//	an agent         agent.go, fromserver.go what it hears, spool.go what it makes and keeps,
+//	                 frame.go, agentfacts.go what it says of itself, machine.go its machine,
+//	                 proxynodes.go and roundrobin.go checks about others and in turn
+//	the ledger       ledger.go, book.go and tally.go what is counted; states.go and baseline.go
+//	                 what the server shows, balance.go, comparison.go and pairs.go held against it
+//	faults, churn    faultscript.go, fault.go, churn.go, outage.go
+//	alerts           alertsetup.go who is told of what, alerts.go hears it, alertjudge.go what
+//	                 had to come, messages.go what scenarios want told, silent.go machines
+//	                 called silent, alertstogether.go those of several loaders
+//	intent           intent.go, intentheld.go who holds a change since when, intenttogether.go
+//	                 how several loaders find that
+//	what it comes to watch.go, sample.go by the second, step.go by the step, phases.go and
+//	                 judgephase.go by the phase, waits.go who waits beside the results,
+//	                 roundrobinjudge.go by the turn, figures.go and reporting.go of it all
+//	beside it        operators.go people, command.go commands of whoever wrote the run
+//	several loaders  part.go who plays whom, others.go what they say to each other, handover.go
+//	                 what they hand over, merge.go the one that leads, follow.go the others
+//	other targets    stage.go a stage of a server; target.go other systems: driven.go those that
+//	                 are told results, targetrun.go those that ask, and have a run of their own
 //
 // Goroutines: one reader per agent (reconnecting by itself), a few senders that share the
 // agents out between them, one housekeeper, one that watches (watch.go) and one beside it
-// that reads the server's metrics, one that plays faults and churn (script.go), one that
-// asks for pages (pages.go), an HTTP server and a watch that hear alerts (alarms.go). Locks, in
-// order: reform, drama, alarms, agent, then book, breaches, witness or telling, then besides. Bounded: the agents' spools
-// (Config.Spool).
+// that reads the server's metrics, one that plays faults and churn (faultscript.go), one that
+// asks for pages, people, an HTTP server and a watch that hear alerts (alerts.go). Locks, in
+// order: reform, faultScript, alarms, agent, then book, breaches, witness, telling or the lines
+// of a stream, then besides. Bounded: the agents' spools (Config.Spool).
 //
-// Start reading at run.go, then sender.go, agent.go and spool.go; what goes wrong on
-// purpose is script.go, what it does to a machine life.go; what a run shows is report.go,
-// a recorded stream is tape.go; what each phase of it came to phases.go, what it should show goal.go.
-// The ledger is ledger.go, balance.go and comparison.go; servers that lie to it are in spine's
-// tests. Which alerts a fault must bring about is hookup.go and witness.go, which messages a
-// scenario wants told tell.go. How fast each pipeline is, is tempo.go; whom one starves that is
-// sped up, beside.go and starve.go.
+// Start reading at run.go, then sender.go, agent.go and spool.go. Servers that lie to the ledger
+// are in spine's tests.
 package load

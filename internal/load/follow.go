@@ -139,7 +139,7 @@ func (w *watch) stretchOf(part int) Stretch {
 }
 
 // measure is what is handed over.
-func (r *run) measure(w *watch, script *drama) *Measured {
+func (r *run) measure(w *watch, script *faultScript) *Measured {
 	begin := r.begin.Load()
 	m := &Measured{Wrong: r.wrong.Load(), Slowed: r.slowed.Load(), Refusals: map[string]uint64{}, Failures: r.failures, Losses: r.losses, Back: map[int]int64{}}
 	for i := range r.present() {

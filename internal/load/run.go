@@ -305,7 +305,7 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 
 // performance is the timetable while it is played.
 type performance struct {
-	script     *drama
+	script     *faultScript
 	playing    sync.WaitGroup // senders and script
 	closeHouse context.CancelFunc
 }

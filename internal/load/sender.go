@@ -20,7 +20,7 @@ type slot struct {
 	about  uint16 // see item
 }
 
-// track is a part of the timetable: a lane, or a reel of a recorded stream (tape.go).
+// track is a part of the timetable: a lane, or a reel of a recorded stream (recorded.go).
 type track interface {
 	due() int64                 // virtual time of its next result
 	take(s *sender) (what item) // hands that out, and moves on

@@ -1,7 +1,9 @@
 package load
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -145,4 +147,49 @@ type Ledger struct {
 	Stays   [][2]int64       `json:"stays,omitempty"` // … and from when to when it was before
 	Open    map[int16]uint64 `json:"open,omitempty"`  // results without an answer, by check
 	States  []byte           `json:"states"`          // entries, 16 bytes each
+}
+
+// A histogram travels to another loader as its buckets, so that nothing is rounded: for
+// each that counted something, how many empty ones are before it, and its count, both as
+// varints. Either end knows which values the buckets are of.
+
+// mostCount bounds one bucket: 2^40, so that no sum overflows.
+const mostCount = 1 << 40
+
+var errHistogram = errors.New("no histogram of a load run")
+
+func packHistogram(h *hdrhistogram.Histogram) []byte {
+	out, empty := []byte{}, uint64(0)
+	for _, n := range h.Export().Counts {
+		if n == 0 {
+			empty++
+			continue
+		}
+		out = binary.AppendUvarint(out, empty)
+		out = binary.AppendUvarint(out, uint64(n))
+		empty = 0
+	}
+	return out
+}
+
+// unpackHistogram makes one with the buckets of like.
+func unpackHistogram(like *hdrhistogram.Histogram, data []byte) (*hdrhistogram.Histogram, error) {
+	s := like.Export()
+	clear(s.Counts)
+	for at := uint64(0); len(data) > 0; at++ {
+		empty, n := binary.Uvarint(data)
+		if n <= 0 {
+			return nil, errHistogram
+		}
+		count, m := binary.Uvarint(data[n:])
+		if m <= 0 || count == 0 || count > mostCount || empty >= uint64(len(s.Counts)) {
+			return nil, errHistogram
+		}
+		if at += empty; at >= uint64(len(s.Counts)) {
+			return nil, errHistogram
+		}
+		s.Counts[at] = int64(count)
+		data = data[n+m:]
+	}
+	return hdrhistogram.Import(s), nil
 }

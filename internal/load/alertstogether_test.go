@@ -13,7 +13,7 @@ import (
 func TestAlertsTogether(t *testing.T) {
 	sc := &scenario.Scenario{Agents: []scenario.Class{{Name: "web", Count: 2}}}
 	c := &class{spec: &sc.Agents[0], index: map[string]int{watchedCheck: 0}}
-	build := func() (*run, *alarms, *drama) {
+	build := func() (*run, *alarms, *faultScript) {
 		r := &run{epoch: time.Now(), cfg: Config{Scenario: sc, Members: []simulated.Member{{Name: "web-00000"}, {Name: "web-00001"}}}, classes: []*class{c}, joined: []Joined{{Number: 1, Name: "other"}}}
 		own := &agent{run: r, class: c, name: "web-00000"}
 		r.seats, r.agents = []*agent{own, nil}, []*agent{own}
@@ -21,7 +21,7 @@ func TestAlertsTogether(t *testing.T) {
 		al := &alarms{run: r, checks: map[string]*witness{}, machines: map[string]*machineWitness{}, keys: map[string]struct{}{}}
 		al.watchCheck(own, 0, watchedCheck)
 		al.watchTheirs(true, map[string]bool{watchedCheck: true})
-		return r, al, &drama{run: r, strikes: []*strike{{index: 0, fault: scenario.Fault{Fail: &scenario.FailCheck{}}, at: 1500, until: 1900, members: []int{0, 1}, checks: struckChecks{c: {0}}, agents: []*agent{own}}}}
+		return r, al, &faultScript{run: r, strikes: []*strike{{index: 0, fault: scenario.Fault{Fail: &scenario.FailCheck{}}, at: 1500, until: 1900, members: []int{0, 1}, checks: struckChecks{c: {0}}, agents: []*agent{own}}}}
 	}
 	for name, x := range map[string]struct {
 		measured                Measured

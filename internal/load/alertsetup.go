@@ -222,7 +222,7 @@ const patience = 15 * time.Second
 
 // conclude waits until nothing is missing any more, or nothing has come for a while, and
 // hears of machines no more: they are about to fall silent.
-func (al *alarms) conclude(ctx context.Context, d *drama) {
+func (al *alarms) conclude(ctx context.Context, d *faultScript) {
 	if al == nil {
 		return
 	}
@@ -241,7 +241,7 @@ func (al *alarms) conclude(ctx context.Context, d *drama) {
 }
 
 // judge makes blows of the strikes, and says how many alerts are missing.
-func (al *alarms) judge(d *drama) (missing int) {
+func (al *alarms) judge(d *faultScript) (missing int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	al.mu.Lock()
@@ -306,7 +306,7 @@ func (al *alarms) judge(d *drama) (missing int) {
 
 // serverAway says whether the script had the server itself away at some time from one
 // instant to another. Caller holds the lock.
-func (d *drama) serverAway(from, to int64) bool {
+func (d *faultScript) serverAway(from, to int64) bool {
 	return slices.ContainsFunc(d.strikes, func(x *strike) bool { return x.away(from, to) })
 }
 

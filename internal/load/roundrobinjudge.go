@@ -13,7 +13,7 @@ import (
 const lull = int64(1e9)
 
 // turned judges the turns, once all is acknowledged.
-func (r *run) turned(d *drama) *report.Turned {
+func (r *run) turned(d *faultScript) *report.Turned {
 	if !r.cfg.Scenario.Turns() {
 		return nil
 	}
@@ -39,7 +39,7 @@ func (r *run) turned(d *drama) *report.Turned {
 }
 
 // judgeRound judges one round's.
-func (r *run) judgeRound(t *report.Turned, d *drama, c *class, k *playing, n int) {
+func (r *run) judgeRound(t *report.Turned, d *faultScript, c *class, k *playing, n int) {
 	b, x := k.robin, &k.robin.rounds[n]
 	begin, zero, end := r.begin.Load(), r.present().zero(), r.present().end()
 	base := b.first(r, n, begin)
@@ -133,7 +133,7 @@ func (a *agent) attended(from, to int64) bool {
 }
 
 // serverGone is serverAway for who holds no lock.
-func (d *drama) serverGone(from, to int64) bool {
+func (d *faultScript) serverGone(from, to int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.serverAway(from, to)

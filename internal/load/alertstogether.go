@@ -47,7 +47,7 @@ func (a *agent) follow(check int, w *witness) {
 }
 
 // flips hands over how the followed states turned, and when faults struck.
-func (r *run) flips(m *Measured, script *drama) {
+func (r *run) flips(m *Measured, script *faultScript) {
 	begin := r.begin.Load()
 	for member, a := range r.seats {
 		if a == nil {
@@ -98,7 +98,7 @@ func (al *alarms) watchTheirs(stops bool, struck map[string]bool) {
 
 // together takes from the other loaders what their states must have told, and when faults struck
 // there: the first moment counts.
-func (al *alarms) together(d *drama) error {
+func (al *alarms) together(d *faultScript) error {
 	r := al.run
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// drama plays what goes wrong in a run: the scenario's faults at their times, and the
+// faultScript plays what goes wrong in a run: the scenario's faults at their times, and the
 // coming and going of machines beside them.
-type drama struct {
+type faultScript struct {
 	run    *run
 	beside sync.WaitGroup
 
@@ -27,8 +27,8 @@ type cue struct {
 }
 
 // newScript plans the strikes: whom they strike follows from the seed.
-func (r *run) newScript() (*drama, error) {
-	s := &drama{run: r}
+func (r *run) newScript() (*faultScript, error) {
+	s := &faultScript{run: r}
 	for i := range r.cfg.Scenario.Faults {
 		x, err := r.plan(i)
 		if err != nil {
@@ -41,7 +41,7 @@ func (r *run) newScript() (*drama, error) {
 
 // play ends with the last part. Machines without network get it back then; machines that
 // stand still and are not started again take what they hold with them.
-func (s *drama) play(ctx context.Context) {
+func (s *faultScript) play(ctx context.Context) {
 	r := s.run
 	defer s.beside.Wait()
 	cues := s.cues()
@@ -75,7 +75,7 @@ func (s *drama) play(ctx context.Context) {
 }
 
 // cues are the strikes and their ends, by time.
-func (s *drama) cues() (list []cue) {
+func (s *faultScript) cues() (list []cue) {
 	r := s.run
 	zero := r.present().zero()
 	for _, x := range s.strikes {
@@ -93,7 +93,7 @@ func (s *drama) cues() (list []cue) {
 }
 
 // strike does what a fault says.
-func (s *drama) strike(ctx context.Context, x *strike) {
+func (s *faultScript) strike(ctx context.Context, x *strike) {
 	r := s.run
 	s.mu.Lock()
 	x.at = r.now()
@@ -137,7 +137,7 @@ func (s *drama) strike(ctx context.Context, x *strike) {
 }
 
 // undo ends it.
-func (s *drama) undo(_ context.Context, x *strike) {
+func (s *faultScript) undo(_ context.Context, x *strike) {
 	s.mu.Lock()
 	x.until = s.run.now()
 	s.mu.Unlock()
@@ -167,7 +167,7 @@ func (s *drama) undo(_ context.Context, x *strike) {
 }
 
 // act does what may take long.
-func (s *drama) act(x *strike, do func() error) {
+func (s *faultScript) act(x *strike, do func() error) {
 	s.beside.Go(func() {
 		err := do()
 		s.mu.Lock()
@@ -182,13 +182,13 @@ func (s *drama) act(x *strike, do func() error) {
 }
 
 // takeAway is called before something is done that may end the server.
-func (s *drama) takeAway() {
+func (s *faultScript) takeAway() {
 	s.run.usage() // what the server used until then ends with it
 	s.run.trouble.commanded(s.run)
 }
 
 // halfway is the short form's command in the middle.
-func (s *drama) halfway(ctx context.Context) {
+func (s *faultScript) halfway(ctx context.Context) {
 	s.takeAway()
 	s.beside.Go(func() {
 		if err := s.run.cfg.Halfway(ctx); err != nil {
@@ -200,7 +200,7 @@ func (s *drama) halfway(ctx context.Context) {
 }
 
 // look notes when all that a strike took away is back.
-func (s *drama) look() {
+func (s *faultScript) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range s.strikes {
@@ -221,7 +221,7 @@ func (s *drama) look() {
 }
 
 // over ends what would never end: the ledger has to close.
-func (s *drama) over(ctx context.Context) {
+func (s *faultScript) over(ctx context.Context) {
 	for _, x := range s.strikes {
 		switch {
 		case x.at == 0 || x.until > 0:
@@ -239,7 +239,7 @@ func (s *drama) over(ctx context.Context) {
 
 // struck is what the report shows of the faults; the error is the first that could not be
 // played.
-func (s *drama) struck() (rows []report.Struck, failed error) {
+func (s *faultScript) struck() (rows []report.Struck, failed error) {
 	s.look()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,7 +259,7 @@ func (s *drama) struck() (rows []report.Struck, failed error) {
 
 // theirs takes into account when the agents of other loaders were as before. Caller holds
 // the lock.
-func (s *drama) theirs() {
+func (s *faultScript) theirs() {
 	begin := s.run.begin.Load()
 	for _, m := range s.run.measured {
 		for _, x := range s.strikes {

@@ -306,7 +306,7 @@ func TestAlertsThatNobodyAskedFor(t *testing.T) {
 			}
 			w := httptest.NewRecorder()
 			al.post(w, httptest.NewRequest("POST", "/", strings.NewReader(c.body)))
-			al.judge(&drama{run: r})
+			al.judge(&faultScript{run: r})
 			told := al.messages()
 			if told == nil || told.Extra != c.extra || !strings.Contains(told.Example, c.example) || !(&report.Report{Balance: &report.Balance{}, Told: told}).Lost() {
 				t.Errorf("%d, %+v", w.Code, told)

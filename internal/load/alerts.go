@@ -18,7 +18,7 @@ import (
 
 // alarms hears, from outside, whom a server tells of what: of checks by a webhook that the
 // run sets up (result, problem, outbox, delivery), of machines by a watch of their
-// keepalives. Start reading at newAlarms (hookup.go); witness.go judges.
+// keepalives. Start reading at newAlarms, and alertsetup.go; alertjudge.go judges.
 type alarms struct {
 	run      *run
 	path     string // of the webhook, not to be guessed

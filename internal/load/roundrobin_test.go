@@ -115,7 +115,7 @@ func TestTurnsThatNobodyRan(t *testing.T) {
 	p.turn(0, 3, 0, false, false) // struck, both, until it was over
 	p.turn(1, 3, 7*time.Second, false, false)
 	p.turn(0, 4, 0, false, false) // struck, and nobody took over in time
-	turned := p.turned(&drama{run: p.run})
+	turned := p.turned(&faultScript{run: p.run})
 	// The second switch had no turn at all in its six intervals, the first has one left.
 	whole := uint64(12)
 	if turned.Due < whole-2 || turned.Due > whole || turned.Ran != 3 || turned.Again != 1 || turned.Passed != 1 || turned.Missed+turned.Unjudged != turned.Due-4 || turned.Missed < 6 || turned.Twice != 0 {
@@ -127,7 +127,7 @@ func TestTurnsThatNobodyRan(t *testing.T) {
 	for _, a := range p.agents { // nobody was there
 		a.here = 0
 	}
-	if turned = p.turned(&drama{run: p.run}); turned.Missed != 0 || turned.Unjudged < 6 {
+	if turned = p.turned(&faultScript{run: p.run}); turned.Missed != 0 || turned.Unjudged < 6 {
 		t.Errorf("with nobody there: %+v", turned)
 	}
 }
@@ -198,7 +198,7 @@ func TestTurnsThatAreGivenTwice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := playTurns(t)
 			c.story(p)
-			got := p.turned(&drama{run: p.run})
+			got := p.turned(&faultScript{run: p.run})
 			if got.Twice != c.twice || got.Taken != c.taken || (got.Second != "") != (c.twice > 0) {
 				t.Errorf("%+v, want %d and %d", got, c.twice, c.taken)
 			}
