@@ -26,11 +26,8 @@ const awaitAsset = 10 * time.Second
 
 // buildFor is the archive for this machine.
 func (a *Agent) buildFor(of *model.ChunkAsset) (sum asset.Sum, ok bool) {
-	facts := *a.measured.Load()
-	for i := range of.Builds {
-		if of.Builds[i].Fits(facts) {
-			return of.Builds[i].SHA512, true
-		}
+	if b := model.BuildFor(of.Builds, *a.measured.Load()); b != nil {
+		return b.SHA512, true
 	}
 	return "", false
 }
@@ -64,9 +61,7 @@ func (a *Agent) assetsOf(ctx context.Context, c *check) (list []run.Asset, probl
 		x := &c.chunk.Assets[i]
 		sum, ok := a.buildFor(x)
 		if !ok {
-			facts := *a.measured.Load()
-			machine := model.AssetBuild{OS: facts["os"], Arch: facts["arch"], Distribution: facts["distribution"], DistributionVersion: facts["distributionVersion"]}
-			return nil, fmt.Sprintf("asset %s has no archive for this machine (%s)\n  muster asset add %s FILE --os %s --arch %s", x.Name, machine.For(), x.Name, machine.OS, machine.Arch)
+			return nil, model.NoBuild(x.Name, "this machine", *a.measured.Load()).Error()
 		}
 		dir, err := a.assets.Dir(ctx, sum)
 		if err != nil {

@@ -95,3 +95,9 @@ func SplitRef(namespace, ref string) (ns, name string) {
 	}
 	return namespace, ref
 }
+
+// WholeRef writes such a name as NAMESPACE/NAME.
+func WholeRef(namespace, ref string) string {
+	ns, name := SplitRef(namespace, ref)
+	return ns + "/" + name
+}

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -39,12 +38,6 @@ type Command struct {
 	// Stream hears what is kept as the command writes it, on the run's own goroutine; the
 	// bytes are valid during the call. Nil: nobody listens.
 	Stream func([]byte)
-}
-
-// Asset is an extracted archive that a command needs.
-type Asset struct {
-	Name string // as its variable NAME_PATH is called
-	Dir  string
 }
 
 // Result is what came of a run.
@@ -201,21 +194,11 @@ func (r *Runner) environment(c Command) (env []string, path, own string) {
 	}
 	path = joinPath(path, plugins)
 	own = path
-	if p, ok := c.Env["PATH"]; ok {
-		path = p
-	}
-	path = strings.Join(append(c.within("bin"), path), string(os.PathListSeparator))
-	env = append(env, "PATH="+path)
-	env = c.withLibraries(env)
 	if c.RunAs != "" {
 		env = append(env, homeOf(c.RunAs)...)
 	}
-	for _, k := range slices.Sorted(maps.Keys(c.Env)) {
-		if k != "PATH" && (k != libraries || len(c.Assets) == 0) {
-			env = append(env, k+"="+c.Env[k])
-		}
-	}
-	return env, path, own
+	env = model.AssetEnvironment(append(env, "PATH="+path), c.Env, c.Assets)
+	return env, pathOf(env), own
 }
 
 // forOthers says whether a variable is for whoever a command runs as.

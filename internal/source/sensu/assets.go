@@ -37,17 +37,11 @@ func (x *session) assetsOf(c *model.Chunk) (list []sensuwire.Asset, problem stri
 	x.mu.Unlock()
 	for i := range c.Assets {
 		a := &c.Assets[i]
-		sum := ""
-		for k := range a.Builds {
-			if a.Builds[k].Fits(facts) {
-				sum = a.Builds[k].SHA512
-				break
-			}
+		build := model.BuildFor(a.Builds, facts)
+		if build == nil {
+			return nil, model.NoBuild(a.Name, "this machine", facts).Error()
 		}
-		if sum == "" {
-			machine := model.AssetBuild{OS: facts["os"], Arch: facts["arch"], Distribution: facts["distribution"], DistributionVersion: facts["distributionVersion"]}
-			return nil, fmt.Sprintf("asset %s has no archive for this machine (%s)\n  muster asset add %s FILE --os %s --arch %s", a.Name, machine.For(), a.Name, machine.OS, machine.Arch)
-		}
+		sum := build.SHA512
 		path := assetPath + strconv.FormatUint(uint64(x.node.ID), 10) + "/" + sum
 		list = append(list, sensuwire.Asset{
 			Name: strings.ReplaceAll(a.Name, "/", "_"), Namespace: x.namespace, URL: x.reached + path, SHA512: sum,

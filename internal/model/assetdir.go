@@ -1,0 +1,96 @@
+package model
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// AssetDir is an Asset as a command finds it: its archive, extracted.
+type AssetDir struct {
+	Name string // as it was named; its variable NAME_PATH is called after it
+	Dir  string
+}
+
+// assetLists are the variables with lists of folders in which those of assets come first, and
+// which folder of an asset that is.
+func assetLists() map[string]string {
+	return map[string]string{"PATH": "bin", "LD_LIBRARY_PATH": "lib", "CPATH": "include"}
+}
+
+// AssetEnvironment is the environment of a command: what it inherits, what own sets, and what
+// its assets bring. A list of folders that own sets stands in the place of the one inherited, and
+// the folders of assets before either. What own sets is not changed otherwise.
+func AssetEnvironment(inherited []string, own map[string]string, assets []AssetDir) []string {
+	lists := assetLists()
+	before := map[string]string{}
+	env := make([]string, 0, len(inherited)+len(own)+len(assets)+len(lists))
+	for _, kv := range inherited {
+		name, value, _ := strings.Cut(kv, "=")
+		if lists[name] != "" {
+			before[name] = value
+		} else {
+			env = append(env, kv)
+		}
+	}
+	for _, a := range assets {
+		env = append(env, AssetVariable(a.Name)+"="+a.Dir)
+	}
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		if lists[name] != "" {
+			before[name] = own[name]
+		} else {
+			env = append(env, name+"="+own[name])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(lists)) {
+		var dirs []string
+		for _, a := range assets {
+			dirs = append(dirs, filepath.Join(a.Dir, lists[name]))
+		}
+		value, said := before[name]
+		if value != "" {
+			dirs = append(dirs, value)
+		}
+		if said || len(dirs) > 0 {
+			env = append(env, name+"="+strings.Join(dirs, string(os.PathListSeparator)))
+		}
+	}
+	return env
+}
+
+// AssetVariable is the variable in which a command finds where an asset is: CHECK_PLUGINS_PATH
+// of check-plugins, as in Sensu.
+func AssetVariable(name string) string {
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return '_'
+	}, strings.ToUpper(name)) + "_PATH"
+}
+
+// BuildFor is the first of the asset's archives that is for a machine of these facts; nil: none is.
+func BuildFor(builds []AssetBuild, facts map[string]string) *AssetBuild {
+	for i := range builds {
+		if builds[i].Fits(facts) {
+			return &builds[i]
+		}
+	}
+	return nil
+}
+
+// NoBuild says that an asset has no archive for a machine of these facts; whose is how it is
+// called: this machine.
+func NoBuild(name, whose string, facts map[string]string) error {
+	machine := AssetBuild{OS: facts["os"], Arch: facts["arch"], Distribution: facts["distribution"], DistributionVersion: facts["distributionVersion"]}
+	asset := name
+	if ns, of, elsewhere := strings.Cut(name, "/"); elsewhere {
+		asset = "-n " + ns + " " + of
+	}
+	return Errorf(NotFound, "asset %s has no archive for %s (%s)", name, whose, machine.For()).
+		WithHint("muster asset add %s FILE --os %s --arch %s", asset, machine.OS, machine.Arch)
+}
