@@ -43,8 +43,10 @@ type Store struct {
 }
 
 type kept struct {
-	size int64
-	came time.Time // when it was stored or, of one that was there at the start, when that was
+	size    int64
+	came    time.Time // when it was stored or, of one that was there at the start, when that was
+	damaged string    // what of it is wrong: it is as if it were not here
+	file    int       // tells files of the same archive apart
 }
 
 // Open looks at the folder, makes it if need be, and removes what a crash left.
@@ -87,7 +89,7 @@ func Open(o Options) (*Store, error) {
 		if err != nil {
 			return nil, fmt.Errorf("size of asset %s: %w", path, err)
 		}
-		s.kept[sum] = kept{size, o.Now()}
+		s.kept[sum] = kept{size: size, came: o.Now()}
 	}
 	return s, nil
 }
@@ -97,7 +99,7 @@ func (s *Store) Size(sum Sum) (bytes int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k, ok := s.kept[sum]
-	return k.size, ok
+	return k.size, ok && k.damaged == ""
 }
 
 // Open opens an archive for reading; the caller closes it.
@@ -117,9 +119,9 @@ func (s *Store) Open(sum Sum) (io.ReadSeekCloser, error) {
 }
 
 // Put stores what r gives, if its SHA-512 is sum, and returns its length. It is durable
-// then. An archive that is here already is not read.
+// then. An archive that is here already is not read, unless the one here is damaged.
 func (s *Store) Put(sum Sum, r io.Reader) (size int64, err error) {
-	if size, ok := s.here(sum); ok {
+	if size, ok := s.here(sum); ok && s.Check(sum) == nil {
 		return size, nil
 	}
 	fs, path := s.opts.FS, filepath.Join(s.opts.Dir, s.fresh())
@@ -150,7 +152,8 @@ func (s *Store) Put(sum Sum, r io.Reader) (size int64, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept[sum] = kept{size, s.opts.Now()}
+	s.number++
+	s.kept[sum] = kept{size: size, came: s.opts.Now(), file: s.number}
 	return size, nil
 }
 
@@ -228,7 +231,7 @@ func (s *Store) here(sum Sum) (size int64, ok bool) {
 		k.came = s.opts.Now()
 		s.kept[sum] = k
 	}
-	return k.size, ok
+	return k.size, ok && k.damaged == ""
 }
 
 // Short is a sum for people: as much of it as tells archives apart.
