@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -30,6 +31,7 @@ const (
 	usedAgain    = time.Hour       // how exactly it is known when a folder was used
 	partSuffix   = ".part"         // an archive that is on its way
 	freshSuffix  = ".new"          // a folder that is not whole yet
+	listSuffix   = ".list"         // what is in a folder; see list.go
 	defaultBytes = 2 << 30
 )
 
@@ -41,7 +43,16 @@ type Config struct {
 	Fetch   func(ctx context.Context, sum Sum, from int64) (*Source, error)
 	Arrived func(sum Sum) // an archive is there now; must not block
 	Limits  Limits        // default DefaultLimits
-	Log     *slog.Logger
+	// Alone: nobody else fetches at the same time, so that nothing waits for others' turn.
+	Alone bool
+	// Reserve is how much room is left on the disk; zero: it may be filled.
+	Reserve int64
+	// Look is how often an archive that is used is looked at, whether all of it is still as it
+	// was extracted; one that is not is fetched and extracted again. Zero: never.
+	Look time.Duration
+	// Whose is how messages call those that need archives; default this node's checks.
+	Whose string
+	Log   *slog.Logger
 }
 
 // Source is an archive as it comes: from the byte From on, which may be less than what was
@@ -71,6 +82,8 @@ type entry struct {
 	wait   time.Duration
 	noRoom bool   // it was here, and the others that checks need left no room for it
 	why    string // it is not here; empty: nothing has gone wrong yet
+	users  int    // commands that run with it: it stays for as long
+	looked time.Time
 }
 
 // Open looks at the folder and removes what is not whole.
@@ -80,6 +93,9 @@ func Open(cfg Config) (*Cache, error) {
 	}
 	if cfg.Limits == (Limits{}) {
 		cfg.Limits = DefaultLimits()
+	}
+	if cfg.Whose == "" {
+		cfg.Whose = "this node's checks"
 	}
 	if cfg.Arrived == nil {
 		cfg.Arrived = func(Sum) {}
@@ -102,8 +118,11 @@ func Open(cfg Config) (*Cache, error) {
 		}
 		if sum, ok := strings.CutSuffix(d.Name(), partSuffix); ok && c.entries[sum] == nil {
 			if _, err := model.ParseAssetSum(sum); err == nil { // goes on from there, or away with the first Want
-				c.entries[sum] = &entry{again: time.Now().Add(rand.N(spread))}
+				c.entries[sum] = &entry{again: c.soon()}
 			}
+		}
+		if sum, ok := strings.CutSuffix(d.Name(), listSuffix); ok && c.entries[sum] == nil { // the folder's name sorts before
+			_ = os.Remove(at)
 		}
 		if _, err := model.ParseAssetSum(d.Name()); err != nil || !d.IsDir() {
 			continue
@@ -134,20 +153,24 @@ func bytesIn(dir string) (n int64) {
 func (c *Cache) Want(sums map[Sum]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fewer := false
+	fewer, gone := false, false
 	for sum, e := range c.entries {
 		fewer = fewer || e.wanted && !sums[sum]
 		if e.wanted = sums[sum]; !e.wanted && !e.ready {
 			delete(c.entries, sum)
 			_ = os.Remove(c.path(sum) + partSuffix)
+			gone = true
 		}
 	}
 	for sum := range sums {
 		if e := c.entries[sum]; e == nil {
-			c.entries[sum] = &entry{wanted: true, again: time.Now().Add(rand.N(spread))}
+			c.entries[sum] = &entry{wanted: true, again: c.soon()}
 		} else if e.noRoom && fewer {
-			e.again, e.wait, e.noRoom = time.Now().Add(rand.N(spread)), 0, false
+			e.again, e.wait, e.noRoom = c.soon(), 0, false
 		}
+	}
+	if gone {
+		c.tell() // who waits for it wants it all the same
 	}
 	c.nudge()
 }
@@ -158,10 +181,24 @@ func (c *Cache) Hurry() {
 	defer c.mu.Unlock()
 	for _, e := range c.entries {
 		if !e.ready && e.wait < badWait {
-			e.again, e.wait = time.Now().Add(rand.N(spread)), 0
+			e.again, e.wait = c.soon(), 0
 		}
 	}
 	c.nudge()
+}
+
+// soon is when something is fetched that is wanted now.
+func (c *Cache) soon() time.Time {
+	if c.cfg.Alone {
+		return time.Now()
+	}
+	return time.Now().Add(rand.N(spread))
+}
+
+// tell lets those look again who wait. The caller holds the lock.
+func (c *Cache) tell() {
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
 func (c *Cache) nudge() {
@@ -174,7 +211,17 @@ func (c *Cache) nudge() {
 // Dir is the folder of an archive. One that is on its way, with nothing gone wrong yet, is
 // waited for until ctx ends; the error says why it is not here.
 func (c *Cache) Dir(ctx context.Context, sum Sum) (string, error) {
+	dir, done, err := c.Use(ctx, sum)
+	if err == nil {
+		done()
+	}
+	return dir, err
+}
+
+// Use is Dir of an archive that stays until done is called, also when nobody wants it any more.
+func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err error) {
 	for {
+		c.look(sum)
 		c.mu.Lock()
 		e, changed := c.entries[sum], c.changed
 		switch {
@@ -186,22 +233,32 @@ func (c *Cache) Dir(ctx context.Context, sum Sum) (string, error) {
 			if stale {
 				e.used = time.Now()
 			}
+			e.users++
 			c.mu.Unlock()
 			if stale {
 				_ = os.Chtimes(c.path(sum), time.Time{}, time.Now()) // what is known of its use after a restart
 			}
-			return c.path(sum), nil
+			return c.path(sum), func() { c.leave(e) }, nil
 		case e.why != "":
 			why := e.why
 			c.mu.Unlock()
-			return "", errors.New(why)
+			return "", nil, errors.New(why)
 		}
 		c.mu.Unlock()
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return "", errors.New("it is being fetched")
+			return "", nil, errors.New("it is being fetched")
 		}
+	}
+}
+
+// leave hears that a command has ended.
+func (c *Cache) leave(e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.users--; e.users == 0 && !e.wanted {
+		c.makeRoom("")
 	}
 }
 
@@ -254,8 +311,7 @@ func (c *Cache) get(ctx context.Context, sum Sum) {
 	}
 	c.mu.Lock()
 	defer func() {
-		close(c.changed)
-		c.changed = make(chan struct{})
+		c.tell()
 		c.mu.Unlock()
 		if err == nil {
 			c.cfg.Arrived(sum)
@@ -271,7 +327,7 @@ func (c *Cache) get(ctx context.Context, sum Sum) {
 		c.entries[sum] = e
 	}
 	if err == nil {
-		e.ready, e.bytes, e.used, e.why, e.wait, e.noRoom = true, bytes, time.Now(), "", 0, false
+		e.ready, e.bytes, e.used, e.why, e.wait, e.noRoom, e.looked = true, bytes, time.Now(), "", 0, false, time.Now()
 		c.cfg.Log.Info("asset is here", "sha512", sum[:12], "bytes", bytes, "took", time.Since(began))
 		c.makeRoom(sum)
 		if !e.ready {
@@ -288,18 +344,21 @@ func (c *Cache) get(ctx context.Context, sum Sum) {
 	c.cfg.Log.Warn("asset is not here; trying again", "sha512", sum[:12], "in", time.Until(e.again).Round(time.Second), "err", err)
 }
 
-// makeRoom removes what nobody wants and was not used for longest, while there is too much;
-// if that is not enough, what has just come does not stay. The caller holds the lock.
+// makeRoom removes what nobody wants or uses and was not used for longest, while there is too
+// much; if that is not enough, what has just come (if anything did) does not stay. The caller
+// holds the lock.
 func (c *Cache) makeRoom(fresh Sum) {
 	for {
 		var all int64
 		var oldest Sum
+		held := false
 		for sum, e := range c.entries {
 			if !e.ready {
 				continue
 			}
 			all += e.bytes
-			if !e.wanted && (oldest == "" || e.used.Before(c.entries[oldest].used)) {
+			held = held || !e.wanted && e.users > 0
+			if !e.wanted && e.users == 0 && (oldest == "" || e.used.Before(c.entries[oldest].used)) {
 				oldest = sum
 			}
 		}
@@ -308,12 +367,14 @@ func (c *Cache) makeRoom(fresh Sum) {
 		}
 		out := oldest
 		if out == "" {
-			out = fresh
+			if out = fresh; held || fresh == "" { // there is room again when a command has ended
+				return
+			}
 		}
 		e := c.entries[out]
 		if out == fresh && e.wanted {
 			e.ready, e.noRoom, e.wait, e.again = false, true, badWait, time.Now().Add(badWait)
-			e.why = fmt.Sprintf("the assets of this node's checks have %s, and at most %s are kept here", model.Size(all), model.Size(c.cfg.Bytes))
+			e.why = fmt.Sprintf("the assets of %s have %s, and at most %s are kept here", c.cfg.Whose, model.Size(all), model.Size(c.cfg.Bytes))
 		} else {
 			delete(c.entries, out)
 		}
@@ -324,8 +385,9 @@ func (c *Cache) makeRoom(fresh Sum) {
 	}
 }
 
-// remove takes a folder away: renamed first, so that no half of it is ever taken for whole.
+// remove takes a folder away, and its list: renamed first, so that no half of it is ever taken for whole.
 func (c *Cache) remove(sum Sum) {
+	_ = os.Remove(c.path(sum) + listSuffix)
 	if err := os.Rename(c.path(sum), c.path(sum)+freshSuffix); err != nil {
 		c.cfg.Log.Warn("asset is not removed", "sha512", sum[:12], "err", err)
 		return
@@ -378,8 +440,17 @@ func (c *Cache) extract(sum Sum, f *os.File, size int64) (bytes int64, err error
 	if err != nil {
 		return 0, err
 	}
-	bytes, err = Extract(root, f, size, c.cfg.Limits)
+	limits := c.cfg.Limits
+	room, err := c.room()
+	if err != nil {
+		return 0, errors.Join(err, root.Close())
+	}
+	limits.Bytes = min(limits.Bytes, room)
+	bytes, err = Extract(root, f, size, limits)
 	if err = errors.Join(err, root.Close()); err != nil {
+		if limits.Bytes < c.cfg.Limits.Bytes && bytes > limits.Bytes {
+			return 0, c.noRoom(room + c.cfg.Reserve)
+		}
 		var ours *fs.PathError
 		if errors.As(err, &ours) || disk.IsFull(err) {
 			return 0, fmt.Errorf("it cannot be extracted into %s: %w", c.cfg.Dir, err)
@@ -395,7 +466,29 @@ func (c *Cache) extract(sum Sum, f *os.File, size int64) (bytes int64, err error
 	if err := os.Rename(fresh, c.path(sum)); err != nil {
 		return 0, err
 	}
+	if c.cfg.Look > 0 {
+		if err := writeList(c.path(sum)); err != nil {
+			return 0, err
+		}
+	}
 	return bytes, disk.OS{}.SyncDir(c.cfg.Dir)
+}
+
+// room is how much of the disk may be filled.
+func (c *Cache) room() (int64, error) {
+	if c.cfg.Reserve <= 0 {
+		return math.MaxInt64, nil
+	}
+	free, err := disk.OS{}.Free(c.cfg.Dir)
+	if err == nil && free <= c.cfg.Reserve {
+		err = c.noRoom(free)
+	}
+	return free - c.cfg.Reserve, err
+}
+
+// noRoom says that the rest of the disk is for others.
+func (c *Cache) noRoom(free int64) error {
+	return fmt.Errorf("it cannot be extracted into %s: the disk has only %s left, of which %s are for others", c.cfg.Dir, model.Size(free), model.Size(c.cfg.Reserve))
 }
 
 // bytesOf is a sum as it is computed.

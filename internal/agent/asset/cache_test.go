@@ -29,6 +29,7 @@ type depot struct {
 	asked []int64                                                         // from which byte on
 	fetch func(ctx context.Context, sum Sum, from int64) (*Source, error) // nil: whole and right
 	limit int64
+	more  func(*Config)
 	came  atomic.Int64
 	stop  func()
 }
@@ -51,7 +52,7 @@ func (d *depot) keep(data []byte) Sum {
 func (d *depot) open() {
 	d.t.Helper()
 	var err error
-	d.cache, err = Open(Config{Dir: d.dir, Bytes: d.limit, Limits: Limits{Bytes: 1 << 20, Free: 64 << 10, Ratio: 2, Files: 10}, Arrived: func(Sum) { d.came.Add(1) }, Fetch: func(ctx context.Context, sum Sum, from int64) (*Source, error) {
+	config := Config{Dir: d.dir, Bytes: d.limit, Limits: Limits{Bytes: 1 << 20, Free: 64 << 10, Ratio: 2, Files: 10}, Arrived: func(Sum) { d.came.Add(1) }, Fetch: func(ctx context.Context, sum Sum, from int64) (*Source, error) {
 		d.mu.Lock()
 		d.asked = append(d.asked, from)
 		d.mu.Unlock()
@@ -59,7 +60,11 @@ func (d *depot) open() {
 			return d.fetch(ctx, sum, from)
 		}
 		return d.right(sum, from)
-	}})
+	}}
+	if d.more != nil {
+		d.more(&config)
+	}
+	d.cache, err = Open(config)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -48,6 +48,9 @@ func (c *Cache) fetch(ctx context.Context, sum Sum, f *os.File) error {
 			_ = f.Truncate(0)
 			return bad{fmt.Errorf("what the server sends is larger than %s", model.Size(model.MaxAssetBytes))}
 		}
+		if _, err := c.room(); err != nil {
+			return err
+		}
 		if _, err := f.Write(buffer[:n]); err != nil {
 			return err
 		}

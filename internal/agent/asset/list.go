@@ -1,0 +1,125 @@
+package asset
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// listHead begins the list of a folder, which lies beside it: of each file, folder and link in
+// it a line, so that what has changed is found without reading it all. Another version of the
+// list is as none.
+const listHead = "muster asset list 1\n"
+
+// maxListed bounds a list that is read: DefaultLimits, with names of usual length.
+const maxListed = 64 << 20
+
+// lineOf describes one. Of folders only that they are there: a program may write beside what
+// was extracted, such as what it compiled.
+func lineOf(name string, info fs.FileInfo) string {
+	switch mode := info.Mode(); {
+	case mode.IsDir():
+		return fmt.Sprintf("d %q\n", name)
+	case mode.IsRegular():
+		return fmt.Sprintf("f %q %d %o %d\n", name, info.Size(), mode.Perm(), info.ModTime().UnixNano())
+	default:
+		return fmt.Sprintf("l %q\n", name)
+	}
+}
+
+// writeList writes that of a folder.
+func writeList(dir string) error {
+	var b bytes.Buffer
+	b.WriteString(listHead)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err == nil {
+			b.WriteString(lineOf(name, info))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(dir+listSuffix, b.Bytes(), 0o600)
+}
+
+// changed says what in a folder is not as its list has it; empty: nothing. A folder without a
+// list is taken as it is.
+func changed(dir string) (what string, err error) {
+	info, err := os.Stat(dir + listSuffix)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() > maxListed {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return "its folder is gone", nil
+		}
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile(dir + listSuffix)
+	if err != nil {
+		return "", err
+	}
+	list, ok := bytes.CutPrefix(data, []byte(listHead))
+	if !ok {
+		return "", nil
+	}
+	for line := range bytes.Lines(list) {
+		var kind byte
+		var name string
+		if _, err := fmt.Sscanf(string(line), "%c %q", &kind, &name); err != nil || !filepath.IsLocal(name) {
+			return "its list is no list", nil
+		}
+		is, err := os.Lstat(filepath.Join(dir, name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Sprintf("%q is gone", name), nil
+		case err != nil:
+			return "", err
+		case lineOf(name, is) != string(line):
+			return fmt.Sprintf("%q is not as it was", name), nil
+		}
+	}
+	return "", nil
+}
+
+// look fetches an archive anew whose folder is not as it was extracted, if it is time to look.
+func (c *Cache) look(sum Sum) {
+	if c.cfg.Look <= 0 {
+		return
+	}
+	c.mu.Lock()
+	e := c.entries[sum]
+	if e == nil || !e.ready || time.Since(e.looked) < c.cfg.Look {
+		c.mu.Unlock()
+		return
+	}
+	e.looked = time.Now()
+	c.mu.Unlock()
+	what, err := changed(c.path(sum))
+	if err != nil {
+		what = err.Error()
+	}
+	if what == "" {
+		return
+	}
+	c.cfg.Log.Warn("asset is damaged; it is extracted again", "sha512", sum[:12], "what", what)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries[sum] == e && e.ready {
+		e.ready, e.wanted, e.why, e.wait, e.again = false, true, "", 0, time.Now()
+		c.nudge()
+	}
+}

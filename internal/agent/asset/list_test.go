@@ -1,0 +1,134 @@
+package asset
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// looking is a cache that looks every minute at what it gives.
+func looking(d *depot) { d.more = func(c *Config) { c.Look, c.Alone = time.Minute, true } }
+
+// What is not any more as it was extracted is extracted again before it is used; what a program writes beside
+// is its own.
+func TestWhatIsDamagedIsExtractedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDepot(t)
+		looking(d)
+		d.open()
+		defer func() { d.stop() }()
+		sum := d.keep(packed(t, true, file("bin/x y", "text"), file("lib/z", "more")))
+		d.want(sum)
+		d.holds(sum, "bin/x y", "text")
+		at := func(name string) string { return filepath.Join(d.dir, sum, name) }
+		times := 1
+		for what, damage := range map[string]func() error{
+			"a file is gone":    func() error { return os.Remove(at("bin/x y")) },
+			"a file is shorter": func() error { return os.WriteFile(at("bin/x y"), []byte("t"), 0o600) },
+			"another text": func() error {
+				return errors.Join(os.WriteFile(at("bin/x y"), []byte("tekt"), 0o600), os.Chtimes(at("bin/x y"), time.Time{}, time.Unix(1, 0)))
+			},
+			"it cannot be run": func() error { return os.Chmod(at("bin/x y"), 0o600) },
+			"a folder is gone": func() error { return os.RemoveAll(at("lib")) },
+			"all is gone":      func() error { return os.RemoveAll(at("")) },
+			"no list any more": func() error { return os.WriteFile(at("")+listSuffix, []byte(listHead+"x\n"), 0o600) },
+		} {
+			if err := damage(); err != nil {
+				t.Fatal(err)
+			}
+			d.sleep(time.Minute)
+			d.holds(sum, "bin/x y", "text")
+			d.holds(sum, "lib/z", "more")
+			if times++; d.times() != times {
+				t.Errorf("%s: fetched %d times, want %d", what, d.times(), times)
+			}
+		}
+		if err := os.WriteFile(at("lib/z.cache"), []byte("compiled"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d.sleep(time.Minute)
+		d.holds(sum, "lib/z.cache", "compiled")
+		d.stop()
+		if err := os.Remove(at("lib/z")); err != nil {
+			t.Fatal(err)
+		}
+		d.open() // looks at what it finds
+		d.want(sum)
+		d.holds(sum, "lib/z", "more")
+		if times++; d.times() != times {
+			t.Errorf("fetched %d times, want %d", d.times(), times)
+		}
+		d.stop()
+		if err := os.RemoveAll(at("")); err != nil {
+			t.Fatal(err)
+		}
+		d.open()
+		d.lies() // nor its list
+	})
+}
+
+// A list is read by the versions to come.
+func TestListGolden(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "x")
+	at := time.Unix(1700000000, 5)
+	for _, err := range []error{
+		os.MkdirAll(filepath.Join(dir, "bin"), 0o755), os.WriteFile(filepath.Join(dir, "bin", "a \"b\""), []byte("text"), 0o755), os.Chmod(filepath.Join(dir, "bin", "a \"b\""), 0o755),
+		os.Chtimes(filepath.Join(dir, "bin", "a \"b\""), at, at), os.Symlink("bin", filepath.Join(dir, "link")), writeList(dir),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(dir + listSuffix)
+	want := "muster asset list 1\nd \".\"\nd \"bin\"\nf \"bin/a \\\"b\\\"\" 4 755 1700000000000000005\nl \"link\"\n"
+	if err != nil || string(data) != want {
+		t.Errorf("%q %v, want %q", data, err, want)
+	}
+	if what, err := changed(dir); what != "" || err != nil {
+		t.Errorf("%q %v", what, err)
+	}
+}
+
+// What a command runs with stays until it has ended, also where nobody wants it any more and there is no room.
+func TestWhatIsUsedStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDepot(t)
+		d.limit = 100
+		d.open()
+		defer func() { d.stop() }()
+		old, next := d.add("x", strings.Repeat("o", 60)), d.add("x", strings.Repeat("n", 60))
+		d.want(old)
+		dir, done, err := d.cache.Use(t.Context(), old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.want(next)
+		d.holds(next, "x", strings.Repeat("n", 60))
+		if _, err := os.Stat(filepath.Join(dir, "x")); err != nil {
+			t.Error(err)
+		}
+		done()
+		d.lies(next)
+	})
+}
+
+// The rest of the disk is left to others.
+func TestRoomIsLeftOnTheDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDepot(t)
+		d.more = func(c *Config) { c.Reserve = 1 << 60 }
+		d.open()
+		defer func() { d.stop() }()
+		sum := d.add("x", "text")
+		d.want(sum)
+		d.sleep(time.Minute)
+		d.says(sum, "are for others")
+		if _, err := os.Stat(filepath.Join(d.dir, sum)); !os.IsNotExist(err) {
+			t.Error(err)
+		}
+	})
+}
