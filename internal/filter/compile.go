@@ -29,19 +29,23 @@ type Program struct {
 
 // Compile reads an expression: statements, the last of which is the value. Errors say line
 // and column, in characters from 1.
-func Compile(expression string) (*Program, error) {
+func Compile(expression string, libraries ...Library) (*Program, error) {
 	if len(expression) > MaxSource {
 		return nil, model.Errorf(model.TooLarge, "the expression has %d bytes, %d are allowed", len(expression), MaxSource)
 	}
 	if _, err := parse(expression, 0); err != nil {
 		return nil, err
 	}
-	return compile(expression, true)
+	return compile(expression, true, libraries...)
 }
 
 // compile makes a function of event of what was read; with value, its last statement is what
 // it returns.
-func compile(expression string, value bool) (*Program, error) {
+func compile(source string, value bool, libraries ...Library) (*Program, error) {
+	if err := checkLibraries(libraries); err != nil {
+		return nil, err
+	}
+	expression := among(libraries, source)
 	// It is a function of its own, so that its variables end with the evaluation.
 	whole, err := parse(head+expression+"\n})", len(head))
 	if err != nil {
@@ -74,7 +78,7 @@ func compile(expression string, value bool) (*Program, error) {
 		}
 		return nil, model.Errorf(model.Invalid, "the expression cannot be compiled: %w", err)
 	}
-	return &Program{source: expression, code: code}, nil
+	return &Program{source: source, code: code}, nil
 }
 
 // head begins the function that an expression becomes.

@@ -9,7 +9,9 @@
 // program; as everything that outlives an evaluation is frozen, no event sees another's
 // variables. One that ended in an error is thrown away.
 //
-// What is bounded: source (MaxSource), time (interrupted between two instructions), depth of
+// Libraries (library.go) are run before an expression, in its function and within its time.
+//
+// What is bounded: source (MaxSource, MaxLibraries), time (interrupted between two instructions), depth of
 // calls, and what one built-in may do at once (length of texts and arrays, size of regular
 // expressions, none of which backtrack). What is not: the interpreter counts no bytes, so
 // that a loop may allocate as much as it gets done within the time limit; and one call of a

@@ -26,7 +26,7 @@ type Filter struct {
 
 // New compiles a filter. when says at which times it is in force (nil: always): outside,
 // allow drops and deny passes everything. The error names every expression that is wrong.
-func New(action Action, expressions []string, when func(time.Time) bool) (*Filter, error) {
+func New(action Action, expressions []string, when func(time.Time) bool, libraries ...Library) (*Filter, error) {
 	f := &Filter{action: action, when: when}
 	if action != Allow && action != Deny {
 		return nil, model.Errorf(model.Invalid, "action %q is neither allow nor deny", action)
@@ -36,7 +36,7 @@ func New(action Action, expressions []string, when func(time.Time) bool) (*Filte
 	}
 	var wrong []string
 	for i, e := range expressions {
-		p, err := Compile(e)
+		p, err := Compile(e, libraries...)
 		if err != nil {
 			wrong = append(wrong, fmt.Sprintf("expression %d: %v", i+1, err))
 		}
@@ -75,11 +75,8 @@ type Verdict struct {
 // Decide says whether an event in Sensu's shape passes. An expression that fails decides
 // nothing: the others do, and without them the event passes; the verdict says what failed.
 func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time) Verdict {
-	if f.when != nil && !f.when(now) {
-		if f.action == Allow {
-			return Verdict{Reason: "the filter allows events at certain times only, and this is none of them"}
-		}
-		return Verdict{Pass: true}
+	if v, outside := f.Outside(now); outside {
+		return v
 	}
 	v := Verdict{Pass: true}
 	for i, p := range f.programs {
@@ -98,6 +95,17 @@ func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time
 		v.Reason = "passed, although not every expression could be evaluated: " + strings.Join(v.Failed, "; ")
 	}
 	return v
+}
+
+// Outside is what the filter says of every event at a time when it is not in force; false: it is.
+func (f *Filter) Outside(now time.Time) (v Verdict, outside bool) {
+	if f.when == nil || f.when(now) {
+		return v, false
+	}
+	if f.action == Allow {
+		return Verdict{Reason: "the filter allows events at certain times only, and this is none of them"}, true
+	}
+	return Verdict{Pass: true}, true
 }
 
 func short(source string) string {

@@ -18,11 +18,11 @@ const MaxMutated = 1 << 20
 type Mutation struct{ program *Program }
 
 // CompileMutation reads the body of a function of event. Errors say line and column.
-func CompileMutation(body string) (*Mutation, error) {
+func CompileMutation(body string, libraries ...Library) (*Mutation, error) {
 	if len(body) > MaxSource {
 		return nil, model.Errorf(model.TooLarge, "the mutator has %d bytes, %d are allowed", len(body), MaxSource)
 	}
-	p, err := compile(body, false)
+	p, err := compile(body, false, libraries...)
 	if err != nil {
 		return nil, err
 	}
