@@ -29,8 +29,9 @@ const (
 // archives are those that Assets name, and how far the server came with those that it
 // fetches itself.
 type archives struct {
-	store *asset.Store
-	http  *http.Client
+	store   *asset.Store
+	http    *http.Client
+	arrived func() // hears that there is one more
 
 	mu       sync.Mutex
 	named    map[asset.Sum][]string // by an Asset: the addresses, if any
@@ -54,7 +55,7 @@ func (s *Server) openArchives(context.Context) error {
 	transport.DisableCompression = true // the sum is of what is sent
 	transport.ResponseHeaderTimeout = 30 * time.Second
 	s.archives = &archives{
-		store: store, http: &http.Client{Transport: transport}, fetching: map[asset.Sum]bool{}, failed: map[asset.Sum]failure{},
+		store: store, http: &http.Client{Transport: transport}, arrived: s.tools.Arrived, fetching: map[asset.Sum]bool{}, failed: map[asset.Sum]failure{},
 	}
 	return nil
 }
@@ -75,6 +76,7 @@ func (s *Server) runArchives(ctx context.Context) error {
 			} else {
 				seen = now
 			}
+			s.tools.Named(s.planner.HandlerAssets())
 		}
 		for _, sum := range a.due(s.now()) {
 			under.Go(func() { s.fetchArchive(ctx, sum) })
@@ -157,6 +159,7 @@ func (s *Server) fetchArchive(ctx context.Context, sum asset.Sum) {
 	for _, url := range urls {
 		if err = a.fetch(ctx, sum, url); err == nil {
 			s.log.Info("archive of an asset fetched", "url", url, "sha512", asset.Short(sum))
+			a.arrived()
 			break
 		}
 	}
@@ -208,7 +211,23 @@ func (a *archives) open(sum asset.Sum) (io.ReadSeekCloser, error) {
 }
 
 // Put implements api.Archives.
-func (a *archives) Put(sum asset.Sum, r io.Reader) (int64, error) { return a.store.Put(sum, r) }
+func (a *archives) Put(sum asset.Sum, r io.Reader) (int64, error) {
+	size, err := a.store.Put(sum, r)
+	if err == nil {
+		a.arrived()
+	}
+	return size, err
+}
+
+// openWhole is tools.Options.Archive: as open, of an archive that was held to its sum.
+func (a *archives) openWhole(sum asset.Sum) (io.ReadSeekCloser, error) {
+	if _, here := a.store.Size(sum); here {
+		if err := a.store.Check(sum); err != nil {
+			return nil, err
+		}
+	}
+	return a.open(sum)
+}
 
 // State implements api.Archives.
 func (a *archives) State(sum asset.Sum) v1.Archive {
@@ -221,6 +240,9 @@ func (a *archives) State(sum asset.Sum) v1.Archive {
 		return out
 	}
 	out.Trouble = a.failed[sum].text
+	if err := a.store.Damaged(sum); err != nil && out.Trouble == "" && len(urls) == 0 {
+		out.Trouble = oneLine(err)
+	}
 	out.Fetching = a.fetching[sum] || len(urls) > 0 && out.Trouble == ""
 	return out
 }

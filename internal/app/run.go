@@ -48,6 +48,7 @@ func (s *Server) Run(ctx context.Context) error {
 	run("intent mark", back, s.markIntent) // so that a start knows what was forgotten
 	run("old definitions", back, s.collect)
 	run("assets", back, s.runArchives) // fetches what has an address, removes what nobody names
+	run("tools", back, s.tools.Run)    // extracts what handlers' commands need
 	run("streams", back, s.streams.Run)
 	run("own events", back, s.watchOneself)
 	run("lost sessions", back, s.tellLost)

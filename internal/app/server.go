@@ -39,6 +39,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/sensu"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
+	"github.com/muster-fleet/muster/internal/tools"
 	"github.com/muster-fleet/muster/internal/turns"
 	"github.com/muster-fleet/muster/internal/watchdog"
 )
@@ -60,6 +61,7 @@ type Server struct {
 	planner   *plan.Planner
 	routes    *route.Table // windows, routes and silences in force
 	pipelines *pipes.Table // kept from Sensu, in force
+	tools     *tools.Box   // what commands of handlers need of Assets
 	secrets   *secret.Resolver
 	view      *event.View
 	reactor   *react.Reactor

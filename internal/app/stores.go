@@ -66,7 +66,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
 		Store: s.history, Names: s.planner, Routing: s.routes, Present: s.present, Rederive: s.rederive, Journal: s.journal, Beat: s.beat,
 		Pipelines: s.pipelines, Kept: s.planner.Kept,
-		Secret: s.secretText, Silent: s.fellSilent, Many: s.many.hold, Masters: s.planner.Masters, Shadow: s.planner.Shadow,
+		Secret: s.secretText, Assets: s.tools.Use, Silent: s.fellSilent, Many: s.many.hold, Masters: s.planner.Masters, Shadow: s.planner.Shadow,
 		EndSilences: func(ctx context.Context, names []route.Name) error {
 			keys := make([]intent.Key, len(names))
 			for i, n := range names {
@@ -84,9 +84,14 @@ func (s *Server) openReactions(ctx context.Context) error {
 
 func (s *Server) openPlanner(ctx context.Context) error {
 	s.routes, s.pipelines = route.NewTable(), pipes.NewTable()
+	var err error
+	if s.tools, err = s.openTools(); err != nil {
+		return err
+	}
+	s.pipelines.Libraries = s.tools.Scripts
 	s.planner = plan.New(plan.Options{
 		Store: s.intent.Store(), Epoch: s.journal.Incarnation().Epoch, Logger: s.log,
-		Registry: s.registry, Forget: s.forget, Routing: s.routes, Pipelines: s.pipelines,
+		Registry: s.registry, Forget: s.forget, Routing: s.routes, Pipelines: s.pipelines, Tools: s.tools,
 	})
 	s.secrets = secret.New(secret.Options{Secret: s.planner.Secret})
 	return s.planner.Load(ctx)

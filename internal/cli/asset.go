@@ -16,8 +16,8 @@ import (
 )
 
 func (a *app) assetCmd() *cobra.Command {
-	c := &cobra.Command{Use: "asset", Short: "Upload archives with programs that checks need, and see where they are", RunE: helpOf,
-		Long:    "An asset is an archive with programs that checks need and machines do not have. The server keeps\nit, and the agents of the checks that name it fetch it (muster explain asset).",
+	c := &cobra.Command{Use: "asset", Short: "Upload archives with programs that checks and handlers need, and see where they are", RunE: helpOf,
+		Long:    "An asset is an archive with programs that checks and handlers need and machines do not have. The server\nkeeps it, and the agents of the checks that name it fetch it (muster explain asset).",
 		Example: "  muster asset add check-plugins plugins-amd64.tar.gz --os linux --arch amd64\n  muster asset list",
 	}
 	c.AddCommand(a.assetAdd(), a.assetList())

@@ -14,3 +14,10 @@ func machines(s *model.AssetSpec) string {
 	}
 	return strings.Join(list, ", ")
 }
+
+// needsAssets shows which Assets something names.
+func (a *app) needsAssets(names []string) {
+	if len(names) > 0 {
+		a.field("assets", "%s", strings.Join(names, ", "))
+	}
+}

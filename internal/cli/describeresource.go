@@ -188,6 +188,7 @@ func (a *app) describeDeclared(ctx context.Context, c *client.Client, k model.Ki
 		a.field("read by", "%s", count(state.Checks, "check"))
 	case *model.HandlerSpec:
 		a.field("tells", "%s", tells(s))
+		a.needsAssets(s.Assets)
 		if state.Stream != nil {
 			a.describeStream(state.Stream)
 		}
@@ -196,8 +197,10 @@ func (a *app) describeDeclared(ctx context.Context, c *client.Client, k model.Ki
 		a.field("used by", "%s", count(state.Checks, "check"))
 	case *model.FilterSpec:
 		a.field("passes", "%s", passes(s))
+		a.needsAssets(s.Assets)
 	case *model.MutatorSpec:
 		a.field("runs", "%s", mutates(s))
+		a.needsAssets(s.Assets)
 	case *model.HookSpec:
 		a.field("runs", "%s", commandText(s.Command))
 	case *model.AssetSpec:

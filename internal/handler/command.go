@@ -17,18 +17,20 @@ import (
 // command runs one with the notification on its standard input. Exit code 0 is taken;
 // anything else is tried again.
 func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
-	argv := spec.Command.Argv
-	if argv == nil {
-		argv = []string{"/bin/sh", "-c", spec.Command.Shell}
-	}
+	argv := argvOf(spec.Command)
 	receipt := Receipt{Sent: fmt.Sprintf("%q, on its standard input:\n%s\n", argv, m.Payload)}
 	if len(argv) == 0 {
 		return receipt, &FinalError{errors.New("handler's command is an empty list")}
 	}
+	assets, done, err := o.assets(ctx, spec.Assets)
+	if err != nil {
+		return receipt, err
+	}
+	defer done()
 	out := &tail{most: 512}
 	// One line, so that `cat >> file` and line readers work.
 	stdin := io.MultiReader(bytes.NewReader(m.Payload), strings.NewReader("\n"))
-	state, err := o.execute(ctx, argv, environment(os.Environ(), spec.Env, m.Key), stdin, out, out, timeout)
+	state, err := o.execute(ctx, among(argv, assets), environment(os.Environ(), spec.Env, assets, m.Key), stdin, out, out, timeout)
 	if state != nil {
 		receipt.Answer = strings.TrimSpace(state.String() + "\n" + out.String())
 	}
@@ -57,18 +59,15 @@ func (o *Out) execute(ctx context.Context, argv, env []string, stdin io.Reader, 
 }
 
 // environment is the server's without its own settings, which may hold passwords of
-// databases, and what the handler sets.
-func environment(base []string, own map[string]string, key string) []string {
-	env := make([]string, 0, len(base)+len(own)+1)
+// databases, what the handler sets, and what its assets bring.
+func environment(base []string, own map[string]string, assets []model.AssetDir, key string) []string {
+	env := make([]string, 0, len(base)+1)
 	for _, kv := range base {
 		if !strings.HasPrefix(kv, "MUSTER_") && !strings.HasPrefix(kv, "NOTIFY_SOCKET=") {
 			env = append(env, kv)
 		}
 	}
-	for name, value := range own {
-		env = append(env, name+"="+value)
-	}
-	return append(env, "MUSTER_IDEMPOTENCY_KEY="+key)
+	return append(model.AssetEnvironment(env, own, assets), "MUSTER_IDEMPOTENCY_KEY="+key)
 }
 
 // tail keeps the last bytes of an output, however long it is.

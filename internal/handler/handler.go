@@ -60,6 +60,9 @@ type Options struct {
 	// Secret is the value of a Secret, NAMESPACE/NAME; the error is for people and holds nothing
 	// of it. Nil: there are none.
 	Secret func(ctx context.Context, namespace, name string) (string, error)
+	// Assets gives a command what it names, NAMESPACE/NAME, until done is called; the error is for
+	// people. Nil: there are none.
+	Assets func(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error)
 	Logger *slog.Logger
 }
 

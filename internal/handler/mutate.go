@@ -14,21 +14,22 @@ import (
 // DefaultMutatorTimeout ends a mutator's command that says nothing else.
 const DefaultMutatorTimeout = 10 * time.Second
 
-// Mutate runs a mutator's command with an event on its standard input. What it writes on its
+// Mutate runs a mutator's command, which names its assets as NAMESPACE/NAME, with an event on its standard input. What it writes on its
 // standard output is what the handler gets, as it is.
 func (o *Out) Mutate(ctx context.Context, spec *model.MutatorSpec, event []byte) ([]byte, error) {
-	argv := spec.Command.Argv
-	if argv == nil {
-		argv = []string{"/bin/sh", "-c", spec.Command.Shell}
-	}
 	timeout := time.Duration(spec.Timeout)
 	if timeout <= 0 {
 		timeout = DefaultMutatorTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	assets, done, err := o.assets(ctx, spec.Assets)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	said, made := &tail{most: 512}, &head{most: filter.MaxMutated}
-	if _, err := o.execute(ctx, argv, environment(os.Environ(), spec.Env, ""), bytes.NewReader(event), made, said, timeout); err != nil {
+	if _, err := o.execute(ctx, among(argvOf(spec.Command), assets), environment(os.Environ(), spec.Env, assets, ""), bytes.NewReader(event), made, said, timeout); err != nil {
 		return nil, err
 	}
 	if made.cut {

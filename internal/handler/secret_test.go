@@ -27,7 +27,7 @@ func TestErrorsOfAWebhookHoldNoSecret(t *testing.T) {
 func TestHandlersDoNotInheritSettings(t *testing.T) {
 	t.Setenv("MUSTER_INTENT_DB", "postgres://muster:s3cret@db/muster")
 	t.Setenv("LANG", "C.UTF-8")
-	env := environment([]string{"MUSTER_INTENT_DB=x", "LANG=C", "MUSTER_IDEMPOTENCY_KEY=forged"}, map[string]string{"A": "b"}, "key")
+	env := environment([]string{"MUSTER_INTENT_DB=x", "LANG=C", "MUSTER_IDEMPOTENCY_KEY=forged"}, map[string]string{"A": "b"}, nil, "key")
 	if want := []string{"LANG=C", "A=b", "MUSTER_IDEMPOTENCY_KEY=key"}; !slices.Equal(env, want) {
 		t.Errorf("got %v, want %v", env, want)
 	}

@@ -145,7 +145,7 @@ func (s *Service) namer(ctx context.Context, going map[Key]bool, set map[Key]*mo
 	}) {
 		return n, nil, nil
 	}
-	for _, kind := range []string{"Check", "Namespace", "Route", "Pipeline", "Filter", "Handler", "Node"} {
+	for _, kind := range []string{"Check", "Namespace", "Route", "Pipeline", "Filter", "Mutator", "Handler", "Node"} {
 		var all []model.Resource
 		if kind == "Node" {
 			all, err = s.behindSome(ctx)

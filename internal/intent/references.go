@@ -152,7 +152,11 @@ func namedBy(r *model.Resource) (list []named) {
 		for _, one := range spec.NamedSecrets() {
 			add("Secret", one.Field, one.Ref)
 		}
+		add("Asset", "assets", spec.Assets...)
+	case *model.MutatorSpec:
+		add("Asset", "assets", spec.Assets...)
 	case *model.FilterSpec:
+		add("Asset", "assets", spec.Assets...)
 		if spec.When != nil && spec.When.Window != "" {
 			add("Window", "when.window", spec.When.Window)
 		}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// AssetSpec is what commands of checks need and machines do not have: an archive with
-// programs, kept by the server, fetched by the agents whose checks name it.
+// AssetSpec is what commands of checks and handlers need and machines do not have: an archive
+// with programs, kept by the server, fetched by the agents whose checks name it.
 type AssetSpec struct {
 	// One archive for each kind of machine: a node takes the first that is for it.
 	Builds []AssetBuild `json:"builds"`
@@ -35,8 +35,8 @@ type AssetBuild struct {
 func (*AssetSpec) Kind() string { return "Asset" }
 
 const (
-	// MaxAssets is how many assets one check may name, and MaxBuilds how many archives one
-	// asset may have.
+	// MaxAssets is how many assets one check or handler may name, and MaxBuilds how many
+	// archives one asset may have.
 	MaxAssets = 16
 	MaxBuilds = 64
 	// MaxAssetBytes is how large an archive may be.
@@ -105,13 +105,18 @@ func (v *validator) asset(s *AssetSpec) {
 	}
 }
 
-// assets are those that a check names.
-func (v *validator) assets(s *CheckSpec) {
-	if len(s.Assets) > MaxAssets {
+// assets are those that something names.
+func (v *validator) assets(names []string) {
+	if len(names) > MaxAssets {
 		v.flaw("spec.assets", "", "more than %d", MaxAssets)
 	}
-	v.names("spec.assets", s.Assets, v.sharedName)
-	if len(s.Assets) > 0 && s.Command == nil {
-		v.absent("spec.assets", "leave it out", "a probe needs none")
+	v.names("spec.assets", names, v.sharedName)
+}
+
+// commandsAssets are those that something names which may have no command.
+func (v *validator) commandsAssets(names []string, c *Command, why string) {
+	v.assets(names)
+	if len(names) > 0 && c == nil {
+		v.absent("spec.assets", "leave it out", "%s", why)
 	}
 }

@@ -49,12 +49,12 @@ func (s *HandlerSpec) NamedSecrets() (list []NamedSecret) {
 	return list
 }
 
-// Within writes the Secrets that the handler names as NAMESPACE/NAME: those who send know no
-// namespace. It changes s.
+// Within writes the Secrets and Assets that the handler names as NAMESPACE/NAME: those who send
+// know no namespace. It changes s.
 func (s *HandlerSpec) Within(namespace string) {
-	whole := func(ref string) string {
-		ns, name := SplitRef(namespace, ref)
-		return ns + "/" + name
+	whole := func(ref string) string { return WholeRef(namespace, ref) }
+	for i, name := range s.Assets {
+		s.Assets[i] = whole(name)
 	}
 	_ = s.eachSecret(func(_ string, secret *Secret) error {
 		if secret.Named != "" {

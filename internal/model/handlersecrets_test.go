@@ -25,6 +25,9 @@ func TestSecretsOfHandlers(t *testing.T) {
 		"in env too":       {HandlerSpec{Command: command, Env: map[string]string{"KEY": "x"}, Secrets: []CommandSecret{{"KEY", "a"}}}, "KEY is set twice"},
 		"our own":          {HandlerSpec{Command: command, Secrets: []CommandSecret{{"MUSTER_IDEMPOTENCY_KEY", "a"}}}, "not for secrets"},
 		"no secret":        {HandlerSpec{Command: command, Secrets: []CommandSecret{{"KEY", ""}}}, "write the name of a Secret"},
+		"assets":           {HandlerSpec{Command: command, Assets: []string{"tools", "shared/more"}}, ""},
+		"asset of another": {HandlerSpec{Command: command, Assets: []string{"team/tools"}}, "spec.assets"},
+		"asset of a probe": {HandlerSpec{Slack: &Slack{URL: Secret{Named: "slack"}}, Assets: []string{"tools"}}, "only a command needs programs"},
 		"no command":       {HandlerSpec{Slack: &Slack{URL: Secret{Named: "slack"}}, Secrets: []CommandSecret{{"KEY", "a"}}}, "only a command has an environment"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,9 @@ type FilterSpec struct {
 	// At which times it is in force; default always. At other times allow drops and deny passes
 	// everything.
 	When *FilterWhen `json:"when,omitempty"`
+	// Assets whose JavaScript (lib/*.js) the expressions use, of the same namespace or
+	// shared/NAME, at most 16. It is run before each expression, in the same sandbox.
+	Assets []string `json:"assets,omitempty"`
 }
 
 // FilterWhen is when a filter is in force; exactly one of spans and window.
@@ -41,6 +44,9 @@ type MutatorSpec struct {
 	Env map[string]string `json:"env,omitempty"`
 	// When the command is ended; default 10s.
 	Timeout Duration `json:"timeout,omitempty"`
+	// Assets that it needs, of the same namespace or shared/NAME, at most 16: a command finds
+	// their programs first in PATH, javascript what their lib/*.js says.
+	Assets []string `json:"assets,omitempty"`
 }
 
 // HookSpec is a hook of Sensu, kept by an import: a command that hooks of checks name (hook:

@@ -432,6 +432,9 @@ type HandlerSpec struct {
 	Env map[string]string `json:"env,omitempty"`
 	// Secrets in the environment of the command, at most 16.
 	Secrets []CommandSecret `json:"secrets,omitempty"`
+	// Assets that the command needs, of the same namespace or shared/NAME, at most 16: their
+	// programs come first in PATH, in the builds for the server's machine.
+	Assets []string `json:"assets,omitempty"`
 }
 
 // Webhook is an HTTP POST of the notification as JSON, or of what a template makes of it.

@@ -64,7 +64,7 @@ func (v *validator) check(s *CheckSpec) {
 	v.env("spec.env", s.Env)
 	v.checkSecrets(s)
 	v.stdin(s)
-	v.assets(s)
+	v.commandsAssets(s.Assets, s.Command, "a probe needs none")
 	v.hooks(s.Hooks)
 	v.metrics(s)
 	if len(s.RunAs) > maxText || hasControl(s.RunAs) {

@@ -35,6 +35,7 @@ func (v *validator) handler(s *HandlerSpec) {
 	v.between("spec.timeout", s.Timeout, Duration(100*time.Millisecond), Duration(10*time.Minute))
 	v.env("spec.env", s.Env)
 	v.handlerSecrets(s)
+	v.commandsAssets(s.Assets, s.Command, "only a command needs programs")
 	v.templates(Texts{Command: s.Command, Env: s.Env})
 }
 

@@ -21,6 +21,7 @@ func (v *validator) filter(s *FilterSpec) {
 		v.absent("spec.expressions", "write expressions: [event.check.status == 2]", "says nothing")
 	}
 	v.few("spec.expressions", len(s.Expressions))
+	v.assets(s.Assets)
 	for i, expression := range s.Expressions {
 		if v.rules.Filter != nil {
 			v.calendar(fmt.Sprintf("spec.expressions[%d]", i), v.rules.Filter(expression))
@@ -63,6 +64,7 @@ func (v *validator) mutator(s *MutatorSpec) {
 	}
 	v.command("spec.command", s.Command)
 	v.env("spec.env", s.Env)
+	v.assets(s.Assets)
 	v.between("spec.timeout", s.Timeout, Duration(100*time.Millisecond), Duration(10*time.Minute))
 }
 

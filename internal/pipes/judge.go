@@ -105,7 +105,18 @@ func (s *state) ask(ctx context.Context, v *Verdict, name string, e *Event, now 
 		drop("there is no such filter")
 		return
 	}
-	said := f.Decide(ctx, e.Shape(), now)
+	if said, outside := f.plain.Outside(now); outside {
+		if !said.Pass {
+			drop(said.Reason)
+		}
+		return
+	}
+	script, err := f.get()
+	if err != nil { // as an expression that fails
+		v.Failed = append(v.Failed, "filter "+name+": "+err.Error())
+		return
+	}
+	said := script.Decide(ctx, e.Shape(), now)
 	for _, failed := range said.Failed {
 		v.Failed = append(v.Failed, "filter "+name+", "+failed)
 	}
@@ -138,6 +149,10 @@ func (t *Table) Mutate(ctx context.Context, mutator string, event func() (map[st
 	if err != nil {
 		return nil, nil, err
 	}
-	body, err = m.Javascript.Mutate(ctx, e, now)
+	script, err := m.Javascript.get()
+	if err != nil {
+		return nil, nil, err
+	}
+	body, err = script.Mutate(ctx, e, now)
 	return body, nil, err
 }

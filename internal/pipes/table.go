@@ -21,13 +21,17 @@ import (
 
 // Table is what is in force. Safe for concurrent use.
 type Table struct {
+	// Libraries reads the JavaScript of Assets, NAMESPACE/NAME; see Find. Nil: there is none. It is
+	// set before anything else is done.
+	Libraries Find
+
 	mu    sync.Mutex // of writers
 	state atomic.Pointer[state]
 }
 
 // state is never changed.
 type state struct {
-	filters   map[route.Name]*filter.Filter
+	filters   map[route.Name]*scripted[*filter.Filter]
 	mutators  map[route.Name]*Mutator
 	pipelines map[route.Name]*model.PipelineSpec
 	windows   map[route.Name]*window.Calendar
@@ -36,7 +40,7 @@ type state struct {
 // Mutator is a compiled model.MutatorSpec. Immutable.
 type Mutator struct {
 	Spec       *model.MutatorSpec
-	Javascript *filter.Mutation // nil: it is a command
+	Javascript *scripted[*filter.Mutation] // nil: it is a command
 }
 
 // NewTable makes an empty one.
@@ -58,16 +62,23 @@ func (t *Table) Set(name route.Name, zone string, spec model.Spec) error {
 		if err != nil {
 			return err
 		}
-		f, err := filter.New(filter.Action(spec.Action), spec.Expressions, when)
+		f, err := newScripted(t.find, whole(name, spec.Assets), func(libraries []filter.Library) (*filter.Filter, error) {
+			return filter.New(filter.Action(spec.Action), spec.Expressions, when, libraries...)
+		})
 		if err != nil {
 			return err
 		}
 		next.filters = with(next.filters, name, f)
 	case *model.MutatorSpec:
-		m := &Mutator{Spec: spec}
+		within := *spec // who runs its command knows no namespace
+		within.Assets = whole(name, spec.Assets)
+		m := &Mutator{Spec: &within}
 		if spec.Command == nil {
 			var err error
-			if m.Javascript, err = filter.CompileMutation(spec.Javascript); err != nil {
+			m.Javascript, err = newScripted(t.find, within.Assets, func(libraries []filter.Library) (*filter.Mutation, error) {
+				return filter.CompileMutation(spec.Javascript, libraries...)
+			})
+			if err != nil {
 				return err
 			}
 		}

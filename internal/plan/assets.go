@@ -51,3 +51,13 @@ func chunkAsset(name string, spec *model.AssetSpec) model.ChunkAsset {
 	}
 	return a
 }
+
+// HandlerAssets are the Assets that handlers name, as NAMESPACE/NAME.
+func (p *Planner) HandlerAssets() []string {
+	return read(p, func(f *fleet) (list []string) {
+		for _, d := range f.handlers {
+			list = append(list, d.spec.Assets...)
+		}
+		return list
+	})
+}

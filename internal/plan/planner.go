@@ -31,6 +31,9 @@ type Options struct {
 	Routing Routing
 	// Pipelines is where what is kept from Sensu is put in force, and windows; nil: nowhere.
 	Pipelines Routing
+	// Tools is where Assets are put in force for the server's own commands, and who of what is
+	// kept from Sensu names them; nil: nowhere.
+	Tools Routing
 }
 
 // Planner implements Assignments and Directory. Readers may call it at any time;

@@ -22,7 +22,7 @@ type Routing interface {
 func (p *Planner) routes(t *translation) {
 	moved := map[string]bool{} // namespaces
 	if slices.ContainsFunc(t.edits, hangsElse) {
-		p.enforce(func(to Routing) { to.Announce() })
+		p.enforce("", func(to Routing) { to.Announce() })
 	}
 	for _, e := range t.edits {
 		old, _ := e.old.(*namespaceDef)
@@ -41,9 +41,9 @@ func (p *Planner) routes(t *translation) {
 	for _, key := range t.keys {
 		d, ok := t.defs[key].(*routingDef)
 		switch key.Kind {
-		case "Window", "Route", "Silence", "Filter", "Mutator", "Pipeline":
+		case "Window", "Route", "Silence", "Filter", "Mutator", "Pipeline", "Asset":
 			if !ok {
-				p.enforce(func(to Routing) { to.Remove(key.Kind, route.Name{Namespace: key.Namespace, Name: key.Name}) })
+				p.enforce(key.Kind, func(to Routing) { to.Remove(key.Kind, route.Name{Namespace: key.Namespace, Name: key.Name}) })
 			} else if !moved[key.Namespace] || key.Kind == "Silence" {
 				p.route(key, d)
 			}
@@ -56,7 +56,7 @@ func (p *Planner) route(key intent.Key, d *routingDef) {
 	if of, ok := p.defs[intent.Key{Kind: "Namespace", Name: key.Namespace}].(*namespaceDef); ok {
 		zone = of.zone
 	}
-	p.enforce(func(to Routing) {
+	p.enforce(key.Kind, func(to Routing) {
 		if err := to.Set(route.Name{Namespace: key.Namespace, Name: key.Name}, zone, d.spec); err != nil {
 			// Service refuses such a thing: it comes from another version.
 			p.o.Logger.Error("cannot put a resource in force; what was in force stays",
@@ -65,10 +65,10 @@ func (p *Planner) route(key intent.Key, d *routingDef) {
 	})
 }
 
-// enforce tells all who put something in force.
-func (p *Planner) enforce(tell func(Routing)) {
-	for _, to := range []Routing{p.o.Routing, p.o.Pipelines} {
-		if to != nil {
+// enforce tells all who put something of the kind in force.
+func (p *Planner) enforce(kind string, tell func(Routing)) {
+	for i, to := range []Routing{p.o.Routing, p.o.Pipelines, p.o.Tools} {
+		if to != nil && (kind != "Asset" || i == 2) {
 			tell(to)
 		}
 	}

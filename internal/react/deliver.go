@@ -67,7 +67,7 @@ func newDeliverer(o Options, m *metrics) *deliverer {
 	most, policy := o.Queues.Bounds("deliveries")
 	d := &deliverer{
 		opts: o, metrics: m, wake: make(chan struct{}, 1), most: int(most),
-		out:      handler.New(handler.Options{Guard: o.Guard, ProblemLink: o.ProblemLink, Secret: o.Secret, Now: o.Now, Logger: o.Logger}),
+		out:      handler.New(handler.Options{Guard: o.Guard, ProblemLink: o.ProblemLink, Secret: o.Secret, Assets: o.Assets, Now: o.Now, Logger: o.Logger}),
 		outcomes: outcomes{store: o.Store},
 		gates:    map[history.HandlerRef]*sync.RWMutex{},
 		underway: map[int64]bool{}, busy: map[history.HandlerRef]int{}, pending: map[history.HandlerRef]int{},

@@ -31,7 +31,7 @@ func (d *deliverer) mutated(ctx context.Context, note *handler.Notification, pay
 	}
 	if err != nil {
 		failed := fmt.Errorf("mutator %s: %w", note.Mutator, err)
-		if class := model.ClassOf(err); command == nil && class != model.NotFound && ctx.Err() == nil {
+		if class := model.ClassOf(err); command == nil && class != model.NotFound && class != model.Unavailable && ctx.Err() == nil {
 			return nil, &handler.FinalError{Err: failed} // JavaScript comes to the same again
 		}
 		return nil, failed

@@ -54,6 +54,8 @@ type Options struct {
 	Rederive func() (Replay, error)
 	// Secret is the value of a Secret that a handler names; nil: there are none.
 	Secret func(ctx context.Context, namespace, name string) (string, error)
+	// Assets gives the command of a handler or mutator what it names; see handler.Options.
+	Assets func(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error)
 	// Journal says how far history is behind; nil: nobody can tell.
 	Journal Journal
 

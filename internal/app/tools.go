@@ -1,0 +1,18 @@
+package app
+
+import (
+	"io"
+
+	"github.com/muster-fleet/muster/internal/agent/facts"
+	"github.com/muster-fleet/muster/internal/store/asset"
+	"github.com/muster-fleet/muster/internal/tools"
+)
+
+// openTools makes what the server's own commands have of Assets. What it extracts can be had
+// again from the archives: a copy of the data folder needs none of it.
+func (s *Server) openTools() (*tools.Box, error) {
+	return tools.Open(tools.Options{
+		Dir: s.path("tools"), Facts: facts.New(facts.This()).Measure(), Log: s.log,
+		Archive: func(sum [64]byte) (io.ReadSeekCloser, error) { return s.archives.openWhole(asset.Sum(sum)) },
+	})
+}

@@ -1,0 +1,37 @@
+package handler
+
+import (
+	"context"
+	"errors"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// assets are what a command names. What is not here now may be here later, so that is no final
+// error. done is called when the command has ended.
+func (o *Out) assets(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error) {
+	switch {
+	case len(names) == 0:
+		return nil, func() {}, nil
+	case o.opts.Assets == nil:
+		return nil, nil, errors.New("this server keeps no Assets")
+	}
+	return o.opts.Assets(ctx, names)
+}
+
+// argvOf is a command as a list.
+func argvOf(c *model.Command) []string {
+	if c.Argv == nil {
+		return []string{"/bin/sh", "-c", c.Shell}
+	}
+	return c.Argv
+}
+
+// among is a command whose program is looked for in the PATH of its assets, too: by a shell, which
+// it takes the place of.
+func among(argv []string, assets []model.AssetDir) []string {
+	if len(assets) == 0 || len(argv) == 0 || argv[0] == "/bin/sh" {
+		return argv
+	}
+	return append([]string{"/bin/sh", "-c", `exec "$@"`, "sh"}, argv...)
+}

@@ -1,0 +1,66 @@
+package pipes
+
+import (
+	"sync"
+
+	"github.com/muster-fleet/muster/internal/filter"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
+)
+
+// Find reads the JavaScript of Assets, at once or not at all: key is another when it is. Where
+// key is known, nothing is read.
+type Find func(assets []string, known string) (list []filter.Library, key string, err error)
+
+// scripted is JavaScript beside that of Assets. It is compiled anew when theirs is another.
+type scripted[T any] struct {
+	plain   T // without theirs
+	assets  []string
+	find    Find
+	compile func([]filter.Library) (T, error)
+
+	mu    sync.Mutex
+	key   string
+	whole T
+	err   error // why it does not compile with theirs
+}
+
+func newScripted[T any](find Find, assets []string, compile func([]filter.Library) (T, error)) (*scripted[T], error) {
+	plain, err := compile(nil)
+	return &scripted[T]{plain: plain, assets: assets, find: find, compile: compile}, err
+}
+
+// get is what runs now; the error says which asset is not here, or what is wrong with its JavaScript.
+func (s *scripted[T]) get() (T, error) {
+	if len(s.assets) == 0 {
+		return s.plain, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list, key, err := s.find(s.assets, s.key)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	if key != s.key {
+		s.key = key
+		s.whole, s.err = s.compile(list)
+	}
+	return s.whole, s.err
+}
+
+// find is Libraries, where there are any.
+func (t *Table) find(assets []string, known string) ([]filter.Library, string, error) {
+	if t.Libraries == nil {
+		return nil, "", model.Errorf(model.Unavailable, "this server keeps no Assets")
+	}
+	return t.Libraries(assets, known)
+}
+
+// whole names Assets as NAMESPACE/NAME.
+func whole(of route.Name, refs []string) (list []string) {
+	for _, ref := range refs {
+		list = append(list, model.WholeRef(of.Namespace, ref))
+	}
+	return list
+}

@@ -1,0 +1,200 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/asset"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
+)
+
+const (
+	// await is how long a command waits for an asset that is being extracted: the first message
+	// after an apply is then not tried again.
+	await = 10 * time.Second
+	// look is how often what is extracted is looked at, when it is used.
+	look = time.Minute
+	// reserve is how much of the disk is left to others: the journal may lie there.
+	reserve = 512 << 20
+)
+
+// Options of a Box.
+type Options struct {
+	Dir   string            // of what is extracted; made if need be
+	Facts map[string]string // of the server's machine
+	// Archive opens one of the server's own store, after it has been held to its sum; the error
+	// says why it is not there.
+	Archive func(sum [64]byte) (io.ReadSeekCloser, error)
+	Log     *slog.Logger
+}
+
+// Box is what there is for commands. Safe for concurrent use.
+type Box struct {
+	opts  Options
+	cache *asset.Cache
+
+	mu     sync.Mutex
+	assets map[route.Name]*model.AssetSpec
+	users  map[user][]string // the Assets that what is kept from Sensu names, and …
+	named  []string          // … those that handlers name
+}
+
+// user is a Filter or Mutator.
+type user struct {
+	kind string
+	name route.Name
+}
+
+// Open looks at the folder.
+func Open(o Options) (*Box, error) {
+	b := &Box{opts: o, assets: map[route.Name]*model.AssetSpec{}, users: map[user][]string{}}
+	var err error
+	b.cache, err = asset.Open(asset.Config{
+		Dir: o.Dir, Fetch: b.fetch, Alone: true, Reserve: reserve, Look: look, Whose: "the server's handlers", Log: o.Log,
+	})
+	return b, err
+}
+
+// Run extracts what is named, until ctx ends.
+func (b *Box) Run(ctx context.Context) error {
+	b.cache.Run(ctx)
+	return nil
+}
+
+// Arrived hears that there is an archive in the store that was not there before.
+func (b *Box) Arrived() { b.cache.Hurry() }
+
+// Set puts an Asset in force, or notes which a Filter or Mutator names. Other kinds change nothing.
+func (b *Box) Set(name route.Name, _ string, spec model.Spec) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch spec := spec.(type) {
+	case *model.AssetSpec:
+		b.assets[name] = spec
+		b.want()
+	case *model.FilterSpec:
+		b.names(user{"Filter", name}, spec.Assets)
+	case *model.MutatorSpec:
+		b.names(user{"Mutator", name}, spec.Assets)
+	}
+	return nil
+}
+
+// names notes what somebody names. The caller holds the lock.
+func (b *Box) names(who user, assets []string) {
+	before := len(b.users[who])
+	delete(b.users, who)
+	for _, ref := range assets {
+		b.users[who] = append(b.users[who], model.WholeRef(who.name.Namespace, ref))
+	}
+	if before+len(assets) > 0 {
+		b.want()
+	}
+}
+
+// Remove takes one of them out of force.
+func (b *Box) Remove(kind string, name route.Name) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if kind == "Asset" {
+		delete(b.assets, name)
+	}
+	b.names(user{kind, name}, nil)
+}
+
+// Announce does nothing: who uses an asset looks at what is in force then.
+func (b *Box) Announce() {}
+
+// Named hears which assets handlers name. What is named is extracted, and the rest makes room.
+func (b *Box) Named(handlers []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.named = handlers
+	b.want()
+}
+
+// want tells the cache what is named, in the archives for this machine. The caller holds the lock.
+func (b *Box) want() {
+	sums := map[asset.Sum]bool{}
+	for _, list := range append(slices.Collect(maps.Values(b.users)), b.named) {
+		for _, ref := range list {
+			if sum, err := b.sumOf(ref); err == nil {
+				sums[sum] = true
+			}
+		}
+	}
+	b.cache.Want(sums)
+}
+
+// sum is the archive of an asset, NAMESPACE/NAME, for this machine.
+func (b *Box) sum(ref string) (asset.Sum, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sumOf(ref)
+}
+
+func (b *Box) sumOf(ref string) (asset.Sum, error) {
+	ns, name := model.SplitRef("", ref)
+	spec := b.assets[route.Name{Namespace: ns, Name: name}]
+	if spec == nil {
+		return "", model.Errorf(model.NotFound, "asset %s does not exist (any more)", ref)
+	}
+	build := model.BuildFor(spec.Builds, b.opts.Facts)
+	if build == nil {
+		return "", model.NoBuild(ref, "the server's machine", b.opts.Facts)
+	}
+	return build.SHA512, nil
+}
+
+// Use gives a command its assets, NAMESPACE/NAME, which stay as they are until done is called,
+// also where an asset has another archive meanwhile. The error says which is not here, and why.
+func (b *Box) Use(ctx context.Context, refs []string) (list []model.AssetDir, done func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, await)
+	defer cancel()
+	var ends []func()
+	done = func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+	for _, ref := range refs {
+		sum, err := b.sum(ref)
+		if err != nil {
+			done()
+			return nil, nil, err
+		}
+		dir, end, err := b.cache.Use(ctx, sum)
+		if err != nil {
+			done()
+			return nil, nil, model.Errorf(model.Unavailable, "asset %s is not here: %w", ref, err)
+		}
+		ends = append(ends, end)
+		list = append(list, model.AssetDir{Name: ref, Dir: dir})
+	}
+	return list, done, nil
+}
+
+// fetch reads an archive out of the store.
+func (b *Box) fetch(_ context.Context, text asset.Sum, from int64) (*asset.Source, error) {
+	sum, err := model.ParseAssetSum(text)
+	if err != nil {
+		return nil, err
+	}
+	f, err := b.opts.Archive(sum)
+	if err != nil {
+		return nil, fmt.Errorf("%s", strings.ReplaceAll(err.Error(), "\n  ", ": "))
+	}
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &asset.Source{Body: f, From: from}, nil
+}

@@ -1,0 +1,203 @@
+package tools
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha512"
+	"encoding/hex"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// bench is a box with a store of archives.
+type bench struct {
+	*Box
+	t      *testing.T
+	mu     sync.Mutex
+	has    map[[64]byte][]byte
+	opened atomic.Int64
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	w := &bench{t: t, has: map[[64]byte][]byte{}}
+	var err error
+	w.Box, err = Open(Options{Dir: filepath.Join(t.TempDir(), "tools"), Facts: map[string]string{"os": "linux", "arch": "amd64"}, Archive: func(sum [64]byte) (io.ReadSeekCloser, error) {
+		w.opened.Add(1)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		data, ok := w.has[sum]
+		if !ok {
+			return nil, model.Errorf(model.NotFound, "nobody has uploaded it").WithHint("muster asset add NAME FILE")
+		}
+		return struct {
+			io.ReadSeeker
+			io.Closer
+		}{bytes.NewReader(data), io.NopCloser(nil)}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = w.Run(ctx) })
+	t.Cleanup(func() { end(); running.Wait() })
+	return w
+}
+
+// pack is an archive of files, by name and text in turn.
+func pack(t *testing.T, files ...string) (data []byte, sum string) {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for i := 0; i < len(files); i += 2 {
+		if err := w.WriteHeader(&tar.Header{Name: files[i], Mode: 0o755, Size: int64(len(files[i+1])), Typeflag: tar.TypeReg}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, files[i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	digest := sha512.Sum512(b.Bytes())
+	return b.Bytes(), hex.EncodeToString(digest[:])
+}
+
+// upload puts an archive into the store.
+func (w *bench) upload(data []byte) {
+	w.mu.Lock()
+	w.has[sha512.Sum512(data)] = data
+	w.mu.Unlock()
+	w.Arrived()
+}
+
+func (w *bench) asset(name string, builds ...model.AssetBuild) {
+	w.t.Helper()
+	if err := w.Set(route.Name{Namespace: "default", Name: name}, "", &model.AssetSpec{Builds: builds}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *bench) holds(dirs []model.AssetDir, file, text string) {
+	w.t.Helper()
+	if len(dirs) != 1 {
+		w.t.Fatalf("%v", dirs)
+	}
+	if got, err := os.ReadFile(filepath.Join(dirs[0].Dir, file)); err != nil || string(got) != text {
+		w.t.Errorf("%q %v, want %q", got, err, text)
+	}
+}
+
+// Many messages at once have the archive extracted once; one whose asset is replaced meanwhile keeps what it has.
+func TestCommandsShareAnAsset(t *testing.T) {
+	w := newBench(t)
+	old, oldSum := pack(t, "bin/x", "old")
+	w.upload(old)
+	w.asset("x", model.AssetBuild{SHA512: strings.Repeat("0", 128), OS: "windows"}, model.AssetBuild{SHA512: oldSum})
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			dirs, done, err := w.Use(t.Context(), []string{"default/x"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer done()
+			w.holds(dirs, "bin/x", "old")
+		})
+	}
+	all.Wait()
+	if n := w.opened.Load(); n != 1 {
+		t.Errorf("extracted %d times", n)
+	}
+	before, done, err := w.Use(t.Context(), []string{"default/x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, nextSum := pack(t, "bin/x", "new")
+	w.upload(next)
+	w.asset("x", model.AssetBuild{SHA512: nextSum})
+	after, end, err := w.Use(t.Context(), []string{"default/x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
+	w.holds(before, "bin/x", "old")
+	w.holds(after, "bin/x", "new")
+	done()
+}
+
+// What is not here says why, and comes when it can.
+func TestWhyAnAssetIsNotHere(t *testing.T) {
+	w := newBench(t)
+	data, sum := pack(t, "bin/x", "text")
+	w.asset("x", model.AssetBuild{SHA512: sum})
+	w.asset("elsewhere", model.AssetBuild{SHA512: sum, OS: "plan9"})
+	w.Named([]string{"default/x", "default/elsewhere", "default/gone"})
+	for ref, want := range map[string]string{
+		"default/x":         "asset default/x is not here: nobody has uploaded it: muster asset add NAME FILE",
+		"default/elsewhere": "asset default/elsewhere has no archive for the server's machine (linux amd64)\n  muster asset add -n default elsewhere FILE --os linux --arch amd64",
+		"default/gone":      "asset default/gone does not exist (any more)",
+	} {
+		if _, _, err := w.Use(t.Context(), []string{ref}); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", ref, err, want)
+		}
+	}
+	w.upload(data)
+	testenv.Until(t, "it is there", func() bool {
+		dirs, done, err := w.Use(t.Context(), []string{"default/x"})
+		if err != nil {
+			return false
+		}
+		defer done()
+		w.holds(dirs, "bin/x", "text")
+		return true
+	})
+}
+
+// JavaScript of an asset is read by name, when it is another.
+func TestScripts(t *testing.T) {
+	w := newBench(t)
+	data, sum := pack(t, "lib/b.js", "var b", "lib/a.js", "var a", "lib/c.txt", "no", "bin/d.js", "no", "lib/deep/e.js", "no")
+	big, bigSum := pack(t, "lib/big.js", strings.Repeat("x", 300<<10))
+	w.upload(data)
+	w.upload(big)
+	w.asset("x", model.AssetBuild{SHA512: sum})
+	w.asset("big", model.AssetBuild{SHA512: bigSum})
+	if err := w.Set(route.Name{Namespace: "default", Name: "f"}, "", &model.FilterSpec{Assets: []string{"x", "shared/none"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{"default/x", "default/big"} {
+		_, done, err := w.Use(t.Context(), []string{ref})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done()
+	}
+	list, key, err := w.Scripts([]string{"default/x"}, "")
+	if err != nil || len(list) != 2 || list[0].Name != "default/x:lib/a.js" || list[0].Source != "var a" || list[1].Source != "var b" {
+		t.Errorf("%v %v", list, err)
+	}
+	if again, same, err := w.Scripts([]string{"default/x"}, key); err != nil || len(again) != 0 || same != key {
+		t.Errorf("%v %q %v", again, same, err)
+	}
+	if _, _, err := w.Scripts([]string{"default/big"}, ""); model.ClassOf(err) != model.TooLarge {
+		t.Errorf("%v", err)
+	}
+	w.Remove("Asset", route.Name{Namespace: "default", Name: "x"})
+	if _, _, err := w.Scripts([]string{"default/x"}, key); model.ClassOf(err) != model.NotFound {
+		t.Errorf("%v", err)
+	}
+}
