@@ -53,7 +53,7 @@ func filter(m *model.Resource) object {
 	if !ok || f.When != nil {
 		return nil
 	}
-	return object{"metadata": metadata(m), "action": f.Action, "expressions": orElse(f.Expressions), "runtime_assets": []string{}}
+	return object{"metadata": metadata(m), "action": f.Action, "expressions": orElse(f.Expressions), "runtime_assets": orElse(f.Assets)}
 }
 
 func mutator(m *model.Resource) object {
@@ -61,7 +61,7 @@ func mutator(m *model.Resource) object {
 	if !ok {
 		return nil
 	}
-	o := object{"metadata": metadata(m), "timeout": seconds(u.Timeout), "env_vars": lines(u.Env), "runtime_assets": []string{}, "secrets": []object{}}
+	o := object{"metadata": metadata(m), "timeout": seconds(u.Timeout), "env_vars": lines(u.Env), "runtime_assets": orElse(u.Assets), "secrets": []object{}}
 	if u.Javascript != "" {
 		o["type"], o["eval"] = "javascript", u.Javascript
 	} else {
@@ -77,7 +77,7 @@ func handler(m *model.Resource) object {
 	if !ok {
 		return nil
 	}
-	o := object{"metadata": metadata(m), "timeout": seconds(h.Timeout), "env_vars": lines(h.Env), "filters": []string{}, "handlers": []string{}, "runtime_assets": []string{}, "secrets": []object{}}
+	o := object{"metadata": metadata(m), "timeout": seconds(h.Timeout), "env_vars": lines(h.Env), "filters": []string{}, "handlers": []string{}, "runtime_assets": orElse(h.Assets), "secrets": []object{}}
 	switch {
 	case h.Command != nil:
 		o["type"], o["command"] = "pipe", commandText(h.Command)

@@ -41,8 +41,10 @@ func (d *document) named() (out [][2]string) {
 	}
 	handlers := append(texts(d.spec["handlers"]), texts(d.spec["output_metric_handlers"])...)
 	add("Handler", handlers...)
-	if d.kind == "CheckConfig" {
+	if d.kind != "HookConfig" { // it has those of the checks that name it
 		add("Asset", texts(d.spec["runtime_assets"])...)
+	}
+	if d.kind == "CheckConfig" {
 		for _, h := range handlers {
 			add("Pipeline", sensuimport.PipelineOf(h))
 		}

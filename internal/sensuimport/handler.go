@@ -3,7 +3,6 @@ package sensuimport
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -37,9 +36,10 @@ func (im *importer) handler(o *object) {
 		im.lost(o, "handlers of the type %q are not known", kind)
 		return
 	}
-	if list := s.texts("runtime_assets"); len(list) > 0 && spec.Command != nil {
-		im.lost(o, "runtime_assets: %s: install what they hold on the server", strings.Join(list, ", "))
+	if spec.Command != nil {
+		spec.Assets = im.assetsOf(o, "handler")
 	}
+	s.take("runtime_assets") // what speaks for itself needs none
 	for _, secret := range s.objects("secrets") {
 		of, as := secret.text("secret"), secret.text("name")
 		switch named := model.CleanName(of); {

@@ -30,18 +30,14 @@ func (im *importer) mutator(o *object) {
 	} else {
 		spec.Command = &model.Command{Shell: s.text("command")}
 	}
-	if list := s.texts("runtime_assets"); len(list) > 0 {
-		im.lost(o, "runtime_assets: %s: install what they hold on the server", strings.Join(list, ", "))
-	}
+	spec.Assets = im.assetsOf(o, "mutator")
 	im.declare(o, spec)
 }
 
 func (im *importer) filter(o *object) {
 	s := o.spec
 	spec := &model.FilterSpec{Action: s.text("action"), Expressions: s.texts("expressions")}
-	if list := s.texts("runtime_assets"); len(list) > 0 {
-		im.lost(o, "runtime_assets: %s: libraries of filters are not loaded; an expression that needs one fails, and says so on the event", strings.Join(list, ", "))
-	}
+	spec.Assets = im.assetsOf(o, "filter")
 	days := s.object("when").object("days")
 	var spans []model.WindowSpan
 	for _, day := range slices.Sorted(maps.Keys(days.values)) {

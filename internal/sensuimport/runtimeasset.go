@@ -12,12 +12,12 @@ import (
 // has.
 func (im *importer) runtimeAssets(o *object, c *model.CheckSpec) {
 	for _, of := range o.spec.texts("runtime_assets") {
-		im.needs(o, c, of)
+		im.needs(o, &c.Assets, of, "check")
 	}
 	for _, h := range c.Hooks {
 		im.hookNamed[made{"Hook", im.ns(o), h.Hook}] = true
 		for _, of := range im.hookAssets[made{"Hook", im.ns(o), h.Hook}] {
-			if before := len(c.Assets); im.needs(o, c, of) && len(c.Assets) > before {
+			if before := len(c.Assets); im.needs(o, &c.Assets, of, "check") && len(c.Assets) > before {
 				im.said(o, "asset %s is of its hook %s: the check's command has it, too", of, h.Hook)
 			}
 		}
@@ -31,22 +31,30 @@ func (im *importer) runtimeAssets(o *object, c *model.CheckSpec) {
 	}
 }
 
-// needs lets a check have an asset; false: it is not there.
-func (im *importer) needs(o *object, c *model.CheckSpec, of string) bool {
+// assetsOf are those that a handler, mutator or filter names.
+func (im *importer) assetsOf(o *object, what string) (list []string) {
+	for _, of := range o.spec.texts("runtime_assets") {
+		im.needs(o, &list, of, what)
+	}
+	return list
+}
+
+// needs lets a check, or what is called otherwise, have an asset; false: it is not there.
+func (im *importer) needs(o *object, list *[]string, of, what string) bool {
 	ref := name(of)
 	switch {
 	case im.made[made{"Asset", im.ns(o), ref}] == nil && im.by[key{"Asset", o.namespace, of}] != nil:
-		im.lost(o, "asset %s was not carried: the check runs without it", of)
+		im.lost(o, "asset %s was not carried: the %s runs without it", of, what)
 		return false
 	case im.made[made{"Asset", im.ns(o), ref}] == nil:
 		im.lost(o, "asset %s is not in these files", of)
 		return false
-	case slices.Contains(c.Assets, ref):
-	case len(c.Assets) == model.MaxAssets:
-		im.lost(o, "asset %s: a check has at most %d", of, model.MaxAssets)
+	case slices.Contains(*list, ref):
+	case len(*list) == model.MaxAssets:
+		im.lost(o, "asset %s: a %s has at most %d", of, what, model.MaxAssets)
 		return false
 	default:
-		c.Assets = append(c.Assets, ref)
+		*list = append(*list, ref)
 	}
 	return true
 }
