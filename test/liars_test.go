@@ -15,9 +15,10 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// A server that loses one result of all, counts one twice, or keeps other words than were sent ends
-// a run with 21, and the verdict names the state. The server is the shipped one built with one call
-// more, which no other build has; with the call and without a lie it passes.
+// A server that loses one result of all, counts one twice, does both within one state, applies two
+// of a state in the wrong order, or keeps other words than were sent ends a run with 21, and the
+// verdict names the state. The server is the shipped one built with one call more, which no other
+// build has; with the call and without a lie it passes.
 func TestLiars(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: another server is built")
@@ -28,6 +29,8 @@ func TestLiars(t *testing.T) {
 		"":      "",
 		"drop":  "1 acknowledged and lost",
 		"twice": "1 applied more often than acknowledged",
+		"again": "1 with other results or in another order",
+		"order": "1 with other results or in another order",
 		"words": "1 with another status or output",
 	} {
 		t.Run("lie="+lie, func(t *testing.T) {
@@ -40,7 +43,7 @@ func TestLiars(t *testing.T) {
 				t.Fatalf("%v: code %d\n%s%s", err, ran.Code, ran.Out, ran.Errors)
 			}
 			if lie == "" {
-				if ran.Code != 0 || !rep.Balance.OK() || rep.Balance.Compared != 8 {
+				if ran.Code != 0 || !rep.Balance.OK() || rep.Balance.Compared != 8 || rep.Balance.Ordered != 8 {
 					t.Errorf("no lie: code %d, %+v\n%s%s", ran.Code, rep.Balance, ran.Out, ran.Errors)
 				}
 				return
@@ -69,12 +72,12 @@ func lyingServer(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const at = "\ts.results++\n\t// Within one numbering"
+	const at = "\ts.count(b.stream.Stream, b.number)\n\t// Within one numbering"
 	if strings.Count(string(text), at) != 1 {
 		t.Fatalf("%s has no place for the lie any more, which is before\n%s", apply, at)
 	}
 	lying := filepath.Join(dir, "apply.go")
-	if err := os.WriteFile(lying, []byte(strings.Replace(string(text), at, "\tif lie(s, r) {\n\t\treturn applied\n\t}\n"+at, 1)), 0o600); err != nil {
+	if err := os.WriteFile(lying, []byte(strings.Replace(string(text), at, "\tif lie(s, r, &b) {\n\t\treturn applied\n\t}\n"+at, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{

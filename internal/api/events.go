@@ -206,7 +206,7 @@ func (s *server) event(st *event.State) v1.Event {
 		NodeID: st.Node, CheckID: st.Check, Status: st.Status, Severity: st.Severity, Output: st.Output,
 		Executed: moment(st.Executed), Received: moment(st.Received), Duration: model.Duration(st.Duration),
 		Occurrences: st.Occurrences, Watermark: st.Watermark, State: stateOf(st), Change: st.Change, LastOK: moment(st.LastOK), Changed: moment(st.Changed),
-		StateChanges: st.StateChanges, Results: st.Results, Lost: st.Lost, Stream: model.StreamID(st.Stream), Number: st.Number,
+		StateChanges: st.StateChanges, Results: st.Results, Lost: st.Lost, Stream: model.StreamID(st.Stream), Number: st.Number, Order: st.Order,
 		Expired: st.Expired, Hooks: st.Beside.Hooks, Values: st.Beside.Values,
 	}}
 	if st.Problem != nil {

@@ -44,7 +44,7 @@ func (x *alarmed) result(i int, status model.Status) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ledger.states = make([]entry, 1)
-	a.ledger.pass(a.ledger.settled()+1, &sign{check: 0, status: status, intended: a.run.now()}, true)
+	a.ledger.pass(a.stream, a.ledger.settled()+1, &sign{check: 0, status: status, intended: a.run.now()}, true)
 }
 
 // post is a delivery; again: with the key of the one before.

@@ -19,7 +19,11 @@ const (
 	overdone    = "applied more often than acknowledged"
 	misnumbered = "with another last number"
 	garbled     = "with another status or output"
+	reordered   = "with other results or in another order"
 )
+
+// asMany is what is said of a state whose results are reordered.
+const asMany = "as many results applied as were acknowledged (%d), but not these or not in this order"
 
 // breaches is what servers said to any agent and should not have said. Its lock is taken
 // under the agents'.

@@ -75,9 +75,9 @@ func (a *agent) unanswered() map[int16]uint64 {
 	return open
 }
 
-// state compares one state of the view; before is how many results it held when the
-// run began. States that are not ours (keepalives, the server's own) pass.
-func (c *comparison) state(k Kept, before uint64) {
+// state compares one state of the view; before is what it held when the run began.
+// States that are not ours (keepalives, the server's own) pass.
+func (c *comparison) state(k Kept, before began) {
 	n := c.agents[k.Node]
 	if n == nil {
 		c.pair(k, before)
@@ -92,24 +92,28 @@ func (c *comparison) state(k Kept, before uint64) {
 	a.mu.Lock()
 	e, stream := a.ledger.states[i], uint64(a.stream)
 	a.mu.Unlock()
-	got, want, open := k.Results-before, uint64(e.results), n.open[int16(i)]
+	got, want, open := k.Results-before.results, uint64(e.results), n.open[int16(i)]
 	if got == 0 && want == 0 {
 		return
 	}
 	b.Compared++
 	switch {
-	case k.Results < before:
-		n.differs(b, i, e, lost, "%d results applied, and %d were before the run", k.Results, before)
+	case k.Results < before.results:
+		n.differs(b, i, e, lost, "%d results applied, and %d were before the run", k.Results, before.results)
 	case got < want && c.picked[k.Check] && want-got <= uint64(e.unheard):
 		b.Unsure += want - got
+		b.NotOrdered(orderUnsure)
 	case got < want:
 		n.differs(b, i, e, lost, "%d results applied, %d acknowledged", got, want)
 	case got > want+open:
 		n.differs(b, i, e, overdone, "%d results applied, %d acknowledged, %d without an answer", got, want, open)
-	case got > want || k.Expired: // a result without an answer is there, or the deadline has judged
-	case !c.unnumbered && (k.Stream != stream || k.Number != uint64(e.number)):
+	case got > want, open > 0 && e.unheard > 0 && c.picked[k.Check]: // a result without an answer is there, or may be in the place of a refused one
+		b.NotOrdered(orderOpen)
+	case !c.unnumbered && !k.Expired && (k.Stream != stream || k.Number != uint64(e.number)):
 		n.differs(b, i, e, misnumbered, "last is %x/%d, acknowledged %x/%d", k.Stream, k.Number, stream, e.number)
-	case k.Digest != 0 && k.Digest != e.digest:
+	case !inOrder(b, &k, before, e.order, want):
+		n.differs(b, i, e, reordered, asMany, want)
+	case !k.Expired && k.Digest != 0 && k.Digest != e.digest:
 		n.differs(b, i, e, garbled, "as many results applied as acknowledged, and the last one says something else")
 	}
 }

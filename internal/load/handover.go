@@ -146,7 +146,7 @@ type Ledger struct {
 	Here    int64            `json:"here,omitempty"`  // since when it is there, ns since the beginning, zero: it is not …
 	Stays   [][2]int64       `json:"stays,omitempty"` // … and from when to when it was before
 	Open    map[int16]uint64 `json:"open,omitempty"`  // results without an answer, by check
-	States  []byte           `json:"states"`          // entries, 16 bytes each
+	States  []byte           `json:"states"`          // entries, 20 bytes each
 }
 
 // A histogram travels to another loader as its buckets, so that nothing is rounded: for

@@ -29,22 +29,23 @@ type ledger struct {
 	gone    bool               // the fault script left its machine dead: nobody waits for what it holds
 }
 
-// entry is what the ledger keeps of one event state: 16 bytes, for there are millions.
+// entry is what the ledger keeps of one event state: 20 bytes, for there are millions.
 // Counts of two bytes stay at their greatest value.
 type entry struct {
-	results uint32 // acknowledged
-	number  uint32 // of the last of them; no simulated machine lives for 2^32 signals
-	digest  uint32 // of its status and output
-	unheard uint16 // of them, those that only a Welcome acknowledged
+	results uint32      // acknowledged
+	number  uint32      // of the last of them; no simulated machine lives for 2^32 signals
+	digest  uint32      // of its status and output
+	order   model.Order // of all of them
+	unheard uint16      // of them, those that only a Welcome acknowledged
 	refused uint16
 }
 
 // settled is the last number whose fate is known.
 func (l *ledger) settled() uint64 { return l.acked + l.refused }
 
-// pass settles the next number. heard: its acknowledgement came by the session that
-// would also have told of a refusal.
-func (l *ledger) pass(number uint64, s *sign, heard bool) (reason string, refused bool) {
+// pass settles the next number of a stream. heard: its acknowledgement came by the session
+// that would also have told of a refusal.
+func (l *ledger) pass(stream wire.StreamID, number uint64, s *sign, heard bool) (reason string, refused bool) {
 	var e *entry
 	if s.check >= 0 && s.about == 0 { // else the pair counts it
 		e = &l.states[s.check]
@@ -63,7 +64,7 @@ func (l *ledger) pass(number uint64, s *sign, heard bool) (reason string, refuse
 	l.acked++
 	if e != nil {
 		e.results++
-		e.number, e.digest = uint32(number), s.digest
+		e.number, e.digest, e.order = uint32(number), s.digest, e.order.Then(uint64(stream), number)
 		if !heard {
 			e.unheard = more(e.unheard)
 		}

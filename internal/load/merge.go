@@ -170,13 +170,14 @@ func (r *run) ledgersOf(number int, m *Measured) ([]*agent, error) {
 }
 
 // entrySize is what one state takes on its way.
-const entrySize = 16
+const entrySize = 20
 
 func appendEntries(dst []byte, states []entry) []byte {
 	for _, e := range states {
 		dst = binary.BigEndian.AppendUint32(dst, e.results)
 		dst = binary.BigEndian.AppendUint32(dst, e.number)
 		dst = binary.BigEndian.AppendUint32(dst, e.digest)
+		dst = binary.BigEndian.AppendUint32(dst, uint32(e.order))
 		dst = binary.BigEndian.AppendUint16(dst, e.unheard)
 		dst = binary.BigEndian.AppendUint16(dst, e.refused)
 	}
@@ -191,7 +192,7 @@ func decodeEntries(data []byte, n int) ([]entry, error) {
 	for i := range states {
 		b := data[i*entrySize:]
 		states[i] = entry{binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:]),
-			binary.BigEndian.Uint16(b[12:]), binary.BigEndian.Uint16(b[14:])}
+			model.Order(binary.BigEndian.Uint32(b[12:])), binary.BigEndian.Uint16(b[16:]), binary.BigEndian.Uint16(b[18:])}
 	}
 	return states, nil
 }

@@ -43,7 +43,7 @@ func handedOver(t *testing.T, p Part, n uint32) *Measured {
 		}
 		a.set, a.node, a.ledger.states = sets[a.class], model.NodeID(member+1), make([]entry, len(a.class.checks))
 		for c := range a.ledger.states {
-			a.ledger.states[c] = entry{results: n, number: n, digest: 7}
+			a.ledger.states[c] = entry{results: n, number: n, digest: 7, order: 77}
 			a.ledger.sent += uint64(n)
 			a.ledger.acked += uint64(n)
 		}
@@ -72,15 +72,18 @@ func TestLedgersOfOthersAreCompared(t *testing.T) {
 	c := newComparison(all, b)
 	for i, a := range all {
 		for s, chunk := range a.set.chunks {
-			k := Kept{Node: a.node, Check: chunk.Check, Results: 4, Stream: uint64(a.stream), Number: 4, Digest: 7}
-			if i == 3 && s == 0 {
+			k := Kept{Node: a.node, Check: chunk.Check, Results: 4, Stream: uint64(a.stream), Number: 4, Digest: 7, Order: 77}
+			switch {
+			case i == 3 && s == 0:
 				k.Results = 3
+			case i == 4 && s == 1:
+				k.Order++
 			}
-			c.state(k, 0)
+			c.state(k, began{})
 		}
 	}
 	c.absent()
-	if b.Differ != 1 || b.Kinds[lost] != 1 || b.Examples[0].Name != all[3].name {
+	if b.Differ != 2 || b.Kinds[lost] != 1 || b.Kinds[reordered] != 1 || b.Examples[0].Name != all[3].name || b.Examples[1].Name != all[4].name {
 		t.Errorf("%+v", b)
 	}
 }

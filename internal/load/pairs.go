@@ -1,6 +1,8 @@
 package load
 
 import (
+	"slices"
+
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -50,7 +52,7 @@ func (c *comparison) meet(a *agent) {
 
 // pair compares one state of a proxy node: as many results as all agents together had
 // acknowledged, and one of them last that may be it.
-func (c *comparison) pair(k Kept, before uint64) {
+func (c *comparison) pair(k Kept, before began) {
 	x := c.pairs[place{k.Node, k.Check}]
 	if x == nil {
 		return
@@ -58,39 +60,47 @@ func (c *comparison) pair(k Kept, before uint64) {
 	x.seen = true
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	got, want := k.Results-before, uint64(x.e.results)
+	got, want := k.Results-before.results, uint64(x.e.results)
 	if got == 0 && want == 0 {
 		return
 	}
 	b := c.balance
 	b.Compared++
 	switch {
-	case k.Results < before:
-		x.differs(b, k.Node, lost, "%d results applied, and %d were before the run", k.Results, before)
+	case k.Results < before.results:
+		x.differs(b, k.Node, lost, "%d results applied, and %d were before the run", k.Results, before.results)
 	case got < want && c.picked[k.Check] && want-got <= uint64(x.e.unheard):
 		b.Unsure += want - got
+		b.NotOrdered(orderUnsure)
 	case got < want:
 		x.differs(b, k.Node, lost, "%d results applied, %d acknowledged", got, want)
 	case got > want+x.open:
 		x.differs(b, k.Node, overdone, "%d results applied, %d acknowledged, %d without an answer", got, want, x.open)
-	case got > want || k.Expired:
+	case got > want:
+		b.NotOrdered(orderOpen)
 	default:
-		x.shows(b, &k)
+		x.shows(b, &k, before)
 	}
 }
 
-// shows looks whether the last result is one that may be it. Caller holds the lock.
-func (x *paired) shows(b *report.Balance, k *Kept) {
-	for _, f := range x.last {
-		if uint64(f.stream) != k.Stream || uint64(f.number) != k.Number {
-			continue
-		}
-		if k.Digest != 0 && k.Digest != f.digest {
-			x.differs(b, k.Node, garbled, "as many results applied as acknowledged, and the last one says something else")
-		}
+// shows looks whether the last result is one that may be it, and whether all are there in
+// their order, where that is known. Caller holds the lock.
+func (x *paired) shows(b *report.Balance, k *Kept, before began) {
+	at := slices.IndexFunc(x.last, func(f final) bool { return uint64(f.stream) == k.Stream && uint64(f.number) == k.Number })
+	if at < 0 && !k.Expired {
+		x.differs(b, k.Node, misnumbered, "last is %x/%d, and that is none of the %d that may be", k.Stream, k.Number, len(x.last))
 		return
 	}
-	x.differs(b, k.Node, misnumbered, "last is %x/%d, and that is none of the %d that may be", k.Stream, k.Number, len(x.last))
+	switch {
+	case x.atOnce:
+		b.NotOrdered(orderAtOnce)
+	case !inOrder(b, k, before, x.e.order, uint64(x.e.results)):
+		x.differs(b, k.Node, reordered, asMany, x.e.results)
+		return
+	}
+	if at >= 0 && !k.Expired && k.Digest != 0 && k.Digest != x.last[at].digest {
+		x.differs(b, k.Node, garbled, "as many results applied as acknowledged, and the last one says something else")
+	}
 }
 
 // absentPairs finds what the view does not hold at all.

@@ -166,7 +166,7 @@ func FuzzShare(f *testing.F) {
 	h := newTally()
 	record(h.whole, 5e6, 3)
 	text, _ := json.Marshal(h)
-	f.Add(text, []byte{0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 4, 0, 5})
+	f.Add(text, []byte{0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 5, 0, 6})
 	f.Add([]byte(`{"second":3,"whole":"AAE=","lag":""}`), []byte{})
 	f.Add([]byte(`{"whole":"//////////8BAQ=="}`), []byte{1})
 	f.Fuzz(func(t *testing.T, text, states []byte) {

@@ -34,6 +34,7 @@ type pair struct {
 	forced  *forced // by a fault; nil: none
 	e       entry   // results and refusals of all agents; number and digest are those of last
 	last    []final // one of them is what the server shows
+	atOnce  bool    // nobody knows in which order it applied all of them
 	judged  int64   // when the newest result was made that the witness heard of
 	watched *witness
 }
@@ -195,6 +196,8 @@ func (p *pair) passed(stream wire.StreamID, number uint64, s *sign, heard, refus
 	}
 	x := final{stream, uint32(number), s.digest, s.status, s.intended + int64(s.late)*lateUnit, now}
 	p.last = slices.DeleteFunc(p.last, func(f final) bool { return f.acked < x.made || f.stream == x.stream })
+	p.e.order = p.e.order.Then(uint64(stream), number)
+	p.atOnce = p.atOnce || len(p.last) > 0
 	unsure := false
 	for _, f := range p.last {
 		unsure = unsure || f.status != x.status && f.made < x.made+surelyLater && x.made < f.made+surelyLater

@@ -269,7 +269,7 @@ func TestTheLastResultOfAPair(t *testing.T) {
 	shows := func(stream wire.StreamID, number uint64, digest uint32) *report.Balance {
 		b := &report.Balance{}
 		c := &comparison{balance: b, pairs: map[place]*paired{{9, 4}: {pair: p, chunk: chunk}}, picked: map[model.CheckID]bool{}}
-		c.pair(Kept{Node: 9, Check: 4, Results: uint64(p.e.results), Stream: uint64(stream), Number: number, Digest: digest}, 0)
+		c.pair(Kept{Node: 9, Check: 4, Results: uint64(p.e.results), Stream: uint64(stream), Number: number, Digest: digest}, began{})
 		c.absent()
 		return b
 	}
@@ -302,7 +302,7 @@ func TestTheLastResultOfAPair(t *testing.T) {
 		b := &report.Balance{}
 		all := &comparison{balance: b, pairs: map[place]*paired{{9, 4}: {pair: p, chunk: chunk}}, picked: map[model.CheckID]bool{}}
 		if c.there {
-			all.pair(Kept{Node: 9, Check: 4, Results: c.results, Stream: 1, Number: 6, Digest: 301}, 0)
+			all.pair(Kept{Node: 9, Check: 4, Results: c.results, Stream: 1, Number: 6, Digest: 301}, began{})
 		}
 		if all.absent(); b.Differ != 1 || name == overdone && b.Kinds[overdone] != 1 || name != overdone && b.Kinds[lost] != 1 {
 			t.Errorf("%s: %+v", name, b)

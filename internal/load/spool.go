@@ -71,7 +71,7 @@ func (a *agent) settle(f *frame, last uint64, heard bool, now int64) {
 		kept := int64(0)
 		for ; f.done < to; f.done++ {
 			number, sign := f.first+uint64(f.done), &f.each[f.done]
-			reason, refused := a.ledger.pass(number, sign, heard)
+			reason, refused := a.ledger.pass(a.stream, number, sign, heard)
 			a.passed(number, sign, heard, refused, now)
 			if refused {
 				b.reasons[reason]++

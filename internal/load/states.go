@@ -19,11 +19,12 @@ import (
 type Kept struct {
 	Node    model.NodeID
 	Check   model.CheckID
-	Results uint64 // applied ever
-	Stream  uint64 // of the last one …
-	Number  uint64 // … and its number there
-	Digest  uint32 // of the last one's status and output; zero: not told
-	Expired bool   // the deadline judged since, and the last one may not have
+	Results uint64      // applied ever
+	Stream  uint64      // of the last one …
+	Number  uint64      // … and its number there
+	Digest  uint32      // of the last one's status and output; zero: not told
+	Expired bool        // the deadline judged since, and the last one may not have
+	Order   model.Order // of all results; zero: not told, or the view does not know
 }
 
 // View reads all event states, in any order.
@@ -42,7 +43,7 @@ func StatesHandler(view event.Reader) http.Handler {
 			if k.Expired {
 				expired = 1
 			}
-			_, err := fmt.Fprintf(out, "%d %d %d %d %d %d %d\n", k.Node, k.Check, k.Results, k.Stream, k.Number, k.Digest, expired)
+			_, err := fmt.Fprintf(out, "%d %d %d %d %d %d %d %d\n", k.Node, k.Check, k.Results, k.Stream, k.Number, k.Digest, expired, uint32(k.Order))
 			return err
 		})
 		if err == nil {
@@ -76,7 +77,7 @@ func (v httpView) Each(ctx context.Context, fn func(Kept) error) error {
 		}
 		k, ok := parseKept(lines.Text())
 		if !ok {
-			return fmt.Errorf("read states from %s: line %q is not seven numbers", v.url, lines.Text())
+			return fmt.Errorf("read states from %s: line %q is not eight numbers", v.url, lines.Text())
 		}
 		if err := fn(k); err != nil {
 			return err
@@ -87,10 +88,10 @@ func (v httpView) Each(ctx context.Context, fn func(Kept) error) error {
 
 // parseKept reads a line of StatesHandler: there are millions.
 func parseKept(text string) (k Kept, ok bool) {
-	var all [7]uint64
+	var all [8]uint64
 	n := all[:]
-	if strings.Count(text, " ") == 4 {
-		n = n[:5] // an older server's
+	if words := strings.Count(text, " ") + 1; words == 5 || words == 7 {
+		n = n[:words] // an older server's
 	}
 	for i := range n {
 		word, rest, more := strings.Cut(text, " ")
@@ -100,7 +101,7 @@ func parseKept(text string) (k Kept, ok bool) {
 		}
 		n[i], text = v, rest
 	}
-	return Kept{model.NodeID(all[0]), model.CheckID(all[1]), all[2], all[3], all[4], uint32(all[5]), all[6] > 0}, true
+	return Kept{model.NodeID(all[0]), model.CheckID(all[1]), all[2], all[3], all[4], uint32(all[5]), all[6] > 0, model.Order(all[7])}, true
 }
 
 type apiView struct{ api *client.Client }
@@ -119,7 +120,7 @@ func (v apiView) Each(ctx context.Context, fn func(Kept) error) error {
 		}
 		for i := range page.Items {
 			e := &page.Items[i]
-			if err := fn(Kept{e.NodeID, e.CheckID, e.Results, uint64(e.Stream), e.Number, Digest(e.Status, e.Output), e.Expired}); err != nil {
+			if err := fn(Kept{e.NodeID, e.CheckID, e.Results, uint64(e.Stream), e.Number, Digest(e.Status, e.Output), e.Expired, e.Order}); err != nil {
 				return err
 			}
 		}
@@ -143,7 +144,7 @@ func (v inProcess) Each(ctx context.Context, fn func(Kept) error) error {
 		}
 		for i := range page.States {
 			s := &page.States[i]
-			if err := fn(Kept{s.Node, s.Check, s.Results, s.Stream, s.Number, Digest(s.Status, s.Output), s.Expired}); err != nil {
+			if err := fn(Kept{s.Node, s.Check, s.Results, s.Stream, s.Number, Digest(s.Status, s.Output), s.Expired, s.Order}); err != nil {
 				return err
 			}
 		}

@@ -34,6 +34,7 @@ type Event struct {
 	Lost         uint64    `json:"lost,omitempty"`    // results the agent's spool gave up
 	Stream       StreamID  `json:"stream"`            // where the last result came from …
 	Number       uint64    `json:"number"`            // … and its number there
+	Order        Order     `json:"order,omitempty"`   // digest of the numbers of all results applied, in order; absent: not known
 	RanBy        string    `json:"ranBy,omitempty"`   // the node that ran it, of a proxy node: NAME or NAMESPACE/NAME
 	Expired      bool      `json:"expired,omitempty"` // the status is the deadline's, not a result's
 	Problem      *Problem  `json:"problem,omitempty"` // the open one

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What is read of a duration, a size, a threshold, a status, a severity or a stream's
-// number is printed as it can be read again.
+// What is read of a duration, a size, a threshold, a status, a severity, a stream's
+// number or an order is printed as it can be read again.
 func FuzzQuantities(f *testing.F) {
 	for _, text := range []string{
 		"30s", "1h30m", "7d", "-5m", "0", "5", "1e3s", "99999999999d", "64KiB", "1.5GiB", "4 MB", "-1", "1e400GiB", "1e20B", "65536",
@@ -40,6 +40,10 @@ func FuzzQuantities(f *testing.F) {
 		var id, again StreamID
 		if id.UnmarshalText([]byte(text)) == nil && (again.UnmarshalText([]byte(id.String())) != nil || again != id) {
 			t.Errorf("stream %q is %d, read again %d", text, id, again)
+		}
+		var o, same Order
+		if o.UnmarshalText([]byte(text)) == nil && (same.UnmarshalText([]byte(o.String())) != nil || same != o) {
+			t.Errorf("order %q is %d, read again %d", text, o, same)
 		}
 	})
 }

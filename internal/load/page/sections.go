@@ -244,6 +244,9 @@ func ledgerSection(rep *report.Report) section {
 	} else {
 		say("The server's states were not compared with it.")
 	}
+	if not := b.OrderNotCompared(); not != "" {
+		say("Which results they hold, in which order, was not compared for %s.", not)
+	}
 	if b.Unsure > 0 {
 		say("%s are not sure: the server does not hold them, has refused results of the same checks, and its answer was lost with a connection.", count(float64(b.Unsure)))
 	}

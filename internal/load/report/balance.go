@@ -37,13 +37,15 @@ type Balance struct {
 	Sent         uint64            `json:"sent"`
 	Acknowledged uint64            `json:"acknowledged"`
 	Refused      uint64            `json:"refused"`
-	Stopped      uint64            `json:"stopped,omitempty"` // held by machines that the fault script left dead
-	Missing      uint64            `json:"missing"`           // sent, neither acknowledged nor refused
-	Unsure       uint64            `json:"unsure,omitempty"`  // not in the view, of checks that were refused before, and their own answer was lost with a connection
-	Compared     int               `json:"compared"`          // event states compared with the view
-	Differ       int               `json:"differ,omitempty"`  // of them
-	Imbalances   uint64            `json:"imbalances"`        // of states, and what the server should not have said
-	Kinds        map[string]uint64 `json:"kinds,omitempty"`   // of imbalances
+	Stopped      uint64            `json:"stopped,omitempty"`   // held by machines that the fault script left dead
+	Missing      uint64            `json:"missing"`             // sent, neither acknowledged nor refused
+	Unsure       uint64            `json:"unsure,omitempty"`    // not in the view, of checks that were refused before, and their own answer was lost with a connection
+	Compared     int               `json:"compared"`            // event states compared with the view
+	Differ       int               `json:"differ,omitempty"`    // of them
+	Ordered      int               `json:"ordered,omitempty"`   // of them, those whose results were compared one by one, in their order …
+	Unordered    map[string]int    `json:"unordered,omitempty"` // … and those where that could not be, by why
+	Imbalances   uint64            `json:"imbalances"`          // of states, and what the server should not have said
+	Kinds        map[string]uint64 `json:"kinds,omitempty"`     // of imbalances
 	Examples     []Imbalance       `json:"examples,omitempty"`
 }
 
@@ -78,6 +80,9 @@ func (b *Balance) String() string {
 	compared := "not compared with the server's states"
 	if b.WasCompared() {
 		compared = fmt.Sprintf("%d event states compared, %d differ", b.Compared, b.Differ)
+	}
+	if not := b.OrderNotCompared(); not != "" {
+		compared += "; the order of their results not compared for " + not
 	}
 	return fmt.Sprintf("%d sent = %d acknowledged + %d refused + %s%d missing; %s%s", b.Sent, b.Acknowledged, b.Refused, stopped, b.Missing, compared, unsure)
 }

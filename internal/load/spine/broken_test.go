@@ -123,6 +123,14 @@ func TestBrokenServersAreCaught(t *testing.T) {
 				b.Signals[i] = wire.Signal{Kind: wire.SignalKeepalive, AtMs: b.NowMs}
 				return []*wire.Batch{b}
 			})},
+		{name: "drops one result and applies the next one of its state twice", want: "1 with other results or in another order",
+			lie: aside(func(_ wire.Signal, b *wire.Batch, next wire.Signal) []*wire.Batch {
+				return []*wire.Batch{alone(next, b), b}
+			})},
+		{name: "applies two results of one state in the wrong order", want: "1 with other results or in another order",
+			lie: aside(func(missed wire.Signal, b *wire.Batch, _ wire.Signal) []*wire.Batch {
+				return []*wire.Batch{b, alone(missed, b)}
+			})},
 		{name: "keeps other words than one state's", want: "1 with another status or output",
 			lie: replaced(true, func(node uint32, b *wire.Batch) []*wire.Batch {
 				changed := false
@@ -226,6 +234,9 @@ func TestSoundServerIsNotAccused(t *testing.T) {
 			passes := rep.Balance.Refused+rep.SpoolFull == 0 // such a run fails, and loses nothing
 			if rep.OK() != passes || rep.Lost() || rep.Balance.Compared < least {
 				t.Errorf("%q, %+v", rep.Verdict, rep.Balance)
+			}
+			if b := rep.Balance; b.Ordered == 0 || b.Ordered < b.Compared && b.Refused == 0 {
+				t.Errorf("the order of %d of %d states was compared: %s", b.Ordered, b.Compared, b.OrderNotCompared())
 			}
 			if c.check != nil {
 				c.check(t, rep)

@@ -1,7 +1,9 @@
 package spine
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,4 +162,34 @@ func (j *ahead) Append(ctx context.Context, entries ...journal.Entry) error {
 	}
 	j.mu.Unlock()
 	return j.Journal.Append(ctx, entries...)
+}
+
+// aside lets one result from the middle of a run pass without applying it; when the next one of
+// its state comes, between says which batches are applied in place of that one's.
+func aside(between func(missed wire.Signal, b *wire.Batch, next wire.Signal) []*wire.Batch) *lie {
+	var of uint32
+	var missed wire.Signal
+	step := 0
+	return replaced(true, func(node uint32, b *wire.Batch) []*wire.Batch {
+		switch i := middling(b); {
+		case i < 0 || step == 2:
+			return nil
+		case step == 0:
+			of, missed, step = node, b.Signals[i], 1
+			missed.Output = bytes.Clone(missed.Output)
+			b.Signals[i] = wire.Signal{Kind: wire.SignalKeepalive, AtMs: b.NowMs}
+			return []*wire.Batch{b}
+		}
+		i := slices.IndexFunc(b.Signals, func(s wire.Signal) bool { return s.Kind == wire.SignalResult && s.Chunk == missed.Chunk })
+		if node != of || i < 0 {
+			return nil
+		}
+		step = 2
+		return between(missed, b, b.Signals[i])
+	})
+}
+
+// alone is a batch of one result, with a number of the server's own.
+func alone(s wire.Signal, like *wire.Batch) *wire.Batch {
+	return &wire.Batch{StreamKey: wire.StreamKey{Stream: 77}, First: 1, NowMs: like.NowMs, Signals: []wire.Signal{s}}
 }

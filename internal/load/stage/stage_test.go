@@ -83,6 +83,9 @@ func TestEachStageAlone(t *testing.T) {
 			if !rep.OK() || len(rep.Verdict) > 0 || b.Sent < 120 || b.Sent != b.Acknowledged || b.Compared != compared {
 				t.Errorf("%v, %+v", rep.Verdict, b)
 			}
+			if ordered := name == "journal" || name == "view" || name == "spine"; ordered && b.Ordered != compared || !ordered && (b.Ordered > 0 || compared > 0 && len(b.Unordered) != 1) {
+				t.Errorf("the order: %+v", b)
+			}
 			if rep.Stage != name || !slices.Equal(rep.Label, []string{load.StageLabel(name), "not measured against a stage, and not judged: server-cpu"}) || len(rep.Goals) != 1 || rep.Inside != nil || rep.Server.Cores > 0 {
 				t.Errorf("stage %q, labels %q, goals %+v, server %+v", rep.Stage, rep.Label, rep.Goals, rep.Server)
 			}

@@ -134,7 +134,7 @@ func (w *worker) result(p *partition, n uint32, r *wire.Signal, b arrival) outco
 	if b.stream.Lane == wire.Backlog {
 		lane = flagBacklog
 	}
-	s.results++
+	s.count(b.stream.Stream, b.number)
 	// Within one numbering the order is certain, whatever the network's delays made of
 	// the ages; elsewhere the older run does not judge the present. Nor does a run
 	// that is itself past the TTL end what the TTL began.
@@ -186,7 +186,7 @@ func (w *worker) ownResult(p *partition, node model.NodeID, r *wire.OwnResult) o
 		id, _ = w.newState(p, n, c)
 	}
 	s := p.slots.at(id)
-	s.results++
+	s.count(0, 0)
 	s.stream, s.number, s.durationMs = 0, 0, 0
 	p.ranBy(id, s, 0)
 	w.judge(p, id, s, c, verdict{status: r.Status, executed: w.received, output: r.Output})

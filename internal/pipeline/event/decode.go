@@ -77,6 +77,16 @@ func (d *decoder) fixed64() uint64 {
 	return v
 }
 
+func (d *decoder) fixed32() uint32 {
+	if len(d.b) < 4 {
+		d.fail("cut short")
+		return 0
+	}
+	v := binary.LittleEndian.Uint32(d.b)
+	d.b = d.b[4:]
+	return v
+}
+
 func (d *decoder) bytes() []byte {
 	size := d.uint()
 	if size > uint64(len(d.b)) {
@@ -190,6 +200,9 @@ func (p *partition) decodeState(d *decoder, n uint32, check model.CheckID) {
 	s.lost = d.uint()
 	s.stream = d.fixed64()
 	s.number = d.uint()
+	if d.version > 3 {
+		s.order = model.Order(d.fixed32())
+	}
 	s.received = p.nodes[n].heard - d.int()
 	s.executed = s.received - d.int()
 	s.lastOK = s.executed - d.int()

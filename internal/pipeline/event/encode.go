@@ -89,6 +89,7 @@ func (p *partition) encodeState(b []byte, n *node, id uint32) []byte {
 	b = binary.AppendUvarint(b, s.lost)
 	b = binary.LittleEndian.AppendUint64(b, s.stream)
 	b = binary.AppendUvarint(b, s.number)
+	b = binary.LittleEndian.AppendUint32(b, uint32(s.order))
 	b = binary.AppendVarint(b, n.heard-s.received)
 	b = binary.AppendVarint(b, s.received-s.executed)
 	b = binary.AppendVarint(b, s.executed-s.lastOK)

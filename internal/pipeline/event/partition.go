@@ -201,7 +201,7 @@ func (p *partition) load(id uint32, dst *State) {
 		Occurrences: s.occurrences, Watermark: s.watermark, StateChanges: s.stateChanges,
 		Change: s.change(), Flapping: s.flags&flagFlapping != 0,
 		HistoryLen: s.historyLen, History: s.history,
-		Results: s.results, Lost: s.lost, Stream: s.stream, Number: s.number,
+		Results: s.results, Lost: s.lost, Stream: s.stream, Number: s.number, Order: s.order,
 		Received: s.received, Executed: s.executed, LastOK: s.lastOK, Changed: s.changed,
 		Duration: millis(s.durationMs), RanBy: p.runners[id],
 		Problem: p.problems[id],

@@ -30,7 +30,8 @@ type State struct {
 	Lost         uint64
 	Stream       uint64
 	Number       uint64
-	Received     int64 // Unix ns
+	Order        model.Order // of all results; zero: not known
+	Received     int64       // Unix ns
 	Executed     int64
 	LastOK       int64
 	Changed      int64

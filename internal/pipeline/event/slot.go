@@ -2,6 +2,7 @@ package event
 
 import (
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // slot is one event state as it lies in memory: no pointers, so that the garbage
@@ -25,6 +26,7 @@ type slot struct {
 	watermark    uint32
 	stateChanges uint32
 	durationMs   uint32
+	order        model.Order // of all results; zero: not known
 	output       outputRef
 
 	status     model.Status
@@ -74,6 +76,15 @@ func (s *slab) take() uint32 {
 func (s *slab) give(i uint32) {
 	*s.at(i) = slot{}
 	s.free = append(s.free, i)
+}
+
+// count notes one result more. The order of those that were there before it was kept is not
+// known, and stays so.
+func (s *slot) count(stream wire.StreamID, number uint64) {
+	if s.results == 0 || s.order != 0 {
+		s.order = s.order.Then(uint64(stream), number)
+	}
+	s.results++
 }
 
 const historyMask = 1<<(2*model.HistoryDepth) - 1

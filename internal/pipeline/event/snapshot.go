@@ -10,7 +10,7 @@ import (
 
 // SnapshotVersion is the first byte of a snapshot's body. Restore reads this one
 // and those before it.
-const SnapshotVersion = 3
+const SnapshotVersion = 4
 
 // Snapshot appends the partition's body to dst and says which position it reflects.
 //

@@ -250,7 +250,7 @@ func TestGoldenSnapshot(t *testing.T) {
 	v := goldenView(t)
 	body, _ := v.Snapshot(1, nil)
 	got := hex.Dump(body)
-	const golden = "testdata/snapshot-v3.hex"
+	const golden = "testdata/snapshot-v4.hex"
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -291,6 +291,9 @@ func TestSnapshotsOfVersionsBefore(t *testing.T) {
 		got, ok := v.Get(1, 1000)
 		if !ok || got.Problem == nil || got.Watermark != got.Occurrences || got.Output != "not fine" {
 			t.Fatalf("version %d, restored %+v", version, got)
+		}
+		if got.Results == 0 || got.Order != 0 {
+			t.Errorf("version %d knows the order of %d results: %s", version, got.Results, got.Order)
 		}
 		if acked := got.Problem.Ack != nil; acked != (version > 1) {
 			t.Errorf("version %d, acknowledged: %v", version, acked)
