@@ -42,10 +42,10 @@ func Compile(expression string, libraries ...Library) (*Program, error) {
 // compile makes a function of event of what was read; with value, its last statement is what
 // it returns.
 func compile(source string, value bool, libraries ...Library) (*Program, error) {
-	if err := checkLibraries(libraries); err != nil {
+	expression, err := among(libraries, source)
+	if err != nil {
 		return nil, err
 	}
-	expression := among(libraries, source)
 	// It is a function of its own, so that its variables end with the evaluation.
 	whole, err := parse(head+expression+"\n})", len(head))
 	if err != nil {

@@ -16,31 +16,25 @@ type Library struct {
 // MaxLibraries bounds the libraries of one program together, in bytes.
 const MaxLibraries = 256 << 10
 
-// checkLibraries holds each to what an expression is held to, so that errors name it.
-func checkLibraries(list []Library) error {
+// among is the source of an expression behind that of its libraries. Each is held to what an
+// expression is held to, by itself, so that errors name it.
+func among(libraries []Library, expression string) (string, error) {
+	var b strings.Builder
 	size := 0
-	for _, l := range list {
+	for _, l := range libraries {
 		if size += len(l.Source); size > MaxLibraries {
-			return model.Errorf(model.TooLarge, "the libraries have more than %d bytes together", MaxLibraries)
+			return "", model.Errorf(model.TooLarge, "the libraries have more than %d bytes together", MaxLibraries)
 		}
-		_, err := parse(l.Source, 0)
+		alone, err := parse(l.Source, 0)
 		if err == nil {
 			_, err = compile(l.Source, false)
 		}
 		if err != nil {
-			return model.Errorf(model.ClassOf(err), "library %s: %w", l.Name, err)
+			return "", model.Errorf(model.ClassOf(err), "library %s: %w", l.Name, err)
 		}
-	}
-	return nil
-}
-
-// among is the source of an expression behind that of its libraries.
-func among(list []Library, expression string) string {
-	var b strings.Builder
-	for _, l := range list {
+		b.WriteString(declarations(alone))
 		b.WriteString(l.Source)
 		b.WriteString("\n;\n") // whatever it ends with: a comment, or no semicolon
 	}
-	b.WriteString(expression)
-	return b.String()
+	return b.String() + expression, nil
 }

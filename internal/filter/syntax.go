@@ -17,7 +17,7 @@ const addend = " addend"
 // so that a text cannot double itself thirty times before anybody looks.
 func keep(whole *ast.Program, expression string) error {
 	k := &keeper{expression: expression}
-	k.walk(reflect.ValueOf(whole.Body))
+	walk(reflect.ValueOf(whole.Body), func(n ast.Node) bool { k.node(n); return k.err == nil })
 	return k.err
 }
 
@@ -30,35 +30,6 @@ type keeper struct {
 func (k *keeper) refuse(what string) {
 	if k.err == nil {
 		k.err = wrong(k.expression, k.at, "%s is not part of what filters may use", what)
-	}
-}
-
-func (k *keeper) walk(v reflect.Value) {
-	if k.err != nil {
-		return
-	}
-	switch v.Kind() {
-	case reflect.Interface, reflect.Pointer:
-		if v.IsNil() {
-			return
-		}
-		if node, ok := v.Interface().(ast.Node); ok && v.Kind() == reflect.Pointer {
-			k.node(node)
-		}
-		k.walk(v.Elem())
-	case reflect.Slice:
-		for i := range v.Len() {
-			k.walk(v.Index(i))
-		}
-	case reflect.Struct:
-		if v.Type().PkgPath() != reflect.TypeFor[ast.Program]().PkgPath() {
-			return // positions
-		}
-		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() && f.Name != "DeclarationList" {
-				k.walk(v.Field(i))
-			}
-		}
 	}
 }
 
