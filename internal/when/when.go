@@ -50,13 +50,6 @@ func ParseCron(expr, zone string) (*time.Location, error) {
 	return location, nil
 }
 
-// NextCron is the first tick after now on the wall clock. A time that daylight saving
-// skips is passed over; one that it repeats counts twice where the expression does
-// not name the hour, as the wall clock has it.
-func NextCron(expr string, location *time.Location, now time.Time) (time.Time, error) {
-	return gronx.NextTickAfter(expr, now.In(location), false)
-}
-
 // Next is when a check is due after now, as the agent plans it, by the beginning of its last
 // run: intervals are kept on a clock that nobody sets, cron on the machine's wall clock, which
 // is ahead of ours by skew. Zero: never.
