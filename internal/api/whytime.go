@@ -51,7 +51,11 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 	if spec.RoundRobin && spec.Proxy == nil {
 		return // when the turn comes to this node depends on the others
 	}
-	next := when.Next(time.Duration(spec.Interval), spec.Cron, spec.TimeZone, c.begun, c.Now(), c.skew)
+	skew := c.skew
+	if spec.RoundRobin {
+		skew = 0 // the server says when
+	}
+	next := when.Next(time.Duration(spec.Interval), spec.Cron, spec.TimeZone, c.begun, c.Now(), skew)
 	if next.IsZero() {
 		return
 	}
@@ -60,7 +64,7 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 	if spec.Cron != "" && spec.TimeZone == "" {
 		about += " (by this server's time zone; the machine goes by its own)"
 	}
-	if c.skew.Abs() >= clockOff && spec.Cron != "" {
+	if skew.Abs() >= clockOff && spec.Cron != "" {
 		about += " (the machine's clock is " + offText(c.skew) + " the server's)"
 	}
 	link.Under = append(link.Under, v1.Link{Holds: true, Text: about, At: next.UTC()})

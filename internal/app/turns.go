@@ -19,8 +19,17 @@ func (s *Server) newTurns() *turns.Engine {
 		Give: func(node model.NodeID, g wire.Given) bool {
 			return s.sessions.Give(node, g) || s.bridge != nil && s.bridge.Give(node, g)
 		},
-		Missed: s.missed, Grace: time.Duration(s.cfg.ReconnectGrace), Now: s.now, Log: s.log,
+		Missed: s.missed, Last: s.lastRun, Grace: time.Duration(s.cfg.ReconnectGrace), Now: s.now, Log: s.log,
 	})
+}
+
+// lastRun is turns.Options.Last. What the server said itself is no run.
+func (s *Server) lastRun(node model.NodeID, check model.CheckID) (at time.Time, ok bool) {
+	st, ok := s.view.Get(node, check)
+	if !ok || st.Stream == 0 {
+		return at, ok
+	}
+	return time.Unix(0, st.Received), true
 }
 
 // missed records that nobody could run checks about proxy nodes.

@@ -9,7 +9,8 @@ func TestRoundRobinIsValidated(t *testing.T) {
 	for spec, want := range map[string]string{
 		"{command: a, interval: 10s, roundRobin: true}":                               "",
 		"{command: a, interval: 10s, roundRobin: true, ttl: 1m, proxy: {nodes: [a]}}": "",
-		"{command: a, cron: '* * * * *', roundRobin: true}":                           "by interval, not by cron",
+		"{command: a, cron: '* * * * *', roundRobin: true}":                           "is in no node's zone",
+		"{command: a, cron: '* * * * *', timeZone: UTC, roundRobin: true}":            "",
 		"{command: a, interval: 10s, roundRobin: true, ttl: 1m}":                      "only when its turn comes",
 		"{command: a, cron: '* * * * *', ttl: 1m, roundRobin: false}":                 "",
 	} {

@@ -116,8 +116,8 @@ func (v *validator) roundRobin(s *CheckSpec) {
 	if !s.RoundRobin {
 		return
 	}
-	if s.Cron != "" {
-		v.flaw("spec.roundRobin", "write interval: 5m instead of cron; schedule.except says when not", "turns are given by interval, not by cron")
+	if s.Cron != "" && s.TimeZone == "" {
+		v.absent("spec.timeZone", "write one such as Europe/Paris or UTC", "the server says when round-robin checks run, and it is in no node's zone")
 	}
 	if s.TTL != 0 && s.Proxy == nil {
 		v.flaw("spec.ttl", "leave it out, or write proxy: the event is the proxy node's then", "each node runs it only when its turn comes, so its own event would grow old")

@@ -122,17 +122,11 @@ func (im *importer) times(o *object, c *model.CheckSpec) {
 		c.TimeZone = "UTC"
 		im.said(o, "cron without a zone ran by the backend's time: it is taken for UTC")
 	}
-	if o.spec.truth("round_robin") {
-		im.lost(o, "round_robin goes by interval only, not by cron: every node of its targets runs it")
-		c.RoundRobin = false
-	}
 }
 
 func (im *importer) proxy(o *object, c *model.CheckSpec) {
 	s := o.spec
-	if s.truth("round_robin") && c.Cron == "" {
-		c.RoundRobin = true
-	}
+	c.RoundRobin = s.truth("round_robin")
 	if entity := s.text("proxy_entity_name"); entity != "" {
 		node := im.called(o, "Node", o.namespace, entity)
 		c.Proxy = &model.Targets{Nodes: []string{node}}

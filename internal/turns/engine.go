@@ -21,12 +21,17 @@ type Options struct {
 	Give func(node model.NodeID, g wire.Given) bool
 	// Missed records that nobody was there to run checks about proxy nodes.
 	Missed func(ctx context.Context, list []Missed) error
-	Grace  time.Duration // after the start, in which agents come back: nothing is missed
-	Now    func() time.Time
-	Log    *slog.Logger
+	// Last is when the last run came back that a node's event tells of (zero: of none); not ok:
+	// there is no event. It is asked after the start, of checks with cron. May be nil.
+	Last  func(node model.NodeID, check model.CheckID) (at time.Time, ok bool)
+	Grace time.Duration // after the start, in which agents come back: nothing is missed
+	Now   func() time.Time
+	Wall  func() time.Time // the time of day, for cron alone; default Now
+	Log   *slog.Logger
 }
 
-// Missed is an interval of a check about a proxy node in which no member was connected.
+// Missed is an interval of a check about a proxy node in which no member was connected, or a
+// due time after which none was for so long.
 type Missed struct {
 	About model.NodeID
 	Chunk *model.Chunk
@@ -36,7 +41,7 @@ type Missed struct {
 // Engine gives turns. Ran, Ended and Faults may be called at any time.
 type Engine struct {
 	o     Options
-	began time.Time // of New, with its monotonic reading: setting the clock moves no interval
+	began time.Time // of New, with its monotonic reading: setting the clock moves no interval, only cron
 	wake  chan struct{}
 
 	mu       sync.Mutex
@@ -45,11 +50,15 @@ type Engine struct {
 	with     map[model.NodeID]map[*turn]struct{} // open, by whom they are given to
 	heap     heap                                // of all turns, by act
 	looked   time.Duration                       // when Robins was last asked whether it differs
+	skew     time.Duration                       // how far the time of day is ahead of the clock
 	revision int64
 }
 
 // New makes an engine; nothing happens before Run.
 func New(o Options) *Engine {
+	if o.Wall == nil {
+		o.Wall = o.Now
+	}
 	return &Engine{o: o, began: o.Now(), wake: make(chan struct{}, 1), revision: -1,
 		robins: map[model.CheckID]*robin{}, turns: map[key]*turn{}, with: map[model.NodeID]map[*turn]struct{}{}}
 }
@@ -87,6 +96,7 @@ func (e *Engine) Run(ctx context.Context) error {
 func (e *Engine) step(now time.Duration) (missed []Missed, wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.follow(now)
 	if e.revision < 0 || now-e.looked >= lookEvery {
 		e.look(now)
 	}
@@ -102,6 +112,9 @@ func (e *Engine) step(now time.Duration) (missed []Missed, wait time.Duration) {
 			}
 		} else {
 			e.give(t, now)
+			if m, ok := e.overdue(t, now); ok {
+				missed = append(missed, m)
+			}
 		}
 		e.heap.fix(t)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
@@ -20,6 +21,9 @@ type robin struct {
 	namespace string
 	members   *roaring.Bitmap
 	except    window.Set
+	location  *time.Location // of cron; nil: by interval
+	from      time.Time      // … after which its next due time …
+	tick      time.Time      // … is this
 	subjects  []plan.Proxy
 	last      model.NodeID  // who got the last turn
 	deserted  time.Duration // until when nobody is looked for: no member was there
@@ -27,11 +31,20 @@ type robin struct {
 
 // patience is how long a member has for a run until it is given to another.
 func (r *robin) patience() time.Duration {
-	return r.chunk.Timeout + min(r.chunk.Interval*3/4, 5*time.Second)
+	const most = 5 * time.Second
+	if r.location != nil {
+		return r.chunk.Timeout + most
+	}
+	return r.chunk.Timeout + min(r.chunk.Interval*3/4, most)
 }
 
 // retry is how often a member is looked for while there is none.
-func (r *robin) retry() time.Duration { return min(r.chunk.Interval/10, time.Second) }
+func (r *robin) retry() time.Duration {
+	if r.location != nil {
+		return time.Second
+	}
+	return min(r.chunk.Interval/10, time.Second)
+}
 
 // look follows what was declared.
 func (e *Engine) look(now time.Duration) {
@@ -40,6 +53,7 @@ func (e *Engine) look(now time.Duration) {
 	if revision == e.revision {
 		return
 	}
+	first := e.revision < 0
 	e.revision = revision
 	gone := e.robins
 	e.robins = map[model.CheckID]*robin{}
@@ -51,8 +65,9 @@ func (e *Engine) look(now time.Duration) {
 		}
 		delete(gone, check)
 		e.robins[check] = r
-		same := known && r.chunk.Interval == said.Chunk.Interval && slices.Equal(r.subjects, said.Subjects)
+		same := known && r.chunk.Interval == said.Chunk.Interval && cronOf(r.chunk) == cronOf(said.Chunk) && slices.Equal(r.subjects, said.Subjects)
 		if r.chunk != said.Chunk {
+			r.location, r.from = e.locationOf(said.Chunk), time.Time{}
 			except, err := window.NewSet(said.Chunk.Except)
 			if err != nil {
 				e.o.Log.Error("BUG: a calendar that was accepted cannot be read", "check", said.Chunk.CheckName, "err", err)
@@ -63,6 +78,9 @@ func (e *Engine) look(now time.Duration) {
 		r.chunk, r.namespace, r.members, r.subjects, r.deserted = said.Chunk, said.Namespace, said.Members, said.Subjects, 0
 		if !same {
 			e.retime(r, before, now)
+		}
+		if first && r.location != nil {
+			e.resume(r, now)
 		}
 	}
 	for check, r := range gone {
@@ -88,7 +106,16 @@ func begin(r plan.Robin) model.NodeID {
 	return model.NodeID(id)
 }
 
-// retime gives the check's turns their place in its interval.
+// onTime says whether a turn that is there has its place as its check has it now.
+func (e *Engine) onTime(t *turn, about uuid.UUID, now time.Duration) bool {
+	c := t.robin.chunk
+	if t.cron != cronOf(c) {
+		return false
+	}
+	return c.Cron != "" || t.next%c.Interval == when.Phase(about, c.Check, c.Interval) && t.next <= now+c.Interval
+}
+
+// retime gives the check's turns their place in its interval, or their next due time.
 func (e *Engine) retime(r *robin, before []plan.Proxy, now time.Duration) {
 	check := r.chunk.Check
 	for _, s := range before {
@@ -98,13 +125,17 @@ func (e *Engine) retime(r *robin, before []plan.Proxy, now time.Duration) {
 	}
 	for _, s := range r.subjects {
 		k := key{check, s.ID}
-		phase := when.Phase(s.UID, check, r.chunk.Interval)
 		t := e.turns[k]
-		if t != nil && t.next%r.chunk.Interval == phase && t.next <= now+r.chunk.Interval {
+		if t != nil && e.onTime(t, s.UID, now) {
 			continue
 		}
 		e.drop(k)
-		t = &turn{key: k, robin: r, next: when.OnGrid(now, r.chunk.Interval, phase)}
+		t = &turn{key: k, robin: r, cron: cronOf(r.chunk)}
+		if r.location == nil {
+			t.next = when.OnGrid(now, r.chunk.Interval, when.Phase(s.UID, check, r.chunk.Interval))
+		} else {
+			e.plan(t, now)
+		}
 		t.act = t.next
 		e.turns[k] = t
 		e.heap.add(t)

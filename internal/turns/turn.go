@@ -27,13 +27,24 @@ type turn struct {
 	gave   time.Duration // when it was last given to somebody
 	missed bool          // the last interval that ended found nobody
 	at     int           // in the heap
+
+	// Of cron.
+	cron string        // with its zone, as next was found by; empty: by interval
+	tick time.Time     // next, by the time of day
+	ran  time.Time     // the due time before, likewise
+	due  time.Duration // of the run that is open
+	told bool          // that nobody was there for it
 }
 
 // begin begins the interval that now is in. An interval that ends without anybody to whom
 // it could be given was missed.
 func (e *Engine) begin(t *turn, now time.Duration) (m Missed, missed bool) {
 	r := t.robin
-	missed = t.open && t.to == 0 && t.next-r.chunk.Interval >= time.Duration(e.began.UnixNano())+e.o.Grace
+	began := t.next - r.chunk.Interval
+	if t.cron != "" {
+		began = t.due
+	}
+	missed = t.open && t.to == 0 && !t.told && began >= e.graceEnd()
 	t.missed = missed || t.missed && t.open // as before, while that is not known
 	if missed {
 		m = Missed{t.about, r.chunk, r.nobody()}
@@ -42,8 +53,13 @@ func (e *Engine) begin(t *turn, now time.Duration) (m Missed, missed bool) {
 		t.last = 0
 	}
 	e.take(t)
-	t.next = when.OnGrid(now, r.chunk.Interval, t.next%r.chunk.Interval)
-	if _, held := r.except.Inside(time.Unix(0, int64(now))); held {
+	if t.cron == "" {
+		t.next = when.OnGrid(now, r.chunk.Interval, t.next%r.chunk.Interval)
+	} else {
+		t.due, t.ran, t.told = t.next, t.tick, false
+		e.plan(t, now)
+	}
+	if _, held := r.except.Inside(e.wall(now)); held {
 		t.open, t.missed, t.act = false, false, t.next
 	} else {
 		t.open = true
@@ -56,6 +72,12 @@ func (e *Engine) begin(t *turn, now time.Duration) (m Missed, missed bool) {
 // by then, another one gets it. Where there is no other, who has it keeps it.
 func (e *Engine) give(t *turn, now time.Duration) {
 	r, was := t.robin, t.to
+	if t.cron != "" && was == 0 && now > t.due {
+		if _, held := r.except.Inside(e.wall(now)); held { // it waited too long
+			t.open, t.missed, t.act = false, false, t.next
+			return
+		}
+	}
 	to := e.choose(t, now)
 	switch {
 	case to != 0:
@@ -66,12 +88,17 @@ func (e *Engine) give(t *turn, now time.Duration) {
 		}
 		e.with[to][t] = struct{}{}
 		t.act = min(t.next, now+r.patience())
+	case was != 0 && t.cron != "": // the next due time may be far
+		t.act = min(t.next, now+r.patience())
 	case was != 0:
 		t.act = t.next
 	default:
 		t.act = min(t.next, now+r.retry())
 	}
 }
+
+// graceEnd is from when on somebody who is away is missed.
+func (e *Engine) graceEnd() time.Duration { return time.Duration(e.began.UnixNano()) + e.o.Grace }
 
 // choose leaves the turn with the next connected member that does not have it: at first
 // the check's next, so that all are used evenly; then the turn's own next, so that it does

@@ -32,6 +32,8 @@ type fleet struct {
 	given    map[model.NodeID]int
 	runs     map[key][]time.Duration // when results came
 	missed   []Missed
+	ahead    time.Duration // of the time of day
+	last     map[model.NodeID]time.Time
 }
 
 type answer struct {
@@ -41,14 +43,24 @@ type answer struct {
 }
 
 func play(t *testing.T, robins ...plan.Robin) *fleet {
-	f := &fleet{t: t, start: time.Unix(1_800_000_000, 0), rand: rand.New(rand.NewPCG(1, 2)), robins: robins, revision: 1,
-		away: map[model.NodeID]bool{}, hung: map[model.NodeID]bool{}, given: map[model.NodeID]int{}, runs: map[key][]time.Duration{}}
+	return playAt(t, time.Unix(1_800_000_000, 0), robins...)
+}
+
+func playAt(t *testing.T, start time.Time, robins ...plan.Robin) *fleet {
+	f := &fleet{t: t, start: start, rand: rand.New(rand.NewPCG(1, 2)), robins: robins, revision: 1,
+		away: map[model.NodeID]bool{}, hung: map[model.NodeID]bool{}, given: map[model.NodeID]int{}, last: map[model.NodeID]time.Time{}, runs: map[key][]time.Duration{}}
+	f.restart()
+	return f
+}
+
+func (f *fleet) restart() {
 	f.e = New(Options{
 		Revision: func() int64 { return f.revision }, Robins: func() []plan.Robin { return f.robins },
 		Give: f.give, Grace: 10 * time.Second, Now: func() time.Time { return f.start.Add(f.now) }, Log: slog.New(slog.DiscardHandler),
+		Wall:   func() time.Time { return f.start.Add(f.now + f.ahead) },
+		Last:   func(node model.NodeID, _ model.CheckID) (time.Time, bool) { at, ok := f.last[node]; return at, ok },
 		Missed: func(context.Context, []Missed) error { return nil },
 	})
-	return f
 }
 
 func robinOf(check model.CheckID, interval, timeout time.Duration, members, proxies int) plan.Robin {

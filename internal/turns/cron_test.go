@@ -1,0 +1,243 @@
+package turns
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+)
+
+func cronRobin(check model.CheckID, cron, zone string, timeout time.Duration, members, proxies int) plan.Robin {
+	r := robinOf(check, 0, timeout, members, proxies)
+	r.Chunk.Cron, r.Chunk.TimeZone = cron, zone
+	return r
+}
+
+func at(text string) time.Time {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// came are the times of day of a turn's runs, to the minute.
+func (f *fleet) came(k key, zone string) (list []string) {
+	location, err := time.LoadLocation(zone)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, run := range f.runs[k] {
+		list = append(list, f.start.Add(run+f.ahead).In(location).Format("02 15:04 -0700"))
+	}
+	return list
+}
+
+// Each due time has one run about each proxy node, by all members in turn, within a second.
+func TestEachDueTimeHasARun(t *testing.T) {
+	f := playAt(t, at("2026-11-21T08:07:30Z"), cronRobin(7, "*/10 * * * *", "UTC", 10*time.Second, 4, 8), cronRobin(8, "30 9 * * *", "Europe/Paris", time.Second, 4, 0))
+	f.run(2 * time.Hour)
+	for i := range 8 {
+		runs := f.runs[key{7, model.NodeID(1000 + i)}]
+		if len(runs) != 12 {
+			t.Fatalf("%d runs about %d", len(runs), i)
+		}
+		for n, run := range runs {
+			if due := 150*time.Second + time.Duration(n)*10*time.Minute; run < due || run > due+time.Second {
+				t.Errorf("a run at %v, due at %v", run, due)
+			}
+		}
+	}
+	if got := f.came(key{8, 0}, "Europe/Paris"); !slices.Equal(got, []string{"21 09:30 +0100"}) {
+		t.Errorf("runs at %v", got)
+	}
+	for node := range model.NodeID(4) {
+		if n := f.given[node+1]; n < 24 || n > 25 {
+			t.Errorf("node %d has %d turns of 97", node+1, n)
+		}
+	}
+	if len(f.missed) > 0 {
+		t.Errorf("missed: %v", f.missed[0])
+	}
+}
+
+// Both nights of the clock change, and what a zone's time has not.
+func TestDueTimesOverTheClockChange(t *testing.T) {
+	for _, c := range []struct {
+		start, cron string
+		want        []string
+	}{
+		{"2026-03-28T12:00:00+01:00", "30 2 * * *", []string{"30 02:30 +0200"}},
+		{"2026-03-28T12:00:00+01:00", "0 3 * * *", []string{"29 03:00 +0200", "30 03:00 +0200"}},
+		{"2026-03-28T12:00:00+01:00", "30 1-3 29 3 *", []string{"29 01:30 +0100", "29 03:30 +0200"}},
+		{"2026-10-24T12:00:00+02:00", "30 1 * * *", []string{"25 01:30 +0200", "26 01:30 +0100"}},
+		{"2026-10-24T12:00:00+02:00", "0 4 * * *", []string{"25 04:00 +0100", "26 04:00 +0100"}},
+	} {
+		f := playAt(t, at(c.start), cronRobin(7, c.cron, "Europe/Paris", 10*time.Second, 2, 1))
+		f.run(44 * time.Hour)
+		if got := f.came(key{7, 1000}, "Europe/Paris"); !slices.Equal(got, c.want) {
+			t.Errorf("%s from %s: %v, want %v", c.cron, c.start, got, c.want)
+		}
+	}
+	// The hour that comes twice: a time in it has a run each day, and each half hour of the clock one.
+	f := playAt(t, at("2026-10-24T12:00:00+02:00"), cronRobin(7, "30 2 * * *", "Europe/Paris", 10*time.Second, 2, 1), cronRobin(8, "*/30 * * * *", "Europe/Paris", 10*time.Second, 2, 1))
+	f.run(44*time.Hour + time.Minute)
+	if got := f.came(key{7, 1000}, "Europe/Paris"); !slices.Equal(got, []string{"25 02:30 +0200", "26 02:30 +0100"}) {
+		t.Errorf("runs at %v", got)
+	}
+	if got := f.came(key{8, 1000}, "Europe/Paris"); len(got) != 88 {
+		t.Errorf("%d runs in 44 hours: %v", len(got), got)
+	}
+}
+
+// Another takes over at once from a closed session, and from one that hangs when its time-out
+// is over; from the only one that hangs when another is there at last.
+func TestAnotherTakesOverByCron(t *testing.T) {
+	f := playAt(t, at("2026-11-21T02:59:00Z"), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
+	f.hung[1], f.hung[2], f.hung[3] = true, true, true
+	f.run(70 * time.Second)
+	k := key{7, 1000}
+	turn := f.e.turns[k]
+	first := turn.to
+	if first == 0 || !turn.open {
+		t.Fatalf("given %v", f.given)
+	}
+	f.leaves(first)
+	f.run(time.Second)
+	second := turn.to
+	if second == 0 || second == first {
+		t.Fatalf("with %d, given %v", second, f.given)
+	}
+	third := 6 - first - second
+	f.away[third] = true
+	f.run(20 * time.Second)
+	if turn.to != second {
+		t.Fatalf("with %d, nobody else is there", turn.to)
+	}
+	delete(f.away, third)
+	delete(f.hung, third)
+	f.run(16 * time.Second)
+	if turn.open || len(f.runs[k]) != 1 || f.given[third] != 1 {
+		t.Errorf("the hung one keeps it: with %d, runs %v", turn.to, f.runs)
+	}
+	f.run(20 * time.Hour)
+	if len(f.runs[k]) != 1 {
+		t.Errorf("runs %v", f.runs)
+	}
+}
+
+// A due time without anybody is told once, after a minute; who comes later runs it, unless
+// that is in a time in which it is not to run.
+func TestNobodyIsThereByCron(t *testing.T) {
+	f := playAt(t, at("2026-11-21T02:00:00Z"), cronRobin(7, "0 3 * * *", "UTC", time.Second, 2, 2), cronRobin(8, "0 3 * * *", "UTC", time.Second, 2, 1))
+	f.robins[1].Chunk.Except = []model.Span{{Zone: "UTC", Spans: []model.WindowSpan{{During: "04:00-06:00"}}}}
+	f.away[1], f.away[2] = true, true
+	f.run(time.Hour + 59*time.Second)
+	if len(f.missed) > 0 {
+		t.Fatalf("missed at once: %v", f.missed)
+	}
+	f.run(70 * time.Minute)
+	if list, nodes := f.e.Faults(""); len(f.missed) != 3 || len(list) != 1 || nodes != 2 {
+		t.Errorf("missed %v, faults %v", f.missed, list)
+	}
+	delete(f.away, 2)
+	f.run(3 * time.Second)
+	if list, _ := f.e.Faults(""); len(f.runs) != 2 || len(f.runs[key{7, 1000}]) != 1 || len(list) != 0 {
+		t.Errorf("runs %v, faults %v", f.runs, list)
+	}
+	f.run(30 * time.Hour)
+	if got := fmt.Sprint(len(f.missed), len(f.runs[key{7, 1000}]), len(f.runs[key{8, 1000}])); got != "3 2 1" {
+		t.Errorf("missed, runs of one, of the other: %s", got)
+	}
+}
+
+// What was due while no server ran is made up for; what came back, and what is long past, is not.
+func TestDueTimesOverARestart(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		back time.Duration // of the server, after the due time
+		last string        // result; empty: none ever
+		want int
+	}{
+		{"the server was away at the due time", 20 * time.Minute, "2026-11-20T03:00:00Z", 1},
+		{"it stopped with the run given", 3 * time.Second, "2026-11-20T03:00:00Z", 1},
+		{"the run came back", 3 * time.Second, "2026-11-21T03:00:01Z", 0},
+		{"it was away for long", 2 * time.Hour, "2026-11-20T03:00:00Z", 0},
+		{"the check is new", 3 * time.Second, "", 0},
+	} {
+		for proxies := range 2 {
+			f := playAt(t, at("2026-11-21T03:00:00Z").Add(c.back), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, proxies))
+			if c.last != "" {
+				f.last[1000], f.last[2] = at(c.last), at(c.last)
+			}
+			f.run(10 * time.Second)
+			if c.back < 10*time.Second && len(f.runs) > 0 {
+				t.Errorf("%s: given while it may still come back", c.what)
+			}
+			f.run(time.Minute)
+			if n := len(f.runs[key{7, model.NodeID(1000 * proxies)}]); n != c.want || len(f.missed) > 0 {
+				t.Errorf("%s: %d runs, want %d; missed %v", c.what, n, c.want, f.missed)
+			}
+			f.run(25 * time.Hour)
+			if n := len(f.runs[key{7, model.NodeID(1000 * proxies)}]); n != c.want+1 {
+				t.Errorf("%s: %d runs a day later", c.what, n)
+			}
+		}
+	}
+	// A result of the run that was given before ends it.
+	f := playAt(t, at("2026-11-21T03:00:03Z"), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
+	f.last[1000] = at("2026-11-20T03:00:00Z")
+	f.run(2 * time.Second)
+	f.e.Ran(7, 1000, time.Second)
+	f.run(time.Hour)
+	if len(f.given) > 0 {
+		t.Errorf("given again: %v", f.given)
+	}
+}
+
+// The time of day is followed where somebody sets it: what is leapt over runs once, and what ran
+// does not run again.
+func TestSomebodySetsTheClock(t *testing.T) {
+	f := playAt(t, at("2026-11-21T01:00:00Z"), cronRobin(7, "*/30 * * * *", "UTC", time.Second, 2, 1), cronRobin(8, "* * * * *", "UTC", time.Second, 2, 1))
+	f.run(10 * time.Minute)
+	f.ahead = 3 * time.Hour // 04:10
+	f.run(2 * time.Second)
+	if got := f.came(key{7, 1000}, "UTC"); !slices.Equal(got, []string{"21 04:10 +0000"}) {
+		t.Fatalf("runs at %v", got)
+	}
+	f.run(20*time.Minute + 2*time.Second) // 04:30
+	f.ahead -= 5 * time.Second
+	f.run(10 * time.Second)
+	if n := len(f.runs[key{7, 1000}]); n != 2 {
+		t.Errorf("%d runs: the one of 04:30 came again, or did not", n)
+	}
+	f.ahead -= 20 * time.Hour
+	f.run(31 * time.Minute)
+	if n := len(f.runs[key{7, 1000}]); n != 3 {
+		t.Errorf("%d runs: it waits for the day before", n)
+	}
+}
+
+// Times that are declared anew are followed at once.
+func TestDueTimesFollowWhatIsDeclared(t *testing.T) {
+	f := playAt(t, at("2026-11-21T08:00:00Z"), cronRobin(7, "0 3 * * *", "UTC", time.Second, 2, 1))
+	f.run(time.Minute)
+	f.robins, f.revision = []plan.Robin{cronRobin(7, "5 8 * * *", "UTC", time.Second, 2, 2)}, 2
+	f.run(5 * time.Minute)
+	if len(f.runs) != 2 {
+		t.Errorf("runs %v", f.runs)
+	}
+	f.robins, f.revision = []plan.Robin{robinOf(7, 10*time.Second, time.Second, 2, 2)}, 3
+	f.run(25 * time.Second)
+	if n := len(f.runs[key{7, 1000}]); n < 2 || n > 4 {
+		t.Errorf("%d runs by interval", n)
+	}
+	f.robins, f.revision = []plan.Robin{cronRobin(7, "5 8 * * *", "UTC", time.Second, 2, 1)}, 4
+	f.run(time.Minute)
+	if len(f.e.turns) != 1 || len(f.e.heap) != 1 || !f.e.turns[key{7, 1000}].tick.Equal(at("2026-11-22T08:05:00Z")) {
+		t.Errorf("%+v", f.e.turns)
+	}
+}
