@@ -59,7 +59,7 @@ func nodeLimits(of []v1.LimitUse, n *v1.NodeState, states uint64) (out []v1.Limi
 		switch l.Name {
 		case "statesPerNode":
 			use.Used = &states
-		case "labels", "outputBytes", "nodeResultsPerSec":
+		case "labels", "outputBytes", "nodeResultsPerSec", "passivePerNode":
 		default:
 			continue
 		}

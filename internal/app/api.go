@@ -152,6 +152,8 @@ func limitField(limit string) string {
 		return "resultsPerSec"
 	case "labels":
 		return "labels"
+	case "node_passive":
+		return "passivePerNode"
 	}
 	return ""
 }

@@ -24,6 +24,7 @@ func (s *Server) limitsOf(namespace string) []v1.LimitUse {
 		{Name: "outputBytes", Limit: float64(l.OutputBytes)},
 		{Name: "resultsPerSec", Limit: l.ResultsPerSec},
 		{Name: "nodeResultsPerSec", Limit: l.NodeResultsSec},
+		{Name: "passivePerNode", Limit: float64(l.PassivePerNode)},
 	}
 	hits := s.sessions.Hits(time.Time{})
 	out := all[:0]

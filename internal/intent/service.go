@@ -250,6 +250,7 @@ func (s *Service) tookNamespace(row Row) error {
 		merge(&info.limits.StatesPerNode, own.StatesPerNode)
 		merge(&info.limits.Labels, own.Labels)
 		merge(&info.limits.OutputBytes, own.OutputBytes)
+		merge(&info.limits.PassivePerNode, own.PassivePerNode)
 		if own.ResultsPerSec != 0 {
 			info.limits.ResultsPerSec = own.ResultsPerSec
 		}

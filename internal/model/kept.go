@@ -97,6 +97,9 @@ const (
 	MutatorOnlyOutput = "only_check_output"
 )
 
+// SensuPipeline is the name of the pipeline that is made for a handler that reads Sensu's events.
+func SensuPipeline(handler string) string { return "sensu-" + handler }
+
 // BuiltinFilter says whether a filter of the name is there without being declared.
 func BuiltinFilter(name string) bool {
 	return name == FilterIncident || name == FilterNotSilenced || name == FilterHasMetrics

@@ -26,11 +26,22 @@ func Connections(files int) int {
 	return max(files-min(max(files/8, 64), 1024), 1)
 }
 
+// Passive checks that are made when results of them come in have the label SourceLabel, whose
+// value says where from, and a namespace has at most so many passive checks when one is made.
+const (
+	SourceLabel  = "source"
+	SourceAlerts = "alertmanager"
+	SourceSensu  = "sensu-agent"
+
+	MaxPassives = 1000
+)
+
 // What a check is, where it does not say.
 const (
 	DefaultTimeout     = 60 * time.Second // or its interval, if that is shorter
 	DefaultOutputBytes = 64 << 10
 	MaxOutputBytes     = 1 << 20 // the most that it may say, and that a server takes
+	MaxInterval        = 366 * 24 * time.Hour
 )
 
 // What a resource may say. What goes to agents is bounded by their protocol
@@ -45,7 +56,7 @@ const (
 	maxVariable      = 32 << 10 // bytes of one variable, or argument of a probe
 	maxEntries       = 1000     // of one list or mapping
 	maxCount         = 1000     // failAfter, recoverAfter
-	maxInterval      = Duration(366 * 24 * time.Hour)
+	maxInterval      = Duration(MaxInterval)
 	maxTimeout       = Duration(24 * time.Hour)
 	maxOutput        = Size(MaxOutputBytes)
 )

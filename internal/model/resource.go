@@ -99,6 +99,9 @@ type Limits struct {
 	ResultsPerSec float64 `json:"resultsPerSec,omitempty"`
 	// Results per second of one node.
 	NodeResultsSec float64 `json:"nodeResultsPerSec,omitempty"`
+	// Passive checks of one node that are made of events which nobody asked its Sensu agent for,
+	// and of which no Check has the name; default none: such an event is refused.
+	PassivePerNode int `json:"passivePerNode,omitempty"`
 }
 
 // NodeSpec is a machine, or a thing without an agent: an immutable id and a name that may
@@ -226,7 +229,7 @@ type CheckSpec struct {
 	// each of them, with the proxy node's properties, and the event is the proxy node's.
 	Proxy *Targets `json:"proxy,omitempty"`
 	// Each run is given to one node of targets, in turn, instead of all of them: with proxy,
-	// each proxy node is looked at once per interval. Needs interval.
+	// each proxy node is looked at once per interval, or at each time of cron, which needs timeZone.
 	RoundRobin bool `json:"roundRobin,omitempty"`
 	// A text is run by the shell, a list without one. Exit codes and output follow the
 	// conventions of Nagios plug-ins.
@@ -234,7 +237,7 @@ type CheckSpec struct {
 	// Something built into the agent, which needs no package on the node.
 	Probe *Probe `json:"probe,omitempty"`
 	// Nobody runs it: its results come in from outside, such as the alerts of a Prometheus, about
-	// whichever nodes they name. Beside it stand only alert, severity, ttl, maxOutput, dependsOn,
+	// whichever nodes they name, or what a program gives to its machine's Sensu agent. Beside it stand only alert, severity, ttl, maxOutput, dependsOn,
 	// pipelines and disabled.
 	Passive bool `json:"passive,omitempty"`
 	// How often it runs. Each node has its own fixed offset within the interval.

@@ -244,6 +244,7 @@ func (v *validator) limits(l *Limits) {
 	}{
 		{"states", float64(l.States)}, {"statesPerNode", float64(l.StatesPerNode)}, {"labels", float64(l.Labels)},
 		{"outputBytes", float64(l.OutputBytes)}, {"resultsPerSec", l.ResultsPerSec}, {"nodeResultsPerSec", l.NodeResultsSec},
+		{"passivePerNode", float64(l.PassivePerNode)},
 	} {
 		if f.value < 0 {
 			v.flaw("spec.limits."+f.name, "leave it out for the server's default", "cannot be negative")

@@ -6,6 +6,7 @@ import "github.com/muster-fleet/muster/internal/model"
 type Passive struct {
 	Chunk    *model.Chunk // that judges its results now; nil: agents run this check
 	Disabled bool         // no result is wanted
+	Source   string       // its label source: for whom it was made; empty: for nobody in particular
 }
 
 // Passive finds a check by its name; not ok: there is none.
@@ -20,7 +21,7 @@ func (p *Planner) Passive(namespace, name string) (c Passive, ok bool) {
 	if def.passive {
 		c.Chunk = def.chunk
 	}
-	c.Disabled = def.disabled
+	c.Disabled, c.Source = def.disabled, def.shown.labels[model.SourceLabel]
 	return c, true
 }
 
@@ -30,6 +31,18 @@ func (p *Planner) Passives() (ids []model.CheckID) {
 	defer p.mu.RUnlock()
 	for id, c := range p.fleet.checks {
 		if c.def != nil && c.def.passive {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// PassivesIn are the passive checks of a namespace that were made for a source; empty: all.
+func (p *Planner) PassivesIn(namespace, source string) (ids []model.CheckID) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for id, c := range p.fleet.checks {
+		if d := c.def; d != nil && d.passive && d.ns == namespace && (source == "" || d.shown.labels[model.SourceLabel] == source) {
 			ids = append(ids, id)
 		}
 	}

@@ -43,7 +43,7 @@ func (im *importer) hearsBeside(o *object, c *model.CheckSpec, handler string, f
 }
 
 // PipelineOf is the name of the pipeline that is made for a handler that reads Sensu's events.
-func PipelineOf(handler string) string { return "sensu-" + name(handler) }
+func PipelineOf(handler string) string { return model.SensuPipeline(name(handler)) }
 
 func withFilters(flows []model.Workflow, filters []string) []model.Workflow {
 	out := slices.Clone(flows)

@@ -101,7 +101,7 @@ func (im *importer) hears(o *object, c *model.CheckSpec, handler string, filters
 			}
 			continue
 		}
-		pipeline := "sensu-" + ours.Metadata.Name
+		pipeline := model.SensuPipeline(ours.Metadata.Name)
 		if len(named) > len(h.spec.texts("filters")) {
 			pipeline += "-metrics"
 		}

@@ -27,6 +27,8 @@ type Codec interface {
 	AppendConfig(dst []byte, c *Config) []byte
 	ReadSaid(body []byte, s *Said) error
 	ReadMachine(entity []byte) (*Machine, error)
+	// ReadRules reads what the event says of its check beside the result.
+	ReadRules(s *Said) (Rules, error)
 	// ReadHooks reads at most so many of what the check's hooks brought.
 	ReadHooks(s *Said, most int) ([]Hooked, error)
 	// ReadPoints calls f with each point of the metrics that the event carries.

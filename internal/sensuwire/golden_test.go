@@ -163,6 +163,7 @@ func FuzzMessage(f *testing.F) {
 					t.Errorf("an event of nobody, or of nothing: %+v", s)
 				}
 				_, _ = c.ReadMachine(s.Machine)
+				_, _ = c.ReadRules(&s)
 				if hooks, err := c.ReadHooks(&s, 3); err == nil && len(hooks) > 3 {
 					t.Errorf("%d hooks", len(hooks))
 				}

@@ -16,7 +16,7 @@ func (JSON) ReadSaid(body []byte, s *Said) error {
 			return string(value) == "null" || s.readEntityJSON(value)
 		case "check":
 			if string(value) != "null" {
-				s.HasCheck = true
+				s.HasCheck, s.check = true, value
 				return s.readCheckJSON(value)
 			}
 		case "metrics":

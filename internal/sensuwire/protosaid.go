@@ -22,7 +22,7 @@ func (Protobuf) ReadSaid(body []byte, s *Said) error {
 				return unreadable("an entity")
 			}
 		case 3<<3 | ofBytes:
-			s.HasCheck = true
+			s.HasCheck, s.check = true, content
 			if !s.readCheck(content) {
 				return unreadable("a check")
 			}

@@ -28,6 +28,7 @@ type Said struct {
 	Output   []byte
 
 	text   []byte   // scratch
+	check  []byte   // the check, encoded: for ReadRules
 	points []byte   // what it carries of metrics, encoded
 	hooks  [][]byte // what the check's hooks brought, encoded: each of them, or the list in JSON
 }

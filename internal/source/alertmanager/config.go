@@ -116,7 +116,7 @@ func (c *Config) complete() error {
 	l.TextBytes = cmp.Or(l.TextBytes, 16<<10)
 	l.Firing = cmp.Or(l.Firing, 100_000)
 	l.FiringTogether = cmp.Or(l.FiringTogether, 1000)
-	l.Checks = cmp.Or(l.Checks, 1000)
+	l.Checks = cmp.Or(l.Checks, model.MaxPassives)
 	l.Nodes = cmp.Or(l.Nodes, 10_000)
 	return nil
 }

@@ -18,11 +18,8 @@ type spot struct {
 	name      string // of the node
 }
 
-// source is the label of what is made for alerts.
-const (
-	sourceLabel = "source"
-	source      = "alertmanager"
-)
+// source is the value of model.SourceLabel of what is made for alerts.
+const source = model.SourceAlerts
 
 // find finds the check and the node of each alert that is not refused yet, and makes what is missing, all in one
 // change.
@@ -108,7 +105,7 @@ func resource(kind, namespace, name, display string, spec model.Spec) model.Reso
 	}
 	return model.Resource{
 		APIVersion: model.APIVersion, Kind: kind, Spec: spec,
-		Metadata: model.Metadata{Name: name, Namespace: namespace, DisplayName: display, Labels: map[string]string{sourceLabel: source}},
+		Metadata: model.Metadata{Name: name, Namespace: namespace, DisplayName: display, Labels: map[string]string{model.SourceLabel: source}},
 	}
 }
 
@@ -150,7 +147,7 @@ func (s *Server) checksIn(namespace string) (n int) {
 }
 
 func ofAlerts() plan.Selector {
-	selector, err := plan.ParseSelector(sourceLabel + "=" + source)
+	selector, err := plan.ParseSelector(model.SourceLabel + "=" + source)
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}

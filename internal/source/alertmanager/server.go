@@ -76,7 +76,7 @@ func (s *Server) open(ctx context.Context) error {
 		for i := range page.States {
 			st := &page.States[i]
 			namespace, check, ok := s.cfg.Plan.CheckName(st.Check)
-			if !ok {
+			if !ok || st.Stream != 0 { // an agent said it, and it is not ours to end
 				continue
 			}
 			s.places[placeKey{st.Node, st.Check}] = &place{

@@ -238,7 +238,9 @@ func TestWhatWasOpenAtTheStart(t *testing.T) {
 		w := newWorld(t, func(w *world, _ *Config) {
 			w.checks["a"] = plan.Passive{Chunk: &model.Chunk{Check: 7, CheckName: "a", MaxOutput: 4096}}
 			w.checks["b"] = plan.Passive{Chunk: &model.Chunk{Check: 8, CheckName: "b", MaxOutput: 4096}}
-			w.open = []event.State{{Node: 1, Check: 7, Status: model.Critical, Output: "two were it"}, {Node: 1, Check: 8, Status: model.Warning, Output: "one was it"}}
+			w.checks["c"] = plan.Passive{Chunk: &model.Chunk{Check: 9, CheckName: "c", MaxOutput: 4096}}
+			w.open = []event.State{{Node: 1, Check: 7, Status: model.Critical, Output: "two were it"}, {Node: 1, Check: 8, Status: model.Warning, Output: "one was it"},
+				{Node: 1, Check: 9, Status: model.Critical, Output: "an agent said it", Stream: 5}} // which no silence here ends
 		})
 		w.run(t)
 		if err := w.post("A instance=web1 n=1 severity=warning", "B instance=web1 until=-1s"); err != nil {

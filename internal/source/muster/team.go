@@ -23,7 +23,7 @@ type team struct {
 // Hit is a limit that a namespace met: what went beyond was refused, or waited.
 type Hit struct {
 	Namespace string
-	Limit     string // output, node_states, namespace_states, node_rate, namespace_rate, labels, facts, groups
+	Limit     string // output, node_states, namespace_states, node_rate, namespace_rate, labels, facts, groups, node_passive
 	Count     uint64 // since the start
 	Last      time.Time
 	Node      string // that met it last

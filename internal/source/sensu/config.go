@@ -28,6 +28,8 @@ type Config struct {
 	Assignments plan.Assignments
 	Limits      Limits
 
+	Checks Checks
+
 	// Handler is a declared one, answered from memory: agents name who is to hear that they were
 	// forgotten.
 	Handler func(namespace, name string) (*model.HandlerSpec, bool)
@@ -51,7 +53,7 @@ type Config struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Intent is what is declared of users and nodes, answered from memory but for Meet.
+// Intent is what is declared, answered from memory but for Meet, Get and Apply.
 type Intent interface {
 	LoginAgent(ctx context.Context, name, password string) (intent.AgentUser, error)
 	AgentUser(name string) (intent.AgentUser, error)
@@ -61,6 +63,18 @@ type Intent interface {
 	Tombstone(uid uuid.UUID) (intent.Tombstone, bool)
 	Meet(ctx context.Context, by intent.Who, m *intent.Stranger) (intent.NodeInfo, error)
 	SeenNode(info intent.NodeInfo, said intent.Said) (limit, reason string)
+
+	LimitsFor(namespace string) model.Limits
+	Get(ctx context.Context, key intent.Key) (*model.Resource, error)
+	Apply(ctx context.Context, by intent.Who, resources []model.Resource, o intent.ApplyOptions) (intent.Applied, error)
+}
+
+// Checks are the passive ones: what nobody asked an agent for is theirs.
+type Checks interface {
+	Passive(namespace, name string) (plan.Passive, bool)
+	PassivesIn(namespace, source string) []model.CheckID
+	// CatchUp returns when what was applied is in force.
+	CatchUp(ctx context.Context) error
 }
 
 // View is what sessions need of the event view.
@@ -89,8 +103,8 @@ type Limits struct {
 }
 
 func (c *Config) complete() error {
-	if c.Agents == nil || c.Journal == nil || c.Intent == nil || c.View == nil || c.Assignments == nil || c.Handler == nil {
-		return errors.New("BUG: bridge without agents, journal, intent, view, assignments or handlers")
+	if c.Agents == nil || c.Journal == nil || c.Intent == nil || c.View == nil || c.Assignments == nil || c.Checks == nil || c.Handler == nil {
+		return errors.New("BUG: bridge without agents, journal, intent, view, assignments, checks or handlers")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -14,10 +14,11 @@
 // would have made of it. A run by hand is a request like any, whose result somebody waits for
 // (runs.go). What a connection's certificate proves of its agent is in proof.go; only who is proven is
 // asked for checks with secrets, which are found anew for each run (secrets.go) and hidden in what
-// comes back (given.go). On the same listener agents fetch archives of assets (assets.go).
+// comes back (given.go). What nobody asked for is of a passive check (unasked.go), which may be
+// made for it (passive.go). On the same listener agents fetch archives of assets (assets.go).
 //
 // Goroutines: one reader per connection, also of one that fetches; the timetable; a few writers, and one more for each
 // peer that does not read; one for each run whose secrets are looked for; one housekeeper. Locks, in order: the registry, then a session's
-// appending, then its mu; the timetable's and that of what a node was given stand alone. Start reading at login.go, then
-// session.go.
+// appending, then its mu; the timetable's and that of what a node was given stand alone, and so does making's, under which intent
+// is changed. Start reading at login.go, then session.go.
 package sensu

@@ -16,10 +16,12 @@ const (
 	displaced                  // the session is over already
 	unkept                     // the journal took it not
 	unknownKind                // of a type that agents do not send
+	disabled                   // of a passive check that is disabled
+	unmade                     // its passive check could not be made
 	outcomes
 )
 
-var outcomeNames = [outcomes]string{"keepalive", "kept", "malformed", "other_entity", "unassigned", "empty", "states", "displaced", "unkept", "unknown_type"}
+var outcomeNames = [outcomes]string{"keepalive", "kept", "malformed", "other_entity", "unassigned", "empty", "states", "displaced", "unkept", "unknown_type", "disabled", "unmade"}
 
 type metrics struct {
 	received   prometheus.Counter

@@ -15,17 +15,19 @@ import (
 
 // event is the way of one event, top to bottom: find the check that it is of, judge it, hand
 // it to the journal. Who asked for it does not matter: what a check of the assignment
-// returned is its result, also when it comes by the agent's own API.
+// returned is its result, also when it comes by the agent's own API; one that the assignment
+// does not name may be a passive check's (unasked.go).
 func (x *session) event(said *sensuwire.Said) (out outcome, cause string) {
 	if !said.HasCheck {
 		return x.measured(said)
 	}
 	c, about := x.chunkOf(said)
-	if len(said.Proxy) > 0 && (c == nil || !x.speaks(c, about.ID)) {
-		return x.complain(other, "an event of check "+string(said.Check)+" for "+string(said.Proxy)+": an agent speaks for itself, and for the proxy nodes that its node's assignment names"), ""
-	}
 	if c == nil {
-		return x.complain(unassigned, "an event of check "+string(said.Check)+", which the node's assignment does not name"), ""
+		if c, about, out = x.unasked(said); c == nil {
+			return out, ""
+		}
+	} else if len(said.Proxy) > 0 && !x.speaks(c, about.ID) {
+		return x.notOurs(said), ""
 	}
 	if code, reason := x.srv.cfg.View.Admit(cmp.Or(about.ID, x.node.ID), c); code != "" {
 		return x.full(code, reason), ""

@@ -35,6 +35,7 @@ type Server struct {
 	timetable   timetable
 	outbox      outbox
 	recipes     recipes
+	making      making
 
 	key      [32]byte     // of the words by which agents fetch archives
 	began    time.Time    // of New, with its monotonic reading

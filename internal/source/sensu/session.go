@@ -54,6 +54,7 @@ type session struct {
 	closed     bool    // by the agent, with a word
 	pending    *record // what was said and is not in the journal yet; nil: nothing
 	told       [outcomes]bool
+	brought    map[place]struct{} // events of passive checks that had room: the view may not have them yet
 
 	// appending is held from the look at over to the end of Append: who sets over and then
 	// takes it knows that nothing of this session comes to the journal any more.

@@ -57,6 +57,12 @@ type world struct {
 	full    chan struct{}
 	users   map[string][]string // with the role agent, and where theirs may be
 	never   string              // stands in nothing that the journal is given
+
+	passives map[string]plan.Passive
+	made     []model.Resource
+	limits   model.Limits
+	knows    map[place]bool
+	refuses  error // what Apply says
 }
 
 func newWorld(t testing.TB, change func(*Config)) *world {
@@ -68,13 +74,13 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 func newWorldBehind(t testing.TB, config *tls.Config, change func(*Config)) *world {
 	t.Helper()
 	w := &world{users: map[string][]string{"agent": {"default", "other"}, "only": {"default"}}, t: t, metrics: prometheus.NewRegistry(), nodes: map[uuid.UUID]intent.NodeInfo{}, said: map[uuid.UUID]intent.Said{},
-		gone: map[uuid.UUID]intent.Tombstone{}, deleted: map[uuid.UUID]bool{}, lives: map[uuid.UUID]*model.Lifecycle{}, numbers: map[wire.StreamKey]uint64{}}
+		gone: map[uuid.UUID]intent.Tombstone{}, deleted: map[uuid.UUID]bool{}, lives: map[uuid.UUID]*model.Lifecycle{}, passives: map[string]plan.Passive{}, knows: map[place]bool{}, numbers: map[wire.StreamKey]uint64{}}
 	w.changed = sync.NewCond(&w.mu)
 	agents, err := muster.New(muster.Config{Journal: w, Nodes: fewNodes{}, View: noView{}, Assignments: w, SigningKey: make([]byte, 64), Assets: anArchive, Limits: muster.Limits{NodeResultsPerSec: 1000}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Agents: agents, Journal: w, Intent: w, View: w, Assignments: w, Handler: w.handler, Registerer: w.metrics,
+	cfg := Config{Agents: agents, Journal: w, Intent: w, View: w, Assignments: w, Checks: w, Handler: w.handler, Registerer: w.metrics,
 		OnClone: func(c muster.Clone) { w.set(func() { w.clones = append(w.clones, c) }) }}
 	cfg.Limits.Away = 50 * time.Millisecond
 	cfg.Limits.FirstWithin = 100 * time.Millisecond
@@ -243,7 +249,52 @@ func (w *world) Admit(_ model.NodeID, c *model.Chunk) (code, reason string) {
 	}
 	return "", ""
 }
-func (w *world) Known(model.NodeID, model.CheckID) bool { return false }
+func (w *world) Known(node model.NodeID, check model.CheckID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.knows[place{node, check}]
+}
+func (w *world) LimitsFor(string) model.Limits { return w.limits }
+func (w *world) Get(_ context.Context, key intent.Key) (*model.Resource, error) {
+	if key == (intent.Key{Kind: "Pipeline", Namespace: "default", Name: "sensu-tofile"}) || key == (intent.Key{Kind: "Pipeline", Namespace: "default", Name: "alerts"}) {
+		return &model.Resource{}, nil
+	}
+	return nil, model.Errorf(model.NotFound, "no %s", key)
+}
+func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resource, _ intent.ApplyOptions) (intent.Applied, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.refuses != nil {
+		return intent.Applied{}, w.refuses
+	}
+	for i := range resources {
+		r := &resources[i]
+		if err := model.Validate(r); err != nil {
+			w.t.Errorf("made %s %s: %v", r.Kind, r.Metadata.Name, err)
+		}
+		w.made = append(w.made, *r)
+		c := check(model.ChunkID(200+len(w.passives)), r.Metadata.Name, "", func(c *model.Chunk) { c.Command, c.Interval = nil, 0 })
+		w.passives[r.Metadata.Name] = plan.Passive{Chunk: c, Source: r.Metadata.Labels[model.SourceLabel]}
+	}
+	return intent.Applied{}, nil
+}
+func (w *world) CatchUp(context.Context) error { return nil }
+func (w *world) Passive(_, name string) (plan.Passive, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p, ok := w.passives[name]
+	return p, ok
+}
+func (w *world) PassivesIn(_, source string) (ids []model.CheckID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.passives {
+		if p.Chunk != nil && (source == "" || p.Source == source) {
+			ids = append(ids, p.Chunk.Check)
+		}
+	}
+	return ids
+}
 func (w *world) For(node model.NodeID) *plan.Assignment {
 	w.mu.Lock()
 	defer w.mu.Unlock()

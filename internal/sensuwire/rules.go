@@ -1,0 +1,68 @@
+package sensuwire
+
+// Rules are what an event says of its check beside the result: all that a backend has of a
+// check that it does not know.
+type Rules struct {
+	Handlers, Pipelines []string // names
+	FlapLow, FlapHigh   uint32   // percent of change; 0: not said
+}
+
+// ReadRules implements Codec.
+func (Protobuf) ReadRules(s *Said) (r Rules, err error) {
+	for rest := s.check; len(rest) > 0; {
+		f, number, content, after, ok := next(rest)
+		if !ok {
+			return Rules{}, unreadable("a check")
+		}
+		rest = after
+		switch f {
+		case 3<<3 | ofBytes:
+			r.Handlers = addItem(r.Handlers, string(content))
+		case 4<<3 | ofVarint:
+			r.FlapHigh = uint32(number)
+		case 6<<3 | ofVarint:
+			r.FlapLow = uint32(number)
+		case 46<<3 | ofBytes: // a ResourceReference: name, type
+			var name, kind []byte
+			if !readMeta(content, &name, &kind) {
+				return Rules{}, unreadable("a check's pipelines")
+			}
+			r.Pipelines = addItem(r.Pipelines, string(name))
+		}
+	}
+	return r, nil
+}
+
+// ReadRules implements Codec.
+func (JSON) ReadRules(s *Said) (r Rules, err error) {
+	ok := members(s.check, func(key, value []byte) bool {
+		if string(value) == "null" {
+			return true
+		}
+		switch string(key) {
+		case "handlers":
+			return elements(value, func(value []byte) bool {
+				r.Handlers = addItem(r.Handlers, stringOf(value))
+				return true
+			})
+		case "high_flap_threshold":
+			r.FlapHigh = uint32(integer(value))
+		case "low_flap_threshold":
+			r.FlapLow = uint32(integer(value))
+		case "pipelines":
+			return elements(value, func(value []byte) bool {
+				return members(value, func(key, value []byte) bool {
+					if string(key) == "name" {
+						r.Pipelines = addItem(r.Pipelines, stringOf(value))
+					}
+					return true
+				})
+			})
+		}
+		return true
+	})
+	if !ok {
+		return Rules{}, notJSON("a check")
+	}
+	return r, nil
+}
