@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -16,14 +15,7 @@ import (
 func Follow(ctx context.Context, cfg Config, lead Lead) error {
 	cfg.follows = true
 	cfg.Bare = cmp.Or(cfg.Bare, Resident())
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return err
-	}
-	if err := preflight.Check(cfg.before()); err != nil {
-		return err
-	}
-	r, err := newRun(cfg)
+	r, err := readyRun(cfg)
 	if err != nil {
 		return err
 	}

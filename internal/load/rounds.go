@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/load/usage"
 )
 
@@ -96,14 +95,7 @@ func (r *run) fill(ctx context.Context) error {
 
 // Forever plays without measuring until ctx ends. Agents that are not ready yet are waited for.
 func Forever(ctx context.Context, cfg Config) error {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return err
-	}
-	if err := preflight.Check(cfg.before()); err != nil {
-		return err
-	}
-	r, err := newRun(cfg)
+	r, err := readyRun(cfg)
 	if err != nil {
 		return err
 	}

@@ -89,14 +89,7 @@ type run struct {
 // or fell behind has a report, which says so.
 func Run(ctx context.Context, cfg Config) (*report.Report, error) {
 	cfg.Bare = cmp.Or(cfg.Bare, Resident())
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	if err := preflight.Check(cfg.before()); err != nil {
-		return nil, err
-	}
-	r, err := newRun(cfg)
+	r, err := readyRun(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +100,18 @@ func Run(ctx context.Context, cfg Config) (*report.Report, error) {
 func Resident() int64 {
 	debug.FreeOSMemory()
 	return usage.OfProcess(0).RSS
+}
+
+// readyRun is a run that this machine can hold.
+func readyRun(cfg Config) (*run, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := preflight.Check(cfg.before()); err != nil {
+		return nil, err
+	}
+	return newRun(cfg)
 }
 
 func newRun(cfg Config) (*run, error) {

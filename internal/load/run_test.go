@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
-	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
@@ -503,26 +502,6 @@ func TestLedgerSeesFaults(t *testing.T) {
 			t.Errorf("%+v %v %q", rep.Balance, rep.Refusals, rep.Verdict)
 		}
 	})
-}
-
-func TestOutputsDiffer(t *testing.T) {
-	d := &outputs.Digits{Size: 100, Changes: 0.02}
-	seen := map[string]bool{}
-	changed := 0
-	for seq := range uint64(20_000) {
-		status := d.Status(int(seq%7), int(seq%40), nil, seq, model.OK, false)
-		out := d.Output(nil, int(seq%7), int(seq%40), nil, seq, status)
-		if len(out) != 100 || seen[string(out)] {
-			t.Fatalf("output %q", out)
-		}
-		seen[string(out)] = true
-		if status != model.OK {
-			changed++
-		}
-	}
-	if changed < 300 || changed > 500 {
-		t.Errorf("%d of 20000 changed the status, want about 400", changed)
-	}
 }
 
 func TestConfigSaysWhatIsWrong(t *testing.T) {
