@@ -142,7 +142,7 @@ spec:
 	}
 	find := &finding{t, values}
 	for where, text := range map[string]string{"what is shown": shown, "log": s.Log(), "the agent's log": proven.Log(), "events": s.CLI("get", "events", "-o", "json"),
-		"history": s.CLI("get", "history", "-o", "json"), "run": s.Try("run", "db", "-n", "web01").Out} {
+		"history": s.CLI("get", "history", "-o", "json"), "run": s.Try("run", "db", "--on", "web01").Out} {
 		if names := find.in(where, []byte(text)); len(names) > 0 {
 			t.Errorf("%s holds %v", where, names)
 		}

@@ -134,7 +134,7 @@ func TestEachConnectionProvesAnew(t *testing.T) {
 	w := newWorldBehind(t, ca.door(), nil)
 	kept := tls.NewLRUClientSessionCache(4)
 	cert := ca.of("web1", "default")
-	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13, tls.VersionTLS12, tls.VersionTLS13} {
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS12, tls.VersionTLS13, tls.VersionTLS13} {
 		conn := w.reach(ca, &cert, func(c *tls.Config) { c.ClientSessionCache, c.MaxVersion = kept, version })
 		a, status := w.shake(conn, "web1", "default", "", false)
 		if a == nil {
@@ -175,14 +175,17 @@ func TestWhoProvesItHasTheName(t *testing.T) {
 	if a, status := dial(); a != nil || status != 409 {
 		t.Fatalf("a second one by password: %d", status)
 	}
-	slow, status := w.shake(w.reach(ca, nil, nil), "web2", "default", rightPassword, false) // and says nothing yet
+	cert := ca.of("web2", "default")
+	second, status := w.shake(w.reach(ca, &cert, nil), "web2", "default", "", false) // and says nothing yet
+	if second == nil {
+		t.Fatal(status)
+	}
+	slow, status := w.shake(w.reach(ca, nil, nil), "web2", "default", rightPassword, false) // nor does this one, which came last
 	if slow == nil {
 		t.Fatal(status)
 	}
 	w.proven(ca, "web1", false)
-	if err := <-first.ended; err == nil {
-		t.Error("it goes on")
-	}
+	first.end()
 	if a, status := dial(); a != nil || status != 409 {
 		t.Errorf("by password: %d", status)
 	}
@@ -191,10 +194,10 @@ func TestWhoProvesItHasTheName(t *testing.T) {
 		t.Errorf("told of %+v", w.clones)
 	}
 	w.mu.Unlock()
-	second := w.proven(ca, "web2", false)
+	w.live(second)
 	go slow.read()
 	slow.alive()
-	if closed := (*wsconn.CloseError)(nil); !errors.As(<-slow.ended, &closed) || closed.Code != 1008 {
+	if closed := (*wsconn.CloseError)(nil); !errors.As(slow.end(), &closed) || closed.Code != 1008 {
 		t.Errorf("the slow one ended with %+v", closed)
 	}
 	second.alive()

@@ -482,6 +482,18 @@ func (a *agent) result(r *sensuwire.Request, status uint32, output string) {
 	a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Check: r.Check, Issued: r.Issued, Executed: r.Issued, Duration: 0.25, Status: status, Output: output})
 }
 
+// end is why its session ended.
+func (a *agent) end() error {
+	a.t.Helper()
+	select {
+	case err := <-a.ended:
+		return err
+	case <-time.After(20 * time.Second):
+		a.t.Fatal("its session goes on")
+	}
+	return nil
+}
+
 func (a *agent) next() *sensuwire.Request {
 	a.t.Helper()
 	select {
