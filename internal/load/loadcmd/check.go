@@ -43,7 +43,8 @@ holds what each cost beside the baseline: allocations, bytes, fsyncs and system 
 server's CPU beside the loader's. They are nearly the same on every machine, and decide; times are of this
 machine, and only inform. A scenario with a figure that grew by more than is allowed, or in which a pipeline
 that runs faster starves another, is played twice more, and the median of the three, or what two of them
-show, counts. Files are played as they are.
+show, counts. A run whose generator fell behind is put aside and played again, unless it lost something: once
+is too often, on a busy machine, too. Files are played as they are.
 
 Exit codes: 0 nothing grew; 3 there is no baseline; 7 this machine cannot hold the check, or is too busy for
 it; 20 a figure grew, people were not answered, or somebody was starved; 21 something was lost, came twice,
@@ -115,14 +116,14 @@ func (c *check) check(ctx context.Context, cmd *cobra.Command, args []string, sa
 		say("== %d of %d: %s, %s; at most %s to go", i+1, len(list), sc.Name, sc.FullTitle(), whole.Round(time.Second))
 		whole -= sc.Duration() * time.Duration(c.runs)
 		if err := c.preflight(cmd, sc, say); err != nil {
-			return err
+			return wrong.after(err)
 		}
 		runs, err := c.several(ctx, cmd, sc, 1, c.runs, say)
 		if err != nil {
-			return err
+			return wrong.after(err)
 		}
-		excess, starved := gate.Judge(bases[sc.Name], runs), gate.Starved(runs)
-		if len(excess)+len(starved) > 0 && len(runs) < attempts {
+		excess, starved := grown(bases[sc.Name], runs)
+		if len(excess)+len(starved) > 0 && len(runs) < attempts && !anyLost(runs) {
 			first := starved
 			if len(excess) > 0 {
 				first = []string{excess[0].String()}
@@ -130,10 +131,10 @@ func (c *check) check(ctx context.Context, cmd *cobra.Command, args []string, sa
 			say("%s: %s. It is played again: an accident?", sc.Name, first[0])
 			more, err := c.several(ctx, cmd, sc, len(runs)+1, attempts, say)
 			if err != nil {
-				return err
+				return wrong.after(err)
 			}
 			runs = append(runs, more...)
-			excess, starved = gate.Judge(bases[sc.Name], runs), gate.Starved(runs)
+			excess, starved = grown(bases[sc.Name], runs)
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n%s", sc.Name, sc.FullTitle(), gate.Text(bases[sc.Name], runs))
 		for _, r := range runs {
@@ -211,20 +212,34 @@ func (c *check) baselines(list []*scenario.Scenario) (map[string][]*report.Repor
 	return bases, nil
 }
 
-// several plays a scenario from one run to another.
+// several plays a scenario from one run to another. One that lost something ends that, whether its
+// generator kept up or not: once is too often, and no median makes it less.
 func (c *check) several(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, from, to int, say func(string, ...any)) (runs []*report.Report, err error) {
 	for n := from; n <= to; n++ {
 		rep, err := c.once(ctx, cmd, sc, fmt.Sprintf("%s-%d", sc.Name, n), false, say)
 		if err != nil {
 			return nil, err
 		}
-		if !rep.Valid {
+		if !rep.Valid && !rep.Lost() {
 			return nil, model.Errorf(model.Limited, "%s: this machine is too busy for the check: %s", sc.Name, rep.Verdict[0]).WithHint("end what else runs (top), or wait, and type it again")
 		}
-		runs = append(runs, rep)
+		if runs = append(runs, rep); rep.Lost() {
+			break
+		}
 	}
 	return runs, nil
 }
+
+// grown is what runs cost more than the baseline, and who was starved in them. Figures of a run
+// whose generator fell behind are of nothing: it is only there for what it lost.
+func grown(base, runs []*report.Report) ([]gate.Excess, []string) {
+	if slices.ContainsFunc(runs, func(r *report.Report) bool { return !r.Valid }) {
+		return nil, nil
+	}
+	return gate.Judge(base, runs), gate.Starved(runs)
+}
+
+func anyLost(runs []*report.Report) bool { return slices.ContainsFunc(runs, (*report.Report).Lost) }
 
 // once plays a scenario into a folder.
 func (c *check) once(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, name string, profiles bool, say func(string, ...any)) (*report.Report, error) {
@@ -311,6 +326,15 @@ func (f *findings) add(name string, runs []*report.Report, excess []gate.Excess,
 		f.grew = append(f.grew, fmt.Sprintf("%s: %s", name, e))
 	}
 	return well
+}
+
+// after is the error of a check that could not go on. What was lost before that is told all the
+// same, and first.
+func (f *findings) after(err error) error {
+	if len(f.lost) == 0 {
+		return err
+	}
+	return &failed{model.Errorf(model.Invalid, "the release check failed, and could not go on (%w):\n  %s", err, strings.Join(f.lost, "\n  ")), exitLost}
 }
 
 // err is nil where nothing was found. What was lost is told before what grew.

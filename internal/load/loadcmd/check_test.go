@@ -113,3 +113,29 @@ func TestFindings(t *testing.T) {
 		}
 	}
 }
+
+// What one scenario lost is told also where the check could not go on after it.
+func TestFindingsBeforeAnEnd(t *testing.T) {
+	busy := model.Errorf(model.Limited, "y: this machine is too busy for the check")
+	f := findings{grew: []string{"x: allocs"}}
+	if err := f.after(busy); err != error(busy) {
+		t.Errorf("%v", err)
+	}
+	f.lost = []string{"x: 3 results missing"}
+	if err, ok := f.after(busy).(*failed); !ok || err.code != exitLost || !strings.Contains(err.Error(), "3 results missing") || !strings.Contains(err.Error(), "too busy") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Figures of a run whose generator fell behind are held beside nothing, for it is only there for
+// what it lost.
+func TestGrownIsOfRunsThatCount(t *testing.T) {
+	cost := func(allocs float64, valid bool) []*report.Report {
+		return []*report.Report{{Valid: valid, Balance: &report.Balance{Missing: 1}, Results: 1, Inside: &report.Inside{Allocs: allocs}}}
+	}
+	for valid, want := range map[bool]int{true: 1, false: 0} {
+		if excess, _ := grown(cost(2, true), cost(4, valid)); len(excess) != want {
+			t.Errorf("valid %t: %v", valid, excess)
+		}
+	}
+}

@@ -41,8 +41,8 @@ func order(sides, runs int) (legs []leg) {
 const repeated = "invalid"
 
 // playLeg plays a scenario once, on a server of its own, into the folder OUT/NAME. A run
-// whose generator fell behind says nothing: it is moved to OUT/invalid/NAME and repeated
-// once. Without a report nothing is left.
+// whose generator fell behind says nothing of speed: it is moved to OUT/invalid/NAME and repeated
+// once. What it lost is lost all the same: such a run stays. Without a report nothing is left.
 func playLeg(out, name string, say func(string, ...any), play func(kept *folder.Folder) (*report.Report, error)) (rep *report.Report, err error) {
 	path, aside := filepath.Join(out, name), filepath.Join(out, repeated, name)
 	once := func() (*report.Report, error) {
@@ -62,7 +62,7 @@ func playLeg(out, name string, say func(string, ...any), play func(kept *folder.
 	if rep.Stopped != nil {
 		return nil, stoppedLeg(name, path, rep)
 	}
-	if rep.Valid {
+	if rep.Valid || rep.Lost() {
 		return rep, nil
 	}
 	if err = os.MkdirAll(filepath.Dir(aside), 0o755); err == nil {
@@ -79,7 +79,11 @@ func playLeg(out, name string, say func(string, ...any), play func(kept *folder.
 }
 
 // stoppedLeg ends what a stopped run is a part of: its figures are of less than those of the others.
+// What was lost until then is told all the same.
 func stoppedLeg(name, path string, rep *report.Report) error {
+	if rep.Lost() {
+		return &failed{model.Errorf(model.Invalid, "%s was %s, and until then: %s; its report is in %s", name, rep.Stopped, strings.Join(rep.Wrong().Sentences(), "; "), path), exitLost}
+	}
 	return &failed{model.Errorf(model.Unavailable, "%s was %s; its report is in %s", name, rep.Stopped, path), exitStopped}
 }
 

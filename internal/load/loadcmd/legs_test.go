@@ -76,21 +76,22 @@ func TestSides(t *testing.T) {
 }
 
 // A run whose generator fell behind is put aside and repeated once; the second one stays,
-// whatever it is.
+// whatever it is. So does the first where it lost something: nobody may miss that.
 func TestInvalidLegIsRepeated(t *testing.T) {
 	out := t.TempDir()
-	judged := func(valid bool) *report.Report {
-		return &report.Report{Schema: report.Schema, Balance: &report.Balance{}, Valid: valid, Verdict: []string{"invalid: behind"}}
+	judged := func(valid bool, missing uint64) *report.Report {
+		return &report.Report{Schema: report.Schema, Balance: &report.Balance{Missing: missing}, Valid: valid, Verdict: []string{"invalid: behind"}}
 	}
 	for _, c := range []struct {
 		name  string
 		valid []bool
+		lost  uint64
 		aside bool
-	}{{"a/1", []bool{true}, false}, {"b/1", []bool{false, true}, true}, {"b/2", []bool{false, false}, true}} {
+	}{{"a/1", []bool{true}, 0, false}, {"b/1", []bool{false, true}, 0, true}, {"b/2", []bool{false, false}, 0, true}, {"b/3", []bool{false}, 1, false}} {
 		var said strings.Builder
 		played := 0
 		rep, err := playLeg(out, c.name, func(format string, args ...any) { fmt.Fprintf(&said, format, args...) }, func(kept *folder.Folder) (*report.Report, error) {
-			r := judged(c.valid[played])
+			r := judged(c.valid[played], c.lost)
 			played++
 			return r, kept.Save(t.Context(), r)
 		})
@@ -115,6 +116,20 @@ func TestInvalidLegIsRepeated(t *testing.T) {
 	}
 	if _, err := playLeg(out, "a/1", nil, nil); model.ClassOf(err) != model.Conflict {
 		t.Errorf("over a run that is there: %v", err)
+	}
+}
+
+// A run that somebody stopped ends what it is a part of with 22; with 21 where it had lost something
+// until then.
+func TestStoppedLeg(t *testing.T) {
+	for missing, code := range map[uint64]int{0: exitStopped, 1: exitLost} {
+		_, err := playLeg(t.TempDir(), "a/1", nil, func(kept *folder.Folder) (*report.Report, error) {
+			r := &report.Report{Schema: report.Schema, Balance: &report.Balance{Missing: missing}, Valid: true, Stopped: &report.Stopped{After: 1, Of: 2}}
+			return r, kept.Save(t.Context(), r)
+		})
+		if f, ok := err.(*failed); !ok || f.code != code {
+			t.Errorf("%d missing: %v", missing, err)
+		}
 	}
 }
 
