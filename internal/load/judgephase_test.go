@@ -86,6 +86,18 @@ func TestAStepIsPlayedOnceMore(t *testing.T) {
 	}
 }
 
+// Steps of which none held measured nothing: the run says so, and has not passed.
+func TestNoStepHeld(t *testing.T) {
+	rep := playOn(t, Config{Scenario: towns(scenario.Phase{Step: sec(10), By: 0.5, To: 2})}, &ideal{perSecond: 60})
+	failed := rep.Failed()
+	if rep.OK() || rep.Lost() || len(failed) != 1 || !strings.HasPrefix(failed[0], "no step held, and nothing else was measured; the first, step ×1: ") {
+		t.Errorf("%q; %q", failed, rep.Verdict)
+	}
+	if text := rep.Text(); strings.Contains(text, "nothing lost, nothing twice, the generator kept up") {
+		t.Error(text)
+	}
+}
+
 // What the phases that follow are worth is said where steps found nothing.
 func TestNothingWasFound(t *testing.T) {
 	const unmeasured = "not measured in this run, asked at most 40.0 s" // of the objective

@@ -15,6 +15,11 @@ func (rep *Report) Save(path string) error {
 	ok := rep.OK()
 	saved := *rep
 	saved.Passed = &ok
+	if rep.Stopped != nil {
+		s := *rep.Stopped
+		s.Well = rep.OnlyStopped()
+		saved.Stopped = &s
+	}
 	data, err := json.MarshalIndent(&saved, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode report: %w", err)

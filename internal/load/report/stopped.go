@@ -14,6 +14,7 @@ type Stopped struct {
 	Phase string  `json:"phase,omitempty"` // the one that was cut short
 	Whole int     `json:"whole"`           // measured phases, or steps, that were played to their end
 	By    string  `json:"by,omitempty"`    // who asked, where it was not the loader that leads
+	Well  bool    `json:"well,omitempty"`  // what OnlyStopped said when it was saved
 }
 
 // String is short enough for a title: stopped after 3m20s of 10m0s.
@@ -35,7 +36,14 @@ func (s *Stopped) Sentence() string {
 	return fmt.Sprintf("%s: %s was cut short and is not judged", s, name)
 }
 
-// OnlyStopped says whether nothing is wrong with a run but that it was stopped.
+// OnlyStopped says whether nothing is wrong with a run but that it was stopped. Of a report that
+// was read it is what it was for the run; older ones say it by having nothing else to say.
 func (rep *Report) OnlyStopped() bool {
-	return rep.Stopped != nil && rep.Valid && len(rep.Verdict) == 1
+	switch {
+	case rep.Stopped == nil:
+		return false
+	case rep.Passed != nil:
+		return rep.Stopped.Well || rep.Valid && len(rep.Verdict) == 1
+	}
+	return rep.well()
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // OK: valid, nothing wrong, no goal missed, and played to the end. Of a report
@@ -11,9 +12,11 @@ func (rep *Report) OK() bool {
 	if rep.Passed != nil {
 		return *rep.Passed
 	}
-	if rep.Stopped != nil {
-		return false
-	}
+	return rep.Stopped == nil && rep.well()
+}
+
+// well says whether nothing is wrong with what was played, to the end or not.
+func (rep *Report) well() bool {
 	for _, g := range rep.Goals {
 		if !g.Met {
 			return false
@@ -24,7 +27,8 @@ func (rep *Report) OK() bool {
 
 // Failed are the sentences of what went wrong that was neither lost nor late: good results that
 // were refused or not taken, people and pages that were not answered, intent that agents never
-// held, renames and commands that failed. Of a report that was read they are not known.
+// held, renames and commands that failed, steps of which none held. Of a report that was read not
+// all of them are known.
 func (rep *Report) Failed() (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if n := rep.Balance.Refused; n > rep.WrongSent {
@@ -35,6 +39,9 @@ func (rep *Report) Failed() (list []string) {
 	}
 	if rep.Unsaved.Renames != "" {
 		say("%s", rep.Unsaved.Renames)
+	}
+	if why := rep.noneHeld(); why != "" {
+		say("%s", why)
 	}
 	list = append(list, rep.Silent.unread()...)
 	if rep.Unsaved.Halfway != nil {
@@ -55,4 +62,18 @@ func (rep *Report) Late() (list []string) {
 		}
 	}
 	return list
+}
+
+// noneHeld says of a run that is over why it has no figures: it was of steps, and not even the first
+// held. Empty: something counts.
+func (rep *Report) noneHeld() string {
+	if rep.Stopped != nil || len(rep.Counting()) > 0 {
+		return ""
+	}
+	for i := range rep.Phases {
+		if p := &rep.Phases[i]; p.Kind == KindStep && len(p.Missed) > 0 {
+			return fmt.Sprintf("no step held, and nothing else was measured; the first, %s: %s", p.Name, strings.Join(p.Missed, "; "))
+		}
+	}
+	return ""
 }

@@ -58,7 +58,9 @@ func TestWhatFailedIsNeitherLostNorLate(t *testing.T) {
 		"nobody answered":   {rep: Report{Unsaved: Unsaved{People: []string{"1 of 2 requests failed"}}}, failed: true},
 		"no renames":        {rep: Report{Unsaved: Unsaved{Renames: "1 rename failed"}}, failed: true},
 		"settled too late":  {rep: Report{Phases: []Played{{Kind: "steady", Missed: []string{"p99"}}}}, late: true},
-		"a step that broke": {rep: Report{Phases: []Played{{Kind: KindStep, Missed: []string{"p99"}}}}},
+		"a step that broke": {rep: Report{Phases: []Played{{Kind: KindStep, Offered: 1}, {Kind: KindStep, Offered: 2, Missed: []string{"p99"}}}}},
+		"no step that held": {rep: Report{Phases: []Played{{Kind: KindStep, Offered: 1, Missed: []string{"p99"}}}}, failed: true},
+		"stopped in a step": {rep: Report{Stopped: &Stopped{}, Phases: []Played{{Kind: KindStep, Offered: 1, Missed: []string{"p99"}}}}},
 		"something lost":    {rep: Report{Balance: &Balance{Missing: 1}}, lost: true},
 	} {
 		rep := c.rep
@@ -66,8 +68,8 @@ func TestWhatFailedIsNeitherLostNorLate(t *testing.T) {
 		if rep.Balance == nil {
 			rep.Balance = &Balance{}
 		}
-		if failed, late, lost := len(rep.Failed()) > 0, len(rep.Late()) > 0, rep.Lost(); failed != c.failed || late != c.late || lost != c.lost || rep.OK() == (failed || late || lost) {
-			t.Errorf("%s: failed %v, late %v, lost %v, OK %v", name, failed, late, lost, rep.OK())
+		if failed, late, lost := len(rep.Failed()) > 0, len(rep.Late()) > 0, rep.Lost(); failed != c.failed || late != c.late || lost != c.lost || rep.well() == (failed || late || lost) {
+			t.Errorf("%s: failed %v, late %v, lost %v, well %v", name, failed, late, lost, rep.well())
 		}
 	}
 }
