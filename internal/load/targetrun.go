@@ -358,13 +358,8 @@ func (r *targetRun) finish() {
 	if rep.Stopped != nil {
 		rep.Verdict = append(rep.Verdict, rep.Stopped.Sentence())
 	}
-	rep.Verdict = append(rep.Verdict, rep.Balance.Sentences()...)
-	if t.Missed > 0 {
-		rep.Verdict = append(rep.Verdict, fmt.Sprintf("%d requests of %d did not come in their interval", t.Missed, t.Missed+t.Requests))
-	}
-	if t.Lost > 0 {
-		rep.Verdict = append(rep.Verdict, fmt.Sprintf("%d connections were lost", t.Lost))
-	}
+	rep.Verdict = append(rep.Verdict, rep.Wrong().Sentences()...)
+	rep.Verdict = append(rep.Verdict, rep.Failed()...)
 	rep.Goals = rep.judgeable(judged(r.cfg.Goals, rep.Report))
 	for _, g := range rep.Goals {
 		if !g.Met {

@@ -10,7 +10,7 @@ type Totals struct {
 	Connected int    `json:"-"`        // now
 	Requests  uint64 `json:"requests"` // to make a result
 	Dropped   uint64 `json:"dropped"`  // of them, not followed, because the protocol says so or the run had ended
-	Missed    uint64 `json:"missed"`   // that should have come in between, and did not
+	Missed    uint64 `json:"missed"`   // that should have come between two that came, or since the last one or none, and did not
 	Sent      uint64 `json:"sent"`     // results given to connections …
 	Written   uint64 `json:"written"`  // … and taken whole
 	Alive     uint64 `json:"alive"`    // keepalives, which are no results

@@ -31,7 +31,7 @@ func (rep *Report) targetText() string {
 		return fmt.Sprintf("p50 %.1f  p90 %.1f  p99 %.1f  p99.9 %.1f  max %.1f ms", l.P50, l.P90, l.P99, l.P999, l.Max)
 	}
 	line("registered", "all started within %.2f s, all registered after %.2f s", rep.ConnectSeconds, rep.ReadySeconds)
-	line("requests", "%d came, %d were missing in between, %d not to be answered", t.Requests, t.Missed, t.Dropped)
+	line("requests", "%d came, %d were missing, %d not to be answered", t.Requests, t.Missed, t.Dropped)
 	line("results", "%.0f/s left; nothing is acknowledged", rep.Rate)
 	line("latency", "%s (from the issue of a request, in whole seconds, until its result had left)", lat(rep.Latency))
 	line("generator lag", "%s (from the arrival of a request)", lat(rep.Lag))

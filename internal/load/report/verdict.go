@@ -27,8 +27,8 @@ func (rep *Report) well() bool {
 
 // Failed are the sentences of what went wrong that was neither lost nor late: good results that
 // were refused or not taken, people and pages that were not answered, intent that agents never
-// held, renames and commands that failed, steps of which none held. Of a report that was read not
-// all of them are known.
+// held, renames and commands that failed, steps of which none held; of a system that asks: what it did
+// not ask for, and connections that it lost. Of a report that was read not all of them are known.
 func (rep *Report) Failed() (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if n := rep.Balance.Refused; n > rep.WrongSent {
@@ -36,6 +36,12 @@ func (rep *Report) Failed() (list []string) {
 	}
 	if rep.SpoolFull > 0 {
 		say("%d results were not made: the server took less than was offered, and the agents' spools (%d kB each) were full", rep.SpoolFull, rep.Unsaved.Spool/1000)
+	}
+	if t := rep.Targeted; t.asked() && t.Missed > 0 {
+		say("%d requests of %d did not come in their interval", t.Missed, t.Missed+t.Requests)
+	}
+	if t := rep.Targeted; t.asked() && t.Totals.Lost > 0 {
+		say("%d connections were lost", t.Totals.Lost)
 	}
 	if rep.Unsaved.Renames != "" {
 		say("%s", rep.Unsaved.Renames)

@@ -57,10 +57,13 @@ type Agent struct {
 	entity sensuwire.Entity
 	first  int // its number: which backend it tries first, and from which address
 
-	keepalive, warning time.Duration // as in Options
+	keepalive, warning time.Duration            // as in Options
+	expects            map[string]time.Duration // checks that it has to be asked for, with their intervals
 
 	mu         sync.Mutex
-	ledger     map[string]*Entry // by Request.Key
+	ledger     map[string]*asked // by Request.Key
+	ready      time.Time         // since when it answers requests; zero: not yet
+	unasked    uint64            // requests that should have come since the last one of their check, when it came to rest
 	session    *session          // nil: not connected
 	registered bool
 	rest       bool
@@ -72,7 +75,7 @@ type Agent struct {
 
 func newAgent(o *Options, x sensuwire.Entity, number int) *Agent {
 	x.Namespace, x.User = o.Namespace, o.User
-	return &Agent{o: o, entity: x, first: number, keepalive: o.Keepalive, warning: o.Warning, ledger: map[string]*Entry{}}
+	return &Agent{o: o, entity: x, first: number, keepalive: o.Keepalive, warning: o.Warning, ledger: map[string]*asked{}}
 }
 
 // Name is its entity's.
@@ -101,12 +104,24 @@ func (a *Agent) Run(ctx context.Context) {
 	}
 }
 
-// Rest makes it leave requests unanswered from now on. What it answers right now is
-// finished when Rest returns.
+// Rest makes it leave requests unanswered from now on, and counts those that should have come by
+// now. What it answers right now is finished when Rest returns.
 func (a *Agent) Rest() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.rest {
+		return
+	}
 	a.rest = true
+	for check, interval := range a.expects {
+		since := a.ready
+		if e := a.ledger[check]; e != nil {
+			since = e.at
+		}
+		if !since.IsZero() {
+			a.unasked += overdue(interval, time.Since(since))
+		}
+	}
 }
 
 // Trouble is why its last connection was not opened, or ended; nil: nothing went wrong.
@@ -121,7 +136,7 @@ func (a *Agent) Each(f func(check string, e Entry)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for check, e := range a.ledger {
-		f(check, *e)
+		f(check, e.Entry)
 	}
 }
 
@@ -130,8 +145,9 @@ func (a *Agent) count(c *Counts) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range a.ledger {
-		c.entry(e)
+		c.entry(&e.Entry)
 	}
+	c.Missed += a.unasked
 	if a.session != nil {
 		c.Connected++
 	}

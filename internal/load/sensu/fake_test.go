@@ -32,6 +32,7 @@ type fake struct {
 	lives    map[string]string        // what the last of them said: its interval, and after how long it is missed
 	checks   map[string]chan struct{} // by name: closed when it is deleted
 	lose     func(e *fakeEvent) bool  // nil: nothing is lost
+	never    string                   // a check that it asks nobody for
 }
 
 type fakeSession struct {

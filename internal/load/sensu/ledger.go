@@ -1,6 +1,10 @@
 package sensu
 
-import "github.com/muster-fleet/muster/internal/sensuwire"
+import (
+	"time"
+
+	"github.com/muster-fleet/muster/internal/sensuwire"
+)
 
 // Entry is what an agent knows of one of its checks.
 type Entry struct {
@@ -41,6 +45,22 @@ func (e *Entry) wrote(executed int64, status uint32) {
 	}
 	e.Written++
 	e.Executed, e.Status = executed, status
+}
+
+// asked is an entry with when its last request came, by the agent's clock.
+type asked struct {
+	Entry
+	at time.Time
+}
+
+// overdue is how many requests of a check should have come since an instant, at which one came or
+// the agent was ready for the first. Each may be late by half its interval, and by a second.
+func overdue(interval, since time.Duration) uint64 {
+	late := since - max(interval/2, time.Second)
+	if interval <= 0 || late < interval {
+		return 0
+	}
+	return uint64(late / interval)
 }
 
 // Counts are sums over agents and checks, and what befell connections.

@@ -142,6 +142,9 @@ func (s *session) take(message []byte) error {
 func (s *session) begin() {
 	if !s.began {
 		s.began = true
+		if a := s.agent; a.ready.IsZero() {
+			a.ready = time.Now()
+		}
 		s.alive()
 	}
 }
@@ -183,16 +186,17 @@ func (s *session) reply(r *sensuwire.Request) (sent bool, err error) {
 	key := r.Key()
 	entry := a.ledger[key]
 	if entry == nil {
-		entry = &Entry{}
+		entry = &asked{}
 		a.ledger[key] = entry
 	}
+	entry.at = time.Now()
 	if !entry.take(r, a.rest || !s.began) {
 		return false, nil
 	}
 	entry.Sent++
 	e := s.event(key)
 	e.Check, e.Issued, e.Executed = r.Check, r.Issued, e.Timestamp
-	e.Status, e.Output = a.o.Answer(a, key, *entry)
+	e.Status, e.Output = a.o.Answer(a, key, entry.Entry)
 	if err := s.write(sensuwire.TypeEvent, e); err != nil {
 		return false, model.Errorf(model.Unavailable, "send the result of %s: %w", key, err)
 	}

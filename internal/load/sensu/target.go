@@ -24,8 +24,9 @@ type Target struct {
 	options  Options
 	api      Backend
 	agents   []*Agent
-	checks   []map[string]spoken // of each class, by name
-	baseline map[state]held      // of our checks, when the run began
+	checks   []map[string]spoken        // of each class, by name
+	expects  []map[string]time.Duration // their intervals, likewise
+	baseline map[state]held             // of our checks, when the run began
 }
 
 // spoken is what a check says.
@@ -55,10 +56,10 @@ type check struct {
 
 // New makes the target of a scenario. Options.Answer and Answered are the run's.
 func New(sc *scenario.Scenario, o Options, api Backend) (*Target, error) {
-	t := &Target{sc: sc, options: o, api: api, checks: make([]map[string]spoken, len(sc.Agents))}
+	t := &Target{sc: sc, options: o, api: api, checks: make([]map[string]spoken, len(sc.Agents)), expects: make([]map[string]time.Duration, len(sc.Agents))}
 	for c := range sc.Agents {
 		n := 0
-		t.checks[c] = map[string]spoken{}
+		t.checks[c], t.expects[c] = map[string]spoken{}, map[string]time.Duration{}
 		if k := sc.Agents[c].Keepalive; k != nil && (time.Duration(k.Interval)%time.Second != 0 || time.Duration(k.Timeout)%time.Second != 0) {
 			return nil, model.Errorf(model.Unsupported, "class %s: keepalives every %s, missed after %s: Sensu has whole seconds", sc.Agents[c].Name, k.Interval, k.Timeout)
 		}
@@ -68,6 +69,7 @@ func New(sc *scenario.Scenario, o Options, api Backend) (*Target, error) {
 			}
 			for i := range max(1, check.Count) {
 				t.checks[c][check.FullName(i)] = spoken{n, outputs.Of(sc, c, check.Check)}
+				t.expects[c][check.FullName(i)] = time.Duration(check.Interval)
 				n++
 			}
 		}
@@ -123,7 +125,7 @@ func (t *Target) Agents(observe func(load.Observed)) []load.TargetAgent {
 	for _, m := range simulated.Members(t.sc) {
 		class := &t.sc.Agents[m.Class]
 		a := newAgent(shared, sensuwire.Entity{Name: m.Name, Subscriptions: t.listensTo(class), Labels: simulated.MemberLabels(class, m.Number)}, len(list))
-		a.class = m.Class
+		a.class, a.expects = m.Class, t.expects[m.Class]
 		if k := class.Keepalive; k != nil {
 			a.keepalive, a.warning = cmp.Or(time.Duration(k.Interval), a.keepalive), cmp.Or(time.Duration(k.Timeout), a.warning)
 		}

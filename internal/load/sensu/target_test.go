@@ -98,6 +98,9 @@ func (b *fake) schedule(c fakeCheck, over, done chan struct{}) {
 			b.mu.Lock()
 			var list []*fakeSession
 			for _, s := range b.sessions {
+				if c.Metadata.Name == b.never {
+					continue
+				}
 				for _, name := range c.Subscriptions { // as a backend does: for each that an agent has
 					if slices.Contains(s.subscriptions, name) {
 						list = append(list, s)
@@ -218,6 +221,56 @@ func TestLoss(t *testing.T) {
 				t.Errorf("%v %+v", rep.Verdict, l)
 			}
 		})
+	}
+}
+
+// A backend that never asks for a check, and one that hangs up, fail a run in which all that was sent is
+// there.
+func TestWhatDidNotComeFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(b *fake, sc *scenario.Scenario)
+		says   string
+	}{
+		"never asked for": {func(b *fake, sc *scenario.Scenario) {
+			b.never, sc.Phases[1].Steady = "db-mysql-000", model.Duration(2500*time.Millisecond)
+		}, " did not come in their interval"},
+		"hung up on": {func(b *fake, _ *scenario.Scenario) {
+			cut := false
+			b.lose = func(e *fakeEvent) bool { // with the lock held: it loses nothing, and the agent has no other check
+				if name := e.Entity.Metadata.Name; name == "db-00000" && !cut {
+					cut = b.sessions[name].nc.Close() == nil
+				}
+				return false
+			}
+		}, "1 connections were lost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, sc := newFake(t, false), small(0)
+			c.change(b, sc)
+			rep, err := playOn(t, b, &API{URL: b.api().URL, User: "admin", Password: "secret", Namespace: "default", Client: http.DefaultClient}, sc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if failed := strings.Join(rep.Failed(), "; "); rep.OK() || rep.Lost() || !strings.Contains(failed, c.says) || !strings.Contains(strings.Join(rep.Verdict, "; "), c.says) {
+				t.Errorf("%q; %q, %+v", failed, rep.Verdict, rep.Targeted)
+			}
+		})
+	}
+}
+
+// A request may be late by half an interval, and by a second.
+func TestOverdue(t *testing.T) {
+	for _, c := range []struct {
+		interval, since time.Duration
+		want            uint64
+	}{
+		{time.Second, 1900 * time.Millisecond, 0}, {time.Second, 2 * time.Second, 1}, {time.Second, 10 * time.Second, 9},
+		{10 * time.Second, 14 * time.Second, 0}, {10 * time.Second, 15 * time.Second, 1}, {10 * time.Second, 36 * time.Second, 3}, {0, time.Hour, 0},
+	} {
+		if got := overdue(c.interval, c.since); got != c.want {
+			t.Errorf("every %s, nothing for %s: %d, want %d", c.interval, c.since, got, c.want)
+		}
 	}
 }
 
