@@ -51,11 +51,17 @@ func TestLoadEndedAtOnce(t *testing.T) {
 // hang stops the server whose data is below a folder.
 func hang(t *testing.T, dir string) {
 	t.Helper()
+	signalServer(t, dir, syscall.SIGSTOP)
+}
+
+// signalServer sends a signal to the server whose data is below a folder.
+func signalServer(t *testing.T, dir string, sig syscall.Signal) {
+	t.Helper()
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
 		if words, err := os.ReadFile(f); err == nil && bytes.Contains(words, []byte(dir)) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(f)))
-			if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			if err := syscall.Kill(pid, sig); err != nil {
 				t.Fatal(err)
 			}
 			return

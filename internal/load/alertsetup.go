@@ -226,6 +226,8 @@ func (al *alarms) conclude(ctx context.Context, d *faultScript) {
 	if al == nil {
 		return
 	}
+	ctx, over := al.run.cfg.ending(ctx)
+	defer over()
 	began := al.run.now()
 	for al.judge(d)+al.telling.missing() > 0 && ctx.Err() == nil {
 		al.mu.Lock()

@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -46,11 +45,31 @@ func (l *breaches) copyTo(b *report.Balance) {
 }
 
 // balance sums the agents' ledgers and compares them with the view. before is how
-// many results each state held when the run began. The agents must be at rest.
+// many results each state held when the run began. The agents must be at rest. Where the view
+// cannot be read, the sums are there beside the error.
 func (r *run) balance(ctx context.Context, before baseline) (*report.Balance, error) {
+	all := append(slices.Clip(r.fleet), r.theirs...)
+	b := r.sums(all)
+	if r.cfg.Before == nil {
+		return b, nil
+	}
+	c := newComparison(all, b)
+	c.unnumbered = r.cfg.Driven != nil
+	err := r.cfg.Before.Each(ctx, func(k Kept) error {
+		c.state(k, before.of(k.Node, k.Check))
+		return nil
+	})
+	if err != nil {
+		return r.sums(all), err
+	}
+	c.absent()
+	return b, nil
+}
+
+// sums are of the agents' ledgers alone, and of what servers should not have said.
+func (r *run) sums(all []*agent) *report.Balance {
 	b := &report.Balance{}
 	r.breaches.copyTo(b)
-	all := append(slices.Clip(r.fleet), r.theirs...)
 	for _, a := range all {
 		a.mu.Lock()
 		l := &a.ledger
@@ -65,18 +84,5 @@ func (r *run) balance(ctx context.Context, before baseline) (*report.Balance, er
 		}
 		a.mu.Unlock()
 	}
-	if r.cfg.Before == nil {
-		return b, nil
-	}
-	c := newComparison(all, b)
-	c.unnumbered = r.cfg.Driven != nil
-	err := r.cfg.Before.Each(ctx, func(k Kept) error {
-		c.state(k, before.of(k.Node, k.Check))
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the view: %w", err)
-	}
-	c.absent()
-	return b, nil
+	return b
 }

@@ -57,6 +57,7 @@ type Config struct {
 	Members   []simulated.Member                              // its machines; nil: Members(Scenario)
 	Bare      int64                                           // Resident before anything was made for agents; zero: as Run finds it
 	Control   Control                                         // the server's process, for faults; nil: it is not the run's own
+	Fell      func() string                                   // how the server's process ended by itself, empty: it did not; nil: nobody knows
 	Data      string                                          // the server's data folder, where it is on this machine: is there room? Empty: not looked at
 	Alone     string                                          // the stage of a server that is driven alone, in this process; empty: a whole server
 	Stage     Stage                                           // where its agents hand over what they send; nil: they connect to Server

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // drain waits for the last acknowledgements.
@@ -26,22 +27,43 @@ func (r *run) drain(ctx context.Context) {
 	}
 }
 
+// endWithin is how long, beside what draining may take, each of the things may take that are asked of
+// a server once all is sent: a server that hangs then must not hang the run.
+const endWithin = 2 * time.Minute
+
+// ending is a context for one of them.
+func (c *Config) ending(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := c.Drain + endWithin
+	return context.WithTimeoutCause(ctx, limit, model.Errorf(model.Unavailable, "that was not over after %s", limit))
+}
+
+// becauseOf is the error of what was done within a context, or why that ended.
+func becauseOf(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
 // settle compares with the view, which may still be applying the last commits: a
-// difference is believed once it stays the same for two seconds.
+// difference is believed once it stays the same for two seconds. The error says why the view was
+// not read; the balance is that of the ledgers alone then.
 func (r *run) settle(ctx context.Context, before baseline) (*report.Balance, error) {
+	ctx, over := r.cfg.ending(ctx)
+	defer over()
 	last, same := uint64(0), 0
 	for {
 		b, err := r.balance(ctx, before)
 		if err != nil || b.OK() || same == 2 {
-			return b, err
+			return b, becauseOf(ctx, err)
 		}
 		if now := b.Imbalances + b.Missing; now != last {
 			last, same = now, 0
 		}
 		same++
 		pause(ctx, time.Second)
-		if err := ctx.Err(); err != nil {
-			return b, err
+		if ctx.Err() != nil {
+			return b, nil // what was compared last counts
 		}
 	}
 }

@@ -291,12 +291,18 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 	}
 	r.alarms.conclude(ctx, p.script)
 	rep.Told = r.alarms.messages()
-	rep.Streamed = r.lines.Conclude(ctx)
+	ending, over := r.cfg.ending(ctx)
+	rep.Streamed = r.lines.Conclude(ending)
+	over()
 	rep.Silent = r.calledSilent(ctx)
 	rep.Label = append(rep.Label, rep.Silent.Labels()...)
 	p.closeHouse() // a keepalive under way would be missing
-	if rep.Balance, err = r.settle(ctx, before); err != nil {
+	rep.Balance, rep.Unsaved.Unread = r.settle(ctx, before)
+	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if r.cfg.Fell != nil {
+		rep.Unsaved.Fell = r.cfg.Fell()
 	}
 	r.told(rep)
 	rep.Turns = r.turned(p.script)

@@ -28,11 +28,12 @@ type ideal struct {
 	commit time.Duration
 	fault  func(number uint64, s *wire.Signal) fault // of one result; nil: none
 
-	perSecond int           // results that it keeps in a second; zero: all
-	busy      time.Time     // until then with what it took
-	slow      wire.Slow     // asked of every agent when its first batch comes; zero: not
-	most      int           // bytes of a frame; zero: as the protocol says
-	stall     time.Duration // for so long it keeps nothing once the first batch has come
+	perSecond int                             // results that it keeps in a second; zero: all
+	busy      time.Time                       // until then with what it took
+	slow      wire.Slow                       // asked of every agent when its first batch comes; zero: not
+	most      int                             // bytes of a frame; zero: as the protocol says
+	stall     time.Duration                   // for so long it keeps nothing once the first batch has come
+	look      func(ctx context.Context) error // when its states are read, but for the first time; nil: nothing
 
 	mu       sync.Mutex
 	nodes    map[wire.StreamID]*idealNode
@@ -41,6 +42,7 @@ type ideal struct {
 	sessions int
 	boots    map[string]map[string]bool // by node
 	batches  int
+	looks    int   // at its states
 	sizes    []int // of batches
 }
 
@@ -256,7 +258,12 @@ func (x *idealSession) Bye(string)     { x.Close() }
 func (x *idealSession) Close()         { x.once.Do(func() { close(x.gone) }) }
 
 // Each makes the server the view of its own states.
-func (s *ideal) Each(_ context.Context, fn func(Kept) error) error {
+func (s *ideal) Each(ctx context.Context, fn func(Kept) error) error {
+	if s.looks++; s.looks > 1 && s.look != nil { // one after the other
+		if err := s.look(ctx); err != nil {
+			return err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range s.nodes {

@@ -44,12 +44,14 @@ func (r *run) calledSilent(ctx context.Context) *report.Silent {
 		return nil
 	}
 	s := &report.Silent{Machines: len(r.agents) + len(r.theirs)}
+	ctx, over := r.cfg.ending(ctx)
+	defer over()
 	ahead, err := r.awaitHistory(ctx, s)
 	if err == nil {
 		err = r.readSilence(ctx, s, ahead)
 	}
 	if err != nil {
-		s.Unjudged = err.Error()
+		s.Unjudged = becauseOf(ctx, err).Error()
 	}
 	return s
 }

@@ -38,12 +38,13 @@ func RunTarget(ctx context.Context, c Config, t Target) (rep *report.Report, err
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if bad := t.Clean(context.WithoutCancel(ctx)); err == nil && bad != nil {
-			rep, err = nil, bad
-		}
-	}()
-	return play(ctx, version)
+	rep, err = play(ctx, version)
+	cleaning, over := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
+	defer over()
+	if bad := t.Clean(cleaning); bad != nil && rep != nil {
+		rep.Label = append(rep.Label, fmt.Sprintf("what the run made on %s is not all gone: %v", t.Name(), bad))
+	}
+	return rep, err
 }
 
 // against is how the scenario is played against a target, once that is prepared.
@@ -99,7 +100,8 @@ func (r *targetRun) do(ctx context.Context) (*report.Report, error) {
 	for _, a := range agents {
 		a.Rest()
 	}
-	if err := r.settle(ctx); err != nil {
+	r.rep.Unsaved.Unread = r.settle(ctx)
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	r.finish()
@@ -313,8 +315,11 @@ func (r *targetRun) sample() {
 	}
 }
 
-// settle compares until the system holds what was sent, or the drain is over.
+// settle compares until the system holds what was sent, or the drain is over. The error says why
+// it could not; the balance is what the agents know alone then.
 func (r *targetRun) settle(ctx context.Context) error {
+	ctx, over := r.cfg.ending(ctx)
+	defer over()
 	end := time.Now().Add(r.cfg.Drain)
 	for {
 		b := &report.Balance{}
@@ -322,10 +327,11 @@ func (r *targetRun) settle(ctx context.Context) error {
 			b.Differ++
 			b.Add(i, "%s", problem)
 		})
-		if err != nil {
-			return fmt.Errorf("ask what %s holds: %w", r.target.Name(), err)
-		}
 		t := r.target.Totals()
+		if err != nil {
+			r.rep.Balance, r.rep.Targeted.Totals = &report.Balance{Sent: t.Sent, Unsure: t.Sent}, t
+			return becauseOf(ctx, err)
+		}
 		b.Sent, b.Acknowledged, b.Compared, b.Unsure = t.Sent, kept, states, t.Sent-t.Written
 		b.Missing = t.Written - min(kept, t.Written)
 		r.rep.Balance, r.rep.Targeted.Totals, r.rep.States = b, t, uint64(states)
@@ -333,7 +339,7 @@ func (r *targetRun) settle(ctx context.Context) error {
 			return nil
 		}
 		if err := wait(ctx, min(time.Second, r.cfg.Drain/4)); err != nil {
-			return err
+			return nil // what was compared last counts
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package loadcmd
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -185,7 +187,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 		say("warning: %v", trouble)
 	}
 	if err != nil {
-		return nil, err
+		return nil, fallen(server, kept, err)
 	}
 	o.entitle(rep, sc, sc.FullTitle())
 	rep.Environment, rep.Again = environment, o.playedWith(cmd)
@@ -221,19 +223,41 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 			return nil, err
 		}
 	}
-	c.Control, c.ServerPID = server, server.PID
+	c.Control, c.ServerPID, c.Fell = server, server.PID, server.Fell
 	return server, nil
 }
 
-// save fills the folder. The server still runs: its log may only be there.
-func save(ctx context.Context, server *subject.Subject, kept *folder.Folder, rep *report.Report) error {
-	var log strings.Builder
-	if err := server.CopyLog(ctx, &log); err != nil {
+// fallen is the error of a run that came to no report. Where the server under test ended by itself,
+// that is why, and its log stays in the folder.
+func fallen(server *subject.Subject, kept *folder.Folder, err error) error {
+	fell := server.Fell()
+	if fell == "" {
 		return err
 	}
-	var err error
-	if rep.Logged, err = subject.CountLog(strings.NewReader(log.String())); err != nil {
-		return err
+	because := model.Errorf(model.Unavailable, "the server under test ended by itself: %s (%w)", fell, err)
+	var log bytes.Buffer
+	path := filepath.Join(kept.Path, "server.log")
+	if server.CopyLog(context.Background(), &log) == nil && os.WriteFile(path, log.Bytes(), 0o644) == nil {
+		because = because.WithHint("its log is %s", path)
+	}
+	return because
+}
+
+// logWithin is how long a server that is not ours may take to show its log.
+const logWithin = 30 * time.Second
+
+// save fills the folder. The server still runs, or has left its log. A report is whole without that.
+func save(ctx context.Context, server *subject.Subject, kept *folder.Folder, rep *report.Report) error {
+	var log strings.Builder
+	reading, over := context.WithTimeout(ctx, logWithin)
+	defer over()
+	err := server.CopyLog(reading, &log)
+	if err == nil {
+		rep.Logged, err = subject.CountLog(strings.NewReader(log.String()))
+	}
+	if err != nil {
+		rep.Label = append(rep.Label, fmt.Sprintf("the server's log is not in the report: %v", err))
+		log.Reset()
 	}
 	return kept.Save(ctx, rep, folder.File{Name: "server.log", What: "log of the server under test",
 		Write: func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, log.String()); return err }})

@@ -101,6 +101,8 @@ type Unsaved struct {
 	People  []string // what went wrong with what people did, in sentences
 	Spool   int      // of an agent, bytes
 	Renames string   // what failed of them
+	Fell    string   // how the server under test ended by itself; empty: it did not, or nobody knows
+	Unread  error    // why its states could not be compared with the ledger
 }
 
 // Machine is where it ran.

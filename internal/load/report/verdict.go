@@ -25,12 +25,19 @@ func (rep *Report) well() bool {
 	return rep.Valid && !rep.Lost() && len(rep.Failed())+len(rep.Late()) == 0
 }
 
-// Failed are the sentences of what went wrong that was neither lost nor late: good results that
-// were refused or not taken, people and pages that were not answered, intent that agents never
-// held, renames and commands that failed, steps of which none held; of a system that asks: what it did
-// not ask for, and connections that it lost. Of a report that was read not all of them are known.
+// Failed are the sentences of what went wrong that was neither lost nor late: a server that crashed,
+// or did not say what it holds; good results that were refused or not taken, people and pages that
+// were not answered, intent that agents never held, renames and commands that failed, steps of which
+// none held; of a system that asks: what it did not ask for, and connections that it lost. Of a
+// report that was read not all of them are known.
 func (rep *Report) Failed() (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	if rep.Unsaved.Fell != "" {
+		say("the server under test ended by itself: %s", rep.Unsaved.Fell)
+	}
+	if rep.Unsaved.Unread != nil {
+		say("what the server holds could not be read, and is not compared: %v", rep.Unsaved.Unread)
+	}
 	if n := rep.Balance.Refused; n > rep.WrongSent {
 		say("%d results were refused: %v", n-rep.WrongSent, rep.Refusals)
 	}

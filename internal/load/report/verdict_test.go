@@ -61,6 +61,8 @@ func TestWhatFailedIsNeitherLostNorLate(t *testing.T) {
 		"a step that broke": {rep: Report{Phases: []Played{{Kind: KindStep, Offered: 1}, {Kind: KindStep, Offered: 2, Missed: []string{"p99"}}}}},
 		"no step that held": {rep: Report{Phases: []Played{{Kind: KindStep, Offered: 1, Missed: []string{"p99"}}}}, failed: true},
 		"stopped in a step": {rep: Report{Stopped: &Stopped{}, Phases: []Played{{Kind: KindStep, Offered: 1, Missed: []string{"p99"}}}}},
+		"it crashed":        {rep: Report{Unsaved: Unsaved{Fell: "signal: killed"}}, failed: true},
+		"not to be read":    {rep: Report{Unsaved: Unsaved{Unread: errors.New("connection refused")}}, failed: true},
 		"not asked for":     {rep: Report{Targeted: &Targeted{Name: "sensu", Totals: Totals{Requests: 5, Missed: 1}}}, failed: true},
 		"hung up on":        {rep: Report{Targeted: &Targeted{Name: "sensu", Totals: Totals{Lost: 1}}}, failed: true},
 		"something lost":    {rep: Report{Balance: &Balance{Missing: 1}}, lost: true},

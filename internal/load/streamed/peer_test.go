@@ -1,10 +1,13 @@
 package streamed
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -47,6 +50,26 @@ func TestLinesAreHeldAgainstResults(t *testing.T) {
 		t.Errorf("%+v", k.sum)
 	}
 	(*Machine)(nil).Result(1, 2)
+}
+
+// Lines that come again and again do not keep a run from its end.
+func TestTheEndComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		k := &Peer{run: Run{Now: func() int64 { return int64(time.Since(began)) }, Since: func(int64) float64 { return 0 }}, machines: map[string]*Machine{}, took: hdrhistogram.New(1, report.MaxLatency, 3)}
+		k.Machine(0xab, "web-00007").Result(1, 0)
+		ctx, over := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer over()
+		go func() {
+			for ; ctx.Err() == nil; pause(ctx) {
+				k.note(k.run.Now(), func(s *report.Streamed) { s.Twice++ })
+			}
+		}()
+		s := k.Conclude(ctx)
+		if took := time.Since(began); s.Missing != 1 || s.Twice < 1000 || took > 5*time.Minute+time.Second {
+			t.Errorf("after %s: %+v", took, s)
+		}
+	})
 }
 
 // Whatever comes, it is a line or is counted as none.

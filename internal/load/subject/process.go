@@ -24,8 +24,9 @@ const (
 
 // process is one life of the server.
 type process struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed at its end
+	cmd   *exec.Cmd
+	done  chan struct{} // closed at its end
+	meant bool          // it was asked to end; the subject's lock guards it
 }
 
 func (p *process) ended() bool {
@@ -76,11 +77,16 @@ func (s *Subject) launch() error {
 	if err := s.guard.Start(cmd); err != nil {
 		return fmt.Errorf("start the server under test: %w", err)
 	}
-	p := &process{cmd, make(chan struct{})}
+	p := &process{cmd: cmd, done: make(chan struct{})}
 	s.running = p
 	go func() {
 		_ = cmd.Wait()
 		s.guard.Ended(cmd)
+		s.mu.Lock()
+		if !p.meant {
+			s.fell = cmd.ProcessState.String()
+		}
+		s.mu.Unlock()
 		close(p.done)
 	}()
 	return nil
@@ -150,6 +156,9 @@ func (s *Subject) signal(sig syscall.Signal) error {
 func (s *Subject) end(within time.Duration) {
 	s.mu.Lock()
 	p := s.running
+	if p != nil {
+		p.meant = true
+	}
 	s.mu.Unlock()
 	if p == nil {
 		return

@@ -51,6 +51,7 @@ type Subject struct {
 	mu      sync.Mutex
 	running *process // nil: it does not run
 	stopped bool     // for good: it is not started again
+	fell    string   // how a process ended that nobody was to end; empty: none did
 }
 
 // Start prepares a folder and starts a server on it. The caller stops it.
