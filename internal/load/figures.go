@@ -62,6 +62,7 @@ func (rep *reporting) usage(g *usage.Gained) {
 	}
 	if rep.Stage == "" { // else what is within is the loader's, too
 		rep.Inside = rep.inside(g)
+		rep.Unsaved.Looked = rep.Inside != nil
 	}
 	if g.Same && g.Length > 0 && g.Last.Server.CPU > 0 {
 		rep.Calls, rep.Disk = rep.calls(g), rep.disk(g)

@@ -42,8 +42,12 @@ func found() map[string]func(*Report) (float64, bool) {
 			return worst, ok
 		}
 	}
+	// What can be nothing, and be measured, says itself when it was; all else was not where it is nothing.
+	known := func(f func(*Report) float64, measured func(*Report) bool) func(*Report) (float64, bool) {
+		return func(rep *Report) (float64, bool) { v := f(rep); return v, v > 0 || measured(rep) }
+	}
 	positive := func(f func(*Report) float64) func(*Report) (float64, bool) {
-		return func(rep *Report) (float64, bool) { v := f(rep); return v, v > 0 }
+		return known(f, func(*Report) bool { return false })
 	}
 	inside := func(f func(*Report, *Inside) float64) func(*Report) (float64, bool) {
 		return positive(func(rep *Report) float64 {
@@ -72,7 +76,7 @@ func found() map[string]func(*Report) (float64, bool) {
 		})
 	}
 	return map[string]func(*Report) (float64, bool){
-		"rate": positive(func(rep *Report) float64 { return rep.Rate }),
+		"rate": known(func(rep *Report) float64 { return rep.Rate }, (*Report).counted),
 		"saturation": positive(func(rep *Report) float64 {
 			return worst(rep.Phases, func(p *Played) float64 {
 				if p.Kind != "step" || len(p.Missed) > 0 {
@@ -81,7 +85,7 @@ func found() map[string]func(*Report) (float64, bool) {
 				return p.Acknowledged
 			})
 		}),
-		"held":       positive((*Report).held),
+		"held":       known((*Report).held, (*Report).counted),
 		"p50":        positive(func(rep *Report) float64 { return rep.Latency.P50 }),
 		"p99":        positive(func(rep *Report) float64 { return rep.Latency.P99 }),
 		"p999":       positive(func(rep *Report) float64 { return rep.Latency.P999 }),
@@ -94,11 +98,16 @@ func found() map[string]func(*Report) (float64, bool) {
 			}
 			return 100 * rep.MachineShare
 		}),
-		"server-cpu":    positive(func(rep *Report) float64 { return rep.Server.MicrosPerItem }),
-		"loader-cpu":    positive(func(rep *Report) float64 { return rep.Loader.MicrosPerItem }),
-		"cpu-ratio":     positive(func(rep *Report) float64 { return ratio(100*rep.Server.Cores, rep.Loader.Cores) }),
-		"gc-cpu":        inside(func(rep *Report, in *Inside) float64 { return ratio(1e6*in.GC, rep.Rate) }),
-		"lock-share":    positive(func(rep *Report) float64 { return 100 * rep.Server.LockShare }),
+		"server-cpu": positive(func(rep *Report) float64 { return rep.Server.MicrosPerItem }),
+		"loader-cpu": positive(func(rep *Report) float64 { return rep.Loader.MicrosPerItem }),
+		"cpu-ratio":  positive(func(rep *Report) float64 { return ratio(100*rep.Server.Cores, rep.Loader.Cores) }),
+		"gc-cpu": known(func(rep *Report) float64 {
+			if rep.Inside == nil {
+				return 0
+			}
+			return ratio(1e6*rep.Inside.GC, rep.Rate)
+		}, func(rep *Report) bool { return rep.Inside != nil && rep.Rate > 0 }),
+		"lock-share":    known(func(rep *Report) float64 { return 100 * rep.Server.LockShare }, func(rep *Report) bool { return rep.Unsaved.Looked }),
 		"allocs":        inside(func(_ *Report, in *Inside) float64 { return 1000 * in.Allocs }),
 		"alloc-bytes":   inside(func(_ *Report, in *Inside) float64 { return in.AllocBytes }),
 		"wire-bytes":    inside(func(_ *Report, in *Inside) float64 { return in.WireBytes }),
@@ -109,7 +118,12 @@ func found() map[string]func(*Report) (float64, bool) {
 			}
 			return rep.Disk.PerResult
 		}),
-		"fsyncs": calls(func(c *Calls) float64 { return c.Syncs }),
+		"fsyncs": known(func(rep *Report) float64 {
+			if rep.Calls == nil {
+				return 0
+			}
+			return ratio(1000*rep.Calls.Syncs, rep.Rate)
+		}, func(rep *Report) bool { return rep.Calls != nil && rep.Rate > 0 && rep.Inside != nil }),
 		"reads":  calls(func(c *Calls) float64 { return c.Reads }),
 		"writes": calls(func(c *Calls) float64 { return c.Writes }),
 		"system-calls": positive(func(rep *Report) (all float64) {
@@ -119,7 +133,7 @@ func found() map[string]func(*Report) (float64, bool) {
 			return all
 		}),
 		"server-memory": positive(func(rep *Report) float64 { return float64(rep.Server.RSS) / 1e6 }),
-		"agent-memory":  positive(func(rep *Report) float64 { return rep.SessionBytes / 1000 }),
+		"agent-memory":  known(func(rep *Report) float64 { return rep.SessionBytes / 1000 }, func(rep *Report) bool { return rep.ConnectCPU > 0 }),
 		"loader-memory": positive(func(rep *Report) float64 { return rep.AgentBytes / 1000 }),
 		"state-memory":  positive(func(rep *Report) float64 { return rep.StateBytes }),
 		"connect":       positive(func(rep *Report) float64 { return rep.ConnectSeconds }),
@@ -173,6 +187,9 @@ func found() map[string]func(*Report) (float64, bool) {
 		"search-max": pages(true, func(p *Paged) float64 { return p.Max }),
 	}
 }
+
+// counted says whether anything was offered that counts: then a rate of nothing is one.
+func (rep *Report) counted() bool { return rep.Results > 0 || len(rep.Counting()) > 0 }
 
 // takeover is a figure of the turns that another agent took over, where there were any.
 func takeover(of func(Latency) float64) func(*Report) (float64, bool) {

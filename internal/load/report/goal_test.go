@@ -122,3 +122,28 @@ func TestGoals(t *testing.T) {
 }
 
 func sec(n int) model.Duration { return model.Duration(time.Duration(n) * time.Second) }
+
+// What was measured and is nothing is a figure: what is at most so much is kept to, and what is at
+// least so much is not. What was not measured is none.
+func TestNothingMayBeMeasured(t *testing.T) {
+	none := 0.0
+	rep := &Report{Results: 100, InTime: &none, ConnectCPU: 0.1, Inside: &Inside{}, Calls: &Calls{}, Server: Usage{RSS: 1}, Unsaved: Unsaved{Looked: true}}
+	for _, c := range []struct {
+		figure string
+		rate   float64
+		met    bool
+	}{{"rate", 0, false}, {"held", 0, false}, {"lock-share", 0, true}, {"agent-memory", 0, true}, {"gc-cpu", 5, true}, {"fsyncs", 5, true}} {
+		rep.Rate = c.rate
+		if g := (Goal{Name: c.figure, Want: 1}).Judged(rep); g.Why != "" || g.Got != 0 || g.Met != c.met {
+			t.Errorf("%s: %+v", c.figure, g)
+		}
+		if g := (Goal{Name: c.figure, Want: 1}).Judged(&Report{}); g.Why == "" || g.Met {
+			t.Errorf("%s of a run that measured nothing: %+v", c.figure, g)
+		}
+	}
+	phase := Played{Name: "steady", Kind: "steady", Offered: 10, To: 10, Asked: map[string]scenario.Limit{"lock-share": "5%", "rate": "1"}}
+	rep.Phases = []Played{phase}
+	if g := rep.PhaseGoals(); len(g) != 2 || !g[0].Met || g[1].Met || g[0].Why+g[1].Why != "" {
+		t.Errorf("%+v", g)
+	}
+}

@@ -11,7 +11,7 @@ func (rep *Report) alone(p *Played) *Report {
 	whole := *p
 	whole.Kind, whole.Apart = "steady", false // here it is all there is
 	one := &Report{Rate: p.Acknowledged, InTime: p.InTime, Latency: p.Latency, BeyondLinger: p.BeyondLinger, Server: p.Server, Loader: p.Loader,
-		MachineShare: MachineShare(p.Server, p.Loader), Phases: []Played{whole}, Samples: Within(rep.Samples, p.From, p.To)}
+		MachineShare: MachineShare(p.Server, p.Loader), Phases: []Played{whole}, Samples: Within(rep.Samples, p.From, p.To), Unsaved: Unsaved{Looked: rep.Unsaved.Looked}}
 	for _, f := range rep.Faults {
 		if f.At >= p.From && f.At < p.To {
 			one.Faults = append(one.Faults, f)

@@ -102,6 +102,7 @@ type Unsaved struct {
 	Spool   int      // of an agent, bytes
 	Renames string   // what failed of them
 	Fell    string   // how the server under test ended by itself; empty: it did not, or nobody knows
+	Looked  bool     // the server's metrics were read over the span that counts: how long it waited for locks is known, if it is 0
 	Unread  error    // why its states could not be compared with the ledger
 }
 
