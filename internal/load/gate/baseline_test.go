@@ -3,6 +3,7 @@ package gate
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -23,6 +24,7 @@ func TestBaseline(t *testing.T) {
 	made := func(allocs float64) *report.Report {
 		r := cost(allocs, 80)
 		r.Scenario = sc
+		r.Calls, r.Server, r.Loader = &report.Calls{Reads: 9, Writes: 9, Syncs: 9}, report.Usage{Cores: 0.2}, report.Usage{Cores: 0.1}
 		r.Samples, r.Metrics = make([]report.Sample, 100), map[string]float64{"muster_x_total": 1}
 		return r
 	}
@@ -57,5 +59,28 @@ func TestBaseline(t *testing.T) {
 	}
 	if _, err := Read(dir, sc); err == nil {
 		t.Error("half a baseline was read")
+	}
+}
+
+// A figure that decides and is not in a baseline would never be judged: such a baseline is refused. The
+// counters of a server that is started anew are excused.
+func TestABaselineHasAllThatDecides(t *testing.T) {
+	dir := t.TempDir()
+	rep := cost(2, 80)
+	rep.Server, rep.Loader, rep.Scenario = report.Usage{Cores: 0.2}, report.Usage{Cores: 0.1}, &scenario.Scenario{Name: "x"}
+	if err := Write(dir, "x", runs(rep)); model.ClassOf(err) != model.Limited || !strings.Contains(err.Error(), "fsyncs, reads, writes") {
+		t.Errorf("%v", err)
+	}
+	if files, _ := os.ReadDir(dir); len(files) > 0 {
+		t.Errorf("written all the same: %v", files)
+	}
+	rep.Scenario.Faults = []scenario.Fault{{Server: "kill"}}
+	rep.Inside = nil
+	if err := Write(dir, "x", runs(rep)); err != nil {
+		t.Error(err)
+	}
+	rep.Server.Cores = 0
+	if err := Write(dir, "x", runs(rep)); err == nil {
+		t.Error("a baseline that decides nothing was written")
 	}
 }

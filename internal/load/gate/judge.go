@@ -29,7 +29,7 @@ func (e Excess) String() string {
 }
 
 // Judge compares the medians of runs with those of the baseline's. What the baseline did not
-// measure is not judged.
+// measure is not judged, which Text says; Write makes no such baseline.
 func Judge(base, runs []*report.Report) (list []Excess) {
 	for _, l := range Limits() {
 		f, _ := scenario.FigureOf(l.Figure)

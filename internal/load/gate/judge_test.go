@@ -89,6 +89,13 @@ func TestText(t *testing.T) {
 	if find("fsyncs") != "" {
 		t.Errorf("nobody measured fsyncs:\n%s", text)
 	}
+	measured := cost(2, 80)
+	measured.Calls = &report.Calls{Reads: 300}
+	text = Text(runs(cost(2, 80)), runs(measured))
+	lines = strings.Split(text, "\n")
+	if got := find("reads"); !strings.HasPrefix(got, "reads – 3000 – not in the baseline read calls") {
+		t.Errorf("%q in\n%s", got, text)
+	}
 	if wide := Wide(runs(cost(2, 80), cost(3, 80))); len(wide) != 1 || !strings.HasPrefix(wide[0], "allocs: the runs are 40 % apart, and ") {
 		t.Errorf("%q", wide)
 	}

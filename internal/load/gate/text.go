@@ -31,7 +31,10 @@ func Text(base, runs []*report.Report) string {
 			if before && now && was != 0 {
 				change = fmt.Sprintf("%+.1f %%", 100*(is/was-1))
 			}
-			if ok {
+			switch {
+			case ok && !before && len(base) > 0:
+				allowed = "not in the baseline"
+			case ok:
 				allowed = "+" + share(l.Share) + " %"
 			}
 			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s, %s\n", f.Name, center(f.Name, base), center(f.Name, runs), change, allowed, f.What, f.Unit)

@@ -157,7 +157,7 @@ func (c *check) check(ctx context.Context, cmd *cobra.Command, args []string, sa
 			say("warning: %s: %s", sc.Name, w)
 		}
 		if err := gate.Write(c.baseline, sc.Name, runs); err != nil {
-			return err
+			return wrong.after(err)
 		}
 	}
 	return wrong.err()
