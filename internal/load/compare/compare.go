@@ -93,12 +93,20 @@ func Compare(base, other Set, control *Set) *Comparison {
 	}
 	c.Rows = append(c.Rows, wrongs(base.Runs, other.Runs)...)
 	x, y, one, two := measure(a), measure(b), measure(first), measure(second)
+	lost := gone(base, other, x, y)
 	for _, f := range scenario.Figures() {
-		if n := f.Name; len(x[n]) > 0 && len(y[n]) > 0 {
-			r := judge(f, x[n], y[n], one[n], two[n])
-			r.objective(a, b)
-			c.Rows = append(c.Rows, r)
+		var r Row
+		switch n := f.Name; {
+		case lost[n]:
+			r = notAnyMore(f, x[n])
+			delete(x, n) // it is told
+		case len(x[n]) > 0 && len(y[n]) > 0:
+			r = judge(f, x[n], y[n], one[n], two[n])
+		default:
+			continue
 		}
+		r.objective(a, b)
+		c.Rows = append(c.Rows, r)
 	}
 	c.Differences = append(c.Differences, missing(base.Name, x, y)...)
 	c.Differences = append(c.Differences, missing(other.Name, y, x)...)
@@ -128,10 +136,10 @@ func (r *Row) objective(sides ...[]*report.Report) {
 func (r Row) Lost() bool { return isLedger(r.Figure) }
 
 // Regressed are the rows that are worse, of these kinds; of none named: of all. What the
-// ledger found is of every kind.
+// ledger found is of every kind, and so is a figure that is gone.
 func (c *Comparison) Regressed(kinds ...scenario.Kind) (list []Row) {
 	for _, r := range c.Rows {
-		if r.Verdict == Worse && (len(kinds) == 0 || isLedger(r.Figure) || slices.Contains(kinds, r.Kind)) {
+		if r.Verdict == Worse && (len(kinds) == 0 || isLedger(r.Figure) || r.Gone() || slices.Contains(kinds, r.Kind)) {
 			list = append(list, r)
 		}
 	}

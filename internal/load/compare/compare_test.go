@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -241,5 +242,59 @@ func TestFromNothing(t *testing.T) {
 	}
 	if r := judge(f, something, nothing, nil, nil); r.Verdict != Better || r.Change != -1 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A figure that every run of the base has and none of the other is worse than any value, where what it
+// is of had to happen and did not come to its end; it is of every kind.
+func TestAFigureThatIsGone(t *testing.T) {
+	outage := func(seconds float64) func(*report.Report) {
+		return func(r *report.Report) {
+			r.Outages = []report.Outage{{Seconds: seconds, Serving: 1, Acked: 2}}
+		}
+	}
+	held := func(p99 float64) func(*report.Report) {
+		return func(r *report.Report) { r.Changes = []report.Held{{Holds: report.Latency{P99: p99}}} }
+	}
+	none := func(*report.Report) {}
+	for name, c := range map[string]struct {
+		base, other func(*report.Report)
+		runs        int
+		want        []string
+	}{
+		"never back":          {outage(4), outage(-1), 5, []string{"back", "back-serving"}},
+		"nobody held it":      {held(5), held(0), 5, []string{"holds-p99"}},
+		"no outage any more":  {outage(4), none, 5, nil},
+		"too few runs":        {outage(4), outage(-1), 4, nil},
+		"never before either": {outage(-1), outage(-1), 5, nil},
+		"back, as never":      {outage(-1), outage(4), 5, nil},
+		"nothing on the disk": {none, func(r *report.Report) { r.Disk = nil }, 5, nil},
+		"not looked within":   {none, func(r *report.Report) { r.Inside = nil }, 5, nil},
+		"stopped":             {held(5), func(r *report.Report) { r.Stopped = &report.Stopped{After: 1, Of: 2} }, 5, nil},
+		"another system":      {held(5), func(r *report.Report) { r.Targeted = &report.Targeted{Name: "sensu"} }, 5, nil},
+		"of another scenario": {held(5), func(r *report.Report) { r.Scenario.Agents[0].Linger = 5 }, 5, nil},
+	} {
+		a, b := set("a", 0, make([]float64, c.runs)...), set("b", 1, make([]float64, c.runs)...)
+		for i := range c.runs {
+			c.base(a.Runs[i])
+			c.other(b.Runs[i])
+		}
+		list := Compare(a, b, nil)
+		var names []string
+		for _, r := range list.Regressed(scenario.Count) {
+			if r.Gone() {
+				names = append(names, r.Figure)
+			}
+		}
+		if !slices.Equal(names, c.want) {
+			t.Errorf("%s: %v, want %v", name, names, c.want)
+		}
+		var text strings.Builder
+		if err := Text(&text, []*Comparison{list}, true); err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Contains(text.String(), "not measured any more"); said != (len(c.want) > 0) || len(c.want) > 0 && strings.Contains(text.String(), "left out: "+c.want[0]) {
+			t.Errorf("%s:\n%s", name, text.String())
+		}
 	}
 }

@@ -194,7 +194,7 @@ func ranks() []Verdict { return []Verdict{Worse, Better, Noise, Untold, Same} }
 // the order of the figures.
 func order(rows []Row) {
 	rank := func(r Row) int {
-		if isLedger(r.Figure) && r.Verdict == Worse {
+		if (isLedger(r.Figure) || r.Gone()) && r.Verdict == Worse {
 			return -1
 		}
 		return slices.Index(ranks(), r.Verdict)

@@ -66,6 +66,8 @@ func (r Row) Changed() string {
 		return "–"
 	case isLedger(r.Figure):
 		return fmt.Sprintf("%.0f → %.0f", r.Base.Center, r.Other.Center)
+	case r.Gone():
+		return "not measured any more"
 	case r.Base.Center == 0 && r.Other.Center != 0:
 		return "from 0"
 	case math.Abs(r.Change) < 0.0005:

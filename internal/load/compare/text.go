@@ -144,7 +144,7 @@ func (r Row) Asked() string {
 		bound = "at least "
 	}
 	text := bound + (Summary{Center: r.Limit}).text(r.Unit, false)
-	if r.Missed != [2]int{} {
+	if r.Missed != [2]int{} && !r.Gone() {
 		text += fmt.Sprintf(", missed %d/%d and %d/%d", r.Missed[0], r.Base.N, r.Missed[1], r.Other.N)
 	}
 	return text
@@ -196,6 +196,9 @@ func (s Summary) Text(unit string) string { return s.text(unit, false) }
 
 // text is the same; wide: with the interval itself, and the number of runs.
 func (s Summary) text(unit string, wide bool) string {
+	if s.N == 0 && len(s.Values) == 0 && s.Center == 0 {
+		return "–"
+	}
 	text := number(s.Center)
 	if unit != "" && unit != scenario.Per1000 {
 		text += " " + unit

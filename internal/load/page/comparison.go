@@ -126,7 +126,7 @@ func newFigureRow(f chart.Forest, c *compare.Comparison, r compare.Row, state, s
 	if asked := r.Asked(); asked != "" {
 		out.Note = strings.TrimPrefix(out.Note+"; asked: "+asked, "; ")
 	}
-	if middle := r.Base.Center; middle != 0 && r.Base.N > 0 {
+	if middle := r.Base.Center; middle != 0 && r.Base.N > 0 && !r.Gone() {
 		summary := fmt.Sprintf("%s: %s %s (%s to %s), %s %s (%s to %s)", r.Figure, c.Base.Name, out.Base, figures(r.Base.Low), figures(r.Base.High),
 			c.Other.Name, out.Other, figures(r.Other.Low), figures(r.Other.High))
 		d := f.Draw(sample(r.Base, middle), sample(r.Other, middle), tone, summary)

@@ -36,6 +36,12 @@ func comparisons() []*compare.Comparison {
 		r.Machine.Kernel = "6.13"
 		r.Balance.Missing = uint64(i)
 	})
+	for _, r := range base.Runs {
+		r.Changes = []report.Held{{Holds: report.Latency{P99: 7}}}
+	}
+	for _, r := range other.Runs {
+		r.Changes = nil
+	}
 	few := several("few", 1, func(_ int, r *report.Report) { r.SessionBytes *= 30 })
 	return []*compare.Comparison{compare.Compare(base, other, nil), compare.Compare(base, few, &other)}
 }
@@ -55,7 +61,7 @@ func TestAComparisonIsShown(t *testing.T) {
 	wellFormed(t, text)
 	for _, want := range []string{"<title>new &lt;b&gt; beside old, few beside old</title>", `class="card failed"`, "Regression in new &lt;b&gt;: imbalance 0 → 4", `class="card invalid"`, "No verdict: 6 runs of old beside 1 run of few",
 		"<h2>Worse</h2>", "<h2>Better</h2>", "<h2>Noise: the base shows as much beside itself</h2>", "<h2>Too few runs to tell</h2>", "<h2>The same</h2>",
-		"The kernels differ", "allocations of the server per 1,000 results · count", "&#43;30 %", "−67 %", "(control)"} {
+		"The kernels differ", "holds-p99", "not measured any more", "allocations of the server per 1,000 results · count", "&#43;30 %", "−67 %", "(control)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s", want)
 		}
