@@ -41,8 +41,9 @@ interval and a verdict. Medians are compared with the Mann-Whitney test (p below
 how much the base differs from itself: "noise" is what it shows without any change. What makes the
 comparison doubtful (another machine, another scenario, ...) is said in sentences.
 
-Ends with 20 if a figure is worse, with 21 if anything was lost, came twice or was a wrong alert. Folders
-of several scenarios are compared scenario by scenario.
+Ends with 20 if a figure is worse, or is there no more though it had to be; with 21 if anything was lost,
+came twice or was a wrong alert in a run that is not the base's. Folders of several scenarios are compared
+scenario by scenario.
 
 With --interleave it plays the runs itself: a SCENARIO in turns, with one server (--a) and with the other
 (--b), A B, B A and so on, each run on a fresh server of its own. Ctrl-C ends it, and compares what is done.`,
