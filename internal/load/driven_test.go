@@ -3,6 +3,7 @@ package load
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -22,6 +23,7 @@ type lines struct {
 	listener net.Listener
 	all      sync.WaitGroup
 	lose     func(agent, check string) bool // acknowledged, and not kept; nil: nothing is
+	dirty    error                          // why what was made cannot be removed; nil: it can
 
 	mu    sync.Mutex
 	last  map[string]uint64 // number, by agent and stream: what comes again is dropped
@@ -89,7 +91,7 @@ type lineTarget struct{ server *lines }
 func (t *lineTarget) Name() string                            { return "lines" }
 func (t *lineTarget) Secured() bool                           { return false }
 func (t *lineTarget) Prepare(context.Context) (string, error) { return "1.0", nil }
-func (t *lineTarget) Clean(context.Context) error             { return nil }
+func (t *lineTarget) Clean(context.Context) error             { return t.server.dirty }
 
 func (t *lineTarget) Open(ctx context.Context, a Caller) (Line, error) {
 	c, err := a.Dial(ctx, "tcp", t.server.listener.Addr().String())
@@ -173,8 +175,14 @@ objectives: {rate: 40, held: 50%, allocs: 1}
 func TestDriven(t *testing.T) {
 	t.Parallel()
 	s := listen(t)
-	for round := range 2 { // the second one begins with what the first one left
+	for round := range 2 { // the second one begins with what the first one left, and leaves something behind
+		if round == 1 {
+			s.dirty = errors.New("permission denied")
+		}
 		rep := drive(t, s)
+		if said := slices.Contains(rep.Label, "what the run made on lines is not all gone: permission denied"); said != (round == 1) {
+			t.Errorf("round %d: labels %q", round, rep.Label)
+		}
 		b := rep.Balance
 		if !rep.OK() || b.Compared != 65 || b.Sent != b.Acknowledged || b.Sent < 65*3 {
 			t.Errorf("round %d: %v %+v", round, rep.Verdict, b)
