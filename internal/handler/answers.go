@@ -76,7 +76,8 @@ func AnswersPage() string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", kind, status, r.outcome, r.why)
 	}
 	for _, r := range [][3]string{
-		{"email", "4xx of SMTP", "tried again"}, {"email", "5xx of SMTP", "given up; where it is about one of several recipients, the others get the mail"},
+		{"email", "4xx of SMTP", "tried again; where it is about one of several recipients, the others get the mail at once"},
+		{"email", "5xx of SMTP", "given up; where it is about one of several recipients, the others get the mail, and `muster why` names that one"},
 		{"tcp, stream", "the line was taken by the connection", "taken"}, {"udp", "the datagram left", "taken"},
 		{"command", "exit code 0", "taken"}, {"command", "any other end", "tried again"},
 		{"all", "no connection, no answer in time, a certificate that is not trusted", "tried again"},

@@ -25,36 +25,50 @@ import (
 // mailSubject bounds a subject, in bytes.
 const mailSubject = 200
 
-// email sends one mail, in a session of its own. Where the server refuses one of several
-// recipients for good, the others still get theirs.
+// email sends one mail, in a session of its own. Where the server does not take one of several
+// recipients, the others get theirs by themselves.
 func (o *Out) email(ctx context.Context, e *model.Email, m *Message, w *words) (Receipt, error) {
-	receipt, err := o.oneMail(ctx, e, m, w)
-	var refused *gomail.SendError
 	all := append(slices.Clone(e.To), e.CC...)
-	if len(all) == 1 || !asRecipients(err, &refused) || refused.IsTemp() {
-		return receipt, err
+	some := o.mailed.of(m.Key)
+	if some == nil {
+		receipt, err := o.oneMail(ctx, e, m, w)
+		if len(all) == 1 || !asRecipients(err) {
+			return receipt, err
+		}
+		some = &mailed{answers: []string{err.Error()}, sent: receipt.Sent, ended: map[string]error{}}
 	}
-	var failed []error
-	answers := []string{err.Error()}
+	var later []error
 	for _, to := range all {
+		if _, ended := some.ended[to]; ended {
+			continue
+		}
 		one := *e
 		one.To, one.CC = []string{to}, nil
 		r, err := o.oneMail(ctx, &one, m, w)
-		if err != nil {
-			failed = append(failed, err)
+		if some.answers = append(some.answers, to+": "+cmp.Or(r.Answer, fmt.Sprint(err))); err == nil || isFinal(err) {
+			some.ended[to] = err
+		} else {
+			later = append(later, fmt.Errorf("%s: %w", to, err))
 		}
-		answers = append(answers, to+": "+cmp.Or(r.Answer, fmt.Sprint(err)))
 	}
-	receipt.Answer = strings.Join(answers, "\n")
-	if len(failed) == len(all) {
-		return receipt, err
+	receipt := Receipt{Sent: some.sent, Answer: strings.Join(some.answers, "\n")}
+	refused := some.refused(all)
+	if len(later) > 0 {
+		o.mailed.keep(m.Key, some)
+		return receipt, &BusyError{Err: fmt.Errorf("not everybody has the mail: %v", errors.Join(append(later, refused...)...))} // %v: a final refusal of one is not that of all
 	}
-	o.opts.Logger.Warn("the mail server refuses some of a handler's recipients; the others got the mail", "server", e.Server, "problem", m.Note.Problem, "err", errors.Join(failed...))
+	if o.mailed.keep(m.Key, nil); len(refused) == len(some.ended) {
+		return receipt, &FinalError{errors.Join(refused...)}
+	}
+	receipt.Refused = errors.Join(refused...)
 	return receipt, nil
 }
 
-func asRecipients(err error, into **gomail.SendError) bool {
-	return errors.As(err, into) && (*into).Reason == gomail.ErrSMTPRcptTo
+func isFinal(err error) bool { return errors.As(err, new(*FinalError)) }
+
+func asRecipients(err error) bool {
+	var refused *gomail.SendError
+	return errors.As(err, &refused) && refused.Reason == gomail.ErrSMTPRcptTo
 }
 
 func (o *Out) oneMail(ctx context.Context, e *model.Email, m *Message, w *words) (Receipt, error) {

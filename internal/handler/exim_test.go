@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -260,4 +261,33 @@ func TestMailByARealServer(t *testing.T) {
 	if len(ids) != 2 {
 		t.Errorf("ids %v", ids)
 	}
+}
+
+// Of several recipients each is on its own: who is put off is tried again, whoever else is refused
+// for good, and who has the mail does not get it again with each attempt.
+func TestMailToSomeOfSeveral(t *testing.T) {
+	e := startExim(t)
+	out := New(Options{})
+	t.Cleanup(out.Close)
+	spec := func(to ...string) *model.HandlerSpec {
+		return &model.HandlerSpec{Email: &model.Email{Server: e.starttls, Username: "muster", Password: secret("s3cret"), From: "Muster <muster@example.org>", To: to, CA: e.ca}}
+	}
+	note := notifications()[Opened].message(t)
+	for range 2 {
+		receipt, err := out.Send(t.Context(), spec("ann@example.org", "refused@example.org", "later@example.org"), note)
+		if err == nil || asFinal(err) || !errors.As(err, new(*BusyError)) || !strings.Contains(err.Error(), "later@example.org") || !strings.Contains(err.Error(), "nobody of that name") {
+			t.Errorf("one is put off, one refused: %v\n%s", err, receipt.Answer)
+		}
+	}
+	if n := len(e.letters(t, 1)); n != 1 {
+		t.Errorf("ann has it %d times", n)
+	}
+	if _, err := out.Send(t.Context(), spec("refused@example.org", "later@example.org"), message("another", "{}")); err == nil || asFinal(err) {
+		t.Errorf("nobody has it, and one is put off: %v", err)
+	}
+	receipt, err := out.Send(t.Context(), spec("bob@example.org", "refused@example.org"), message("a third", "{}"))
+	if err != nil || receipt.Refused == nil || !strings.Contains(receipt.Refused.Error(), "refused@example.org") {
+		t.Errorf("who is refused is named: %v, %v", err, receipt.Refused)
+	}
+	e.letters(t, 2)
 }

@@ -46,6 +46,8 @@ type Message struct {
 type Receipt struct {
 	Sent   string
 	Answer string
+	// Refused is whom the other side does not take where others got the message; nil: nobody.
+	Refused error
 }
 
 // Options of an Out. Zero values are those of the process.
@@ -73,6 +75,7 @@ type Out struct {
 	mu      sync.Mutex
 	clients map[string]*http.Client // by CA
 	lines   map[lineKey]*line       // connections of streams
+	mailed  mails
 }
 
 // New makes an Out.
@@ -122,7 +125,7 @@ func (o *Out) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Re
 	defer cancel()
 	receipt, err := o.send(ctx, spec, m, timeout)
 	hide := hider(hidden)
-	receipt.Sent, receipt.Answer = hide.Replace(receipt.Sent), hide.Replace(receipt.Answer)
+	receipt.Sent, receipt.Answer, receipt.Refused = hide.Replace(receipt.Sent), hide.Replace(receipt.Answer), hideIn(receipt.Refused, hide)
 	return receipt, hideIn(err, hide)
 }
 

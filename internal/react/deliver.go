@@ -299,7 +299,7 @@ func (d *deliverer) start(ctx context.Context, one history.Delivery) bool {
 
 func (d *deliverer) deliver(ctx context.Context, one history.Delivery) {
 	began := d.opts.Now()
-	err := d.attempt(ctx, one)
+	refused, err := d.attempt(ctx, one)
 	if err != nil && ctx.Err() != nil {
 		return // stopping: tried again at the next start, with the same key
 	}
@@ -307,6 +307,9 @@ func (d *deliverer) deliver(ctx context.Context, one history.Delivery) {
 	d.metrics.deliverSeconds.Observe(now.Sub(began).Seconds())
 	a := history.Attempt{At: now, State: history.Delivered}
 	outcome := "delivered"
+	if refused != nil { // the others have it
+		a.Error = refused.Error()
+	}
 	if err != nil {
 		a.Error = err.Error()
 		wait := backoff(one.Attempts, d.opts.Retry.First, d.opts.Retry.Most)
@@ -336,28 +339,28 @@ func (d *deliverer) deliver(ctx context.Context, one history.Delivery) {
 	}
 }
 
-func (d *deliverer) attempt(ctx context.Context, one history.Delivery) error {
+func (d *deliverer) attempt(ctx context.Context, one history.Delivery) (refused, err error) {
 	if one.Handler == watchdog {
 		note, err := handler.Decode(one.Payload)
 		if err != nil {
-			return &handler.FinalError{Err: err}
+			return nil, &handler.FinalError{Err: err}
 		}
 		if d.opts.Beat != nil {
 			d.opts.Beat(note.Output)
 		}
-		return nil
+		return nil, nil
 	}
 	spec, ok := d.opts.Names.Handler(one.Handler.Namespace, one.Handler.Name)
 	if !ok {
-		return fmt.Errorf("handler %s/%s does not exist (any more): apply it, and this message is sent", one.Handler.Namespace, one.Handler.Name)
+		return nil, fmt.Errorf("handler %s/%s does not exist (any more): apply it, and this message is sent", one.Handler.Namespace, one.Handler.Name)
 	}
 	note, err := handler.Decode(one.Payload)
 	if err != nil {
-		return &handler.FinalError{Err: err}
+		return nil, &handler.FinalError{Err: err}
 	}
 	body, err := d.mutated(ctx, note, one.Payload)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	spec, err = expand(spec, func(name string) ([]byte, string, bool) { // asked only where a variable stands
 		if one.Kind == handler.Deregistered {
@@ -373,17 +376,17 @@ func (d *deliverer) attempt(ctx context.Context, one history.Delivery) error {
 		return d.opts.Names.NodeProperties(problem.NodeID)(name)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if spec.Alertmanager != nil {
 		gate := d.gate(one.Handler)
 		gate.RLock()
 		defer gate.RUnlock()
 	}
-	_, err = d.out.Send(ctx, spec, &handler.Message{Key: one.Key, Payload: body, Note: note, Opened: func(ctx context.Context) (*handler.Notification, error) {
+	receipt, err := d.out.Send(ctx, spec, &handler.Message{Key: one.Key, Payload: body, Note: note, Opened: func(ctx context.Context) (*handler.Notification, error) {
 		return d.opened(ctx, one)
 	}})
-	return err
+	return receipt.Refused, err
 }
 
 func isFinal(err error) bool { return errors.As(err, new(*handler.FinalError)) }
