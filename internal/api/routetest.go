@@ -9,7 +9,6 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/route"
 )
@@ -36,7 +35,7 @@ func (s *server) testRoute(ctx context.Context, in *struct {
 	if !ok || status == model.OK {
 		return nil, model.Errorf(model.Invalid, "%q is no status of a problem", in.Status).WithHint("warning, critical or unknown")
 	}
-	c := routeCase{server: s, ctx: ctx, chunk: s.chunkOf(node, check), at: in.At}
+	c := routeCase{server: s, chunk: s.chunkOf(node, check), at: in.At}
 	if c.at.IsZero() {
 		c.at = s.Now()
 	}
@@ -51,11 +50,12 @@ func (s *server) testRoute(ctx context.Context, in *struct {
 	}
 	c.matter = route.About(s.Directory, node, check, status, severity)
 	out := v1.RouteTest{Namespace: in.Namespace, Node: in.Node, Check: in.Check, At: c.at.UTC(), Status: status, StatusName: status.String(), SeverityName: severity.String()}
-	routes, why, err := c.routes()
-	if err != nil {
-		return nil, err
-	}
+	routes, why := c.routes()
 	out.Why, out.Routes = why, []v1.RouteTestOne{}
+	c.masters = s.Directory.Masters(node, check)
+	for i := range c.masters {
+		out.HangsOn = append(out.HangsOn, c.masters[i].Name.String())
+	}
 	for _, r := range routes {
 		out.Routes = append(out.Routes, c.play(r))
 	}
@@ -76,53 +76,35 @@ func (s *server) chunkOf(node model.NodeID, check model.CheckID) *model.Chunk {
 // routeCase is a problem that somebody thinks up.
 type routeCase struct {
 	*server
-	ctx    context.Context
 	chunk  *model.Chunk
 	matter *route.Matter
 	at     time.Time
+
+	masters []route.Master // that it hangs on
 }
 
 // routes are those that would take the problem, and what chose them.
-func (c *routeCase) routes() ([]*route.Route, string, error) {
-	ref := ""
-	if c.chunk != nil {
-		if names := c.chunk.Handlers; len(names) > 0 {
-			return []*route.Route{c.direct(c.matter.Check.Namespace, names)}, "the check names handlers (alert.handlers)", nil
-		}
-		ref = c.chunk.Route
+func (c *routeCase) routes() ([]*route.Route, string) {
+	routes, by := c.routesOf(c.matter, c.chunk)
+	why := "nobody is told: the check names nobody (alert.route), no route matches, none is called default, and namespace " + c.matter.Node.Namespace + " names no handlers"
+	switch by {
+	case route.ByHandlers:
+		why = "the check names handlers (alert.handlers)"
+	case route.ByRoute:
+		why = "the check names the route (alert.route)"
+	case route.ByMatch:
+		why = plural(len(routes), "route") + " matching (match)"
+	case route.ByDefault:
+		why = "no other route matches"
+	case route.ByNamespace:
+		why = "no route matches and none is called default: the handlers of namespace " + c.matter.Node.Namespace
+	case route.ByPipelines:
+		why = "nobody but whom pipelines pass it on to: the check names pipelines, no route and no handlers, and no route matches"
 	}
-	routes := c.Routing.Routes(c.matter, ref)
-	ns, name := model.SplitRef(c.matter.Check.Namespace, ref)
-	switch {
-	case len(routes) == 0:
-		return c.ofNamespace()
-	case ref != "" && routes[0].Name == (route.Name{Namespace: ns, Name: name}):
-		return routes, "the check names the route (alert.route)", nil
-	case len(routes) == 1 && routes[0].Name.Name == route.DefaultName:
-		return routes, "no other route matches", nil
+	if c.chunk != nil && len(c.chunk.Pipelines) > 0 {
+		why += "; its pipelines, which are judged by themselves, are shown by muster why: " + strings.Join(c.chunk.Pipelines, ", ")
 	}
-	return routes, plural(len(routes), "route") + " matching (match)", nil
-}
-
-func (c *routeCase) direct(namespace string, handlers []string) *route.Route {
-	names := make([]route.Name, len(handlers))
-	for i, h := range handlers {
-		names[i].Namespace, names[i].Name = model.SplitRef(namespace, h)
-	}
-	return route.Direct(names)
-}
-
-// ofNamespace are the handlers that a node's namespace names.
-func (c *routeCase) ofNamespace() ([]*route.Route, string, error) {
-	namespace := c.matter.Node.Namespace
-	r, err := c.Intent.Get(c.ctx, intent.Key{Kind: "Namespace", Name: namespace})
-	if err != nil {
-		return nil, "", err
-	}
-	if spec, ok := r.Spec.(*model.NamespaceSpec); ok && len(spec.Handlers) > 0 {
-		return []*route.Route{c.direct(namespace, spec.Handlers)}, "no route matches and none is called default: the handlers of namespace " + namespace, nil
-	}
-	return nil, "nobody is told: the check names nobody (alert.route), no route matches, none is called default, and namespace " + namespace + " names no handlers", nil
+	return routes, why
 }
 
 // play is what a route would do with the problem if nobody acknowledged it.
@@ -130,6 +112,9 @@ func (c *routeCase) play(r *route.Route) v1.RouteTestOne {
 	out := v1.RouteTestOne{GroupWait: model.Duration(r.GroupWait)}
 	if r.Name.Name != "" {
 		out.Route, out.GroupBy = r.Name.String(), strings.Join(r.GroupBy(), ", ")
+	}
+	if r.Rate != nil {
+		out.Rate = r.Rate.String()
 	}
 	for i, due := range r.Begin(c.at, c.at.Add(r.GroupWait)) {
 		step := v1.RouteTestStep{Due: due.UTC(), Repeat: model.Duration(r.Steps[i].Repeat)}
@@ -151,6 +136,9 @@ func (c *routeCase) held(r *route.Route, due time.Time) (time.Time, []v1.Hold) {
 	var holds []route.Hold
 	for range maxHeld {
 		now := c.Routing.Holds(c.matter, r, due)
+		if hold, _ := route.Masked(c.masters, c.nowOpen); hold != nil { // it may be back by then: nobody knows
+			now = append(now, *hold)
+		}
 		if len(now) == 0 {
 			return due.UTC(), holdsShown(holds)
 		}

@@ -32,7 +32,8 @@ func (s *server) holdsOf(p *model.Problem) []v1.Hold {
 	if hold, _ := route.Masked(s.Directory.Masters(p.NodeID, p.CheckID), s.nowOpen); hold != nil {
 		list = append(list, *hold)
 	}
-	for _, r := range s.routesOf(m, p.Chunk) {
+	routes, _ := s.routesOf(m, s.Chunk(p.Chunk))
+	for _, r := range routes {
 		for _, h := range s.Routing.Holds(m, r, now) {
 			if h.Kind == route.Muted {
 				list = append(list, h)
@@ -42,25 +43,15 @@ func (s *server) holdsOf(p *model.Problem) []v1.Hold {
 	return holdsShown(list)
 }
 
-// nowOpen is the open problem of a check on a node; nil: there is none.
+// nowOpen is the open problem of a check on a node, as bad as it is now; nil: there is none.
 func (s *server) nowOpen(node model.NodeID, check model.CheckID) *model.Problem {
 	st, _ := s.Events.Get(node, check)
 	return st.Problem
 }
 
-// routesOf are the routes of a problem that opened under a definition of its check; none,
-// where that names handlers.
-func (s *server) routesOf(m *route.Matter, id model.ChunkID) []*route.Route {
-	chunk := s.Chunk(id)
-	switch {
-	case chunk == nil:
-		return s.Routing.Routes(m, "")
-	case len(chunk.Handlers) > 0:
-		return nil
-	case len(chunk.Pipelines) > 0 && chunk.Route == "":
-		return s.Routing.Matching(m)
-	}
-	return s.Routing.Routes(m, chunk.Route)
+// routesOf are the routes of a problem that opened under a definition of its check, and what chose them.
+func (s *server) routesOf(m *route.Matter, c *model.Chunk) ([]*route.Route, route.Choice) {
+	return route.Choose(s.Routing, s.Directory, m, c, m.Node.Namespace)
 }
 
 func holdsShown(list []route.Hold) (out []v1.Hold) {

@@ -151,7 +151,7 @@ func (c *chain) follow() error {
 			link.Text += ", until"
 		}
 	}
-	return c.told(st.Problem, spec)
+	return c.told(st.Problem)
 }
 
 // waiting is what keeps a problem back on its routes besides those reasons: what only those
@@ -272,7 +272,7 @@ func whyNoProblem(st *event.State, spec *model.CheckSpec) string {
 	return "none is open: this status opens none"
 }
 
-func (c *chain) told(problem *model.Problem, spec *model.CheckSpec) error {
+func (c *chain) told(problem *model.Problem) error {
 	list, err := c.History.Deliveries(c.ctx, problem.ID)
 	if err != nil {
 		return err
@@ -300,33 +300,33 @@ func (c *chain) told(problem *model.Problem, spec *model.CheckSpec) error {
 	if len(list) > 0 {
 		return nil
 	}
-	if to := c.routesOf(route.About(c.Directory, c.node, c.check, problem.Status, problem.Severity), problem.Chunk); len(to) > 0 {
-		c.add("told", false, "nobody yet: %s", c.toBeTold(to))
-		return nil
+	chunk := c.Chunk(problem.Chunk)
+	if chunk == nil {
+		chunk = c.chunkOf(c.node, c.check)
 	}
-	if spec != nil && len(spec.Pipelines) > 0 && (spec.Alert == nil || spec.Alert.Route == "" && len(spec.Alert.Handlers) == 0) {
+	to, by := c.routesOf(route.About(c.Directory, c.node, c.check, problem.Status, problem.Severity), chunk)
+	switch by {
+	case route.ByPipelines:
 		c.add("told", true, "nobody but whom pipelines pass it on to: the check names pipelines, no route and no handlers, and no route matches")
-		return nil
-	}
-	named, room, err := c.handlers(spec)
-	if err != nil {
-		return err
-	}
-	if len(named) == 0 {
+	case route.ByNobody:
 		c.add("told", false, "nobody: no route takes it: the check names none (alert.route), none matches, and none is called default; nor does namespace %s name handlers", c.out.Namespace)
-		return nil
-	}
-	for _, name := range named {
-		namespace, handler := room, name
-		if before, after, ok := strings.Cut(name, "/"); ok {
-			namespace, handler = before, after
+	case route.ByHandlers, route.ByNamespace:
+		var named []string
+		for _, name := range to[0].Steps[0].To {
+			if _, ok := c.Directory.Handler(name.Namespace, name.Name); !ok {
+				c.add("told", false, "handler %s is named, and there is none of that name in namespace %s: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
+				return nil
+			}
+			text := name.Name
+			if name.Namespace != c.out.Namespace {
+				text = name.String()
+			}
+			named = append(named, text)
 		}
-		if _, ok := c.Directory.Handler(namespace, handler); !ok {
-			c.add("told", false, "handler %s is named, and there is none of that name in namespace %s: muster get handlers -n %s", handler, namespace, namespace)
-			return nil
-		}
+		c.add("told", false, "nobody yet: %s is to be, once history has recorded the problem; muster status says how far it is", strings.Join(named, ", "))
+	default:
+		c.add("told", false, "nobody yet: %s", c.toBeTold(to))
 	}
-	c.add("told", false, "nobody yet: %s is to be, once history has recorded the problem; muster status says how far it is", strings.Join(named, ", "))
 	return nil
 }
 
@@ -352,21 +352,4 @@ func times(n int) string {
 		return "once"
 	}
 	return fmt.Sprintf("%d times", n)
-}
-
-// handlers are those that the check names, else those of the node's namespace; and the
-// namespace in which they are named.
-func (c *chain) handlers(spec *model.CheckSpec) (names []string, namespace string, err error) {
-	if spec != nil && spec.Alert != nil && len(spec.Alert.Handlers) > 0 {
-		namespace, _, _ = c.Directory.CheckName(c.check)
-		return spec.Alert.Handlers, namespace, nil
-	}
-	r, err := c.Intent.Get(c.ctx, intent.Key{Kind: "Namespace", Name: c.out.Namespace})
-	if err != nil {
-		return nil, "", err
-	}
-	if ns, ok := r.Spec.(*model.NamespaceSpec); ok {
-		names = ns.Handlers
-	}
-	return names, c.out.Namespace, nil
 }

@@ -62,10 +62,16 @@ func (a *app) routeTest() *cobra.Command {
 func (a *app) printRouteTest(t *v1.RouteTest) {
 	fmt.Fprintf(a.Stdout, "%s in namespace %s, %s (severity %s) from %s on\n", clean(t.Node+"/"+t.Check, false), clean(t.Namespace, false), t.StatusName, t.SeverityName, a.clock(t.At))
 	a.wrapped(clean(t.Why, false), 0)
+	if len(t.HangsOn) > 0 {
+		a.wrapped(clean("held while this fails, which it hangs on: "+strings.Join(t.HangsOn, ", "), false), 0)
+	}
 	for _, r := range t.Routes {
 		name := "handlers without a route"
 		if r.Route != "" {
 			name = fmt.Sprintf("route %s, told together with what has the same %s, after %s", r.Route, r.GroupBy, r.GroupWait)
+			if r.Rate != "" {
+				name += "; of new problems no more than " + r.Rate + ", the rest in one message after that"
+			}
 		}
 		fmt.Fprintf(a.Stdout, "\n%s\n", clean(name, false))
 		for _, step := range r.Steps {

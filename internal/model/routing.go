@@ -1,5 +1,11 @@
 package model
 
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
 // Selector picks problems: what it names must all hold. One that names nothing picks all
 // problems of the nodes of its namespace; in the namespace shared, those of all.
 type Selector struct {
@@ -61,6 +67,19 @@ type RouteRate struct {
 	Messages int `json:"messages"`
 	// … in so long; default 1h.
 	Per Duration `json:"per,omitempty"`
+}
+
+// Span is for how long its messages are counted.
+func (r *RouteRate) Span() time.Duration {
+	return time.Duration(cmp.Or(r.Per, Duration(time.Hour)))
+}
+
+// String is a rate as people say it.
+func (r *RouteRate) String() string {
+	if r.Messages == 1 {
+		return "1 message in " + Duration(r.Span()).String()
+	}
+	return fmt.Sprintf("%d messages in %s", r.Messages, Duration(r.Span()))
 }
 
 // SilenceSpec is what a person says: not these, until then, because.

@@ -16,6 +16,7 @@ import (
 type Directory interface {
 	NamespaceByName(name string) (model.NamespaceID, bool)
 	NamespaceName(id model.NamespaceID) (string, bool)
+	NamespaceHandlers(namespace string) []string
 	NamespaceLimits(name string) *model.Limits // nil: the server's defaults
 	NodeByName(namespace, name string) (model.NodeID, bool)
 	NodeName(id model.NodeID) (namespace, name string, ok bool)

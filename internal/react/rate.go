@@ -2,7 +2,6 @@ package react
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -37,22 +36,10 @@ func (r *router) counted(of paceKey, rate *model.RouteRate, now time.Time) bool 
 		r.paces[of] = p
 	}
 	if !now.Before(p.ends) {
-		p.ends, p.sent = now.Add(per(rate)), 0
+		p.ends, p.sent = now.Add(rate.Span()), 0
 	}
 	p.sent++
 	return p.sent <= rate.Messages
-}
-
-func per(rate *model.RouteRate) time.Duration {
-	return time.Duration(cmp.Or(rate.Per, model.Duration(time.Hour)))
-}
-
-// rateText is a rate as people say it.
-func rateText(rate *model.RouteRate) string {
-	if rate.Messages == 1 {
-		return fmt.Sprintf("1 message in %s", model.Duration(per(rate)))
-	}
-	return fmt.Sprintf("%d messages in %s", rate.Messages, model.Duration(per(rate)))
 }
 
 // limited is what a route's rate leaves of those who are told together. Those who have to wait
@@ -69,7 +56,7 @@ func (r *router) limited(o *telling, list []*escalation) []*escalation {
 		if known(e) {
 			return false
 		}
-		e.Held = &route.Hold{Kind: route.OverRate, By: to.Name, Reason: "more than " + rateText(to.Rate), Until: ends}
+		e.Held = &route.Hold{Kind: route.OverRate, By: to.Name, Reason: "more than " + to.Rate.String(), Until: ends}
 		e.Due = ends
 		r.plan(e)
 		o.write(e)
@@ -110,7 +97,7 @@ func (r *router) excess(o *telling, list []*escalation, step int) error {
 		r.regroup(e, "\x00over\x00"+first.Problem, first.Problem)
 	}
 	if rate := first.route.Rate; rate != nil {
-		why += ": no more than " + rateText(rate)
+		why += ": no more than " + rate.String()
 		r.counted(first.pace(), rate, o.now)
 	}
 	return r.tell(o, list, step, why)

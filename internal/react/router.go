@@ -298,19 +298,9 @@ func (r *router) matter(node model.NodeID, check model.CheckID, status model.Sta
 
 // opened begins to look after a problem, on every route that hears of it and did not yet.
 func (r *router) opened(t *event.Transition, p *history.Problem, now time.Time) (list []*escalation) {
-	handlers, ref, piped := r.named(t)
 	m := r.matter(t.Node, t.Check, p.Status, p.Severity)
-	var routes []*route.Route
-	if len(handlers) > 0 {
-		routes = []*route.Route{direct(handlers)}
-	} else if piped && ref == "" { // else each page came twice
-		routes = r.opts.Routing.Matching(m)
-	} else if routes = r.opts.Routing.Routes(m, ref); len(routes) == 0 {
-		if handlers = r.ofNamespace(t.Namespace); len(handlers) == 0 {
-			return nil
-		}
-		routes = []*route.Route{direct(handlers)}
-	}
+	namespace, _ := r.opts.Names.NamespaceName(t.Namespace)
+	routes, _ := route.Choose(r.opts.Routing, r.opts.Names, m, r.opts.Names.Chunk(t.Chunk), namespace)
 	opened := p.Opened
 	if opened.After(now) {
 		opened = now // the clock was set back since; the journal's time does not go back
@@ -320,7 +310,10 @@ func (r *router) opened(t *event.Transition, p *history.Problem, now time.Time) 
 		e := &escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: p.ID},
 			NodeID: t.Node, CheckID: t.Check, Opened: opened, Group: to.Group(m), Lead: p.ID, Shadow: shadow}}
 		if to.Name == (route.Name{}) {
-			e.Direct, e.Group = handlers, p.ID
+			e.Group = p.ID
+			for _, name := range to.Steps[0].To {
+				e.Direct = append(e.Direct, history.HandlerRef(name))
+			}
 		} else {
 			e.Route = to.Name.String()
 		}
@@ -355,35 +348,6 @@ func (r *router) flush(e *escalation, to *route.Route, now time.Time) time.Time 
 		g.flush = now.Add(to.GroupWait)
 	}
 	return g.flush
-}
-
-// named is what a check says of who is told: handlers, or a route; and whether pipelines are.
-func (r *router) named(t *event.Transition) (handlers []history.HandlerRef, ref string, piped bool) {
-	chunk := r.opts.Names.Chunk(t.Chunk)
-	if chunk == nil {
-		return nil, "", false
-	}
-	namespace, ok := r.opts.Names.NamespaceName(chunk.Namespace)
-	if !ok {
-		return nil, "", false
-	}
-	return refs(namespace, chunk.Handlers), chunk.Route, len(chunk.Pipelines) > 0
-}
-
-func (r *router) ofNamespace(id model.NamespaceID) []history.HandlerRef {
-	namespace, ok := r.opts.Names.NamespaceName(id)
-	if !ok {
-		return nil
-	}
-	return refs(namespace, r.opts.Names.NamespaceHandlers(namespace))
-}
-
-func refs(namespace string, names []string) []history.HandlerRef {
-	list := make([]history.HandlerRef, len(names))
-	for i, name := range names {
-		list[i].Namespace, list[i].Name = model.SplitRef(namespace, name)
-	}
-	return list
 }
 
 // dueHeap orders escalations by when they are looked at; equal ones by problem and route, so

@@ -25,6 +25,7 @@ type Route struct {
 
 	groupBy []string
 	mutes   []mute
+	matches bool // it says which problems it takes
 }
 
 // Step is who is told after the problem has been open for a time.
@@ -41,7 +42,7 @@ type mute struct {
 }
 
 func newRoute(name Name, zone string, spec *model.RouteSpec) (*Route, error) {
-	r := &Route{Name: name, GroupWait: DefaultGroupWait, Rate: spec.Rate, groupBy: spec.GroupBy}
+	r := &Route{Name: name, GroupWait: DefaultGroupWait, Rate: spec.Rate, groupBy: spec.GroupBy, matches: spec.Match != nil}
 	if spec.GroupWait != nil {
 		r.GroupWait = time.Duration(*spec.GroupWait)
 	}

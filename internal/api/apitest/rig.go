@@ -90,6 +90,7 @@ func New(t testing.TB) *Rig {
 	queue.New[int](queues, "history", 100, queue.Rederive)
 	r.Handler = api.New(api.Options{
 		Intent: r.Intent, Events: r.View, Directory: r.Planner, History: r.History, Actions: r, Handlers: r.Reactor,
+		Routing: r.Routes, Chunk: r.chunk, Assigned: r.assigned,
 		JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Queues: queues,
 		Describe: r.describe, NotReady: func() []string { return r.NotReady },
 		Connected: r.connected, Agent: r.agent, Waiting: r.Waiting, Pending: func() int { return r.Pending }, Registry: prometheus.NewRegistry(), Now: r.Now,
@@ -194,6 +195,15 @@ func (r *Rig) chunk(id model.ChunkID) *model.Chunk {
 		return c
 	}
 	return r.Planner.Chunk(id)
+}
+
+func (r *Rig) assigned(node model.NodeID, check model.CheckID) *model.Chunk {
+	for _, c := range r.Planner.For(node).Chunks {
+		if c.Check == check {
+			return c
+		}
+	}
+	return nil
 }
 
 func newJoinToken(keep pki.JoinToken) (pki.Token, pki.JoinToken, error) {

@@ -51,6 +51,7 @@ type RouteTest struct {
 	StatusName   string         `json:"statusName"`
 	SeverityName string         `json:"severityName"`
 	Why          string         `json:"why" doc:"What chose these routes."`
+	HangsOn      []string       `json:"hangsOn,omitempty" doc:"Checks, NAMESPACE/NODE/CHECK, that hold it while they fail."`
 	Routes       []RouteTestOne `json:"routes"`
 }
 
@@ -59,6 +60,7 @@ type RouteTestOne struct {
 	Route     string          `json:"route,omitempty" doc:"NAMESPACE/NAME; none: handlers are named without a route."`
 	GroupBy   string          `json:"groupBy,omitempty" doc:"What it would be told together with."`
 	GroupWait model.Duration  `json:"groupWait"`
+	Rate      string          `json:"rate,omitempty" doc:"How many messages of new problems it sends at most: what is too many comes later, in one."`
 	Steps     []RouteTestStep `json:"steps"`
 }
 
