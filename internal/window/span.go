@@ -47,23 +47,6 @@ func parseCron(s model.WindowSpan) (span, error) {
 	return ticked{s.Cron, time.Duration(s.For)}, nil
 }
 
-func (c ticked) around(t time.Time, zone *time.Location) (from, until time.Time, ok bool) {
-	from, err := gronx.PrevTickBefore(c.expr, t.In(zone), true)
-	if err != nil {
-		return time.Time{}, time.Time{}, false
-	}
-	until = from.Add(c.length)
-	return from, until, t.Before(until)
-}
-
-func (c ticked) after(t time.Time, zone *time.Location) time.Time {
-	next, err := gronx.NextTickAfter(c.expr, t.In(zone), false)
-	if err != nil {
-		return time.Time{}
-	}
-	return next
-}
-
 // once is from one instant to another.
 type once struct{ from, to time.Time }
 

@@ -76,6 +76,63 @@ func TestTheNightThatHasAnHourTwice(t *testing.T) {
 	}
 }
 
+// A span that begins with a tick is as long as it says in the night that skips its tick, and begins
+// once in the one that has it twice, east and west of Greenwich.
+func TestTicksInBothNights(t *testing.T) {
+	for _, c := range []struct {
+		what, zone, cron string
+		length           time.Duration
+		when             string // UTC
+		inside           bool
+		until            string
+	}{
+		{"it is skipped: before", "Europe/Paris", "30 2 * * *", 3 * time.Hour, "2026-03-29T00:59:00Z", false, ""},
+		{"it is skipped: at the change", "Europe/Paris", "30 2 * * *", 3 * time.Hour, "2026-03-29T01:00:00Z", true, "2026-03-29T04:00:00Z"},
+		{"it is skipped: later", "Europe/Paris", "30 2 * * *", 3 * time.Hour, "2026-03-29T03:59:00Z", true, "2026-03-29T04:00:00Z"},
+		{"it is skipped in New York", "America/New_York", "30 2 * * *", 3 * time.Hour, "2026-03-08T07:00:00Z", true, "2026-03-08T10:00:00Z"},
+		{"twice: before the first", "Europe/Paris", "30 2 * * *", time.Hour, "2026-10-25T00:29:00Z", false, ""},
+		{"twice: the first", "Europe/Paris", "30 2 * * *", time.Hour, "2026-10-25T00:30:00Z", true, "2026-10-25T01:30:00Z"},
+		{"twice: between", "Europe/Paris", "30 2 * * *", time.Hour, "2026-10-25T01:10:00Z", true, "2026-10-25T01:30:00Z"},
+		{"twice: the second is none", "Europe/Paris", "30 2 * * *", time.Hour, "2026-10-25T01:30:00Z", false, ""},
+		{"New York: before the first", "America/New_York", "30 1 * * *", 2 * time.Hour, "2026-11-01T05:29:00Z", false, ""},
+		{"New York: the first", "America/New_York", "30 1 * * *", 2 * time.Hour, "2026-11-01T05:30:00Z", true, "2026-11-01T07:30:00Z"},
+		{"New York: no hole", "America/New_York", "30 1 * * *", 2 * time.Hour, "2026-11-01T06:10:00Z", true, "2026-11-01T07:30:00Z"},
+		{"New York: over", "America/New_York", "30 1 * * *", 2 * time.Hour, "2026-11-01T07:30:00Z", false, ""},
+		{"every hour, the first", "Europe/Paris", "0 * * * *", 10 * time.Minute, "2026-10-25T00:05:00Z", true, "2026-10-25T00:10:00Z"},
+		{"every hour, the second", "Europe/Paris", "0 * * * *", 10 * time.Minute, "2026-10-25T01:05:00Z", true, "2026-10-25T01:10:00Z"},
+		{"every hour, the one before", "Europe/Paris", "50 * * * *", 20 * time.Minute, "2026-10-25T01:05:00Z", true, "2026-10-25T01:10:00Z"},
+		{"a day", "Europe/Paris", "0 0 * * *", 24 * time.Hour, "2026-10-25T22:30:00Z", false, ""}, // the day has 25 hours
+	} {
+		calendar, err := New(c.zone, []model.WindowSpan{{Cron: c.cron, For: model.Duration(c.length)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		when, _ := time.Parse(time.RFC3339, c.when)
+		until, inside := calendar.Inside(when)
+		if inside != c.inside || inside && until.UTC().Format(time.RFC3339) != c.until {
+			t.Errorf("%s: at %s inside is %v until %s, want %v until %s", c.what, c.when, inside, until.UTC(), c.inside, c.until)
+		}
+	}
+	for _, c := range [][4]string{
+		{"Europe/Paris", "30 2 * * *", "2026-03-29T00:00:00Z", "2026-03-29T01:00:00Z"},
+		{"Europe/Paris", "30 2 * * *", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"},
+		{"Europe/Paris", "30 2 * * *", "2026-10-25T01:10:00Z", "2026-10-26T01:30:00Z"},
+		{"America/New_York", "30 1 * * *", "2026-11-01T05:00:00Z", "2026-11-01T05:30:00Z"},
+		{"America/New_York", "30 1 * * *", "2026-11-01T05:40:00Z", "2026-11-02T06:30:00Z"},
+		{"Europe/Paris", "0 * * * *", "2026-10-25T00:05:00Z", "2026-10-25T01:00:00Z"},
+		{"Europe/Paris", "0 * 1 1 *", "2026-07-01T00:00:00Z", "2026-12-31T23:00:00Z"},
+	} {
+		calendar, err := New(c[0], []model.WindowSpan{{Cron: c[1], For: model.Duration(time.Hour)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		when, _ := time.Parse(time.RFC3339, c[2])
+		if got := calendar.Next(when).UTC().Format(time.RFC3339); got != c[3] {
+			t.Errorf("%s %s after %s: %s, want %s", c[0], c[1], c[2], got, c[3])
+		}
+	}
+}
+
 // TestWeeklyAsTheWallClockHasIt compares spans with what a walk along the wall clock, minute
 // by minute, says of them, in zones whose clocks change by an hour, by half an hour, at
 // midnight, and never.
