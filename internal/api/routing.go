@@ -46,7 +46,7 @@ func (s *server) holdsOf(p *model.Problem) []v1.Hold {
 // nowOpen is the open problem of a check on a node, as bad as it is now; nil: there is none.
 func (s *server) nowOpen(node model.NodeID, check model.CheckID) *model.Problem {
 	st, _ := s.Events.Get(node, check)
-	return st.Problem
+	return st.ProblemNow()
 }
 
 // routesOf are the routes of a problem that opened under a definition of its check, and what chose them.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/route"
 )
 
@@ -19,7 +20,7 @@ func (r *router) hanging(e *escalation, p *model.Problem, now time.Time) *route.
 	}
 	hold, master := route.Masked(masters, func(node model.NodeID, check model.CheckID) *model.Problem {
 		s, _ := r.opts.Present(node, check)
-		return s.Problem
+		return s.ProblemNow()
 	})
 	if hold != nil {
 		r.hangOn(e, master.ID)
@@ -77,6 +78,16 @@ func (r *router) letGo(e *escalation) {
 		delete(r.hangs, e.master)
 	}
 	e.master = ""
+}
+
+// eased looks again at what hangs on a problem that is no longer as bad as to hold others back.
+func (r *router) eased(t *event.Transition, now time.Time) {
+	if t.Status >= model.Critical {
+		return
+	}
+	if s, ok := r.opts.Present(t.Node, t.Check); ok && s.Problem != nil {
+		r.ended(s.Problem.ID, now)
+	}
 }
 
 // ended looks again at what hung on a problem that has closed.

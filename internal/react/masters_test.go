@@ -140,3 +140,24 @@ func TestAWarningOfTheMasterMasksNothing(t *testing.T) {
 	p.after(2 * time.Minute)
 	p.heard("pager opened sw+p1")
 }
+
+// Nor does one that was critical and is no more: what hangs on it is told two intervals later.
+func TestAMasterThatWasCriticalMasksNothing(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	p.behind(10)
+	p.opens("sw", 10)
+	p.opens("p1", 11)
+	p.after(10 * time.Minute)
+	p.heard("pager opened sw")
+	p.shows = map[string]model.Status{"sw": model.Warning}
+	p.turn(event.StatusChanged, "sw", func(t *event.Transition) {
+		t.Problem, t.Status, t.Received = nil, model.Warning, p.now.UnixNano()
+	})
+	p.after(50 * time.Second)
+	p.heard()
+	p.after(30 * time.Second)
+	p.heard("pager opened sw+p1")
+	p.opens("p2", 12)
+	p.after(2 * time.Minute)
+	p.heard("pager opened sw+p2")
+}

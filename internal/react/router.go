@@ -153,6 +153,7 @@ func (r *router) quit(e *escalation) {
 func (r *router) follow(o *telling, t *turn) error {
 	switch t.Kind {
 	case event.StatusChanged:
+		r.eased(t.Transition, o.now)
 		r.worse(o, t.Transition)
 		return nil
 	case event.ProblemOpened:

@@ -25,7 +25,8 @@ type play struct {
 	many   *route.Hold
 	now    time.Time
 	open   map[string]*model.Problem
-	shadow bool // of all namespaces
+	shadow bool                    // of all namespaces
+	shows  map[string]model.Status // now, of a problem that was worse
 	hangs  func(model.NodeID, model.CheckID) []route.Master
 	sent   []string
 }
@@ -55,7 +56,11 @@ func (p *play) restart() {
 	p.r = newRouter(Options{Store: p.store, Names: p.names, Routing: p.table, Present: func(node model.NodeID, check model.CheckID) (event.State, bool) {
 		for _, problem := range p.open {
 			if problem.NodeID == node && problem.CheckID == check {
-				return event.State{Node: node, Check: check, Namespace: 1, Status: problem.Status, Severity: problem.Severity, Output: problem.Output, Problem: problem}, true
+				status := problem.Status
+				if now, ok := p.shows[problem.ID]; ok {
+					status = now
+				}
+				return event.State{Node: node, Check: check, Namespace: 1, Status: status, Severity: problem.Severity, Output: problem.Output, Problem: problem}, true
 			}
 		}
 		return event.State{}, false

@@ -32,7 +32,7 @@ func (m *Master) Hold(reason string, until time.Time) *Hold {
 }
 
 // Masked is what keeps back what hangs on these, and the problem that does: the first master
-// with a problem that is critical or unknown. Nil: there is none.
+// with a problem that is critical or unknown: problem gives it with the status of now. Nil: there is none.
 func Masked(masters []Master, problem func(model.NodeID, model.CheckID) *model.Problem) (*Hold, *model.Problem) {
 	for i := range masters {
 		m := &masters[i]
