@@ -63,7 +63,7 @@ func (o *Out) execute(ctx context.Context, argv, env []string, stdin io.Reader, 
 func environment(base []string, own map[string]string, assets []model.AssetDir, key string) []string {
 	env := make([]string, 0, len(base)+1)
 	for _, kv := range base {
-		if !strings.HasPrefix(kv, "MUSTER_") && !strings.HasPrefix(kv, "NOTIFY_SOCKET=") {
+		if name, _, _ := strings.Cut(kv, "="); inherits(name) {
 			env = append(env, kv)
 		}
 	}

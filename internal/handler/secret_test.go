@@ -23,17 +23,26 @@ func TestErrorsOfAWebhookHoldNoSecret(t *testing.T) {
 	}
 }
 
-// A handler's command is told nothing of the server's own settings.
+// A handler's command is told nothing of the server's own settings, nor of what else the server's
+// environment holds: values of Secrets are there.
 func TestHandlersDoNotInheritSettings(t *testing.T) {
+	t.Setenv("PAGER_KEY", "s3cret")
+	t.Setenv("TZ", "UTC")
 	t.Setenv("MUSTER_INTENT_DB", "postgres://muster:s3cret@db/muster")
 	t.Setenv("LANG", "C.UTF-8")
-	env := environment([]string{"MUSTER_INTENT_DB=x", "LANG=C", "MUSTER_IDEMPOTENCY_KEY=forged"}, map[string]string{"A": "b"}, nil, "key")
-	if want := []string{"LANG=C", "A=b", "MUSTER_IDEMPOTENCY_KEY=key"}; !slices.Equal(env, want) {
+	env := environment([]string{"MUSTER_INTENT_DB=x", "LANG=C", "LC_ALL=C", "https_proxy=http://p", "PGPASSWORD=y", "VAULT_TOKEN=z", "MUSTER_IDEMPOTENCY_KEY=forged"}, map[string]string{"A": "b"}, nil, "key")
+	if want := []string{"LANG=C", "LC_ALL=C", "https_proxy=http://p", "A=b", "MUSTER_IDEMPOTENCY_KEY=key"}; !slices.Equal(env, want) {
 		t.Errorf("got %v, want %v", env, want)
 	}
-	spec := &model.HandlerSpec{Command: &model.Command{Shell: `test -z "$MUSTER_INTENT_DB" && test "$LANG" = C.UTF-8 && test "$MUSTER_IDEMPOTENCY_KEY" = k1 && test "$A" = b`}, Env: map[string]string{"A": "b"}}
+	spec := &model.HandlerSpec{Command: &model.Command{Shell: `test -z "$MUSTER_INTENT_DB" && test -z "$PAGER_KEY" && test "$TZ" = UTC && test "$LANG" = C.UTF-8 && test "$MUSTER_IDEMPOTENCY_KEY" = k1 && test "$A" = b`}, Env: map[string]string{"A": "b"}}
 	if err := send(t.Context(), spec, message("k1", "{}")); err != nil {
 		t.Error(err)
+	}
+	out := New(Options{})
+	defer out.Close()
+	made, err := out.Mutate(t.Context(), &model.MutatorSpec{Command: &model.Command{Shell: `echo "<$PAGER_KEY>"`}}, []byte("{}"))
+	if err != nil || string(made) != "<>\n" {
+		t.Errorf("a mutator knows %q, %v", made, err)
 	}
 }
 
