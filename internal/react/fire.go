@@ -151,7 +151,9 @@ func (r *router) ready(o *telling, e *escalation, to *route.Route) (step int, re
 	if hold == nil {
 		e.Held = nil
 		step, at, due := e.Next.Due()
-		if ready = due && !at.After(o.now); !ready {
+		if ready = due && !at.After(o.now); ready {
+			e.is = is
+		} else {
 			r.plan(e)
 			o.write(e)
 		}
@@ -255,7 +257,7 @@ func (r *router) tell(o *telling, list []*escalation, step int, why string) erro
 			kind = handler.Reminder
 		}
 		for _, some := range r.messages(ref, list) {
-			note, err := r.told(o, some, kind)
+			note, err := r.told(some, kind)
 			if err != nil {
 				return err
 			}
@@ -280,6 +282,7 @@ func (r *router) tell(o *telling, list []*escalation, step int, why string) erro
 			continue
 		}
 		e.Next.Told(e.route, step, o.now)
+		e.is = presence{}
 		r.plan(e)
 		o.write(e)
 	}
@@ -306,8 +309,9 @@ func (r *router) messages(ref history.HandlerRef, list []*escalation) (out [][]*
 	return out
 }
 
-// told is a notification of what these problems are now.
-func (r *router) told(o *telling, list []*escalation, kind string) (*handler.Notification, error) {
+// told is a notification of what these problems were when it was seen that they may be told: they
+// change, and end, meanwhile.
+func (r *router) told(list []*escalation, kind string) (*handler.Notification, error) {
 	var notes []*handler.Notification
 	ended := 0
 	for _, e := range list {
@@ -318,12 +322,9 @@ func (r *router) told(o *telling, list []*escalation, kind string) (*handler.Not
 			}
 			notes = append(notes, note)
 			ended++
-		} else if is, ok := r.presence(o, e); ok {
-			notes = append(notes, r.note(e, is, kind))
+		} else {
+			notes = append(notes, r.note(e, e.is, kind))
 		}
-	}
-	if len(notes) == 0 {
-		return nil, model.Errorf(model.Internal, "BUG: nothing is left of the problems that are told")
 	}
 	if kind = handler.Summary; ended == len(notes) {
 		kind = handler.Closed

@@ -7,6 +7,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
 // Who looks after one problem of a group does not quieten the others.
@@ -98,4 +99,25 @@ func TestAMessageOfMany(t *testing.T) {
 	if lines := strings.Split(n.Output, "\n"); len(lines) != 11 || lines[10] != "and 15 more" || len(n.Problems) != 25 || n.Count != 25 || n.Problem != "p1" {
 		t.Errorf("%d lines, %d problems, %q", len(lines), len(n.Problems), n.Output)
 	}
+}
+
+// A problem may end between the look at it and the message: that leaves, and its end follows.
+func TestWhatEndsWhileItIsTold(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	present, looks := p.r.opts.Present, 0
+	p.r.opts.Present = func(node model.NodeID, check model.CheckID) (event.State, bool) {
+		if looks++; looks > 2 { // of the opening, and of the step
+			return event.State{Node: node, Check: check}, true
+		}
+		return present(node, check)
+	}
+	p.opens("p1", 10)
+	looks = 1
+	p.after(10 * time.Second)
+	p.heard("pager opened p1")
+	p.r.opts.Present = present
+	p.closes("p1")
+	p.after(10 * time.Second)
+	p.heard("pager closed p1")
+	p.left(0)
 }

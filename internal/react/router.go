@@ -44,6 +44,7 @@ type escalation struct {
 	at     time.Time // when it is looked at next
 	index  int       // in the heap; -1: not in it
 	master string    // the problem that it waits for the end of; empty: for none
+	is     presence  // what its problem was when it was looked at, for the message of it
 }
 
 // group are the problems of one route that are told together.
