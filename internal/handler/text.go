@@ -97,7 +97,11 @@ func (n *Notification) told(fact func(name, format string, args ...any)) {
 		fact("open", "%s to %s, %s", clock(n.Opened), clock(n.Closed), lasted(n.Closed.Sub(n.Opened)))
 		return
 	}
-	fact("severity", "%s", n.Severity)
+	if n.Was != "" {
+		fact("severity", "%s, was %s", n.Severity, n.Was)
+	} else {
+		fact("severity", "%s", n.Severity)
+	}
 	fact("since", "%s", clock(n.Opened))
 }
 
@@ -123,6 +127,10 @@ func (n *Notification) title() string {
 	case Acknowledged:
 		what = fmt.Sprintf("ACKNOWLEDGED by %s: %s on %s", n.By, n.Check, n.Node)
 	case Reminder:
+		if n.Was != "" {
+			what = "WORSE, " + n.Status + ": " + what
+			break
+		}
 		what = "STILL " + n.Status + ": " + what
 	case Summary:
 		switch {

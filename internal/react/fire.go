@@ -223,7 +223,7 @@ func (r *router) reroute(o *telling, e *escalation) {
 	inherited := len(e.Told) == 0
 	t := &event.Transition{Node: e.NodeID, Check: e.CheckID, Chunk: is.problem.Chunk, Namespace: is.namespace}
 	for _, next := range r.opened(t, &history.Problem{Problem: *is.problem}, o.now) {
-		next.Told = slices.Clone(e.Told)
+		next.Told, next.Severity = slices.Clone(e.Told), e.Severity
 		if to := r.routeOf(next); to != nil {
 			for i, step := range to.Steps {
 				if !slices.ContainsFunc(step.To, func(n route.Name) bool { return !slices.Contains(e.Told, history.HandlerRef(n)) }) {
@@ -282,7 +282,7 @@ func (r *router) tell(o *telling, list []*escalation, step int, why string) erro
 			continue
 		}
 		e.Next.Told(e.route, step, o.now)
-		e.is = presence{}
+		e.Severity, e.is = max(e.Severity, e.is.problem.Severity), presence{}
 		r.plan(e)
 		o.write(e)
 	}
@@ -323,7 +323,11 @@ func (r *router) told(list []*escalation, kind string) (*handler.Notification, e
 			notes = append(notes, note)
 			ended++
 		} else {
-			notes = append(notes, r.note(e, e.is, kind))
+			note := r.note(e, e.is, kind)
+			if kind == handler.Reminder && e.Severity != 0 && e.Severity < e.is.problem.Severity {
+				note.Was = e.Severity.String()
+			}
+			notes = append(notes, note)
 		}
 	}
 	if kind = handler.Summary; ended == len(notes) {
@@ -364,7 +368,7 @@ func several(notes []*handler.Notification, lead, kind string) *handler.Notifica
 	if more := len(notes) - maxListed; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
-	n.Hooks = nil // they are of one problem
+	n.Hooks, n.Was = nil, "" // they are of one problem
 	n.Output = strings.Join(lines, "\n")
 	return &n
 }

@@ -53,6 +53,63 @@ func TestWhatGetsWorseIsRoutedAnew(t *testing.T) {
 	p.left(0)
 }
 
+// Who was told of a warning hears when it is critical: once, with the rest of its group, and not
+// while somebody looks after it.
+func TestWhatIsWorseThanItWasToldIsToldOnce(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
+	warn := func(id string, node model.NodeID) {
+		p.open[id] = &model.Problem{ID: id, NodeID: node, CheckID: 1001, Chunk: 3, Status: model.Warning, Severity: model.SeverityWarning, Opened: p.now}
+		p.turn(event.ProblemOpened, id, nil)
+	}
+	warn("p1", 10)
+	warn("p2", 11)
+	p.after(time.Minute)
+	p.heard("pager summary p1+p2")
+	p.restart()
+	p.status("p1", model.Critical, model.High)
+	p.after(9 * time.Second)
+	p.status("p2", model.Critical, model.High)
+	p.heard()
+	p.after(time.Second)
+	p.heard("pager summary p1+p2")
+	p.status("p1", model.Warning, model.High) // the severity of a problem is its worst
+	p.status("p1", model.Critical, model.High)
+	p.after(10 * time.Minute)
+	p.heard()
+	p.restart()
+	p.after(20 * time.Minute)
+	p.heard("lead summary p1+p2")
+	p.status("p1", model.Critical, model.Disaster)
+	p.after(time.Minute)
+	p.heard("lead reminder p1", "pager reminder p1")
+	p.acks("p2", &model.Ack{By: "ann"})
+	p.heard("lead summary p1+p2", "pager summary p1+p2")
+	p.status("p2", model.Critical, model.Disaster)
+	p.after(time.Hour)
+	p.heard()
+	p.acks("p2", nil)
+	p.after(0)
+	p.heard("lead reminder p1+p2", "pager reminder p1+p2")
+
+	o := newTelling(p.now)
+	e := p.r.of["p1"][0]
+	e.Severity, e.is = model.SeverityWarning, presence{problem: p.open["p1"], status: model.Critical}
+	if note, err := p.r.told([]*escalation{e}, handler.Reminder); err != nil || note.Was != "warning" || !o.empty() {
+		t.Errorf("%+v, %v", note, err)
+	} else if _, err := note.Encode(); err != nil || note.Summary != "WORSE, CRITICAL: disk on web01:" {
+		t.Errorf("%q, %v", note.Summary, err)
+	}
+
+	p = newPlay(t, nil) // the same without a route
+	p.names.chunk.Handlers = []string{"mail"}
+	warn("p3", 10)
+	p.heard("mail opened p3")
+	p.after(time.Minute)
+	p.status("p3", model.Critical, model.High)
+	p.after(0)
+	p.heard("mail reminder p3")
+}
+
 func TestADeletedRouteLeavesNobodyBehind(t *testing.T) {
 	both := func() map[string]model.Spec {
 		return map[string]model.Spec{"a": pages("pager", &model.Selector{}), "b": pages("chat", &model.Selector{})}

@@ -101,7 +101,7 @@ func (r *router) adopt(ctx context.Context) error {
 	for id, handlers := range told {
 		p := problems[id]
 		r.enter(&escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: id}, NodeID: p.NodeID, CheckID: p.CheckID,
-			Group: id, Lead: id, Opened: p.Opened, Direct: handlers, Next: make(route.Climb, 1), Told: handlers}})
+			Group: id, Lead: id, Opened: p.Opened, Direct: handlers, Next: make(route.Climb, 1), Told: handlers, Severity: p.Severity}})
 	}
 	return nil
 }
@@ -215,6 +215,7 @@ func (r *router) worse(o *telling, t *event.Transition) {
 	}
 	for _, e := range r.of[s.Problem.ID] {
 		r.again(e, o.now)
+		r.raise(o, e, s.Problem.Severity)
 	}
 	for _, e := range r.opened(t, &history.Problem{Problem: *s.Problem}, o.now) {
 		o.write(e)

@@ -139,9 +139,11 @@ type Escalation struct {
 	Opened  time.Time     `json:"opened"`
 	Direct  []HandlerRef  `json:"direct,omitempty"` // those who are told, where there is no route
 	Next    route.Climb   `json:"next"`
-	Told    []HandlerRef  `json:"told,omitempty"`   // they know that it is open
-	Held    *route.Hold   `json:"held,omitempty"`   // why what was due was not told
-	Shadow  bool          `json:"shadow,omitempty"` // nothing of it is sent
+	Told    []HandlerRef  `json:"told,omitempty"` // they know that it is open
+	Held    *route.Hold   `json:"held,omitempty"` // why what was due was not told
+	// Severity is the highest that was told.
+	Severity model.Severity `json:"severity,omitempty"`
+	Shadow   bool           `json:"shadow,omitempty"` // nothing of it is sent
 	// Closing is the notification of its end, as JSON, while that waits for the rest of its
 	// group until Due.
 	Closing json.RawMessage `json:"closing,omitempty"`
