@@ -170,10 +170,12 @@ func (d *deliverer) mostOf(ref history.HandlerRef) int {
 
 func (d *deliverer) run(ctx context.Context) error {
 	defer d.out.Close()
+	under := d.windingUp(ctx)
+	defer under.end()
 	defer d.wg.Wait()
 	d.wg.Go(func() { d.standing(ctx) })
 	for {
-		wait := d.startDue(ctx)
+		wait := d.startDue(ctx, under)
 		timer := time.NewTimer(wait)
 		select {
 		case <-d.wake:
@@ -190,7 +192,7 @@ func (d *deliverer) run(ctx context.Context) error {
 // startDue starts what is due and returns how long to wait for more. Handlers that
 // have all they may are left out of the next look: however many messages wait for a
 // handler that hangs, those for others are found.
-func (d *deliverer) startDue(ctx context.Context) time.Duration {
+func (d *deliverer) startDue(ctx context.Context, under underway) time.Duration {
 	for {
 		now := d.opts.Now()
 		full, n := d.look()
@@ -203,7 +205,7 @@ func (d *deliverer) startDue(ctx context.Context) time.Duration {
 		}
 		started := 0
 		for i := range due {
-			if d.start(ctx, due[i]) {
+			if d.start(under, due[i]) {
 				started++
 			}
 		}
@@ -275,7 +277,7 @@ func (d *deliverer) clean(ctx context.Context) error {
 
 // start delivers one message in the background, unless it is under way or its
 // handler has all it may.
-func (d *deliverer) start(ctx context.Context, one history.Delivery) bool {
+func (d *deliverer) start(under underway, one history.Delivery) bool {
 	most := d.mostOf(one.Handler)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -285,7 +287,7 @@ func (d *deliverer) start(ctx context.Context, one history.Delivery) bool {
 	d.underway[one.ID] = true
 	d.busy[one.Handler]++
 	d.wg.Go(func() {
-		d.deliver(ctx, one)
+		d.deliver(under, one)
 		d.mu.Lock()
 		d.finished = append(d.finished, one.ID)
 		if d.busy[one.Handler]--; d.busy[one.Handler] == 0 {
@@ -297,11 +299,11 @@ func (d *deliverer) start(ctx context.Context, one history.Delivery) bool {
 	return true
 }
 
-func (d *deliverer) deliver(ctx context.Context, one history.Delivery) {
+func (d *deliverer) deliver(under underway, one history.Delivery) {
 	began := d.opts.Now()
-	refused, err := d.attempt(ctx, one)
-	if err != nil && ctx.Err() != nil {
-		return // stopping: tried again at the next start, with the same key
+	refused, err := d.attempt(under.sending, one)
+	if err != nil && under.sending.Err() != nil {
+		return // cut off by a stop: tried again at the next start, with the same key
 	}
 	now := d.opts.Now()
 	d.metrics.deliverSeconds.Observe(now.Sub(began).Seconds())
@@ -325,15 +327,15 @@ func (d *deliverer) deliver(ctx context.Context, one history.Delivery) {
 	}
 	d.metrics.attempts.WithLabelValues(outcome).Inc()
 	for attempt := 0; ; attempt++ {
-		err := d.outcomes.record(ctx, one.ID, a)
+		err := d.outcomes.record(under.recording, one.ID, a)
 		if err == nil && a.State != history.Pending {
 			d.ended(one.Handler)
 		}
-		if err == nil || ctx.Err() != nil {
+		if err == nil || under.recording.Err() != nil {
 			return
 		}
 		d.opts.Logger.Warn("outcome of a delivery could not be recorded; trying again", "err", err)
-		if sleep(ctx, backoff(attempt, d.opts.again, 10*time.Second)) != nil {
+		if sleep(under.recording, backoff(attempt, d.opts.again, 10*time.Second)) != nil {
 			return
 		}
 	}

@@ -18,7 +18,7 @@
 //
 // Start reading at reactor.go, then batch.go and deliver.go.
 //
-// Goroutines: Run, that of pipelines with those that evaluate, the deliverer, one per message under way, and the one that repeats. Locks:
+// Goroutines: Run, that of pipelines with those that evaluate, the deliverer, one per message under way, the one that repeats, and the one that cuts off what is under way when the server stops. Locks:
 // the backlog's and the deliverer's, never both; and one per Alertmanager, which is held while
 // it is told: no other is waited for under it but the deliverer's, for a moment; one over the last verdicts of pipelines; and one over
 // outcomes that wait to be written, which is held for a moment only.

@@ -1,6 +1,7 @@
 package react
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -160,7 +161,7 @@ type running struct {
 func run(t testing.TB, o Options) *running {
 	t.Helper()
 	o.Retention = 100 * 365 * 24 * time.Hour // tests live in the past
-	o.again = time.Millisecond
+	o.again, o.windUp = time.Millisecond, cmp.Or(o.windUp, 100*time.Millisecond)
 	r := New(o)
 	if err := r.Load(context.Background(), nil); err != nil {
 		t.Fatal(err)

@@ -90,7 +90,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 	Queues     *queue.Registry
 
-	again time.Duration // first wait after the store failed; default 100 ms
+	again  time.Duration // first wait after the store failed; default 100 ms
+	windUp time.Duration // what is under way when the server stops may take; default 5 s
 }
 
 // Replay makes transitions again (*rederive.Pass): at least all those that history has not
@@ -140,6 +141,9 @@ func New(o Options) *Reactor {
 	}
 	if o.again <= 0 {
 		o.again = 100 * time.Millisecond
+	}
+	if o.windUp <= 0 {
+		o.windUp = 5 * time.Second
 	}
 	if o.Routing == nil {
 		o.Routing = route.NewTable()
