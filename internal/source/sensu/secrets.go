@@ -32,7 +32,7 @@ func (x *session) cannot(j *job) string {
 	const instead = "leave the node out (targets.except), or give it muster-agent"
 	for i := range c.Secrets {
 		if s := &c.Secrets[i]; !s.OnServer() {
-			return fmt.Sprintf("this node has sensu-agent, and the value of secret %s is on the node (agentFile, agentEnv), where only muster-agent finds it\n  keep it on the server (file, env, vault), %s", s.Name, instead)
+			return fmt.Sprintf("this node has sensu-agent, and the value of secret %s is on the node (agentFile, agentEnv), which sensu-agent does not read\n  keep it on the server (file, env, vault), %s", s.Name, instead)
 		}
 	}
 	if !x.proven || x.srv.cfg.Secret == nil {
