@@ -318,7 +318,7 @@ func TestLoadScenarioOnAServerThatRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b := rep.Balance; !b.OK() || b.Compared != 8 || rep.Server.RSS == 0 || (rep.Files["server.log"] == "") != (i == 1) {
+		if b := rep.Balance; !b.OK() || b.Compared != 8 || b.Ordered != 8 || rep.Server.RSS == 0 || (rep.Files["server.log"] == "") != (i == 1) {
 			t.Errorf("run %d: ledger %+v, server %+v, files %v", i, b, rep.Server, rep.Files)
 		}
 		files, _ := filepath.Glob(filepath.Join(dir, "identities", "*", "*-0000?", "identity.json"))
