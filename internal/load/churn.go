@@ -209,8 +209,12 @@ func (n *renames) String() string {
 	return fmt.Sprintf("%d of %d renames failed: %s", n.failed, n.asked, n.why)
 }
 
-// away says whether the script had the server away at some time from one instant to another.
+// away says whether the script had the server away at some time from one instant to another. A
+// nil receiver has nobody away.
 func (s *faultScript) away(from, to int64) bool {
+	if s == nil {
+		return false
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.serverAway(from, to)

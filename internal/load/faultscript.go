@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
 // faultScript plays what goes wrong in a run: the scenario's faults at their times, and the
@@ -17,7 +18,7 @@ type faultScript struct {
 	beside sync.WaitGroup
 
 	mu      sync.Mutex
-	strikes []*strike // of the scenario's faults, in its order
+	strikes []*strike // of the scenario's faults, in its order, then the short form's command
 }
 
 // cue is one act of a script.
@@ -190,13 +191,11 @@ func (s *faultScript) takeAway() {
 // halfway is the short form's command in the middle.
 func (s *faultScript) halfway(ctx context.Context) {
 	s.takeAway()
-	s.beside.Go(func() {
-		if err := s.run.cfg.Halfway(ctx); err != nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.strikes = append(s.strikes, &strike{index: -1, err: err})
-		}
-	})
+	x := &strike{fault: scenario.Fault{Run: "halfway"}, index: -1, at: s.run.now()}
+	s.mu.Lock()
+	s.strikes = append(s.strikes, x)
+	s.mu.Unlock()
+	s.act(x, func() error { return s.run.cfg.Halfway(ctx) })
 }
 
 // look notes when all that a strike took away is back.

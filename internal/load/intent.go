@@ -36,15 +36,15 @@ type reform struct {
 // revision is one entry of the scenario's intent.
 type revision struct {
 	spec  *scenario.Change
-	n     int // of the entry
-	made  int // names so far
-	turns int
+	n     int              // of the entry
+	made  int              // names so far
+	times int              // that it was changed
 	pool  []string         // names of what exists, oldest first
 	other map[string]bool  // names of what is not as it was made
 	first []model.Resource // what is there before the first turn
 	sum   report.Held
 	took  *hdrhistogram.Histogram // µs, from the answer until held
-	lasts []int64                 // ns, of each turn from its answer until the last agent held it; -1: not all of them do
+	lasts []int64                 // ns, of each change from its answer until the last agent held it; -1: not all of them do
 	asked *hdrhistogram.Histogram // µs, from when it was meant until the answer
 	clock time.Duration           // how far other loaders' clocks may have been off
 }
@@ -96,7 +96,8 @@ func (f *reform) play(ctx, calls context.Context) error {
 		f.mu.Lock()
 		record(next.asked, f.run.now()-f.meant(next), 1)
 		f.mu.Unlock()
-		next.turns++
+		next.times++
+		next.sum.Changes++
 	}
 	f.unasked(min(f.run.now(), f.run.present().end()))
 	return nil
@@ -115,8 +116,11 @@ func (f *reform) unasked(end int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, x := range f.held {
-		for ; f.meant(x) <= end-people.CutOff; x.turns++ {
+		for ; f.meant(x) <= end-people.CutOff; x.times++ {
 			x.sum.Unasked++
+			if f.run.script.away(f.meant(x), end) {
+				x.sum.UnaskedAway++
+			}
 			record(x.asked, end-f.meant(x), 1)
 		}
 	}
@@ -124,10 +128,10 @@ func (f *reform) unasked(end int64) {
 
 // at is when it is its turn next.
 func (x *revision) at() model.Duration {
-	if x.turns > 0 && x.spec.Every == 0 {
+	if x.times > 0 && x.spec.Every == 0 {
 		return model.Duration(1 << 62)
 	}
-	return x.spec.At + model.Duration(x.turns)*x.spec.Every
+	return x.spec.At + model.Duration(x.times)*x.spec.Every
 }
 
 // revise changes once. The order is open before the server is asked: an agent may hold

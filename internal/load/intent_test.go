@@ -1,6 +1,7 @@
 package load
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,16 +60,34 @@ func TestWhoNeverHoldsAnOrder(t *testing.T) {
 		t.Fatalf("%+v, %d timed", sums, x.took.TotalCount())
 	}
 	rep := &reporting{Report: &report.Report{Changes: sums}}
-	if said := rep.judgePeople(Config{}); len(said) != 1 || said[0] != "create 1 checks: 1 times an agent never held it" {
+	if said := rep.judgePeople(); len(said) != 1 || said[0] != "create 1 checks: 1 times an agent never held it" {
 		t.Errorf("%q", said)
 	}
-	rep = &reporting{Report: &report.Report{Operators: []report.Worked{{What: "list", Requests: 9, Failed: 2, Why: "no answer"}}}}
-	if said := rep.judgePeople(Config{}); len(said) != 1 || said[0] != "2 of 9 requests of people who list failed: no answer" {
-		t.Errorf("%q", said)
-	}
-	restarts := Config{Scenario: &scenario.Scenario{Faults: []scenario.Fault{{Server: "kill"}}}}
-	if said := rep.judgePeople(restarts); len(said) != 0 {
-		t.Errorf("while the server is killed: %q", said)
+}
+
+// What people asked, and what was to be changed, has to be answered; what was asked while the script
+// had the server away is excused, and only that.
+func TestWhatPeopleWereNotAnswered(t *testing.T) {
+	for _, c := range []struct {
+		worked report.Worked
+		held   report.Held
+		want   string
+	}{
+		{report.Worked{Requests: 9, Failed: 2, Why: "no answer"}, report.Held{}, "2 of 9 requests of people who list failed: no answer"},
+		{report.Worked{Requests: 9, Failed: 2, FailedAway: 2}, report.Held{}, ""},
+		{report.Worked{Requests: 9, Failed: 2, FailedAway: 1, Why: "no answer"}, report.Held{}, "1 of 9 requests of people who list failed: no answer"},
+		{report.Worked{Requests: 9, Unanswered: 2}, report.Held{}, "2 of 11 requests of people who list were not answered by the end"},
+		{report.Worked{Requests: 9, Unanswered: 2, UnansweredAway: 1}, report.Held{}, ""},
+		{report.Worked{Requests: 20, Unanswered: 2}, report.Held{}, ""},
+		{report.Worked{}, report.Held{Changes: 4, Unasked: 1}, "create 1 check: 1 of 5 changes were not made by the end: the API had not answered those before"},
+		{report.Worked{}, report.Held{Changes: 10, Unasked: 1}, ""},
+		{report.Worked{}, report.Held{Unasked: 3, UnaskedAway: 3}, ""},
+	} {
+		c.worked.What, c.held.What = "list", "create 1 check"
+		rep := &reporting{Report: &report.Report{Operators: []report.Worked{c.worked}, Changes: []report.Held{c.held}}}
+		if said := strings.Join(rep.judgePeople(), "; "); said != c.want {
+			t.Errorf("%+v, %+v: %q, want %q", c.worked, c.held, said, c.want)
+		}
 	}
 }
 
@@ -78,8 +97,8 @@ func TestChangesThatNobodyAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &run{epoch: time.Now()}
 		r.follow(score{{from: 0, to: int64(time.Minute), rate: 1, measured: true}})
-		once := &revision{spec: &scenario.Change{At: sec(10)}, turns: 1, took: newTally().whole, asked: newTally().whole}
-		often := &revision{spec: &scenario.Change{At: sec(10), Every: sec(10)}, turns: 2, took: newTally().whole, asked: newTally().whole}
+		once := &revision{spec: &scenario.Change{At: sec(10)}, times: 1, took: newTally().whole, asked: newTally().whole}
+		often := &revision{spec: &scenario.Change{At: sec(10), Every: sec(10)}, times: 2, took: newTally().whole, asked: newTally().whole}
 		f := &reform{run: r, held: []*revision{once, often}}
 		f.unasked(r.present().end())
 		f.sums()

@@ -14,7 +14,7 @@ import (
 // order is one change on its way: what each agent that it concerns must hold, or not.
 type order struct {
 	revision *revision
-	turn     int                      // of the revision
+	nth      int                      // of the revision's changes
 	want     map[string]time.Duration // interval of each check, by its name; zero: it must be gone
 	waiting  map[*agent]struct{}
 	early    []int64 // when agents held it of whose answer nobody had heard yet, ns
@@ -34,7 +34,7 @@ func (f *reform) open(o *order, at int64) {
 		}
 	}
 	x := o.revision
-	o.turn, x.lasts = len(x.lasts), append(x.lasts, -1)
+	o.nth, x.lasts = len(x.lasts), append(x.lasts, -1)
 	x.sum.Agents += len(o.waiting)
 	f.orders, f.last = append(f.orders, o), o
 	f.some.Store(true) // before they are looked at: who gets an assignment now looks by itself
@@ -106,7 +106,7 @@ func (f *reform) closeHeld() {
 	f.some.Store(len(f.orders) > 0)
 }
 
-func (o *order) allHold() { o.revision.lasts[o.turn] = max(0, o.last-o.answered) }
+func (o *order) allHold() { o.revision.lasts[o.nth] = max(0, o.last-o.answered) }
 
 // heldIn says whether an assignment is as ordered.
 func (o *order) heldIn(held *link.Held) bool {

@@ -27,7 +27,7 @@ type Reformed struct {
 	Agents int     `json:"agents"`
 	Never  int     `json:"never"`
 	Took   []byte  `json:"took"`  // packed
-	Lasts  []int64 `json:"lasts"` // of each turn, ns from its answer until the last agent held it; -1: not all of them did
+	Lasts  []int64 `json:"lasts"` // of each change, ns from its answer until the last agent held it; -1: not all of them did
 }
 
 const holdsFigure = "holds-p99"
@@ -124,11 +124,11 @@ func (r *run) mergeHolds(m *Measured) error {
 		x.took.Merge(took)
 		x.sum.Agents += max(0, theirs.Agents)
 		x.sum.Never += max(0, theirs.Never)
-		for turn, last := range theirs.Lasts {
-			if last < 0 || x.lasts[turn] < 0 {
-				x.lasts[turn] = -1
+		for i, last := range theirs.Lasts {
+			if last < 0 || x.lasts[i] < 0 {
+				x.lasts[i] = -1
 			} else {
-				x.lasts[turn] = max(x.lasts[turn], last)
+				x.lasts[i] = max(x.lasts[i], last)
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package load
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/muster-fleet/muster/internal/load/people"
@@ -33,6 +32,7 @@ func (b beside) Now() int64                            { return b.run.now() }
 func (b beside) Meant(virtual int64) int64             { return b.run.tempo(scenario.People).meant(virtual) }
 func (b beside) Virtual(at int64) int64                { return b.run.tempo(scenario.People).virtual(at) }
 func (b beside) Waited(what string, meant, took int64) { b.run.waited(what, meant, took, 1) }
+func (b beside) Away(from, to int64) bool              { return b.run.script.away(from, to) }
 
 // Here is what a machine is called, and whether it has a session.
 func (a *agent) Here() (name string, here bool) {
@@ -104,9 +104,9 @@ func (r *run) meanwhile(ctx context.Context, rep *reporting) func() {
 	}
 }
 
-// judgePeople says what went wrong with what people did. While the server is restarted,
-// answers may fail.
-func (rep *reporting) judgePeople(c Config) (list []string) {
+// judgePeople says what went wrong with what people did. What they asked while the script had the
+// server away may fail.
+func (rep *reporting) judgePeople() (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if rep.intent != nil {
 		say("intent could not be changed any more: %v", rep.intent)
@@ -115,17 +115,16 @@ func (rep *reporting) judgePeople(c Config) (list []string) {
 		if h.Never > 0 {
 			say("%s: %d times an agent never held it", h.What, h.Never)
 		}
-	}
-	ends := func(f scenario.Fault) bool { return f.Server != "" || f.Run != "" }
-	if c.Halfway != nil || c.Scenario != nil && slices.ContainsFunc(c.Scenario.Faults, ends) {
-		return list
+		if n, all := h.Unasked-h.UnaskedAway, h.Changes+h.Unasked; 10*n > all {
+			say("%s: %d of %d changes were not made by the end: the API had not answered those before", h.What, n, all)
+		}
 	}
 	for _, w := range rep.Operators {
-		if w.Failed > 0 {
-			say("%d of %d requests of people who %s failed: %s", w.Failed, w.Requests, w.What, w.Why)
+		if n := w.Failed - w.FailedAway; n > 0 {
+			say("%d of %d requests of people who %s failed: %s", n, w.Requests, w.What, w.Why)
 		}
-		if 10*w.Unanswered > w.Requests+w.Unanswered {
-			say("%d of %d requests of people who %s were not answered by the end", w.Unanswered, w.Requests+w.Unanswered, w.What)
+		if n, all := w.Unanswered-w.UnansweredAway, w.Requests+w.Unanswered; 10*n > all {
+			say("%d of %d requests of people who %s were not answered by the end", n, all, w.What)
 		}
 	}
 	return list

@@ -59,7 +59,7 @@ func (rep *reporting) judge(c Config) {
 	}
 	rep.judgeApart()
 	rep.Verdict = append(rep.Verdict, rep.Wrong().Sentences()...)
-	rep.Unsaved.People, rep.Unsaved.Spool = rep.judgePeople(c), c.Spool
+	rep.Unsaved.People, rep.Unsaved.Spool = rep.judgePeople(), c.Spool
 	rep.Verdict = append(rep.Verdict, rep.Failed()...)
 	rep.Verdict = append(rep.Verdict, rep.Late()...)
 	rep.Goals = rep.judgeable(append(judged(c.Goals, rep.Report), rep.PhaseGoals()...))

@@ -56,6 +56,7 @@ type run struct {
 	taken     taken
 	reform    *reform // nil: intent stays
 	trouble   outages
+	script    *faultScript                   // what goes wrong while the timetable is played; nil: it is not
 	stopped   atomic.Pointer[report.Stopped] // nil: it was not, so far
 	askNoMore context.CancelFunc             // ends what is asked beside the timetable
 	opened    int64                          // when the agents of this round began to connect, ns
@@ -330,6 +331,7 @@ func (r *run) perform(ctx context.Context, crew *crew, begin int64) (*performanc
 	if err != nil {
 		return nil, err
 	}
+	r.script = script
 	p := &performance{script: script}
 	for _, s := range r.senders {
 		p.playing.Go(func() { s.play(ctx) })

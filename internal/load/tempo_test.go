@@ -43,7 +43,7 @@ func TestIntentFourTimesAsFast(t *testing.T) {
 	x := &revision{spec: &scenario.Change{At: sec(10), Every: sec(20)}}
 	f := &reform{run: r}
 	var at []int
-	for ; x.turns < 6; x.turns++ {
+	for ; x.times < 6; x.times++ {
 		at = append(at, int(f.meant(x)/int64(time.Second)))
 	}
 	if want := []int{10, 22, 27, 32, 37, 50}; !slices.Equal(at, want) {

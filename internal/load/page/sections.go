@@ -177,7 +177,7 @@ func turnSection(rep *report.Report) section {
 }
 
 func changeSection(rep *report.Report) section {
-	t := newTable("", "change", "'at", "agents concerned", "p50", "p99", "the last", "all of them p50", "p99", "never", "not asked for", "answered p99", "the last answer")
+	t := newTable("", "change", "'at", "agents concerned", "p50", "p99", "the last", "all of them p50", "p99", "never", "not made", "answered p99", "the last answer")
 	for i, h := range rep.Changes {
 		t.add(fmt.Sprintf("%d: %s", i+1, h.What), clock(h.At)+every(rep, i), count(float64(h.Agents)), maybe(h.Holds.P50, millis), maybe(h.Holds.P99, millis), maybe(h.Holds.Max, millis), maybe(h.All.P50, millis), maybe(h.All.P99, millis), count(float64(h.Never)),
 			count(float64(h.Unasked)), maybe(h.Answered.P99, millis), maybe(h.Answered.Max, millis))
@@ -216,9 +216,9 @@ func deed(what string) string {
 }
 
 func operatorSection(rep *report.Report) section {
-	t := newTable("", "what they did", "requests", "failed", "given up", "p50", "p99", "slowest", "'the first failure")
+	t := newTable("", "what they did", "requests", "failed", "given up", "of both: the server was away", "p50", "p99", "slowest", "'the first failure")
 	for _, w := range rep.Operators {
-		t.add(deed(w.What), count(float64(w.Requests)), count(float64(w.Failed)), count(float64(w.Unanswered)), maybe(w.Latency.P50, millis), maybe(w.Latency.P99, millis), maybe(w.Latency.Max, millis), w.Why)
+		t.add(deed(w.What), count(float64(w.Requests)), count(float64(w.Failed)), count(float64(w.Unanswered)), count(float64(w.FailedAway+w.UnansweredAway)), maybe(w.Latency.P50, millis), maybe(w.Latency.P99, millis), maybe(w.Latency.Max, millis), w.Why)
 	}
 	s := section{ID: "operators", Title: "People at work meanwhile", Tables: t.list()}
 	if len(s.Tables) > 0 {

@@ -21,7 +21,7 @@ func (p *People) runNow(ctx context.Context, random *rand.Rand, rate float64) {
 		a := p.Machines[random.IntN(len(p.Machines))]
 		name, here := a.Here()
 		if !here {
-			return nil // nobody would answer, and it is not the server's doing
+			return errNobody // nor is it the server's doing
 		}
 		ended := v1.RunLine{}
 		err := p.API.Run(ctx, v1.RunRequest{Namespace: simulated.Namespace, Command: &model.Command{Shell: "true"}, Targets: &model.Targets{Nodes: []string{name}}, Yes: true}, func(l v1.RunLine) error {

@@ -8,5 +8,5 @@
 //	pages.go     pages of events, one kind after the other
 //
 // Goroutines: one for each of them, and one for each fact that is looked for, all of Work.
-// Locks: People.mu, under which Run.Waited is called. Start reading at people.go.
+// Locks: People.mu, under which Run.Waited and Run.Away are called. Start reading at people.go.
 package people

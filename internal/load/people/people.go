@@ -38,6 +38,7 @@ type Run interface {
 	Meant(virtual int64) int64 // the instant of what is due at a virtual time of people
 	Virtual(at int64) int64    // and the other way round; behind the end that of the end
 	Waited(figure string, meant, took int64)
+	Away(from, to int64) bool // the server was, on purpose, at some time from one instant to another
 }
 
 // Machine is a simulated one, as people see it.
@@ -52,6 +53,8 @@ type Machine interface {
 type work struct {
 	requests, failed uint64
 	unanswered       uint64                  // given up, see giveUp
+	failedAway       uint64                  // of failed, what was asked while the server was away on purpose …
+	unansweredAway   uint64                  // … and of unanswered
 	why              string                  // the first failure
 	took             *hdrhistogram.Histogram // µs
 }
@@ -83,7 +86,7 @@ func (p *People) Work(ctx context.Context) []report.Worked {
 	var list []report.Worked
 	for _, what := range [...]string{"list", "watch", "apply", "silence", "run", "fact"} {
 		if w := p.works[what]; w != nil {
-			list = append(list, report.Worked{What: what, Requests: w.requests, Failed: w.failed, Unanswered: w.unanswered, Why: w.why, Latency: report.LatencyOf(w.took)})
+			list = append(list, report.Worked{What: what, Requests: w.requests, Failed: w.failed, Unanswered: w.unanswered, FailedAway: w.failedAway, UnansweredAway: w.unansweredAway, Why: w.why, Latency: report.LatencyOf(w.took)})
 		}
 	}
 	return list

@@ -2,6 +2,7 @@ package people
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -19,13 +20,19 @@ const (
 	CutOff = int64(time.Second)
 )
 
+// errNobody is of what could not be asked, for whom it is about is not there: no answer, and no failure.
+var errNobody = errors.New("nobody is there to be asked about")
+
 // atRate lets somebody ask until ctx ends, at the times of eachDue. Whoever has to wait for an
 // answer asks late, one request behind the other, and each is timed from when it was meant.
 func (p *People) atRate(ctx context.Context, what string, random *rand.Rand, rate float64, ask func() error) {
 	p.eachDue(ctx, what, random, rate, func(meant int64) bool {
 		err := ask()
-		if err != nil && ctx.Err() != nil {
+		switch {
+		case err != nil && ctx.Err() != nil:
 			return false // the end of the run, no answer
+		case errors.Is(err, errNobody):
+			return true
 		}
 		p.note(what, meant, p.Run.Now()-meant, err)
 		return true
@@ -76,6 +83,9 @@ func (p *People) giveUp(what string, next, each, n int64) {
 	for ; n > 0; n-- {
 		meant := min(p.Run.Meant(next), now)
 		w.unanswered++
+		if p.Run.Away(meant, now) {
+			w.unansweredAway++
+		}
 		report.Record(w.took, now-meant, 1)
 		p.Run.Waited(what+"-p99", meant, now-meant)
 		next += each
@@ -84,11 +94,16 @@ func (p *People) giveUp(what string, next, each, n int64) {
 
 // note counts an answer to what was meant at an instant of the run.
 func (p *People) note(what string, meant, took int64, err error) {
+	away := err != nil && p.Run.Away(meant, p.Run.Now())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := p.of(what)
 	w.requests++
-	if err != nil {
+	switch {
+	case away:
+		w.failed, w.failedAway = w.failed+1, w.failedAway+1
+		return
+	case err != nil:
 		if w.failed++; w.why == "" {
 			w.why = err.Error()
 		}

@@ -19,6 +19,7 @@ import (
 type alone struct {
 	epoch            time.Time
 	end, fast, usual int64
+	gone, back       int64 // the server, on purpose; zero: it was not
 	waits            map[string]*hdrhistogram.Histogram
 }
 
@@ -39,6 +40,8 @@ func (a *alone) Virtual(at int64) int64 {
 	at = min(at, a.end)
 	return at + 3*(min(max(at, a.fast), a.usual)-a.fast)
 }
+
+func (a *alone) Away(from, to int64) bool { return a.gone > 0 && from < a.back && to > a.gone }
 
 func (a *alone) Waited(figure string, _, took int64) {
 	if a.waits == nil {
@@ -128,6 +131,45 @@ func TestFailuresOfPeopleAreCounted(t *testing.T) {
 	if w := p.works["apply"]; w.requests != 3 || w.failed != 2 || w.why != "no room" || w.took.TotalCount() != 1 {
 		t.Errorf("%+v", w)
 	}
+}
+
+// Failures are excused of what was asked while the server was away on purpose, and only those; so is
+// what nobody waits for any more.
+func TestFailuresWhileTheServerIsAway(t *testing.T) {
+	second := int64(time.Second)
+	p := beside(&alone{epoch: time.Now().Add(-time.Minute), end: 3600 * second, gone: 10 * second, back: 20 * second})
+	failed := func(meant int64) work {
+		p.note("apply", meant*second, 7, errors.New("refused"))
+		return *p.works["apply"]
+	}
+	if w := failed(15); w.failed != 1 || w.failedAway != 1 || w.why != "" {
+		t.Errorf("while it was away: %+v", w)
+	}
+	if w := failed(21); w.failed != 2 || w.failedAway != 1 || w.why != "refused" {
+		t.Errorf("after it had come back: %+v", w)
+	}
+	if p.giveUp("apply", 18*second, second, 4); p.works["apply"].unanswered != 4 || p.works["apply"].unansweredAway != 2 { // of 18, 19, 20 and 21 s
+		t.Errorf("given up: %+v", p.works["apply"])
+	}
+}
+
+// gone is a machine without a session.
+type gone struct{ Machine }
+
+func (gone) Here() (string, bool) { return "web-00000", false }
+
+// Who could not be asked has not answered: a machine without a session makes no answer quicker.
+func TestWhoIsNotThereHasNotAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithTimeout(t.Context(), 10*time.Second)
+		defer end()
+		p := beside(&alone{epoch: time.Now(), end: int64(10 * time.Second)})
+		p.Machines = []Machine{gone{}}
+		p.runNow(ctx, p.random("run", 0), 2)
+		if w := p.works["run"]; w != nil && (w.requests > 0 || w.took.TotalCount() > 0) {
+			t.Errorf("%+v", w)
+		}
+	})
 }
 
 // People ask four times as often in a phase that says so; when is the seed's.

@@ -61,7 +61,10 @@ type Held struct {
 	Clock  float64 `json:"clockMs,omitempty"`  // by how much the times of other loaders' agents may be off
 
 	Answered Latency `json:"answeredMs,omitzero"` // from when a change was meant until the API had answered: what late answers before it made it wait is in it
+	Changes  int     `json:"changes,omitempty"`   // that were made
 	Unasked  int     `json:"unasked,omitempty"`   // changes that were meant and not made: the run was over before those before were answered. In Answered they count with what they had waited
+
+	UnaskedAway int `json:"unaskedAway,omitempty"` // of Unasked, those that were meant while the script had the server away
 }
 
 // Worked is what one kind of operator did.
@@ -71,6 +74,9 @@ type Worked struct {
 	Failed   uint64  `json:"failed,omitempty"`
 	Why      string  `json:"why,omitempty"` // the first failure
 	Latency  Latency `json:"latencyMs"`     // of an answer, from when it was meant to be asked for; of a watch: from the change to its arrival
+
+	FailedAway     uint64 `json:"failedAway,omitempty"`     // of Failed, those that were asked while the script had the server away …
+	UnansweredAway uint64 `json:"unansweredAway,omitempty"` // … and of Unanswered
 
 	Unanswered uint64 `json:"unanswered,omitempty"` // beside Requests: given up, late by a second or more, when the run ended or too many waited. In Latency they count with what they had waited
 }

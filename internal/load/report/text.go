@@ -111,7 +111,13 @@ func (rep *Report) Text() string {
 	for _, w := range rep.Operators {
 		failed := ""
 		if w.Failed > 0 {
-			failed = fmt.Sprintf(", %d failed: %s", w.Failed, w.Why)
+			failed = fmt.Sprintf(", %d failed", w.Failed)
+			if w.FailedAway > 0 {
+				failed += fmt.Sprintf(" (%d while the server was away)", w.FailedAway)
+			}
+			if w.Why != "" {
+				failed += ": " + w.Why
+			}
 		}
 		if w.Unanswered > 0 {
 			failed = fmt.Sprintf(", %d given up without an answer", w.Unanswered) + failed
@@ -124,7 +130,7 @@ func (rep *Report) Text() string {
 			never = fmt.Sprintf(", %d never did", h.Never)
 		}
 		if h.Unasked > 0 {
-			never += fmt.Sprintf(", %d times not asked for before the run was over", h.Unasked)
+			never += fmt.Sprintf(", %d changes were not made before the run was over", h.Unasked)
 		}
 		if h.All.Max > 0 {
 			never = fmt.Sprintf("; by all of them after p50 %.1f  max %.1f ms", h.All.P50, h.All.Max) + never
