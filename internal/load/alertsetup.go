@@ -327,6 +327,23 @@ func (al *alarms) judged(x *strike, row *report.Struck) {
 	}
 }
 
+// numbers are those of its signals.
+func (a *agent) numbers() streamed.Numbers {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return streamed.Numbers{Settled: a.ledger.settled(), Sent: a.ledger.shown, Given: a.ledger.sent}
+}
+
+// line is what has to be told of a result. Caller holds the lock.
+func (a *agent) line(s *sign) *streamed.Result {
+	k := &a.class.checks[s.check]
+	r := &streamed.Result{Node: ownName(a.name), Check: k.full, Status: s.status.String(), At: s.intended}
+	if s.about > 0 {
+		r.Node = k.about.names[s.about-1]
+	}
+	return r
+}
+
 // hearStream arranges that the run is told of every result. It is nil where the scenario
 // does not ask for it, and where nobody is logged in.
 func (r *run) hearStream(ctx context.Context) (*streamed.Peer, error) {
@@ -339,12 +356,12 @@ func (r *run) hearStream(ctx context.Context) (*streamed.Peer, error) {
 		i := s.at(intended)
 		return i >= 0 && s[i].measured
 	}
-	k, err := streamed.Listen(streamed.Run{API: r.cfg.API, Log: r.cfg.Log, Address: r.facing(), Now: r.now, Since: r.since, Measured: measured})
+	k, err := streamed.Listen(streamed.Run{API: r.cfg.API, Log: r.cfg.Log, Address: r.facing(), Now: r.now, Since: r.since, Measured: measured, OwnName: ownName})
 	if err != nil {
 		return nil, err
 	}
 	for _, a := range r.agents {
-		x := k.Machine(a.stream, a.name)
+		x := k.Machine(a.stream, ownName(a.name), a.numbers)
 		a.mu.Lock()
 		a.ledger.lines = x
 		a.mu.Unlock()

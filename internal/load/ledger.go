@@ -72,7 +72,6 @@ func (l *ledger) pass(stream wire.StreamID, number uint64, s *sign, heard bool) 
 			w.result(s.status, s.intended)
 		}
 		l.tells.result(s)
-		l.lines.Result(number, s.intended)
 	}
 	return "", false
 }

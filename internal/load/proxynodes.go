@@ -167,10 +167,14 @@ func (p *pair) release() {
 	}
 }
 
-// passed counts a result about a proxy node, or of a turn, that was acknowledged or refused.
+// passed counts a result about a proxy node, of a turn or of which a line has to come, that was
+// acknowledged or refused.
 func (a *agent) passed(number uint64, s *sign, heard, refused bool, now int64) {
 	if s.check < 0 {
 		return
+	}
+	if a.ledger.lines != nil && !refused {
+		a.ledger.lines.Acknowledged(number, a.line(s))
 	}
 	k := &a.class.checks[s.check]
 	if k.about != nil && s.about > 0 {

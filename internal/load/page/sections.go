@@ -143,8 +143,8 @@ func faultSection(rep *report.Report) section {
 func messageSection(rep *report.Report) section {
 	s := section{ID: "messages", Title: "Who was told"}
 	if k := rep.Streamed; k != nil {
-		t := newTable("", "lines", "missing", "out of order", "came again", "connections", "p50", "p99", "p99.9", "slowest", "'for example")
-		t.add(count(float64(k.Lines)), count(float64(k.Missing)), count(float64(k.Disorder)), count(float64(k.Twice)), count(float64(k.Connections)),
+		t := newTable("", "lines", "missing", "out of order", "of no result", "of another state", "came again", "connections", "p50", "p99", "p99.9", "slowest", "'for example")
+		t.add(count(float64(k.Lines)), count(float64(k.Missing)), count(float64(k.Disorder)), count(float64(k.Extra)), count(float64(k.Other)), count(float64(k.Twice)), count(float64(k.Connections)),
 			maybe(k.Latency.P50, millis), maybe(k.Latency.P99, millis), maybe(k.Latency.P999, millis), maybe(k.Latency.Max, millis), k.Example)
 		s.Text = append(s.Text, fmt.Sprintf("Each acknowledged result has to come as a line of the stream, those of a state in their order. Of %s that were meant while something was measured: from when the result was meant to be sent until its line was here.", count(float64(k.Timed))))
 		s.Tables = append(s.Tables, t.list()...)

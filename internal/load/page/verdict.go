@@ -186,7 +186,7 @@ func heard(rep *report.Report) (list []hearing) {
 		add(report.WrongMessages, "messages about problems", "each, and no other", t.Due, wrong(t.Missing, t.Due, t.Extra, "too many"))
 	}
 	if s := rep.Streamed; s != nil {
-		add(report.WrongLines, "lines of the stream", "each, in its order", s.Lines+s.Missing, wrong(s.Missing, s.Lines+s.Missing, s.Disorder+s.Unread, "out of order or not to be read"))
+		add(report.WrongLines, "lines of the stream", "each, in its order", s.Lines+s.Missing, wrong(s.Missing, s.Lines+s.Missing, s.Disorder+s.Extra+s.Other+s.Unread, "out of order, of no result, of another state or not to be read"))
 	}
 	if x := rep.Turns; x != nil {
 		got := fmt.Sprintf("%s of %s run", count(float64(x.Ran)), count(float64(x.Due)))

@@ -26,12 +26,14 @@ type Told struct {
 // order.
 type Streamed struct {
 	Connections int     `json:"connections"` // that were opened
-	Lines       uint64  `json:"lines"`       // that came, of results of this run
+	Lines       uint64  `json:"lines"`       // that came, of acknowledged results
 	Missing     uint64  `json:"missing,omitempty"`
 	Twice       uint64  `json:"twice,omitempty"`    // lines that came before: allowed after a connection broke
 	Disorder    uint64  `json:"disorder,omitempty"` // new lines that came behind a newer one of their state
+	Extra       uint64  `json:"extra,omitempty"`    // lines that no acknowledged result brought about
+	Other       uint64  `json:"other,omitempty"`    // lines that name another node, check or status than their result
 	Unread      uint64  `json:"unread,omitempty"`   // lines that could not be read
-	Example     string  `json:"example,omitempty"`  // of the first that was missing or out of order
+	Example     string  `json:"example,omitempty"`  // of the first thing that was wrong
 	Timed       uint64  `json:"timed"`              // lines whose result was meant while something was measured
 	Latency     Latency `json:"latencyMs"`          // of those: from when the result was meant to be sent until its line was here
 	Curve       []Point `json:"curve,omitempty"`    // of Latency
@@ -74,10 +76,10 @@ type Turned struct {
 	Unjudged uint64  `json:"unjudged,omitempty"` // that had none while the script had the server away, or no agent was there
 	Missed   uint64  `json:"missed,omitempty"`   // that had none, and should have had one
 	Example  string  `json:"example,omitempty"`  // the first of those
-	Taken    uint64  `json:"taken,omitempty"`    // turns that another agent had because who was given them first gave no result
-	Took     Latency `json:"tookMs,omitzero"`    // from when they were given first until the other had them
 	Twice    uint64  `json:"twice,omitempty"`    // turns that were given again, though who had them had his session and time left, or had run them
 	Second   string  `json:"second,omitempty"`   // the first of those
+	Taken    uint64  `json:"taken,omitempty"`    // turns that another agent had because who was given them first gave no result
+	Took     Latency `json:"tookMs,omitzero"`    // from when they were given first until the other had them
 }
 
 // String is the row of the summary.

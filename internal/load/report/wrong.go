@@ -59,11 +59,12 @@ func (rep *Report) Wrong() (list Wrongs) {
 		say(WrongMessages, t.Missing+t.Extra, "%d of %d messages did not come, %d came that should not have; %s", t.Missing, t.Due, t.Extra, t.Example)
 	}
 	if s := rep.Streamed; s != nil {
-		say(WrongLines, s.Missing+s.Disorder+s.Unread, "of the lines of the stream %d did not come, %d came out of order, %d could not be read; %s", s.Missing, s.Disorder, s.Unread, s.Example)
+		say(WrongLines, s.Missing+s.Disorder+s.Extra+s.Other+s.Unread, "of the lines of the stream %d did not come, %d came out of order, %d came of no acknowledged result, %d name another node, check or status than it, %d could not be read; %s",
+			s.Missing, s.Disorder, s.Extra, s.Other, s.Unread, s.Example)
 	}
 	if t := rep.Turns; t != nil {
-		say(WrongTurns, t.Missed, "%d of %d turns were not run, and nobody took them over in time; the first: %s", t.Missed, t.Due, t.Example)
 		say(WrongTurns, t.Twice, "%s given again, though who had them had his session and time left, or had run them; the first: %s", some(int(t.Twice), "turn"), t.Second)
+		say(WrongTurns, t.Missed, "%d of %d turns were not run, and nobody took them over in time; the first: %s", t.Missed, t.Due, t.Example)
 	}
 	return list
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type Run struct {
 	Now      func() int64              // ns since the run was made, as all instants are
 	Since    func(at int64) float64    // seconds since the measurement began
 	Measured func(intended int64) bool // whether something was measured then
+	OwnName  func(node string) string  // a node's name from before the run
 }
 
 // streamHandler is the handler by which a run is told of every result.
@@ -43,8 +45,8 @@ type Peer struct {
 	machines map[string]*Machine // by the agent's stream, as lines have it; not changed after it began
 
 	mu    sync.Mutex // guards what follows
-	conns []net.Conn
-	heard int64 // when the last line came, ns
+	conns []net.Conn // that are open
+	heard int64      // when the last line came, ns
 	took  *hdrhistogram.Histogram
 	sum   report.Streamed
 }
@@ -106,9 +108,10 @@ func Listen(run Run) (*Peer, error) {
 	return &Peer{run: run, listener: l, machines: map[string]*Machine{}, took: hdrhistogram.New(1, report.MaxLatency, 3)}, nil
 }
 
-// Machine holds what comes of a machine's stream against its results.
-func (k *Peer) Machine(stream wire.StreamID, name string) *Machine {
-	x := newMachine(k, name)
+// Machine holds what comes of a machine's stream against its results. numbers takes what locks it
+// likes but for a Machine's.
+func (k *Peer) Machine(stream wire.StreamID, name string, numbers func() Numbers) *Machine {
+	x := newMachine(k, name, numbers)
 	k.machines[fmt.Sprintf("%016x", uint64(stream))] = x
 	return x
 }
@@ -132,6 +135,7 @@ type lineOf struct {
 	Kind   string `json:"kind"`
 	Node   string `json:"node"`
 	Check  string `json:"check"`
+	Status string `json:"status"`
 	Stream string `json:"stream"`
 	Number uint64 `json:"number"`
 }
@@ -140,7 +144,12 @@ type lineOf struct {
 const mostLine = 8 << 20
 
 func (k *Peer) read(conn net.Conn) {
-	defer conn.Close()
+	defer func() {
+		conn.Close()
+		k.mu.Lock()
+		k.conns = slices.DeleteFunc(k.conns, func(c net.Conn) bool { return c == conn })
+		k.mu.Unlock()
+	}()
 	in := bufio.NewReaderSize(conn, 64<<10)
 	var long []byte
 	for {
@@ -189,15 +198,19 @@ func (k *Peer) note(at int64, change func(*report.Streamed)) {
 	change(&k.sum)
 }
 
-// time takes a line that belongs to a result.
-func (k *Peer) time(intended, at int64) {
+// pair takes a line and the acknowledged result that has its number.
+func (k *Peer) pair(number uint64, want, got *Result) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.heard = max(k.heard, at)
+	k.heard = max(k.heard, got.At)
 	k.sum.Lines++
-	if k.run.Measured(intended) {
+	if want.Node != got.Node || want.Check != got.Check || want.Status != got.Status {
+		k.sum.Other++
+		k.sum.Example = cmp.Or(k.sum.Example, fmt.Sprintf("number %d was %s, and its line says %s", number, want.says(), got.says()))
+	}
+	if k.run.Measured(want.At) {
 		k.sum.Timed++
-		report.Record(k.took, at-intended, 1)
+		report.Record(k.took, got.At-want.At, 1)
 	}
 }
 
@@ -206,8 +219,8 @@ func (k *Peer) missing() (n int, example string) {
 	for _, x := range k.machines {
 		x.mu.Lock()
 		n += len(x.due)
-		for number, intended := range x.due {
-			example = cmp.Or(example, fmt.Sprintf("%s: no line of its number %d, of %.1f s", x.name, number, k.run.Since(intended)))
+		for number, want := range x.due {
+			example = cmp.Or(example, fmt.Sprintf("%s: no line of its number %d, of %.1f s", x.name, number, k.run.Since(want.At)))
 			break
 		}
 		x.mu.Unlock()
@@ -231,10 +244,15 @@ func (k *Peer) Conclude(ctx context.Context) *report.Streamed {
 		}
 		pause(ctx)
 	}
+	extra, such := 0, ""
+	for _, x := range k.machines {
+		more, one := x.extra()
+		extra, such = extra+more, cmp.Or(such, one)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	sum := k.sum
-	sum.Missing, sum.Example = uint64(n), cmp.Or(sum.Example, example)
+	sum.Missing, sum.Extra, sum.Example = uint64(n), sum.Extra+uint64(extra), cmp.Or(sum.Example, such, example)
 	sum.Latency, sum.Curve = report.LatencyOf(k.took), report.CurveOf(k.took)
 	return &sum
 }

@@ -17,21 +17,20 @@ import (
 // Each result has its line, whichever comes first; what is missing, twice or out of order is
 // counted as that.
 func TestLinesAreHeldAgainstResults(t *testing.T) {
-	k := &Peer{run: Run{Measured: func(int64) bool { return false }, Since: func(int64) float64 { return 0 }}, machines: map[string]*Machine{}, took: hdrhistogram.New(1, report.MaxLatency, 3)}
-	x := k.Machine(0xab, "web-00007")
-	line := func(check string, number int) {
-		k.line(fmt.Appendf(nil, `{"kind":"result","node":"web-00007","check":%q,"stream":"00000000000000ab","number":%d}`+"\n", check, number), int64(number))
-	}
+	k := quiet()
+	x := k.Machine(0xab, "web-00007", func() Numbers { return Numbers{Given: 9} })
+	good := &Result{Node: "web-00007", Check: "http", Status: "OK"}
+	line := func(check string, number int) { k.line(lineFor("web-00007", check, "OK", number), int64(number)) }
 	for number := range uint64(10) {
 		if number%2 == 0 && number > 0 {
-			x.Result(number, 0) // before its line
+			x.Acknowledged(number, good) // before its line
 		}
 	}
 	for number := 1; number < 8; number++ {
 		line("http", number)
 	}
 	for number := uint64(1); number < 8; number += 2 {
-		x.Result(number, 0)
+		x.Acknowledged(number, good)
 	}
 	if n, example := k.missing(); n != 1 || !strings.Contains(example, "web-00007: no line of its number 8") || k.sum.Lines != 7 {
 		t.Fatalf("%d missing: %s; %+v", n, example, k.sum)
@@ -49,7 +48,70 @@ func TestLinesAreHeldAgainstResults(t *testing.T) {
 	if k.sum.Unread != 1 {
 		t.Errorf("%+v", k.sum)
 	}
-	(*Machine)(nil).Result(1, 2)
+}
+
+// quiet is a peer to which nobody is connected.
+func quiet() *Peer {
+	return &Peer{machines: map[string]*Machine{}, took: hdrhistogram.New(1, report.MaxLatency, 3), run: Run{Now: func() int64 { return 0 }, Measured: func(int64) bool { return false },
+		Since: func(int64) float64 { return 0 }, OwnName: func(node string) string { return strings.TrimSuffix(node, "-renamed") }}}
+}
+
+// lineFor is a line of a machine whose stream is 171.
+func lineFor(node, check, status string, number int) []byte {
+	return fmt.Appendf(nil, `{"kind":"result","node":%q,"check":%q,"status":%q,"stream":"00000000000000ab","number":%d}`+"\n", node, check, status, number)
+}
+
+// A line needs an acknowledged result, and says what that was: one of a number that was never
+// given, of a keepalive, of a result that was refused or of another state is wrong, and so is one
+// that says another status. What has no answer may be kept or not.
+func TestLinesThatNoResultBroughtAbout(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines        [][]byte
+		extra, other uint64
+		example      string
+	}{
+		"as they were":    {[][]byte{lineFor("web-00007", "http", "OK", 1), lineFor("web-00007-renamed", "disk", "CRITICAL", 2), lineFor("switch-0001", "ping", "OK", 3)}, 0, 0, ""},
+		"never given":     {[][]byte{lineFor("web-00007", "http", "OK", 1<<33)}, 1, 0, "web-00007/http OK: a line of number 8589934592, and 9 was the last that it gave"},
+		"refused":         {[][]byte{lineFor("web-00007", "http", "OK", 4)}, 1, 0, "a line of number 4, which no acknowledged result has"},
+		"never sent":      {[][]byte{lineFor("web-00007", "http", "OK", 9)}, 1, 0, "a line of number 9, which no acknowledged"},
+		"without answer":  {[][]byte{lineFor("web-00007", "http", "OK", 7)}, 0, 0, ""},
+		"another check":   {[][]byte{lineFor("web-00007", "disk", "OK", 1)}, 0, 1, "number 1 was web-00007/http OK, and its line says web-00007/disk OK"},
+		"another machine": {[][]byte{lineFor("web-00008", "http", "OK", 1)}, 0, 1, "its line says web-00008/http OK"},
+		"another status":  {[][]byte{lineFor("web-00007", "disk", "WARNING", 2)}, 0, 1, "number 2 was web-00007/disk CRITICAL, and its line says web-00007/disk WARNING"},
+	} {
+		for _, first := range []string{"the line", "the acknowledgement"} {
+			t.Run(name+", "+first+" first", func(t *testing.T) {
+				k := quiet()
+				numbers := Numbers{Sent: 8, Given: 9}
+				x := k.Machine(0xab, "web-00007", func() Numbers { return numbers })
+				settle := func() {
+					x.Acknowledged(1, &Result{Node: "web-00007", Check: "http", Status: "OK"})
+					x.Acknowledged(2, &Result{Node: "web-00007", Check: "disk", Status: "CRITICAL"})
+					x.Acknowledged(3, &Result{Node: "switch-0001", Check: "ping", Status: "OK"})
+					numbers.Settled = 6
+				}
+				if first == "the acknowledgement" {
+					settle()
+				}
+				for _, text := range c.lines {
+					k.line(text, 5)
+				}
+				if first == "the line" {
+					settle()
+				}
+				ctx, end := context.WithCancel(t.Context())
+				end() // nobody waits for what is missing
+				got := k.Conclude(ctx)
+				if got.Extra != c.extra || got.Other != c.other || c.example != "" && !strings.Contains(k.sum.Example+got.Example, c.example) || got.Missing != 3-got.Lines {
+					t.Errorf("%+v", got)
+				}
+				got.Missing = 0
+				if wrong := (&report.Report{Balance: &report.Balance{}, Streamed: got}).Wrong(); wrong.Of(report.WrongLines) != c.extra+c.other {
+					t.Errorf("%v", wrong)
+				}
+			})
+		}
+	}
 }
 
 // Lines that come again and again do not keep a run from its end.
@@ -57,7 +119,7 @@ func TestTheEndComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		k := &Peer{run: Run{Now: func() int64 { return int64(time.Since(began)) }, Since: func(int64) float64 { return 0 }}, machines: map[string]*Machine{}, took: hdrhistogram.New(1, report.MaxLatency, 3)}
-		k.Machine(0xab, "web-00007").Result(1, 0)
+		k.Machine(0xab, "web-00007", func() Numbers { return Numbers{Settled: 1, Sent: 1, Given: 1} }).Acknowledged(1, &Result{})
 		ctx, over := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer over()
 		go func() {
