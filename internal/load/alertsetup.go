@@ -348,7 +348,7 @@ func (a *agent) line(s *sign) *streamed.Result {
 // does not ask for it, and where nobody is logged in.
 func (r *run) hearStream(ctx context.Context) (*streamed.Peer, error) {
 	s := r.cfg.Scenario.Stream
-	if r.cfg.API == nil || s.Connections == 0 {
+	if r.cfg.API == nil || s == nil {
 		return nil, nil
 	}
 	measured := func(intended int64) bool {

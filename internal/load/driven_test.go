@@ -258,7 +258,7 @@ func TestTargetPlays(t *testing.T) {
 		{func(s *scenario.Scenario) { s.Faults = []scenario.Fault{{Server: "kill"}} }, false, false},
 		{func(s *scenario.Scenario) { s.Agents[0].Churn.Renames = "1%/min" }, false, false},
 		{func(s *scenario.Scenario) { s.Operators.Lists = 1 }, false, false},
-		{func(s *scenario.Scenario) { s.Stream.Connections = 1 }, false, false},
+		{func(s *scenario.Scenario) { s.Stream = &scenario.Stream{Connections: 1} }, false, false},
 		{func(s *scenario.Scenario) { s.Agents[0].Checks[0].RoundRobin = true }, false, false},
 	} {
 		sc := &scenario.Scenario{Name: "small", Agents: []scenario.Class{{Name: "web", Count: 6, Checks: []scenario.Check{{Name: "http", Interval: model.Duration(time.Second)}}}},

@@ -148,7 +148,7 @@ func (r *run) leftUndone() (list []string) {
 	if sc.HasAlerts() {
 		list = append(list, "nobody was told of problems: there was no login")
 	}
-	if sc.Stream.Connections > 0 {
+	if sc.Stream != nil {
 		list = append(list, "nobody was told of every result: there was no login")
 	}
 	if stopping(sc) || len(failing(sc)) > 0 {

@@ -43,7 +43,7 @@ func (c Config) Joinable() error {
 		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: its messages have to be held against the results of all loaders together", c.Scenario.Name).
 			WithHint("leave --loaders out, or take alert out of its checks")
 	}
-	if c.Scenario.Stream.Connections > 0 {
+	if c.Scenario.Stream != nil {
 		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: the lines of its stream have to be held against the results of all loaders together", c.Scenario.Name).
 			WithHint("leave --loaders out, or take stream out of the file")
 	}

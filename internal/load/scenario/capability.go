@@ -108,7 +108,7 @@ func (s *Scenario) Requires() []string {
 	need("silences", s.Operators.Silences != "")
 	need("runs", s.Operators.Runs != "" || s.Operators.Facts != "")
 	need("alerts", s.HasAlerts())
-	need("stream-handler", s.Stream.Connections > 0)
+	need("stream-handler", s.Stream != nil)
 	need("stage", strings.HasPrefix(s.Target, stagePrefix))
 	if x, ok := s.System(); ok {
 		_, waits := capabilityOf(targetPrefix + x)

@@ -60,8 +60,11 @@ const maxCores = 1024
 
 // stream looks at the handler that is told of every result.
 func (v *checker) stream() {
-	if n := v.Stream.Connections; n < 0 || n > model.MaxStreamConnections {
-		v.flaw("stream.connections", "", "%d connections: want 1 to %d", n, model.MaxStreamConnections)
+	if v.Stream == nil {
+		return
+	}
+	if n := v.Stream.Connections; n < 1 || n > model.MaxStreamConnections {
+		v.flaw("stream.connections", "write stream: {connections: 100}, or leave stream out", "%d connections: want 1 to %d", n, model.MaxStreamConnections)
 	}
 }
 

@@ -95,7 +95,7 @@ func (v *checker) without(need string) string {
 			return "write alert: handler at a check, or alert: route"
 		}
 	case "stream":
-		if v.Stream.Connections == 0 {
+		if v.Stream == nil {
 			return "write stream: {connections: 100}"
 		}
 	case "watches":

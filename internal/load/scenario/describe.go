@@ -49,8 +49,8 @@ func (s *Scenario) Describe() string {
 	if o := s.Operators.describe(); o != "" {
 		say("Meanwhile %s.", o)
 	}
-	if n := s.Stream.Connections; n > 0 {
-		say("Every result is told to a handler (%s connections), and comes back to the loader as a line.", Grouped(n))
+	if s.Stream != nil {
+		say("Every result is told to a handler (%s connections), and comes back to the loader as a line.", Grouped(s.Stream.Connections))
 	}
 	if n := s.Server.Cores; n > 0 {
 		cores := "1 core"

@@ -34,7 +34,7 @@ type Scenario struct {
 	Faults     []Fault          `json:"faults,omitempty"`
 	Intent     []Change         `json:"intent,omitempty"`     // what people change meanwhile
 	Operators  Operators        `json:"operators,omitzero"`   // people who look and act meanwhile
-	Stream     Stream           `json:"stream,omitzero"`      // a handler that is told of every result, with the loader as its peer
+	Stream     *Stream          `json:"stream,omitempty"`     // a handler that is told of every result, with the loader as its peer; nil: none
 	Objectives map[string]Limit `json:"objectives,omitempty"` // by the name of a figure; loss is always 0
 
 	Scale float64 `json:"scale,omitempty"` // that the number of agents had been brought to already; 0 and 1: whole. Set by Scaled, shown in every title
