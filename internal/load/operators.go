@@ -33,6 +33,14 @@ func (b beside) Meant(virtual int64) int64             { return b.run.tempo(scen
 func (b beside) Virtual(at int64) int64                { return b.run.tempo(scenario.People).virtual(at) }
 func (b beside) Waited(what string, meant, took int64) { b.run.waited(what, meant, took, 1) }
 func (b beside) Away(from, to int64) bool              { return b.run.script.away(from, to) }
+func (b beside) Called(member int) string              { return b.run.nameOf(member) }
+
+func (b beside) Renamed(member int, name string) bool {
+	b.run.mu.Lock()
+	soon := b.run.renaming[member]
+	b.run.mu.Unlock()
+	return soon || b.run.nameOf(member) != name
+}
 
 // Here is what a machine is called, and whether it has a session.
 func (a *agent) Here() (name string, here bool) {

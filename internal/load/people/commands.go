@@ -30,6 +30,9 @@ func (p *People) runNow(ctx context.Context, random *rand.Rand, rate float64) {
 			}
 			return nil
 		})
+		if now, _ := a.Here(); err != nil && now != name {
+			return errNobody // by that name
+		}
 		if err == nil && ended.Type != v1.RunDone && a.Stayed() {
 			err = fmt.Errorf("on %s it was %q: %s", name, ended.Type, ended.Why)
 		}

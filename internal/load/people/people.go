@@ -38,7 +38,9 @@ type Run interface {
 	Meant(virtual int64) int64 // the instant of what is due at a virtual time of people
 	Virtual(at int64) int64    // and the other way round; behind the end that of the end
 	Waited(figure string, meant, took int64)
-	Away(from, to int64) bool // the server was, on purpose, at some time from one instant to another
+	Away(from, to int64) bool             // the server was, on purpose, at some time from one instant to another
+	Called(member int) string             // what a node is called now
+	Renamed(member int, name string) bool // it is called otherwise, or is about to be
 }
 
 // Machine is a simulated one, as people see it.
@@ -105,6 +107,7 @@ func (p *People) random(who string, i int) *rand.Rand {
 // machine; to the end of each, at most ten pages.
 func (p *People) list(ctx context.Context, random *rand.Rand, rate float64) {
 	classes := p.Scenario.Agents
+	member := 0
 	views := []func() v1.EventFilter{
 		func() v1.EventFilter { return v1.EventFilter{} },
 		func() v1.EventFilter { return v1.EventFilter{Problem: true} },
@@ -113,7 +116,8 @@ func (p *People) list(ctx context.Context, random *rand.Rand, rate float64) {
 			return v1.EventFilter{Selector: simulated.ClassLabel + "=" + classes[random.IntN(len(classes))].Name}
 		},
 		func() v1.EventFilter {
-			return v1.EventFilter{Node: p.Members[random.IntN(len(p.Members))].Name}
+			member = random.IntN(len(p.Members))
+			return v1.EventFilter{Node: p.Run.Called(member)}
 		},
 	}
 	const most = 10
@@ -126,6 +130,9 @@ func (p *People) list(ctx context.Context, random *rand.Rand, rate float64) {
 		page, err := p.API.Events(ctx, f)
 		f.After = page.Next
 		pages++
+		if err != nil && f.Node != "" && p.Run.Renamed(member, f.Node) {
+			return errNobody
+		}
 		return err
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -11,15 +13,19 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 )
 
 // alone is a run without a server: virtual time runs four times as fast between two instants.
 type alone struct {
 	epoch            time.Time
 	end, fast, usual int64
-	gone, back       int64 // the server, on purpose; zero: it was not
+	gone, back       int64  // the server, on purpose; zero: it was not
+	called           string // every node …
+	moved            bool   // … and will not be for long
 	waits            map[string]*hdrhistogram.Histogram
 }
 
@@ -42,6 +48,10 @@ func (a *alone) Virtual(at int64) int64 {
 }
 
 func (a *alone) Away(from, to int64) bool { return a.gone > 0 && from < a.back && to > a.gone }
+
+func (a *alone) Called(int) string { return a.called }
+
+func (a *alone) Renamed(int, string) bool { return a.moved }
 
 func (a *alone) Waited(figure string, _, took int64) {
 	if a.waits == nil {
@@ -170,6 +180,32 @@ func TestWhoIsNotThereHasNotAnswered(t *testing.T) {
 			t.Errorf("%+v", w)
 		}
 	})
+}
+
+// A node that is called otherwise by the time that its page is asked for is no failure of the server.
+func TestPagesOfNodesThatAreRenamed(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Query().Get("node") == "web-00000" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = w.Write([]byte("{}"))
+	}))
+	defer server.Close()
+	api, err := client.New(client.Context{Server: server.URL, Token: "T"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, moved := range []bool{true, false} {
+		ctx, end := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		p := beside(&alone{epoch: time.Now().Add(-time.Second), end: int64(time.Hour), called: "web-00000", moved: moved})
+		p.API, p.Members, p.Scenario.Agents = api, make([]simulated.Member, 1), []scenario.Class{{Name: "web"}}
+		p.list(ctx, p.random("list", 0), 200)
+		end()
+		if w := p.works["list"]; w.requests == 0 || (w.failed == 0) != moved {
+			t.Errorf("moved %t: %+v", moved, w)
+		}
+	}
 }
 
 // People ask four times as often in a phase that says so; when is the seed's.
