@@ -47,7 +47,10 @@
 // that reads the server's metrics, one that plays faults and churn (faultscript.go), one that
 // asks for pages, people, an HTTP server and a watch that hear alerts (alerts.go). Locks, in
 // order: reform, faultScript, alarms, agent, then book, breaches, witness, telling or the lines
-// of a stream, then besides. Bounded: the agents' spools (Config.Spool).
+// of a stream, then besides. Bounded: the agents' spools (Config.Spool), and who waits
+// for an answer. What is kept of all that came is not: some hundred bytes for each message, by its
+// key, for each flip of a state that a fault struck and for each session of an agent; a bit for
+// each line of a stream; a byte for each interval of a check in turn.
 //
 // Start reading at run.go, then sender.go, agent.go and spool.go. Servers that lie to the ledger
 // are in spine's tests.
