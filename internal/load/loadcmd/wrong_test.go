@@ -30,9 +30,12 @@ func TestWhateverIsWrongIsWrongEverywhere(t *testing.T) {
 		"no message":      {func(r *report.Report) { r.Told = &report.Told{Due: 9, Missing: 1} }, report.WrongMessages, "Messages about problems: 1 of 9 missing", "1 of messages wrong"},
 		"message":         {func(r *report.Report) { r.Told = &report.Told{Due: 9, Extra: 1} }, report.WrongMessages, "1 too many", "1 of messages wrong"},
 		"no line":         {func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 8, Missing: 1} }, report.WrongLines, "Lines of the stream: 1 of 9 missing", "1 of lines wrong"},
-		"line unread":     {func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 9, Unread: 1} }, report.WrongLines, "1 out of order or not to be read", "1 of lines wrong"},
+		"line unread":     {func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 9, Unread: 1} }, report.WrongLines, "1 out of order, of no result, of another state or not to be read", "1 of lines wrong"},
+		"line extra":      {func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 9, Extra: 1} }, report.WrongLines, "1 out of order, of no result", "1 of lines wrong"},
+		"line of another": {func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 9, Other: 1} }, report.WrongLines, "1 out of order, of no result, of another state", "1 of lines wrong"},
 		"line disordered": {func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 9, Disorder: 1} }, report.WrongLines, "1 out of order", "1 of lines wrong"},
 		"turn":            {func(r *report.Report) { r.Turns = &report.Turned{Due: 9, Ran: 8, Missed: 1} }, report.WrongTurns, "Turns: 1 of 9 missed", "1 of turns wrong"},
+		"turn twice":      {func(r *report.Report) { r.Turns = &report.Turned{Due: 9, Ran: 9, Twice: 1} }, report.WrongTurns, "1 given twice", "1 of turns wrong"},
 	} {
 		kinds = append(kinds, c.kind)
 		t.Run(name, func(t *testing.T) {
