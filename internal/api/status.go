@@ -73,6 +73,7 @@ func (s *server) status(ctx context.Context, in *struct {
 	if err := s.lastHour(ctx, in.Namespace, &out); err != nil && len(out.Warnings) == 0 {
 		out.Warnings = append(out.Warnings, "the last hour cannot be read: "+err.Error())
 	}
+	out.Warnings = append(out.Warnings, s.unheard(in.Namespace)...)
 	return &body[v1.Status]{out}, nil
 }
 

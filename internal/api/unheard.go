@@ -1,0 +1,26 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
+)
+
+// unheard warns of namespaces with open problems where nobody is told of what names nobody: there is
+// no Route for all of it, none called default, and the namespace names no handlers.
+func (s *server) unheard(namespace string) (warnings []string) {
+	for id, counts := range s.Events.CountsByNamespace() {
+		name, ok := s.Directory.NamespaceName(id)
+		if !ok || counts.Problems == 0 || namespace != "" && name != namespace {
+			continue
+		}
+		m := &route.Matter{Node: route.Name{Namespace: name}, Status: model.Critical, Severity: model.High}
+		if _, by := s.routesOf(m, nil); by == route.ByNobody {
+			warnings = append(warnings, fmt.Sprintf("nobody is told of problems in namespace %s whose check names nobody and that no Route matches: a Route called default hears of them: muster explain route", name))
+		}
+	}
+	slices.Sort(warnings)
+	return warnings
+}
