@@ -60,7 +60,7 @@ func TestLoadRun(t *testing.T) {
 	hasMembers(t, out, "schema began version command machine.cpu machine.cores machine.kernel machine.memory plan.agents plan.fleet valid verdict "+
 		"balance.sent rate latencyMs.p99 beyondLingerMs.p99 generatorLagMs.p99 signalsPerFrame.mean server.cpuMicrosPerResult calls.framesPerRead disk.bytesPerDay samples")
 	table := harness.Run(t, nil, "load", "table", out)
-	for _, want := range []string{"## Asked and measured", "| tiny | acknowledged | at least 1.0 results/s |", "| OK |", "10 of 20 × 5", "## Written to disk"} {
+	for _, want := range []string{"## Asked and measured", ": tiny | acknowledged | at least 1.0 results/s |", "| OK |", "10 of 20 × 5", "## Written to disk"} {
 		if !strings.Contains(table.Out, want) {
 			t.Errorf("the table lacks %q:\n%s", want, table.Out)
 		}
