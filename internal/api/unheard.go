@@ -18,7 +18,7 @@ func (s *server) unheard(namespace string) (warnings []string) {
 		}
 		m := &route.Matter{Node: route.Name{Namespace: name}, Status: model.Critical, Severity: model.High}
 		if _, by := s.routesOf(m, nil); by == route.ByNobody {
-			warnings = append(warnings, fmt.Sprintf("nobody is told of problems in namespace %s whose check names nobody and that no Route matches: a Route called default hears of them: muster explain route", name))
+			warnings = append(warnings, fmt.Sprintf("nobody is told of problems in namespace %s that no Route matches and whose check names no handler; a Route called default would take them: muster explain route", name))
 		}
 	}
 	slices.Sort(warnings)

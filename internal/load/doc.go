@@ -26,7 +26,8 @@
 //	                 frame.go, agentfacts.go what it says of itself, machine.go its machine,
 //	                 proxynodes.go and roundrobin.go checks about others and in turn
 //	the ledger       ledger.go, book.go and tally.go what is counted; states.go and baseline.go
-//	                 what the server shows, balance.go, comparison.go and pairs.go held against it
+//	                 what the server shows, balance.go, comparison.go and pairs.go held against it,
+//	                 inorder.go the order of results
 //	faults, churn    faultscript.go, fault.go, churn.go, outage.go
 //	alerts           alertsetup.go who is told of what, alerts.go hears it, alertjudge.go what
 //	                 had to come, messages.go what scenarios want told, silent.go machines

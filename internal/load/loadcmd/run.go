@@ -58,8 +58,9 @@ Exit codes: 0 all is well; 7 this machine cannot hold the run, the generator fel
 disk of the report is full; 12 the scenario waits for something that this version cannot do; 20 an
 objective was missed, good results were refused or not taken, no step held, or the server crashed or did
 not say what it holds; 21 something was lost, came twice, was taken though it had to be refused, or an
-alert was wrong: of what the script let fail, or of a machine that was well; 22 it was stopped, and nothing was wrong as far as it was played. Ctrl-C (or SIGTERM)
-ends the present phase: what was played is drained, compared and reported.
+alert was wrong: of what the script let fail, or of a machine that was well; 22 it was stopped, and
+nothing was wrong as far as it was played. Ctrl-C (or SIGTERM) ends the present phase: what was played
+is drained, compared and reported.
 A second one, or one before anything was sent, ends at once, without a report (130).`,
 		Example: "  muster load run sensu-4000x40x5s --quick\n" +
 			"  muster load run my-fleet.yaml --server-flag=--snapshot-cycle=30s --out /tmp/mine\n" +
