@@ -2,7 +2,9 @@ package wsconn
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -36,6 +38,9 @@ func Accept(nc net.Conn, path, subprotocol string, o Options) (*Conn, error) {
 		},
 	}
 	if _, err := up.Upgrade(&Handshake{Conn: nc}); err != nil {
+		if errors.Is(err, ErrHandshakeSize) {
+			_, _ = io.WriteString(nc, "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+		}
 		return nil, fmt.Errorf("accept WebSocket: %w", err)
 	}
 	return newConn(nc, false, o), nil
