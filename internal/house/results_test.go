@@ -12,11 +12,6 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// notInHistory are kept results whose commit is gone, and why.
-var notInHistory = map[string]string{
-	"muster-overload.json": "its commit was rebased away; to be measured anew",
-}
-
 // A result that is kept says which commit it measured. Whoever wants to see it again checks
 // that commit out, so it must be in the history of this one.
 func TestKeptResultsAreOfCommitsThatExist(t *testing.T) {
@@ -47,10 +42,7 @@ func TestKeptResultsAreOfCommitsThatExist(t *testing.T) {
 			return nil
 		}
 		out, err := exec.Command("git", "merge-base", "--is-ancestor", of.Commit, "HEAD").CombinedOutput()
-		switch excuse := notInHistory[path]; {
-		case err == nil && excuse != "":
-			t.Errorf("bench/results/%s is excused (%s), and has nothing to be excused for", path, excuse)
-		case err != nil && excuse == "":
+		if err != nil {
 			t.Errorf("bench/results/%s measured commit %q, which is not in the history of this one (%v %s): measure it anew, from main", path, of.Commit, err, out)
 		}
 		return nil
