@@ -128,6 +128,33 @@ func (b *book) offer(second int, results uint32) {
 	b.offered[second] += results
 }
 
+// addOffered adds what was offered to a sum by seconds.
+func (b *book) addOffered(sum []uint32) []uint32 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(sum) < len(b.offered) {
+		sum = append(sum, 0)
+	}
+	for i, n := range b.offered {
+		sum[i] += n
+	}
+	return sum
+}
+
+// answers sums up what servers said, beside acknowledgements. Sessions last until the report is
+// made, and may hear more meanwhile.
+func (r *run) answers() (resent, wrong uint64, reasons map[string]uint64) {
+	reasons = map[string]uint64{}
+	for _, s := range r.senders {
+		s.book.mu.Lock()
+		resent += s.book.resent
+		wrong += s.book.wrong
+		addTo(reasons, s.book.reasons)
+		s.book.mu.Unlock()
+	}
+	return resent, wrong, reasons
+}
+
 // take hands over the second, and begins another one.
 func (b *book) take() second {
 	fresh := newSecond()

@@ -133,21 +133,14 @@ func (w *watch) stretchOf(part int) Stretch {
 // measure is what is handed over.
 func (r *run) measure(w *watch, script *faultScript) *Measured {
 	begin := r.begin.Load()
-	m := &Measured{Wrong: r.wrong.Load(), Slowed: r.slowed.Load(), Refusals: map[string]uint64{}, Failures: r.failures, Losses: r.losses, Back: map[int]int64{}}
+	m := &Measured{Wrong: r.wrong.Load(), Slowed: r.slowed.Load(), Back: map[int]int64{}}
+	m.Failures, m.Losses = r.causes()
+	m.Resent, m.WrongKept, m.Refusals = r.answers()
 	for i := range r.present() {
 		m.Stretches = append(m.Stretches, w.stretchOf(i))
 	}
 	for _, s := range r.senders {
-		b := s.book
-		m.Resent += b.resent
-		m.WrongKept += b.wrong
-		addTo(m.Refusals, b.reasons)
-		for len(m.Offered) < len(b.offered) {
-			m.Offered = append(m.Offered, 0)
-		}
-		for i, n := range b.offered {
-			m.Offered[i] += n
-		}
+		m.Offered = s.book.addOffered(m.Offered)
 	}
 	r.breaches.copyTo(&m.Breaches)
 	script.look()

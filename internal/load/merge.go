@@ -221,13 +221,19 @@ func addTo(sum, more map[string]uint64) {
 
 // told are why connections could not be opened and why sessions ended, of all loaders.
 func (r *run) told(rep *reporting) {
-	r.mu.Lock()
-	rep.Failures, rep.Losses = maps.Clone(r.failures), maps.Clone(r.losses)
-	r.mu.Unlock()
+	rep.Failures, rep.Losses = r.causes()
 	for _, m := range r.measured {
 		addTo(rep.Failures, m.Failures)
 		addTo(rep.Losses, m.Losses)
 	}
+}
+
+// causes are those that this loader knows of. Its agents live on while a report is made: the maps
+// are copies.
+func (r *run) causes() (failures, losses map[string]uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.failures), maps.Clone(r.losses)
 }
 
 // hostname is how this machine calls itself.

@@ -1,9 +1,13 @@
 package load
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -179,5 +183,48 @@ func TestLoadersElsewhereAreNotOfThisMachine(t *testing.T) {
 	_, all := g.Usages(1_000_000)
 	if all.Cores != 1 || all.Here() != 0.5 || all.RSS != 111 || all.MicrosPerItem != 10 {
 		t.Errorf("%+v", all)
+	}
+}
+
+// Sessions last while what was measured is handed over: what they hear meanwhile is in the way of
+// nobody, and does not change what is on its way.
+func TestMeasuredWhileSessionsLast(t *testing.T) {
+	r := partOf(t, Part{Number: 1, Of: 3})
+	r.deal(0)
+	r.seats = nil // ledgers need assignments
+	a, over := r.agents[0], make(chan struct{})
+	w := newWatch(r, newReport(r.cfg))
+	var hearing sync.WaitGroup
+	hearing.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			why := fmt.Sprint("why ", i%1000)
+			r.lost(a, errors.New(why))
+			r.failed(a, errors.New(why))
+			a.book.mu.Lock()
+			a.book.reasons[why]++
+			a.book.mu.Unlock()
+		}
+	})
+	var m *Measured
+	for range 200 {
+		m = r.measure(w, &faultScript{run: r})
+		if _, err := json.Marshal(m); err != nil {
+			t.Fatal(err)
+		}
+		rep := &reporting{Report: &report.Report{}}
+		r.told(rep)
+		r.answers()
+	}
+	close(over)
+	hearing.Wait()
+	r.lost(a, errors.New("later"))
+	r.failed(a, errors.New("later"))
+	if m.Losses["later"]+m.Failures["later"] > 0 {
+		t.Errorf("%+v was changed after it was handed over", m)
 	}
 }

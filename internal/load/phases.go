@@ -146,23 +146,10 @@ func (w *watch) finish() {
 		}
 		rep.Phases = append(rep.Phases, p)
 	}
-	for i := range r.senders {
-		b := r.senders[i].book
-		rep.Resent += b.resent
-		rep.WrongTaken += b.wrong
-		for k, n := range b.reasons {
-			if rep.Refusals == nil {
-				rep.Refusals = map[string]uint64{}
-			}
-			rep.Refusals[k] += n
-		}
-	}
+	rep.Resent, rep.WrongTaken, rep.Refusals = r.answers()
 	for _, m := range r.measured {
 		rep.Resent += m.Resent
 		rep.WrongTaken += m.WrongKept
-		if rep.Refusals == nil {
-			rep.Refusals = map[string]uint64{}
-		}
 		addTo(rep.Refusals, m.Refusals)
 	}
 	rep.Unsaved.Renames = r.renames.String()
