@@ -64,7 +64,7 @@ func begin(t testing.TB, cfg Config) (*Agent, func() error) {
 		select {
 		case err := <-done:
 			return err
-		case <-time.After(15 * time.Second):
+		case <-time.After(time.Minute):
 			return errors.New("the agent does not stop")
 		}
 	}

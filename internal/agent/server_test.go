@@ -178,7 +178,7 @@ func (s *server) assign(properties []wire.Property, chunks ...*model.Chunk) {
 func (s *server) wait(what string, ok func() bool) {
 	s.t.Helper()
 	late := false
-	timer := time.AfterFunc(15*time.Second, func() { s.mu.Lock(); late = true; s.mu.Unlock(); s.changed.Broadcast() })
+	timer := time.AfterFunc(time.Minute, func() { s.mu.Lock(); late = true; s.mu.Unlock(); s.changed.Broadcast() })
 	defer timer.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()

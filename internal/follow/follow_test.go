@@ -25,11 +25,11 @@ func TestEveryResultIsALineInOrder(t *testing.T) {
 	r.start()
 	r.send(19, 3, 5)
 	lake.wait(18 * 3 * 10) // node 10 is of another namespace
+	lake.mu.Lock()
+	defer lake.mu.Unlock()
 	if lake.twice+lake.older != 0 {
 		t.Errorf("%d lines twice, %d behind a newer one", lake.twice, lake.older)
 	}
-	lake.mu.Lock()
-	defer lake.mu.Unlock()
 	newest := 0
 	for i := range lake.lines {
 		line := &lake.lines[i]

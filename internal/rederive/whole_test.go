@@ -75,8 +75,10 @@ func serve(t *testing.T, budget, queued int64) *server {
 	o.Emit = func(ts []event.Transition) { s.expected = append(s.expected, ts...) }
 	fast := event.New(o)
 	var live *event.View
+	built := make(chan struct{}) // until then the journal's ticks wait for the view
 	fs := memfs.New()
 	s.life = begin(t, fs, journal.Options{FS: fs, Tick: 50 * time.Millisecond, Reserve: -1, Budget: budget, MaxCommit: 16 << 10, QueueBytes: 64 << 10, Deliver: func(c journal.Commit) {
+		<-built
 		if err := fast.Apply(copyOf(t, c)); err != nil {
 			t.Error(err)
 		}
@@ -89,6 +91,7 @@ func serve(t *testing.T, budget, queued int64) *server {
 	o.Emit, o.Workers = s.reactor.Emit, 2
 	live = event.New(o)
 	s.Live = live
+	close(built)
 	if err := s.reactor.Load(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func TestAPromiseCostsNothing(t *testing.T) {
 	if _, err := client.nc.Write(append(head, make([]byte, 3000)...)); err != nil {
 		t.Fatal(err)
 	}
-	_ = server.nc.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	_ = server.nc.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
 	if _, _, err := server.Read(1 << 20); err == nil {
 		t.Fatal("read a message that has not come")
 	}

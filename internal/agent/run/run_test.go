@@ -48,7 +48,7 @@ func TestExitCodesAndCauses(t *testing.T) {
 		{Command{Shell: plain}, model.Unknown, []string{"exit code 126"}},
 		{Command{Argv: []string{"/no/such"}}, model.Unknown, []string{"/no/such: no such file on web01"}},
 		{Command{Shell: "kill -9 $$"}, model.Unknown, []string{"killed by signal 9 (KILL)"}},
-		{Command{Shell: "echo half; sleep 60", Timeout: 200 * time.Millisecond}, model.Unknown, []string{"timed out after 200ms\nhalf"}},
+		{Command{Shell: "echo half; sleep 60", Timeout: time.Second}, model.Unknown, []string{"timed out after 1s\nhalf"}},
 		{Command{Shell: "  "}, model.Unknown, []string{"the command is empty"}},
 		{Command{Shell: "echo $A-$B", Env: map[string]string{"A": "1 2", "B": "$x"}}, model.OK, []string{"1 2-$x"}},
 		{Command{Argv: []string{"cat"}, Stdin: "line one\nit's $HOME\n"}, model.OK, []string{"line one\nit's $HOME"}},
@@ -120,12 +120,12 @@ func TestTimeoutEndsTheWholeGroup(t *testing.T) {
 	began := time.Now()
 	got := runner().Run(t.Context(), Command{
 		Shell:   "trap '' TERM; (trap '' TERM; echo $$ >&2; while :; do sleep 1; done) & echo $! >" + pidFile + "; while :; do sleep 1; done",
-		Timeout: 300 * time.Millisecond,
+		Timeout: time.Second,
 	})
-	if took := time.Since(began); took > 4*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
-	if !strings.HasPrefix(string(got.Output), "timed out after 300ms") {
+	if !strings.HasPrefix(string(got.Output), "timed out after 1s") {
 		t.Errorf("%s", got.Output)
 	}
 	awaitGone(t, pidFile)
@@ -136,7 +136,7 @@ func TestChildHoldsTheOutput(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	began := time.Now()
 	got := runner().Run(t.Context(), Command{Shell: "sleep 600 & echo $! >" + pidFile + "; echo done", Timeout: time.Minute})
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 	if got.Status != model.OK || !strings.HasPrefix(string(got.Output), "done\n(its children held") {
@@ -166,8 +166,7 @@ func zombie(pid int) bool {
 
 func TestStopEndsTheCommand(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(100*time.Millisecond, cancel)
-	got := runner().Run(ctx, Command{Shell: "sleep 60", Timeout: time.Minute})
+	got := runner().Run(ctx, Command{Shell: "echo began; sleep 600", Timeout: time.Minute, Stream: func([]byte) { cancel() }})
 	if got.Status != model.Unknown || !strings.Contains(string(got.Output), "the agent stops") {
 		t.Errorf("%s %s", got.Status, got.Output)
 	}

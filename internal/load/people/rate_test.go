@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,24 +185,27 @@ func TestWhoIsNotThereHasNotAnswered(t *testing.T) {
 
 // A node that is called otherwise by the time that its page is asked for is no failure of the server.
 func TestPagesOfNodesThatAreRenamed(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if r.URL.Query().Get("node") == "web-00000" {
-			w.WriteHeader(http.StatusNotFound)
-		}
-		_, _ = w.Write([]byte("{}"))
-	}))
-	defer server.Close()
-	api, err := client.New(client.Context{Server: server.URL, Token: "T"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, moved := range []bool{true, false} {
-		ctx, end := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		ctx, end := context.WithCancel(t.Context())
+		var pages atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if pages.Add(1) > 50 {
+				end()
+			}
+			w.Header().Set("Content-Type", "application/json")
+			if r.URL.Query().Get("node") == "web-00000" {
+				w.WriteHeader(http.StatusNotFound)
+			}
+			_, _ = w.Write([]byte("{}"))
+		}))
+		api, err := client.New(client.Context{Server: server.URL, Token: "T"})
+		if err != nil {
+			t.Fatal(err)
+		}
 		p := beside(&alone{epoch: time.Now().Add(-time.Second), end: int64(time.Hour), called: "web-00000", moved: moved})
 		p.API, p.Members, p.Scenario.Agents = api, make([]simulated.Member, 1), []scenario.Class{{Name: "web"}}
 		p.list(ctx, p.random("list", 0), 200)
-		end()
+		server.Close()
 		if w := p.works["list"]; w.requests == 0 || (w.failed == 0) != moved {
 			t.Errorf("moved %t: %+v", moved, w)
 		}

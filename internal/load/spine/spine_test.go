@@ -54,7 +54,7 @@ func TestLedgerOverSockets(t *testing.T) {
 			o := Options{Dir: dir, Agents: 30, Checks: 10, Interval: time.Second, TLS: c.tls}
 			s, addr, stop := start(t, o)
 			cfg := load.Config{Server: addr, Agents: 30, Checks: 10, Interval: 500 * time.Millisecond, Linger: 50 * time.Millisecond,
-				Duration: time.Second, Warmup: 200 * time.Millisecond, Storm: true, MaxLag: time.Second, Before: load.InProcess(s.View)}
+				Duration: time.Second, Warmup: 200 * time.Millisecond, Storm: true, MaxLag: time.Minute, Before: load.InProcess(s.View)}
 			if c.tls {
 				var err error
 				if cfg.TLS, err = simulated.Certificates(s.Authority); err != nil {

@@ -110,7 +110,7 @@ func (r *running) apply(commits ...*commit) {
 	for _, c := range commits {
 		r.Deliver(c)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := r.WaitApplied(ctx, commits[len(commits)-1].pos); err != nil {
 		r.t.Fatal(err)

@@ -36,7 +36,6 @@ func listed(networks ...string) func(*Config) {
 		for _, n := range networks {
 			c.ProxyFrom = append(c.ProxyFrom, netip.MustParsePrefix(n))
 		}
-		c.Limits.Handshake = 2 * time.Second
 	}
 }
 
@@ -148,7 +147,7 @@ func (h *headed) Write(b []byte) (int, error) {
 // says nothing holds his place no longer than a handshake may last.
 func TestProxyHealthChecks(t *testing.T) {
 	text := &logs{}
-	h := newHouseWith(t, listed("127.0.0.0/8"), slog.New(slog.NewTextHandler(text, nil)))
+	h := newHouseWith(t, func(c *Config) { listed("127.0.0.0/8")(c); c.Limits.Handshake = 2 * time.Second }, slog.New(slog.NewTextHandler(text, nil)))
 	for i, say := range []string{"", "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"} {
 		nc, err := net.Dial("tcp", h.tls)
 		if err != nil {

@@ -375,10 +375,10 @@ func TestRateDelaysOnlyItsNamespace(t *testing.T) {
 	w.plan.chunks[2] = &model.Chunk{ID: 2, Check: model.FirstCheck + 1, Namespace: model.SharedNamespace}
 	w.plan.mu.Unlock()
 	a, b := w.agent(slow), w.agent(fast)
+	start := time.Now()
 	a.send(results(1, 100, 1))  // the burst
 	a.send(results(101, 30, 1)) // 0.3 s of debt
 	a.send(results(131, 1, 1))
-	start := time.Now()
 	for i := range 20 {
 		b.send(results(uint64(i*100+1), 100, 2))
 	}
@@ -431,7 +431,7 @@ func TestSessionBeginsAnewWhenTheLimitOfOutputChanges(t *testing.T) {
 func TestDrainSendsAgentsAway(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent(w.node(1, 1))
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	w.server.Drain(ctx, 2*time.Second)
 	a.wait("end", func() bool { return a.over })
@@ -462,7 +462,7 @@ func TestSheddingIsToldOnce(t *testing.T) {
 		if s.Lost < 10 || float64(s.Lost) <= 0.2*float64(s.Before) || s.Before > 60 {
 			t.Fatalf("told %+v", s)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("not told")
 	}
 	w.stop()

@@ -130,7 +130,7 @@ func (a *agent) set(fn func()) {
 // wait waits until ok, which is asked with the lock held.
 func (a *agent) wait(what string, ok func() bool) {
 	a.t.Helper()
-	timer := time.AfterFunc(10*time.Second, func() { a.set(func() { what = "too long: " + what }) })
+	timer := time.AfterFunc(time.Minute, func() { a.set(func() { what = "too long: " + what }) })
 	defer timer.Stop()
 	a.mu.Lock()
 	defer a.mu.Unlock()

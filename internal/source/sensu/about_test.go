@@ -17,17 +17,15 @@ import (
 // and for nobody else; runs of round-robin checks come when they are given.
 func TestAnAgentSpeaksForItsProxyNodes(t *testing.T) {
 	for _, json := range []bool{false, true} {
-		var turns []model.CheckID
-		ended := make(chan model.NodeID, 1)
-		w := newWorld(t, nil)
-		w.server.cfg.OnRan = func(check model.CheckID, about model.NodeID, _ time.Duration) {
-			w.set(func() {
+		turns, ended := make(chan model.CheckID, 100), make(chan model.NodeID, 1)
+		w := newWorld(t, func(c *Config) {
+			c.OnRan = func(check model.CheckID, about model.NodeID, _ time.Duration) {
 				if about == 61 {
-					turns = append(turns, check)
+					turns <- check
 				}
-			})
-		}
-		w.server.cfg.OnEnded = func(node model.NodeID) { ended <- node }
+			}
+			c.OnEnded = func(node model.NodeID) { ended <- node }
+		})
 		proxy := func(c *model.Chunk) { c.Proxy = true }
 		w.chunks = []*model.Chunk{check(1, "ping", "ping {{ .props.address }}", proxy), check(2, "turn", "x", func(c *model.Chunk) { c.Proxy, c.RoundRobin, c.Interval = true, true, time.Hour })}
 		told := wire.Proxied{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1, 2}, Nodes: []model.NodeID{60, 61}}}}
@@ -41,7 +39,7 @@ func TestAnAgentSpeaksForItsProxyNodes(t *testing.T) {
 		}
 		w.proxied = plan.NewProxied(told, nodes, w.chunks)
 		a := w.agent("poller", json)
-		node := w.server.registry.get(w.nodes[a.uid()].ID).node.ID
+		node := w.session("poller").node.ID
 		asked := map[string]*sensuwire.Request{}
 		for len(asked) < 2 {
 			r := a.next()

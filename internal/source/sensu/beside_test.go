@@ -32,7 +32,7 @@ func TestHooksOfSensuAgents(t *testing.T) {
 			})}
 			a := w.agent("web", json)
 			r := a.next()
-			x := w.server.registry.get(w.nodes[a.uid()].ID)
+			x := w.session("web")
 			x.mu.Lock()
 			asked := x.jobs[0].recipe.ask.Hooks
 			x.mu.Unlock()

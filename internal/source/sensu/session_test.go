@@ -198,7 +198,7 @@ func TestAssignmentChanges(t *testing.T) {
 // Two agents with one name: the one that is there stays, the other is refused in its
 // handshake, so that it waits ever longer. One that does not answer gives way.
 func TestTwoAgentsWithOneName(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.Probe = 200 * time.Millisecond })
+	w := newWorld(t, func(c *Config) { c.Limits.Probe = time.Second })
 	first := w.agent("web", false)
 	if a, status := w.dial("web", "default", "secret", false); a != nil || status != 409 {
 		t.Fatalf("the second: %d", status)

@@ -27,6 +27,7 @@ import (
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -39,7 +40,6 @@ type world struct {
 	addr    string
 
 	mu      sync.Mutex
-	changed *sync.Cond
 	nodes   map[uuid.UUID]intent.NodeInfo
 	said    map[uuid.UUID]intent.Said
 	gone    map[uuid.UUID]intent.Tombstone
@@ -75,7 +75,6 @@ func newWorldBehind(t testing.TB, config *tls.Config, change func(*Config)) *wor
 	t.Helper()
 	w := &world{users: map[string][]string{"agent": {"default", "other"}, "only": {"default"}}, t: t, metrics: prometheus.NewRegistry(), nodes: map[uuid.UUID]intent.NodeInfo{}, said: map[uuid.UUID]intent.Said{},
 		gone: map[uuid.UUID]intent.Tombstone{}, deleted: map[uuid.UUID]bool{}, lives: map[uuid.UUID]*model.Lifecycle{}, passives: map[string]plan.Passive{}, knows: map[place]bool{}, numbers: map[wire.StreamKey]uint64{}}
-	w.changed = sync.NewCond(&w.mu)
 	agents, err := muster.New(muster.Config{Journal: w, Nodes: fewNodes{}, View: noView{}, Assignments: w, SigningKey: make([]byte, 64), Assets: anArchive, Limits: muster.Limits{NodeResultsPerSec: 1000}})
 	if err != nil {
 		t.Fatal(err)
@@ -105,25 +104,27 @@ func newWorldBehind(t testing.TB, config *tls.Config, change func(*Config)) *wor
 
 func (w *world) set(fn func()) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	fn()
-	w.mu.Unlock()
-	w.changed.Broadcast()
 }
 
 // wait waits until ok, which is asked with the lock held.
 func (w *world) wait(what string, ok func() bool) {
 	w.t.Helper()
-	over := false
-	timer := time.AfterFunc(20*time.Second, func() { w.set(func() { over = true }) })
-	defer timer.Stop()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for !ok() {
-		if over {
-			w.t.Fatalf("too long: %s; %d signals, %d records", what, len(w.signals), len(w.records))
+	there := false
+	defer func() {
+		if !there {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.t.Logf("%d signals, %d records", len(w.signals), len(w.records))
 		}
-		w.changed.Wait()
-	}
+	}()
+	testenv.Until(w.t, what, func() bool { // many of the conditions are counters, of which nobody is told
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		there = ok()
+		return there
+	})
 }
 
 func (w *world) count(out outcome) int {
@@ -134,7 +135,7 @@ func (w *world) count(out outcome) int {
 
 func (w *world) Append(ctx context.Context, entries ...journal.Entry) error {
 	w.mu.Lock()
-	full := w.full
+	full, never := w.full, w.never
 	w.mu.Unlock()
 	if full != nil {
 		select {
@@ -144,7 +145,7 @@ func (w *world) Append(ctx context.Context, entries ...journal.Entry) error {
 		}
 	}
 	for _, e := range entries {
-		if w.never != "" && bytes.Contains(e.Data, []byte(w.never)) {
+		if never != "" && bytes.Contains(e.Data, []byte(never)) {
 			w.t.Errorf("the journal is given %q", e.Data)
 		}
 		var r wire.Record
