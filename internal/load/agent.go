@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -99,7 +100,7 @@ func (a *agent) live(ctx context.Context, crew *crew) {
 		if errors.As(err, &refused) && refused.RetryMs > 0 {
 			wait = max(wait, time.Duration(refused.RetryMs)*time.Millisecond)
 		}
-		pause(ctx, wait/2+rand.N(wait))
+		pause.For(ctx, wait/2+rand.N(wait))
 	}
 }
 
@@ -113,19 +114,9 @@ func (a *agent) again(ctx context.Context, crew *crew, err error) {
 	a.left(ctx, err)
 	var leaving *link.LeavingError
 	if errors.As(err, &leaving) {
-		pause(ctx, leaving.Retry)
+		pause.For(ctx, leaving.Retry)
 	}
 	a.live(ctx, crew)
-}
-
-// pause waits, at most until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 func (a *agent) open(ctx context.Context) (session, error) {

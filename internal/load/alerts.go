@@ -12,6 +12,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -178,7 +179,7 @@ func (al *alarms) follow(ctx context.Context) {
 			al.event(&e)
 			return nil
 		})
-		pause(ctx, 200*time.Millisecond)
+		pause.For(ctx, 200*time.Millisecond)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -23,7 +24,7 @@ func (r *run) drain(ctx context.Context) {
 		if left == 0 {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
+		pause.For(ctx, 20*time.Millisecond)
 	}
 }
 
@@ -61,7 +62,7 @@ func (r *run) settle(ctx context.Context, before baseline) (*report.Balance, err
 			last, same = now, 0
 		}
 		same++
-		pause(ctx, time.Second)
+		pause.For(ctx, time.Second)
 		if ctx.Err() != nil {
 			return b, nil // what was compared last counts
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
@@ -57,7 +58,7 @@ func (s *faultScript) play(ctx context.Context) {
 			next = c
 		}
 		if wait := time.Duration(next.at - r.now()); wait > 0 {
-			pause(ctx, min(wait, 100*time.Millisecond))
+			pause.For(ctx, min(wait, 100*time.Millisecond))
 			s.look()
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/people"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -87,7 +88,7 @@ func (f *reform) play(ctx, calls context.Context) error {
 	for ctx.Err() == nil {
 		next := slices.MinFunc(f.held, func(a, b *revision) int { return int(a.at() - b.at()) })
 		if wait := f.run.until(time.Duration(f.meant(next))); wait > 0 {
-			pause(ctx, min(wait, time.Second))
+			pause.For(ctx, min(wait, time.Second))
 			continue
 		}
 		if err := f.revise(calls, next); err != nil {

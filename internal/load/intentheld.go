@@ -8,6 +8,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
@@ -134,7 +135,7 @@ func (f *reform) await(ctx context.Context) {
 		return
 	}
 	for until := time.Now().Add(10 * time.Second); f.some.Load() && time.Now().Before(until) && ctx.Err() == nil; {
-		pause(ctx, 20*time.Millisecond)
+		pause.For(ctx, 20*time.Millisecond)
 	}
 	f.close()
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
@@ -176,6 +177,6 @@ func (r *run) waitServing(ctx context.Context, at *atomic.Int64) {
 				return
 			}
 		}
-		pause(ctx, 20*time.Millisecond)
+		pause.For(ctx, 20*time.Millisecond)
 	}
 }

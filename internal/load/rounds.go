@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/usage"
 )
 
@@ -41,7 +42,7 @@ func (r *run) open(ctx context.Context) *crew {
 	began := time.Now()
 	c.readers.Go(func() {
 		for i, a := range agents {
-			pause(live, time.Until(began.Add(ramp*time.Duration(r.place(i))/time.Duration(r.cfg.Agents))))
+			pause.For(live, time.Until(began.Add(ramp*time.Duration(r.place(i))/time.Duration(r.cfg.Agents))))
 			c.readers.Go(func() { a.live(live, c) })
 		}
 	})

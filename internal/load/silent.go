@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -74,7 +75,7 @@ func (r *run) awaitHistory(ctx context.Context, s *report.Silent) (ahead time.Du
 			s.Behind = missing.Seconds()
 			return ahead, nil
 		}
-		pause(ctx, 100*time.Millisecond)
+		pause.For(ctx, 100*time.Millisecond)
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}

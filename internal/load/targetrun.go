@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -375,6 +376,6 @@ func (r *targetRun) finish() {
 }
 
 func wait(ctx context.Context, d time.Duration) error {
-	pause(ctx, d)
+	pause.For(ctx, d)
 	return ctx.Err()
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -60,7 +61,7 @@ func (p *People) otherFacts(ctx context.Context, random *rand.Rand, rate float64
 // ends with the machine's session, for the next one tells it anew, and where the machine named
 // another one since.
 func (p *People) lookFor(ctx context.Context, a Machine, name string, meant int64) {
-	for until := meant + int64(factMost); a.Says(name); pause(ctx, factPoll) {
+	for until := meant + int64(factMost); a.Says(name); pause.For(ctx, factPoll) {
 		called, _ := a.Here()
 		page, err := p.API.NodeStates(ctx, v1.NodeFilter{Namespace: simulated.Namespace, Name: called, Limit: 1})
 		now := p.Run.Now()

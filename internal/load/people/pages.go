@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -84,7 +85,7 @@ func (p *Pages) Ask(ctx context.Context, wait, left time.Duration) []report.Page
 	if p == nil {
 		return nil
 	}
-	pause(ctx, wait)
+	pause.For(ctx, wait)
 	ctx, cancel := context.WithTimeout(ctx, left-wait)
 	defer cancel()
 	kinds := p.kinds()

@@ -12,6 +12,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -153,7 +154,7 @@ func (p *People) watch(ctx context.Context, i int) {
 			return // the end of the run broke it off
 		}
 		p.note("watch", p.Run.Now(), 0, err)
-		pause(ctx, time.Second)
+		pause.For(ctx, time.Second)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
@@ -57,7 +58,7 @@ func (p *People) eachDue(ctx context.Context, what string, random *rand.Rand, ra
 	for ctx.Err() == nil {
 		meant := p.Run.Meant(next)
 		if wait := time.Duration(meant - p.Run.Now()); wait > 0 {
-			pause(ctx, min(wait, time.Second)) // a phase may end early
+			pause.For(ctx, min(wait, time.Second)) // a phase may end early
 			continue
 		}
 		if over := due(p.Run.Now()) - 1 - mostWaiting; over > 0 {
@@ -119,14 +120,4 @@ func (p *People) of(what string) *work {
 		p.works[what] = &work{took: hdrhistogram.New(1, report.MaxLatency, 3)}
 	}
 	return p.works[what]
-}
-
-// pause waits, at most until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

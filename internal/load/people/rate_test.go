@@ -15,6 +15,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -81,9 +82,9 @@ func asked(t *testing.T, rate float64, whole, stallFrom, stall time.Duration) (w
 			at := time.Since(r.epoch)
 			begun = append(begun, at)
 			if at >= stallFrom && at < stallFrom+stall {
-				pause(ctx, stallFrom+stall-at)
+				pause.For(ctx, stallFrom+stall-at)
 			}
-			pause(ctx, 10*time.Millisecond)
+			pause.For(ctx, 10*time.Millisecond)
 			return ctx.Err()
 		})
 		w, figure = p.works["list"], r.waits["list-p99"]

@@ -16,6 +16,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -66,7 +67,7 @@ func (k *Peer) Declare(ctx context.Context, connections int) error {
 	}
 	// It begins at the journal's head of when the server sees it: results may flow from then on.
 	kind, _ := model.KindOf("Handler")
-	for until := time.Now().Add(30 * time.Second); ; pause(ctx) {
+	for until := time.Now().Add(30 * time.Second); ; pause.For(ctx, moment) {
 		state, err := k.run.API.State(ctx, kind, simulated.Namespace, streamHandler)
 		switch {
 		case err == nil && state.Stream != nil:
@@ -242,7 +243,7 @@ func (k *Peer) Conclude(ctx context.Context) *report.Streamed {
 		if quiet > int64(patience) {
 			break
 		}
-		pause(ctx)
+		pause.For(ctx, moment)
 	}
 	extra, such := 0, ""
 	for _, x := range k.machines {
@@ -260,10 +261,5 @@ func (k *Peer) Conclude(ctx context.Context) *report.Streamed {
 // patience is for how long lines that have to come are waited for, after the last one that came.
 const patience = 30 * time.Second
 
-// pause is a moment, at most until ctx ends.
-func pause(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(50 * time.Millisecond):
-	}
-}
+// moment is how long it waits before it looks again.
+const moment = 50 * time.Millisecond

@@ -11,6 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
@@ -123,7 +124,7 @@ func TestTheEndComes(t *testing.T) {
 		ctx, over := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer over()
 		go func() {
-			for ; ctx.Err() == nil; pause(ctx) {
+			for ; ctx.Err() == nil; pause.For(ctx, moment) {
 				k.note(k.run.Now(), func(s *report.Streamed) { s.Twice++ })
 			}
 		}()
