@@ -216,7 +216,7 @@ func (r *run) lost(a *agent, err error) {
 func (r *run) do(ctx context.Context) (*report.Report, error) {
 	rep := newReport(r.cfg)
 	defer r.dock.serve()()
-	before, err := readBaseline(ctx, r.cfg.Before)
+	before, err := r.readBaseline(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,8 @@ type ideal struct {
 	slow      wire.Slow                       // asked of every agent when its first batch comes; zero: not
 	most      int                             // bytes of a frame; zero: as the protocol says
 	stall     time.Duration                   // for so long it keeps nothing once the first batch has come
-	look      func(ctx context.Context) error // when its states are read, but for the first time; nil: nothing
+	first     func(ctx context.Context) error // when its states are read for the first time; nil: nothing
+	look      func(ctx context.Context) error // when they are read again; nil: nothing
 
 	mu       sync.Mutex
 	nodes    map[wire.StreamID]*idealNode
@@ -259,8 +260,12 @@ func (x *idealSession) Close()         { x.once.Do(func() { close(x.gone) }) }
 
 // Each makes the server the view of its own states.
 func (s *ideal) Each(ctx context.Context, fn func(Kept) error) error {
-	if s.looks++; s.looks > 1 && s.look != nil { // one after the other
-		if err := s.look(ctx); err != nil {
+	look := s.look
+	if s.looks++; s.looks == 1 { // one after the other
+		look = s.first
+	}
+	if look != nil {
+		if err := look(ctx); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,64 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/pause"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// A server that does not say what it holds before anything is sent ends the run after a minute without a
+// word, with what to type; one that says it slowly does not, and Ctrl-C is no fault of the server.
+func TestAServerThatHangsBeforeTheRun(t *testing.T) {
+	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	for name, c := range map[string]struct {
+		view  View
+		stop  time.Duration // zero: nobody stops it
+		after time.Duration
+		want  func(error) bool
+	}{
+		"hangs": {&ideal{first: hang}, 0, firstWord, func(err error) bool {
+			var e *model.Error
+			return errors.As(err, &e) && model.ClassOf(err) == model.Unavailable && e.Hint == "muster status says whether it is well"
+		}},
+		"hangs in the middle": {slowly{3, hang}, 0, 3*50*time.Second + firstWord, func(err error) bool { return model.ClassOf(err) == model.Unavailable }},
+		"is slow":             {slowly{3, func(context.Context) error { return nil }}, 0, 3 * 50 * time.Second, func(err error) bool { return err == nil }},
+		"refuses":             {&ideal{first: func(context.Context) error { return errors.New("connection refused") }}, 0, 0, func(err error) bool { return err.Error() == "read the view: connection refused" }},
+		"is stopped":          {&ideal{first: hang}, 5 * time.Second, 5 * time.Second, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, end := t.Context(), func() {}
+				if c.stop > 0 {
+					ctx, end = context.WithTimeout(ctx, c.stop)
+				}
+				defer end()
+				began := time.Now()
+				_, err := (&run{cfg: Config{Before: c.view}}).readBaseline(ctx)
+				if took := time.Since(began); !c.want(err) || took != c.after {
+					t.Errorf("after %s: %v", took, err)
+				}
+			})
+		})
+	}
+}
+
+// slowly says one state after the other, and then does something else.
+type slowly struct {
+	states int
+	then   func(context.Context) error
+}
+
+func (s slowly) Each(ctx context.Context, fn func(Kept) error) error {
+	for i := range s.states {
+		pause.For(ctx, 50*time.Second)
+		if err := fn(Kept{Node: model.NodeID(i + 1), Check: model.FirstCheck}); err != nil {
+			return err
+		}
+	}
+	return s.then(ctx)
+}
