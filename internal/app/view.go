@@ -94,9 +94,14 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 	return nil
 }
 
-// usable waits until history has what lies before a snapshot. While history is far behind,
-// those of the view that is ahead of it make room for those of the one that it follows.
+// usable waits until history has what lies before a snapshot: until the view has handed on what
+// its last commit caused, for a snapshot may be made in between, and then until that is recorded.
+// While history is far behind, those of the view that is ahead of it make room for those of the
+// one that it follows.
 func (s *Server) usable(ctx context.Context, at journal.Position) error {
+	if err := s.view.WaitApplied(ctx, at); err != nil {
+		return err
+	}
 	err := s.reactor.Recorded(ctx, at)
 	if errors.Is(err, react.ErrFarBehind) {
 		return snapshot.ErrSkip

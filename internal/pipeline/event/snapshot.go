@@ -16,8 +16,8 @@ const SnapshotVersion = 4
 //
 // A snapshot replaces the replay of everything up to its position, and with it the
 // transitions of those commits: it must not be used for a restart before reactions
-// have taken theirs up to that position. Write it beside, wait for them, then let
-// it take its name (store/snapshot does).
+// have taken theirs up to that position. Those of its last commit may not have been emitted yet:
+// write it beside, WaitApplied, wait for reactions, then let it take its name (store/snapshot does).
 func (v *View) Snapshot(id model.Partition, dst []byte) (body []byte, at journal.Position) {
 	p := v.partitions[id]
 	p.mu.Lock()
