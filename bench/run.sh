@@ -127,6 +127,7 @@ events-50k() { # 50,000 results/s, one in a hundred changes the status: with 100
   run events-50k --rate "$(n 50000)" --status-changes 0.01; }
 # events SILENCES ROUTES: picked in turn by node, by check and label, by group and label, and by a condition; few of them hold for a problem
 events() {
+  mkdir -p "$data/events"
   awk -v silences="$1" -v routes="$2" -v nodes="$nodes" 'BEGIN {
     head = "apiVersion: muster/v1\nkind: %s\nmetadata: {name: %s, namespace: load}\nspec:\n"
     printf head "  command: \"true\"\n", "Handler", "nobody"
@@ -139,8 +140,8 @@ events() {
     if (i % 3 == 0) return in_ sprintf("targets: {nodes: [load-%05d]}\n", i % nodes) in_ "checks: [load-039]\n"
     if (i % 3 == 1) return in_ sprintf("checks: [none-%d]\n", i)
     return in_ sprintf("labels: {rack: none-%d}\n", i)
-  }' >"$data/events.yaml"
-  bin/muster apply -f "$data/events.yaml" --yes >/dev/null; }
+  }' | awk -v dir="$data/events" 'NR == 1 || /^---$/ && ++n % 10000 == 0 { file = sprintf("%s/%03d.yaml", dir, n / 10000) } { print >file }'
+  for file in "$data"/events/*.yaml; do bin/muster apply -f "$file" --yes >/dev/null; done; } # a file holds a million values
 states-1.5m() { # 1,520,000 event states: memory of each, pages while 5,000 results/s flow
   start "$(n 40000)" 38 76s 0
   login

@@ -4,14 +4,17 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/where"
 )
 
 // index finds, of many things that pick problems, those that pick this one. Each is posted
 // under one of what it names, its nodes and groups, one of its labels or its checks: that
 // under which fewest are, for a thousand silences of the group all may name a thousand checks.
-// What names none of them is posted under its namespace. A condition over nodes is no name.
+// A condition over nodes names what it cannot hold without. What names none of them is posted
+// under its namespace.
 // Not safe for concurrent use.
 type index[T any] struct {
 	entries map[Name]*entry[T]
@@ -119,15 +122,8 @@ func (x *index[T]) narrowest(s *selector) []post {
 
 // names are what a problem must have one of, kind by kind.
 func (s *selector) names() (kinds [][]post) {
-	var list []post
-	if t := s.targets; t != nil && t.where == nil {
-		for _, n := range t.nodes {
-			list = append(list, post{by: byNode, namespace: n.Namespace, name: n.Name})
-		}
-		for _, g := range t.groups {
-			list = append(list, post{by: byGroup, namespace: g.Namespace, name: g.Name})
-		}
-		kinds = append(kinds, unique(list))
+	if s.targets != nil {
+		kinds = s.targets.names(s.namespace)
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.labels)) {
 		if value := s.labels[key]; value != "" { // a problem without the label has this value too
@@ -135,12 +131,41 @@ func (s *selector) names() (kinds [][]post) {
 		}
 	}
 	if s.checks != nil {
-		list = nil
+		var list []post
 		for _, c := range s.checks {
 			_, name := model.SplitRef(s.namespace, c)
 			list = append(list, post{by: byCheck, namespace: s.namespace, name: name})
 		}
 		kinds = append(kinds, unique(list))
+	}
+	return kinds
+}
+
+// names are what a node must have one of: what the targets list, or else one of what their
+// condition needs, whichever that is.
+func (t *targets) names(namespace string) (kinds [][]post) {
+	var list []post
+	for _, n := range t.nodes {
+		list = append(list, post{by: byNode, namespace: n.Namespace, name: n.Name})
+	}
+	for _, g := range t.groups {
+		list = append(list, post{by: byGroup, namespace: g.Namespace, name: g.Name})
+	}
+	if t.where == nil {
+		return [][]post{unique(list)}
+	}
+	for _, n := range t.where.Needs() {
+		switch n.Of {
+		case where.NeedsName:
+			kinds = append(kinds, unique(append(list, post{by: byNode, name: n.Value})))
+		case where.NeedsLabel:
+			kinds = append(kinds, unique(append(list, post{by: byLabel, name: n.Key, value: n.Value})))
+		case where.NeedsGroup:
+			ns, name := model.SplitRef(namespace, n.Value)
+			if namespace != model.SharedNamespaceName || strings.Contains(n.Value, "/") { // else the node's own group, of any namespace
+				kinds = append(kinds, unique(append(list, post{by: byGroup, namespace: ns, name: name})))
+			}
+		}
 	}
 	return kinds
 }

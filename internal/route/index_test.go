@@ -43,7 +43,8 @@ func anyTargets(t *rapid.T, inner bool) *model.Targets {
 			x.Groups = append(x.Groups, g)
 		}
 	}
-	x.Where = pick(t, "where", "", "", `node.labels.env == "prod"`, `"web" in node.groups`)
+	x.Where = pick(t, "where", "", "", `node.labels.env == "prod"`, `"web" in node.groups`, `"shared/all" in node.groups && "prod" == node.labels["env"]`,
+		`node.name == "b" && has(node.labels.env)`, `node.name == "a" || node.labels.env == "test"`, `!(node.labels.env == "prod")`, `node.labels.site == ""`)
 	if inner && rapid.Bool().Draw(t, "except") {
 		x.Except = anyTargets(t, false)
 	}
@@ -119,6 +120,9 @@ var crowd = map[string]func(i int) *model.Selector{
 	},
 	"condition": func(i int) *model.Selector {
 		return &model.Selector{Targets: &model.Targets{Where: `node.labels.env == "prod"`}, Checks: []string{fmt.Sprint("check", i)}}
+	},
+	"condition alone": func(i int) *model.Selector {
+		return &model.Selector{Targets: &model.Targets{Where: fmt.Sprintf(`node.labels.team == "team%d" && node.name.startsWith("node")`, i)}}
 	},
 }
 

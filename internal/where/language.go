@@ -42,6 +42,7 @@ type Language struct {
 type Compiled struct {
 	Program cel.Program
 	names   []string // of the variables that it reads
+	needs   []Need
 }
 
 // Reads says whether the condition reads a variable whose name begins so.
@@ -89,7 +90,7 @@ func (l *Language) Compile(expr string) (*Compiled, error) {
 	if err != nil {
 		return nil, model.Errorf(model.Invalid, "where: %q: %w", expr, err)
 	}
-	c := &Compiled{Program: program}
+	c := &Compiled{Program: program, needs: needsOf(ast.NativeRep(), ast.NativeRep().Expr())}
 	for _, ref := range ast.NativeRep().ReferenceMap() {
 		c.names = append(c.names, ref.Name)
 	}
