@@ -13,7 +13,8 @@ import (
 )
 
 // Each pipeline is sped up in turn: the others are timed beside it, and every message about a
-// problem comes once, by a handler and by a route, also while people silence machines.
+// problem comes once, by a handler and by a route, also while people silence machines. Whatever else
+// the server says of a problem is taken: none of its messages is given up.
 func TestLoadMixed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -48,6 +49,16 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 	}
 	if told := rep.Told; told == nil || told.Due < 20 || told.Timed < 10 || told.Missing+told.Extra > 0 || told.Unclear > 0 || told.Latency.P50 <= 0 || len(told.Curve) == 0 {
 		t.Errorf("messages: %+v", told)
+	}
+	log, err := os.ReadFile(filepath.Join(out, "server.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, "message given up") {
+			t.Errorf("the server gave a message up: %s", line)
+			break
+		}
 	}
 	worked := map[string]report.Worked{}
 	for _, w := range rep.Operators {

@@ -86,7 +86,9 @@ type notification struct {
 // mostAlert bounds the body of a notification; outputs are whole in it.
 const mostAlert = 4 << 20
 
-// post takes one. A repetition with the same key is none: delivery is at least once.
+// post takes one. A repetition with the same key is none: delivery is at least once. What is neither
+// the beginning nor the end of a problem (a reminder that it is worse, a kind that is newer than this
+// program) is taken too, and counts as nothing: refused, it would be a dead letter of the server's.
 func (al *alarms) post(w http.ResponseWriter, r *http.Request) {
 	at := al.run.now() // its head is here: the first byte was a moment before
 	body, err := io.ReadAll(io.LimitReader(r.Body, mostAlert))
@@ -99,15 +101,20 @@ func (al *alarms) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	al.told(r.Header.Get("Idempotency-Key"), n, at)
+	if n.turns() {
+		al.told(r.Header.Get("Idempotency-Key"), n, at)
+	}
 	w.WriteHeader(http.StatusNoContent)
 }
+
+// turns says whether it is one that is judged: a problem opens or closes.
+func (n *notification) turns() bool { return n.Kind == "opened" || n.Kind == "closed" }
 
 func parseNotification(body []byte) (n notification, err error) {
 	if err := json.Unmarshal(body, &n); err != nil {
 		return n, fmt.Errorf("read a notification: %w", err)
 	}
-	if n.Kind != "opened" && n.Kind != "closed" || n.Node == "" || n.Check == "" {
+	if n.turns() && (n.Node == "" || n.Check == "") {
 		return n, fmt.Errorf("a notification of kind %q, node %q, check %q", n.Kind, n.Node, n.Check)
 	}
 	return n, nil

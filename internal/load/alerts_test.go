@@ -314,14 +314,3 @@ func TestAlertsThatNobodyAskedFor(t *testing.T) {
 		})
 	}
 }
-
-// Whatever is posted, it is an alert or refused.
-func FuzzNotification(f *testing.F) {
-	f.Add([]byte(`{"version":1,"kind":"opened","namespace":"load","node":"web-00000","check":"web-http-000","expired":true}`))
-	f.Add([]byte(`{"kind":7}`))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		if n, err := parseNotification(body); err == nil && (n.Kind != "opened" && n.Kind != "closed" || n.Node == "" || n.Check == "") {
-			t.Errorf("%q became %+v", body, n)
-		}
-	})
-}
