@@ -316,6 +316,71 @@ func TestHeaderBombsAtSensusPort(t *testing.T) {
 	}
 }
 
+// Who tries passwords where Sensu's agents come holds up neither those who come from elsewhere nor
+// those who come from the same address with a password that is known.
+func TestWrongPasswordsAtSensusPort(t *testing.T) {
+	listen := harness.Port(t)
+	h := newHostile(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
+	h.Client()
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("P@ssw0rd!"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range []string{"agent", "second"} {
+		h.CLI("auth", "user", "create", user, "--role", "agent", "--password-file", password)
+	}
+	come := func(from, name, user, password string) string {
+		nc, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 20 * time.Second}).Dial("tcp", listen)
+		if err != nil {
+			return err.Error()
+		}
+		defer nc.Close()
+		_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
+		r, _ := http.NewRequest("GET", "http://"+listen+"/", nil)
+		r.SetBasicAuth(user, password)
+		_, _ = fmt.Fprintf(nc, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"+
+			"Sensu-AgentName: %s\r\nSensu-Namespace: default\r\nAuthorization: %s\r\n\r\n", name, r.Header.Get("Authorization"))
+		line, _ := bufio.NewReader(nc).ReadString('\n')
+		_, code, _ := strings.Cut(strings.TrimSpace(line), " ")
+		return code[:min(3, len(code))]
+	}
+	if got := come("127.0.0.1", "first", "agent", "P@ssw0rd!"); got != "101" {
+		t.Fatalf("the first one: %s", got)
+	}
+	const guesses = 1000
+	var mu sync.Mutex
+	codes := map[string]int{}
+	var all sync.WaitGroup
+	for i := range guesses {
+		all.Go(func() {
+			got := come("127.0.0.1", fmt.Sprint("guess", i), "agent", fmt.Sprint("guess", i))
+			mu.Lock()
+			codes[got]++
+			mu.Unlock()
+		})
+	}
+	harness.Until(t, 20*time.Second, "too many are wrong", func() (string, bool) {
+		n := h.Metric("muster_sensu_guessing_total")
+		return fmt.Sprint(n), n > 0
+	})
+	for _, one := range [][2]string{{"127.0.0.1", "agent"}, {"127.0.0.2", "second"}} {
+		began := time.Now()
+		if got := come(one[0], "good-"+one[1], one[1], "P@ssw0rd!"); got != "101" || time.Since(began) > 5*time.Second {
+			t.Errorf("%s from %s: %s after %s", one[1], one[0], got, time.Since(began))
+		}
+	}
+	all.Wait()
+	if codes["401"] == 0 || codes["401"] > 20 {
+		t.Errorf("%d guesses: %v", guesses, codes)
+	}
+	if n := h.Metric("muster_sensu_guessing_total"); n != 1 {
+		t.Errorf("counted %v times", n)
+	}
+	if n := strings.Count(h.Log(), "too many wrong passwords of Sensu's agents from one address"); n != 1 {
+		t.Errorf("told %d times", n)
+	}
+}
+
 // Watches whose readers do not read end, in both kinds of HTTP, and cost little until then.
 func TestWatchesThatAreNotRead(t *testing.T) {
 	if testing.Short() {

@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/tries"
 )
 
 const alertsPath = "/alertmanager/"
@@ -21,10 +22,10 @@ func fromOutside(path string) bool {
 // outside answers requests of other systems, which show who they are in ways of their own: answer says
 // what is wrong, else the answer is an empty object. Whoever guesses is slowed down as with passwords.
 func (s *server) outside(what string, answer func(r *http.Request, whence string) error) http.Handler {
-	tries := newLimiter(s.Now)
+	tries := tries.New(s.Now)
 	answered := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		whence := host(r.RemoteAddr)
-		if tries.tired(whence) {
+		if tries.Tired(whence) {
 			s.metrics.refused.WithLabelValues(what + "_rate").Inc()
 			writeError(w, model.Errorf(model.Limited, "too many wrong tokens, passwords or signatures from %s", whence).WithHint("wait a minute"))
 			return
@@ -34,7 +35,7 @@ func (s *server) outside(what string, answer func(r *http.Request, whence string
 		r = r.WithContext(ctx)
 		err := answer(r, whence)
 		if model.ClassOf(err) == model.Unauthenticated && err != nil {
-			tries.allow(whence)
+			tries.Allow(whence)
 			s.metrics.refused.WithLabelValues(what).Inc()
 		}
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/tries"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -141,7 +142,7 @@ type server struct {
 	Options
 	api      huma.API
 	mux      *http.ServeMux
-	tries    *limiter // of passwords
+	tries    *tries.Limiter // of passwords
 	logins   *turns
 	applies  *turns
 	reports  *turns
@@ -190,7 +191,7 @@ func newServer(o Options) *server {
 	if o.Chunk == nil {
 		o.Chunk = func(model.ChunkID) *model.Chunk { return nil }
 	}
-	s := &server{Options: o, mux: http.NewServeMux(), tries: newLimiter(o.Now), watches: &watchLimit{}, runSlots: queue.NewSlots(o.Queues, "runs"), slots: queue.NewSlots(o.Queues, "requests"), uploads: queue.NewSlots(o.Queues, "uploads"),
+	s := &server{Options: o, mux: http.NewServeMux(), tries: tries.New(o.Now), watches: &watchLimit{}, runSlots: queue.NewSlots(o.Queues, "runs"), slots: queue.NewSlots(o.Queues, "requests"), uploads: queue.NewSlots(o.Queues, "uploads"),
 		// A password takes 19 MiB and some 20 ms to check.
 		logins: newTurns("logins", o.Queues), applies: newTurns("applies", o.Queues), reports: newTurns("reports", o.Queues), metrics: newMetrics(o.Registry)}
 	s.api = humago.New(s.mux, config())

@@ -173,7 +173,7 @@ func (s *server) authRoutes() {
 
 func (s *server) login(ctx context.Context, in *struct{ Body v1.Login }) (*body[v1.Session], error) {
 	whence := callerOf(ctx).whence
-	if !s.tries.allow(whence) {
+	if !s.tries.Allow(whence) {
 		s.metrics.refused.WithLabelValues("login_rate").Inc()
 		return nil, model.Errorf(model.Limited, "too many logins from %s", whence).WithHint("wait a minute")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/tries"
 )
 
 // Enrolments is what pki.Enroller.Admit asks: so many machines join at the same time. A
@@ -54,7 +55,7 @@ func (s *server) newcomers(what, wrong string, tries *guesses, serve func(*recor
 	var under underWay
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		whence := host(r.RemoteAddr)
-		if tries.tired(whence) {
+		if tries.Tired(whence) {
 			s.metrics.refused.WithLabelValues(what + "_rate").Inc()
 			writeError(w, model.Errorf(model.Limited, "too many wrong join tokens or certificates from %s", whence).WithHint("wait a minute, and check the token: muster node token list"))
 			return
@@ -79,14 +80,14 @@ func (s *server) newcomers(what, wrong string, tries *guesses, serve func(*recor
 // by.
 const enrolmentsPerNetwork = 32
 
-// underWay counts the requests of each network, as limiter tells networks apart.
+// underWay counts the requests of each network, as tries.Limiter tells networks apart.
 type underWay struct {
 	mu sync.Mutex
 	by map[netip.Prefix]int
 }
 
 func (u *underWay) enter(address string) (leave func(), ok bool) {
-	from := network(address)
+	from := tries.Network(address)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.by[from] >= enrolmentsPerNetwork {

@@ -4,13 +4,16 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/tries"
 )
 
-// guesses slows down who tries secrets, as limiter does, and tells one wrong secret that is
+// guesses slows down who tries secrets, as tries.Limiter does, and tells one wrong secret that is
 // shown again from another one: to show it again finds nothing out. A hundred agents behind
 // one address whose join token was deleted are one guess.
 type guesses struct {
-	*limiter
+	*tries.Limiter
+	now func() time.Time
 
 	mu   sync.Mutex
 	last map[guess]time.Time // when it was shown last
@@ -30,15 +33,15 @@ const (
 )
 
 func newGuesses(now func() time.Time) *guesses {
-	return &guesses{limiter: newLimiter(now), last: map[guess]time.Time{}}
+	return &guesses{Limiter: tries.New(now), now: now, last: map[guess]time.Time{}}
 }
 
 // count counts a try; shown names what was tried, and is empty where every try is another.
 func (g *guesses) count(address, shown string) {
-	if shown != "" && g.known(guess{network(address), shown}) {
+	if shown != "" && g.known(guess{tries.Network(address), shown}) {
 		return
 	}
-	g.allow(address)
+	g.Allow(address)
 }
 
 // known says whether it was shown before, and remembers it.

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/tries"
 )
 
 // Pending are the machines that asked to join without a token, and those that were nodes
@@ -26,7 +27,7 @@ import (
 type Pending struct {
 	now   func() time.Time
 	most  int
-	comes *limiter // of machines that are new here
+	comes *tries.Limiter // of machines that are new here
 
 	mu       sync.Mutex
 	by       map[string]*waiting // by the Fingerprint of the machine's key
@@ -62,7 +63,7 @@ const (
 // NewPending makes the room and shows it among the queues.
 func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 	capacity, policy := r.Bounds("pending")
-	p := &Pending{now: now, most: int(capacity), comes: newLimiter(now), by: map[string]*waiting{}, nets: map[netip.Prefix]int{}}
+	p := &Pending{now: now, most: int(capacity), comes: tries.New(now), by: map[string]*waiting{}, nets: map[netip.Prefix]int{}}
 	r.Register("pending", func() queue.Info {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -78,7 +79,7 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 		return 0, model.Errorf(model.TooLarge, "labels and facts of this machine are longer than %d bytes", pendingBytes)
 	}
 	whence := host(request.Whence)
-	from := network(whence)
+	from := tries.Network(whence)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
@@ -95,7 +96,7 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 			p.overflow++
 			return 0, model.Errorf(model.Limited, "%d machines wait to be let in already", p.most).
 				WithHint("on the server: muster node list --pending; many machines join with a token: muster node token")
-		case w == nil && stranger && !p.comes.allow(whence):
+		case w == nil && stranger && !p.comes.Allow(whence):
 			p.overflow++
 			return 0, model.Errorf(model.Limited, "too many machines from %s ask to be let in", whence).
 				WithHint("the agent asks again by itself; many machines join with a token: muster node token")

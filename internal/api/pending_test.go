@@ -9,6 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/tries"
 )
 
 // room is a Pending with a clock of its own.
@@ -73,7 +74,7 @@ func TestPendingSlowsDown(t *testing.T) {
 		_, err := p.Ask(keyOf(n), pki.EnrolRequest{Whence: "10.0.0.1:1"})
 		return err
 	}
-	for n := range triesAtOnce {
+	for n := range tries.AtOnce {
 		if err := ask(n); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +85,7 @@ func TestPendingSlowsDown(t *testing.T) {
 	if err := ask(0); err != nil {
 		t.Errorf("one who waits already: %v", err)
 	}
-	pass(triesEvery)
+	pass(tries.Every)
 	if err := ask(100); err != nil {
 		t.Errorf("later: %v", err)
 	}

@@ -70,7 +70,7 @@ func (s *server) deleteUser(ctx context.Context, in *struct {
 // changePassword counts as a login: it tells whether a password is right.
 func (s *server) changePassword(ctx context.Context, in *struct{ Body v1.PasswordChange }) (*none, error) {
 	c := callerOf(ctx)
-	if !s.tries.allow(c.whence) {
+	if !s.tries.Allow(c.whence) {
 		s.metrics.refused.WithLabelValues("login_rate").Inc()
 		return nil, model.Errorf(model.Limited, "too many passwords from %s", c.whence).WithHint("wait a minute")
 	}

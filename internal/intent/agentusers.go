@@ -42,12 +42,17 @@ type remembered struct {
 	by map[[32]byte]*verdict
 }
 
-// verdict is one password: done is closed once good is known.
+// verdict is one password: done is closed once good is known, or why nobody looked.
 type verdict struct {
 	done  chan struct{}
 	good  bool
-	until time.Time // a wrong one is asked about again then
+	err   error
+	until time.Time // a wrong one gives way to others from then on
 }
+
+// Begin is asked before a password is looked at that was not seen before: it may wait, or refuse.
+// end hears whether it was wrong.
+type Begin func(ctx context.Context) (end func(wrong bool), err error)
 
 const (
 	mostRemembered = 10_000
@@ -69,13 +74,14 @@ func (s *Service) AgentUser(name string) (AgentUser, error) {
 	return AgentUser{Name: name, Namespaces: row.Namespaces, hash: row.Hash}, nil
 }
 
-// LoginAgent checks the password of agents.
-func (s *Service) LoginAgent(ctx context.Context, name, password string) (AgentUser, error) {
+// LoginAgent checks the password of agents. One that was seen before, right or wrong, costs a look
+// into memory, and begin, which may be nil, is not asked.
+func (s *Service) LoginAgent(ctx context.Context, name, password string, begin Begin) (AgentUser, error) {
 	row, known := s.users.user(name)
 	if !known || row.Role != Agents {
 		known, row.Hash = false, nobodysHash // as slow as for a known user
 	}
-	good, err := s.users.agents.check(ctx, name, password, row.Hash, s.opts.Now)
+	good, err := s.users.agents.check(ctx, name, password, row.Hash, s.opts.Now, begin)
 	if err != nil {
 		return AgentUser{}, err
 	}
@@ -97,39 +103,61 @@ func badAgent() error {
 }
 
 // check compares a password with a hash, or remembers how that ended. Who comes with a
-// password that is being checked waits for that.
-func (r *remembered) check(ctx context.Context, name, password, hash string, now func() time.Time) (good bool, err error) {
+// password that is being checked waits for that; where nobody may look at it for who came first, another
+// one may.
+func (r *remembered) check(ctx context.Context, name, password, hash string, now func() time.Time, begin Begin) (good bool, err error) {
 	sum := r.sum(name, password, hash)
-	r.mu.Lock()
-	v := r.by[sum]
-	if v == nil || !v.until.IsZero() && now().After(v.until) {
-		if !r.room(now()) {
-			r.mu.Unlock()
+	for {
+		r.mu.Lock()
+		v := r.by[sum]
+		mine := v == nil
+		if mine {
+			if !r.room(now()) {
+				r.mu.Unlock()
+				return false, tooManyPasswords()
+			}
+			v = &verdict{done: make(chan struct{})}
+			r.by[sum] = v
+			go r.compare(ctx, v, sum, password, hash, now, begin)
+		}
+		r.mu.Unlock()
+		select {
+		case <-v.done:
+			if v.err == nil || mine {
+				return v.good, v.err
+			}
+		case <-ctx.Done():
 			return false, tooManyPasswords()
 		}
-		v = &verdict{done: make(chan struct{})}
-		r.by[sum] = v
-		go r.compare(v, sum, password, hash, now) // it goes on when who came first has gone
-	}
-	r.mu.Unlock()
-	select {
-	case <-v.done:
-		return v.good, nil
-	case <-ctx.Done():
-		return false, tooManyPasswords()
 	}
 }
 
-func (r *remembered) compare(v *verdict, sum [32]byte, password, hash string, now func() time.Time) {
+// compare goes on when who came first has gone, once it has begun.
+func (r *remembered) compare(ctx context.Context, v *verdict, sum [32]byte, password, hash string, now func() time.Time, begin Begin) {
+	defer close(v.done)
+	end := func(bool) {}
+	if begin != nil {
+		var err error
+		if end, err = begin(ctx); err != nil {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			delete(r.by, sum)
+			if v.err = err; ctx.Err() != nil {
+				v.err = tooManyPasswords()
+			}
+			return
+		}
+	}
 	r.verify <- struct{}{}
 	defer func() { <-r.verify }()
 	good, err := argon2id.ComparePasswordAndHash(password, hash)
+	good = good && err == nil
+	end(!good)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if v.good = err == nil && good; !v.good {
+	if v.good = good; !good {
 		v.until = now().Add(wrongFor)
 	}
-	close(v.done)
 }
 
 func tooManyPasswords() error {

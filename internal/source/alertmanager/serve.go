@@ -100,7 +100,7 @@ func (s *Server) login(r *http.Request, namespace string) (user string, err erro
 }
 
 func (s *Server) loginAgent(ctx context.Context, name, password string) (u intent.AgentUser, err error) {
-	if u, err = s.cfg.Intent.LoginAgent(ctx, name, password); err != nil {
+	if u, err = s.cfg.Intent.LoginAgent(ctx, name, password, nil); err != nil {
 		return u, fmt.Errorf("log in as %q: %w", cut(oneLine(name), 100), err)
 	}
 	return u, nil

@@ -64,7 +64,7 @@ func (w *world) write(_ context.Context, results []Result) (func(context.Context
 }
 
 func (w *world) Authenticate(string) (intent.Identity, error) { return intent.Identity{}, nil }
-func (w *world) LoginAgent(context.Context, string, string) (intent.AgentUser, error) {
+func (w *world) LoginAgent(context.Context, string, string, intent.Begin) (intent.AgentUser, error) {
 	return intent.AgentUser{}, nil
 }
 func (w *world) HasNamespace(string) error { return nil }

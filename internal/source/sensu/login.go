@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/tries"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
@@ -153,8 +154,23 @@ func (s *Server) login(ctx context.Context, nc net.Conn, o *offer) (err error) {
 		return model.Errorf(model.Unauthenticated, "missing credentials").WithHint("user and password of the agent are those of a user here: muster auth user create NAME --role agent; " +
 			"an agent with cert-file shows that only where an authority of --sensu-client-ca made it")
 	}
-	o.user, err = s.cfg.Intent.LoginAgent(ctx, user, password)
+	o.user, err = s.cfg.Intent.LoginAgent(ctx, user, password, func(ctx context.Context) (func(bool), error) { return s.beginTry(ctx, hostOf(nc)) })
 	return err
+}
+
+// beginTry lets a password be looked at that was not seen before, if its network has tries left. What
+// is known to be right is never held back, whoever guesses behind the same address.
+func (s *Server) beginTry(ctx context.Context, from string) (end func(wrong bool), err error) {
+	end, first, err := s.tries.Begin(ctx, from)
+	if first {
+		s.metrics.guessing.Inc()
+		s.cfg.Log.Warn("too many wrong passwords of Sensu's agents from one address: new ones are refused there, until it has been quiet for half a minute; passwords that were right go on working",
+			"from", from)
+	}
+	if errors.Is(err, tries.ErrTired) {
+		err = model.Errorf(model.Limited, "too many wrong passwords from %s", from).WithHint("wait half a minute; passwords that were right since the server started go on working")
+	}
+	return end, err
 }
 
 // mayBe refuses a machine whose node came to an end, or has an agent of ours. One that was

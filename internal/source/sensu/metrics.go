@@ -37,6 +37,7 @@ type metrics struct {
 	throttled  prometheus.Counter
 	valuesLost prometheus.Counter
 	stuck      prometheus.Counter
+	guessing   prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer, sessions func() float64) *metrics {
@@ -63,6 +64,7 @@ func newMetrics(r prometheus.Registerer, sessions func() float64) *metrics {
 		throttled:  counter("throttled_total", "Times that reading from a Sensu agent paused, because of a limit of its node or namespace."),
 		valuesLost: counter("values_lost_total", "Values of metrics that Sensu's agents sent and that are not kept: no number, a name or tag too long, or more than a result takes."),
 		stuck:      counter("writers_stuck_total", "Times that a writer was replaced because a peer did not read."),
+		guessing:   counter("guessing_total", "Times that an address of Sensu's agents had shown too many wrong passwords: once until it was quiet for half a minute."),
 	}
 	messages := vector("messages_total", "Messages from Sensu's agents, by what became of them.", "outcome")
 	for i := range m.messages {

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/tries"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -27,6 +28,7 @@ type Server struct {
 	cfg     Config
 	metrics *metrics
 	ws      wsconn.Options
+	tries   *tries.Limiter // of passwords
 	told    rate.Sometimes
 	unheard rate.Sometimes // … of handlers that agents name, and that are not there
 
@@ -59,6 +61,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: cfg.Limits.Write, Buffers: new(wsconn.Buffers), Fragments: true}, began: cfg.Now()}
 	s.told, s.unheard = rate.Sometimes{Interval: time.Minute}, rate.Sometimes{Interval: time.Minute}
+	s.tries = tries.New(cfg.Now)
 	s.base, s.stop = context.WithCancel(context.Background())
 	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) })
 	s.timetable.wake = make(chan struct{}, 1)

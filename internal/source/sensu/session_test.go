@@ -3,14 +3,18 @@ package sensu
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/tries"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -74,6 +78,27 @@ func TestRefusedInTheHandshake(t *testing.T) {
 	w.agent("web", false)
 	if a, status := w.dial("another", "default", "secret", false); a != nil || status != 503 {
 		t.Errorf("one more than there may be: %d", status)
+	}
+}
+
+// Who guesses passwords is told so once, and holds nobody back whose password is known.
+func TestGuessedPasswords(t *testing.T) {
+	var log lockedBuffer
+	w := newWorld(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	statuses := map[int]int{}
+	for range 30 {
+		_, status := w.dial("web", "default", "wrong", false)
+		statuses[status]++
+	}
+	if statuses[401] < tries.AtOnce || statuses[401] > tries.AtOnce+5 || statuses[401]+statuses[429] != 30 {
+		t.Errorf("thirty wrong passwords: %v", statuses)
+	}
+	w.agent("web", false)
+	if n := testutil.ToFloat64(w.server.metrics.guessing); n != 1 {
+		t.Errorf("counted %v times", n)
+	}
+	if n := strings.Count(log.text(), "too many wrong passwords of Sensu's agents from one address"); n != 1 {
+		t.Errorf("told %d times:\n%s", n, log.text())
 	}
 }
 

@@ -185,8 +185,13 @@ func (w *world) Close() error                                                   
 
 // Intent.
 
-func (w *world) LoginAgent(_ context.Context, name, password string) (intent.AgentUser, error) {
+func (w *world) LoginAgent(ctx context.Context, name, password string, begin intent.Begin) (intent.AgentUser, error) {
 	if password != "secret" {
+		end, err := begin(ctx)
+		if err != nil {
+			return intent.AgentUser{}, err
+		}
+		end(true)
 		return intent.AgentUser{}, model.Errorf(model.Unauthenticated, "wrong")
 	}
 	return intent.AgentUser{Name: name, Namespaces: []string{"default", "other"}}, nil

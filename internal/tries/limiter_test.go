@@ -1,4 +1,4 @@
-package api
+package tries
 
 import (
 	"fmt"
@@ -8,10 +8,10 @@ import (
 
 func TestTriesAreCountedByNetwork(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	l := newLimiter(func() time.Time { return now })
+	l := New(func() time.Time { return now })
 	allowed := func(address func(i int) string) (n int) {
 		for i := range 50 {
-			if l.allow(address(i)) {
+			if l.Allow(address(i)) {
 				n++
 			}
 		}
@@ -33,11 +33,11 @@ func TestTriesAreCountedByNetwork(t *testing.T) {
 			t.Errorf("%s: %d tries, want %d", name, got, c.want)
 		}
 	}
-	if !l.tired("192.0.2.1") || l.tired("203.0.113.1") {
+	if !l.Tired("192.0.2.1") || l.Tired("203.0.113.1") {
 		t.Error("tired: wrong")
 	}
 	now = now.Add(time.Minute)
-	if l.tired("192.0.2.1") {
+	if l.Tired("192.0.2.1") {
 		t.Error("does not rest")
 	}
 }
@@ -45,24 +45,24 @@ func TestTriesAreCountedByNetwork(t *testing.T) {
 // An attacker with very many networks neither fills the memory nor begins anew.
 func TestTheTableOfTriesIsBounded(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	l := newLimiter(func() time.Time { return now })
+	l := New(func() time.Time { return now })
 	for range 10 {
-		l.allow("192.0.2.1")
+		l.Allow("192.0.2.1")
 	}
 	passed := 0
 	for i := range 2 * maxNets {
-		if l.allow(fmt.Sprintf("2001:db8:%x:%x::1", i>>16, i&0xffff)) {
+		if l.Allow(fmt.Sprintf("2001:db8:%x:%x::1", i>>16, i&0xffff)) {
 			passed++
 		}
 	}
-	if len(l.nets) > maxNets || passed > maxNets+triesAtOnce {
+	if len(l.nets) > maxNets || passed > maxNets+AtOnce {
 		t.Errorf("%d networks, %d tries passed", len(l.nets), passed)
 	}
-	if l.allow("192.0.2.1") {
+	if l.Allow("192.0.2.1") {
 		t.Error("who was tired began anew")
 	}
 	now = now.Add(time.Minute)
-	if !l.allow("203.0.113.1") || len(l.nets) > 2 {
+	if !l.Allow("203.0.113.1") || len(l.nets) > 2 {
 		t.Errorf("%d networks after a rest", len(l.nets))
 	}
 }
