@@ -64,14 +64,14 @@ func (r *router) limited(o *telling, list []*escalation) []*escalation {
 	})
 }
 
-// waits says whether the time is not over yet for which the rate holds an escalation back.
+// waits says whether the time is not over yet for which the rate holds an escalation back: its own
+// time, for a later one may have begun with others meanwhile.
 func (r *router) waits(e *escalation, now time.Time) bool {
-	p := r.paces[e.pace()]
 	to := r.routeOf(e)
-	if !e.overRate() || p == nil || !now.Before(p.ends) || to == nil || to.Rate == nil {
+	if !e.overRate() || !now.Before(e.Held.Until) || to == nil || to.Rate == nil {
 		return false
 	}
-	e.Due = p.ends
+	e.Due = e.Held.Until
 	r.plan(e)
 	return true
 }

@@ -90,6 +90,29 @@ func TestTheRateLetsAProblemPassOnce(t *testing.T) {
 	p.heard("pager opened p3")
 }
 
+// What opens at the turn of the hour, and is told before what was held until then is looked at, does
+// not put that off by another hour; nor does a server that was down at that time.
+func TestWhatTheRateHeldIsNotPutOffByTheNextHour(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		p := newPlay(t, map[string]model.Spec{"default": paced()})
+		for i, id := range []string{"p1", "p2", "p3", "p4"} {
+			p.opens(id, model.NodeID(10+i))
+		}
+		p.heard("pager opened p1", "pager opened p2")
+		p.now = p.now.Add(time.Hour + time.Millisecond) // history was busy: nothing fired at the hour
+		if restarts {
+			p.restart()
+		}
+		p.opens("p5", 20)
+		p.after(0)
+		p.heard("pager opened p5", "pager summary p3+p4")
+		p.opens("p6", 21) // the summary was the second message of this hour
+		p.heard()
+		p.after(time.Hour)
+		p.heard("pager opened p6")
+	}
+}
+
 // A clock that is set back keeps nothing back for longer.
 func TestTheRateWhenTheClockIsSetBack(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": paced()})
