@@ -107,6 +107,9 @@ func fits(f *pflag.FlagSet, k kind) (err error) {
 			err = model.Errorf(model.Invalid, "--%s is for %s, and this run is against %s", flag.Name, strings.Join(list, " or "), k.against()).WithHint("%s", hint)
 		}
 	})
+	if n, _ := f.GetInt("loaders"); err == nil && n == 1 && f.Changed("listen-join") {
+		return model.Errorf(model.Invalid, "--listen-join is for --loaders: nobody joins a run of one loader").WithHint("leave it out, or say how many play: --loaders 2")
+	}
 	return err
 }
 

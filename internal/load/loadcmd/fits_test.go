@@ -31,6 +31,7 @@ func TestFlagsThatAreForOtherRuns(t *testing.T) {
 			append([]string{file, "--data", dir}, nobody...), append([]string{file, "--server-plain", "127.0.0.1:1"}, nobody...), append([]string{file, "--identities", dir}, nobody...)},
 		"--server-pid is for a server that runs or a Sensu backend, and this run is against a server of the run's own": {append([]string{file, "--server-pid", "1"}, nobody...)},
 		"is for a server of the run's own, and this run is against a server that runs":                                 {{file, "--server", "127.0.0.1:1", "--server-flag=-x"}, {file, "--server", "127.0.0.1:1", "--server-binary", "x"}},
+		"is for --loaders: nobody joins a run of one loader":                                                           {append([]string{file, "--listen-join", "127.0.0.1:0"}, nobody...)},
 		"is for a Sensu backend, and this run is against a server of the run's own":                                    {append([]string{file, "--sensu-api", "http://127.0.0.1:1"}, nobody...)},
 		"is for a Sensu backend, and this run is against a stage alone":                                                {{file, "--target", "stage:view", "--sensu-user", "me"}},
 		", and this run is against a Sensu backend": {{file, "--target", "sensu", "--syscalls"}, {file, "--target", "sensu", "--admin", "x"},

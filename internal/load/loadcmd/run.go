@@ -116,17 +116,17 @@ func (o *options) ofScenario(f *pflag.FlagSet) {
 	}
 	f.BoolVar(&o.syscalls, "syscalls", false, "count the server's system calls by kind with strace, which slows it down, and not as the kernel counts them where there is perf")
 	f.IntVar(&o.loaders, "loaders", 1, "so many loader processes play the run together; the others begin with muster load join")
-	f.StringVar(&o.listenJoin, "listen-join", "127.0.0.1:0", "where they join: an address of this machine, port 0 for any")
+	f.StringVar(&o.listenJoin, "listen-join", "127.0.0.1:0", "with --loaders: where the others join, an address of this machine, port 0 for any")
 	f.StringVar(&o.listen, "listen-loader", "", "an address for this program's own /metrics and /debug/pprof, such as 127.0.0.1:0")
 }
 
 // ofBoth are those of both forms.
 func (o *options) ofBoth(f *pflag.FlagSet) {
 	c := &o.config
-	f.StringVar(&c.Server, "server", "127.0.0.1:8443", "a server that runs: its listener for agents. Without a scenario: listen, or listen-plain without --tls")
-	f.StringVar(&c.AdminURL, "admin", "", "its admin listener, such as http://127.0.0.1:8444: metrics, profiles, and the states that the ledger is compared with")
-	f.StringVar(&o.pid, "server-pid", "", "its process, or a file with its number that is read anew each time: CPU, memory and disk are reported")
-	f.StringVar(&o.data, "data", "./muster-data", "its data folder, for its CA, where it is on this machine and muster load prepare has prepared it")
+	f.StringVar(&c.Server, "server", "127.0.0.1:8443", "a server that runs: its listener for agents; a scenario without it starts a server of its own. Without a scenario: listen, or listen-plain without --tls")
+	f.StringVar(&c.AdminURL, "admin", "", "with --server: its admin listener, such as http://127.0.0.1:8444: metrics, profiles, and the states that the ledger is compared with")
+	f.StringVar(&o.pid, "server-pid", "", "with --server: its process, or a file with its number that is read anew each time: CPU, memory and disk are reported")
+	f.StringVar(&o.data, "data", "./muster-data", "with --server: its data folder, for its CA, where it is on this machine and muster load prepare has prepared it")
 	f.StringVarP(&o.out, "out", "o", "", "the folder of the report; default: muster-load/NAME-TIME. Without a scenario: the file run.json, default none")
 	f.StringVar(&o.title, "title", "", "a name for the report; default: the scenario's")
 	f.StringArrayVar(&o.goals, "goal", nil, "a figure that makes the run fail when it is missed, NAME=LIMIT, such as p99=800ms; may be repeated. --goal help lists the names")
