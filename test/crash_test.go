@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,22 +40,7 @@ func TestKilledTwentyTimesUnderLoad(t *testing.T) {
 		// As long as the kills that are left take, so that no run goes on for nothing.
 		cfg := s.LoadTLS(fleet, min(30*time.Second, 4*time.Second+time.Duration(kills)*2*time.Second))
 		cfg.Server = network.Address
-		playing := make(chan struct{})
-		cfg.Progress = func(now report.Sample) {
-			if now.Second == 0 {
-				close(playing)
-			}
-		}
-		end := make(chan ended, 1)
-		go func() {
-			rep, err := load.Run(t.Context(), cfg)
-			end <- ended{rep, err}
-		}()
-		select {
-		case <-playing:
-		case e := <-end:
-			t.Fatalf("load run ended early: %v", e.err)
-		}
+		end := playAs(t, cfg)
 		began := time.Now()
 		for kills > 0 && time.Since(began) < cfg.Duration-3*time.Second {
 			if random.IntN(4) == 0 {
@@ -110,24 +96,36 @@ type ended struct {
 // became of it comes later.
 func play(t *testing.T, s *harness.Server, fleet harness.Fleet, span time.Duration) <-chan ended {
 	t.Helper()
-	cfg := s.Load(fleet, span)
-	playing := make(chan struct{})
-	cfg.Progress = func(now report.Sample) {
-		if now.Second == 0 {
-			close(playing)
-		}
-	}
+	return playAs(t, s.Load(fleet, span))
+}
+
+func playAs(t *testing.T, cfg load.Config) <-chan ended {
+	t.Helper()
+	measures := measuring(&cfg)
 	end := make(chan ended, 1)
 	go func() {
 		rep, err := load.Run(t.Context(), cfg)
 		end <- ended{rep, err}
 	}()
 	select {
-	case <-playing:
+	case <-measures:
 	case e := <-end:
 		t.Fatalf("load run ended early: %v", e.err)
 	}
 	return end
+}
+
+// measuring is closed once a run measures. On a busy machine the first second that is told of
+// need not be the first that is measured.
+func measuring(cfg *load.Config) <-chan struct{} {
+	measures := make(chan struct{})
+	begins := sync.OnceFunc(func() { close(measures) })
+	cfg.Progress = func(now report.Sample) {
+		if now.Second >= 0 {
+			begins()
+		}
+	}
+	return measures
 }
 
 // wait lets time pass: for instants that are chosen, never for something to happen.

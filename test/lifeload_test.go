@@ -11,7 +11,6 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load"
-	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/test/harness"
@@ -34,14 +33,9 @@ func TestAFleetLives(t *testing.T) {
 	api := s.Client()
 	harness.Figure(t, "%d simulated agents with %d checks each, every %s; %d are renamed, %d get another machine, %d are retired", fleet.Agents, fleet.Checks, fleet.Interval, each, each, 2*each)
 
-	play := func(cfg load.Config, first, agents int) (begun chan struct{}, end chan ended, stop func()) {
+	play := func(cfg load.Config, first, agents int) (begun <-chan struct{}, end chan ended, stop func()) {
 		cfg.First, cfg.Agents, cfg.Fleet = first, agents, agents
-		begun, end = make(chan struct{}), make(chan ended, 1)
-		cfg.Progress = func(now report.Sample) {
-			if now.Second == 0 {
-				close(begun)
-			}
-		}
+		begun, end = measuring(&cfg), make(chan ended, 1)
 		ctx, stop := context.WithCancel(t.Context())
 		go func() {
 			rep, err := load.Run(ctx, cfg)
@@ -54,7 +48,7 @@ func TestAFleetLives(t *testing.T) {
 	ending := s.LoadTLS(fleet, 40*time.Second) // these have keys
 	ending.Before, ending.Drain = nil, time.Second
 	going, gone, stopGoing := play(ending, stay, 3*each)
-	for _, begun := range []chan struct{}{staying, going} {
+	for _, begun := range []<-chan struct{}{staying, going} {
 		select {
 		case <-begun:
 		case e := <-stayed:

@@ -16,8 +16,6 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
-	"github.com/muster-fleet/muster/internal/load"
-	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/pgtest"
 	"github.com/muster-fleet/muster/test/harness"
@@ -132,19 +130,7 @@ func TestPostgreSQLUnderAServer(t *testing.T) {
 	}
 
 	// A load runs while PostgreSQL is away: every result is acknowledged in time.
-	end := make(chan ended, 1)
-	playing := make(chan struct{})
-	cfg := s.Load(fleet, 12*time.Second)
-	cfg.Progress = func(now report.Sample) {
-		if now.Second == 0 {
-			close(playing)
-		}
-	}
-	go func() {
-		rep, err := load.Run(t.Context(), cfg)
-		end <- ended{rep, err}
-	}()
-	<-playing
+	end := play(t, s, fleet, 12*time.Second)
 	pg.Stop(t)
 	say("0")
 	status(model.OK)

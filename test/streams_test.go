@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/follow"
-	"github.com/muster-fleet/muster/internal/load"
-	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -38,23 +36,7 @@ func TestNothingIsMissedOverKills(t *testing.T) {
 	}
 	s.Apply(fmt.Sprintf(`{apiVersion: muster/v1, kind: Handler, metadata: {name: lake, namespace: %s}, spec: {stream: {address: %q, connections: 8, results: all, from: oldest}}}`, namespace, address))
 
-	cfg := s.Load(fleet, 12*time.Second)
-	playing := make(chan struct{})
-	cfg.Progress = func(now report.Sample) {
-		if now.Second == 0 {
-			close(playing)
-		}
-	}
-	end := make(chan ended, 1)
-	go func() {
-		rep, err := load.Run(t.Context(), cfg)
-		end <- ended{rep, err}
-	}()
-	select {
-	case <-playing:
-	case e := <-end:
-		t.Fatalf("load run ended early: %v", e.err)
-	}
+	end := play(t, s, fleet, 12*time.Second)
 	came := func(more int) {
 		t.Helper()
 		from := peer.count()
