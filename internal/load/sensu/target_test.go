@@ -122,7 +122,7 @@ func small(changes float64) *scenario.Scenario {
 			{Name: "db", Count: 2, Checks: []scenario.Check{{Name: "mysql", Interval: model.Duration(time.Second), Output: scenario.Output{Like: "mysql"}}}},
 		},
 		Phases: []scenario.Phase{{Ramp: model.Duration(100 * time.Millisecond)}, {Steady: model.Duration(1300 * time.Millisecond), Warmup: model.Duration(200 * time.Millisecond)},
-			{Drain: model.Duration(500 * time.Millisecond)}},
+			{Drain: model.Duration(20 * time.Second)}}, // it ends as soon as all is there
 	}
 	sc.Defaults()
 	return sc
@@ -212,7 +212,9 @@ func TestLoss(t *testing.T) {
 				return seen == which
 			}
 			api := &API{URL: b.api().URL, User: "admin", Password: "secret", Namespace: "default", Client: http.DefaultClient}
-			rep, err := playOn(t, b, api, small(0))
+			sc := small(0)
+			sc.Phases[2].Drain = model.Duration(2 * time.Second)
+			rep, err := playOn(t, b, api, sc)
 			if err != nil {
 				t.Fatal(err)
 			}
