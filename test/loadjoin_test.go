@@ -202,15 +202,15 @@ seed: 5
 agents:
   - name: web
     count: 12
-    keepalive: {interval: 1s, timeout: 3s}
+    keepalive: {interval: 2s, timeout: 10s} # no healthy machine is silent for so long, however busy this one is
     checks:
       - {name: app, count: 2, interval: 1s}
 faults:
   - {at: 1s, for: 2s, fail: {class: web, check: app-001, count: 8}}
-  - {at: 5s, for: 9s, stop: {class: web, count: 6}}
+  - {at: 4s, for: 20s, stop: {class: web, count: 6}}
 phases:
   - ramp: 1s
-  - steady: 16s
+  - steady: 26s
   - drain: 30s
 objectives: {detect: 60s, clear: 60s}
 `
