@@ -34,7 +34,11 @@ func (c *chain) pipelines(names []string) {
 	}
 	v, ok := c.verdicts(c.node, c.check)
 	if !ok {
-		c.add("pipelines", false, "none has seen an event since the server started, or since the check names them: they see the next result")
+		next := "the next result"
+		if c.check == model.KeepaliveCheck {
+			next = "its next change"
+		}
+		c.add("pipelines", false, "none has seen an event since the server started, or since %s names them: they see %s", naming(c.check), next)
 		return
 	}
 	for i := range v.List {

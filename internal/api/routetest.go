@@ -35,7 +35,7 @@ func (s *server) testRoute(ctx context.Context, in *struct {
 	if !ok || status == model.OK {
 		return nil, model.Errorf(model.Invalid, "%q is no status of a problem", in.Status).WithHint("warning, critical or unknown")
 	}
-	c := routeCase{server: s, chunk: s.chunkOf(node, check), at: in.At}
+	c := routeCase{server: s, check: check, chunk: s.chunkOf(node, check), at: in.At}
 	if c.at.IsZero() {
 		c.at = s.Now()
 	}
@@ -64,6 +64,9 @@ func (s *server) testRoute(ctx context.Context, in *struct {
 
 // chunkOf is the definition that a node holds of a check; nil: none.
 func (s *server) chunkOf(node model.NodeID, check model.CheckID) *model.Chunk {
+	if check == model.KeepaliveCheck {
+		return s.Directory.Keepalive(node)
+	}
 	if chunk := model.BuiltinChunkOf(model.BuiltinChunk(check)); chunk != nil {
 		return chunk
 	}
@@ -73,9 +76,26 @@ func (s *server) chunkOf(node model.NodeID, check model.CheckID) *model.Chunk {
 	return s.Assigned(node, check)
 }
 
+// openedBy is the definition that a problem opened under; of a keepalive, with whom its node names now.
+func (s *server) openedBy(p *model.Problem) *model.Chunk {
+	if p.CheckID == model.KeepaliveCheck {
+		return s.Directory.Keepalive(p.NodeID)
+	}
+	return s.Chunk(p.Chunk)
+}
+
+// naming is what names the handlers and pipelines of a check's problems, for people.
+func naming(check model.CheckID) string {
+	if check == model.KeepaliveCheck {
+		return "the node"
+	}
+	return "the check"
+}
+
 // routeCase is a problem that somebody thinks up.
 type routeCase struct {
 	*server
+	check  model.CheckID
 	chunk  *model.Chunk
 	matter *route.Matter
 	at     time.Time
@@ -90,6 +110,9 @@ func (c *routeCase) routes() ([]*route.Route, string) {
 	switch by {
 	case route.ByHandlers:
 		why = "the check names handlers (alert.handlers)"
+		if c.check == model.KeepaliveCheck {
+			why = "the node names handlers (keepalive.handlers), or its Sensu agent does (agentHears)"
+		}
 	case route.ByRoute:
 		why = "the check names the route (alert.route)"
 	case route.ByMatch:
@@ -99,7 +122,7 @@ func (c *routeCase) routes() ([]*route.Route, string) {
 	case route.ByNamespace:
 		why = "no route matches and none is called default: the handlers of namespace " + c.matter.Node.Namespace
 	case route.ByPipelines:
-		why = "nobody but whom pipelines pass it on to: the check names pipelines, no route and no handlers, and no route matches"
+		why = "nobody but whom pipelines pass it on to: " + naming(c.check) + " names pipelines, no route and no handlers, and no route matches"
 	}
 	if c.chunk != nil && len(c.chunk.Pipelines) > 0 {
 		why += "; its pipelines, which are judged by themselves, are shown by muster why: " + strings.Join(c.chunk.Pipelines, ", ")

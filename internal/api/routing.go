@@ -32,7 +32,7 @@ func (s *server) holdsOf(p *model.Problem) []v1.Hold {
 	if hold, _ := route.Masked(s.Directory.Masters(p.NodeID, p.CheckID), s.nowOpen); hold != nil {
 		list = append(list, *hold)
 	}
-	routes, _ := s.routesOf(m, s.Chunk(p.Chunk))
+	routes, _ := s.routesOf(m, s.openedBy(p))
 	for _, r := range routes {
 		for _, h := range s.Routing.Holds(m, r, now) {
 			if h.Kind == route.Muted {

@@ -128,6 +128,8 @@ func (c *chain) follow() error {
 	c.streamed(&st)
 	if spec != nil {
 		c.pipelines(spec.Pipelines)
+	} else if c.check == model.KeepaliveCheck {
+		c.pipelines(c.Directory.Keepalive(c.node).Pipelines)
 	}
 	if st.Problem == nil {
 		c.add("problem", st.Status == model.OK, "%s", whyNoProblem(&st, spec))
@@ -300,14 +302,14 @@ func (c *chain) told(problem *model.Problem) error {
 	if len(list) > 0 {
 		return nil
 	}
-	chunk := c.Chunk(problem.Chunk)
+	chunk := c.openedBy(problem)
 	if chunk == nil {
 		chunk = c.chunkOf(c.node, c.check)
 	}
 	to, by := c.routesOf(route.About(c.Directory, c.node, c.check, problem.Status, problem.Severity), chunk)
 	switch by {
 	case route.ByPipelines:
-		c.add("told", true, "nobody but whom pipelines pass it on to: the check names pipelines, no route and no handlers, and no route matches")
+		c.add("told", true, "nobody but whom pipelines pass it on to: %s names pipelines, no route and no handlers, and no route matches", naming(c.check))
 	case route.ByNobody:
 		c.add("told", false, "nobody: no route takes it: the check names none (alert.route), none matches, and none is called default; nor does namespace %s name handlers", c.out.Namespace)
 	case route.ByHandlers, route.ByNamespace:

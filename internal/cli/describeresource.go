@@ -146,6 +146,9 @@ func (a *app) describeNode(ctx context.Context, c *client.Client, o object, spec
 		whence = tell + whence
 		a.long("lifecycle", "ephemeral: it is forgotten when it had no session for %s%s", model.Duration(forget), whence)
 	}
+	if h, said := spec.Hears(); h != nil {
+		a.long("keepalive", "%s", hearsText(h, said))
+	}
 	if n.Origins == nil {
 		return nil
 	}
@@ -311,11 +314,29 @@ func (a *app) describedMembers(ctx context.Context, c *client.Client, namespace,
 	return nil
 }
 
+// hearsText is who hears of a node's keepalive; said: by its agent.
+func hearsText(h *model.Hears, said bool) string {
+	var parts []string
+	for _, p := range []struct {
+		what  string
+		names []string
+	}{{"handlers", h.Handlers}, {"pipelines", h.Pipelines}} {
+		if len(p.names) > 0 {
+			parts = append(parts, p.what+" "+strings.Join(p.names, ", "))
+		}
+	}
+	text := "is heard by " + strings.Join(parts, " and ")
+	if said {
+		text += "; its Sensu agent, as far as they are there"
+	}
+	return text
+}
+
 // printDeclared shows the resource as it can be applied again, without what agents
 // measured and what it was given: that stands above.
 func (a *app) printDeclared(o object, spec model.Spec) error {
 	if node, ok := spec.(*model.NodeSpec); ok {
-		node.Given, node.Facts, node.AgentLabels, node.AgentGroups = nil, nil, nil, nil
+		node.Given, node.Facts, node.AgentLabels, node.AgentGroups, node.AgentHears = nil, nil, nil, nil, nil
 	}
 	data, err := json.Marshal(model.Resource{APIVersion: o.APIVersion, Kind: o.Kind, Metadata: o.Metadata, Spec: spec})
 	if err != nil {

@@ -353,7 +353,7 @@ func (s *Service) keepMeasured(node *model.NodeSpec, row Row, exists bool) (befo
 	if before.UID != "" || node.UID == "" {
 		node.UID = before.UID
 	}
-	node.Key, node.Facts, node.AgentLabels, node.AgentGroups = before.Key, before.Facts, before.AgentLabels, before.AgentGroups
+	node.Key, node.Facts, node.AgentLabels, node.AgentGroups, node.AgentHears = before.Key, before.Facts, before.AgentLabels, before.AgentGroups, before.AgentHears
 	if node.Given == nil {
 		node.Given = before.Given // what it joined with is in no file
 	} else if node.Given.Empty() {

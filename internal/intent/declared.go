@@ -48,7 +48,7 @@ func (s *Service) tryDeclared(ctx context.Context, by Who, at Key, key string, t
 	}
 	uid := idFor(request)
 	spec.UID, spec.Key = uid.String(), key
-	spec.Facts, spec.AgentLabels, spec.AgentGroups = request.Facts, request.Labels, sortedGroups(request.Groups)
+	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentHears = request.Facts, request.Labels, sortedGroups(request.Groups), nil
 	if g := given(token); g != nil {
 		spec.Given = g
 	}

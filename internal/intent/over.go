@@ -85,6 +85,6 @@ func declared(row Row) ([]byte, error) {
 		return nil, err
 	}
 	spec := r.Spec.(*model.NodeSpec)
-	spec.Key, spec.Facts, spec.AgentLabels, spec.AgentGroups = "", nil, nil, nil
+	spec.Key, spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentHears = "", nil, nil, nil, nil
 	return encode(r)
 }

@@ -114,6 +114,10 @@ func namedBy(r *model.Resource) (list []named) {
 		if l := spec.Lifecycle; l != nil {
 			add("Handler", "lifecycle.handlers", l.Handlers...)
 		}
+		if k := spec.Keepalive; k != nil {
+			add("Handler", "keepalive.handlers", k.Handlers...)
+			add("Pipeline", "keepalive.pipelines", k.Pipelines...)
+		}
 		if b := spec.Behind; b != nil {
 			add("Node", "behind.node", b.Node)
 			hangs("behind.check", b.CheckName())

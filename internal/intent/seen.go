@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -17,10 +18,14 @@ import (
 type Said struct {
 	Facts, Labels map[string]string
 	Groups        []string
+	// Hears is who it wants to hear of its keepalive; nil: it does not say.
+	Hears *model.Hears
 }
 
 // saidBy is what is on record of it.
-func saidBy(spec *model.NodeSpec) Said { return Said{spec.Facts, spec.AgentLabels, spec.AgentGroups} }
+func saidBy(spec *model.NodeSpec) Said {
+	return Said{spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentHears}
+}
 
 // over is what is on record after s was said: what of it was not taken stays as it was.
 func (s Said) over(before Said) Said {
@@ -33,11 +38,14 @@ func (s Said) over(before Said) Said {
 	if s.Groups == nil {
 		s.Groups = before.Groups
 	}
+	if s.Hears == nil {
+		s.Hears = before.Hears
+	}
 	return s
 }
 
 func (s Said) equal(o Said) bool {
-	return maps.Equal(s.Facts, o.Facts) && maps.Equal(s.Labels, o.Labels) && slices.Equal(s.Groups, o.Groups)
+	return maps.Equal(s.Facts, o.Facts) && maps.Equal(s.Labels, o.Labels) && slices.Equal(s.Groups, o.Groups) && s.Hears.Equal(o.Hears)
 }
 
 // fingerprint tells what was said apart, whatever the order of facts and labels.
@@ -58,6 +66,9 @@ func (s Said) fingerprint() uint64 {
 	}
 	for _, g := range s.Groups {
 		add(2, g, "")
+	}
+	if !s.Hears.Empty() {
+		add(3, strings.Join(s.Hears.Handlers, "\x00"), strings.Join(s.Hears.Pipelines, "\x00"))
 	}
 	return sum
 }
@@ -266,6 +277,9 @@ func (s *Service) seenWrite(ctx context.Context, uid uuid.UUID, said Said, machi
 		return w, false, nil
 	}
 	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.Key = said.Facts, said.Labels, said.Groups, machine
+	if spec.AgentHears = said.Hears; said.Hears.Empty() {
+		spec.AgentHears = nil
+	}
 	body, err := encode(r)
 	return Write{Key: key, Body: body, Expect: row.Revision}, true, err
 }

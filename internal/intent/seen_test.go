@@ -115,3 +115,46 @@ func TestWhatAgentsSayIsKept(t *testing.T) {
 		t.Errorf("applied: %v %v", n.AgentGroups, n.Facts)
 	}
 }
+
+// Whom an agent wants to hear of its keepalive is kept with the node, over what is applied, until it
+// says otherwise; an agent that does not say leaves it as it is.
+func TestWhoAnAgentWantsToHearIsKept(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	member, err := w.Register(ctx, "key", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func(h *model.Hears) (kept *model.Hears, revision int64) {
+		t.Helper()
+		info, _ := w.LookupNode(member.UID)
+		w.SeenNode(info, intent.Said{Hears: h})
+		if err := w.WriteSeenNow(ctx); err != nil {
+			t.Fatal(err)
+		}
+		r, err := w.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "web01"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Spec.(*model.NodeSpec).AgentHears, r.Status.Revision
+	}
+	first, at := says(&model.Hears{Handlers: []string{"slack"}, Pipelines: []string{"alerts"}})
+	if first == nil || first.Handlers[0] != "slack" || first.Pipelines[0] != "alerts" {
+		t.Fatalf("%+v", first)
+	}
+	if again, now := says(&model.Hears{Handlers: []string{"slack"}, Pipelines: []string{"alerts"}}); now != at || !again.Equal(first) {
+		t.Errorf("the same is written again: %d, %d", at, now)
+	}
+	if kept, now := says(nil); now != at || !kept.Equal(first) {
+		t.Errorf("who does not say: %+v", kept)
+	}
+	if _, err := w.Apply(ctx, intent.Who{User: "ada"}, []model.Resource{{APIVersion: model.APIVersion, Kind: "Node", Metadata: model.Metadata{Name: "web01", Namespace: "default"},
+		Spec: &model.NodeSpec{Groups: []string{"web"}, AgentHears: &model.Hears{Handlers: []string{"mine"}}}}}, intent.ApplyOptions{Yes: true}); err != nil {
+		t.Fatal(err)
+	}
+	if kept, _ := says(nil); !kept.Equal(first) {
+		t.Errorf("after an apply: %+v", kept)
+	}
+	if kept, _ := says(&model.Hears{}); kept != nil {
+		t.Errorf("nobody any more: %+v", kept)
+	}
+}

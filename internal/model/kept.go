@@ -125,6 +125,9 @@ func KeptFromSensu(r *Resource) (what string, kept bool) {
 			return "hooks of a Check by name", true
 		}
 	}
+	if node, ok := r.Spec.(*NodeSpec); ok && node.Keepalive != nil && len(node.Keepalive.Pipelines) > 0 {
+		return "pipelines of a Node's keepalive", true
+	}
 	return "", false
 }
 

@@ -124,7 +124,7 @@ type NodeSpec struct {
 	// What stands between it and everything else, a switch or a router: while that is down,
 	// nobody is told of this node's problems.
 	Behind *Behind `json:"behind,omitempty"`
-	// How often it must be heard of.
+	// How often it must be heard of, and who is told when it is not.
 	Keepalive *Keepalive `json:"keepalive,omitempty"`
 	// What becomes of it when it goes away for good; default: it stays, and is missed.
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
@@ -136,6 +136,9 @@ type NodeSpec struct {
 	Given *Given `json:"given,omitempty"`
 	// Measured by the agent; shown, not declared.
 	Facts map[string]string `json:"facts,omitempty"`
+	// Who its Sensu agent wants to hear of its keepalive; shown, not declared. It counts where
+	// keepalive names nobody, as far as it is there.
+	AgentHears *Hears `json:"agentHears,omitempty"`
 	// From the agent's configuration; shown, not declared.
 	AgentLabels map[string]string `json:"agentLabels,omitempty"`
 	// Groups that the agent wants to be in (its --groups); shown, not declared. It is in
@@ -177,7 +180,7 @@ type Lifecycle struct {
 	Handlers []string `json:"handlers,omitempty"`
 }
 
-// Keepalive says how often a node must be heard of.
+// Keepalive says how often a node must be heard of, and who is told when it is not.
 type Keepalive struct {
 	// How often the agent says that it lives; default 20s.
 	Interval Duration `json:"interval,omitempty"`
@@ -186,6 +189,20 @@ type Keepalive struct {
 	Warning Duration `json:"warning,omitempty"`
 	// After how long a silence the keepalive event turns critical; default 120s.
 	Timeout Duration `json:"timeout,omitempty"`
+	// Who is told that it is silent, and that it is back: of the same namespace, or shared/NAME.
+	// Default: as of any problem, routes and the namespace's handlers say.
+	Handlers []string `json:"handlers,omitempty"`
+	// Kept from Sensu: Pipelines that get each change of its keepalive, of the same namespace or
+	// shared/NAME. Without handlers, only routes that match are told besides.
+	Pipelines []string `json:"pipelines,omitempty"`
+}
+
+// Hears is who an agent wants to hear of its node's keepalive.
+type Hears struct {
+	// Handlers of the node's namespace.
+	Handlers []string `json:"handlers,omitempty"`
+	// Pipelines of the node's namespace.
+	Pipelines []string `json:"pipelines,omitempty"`
 }
 
 // GroupSpec is a named set of nodes: the union of listed nodes, of other groups, and

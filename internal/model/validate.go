@@ -293,6 +293,10 @@ func (v *validator) node(s *NodeSpec) {
 		if w := k.Warning; w != 0 && (w <= interval || w >= timeout) {
 			v.flaw("spec.keepalive.warning", "", "%s must lie between interval %s and timeout %s", w, interval, timeout)
 		}
+		v.few("spec.keepalive.handlers", len(k.Handlers))
+		v.names("spec.keepalive.handlers", k.Handlers, v.sharedName)
+		v.few("spec.keepalive.pipelines", len(k.Pipelines))
+		v.names("spec.keepalive.pipelines", k.Pipelines, v.sharedName)
 	}
 }
 

@@ -56,6 +56,14 @@ func (f *fleet) define(p *pass, e edit) {
 		if new, ok := e.new.(*secretDef); ok {
 			f.secrets[new.ref] = new
 		}
+	case *routingDef:
+		if _, ok := def.spec.(*model.PipelineSpec); !ok {
+			return
+		}
+		delete(f.pipelines, def.ref)
+		if new, ok := e.new.(*routingDef); ok {
+			f.pipelines[new.ref] = true
+		}
 	}
 }
 

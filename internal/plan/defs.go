@@ -40,6 +40,7 @@ type (
 		notes         map[string]string // annotations
 		proxy         bool              // no machine can be it
 		behind        *front
+		hears         *hears // of its keepalive; nil: nobody is named
 	}
 	groupDef struct {
 		ref
@@ -246,6 +247,9 @@ func (p *Planner) nodeDef(name ref, id model.NodeID, meta model.Metadata, spec *
 	d.claims = p.claims(name.ns, spec)
 	if d.proxy = spec.Proxy; d.proxy {
 		d.uid = ProxyUID(id)
+	}
+	if h, said := spec.Hears(); h != nil {
+		d.hears = &hears{h, said}
 	}
 	return d
 }

@@ -45,6 +45,7 @@ type fleet struct {
 	namespaceOf map[model.NamespaceID]string
 	handlers    map[ref]*handlerDef
 	secrets     map[ref]*secretDef
+	pipelines   map[ref]bool // that there are
 
 	groupSets *sets[gid]
 	checkSets *sets[model.CheckID]
@@ -121,7 +122,7 @@ func newFleet(g *gids) *fleet {
 		checks: map[model.CheckID]*check{}, checkByName: map[ref]model.CheckID{},
 		readers: map[string][]model.CheckID{}, properties: map[propertyPlace][]*propertyDef{},
 		namespaces: map[string]*namespaceDef{}, namespaceOf: map[model.NamespaceID]string{},
-		handlers: map[ref]*handlerDef{}, secrets: map[ref]*secretDef{}, groupSets: newSets[gid](), checkSets: newSets[model.CheckID](),
+		handlers: map[ref]*handlerDef{}, secrets: map[ref]*secretDef{}, pipelines: map[ref]bool{}, groupSets: newSets[gid](), checkSets: newSets[model.CheckID](),
 		candidate: where.NewNode(), operators: where.NewNode(),
 	}
 }

@@ -29,6 +29,8 @@ type names struct {
 	props    map[string]string // "NODE/NAME" to a JSON value
 	defaults []string          // of the namespace
 	gone     bool              // web01 and disk are deleted
+
+	keepalive func(*model.Chunk) // whom nodes name
 }
 
 func someNames(handlers map[string]*model.HandlerSpec) *names {
@@ -79,6 +81,16 @@ func (n *names) Chunk(id model.ChunkID) *model.Chunk {
 		return builtin
 	}
 	return &n.chunk
+}
+
+func (n *names) Keepalive(model.NodeID) *model.Chunk {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := model.BuiltinChunkOf(model.BuiltinChunk(model.KeepaliveCheck))
+	if n.keepalive != nil {
+		n.keepalive(c)
+	}
+	return c
 }
 
 func (n *names) Handler(_, name string) (*model.HandlerSpec, bool) {

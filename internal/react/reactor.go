@@ -37,6 +37,17 @@ type Names interface {
 	NamespaceHandlers(namespace string) []string
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
 	Chunk(id model.ChunkID) *model.Chunk
+	// Keepalive is the definition of a node's own event, with whom the node names.
+	Keepalive(node model.NodeID) *model.Chunk
+}
+
+// definition is what a transition's event was judged by, with who is to hear of it now; nil: it is not
+// known any more.
+func definition(names Names, t *event.Transition) *model.Chunk {
+	if t.Check == model.KeepaliveCheck {
+		return names.Keepalive(t.Node)
+	}
+	return names.Chunk(t.Chunk)
 }
 
 // Options of a Reactor.

@@ -303,7 +303,7 @@ func (r *router) matter(node model.NodeID, check model.CheckID, status model.Sta
 func (r *router) opened(t *event.Transition, p *history.Problem, now time.Time) (list []*escalation) {
 	m := r.matter(t.Node, t.Check, p.Status, p.Severity)
 	namespace, _ := r.opts.Names.NamespaceName(t.Namespace)
-	routes, _ := route.Choose(r.opts.Routing, r.opts.Names, m, r.opts.Names.Chunk(t.Chunk), namespace)
+	routes, _ := route.Choose(r.opts.Routing, r.opts.Names, m, definition(r.opts.Names, t), namespace)
 	opened := p.Opened
 	if opened.After(now) {
 		opened = now // the clock was set back since; the journal's time does not go back

@@ -137,8 +137,8 @@ func (s *sights) persist(ctx context.Context, ts []event.Transition) error {
 
 // show asks the workflows of one event's check, and makes messages for those that it passes.
 func (s *sights) show(ctx context.Context, t *event.Transition, now time.Time) (list []history.Delivery) {
-	chunk := s.opts.Names.Chunk(t.Chunk)
-	if chunk == nil || t.Seen == nil {
+	chunk := definition(s.opts.Names, t)
+	if chunk == nil || len(chunk.Pipelines) == 0 || t.Seen == nil {
 		return nil
 	}
 	ns, ok := s.opts.Names.NamespaceName(chunk.Namespace)

@@ -215,3 +215,49 @@ func TestWhatPipelinesMissedIsMadeAgain(t *testing.T) {
 		t.Errorf("%d of %d", len(seen), len(all))
 	}
 }
+
+// A change of a keepalive passes the pipelines that its node names, whatever the builtin check
+// is; routes hear of it as of a check with pipelines.
+func TestKeepalivesPassPipelines(t *testing.T) {
+	hook, got := hook(t, nil)
+	n := someNames(map[string]*model.HandlerSpec{"slack": hook})
+	n.defaults = []string{"slack"}
+	n.keepalive = func(c *model.Chunk) { c.Namespace, c.Pipelines = 1, []string{"alerts"} }
+	store := sqlite(t)
+	r := run(t, Options{Store: store, Names: n, Pipelines: kept(t, map[string]model.Spec{"alerts": one("slack", "", "is_incident")})})
+	of := func(x event.Transition, number uint64) event.Transition {
+		x.At, x.Check, x.Chunk = pos(number), model.KeepaliveCheck, model.BuiltinChunk(model.KeepaliveCheck)
+		if x.Problem != nil {
+			p := *x.Problem
+			p.CheckID, p.Chunk, x.Problem = x.Check, x.Chunk, &p
+		}
+		return x
+	}
+	down, gone, back := of(sighting(1, 0, 2), 1), of(opening("p1", 1), 1), of(sighting(2, 0, 2, 0), 2)
+	r.Emit([]event.Transition{gone, down, back})
+	for _, want := range []string{"result 1", "result 2"} {
+		if body := receive(t, want, got).body; !strings.Contains(body, want) || !strings.Contains(body, `"interval":60`) {
+			t.Errorf("%s, want %s", body, want)
+		}
+	}
+	r.recorded(pos(2))
+	if list, err := store.Deliveries(t.Context(), "p1"); err != nil || len(list) != 0 {
+		t.Errorf("the namespace's handler is told besides: %+v, %v", list, err)
+	}
+	// Without pipelines nobody remembers a verdict, and the handlers that the node names are told.
+	n.mu.Lock()
+	n.defaults, n.keepalive = nil, func(c *model.Chunk) { c.Namespace, c.Handlers = 1, []string{"slack"} }
+	n.mu.Unlock()
+	other := of(opening("p2", 3), 3)
+	other.Node, other.Problem.NodeID = 11, 11
+	seen := of(sighting(3, 0, 2), 3)
+	seen.Node = 11
+	r.Emit([]event.Transition{other, seen})
+	if body := receive(t, "the node's handler", got).body; !strings.Contains(body, `"p2"`) {
+		t.Error(body)
+	}
+	r.recorded(pos(3))
+	if v, ok := r.Verdicts(11, model.KeepaliveCheck); ok {
+		t.Errorf("%+v", v)
+	}
+}

@@ -34,7 +34,7 @@ func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
 			}
 			l := open()
 			var recorded [model.Partitions][]event.Transition
-			var places [model.Partitions]history.Place
+			var places [2][model.Partitions]history.Place // of history, and of pipelines
 			stop := errors.New("stop")
 			for round := range 12 {
 				f.write(t, l.log, rng.IntN(60))
@@ -47,7 +47,11 @@ func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
 						if x.At != at {
 							t.Fatalf("commit %d brings a transition of %d", at.Number, x.At.Number)
 						}
-						if place := &places[x.Partition]; !place.Reached(x.At, x.Index) {
+						of := 0
+						if x.Kind == event.Seen {
+							of = 1
+						}
+						if place := &places[of][x.Partition]; !place.Reached(x.At, x.Index) {
 							*place = history.Place{At: x.At, Index: x.Index}
 							recorded[x.Partition] = append(recorded[x.Partition], x)
 							transitions++

@@ -42,6 +42,7 @@ func (names) NamespaceName(model.NamespaceID) (string, bool)    { return "defaul
 func (names) NamespaceHandlers(string) []string                 { return nil }
 func (names) Handler(string, string) (*model.HandlerSpec, bool) { return nil, false }
 func (names) Chunk(id model.ChunkID) *model.Chunk               { return chunk(id) }
+func (names) Keepalive(model.NodeID) *model.Chunk               { return nil }
 
 // store is SQLite that does not answer while it is down.
 type store struct {

@@ -49,9 +49,7 @@ func (im *importer) entity(o *object) {
 		}
 		n.Lifecycle.Handlers = []string{name(tell)}
 	}
-	if len(handlers) > 0 && !(len(handlers) == 1 && handlers[0] == "keepalive") {
-		im.lost(o, "keepalive_handlers %s: who hears of silent nodes says a Route that matches the check keepalive, or handlers of the Namespace", strings.Join(handlers, ", "))
-	}
+	im.hearsKeepalive(o, n, handlers)
 	labels, annotations := o.meta.labels("labels"), o.meta.labels("annotations")
 	for prop, t := range im.props[o.namespace] {
 		if value, ok := t.of(o, labels, annotations); ok {
@@ -66,4 +64,33 @@ func (im *importer) entity(o *object) {
 		}
 	}
 	im.declare(o, n)
+}
+
+// hearsKeepalive lets the handlers of an entity's keepalive hear of its node's. Where an entity
+// names none, Sensu tells one called keepalive, if there is one.
+func (im *importer) hearsKeepalive(o *object, n *model.NodeSpec, handlers []string) {
+	said := len(handlers) > 0
+	if !said {
+		handlers = []string{model.KeepaliveCheckName}
+	}
+	if len(handlers) == 1 && handlers[0] == model.KeepaliveCheckName && im.by[key{"Handler", o.namespace, handlers[0]}] == nil && im.there(o, "Handler", handlers[0]) == nil {
+		return
+	}
+	if n.Proxy {
+		if said {
+			im.lost(o, "keepalive_handlers %s: nobody waits for the keepalive of a proxy node", strings.Join(handlers, ", "))
+		}
+		return
+	}
+	var hear model.CheckSpec
+	for _, h := range handlers {
+		im.hears(o, &hear, h, nil)
+	}
+	k := &model.Keepalive{Pipelines: hear.Pipelines}
+	if hear.Alert != nil {
+		k.Handlers = hear.Alert.Handlers
+	}
+	if len(k.Pipelines)+len(k.Handlers) > 0 {
+		n.Keepalive = k
+	}
 }

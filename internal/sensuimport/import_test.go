@@ -236,6 +236,30 @@ func TestWhoHears(t *testing.T) {
 	}
 }
 
+// Who hears of a silent machine: whom its entity names, as a check's handlers hear of it.
+func TestWhoHearsOfKeepalives(t *testing.T) {
+	handler := func(name, spec string) string {
+		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{` + spec + `}}` + "\n"
+	}
+	pager := handler("Page", `"type":"pipe","command":"sensu-pagerduty-handler --token k","filters":["is_incident","not_silenced"]`)
+	program, usual := handler("cmdb", `"type":"pipe","command":"cat"`), handler("keepalive", `"type":"pipe","command":"cat"`)
+	for name, tt := range map[string]struct{ text, class, names, want string }{
+		"both ways":       {pager + program, "agent", `["Page","cmdb"]`, `"keepalive":{"handlers":["page"],"pipelines":["sensu-cmdb"]}`},
+		"by the default":  {usual, "agent", `null`, `"keepalive":{"pipelines":["sensu-keepalive"]}`},
+		"nobody":          {program, "agent", `["keepalive"]`, `"spec":{}`},
+		"who is missing":  {"", "agent", `["gone"]`, `handler gone is not in these files`},
+		"of a proxy node": {program, "proxy", `["cmdb"]`, `nobody waits for the keepalive of a proxy node`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, said := imports(t, tt.text+`{"type":"Entity","api_version":"core/v2","metadata":{"name":"web01","namespace":"default"},"spec":{"entity_class":"`+tt.class+`","keepalive_handlers":`+tt.names+`}}`)
+			data, err := json.Marshal(result.Resources)
+			if err != nil || !strings.Contains(string(data)+said, tt.want) {
+				t.Errorf("%s\n%s", data, said)
+			}
+		})
+	}
+}
+
 // Silences that have ended are left out, those that end keep their end.
 func TestSilences(t *testing.T) {
 	silence := func(spec string) string {

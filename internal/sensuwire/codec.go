@@ -29,6 +29,9 @@ type Codec interface {
 	ReadMachine(entity []byte) (*Machine, error)
 	// ReadRules reads what the event says of its check beside the result.
 	ReadRules(s *Said) (Rules, error)
+	// ReadPipelines reads the names of the pipelines that the event itself names, beside its check: a
+	// keepalive's are those of its agent.
+	ReadPipelines(s *Said) ([]string, error)
 	// ReadHooks reads at most so many of what the check's hooks brought.
 	ReadHooks(s *Said, most int) ([]Hooked, error)
 	// ReadPoints calls f with each point of the metrics that the event carries.
@@ -93,6 +96,7 @@ type Event struct {
 	Output   string
 	Hooks    []Hooked
 
+	Pipelines   []string
 	Points      []Point // nil: no metrics
 	MetricsOnly bool    // and no check
 }
@@ -106,7 +110,8 @@ type Entity struct {
 	Labels        map[string]string
 	Deregister    bool
 	// The handler that is to hear of it.
-	Deregistration string
+	Deregistration    string
+	KeepaliveHandlers []string
 }
 
 // What all simulated machines are alike in.

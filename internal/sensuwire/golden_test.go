@@ -101,6 +101,23 @@ func TestSaid(t *testing.T) {
 		if m, err := c.ReadMachine(s.Machine); err != nil || !m.Deregister || m.Deregistration != "CMDB" {
 			t.Errorf("%s: %v\n%+v", name, err, m)
 		}
+		sum = s.Sum
+		alive.Entity.KeepaliveHandlers, alive.Pipelines = []string{"slack", "CMDB"}, []string{"alerts", "more"}
+		if err := c.ReadSaid(c.AppendEvent(nil, alive), &s); err != nil || s.Sum == sum {
+			t.Errorf("%s: a machine with other handlers is the same: %v", name, err)
+		}
+		if m, err := c.ReadMachine(s.Machine); err != nil || !reflect.DeepEqual(m.KeepaliveHandlers, alive.Entity.KeepaliveHandlers) {
+			t.Errorf("%s: %v\n%+v", name, err, m)
+		}
+		if names, err := c.ReadPipelines(&s); err != nil || !reflect.DeepEqual(names, alive.Pipelines) {
+			t.Errorf("%s: %v\n%q", name, err, names)
+		}
+		sum = s.Sum
+		alive.Pipelines = alive.Pipelines[:1]
+		if err := c.ReadSaid(c.AppendEvent(nil, alive), &s); err != nil || s.Sum == sum {
+			t.Errorf("%s: one with other pipelines is the same: %v", name, err)
+		}
+		sum = s.Sum
 		alive.Entity.Labels["env"] = "prod"
 		if err := c.ReadSaid(c.AppendEvent(nil, alive), &s); err != nil || s.Sum == sum {
 			t.Errorf("%s: a machine with another label is the same: %v", name, err)
@@ -164,6 +181,7 @@ func FuzzMessage(f *testing.F) {
 				}
 				_, _ = c.ReadMachine(s.Machine)
 				_, _ = c.ReadRules(&s)
+				_, _ = c.ReadPipelines(&s)
 				if hooks, err := c.ReadHooks(&s, 3); err == nil && len(hooks) > 3 {
 					t.Errorf("%d hooks", len(hooks))
 				}

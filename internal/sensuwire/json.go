@@ -85,6 +85,16 @@ func (JSON) AppendEvent(dst []byte, e *Event) []byte {
 	if x.Deregistration != "" {
 		event["entity"].(map[string]any)["deregistration"] = map[string]any{"handler": x.Deregistration}
 	}
+	if x.KeepaliveHandlers != nil {
+		event["entity"].(map[string]any)["keepalive_handlers"] = x.KeepaliveHandlers
+	}
+	if e.Pipelines != nil {
+		list := []any{}
+		for _, name := range e.Pipelines {
+			list = append(list, map[string]string{"name": name, "type": "Pipeline", "api_version": "core/v2"})
+		}
+		event["pipelines"] = list
+	}
 	if e.MetricsOnly {
 		delete(event, "check")
 	}

@@ -23,11 +23,18 @@ func (JSON) ReadSaid(body []byte, s *Said) error {
 			if string(value) != "null" {
 				s.Metrics, s.points = true, value
 			}
+		case "pipelines":
+			if string(value) != "null" {
+				s.piped = append(s.piped[:0], value)
+			}
 		}
 		return true
 	})
 	if !ok {
 		return notJSON("an event")
+	}
+	for _, list := range s.piped {
+		s.Sum += xxhash.Sum64(list)
 	}
 	return s.whole()
 }
@@ -47,7 +54,7 @@ func (s *Said) readEntityJSON(object []byte) bool {
 		case "metadata":
 			s.Sum += xxhash.Sum64(value)
 			return s.readMetaJSON(value, &s.Entity, &s.Namespace)
-		case "system", "subscriptions", "sensu_agent_version":
+		case "system", "subscriptions", "sensu_agent_version", "keepalive_handlers":
 			s.Sum += xxhash.Sum64(value)
 		}
 		return true
@@ -124,6 +131,11 @@ func (JSON) ReadMachine(entity []byte) (*Machine, error) {
 			})
 		case "sensu_agent_version":
 			m.AgentVersion = stringOf(value)
+		case "keepalive_handlers":
+			return elements(value, func(value []byte) bool {
+				m.KeepaliveHandlers = addItem(m.KeepaliveHandlers, stringOf(value))
+				return true
+			})
 		case "metadata":
 			return m.readMetaJSON(value)
 		}

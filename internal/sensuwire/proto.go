@@ -96,7 +96,13 @@ func (Protobuf) AppendEvent(dst []byte, e *Event) []byte {
 	}
 	dst = appendMessage(dst, 5, func(b []byte) []byte { return appendText(b, 2, e.Entity.Namespace) })
 	dst = protowire.AppendBytes(protowire.AppendTag(dst, 6, protowire.BytesType), e.ID[:])
-	return appendInt(dst, 7, e.Sequence)
+	dst = appendInt(dst, 7, e.Sequence)
+	for _, name := range e.Pipelines {
+		dst = appendMessage(dst, 8, func(b []byte) []byte {
+			return appendText(appendText(appendText(b, 1, name), 2, "Pipeline"), 3, "core/v2")
+		})
+	}
+	return dst
 }
 
 func (e *Event) appendCheck(b []byte) []byte {
@@ -155,7 +161,11 @@ func (x *Entity) appendProto(b []byte, seen int64) []byte {
 		}
 		return b
 	})
-	return appendText(b, 15, AgentVersion)
+	b = appendText(b, 15, AgentVersion)
+	for _, name := range x.KeepaliveHandlers {
+		b = appendText(b, 16, name)
+	}
+	return b
 }
 
 func appendInt(b []byte, number protowire.Number, v int64) []byte {

@@ -28,7 +28,12 @@ func (Protobuf) ReadSaid(body []byte, s *Said) error {
 			}
 		case 4<<3 | ofBytes:
 			s.Metrics, s.points = true, content
+		case 8<<3 | ofBytes:
+			s.piped = append(s.piped, content)
 		}
+	}
+	for _, reference := range s.piped {
+		s.Sum += xxhash.Sum64(reference)
 	}
 	return s.whole()
 }
@@ -44,7 +49,7 @@ func (s *Said) readEntity(message []byte) bool {
 		}
 		rest = after
 		switch f {
-		case 3<<3 | ofBytes, 4<<3 | ofBytes, 15<<3 | ofBytes:
+		case 3<<3 | ofBytes, 4<<3 | ofBytes, 15<<3 | ofBytes, 16<<3 | ofBytes:
 			sum += xxhash.Sum64(content)
 		case 14<<3 | ofBytes:
 			if !readMeta(content, &s.Entity, &s.Namespace) {
@@ -141,6 +146,8 @@ func (Protobuf) ReadMachine(entity []byte) (*Machine, error) {
 			ok = m.readMeta(content)
 		case 15<<3 | ofBytes:
 			m.AgentVersion = string(content)
+		case 16<<3 | ofBytes:
+			m.KeepaliveHandlers = addItem(m.KeepaliveHandlers, string(content))
 		}
 		if !ok {
 			return nil, unreadable("an entity")

@@ -50,14 +50,7 @@ func (JSON) ReadRules(s *Said) (r Rules, err error) {
 		case "low_flap_threshold":
 			r.FlapLow = uint32(integer(value))
 		case "pipelines":
-			return elements(value, func(value []byte) bool {
-				return members(value, func(key, value []byte) bool {
-					if string(key) == "name" {
-						r.Pipelines = addItem(r.Pipelines, stringOf(value))
-					}
-					return true
-				})
-			})
+			return readReferences(value, &r.Pipelines)
 		}
 		return true
 	})
@@ -65,4 +58,38 @@ func (JSON) ReadRules(s *Said) (r Rules, err error) {
 		return Rules{}, notJSON("a check")
 	}
 	return r, nil
+}
+
+// ReadPipelines implements Codec.
+func (Protobuf) ReadPipelines(s *Said) (names []string, err error) {
+	for _, reference := range s.piped {
+		var name, kind []byte
+		if !readMeta(reference, &name, &kind) {
+			return nil, unreadable("an event's pipelines")
+		}
+		names = addItem(names, string(name))
+	}
+	return names, nil
+}
+
+// ReadPipelines implements Codec.
+func (JSON) ReadPipelines(s *Said) (names []string, err error) {
+	for _, list := range s.piped {
+		if !readReferences(list, &names) {
+			return nil, notJSON("an event's pipelines")
+		}
+	}
+	return names, nil
+}
+
+// readReferences reads the names in a list of ResourceReferences.
+func readReferences(list []byte, names *[]string) bool {
+	return elements(list, func(value []byte) bool {
+		return members(value, func(key, value []byte) bool {
+			if string(key) == "name" {
+				*names = addItem(*names, stringOf(value))
+			}
+			return true
+		})
+	})
 }

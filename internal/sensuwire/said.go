@@ -12,7 +12,7 @@ type Said struct {
 	Entity    []byte // name of whom it speaks
 	Namespace []byte // that entity's
 	Machine   []byte // the entity, encoded: for ReadMachine
-	Sum       uint64 // of Machine less what each event says anew
+	Sum       uint64 // of Machine less what each event says anew, and of the event's own pipelines
 	HasCheck  bool
 	Metrics   bool // it carries metrics
 
@@ -30,10 +30,11 @@ type Said struct {
 	text   []byte   // scratch
 	check  []byte   // the check, encoded: for ReadRules
 	points []byte   // what it carries of metrics, encoded
+	piped  [][]byte // references to the event's pipelines, encoded: each of them, or the list in JSON
 	hooks  [][]byte // what the check's hooks brought, encoded: each of them, or the list in JSON
 }
 
-func (s *Said) reset() { *s = Said{text: s.text[:0], hooks: s.hooks[:0]} }
+func (s *Said) reset() { *s = Said{text: s.text[:0], hooks: s.hooks[:0], piped: s.piped[:0]} }
 
 // Hooked says whether hooks of the check ran.
 func (s *Said) Hooked() bool { return len(s.hooks) > 0 }
@@ -47,8 +48,10 @@ type Machine struct {
 	Subscriptions   []string
 	Deregister      bool
 	Deregistration  string // the handler that is to hear that it was deregistered
-	AgentVersion    string
-	System          System
+	// KeepaliveHandlers are to hear of its keepalive.
+	KeepaliveHandlers []string
+	AgentVersion      string
+	System            System
 }
 
 // System is what an agent measures of its machine.

@@ -147,23 +147,24 @@ func (s *Shape) lines(kinds map[model.CheckID]kind, of []int) {
 // class is one of the file's.
 func (s *Shape) class(c *class, names Names, of []int, number int) scenario.Class {
 	out := scenario.Class{Count: c.nodes, Churn: c.coming.churn()}
-	withTLS, keepalives := 0, map[model.Keepalive]int{}
+	type pace struct{ interval, timeout model.Duration }
+	withTLS, keepalives := 0, map[pace]int{}
 	for i := range s.fleet.Nodes {
 		if n := &s.fleet.Nodes[i]; of[i] == number && !n.Left {
-			keepalives[model.Keepalive{Interval: n.Interval, Timeout: n.Timeout}]++
+			keepalives[pace{n.Interval, n.Timeout}]++
 			if n.TLS {
 				withTLS++
 			}
 		}
 	}
 	out.TLS = 2*withTLS >= c.nodes
-	usual, most := model.Keepalive{}, 0
+	usual, most := pace{}, 0
 	for k, n := range keepalives {
-		if n > most || n == most && (k.Interval < usual.Interval || k.Interval == usual.Interval && k.Timeout < usual.Timeout) {
+		if n > most || n == most && (k.interval < usual.interval || k.interval == usual.interval && k.timeout < usual.timeout) {
 			usual, most = k, n
 		}
 	}
-	out.Keepalive, c.odd = &usual, c.nodes-most
+	out.Keepalive, c.odd = &model.Keepalive{Interval: usual.interval, Timeout: usual.timeout}, c.nodes-most
 	var all []string
 	for _, l := range c.lines {
 		held := s.held(l)

@@ -249,6 +249,7 @@ func (n names) CheckName(id model.CheckID) (namespace, name string, ok bool) {
 }
 
 func (n names) Chunk(id model.ChunkID) *model.Chunk              { return n.fleet.Chunk(id) }
+func (n names) Keepalive(model.NodeID) *model.Chunk              { return nil }
 func (n names) NodeLabels(model.NodeID) map[string]string        { return nil }
 func (n names) NodeFacts(model.NodeID) map[string]string         { return nil }
 func (n names) NodeGroups(model.NodeID) []string                 { return nil }

@@ -93,7 +93,11 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 	case !failing && open && (s.streak >= recoverAfter && !flapping || v.byHand):
 		w.closeProblem(p, id, s, string(v.output))
 	}
-	if c != nil && len(c.Pipelines) > 0 {
+	switch {
+	case c != nil && len(c.Pipelines) > 0:
+		w.seen(p, id, s, flapped, v.beside)
+	case changed && s.check == model.KeepaliveCheck:
+		w.order-- // it has the number of the change: what comes after it is numbered as before there was this
 		w.seen(p, id, s, flapped, v.beside)
 	}
 	w.view.watchers.changed(p, id)

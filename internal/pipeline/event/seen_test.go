@@ -69,3 +69,49 @@ func TestEventsWithPipelinesAreSeen(t *testing.T) {
 		}
 	}
 }
+
+// Each change of a keepalive is shown, as it was at that moment; it moves the number of nothing
+// else, and no two of a commit have the same.
+func TestChangesOfKeepalivesAreSeen(t *testing.T) {
+	mark := func(node model.NodeID, begun, clean bool) *wire.Record {
+		return &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Begun: begun, Clean: clean, Session: 7, Namespace: 1, TimeoutMs: 60_000, WarningMs: 30_000}}
+	}
+	first, late, later, back := newCommit(1, 0, 0), newCommit(2, 31*time.Second, 0), newCommit(3, 62*time.Second, 0), newCommit(4, 70*time.Second, 0)
+	for _, node := range []model.NodeID{5, 5 + model.Partitions} { // of one partition
+		first.add(section(5), mark(node, true, false))
+		back.add(section(5), mark(node, true, false))
+	}
+	late.add(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 1})
+	later.add(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 2})
+	v := run(t, Options{Workers: 2}, nil)
+	v.apply(first, late, later, back)
+	var seen []Transition
+	next := map[uint64]uint32{} // by commit
+	for _, x := range v.take() {
+		if x.Kind == Seen {
+			if x.Index != next[x.At.Number]-1 {
+				t.Errorf("commit %d: %d after %d", x.At.Number, x.Index, next[x.At.Number])
+			}
+			seen = append(seen, x)
+			continue
+		}
+		if x.Index != next[x.At.Number] {
+			t.Errorf("commit %d: %v has %d, want %d", x.At.Number, x.Kind, x.Index, next[x.At.Number])
+		}
+		next[x.At.Number]++
+	}
+	want := []struct {
+		status  model.Status
+		open    bool
+		history int
+	}{{model.Warning, true, 2}, {model.Critical, true, 3}, {model.OK, false, 4}}
+	if len(seen) != 2*len(want) {
+		t.Fatalf("%d: %+v", len(seen), seen)
+	}
+	for i, x := range seen {
+		w := want[i/2]
+		if x.Check != model.KeepaliveCheck || x.Seen.Status != w.status || (x.Seen.Problem != nil) != w.open || int(x.Seen.HistoryLen) != w.history || x.Seen.Output == "" {
+			t.Errorf("%d: %+v %+v", i, x, x.Seen)
+		}
+	}
+}

@@ -31,7 +31,8 @@ const (
 	// Beat: a synthetic result came. It is no change, and history keeps none of it.
 	Beat TransitionKind = 11
 	// Seen: a result, a deadline or an operator gave a status to an event whose check names
-	// pipelines. It follows all else that this caused, and history keeps none of it.
+	// pipelines, or the status of a keepalive changed, whose node may. It follows all else that
+	// this caused, and history keeps none of it.
 	Seen TransitionKind = 12
 	// Left: an ephemeral node was forgotten, and somebody is to hear of it.
 	Left TransitionKind = 13
@@ -41,7 +42,7 @@ const (
 // partition. It owns its memory.
 type Transition struct {
 	At        journal.Position // of the commit that caused it
-	Index     uint32           // order within (commit, partition), from 0
+	Index     uint32           // order within (commit, partition), from 0; a Seen may have that of what it follows
 	Partition model.Partition
 	Kind      TransitionKind
 	Node      model.NodeID

@@ -59,7 +59,7 @@ func (x *session) begin(said *sensuwire.Said, keepalive bool) error {
 		return model.Errorf(model.Unavailable, "the server cannot keep anything now")
 	}
 	x.begun = true
-	x.seen(said)
+	x.seen(said, keepalive)
 	x.due(duePlan)
 	return nil
 }
@@ -151,18 +151,27 @@ func hostOf(nc net.Conn) string {
 	return address
 }
 
-// seen hands on what the machine says of itself.
-func (x *session) seen(said *sensuwire.Said) {
+// seen hands on what the machine says of itself. Who is to hear of its keepalive is known by a
+// keepalive alone: an event that begins a session names its own pipelines.
+func (x *session) seen(said *sensuwire.Said, keepalive bool) {
 	m, err := x.codec.ReadMachine(said.Machine)
 	if err != nil {
 		return
 	}
-	x.sum = said.Sum
+	about := aboutMachine(m)
+	if keepalive {
+		x.sum = said.Sum
+		pipelines, err := x.codec.ReadPipelines(said)
+		if err != nil {
+			return
+		}
+		about.Hears = &model.Hears{Handlers: named(m.KeepaliveHandlers), Pipelines: named(pipelines)}
+	}
 	x.mu.Lock()
 	x.version, x.facts = "sensu-agent "+m.AgentVersion, facts(m)
 	x.mu.Unlock()
 	if info, ok := x.srv.cfg.Intent.LookupNode(x.uid); ok {
-		if limit, reason := x.srv.cfg.Intent.SeenNode(info, aboutMachine(m)); limit != "" {
+		if limit, reason := x.srv.cfg.Intent.SeenNode(info, about); limit != "" {
 			x.budget.Hit(limit, reason)
 		}
 	}

@@ -2,6 +2,7 @@ package sensu
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/intent"
@@ -31,6 +32,16 @@ func aboutMachine(m *sensuwire.Machine) intent.Said {
 		}
 	}
 	return said
+}
+
+// named are names that an agent says, as they are here: each once, and not many.
+func named(list []string) (names []string) {
+	for _, said := range few(list) {
+		if name := model.CleanName(said); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // facts have the names that our own agents give them.

@@ -190,7 +190,7 @@ func (x *session) take(frame []byte) (out outcome, cause string) {
 			x.learn(said)
 		}
 		if said.Sum != x.sum {
-			x.seen(said)
+			x.seen(said, true)
 		}
 		return x.add(&wire.Signal{Kind: wire.SignalKeepalive}, plan.Proxy{})
 	}

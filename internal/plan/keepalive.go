@@ -1,0 +1,54 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// hears is who is to hear of a node's keepalive.
+type hears struct {
+	*model.Hears
+	said bool // by its agent, which may name what is not there
+}
+
+// Keepalive is the definition of a node's own event, with the handlers and pipelines that the node
+// names. Of those that its agent names, it has what is there: a handler that reads Sensu's events
+// hears of it by the pipeline that an import made for it.
+func (p *Planner) Keepalive(id model.NodeID) *model.Chunk {
+	c := model.BuiltinChunkOf(model.BuiltinChunk(model.KeepaliveCheck))
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	f := p.fleet
+	n := f.nodes[id]
+	if n == nil || n.def.hears == nil {
+		return c
+	}
+	h, in := n.def.hears, n.def.ns
+	room := f.namespaces[in]
+	if room == nil {
+		return c
+	}
+	if !h.said {
+		c.Namespace, c.Handlers, c.Pipelines = room.id, h.Handlers, h.Pipelines
+		return c
+	}
+	for _, name := range h.Pipelines {
+		if f.pipelines[ref{in, name}] {
+			c.Pipelines = append(c.Pipelines, name)
+		}
+	}
+	for _, name := range h.Handlers {
+		if made := model.SensuPipeline(name); f.pipelines[ref{in, made}] {
+			if !slices.Contains(c.Pipelines, made) {
+				c.Pipelines = append(c.Pipelines, made)
+			}
+		} else if f.handlers[ref{in, name}] != nil {
+			c.Handlers = append(c.Handlers, name)
+		}
+	}
+	if len(c.Pipelines)+len(c.Handlers) > 0 {
+		c.Namespace = room.id
+	}
+	return c
+}

@@ -1,0 +1,41 @@
+package plan
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Whom a node names hears of its keepalive; of those whom its agent names, who is there, and
+// nobody of them where the node names others.
+func TestWhoHearsOfAKeepalive(t *testing.T) {
+	h := newHouse(t)
+	h.node("web01", nil)
+	web01 := h.id("web01")
+	is := func(what string, handlers, pipelines []string) {
+		t.Helper()
+		c := h.p.Keepalive(web01)
+		if c.Check != model.KeepaliveCheck || c.Namespace == 0 || !slices.Equal(c.Handlers, handlers) || !slices.Equal(c.Pipelines, pipelines) {
+			t.Errorf("%s: %+v", what, c)
+		}
+	}
+	is("nobody", nil, nil)
+	said := &model.Hears{Handlers: []string{"slack", "cmdb", "gone"}, Pipelines: []string{"alerts", "gone"}}
+	h.put("Node", "default", "web01", nil, &model.NodeSpec{AgentHears: said})
+	is("none of them is there", nil, nil)
+	h.put("Handler", "default", "slack", nil, &model.HandlerSpec{})
+	h.put("Handler", "default", "cmdb", nil, &model.HandlerSpec{})
+	h.put("Pipeline", "default", "sensu-cmdb", nil, &model.PipelineSpec{})
+	is("a handler, and one that reads events", []string{"slack"}, []string{"sensu-cmdb"})
+	h.put("Pipeline", "default", "alerts", nil, &model.PipelineSpec{})
+	is("pipelines", []string{"slack"}, []string{"alerts", "sensu-cmdb"})
+	h.put("Node", "default", "web01", nil, &model.NodeSpec{AgentHears: said, Keepalive: &model.Keepalive{Pipelines: []string{"shared/all"}}})
+	is("declared", nil, []string{"shared/all"})
+	h.put("Node", "default", "web01", nil, &model.NodeSpec{AgentHears: said})
+	h.put("Pipeline", "default", "alerts", nil, nil)
+	is("one is gone", []string{"slack"}, []string{"sensu-cmdb"})
+	if c := h.p.Keepalive(9999); c == nil || len(c.Handlers)+len(c.Pipelines) > 0 {
+		t.Errorf("a node that is gone: %+v", c)
+	}
+}
