@@ -132,4 +132,14 @@ func TestLoadCheck(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
+	// Who ends the run for the profiles ends the check, and nothing is decided.
+	run := harness.Launch(t, []string{"TMPDIR=" + t.TempDir()}, "load", "check", file, "--baseline", filepath.Dir(base), "--runs", "3",
+		"--out", filepath.Join(dir, "stopped"), "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
+	harness.Until(t, 2*time.Minute, "it plays for the profiles", func() (string, bool) {
+		return run.Log(), strings.Contains(run.Log(), "played once more, for its profiles")
+	})
+	run.Signal(syscall.SIGINT)
+	if code := run.Wait(time.Minute); code != 130 && code != 22 || strings.Contains(run.Log(), "there are no profiles") {
+		t.Errorf("Ctrl-C in the run for the profiles: code %d\n%s", code, run.Log())
+	}
 }

@@ -147,10 +147,13 @@ func (c *check) check(ctx context.Context, cmd *cobra.Command, args []string, sa
 		for _, who := range gate.NotJudged(runs) {
 			say("%s: not judged: %s", sc.Name, who)
 		}
+		well := wrong.add(sc.Name, runs, excess, starved)
 		if len(excess) > 0 {
-			wrong.profiles = c.profile(ctx, cmd, sc, say)
+			if err := c.profile(ctx, cmd, sc, &wrong, say); err != nil {
+				return wrong.after(err)
+			}
 		}
-		if well := wrong.add(sc.Name, runs, excess, starved); !well || !c.write {
+		if !well || !c.write {
 			continue
 		}
 		for _, w := range gate.Wide(runs) {
@@ -250,16 +253,31 @@ func (c *check) once(ctx context.Context, cmd *cobra.Command, sc *scenario.Scena
 	return playLeg(c.out, name, say, func(kept *folder.Folder) (*report.Report, error) { return own.against(ctx, cmd, sc, kept, say) })
 }
 
-// profile plays a scenario once more, to see what it spends so much on. Nothing of that is
-// counted. It returns the folder of the profiles; empty: there are none.
-func (c *check) profile(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, say func(string, ...any)) string {
+// profile plays a scenario once more, to see what it spends so much on. None of its figures is
+// counted. The error ends the check.
+func (c *check) profile(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, wrong *findings, say func(string, ...any)) error {
 	say("%s is played once more, for its profiles", sc.Name)
 	path := filepath.Join(profiled, sc.Name)
-	if _, err := c.once(ctx, cmd, sc, path, true, say); err != nil {
-		say("warning: there are no profiles: %v", err)
-		return ""
+	rep, err := c.once(ctx, cmd, sc, path, true, say)
+	return wrong.seen(sc.Name, filepath.Join(c.out, path, "profiles"), rep, err, c.stops.stopped(), say)
+}
+
+// seen takes what the run for the profiles came to. What was lost in it is lost, and who stops it
+// stops the check; that it could not be played only leaves its profiles out.
+func (f *findings) seen(name, path string, rep *report.Report, err error, stopped bool, say func(string, ...any)) error {
+	if rep != nil && rep.Lost() {
+		f.lost = append(f.lost, fmt.Sprintf("%s, played for its profiles: %s", name, strings.Join(rep.Wrong().Sentences(), "; ")))
 	}
-	return filepath.Join(c.out, path, "profiles")
+	var judged *failed
+	switch {
+	case err == nil:
+		f.profiles = append(f.profiles, path)
+	case stopped || errors.As(err, &judged):
+		return err
+	default:
+		say("warning: there are no profiles: %v", err)
+	}
+	return nil
 }
 
 // profiled are the runs that were played for their profiles, below the folder of them all.
@@ -306,7 +324,7 @@ func removeRun(path string) error {
 // findings are what the check fails with.
 type findings struct {
 	grew, lost, failed []string // sentences
-	profiles           string   // of the last scenario that grew
+	profiles           []string // folders, of those that grew
 }
 
 // add takes what one scenario came to, and says whether all was well.
@@ -351,8 +369,12 @@ func (f *findings) err() error {
 		return &failed{e, exitMissed}
 	}
 	hint := "if it is meant, muster load check --baseline DIR --write makes the baseline anew (in the source tree make bench BASELINE=write: bench/README.md)"
-	if f.profiles != "" {
-		hint = fmt.Sprintf("go tool pprof -sample_index=alloc_objects -top %s/steady-allocs.pprof shows what allocates, steady-cpu.pprof beside it what computes; %s", f.profiles, hint)
+	if len(f.profiles) > 0 {
+		likewise := ""
+		if more := f.profiles[1:]; len(more) > 0 {
+			likewise = " (likewise in " + strings.Join(more, ", ") + ")"
+		}
+		hint = fmt.Sprintf("go tool pprof -sample_index=alloc_objects -top %s/steady-allocs.pprof shows what allocates, steady-cpu.pprof beside it what computes%s; %s", f.profiles[0], likewise, hint)
 	}
 	return &failed{e.WithHint("%s", hint), exitMissed}
 }

@@ -93,7 +93,7 @@ func TestFindings(t *testing.T) {
 		"it starved":    {[]*report.Report{late, well}, nil, []string{"fast starves history: 9 s"}, exitMissed, "x: fast starves history: 9 s"},
 		"it lost, also": {[]*report.Report{lost}, more, nil, exitLost, "3 results missing"},
 	} {
-		f := findings{profiles: "out/profiled/x/profiles"}
+		f := findings{profiles: []string{"out/profiled/x/profiles"}}
 		if ok := f.add("x", c.runs, c.excess, c.starved); ok != (c.code == 0) {
 			t.Errorf("%s: %v", name, ok)
 		}
@@ -110,6 +110,50 @@ func TestFindings(t *testing.T) {
 		}
 		if len(c.excess) > 0 && c.code == exitMissed && !strings.Contains(failure.said.Hint, "out/profiled/x/profiles/steady-allocs.pprof") {
 			t.Errorf("%s: hint %q", name, failure.said.Hint)
+		}
+	}
+}
+
+// Who stops the run that is played for the profiles stops the check, and what is lost in it is lost. The
+// hint names the profiles of each scenario that has some, whatever comes after it.
+func TestFindingsOfProfiles(t *testing.T) {
+	well := &report.Report{Valid: true, Balance: &report.Balance{}}
+	lost := &report.Report{Valid: true, Balance: &report.Balance{Missing: 3}}
+	stop := stoppedLeg("profiled/y", "out/profiled/y", &report.Report{Valid: true, Balance: &report.Balance{}, Stopped: &report.Stopped{}})
+	lostThen := stoppedLeg("profiled/y", "out/profiled/y", &report.Report{Balance: &report.Balance{Missing: 3}, Stopped: &report.Stopped{}})
+	busy := model.Errorf(model.Unavailable, "no server")
+	for name, c := range map[string]struct {
+		rep     *report.Report
+		err     error
+		stopped bool
+		code    int    // that the check ends with at once; 0: it goes on
+		finally int    // that it ends with in the end
+		says    string // in its warning, its error or its hint
+	}{
+		"played":                   {well, nil, false, 0, exitMissed, "x/profiles/steady-allocs.pprof shows what allocates, steady-cpu.pprof beside it what computes (likewise in y/profiles); "},
+		"not played":               {nil, busy, false, 0, exitMissed, "x/profiles/steady-allocs.pprof shows what allocates, steady-cpu.pprof beside it what computes; "},
+		"it lost":                  {lost, nil, false, 0, exitLost, "x, played for its profiles: 3 results "},
+		"stopped in it":            {nil, stop, true, exitStopped, 0, "profiled/y was stopped"},
+		"stopped when it had lost": {nil, lostThen, true, exitLost, 0, "and until then: "},
+		"stopped before it":        {nil, busy, true, -1, 0, "no server"},
+	} {
+		f := findings{grew: []string{"x: allocs", "y: allocs"}, profiles: []string{"x/profiles"}}
+		err := f.seen("x", "y/profiles", c.rep, c.err, c.stopped, func(string, ...any) {})
+		if (err == nil) != (c.code == 0) {
+			t.Errorf("%s: %v", name, err)
+		}
+		want := c.code
+		if err != nil {
+			err = f.after(err)
+		} else {
+			err, want = f.err(), c.finally
+		}
+		code, text := -1, err.Error()
+		if judged, ok := err.(*failed); ok {
+			code, text = judged.code, text+judged.said.Hint
+		}
+		if code != want || !strings.Contains(text, c.says) {
+			t.Errorf("%s: code %d, want %d: %s", name, code, want, text)
 		}
 	}
 }
