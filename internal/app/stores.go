@@ -67,12 +67,12 @@ func (s *Server) openReactions(ctx context.Context) error {
 		Store: s.history, Names: s.planner, Routing: s.routes, Present: s.present, Rederive: s.rederive, Journal: s.journal, Beat: s.beat,
 		Pipelines: s.pipelines, Kept: s.planner.Kept,
 		Secret: s.secretText, Assets: s.tools.Use, Silent: s.fellSilent, Many: s.many.hold, Masters: s.planner.Masters, Shadow: s.planner.Shadow,
-		EndSilences: func(ctx context.Context, names []route.Name) error {
-			keys := make([]intent.Key, len(names))
-			for i, n := range names {
-				keys[i] = intent.Key{Kind: "Silence", Namespace: n.Namespace, Name: n.Name}
+		EndSilences: func(ctx context.Context, list []react.SilenceEnd) error {
+			ends := make([]intent.SilenceEnd, len(list))
+			for i, e := range list {
+				ends[i] = intent.SilenceEnd{Key: intent.Key{Kind: "Silence", Namespace: e.Silence.Namespace, Name: e.Silence.Name}, At: e.At}
 			}
-			return s.intent.EndSilences(ctx, "the problem that it silenced has closed", keys)
+			return s.intent.EndSilences(ctx, "the problem that it silenced has closed", ends)
 		},
 		Gather:    250 * time.Millisecond, // docs/decisions/0005-reactions-gather.md
 		Hurry:     50 * time.Millisecond,

@@ -51,7 +51,16 @@ func TestSilencesThatEndedGo(t *testing.T) {
 	if changes, err := s.Audit(t.Context(), intent.ChangeQuery{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name}, false); err != nil || len(changes) != 2 {
 		t.Errorf("%d changes of it are on record, %v; want its making and its end", len(changes), err)
 	}
-	if err := s.EndSilences(t.Context(), "its problem closed", []intent.Key{key, {Kind: "Silence", Namespace: "default", Name: "ever"}}); err != nil {
-		t.Errorf("one that is gone is no error: %v", err)
+	ever := intent.Key{Kind: "Silence", Namespace: "default", Name: "ever"}
+	for _, end := range []struct {
+		at   time.Time // a week ago it was made
+		here bool
+	}{{now.Add(-8*24*time.Hour - time.Second), true}, {now, false}} {
+		if err := s.EndSilences(t.Context(), "its problem closed", []intent.SilenceEnd{{Key: key, At: now}, {Key: ever, At: end.at}}); err != nil {
+			t.Errorf("one that is gone is no error: %v", err)
+		}
+		if _, err := s.Get(t.Context(), ever); (err == nil) != end.here {
+			t.Errorf("after a problem that closed at %s the silence is there: %v", end.at, err == nil)
+		}
 	}
 }

@@ -295,10 +295,13 @@ func TestNobodyIsToldOfARouteTwice(t *testing.T) {
 func TestASilenceUntilResolved(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall(),
 		"known": &model.SilenceSpec{Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, UntilResolved: true, Reason: "known"}})
-	p.r.opts.EndSilences = func(context.Context, []route.Name) error { return nil }
-	end := func(kind event.TransitionKind, node model.NodeID) int {
+	p.r.opts.EndSilences = func(context.Context, []SilenceEnd) error { return nil }
+	made := func(kind event.TransitionKind, node model.NodeID) turn {
 		problem := model.Problem{ID: "p", NodeID: node, CheckID: 1001, Status: model.Critical}
-		return len(p.r.resolved([]turn{{&event.Transition{Kind: kind, Node: node, Check: 1001, Problem: &problem}, history.Problem{Problem: problem}}}, p.now))
+		return turn{&event.Transition{Kind: kind, Node: node, Check: 1001, Received: p.now.UnixNano(), Problem: &problem}, history.Problem{Problem: problem}}
+	}
+	end := func(kind event.TransitionKind, node model.NodeID) int {
+		return len(p.r.resolved([]turn{made(kind, node)}))
 	}
 	if n := end(event.ProblemClosed, 11); n != 0 {
 		t.Errorf("%d silences end with another node's problem", n)
@@ -309,20 +312,31 @@ func TestASilenceUntilResolved(t *testing.T) {
 	if n := end(event.ProblemClosed, 10); n != 1 {
 		t.Errorf("%d silences end, want 1", n)
 	}
+	old := made(event.ProblemClosed, 10) // history is behind, and hears of it an hour later
+	p.now = p.now.Add(time.Hour)
+	if ends := p.r.resolved([]turn{made(event.ProblemClosed, 10), old}); len(ends) != 1 || !ends[0].At.Equal(p.now) {
+		t.Errorf("%v: one silence ends, with the last of these problems", ends)
+	}
+	p.set("known", &model.SilenceSpec{Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, Begin: model.Time{Time: p.now}, UntilResolved: true, Reason: "again"})
+	if ends := p.r.resolved([]turn{old}); len(ends) != 0 {
+		t.Errorf("%v: it had not begun when that problem closed", ends)
+	}
 }
 
 func TestSilencesThatCannotBeEndedYet(t *testing.T) {
 	fails := true
 	var ended []route.Name
-	r := New(Options{Store: sqlite(t), Now: func() time.Time { return noon }, EndSilences: func(_ context.Context, names []route.Name) error {
+	r := New(Options{Store: sqlite(t), Now: func() time.Time { return noon }, EndSilences: func(_ context.Context, ends []SilenceEnd) error {
 		if fails {
 			return errors.New("no database")
 		}
-		ended = append(ended, names...)
+		for _, e := range ends {
+			ended = append(ended, e.Silence)
+		}
 		return nil
 	}})
-	r.endSilences(t.Context(), []route.Name{called("a")})
-	r.endSilences(t.Context(), []route.Name{called("b"), called("a")})
+	r.endSilences(t.Context(), []SilenceEnd{{called("a"), noon}})
+	r.endSilences(t.Context(), []SilenceEnd{{called("b"), noon}, {called("a"), noon}})
 	fails = false
 	r.endSilences(t.Context(), nil)
 	if len(ended) != 2 || len(r.ending) != 0 {

@@ -58,9 +58,9 @@ type Options struct {
 	// the view shows now; nil: nothing, so that all is told at once or never.
 	Routing Routing
 	Present func(node model.NodeID, check model.CheckID) (event.State, bool)
-	// EndSilences takes away silences that end with the first problem which they silence; nil:
-	// they stay.
-	EndSilences func(ctx context.Context, names []route.Name) error
+	// EndSilences takes away silences that end with the first problem which they silence, but none
+	// that was made after that closed; nil: they stay.
+	EndSilences func(ctx context.Context, ends []SilenceEnd) error
 	// Rederive begins to make transitions again from the journal, after the queue overflowed.
 	Rederive func() (Replay, error)
 	// Secret is the value of a Secret that a handler names; nil: there are none.
@@ -131,7 +131,7 @@ type Reactor struct {
 	sights  *sights // what pipelines see; nil: there are none
 	router  *router // Run's goroutine only
 	// ending are silences that could not be taken away yet, and when that is tried again.
-	ending   []route.Name
+	ending   []SilenceEnd
 	endAgain time.Time
 	clock    time.Time // when goOn was there last; Run's goroutine only
 }
@@ -449,7 +449,7 @@ func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 	}
 	o.into(&all.Batch)
 	// Before what made them end is recorded: after a crash in between it comes again.
-	r.endSilences(ctx, r.router.resolved(all.turns, o.now))
+	r.endSilences(ctx, r.router.resolved(all.turns))
 	return r.record(ctx, all.Batch, len(ts))
 }
 
