@@ -44,14 +44,14 @@ func TestCommandsHaveAssets(t *testing.T) {
 			t.Errorf("%v: %+v %v", command, receipt, err)
 		}
 		mutator := &model.MutatorSpec{Command: command, Assets: spec.Assets, Env: spec.Env}
-		if got, err := out.Mutate(t.Context(), mutator, []byte("event")); err != nil || string(got) != want+"\nevent" {
+		if got, _, err := out.Mutate(t.Context(), mutator, []byte("event")); err != nil || string(got) != want+"\nevent" {
 			t.Errorf("%v: %q %v", command, got, err)
 		}
 		missing = errors.New("asset team/check-plugins is not here: no room")
 		if _, err := out.Send(t.Context(), spec, message("k", `{"version":1}`)); !errors.Is(err, missing) || errors.As(err, new(*FinalError)) {
 			t.Errorf("%v", err)
 		}
-		if _, err := out.Mutate(t.Context(), mutator, []byte("event")); !errors.Is(err, missing) || errors.As(err, new(*FinalError)) {
+		if _, _, err := out.Mutate(t.Context(), mutator, []byte("event")); !errors.Is(err, missing) || errors.As(err, new(*FinalError)) {
 			t.Errorf("%v", err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,6 +38,8 @@ type Message struct {
 	Key     string // idempotency key: the same on every attempt
 	Payload []byte // the notification as JSON
 	Note    *Notification
+	// Hidden are secrets besides the handler's own that what is sent may hold: its mutator's.
+	Hidden []string
 	// Opened is the notification with which the problem opened, as this handler was told;
 	// nil: there is none.
 	Opened func(context.Context) (*Notification, error)
@@ -124,7 +127,7 @@ func (o *Out) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Re
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	receipt, err := o.send(ctx, spec, m, timeout)
-	hide := hider(hidden)
+	hide := hider(slices.Concat(hidden, m.Hidden))
 	receipt.Sent, receipt.Answer, receipt.Refused = hide.Replace(receipt.Sent), hide.Replace(receipt.Answer), hideIn(receipt.Refused, hide)
 	return receipt, hideIn(err, hide)
 }

@@ -14,9 +14,19 @@ import (
 // DefaultMutatorTimeout ends a mutator's command that says nothing else.
 const DefaultMutatorTimeout = 10 * time.Second
 
-// Mutate runs a mutator's command, which names its assets as NAMESPACE/NAME, with an event on its standard input. What it writes on its
-// standard output is what the handler gets, as it is.
-func (o *Out) Mutate(ctx context.Context, spec *model.MutatorSpec, event []byte) ([]byte, error) {
+// Mutate runs a mutator's command, which names its assets and secrets as NAMESPACE/NAME, with an event on its standard input. What it writes on its
+// standard output is what the handler gets, as it is. Its secrets are read here, as those of handlers; hidden is what nobody may see of
+// what is said of the message afterwards (Message.Hidden).
+func (o *Out) Mutate(ctx context.Context, spec *model.MutatorSpec, event []byte) (made []byte, hidden []string, err error) {
+	spec, hidden, err = spec.Reveal(o.reader(ctx))
+	if err != nil {
+		return nil, nil, err
+	}
+	made, err = o.mutate(ctx, spec, event)
+	return made, hidden, hideIn(err, hider(hidden))
+}
+
+func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte) ([]byte, error) {
 	timeout := time.Duration(spec.Timeout)
 	if timeout <= 0 {
 		timeout = DefaultMutatorTimeout

@@ -40,7 +40,7 @@ func TestHandlersDoNotInheritSettings(t *testing.T) {
 	}
 	out := New(Options{})
 	defer out.Close()
-	made, err := out.Mutate(t.Context(), &model.MutatorSpec{Command: &model.Command{Shell: `echo "<$PAGER_KEY>"`}}, []byte("{}"))
+	made, _, err := out.Mutate(t.Context(), &model.MutatorSpec{Command: &model.Command{Shell: `echo "<$PAGER_KEY>"`}}, []byte("{}"))
 	if err != nil || string(made) != "<>\n" {
 		t.Errorf("a mutator knows %q, %v", made, err)
 	}
@@ -68,5 +68,34 @@ func TestASecretIsReadForEachMessage(t *testing.T) {
 	value, spec.Env["WANT"] = "s3cret-2", "s3cret-2"
 	if _, failed := out.Send(t.Context(), spec, message("k", "{}")); failed != nil {
 		t.Error(failed)
+	}
+}
+
+// A mutator's command has its secrets as a handler's has; what it writes goes to the handler, and
+// nowhere else: neither what went wrong nor what is told of the message shows them.
+func TestMutatorsHaveSecrets(t *testing.T) {
+	failed := errors.New("Vault is sealed")
+	out := New(Options{Secret: func(_ context.Context, namespace, name string) (string, error) {
+		return "s3cret of " + namespace + "/" + name, failed
+	}})
+	defer out.Close()
+	spec := (&model.MutatorSpec{Command: &model.Command{Shell: `cat; echo "with $KEY" | tee /dev/stderr; test -z "$FAIL"`}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "key"}}}).Within("team")
+	if _, _, err := out.Mutate(t.Context(), spec, []byte("{}")); err == nil || err.Error() != "spec.secrets[0]: secret team/key cannot be had: Vault is sealed" || errors.As(err, new(*FinalError)) {
+		t.Errorf("%v", err)
+	}
+	failed = nil
+	made, hidden, err := out.Mutate(t.Context(), spec, []byte("{}"))
+	if err != nil || string(made) != "{}with s3cret of team/key\n" {
+		t.Fatalf("%q, %v", made, err)
+	}
+	m := message("k", "{}")
+	m.Payload, m.Hidden = made, hidden
+	receipt, err := out.Send(t.Context(), &model.HandlerSpec{Command: &model.Command{Shell: "cat; exit 1"}}, m)
+	if err == nil || strings.Contains(err.Error(), "s3cret") || strings.Contains(receipt.Sent+receipt.Answer, "s3cret") || !strings.Contains(receipt.Answer, "with (hidden)") {
+		t.Errorf("%+v, %v", receipt, err)
+	}
+	spec.Env = map[string]string{"FAIL": "yes"}
+	if _, _, err := out.Mutate(t.Context(), spec, []byte("{}")); err == nil || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "with (hidden)") {
+		t.Errorf("%v", err)
 	}
 }

@@ -7,20 +7,24 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// held refuses handlers that name a Secret whose value only agents know: handlers run on the
-// server. It looks at what is applied, and at the handlers that are there already where such a
-// Secret is.
+// heldKinds are those whose commands and services the server runs and calls.
+var heldKinds = [...]string{"Handler", "Mutator"}
+
+// held refuses handlers and mutators that name a Secret whose value only agents know: they run on
+// the server. It looks at what is applied, and at those that are there already where such a Secret
+// is.
 func (s *Service) held(ctx context.Context, set map[Key]*model.Resource) (problems []error, err error) {
 	look := func(r *model.Resource) error {
 		key := KeyOf(r)
-		for _, one := range r.Spec.(*model.HandlerSpec).NamedSecrets() {
+		kind, _ := model.KindOf(key.Kind)
+		for _, one := range r.Spec.(interface{ NamedSecrets() []model.NamedSecret }).NamedSecrets() {
 			ns, name := model.SplitRef(key.Namespace, one.Ref)
 			spec, err := s.secretSpec(ctx, Key{"Secret", ns, name}, set)
 			if err != nil {
 				return err
 			}
 			if spec != nil && !spec.OnServer() {
-				problems = append(problems, model.Errorf(model.Invalid, "%s: %s: the value of secret %s is in %s, and handlers run on the server", key, one.Field, one.Ref, spec.Place()).
+				problems = append(problems, model.Errorf(model.Invalid, "%s: %s: the value of secret %s is in %s, and %s run on the server", key, one.Field, one.Ref, spec.Place(), kind.Plural).
 					WithHint("name a Secret with file, env or vault"))
 			}
 		}
@@ -29,7 +33,7 @@ func (s *Service) held(ctx context.Context, set map[Key]*model.Resource) (proble
 	moved := false
 	for _, r := range set {
 		switch spec := r.Spec.(type) {
-		case *model.HandlerSpec:
+		case *model.HandlerSpec, *model.MutatorSpec:
 			if err := look(r); err != nil {
 				return nil, err
 			}
@@ -40,9 +44,13 @@ func (s *Service) held(ctx context.Context, set map[Key]*model.Resource) (proble
 	if !moved {
 		return problems, nil
 	}
-	rows, err := s.opts.Store.List(ctx, ListQuery{Kind: "Handler"})
-	if err != nil {
-		return nil, err
+	var rows []Row
+	for _, kind := range heldKinds {
+		list, err := s.opts.Store.List(ctx, ListQuery{Kind: kind})
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, list...)
 	}
 	for _, row := range rows {
 		if set[row.Key] != nil || !bytes.Contains(row.Body, []byte(`"secret"`)) {

@@ -43,3 +43,27 @@ func TestHandlersNameSecretsOfTheServer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// So is a mutator's.
+func TestMutatorsNameSecretsOfTheServer(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	mutator := model.Resource{Kind: "Mutator", Metadata: model.Metadata{Name: "m"},
+		Spec: &model.MutatorSpec{Command: &model.Command{Shell: "true"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "s"}}}}
+	secret := func(spec model.SecretSpec) model.Resource {
+		return model.Resource{Kind: "Secret", Metadata: model.Metadata{Name: "s"}, Spec: &spec}
+	}
+	for _, c := range []struct {
+		apply []model.Resource
+		want  string // in the refusal; empty: it is done
+	}{
+		{[]model.Resource{mutator}, `mutator/m: secrets[0].secret: secret "s" does not exist`},
+		{[]model.Resource{mutator, secret(model.SecretSpec{AgentFile: "s"})}, "the value of secret s is in the agent's file s, and mutators run on the server"},
+		{[]model.Resource{mutator, secret(model.SecretSpec{Env: "S"})}, ""},
+		{[]model.Resource{secret(model.SecretSpec{AgentEnv: "S"})}, "mutator/m: secrets[0].secret: the value of secret s is in the agent's environment"},
+	} {
+		_, err := w.Apply(ctx, ada, c.apply, intent.ApplyOptions{})
+		if c.want == "" && err != nil || c.want != "" && (model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}

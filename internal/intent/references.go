@@ -158,6 +158,9 @@ func namedBy(r *model.Resource) (list []named) {
 		}
 		add("Asset", "assets", spec.Assets...)
 	case *model.MutatorSpec:
+		for _, one := range spec.NamedSecrets() {
+			add("Secret", one.Field, one.Ref)
+		}
 		add("Asset", "assets", spec.Assets...)
 	case *model.FilterSpec:
 		add("Asset", "assets", spec.Assets...)

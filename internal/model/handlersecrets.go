@@ -1,10 +1,6 @@
 package model
 
-import (
-	"fmt"
-	"maps"
-	"reflect"
-)
+import "reflect"
 
 // A handler names Secrets wherever a key, a password or a secret address stands, and in the
 // environment of its command. The server reads them when it sends: they stand in no row, no
@@ -29,7 +25,7 @@ func (s *HandlerSpec) eachSecret(visit func(field string, secret *Secret) error)
 	return nil
 }
 
-// NamedSecret is a Secret that a handler names.
+// NamedSecret is a Secret that a handler or mutator names.
 type NamedSecret struct {
 	Field string // where
 	Ref   string // as it is written
@@ -43,10 +39,7 @@ func (s *HandlerSpec) NamedSecrets() (list []NamedSecret) {
 		}
 		return nil
 	})
-	for i, one := range s.Secrets {
-		list = append(list, NamedSecret{fmt.Sprintf("secrets[%d].secret", i), one.Secret})
-	}
-	return list
+	return append(list, namedIn(s.Secrets)...)
 }
 
 // Within writes the Secrets and Assets that the handler names as NAMESPACE/NAME: those who send
@@ -62,37 +55,9 @@ func (s *HandlerSpec) Within(namespace string) {
 		}
 		return nil
 	})
-	for i := range s.Secrets {
-		s.Secrets[i].Secret = whole(s.Secrets[i].Secret)
-	}
-}
-
-// revealInto reads those of the command into its environment, which is made anew.
-func (s *HandlerSpec) revealInto(read func(Secret) (string, error)) error {
-	if len(s.Secrets) == 0 {
-		return nil
-	}
-	env := maps.Clone(s.Env)
-	if env == nil {
-		env = map[string]string{}
-	}
-	for i, one := range s.Secrets {
-		value, err := read(Secret{Named: one.Secret})
-		if err != nil {
-			return Errorf(Invalid, "spec.secrets[%d]: %w", i, err)
-		}
-		env[one.Env] = value
-	}
-	s.Env = env
-	return nil
+	s.Secrets = wholeSecrets(namespace, s.Secrets)
 }
 
 func (v *validator) handlerSecrets(s *HandlerSpec) {
-	if len(s.Secrets) == 0 {
-		return
-	}
-	if s.Command == nil {
-		v.absent("spec.secrets", "write the Secret where the key or the password stands: {secret: NAME}", "only a command has an environment")
-	}
-	v.secretsIn(s.Secrets, s.Env)
+	v.commandSecrets(s.Secrets, s.Command, s.Env, "write the Secret where the key or the password stands: {secret: NAME}")
 }

@@ -18,6 +18,10 @@ func Redacted(r *Resource) *Resource {
 			hidden.Stdin = Hidden
 		}
 		out.Spec = &hidden
+	case *MutatorSpec:
+		hidden := *spec
+		hidden.Env = hide(spec.Env)
+		out.Spec = &hidden
 	case *HandlerSpec:
 		hidden := spec.mapServices(func(t fieldText) string {
 			if t.secret {

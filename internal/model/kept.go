@@ -42,6 +42,9 @@ type MutatorSpec struct {
 	Javascript string `json:"javascript,omitempty"`
 	// Environment of the command.
 	Env map[string]string `json:"env,omitempty"`
+	// Values that nobody sees, in variables of the command's environment: Secrets whose value the
+	// server knows, read for each event.
+	Secrets []CommandSecret `json:"secrets,omitempty"`
 	// When the command is ended; default 10s.
 	Timeout Duration `json:"timeout,omitempty"`
 	// Assets that it needs, of the same namespace or shared/NAME, at most 16: a command finds

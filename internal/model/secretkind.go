@@ -51,12 +51,12 @@ type Vault struct {
 	CA string `json:"ca,omitempty"`
 }
 
-// CommandSecret is a Secret in a variable of the command of a check or a handler.
+// CommandSecret is a Secret in a variable of the command of a check, a handler or a mutator.
 type CommandSecret struct {
 	// The variable that the command finds it in, and the hooks of a check.
 	Env string `json:"env"`
-	// The Secret, of the same namespace or shared/NAME; for a handler one whose value the server
-	// knows.
+	// The Secret, of the same namespace or shared/NAME; for a handler or mutator one whose value
+	// the server knows.
 	Secret string `json:"secret"`
 }
 
@@ -201,8 +201,8 @@ func (v *validator) checkSecrets(s *CheckSpec) {
 	v.secretsIn(s.Secrets, s.Env)
 }
 
-// secretsIn finds what is wrong with the secrets in the environment of a command, of a check or of
-// a handler, whose other variables are env.
+// secretsIn finds what is wrong with the secrets in the environment of a command, of a check,
+// a handler or a mutator, whose other variables are env.
 func (v *validator) secretsIn(secrets []CommandSecret, env map[string]string) {
 	if len(secrets) > MaxCheckSecrets {
 		v.flaw("spec.secrets", "", "%d secrets, at most %d", len(secrets), MaxCheckSecrets)

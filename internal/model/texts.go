@@ -2,7 +2,6 @@ package model
 
 import (
 	"errors"
-	"maps"
 	"net/url"
 	"reflect"
 	"slices"
@@ -174,13 +173,11 @@ func (s *HandlerSpec) Reveal(read func(Secret) (string, error)) (out *HandlerSpe
 		return nil
 	})
 	if err == nil {
-		err = out.revealInto(read)
+		out.Env, err = revealed(out.Env, out.Secrets, read)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(out.Env)) {
-		hidden = append(hidden, out.Env[name])
-	}
+	hidden = append(hidden, hiddenIn(out.Env)...)
 	return out, slices.DeleteFunc(hidden, func(s string) bool { return s == "" }), nil
 }

@@ -64,6 +64,7 @@ func (v *validator) mutator(s *MutatorSpec) {
 	}
 	v.command("spec.command", s.Command)
 	v.env("spec.env", s.Env)
+	v.commandSecrets(s.Secrets, s.Command, s.Env, "leave it out: JavaScript reads no environment")
 	v.assets(s.Assets)
 	v.between("spec.timeout", s.Timeout, Duration(100*time.Millisecond), Duration(10*time.Minute))
 }

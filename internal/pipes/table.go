@@ -70,9 +70,8 @@ func (t *Table) Set(name route.Name, zone string, spec model.Spec) error {
 		}
 		next.filters = with(next.filters, name, f)
 	case *model.MutatorSpec:
-		within := *spec // who runs its command knows no namespace
-		within.Assets = whole(name, spec.Assets)
-		m := &Mutator{Spec: &within}
+		within := spec.Within(name.Namespace)
+		m := &Mutator{Spec: within}
 		if spec.Command == nil {
 			var err error
 			m.Javascript, err = newScripted(t.find, within.Assets, func(libraries []filter.Library) (*filter.Mutation, error) {

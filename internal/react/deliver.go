@@ -360,7 +360,7 @@ func (d *deliverer) attempt(ctx context.Context, one history.Delivery) (refused,
 	if err != nil {
 		return nil, &handler.FinalError{Err: err}
 	}
-	body, err := d.mutated(ctx, note, one.Payload)
+	body, hidden, err := d.mutated(ctx, note, one.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -385,7 +385,7 @@ func (d *deliverer) attempt(ctx context.Context, one history.Delivery) (refused,
 		gate.RLock()
 		defer gate.RUnlock()
 	}
-	receipt, err := d.out.Send(ctx, spec, &handler.Message{Key: one.Key, Payload: body, Note: note, Opened: func(ctx context.Context) (*handler.Notification, error) {
+	receipt, err := d.out.Send(ctx, spec, &handler.Message{Key: one.Key, Payload: body, Note: note, Hidden: hidden, Opened: func(ctx context.Context) (*handler.Notification, error) {
 		return d.opened(ctx, one)
 	}})
 	return receipt.Refused, err

@@ -12,29 +12,30 @@ import (
 // mutated is what a program gets of a message: the notification as it was recorded, or, of
 // what a pipeline passed on, what its mutator makes of the event. Mutators run here, with the
 // handler's own attempts: one that hangs or fails holds back that message, and is tried again.
-func (d *deliverer) mutated(ctx context.Context, note *handler.Notification, payload []byte) ([]byte, error) {
+// hidden is what nobody may see of what is said of it.
+func (d *deliverer) mutated(ctx context.Context, note *handler.Notification, payload []byte) (body []byte, hidden []string, err error) {
 	switch {
 	case note.Event == nil:
-		return payload, nil
+		return payload, nil, nil
 	case note.Mutator == "" || note.Mutator == model.MutatorJSON:
-		return note.Event, nil
+		return note.Event, nil, nil
 	case note.Mutator == model.MutatorOnlyOutput:
-		return []byte(note.Output), nil
+		return []byte(note.Output), nil, nil
 	case d.opts.Pipelines == nil:
-		return nil, fmt.Errorf("mutator %s: pipelines are not kept here", note.Mutator)
+		return nil, nil, fmt.Errorf("mutator %s: pipelines are not kept here", note.Mutator)
 	}
 	body, command, err := d.opts.Pipelines.Mutate(ctx, note.Mutator, func() (event map[string]any, err error) {
 		return event, json.Unmarshal(note.Event, &event)
 	}, d.opts.Now())
 	if err == nil && command != nil {
-		body, err = d.out.Mutate(ctx, command, note.Event)
+		body, hidden, err = d.out.Mutate(ctx, command, note.Event)
 	}
 	if err != nil {
 		failed := fmt.Errorf("mutator %s: %w", note.Mutator, err)
 		if class := model.ClassOf(err); command == nil && class != model.NotFound && class != model.Unavailable && ctx.Err() == nil {
-			return nil, &handler.FinalError{Err: failed} // JavaScript comes to the same again
+			return nil, nil, &handler.FinalError{Err: failed} // JavaScript comes to the same again
 		}
-		return nil, failed
+		return nil, nil, failed
 	}
-	return body, nil
+	return body, hidden, nil
 }

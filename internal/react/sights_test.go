@@ -1,6 +1,7 @@
 package react
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -186,6 +187,40 @@ func TestMutators(t *testing.T) {
 	dead, err := store.Dead(t.Context(), history.HandlerRef{Namespace: "default", Name: "slack"}, 0, 10)
 	if err != nil || len(dead) != 1 || !strings.Contains(dead[0].LastError, "mutator default/short: the expression failed: no") {
 		t.Errorf("%+v, %v", dead, err)
+	}
+}
+
+// What a mutator's secret is comes with the message to its handler, and into no record.
+func TestSecretsOfMutatorsAreInNoRecord(t *testing.T) {
+	hook, got := hook(t, func(posted) int { return 400 })
+	n := someNames(map[string]*model.HandlerSpec{"slack": hook})
+	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"keyed", "broken"}
+	secret := []model.CommandSecret{{Env: "KEY", Secret: "key"}}
+	table := kept(t, map[string]model.Spec{
+		"keyed": one("slack", "key"), "key": &model.MutatorSpec{Command: &model.Command{Shell: `echo "key $KEY"`}, Secrets: secret},
+		"broken": one("slack", "break"), "break": &model.MutatorSpec{Command: &model.Command{Shell: `echo "key $KEY" >&2; exit 1`}, Secrets: secret},
+	})
+	store := sqlite(t)
+	r := run(t, Options{Store: store, Names: n, Pipelines: table, Secret: func(_ context.Context, namespace, name string) (string, error) {
+		return "s3cret-" + namespace + "-" + name, nil
+	}})
+	r.Emit([]event.Transition{sighting(1, 2)})
+	if p := receive(t, "the event", got); p.body != "key s3cret-default-key\n" {
+		t.Errorf("%q", p.body)
+	}
+	for range 2 {
+		if a := receive(t, "an outcome", store.tried); a.Error == "" || strings.Contains(a.Error, "s3cret") {
+			t.Errorf("%+v", a)
+		}
+	}
+	list, err := store.Deliveries(t.Context(), "event-10-1001")
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for _, d := range list {
+		if text := fmt.Sprintf("%s %s %+v", d.Payload, d.LastError, d); strings.Contains(text, "s3cret") {
+			t.Error(text)
+		}
 	}
 }
 

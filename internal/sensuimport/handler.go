@@ -40,17 +40,12 @@ func (im *importer) handler(o *object) {
 		spec.Assets = im.assetsOf(o, "handler")
 	}
 	s.take("runtime_assets") // what speaks for itself needs none
-	for _, secret := range s.objects("secrets") {
-		of, as := secret.text("secret"), secret.text("name")
-		switch named := model.CleanName(of); {
-		case spec.Command == nil:
-			im.lost(o, "secret %s as %s: write {secret: %s} where the key or the password stands", of, as, named)
-		case im.made[made{"Secret", im.ns(o), named}] == nil:
-			im.lost(o, "secret %s as %s: there is no such Secret here: declare one, and name it in secrets", of, as)
-		case len(spec.Secrets) == model.MaxCheckSecrets:
-			im.lost(o, "secret %s as %s: a handler has at most %d", of, as, model.MaxCheckSecrets)
-		default:
-			spec.Secrets = append(spec.Secrets, model.CommandSecret{Env: as, Secret: named})
+	if spec.Command != nil {
+		spec.Secrets = im.commandSecrets(o, "handler")
+	} else {
+		for _, secret := range s.objects("secrets") {
+			of, as := secret.text("secret"), secret.text("name")
+			im.lost(o, "secret %s as %s: write {secret: %s} where the key or the password stands", of, as, model.CleanName(of))
 		}
 	}
 	im.declare(o, spec)

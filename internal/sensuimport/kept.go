@@ -29,6 +29,7 @@ func (im *importer) mutator(o *object) {
 		spec.Javascript = s.text("eval")
 	} else {
 		spec.Command = &model.Command{Shell: s.text("command")}
+		spec.Secrets = im.commandSecrets(o, "mutator")
 	}
 	spec.Assets = im.assetsOf(o, "mutator")
 	im.declare(o, spec)

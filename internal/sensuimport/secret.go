@@ -63,20 +63,24 @@ func (im *importer) secret(o *object) {
 // secrets are those of a check. What the server knows it hands only to machines that cannot bring
 // themselves in, which people have to look at.
 func (im *importer) secrets(o *object, c *model.CheckSpec) {
-	for _, secret := range o.spec.objects("secrets") {
-		of, as := secret.text("secret"), secret.text("name")
-		name := model.CleanName(of)
-		if im.made[made{"Secret", im.ns(o), name}] == nil {
-			im.lost(o, "secret %s as %s: there is no such Secret here: declare one, and name it in secrets", of, as)
-			continue
-		}
-		if len(c.Secrets) == model.MaxCheckSecrets {
-			im.lost(o, "secret %s as %s: a check has at most %d", of, as, model.MaxCheckSecrets)
-			continue
-		}
-		c.Secrets = append(c.Secrets, model.CommandSecret{Env: as, Secret: name})
-	}
+	c.Secrets = im.commandSecrets(o, "check")
 	if len(c.Secrets) > 0 {
 		im.said(o, "secrets: apply takes it only if its groups have trusted: true, so that no machine brings itself in (docs/secrets.md)")
 	}
+}
+
+// commandSecrets are those in the environment of a command.
+func (im *importer) commandSecrets(o *object, what string) (list []model.CommandSecret) {
+	for _, secret := range o.spec.objects("secrets") {
+		of, as := secret.text("secret"), secret.text("name")
+		switch named := model.CleanName(of); {
+		case im.made[made{"Secret", im.ns(o), named}] == nil:
+			im.lost(o, "secret %s as %s: there is no such Secret here: declare one, and name it in secrets", of, as)
+		case len(list) == model.MaxCheckSecrets:
+			im.lost(o, "secret %s as %s: a %s has at most %d", of, as, what, model.MaxCheckSecrets)
+		default:
+			list = append(list, model.CommandSecret{Env: as, Secret: named})
+		}
+	}
+	return list
 }

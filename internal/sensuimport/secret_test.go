@@ -48,6 +48,11 @@ type: Handler
 api_version: core/v2
 metadata: {name: page, namespace: default}
 spec: {type: pipe, command: page, secrets: [{name: KEY, secret: token}, {name: Y, secret: elsewhere}]}
+---
+type: Mutator
+api_version: core/v2
+metadata: {name: add, namespace: default}
+spec: {type: pipe, command: add, secrets: [{name: KEY, secret: db}, {name: Z, secret: elsewhere}]}
 `
 
 func TestSecretsAndProviders(t *testing.T) {
@@ -75,11 +80,14 @@ func TestSecretsAndProviders(t *testing.T) {
 	if page, _ := made["Handler/page"].(*model.HandlerSpec); page == nil || len(page.Secrets) != 1 || page.Secrets[0] != (model.CommandSecret{Env: "KEY", Secret: "token"}) {
 		t.Errorf("got %+v", page)
 	}
+	if add, _ := made["Mutator/add"].(*model.MutatorSpec); add == nil || len(add.Secrets) != 1 || add.Secrets[0] != (model.CommandSecret{Env: "KEY", Secret: "db"}) {
+		t.Errorf("got %+v", add)
+	}
 	var notes strings.Builder
 	for _, n := range result.Notes {
 		notes.WriteString(n.What + ": " + n.Text + "\n")
 	}
-	for _, want := range []string{`provider "cyberark"`, "its token is not carried", "secret elsewhere as X", "secret elsewhere as Y", "trusted: true", "set API_TOKEN"} {
+	for _, want := range []string{`provider "cyberark"`, "its token is not carried", "secret elsewhere as X", "secret elsewhere as Y", "secret elsewhere as Z", "trusted: true", "set API_TOKEN"} {
 		if !strings.Contains(notes.String(), want) {
 			t.Errorf("no %q in\n%s", want, notes.String())
 		}

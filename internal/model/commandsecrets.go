@@ -1,0 +1,91 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Secrets in the environment of a command that the server runs, a handler's or a mutator's: one way
+// for both.
+
+// namedIn are those that a command names.
+func namedIn(secrets []CommandSecret) (list []NamedSecret) {
+	for i, one := range secrets {
+		list = append(list, NamedSecret{fmt.Sprintf("secrets[%d].secret", i), one.Secret})
+	}
+	return list
+}
+
+// wholeSecrets are the same as NAMESPACE/NAME: those who run the command know no namespace.
+func wholeSecrets(namespace string, secrets []CommandSecret) []CommandSecret {
+	whole := slices.Clone(secrets)
+	for i := range whole {
+		whole[i].Secret = WholeRef(namespace, whole[i].Secret)
+	}
+	return whole
+}
+
+// revealed is the environment of a command with the values of its secrets, made anew.
+func revealed(env map[string]string, secrets []CommandSecret, read func(Secret) (string, error)) (map[string]string, error) {
+	if len(secrets) == 0 {
+		return env, nil
+	}
+	all := maps.Clone(env)
+	if all == nil {
+		all = map[string]string{}
+	}
+	for i, one := range secrets {
+		value, err := read(Secret{Named: one.Secret})
+		if err != nil {
+			return nil, Errorf(Invalid, "spec.secrets[%d]: %w", i, err)
+		}
+		all[one.Env] = value
+	}
+	return all, nil
+}
+
+// hiddenIn are the values of an environment, which nobody may see.
+func hiddenIn(env map[string]string) (hidden []string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if env[name] != "" {
+			hidden = append(hidden, env[name])
+		}
+	}
+	return hidden
+}
+
+// NamedSecrets are all Secrets that the mutator names.
+func (s *MutatorSpec) NamedSecrets() []NamedSecret { return namedIn(s.Secrets) }
+
+// Within is the mutator with its Secrets and Assets as NAMESPACE/NAME: who runs its command knows
+// no namespace. s is not changed.
+func (s *MutatorSpec) Within(namespace string) *MutatorSpec {
+	out := *s
+	out.Assets, out.Secrets = slices.Clone(s.Assets), wholeSecrets(namespace, s.Secrets)
+	for i, name := range out.Assets {
+		out.Assets[i] = WholeRef(namespace, name)
+	}
+	return &out
+}
+
+// Reveal is the mutator with the values of its secrets in its environment, as HandlerSpec.Reveal;
+// hidden are all values of it. s is not changed.
+func (s *MutatorSpec) Reveal(read func(Secret) (string, error)) (out *MutatorSpec, hidden []string, err error) {
+	with := *s
+	if with.Env, err = revealed(s.Env, s.Secrets, read); err != nil {
+		return nil, nil, err
+	}
+	return &with, hiddenIn(with.Env), nil
+}
+
+// commandSecrets finds what is wrong with those of a command that the server runs; hint is for what has none.
+func (v *validator) commandSecrets(secrets []CommandSecret, command *Command, env map[string]string, hint string) {
+	if len(secrets) == 0 {
+		return
+	}
+	if command == nil {
+		v.absent("spec.secrets", hint, "only a command has an environment")
+	}
+	v.secretsIn(secrets, env)
+}
