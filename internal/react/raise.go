@@ -20,12 +20,44 @@ func (r *router) raise(o *telling, e *escalation, severity model.Severity) {
 		g.flush = o.now.Add(to.GroupWait)
 	}
 	e.Next = e.Next.Fit(to, e.Opened)
+	var reached []route.Name
 	for i, step := range to.Steps {
-		unknown := func(n route.Name) bool { return !slices.Contains(e.Told, history.HandlerRef(n)) }
-		if !slices.ContainsFunc(step.To, unknown) && (e.Next[i].IsZero() || e.Next[i].After(g.flush)) {
-			e.Next[i] = g.flush
+		if at := e.Next[i]; !at.IsZero() && !at.After(g.flush) { // it tells them
+			reached = append(reached, step.To...)
 		}
+	}
+	for {
+		best, most := -1, 0
+		for i, step := range to.Steps {
+			if n := len(without(step.To, reached)); n > most && e.toldStep(to, i) {
+				best, most = i, n
+			}
+		}
+		if best < 0 {
+			break
+		}
+		e.Next[best] = g.flush
+		reached = append(reached, to.Steps[best].To...)
 	}
 	r.plan(e)
 	o.write(e)
+}
+
+// toldStep says whether a step was told already: one whose time is still to come stays due then.
+func (e *escalation) toldStep(to *route.Route, i int) bool {
+	step := to.Steps[i]
+	unknown := func(n route.Name) bool { return !slices.Contains(e.Told, history.HandlerRef(n)) }
+	if slices.ContainsFunc(step.To, unknown) {
+		return false
+	}
+	return e.Next[i].IsZero() || step.Repeat > 0 && e.Next[i].After(e.Opened.Add(step.After))
+}
+
+func without(list, some []route.Name) (left []route.Name) {
+	for _, n := range list {
+		if !slices.Contains(some, n) {
+			left = append(left, n)
+		}
+	}
+	return left
 }
