@@ -195,6 +195,11 @@ faults: [{at: 2s, for: 5s, server: stop}, {at: 12s, for: 6s, server: stop}]
 		phases[p.Name] = p
 	}
 	stops, ends, after := phases["stops"], phases["ends so"], phases["after"]
+	for i, s := range rep.Samples[1:] {
+		if s.Second > 1 && s.Second != rep.Samples[i].Second+1 {
+			t.Errorf("second %d follows second %d", s.Second, rep.Samples[i].Second)
+		}
+	}
 	if stops.InTime == nil || *stops.InTime > 0.75 || stops.Acknowledged < 0.9*stops.Offered || ends.Acknowledged > 0.7*ends.Offered || after.Acknowledged < 1.1*after.Offered {
 		t.Errorf("%+v\n%+v\n%+v", stops, ends, after)
 	}

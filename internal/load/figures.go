@@ -19,7 +19,7 @@ func (rep *reporting) connected(r *run, idle usage.SoFar) {
 	}
 	debug.FreeOSMemory() // what agents take, and not what connecting left behind
 	ready := r.usage()
-	ready.Metrics = usage.Metrics(r.cfg.AdminURL)
+	ready.Metrics = r.metrics()
 	rep.idle, rep.ready = idle, ready
 	own := float64(len(r.agents))
 	rep.AgentBytes = float64(ready.Loader.RSS-r.cfg.Bare) / own

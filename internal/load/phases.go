@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -36,7 +37,7 @@ func (r *run) phaseAt(at int64) (name string, nth int) {
 }
 
 // pass reads both processes where a part begins or ends, and judges steps.
-func (w *watch) pass(now int64) {
+func (w *watch) pass(ctx context.Context, now int64) {
 	s := w.run.present()
 	for n := len(w.edges); n <= len(s) && len(s) > 0; n++ {
 		at := s.end()
@@ -46,11 +47,11 @@ func (w *watch) pass(now int64) {
 		if now < at {
 			break
 		}
-		u := w.run.usage()
+		e := edge{SoFar: w.run.usage()}
 		if n < len(s) && s[n].measured || n > 0 && s[n-1].measured {
-			u.Metrics = usage.Metrics(w.run.cfg.AdminURL)
+			e.asked = w.ask(ctx)
 		}
-		w.edges = append(w.edges, u)
+		w.edges = append(w.edges, e)
 	}
 	w.step(now)
 }
@@ -58,7 +59,7 @@ func (w *watch) pass(now int64) {
 // used is what part i used; nothing while it lasts.
 func (w *watch) used(i int, g *usage.Gained) {
 	if i+1 < len(w.edges) {
-		g.Add(w.edges[i], w.edges[i+1])
+		g.Add(w.edges[i].SoFar, w.edges[i+1].SoFar)
 		g.Join(w.run.usedElsewhere(i))
 	}
 }
@@ -111,6 +112,7 @@ func (r *run) since(at int64) float64 { return time.Duration(at - r.present().ze
 func (w *watch) finish() {
 	r, rep, s := w.run, w.rep, w.run.present()
 	w.publish(true)
+	w.answered(len(w.edges)-1, true)
 	w.amend()
 	w.step(never)
 	if rep.Stopped != nil && !w.anyWhole() {

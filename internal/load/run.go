@@ -33,11 +33,12 @@ type run struct {
 	seats   []*agent // by member of the fleet; nil: another loader plays it
 	agents  []*agent // those that have sessions in this round
 	senders []*sender
-	deals   uint64 // of timetables
-	steps   bool   // the score may change while it is played
-	storms  bool   // some phase speeds alerts up …
-	hurries bool   // … or anything but the results
-	dock    *dock  // nil: a whole server
+	deals   uint64                    // of timetables
+	steps   bool                      // the score may change while it is played
+	storms  bool                      // some phase speeds alerts up …
+	hurries bool                      // … or anything but the results
+	dock    *dock                     // nil: a whole server
+	metrics func() map[string]float64 // the server's; nil: it has none, or does not answer
 	connect func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Held, a *agent) (session, error)
 
 	score     atomic.Pointer[score]
@@ -129,6 +130,7 @@ func newRun(cfg Config) (*run, error) {
 	r.taken.h = hdrhistogram.New(1, maxLatency, 3)
 	r.frames.New = func() any { return new(frame) }
 	r.scratch.New = func() any { b := make([]byte, 0, 4096); return &b }
+	r.metrics = func() map[string]float64 { return usage.Metrics(cfg.AdminURL) }
 	r.connect = func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Held, a *agent) (session, error) {
 		return link.Open(ctx, cfg, addr, hello, assigned, a)
 	}

@@ -57,7 +57,8 @@ func (s *seen) fill(w *watch) {
 		s.Phase = report.KindRamp
 		s.Second = -int(math.Ceil((r.ramp() - time.Duration(s.at)).Seconds())) - 1 // about: it is set right in the end
 	} else {
-		s.Second = int(math.Floor(time.Duration(s.at - r.present().zero()).Seconds()))
+		ended := r.begin.Load() + int64(s.second+1)*int64(time.Second) + int64(lookLate) // whenever it was looked at
+		s.Second = int(math.Floor(time.Duration(ended - r.present().zero()).Seconds()))
 		s.Phase, s.Nth = r.phaseAt(r.begin.Load() + int64(s.second)*int64(time.Second))
 		s.take(r)
 		until := r.offeredUntil(s.second)

@@ -23,7 +23,7 @@ func (w *watch) step(now int64) {
 	r := w.run
 	for ; r.steps; w.asked++ {
 		s := r.present()
-		if w.asked >= len(s) || now < s[w.asked].to+r.patience() || w.asked+1 >= len(w.edges) {
+		if w.asked >= len(s) || now < s[w.asked].to+r.patience() || w.asked+1 >= len(w.edges) || !w.answered(w.asked+1, false) {
 			return
 		}
 		i := w.asked

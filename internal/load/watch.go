@@ -28,10 +28,11 @@ type watch struct {
 	waiting   []seen   // seconds that other loaders have not told of yet
 	said      Presence // to the lead
 
-	edges []usage.SoFar // at the beginning of each part, and at the end of the last
-	steps map[int]int   // of phases of steps that broke: the part in which they did
-	bad   map[int][]string
-	asked int // parts that were judged as steps
+	edges     []edge      // at the beginning of each part, and at the end of the last
+	lastAsked *reading    // of the server's metrics, at any of them
+	steps     map[int]int // of phases of steps that broke: the part in which they did
+	bad       map[int][]string
+	asked     int // parts that were judged as steps
 }
 
 // lookLate is how long after a second it is looked at: what was meant to be sent in it has
@@ -75,7 +76,7 @@ func (w *watch) watch(ctx context.Context) {
 			w.sample(now, -1)
 		}
 		w.stop(now)
-		w.pass(now)
+		w.pass(ctx, now)
 		r.trouble.look(asking, r, &w.beside, time.Duration(now))
 		w.tellPresence()
 		w.publish(false)
