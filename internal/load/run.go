@@ -275,6 +275,9 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 	}
 	meanwhile := r.meanwhile(ctx, rep)
 	p.playing.Wait()
+	if r.cfg.Played != nil {
+		r.cfg.Played()
+	}
 	meanwhile()
 	watching.Wait()
 	if err := ctx.Err(); err != nil {

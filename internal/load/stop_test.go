@@ -1,6 +1,11 @@
 package load
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
 
 // A score that is stopped ends there: what was before is as it was, what it lies in is short.
 func TestScoreStopped(t *testing.T) {
@@ -22,5 +27,17 @@ func TestScoreStopped(t *testing.T) {
 	}
 	if s[2].short || s.end() != 50 {
 		t.Errorf("the score itself was changed: %+v", s)
+	}
+}
+
+// That the timetable is over is said then, not when the last answer is there.
+func TestPlayedIsSaidBeforeTheDrain(t *testing.T) {
+	var began time.Time
+	var took []time.Duration
+	cfg := Config{Scenario: towns(scenario.Phase{Ramp: sec(1)}, scenario.Phase{Steady: sec(5)}, scenario.Phase{Drain: sec(60)}),
+		Begun: func() { began = time.Now() }, Played: func() { took = append(took, time.Since(began)) }}
+	rep := playOn(t, cfg, &ideal{stall: 20 * time.Second})
+	if b := rep.Balance; len(took) != 1 || took[0] < 5*time.Second || took[0] > 7*time.Second || b.Sent != b.Acknowledged {
+		t.Errorf("said after %s; ledger %+v", took, rep.Balance)
 	}
 }

@@ -24,7 +24,8 @@ import (
 // was sent. One that asks has a ramp, steady phases and a drain; what is played against one
 // that is driven is a run like one against Muster, and may have all that TargetPlays lets through.
 //
-// Of the configuration, Scenario, Goals, MaxLag, ServerPID, Second, Stop, Begun and Progress count,
+// Of the configuration, Scenario, Goals, MaxLag, ServerPID, Second, Stop, Begun, Played and Progress
+// count,
 // and Server for the ports that are needed: host:port of each address, with commas between them.
 // For a Driven so does what is about the loader.
 func RunTarget(ctx context.Context, c Config, t Target) (rep *report.Report, err error) {
@@ -97,6 +98,9 @@ func (r *targetRun) do(ctx context.Context) (*report.Report, error) {
 				return nil, err
 			}
 		}
+	}
+	if c.Played != nil {
+		c.Played()
 	}
 	for _, a := range agents {
 		a.Rest()

@@ -250,7 +250,7 @@ func (c *check) once(ctx context.Context, cmd *cobra.Command, sc *scenario.Scena
 	if own.unprofiled = !profiles; profiles {
 		own.env = []string{"GODEBUG=memprofilerate=4096"} // one allocation in so many bytes is seen: few results allocate little
 	}
-	return playLeg(c.out, name, say, func(kept *folder.Folder) (*report.Report, error) { return own.against(ctx, cmd, sc, kept, say) })
+	return playLeg(c.stops, c.out, name, say, func(kept *folder.Folder) (*report.Report, error) { return own.against(ctx, cmd, sc, kept, say) })
 }
 
 // profile plays a scenario once more, to see what it spends so much on. None of its figures is

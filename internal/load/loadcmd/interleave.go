@@ -73,6 +73,9 @@ func (i *interleave) compare(cmd *cobra.Command, o *compareOptions, nameOrFile s
 		control = &sets[2]
 	}
 	shown := o.hold(cmd.OutOrStdout(), sets[:2], control)
+	if endsWith(shown, exitLost) && !endsWith(err, exitLost) {
+		return shown
+	}
 	return cmp.Or(err, shown)
 }
 
@@ -140,7 +143,7 @@ func (i *interleave) playAll(cmd *cobra.Command, nameOrFile string) ([]compare.S
 	for n, l := range legs {
 		s := sides[l.side]
 		say("leg %d of %d: %s, run %d of %d; about %s to go", n+1, len(legs), s.name, l.run, i.runs, left(sc, began, n, len(legs), time.Now()))
-		rep, err := playLeg(i.out, filepath.Join(s.name, fmt.Sprint(l.run)), say, func(kept *folder.Folder) (*report.Report, error) {
+		rep, err := playLeg(i.stops, i.out, filepath.Join(s.name, fmt.Sprint(l.run)), say, func(kept *folder.Folder) (*report.Report, error) {
 			return i.leg(ctx, cmd, sc, s, kept, say)
 		})
 		if err != nil {

@@ -42,8 +42,9 @@ const repeated = "invalid"
 
 // playLeg plays a scenario once, on a server of its own, into the folder OUT/NAME. A run
 // whose generator fell behind says nothing of speed: it is moved to OUT/invalid/NAME and repeated
-// once. What it lost is lost all the same: such a run stays. Without a report nothing is left.
-func playLeg(out, name string, say func(string, ...any), play func(kept *folder.Folder) (*report.Report, error)) (rep *report.Report, err error) {
+// once. What it lost is lost all the same: such a run stays. Without a report nothing is left. Where
+// somebody asked for the end of a run before, nothing is played.
+func playLeg(signals *stops, out, name string, say func(string, ...any), play func(kept *folder.Folder) (*report.Report, error)) (rep *report.Report, err error) {
 	path, aside := filepath.Join(out, name), filepath.Join(out, repeated, name)
 	once := func() (*report.Report, error) {
 		kept, err := folder.Make(path)
@@ -55,6 +56,9 @@ func playLeg(out, name string, say func(string, ...any), play func(kept *folder.
 			kept.Discard()
 		}
 		return rep, err
+	}
+	if err = signals.next(name); err != nil {
+		return nil, err
 	}
 	if rep, err = once(); err != nil {
 		return rep, err
@@ -70,6 +74,10 @@ func playLeg(out, name string, say func(string, ...any), play func(kept *folder.
 	}
 	if err != nil {
 		return nil, fmt.Errorf("put an invalid run aside: %w", err)
+	}
+	if err = signals.next(name + " once more"); err != nil {
+		say("%s is kept as %s: %s", name, aside, strings.Join(rep.Verdict, "; "))
+		return nil, err
 	}
 	say("%s is kept as %s and repeated: %s", name, aside, strings.Join(rep.Verdict, "; "))
 	if rep, err = once(); err == nil && rep.Stopped != nil {

@@ -90,7 +90,7 @@ func TestInvalidLegIsRepeated(t *testing.T) {
 	}{{"a/1", []bool{true}, 0, false}, {"b/1", []bool{false, true}, 0, true}, {"b/2", []bool{false, false}, 0, true}, {"b/3", []bool{false}, 1, false}} {
 		var said strings.Builder
 		played := 0
-		rep, err := playLeg(out, c.name, func(format string, args ...any) { fmt.Fprintf(&said, format, args...) }, func(kept *folder.Folder) (*report.Report, error) {
+		rep, err := playLeg(nil, out, c.name, func(format string, args ...any) { fmt.Fprintf(&said, format, args...) }, func(kept *folder.Folder) (*report.Report, error) {
 			r := judged(c.valid[played], c.lost)
 			played++
 			return r, kept.Save(t.Context(), r)
@@ -108,13 +108,13 @@ func TestInvalidLegIsRepeated(t *testing.T) {
 		}
 	}
 	wrong := errors.New("no server")
-	if rep, err := playLeg(out, "c/1", nil, func(*folder.Folder) (*report.Report, error) { return nil, wrong }); rep != nil || !errors.Is(err, wrong) {
+	if rep, err := playLeg(nil, out, "c/1", nil, func(*folder.Folder) (*report.Report, error) { return nil, wrong }); rep != nil || !errors.Is(err, wrong) {
 		t.Errorf("%+v, %v", rep, err)
 	}
 	if _, err := os.Stat(filepath.Join(out, "c", "1")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a leg that came to nothing left %v", err)
 	}
-	if _, err := playLeg(out, "a/1", nil, nil); model.ClassOf(err) != model.Conflict {
+	if _, err := playLeg(nil, out, "a/1", nil, nil); model.ClassOf(err) != model.Conflict {
 		t.Errorf("over a run that is there: %v", err)
 	}
 }
@@ -123,7 +123,7 @@ func TestInvalidLegIsRepeated(t *testing.T) {
 // until then.
 func TestStoppedLeg(t *testing.T) {
 	for missing, code := range map[uint64]int{0: exitStopped, 1: exitLost} {
-		_, err := playLeg(t.TempDir(), "a/1", nil, func(kept *folder.Folder) (*report.Report, error) {
+		_, err := playLeg(nil, t.TempDir(), "a/1", nil, func(kept *folder.Folder) (*report.Report, error) {
 			r := &report.Report{Schema: report.Schema, Balance: &report.Balance{Missing: missing}, Valid: true, Stopped: &report.Stopped{After: 1, Of: 2}}
 			return r, kept.Save(t.Context(), r)
 		})

@@ -117,14 +117,19 @@ func (s *sizer) size(ctx context.Context, cmd *cobra.Command, name string) error
 	var stopped error
 	for _, factor := range s.factors {
 		sized := sc.Sized(factor, time.Duration(s.seconds)*time.Second)
-		t, err := s.tryTwice(ctx, cmd, sized, filepath.Join(dir, strconv.FormatFloat(factor, 'g', 4, 64)+"x"))
+		size := strconv.FormatFloat(factor, 'g', 4, 64)
+		t, err := s.tryTwice(ctx, cmd, sized, size+"×", filepath.Join(dir, size+"x"))
+		if endsWith(err, exitStopped) { // between two runs
+			stopped = err
+			break
+		}
 		if err != nil {
 			return err
 		}
 		t.Factor = factor
 		if t.Report != nil && t.Report.Stopped != nil {
 			stopped = verdict(t.Report)
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s× was %s, and says nothing of the machine\n", strconv.FormatFloat(factor, 'g', 4, 64), t.Report.Stopped)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s× was %s, and says nothing of the machine\n", size, t.Report.Stopped)
 			break
 		}
 		if tries = append(tries, t); !t.Carried() {
@@ -158,10 +163,17 @@ func (s *sizer) size(ctx context.Context, cmd *cobra.Command, name string) error
 }
 
 // tryTwice plays a size that is not carried once more: a machine may stumble in the seconds of
-// one run. What a limit keeps from being played stays so, and what was wrong once was wrong.
-func (s *sizer) tryTwice(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, path string) (sizing.Try, error) {
+// one run. What a limit keeps from being played stays so, and what was wrong once was wrong. Nothing is
+// played once somebody asked for the end.
+func (s *sizer) tryTwice(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, size, path string) (sizing.Try, error) {
+	if err := s.stops.next(size); err != nil {
+		return sizing.Try{}, err
+	}
 	t, err := s.try(ctx, cmd, sc, path)
 	if err != nil || !t.Stumbled() {
+		return t, err
+	}
+	if err := s.stops.next(size + " once more"); err != nil {
 		return t, err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "it is not carried; it is played once more, for machines stumble\n")

@@ -16,8 +16,9 @@ import (
 )
 
 // stops hears signals (Ctrl-C, SIGTERM, a terminal that is closed). The first ends the run's present
-// phase, and what was played becomes a report; where nothing is played yet, it ends all. The second
-// ends all at once. Safe for any goroutine.
+// phase, and what was played becomes a report; where nothing is played yet, it ends all. Once the
+// timetable is over it ends nothing, but no other run begins. The second ends all at once. Safe for any
+// goroutine.
 type stops struct {
 	say     func(format string, args ...any)
 	asked   chan string // of the run, see load.Config.Stop
@@ -25,10 +26,20 @@ type stops struct {
 	release func()
 
 	mu      sync.Mutex
-	playing bool
+	at      progress
 	times   int
+	awaited bool             // the first signal left what was played to its report
 	tell    func(who string) // that the run is to be stopped
 }
+
+// progress is how far a run is.
+type progress uint8
+
+const (
+	before  progress = iota // nothing was sent, or there is no run
+	playing                 // its timetable
+	played                  // drain, ledger and report come
+)
 
 // oneSignal is within which time a signal that comes again is the same one: timeout(1) sends each to
 // the process and to its group. Whoever goes on for longer means it.
@@ -71,7 +82,7 @@ func heedSignals(cmd *cobra.Command, say func(format string, args ...any)) (cont
 // instead has the first signal tell the loader that leads, which ends the run for all.
 func (s *stops) instead(tell func()) {
 	s.mu.Lock()
-	s.playing, s.tell = true, func(string) { tell() }
+	s.at, s.tell = playing, func(string) { tell() }
 	s.mu.Unlock()
 }
 
@@ -90,8 +101,12 @@ func (s *stops) atLeast(times int, who string) {
 	if who != "" {
 		by = " by " + who
 	}
-	if times > 1 || !s.playing {
+	if times > 1 || s.at == before {
 		s.end(model.Errorf(model.Unavailable, "stopped%s", by))
+		return
+	}
+	if s.awaited = true; s.at == played {
+		s.say("stopped%s: the run is over already, and its ledger and report come; Ctrl-C again ends at once, without them", by)
 		return
 	}
 	s.say("stopped%s: the present phase ends here, then come ledger and report; Ctrl-C again ends at once, without them", by)
@@ -107,14 +122,34 @@ func (s *stops) heed(c *load.Config, seen io.Writer) (over func()) {
 	s.mu.Lock()
 	s.say = sayTo(seen)
 	s.mu.Unlock()
-	c.Stop, c.Begun = s.asked, func() { s.play(true) }
-	return func() { s.play(false) }
+	c.Stop, c.Begun, c.Played = s.asked, func() { s.reach(playing) }, func() { s.reach(played) }
+	return func() {
+		s.reach(before)
+		select {
+		case <-s.asked: // too late for this run, and not meant for another
+		default:
+		}
+	}
 }
 
-func (s *stops) play(on bool) {
+func (s *stops) reach(at progress) {
 	s.mu.Lock()
-	s.playing = on
+	s.at = at
 	s.mu.Unlock()
+}
+
+// next is the error that ends a row of runs before one of them: nil where nobody asked for that. Where
+// all was ended at once, the run that comes says so itself.
+func (s *stops) next(name string) error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.awaited || s.times > 1 {
+		return nil
+	}
+	return &failed{model.Errorf(model.Unavailable, "stopped before %s was played", name), exitStopped}
 }
 
 // stopped says whether anybody asked.

@@ -1,6 +1,7 @@
 package loadcmd
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -28,6 +29,12 @@ func (f *failed) Unwrap() error { return f.said }
 
 // ExitCode is what the program ends with.
 func (f *failed) ExitCode() int { return f.code }
+
+// endsWith says whether an error is a verdict with this code.
+func endsWith(err error, code int) bool {
+	var judged *failed
+	return errors.As(err, &judged) && judged.code == code
+}
 
 // verdict is nil where all is as it should be. What was lost is told before what was slow,
 // and a run whose generator fell behind says nothing about speed.

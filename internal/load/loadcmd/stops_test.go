@@ -1,0 +1,114 @@
+package loadcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/folder"
+	"github.com/muster-fleet/muster/internal/load/report"
+)
+
+func heeded(t *testing.T, said io.Writer) (context.Context, *stops) {
+	t.Helper()
+	cmd := &cobra.Command{}
+	cmd.SetContext(t.Context())
+	ctx, s := heedSignals(cmd, func(string, ...any) {})
+	t.Cleanup(s.release)
+	return ctx, s
+}
+
+// The first signal ends what is played, and nothing where the timetable is over; either way no other run
+// begins, and no run is told what was meant for the one before it.
+func TestStopsOfARowOfRuns(t *testing.T) {
+	for name, c := range map[string]struct {
+		at    progress
+		word  bool // for the run
+		says  string
+		ended bool // at once
+	}{
+		"nothing was sent":      {before, false, "", true},
+		"while it is played":    {playing, true, "stopped: the present phase ends here", false},
+		"the timetable is over": {played, false, "stopped: the run is over already, and its ledger and report come", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var said strings.Builder
+			ctx, s := heeded(t, &said)
+			var run load.Config
+			over := s.heed(&run, &said)
+			if err := s.next("a run"); err != nil {
+				t.Error(err)
+			}
+			for at, reach := range map[progress]func(){playing: run.Begun, played: run.Played} {
+				if c.at == at {
+					reach()
+				}
+			}
+			s.atLeast(1, "")
+			if len(run.Stop) > 0 != c.word || (ctx.Err() != nil) != c.ended || !strings.HasPrefix(said.String(), c.says) {
+				t.Errorf("%d words for the run, %v, said %q", len(run.Stop), ctx.Err(), said.String())
+			}
+			over() // and it did not look
+			var next load.Config
+			s.heed(&next, &said)
+			if len(next.Stop) > 0 {
+				t.Error("the next run is stopped by what was meant for this one")
+			}
+			if err := s.next("b/1"); endsWith(err, exitStopped) == c.ended || err != nil && err.Error() != "stopped before b/1 was played" {
+				t.Errorf("before the next one: %v", err)
+			}
+			if s.atLeast(2, ""); ctx.Err() == nil {
+				t.Error("a second signal does not end it")
+			}
+			if err := s.next("b/1"); err != nil {
+				t.Errorf("it says itself that it was ended: %v", err)
+			}
+		})
+	}
+}
+
+// A leg after whose timetable somebody asked for the end is whole; the next one is not played, and
+// neither is one repeated whose generator fell behind.
+func TestNoLegAfterAStop(t *testing.T) {
+	for valid, left := range map[bool]string{true: "a/1", false: "invalid/a/1"} {
+		out, plays := t.TempDir(), 0
+		_, s := heeded(t, io.Discard)
+		play := func(kept *folder.Folder) (*report.Report, error) {
+			plays++
+			var run load.Config
+			defer s.heed(&run, io.Discard)()
+			run.Begun()
+			run.Played()
+			s.atLeast(1, "")
+			r := &report.Report{Schema: report.Schema, Balance: &report.Balance{}, Valid: valid}
+			return r, kept.Save(t.Context(), r)
+		}
+		say := func(string, ...any) {}
+		rep, err := playLeg(s, out, "a/1", say, play)
+		if (rep != nil) != valid || endsWith(err, exitStopped) == valid {
+			t.Errorf("valid %t: %v, %v", valid, rep, err)
+		}
+		if _, err := playLeg(s, out, "b/1", say, play); !endsWith(err, exitStopped) || plays != 1 {
+			t.Errorf("valid %t: played %d times, %v", valid, plays, err)
+		}
+		if _, err := os.Stat(filepath.Join(out, left, "run.json")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What a comparison shows to be lost goes before that somebody stopped it.
+func TestEndsWith(t *testing.T) {
+	lost := fmt.Errorf("compare: %w", &failed{nil, exitLost})
+	if !endsWith(lost, exitLost) || endsWith(lost, exitStopped) || endsWith(nil, exitLost) || endsWith(errors.New("x"), exitLost) {
+		t.Error("wrong")
+	}
+}
