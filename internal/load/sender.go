@@ -140,7 +140,8 @@ func (s *sender) earliest() (first track, virtual int64) {
 	return first, virtual
 }
 
-// newScoreWithin is for how long a sender may sleep: a phase that ends early is heard of.
+// newScoreWithin is for how long a sender may sleep: a phase that ends early is heard of, by steps or
+// because somebody stops the run, also where the next result is minutes away.
 const newScoreWithin = 50 * time.Millisecond
 
 // play sends what the timetable says, in the order in which it was meant to happen, and
@@ -152,6 +153,7 @@ func (s *sender) play(ctx context.Context) {
 	now, hint := s.run.now(), 0
 	for {
 		t, virtual := s.earliest()
+		played := s.run.score.Load()
 		result, leave := int64(never), int64(never)
 		if t != nil {
 			result = s.run.present().real(virtual, &hint)
@@ -173,18 +175,14 @@ func (s *sender) play(ctx context.Context) {
 			}
 			if now = s.run.now(); at > now {
 				s.tell() // who waits has told: the second may be over before the next result
-				sleep := max(time.Duration(at-now), tick)
-				if s.run.steps {
-					sleep = min(sleep, newScoreWithin)
-				}
-				timer.Reset(sleep)
+				timer.Reset(min(max(time.Duration(at-now), tick), newScoreWithin))
 				select {
 				case <-ctx.Done():
 					return
 				case <-timer.C:
 				case <-s.woken():
 				}
-				if now = s.run.now(); at > now+int64(tick) {
+				if now = s.run.now(); at > now+int64(tick) || s.run.score.Load() != played {
 					hint = 0 // what was due may not be any more
 					continue
 				}

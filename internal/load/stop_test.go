@@ -2,8 +2,10 @@ package load
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -40,4 +42,42 @@ func TestPlayedIsSaidBeforeTheDrain(t *testing.T) {
 	if b := rep.Balance; len(took) != 1 || took[0] < 5*time.Second || took[0] > 7*time.Second || b.Sent != b.Acknowledged {
 		t.Errorf("said after %s; ledger %+v", took, rep.Balance)
 	}
+}
+
+// A run whose next result is minutes away ends when it is stopped, and that result is not sent.
+func TestASenderThatSleepsIsStopped(t *testing.T) {
+	sc := &scenario.Scenario{Name: "rare", Seed: 5, Agents: []scenario.Class{{Name: "web", Count: 1, Checks: []scenario.Check{{Name: "disk", Interval: sec(3600)}}}},
+		Phases: []scenario.Phase{{Ramp: sec(1)}, {Steady: sec(3600)}, {Drain: sec(5)}}}
+	var began time.Time
+	var took time.Duration
+	stop := make(chan string, 1)
+	cfg := Config{Scenario: sc, Stop: stop, Begun: func() { began = time.Now() }, Played: func() { took = time.Since(began) }}
+	cfg.Progress = func(s report.Sample) {
+		if s.Second == 3 {
+			stop <- ""
+		}
+	}
+	rep := playOn(t, cfg, &ideal{})
+	if rep.Stopped == nil || took > 6*time.Second || rep.Balance.Sent > 0 {
+		t.Errorf("stopped %+v, the timetable was over after %s, %d results", rep.Stopped, took, rep.Balance.Sent)
+	}
+}
+
+// A sender that only waits for turns hears that the end is another one.
+func TestASenderThatWaitsForTurnsIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &run{epoch: time.Now()}
+		r.follow(forever(0, int64(time.Hour)))
+		s, over := &sender{run: r, book: newBook(r), inbox: newInbox()}, make(chan struct{})
+		go func() {
+			s.play(t.Context())
+			close(over)
+		}()
+		time.Sleep(3 * time.Second)
+		r.follow(r.present().stopped(r.now() + 2*int64(newScoreWithin)))
+		<-over
+		if took := time.Duration(r.now()); took > 4*time.Second {
+			t.Errorf("after %s", took)
+		}
+	})
 }
