@@ -55,7 +55,7 @@ func playLeg(signals *stops, out, name string, say func(string, ...any), play fu
 		if rep == nil {
 			kept.Discard()
 		}
-		return rep, err
+		return rep, unkept(rep, err)
 	}
 	if err = signals.next(name); err != nil {
 		return nil, err

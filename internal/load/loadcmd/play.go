@@ -76,7 +76,7 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	}
 	fmt.Fprintf(live.Paper(cmd.OutOrStdout(), os.Getenv), "%s\n%s", rep.Title, rep.Text()) // the title says the scale
 	if err != nil {
-		return err
+		return unkept(rep, err)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", kept.Path)
 	return verdict(rep)

@@ -97,7 +97,7 @@ func (s *short) play(cmd *cobra.Command, o *options) error {
 	fmt.Fprint(live.Paper(cmd.OutOrStdout(), os.Getenv), rep.Text())
 	if o.out != "" {
 		if err := rep.Save(o.out); err != nil {
-			return err
+			return unkept(rep, err)
 		}
 	}
 	return verdict(rep)

@@ -209,7 +209,7 @@ func (s *sizer) try(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenar
 		}
 		return t, unless(ctx.Err() == nil && model.ClassOf(t.Err) == model.Unavailable, t.Err)
 	}
-	return t, t.Err
+	return t, unkept(t.Report, t.Err)
 }
 
 // unless is the error, where it is not an answer.

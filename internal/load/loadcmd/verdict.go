@@ -36,6 +36,15 @@ func endsWith(err error, code int) bool {
 	return errors.As(err, &judged) && judged.code == code
 }
 
+// unkept is the error of a run that has a report which could not be kept whole: err says why. What was
+// lost is told all the same, and first.
+func unkept(rep *report.Report, err error) error {
+	if err == nil || rep == nil || !rep.Lost() {
+		return err
+	}
+	return &failed{model.Errorf(model.Invalid, "the run failed: %s; and not all of its report could be kept: %w", strings.Join(rep.Verdict, "; "), err), exitLost}
+}
+
 // verdict is nil where all is as it should be. What was lost is told before what was slow,
 // and a run whose generator fell behind says nothing about speed.
 func verdict(rep *report.Report) error {

@@ -4,7 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/load/folder"
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // What was lost is told before what was slow, and before a generator that fell behind.
@@ -24,6 +26,28 @@ func TestVerdictCodes(t *testing.T) {
 		if (err == nil) != (c.code == 0) || err != nil && err.ExitCode() != c.code {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A full disk hides nothing that was lost, of one run or of one in a row.
+func TestLostIsToldWithoutAReport(t *testing.T) {
+	full := model.Errorf(model.Limited, "keep the report: no space left on device")
+	for missing, code := range map[uint64]int{0: 7, 3: exitLost} {
+		rep := &report.Report{Valid: true, Balance: &report.Balance{Missing: missing}, Verdict: []string{"3 results missing"}}
+		_, leg := playLeg(nil, t.TempDir(), "a/1", nil, func(*folder.Folder) (*report.Report, error) { return rep, full })
+		var check findings
+		for where, err := range map[string]error{"run": unkept(rep, full), "leg": leg, "check": check.after(leg)} {
+			got := model.ClassOf(err).Exit()
+			if judged, ok := err.(*failed); ok {
+				got = judged.code
+			}
+			if got != code || !strings.Contains(err.Error(), "no space left") || missing > 0 && !strings.Contains(err.Error(), "3 results missing") {
+				t.Errorf("%s, %d missing: code %d, %v", where, missing, got, err)
+			}
+		}
+	}
+	if err := unkept(nil, full); err != error(full) {
+		t.Error(err)
 	}
 }
 
