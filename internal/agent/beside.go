@@ -90,15 +90,30 @@ func (a *Agent) hooks(ctx context.Context, c *check, result *run.Result, room in
 	return list
 }
 
+// discard drops the output of a check that wants it kept nowhere. What the agent says itself stays: how
+// the run ended, what is beyond a threshold, and why there was none.
+func discard(c *check, result *run.Result) {
+	if !c.chunk.DiscardOutput || result.Code < 0 && result.Note == "" {
+		return
+	}
+	text := result.Note
+	if text == "" {
+		text = model.OutputDiscarded
+	}
+	result.Output, result.Cut = []byte(text), 0
+}
+
 // beside is what the result carries beside its output, within what the server takes of a
 // result. Values that do not fit are left out, which the output says.
 func (a *Agent) beside(ctx context.Context, c *check, result *run.Result, keep int) []byte {
 	if c.chunk.Metrics == nil && len(c.chunk.Hooks) == 0 {
+		discard(c, result)
 		return nil
 	}
 	values := a.values(c, result, keep)
 	room := min(a.takes()-len(result.Output), maxBeside)
 	x := wire.Extra{Hooks: a.hooks(ctx, c, result, room)}
+	discard(c, result)
 	extra := wire.AppendExtra(nil, &x)
 	for i := range values {
 		longer := wire.AppendValue(extra, &values[i])

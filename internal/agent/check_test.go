@@ -110,3 +110,51 @@ func TestMetricsAndThresholds(t *testing.T) {
 		t.Errorf("%d values in %d bytes, %v; …%s", len(x.Values), len(r.Extra), err, r.Output[len(r.Output)-80:])
 	}
 }
+
+// An output that is to be discarded leaves its numbers, and hooks read it; what the agent says itself of
+// a run stays.
+func TestOutputsAreDiscarded(t *testing.T) {
+	s := newServer(t)
+	most := 10.0
+	fine, beyond, odd := shell(1, "echo 'secrets | used=3'", time.Hour), shell(2, "echo 'secrets | used=30'", time.Hour), shell(3, "echo secrets; exit 42", time.Hour)
+	gone, plain := shell(4, "/nowhere/secrets", time.Hour), shell(5, "echo secrets", time.Hour)
+	gone.Command = &model.Command{Argv: []string{"/nowhere/plug-in"}}
+	for _, c := range []*model.Chunk{fine, beyond} {
+		c.Metrics, c.Thresholds = &model.Metrics{Format: "nagios"}, []model.Threshold{{Metric: "used", Critical: &model.Bounds{Max: &most}}}
+	}
+	fine.Hooks = []model.Hook{{Name: "told", When: []string{"ok"}, Command: &model.Command{Shell: "grep -c secrets"}, Stdin: true}}
+	for _, c := range []*model.Chunk{fine, beyond, odd, gone, plain} {
+		c.DiscardOutput = true
+	}
+	s.assign(nil, fine, beyond, odd, gone, plain)
+	begin(t, config(s, t.TempDir()))
+	s.wait("all results", func() bool {
+		for id := model.ChunkID(1); id <= 5; id++ {
+			if len(s.of(id)) == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, want := range map[model.ChunkID]struct {
+		status model.Status
+		output string // how it begins
+	}{
+		1: {model.OK, model.OutputDiscarded}, 2: {model.Critical, "CRITICAL: used is 30, more than 10"}, 3: {model.Unknown, "exit code 42"},
+		4: {model.Unknown, ""}, 5: {model.OK, model.OutputDiscarded},
+	} {
+		r := s.of(id)[0]
+		if r.Status != want.status || !strings.HasPrefix(string(r.Output), want.output) || strings.Contains(string(r.Output), "secrets") || len(r.Output) == 0 {
+			t.Errorf("%d: %s %q", id, r.Status, r.Output)
+		}
+	}
+	if text := string(s.of(4)[0].Output); !strings.Contains(text, "/nowhere/plug-in") {
+		t.Errorf("why it did not run: %q", text)
+	}
+	x, err := wire.DecodeExtra(s.of(1)[0].Extra)
+	if err != nil || len(x.Values) != 1 || x.Values[0].Value != 3 || len(x.Hooks) != 1 || x.Hooks[0].Output != "1" {
+		t.Errorf("%+v, %v", x, err)
+	}
+}

@@ -43,7 +43,12 @@ type Chunk struct {
 	Secrets      []ChunkSecret
 	RoundRobin   bool // the server says when: agents do not run it by themselves
 	Assets       []ChunkAsset
+
+	DiscardOutput bool // it is kept nowhere
 }
+
+// OutputDiscarded stands in the place of an output that is kept nowhere.
+const OutputDiscarded = "(output discarded)"
 
 // ChunkAsset is an Asset that a check names: what an agent needs to choose its archive.
 // Where the server has that from (URL) is not in it.

@@ -284,6 +284,9 @@ type CheckSpec struct {
 	RunAs string `json:"runAs,omitempty"`
 	// How much output is kept; the cut is marked. Default 64KiB, at most 1MiB.
 	MaxOutput Size `json:"maxOutput,omitempty"`
+	// Whether the output is dropped once numbers were found in it and hooks have read it: it is
+	// sent and kept nowhere. What the agent itself has to say of the run stays.
+	DiscardOutput bool `json:"discardOutput,omitempty"`
 	// Commands that run on the node after a result, by its status: what a person would look
 	// at first. What they say stands with the event and in messages.
 	Hooks []Hook `json:"hooks,omitempty"`

@@ -105,6 +105,7 @@ func (v *validator) passive(s *CheckSpec) {
 		{"command", s.Command != nil}, {"probe", s.Probe != nil}, {"targets", s.Targets != nil}, {"proxy", s.Proxy != nil}, {"roundRobin", s.RoundRobin},
 		{"interval", s.Interval != 0}, {"cron", s.Cron != ""}, {"timeZone", s.TimeZone != ""}, {"schedule", s.Schedule != nil}, {"timeout", s.Timeout != 0},
 		{"env", len(s.Env) > 0}, {"stdin", s.Stdin != ""}, {"runAs", s.RunAs != ""}, {"hooks", len(s.Hooks) > 0}, {"metrics", s.Metrics != nil}, {"thresholds", len(s.Thresholds) > 0},
+		{"discardOutput", s.DiscardOutput},
 	} {
 		if f.said {
 			v.flaw("spec."+f.name, "leave it out, or leave passive out", "nobody runs a passive check: its results come in from outside")

@@ -45,6 +45,7 @@ func compileChunk(name ref, id model.CheckID, spec *model.CheckSpec) (*model.Chu
 		Env: spec.Env, RunAs: spec.RunAs, MaxOutput: int(spec.MaxOutput),
 		FailAfter: 1, RecoverAfter: 1, Stdin: spec.Stdin, Proxy: spec.Proxy != nil, RoundRobin: spec.RoundRobin,
 		Hooks: spec.Hooks, Metrics: spec.Metrics, Thresholds: spec.Thresholds, Pipelines: spec.Pipelines,
+		DiscardOutput: spec.DiscardOutput,
 	}
 	if c.Timeout == 0 {
 		c.Timeout = model.DefaultTimeout

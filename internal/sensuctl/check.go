@@ -45,6 +45,9 @@ func checkConfig(m *model.Resource) object {
 	if c.MaxOutput > 0 {
 		o["max_output_size"] = int64(c.MaxOutput)
 	}
+	if c.DiscardOutput {
+		o["discard_output"] = true
+	}
 	if a := c.Alert; a != nil {
 		o["handlers"] = orElse(a.Handlers)
 		if f := a.Flapping; f != nil {

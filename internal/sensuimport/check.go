@@ -18,7 +18,7 @@ func (im *importer) check(o *object) {
 	c := &model.CheckSpec{Command: &model.Command{Shell: im.tokens(o, "command", s.text("command"))}}
 	c.Targets = im.subscribed(o, s.texts("subscriptions"))
 	c.Timeout, c.TTL = seconds(s.whole("timeout")), seconds(s.whole("ttl"))
-	c.MaxOutput = model.Size(s.whole("max_output_size"))
+	c.MaxOutput, c.DiscardOutput = model.Size(s.whole("max_output_size")), s.truth("discard_output")
 	c.Env = im.env(o, s.texts("env_vars"))
 	if publish, ok := s.take("publish").(bool); ok && !publish {
 		c.Disabled = true

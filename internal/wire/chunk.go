@@ -68,7 +68,7 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	for i := range c.Secrets {
 		dst = appendChunkSecret(dst, 34, &c.Secrets[i])
 	}
-	return dst
+	return appendBool(dst, 35, c.DiscardOutput)
 }
 
 func appendCommand(dst []byte, field uint32, c *model.Command) []byte {
@@ -180,6 +180,8 @@ func DecodeChunk(id model.ChunkID, body []byte) (*model.Chunk, error) {
 			if f.room("secrets", len(c.Secrets), MaxAsked) {
 				c.Secrets = append(c.Secrets, f.chunkSecret())
 			}
+		case 35:
+			c.DiscardOutput = f.bool("discard_output")
 		}
 	}
 	if f.err != nil {

@@ -307,7 +307,7 @@ func drawExtra(t *rapid.T) *Extra {
 func drawChunk(t *rapid.T) *model.Chunk {
 	c := &model.Chunk{Check: model.CheckID(u32(t)), Namespace: model.NamespaceID(u32(t)), CheckName: text(t), Cron: text(t),
 		TimeZone: text(t), Env: pairs(t), RunAs: text(t), MaxOutput: rapid.IntRange(0, math.MaxInt32).Draw(t, "max"),
-		FailAfter: u32(t), RecoverAfter: u32(t), Handlers: list(t, text), Stdin: text(t), Proxy: yes(t), RoundRobin: yes(t)}
+		FailAfter: u32(t), RecoverAfter: u32(t), Handlers: list(t, text), Stdin: text(t), Proxy: yes(t), RoundRobin: yes(t), DiscardOutput: yes(t)}
 	c.Hooks = list(t, func(t *rapid.T) model.Hook {
 		return model.Hook{Name: text(t), When: list(t, text), Command: &model.Command{Shell: text(t)}, Timeout: model.Duration(duration(t))}
 	})

@@ -135,6 +135,8 @@ func golden() []struct {
 		{"38-exchange-secrets-ask", "Frame", AppendExchange(nil, &Exchange{ID: 0xfeedface, Ask: &SecretsAsk{Names: []string{"default/db", "shared/key"}}})},
 		{"39-exchange-secrets", "Frame", AppendExchange(nil, &Exchange{ID: 0xfeedface, Secrets: &Secrets{Given: []GivenSecret{
 			{Name: "default/db", Value: []byte("correct horse"), LeaseMs: 300000}, {Name: "shared/key", Error: "the server has no file /etc/muster/key"}}}})},
+		{"40-chunk-discards", "Chunk", AppendChunk(nil, &model.Chunk{Check: 9, Namespace: 2, CheckName: "traffic", Command: &model.Command{Shell: "measure"},
+			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Metrics: &model.Metrics{Format: "influxdb"}, DiscardOutput: true})},
 		{"20-record-batch", "", append(AppendBatchRecord(nil, 214), batchBody...)},
 		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,
 			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},

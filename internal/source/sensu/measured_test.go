@@ -108,3 +108,34 @@ func TestMetricsWithoutACheck(t *testing.T) {
 		t.Errorf("%d found, %v lost", len(found), lost)
 	}
 }
+
+// An output that is to be discarded leaves its numbers and what thresholds say; the journal has nothing of it.
+func TestOutputsOfSensuAgentsAreDiscarded(t *testing.T) {
+	for _, json := range []bool{false, true} {
+		w := newWorld(t, nil)
+		most := 90.0
+		w.chunks = []*model.Chunk{check(1, "disk", "x", func(c *model.Chunk) {
+			c.Interval, c.DiscardOutput = time.Hour, true
+			c.Metrics = &model.Metrics{Format: "nagios"}
+			c.Thresholds = []model.Threshold{{Metric: "used", Critical: &model.Bounds{Max: &most}}}
+		})}
+		a := w.agent("web", json)
+		r := a.next()
+		for i, c := range []struct {
+			said   uint32
+			output string
+			want   string
+			values int
+		}{
+			{0, "dropped | used=80", model.OutputDiscarded, 1},
+			{0, "dropped | used=95", "CRITICAL: used is 95, more than 90", 1},
+			{2, "dropped | used=95", "CRITICAL: used is 95, more than 90", 1},
+			{42, "dropped", "exit code 42: plug-ins end with 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN)", 0},
+		} {
+			a.answer(r, func(e *sensuwire.Event) { e.Status, e.Output = c.said, c.output })
+			if s, x := w.last(2 + i); string(s.Output) != c.want || len(x.Values) != c.values || s.Cut != 0 {
+				t.Errorf("json %v, %d: %q, %+v", json, i, s.Output, x)
+			}
+		}
+	}
+}

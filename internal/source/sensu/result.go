@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/muster-fleet/muster/internal/journal"
@@ -42,6 +43,12 @@ func (x *session) event(said *sensuwire.Said) (out outcome, cause string) {
 		status, above = model.Unknown, fmt.Sprintf("exit code %d: plug-ins end with 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN)\n", int32(said.Status))
 	} else {
 		status, above, below = held(c, status, values)
+	}
+	if c.DiscardOutput { // but for what we say ourselves
+		if above, below = strings.Trim(above+below, "\n"), ""; above == "" {
+			above = model.OutputDiscarded
+		}
+		said.Output = nil
 	}
 	keep := x.outputRoom(c)
 	text, cut := cutText(above, said.Output, max(keep-len(below), 0))
