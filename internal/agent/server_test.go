@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -61,7 +62,7 @@ func newServer(t testing.TB) *server {
 	if s.authority, err = pki.Open(s.dir+"/pki", []string{"127.0.0.1"}, time.Now); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", testenv.Port(t)) // which it comes back to
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestRealAlertmanager(t *testing.T) {
 	if err := os.WriteFile(config, []byte("route: {receiver: none}\nreceivers: [{name: none}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	address := "127.0.0.1:" + freePorts(t, 1)[0]
+	address := testenv.Port(t)
 	start := func() (stop func()) {
 		var said bytes.Buffer
 		cmd := exec.Command(program, "--config.file="+config, "--storage.path="+filepath.Join(dir, "data"), "--web.listen-address="+address, "--cluster.listen-address=")

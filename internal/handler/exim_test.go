@@ -99,7 +99,11 @@ func startExim(t *testing.T) *exim {
 			testenv.LeftOut(t, "there is no user for the mail server", "sudo apt-get install exim4-daemon-light")
 		}
 	}
-	ports := freePorts(t, 2)
+	port := func() string { return strings.TrimPrefix(testenv.Port(t), "127.0.0.1:") }
+	ports := [2]string{port(), port()}
+	for ports[1] == ports[0] {
+		ports[1] = port()
+	}
 	certificate(t, dir)
 	conf := strings.NewReplacer("DIR", dir, "USER", me.Uid, "GROUP", me.Gid, "PORT1", ports[0], "PORT2", ports[1]).Replace(eximConfig)
 	if err := os.WriteFile(filepath.Join(dir, "conf"), []byte(conf), 0o644); err != nil {
@@ -140,19 +144,6 @@ func startExim(t *testing.T) *exim {
 		return err == nil
 	})
 	return e
-}
-
-func freePorts(t *testing.T, n int) (list []string) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		_, port, _ := net.SplitHostPort(l.Addr().String())
-		list = append(list, port)
-	}
-	return list
 }
 
 // certificate is one for 127.0.0.1 that signs itself.

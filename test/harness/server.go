@@ -5,8 +5,6 @@ package harness
 import (
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // Server is a data folder with its ports, and the process that serves it, if any.
@@ -244,17 +243,5 @@ func (s *Server) Clone() *Server {
 	return c
 }
 
-// Port is a free loopback address below the range from which the kernel takes ports
-// for outgoing connections: nobody takes it while a server is down.
-func Port(t testing.TB) string {
-	t.Helper()
-	for range 1000 {
-		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.N(20_000))
-		if l, err := net.Listen("tcp", address); err == nil {
-			l.Close()
-			return address
-		}
-	}
-	t.Fatal("no free port found")
-	return ""
-}
+// Port is testenv's: nobody takes it while a server is down.
+func Port(t testing.TB) string { t.Helper(); return testenv.Port(t) }

@@ -1,11 +1,11 @@
 package link
 
 import (
-	"net"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -22,17 +22,6 @@ func TestOrderOfServers(t *testing.T) {
 	}
 }
 
-// nobody is an address at which nobody listens.
-func nobody(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func arrives(t *testing.T, came <-chan struct{}, what string) {
 	t.Helper()
 	select {
@@ -46,8 +35,9 @@ func arrives(t *testing.T, came <-chan struct{}, what string) {
 func TestAWrongListLocksNobodyOut(t *testing.T) {
 	last := []wire.StreamLast{{StreamKey: key}}
 	came := make(chan struct{}, 10)
+	nobody, either := testenv.Port(t), testenv.Port(t)
 	s := serve(t, func(p *peer) {
-		p.welcome(wire.Welcome{Last: last, Servers: []string{nobody(t), nobody(t)}})
+		p.welcome(wire.Welcome{Last: last, Servers: []string{nobody, either}})
 		came <- struct{}{} // and the session ends
 	})
 	run(t, newSpool(), nil, s.l.Addr().String())
@@ -60,7 +50,7 @@ func TestAWrongListLocksNobodyOut(t *testing.T) {
 // there again, says Bye, and returns.
 func TestReturnsToTheFirstServer(t *testing.T) {
 	last := []wire.StreamLast{{StreamKey: key}}
-	first := nobody(t)
+	first := testenv.Port(t) // nobody listens there
 	second, byes := make(chan struct{}, 10), make(chan struct{}, 10)
 	s := serve(t, func(p *peer) {
 		p.welcome(wire.Welcome{Last: last})
