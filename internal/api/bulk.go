@@ -70,9 +70,10 @@ func (s *server) bulkRoutes() {
 
 // pickedEvent is one of a selection.
 type pickedEvent struct {
-	node   model.NodeID
-	check  model.CheckID
-	status model.Status
+	node    model.NodeID
+	check   model.CheckID
+	status  model.Status
+	problem string // that was open then; empty: none was
 }
 
 // bulk picks events, looks whether they are too many, records who does what, and does it.
@@ -157,7 +158,7 @@ func (s *server) pick(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (lis
 		}
 		for i := range page.States {
 			if st := &page.States[i]; v.nothing(st) == "" {
-				list = append(list, pickedEvent{st.Node, st.Check, st.Status})
+				list = append(list, pickedEvent{st.Node, st.Check, st.Status, openOf(st)})
 			}
 		}
 		switch {
@@ -170,6 +171,14 @@ func (s *server) pick(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (lis
 		}
 		q.After = page.Next
 	}
+}
+
+// openOf is the id of the problem of an event; empty: none is open.
+func openOf(st *event.State) string {
+	if st.Problem == nil {
+		return ""
+	}
+	return st.Problem.ID
 }
 
 // within leaves the nodes of a group; without one, all.
@@ -229,9 +238,13 @@ func (s *server) doAll(ctx context.Context, v *bulkVerb, list []pickedEvent, act
 					left.add(s, e, false, "it is gone")
 				} else if nothing := v.nothing(&st); nothing != "" {
 					left.add(s, e, false, nothing)
+				} else if v.verb != "delete" && e.problem != "" && e.problem != openOf(&st) {
+					left.add(s, e, false, "its problem closed, and another one is open")
 				} else {
 					one := action
-					one.Check = e.check
+					if one.Check = e.check; v.verb != "delete" {
+						one.Problem = e.problem // and of no other that opens before it is written
+					}
 					if err := s.Actions.Act(enough, e.node, one); err != nil {
 						s.Logger.Debug("an event of many", "verb", v.verb, "err", err)
 						left.add(s, e, true, "it could not be written; the server's log says why")

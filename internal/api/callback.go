@@ -100,5 +100,5 @@ func (s *server) calledOf(ctx context.Context, id string, c handler.Called) (did
 	if c.Verb == "acknowledge" && acked || c.Verb == "unacknowledge" && !acked {
 		return false, nil
 	}
-	return true, s.Actions.Act(ctx, p.NodeID, wire.Action{Verb: c.Verb, Check: p.CheckID, By: c.By, Note: c.Note})
+	return true, s.Actions.Act(ctx, p.NodeID, wire.Action{Verb: c.Verb, Check: p.CheckID, By: c.By, Note: c.Note, Problem: id})
 }

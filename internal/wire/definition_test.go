@@ -167,7 +167,7 @@ func codecs() []codec {
 			return &Record{Node: model.NodeID(u32(t)), Forget: &ForgetMark{Check: model.CheckID(u32(t)), Gone: yes(t), Left: text(t), Tell: text(t), Why: text(t)}}
 		}),
 		recordCodec(RecordAction, "muster.journal.v1.ActionRecord", func(t *rapid.T) *Record {
-			return &Record{Node: model.NodeID(u32(t)), Action: &Action{Verb: text(t), Check: model.CheckID(u32(t)), By: text(t), Note: text(t), Until: u64(t)}}
+			return &Record{Node: model.NodeID(u32(t)), Action: &Action{Verb: text(t), Check: model.CheckID(u32(t)), By: text(t), Note: text(t), Until: u64(t), Problem: text(t)}}
 		}),
 		recordCodec(RecordProxied, "muster.journal.v1.ProxiedRecord", func(t *rapid.T) *Record {
 			return &Record{Node: model.NodeID(u32(t)), Proxied: &ProxiedResult{StreamKey: key(t), Number: number(t), By: model.NodeID(u32(t)),

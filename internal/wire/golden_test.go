@@ -146,6 +146,7 @@ func golden() []struct {
 		{"24-record-forget", "ForgetRecord", record(Record{Kind: RecordForget, Node: 214, Forget: &ForgetMark{Check: 5, Gone: true}})},
 		{"25-record-action", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "resolve", Check: 5, By: "ada", Note: "replaced the disk"}})},
 		{"25-record-acknowledge", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "acknowledge", Check: 5, By: "ada", Note: "on it", Until: 1795300000000}})},
+		{"25-record-action-of-problem", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "resolve", Check: 5, By: "Ada (PagerDuty)", Problem: "3npvq9h2m4x8ztwk"}})},
 		{"26-record-own", "OwnRecord", record(Record{Kind: RecordOwn, Node: model.ServerNode, Own: &OwnResult{Chunk: 2, Status: model.Critical, Output: []byte("journal at 92 % of its budget")}})},
 		{"27-record-proxied", "ProxiedRecord", record(Record{Kind: RecordProxied, Node: 301, Proxied: &ProxiedResult{StreamKey: live, Number: 905, By: 214, Namespace: 2,
 			NowMs: 7200700, Signal: []byte{0x08, 0x07, 0x52, 0x02, 0x08, 0x11}}})},

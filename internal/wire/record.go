@@ -68,6 +68,9 @@ type Action struct {
 	By    string
 	Note  string
 	Until uint64 // of an acknowledgement, Unix ms; zero: until the problem ends
+	// Problem is what it is done to: where another one is open by then, or none, nothing is done.
+	// Empty: whatever there is.
+	Problem string
 }
 
 // OwnResult is a result without an agent: the server about itself (node

@@ -47,7 +47,8 @@ func AppendRecord(dst []byte, r *Record) []byte {
 		dst = appendUint(dst, 3, uint64(r.Action.Check))
 		dst = appendString(dst, 4, r.Action.By)
 		dst = appendString(dst, 5, r.Action.Note)
-		return appendUint(dst, 6, r.Action.Until)
+		dst = appendUint(dst, 6, r.Action.Until)
+		return appendString(dst, 7, r.Action.Problem)
 	case RecordOwn:
 		dst = append(dst, byte(r.Kind))
 		dst = appendUint(dst, 1, uint64(r.Node))
@@ -181,6 +182,8 @@ func (r *Record) decodeAction(f *fields) {
 			a.Note = f.string("note", maxBody)
 		case 6:
 			a.Until = f.uint64("until_ms")
+		case 7:
+			a.Problem = f.string("problem", maxName)
 		}
 	}
 }

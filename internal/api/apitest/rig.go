@@ -58,6 +58,7 @@ type Rig struct {
 	Change   func(*v1.Status) // what the server itself says of its state; nil: that it is well
 	Pending  int              // machines that wait to be accepted, as the status says
 	Waiting  *api.Pending     // those that may be
+	Before   func()           // what happens between an action that somebody orders and its record; nil: nothing
 }
 
 // New makes a rig that lives as long as the test. Its clock stands at noon of
@@ -89,7 +90,7 @@ func New(t testing.TB) *Rig {
 	queues := &queue.Registry{}
 	queue.New[int](queues, "history", 100, queue.Rederive)
 	r.Handler = api.New(api.Options{
-		Intent: r.Intent, Events: r.View, Directory: r.Planner, History: r.History, Actions: r, Handlers: r.Reactor,
+		Intent: r.Intent, Events: r.View, Directory: r.Planner, History: r.History, Actions: r, Handlers: r.Reactor, Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil },
 		Routing: r.Routes, Chunk: r.chunk, Assigned: r.assigned,
 		JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Queues: queues,
 		Describe: r.describe, NotReady: func() []string { return r.NotReady },
@@ -301,6 +302,9 @@ func (r *Rig) Result(namespace, node, check string, status model.Status, output 
 
 // Act implements api.Actions.
 func (r *Rig) Act(_ context.Context, node model.NodeID, action wire.Action) error {
+	if r.Before != nil {
+		r.Before()
+	}
 	r.commit(node, &wire.Record{Kind: wire.RecordAction, Node: node, Action: &action})
 	return nil
 }

@@ -141,6 +141,9 @@ func (w *worker) action(p *partition, id model.NodeID, a *wire.Action) {
 	if !ok {
 		return
 	}
+	if open := p.problems[slot]; a.Problem != "" && (open == nil || open.ID != a.Problem) {
+		return // it closed meanwhile; what is there now, nobody has looked at
+	}
 	switch a.Verb {
 	case "delete": // comes back with the next result
 		w.withdraw(p, slot, "the event was deleted by "+a.By)

@@ -223,6 +223,52 @@ func TestRestoredPositionsCountAsApplied(t *testing.T) {
 	}
 }
 
+// What is done to a problem is done to no other one that opened in its place, and to nothing where it
+// closed; what names none is done to whatever is there.
+func TestAnActionOfAProblemThatClosed(t *testing.T) {
+	v := run(t, Options{Workers: 1, Chunks: func(model.ChunkID) *model.Chunk { return &model.Chunk{ID: 10, Check: 1000} }}, nil)
+	number := uint64(0)
+	next := func(result *model.Status, a *wire.Action) State {
+		number++
+		c := newCommit(number, time.Duration(number)*time.Minute, 0)
+		if result != nil {
+			c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: number, NowMs: 1 << 40, Signals: []wire.Signal{{Kind: wire.SignalResult, Chunk: 10, Status: *result, AtMs: 1 << 40}}})
+		} else {
+			c.add(1, &wire.Record{Kind: wire.RecordAction, Node: 1, Action: a})
+		}
+		v.apply(c)
+		s, _ := v.Get(1, 1000)
+		return s
+	}
+	is := func(s model.Status) State { return next(&s, nil) }
+	does := func(verb, problem string) State {
+		return next(nil, &wire.Action{Verb: verb, Check: 1000, By: "ann", Problem: problem})
+	}
+	first := is(model.Critical).Problem.ID
+	is(model.OK)
+	if s := does("resolve", first); s.Output != "" {
+		t.Errorf("resolved though nothing is open: %+v", s)
+	}
+	second := is(model.Critical).Problem.ID
+	for _, verb := range []string{"acknowledge", "resolve", "delete"} {
+		if s := does(verb, first); s.Problem == nil || s.Problem.ID != second || s.Problem.Ack != nil {
+			t.Errorf("%s of the first problem did something to the second: %+v", verb, s.Problem)
+		}
+	}
+	if s := does("acknowledge", second); s.Problem.Ack == nil {
+		t.Error("the second is not acknowledged")
+	}
+	if s := does("unacknowledge", first); s.Problem.Ack == nil {
+		t.Error("the second is not acknowledged any more")
+	}
+	if s := does("unacknowledge", ""); s.Problem.Ack != nil {
+		t.Error("the second is acknowledged still")
+	}
+	if s := does("resolve", second); s.Problem != nil {
+		t.Error("the second is not resolved")
+	}
+}
+
 // goldenView has one of everything that a snapshot holds.
 func goldenView(t testing.TB) *View {
 	r := replay(t, map[model.ChunkID]*model.Chunk{
