@@ -74,15 +74,15 @@ func (r *router) fire(o *telling) error {
 // look asks of each escalation whether it may be told now, and tells what may, group by
 // group.
 func (r *router) look(o *telling, due []*escalation) error {
-	open, over, closing := map[together][]*escalation{}, map[together][]*escalation{}, map[groupKey][]*escalation{}
+	open, over := map[together][]*escalation{}, map[together][]*escalation{}
+	var ended []*escalation
 	for _, e := range due {
 		held := e.overRate()
 		if held && r.waits(e, o.now) {
 			continue
 		}
 		if e.Closing != nil && !held {
-			key := groupKey{e.Route, e.Group}
-			closing[key] = append(closing[key], e)
+			ended = append(ended, e)
 			continue
 		}
 		to := r.routeOf(e)
@@ -126,6 +126,11 @@ func (r *router) look(o *telling, due []*escalation) error {
 				r.planAt(e, o.now.Add(time.Minute))
 			}
 		}
+	}
+	closing := map[groupKey][]*escalation{} // by the groups that they are in by now
+	for _, e := range ended {
+		key := groupKey{e.Route, e.Group}
+		closing[key] = append(closing[key], e)
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(closing), groupKey.compare) {
 		if err := r.conclude(o, key, closing[key]); err != nil {

@@ -75,6 +75,24 @@ func TestWhatOpensInAnAcknowledgedGroupIsToldByItself(t *testing.T) {
 	p.heard("pager acknowledged p3", "pager opened p2")
 }
 
+// What ends in the moment in which another of its group opens ends as what it was told as, though
+// somebody looks after it and the other calls for itself.
+func TestAnAcknowledgedIncidentEndsAsTheNextOpens(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	p.opens("p1", 10)
+	p.after(time.Minute)
+	p.acks("p1", &model.Ack{By: "ann"})
+	p.heard("pager opened p1", "pager acknowledged p1")
+	p.closes("p1")
+	p.opens("p2", 11)
+	p.after(time.Minute)
+	p.heard("pager closed p1", "pager opened p2")
+	p.closes("p2")
+	p.after(time.Minute)
+	p.heard("pager closed p2")
+	p.left(0)
+}
+
 // An Alertmanager groups by itself: each problem is an alert of its own.
 func TestAnAlertmanagerIsToldOfEach(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("am", nil)})
