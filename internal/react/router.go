@@ -88,6 +88,11 @@ func (r *router) adopt(ctx context.Context) error {
 				missing = append(missing, p.ID)
 				problems[p.ID] = p
 			}
+			for _, e := range r.of[p.ID] {
+				if e.Severity == 0 && len(e.Told) > 0 { // the row is from before it was kept
+					e.Severity = p.Severity
+				}
+			}
 		}
 		if len(page) < q.Limit {
 			break
