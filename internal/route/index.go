@@ -156,11 +156,11 @@ func (t *targets) names(namespace string) (kinds [][]post) {
 	}
 	for _, n := range t.where.Needs() {
 		switch n.Of {
-		case where.NeedsName:
+		case where.Name:
 			kinds = append(kinds, unique(append(list, post{by: byNode, name: n.Value})))
-		case where.NeedsLabel:
+		case where.Label:
 			kinds = append(kinds, unique(append(list, post{by: byLabel, name: n.Key, value: n.Value})))
-		case where.NeedsGroup:
+		case where.Group:
 			ns, name := model.SplitRef(namespace, n.Value)
 			if namespace != model.SharedNamespaceName || strings.Contains(n.Value, "/") { // else the node's own group, of any namespace
 				kinds = append(kinds, unique(append(list, post{by: byGroup, namespace: ns, name: name})))

@@ -18,6 +18,8 @@ func FuzzCompile(f *testing.F) {
 			}
 			return
 		}
-		w.Match(webNode())
+		if w.Match(webNode()) != w.eval(webNode()) {
+			t.Errorf("%s: what it needs and its program do not agree", expr)
+		}
 	})
 }

@@ -43,6 +43,7 @@ type Compiled struct {
 	Program cel.Program
 	names   []string // of the variables that it reads
 	needs   []Need
+	whole   bool // it says nothing but its needs
 }
 
 // Reads says whether the condition reads a variable whose name begins so.
@@ -90,7 +91,8 @@ func (l *Language) Compile(expr string) (*Compiled, error) {
 	if err != nil {
 		return nil, model.Errorf(model.Invalid, "where: %q: %w", expr, err)
 	}
-	c := &Compiled{Program: program, needs: needsOf(ast.NativeRep(), ast.NativeRep().Expr())}
+	c := &Compiled{Program: program}
+	c.needs, c.whole = needsOf(ast.NativeRep(), ast.NativeRep().Expr())
 	for _, ref := range ast.NativeRep().ReferenceMap() {
 		c.names = append(c.names, ref.Name)
 	}

@@ -11,48 +11,63 @@ import (
 // Need is something that a node must have for a condition to hold.
 type Need struct {
 	Of    Thing
-	Key   string // of a label
-	Value string // never empty
+	Key   string // of a label or fact
+	Value string // never empty; of Has there is none
 }
 
 // Thing is what a Need is about.
 type Thing uint8
 
 const (
-	NeedsName  Thing = iota // the node's own
-	NeedsLabel              // of this key and value
-	NeedsGroup              // as node.groups lists them
+	Name     Thing = iota // the node's own
+	Group                 // as node.groups lists them
+	Label                 // of this key and value
+	HasLabel              // of this key, whatever its value
+	Fact                  // of this key and value
 )
 
 // Needs are what every node has that the condition holds for: an index finds it by any one
 // of them. None: nothing that can be looked up is certain.
 func (c *Condition) Needs() []Need { return c.compiled.needs }
 
-// needsOf reads them off what a condition joins by &&: comparisons of the node's name or of one
-// of its labels with a text, and memberships of a group.
-func needsOf(a *ast.AST, e ast.Expr) []Need {
+// needsOf reads them off what a condition joins by &&. whole: it says nothing else.
+func needsOf(a *ast.AST, e ast.Expr) (needs []Need, whole bool) {
+	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.LogicalAnd {
+		left, wholeLeft := needsOf(a, e.AsCall().Args()[0])
+		right, wholeRight := needsOf(a, e.AsCall().Args()[1])
+		return slices.Concat(left, right), wholeLeft && wholeRight
+	}
+	if n, ok := needOf(a, e); ok {
+		return []Need{n}, true
+	}
+	return nil, false
+}
+
+// needOf reads the need of an expression that says one, and nothing else.
+func needOf(a *ast.AST, e ast.Expr) (n Need, ok bool) {
+	if e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() {
+		return Need{Of: HasLabel, Key: e.AsSelect().FieldName()}, variable(a, e.AsSelect().Operand()) == "node.labels"
+	}
 	if e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 {
-		return nil
+		return n, false
 	}
-	args := e.AsCall().Args()
-	var n Need
-	ok := false
+	left, right := e.AsCall().Args()[0], e.AsCall().Args()[1]
 	switch e.AsCall().FunctionName() {
-	case operators.LogicalAnd:
-		return slices.Concat(needsOf(a, args[0]), needsOf(a, args[1]))
 	case operators.Equals:
-		if n, ok = equals(a, args[0], args[1]); !ok {
-			n, ok = equals(a, args[1], args[0])
+		if n, ok = equals(a, left, right); !ok {
+			n, ok = equals(a, right, left)
 		}
+		return n, ok && n.Value != "" // a node without the label has this value too
 	case operators.In:
-		n.Of = NeedsGroup
-		n.Value, ok = text(args[0])
-		ok = ok && variable(a, args[1]) == "node.groups"
+		word, ok := text(left)
+		switch variable(a, right) {
+		case "node.groups":
+			return Need{Of: Group, Value: word}, ok && word != ""
+		case "node.labels":
+			return Need{Of: HasLabel, Key: word}, ok
+		}
 	}
-	if !ok || n.Value == "" { // a node without the label has this value too
-		return nil
-	}
-	return []Need{n}
+	return n, false
 }
 
 // equals is what a comparison of these two says that a node must have.
@@ -60,22 +75,53 @@ func equals(a *ast.AST, of, with ast.Expr) (n Need, ok bool) {
 	if n.Value, ok = text(with); !ok {
 		return n, false
 	}
-	if variable(a, of) == "node.name" {
-		return n, true
-	}
-	n.Of = NeedsLabel
+	var from ast.Expr
 	switch of.Kind() {
 	case ast.SelectKind:
-		s := of.AsSelect()
-		n.Key = s.FieldName()
-		return n, !s.IsTestOnly() && variable(a, s.Operand()) == "node.labels"
+		if of.AsSelect().IsTestOnly() {
+			return n, false
+		}
+		from, n.Key = of.AsSelect().Operand(), of.AsSelect().FieldName()
 	case ast.CallKind:
-		if c := of.AsCall(); c.FunctionName() == operators.Index && variable(a, c.Args()[0]) == "node.labels" {
-			n.Key, ok = text(c.Args()[1])
-			return n, ok
+		if of.AsCall().FunctionName() != operators.Index {
+			return n, false
+		}
+		from = of.AsCall().Args()[0]
+		if n.Key, ok = text(of.AsCall().Args()[1]); !ok {
+			return n, false
 		}
 	}
+	switch {
+	case variable(a, of) == "node.name":
+		return Need{Of: Name, Value: n.Value}, true
+	case from != nil && variable(a, from) == "node.labels":
+		n.Of = Label
+		return n, true
+	case from != nil && variable(a, from) == "node.facts":
+		n.Of = Fact
+		return n, true
+	}
 	return n, false
+}
+
+// has says whether the node has it.
+func (n *Node) has(need Need) bool {
+	switch need.Of {
+	case Name:
+		return string(n.name) == need.Value
+	case Group:
+		return n.groups.Contains(types.String(need.Value)) == types.True
+	case Label:
+		value, _ := n.labels.pairs.Get(need.Key)
+		return value == need.Value
+	case HasLabel:
+		_, there := n.labels.pairs.Get(need.Key)
+		return there
+	case Fact:
+		value, _ := n.facts.pairs.Get(need.Key)
+		return value == need.Value
+	}
+	panic("BUG: a need of no kind")
 }
 
 // variable is what the checker took an expression for; empty: no variable.

@@ -1,24 +1,35 @@
 package where
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 func TestNeeds(t *testing.T) {
-	prod, web := Need{NeedsLabel, "env", "prod"}, Need{NeedsGroup, "", "web"}
+	prod, web, env := Need{Label, "env", "prod"}, Need{Group, "", "web"}, Need{Of: HasLabel, Key: "env"}
+	whole := map[string][]Need{
+		`node.labels.env == "prod"`:                               {prod},
+		`"prod" == node.labels["env"]`:                            {prod},
+		`node.name == "web1" && ("web" in node.groups)`:           {{Name, "", "web1"}, web},
+		`node.facts.os == "linux" && node.labels.env == "prod"`:   {{Fact, "os", "linux"}, prod},
+		`"env" in node.labels && has(node.labels.env)`:            {env, env},
+		`(node.labels.env == "prod" && "web" in node.groups)`:     {prod, web},
+		`node.labels["a b"] == "prod" && node.facts["os"] == "x"`: {{Label, "a b", "prod"}, {Fact, "os", "x"}},
+	}
 	for expr, want := range map[string][]Need{
-		`node.labels.env == "prod"`:                                 {prod},
-		`"prod" == node.labels["env"]`:                              {prod},
-		`node.name == "db1" && ("web" in node.groups)`:              {{NeedsName, "", "db1"}, web},
-		`has(node.labels.x) && node.labels.env == "prod" && true`:   {prod},
-		`node.labels.env == "prod" || node.name == "db1"`:           nil,
+		`has(node.labels.env) && node.labels.env == "prod" && true`: {env, prod},
+		`node.labels.env == "prod" || node.name == "web1"`:          nil,
 		`!(node.labels.env == "prod")`:                              nil,
 		`node.labels.env != "prod"`:                                 nil,
 		`node.labels.env == ""`:                                     nil,
+		`"" in node.groups`:                                         nil,
 		`node.labels.env == node.name`:                              nil,
-		`node.facts.env == "prod"`:                                  nil,
-		`"env" in node.labels`:                                      nil,
+		`has(node.facts.env)`:                                       nil,
+		`"os" in node.facts`:                                        nil,
 		`node.labels[node.name] == "prod"`:                          nil,
 		`["prod"].exists(v, node.labels.env == v)`:                  nil,
 		`node.labels.env == "prod" ? "web" in node.groups : false`:  nil,
@@ -32,8 +43,52 @@ func TestNeeds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.Needs(); !slices.Equal(got, want) {
-			t.Errorf("%s needs %v, want %v", expr, got, want)
+		if got := c.Needs(); !slices.Equal(got, want) || c.compiled.whole {
+			t.Errorf("%s needs %v (and nothing else: %v), want %v", expr, got, c.compiled.whole, want)
 		}
 	}
+	for expr, want := range whole {
+		c, err := Compile(expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Needs(); !slices.Equal(got, want) || !c.compiled.whole {
+			t.Errorf("%s needs %v (and nothing else: %v), want %v", expr, got, c.compiled.whole, want)
+		}
+	}
+}
+
+// A condition holds for the same nodes whichever way it is asked, and for none that lacks
+// something that it needs.
+func TestNeedsAgreeWithTheProgram(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.SampledFrom([]string{"a", "b", "", "web1"})
+		keys := rapid.SampledFrom([]string{"a", "b", "c"})
+		term := rapid.Custom(func(t *rapid.T) string {
+			key, word := keys.Draw(t, "key"), words.Draw(t, "word")
+			return rapid.SampledFrom([]string{
+				fmt.Sprintf("node.labels.%s == %q", key, word), fmt.Sprintf("%q == node.labels[%q]", word, key), fmt.Sprintf("node.facts.%s == %q", key, word),
+				fmt.Sprintf("%q in node.labels", key), fmt.Sprintf("has(node.labels.%s)", key), fmt.Sprintf("%q in node.groups", word),
+				fmt.Sprintf("node.name == %q", word), fmt.Sprintf("node.labels.%s != %q", key, word), fmt.Sprintf("[1][int(node.labels.%s)] == 1", key),
+			}).Draw(t, "term")
+		})
+		expr := strings.Join(rapid.SliceOfN(term, 1, 3).Draw(t, "terms"), rapid.SampledFrom([]string{" && ", " && ", " || "}).Draw(t, "join"))
+		c, err := Compile(expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pairs := rapid.MapOf(keys, words)
+		n := NewNode()
+		n.Set("default", words.Draw(t, "name"), MakePairs(pairs.Draw(t, "labels")), MakePairs(pairs.Draw(t, "facts")))
+		n.SetGroups(rapid.SliceOf(words).Draw(t, "groups"))
+		holds := c.eval(n)
+		if c.Match(n) != holds {
+			t.Fatalf("%s: matches %v, the program says %v", expr, c.Match(n), holds)
+		}
+		for _, need := range c.Needs() {
+			if holds && !n.has(need) {
+				t.Fatalf("%s holds without %v", expr, need)
+			}
+		}
+	})
 }
