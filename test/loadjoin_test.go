@@ -249,7 +249,14 @@ func TestLoadJoinStopped(t *testing.T) {
 		all := run.Log() + others[0].Log() + others[1].Log()
 		return all, strings.Contains(all, "acknowledged/s of ") // before that there is nothing to report
 	})
+	// One of them hears of it late, for it does not run: that ends late, and breaks nothing off.
+	still := time.Now()
+	others[1].Signal(syscall.SIGSTOP)
 	others[0].Signal(syscall.SIGINT)
+	harness.Until(t, time.Minute, "the run is stopped, and the other one stands still for three seconds", func() (string, bool) {
+		return run.Log(), strings.Contains(run.Log(), "stopped by loader ") && time.Since(still) > 3*time.Second
+	})
+	others[1].Signal(syscall.SIGCONT)
 	if code := run.Wait(time.Minute); code != 22 || !strings.Contains(run.Log(), "stopped by loader ") {
 		t.Errorf("code %d\n%s", code, run.Log())
 	}
@@ -264,6 +271,9 @@ func TestLoadJoinStopped(t *testing.T) {
 	}
 	if b, s := rep.Balance, rep.Stopped; !b.OK() || b.Compared != 200*2+40 || s == nil || s.Of != 600 || s.After > 300 || !strings.HasPrefix(s.By, "loader ") || !strings.Contains(rep.Title, "stopped after ") {
 		t.Errorf("ledger %+v, stopped %+v, title %q", b, s, rep.Title)
+	}
+	if !strings.Contains(strings.Join(rep.Label, "; "), " late that the timetable ends") {
+		t.Errorf("it does not say who was late: %q", rep.Label)
 	}
 }
 

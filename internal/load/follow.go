@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -54,7 +55,7 @@ func (r *run) attend(ctx context.Context) error {
 	}
 	at := int64(begin.Sub(r.epoch))
 	if late := r.now() - at; late > 0 {
-		return model.Errorf(model.Unavailable, "heard %s after its beginning that the run begins: the connection to the loader that leads is too slow", time.Duration(late))
+		return tooLate(late, "the run begins")
 	}
 	p, err := r.perform(ctx, crew, at)
 	if err != nil {
@@ -72,15 +73,27 @@ func (r *run) attend(ctx context.Context) error {
 	return r.lead.Finish(ctx, r.measure(w, p.script))
 }
 
-// another is the score that the lead plays from an instant on.
+// tooLate is the error of a loader that heard of something too late to do it with the others.
+func tooLate(late int64, what string) error {
+	busy := ""
+	if load := usage.Machine().Load; load != "" {
+		busy = " (load " + load + ")"
+	}
+	return model.Errorf(model.Unavailable, "heard %s too late that %s: the connection to the loader that leads is too slow, or this machine is too busy%s", time.Duration(late).Round(time.Millisecond), what, busy)
+}
+
+// another is the score that the lead plays from an instant on. One that only ends sooner is played
+// however late it is heard of: what was sent meanwhile is in the ledger, and is not measured.
 func (r *run) another(from time.Duration, spans []Span) error {
 	begin := r.begin.Load()
 	s, err := scoreOf(spans, begin, len(r.cfg.Scenario.Phases))
 	if err != nil {
 		return err
 	}
-	if late := r.now() - begin - int64(from); begin == 0 || late > 0 {
-		return model.Errorf(model.Unavailable, "heard %s too late that a phase ends: the connection to the loader that leads is too slow", time.Duration(late))
+	if late := r.now() - begin - int64(from); begin == 0 || late > 0 && !s.endsSooner(r.present()) {
+		return tooLate(late, "a phase ends")
+	} else if late > 0 {
+		r.late.Store(late)
 	}
 	r.follow(s)
 	return nil
@@ -133,7 +146,7 @@ func (w *watch) stretchOf(part int) Stretch {
 // measure is what is handed over.
 func (r *run) measure(w *watch, script *faultScript) *Measured {
 	begin := r.begin.Load()
-	m := &Measured{Wrong: r.wrong.Load(), Slowed: r.slowed.Load(), Back: map[int]int64{}}
+	m := &Measured{Late: r.late.Load(), Wrong: r.wrong.Load(), Slowed: r.slowed.Load(), Back: map[int]int64{}}
 	m.Failures, m.Losses = r.causes()
 	m.Resent, m.WrongKept, m.Refusals = r.answers()
 	for i := range r.present() {

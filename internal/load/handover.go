@@ -107,8 +107,9 @@ func (t *tally) UnmarshalJSON(data []byte) error {
 
 // Measured is all that a loader counted, once its agents are at rest.
 type Measured struct {
-	Stretches []Stretch         `json:"stretches"` // of all parts of the plan
-	Offered   []uint32          `json:"offered"`   // by second of the timetable
+	Stretches []Stretch         `json:"stretches"`      // of all parts of the plan
+	Offered   []uint32          `json:"offered"`        // by second of the timetable
+	Late      int64             `json:"late,omitempty"` // how late it heard that the timetable ends, ns
 	Resent    uint64            `json:"resent"`
 	Wrong     uint64            `json:"wrong"`     // results that had to be refused …
 	WrongKept uint64            `json:"wrongKept"` // … and were taken

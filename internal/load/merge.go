@@ -219,12 +219,17 @@ func addTo(sum, more map[string]uint64) {
 	}
 }
 
-// told are why connections could not be opened and why sessions ended, of all loaders.
+// told are why connections could not be opened and why sessions ended, of all loaders, and who of
+// them ended late.
 func (r *run) told(rep *reporting) {
 	rep.Failures, rep.Losses = r.causes()
-	for _, m := range r.measured {
+	for i, m := range r.measured {
 		addTo(rep.Failures, m.Failures)
 		addTo(rep.Losses, m.Losses)
+		if m.Late > 0 {
+			rep.Label = append(rep.Label, fmt.Sprintf("loader %d (%s) heard %.1f s late that the timetable ends: what it sent meanwhile is compared, and not measured",
+				r.joined[i].Number+1, r.joined[i].Name, time.Duration(m.Late).Seconds()))
+		}
 	}
 }
 

@@ -79,11 +79,12 @@ type run struct {
 	renames  renames
 
 	// Of a run that several loaders play, see others.go.
-	lead     Lead        // nil: this one leads, or is alone
-	joined   []Joined    // those that follow
-	arrived  []Arrived   // of each
-	measured []*Measured // of each; nil: not yet
-	theirs   []*agent    // their ledgers
+	lead     Lead         // nil: this one leads, or is alone
+	late     atomic.Int64 // how late that one's end was heard of, ns
+	joined   []Joined     // those that follow
+	arrived  []Arrived    // of each
+	measured []*Measured  // of each; nil: not yet
+	theirs   []*agent     // their ledgers
 }
 
 // Run plays one run and returns its report. The error says why there is none: the

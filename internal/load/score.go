@@ -129,6 +129,23 @@ func (s score) saturated(phases []scenario.Phase, steps int, held float64, real 
 	return out
 }
 
+// endsSooner says whether this is another score up to some instant, and nothing behind that.
+func (s score) endsSooner(than score) bool {
+	n := len(s)
+	if n == 0 || n > len(than) {
+		return false
+	}
+	for i := range s[:n-1] {
+		if s[i] != than[i] {
+			return false
+		}
+	}
+	last := s[n-1]
+	sooner := last.to <= than[n-1].to
+	last.to = than[n-1].to
+	return sooner && last == than[n-1]
+}
+
 // cut ends the phase that an instant lies in there; what follows comes earlier.
 func (s score) cut(real int64) (out score) {
 	i := s.at(real)

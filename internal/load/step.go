@@ -13,8 +13,13 @@ import (
 // in so long.
 const pileOf = 250 * time.Millisecond
 
-// cutWithin is how long other loaders may take to hear of another score.
-const cutWithin = time.Second
+// cutWithin is how long other loaders may take to hear of another score: it is at the end of a step
+// that broke that they are starved, too. stopWithin is that for one that only ends sooner, which
+// nobody hears of too late.
+const (
+	cutWithin  = 3 * time.Second
+	stopWithin = time.Second
+)
 
 // step judges steps that have ended, once the last of their results had time to be
 // answered. One that breaks is played once more, for a machine stumbles; one that breaks

@@ -38,7 +38,7 @@ func (w *watch) stop(now int64) {
 	s, begin := r.present(), r.begin.Load()
 	soon := max(now, begin) + 2*int64(newScoreWithin)
 	if r.cfg.Others != nil {
-		soon += int64(cutWithin)
+		soon += int64(stopWithin)
 	}
 	i := s.at(soon)
 	if i < 0 {

@@ -1,0 +1,63 @@
+package load
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// A loader that hears late that the run ends, ends late, and hands over how late; one that would have
+// to play something else than it did is lost to the run, and does not blame the connection alone.
+func TestAScoreThatIsHeardLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		late   time.Duration
+		change func(s score, at int64) score
+		taken  bool
+	}{
+		"stopped, in time":         {-time.Second, score.stopped, true},
+		"stopped":                  {5 * time.Second, score.stopped, true},
+		"stopped, a phase ago":     {30 * time.Second, score.stopped, true},
+		"cut before another phase": {time.Second, score.cut, false},
+		"repeated, in time":        {-time.Second, func(s score, at int64) score { return s.repeated(0, 1, at) }, true},
+		"repeated":                 {time.Second, func(s score, at int64) score { return s.repeated(0, 1, at) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sc := &scenario.Scenario{Phases: []scenario.Phase{{Step: sec(20), By: 1, To: 2}, {Steady: sec(20)}}}
+				r := &run{epoch: time.Now(), cfg: Config{Scenario: sc}}
+				time.Sleep(time.Second)
+				begin := r.now()
+				r.begin.Store(begin)
+				r.follow(newScore(sc.Phases, begin))
+				from := 25 * time.Second
+				s := c.change(r.present(), begin+int64(from))
+				time.Sleep(from + c.late)
+				err := r.another(from, s.spans(begin))
+				if (err == nil) != c.taken {
+					t.Fatal(err)
+				}
+				if err != nil {
+					if model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), "a phase ends: the connection to the loader that leads is too slow, or this machine is too busy") {
+						t.Error(err)
+					}
+					return
+				}
+				if r.present().end() != s.end() || r.late.Load() != max(0, int64(c.late)) {
+					t.Errorf("it ends at %d, want %d; late by %d", r.present().end(), s.end(), r.late.Load())
+				}
+				lead := &run{cfg: Config{Scenario: sc}, joined: []Joined{{Number: 2, Name: "far"}}, measured: []*Measured{{Late: r.late.Load()}}, failures: map[string]uint64{}, losses: map[string]uint64{}}
+				rep := newReport(Config{Scenario: sc})
+				lead.told(rep)
+				says := slices.ContainsFunc(rep.Label, func(l string) bool { return strings.HasPrefix(l, "loader 3 (far) heard ") })
+				if says != (c.late > 0) {
+					t.Errorf("labels %q", rep.Label)
+				}
+			})
+		})
+	}
+}
