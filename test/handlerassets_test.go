@@ -64,6 +64,16 @@ func TestHandlersHaveAssets(t *testing.T) {
 		t.Errorf("an asset that a handler names went: %s%s", r.Out, r.Errors)
 	}
 
+	doctor := func(words ...string) {
+		t.Helper()
+		r := s.Try("doctor", "--data", s.Data, "--admin", s.Admin, "--agents", "10")
+		out := strings.Join(strings.Fields(r.Out), " ")
+		for _, want := range words {
+			if !strings.Contains(out, want) {
+				t.Errorf("no %q in\n%s%s", want, r.Out, r.Errors)
+			}
+		}
+	}
 	t.Run("no build for the server", func(t *testing.T) {
 		s.CLI("asset", "add", "elsewhere", good, "--os", "plan9")
 		s.Apply(handler("plan9", "elsewhere"))
@@ -84,6 +94,7 @@ func TestHandlersHaveAssets(t *testing.T) {
 			out := strings.Join(strings.Fields(r.Out), " ")
 			return r.Out + r.Errors, strings.Contains(out, "asset default/late is not here: the server does not have the archive") && strings.Contains(out, "nobody has uploaded it")
 		})
+		doctor("asset default/late", "nobody has uploaded it", "muster asset add late FILE -n default")
 		s.CLI("asset", "add", "late", late)
 		lines("late", 1)
 	})
@@ -111,6 +122,7 @@ func TestHandlersHaveAssets(t *testing.T) {
 		if out := s.CLI("asset", "list"); !strings.Contains(out, "is damaged") {
 			t.Error(out)
 		}
+		doctor("asset default/tell-tools for linux "+runtime.GOARCH, "is damaged", "muster asset add tell-tools FILE -n default")
 		s.CLI("asset", "add", "tell-tools", good, "--os", "linux", "--arch", runtime.GOARCH)
 		harness.Until(t, time.Minute, "it is mended", func() (string, bool) {
 			r := s.Try("handler", "test", "told")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/api"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/doctor"
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal/disk"
@@ -81,6 +82,7 @@ func (s *Server) openAPI(context.Context) error {
 		},
 	}))
 	admin.Handle("GET /debug/states", load.StatesHandler(s.view))
+	admin.HandleFunc("GET "+doctor.AssetsPath, s.serveAssets)
 	s.adminHandler = api.Local(admin)
 	return nil
 }

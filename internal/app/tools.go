@@ -13,6 +13,11 @@ import (
 func (s *Server) openTools() (*tools.Box, error) {
 	return tools.Open(tools.Options{
 		Dir: s.path("tools"), Facts: facts.New(facts.This()).Measure(), Log: s.log,
+		Came: func() {
+			if s.reactor != nil { // nothing is sent before it is there
+				s.reactor.AssetCame()
+			}
+		},
 		Archive: func(sum [64]byte) (io.ReadSeekCloser, error) { return s.archives.openWhole(asset.Sum(sum)) },
 	})
 }

@@ -25,7 +25,7 @@ func (a *app) doctorCmd() *cobra.Command {
 		Use:   "doctor",
 		Short: "Measure what usually hurts and name the command that mends it",
 		Long: "Measures this machine and a data folder where installations usually hurt: limits, disk, fsync,\n" +
-			"memory, clock, certificates, whether the server answers and history keeps up; worst first,\neach with the command to type.\n" +
+			"memory, clock, certificates, whether the server answers and history keeps up, and archives of\nAssets that are missing or damaged; worst first, each with the command to type.\n" +
 			"Folders and budget are those of the server that runs here, unless flags, environment or a\nsettings file say otherwise.\n" +
 			"Ends with 9 if something does not work at all.",
 		Example: "  muster doctor\n  muster doctor --data /var/lib/muster --agents 5000",

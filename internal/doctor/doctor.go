@@ -68,7 +68,8 @@ func Examine(ctx context.Context, p Patient) []Finding {
 	out = append(out, clock(p, m)...)
 	out = append(out, certificates(p)...)
 	out = append(out, reachable(ctx, p)...)
-	return append(out, behind(ctx, p)...)
+	out = append(out, behind(ctx, p)...)
+	return append(out, assets(ctx, p)...)
 }
 
 // machine is what is asked of the kernel.

@@ -213,3 +213,43 @@ func TestHowFarHistoryIsBehind(t *testing.T) {
 		})
 	}
 }
+
+func TestAssetsThatCannotBeUsed(t *testing.T) {
+	wrong := func(n int) string {
+		one := `{"asset":"default/tools","for":"linux amd64","trouble":"nobody has uploaded it","mend":"muster asset add tools FILE -n default"}`
+		return `{"archives":30,"wrong":[` + strings.TrimSuffix(strings.Repeat(one+",", n), ",") + `]}`
+	}
+	for _, c := range []struct {
+		name, says string
+		findings   int
+		last       Finding
+	}{
+		{"none", `{"archives":0}`, 0, Finding{}},
+		{"whole", `{"archives":3}`, 1, Finding{Verdict: Fine, What: "assets", Measured: "3 archives, all of them whole"}},
+		{"many bytes", `{"archives":3,"unread":2}`, 1, Finding{Verdict: Fine, What: "assets", Measured: "3 archives, all of them there; 2 were not read: they are many bytes"}},
+		{"one", wrong(1), 1, Finding{Verdict: Warn, What: "asset default/tools for linux amd64", Measured: "nobody has uploaded it", Mend: "muster asset add tools FILE -n default"}},
+		{"many", wrong(25), 21, Finding{Verdict: Warn, What: "assets", Measured: "5 more archives that cannot be used", Mend: "muster asset list"}},
+		{"another server", "404 page not found", 0, Finding{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != AssetsPath {
+					t.Errorf("asked for %s", r.URL)
+				}
+				fmt.Fprint(w, c.says)
+			}))
+			defer admin.Close()
+			got := assets(t.Context(), Patient{Admin: admin.URL})
+			if len(got) != c.findings {
+				t.Fatalf("found %+v", got)
+			}
+			if c.findings == 0 {
+				return
+			}
+			last := got[len(got)-1]
+			if last.Needed = ""; last != c.last {
+				t.Errorf("found %+v, want %+v", last, c.last)
+			}
+		})
+	}
+}

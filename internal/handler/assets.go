@@ -7,8 +7,15 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// MissingAsset is why a command did not begin, or JavaScript was not run: something that it names is
+// not here, and may come.
+type MissingAsset struct{ Err error }
+
+func (e *MissingAsset) Error() string { return e.Err.Error() }
+func (e *MissingAsset) Unwrap() error { return e.Err }
+
 // assets are what a command names. What is not here now may be here later, so that is no final
-// error. done is called when the command has ended.
+// error, but a MissingAsset. done is called when the command has ended.
 func (o *Out) assets(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error) {
 	switch {
 	case len(names) == 0:
@@ -16,7 +23,11 @@ func (o *Out) assets(ctx context.Context, names []string) (list []model.AssetDir
 	case o.opts.Assets == nil:
 		return nil, nil, errors.New("this server keeps no Assets")
 	}
-	return o.opts.Assets(ctx, names)
+	list, done, err = o.opts.Assets(ctx, names)
+	if err != nil {
+		return nil, nil, &MissingAsset{err}
+	}
+	return list, done, nil
 }
 
 // argvOf is a command as a list.

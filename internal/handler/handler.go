@@ -238,11 +238,14 @@ func hideIn(err error, hide *strings.Replacer) error {
 	}
 	var final *FinalError
 	var busy *BusyError
+	var missing *MissingAsset
 	switch {
 	case errors.As(err, &final):
 		return &FinalError{errors.New(text)}
 	case errors.As(err, &busy):
 		return &BusyError{errors.New(text), busy.After}
+	case errors.As(err, &missing):
+		return &MissingAsset{errors.New(text)}
 	}
 	return errors.New(text)
 }

@@ -14,6 +14,7 @@ var notFuzzed = map[string]string{
 	"internal/watchdog/courier.go":           "the certificate that it has just made",
 	"internal/cli/doctor.go":                 "settings that the server of this machine says on its admin listener",
 	"internal/cli/output.go":                 "what internal/client has read, or the reader of documents",
+	"internal/doctor/assets.go":              "what the server of this machine says on its admin listener",
 	"internal/doctor/doctor.go":              "certificates of the server's own folder",
 	"internal/intent/apply.go":               "rows of the server's own database",
 	"internal/intent/jointoken.go":           "rows of the server's own database",

@@ -59,6 +59,7 @@ type deliverer struct {
 	wg       sync.WaitGroup
 	gates    map[history.HandlerRef]*sync.RWMutex // see standing.go
 
+	lacking  lacking
 	outcomes outcomes
 	out      *handler.Out
 }
@@ -193,6 +194,7 @@ func (d *deliverer) run(ctx context.Context) error {
 // have all they may are left out of the next look: however many messages wait for a
 // handler that hangs, those for others are found.
 func (d *deliverer) startDue(ctx context.Context, under underway) time.Duration {
+	d.hurry(ctx)
 	for {
 		now := d.opts.Now()
 		full, n := d.look()
@@ -300,7 +302,7 @@ func (d *deliverer) start(under underway, one history.Delivery) bool {
 }
 
 func (d *deliverer) deliver(under underway, one history.Delivery) {
-	began := d.opts.Now()
+	began, since := d.opts.Now(), d.lacking.begins(one.ID)
 	refused, err := d.attempt(under.sending, one)
 	if err != nil && under.sending.Err() != nil {
 		return // cut off by a stop: tried again at the next start, with the same key
@@ -325,11 +327,15 @@ func (d *deliverer) deliver(under underway, one history.Delivery) {
 			d.opts.Logger.Error("message given up", "handler", one.Handler.Name, "problem", one.Problem, "attempts", one.Attempts+1, "err", err)
 		}
 	}
+	lacks := a.State == history.Pending && errors.As(err, new(*handler.MissingAsset))
 	d.metrics.attempts.WithLabelValues(outcome).Inc()
 	for attempt := 0; ; attempt++ {
 		err := d.outcomes.record(under.recording, one.ID, a)
 		if err == nil && a.State != history.Pending {
 			d.ended(one.Handler)
+		}
+		if err == nil && lacks {
+			d.lacking.waits(one.ID, since)
 		}
 		if err == nil || under.recording.Err() != nil {
 			return

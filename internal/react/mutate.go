@@ -32,8 +32,11 @@ func (d *deliverer) mutated(ctx context.Context, note *handler.Notification, pay
 	}
 	if err != nil {
 		failed := fmt.Errorf("mutator %s: %w", note.Mutator, err)
-		if class := model.ClassOf(err); command == nil && class != model.NotFound && class != model.Unavailable && ctx.Err() == nil {
-			return nil, nil, &handler.FinalError{Err: failed} // JavaScript comes to the same again
+		if class := model.ClassOf(err); command == nil && ctx.Err() == nil {
+			if class != model.NotFound && class != model.Unavailable {
+				return nil, nil, &handler.FinalError{Err: failed} // JavaScript comes to the same again
+			}
+			return nil, nil, &handler.MissingAsset{Err: failed}
 		}
 		return nil, nil, failed
 	}

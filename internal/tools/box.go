@@ -33,7 +33,10 @@ type Options struct {
 	// Archive opens one of the server's own store, after it has been held to its sum; the error
 	// says why it is not there.
 	Archive func(sum [64]byte) (io.ReadSeekCloser, error)
-	Log     *slog.Logger
+	// Came hears that an asset may be used now that could not be before. It must not block, nor call
+	// the Box. Nil: nobody does.
+	Came func()
+	Log  *slog.Logger
 }
 
 // Box is what there is for commands. Safe for concurrent use.
@@ -55,10 +58,14 @@ type user struct {
 
 // Open looks at the folder.
 func Open(o Options) (*Box, error) {
+	if o.Came == nil {
+		o.Came = func() {}
+	}
 	b := &Box{opts: o, assets: map[route.Name]*model.AssetSpec{}, users: map[user][]string{}}
 	var err error
 	b.cache, err = asset.Open(asset.Config{
 		Dir: o.Dir, Fetch: b.fetch, Alone: true, Reserve: reserve, Look: look, Whose: "the server's handlers", Log: o.Log,
+		Arrived: func(asset.Sum) { o.Came() },
 	})
 	return b, err
 }
@@ -80,6 +87,7 @@ func (b *Box) Set(name route.Name, _ string, spec model.Spec) error {
 	case *model.AssetSpec:
 		b.assets[name] = spec
 		b.want()
+		b.opts.Came() // what it names may be here already
 	case *model.FilterSpec:
 		b.names(user{"Filter", name}, spec.Assets)
 	case *model.MutatorSpec:

@@ -26,13 +26,14 @@ type bench struct {
 	mu     sync.Mutex
 	has    map[[64]byte][]byte
 	opened atomic.Int64
+	came   atomic.Int64
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	w := &bench{t: t, has: map[[64]byte][]byte{}}
 	var err error
-	w.Box, err = Open(Options{Dir: filepath.Join(t.TempDir(), "tools"), Facts: map[string]string{"os": "linux", "arch": "amd64"}, Archive: func(sum [64]byte) (io.ReadSeekCloser, error) {
+	w.Box, err = Open(Options{Dir: filepath.Join(t.TempDir(), "tools"), Facts: map[string]string{"os": "linux", "arch": "amd64"}, Came: func() { w.came.Add(1) }, Archive: func(sum [64]byte) (io.ReadSeekCloser, error) {
 		w.opened.Add(1)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -97,6 +98,32 @@ func (w *bench) holds(dirs []model.AssetDir, file, text string) {
 	}
 	if got, err := os.ReadFile(filepath.Join(dirs[0].Dir, file)); err != nil || string(got) != text {
 		w.t.Errorf("%q %v, want %q", got, err, text)
+	}
+}
+
+// Who waits for an asset hears when it is extracted, and when one is declared, whose archive may be
+// here already.
+func TestWhoWaitsHearsOfAnAsset(t *testing.T) {
+	w := newBench(t)
+	data, sum := pack(t, "bin/x", "x")
+	w.asset("x", model.AssetBuild{SHA512: sum})
+	w.Named([]string{"default/x"})
+	if _, _, err := w.Use(t.Context(), []string{"default/x"}); err == nil {
+		t.Fatal("it is here")
+	}
+	if n := w.came.Load(); n != 1 {
+		t.Errorf("heard %d times before it came", n)
+	}
+	w.upload(data)
+	testenv.Until(t, "it is heard of", func() bool { return w.came.Load() == 2 })
+	if _, done, err := w.Use(t.Context(), []string{"default/x"}); err != nil {
+		t.Error(err)
+	} else {
+		done()
+	}
+	w.asset("y", model.AssetBuild{SHA512: sum})
+	if n := w.came.Load(); n != 3 {
+		t.Errorf("heard %d times of what is here already", n)
 	}
 }
 

@@ -102,6 +102,23 @@ func (s *sqlStore) Hasten(ctx context.Context, now, latest time.Time) error {
 	return nil
 }
 
+func (s *sqlStore) Hurry(ctx context.Context, ids []int64, now time.Time) error {
+	for some := range slices.Chunk(ids, 500) {
+		args := []any{nanos(now), nanos(now)}
+		for _, id := range some {
+			args = append(args, id)
+		}
+		err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+			_, err := tx.Exec(ctx, `UPDATE history_outbox SET next_at = ? WHERE state = 'pending' AND next_at > ? AND id IN (?`+strings.Repeat(", ?", len(some)-1)+`)`, args...)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("hurry deliveries: %w", err)
+		}
+	}
+	return nil
+}
+
 func (s *sqlStore) Pending(ctx context.Context) (map[HandlerRef]int, error) {
 	rows, err := s.db.Query(ctx, `SELECT handler_ns, handler, COUNT(*) FROM history_outbox WHERE state = 'pending' GROUP BY handler_ns, handler`)
 	if err != nil {

@@ -44,6 +44,8 @@ type Store interface {
 	// Hasten makes pending deliveries due now that would wait until after latest: the
 	// clock was set back since their last attempt.
 	Hasten(ctx context.Context, now, latest time.Time) error
+	// Hurry makes those of these deliveries due now that are pending.
+	Hurry(ctx context.Context, ids []int64, now time.Time) error
 	// Pending counts the pending deliveries of each handler.
 	Pending(ctx context.Context) (map[HandlerRef]int, error)
 	// Unsent is what waits for each handler, by handler.

@@ -64,6 +64,7 @@ func Run(t *testing.T, open func(t *testing.T) (reopen func() history.Store)) {
 		"due in order per problem":        testDue,
 		"a busy handler is left out":      testExcept,
 		"after the clock was set back":    testHasten,
+		"hurried":                         testHurry,
 		"attempts, and who was told":      testAttempts,
 		"dead letters come again":         testDead,
 		"escalations until they are over": testEscalations,
@@ -380,6 +381,28 @@ func testHasten(t *testing.T, open func() history.Store) {
 	must(t, err)
 	equal(t, "due", keys(list), []string{"p1/opened/pager"})
 	equal(t, "what waits no longer than it may goes on waiting", next, at(4))
+}
+
+// testHurry: what waited for its time is due, and nothing else.
+func testHurry(t *testing.T, open func() history.Store) {
+	s := open()
+	defer s.Close()
+	must(t, s.Record(t.Context(), history.Batch{Deliveries: []history.Delivery{
+		delivery("p1", "opened", pager, 60), delivery("p2", "opened", pager, 60), delivery("p3", "opened", pager, 0),
+	}}))
+	var ids []int64
+	for _, problem := range []string{"p1", "p3"} {
+		list, err := s.Deliveries(t.Context(), problem)
+		must(t, err)
+		ids = append(ids, list[0].ID)
+	}
+	must(t, s.Tried(t.Context(), ids[1], history.Attempt{At: at(1), State: history.Dead, Error: "gone"}))
+	must(t, s.Hurry(t.Context(), append(ids, 1<<40), at(2)))
+	list, next, err := s.Due(t.Context(), at(2), 10, nil)
+	must(t, err)
+	equal(t, "due", keys(list), []string{"p1/opened/pager"})
+	equal(t, "the other waits", next, at(60))
+	must(t, s.Hurry(t.Context(), nil, at(2)))
 }
 
 func testExcept(t *testing.T, open func() history.Store) {
