@@ -23,12 +23,13 @@ type telling struct {
 	written    map[history.EscalationKey]*escalation
 	finished   map[history.EscalationKey]bool
 	deliveries []history.Delivery
+	paces      map[paceKey]*pace            // that were counted on
 	turns      map[string]*event.Transition // of problems that opened in it
 }
 
 func newTelling(now time.Time) *telling {
 	return &telling{now: now, written: map[history.EscalationKey]*escalation{}, finished: map[history.EscalationKey]bool{},
-		turns: map[string]*event.Transition{}}
+		paces: map[paceKey]*pace{}, turns: map[string]*event.Transition{}}
 }
 
 func (o *telling) write(e *escalation) {
@@ -49,10 +50,14 @@ func (o *telling) into(b *history.Batch) {
 		b.Escalations = append(b.Escalations, o.written[key].Escalation)
 	}
 	b.Finished = append(b.Finished, slices.SortedFunc(maps.Keys(o.finished), history.EscalationKey.Compare)...)
+	for _, key := range slices.SortedFunc(maps.Keys(o.paces), paceKey.compare) {
+		p := o.paces[key]
+		b.Paces = append(b.Paces, history.Pace{Route: key.route, Shadow: key.shadow, Ends: p.ends, Sent: p.sent})
+	}
 }
 
 func (o *telling) empty() bool {
-	return len(o.written) == 0 && len(o.finished) == 0 && len(o.deliveries) == 0
+	return len(o.written) == 0 && len(o.finished) == 0 && len(o.deliveries) == 0 && len(o.paces) == 0
 }
 
 // together are the problems that one message tells of: of one step of one route and group.

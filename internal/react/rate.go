@@ -2,6 +2,7 @@ package react
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 	"time"
@@ -24,21 +25,26 @@ type paceKey struct {
 	shadow bool
 }
 
+func (k paceKey) compare(o paceKey) int {
+	return cmp.Or(cmp.Compare(k.route, o.route), order(k.shadow)-order(o.shadow))
+}
+
 func (e *escalation) pace() paceKey { return paceKey{e.Route, e.Shadow} }
 
 func (e *escalation) overRate() bool { return e.Held != nil && e.Held.Kind == route.OverRate }
 
-// counted counts one message of a route; false: it is one too many.
-func (r *router) counted(of paceKey, rate *model.RouteRate, now time.Time) bool {
+// counted counts one message of a route; false: it is one too many. The count is recorded with the message.
+func (r *router) counted(o *telling, of paceKey, rate *model.RouteRate) bool {
 	p := r.paces[of]
 	if p == nil {
 		p = &pace{}
 		r.paces[of] = p
 	}
-	if !now.Before(p.ends) {
-		p.ends, p.sent = now.Add(rate.Span()), 0
+	if !o.now.Before(p.ends) {
+		p.ends, p.sent = o.now.Add(rate.Span()), 0
 	}
 	p.sent++
+	o.paces[of] = p
 	return p.sent <= rate.Messages
 }
 
@@ -48,7 +54,7 @@ func (r *router) limited(o *telling, list []*escalation) []*escalation {
 	to := list[0].route
 	known := func(e *escalation) bool { return len(e.Told) > 0 }
 	if to.Rate == nil || !slices.ContainsFunc(list, func(e *escalation) bool { return !known(e) }) ||
-		r.counted(list[0].pace(), to.Rate, o.now) {
+		r.counted(o, list[0].pace(), to.Rate) {
 		return list
 	}
 	ends := r.paces[list[0].pace()].ends
@@ -76,7 +82,16 @@ func (r *router) waits(e *escalation, now time.Time) bool {
 	return true
 }
 
-// resume goes on with a rate that was used up when the server stopped.
+// loadPaces goes on with rates that were in use when the server stopped.
+func (r *router) loadPaces(ctx context.Context) error {
+	list, err := r.opts.Store.Paces(ctx)
+	for _, p := range list {
+		r.paces[paceKey{p.Route, p.Shadow}] = &pace{ends: p.Ends, sent: p.Sent}
+	}
+	return err
+}
+
+// resume goes on with a rate that was used up when an older server stopped, which did not record it.
 func (r *router) resume(e *escalation) {
 	if !e.overRate() {
 		return
@@ -98,7 +113,7 @@ func (r *router) excess(o *telling, list []*escalation, step int) error {
 	}
 	if rate := first.route.Rate; rate != nil {
 		why += ": no more than " + rate.String()
-		r.counted(first.pace(), rate, o.now)
+		r.counted(o, first.pace(), rate)
 	}
 	return r.tell(o, list, step, why)
 }

@@ -152,3 +152,24 @@ func TestTheExcessSaysWhy(t *testing.T) {
 		t.Errorf("%+v", b.Escalations[0])
 	}
 }
+
+// What is used of a rate stays so over a restart, also where the problems that used it have ended.
+func TestAPartOfTheRateOutlivesARestart(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": paced()})
+	p.opens("p1", 10)
+	p.closes("p1")
+	p.heard("pager opened p1", "pager closed p1")
+	p.restart()
+	p.after(10 * time.Minute)
+	p.opens("p2", 11)
+	p.heard("pager opened p2")
+	p.restart()
+	p.opens("p3", 12)
+	p.heard()
+	p.after(51 * time.Minute)
+	p.heard("pager opened p3")
+	p.restart()
+	p.opens("p4", 13)
+	p.opens("p5", 14)
+	p.heard("pager opened p4") // p3 was the first of this hour
+}

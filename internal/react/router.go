@@ -63,6 +63,9 @@ func newRouter(o Options) *router {
 
 // load takes up what was recorded.
 func (r *router) load(ctx context.Context) error {
+	if err := r.loadPaces(ctx); err != nil {
+		return err
+	}
 	rows, err := r.opts.Store.Escalations(ctx)
 	if err != nil {
 		return err
@@ -249,8 +252,9 @@ func (r *router) back(o *telling, by time.Duration) {
 	for _, g := range r.groups {
 		g.flush, g.ends = g.flush.Add(-by), g.ends.Add(-by)
 	}
-	for _, p := range r.paces {
+	for key, p := range r.paces {
 		p.ends = p.ends.Add(-by)
+		o.paces[key] = p
 	}
 }
 

@@ -81,5 +81,7 @@ func schema() []string {
 	CREATE INDEX history_entries_marks ON history_entries (at) WHERE kind IN ('flapping', 'acknowledged');
 `, `
 	CREATE TABLE history_seen (partition_no BIGINT PRIMARY KEY, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL);
+`, `
+	CREATE TABLE history_paces (route {text} NOT NULL, shadow BIGINT NOT NULL, ends BIGINT NOT NULL, sent BIGINT NOT NULL, PRIMARY KEY (route, shadow));
 `}
 }

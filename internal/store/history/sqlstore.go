@@ -91,6 +91,9 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 		if err := s.escalate(ctx, tx, &b); err != nil {
 			return err
 		}
+		if err := s.pace(ctx, tx, b.Paces); err != nil {
+			return err
+		}
 		if err := s.places.Insert(ctx, tx, inOrder(b.Places)); err != nil {
 			return err
 		}

@@ -35,6 +35,8 @@ type Store interface {
 	Escalations(ctx context.Context) ([]Escalation, error)
 	// EscalationsOf are those of one problem, by route.
 	EscalationsOf(ctx context.Context, problem string) ([]Escalation, error)
+	// Paces are those of all routes that ever had a rate.
+	Paces(ctx context.Context) ([]Pace, error)
 	// Told names the handlers that were given the openings of problems, by problem.
 	Told(ctx context.Context, problems []string) (map[string][]HandlerRef, error)
 	// Due returns pending deliveries whose time has come, oldest first, but none of
@@ -122,6 +124,16 @@ type Batch struct {
 	// Escalations as they are now; those of Finished are gone.
 	Escalations []Escalation
 	Finished    []EscalationKey
+	// Paces as they are now.
+	Paces []Pace
+}
+
+// Pace is how much of a route's rate is used.
+type Pace struct {
+	Route  string    // NAMESPACE/NAME
+	Shadow bool      // of what it would have said
+	Ends   time.Time // of the time for which Sent counts
+	Sent   int       // messages, those counted that were one too many
 }
 
 // EscalationKey names an escalation.

@@ -65,6 +65,7 @@ func Run(t *testing.T, open func(t *testing.T) (reopen func() history.Store)) {
 		"a busy handler is left out":      testExcept,
 		"after the clock was set back":    testHasten,
 		"hurried":                         testHurry,
+		"rates":                           testPaces,
 		"attempts, and who was told":      testAttempts,
 		"dead letters come again":         testDead,
 		"escalations until they are over": testEscalations,
@@ -381,6 +382,23 @@ func testHasten(t *testing.T, open func() history.Store) {
 	must(t, err)
 	equal(t, "due", keys(list), []string{"p1/opened/pager"})
 	equal(t, "what waits no longer than it may goes on waiting", next, at(4))
+}
+
+// testPaces: what is used of a rate is what was recorded last.
+func testPaces(t *testing.T, open func() history.Store) {
+	s := open()
+	defer s.Close()
+	list, err := s.Paces(t.Context())
+	must(t, err)
+	equal(t, "none", len(list), 0)
+	first := history.Pace{Route: "default/default", Ends: at(60), Sent: 1}
+	shadow := history.Pace{Route: "default/default", Shadow: true, Ends: at(70), Sent: 7}
+	must(t, s.Record(t.Context(), history.Batch{Paces: []history.Pace{first, shadow}}))
+	first.Sent = 2
+	must(t, s.Record(t.Context(), history.Batch{Paces: []history.Pace{first}}))
+	list, err = s.Paces(t.Context())
+	must(t, err)
+	equal(t, "rates", list, []history.Pace{first, shadow})
 }
 
 // testHurry: what waited for its time is due, and nothing else.
