@@ -57,9 +57,9 @@ type agent struct {
 	assignedAt int64    // ns
 	held       []*frame // closed, not acknowledged, by number; the first toSend are sent
 	sent       int
-	spooled    int // bytes in filling and held
-	maxBatch   int // of the session before, or of this one; zero: there was none
-	lastSend   int64
+	spooled    int    // bytes in filling and held
+	maxBatch   int    // of the session before, or of this one; zero: there was none
+	lastSend   int64  // or would have sent: a server that takes nothing is not this loader's silence
 	statsAt    int64  // when it tells about itself next
 	sentBytes  uint64 // by sessions before this one
 	runs       uint64 // results that were made
@@ -70,6 +70,7 @@ type agent struct {
 	fate       fate
 	here       int64             // since when it is on the network with a session, ns; zero: it is not …
 	stays      []stay            // … and when it was before
+	quiet      []stay            // when this loader sent nothing of it for longer than it may
 	facts      map[string]string // as this session was told
 }
 

@@ -23,7 +23,8 @@
 //	the timetable    score.go, tempo.go that of a pipeline, sender.go who plays it, recorded.go
 //	                 a recorded stream, lingering.go frames that wait for company
 //	an agent         agent.go, fromserver.go what it hears, spool.go what it makes and keeps,
-//	                 frame.go, agentfacts.go what it says of itself, machine.go its machine,
+//	                 frame.go, agentfacts.go what it says of itself, house.go that it lives,
+//	                 machine.go its machine,
 //	                 proxynodes.go and roundrobin.go checks about others and in turn
 //	the ledger       ledger.go, book.go and tally.go what is counted; states.go and baseline.go
 //	                 what the server shows, balance.go, comparison.go and pairs.go held against it,
@@ -34,8 +35,8 @@
 //	                 called silent, alertstogether.go those of several loaders
 //	intent           intent.go, intentheld.go who holds a change since when, intenttogether.go
 //	                 how several loaders find that
-//	what it comes to watch.go, sample.go by the second, step.go by the step, phases.go and
-//	                 judgephase.go by the phase, waits.go who waits beside the results,
+//	what it comes to watch.go, sample.go by the second, edges.go where parts meet, step.go by the
+//	                 step, phases.go and judgephase.go by the phase, waits.go who waits beside the results,
 //	                 roundrobinjudge.go by the turn, figures.go and reporting.go of it all
 //	beside it        operators.go people, command.go commands of whoever wrote the run
 //	several loaders  part.go who plays whom, others.go what they say to each other, handover.go

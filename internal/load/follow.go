@@ -191,11 +191,13 @@ func (r *run) handOver(m *Measured) {
 		if a.here > 0 {
 			here = a.here - begin
 		}
-		var stays [][2]int64
-		for _, s := range a.stays {
-			stays = append(stays, [2]int64{s.from - begin, s.to - begin})
+		pairs := func(list []stay) (out [][2]int64) {
+			for _, s := range list {
+				out = append(out, [2]int64{s.from - begin, s.to - begin})
+			}
+			return out
 		}
-		m.Ledgers = append(m.Ledgers, Ledger{Here: here, Stays: stays, Member: member, Name: a.name, Node: a.node, Stream: a.stream, Set: set, Sent: l.sent, Acked: l.acked,
+		m.Ledgers = append(m.Ledgers, Ledger{Here: here, Stays: pairs(a.stays), Quiet: pairs(a.quiet), Member: member, Name: a.name, Node: a.node, Stream: a.stream, Set: set, Sent: l.sent, Acked: l.acked,
 			Refused: l.refused, Gone: l.gone, Open: a.unanswered(), States: appendEntries(nil, l.states)})
 		a.mu.Unlock()
 	}

@@ -146,6 +146,7 @@ type Ledger struct {
 	Gone    bool             `json:"gone,omitempty"`
 	Here    int64            `json:"here,omitempty"`  // since when it is there, ns since the beginning, zero: it is not …
 	Stays   [][2]int64       `json:"stays,omitempty"` // … and from when to when it was before
+	Quiet   [][2]int64       `json:"quiet,omitempty"` // from when to when its loader sent nothing of it for too long
 	Open    map[int16]uint64 `json:"open,omitempty"`  // results without an answer, by check
 	States  []byte           `json:"states"`          // entries, 20 bytes each
 }

@@ -316,7 +316,7 @@ func script(t *testing.T, seed uint64, mutant string) (*report.Balance, *modelSe
 		case 10, 11:
 			leave(n.agent)
 		case 12:
-			n.agent.alive(int64(time.Hour) + r.now())
+			n.agent.alive(int64(time.Hour)+r.now(), func(at int64) int64 { return at })
 		default:
 			n.agent.mu.Lock()
 			n.agent.add(item{check: s.rng.IntN(modelChecks), seq: s.rng.Uint64() >> 16}, r.now(), r.now())

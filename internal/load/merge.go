@@ -155,15 +155,17 @@ func (r *run) ledgersOf(number int, m *Measured) ([]*agent, error) {
 		if err != nil {
 			return nil, err
 		}
-		var stays []stay
-		for _, s := range x.Stays {
-			stays = append(stays, stay{begin + s[0], begin + s[1]})
+		staysOf := func(list [][2]int64) (out []stay) {
+			for _, s := range list {
+				out = append(out, stay{begin + s[0], begin + s[1]})
+			}
+			return out
 		}
 		here := int64(0)
 		if x.Here != 0 {
 			here = max(1, begin+x.Here)
 		}
-		list[i] = &agent{here: here, stays: stays, run: r, class: r.classes[m.Sets[x.Set].Class], name: x.Name, node: x.Node, stream: x.Stream, set: sets[x.Set],
+		list[i] = &agent{here: here, stays: staysOf(x.Stays), quiet: staysOf(x.Quiet), run: r, class: r.classes[m.Sets[x.Set].Class], name: x.Name, node: x.Node, stream: x.Stream, set: sets[x.Set],
 			ledger: ledger{sent: x.Sent, acked: x.Acked, refused: x.Refused, gone: x.Gone, open: x.Open, states: states}}
 	}
 	return list, nil

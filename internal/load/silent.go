@@ -38,6 +38,24 @@ func (a *agent) wasHere(at int64) bool {
 		slices.ContainsFunc(a.stays, func(s stay) bool { return at > s.from+slack && at <= s.to })
 }
 
+// speaks notes that something is sent. A server is right to call a machine silent of which it heard
+// nothing because this loader did not come to send it: so is every time longer than half-way from
+// when a sign of life is due to when it is missed. Caller holds the lock.
+func (a *agent) speaks(now int64) {
+	interval, timeout := a.class.spec.Keepalive.Effective()
+	if last := max(a.lastSend, a.since); a.since > 0 && now-last > int64(interval+timeout)/2 {
+		a.quiet = append(a.quiet, stay{last, now})
+	}
+	a.lastSend = now
+}
+
+// wasQuiet says whether this loader had not sent what a machine should have said.
+func (a *agent) wasQuiet(at int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.quiet, func(s stay) bool { return at > s.from && at <= s.to+slack })
+}
+
 // calledSilent reads what the server said of machines from the time on at which all of them
 // were sending signs of life; nil: there is no login, or no server.
 func (r *run) calledSilent(ctx context.Context) *report.Silent {
@@ -95,6 +113,10 @@ func (r *run) readSilence(ctx context.Context, s *report.Silent, ahead time.Dura
 		at := int64(p.Opened.Sub(r.epoch) - ahead)
 		if a := agents[ownName(node)]; a != nil && at > from && !seen[p.ID] && a.wasHere(at) {
 			seen[p.ID] = true
+			if a.wasQuiet(at) {
+				s.Quiet++
+				return at > from
+			}
 			s.Extra++
 			s.Example = node + " at " + p.Opened.UTC().Format(time.TimeOnly) + " UTC"
 		}

@@ -90,6 +90,8 @@ func TestCalledSilent(t *testing.T) {
 		"when it came":                             {accuser{history: at(203, away)}, 0, ""},
 		"a machine that is gone":                   {accuser{open: at(320, gone)}, 0, ""},
 		"before all sent signs of life":            {accuser{history: at(12, all)}, 0, ""},
+		"one that this loader sent nothing of":     {accuser{history: at(450, all)}, 0, ""},
+		"… and later":                              {accuser{history: at(470, all)}, 1, all},
 		"one that is none of this run's":           {accuser{history: at(50, "other")}, 0, ""},
 		"one of before, behind one that was right": {accuser{history: map[int]string{150: away, 60: all}}, 1, all},
 	} {
@@ -107,7 +109,7 @@ func TestCalledSilent(t *testing.T) {
 			r.begin.Store(second(5))
 			r.drained = r.now()
 			r.agents = []*agent{
-				{run: r, name: all, here: 1},
+				{run: r, name: all, here: 1, quiet: []stay{{second(400), second(460)}}},
 				{run: r, name: away, here: second(200), stays: []stay{{1, second(100)}}},
 				{run: r, name: gone, stays: []stay{{1, second(300)}}},
 			}
@@ -115,6 +117,9 @@ func TestCalledSilent(t *testing.T) {
 			rep.judge(r.cfg)
 			if s := rep.Silent; s.Machines != 3 || s.Extra != c.extra || s.Unjudged != "" || s.Behind != 0 || !strings.Contains(s.Example, c.example) {
 				t.Errorf("%+v", s)
+			}
+			if quiet := c.x.history[450] != ""; (rep.Silent.Quiet == 1) != quiet || (len(rep.Silent.Labels()) == 1) != quiet {
+				t.Errorf("quiet: %+v, labels %q", rep.Silent, rep.Silent.Labels())
 			}
 			if bad := c.extra > 0; rep.OK() == bad || rep.Lost() != bad || (len(rep.Verdict) > 0) != bad {
 				t.Errorf("ok %v, lost %v, %q", rep.OK(), rep.Lost(), rep.Verdict)

@@ -112,6 +112,7 @@ func (a *agent) pump() {
 	for a.sent < len(a.held) {
 		f := a.held[a.sent]
 		now := a.run.now()
+		a.speaks(now)
 		*buf = f.appendTo(*buf, a.stream, a.run.bootMs(now))
 		err := a.session.SendFrame(wire.StreamKey{Stream: a.stream}, f.last(), *buf)
 		if !errors.Is(err, link.ErrFull) {
@@ -120,7 +121,6 @@ func (a *agent) pump() {
 		if err != nil {
 			return // full: the next acknowledgement goes on; ended: the next session does
 		}
-		a.lastSend = now
 		a.sent++
 	}
 }
@@ -223,16 +223,21 @@ func (a *agent) leave(due int64) {
 	a.pump()
 }
 
-// alive sends a keepalive where nothing was sent for its interval.
-func (a *agent) alive(now int64) {
+// alive sends a keepalive where nothing was sent for its interval. It is meant for the agent's
+// first turn after that, which next says, whenever it leaves.
+func (a *agent) alive(now int64, next func(at int64) int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.session == nil || a.fate.back != nil || a.set == nil || a.keepalive == 0 || now-a.lastSend < a.keepalive || a.filling != nil {
+	if a.session == nil || a.fate.back != nil || a.set == nil || a.keepalive == 0 || a.filling != nil {
 		return
 	}
-	f, _ := a.fill(now)
-	f.add(&wire.Signal{Kind: wire.SignalKeepalive, AtMs: a.run.bootMs(now)}, now, -1)
+	intended := next(max(a.lastSend+a.keepalive, a.since))
+	if intended > now {
+		return
+	}
+	f, _ := a.fill(intended)
+	f.add(&wire.Signal{Kind: wire.SignalKeepalive, AtMs: a.run.bootMs(now)}, intended, -1)
 	a.spooled += len(f.signals)
 	a.ledger.sent++
-	a.leave(now)
+	a.leave(intended)
 }

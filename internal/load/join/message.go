@@ -14,7 +14,7 @@ import (
 
 // Version is of the wire. Loaders of another one are refused: what a run measures depends
 // on all of them doing the same.
-const Version = 4
+const Version = 5
 
 // Kinds of frames, never used again for something else. F: from a follower, L: from the
 // lead.

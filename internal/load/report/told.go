@@ -46,16 +46,23 @@ type Silent struct {
 	Machines int     `json:"machines"`           // that were looked at
 	Extra    int     `json:"extra,omitempty"`    // alerts that one of them is silent while it had its session
 	Example  string  `json:"example,omitempty"`  // the first of them
+	Quiet    int     `json:"quiet,omitempty"`    // beside them, alerts of machines whose signs of life the loader sent too late
 	Behind   float64 `json:"behind,omitempty"`   // seconds of the end that history did not hold in time: of them only open problems were seen
 	Unjudged string  `json:"unjudged,omitempty"` // why what was said could not be read; empty: it could
 }
 
 // Labels say what of the run was not looked at.
-func (s *Silent) Labels() []string {
-	if s == nil || s.Behind == 0 {
+func (s *Silent) Labels() (list []string) {
+	if s == nil {
 		return nil
 	}
-	return []string{fmt.Sprintf("history was %.0f s behind at the end: a machine that was called silent in that time is not known if that is over", s.Behind)}
+	if s.Behind > 0 {
+		list = append(list, fmt.Sprintf("history was %.0f s behind at the end: a machine that was called silent in that time is not known if that is over", s.Behind))
+	}
+	if s.Quiet > 0 {
+		list = append(list, fmt.Sprintf("alerts that machines are silent: %d are not judged, for the loader sent those machines' signs of life too late", s.Quiet))
+	}
+	return list
 }
 
 // unread says why nothing is known; none: it is.

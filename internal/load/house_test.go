@@ -1,0 +1,111 @@
+package load
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Every agent has a turn in each round, at a time of its own.
+func TestHouseTurns(t *testing.T) {
+	h := house{begun: 1000, every: 500, agents: 10}
+	for _, c := range []struct {
+		agent    int
+		at, want int64
+	}{{0, 0, 1000}, {0, 1000, 1000}, {0, 1001, 1500}, {3, 0, 1150}, {3, 1150, 1150}, {3, 1151, 1650}, {9, 5000, 5450}, {9, 5451, 5950}} {
+		if got := h.next(c.agent, c.at); got != c.want {
+			t.Errorf("agent %d from %d on: %d, want %d", c.agent, c.at, got, c.want)
+		}
+	}
+}
+
+// resting is a run of agents that have nothing to say but that they live.
+func resting(t *testing.T) (r *run, end func()) {
+	t.Helper()
+	srv := &ideal{nodes: map[wire.StreamID]*idealNode{}, commit: 4 * time.Millisecond}
+	cfg, err := Config{Server: "127.0.0.1:1", Before: srv, Scenario: &scenario.Scenario{Name: "resting", Phases: []scenario.Phase{{Steady: sec(600)}},
+		Agents: []scenario.Class{{Name: "web", Count: 50, Checks: []scenario.Check{{Name: "http", Interval: sec(3600)}}}}}}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err = newRun(cfg); err != nil {
+		t.Fatal(err)
+	}
+	r.connect = srv.connect
+	r.deal(0)
+	crew := r.open(t.Context())
+	if err := r.waitReady(t.Context(), newReport(cfg)); err != nil {
+		t.Fatal(err)
+	}
+	r.begin.Store(r.now())
+	return r, crew.leave
+}
+
+// lagOf is the worst of all books, and how many frames that was of.
+func lagOf(r *run) (worst time.Duration, frames int64) {
+	for _, s := range r.senders {
+		h := s.book.take().lag
+		worst, frames = max(worst, time.Duration(h.Max())*time.Microsecond), frames+h.TotalCount()
+	}
+	return worst, frames
+}
+
+// Signs of life are sent when they are meant to be, one machine after the other.
+func TestSignsOfLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, end := resting(t)
+		defer end()
+		var left []int64
+		ctx, stop := context.WithCancel(t.Context())
+		var keeping sync.WaitGroup
+		keeping.Go(func() { r.keepHouse(ctx) })
+		time.Sleep(100 * time.Second)
+		stop()
+		keeping.Wait()
+		worst, frames := lagOf(r)
+		for _, a := range r.agents {
+			left = append(left, a.lastSend)
+			if len(a.quiet) > 0 {
+				t.Errorf("quiet: %v", a.quiet)
+			}
+		}
+		slices.Sort(left)
+		if worst > houseTick || frames < 50*4 || frames > 50*5 {
+			t.Errorf("%d signs of life, the latest by %s", frames, worst)
+		}
+		if n := len(slices.Compact(left)); n < 40 {
+			t.Errorf("50 machines spoke at %d times", n)
+		}
+	})
+}
+
+// One that leaves late is timed from when it was meant, and what the server says of that machine
+// meanwhile is this loader's doing.
+func TestSignsOfLifeThatAreLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, end := resting(t)
+		defer end()
+		begun := r.now()
+		time.Sleep(100 * time.Second) // nobody keeps the house: the loader stands still
+		a, h := r.agents[0], house{begun, int64(5 * time.Second), 50}
+		a.alive(r.now(), func(at int64) int64 { return h.next(0, at) })
+		if worst, frames := lagOf(r); frames != 1 || worst < 75*time.Second || worst > 81*time.Second { // it was due after 20 s
+			t.Errorf("%d signs of life, %s late", frames, worst)
+		}
+		at := begun + int64(90*time.Second)
+		if !a.wasHere(at) || !a.wasQuiet(at) || a.wasQuiet(r.now()+2*slack) {
+			t.Errorf("quiet %v", a.quiet)
+		}
+		time.Sleep(25 * time.Second)
+		a.alive(r.now(), func(at int64) int64 { return h.next(0, at) })
+		if len(a.quiet) != 1 {
+			t.Errorf("quiet %v", a.quiet)
+		}
+	})
+}
