@@ -15,6 +15,8 @@ import (
 type rows struct {
 	history.Batch
 	turns []turn
+	// unopened closed, though their openings never came; somebody was to be told of them.
+	unopened []turn
 }
 
 // turn is something that the router has to hear, in order.
@@ -56,6 +58,11 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (rows, error
 			p, err := r.closing(ctx, t)
 			if err != nil {
 				return b, err
+			}
+			if unopened, err := r.unopened(ctx, &b, t, &p); err != nil {
+				return b, err
+			} else if unopened {
+				b.unopened = append(b.unopened, turn{t, p})
 			}
 			b.Closed = append(b.Closed, p)
 			b.turns = append(b.turns, turn{t, p})

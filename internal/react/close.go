@@ -70,6 +70,11 @@ func (r *router) withhold(o *telling, e *escalation) {
 			why += ": " + h.Reason
 		}
 	}
+	r.untold(o, e, why)
+}
+
+// untold keeps for those who would have been told first why they were not.
+func (r *router) untold(o *telling, e *escalation, why string) {
 	to := r.routeOf(e)
 	if to == nil {
 		return

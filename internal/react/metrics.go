@@ -4,6 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
 	recorded, repeated, recordFailed, rederived, replayed prometheus.Counter
+	unopened                                              prometheus.Counter
 	recordSeconds                                         prometheus.Histogram
 	attempts                                              *prometheus.CounterVec
 	deliverSeconds                                        prometheus.Histogram
@@ -19,6 +20,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		recorded:     counter("transitions_total", "Changes recorded in history."),
 		repeated:     counter("repeated_total", "Changes that were in history already (after a restart)."),
 		recordFailed: counter("record_failed_total", "Batches that the history store refused and that were tried again."),
+		unopened:     counter("unopened_total", "Problems that closed and whose opening history never got, though somebody was to be told of it."),
 		rederived:    counter("rederived_total", "Times the queue had overflowed and changes were made again from the journal."),
 		replayed:     counter("rederived_commits_total", "Commits of the journal that were read again for that."),
 		recordSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "muster", Subsystem: "react", Name: "record_seconds",
@@ -34,7 +36,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Time of one attempt.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}),
 	}
 	if r != nil {
-		r.MustRegister(m.recorded, m.repeated, m.recordFailed, m.rederived, m.replayed, m.recordSeconds, m.attempts, m.deliverSeconds,
+		r.MustRegister(m.recorded, m.repeated, m.unopened, m.recordFailed, m.rederived, m.replayed, m.recordSeconds, m.attempts, m.deliverSeconds,
 			m.seen, m.passed, m.failed, m.seeSeconds)
 	}
 	return m

@@ -447,6 +447,13 @@ func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 			r.opts.Logger.Error("a message could not be made", "err", err)
 		}
 	}
+	for i := range all.unopened {
+		t := &all.unopened[i]
+		r.metrics.unopened.Inc()
+		r.opts.Logger.Error("a problem closed whose opening never came to history: nobody was told of it", "problem", t.problem.ID,
+			"namespace", t.problem.Namespace, "node", t.problem.Node, "check", t.problem.Check, "opened", t.problem.Opened)
+		r.router.unopened(o, t)
+	}
 	o.into(&all.Batch)
 	// Before what made them end is recorded: after a crash in between it comes again.
 	r.endSilences(ctx, r.router.resolved(all.turns))

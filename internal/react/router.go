@@ -308,26 +308,27 @@ func (r *router) matter(node model.NodeID, check model.CheckID, status model.Sta
 	return route.About(r.opts.Names, node, check, status, severity)
 }
 
-// opened begins to look after a problem, on every route that hears of it and did not yet.
-func (r *router) opened(t *event.Transition, p *history.Problem, now time.Time) (list []*escalation) {
+// choose says which routes hear of a problem.
+func (r *router) choose(t *event.Transition, p *history.Problem) (*route.Matter, []*route.Route) {
 	m := r.matter(t.Node, t.Check, p.Status, p.Severity)
 	namespace, _ := r.opts.Names.NamespaceName(t.Namespace)
 	routes, _ := route.Choose(r.opts.Routing, r.opts.Names, m, definition(r.opts.Names, t), namespace)
+	return m, routes
+}
+
+// opened begins to look after a problem, on every route that hears of it and did not yet.
+func (r *router) opened(t *event.Transition, p *history.Problem, now time.Time) (list []*escalation) {
+	m, routes := r.choose(t, p)
 	opened := p.Opened
 	if opened.After(now) {
 		opened = now // the clock was set back since; the journal's time does not go back
 	}
 	shadow := r.inShadow(p.ID, m.Node.Namespace)
 	for _, to := range routes {
-		e := &escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: p.ID},
-			NodeID: t.Node, CheckID: t.Check, Opened: opened, Group: to.Group(m), Lead: p.ID, Shadow: shadow}}
-		if to.Name == (route.Name{}) {
-			e.Group = p.ID
-			for _, name := range to.Steps[0].To {
-				e.Direct = append(e.Direct, history.HandlerRef(name))
-			}
-		} else {
-			e.Route = to.Name.String()
+		e := escalationOf(p.ID, to)
+		e.NodeID, e.CheckID, e.Opened, e.Lead, e.Shadow = t.Node, t.Check, opened, p.ID, shadow
+		if e.Group = p.ID; e.Route != "" {
+			e.Group = to.Group(m)
 		}
 		if shadow { // it shares no message with what is sent
 			e.Group += "\x00shadow"
@@ -340,6 +341,19 @@ func (r *router) opened(t *event.Transition, p *history.Problem, now time.Time) 
 		list = append(list, e)
 	}
 	return list
+}
+
+// escalationOf is that of a problem on a route, or of the handlers that are named without one.
+func escalationOf(problem string, to *route.Route) *escalation {
+	e := &escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: problem}}}
+	if to.Name != (route.Name{}) {
+		e.Route = to.Name.String()
+		return e
+	}
+	for _, name := range to.Steps[0].To {
+		e.Direct = append(e.Direct, history.HandlerRef(name))
+	}
+	return e
 }
 
 // inShadow says whether nothing is sent of a problem: what opened so stays so, for nobody
