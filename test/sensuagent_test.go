@@ -28,7 +28,7 @@ func certificates(t *testing.T, dir string, machines ...string) {
 		t.Fatal(err)
 	}
 	var blocks []string
-	for _, block := range regexp.MustCompile("(?s)```\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+	for _, block := range regexp.MustCompile("(?s)```[a-z]*\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
 		if strings.Contains(block[1], "openssl ") {
 			blocks = append(blocks, block[1])
 		}
@@ -146,6 +146,31 @@ spec:
 		if names := find.in(where, []byte(text)); len(names) > 0 {
 			t.Errorf("%s holds %v", where, names)
 		}
+	}
+	// Another authority comes in beside the first one: its machines come, and the others stay.
+	other := t.TempDir()
+	certificates(t, other, "web04")
+	both := ""
+	for _, from := range []string{dir, other} {
+		text, err := os.ReadFile(filepath.Join(from, "sensu-ca.crt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		both += string(text)
+	}
+	ended := s.Metric("muster_sensu_ended_total")
+	write("sensu-ca.crt", both)
+	harness.Until(t, time.Minute, "the authorities are read again", func() (string, bool) {
+		log := s.Log()
+		return log, strings.Contains(log, "the authorities of Sensu's agents were read again")
+	})
+	start("web04", "--cert-file", filepath.Join(other, "web04.crt"), "--key-file", filepath.Join(other, "web04.key"))
+	harness.Until(t, time.Minute, "a machine of the other authority", func() (string, bool) {
+		out := s.Try("describe", "node", "web04").Out
+		return out, strings.Contains(out, "certificate")
+	})
+	if now := s.Metric("muster_sensu_ended_total"); now != ended {
+		t.Errorf("%v sessions ended", now-ended)
 	}
 	s.Stop()
 	if find.folder(s.Data, "web01") == 0 {

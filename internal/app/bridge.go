@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"crypto/tls"
-	"os"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -18,8 +17,16 @@ func (s *Server) openBridge(context.Context) (err error) {
 	if s.cfg.SensuListen == "" || s.cfg.SensuListen == "off" {
 		return nil
 	}
+	var authorities *sensu.Authorities
+	if s.cfg.SensuClientCA != "" {
+		if authorities, err = sensu.OpenAuthorities(s.cfg.SensuClientCA, s.log); err != nil {
+			return err
+		}
+	}
+	s.sensuCA = authorities
 	s.bridge, err = sensu.New(sensu.Config{
-		Agents: s.sessions, Journal: s.journal, Intent: s.intent, View: known{s.view}, Assignments: s.planner, Checks: s.planner, Handler: s.planner.Handler,
+		Authorities: authorities,
+		Agents:      s.sessions, Journal: s.journal, Intent: s.intent, View: known{s.view}, Assignments: s.planner, Checks: s.planner, Handler: s.planner.Handler,
 		Limits: sensu.Limits{
 			MessageBytes: int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked),
 			Keepalive: time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
@@ -42,10 +49,7 @@ func (s *Server) serveSensu(ctx context.Context) error {
 	if s.bridge == nil {
 		return nil
 	}
-	config, err := s.sensuTLS()
-	if err != nil {
-		return err
-	}
+	config := s.sensuTLS()
 	if config == nil {
 		s.log.Warn("Sensu's agents come without TLS: whoever listens on the way reads their password and results", "address", s.sensu.Addr().String())
 	}
@@ -54,22 +58,15 @@ func (s *Server) serveSensu(ctx context.Context) error {
 }
 
 // sensuTLS has the certificate of all listeners; nil: they come without.
-func (s *Server) sensuTLS() (*tls.Config, error) {
+func (s *Server) sensuTLS() *tls.Config {
 	if s.cfg.SensuTLS == "off" {
-		return nil, nil
+		return nil
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.authority.GetCertificate}
-	if s.cfg.SensuClientCA == "" {
-		return config, nil
+	if s.sensuCA != nil {
+		s.sensuCA.Admit(config)
 	}
-	text, err := os.ReadFile(s.cfg.SensuClientCA)
-	if err != nil {
-		return nil, model.Errorf(model.Invalid, "read the authorities of Sensu's agents: %w", err).WithHint("--sensu-client-ca FILE")
-	}
-	if err := sensu.Trust(config, text); err != nil {
-		return nil, model.Errorf(model.Invalid, "%s: %w", s.cfg.SensuClientCA, err).WithHint("--sensu-client-ca FILE, of -----BEGIN CERTIFICATE-----")
-	}
-	return config, nil
+	return config
 }
 
 // bridgeChanged lets a node's session begin anew, if it has a Sensu agent.

@@ -72,9 +72,10 @@ type Server struct {
 	authority *pki.Authority
 	names     []string // of the server's certificate, in the order in which tokens have them
 	sessions  *muster.Server
-	archives  *archives     // of Assets
-	turns     *turns.Engine // of round-robin checks
-	bridge    *sensu.Server // of Sensu's agents; nil: they do not come here
+	archives  *archives          // of Assets
+	turns     *turns.Engine      // of round-robin checks
+	bridge    *sensu.Server      // of Sensu's agents; nil: they do not come here
+	sensuCA   *sensu.Authorities // of their certificates; nil: none are taken
 	alerts    *alertmanager.Server
 
 	setBack  setBack // agents that know more than we do

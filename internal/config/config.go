@@ -15,7 +15,7 @@ type Server struct {
 	ListenPlain   string   `name:"listen-plain" doc:"Address for agents without TLS, for measurements. Loopback only: whoever connects is believed."`
 	SensuListen   string   `name:"sensu-listen" doc:"Address for agents of Sensu Go 6, usually :8081, with the certificate of --listen. Default: none. See docs/sensu.md."`
 	SensuTLS      string   `name:"sensu-tls" default:"on" doc:"off: Sensu's agents come without TLS, by ws://, and whoever listens on the way reads their password and results."`
-	SensuClientCA string   `name:"sensu-client-ca" doc:"File with authorities of Sensu's agents' certificates, in PEM. One whose common name is that of a user with the role agent is as good as its password; one that names the machine proves who that is, and checks with secrets run there. See docs/sensu.md."`
+	SensuClientCA string   `name:"sensu-client-ca" doc:"File with authorities of Sensu's agents' certificates, in PEM. One whose common name is that of a user with the role agent is as good as its password; one that names the machine proves who that is, and checks with secrets run there. It is read again when it changes. See docs/sensu.md."`
 	ProxyFrom     []string `name:"proxy-from" doc:"Addresses or networks of balancers (HAProxy: send-proxy-v2). Their connections must begin with a PROXY header, version 1 or 2, whose address is then the peer's everywhere; nobody else's is believed. See docs/listeners.md."`
 	Advertise     []string `name:"advertise" doc:"Names and addresses in the server's certificate and in join tokens. Default: localhost, host name, full name and addresses of this machine."`
 

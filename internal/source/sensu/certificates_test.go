@@ -8,8 +8,11 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"log/slog"
 	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -67,14 +70,31 @@ func (a *authority) of(common, organization string, names ...string) tls.Certifi
 	return a.make(c)
 }
 
+// pem is its certificate.
+func (a *authority) pem() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+}
+
 // door is what a bridge behind TLS has, that trusts this authority.
 func (a *authority) door() *tls.Config {
 	a.t.Helper()
-	server := a.make(&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	config := &tls.Config{Certificates: []tls.Certificate{server}, MinVersion: tls.VersionTLS12}
-	if err := Trust(config, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})); err != nil {
+	file := filepath.Join(a.t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, a.pem(), 0o600); err != nil {
 		a.t.Fatal(err)
 	}
+	authorities, err := OpenAuthorities(file, slog.New(slog.DiscardHandler))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return a.behind(authorities)
+}
+
+// behind is a door that trusts others.
+func (a *authority) behind(authorities *Authorities) *tls.Config {
+	a.t.Helper()
+	server := a.make(&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	config := &tls.Config{Certificates: []tls.Certificate{server}, MinVersion: tls.VersionTLS12}
+	authorities.Admit(config)
 	return config
 }
 

@@ -27,6 +27,7 @@ type Config struct {
 	View        View
 	Assignments plan.Assignments
 	Limits      Limits
+	Authorities *Authorities // of agents' certificates; nil: none are taken
 
 	Checks Checks
 

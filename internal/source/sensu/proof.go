@@ -12,9 +12,10 @@ import (
 
 // proof is what a connection proves of its agent.
 type proof struct {
-	proven bool      // that it is the machine that it says it is, in that namespace
-	why    string    // it is not
-	until  time.Time // its certificate is good; zero: it has none
+	proven bool       // that it is the machine that it says it is, in that namespace
+	why    string     // it is not
+	until  time.Time  // its certificate is good; zero: it has none
+	roots  [][32]byte // the authorities that say so
 }
 
 const (
@@ -23,17 +24,6 @@ const (
 	// defaultUser is whose a machine is that its certificate's common name names, as with Sensu's backend.
 	defaultUser = "agent"
 )
-
-// Trust lets agents show certificates of these authorities, in PEM. Who shows none may come by a
-// password, and to fetch archives. Nothing is resumed: each connection shows and proves anew.
-func Trust(config *tls.Config, authorities []byte) error {
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(authorities) {
-		return model.Errorf(model.Invalid, "it holds no certificate in PEM")
-	}
-	config.ClientCAs, config.ClientAuth, config.SessionTicketsDisabled = pool, tls.VerifyClientCertIfGiven, true
-	return nil
-}
 
 // certified finds the user of a certificate, and what it proves. As with Sensu's backend, its common
 // name is a user's; then its DNS names are the machine's. Or its common name is the machine's and its
@@ -55,7 +45,7 @@ func (s *Server) certified(state *tls.ConnectionState, o *offer) error {
 		}
 		machines = []string{name}
 	}
-	o.user, o.until = user, goodUntil(state.VerifiedChains)
+	o.user, o.until, o.roots = user, goodUntil(state.VerifiedChains), rootsOf(state.VerifiedChains)
 	ofNamespace := slices.Contains(in, namespace)
 	switch {
 	case !ofNamespace && s.ofAnother(in):

@@ -128,7 +128,8 @@ func (s *Server) reassign(changed []model.NodeID) {
 // nobody could be heard.
 const maxTick = 2 * time.Second
 
-// stillEvery is how often it is asked whether users are what they were, and certificates good.
+// stillEvery is how often, in seconds, it is asked whether users are what they were, and certificates and
+// their authorities good.
 const stillEvery = 10
 
 func (s *Server) keepHouse(ctx context.Context) {
@@ -144,18 +145,28 @@ func (s *Server) keepHouse(ctx context.Context) {
 		at := s.cfg.Now()
 		now := s.clock.Add(int64(min(max(0, at.Sub(last)), maxTick)))
 		last = at
-		s.registry.each(func(x *session) {
-			x.tend(now)
-			if n%stillEvery == 0 && !s.stillGood(x, at) {
-				x.due(dueClose)
-			}
-		})
+		s.registry.each(func(x *session) { x.tend(now) })
+		if n%stillEvery == 0 {
+			s.lookAgain(at)
+		}
 	}
+}
+
+// lookAgain ends the sessions of those who would not be let in now.
+func (s *Server) lookAgain(at time.Time) {
+	if s.cfg.Authorities != nil {
+		s.cfg.Authorities.Refresh()
+	}
+	s.registry.each(func(x *session) {
+		if !s.stillGood(x, at) {
+			x.due(dueClose)
+		}
+	})
 }
 
 // stillGood says whether what let a session in lets it in now.
 func (s *Server) stillGood(x *session, at time.Time) bool {
-	return s.cfg.Intent.StillAgent(&x.user) && (x.until.IsZero() || at.Before(x.until))
+	return s.cfg.Intent.StillAgent(&x.user) && (x.until.IsZero() || at.Before(x.until)) && s.cfg.Authorities.have(x.roots)
 }
 
 // Agent says what the session of a node knows; not ok: there is none.
