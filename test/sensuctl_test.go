@@ -230,8 +230,21 @@ func TestSensuctl(t *testing.T) {
 			t.Errorf("dump has no %s", want)
 		}
 	}
-	does("", "dump", "assets,checks,hooks,handlers,pipelines", "--file", dumped)
+	recorded := func() string { return s.CLI("audit", "-o", "json") }
+	before := recorded()
+	does("", "create", "-f", dumped) // as it was: with events, and all that Sensu has no words for
+	does("type: EntityConfig", "dump", "core/v3.EntityConfig,core/v3.EntityState", "--format", "yaml")
+	does("", "dump", "core/v3.EntityConfig,core/v3.EntityState", "--file", dumped)
 	does("", "create", "-f", dumped)
+	does("", "dump", "assets,checks,hooks,handlers,pipelines", "--format", "wrapped-json", "--file", dumped)
+	does("", "create", "-f", dumped)
+	if after := recorded(); after != before {
+		t.Errorf("what was dumped and is given back changes something:\n%s\nwas\n%s", after, before)
+	}
+	does("", "dump", "core/v2.CheckConfig,core/v2.HookConfig,core/v2.Handler,core/v2.Pipeline,core/v2.Asset", "--format", "yaml", "--file", dumped)
+	if out := s.CLI("import", "sensu", "--strict", dumped); !strings.Contains(out, "sensu-keep") {
+		t.Errorf("%s", out)
+	}
 	does("default", "check", "list", "--field-selector", `check.name == "Disk_Root"`, "--format", "json")
 	refuses("there is no namespace", "--namespace", "nope", "check", "list")
 	refuses("muster auth user list", "user", "list")

@@ -32,7 +32,7 @@ func checkConfig(m *model.Resource) object {
 	o := object{
 		"metadata": metadata(m), "command": commandText(c.Command), "handlers": []string{}, "high_flap_threshold": 0, "low_flap_threshold": 0,
 		"interval": seconds(c.Interval), "publish": !c.Disabled && !c.Passive, "runtime_assets": orElse(c.Assets), "subscriptions": subscriptions(c.Targets),
-		"proxy_entity_name": "", "check_hooks": hookLists(c.Hooks), "stdin": false, "subdue": nil, "ttl": seconds(c.TTL), "timeout": seconds(c.Timeout),
+		"proxy_entity_name": "", "check_hooks": hookLists(c.Hooks), "stdin": false, "subdue": subdued(c.Schedule), "ttl": seconds(c.TTL), "timeout": seconds(c.Timeout),
 		"round_robin": c.RoundRobin, "output_metric_format": "", "output_metric_handlers": []string{}, "env_vars": lines(c.Env), "secrets": []object{},
 		"pipelines": references("Pipeline", c.Pipelines),
 	}
@@ -60,15 +60,17 @@ func checkConfig(m *model.Resource) object {
 	if p := c.Proxy; p != nil && len(p.Nodes) == 1 && len(p.Groups) == 0 && p.Where == "" {
 		o["proxy_entity_name"] = p.Nodes[0]
 	}
+	if requests := proxyRequests(c); requests != nil {
+		o["proxy_requests"] = requests
+	}
 	if c.Metrics != nil {
 		o["output_metric_format"] = metricFormats[c.Metrics.Format]
-		tags := []object{}
-		for _, name := range sorted(c.Metrics.Tags) {
-			tags = append(tags, object{"name": name, "value": tokensOf(c.Metrics.Tags[name])})
+		if len(c.Metrics.Tags) > 0 {
+			o["output_metric_tags"] = metricTags(c.Metrics.Tags)
 		}
-		if len(tags) > 0 {
-			o["output_metric_tags"] = tags
-		}
+	}
+	if len(c.Thresholds) > 0 {
+		o["output_metric_thresholds"] = thresholds(c.Thresholds)
 	}
 	for _, secret := range c.Secrets {
 		o["secrets"] = append(o["secrets"].([]object), object{"name": secret.Env, "secret": secret.Secret})

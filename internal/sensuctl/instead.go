@@ -19,6 +19,8 @@ func instead(r *request) error {
 var commands = map[string][3]string{
 	"checks":              {"muster get checks", "muster apply -f FILE", "muster delete check %s"},
 	"entities":            {"muster get nodes", "muster apply -f FILE", "muster node retire %s (with its events), or muster delete node %s"},
+	"entity-configs":      {"muster get nodes", "muster apply -f FILE", "muster node retire %s (with its events), or muster delete node %s"},
+	"entity-states":       {"muster get nodes", "what is measured comes from agents", "muster node retire %s"},
 	"events":              {"muster get events", "results come from agents and from POST /events of the agent's local API; muster run CHECK runs a check now", "muster event delete %s"},
 	"silenced":            {"muster silence list", "muster silence --check NAME -m WHY", "muster silence end NAME (muster silence list)"},
 	"namespaces":          {"muster get namespaces", "muster apply -f FILE, with kind: Namespace", "muster delete namespace %s"},

@@ -19,6 +19,13 @@ var kept = map[string]struct {
 }
 
 func (s *Server) keptList(ctx context.Context, r *request) (answer, error) {
+	if r.kind == "handlers" {
+		flows, err := s.flows(ctx, r)
+		if err != nil {
+			return answer{}, err
+		}
+		return s.list(ctx, r, "Handler", func(m *model.Resource) object { return heard(handler(m), flows[flowOf(m)]) })
+	}
 	return s.list(ctx, r, kept[r.kind].kind, kept[r.kind].form)
 }
 
@@ -31,6 +38,13 @@ func (s *Server) keptOne(ctx context.Context, r *request) (answer, error) {
 	o := of.form(m)
 	if o == nil {
 		return answer{}, instead(r)
+	}
+	if r.kind == "handlers" {
+		flow, err := resource(ctx, r, "Pipeline", m.Metadata.Namespace, flowOf(m).name)
+		if err != nil && model.ClassOf(err) != model.NotFound {
+			return answer{}, err
+		}
+		o = heard(o, flow)
 	}
 	return answer{http.StatusOK, o, ""}, nil
 }
@@ -47,13 +61,17 @@ func hook(m *model.Resource) object {
 	return object{"metadata": metadata(m), "command": commandText(h.Command), "timeout": timeout, "stdin": h.Stdin, "runtime_assets": []string{}}
 }
 
-// filter leaves out one with times: Sensu writes those by day.
+// filter leaves out one with times that are not by day of the week, in UTC: Sensu has no others.
 func filter(m *model.Resource) object {
 	f, ok := m.Spec.(*model.FilterSpec)
-	if !ok || f.When != nil {
+	if !ok {
 		return nil
 	}
-	return object{"metadata": metadata(m), "action": f.Action, "expressions": orElse(f.Expressions), "runtime_assets": orElse(f.Assets)}
+	when, ok := whenOf(f.When)
+	if !ok {
+		return nil
+	}
+	return object{"metadata": metadata(m), "action": f.Action, "expressions": orElse(f.Expressions), "runtime_assets": orElse(f.Assets), "when": when}
 }
 
 func mutator(m *model.Resource) object {
@@ -88,6 +106,41 @@ func handler(m *model.Resource) object {
 	default:
 		return nil
 	}
+	return o
+}
+
+// flowOf names the pipeline that an import makes of a handler's filters and mutator.
+func flowOf(m *model.Resource) key {
+	return key{m.Metadata.Namespace, model.SensuPipeline(m.Metadata.Name)}
+}
+
+// flows are these pipelines.
+func (s *Server) flows(ctx context.Context, r *request) (map[key]*model.Resource, error) {
+	out := map[key]*model.Resource{}
+	for after := ""; ; {
+		list, next, err := resources(ctx, r, "Pipeline", pageSize, after)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range list {
+			out[key{m.Metadata.Namespace, m.Metadata.Name}] = m
+		}
+		if after = next; next == "" {
+			return out, nil
+		}
+	}
+}
+
+// heard is a handler with the filters and the mutator of its pipeline.
+func heard(o object, flow *model.Resource) object {
+	if o == nil || flow == nil {
+		return o
+	}
+	p, ok := flow.Spec.(*model.PipelineSpec)
+	if !ok || len(p.Workflows) != 1 || model.SensuPipeline(p.Workflows[0].Handler) != flow.Metadata.Name {
+		return o
+	}
+	o["filters"], o["mutator"] = orElse(p.Workflows[0].Filters), p.Workflows[0].Mutator
 	return o
 }
 

@@ -3,8 +3,6 @@ package sensuctl
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"strings"
 
@@ -26,6 +24,10 @@ type converted struct {
 func (s *Server) put(ctx context.Context, r *request) (answer, error) {
 	if r.kind == "namespaces" && r.name(0) == model.DefaultNamespaceName {
 		return answer{http.StatusOK, nil, ""}, nil
+	}
+	same, err := s.unchanged(ctx, r)
+	if err != nil || same {
+		return answer{http.StatusOK, nil, ""}, err
 	}
 	made, err := s.convert(ctx, r, types[r.kind].sensu)
 	if err != nil {
@@ -49,6 +51,10 @@ func (s *Server) put(ctx context.Context, r *request) (answer, error) {
 
 // putSilence makes a silence, or makes the one that covers the same so.
 func (s *Server) putSilence(ctx context.Context, r *request) (answer, error) {
+	same, err := s.unchanged(ctx, r)
+	if err != nil || same {
+		return answer{http.StatusOK, nil, ""}, err
+	}
 	made, was, err := s.silenceAsked(ctx, r)
 	if err != nil {
 		return answer{}, err
@@ -90,12 +96,9 @@ func cut(text string, most int) string {
 
 // convert reads the body, and makes of it what an import would.
 func (s *Server) convert(ctx context.Context, r *request, sensu string) (*converted, error) {
-	data, err := io.ReadAll(r.Body)
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return nil, model.Errorf(model.TooLarge, "the resource has more than %d bytes", tooLarge.Limit)
-	}
+	data, err := bodyOf(r)
 	if err != nil {
-		return nil, model.Errorf(model.Invalid, "read the request: %v", err)
+		return nil, err
 	}
 	doc, err := parseBody(data, sensu, r.namespace, sensuName(r))
 	if err != nil {

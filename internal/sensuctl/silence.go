@@ -133,9 +133,13 @@ func silenced(m *model.Resource) object {
 	default:
 		whole = false
 	}
+	reason, creator := spec.Reason, spec.Creator
+	if before, by, ok := strings.Cut(reason, " (by "); ok && strings.HasSuffix(by, ")") { // as an import wrote it
+		reason, creator = before, strings.TrimSuffix(by, ")")
+	}
 	o := object{
 		"metadata": meta(subscription+":"+check, m.Metadata.Namespace, m.Metadata), "expire": int64(-1), "expire_on_resolve": spec.UntilResolved,
-		"creator": spec.Creator, "reason": spec.Reason, "begin": unix(spec.Begin.Time), "expire_at": unix(spec.Until.Time),
+		"creator": creator, "reason": reason, "begin": unix(spec.Begin.Time), "expire_at": unix(spec.Until.Time),
 	}
 	if o["begin"] == int64(0) && m.Status != nil {
 		o["begin"] = unix(m.Status.Created)

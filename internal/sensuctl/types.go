@@ -12,24 +12,34 @@ import (
 var types = map[string]struct{ sensu, kind string }{
 	"namespaces": {"Namespace", "Namespace"}, "checks": {"CheckConfig", "Check"}, "entities": {"Entity", "Node"}, "hooks": {"HookConfig", "Hook"},
 	"filters": {"EventFilter", "Filter"}, "mutators": {"Mutator", "Mutator"}, "handlers": {"Handler", "Handler"}, "pipelines": {"Pipeline", "Pipeline"},
-	"assets": {"Asset", "Asset"},
+	"assets": {"Asset", "Asset"}, "entity-configs": {"EntityConfig", "Node"}, "silenced": {"Silenced", "Silence"},
 }
 
 // kinds are the kinds here by Sensu's types.
 var kinds = map[string]string{
 	"Namespace": "Namespace", "CheckConfig": "Check", "Entity": "Node", "HookConfig": "Hook", "EventFilter": "Filter",
-	"Mutator": "Mutator", "Handler": "Handler", "Pipeline": "Pipeline", "Silenced": "Silence", "Asset": "Asset",
+	"Mutator": "Mutator", "Handler": "Handler", "Pipeline": "Pipeline", "Silenced": "Silence", "Asset": "Asset", "EntityConfig": "Node",
 }
 
 // operation finds what answers a request; nil: nothing does.
-func (s *Server) operation(r *request) operation {
-	if r.group != "core/v2" || r.namespace == "" && r.kind != "namespaces" && (r.Method != http.MethodGet || len(r.names) > 0) {
+func (s *Server) operation(r *request) operation { return s.operationOf(r.Method, r) }
+
+func (s *Server) operationOf(method string, r *request) operation {
+	if r.namespace == "" && r.kind != "namespaces" && (method != http.MethodGet || len(r.names) > 0) {
+		return nil
+	}
+	switch r.group {
+	case "core/v2":
+	case "core/v3":
+		return s.entityOperation(method, r)
+	default:
 		return nil
 	}
 	_, declared := types[r.kind]
+	declared = declared && r.kind != "silenced" && r.kind != "entity-configs"
 	_, keeps := kept[r.kind]
 	depth := len(r.names)
-	switch r.Method {
+	switch method {
 	case http.MethodGet:
 		return s.reads(r.kind, keeps, r.names)
 	case http.MethodPost:
@@ -85,33 +95,49 @@ func (s *Server) reads(kind string, keeps bool, names []string) operation {
 // that is sent means that somebody resolves it.
 const resolvedOutput = "Resolved manually by sensuctl"
 
-// resolve is muster event resolve. Other events are not taken: results come from agents.
+// resolve is muster event resolve. Other events are not taken: results come from agents. One that is
+// known already, as those of a dump are, changes nothing.
 func (s *Server) resolve(ctx context.Context, r *request) (answer, error) {
-	sent, err := parseResolve(r)
+	sent, err := parseEvent(r)
 	if err != nil {
 		return answer{}, err
-	}
-	if !sent {
-		return answer{}, instead(r)
 	}
 	if r.name(0) == "" || r.name(1) == "" {
 		return answer{}, model.Errorf(model.NotFound, "this names no event")
 	}
-	return answer{http.StatusCreated, nil, ""}, r.muster.Resolve(ctx, r.namespace, r.name(0), r.name(1), "by sensuctl")
+	if sent.resolves() {
+		return answer{http.StatusCreated, nil, ""}, r.muster.Resolve(ctx, r.namespace, r.name(0), r.name(1), "by sensuctl")
+	}
+	is, err := r.muster.Event(ctx, r.namespace, r.name(0), r.name(1))
+	switch {
+	case model.ClassOf(err) == model.NotFound && err != nil:
+	case err != nil:
+		return answer{}, err
+	case sent.Check.Executed > 0 && sent.Check.Executed <= unix(is.Executed):
+		return answer{http.StatusOK, nil, ""}, nil
+	}
+	return answer{}, instead(r)
 }
 
-// parseResolve says whether an event that is sent is one that somebody resolves.
-func parseResolve(r *request) (bool, error) {
-	var body struct {
-		Check struct {
-			Status *int   `json:"status"`
-			Output string `json:"output"`
-		} `json:"check"`
+// sentEvent is what is read of an event.
+type sentEvent struct {
+	Check struct {
+		Status   *int   `json:"status"`
+		Output   string `json:"output"`
+		Executed int64  `json:"executed"`
+	} `json:"check"`
+}
+
+// resolves says whether it is one that somebody resolves.
+func (e *sentEvent) resolves() bool {
+	return e.Check.Status != nil && *e.Check.Status == 0 && e.Check.Output == resolvedOutput
+}
+
+func parseEvent(r *request) (e sentEvent, err error) {
+	if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+		return e, model.Errorf(model.Invalid, "the body is no event: %v", err)
 	}
-	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-		return false, model.Errorf(model.Invalid, "the body is no event: %v", err)
-	}
-	return body.Check.Status != nil && *body.Check.Status == 0 && body.Check.Output == resolvedOutput, nil
+	return e, nil
 }
 
 func (s *Server) forget(ctx context.Context, r *request) (answer, error) {

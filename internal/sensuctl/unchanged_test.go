@@ -1,0 +1,188 @@
+package sensuctl
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/lint"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuimport"
+)
+
+// revisions are those of all that is declared.
+func (w *world) revisions() string {
+	w.t.Helper()
+	out := ""
+	for _, kind := range model.Kinds() {
+		rows, err := w.Intent.Store().List(w.t.Context(), intent.ListQuery{Kind: kind.Name})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, row := range rows {
+			out += fmt.Sprintln(row.Key, row.Revision, string(row.Body))
+		}
+	}
+	return out
+}
+
+// dumped are the lists of a dump as it writes them, in its order.
+func (w *world) dumped(kinds ...string) (paths []string, docs []object) {
+	w.t.Helper()
+	for _, kind := range kinds {
+		path := core + "/" + kind
+		switch {
+		case kind == "namespaces":
+			path = "/api/core/v2/namespaces"
+		case parted[kind].sensu != "":
+			path = strings.Replace(core, "v2", "v3", 1) + "/" + kind
+		}
+		var list []object
+		if err := json.Unmarshal([]byte(w.want(200, "GET", path, "")), &list); err != nil {
+			w.t.Fatal(err)
+		}
+		for _, o := range list {
+			meta, _ := o["metadata"].(object)
+			name, _ := o["name"].(string)
+			if meta != nil {
+				name, _ = meta["name"].(string)
+			}
+			if kind == "events" {
+				name = o["entity"].(object)["metadata"].(object)["name"].(string) + "/" + o["check"].(object)["metadata"].(object)["name"].(string)
+			}
+			if labels, ok := meta["labels"].(object); ok { // as sensuctl create sends it
+				labels[managedBy] = "sensuctl"
+			} else if meta != nil {
+				meta["labels"] = object{managedBy: "sensuctl"}
+			}
+			paths, docs = append(paths, path+"/"+strings.ReplaceAll(name, "*", "%2A")), append(docs, o)
+		}
+	}
+	return paths, docs
+}
+
+// everything is what sensuctl dump all asks for, and Muster has.
+var everything = []string{"namespaces", "assets", "checks", "entities", "events", "filters", "handlers", "hooks", "mutators", "pipelines", "silenced", "entity-configs", "entity-states"}
+
+// beyond is what Sensu has no words for.
+const beyond = `---
+apiVersion: muster/v1
+kind: Handler
+metadata: {name: chat, namespace: default}
+spec: {slack: {url: "https://hooks.slack.com/services/T0/B0/XX"}}
+---
+apiVersion: muster/v1
+kind: Node
+metadata: {name: sw2, namespace: default}
+spec: {proxy: true, behind: {node: sw1}, properties: {speed: 10}}
+---
+apiVersion: muster/v1
+kind: Check
+metadata: {name: web, namespace: default}
+spec:
+  targets: {where: 'node.labels["role"] == "web"'}
+  probe: {name: http, args: {url: "https://example.com/"}}
+  interval: 1m
+  schedule: {except: [{during: "22:00-06:00 Europe/Paris"}]}
+  alert: {failAfter: 3, handlers: [chat]}
+---
+apiVersion: muster/v1
+kind: Silence
+metadata: {name: much, namespace: default}
+spec: {checks: [web, ping], reason: move, until: 2036-12-24T18:00:00Z}
+`
+
+// What was dumped and is given back changes nothing, also of what Sensu has no words for; what is
+// changed in it is taken.
+func TestWhatWasDumpedMayBeGivenBack(t *testing.T) {
+	w := newWorld(t)
+	text, err := os.ReadFile("testdata/imported.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Apply(string(text) + beyond)
+	w.Joined("web01", map[string]string{"os": "linux", "hostname": "web01.example"})
+	w.Result("default", "web01", "check_cpu", model.Critical, "busy")
+	before := w.revisions()
+	paths, docs := w.dumped(everything...)
+	for i, o := range docs {
+		data, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.want(200, "PUT", paths[i], string(data))
+	}
+	if after := w.revisions(); after != before {
+		t.Errorf("it is another:\n%s\nwas\n%s", after, before)
+	}
+	at := slices.Index(paths, core+"/checks/ping")
+	docs[at]["interval"] = 77
+	data, err := json.Marshal(docs[at])
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(docs[at], "cron")
+	w.want(201, "PUT", paths[at], string(data))
+	w.want(501, "PUT", core+"/events/web01/check_cpu", `{"check":{"status":0,"output":"fine"}}`)
+	w.want(501, "PUT", core+"/events/web01/nothing", `{"check":{"status":0,"output":"fine","executed":1}}`)
+}
+
+// A dump is a file of Sensu's: imported elsewhere it is the same, but for what the page says.
+func TestADumpIsImportedAsItWas(t *testing.T) {
+	w := newWorld(t)
+	text, err := os.ReadFile("testdata/imported.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Apply(string(text))
+	var files []sensuimport.File
+	for kind, of := range types {
+		if kind == "entity-configs" {
+			continue
+		}
+		_, docs := w.dumped(kind)
+		for _, o := range docs {
+			meta := o["metadata"]
+			if meta == nil {
+				meta = object{"name": o["name"]}
+			}
+			delete(o, "metadata")
+			data, err := json.Marshal(object{"type": of.sensu, "api_version": "core/v2", "metadata": meta, "spec": o})
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, sensuimport.File{Name: kind, Data: data})
+		}
+	}
+	got, err := sensuimport.Import(files, lint.Rules(), w.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range got.Notes {
+		if n.Lost {
+			t.Errorf("%s: %s", n.What, n.Text)
+		}
+	}
+	for _, m := range got.Resources {
+		if m.Kind == "Group" || m.Kind == "Namespace" {
+			continue
+		}
+		was, err := w.Intent.Get(t.Context(), keyOf(m.Kind, m.Metadata.Name))
+		if err != nil {
+			t.Errorf("%s %s: %v", m.Kind, m.Metadata.Name, err)
+			continue
+		}
+		if silence, ok := was.Spec.(*model.SilenceSpec); ok {
+			silence.Creator = "" // who imports it
+		}
+		a, _ := json.Marshal(m.Spec)
+		b, _ := json.Marshal(was.Spec)
+		if string(a) != string(b) {
+			t.Errorf("%s %s:\n%s\nwas\n%s", m.Kind, m.Metadata.Name, a, b)
+		}
+	}
+}
