@@ -12,7 +12,7 @@ import (
 )
 
 func (s *Server) events(ctx context.Context, r *request) (answer, error) {
-	chosen, err := parseSelectors(r.URL.Query())
+	chosen, err := parseSelectors(r.URL.Query(), "events")
 	if err != nil {
 		return answer{}, err
 	}

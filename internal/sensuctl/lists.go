@@ -67,7 +67,7 @@ func resources(ctx context.Context, r *request, kind string, limit int, after st
 
 // list answers with a page of one kind, each written by form; nil leaves one out.
 func (s *Server) list(ctx context.Context, r *request, kind string, form func(*model.Resource) object) (answer, error) {
-	chosen, err := parseSelectors(r.URL.Query())
+	chosen, err := parseSelectors(r.URL.Query(), r.kind)
 	if err != nil {
 		return answer{}, err
 	}

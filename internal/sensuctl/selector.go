@@ -30,7 +30,7 @@ type operand struct {
 
 const maxSelector = 4096
 
-func parseSelectors(query url.Values) (all selectors, err error) {
+func parseSelectors(query url.Values, kind string) (all selectors, err error) {
 	for _, of := range []string{"fieldSelector", "labelSelector"} {
 		for _, text := range query[of] {
 			if len(text) > maxSelector {
@@ -42,6 +42,9 @@ func parseSelectors(query url.Values) (all selectors, err error) {
 			}
 			for i := range list {
 				list[i].label = of == "labelSelector"
+				if err := list[i].known(kind); err != nil {
+					return nil, err
+				}
 			}
 			all = append(all, list...)
 		}
@@ -160,7 +163,8 @@ func (t *term) values(w operand, kind string, o object, right bool) []string {
 	if got := at(kind, o, w.text); got != nil {
 		return got
 	}
-	if right || !strings.Contains(w.text, ".") {
+	first, _, dotted := strings.Cut(w.text, ".")
+	if right || !dotted || first != words[kind] {
 		return []string{w.text}
 	}
 	return []string{""}
@@ -186,6 +190,9 @@ func at(kind string, o object, path string) []string {
 	if !ok || first == "" || !strings.HasPrefix(kind, first[:min(3, len(first))]) { // entity: entities
 		return nil
 	}
+	if label, ok := strings.CutPrefix(rest, "labels."); ok && kind == "events" {
+		return labelOf(o, label) // its own, its entity's and its check's
+	}
 	var value any = o
 	for _, part := range strings.Split(rest, ".") {
 		of, ok := value.(object)
@@ -198,6 +205,9 @@ func at(kind string, o object, path string) []string {
 		next, ok := of[part]
 		if meta, isMeta := of["metadata"].(object); !ok && isMeta {
 			next, ok = meta[part]
+		}
+		if spec, isWrapped := of["spec"].(object); !ok && isWrapped {
+			next, ok = spec[part]
 		}
 		if !ok {
 			if part == "is_silenced" {

@@ -13,7 +13,7 @@ import (
 // silences answers /silenced, /silenced/subscriptions/S and /silenced/checks/C. sensuctl does
 // not ask for further pages of these: all are in one answer.
 func (s *Server) silences(ctx context.Context, r *request) (answer, error) {
-	chosen, err := parseSelectors(r.URL.Query())
+	chosen, err := parseSelectors(r.URL.Query(), "silenced")
 	if err != nil {
 		return answer{}, err
 	}

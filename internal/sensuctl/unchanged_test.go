@@ -46,6 +46,11 @@ func (w *world) dumped(kinds ...string) (paths []string, docs []object) {
 			w.t.Fatal(err)
 		}
 		for _, o := range list {
+			for field := range o {
+				if _, wrapped := o["spec"]; !wrapped && !slices.Contains(strings.Fields(everyField+" metadata "+fields[kind]), field) {
+					w.t.Errorf("%s: a list is not chosen from by %s", kind, field)
+				}
+			}
 			meta, _ := o["metadata"].(object)
 			name, _ := o["name"].(string)
 			if meta != nil {

@@ -1,0 +1,64 @@
+package sensuctl
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// everyField is what each type has.
+const everyField = "name namespace labels annotations"
+
+// fields are those by which a list is chosen from, by the words of paths.
+var fields = map[string]string{
+	"namespaces": "", "entity-configs": "entity_class subscriptions deregister deregistration", "entity-states": "system last_seen sensu_agent_version",
+	"assets": "url sha512 filters builds headers",
+	"checks": "command handlers high_flap_threshold low_flap_threshold interval cron publish runtime_assets subscriptions proxy_entity_name proxy_requests check_hooks stdin subdue ttl timeout " +
+		"round_robin output_metric_format output_metric_handlers output_metric_tags output_metric_thresholds env_vars secrets pipelines max_output_size discard_output",
+	"entities": "entity_class system subscriptions last_seen deregister deregistration sensu_agent_version",
+	"events":   "check entity timestamp sequence pipelines is_silenced",
+	"filters":  "action expressions runtime_assets when", "hooks": "command timeout runtime_assets stdin",
+	"handlers": "type command socket timeout env_vars filters handlers runtime_assets secrets mutator", "mutators": "type command eval timeout env_vars runtime_assets secrets",
+	"pipelines": "workflows", "silenced": "subscription check begin expire expire_at expire_on_resolve creator reason",
+}
+
+// ofResults are fields of an event's check that a declared one has not.
+const ofResults = "duration executed issued history output state status total_state_change last_ok occurrences occurrences_watermark is_silenced silenced scheduler"
+
+// words are what a type is called at the beginning of a field.
+var words = map[string]string{
+	"namespaces": "namespace", "entity-configs": "entity_config", "entity-states": "entity_state", "assets": "asset", "checks": "check", "entities": "entity", "events": "event", "filters": "filter",
+	"hooks": "hook", "handlers": "handler", "mutators": "mutator", "pipelines": "pipeline", "silenced": "silenced",
+}
+
+// known refuses a term that reads what the type has not: it would choose nothing, or everything, in silence.
+func (t *term) known(kind string) error {
+	field := t.left
+	if (t.op == "in" || t.op == "notin") && !t.list { // db in entity.subscriptions
+		field = t.right[0]
+	}
+	if t.label || field.quoted {
+		return nil
+	}
+	word, rest, _ := strings.Cut(field.text, ".")
+	parts := strings.Split(rest, ".")
+	if word != words[kind] || rest == "" {
+		return model.Errorf(model.Invalid, "selector: %s is no field here", model.Brief(field.text)).WithHint("type %[1]s.name, %[1]s.labels.NAME, …: fields begin with %[1]s", words[kind])
+	}
+	has := fields[kind]
+	if kind == "events" && len(parts) > 1 && (parts[0] == "check" || parts[0] == "entity") {
+		has, word = fields[map[string]string{"check": "checks", "entity": "entities"}[parts[0]]], word+"."+parts[0]
+		if parts = parts[1:]; word == "event.check" {
+			has += " " + ofResults
+		}
+	}
+	if parts[0] == "metadata" && len(parts) > 1 {
+		parts = parts[1:]
+	}
+	all := append(strings.Fields(everyField), strings.Fields(has)...)
+	if !slices.Contains(all, parts[0]) {
+		return model.Errorf(model.Invalid, "selector: %s is no field here", model.Brief(field.text)).WithHint("type %s. and one of: %s", word, strings.Join(all, ", "))
+	}
+	return nil
+}
