@@ -83,8 +83,10 @@ func middling(b *wire.Batch) (result int) {
 // Each of these servers does one thing wrong, most of them once in the run, and the
 // verdict says what, with the node and the number.
 func TestBrokenServersAreCaught(t *testing.T) {
+	lives := 0
 	eagerly := &lie{sessions: func(j journal.Journal, dead <-chan struct{}) journal.Journal {
-		return &eager{Journal: j, dead: dead}
+		lives++
+		return &eager{Journal: j, dead: dead, hoards: lives == 1}
 	}}
 	carelessly := &lie{disk: func(fs disk.FS) disk.FS { return cached{fs} }}
 	var trials []trial

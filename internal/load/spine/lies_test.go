@@ -14,13 +14,15 @@ import (
 )
 
 // eager acknowledges a batch at once, and hands it to the journal a while later, in order;
-// what waits when the server is killed is gone.
+// what waits when the server is killed is gone. One that hoards keeps it until it is killed: no
+// clock decides whether something waits then.
 type eager struct {
 	journal.Journal
-	dead  <-chan struct{}
-	mu    sync.Mutex // held from one append to the next: order
-	queue []journal.Entry
-	timer *time.Timer
+	dead   <-chan struct{}
+	hoards bool
+	mu     sync.Mutex // held from one append to the next: order
+	queue  []journal.Entry
+	timer  *time.Timer
 }
 
 const eagerFor = 200 * time.Millisecond
@@ -38,7 +40,7 @@ func (j *eager) Append(ctx context.Context, entries ...journal.Entry) error {
 		}
 		go e.Waiter.Committed(e.Token, j.Head(), nil)
 		j.queue = append(j.queue, journal.Entry{Section: e.Section, Data: append([]byte(nil), e.Data...)})
-		if j.timer == nil {
+		if j.timer == nil && !j.hoards {
 			j.timer = time.AfterFunc(eagerFor, j.flush)
 		}
 	}
