@@ -30,17 +30,19 @@ func disturbed(others float64, cores int) string {
 // othersFor is how many cores everybody but this process and the server used in a while
 // from now on.
 func othersFor(server func() int, while time.Duration) float64 {
-	look := func() (at time.Time, others time.Duration) {
-		others = usage.Busy() - usage.OfProcess(0).CPU
-		if server != nil {
-			if pid := server(); pid > 0 {
-				others -= usage.OfProcess(pid).CPU
-			}
-		}
-		return time.Now(), others
-	}
-	began, before := look()
+	began, before := time.Now(), others(server)
 	time.Sleep(while)
-	ended, after := look()
+	ended, after := time.Now(), others(server)
 	return max(0, (after-before).Seconds()/ended.Sub(began).Seconds())
+}
+
+// others is the CPU time that everybody but this process and the server used so far.
+func others(server func() int) time.Duration {
+	used := usage.Busy() - usage.OfProcess(0).CPU
+	if server != nil {
+		if pid := server(); pid > 0 {
+			used -= usage.OfProcess(pid).CPU
+		}
+	}
+	return used
 }

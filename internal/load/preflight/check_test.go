@@ -4,12 +4,13 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func minutes(n int) model.Duration { return model.Duration(time.Duration(n) * time.Minute) }
@@ -46,15 +47,20 @@ func TestOthersAreMeasured(t *testing.T) {
 	if err := busy.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var with, without float64
-	var looking sync.WaitGroup // in the same second: what else runs here is the same in both
-	looking.Go(func() { with = othersFor(nil, time.Second) })
-	looking.Go(func() { without = othersFor(func() int { return busy.Process.Pid }, time.Second) })
-	looking.Wait()
-	_ = busy.Process.Kill()
-	_ = busy.Wait()
-	if with-without < 0.1 { // a core of its own, or its share of one
-		t.Errorf("%.2f cores with a process that counts as somebody else, %.2f where it is the server", with, without)
+	defer func() {
+		_ = busy.Process.Kill()
+		_ = busy.Wait()
+	}()
+	look := func() (own, with, without time.Duration) {
+		return usage.OfProcess(busy.Process.Pid).CPU, others(nil), others(func() int { return busy.Process.Pid })
+	}
+	own, with, without := look()
+	testenv.Until(t, "the shell has used a second", func() bool { // of a full machine it has its share
+		return usage.OfProcess(busy.Process.Pid).CPU-own >= time.Second
+	})
+	own2, with2, without2 := look()
+	if used, counted := own2-own, (with2-with)-(without2-without); counted < used/2 || counted > 2*used {
+		t.Errorf("a process used %s; %s count where it is somebody else, %s where it is the server", used, with2-with, without2-without)
 	}
 	for _, c := range []struct {
 		others float64
