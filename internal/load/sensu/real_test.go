@@ -41,8 +41,12 @@ func TestRealBackend(t *testing.T) {
 		}
 		l := rep.Balance
 		t.Logf("JSON %v: %+v, ledger: %v, registered after %.1f s, %v", speaksJSON, rep.Targeted, l, rep.ReadySeconds, rep.Verdict)
-		if !l.OK() || l.Compared != 200 || l.Sent < 3*200 || l.Acknowledged != l.Sent || rep.Targeted.Lost > 0 {
-			t.Errorf("%+v", l)
+		failed := rep.Failed()
+		if missed := rep.Targeted.Missed; missed > 0 && missed <= rep.Targeted.Requests/20 && len(failed) == 1 {
+			failed = nil // a backend on a busy machine asks for some too late
+		}
+		if len(failed) > 0 || rep.Lost() || !rep.Valid || l.Compared != 200 || l.Sent < 3*200 || l.Acknowledged != l.Sent || rep.Targeted.Lost > 0 {
+			t.Errorf("%q %+v", failed, l)
 		}
 	}
 }
