@@ -6,11 +6,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/test/harness"
@@ -43,7 +45,10 @@ func TestAFleetLives(t *testing.T) {
 		}()
 		return begun, end, stop
 	}
-	staying, stayed, stopStaying := play(s.Load(fleet, 14*time.Second), 0, stay)
+	over := make(chan string, 1)
+	lasting := s.Load(fleet, 10*time.Minute) // until the server was killed, however long that takes
+	lasting.Stop = over
+	staying, stayed, stopStaying := play(lasting, 0, stay)
 	defer stopStaying()
 	ending := s.LoadTLS(fleet, 40*time.Second) // these have keys
 	ending.Before, ending.Drain = nil, time.Second
@@ -164,9 +169,13 @@ func TestAFleetLives(t *testing.T) {
 		}
 		return fmt.Sprint(left), left == 0
 	})
+	over <- "the test"
 	e := <-stayed
 	if e.err != nil || !e.rep.Balance.OK() || e.rep.Balance.Compared != stay*fleet.Checks {
 		t.Fatalf("of those that stay: %+v, %v", e.rep, e.err)
+	}
+	if !slices.ContainsFunc(e.rep.Outages, func(o report.Outage) bool { return o.Lost > stay/2 && o.Seconds > 0 }) {
+		t.Errorf("the server was killed, and those that stay were not away and back: %+v", e.rep.Outages)
 	}
 	b := e.rep.Balance
 	harness.Figure(t, "the others, over a kill -9 of the server: %d results sent = %d acknowledged + %d refused + %d missing; %d event states compared, %d differ",
