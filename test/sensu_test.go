@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -43,11 +44,21 @@ phases:
 	}
 	s.Login()
 	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", password)
-	for _, more := range [][]string{nil, {"--sensu-json"}} {
-		out := s.CLI(append([]string{"load", "run", file, "--target", "sensu", "--server", "ws://" + listen, "--sensu-bridge", "--out", t.TempDir()}, more...)...)
+	for _, more := range [][]string{nil, {"--sensu-json"}, {"--admin", "http://" + s.Admin}} {
+		dir := t.TempDir()
+		out := s.CLI(append([]string{"load", "run", file, "--target", "sensu", "--server", "ws://" + listen, "--sensu-bridge", "--out", dir}, more...)...)
 		t.Logf("%s", out)
 		if !strings.Contains(out, "bridge of Muster") {
 			t.Errorf("%v: %s", more, out)
+		}
+		rep, err := report.Read(filepath.Join(dir, "run.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The server tells of itself where it is known.
+		profile, _ := os.Stat(filepath.Join(dir, "profiles", "steady-allocs.pprof"))
+		if seen := len(more) == 2; (rep.Inside != nil && rep.Inside.Allocs > 0) != seen || (profile != nil) != seen {
+			t.Errorf("%v: %+v, files %v", more, rep.Inside, rep.Files)
 		}
 	}
 	if kept := s.Metric("muster_sensu_messages_total", `outcome="kept"`); kept < 100 {

@@ -26,7 +26,7 @@ import (
 //
 // Of the configuration, Scenario, Goals, MaxLag, ServerPID, Second, Stop, Begun, Played and Progress
 // count,
-// and Server for the ports that are needed: host:port of each address, with commas between them.
+// AdminURL, where what runs there is Muster, and Server for the ports that are needed: host:port of each address, with commas between them.
 // For a Driven so does what is about the loader.
 func RunTarget(ctx context.Context, c Config, t Target) (rep *report.Report, err error) {
 	if err := TargetPlays(c.Scenario, t); err != nil {
@@ -94,6 +94,7 @@ func (r *targetRun) do(ctx context.Context) (*report.Report, error) {
 	}
 	for i := range c.Scenario.Phases {
 		if p := &c.Scenario.Phases[i]; p.Measured() && r.rep.Stopped == nil {
+			r.nth = i + 1
 			if err := r.steady(ctx, p); err != nil {
 				return nil, err
 			}
@@ -155,7 +156,8 @@ type targetRun struct {
 	used   usage.Gained
 	states int
 	server usage.Odometer
-	phase  string        // that is played
+	phase  string        // that is played …
+	nth    int           // … of the scenario, from 1
 	tag    string        // of what is recorded now: warmup, or none
 	before report.Totals // at the last sample
 	last   usage.SoFar
@@ -166,6 +168,13 @@ type targetRun struct {
 }
 
 func (r *targetRun) usage() usage.SoFar { return r.server.Use(time.Since(r.began), r.cfg.ServerPID) }
+
+// within is usage, with what the server under test says of itself where it is Muster.
+func (r *targetRun) within() usage.SoFar {
+	u := r.usage()
+	u.Metrics = usage.Metrics(r.cfg.AdminURL)
+	return u
+}
 
 func (r *targetRun) observe(o Observed) {
 	r.mu.Lock()
@@ -230,7 +239,7 @@ func (r *targetRun) ramp(ctx context.Context, all *sync.WaitGroup, agents []Targ
 	}
 	r.rep.ReadySeconds = time.Since(r.began).Seconds()
 	debug.FreeOSMemory()
-	r.rep.ready = r.usage()
+	r.rep.ready = r.within()
 	r.rep.Goroutines = float64(runtime.NumGoroutine()) / float64(len(agents))
 	r.rep.AgentBytes = float64(r.rep.ready.Loader.RSS-r.rep.idle.Loader.RSS) / float64(len(agents))
 	r.rep.Phases = append(r.rep.Phases, report.Played{Name: report.KindRamp, Kind: report.KindRamp, From: -r.rep.ReadySeconds})
@@ -255,11 +264,11 @@ func (r *targetRun) steady(ctx context.Context, p *scenario.Phase) error {
 	}
 	r.tag = ""
 	r.take(&r.part)
-	first := r.usage()
+	first := r.within()
 	if err := r.until(ctx, begin.Add(time.Duration(p.Length())-time.Duration(p.Warmup))); err != nil {
 		return err
 	}
-	t, last := r.take(&r.part), r.usage()
+	t, last := r.take(&r.part), r.within()
 	var g usage.Gained
 	g.Add(first, last)
 	short := r.rep.Stopped != nil
@@ -302,7 +311,7 @@ func (r *targetRun) sample() {
 	l := report.LatencyOf(t.whole)
 	s := report.Sample{Second: int(math.Floor(time.Since(r.zero).Seconds())), Sent: now.Sent - r.before.Sent, Acked: now.Written - r.before.Written, Failed: now.Failed - r.before.Failed, Connected: now.Connected,
 		ServerCPU: u.Server.Cores(r.last.Server, span), LoaderCPU: u.Loader.Cores(r.last.Loader, span), ServerRSS: u.Server.RSS, LoaderRSS: u.Loader.RSS,
-		Offered: uint64(r.cfg.Rate * span.Seconds()), Phase: r.phase, Lag: float64(t.lag.ValueAtQuantile(99)) / 1000}
+		Offered: uint64(r.cfg.Rate * span.Seconds()), Phase: r.phase, Nth: r.nth, Lag: float64(t.lag.ValueAtQuantile(99)) / 1000}
 	if t.whole.TotalCount() > 0 { // the system asks in bursts
 		s.Latency = &l
 	}

@@ -19,16 +19,19 @@ const (
 	own                         // a server of the run's own
 	running                     // a server that --server names
 	other                       // another system, which runs
+	bridged                     // Muster's own listener for agents of another system
 	alone                       // a stage of a server, in this process
 
-	scripted = own | running | other | alone
+	scripted = own | running | other | bridged | alone
 )
 
 // kindOf is that of a scenario's run.
-func kindOf(f *pflag.FlagSet, sc *scenario.Scenario) kind {
+func (o *options) kindOf(f *pflag.FlagSet, sc *scenario.Scenario) kind {
 	_, stage := sc.Stage()
 	_, elsewhere := sc.System()
 	switch {
+	case elsewhere && o.system(sc).Ours():
+		return bridged
 	case elsewhere:
 		return other
 	case stage:
@@ -52,6 +55,8 @@ func (k kind) against() string {
 			list = append(list, s.Is())
 		}
 		return strings.Join(list, " or ")
+	case bridged:
+		return "a bridge of Muster"
 	}
 	return "a stage alone"
 }
@@ -62,8 +67,10 @@ func meant(flag string) kind {
 	case "quick", "scale", "target", "listen-loader", "loaders": // options.joinable says who has no loaders
 		return scripted
 	case "server", "server-pid":
-		return unscripted | running | other
-	case "admin", "data":
+		return unscripted | running | other | bridged
+	case "admin":
+		return unscripted | running | bridged
+	case "data":
 		return unscripted | running
 	case "server-plain", "identities":
 		return running
@@ -76,7 +83,7 @@ func meant(flag string) kind {
 	}
 	switch {
 	case ofSystem(flag) != nil:
-		return other
+		return other | bridged
 	case slices.Contains(shapeFlags(), flag):
 		return unscripted
 	}

@@ -40,7 +40,7 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	if err != nil {
 		return err
 	}
-	of := kindOf(cmd.Flags(), sc)
+	of := o.kindOf(cmd.Flags(), sc)
 	if err := fits(cmd.Flags(), of); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	}
 	against := o.against
 	switch of {
-	case other:
+	case other, bridged:
 		against, err = o.againstSystem, strangers(cmd.Flags(), sc)
 	case alone:
 		against, err = o.againstStage, stage.Plays(sc)

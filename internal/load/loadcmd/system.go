@@ -23,6 +23,8 @@ type system interface {
 	Name() string           // as a scenario's target has it
 	Is() string             // in a sentence
 	Flags(f *pflag.FlagSet) // of its own; each begins with its name
+	// Ours says, once its flags are known, that what runs there is Muster, whose admin listener tells more.
+	Ours() bool
 	// Runs says whether a scenario waits for something: nil, or an Unsupported error.
 	Runs(sc *scenario.Scenario) error
 	// Find is the target that runs where server says; login is Muster's own.
@@ -89,7 +91,9 @@ func (o *options) againstSystem(ctx context.Context, cmd *cobra.Command, sc *sce
 		view.Done = "left"
 	}
 	c := o.ofBothForms()
-	c.Scenario, c.Second, c.Progress = sc, kept.Second, func(s report.Sample) { kept.Sample(s); see(s); view.Show(s) }
+	c.AdminURL = strings.TrimSuffix(c.AdminURL, "/")
+	profiler := subject.NewProfiler(ctx, &subject.Subject{Admin: c.AdminURL}, sc, c.Goals, kept.Path, false)
+	c.Scenario, c.Second, c.Progress = sc, kept.Second, func(s report.Sample) { kept.Sample(s); see(s); profiler.See(s); view.Show(s) }
 	defer o.stops.heed(&c, view)()
 	c.Server = strings.Join(found.Hosts, ",")
 	if c.ServerPID, err = findServer(o.pid); err != nil {
@@ -98,6 +102,9 @@ func (o *options) againstSystem(ctx context.Context, cmd *cobra.Command, sc *sce
 	say("%s: %s, against %s", sc.FullTitle(), sc.Brief(), server)
 	environment := subject.Here(ctx, "") // its folder is nobody's to say
 	rep, err := load.RunTarget(ctx, c, found.Target)
+	for _, trouble := range profiler.Close(rep) {
+		say("warning: %v", trouble)
+	}
 	if err != nil {
 		return nil, err
 	}

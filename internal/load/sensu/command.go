@@ -36,6 +36,9 @@ func (s *Command) Name() string { return about.Name }
 // Is names it in a sentence.
 func (s *Command) Is() string { return "a Sensu backend" }
 
+// Ours says that agents come to Muster's bridge.
+func (s *Command) Ours() bool { return s.bridge }
+
 // Flags are its own; each begins with its name.
 func (s *Command) Flags(f *pflag.FlagSet) {
 	f.StringVar(&s.api, "sensu-api", "", "with --target sensu: the backend's API; default: http://HOST:8080 of the first --server")
