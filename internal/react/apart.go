@@ -5,12 +5,14 @@ import "slices"
 // apart sees to it that problems of which nobody knows yet call somebody. A service that keeps one
 // incident for their group, all of whose other problems somebody looks after, has that incident
 // acknowledged, and would add to it without a word. So those that are looked after become a group of
-// their own, under the id that they were told under; the others go on under that of a new one.
-func (r *router) apart(o *telling, list []*escalation) {
+// their own, under the id that they were told under; the others go on under that of a new one. What
+// was told to be acknowledged stays so there, also when the acknowledgement has run out. Of those who
+// were to be told together it returns which are told together now.
+func (r *router) apart(o *telling, list []*escalation) [][]*escalation {
 	g := r.groups[groupKey{list[0].Route, list[0].Group}]
 	fresh := slices.IndexFunc(list, func(e *escalation) bool { return len(e.Told) == 0 })
 	if g == nil || fresh < 0 {
-		return
+		return [][]*escalation{list}
 	}
 	var known []*escalation
 	acked := false
@@ -21,14 +23,14 @@ func (r *router) apart(o *telling, list []*escalation) {
 		known = append(known, e)
 		if e.Closing != nil {
 			acked = acked || e.Acked
-		} else if is, ok := r.presence(o, e); ok && !is.problem.Ack.Holds(o.now) {
-			return // the incident calls on, for this one too
+		} else if is, ok := r.presence(o, e); ok && !e.Acked && !is.problem.Ack.Holds(o.now) {
+			return [][]*escalation{list} // the incident calls on, for this one too
 		} else {
-			acked = acked || ok
+			acked = acked || ok || e.Acked
 		}
 	}
 	if !acked {
-		return
+		return [][]*escalation{list}
 	}
 	ends := g.ends
 	for _, e := range known {
@@ -41,4 +43,16 @@ func (r *router) apart(o *telling, list []*escalation) {
 		e.Lead = g.lead
 		o.write(e)
 	}
+	var again, first []*escalation
+	for _, e := range list {
+		if len(e.Told) > 0 {
+			again = append(again, e)
+		} else {
+			first = append(first, e)
+		}
+	}
+	if len(again) == 0 {
+		return [][]*escalation{first}
+	}
+	return [][]*escalation{again, first}
 }

@@ -28,7 +28,7 @@ func (r *router) closed(o *telling, t *event.Transition, p *history.Problem) err
 		if err != nil {
 			return fmt.Errorf("encode the end of problem %s: %w", p.ID, err)
 		}
-		e.Acked = p.Ack.Holds(o.now)
+		e.Acked = e.Acked || p.Ack.Holds(o.now)
 		if e.Closing = body; over { // it is counted when the rate's time is over
 			o.write(e)
 			continue
@@ -173,6 +173,20 @@ func (r *router) others(o *telling, e *escalation, ref history.HandlerRef) bool 
 	return false
 }
 
+// quiet notes that the incident of a group is acknowledged for who knows of it: that is not taken back.
+func (r *router) quiet(o *telling, e *escalation, ref history.HandlerRef) {
+	g := r.groups[groupKey{e.Route, e.Group}]
+	if g == nil {
+		return
+	}
+	for other := range g.members {
+		if slices.Contains(other.Told, ref) && !other.Acked {
+			other.Acked = true
+			o.write(other)
+		}
+	}
+}
+
 // acknowledged tells those who know of a problem who looks after it; nil: nobody does any
 // more, and what was due meanwhile is told.
 func (r *router) acknowledged(o *telling, t *event.Transition, p *history.Problem) error {
@@ -194,6 +208,8 @@ func (r *router) acknowledged(o *telling, t *event.Transition, p *history.Proble
 				note.Problem = e.Problem
 			} else if r.others(o, e, ref) { // whoever keeps one incident for the group goes on calling
 				note.Kind, note.Count = handler.Summary, 1
+			} else {
+				r.quiet(o, e, ref)
 			}
 			if err := r.send(o, []*escalation{e}, ref, note, handler.Acknowledged); err != nil {
 				return err

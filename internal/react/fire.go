@@ -124,11 +124,12 @@ func (r *router) look(o *telling, due []*escalation) error {
 		if len(some) == 0 {
 			continue
 		}
-		r.apart(o, some)
-		if err := r.tell(o, some, key.step, ""); err != nil {
-			errs = append(errs, err)
-			for _, e := range some {
-				r.planAt(e, o.now.Add(time.Minute))
+		for _, part := range r.apart(o, some) {
+			if err := r.tell(o, part, key.step, ""); err != nil {
+				errs = append(errs, err)
+				for _, e := range part {
+					r.planAt(e, o.now.Add(time.Minute))
+				}
 			}
 		}
 	}
@@ -234,6 +235,7 @@ func (r *router) reroute(o *telling, e *escalation) {
 	t := &event.Transition{Node: e.NodeID, Check: e.CheckID, Chunk: is.problem.Chunk, Namespace: is.namespace}
 	for _, next := range r.opened(t, &history.Problem{Problem: *is.problem}, o.now) {
 		next.Told, next.Severity = slices.Clone(e.Told), e.Severity
+		next.Acked = e.Acked && next.Lead == e.Lead
 		if to := r.routeOf(next); to != nil {
 			for i, step := range to.Steps {
 				if !slices.ContainsFunc(step.To, func(n route.Name) bool { return !slices.Contains(e.Told, history.HandlerRef(n)) }) {

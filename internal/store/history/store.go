@@ -161,7 +161,7 @@ type Escalation struct {
 	// Closing is the notification of its end, as JSON, while that waits for the rest of its
 	// group until Due.
 	Closing json.RawMessage `json:"closing,omitempty"`
-	Acked   bool            `json:"acked,omitempty"` // somebody looked after it when it ended
+	Acked   bool            `json:"acked,omitempty"` // they were told that somebody looks after it, or it ended so
 	Due     time.Time       `json:"due,omitzero"`
 }
 
