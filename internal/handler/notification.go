@@ -69,6 +69,7 @@ type Listed struct {
 	Check    string    `json:"check"`
 	Status   string    `json:"status"`
 	Severity string    `json:"severity"`
+	Was      string    `json:"was,omitempty"` // the severity that they were told, of one that is worse now
 	Opened   time.Time `json:"opened"`
 	Closed   time.Time `json:"closed,omitzero"`
 }

@@ -269,7 +269,7 @@ func (r *router) tell(o *telling, list []*escalation, step int, why string) erro
 			kind = handler.Reminder
 		}
 		for _, some := range r.messages(ref, list) {
-			note, err := r.told(some, kind)
+			note, err := r.told(some, ref, kind)
 			if err != nil {
 				return err
 			}
@@ -294,7 +294,8 @@ func (r *router) tell(o *telling, list []*escalation, step int, why string) erro
 			continue
 		}
 		e.Next.Told(e.route, step, o.now)
-		e.Severity, e.is = max(e.Severity, e.is.problem.Severity), presence{}
+		e.raised(e.is.problem.Severity, o.now)
+		e.is = presence{}
 		r.plan(e)
 		o.write(e)
 	}
@@ -323,7 +324,7 @@ func (r *router) messages(ref history.HandlerRef, list []*escalation) (out [][]*
 
 // told is a notification of what these problems were when it was seen that they may be told: they
 // change, and end, meanwhile.
-func (r *router) told(list []*escalation, kind string) (*handler.Notification, error) {
+func (r *router) told(list []*escalation, ref history.HandlerRef, kind string) (*handler.Notification, error) {
 	var notes []*handler.Notification
 	ended := 0
 	for _, e := range list {
@@ -336,8 +337,8 @@ func (r *router) told(list []*escalation, kind string) (*handler.Notification, e
 			ended++
 		} else {
 			note := r.note(e, e.is, kind)
-			if kind == handler.Reminder && e.Severity != 0 && e.Severity < e.is.problem.Severity {
-				note.Was = e.Severity.String()
+			if was := e.heard(ref); was != 0 && was < e.is.problem.Severity {
+				note.Was = was.String()
 			}
 			notes = append(notes, note)
 		}
@@ -364,7 +365,7 @@ func several(notes []*handler.Notification, lead, kind string) *handler.Notifica
 	var lines []string
 	for i, one := range notes {
 		if i < handler.MaxProblems {
-			n.Problems = append(n.Problems, handler.Listed{Problem: one.Problem, Space: one.Space, Node: one.Node, Check: one.Check, Status: one.Status, Severity: one.Severity, Opened: one.Opened, Closed: one.Closed})
+			n.Problems = append(n.Problems, handler.Listed{Problem: one.Problem, Space: one.Space, Node: one.Node, Check: one.Check, Status: one.Status, Severity: one.Severity, Was: one.Was, Opened: one.Opened, Closed: one.Closed})
 		}
 		if n.Closed.Before(one.Closed) {
 			n.Closed = one.Closed
@@ -374,7 +375,11 @@ func several(notes []*handler.Notification, lead, kind string) *handler.Notifica
 		}
 		if i < maxListed {
 			first, _, _ := strings.Cut(one.Output, "\n")
-			lines = append(lines, fmt.Sprintf("%s/%s %s: %s", one.Node, one.Check, one.Status, first))
+			status := one.Status
+			if one.Was != "" {
+				status += fmt.Sprintf(" (severity %s, was %s)", one.Severity, one.Was)
+			}
+			lines = append(lines, fmt.Sprintf("%s/%s %s: %s", one.Node, one.Check, status, first))
 		}
 	}
 	if more := len(notes) - maxListed; more > 0 {

@@ -1,7 +1,9 @@
 package react
 
 import (
+	"cmp"
 	"slices"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/route"
@@ -41,6 +43,24 @@ func (r *router) raise(o *telling, e *escalation, severity model.Severity) {
 	}
 	r.plan(e)
 	o.write(e)
+}
+
+// heard is the highest severity that a handler was told of; zero: it knows nothing yet.
+func (e *escalation) heard(ref history.HandlerRef) model.Severity {
+	if !slices.Contains(e.Told, ref) {
+		return 0
+	}
+	return cmp.Or(e.was, e.Severity)
+}
+
+// raised notes how bad it was told to be. What is told with it hears what it was before.
+func (e *escalation) raised(severity model.Severity, now time.Time) {
+	if severity > e.Severity {
+		e.was, e.Severity = cmp.Or(e.was, e.Severity), severity
+	}
+	if _, next, due := e.Next.Due(); !due || next.After(now) {
+		e.was = 0
+	}
 }
 
 // toldStep says whether a step was told already: one whose time is still to come stays due then.

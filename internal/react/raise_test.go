@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/store/history"
@@ -88,4 +89,51 @@ func TestWhatWasToldBeforeItWasKeptHowBadIsNotWorse(t *testing.T) {
 	p.status("p2", model.Critical, model.High)
 	p.after(time.Minute)
 	p.heard("pager reminder p1+p2")
+}
+
+// Everybody who knows reads that it is worse and what it was: the second step too, and in a message
+// that tells of others for the first time.
+func TestWhatWasToldBeforeIsSaidToAll(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
+	var sent []history.Delivery
+	p.store.record = func(b history.Batch) error {
+		sent = append(sent, b.Deliveries...)
+		return nil
+	}
+	notes := func() map[string]*handler.Notification {
+		out := map[string]*handler.Notification{}
+		for _, d := range sent {
+			n, err := handler.Decode(d.Payload)
+			if err != nil || out[d.Handler.Name] != nil {
+				t.Fatalf("%s hears more than once: %v", d.Handler.Name, err)
+			}
+			out[d.Handler.Name] = n
+		}
+		sent = nil
+		return out
+	}
+	p.warns("p1", 10)
+	p.after(40 * time.Minute)
+	sent = nil
+	p.status("p1", model.Critical, model.High)
+	p.after(time.Minute)
+	if got := notes(); len(got) != 2 || got["pager"].Was != "warning" || got["lead"].Was != "warning" {
+		t.Errorf("pager %+v, lead %+v", got["pager"], got["lead"])
+	}
+	p.status("p1", model.Critical, model.Disaster)
+	p.warns("p2", 11)
+	p.after(time.Minute)
+	got := notes()
+	n := got["pager"]
+	if len(got) != 2 || n.Kind != handler.Summary || n.Was != "" || len(n.Problems) != 2 || n.Problems[0].Was != "high" || n.Problems[1].Was != "" ||
+		n.Output != "web01/disk CRITICAL (severity disaster, was high): \nweb02/disk WARNING: " {
+		t.Errorf("pager %+v", n)
+	}
+	if got["lead"].Was != "high" || got["lead"].Kind != handler.Reminder {
+		t.Errorf("lead %+v", got["lead"])
+	}
+	p.after(time.Hour)
+	if got := notes(); got["lead"].Was != "" {
+		t.Errorf("%+v", got["lead"])
+	}
 }

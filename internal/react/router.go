@@ -41,10 +41,11 @@ type router struct {
 type escalation struct {
 	history.Escalation
 	route  *route.Route
-	at     time.Time // when it is looked at next
-	index  int       // in the heap; -1: not in it
-	master string    // the problem that it waits for the end of; empty: for none
-	is     presence  // what its problem was when it was looked at, for the message of it
+	at     time.Time      // when it is looked at next
+	index  int            // in the heap; -1: not in it
+	master string         // the problem that it waits for the end of; empty: for none
+	is     presence       // what its problem was when it was looked at, for the message of it
+	was    model.Severity // that was told before Severity, while not all steps that say so have left
 }
 
 // group are the problems of one route that are told together.
