@@ -30,7 +30,7 @@ func rules() []rule {
 	return []rule{
 		{"pagerduty", 400, 400, final, "PagerDuty does not take the event: a wrong routing key, or a field that is wrong"},
 		{"pagerduty", 429, 429, retried, "too many events for this routing key"},
-		{"opsgenie", 404, 404, taken, "an alert to acknowledge or close is gone already (an alert that cannot be made: given up)"},
+		{"opsgenie", 404, 404, taken, "an alert to acknowledge, raise or close is gone already (an alert that cannot be made: given up)"},
 		{"opsgenie", 401, 403, final, "the key is wrong, or its integration is switched off or may not write"},
 		{"opsgenie", 422, 422, final, "a field is wrong"},
 		{"slack", 403, 404, final, "the webhook, its app or its channel is gone, or may not be written to"},

@@ -34,6 +34,9 @@ func FuzzDecode(f *testing.F) {
 			if !json.Valid(r.body) {
 				t.Errorf("%s: %q", kind, r.body)
 			}
+			if r.then != nil && !json.Valid(r.then.body) {
+				t.Errorf("%s: then %q", kind, r.then.body)
+			}
 		}
 		if _, err := out.mail(&model.Email{From: "a@b.example", To: []string{"c@d.example"}}, m, w); err != nil {
 			t.Errorf("mail: %v", err)

@@ -128,15 +128,18 @@ func newPeer(t testing.TB, check func(*caught) error) *peer {
 
 // What each kind sends of each kind of notification, byte for byte; its peer takes it.
 func TestRequestsGolden(t *testing.T) {
-	notes := notifications()
 	for kind := range services("") {
 		t.Run(kind, func(t *testing.T) {
+			notes := notifications()
 			name, _, _ := strings.Cut(kind, "-")
 			p := newPeer(t, rulesOf()[name])
 			out := New(Options{Now: func() time.Time { return noon.Add(2 * time.Hour) }, ProblemLink: "https://wiki.example.org/?p={problem}&n={node}"})
 			defer out.Close()
 			var page bytes.Buffer
-			for _, what := range []string{Opened, Reminder, Acknowledged, Closed, Summary, Test} {
+			worse := *notes[Reminder]
+			worse.Was, worse.Raised = "warning", true
+			notes["worse"] = &worse
+			for _, what := range []string{Opened, Reminder, "worse", Acknowledged, Closed, Summary, Test} {
 				m := notes[what].message(t)
 				m.Opened = func(context.Context) (*Notification, error) { return notes[Opened], nil }
 				receipt, err := out.Send(t.Context(), services(p.URL)[kind], m)
@@ -145,6 +148,10 @@ func TestRequestsGolden(t *testing.T) {
 				}
 				c := receive(t, "request", p.got)
 				fmt.Fprintf(&page, "=== %s\n%s", what, strings.ReplaceAll(c.String(), p.URL, "http://peer"))
+				for len(p.got) > 0 { // all of it was answered
+					c = <-p.got
+					fmt.Fprintf(&page, "=== %s, then\n%s", what, strings.ReplaceAll(c.String(), p.URL, "http://peer"))
+				}
 				for _, hidden := range []string{"R0123", "genie-key", "s3cret", "T0/B0", "hooks/xyz", "workflows/xyz", "pages-of-ops", "tk_abc", "bXVzdGVyO"} {
 					if strings.Contains(receipt.Sent+receipt.Answer, hidden) {
 						t.Errorf("%s: the receipt shows %s:\n%s", what, hidden, receipt.Sent)

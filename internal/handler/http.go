@@ -2,6 +2,7 @@ package handler
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -20,9 +21,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// request is an HTTP POST as a kind makes it.
+// request is an HTTP request as a kind makes it.
 type request struct {
 	kind   string // whose rules judge the answer
+	method string // empty: POST
 	url    string
 	header [][2]string // besides Content-Type and Idempotency-Key
 	body   []byte
@@ -32,18 +34,31 @@ type request struct {
 	// refused says why an answer that looks as if the message were taken means that it was
 	// not; nil: none does.
 	refused func(answer string) error
-	hidden  bool // what follows the host in url is a secret
-	strict  bool // no answer of the kind's own rules, only those of all
+	hidden  bool     // what follows the host in url is a secret
+	strict  bool     // no answer of the kind's own rules, only those of all
+	then    *request // follows once this one was taken; nil: nothing does
 }
 
-// post sends one request and judges the answer.
+// post sends a request, and what follows it, until one is not taken.
 func (o *Out) post(ctx context.Context, r *request) (Receipt, error) {
+	receipt, err := o.one(ctx, r)
+	if err != nil || r.then == nil {
+		return receipt, err
+	}
+	then, err := o.post(ctx, r.then)
+	receipt.Sent += "\n" + then.Sent
+	receipt.Answer += "\n" + then.Answer
+	return receipt, err
+}
+
+// one sends one request and judges the answer.
+func (o *Out) one(ctx context.Context, r *request) (Receipt, error) {
 	receipt := Receipt{Sent: r.String()}
 	client, err := o.client(r.ca)
 	if err != nil {
 		return receipt, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url, bytes.NewReader(r.body))
+	req, err := http.NewRequestWithContext(ctx, r.verb(), r.url, bytes.NewReader(r.body))
 	if err != nil {
 		return receipt, &FinalError{fmt.Errorf("%s: %w", r.kind, withoutURL(err))}
 	}
@@ -80,6 +95,8 @@ func (o *Out) post(ctx context.Context, r *request) (Receipt, error) {
 	return receipt, &FinalError{said}
 }
 
+func (r *request) verb() string { return cmp.Or(r.method, http.MethodPost) }
+
 func (r *request) contentType() string {
 	if r.typ == "" {
 		return "application/json"
@@ -94,7 +111,7 @@ func (r *request) String() string {
 	if r.hidden {
 		address = model.ShownURL(address)
 	}
-	fmt.Fprintf(&b, "POST %s\nContent-Type: %s\n", address, r.contentType())
+	fmt.Fprintf(&b, "%s %s\nContent-Type: %s\n", r.verb(), address, r.contentType())
 	if r.key != "" {
 		fmt.Fprintf(&b, "Idempotency-Key: %s\n", r.key)
 	}

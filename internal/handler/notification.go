@@ -34,11 +34,12 @@ type Notification struct {
 	Labels   map[string]string  `json:"labels,omitempty"` // of the node
 	Check    string             `json:"check"`
 	Space    string             `json:"namespace"`
-	Status   string             `json:"status"`        // now
-	Worst    string             `json:"worst"`         // of this problem so far
-	Severity string             `json:"severity"`      // of the worst
-	Was      string             `json:"was,omitempty"` // the severity that they were told, of a reminder that it is worse
-	Output   string             `json:"output"`        // now
+	Status   string             `json:"status"`           // now
+	Worst    string             `json:"worst"`            // of this problem so far
+	Severity string             `json:"severity"`         // of the worst
+	Was      string             `json:"was,omitempty"`    // the severity that they were told, of a reminder that it is worse
+	Raised   bool               `json:"raised,omitempty"` // this is worse than all that was told under this id before
+	Output   string             `json:"output"`           // now
 	Opened   time.Time          `json:"opened"`
 	Closed   time.Time          `json:"closed,omitzero"`
 	Executed time.Time          `json:"executed"`          // when the check ran

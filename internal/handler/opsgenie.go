@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -17,6 +18,10 @@ const (
 	opsgenieTag         = 50
 	opsgenieNote        = 25_000
 )
+
+// jiraIntegration ends the address of Jira Service Management, which makes, acknowledges and closes
+// alerts for an integration, and does nothing else.
+const jiraIntegration = "/jsm/ops/integration"
 
 type opsgenieAlert struct {
 	Message     string              `json:"message"`
@@ -37,7 +42,7 @@ type opsgenieAction struct {
 }
 
 // opsgenie is https://docs.opsgenie.com/docs/alert-api, which Jira Service Management serves
-// too: create, acknowledge and close by alias.
+// too: create, raise, acknowledge and close by alias.
 func opsgenie(g *model.Opsgenie, m *Message, w *words) *request {
 	n := m.Note
 	address := "https://api.opsgenie.com"
@@ -72,6 +77,10 @@ func opsgenie(g *model.Opsgenie, m *Message, w *words) *request {
 			a.Tags = append(a.Tags, body.Cut(tag, opsgenieTag))
 		}
 		r.body = encode(a)
+		if n.Raised && !strings.HasSuffix(address, jiraIntegration) { // what is created again counts up, and keeps its priority
+			r.then = &request{kind: r.kind, key: m.Key, header: r.header, method: http.MethodPut,
+				url: address + "/v2/alerts/" + url.PathEscape(alias) + "/priority?identifierType=alias", body: encode(map[string]string{"priority": a.Priority})}
+		}
 	default:
 		r.url = address + "/v2/alerts/" + url.PathEscape(alias) + "/" + action + "?identifierType=alias"
 		r.body = encode(opsgenieAction{User: key(n.By, 100), Source: "muster", Note: body.Cut(strings.TrimSpace(w.title+"\n"+n.Note), opsgenieNote)})

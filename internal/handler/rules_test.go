@@ -126,6 +126,13 @@ func opsgenieRules(c *caught) error {
 	if c.header.Get("Authorization") != "GenieKey genie-key" {
 		return errors.New("who are you?")
 	}
+	if c.method == "PUT" { // https://docs.opsgenie.com/docs/alert-api-continued: nothing else is in the body
+		v, err := object(c, []string{"priority"}, nil)
+		if err == nil && len(v) != 1 {
+			err = fmt.Errorf("%v", v)
+		}
+		return errors.Join(err, oneOf(v["priority"], "P1", "P2", "P3", "P4", "P5"), where(c, "PUT", `^/v2/alerts/[^/]+/priority\?identifierType=alias$`, "application/json"))
+	}
 	if strings.Contains(c.uri, "identifierType") {
 		_, err := object(c, nil, map[string]int{"user": 100, "source": 100, "note": 25000})
 		return errors.Join(err, where(c, "POST", `^/v2/alerts/[^/]+/(close|acknowledge)\?identifierType=alias$`, "application/json"))

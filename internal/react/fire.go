@@ -263,11 +263,11 @@ func (r *router) tell(o *telling, list []*escalation, step int, why string) erro
 	to := list[0].route
 	for _, name := range to.Steps[step].To {
 		ref := history.HandlerRef(name)
-		known := !slices.ContainsFunc(list, func(e *escalation) bool { return !slices.Contains(e.Told, ref) })
-		kind := handler.Opened
-		if known {
-			kind = handler.Reminder
+		kind := handler.Reminder
+		if slices.ContainsFunc(list, func(e *escalation) bool { return !slices.Contains(e.Told, ref) }) {
+			kind = handler.Opened
 		}
+		before, known := r.worst(groupKey{list[0].Route, list[0].Group}, ref)
 		for _, some := range r.messages(ref, list) {
 			note, err := r.told(some, ref, kind)
 			if err != nil {
@@ -275,8 +275,10 @@ func (r *router) tell(o *telling, list []*escalation, step int, why string) erro
 			}
 			if r.alone(ref) {
 				note.Problem = some[0].Problem
-			} else if why != "" {
-				note.Output += "\n" + why
+			} else {
+				if note.Raised = known && rank(note.Severity) > before; why != "" {
+					note.Output += "\n" + why
+				}
 			}
 			if err := r.send(o, some, ref, note, kind); err != nil {
 				return err

@@ -53,6 +53,18 @@ func (e *escalation) heard(ref history.HandlerRef) model.Severity {
 	return cmp.Or(e.was, e.Severity)
 }
 
+// worst is the highest severity that a handler was told of a group; false: it knows nothing of it.
+func (r *router) worst(key groupKey, ref history.HandlerRef) (worst model.Severity, known bool) {
+	g := r.groups[key]
+	if g == nil {
+		return 0, false
+	}
+	for e := range g.members {
+		worst, known = max(worst, e.heard(ref)), known || slices.Contains(e.Told, ref)
+	}
+	return worst, known
+}
+
 // raised notes how bad it was told to be. What is told with it hears what it was before.
 func (e *escalation) raised(severity model.Severity, now time.Time) {
 	if severity > e.Severity {

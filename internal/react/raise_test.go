@@ -137,3 +137,38 @@ func TestWhatWasToldBeforeIsSaidToAll(t *testing.T) {
 		t.Errorf("%+v", got["lead"])
 	}
 }
+
+// A service that keeps one alert for a group is told to raise it only by what is worse than all that
+// it was told of the group.
+func TestWhatRaisesTheIncidentOfAGroup(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	var sent []history.Delivery
+	p.store.record = func(b history.Batch) error {
+		sent = append(sent, b.Deliveries...)
+		return nil
+	}
+	told := func(what string, want bool) {
+		t.Helper()
+		p.after(time.Minute)
+		if len(sent) != 1 {
+			t.Fatalf("%s: %d messages", what, len(sent))
+		}
+		if n, err := handler.Decode(sent[0].Payload); err != nil || n.Raised != want || n.Problem != "p1" {
+			t.Errorf("%s: %+v, %v", what, n, err)
+		}
+		sent = nil
+	}
+	p.warns("p1", 10)
+	told("the first", false)
+	p.warns("p2", 11)
+	told("another", false)
+	p.opens("p3", 12)
+	told("one that is worse", true)
+	p.status("p1", model.Critical, model.Average)
+	told("worse, and not the worst", false)
+	p.restart()
+	p.status("p1", model.Critical, model.Disaster)
+	told("the worst", true)
+	p.closes("p3")
+	told("an end", false)
+}
