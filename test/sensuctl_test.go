@@ -225,7 +225,7 @@ func TestSensuctl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"type: Asset", "type: CheckConfig", "type: Handler", "type: HookConfig", "type: Pipeline", "type: Entity", "type: Event", "type: Namespace"} {
+	for _, want := range []string{"type: Asset", "type: CheckConfig", "type: Handler", "type: HookConfig", "type: Pipeline", "type: Entity", "type: Event", "type: Namespace", "type: User"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("dump has no %s", want)
 		}
@@ -252,7 +252,8 @@ func TestSensuctl(t *testing.T) {
 	refuses("check.name", "check", "list", "--field-selector", `entity.name == web01`)
 	refuses("occurrences", "event", "list", "--field-selector", `event.check.state_of == failing`)
 	refuses("there is no namespace", "--namespace", "nope", "check", "list")
-	refuses("muster auth user list", "user", "list")
+	does("cluster-admins", "user", "list")
+	refuses("muster auth user create", "user", "create", "vera", "--password", "four other test words")
 	refuses("muster run", "check", "execute", "Disk_Root")
 	does("Deleted", "check", "delete", "Disk_Root", "--skip-confirm")
 	does("Deleted", "asset", "delete", "Tools", "--skip-confirm")

@@ -12,7 +12,7 @@ const everyField = "name namespace labels annotations"
 
 // fields are those by which a list is chosen from, by the words of paths.
 var fields = map[string]string{
-	"namespaces": "", "entity-configs": "entity_class subscriptions deregister deregistration", "entity-states": "system last_seen sensu_agent_version",
+	"namespaces": "", "users": "username groups disabled", "entity-configs": "entity_class subscriptions deregister deregistration", "entity-states": "system last_seen sensu_agent_version",
 	"assets": "url sha512 filters builds headers",
 	"checks": "command handlers high_flap_threshold low_flap_threshold interval cron publish runtime_assets subscriptions proxy_entity_name proxy_requests check_hooks stdin subdue ttl timeout " +
 		"round_robin output_metric_format output_metric_handlers output_metric_tags output_metric_thresholds env_vars secrets pipelines max_output_size discard_output",

@@ -169,7 +169,8 @@ func TestChecksWaitForWhatTheyName(t *testing.T) {
 func TestTheRestNamesACommand(t *testing.T) {
 	w := newWorld(t)
 	for path, want := range map[string]string{
-		"GET /api/core/v2/users":                          "muster auth user list",
+		"PUT /api/core/v2/users/vera":                     "muster auth user create",
+		"DELETE /api/core/v2/users/vera":                  "muster auth user delete vera",
 		"GET /api/core/v2/clusterroles":                   "muster auth user list",
 		"GET /api/core/v2/clusterrolebindings/x":          "muster auth user list",
 		"PUT /api/core/v2/users/vera/reset_password":      "muster auth reset-password --data DIR --user vera",

@@ -25,6 +25,9 @@ var kinds = map[string]string{
 func (s *Server) operation(r *request) operation { return s.operationOf(r.Method, r) }
 
 func (s *Server) operationOf(method string, r *request) operation {
+	if r.kind == "users" && r.group == "core/v2" {
+		return s.userOperation(method, r)
+	}
 	if r.namespace == "" && r.kind != "namespaces" && (method != http.MethodGet || len(r.names) > 0) {
 		return nil
 	}

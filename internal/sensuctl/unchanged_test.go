@@ -36,8 +36,8 @@ func (w *world) dumped(kinds ...string) (paths []string, docs []object) {
 	for _, kind := range kinds {
 		path := core + "/" + kind
 		switch {
-		case kind == "namespaces":
-			path = "/api/core/v2/namespaces"
+		case kind == "namespaces" || kind == "users":
+			path = "/api/core/v2/" + kind
 		case parted[kind].sensu != "":
 			path = strings.Replace(core, "v2", "v3", 1) + "/" + kind
 		}
@@ -56,6 +56,9 @@ func (w *world) dumped(kinds ...string) (paths []string, docs []object) {
 			if meta != nil {
 				name, _ = meta["name"].(string)
 			}
+			if kind == "users" {
+				name = o["username"].(string)
+			}
 			if kind == "events" {
 				name = o["entity"].(object)["metadata"].(object)["name"].(string) + "/" + o["check"].(object)["metadata"].(object)["name"].(string)
 			}
@@ -71,7 +74,7 @@ func (w *world) dumped(kinds ...string) (paths []string, docs []object) {
 }
 
 // everything is what sensuctl dump all asks for, and Muster has.
-var everything = []string{"namespaces", "assets", "checks", "entities", "events", "filters", "handlers", "hooks", "mutators", "pipelines", "silenced", "entity-configs", "entity-states"}
+var everything = []string{"namespaces", "users", "assets", "checks", "entities", "events", "filters", "handlers", "hooks", "mutators", "pipelines", "silenced", "entity-configs", "entity-states"}
 
 // beyond is what Sensu has no words for.
 const beyond = `---
@@ -123,6 +126,9 @@ func TestWhatWasDumpedMayBeGivenBack(t *testing.T) {
 	}
 	if after := w.revisions(); after != before {
 		t.Errorf("it is another:\n%s\nwas\n%s", after, before)
+	}
+	if i := slices.Index(paths, "/api/core/v2/users/admin"); i < 0 || !slices.Equal(docs[i]["groups"].([]any), []any{"cluster-admins"}) || len(docs[i]) != 3 {
+		t.Errorf("the administrator: %v", docs)
 	}
 	at := slices.Index(paths, core+"/checks/ping")
 	docs[at]["interval"] = 77

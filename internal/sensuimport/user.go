@@ -25,6 +25,8 @@ func roleOf(groups []string) string {
 		switch g {
 		case "cluster-admins", "admins":
 			return "admin"
+		case "system:agents":
+			return "agent"
 		case "ops", "operators", "editors":
 			return "operator"
 		}
