@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -66,6 +67,11 @@ func TestAlertsOfFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, f := range rep.Faults {
+		if f.Missing+f.Extra > 0 {
+			sayWhatTheServerHas(t, s.API, f.Example)
+		}
+	}
 	if !rep.OK() || len(rep.Faults) != 5 {
 		t.Fatalf("%s", strings.Join(rep.Verdict, "\n"))
 	}
@@ -76,3 +82,40 @@ func TestAlertsOfFaults(t *testing.T) {
 		}
 	}
 }
+
+// sayWhatTheServerHas logs what history and outbox know of the state that an example names
+// (NODE/CHECK: …), which says where an alert was lost: a problem without any message was lost on its way
+// to the outbox, and a message that is pending came later than the run waited.
+func sayWhatTheServerHas(t *testing.T, api *client.Client, example string) {
+	t.Helper()
+	name, _, _ := strings.Cut(example, ": ")
+	node, check, _ := strings.Cut(name, "/")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+	defer cancel()
+	t.Logf("what the server has of %s (%s), at %s:", name, example, time.Now().UTC().Format(clock))
+	entries, err := api.History(ctx, simulated.Namespace, node, check, 50)
+	if err != nil {
+		t.Logf("  history: %v", err)
+	}
+	for _, e := range entries.Items {
+		t.Logf("  %s %s %s", e.At.UTC().Format(clock), e.Kind, e.StatusName)
+	}
+	problems, err := api.Problems(ctx, simulated.Namespace, node, check, false, 50, "")
+	if err != nil {
+		t.Logf("  problems: %v", err)
+	}
+	for _, p := range problems.Items {
+		t.Logf("  problem %s opened %s, closed %s", p.ID, p.Opened.UTC().Format(clock), p.Closed.UTC().Format(clock))
+		told, err := api.Deliveries(ctx, p.ID)
+		if err != nil {
+			t.Logf("    messages: %v", err)
+		}
+		for _, d := range told.Items {
+			t.Logf("    %s to %s: %s after %d attempts, made %s, next %s, ended %s %s", d.Kind, d.Handler, d.State, d.Attempts,
+				d.Created.UTC().Format(clock), d.NextAt.UTC().Format(clock), d.Ended.UTC().Format(clock), d.LastError)
+		}
+	}
+}
+
+// clock is how times of a run are written in its log.
+const clock = "15:04:05.000"
