@@ -2,6 +2,7 @@ package filter
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -59,7 +60,11 @@ func TestFiltersAsPeopleWriteThem(t *testing.T) {
 			continue
 		}
 		for range 2 { // fresh, and from the pool
-			if got, err := p.Run(t.Context(), failing(), moment().Add(7*time.Second)); got != c.want || err != nil {
+			got, err := p.Run(t.Context(), failing(), moment().Add(7*time.Second))
+			if errors.Is(err, ErrSlow) { // the machine stood still
+				got, err = p.Run(t.Context(), failing(), moment().Add(7*time.Second))
+			}
+			if got != c.want || err != nil {
 				t.Errorf("%s: %t, %v", c.expression, got, err)
 			}
 		}

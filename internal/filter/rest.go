@@ -30,8 +30,8 @@ func (r *rest) refuses(now time.Time) error {
 	if !now.Before(r.until) || now.Before(r.until.Add(-resting)) { // the clock was set back
 		return nil
 	}
-	return model.Errorf(model.Limited, "the expression was not evaluated: it took longer than %s %d times in a row, and is tried again after %s",
-		TimeLimit, maxSlow, r.until.UTC().Format(time.TimeOnly))
+	return model.Errorf(model.Limited, "the expression was not evaluated: %w %d times in a row, and is tried again after %s",
+		ErrSlow, maxSlow, r.until.UTC().Format(time.TimeOnly))
 }
 
 // took hears how an evaluation ended.
@@ -39,7 +39,7 @@ func (r *rest) took(err error, now time.Time) {
 	var stopped *goja.InterruptedError
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !errors.As(err, &stopped) || stopped.Value() != errSlow {
+	if !errors.As(err, &stopped) || stopped.Value() != ErrSlow {
 		r.slow = 0
 		return
 	}

@@ -61,7 +61,7 @@ func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, 
 	if err != nil {
 		return err
 	}
-	limit := time.AfterFunc(TimeLimit, func() { s.runtime.Interrupt(errSlow) })
+	limit := time.AfterFunc(TimeLimit, func() { s.runtime.Interrupt(ErrSlow) })
 	ended := context.AfterFunc(ctx, func() { s.runtime.Interrupt(context.Cause(ctx)) })
 	result, err := s.decide(goja.Undefined(), value)
 	clean := limit.Stop()
@@ -79,7 +79,9 @@ func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, 
 	return nil
 }
 
-var errSlow = errors.New("it took longer than " + TimeLimit.String())
+// ErrSlow is why an evaluation came to TimeLimit, or rests because others did: of the machine, which may
+// have stood still, as much as of the expression.
+var ErrSlow = errors.New("it took longer than " + TimeLimit.String())
 
 func kindOf(v goja.Value) string {
 	if _, object := v.(*goja.Object); object {
@@ -94,6 +96,8 @@ func failure(err error) error {
 	var deep *goja.StackOverflowError
 	var thrown *goja.Exception
 	switch {
+	case errors.As(err, &stopped) && stopped.Value() == ErrSlow:
+		return model.Errorf(model.Limited, "the expression was stopped: %w", ErrSlow)
 	case errors.As(err, &stopped):
 		return model.Errorf(model.Limited, "the expression was stopped: %v", stopped.Value())
 	case errors.As(err, &deep):

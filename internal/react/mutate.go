@@ -3,8 +3,10 @@ package react
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
+	"github.com/muster-fleet/muster/internal/filter"
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -32,9 +34,9 @@ func (d *deliverer) mutated(ctx context.Context, note *handler.Notification, pay
 	}
 	if err != nil {
 		failed := fmt.Errorf("mutator %s: %w", note.Mutator, err)
-		if class := model.ClassOf(err); command == nil && ctx.Err() == nil {
+		if class := model.ClassOf(err); command == nil && ctx.Err() == nil && !errors.Is(err, filter.ErrSlow) {
 			if class != model.NotFound && class != model.Unavailable {
-				return nil, nil, &handler.FinalError{Err: failed} // JavaScript comes to the same again
+				return nil, nil, &handler.FinalError{Err: failed} // JavaScript comes to the same again, but for its time
 			}
 			return nil, nil, &handler.MissingAsset{Err: failed}
 		}

@@ -190,6 +190,22 @@ func TestMutators(t *testing.T) {
 	}
 }
 
+// JavaScript that comes to its time limit is tried again: a server that stood still must not cost a message.
+func TestASlowMutatorIsTriedAgain(t *testing.T) {
+	spec, _ := hook(t, nil)
+	n := someNames(map[string]*model.HandlerSpec{"slack": spec})
+	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"slow"}
+	table := kept(t, map[string]model.Spec{"slow": one("slack", "endless"), "endless": &model.MutatorSpec{Javascript: "for (;;) {}"}})
+	store := sqlite(t)
+	r := run(t, Options{Store: store, Names: n, Pipelines: table, Retry: Retry{First: 10 * time.Millisecond, Most: 10 * time.Millisecond}})
+	r.Emit([]event.Transition{sighting(1, 2)})
+	for _, want := range []string{"stopped: it took longer than 100ms", "stopped: ", "stopped: ", "not evaluated: it took longer than 100ms 3 times in a row"} { // that one rests
+		if a := receive(t, want, store.tried); a.State != history.Pending || !strings.Contains(a.Error, want) {
+			t.Errorf("%+v, want one to come with %q", a, want)
+		}
+	}
+}
+
 // What a mutator's secret is comes with the message to its handler, and into no record.
 func TestSecretsOfMutatorsAreInNoRecord(t *testing.T) {
 	hook, got := hook(t, func(posted) int { return 400 })
