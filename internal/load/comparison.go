@@ -20,9 +20,13 @@ type comparison struct {
 	pairs      map[place]*paired      // event states of proxy nodes
 }
 
-// compared is one agent's part.
+// compared is one agent's part. What an agent is may change meanwhile: one whose session the server
+// ended comes again.
 type compared struct {
 	agent *agent
+	node  model.NodeID
+	name  string
+	set   *checkSet
 	index map[model.CheckID]int
 	seen  []bool
 	open  map[int16]uint64 // results without an answer, by check: the view may have them or not
@@ -35,7 +39,7 @@ func newComparison(agents []*agent, b *report.Balance) *comparison {
 		a.mu.Lock()
 		if a.set != nil {
 			c.meet(a)
-			c.agents[a.node] = &compared{agent: a, index: c.index(a.set), seen: make([]bool, len(a.ledger.states)), open: a.unanswered()}
+			c.agents[a.node] = &compared{agent: a, node: a.node, name: a.name, set: a.set, index: c.index(a.set), seen: make([]bool, len(a.ledger.states)), open: a.unanswered()}
 			for i := range a.ledger.states {
 				if a.ledger.states[i].refused > 0 {
 					c.picked[a.set.chunks[i].Check] = true
@@ -128,7 +132,7 @@ func (c *comparison) absent() {
 			n.agent.mu.Unlock()
 			switch {
 			case seen || e.results == 0:
-			case c.picked[n.agent.set.chunks[i].Check] && e.results <= uint32(e.unheard):
+			case c.picked[n.set.chunks[i].Check] && e.results <= uint32(e.unheard):
 				c.balance.Unsure += uint64(e.results)
 			default:
 				c.balance.Compared++
@@ -139,7 +143,7 @@ func (c *comparison) absent() {
 }
 
 func (n *compared) differs(b *report.Balance, i int, e entry, kind, format string, args ...any) {
-	chunk := n.agent.set.chunks[i]
+	chunk := n.set.chunks[i]
 	b.Differ++
-	b.Add(report.Imbalance{Node: n.agent.node, Name: n.agent.name, Check: chunk.Check, CheckName: chunk.CheckName, Number: uint64(e.number), Kind: kind}, format, args...)
+	b.Add(report.Imbalance{Node: n.node, Name: n.name, Check: chunk.Check, CheckName: chunk.CheckName, Number: uint64(e.number), Kind: kind}, format, args...)
 }
