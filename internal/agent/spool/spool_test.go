@@ -79,6 +79,7 @@ type server struct {
 	lost  map[model.ChunkID]uint64
 	told  map[model.ChunkID]int // how many gaps name it
 	holes int
+	keeps func() // nil, or what happens between a batch and its acknowledgement
 }
 
 func newServer() *server {
@@ -134,6 +135,9 @@ func (v *server) take(t *testing.T, s *Spool, maxSignals int, ack bool) bool {
 		}
 	}
 	v.last[b.StreamKey] = max(last, end)
+	if v.keeps != nil {
+		v.keeps()
+	}
 	if ack {
 		s.Acked(&wire.Ack{Last: []wire.StreamLast{{StreamKey: b.StreamKey, Last: v.last[b.StreamKey]}}})
 	}
@@ -469,7 +473,13 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	var mu sync.Mutex
 	var crashes []crash
 	v := newServer()
-	last := map[wire.StreamKey]uint64{} // what the server keeps, as the hook may see it
+	last := map[wire.StreamKey]uint64{} // what the server keeps, as the hook may see it: before the spool lets go of it
+	v.keeps = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		maps.Copy(last, v.last)
+		maps.Copy(got, v.got)
+	}
 	fs.Before(func(op faultfs.Op) error {
 		if op.Kind.Changes() {
 			mu.Lock()
@@ -501,10 +511,6 @@ func TestCrashAtEveryOperation(t *testing.T) {
 			}
 			if n%4 == 0 && round%2 == 0 {
 				v.take(t, s, 3, n%8 == 0)
-				mu.Lock()
-				maps.Copy(last, v.last)
-				maps.Copy(got, v.got)
-				mu.Unlock()
 			}
 		}
 		s.Offline()

@@ -146,7 +146,7 @@ func (j *once) entry(e journal.Entry) []journal.Entry {
 	return out
 }
 
-// ahead acknowledges, once, three numbers more than were sent.
+// ahead acknowledges, once, more numbers than are sent in all.
 type ahead struct {
 	journal.Journal
 	mu      sync.Mutex
@@ -157,8 +157,8 @@ func (j *ahead) Append(ctx context.Context, entries ...journal.Entry) error {
 	j.mu.Lock()
 	for i := range entries {
 		if isBatch(entries[i]) {
-			if j.batches++; j.batches == 50 {
-				entries[i].Token += 3 // its low bits are the last number
+			if j.batches++; j.batches == 25 {
+				entries[i].Token += 10_000 // its low bits are the last number
 			}
 		}
 	}
