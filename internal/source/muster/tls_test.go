@@ -306,6 +306,7 @@ func TestTicketSurvivesARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wait("assignment", func() bool { return len(b.held) == 1 })
+	b.Close() // or it would be taken for the machine, and the next for a copy of it
 	h.tls = second
 	c, err := h.openWith(id, id.Node, config)
 	if err != nil {
