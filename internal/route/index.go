@@ -18,11 +18,12 @@ import (
 // Not safe for concurrent use.
 type index[T any] struct {
 	entries map[Name]*entry[T]
-	posted  map[post]map[Name]*entry[T]
+	posted  map[post][]*entry[T]
 }
 
 type entry[T any] struct {
-	selector *selector
+	name     Name
+	selector selector
 	value    T
 	posts    []post
 }
@@ -46,19 +47,16 @@ const (
 )
 
 func newIndex[T any]() *index[T] {
-	return &index[T]{entries: map[Name]*entry[T]{}, posted: map[post]map[Name]*entry[T]{}}
+	return &index[T]{entries: map[Name]*entry[T]{}, posted: map[post][]*entry[T]{}}
 }
 
 // set posts what is called so, in the place of what was.
 func (x *index[T]) set(name Name, s *selector, value T) {
 	x.remove(name)
-	e := &entry[T]{s, value, x.narrowest(s)}
+	e := &entry[T]{name, *s, value, x.narrowest(s)}
 	x.entries[name] = e
 	for _, p := range e.posts {
-		if x.posted[p] == nil {
-			x.posted[p] = map[Name]*entry[T]{}
-		}
-		x.posted[p][name] = e
+		x.posted[p] = append(x.posted[p], e)
 	}
 }
 
@@ -69,7 +67,10 @@ func (x *index[T]) remove(name Name) {
 	}
 	delete(x.entries, name)
 	for _, p := range e.posts {
-		if delete(x.posted[p], name); len(x.posted[p]) == 0 {
+		list := x.posted[p]
+		i, last := slices.Index(list, e), len(list)-1
+		list[i], list[last] = list[last], nil
+		if x.posted[p] = list[:last]; last == 0 {
 			delete(x.posted, p)
 		}
 	}
@@ -79,9 +80,9 @@ func (x *index[T]) remove(name Name) {
 func (x *index[T]) find(m *Matter) []Name {
 	var found []Name
 	look := func(p post) {
-		for name, e := range x.posted[p] {
+		for _, e := range x.posted[p] {
 			if e.selector.takes(m) {
-				found = append(found, name)
+				found = append(found, e.name)
 			}
 		}
 	}

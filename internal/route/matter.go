@@ -23,7 +23,21 @@ type Matter struct {
 	Status   model.Status
 	Severity model.Severity
 
-	node *where.Node // for conditions; made when first asked
+	node  *where.Node // for conditions; made when first asked
+	holds map[*where.Condition]bool
+}
+
+// meets says whether the condition holds for the node; many ask the same ones.
+func (m *Matter) meets(c *where.Condition) bool {
+	holds, asked := m.holds[c]
+	if !asked {
+		if m.holds == nil {
+			m.holds = map[*where.Condition]bool{}
+		}
+		holds = c.Match(m.shown())
+		m.holds[c] = holds
+	}
+	return holds
 }
 
 // shown is the node for a condition.

@@ -100,6 +100,6 @@ func (t *targets) hold(m *Matter) bool {
 		return n.Name == m.Node.Name && (n.Namespace == "" || n.Namespace == m.Node.Namespace)
 	}) ||
 		slices.ContainsFunc(t.groups, func(g Name) bool { return slices.Contains(m.Groups, g) }) ||
-		t.where != nil && t.where.Match(m.shown())
+		t.where != nil && m.meets(t.where)
 	return chosen && (t.except == nil || !t.except.hold(m))
 }

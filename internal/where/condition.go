@@ -1,7 +1,9 @@
 package where
 
 import (
+	"runtime"
 	"slices"
+	"weak"
 
 	"cel.dev/cel-go/common/types"
 
@@ -15,7 +17,7 @@ import (
 // Safe for concurrent use, each caller with its own Node.
 type Condition struct {
 	Expr        string
-	compiled    *Compiled
+	compiled    *Compiled // without its program, some 10 kB, where it says nothing but its needs
 	readsGroups bool
 }
 
@@ -26,13 +28,25 @@ var overNode = Language{
 }
 
 // Compile checks a condition over a node and says what is wrong with it, and in
-// which column.
+// which column. Who writes the same text gets the same condition while it is in use.
 func Compile(expr string) (*Condition, error) {
-	c, err := overNode.Compile(expr)
+	if known, ok := overNode.inUse.Load(expr); ok {
+		if c := known.(weak.Pointer[Condition]).Value(); c != nil {
+			return c, nil
+		}
+	}
+	compiled, err := overNode.Compile(expr)
 	if err != nil {
 		return nil, err
 	}
-	return &Condition{Expr: expr, compiled: c, readsGroups: c.Reads("node.groups")}, nil
+	if compiled.whole {
+		compiled.Program = nil
+	}
+	c := &Condition{Expr: expr, compiled: compiled, readsGroups: compiled.Reads("node.groups")}
+	known := weak.Make(c)
+	overNode.inUse.Store(expr, known)
+	runtime.AddCleanup(c, func(expr string) { overNode.inUse.CompareAndDelete(expr, known) }, expr)
+	return c, nil
 }
 
 // ReadsGroups says whether the condition reads node.groups, which a group's own
@@ -62,10 +76,10 @@ func (c *Condition) Match(n *Node) bool {
 	if c.compiled.whole { // most are, and a tenth of the work this way
 		return !slices.ContainsFunc(c.compiled.needs, func(need Need) bool { return !n.has(need) })
 	}
-	return c.eval(n)
+	return c.compiled.eval(n)
 }
 
-func (c *Condition) eval(n *Node) bool {
-	out, _, err := c.compiled.Program.Eval(n)
+func (c *Compiled) eval(n *Node) bool {
+	out, _, err := c.Program.Eval(n)
 	return err == nil && out == types.True
 }

@@ -33,6 +33,8 @@ type Language struct {
 	// Options are the variables and constants beside those of a node; nil: none.
 	Options func() []cel.EnvOption
 
+	inUse sync.Map // weak pointers to conditions, by their texts
+
 	once sync.Once // making the environment takes milliseconds
 	env  *cel.Env
 	err  error

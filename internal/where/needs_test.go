@@ -2,6 +2,7 @@ package where
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -81,7 +82,7 @@ func TestNeedsAgreeWithTheProgram(t *testing.T) {
 		n := NewNode()
 		n.Set("default", words.Draw(t, "name"), MakePairs(pairs.Draw(t, "labels")), MakePairs(pairs.Draw(t, "facts")))
 		n.SetGroups(rapid.SliceOf(words).Draw(t, "groups"))
-		holds := c.eval(n)
+		holds := evaluate(t, expr, n)
 		if c.Match(n) != holds {
 			t.Fatalf("%s: matches %v, the program says %v", expr, c.Match(n), holds)
 		}
@@ -91,4 +92,29 @@ func TestNeedsAgreeWithTheProgram(t *testing.T) {
 			}
 		}
 	})
+}
+
+// evaluate asks the program, whatever Match would.
+func evaluate(t interface{ Fatal(...any) }, expr string, n *Node) bool {
+	c, err := overNode.Compile(expr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.eval(n)
+}
+
+// Who writes the same text shares the condition, and goes on to do so when others have gone.
+func TestSameTextIsOneCondition(t *testing.T) {
+	const expr = `node.labels.env == "prod" && node.name == "web1"`
+	first, err := Compile(expr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if again, err := Compile(expr); err != nil || again != first {
+			t.Errorf("compiled once more (%v)", err)
+		}
+		runtime.GC() // what is not used goes
+	}
+	runtime.KeepAlive(first)
 }

@@ -63,28 +63,32 @@ func (s *sqlStore) recordEntries(ctx context.Context, tx *sqldb.Tx, list []Entry
 	if len(list) == 0 {
 		return nil
 	}
-	rows, err := tx.Query(ctx, selectPlaces)
-	if err != nil {
-		return err
+	if s.recorded == nil {
+		rows, err := tx.Query(ctx, selectPlaces)
+		if err != nil {
+			return err
+		}
+		if s.recorded, err = scanPlaces(rows); err != nil {
+			return err
+		}
 	}
-	recorded, err := scanPlaces(rows)
-	if err != nil {
-		return err
-	}
-	_, next, err := s.entries.end(ctx, tx)
+	filed, next, err := s.entries.end(ctx, tx)
 	if err != nil {
 		return err
 	}
 	out := make([]numbered[Entry], 0, len(list))
 	for i := range list {
 		e := &list[i]
-		if p, ok := recorded[e.Partition]; !ok || !p.Reached(e.Place.At, e.Place.Index) {
+		if p, ok := s.recorded[e.Partition]; !ok || !p.Reached(e.Place.At, e.Place.Index) {
 			out = append(out, numbered[Entry]{next, e})
 			next++
 		}
 	}
 	if err := s.insert.Insert(ctx, tx, out); err != nil {
 		return err
+	}
+	if next-1-filed < s.entries.size {
+		return nil
 	}
 	_, err = s.entries.file(ctx, tx)
 	return err

@@ -68,7 +68,7 @@ func (s *sqlStore) recordProblems(ctx context.Context, tx *sqldb.Tx, opened, clo
 	if len(opened)+len(closed) == 0 {
 		return nil
 	}
-	_, next, err := s.problems.end(ctx, tx)
+	filed, next, err := s.problems.end(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -77,6 +77,9 @@ func (s *sqlStore) recordProblems(ctx context.Context, tx *sqldb.Tx, opened, clo
 	}
 	if err := s.closed.Insert(ctx, tx, number(next+int64(len(opened)), closed)); err != nil {
 		return err
+	}
+	if next-1+int64(len(opened)+len(closed))-filed < s.problems.size {
+		return nil
 	}
 	_, err = s.problems.file(ctx, tx)
 	return err

@@ -53,10 +53,8 @@ func (f *shelf[T]) sql(query string) string {
 
 // end is the last row that is in a segment, and the id of the next row that is written.
 func (f *shelf[T]) end(ctx context.Context, tx *sqldb.Tx) (filed, next int64, err error) {
-	if err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(last), 0) FROM history_segments WHERE shelf = ?`, f.table).Scan(&filed); err != nil {
-		return 0, 0, err
-	}
-	if err := tx.QueryRow(ctx, f.sql(`SELECT COALESCE(MAX({id}), 0) FROM {table}`)).Scan(&next); err != nil {
+	err = tx.QueryRow(ctx, f.sql(`SELECT (SELECT COALESCE(MAX(last), 0) FROM history_segments WHERE shelf = '{table}'), (SELECT COALESCE(MAX({id}), 0) FROM {table})`)).Scan(&filed, &next)
+	if err != nil {
 		return 0, 0, err
 	}
 	return filed, max(filed, next) + 1, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/journal"
@@ -19,6 +20,9 @@ type sqlStore struct {
 	entries  shelf[Entry]
 	problems shelf[Problem]
 	inserters
+
+	recording sync.Mutex
+	recorded  map[model.Partition]Place // what history_places holds; nil: that is to be read. Under recording
 }
 
 // Open opens the history store at dsn (see sqldb.Open) and brings its schema up to date.
@@ -78,6 +82,8 @@ func fromNanos(n int64) time.Time {
 }
 
 func (s *sqlStore) Record(ctx context.Context, b Batch) error {
+	s.recording.Lock()
+	defer s.recording.Unlock()
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := s.recordEntries(ctx, tx, b.Entries); err != nil {
 			return err
@@ -100,7 +106,11 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 		return s.seen.Insert(ctx, tx, inOrder(b.Seen))
 	})
 	if err != nil {
+		s.recorded = nil // nobody knows whether it is there
 		return fmt.Errorf("record history: %w", err)
+	}
+	if s.recorded != nil {
+		maps.Copy(s.recorded, b.Places)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package historytest
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -132,7 +133,6 @@ func testBatch(t *testing.T, open func() history.Store) {
 
 func testTwice(t *testing.T, open func() history.Store) {
 	s := open()
-	defer s.Close()
 	closed := problem("p1", "web01", 0)
 	closed.Closed, closed.Status = at(5), model.Unknown
 	b := history.Batch{
@@ -143,6 +143,17 @@ func testTwice(t *testing.T, open func() history.Store) {
 	for range 2 {
 		must(t, s.Record(t.Context(), b))
 	}
+	// Again by a store that was opened anew, and by one that was interrupted since.
+	must(t, s.Close())
+	s = open()
+	defer s.Close()
+	must(t, s.Record(t.Context(), b))
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := s.Record(stopped, history.Batch{Entries: []history.Entry{entry(4, 1)}}); err == nil {
+		t.Error("recorded though it was stopped")
+	}
+	must(t, s.Record(t.Context(), b))
 	deliveries, err := s.Deliveries(t.Context(), "p1")
 	must(t, err)
 	entries, err := s.Entries(t.Context(), history.EntryQuery{})
