@@ -60,6 +60,7 @@ func (s *Server) openView(ctx context.Context) error {
 	if err := s.view.WaitApplied(ctx, head); err != nil {
 		return err
 	}
+	s.reactor.Compare(head, s.view.OpenProblems)
 	s.replayed = head.Number
 	close(s.replay)
 	s.log.Info("event view is up to date", "partitions", restored, "replayed", head.Number-from.Number, "took", time.Since(began))

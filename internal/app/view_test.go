@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"database/sql"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -62,5 +65,42 @@ func TestASnapshotWaitsForWhatItsLastCommitCaused(t *testing.T) {
 		if err := <-answer; err == nil {
 			t.Error("it may be used, and nobody has recorded the problem")
 		}
+	})
+}
+
+// What history lost of an open problem, as a server does that is killed between two writes, is found
+// when it starts again.
+func TestAProblemThatHistoryLostIsFoundAtTheStart(t *testing.T) {
+	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
+	s, stop := start(t, cfg)
+	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })
+	if err := s.own(t.Context(), model.IdentityCheck, model.Critical, "two of them"); err != nil {
+		t.Fatal(err)
+	}
+	var id string
+	testenv.Until(t, "history has the problem", func() bool {
+		if st, ok := s.view.Get(model.ServerNode, model.IdentityCheck); ok && st.Problem != nil {
+			id = st.Problem.ID
+		}
+		_, err := s.history.Problem(t.Context(), id)
+		return err == nil
+	})
+	stop()
+	db, err := sql.Open("sqlite", filepath.Join(cfg.Data, "history.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := db.Exec(`DELETE FROM history_problems WHERE id = ?`, id); err != nil {
+		t.Fatal(err)
+	} else if n, err := done.RowsAffected(); n != 1 {
+		t.Fatalf("%d problems deleted, %v", n, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, _ = start(t, cfg)
+	testenv.Until(t, "history has it again", func() bool {
+		p, err := s.history.Problem(t.Context(), id)
+		return err == nil && p.Closed.IsZero() && p.Output == "two of them"
 	})
 }

@@ -17,12 +17,15 @@ type rows struct {
 	turns []turn
 	// unopened closed, though their openings never came; somebody was to be told of them.
 	unopened []turn
+	// strange are open, and opened before there was this history.
+	strange []turn
 }
 
 // turn is something that the router has to hear, in order.
 type turn struct {
 	*event.Transition
 	problem history.Problem
+	late    bool // it opened long ago, and that was lost
 }
 
 // silent is when nodes fell silent, one after the other.
@@ -53,7 +56,7 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (rows, error
 		case event.ProblemOpened:
 			p := r.problem(t)
 			b.Opened = append(b.Opened, p)
-			b.turns = append(b.turns, turn{t, p})
+			b.turns = append(b.turns, turn{Transition: t, problem: p})
 		case event.ProblemClosed:
 			p, err := r.closing(ctx, t)
 			if err != nil {
@@ -62,10 +65,10 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (rows, error
 			if unopened, err := r.unopened(ctx, &b, t, &p); err != nil {
 				return b, err
 			} else if unopened {
-				b.unopened = append(b.unopened, turn{t, p})
+				b.unopened = append(b.unopened, turn{Transition: t, problem: p})
 			}
 			b.Closed = append(b.Closed, p)
-			b.turns = append(b.turns, turn{t, p})
+			b.turns = append(b.turns, turn{Transition: t, problem: p})
 		case event.Seen: // a matter of pipelines
 		case event.Left:
 			if err := r.left(t, &b); err != nil {
@@ -81,7 +84,7 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (rows, error
 			b.Entries = append(b.Entries, r.entry(t))
 			switch t.Kind {
 			case event.Acknowledged, event.Unacknowledged:
-				b.turns = append(b.turns, turn{t, r.problem(t)})
+				b.turns = append(b.turns, turn{Transition: t, problem: r.problem(t)})
 			case event.StatusChanged:
 				b.turns = append(b.turns, turn{Transition: t})
 			}

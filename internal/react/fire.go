@@ -273,6 +273,7 @@ func (r *router) tell(o *telling, list []*escalation, step int, why string) erro
 			if err != nil {
 				return err
 			}
+			note.Output += late(some, ref)
 			if r.alone(ref) {
 				note.Problem = some[0].Problem
 			} else {

@@ -170,13 +170,16 @@ type running struct {
 	stop func()
 }
 
-func run(t testing.TB, o Options) *running {
+func run(t testing.TB, o Options, before ...func(*Reactor)) *running {
 	t.Helper()
 	o.Retention = 100 * 365 * 24 * time.Hour // tests live in the past
 	o.again, o.windUp = time.Millisecond, cmp.Or(o.windUp, 100*time.Millisecond)
 	r := New(o)
 	if err := r.Load(context.Background(), nil); err != nil {
 		t.Fatal(err)
+	}
+	for _, do := range before {
+		do(r)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -298,7 +298,7 @@ func TestASilenceUntilResolved(t *testing.T) {
 	p.r.opts.EndSilences = func(context.Context, []SilenceEnd) error { return nil }
 	made := func(kind event.TransitionKind, node model.NodeID) turn {
 		problem := model.Problem{ID: "p", NodeID: node, CheckID: 1001, Status: model.Critical}
-		return turn{&event.Transition{Kind: kind, Node: node, Check: 1001, Received: p.now.UnixNano(), Problem: &problem}, history.Problem{Problem: problem}}
+		return turn{Transition: &event.Transition{Kind: kind, Node: node, Check: 1001, Received: p.now.UnixNano(), Problem: &problem}, problem: history.Problem{Problem: problem}}
 	}
 	end := func(kind event.TransitionKind, node model.NodeID) int {
 		return len(p.r.resolved([]turn{made(kind, node)}))

@@ -5,6 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type metrics struct {
 	recorded, repeated, recordFailed, rederived, replayed prometheus.Counter
 	unopened                                              prometheus.Counter
+	missed                                                *prometheus.CounterVec
 	recordSeconds                                         prometheus.Histogram
 	attempts                                              *prometheus.CounterVec
 	deliverSeconds                                        prometheus.Histogram
@@ -21,8 +22,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		repeated:     counter("repeated_total", "Changes that were in history already (after a restart)."),
 		recordFailed: counter("record_failed_total", "Batches that the history store refused and that were tried again."),
 		unopened:     counter("unopened_total", "Problems that closed and whose opening history never got, though somebody was to be told of it."),
-		rederived:    counter("rederived_total", "Times the queue had overflowed and changes were made again from the journal."),
-		replayed:     counter("rederived_commits_total", "Commits of the journal that were read again for that."),
+		missed: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "muster", Subsystem: "react", Name: "missed_total",
+			Help: "Problems in which history and events differed when the server started, by what was done: opened and closed are told late; adopted are only written down."}, []string{"done"}),
+		rederived: counter("rederived_total", "Times the queue had overflowed and changes were made again from the journal."),
+		replayed:  counter("rederived_commits_total", "Commits of the journal that were read again for that."),
 		recordSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "muster", Subsystem: "react", Name: "record_seconds",
 			Help: "Time of one history transaction.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}),
 		seen:   counter("pipeline_events_total", "Events that were shown to pipelines kept from Sensu."),
@@ -36,7 +39,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Time of one attempt.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}),
 	}
 	if r != nil {
-		r.MustRegister(m.recorded, m.repeated, m.unopened, m.recordFailed, m.rederived, m.replayed, m.recordSeconds, m.attempts, m.deliverSeconds,
+		r.MustRegister(m.recorded, m.repeated, m.unopened, m.missed, m.recordFailed, m.rederived, m.replayed, m.recordSeconds, m.attempts, m.deliverSeconds,
 			m.seen, m.passed, m.failed, m.seeSeconds)
 	}
 	return m

@@ -134,6 +134,8 @@ type Reactor struct {
 	ending   []SilenceEnd
 	endAgain time.Time
 	clock    time.Time // when goOn was there last; Run's goroutine only
+	empty    bool      // history had nothing when it was loaded
+	missed   *missed   // Run's goroutine only, once it runs; nil: history misses nothing
 }
 
 // New makes a reactor; Load before the view is restored, Emit from the view.
@@ -186,6 +188,7 @@ func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journa
 	if err != nil {
 		return err
 	}
+	r.empty = len(places) == 0
 	if err := r.deliver.load(ctx); err != nil {
 		return err
 	}
@@ -317,6 +320,9 @@ func (r *Reactor) run(ctx context.Context) error {
 	r.router.recheck(r.now()) // what is held: silences may have gone meanwhile
 	var last time.Time        // when the last batch was taken
 	for {
+		if err := r.makeUp(ctx); err != nil {
+			return err
+		}
 		if err := r.await(ctx, last); err != nil {
 			return err
 		}
@@ -438,6 +444,11 @@ func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 	}); err != nil {
 		return err
 	}
+	return r.write(ctx, all, len(ts))
+}
+
+// write records rows of so many transitions, with what they come to on the routes.
+func (r *Reactor) write(ctx context.Context, all rows, transitions int) error {
 	if at := all.silent(); len(at) > 0 && r.opts.Silent != nil {
 		r.opts.Silent(at) // before any of them is told
 	}
@@ -452,12 +463,15 @@ func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 		r.metrics.unopened.Inc()
 		r.opts.Logger.Error("a problem closed whose opening never came to history: nobody was told of it", "problem", t.problem.ID,
 			"namespace", t.problem.Namespace, "node", t.problem.Node, "check", t.problem.Check, "opened", t.problem.Opened)
-		r.router.unopened(o, t)
+		r.router.unopened(o, t, "its opening was not recorded")
+	}
+	for i := range all.strange {
+		r.router.unopened(o, &all.strange[i], "history was begun or restored after it opened, and does not know who was told")
 	}
 	o.into(&all.Batch)
 	// Before what made them end is recorded: after a crash in between it comes again.
 	r.endSilences(ctx, r.router.resolved(all.turns))
-	return r.record(ctx, all.Batch, len(ts))
+	return r.record(ctx, all.Batch, transitions)
 }
 
 // record writes a batch, again and again until the store takes it.

@@ -34,7 +34,14 @@ type router struct {
 	groups  map[groupKey]*group
 	paces   map[paceKey]*pace
 	due     dueHeap
-	changed <-chan struct{} // of the routing that was looked at last
+	changed <-chan struct{}    // of the routing that was looked at last
+	known   map[string]eventOf // problems that are open in history, until they are compared with the view's
+}
+
+// eventOf names the event that a problem is of.
+type eventOf struct {
+	node  model.NodeID
+	check model.CheckID
 }
 
 // escalation is a row with its place in the heap.
@@ -59,7 +66,7 @@ type group struct {
 type groupKey struct{ route, group string }
 
 func newRouter(o Options) *router {
-	return &router{opts: o, all: map[history.EscalationKey]*escalation{}, of: map[string][]*escalation{}, hangs: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{}, paces: map[paceKey]*pace{}}
+	return &router{opts: o, all: map[history.EscalationKey]*escalation{}, of: map[string][]*escalation{}, hangs: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{}, paces: map[paceKey]*pace{}, known: map[string]eventOf{}}
 }
 
 // load takes up what was recorded.
@@ -88,6 +95,7 @@ func (r *router) adopt(ctx context.Context) error {
 			return err
 		}
 		for _, p := range page {
+			r.known[p.ID] = eventOf{p.NodeID, p.CheckID}
 			if len(r.of[p.ID]) == 0 {
 				missing = append(missing, p.ID)
 				problems[p.ID] = p
@@ -173,6 +181,7 @@ func (r *router) follow(o *telling, t *turn) error {
 		o.turns[t.problem.ID] = t.Transition
 		var now []*escalation
 		for _, e := range r.opened(t.Transition, &t.problem, o.now) {
+			e.Late = t.late
 			if o.write(e); e.index >= 0 && !e.at.After(o.now) {
 				now = append(now, e)
 			}

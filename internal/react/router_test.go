@@ -98,7 +98,7 @@ func (p *play) made(kind event.TransitionKind, id string, change func(*event.Tra
 		problem = *t.Problem
 	}
 	ns, node, _ := p.names.NodeName(problem.NodeID)
-	return &turn{t, history.Problem{Problem: problem, Namespace: ns, Node: node, Check: "disk"}}
+	return &turn{Transition: t, problem: history.Problem{Problem: problem, Namespace: ns, Node: node, Check: "disk"}}
 }
 
 // record does something and writes what came of it, as the reactor does.
@@ -377,7 +377,7 @@ func TestAStorm(t *testing.T) {
 			id := fmt.Sprintf("p%04d", i)
 			p.open[id] = &model.Problem{ID: id, NodeID: model.NodeID(10 + i), CheckID: 1001, Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "bad"}
 			t := &event.Transition{Kind: event.ProblemOpened, Node: model.NodeID(10 + i), Check: 1001, Namespace: 1, Chunk: 3, Status: model.Critical, Problem: p.open[id]}
-			if err := p.r.follow(o, &turn{t, history.Problem{Problem: *p.open[id]}}); err != nil {
+			if err := p.r.follow(o, &turn{Transition: t, problem: history.Problem{Problem: *p.open[id]}}); err != nil {
 				return err
 			}
 		}

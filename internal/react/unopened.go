@@ -27,9 +27,9 @@ func (r *Reactor) unopened(ctx context.Context, b *rows, t *event.Transition, p 
 }
 
 // unopened keeps for those who were to be told why they were not.
-func (r *router) unopened(o *telling, t *turn) {
+func (r *router) unopened(o *telling, t *turn, why string) {
 	_, routes := r.choose(t.Transition, &t.problem)
 	for _, to := range routes {
-		r.untold(o, escalationOf(t.problem.ID, to), "its opening was not recorded")
+		r.untold(o, escalationOf(t.problem.ID, to), why)
 	}
 }

@@ -117,3 +117,20 @@ func (v *View) Chunks() map[model.ChunkID]bool {
 	}
 	return named
 }
+
+// OpenProblems calls fn with each problem that is open, in no order. It holds no lock meanwhile:
+// problems are replaced, never changed.
+func (v *View) OpenProblems(fn func(*model.Problem)) {
+	var some []*model.Problem
+	for _, p := range v.partitions {
+		some = some[:0]
+		p.mu.Lock()
+		for _, problem := range p.problems {
+			some = append(some, problem)
+		}
+		p.mu.Unlock()
+		for _, problem := range some {
+			fn(problem)
+		}
+	}
+}

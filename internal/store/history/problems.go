@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -32,6 +33,32 @@ func (s *sqlStore) Problem(ctx context.Context, id string) (Problem, error) {
 		return p, fmt.Errorf("read problem %s: %w", id, err)
 	}
 	return p, nil
+}
+
+func (s *sqlStore) Known(ctx context.Context, ids []string) (map[string]bool, error) {
+	known := map[string]bool{}
+	for some := range slices.Chunk(ids, 500) {
+		args := make([]any, len(some))
+		for i, id := range some {
+			args[i] = id
+		}
+		rows, err := s.db.Query(ctx, `SELECT id FROM history_problems WHERE id IN (?`+strings.Repeat(", ?", len(some)-1)+`)`, args...)
+		if err != nil {
+			return nil, fmt.Errorf("look for problems: %w", err)
+		}
+		for rows.Next() {
+			var id string
+			if err := rows.Scan(&id); err != nil {
+				rows.Close()
+				return nil, fmt.Errorf("look for problems: %w", err)
+			}
+			known[id] = true
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			return nil, fmt.Errorf("look for problems: %w", err)
+		}
+	}
+	return known, nil
 }
 
 // problemShelf: problems are written when they open.

@@ -25,6 +25,8 @@ type Store interface {
 	// Problems lists by opening time, newest first.
 	Problems(ctx context.Context, q ProblemQuery) ([]Problem, error)
 	Problem(ctx context.Context, id string) (Problem, error)
+	// Known are those of these problems that are kept, open or closed.
+	Known(ctx context.Context, ids []string) (map[string]bool, error)
 	// Since counts the problems of a namespace (empty: of all) that opened, and that
 	// closed, at a time or later.
 	Since(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error)
@@ -158,6 +160,7 @@ type Escalation struct {
 	// Severity is the highest that was told.
 	Severity model.Severity `json:"severity,omitempty"`
 	Shadow   bool           `json:"shadow,omitempty"` // nothing of it is sent
+	Late     bool           `json:"late,omitempty"`   // its opening was lost, and found when the server started
 	// Closing is the notification of its end, as JSON, while that waits for the rest of its
 	// group until Due.
 	Closing json.RawMessage `json:"closing,omitempty"`

@@ -129,6 +129,13 @@ func testBatch(t *testing.T, open func() history.Store) {
 	if _, err := s.Problem(t.Context(), "none"); model.ClassOf(err) != model.NotFound {
 		t.Errorf("no such problem: %v", err)
 	}
+	ids := []string{"none", "p1"}
+	for i := range 600 { // more than one query asks for
+		ids = append(ids, fmt.Sprint("none", i))
+	}
+	known, err := s.Known(t.Context(), ids)
+	must(t, err)
+	equal(t, "known", known, map[string]bool{"p1": true})
 }
 
 func testTwice(t *testing.T, open func() history.Store) {

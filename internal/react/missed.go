@@ -1,0 +1,195 @@
+package react
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// missed is the net under all that hands changes on: problems that the view has open and history
+// does not know, and the other way round. What is on its way when the server starts is among them
+// until it is recorded; what is left then was lost.
+type missed struct {
+	at     journal.Position   // what the view emitted up to there is on its way
+	open   int                // problems, in the view
+	opened []*model.Problem   // in the view, and not open in history
+	closed map[string]eventOf // open in history, and not in the view
+}
+
+// Compare notes in which open problems (each calls fn with those of the view, which has applied all
+// up to a commit) history differs. Call it between Load and Run, before anything new is emitted.
+func (r *Reactor) Compare(at journal.Position, each func(fn func(*model.Problem))) {
+	m := &missed{at: at, closed: r.router.known}
+	r.router.known = nil
+	each(func(p *model.Problem) {
+		m.open++
+		if _, known := m.closed[p.ID]; known {
+			delete(m.closed, p.ID)
+		} else {
+			m.opened = append(m.opened, p)
+		}
+	})
+	r.missed = m
+}
+
+// makeUp tells what history missed, once it has all that was on its way.
+func (r *Reactor) makeUp(ctx context.Context) error {
+	m := r.missed
+	if m == nil {
+		return nil
+	}
+	if oldest, _, waits, _ := r.backlog.oldest(); waits && oldest.Number <= m.at.Number {
+		return nil
+	}
+	r.missed = nil
+	if err := r.openLate(ctx, m); err != nil {
+		return err
+	}
+	return r.closeLate(ctx, m)
+}
+
+// manyMissed is a share of the open problems, and fewMissed a number of them, beyond which it is not
+// changes that were lost: history is another one than it was.
+const (
+	manyMissed = 5 // one in so many
+	fewMissed  = 50
+)
+
+// openLate opens the problems whose opening was lost. Of a history that was begun or restored after
+// they opened nobody can tell who was told: they are written down, so that they are asked about once.
+func (r *Reactor) openLate(ctx context.Context, m *missed) error {
+	var known map[string]bool
+	if err := r.insist(ctx, "history cannot be read", 0, func() (err error) {
+		ids := make([]string, len(m.opened))
+		for i, p := range m.opened {
+			ids[i] = p.ID
+		}
+		known, err = r.opts.Store.Known(ctx, ids)
+		return err
+	}); err != nil {
+		return err
+	}
+	lost := slices.DeleteFunc(m.opened, func(p *model.Problem) bool {
+		s, ok := r.opts.Present(p.NodeID, p.CheckID)
+		return known[p.ID] || !ok || s.Problem == nil || s.Problem.ID != p.ID // its end, too, is on its way
+	})
+	slices.SortFunc(lost, func(a, b *model.Problem) int { return cmp.Compare(a.ID, b.ID) })
+	strange := r.empty || len(lost) > max(fewMissed, m.open/manyMissed)
+	if strange && len(lost) > 0 {
+		r.opts.Logger.Warn("history was begun or restored after problems opened that are open still: they are written down, and nobody is told of them", "problems", len(lost))
+	}
+	for some := range slices.Chunk(lost, r.opts.BatchSize) {
+		var b rows
+		for _, p := range some {
+			t := r.openingNow(p)
+			of := turn{Transition: t, problem: r.problem(t), late: true}
+			if b.Opened = append(b.Opened, of.problem); strange {
+				b.strange = append(b.strange, of)
+				r.metrics.missed.WithLabelValues("adopted").Inc()
+				continue
+			}
+			b.turns = append(b.turns, of)
+			r.metrics.missed.WithLabelValues("opened").Inc()
+			r.opts.Logger.Error("a problem is open whose opening never came to history: it is told now", "problem", p.ID,
+				"namespace", of.problem.Namespace, "node", of.problem.Node, "check", of.problem.Check, "opened", p.Opened)
+		}
+		if err := r.write(ctx, b, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openingNow is the transition that was lost, as far as the view still knows it.
+func (r *Reactor) openingNow(p *model.Problem) *event.Transition {
+	s, _ := r.opts.Present(p.NodeID, p.CheckID)
+	return &event.Transition{
+		Kind: event.ProblemOpened, Node: p.NodeID, Namespace: s.Namespace, Check: p.CheckID, Chunk: p.Chunk, Status: s.Status, Severity: s.Severity,
+		Received: p.Opened.UnixNano(), Executed: s.Executed, Output: s.Output, Problem: cmp.Or(s.Problem, p), Hooks: s.Beside.Hooks, Expired: s.Expired,
+	}
+}
+
+// closeLate ends problems whose end was lost. Where the view knows nothing of an event that there
+// is, whether it ended nobody can tell.
+func (r *Reactor) closeLate(ctx context.Context, m *missed) error {
+	var b rows
+	for id, of := range m.closed {
+		s, ok := r.opts.Present(of.node, of.check)
+		_, _, node := r.opts.Names.NodeName(of.node)
+		_, _, check := r.opts.Names.CheckName(of.check)
+		if ok && s.Problem != nil && s.Problem.ID == id || !ok && node && check {
+			continue
+		}
+		if err := r.insist(ctx, "history cannot be read", 0, func() error {
+			p, err := r.opts.Store.Problem(ctx, id)
+			if err == nil && p.Closed.IsZero() {
+				b.turns = append(b.turns, r.endingNow(p, &s))
+			} else if model.ClassOf(err) == model.NotFound {
+				err = nil
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(b.turns, func(a, b turn) int { return cmp.Compare(a.problem.ID, b.problem.ID) })
+	for i := range b.turns {
+		p := &b.turns[i].problem
+		b.Closed = append(b.Closed, *p)
+		r.metrics.missed.WithLabelValues("closed").Inc()
+		r.opts.Logger.Error("a problem is over whose end never came to history: it is told now", "problem", p.ID,
+			"namespace", p.Namespace, "node", p.Node, "check", p.Check, "closed", p.Closed)
+	}
+	if len(b.turns) == 0 {
+		return nil
+	}
+	return r.write(ctx, b, 0)
+}
+
+// endingNow is the transition that was lost. When it was is known where the event is well since.
+func (r *Reactor) endingNow(p history.Problem, s *event.State) turn {
+	t := &event.Transition{Kind: event.ProblemClosed, Node: p.NodeID, Namespace: s.Namespace, Check: p.CheckID, Chunk: p.Chunk, Status: model.OK,
+		Received: r.now().UnixNano(), Executed: s.Executed, Problem: &p.Problem}
+	switch {
+	case s.Node == 0:
+		t.Output, t.Executed = "the event is gone", t.Received
+	case s.Status == model.OK:
+		t.Output = s.Output
+		if s.Changed > p.Opened.UnixNano() {
+			t.Received = s.Changed
+		}
+	default:
+		t.Output = "another problem is open"
+	}
+	t.Output += "\ntold late: its end was lost until the server started"
+	p.Closed = time.Unix(0, t.Received).UTC()
+	t.Problem = &p.Problem
+	return turn{Transition: t, problem: p}
+}
+
+// late says of those whose opening was lost, and of which a handler hears for the first time, that it hears late.
+func late(list []*escalation, ref history.HandlerRef) string {
+	var first time.Time
+	n := 0
+	for _, e := range list {
+		if e.Late && !slices.Contains(e.Told, ref) {
+			if n++; first.IsZero() || e.Opened.Before(first) {
+				first = e.Opened
+			}
+		}
+	}
+	switch {
+	case n == 0:
+		return ""
+	case len(list) == 1:
+		return fmt.Sprintf("\ntold late: it opened at %s, and that was lost until the server started", first.UTC().Format(time.RFC3339))
+	}
+	return fmt.Sprintf("\ntold late: %d of them opened from %s on, and that was lost until the server started", n, first.UTC().Format(time.RFC3339))
+}

@@ -1,0 +1,241 @@
+package react
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// seenOpen is a view: which problems are open in it, on which node.
+type seenOpen struct {
+	mu   sync.Mutex
+	open map[model.NodeID]*model.Problem
+	well map[model.NodeID]int64 // since when
+}
+
+func (v *seenOpen) opens(node model.NodeID, id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.open == nil {
+		v.open = map[model.NodeID]*model.Problem{}
+	}
+	v.open[node] = &model.Problem{ID: id, NodeID: node, CheckID: 1001, Chunk: 3, Status: model.Critical, Severity: model.High, Opened: noon, Output: "as it opened"}
+}
+
+func (v *seenOpen) present(node model.NodeID, check model.CheckID) (event.State, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := event.State{Node: node, Check: check, Chunk: 3, Namespace: 1, Executed: noon.UnixNano()}
+	if p := v.open[node]; p != nil {
+		s.Status, s.Severity, s.Problem, s.Output = model.Critical, model.High, p, "as it is"
+		return s, true
+	}
+	at, ok := v.well[node]
+	s.Changed, s.Output = at, "well again"
+	return s, ok
+}
+
+func (v *seenOpen) each(fn func(*model.Problem)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, p := range v.open {
+		fn(p)
+	}
+}
+
+func (v *seenOpen) compared(at uint64) func(*Reactor) {
+	return func(r *Reactor) { r.Compare(pos(at), v.each) }
+}
+
+func missedOf(r *running, done string) float64 {
+	return testutil.ToFloat64(r.metrics.missed.WithLabelValues(done))
+}
+
+func noteOf(t *testing.T, p posted) *handler.Notification {
+	t.Helper()
+	n := &handler.Notification{}
+	if err := json.Unmarshal([]byte(p.body), n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A problem that is open and of which history knows nothing, though all that was on its way is recorded,
+// is told when the server starts, once; one whose end was lost ends.
+func TestWhatHistoryMissedIsToldAtTheStart(t *testing.T) {
+	spec, got := hook(t, nil)
+	s, n, v := sqlite(t), someNames(map[string]*model.HandlerSpec{"pager": spec}), &seenOpen{}
+	o := Options{Store: s, Names: n, Present: v.present}
+	r := run(t, o)
+	other := opening("over", 1)
+	other.Node, other.Problem.NodeID = 11, 11
+	unknown := opening("unknown", 1)
+	unknown.Index, unknown.Node, unknown.Problem.NodeID = 1, 12, 12 // the view has nothing of it: nobody knows
+	r.Emit([]event.Transition{other, unknown})
+	r.recorded(pos(1))
+	receive(t, "message", got)
+	receive(t, "message", got)
+	r.stop()
+
+	v.opens(10, "lost")
+	v.opens(13, "coming") // its opening is on its way when the server starts
+	v.well = map[model.NodeID]int64{11: noon.Add(time.Hour).UnixNano()}
+	coming := opening("coming", 5)
+	coming.Node, coming.Problem.NodeID = 13, 13
+	hold := make(chan struct{})
+	s.record = func(b history.Batch) error {
+		<-hold
+		return nil
+	}
+	r = run(t, o, v.compared(5), func(r *Reactor) { r.Emit([]event.Transition{coming}) })
+	if len(got) != 0 {
+		t.Error("somebody is told before what is on its way is recorded")
+	}
+	close(hold)
+	told := map[string]*handler.Notification{}
+	for range 3 {
+		p := receive(t, "message", got)
+		told[p.key] = noteOf(t, p)
+	}
+	lost, over, as := told["lost/opened/default/pager"], told["over/closed/default/pager"], told["coming/opened/default/pager"]
+	if lost == nil || over == nil || as == nil {
+		t.Fatalf("%v", told)
+	}
+	if lost.Output != "as it is\ntold late: it opened at 2026-03-01T12:00:00Z, and that was lost until the server started" || !lost.Opened.Equal(noon) || lost.Node != "web01" {
+		t.Errorf("%+v", lost)
+	}
+	if !over.Closed.Equal(noon.Add(time.Hour)) || over.Status != "OK" || over.Output != "well again\ntold late: its end was lost until the server started" {
+		t.Errorf("%+v", over)
+	}
+	if strings.Contains(as.Output, "late") {
+		t.Errorf("%+v", as)
+	}
+	if opened, closed := missedOf(r, "opened"), missedOf(r, "closed"); opened != 1 || closed != 1 {
+		t.Errorf("%v were opened and %v closed", opened, closed)
+	}
+	if p, err := s.Problem(t.Context(), "over"); err != nil || !p.Closed.Equal(noon.Add(time.Hour)) {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if p, err := s.Problem(t.Context(), "unknown"); err != nil || !p.Closed.IsZero() {
+		t.Errorf("%+v, %v", p, err)
+	}
+	r.stop()
+
+	r = run(t, o, v.compared(5)) // nothing of it comes again
+	r.Emit([]event.Transition{closing("lost", 6)})
+	r.recorded(pos(6))
+	if m := receive(t, "message", got); m.key != "lost/closed/default/pager" || len(got) != 0 {
+		t.Errorf("%+v, and %d more", m, len(got))
+	}
+	if n := missedOf(r, "opened") + missedOf(r, "closed") + testutil.ToFloat64(r.metrics.unopened); n != 0 {
+		t.Errorf("%v differ still", n)
+	}
+}
+
+// elsewhere is a change that has nothing to do with the problems: once it is recorded, so is what was missed.
+func elsewhere(commit uint64) event.Transition {
+	t := changed(1, commit, 0)
+	t.Node = 9999
+	return t
+}
+
+// A history that is empty, or lacks more than a loss explains, is another one than it was: nobody is
+// told anew of what was told already, now or at the next start.
+func TestAnotherHistoryTellsNobody(t *testing.T) {
+	for name, row := range map[string]struct {
+		before, open int
+		done         string
+	}{
+		"empty":                       {0, 1, "adopted"},
+		"restored":                    {1, fewMissed + 1, "adopted"},
+		"a few were lost":             {1, fewMissed, "opened"},
+		"more, and a small part only": {400, fewMissed + 1, "opened"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, n, v := sqlite(t), someNames(map[string]*model.HandlerSpec{}), &seenOpen{}
+			n.chunk.Handlers = []string{"pager"}
+			o := Options{Store: s, Names: n, Present: v.present}
+			r := run(t, o)
+			var ts []event.Transition
+			for i := range row.before {
+				one := opening(fmt.Sprintf("before%d", i), 1)
+				one.Index, one.Node, one.Problem.NodeID = uint32(i), model.NodeID(1000+i), model.NodeID(1000+i)
+				v.opens(one.Node, one.Problem.ID)
+				ts = append(ts, one)
+			}
+			r.Emit(ts)
+			r.recorded(pos(1))
+			r.stop()
+			for i := range row.open {
+				v.opens(model.NodeID(10+i), fmt.Sprintf("lost%d", i))
+			}
+			r = run(t, o, v.compared(5))
+			r.Emit([]event.Transition{elsewhere(6)})
+			r.recorded(pos(6))
+			if n := missedOf(r, row.done); n != float64(row.open) {
+				t.Errorf("%v are %s, want %d", n, row.done, row.open)
+			}
+			list, err := s.Deliveries(t.Context(), "lost0")
+			if err != nil || len(list) != 1 || (list[0].State == history.Withheld) != (row.done == "adopted") {
+				t.Errorf("%+v, %v", list, err)
+			}
+			r.stop()
+			r = run(t, o, v.compared(6))
+			r.Emit([]event.Transition{elsewhere(7)})
+			r.recorded(pos(7))
+			if n := missedOf(r, "opened") + missedOf(r, "adopted"); n != 0 {
+				t.Errorf("%v more at the next start", n)
+			}
+		})
+	}
+}
+
+// What was withheld, is silenced or waits for its group is known: it is not told as lost.
+func TestWhatIsHeldWasNotLost(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": onCall(), "quiet": &model.SilenceSpec{Reason: "known"}})
+	p.opens("p1", 10)
+	if err := p.store.Record(t.Context(), history.Batch{Opened: []history.Problem{{Problem: *p.open["p1"], Namespace: "default", Node: "web01", Check: "disk"}}}); err != nil {
+		t.Fatal(err)
+	}
+	v := &seenOpen{}
+	v.opens(10, "p1")
+	r := New(Options{Store: p.store, Names: p.names, Routing: p.table, Present: v.present})
+	if err := r.Load(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	r.Compare(pos(1), v.each)
+	if len(r.missed.opened)+len(r.missed.closed) != 0 {
+		t.Errorf("%+v", r.missed)
+	}
+}
+
+// In a group, the message says how many of it are told late; and after a restart, too.
+func TestALateOneOfAGroup(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	var sent []history.Delivery
+	p.store.record = func(b history.Batch) error {
+		sent = append(sent, b.Deliveries...)
+		return nil
+	}
+	p.opens("p1", 10)
+	p.open["p2"] = &model.Problem{ID: "p2", NodeID: 11, CheckID: 1001, Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now.Add(-time.Hour)}
+	made := p.made(event.ProblemOpened, "p2", nil)
+	made.late = true
+	p.record(func(o *telling) error { return p.r.follow(o, made) })
+	p.restart()
+	p.after(time.Minute)
+	p.heard("pager summary p1+p2")
+	if n, err := handler.Decode(sent[0].Payload); err != nil || !strings.HasSuffix(n.Output, "\ntold late: 1 of them opened from 2026-03-01T11:00:00Z on, and that was lost until the server started") {
+		t.Errorf("%+v, %v", n, err)
+	}
+}
