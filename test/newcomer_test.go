@@ -206,7 +206,7 @@ func TestFirstRun(t *testing.T) {
 	if err := errors.Join(os.Symlink(harness.Binary(), filepath.Join(bin, "muster")), os.WriteFile(filepath.Join(watched, "one"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	f := &firstRun{t: t, s: s, said: map[string]string{}, replace: strings.NewReplacer("/tmp/muster-notebook.jsonl", notebook, "ls /tmp ", "ls "+watched+" ", "interval: 30s", "interval: 1s")}
+	f := &firstRun{t: t, s: s, said: map[string]string{}, replace: strings.NewReplacer("/tmp/muster-notebook.jsonl", notebook, "ls /var/tmp ", "ls "+watched+" ", "interval: 30s", "interval: 1s")}
 	status := func(want model.Status, problem bool) {
 		t.Helper()
 		harness.Until(t, 30*time.Second, fmt.Sprintf("tmp-files is %s, problem %v", want, problem), func() (string, bool) {
@@ -246,6 +246,29 @@ func TestFirstRun(t *testing.T) {
 	problems, err := s.Client().Problems(t.Context(), "default", "", "tmp-files", false, 10, "")
 	if err != nil || len(problems.Items) != 1 || problems.Items[0].Closed.IsZero() {
 		t.Errorf("problems: %+v, %v", problems, err)
+	}
+	s.Stop()
+}
+
+// Who is logged in elsewhere finds that context again: it is moved aside, and said.
+func TestUpKeepsTheContextOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	s, _ := newcomer(t)
+	const elsewhere = "server: https://muster.example.org:8443\ntoken: theirs\n"
+	if err := errors.Join(os.MkdirAll(filepath.Dir(s.Context), 0o700), os.WriteFile(s.Context, []byte(elsewhere), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	aside := s.Context + ".muster.example.org-8443"
+	if kept, err := os.ReadFile(aside); err != nil || string(kept) != elsewhere {
+		t.Errorf("kept %q, %v", kept, err)
+	}
+	harness.Until(t, 20*time.Second, "up says where it is", func() (string, bool) {
+		out := s.Log()
+		return out, strings.Contains(out, aside)
+	})
+	if out := s.CLI("get", "namespaces"); !strings.Contains(out, "default") {
+		t.Errorf("asked: %s", out)
 	}
 	s.Stop()
 }

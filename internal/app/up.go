@@ -39,6 +39,8 @@ type Up struct {
 	Out     io.Writer
 	Log     *slog.Logger
 	Book    *Logbook // where Log writes; nil: elsewhere
+
+	aside string // where the context of another server lies now that was at Context; empty: there was none
 }
 
 // Run runs both until ctx ends.
@@ -192,7 +194,7 @@ func (s *Server) firstChecks(ctx context.Context) error {
 }
 
 // saveContext lets the command line find this server. A token that is there and good
-// is kept.
+// is kept, and so is the context of another server, beside this one.
 func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	was, err := client.LoadContext(u.Context)
 	if err != nil {
@@ -211,6 +213,11 @@ func (u *Up) saveContext(ctx context.Context, s *Server) error {
 		c.Token, _, err = s.intent.CreateToken(ctx, intent.Who{User: "admin", Whence: "local", Why: "muster up"},
 			intent.AccessToken{User: "admin", Role: intent.Admin, Note: "context file of muster up"})
 		if err != nil {
+			return err
+		}
+	}
+	if was.Server != "" && was.Server != c.Server {
+		if u.aside, err = client.KeepContext(u.Context, was); err != nil {
 			return err
 		}
 	}
@@ -266,6 +273,10 @@ func (u *Up) greet(s *Server, password string) {
 	fmt.Fprintf(u.Out, "  data      %s\n", data)
 	if u.Config.LogFile != "" {
 		fmt.Fprintf(u.Out, "  log       %s\n", u.Config.LogFile)
+	}
+	fmt.Fprintf(u.Out, "  context   %s\n", u.Context)
+	if u.aside != "" {
+		fmt.Fprintf(u.Out, "            it was another server's, which is now\n            %s (--context-file FILE, or mv it back)\n", u.aside)
 	}
 	all := ""
 	if u.Demo > 0 {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 
@@ -64,6 +65,23 @@ func LoadContext(path string) (Context, error) {
 }
 
 func decodeContext(data []byte) (c Context, err error) { return c, yaml.Unmarshal(data, &c) }
+
+// KeepContext moves a context file, in which c is, out of the way of another server's: beside
+// it, with the name of c's server behind its own.
+func KeepContext(path string, c Context) (aside string, err error) {
+	host := strings.TrimPrefix(c.Server, "https://")
+	host = strings.Map(func(r rune) rune {
+		if r == '/' || r == filepath.Separator || r == ':' {
+			return '-'
+		}
+		return r
+	}, strings.TrimRight(host, "/"))
+	aside = path + "." + host
+	if err := os.Rename(path, aside); err != nil {
+		return "", fmt.Errorf("keep the context file of %s: %w", c.Server, err)
+	}
+	return aside, nil
+}
 
 // SaveContext writes a context file that only its owner can read, whole or not at all.
 func SaveContext(path string, c Context) error {

@@ -105,8 +105,8 @@ func (p *page) tooMany() {
 func (p *page) own() {
 	p.say("## Your own\n")
 	p.say("No installation has that shape. With one that runs, take its own; without, write down what you expect ([load tests](load.md)):\n")
-	p.say("    muster load from-fleet -A -o mine.yaml     the shape of your installation, names hashed; a viewer may do it")
-	p.say("    muster load size -f mine.yaml              on the machine in question: what it carries, what 1× uses, what breaks first\n")
+	p.say("    muster load from-fleet -A -o mine.yaml     # the shape of your installation, names hashed; a viewer may do it")
+	p.say("    muster load size -f mine.yaml              # on the machine in question: what it carries, what 1× uses, what breaks first\n")
 	p.say("Simulated agents take cores and memory of the machine on which `size` runs; what it carries without them is more. Its answer says which of them broke.\n")
 }
 
