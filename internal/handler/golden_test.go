@@ -198,6 +198,35 @@ func TestTextsAreCutToWhatTheServiceTakes(t *testing.T) {
 	}
 }
 
+// So are many labels: what is left out is said, and the service takes the rest.
+func TestManyLabelsAreCutToWhatTheServiceTakes(t *testing.T) {
+	many := *notifications()[Opened]
+	many.Labels = map[string]string{}
+	var names []string
+	for i := range 300 {
+		name := fmt.Sprintf("label-%03d", i)
+		many.Labels[name] = strings.Repeat("\"<ö_", 40)
+		names = append(names, name)
+	}
+	for kind := range services("") {
+		name, _, _ := strings.Cut(kind, "-")
+		p := newPeer(t, rulesOf()[name])
+		out := New(Options{})
+		spec := services(p.URL)[kind]
+		spec.ShowLabels = names
+		if _, err := out.Send(t.Context(), spec, many.message(t)); err != nil {
+			t.Errorf("%s: %v", kind, err)
+			continue
+		}
+		c := receive(t, "request", p.got)
+		said := slices.ContainsFunc([]string{"labels that do not fit", "(cut)", "label-299"}, func(s string) bool { return strings.Contains(string(c.body), s) })
+		if name != "webhook" && name != "alertmanager" && (!said || !strings.Contains(string(c.body), "label-000")) { // whose labels it is all about
+			t.Errorf("%s: nothing says that it was cut:\n%.3000s", kind, &c)
+		}
+		out.Close()
+	}
+}
+
 // The table of answers holds for every kind: what is taken, tried again, given up.
 func TestAnswers(t *testing.T) {
 	note := notifications()[Opened]

@@ -12,6 +12,7 @@ import (
 const (
 	ntfyTitle   = 250
 	ntfyMessage = 3500
+	ntfyRequest = 8000 // as JSON, which takes twice the bytes of a message
 )
 
 type ntfyMsg struct {
@@ -34,7 +35,12 @@ func ntfy(t *model.Ntfy, m *Message, w *words) *request {
 		Topic: t.Topic.Text, Title: body.Cut(w.title, ntfyTitle), Message: body.Cut(w.text(), ntfyMessage), Priority: ntfyPriority(m.Note, w),
 		Tags: append([]string{tag}, t.Tags...), Click: w.link,
 	}
-	r := &request{kind: "ntfy", url: strings.TrimRight(address, "/") + "/", key: m.Key, ca: t.CA, body: encode(message)}
+	text := encode(message)
+	for len(text) > ntfyRequest && len(message.Message) > len(body.Mark) { // quotes and ends of lines are two bytes there
+		message.Message = body.Cut(message.Message, len(message.Message)*3/4)
+		text = encode(message)
+	}
+	r := &request{kind: "ntfy", url: strings.TrimRight(address, "/") + "/", key: m.Key, ca: t.CA, body: text}
 	r.header = authorization(t.Username, t.Password.Text, t.Token.Text)
 	return r
 }

@@ -14,7 +14,8 @@ const (
 	opsgenieMessage     = 130
 	opsgenieAlias       = 512
 	opsgenieDescription = 15_000
-	opsgenieDetail      = 1000 // of ours; all details together have at most 8,000
+	opsgenieDetail      = 1000 // of ours
+	opsgenieDetails     = 8000 // of all together, names and values
 	opsgenieTag         = 50
 	opsgenieNote        = 25_000
 )
@@ -60,10 +61,7 @@ func opsgenie(g *model.Opsgenie, m *Message, w *words) *request {
 		r.url = address + "/v2/alerts"
 		a := opsgenieAlert{
 			Message: body.Cut(w.title, opsgenieMessage), Alias: alias, Description: body.Cut(w.text(), opsgenieDescription), Source: "muster",
-			Entity: key(n.Node, 512), Priority: opsgeniePriority(n), Details: map[string]string{},
-		}
-		for _, f := range w.facts {
-			a.Details[f[0]] = body.Cut(f[1], opsgenieDetail)
+			Entity: key(n.Node, 512), Priority: opsgeniePriority(n), Details: details(w.facts, opsgenieDetail, opsgenieDetails),
 		}
 		for _, who := range g.Responders {
 			kind, name, _ := strings.Cut(who, ":")

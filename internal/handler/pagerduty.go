@@ -11,7 +11,8 @@ import (
 const (
 	pagerdutySummary = 1024
 	pagerdutyDedup   = 255
-	pagerdutyDetail  = 16 << 10 // of ours; an event has at most 512 KB
+	pagerdutyDetail  = 16 << 10 // of ours
+	pagerdutyDetails = 64 << 10 // of ours, of all labels together: an event has at most 512 KB, and JSON writes a byte as up to six
 )
 
 type pagerdutyEvent struct {
@@ -55,11 +56,9 @@ func pagerduty(p *model.PagerDuty, m *Message, w *words) *request {
 		e.Payload = &pagerdutyPayload{
 			Summary: body.Cut(w.title, pagerdutySummary), Source: n.Node, Severity: pagerdutySeverity(n), Timestamp: n.Opened.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
 			Component: n.Check, Group: n.Space, Class: n.Severity,
-			Details: map[string]string{"output": body.Cut(w.output, pagerdutyDetail)},
+			Details: details(w.facts, pagerdutyDetail, pagerdutyDetails),
 		}
-		for _, f := range w.facts {
-			e.Payload.Details[f[0]] = body.Cut(f[1], pagerdutyDetail)
-		}
+		e.Payload.Details["output"] = body.Cut(w.output, pagerdutyDetail)
 		if len(w.commands) > 0 {
 			e.Payload.Details["to type"] = strings.Join(w.commands, "\n")
 		}

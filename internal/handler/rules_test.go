@@ -214,7 +214,7 @@ func mattermostRules(c *caught) error {
 	if err != nil {
 		return err
 	}
-	if len(c.body) > 16383*2 {
+	if len(c.body) > 760_000 { // of the properties of a post, in which attachments are
 		return fmt.Errorf("%d bytes", len(c.body))
 	}
 	for _, a := range v["attachments"].([]any) {
@@ -258,6 +258,9 @@ func ntfyRules(c *caught) error {
 	}
 	if len(v["message"].(string)) > 4096 || len(v["title"].(string)) > 1024 {
 		return errors.New("longer than ntfy takes as a message")
+	}
+	if len(c.body) > 2*4096 { // server/server.go: what JSON may have
+		return fmt.Errorf("%d bytes of JSON", len(c.body))
 	}
 	if p, _ := v["priority"].(float64); p < 1 || p > 5 {
 		return fmt.Errorf("priority %v", v["priority"])

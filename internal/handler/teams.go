@@ -2,6 +2,8 @@ package handler
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/handler/body"
@@ -64,23 +66,27 @@ type teamsAction struct {
 // teams is an Adaptive Card for a workflow that begins with "When a Teams webhook request is
 // received".
 func teams(t *model.Teams, m *Message, w *words) *request {
-	output := w.output
-	card := encode(teamsCardOf(w, output))
+	output, facts := w.output, w.facts
+	card := encode(teamsCardOf(w, facts, output))
 	for len(card) > teamsMessage && len(output) > len(body.Mark) {
 		output = body.Cut(output, len(output)/2)
-		card = encode(teamsCardOf(w, output))
+		card = encode(teamsCardOf(w, facts, output))
+	}
+	for n := len(w.facts) / 2; len(card) > teamsMessage && n > 0; n /= 2 { // labels, which come last
+		facts = append(slices.Clone(w.facts[:n]), [2]string{"and more", fmt.Sprintf("%d labels that do not fit", len(w.facts)-n)})
+		card = encode(teamsCardOf(w, facts, output))
 	}
 	return &request{kind: "teams", hidden: true, url: t.URL.Text, key: m.Key, body: card, refused: teamsRefused}
 }
 
-func teamsCardOf(w *words, output string) teamsEnvelope {
+func teamsCardOf(w *words, told [][2]string, output string) teamsEnvelope {
 	color := map[tone]string{good: "good", mild: "warning", bad: "attention", unclear: "accent", plain: "default"}[w.tone]
 	run := func(r teamsRun) teamsText {
 		r.Type = "TextRun"
 		return teamsText{"RichTextBlock", []teamsRun{r}}
 	}
 	facts := teamsFacts{Type: "FactSet"}
-	for _, f := range w.facts {
+	for _, f := range told {
 		facts.Facts = append(facts.Facts, teamsFact{f[0], unmarked(body.Cut(f[1], 300))})
 	}
 	card := teamsCard{

@@ -256,5 +256,22 @@ func jsonText(s string) string {
 	return string(data[1 : len(data)-1])
 }
 
+// details are facts as names and values, each value and all together in so many bytes. What does not fit is left
+// out from the end, where labels are, and more says how much.
+func details(facts [][2]string, each, all int) map[string]string {
+	const more = "and more"
+	out := map[string]string{}
+	left := all - len(more) - 50
+	for i, f := range facts {
+		value := body.Cut(f[1], each)
+		if left -= len(f[0]) + len(value); left < 0 {
+			out[more] = fmt.Sprintf("%d labels that do not fit", len(facts)-i)
+			break
+		}
+		out[f[0]] = value
+	}
+	return out
+}
+
 // key is an id in the at most n bytes that a service takes.
 func key(id string, n int) string { return id[:min(len(id), n)] }
