@@ -43,7 +43,7 @@ type Vault struct {
 	Key string `json:"key"`
 	// The KV engine's version, v1 or v2; default v2.
 	Engine string `json:"engine,omitempty"`
-	// The namespace of Vault Enterprise.
+	// The namespace, of OpenBao and Vault Enterprise.
 	Namespace string `json:"namespace,omitempty"`
 	// A file on the server with the token, which Vault Agent may keep fresh; it is read each time.
 	TokenFile string `json:"tokenFile"`

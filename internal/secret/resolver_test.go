@@ -45,7 +45,7 @@ func TestWhereValuesAre(t *testing.T) {
 	vault.Delete("secret/gone")
 	vault.Put("kv/a b/c", map[string]any{"password": "version one", "ttl": "30s"})
 	ca := write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: vault.Certificate().Raw})))
-	token, wrong := write("token", "the token\n"), write("wrong", "another")
+	token, wrong, empty := write("token", "the token\n"), write("wrong", "another"), write("empty", "\n")
 	at := func(change func(*model.Vault)) *model.SecretSpec {
 		v := &model.Vault{Address: vault.URL, Path: "app/db", Key: "password", TokenFile: token, CA: ca}
 		change(v)
@@ -76,8 +76,9 @@ func TestWhereValuesAre(t *testing.T) {
 		"vault deleted":     {spec: at(func(v *model.Vault) { v.Path = "gone" }), err: "was it deleted"},
 		"vault v1":          {spec: at(func(v *model.Vault) { v.Engine, v.Mount, v.Path = "v1", "kv", "a b/c" }), value: "version one"},
 		"vault v1 as v2":    {spec: at(func(v *model.Vault) { v.Mount, v.Path = "kv", "a b/c" }), err: "Vault has nothing at kv/a b/c"},
-		"vault v2 as v1":    {spec: at(func(v *model.Vault) { v.Engine = "v1" }), err: "is the mount of the other version?"},
+		"vault v2 as v1":    {spec: at(func(v *model.Vault) { v.Engine = "v1" }), err: "give it a policy with read on secret/app/db, or renew it"},
 		"vault token":       {spec: at(func(v *model.Vault) { v.TokenFile = wrong }), err: "Vault refuses secret/app/db to the token in " + wrong + ": permission denied"},
+		"vault empty token": {spec: at(func(v *model.Vault) { v.TokenFile = empty }), err: empty + " is empty"},
 		"vault no token":    {spec: at(func(v *model.Vault) { v.TokenFile = "/none" }), err: "Vault's token, on the server"},
 		"vault ca":          {spec: at(func(v *model.Vault) { v.CA = "" }), err: "certificate"},
 		"vault ca is none":  {spec: at(func(v *model.Vault) { v.CA = token }), err: "holds no certificate in PEM"},
@@ -157,6 +158,19 @@ func TestOneRequestForAFleet(t *testing.T) {
 	})
 	if _, err := stuck.Resolve(ctx, "default", "s"); err == nil {
 		t.Error("waits for ever")
+	}
+}
+
+func TestWordsOfVaultAreOneLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"permission denied":                                                "permission denied",
+		"1 error occurred:\n\t* permission denied\n\n":                     "permission denied",
+		"2 errors occurred:\n\t* permission denied\n\t* invalid token\n\n": "permission denied, invalid token",
+		"": "",
+	} {
+		if got := oneLine(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
 	}
 }
 

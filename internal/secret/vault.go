@@ -29,6 +29,9 @@ func (r *Resolver) vault(ctx context.Context, at *model.Vault, lease time.Durati
 	if err != nil {
 		return Value{}, fmt.Errorf("Vault's token, on the server: %w", err)
 	}
+	if strings.TrimSpace(string(token)) == "" {
+		return Value{}, fmt.Errorf("Vault's token, on the server: %s is empty: does what logs in there run?", at.TokenFile)
+	}
 	client, err := r.o.Client(at.CA)
 	if err != nil {
 		return Value{}, err
@@ -74,15 +77,20 @@ func (r *Resolver) vault(ctx context.Context, at *model.Vault, lease time.Durati
 }
 
 func vaultURL(at *model.Vault) string {
-	parts := strings.Split(cmp.Or(at.Mount, "secret"), "/")
-	if at.Engine != "v1" {
-		parts = append(parts, "data")
-	}
-	parts = append(parts, strings.Split(at.Path, "/")...)
+	parts := pathParts(at)
 	for i := range parts {
 		parts[i] = url.PathEscape(parts[i])
 	}
 	return strings.TrimSuffix(at.Address, "/") + "/v1/" + strings.Join(parts, "/")
+}
+
+// pathParts are of the path in the API, which is what policies name.
+func pathParts(at *model.Vault) []string {
+	parts := strings.Split(cmp.Or(at.Mount, "secret"), "/")
+	if at.Engine != "v1" {
+		parts = append(parts, "data")
+	}
+	return append(parts, strings.Split(at.Path, "/")...)
 }
 
 func shownPath(at *model.Vault) string { return cmp.Or(at.Mount, "secret") + "/" + at.Path }
@@ -131,7 +139,7 @@ func (k kv) key(name string) (string, error) {
 	return string(bytes.TrimSpace(raw)), nil
 }
 
-// vaultError says what Vault's refusal means. Of its words the first line is kept.
+// vaultError says what Vault's refusal means, with its words in one line.
 func vaultError(at *model.Vault, status int, body []byte) error {
 	var said struct {
 		Errors []string `json:"errors"`
@@ -139,18 +147,32 @@ func vaultError(at *model.Vault, status int, body []byte) error {
 	_ = json.Unmarshal(body, &said) // a balancer in between may say anything
 	words := ""
 	if len(said.Errors) > 0 {
-		line, _, _ := strings.Cut(strings.TrimSpace(said.Errors[0]), "\n")
-		words = ": " + model.Brief(line)
+		words = ": " + model.Brief(oneLine(said.Errors[0]))
 	}
 	switch status {
 	case http.StatusForbidden:
-		return fmt.Errorf("Vault refuses %s to the token in %s%s: give it a policy with read on that path, or renew it", shownPath(at), at.TokenFile, words)
+		return fmt.Errorf("Vault refuses %s to the token in %s%s: give it a policy with read on %s, or renew it", shownPath(at), at.TokenFile, words, strings.Join(pathParts(at), "/"))
 	case http.StatusNotFound:
 		return fmt.Errorf("Vault has nothing at %s (engine %s)%s: was it deleted, or is the mount of the other version?", shownPath(at), cmp.Or(at.Engine, "v2"), words)
 	case http.StatusServiceUnavailable:
 		return fmt.Errorf("Vault at %s is sealed or in maintenance%s", model.ShownURL(at.Address), words)
 	}
+	if status == http.StatusBadRequest && strings.HasPrefix(at.Address, "http:") && words == "" {
+		words = ": is it https://?"
+	}
 	return fmt.Errorf("Vault at %s answers %d%s", model.ShownURL(at.Address), status, words)
+}
+
+// oneLine is an error of Vault's without its form: several are a list under the line "2 errors occurred:".
+func oneLine(text string) string {
+	var parts []string
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "* "))
+		if line != "" && !strings.HasSuffix(line, "errors occurred:") && !strings.HasSuffix(line, "error occurred:") {
+			parts = append(parts, line)
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // clients keeps one for each CA, with its connections.

@@ -11,11 +11,10 @@ import (
 
 // Vault answers as HashiCorp Vault documents its HTTP API (developer.hashicorp.com/vault/api-docs,
 // "secret/kv/kv-v1", "secret/kv/kv-v2" and the status codes of the front page): a KV engine of
-// version 2 at secret/, one of version 1 at kv/. It stands where no Vault can be installed; it is no
-// Vault.
+// version 2 at secret/, one of version 1 at kv/. It stands where there is no real one (NewBao), beside which it was held.
 type Vault struct {
 	*httptest.Server
-	Token string // that may read everything
+	Token string // with read on secret/data/* and kv/*
 
 	mu     sync.Mutex
 	values map[string]map[string]any // by mount/path
@@ -80,6 +79,8 @@ func (v *Vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(http.StatusServiceUnavailable, "Vault is sealed")
 	case r.Header.Get("X-Vault-Token") != v.Token:
 		fail(http.StatusForbidden, "permission denied")
+	case r.Header.Get("X-Vault-Namespace") != "":
+		fail(http.StatusNotFound, "namespace not found")
 	case !ok || r.Method != http.MethodGet:
 		fail(http.StatusMethodNotAllowed, "unsupported operation")
 	case strings.HasPrefix(path, "kv/"):
@@ -100,9 +101,7 @@ func (v *Vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		default:
 			say(http.StatusOK, map[string]any{"request_id": "1", "lease_duration": 0, "data": map[string]any{"data": values, "metadata": metadata}})
 		}
-	case strings.HasPrefix(path, "secret/"):
-		say(http.StatusNotFound, map[string]any{"errors": []string{}, "warnings": []string{"Invalid path for a versioned K/V secrets engine. See the API docs for the appropriate API endpoints to use."}})
-	default:
-		fail(http.StatusNotFound, `no handler for route "`+path+`". route entry not found.`)
+	default: // what its policy does not name, whether there is such a mount or not
+		fail(http.StatusForbidden, "1 error occurred:\n\t* permission denied\n\n")
 	}
 }

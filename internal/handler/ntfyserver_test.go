@@ -1,0 +1,172 @@
+package handler
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// ntfyServer is a real one of this test alone, in which nobody may do anything but muster, who writes to the topic
+// pages, and phone, who reads it.
+type ntfyServer struct{ url, token, dir string }
+
+// published is a message as ntfy's API gives it to subscribers.
+type published struct {
+	Event, Topic, Title, Message, Click string
+	Priority                            int
+	Tags                                []string
+	Attachment                          *struct{ Name string }
+}
+
+func startNtfy(t *testing.T) *ntfyServer {
+	t.Helper()
+	program := os.Getenv("MUSTER_NTFY")
+	if program == "" {
+		var err error
+		if program, err = exec.LookPath("ntfy"); err != nil {
+			testenv.LeftOut(t, "there is no ntfy", "MUSTER_NTFY=/path/to/ntfy go test ./internal/handler -run TestARealNtfy")
+		}
+	}
+	address := testenv.Port(t)
+	s := &ntfyServer{url: "http://" + address, dir: t.TempDir()}
+	config := filepath.Join(s.dir, "server.yml")
+	text := "listen-http: " + address + "\nbase-url: " + s.url + "\ncache-file: " + s.dir + "/cache.db\nauth-file: " + s.dir + "/auth.db\nauth-default-access: deny-all\n" +
+		"attachment-cache-dir: " + s.dir + "/attachments\nvisitor-request-limit-burst: 60\nvisitor-request-limit-replenish: 10m\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), program, args...)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "NTFY_PASSWORD=of-a-user-of-this-test", "NTFY_CONFIG_FILE=" + config}
+		return cmd
+	}
+	serve := command("serve")
+	var log bytes.Buffer
+	serve.Stdout, serve.Stderr = &log, &log
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = serve.Process.Kill(); _ = serve.Wait() })
+	testenv.Until(t, "ntfy answers", func() bool {
+		answer, err := http.Get(s.url + "/v1/health")
+		if err != nil {
+			return false
+		}
+		answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
+	out := ""
+	for _, args := range [][]string{{"user", "add", "muster"}, {"user", "add", "phone"}, {"access", "muster", "pages", "write-only"}, {"access", "phone", "pages", "read-only"}, {"token", "add", "muster"}} {
+		text, err := command(args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("ntfy %v: %v\n%s\n%s", args, err, text, log.String())
+		}
+		out += string(text)
+	}
+	if s.token = regexp.MustCompile(`tk_[a-z0-9]+`).FindString(out); s.token == "" {
+		t.Fatalf("no token in %s", out)
+	}
+	return s
+}
+
+// received are all messages of the topic, oldest first.
+func (s *ntfyServer) received(t *testing.T) (list []published) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/pages/json?poll=1&since=all", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.SetBasicAuth("phone", "of-a-user-of-this-test")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s %v\n%s", answer.Status, err, text)
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		var m published
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Event == "message" {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// What a real ntfy shows of each kind of message is what was written, however many quotes and lines it has; and what
+// it refuses is given up or tried again as the table of answers says.
+func TestARealNtfy(t *testing.T) {
+	s := startNtfy(t)
+	out := New(Options{ProblemLink: "https://wiki.example.org/" + strings.Repeat("x", 1500) + "?p={problem}"})
+	defer out.Close()
+	spec := func(topic, token string) *model.HandlerSpec {
+		return &model.HandlerSpec{Ntfy: &model.Ntfy{URL: s.url, Topic: secret(topic), Token: secret(token), Tags: []string{"web"}}, ShowLabels: []string{"team"}}
+	}
+	notes := notifications()
+	long := *notes[Opened]
+	long.Output = strings.Repeat(strings.Repeat(`"`, 220)+"\n", 50)
+	long.Labels = map[string]string{"team": strings.Repeat(`"`, 250)}
+	long.Problems = []Listed{{}} // so that more of its output is told
+	notes["long"] = &long
+	kinds := []string{Opened, Reminder, Acknowledged, Closed, Summary, Test, "long"}
+	for _, kind := range kinds {
+		if _, err := out.Send(t.Context(), spec("pages", s.token), notes[kind].message(t)); err != nil {
+			t.Fatalf("%s: %v", kind, err)
+		}
+	}
+	list := s.received(t)
+	if len(list) != len(kinds) {
+		t.Fatalf("%d messages of %d: %+v", len(list), len(kinds), list)
+	}
+	for i, kind := range kinds {
+		w, m := out.words(notes[kind], []string{"team"}), list[i]
+		text := strings.TrimSpace(w.text())
+		if kind == "long" {
+			text = strings.TrimSpace(m.Message)
+			if !strings.HasSuffix(text, "… (cut)") || len(text) < 2000 {
+				t.Errorf("%s: %d bytes: %q", kind, len(text), text)
+			}
+		}
+		if priority := ntfyPriority(notes[kind], w); m.Title != w.title || strings.TrimSpace(m.Message) != text || m.Click != w.link || m.Attachment != nil ||
+			m.Priority != priority && (m.Priority != 0 || priority != 3) || !slices.Contains(m.Tags, "web") || len(m.Tags) != 2 {
+			t.Errorf("%s: %+v\nwant %q priority %d\n%s", kind, m, w.title, priority, text)
+		}
+	}
+	for what, spec := range map[string]*model.HandlerSpec{"a wrong token": spec("pages", "tk_aaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), "another topic": spec("others", s.token), "a topic that cannot be": spec("no topic", s.token)} {
+		if _, err := out.Send(t.Context(), spec, notes[Opened].message(t)); !asFinal(err) {
+			t.Errorf("%s: %v", what, err)
+		} else {
+			t.Logf("%s: %v", what, err)
+		}
+	}
+	for range 100 { // the burst that one visitor may send
+		_, err := out.Send(t.Context(), spec("pages", s.token), notes[Opened].message(t))
+		if busy := (*BusyError)(nil); errors.As(err, &busy) {
+			if !strings.Contains(err.Error(), "429") {
+				t.Errorf("%v", err)
+			}
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Error("it takes more than it is set to")
+}
