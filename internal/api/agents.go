@@ -13,7 +13,6 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
-	"github.com/muster-fleet/muster/internal/plan"
 )
 
 func (s *server) agentRoutes() {
@@ -21,9 +20,9 @@ func (s *server) agentRoutes() {
 }
 
 type listAgentsInput struct {
-	Namespace    string `query:"namespace" maxLength:"253" doc:"Empty: of all."`
-	Name         string `query:"name" maxLength:"253" doc:"Only the agent of the node of this name."`
-	Selector     string `query:"selector" maxLength:"4096" doc:"Labels of the node: env=prod,tier!=db"`
+	Namespace string `query:"namespace" maxLength:"253" doc:"Empty: of all."`
+	Name      string `query:"name" maxLength:"253" doc:"Only the agent of the node of this name."`
+	NarrowInput
 	Version      string `query:"version" maxLength:"253" doc:"Only of this version: 1.2 is 1.2 and 1.2.x."`
 	Spooling     bool   `query:"spooling" doc:"Only those with results that have waited for longer than a minute."`
 	Disconnected bool   `query:"disconnected" doc:"Only those that should have a session and do not."`
@@ -38,7 +37,7 @@ func (s *server) listAgents(ctx context.Context, in *listAgentsInput) (*body[v1.
 			return nil, s.noNamespace(ctx, in.Namespace)
 		}
 	}
-	selector, err := plan.ParseSelector(in.Selector)
+	n, err := s.narrow(&overNodeRows, in.NarrowInput)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +60,8 @@ func (s *server) listAgents(ctx context.Context, in *listAgentsInput) (*body[v1.
 		}
 		ids = []model.NodeID{id}
 	case in.Selector != "":
-		ids = s.Directory.NodesMatching(in.Namespace, selector)
+		ids = s.Directory.NodesMatching(in.Namespace, n.selector)
+		n.labels = false // they are looked at
 	default:
 		ids = s.Directory.Nodes(in.Namespace)
 	}
@@ -71,7 +71,8 @@ func (s *server) listAgents(ctx context.Context, in *listAgentsInput) (*body[v1.
 	summaries := s.Events.Summaries(ids)
 	for i, id := range ids {
 		a, ok := s.agent(id, &summaries[i])
-		if !ok || in.Version != "" && !isOfVersion(a.version, in.Version) || in.Spooling && !a.spooling || in.Disconnected && !a.gone {
+		if !ok || in.Version != "" && !isOfVersion(a.version, in.Version) || in.Spooling && !a.spooling || in.Disconnected && !a.gone ||
+			!n.picks(id, func() any { return a.show(s) }) {
 			continue
 		}
 		out.Total++

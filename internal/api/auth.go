@@ -201,15 +201,19 @@ func (s *server) me(ctx context.Context, _ *none) (*body[v1.Me], error) {
 	return &body[v1.Me]{v1.Me{User: c.User, Role: c.Role, Run: c.Run, Token: c.Token}}, nil
 }
 
-func (s *server) listTokens(ctx context.Context, _ *none) (*body[v1.TokenList], error) {
+func (s *server) listTokens(ctx context.Context, in *WhereInput) (*body[v1.TokenList], error) {
 	c := callerOf(ctx)
-	list := v1.TokenList{Items: []v1.Token{}}
+	items := []v1.Token{}
 	for _, t := range s.Intent.Tokens() {
 		if c.Role == intent.Admin || t.User == c.User {
-			list.Items = append(list.Items, tokenOf(t))
+			items = append(items, tokenOf(t))
 		}
 	}
-	return &body[v1.TokenList]{list}, nil
+	items, err := theseRows(s, *in, items)
+	if err != nil {
+		return nil, err
+	}
+	return &body[v1.TokenList]{v1.TokenList{Items: items}}, nil
 }
 
 func tokenOf(t intent.AccessToken) v1.Token {

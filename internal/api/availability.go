@@ -68,6 +68,7 @@ type pastEventsInput struct {
 	Node      string    `query:"node" maxLength:"253"`
 	Check     string    `query:"check" maxLength:"253"`
 	Selector  string    `query:"selector" maxLength:"4096" doc:"Labels of the node: env=prod,tier!=db"`
+	Where     string    `query:"where" maxLength:"4096" doc:"CEL over row, which is one of items, and node.* as it is now"`
 	Limit     int       `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After     string    `query:"after" maxLength:"1024" doc:"The next of the page before."`
 }
@@ -76,10 +77,14 @@ func (s *server) listPastEvents(ctx context.Context, in *pastEventsInput) (*body
 	if in.At.After(s.Now()) {
 		return nil, model.Errorf(model.Invalid, "at %s has not come yet", in.At.Format(time.RFC3339))
 	}
+	n, err := s.narrow(&overNodeRows, NarrowInput{Where: in.Where})
+	if err != nil {
+		return nil, err
+	}
 	filter := FilterInput{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Selector: in.Selector}
 	out := v1.PastEventList{At: in.At, Items: []v1.PastEvent{}}
 	if revision, part, ok := s.goneToken(in.After); ok {
-		err := s.goneThen(ctx, &filter, revision, part, &out)
+		err := s.goneThen(ctx, &filter, n, revision, part, &out)
 		return &body[v1.PastEventList]{out}, err
 	}
 	page, err := s.there(ctx, &filter, "", in.At, in.Limit, in.After)
@@ -100,9 +105,10 @@ func (s *server) listPastEvents(ctx context.Context, in *pastEventsInput) (*body
 		if err != nil {
 			return nil, err
 		}
-		if was.known {
-			out.Items = append(out.Items, v1.PastEvent{Namespace: name.Namespace, Node: name.Node, Check: name.Check,
-				Status: was.status, StatusName: was.status.String(), Changed: was.changed, Output: was.output})
+		one := v1.PastEvent{Namespace: name.Namespace, Node: name.Node, Check: name.Check,
+			Status: was.status, StatusName: was.status.String(), Changed: was.changed, Output: was.output}
+		if was.known && n.picks(st.Node, func() any { return &one }) {
+			out.Items = append(out.Items, one)
 		}
 	}
 	return &body[v1.PastEventList]{out}, nil
@@ -114,6 +120,7 @@ type availabilityInput struct {
 	Check     string `query:"check" maxLength:"253"`
 	Group     string `query:"group" maxLength:"253" doc:"Only nodes of this group."`
 	Selector  string `query:"selector" maxLength:"4096" doc:"Labels of the node: env=prod,tier!=db"`
+	Where     string `query:"where" maxLength:"4096" doc:"CEL over row, which is one of items, and node.* as it is now"`
 	Period
 	Limit int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
 	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
@@ -129,10 +136,14 @@ func (s *server) listAvailability(ctx context.Context, in *availabilityInput) (*
 	if err := in.check(); err != nil {
 		return nil, err
 	}
+	n, err := s.narrow(&overNodeRows, NarrowInput{Where: in.Where})
+	if err != nil {
+		return nil, err
+	}
 	filter := FilterInput{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Selector: in.Selector}
 	out := v1.AvailabilityList{Since: in.Since, Until: in.Until, Items: []v1.Availability{}}
 	if revision, part, ok := s.goneToken(in.After); ok {
-		err := s.goneAvailability(ctx, &filter, in.Period, revision, part, &out)
+		err := s.goneAvailability(ctx, &filter, n, in.Period, revision, part, &out)
 		return &body[v1.AvailabilityList]{out}, err
 	}
 	page, err := s.there(ctx, &filter, in.Group, in.Since, in.Limit, in.After)
@@ -145,7 +156,9 @@ func (s *server) listAvailability(ctx context.Context, in *availabilityInput) (*
 		if err != nil {
 			return nil, err
 		}
-		out.Items = append(out.Items, one)
+		if n.picks(page.States[i].Node, func() any { return &one }) {
+			out.Items = append(out.Items, one)
+		}
 	}
 	return &body[v1.AvailabilityList]{out}, nil
 }

@@ -248,6 +248,8 @@ func (s *server) doAll(ctx context.Context, v *bulkVerb, list []pickedEvent, act
 					if err := s.Actions.Act(enough, e.node, one); err != nil {
 						s.Logger.Debug("an event of many", "verb", v.verb, "err", err)
 						left.add(s, e, true, "it could not be written; the server's log says why")
+					} else if v.verb == "acknowledge" && !s.acknowledged(e.node, e.check, e.problem) {
+						left.add(s, e, false, closedMeanwhile)
 					}
 				}
 			}

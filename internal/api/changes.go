@@ -15,12 +15,17 @@ type changesInput struct {
 	Kind      string `query:"kind" maxLength:"253"`
 	Namespace string `query:"namespace" maxLength:"253"`
 	Name      string `query:"name" maxLength:"253"`
-	Limit     int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
-	After     string `query:"after" maxLength:"64" doc:"The next of the page before."`
+	WhereInput
+	Limit int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	After string `query:"after" maxLength:"64" doc:"The next of the page before."`
 }
 
 func (s *server) changes(ctx context.Context, in *changesInput) (*body[v1.ChangeList], error) {
-	q := intent.ChangeQuery{Kind: in.Kind, Namespace: in.Namespace, Name: in.Name, Bodies: true, Limit: in.Limit + 1}
+	n, err := s.narrowRows(in.WhereInput)
+	if err != nil {
+		return nil, err
+	}
+	q := intent.ChangeQuery{Kind: in.Kind, Namespace: in.Namespace, Name: in.Name, Bodies: true}
 	if k, ok := model.KindOf(in.Kind); ok {
 		q.Kind = k.Name
 	}
@@ -37,18 +42,19 @@ func (s *server) changes(ctx context.Context, in *changesInput) (*body[v1.Change
 			return nil, noToken()
 		}
 	}
-	entries, err := s.Intent.Audit(ctx, q, !mayChange(ctx))
+	read := func(behind *intent.AuditEntry, size int) ([]intent.AuditEntry, error) {
+		if q.Limit = size; behind != nil {
+			q.Revision, q.Part = behind.Revision, behind.Part
+		}
+		return s.Intent.Audit(ctx, q, !mayChange(ctx))
+	}
+	items, behind, err := paged(s, n, in.Limit, read, func(e *intent.AuditEntry) (model.NodeID, v1.Change) { return 0, changeOf(e) })
 	if err != nil {
 		return nil, err
 	}
-	out := v1.ChangeList{Items: []v1.Change{}}
-	if len(entries) > in.Limit {
-		entries = entries[:in.Limit]
-		last := entries[in.Limit-1]
-		out.Next = s.next(fmt.Sprintf("%d.%d", last.Revision, last.Part))
-	}
-	for i := range entries {
-		out.Items = append(out.Items, changeOf(&entries[i]))
+	out := v1.ChangeList{Items: items}
+	if behind != nil {
+		out.Next = s.next(fmt.Sprintf("%d.%d", behind.Revision, behind.Part))
 	}
 	return &body[v1.ChangeList]{out}, nil
 }

@@ -340,7 +340,23 @@ func (s *server) acknowledgeEvent(ctx context.Context, in *struct {
 		}
 		action.Until = uint64(until.UnixMilli())
 	}
-	return nil, s.act(ctx, &st, action)
+	if err := s.act(ctx, &st, action); err != nil {
+		return nil, err
+	}
+	if !s.acknowledged(st.Node, st.Check, "") {
+		return nil, model.Errorf(model.Conflict, "%s/%s is not acknowledged: %s", in.Node, in.Check, closedMeanwhile).WithHint("muster get event %s/%s", in.Node, in.Check)
+	}
+	return nil, nil
+}
+
+// closedMeanwhile: a result was written before the acknowledgement. An acknowledgement ends with its problem, so
+// it is true as well where the result came after.
+const closedMeanwhile = "its problem closed meanwhile"
+
+// acknowledged says whether a problem (empty: whichever is open) of an event is.
+func (s *server) acknowledged(node model.NodeID, check model.CheckID, problem string) bool {
+	st, ok := s.Events.Get(node, check)
+	return ok && st.Problem != nil && st.Problem.Ack != nil && (problem == "" || problem == st.Problem.ID)
 }
 
 func (s *server) unacknowledgeEvent(ctx context.Context, in *struct {
@@ -385,15 +401,26 @@ func (s *server) act(ctx context.Context, st *event.State, a wire.Action) error 
 
 func (s *server) eventHistory(ctx context.Context, in *struct {
 	EventPath
+	WhereInput
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"50"`
 }) (*body[v1.EntryList], error) {
-	q := history.EntryQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Limit: in.Limit}
-	if id, ok := s.Directory.NodeByName(in.Namespace, in.Node); ok { // also what it had under another name
-		q.Namespace, q.Node, q.NodeID = "", "", id
-	}
-	entries, err := s.History.Entries(ctx, q)
+	n, err := s.narrowRows(in.WhereInput)
 	if err != nil {
 		return nil, err
 	}
-	return &body[v1.EntryList]{v1.EntryList{Items: entriesOf(entries)}}, nil
+	q := history.EntryQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check}
+	if id, ok := s.Directory.NodeByName(in.Namespace, in.Node); ok { // also what it had under another name
+		q.Namespace, q.Node, q.NodeID = "", "", id
+	}
+	read := func(behind *history.Entry, size int) ([]history.Entry, error) {
+		if q.Limit = size; behind != nil {
+			q.Before, q.BeforeID = behind.At, behind.ID
+		}
+		return s.History.Entries(ctx, q)
+	}
+	items, _, err := paged(s, n, in.Limit, read, func(e *history.Entry) (model.NodeID, v1.Entry) { return e.NodeID, entryOf(e) })
+	if err != nil {
+		return nil, err
+	}
+	return &body[v1.EntryList]{v1.EntryList{Items: items}}, nil
 }

@@ -153,16 +153,17 @@ func (s *server) goneEvents(ctx context.Context, n goneNode, check string, at ti
 }
 
 // goneThen adds a page of what events of nodes that are gone were.
-func (s *server) goneThen(ctx context.Context, in *FilterInput, revision int64, part int, out *v1.PastEventList) error {
+func (s *server) goneThen(ctx context.Context, in *FilterInput, rows *narrowed, revision int64, part int, out *v1.PastEventList) error {
 	list, next, err := s.gone(ctx, in, out.At, revision, part)
 	if out.Next = next; err != nil {
 		return err
 	}
 	for _, n := range list {
 		err := s.goneEvents(ctx, n, in.Check, out.At, func(check string, is past, _ []history.Entry) {
-			if is.known {
-				out.Items = append(out.Items, v1.PastEvent{Namespace: n.namespace, Node: n.name, Check: check, Gone: n.at,
-					Status: is.status, StatusName: is.status.String(), Changed: is.changed, Output: is.output})
+			one := v1.PastEvent{Namespace: n.namespace, Node: n.name, Check: check, Gone: n.at,
+				Status: is.status, StatusName: is.status.String(), Changed: is.changed, Output: is.output}
+			if is.known && rows.picks(n.id, func() any { return &one }) {
+				out.Items = append(out.Items, one)
 			}
 		})
 		if err != nil {
@@ -174,7 +175,7 @@ func (s *server) goneThen(ctx context.Context, in *FilterInput, revision int64, 
 
 // goneAvailability adds a page of how long events of nodes that are gone had which status, up
 // to when they went.
-func (s *server) goneAvailability(ctx context.Context, in *FilterInput, p Period, revision int64, part int, out *v1.AvailabilityList) error {
+func (s *server) goneAvailability(ctx context.Context, in *FilterInput, rows *narrowed, p Period, revision int64, part int, out *v1.AvailabilityList) error {
 	list, next, err := s.gone(ctx, in, p.Since, revision, part)
 	if out.Next = next; err != nil {
 		return err
@@ -186,7 +187,7 @@ func (s *server) goneAvailability(ctx context.Context, in *FilterInput, p Period
 		}
 		err := s.goneEvents(ctx, n, in.Check, p.Since, func(check string, is past, after []history.Entry) {
 			one := v1.Availability{Namespace: n.namespace, Node: n.name, Check: check, Gone: n.at}
-			if sumUp(&one, spellsOf(until, is, after)); one.Known() > 0 {
+			if sumUp(&one, spellsOf(until, is, after)); one.Known() > 0 && rows.picks(n.id, func() any { return &one }) {
 				out.Items = append(out.Items, one)
 			}
 		})

@@ -83,9 +83,14 @@ func (s *server) record(ctx context.Context, what string) error {
 
 func (s *server) deadLetters(ctx context.Context, in *struct {
 	NodePath
+	WhereInput
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
 }) (*body[v1.DeliveryList], error) {
+	n, err := s.narrowRows(in.WhereInput)
+	if err != nil {
+		return nil, err
+	}
 	before := int64(0)
 	if in.After != "" {
 		place, err := s.after(in.After)
@@ -96,25 +101,33 @@ func (s *server) deadLetters(ctx context.Context, in *struct {
 			return nil, noToken()
 		}
 	}
-	list, err := s.History.Dead(ctx, history.HandlerRef{Namespace: in.Namespace, Name: in.Name}, before, in.Limit+1)
+	found := false
+	read := func(behind *history.Delivery, size int) ([]history.Delivery, error) {
+		if behind != nil {
+			before = behind.ID
+		}
+		list, err := s.History.Dead(ctx, history.HandlerRef{Namespace: in.Namespace, Name: in.Name}, before, size)
+		found = found || len(list) > 0
+		return list, err
+	}
+	items, behind, err := paged(s, n, in.Limit, read, func(d *history.Delivery) (model.NodeID, v1.Delivery) {
+		one := deliveryOf(d)
+		if n, err := handler.Decode(d.Payload); err == nil {
+			one.Summary = n.Summary
+		}
+		return 0, one
+	})
 	if err != nil {
 		return nil, err
 	}
-	if len(list) == 0 {
+	if !found {
 		if _, _, err := s.handlerThere(ctx, in.NodePath); err != nil {
 			return nil, err
 		}
 	}
-	out := v1.DeliveryList{Items: []v1.Delivery{}}
-	for i := range list[:min(in.Limit, len(list))] {
-		one := deliveryOf(&list[i])
-		if n, err := handler.Decode(list[i].Payload); err == nil {
-			one.Summary = n.Summary
-		}
-		out.Items = append(out.Items, one)
-	}
-	if len(list) > in.Limit {
-		out.Next = s.next(strconv.FormatInt(list[in.Limit-1].ID, 10))
+	out := v1.DeliveryList{Items: items}
+	if behind != nil {
+		out.Next = s.next(strconv.FormatInt(behind.ID, 10))
 	}
 	return &body[v1.DeliveryList]{out}, nil
 }

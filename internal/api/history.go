@@ -36,6 +36,7 @@ type listHistoryInput struct {
 	Namespace string `query:"namespace" maxLength:"253"`
 	Node      string `query:"node" maxLength:"253" doc:"As it is called now, or, of one that is gone, as it was called."`
 	Check     string `query:"check" maxLength:"253"`
+	NarrowInput
 	Period
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
@@ -45,31 +46,39 @@ func (s *server) listHistory(ctx context.Context, in *listHistoryInput) (*body[v
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	q := history.EntryQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Since: in.Since, Before: in.Until, Limit: in.Limit + 1}
+	n, err := s.narrow(&overNodeRows, in.NarrowInput)
+	if err != nil {
+		return nil, err
+	}
+	q := history.EntryQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Since: in.Since, Before: in.Until}
 	there := in.Node == ""
 	if id, ok := s.Directory.NodeByName(in.Namespace, in.Node); ok { // also what it had under another name
 		q.Namespace, q.Node, q.NodeID, there = "", "", id, true
 	}
 	if in.After != "" {
-		var err error
 		if q.Before, q.BeforeID, err = s.entryPlace(in.After); err != nil {
 			return nil, err
 		}
 	}
-	entries, err := s.History.Entries(ctx, q)
+	read := func(behind *history.Entry, size int) ([]history.Entry, error) {
+		if q.Limit = size; behind != nil {
+			q.Before, q.BeforeID = behind.At, behind.ID
+		}
+		entries, err := s.History.Entries(ctx, q)
+		there = there || len(entries) > 0
+		return entries, err
+	}
+	items, behind, err := paged(s, n, in.Limit, read, func(e *history.Entry) (model.NodeID, v1.Entry) { return e.NodeID, entryOf(e) })
 	if err != nil {
 		return nil, err
 	}
-	if len(entries) == 0 && !there && in.After == "" && in.Since.IsZero() && in.Until.IsZero() {
+	if !there && in.After == "" && in.Since.IsZero() && in.Until.IsZero() {
 		return nil, s.noNode(ctx, in.Namespace, in.Node)
 	}
-	var out v1.EntryList
-	if len(entries) > in.Limit {
-		entries = entries[:in.Limit]
-		last := entries[in.Limit-1]
-		out.Next = s.next(strconv.FormatInt(last.At.UnixNano(), 10) + "." + strconv.FormatInt(last.ID, 10))
+	out := v1.EntryList{Items: items}
+	if behind != nil {
+		out.Next = s.next(strconv.FormatInt(behind.At.UnixNano(), 10) + "." + strconv.FormatInt(behind.ID, 10))
 	}
-	out.Items = entriesOf(entries)
 	return &body[v1.EntryList]{out}, nil
 }
 
@@ -90,14 +99,19 @@ func (s *server) entryPlace(token string) (time.Time, int64, error) {
 
 func entriesOf(entries []history.Entry) []v1.Entry {
 	out := make([]v1.Entry, len(entries))
-	for i, e := range entries {
-		out[i] = v1.Entry{
-			At: e.At, Executed: e.Executed, Kind: string(e.Kind), Namespace: e.Namespace, Node: e.Node, Check: e.Check,
-			Status: e.Status, StatusName: e.Status.String(), Output: e.Output, Count: e.Count, Expired: e.Expired,
-		}
-		if e.Kind == history.StatusChanged && !e.First {
-			out[i].Previous = &entries[i].Previous
-		}
+	for i := range entries {
+		out[i] = entryOf(&entries[i])
+	}
+	return out
+}
+
+func entryOf(e *history.Entry) v1.Entry {
+	out := v1.Entry{
+		At: e.At, Executed: e.Executed, Kind: string(e.Kind), Namespace: e.Namespace, Node: e.Node, Check: e.Check,
+		Status: e.Status, StatusName: e.Status.String(), Output: e.Output, Count: e.Count, Expired: e.Expired,
+	}
+	if e.Kind == history.StatusChanged && !e.First {
+		out.Previous = &e.Previous
 	}
 	return out
 }

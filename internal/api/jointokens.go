@@ -25,16 +25,19 @@ func (s *server) authority(context.Context, *none) (*body[v1.Authority], error) 
 	return &body[v1.Authority]{s.CA()}, nil
 }
 
-func (s *server) listJoinTokens(ctx context.Context, _ *none) (*body[v1.JoinTokenList], error) {
+func (s *server) listJoinTokens(ctx context.Context, in *LabelledInput) (*body[v1.JoinTokenList], error) {
 	list, err := s.JoinTokens.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := v1.JoinTokenList{Items: make([]v1.JoinToken, len(list))}
+	items := make([]v1.JoinToken, len(list))
 	for i, t := range list {
-		out.Items[i] = joinTokenOf(t)
+		items[i] = joinTokenOf(t)
 	}
-	return &body[v1.JoinTokenList]{out}, nil
+	if items, err = labelled(s, *in, items, func(t *v1.JoinToken) map[string]string { return t.Labels }); err != nil {
+		return nil, err
+	}
+	return &body[v1.JoinTokenList]{v1.JoinTokenList{Items: items}}, nil
 }
 
 func joinTokenOf(t pki.JoinToken) v1.JoinToken {

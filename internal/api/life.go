@@ -82,16 +82,20 @@ func (s *server) retireNodes(ctx context.Context, in *struct{ Body v1.NodeRetire
 }
 
 func (s *server) tombstones(_ context.Context, in *struct {
+	WhereInput
 	Limit int `query:"limit" minimum:"1" maximum:"10000" default:"100"`
 }) (*body[v1.TombstoneList], error) {
-	graves := s.Intent.Graves()
-	out := v1.TombstoneList{Items: []v1.Tombstone{}, All: len(graves)}
-	for _, g := range graves[:min(in.Limit, len(graves))] {
-		out.Items = append(out.Items, v1.Tombstone{
+	items := []v1.Tombstone{}
+	for _, g := range s.Intent.Graves() {
+		items = append(items, v1.Tombstone{
 			ID: g.ID, Name: g.Name, Namespace: g.Namespace, Why: g.Why, Reason: g.Reason, By: g.By, At: g.At, Until: g.Until,
 		})
 	}
-	return &body[v1.TombstoneList]{out}, nil
+	items, err := theseRows(s, in.WhereInput, items)
+	if err != nil {
+		return nil, err
+	}
+	return &body[v1.TombstoneList]{v1.TombstoneList{Items: items[:min(in.Limit, len(items))], All: len(items)}}, nil
 }
 
 func (s *server) forgive(ctx context.Context, in *struct {

@@ -44,6 +44,19 @@ func TestManyEventsMeanTheProblemsThatWerePicked(t *testing.T) {
 		if is := problem(); is.ID == "" || is.ID == was || is.Ack != nil {
 			t.Errorf("%s of problem %s did something to another one: %+v", verb, was, is)
 		}
+		if says := strings.Contains(text, "its problem closed meanwhile") && strings.Contains(text, `"done":0`); says != (verb == "acknowledge") {
+			t.Errorf("%s: %s", verb, text) // what was to be resolved has ended, whoever did it
+		}
+	}
+}
+
+// Of one event, it is said too that there was nothing left to acknowledge.
+func TestAnAcknowledgementThatCameTooLate(t *testing.T) {
+	r, _ := meant(t)
+	r.Before = func() { r.Result("default", "web01", "disk", model.OK, "fine") }
+	status, _, text := raw(t, r, "POST", "/api/v1/events/default/web01/disk/acknowledge", r.Token, `{"note":"known"}`, map[string]string{"Content-Type": "application/json"})
+	if status != http.StatusConflict || !strings.Contains(text, "its problem closed meanwhile") {
+		t.Error(status, text)
 	}
 }
 

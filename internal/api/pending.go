@@ -225,7 +225,7 @@ func (s *server) pendingRoutes() {
 	handle(s, also(operation("refusePending", http.MethodPost, "/api/v1/pending/refuse", "nodes", "Refuse one for good"), model.NotFound, model.Conflict), s.refusePending)
 }
 
-func (s *server) listPending(context.Context, *none) (*body[v1.PendingList], error) {
+func (s *server) listPending(_ context.Context, in *LabelledInput) (*body[v1.PendingList], error) {
 	out := v1.PendingList{Items: []v1.Pending{}}
 	for _, w := range s.Waiting.list() {
 		p := v1.Pending{
@@ -237,7 +237,9 @@ func (s *server) listPending(context.Context, *none) (*body[v1.PendingList], err
 		}
 		out.Items = append(out.Items, p)
 	}
-	return &body[v1.PendingList]{out}, nil
+	var err error
+	out.Items, err = labelled(s, *in, out.Items, func(p *v1.Pending) map[string]string { return p.Labels })
+	return &body[v1.PendingList]{out}, err
 }
 
 func (s *server) acceptPending(ctx context.Context, in *struct{ Body v1.PendingAccept }) (*body[v1.Member], error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
@@ -22,12 +23,17 @@ type listProblemsInput struct {
 	Node      string `query:"node" maxLength:"253"`
 	Check     string `query:"check" maxLength:"253"`
 	Open      bool   `query:"open" doc:"Only those that are open."`
-	Limit     int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-	After     string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+	NarrowInput
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
 }
 
 func (s *server) listProblems(ctx context.Context, in *listProblemsInput) (*body[v1.ProblemList], error) {
-	q := history.ProblemQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Open: in.Open, Limit: in.Limit + 1}
+	n, err := s.narrow(&overNodeRows, in.NarrowInput)
+	if err != nil {
+		return nil, err
+	}
+	q := history.ProblemQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Open: in.Open}
 	if id, ok := s.Directory.NodeByName(in.Namespace, in.Node); ok { // also what it had under another name
 		q.Namespace, q.Node, q.NodeID = "", "", id
 	}
@@ -43,19 +49,19 @@ func (s *server) listProblems(ctx context.Context, in *listProblemsInput) (*body
 		}
 		q.Before, q.BeforeID = time.Unix(0, ns), id
 	}
-	list, err := s.History.Problems(ctx, q)
+	read := func(behind *history.Problem, size int) ([]history.Problem, error) {
+		if q.Limit = size; behind != nil {
+			q.Before, q.BeforeID = behind.Opened, behind.ID
+		}
+		return s.History.Problems(ctx, q)
+	}
+	items, behind, err := paged(s, n, in.Limit, read, func(p *history.Problem) (model.NodeID, v1.Problem) { return p.NodeID, s.problemOf(*p) })
 	if err != nil {
 		return nil, err
 	}
-	var out v1.ProblemList
-	if len(list) > in.Limit {
-		list = list[:in.Limit]
-		last := list[in.Limit-1]
-		out.Next = s.next(strconv.FormatInt(last.Opened.UnixNano(), 10) + "." + last.ID)
-	}
-	out.Items = make([]v1.Problem, len(list))
-	for i, p := range list {
-		out.Items[i] = s.problemOf(p)
+	out := v1.ProblemList{Items: items}
+	if behind != nil {
+		out.Next = s.next(strconv.FormatInt(behind.Opened.UnixNano(), 10) + "." + behind.ID)
 	}
 	return &body[v1.ProblemList]{out}, nil
 }
@@ -82,16 +88,22 @@ func (s *server) problemOf(p history.Problem) v1.Problem {
 	return v1.Problem{OpenProblem: *s.openProblem(p.Problem), Namespace: p.Namespace, Node: p.Node, Check: p.Check}
 }
 
-func (s *server) listDeliveries(ctx context.Context, in *idPath) (*body[v1.DeliveryList], error) {
+func (s *server) listDeliveries(ctx context.Context, in *struct {
+	ID string `path:"id" maxLength:"253"`
+	WhereInput
+}) (*body[v1.DeliveryList], error) {
 	list, err := s.History.Deliveries(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	out := v1.DeliveryList{Items: make([]v1.Delivery, len(list))}
+	items := make([]v1.Delivery, len(list))
 	for i := range list {
-		out.Items[i] = deliveryOf(&list[i])
+		items[i] = deliveryOf(&list[i])
 	}
-	return &body[v1.DeliveryList]{out}, nil
+	if items, err = theseRows(s, in.WhereInput, items); err != nil {
+		return nil, err
+	}
+	return &body[v1.DeliveryList]{v1.DeliveryList{Items: items}}, nil
 }
 
 func deliveryOf(d *history.Delivery) v1.Delivery {

@@ -66,16 +66,20 @@ func (s *server) look(ctx context.Context, in *ReportInput, length time.Duration
 
 func (s *server) reportShadow(ctx context.Context, in *struct {
 	ReportInput
+	WhereInput
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
 	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
 }) (*body[v1.ShadowList], error) {
 	if err := s.look(ctx, &in.ReportInput, 7*24*time.Hour); err != nil {
 		return nil, err
 	}
-	out := v1.ShadowList{Since: in.Since, Until: in.Until, Items: []v1.ShadowMessage{}}
-	q := history.MessageQuery{Namespace: in.Namespace, Shadow: true, Since: in.Since, Until: in.Until, Limit: in.Limit + 1}
+	n, err := s.narrowRows(in.WhereInput)
+	if err != nil {
+		return nil, err
+	}
+	out := v1.ShadowList{Since: in.Since, Until: in.Until}
+	q := history.MessageQuery{Namespace: in.Namespace, Shadow: true, Since: in.Since, Until: in.Until}
 	if in.After != "" {
-		var err error
 		if q.Until, q.BeforeID, err = s.entryPlace(in.After); err != nil {
 			return nil, err
 		}
@@ -86,17 +90,18 @@ func (s *server) reportShadow(ctx context.Context, in *struct {
 		}
 		out.Notes = notes
 	}
-	list, err := s.History.Messages(ctx, q)
+	read := func(behind *history.Message, size int) ([]history.Message, error) {
+		if q.Limit = size; behind != nil {
+			q.Until, q.BeforeID = behind.Ended, behind.ID
+		}
+		return s.History.Messages(ctx, q)
+	}
+	items, behind, err := paged(s, n, in.Limit, read, func(m *history.Message) (model.NodeID, v1.ShadowMessage) { return 0, shadowOf(m) })
 	if err != nil {
 		return nil, err
 	}
-	if len(list) > in.Limit {
-		list = list[:in.Limit]
-		last := list[in.Limit-1]
-		out.Next = s.next(strconv.FormatInt(last.Ended.UnixNano(), 10) + "." + strconv.FormatInt(last.ID, 10))
-	}
-	for i := range list {
-		out.Items = append(out.Items, shadowOf(&list[i]))
+	if out.Items = items; behind != nil {
+		out.Next = s.next(strconv.FormatInt(behind.Ended.UnixNano(), 10) + "." + strconv.FormatInt(behind.ID, 10))
 	}
 	return &body[v1.ShadowList]{out}, nil
 }

@@ -202,7 +202,7 @@ func (s *server) list(ctx context.Context, k model.KindInfo, in *listInput) (*bo
 		match = func(r *model.Resource) bool { return selector.Matches(s.labelsOf(r)) }
 	}
 	if in.Where != "" {
-		picks, err := s.picks(k, in.Where)
+		picks, err := s.picks(ctx, k, in.Where)
 		if err != nil {
 			return nil, err
 		}

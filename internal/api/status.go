@@ -22,7 +22,7 @@ func (s *server) version(context.Context, *none) (*body[version.Info], error) {
 	return &body[version.Info]{version.Get()}, nil
 }
 
-func (s *server) queues(context.Context, *none) (*body[v1.QueueList], error) {
+func (s *server) queues(_ context.Context, in *WhereInput) (*body[v1.QueueList], error) {
 	list := s.Queues.List()
 	out := v1.QueueList{Items: make([]v1.Queue, len(list))}
 	for i, q := range list {
@@ -31,7 +31,9 @@ func (s *server) queues(context.Context, *none) (*body[v1.QueueList], error) {
 			Passed: q.Passed, Overflow: q.Overflow,
 		}
 	}
-	return &body[v1.QueueList]{out}, nil
+	var err error
+	out.Items, err = theseRows(s, *in, out.Items)
+	return &body[v1.QueueList]{out}, err
 }
 
 const (

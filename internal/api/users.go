@@ -19,15 +19,19 @@ func (s *server) userRoutes() {
 	handle(s, operation("changePassword", http.MethodPost, ownPassword, "auth", "Change the own password; the caller's other sessions end"), s.changePassword)
 }
 
-func (s *server) listUsers(ctx context.Context, _ *none) (*body[v1.UserList], error) {
+func (s *server) listUsers(ctx context.Context, in *WhereInput) (*body[v1.UserList], error) {
 	c := callerOf(ctx)
-	list := v1.UserList{Items: []v1.User{}}
+	items := []v1.User{}
 	for _, u := range s.Intent.Users() {
 		if c.Role == intent.Admin || u.Name == c.User {
-			list.Items = append(list.Items, userOf(u))
+			items = append(items, userOf(u))
 		}
 	}
-	return &body[v1.UserList]{list}, nil
+	items, err := theseRows(s, *in, items)
+	if err != nil {
+		return nil, err
+	}
+	return &body[v1.UserList]{v1.UserList{Items: items}}, nil
 }
 
 func userOf(u intent.User) v1.User {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 
 	"cel.dev/cel-go/cel"
@@ -23,9 +24,10 @@ var overResources = where.Language{
 }
 
 // picks is a condition over resources of a kind: of nodes over what the server knows of them, of
-// all others over what was declared. A field that is not there is no match; has(spec.ttl) asks.
+// all others over what was declared, as the caller may see it: by a condition over what is hidden, it
+// would be found out word by word. A field that is not there is no match; has(spec.ttl) asks.
 // The func is of one request, and not safe for concurrent use.
-func (s *server) picks(k model.KindInfo, expr string) (func(*model.Resource) bool, error) {
+func (s *server) picks(ctx context.Context, k model.KindInfo, expr string) (func(*model.Resource) bool, error) {
 	if k.Name == "Node" {
 		c, err := where.Compile(expr)
 		if err != nil {
@@ -39,7 +41,7 @@ func (s *server) picks(k model.KindInfo, expr string) (func(*model.Resource) boo
 		return nil, err
 	}
 	return func(r *model.Resource) bool {
-		text, err := json.Marshal(r)
+		text, err := json.Marshal(shown(ctx, r))
 		if err != nil {
 			return false
 		}

@@ -169,6 +169,7 @@ func assetOf(data json.RawMessage) (model.Metadata, *model.AssetSpec, error) {
 
 func (a *app) assetList() *cobra.Command {
 	var output *format
+	var f v1.ResourceFilter
 	c := &cobra.Command{
 		Use: "list", Short: "List assets, and whether the server has their archives", Args: cobra.NoArgs,
 		Example: "  muster asset list",
@@ -189,7 +190,7 @@ func (a *app) assetList() *cobra.Command {
 			}
 			var rows []row
 			for after := ""; ; {
-				page, err := client.List(c.Context(), k, a.ns(), v1.ResourceFilter{}, false, 1000, after)
+				page, err := client.List(c.Context(), k, a.ns(), f, false, 1000, after)
 				if err != nil {
 					return err
 				}
@@ -221,6 +222,8 @@ func (a *app) assetList() *cobra.Command {
 		},
 	}
 	output = formatFlag(c)
+	c.Flags().StringVarP(&f.Selector, "selector", "l", "", "those with these labels: team=web")
+	c.Flags().StringVar(&f.Where, "where", "", "CEL over metadata and spec")
 	return c
 }
 

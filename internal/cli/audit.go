@@ -14,6 +14,7 @@ func (a *app) auditCmd() *cobra.Command {
 	var output *format
 	var limit int
 	var diff bool
+	var narrow v1.Narrow
 	c := &cobra.Command{
 		Use:     "audit [KIND [NAME]]",
 		Short:   "Who changed what, when, whence and why; newest first",
@@ -47,7 +48,7 @@ func (a *app) auditCmd() *cobra.Command {
 			}
 			var list v1.ChangeList
 			for after := ""; len(list.Items) < limit; after = list.Next {
-				page, err := client.Changes(c.Context(), kind, a.namespace, name, min(limit-len(list.Items), 200), after)
+				page, err := client.Changes(c.Context(), kind, a.namespace, name, min(limit-len(list.Items), 200), after, narrow)
 				if err != nil {
 					return err
 				}
@@ -73,6 +74,7 @@ func (a *app) auditCmd() *cobra.Command {
 	}
 	output = formatFlag(c)
 	c.Flags().IntVar(&limit, "limit", 20, "changes at most")
+	whereFlag(c, &narrow, `row.user == "ann"`)
 	c.Flags().BoolVar(&diff, "diff", false, "show the differences")
 	return c
 }

@@ -100,6 +100,7 @@ func (a *app) authTokenCreate() *cobra.Command {
 
 func (a *app) authTokenList() *cobra.Command {
 	var output *format
+	var narrow v1.Narrow
 	c := &cobra.Command{
 		Use: "list", Short: "List tokens and sessions", Args: cobra.NoArgs,
 		Example: "  muster auth token list",
@@ -108,7 +109,7 @@ func (a *app) authTokenList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := api.Tokens(c.Context())
+			list, err := api.Tokens(c.Context(), narrow)
 			if err != nil {
 				return err
 			}
@@ -127,6 +128,7 @@ func (a *app) authTokenList() *cobra.Command {
 		},
 	}
 	output = formatFlag(c)
+	whereFlag(c, &narrow, `row.role == "admin" && !row.session`)
 	return c
 }
 

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,6 +81,9 @@ func (a *app) bulk(c *cobra.Command, f *bulkFlags, verb string, length model.Dur
 		}
 	}
 	done, err := client.Bulk(c.Context(), verb, r)
+	if !r.DryRun && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)) { // the server died in the middle
+		return model.Errorf(model.Unavailable, "no answer came, and some of it may be done").WithHint("type it again when the server is there: what is done already is not done twice")
+	}
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -41,6 +40,7 @@ func (a *app) getCmd() *cobra.Command {
 			"  muster get history web01/disk --since 24h  what happened, newest first\n" +
 			"  muster get events --node web01 --at 24h    what was then\n" +
 			"  muster get checks --where 'has(spec.ttl) && spec.interval == \"10s\"'\n" +
+			"  muster get problems --open --where 'row.severity >= 4 && node.labels.env == \"prod\"'\n" +
 			"  muster get agents --disconnected -A        the oldest version first\n" +
 			"  muster get check disk -o yaml",
 		Args:              cobra.MinimumNArgs(1),
@@ -58,9 +58,6 @@ func (a *app) getCmd() *cobra.Command {
 				return model.Errorf(model.Invalid, "--limit %d: want a number of rows, or 0 for all", g.limit)
 			}
 			lower := strings.ToLower(kind)
-			if g.where != "" && slices.Contains([]string{"problem", "problems", "pr", "queue", "queues", "history", "agent", "agents"}, lower) {
-				return model.Errorf(model.Invalid, "--where is for events, nodes and resources").WithHint("muster get events --problem --where '…' has open problems; muster get nodes --where '…' has machines")
-			}
 			switch lower {
 			case "event", "events", "ev":
 				return a.getEvents(c.Context(), client, names, &g)
@@ -85,7 +82,7 @@ func (a *app) getCmd() *cobra.Command {
 	}
 	flags := c.Flags()
 	g.output = formatFlag(c)
-	flags.StringVarP(&g.selector, "selector", "l", "", "labels: env=prod,tier!=db,owner,!old; of the node for events")
+	flags.StringVarP(&g.selector, "selector", "l", "", "labels: env=prod,tier!=db,owner,!old; of the node for events, problems, history and agents")
 	flags.BoolVarP(&g.all, "all-namespaces", "A", false, "of all namespaces")
 	flags.BoolVarP(&g.watch, "watch", "w", false, "events: then go on with each change of status (-o wide: of output, too)")
 	flags.IntVar(&g.limit, "limit", 50, "rows at most (0: all); JSON and YAML of resources are always whole")
@@ -93,7 +90,7 @@ func (a *app) getCmd() *cobra.Command {
 	flags.StringVar(&g.node, "node", "", "events, problems, history: of this node")
 	flags.StringVar(&g.check, "check", "", "events, problems, history: of this check")
 	flags.StringVar(&g.status, "status", "", "events: ok, warning, critical, unknown; comma-separated")
-	flags.StringVar(&g.where, "where", "", "CEL: of events over event and node, of nodes over node, of resources over metadata and spec")
+	flags.StringVar(&g.where, "where", "", "CEL: of events over event and node, of nodes over node, of resources over metadata and spec; of other lists over row (as -o json shows it) and node")
 	flags.BoolVar(&g.problem, "problem", false, "events: only those with an open problem")
 	flags.BoolVar(&g.open, "open", false, "problems: only those that are open")
 	g.period.flags(c, "", "history: ")

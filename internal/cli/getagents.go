@@ -16,7 +16,7 @@ import (
 // getAgents shows the agents themselves: the oldest version first, then by trouble.
 func (a *app) getAgents(ctx context.Context, c *client.Client, names []string, g *getFlags) error {
 	f := v1.AgentFilter{
-		Namespace: a.ns(), Selector: g.selector, Version: g.version, Spooling: g.spooling, Disconnected: g.disconnected, Limit: g.limit,
+		Namespace: a.ns(), Selector: g.selector, Where: g.where, Version: g.version, Spooling: g.spooling, Disconnected: g.disconnected, Limit: g.limit,
 	}
 	if g.all {
 		f.Namespace = ""
@@ -63,7 +63,7 @@ func (a *app) getAgents(ctx context.Context, c *client.Client, names []string, g
 
 func (a *app) noAgents(g *getFlags) string {
 	switch {
-	case g.selector != "" || g.version != "" || g.spooling || g.disconnected:
+	case g.selector+g.where != "" || g.version != "" || g.spooling || g.disconnected:
 		return "no agents match"
 	case g.all:
 		return "no agents yet: muster node token prints the line that makes a machine a node"

@@ -53,7 +53,7 @@ func instant(flag, text string, now time.Time) (time.Time, error) {
 
 // getHistory shows what happened to events; names are NODE or NODE/CHECK, at most one.
 func (a *app) getHistory(ctx context.Context, c *client.Client, names []string, g *getFlags) error {
-	q := v1.HistoryQuery{Namespace: a.ns(), Node: g.node, Check: g.check}
+	q := v1.HistoryQuery{Namespace: a.ns(), Node: g.node, Check: g.check, Narrow: g.narrow()}
 	if g.all {
 		q.Namespace = ""
 	}

@@ -14,8 +14,8 @@ import (
 
 // getPastEvents shows events as they were: get events --at.
 func (a *app) getPastEvents(ctx context.Context, c *client.Client, f v1.EventFilter, g *getFlags) error {
-	if g.watch || g.where != "" || g.problem {
-		return model.Errorf(model.Invalid, "--at shows what was: --watch, --where and --problem are about what is").WithHint("muster get problems shows those that have ended, too")
+	if g.watch || g.problem {
+		return model.Errorf(model.Invalid, "--at shows what was: --watch and --problem are about what is").WithHint("muster get problems shows those that have ended, too")
 	}
 	at, err := instant("at", g.at, a.Now())
 	if err != nil {

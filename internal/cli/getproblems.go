@@ -74,7 +74,7 @@ func readProblems(ctx context.Context, c *client.Client, namespace string, g *ge
 		if g.limit > 0 {
 			size = min(size, g.limit-len(items))
 		}
-		page, err := c.Problems(ctx, namespace, g.node, g.check, open, size, after)
+		page, err := c.Problems(ctx, namespace, g.node, g.check, open, size, after, g.narrow())
 		if err != nil {
 			return nil, "", err
 		}
@@ -128,7 +128,10 @@ func problemOutput(p v1.Problem, g *getFlags) string {
 }
 
 func (a *app) getQueues(ctx context.Context, c *client.Client, names []string, g *getFlags) error {
-	list, err := c.Queues(ctx)
+	if g.selector != "" {
+		return model.Errorf(model.Invalid, "a queue has no labels").WithHint("muster get queues --where 'row.depth > 0'")
+	}
+	list, err := c.Queues(ctx, g.narrow())
 	if err != nil {
 		return err
 	}

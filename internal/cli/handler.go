@@ -82,6 +82,7 @@ func (a *app) showTest(name string, t *v1.HandlerTested) {
 func (a *app) handlerDead() *cobra.Command {
 	var limit int
 	var output *format
+	var narrow v1.Narrow
 	k, _ := model.KindOf("Handler")
 	c := &cobra.Command{
 		Use: "dead NAME", Short: "List messages that were given up, newest first",
@@ -91,12 +92,22 @@ func (a *app) handlerDead() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := client.DeadLetters(c.Context(), a.ns(), args[0], limit, "")
-			if err != nil {
-				return err
+			var list v1.DeliveryList
+			for after := ""; ; after = list.Next { // a page that was searched for may be short
+				page, err := client.DeadLetters(c.Context(), a.ns(), args[0], max(1, limit-len(list.Items)), after, narrow)
+				if err != nil {
+					return err
+				}
+				if list.Items, list.Next = append(list.Items, page.Items...), page.Next; list.Next == "" || len(list.Items) >= limit {
+					break
+				}
 			}
 			if output.machine() {
 				return a.printValue(*output, list)
+			}
+			if len(list.Items) == 0 && narrow.Where != "" {
+				fmt.Fprintln(a.Stdout, "no dead letters match")
+				return nil
 			}
 			if len(list.Items) == 0 {
 				fmt.Fprintf(a.Stdout, "no dead letters: what handler %s was told, it took or will be told again\n", clean(args[0], false))
@@ -117,6 +128,7 @@ func (a *app) handlerDead() *cobra.Command {
 		},
 	}
 	c.Flags().IntVar(&limit, "limit", 50, "rows, at most 1000")
+	whereFlag(c, &narrow, `row.lastError.contains("401")`)
 	output = formatFlag(c)
 	return c
 }

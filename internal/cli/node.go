@@ -40,10 +40,10 @@ func (a *app) nodeCmd() *cobra.Command {
 				return err
 			}
 			if retired {
-				return a.listTombstones(c.Context(), client, g.limit, *g.output)
+				return a.listTombstones(c.Context(), client, &g)
 			}
 			if pending {
-				return a.printPending(c.Context(), client, *g.output)
+				return a.printPending(c.Context(), client, &g)
 			}
 			k, _ := model.KindOf("Node")
 			return a.getResources(c.Context(), client, k, nil, &g)
@@ -51,6 +51,7 @@ func (a *app) nodeCmd() *cobra.Command {
 	}
 	g.output = formatFlag(list)
 	list.Flags().StringVarP(&g.selector, "selector", "l", "", "labels: env=prod,tier!=db,owner,!old")
+	list.Flags().StringVar(&g.where, "where", "", "CEL: of nodes over node; with --pending or --retired over row, as -o json shows it")
 	list.Flags().BoolVarP(&g.all, "all-namespaces", "A", false, "of all namespaces")
 	list.Flags().BoolVar(&retired, "retired", false, "machines that are nodes no more, and why")
 	list.Flags().IntVar(&g.limit, "limit", 50, "rows at most (0: all)")
@@ -180,6 +181,7 @@ const longest = 3650 * 24 * time.Hour
 
 func (a *app) tokenList() *cobra.Command {
 	var output *format
+	var narrow v1.Narrow
 	c := &cobra.Command{
 		Use: "list", Short: "List join tokens", Args: cobra.NoArgs,
 		Example: "  muster node token list",
@@ -188,12 +190,16 @@ func (a *app) tokenList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := client.JoinTokens(c.Context())
+			list, err := client.JoinTokens(c.Context(), narrow)
 			if err != nil {
 				return err
 			}
 			if output.machine() {
 				return a.printValue(*output, list)
+			}
+			if len(list.Items) == 0 && narrow != (v1.Narrow{}) {
+				fmt.Fprintln(a.Stdout, "no join tokens match")
+				return nil
 			}
 			if len(list.Items) == 0 {
 				fmt.Fprintln(a.Stdout, "no join tokens: muster node token makes one")
@@ -211,6 +217,8 @@ func (a *app) tokenList() *cobra.Command {
 		},
 	}
 	output = formatFlag(c)
+	c.Flags().StringVarP(&narrow.Selector, "selector", "l", "", "those that give these labels: env=prod,tier!=db")
+	whereFlag(c, &narrow, `row.uses > 0`)
 	return c
 }
 

@@ -163,16 +163,24 @@ func (a *app) nodeForgive() *cobra.Command {
 }
 
 // listTombstones shows the machines that are nodes no more.
-func (a *app) listTombstones(ctx context.Context, c *client.Client, limit int, f format) error {
+func (a *app) listTombstones(ctx context.Context, c *client.Client, g *getFlags) error {
+	limit, f := g.limit, *g.output
+	if g.selector != "" {
+		return model.Errorf(model.Invalid, "of machines that are nodes no more, labels are not kept").WithHint("--where 'row.by == \"ann\"'")
+	}
 	if limit == 0 {
 		limit = 10000
 	}
-	list, err := c.Tombstones(ctx, limit)
+	list, err := c.Tombstones(ctx, limit, g.narrow())
 	if err != nil {
 		return err
 	}
 	if f.machine() {
 		return a.printValue(f, list)
+	}
+	if len(list.Items) == 0 && g.where != "" {
+		fmt.Fprintln(a.Stdout, "none match")
+		return nil
 	}
 	if len(list.Items) == 0 {
 		fmt.Fprintln(a.Stdout, "no machine was retired, replaced or refused")

@@ -17,13 +17,18 @@ import (
 
 // printPending shows machines that wait. What decides, the whole key, has a line of its own:
 // it is compared by eye with what the machine shows.
-func (a *app) printPending(ctx context.Context, c *client.Client, output format) error {
-	list, err := c.Pending(ctx)
+func (a *app) printPending(ctx context.Context, c *client.Client, g *getFlags) error {
+	output := *g.output
+	list, err := c.Pending(ctx, g.narrow())
 	if err != nil {
 		return err
 	}
 	if output.machine() {
 		return a.printValue(output, list)
+	}
+	if len(list.Items) == 0 && g.selector+g.where != "" {
+		fmt.Fprintln(a.Stdout, "no machine that waits matches")
+		return nil
 	}
 	if len(list.Items) == 0 {
 		fmt.Fprintln(a.Stdout, "no machine waits to be let in. On a machine: muster-agent join --server HOST:PORT")

@@ -60,7 +60,7 @@ func (a *app) availabilityCmd() *cobra.Command {
 				q.Namespace = ""
 			}
 			if by == "group" {
-				if q.Node != "" || q.Selector != "" || all {
+				if q.Node != "" || q.Selector+q.Where != "" || all {
 					return model.Errorf(model.Invalid, "--by group is of whole groups of one namespace").WithHint("muster report availability --by group --check %s", cmp.Or(q.Check, "http"))
 				}
 				list, err := client.GroupAvailability(c.Context(), q)
@@ -100,6 +100,7 @@ func (a *app) availabilityCmd() *cobra.Command {
 	flags.StringVar(&q.Check, "check", "", "of this check")
 	flags.StringVar(&q.Group, "group", "", "of nodes in this group")
 	flags.StringVarP(&q.Selector, "selector", "l", "", "of nodes with these labels: env=prod,tier!=db")
+	flags.StringVar(&q.Where, "where", "", "CEL over row (an event, as -o json --by event shows it) and node: row.critical > 3600")
 	flags.StringVar(&by, "by", "event", "what a row is: "+reportShapes)
 	flags.IntVar(&limit, "limit", 50, "rows at most (0: all)")
 	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(strings.Split(reportShapes, ", "), cobra.ShellCompDirectiveNoFileComp))

@@ -22,6 +22,7 @@ func (a *app) shadowCmd() *cobra.Command {
 	var output *format
 	var p period
 	var all, each bool
+	var narrow v1.Narrow
 	var by []string
 	var limit int
 	c := &cobra.Command{
@@ -39,7 +40,7 @@ func (a *app) shadowCmd() *cobra.Command {
 					return model.Errorf(model.Invalid, "--by %q is not known", part).WithHint("some of %s, with commas", strings.Join(shadowParts(), ", "))
 				}
 			}
-			list, err := a.shadow(c, &p, all)
+			list, err := a.shadow(c, &p, all, narrow.Where)
 			if err != nil {
 				return err
 			}
@@ -67,6 +68,7 @@ func (a *app) shadowCmd() *cobra.Command {
 	p.flags(c, "7d", "")
 	flags := c.Flags()
 	flags.BoolVarP(&all, "all-namespaces", "A", false, "of all namespaces")
+	whereFlag(c, &narrow, `row.severity == "high"`)
 	flags.BoolVar(&each, "each", false, "list each message, the newest first")
 	flags.StringSliceVar(&by, "by", []string{"handler", "route", "check"}, "what a row is: some of "+strings.Join(shadowParts(), ", "))
 	flags.IntVar(&limit, "limit", 50, "rows at most (0: all)")
@@ -75,12 +77,12 @@ func (a *app) shadowCmd() *cobra.Command {
 }
 
 // shadow reads all pages.
-func (a *app) shadow(c *cobra.Command, p *period, all bool) (list v1.ShadowList, err error) {
+func (a *app) shadow(c *cobra.Command, p *period, all bool, where string) (list v1.ShadowList, err error) {
 	client, err := a.connect()
 	if err != nil {
 		return list, err
 	}
-	q := v1.ReportQuery{Namespace: a.ns()}
+	q := v1.ReportQuery{Namespace: a.ns(), Where: where}
 	if all {
 		q.Namespace = ""
 	}

@@ -29,6 +29,8 @@ func (a *app) silenceList() *cobra.Command {
 	}
 	c.Flags().BoolVarP(&g.all, "all-namespaces", "A", false, "of all namespaces")
 	c.Flags().IntVar(&g.limit, "limit", 50, "rows at most (0: all)")
+	c.Flags().StringVarP(&g.selector, "selector", "l", "", "those with these labels of their own: team=web")
+	c.Flags().StringVar(&g.where, "where", "", "CEL over metadata and spec: spec.creator == \"ann\"")
 	g.output = formatFlag(c)
 	return c
 }

@@ -62,6 +62,7 @@ func (a *app) authUserCreate() *cobra.Command {
 
 func (a *app) authUserList() *cobra.Command {
 	var output *format
+	var narrow v1.Narrow
 	c := &cobra.Command{
 		Use: "list", Short: "List users", Args: cobra.NoArgs,
 		Example: "  muster auth user list",
@@ -70,7 +71,7 @@ func (a *app) authUserList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := api.Users(c.Context())
+			list, err := api.Users(c.Context(), narrow)
 			if err != nil {
 				return err
 			}
@@ -85,6 +86,7 @@ func (a *app) authUserList() *cobra.Command {
 		},
 	}
 	output = formatFlag(c)
+	whereFlag(c, &narrow, `row.role == "admin"`)
 	return c
 }
 

@@ -66,6 +66,7 @@ func (c *Client) Entries(ctx context.Context, q v1.HistoryQuery) (v1.EntryList, 
 	set(query, "node", q.Node)
 	set(query, "check", q.Check)
 	set(query, "after", q.After)
+	narrowed(query, []v1.Narrow{q.Narrow})
 	setPeriod(query, q.Since, q.Until)
 	if q.Limit > 0 {
 		query.Set("limit", strconv.Itoa(q.Limit))
@@ -83,6 +84,7 @@ func (c *Client) Availability(ctx context.Context, q v1.AvailabilityQuery) (v1.A
 	set(query, "check", q.Check)
 	set(query, "group", q.Group)
 	set(query, "selector", q.Selector)
+	set(query, "where", q.Where)
 	set(query, "after", q.After)
 	setPeriod(query, q.Since, q.Until)
 	var out v1.AvailabilityList
@@ -148,8 +150,9 @@ func (c *Client) DeleteEvent(ctx context.Context, namespace, node, check, note s
 }
 
 // Problems returns problems, newest first.
-func (c *Client) Problems(ctx context.Context, namespace, node, check string, open bool, limit int, after string) (v1.ProblemList, error) {
+func (c *Client) Problems(ctx context.Context, namespace, node, check string, open bool, limit int, after string, narrow ...v1.Narrow) (v1.ProblemList, error) {
 	query := url.Values{}
+	narrowed(query, narrow)
 	set(query, "namespace", namespace)
 	set(query, "node", node)
 	set(query, "check", check)

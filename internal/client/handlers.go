@@ -19,8 +19,9 @@ func (c *Client) TestHandler(ctx context.Context, namespace, name string, t v1.H
 }
 
 // DeadLetters lists what a handler was not told, newest first.
-func (c *Client) DeadLetters(ctx context.Context, namespace, name string, limit int, after string) (v1.DeliveryList, error) {
+func (c *Client) DeadLetters(ctx context.Context, namespace, name string, limit int, after string, narrow ...v1.Narrow) (v1.DeliveryList, error) {
 	query := url.Values{"limit": {strconv.Itoa(limit)}}
+	narrowed(query, narrow)
 	set(query, "after", after)
 	var out v1.DeliveryList
 	_, err := c.call(ctx, http.MethodGet, handlerPath(namespace, name)+"/dead", query, nil, nil, &out)

@@ -33,9 +33,9 @@ func (c *Client) RetireNodes(ctx context.Context, r v1.NodeRetire) (v1.Applied, 
 }
 
 // Tombstones are machines that are nodes no more, the newest first, at most limit.
-func (c *Client) Tombstones(ctx context.Context, limit int) (v1.TombstoneList, error) {
+func (c *Client) Tombstones(ctx context.Context, limit int, narrow ...v1.Narrow) (v1.TombstoneList, error) {
 	var out v1.TombstoneList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/tombstones", url.Values{"limit": {strconv.Itoa(limit)}}, nil, nil, &out)
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/tombstones", narrowed(url.Values{"limit": {strconv.Itoa(limit)}}, narrow), nil, nil, &out)
 	return out, err
 }
 

@@ -3,14 +3,15 @@ package client
 import (
 	"context"
 	"net/http"
+	"net/url"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 )
 
 // Pending lists machines that asked to join without a token.
-func (c *Client) Pending(ctx context.Context) (v1.PendingList, error) {
+func (c *Client) Pending(ctx context.Context, narrow ...v1.Narrow) (v1.PendingList, error) {
 	var out v1.PendingList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/pending", nil, nil, nil, &out)
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/pending", narrowed(url.Values{}, narrow), nil, nil, &out)
 	return out, err
 }
 

@@ -12,6 +12,7 @@ func reportQuery(q v1.ReportQuery) url.Values {
 	query := url.Values{}
 	set(query, "namespace", q.Namespace)
 	set(query, "after", q.After)
+	set(query, "where", q.Where)
 	setPeriod(query, q.Since, q.Until)
 	return query
 }

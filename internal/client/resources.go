@@ -65,6 +65,7 @@ func (c *Client) Agents(ctx context.Context, f v1.AgentFilter) (v1.AgentList, er
 	set(query, "namespace", f.Namespace)
 	set(query, "name", f.Name)
 	set(query, "selector", f.Selector)
+	set(query, "where", f.Where)
 	set(query, "version", f.Version)
 	set(query, "after", f.After)
 	if f.Spooling {
@@ -141,8 +142,9 @@ func ifMatch(etag string) http.Header {
 }
 
 // Changes returns recorded changes, newest first.
-func (c *Client) Changes(ctx context.Context, kind, namespace, name string, limit int, after string) (v1.ChangeList, error) {
+func (c *Client) Changes(ctx context.Context, kind, namespace, name string, limit int, after string, narrow ...v1.Narrow) (v1.ChangeList, error) {
 	query := url.Values{"limit": {strconv.Itoa(limit)}}
+	narrowed(query, narrow)
 	set(query, "kind", kind)
 	set(query, "namespace", namespace)
 	set(query, "name", name)
@@ -150,6 +152,15 @@ func (c *Client) Changes(ctx context.Context, kind, namespace, name string, limi
 	var out v1.ChangeList
 	_, err := c.call(ctx, http.MethodGet, "/api/v1/changes", query, nil, nil, &out)
 	return out, err
+}
+
+// narrowed is what picks rows of a list.
+func narrowed(query url.Values, narrow []v1.Narrow) url.Values {
+	for _, n := range narrow {
+		set(query, "selector", n.Selector)
+		set(query, "where", n.Where)
+	}
+	return query
 }
 
 func set(query url.Values, name, value string) {

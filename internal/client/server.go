@@ -26,9 +26,9 @@ func (c *Client) Version(ctx context.Context) (version.Info, error) {
 }
 
 // Queues lists the server's bounded queues.
-func (c *Client) Queues(ctx context.Context) (v1.QueueList, error) {
+func (c *Client) Queues(ctx context.Context, narrow ...v1.Narrow) (v1.QueueList, error) {
 	var out v1.QueueList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/queues", nil, nil, nil, &out)
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/queues", narrowed(url.Values{}, narrow), nil, nil, &out)
 	return out, err
 }
 
@@ -63,9 +63,9 @@ func (c *Client) CreateToken(ctx context.Context, r v1.TokenRequest) (v1.Token, 
 }
 
 // Tokens lists API tokens.
-func (c *Client) Tokens(ctx context.Context) (v1.TokenList, error) {
+func (c *Client) Tokens(ctx context.Context, narrow ...v1.Narrow) (v1.TokenList, error) {
 	var out v1.TokenList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/tokens", nil, nil, nil, &out)
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/tokens", narrowed(url.Values{}, narrow), nil, nil, &out)
 	return out, err
 }
 
@@ -76,9 +76,9 @@ func (c *Client) RevokeToken(ctx context.Context, id string) error {
 }
 
 // Users lists users.
-func (c *Client) Users(ctx context.Context) (v1.UserList, error) {
+func (c *Client) Users(ctx context.Context, narrow ...v1.Narrow) (v1.UserList, error) {
 	var out v1.UserList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/users", nil, nil, nil, &out)
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/users", narrowed(url.Values{}, narrow), nil, nil, &out)
 	return out, err
 }
 
@@ -110,9 +110,9 @@ func (c *Client) CreateJoinToken(ctx context.Context, r v1.JoinTokenRequest) (v1
 }
 
 // JoinTokens lists them.
-func (c *Client) JoinTokens(ctx context.Context) (v1.JoinTokenList, error) {
+func (c *Client) JoinTokens(ctx context.Context, narrow ...v1.Narrow) (v1.JoinTokenList, error) {
 	var out v1.JoinTokenList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/jointokens", nil, nil, nil, &out)
+	_, err := c.call(ctx, http.MethodGet, "/api/v1/jointokens", narrowed(url.Values{}, narrow), nil, nil, &out)
 	return out, err
 }
 

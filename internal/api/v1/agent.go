@@ -57,6 +57,7 @@ type AgentFilter struct {
 	Namespace    string
 	Name         string // of the node
 	Selector     string
+	Where        string // over row and node
 	Version      string // 1.2 is 1.2 and 1.2.x
 	Spooling     bool
 	Disconnected bool

@@ -66,6 +66,12 @@ type EventFilter struct {
 	After     string
 }
 
+// Narrow picks rows of a list; empty fields pick all.
+type Narrow struct {
+	Selector string // of labels: of the row's node, or its own
+	Where    string // CEL over row, and node where it is of one
+}
+
 // Problem is one problem with the names of its time.
 type Problem struct {
 	OpenProblem
@@ -107,7 +113,8 @@ type HistoryQuery struct {
 	Namespace, Node, Check string
 	Since, Until           time.Time
 	Limit                  int
-	After                  string
+	Narrow
+	After string
 }
 
 // Availability is how long an event had which status in a period, in seconds.
@@ -145,9 +152,9 @@ type AvailabilityList struct {
 
 // AvailabilityQuery selects events and a period.
 type AvailabilityQuery struct {
-	Namespace, Node, Check, Group, Selector string
-	Since, Until                            time.Time
-	After                                   string
+	Namespace, Node, Check, Group, Selector, Where string
+	Since, Until                                   time.Time
+	After                                          string
 }
 
 // PastEvent is what an event was at a time.

@@ -11,6 +11,7 @@ type ReportQuery struct {
 	Namespace    string
 	Since, Until time.Time
 	After        string
+	Where        string // over row; of lists
 }
 
 // ShadowMessage is one message that was not sent because its namespace only shows what it

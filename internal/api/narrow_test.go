@@ -1,0 +1,225 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/api/apitest"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// Every list takes a condition, and every list whose rows have labels, or are of nodes, takes a selector of them.
+func TestEveryListIsNarrowed(t *testing.T) {
+	r := apitest.New(t)
+	_, _, page := raw(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
+	var doc struct {
+		Paths map[string]map[string]struct {
+			ID         string `json:"operationId"`
+			Parameters []struct{ Name string }
+		}
+	}
+	if err := json.Unmarshal([]byte(page), &doc); err != nil {
+		t.Fatal(err)
+	}
+	unlabelled := []string{"listKinds", "listQueues", "listUsers", "listTokens", "listTombstones", "listChanges", "listDeadLetters", "listDeliveries"}
+	lists := 0
+	for path, ways := range doc.Paths {
+		op, ok := ways["get"]
+		if !ok || !strings.HasPrefix(op.ID, "list") || op.ID == "listKinds" { // the few kinds are what this binary knows
+			continue
+		}
+		lists++
+		for _, want := range []string{"where", "selector"} {
+			has := false
+			for _, p := range op.Parameters {
+				has = has || p.Name == want
+			}
+			if !has && (want == "where" || !slices.Contains(unlabelled, op.ID)) {
+				t.Errorf("%s (%s) takes no %s", op.ID, path, want)
+			}
+		}
+	}
+	if lists < 20 {
+		t.Errorf("only %d lists", lists)
+	}
+}
+
+// narrowing is a rig with something in every list.
+func narrowing(t *testing.T) *apitest.Rig {
+	r := apitest.New(t)
+	r.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02")
+	r.Nodes("default", map[string]string{"env": "test"}, "db01")
+	r.Joined("web03", map[string]string{"agentVersion": "1.2.0"})
+	r.Apply(fleet)
+	r.Apply("kind: Handler\nmetadata: {name: pager}\nspec: {command: 'true'}\n")
+	var b history.Batch
+	check, _ := r.Planner.CheckByName("default", "disk")
+	for i, name := range []string{"web01", "web02", "db01", "gone01"} {
+		id, ok := r.Planner.NodeByName("default", name)
+		if !ok {
+			id = 4000
+		}
+		p := history.Problem{Namespace: "default", Node: name, Check: "disk", Problem: model.Problem{
+			ID: "P" + name, NodeID: id, CheckID: check, Status: model.Critical, Severity: model.Severity(i + 1), Opened: r.Now().Add(-time.Duration(i+1) * time.Hour), Output: "full on " + name}}
+		b.Opened = append(b.Opened, p)
+		b.Entries = append(b.Entries, history.Entry{At: p.Opened, Kind: history.StatusChanged, Namespace: "default", Node: name, NodeID: id, Check: "disk", CheckID: check, Status: model.Critical, Output: p.Output})
+		b.Deliveries = append(b.Deliveries, history.Delivery{Key: name, Problem: p.ID, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened", Payload: []byte("{}"), Created: p.Opened})
+	}
+	if err := r.History.Record(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	list, err := r.History.Deliveries(t.Context(), "Pdb01")
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	if err := r.History.Tried(t.Context(), list[0].ID, history.Attempt{At: r.Now(), State: history.Dead, Error: "pager answered 401"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Intent.CreateUser(t.Context(), intent.Who{User: "admin"}, intent.User{Name: "ann", Role: intent.Viewer}, "four plain test words"); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestListsAreNarrowed(t *testing.T) {
+	r := narrowing(t)
+	c := dial(t, r, r.Token)
+	nodesOf := func(list v1.ProblemList, err error) string {
+		if err != nil {
+			return err.Error()
+		}
+		var names []string
+		for _, p := range list.Items {
+			names = append(names, p.Node)
+		}
+		return strings.Join(names, " ")
+	}
+	for _, test := range []struct {
+		narrow v1.Narrow
+		want   string
+	}{
+		{v1.Narrow{}, "web01 web02 db01 gone01"},
+		{v1.Narrow{Selector: "env=prod"}, "web01 web02"},
+		{v1.Narrow{Selector: "env!=prod"}, "db01"}, // of what is gone nobody knows labels
+		{v1.Narrow{Where: `row.severity >= 3`}, "db01 gone01"},
+		{v1.Narrow{Where: `row.status == CRITICAL && row.output.contains("web02")`}, "web02"},
+		{v1.Narrow{Where: `node.labels.env == "test"`}, "db01"},
+		{v1.Narrow{Where: `node.name.startsWith("web")`, Selector: "env"}, "web01 web02"},
+		{v1.Narrow{Where: `now - timestamp(row.opened) > duration("150m")`}, "db01 gone01"},
+		{v1.Narrow{Where: `row.nothing == 1`}, ""},
+		{v1.Narrow{Where: `has(row.closed)`}, ""},
+	} {
+		if got := nodesOf(c.Problems(t.Context(), "default", "", "", false, 100, "", test.narrow)); got != test.want {
+			t.Errorf("%+v: %q, want %q", test.narrow, got, test.want)
+		}
+	}
+	// Pages of one go on where they ended, whatever lies between.
+	var paged []string
+	for after := ""; ; {
+		page, err := c.Problems(t.Context(), "default", "", "", false, 1, after, v1.Narrow{Where: `row.node != "web02"`})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range page.Items {
+			paged = append(paged, p.Node)
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	if got := strings.Join(paged, " "); got != "web01 db01 gone01" {
+		t.Errorf("pages of one: %s", got)
+	}
+	for _, test := range []struct{ path, where, selector, want string }{
+		{"/api/v1/history", `row.check == "disk" && row.statusName == "CRITICAL" && node.labels.env == "prod"`, "", `"node":"web01"|"node":"web02"`},
+		{"/api/v1/history", "", "env=test", `"node":"db01"`},
+		{"/api/v1/events/default/db01/disk/history", `row.output.contains("full")`, "", `"full on db01"`},
+		{"/api/v1/agents", `has(row.version) && node.facts.agentVersion == "1.2.0"`, "", `"name":"web03"`},
+		{"/api/v1/agents", `row.name == "web03"`, "!env", `"name":"web03"`},
+		{"/api/v1/problems/Pdb01/deliveries", `row.state == "dead"`, "", `"state":"dead"`},
+		{"/api/v1/problems/Pdb01/deliveries", `row.state == "pending"`, "", ""},
+		{"/api/v1/handlers/default/pager/dead", `row.lastError.contains("401")`, "", `"problem":"Pdb01"`},
+		{"/api/v1/handlers/default/pager/dead", `row.attempts > 7`, "", ""},
+		{"/api/v1/users", `row.role == "viewer"`, "", `"name":"ann"`},
+		{"/api/v1/tokens", `row.role == "nobody"`, "", ""},
+		{"/api/v1/queues", `row.capacity > 0 && row.name == "requests"`, "", `"name":"requests"`},
+		{"/api/v1/changes", `row.kind == "Handler"`, "", `"name":"pager"`},
+		{"/api/v1/tombstones", `row.by == "ann"`, "", ""},
+		{"/api/v1/availability", `row.node == "nobody"`, "", ""},
+		{"/api/v1/reports/shadow", `row.severity == "high"`, "", ""},
+		{"/api/v1/jointokens", `row.uses > 0`, "env=prod", ""},
+		{"/api/v1/pending", `row.name == "x"`, "env=prod", ""},
+		{"/api/v1/silences", `spec.creator == "ann"`, "", ""},
+	} {
+		query := url.Values{}
+		if test.where != "" {
+			query.Set("where", test.where)
+		}
+		if test.selector != "" {
+			query.Set("selector", test.selector)
+		}
+		status, _, text := raw(t, r, "GET", test.path+"?"+query.Encode(), r.Token, "", nil)
+		var list struct{ Items []json.RawMessage }
+		if err := json.Unmarshal([]byte(text), &list); err != nil || status != 200 {
+			t.Errorf("%s %v: %d %v %s", test.path, query, status, err, text)
+			continue
+		}
+		want := strings.Split(test.want, "|")
+		if test.want == "" {
+			want = nil
+		}
+		if len(list.Items) != len(want) {
+			t.Errorf("%s %v: %d rows, want %d: %s", test.path, query, len(list.Items), len(want), text)
+			continue
+		}
+		for i := range want {
+			if !strings.Contains(string(list.Items[i]), want[i]) {
+				t.Errorf("%s %v: %s, want %s", test.path, query, list.Items[i], want[i])
+			}
+		}
+	}
+	for _, test := range []struct{ path, query, says string }{
+		{"/api/v1/problems", "where=row.node+%3D%3D", "column"},
+		{"/api/v1/problems", "where=event.status+%3D%3D+1", "a condition reads row"},
+		{"/api/v1/users", "where=node.name+%3D%3D+%22a%22", "a condition reads row"},
+		{"/api/v1/history", "selector=%3D%3D", "cannot read"},
+		{"/api/v1/users", "selector=a%3Db", "selector"},
+	} {
+		if status, _, text := raw(t, r, "GET", test.path+"?"+test.query, r.Token, "", nil); status < 400 || status > 499 || !strings.Contains(text, test.says) {
+			t.Errorf("%s?%s: %d %s", test.path, test.query, status, text)
+		}
+	}
+}
+
+// Whoever may only look finds nothing out about what is hidden from them.
+func TestConditionsReadWhatTheCallerSees(t *testing.T) {
+	r := apitest.New(t)
+	r.Apply("kind: Handler\nmetadata: {name: hook}\nspec: {command: call, env: {KEY: hunter22}}\n---\nkind: Handler\nmetadata: {name: pager}\nspec: {pagerduty: {routingKey: hunter33}}\n")
+	viewer, _, err := r.Intent.CreateToken(t.Context(), intent.Who{User: "admin"}, intent.AccessToken{User: "admin", Role: intent.Viewer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		where         string
+		admin, viewer int
+	}{
+		{`spec.command == "call"`, 1, 1},
+		{`spec.env.KEY.startsWith("hunter")`, 1, 0},
+		{`spec.pagerduty.routingKey.startsWith("hunter")`, 1, 0},
+	} {
+		for token, want := range map[string]int{r.Token: test.admin, viewer: test.viewer} {
+			_, _, text := raw(t, r, "GET", "/api/v1/handlers?"+url.Values{"where": {test.where}}.Encode(), token, "", nil)
+			var list struct{ Items []json.RawMessage }
+			if err := json.Unmarshal([]byte(text), &list); err != nil || len(list.Items) != want {
+				t.Errorf("%s (viewer %v): %d, want %d: %s", test.where, token == viewer, len(list.Items), want, text)
+			}
+		}
+	}
+}
