@@ -27,6 +27,7 @@ var notFuzzed = map[string]string{
 	"internal/load/report/goal.go":           "words of who types the command",
 	"internal/load/simulated/certificate.go": "files that the load tester wrote",
 	"internal/load/subject/environment.go":   "what the server that it started says of its build",
+	"internal/testenv/bao.go":                "what a program that a test started answers the test",
 }
 
 // decoding are the calls that make a function a decoder, whatever it is called.
