@@ -23,6 +23,7 @@ type pagingService struct {
 	name, by string
 	handler  string // %q: its address, %q: the secret
 	opened   func(r *http.Request, body map[string]any) (key string, ok bool)
+	ended    func(r *http.Request, body map[string]any) (key string, ok bool)
 	call     func(verb, key string) (body string, head [2]string)
 }
 
@@ -34,6 +35,10 @@ func pagingServices() []pagingService {
 			func(_ *http.Request, body map[string]any) (string, bool) {
 				key, _ := body["dedup_key"].(string)
 				return key, body["event_action"] == "trigger"
+			},
+			func(_ *http.Request, body map[string]any) (string, bool) {
+				key, _ := body["dedup_key"].(string)
+				return key, body["event_action"] == "resolve"
 			},
 			func(verb, key string) (string, [2]string) {
 				text := fmt.Sprintf(`{"event":{"event_type":"incident.%s","agent":{"summary":"Ada Lovelace"},"data":{"incident_key":%q,"html_url":"https://acme.pagerduty.com/incidents/P1"}}}`,
@@ -47,10 +52,85 @@ func pagingServices() []pagingService {
 				key, _ := body["alias"].(string)
 				return key, r.URL.Path == "/v2/alerts"
 			},
+			func(r *http.Request, _ map[string]any) (string, bool) {
+				key, ok := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/v2/alerts/"), "/close")
+				return key, ok
+			},
 			func(verb, key string) (string, [2]string) {
 				return fmt.Sprintf(`{"action":%q,"alert":{"alias":%q,"username":"ada@example.org"},"integrationName":"muster"}`,
 					map[string]string{"acknowledge": "Acknowledge", "unacknowledge": "UnAcknowledge", "resolve": "Close"}[verb], key), [2]string{"Authorization", "Bearer " + callbackSecret}
 			}},
+	}
+}
+
+// paged is a server whose default route tells such a service, of the alerts that fire there.
+type paged struct {
+	*harness.Server
+	t             *testing.T
+	service       *pagingService
+	token         string
+	opened, ended chan string // keys
+}
+
+func pages(t *testing.T, service *pagingService) *paged {
+	p := &paged{t: t, service: service, opened: make(chan string, 100), ended: make(chan string, 100)}
+	peer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		if key, ok := service.opened(r, body); ok {
+			p.opened <- key
+		}
+		if key, ok := service.ended(r, body); ok {
+			p.ended <- key
+		}
+		w.WriteHeader(http.StatusAccepted)
+		fmt.Fprint(w, `{"result":"Request will be processed","requestId":"1"}`)
+	}))
+	t.Cleanup(peer.Close)
+	p.Server = harness.StartServer(t)
+	p.Login()
+	p.Apply("kind: Handler\nmetadata: {name: pager}\nspec:\n  " + fmt.Sprintf(service.handler, peer.URL, callbackSecret) +
+		"\n---\nkind: Route\nmetadata: {name: default}\nspec:\n  groupBy: [check]\n  groupWait: 3s\n  steps: [{to: [pager], repeat: 1h}]\n")
+	p.token = strings.TrimSpace(p.CLI("auth", "token", "create", "--role", "agent"))
+	return p
+}
+
+// next is the key of what the service is told next.
+func (p *paged) next(of chan string) string {
+	p.t.Helper()
+	select {
+	case key := <-of:
+		return key
+	case <-time.After(time.Minute):
+		p.t.Fatal("nothing is told within a minute")
+		panic("unreachable")
+	}
+}
+
+func (p *paged) fires(check string, nodes ...string) {
+	p.t.Helper()
+	var alerts []string
+	for _, node := range nodes {
+		alerts = append(alerts, fmt.Sprintf(`{"labels":{"alertname":%q,"instance":%q,"severity":"critical"},"endsAt":%q}`, check, node, time.Now().Add(time.Hour).Format(time.RFC3339)))
+	}
+	if code, text := post(p.t, p.Server, "/alertmanager/api/v2/alerts", "", p.token, "["+strings.Join(alerts, ",")+"]"); code != 200 {
+		p.t.Fatalf("%d %s", code, text)
+	}
+}
+
+// call is what somebody does there.
+func (p *paged) call(verb, key string) {
+	p.t.Helper()
+	text, head := p.service.call(verb, key)
+	r, err := http.NewRequest(http.MethodPost, "https://"+p.Listen+"/callback/default/pager", strings.NewReader(text))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	r.Header.Set(head[0], head[1])
+	if code, text := asks(p.t, p.Server, r, "", ""); code != 200 {
+		p.t.Fatalf("%s: %d %s", verb, code, text)
 	}
 }
 
@@ -61,64 +141,14 @@ func TestACallbackIsOfTheWholeGroup(t *testing.T) {
 	for _, service := range pagingServices() {
 		t.Run(service.name, func(t *testing.T) {
 			t.Parallel()
-			opened := make(chan string, 100)
-			peer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				var body map[string]any
-				if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-					t.Error(err)
-				}
-				if key, ok := service.opened(r, body); ok {
-					opened <- key
-				}
-				w.WriteHeader(http.StatusAccepted)
-				fmt.Fprint(w, `{"result":"Request will be processed","requestId":"1"}`)
-			}))
-			t.Cleanup(peer.Close)
-			next := func() string {
-				t.Helper()
-				select {
-				case key := <-opened:
-					return key
-				case <-time.After(time.Minute):
-					t.Fatal("nothing is told within a minute")
-					panic("unreachable")
-				}
-			}
-			s := harness.StartServer(t)
-			s.Login()
-			s.Apply("kind: Handler\nmetadata: {name: pager}\nspec:\n  " + fmt.Sprintf(service.handler, peer.URL, callbackSecret) +
-				"\n---\nkind: Route\nmetadata: {name: default}\nspec:\n  groupBy: [check]\n  groupWait: 3s\n  steps: [{to: [pager], repeat: 1h}]\n")
-			token := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "agent"))
-			fires := func(check string, nodes ...string) {
-				t.Helper()
-				var alerts []string
-				for _, node := range nodes {
-					alerts = append(alerts, fmt.Sprintf(`{"labels":{"alertname":%q,"instance":%q,"severity":"critical"},"endsAt":%q}`, check, node, time.Now().Add(time.Hour).Format(time.RFC3339)))
-				}
-				if code, text := post(t, s, "/alertmanager/api/v2/alerts", "", token, "["+strings.Join(alerts, ",")+"]"); code != 200 {
-					t.Fatalf("%d %s", code, text)
-				}
-			}
-			api := s.Client()
+			p := pages(t, &service)
+			api := p.Client()
 			all := []string{"web1", "web2", "web3", "web4", "web5"}
-			fires("Disk", all...)
-			group := next()
-			fires("Load", "web1")
-			other := next()
-			if other == group {
+			p.fires("Disk", all...)
+			group := p.next(p.opened)
+			p.fires("Load", "web1")
+			if other := p.next(p.opened); other == group {
 				t.Fatalf("both groups are %s there", group)
-			}
-			call := func(verb, key string) {
-				t.Helper()
-				text, head := service.call(verb, key)
-				r, err := http.NewRequest(http.MethodPost, "https://"+s.Listen+"/callback/default/pager", strings.NewReader(text))
-				if err != nil {
-					t.Fatal(err)
-				}
-				r.Header.Set(head[0], head[1])
-				if code, text := asks(t, s, r, "", ""); code != 200 {
-					t.Fatalf("%s: %d %s", verb, code, text)
-				}
 			}
 			acked := func(check string, want bool, nodes ...string) {
 				t.Helper()
@@ -129,29 +159,66 @@ func TestACallbackIsOfTheWholeGroup(t *testing.T) {
 					}
 				}
 			}
-			call("acknowledge", group)
+			p.call("acknowledge", group)
 			acked("disk", true, all...)
 			acked("load", false, "web1")
-			if out := s.CLI("get", "problems"); strings.Count(out, service.by) != len(all) {
+			if out := p.CLI("get", "problems"); strings.Count(out, service.by) != len(all) {
 				t.Errorf("get problems names %s so often:\n%s", service.by, out)
 			}
-			call("unacknowledge", group)
+			p.call("unacknowledge", group)
 			acked("disk", false, all...)
-			call("acknowledge", group)
-			fires("Disk", "web6") // of the group, and nobody there has seen it
+			p.call("acknowledge", group)
+			p.fires("Disk", "web6") // of the group, and nobody there has seen it
 			harness.Until(t, time.Minute, "web6 has it too", func() (string, bool) {
 				e := event(t, api, "web6", "disk")
 				return fmt.Sprintf("%+v", e.Problem), e.Problem != nil
 			})
 			acked("disk", true, all...)
 			acked("disk", false, "web6")
-			call("resolve", group)
+			p.call("resolve", group)
 			for _, node := range all {
 				if e := event(t, api, node, "disk"); e.Problem != nil || e.Status != model.OK {
 					t.Errorf("%s: %+v %+v", node, e, e.Problem)
 				}
 			}
 			acked("load", false, "web1")
+		})
+	}
+}
+
+// An acknowledgement that ends calls people there again: by another incident, in whose favour the one that
+// somebody acknowledged ends. What becomes of that there matters no more here.
+func TestAnAcknowledgementThatEndsCallsPeopleThereAgain(t *testing.T) {
+	t.Parallel()
+	for _, service := range pagingServices() {
+		t.Run(service.name, func(t *testing.T) {
+			t.Parallel()
+			p := pages(t, &service)
+			api := p.Client()
+			p.fires("Disk", "web1")
+			key := p.next(p.opened)
+			p.CLI("event", "ack", "web1/disk", "--for", "1s", "-m", "on it")
+			if next := p.next(p.opened); next != key+".1" {
+				t.Errorf("%s was acknowledged for a second, and %s opened", key, next)
+			}
+			if over := p.next(p.ended); over != key {
+				t.Errorf("%s was acknowledged, and %s ended", key, over)
+			}
+			p.call("resolve", key)
+			if e := event(t, api, "web1", "disk"); e.Problem == nil {
+				t.Fatalf("the end of %s, which is over, ended the problem", key)
+			}
+			p.call("acknowledge", key+".1")
+			if e := event(t, api, "web1", "disk"); e.Problem == nil || e.Problem.Ack == nil || e.Problem.Ack.By != service.by {
+				t.Errorf("%+v", e.Problem)
+			}
+			p.call("resolve", key+".1")
+			if e := event(t, api, "web1", "disk"); e.Problem != nil {
+				t.Errorf("%+v", e.Problem)
+			}
+			if over := p.next(p.ended); over != key+".1" {
+				t.Errorf("%s ended", over)
+			}
 		})
 	}
 }

@@ -73,6 +73,11 @@ func (s *server) called(ctx context.Context, by history.HandlerRef, c handler.Ca
 	}
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
+		if meant, err := s.stillTold(ctx, by, id, c.Incident); err != nil {
+			return n, err
+		} else if !meant {
+			continue
+		}
 		did, err := s.calledOf(ctx, id, c)
 		if err != nil {
 			return n, fmt.Errorf("%s problem %s: %w", c.Verb, id, err)
@@ -82,6 +87,22 @@ func (s *server) called(ctx context.Context, by history.HandlerRef, c handler.Ca
 		}
 	}
 	return n, nil
+}
+
+// stillTold says whether a handler knows a problem by this id still: where an acknowledgement ended, another
+// incident took the place of the one that it was told as, and what becomes of that matters no more.
+func (s *server) stillTold(ctx context.Context, by history.HandlerRef, problem, incident string) (bool, error) {
+	rows, err := s.History.EscalationsOf(ctx, problem)
+	knows := false
+	for _, e := range rows {
+		for _, k := range e.Told {
+			if k.HandlerRef == by && k.Under == incident {
+				return true, nil
+			}
+			knows = knows || k.HandlerRef == by
+		}
+	}
+	return !knows, err
 }
 
 func (s *server) calledOf(ctx context.Context, id string, c handler.Called) (did bool, err error) {

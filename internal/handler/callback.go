@@ -20,6 +20,8 @@ type Called struct {
 	Problem string // under whose id it was told
 	By      string
 	Note    string
+	// Incident is that id, with what is behind it where acknowledgements under it ended.
+	Incident string
 }
 
 // maxBy bounds the name of who did it, in bytes.
@@ -47,10 +49,6 @@ func (o *Out) Secret(ctx context.Context, s model.Secret) (string, error) {
 // ReadCallback reads what the service of a handler calls back with. What does not show the secret is
 // refused before it is read.
 func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, text []byte) (c Called, err error) {
-	service := "PagerDuty"
-	if spec.Opsgenie != nil {
-		service = "Opsgenie"
-	}
 	switch {
 	case secret == "":
 		err = model.Errorf(model.Unauthenticated, "the handler has no callback")
@@ -73,8 +71,22 @@ func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, te
 	if c.By = strings.Join(strings.Fields(body.Cut(c.By, maxBy)), " "); c.By == "" {
 		c.By = "somebody"
 	}
-	c.By += " (" + service + ")"
+	c.By += " (" + Service(spec) + ")"
+	c.Incident = c.Problem
+	c.Problem, _, _ = strings.Cut(c.Incident, ".")
 	return c, nil
+}
+
+// Service is what a service that calls back is called behind the names of those who did something there.
+func Service(spec *model.HandlerSpec) string {
+	switch {
+	case spec == nil:
+	case spec.PagerDuty != nil:
+		return "PagerDuty"
+	case spec.Opsgenie != nil:
+		return "Opsgenie"
+	}
+	return ""
 }
 
 // signedBy says whether one of the signatures is the HMAC-SHA256 of the body: while a secret

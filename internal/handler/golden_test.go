@@ -138,8 +138,10 @@ func TestRequestsGolden(t *testing.T) {
 			var page bytes.Buffer
 			worse := *notes[Reminder]
 			worse.Was, worse.Raised = "warning", true
-			notes["worse"] = &worse
-			for _, what := range []string{Opened, Reminder, "worse", Acknowledged, Closed, Summary, Test} {
+			again := *notes[Reminder]
+			again.Unacked, again.Incident, again.Instead = true, again.Problem+".2", again.Problem+".1"
+			notes["worse"], notes["unacknowledged"] = &worse, &again
+			for _, what := range []string{Opened, Reminder, "worse", "unacknowledged", Acknowledged, Closed, Summary, Test} {
 				m := notes[what].message(t)
 				m.Opened = func(context.Context) (*Notification, error) { return notes[Opened], nil }
 				receipt, err := out.Send(t.Context(), services(p.URL)[kind], m)

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -27,19 +28,24 @@ const (
 
 // Notification is what handlers get: on standard input, or as the body of a POST.
 type Notification struct {
-	Version  int                `json:"version"`
-	Kind     string             `json:"kind"`    // opened | closed | …
-	Problem  string             `json:"problem"` // id: the deduplication key
-	Node     string             `json:"node"`
-	Labels   map[string]string  `json:"labels,omitempty"` // of the node
-	Check    string             `json:"check"`
-	Space    string             `json:"namespace"`
-	Status   string             `json:"status"`           // now
-	Worst    string             `json:"worst"`            // of this problem so far
-	Severity string             `json:"severity"`         // of the worst
-	Was      string             `json:"was,omitempty"`    // the severity that they were told, of a reminder that it is worse
-	Raised   bool               `json:"raised,omitempty"` // this is worse than all that was told under this id before
-	Output   string             `json:"output"`           // now
+	Version  int               `json:"version"`
+	Kind     string            `json:"kind"`    // opened | closed | …
+	Problem  string            `json:"problem"` // id: the deduplication key
+	Node     string            `json:"node"`
+	Labels   map[string]string `json:"labels,omitempty"` // of the node
+	Check    string            `json:"check"`
+	Space    string            `json:"namespace"`
+	Status   string            `json:"status"`            // now
+	Worst    string            `json:"worst"`             // of this problem so far
+	Severity string            `json:"severity"`          // of the worst
+	Was      string            `json:"was,omitempty"`     // the severity that they were told, of a reminder that it is worse
+	Raised   bool              `json:"raised,omitempty"`  // this is worse than all that was told under this id before
+	Output   string            `json:"output"`            // now
+	Unacked  bool              `json:"unacked,omitempty"` // they were told that somebody looks after it, and nobody does any more
+	// Incident is what services know it by, where acknowledgements ended that were told under its id: PROBLEM.1, .2, …, for
+	// they cannot take one back. Instead is the one whose place it takes.
+	Incident string             `json:"incident,omitempty"`
+	Instead  string             `json:"instead,omitempty"`
 	Opened   time.Time          `json:"opened"`
 	Closed   time.Time          `json:"closed,omitzero"`
 	Executed time.Time          `json:"executed"`          // when the check ran
@@ -58,6 +64,9 @@ type Notification struct {
 	Pipeline string          `json:"pipeline,omitempty"`
 	Mutator  string          `json:"mutator,omitempty"`
 }
+
+// incident is the id under which a service keeps an alert for it.
+func (n *Notification) incident() string { return cmp.Or(n.Incident, n.Problem) }
 
 // MaxProblems is how many problems a message lists.
 const MaxProblems = 1000

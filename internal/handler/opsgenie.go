@@ -43,7 +43,8 @@ type opsgenieAction struct {
 }
 
 // opsgenie is https://docs.opsgenie.com/docs/alert-api, which Jira Service Management serves
-// too: create, raise, acknowledge and close by alias.
+// too: create, raise, acknowledge and close by alias. What was acknowledged is not made to call again,
+// which Jira Service Management cannot: a new alert takes its place.
 func opsgenie(g *model.Opsgenie, m *Message, w *words) *request {
 	n := m.Note
 	address := "https://api.opsgenie.com"
@@ -54,7 +55,12 @@ func opsgenie(g *model.Opsgenie, m *Message, w *words) *request {
 		address = "https://api.eu.opsgenie.com"
 	}
 	r := &request{kind: "opsgenie", key: m.Key, header: [][2]string{{"Authorization", "GenieKey " + g.APIKey.Text}}}
-	alias := key(n.Problem, opsgenieAlias)
+	alias := key(n.incident(), opsgenieAlias)
+	act := func(alias, action, note string) *request {
+		return &request{kind: r.kind, key: m.Key, header: r.header,
+			url:  address + "/v2/alerts/" + url.PathEscape(alias) + "/" + action + "?identifierType=alias",
+			body: encode(opsgenieAction{User: key(n.By, 100), Source: "muster", Note: body.Cut(note, opsgenieNote)})}
+	}
 	switch action := map[string]string{Closed: "close", Acknowledged: "acknowledge"}[n.Kind]; action {
 	case "":
 		r.strict = true // a 404 here says that the address is wrong
@@ -78,12 +84,13 @@ func opsgenie(g *model.Opsgenie, m *Message, w *words) *request {
 		if n.Raised && !strings.HasSuffix(address, jiraIntegration) { // what is created again counts up, and keeps its priority
 			r.then = &request{kind: r.kind, key: m.Key, header: r.header, method: http.MethodPut,
 				url: address + "/v2/alerts/" + url.PathEscape(alias) + "/priority?identifierType=alias", body: encode(map[string]string{"priority": a.Priority})}
+		} else if n.Instead != "" {
+			r.then = act(key(n.Instead, opsgenieAlias), "close", "nobody looks after it any more: it goes on as "+alias)
 		}
+		return r
 	default:
-		r.url = address + "/v2/alerts/" + url.PathEscape(alias) + "/" + action + "?identifierType=alias"
-		r.body = encode(opsgenieAction{User: key(n.By, 100), Source: "muster", Note: body.Cut(strings.TrimSpace(w.title+"\n"+n.Note), opsgenieNote)})
+		return act(alias, action, strings.TrimSpace(w.title+"\n"+n.Note))
 	}
-	return r
 }
 
 func opsgeniePriority(n *Notification) string {

@@ -42,10 +42,11 @@ type pagerdutyLink struct {
 }
 
 // pagerduty is https://developer.pagerduty.com/docs/send-alert-event: trigger, acknowledge
-// and resolve under one dedup_key.
+// and resolve under one dedup_key. An acknowledged incident calls nobody for another trigger, and cannot
+// be unacknowledged: a new one takes its place.
 func pagerduty(p *model.PagerDuty, m *Message, w *words) *request {
 	n := m.Note
-	e := pagerdutyEvent{RoutingKey: p.RoutingKey.Text, Action: "trigger", Dedup: key(n.Problem, pagerdutyDedup)}
+	e := pagerdutyEvent{RoutingKey: p.RoutingKey.Text, Action: "trigger", Dedup: key(n.incident(), pagerdutyDedup)}
 	switch n.Kind {
 	case Closed:
 		e.Action = "resolve"
@@ -70,7 +71,13 @@ func pagerduty(p *model.PagerDuty, m *Message, w *words) *request {
 	if address == "" {
 		address = "https://events.pagerduty.com"
 	}
-	return &request{kind: "pagerduty", url: strings.TrimRight(address, "/") + "/v2/enqueue", key: m.Key, body: encode(e)}
+	r := &request{kind: "pagerduty", url: strings.TrimRight(address, "/") + "/v2/enqueue", key: m.Key, body: encode(e)}
+	if n.Instead != "" {
+		ends := *r
+		ends.body = encode(pagerdutyEvent{RoutingKey: e.RoutingKey, Action: "resolve", Dedup: key(n.Instead, pagerdutyDedup)})
+		r.then = &ends
+	}
+	return r
 }
 
 // pagerdutySeverity is one of theirs.

@@ -127,11 +127,14 @@ func (n *Notification) title() string {
 	case Acknowledged:
 		what = fmt.Sprintf("ACKNOWLEDGED by %s: %s on %s", n.By, n.Check, n.Node)
 	case Reminder:
-		if n.Was != "" {
+		switch {
+		case n.Was != "":
 			what = "WORSE, " + n.Status + ": " + what
-			break
+		case n.Unacked:
+			what = "UNACKNOWLEDGED, " + n.Status + ": " + what
+		default:
+			what = "STILL " + n.Status + ": " + what
 		}
-		what = "STILL " + n.Status + ": " + what
 	case Summary:
 		switch {
 		case n.By != "":
@@ -140,7 +143,9 @@ func (n *Notification) title() string {
 		case n.Status == model.OK.String():
 			return body.Line(fmt.Sprintf("%d RESOLVED, others of the group are open: %s", n.Count, firstLine(n.Output)))
 		}
-		what = fmt.Sprintf("%d PROBLEMS: %s", n.Count, firstLine(n.Output))
+		if what = fmt.Sprintf("%d PROBLEMS: %s", n.Count, firstLine(n.Output)); n.Unacked {
+			what = "UNACKNOWLEDGED, " + what
+		}
 	case Deregistered:
 		what = fmt.Sprintf("DEREGISTERED: node %s was forgotten: %s", n.Node, firstLine(n.Output))
 	case Test:

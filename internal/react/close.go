@@ -3,6 +3,7 @@ package react
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/muster-fleet/muster/internal/handler"
@@ -28,7 +29,9 @@ func (r *router) closed(o *telling, t *event.Transition, p *history.Problem) err
 		if err != nil {
 			return fmt.Errorf("encode the end of problem %s: %w", p.ID, err)
 		}
-		e.Acked = e.Acked || p.Ack.Holds(o.now)
+		for i := range e.Told {
+			e.Told[i].Acked = e.Told[i].Acked || p.Ack.Holds(o.now)
+		}
 		if e.Closing = body; over { // it is counted when the rate's time is over
 			o.write(e)
 			continue
@@ -91,28 +94,25 @@ func (r *router) untold(o *telling, e *escalation, why string) {
 	}
 }
 
-// conclude tells of the end of some problems of a group. While others of it are open, a
-// service that keeps one incident for the group must not end it.
+// conclude tells of the end of some problems of a group. While others of an incident are open, a
+// service must not end it.
 func (r *router) conclude(o *telling, key groupKey, list []*escalation) error {
-	var told []history.HandlerRef
+	ends := map[history.Told][]*escalation{} // of whom, under which id
 	for _, e := range list {
-		for _, ref := range e.Told {
-			if !slices.Contains(told, ref) {
-				told = append(told, ref)
-			}
+		for _, k := range e.Told {
+			k.Acked = false
+			ends[k] = append(ends[k], e)
 		}
 	}
-	for _, ref := range told {
-		var of []*escalation
+	for _, k := range slices.SortedFunc(maps.Keys(ends), history.Told.Compare) {
+		of, ref := ends[k], k.HandlerRef
 		var notes []*handler.Notification
-		for _, e := range list {
-			if slices.Contains(e.Told, ref) {
-				note, err := handler.Decode(e.Closing)
-				if err != nil {
-					return err
-				}
-				of, notes = append(of, e), append(notes, note)
+		for _, e := range of {
+			note, err := handler.Decode(e.Closing)
+			if err != nil {
+				return err
 			}
+			notes = append(notes, note)
 		}
 		if r.alone(ref) {
 			for i, e := range of {
@@ -124,10 +124,10 @@ func (r *router) conclude(o *telling, key groupKey, list []*escalation) error {
 			continue
 		}
 		kind := handler.Closed
-		if r.stillOpen(key, ref) {
+		if r.groups[key].has(ref, k.Under, func(e *escalation) bool { return e.Closing == nil }) {
 			kind = handler.Summary
 		}
-		note := several(notes, of[0].Lead, kind)
+		note := several(notes, k.Under, kind)
 		if note.Kind = kind; kind == handler.Summary && note.Count == 0 {
 			note.Count = 1
 		}
@@ -141,54 +141,8 @@ func (r *router) conclude(o *telling, key groupKey, list []*escalation) error {
 	return nil
 }
 
-// stillOpen says whether a handler knows of a problem of the group that has not ended.
-func (r *router) stillOpen(key groupKey, ref history.HandlerRef) bool {
-	g := r.groups[key]
-	if g == nil {
-		return false
-	}
-	for e := range g.members {
-		if e.Closing == nil && slices.Contains(e.Told, ref) {
-			return true
-		}
-	}
-	return false
-}
-
-// others says whether a handler knows of another problem of the group that is open and that
-// nobody has acknowledged.
-func (r *router) others(o *telling, e *escalation, ref history.HandlerRef) bool {
-	g := r.groups[groupKey{e.Route, e.Group}]
-	if g == nil {
-		return false
-	}
-	for other := range g.members {
-		if other == e || other.Closing != nil || !slices.Contains(other.Told, ref) {
-			continue
-		}
-		if is, ok := r.presence(o, other); ok && !is.problem.Ack.Holds(o.now) {
-			return true
-		}
-	}
-	return false
-}
-
-// quiet notes that the incident of a group is acknowledged for who knows of it: that is not taken back.
-func (r *router) quiet(o *telling, e *escalation, ref history.HandlerRef) {
-	g := r.groups[groupKey{e.Route, e.Group}]
-	if g == nil {
-		return
-	}
-	for other := range g.members {
-		if slices.Contains(other.Told, ref) && !other.Acked {
-			other.Acked = true
-			o.write(other)
-		}
-	}
-}
-
 // acknowledged tells those who know of a problem who looks after it; nil: nobody does any
-// more, and what was due meanwhile is told.
+// more, and those who were told that somebody does hear of it again.
 func (r *router) acknowledged(o *telling, t *event.Transition, p *history.Problem) error {
 	var again []*escalation
 	for _, e := range slices.Clone(r.of[p.ID]) {
@@ -199,22 +153,26 @@ func (r *router) acknowledged(o *telling, t *event.Transition, p *history.Proble
 			again = append(again, e) // something else may hold it now, for another time, or nothing
 		}
 		if p.Ack == nil {
+			r.takenBackBy(e, t.Output)
+			r.recall(o, e)
 			continue
 		}
-		for _, ref := range e.Told {
+		for _, k := range e.Told {
 			note := closingNote(t, p, r.opts.Names.NodeLabels(t.Node))
 			note.Kind, note.By, note.Note = handler.Acknowledged, p.Ack.By, p.Ack.Note
-			if note.Problem = e.Lead; r.alone(ref) {
-				note.Problem = e.Problem
-			} else if r.others(o, e, ref) { // whoever keeps one incident for the group goes on calling
+			if addressed(note, k.Under); r.alone(k.HandlerRef) {
+				addressed(note, e.Problem)
+			} else if r.others(o, e, k) { // whoever keeps one incident for them goes on calling
 				note.Kind, note.Count = handler.Summary, 1
 			} else {
-				r.quiet(o, e, ref)
+				r.quiet(o, e, k)
 			}
-			if err := r.send(o, []*escalation{e}, ref, note, handler.Acknowledged); err != nil {
+			if err := r.send(o, []*escalation{e}, k.HandlerRef, note, handler.Acknowledged); err != nil {
 				return err
 			}
 		}
+		e.AckEnds = p.Ack.Until
+		r.plan(e)
 		o.write(e) // looked at when it is due; the acknowledgement holds it then
 	}
 	return r.look(o, again)

@@ -124,16 +124,14 @@ func (r *router) look(o *telling, due []*escalation) error {
 		if len(some) == 0 {
 			continue
 		}
-		for _, part := range r.apart(o, some) {
-			if err := r.tell(o, part, key.step, ""); err != nil {
-				errs = append(errs, err)
-				for _, e := range part {
-					r.planAt(e, o.now.Add(time.Minute))
-				}
+		if err := r.tell(o, some, key.step, ""); err != nil {
+			errs = append(errs, err)
+			for _, e := range some {
+				r.planAt(e, o.now.Add(time.Minute))
 			}
 		}
 	}
-	closing := map[groupKey][]*escalation{} // by the groups that they are in by now
+	closing := map[groupKey][]*escalation{}
 	for _, e := range ended {
 		key := groupKey{e.Route, e.Group}
 		closing[key] = append(closing[key], e)
@@ -158,6 +156,9 @@ func (r *router) ready(o *telling, e *escalation, to *route.Route) (step int, re
 		return 0, false
 	}
 	e.route, e.Next = to, e.Next.Fit(to, e.Opened)
+	if !e.AckEnds.IsZero() && !e.AckEnds.After(o.now) {
+		r.recall(o, e)
+	}
 	hold := longest(r.holds(e, to, is.problem, o.now))
 	if hold == nil {
 		e.Held = nil
@@ -234,11 +235,15 @@ func (r *router) reroute(o *telling, e *escalation) {
 	inherited := len(e.Told) == 0
 	t := &event.Transition{Node: e.NodeID, Check: e.CheckID, Chunk: is.problem.Chunk, Namespace: is.namespace}
 	for _, next := range r.opened(t, &history.Problem{Problem: *is.problem}, o.now) {
-		next.Told, next.Severity = slices.Clone(e.Told), e.Severity
-		next.Acked = e.Acked && next.Lead == e.Lead
+		next.Told, next.Severity, next.AckEnds = slices.Clone(e.Told), e.Severity, e.AckEnds
+		if next.Lead != e.Lead {
+			for i := range next.Told {
+				next.Told[i].Under, next.Told[i].Acked = next.Lead, false
+			}
+		}
 		if to := r.routeOf(next); to != nil {
 			for i, step := range to.Steps {
-				if !slices.ContainsFunc(step.To, func(n route.Name) bool { return !slices.Contains(e.Told, history.HandlerRef(n)) }) {
+				if !slices.ContainsFunc(step.To, func(n route.Name) bool { return e.knows(history.HandlerRef(n)) == nil }) {
 					next.Next.Told(to, i, o.now)
 				}
 			}
@@ -260,34 +265,11 @@ func (r *router) reroute(o *telling, e *escalation) {
 // tell gives a step's handlers one message of all these problems, with why they come together
 // where that is no matter of the group.
 func (r *router) tell(o *telling, list []*escalation, step int, why string) error {
-	to := list[0].route
-	for _, name := range to.Steps[step].To {
+	for _, name := range list[0].route.Steps[step].To {
 		ref := history.HandlerRef(name)
-		kind := handler.Reminder
-		if slices.ContainsFunc(list, func(e *escalation) bool { return !slices.Contains(e.Told, ref) }) {
-			kind = handler.Opened
-		}
-		before, known := r.worst(groupKey{list[0].Route, list[0].Group}, ref)
-		for _, some := range r.messages(ref, list) {
-			note, err := r.told(some, ref, kind)
-			if err != nil {
+		for _, m := range r.messages(o, list, ref) {
+			if err := r.say(o, m, ref, why); err != nil {
 				return err
-			}
-			note.Output += late(some, ref)
-			if r.alone(ref) {
-				note.Problem = some[0].Problem
-			} else {
-				if note.Raised = known && rank(note.Severity) > before; why != "" {
-					note.Output += "\n" + why
-				}
-			}
-			if err := r.send(o, some, ref, note, kind); err != nil {
-				return err
-			}
-		}
-		for _, e := range list {
-			if !slices.Contains(e.Told, ref) {
-				e.Told = append(e.Told, ref)
 			}
 		}
 	}
@@ -305,6 +287,33 @@ func (r *router) tell(o *telling, list []*escalation, step int, why string) erro
 	return nil
 }
 
+// say gives a handler one message.
+func (r *router) say(o *telling, m *message, ref history.HandlerRef, why string) error {
+	kind := handler.Reminder
+	if slices.ContainsFunc(m.list, func(e *escalation) bool { return e.knows(ref) == nil }) {
+		kind = handler.Opened
+	}
+	before, known := r.groups[groupKey{m.list[0].Route, m.list[0].Group}].worst(ref, m.id)
+	note, err := r.told(m, ref, kind)
+	if err != nil {
+		return err
+	}
+	note.Output += late(m.list, ref)
+	if !r.alone(ref) {
+		if note.Raised = known && rank(note.Severity) > before; why != "" {
+			note.Output += "\n" + why
+		}
+	}
+	note.Unacked, note.Instead = m.unacked, m.instead
+	if err := r.send(o, m.list, ref, note, kind); err != nil {
+		return err
+	}
+	for _, e := range m.list {
+		e.learns(ref, m.id)
+	}
+	return nil
+}
+
 // alone says whether a handler is told of each problem by itself: an Alertmanager groups by
 // itself.
 func (r *router) alone(ref history.HandlerRef) bool {
@@ -312,25 +321,12 @@ func (r *router) alone(ref history.HandlerRef) bool {
 	return ok && spec.Alertmanager != nil
 }
 
-// messages are the problems of each message that a handler gets of them.
-func (r *router) messages(ref history.HandlerRef, list []*escalation) (out [][]*escalation) {
-	if !r.alone(ref) {
-		return [][]*escalation{list}
-	}
-	for i := range list {
-		if list[i].Closing == nil {
-			out = append(out, list[i:i+1])
-		}
-	}
-	return out
-}
-
 // told is a notification of what these problems were when it was seen that they may be told: they
 // change, and end, meanwhile.
-func (r *router) told(list []*escalation, ref history.HandlerRef, kind string) (*handler.Notification, error) {
+func (r *router) told(m *message, ref history.HandlerRef, kind string) (*handler.Notification, error) {
 	var notes []*handler.Notification
 	ended := 0
-	for _, e := range list {
+	for _, e := range m.list {
 		if e.Closing != nil {
 			note, err := handler.Decode(e.Closing)
 			if err != nil {
@@ -349,19 +345,19 @@ func (r *router) told(list []*escalation, ref history.HandlerRef, kind string) (
 	if kind = handler.Summary; ended == len(notes) {
 		kind = handler.Closed
 	}
-	return several(notes, list[0].Lead, kind), nil
+	return several(notes, m.id, kind), nil
 }
 
 // maxListed is how many problems a message of several names to people.
 const maxListed = 10
 
 // several is one notification of many, under one id; of one, it is that one.
-func several(notes []*handler.Notification, lead, kind string) *handler.Notification {
+func several(notes []*handler.Notification, id, kind string) *handler.Notification {
 	slices.SortStableFunc(notes, func(a, b *handler.Notification) int {
 		return cmp.Or(cmp.Compare(rank(b.Severity), rank(a.Severity)), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Check, b.Check))
 	})
 	n := *notes[0]
-	if n.Problem = lead; len(notes) == 1 {
+	if addressed(&n, id); len(notes) == 1 {
 		return &n
 	}
 	n.Kind, n.Count = kind, len(notes)

@@ -93,45 +93,6 @@ func TestAnAcknowledgedIncidentEndsAsTheNextOpens(t *testing.T) {
 	p.left(0)
 }
 
-// An acknowledgement that runs out or is taken back is not taken back at a service that keeps one
-// incident: what opens then calls for itself.
-func TestAnAcknowledgementThatRanOut(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}, Repeat: minutes(120)}}}})
-	p.opens("p1", 10)
-	p.opens("p2", 11)
-	p.after(time.Minute)
-	p.acks("p1", &model.Ack{By: "ann"})
-	p.heard("pager summary p1", "pager summary p1+p2")
-	p.acks("p1", nil) // while it calls for the other
-	p.acks("p1", &model.Ack{By: "ann", Until: p.now.Add(time.Hour)})
-	p.acks("p2", &model.Ack{By: "ann"})
-	p.heard("pager summary p1", "pager acknowledged p1+p2")
-	p.restart()
-	p.after(90 * time.Minute)
-	p.heard()
-	p.opens("p3", 12)
-	p.after(time.Minute)
-	p.heard("pager opened p3")
-	p.after(29 * time.Minute)
-	p.heard("pager reminder p1") // of p1 alone, for p2 is looked after
-	p.closes("p1")
-	p.closes("p2")
-	p.after(time.Minute)
-	p.heard("pager closed p1+p2")
-	p.acks("p3", &model.Ack{By: "ann"})
-	p.acks("p3", nil)
-	p.now = p.now.Add(2*time.Hour - 10*time.Second) // p3 is told again in the look that opens p4
-	p.opens("p4", 13)
-	p.now = p.now.Add(10 * time.Second)
-	p.after(time.Minute)
-	p.heard("pager acknowledged p3", "pager reminder p3", "pager opened p4")
-	p.closes("p3")
-	p.closes("p4")
-	p.after(time.Minute)
-	p.heard("pager closed p3", "pager closed p4")
-	p.left(0)
-}
-
 // An Alertmanager groups by itself: each problem is an alert of its own.
 func TestAnAlertmanagerIsToldOfEach(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("am", nil)})

@@ -94,7 +94,7 @@ func TestWhatIsWorseThanItWasToldIsToldOnce(t *testing.T) {
 	o := newTelling(p.now)
 	e := p.r.of["p1"][0]
 	e.Severity, e.is = model.SeverityWarning, presence{problem: p.open["p1"], status: model.Critical}
-	if note, err := p.r.told([]*escalation{e}, e.Told[0], handler.Reminder); err != nil || note.Was != "warning" || !o.empty() {
+	if note, err := p.r.told(&message{id: e.Problem, list: []*escalation{e}}, e.Told[0].HandlerRef, handler.Reminder); err != nil || note.Was != "warning" || !o.empty() {
 		t.Errorf("%+v, %v", note, err)
 	} else if _, err := note.Encode(); err != nil || note.Summary != "WORSE, CRITICAL: disk on web01:" {
 		t.Errorf("%q, %v", note.Summary, err)

@@ -179,7 +179,7 @@ func late(list []*escalation, ref history.HandlerRef) string {
 	var first time.Time
 	n := 0
 	for _, e := range list {
-		if e.Late && !slices.Contains(e.Told, ref) {
+		if e.Late && e.knows(ref) == nil {
 			if n++; first.IsZero() || e.Opened.Before(first) {
 				first = e.Opened
 			}

@@ -13,10 +13,14 @@ import (
 // raise tells those who know of a problem that it is worse than what they were told, once for each
 // higher severity, with what else of the group is to be told.
 func (r *router) raise(o *telling, e *escalation, severity model.Severity) {
-	to := r.routeOf(e)
-	if to == nil || e.Closing != nil || len(e.Told) == 0 || severity <= e.Severity {
-		return
+	if to := r.routeOf(e); to != nil && e.Closing == nil && len(e.Told) > 0 && severity > e.Severity {
+		r.remind(o, e, to)
 	}
+}
+
+// remind tells those who know of a problem of it again: at the next message of its group, each once,
+// and no step sooner that is still to come.
+func (r *router) remind(o *telling, e *escalation, to *route.Route) {
 	g := r.group(groupKey{e.Route, e.Group}, e.Lead)
 	if !g.flush.After(o.now) {
 		g.flush = o.now.Add(to.GroupWait)
@@ -47,21 +51,18 @@ func (r *router) raise(o *telling, e *escalation, severity model.Severity) {
 
 // heard is the highest severity that a handler was told of; zero: it knows nothing yet.
 func (e *escalation) heard(ref history.HandlerRef) model.Severity {
-	if !slices.Contains(e.Told, ref) {
+	if e.knows(ref) == nil {
 		return 0
 	}
 	return cmp.Or(e.was, e.Severity)
 }
 
-// worst is the highest severity that a handler was told of a group; false: it knows nothing of it.
-func (r *router) worst(key groupKey, ref history.HandlerRef) (worst model.Severity, known bool) {
-	g := r.groups[key]
-	if g == nil {
-		return 0, false
-	}
-	for e := range g.members {
-		worst, known = max(worst, e.heard(ref)), known || slices.Contains(e.Told, ref)
-	}
+// worst is the highest severity that a handler was told of under an id; false: it knows nothing under it.
+func (g *group) worst(ref history.HandlerRef, id string) (worst model.Severity, known bool) {
+	g.has(ref, id, func(e *escalation) bool {
+		worst, known = max(worst, e.heard(ref)), true
+		return false
+	})
 	return worst, known
 }
 
@@ -78,7 +79,7 @@ func (e *escalation) raised(severity model.Severity, now time.Time) {
 // toldStep says whether a step was told already: one whose time is still to come stays due then.
 func (e *escalation) toldStep(to *route.Route, i int) bool {
 	step := to.Steps[i]
-	unknown := func(n route.Name) bool { return !slices.Contains(e.Told, history.HandlerRef(n)) }
+	unknown := func(n route.Name) bool { return e.knows(history.HandlerRef(n)) == nil }
 	if slices.ContainsFunc(step.To, unknown) {
 		return false
 	}

@@ -117,8 +117,12 @@ func (r *router) adopt(ctx context.Context) error {
 	}
 	for id, handlers := range told {
 		p := problems[id]
+		var knows []history.Told
+		for _, ref := range handlers {
+			knows = append(knows, history.Told{HandlerRef: ref, Under: id})
+		}
 		r.enter(&escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: id}, NodeID: p.NodeID, CheckID: p.CheckID,
-			Group: id, Lead: id, Opened: p.Opened, Direct: handlers, Next: make(route.Climb, 1), Told: handlers, Severity: p.Severity}})
+			Group: id, Lead: id, Opened: p.Opened, Direct: handlers, Next: make(route.Climb, 1), Told: knows, Severity: p.Severity}})
 	}
 	return nil
 }
@@ -272,7 +276,9 @@ func (r *router) back(o *telling, by time.Duration) {
 func (r *router) plan(e *escalation) {
 	at := e.Due
 	if e.Closing == nil && e.Held == nil {
-		_, at, _ = e.Next.Due()
+		if _, at, _ = e.Next.Due(); !e.AckEnds.IsZero() && (at.IsZero() || e.AckEnds.Before(at)) {
+			at = e.AckEnds
+		}
 	}
 	r.planAt(e, at)
 }

@@ -47,7 +47,26 @@ func decodeEscalation(key EscalationKey, body []byte) (Escalation, error) {
 		return e, fmt.Errorf("read escalation of problem %s on route %s: %w", key.Problem, key.Route, err)
 	}
 	e.EscalationKey = key
-	return e, nil
+	return e, e.older(body)
+}
+
+// older completes what was written before each handler had ids of its own.
+func (e *Escalation) older(body []byte) error {
+	var was struct {
+		Acked bool `json:"acked"`
+	}
+	for i := range e.Told {
+		if e.Told[i].Under != "" {
+			return nil
+		}
+		if i == 0 {
+			if err := json.Unmarshal(body, &was); err != nil {
+				return fmt.Errorf("read escalation of problem %s on route %s: %w", e.Problem, e.Route, err)
+			}
+		}
+		e.Told[i].Under, e.Told[i].Acked = e.Lead, e.Told[i].Acked || was.Acked
+	}
+	return nil
 }
 
 // escalate writes what a batch says of escalations.
@@ -117,6 +136,11 @@ func (s *sqlStore) readEscalations(ctx context.Context, query string, args ...an
 		out = append(out, e)
 	}
 	return out, rows.Err()
+}
+
+// Compare orders by handler and id.
+func (t Told) Compare(other Told) int {
+	return cmp.Or(cmp.Compare(t.Namespace, other.Namespace), cmp.Compare(t.Name, other.Name), cmp.Compare(t.Under, other.Under))
 }
 
 // Compare orders keys by problem and route.

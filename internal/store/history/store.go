@@ -151,11 +151,11 @@ type Escalation struct {
 	NodeID  model.NodeID  `json:"node"`
 	CheckID model.CheckID `json:"check"`
 	Group   string        `json:"group"`
-	Lead    string        `json:"lead"` // the problem under whose id its group is told
+	Lead    string        `json:"lead"` // the problem under whose id its group is told first
 	Opened  time.Time     `json:"opened"`
 	Direct  []HandlerRef  `json:"direct,omitempty"` // those who are told, where there is no route
 	Next    route.Climb   `json:"next"`
-	Told    []HandlerRef  `json:"told,omitempty"` // they know that it is open
+	Told    []Told        `json:"told,omitempty"` // they know that it is open
 	Held    *route.Hold   `json:"held,omitempty"` // why what was due was not told
 	// Severity is the highest that was told.
 	Severity model.Severity `json:"severity,omitempty"`
@@ -164,8 +164,18 @@ type Escalation struct {
 	// Closing is the notification of its end, as JSON, while that waits for the rest of its
 	// group until Due.
 	Closing json.RawMessage `json:"closing,omitempty"`
-	Acked   bool            `json:"acked,omitempty"` // they were told that somebody looks after it, or it ended so
 	Due     time.Time       `json:"due,omitzero"`
+	// AckEnds is when the acknowledgement ends that they were told of; zero: never, or they were told that it has.
+	AckEnds time.Time `json:"ackEnds,omitzero"`
+}
+
+// Told is what a handler knows of a problem.
+type Told struct {
+	HandlerRef
+	// Under is the id under which it was told: a problem's, and behind that .1, .2, … where acknowledgements
+	// under it ended.
+	Under string `json:"under,omitempty"`
+	Acked bool   `json:"acked,omitempty"` // it was told that somebody looks after all that is open under that id, or it ended so
 }
 
 // EntryKind says what happened.

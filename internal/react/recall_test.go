@@ -1,0 +1,251 @@
+package react
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// services has the play tell what services are told, by the incidents that they keep: who, what, of
+// which, and what that takes the place of.
+func (p *play) services() func(want ...string) {
+	var said []string
+	p.store.record = func(b history.Batch) error {
+		for _, d := range b.Deliveries {
+			n, err := handler.Decode(d.Payload)
+			if err != nil {
+				return err
+			}
+			id := n.Problem
+			if n.Incident != "" {
+				id = n.Incident
+			}
+			text := fmt.Sprintf("%s %s %s", d.Handler.Name, n.Kind, id)
+			if n.Unacked {
+				text += ", unacknowledged"
+			}
+			if n.Instead != "" {
+				text += ", instead of " + n.Instead
+			}
+			said = append(said, text)
+		}
+		return nil
+	}
+	return func(want ...string) {
+		p.t.Helper()
+		p.sent, said = said, nil
+		p.heard(want...)
+	}
+}
+
+// Nobody looks after a problem any more: who was told that somebody does is told of it again, and
+// services call anew.
+func TestAnAcknowledgementThatEndsCallsAgain(t *testing.T) {
+	for name, ends := range map[string]func(p *play){
+		"it runs out": func(p *play) {
+			p.acks("p1", &model.Ack{By: "ann", Until: p.now.Add(time.Hour)})
+			p.restart()
+			p.after(time.Hour + time.Minute)
+		},
+		"it is taken back": func(p *play) {
+			p.acks("p1", &model.Ack{By: "ann"})
+			p.after(time.Hour)
+			p.acks("p1", nil)
+			p.restart()
+			p.after(time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+			heard := p.services()
+			p.opens("p1", 10)
+			p.after(time.Minute)
+			ends(p)
+			heard("pager opened p1", "pager acknowledged p1", "pager reminder p1.1, unacknowledged, instead of p1")
+			p.after(24 * time.Hour)
+			p.acks("p1", &model.Ack{By: "bob"})
+			heard("pager acknowledged p1.1")
+			p.acks("p1", nil)
+			p.after(time.Minute)
+			p.acks("p1", &model.Ack{By: "bob", Until: p.now.Add(time.Minute)})
+			p.closes("p1")
+			p.after(time.Hour)
+			heard("pager reminder p1.2, unacknowledged, instead of p1.1", "pager acknowledged p1.2", "pager closed p1.2")
+			p.left(0)
+		})
+	}
+	t.Run("without a route", func(t *testing.T) {
+		p := newPlay(t, nil)
+		p.names.chunk.Handlers = []string{"mail"}
+		heard := p.services()
+		p.opens("p1", 10)
+		p.acks("p1", &model.Ack{By: "ann", Until: p.now.Add(time.Hour)})
+		p.after(time.Hour)
+		heard("mail opened p1", "mail acknowledged p1", "mail reminder p1.1, unacknowledged, instead of p1")
+		p.closes("p1")
+		heard("mail closed p1.1")
+	})
+	t.Run("it is silenced by then", func(t *testing.T) {
+		p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+		heard := p.services()
+		p.opens("p1", 10)
+		p.after(time.Minute)
+		p.acks("p1", &model.Ack{By: "ann", Until: p.now.Add(time.Hour)})
+		p.set("quiet", &model.SilenceSpec{Until: model.Time{Time: p.now.Add(2 * time.Hour)}, Reason: "new disks"})
+		p.after(90 * time.Minute)
+		heard("pager opened p1", "pager acknowledged p1")
+		p.after(time.Hour)
+		heard("pager reminder p1.1, unacknowledged, instead of p1")
+	})
+	t.Run("it is prolonged", func(t *testing.T) {
+		p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+		heard := p.services()
+		p.opens("p1", 10)
+		p.after(time.Minute)
+		p.acks("p1", &model.Ack{By: "ann", Until: p.now.Add(time.Hour)})
+		p.acks("p1", &model.Ack{By: "ann"})
+		p.after(24 * time.Hour)
+		heard("pager opened p1", "pager acknowledged p1", "pager acknowledged p1")
+	})
+	t.Run("others were never looked after", func(t *testing.T) {
+		p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+		heard := p.services()
+		p.opens("p1", 10)
+		p.opens("p2", 11)
+		p.after(time.Minute)
+		p.acks("p1", &model.Ack{By: "ann"})
+		p.acks("p1", nil)
+		p.after(time.Hour)
+		heard("pager summary p1", "pager summary p1") // it calls all the time
+	})
+}
+
+// Of a group, what nobody looks after any more calls by itself, and the rest stays as it is.
+func TestAnAcknowledgementOfSomeOfAGroupEnds(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}, Repeat: minutes(120)}}}})
+	heard := p.services()
+	p.opens("p1", 10)
+	p.opens("p2", 11)
+	p.after(time.Minute)
+	p.acks("p1", &model.Ack{By: "ann", Until: p.now.Add(time.Hour)})
+	p.acks("p2", &model.Ack{By: "ann"})
+	heard("pager summary p1", "pager summary p1", "pager acknowledged p1")
+	p.restart()
+	p.after(90 * time.Minute)
+	heard("pager reminder p1.1, unacknowledged") // p2 is looked after as what it was told as
+	p.opens("p3", 12)
+	p.after(time.Minute)
+	heard("pager opened p1.1") // that calls already
+	p.after(40 * time.Minute)
+	heard()
+	p.closes("p1")
+	p.closes("p2")
+	p.after(time.Minute)
+	heard("pager summary p1.1", "pager closed p1")
+	p.acks("p3", &model.Ack{By: "ann"})
+	p.acks("p3", nil)
+	p.after(time.Minute)
+	heard("pager acknowledged p1.1", "pager reminder p1.2, unacknowledged, instead of p1.1")
+	p.now = p.now.Add(2*time.Hour - 2*time.Minute)
+	p.opens("p4", 13)
+	p.after(time.Minute)
+	heard("pager opened p1.2")
+	p.closes("p3")
+	p.closes("p4")
+	p.after(time.Minute)
+	heard("pager closed p1.2")
+	p.left(0)
+
+	// Both end at once, and a third comes: one message, which takes the place of the incident.
+	p = newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	heard = p.services()
+	p.opens("p1", 10)
+	p.opens("p2", 11)
+	p.after(time.Minute)
+	until := p.now.Add(time.Hour)
+	p.acks("p1", &model.Ack{By: "ann", Until: until})
+	p.acks("p2", &model.Ack{By: "ann", Until: until})
+	p.after(time.Hour)
+	p.opens("p3", 12)
+	p.after(time.Minute)
+	heard("pager summary p1", "pager summary p1", "pager acknowledged p1", "pager summary p1.1, instead of p1")
+}
+
+// The id of a problem that was silenced is that of its group: where that is acknowledged, the problem
+// has another when it is told.
+func TestAnIdThatIsAcknowledgedIsNotTakenAgain(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil), "quiet": &model.SilenceSpec{
+		Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, Until: model.Time{Time: noon.Add(time.Hour)}, Reason: "new disks"}})
+	heard := p.services()
+	p.opens("p1", 10) // is silenced
+	p.opens("p2", 11)
+	p.after(time.Minute)
+	p.acks("p2", &model.Ack{By: "ann"})
+	heard("pager opened p1", "pager acknowledged p1")
+	p.after(time.Hour)
+	heard("pager opened p1.1")
+	p.closes("p1")
+	p.closes("p2")
+	p.after(time.Minute)
+	heard("pager closed p1", "pager closed p1.1")
+}
+
+// Each handler has incidents of its own: whoever is told by a later step is called for what opens after
+// he acknowledged all that he knew, though it belongs to what calls others already.
+func TestALaterStepHasIncidentsOfItsOwn(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
+	heard := p.services()
+	p.opens("p1", 10)
+	p.after(40 * time.Minute)
+	p.opens("p2", 11)
+	p.after(time.Minute)
+	heard("pager opened p1", "lead opened p1", "pager opened p1")
+	p.acks("p1", &model.Ack{By: "ann"})
+	heard("pager summary p1", "lead acknowledged p1") // the pager calls for p2 still
+	p.restart()
+	p.after(30 * time.Minute)
+	heard("lead opened p2")
+	p.acks("p2", &model.Ack{By: "ann"})
+	heard("pager acknowledged p1", "lead acknowledged p2")
+	p.opens("p3", 12) // is new to both
+	p.after(31 * time.Minute)
+	heard("pager opened p3", "lead opened p3")
+	p.closes("p1")
+	p.after(time.Minute)
+	heard("pager summary p1", "lead closed p1")
+	p.closes("p2")
+	p.closes("p3")
+	p.after(time.Minute)
+	heard("pager closed p1", "lead closed p2", "pager closed p3", "lead closed p3")
+	p.left(0)
+}
+
+// Who takes an acknowledgement back in a service is called by that: there is no other incident.
+func TestAnAcknowledgementThatIsTakenBackInAService(t *testing.T) {
+	for name, row := range map[string]struct {
+		by   string
+		want []string
+	}{
+		"here":               {"ann", []string{"pager reminder p1.1, unacknowledged, instead of p1", "genie reminder p1.1, unacknowledged, instead of p1"}},
+		"there":              {"Ada (PagerDuty): https://acme.example.org", []string{"pager reminder p1", "genie reminder p1.1, unacknowledged, instead of p1"}},
+		"in another service": {"ada (Opsgenie)", []string{"pager reminder p1.1, unacknowledged, instead of p1", "genie reminder p1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager", "genie"}}}}})
+			p.names.handlers = map[string]*model.HandlerSpec{"pager": {PagerDuty: &model.PagerDuty{}}, "genie": {Opsgenie: &model.Opsgenie{}}}
+			heard := p.services()
+			p.opens("p1", 10)
+			p.after(time.Minute)
+			p.acks("p1", &model.Ack{By: "ann"})
+			heard("pager opened p1", "genie opened p1", "pager acknowledged p1", "genie acknowledged p1")
+			p.open["p1"].Output = row.by
+			p.acks("p1", nil)
+			p.after(time.Minute)
+			heard(row.want...)
+		})
+	}
+}
