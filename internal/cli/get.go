@@ -58,6 +58,9 @@ func (a *app) getCmd() *cobra.Command {
 				return model.Errorf(model.Invalid, "--limit %d: want a number of rows, or 0 for all", g.limit)
 			}
 			lower := strings.ToLower(kind)
+			if err := flagsOf(c, lower); err != nil {
+				return err
+			}
 			switch lower {
 			case "event", "events", "ev":
 				return a.getEvents(c.Context(), client, names, &g)
@@ -73,9 +76,6 @@ func (a *app) getCmd() *cobra.Command {
 			k, err := kindOf(kind)
 			if err != nil {
 				return err
-			}
-			if g.watch {
-				return model.Errorf(model.Invalid, "only events can be watched").WithHint("muster get events -w")
 			}
 			return a.getResources(c.Context(), client, k, names, &g)
 		},

@@ -18,8 +18,18 @@ func kindOf(word string) (model.KindInfo, error) {
 			WithHint("look at all: muster get agents; at one: muster describe node NAME")
 	}
 	if isStateWord(word) {
-		return model.KindInfo{}, model.Errorf(model.Invalid, "%s are not declared: the server keeps them", kindWords()[strings.Index("epq", strings.ToLower(word)[:1])]).
-			WithHint("look at them: muster get %s; an event can be set to OK or forgotten: muster event --help", strings.ToLower(word))
+		kept := "events"
+		for _, all := range []string{"problems", "queues", "history"} {
+			if all[0] == strings.ToLower(word)[0] {
+				kept = all
+			}
+		}
+		are, them := "are", "them"
+		if kept == "history" {
+			are, them = "is", "it"
+		}
+		return model.KindInfo{}, model.Errorf(model.Invalid, "%s %s not declared: the server keeps %s", kept, are, them).
+			WithHint("look at %s: muster get %s; an event can be set to OK or forgotten: muster event --help", them, kept)
 	}
 	return model.KindInfo{}, unknownKind(word)
 }
