@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -220,6 +221,46 @@ func TestConditionsReadWhatTheCallerSees(t *testing.T) {
 			if err := json.Unmarshal([]byte(text), &list); err != nil || len(list.Items) != want {
 				t.Errorf("%s (viewer %v): %d, want %d: %s", test.where, token == viewer, len(list.Items), want, text)
 			}
+		}
+	}
+}
+
+// A search over more rows than the store is asked for at once passes over none and shows none twice, however the
+// pages fall.
+func TestASearchOverManyPages(t *testing.T) {
+	r := apitest.New(t)
+	var b history.Batch
+	var want []string
+	for i := range 1303 {
+		p := history.Problem{Namespace: "default", Node: "web01", Check: "disk", Problem: model.Problem{
+			ID: fmt.Sprintf("P%04d", i), NodeID: 1, Status: model.Critical, Opened: r.Now().Add(-time.Duration(i/3) * time.Second), Output: fmt.Sprint("full ", i%100)}}
+		if i%100 == 7 || i%100 == 8 {
+			want = append(want, p.ID)
+		}
+		b.Opened = append(b.Opened, p)
+	}
+	if err := r.History.Record(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(want)
+	c := dial(t, r, r.Token)
+	for _, limit := range []int{1, 2, 3, 13, 26, 27, 1000} {
+		var got []string
+		for after := ""; ; {
+			page, err := c.Problems(t.Context(), "default", "", "", false, limit, after, v1.Narrow{Where: `row.output in ["full 7", "full 8"]`})
+			if err != nil || len(page.Items) > limit {
+				t.Fatal(len(page.Items), err)
+			}
+			for _, p := range page.Items {
+				got = append(got, p.ID)
+			}
+			if after = page.Next; after == "" {
+				break
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("pages of %d: %d rows, want %d: %v", limit, len(got), len(want), got)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func config() huma.Config {
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
 				Title: "Muster", Version: version.Get().Version,
-				Description: "Errors are RFC 9457 problems with a hint that says what to type. Lists come in pages: pass next as after. " +
+				Description: "Errors are RFC 9457 problems with a hint that says what to type. Lists come in pages: pass next as after; a page that a condition was searched for (where) may be short or empty and have a next. " +
 					"A resource that is not (any more) as If-Match or If-None-Match say answers 412; a change that lands on more nodes than maxAffected answers 428 until it is repeated with yes.",
 				License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 			},
