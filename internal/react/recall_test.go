@@ -249,3 +249,19 @@ func TestAnAcknowledgementThatIsTakenBackInAService(t *testing.T) {
 		})
 	}
 }
+
+// Who says once more that he looks after an incident says nothing of another one.
+func TestAnAcknowledgementIsOfItsIncident(t *testing.T) {
+	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	heard := p.services()
+	p.opens("p1", 10)
+	p.after(time.Minute)
+	p.acks("p1", &model.Ack{By: "ann"})
+	p.opens("p2", 11)
+	p.after(time.Minute)
+	heard("pager opened p1", "pager acknowledged p1", "pager opened p2")
+	p.acks("p1", &model.Ack{By: "bob"})
+	p.opens("p3", 12)
+	p.after(time.Minute)
+	heard("pager acknowledged p1", "pager opened p2") // that calls still
+}
