@@ -9,6 +9,9 @@
 // key; how each kind of handler is told is package handler. Alertmanagers are told again of
 // what is open (standing.go); people try handlers and replay dead letters (byhand.go).
 //
+// Who is told what, and when, is the router's (router.go, then fire.go); under which ids each handler
+// knows it, incident.go says. What was lost in spite of all is found at the start (missed.go).
+//
 // When the backlog overflows (the store was away for long), what it dropped is made
 // again from the journal (replay.go, lag.go; package rederive).
 //
