@@ -93,7 +93,7 @@ func pages(t *testing.T, service *pagingService) *paged {
 	p.Login()
 	p.Apply("kind: Handler\nmetadata: {name: pager}\nspec:\n  " + fmt.Sprintf(service.handler, peer.URL, callbackSecret) +
 		"\n---\nkind: Route\nmetadata: {name: default}\nspec:\n  groupBy: [check]\n  groupWait: 3s\n  steps: [{to: [pager], repeat: 1h}]\n")
-	p.token = strings.TrimSpace(p.CLI("auth", "token", "create", "--role", "agent"))
+	p.token = strings.TrimSpace(p.CLI("auth", "token", "create", "--role", "alerts"))
 	return p
 }
 

@@ -44,7 +44,7 @@ func TestAPrometheusHasMusterForItsAlertmanager(t *testing.T) {
 	s := harness.StartServer(t)
 	s.Login()
 	s.Apply("kind: Node\nmetadata: {name: db1}\nspec: {proxy: true}\n")
-	token := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "agent", "-m", "alerts"))
+	token := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "alerts", "-m", "alerts"))
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -192,9 +192,13 @@ func TestAlertsFromGrafanaAndWhoMayBringThem(t *testing.T) {
 	if err := os.WriteFile(file, []byte("grafana's own words"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.CLI("auth", "user", "create", "grafana", "--role", "agent", "--in", "web", "--password-file", file)
+	s.CLI("auth", "user", "create", "grafana", "--role", "alerts", "--in", "web", "--password-file", file)
+	if err := os.WriteFile(file, []byte("P@ssw0rd of all"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.CLI("auth", "user", "create", "sensu", "--role", "agent", "--password-file", file)
 	viewer := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "viewer"))
-	agent := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "agent", "--in", "web"))
+	agent := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "alerts", "--in", "web"))
 	now := time.Now()
 	alert := func(name string, labels map[string]string, ends time.Time) string {
 		all := map[string]string{"alertname": name, "grafana_folder": "Shop"}
@@ -216,7 +220,8 @@ func TestAlertsFromGrafanaAndWhoMayBringThem(t *testing.T) {
 		says                             string
 	}{
 		{"no proof", path, "", "", "[]", 401, "auth token create"},
-		{"another's password", path, "grafana", "guessed", "[]", 401, "no user with the role agent"},
+		{"another's password", path, "grafana", "guessed", "[]", 401, "no user with the role alerts"},
+		{"the password of Sensu's agents", path, "sensu", "P@ssw0rd of all", "[]", 401, "no user with the role alerts"},
 		{"a viewer's token", path, "", viewer, "[]", 403, "role viewer"},
 		{"another namespace", "/alertmanager/api/v2/alerts", "grafana", "grafana's own words", "[]", 403, "it may into: web"},
 		{"another path", "/alertmanager/web/api/v2/silences", "", agent, "[]", 404, "api/v2/alerts"},
@@ -303,7 +308,7 @@ func TestPagerDutyCallsBack(t *testing.T) {
 	s.Apply(fmt.Sprintf("kind: Handler\nmetadata: {name: pager}\nspec:\n  pagerduty: {routingKey: R0123, url: %q, callback: %q}\n"+
 		"---\nkind: Handler\nmetadata: {name: other}\nspec:\n  pagerduty: {routingKey: R0124, url: %q, callback: %q}\n---\nkind: Namespace\nmetadata: {name: default}\nspec: {handlers: [pager]}\n",
 		service.URL, secret, service.URL, secret))
-	token := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "agent"))
+	token := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "alerts"))
 	fires := fmt.Sprintf(`[{"labels":{"alertname":"Disk","instance":"web1","severity":"critical"},"endsAt":%q}]`, time.Now().Add(time.Hour).Format(time.RFC3339))
 	if code, text := post(t, s, "/alertmanager/api/v2/alerts", "", token, fires); code != 200 {
 		t.Fatalf("%d %s", code, text)

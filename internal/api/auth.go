@@ -94,11 +94,11 @@ func forViewers(path string) bool {
 
 // mayDo says whether a role may make a request: a viewer looks, an operator also runs checks,
 // acknowledges and resolves events, makes and ends silences, tries handlers and replays their dead letters; an administrator
-// does all. Who has the role agent has ways in of their own. Who may run commands is looked at where
+// does all. Who has the role agent or alerts has ways in of their own. Who may run commands is looked at where
 // they are run.
 func mayDo(role string, r *http.Request) bool {
 	switch {
-	case role == intent.Agents:
+	case role == intent.Agents, role == intent.Alerts:
 		return false
 	case role == intent.Admin, r.Method == http.MethodGet, r.Method == http.MethodHead:
 		return true
@@ -125,7 +125,7 @@ func (s *server) notFor(c *caller, operators bool) *model.Error {
 	if c.Role == intent.Operator {
 		may = "look, run checks, silence, acknowledge and resolve events, and not change what is declared"
 	}
-	if c.Role == intent.Agents {
+	if c.Role == intent.Agents || c.Role == intent.Alerts {
 		may = "bring alerts in, and nothing else"
 	}
 	e := model.Errorf(model.Forbidden, "%s may %s (role %s)", c.User, may, c.Role)

@@ -31,7 +31,7 @@ func TestWhatRolesMayDo(t *testing.T) {
 		if got := mayDo(intent.Operator, r); got != tt.operator {
 			t.Errorf("%s: an operator may: %v", tt.request, got)
 		}
-		if mayDo(intent.Agents, r) {
+		if mayDo(intent.Agents, r) || mayDo(intent.Alerts, r) {
 			t.Errorf("%s: an agent may", tt.request)
 		}
 		if !mayDo(intent.Admin, r) {

@@ -3,10 +3,12 @@ package app
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	neturl "net/url"
 	"slices"
 	"sync"
 	"time"
@@ -158,7 +160,7 @@ func (s *Server) fetchArchive(ctx context.Context, sum asset.Sum) {
 	var err error
 	for _, url := range urls {
 		if err = a.fetch(ctx, sum, url); err == nil {
-			s.log.Info("archive of an asset fetched", "url", url, "sha512", asset.Short(sum))
+			s.log.Info("archive of an asset fetched", "url", model.ShownPlace(url), "sha512", asset.Short(sum))
 			a.arrived()
 			break
 		}
@@ -179,19 +181,22 @@ func (a *archives) fetch(ctx context.Context, sum asset.Sum, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchWithin)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	shown := model.ShownPlace(url)
 	if err != nil {
-		return err
+		return fmt.Errorf("GET %s: this is no address", shown)
 	}
 	answer, err := a.http.Do(request)
-	if err != nil {
+	if failed := (*neturl.Error)(nil); errors.As(err, &failed) {
+		return fmt.Errorf("GET %s: %w", shown, failed.Err) // without the address that it has, or was sent on to
+	} else if err != nil {
 		return err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", url, answer.Status)
+		return fmt.Errorf("GET %s: %s", shown, answer.Status)
 	}
 	if _, err := a.store.Put(sum, answer.Body); err != nil {
-		return fmt.Errorf("GET %s: %w", url, err)
+		return fmt.Errorf("GET %s: %w", shown, err)
 	}
 	return nil
 }

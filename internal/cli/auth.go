@@ -61,10 +61,10 @@ func (a *app) authTokenCreate() *cobra.Command {
 	var output *format
 	c := &cobra.Command{
 		Use: "create", Short: "Make a token; it is shown once", Args: cobra.NoArgs,
-		Example: "  muster auth token create -m \"dashboard\" --role viewer --expires 90d\n  muster auth token create -m \"alerts of prometheus\" --role agent --in web",
+		Example: "  muster auth token create -m \"dashboard\" --role viewer --expires 90d\n  muster auth token create -m \"alerts of prometheus\" --role alerts --in web",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if r.Role != "viewer" && r.Role != "operator" && r.Role != "admin" && r.Role != "agent" {
-				return model.Errorf(model.Invalid, "--role: there is no role %q", r.Role).WithHint("viewer reads everything and changes nothing; operator also runs checks, acknowledges and resolves events; admin may do all; agent brings alerts in, and nothing else")
+			if r.Role != "viewer" && r.Role != "operator" && r.Role != "admin" && r.Role != "alerts" {
+				return model.Errorf(model.Invalid, "--role: there is no role %q", r.Role).WithHint("viewer reads everything and changes nothing; operator also runs checks, acknowledges and resolves events; admin may do all; alerts brings alerts in, and nothing else")
 			}
 			seconds, err := lasting("--expires", expires)
 			if err != nil {
@@ -89,8 +89,8 @@ func (a *app) authTokenCreate() *cobra.Command {
 		},
 	}
 	output = formatFlag(c)
-	c.Flags().StringVar(&r.Role, "role", "viewer", "viewer reads everything and changes nothing; operator also runs checks, acknowledges and resolves events; admin may do all; agent brings alerts in (docs/alerts.md), and nothing else")
-	c.Flags().StringSliceVar(&r.Namespaces, "in", nil, "with --role agent: the namespaces into which it may bring alerts, with commas between them. Default: all")
+	c.Flags().StringVar(&r.Role, "role", "viewer", "viewer reads everything and changes nothing; operator also runs checks, acknowledges and resolves events; admin may do all; alerts brings alerts in (docs/alerts.md), and nothing else")
+	c.Flags().StringSliceVar(&r.Namespaces, "in", nil, "with --role alerts: the namespaces into which it may bring alerts, with commas between them. Default: all")
 	c.Flags().BoolVar(&r.Run, "may-run-commands", false, mayRunHelp)
 	c.Flags().StringVar(&r.User, "user", "", "whose name it bears in the record of changes; default: yours")
 	c.Flags().StringVar(&expires, "expires", "0", "how long it is valid (0: for ever)")

@@ -53,8 +53,8 @@ func (a *app) authUserCreate() *cobra.Command {
 		},
 	}
 	output = formatFlag(c)
-	c.Flags().StringVar(&r.Role, "role", "viewer", "viewer reads everything and changes nothing; operator also runs checks, acknowledges and resolves events; admin may do all; agent lets Sensu's agents and alerts in, and nobody logs in with it")
-	c.Flags().StringSliceVar(&r.Namespaces, "in", nil, "with --role agent: the namespaces in which its agents may be, with commas between them. Default: all")
+	c.Flags().StringVar(&r.Role, "role", "viewer", "viewer reads everything and changes nothing; operator also runs checks, acknowledges and resolves events; admin may do all; agent lets Sensu's agents in, alerts what brings alerts (docs/alerts.md), and nobody logs in with either")
+	c.Flags().StringSliceVar(&r.Namespaces, "in", nil, "with --role agent or alerts: the namespaces in which its agents may be or its alerts go, with commas between them. Default: all")
 	c.Flags().BoolVar(&r.Run, "may-run-commands", false, mayRunHelp)
 	c.Flags().StringVar(&file, "password-file", "", "file with the password; - for standard input. Default: ask, or without a terminal make one")
 	return c

@@ -16,7 +16,7 @@ type User struct {
 	Name       string
 	Role       string
 	Run        bool     // may run commands
-	Namespaces []string // of the role agent: where its agents may be; none: everywhere
+	Namespaces []string // of a role for programs: where its agents may be, or its alerts go; none: everywhere
 	Created    time.Time
 	Sessions   int // open ones
 	Tokens     int // API tokens that bear the name

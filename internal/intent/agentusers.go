@@ -15,13 +15,20 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Agents is the role of a user that lets agents of another system in, by its password. It
-// opens nothing else: nobody logs in with it.
-const Agents = "agent"
+// Roles of what programs come with: nobody logs in with them, and each opens one thing. The password
+// of Agents stands on every machine, so it says nothing of others, as Alerts does.
+const (
+	Agents = "agent"  // of a user: lets agents of another system in, by its password
+	Alerts = "alerts" // of a user or token: brings alerts in, of any node
+)
 
-// AgentUser is a user with that role, as of when its password was checked.
+// forPrograms says whether a role is one of those.
+func forPrograms(role string) bool { return role == Agents || role == Alerts }
+
+// AgentUser is a user with such a role, as of when its password was checked.
 type AgentUser struct {
 	Name       string
+	role       string
 	Namespaces []string // where its agents may be; none: everywhere
 	hash       string
 }
@@ -69,16 +76,16 @@ func newRemembered() *remembered {
 func (s *Service) AgentUser(name string) (AgentUser, error) {
 	row, ok := s.users.user(name)
 	if !ok || row.Role != Agents {
-		return AgentUser{}, badAgent()
+		return AgentUser{}, badAgent(Agents)
 	}
-	return AgentUser{Name: name, Namespaces: row.Namespaces, hash: row.Hash}, nil
+	return AgentUser{Name: name, role: Agents, Namespaces: row.Namespaces, hash: row.Hash}, nil
 }
 
-// LoginAgent checks the password of agents. One that was seen before, right or wrong, costs a look
+// LoginAgent checks the password of a user with a role for programs. One that was seen before, right or wrong, costs a look
 // into memory, and begin, which may be nil, is not asked.
-func (s *Service) LoginAgent(ctx context.Context, name, password string, begin Begin) (AgentUser, error) {
+func (s *Service) LoginAgent(ctx context.Context, role, name, password string, begin Begin) (AgentUser, error) {
 	row, known := s.users.user(name)
-	if !known || row.Role != Agents {
+	if !known || row.Role != role {
 		known, row.Hash = false, nobodysHash // as slow as for a known user
 	}
 	good, err := s.users.agents.check(ctx, name, password, row.Hash, s.opts.Now, begin)
@@ -86,20 +93,20 @@ func (s *Service) LoginAgent(ctx context.Context, name, password string, begin B
 		return AgentUser{}, err
 	}
 	if !good || !known {
-		return AgentUser{}, badAgent()
+		return AgentUser{}, badAgent(role)
 	}
-	return AgentUser{Name: name, Namespaces: row.Namespaces, hash: row.Hash}, nil
+	return AgentUser{Name: name, role: role, Namespaces: row.Namespaces, hash: row.Hash}, nil
 }
 
 // StillAgent says whether a user is what it was when its password was checked.
 func (s *Service) StillAgent(u *AgentUser) bool {
 	row, ok := s.users.user(u.Name)
-	return ok && row.Role == Agents && row.Hash == u.hash && slices.Equal(row.Namespaces, u.Namespaces)
+	return ok && row.Role == u.role && row.Hash == u.hash && slices.Equal(row.Namespaces, u.Namespaces)
 }
 
-func badAgent() error {
-	return model.Errorf(model.Unauthenticated, "no user with the role agent has this password").
-		WithHint("on the server: muster auth user create NAME --role agent")
+func badAgent(role string) error {
+	return model.Errorf(model.Unauthenticated, "no user with the role %s has this password", role).
+		WithHint("on the server: muster auth user create NAME --role %s", role)
 }
 
 // check compares a password with a hash, or remembers how that ended. Who comes with a

@@ -26,7 +26,7 @@ func TestAgentsLogIn(t *testing.T) {
 	var asked atomic.Int64
 	for range 2000 {
 		all.Go(func() {
-			if u, err := s.LoginAgent(ctx, "sensu", "P@ssw0rd!", func(context.Context) (func(bool), error) {
+			if u, err := s.LoginAgent(ctx, intent.Agents, "sensu", "P@ssw0rd!", func(context.Context) (func(bool), error) {
 				asked.Add(1)
 				return func(bool) {}, nil
 			}); err != nil || !u.May("a") || u.May("b") || !s.StillAgent(&u) {
@@ -42,14 +42,17 @@ func TestAgentsLogIn(t *testing.T) {
 		t.Errorf("one password of 2,000 agents was %d tries", n)
 	}
 	for _, c := range [][2]string{{"sensu", "wrong"}, {"nobody", "P@ssw0rd!"}} {
-		if _, err := s.LoginAgent(ctx, c[0], c[1], nil); model.ClassOf(err) != model.Unauthenticated {
+		if _, err := s.LoginAgent(ctx, intent.Agents, c[0], c[1], nil); model.ClassOf(err) != model.Unauthenticated {
 			t.Errorf("%v: %v", c, err)
 		}
+	}
+	if _, err := s.LoginAgent(ctx, intent.Alerts, "sensu", "P@ssw0rd!", nil); model.ClassOf(err) != model.Unauthenticated {
+		t.Errorf("the password on every machine brings alerts in of any: %v", err)
 	}
 	if _, _, err := s.Login(ctx, "sensu", "P@ssw0rd!", "here"); model.ClassOf(err) != model.Unauthenticated {
 		t.Errorf("somebody logs in with it: %v", err)
 	}
-	u, _ := s.LoginAgent(ctx, "sensu", "P@ssw0rd!", nil)
+	u, _ := s.LoginAgent(ctx, intent.Agents, "sensu", "P@ssw0rd!", nil)
 	_, hash, err := intent.HashPassword("another one")
 	if err == nil {
 		err = s.ResetPassword(ctx, by, "sensu", hash, false)
@@ -57,7 +60,7 @@ func TestAgentsLogIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.LoginAgent(ctx, "sensu", "P@ssw0rd!", nil); err == nil || s.StillAgent(&u) {
+	if _, err := s.LoginAgent(ctx, intent.Agents, "sensu", "P@ssw0rd!", nil); err == nil || s.StillAgent(&u) {
 		t.Error("the password before is good still")
 	}
 	for _, u := range []intent.User{{Name: "x", Role: intent.Agents, Run: true}, {Name: "x", Role: intent.Admin, Namespaces: []string{"a"}}} {
@@ -67,7 +70,7 @@ func TestAgentsLogIn(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := s.LoginAgent(over, "sensu", "never seen", nil); model.ClassOf(err) != model.Unavailable {
+	if _, err := s.LoginAgent(over, intent.Agents, "sensu", "never seen", nil); model.ClassOf(err) != model.Unavailable {
 		t.Errorf("who cannot wait: %v", err)
 	}
 }
@@ -82,14 +85,14 @@ func TestWhoGuessesIsHeldBackAndNobodyElse(t *testing.T) {
 	}
 	tired := model.Errorf(model.Limited, "too many wrong passwords")
 	refuses := func(context.Context) (func(bool), error) { return nil, tired }
-	if _, err := s.LoginAgent(ctx, "sensu", "P@ssw0rd!", refuses); !errors.Is(err, tired) {
+	if _, err := s.LoginAgent(ctx, intent.Agents, "sensu", "P@ssw0rd!", refuses); !errors.Is(err, tired) {
 		t.Fatalf("nobody has seen it: %v", err)
 	}
 	// One who waits for what another one may not look at looks at it himself.
 	held, let := make(chan struct{}), make(chan struct{})
 	var both sync.WaitGroup
 	both.Go(func() {
-		_, err := s.LoginAgent(ctx, "sensu", "P@ssw0rd!", func(context.Context) (func(bool), error) { close(held); <-let; return nil, tired })
+		_, err := s.LoginAgent(ctx, intent.Agents, "sensu", "P@ssw0rd!", func(context.Context) (func(bool), error) { close(held); <-let; return nil, tired })
 		if !errors.Is(err, tired) {
 			t.Errorf("who guesses: %v", err)
 		}
@@ -104,7 +107,7 @@ func TestWhoGuessesIsHeldBackAndNobodyElse(t *testing.T) {
 		}, nil
 	}
 	both.Go(func() {
-		if _, err := s.LoginAgent(ctx, "sensu", "P@ssw0rd!", begins); err != nil {
+		if _, err := s.LoginAgent(ctx, intent.Agents, "sensu", "P@ssw0rd!", begins); err != nil {
 			t.Errorf("who has tries left: %v", err)
 		}
 	})
@@ -113,11 +116,11 @@ func TestWhoGuessesIsHeldBackAndNobodyElse(t *testing.T) {
 	if n := ended.Load(); n != 1 {
 		t.Errorf("looked at: %d", n)
 	}
-	if _, err := s.LoginAgent(ctx, "sensu", "P@ssw0rd!", refuses); err != nil {
+	if _, err := s.LoginAgent(ctx, intent.Agents, "sensu", "P@ssw0rd!", refuses); err != nil {
 		t.Errorf("what is known to be right: %v", err)
 	}
 	for range 3 {
-		if _, err := s.LoginAgent(ctx, "sensu", "wrong", begins); model.ClassOf(err) != model.Unauthenticated {
+		if _, err := s.LoginAgent(ctx, intent.Agents, "sensu", "wrong", begins); model.ClassOf(err) != model.Unauthenticated {
 			t.Errorf("a wrong one: %v", err)
 		}
 	}
@@ -126,7 +129,7 @@ func TestWhoGuessesIsHeldBackAndNobodyElse(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := s.LoginAgent(gone, "sensu", "another", func(ctx context.Context) (func(bool), error) { return nil, ctx.Err() }); model.ClassOf(err) != model.Unavailable {
+	if _, err := s.LoginAgent(gone, intent.Agents, "sensu", "another", func(ctx context.Context) (func(bool), error) { return nil, ctx.Err() }); model.ClassOf(err) != model.Unavailable {
 		t.Errorf("who has gone: %v", err)
 	}
 }

@@ -30,14 +30,14 @@ const (
 	Viewer   = "viewer"   // reads everything, changes nothing
 )
 
-// userRole refuses a role that no user has. A user with the role agent is nobody who logs in.
+// userRole refuses a role that no user has. A user with a role for programs is nobody who logs in.
 func userRole(u *User) error {
 	switch {
-	case u.Role != Agents && len(u.Namespaces) > 0:
-		return model.Errorf(model.Invalid, "namespaces are of the role %s; a %s has all", Agents, u.Role)
-	case u.Role == Agents && u.Run:
-		return model.Errorf(model.Invalid, "a user with the role %s runs no commands", Agents)
-	case u.Role == Agents:
+	case !forPrograms(u.Role) && len(u.Namespaces) > 0:
+		return model.Errorf(model.Invalid, "namespaces are of the roles %s and %s; a %s has all", Agents, Alerts, u.Role)
+	case forPrograms(u.Role) && u.Run:
+		return model.Errorf(model.Invalid, "a user with the role %s runs no commands", u.Role)
+	case forPrograms(u.Role):
 		return nil
 	}
 	return knownRole(u.Role, u.Run)
@@ -61,7 +61,7 @@ type Identity struct {
 	Run   bool   `json:"run,omitempty"` // may run commands on nodes: no role has that by itself
 	Token string `json:"token"`         // id of the token used
 
-	Namespaces []string `json:"namespaces,omitempty"` // of the role agent; none: all
+	Namespaces []string `json:"namespaces,omitempty"` // of a role for programs; none: all
 }
 
 // AccessToken is a token as people see it: never the secret.
@@ -75,7 +75,7 @@ type AccessToken struct {
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`
 
-	Namespaces []string `json:"namespaces,omitempty"` // of the role agent; none: all
+	Namespaces []string `json:"namespaces,omitempty"` // of a role for programs; none: all
 }
 
 type userRow struct {
@@ -83,7 +83,7 @@ type userRow struct {
 	Role string `json:"role"`
 	Run  bool   `json:"run,omitempty"` // may run commands
 
-	Namespaces []string `json:"namespaces,omitempty"` // of the role agent
+	Namespaces []string `json:"namespaces,omitempty"` // of a role for programs
 
 	made time.Time
 }
@@ -182,7 +182,7 @@ func (s *Service) proven(ctx context.Context, user, password string) (userRow, e
 		return userRow{}, ctx.Err()
 	}
 	row, known := s.users.user(user)
-	if known = known && row.Role != Agents; !known {
+	if known = known && !forPrograms(row.Role); !known {
 		row.Hash = nobodysHash // as slow as for a known user, so that time tells no names
 	}
 	if ok, err := argon2id.ComparePasswordAndHash(password, row.Hash); err != nil || !ok || !known {
@@ -201,7 +201,7 @@ func (x *userIndex) user(name string) (userRow, bool) {
 	return u, ok
 }
 
-// CreateToken makes a token for a program. One with the role agent brings alerts in, and opens
+// CreateToken makes a token for a program. One with the role alerts brings alerts in, and opens
 // nothing else.
 func (s *Service) CreateToken(ctx context.Context, by Who, t AccessToken) (string, AccessToken, error) {
 	if err := userRole(&User{Role: t.Role, Run: t.Run, Namespaces: t.Namespaces}); err != nil {

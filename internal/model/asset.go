@@ -92,6 +92,7 @@ func (v *validator) asset(s *AssetSpec) {
 		if u, err := url.Parse(b.URL); err == nil && u.User != nil {
 			v.flaw(at+".url", "fetch it yourself, and type muster asset add NAME FILE", "no password may stand here: whoever may look sees it")
 		}
+		v.hidden(at+".url", b.URL)
 		for _, f := range []struct{ field, text string }{{"os", b.OS}, {"arch", b.Arch}, {"distribution", b.Distribution}, {"distributionVersion", b.DistributionVersion}} {
 			if len(f.text) > maxText || hasControl(f.text) || strings.ContainsAny(f.text, " \t") {
 				v.flaw(at+"."+f.field, "muster describe node NODE shows the facts", "want one word")

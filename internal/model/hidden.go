@@ -1,13 +1,16 @@
 package model
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Hidden stands where a secret is that the reader may not see.
 const Hidden = "(hidden)"
 
 // Redacted is the resource as somebody sees it who may only look: the places where
 // people keep secrets (values of environments and headers, standard input, every Secret that is written
-// out, and what follows the host in a webhook's address) are Hidden. r is not changed.
+// out, what follows the host in a webhook's address, and the query in an archive's) are Hidden. r is not changed.
 func Redacted(r *Resource) *Resource {
 	out := *r
 	switch spec := r.Spec.(type) {
@@ -41,6 +44,13 @@ func Redacted(r *Resource) *Resource {
 			hidden.Webhook = &hook
 		}
 		out.Spec = hidden
+	case *AssetSpec:
+		hidden := *spec
+		hidden.Builds = slices.Clone(spec.Builds)
+		for i := range hidden.Builds {
+			hidden.Builds[i].URL = ShownPlace(hidden.Builds[i].URL)
+		}
+		out.Spec = &hidden
 	}
 	return &out
 }
@@ -72,6 +82,14 @@ func ShownURL(address string) string {
 		return scheme + "://" + host + more
 	}
 	return scheme + "://" + host + "/" + Hidden
+}
+
+// ShownPlace leaves an address up to its query, where tokens and signatures are.
+func ShownPlace(address string) string {
+	if place, _, ok := strings.Cut(address, "?"); ok {
+		return place + "?" + Hidden
+	}
+	return address
 }
 
 // hidden finds what somebody applies who could not see it.

@@ -39,6 +39,14 @@ func TestRedacted(t *testing.T) {
 	if err := Validate(out); err == nil || !strings.Contains(err.Error(), "spec.env.PASSWORD") {
 		t.Errorf("applied again: %v", err)
 	}
+	asset := Redacted(&Resource{APIVersion: APIVersion, Kind: "Asset", Metadata: Metadata{Name: "a", Namespace: "default"},
+		Spec: &AssetSpec{Builds: []AssetBuild{{SHA512: strings.Repeat("a", 128), URL: "https://files.example/a.tar.gz?token=s3cret"}, {SHA512: strings.Repeat("b", 128), URL: "https://files.example/b.tar.gz", OS: "linux"}}}})
+	if got := asset.Spec.(*AssetSpec).Builds; got[0].URL != "https://files.example/a.tar.gz?(hidden)" || got[1].URL != "https://files.example/b.tar.gz" {
+		t.Errorf("addresses of archives: %+v", got)
+	}
+	if err := Validate(asset); err == nil || !strings.Contains(err.Error(), "spec.builds[0].url") {
+		t.Errorf("applied again: %v", err)
+	}
 	hook := Redacted(&Resource{APIVersion: APIVersion, Kind: "Handler", Metadata: Metadata{Name: "h", Namespace: "default"},
 		Spec: &HandlerSpec{Webhook: &Webhook{URL: "https://x/y", Headers: map[string]string{"A": "b"}}}})
 	if err := Validate(hook); err == nil || !strings.Contains(err.Error(), "spec.webhook.url") || !strings.Contains(err.Error(), "spec.webhook.headers.A") {

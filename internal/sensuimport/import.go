@@ -100,8 +100,8 @@ var order = [...]struct {
 
 // why a type is not carried.
 var others = map[string]string{
-	"Role":                    "there are four roles, admin, operator, viewer and agent: see who is bound to it",
-	"ClusterRole":             "there are four roles, admin, operator, viewer and agent: see who is bound to it",
+	"Role":                    "the roles are admin, operator, viewer, agent and alerts: see who is bound to it",
+	"ClusterRole":             "the roles are admin, operator, viewer, agent and alerts: see who is bound to it",
 	"APIKey":                  "make a token: muster auth token create --role operator",
 	"Event":                   "states are not imported: the first result of each check makes them",
 	"PostgresConfig":          "muster server --help: --intent-db and --history-db",

@@ -54,5 +54,5 @@ func (im *importer) binding(o *object) {
 		im.lost(o, "role %s for %s: give these users --role %s", role, strings.Join(who, ", "), ours)
 		return
 	}
-	im.lost(o, "role %s for %s: there are four roles, admin, operator, viewer and agent", role, strings.Join(who, ", "))
+	im.lost(o, "role %s for %s: the roles are admin, operator, viewer, agent and alerts", role, strings.Join(who, ", "))
 }

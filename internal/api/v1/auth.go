@@ -32,8 +32,8 @@ type Me struct {
 // TokenRequest asks for an API token.
 type TokenRequest struct {
 	User       string   `json:"user,omitempty" maxLength:"253" doc:"Whose name the token bears; default: the caller's."`
-	Role       string   `json:"role,omitempty" enum:"admin,operator,viewer,agent" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks, acknowledges and resolves events. An agent brings alerts in, and may do nothing else."`
-	Namespaces []string `json:"namespaces,omitempty" maxItems:"100" doc:"Of the role agent: into which namespaces it may bring alerts; none: into all."`
+	Role       string   `json:"role,omitempty" enum:"admin,operator,viewer,alerts" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks, acknowledges and resolves events. One with alerts brings alerts in, and may do nothing else."`
+	Namespaces []string `json:"namespaces,omitempty" maxItems:"100" doc:"Of the role alerts: into which namespaces it may bring them; none: into all."`
 	Run        bool     `json:"run,omitempty" doc:"May run commands on nodes: no role has that by itself. Only who may do it may give it."`
 	Note       string   `json:"note,omitempty" maxLength:"1000"`
 	ExpiresIn  int64    `json:"expiresInSeconds,omitempty" minimum:"0" maximum:"315360000" doc:"0: never."`
@@ -51,7 +51,7 @@ type Token struct {
 	Expires time.Time `json:"expires,omitzero"`
 	Secret  string    `json:"secret,omitempty"`
 
-	Namespaces []string `json:"namespaces,omitempty" doc:"Of the role agent; none: all."`
+	Namespaces []string `json:"namespaces,omitempty" doc:"Of the role alerts; none: all."`
 }
 
 // TokenList is all API tokens.
@@ -97,8 +97,8 @@ type JoinTokenList struct {
 // UserRequest asks for a user.
 type UserRequest struct {
 	Name       string   `json:"name" minLength:"1" maxLength:"63"`
-	Role       string   `json:"role,omitempty" enum:"admin,operator,viewer,agent" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks, acknowledges and resolves events. With the password of an agent nobody logs in: agents of another system do."`
-	Namespaces []string `json:"namespaces,omitempty" maxItems:"100" doc:"Of the role agent: in which namespaces its agents may be; none: in all."`
+	Role       string   `json:"role,omitempty" enum:"admin,operator,viewer,agent,alerts" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks, acknowledges and resolves events. With the password of the last two nobody logs in: agents of another system do with that of an agent, and what brings alerts with that of alerts."`
+	Namespaces []string `json:"namespaces,omitempty" maxItems:"100" doc:"Of the roles agent and alerts: in which namespaces its agents may be, or its alerts go; none: in all."`
 	Run        bool     `json:"run,omitempty" doc:"May run commands on nodes: no role has that by itself. Only who may do it may give it."`
 	Password   string   `json:"password,omitempty" maxLength:"1024" doc:"Empty: the server makes one and shows it once."`
 }
@@ -108,7 +108,7 @@ type User struct {
 	Name       string    `json:"name"`
 	Role       string    `json:"role"`
 	Run        bool      `json:"run,omitempty" doc:"May run commands on nodes."`
-	Namespaces []string  `json:"namespaces,omitempty" doc:"Of the role agent: in which namespaces its agents may be; none: in all."`
+	Namespaces []string  `json:"namespaces,omitempty" doc:"Of the roles agent and alerts: in which namespaces its agents may be, or its alerts go; none: in all."`
 	Created    time.Time `json:"created"`
 	Sessions   int       `json:"sessions" doc:"Open sessions."`
 	Tokens     int       `json:"tokens" doc:"API tokens that bear the name."`

@@ -34,7 +34,7 @@ type Config struct {
 // Intent says who may bring alerts in, and makes what they are about.
 type Intent interface {
 	Authenticate(token string) (intent.Identity, error)
-	LoginAgent(ctx context.Context, name, password string, begin intent.Begin) (intent.AgentUser, error)
+	LoginAgent(ctx context.Context, role, name, password string, begin intent.Begin) (intent.AgentUser, error)
 	HasNamespace(name string) error
 	Apply(ctx context.Context, by intent.Who, resources []model.Resource, o intent.ApplyOptions) (intent.Applied, error)
 }

@@ -80,6 +80,8 @@ func (s *Server) locate(at *spot, a *Alert) (missing []model.Resource, out outco
 	switch {
 	case ok && check.Chunk == nil:
 		return nil, taken, fmt.Sprintf("check %s is run by agents: give one of them another name", name)
+	case ok && check.Source == model.SourceSensu:
+		return nil, taken, fmt.Sprintf("check %s is of events that Sensu's agents bring: give one of them another name", name)
 	case ok && check.Disabled:
 		return nil, unwanted, fmt.Sprintf("check %s is disabled", name)
 	case !ok && fires:
@@ -113,10 +115,45 @@ func resource(kind, namespace, name, display string, spec model.Spec) model.Reso
 func (s *Server) make(ctx context.Context, by intent.Who, namespace string, look func() []model.Resource) error {
 	s.making.Lock()
 	defer s.making.Unlock()
-	missing := look() // somebody else may have made it
+	by.Why = fmt.Sprintf("named by alerts that %s brought in", by.User)
+	var err error
+	for range makeTries {
+		missing := s.within(namespace, look()) // somebody else may have made some of it
+		if len(missing) == 0 {
+			break
+		}
+		none := map[intent.Key]int64{} // what an operator has applied just now is not written over
+		for i := range missing {
+			none[intent.KeyOf(&missing[i])] = 0
+		}
+		_, err = s.cfg.Intent.Apply(ctx, by, missing, intent.ApplyOptions{Yes: true, Expect: none})
+		there := model.ClassOf(err) == model.Stale || model.ClassOf(err) == model.Conflict
+		if err != nil && !there {
+			break
+		}
+		if caught := s.cfg.Plan.CatchUp(ctx); caught != nil {
+			err = caught
+			break
+		}
+		if !there {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make what the alerts are about: %w", err)
+	}
+	look()
+	return nil
+}
+
+// makeTries: what is missing may be applied by somebody else meanwhile.
+const makeTries = 3
+
+// within is what of missing there is room for.
+func (s *Server) within(namespace string, missing []model.Resource) []model.Resource {
 	checks := s.cfg.Limits.Checks - s.checksIn(namespace)
 	nodes := s.cfg.Limits.Nodes - len(s.cfg.Plan.NodesMatching(namespace, ofAlerts()))
-	missing = slices.DeleteFunc(missing, func(r model.Resource) bool {
+	return slices.DeleteFunc(missing, func(r model.Resource) bool {
 		room := &nodes
 		if r.Kind == "Check" {
 			room = &checks
@@ -124,17 +161,6 @@ func (s *Server) make(ctx context.Context, by intent.Who, namespace string, look
 		*room--
 		return *room < 0
 	})
-	if len(missing) > 0 {
-		by.Why = fmt.Sprintf("named by alerts that %s brought in", by.User)
-		if _, err := s.cfg.Intent.Apply(ctx, by, missing, intent.ApplyOptions{Yes: true}); err != nil {
-			return fmt.Errorf("make what the alerts are about: %w", err)
-		}
-		if err := s.cfg.Plan.CatchUp(ctx); err != nil {
-			return fmt.Errorf("make what the alerts are about: %w", err)
-		}
-	}
-	look()
-	return nil
 }
 
 func (s *Server) checksIn(namespace string) (n int) {

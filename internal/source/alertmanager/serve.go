@@ -69,17 +69,18 @@ func parsePath(path string) (namespace string, ok bool) {
 	return "", false
 }
 
-// login finds out who brings alerts in: a token of the role agent or admin, or a user with the
-// role agent and the password.
+// login finds out who brings alerts in: a token of the role alerts or admin (or agent, as an older Muster
+// called it), or a user with the role alerts and the password. The password of Sensu's agents, which
+// stands on every machine, opens nothing here.
 func (s *Server) login(r *http.Request, namespace string) (user string, err error) {
 	var of []string
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		who, err := s.cfg.Intent.Authenticate(strings.TrimSpace(token))
 		if err != nil {
-			return "", model.Errorf(model.Unauthenticated, "the server does not know this token, or it has ended").WithHint("muster auth token create --role agent -m \"alerts\"")
+			return "", model.Errorf(model.Unauthenticated, "the server does not know this token, or it has ended").WithHint("muster auth token create --role alerts -m \"alerts\"")
 		}
-		if who.Role != intent.Agents && who.Role != intent.Admin {
-			return "", model.Errorf(model.Forbidden, "a token with the role %s brings no alerts in", who.Role).WithHint("muster auth token create --role agent -m \"alerts\"")
+		if who.Role != intent.Alerts && who.Role != intent.Agents && who.Role != intent.Admin {
+			return "", model.Errorf(model.Forbidden, "a token with the role %s brings no alerts in", who.Role).WithHint("muster auth token create --role alerts -m \"alerts\"")
 		}
 		user, of = who.User, who.Namespaces
 	} else if name, password, ok := r.BasicAuth(); ok {
@@ -90,7 +91,7 @@ func (s *Server) login(r *http.Request, namespace string) (user string, err erro
 		user, of = who.Name, who.Namespaces
 	} else {
 		return "", model.Errorf(model.Unauthenticated, "this needs a token (Authorization: Bearer), or user and password").
-			WithHint("muster auth token create --role agent -m \"alerts\"; or muster auth user create NAME --role agent")
+			WithHint("muster auth token create --role alerts -m \"alerts\"; or muster auth user create NAME --role alerts")
 	}
 	if len(of) > 0 && !slices.Contains(of, namespace) {
 		return "", model.Errorf(model.Forbidden, "%s may not bring alerts into namespace %q", user, namespace).
@@ -100,7 +101,7 @@ func (s *Server) login(r *http.Request, namespace string) (user string, err erro
 }
 
 func (s *Server) loginAgent(ctx context.Context, name, password string) (u intent.AgentUser, err error) {
-	if u, err = s.cfg.Intent.LoginAgent(ctx, name, password, nil); err != nil {
+	if u, err = s.cfg.Intent.LoginAgent(ctx, intent.Alerts, name, password, nil); err != nil {
 		return u, fmt.Errorf("log in as %q: %w", cut(oneLine(name), 100), err)
 	}
 	return u, nil

@@ -76,7 +76,7 @@ func (s *Server) open(ctx context.Context) error {
 		for i := range page.States {
 			st := &page.States[i]
 			namespace, check, ok := s.cfg.Plan.CheckName(st.Check)
-			if !ok || st.Stream != 0 { // an agent said it, and it is not ours to end
+			if !ok || st.Stream != 0 || st.Expired { // an agent said it, or silence: it is not ours to end
 				continue
 			}
 			s.places[placeKey{st.Node, st.Check}] = &place{

@@ -60,7 +60,7 @@ func (x *session) begin(said *sensuwire.Said, keepalive bool) error {
 	}
 	x.begun = true
 	x.seen(said, keepalive)
-	x.due(duePlan)
+	x.plan() // before the next message: what the agent could not send before comes right behind this one
 	return nil
 }
 

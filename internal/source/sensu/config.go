@@ -56,7 +56,7 @@ type Config struct {
 
 // Intent is what is declared, answered from memory but for Meet, Get and Apply.
 type Intent interface {
-	LoginAgent(ctx context.Context, name, password string, begin intent.Begin) (intent.AgentUser, error)
+	LoginAgent(ctx context.Context, role, name, password string, begin intent.Begin) (intent.AgentUser, error)
 	AgentUser(name string) (intent.AgentUser, error)
 	StillAgent(u *intent.AgentUser) bool
 	HasNamespace(name string) error

@@ -19,6 +19,6 @@
 //
 // Goroutines: one reader per connection, also of one that fetches; the timetable; a few writers, and one more for each
 // peer that does not read; one for each run whose secrets are looked for; one housekeeper. Locks, in order: the registry, then a session's
-// appending, then its mu; the timetable's and that of what a node was given stand alone, and so does making's, under which intent
+// planning, then its appending, then its mu; the timetable's and that of what a node was given stand alone, and so does making's, under which intent
 // is changed. Start reading at login.go, then session.go.
 package sensu

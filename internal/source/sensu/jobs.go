@@ -88,8 +88,11 @@ type recipes struct {
 // mostRecipes bounds what is kept of definitions that are gone.
 const mostRecipes = 20_000
 
-// plan brings the session's jobs in line with its node's assignment. A writer does it.
+// plan brings the session's jobs in line with its node's assignment. The reader does it when the session
+// begins, and a writer when the assignment has changed.
 func (x *session) plan() {
+	x.planning.Lock()
+	defer x.planning.Unlock()
 	a := x.srv.cfg.Assignments.For(x.node.ID)
 	if a == nil {
 		if _, ok := x.srv.cfg.Intent.LookupNode(x.uid); !ok {

@@ -154,7 +154,7 @@ func (s *Server) login(ctx context.Context, nc net.Conn, o *offer) (err error) {
 		return model.Errorf(model.Unauthenticated, "missing credentials").WithHint("user and password of the agent are those of a user here: muster auth user create NAME --role agent; " +
 			"an agent with cert-file shows that only where an authority of --sensu-client-ca made it")
 	}
-	o.user, err = s.cfg.Intent.LoginAgent(ctx, user, password, func(ctx context.Context) (func(bool), error) { return s.beginTry(ctx, hostOf(nc)) })
+	o.user, err = s.cfg.Intent.LoginAgent(ctx, intent.Agents, user, password, func(ctx context.Context) (func(bool), error) { return s.beginTry(ctx, hostOf(nc)) })
 	return err
 }
 

@@ -73,15 +73,22 @@ func (s *Server) declare(ctx context.Context, x *session, name string, said *sen
 		r.Metadata.Annotations = map[string]string{notCarried: strings.Join(missing, ", ")}
 	}
 	by := intent.Who{User: x.user.Name, Whence: hostOf(x.conn.NetConn()), Why: "the Sensu agent of " + x.node.Name + " brought an event of it, which nobody asked for"}
-	if _, err := s.cfg.Intent.Apply(ctx, by, []model.Resource{r}, intent.ApplyOptions{Yes: true}); err != nil {
+	_, err = s.cfg.Intent.Apply(ctx, by, []model.Resource{r}, intent.ApplyOptions{Yes: true, Expect: map[intent.Key]int64{intent.KeyOf(&r): 0}})
+	there := model.ClassOf(err) == model.Stale || model.ClassOf(err) == model.Conflict // somebody applied it just now
+	if err != nil && !there {
 		return check, err
 	}
 	if err := s.cfg.Checks.CatchUp(ctx); err != nil {
 		return check, err
 	}
 	check, _ = s.cfg.Checks.Passive(x.namespace, name)
-	if check.Chunk == nil {
+	switch {
+	case there && (check.Chunk == nil || check.Disabled):
+		return check, model.Errorf(model.Conflict, "somebody declared it meanwhile")
+	case check.Chunk == nil:
 		return check, model.Errorf(model.Unavailable, "it was made, and is there no more")
+	case there:
+		return check, nil
 	}
 	s.cfg.Log.Info("a passive check was made of an event that nobody asked for", "check", name, "namespace", x.namespace, "node", x.node.Name, "not carried", missing)
 	return check, nil

@@ -60,7 +60,8 @@ type session struct {
 	// takes it knows that nothing of this session comes to the journal any more.
 	appending sync.Mutex
 
-	row row // its place in the timetable
+	row      row        // its place in the timetable
+	planning sync.Mutex // held while jobs are made of the assignment
 
 	mu       sync.Mutex
 	over     bool

@@ -330,3 +330,26 @@ func TestCutText(t *testing.T) {
 		}
 	}
 }
+
+// What an agent could not send while the server was away comes right behind its first keepalive, and is
+// that of the checks which it was given before.
+func TestWhatWaitedForTheServerIsKept(t *testing.T) {
+	for i := range 10 {
+		w := newWorld(t, nil)
+		w.chunks = []*model.Chunk{check(1, "load", "x", nil)}
+		w.passives["load"] = plan.Passive{}
+		a, _ := w.dial("web", "default", "secret", i%2 == 0)
+		go a.read()
+		r, err := a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "load", Namespace: "default", Interval: 60}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.alive()
+		a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Check: r.Check, Issued: 1, Executed: 1, Status: 2, Output: "bad"})
+		a.alive()
+		w.wait("alive", func() bool { return w.count(alive) == 2 })
+		if w.count(kept) != 1 || w.count(unassigned) != 0 {
+			t.Fatalf("kept %v, refused as nobody's %v", w.count(kept), w.count(unassigned))
+		}
+	}
+}

@@ -117,6 +117,25 @@ func TestPassiveChecksAreMade(t *testing.T) {
 }
 
 // The same words in JSON.
+// Who applies a check while an event of its name comes keeps it, whether it is one for such events or not.
+func TestWhatAnOperatorDeclaresMeanwhileStays(t *testing.T) {
+	for _, passive := range []bool{false, true} {
+		w := newWorld(t, nil)
+		w.limits.PassivePerNode = 5
+		w.declared = &plan.Passive{}
+		if passive {
+			w.declared.Chunk = check(77, "nightly", "", func(c *model.Chunk) { c.Command, c.Interval = nil, 0 })
+		}
+		a := w.agent("web", false)
+		a.bring("nightly", "", 2, "failed")
+		a.alive()
+		w.wait("both", func() bool { return w.count(alive) == 2 })
+		if kept := w.count(kept) == 1; kept != passive || len(w.made) != 0 {
+			t.Errorf("declared as passive: %v, kept: %v, made %+v", passive, kept, w.made)
+		}
+	}
+}
+
 func TestPassiveChecksAreMadeOfJSON(t *testing.T) {
 	w := newWorld(t, nil)
 	w.limits.PassivePerNode = 5

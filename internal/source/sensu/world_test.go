@@ -62,7 +62,8 @@ type world struct {
 	made     []model.Resource
 	limits   model.Limits
 	knows    map[place]bool
-	refuses  error // what Apply says
+	refuses  error         // what Apply says
+	declared *plan.Passive // what somebody declares before the next change
 }
 
 func newWorld(t testing.TB, change func(*Config)) *world {
@@ -185,7 +186,7 @@ func (w *world) Close() error                                                   
 
 // Intent.
 
-func (w *world) LoginAgent(ctx context.Context, name, password string, begin intent.Begin) (intent.AgentUser, error) {
+func (w *world) LoginAgent(ctx context.Context, _, name, password string, begin intent.Begin) (intent.AgentUser, error) {
 	if password != "secret" {
 		end, err := begin(ctx)
 		if err != nil {
@@ -267,7 +268,7 @@ func (w *world) Get(_ context.Context, key intent.Key) (*model.Resource, error) 
 	}
 	return nil, model.Errorf(model.NotFound, "no %s", key)
 }
-func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resource, _ intent.ApplyOptions) (intent.Applied, error) {
+func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resource, o intent.ApplyOptions) (intent.Applied, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.refuses != nil {
@@ -275,6 +276,13 @@ func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resourc
 	}
 	for i := range resources {
 		r := &resources[i]
+		if expect, ok := o.Expect[intent.KeyOf(r)]; !ok || expect != 0 {
+			w.t.Errorf("%s %s would be written over", r.Kind, r.Metadata.Name)
+		}
+		if w.declared != nil { // an operator is faster
+			w.passives[r.Metadata.Name], w.declared = *w.declared, nil
+			return intent.Applied{}, model.Errorf(model.Conflict, "it is there")
+		}
 		if err := model.Validate(r); err != nil {
 			w.t.Errorf("made %s %s: %v", r.Kind, r.Metadata.Name, err)
 		}
