@@ -343,6 +343,7 @@ func TestEvents(t *testing.T) {
 	r.Result("default", "web02", "disk", model.Critical, "DISK CRITICAL: / is full")
 	r.Result("default", "db01", "disk", model.Warning, "DISK WARNING")
 	r.Result("default", "web01", "load", model.Unknown, "no such plug-in")
+	r.Apply("kind: Group\nmetadata: {name: one}\nspec: {nodes: [web01]}\n")
 	c := dial(t, r, r.Token)
 
 	for _, test := range []struct {
@@ -359,6 +360,8 @@ func TestEvents(t *testing.T) {
 		{"selector that matches nobody", v1.EventFilter{Selector: "env=moon"}, ""},
 		{"selector and node", v1.EventFilter{Selector: "env=prod", Node: "db01"}, ""},
 		{"problem", v1.EventFilter{Problem: true}, "web02/disk web01/load"},
+		{"group", v1.EventFilter{Namespace: "default", Group: "one", Problem: true}, "web01/load"},
+		{"group and node", v1.EventFilter{Namespace: "default", Group: "one", Node: "web02"}, ""},
 		{"where", v1.EventFilter{Where: `event.status >= CRITICAL && node.labels.env == "prod"`}, "web02/disk web01/load"},
 		{"where of output", v1.EventFilter{Where: `event.output.contains("full") || event.check == "load"`}, "web02/disk web01/load"},
 		{"where of a time", v1.EventFilter{Where: `now - event.received > duration("1h")`}, ""},

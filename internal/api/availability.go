@@ -67,6 +67,7 @@ type pastEventsInput struct {
 	Namespace string    `query:"namespace" maxLength:"253"`
 	Node      string    `query:"node" maxLength:"253"`
 	Check     string    `query:"check" maxLength:"253"`
+	Group     string    `query:"group" maxLength:"253" doc:"Only nodes of this group, as it is now."`
 	Selector  string    `query:"selector" maxLength:"4096" doc:"Labels of the node: env=prod,tier!=db"`
 	Where     string    `query:"where" maxLength:"4096" doc:"CEL over row, which is one of items, and node.* as it is now"`
 	Limit     int       `query:"limit" minimum:"1" maximum:"1000" default:"100"`
@@ -87,7 +88,7 @@ func (s *server) listPastEvents(ctx context.Context, in *pastEventsInput) (*body
 		err := s.goneThen(ctx, &filter, n, revision, part, &out)
 		return &body[v1.PastEventList]{out}, err
 	}
-	page, err := s.there(ctx, &filter, "", in.At, in.Limit, in.After)
+	page, err := s.there(ctx, &filter, in.Group, in.At, in.Limit, in.After)
 	if err != nil {
 		return nil, err
 	}

@@ -39,6 +39,7 @@ type FilterInput struct {
 	Node      string `query:"node" maxLength:"253"`
 	Check     string `query:"check" maxLength:"253"`
 	Status    string `query:"status" maxLength:"64" doc:"Names or digits, comma-separated: critical,unknown"`
+	Group     string `query:"group" maxLength:"253" doc:"Only nodes of this group."`
 	Selector  string `query:"selector" maxLength:"4096" doc:"Labels of the node: env=prod,tier!=db"`
 	Problem   bool   `query:"problem" doc:"Only those with an open problem."`
 	Where     string `query:"where" maxLength:"4096" doc:"CEL over event.* and node.*, for example event.occurrences > 3 && node.labels.env == \"prod\""`
@@ -72,7 +73,7 @@ func (s *server) listEvents(ctx context.Context, in *listEventsInput) (*body[v1.
 	switch {
 	case in.After == "" && page.Next == "":
 		out.Match = uint64(len(page.States))
-	case in.Node != "" || in.Check != "" || in.Selector != "" || in.Where != "" || in.Problem && len(q.Statuses) > 0:
+	case in.Node != "" || in.Check != "" || in.Group != "" || in.Selector != "" || in.Where != "" || in.Problem && len(q.Statuses) > 0:
 		// Nobody counts them by the way.
 	case in.Problem:
 		out.Match = counts.Problems
@@ -178,7 +179,7 @@ func (s *server) query(ctx context.Context, in *FilterInput) (event.Query, error
 		}
 		q.Match, q.MatchWithin = newSubject(compiled, s.Directory, s.Now()).match, searchWithin
 	}
-	return q, nil
+	return q, s.within(ctx, &q, in.Namespace, in.Group)
 }
 
 // checksNamed finds the checks of a name that may run on nodes of the namespaces:

@@ -49,7 +49,7 @@ func TestGetAgents(t *testing.T) {
 	x.run("", "edit history web01")
 	x.run("", "explain queue")
 	x.run("", "explain events")
-	x.run("", "get events --group web")
+	x.run("", "get history --group web")
 	x.run("", "get problems --status critical,unknown")
 	x.run("", "get checks -w")
 	x.run("", "get agent --open")

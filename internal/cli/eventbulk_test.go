@@ -33,6 +33,8 @@ func manyWrong(t *testing.T) (*apitest.Rig, *terminal) {
 // the record says who did what, and each event says it too.
 func TestEventsInBulk(t *testing.T) {
 	rig, x := manyWrong(t)
+	x.run("", "get events --group first --status critical")
+	x.run("", "get events --group nobody")
 	x.run("", "event ack --group first -m rack --for 2h")
 	x.run("", "event ack --status critical -l role=web --dry-run")
 	x.run("", "event ack --status critical")

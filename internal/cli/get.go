@@ -86,7 +86,7 @@ func (a *app) getCmd() *cobra.Command {
 	flags.BoolVarP(&g.all, "all-namespaces", "A", false, "of all namespaces")
 	flags.BoolVarP(&g.watch, "watch", "w", false, "events: then go on with each change of status (-o wide: of output, too)")
 	flags.IntVar(&g.limit, "limit", 50, "rows at most (0: all); JSON and YAML of resources are always whole")
-	flags.StringVar(&g.group, "group", "", "nodes: of this group")
+	flags.StringVar(&g.group, "group", "", "nodes, events: of this group")
 	flags.StringVar(&g.node, "node", "", "events, problems, history: of this node")
 	flags.StringVar(&g.check, "check", "", "events, problems, history: of this check")
 	flags.StringVar(&g.status, "status", "", "events: ok, warning, critical, unknown; comma-separated")

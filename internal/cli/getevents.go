@@ -17,7 +17,7 @@ const pageRows = 500
 
 func (g *getFlags) filter(a *app) v1.EventFilter {
 	f := v1.EventFilter{
-		Namespace: a.ns(), Node: g.node, Check: g.check, Status: g.status,
+		Namespace: a.ns(), Node: g.node, Check: g.check, Status: g.status, Group: g.group,
 		Selector: g.selector, Where: g.where, Problem: g.problem,
 	}
 	if g.all {
@@ -139,7 +139,7 @@ func roomText(o v1.Room) string {
 }
 
 func (g *getFlags) unfiltered() bool {
-	return g.node == "" && g.check == "" && g.status == "" && g.selector == "" && g.where == "" && !g.problem
+	return g.node == "" && g.check == "" && g.status == "" && g.selector == "" && g.where == "" && g.group == "" && !g.problem
 }
 
 func (a *app) why(g *getFlags) string {

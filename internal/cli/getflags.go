@@ -15,7 +15,7 @@ import (
 func flagsOf(c *cobra.Command, kind string) (err error) {
 	takes := []string{"output", "selector", "all-namespaces", "limit", "where"}
 	own := map[string][]string{
-		"events":   {"watch", "node", "check", "status", "problem", "at"},
+		"events":   {"watch", "node", "check", "status", "group", "problem", "at"},
 		"problems": {"node", "check", "open"},
 		"history":  {"node", "check", "since", "until"},
 		"agents":   {"version", "spooling", "disconnected"},
@@ -35,7 +35,7 @@ func flagsOf(c *cobra.Command, kind string) (err error) {
 		}
 		e := model.Errorf(model.Invalid, "--%s is not of %s", f.Name, kind)
 		switch {
-		case f.Name == "group" && (kind == "events" || kind == "problems" || kind == "history"):
+		case f.Name == "group" && (kind == "problems" || kind == "history" || kind == "agents"):
 			err = e.WithHint(`muster get %s --where '"%s" in node.groups'`, kind, f.Value)
 		case f.Name == "status" && kind == "problems":
 			err = e.WithHint("muster get problems --where 'row.status == %s'", strings.ToUpper(strings.Split(f.Value.String(), ",")[0]))

@@ -21,6 +21,7 @@ func eventQuery(f v1.EventFilter) url.Values {
 	set(query, "node", f.Node)
 	set(query, "check", f.Check)
 	set(query, "status", f.Status)
+	set(query, "group", f.Group)
 	set(query, "selector", f.Selector)
 	set(query, "where", f.Where)
 	set(query, "after", f.After)

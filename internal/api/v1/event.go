@@ -59,6 +59,7 @@ type EventFilter struct {
 	Node      string
 	Check     string
 	Status    string // names or digits, comma-separated
+	Group     string
 	Selector  string
 	Where     string
 	Problem   bool
