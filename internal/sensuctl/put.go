@@ -84,7 +84,7 @@ func (s *Server) apply(ctx context.Context, r *request, made *converted) error {
 		in.Resources = append(in.Resources, data)
 	}
 	_, err := r.muster.Apply(ctx, in)
-	return err
+	return byHand(err, applyByHand)
 }
 
 func cut(text string, most int) string {

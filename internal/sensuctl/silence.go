@@ -198,7 +198,7 @@ func (s *Server) newSilence(ctx context.Context, r *request, made *converted) (a
 		return answer{}, err
 	}
 	if _, err := r.muster.Silence(ctx, v1.SilenceRequest{Namespace: r.namespace, Spec: spec}); err != nil {
-		return answer{}, err
+		return answer{}, byHand(err, silenceByHand(r.namespace, made.main.Spec.(*model.SilenceSpec)))
 	}
 	return answer{http.StatusCreated, nil, ""}, nil
 }

@@ -156,5 +156,5 @@ func (s *Server) remove(ctx context.Context, r *request) (answer, error) {
 		return answer{}, model.Errorf(model.NotFound, "this names no %s", k.Name)
 	}
 	_, err := r.muster.Delete(ctx, k, r.namespace, r.name(0), "", "by sensuctl", 0, false, false)
-	return answer{http.StatusNoContent, nil, ""}, err
+	return answer{http.StatusNoContent, nil, ""}, byHand(err, deleteByHand(k.Name, r.namespace, r.name(0)))
 }

@@ -76,7 +76,7 @@ func (s *Server) arrived(ctx context.Context, r *request, made *converted) error
 		return nil
 	}
 	_, err := r.muster.Apply(ctx, in)
-	return err
+	return byHand(err, applyByHand)
 }
 
 // gets lets a check have what it waits for, if it does.
