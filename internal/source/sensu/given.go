@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/google/uuid"
+
 	"github.com/muster-fleet/muster/internal/hide"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -17,6 +19,7 @@ const leftOut = "(the output is left out: it may hold secrets, and this server h
 // given are the values that a node's agent was sent, by any of its sessions, since the server began.
 // They are hidden in what comes back.
 type given struct {
+	uid   uuid.UUID // of the node; of the registry's lock
 	mu    sync.Mutex
 	by    map[string][]string // by the name of the Secret; the newest last
 	hider *hide.Hider
@@ -88,4 +91,40 @@ func (r *registry) givenOf(node model.NodeID, proven bool) *given {
 		r.given[node] = g
 	}
 	return g
+}
+
+// forgetGiven forgets what agents of nodes were given that are there no more: their values are nobody's to hide.
+func (s *Server) forgetGiven() {
+	away := s.registry.givenAway()
+	for id, uid := range away {
+		if node, ok := s.cfg.Intent.LookupNode(uid); ok && node.ID == id {
+			delete(away, id)
+		}
+	}
+	if len(away) > 0 {
+		s.registry.forgetGiven(away)
+	}
+}
+
+// givenAway are the nodes whose agents were given something and have no session.
+func (r *registry) givenAway() map[model.NodeID]uuid.UUID {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	away := map[model.NodeID]uuid.UUID{}
+	for id, g := range r.given {
+		if r.by[id] == nil && g.uid != uuid.Nil {
+			away[id] = g.uid
+		}
+	}
+	return away
+}
+
+func (r *registry) forgetGiven(gone map[model.NodeID]uuid.UUID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id := range gone {
+		if r.by[id] == nil {
+			delete(r.given, id)
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -221,6 +222,45 @@ func TestOutputsOfWhatIsNotKnown(t *testing.T) {
 	if s := w.result(1, func(s *wire.Signal) bool { return string(s.Output) != leftOut }); string(s.Output) != "with (hidden)" {
 		t.Errorf("kept %q", s.Output)
 	}
+}
+
+// What a node's agent was given is kept over its sessions, and no longer than the node.
+func TestWhatTheGoneWereGivenIsForgotten(t *testing.T) {
+	ca := newAuthority(t)
+	w := newWorldBehind(t, ca.door(), nil)
+	db := withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"})
+	a := w.proven(ca, "web1", false)
+	id := w.session("web1").node.ID
+	w.server.registry.givenOf(id, true).note(db, []string{horse})
+	remembers := func(when string, want bool) {
+		t.Helper()
+		w.server.forgetGiven()
+		g := w.server.registry.givenOf(id, false)
+		if g == nil != !want {
+			t.Fatalf("%s: remembered %v, want %v", when, g != nil, want)
+		}
+		if want {
+			if _, known := g.of(db); !known {
+				t.Errorf("%s: the value is gone", when)
+			}
+		}
+	}
+	remembers("connected", true)
+	uid := a.uid()
+	_ = a.conn.Close()
+	testenv.Until(t, "its end", func() bool { return w.server.registry.get(id) == nil })
+	remembers("away", true)
+	again := w.proven(ca, "web1", false)
+	w.set(func() { delete(w.nodes, uid) })
+	remembers("deleted, and its agent still there", true)
+	_ = again.conn.Close()
+	testenv.Until(t, "its end", func() bool { return w.server.registry.get(id) == nil })
+	remembers("gone", false)
+	w.proven(ca, "web1", false) // begins anew
+	w.set(func() { w.nodes[uid] = intent.NodeInfo{ID: id + 1, UID: uid} })
+	w.server.registry.each(func(x *session) { _ = x.conn.Close() })
+	testenv.Until(t, "its end", func() bool { return w.server.registry.get(id) == nil })
+	remembers("another node of that machine", false)
 }
 
 // Of each Secret the last few values are remembered.

@@ -128,8 +128,8 @@ func (s *Server) reassign(changed []model.NodeID) {
 // nobody could be heard.
 const maxTick = 2 * time.Second
 
-// stillEvery is how often, in seconds, it is asked whether users are what they were, and certificates and
-// their authorities good.
+// stillEvery is how often, in seconds, it is asked whether users are what they were, certificates and
+// their authorities good, and nodes there.
 const stillEvery = 10
 
 func (s *Server) keepHouse(ctx context.Context) {
@@ -148,6 +148,7 @@ func (s *Server) keepHouse(ctx context.Context) {
 		s.registry.each(func(x *session) { x.tend(now) })
 		if n%stillEvery == 0 {
 			s.lookAgain(at)
+			s.forgetGiven()
 		}
 	}
 }
@@ -233,6 +234,9 @@ func (r *registry) swap(x *session, stream wire.StreamID) (old *session, ok bool
 		r.by, r.numbers = map[model.NodeID]*session{}, map[model.NodeID]*numbers{}
 	}
 	r.by[x.node.ID] = x
+	if x.given != nil {
+		x.given.uid = x.uid
+	}
 	n := r.numbers[x.node.ID]
 	if n == nil || n.broken.Load() {
 		n = &numbers{stream: stream}
