@@ -6,9 +6,11 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/tries"
 )
 
@@ -20,8 +22,10 @@ func fromOutside(path string) bool {
 }
 
 // outside answers requests of other systems, which show who they are in ways of their own: answer says
-// what is wrong, else the answer is an empty object. Whoever guesses is slowed down as with passwords.
-func (s *server) outside(what string, answer func(r *http.Request, whence string) error) http.Handler {
+// what is wrong, else the answer is an empty object. Whoever guesses is slowed down as with passwords. What
+// comes slowly takes no slot of people: a callback shows who it is by all of its body, which is to
+// be there in time.
+func (s *server) outside(what string, slots *queue.Slots, body time.Duration, answer func(r *http.Request, whence string) error) http.Handler {
 	tries := tries.New(s.Now)
 	answered := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		whence := host(r.RemoteAddr)
@@ -30,6 +34,7 @@ func (s *server) outside(what string, answer func(r *http.Request, whence string
 			writeError(w, model.Errorf(model.Limited, "too many wrong tokens, passwords or signatures from %s", whence).WithHint("wait a minute"))
 			return
 		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(body))
 		ctx, cancel := context.WithTimeout(r.Context(), readWithin)
 		defer cancel()
 		r = r.WithContext(ctx)
@@ -47,5 +52,5 @@ func (s *server) outside(what string, answer func(r *http.Request, whence string
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, "{}\n")
 	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { inSlots(s.slots, w, r, answered) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { inSlots(slots, w, r, answered) })
 }

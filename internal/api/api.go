@@ -218,10 +218,10 @@ func newServer(o Options) *server {
 	openapiRoutes(s.api, s.mux)
 	s.healthRoutes()
 	if o.Secret != nil {
-		s.mux.Handle(callbackPath, s.outside("callback", s.callback))
+		s.mux.Handle(callbackPath, s.outside("callback", queue.NewSlots(o.Queues, "callbacks"), callbackWithin, s.callback))
 	}
 	if o.Alerts != nil {
-		s.mux.Handle(alertsPath, s.outside("alerts", o.Alerts))
+		s.mux.Handle(alertsPath, s.outside("alerts", queue.NewSlots(o.Queues, "alerts"), bodyWithin, o.Alerts))
 	}
 	s.mux.HandleFunc("/", s.nothing)
 	return s

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
@@ -17,8 +18,11 @@ import (
 
 const callbackPath = "/callback/"
 
-// maxCallback bounds what a service calls back with, in bytes.
-const maxCallback = 1 << 20
+// maxCallback bounds what a service calls back with, in bytes, callbackWithin how long that may take.
+const (
+	maxCallback    = 1 << 20
+	callbackWithin = 5 * time.Second
+)
 
 // callback answers /callback/NAMESPACE/HANDLER: a service that was told of problems says what somebody did there.
 func (s *server) callback(r *http.Request, whence string) error {

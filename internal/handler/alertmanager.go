@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/hide"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -38,7 +39,7 @@ func (o *Out) alertmanager(ctx context.Context, a *model.Alertmanager, m *Messag
 		}
 		opened = cmp.Or(opened, m.Note)
 	}
-	return o.alerts(ctx, a, m.Key, []alert{o.alert(a, m.Note, opened, w)})
+	return o.alerts(ctx, m, a, []alert{o.alert(a, m.Note, opened, w)})
 }
 
 // Standing sends open problems to a handler of the kind alertmanager again.
@@ -53,8 +54,9 @@ func (o *Out) Standing(ctx context.Context, spec *model.HandlerSpec, notes []*No
 	for _, n := range notes {
 		list = append(list, o.alert(spec.Alertmanager, n, n, o.words(n, spec.ShowLabels)))
 	}
-	_, err = o.alerts(ctx, spec.Alertmanager, "", list)
-	return hideIn(err, hider(hidden))
+	m := &Message{hider: hide.New(hidden)}
+	_, err = o.alerts(ctx, m, spec.Alertmanager, list)
+	return hideIn(err, m.hider)
 }
 
 // alert has the labels of the opening, whatever the node's are now: by them Alertmanager
@@ -86,14 +88,14 @@ func (o *Out) alert(a *model.Alertmanager, n, opened *Notification, w *words) al
 }
 
 // alerts posts to all members. One that took them hands them to the others.
-func (o *Out) alerts(ctx context.Context, a *model.Alertmanager, key string, list []alert) (Receipt, error) {
+func (o *Out) alerts(ctx context.Context, m *Message, a *model.Alertmanager, list []alert) (Receipt, error) {
 	var receipt Receipt
 	var failed []error
 	busy, hopeless := time.Duration(0), 0
 	body := encode(list)
 	for _, address := range a.URLs {
-		one, err := o.post(ctx, &request{
-			kind: "alertmanager", url: strings.TrimRight(address, "/") + "/api/v2/alerts", key: key, ca: a.CA, body: body,
+		one, err := o.post(ctx, m, &request{
+			kind: "alertmanager", url: strings.TrimRight(address, "/") + "/api/v2/alerts", key: m.Key, ca: a.CA, body: body,
 			header: authorization(a.Username, a.Password.Text, a.Token.Text),
 		})
 		receipt.Sent = one.Sent

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/hide"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -27,7 +28,7 @@ func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, 
 		return receipt, err
 	}
 	defer done()
-	out := &tail{most: 512}
+	out := &tail{most: 512, hider: m.hider.Fresh()}
 	// One line, so that `cat >> file` and line readers work.
 	stdin := io.MultiReader(bytes.NewReader(m.Payload), strings.NewReader("\n"))
 	state, err := o.execute(ctx, among(argv, assets), environment(os.Environ(), spec.Env, assets, m.Key), stdin, out, out, timeout)
@@ -72,14 +73,26 @@ func environment(base []string, own map[string]string, assets []model.AssetDir, 
 
 // tail keeps the last bytes of an output, however long it is.
 type tail struct {
-	buf  []byte
-	most int
+	buf   []byte
+	most  int
+	hider *hide.Hider // goes over it before anything is cut; nil: there are no secrets
 }
 
 func (t *tail) Write(p []byte) (int, error) {
-	t.buf = append(t.buf, p[max(0, len(p)-t.most):]...)
-	t.buf = t.buf[max(0, len(t.buf)-t.most):]
+	t.add(p, false)
 	return len(p), nil
 }
 
-func (t *tail) String() string { return strings.TrimSpace(string(t.buf)) }
+func (t *tail) add(p []byte, last bool) {
+	if t.hider != nil {
+		p = t.hider.Next(p, last)
+	}
+	t.buf = append(t.buf, p[max(0, len(p)-t.most):]...)
+	t.buf = t.buf[max(0, len(t.buf)-t.most):]
+}
+
+// String is what it ends with; nothing is written afterwards.
+func (t *tail) String() string {
+	t.add(nil, true)
+	return strings.TrimSpace(string(t.buf))
+}

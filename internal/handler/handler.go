@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/guard"
+	"github.com/muster-fleet/muster/internal/hide"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -43,6 +44,8 @@ type Message struct {
 	// Opened is the notification with which the problem opened, as this handler was told;
 	// nil: there is none.
 	Opened func(context.Context) (*Notification, error)
+
+	hider *hide.Hider // of all secrets of this attempt; nil: there are none
 }
 
 // Receipt is what went over the wire, for people; secrets are hidden.
@@ -126,10 +129,11 @@ func (o *Out) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Re
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	receipt, err := o.send(ctx, spec, m, timeout)
-	hide := hider(slices.Concat(hidden, m.Hidden))
-	receipt.Sent, receipt.Answer, receipt.Refused = hide.Replace(receipt.Sent), hide.Replace(receipt.Answer), hideIn(receipt.Refused, hide)
-	return receipt, hideIn(err, hide)
+	one := *m
+	one.hider = hide.New(slices.Concat(hidden, m.Hidden))
+	receipt, err := o.send(ctx, spec, &one, timeout)
+	receipt.Sent, receipt.Answer, receipt.Refused = shown(receipt.Sent, one.hider), shown(receipt.Answer, one.hider), hideIn(receipt.Refused, one.hider)
+	return receipt, hideIn(err, one.hider)
 }
 
 func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
@@ -143,19 +147,19 @@ func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, tim
 	case spec.Webhook != nil:
 		return o.webhook(ctx, spec.Webhook, m)
 	case spec.PagerDuty != nil:
-		return o.post(ctx, pagerduty(spec.PagerDuty, m, w))
+		return o.post(ctx, m, pagerduty(spec.PagerDuty, m, w))
 	case spec.Opsgenie != nil:
-		return o.post(ctx, opsgenie(spec.Opsgenie, m, w))
+		return o.post(ctx, m, opsgenie(spec.Opsgenie, m, w))
 	case spec.Alertmanager != nil:
 		return o.alertmanager(ctx, spec.Alertmanager, m, w)
 	case spec.Slack != nil:
-		return o.post(ctx, slack(spec.Slack, m, w))
+		return o.post(ctx, m, slack(spec.Slack, m, w))
 	case spec.Mattermost != nil:
-		return o.post(ctx, mattermost(spec.Mattermost, m, w))
+		return o.post(ctx, m, mattermost(spec.Mattermost, m, w))
 	case spec.Teams != nil:
-		return o.post(ctx, teams(spec.Teams, m, w))
+		return o.post(ctx, m, teams(spec.Teams, m, w))
 	case spec.Ntfy != nil:
-		return o.post(ctx, ntfy(spec.Ntfy, m, w))
+		return o.post(ctx, m, ntfy(spec.Ntfy, m, w))
 	case spec.Email != nil:
 		return o.email(ctx, spec.Email, m, w)
 	case spec.TCP != nil:
@@ -212,27 +216,14 @@ func (o *Out) reader(ctx context.Context) func(model.Secret) (string, error) {
 	return func(s model.Secret) (string, error) { return o.secret(ctx, s) }
 }
 
-// hider replaces secrets, as they are and as they stand in JSON.
-func hider(secrets []string) *strings.Replacer {
-	var pairs []string
-	for _, s := range secrets {
-		if len(s) < 4 { // in every other word: what is left would say nothing
-			continue
-		}
-		pairs = append(pairs, s, model.Hidden)
-		if quoted := jsonText(s); quoted != s {
-			pairs = append(pairs, quoted, model.Hidden)
-		}
-	}
-	return strings.NewReplacer(pairs...)
-}
+func shown(text string, h *hide.Hider) string { return string(h.All([]byte(text))) }
 
 // hideIn keeps the kind of the error.
-func hideIn(err error, hide *strings.Replacer) error {
+func hideIn(err error, h *hide.Hider) error {
 	if err == nil {
 		return nil
 	}
-	text := hide.Replace(err.Error())
+	text := shown(err.Error(), h)
 	if text == err.Error() {
 		return err
 	}

@@ -39,20 +39,23 @@ type request struct {
 	then    *request // follows once this one was taken; nil: nothing does
 }
 
+// mostAnswer is how much of an answer is read, in bytes.
+const mostAnswer = 64 << 10
+
 // post sends a request, and what follows it, until one is not taken.
-func (o *Out) post(ctx context.Context, r *request) (Receipt, error) {
-	receipt, err := o.one(ctx, r)
+func (o *Out) post(ctx context.Context, m *Message, r *request) (Receipt, error) {
+	receipt, err := o.one(ctx, m, r)
 	if err != nil || r.then == nil {
 		return receipt, err
 	}
-	then, err := o.post(ctx, r.then)
+	then, err := o.post(ctx, m, r.then)
 	receipt.Sent += "\n" + then.Sent
 	receipt.Answer += "\n" + then.Answer
 	return receipt, err
 }
 
 // one sends one request and judges the answer.
-func (o *Out) one(ctx context.Context, r *request) (Receipt, error) {
+func (o *Out) one(ctx context.Context, m *Message, r *request) (Receipt, error) {
 	receipt := Receipt{Sent: r.String()}
 	client, err := o.client(r.ca)
 	if err != nil {
@@ -75,14 +78,15 @@ func (o *Out) one(ctx context.Context, r *request) (Receipt, error) {
 		return receipt, fmt.Errorf("%s at %s: %w", r.kind, req.URL.Host, withoutURL(err))
 	}
 	defer resp.Body.Close()
-	start, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
-	answer := strings.TrimSpace(body.Clean(string(start)))
+	said := &head{most: 512, hider: m.hider.Fresh()}
+	_, _ = io.Copy(said, io.LimitReader(resp.Body, mostAnswer))
+	answer := strings.TrimSpace(body.Clean(said.String()))
 	receipt.Answer = strings.TrimSpace(resp.Status + "\n" + answer)
 	kind := r.kind
 	if r.strict {
 		kind = ""
 	}
-	said := fmt.Errorf("%s answered %s: %s", r.kind, resp.Status, answer)
+	failed := fmt.Errorf("%s answered %s: %s", r.kind, resp.Status, answer)
 	switch judge(kind, resp.StatusCode) {
 	case taken:
 		if r.refused != nil {
@@ -90,9 +94,9 @@ func (o *Out) one(ctx context.Context, r *request) (Receipt, error) {
 		}
 		return receipt, nil
 	case retried:
-		return receipt, &BusyError{said, retryAfter(resp.Header.Get("Retry-After"), o.opts.Now())}
+		return receipt, &BusyError{failed, retryAfter(resp.Header.Get("Retry-After"), o.opts.Now())}
 	}
-	return receipt, &FinalError{said}
+	return receipt, &FinalError{failed}
 }
 
 func (r *request) verb() string { return cmp.Or(r.method, http.MethodPost) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/filter"
+	"github.com/muster-fleet/muster/internal/hide"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -22,11 +23,12 @@ func (o *Out) Mutate(ctx context.Context, spec *model.MutatorSpec, event []byte)
 	if err != nil {
 		return nil, nil, err
 	}
-	made, err = o.mutate(ctx, spec, event)
-	return made, hidden, hideIn(err, hider(hidden))
+	h := hide.New(hidden)
+	made, err = o.mutate(ctx, spec, event, h)
+	return made, hidden, hideIn(err, h)
 }
 
-func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte) ([]byte, error) {
+func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte, h *hide.Hider) ([]byte, error) {
 	timeout := time.Duration(spec.Timeout)
 	if timeout <= 0 {
 		timeout = DefaultMutatorTimeout
@@ -38,7 +40,7 @@ func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte)
 		return nil, err
 	}
 	defer done()
-	said, made := &tail{most: 512}, &head{most: filter.MaxMutated}
+	said, made := &tail{most: 512, hider: h.Fresh()}, &head{most: filter.MaxMutated}
 	if _, err := o.execute(ctx, among(argvOf(spec.Command), assets), environment(os.Environ(), spec.Env, assets, ""), bytes.NewReader(event), made, said, timeout); err != nil {
 		return nil, err
 	}
@@ -50,13 +52,27 @@ func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte)
 
 // head keeps the first bytes of an output, and knows whether there were more.
 type head struct {
-	buf  []byte
-	most int
-	cut  bool
+	buf   []byte
+	most  int
+	cut   bool
+	hider *hide.Hider // goes over it before anything is cut; nil: nothing is hidden
 }
 
 func (h *head) Write(p []byte) (int, error) {
+	h.add(p, false)
+	return len(p), nil
+}
+
+func (h *head) add(p []byte, last bool) {
+	if h.hider != nil {
+		p = h.hider.Next(p, last)
+	}
 	n := min(len(p), h.most-len(h.buf))
 	h.buf, h.cut = append(h.buf, p[:n]...), h.cut || n < len(p)
-	return len(p), nil
+}
+
+// String is what it begins with; nothing is written afterwards.
+func (h *head) String() string {
+	h.add(nil, true)
+	return string(h.buf)
 }

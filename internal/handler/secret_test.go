@@ -3,6 +3,10 @@ package handler
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -97,5 +101,36 @@ func TestMutatorsHaveSecrets(t *testing.T) {
 	spec.Env = map[string]string{"FAIL": "yes"}
 	if _, _, err := out.Mutate(t.Context(), spec, []byte("{}")); err == nil || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "with (hidden)") {
 		t.Errorf("%v", err)
+	}
+}
+
+// What is cut is hidden before: no part of a secret is left at an end.
+func TestNoPartOfASecretIsLeftByTheCut(t *testing.T) {
+	const secret = "s3cret-token-0123456789"
+	out := New(Options{Secret: func(context.Context, string, string) (string, error) { return secret, nil }})
+	defer out.Close()
+	peer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, strings.Repeat("x", 500)+r.Header.Get("Authorization")+" and more")
+	}))
+	defer peer.Close()
+	command := []model.CommandSecret{{Env: "KEY", Secret: "key"}}
+	for name, spec := range map[string]*model.HandlerSpec{
+		"what a command ended with": {Command: &model.Command{Shell: `echo "curl -H token:$KEY"; printf '%0495d\n' 0; exit 1`}, Secrets: command},
+		"what an answer began with": {Webhook: &model.Webhook{URL: peer.URL, Token: model.Secret{FromEnv: "TOKEN"}}},
+	} {
+		out.opts.Getenv = func(string) (string, bool) { return secret, true }
+		spec.Within("team")
+		receipt, err := out.Send(t.Context(), spec, message("k", "{}"))
+		all := receipt.Answer + fmt.Sprint(err)
+		for n := 6; n <= len(secret); n++ {
+			if strings.Contains(all, secret[len(secret)-n:]) || strings.Contains(all, secret[:n]) {
+				t.Errorf("%s: %d letters are left: %q", name, n, all)
+				break
+			}
+		}
+		if err == nil || !strings.Contains(all, "(hid") && !strings.Contains(all, "en)") {
+			t.Errorf("%s: %q", name, all)
+		}
 	}
 }

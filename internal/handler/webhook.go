@@ -34,7 +34,7 @@ func (o *Out) webhook(ctx context.Context, hook *model.Webhook, m *Message) (Rec
 	for _, name := range slices.Sorted(maps.Keys(hook.Headers)) {
 		r.header = append(r.header, [2]string{name, hook.Headers[name]})
 	}
-	return o.post(ctx, r)
+	return o.post(ctx, m, r)
 }
 
 // signature lets the receiver see who sent a request, and that nobody changed or kept it: it

@@ -70,14 +70,21 @@ func writings(secret string) []string {
 	return list
 }
 
+// Fresh hides the same in another text; of nil it is nil.
+func (h *Hider) Fresh() *Hider {
+	if h == nil {
+		return nil
+	}
+	return &Hider{words: h.words}
+}
+
 // All is what may be shown of a text that is there as a whole. It may be called by many goroutines at
 // once, and on nil, which hides nothing.
 func (h *Hider) All(text []byte) []byte {
 	if h == nil {
 		return text
 	}
-	one := Hider{words: h.words}
-	return one.Next(text, true)
+	return h.Fresh().Next(text, true)
 }
 
 // Held is how many bytes are held back: a word may have begun with them.

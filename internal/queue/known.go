@@ -23,8 +23,10 @@ type Kind struct {
 // Known are the queues of a server, by name. What is not here does not wait.
 func Known() []Kind {
 	return []Kind{
+		{"alerts", "items", 64, []Policy{Drop, Block}, "Requests with alerts (`/alertmanager/`) that are being read or answered.", "drop: refused, the sender says it again; block: they wait."},
 		{"applies", "items", 34, []Policy{Drop}, "Changes of resources that are being applied, and those that wait for their turn: two at a time, a body may be large.", "Refused; try again."},
 		{"asset-fetches", "items", 64, []Policy{Drop}, "Agents that fetch an archive of an Asset now.", "Sent away; the agent tries again by and by, and its checks that need it say so."},
+		{"callbacks", "items", 32, []Policy{Drop}, "Calls of services (`/callback/`) that are being read or answered; anybody may begin one.", "Refused; services call again."},
 		{"deliveries", "items", 100_000, []Policy{GiveUp}, "Notifications that a handler has not taken yet, per handler; the depth is that of the fullest. They lie in the history store.",
 			"The newest are recorded as given up: `muster describe problem ID` shows them."},
 		{"enrolments", "items", 100, []Policy{Drop, Block}, "Machines that are joining now.", "drop: sent away, the agent tries again; block: they wait."},
